@@ -1,0 +1,76 @@
+// Result<T>: a value or an Error. Same member names as C++23 std::expected, so
+// that the type can become an alias the day the toolchain allows it.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "pleach/base/check.h"
+
+namespace pleach {
+
+enum class ErrorCode { kInvalidArgument, kInfeasible, kIo, kTimeout, kPeerLost, kUnsupported };
+
+struct [[nodiscard]] Error {
+  ErrorCode code;
+  std::string message;  // One sentence, names the offending value, no trailing newline.
+};
+
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::move(value)) {}      // NOLINT(google-explicit-constructor)
+  Result(Error error) : state_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
+
+  bool has_value() const { return std::holds_alternative<T>(state_); }
+  explicit operator bool() const { return has_value(); }
+  const Error& error() const {
+    PLEACH_CHECK(!has_value(), "error() on a value");
+    return std::get<Error>(state_);
+  }
+  const T& value() const& {
+    PLEACH_CHECK(has_value(), "value() on an error");
+    return std::get<T>(state_);
+  }
+  T&& value() && {
+    PLEACH_CHECK(has_value(), "value() on an error");
+    return std::get<T>(std::move(state_));
+  }
+  const T& operator*() const& { return value(); }
+  const T* operator->() const { return &value(); }
+  T& operator*() & { return mutable_value(); }
+  T* operator->() { return &mutable_value(); }
+
+ private:
+  T& mutable_value() {
+    PLEACH_CHECK(has_value(), "value() on an error");
+    return std::get<T>(state_);
+  }
+
+  std::variant<T, Error> state_;
+};
+
+// For functions that return nothing but may fail: `return ok();`.
+using Status = Result<std::monostate>;
+inline Status ok() {
+  return std::monostate{};
+}
+
+}  // namespace pleach
+
+// Returns the error of `expression` from the enclosing function, if it has one.
+#define PLEACH_TRY(expression)                               \
+  do {                                                       \
+    if (auto pleach_result = (expression); !pleach_result) { \
+      return pleach_result.error();                          \
+    }                                                        \
+  } while (false)
+
+// Declares `name` as the value of `expression`, or returns its error.
+#define PLEACH_ASSIGN(name, expression) \
+  auto name##_result = (expression);    \
+  if (!name##_result) {                 \
+    return name##_result.error();       \
+  }                                     \
+  auto& name = *name##_result

@@ -1,0 +1,39 @@
+// Small text helpers that the standard library lacks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pleach/base/result.h"
+
+namespace pleach {
+
+// Splits at every `separator`; "" gives one empty piece.
+std::vector<std::string_view> split(std::string_view text, char separator);
+std::string join(std::span<const std::string> pieces, std::string_view separator);
+std::string_view trim(std::string_view text);
+
+// A whole decimal integer in [least, most]; the error names `what`, the text and the range.
+Result<int64_t> parse_integer(std::string_view text, std::string_view what, int64_t least,
+                              int64_t most);
+
+// Whether `text` is well-formed UTF-8.
+bool is_utf8(std::string_view text);
+
+// `text` made safe for a one-line message: control bytes and malformed UTF-8 as \xNN, long text
+// cut.
+std::string quoted(std::string_view text);
+
+// "unknown WHAT 'rnig'; did you mean 'ring'? known: ring, torus".
+Error unknown_name(std::string_view what, std::string_view name,
+                   std::span<const std::string> known);
+
+// The whole file, or kIo naming the path and the cause. At most `limit_bytes`.
+Result<std::string> read_file(const std::string& path, int64_t limit_bytes = int64_t{4} << 30);
+// Writes beside `path` and renames, so that a failed write leaves the old file whole.
+Status write_file(const std::string& path, std::string_view content);
+
+}  // namespace pleach

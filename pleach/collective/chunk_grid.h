@@ -1,0 +1,45 @@
+// ChunkGrid: exact integer boundaries of chunks and segments.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace pleach {
+
+// `count` chunks with integer weights. Chunk c of a space of n elements covers
+// [floor(n·cum[c]/total), floor(n·cum[c+1]/total)): exact, so that refinements agree.
+class ChunkGrid {
+ public:
+  ChunkGrid() = default;
+  // All weights 1; no memory. count ≥ 1.
+  static ChunkGrid uniform(int32_t count);
+  // Weights > 0 whose sum fits int64 (checked by check_form for files: use valid()).
+  static ChunkGrid weighted(std::vector<int64_t> weights);
+
+  int32_t count() const { return count_; }
+  bool is_uniform() const { return cumulative_.empty(); }
+  int64_t total() const { return cumulative_.empty() ? count_ : cumulative_.back(); }
+  int64_t cumulative(int32_t chunk) const {
+    return cumulative_.empty() ? chunk : cumulative_[static_cast<std::size_t>(chunk)];
+  }
+  int64_t weight(int32_t chunk) const { return cumulative(chunk + 1) - cumulative(chunk); }
+  // First element of chunk c in a space of `element_count`; boundary(count()) is the end.
+  int64_t boundary(int32_t chunk, int64_t element_count) const;
+  // The chunk that starts at weight `position`, or -1 when no boundary lies there.
+  int32_t chunk_at(int64_t position) const;
+
+  bool operator==(const ChunkGrid&) const = default;
+
+ private:
+  int32_t count_ = 1;
+  std::vector<int64_t> cumulative_;  // empty when uniform, else count_ + 1 entries from 0
+};
+
+// First element of segment k of S within the chunk [begin, end): begin + floor((end-begin)·k/S).
+inline int64_t segment_boundary(int64_t begin, int64_t end, int32_t segment,
+                                int32_t segment_count) {
+  const __int128 product = static_cast<__int128>(end - begin) * segment;
+  return begin + static_cast<int64_t>(product / segment_count);
+}
+
+}  // namespace pleach

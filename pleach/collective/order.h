@@ -1,0 +1,108 @@
+// Order: a schedule's streams and, per slot, the order of reads and commits that makes every legal
+// interleaving give the same bits. The tables that Cursor, verifier, simulators and Program share.
+//
+// A slot is (rank, chunk). Its events are sorted by step, sends before arrivals, arrivals of one
+// step by the smallest source rank of their stream. From that order every rule becomes a counter:
+//   a read (a send of c out of v at step s) waits until `after_commits` arrivals of c at v, all
+//     those of smaller step, have committed;
+//   a commit (an arrival of c at v) waits until `after_commits` arrivals of c at v, all those
+//     before it, have committed and `after_reads` sends of c out of v, all those of its step or an
+//     earlier one, have been read.
+// While a slot keeps these, its counts never overshoot: so "at least" may be tested as "equal".
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "pleach/base/result.h"
+#include "pleach/collective/schedule.h"
+
+namespace pleach {
+
+// What moves atomically: a plain transfer, or a maximal chain of transfers joined at switches.
+struct Stream {
+  int32_t first_chunk = 0;
+  int32_t chunk_count = 1;
+  int32_t step = 0;
+  TransferOp op = TransferOp::kCopy;  // at the targets
+};
+
+// One chunk of a stream leaving one of its sources.
+struct Read {
+  int32_t slot = 0;
+  int32_t stream = 0;
+  int32_t after_commits = 0;
+};
+
+// One chunk of a stream arriving at one of its targets.
+struct Commit {
+  int32_t slot = 0;
+  int32_t stream = 0;
+  int32_t after_commits = 0;  // also its place among the slot's arrivals
+  int32_t after_reads = 0;
+};
+
+struct Slot {
+  int32_t rank = 0;
+  int32_t chunk = 0;
+};
+
+// Immutable. For a symmetric schedule the tables describe the representative chunks ("template");
+// instance g of slot (rank, chunk) is the slot of rank + g and the translated chunk.
+class Order {
+ public:
+  // Precondition: check_form(schedule, ...) found nothing. Streams are numbered in (step,
+  // first_chunk, smallest source, smallest target) order. Cost: O(transfers · chunks log).
+  static Order build(const Schedule& schedule);
+
+  int32_t stream_count() const { return static_cast<int32_t>(streams_.size()); }
+  const Stream& stream(int32_t stream) const { return streams_[at(stream)]; }
+  std::span<const int32_t> sources(int32_t stream) const;  // ranks, ascending
+  std::span<const int32_t> targets(int32_t stream) const;  // ranks, ascending
+  // The transfers of the schedule that the stream is made of.
+  std::span<const int32_t> transfers(int32_t stream) const;
+  // Reads are source-major: read of source i and chunk k is reads(s)[i · chunk_count + k].
+  std::span<const Read> reads(int32_t stream) const;
+  int32_t first_read(int32_t stream) const { return first_source_[at(stream)].read; }
+  // Commits are target-major, likewise.
+  std::span<const Commit> commits(int32_t stream) const;
+  int32_t first_commit(int32_t stream) const { return first_source_[at(stream)].commit; }
+  const Read& read(int32_t index) const { return reads_[at(index)]; }
+  const Commit& commit(int32_t index) const { return commits_[at(index)]; }
+  int32_t read_count() const { return static_cast<int32_t>(reads_.size()); }
+  int32_t commit_count() const { return static_cast<int32_t>(commits_.size()); }
+
+  int32_t slot_count() const { return static_cast<int32_t>(slots_.size()); }
+  const Slot& slot(int32_t slot) const { return slots_[at(slot)]; }
+  // Indices of the slot's reads, by after_commits; of its commits, in their order.
+  std::span<const int32_t> slot_reads(int32_t slot) const;
+  std::span<const int32_t> slot_commits(int32_t slot) const;
+  // The slot's number, or -1 when no transfer touches it. O(log).
+  int32_t find_slot(int32_t rank, int32_t chunk) const;
+  // Largest number of reads or of commits of one slot.
+  int32_t max_slot_events() const { return max_slot_events_; }
+
+ private:
+  struct First {  // where a stream's entries start
+    int32_t source = 0, target = 0, transfer = 0, read = 0, commit = 0;
+  };
+  struct SlotFirst {
+    int32_t read = 0, commit = 0;
+  };
+  static std::size_t at(int32_t index) { return static_cast<std::size_t>(index); }
+  void number_slots(const Schedule& schedule);
+  void order_slots();
+
+  std::vector<Stream> streams_;
+  std::vector<First> first_source_;  // stream_count + 1
+  std::vector<int32_t> sources_, targets_, transfers_;
+  std::vector<Read> reads_;
+  std::vector<Commit> commits_;
+  std::vector<Slot> slots_;            // sorted by (chunk, rank)
+  std::vector<SlotFirst> slot_first_;  // slot_count + 1
+  std::vector<int32_t> slot_reads_, slot_commits_;
+  int32_t max_slot_events_ = 0;
+};
+
+}  // namespace pleach

@@ -1,0 +1,67 @@
+// Placement: where a chunk lies in each rank's input and output.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "pleach/base/collective_kind.h"
+#include "pleach/base/id.h"
+#include "pleach/base/result.h"
+#include "pleach/collective/chunk_grid.h"
+#include "pleach/collective/schedule.h"
+
+namespace pleach {
+
+struct Interval {  // elements
+  int64_t begin = 0;
+  int64_t end = 0;
+  bool operator==(const Interval&) const = default;
+};
+
+// Elements of one rank's input and output buffer when the collective's whole is `count`.
+struct BufferSizes {
+  int64_t input = 0;
+  int64_t output = 0;
+};
+
+// Where the chunks of one collective lie. `count` is the whole buffer of one rank [elements]:
+//   all_reduce, broadcast, reduce   input count, output count
+//   reduce_scatter                  input count, output shard r = [floor(count·r/n),
+//   floor(count·(r+1)/n)) all_gather                      input shard r, output count all_to_all
+//   input count, output count; count is a multiple of n; the chunk
+//                                   grid covers n·count elements, source rank major: block (i, j)
+//                                   goes from rank i's block j to rank j's block i
+// Pure; cheap to copy; borrows the schedule's grid.
+class Placement {
+ public:
+  // Errors: kInvalidArgument: negative count; all_to_all with count not a multiple of n.
+  static Result<Placement> create(const Schedule& schedule, int64_t count);
+
+  BufferSizes sizes(Rank rank) const;
+  // The rank's own contribution to the chunk, in its input buffer.
+  std::optional<Interval> input(Rank rank, int32_t chunk) const;
+  // Where the rank's result of the chunk belongs, in its output buffer.
+  std::optional<Interval> output(Rank rank, int32_t chunk) const;
+  // Elements of the chunk.
+  int64_t length(int32_t chunk) const;
+  // First element of the chunk in the collective's whole space.
+  int64_t begin(int32_t chunk) const;
+
+ private:
+  friend bool has_input(const Schedule&, Rank, int32_t);
+  CollectiveKind collective_ = CollectiveKind::kAllReduce;
+  Rank root_;
+  int32_t rank_count_ = 1;
+  const ChunkGrid* grid_ = nullptr;
+  int64_t count_ = 0;
+};
+
+// The same questions without sizes: does the rank start with / end with the chunk?
+bool has_input(const Schedule& schedule, Rank rank, int32_t chunk);
+bool has_output(const Schedule& schedule, Rank rank, int32_t chunk);
+// For reduce_scatter and all_gather the rank that owns the chunk; for all_to_all its source.
+Rank chunk_owner(const Schedule& schedule, int32_t chunk);
+// all_to_all: the rank that receives the chunk.
+Rank chunk_destination(const Schedule& schedule, int32_t chunk);
+
+}  // namespace pleach

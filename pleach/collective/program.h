@@ -1,0 +1,92 @@
+// Program: a schedule lowered for one rank, one size and one buffer arrangement.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "pleach/base/result.h"
+#include "pleach/collective/order.h"
+#include "pleach/collective/placement.h"
+#include "pleach/collective/schedule.h"
+
+namespace pleach {
+
+enum class Buffer : uint8_t { kNone, kInput, kOutput, kScratch };
+
+// Elements [offset, offset + length of the chunk) of a buffer.
+struct Location {
+  Buffer buffer = Buffer::kNone;
+  int64_t offset = 0;
+};
+
+// One chunk on this rank. Before its first commit its value is at `initial`, after it at `home`;
+// the first reduce writes home = initial + arrival, so inputs are never written.
+struct ProgramSlot {
+  int32_t chunk = 0;
+  int64_t length = 0;  // elements
+  Location initial;
+  Location home;
+  // Where the value must be copied when the slot is done: from home when something was committed,
+  // else from initial. kNone: it is already in place or not wanted.
+  Location result;
+  // Scratch of `scratch_segments` segments, reused in turn (segment k at k mod scratch_segments);
+  // the first commit of segment k waits for the slot's last read of segment k - scratch_segments.
+  int32_t scratch_segments = 0;  // 0: home is not such a scratch
+  int32_t commit_count = 0;      // of one segment
+  int32_t read_count = 0;
+};
+
+// Part of a message: one chunk, and the counter the order makes it wait for.
+struct ProgramRead {
+  int32_t slot = 0;
+  int32_t after_commits = 0;
+  int32_t record_item = 0;  // the read's index in the Order, for records
+};
+struct ProgramCommit {
+  int32_t slot = 0;
+  int32_t after_commits = 0;
+  int32_t after_reads = 0;
+  int32_t step = 0;  // commits of one slot and step may be fused, in order
+  int32_t record_item = 0;
+};
+
+struct ProgramMessage {
+  int32_t stream = 0;  // the same number on both ranks
+  Rank peer;
+  int32_t step = 0;
+  int32_t first_chunk = 0;
+  TransferOp op = TransferOp::kCopy;
+  int32_t first_item = 0;  // of Program::reads (a send) or Program::commits (a receive)
+  int32_t item_count = 0;
+};
+
+struct ProgramOptions {
+  Rank rank;
+  int64_t count = 0;  // whole buffer [elements]
+  int32_t segment_count = 1;
+  bool in_place = false;  // input and output are the same buffer (all_gather, reduce_scatter:
+                          // the shard lies at its place in the whole)
+};
+
+struct Program {
+  std::vector<ProgramSlot> slots;
+  std::vector<ProgramMessage> sends;     // by (peer, step, first_chunk)
+  std::vector<ProgramMessage> receives;  // by (peer, step, first_chunk)
+  std::vector<ProgramRead> reads;
+  std::vector<ProgramCommit> commits;
+  int64_t scratch_elements = 0;
+  int32_t period = 1;
+  int32_t segment_count = 1;
+
+  // Elements of segment k of the slot, and their first element within the chunk.
+  Interval segment(const ProgramSlot& slot, int32_t segment) const;
+};
+
+// Lowers `schedule` for one rank. A symmetric schedule is lowered for that rank only.
+//   errors  kUnsupported: the schedule needs a reducing or multicasting switch (names it);
+//           kInvalidArgument: size does not fit the collective
+//   cost    O(this rank's transfers)
+Result<Program> lower(const Schedule& schedule, const Order& order, const ProgramOptions& options);
+
+}  // namespace pleach

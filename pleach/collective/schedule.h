@@ -1,0 +1,131 @@
+// Schedule: all transfers of one collective, for all ranks, as data. docs/architecture.md has the
+// exact semantics.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "pleach/base/collective_kind.h"
+#include "pleach/base/id.h"
+#include "pleach/base/result.h"
+#include "pleach/collective/chunk_grid.h"
+#include "pleach/topology/topology.h"
+
+namespace pleach {
+
+enum class TransferOp : uint8_t { kCopy, kReduce };
+
+inline constexpr int32_t kNoRoute = -1;
+
+// One message: chunks [first_chunk, first_chunk + chunk_count) from one node to another.
+struct Transfer {
+  int32_t first_chunk = 0;
+  int32_t chunk_count = 1;
+  NodeId source;
+  NodeId target;
+  int32_t step = 0;
+  int32_t route = kNoRoute;  // index into Schedule::routes, or kNoRoute: the executor's choice
+  TransferOp op = TransferOp::kCopy;
+  bool operator==(const Transfer&) const = default;
+};
+
+// The links that transfers occupy, each distinct route once.
+class RouteTable {
+ public:
+  int32_t size() const { return static_cast<int32_t>(first_.size()) - 1; }
+  std::span<const LinkId> operator[](int32_t route) const {
+    const auto begin = first_[static_cast<std::size_t>(route)];
+    return std::span(links_).subspan(begin, first_[static_cast<std::size_t>(route) + 1] - begin);
+  }
+  // Appends without looking for an equal one; returns its index.
+  int32_t add(std::span<const LinkId> links);
+  bool operator==(const RouteTable&) const = default;
+
+ private:
+  std::vector<std::size_t> first_ = {0};
+  std::vector<LinkId> links_;
+};
+
+// A translation group that acts freely and transitively on the ranks: mixed-radix coordinates,
+// first dimension slowest, product = rank count. With it, Schedule::transfers holds *all* transfers
+// of the representative chunks only; the translate by g moves rank r to r + g and chunk block b to
+// b + g (collective/symmetry.h). Several arrivals of a chunk at a node in one step are not allowed
+// in this form: their order by rank would depend on g.
+struct Symmetry {
+  std::vector<int32_t> dimensions;
+  bool operator==(const Symmetry&) const = default;
+};
+
+// What is known about how good a schedule is. Bandwidths are algbw [bytes/s]; 0 = unknown.
+struct Certificate {
+  double bound_algbw_bytes_per_s = 0;  // no schedule is faster for large sizes
+  double algbw_bytes_per_s = 0;        // this one's, for large sizes, latency aside
+  double fraction = 0;                 // algbw / bound
+  bool exact = false;                  // the bound is attainable
+  std::string witness;                 // the cut or argument that proves the bound
+  double alpha_s = 0;                  // time = alpha + beta × size, uncontended, one segment
+  double beta_s_per_byte = 0;
+  bool operator==(const Certificate&) const = default;
+};
+
+struct Provenance {
+  std::string algorithm;
+  std::string options;                // canonical text, may be empty
+  uint64_t topology_fingerprint = 0;  // 0: made for no particular topology
+  Certificate certificate;
+  bool operator==(const Provenance&) const = default;
+};
+
+struct Schedule {
+  CollectiveKind collective = CollectiveKind::kAllReduce;
+  Rank root = {0};                   // broadcast, reduce; else 0
+  std::vector<NodeId> participants;  // rank r is this node; distinct
+  ChunkGrid chunks;
+  int32_t period = 1;                // initiation interval [steps], ≥ 1
+  std::vector<int32_t> phase_steps;  // steps of each phase; their sum is the step count
+  std::vector<Transfer> transfers;   // sorted by (step, first_chunk, source, target)
+  RouteTable routes;
+  std::optional<Symmetry> symmetry;
+  Provenance provenance;
+
+  int32_t rank_count() const { return static_cast<int32_t>(participants.size()); }
+  int32_t step_count() const;
+  // Number of transfers, translates included.
+  int64_t transfer_count() const;
+  bool operator==(const Schedule&) const = default;
+};
+
+// Sorts transfers into the canonical order.
+void sort_transfers(Schedule& schedule);
+
+// The form rules that need no symbolic pass: ranges, distinct participants, step < step count,
+// weights, shard boundaries on the chunk grid, arrivals of one chunk at one node in one step (all
+// reduce from distinct sources, or one), transfers that touch no switch and no participant, streams
+// of one interval, step and op per switch tree, symmetric-form rules; with a topology also: nodes
+// exist, switches can do what is asked, routes are connected paths from source to target through
+// forwarding nodes, the topology has the automorphisms.
+//   returns  one line per violation, at most `limit`; empty: well-formed
+//   cost     O(transfers log transfers)
+std::vector<std::string> check_form(const Schedule& schedule, const Topology* topology,
+                                    std::size_t limit = 20);
+
+// Hash of everything but the provenance; equal on all ranks of a job.
+uint64_t schedule_hash(const Schedule& schedule);
+
+// `first` and then `second` on the common refinement of their grids: steps of the second come after
+// those of the first. The result has `collective`, the phases of both, and period = step count.
+// Errors: kInvalidArgument when participants or symmetries differ.
+Result<Schedule> sequence(const Schedule& first, const Schedule& second, CollectiveKind collective);
+
+// The schedule without symmetry: every translate written out (one that has none is copied).
+// Errors: kInvalidArgument when it would hold more than `limit` transfers.
+Result<Schedule> expand(const Schedule& schedule, const Topology* topology,
+                        int64_t limit = 100'000'000);
+
+// Fills every missing route (kNoRoute) of a transfer with the topology's shortest one.
+Status fill_routes(Schedule& schedule, const Topology& topology);
+
+}  // namespace pleach

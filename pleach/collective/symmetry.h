@@ -1,0 +1,60 @@
+// Translation: the action of a Schedule's symmetry on ranks, chunks and links.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "pleach/base/id.h"
+#include "pleach/base/result.h"
+#include "pleach/collective/schedule.h"
+#include "pleach/topology/topology.h"
+
+namespace pleach {
+
+// Arithmetic of mixed-radix coordinates. Element g of the group is the rank that 0 moves to.
+class Translation {
+ public:
+  explicit Translation(std::span<const int32_t> dimensions);
+
+  int32_t order() const { return order_; }
+  int32_t add(int32_t rank, int32_t g) const;       // rank + g
+  int32_t subtract(int32_t rank, int32_t g) const;  // rank - g
+
+ private:
+  std::vector<int32_t> dimensions_;
+  int32_t order_ = 1;
+};
+
+// Chunks of a symmetric schedule come in blocks. For all_to_all chunk ((i·n + j)·m + p) moves to
+// (((i+g)·n + (j+g))·m + p), and the representatives are i = 0; otherwise chunk b·m + p moves to
+// (b+g)·m + p and the representatives are b = 0. Representatives are always [0, count).
+int32_t representative_chunk_count(const Schedule& schedule);
+int32_t translate_chunk(const Schedule& schedule, const Translation& translation, int32_t chunk,
+                        int32_t g);
+
+// How the group moves links: link `l` out of rank u in class k goes to the class-k link of u + g.
+class LinkTranslation {
+ public:
+  // Requires participants to be all nodes of the topology. Errors: kInvalidArgument, naming a link
+  // that has no counterpart of equal bandwidth (parallel links are matched in link order).
+  //   compare_latency  whether latency and overhead must agree too (folding needs it, proof not)
+  static Result<LinkTranslation> create(const Schedule& schedule, const Topology& topology,
+                                        bool compare_latency);
+  LinkId translate(LinkId link, int32_t g) const;
+  int32_t class_of(LinkId link) const { return class_[link.index()]; }
+  int32_t class_count() const { return class_count_; }
+  // The class's link out of a rank.
+  LinkId link_of(int32_t link_class, int32_t rank) const;
+
+ private:
+  LinkTranslation() = default;
+  int32_t class_count_ = 0;
+  int32_t rank_count_ = 0;
+  std::vector<int32_t> dimensions_;
+  std::vector<int32_t> class_;    // by link
+  std::vector<int32_t> origin_;   // by link: rank it leaves
+  std::vector<LinkId> by_class_;  // class · rank_count + rank
+};
+
+}  // namespace pleach

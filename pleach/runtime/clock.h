@@ -1,0 +1,22 @@
+// Clock: the only door through which time enters the runtime.
+#pragma once
+
+#include <chrono>
+
+namespace pleach {
+
+using Duration = std::chrono::nanoseconds;
+using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual TimePoint now() const = 0;
+};
+
+class SteadyClock final : public Clock {
+ public:
+  TimePoint now() const override { return std::chrono::steady_clock::now(); }
+};
+
+}  // namespace pleach

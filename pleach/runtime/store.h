@@ -1,0 +1,60 @@
+// Store: the rendezvous. Keys and values that all ranks of a job see, and the news of lost ranks.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "pleach/base/id.h"
+#include "pleach/base/result.h"
+#include "pleach/runtime/clock.h"
+
+namespace pleach {
+
+// What ended the job, as every rank is told it: the first failure wins.
+struct Failure {
+  Rank rank;            // the rank that failed or was lost; -1 when unknown
+  std::string message;  // names rank, operation and cause
+};
+
+// Thread safe. Every wait has a deadline.
+class Store {
+ public:
+  virtual ~Store() = default;
+  virtual Status set(const std::string& key, std::string value) = 0;
+  // Waits until the key exists. Errors: kTimeout naming the key; kPeerLost with the failure.
+  virtual Result<std::string> get(const std::string& key, Duration deadline) = 0;
+  // Adds one to a counter that starts at 0 and returns the new value.
+  virtual Result<int64_t> increment(const std::string& key) = 0;
+
+  // Tells every rank that the job has failed; later calls are ignored.
+  virtual void fail(const Failure& failure) = 0;
+  // The job's failure, if there is one. Cheap.
+  virtual std::optional<Failure> failure() const = 0;
+  // A descriptor that becomes readable when failure() is set, for an event loop; -1: none.
+  virtual int failure_descriptor() const = 0;
+};
+
+// All ranks enter before any leaves. Errors: kTimeout naming the ranks that did not come,
+// kPeerLost.
+Status barrier(Store& store, const std::string& name, Rank rank, int32_t rank_count,
+               Duration deadline);
+
+// A store for the threads of one process.
+std::shared_ptr<Store> make_local_store();
+
+struct TcpStoreOptions {
+  std::string host = "127.0.0.1";
+  int port = 0;  // rank 0: 0 picks a free one
+  Rank rank;
+  int32_t rank_count = 1;
+  Duration deadline = std::chrono::seconds(30);  // to connect, and for a silent rank to be lost
+  int listen_descriptor = -1;                    // rank 0: an already listening socket to serve on
+};
+
+// A store over TCP: rank 0 serves, all ranks connect (rank 0 too). The server pings every rank; one
+// whose connection closes without a goodbye, or who is silent for the deadline, fails the job and
+// is named on all others. When the server is lost, rank 0 is.
+Result<std::unique_ptr<Store>> make_tcp_store(const TcpStoreOptions& options);
+
+}  // namespace pleach

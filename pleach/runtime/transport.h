@@ -1,0 +1,87 @@
+// Transport: moves segments between ranks, with landing places. The registry.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "pleach/base/id.h"
+#include "pleach/base/result.h"
+#include "pleach/runtime/clock.h"
+#include "pleach/runtime/store.h"
+
+namespace pleach {
+
+// Names one segment of one message of one operation; travels in its header.
+struct SegmentTag {
+  int32_t stream = 0;
+  int32_t segment = 0;
+  bool operator==(const SegmentTag&) const = default;
+};
+
+struct TransportEvent {
+  enum class Kind : uint8_t {
+    kSent,      // the segment's source memory may be overwritten
+    kArrived,   // `payload` is complete; it stays until release()
+    kReleased,  // the peer has released the landing place of a segment we sent
+    kGranted,   // the peer has opened its landing places for this operation (places in `place`)
+  };
+  Kind kind = Kind::kSent;
+  Rank peer;
+  SegmentTag tag;
+  int32_t place = 0;
+  std::span<const std::byte> payload;
+};
+
+// Landing places that this rank offers to one peer for one operation.
+struct Landing {
+  Rank peer;
+  int32_t places = 1;       // ≥ 1
+  int64_t place_bytes = 0;  // the largest segment on the connection
+};
+
+// One rank's end. Used by one thread. Nothing may be sent to a peer beyond the places it granted;
+// nothing of an operation arrives before this rank has begun it.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  // Starts operation `sequence` (1, 2, ... the same on all ranks): offers places to the peers that
+  // will send, connects to those named in either list that are not connected yet.
+  virtual Status begin(uint64_t sequence, std::span<const Landing> landings,
+                       std::span<const Rank> targets, TimePoint deadline) = 0;
+  // Starts sending the concatenation of `pieces`; at most one send per peer at a time; the memory
+  // must stay until kSent.
+  virtual Status send(Rank peer, SegmentTag tag,
+                      std::span<const std::span<const std::byte>> pieces) = 0;
+  // Frees the landing place of an arrived segment and tells the peer.
+  virtual Status release(Rank peer, SegmentTag tag, int32_t place) = 0;
+  // Waits until something happened, `deadline` passed (then `events` stays empty) or the job
+  // failed.
+  //   errors  kPeerLost naming the rank, kIo
+  virtual Status poll(std::vector<TransportEvent>& events, TimePoint deadline) = 0;
+};
+
+struct TransportContext {
+  Rank rank;
+  int32_t rank_count = 1;
+  std::shared_ptr<Store> store;
+  const Clock* clock = nullptr;
+  std::string key_prefix;  // of the keys it sets in the store
+  Duration deadline = std::chrono::seconds(30);
+};
+
+struct TransportKind {
+  std::string name;  // "tcp", "inproc"
+  std::string summary;
+  bool honours_routes = false;  // whether segments take the links that the schedule names
+  bool spans_processes = false;
+  Result<std::unique_ptr<Transport>> (*create)(const TransportContext& context);
+};
+
+std::span<const TransportKind* const> transports();
+Result<const TransportKind*> find_transport(std::string_view name);
+
+}  // namespace pleach

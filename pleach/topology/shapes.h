@@ -1,0 +1,36 @@
+// Shapes: named topologies and their specs (`torus:4x4,bandwidth=16GB/s,without_link=5-6`).
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pleach/base/options.h"
+#include "pleach/base/result.h"
+#include "pleach/topology/topology.h"
+
+namespace pleach {
+
+// One shape. `options` are those it has beyond the ones every shape takes: bandwidth, latency,
+// overhead, header, packet, without_link, without_node.
+struct Shape {
+  std::string name;
+  std::string summary;
+  std::string argument;  // how the part after the colon reads, for help: "AxBx..."
+  std::vector<OptionDescriptor> options;
+  Result<Topology> (*function)(const std::string& name, const std::string& argument,
+                               const Options& options);
+};
+
+// Every shape, in the order that `pleach list topologies` shows.
+std::span<const Shape* const> shapes();
+
+// A spec, or the path of a topology file (ends in .toml, or contains a '/').
+// Errors: kInvalidArgument, one line naming the offending value.
+Result<Topology> parse_topology(std::string_view spec);
+
+// The TOML form; see docs/formats.md. `path` is used in messages only.
+Result<Topology> parse_topology_toml(std::string_view text, const std::string& path);
+
+}  // namespace pleach

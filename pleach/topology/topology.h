@@ -1,0 +1,114 @@
+// Topology: nodes and directed links, as a value. Built through TopologyBuilder, which validates.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "pleach/base/id.h"
+#include "pleach/base/result.h"
+
+namespace pleach {
+
+enum class NodeKind : uint8_t { kRank, kSwitch, kIo };
+
+struct Node {
+  std::string name;
+  NodeKind kind = NodeKind::kRank;
+  bool forwards = false;    // a rank or io node that passes traffic through; a switch always does
+  bool reduces = false;     // a switch that combines streams
+  bool multicasts = false;  // a switch that replicates streams
+  int64_t overhead_ps = 0;  // time a message occupies its connection at this source [ps]
+};
+
+struct Link {  // directed
+  NodeId source;
+  NodeId target;
+  int64_t bandwidth_bytes_per_s = 0;  // > 0
+  int64_t latency_ps = 0;             // propagation, pipelined [ps], ≥ 0
+};
+
+// Header bytes that framing adds on the wire: one header per packet of at most packet_bytes.
+struct Framing {
+  int64_t header_bytes = 0;
+  int64_t packet_bytes = 256;
+  bool operator==(const Framing&) const = default;
+};
+
+// Mixed-radix coordinates of the rank nodes, first dimension slowest; rank node i is the i-th.
+struct GridDimension {
+  int32_t size = 1;
+  bool wraps = false;
+  bool operator==(const GridDimension&) const = default;
+};
+
+// Immutable after creation; copying is deep. Thread safe: no shared state.
+class Topology {
+ public:
+  const std::string& name() const { return name_; }
+  std::span<const Node> nodes() const { return nodes_; }
+  std::span<const Link> links() const { return links_; }
+  const Node& node(NodeId id) const { return nodes_[id.index()]; }
+  const Link& link(LinkId id) const { return links_[id.index()]; }
+  // Links out of / into a node, in the order they were added (grids: per dimension minus, plus,
+  // which is N, S, W, E in two dimensions).
+  std::span<const LinkId> links_out(NodeId id) const;
+  std::span<const LinkId> links_in(NodeId id) const;
+  // The rank nodes in ascending id: rank r of a schedule over all of them is rank_nodes()[r].
+  std::span<const NodeId> rank_nodes() const { return rank_nodes_; }
+  // Set when the nodes are exactly a full grid of ranks (ring, mesh, torus), else empty.
+  std::span<const GridDimension> grid() const { return grid_; }
+  const Framing& framing() const { return framing_; }
+  // Hash of everything that matters to a schedule (kinds, links, attributes; not names).
+  uint64_t fingerprint() const;
+
+ private:
+  friend class TopologyBuilder;
+  std::string name_;
+  std::vector<Node> nodes_;
+  std::vector<Link> links_;
+  std::vector<NodeId> rank_nodes_;
+  std::vector<GridDimension> grid_;
+  Framing framing_;
+  // CSR: links of node v are adjacency_[first_[v] .. first_[v+1]).
+  std::vector<int32_t> first_out_, first_in_;
+  std::vector<LinkId> out_, in_;
+};
+
+// Collects nodes and links; every error is one line that starts with `where` when it is given
+// ("cluster.toml:14"). Limits: 1,048,576 nodes, 16,777,216 links.
+class TopologyBuilder {
+ public:
+  explicit TopologyBuilder(std::string name) { topology_.name_ = std::move(name); }
+
+  // Errors: duplicate or malformed name, negative overhead.
+  Result<NodeId> add_node(Node node, const std::string& where = "");
+  // Errors: unknown endpoint, self-loop, bandwidth ≤ 0, negative latency.
+  Result<LinkId> add_link(Link link, const std::string& where = "");
+  // Both directions.
+  Status add_cable(Link link, const std::string& where = "");
+  void set_grid(std::vector<GridDimension> grid) { topology_.grid_ = std::move(grid); }
+  void set_framing(Framing framing) { topology_.framing_ = framing; }
+  std::optional<NodeId> find(const std::string& node_name) const;
+
+  // Errors: no rank node; rank nodes that cannot all reach each other (names one pair).
+  Result<Topology> build() &&;
+
+ private:
+  Topology topology_;
+  std::vector<std::pair<std::string, NodeId>> by_name_;
+};
+
+// Whether traffic may pass through `node` on its way to another.
+inline bool passes_through(const Node& node) {
+  return node.kind == NodeKind::kSwitch || node.forwards;
+}
+
+// The topology without some links or nodes; ids are compacted, names stay, grid() is cleared.
+// Errors: unknown id, ranks disconnected, no rank left.
+Result<Topology> without_links(const Topology& topology, std::span<const LinkId> removed);
+Result<Topology> without_nodes(const Topology& topology, std::span<const NodeId> removed);
+
+}  // namespace pleach
