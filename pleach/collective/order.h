@@ -64,10 +64,10 @@ class Order {
   std::span<const int32_t> transfers(int32_t stream) const;
   // Reads are source-major: read of source i and chunk k is reads(s)[i · chunk_count + k].
   std::span<const Read> reads(int32_t stream) const;
-  int32_t first_read(int32_t stream) const { return first_source_[at(stream)].read; }
+  int32_t first_read(int32_t stream) const { return first_[at(stream)].read; }
   // Commits are target-major, likewise.
   std::span<const Commit> commits(int32_t stream) const;
-  int32_t first_commit(int32_t stream) const { return first_source_[at(stream)].commit; }
+  int32_t first_commit(int32_t stream) const { return first_[at(stream)].commit; }
   const Read& read(int32_t index) const { return reads_[at(index)]; }
   const Commit& commit(int32_t index) const { return commits_[at(index)]; }
   int32_t read_count() const { return static_cast<int32_t>(reads_.size()); }
@@ -91,11 +91,10 @@ class Order {
     int32_t read = 0, commit = 0;
   };
   static std::size_t at(int32_t index) { return static_cast<std::size_t>(index); }
-  void number_slots(const Schedule& schedule);
   void order_slots();
 
   std::vector<Stream> streams_;
-  std::vector<First> first_source_;  // stream_count + 1
+  std::vector<First> first_;  // stream_count + 1
   std::vector<int32_t> sources_, targets_, transfers_;
   std::vector<Read> reads_;
   std::vector<Commit> commits_;

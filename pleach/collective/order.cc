@@ -1,0 +1,265 @@
+#include "pleach/collective/order.h"
+
+#include <algorithm>
+#include <compare>
+#include <numeric>
+#include <tuple>
+#include <unordered_map>
+
+namespace pleach {
+namespace {
+
+constexpr int32_t kNotARank = -1;
+
+std::size_t at(int32_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+// A stream before it has a number.
+struct Draft {
+  Stream stream;
+  std::vector<int32_t> sources, targets, transfers;
+  auto key() const {
+    return std::tuple(stream.step, stream.first_chunk, sources.front(), targets.front());
+  }
+};
+
+class RankOfNode {
+ public:
+  explicit RankOfNode(const Schedule& schedule) {
+    for (int32_t rank = 0; rank < schedule.rank_count(); ++rank) {
+      ranks_.emplace(schedule.participants[at(rank)].value, rank);
+    }
+  }
+  int32_t operator()(NodeId node) const {
+    const auto found = ranks_.find(node.value);
+    return found == ranks_.end() ? kNotARank : found->second;
+  }
+
+ private:
+  std::unordered_map<int32_t, int32_t> ranks_;
+};
+
+// Adds one hop of a switch tree to the stream.
+void add_hop(Draft& draft, const Schedule& schedule, int32_t index, const RankOfNode& rank_of) {
+  const Transfer& hop = schedule.transfers[at(index)];
+  draft.stream.first_chunk = hop.first_chunk;
+  draft.stream.chunk_count = hop.chunk_count;
+  draft.stream.step = hop.step;
+  draft.transfers.push_back(index);
+  if (const int32_t source = rank_of(hop.source); source != kNotARank) {
+    draft.sources.push_back(source);
+  }
+  if (const int32_t target = rank_of(hop.target); target != kNotARank) {
+    draft.targets.push_back(target);
+    draft.stream.op = hop.op;
+  }
+}
+
+// Groups hops (indices of one step and first chunk) that share a switch. Quadratic in the number of
+// switches of one stream only.
+void join_hops(std::span<const int32_t> hops, const Schedule& schedule, const RankOfNode& rank_of,
+               std::vector<Draft>& drafts) {
+  std::vector<std::size_t> parent(hops.size());
+  std::iota(parent.begin(), parent.end(), std::size_t{0});
+  const auto find = [&parent](std::size_t hop) {
+    while (parent[hop] != hop) {
+      hop = parent[hop] = parent[parent[hop]];
+    }
+    return hop;
+  };
+  std::unordered_map<int32_t, std::size_t> at_switch;
+  for (std::size_t hop = 0; hop < hops.size(); ++hop) {
+    const Transfer& transfer = schedule.transfers[at(hops[hop])];
+    for (const NodeId node : {transfer.source, transfer.target}) {
+      if (rank_of(node) == kNotARank) {
+        const auto [entry, is_new] = at_switch.emplace(node.value, hop);
+        parent[find(hop)] = find(entry->second);
+      }
+    }
+  }
+  std::unordered_map<std::size_t, std::size_t> draft_of;
+  for (std::size_t hop = 0; hop < hops.size(); ++hop) {
+    const auto [entry, is_new] = draft_of.emplace(find(hop), drafts.size());
+    if (is_new) {
+      drafts.emplace_back();
+    }
+    add_hop(drafts[entry->second], schedule, hops[hop], rank_of);
+  }
+}
+
+// The streams of a schedule, unsorted.
+std::vector<Draft> draft_streams(const Schedule& schedule) {
+  const RankOfNode rank_of(schedule);
+  std::vector<Draft> drafts;
+  std::vector<int32_t> hops;
+  for (int32_t index = 0; index < static_cast<int32_t>(schedule.transfers.size()); ++index) {
+    const Transfer& transfer = schedule.transfers[at(index)];
+    const int32_t source = rank_of(transfer.source), target = rank_of(transfer.target);
+    if (source == kNotARank || target == kNotARank) {
+      hops.push_back(index);
+      continue;
+    }
+    Draft draft;
+    draft.stream = {transfer.first_chunk, transfer.chunk_count, transfer.step, transfer.op};
+    draft.sources = {source};
+    draft.targets = {target};
+    draft.transfers = {index};
+    drafts.push_back(std::move(draft));
+  }
+  const auto key = [&schedule](int32_t index) {
+    const Transfer& transfer = schedule.transfers[at(index)];
+    return std::pair(transfer.step, transfer.first_chunk);
+  };
+  std::stable_sort(hops.begin(), hops.end(),
+                   [&](int32_t left, int32_t right) { return key(left) < key(right); });
+  for (std::size_t begin = 0, end = 0; begin < hops.size(); begin = end) {
+    while (end < hops.size() && key(hops[end]) == key(hops[begin])) {
+      ++end;
+    }
+    join_hops(std::span(hops).subspan(begin, end - begin), schedule, rank_of, drafts);
+  }
+  for (Draft& draft : drafts) {
+    std::sort(draft.sources.begin(), draft.sources.end());
+    std::sort(draft.targets.begin(), draft.targets.end());
+  }
+  return drafts;
+}
+
+// One read or commit, with what orders it within its slot: sends of a step before its arrivals,
+// arrivals by smallest source.
+struct SlotEvent {
+  int32_t chunk;
+  int32_t rank;
+  int32_t step;
+  int32_t place;  // -1: a read, else the smallest source rank of the arriving stream
+  int32_t index;  // of the read or commit
+  auto operator<=>(const SlotEvent&) const = default;
+};
+
+}  // namespace
+
+Order Order::build(const Schedule& schedule) {
+  std::vector<Draft> drafts = draft_streams(schedule);
+  std::sort(drafts.begin(), drafts.end(),
+            [](const Draft& left, const Draft& right) { return left.key() < right.key(); });
+  Order order;
+  order.streams_.reserve(drafts.size());
+  order.first_.reserve(drafts.size() + 1);
+  First next;
+  for (const Draft& draft : drafts) {
+    order.first_.push_back(next);
+    order.streams_.push_back(draft.stream);
+    order.sources_.insert(order.sources_.end(), draft.sources.begin(), draft.sources.end());
+    order.targets_.insert(order.targets_.end(), draft.targets.begin(), draft.targets.end());
+    order.transfers_.insert(order.transfers_.end(), draft.transfers.begin(), draft.transfers.end());
+    const auto source_count = static_cast<int32_t>(draft.sources.size());
+    const auto target_count = static_cast<int32_t>(draft.targets.size());
+    next.source += source_count;
+    next.target += target_count;
+    next.transfer += static_cast<int32_t>(draft.transfers.size());
+    next.read += source_count * draft.stream.chunk_count;
+    next.commit += target_count * draft.stream.chunk_count;
+  }
+  order.first_.push_back(next);
+  order.reads_.resize(at(next.read));
+  order.commits_.resize(at(next.commit));
+  order.order_slots();
+  return order;
+}
+
+void Order::order_slots() {
+  std::vector<SlotEvent> events;
+  events.reserve(reads_.size() + commits_.size());
+  for (int32_t stream = 0; stream < stream_count(); ++stream) {
+    const Stream& what = streams_[at(stream)];
+    int32_t read = first_[at(stream)].read, commit = first_[at(stream)].commit;
+    const int32_t last_chunk = what.first_chunk + what.chunk_count;
+    for (const int32_t rank : sources(stream)) {
+      for (int32_t chunk = what.first_chunk; chunk < last_chunk; ++chunk, ++read) {
+        reads_[at(read)].stream = stream;
+        events.push_back({chunk, rank, what.step, -1, read});
+      }
+    }
+    for (const int32_t rank : targets(stream)) {
+      for (int32_t chunk = what.first_chunk; chunk < last_chunk; ++chunk, ++commit) {
+        commits_[at(commit)].stream = stream;
+        events.push_back({chunk, rank, what.step, sources(stream).front(), commit});
+      }
+    }
+  }
+  std::sort(events.begin(), events.end());
+  slot_reads_.reserve(reads_.size());
+  slot_commits_.reserve(commits_.size());
+  for (const SlotEvent& event : events) {
+    if (slots_.empty() || slots_.back().chunk != event.chunk || slots_.back().rank != event.rank) {
+      slots_.push_back({event.rank, event.chunk});
+      slot_first_.push_back(
+          {static_cast<int32_t>(slot_reads_.size()), static_cast<int32_t>(slot_commits_.size())});
+    }
+    const int32_t slot = slot_count() - 1;
+    const int32_t reads = static_cast<int32_t>(slot_reads_.size()) - slot_first_.back().read;
+    const int32_t commits = static_cast<int32_t>(slot_commits_.size()) - slot_first_.back().commit;
+    max_slot_events_ = std::max({max_slot_events_, reads + 1, commits + 1});
+    if (event.place < 0) {
+      reads_[at(event.index)].slot = slot;
+      reads_[at(event.index)].after_commits = commits;
+      slot_reads_.push_back(event.index);
+    } else {
+      Commit& commit = commits_[at(event.index)];
+      commit.slot = slot;
+      commit.after_commits = commits;
+      commit.after_reads = reads;
+      slot_commits_.push_back(event.index);
+    }
+  }
+  slot_first_.push_back(
+      {static_cast<int32_t>(slot_reads_.size()), static_cast<int32_t>(slot_commits_.size())});
+}
+
+namespace {
+
+template <typename T>
+std::span<const T> slice(const std::vector<T>& all, int32_t begin, int32_t end) {
+  return std::span(all).subspan(at(begin), at(end - begin));
+}
+
+}  // namespace
+
+std::span<const int32_t> Order::sources(int32_t stream) const {
+  return slice(sources_, first_[at(stream)].source, first_[at(stream + 1)].source);
+}
+
+std::span<const int32_t> Order::targets(int32_t stream) const {
+  return slice(targets_, first_[at(stream)].target, first_[at(stream + 1)].target);
+}
+
+std::span<const int32_t> Order::transfers(int32_t stream) const {
+  return slice(transfers_, first_[at(stream)].transfer, first_[at(stream + 1)].transfer);
+}
+
+std::span<const Read> Order::reads(int32_t stream) const {
+  return slice(reads_, first_[at(stream)].read, first_[at(stream + 1)].read);
+}
+
+std::span<const Commit> Order::commits(int32_t stream) const {
+  return slice(commits_, first_[at(stream)].commit, first_[at(stream + 1)].commit);
+}
+
+std::span<const int32_t> Order::slot_reads(int32_t slot) const {
+  return slice(slot_reads_, slot_first_[at(slot)].read, slot_first_[at(slot + 1)].read);
+}
+
+std::span<const int32_t> Order::slot_commits(int32_t slot) const {
+  return slice(slot_commits_, slot_first_[at(slot)].commit, slot_first_[at(slot + 1)].commit);
+}
+
+int32_t Order::find_slot(int32_t rank, int32_t chunk) const {
+  const auto found = std::lower_bound(
+      slots_.begin(), slots_.end(), std::pair(chunk, rank),
+      [](const Slot& slot, const auto& key) { return std::pair(slot.chunk, slot.rank) < key; });
+  const bool present = found != slots_.end() && found->chunk == chunk && found->rank == rank;
+  return present ? static_cast<int32_t>(found - slots_.begin()) : -1;
+}
+
+}  // namespace pleach
