@@ -15,13 +15,20 @@ std::size_t at(int32_t index) {
   return static_cast<std::size_t>(index);
 }
 
-// A stream before it has a number.
-struct Draft {
+// A stream of several hops joined at switches, before it has a number.
+struct Joined {
   Stream stream;
   std::vector<int32_t> sources, targets, transfers;
-  auto key() const {
-    return std::tuple(stream.step, stream.first_chunk, sources.front(), targets.front());
-  }
+};
+
+// What sorts streams; `index` is a transfer that is a stream by itself, or a Joined when negative.
+struct StreamKey {
+  int32_t step;
+  int32_t first_chunk;
+  int32_t source;  // smallest rank
+  int32_t target;  // smallest rank
+  int32_t index;
+  auto operator<=>(const StreamKey&) const = default;
 };
 
 class RankOfNode {
@@ -41,7 +48,7 @@ class RankOfNode {
 };
 
 // Adds one hop of a switch tree to the stream.
-void add_hop(Draft& draft, const Schedule& schedule, int32_t index, const RankOfNode& rank_of) {
+void add_hop(Joined& draft, const Schedule& schedule, int32_t index, const RankOfNode& rank_of) {
   const Transfer& hop = schedule.transfers[at(index)];
   draft.stream.first_chunk = hop.first_chunk;
   draft.stream.chunk_count = hop.chunk_count;
@@ -59,7 +66,7 @@ void add_hop(Draft& draft, const Schedule& schedule, int32_t index, const RankOf
 // Groups hops (indices of one step and first chunk) that share a switch. Quadratic in the number of
 // switches of one stream only.
 void join_hops(std::span<const int32_t> hops, const Schedule& schedule, const RankOfNode& rank_of,
-               std::vector<Draft>& drafts) {
+               std::vector<Joined>& drafts) {
   std::vector<std::size_t> parent(hops.size());
   std::iota(parent.begin(), parent.end(), std::size_t{0});
   const auto find = [&parent](std::size_t hop) {
@@ -88,25 +95,10 @@ void join_hops(std::span<const int32_t> hops, const Schedule& schedule, const Ra
   }
 }
 
-// The streams of a schedule, unsorted.
-std::vector<Draft> draft_streams(const Schedule& schedule) {
-  const RankOfNode rank_of(schedule);
-  std::vector<Draft> drafts;
-  std::vector<int32_t> hops;
-  for (int32_t index = 0; index < static_cast<int32_t>(schedule.transfers.size()); ++index) {
-    const Transfer& transfer = schedule.transfers[at(index)];
-    const int32_t source = rank_of(transfer.source), target = rank_of(transfer.target);
-    if (source == kNotARank || target == kNotARank) {
-      hops.push_back(index);
-      continue;
-    }
-    Draft draft;
-    draft.stream = {transfer.first_chunk, transfer.chunk_count, transfer.step, transfer.op};
-    draft.sources = {source};
-    draft.targets = {target};
-    draft.transfers = {index};
-    drafts.push_back(std::move(draft));
-  }
+// Groups all hops that touch a switch into streams.
+std::vector<Joined> join_all(std::vector<int32_t> hops, const Schedule& schedule,
+                             const RankOfNode& rank_of) {
+  std::vector<Joined> joined;
   const auto key = [&schedule](int32_t index) {
     const Transfer& transfer = schedule.transfers[at(index)];
     return std::pair(transfer.step, transfer.first_chunk);
@@ -117,13 +109,13 @@ std::vector<Draft> draft_streams(const Schedule& schedule) {
     while (end < hops.size() && key(hops[end]) == key(hops[begin])) {
       ++end;
     }
-    join_hops(std::span(hops).subspan(begin, end - begin), schedule, rank_of, drafts);
+    join_hops(std::span(hops).subspan(begin, end - begin), schedule, rank_of, joined);
   }
-  for (Draft& draft : drafts) {
+  for (Joined& draft : joined) {
     std::sort(draft.sources.begin(), draft.sources.end());
     std::sort(draft.targets.begin(), draft.targets.end());
   }
-  return drafts;
+  return joined;
 }
 
 // One read or commit, with what orders it within its slot: sends of a step before its arrivals,
@@ -140,32 +132,61 @@ struct SlotEvent {
 }  // namespace
 
 Order Order::build(const Schedule& schedule) {
-  std::vector<Draft> drafts = draft_streams(schedule);
-  std::sort(drafts.begin(), drafts.end(),
-            [](const Draft& left, const Draft& right) { return left.key() < right.key(); });
-  Order order;
-  order.streams_.reserve(drafts.size());
-  order.first_.reserve(drafts.size() + 1);
-  First next;
-  for (const Draft& draft : drafts) {
-    order.first_.push_back(next);
-    order.streams_.push_back(draft.stream);
-    order.sources_.insert(order.sources_.end(), draft.sources.begin(), draft.sources.end());
-    order.targets_.insert(order.targets_.end(), draft.targets.begin(), draft.targets.end());
-    order.transfers_.insert(order.transfers_.end(), draft.transfers.begin(), draft.transfers.end());
-    const auto source_count = static_cast<int32_t>(draft.sources.size());
-    const auto target_count = static_cast<int32_t>(draft.targets.size());
-    next.source += source_count;
-    next.target += target_count;
-    next.transfer += static_cast<int32_t>(draft.transfers.size());
-    next.read += source_count * draft.stream.chunk_count;
-    next.commit += target_count * draft.stream.chunk_count;
+  const RankOfNode rank_of(schedule);
+  std::vector<StreamKey> keys;
+  keys.reserve(schedule.transfers.size());
+  std::vector<int32_t> hops;
+  for (int32_t index = 0; index < static_cast<int32_t>(schedule.transfers.size()); ++index) {
+    const Transfer& transfer = schedule.transfers[at(index)];
+    const int32_t source = rank_of(transfer.source), target = rank_of(transfer.target);
+    if (source == kNotARank || target == kNotARank) {
+      hops.push_back(index);
+    } else {
+      keys.push_back({transfer.step, transfer.first_chunk, source, target, index});
+    }
   }
-  order.first_.push_back(next);
-  order.reads_.resize(at(next.read));
-  order.commits_.resize(at(next.commit));
+  const std::vector<Joined> joined = join_all(std::move(hops), schedule, rank_of);
+  for (std::size_t index = 0; index < joined.size(); ++index) {
+    const Joined& draft = joined[index];
+    keys.push_back({draft.stream.step, draft.stream.first_chunk, draft.sources.front(),
+                    draft.targets.front(), -1 - static_cast<int32_t>(index)});
+  }
+  std::sort(keys.begin(), keys.end());
+  Order order;
+  order.streams_.reserve(keys.size());
+  order.first_.reserve(keys.size() + 1);
+  for (const StreamKey& key : keys) {
+    if (key.index < 0) {
+      const Joined& draft = joined[at(-1 - key.index)];
+      order.add_stream(draft.stream, draft.sources, draft.targets, draft.transfers);
+    } else {
+      const Transfer& transfer = schedule.transfers[at(key.index)];
+      order.add_stream({key.first_chunk, transfer.chunk_count, key.step, transfer.op},
+                       std::span(&key.source, 1), std::span(&key.target, 1),
+                       std::span(&key.index, 1));
+    }
+  }
+  order.first_.push_back(order.next_);
+  order.reads_.resize(at(order.next_.read));
+  order.commits_.resize(at(order.next_.commit));
   order.order_slots();
   return order;
+}
+
+void Order::add_stream(const Stream& stream, std::span<const int32_t> sources,
+                       std::span<const int32_t> targets, std::span<const int32_t> transfers) {
+  first_.push_back(next_);
+  streams_.push_back(stream);
+  sources_.insert(sources_.end(), sources.begin(), sources.end());
+  targets_.insert(targets_.end(), targets.begin(), targets.end());
+  transfers_.insert(transfers_.end(), transfers.begin(), transfers.end());
+  const auto source_count = static_cast<int32_t>(sources.size());
+  const auto target_count = static_cast<int32_t>(targets.size());
+  next_.source += source_count;
+  next_.target += target_count;
+  next_.transfer += static_cast<int32_t>(transfers.size());
+  next_.read += source_count * stream.chunk_count;
+  next_.commit += target_count * stream.chunk_count;
 }
 
 void Order::order_slots() {

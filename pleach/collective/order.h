@@ -91,9 +91,12 @@ class Order {
     int32_t read = 0, commit = 0;
   };
   static std::size_t at(int32_t index) { return static_cast<std::size_t>(index); }
+  void add_stream(const Stream& stream, std::span<const int32_t> sources,
+                  std::span<const int32_t> targets, std::span<const int32_t> transfers);
   void order_slots();
 
   std::vector<Stream> streams_;
+  First next_;                // where the next stream's entries start
   std::vector<First> first_;  // stream_count + 1
   std::vector<int32_t> sources_, targets_, transfers_;
   std::vector<Read> reads_;
