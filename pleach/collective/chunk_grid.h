@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace pleach {
@@ -13,8 +14,10 @@ class ChunkGrid {
   ChunkGrid() = default;
   // All weights 1; no memory. count ≥ 1.
   static ChunkGrid uniform(int32_t count);
-  // Weights > 0 whose sum fits int64 (checked by check_form for files: use valid()).
+  // One chunk per weight. Precondition: valid(weights).
   static ChunkGrid weighted(std::vector<int64_t> weights);
+  // Whether there is at least one weight, all are > 0, and number and sum fit int32 and int64.
+  static bool valid(std::span<const int64_t> weights);
 
   int32_t count() const { return count_; }
   bool is_uniform() const { return cumulative_.empty(); }
@@ -25,7 +28,8 @@ class ChunkGrid {
   int64_t weight(int32_t chunk) const { return cumulative(chunk + 1) - cumulative(chunk); }
   // First element of chunk c in a space of `element_count`; boundary(count()) is the end.
   int64_t boundary(int32_t chunk, int64_t element_count) const;
-  // The chunk that starts at weight `position`, or -1 when no boundary lies there.
+  // The chunk that starts at weight `position` (count() for total()), or -1 when no boundary lies
+  // there.
   int32_t chunk_at(int64_t position) const;
 
   bool operator==(const ChunkGrid&) const = default;

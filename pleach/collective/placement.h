@@ -25,16 +25,17 @@ struct BufferSizes {
 };
 
 // Where the chunks of one collective lie. `count` is the whole buffer of one rank [elements]:
-//   all_reduce, broadcast, reduce   input count, output count
-//   reduce_scatter                  input count, output shard r = [floor(count·r/n),
-//   floor(count·(r+1)/n)) all_gather                      input shard r, output count all_to_all
-//   input count, output count; count is a multiple of n; the chunk
-//                                   grid covers n·count elements, source rank major: block (i, j)
-//                                   goes from rank i's block j to rank j's block i
+//   - all_reduce, broadcast, reduce: input count, output count;
+//   - reduce_scatter: input count, output shard r = [floor(count·r/n), floor(count·(r+1)/n));
+//   - all_gather: input shard r, output count;
+//   - all_to_all: input count, output count; count is a multiple of n; the chunk grid covers
+//     n·count elements, source rank major: block (i, j) goes from rank i's block j to rank j's
+//     block i.
 // Pure; cheap to copy; borrows the schedule's grid.
 class Placement {
  public:
-  // Errors: kInvalidArgument: negative count; all_to_all with count not a multiple of n.
+  // Precondition: check_form found nothing. Errors: kInvalidArgument: negative count; all_to_all
+  // with count not a multiple of n, or n·count beyond int64.
   static Result<Placement> create(const Schedule& schedule, int64_t count);
 
   BufferSizes sizes(Rank rank) const;
@@ -48,7 +49,6 @@ class Placement {
   int64_t begin(int32_t chunk) const;
 
  private:
-  friend bool has_input(const Schedule&, Rank, int32_t);
   CollectiveKind collective_ = CollectiveKind::kAllReduce;
   Rank root_;
   int32_t rank_count_ = 1;
@@ -59,7 +59,8 @@ class Placement {
 // The same questions without sizes: does the rank start with / end with the chunk?
 bool has_input(const Schedule& schedule, Rank rank, int32_t chunk);
 bool has_output(const Schedule& schedule, Rank rank, int32_t chunk);
-// For reduce_scatter and all_gather the rank that owns the chunk; for all_to_all its source.
+// For reduce_scatter and all_gather the rank that owns the chunk; for all_to_all its source; else
+// the root.
 Rank chunk_owner(const Schedule& schedule, int32_t chunk);
 // all_to_all: the rank that receives the chunk.
 Rank chunk_destination(const Schedule& schedule, int32_t chunk);

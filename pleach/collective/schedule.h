@@ -98,7 +98,7 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
-// Sorts transfers into the canonical order.
+// Sorts transfers into the canonical order (ties: chunk_count, op, route).
 void sort_transfers(Schedule& schedule);
 
 // The form rules that need no symbolic pass: ranges, distinct participants, step < step count,

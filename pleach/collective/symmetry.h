@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "pleach/base/id.h"
@@ -15,6 +16,7 @@ namespace pleach {
 // Arithmetic of mixed-radix coordinates. Element g of the group is the rank that 0 moves to.
 class Translation {
  public:
+  // Precondition: dimensions ≥ 1 whose product is at most 2^30.
   explicit Translation(std::span<const int32_t> dimensions);
 
   int32_t order() const { return order_; }
@@ -36,8 +38,10 @@ int32_t translate_chunk(const Schedule& schedule, const Translation& translation
 // How the group moves links: link `l` out of rank u in class k goes to the class-k link of u + g.
 class LinkTranslation {
  public:
-  // Requires participants to be all nodes of the topology. Errors: kInvalidArgument, naming a link
-  // that has no counterpart of equal bandwidth (parallel links are matched in link order).
+  // Requires a symmetric schedule whose dimensions multiply to its participants, and these to be
+  // all nodes of the topology. Errors: kInvalidArgument, naming a link that has no counterpart of
+  // equal bandwidth (parallel links are matched in link order), or a node that differs in whether
+  // it forwards.
   //   compare_latency  whether latency and overhead must agree too (folding needs it, proof not)
   static Result<LinkTranslation> create(const Schedule& schedule, const Topology& topology,
                                         bool compare_latency);
@@ -48,10 +52,9 @@ class LinkTranslation {
   LinkId link_of(int32_t link_class, int32_t rank) const;
 
  private:
-  LinkTranslation() = default;
+  explicit LinkTranslation(Translation translation) : translation_(std::move(translation)) {}
+  Translation translation_;
   int32_t class_count_ = 0;
-  int32_t rank_count_ = 0;
-  std::vector<int32_t> dimensions_;
   std::vector<int32_t> class_;    // by link
   std::vector<int32_t> origin_;   // by link: rank it leaves
   std::vector<LinkId> by_class_;  // class · rank_count + rank

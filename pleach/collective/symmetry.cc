@@ -1,0 +1,179 @@
+#include "pleach/collective/symmetry.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "pleach/base/check.h"
+
+namespace pleach {
+
+Translation::Translation(std::span<const int32_t> dimensions)
+    : dimensions_(dimensions.begin(), dimensions.end()) {
+  int64_t order = 1;
+  for (const int32_t size : dimensions_) {
+    PLEACH_CHECK(size >= 1, "a dimension has at least one coordinate");
+    order *= size;
+    PLEACH_CHECK(order <= 1 << 30, "the order of the group fits");
+  }
+  order_ = static_cast<int32_t>(order);
+}
+
+int32_t Translation::add(int32_t rank, int32_t g) const {
+  int32_t sum = 0;
+  int32_t stride = 1;
+  for (auto size = dimensions_.rbegin(); size != dimensions_.rend(); ++size) {
+    const int32_t digit = rank % *size + g % *size;
+    sum += (digit >= *size ? digit - *size : digit) * stride;
+    rank /= *size;
+    g /= *size;
+    stride *= *size;
+  }
+  return sum;
+}
+
+int32_t Translation::subtract(int32_t rank, int32_t g) const {
+  int32_t difference = 0;
+  int32_t stride = 1;
+  for (auto size = dimensions_.rbegin(); size != dimensions_.rend(); ++size) {
+    const int32_t digit = rank % *size - g % *size;
+    difference += (digit < 0 ? digit + *size : digit) * stride;
+    rank /= *size;
+    g /= *size;
+    stride *= *size;
+  }
+  return difference;
+}
+
+int32_t representative_chunk_count(const Schedule& schedule) {
+  return schedule.symmetry ? schedule.chunks.count() / schedule.rank_count()
+                           : schedule.chunks.count();
+}
+
+int32_t translate_chunk(const Schedule& schedule, const Translation& translation, int32_t chunk,
+                        int32_t g) {
+  const int32_t rank_count = translation.order();
+  const int32_t block_size = schedule.chunks.count() / rank_count;
+  const int32_t block = chunk / block_size;
+  const int32_t place = chunk % block_size;
+  const int32_t moved_block = translation.add(block, g) * block_size;
+  if (schedule.collective != CollectiveKind::kAllToAll) {
+    return moved_block + place;
+  }
+  const int32_t part_size = block_size / rank_count;
+  return moved_block + translation.add(place / part_size, g) * part_size + place % part_size;
+}
+
+namespace {
+
+// A link out of a rank, by what it must share with its translates.
+struct LinkShape {
+  int32_t displacement = 0;
+  LinkId link;
+};
+
+std::string link_text(const Topology& topology, LinkId id) {
+  const Link& link = topology.link(id);
+  return fmt::format("link {} ({} -> {})", id.value, topology.node(link.source).name,
+                     topology.node(link.target).name);
+}
+
+Error asymmetric(std::string message) {
+  return Error{ErrorCode::kInvalidArgument, "the topology lacks the symmetry: " + message};
+}
+
+// rank_of[node], or the reason why the participants are not exactly the topology's nodes.
+Result<std::vector<int32_t>> ranks_by_node(const Schedule& schedule, const Topology& topology) {
+  const std::size_t node_count = topology.nodes().size();
+  if (schedule.participants.size() != node_count) {
+    return asymmetric(fmt::format("it has {} nodes, the schedule {} participants", node_count,
+                                  schedule.participants.size()));
+  }
+  std::vector<int32_t> rank_of(node_count, -1);
+  for (int32_t rank = 0; rank < schedule.rank_count(); ++rank) {
+    const NodeId node = schedule.participants[static_cast<std::size_t>(rank)];
+    if (node.value < 0 || node.index() >= node_count || rank_of[node.index()] >= 0) {
+      return asymmetric(
+          fmt::format("participant {} (node {}) is missing or repeated", rank, node.value));
+    }
+    rank_of[node.index()] = rank;
+  }
+  return rank_of;
+}
+
+Status compare_nodes(const Topology& topology, bool compare_latency) {
+  const Node& first = topology.nodes().front();
+  for (const Node& node : topology.nodes()) {
+    if (node.kind != first.kind || node.forwards != first.forwards ||
+        (compare_latency && node.overhead_ps != first.overhead_ps)) {
+      return asymmetric(fmt::format("node {} differs from node {}", node.name, first.name));
+    }
+  }
+  return ok();
+}
+
+}  // namespace
+
+Result<LinkTranslation> LinkTranslation::create(const Schedule& schedule, const Topology& topology,
+                                                bool compare_latency) {
+  PLEACH_CHECK(schedule.symmetry.has_value(), "the schedule is symmetric");
+  LinkTranslation result{Translation(schedule.symmetry->dimensions)};
+  const Translation& translation = result.translation_;
+  if (translation.order() != schedule.rank_count()) {
+    return asymmetric(fmt::format("a group of order {} does not act on {} ranks",
+                                  translation.order(), schedule.rank_count()));
+  }
+  PLEACH_ASSIGN(rank_of, ranks_by_node(schedule, topology));
+  PLEACH_TRY(compare_nodes(topology, compare_latency));
+  const auto shapes_of = [&](int32_t rank) {
+    std::vector<LinkShape> shapes;
+    const NodeId node = schedule.participants[static_cast<std::size_t>(rank)];
+    for (const LinkId link : topology.links_out(node)) {
+      const int32_t target = rank_of[topology.link(link).target.index()];
+      shapes.push_back({translation.subtract(target, rank), link});
+    }
+    std::stable_sort(shapes.begin(), shapes.end(), [](const LinkShape& a, const LinkShape& b) {
+      return a.displacement < b.displacement;
+    });
+    return shapes;
+  };
+  const std::vector<LinkShape> model = shapes_of(0);
+  const auto rank_count = static_cast<std::size_t>(schedule.rank_count());
+  result.class_count_ = static_cast<int32_t>(model.size());
+  result.class_.resize(topology.links().size());
+  result.origin_.resize(topology.links().size());
+  result.by_class_.resize(model.size() * rank_count);
+  for (int32_t rank = 0; rank < schedule.rank_count(); ++rank) {
+    const std::vector<LinkShape> shapes = shapes_of(rank);
+    for (std::size_t k = 0; k < std::max(shapes.size(), model.size()); ++k) {
+      if (k == shapes.size()) {
+        return asymmetric(fmt::format("{} has no counterpart out of rank {}",
+                                      link_text(topology, model[k].link), rank));
+      }
+      const Link& link = topology.link(shapes[k].link);
+      if (k == model.size() || shapes[k].displacement != model[k].displacement ||
+          link.bandwidth_bytes_per_s != topology.link(model[k].link).bandwidth_bytes_per_s ||
+          (compare_latency && link.latency_ps != topology.link(model[k].link).latency_ps)) {
+        return asymmetric(fmt::format("{} has no counterpart out of rank 0",
+                                      link_text(topology, shapes[k].link)));
+      }
+      result.class_[shapes[k].link.index()] = static_cast<int32_t>(k);
+      result.origin_[shapes[k].link.index()] = rank;
+      result.by_class_[k * rank_count + static_cast<std::size_t>(rank)] = shapes[k].link;
+    }
+  }
+  return result;
+}
+
+LinkId LinkTranslation::translate(LinkId link, int32_t g) const {
+  return link_of(class_[link.index()], translation_.add(origin_[link.index()], g));
+}
+
+LinkId LinkTranslation::link_of(int32_t link_class, int32_t rank) const {
+  return by_class_[static_cast<std::size_t>(link_class) *
+                       static_cast<std::size_t>(translation_.order()) +
+                   static_cast<std::size_t>(rank)];
+}
+
+}  // namespace pleach
