@@ -1,0 +1,55 @@
+# The few commands that a person types. Each installs what it needs (packages.txt) first.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+
+.PHONY: build demo test check-all format format-check tidy lint bench-check clean
+
+SOURCE_FILES = git ls-files -co --exclude-standard '*.h' '*.cc'
+
+build:  ## The release binary, build/release/pleach.
+	@tools/install_packages.sh build
+	@cmake --preset release
+	@cmake --build --preset release
+
+demo:  ## Plans, proves, simulates and runs the all-reduce of ResNet-50's gradients.
+	@tools/install_packages.sh build
+	@cmake --preset release >&2
+	@cmake --build --preset release --target pleach >&2
+	@python3 examples/demo.py --pleach build/release/pleach
+
+test:  ## What must hold before every commit: tests, sanitizers, tidy, format.
+	@tools/install_packages.sh build test
+	@$(MAKE) --no-print-directory format-check tidy
+	@cmake --workflow --preset asan
+	@cmake --workflow --preset dev
+
+check-all: test  ## Also the thread sanitizer, clang-tidy, long property runs, benchmark limits.
+	@cmake --workflow --preset tsan
+	@PLEACH_LONG=1 ctest --preset long
+	@$(MAKE) --no-print-directory lint bench-check
+
+format:
+	@$(SOURCE_FILES) | xargs clang-format -i
+
+format-check:
+	@$(SOURCE_FILES) | xargs clang-format --dry-run -Werror
+	@echo "format: ok"
+
+tidy:
+	@python3 tools/tidy.py .
+
+lint:  ## clang-tidy over the library and the command line, with dev's compile commands.
+	@cmake --preset dev
+	@cmake --build --preset dev --target generated_sources
+	@run-clang-tidy -quiet -p build/dev "$(CURDIR)/pleach/.*(?<!_test)\.cc$$"
+
+bench-check: build  ## Each benchmark holds itself to its limits.
+	@for script in bench/*.py; do \
+	  if [ -e "$$script" ]; then \
+	    python3 "$$script" --check --pleach build/release/pleach; \
+	  fi; \
+	done
+
+clean:
+	@rm -rf build
