@@ -13,14 +13,14 @@ namespace pleach {
 
 // Finds the route with the fewest links; among those the first in link order at every node, which
 // on grids is dimension-order routing. Passes only through nodes that forward.
-// Borrows the topology. Keeps one distance field (4 bytes a node) per target asked for. Not thread
-// safe.
+// Borrows the topology. Keeps one distance field (4 bytes a node) per target asked for, at most
+// 256 MiB of them. Not thread safe.
 class Router {
  public:
   explicit Router(const Topology& topology) : topology_(topology) {}
 
-  // Errors: kInfeasible when no route exists (names both nodes). Cost: O(links) for a new target,
-  // then O(route · degree).
+  // Empty when source and target are one. Errors: kInfeasible when no route exists (names both
+  // nodes). Cost: O(links) for a new target that is no neighbour, then O(route · degree).
   Result<std::vector<LinkId>> route(NodeId source, NodeId target);
   // Links between the two, or -1 when there is no route.
   int32_t distance(NodeId source, NodeId target);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "pleach/base/id.h"
@@ -52,8 +53,8 @@ class Topology {
   std::span<const Link> links() const { return links_; }
   const Node& node(NodeId id) const { return nodes_[id.index()]; }
   const Link& link(LinkId id) const { return links_[id.index()]; }
-  // Links out of / into a node, in the order they were added (grids: per dimension minus, plus,
-  // which is N, S, W, E in two dimensions).
+  // Links out of / into a node, in the order they were added (grids: those out of a node go per
+  // dimension minus, plus, which is N, S, W, E in two dimensions).
   std::span<const LinkId> links_out(NodeId id) const;
   std::span<const LinkId> links_in(NodeId id) const;
   // The rank nodes in ascending id: rank r of a schedule over all of them is rank_nodes()[r].
@@ -66,6 +67,7 @@ class Topology {
 
  private:
   friend class TopologyBuilder;
+  friend Topology renamed(Topology topology, std::string name);
   std::string name_;
   std::vector<Node> nodes_;
   std::vector<Link> links_;
@@ -78,12 +80,14 @@ class Topology {
 };
 
 // Collects nodes and links; every error is one line that starts with `where` when it is given
-// ("cluster.toml:14"). Limits: 1,048,576 nodes, 16,777,216 links.
+// ("cluster.toml:14"). Limits: 1,048,576 nodes, 16,777,216 links, 1000 s of latency or overhead.
 class TopologyBuilder {
  public:
   explicit TopologyBuilder(std::string name) { topology_.name_ = std::move(name); }
 
-  // Errors: duplicate or malformed name, negative overhead.
+  // A node without a name is called by its number. Names are UTF-8 without control letters and
+  // without `,`, `+` and `>`, at most 128 bytes.
+  // Errors: duplicate or malformed name, negative overhead, a rank or io node that reduces.
   Result<NodeId> add_node(Node node, const std::string& where = "");
   // Errors: unknown endpoint, self-loop, bandwidth ≤ 0, negative latency.
   Result<LinkId> add_link(Link link, const std::string& where = "");
@@ -93,12 +97,14 @@ class TopologyBuilder {
   void set_framing(Framing framing) { topology_.framing_ = framing; }
   std::optional<NodeId> find(const std::string& node_name) const;
 
-  // Errors: no rank node; rank nodes that cannot all reach each other (names one pair).
+  // Errors: no rank node; rank nodes that cannot all reach each other (names one pair, and where
+  // the first of them was added).
   Result<Topology> build() &&;
 
  private:
   Topology topology_;
-  std::vector<std::pair<std::string, NodeId>> by_name_;
+  std::unordered_map<std::string, NodeId> by_name_;
+  std::vector<std::string> where_;  // of each node
 };
 
 // Whether traffic may pass through `node` on its way to another.
@@ -110,5 +116,10 @@ inline bool passes_through(const Node& node) {
 // Errors: unknown id, ranks disconnected, no rank left.
 Result<Topology> without_links(const Topology& topology, std::span<const LinkId> removed);
 Result<Topology> without_nodes(const Topology& topology, std::span<const NodeId> removed);
+
+// The same topology with other latencies, one per link [ps]; grid() stays.
+Result<Topology> with_latencies(const Topology& topology, std::span<const int64_t> latency_ps);
+// The same topology under another name.
+Topology renamed(Topology topology, std::string name);
 
 }  // namespace pleach
