@@ -16,15 +16,18 @@ struct Verification {
   bool contention_free = false;
   // Whether all ranks end with the same expression, up to commutativity, of every chunk they share.
   bool bitwise_replicated = false;
-  std::vector<std::string> violations;  // form first, then values; at most 20
+  std::vector<std::string> violations;  // form first, then values by chunk; at most 20
 };
 
 // Checks form, then runs one two-phase symbolic pass per chunk (per step: all reads, then the
 // commits in ascending source rank), which stands for every interleaving; then counts link slots.
 // A symmetric schedule is proved by its representative chunks, the topology's automorphisms and
 // the slot counts per link class.
-//   topology  may be null: then routes and switches are taken on trust, links are not counted
-//   cost      O(transfers · rank_count / 64) time, O(rank_count²/64) memory per thread
+//   topology  may be null: then routes and switches are taken on trust, and the links of a
+//   symmetric
+//             schedule are not counted
+//   cost      per chunk O(transfers + ranks · distinct results) time, O(transfers + ranks) memory
+//             per thread; a schedule with many faults is left after the first of them
 //   threads   safe; runs chunks in parallel
 //   source    docs/architecture.md, "The schedule"
 Verification verify(const Schedule& schedule, const Topology* topology);

@@ -1,0 +1,189 @@
+#include "pleach/collective/verify.h"
+
+#include <tbb/blocked_range.h>
+#include <tbb/enumerable_thread_specific.h>
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "pleach/collective/order.h"
+#include "pleach/collective/symmetry.h"
+#include "pleach/collective/verify_chunk.h"
+
+namespace pleach {
+namespace {
+
+constexpr std::size_t kViolationLimit = 20;
+// Chunks judged in parallel before the violations are counted: the report is the same on any number
+// of threads, and a hopeless schedule is left early.
+constexpr int32_t kBlock = 512;
+constexpr std::size_t kLinkLimit = std::size_t{1} << 24;  // as Topology's
+
+std::size_t at(int32_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+// The streams that carry each chunk, in step order.
+class StreamsOfChunk {
+ public:
+  StreamsOfChunk(const Order& order, int32_t chunk_count) : first_(at(chunk_count) + 1) {
+    for (int32_t stream = 0; stream < order.stream_count(); ++stream) {
+      const Stream& what = order.stream(stream);
+      for (int32_t chunk = what.first_chunk; chunk < what.first_chunk + what.chunk_count; ++chunk) {
+        ++first_[at(chunk) + 1];
+      }
+    }
+    std::partial_sum(first_.begin(), first_.end(), first_.begin());
+    streams_.resize(first_.back());
+    std::vector<std::size_t> next(first_.begin(), first_.end() - 1);
+    for (int32_t stream = 0; stream < order.stream_count(); ++stream) {
+      const Stream& what = order.stream(stream);
+      for (int32_t chunk = what.first_chunk; chunk < what.first_chunk + what.chunk_count; ++chunk) {
+        streams_[next[at(chunk)]++] = stream;
+      }
+    }
+  }
+  std::span<const int32_t> operator[](int32_t chunk) const {
+    return std::span(streams_).subspan(first_[at(chunk)],
+                                       first_[at(chunk) + 1] - first_[at(chunk)]);
+  }
+
+ private:
+  std::vector<std::size_t> first_;
+  std::vector<int32_t> streams_;
+};
+
+// What one thread found in its chunks of a block.
+struct Findings {
+  explicit Findings(const Schedule& schedule, const Order& order) : pass(schedule, order) {}
+  ChunkPass pass;
+  bool replicated = true;
+  std::vector<std::pair<int32_t, std::vector<std::string>>> violations;  // by chunk
+};
+
+void verify_values(const Schedule& schedule, const Order& order, Verification& verification) {
+  const int32_t chunk_count =
+      schedule.symmetry ? representative_chunk_count(schedule) : schedule.chunks.count();
+  const StreamsOfChunk streams(order, chunk_count);
+  tbb::enumerable_thread_specific<Findings> per_thread(
+      [&schedule, &order] { return Findings(schedule, order); });
+  verification.bitwise_replicated = true;
+  for (int32_t begin = 0; begin < chunk_count; begin += kBlock) {
+    const int32_t end = std::min(begin + kBlock, chunk_count);
+    tbb::parallel_for(
+        tbb::blocked_range(begin, end), [&](const tbb::blocked_range<int32_t>& range) {
+          Findings& findings = per_thread.local();
+          for (int32_t chunk = range.begin(); chunk < range.end(); ++chunk) {
+            std::vector<std::string> found;
+            const bool equal = findings.pass.run(chunk, streams[chunk], kViolationLimit, found);
+            findings.replicated = findings.replicated && equal;
+            if (!found.empty()) {
+              findings.violations.emplace_back(chunk, std::move(found));
+            }
+          }
+        });
+    std::vector<std::pair<int32_t, std::vector<std::string>>> block;
+    for (Findings& findings : per_thread) {
+      verification.bitwise_replicated = verification.bitwise_replicated && findings.replicated;
+      std::move(findings.violations.begin(), findings.violations.end(), std::back_inserter(block));
+      findings.violations.clear();
+    }
+    std::sort(block.begin(), block.end());
+    for (auto& [chunk, lines] : block) {
+      std::move(lines.begin(), lines.end(), std::back_inserter(verification.violations));
+    }
+    if (verification.violations.size() >= kViolationLimit) {
+      verification.violations.resize(kViolationLimit);
+      verification.bitwise_replicated = false;
+      break;
+    }
+  }
+  verification.correct = verification.violations.empty();
+}
+
+// Streams in the order of their slots (step mod period).
+std::vector<int32_t> by_slot(const Schedule& schedule, const Order& order) {
+  std::vector<int32_t> streams(at(order.stream_count()));
+  std::iota(streams.begin(), streams.end(), 0);
+  if (schedule.period < schedule.step_count()) {  // else they are: streams are in step order
+    std::stable_sort(streams.begin(), streams.end(), [&](int32_t left, int32_t right) {
+      return order.stream(left).step % schedule.period < order.stream(right).step % schedule.period;
+    });
+  }
+  return streams;
+}
+
+// Whether no two streams occupy one lane in one slot; `lane(link)` is its index below `lane_count`,
+// the link itself or what stands for it.
+template <typename Lane>
+bool slots_distinct(const Schedule& schedule, const Order& order, std::size_t lane_count,
+                    const Lane& lane) {
+  struct Use {
+    int32_t slot = -1;
+    int32_t stream = -1;
+    int32_t transfer = -1;
+  };
+  std::vector<Use> last(lane_count);
+  for (const int32_t stream : by_slot(schedule, order)) {
+    const int32_t slot = order.stream(stream).step % schedule.period;
+    for (const int32_t transfer : order.transfers(stream)) {
+      const int32_t route = schedule.transfers[at(transfer)].route;
+      if (route == kNoRoute) {
+        return false;
+      }
+      for (const LinkId link : schedule.routes[route]) {
+        Use& use = last[lane(link)];
+        // One stream through a multicast switch may reach several targets over one link.
+        const bool same_stream = use.stream == stream && use.transfer != transfer;
+        if (use.slot == slot && !same_stream) {
+          return false;
+        }
+        use = {slot, stream, transfer};
+      }
+    }
+  }
+  return true;
+}
+
+bool contention_free(const Schedule& schedule, const Topology* topology, const Order& order) {
+  if (schedule.symmetry) {
+    if (topology == nullptr) {
+      return false;
+    }
+    const auto links = LinkTranslation::create(schedule, *topology, false);
+    return links && slots_distinct(schedule, order, at(links->class_count()),
+                                   [&](LinkId link) { return at(links->class_of(link)); });
+  }
+  std::size_t link_count = topology == nullptr ? 0 : topology->links().size();
+  if (topology == nullptr) {  // as many as the routes name
+    for (int32_t route = 0; route < schedule.routes.size(); ++route) {
+      for (const LinkId link : schedule.routes[route]) {
+        if (link.value < 0) {
+          return false;
+        }
+        link_count = std::max(link_count, link.index() + 1);
+      }
+    }
+  }
+  return link_count <= kLinkLimit &&
+         slots_distinct(schedule, order, link_count, [](LinkId link) { return link.index(); });
+}
+
+}  // namespace
+
+Verification verify(const Schedule& schedule, const Topology* topology) {
+  Verification verification;
+  verification.violations = check_form(schedule, topology, kViolationLimit);
+  if (!verification.violations.empty()) {
+    return verification;
+  }
+  const Order order = Order::build(schedule);
+  verify_values(schedule, order, verification);
+  verification.contention_free = contention_free(schedule, topology, order);
+  return verification;
+}
+
+}  // namespace pleach

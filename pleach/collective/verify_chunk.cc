@@ -1,0 +1,228 @@
+#include "pleach/collective/verify_chunk.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "pleach/collective/placement.h"
+
+namespace pleach {
+namespace {
+
+std::size_t at(int32_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+// The ranks that end with the chunk: [begin, end).
+struct RankRange {
+  int32_t begin = 0;
+  int32_t end = 0;
+};
+
+RankRange outputs(const Schedule& schedule, int32_t chunk) {
+  switch (schedule.collective) {
+    case CollectiveKind::kAllReduce:
+    case CollectiveKind::kAllGather:
+    case CollectiveKind::kBroadcast:
+      return {0, schedule.rank_count()};
+    case CollectiveKind::kAllToAll: {
+      const int32_t rank = chunk_destination(schedule, chunk).value;
+      return {rank, rank + 1};
+    }
+    case CollectiveKind::kReduceScatter:
+    case CollectiveKind::kReduce:
+      break;
+  }
+  const int32_t rank = chunk_owner(schedule, chunk).value;
+  return {rank, rank + 1};
+}
+
+}  // namespace
+
+ChunkPass::ChunkPass(const Schedule& schedule, const Order& order)
+    : schedule_(schedule),
+      order_(order),
+      rank_count_(schedule.rank_count()),
+      slots_(at(rank_count_), kEmpty),
+      counted_(at(rank_count_)) {}
+
+bool ChunkPass::run(int32_t chunk, std::span<const int32_t> streams, std::size_t limit,
+                    std::vector<std::string>& violations) {
+  start(chunk);
+  while (!streams.empty()) {
+    const int32_t step = order_.stream(streams.front()).step;
+    std::size_t count = 1;
+    while (count < streams.size() && order_.stream(streams[count]).step == step) {
+      ++count;
+    }
+    std::string violation = read_all(chunk, streams.first(count));
+    if (violation.empty()) {
+      violation = commit_all(chunk);
+    }
+    if (!violation.empty()) {  // what follows from it would be noise
+      if (violations.size() < limit) {
+        violations.push_back(std::move(violation));
+      }
+      return false;
+    }
+    streams = streams.subspan(count);
+  }
+  return check_outputs(chunk, limit, violations);
+}
+
+void ChunkPass::start(int32_t chunk) {
+  for (const int32_t rank : touched_) {
+    slots_[at(rank)] = kEmpty;
+  }
+  touched_.clear();
+  sums_.clear();
+  known_sums_.clear();
+  if (reduces(schedule_.collective)) {
+    for (int32_t rank = 0; rank < rank_count_; ++rank) {
+      store(rank, rank);
+    }
+  } else {
+    const int32_t owner = chunk_owner(schedule_, chunk).value;
+    store(owner, owner);
+  }
+}
+
+std::string ChunkPass::read_all(int32_t chunk, std::span<const int32_t> streams) {
+  arrivals_.clear();
+  for (const int32_t stream : streams) {
+    Expression value = kEmpty;
+    for (const int32_t source : order_.sources(stream)) {
+      const Expression part = slots_[at(source)];
+      if (part == kEmpty) {
+        return fmt::format("chunk {}: rank {} sends to rank {} at step {} but holds nothing", chunk,
+                           source, order_.targets(stream).front(), order_.stream(stream).step);
+      }
+      value = value == kEmpty ? part : add(value, part);
+    }
+    arrivals_.push_back({stream, value});
+  }
+  const auto smallest_source = [this](const Arrival& arrival) {
+    return order_.sources(arrival.stream).front();
+  };
+  std::stable_sort(arrivals_.begin(), arrivals_.end(),
+                   [&smallest_source](const Arrival& left, const Arrival& right) {
+                     return smallest_source(left) < smallest_source(right);
+                   });
+  return "";
+}
+
+std::string ChunkPass::commit_all(int32_t chunk) {
+  for (const Arrival& arrival : arrivals_) {
+    const Stream& stream = order_.stream(arrival.stream);
+    for (const int32_t target : order_.targets(arrival.stream)) {
+      const Expression old = slots_[at(target)];
+      if (stream.op == TransferOp::kCopy) {
+        store(target, arrival.value);
+      } else if (old == kEmpty) {
+        return fmt::format("chunk {}: rank {} reduces from rank {} at step {} but holds nothing",
+                           chunk, target, order_.sources(arrival.stream).front(), stream.step);
+      } else {
+        store(target, add(old, arrival.value));
+      }
+    }
+  }
+  return "";
+}
+
+ChunkPass::Expression ChunkPass::add(Expression left, Expression right) {
+  const auto [least, most] = std::minmax(left, right);
+  const uint64_t key = static_cast<uint64_t>(least) << 32 | static_cast<uint64_t>(most);
+  const auto next = static_cast<Expression>(sums_.size()) + rank_count_;
+  const auto [entry, is_new] = known_sums_.emplace(key, next);
+  if (is_new) {
+    sums_.push_back({left, right});
+  }
+  return entry->second;
+}
+
+void ChunkPass::store(int32_t rank, Expression value) {
+  Expression& slot = slots_[at(rank)];
+  if (slot == kEmpty) {
+    touched_.push_back(rank);
+  }
+  slot = value;
+}
+
+bool ChunkPass::check_outputs(int32_t chunk, std::size_t limit,
+                              std::vector<std::string>& violations) {
+  const RankRange ranks = outputs(schedule_, chunk);
+  const Expression first = slots_[at(ranks.begin)];
+  bool all_equal = first != kEmpty;
+  // Ranks mostly share few values, so a value judged right is not judged again.
+  Expression right = kEmpty;
+  for (int32_t rank = ranks.begin; rank < ranks.end; ++rank) {
+    const Expression value = slots_[at(rank)];
+    all_equal = all_equal && value == first;
+    if (value == right && value != kEmpty) {
+      continue;
+    }
+    if (const std::string what = fault(chunk, value); what.empty()) {
+      right = value;
+    } else if (violations.size() < limit) {
+      violations.push_back(fmt::format("chunk {}: rank {} {}", chunk, rank, what));
+    } else {
+      return false;
+    }
+  }
+  return all_equal;
+}
+
+std::string ChunkPass::fault(int32_t chunk, Expression value) {
+  if (value == kEmpty) {
+    return "ends with nothing";
+  }
+  if (reduces(schedule_.collective)) {
+    return count_contributions(value);
+  }
+  const int32_t owner = chunk_owner(schedule_, chunk).value;
+  if (value == owner) {
+    return "";
+  }
+  return value < rank_count_
+             ? fmt::format("ends with the value of rank {} instead of rank {}'s", value, owner)
+             : fmt::format("ends with a sum instead of the value of rank {}", owner);
+}
+
+// Walks the expression; ends at the first rank met twice, so after at most rank_count leaves.
+std::string ChunkPass::count_contributions(Expression value) {
+  constexpr int32_t kNamed = 8;
+  counted_.assign(at(rank_count_), false);
+  stack_.assign(1, value);
+  int32_t missing = rank_count_;
+  while (!stack_.empty()) {
+    const Expression top = stack_.back();
+    stack_.pop_back();
+    if (top >= rank_count_) {
+      const Sum& sum = sums_[at(top - rank_count_)];
+      stack_.push_back(sum.right);
+      stack_.push_back(sum.left);
+      continue;
+    }
+    if (counted_[at(top)]) {
+      return fmt::format("counts the contribution of rank {} more than once", top);
+    }
+    counted_[at(top)] = true;
+    --missing;
+  }
+  if (missing == 0) {
+    return "";
+  }
+  std::string names;
+  int32_t named = 0;
+  for (int32_t rank = 0; rank < rank_count_ && named < kNamed; ++rank) {
+    if (!counted_[at(rank)]) {
+      names += fmt::format("{}{}", named++ == 0 ? "" : ", ", rank);
+    }
+  }
+  if (missing > named) {
+    names += fmt::format(" and {} more", missing - named);
+  }
+  return fmt::format("lacks the contribution of {} {}", missing == 1 ? "rank" : "ranks", names);
+}
+
+}  // namespace pleach
