@@ -25,15 +25,17 @@ struct Location {
 struct ProgramSlot {
   int32_t chunk = 0;
   int64_t length = 0;  // elements
-  Location initial;
-  Location home;
-  // Where the value must be copied when the slot is done: from home when something was committed,
-  // else from initial. kNone: it is already in place or not wanted.
-  Location result;
+  Location initial = {};
+  Location home = {};
+  // Where the value must be copied when the whole operation is done: from home when something was
+  // committed, else from initial. kNone: it is already in place or not wanted.
+  Location result = {};
   // Scratch of `scratch_segments` segments, reused in turn (segment k at k mod scratch_segments);
-  // the first commit of segment k waits for the slot's last read of segment k - scratch_segments.
-  int32_t scratch_segments = 0;  // 0: home is not such a scratch
-  int32_t commit_count = 0;      // of one segment
+  // the first commit of segment k waits for all of the slot's reads and commits of segment
+  // k - scratch_segments. Each has room for scratch_stride elements.
+  int32_t scratch_segments = 0;  // 0: home holds the whole chunk
+  int64_t scratch_stride = 0;
+  int32_t commit_count = 0;  // of one segment
   int32_t read_count = 0;
 };
 
@@ -59,15 +61,20 @@ struct ProgramMessage {
   TransferOp op = TransferOp::kCopy;
   int32_t first_item = 0;  // of Program::reads (a send) or Program::commits (a receive)
   int32_t item_count = 0;
+  int32_t instance = 0;  // of a symmetric schedule, for records
 };
 
 struct ProgramOptions {
   Rank rank;
   int64_t count = 0;  // whole buffer [elements]
   int32_t segment_count = 1;
-  bool in_place = false;  // input and output are the same buffer (all_gather, reduce_scatter:
-                          // the shard lies at its place in the whole)
+  // Input and output are the same buffer; then every offset is into it, as Buffer::kOutput
+  // (all_gather, reduce_scatter: it is the whole, and the shard lies at its place in it).
+  bool in_place = false;
 };
+
+// Limit on (slots + reads + commits) × segments of one program.
+inline constexpr int64_t kMaxProgramEvents = int64_t{1} << 28;
 
 struct Program {
   std::vector<ProgramSlot> slots;
@@ -79,14 +86,20 @@ struct Program {
   int32_t period = 1;
   int32_t segment_count = 1;
 
-  // Elements of segment k of the slot, and their first element within the chunk.
+  // The segment's elements within the chunk.
   Interval segment(const ProgramSlot& slot, int32_t segment) const;
+  // Offset of the segment in the buffer of slot.home.
+  int64_t home_offset(const ProgramSlot& slot, int32_t segment) const;
 };
 
+// Errors: kUnsupported naming a switch that would have to reduce or multicast.
+Status check_switchless(const Schedule& schedule, const Order& order);
+
 // Lowers `schedule` for one rank. A symmetric schedule is lowered for that rank only.
-//   errors  kUnsupported: the schedule needs a reducing or multicasting switch (names it);
-//           kInvalidArgument: size does not fit the collective
-//   cost    O(this rank's transfers)
+//   schedule  verified; `order` is its Order
+//   errors    kUnsupported: as check_switchless; kInvalidArgument: rank, size or segments out of
+//             range
+//   cost      O(transfers held + chunks); symmetric ones are not expanded
 Result<Program> lower(const Schedule& schedule, const Order& order, const ProgramOptions& options);
 
 }  // namespace pleach

@@ -1,0 +1,334 @@
+#include "pleach/collective/program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "pleach/collective/symmetry.h"
+
+namespace pleach {
+namespace {
+
+std::size_t at(int32_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+// The most elements that any segment of a chunk has.
+int64_t longest_segment(int64_t length, int32_t segment_count) {
+  return (length + segment_count - 1) / segment_count;
+}
+
+// How one instance of a template stream looks from the rank.
+struct Seen {
+  int32_t stream = 0;
+  int32_t end = 0;  // position of the rank among the stream's sources or targets
+  int32_t peer = 0;
+  int32_t instance = 0;
+};
+
+class Lowering {
+ public:
+  Lowering(const Schedule& schedule, const Order& order, const Placement& placement,
+           const ProgramOptions& options)
+      : schedule_(schedule), order_(order), placement_(placement), options_(options) {
+    if (schedule.symmetry) {
+      translation_.emplace(schedule.symmetry->dimensions);
+    }
+    slot_of_.assign(at(schedule.chunks.count()), -1);
+  }
+
+  Result<Program> run() {
+    program_.period = schedule_.period;
+    program_.segment_count = options_.segment_count;
+    std::vector<Seen> sends, receives;
+    find_streams(sends, receives);
+    PLEACH_TRY(check_size(sends, receives));
+    mark_slots(sends, receives);
+    number_slots();
+    for (const Seen& seen : sends) {
+      add_send(seen);
+    }
+    for (const Seen& seen : receives) {
+      add_receive(seen);
+    }
+    for (ProgramSlot& slot : program_.slots) {
+      PLEACH_TRY(place(slot));
+    }
+    return std::move(program_);
+  }
+
+ private:
+  // What the order's tables and this rank's messages say about the time a slot is in use.
+  struct Use {
+    int32_t first_arrival = INT32_MAX;
+    int32_t last_event = 0;
+    bool read_first = false;  // something is read before anything has arrived
+    bool reduce_first = false;
+  };
+
+  int32_t instance_count() const { return translation_ ? translation_->order() : 1; }
+
+  void find_streams(std::vector<Seen>& sends, std::vector<Seen>& receives) const {
+    const int32_t rank = options_.rank.value;
+    for (int32_t stream = 0; stream < order_.stream_count(); ++stream) {
+      const int32_t source = order_.sources(stream).front();
+      const int32_t target = order_.targets(stream).front();
+      if (translation_) {
+        const int32_t as_source = translation_->subtract(rank, source);
+        const int32_t as_target = translation_->subtract(rank, target);
+        sends.push_back({stream, 0, translation_->add(target, as_source), as_source});
+        receives.push_back({stream, 0, translation_->add(source, as_target), as_target});
+      } else if (source == rank) {
+        sends.push_back({stream, 0, target, 0});
+      } else if (target == rank) {
+        receives.push_back({stream, 0, source, 0});
+      }
+    }
+    const auto before = [this](const Seen& left, const Seen& right) {
+      return key(left) < key(right);
+    };
+    std::sort(sends.begin(), sends.end(), before);
+    std::sort(receives.begin(), receives.end(), before);
+  }
+
+  std::tuple<int32_t, int32_t, int32_t> key(const Seen& seen) const {
+    const Stream& stream = order_.stream(seen.stream);
+    return {seen.peer, stream.step, moved(stream.first_chunk, seen.instance)};
+  }
+
+  int32_t moved(int32_t chunk, int32_t instance) const {
+    return translation_ ? translate_chunk(schedule_, *translation_, chunk, instance) : chunk;
+  }
+
+  // Errors: kInvalidArgument when the tables would be absurdly large.
+  Status check_size(const std::vector<Seen>& sends, const std::vector<Seen>& receives) const {
+    int64_t events = schedule_.chunks.count();
+    for (const auto* list : {&sends, &receives}) {
+      for (const Seen& seen : *list) {
+        events += order_.stream(seen.stream).chunk_count;
+      }
+    }
+    if (events > kMaxProgramEvents / options_.segment_count) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("{} segments of {} chunk events on rank {} are too many",
+                               options_.segment_count, events, options_.rank.value)};
+    }
+    if (int64_t{order_.stream_count()} * instance_count() > INT32_MAX) {
+      return Error{ErrorCode::kUnsupported,
+                   fmt::format("{} streams on each of {} ranks are too many to number",
+                               order_.stream_count(), instance_count())};
+    }
+    return ok();
+  }
+
+  template <typename Visit>
+  void for_each_chunk(const Seen& seen, Visit visit) const {
+    const Stream& stream = order_.stream(seen.stream);
+    for (int32_t k = 0; k < stream.chunk_count; ++k) {
+      visit(k, moved(stream.first_chunk + k, seen.instance));
+    }
+  }
+
+  // Finds the chunks that have a slot here: those of a message and those the result holds.
+  void mark_slots(const std::vector<Seen>& sends, const std::vector<Seen>& receives) {
+    for (const auto* list : {&sends, &receives}) {
+      for (const Seen& seen : *list) {
+        for_each_chunk(seen, [this](int32_t, int32_t chunk) { slot_of_[at(chunk)] = 0; });
+      }
+    }
+    for (int32_t chunk = 0; chunk < schedule_.chunks.count(); ++chunk) {
+      if (slot_of_[at(chunk)] < 0 && has_output(schedule_, options_.rank, chunk)) {
+        slot_of_[at(chunk)] = 0;
+      }
+    }
+  }
+
+  void number_slots() {
+    for (int32_t chunk = 0; chunk < schedule_.chunks.count(); ++chunk) {
+      if (slot_of_[at(chunk)] >= 0) {
+        slot_of_[at(chunk)] = static_cast<int32_t>(program_.slots.size());
+        program_.slots.push_back({.chunk = chunk, .length = placement_.length(chunk)});
+      }
+    }
+    uses_.resize(program_.slots.size());
+  }
+
+  ProgramMessage message(const Seen& seen) const {
+    const Stream& stream = order_.stream(seen.stream);
+    return {.stream = seen.stream * instance_count() + seen.instance,
+            .peer = Rank{seen.peer},
+            .step = stream.step,
+            .first_chunk = moved(stream.first_chunk, seen.instance),
+            .op = stream.op,
+            .item_count = stream.chunk_count,
+            .instance = seen.instance};
+  }
+
+  void add_send(const Seen& seen) {
+    ProgramMessage send = message(seen);
+    send.first_item = static_cast<int32_t>(program_.reads.size());
+    for_each_chunk(seen, [&](int32_t k, int32_t chunk) {
+      const int32_t item = order_.first_read(seen.stream) + k;
+      const int32_t slot = slot_of_[at(chunk)];
+      const int32_t after_commits = order_.read(item).after_commits;
+      program_.reads.push_back({slot, after_commits, item});
+      ++program_.slots[at(slot)].read_count;
+      Use& use = uses_[at(slot)];
+      use.last_event = std::max(use.last_event, send.step);
+      use.read_first |= after_commits == 0;
+    });
+    program_.sends.push_back(send);
+  }
+
+  void add_receive(const Seen& seen) {
+    ProgramMessage receive = message(seen);
+    receive.first_item = static_cast<int32_t>(program_.commits.size());
+    for_each_chunk(seen, [&](int32_t k, int32_t chunk) {
+      const int32_t item = order_.first_commit(seen.stream) + k;
+      const int32_t slot = slot_of_[at(chunk)];
+      const Commit& commit = order_.commit(item);
+      program_.commits.push_back(
+          {slot, commit.after_commits, commit.after_reads, receive.step, item});
+      ++program_.slots[at(slot)].commit_count;
+      Use& use = uses_[at(slot)];
+      use.first_arrival = std::min(use.first_arrival, receive.step);
+      use.last_event = std::max(use.last_event, receive.step);
+      use.reduce_first |= commit.after_commits == 0 && receive.op == TransferOp::kReduce;
+    });
+    program_.receives.push_back(receive);
+  }
+
+  // Where the rank's shard begins in the whole that an in-place call passes.
+  int64_t shard_origin(int32_t chunk, int64_t offset) const {
+    return options_.in_place ? placement_.begin(chunk) - offset : 0;
+  }
+
+  Location input_location(int32_t chunk) const {
+    const std::optional<Interval> input = placement_.input(options_.rank, chunk);
+    if (!input) {
+      return {};
+    }
+    const bool is_shard = schedule_.collective == CollectiveKind::kAllGather;
+    const int64_t origin = is_shard ? shard_origin(chunk, input->begin) : 0;
+    return {options_.in_place ? Buffer::kOutput : Buffer::kInput, input->begin + origin};
+  }
+
+  Location output_location(int32_t chunk) const {
+    const std::optional<Interval> output = placement_.output(options_.rank, chunk);
+    if (!output) {
+      return {};
+    }
+    const bool is_shard = schedule_.collective == CollectiveKind::kReduceScatter;
+    return {Buffer::kOutput, output->begin + (is_shard ? shard_origin(chunk, output->begin) : 0)};
+  }
+
+  // Decides where the slot's value lies.
+  Status place(ProgramSlot& slot) {
+    const Use& use = uses_[at(slot_of_[at(slot.chunk)])];
+    slot.initial = input_location(slot.chunk);
+    const Location output = output_location(slot.chunk);
+    if (slot.initial.buffer == Buffer::kNone &&
+        (use.read_first || use.reduce_first || slot.commit_count == 0)) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("rank {} uses chunk {} before it has a value: the schedule is wrong",
+                               options_.rank.value, slot.chunk)};
+    }
+    if (slot.commit_count == 0) {
+      const bool is_there =
+          slot.initial.buffer == output.buffer && slot.initial.offset == output.offset;
+      slot.result = is_there ? Location{} : output;
+      return ok();
+    }
+    // An in-place all_to_all's arrivals would land on blocks that have yet to leave.
+    const bool aliases = options_.in_place && schedule_.collective == CollectiveKind::kAllToAll;
+    if (output.buffer == Buffer::kOutput && !aliases) {
+      slot.home = output;
+      return ok();
+    }
+    slot.result = output;
+    slot.home = {Buffer::kScratch, program_.scratch_elements};
+    const int32_t held = segments_held(use);
+    if (held == options_.segment_count || slot.result.buffer != Buffer::kNone) {
+      program_.scratch_elements += slot.length;
+      return ok();
+    }
+    slot.scratch_segments = held;
+    slot.scratch_stride = longest_segment(slot.length, options_.segment_count);
+    program_.scratch_elements += slot.scratch_stride * held;
+    return ok();
+  }
+
+  // The fewest segments of scratch that cannot stop the schedule: D·period ≥ last event − first
+  // arrival.
+  int32_t segments_held(const Use& use) const {
+    const int32_t span = use.last_event - use.first_arrival;
+    const int32_t held = std::max(1, (span + schedule_.period - 1) / schedule_.period);
+    return std::min(held, options_.segment_count);
+  }
+
+  const Schedule& schedule_;
+  const Order& order_;
+  const Placement& placement_;
+  const ProgramOptions& options_;
+  std::optional<Translation> translation_;
+  Program program_;
+  std::vector<int32_t> slot_of_;  // by chunk; -1: none
+  std::vector<Use> uses_;         // by slot
+};
+
+}  // namespace
+
+Interval Program::segment(const ProgramSlot& slot, int32_t segment) const {
+  return {segment_boundary(0, slot.length, segment, segment_count),
+          segment_boundary(0, slot.length, segment + 1, segment_count)};
+}
+
+int64_t Program::home_offset(const ProgramSlot& slot, int32_t segment) const {
+  if (slot.scratch_segments > 0) {
+    return slot.home.offset + slot.scratch_stride * (segment % slot.scratch_segments);
+  }
+  return slot.home.offset + segment_boundary(0, slot.length, segment, segment_count);
+}
+
+Status check_switchless(const Schedule& schedule, const Order& order) {
+  for (int32_t stream = 0; stream < order.stream_count(); ++stream) {
+    if (order.sources(stream).size() == 1 && order.targets(stream).size() == 1) {
+      continue;
+    }
+    std::unordered_map<int32_t, int32_t> arrivals, departures;  // by node
+    for (const int32_t index : order.transfers(stream)) {
+      const Transfer& transfer = schedule.transfers[at(index)];
+      const bool reduces = ++arrivals[transfer.target.value] > 1;
+      const bool multicasts = ++departures[transfer.source.value] > 1;
+      if (reduces || multicasts) {
+        return Error{ErrorCode::kUnsupported,
+                     fmt::format("the schedule needs a switch that {}: node {}, step {}, chunk {}",
+                                 reduces ? "reduces" : "multicasts",
+                                 reduces ? transfer.target.value : transfer.source.value,
+                                 transfer.step, transfer.first_chunk)};
+      }
+    }
+  }
+  return ok();
+}
+
+Result<Program> lower(const Schedule& schedule, const Order& order, const ProgramOptions& options) {
+  if (options.rank.value < 0 || options.rank.value >= schedule.rank_count()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("rank {} is not one of the schedule's {} ranks", options.rank.value,
+                             schedule.rank_count())};
+  }
+  if (options.segment_count < 1 || options.segment_count > kMaxProgramEvents) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("{} segments are out of range", options.segment_count)};
+  }
+  PLEACH_TRY(check_switchless(schedule, order));
+  PLEACH_ASSIGN(placement, Placement::create(schedule, options.count));
+  return Lowering(schedule, order, placement, options).run();
+}
+
+}  // namespace pleach
