@@ -39,9 +39,12 @@ struct RunRequest {
   ReduceOp op = ReduceOp::kSum;
   int64_t count = 0;  // whole buffer [elements]
   int32_t segment_count = 1;
-  const std::byte* input = nullptr;  // sizes as Placement says; may equal output: in place
-  std::byte* output = nullptr;       // other overlaps are refused
-  Record* record = nullptr;          // appended to when set
+  // Sizes as Placement says, aligned to the element. In place: input == output is the whole buffer
+  // (count elements) with the rank's shard, if it has one, at its place; a pointer to that shard
+  // may stand for the whole's. Other overlaps are refused.
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  Record* record = nullptr;  // appended to when set
 };
 
 // One thread at a time. The first error poisons it: every later call fails at once with the same

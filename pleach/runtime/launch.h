@@ -3,7 +3,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +11,7 @@
 #include "pleach/base/id.h"
 #include "pleach/base/result.h"
 #include "pleach/runtime/clock.h"
+#include "pleach/runtime/store.h"
 
 namespace pleach {
 
@@ -20,8 +21,9 @@ struct LaunchEnvironment {
   int32_t rank_count = 1;
   std::string store_host = "127.0.0.1";
   int store_port = 0;
-  int listen_descriptor = -1;  // rank 0 under our own starter
-  std::string key_prefix;      // torchrun's restart count
+  int listen_descriptor = -1;   // rank 0 under our own starter
+  std::string key_prefix;       // names the job (torchrun: and its restart)
+  std::string rendezvous_file;  // not empty: one machine, rank 0 publishes its port there
 };
 
 using EnvironmentLookup = std::function<std::optional<std::string>(const std::string&)>;
@@ -31,8 +33,11 @@ std::optional<std::string> process_environment(const std::string& name);
 // order. None set: an empty optional. Errors: kInvalidArgument naming the variable and its value.
 // The store's address is PLEACH_STORE (host:port) or MASTER_ADDR and PLEACH_STORE_PORT or
 // MASTER_PORT + 1 (torchrun's own store listens on MASTER_PORT); on one machine under mpirun or
-// srun it is derived from the job's id when neither is set.
+// srun it is published in a file named by user and job when neither is set.
 Result<std::optional<LaunchEnvironment>> detect_launch(const EnvironmentLookup& lookup);
+
+// The store of the job that `environment` describes. Errors: as make_tcp_store.
+Result<std::unique_ptr<Store>> make_store(const LaunchEnvironment& environment, Duration deadline);
 
 struct StartOptions {
   int32_t rank_count = 1;

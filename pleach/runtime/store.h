@@ -26,6 +26,8 @@ class Store {
   virtual Result<std::string> get(const std::string& key, Duration deadline) = 0;
   // Adds one to a counter that starts at 0 and returns the new value.
   virtual Result<int64_t> increment(const std::string& key) = 0;
+  // Removes every key and counter that starts with `prefix`.
+  virtual Status erase(const std::string& prefix) = 0;
 
   // Tells every rank that the job has failed; later calls are ignored.
   virtual void fail(const Failure& failure) = 0;
@@ -33,14 +35,20 @@ class Store {
   virtual std::optional<Failure> failure() const = 0;
   // A descriptor that becomes readable when failure() is set, for an event loop; -1: none.
   virtual int failure_descriptor() const = 0;
+  // The address under which the other ranks reach this process.
+  virtual std::string local_address() const = 0;
 };
 
-// All ranks enter before any leaves. Errors: kTimeout naming the ranks that did not come,
-// kPeerLost.
+// Fails the job with `failure` unless it has failed already; returns the job's failure as an error,
+// with `code` if it is this one.
+Error fail_job(Store& store, ErrorCode code, const Failure& failure);
+
+// All ranks enter before any leaves. A name is good for one barrier; its keys are removed when all
+// have left. Errors: kTimeout naming the ranks that did not come, kPeerLost.
 Status barrier(Store& store, const std::string& name, Rank rank, int32_t rank_count,
                Duration deadline);
 
-// A store for the threads of one process.
+// A store for the threads of one process (runtime/local_store.h).
 std::shared_ptr<Store> make_local_store();
 
 struct TcpStoreOptions {
@@ -48,13 +56,17 @@ struct TcpStoreOptions {
   int port = 0;  // rank 0: 0 picks a free one
   Rank rank;
   int32_t rank_count = 1;
-  Duration deadline = std::chrono::seconds(30);  // to connect, and for a silent rank to be lost
-  int listen_descriptor = -1;                    // rank 0: an already listening socket to serve on
+  Duration deadline = std::chrono::seconds(30);  // to connect, and for all to know of a lost rank
+  int listen_descriptor = -1;  // rank 0: an already listening socket to serve on; taken over
+  std::string job;             // ranks of different jobs do not hear each other
+  // Where rank 0 publishes its port and the others look for it; empty: they know `port`.
+  std::string rendezvous_file;
 };
 
 // A store over TCP: rank 0 serves, all ranks connect (rank 0 too). The server pings every rank; one
-// whose connection closes without a goodbye, or who is silent for the deadline, fails the job and
-// is named on all others. When the server is lost, rank 0 is.
+// whose connection closes without a goodbye, or who is silent for half the deadline, fails the job
+// and is named on all others. When the server is lost, rank 0 is. Destroying the store says
+// goodbye; rank 0 then serves until all have, at most for the deadline.
 Result<std::unique_ptr<Store>> make_tcp_store(const TcpStoreOptions& options);
 
 }  // namespace pleach

@@ -27,13 +27,16 @@ struct TransportEvent {
     kSent,      // the segment's source memory may be overwritten
     kArrived,   // `payload` is complete; it stays until release()
     kReleased,  // the peer has released the landing place of a segment we sent
-    kGranted,   // the peer has opened its landing places for this operation (places in `place`)
+    kGranted,   // the peer has begun this operation and opened `place` landing places (may be 0)
+    kRefused,   // the peer has begun this operation with another fingerprint
+    kLost,      // the connection to a peer of this operation is gone: `reason`
   };
   Kind kind = Kind::kSent;
   Rank peer;
   SegmentTag tag;
   int32_t place = 0;
-  std::span<const std::byte> payload;
+  std::span<const std::byte> payload = {};
+  const char* reason = "";  // a literal
 };
 
 // Landing places that this rank offers to one peer for one operation.
@@ -43,24 +46,31 @@ struct Landing {
   int64_t place_bytes = 0;  // the largest segment on the connection
 };
 
+// One operation, as begin() takes it.
+struct TransportOperation {
+  uint64_t sequence = 1;              // 1, 2, ... the same on all ranks
+  uint64_t fingerprint = 0;           // of what the ranks must agree on
+  std::span<const Landing> landings;  // the peers that will send
+  std::span<const Rank> targets;      // the peers that will be sent to
+};
+
 // One rank's end. Used by one thread. Nothing may be sent to a peer beyond the places it granted;
 // nothing of an operation arrives before this rank has begun it.
 class Transport {
  public:
   virtual ~Transport() = default;
-  // Starts operation `sequence` (1, 2, ... the same on all ranks): offers places to the peers that
-  // will send, connects to those named in either list that are not connected yet.
-  virtual Status begin(uint64_t sequence, std::span<const Landing> landings,
-                       std::span<const Rank> targets, TimePoint deadline) = 0;
+  // Starts an operation; the one before it is over on this rank. Tells every peer in either list,
+  // offering places to those that will send, and starts to connect where needed; each of them is
+  // heard of by one kGranted (or kRefused, or kLost).
+  virtual Status begin(const TransportOperation& operation) = 0;
   // Starts sending the concatenation of `pieces`; at most one send per peer at a time; the memory
   // must stay until kSent.
   virtual Status send(Rank peer, SegmentTag tag,
                       std::span<const std::span<const std::byte>> pieces) = 0;
   // Frees the landing place of an arrived segment and tells the peer.
   virtual Status release(Rank peer, SegmentTag tag, int32_t place) = 0;
-  // Waits until something happened, `deadline` passed (then `events` stays empty) or the job
-  // failed.
-  //   errors  kPeerLost naming the rank, kIo
+  // Appends what has happened; waits for something until `deadline`, then leaves `events` empty.
+  //   errors  kPeerLost: the job has failed, with its message; kIo
   virtual Status poll(std::vector<TransportEvent>& events, TimePoint deadline) = 0;
 };
 

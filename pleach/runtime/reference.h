@@ -1,0 +1,43 @@
+// Reference: inputs whose results are exact, and the serial results to compare with.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "pleach/base/collective_kind.h"
+#include "pleach/base/id.h"
+#include "pleach/collective/schedule.h"
+
+namespace pleach {
+
+struct ReferenceRequest {
+  CollectiveKind collective = CollectiveKind::kAllReduce;
+  int32_t rank_count = 1;
+  Rank root = {0};
+  ElementType type = ElementType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  int64_t count = 0;  // whole buffer [elements]; all_to_all: a multiple of rank_count
+  uint64_t seed = 1;
+};
+
+ReferenceRequest reference_request(const Schedule& schedule, ElementType type, ReduceOp op,
+                                   int64_t count, uint64_t seed);
+
+// Fills the rank's input (its size as Placement says): small integers, for products mostly ±1 and
+// some powers of two, so that float32 results are exact in any order of up to 2^20 ranks. Values
+// repeat with a prime period of elements, which differs in phase from rank to rank.
+void fill_input(const ReferenceRequest& request, Rank rank, std::span<std::byte> input);
+
+// Fills an output with a pattern that no result has; what must stay untouched is checked by it.
+void fill_output(const ReferenceRequest& request, std::span<std::byte> output);
+
+// Elements of the rank's output (its size as Placement says) that differ from the serial result.
+// An output that the collective does not touch (reduce away from the root) must still hold what
+// fill_output wrote, or with `in_place` the input.
+//   cost  O(rank_count · min(count, 65,521) + count)
+int64_t count_wrong(const ReferenceRequest& request, Rank rank, std::span<const std::byte> output,
+                    bool in_place = false);
+
+}  // namespace pleach
