@@ -20,6 +20,14 @@ enum class TransferOp : uint8_t { kCopy, kReduce };
 
 inline constexpr int32_t kNoRoute = -1;
 
+// Limits that every well-formed schedule keeps: tables indexed by these numbers, and sums of them,
+// stay sane whatever a file says.
+inline constexpr int32_t kMaxScheduleNodes = 1 << 20;           // as a topology's
+inline constexpr int32_t kMaxScheduleLinks = 1 << 24;           // as a topology's
+inline constexpr int32_t kMaxScheduleChunks = 1 << 27;          // chunks of the grid
+inline constexpr int64_t kMaxScheduleMoves = int64_t{1} << 27;  // chunks of all transfers together
+inline constexpr int32_t kMaxScheduleSteps = 1 << 24;           // steps, and the period
+
 // One message: chunks [first_chunk, first_chunk + chunk_count) from one node to another.
 struct Transfer {
   int32_t first_chunk = 0;
@@ -101,13 +109,14 @@ struct Schedule {
 // Sorts transfers into the canonical order (ties: chunk_count, op, route).
 void sort_transfers(Schedule& schedule);
 
-// The form rules that need no symbolic pass: ranges, distinct participants, step < step count,
-// weights, shard boundaries on the chunk grid, arrivals of one chunk at one node in one step (all
-// reduce from distinct sources, or one), transfers that touch no switch and no participant, streams
-// of one interval, step and op per switch tree, symmetric-form rules; with a topology also: nodes
-// exist, switches can do what is asked, routes are connected paths from source to target through
-// forwarding nodes, the topology has the automorphisms.
-//   returns  one line per violation, at most `limit`; empty: well-formed
+// The form rules that need no symbolic pass: limits and ranges, distinct participants, transfers in
+// canonical order, step < step count, shard boundaries on the chunk grid, arrivals of one chunk at
+// one rank in one step (one, or several that all reduce and come from distinct sources; a stream
+// counts once, as its smallest source), streams of one interval and step through switches that are
+// trees from all sources to all targets and end in one op, symmetric-form rules; with a topology
+// also: nodes exist and are of the right kind, switches can do what is asked, routes are connected
+// paths from source to target through nodes that pass traffic, the topology has the automorphisms.
+//   returns  one line per violation, at most `limit` (> 0); empty: well-formed
 //   cost     O(transfers log transfers)
 std::vector<std::string> check_form(const Schedule& schedule, const Topology* topology,
                                     std::size_t limit = 20);
@@ -116,16 +125,21 @@ std::vector<std::string> check_form(const Schedule& schedule, const Topology* to
 uint64_t schedule_hash(const Schedule& schedule);
 
 // `first` and then `second` on the common refinement of their grids: steps of the second come after
-// those of the first. The result has `collective`, the phases of both, and period = step count.
-// Errors: kInvalidArgument when participants or symmetries differ.
+// those of the first. The result has `collective`, the phases of both, and period = step count; its
+// provenance keeps what both agree on, without certificate. Precondition: check_form(both) is
+// empty. Errors: kInvalidArgument when participants or symmetries differ, when one is an all_to_all
+// and the other or the result is not (the grid covers another space), or when a limit is passed.
 Result<Schedule> sequence(const Schedule& first, const Schedule& second, CollectiveKind collective);
 
 // The schedule without symmetry: every translate written out (one that has none is copied).
-// Errors: kInvalidArgument when it would hold more than `limit` transfers.
+// Precondition: check_form(schedule, topology) is empty.
+//   topology  may be null: then the translates have no routes
+//   errors    kInvalidArgument when it would hold more than `limit` transfers or links of routes
 Result<Schedule> expand(const Schedule& schedule, const Topology* topology,
                         int64_t limit = 100'000'000);
 
 // Fills every missing route (kNoRoute) of a transfer with the topology's shortest one.
+// Errors: kInvalidArgument: a node that the topology lacks; kInfeasible: no route.
 Status fill_routes(Schedule& schedule, const Topology& topology);
 
 }  // namespace pleach

@@ -1,0 +1,561 @@
+// check_form: the rules that need no symbolic pass.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "pleach/collective/ranges.h"
+#include "pleach/collective/schedule.h"
+#include "pleach/collective/symmetry.h"
+
+namespace pleach {
+namespace {
+
+constexpr int32_t kNone = -1;
+
+std::size_t at(int32_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+// A stream's arrival at a rank: an interval of chunks in one step.
+struct Arrival {
+  int32_t target = 0;  // rank
+  int32_t step = 0;
+  int32_t first_chunk = 0;
+  int32_t end_chunk = 0;
+  int32_t source = 0;  // smallest rank of the stream
+  int32_t transfer = 0;
+  auto group() const { return std::tie(target, step); }
+};
+
+// One end of a hop at a switch.
+struct HopEnd {
+  int32_t step = 0;
+  int32_t node = 0;
+  int32_t first_chunk = 0;
+  int32_t chunk_count = 0;
+  bool arrives = false;
+  int32_t hop = 0;  // index into FormCheck::hops_
+  auto place() const { return std::tie(step, node); }
+  auto interval() const { return std::tie(first_chunk, chunk_count); }
+};
+
+// A switch as one stream uses it.
+struct Crossing {
+  int32_t node = 0;
+  int32_t arrival_count = 0;
+  int32_t departure_count = 0;
+};
+
+struct Hop {
+  int32_t transfer = 0;
+  int32_t source_rank = kNone;
+  int32_t target_rank = kNone;
+  int32_t from = kNone;  // crossings
+  int32_t to = kNone;
+};
+
+class FormCheck {
+ public:
+  FormCheck(const Schedule& schedule, const Topology* topology, std::size_t limit)
+      : schedule_(schedule), topology_(topology), violations_(limit) {}
+
+  std::vector<std::string> run() &&;
+
+ private:
+  const Transfer& transfer(int32_t index) const { return schedule_.transfers[at(index)]; }
+  void fault(int32_t index, const std::string& why) { violations_.add(schedule_, at(index), why); }
+  void number_ranks();
+  void check_sorted();
+  void check_grid();
+  void check_symmetric_grid();
+  void check_symmetric_transfers();
+  void check_nodes();
+  void check_routes();
+  std::string route_fault(std::span<const LinkId> route, std::vector<int32_t>& seen,
+                          int32_t stamp) const;
+  void sort_out_transfers();
+  void join_hops(std::vector<HopEnd> ends);
+  void check_crossing(std::span<const HopEnd> ends, const Crossing& crossing);
+  void check_trees();
+  void check_leaves();
+  void check_arrivals();
+  void check_group(std::span<Arrival> group);
+
+  const Schedule& schedule_;
+  const Topology* topology_;
+  Violations violations_;
+  std::vector<int32_t> rank_of_;  // by node, kNone for others
+  std::vector<Arrival> arrivals_;
+  std::vector<Hop> hops_;
+  std::vector<Crossing> crossings_;
+  std::vector<int32_t> stream_of_;  // by crossing
+};
+
+void FormCheck::number_ranks() {
+  int32_t highest = 0;
+  for (const NodeId node : schedule_.participants) {
+    highest = std::max(highest, node.value);
+  }
+  for (const Transfer& transfer : schedule_.transfers) {
+    highest = std::max({highest, transfer.source.value, transfer.target.value});
+  }
+  rank_of_.assign(at(highest) + 1, kNone);
+  for (int32_t rank = 0; rank < schedule_.rank_count(); ++rank) {
+    rank_of_[schedule_.participants[at(rank)].index()] = rank;
+  }
+}
+
+void FormCheck::check_sorted() {
+  const auto key = [](const Transfer& t) {
+    return std::tie(t.step, t.first_chunk, t.source, t.target);
+  };
+  for (std::size_t i = 1; i < schedule_.transfers.size(); ++i) {
+    if (key(schedule_.transfers[i]) < key(schedule_.transfers[i - 1])) {
+      violations_.add(schedule_, i, "out of order: sorted by step, first chunk, source, target");
+      return;
+    }
+  }
+}
+
+// Where each rank's part of the buffer begins must be a boundary of the grid for every size.
+void FormCheck::check_grid() {
+  int64_t parts = schedule_.rank_count();
+  switch (schedule_.collective) {
+    case CollectiveKind::kReduceScatter:
+    case CollectiveKind::kAllGather:
+      break;
+    case CollectiveKind::kAllToAll:
+      parts *= parts;
+      break;
+    default:
+      return;
+  }
+  const ChunkGrid& grid = schedule_.chunks;
+  if (grid.count() < parts) {
+    violations_.add(fmt::format("chunks: {} of them cannot hold the {} parts of {} on {} ranks",
+                                grid.count(), parts, to_text(schedule_.collective),
+                                schedule_.rank_count()));
+    return;
+  }
+  for (int64_t part = 1; part < parts; ++part) {
+    const __int128 position = static_cast<__int128>(grid.total()) * part;
+    if (position % parts != 0 || grid.chunk_at(static_cast<int64_t>(position / parts)) < 0) {
+      violations_.add(fmt::format("chunks: part {} of {} of {} does not begin at a chunk", part,
+                                  parts, to_text(schedule_.collective)));
+      return;
+    }
+  }
+}
+
+void FormCheck::check_symmetric_grid() {
+  const int64_t rank_count = schedule_.rank_count();
+  const bool is_exchange = schedule_.collective == CollectiveKind::kAllToAll;
+  const int64_t parts = is_exchange ? rank_count * rank_count : rank_count;
+  const ChunkGrid& grid = schedule_.chunks;
+  if (grid.count() % parts != 0) {
+    violations_.add(fmt::format("chunks: the symmetric form needs a multiple of {}, got {}", parts,
+                                grid.count()));
+    return;
+  }
+  const Translation translation(schedule_.symmetry->dimensions);
+  const int32_t block = representative_chunk_count(schedule_);
+  for (int32_t chunk = block; !grid.is_uniform() && chunk < grid.count(); ++chunk) {
+    const int32_t moved =
+        translate_chunk(schedule_, translation, chunk, translation.subtract(0, chunk / block));
+    if (grid.weight(chunk) != grid.weight(moved)) {
+      violations_.add(fmt::format("chunks: chunk {} has weight {}, its representative {} has {}",
+                                  chunk, grid.weight(chunk), moved, grid.weight(moved)));
+      return;
+    }
+  }
+}
+
+void FormCheck::check_symmetric_transfers() {
+  const int32_t representatives = representative_chunk_count(schedule_);
+  const bool is_exchange = schedule_.collective == CollectiveKind::kAllToAll;
+  const int32_t block = is_exchange ? representatives / schedule_.rank_count() : representatives;
+  for (int32_t i = 0; at(i) < schedule_.transfers.size() && !violations_.full(); ++i) {
+    const Transfer& t = transfer(i);
+    const int32_t last = t.first_chunk + t.chunk_count - 1;
+    if (last >= representatives) {
+      fault(i, fmt::format("the representative chunks are [0, {})", representatives));
+    } else if (t.first_chunk / block != last / block) {
+      fault(i, fmt::format("the chunks leave their block of {}", block));
+    } else if (rank_of_[t.source.index()] == kNone || rank_of_[t.target.index()] == kNone) {
+      fault(i, "the symmetric form has no nodes but participants");
+    }
+  }
+}
+
+void FormCheck::check_nodes() {
+  const auto nodes = topology_->nodes();
+  for (int32_t rank = 0; rank < schedule_.rank_count() && !violations_.full(); ++rank) {
+    const NodeId node = schedule_.participants[at(rank)];
+    if (node.index() >= nodes.size()) {
+      violations_.add(fmt::format("participants[{}]: the topology has {} nodes, not node {}", rank,
+                                  nodes.size(), node.value));
+    } else if (topology_->node(node).kind != NodeKind::kRank) {
+      violations_.add(fmt::format("participants[{}]: node {} ({}) is no rank", rank, node.value,
+                                  topology_->node(node).name));
+    }
+  }
+  for (int32_t i = 0; at(i) < schedule_.transfers.size() && !violations_.full(); ++i) {
+    for (const NodeId node : {transfer(i).source, transfer(i).target}) {
+      if (rank_of_[node.index()] != kNone) {
+        continue;
+      }
+      if (node.index() >= nodes.size()) {
+        fault(i, fmt::format("the topology has {} nodes, not node {}", nodes.size(), node.value));
+      } else if (topology_->node(node).kind != NodeKind::kSwitch) {
+        fault(i, fmt::format("node {} ({}) is neither a participant nor a switch", node.value,
+                             topology_->node(node).name));
+      }
+    }
+  }
+}
+
+// What keeps the links from being a path, or nothing. `seen` holds the stamp of visited nodes.
+std::string FormCheck::route_fault(std::span<const LinkId> route, std::vector<int32_t>& seen,
+                                   int32_t stamp) const {
+  for (std::size_t i = 0; i < route.size(); ++i) {
+    if (route[i].index() >= topology_->links().size()) {
+      return fmt::format("the topology has {} links, not link {}", topology_->links().size(),
+                         route[i].value);
+    }
+    const Link& link = topology_->link(route[i]);
+    seen[link.source.index()] = stamp;
+    if (seen[link.target.index()] == stamp) {
+      return fmt::format("it visits node {} twice", link.target.value);
+    }
+    if (i == 0) {
+      continue;
+    }
+    if (topology_->link(route[i - 1]).target != link.source) {
+      return fmt::format("link {} does not begin where link {} ends", route[i].value,
+                         route[i - 1].value);
+    }
+    if (!passes_through(topology_->node(link.source))) {
+      return fmt::format("node {} ({}) does not forward", link.source.value,
+                         topology_->node(link.source).name);
+    }
+  }
+  return "";
+}
+
+void FormCheck::check_routes() {
+  std::vector<int32_t> seen(topology_->nodes().size(), kNone);
+  for (int32_t route = 0; route < schedule_.routes.size() && !violations_.full(); ++route) {
+    if (const std::string why = route_fault(schedule_.routes[route], seen, route); !why.empty()) {
+      violations_.add(fmt::format("routes[{}]: {}", route, why));
+    }
+  }
+  if (!violations_.empty()) {
+    return;
+  }
+  for (int32_t i = 0; at(i) < schedule_.transfers.size() && !violations_.full(); ++i) {
+    if (transfer(i).route == kNoRoute) {
+      continue;
+    }
+    const auto route = schedule_.routes[transfer(i).route];
+    const NodeId begin = topology_->link(route.front()).source;
+    const NodeId end = topology_->link(route.back()).target;
+    if (begin != transfer(i).source || end != transfer(i).target) {
+      fault(i, fmt::format("route {} leads from node {} to node {}", transfer(i).route, begin.value,
+                           end.value));
+    }
+  }
+}
+
+// Plain transfers are arrivals at once; hops that touch a switch are joined first.
+void FormCheck::sort_out_transfers() {
+  arrivals_.reserve(schedule_.transfers.size());
+  std::vector<HopEnd> ends;
+  for (int32_t i = 0; at(i) < schedule_.transfers.size(); ++i) {
+    const Transfer& t = transfer(i);
+    const int32_t source = rank_of_[t.source.index()];
+    const int32_t target = rank_of_[t.target.index()];
+    if (source != kNone && target != kNone) {
+      arrivals_.push_back(
+          {target, t.step, t.first_chunk, t.first_chunk + t.chunk_count, source, i});
+      continue;
+    }
+    const auto hop = static_cast<int32_t>(hops_.size());
+    hops_.push_back({i, source, target, kNone, kNone});
+    if (source == kNone) {
+      ends.push_back({t.step, t.source.value, t.first_chunk, t.chunk_count, false, hop});
+    }
+    if (target == kNone) {
+      ends.push_back({t.step, t.target.value, t.first_chunk, t.chunk_count, true, hop});
+    }
+  }
+  if (!ends.empty()) {
+    join_hops(std::move(ends));
+  }
+}
+
+// Finds the crossings: the hops of one step and interval at one switch.
+void FormCheck::join_hops(std::vector<HopEnd> ends) {
+  std::sort(ends.begin(), ends.end(), [](const HopEnd& a, const HopEnd& b) {
+    return std::tie(a.step, a.node, a.first_chunk, a.chunk_count, a.hop) <
+           std::tie(b.step, b.node, b.first_chunk, b.chunk_count, b.hop);
+  });
+  for (std::size_t begin = 0, end = 0; begin < ends.size() && !violations_.full(); begin = end) {
+    if (begin > 0 && ends[begin].place() == ends[begin - 1].place() &&
+        ends[begin].first_chunk < ends[begin - 1].first_chunk + ends[begin - 1].chunk_count) {
+      fault(hops_[at(ends[begin].hop)].transfer,
+            fmt::format("at switch {} its chunks overlap others of the step, but are not the same",
+                        ends[begin].node));
+      return;
+    }
+    Crossing crossing = {ends[begin].node, 0, 0};
+    const auto number = static_cast<int32_t>(crossings_.size());
+    for (; end < ends.size() && ends[end].place() == ends[begin].place() &&
+           ends[end].interval() == ends[begin].interval();
+         ++end) {
+      Hop& hop = hops_[at(ends[end].hop)];
+      (ends[end].arrives ? hop.to : hop.from) = number;
+      ++(ends[end].arrives ? crossing.arrival_count : crossing.departure_count);
+    }
+    check_crossing(std::span(ends).subspan(begin, end - begin), crossing);
+    crossings_.push_back(crossing);
+  }
+}
+
+void FormCheck::check_crossing(std::span<const HopEnd> ends, const Crossing& crossing) {
+  const int32_t first = hops_[at(ends.front().hop)].transfer;
+  if (crossing.arrival_count == 0 || crossing.departure_count == 0) {
+    fault(first, fmt::format("switch {} holds nothing: the step has {} arrivals and {} departures "
+                             "of these chunks there",
+                             crossing.node, crossing.arrival_count, crossing.departure_count));
+    return;
+  }
+  for (const HopEnd& end : ends) {
+    const int32_t index = hops_[at(end.hop)].transfer;
+    if (crossing.arrival_count > 1 && end.arrives && transfer(index).op != TransferOp::kReduce) {
+      fault(index, fmt::format("of {} arrivals at switch {} each must reduce",
+                               crossing.arrival_count, crossing.node));
+    }
+  }
+  if (topology_ == nullptr) {
+    return;
+  }
+  const Node& node = topology_->node(NodeId{crossing.node});
+  if (crossing.arrival_count > 1 && !node.reduces) {
+    fault(first, fmt::format("switch {} ({}) does not reduce", crossing.node, node.name));
+  }
+  if (crossing.departure_count > 1 && !node.multicasts) {
+    fault(first, fmt::format("switch {} ({}) does not multicast", crossing.node, node.name));
+  }
+}
+
+// A stream is an in-tree of switches and then an out-tree: no loop, and no switch that joins what
+// one before it has multiplied, so that every source reaches every target exactly once.
+void FormCheck::check_trees() {
+  const std::size_t count = crossings_.size();
+  std::vector<int32_t> waiting(count, 0);
+  std::vector<std::vector<int32_t>> next(count);
+  stream_of_.resize(count);
+  std::iota(stream_of_.begin(), stream_of_.end(), 0);
+  const auto find = [this](int32_t crossing) {
+    while (stream_of_[at(crossing)] != crossing) {
+      crossing = stream_of_[at(crossing)] = stream_of_[at(stream_of_[at(crossing)])];
+    }
+    return crossing;
+  };
+  for (std::size_t i = 0; i < hops_.size(); ++i) {
+    if (hops_[i].from != kNone && hops_[i].to != kNone) {
+      ++waiting[at(hops_[i].to)];
+      next[at(hops_[i].from)].push_back(static_cast<int32_t>(i));
+      stream_of_[at(find(hops_[i].to))] = find(hops_[i].from);
+    }
+  }
+  for (int32_t crossing = 0; at(crossing) < count; ++crossing) {
+    stream_of_[at(crossing)] = find(crossing);
+  }
+  std::vector<bool> multiplied(count, false);
+  std::vector<int32_t> ready;
+  for (int32_t crossing = 0; at(crossing) < count; ++crossing) {
+    if (waiting[at(crossing)] == 0) {
+      ready.push_back(crossing);
+    }
+  }
+  for (std::size_t i = 0; i < ready.size() && !violations_.full(); ++i) {
+    const auto from = at(ready[i]);
+    const bool multiplies = multiplied[from] || crossings_[from].departure_count > 1;
+    for (const int32_t hop : next[from]) {
+      const int32_t to = hops_[at(hop)].to;
+      if (multiplies && crossings_[at(to)].arrival_count > 1) {
+        fault(hops_[at(hop)].transfer,
+              fmt::format("switch {} joins what a switch before it has multiplied",
+                          crossings_[at(to)].node));
+      }
+      multiplied[at(to)] = multiplied[at(to)] || multiplies;
+      if (--waiting[at(to)] == 0) {
+        ready.push_back(to);
+      }
+    }
+  }
+  for (const Hop& hop : hops_) {
+    if (ready.size() < count && hop.to != kNone && waiting[at(hop.to)] > 0) {
+      fault(hop.transfer, "the switches of its stream form a loop");
+      return;
+    }
+  }
+}
+
+// The ends of the streams: distinct ranks, one op at all targets.
+void FormCheck::check_leaves() {
+  struct Leaf {
+    int32_t stream = 0;
+    bool is_target = false;
+    int32_t rank = 0;
+    int32_t transfer = 0;
+    auto end() const { return std::tie(stream, is_target); }
+  };
+  std::vector<Leaf> leaves;
+  for (const Hop& hop : hops_) {
+    if (hop.source_rank != kNone) {
+      leaves.push_back({stream_of_[at(hop.to)], false, hop.source_rank, hop.transfer});
+    }
+    if (hop.target_rank != kNone) {
+      leaves.push_back({stream_of_[at(hop.from)], true, hop.target_rank, hop.transfer});
+    }
+  }
+  std::sort(leaves.begin(), leaves.end(), [](const Leaf& a, const Leaf& b) {
+    return std::tie(a.stream, a.is_target, a.rank, a.transfer) <
+           std::tie(b.stream, b.is_target, b.rank, b.transfer);
+  });
+  int32_t smallest_source = kNone;  // of the stream; its sources come before its targets
+  for (std::size_t i = 0; i < leaves.size() && !violations_.full(); ++i) {
+    const Leaf& leaf = leaves[i];
+    const bool continues = i > 0 && leaf.end() == leaves[i - 1].end();
+    if (continues && leaf.rank == leaves[i - 1].rank) {
+      fault(leaf.transfer, fmt::format("rank {} is twice a {} of one stream", leaf.rank,
+                                       leaf.is_target ? "target" : "source"));
+    }
+    const Transfer& t = transfer(leaf.transfer);
+    if (!leaf.is_target) {
+      smallest_source = continues ? smallest_source : leaf.rank;
+      continue;
+    }
+    if (continues && t.op != transfer(leaves[i - 1].transfer).op) {
+      fault(leaf.transfer, "the last hops of one stream differ in their op");
+    }
+    arrivals_.push_back({leaf.rank, t.step, t.first_chunk, t.first_chunk + t.chunk_count,
+                         smallest_source, leaf.transfer});
+  }
+}
+
+void FormCheck::check_arrivals() {
+  std::sort(arrivals_.begin(), arrivals_.end(), [](const Arrival& a, const Arrival& b) {
+    return std::tie(a.target, a.step, a.first_chunk, a.transfer) <
+           std::tie(b.target, b.step, b.first_chunk, b.transfer);
+  });
+  for (std::size_t begin = 0, end = 0; begin < arrivals_.size() && !violations_.full();
+       begin = end) {
+    int32_t covered = 0;
+    bool overlaps = false;
+    for (; end < arrivals_.size() && arrivals_[end].group() == arrivals_[begin].group(); ++end) {
+      overlaps = overlaps || arrivals_[end].first_chunk < covered;
+      covered = std::max(covered, arrivals_[end].end_chunk);
+    }
+    if (overlaps) {
+      check_group(std::span(arrivals_).subspan(begin, end - begin));
+    }
+  }
+}
+
+// Arrivals at one rank in one step, sorted by first chunk, of which some share a chunk.
+void FormCheck::check_group(std::span<Arrival> group) {
+  const auto is_copy = [this](const Arrival& arrival) {
+    return transfer(arrival.transfer).op == TransferOp::kCopy;
+  };
+  const Arrival* widest = nullptr;       // of those so far the one that ends last
+  const Arrival* widest_copy = nullptr;  // likewise, of the copies
+  const auto shares = [](const Arrival* before, const Arrival& arrival) {
+    return before != nullptr && arrival.first_chunk < before->end_chunk;
+  };
+  for (const Arrival& arrival : group) {
+    const Arrival* other = is_copy(arrival) || schedule_.symmetry ? widest : widest_copy;
+    if (shares(other, arrival)) {
+      fault(
+          arrival.transfer,
+          fmt::format("shares chunk {} with transfers[{}], which arrives in the same step, and {}",
+                      arrival.first_chunk, other->transfer,
+                      schedule_.symmetry ? "the symmetric form allows one" : "not both reduce"));
+    }
+    if (widest == nullptr || arrival.end_chunk > widest->end_chunk) {
+      widest = &arrival;
+    }
+    if (is_copy(arrival) &&
+        (widest_copy == nullptr || arrival.end_chunk > widest_copy->end_chunk)) {
+      widest_copy = &arrival;
+    }
+  }
+  std::stable_sort(group.begin(), group.end(),
+                   [](const Arrival& a, const Arrival& b) { return a.source < b.source; });
+  for (std::size_t i = 1, last = 0; i < group.size(); ++i) {
+    const bool same_source = group[i].source == group[last].source;
+    if (same_source && group[i].first_chunk < group[last].end_chunk) {
+      fault(group[i].transfer,
+            fmt::format("shares chunk {} and source rank {} with transfers[{}], which arrives in "
+                        "the same step",
+                        group[i].first_chunk, group[i].source, group[last].transfer));
+    }
+    if (!same_source || group[i].end_chunk > group[last].end_chunk) {
+      last = i;
+    }
+  }
+}
+
+std::vector<std::string> FormCheck::run() && {
+  check_ranges(schedule_, violations_);
+  if (!violations_.empty()) {
+    return std::move(violations_).take();
+  }
+  number_ranks();
+  check_sorted();
+  check_grid();
+  if (schedule_.symmetry) {
+    check_symmetric_grid();
+    if (violations_.empty()) {
+      check_symmetric_transfers();
+    }
+  }
+  if (topology_ != nullptr && violations_.empty()) {
+    check_nodes();
+    if (violations_.empty()) {
+      check_routes();
+    }
+    if (schedule_.symmetry && violations_.empty()) {
+      if (const auto links = LinkTranslation::create(schedule_, *topology_, false); !links) {
+        violations_.add("symmetry: " + links.error().message);
+      }
+    }
+  }
+  if (violations_.empty()) {
+    sort_out_transfers();
+  }
+  if (violations_.empty() && !hops_.empty()) {
+    check_trees();
+    if (violations_.empty()) {
+      check_leaves();
+    }
+  }
+  if (violations_.empty()) {
+    check_arrivals();
+  }
+  return std::move(violations_).take();
+}
+
+}  // namespace
+
+std::vector<std::string> check_form(const Schedule& schedule, const Topology* topology,
+                                    std::size_t limit) {
+  return FormCheck(schedule, topology, std::max<std::size_t>(limit, 1)).run();
+}
+
+}  // namespace pleach
