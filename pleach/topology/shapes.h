@@ -13,7 +13,7 @@
 namespace pleach {
 
 // One shape. `options` are those it has beyond the ones every shape takes: bandwidth, latency,
-// overhead, header, packet, without_link, without_node.
+// overhead, header, packet, latency_spread, seed, without_link, without_node.
 struct Shape {
   std::string name;
   std::string summary;
@@ -26,11 +26,18 @@ struct Shape {
 // Every shape, in the order that `pleach list topologies` shows.
 std::span<const Shape* const> shapes();
 
-// A spec, or the path of a topology file (ends in .toml, or contains a '/').
-// Errors: kInvalidArgument, one line naming the offending value.
+// All options of a shape: its own and those that every shape takes.
+std::vector<OptionDescriptor> shape_options(const Shape& shape);
+
+// The topology of a spec whose name is a shape's. Errors as parse_topology.
+Result<Topology> make_shape(const Spec& spec);
+
+// A spec, or the path of a topology file (ends in .toml, or contains a '/'; latency_spread, seed,
+// without_link and without_node may follow). docs/topologies.md describes both.
+// Errors: kInvalidArgument, kIo: one line naming the offending value.
 Result<Topology> parse_topology(std::string_view spec);
 
-// The TOML form; see docs/formats.md. `path` is used in messages only.
+// The TOML form; see docs/topologies.md. `path` is used in messages only.
 Result<Topology> parse_topology_toml(std::string_view text, const std::string& path);
 
 }  // namespace pleach

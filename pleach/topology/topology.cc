@@ -15,6 +15,8 @@ namespace {
 constexpr std::size_t kNodeLimit = std::size_t{1} << 20;
 constexpr std::size_t kLinkLimit = std::size_t{1} << 24;
 constexpr std::size_t kNameLimitBytes = 128;
+constexpr int64_t kHeaderLimitBytes = int64_t{1} << 20;
+constexpr int64_t kPacketLimitBytes = int64_t{1} << 30;
 constexpr int64_t kTimeLimitPs = 1000 * kPicosecondsPerSecond;
 
 Error invalid(const std::string& where, const std::string& message) {
@@ -307,16 +309,33 @@ Result<Topology> TopologyBuilder::build() && {
   return std::move(topology_);
 }
 
-Result<Topology> without_links(const Topology& topology, std::span<const LinkId> removed) {
+Status check_framing(const Framing& framing, const std::string& where) {
+  if (framing.header_bytes < 0 || framing.header_bytes > kHeaderLimitBytes) {
+    return invalid(where, fmt::format("header of {} bytes is outside 0 to {}", framing.header_bytes,
+                                      kHeaderLimitBytes));
+  }
+  if (framing.packet_bytes < 1 || framing.packet_bytes > kPacketLimitBytes) {
+    return invalid(where, fmt::format("packet of {} bytes is outside 1 to {}", framing.packet_bytes,
+                                      kPacketLimitBytes));
+  }
+  return ok();
+}
+
+Result<Topology> without(const Topology& topology, std::span<const NodeId> removed_nodes,
+                         std::span<const LinkId> removed_links) {
+  std::vector<bool> keep_node(topology.nodes().size(), true);
   std::vector<bool> keep_link(topology.links().size(), true);
-  PLEACH_TRY(clear_flags(removed, keep_link, "link"));
-  return keep(topology, std::vector<bool>(topology.nodes().size(), true), keep_link);
+  PLEACH_TRY(clear_flags(removed_nodes, keep_node, "node"));
+  PLEACH_TRY(clear_flags(removed_links, keep_link, "link"));
+  return keep(topology, keep_node, keep_link);
+}
+
+Result<Topology> without_links(const Topology& topology, std::span<const LinkId> removed) {
+  return without(topology, {}, removed);
 }
 
 Result<Topology> without_nodes(const Topology& topology, std::span<const NodeId> removed) {
-  std::vector<bool> keep_node(topology.nodes().size(), true);
-  PLEACH_TRY(clear_flags(removed, keep_node, "node"));
-  return keep(topology, keep_node, std::vector<bool>(topology.links().size(), true));
+  return without(topology, removed, {});
 }
 
 Result<Topology> with_latencies(const Topology& topology, std::span<const int64_t> latency_ps) {

@@ -79,6 +79,9 @@ class Topology {
   std::vector<LinkId> out_, in_;
 };
 
+// Errors: a header outside 0 to 1 MiB, a packet outside 1 byte to 1 GiB.
+Status check_framing(const Framing& framing, const std::string& where);
+
 // Collects nodes and links; every error is one line that starts with `where` when it is given
 // ("cluster.toml:14"). Limits: 1,048,576 nodes, 16,777,216 links, 1000 s of latency or overhead.
 class TopologyBuilder {
@@ -93,6 +96,7 @@ class TopologyBuilder {
   Result<LinkId> add_link(Link link, const std::string& where = "");
   // Both directions.
   Status add_cable(Link link, const std::string& where = "");
+  void set_name(std::string name) { topology_.name_ = std::move(name); }
   void set_grid(std::vector<GridDimension> grid) { topology_.grid_ = std::move(grid); }
   void set_framing(Framing framing) { topology_.framing_ = framing; }
   std::optional<NodeId> find(const std::string& node_name) const;
@@ -116,6 +120,8 @@ inline bool passes_through(const Node& node) {
 // Errors: unknown id, ranks disconnected, no rank left.
 Result<Topology> without_links(const Topology& topology, std::span<const LinkId> removed);
 Result<Topology> without_nodes(const Topology& topology, std::span<const NodeId> removed);
+Result<Topology> without(const Topology& topology, std::span<const NodeId> removed_nodes,
+                         std::span<const LinkId> removed_links);
 
 // The same topology with other latencies, one per link [ps]; grid() stays.
 Result<Topology> with_latencies(const Topology& topology, std::span<const int64_t> latency_ps);

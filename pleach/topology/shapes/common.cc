@@ -1,0 +1,93 @@
+#include "pleach/topology/shapes/common.h"
+
+#include <fmt/format.h>
+
+#include "pleach/base/text.h"
+
+namespace pleach {
+
+Node ShapeSettings::rank(bool forwards) const {
+  Node node;
+  node.forwards = forwards;
+  node.overhead_ps = overhead_ps;
+  return node;
+}
+
+Link ShapeSettings::link(NodeId source, NodeId target) const {
+  return Link{source, target, bandwidth_bytes_per_s, latency_ps};
+}
+
+Result<ShapeSettings> shape_settings(const Options& options) {
+  ShapeSettings settings;
+  settings.bandwidth_bytes_per_s = options.number("bandwidth");
+  settings.latency_ps = options.number("latency");
+  settings.overhead_ps = options.number("overhead");
+  settings.framing = {options.number("header"), options.number("packet")};
+  PLEACH_TRY(check_framing(settings.framing, ""));
+  return settings;
+}
+
+Result<int32_t> parse_rank_count(const std::string& shape, const std::string& argument,
+                                 int32_t limit) {
+  PLEACH_ASSIGN(count, parse_integer(argument, shape + ": rank count", 2, limit));
+  return static_cast<int32_t>(count);
+}
+
+Result<std::vector<int32_t>> parse_dimensions(const std::string& shape,
+                                              const std::string& argument) {
+  const auto error = [&](const std::string& what) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("{}: {} {}", shape, pleach::quoted(argument), what)};
+  };
+  const std::vector<std::string_view> pieces = split(argument, 'x');
+  if (pieces.size() > static_cast<std::size_t>(kShapeDimensionLimit)) {
+    return error(fmt::format("has more than {} dimensions", kShapeDimensionLimit));
+  }
+  std::vector<int32_t> sizes;
+  int64_t rank_count = 1;
+  for (const std::string_view piece : pieces) {
+    PLEACH_ASSIGN(size, parse_integer(piece, shape + ": dimension", 1, kShapeRankLimit));
+    rank_count *= size;
+    if (rank_count > kShapeRankLimit) {
+      return error(fmt::format("has more than {} ranks", kShapeRankLimit));
+    }
+    sizes.push_back(static_cast<int32_t>(size));
+  }
+  if (rank_count < 2) {
+    return error("has fewer than 2 ranks");
+  }
+  return sizes;
+}
+
+Result<Topology> make_grid(const std::string& name, const std::vector<GridDimension>& dimensions,
+                           const ShapeSettings& settings) {
+  TopologyBuilder builder(name);
+  builder.set_framing(settings.framing);
+  builder.set_grid(dimensions);
+  int32_t rank_count = 1;
+  for (const GridDimension& dimension : dimensions) {
+    rank_count *= dimension.size;
+  }
+  for (int32_t rank = 0; rank < rank_count; ++rank) {
+    PLEACH_TRY(builder.add_node(settings.rank(true)));
+  }
+  for (int32_t rank = 0; rank < rank_count; ++rank) {
+    int32_t stride = rank_count;
+    for (const auto& [size, wraps] : dimensions) {
+      stride /= size;
+      const int32_t at = rank / stride % size;
+      const bool around = wraps && size > 2;
+      if (at > 0 || around) {
+        const int32_t minus = rank + (at > 0 ? -stride : (size - 1) * stride);
+        PLEACH_TRY(builder.add_link(settings.link(NodeId{rank}, NodeId{minus})));
+      }
+      if (at < size - 1 || around) {
+        const int32_t plus = rank + (at < size - 1 ? stride : -(size - 1) * stride);
+        PLEACH_TRY(builder.add_link(settings.link(NodeId{rank}, NodeId{plus})));
+      }
+    }
+  }
+  return std::move(builder).build();
+}
+
+}  // namespace pleach

@@ -1,0 +1,50 @@
+// What the shapes share: their descriptors, the options that all of them take, and grids.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pleach/base/options.h"
+#include "pleach/base/result.h"
+#include "pleach/topology/shapes.h"
+#include "pleach/topology/topology.h"
+
+namespace pleach {
+
+// One per file of this folder; shapes.cc holds the table.
+extern const Shape kRingShape;
+extern const Shape kFullyConnectedShape;
+extern const Shape kSwitchShape;
+extern const Shape kMeshShape;
+extern const Shape kTorusShape;
+
+inline constexpr int32_t kShapeRankLimit = 65'536;
+inline constexpr int32_t kShapeDimensionLimit = 16;
+
+// The attributes of every link and rank of a shape, from its options.
+struct ShapeSettings {
+  int64_t bandwidth_bytes_per_s = 0;
+  int64_t latency_ps = 0;
+  int64_t overhead_ps = 0;
+  Framing framing;
+
+  Node rank(bool forwards) const;
+  Link link(NodeId source, NodeId target) const;
+};
+Result<ShapeSettings> shape_settings(const Options& options);
+
+// The number of ranks, in [2, limit]; the error starts with the shape's name.
+Result<int32_t> parse_rank_count(const std::string& shape, const std::string& argument,
+                                 int32_t limit = kShapeRankLimit);
+// "4x4x2": sizes ≥ 1 with a product in [2, kShapeRankLimit].
+Result<std::vector<int32_t>> parse_dimensions(const std::string& shape,
+                                              const std::string& argument);
+
+// A grid of forwarding ranks, numbered row-major with the last dimension fastest. A node's links
+// are added per dimension, minus before plus. A wrapping dimension of two has one cable, of one
+// none.
+Result<Topology> make_grid(const std::string& name, const std::vector<GridDimension>& dimensions,
+                           const ShapeSettings& settings);
+
+}  // namespace pleach

@@ -1,0 +1,365 @@
+// Reads topology files: TOML, as docs/topologies.md describes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <initializer_list>
+#include <optional>
+#include <unordered_map>
+
+#define TOML_EXCEPTIONS 0
+#define TOML_ENABLE_FORMATTERS 0
+#include <toml++/toml.h>
+
+#include "pleach/base/text.h"
+#include "pleach/base/units.h"
+#include "pleach/topology/shapes.h"
+
+namespace pleach {
+namespace {
+
+// One table of the file with a known set of keys; every error names file and line.
+class Table {
+ public:
+  Table(const toml::table& table, const std::string& path, std::string name)
+      : table_(table), path_(path), name_(std::move(name)) {}
+
+  std::string where() const { return where(table_); }
+  bool has(std::string_view key) const { return table_.contains(key); }
+  std::string where(std::string_view key) const { return where(*table_.get(key)); }
+  Error error(const std::string& where, const std::string& what) const {
+    return Error{ErrorCode::kInvalidArgument, fmt::format("{}: {}{}", where, name_, what)};
+  }
+
+  Status check_keys(std::initializer_list<std::string> known) const {
+    for (const auto& [key, value] : table_) {
+      if (std::ranges::find(known, key.str()) == known.end()) {
+        return error(where(value),
+                     unknown_name("key", key.str(), std::vector<std::string>(known)).message);
+      }
+    }
+    return ok();
+  }
+
+  // Text, or a whole number as the text that it is.
+  Result<std::string> text(std::string_view key, std::string_view otherwise = "") const {
+    const toml::node* node = table_.get(key);
+    if (node == nullptr) {
+      return std::string(otherwise);
+    }
+    if (const auto* number = node->as_integer()) {
+      return fmt::format("{}", number->get());
+    }
+    if (const auto* value = node->as_string()) {
+      return value->get();
+    }
+    return error(where(*node), fmt::format("{} must be text, in quotes", key));
+  }
+
+  Result<bool> flag(std::string_view key) const {
+    const toml::node* node = table_.get(key);
+    if (node == nullptr) {
+      return false;
+    }
+    if (const auto* value = node->as_boolean()) {
+      return value->get();
+    }
+    return error(where(*node), fmt::format("{} must be true or false", key));
+  }
+
+  // The parsed text of `key`, or nothing.
+  template <typename Parse>
+  Result<std::optional<int64_t>> number(std::string_view key, Parse parse) const {
+    PLEACH_ASSIGN(written, text(key));
+    if (!has(key)) {
+      return std::optional<int64_t>();
+    }
+    const Result<int64_t> value = parse(written);
+    if (!value) {
+      return error(where(key), fmt::format("{}: {}", key, value.error().message));
+    }
+    return std::optional(*value);
+  }
+
+  // The table under `key`, or an empty one.
+  Result<Table> table(std::string_view key, const toml::table& empty) const {
+    const toml::node* node = table_.get(key);
+    if (node == nullptr) {
+      return Table(empty, path_, "");
+    }
+    if (const toml::table* inner = node->as_table()) {
+      return Table(*inner, path_, fmt::format("[{}] ", key));
+    }
+    return error(where(*node), fmt::format("{} must be a table, [{}]", key, key));
+  }
+
+  // The tables under `key`, written as [[key]] or as an array of inline tables.
+  Result<std::vector<Table>> tables(std::string_view key) const {
+    std::vector<Table> result;
+    const toml::node* node = table_.get(key);
+    if (node == nullptr) {
+      return result;
+    }
+    const toml::array* array = node->as_array();
+    if (array == nullptr) {
+      return error(where(*node), fmt::format("{} must be a list of tables, [[{}]]", key, key));
+    }
+    for (const toml::node& element : *array) {
+      if (!element.is_table()) {
+        return error(where(element), fmt::format("{} must be a list of tables, [[{}]]", key, key));
+      }
+      result.emplace_back(*element.as_table(), path_, fmt::format("[[{}]] ", key));
+    }
+    return result;
+  }
+
+ private:
+  std::string where(const toml::node& node) const {
+    return fmt::format("{}:{}", path_, node.source().begin.line);
+  }
+
+  const toml::table& table_;
+  const std::string& path_;
+  std::string name_;  // "[defaults] ", before a message
+};
+
+struct Defaults {
+  int64_t bandwidth_bytes_per_s = 16'000'000'000;
+  int64_t latency_ps = 150'000;
+  int64_t overhead_ps = 0;
+};
+
+// A link of the file or of its shape, before it is built.
+struct PlacedLink {
+  Link link;
+  std::string where;
+};
+
+class Reader {
+ public:
+  Reader(const Table& root, std::string path) : root_(root), path_(std::move(path)) {}
+
+  Result<Topology> read() {
+    PLEACH_TRY(root_.check_keys({"name", "shape", "defaults", "framing", "node", "link", "cable"}));
+    PLEACH_TRY(read_settings());
+    if (root_.has("shape")) {
+      PLEACH_TRY(start_from_shape());
+    }
+    PLEACH_TRY(read_name());
+    PLEACH_ASSIGN(nodes, root_.tables("node"));
+    for (const Table& node : nodes) {
+      PLEACH_TRY(add_node(node));
+    }
+    PLEACH_TRY(add_links("cable", true));
+    PLEACH_TRY(add_links("link", false));
+    for (const auto& [link, where] : links_) {
+      PLEACH_TRY(builder_.add_link(link, where));
+    }
+    builder_.set_framing(framing_);
+    if (!grid_changed_) {
+      builder_.set_grid(grid_);
+    }
+    Result<Topology> built = std::move(builder_).build();
+    if (!built && !built.error().message.starts_with(path_ + ":")) {
+      return Error{built.error().code, fmt::format("{}:1: {}", path_, built.error().message)};
+    }
+    return built;
+  }
+
+ private:
+  Status read_name() {
+    PLEACH_ASSIGN(name, root_.text("name", name_));
+    if (root_.has("name") && pleach::quoted(name) != "'" + name + "'") {
+      return root_.error(
+          root_.where("name"),
+          fmt::format("name {} is too long or has control letters", pleach::quoted(name)));
+    }
+    builder_.set_name(name);
+    return ok();
+  }
+
+  Status read_settings() {
+    PLEACH_ASSIGN(defaults, root_.table("defaults", empty_));
+    PLEACH_TRY(defaults.check_keys({"bandwidth", "latency", "overhead"}));
+    PLEACH_ASSIGN(bandwidth, defaults.number("bandwidth", parse_bandwidth_bytes_per_s));
+    PLEACH_ASSIGN(latency, defaults.number("latency", parse_time_ps));
+    PLEACH_ASSIGN(overhead, defaults.number("overhead", parse_time_ps));
+    defaults_.bandwidth_bytes_per_s = bandwidth.value_or(defaults_.bandwidth_bytes_per_s);
+    defaults_.latency_ps = latency.value_or(defaults_.latency_ps);
+    defaults_.overhead_ps = overhead.value_or(defaults_.overhead_ps);
+    PLEACH_ASSIGN(framing, root_.table("framing", empty_));
+    PLEACH_TRY(framing.check_keys({"header", "packet"}));
+    PLEACH_ASSIGN(header, framing.number("header", parse_size_bytes));
+    PLEACH_ASSIGN(packet, framing.number("packet", parse_size_bytes));
+    framing_.header_bytes = header.value_or(framing_.header_bytes);
+    framing_.packet_bytes = packet.value_or(framing_.packet_bytes);
+    return check_framing(framing_, framing.where());
+  }
+
+  // The shape takes the file's defaults and framing where its own options say nothing.
+  Status start_from_shape() {
+    const std::string where = root_.where("shape");
+    PLEACH_ASSIGN(text, root_.text("shape"));
+    Result<Spec> spec = parse_spec(text);
+    if (!spec) {
+      return root_.error(where, spec.error().message);
+    }
+    Spec complete = *spec;
+    PLEACH_TRY(pass_on("defaults", {"bandwidth", "latency", "overhead"}, complete));
+    PLEACH_TRY(pass_on("framing", {"header", "packet"}, complete));
+    const Result<Topology> shape = make_shape(complete);
+    if (!shape) {
+      return root_.error(where, shape.error().message);
+    }
+    name_ = shape->name();
+    framing_ = shape->framing();
+    grid_.assign(shape->grid().begin(), shape->grid().end());
+    for (const Node& node : shape->nodes()) {
+      PLEACH_TRY(builder_.add_node(node, where));
+      known_names_.push_back(node.name);
+    }
+    for (const Link& link : shape->links()) {
+      links_.push_back({link, where});
+      shape_links_[key_of(link.source, link.target)].push_back(links_.size() - 1);
+    }
+    return ok();
+  }
+
+  Status pass_on(std::string_view section, std::initializer_list<std::string> keys,
+                 Spec& spec) const {
+    PLEACH_ASSIGN(table, root_.table(section, empty_));
+    for (const std::string& key : keys) {
+      const bool given =
+          std::ranges::any_of(spec.options, [&](const auto& pair) { return pair.first == key; });
+      if (table.has(key) && !given) {
+        PLEACH_ASSIGN(text, table.text(key));
+        spec.options.emplace_back(key, text);
+      }
+    }
+    return ok();
+  }
+
+  Status add_node(const Table& table) {
+    PLEACH_TRY(table.check_keys({"name", "kind", "forwards", "reduce", "multicast", "overhead"}));
+    if (!table.has("name")) {
+      return table.error(table.where(), "has no name");
+    }
+    Node node;
+    PLEACH_ASSIGN(name, table.text("name"));
+    if (name.empty()) {
+      return table.error(table.where("name"), "has an empty name");
+    }
+    node.name = name;
+    PLEACH_ASSIGN(kind, table.text("kind", "rank"));
+    constexpr std::array kinds = {NodeKind::kRank, NodeKind::kSwitch, NodeKind::kIo};
+    const std::vector<std::string> kind_names = {"rank", "switch", "io"};
+    const auto found = std::ranges::find(kind_names, kind);
+    if (found == kind_names.end()) {
+      return table.error(table.where("kind"), unknown_name("kind", kind, kind_names).message);
+    }
+    node.kind = kinds[static_cast<std::size_t>(found - kind_names.begin())];
+    PLEACH_ASSIGN(forwards, table.flag("forwards"));
+    PLEACH_ASSIGN(reduces, table.flag("reduce"));
+    PLEACH_ASSIGN(multicasts, table.flag("multicast"));
+    PLEACH_ASSIGN(overhead, table.number("overhead", parse_time_ps));
+    node.forwards = forwards;
+    node.reduces = reduces;
+    node.multicasts = multicasts;
+    const int64_t usual = node.kind == NodeKind::kSwitch ? 0 : defaults_.overhead_ps;
+    node.overhead_ps = overhead.value_or(usual);
+    grid_changed_ = true;
+    PLEACH_TRY(builder_.add_node(node, table.where()));
+    known_names_.push_back(name);
+    return ok();
+  }
+
+  Status add_links(const std::string& key, bool both_directions) {
+    PLEACH_ASSIGN(tables, root_.tables(key));
+    for (const Table& table : tables) {
+      PLEACH_TRY(table.check_keys({"source", "target", "bandwidth", "latency"}));
+      PLEACH_ASSIGN(source, find_end(table, "source"));
+      PLEACH_ASSIGN(target, find_end(table, "target"));
+      PLEACH_ASSIGN(bandwidth, table.number("bandwidth", parse_bandwidth_bytes_per_s));
+      PLEACH_ASSIGN(latency, table.number("latency", parse_time_ps));
+      place_link(source, target, bandwidth, latency, table.where());
+      if (both_directions) {
+        place_link(target, source, bandwidth, latency, table.where());
+      }
+    }
+    return ok();
+  }
+
+  Result<NodeId> find_end(const Table& table, const std::string& key) const {
+    if (!table.has(key)) {
+      return table.error(table.where(), "has no " + key);
+    }
+    PLEACH_ASSIGN(name, table.text(key));
+    const std::optional<NodeId> found = builder_.find(name);
+    if (!found) {
+      return table.error(table.where(key), unknown_name("node", name, known_names_).message);
+    }
+    return *found;
+  }
+
+  // Changes what the shape has between the two, or adds a link.
+  void place_link(NodeId source, NodeId target, std::optional<int64_t> bandwidth,
+                  std::optional<int64_t> latency, const std::string& where) {
+    const auto existing = shape_links_.find(key_of(source, target));
+    if (existing == shape_links_.end()) {
+      links_.push_back({Link{source, target, bandwidth.value_or(defaults_.bandwidth_bytes_per_s),
+                             latency.value_or(defaults_.latency_ps)},
+                        where});
+      grid_changed_ = true;
+      return;
+    }
+    for (const std::size_t index : existing->second) {
+      Link& link = links_[index].link;
+      link.bandwidth_bytes_per_s = bandwidth.value_or(link.bandwidth_bytes_per_s);
+      link.latency_ps = latency.value_or(link.latency_ps);
+      links_[index].where = where;
+    }
+  }
+
+  static int64_t key_of(NodeId source, NodeId target) {
+    return (int64_t{source.value} << 32) | int64_t{target.value};
+  }
+
+  const Table& root_;
+  std::string path_;
+  toml::table empty_;
+  std::string name_ = std::filesystem::path(path_).stem().string();
+  Defaults defaults_;
+  Framing framing_;
+  std::vector<GridDimension> grid_;
+  bool grid_changed_ = false;
+  TopologyBuilder builder_{""};
+  std::vector<std::string> known_names_;
+  std::vector<PlacedLink> links_;
+  std::unordered_map<int64_t, std::vector<std::size_t>> shape_links_;
+};
+
+// The parser's description on one line.
+std::string one_line(std::string_view text) {
+  std::string line(text);
+  std::ranges::replace_if(
+      line, [](char letter) { return static_cast<unsigned char>(letter) < 0x20; }, ' ');
+  return is_utf8(line) ? line : pleach::quoted(line);
+}
+
+}  // namespace
+
+Result<Topology> parse_topology_toml(std::string_view text, const std::string& path) {
+  const std::string place = one_line(path);
+  const toml::parse_result parsed = toml::parse(text, place);
+  if (!parsed) {
+    const toml::parse_error& error = parsed.error();
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("{}:{}: {}", place, error.source().begin.line, one_line(error.description()))};
+  }
+  const Table root(parsed.table(), place, "");
+  return Reader(root, place).read();
+}
+
+}  // namespace pleach
