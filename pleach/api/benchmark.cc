@@ -1,0 +1,321 @@
+#include "pleach/api/benchmark.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <memory>
+
+#include "pleach/base/text.h"
+#include "pleach/base/units.h"
+#include "pleach/collective/placement.h"
+#include "pleach/runtime/reference.h"
+
+namespace pleach {
+namespace {
+
+constexpr std::size_t kMostSizes = 1000;
+
+Result<std::vector<int64_t>> parse_size_range(std::string_view text) {
+  const std::vector<std::string_view> pieces = split(text, ':');
+  if (pieces.size() > 3) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("{} is not FROM:TO:FACTOR", pleach::quoted(text))};
+  }
+  PLEACH_ASSIGN(first, parse_size_bytes(pieces[0]));
+  int64_t last = first;
+  int64_t factor = 2;
+  if (pieces.size() > 1) {
+    PLEACH_ASSIGN(end, parse_size_bytes(pieces[1]));
+    last = end;
+  }
+  if (pieces.size() > 2) {
+    PLEACH_ASSIGN(given, parse_integer(pieces[2], "factor", 2, int64_t{1} << 30));
+    factor = given;
+  }
+  if (first < 1 || first > last) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("{}: sizes are at least 1 and ascend", pleach::quoted(text))};
+  }
+  std::vector<int64_t> sizes;
+  for (int64_t size = first; size <= last; size *= factor) {
+    sizes.push_back(size);
+    if (size > last / factor) {
+      break;
+    }
+  }
+  return sizes;
+}
+
+}  // namespace
+
+Result<std::vector<int64_t>> parse_sizes(std::string_view text) {
+  std::vector<int64_t> sizes;
+  for (const std::string_view piece : split(text, ',')) {
+    PLEACH_ASSIGN(range, parse_size_range(piece));
+    sizes.insert(sizes.end(), range.begin(), range.end());
+    if (sizes.size() > kMostSizes) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("{} gives more than {} sizes", pleach::quoted(text), kMostSizes)};
+    }
+  }
+  return sizes;
+}
+
+int64_t BenchmarkReport::wrong_count() const {
+  int64_t wrong = 0;
+  for (const BenchmarkRow& row : rows) {
+    for (const auto& measurement : {row.out_of_place, row.in_place}) {
+      wrong += measurement ? measurement->wrong_count.value_or(0) : 0;
+    }
+  }
+  return wrong;
+}
+
+double BenchmarkReport::average_busbw_bytes_per_s() const {
+  double sum = 0;
+  int32_t count = 0;
+  for (const BenchmarkRow& row : rows) {
+    for (const auto& measurement : {row.out_of_place, row.in_place}) {
+      if (measurement) {
+        sum += measurement->busbw_bytes_per_s;
+        ++count;
+      }
+    }
+  }
+  return count == 0 ? 0 : sum / count;
+}
+
+int64_t benchmark_memory_bytes(const BenchmarkOptions& options) {
+  const auto largest = std::max_element(options.sizes_bytes.begin(), options.sizes_bytes.end());
+  const int64_t buffers = options.out_of_place ? 2 : 1;
+  return largest == options.sizes_bytes.end() ? 0 : *largest * buffers;
+}
+
+namespace {
+
+std::string local_time() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts = {};
+  localtime_r(&now, &parts);
+  std::array<char, 32> text = {};
+  std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S", &parts);
+  return text.data();
+}
+
+// One rank's way through the benchmark.
+class Runner {
+ public:
+  Runner(const BenchmarkJob& job, const BenchmarkOptions& options) : job_(job), options_(options) {}
+
+  Result<BenchmarkReport> run();
+
+ private:
+  Status connect();
+  Status introduce();
+  Result<BenchmarkRow> measure(int64_t size_bytes);
+  Result<Measurement> measure_place(int64_t count, bool in_place);
+  Result<std::vector<std::string>> gather(std::string value);
+
+  const BenchmarkJob& job_;
+  const BenchmarkOptions& options_;
+  std::unique_ptr<Communicator> communicator_;
+  std::shared_ptr<const PreparedSchedule> prepared_;
+  BenchmarkReport report_;
+  int64_t gather_count_ = 0;
+};
+
+// Every rank's value, on rank 0; elsewhere nothing.
+Result<std::vector<std::string>> Runner::gather(std::string value) {
+  const std::string key = fmt::format("{}/benchmark/{}/", job_.name, gather_count_++);
+  PLEACH_TRY(job_.store->set(key + std::to_string(job_.rank.value), std::move(value)));
+  std::vector<std::string> values;
+  for (int32_t rank = 0; job_.rank.value == 0 && rank < job_.rank_count; ++rank) {
+    PLEACH_ASSIGN(other, job_.store->get(key + std::to_string(rank), job_.deadline));
+    values.push_back(other);
+  }
+  return values;
+}
+
+Status Runner::connect() {
+  CommunicatorOptions options;
+  options.rank = job_.rank;
+  options.rank_count = job_.rank_count;
+  options.transport = job_.transport;
+  options.store = job_.store;
+  options.name = job_.name;
+  options.deadline = job_.deadline;
+  options.landing_places = job_.landing_places;
+  PLEACH_ASSIGN(communicator, Communicator::create(std::move(options)));
+  communicator_ = std::move(communicator);
+
+  std::optional<Schedule> schedule;
+  if (job_.rank.value == 0) {
+    PLEACH_ASSIGN(planned, job_.plan());
+    schedule = std::move(planned);
+  }
+  PLEACH_ASSIGN(prepared, communicator_->prepare(schedule ? &*schedule : nullptr));
+  prepared_ = prepared;
+  return ok();
+}
+
+Status Runner::introduce() {
+  std::array<char, 256> host = {};
+  if (gethostname(host.data(), host.size() - 1) != 0) {
+    host = {"unknown"};
+  }
+  PLEACH_ASSIGN(lines, gather(fmt::format("{} {}", getpid(), host.data())));
+  for (std::size_t rank = 0; rank < lines.size(); ++rank) {
+    const std::size_t space = lines[rank].find(' ');
+    PLEACH_ASSIGN(process, parse_integer(std::string_view(lines[rank]).substr(0, space), "process",
+                                         0, INT64_MAX));
+    report_.ranks.push_back({static_cast<int32_t>(rank), process, lines[rank].substr(space + 1)});
+  }
+  const Schedule& schedule = schedule_of(*prepared_);
+  report_.collective = schedule.collective;
+  report_.root = schedule.root;
+  report_.algorithm = schedule.provenance.algorithm;
+  report_.transport = job_.transport;
+  report_.rank_count = job_.rank_count;
+  report_.start_time = local_time();
+  return ok();
+}
+
+// The buffers of one measurement, and where in them the rank's input and output lie.
+struct Buffers {
+  Buffers(const BufferSizes& sizes, int64_t first_of_shard, int64_t element_size, bool in_place)
+      : memory(static_cast<std::size_t>(
+            (in_place ? std::max(sizes.input, sizes.output) : sizes.input) * element_size)),
+        apart(static_cast<std::size_t>(in_place ? 0 : sizes.output * element_size)) {
+    // In place a shard lies at its place in the whole.
+    const auto view = [&](int64_t size, bool is_shard) {
+      return std::span(memory).subspan(
+          static_cast<std::size_t>((is_shard ? first_of_shard : 0) * element_size),
+          static_cast<std::size_t>(size * element_size));
+    };
+    input = view(sizes.input, in_place && sizes.input < sizes.output);
+    output = in_place ? view(sizes.output, sizes.output < sizes.input) : std::span(apart);
+  }
+  std::vector<std::byte> memory;
+  std::vector<std::byte> apart;
+  std::span<std::byte> input;
+  std::span<std::byte> output;
+};
+
+Result<Measurement> Runner::measure_place(int64_t count, bool in_place) {
+  const Schedule& schedule = schedule_of(*prepared_);
+  PLEACH_ASSIGN(placement, Placement::create(schedule, count));
+  const int64_t element_size = element_bytes(options_.type);
+  const int64_t first_of_shard = count / job_.rank_count * job_.rank.value;
+  Buffers buffers(placement.sizes(job_.rank), first_of_shard, element_size, in_place);
+
+  const ReferenceRequest reference =
+      reference_request(schedule, options_.type, options_.op, count, options_.seed);
+  RunRequest request;
+  request.type = options_.type;
+  request.op = options_.op;
+  request.count = count;
+  request.segment_count = options_.segment_count;
+  request.input = buffers.memory.data();
+  request.output = in_place ? buffers.memory.data() : buffers.apart.data();
+
+  fill_input(reference, job_.rank, buffers.input);
+  for (int32_t iteration = 0; iteration < options_.warmup_iterations; ++iteration) {
+    PLEACH_TRY(communicator_->run(*prepared_, request));
+  }
+  PLEACH_TRY(communicator_->barrier());
+  const SteadyClock clock;
+  const TimePoint start = clock.now();
+  for (int32_t iteration = 0; iteration < options_.iterations; ++iteration) {
+    PLEACH_TRY(communicator_->run(*prepared_, request));
+  }
+  const double elapsed_s = std::chrono::duration<double>(clock.now() - start).count();
+
+  int64_t wrong = 0;
+  if (options_.check) {
+    // Of a run of its own, because an in-place run has overwritten its inputs.
+    if (!in_place) {
+      fill_output(reference, buffers.output);
+    }
+    fill_input(reference, job_.rank, buffers.input);
+    PLEACH_TRY(communicator_->run(*prepared_, request));
+    wrong = count_wrong(reference, job_.rank, buffers.output, in_place);
+  }
+
+  PLEACH_ASSIGN(values, gather(fmt::format("{:.17g} {}", elapsed_s / options_.iterations, wrong)));
+  Measurement measurement;
+  int64_t wrong_sum = 0;
+  for (const std::string& value : values) {
+    const std::size_t space = value.find(' ');
+    measurement.time_s += std::strtod(value.c_str(), nullptr) / job_.rank_count;
+    PLEACH_ASSIGN(wrong_there, parse_integer(std::string_view(value).substr(space + 1),
+                                             "wrong count", 0, INT64_MAX));
+    wrong_sum += wrong_there;
+  }
+  if (options_.check) {
+    measurement.wrong_count = job_.rank.value == 0 ? wrong_sum : wrong;
+  }
+  if (measurement.time_s > 0) {
+    measurement.algbw_bytes_per_s = static_cast<double>(count * element_size) / measurement.time_s;
+  }
+  measurement.busbw_bytes_per_s =
+      measurement.algbw_bytes_per_s * bus_bandwidth_factor(schedule.collective, job_.rank_count);
+  return measurement;
+}
+
+Result<BenchmarkRow> Runner::measure(int64_t size_bytes) {
+  const CollectiveKind collective = schedule_of(*prepared_).collective;
+  const bool parts = collective == CollectiveKind::kReduceScatter ||
+                     collective == CollectiveKind::kAllGather ||
+                     collective == CollectiveKind::kAllToAll;
+  int64_t count = size_bytes / element_bytes(options_.type);
+  BenchmarkRow row;
+  row.element_count = count;
+  if (parts) {
+    row.element_count = count / job_.rank_count;
+    count = row.element_count * job_.rank_count;
+  }
+  row.size_bytes = count * element_bytes(options_.type);
+  if (options_.out_of_place) {
+    PLEACH_ASSIGN(measurement, measure_place(count, false));
+    row.out_of_place = measurement;
+  }
+  if (options_.in_place) {
+    PLEACH_ASSIGN(measurement, measure_place(count, true));
+    row.in_place = measurement;
+  }
+  return row;
+}
+
+Result<BenchmarkReport> Runner::run() {
+  PLEACH_TRY(connect());
+  PLEACH_TRY(introduce());
+  if (job_.rank.value == 0 && job_.started) {
+    job_.started(report_);
+  }
+  for (const int64_t size : options_.sizes_bytes) {
+    PLEACH_ASSIGN(row, measure(size));
+    report_.rows.push_back(row);
+    if (job_.rank.value == 0 && job_.measured) {
+      job_.measured(report_);
+    }
+  }
+  PLEACH_TRY(communicator_->close());
+  report_.end_time = local_time();
+  return std::move(report_);
+}
+
+}  // namespace
+
+Result<BenchmarkReport> run_benchmark(const BenchmarkJob& job, const BenchmarkOptions& options) {
+  Runner runner(job, options);
+  Result<BenchmarkReport> report = runner.run();
+  if (!report) {
+    job.store->fail({job.rank, report.error().message});
+  }
+  return report;
+}
+
+}  // namespace pleach

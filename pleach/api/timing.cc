@@ -1,0 +1,109 @@
+#include "pleach/api/timing.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "pleach/base/units.h"
+
+namespace pleach {
+namespace {
+
+void add_links(const Topology& topology, Timing& timing) {
+  const std::vector<LinkUse>& links = timing.simulation.links;
+  std::size_t busiest = 0;
+  double busy_ps = 0;
+  for (std::size_t link = 0; link < links.size(); ++link) {
+    timing.bytes_on_wire += links[link].wire_bytes;
+    busy_ps += static_cast<double>(links[link].busy_ps);
+    if (links[link].busy_ps > links[busiest].busy_ps) {
+      busiest = link;
+    }
+  }
+  if (links.empty() || timing.time_ps <= 0) {
+    return;
+  }
+  const double time_ps = static_cast<double>(timing.time_ps);
+  timing.link_utilization_mean = busy_ps / static_cast<double>(links.size()) / time_ps;
+  timing.bottleneck_link = link_name(topology, LinkId{static_cast<int32_t>(busiest)});
+  timing.bottleneck_utilization = static_cast<double>(links[busiest].busy_ps) / time_ps;
+}
+
+Timing finish(const Topology& topology, const Schedule& schedule, const TimingRequest& request,
+              Simulation simulation) {
+  Timing timing;
+  timing.simulation = std::move(simulation);
+  timing.time_ps = timing.simulation.finish_ps;
+  timing.cycles = timing.time_ps / request.cycle_ps + (timing.time_ps % request.cycle_ps > 0);
+  if (timing.time_ps > 0) {
+    timing.algbw_bytes_per_s = static_cast<double>(request.size_bytes) /
+                               static_cast<double>(timing.time_ps) *
+                               static_cast<double>(kPicosecondsPerSecond);
+  }
+  timing.busbw_bytes_per_s =
+      timing.algbw_bytes_per_s * bus_bandwidth_factor(schedule.collective, schedule.rank_count());
+  add_links(topology, timing);
+  return timing;
+}
+
+}  // namespace
+
+std::string link_name(const Topology& topology, LinkId link) {
+  const Link& ends = topology.link(link);
+  return fmt::format("{}->{}", topology.node(ends.source).name, topology.node(ends.target).name);
+}
+
+Result<Timing> time_schedule(const Topology& topology, const Schedule& schedule,
+                             const TimingRequest& request) {
+  PLEACH_ASSIGN(model, find_network_model(request.model));
+  const Job job = {&schedule, request.size_bytes, 0};
+  SimulationOptions options = request.options;
+  if (request.choose_segments) {
+    options.segment_count = 1;
+  }
+  PLEACH_ASSIGN(simulation, model->simulate(topology, std::span(&job, 1), options));
+  int32_t segment_count = options.segment_count;
+  constexpr int32_t kMostSegments = 64;
+  int64_t budget = kAutoSegmentLimit;
+  while (request.choose_segments && options.segment_count < kMostSegments) {
+    options.segment_count *= 2;
+    budget -= schedule.transfer_count() * options.segment_count;
+    if (budget < 0 || options.segment_count > request.size_bytes) {
+      break;
+    }
+    PLEACH_ASSIGN(other, model->simulate(topology, std::span(&job, 1), options));
+    if (other.finish_ps < simulation.finish_ps) {
+      simulation = std::move(other);
+      segment_count = options.segment_count;
+    }
+  }
+  Timing timing = finish(topology, schedule, request, std::move(simulation));
+  timing.segment_count = segment_count;
+  return timing;
+}
+
+std::string links_csv(const Topology& topology, const Timing& timing) {
+  std::string text = "link,source,target,bandwidth_bytes_per_s,busy_ps,wire_bytes,utilization\n";
+  for (std::size_t index = 0; index < timing.simulation.links.size(); ++index) {
+    const Link& link = topology.links()[index];
+    const LinkUse& use = timing.simulation.links[index];
+    fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{:.6f}\n", index,
+                   topology.node(link.source).name, topology.node(link.target).name,
+                   link.bandwidth_bytes_per_s, use.busy_ps, use.wire_bytes,
+                   static_cast<double>(use.busy_ps) /
+                       static_cast<double>(std::max<int64_t>(timing.time_ps, 1)));
+  }
+  return text;
+}
+
+std::string collectives_csv(const Schedule& schedule, const TimingRequest& request,
+                            const Timing& timing) {
+  return fmt::format(
+      "collective,algorithm,size_bytes,segments,start_ps,finish_ps,algbw_bytes_per_s,"
+      "busbw_bytes_per_s\n{},{},{},{},0,{},{:.0f},{:.0f}\n",
+      to_text(schedule.collective), schedule.provenance.algorithm, request.size_bytes,
+      timing.segment_count, timing.time_ps, timing.algbw_bytes_per_s, timing.busbw_bytes_per_s);
+}
+
+}  // namespace pleach

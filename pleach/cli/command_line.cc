@@ -1,0 +1,115 @@
+#include "pleach/cli/command_line.h"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+
+#include "pleach/base/text.h"
+
+namespace pleach {
+
+struct CommandLine::Library {
+  explicit Library(const std::string& summary) : app(summary) {}
+  CLI::App app;
+};
+
+CommandLine::CommandLine(const Command& command, const Invocation& invocation)
+    : invocation_(invocation),
+      command_name_("pleach " + command.name),
+      library_(std::make_unique<Library>(command.summary)) {
+  CLI::App& app = library_->app;
+  app.name(command_name_);
+  app.allow_extras();
+  app.set_help_flag("-h,--help", "show this help");
+  app.get_formatter()->column_width(32);
+  app.get_formatter()->label("REQUIRED", "(required)");
+  app.get_formatter()->label("TEXT", "");
+  if (!command.examples.empty()) {
+    app.footer("Examples:\n" + command.examples);
+  }
+}
+
+CommandLine::~CommandLine() = default;
+
+void CommandLine::required_argument(const std::string& name, std::string& value,
+                                    const std::string& help) {
+  library_->app.add_option(name, value, help)->required();
+}
+
+void CommandLine::optional_argument(const std::string& name, std::string& value,
+                                    const std::string& help) {
+  library_->app.add_option(name, value, help);
+}
+
+void CommandLine::option(const std::string& names, std::string& value, const std::string& help) {
+  const std::string shown = value.empty() ? help : fmt::format("{} (default {})", help, value);
+  library_->app.add_option(names, value, shown);
+}
+
+void CommandLine::required_option(const std::string& names, std::string& value,
+                                  const std::string& help) {
+  library_->app.add_option(names, value, help)->required();
+}
+
+void CommandLine::flag(const std::string& names, bool& value, const std::string& help) {
+  library_->app.add_flag(names, value, help);
+}
+
+namespace {
+
+// What is wrong with a word that no option or argument took.
+std::string unexpected(const CLI::App& app, const std::string& word) {
+  if (!word.starts_with("-")) {
+    return fmt::format("unexpected argument {}", pleach::quoted(word));
+  }
+  std::vector<std::string> known;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) {
+      known.push_back("--" + name);
+    }
+  }
+  return unknown_name("option", word.substr(0, word.find('=')), known).message;
+}
+
+}  // namespace
+
+std::optional<ExitCode> CommandLine::parse() {
+  CLI::App& app = library_->app;
+  std::string message;
+  try {
+    std::vector<std::string> reversed(invocation_.arguments.rbegin(), invocation_.arguments.rend());
+    app.parse(reversed);
+    if (app.remaining_size() > 0) {
+      message = unexpected(app, app.remaining().front());
+    }
+  } catch (const CLI::CallForHelp&) {
+    fmt::print(invocation_.out, "{}", app.help());
+    return ExitCode::kDone;
+  } catch (const CLI::ParseError& error) {
+    // A missing argument is often the consequence of a word that was not understood: say that.
+    const std::vector<std::string> rest = app.remaining();
+    message = rest.empty() ? error.what() : unexpected(app, rest.front());
+  }
+  if (message.empty()) {
+    return std::nullopt;
+  }
+  fmt::print(invocation_.error, "{}: {} (see {} --help)\n", command_name_, message, command_name_);
+  return ExitCode::kUsage;
+}
+
+bool CommandLine::given(const std::string& name) const {
+  return library_->app.get_option(name)->count() > 0;
+}
+
+Result<bool> parse_switch(const std::string& text) {
+  if (text == "on" || text == "1" || text == "true" || text == "yes") {
+    return true;
+  }
+  if (text == "off" || text == "0" || text == "false" || text == "no") {
+    return false;
+  }
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("{} is neither on (1, true, yes) nor off", pleach::quoted(text))};
+}
+
+}  // namespace pleach
