@@ -26,12 +26,12 @@ ReferenceRequest reference_request(const Schedule& schedule, ElementType type, R
                                    int64_t count, uint64_t seed);
 
 // Fills the rank's input (its size as Placement says): small integers, for products mostly ±1 and
-// some powers of two, so that float32 results are exact in any order of up to 2^20 ranks. Values
-// repeat with a prime period of elements, which differs in phase from rank to rank.
+// some powers of two, so that float32 results are exact in any order on up to 4,096 ranks. Values
+// repeat with a prime period of elements.
 void fill_input(const ReferenceRequest& request, Rank rank, std::span<std::byte> input);
 
 // Fills an output with a pattern that no result has; what must stay untouched is checked by it.
-void fill_output(const ReferenceRequest& request, std::span<std::byte> output);
+void fill_output(std::span<std::byte> output);
 
 // Elements of the rank's output (its size as Placement says) that differ from the serial result.
 // An output that the collective does not touch (reduce away from the root) must still hold what

@@ -1,0 +1,207 @@
+#include "pleach/runtime/net.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <system_error>
+
+#include "pleach/base/text.h"
+
+namespace pleach {
+namespace {
+
+using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+Result<AddressList> look_up(const Address& address) {
+  addrinfo hints = {};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const int error =
+      getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
+  if (error != 0) {
+    return Error{ErrorCode::kIo,
+                 fmt::format("host {}: {}", quoted(address.host), gai_strerror(error))};
+  }
+  return AddressList(found, &freeaddrinfo);
+}
+
+Descriptor open_socket(const addrinfo& info) {
+  return Descriptor(
+      socket(info.ai_family, info.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, info.ai_protocol));
+}
+
+}  // namespace
+
+void Descriptor::close() {
+  if (descriptor_ >= 0) {
+    ::close(std::exchange(descriptor_, -1));
+  }
+}
+
+Error system_error(std::string_view what) {
+  const int number = errno;
+  return Error{ErrorCode::kIo,
+               fmt::format("{}: {}", what, std::generic_category().message(number))};
+}
+
+std::string to_text(const Address& address) {
+  return fmt::format("{}:{}", address.host, address.port);
+}
+
+Result<Address> parse_address(std::string_view text, std::string_view what) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("{} {} is not host:port", what, quoted(text))};
+  }
+  PLEACH_ASSIGN(port, parse_integer(text.substr(colon + 1), what, 1, 65535));
+  return Address{std::string(text.substr(0, colon)), static_cast<int>(port)};
+}
+
+Result<Descriptor> listen_on(const Address& address) {
+  PLEACH_ASSIGN(found, look_up(address));
+  Error error{ErrorCode::kIo, fmt::format("listen on {}: no address", to_text(address))};
+  for (const addrinfo* info = found.get(); info != nullptr; info = info->ai_next) {
+    Descriptor listener = open_socket(*info);
+    const int yes = 1;
+    if (listener.is_open() &&
+        setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) == 0 &&
+        bind(listener.get(), info->ai_addr, info->ai_addrlen) == 0 &&
+        listen(listener.get(), SOMAXCONN) == 0) {
+      return listener;
+    }
+    error = system_error(fmt::format("listen on {}", to_text(address)));
+  }
+  return error;
+}
+
+Result<Descriptor> start_connect(const Address& address) {
+  PLEACH_ASSIGN(found, look_up(address));
+  Error error{ErrorCode::kIo, fmt::format("connect to {}: no address", to_text(address))};
+  for (const addrinfo* info = found.get(); info != nullptr; info = info->ai_next) {
+    Descriptor connection = open_socket(*info);
+    if (connection.is_open() &&
+        (connect(connection.get(), info->ai_addr, info->ai_addrlen) == 0 || errno == EINPROGRESS)) {
+      return connection;
+    }
+    error = system_error(fmt::format("connect to {}", to_text(address)));
+  }
+  return error;
+}
+
+int connect_error(int descriptor) {
+  int error = 0;
+  socklen_t length = sizeof(error);
+  return getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
+}
+
+Descriptor accept_one(int listener) {
+  return Descriptor(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+}
+
+Result<Address> local_address(int descriptor) {
+  sockaddr_storage name = {};
+  socklen_t length = sizeof(name);
+  auto* const generic = reinterpret_cast<sockaddr*>(&name);
+  if (getsockname(descriptor, generic, &length) != 0) {
+    return system_error("address of a socket");
+  }
+  char host[NI_MAXHOST] = {};
+  char port[NI_MAXSERV] = {};
+  const int error = getnameinfo(generic, length, host, sizeof(host), port, sizeof(port),
+                                NI_NUMERICHOST | NI_NUMERICSERV);
+  if (error != 0) {
+    return Error{ErrorCode::kIo, fmt::format("address of a socket: {}", gai_strerror(error))};
+  }
+  PLEACH_ASSIGN(number, parse_integer(port, "port", 0, 65535));
+  return Address{host, static_cast<int>(number)};
+}
+
+Status set_nonblocking(int descriptor) {
+  const int flags = fcntl(descriptor, F_GETFL);
+  if (flags < 0 || fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) < 0) {
+    return system_error(fmt::format("descriptor {}", descriptor));
+  }
+  return ok();
+}
+
+void set_no_delay(int descriptor) {
+  const int yes = 1;
+  // Speed only: a connection without it works too.
+  static_cast<void>(setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)));
+}
+
+Descriptor make_event() {
+  Descriptor event(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  PLEACH_CHECK(event.is_open(), "the process may open a descriptor");
+  return event;
+}
+
+void signal_event(int descriptor) {
+  const uint64_t one = 1;
+  // It can only fail when it is readable already.
+  static_cast<void>(!write(descriptor, &one, sizeof(one)));
+}
+
+void clear_event(int descriptor) {
+  uint64_t count = 0;
+  static_cast<void>(!read(descriptor, &count, sizeof(count)));
+}
+
+Result<Descriptor> make_epoll() {
+  Descriptor epoll(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll.is_open()) {
+    return system_error("epoll");
+  }
+  return epoll;
+}
+
+Status watch(int epoll, int descriptor, uint32_t events, uint64_t tag) {
+  epoll_event event = {};
+  event.events = events;
+  event.data.u64 = tag;
+  if (epoll_ctl(epoll, EPOLL_CTL_MOD, descriptor, &event) == 0 ||
+      (errno == ENOENT && epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event) == 0)) {
+    return ok();
+  }
+  return system_error(fmt::format("epoll of descriptor {}", descriptor));
+}
+
+void unwatch(int epoll, int descriptor) {
+  epoll_ctl(epoll, EPOLL_CTL_DEL, descriptor, nullptr);
+}
+
+bool wait_ready(int descriptor, short events, TimePoint deadline) {
+  const SteadyClock clock;
+  while (true) {
+    pollfd waiting = {descriptor, events, 0};
+    const TimePoint now = clock.now();
+    if (poll(&waiting, 1, milliseconds_until(deadline, now)) > 0) {
+      return true;
+    }
+    if (now >= deadline) {
+      return false;
+    }
+  }
+}
+
+int milliseconds_until(TimePoint deadline, TimePoint now) {
+  constexpr int64_t kMinute = 60'000;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - now).count();
+  return static_cast<int>(std::clamp<int64_t>(left, 0, kMinute));
+}
+
+}  // namespace pleach
