@@ -1,0 +1,505 @@
+#include "pleach/network/flow/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <limits>
+#include <numeric>
+
+#include "pleach/base/units.h"
+
+namespace pleach {
+namespace {
+
+// Buckets of about sixteen events: `connections` transmissions of `transmission_ps` go on at a
+// time.
+int bucket_shift(int64_t transmission_ps, std::size_t connections) {
+  const auto count = static_cast<int64_t>(std::max<std::size_t>(connections, 1));
+  const int64_t width_ps = std::max<int64_t>(1, transmission_ps * 8 / count);
+  return std::min(40, static_cast<int>(std::bit_width(static_cast<uint64_t>(width_ps))));
+}
+
+int64_t bottleneck(const Topology& topology, std::span<const LinkId> links) {
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (const LinkId link : links) {
+    least = std::min(least, topology.link(link).bandwidth_bytes_per_s);
+  }
+  return least;
+}
+
+// Of one largest segment, on the slowest connection.
+int64_t slowest_transmission_ps(const Topology& topology, const JobPlan& plan) {
+  int64_t slowest_ps = 0;
+  const int64_t bytes = plan.wire_bytes(plan.largest_payload_bytes());
+  for (const ConnectionPlan& connection : plan.connections()) {
+    slowest_ps =
+        std::max(slowest_ps, transmit_time_ps(bytes, bottleneck(topology, connection.links)) +
+                                 connection.overhead_ps);
+  }
+  return slowest_ps;
+}
+
+int first_shift(const Topology& topology, std::span<const FlowJob> jobs) {
+  int64_t slowest_ps = 1;
+  std::size_t connections = 0;
+  for (const FlowJob& job : jobs) {
+    slowest_ps = std::max(slowest_ps, slowest_transmission_ps(topology, job.plan));
+    connections += job.plan.connections().size();
+  }
+  return bucket_shift(slowest_ps, connections);
+}
+
+}  // namespace
+
+Engine::Engine(const Topology& topology, std::span<const FlowJob> jobs,
+               const SimulationOptions& options)
+    : topology_(topology), options_(options), queue_(first_shift(topology, jobs)) {
+  std::vector<std::span<const LinkId>> links;
+  for (const FlowJob& job : jobs) {
+    add_job(job);
+    for (const ConnectionPlan& connection : job.plan.connections()) {
+      links.emplace_back(connection.links);
+    }
+  }
+  switches_.emplace(topology, links);
+  shared_.emplace(topology, std::move(links));
+  if (options.records != nullptr) {
+    options.records->resize(jobs.size());
+    for (std::size_t job = 0; job < jobs.size(); ++job) {
+      jobs_[job].record = &(*options.records)[job];
+    }
+  }
+}
+
+void Engine::add_job(const FlowJob& job) {
+  JobState& state = jobs_.emplace_back();
+  const JobPlan& plan = job.plan;
+  const Schedule& schedule = plan.schedule();
+  const auto number = static_cast<int32_t>(jobs_.size()) - 1;
+  state.plan = &plan;
+  state.cursor =
+      std::make_unique<Cursor>(plan.order(), options_.segment_count, plan.instance_count());
+  state.start_ps = job.start_ps;
+  state.commits_left =
+      int64_t{plan.order().commit_count()} * options_.segment_count * plan.instance_count();
+  state.first_connection = static_cast<int32_t>(connections_.size());
+  state.first_rank = static_cast<int32_t>(rank_job_.size());
+  state.reducers.resize(at(plan.rank_count()));
+  rank_job_.insert(rank_job_.end(), at(plan.rank_count()), number);
+  for (const ConnectionPlan& one : plan.connections()) {
+    Connection& connection = connections_.emplace_back();
+    connection.plan = &one;
+    connection.job = number;
+    connection.latency_ps = one.latency_ps;
+    connection.overhead_ps = one.overhead_ps;
+    const int64_t bandwidth = bottleneck(topology_, one.links);
+    const int64_t common = std::gcd(kPicosecondsPerSecond, bandwidth);
+    connection.numerator = kPicosecondsPerSecond / common;
+    connection.denominator = bandwidth / common;
+  }
+  if (options_.landing_places > 0) {
+    state.landing = std::make_unique<LandingPlaces>(plan, schedule.period, options_.segment_count,
+                                                    options_.landing_places);
+  }
+  if (options_.gate == Gate::kLockstep) {
+    state.gate = std::make_unique<LockstepGate>(plan, schedule.period, options_.segment_count,
+                                                slowest_transmission_ps(topology_, plan));
+    state.rank_connections.resize(at(plan.rank_count()));
+    for (int32_t stream = 0; stream < plan.order().stream_count(); ++stream) {
+      for (int32_t instance = 0; instance < plan.instance_count(); ++instance) {
+        for (const int32_t source : plan.order().sources(stream)) {
+          auto& list = state.rank_connections[at(plan.rank_in(source, instance))];
+          list.push_back(state.first_connection + plan.connection_of(stream, instance));
+        }
+      }
+    }
+    for (auto& list : state.rank_connections) {
+      std::sort(list.begin(), list.end());
+      list.erase(std::unique(list.begin(), list.end()), list.end());
+    }
+  }
+}
+
+void Engine::push(int64_t time_ps, EventKind kind, int32_t number, uint32_t generation) {
+  queue_.push({time_ps, static_cast<uint64_t>(kind) << 60 |
+                            static_cast<uint64_t>(generation & 0xfffffff) << 32 |
+                            static_cast<uint32_t>(number)});
+}
+
+Result<Simulation> Engine::run() {
+  for (std::size_t job = 0; job < jobs_.size(); ++job) {
+    jobs_[job].finish_ps = jobs_[job].start_ps;
+    push(jobs_[job].start_ps, EventKind::kJobStart, static_cast<int32_t>(job));
+  }
+  while (!queue_.empty()) {
+    now_ps_ = queue_.top().time_ps;
+    do {
+      const Event event = queue_.top();
+      queue_.pop();
+      handle(event);
+    } while (!queue_.empty() && queue_.top().time_ps == now_ps_);
+    start_touched();
+    for (const auto& [connection, end_ps] : shared_->update(now_ps_)) {
+      push(end_ps, EventKind::kSent, connection, ++connections_[at(connection)].generation);
+    }
+  }
+  for (const JobState& job : jobs_) {
+    if (job.commits_left > 0) {
+      return stuck(job);
+    }
+  }
+  return collect();
+}
+
+void Engine::handle(const Event& event) {
+  const auto kind = static_cast<EventKind>(event.tag >> 60);
+  const auto number = static_cast<int32_t>(event.tag & 0xffffffff);
+  const auto generation = static_cast<uint32_t>(event.tag >> 32) & 0xfffffff;
+  switch (kind) {
+    case EventKind::kJobStart:
+      return start_job(jobs_[at(number)]);
+    case EventKind::kFlowBegin: {
+      const Connection& connection = connections_[at(number)];
+      const SegmentItem& item = connection.active;
+      const JobPlan& plan = *connection.plan_of(jobs_);
+      const int64_t payload = plan.payload_bytes(item.stream, item.segment, item.instance);
+      return shared_->join(number, plan.wire_bytes(payload), now_ps_);
+    }
+    case EventKind::kSent:
+      if ((connections_[at(number)].generation & 0xfffffff) == generation) {
+        sent(number);
+      }
+      return;
+    case EventKind::kArrived:
+      return arrived(number);
+    case EventKind::kReduced:
+      return reduced(number);
+    case EventKind::kSlotOver: {
+      JobState& job = jobs_[at(rank_job_[at(number)])];
+      return open_slots(job, number - job.first_rank, true);
+    }
+  }
+}
+
+void Engine::start_job(JobState& job) {
+  const Order& order = job.plan->order();
+  for (int32_t stream = 0; stream < order.stream_count(); ++stream) {
+    const auto reads = order.reads(stream);
+    if (!std::all_of(reads.begin(), reads.end(),
+                     [](const Read& read) { return read.after_commits == 0; })) {
+      continue;
+    }
+    for (int32_t segment = 0; segment < options_.segment_count; ++segment) {
+      for (int32_t instance = 0; instance < job.plan->instance_count(); ++instance) {
+        make_ready(job, stream, segment, instance);
+      }
+    }
+  }
+  for (int32_t rank = 0; job.gate != nullptr && rank < job.plan->rank_count(); ++rank) {
+    open_slots(job, rank, false);
+  }
+}
+
+void Engine::make_ready(JobState& job, int32_t stream, int32_t segment, int32_t instance) {
+  const int64_t key =
+      int64_t{segment} * job.plan->schedule().period + job.plan->order().stream(stream).step;
+  const int32_t number = job.first_connection + job.plan->connection_of(stream, instance);
+  auto& ready = connections_[at(number)].ready;
+  ready.push_back({key, segment, stream, instance});
+  std::push_heap(ready.begin(), ready.end(), std::greater<>());
+  touch(number);
+}
+
+void Engine::touch(int32_t connection) {
+  Connection& one = connections_[at(connection)];
+  if (!one.is_touched && !one.busy && !one.ready.empty()) {
+    one.is_touched = true;
+    touched_.push_back(connection);
+  }
+}
+
+void Engine::start_touched() {
+  if (!switches_->empty()) {  // switches admit in key order
+    std::sort(touched_.begin(), touched_.end(), [this](int32_t left, int32_t right) {
+      return std::tie(connections_[at(left)].ready.front(), left) <
+             std::tie(connections_[at(right)].ready.front(), right);
+    });
+  }
+  for (const int32_t connection : touched_) {
+    connections_[at(connection)].is_touched = false;
+    try_start(connection);
+  }
+  touched_.clear();
+}
+
+bool Engine::gate_is_open(const JobState& job, const SegmentItem& item) const {
+  if (job.gate == nullptr) {
+    return true;
+  }
+  const auto sources = job.plan->order().sources(item.stream);
+  return std::all_of(sources.begin(), sources.end(), [&](int32_t source) {
+    return job.gate->is_open(job.plan->rank_in(source, item.instance), item.key);
+  });
+}
+
+void Engine::try_start(int32_t number) {
+  Connection& connection = connections_[at(number)];
+  JobState& job = jobs_[at(connection.job)];
+  const SegmentItem item = connection.ready.front();
+  const int32_t own_number = number - job.first_connection;
+  if (!gate_is_open(job, item) ||
+      (job.landing != nullptr && !job.landing->admits(own_number, item.stream, item.segment)) ||
+      !switches_->enter(number)) {
+    return;
+  }
+  if (job.landing != nullptr) {
+    job.landing->admit(own_number, item.stream, item.segment);
+  }
+  std::pop_heap(connection.ready.begin(), connection.ready.end(), std::greater<>());
+  connection.ready.pop_back();
+  connection.active = item;
+  connection.busy = true;
+  if (job.record != nullptr) {
+    const Order& order = job.plan->order();
+    for (int32_t read = 0; read < static_cast<int32_t>(order.reads(item.stream).size()); ++read) {
+      job.record->push_back({RecordEvent::Kind::kStartRead, order.first_read(item.stream) + read,
+                             item.segment, item.instance});
+    }
+  }
+  begin_transmission(number);
+}
+
+void Engine::begin_transmission(int32_t number) {
+  Connection& connection = connections_[at(number)];
+  const JobPlan& plan = *connection.plan_of(jobs_);
+  const SegmentItem& item = connection.active;
+  const int64_t bytes =
+      plan.wire_bytes(plan.payload_bytes(item.stream, item.segment, item.instance));
+  connection.sent_bytes += bytes;
+  if (shared_->shares(number)) {
+    push(now_ps_ + connection.overhead_ps, EventKind::kFlowBegin, number);
+    return;
+  }
+  const bool fits = bytes <= std::numeric_limits<int64_t>::max() / connection.numerator - 1;
+  const int64_t transmission_ps =
+      fits ? (bytes * connection.numerator + connection.denominator - 1) / connection.denominator
+           : transmit_time_ps(bytes, bottleneck(topology_, connection.plan->links));
+  connection.busy_ps += transmission_ps;
+  push(now_ps_ + connection.overhead_ps + transmission_ps, EventKind::kSent, number,
+       connection.generation);
+}
+
+// The last byte has left: the sources may be overwritten, the connection is free.
+void Engine::sent(int32_t number) {
+  Connection& connection = connections_[at(number)];
+  JobState& job = jobs_[at(connection.job)];
+  const Order& order = job.plan->order();
+  const SegmentItem item = connection.active;
+  connection.busy = false;
+  ++connection.generation;
+  if (shared_->shares(number)) {
+    shared_->leave(number, now_ps_);
+  }
+  connection.flying.push(item);
+  push(now_ps_ + connection.latency_ps, EventKind::kArrived, number);
+  int32_t index = order.first_read(item.stream);
+  for (const Read& read : order.reads(item.stream)) {
+    job.cursor->finish_read(read, item.segment, item.instance);
+    if (job.record != nullptr) {
+      job.record->push_back({RecordEvent::Kind::kFinishRead, index++, item.segment, item.instance});
+    }
+    if (job.landed_count > 0) {
+      try_commits(job, read.slot, item.segment, item.instance);
+    }
+  }
+  if (job.gate != nullptr) {
+    for (const int32_t source : order.sources(item.stream)) {
+      const int32_t rank = job.plan->rank_in(source, item.instance);
+      job.gate->sent(rank);
+      open_slots(job, rank, false);
+    }
+  }
+  if (!switches_->empty()) {
+    std::vector<int32_t> woken;
+    switches_->leave(number, woken);
+    for (const int32_t other : woken) {
+      touch(other);
+    }
+  }
+  touch(number);
+}
+
+void Engine::open_slots(JobState& job, int32_t rank, bool after_wait) {
+  if (const auto wait_ps = job.gate->advance(rank, after_wait)) {
+    push(now_ps_ + *wait_ps, EventKind::kSlotOver, job.first_rank + rank);
+  }
+  for (const int32_t connection : job.rank_connections[at(rank)]) {
+    touch(connection);
+  }
+}
+
+void Engine::arrived(int32_t number) {
+  Connection& connection = connections_[at(number)];
+  JobState& job = jobs_[at(connection.job)];
+  const Order& order = job.plan->order();
+  const SegmentItem item = connection.flying.pop();
+  ++delivered_;
+  const int32_t first = order.first_commit(item.stream);
+  const auto count = static_cast<int32_t>(order.commits(item.stream).size());
+  for (int32_t commit = first; commit < first + count; ++commit) {
+    land(job, {commit, item.segment, item.instance});
+  }
+}
+
+std::size_t Engine::landed_bit(const JobState& job, const PendingCommit& what) const {
+  return (at(what.commit) * at(options_.segment_count) + at(what.segment)) *
+             at(job.plan->instance_count()) +
+         at(what.instance);
+}
+
+// One chunk of an arrived segment: commits now, or waits in `landed` for its turn.
+void Engine::land(JobState& job, const PendingCommit& what) {
+  const Commit& commit = job.plan->order().commit(what.commit);
+  if (!job.cursor->may_commit(commit, what.segment, what.instance)) {
+    if (job.landed.empty()) {
+      const std::size_t bits = at(job.plan->order().commit_count()) * at(options_.segment_count) *
+                               at(job.plan->instance_count());
+      job.landed.resize((bits + 63) / 64);
+    }
+    const std::size_t bit = landed_bit(job, what);
+    job.landed[bit / 64] |= uint64_t{1} << (bit % 64);
+    ++job.landed_count;
+    return;
+  }
+  start_commit(job, what);
+  if (job.landed_count > 0) {
+    try_commits(job, commit.slot, what.segment, what.instance);
+  }
+}
+
+// Commits what has landed on the slot, as far as the order lets it.
+void Engine::try_commits(JobState& job, int32_t slot, int32_t segment, int32_t instance) {
+  const Order& order = job.plan->order();
+  const auto arrivals = order.slot_commits(slot);
+  for (;;) {
+    const auto next = at(job.cursor->commits(slot, segment, instance));
+    if (next >= arrivals.size()) {
+      return;
+    }
+    const PendingCommit what{arrivals[next], segment, instance};
+    const std::size_t bit = landed_bit(job, what);
+    if ((job.landed[bit / 64] >> (bit % 64) & 1) == 0 ||
+        !job.cursor->may_commit(order.commit(what.commit), segment, instance)) {
+      return;
+    }
+    job.landed[bit / 64] &= ~(uint64_t{1} << (bit % 64));
+    --job.landed_count;
+    start_commit(job, what);
+  }
+}
+
+void Engine::start_commit(JobState& job, const PendingCommit& what) {
+  const Order& order = job.plan->order();
+  const Commit& commit = order.commit(what.commit);
+  if (options_.reduce_bandwidth_bytes_per_s == 0 ||
+      order.stream(commit.stream).op == TransferOp::kCopy) {
+    return finish_commit(job, what);
+  }
+  const Slot& slot = order.slot(commit.slot);
+  const int32_t rank = job.plan->rank_in(slot.rank, what.instance);
+  Reducer& reducer = job.reducers[at(rank)];
+  const int64_t bytes = job.plan->segment_bytes(slot.chunk, what.segment, what.instance);
+  reducer.free_ps = std::max(reducer.free_ps, now_ps_) +
+                    transmit_time_ps(bytes, options_.reduce_bandwidth_bytes_per_s);
+  reducer.queue.push_back(what);
+  push(reducer.free_ps, EventKind::kReduced, job.first_rank + rank);
+}
+
+void Engine::reduced(int32_t number) {
+  JobState& job = jobs_[at(rank_job_[at(number)])];
+  Reducer& reducer = job.reducers[at(number - job.first_rank)];
+  const PendingCommit what = reducer.queue.front();
+  reducer.queue.pop_front();
+  finish_commit(job, what);
+  if (job.landed_count > 0) {
+    const int32_t slot = job.plan->order().commit(what.commit).slot;
+    try_commits(job, slot, what.segment, what.instance);
+  }
+}
+
+void Engine::finish_commit(JobState& job, const PendingCommit& what) {
+  const Order& order = job.plan->order();
+  const Commit& commit = order.commit(what.commit);
+  job.cursor->finish_commit(commit, what.segment, what.instance);
+  if (job.record != nullptr) {
+    job.record->push_back({RecordEvent::Kind::kCommit, what.commit, what.segment, what.instance});
+  }
+  if (--job.commits_left == 0) {
+    job.finish_ps = now_ps_;
+  }
+  if (job.landing != nullptr) {
+    const int32_t own_number = job.plan->connection_of(commit.stream, what.instance);
+    if (job.landing->commit(own_number, commit.stream, what.segment, what.instance)) {
+      touch(job.first_connection + own_number);
+    }
+  }
+  const int32_t now = commit.after_commits + 1;
+  const auto reads = order.slot_reads(commit.slot);
+  auto enabled = reads.begin();
+  if (reads.size() > 8) {
+    enabled = std::partition_point(reads.begin(), reads.end(), [&](int32_t read) {
+      return order.read(read).after_commits < now;
+    });
+  }
+  for (; enabled != reads.end(); ++enabled) {
+    const Read& read = order.read(*enabled);
+    if (read.after_commits > now) {
+      break;
+    }
+    if (read.after_commits == now &&
+        (order.reads(read.stream).size() == 1 ||
+         job.cursor->may_start(read.stream, what.segment, what.instance))) {
+      make_ready(job, read.stream, what.segment, what.instance);
+    }
+  }
+}
+
+Error Engine::stuck(const JobState& job) const {
+  const Order& order = job.plan->order();
+  for (int32_t index = 0; index < order.commit_count(); ++index) {
+    const Commit& commit = order.commit(index);
+    for (int32_t segment = 0; segment < options_.segment_count; ++segment) {
+      if (job.cursor->commits(commit.slot, segment) <= commit.after_commits) {
+        const Slot& slot = order.slot(commit.slot);
+        return {ErrorCode::kInvalidArgument,
+                fmt::format("the schedule never finishes: the arrival of chunk {} at rank {} in "
+                            "step {} (segment {}) never commits",
+                            slot.chunk, slot.rank, order.stream(commit.stream).step, segment)};
+      }
+    }
+  }
+  return {ErrorCode::kInvalidArgument, "the schedule never finishes"};
+}
+
+Simulation Engine::collect() const {
+  Simulation result;
+  result.links.resize(topology_.links().size());
+  for (std::size_t number = 0; number < connections_.size(); ++number) {
+    const Connection& connection = connections_[number];
+    for (const LinkId link : connection.plan->links) {
+      result.links[link.index()].wire_bytes += connection.sent_bytes;
+      result.links[link.index()].busy_ps += connection.busy_ps;
+    }
+  }
+  shared_->add_busy(result.links);
+  for (const JobState& job : jobs_) {
+    result.job_finish_ps.push_back(job.finish_ps);
+    result.finish_ps = std::max(result.finish_ps, job.finish_ps);
+  }
+  result.event_count = delivered_;
+  return result;
+}
+
+}  // namespace pleach

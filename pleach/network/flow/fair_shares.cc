@@ -1,0 +1,128 @@
+#include "pleach/network/flow/fair_shares.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "pleach/base/check.h"
+
+namespace pleach {
+namespace {
+
+constexpr double kUnfixed = -1;
+
+std::size_t at(int32_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+}  // namespace
+
+FairShares::FairShares(std::vector<double> capacities,
+                       std::vector<std::span<const LinkId>> flow_links)
+    : capacities_(std::move(capacities)),
+      flow_links_(std::move(flow_links)),
+      active_(capacities_.size()),
+      rates_(flow_links_.size()),
+      place_(capacities_.size(), -1),
+      fixed_(flow_links_.size()) {}
+
+void FairShares::start(int32_t flow) {
+  for (const LinkId link : links_of(flow)) {
+    active_[link.index()].push_back(flow);
+    touched_.push_back(link);
+  }
+}
+
+void FairShares::stop(int32_t flow) {
+  for (const LinkId link : links_of(flow)) {
+    auto& flows = active_[link.index()];
+    const auto found = std::find(flows.begin(), flows.end(), flow);
+    PLEACH_CHECK(found != flows.end(), "a flow stops that never started");
+    *found = flows.back();
+    flows.pop_back();
+    touched_.push_back(link);
+  }
+  rates_[at(flow)] = 0;
+}
+
+std::span<const FairShares::Change> FairShares::solve() {
+  changes_.clear();
+  if (touched_.empty()) {
+    return changes_;
+  }
+  collect_part();
+  fill_part();
+  for (const int32_t flow : part_flows_) {
+    if (fixed_[at(flow)] != rates_[at(flow)]) {
+      rates_[at(flow)] = fixed_[at(flow)];
+      changes_.push_back({flow, rates_[at(flow)]});
+    }
+    fixed_[at(flow)] = 0;
+  }
+  for (const LinkId link : part_links_) {
+    place_[link.index()] = -1;
+  }
+  return changes_;
+}
+
+// All flows and links that the touched links reach.
+void FairShares::collect_part() {
+  part_links_.clear();
+  part_flows_.clear();
+  const auto add = [this](LinkId link) {
+    if (place_[link.index()] < 0) {
+      place_[link.index()] = 0;
+      part_links_.push_back(link);
+    }
+  };
+  std::for_each(touched_.begin(), touched_.end(), add);
+  touched_.clear();
+  for (std::size_t next = 0; next < part_links_.size(); ++next) {
+    for (const int32_t flow : active_[part_links_[next].index()]) {
+      if (fixed_[at(flow)] != kUnfixed) {
+        fixed_[at(flow)] = kUnfixed;
+        part_flows_.push_back(flow);
+        std::for_each(links_of(flow).begin(), links_of(flow).end(), add);
+      }
+    }
+  }
+  // The order of arithmetic must not depend on the order of discovery.
+  std::sort(part_flows_.begin(), part_flows_.end());
+  std::sort(part_links_.begin(), part_links_.end());
+}
+
+void FairShares::fill_part() {
+  std::vector<double> left(part_links_.size());
+  std::vector<int32_t> unfixed(part_links_.size());
+  for (std::size_t index = 0; index < part_links_.size(); ++index) {
+    const std::size_t link = part_links_[index].index();
+    left[index] = capacities_[link];
+    unfixed[index] = static_cast<int32_t>(active_[link].size());
+    place_[link] = static_cast<int32_t>(index);
+  }
+  for (std::size_t remaining = part_flows_.size(); remaining > 0;) {
+    double least = std::numeric_limits<double>::infinity();
+    std::size_t fullest = 0;
+    for (std::size_t index = 0; index < part_links_.size(); ++index) {
+      if (unfixed[index] > 0 && left[index] / unfixed[index] < least) {
+        least = left[index] / unfixed[index];
+        fullest = index;
+      }
+    }
+    std::vector<int32_t> flows = active_[part_links_[fullest].index()];
+    std::sort(flows.begin(), flows.end());
+    for (const int32_t flow : flows) {
+      if (fixed_[at(flow)] != kUnfixed) {
+        continue;
+      }
+      fixed_[at(flow)] = least;
+      --remaining;
+      for (const LinkId link : links_of(flow)) {
+        const std::size_t index = at(place_[link.index()]);
+        left[index] = std::max(0.0, left[index] - least);
+        --unfixed[index];
+      }
+    }
+  }
+}
+
+}  // namespace pleach

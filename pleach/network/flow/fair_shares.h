@@ -1,0 +1,57 @@
+// FairShares: max-min fair rates of flows on links, kept up to date as flows come and go.
+//
+// An allocation is max-min fair when no flow can gain without a slower or equal one losing. It is
+// unique, and progressive filling finds it: let all rates grow together; when a link is full, its
+// flows keep the rate they have, and the rest go on.
+//     rate(f) = min over links l of f of  (capacity(l) − Σ rates fixed before on l) / (flows left
+//     on l)
+// A change reaches only flows that share links with it, directly or through others: those alone are
+// solved again. Source: Bertsekas & Gallager, Data Networks, sec. 6.5.2.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "pleach/base/id.h"
+
+namespace pleach {
+
+class FairShares {
+ public:
+  struct Change {
+    int32_t flow;
+    double rate_bytes_per_s;
+  };
+
+  //   capacities  by LinkId [bytes/s], > 0
+  //   flow_links  by flow number: the links it uses; must outlive this
+  FairShares(std::vector<double> capacities, std::vector<std::span<const LinkId>> flow_links);
+
+  void start(int32_t flow);  // not active yet
+  void stop(int32_t flow);   // active
+  // Solves what start and stop touched; returns the active flows whose rate is new, by number.
+  // Cost: O(links · rounds + Σ route lengths) of the connected part.
+  std::span<const Change> solve();
+
+ private:
+  void collect_part();
+  void fill_part();
+  std::span<const LinkId> links_of(int32_t flow) const {
+    return flow_links_[static_cast<std::size_t>(flow)];
+  }
+
+  std::vector<double> capacities_;
+  std::vector<std::span<const LinkId>> flow_links_;
+  std::vector<std::vector<int32_t>> active_;  // by link: its active flows
+  std::vector<double> rates_;                 // by flow; 0: not active
+  std::vector<LinkId> touched_;
+  // The part being solved.
+  std::vector<LinkId> part_links_;
+  std::vector<int32_t> part_flows_;
+  std::vector<int32_t> place_;  // by link: its index in part_links_, or -1
+  std::vector<double> fixed_;   // by flow: 0 until fixed in this part; -1 while in the part
+  std::vector<Change> changes_;
+};
+
+}  // namespace pleach

@@ -1,0 +1,86 @@
+#include "pleach/network/flow/switch_traffic.h"
+
+#include <algorithm>
+
+namespace pleach {
+
+SwitchTraffic::SwitchTraffic(const Topology& topology,
+                             std::span<const std::span<const LinkId>> connection_links) {
+  std::vector<std::size_t> number(topology.nodes().size());
+  for (std::size_t node = 0; node < number.size(); ++node) {
+    if (topology.nodes()[node].kind == NodeKind::kSwitch) {
+      number[node] = switches_.size();
+      switches_.push_back(
+          {make_switch_model(topology, NodeId{static_cast<int32_t>(node)}), {}, {}, {}});
+    }
+  }
+  if (switches_.empty()) {
+    return;
+  }
+  passes_.resize(connection_links.size());
+  for (std::size_t connection = 0; connection < connection_links.size(); ++connection) {
+    auto& passes = passes_[connection];
+    const auto pass_at = [&](NodeId node) -> Pass* {
+      if (topology.node(node).kind != NodeKind::kSwitch) {
+        return nullptr;
+      }
+      for (Pass& pass : passes) {
+        if (pass.at_switch == number[node.index()]) {
+          return &pass;
+        }
+      }
+      passes.push_back({number[node.index()], {}, {}});
+      return &passes.back();
+    };
+    for (const LinkId link : connection_links[connection]) {
+      if (Pass* pass = pass_at(topology.link(link).source)) {
+        pass->outputs.push_back(link);
+      }
+      if (Pass* pass = pass_at(topology.link(link).target)) {
+        pass->inputs.push_back(link);
+      }
+    }
+  }
+}
+
+bool SwitchTraffic::enter(int32_t connection) {
+  if (switches_.empty()) {
+    return true;
+  }
+  const auto& passes = passes_[static_cast<std::size_t>(connection)];
+  std::size_t entered = 0;
+  for (; entered < passes.size(); ++entered) {
+    const Pass& pass = passes[entered];
+    State& state = switches_[pass.at_switch];
+    state.streams.push_back({pass.inputs, pass.outputs});
+    state.connections.push_back(connection);
+    if (!state.model->admits(state.streams)) {
+      state.waiting.push_back(connection);
+      break;
+    }
+  }
+  if (entered == passes.size()) {
+    return true;
+  }
+  for (std::size_t back = 0; back <= entered; ++back) {
+    switches_[passes[back].at_switch].streams.pop_back();
+    switches_[passes[back].at_switch].connections.pop_back();
+  }
+  return false;
+}
+
+void SwitchTraffic::leave(int32_t connection, std::vector<int32_t>& woken) {
+  if (switches_.empty()) {
+    return;
+  }
+  for (const Pass& pass : passes_[static_cast<std::size_t>(connection)]) {
+    State& state = switches_[pass.at_switch];
+    const auto found = std::find(state.connections.begin(), state.connections.end(), connection);
+    state.streams.erase(state.streams.begin() + (found - state.connections.begin()));
+    state.connections.erase(found);
+    woken.insert(woken.end(), state.waiting.begin(), state.waiting.end());
+    state.waiting.clear();
+  }
+}
+
+}  // namespace pleach
