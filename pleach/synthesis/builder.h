@@ -1,0 +1,70 @@
+// ScheduleBuilder: collects the transfers of one schedule and finds their routes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "pleach/base/result.h"
+#include "pleach/collective/schedule.h"
+#include "pleach/synthesis/algorithm.h"
+#include "pleach/topology/routes.h"
+
+namespace pleach {
+
+// What a transfer is, apart from its endpoints and route.
+struct Message {
+  int32_t first_chunk = 0;
+  int32_t chunk_count = 1;
+  int32_t step = 0;
+  TransferOp op = TransferOp::kCopy;
+};
+
+// Errors: kInfeasible when a schedule of so many transfers would take gigabytes.
+Status check_transfer_count(int64_t transfer_count);
+
+// Borrows the request. An error of route() is kept and returned by finish(), so that algorithms
+// read as their loops.
+class ScheduleBuilder {
+ public:
+  // `collective` may be a phase of the request's.
+  ScheduleBuilder(const SynthesisRequest& request, CollectiveKind collective, int32_t chunk_count);
+
+  int32_t rank_count() const { return schedule_.rank_count(); }
+  NodeId node(int32_t rank) const { return schedule_.participants[static_cast<std::size_t>(rank)]; }
+
+  // The route from one node to another: the first direct link, else the shortest. Each is in the
+  // table once. Fast when consecutive calls share the source.
+  int32_t route(NodeId source, NodeId target);
+  int32_t route(LinkId link);
+
+  void add(const Message& message, NodeId source, NodeId target, int32_t route);
+  // Between two ranks, by route().
+  void send(const Message& message, int32_t source, int32_t target) {
+    add(message, node(source), node(target), route(node(source), node(target)));
+  }
+  void reserve(int64_t transfer_count) {
+    schedule_.transfers.reserve(static_cast<std::size_t>(transfer_count));
+  }
+
+  // The schedule in canonical order; `period` 0 means the step count.
+  Result<Schedule> finish(std::vector<int32_t> phase_steps, int32_t period = 0) &&;
+
+ private:
+  LinkId direct_link(NodeId source, NodeId target);
+  int32_t add_route(std::span<const LinkId> links);
+
+  const Topology& topology_;
+  Router router_;
+  Schedule schedule_;
+  std::vector<int32_t> route_of_link_;                  // by link; kNoRoute: not in the table yet
+  std::unordered_map<int64_t, int32_t> route_of_pair_;  // of more than one link
+  NodeId direct_source_;                                // whose links link_to_ holds
+  std::vector<LinkId> link_to_;                         // by target node
+  int64_t route_link_count_ = 0;
+  std::optional<Error> error_;
+};
+
+}  // namespace pleach

@@ -1,0 +1,32 @@
+// Ring order: a closed walk that visits every participant once.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "pleach/base/id.h"
+#include "pleach/topology/topology.h"
+
+namespace pleach {
+
+// A Hamiltonian cycle of a full grid, as node indices from 0; each step along it is one link. A
+// dimension of more than two nodes may wrap.
+//   returns  none when the grid has no cycle (an odd number of nodes and no wrapping dimension, or
+//            one line); then grid_snake() is the path to close the long way round
+//   cost     O(nodes)
+std::optional<std::vector<int32_t>> grid_cycle(std::span<const GridDimension> grid);
+
+// A Hamiltonian path of a full grid: rows in alternating direction.
+std::vector<int32_t> grid_snake(std::span<const GridDimension> grid);
+
+// The ranks of `participants` in ring order: where the participants are the whole of a grid, its
+// cycle or snake; else rank order if consecutive ranks have links; else the first cycle over links
+// between participants that a bounded search finds; else rank order. Deterministic.
+std::vector<int32_t> ring_order(const Topology& topology, std::span<const NodeId> participants);
+
+// Whether the topology is one cycle of all its nodes in rank order and nothing else.
+bool is_natural_ring(const Topology& topology, std::span<const NodeId> participants);
+
+}  // namespace pleach

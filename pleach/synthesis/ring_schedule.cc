@@ -1,0 +1,168 @@
+#include "pleach/synthesis/ring_schedule.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "pleach/collective/symmetry.h"
+#include "pleach/synthesis/builder.h"
+#include "pleach/synthesis/ring_order.h"
+
+namespace pleach {
+namespace {
+
+// One way round the ring.
+class Direction {
+ public:
+  Direction(std::vector<int32_t> ranks, bool is_reversed) : ranks_(std::move(ranks)) {
+    if (is_reversed) {
+      std::reverse(ranks_.begin(), ranks_.end());
+    }
+    position_.resize(ranks_.size());
+    for (std::size_t position = 0; position < ranks_.size(); ++position) {
+      position_[static_cast<std::size_t>(ranks_[position])] = position;
+    }
+  }
+  // The rank `distance` ≥ 0 places after a rank.
+  int32_t after(int32_t rank, int32_t distance) const {
+    const std::size_t position =
+        position_[static_cast<std::size_t>(rank)] + static_cast<std::size_t>(distance);
+    return ranks_[position % ranks_.size()];
+  }
+
+ private:
+  std::vector<int32_t> ranks_;         // by position
+  std::vector<std::size_t> position_;  // by rank
+};
+
+struct Rings {
+  const SynthesisRequest& request;
+  std::vector<Direction> directions;
+  bool is_symmetric = false;
+
+  int32_t rank_count() const { return static_cast<int32_t>(request.participants.size()); }
+  int32_t direction_count() const { return static_cast<int32_t>(directions.size()); }
+};
+
+// Adds messages to the next rank in a direction; finds each route once.
+class RingBuilder {
+ public:
+  RingBuilder(const Rings& rings, CollectiveKind collective, int32_t chunk_count)
+      : builder_(rings.request, collective, chunk_count),
+        rings_(rings),
+        routes_(rings.directions.size(),
+                std::vector<int32_t>(rings.request.participants.size(), kNoRoute)) {}
+
+  void pass_on(const Message& message, int32_t way, int32_t source) {
+    const Direction& direction = rings_.directions[static_cast<std::size_t>(way)];
+    const NodeId from = builder_.node(source), to = builder_.node(direction.after(source, 1));
+    int32_t& route = routes_[static_cast<std::size_t>(way)][static_cast<std::size_t>(source)];
+    route = route == kNoRoute ? builder_.route(from, to) : route;
+    builder_.add(message, from, to, route);
+  }
+  // The rank `distance` ≥ 0 places after a rank.
+  int32_t place(int32_t way, int32_t rank, int32_t distance) const {
+    return rings_.directions[static_cast<std::size_t>(way)].after(rank, distance);
+  }
+  ScheduleBuilder& builder() { return builder_; }
+
+ private:
+  ScheduleBuilder builder_;
+  const Rings& rings_;
+  std::vector<std::vector<int32_t>> routes_;  // by direction and source
+};
+
+// Chunk owner·directions + d goes direction d all the way round: from the rank after its owner to
+// its owner when it is reduced, from its owner on when it is gathered.
+Result<Schedule> rotation(const Rings& rings, CollectiveKind collective) {
+  const int32_t rank_count = rings.rank_count(), directions = rings.direction_count();
+  const bool is_gather = collective == CollectiveKind::kAllGather;
+  const TransferOp op = is_gather ? TransferOp::kCopy : TransferOp::kReduce;
+  const int32_t owner_count = rings.is_symmetric ? 1 : rank_count;
+  RingBuilder ring(rings, collective, rank_count * directions);
+  ring.builder().reserve(int64_t{owner_count} * directions * (rank_count - 1));
+  for (int32_t step = 0; step + 1 < rank_count; ++step) {
+    for (int32_t owner = 0; owner < owner_count; ++owner) {
+      for (int32_t way = 0; way < directions; ++way) {
+        const int32_t source = ring.place(way, owner, is_gather ? step : step + 1);
+        ring.pass_on({owner * directions + way, 1, step, op}, way, source);
+      }
+    }
+  }
+  Result<Schedule> schedule = std::move(ring.builder()).finish({rank_count - 1});
+  if (schedule && rings.is_symmetric) {
+    schedule->symmetry = Symmetry{{rank_count}};
+  }
+  return schedule;
+}
+
+// broadcast and reduce: chunks follow each other along the ring, out of the root or into it.
+Result<Schedule> chain(const Rings& rings) {
+  const CollectiveKind collective = rings.request.collective;
+  const int32_t rank_count = rings.rank_count(), directions = rings.direction_count();
+  const bool is_broadcast = collective == CollectiveKind::kBroadcast;
+  const TransferOp op = is_broadcast ? TransferOp::kCopy : TransferOp::kReduce;
+  const int32_t share = (rank_count + directions - 1) / directions;  // chunks of one direction
+  const int32_t hop_count = rank_count - 1;
+  const int32_t step_count = hop_count + share - 1;
+  RingBuilder ring(rings, collective, share * directions);
+  ring.builder().reserve(int64_t{share} * directions * hop_count);
+  for (int32_t step = 0; step < step_count; ++step) {
+    for (int32_t way = 0; way < directions; ++way) {
+      const int32_t last = std::min(step, share - 1);
+      for (int32_t chunk = std::max(0, step - hop_count + 1); chunk <= last; ++chunk) {
+        const int32_t hop = step - chunk;
+        const int32_t source =
+            ring.place(way, rings.request.root.value, is_broadcast ? hop : hop + 1);
+        ring.pass_on({way * share + chunk, 1, step, op}, way, source);
+      }
+    }
+  }
+  return std::move(ring.builder()).finish({step_count}, share);
+}
+
+// Whether one chunk's transfers, translated, are all of them.
+bool allows_symmetric_form(const SynthesisRequest& request) {
+  if (has_root(request.collective) || !is_natural_ring(request.topology, request.participants)) {
+    return false;
+  }
+  Schedule probe;
+  probe.participants = request.participants;
+  probe.symmetry = Symmetry{{probe.rank_count()}};
+  return LinkTranslation::create(probe, request.topology, false).has_value();
+}
+
+}  // namespace
+
+OptionDescriptor ring_form_option() {
+  return {.name = "form",
+          .kind = OptionDescriptor::Kind::kChoice,
+          .default_value = "auto",
+          .summary = "auto: one rank's chunks stand for all where the topology is a ring",
+          .allowed = {"auto", "explicit"}};
+}
+
+Result<Schedule> ring_schedule(const SynthesisRequest& request, const Options& options,
+                               int32_t direction_count) {
+  Rings rings{request, {}, false};
+  rings.is_symmetric = options.text("form") == "auto" && allows_symmetric_form(request);
+  // On two ranks both directions are the same.
+  const int32_t directions = rings.rank_count() == 2 ? 1 : direction_count;
+  const int64_t owner_count = rings.is_symmetric ? 1 : rings.rank_count();
+  const int64_t phase_count = request.collective == CollectiveKind::kAllReduce ? 2 : 1;
+  PLEACH_TRY(check_transfer_count(phase_count * owner_count * directions * rings.rank_count()));
+  const std::vector<int32_t> order = ring_order(request.topology, request.participants);
+  for (int32_t way = 0; way < directions; ++way) {
+    rings.directions.emplace_back(order, way == 1);
+  }
+  if (has_root(request.collective)) {
+    return chain(rings);
+  }
+  if (request.collective != CollectiveKind::kAllReduce) {
+    return rotation(rings, request.collective);
+  }
+  PLEACH_ASSIGN(first, rotation(rings, CollectiveKind::kReduceScatter));
+  PLEACH_ASSIGN(second, rotation(rings, CollectiveKind::kAllGather));
+  return sequence(first, second, CollectiveKind::kAllReduce);
+}
+
+}  // namespace pleach

@@ -1,0 +1,24 @@
+// What the ring algorithms share: schedules that pass data around a cycle in one or two directions.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "pleach/base/options.h"
+#include "pleach/base/result.h"
+#include "pleach/collective/schedule.h"
+#include "pleach/synthesis/algorithm.h"
+
+namespace pleach {
+
+// `form=auto|explicit`.
+OptionDescriptor ring_form_option();
+
+// Writes the ring schedule of the request's collective (all_to_all excepted).
+//   direction_count  1, or 2: half of every chunk travels the other way round
+//   source  Patarasuk & Yuan 2009, Bandwidth optimal all-reduce algorithms for clusters of
+//           workstations
+Result<Schedule> ring_schedule(const SynthesisRequest& request, const Options& options,
+                               int32_t direction_count);
+
+}  // namespace pleach
