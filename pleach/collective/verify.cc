@@ -20,7 +20,6 @@ constexpr std::size_t kViolationLimit = 20;
 // Chunks judged in parallel before the violations are counted: the report is the same on any number
 // of threads, and a hopeless schedule is left early.
 constexpr int32_t kBlock = 512;
-constexpr std::size_t kLinkLimit = std::size_t{1} << 24;  // as Topology's
 
 std::size_t at(int32_t index) {
   return static_cast<std::size_t>(index);
@@ -168,7 +167,7 @@ bool contention_free(const Schedule& schedule, const Topology* topology, const O
       }
     }
   }
-  return link_count <= kLinkLimit &&
+  return link_count <= at(kMaxScheduleLinks) &&
          slots_distinct(schedule, order, link_count, [](LinkId link) { return link.index(); });
 }
 

@@ -125,18 +125,22 @@ inline std::vector<Counterexample> landing_place_counterexamples() {
                                                                    {0, 2, 1, 0, kCopy, 1},
                                                                    {1, 1, 1, 0, kCopy, 2}}),
        .segment_count = 2});
-  // Ranks 1 and 2 both wait for chunks of a message from 0 that stands before what they send.
+  // What 1 and 2 send each other stands behind the message of 0 there, which waits for it.
   rows.push_back(
       {.name = "reservation_per_connection",
        .weaker_rule = "reservation for the receiver's smallest",
-       .schedule = make_schedule({.rank_count = 3, .chunk_count = 2}, {{0, 2, 0, 1},
-                                                                       {0, 2, 0, 2},
-                                                                       {1, 1, 1, 2},
-                                                                       {0, 1, 2, 1},
-                                                                       {0, 1, 1, 0, kCopy, 1},
-                                                                       {0, 1, 1, 2, kCopy, 1},
-                                                                       {1, 1, 2, 0, kCopy, 1},
-                                                                       {1, 1, 2, 1, kCopy, 1}})});
+       .schedule = make_schedule({.rank_count = 3, .chunk_count = 3}, {{0, 3, 0, 1},
+                                                                       {0, 3, 0, 2},
+                                                                       {0, 1, 1, 0},
+                                                                       {0, 1, 2, 0},
+                                                                       {2, 1, 1, 2},
+                                                                       {1, 1, 2, 1},
+                                                                       {0, 1, 0, 1, kCopy, 1},
+                                                                       {0, 1, 0, 2, kCopy, 1},
+                                                                       {1, 1, 1, 0, kCopy, 1},
+                                                                       {1, 1, 1, 2, kCopy, 1},
+                                                                       {2, 1, 2, 0, kCopy, 1},
+                                                                       {2, 1, 2, 1, kCopy, 1}})});
   rows.push_back(
       {.name = "fused_reduction",
        .weaker_rule = "a fused reduction waits for later steps",
