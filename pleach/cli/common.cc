@@ -1,0 +1,42 @@
+#include "pleach/cli/common.h"
+
+#include <fmt/core.h>
+
+#include "pleach/base/text.h"
+
+namespace pleach {
+
+void ScheduleOptions::declare_collective(CommandLine& line) {
+  line.option("--collective", collective,
+              "all_reduce, reduce_scatter, all_gather, broadcast, reduce or all_to_all");
+  line.option("--group", group, "ranks that take part, in order: 0,1,4-7");
+  line.option("--root", root, "rank that broadcasts or receives the reduction");
+}
+
+Result<ScheduleRequest> ScheduleOptions::request(const Topology& on,
+                                                 const CommandLine& line) const {
+  ScheduleRequest request;
+  PLEACH_ASSIGN(kind, from_option("--collective", parse_collective(collective)));
+  request.collective = kind;
+  request.collective_given = line.given("--collective");
+  if (!group.empty()) {
+    PLEACH_ASSIGN(nodes, from_option("--group", parse_group(on, group)));
+    request.participants = nodes;
+  }
+  const std::size_t rank_count =
+      group.empty() ? on.rank_nodes().size() : request.participants.size();
+  PLEACH_ASSIGN(rank, parse_integer(root, "--root", 0, static_cast<int64_t>(rank_count) - 1));
+  request.root = Rank{static_cast<int32_t>(rank)};
+  return request;
+}
+
+std::string describe_bound(double algbw_bytes_per_s, bool exact, const std::string& witness) {
+  return fmt::format("{}{}: {}", format_bandwidth(algbw_bytes_per_s), exact ? " (attainable)" : "",
+                     witness);
+}
+
+Result<Topology> topology_option(const std::string& spec) {
+  return from_option("--topology", parse_topology(spec));
+}
+
+}  // namespace pleach

@@ -1,0 +1,210 @@
+// pleach run: real ranks, real bytes, checked results.
+#include "pleach/cli/run.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <thread>
+
+#include "pleach/base/text.h"
+
+namespace pleach {
+namespace {
+
+// What every rank of this process knows.
+struct RunContext {
+  const Invocation& invocation;
+  const RunOptions& options;
+  const CommandLine& line;
+  const RunPlan& plan;
+};
+
+// One rank: measures, and on rank 0 prints. Errors are printed here, with the rank.
+ExitCode run_rank(const RunContext& context, BenchmarkJob job) {
+  const RunPlan& plan = context.plan;
+  std::FILE* out = context.invocation.out;
+  const bool prints = job.rank.value == 0 && !plan.json;
+  job.transport = plan.transport->name;
+  job.deadline = plan.deadline;
+  job.landing_places = plan.landing_places;
+  std::string output_file;
+  job.plan = [&]() -> Result<Schedule> {
+    if (!plan.output_file.empty()) {
+      PLEACH_ASSIGN(reserved, reserve_output_file(plan.output_file));
+      output_file = reserved;
+    }
+    return plan_schedule(plan, context.options, context.line, job.rank_count);
+  };
+  if (prints) {
+    job.started = [&](const BenchmarkReport& report) {
+      if (!output_file.empty()) {
+        fmt::print(out, "# Writing JSON output to {}\n", output_file);
+      }
+      fmt::print(out, "{}", nccl_tests_header(report, plan.benchmark));
+      std::fflush(out);
+    };
+    job.measured = [&](const BenchmarkReport& report) {
+      fmt::print(out, "{}", nccl_tests_row(report, plan.benchmark, report.rows.back()));
+      std::fflush(out);
+    };
+  }
+  const Result<BenchmarkReport> report = run_benchmark(job, plan.benchmark);
+  Status written = ok();
+  if (report && !output_file.empty()) {
+    std::vector<std::string> words = {context.invocation.program, "run"};
+    words.insert(words.end(), context.invocation.arguments.begin(),
+                 context.invocation.arguments.end());
+    written = write_file(output_file, nccl_tests_json(*report, plan.benchmark, words) + "\n");
+  } else if (!output_file.empty()) {
+    unlink(output_file.c_str());  // The empty file that held its name.
+  }
+  if (!report || !written) {
+    fmt::print(context.invocation.error, "rank {}: {}\n", job.rank.value,
+               report ? written.error().message : report.error().message);
+    return ExitCode::kFailed;
+  }
+  if (prints) {
+    fmt::print(out, "{}", nccl_tests_footer(*report));
+  } else if (job.rank.value == 0) {
+    fmt::print(out, "{}\n", to_json(*report));
+  }
+  if (job.rank.value == 0 && report->wrong_count() > 0) {
+    fmt::print(context.invocation.error, "rank 0: {} elements of results are wrong\n",
+               report->wrong_count());
+    return ExitCode::kFailed;
+  }
+  return ExitCode::kDone;
+}
+
+Status check_memory(const RunPlan& plan, int64_t ranks_here) {
+  const int64_t available_bytes = available_memory_bytes();
+  const int64_t rank_bytes = benchmark_memory_bytes(plan.benchmark);
+  if (available_bytes > 0 && rank_bytes > available_bytes / ranks_here) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("--sizes: buffers of {} on each of {} ranks do not fit into the {} of "
+                             "memory available",
+                             format_size(rank_bytes), ranks_here, format_size(available_bytes))};
+  }
+  return ok();
+}
+
+// This process is one rank among those that a starter made.
+Result<ExitCode> run_launched(const RunContext& context, const LaunchEnvironment& launch) {
+  if (context.plan.rank_count != 0 && context.plan.rank_count != launch.rank_count) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("--ranks is {}, but {} started {}", context.plan.rank_count,
+                             launch.starter, launch.rank_count)};
+  }
+  if (!context.plan.transport->spans_processes) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("--transport: {} keeps all ranks in one process, but {} started {}",
+                             context.plan.transport->name, launch.starter, launch.rank_count)};
+  }
+  PLEACH_TRY(check_memory(context.plan, 1));
+  TcpStoreOptions options;
+  options.host = launch.store_host;
+  options.port = launch.store_port;
+  options.rank = launch.rank;
+  options.rank_count = launch.rank_count;
+  options.deadline = context.plan.deadline;
+  options.listen_descriptor = launch.listen_descriptor;
+  Result<std::unique_ptr<Store>> store = make_tcp_store(options);
+  if (!store) {
+    fmt::print(context.invocation.error, "rank {}: {}\n", launch.rank.value, store.error().message);
+    return ExitCode::kFailed;
+  }
+  BenchmarkJob job;
+  job.rank = launch.rank;
+  job.rank_count = launch.rank_count;
+  job.store = std::move(*store);
+  job.name = launch.key_prefix + "world";
+  return run_rank(context, std::move(job));
+}
+
+// All ranks are threads of this process.
+ExitCode run_threads(const RunContext& context) {
+  const std::shared_ptr<Store> store = make_local_store();
+  std::atomic<bool> failed = false;
+  std::vector<std::thread> threads;
+  for (int32_t rank = 0; rank < context.plan.rank_count; ++rank) {
+    threads.emplace_back([&, rank] {
+      BenchmarkJob job;
+      job.rank = Rank{rank};
+      job.rank_count = context.plan.rank_count;
+      job.store = store;
+      if (run_rank(context, std::move(job)) != ExitCode::kDone) {
+        failed = true;
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  return failed ? ExitCode::kFailed : ExitCode::kDone;
+}
+
+// Starts this command line again, once per rank.
+Result<ExitCode> run_processes(const RunContext& context) {
+  std::array<char, 4096> path = {};
+  const ssize_t length = readlink("/proc/self/exe", path.data(), path.size() - 1);
+  StartOptions options;
+  options.rank_count = context.plan.rank_count;
+  options.deadline = context.plan.deadline;
+  options.arguments = {length > 0 ? path.data() : context.invocation.program, "run"};
+  options.arguments.insert(options.arguments.end(), context.invocation.arguments.begin(),
+                           context.invocation.arguments.end());
+  std::fflush(context.invocation.out);
+  PLEACH_ASSIGN(code, start_ranks(options));
+  constexpr int kSignalBase = 128;
+  if (code > kSignalBase) {
+    fmt::print(context.invocation.error, "pleach run: a rank was ended by signal {}\n",
+               code - kSignalBase);
+  }
+  return code == 0 ? ExitCode::kDone : ExitCode::kFailed;
+}
+
+Result<ExitCode> run_run(const Command& command, const Invocation& invocation) {
+  RunOptions options;
+  CommandLine line(command, invocation);
+  options.declare(line);
+  if (const auto stop = line.parse()) {
+    return *stop;
+  }
+  if (options.file.empty() == options.schedule.algorithm.empty()) {
+    fmt::print(invocation.error, "pleach run: give either FILE or --algorithm\n");
+    return ExitCode::kUsage;
+  }
+  PLEACH_ASSIGN(plan, understand(options));
+  PLEACH_ASSIGN(launch, detect_launch(process_environment));
+  const RunContext context = {invocation, options, line, plan};
+  if (launch) {
+    return run_launched(context, *launch);
+  }
+  if (plan.rank_count == 0) {
+    fmt::print(invocation.error,
+               "pleach run: give --ranks, or start it under mpirun, torchrun or "
+               "srun\n");
+    return ExitCode::kUsage;
+  }
+  // What would fail on rank 0 fails here already, as one line, before any rank exists.
+  PLEACH_TRY(plan_schedule(plan, options, line, plan.rank_count));
+  PLEACH_TRY(check_memory(plan, plan.rank_count));
+  return plan.transport->spans_processes ? run_processes(context) : run_threads(context);
+}
+
+}  // namespace
+
+extern const Command kRunCommand;
+const Command kRunCommand = {
+    "run", "runs a schedule on real ranks, times it and checks every result",
+    "  pleach run --ranks 4 --algorithm ring --sizes 1KiB:1MiB:4\n"
+    "  pleach run --ranks 16 --topology torus:4x4 --algorithm multitree --sizes 100MB -n 3\n"
+    "  pleach run --ranks 8 schedule.json --dtype int32 --op max\n"
+    "  mpirun -np 4 pleach run --algorithm halving_doubling --sizes 1MiB\n"
+    "  torchrun --no-python --nproc_per_node 4 pleach run --algorithm ring --sizes 1MiB\n"
+    "Output is nccl-tests' text; exit code 1 when a result is wrong or a rank is lost.\n",
+    run_run};
+
+}  // namespace pleach

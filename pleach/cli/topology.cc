@@ -1,0 +1,60 @@
+// pleach topology: describes a topology and what is possible on it.
+#include <fmt/core.h>
+
+#include "pleach/cli/common.h"
+#include "pleach/cli/table.h"
+
+namespace pleach {
+namespace {
+
+std::string text_of(const TopologySummary& summary) {
+  Facts facts;
+  facts.add("name", summary.name);
+  facts.add("ranks", std::to_string(summary.rank_count));
+  facts.add("nodes", std::to_string(summary.node_count));
+  facts.add("links", std::to_string(summary.link_count));
+  facts.add("bisection", format_bandwidth(static_cast<double>(summary.bisection_bytes_per_s)));
+  facts.add("diameter", std::to_string(summary.diameter));
+  Table bounds({{"  best possible", Table::Align::kLeft},
+                {"algbw", Table::Align::kRight},
+                {"because", Table::Align::kLeft}});
+  for (const CollectiveBound& entry : summary.bounds) {
+    bounds.add({"  " + std::string(to_text(entry.collective)),
+                format_bandwidth(entry.bound.algbw_bytes_per_s),
+                entry.bound.witness + (entry.bound.exact ? " (attainable)" : "")});
+  }
+  return facts.text() + "\n" + bounds.text();
+}
+
+Result<ExitCode> run_topology(const Command& command, const Invocation& invocation) {
+  std::string spec;
+  bool json = false;
+  CommandLine line(command, invocation);
+  line.required_argument("SPEC", spec,
+                         "topology: torus:4x4, ring:8,latency=1us, cluster.toml, ...");
+  line.flag("--json", json, "print one JSON object");
+  if (const auto stop = line.parse()) {
+    return *stop;
+  }
+  PLEACH_ASSIGN(topology, parse_topology(spec));
+  PLEACH_ASSIGN(summary, summarize(topology));
+  if (json) {
+    fmt::print(invocation.out, "{}\n", to_json(summary));
+  } else {
+    fmt::print(invocation.out, "{}", text_of(summary));
+  }
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+extern const Command kTopologyCommand;
+const Command kTopologyCommand = {
+    "topology", "describes a topology and the best that any schedule can do on it",
+    "  pleach topology torus:4x4                      sizes, bisection, bounds\n"
+    "  pleach topology mesh:4x4,without_link=5-6      without one cable\n"
+    "  pleach topology examples/two_boxes.toml --json a file; for scripts\n"
+    "  pleach list topologies                         the shapes there are\n",
+    run_topology};
+
+}  // namespace pleach
