@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
+
+#include "pleach/base/text.h"
 
 namespace pleach {
 namespace {
@@ -134,6 +137,23 @@ void check_transfers(const Schedule& schedule, Violations& violations) {
   }
 }
 
+void check_provenance(const Provenance& provenance, Violations& violations) {
+  const Certificate& certificate = provenance.certificate;
+  for (const std::string* text :
+       {&provenance.algorithm, &provenance.options, &certificate.witness}) {
+    if (!is_utf8(*text)) {
+      violations.add(fmt::format("provenance: {} is malformed UTF-8", quoted(*text)));
+    }
+  }
+  for (const double number :
+       {certificate.bound_algbw_bytes_per_s, certificate.algbw_bytes_per_s, certificate.fraction,
+        certificate.alpha_s, certificate.beta_s_per_byte}) {
+    if (!std::isfinite(number)) {
+      violations.add(fmt::format("certificate: {} is not finite", number));
+    }
+  }
+}
+
 void check_links(const Schedule& schedule, Violations& violations) {
   for (int32_t route = 0; route < schedule.routes.size() && !violations.full(); ++route) {
     for (const LinkId link : schedule.routes[route]) {
@@ -165,10 +185,28 @@ void check_ranges(const Schedule& schedule, Violations& violations) {
   check_participants(schedule, violations);
   check_steps(schedule, violations);
   check_symmetry(schedule, violations);
+  check_provenance(schedule.provenance, violations);
   if (violations.empty()) {
     check_links(schedule, violations);
     check_transfers(schedule, violations);
   }
+}
+
+Status refuse_bad_ranges(const Schedule& schedule) {
+  Violations violations(1);
+  check_ranges(schedule, violations);
+  if (violations.empty()) {
+    return ok();
+  }
+  return Error{ErrorCode::kInvalidArgument, std::move(violations).take().front()};
+}
+
+Result<Schedule> finish_reading(Schedule schedule, const std::string& path) {
+  if (const Status status = refuse_bad_ranges(schedule); !status) {
+    return Error{status.error().code, fmt::format("{}: {}", path, status.error().message)};
+  }
+  sort_transfers(schedule);
+  return schedule;
 }
 
 }  // namespace pleach

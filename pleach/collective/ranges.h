@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "pleach/base/result.h"
 #include "pleach/collective/schedule.h"
 
 namespace pleach {
@@ -33,5 +34,12 @@ class Violations {
 // Checks limits and ranges: all that must hold before tables may be indexed by the schedule's
 // numbers. Safe on any values. The first part of check_form, and what files are held to on reading.
 void check_ranges(const Schedule& schedule, Violations& violations);
+
+// What every format does first to write, so that no file is written that cannot be read.
+Status refuse_bad_ranges(const Schedule& schedule);
+
+// What every format does last to read: checks ranges and sorts the transfers. The error is one
+// line, "PATH: transfers[17] (...): step ...".
+Result<Schedule> finish_reading(Schedule schedule, const std::string& path);
 
 }  // namespace pleach
