@@ -1,0 +1,114 @@
+#include "pleach/topology/max_flow.h"
+
+#include <lemon/hao_orlin.h>
+#include <lemon/preflow.h>
+#include <lemon/smart_graph.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "pleach/base/check.h"
+
+namespace pleach {
+
+namespace {
+
+using Graph = lemon::SmartDigraph;
+using Capacities = Graph::ArcMap<int64_t>;
+using Side = Graph::NodeMap<bool>;
+
+}  // namespace
+
+struct FlowGraph::Implementation {
+  Graph graph;
+  Capacities capacities{graph};
+
+  MinimumCut cut(int64_t capacity, const Side& side) const {
+    MinimumCut result;
+    result.capacity = capacity;
+    for (int node = 0; node < graph.nodeNum(); ++node) {
+      result.source_side.push_back(side[Graph::nodeFromId(node)]);
+    }
+    return result;
+  }
+};
+
+int64_t capacity_unit(const std::vector<int64_t>& capacities, int64_t multiple) {
+  constexpr double limit = 0x1p61;
+  int64_t divisor = 0;
+  double total = 0;
+  for (const int64_t capacity : capacities) {
+    divisor = std::gcd(divisor, capacity);
+    total += static_cast<double>(capacity);
+  }
+  divisor = std::max<int64_t>(divisor, 1);
+  const auto units = [&](int64_t unit) {  // rounding up adds at most one per capacity
+    const double rounded = unit == divisor ? 0 : static_cast<double>(capacities.size());
+    return (total / static_cast<double>(unit) + rounded) * static_cast<double>(multiple);
+  };
+  int64_t unit = divisor;
+  while (units(unit) >= limit && unit < (int64_t{1} << 61)) {
+    unit *= 2;
+  }
+  PLEACH_CHECK(units(unit) < limit, "capacities fit some unit");
+  return unit;
+}
+
+FlowGraph::FlowGraph(int32_t node_count, const std::vector<FlowArc>& arcs)
+    : implementation_(std::make_unique<Implementation>()) {
+  Graph& graph = implementation_->graph;
+  graph.reserveNode(node_count);
+  graph.reserveArc(static_cast<int>(arcs.size()));
+  for (int32_t node = 0; node < node_count; ++node) {
+    graph.addNode();
+  }
+  int64_t total = 0;
+  for (const FlowArc& arc : arcs) {
+    PLEACH_CHECK(arc.capacity >= 0 && arc.capacity <= (int64_t{1} << 62) - total,
+                 "capacities fit their type");
+    total += arc.capacity;
+    const Graph::Arc added =
+        graph.addArc(Graph::nodeFromId(arc.source), Graph::nodeFromId(arc.target));
+    implementation_->capacities[added] = arc.capacity;
+  }
+}
+
+FlowGraph::FlowGraph(FlowGraph&&) noexcept = default;
+FlowGraph& FlowGraph::operator=(FlowGraph&&) noexcept = default;
+FlowGraph::~FlowGraph() = default;
+
+void FlowGraph::set_capacity(std::size_t arc, int64_t capacity) {
+  implementation_->capacities[Graph::arcFromId(static_cast<int>(arc))] = capacity;
+}
+
+MinimumCut FlowGraph::between(int32_t source, int32_t target) const {
+  const Graph& graph = implementation_->graph;
+  lemon::Preflow<Graph, Capacities> flow(graph, implementation_->capacities,
+                                         Graph::nodeFromId(source), Graph::nodeFromId(target));
+  flow.runMinCut();
+  Side side(graph);
+  flow.minCutMap(side);
+  return implementation_->cut(flow.flowValue(), side);
+}
+
+MinimumCut FlowGraph::out_of(int32_t source) const {
+  const Graph& graph = implementation_->graph;
+  lemon::HaoOrlin<Graph, Capacities> search(graph, implementation_->capacities);
+  search.init(Graph::nodeFromId(source));
+  search.calculateOut();
+  Side side(graph);
+  const int64_t capacity = search.minCutMap(side);
+  return implementation_->cut(capacity, side);
+}
+
+MinimumCut FlowGraph::into(int32_t target) const {
+  const Graph& graph = implementation_->graph;
+  lemon::HaoOrlin<Graph, Capacities> search(graph, implementation_->capacities);
+  search.init(Graph::nodeFromId(target));
+  search.calculateIn();
+  Side side(graph);
+  const int64_t capacity = search.minCutMap(side);
+  return implementation_->cut(capacity, side);
+}
+
+}  // namespace pleach

@@ -1,0 +1,202 @@
+#include "pleach/topology/metrics.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "pleach/topology/max_flow.h"
+
+namespace pleach {
+namespace {
+
+constexpr std::size_t kEnumerationLimit = 14;                 // ranks; 1,716 halves
+constexpr std::size_t kFlowLinkLimit = std::size_t{1} << 20;  // more: no max-flow
+constexpr int64_t kWalkLimit = int64_t{1} << 28;              // links looked at
+
+// Cuts the ranks in two and lets the other nodes fall where the cut is narrowest.
+class Halves {
+ public:
+  explicit Halves(const Topology& topology) : topology_(topology) {
+    const bool has_relays = topology.rank_nodes().size() < topology.nodes().size();
+    if (has_relays && topology.links().size() <= kFlowLinkLimit) {
+      make_graph();
+    }
+  }
+
+  // in_first is by rank: the i-th rank node. The narrower of both ways [bytes/s].
+  int64_t cut(const std::vector<bool>& in_first) {
+    if (graph_) {
+      std::vector<bool> in_second = in_first;
+      in_second.flip();
+      return std::min(flow_cut(in_first), flow_cut(in_second));
+    }
+    return plain_cut(in_first);
+  }
+
+ private:
+  void make_graph() {
+    std::vector<int64_t> bandwidths;
+    for (const Link& link : topology_.links()) {
+      bandwidths.push_back(link.bandwidth_bytes_per_s);
+    }
+    const auto rank_count = static_cast<int64_t>(topology_.rank_nodes().size());
+    const auto node_count = static_cast<int32_t>(topology_.nodes().size());
+    unit_ = capacity_unit(bandwidths, rank_count + 2);
+    std::vector<FlowArc> arcs;
+    for (const Link& link : topology_.links()) {
+      const int64_t units = (link.bandwidth_bytes_per_s - 1) / unit_ + 1;
+      arcs.push_back({link.source.value, link.target.value, units});
+      unlimited_ += units;
+    }
+    first_rank_arc_ = arcs.size();
+    for (const NodeId rank : topology_.rank_nodes()) {
+      arcs.push_back({node_count, rank.value, 0});
+      arcs.push_back({rank.value, node_count + 1, 0});
+    }
+    graph_.emplace(node_count + 2, arcs);
+  }
+
+  int64_t flow_cut(const std::vector<bool>& in_first) {
+    const auto node_count = static_cast<int32_t>(topology_.nodes().size());
+    for (std::size_t rank = 0; rank < in_first.size(); ++rank) {
+      const std::size_t arc = first_rank_arc_ + 2 * rank;
+      graph_->set_capacity(arc, in_first[rank] ? unlimited_ : 0);
+      graph_->set_capacity(arc + 1, in_first[rank] ? 0 : unlimited_);
+    }
+    return graph_->between(node_count, node_count + 1).capacity * unit_;
+  }
+
+  int64_t plain_cut(const std::vector<bool>& in_first) const {
+    std::vector<bool> side(topology_.nodes().size(), true);
+    for (std::size_t rank = 0; rank < in_first.size(); ++rank) {
+      side[topology_.rank_nodes()[rank].index()] = in_first[rank];
+    }
+    double out = 0;
+    double in = 0;
+    for (const Link& link : topology_.links()) {
+      if (side[link.source.index()] != side[link.target.index()]) {
+        (side[link.source.index()] ? out : in) += static_cast<double>(link.bandwidth_bytes_per_s);
+      }
+    }
+    constexpr double most = 0x1p62;
+    return static_cast<int64_t>(std::min({out, in, most}));
+  }
+
+  const Topology& topology_;
+  std::optional<FlowGraph> graph_;
+  int64_t unit_ = 1;
+  int64_t unlimited_ = 0;  // capacity that no cut needs to cross
+  std::size_t first_rank_arc_ = 0;
+};
+
+int64_t enumerate_halves(Halves& halves, std::size_t rank_count) {
+  int64_t narrowest = std::numeric_limits<int64_t>::max();
+  std::vector<bool> in_first(rank_count);
+  for (uint32_t set = 0; set < (uint32_t{1} << (rank_count - 1)); ++set) {
+    // The last rank stays out; of an odd number, the halves have both sizes.
+    const auto size = static_cast<std::size_t>(std::popcount(set));
+    if (size != rank_count / 2 && size != (rank_count + 1) / 2) {
+      continue;
+    }
+    for (std::size_t rank = 0; rank < rank_count; ++rank) {
+      in_first[rank] = (set >> rank & 1) != 0;
+    }
+    narrowest = std::min(narrowest, halves.cut(in_first));
+  }
+  return narrowest;
+}
+
+// The ranks in order of one coordinate (of their number with stride 1).
+std::vector<std::size_t> order_along(std::size_t rank_count, std::size_t stride, std::size_t size) {
+  std::vector<std::size_t> order(rank_count);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t rank) { return rank / stride % size; });
+  return order;
+}
+
+// The most links from `source` to any rank; adds the links looked at to `work`.
+int32_t eccentricity(const Topology& topology, NodeId source, std::vector<int32_t>& distance,
+                     int64_t& work) {
+  constexpr int32_t unseen = -1;
+  std::vector<NodeId> queue = {source};
+  distance[source.index()] = 0;
+  std::vector<NodeId> seen = {source};
+  int32_t farthest = 0;
+  for (std::size_t at = 0; at < queue.size(); ++at) {
+    const std::span<const LinkId> links = topology.links_out(queue[at]);
+    work += static_cast<int64_t>(links.size());
+    for (const LinkId link : links) {
+      const NodeId next = topology.link(link).target;
+      if (distance[next.index()] != unseen) {
+        continue;
+      }
+      distance[next.index()] = distance[queue[at].index()] + 1;
+      seen.push_back(next);
+      if (topology.node(next).kind == NodeKind::kRank) {
+        farthest = distance[next.index()];
+      }
+      if (passes_through(topology.node(next))) {
+        queue.push_back(next);
+      }
+    }
+  }
+  for (const NodeId node : seen) {
+    distance[node.index()] = unseen;
+  }
+  return farthest;
+}
+
+}  // namespace
+
+Bisection bisection(const Topology& topology) {
+  const std::size_t rank_count = topology.rank_nodes().size();
+  if (rank_count < 2) {
+    return {0, true};
+  }
+  Halves halves(topology);
+  if (rank_count <= kEnumerationLimit) {
+    return {enumerate_halves(halves, rank_count), true};
+  }
+  std::vector<std::vector<std::size_t>> orders = {order_along(rank_count, 1, 1)};
+  std::size_t stride = rank_count;
+  for (const GridDimension& dimension : topology.grid()) {
+    const auto size = static_cast<std::size_t>(dimension.size);
+    stride /= size;
+    orders.push_back(order_along(rank_count, stride, size));
+  }
+  int64_t narrowest = std::numeric_limits<int64_t>::max();
+  for (const std::vector<std::size_t>& order : orders) {
+    std::vector<bool> in_first(rank_count, false);
+    for (std::size_t at = 0; at < rank_count / 2; ++at) {
+      in_first[order[at]] = true;
+    }
+    narrowest = std::min(narrowest, halves.cut(in_first));
+  }
+  return {narrowest, false};
+}
+
+Diameter diameter(const Topology& topology) {
+  Diameter result;
+  if (!topology.grid().empty()) {
+    for (const auto& [size, wraps] : topology.grid()) {
+      result.link_count += wraps ? size / 2 : size - 1;
+    }
+    return result;
+  }
+  int64_t work = 0;
+  std::vector<int32_t> distance(topology.nodes().size(), -1);
+  for (const NodeId source : topology.rank_nodes()) {
+    if (work > kWalkLimit) {
+      result.exact = false;
+      break;
+    }
+    result.link_count = std::max(result.link_count, eccentricity(topology, source, distance, work));
+  }
+  return result;
+}
+
+}  // namespace pleach

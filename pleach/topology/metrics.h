@@ -1,0 +1,30 @@
+// Figures that describe a topology as a whole.
+#pragma once
+
+#include <cstdint>
+
+#include "pleach/topology/topology.h"
+
+namespace pleach {
+
+struct Bisection {
+  int64_t bytes_per_s = 0;  // one way, the narrower of the two directions
+  bool exact = false;       // no balanced cut is narrower
+};
+
+// Finds the narrowest cut between two halves of the ranks (of an odd number, one half has one
+// more). Exact up to 14 ranks by enumeration; beyond, the halves in rank order and along each grid
+// dimension are tried. Switches go to whichever side makes the cut smaller.
+//   returns  0 when there is one rank
+//   cost     a max-flow per candidate where there are switches, else O(links)
+Bisection bisection(const Topology& topology);
+
+struct Diameter {
+  int32_t link_count = 0;  // of the longest shortest route between two ranks
+  bool exact = true;       // false: the topology is so large that only some sources were walked
+};
+
+// Finds the diameter: by formula on grids, else by a walk from each rank.
+Diameter diameter(const Topology& topology);
+
+}  // namespace pleach
