@@ -192,26 +192,28 @@ inline Oracle::Done Oracle::commit_needs(const Message& message, int32_t target,
   return needs;
 }
 
-// Scratch of D segments: segment k overwrites segment k - D, whose last read must be over.
+// What arrives where it has no home, input or not, lies in scratch of D segments: segment k
+// overwrites segment k - D, whose reads and commits must be over. D counts from the first arrival
+// to the last event: also an arrival that nobody reads takes the place.
 inline Oracle::Done Oracle::scratch_needs(int32_t rank, int32_t chunk, int32_t segment) const {
   Done needs;
-  if (rules_.scratch == OracleRules::Scratch::kEverySegment || has_input(rank, chunk) ||
-      has_output(rank, chunk)) {
+  if (rules_.scratch == OracleRules::Scratch::kEverySegment || has_output(rank, chunk)) {
     return needs;
   }
-  int32_t first_arrival = INT32_MAX, last_read = -1;
+  int32_t first_arrival = INT32_MAX, last_event = -1;
   for (const Message& message : messages_) {
     if (!message.carries(chunk)) {
       continue;
     }
     if (std::count(message.targets.begin(), message.targets.end(), rank) > 0) {
       first_arrival = std::min(first_arrival, message.step);
+      last_event = std::max(last_event, message.step);
     }
     if (std::count(message.sources.begin(), message.sources.end(), rank) > 0) {
-      last_read = std::max(last_read, message.step);
+      last_event = std::max(last_event, message.step);
     }
   }
-  const int32_t span = std::max(0, last_read - first_arrival);
+  const int32_t span = std::max(0, last_event - first_arrival);
   int32_t segments = 1;
   if (rules_.scratch == OracleRules::Scratch::kByPeriod) {
     segments = std::max(1, (span + period_ - 1) / period_);
