@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <type_traits>
 #include <vector>
+
+#include "pleach/base/check.h"
 
 namespace pleach {
 namespace {
@@ -112,6 +116,11 @@ template <typename T>
 int64_t count_wrong_typed(const ReferenceRequest& request, Rank rank,
                           std::span<const std::byte> bytes, bool in_place) {
   const std::span output(reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T));
+  const int64_t expected =
+      request.collective == CollectiveKind::kReduceScatter
+          ? shard_begin(request, rank.value + 1) - shard_begin(request, rank.value)
+          : request.count;
+  PLEACH_CHECK(std::ssize(output) == expected, "the output has the size that its placement says");
   switch (request.collective) {
     case CollectiveKind::kAllReduce:
       return differences(output, reduced_period<T>(request), 0);

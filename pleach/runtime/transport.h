@@ -33,7 +33,7 @@ struct TransportEvent {
   };
   Kind kind = Kind::kSent;
   Rank peer;
-  SegmentTag tag;
+  SegmentTag tag = {};
   int32_t place = 0;
   std::span<const std::byte> payload = {};
   const char* reason = "";  // a literal

@@ -1,0 +1,592 @@
+#include "pleach/runtime/executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "pleach/runtime/executor_plan.h"
+#include "pleach/runtime/kernels.h"
+
+namespace pleach {
+namespace {
+
+std::size_t at(int32_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+// What has happened to one segment of one slot.
+struct Counts {
+  int32_t reads = 0;
+  int32_t commits = 0;
+};
+
+// One segment of one message that has arrived.
+struct Arrival {
+  bool has_arrived = false;
+  int32_t place = 0;
+  int32_t uncommitted = 0;  // chunks
+};
+
+// A connection to a target during one operation.
+struct Outgoing {
+  std::priority_queue<int32_t, std::vector<int32_t>, std::greater<>> ready;  // positions
+  std::vector<bool> admitted, released;                                      // by position
+  int32_t smallest = 0;     // position of the smallest unreleased segment
+  int32_t free_places = 0;  // granted and not in use
+  bool is_sending = false;
+};
+
+}  // namespace
+
+struct Executor::State {
+  ExecutorPlan plan;
+  int64_t scratch_bytes = 0;
+  std::unique_ptr<std::byte[]> scratch;  // kept between runs
+
+  explicit State(Program program) : plan(std::move(program)) {}
+};
+
+namespace {
+
+// One run. Every (message, segment) and (chunk event, segment) has an index item · segments +
+// segment.
+class Run {
+ public:
+  Run(const ExecutorPlan& plan, std::byte* scratch, const ExecutorWorld& world,
+      const Operation& operation);
+  Status execute();
+
+ private:
+  std::size_t index(int32_t item, int32_t segment) const {
+    return at(item) * at(segments_) + at(segment);
+  }
+  const std::byte* address(const Location& location, int64_t offset) const;
+  std::byte* home(const ProgramSlot& slot, int32_t segment) const;
+  const std::byte* value(const ProgramSlot& slot, int32_t segment, bool is_initial) const;
+
+  Status begin();
+  Status serve(std::size_t connection);
+  Status send(std::size_t connection, int32_t position);
+  void make_ready(int32_t send, int32_t segment);
+  Status handle(const TransportEvent& event);
+  Status handle_arrival(const TransportEvent& event);
+  Status handle_release(const TransportEvent& event);
+  Status handle_sent(const TransportEvent& event);
+  Status handle_begun(const TransportEvent& event);
+  Status advance_touched();
+  Status advance(int32_t slot, int32_t segment);
+  bool is_free(int32_t slot, int32_t segment) const;
+  bool is_over(int32_t slot, int32_t segment) const;
+  Status commit(int32_t slot, int32_t segment);
+  Status finish_chunk(int32_t commit, int32_t segment);
+  void record(RecordEvent::Kind kind, int32_t item, int32_t segment, int32_t instance);
+  void copy_results() const;
+
+  TimePoint expiry() const;
+  Error fail(ErrorCode code, Rank culprit, const std::string& cause) const;
+  Error expired() const;
+  Error broken(const TransportEvent& event) const;
+
+  const ExecutorPlan& plan_;
+  const Program& program_;
+  std::byte* scratch_;
+  const ExecutorWorld& world_;
+  const Operation& operation_;
+  int32_t segments_;
+  int64_t element_bytes_;
+  std::vector<Counts> counts_;                        // by slot
+  std::vector<int32_t> blocked_reads_;                // by send: chunks whose read must still wait
+  std::vector<Arrival> arrivals_;                     // by receive
+  std::vector<const std::byte*> payload_;             // by commit; null: not arrived or committed
+  std::vector<Outgoing> outgoing_;                    // by target
+  std::vector<bool> has_begun_;                       // by peer
+  std::vector<std::pair<int32_t, int32_t>> touched_;  // slots and segments that may go on
+  std::vector<std::span<const std::byte>> pieces_;
+  int64_t unsent_ = 0;
+  int64_t uncommitted_ = 0;
+  int32_t not_begun_ = 0;
+  TimePoint start_, last_event_;
+};
+
+Run::Run(const ExecutorPlan& plan, std::byte* scratch, const ExecutorWorld& world,
+         const Operation& operation)
+    : plan_(plan),
+      program_(plan.program()),
+      scratch_(scratch),
+      world_(world),
+      operation_(operation),
+      segments_(program_.segment_count),
+      element_bytes_(element_bytes(operation.type)) {
+  const std::size_t segments = at(segments_);
+  counts_.resize(program_.slots.size() * segments);
+  blocked_reads_.resize(program_.sends.size() * segments);
+  arrivals_.resize(program_.receives.size() * segments);
+  payload_.resize(program_.commits.size() * segments);
+  outgoing_.resize(plan.targets().size());
+  has_begun_.resize(plan.peers().size());
+  not_begun_ = static_cast<int32_t>(plan.peers().size());
+  for (std::size_t target = 0; target < outgoing_.size(); ++target) {
+    outgoing_[target].admitted.resize(plan.order(target).size());
+    outgoing_[target].released.resize(plan.order(target).size());
+  }
+  unsent_ = static_cast<int64_t>(blocked_reads_.size());
+  uncommitted_ = static_cast<int64_t>(payload_.size());
+}
+
+const std::byte* Run::address(const Location& location, int64_t offset) const {
+  const int64_t bytes = offset * element_bytes_;
+  switch (location.buffer) {
+    case Buffer::kInput:
+      return operation_.input + bytes;
+    case Buffer::kOutput:
+      return operation_.output + bytes;
+    case Buffer::kScratch:
+      return scratch_ + bytes;
+    case Buffer::kNone:
+      break;
+  }
+  PLEACH_CHECK(false, "a location that is used has a buffer");
+  return nullptr;
+}
+
+std::byte* Run::home(const ProgramSlot& slot, int32_t segment) const {
+  std::byte* const base = slot.home.buffer == Buffer::kScratch ? scratch_ : operation_.output;
+  return base + program_.home_offset(slot, segment) * element_bytes_;
+}
+
+const std::byte* Run::value(const ProgramSlot& slot, int32_t segment, bool is_initial) const {
+  return is_initial
+             ? address(slot.initial, slot.initial.offset + program_.segment(slot, segment).begin)
+             : home(slot, segment);
+}
+
+void Run::record(RecordEvent::Kind kind, int32_t item, int32_t segment, int32_t instance) {
+  if (operation_.record != nullptr) {
+    operation_.record->push_back({kind, item, segment, instance});
+  }
+}
+
+Status Run::begin() {
+  std::vector<Landing> landings;
+  for (const ExecutorPlan::Source& source : plan_.sources()) {
+    const int64_t places = std::min<int64_t>(operation_.landing_places, source.segment_total);
+    landings.push_back(
+        {source.peer, static_cast<int32_t>(places), source.place_elements * element_bytes_});
+  }
+  start_ = last_event_ = world_.clock.now();
+  PLEACH_TRY(world_.transport.begin({.sequence = operation_.sequence,
+                                     .fingerprint = operation_.fingerprint,
+                                     .landings = landings,
+                                     .targets = plan_.targets()}));
+  for (int32_t send = 0; send < static_cast<int32_t>(program_.sends.size()); ++send) {
+    const ProgramMessage& message = program_.sends[at(send)];
+    int32_t blocked = 0;
+    for (int32_t k = 0; k < message.item_count; ++k) {
+      blocked += program_.reads[at(message.first_item + k)].after_commits > 0 ? 1 : 0;
+    }
+    for (int32_t segment = 0; segment < segments_; ++segment) {
+      blocked_reads_[index(send, segment)] = blocked;
+      if (blocked == 0) {
+        make_ready(send, segment);
+      }
+    }
+  }
+  return ok();
+}
+
+Status Run::execute() {
+  PLEACH_TRY(begin());
+  std::vector<TransportEvent> events;
+  while (unsent_ > 0 || uncommitted_ > 0) {
+    events.clear();
+    const TimePoint deadline = expiry();
+    PLEACH_TRY(world_.transport.poll(events, deadline));
+    const TimePoint now = world_.clock.now();
+    if (!events.empty()) {
+      last_event_ = now;
+    }
+    for (const TransportEvent& event : events) {
+      PLEACH_TRY(handle(event));
+    }
+    PLEACH_TRY(advance_touched());
+    for (std::size_t connection = 0; connection < outgoing_.size(); ++connection) {
+      PLEACH_TRY(serve(connection));
+    }
+    if (now >= expiry()) {
+      return expired();
+    }
+  }
+  copy_results();
+  return ok();
+}
+
+void Run::make_ready(int32_t send, int32_t segment) {
+  const ExecutorPlan::Place place = plan_.place(send, segment);
+  outgoing_[at(place.target)].ready.push(place.position);
+}
+
+Status Run::serve(std::size_t connection) {
+  Outgoing& outgoing = outgoing_[connection];
+  if (outgoing.is_sending || outgoing.ready.empty() || outgoing.free_places == 0) {
+    return ok();
+  }
+  const int32_t position = outgoing.ready.top();
+  // The last free place is for the smallest segment that the peer has not committed, unless that
+  // one holds a place already.
+  if (position != outgoing.smallest && outgoing.free_places == 1 &&
+      !outgoing.admitted[at(outgoing.smallest)]) {
+    return ok();
+  }
+  outgoing.ready.pop();
+  return send(connection, position);
+}
+
+Status Run::send(std::size_t connection, int32_t position) {
+  Outgoing& outgoing = outgoing_[connection];
+  outgoing.admitted[at(position)] = true;
+  --outgoing.free_places;
+  outgoing.is_sending = true;
+  const auto [send, segment] = plan_.order(connection)[at(position)];
+  const ProgramMessage& message = program_.sends[at(send)];
+  pieces_.clear();
+  for (int32_t item = message.first_item; item < message.first_item + message.item_count; ++item) {
+    const ProgramRead& read = program_.reads[at(item)];
+    const ProgramSlot& slot = program_.slots[at(read.slot)];
+    record(RecordEvent::Kind::kStartRead, read.record_item, segment, message.instance);
+    const Interval elements = program_.segment(slot, segment);
+    const auto bytes = static_cast<std::size_t>((elements.end - elements.begin) * element_bytes_);
+    if (bytes == 0) {
+      continue;
+    }
+    const std::byte* const from = value(slot, segment, read.after_commits == 0);
+    if (!pieces_.empty() && pieces_.back().data() + pieces_.back().size() == from) {
+      pieces_.back() = {pieces_.back().data(), pieces_.back().size() + bytes};
+    } else {
+      pieces_.emplace_back(from, bytes);
+    }
+  }
+  return world_.transport.send(message.peer, {message.stream, segment}, pieces_);
+}
+
+Status Run::handle(const TransportEvent& event) {
+  switch (event.kind) {
+    case TransportEvent::Kind::kArrived:
+      return handle_arrival(event);
+    case TransportEvent::Kind::kSent:
+      return handle_sent(event);
+    case TransportEvent::Kind::kReleased:
+      return handle_release(event);
+    case TransportEvent::Kind::kGranted:
+      return handle_begun(event);
+    case TransportEvent::Kind::kRefused:
+      return fail(ErrorCode::kInvalidArgument, event.peer,
+                  fmt::format("rank {} runs another request: the schedule, the collective's size, "
+                              "type or reduction, or the segments differ",
+                              event.peer.value));
+    case TransportEvent::Kind::kLost:
+      return fail(ErrorCode::kPeerLost, event.peer,
+                  fmt::format("rank {} was lost: {}", event.peer.value, event.reason));
+  }
+  return broken(event);
+}
+
+Status Run::handle_begun(const TransportEvent& event) {
+  const int32_t peer = plan_.peer_index(event.peer);
+  if (peer < 0 || has_begun_[at(peer)] || event.place < 0) {
+    return broken(event);
+  }
+  has_begun_[at(peer)] = true;
+  --not_begun_;
+  if (const int32_t target = plan_.target_index(event.peer); target >= 0) {
+    if (event.place == 0) {
+      return broken(event);
+    }
+    outgoing_[at(target)].free_places = event.place;
+  }
+  return ok();
+}
+
+Status Run::handle_arrival(const TransportEvent& event) {
+  const int32_t receive = plan_.find_receive(event.peer, event.tag.stream);
+  if (receive < 0 || event.tag.segment < 0 || event.tag.segment >= segments_) {
+    return broken(event);
+  }
+  const ProgramMessage& message = program_.receives[at(receive)];
+  Arrival& arrival = arrivals_[index(receive, event.tag.segment)];
+  if (arrival.has_arrived) {
+    return broken(event);
+  }
+  arrival = {true, event.place, message.item_count};
+  // An empty segment has no payload but must be told from one that has not arrived.
+  static constexpr std::byte kNothing{0};
+  const std::byte* next = event.payload.empty() ? &kNothing : event.payload.data();
+  int64_t total = 0;
+  for (int32_t item = message.first_item; item < message.first_item + message.item_count; ++item) {
+    const ProgramSlot& slot = program_.slots[at(program_.commits[at(item)].slot)];
+    const Interval elements = program_.segment(slot, event.tag.segment);
+    const int64_t bytes = (elements.end - elements.begin) * element_bytes_;
+    total += bytes;
+    if (total > std::ssize(event.payload)) {
+      return broken(event);
+    }
+    payload_[index(item, event.tag.segment)] = next;
+    next += bytes;
+    touched_.emplace_back(program_.commits[at(item)].slot, event.tag.segment);
+  }
+  return total == std::ssize(event.payload) ? ok() : broken(event);
+}
+
+Status Run::handle_sent(const TransportEvent& event) {
+  const int32_t send = plan_.find_send(event.peer, event.tag.stream);
+  if (send < 0 || event.tag.segment < 0 || event.tag.segment >= segments_) {
+    return broken(event);
+  }
+  const ProgramMessage& message = program_.sends[at(send)];
+  outgoing_[at(plan_.place(send, event.tag.segment).target)].is_sending = false;
+  --unsent_;
+  for (int32_t item = message.first_item; item < message.first_item + message.item_count; ++item) {
+    const ProgramRead& read = program_.reads[at(item)];
+    record(RecordEvent::Kind::kFinishRead, read.record_item, event.tag.segment, message.instance);
+    ++counts_[index(read.slot, event.tag.segment)].reads;
+    touched_.emplace_back(read.slot, event.tag.segment);
+  }
+  return ok();
+}
+
+Status Run::handle_release(const TransportEvent& event) {
+  const int32_t send = plan_.find_send(event.peer, event.tag.stream);
+  if (send < 0 || event.tag.segment < 0 || event.tag.segment >= segments_) {
+    return broken(event);
+  }
+  const ExecutorPlan::Place place = plan_.place(send, event.tag.segment);
+  Outgoing& outgoing = outgoing_[at(place.target)];
+  if (!outgoing.admitted[at(place.position)] || outgoing.released[at(place.position)]) {
+    return broken(event);
+  }
+  outgoing.released[at(place.position)] = true;
+  ++outgoing.free_places;
+  while (at(outgoing.smallest) < outgoing.released.size() &&
+         outgoing.released[at(outgoing.smallest)]) {
+    ++outgoing.smallest;
+  }
+  return ok();
+}
+
+Status Run::advance_touched() {
+  // advance() may append: the segment that reuses the scratch of one that is over.
+  for (std::size_t i = 0; i < touched_.size(); ++i) {
+    const auto [slot, segment] = touched_[i];
+    PLEACH_TRY(advance(slot, segment));
+  }
+  touched_.clear();
+  return ok();
+}
+
+bool Run::is_over(int32_t slot, int32_t segment) const {
+  const ProgramSlot& what = program_.slots[at(slot)];
+  const Counts& counts = counts_[index(slot, segment)];
+  return counts.commits == what.commit_count && counts.reads == what.read_count;
+}
+
+// Whether the segment's home may be written for the first time.
+bool Run::is_free(int32_t slot, int32_t segment) const {
+  const int32_t held = program_.slots[at(slot)].scratch_segments;
+  return held == 0 || segment < held || is_over(slot, segment - held);
+}
+
+Status Run::advance(int32_t slot, int32_t segment) {
+  const ProgramSlot& what = program_.slots[at(slot)];
+  const Counts& counts = counts_[index(slot, segment)];
+  const std::span<const int32_t> commits = plan_.slot_commits(slot);
+  while (counts.commits < what.commit_count) {
+    const int32_t next = commits[at(counts.commits)];
+    if (payload_[index(next, segment)] == nullptr ||
+        counts.reads < program_.commits[at(next)].after_reads ||
+        (counts.commits == 0 && !is_free(slot, segment))) {
+      return ok();
+    }
+    PLEACH_TRY(commit(slot, segment));
+  }
+  if (what.scratch_segments > 0 && segment + what.scratch_segments < segments_ &&
+      is_over(slot, segment)) {
+    touched_.emplace_back(slot, segment + what.scratch_segments);
+  }
+  return ok();
+}
+
+// Commits the slot's next arrival and, in the same pass, those of its step that are here too.
+Status Run::commit(int32_t slot, int32_t segment) {
+  constexpr std::size_t kMostFused = 16;
+  const ProgramSlot& what = program_.slots[at(slot)];
+  Counts& counts = counts_[index(slot, segment)];
+  const std::span<const int32_t> commits = plan_.slot_commits(slot).subspan(at(counts.commits));
+  const ProgramCommit& first = program_.commits[at(commits.front())];
+  std::array<const std::byte*, kMostFused> arrived = {};
+  std::size_t count = 0;
+  while (count < std::min(commits.size(), kMostFused)) {
+    const ProgramCommit& next = program_.commits[at(commits[count])];
+    const std::byte* const payload = payload_[index(commits[count], segment)];
+    if (next.step != first.step || payload == nullptr) {
+      break;
+    }
+    arrived[count++] = payload;
+  }
+  const Interval elements = program_.segment(what, segment);
+  const int64_t length = elements.end - elements.begin;
+  if (length > 0) {
+    std::byte* const out = home(what, segment);
+    if (plan_.commit_op(commits.front()) == TransferOp::kCopy) {
+      std::memcpy(out, arrived[0], static_cast<std::size_t>(length * element_bytes_));
+    } else {
+      reduce({operation_.type, operation_.op}, out, value(what, segment, counts.commits == 0),
+             std::span(arrived).first(count), length);
+    }
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    PLEACH_TRY(finish_chunk(commits[i], segment));
+  }
+  counts.commits += static_cast<int32_t>(count);
+  for (const int32_t read : plan_.reads_after(slot, counts.commits)) {
+    const int32_t send = plan_.send_of_read(read);
+    if (--blocked_reads_[index(send, segment)] == 0) {
+      make_ready(send, segment);
+    }
+  }
+  return ok();
+}
+
+// Books the commit and frees the landing place after the last chunk of its message.
+Status Run::finish_chunk(int32_t commit, int32_t segment) {
+  const int32_t receive = plan_.receive_of_commit(commit);
+  const ProgramMessage& message = program_.receives[at(receive)];
+  record(RecordEvent::Kind::kCommit, program_.commits[at(commit)].record_item, segment,
+         message.instance);
+  payload_[index(commit, segment)] = nullptr;
+  --uncommitted_;
+  Arrival& arrival = arrivals_[index(receive, segment)];
+  if (--arrival.uncommitted > 0) {
+    return ok();
+  }
+  return world_.transport.release(message.peer, {message.stream, segment}, arrival.place);
+}
+
+void Run::copy_results() const {
+  for (const ProgramSlot& slot : program_.slots) {
+    if (slot.result.buffer == Buffer::kNone || slot.length == 0) {
+      continue;
+    }
+    const Location& from = slot.commit_count > 0 ? slot.home : slot.initial;
+    std::memcpy(operation_.output + slot.result.offset * element_bytes_, address(from, from.offset),
+                static_cast<std::size_t>(slot.length * element_bytes_));
+  }
+}
+
+// Peers get the deadline to begin. After that a rank that sees nothing at all for the deadline
+// gives up a little later still, so that who knows more speaks first.
+TimePoint Run::expiry() const {
+  return not_begun_ > 0 ? start_ + operation_.deadline
+                        : last_event_ + operation_.deadline + operation_.deadline / 4;
+}
+
+Error Run::fail(ErrorCode code, Rank culprit, const std::string& cause) const {
+  return fail_job(
+      world_.store, code,
+      {culprit, fmt::format("rank {}, operation {} ({}): {}", operation_.rank.value,
+                            operation_.sequence, to_text(operation_.collective), cause)});
+}
+
+Error Run::broken(const TransportEvent& event) const {
+  return fail(ErrorCode::kIo, event.peer,
+              fmt::format("rank {} sent what does not belong to the schedule (event {}, stream {}, "
+                          "segment {}, {} bytes)",
+                          event.peer.value, static_cast<int>(event.kind), event.tag.stream,
+                          event.tag.segment, event.payload.size()));
+}
+
+Error Run::expired() const {
+  const double seconds = std::chrono::duration<double>(operation_.deadline).count();
+  if (not_begun_ > 0) {
+    std::string missing;
+    Rank culprit;
+    for (std::size_t peer = 0; peer < has_begun_.size(); ++peer) {
+      if (!has_begun_[peer]) {
+        culprit = culprit.value < 0 ? plan_.peers()[peer] : culprit;
+        missing += fmt::format("{}{}", missing.empty() ? "" : ", ", plan_.peers()[peer].value);
+      }
+    }
+    return fail(ErrorCode::kTimeout, culprit,
+                fmt::format("rank{} {} did not begin it within {:.3g} s",
+                            not_begun_ == 1 ? "" : "s", missing, seconds));
+  }
+  // The first segment in key order that has not arrived, else the first that has not left.
+  std::optional<std::tuple<int64_t, int32_t, int32_t, Rank>> first;
+  const auto consider = [&](const ProgramMessage& message, int32_t segment) {
+    const int64_t key = int64_t{segment} * program_.period + message.step;
+    const std::tuple candidate(key, segment, message.first_chunk, message.peer);
+    first = first ? std::min(*first, candidate) : candidate;
+  };
+  for (int32_t receive = 0; receive < static_cast<int32_t>(program_.receives.size()); ++receive) {
+    for (int32_t segment = 0; segment < segments_; ++segment) {
+      if (!arrivals_[index(receive, segment)].has_arrived) {
+        consider(program_.receives[at(receive)], segment);
+      }
+    }
+  }
+  const bool is_arrival = first.has_value();
+  for (std::size_t target = 0; target < outgoing_.size() && !is_arrival; ++target) {
+    if (at(outgoing_[target].smallest) < plan_.order(target).size()) {
+      const auto [send, segment] = plan_.order(target)[at(outgoing_[target].smallest)];
+      consider(program_.sends[at(send)], segment);
+    }
+  }
+  if (!first) {
+    return fail(ErrorCode::kTimeout, operation_.rank, "nothing happens and nothing is missing");
+  }
+  const auto [key, segment, chunk, peer] = *first;
+  return fail(ErrorCode::kTimeout, peer,
+              fmt::format("waited {:.3g} s for rank {} to {} chunk {} of step {}, segment {}",
+                          seconds, peer.value, is_arrival ? "send" : "take", chunk,
+                          key - int64_t{segment} * program_.period, segment));
+}
+
+}  // namespace
+
+Executor::Executor(Program program) : state_(std::make_unique<State>(std::move(program))) {}
+Executor::~Executor() = default;
+Executor::Executor(Executor&&) noexcept = default;
+Executor& Executor::operator=(Executor&&) noexcept = default;
+
+const Program& Executor::program() const {
+  return state_->plan.program();
+}
+
+Status Executor::run(const ExecutorWorld& world, const Operation& operation) {
+  const int64_t bytes = program().scratch_elements * element_bytes(operation.type);
+  if (state_->scratch_bytes < bytes) {
+    state_->scratch = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes));
+    state_->scratch_bytes = bytes;
+  }
+  Status status = Run(state_->plan, state_->scratch.get(), world, operation).execute();
+  if (status) {
+    return status;
+  }
+  const std::optional<Failure> failure = world.store.failure();
+  if (failure && failure->message == status.error().message) {
+    return status;
+  }
+  const std::string context =
+      fmt::format("rank {}, operation {} ({}): {}", operation.rank.value, operation.sequence,
+                  to_text(operation.collective), status.error().message);
+  return fail_job(world.store, status.error().code, {operation.rank, context});
+}
+
+}  // namespace pleach
