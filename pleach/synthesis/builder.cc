@@ -6,15 +6,21 @@ namespace pleach {
 namespace {
 
 constexpr int64_t kTransferLimit = 50'000'000;
-constexpr int64_t kRouteLinkLimit = int64_t{1} << 28;
+constexpr int64_t kRouteLinkLimit = int64_t{1} << 27;
+constexpr int64_t kDistanceLimit = int64_t{1} << 28;  // entries of the router's distance fields
 
 }  // namespace
 
-Status check_transfer_count(int64_t transfer_count) {
+Status check_size(int64_t transfer_count, int64_t move_count) {
   if (transfer_count > kTransferLimit) {
     return Error{ErrorCode::kInfeasible,
                  fmt::format("the schedule would have {} transfers; the limit is {}",
                              transfer_count, kTransferLimit)};
+  }
+  if (move_count > kMaxScheduleMoves) {
+    return Error{ErrorCode::kInfeasible,
+                 fmt::format("the schedule would move {} chunks; the limit is {}", move_count,
+                             kMaxScheduleMoves)};
   }
   return ok();
 }
@@ -69,19 +75,36 @@ int32_t ScheduleBuilder::route(NodeId source, NodeId target) {
     return route(link);
   }
   const int64_t pair = static_cast<int64_t>(source.value) << 32 | target.value;
-  const auto [entry, is_new] = route_of_pair_.emplace(pair, kNoRoute);
-  if (is_new && !error_) {
-    const Result<std::vector<LinkId>> links = router_.route(source, target);
-    if (links) {
-      entry->second = add_route(*links);
-    } else {
-      error_ = links.error();
-    }
+  if (const auto known = route_of_pair_.find(pair); known != route_of_pair_.end()) {
+    return known->second;
   }
-  return entry->second;
+  const int32_t route = error_ ? kNoRoute : find_route(source, target);
+  if (!error_) {
+    route_of_pair_.emplace(pair, route);
+  }
+  return route;
+}
+
+int32_t ScheduleBuilder::find_route(NodeId source, NodeId target) {
+  routed_targets_.insert(target.value);
+  const auto node_count = static_cast<int64_t>(topology_.nodes().size());
+  if (static_cast<int64_t>(routed_targets_.size()) * node_count > kDistanceLimit) {
+    error_ = Error{ErrorCode::kInfeasible,
+                   fmt::format("it would take routes over several links to more than {} of the {} "
+                               "nodes",
+                               routed_targets_.size() - 1, node_count)};
+    return kNoRoute;
+  }
+  const Result<std::vector<LinkId>> links = router_.route(source, target);
+  if (!links) {
+    error_ = links.error();
+    return kNoRoute;
+  }
+  return add_route(*links);
 }
 
 void ScheduleBuilder::add(const Message& message, NodeId source, NodeId target, int32_t route) {
+  move_count_ += message.chunk_count;
   schedule_.transfers.push_back(
       {message.first_chunk, message.chunk_count, source, target, message.step, route, message.op});
 }
@@ -90,6 +113,7 @@ Result<Schedule> ScheduleBuilder::finish(std::vector<int32_t> phase_steps, int32
   if (error_) {
     return *error_;
   }
+  PLEACH_TRY(check_size(static_cast<int64_t>(schedule_.transfers.size()), move_count_));
   schedule_.phase_steps = std::move(phase_steps);
   schedule_.period = period > 0 ? period : schedule_.step_count();
   sort_transfers(schedule_);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -22,8 +23,9 @@ struct Message {
   TransferOp op = TransferOp::kCopy;
 };
 
-// Errors: kInfeasible when a schedule of so many transfers would take gigabytes.
-Status check_transfer_count(int64_t transfer_count);
+// Errors: kInfeasible when a schedule of so many transfers, or of so many chunks moved by all of
+// them together, would take gigabytes.
+Status check_size(int64_t transfer_count, int64_t move_count);
 
 // Borrows the request. An error of route() is kept and returned by finish(), so that algorithms
 // read as their loops.
@@ -36,7 +38,7 @@ class ScheduleBuilder {
   NodeId node(int32_t rank) const { return schedule_.participants[static_cast<std::size_t>(rank)]; }
 
   // The route from one node to another: the first direct link, else the shortest. Each is in the
-  // table once. Fast when consecutive calls share the source.
+  // table once; kNoRoute after an error. Fast when consecutive calls share the source.
   int32_t route(NodeId source, NodeId target);
   int32_t route(LinkId link);
 
@@ -55,6 +57,7 @@ class ScheduleBuilder {
  private:
   LinkId direct_link(NodeId source, NodeId target);
   int32_t add_route(std::span<const LinkId> links);
+  int32_t find_route(NodeId source, NodeId target);
 
   const Topology& topology_;
   Router router_;
@@ -64,6 +67,8 @@ class ScheduleBuilder {
   NodeId direct_source_;                                // whose links link_to_ holds
   std::vector<LinkId> link_to_;                         // by target node
   int64_t route_link_count_ = 0;
+  std::unordered_set<int32_t> routed_targets_;  // the router keeps a distance field for each
+  int64_t move_count_ = 0;                      // chunks of all transfers
   std::optional<Error> error_;
 };
 

@@ -81,7 +81,7 @@ Result<Schedule> direct(const SynthesisRequest& request, const Options& options)
     return star(request);
   }
   const auto rank_count = static_cast<int64_t>(request.participants.size());
-  PLEACH_TRY(check_transfer_count(2 * rank_count * rank_count));
+  PLEACH_TRY(check_size(2 * rank_count * rank_count, 0));
   switch (request.collective) {
     case CollectiveKind::kReduceScatter:
       return reduce_scatter(request);

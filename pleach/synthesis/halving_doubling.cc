@@ -58,10 +58,12 @@ Result<Schedule> all_reduce(const SynthesisRequest& request) {
 }
 
 Result<Schedule> halving_doubling(const SynthesisRequest& request, const Options& /*options*/) {
+  const auto rank_count = static_cast<int32_t>(request.participants.size());
+  const int64_t phase_count = request.collective == CollectiveKind::kAllReduce ? 2 : 1;
+  PLEACH_TRY(check_size(0, phase_count * rank_count * (Folding(rank_count).member_count() - 1)));
   if (request.collective == CollectiveKind::kAllReduce) {
     return all_reduce(request);
   }
-  const auto rank_count = static_cast<int32_t>(request.participants.size());
   if (!std::has_single_bit(static_cast<uint32_t>(rank_count))) {
     return Error{ErrorCode::kInfeasible, fmt::format("{} takes a power of two of ranks, not {}",
                                                      to_text(request.collective), rank_count)};
@@ -79,7 +81,9 @@ Result<Schedule> halving_doubling(const SynthesisRequest& request, const Options
 const Algorithm kHalvingDoubling = {
     .name = "halving_doubling",
     .summary = "log2(n) exchanges of halves, quarters, ... and back",
-    .source = "Rabenseifner 2004 (Optimization of Collective Reduction Operations); Thakur, Rabenseifner & Gropp 2005, sec. 4.5",
+    .source =
+        "Rabenseifner 2004 (Optimization of Collective Reduction Operations); Thakur, Rabenseifner "
+        "& Gropp 2005, sec. 4.5",
     .collectives = {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter,
                     CollectiveKind::kAllGather},
     .options = {},

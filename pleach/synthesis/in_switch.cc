@@ -102,7 +102,7 @@ Result<Schedule> in_switch(const SynthesisRequest& request, const Options& /*opt
   const bool is_scattered = request.collective == CollectiveKind::kReduceScatter ||
                             request.collective == CollectiveKind::kAllGather;
   const int32_t stream_count = is_scattered ? rank_count : 1;
-  PLEACH_TRY(check_transfer_count(int64_t{stream_count} * (rank_count + 1)));
+  PLEACH_TRY(check_size(int64_t{stream_count} * (rank_count + 1), 0));
   ScheduleBuilder builder(request, request.collective, stream_count);
   std::vector<int32_t> ranks(static_cast<std::size_t>(rank_count));
   for (int32_t rank = 0; rank < rank_count; ++rank) {

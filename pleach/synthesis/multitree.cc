@@ -207,7 +207,7 @@ Result<Schedule> reduce_scatter(const Network& network, const Trees& trees,
 
 Result<Schedule> multitree(const SynthesisRequest& request, const Options& options) {
   const auto rank_count = static_cast<int64_t>(request.participants.size());
-  PLEACH_TRY(check_transfer_count(2 * rank_count * (rank_count - 1)));
+  PLEACH_TRY(check_size(2 * rank_count * (rank_count - 1), 0));
   const Network network = make_network(request);
   const TreeGraph reversed = transposed(network.graph);
   PLEACH_TRY(check_connected(network, reversed));

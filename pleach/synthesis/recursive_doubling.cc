@@ -36,6 +36,7 @@ Result<Schedule> all_reduce(const SynthesisRequest& request) {
 // folds into.
 Result<Schedule> all_gather(const SynthesisRequest& request) {
   const auto rank_count = static_cast<int32_t>(request.participants.size());
+  PLEACH_TRY(check_size(0, int64_t{rank_count} * (rank_count - 1)));
   ScheduleBuilder builder(request, CollectiveKind::kAllGather, rank_count);
   const Folding folding(rank_count);
   int32_t step = 0;

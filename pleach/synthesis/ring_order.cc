@@ -6,8 +6,9 @@
 namespace pleach {
 namespace {
 
-// Links that the search may look at before it gives up.
-constexpr int64_t kSearchBudget = 20'000'000;
+// The search starts over, elsewhere, when it has looked at so many links in vain.
+constexpr int64_t kAttemptBudget = 400'000;
+constexpr int32_t kAttemptCount = 64;
 
 std::size_t at(int32_t index) {
   return static_cast<std::size_t>(index);
@@ -108,29 +109,28 @@ class CycleSearch {
           targets_[at(vertex)].push_back(target);
           sources_[at(target)].push_back(vertex);
           ++open_targets_[at(vertex)];
+          ++link_count_;
         }
       }
     }
   }
 
-  // Depth first from vertex 0, to the neighbour with the fewest open neighbours first (Warnsdorff's
-  // rule), without recursion. The ranks in order, or none when there is no cycle or the budget
-  // ends.
+  // The ranks in the order of a cycle; none when there is none or the budget ends.
   std::optional<std::vector<int32_t>> run() {
     const auto isolated = [](const std::vector<int32_t>& links) { return links.empty(); };
     if (std::ranges::any_of(targets_, isolated) || std::ranges::any_of(sources_, isolated)) {
       return std::nullopt;
     }
-    enter(0);
-    while (!path_.empty() && budget_ > 0) {
-      if (path_.size() == ranks_.size() && closes()) {
-        return ranks_of_path();
+    const auto count = static_cast<int32_t>(ranks_.size());
+    const int32_t attempt_count = std::min(count, kAttemptCount);
+    for (int32_t attempt = 0; attempt < attempt_count; ++attempt) {
+      start_ = static_cast<int32_t>(int64_t{attempt} * count / attempt_count);
+      budget_ = kAttemptBudget + 4 * link_count_;
+      if (auto found = search()) {
+        return found;
       }
-      const int32_t next = next_choice();
-      if (next >= 0) {
-        enter(next);
-      } else {
-        leave();
+      if (budget_ > 0) {
+        return std::nullopt;  // it has looked everywhere
       }
     }
     return std::nullopt;
@@ -148,9 +148,28 @@ class CycleSearch {
     Choice tried;
   };
 
+  // Depth first, to the neighbour with the fewest open neighbours first (Warnsdorff's rule).
+  std::optional<std::vector<int32_t>> search() {
+    enter(start_);
+    while (!path_.empty() && budget_ > 0) {
+      if (path_.size() == ranks_.size() && closes()) {
+        return ranks_of_path();
+      }
+      const int32_t next = next_choice();
+      if (next >= 0) {
+        enter(next);
+      } else {
+        leave();
+      }
+    }
+    while (!path_.empty()) {
+      leave();
+    }
+    return std::nullopt;
+  }
   bool closes() const {
     const std::vector<int32_t>& last = targets_[at(path_.back().vertex)];
-    return std::ranges::find(last, 0) != last.end();
+    return std::ranges::find(last, start_) != last.end();
   }
   int32_t next_choice() {
     Visit& visit = path_.back();
@@ -198,7 +217,9 @@ class CycleSearch {
   std::vector<int32_t> open_targets_;  // targets not on the path
   std::vector<bool> is_visited_;
   std::vector<Visit> path_;
-  int64_t budget_ = kSearchBudget;
+  int64_t link_count_ = 0;
+  int32_t start_ = 0;
+  int64_t budget_ = 0;
 };
 
 bool has_link(const Topology& topology, NodeId source, NodeId target) {

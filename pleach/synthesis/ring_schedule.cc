@@ -149,7 +149,7 @@ Result<Schedule> ring_schedule(const SynthesisRequest& request, const Options& o
   const int32_t directions = rings.rank_count() == 2 ? 1 : direction_count;
   const int64_t owner_count = rings.is_symmetric ? 1 : rings.rank_count();
   const int64_t phase_count = request.collective == CollectiveKind::kAllReduce ? 2 : 1;
-  PLEACH_TRY(check_transfer_count(phase_count * owner_count * directions * rings.rank_count()));
+  PLEACH_TRY(check_size(phase_count * owner_count * directions * rings.rank_count(), 0));
   const std::vector<int32_t> order = ring_order(request.topology, request.participants);
   for (int32_t way = 0; way < directions; ++way) {
     rings.directions.emplace_back(order, way == 1);

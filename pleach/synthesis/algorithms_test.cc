@@ -1,0 +1,383 @@
+// What every algorithm must keep: correct schedules, the documented steps and messages, and one
+// clear line for what it cannot do.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <numeric>
+
+#include "pleach/base/rng.h"
+#include "pleach/base/text.h"
+#include "pleach/collective/verify.h"
+#include "pleach/synthesis/algorithm.h"
+#include "pleach/topology/shapes.h"
+
+namespace pleach {
+namespace {
+
+using Kind = CollectiveKind;
+
+Topology topology_of(const std::string& spec) {
+  Result<Topology> topology = parse_topology(spec);
+  EXPECT_TRUE(topology) << topology.error().message;
+  return std::move(topology).value();
+}
+
+std::vector<NodeId> nodes_of(std::span<const int32_t> numbers) {
+  std::vector<NodeId> nodes;
+  for (const int32_t number : numbers) {
+    nodes.push_back(NodeId{number});
+  }
+  return nodes;
+}
+
+void expect_correct(const Schedule& schedule, const Topology& topology) {
+  const std::vector<std::string> faults = check_form(schedule, &topology);
+  ASSERT_TRUE(faults.empty()) << faults.front();
+  const Verification verification = verify(schedule, &topology);
+  ASSERT_TRUE(verification.correct) << verification.violations.front();
+  const bool may_differ = schedule.provenance.options == "mode=one_shot";
+  EXPECT_TRUE(verification.bitwise_replicated || may_differ);
+  for (const Transfer& transfer : schedule.transfers) {
+    ASSERT_NE(transfer.route, kNoRoute);
+  }
+}
+
+// What an algorithm that is named nowhere else in this file needs no line for.
+std::vector<std::string> specs_of(const Algorithm& algorithm) {
+  std::vector<std::string> specs = {algorithm.name};
+  for (const OptionDescriptor& option : algorithm.options) {
+    for (const std::string& value : option.allowed) {
+      if (value != option.default_value) {
+        specs.push_back(algorithm.name + "," + option.name + "=" + value);
+      }
+    }
+  }
+  return specs;
+}
+
+// Everything the algorithm does on the topology, with every root: correct, or infeasible.
+//   returns  how many schedules were made
+int32_t sweep(const Algorithm& algorithm, const Topology& topology,
+              const std::vector<NodeId>& participants) {
+  int32_t count = 0;
+  const auto rank_count = static_cast<int32_t>(participants.empty() ? topology.rank_nodes().size()
+                                                                    : participants.size());
+  for (const Kind collective : algorithm.collectives) {
+    for (const std::string& spec : specs_of(algorithm)) {
+      for (int32_t root = 0; root < (has_root(collective) ? rank_count : 1); ++root) {
+        SCOPED_TRACE(spec + " " + std::string(to_text(collective)) + " root " +
+                     std::to_string(root));
+        const SynthesisRequest request{topology, participants, collective, Rank{root}};
+        const auto schedule = synthesize(request, spec);
+        if (!schedule) {
+          EXPECT_TRUE(schedule.error().code == ErrorCode::kInfeasible ||
+                      (spec == "direct,mode=one_shot" && collective != Kind::kAllReduce))
+              << schedule.error().message;
+          continue;
+        }
+        expect_correct(*schedule, topology);
+        EXPECT_EQ(schedule->collective, collective);
+        EXPECT_EQ(schedule->rank_count(), rank_count);
+        EXPECT_EQ(schedule->provenance.algorithm, algorithm.name);
+        EXPECT_EQ(schedule->provenance.topology_fingerprint, topology.fingerprint());
+        EXPECT_EQ(*synthesize(request, spec), *schedule) << "not the same twice";
+        ++count;
+      }
+    }
+  }
+  return count;
+}
+
+struct Place {
+  std::string topology;
+  std::vector<int32_t> participants = {};  // empty: all
+};
+
+class Conformance : public testing::TestWithParam<Place> {};
+
+TEST_P(Conformance, EveryAlgorithmIsCorrectOrInfeasible) {
+  const Topology topology = topology_of(GetParam().topology);
+  int32_t count = 0;
+  for (const Algorithm* algorithm : algorithms()) {
+    count += sweep(*algorithm, topology, nodes_of(GetParam().participants));
+  }
+  EXPECT_GT(count, 20);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Places, Conformance,
+    testing::Values(Place{"ring:2"}, Place{"ring:3"}, Place{"ring:5"}, Place{"ring:6"},
+                    Place{"ring:7"}, Place{"ring:8"}, Place{"ring:9"}, Place{"mesh:5"},
+                    Place{"mesh:2x2"}, Place{"mesh:3x3"}, Place{"mesh:3x4"}, Place{"torus:3x3"},
+                    Place{"torus:4x4"}, Place{"torus:2x2x3"}, Place{"torus:3x5"},
+                    Place{"fully_connected:2"}, Place{"fully_connected:3"},
+                    Place{"fully_connected:5"}, Place{"fully_connected:8"}, Place{"switch:2"},
+                    Place{"switch:7"}, Place{"switch:2,reduce=true,multicast=true"},
+                    Place{"switch:5,reduce=true,multicast=true"},
+                    Place{"switch:8,reduce=true,multicast=true"}, Place{"switch:6,multicast=true"},
+                    Place{"ring:6,without_link=2-3"}, Place{"torus:4x4,without_link=5-6"},
+                    Place{"torus:4x4,without_link=5>6"}, Place{"torus:4x4,without_node=5"},
+                    Place{"ring:5", {3, 1, 4, 0, 2}}, Place{"ring:8", {6, 5, 4}},
+                    Place{"mesh:4x4", {10, 0, 5}}, Place{"torus:4x4", {5, 1, 0, 4, 8, 9}},
+                    Place{"fully_connected:9", {8, 2, 5, 1, 7}},
+                    Place{"switch:9,reduce=true,multicast=true", {7, 0, 3}}),
+    [](const testing::TestParamInfo<Place>& place) {
+      return "Place" + std::to_string(place.index);
+    });
+
+int32_t log2_of(int32_t value) {
+  return std::bit_width(static_cast<uint32_t>(value)) - 1;
+}
+int32_t members_of(int32_t rank_count) {
+  return 1 << log2_of(rank_count);
+}
+int32_t extras_of(int32_t rank_count) {
+  return rank_count - members_of(rank_count);
+}
+
+// docs/algorithms.md, "Steps and messages", line by line.
+struct Documented {
+  std::string spec;
+  Kind collective;
+  std::function<int32_t(int32_t)> steps;
+  std::function<int64_t(int32_t)> transfers;
+  bool powers_of_two_only = false;
+};
+
+std::vector<Documented> documented() {
+  const auto fold_steps = [](int32_t n) { return extras_of(n) > 0 ? 2 : 0; };
+  const auto exchanges = [](int32_t n) { return members_of(n) * log2_of(n); };
+  return {
+      {"ring", Kind::kAllReduce, [](int32_t n) { return 2 * n - 2; },
+       [](int32_t n) { return 2 * n * (n - 1); }},
+      {"ring", Kind::kReduceScatter, [](int32_t n) { return n - 1; },
+       [](int32_t n) { return n * (n - 1); }},
+      {"ring", Kind::kAllGather, [](int32_t n) { return n - 1; },
+       [](int32_t n) { return n * (n - 1); }},
+      {"ring", Kind::kBroadcast, [](int32_t n) { return 2 * n - 2; },
+       [](int32_t n) { return n * (n - 1); }},
+      {"ring", Kind::kReduce, [](int32_t n) { return 2 * n - 2; },
+       [](int32_t n) { return n * (n - 1); }},
+      {"bidirectional_ring", Kind::kAllReduce, [](int32_t n) { return 2 * n - 2; },
+       [](int32_t n) { return (n > 2 ? 4 : 2) * n * (n - 1); }},
+      {"bidirectional_ring", Kind::kAllGather, [](int32_t n) { return n - 1; },
+       [](int32_t n) { return (n > 2 ? 2 : 1) * n * (n - 1); }},
+      {"bidirectional_ring", Kind::kBroadcast,
+       [](int32_t n) { return n == 2 ? 2 : n - 2 + (n + 1) / 2; },
+       [](int32_t n) { return n == 2 ? 2 : (n + 1) / 2 * 2 * (n - 1); }},
+      {"recursive_doubling", Kind::kAllReduce,
+       [=](int32_t n) { return log2_of(n) + fold_steps(n); },
+       [=](int32_t n) { return exchanges(n) + 2 * extras_of(n); }},
+      {"recursive_doubling", Kind::kAllGather,
+       [=](int32_t n) { return log2_of(n) + fold_steps(n); },
+       [=](int32_t n) { return exchanges(n) + 3 * extras_of(n); }},
+      {"halving_doubling", Kind::kAllReduce,
+       [=](int32_t n) { return 2 * log2_of(n) + fold_steps(n); },
+       [=](int32_t n) { return 2 * exchanges(n) + 2 * extras_of(n); }},
+      {"halving_doubling", Kind::kReduceScatter, [](int32_t n) { return log2_of(n); }, exchanges,
+       true},
+      {"halving_doubling", Kind::kAllGather, [](int32_t n) { return log2_of(n); }, exchanges, true},
+      {"direct", Kind::kAllReduce, [](int32_t) { return 2; },
+       [](int32_t n) { return 2 * n * (n - 1); }},
+      {"direct,mode=one_shot", Kind::kAllReduce, [](int32_t) { return 1; },
+       [](int32_t n) { return n * (n - 1); }},
+      {"direct", Kind::kAllToAll, [](int32_t) { return 1; }, [](int32_t n) { return n * (n - 1); }},
+      {"direct", Kind::kBroadcast, [](int32_t) { return 1; }, [](int32_t n) { return n - 1; }},
+      {"in_switch", Kind::kAllReduce, [](int32_t) { return 1; }, [](int32_t n) { return 2 * n; }},
+      {"in_switch", Kind::kReduce, [](int32_t) { return 1; }, [](int32_t n) { return n + 1; }},
+      {"in_switch", Kind::kBroadcast, [](int32_t) { return 1; }, [](int32_t n) { return n; }},
+      {"in_switch", Kind::kReduceScatter, [](int32_t n) { return n; },
+       [](int32_t n) { return n * (n + 1); }},
+      {"in_switch", Kind::kAllGather, [](int32_t n) { return n; }, [](int32_t n) { return n * n; }},
+      {"multitree", Kind::kAllReduce, nullptr, [](int32_t n) { return 2 * n * (n - 1); }},
+      {"multitree", Kind::kAllGather, nullptr, [](int32_t n) { return n * (n - 1); }},
+  };
+}
+
+TEST(Algorithms, TakeTheDocumentedStepsAndMessages) {
+  for (const Documented& line : documented()) {
+    for (const int32_t rank_count : {2, 3, 4, 5, 6, 7, 8, 9, 12, 16}) {
+      if (line.powers_of_two_only && extras_of(rank_count) > 0) {
+        continue;
+      }
+      const bool is_switched = line.spec == "in_switch";
+      const Topology topology =
+          topology_of((is_switched ? "switch:" : "fully_connected:") + std::to_string(rank_count) +
+                      (is_switched ? ",reduce=true,multicast=true" : ""));
+      SCOPED_TRACE(line.spec + " " + std::string(to_text(line.collective)) + " on " +
+                   topology.name());
+      const auto schedule =
+          synthesize({topology, {}, line.collective, Rank{rank_count - 1}}, line.spec);
+      ASSERT_TRUE(schedule) << schedule.error().message;
+      EXPECT_EQ(schedule->transfer_count(), line.transfers(rank_count));
+      if (line.steps) {
+        EXPECT_EQ(schedule->step_count(), line.steps(rank_count));
+      }
+    }
+  }
+}
+
+struct Free {
+  std::string spec, topology;
+  Kind collective;
+};
+
+TEST(Algorithms, AreFreeOfContentionOnTheTopologiesTheyFit) {
+  const Free cases[] = {
+      {"ring", "ring:6", Kind::kAllReduce},
+      {"ring", "ring:6", Kind::kBroadcast},
+      {"ring", "torus:4x4", Kind::kAllReduce},
+      {"ring", "mesh:3x3", Kind::kReduceScatter},
+      {"bidirectional_ring", "ring:7", Kind::kAllReduce},
+      {"bidirectional_ring", "ring:7", Kind::kReduce},
+      {"bidirectional_ring", "torus:3x5", Kind::kAllGather},
+      {"recursive_doubling", "fully_connected:8", Kind::kAllReduce},
+      {"halving_doubling", "fully_connected:8", Kind::kAllReduce},
+      {"direct", "fully_connected:6", Kind::kAllToAll},
+      {"direct", "fully_connected:6", Kind::kAllReduce},
+      {"in_switch", "switch:6,reduce=true,multicast=true", Kind::kAllReduce},
+      {"in_switch", "switch:6,reduce=true,multicast=true", Kind::kReduceScatter},
+      {"in_switch", "switch:6,reduce=true,multicast=true", Kind::kAllGather},
+      {"multitree", "torus:4x4", Kind::kAllReduce},
+      {"multitree", "mesh:3x5", Kind::kAllReduce},
+      {"multitree,step_rule=published,interfaces=1", "mesh:4x4", Kind::kAllReduce},
+  };
+  for (const auto& [spec, name, collective] : cases) {
+    const Topology topology = topology_of(name);
+    const auto schedule = synthesize({topology, {}, collective}, spec);
+    ASSERT_TRUE(schedule) << schedule.error().message;
+    EXPECT_TRUE(verify(*schedule, &topology).contention_free)
+        << spec << " " << to_text(collective) << " on " << name;
+  }
+}
+
+TEST(Algorithms, CountTheSameUnderEveryNumberingOfRanks) {
+  const uint64_t seed = 20240607;
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Rng rng(seed);
+  for (const std::string name : {"torus:3x4", "mesh:3x3", "torus:4x4,without_link=0-1",
+                                 "fully_connected:6", "switch:6,reduce=true,multicast=true"}) {
+    const Topology topology = topology_of(name);
+    std::vector<NodeId> shuffled(topology.rank_nodes().begin(), topology.rank_nodes().end());
+    for (std::size_t k = shuffled.size(); k > 1; --k) {
+      std::swap(shuffled[k - 1], shuffled[rng.below(k)]);
+    }
+    for (const Algorithm* algorithm : algorithms()) {
+      for (const Kind collective : algorithm->collectives) {
+        SCOPED_TRACE(algorithm->name + " " + std::string(to_text(collective)) + " on " + name);
+        const auto plain = synthesize({topology, {}, collective}, algorithm->name);
+        const auto other = synthesize({topology, shuffled, collective}, algorithm->name);
+        ASSERT_EQ(plain.has_value(), other.has_value());
+        if (plain) {
+          EXPECT_EQ(other->step_count(), plain->step_count());
+          EXPECT_EQ(other->transfer_count(), plain->transfer_count());
+          EXPECT_EQ(other->phase_steps, plain->phase_steps);
+          EXPECT_EQ(other->period, plain->period);
+        }
+      }
+    }
+  }
+}
+
+struct Refused {
+  std::string spec;
+  std::string topology;
+  std::vector<int32_t> participants;
+  Kind collective;
+  int32_t root;
+  ErrorCode code;
+  std::string message;  // a part of it
+};
+
+TEST(Algorithms, RefuseWhatTheyCannotDoInOneLine) {
+  const ErrorCode invalid = ErrorCode::kInvalidArgument, infeasible = ErrorCode::kInfeasible;
+  const Refused cases[] = {
+      {"rnig", "ring:4", {}, Kind::kAllReduce, 0, invalid, "did you mean 'ring'?"},
+      {"", "ring:4", {}, Kind::kAllReduce, 0, invalid, "has no name"},
+      {"ring:4", "ring:4", {}, Kind::kAllReduce, 0, invalid, "not ':4'"},
+      {"ring,lanes=2", "ring:4", {}, Kind::kAllReduce, 0, invalid, "unknown option 'lanes'"},
+      {"ring,form=short", "ring:4", {}, Kind::kAllReduce, 0, invalid, "'short'"},
+      {"multitree,interfaces=-1", "ring:4", {}, Kind::kAllReduce, 0, invalid, "-1"},
+      {"ring",
+       "ring:4",
+       {},
+       Kind::kAllToAll,
+       0,
+       invalid,
+       "ring does not do all_to_all; it does all_reduce, reduce_scatter"},
+      {"ring", "ring:4", {0, 4}, Kind::kAllReduce, 0, invalid, "participant 1 is node 4"},
+      {"ring", "ring:4", {0, -1}, Kind::kAllReduce, 0, invalid, "participant 1 is node -1"},
+      {"ring", "ring:4", {0, 2, 0}, Kind::kAllReduce, 0, invalid, "participant 2 is node 0"},
+      {"ring", "switch:4", {0, 4}, Kind::kAllReduce, 0, invalid, "hosts no rank"},
+      {"ring", "ring:4", {2}, Kind::kAllReduce, 0, invalid, "at least 2"},
+      {"ring", "ring:4", {}, Kind::kBroadcast, 4, invalid, "root 4"},
+      {"ring", "ring:4", {}, Kind::kBroadcast, -1, invalid, "root -1"},
+      {"direct,mode=one_shot",
+       "ring:4",
+       {},
+       Kind::kAllGather,
+       0,
+       invalid,
+       "mode=one_shot is for all_reduce, not all_gather"},
+      {"halving_doubling", "ring:6", {}, Kind::kAllGather, 0, infeasible, "a power of two"},
+      {"in_switch", "ring:6", {}, Kind::kAllReduce, 0, infeasible, "has no switch"},
+      {"in_switch", "switch:6", {}, Kind::kReduce, 0, infeasible, "does not reduce"},
+      {"in_switch",
+       "switch:6,reduce=true",
+       {},
+       Kind::kAllReduce,
+       0,
+       infeasible,
+       "does not multicast"},
+      {"multitree",
+       "switch:6",
+       {},
+       Kind::kAllReduce,
+       0,
+       infeasible,
+       "over direct links between participants"},
+      {"multitree",
+       "ring:6",
+       {0, 1, 3, 4},
+       Kind::kAllReduce,
+       0,
+       infeasible,
+       "participant 0 (0) cannot reach participant 2 (3)"},
+      {"direct", "torus:100x100", {}, Kind::kAllToAll, 0, infeasible, "the limit is"},
+      {"multitree", "torus:100x100", {}, Kind::kAllReduce, 0, infeasible, "the limit is"},
+      {"ring,form=explicit", "ring:10000", {}, Kind::kAllReduce, 0, infeasible, "the limit is"},
+      {"recursive_doubling", "ring:20000", {}, Kind::kAllGather, 0, infeasible, "the limit is"},
+      {"halving_doubling", "ring:10000", {}, Kind::kAllReduce, 0, infeasible, "the limit is"},
+  };
+  for (const Refused& refused : cases) {
+    SCOPED_TRACE(refused.spec + " on " + refused.topology);
+    const Topology topology = topology_of(refused.topology);
+    const auto schedule = synthesize(
+        {topology, nodes_of(refused.participants), refused.collective, Rank{refused.root}},
+        refused.spec);
+    ASSERT_FALSE(schedule);
+    EXPECT_EQ(schedule.error().code, refused.code);
+    EXPECT_NE(schedule.error().message.find(refused.message), std::string::npos)
+        << schedule.error().message;
+    EXPECT_EQ(schedule.error().message.find('\n'), std::string::npos);
+  }
+}
+
+TEST(Algorithms, HaveDistinctNamesAndSources) {
+  std::vector<std::string> names;
+  for (const Algorithm* algorithm : algorithms()) {
+    names.push_back(algorithm->name);
+    EXPECT_FALSE(algorithm->summary.empty()) << algorithm->name;
+    EXPECT_FALSE(algorithm->source.empty()) << algorithm->name;
+    EXPECT_FALSE(algorithm->collectives.empty()) << algorithm->name;
+  }
+  const std::vector<std::string> expected = {
+      "ring",   "bidirectional_ring", "recursive_doubling", "halving_doubling",
+      "direct", "in_switch",          "multitree"};
+  EXPECT_EQ(names, expected);
+}
+
+}  // namespace
+}  // namespace pleach

@@ -1,0 +1,229 @@
+// MultiTree against the figures of its authors' simulator and of two independent restatements.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "pleach/collective/verify.h"
+#include "pleach/synthesis/algorithm.h"
+#include "pleach/topology/shapes.h"
+
+namespace pleach {
+namespace {
+
+Schedule schedule_of(const std::string& topology_spec, const std::string& options,
+                     CollectiveKind collective = CollectiveKind::kAllGather) {
+  const Result<Topology> topology = parse_topology(topology_spec);
+  EXPECT_TRUE(topology) << topology.error().message;
+  Result<Schedule> schedule = synthesize({*topology, {}, collective}, "multitree" + options);
+  EXPECT_TRUE(schedule) << schedule.error().message;
+  return std::move(schedule).value();
+}
+
+std::vector<int32_t> transfers_per_step(const Schedule& schedule) {
+  std::vector<int32_t> counts(static_cast<std::size_t>(schedule.step_count()));
+  for (const Transfer& transfer : schedule.transfers) {
+    ++counts[static_cast<std::size_t>(transfer.step)];
+  }
+  return counts;
+}
+
+struct StepCase {
+  std::string topology;
+  std::string options;
+  int32_t step_count;  // of one phase
+};
+
+TEST(Multitree, TakesThePublishedSteps) {
+  const std::string published = ",step_rule=published", unsorted = ",tree_order=index",
+                    single = ",interfaces=1";
+  const StepCase cases[] = {
+      {"mesh:2x2", "", 2},
+      {"mesh:2x2", published, 2},
+      {"torus:4x4", "", 5},
+      {"torus:4x4", published, 5},
+      {"torus:4x4", unsorted, 5},
+      {"torus:4x4", ",interfaces=4", 5},
+      {"torus:6x6", "", 10},
+      {"torus:6x6", published, 10},
+      {"torus:6x6", unsorted, 10},
+      {"torus:8x8", "", 17},
+      {"torus:8x8", published, 17},
+      {"torus:8x8", unsorted, 17},
+      // Square meshes of 3 to 8: as published, and with complete steps.
+      {"mesh:3x3", published, 6},
+      {"mesh:4x4", published, 10},
+      {"mesh:5x5", published, 14},
+      {"mesh:6x6", published, 20},
+      {"mesh:7x7", published, 27},
+      {"mesh:8x8", published, 34},
+      {"mesh:3x3", "", 5},
+      {"mesh:4x4", "", 9},
+      {"mesh:5x5", "", 14},
+      {"mesh:6x6", "", 18},
+      {"mesh:7x7", "", 24},
+      {"mesh:8x8", "", 32},
+      // Trees in index order.
+      {"mesh:4x4", published + unsorted, 10},
+      {"mesh:5x5", published + unsorted, 14},
+      {"mesh:6x6", published + unsorted, 19},
+      {"mesh:8x8", published + unsorted, 33},
+      {"mesh:4x4", unsorted, 8},
+      {"mesh:5x5", unsorted, 12},
+      {"mesh:6x6", unsorted, 18},
+      {"mesh:8x8", unsorted, 32},
+      // One interface per node.
+      {"torus:4x4", single, 15},
+      {"torus:4x4", single + published, 15},
+      {"torus:4x4", single + published + unsorted, 15},
+      {"mesh:4x4", single + published, 21},
+      {"mesh:4x4", single + published + unsorted, 22},
+  };
+  for (const StepCase& expected : cases) {
+    SCOPED_TRACE(expected.topology + expected.options);
+    EXPECT_EQ(schedule_of(expected.topology, expected.options).step_count(), expected.step_count);
+    const Schedule whole =
+        schedule_of(expected.topology, expected.options, CollectiveKind::kAllReduce);
+    EXPECT_EQ(whole.phase_steps, std::vector<int32_t>(2, expected.step_count));
+  }
+}
+
+TEST(Multitree, FillsTheLinksOfATorus) {
+  EXPECT_EQ(transfers_per_step(schedule_of("torus:4x4", "")),
+            (std::vector<int32_t>{64, 64, 48, 48, 16}));
+  EXPECT_EQ(transfers_per_step(schedule_of("torus:6x6", "")),
+            (std::vector<int32_t>{144, 144, 108, 144, 144, 144, 144, 144, 108, 36}));
+  std::vector<int32_t> expected(14, 256);
+  expected.insert(expected.end(), {192, 192, 64});
+  EXPECT_EQ(transfers_per_step(schedule_of("torus:8x8", "")), expected);
+}
+
+// (child, parent, step) of the tree out of `root`.
+std::vector<std::tuple<int32_t, int32_t, int32_t>> tree_of(const Schedule& gather, int32_t root) {
+  std::vector<std::tuple<int32_t, int32_t, int32_t>> tree;
+  for (const Transfer& transfer : gather.transfers) {
+    if (transfer.first_chunk == root) {
+      tree.emplace_back(transfer.target.value, transfer.source.value, transfer.step);
+    }
+  }
+  std::ranges::sort(tree);
+  return tree;
+}
+
+TEST(Multitree, GrowsTheTreesOfTheReferenceOnFourNodes) {
+  using Tree = std::vector<std::tuple<int32_t, int32_t, int32_t>>;
+  const Schedule gather = schedule_of("mesh:2x2", "");
+  EXPECT_EQ(tree_of(gather, 0), (Tree{{1, 0, 0}, {2, 0, 0}, {3, 2, 1}}));
+  EXPECT_EQ(tree_of(gather, 1), (Tree{{0, 1, 0}, {2, 3, 1}, {3, 1, 0}}));
+  EXPECT_EQ(tree_of(gather, 2), (Tree{{0, 2, 0}, {1, 0, 1}, {3, 2, 0}}));
+  EXPECT_EQ(tree_of(gather, 3), (Tree{{0, 1, 1}, {1, 3, 0}, {2, 3, 0}}));
+}
+
+// What node 0 of a 2x2 mesh sends in an all_reduce: (step, flow, op, target).
+TEST(Multitree, GivesNodeZeroTheTableOfTheReference) {
+  using Entry = std::tuple<int32_t, int32_t, TransferOp, int32_t>;
+  std::vector<Entry> sent;
+  for (const Transfer& transfer :
+       schedule_of("mesh:2x2", "", CollectiveKind::kAllReduce).transfers) {
+    if (transfer.source == NodeId{0}) {
+      sent.emplace_back(transfer.step, transfer.first_chunk, transfer.op, transfer.target.value);
+    }
+  }
+  std::ranges::sort(sent);
+  const TransferOp reduce = TransferOp::kReduce, gather = TransferOp::kCopy;
+  EXPECT_EQ(sent, (std::vector<Entry>{{0, 3, reduce, 1},
+                                      {1, 1, reduce, 1},
+                                      {1, 2, reduce, 2},
+                                      {2, 0, gather, 1},
+                                      {2, 0, gather, 2},
+                                      {3, 2, gather, 1}}));
+}
+
+// Entries of the fullest network interface: a reduce each, and a gather for all children of a flow
+// in a step.
+TEST(Multitree, NeedsThePublishedTableEntries) {
+  for (const auto& [topology, expected] :
+       {std::pair("torus:4x4", 25), std::pair("torus:8x8", 120), std::pair("torus:10x10", 191)}) {
+    std::map<int32_t, int32_t> reduces;
+    std::map<int32_t, std::set<std::pair<int32_t, int32_t>>> gathers;
+    for (const Transfer& transfer :
+         schedule_of(topology, "", CollectiveKind::kAllReduce).transfers) {
+      if (transfer.op == TransferOp::kReduce) {
+        ++reduces[transfer.source.value];
+      } else {
+        gathers[transfer.source.value].emplace(transfer.first_chunk, transfer.step);
+      }
+    }
+    int32_t most = 0;
+    for (const auto& [node, count] : reduces) {
+      most = std::max(most, count + static_cast<int32_t>(gathers[node].size()));
+    }
+    EXPECT_EQ(most, expected) << topology;
+  }
+}
+
+TEST(Multitree, ReversesTheTreesToReduce) {
+  const Schedule gather = schedule_of("mesh:3x4", "");
+  const Schedule scatter = schedule_of("mesh:3x4", "", CollectiveKind::kReduceScatter);
+  using Edge = std::tuple<int32_t, int32_t, int32_t, int32_t>;  // chunk, parent, child, step
+  std::set<Edge> outward, inward;
+  for (const Transfer& transfer : gather.transfers) {
+    outward.emplace(transfer.first_chunk, transfer.source.value, transfer.target.value,
+                    transfer.step);
+  }
+  for (const Transfer& transfer : scatter.transfers) {
+    inward.emplace(transfer.first_chunk, transfer.target.value, transfer.source.value,
+                   scatter.step_count() - 1 - transfer.step);
+  }
+  EXPECT_EQ(inward, outward);
+}
+
+Topology graph_of(std::span<const std::pair<int32_t, int32_t>> links) {
+  TopologyBuilder builder("cables");
+  int32_t count = 0;
+  for (const auto& [source, target] : links) {
+    count = std::max({count, source + 1, target + 1});
+  }
+  for (int32_t rank = 0; rank < count; ++rank) {
+    EXPECT_TRUE(builder.add_node({.name = "n" + std::to_string(rank), .forwards = true}));
+  }
+  for (const auto& [source, target] : links) {
+    EXPECT_TRUE(builder.add_link({NodeId{source}, NodeId{target}, 1'000'000'000, 0}));
+  }
+  Result<Topology> topology = std::move(builder).build();
+  EXPECT_TRUE(topology) << topology.error().message;
+  return std::move(topology).value();
+}
+
+struct GraphCase {
+  std::string name;
+  std::vector<std::pair<int32_t, int32_t>> links;
+  std::vector<int32_t> phase_steps;
+};
+
+TEST(Multitree, UsesEveryLinkOfAnyGraphForItself) {
+  const GraphCase cases[] = {
+      {"a line", {{0, 1}, {1, 0}, {1, 2}, {2, 1}}, {2, 2}},
+      {"a line of double cables",
+       {{0, 1}, {0, 1}, {1, 0}, {1, 0}, {1, 2}, {1, 2}, {2, 1}, {2, 1}},
+       {2, 2}},
+      {"a one-way ring", {{0, 1}, {1, 2}, {2, 3}, {3, 0}}, {3, 3}},
+      {"a ring with a chord one way", {{0, 1}, {1, 2}, {2, 3}, {3, 0}, {0, 2}}, {4, 3}},
+      {"a double link one way only", {{0, 1}, {0, 1}, {1, 0}}, {1, 1}},
+  };
+  for (const GraphCase& graph : cases) {
+    SCOPED_TRACE(graph.name);
+    const Topology topology = graph_of(graph.links);
+    const auto schedule = synthesize({topology, {}, CollectiveKind::kAllReduce}, "multitree");
+    ASSERT_TRUE(schedule) << schedule.error().message;
+    const Verification verification = verify(*schedule, &topology);
+    EXPECT_TRUE(verification.correct);
+    EXPECT_TRUE(verification.contention_free);
+    EXPECT_EQ(schedule->phase_steps, graph.phase_steps);
+  }
+}
+
+}  // namespace
+}  // namespace pleach
