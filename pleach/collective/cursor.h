@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "pleach/base/check.h"
 #include "pleach/collective/order.h"
 
 namespace pleach {
@@ -23,7 +24,9 @@ class Cursor {
         segments_(segment_count),
         instances_(instance_count),
         counts_(static_cast<std::size_t>(order.slot_count()) * static_cast<std::size_t>(segments_) *
-                static_cast<std::size_t>(instances_)) {}
+                static_cast<std::size_t>(instances_)) {
+    PLEACH_CHECK(order.max_slot_events() <= UINT16_MAX, "a slot has more events than a counter");
+  }
 
   const Order& order() const { return order_; }
 

@@ -35,7 +35,8 @@ class LatencyOf {
       bool settled = true;
       for (const int32_t index : transfers) {
         const Transfer& hop = schedule_.transfers[at(index)];
-        const int64_t there_ps = reached_ps[hop.source.value] + route(index);
+        const bool starts_here = topology_.node(hop.source).kind != NodeKind::kSwitch;
+        const int64_t there_ps = (starts_here ? 0 : reached_ps[hop.source.value]) + route(index);
         int64_t& known_ps = reached_ps[hop.target.value];
         settled = settled && there_ps <= known_ps;
         known_ps = std::max(known_ps, there_ps);

@@ -42,9 +42,13 @@ class JobPlan {
   int32_t instance_count() const { return instance_count_; }
   // All connections; with Instances::kAll class-major: class · n + source rank.
   const std::vector<ConnectionPlan>& connections() const { return connections_; }
+  // The connections that carry translates of one stream are a class, numbered from 0.
+  int32_t connection_class(int32_t stream) const {
+    return class_of_[static_cast<std::size_t>(stream)];
+  }
   // The stream's connection in an instance.
   int32_t connection_of(int32_t stream, int32_t instance) const {
-    const int32_t link_set = class_of_[static_cast<std::size_t>(stream)];
+    const int32_t link_set = connection_class(stream);
     if (instances_ != Instances::kAll) {
       return link_set;
     }

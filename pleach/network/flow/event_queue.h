@@ -52,6 +52,7 @@ class EventQueue {
 
  private:
   static constexpr int64_t kBucketCount = 4096;
+  static constexpr std::size_t kKeptCapacity = 64;
   static constexpr int64_t kWordCount = kBucketCount / 64;
 
   static std::size_t slot(int64_t bucket) {
@@ -90,7 +91,12 @@ class EventQueue {
       later_.pop();
     }
     const std::size_t index = slot(current_);
-    now_.swap(buckets_[index]);
+    std::vector<Event>& bucket = buckets_[index];
+    now_.assign(bucket.begin(), bucket.end());
+    if (bucket.capacity() > kKeptCapacity) {
+      std::vector<Event>().swap(bucket);  // a burst must not make all buckets large in time
+    }
+    bucket.clear();
     filled_[index / 64] &= ~(uint64_t{1} << (index % 64));
     std::sort(now_.begin(), now_.end(), std::greater<>());
   }

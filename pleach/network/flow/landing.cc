@@ -19,7 +19,7 @@ LandingPlaces::LandingPlaces(const JobPlan& plan, int32_t period, int32_t segmen
       places_(places),
       windows_(plan.connections().size()) {
   struct Item {
-    int32_t connection;
+    int32_t connection_class;  // the order is the same on all its connections
     int64_t key;
     int32_t segment;
     int32_t stream;
@@ -31,7 +31,7 @@ LandingPlaces::LandingPlaces(const JobPlan& plan, int32_t period, int32_t segmen
   for (int32_t stream = 0; stream < order.stream_count(); ++stream) {
     for (int32_t segment = 0; segment < segment_count; ++segment) {
       const int64_t key = int64_t{segment} * period + order.stream(stream).step;
-      items.push_back({plan.connection_of(stream, 0), key, segment, stream});
+      items.push_back({plan.connection_class(stream), key, segment, stream});
       left_.insert(left_.end(), at(instance_count),
                    static_cast<int32_t>(order.commits(stream).size()));
     }

@@ -1,0 +1,290 @@
+#include "pleach/network/flow/flow.h"
+
+#include <gtest/gtest.h>
+
+#include "pleach/base/rng.h"
+#include "pleach/base/units.h"
+#include "pleach/topology/shapes.h"
+#include "tests/support/counterexamples.h"
+#include "tests/support/random_schedules.h"
+
+namespace pleach {
+namespace {
+
+using support::kCopy;
+using support::kReduce;
+using support::make_schedule;
+
+// 1 GB/s = 1,000 ps per byte; 100 ns.
+constexpr const char* kPlain = ",bandwidth=1GB/s,latency=100ns";
+constexpr int64_t kLatencyPs = 100'000;
+
+Topology topology_of(const std::string& spec) {
+  auto topology = parse_topology(spec);
+  EXPECT_TRUE(topology) << (topology ? "" : topology.error().message);
+  return std::move(*topology);
+}
+
+Simulation run(const Topology& topology, std::vector<Job> jobs,
+               const SimulationOptions& options = {}) {
+  auto result = kFlowModel.simulate(topology, jobs, options);
+  EXPECT_TRUE(result) << (result ? "" : result.error().message);
+  return std::move(*result);
+}
+
+int64_t time_of(const std::string& spec, const Schedule& schedule, int64_t size_bytes,
+                const SimulationOptions& options = {}) {
+  return run(topology_of(spec), {{&schedule, size_bytes, 0}}, options).finish_ps;
+}
+
+const Schedule kBroadcast =
+    make_schedule({.collective = CollectiveKind::kBroadcast}, {{0, 1, 0, 1, kCopy}});
+
+// A ring all_reduce on ring:n in the symmetric form: at step k rank 1 + k of the representative
+// chunk 0 sends to the next.
+Schedule symmetric_ring(const Topology& topology) {
+  const auto n = static_cast<int32_t>(topology.rank_nodes().size());
+  Schedule schedule = make_schedule({.rank_count = n, .chunk_count = n}, {});
+  schedule.symmetry = Symmetry{{n}};
+  schedule.phase_steps = {n - 1, n - 1};
+  schedule.period = 2 * (n - 1);
+  for (int32_t step = 0; step < 2 * (n - 1); ++step) {
+    const NodeId source{(1 + step) % n};
+    const NodeId target{(2 + step) % n};
+    LinkId there;
+    for (const LinkId link : topology.links_out(source)) {
+      there = topology.link(link).target == target ? link : there;
+    }
+    schedule.transfers.push_back({0, 1, source, target, step,
+                                  schedule.routes.add(std::span(&there, 1)),
+                                  step < n - 1 ? kReduce : kCopy});
+  }
+  return schedule;
+}
+
+TEST(Flow, OneTransferTakesOverheadAndBytesAndLatency) {
+  EXPECT_EQ(time_of(std::string("fully_connected:2") + kPlain, kBroadcast, 1'000),
+            1'000'000 + kLatencyPs);
+  EXPECT_EQ(time_of(std::string("fully_connected:2,overhead=7ns") + kPlain, kBroadcast, 1'000),
+            7'000 + 1'000'000 + kLatencyPs);
+  EXPECT_EQ(time_of(std::string("switch:2") + kPlain, kBroadcast, 1'000),
+            1'000'000 + 2 * kLatencyPs);
+  EXPECT_EQ(time_of(std::string("fully_connected:2") + kPlain, kBroadcast, 0), kLatencyPs);
+}
+
+// Segments follow one another on the connection: overhead and bytes each, latency once.
+TEST(Flow, SegmentsArePipelined) {
+  const std::string spec = std::string("fully_connected:2,overhead=7ns") + kPlain;
+  EXPECT_EQ(time_of(spec, kBroadcast, 1'000, {.segment_count = 10}),
+            10 * 7'000 + 1'000'000 + kLatencyPs);
+  // Over two hops of different ranks the second hop of a segment overlaps the first of the next.
+  const Schedule chain = make_schedule({.collective = CollectiveKind::kBroadcast, .rank_count = 3},
+                                       {{0, 1, 0, 1, kCopy}, {0, 1, 1, 2, kCopy, 1}});
+  EXPECT_EQ(time_of(std::string("fully_connected:3") + kPlain, chain, 1'000, {.segment_count = 10}),
+            1'000'000 + kLatencyPs + 100'000 + kLatencyPs);
+}
+
+TEST(Flow, HeadersTravelPerPacketOrPerMessage) {
+  const std::string spec = std::string("fully_connected:2,header=16,packet=256") + kPlain;
+  EXPECT_EQ(time_of(spec, kBroadcast, 1'024), (1'024 + 4 * 16) * 1'000 + kLatencyPs);
+  EXPECT_EQ(time_of(spec, kBroadcast, 1'025), (1'025 + 5 * 16) * 1'000 + kLatencyPs);
+  EXPECT_EQ(time_of(spec, kBroadcast, 1'024, {.flow_control = FlowControl::kMessage}),
+            (1'024 + 16) * 1'000 + kLatencyPs);
+}
+
+// Ranks 0 and 1 send to 2 through a switch: its link to 2 is shared, each gets half.
+TEST(Flow, ConnectionsShareALinkFairly) {
+  const Schedule gather =
+      make_schedule({.collective = CollectiveKind::kReduce, .rank_count = 3, .root = 2},
+                    {{0, 1, 0, 2, kReduce}, {0, 1, 1, 2, kReduce}});
+  const Topology topology = topology_of(std::string("switch:3") + kPlain);
+  const Simulation result = run(topology, {{&gather, 1'000, 0}});
+  EXPECT_EQ(result.finish_ps, 2'000'000 + 2 * kLatencyPs);
+  int64_t busiest_ps = 0, most_bytes = 0;
+  for (const LinkUse& use : result.links) {
+    busiest_ps = std::max(busiest_ps, use.busy_ps);
+    most_bytes = std::max(most_bytes, use.wire_bytes);
+  }
+  EXPECT_EQ(busiest_ps, 2'000'000);
+  EXPECT_EQ(most_bytes, 2'000);
+}
+
+// Two jobs on one link: the second starts when the first is half done.
+//   first: 500 alone, then 500 at half rate = 500 + 1000; second: 500 at half rate, then 500 alone
+TEST(Flow, JobsShareLinksOverTime) {
+  const Topology topology = topology_of(std::string("fully_connected:2") + kPlain);
+  const Simulation result = run(topology, {{&kBroadcast, 1'000, 0}, {&kBroadcast, 1'000, 500'000}});
+  EXPECT_EQ(result.job_finish_ps,
+            (std::vector<int64_t>{1'500'000 + kLatencyPs, 2'000'000 + kLatencyPs}));
+  EXPECT_EQ(result.finish_ps, 2'000'000 + kLatencyPs);
+}
+
+TEST(Flow, ReductionsQueueAtTheirRank) {
+  const Schedule gather =
+      make_schedule({.collective = CollectiveKind::kReduce, .rank_count = 3, .root = 2},
+                    {{0, 1, 0, 2, kReduce}, {0, 1, 1, 2, kReduce}});
+  EXPECT_EQ(time_of(std::string("fully_connected:3") + kPlain, gather, 1'000,
+                    {.reduce_bandwidth_bytes_per_s = 2'000'000'000}),
+            1'000'000 + kLatencyPs + 2 * 500'000);
+}
+
+// All ranks into a reducing switch and out again at one rate: one stream, twice the link latency.
+TEST(Flow, AStreamThroughASwitchFlowsAtOneRate) {
+  const Topology topology = topology_of(std::string("switch:4,reduce,multicast") + kPlain);
+  Schedule schedule = make_schedule({.rank_count = 4}, {});
+  for (int32_t rank = 0; rank < 4; ++rank) {
+    schedule.transfers.push_back({0, 1, {rank}, {4}, 0, kNoRoute, kReduce});
+    schedule.transfers.push_back({0, 1, {4}, {rank}, 0, kNoRoute, kCopy});
+  }
+  sort_transfers(schedule);
+  const Simulation result = run(topology, {{&schedule, 1'000, 0}});
+  EXPECT_EQ(result.finish_ps, 1'000'000 + 2 * kLatencyPs);
+  EXPECT_EQ(result.event_count, 1);
+  for (const LinkUse& use : result.links) {
+    EXPECT_EQ(use.wire_bytes, 1'000);
+    EXPECT_EQ(use.busy_ps, 1'000'000);
+  }
+}
+
+// Lockstep: the ring's steps open one after the other, so that segment k+1 of a step cannot start
+// before all of segment k is sent (period = step count), and times add up.
+TEST(Flow, LockstepOpensSlotsInOrder) {
+  const Topology topology = topology_of(std::string("ring:4") + kPlain);
+  const Schedule ring = symmetric_ring(topology);
+  const int64_t step_ps = 250'000 + kLatencyPs;
+  EXPECT_EQ(run(topology, {{&ring, 1'000, 0}}, {.gate = Gate::kLockstep}).finish_ps, 6 * step_ps);
+  // The second hop's rank has nothing to send in step 0: a NOP of one estimate, 1000 bytes' time.
+  const Schedule chain = make_schedule({.collective = CollectiveKind::kBroadcast, .rank_count = 3},
+                                       {{0, 1, 0, 1, kCopy}, {0, 1, 1, 2, kCopy, 1}});
+  EXPECT_EQ(
+      time_of(std::string("fully_connected:3") + kPlain, chain, 1'000, {.gate = Gate::kLockstep}),
+      2 * (1'000'000 + kLatencyPs));
+}
+
+TEST(Flow, RingMatchesItsClosedFormAndFolds) {
+  for (const int32_t n : {2, 3, 8, 33}) {
+    const Topology topology = topology_of("ring:" + std::to_string(n) + kPlain);
+    const Schedule ring = symmetric_ring(topology);
+    const int64_t size_bytes = int64_t{n} * 1'000;
+    const Simulation folded = run(topology, {{&ring, size_bytes, 0}});
+    EXPECT_TRUE(folded.folded);
+    EXPECT_EQ(folded.finish_ps, 2 * (n - 1) * (1'000'000 + kLatencyPs)) << n;
+
+    const Simulation all = run(topology, {{&ring, size_bytes, 0}}, {.fold = false});
+    const auto written_out = expand(ring, &topology);
+    ASSERT_TRUE(written_out);
+    const Simulation plain = run(topology, {{&*written_out, size_bytes, 0}});
+    for (const Simulation* other : {&all, &plain}) {
+      EXPECT_FALSE(other->folded);
+      EXPECT_EQ(other->finish_ps, folded.finish_ps);
+      EXPECT_EQ(other->event_count, folded.event_count);
+      for (std::size_t link = 0; link < other->links.size(); ++link) {
+        EXPECT_EQ(other->links[link].busy_ps, folded.links[link].busy_ps);
+        EXPECT_EQ(other->links[link].wire_bytes, folded.links[link].wire_bytes);
+      }
+    }
+  }
+}
+
+// Where ranks differ (latencies, uneven chunks) every translate is simulated, like the written-out
+// schedule.
+TEST(Flow, TranslatesThatDifferAreNotFolded) {
+  const Topology uneven = topology_of("ring:7,bandwidth=1GB/s,latency=100ns,latency_spread=20%");
+  const Topology even = topology_of(std::string("ring:7") + kPlain);
+  const struct {
+    const Topology& topology;
+    int64_t size_bytes;
+  } cases[] = {{uneven, 7'000}, {even, 7'003}};
+  for (const auto& [topology, size_bytes] : cases) {
+    const Schedule ring = symmetric_ring(topology);
+    const auto written_out = expand(ring, &topology);
+    ASSERT_TRUE(written_out);
+    for (const int32_t segments : {1, 3}) {
+      for (const int32_t places : {0, 1, 2}) {
+        const SimulationOptions options{.segment_count = segments, .landing_places = places};
+        const Simulation all = run(topology, {{&ring, size_bytes, 0}}, options);
+        EXPECT_FALSE(all.folded);
+        EXPECT_EQ(all.finish_ps,
+                  run(topology, {{&*written_out, size_bytes, 0}}, options).finish_ps);
+      }
+    }
+  }
+}
+
+std::string spec_for(const Schedule& schedule) {
+  int32_t nodes = 2;
+  for (const NodeId node : schedule.participants) {
+    nodes = std::max(nodes, node.value + 1);
+  }
+  return "fully_connected:" + std::to_string(nodes) + kPlain;
+}
+
+// Runs with every setting; every run must end, and its record must replay on the Cursor.
+void expect_survives(const Schedule& schedule, int32_t segment_count) {
+  const Topology topology = topology_of(spec_for(schedule));
+  const int64_t size_bytes = 60 * schedule.rank_count();
+  for (const int32_t places : {0, 1, 2}) {
+    for (const Gate gate : {Gate::kDataflow, Gate::kLockstep}) {
+      for (const int64_t reduce_bandwidth : {int64_t{0}, int64_t{500'000'000}}) {
+        std::vector<Record> records;
+        const SimulationOptions options{.segment_count = segment_count,
+                                        .gate = gate,
+                                        .landing_places = places,
+                                        .reduce_bandwidth_bytes_per_s = reduce_bandwidth,
+                                        .records = &records};
+        const Job job{&schedule, size_bytes, 0};
+        const auto result = kFlowModel.simulate(topology, std::span(&job, 1), options);
+        ASSERT_TRUE(result) << "places " << places << ": " << result.error().message;
+        ASSERT_EQ(records.size(), 1U);
+        const auto replayed = replay(Order::build(schedule), records, segment_count);
+        EXPECT_TRUE(replayed) << replayed.error().message;
+      }
+    }
+  }
+}
+
+TEST(Flow, SurvivesEveryCounterexampleWithOneLandingPlace) {
+  for (const auto& row : support::counterexamples()) {
+    if (!row.executable()) {
+      continue;
+    }
+    for (const int32_t segment_count : {1, 2, 3}) {
+      SCOPED_TRACE(row.name + " with " + std::to_string(segment_count) + " segments");
+      expect_survives(row.schedule, segment_count);
+    }
+  }
+}
+
+TEST(Flow, GivesTheSameBytesTwice) {
+  const Topology topology = topology_of("ring:9,latency_spread=20%");
+  const Schedule ring = symmetric_ring(topology);
+  std::vector<Record> first, second;
+  const Simulation one =
+      run(topology, {{&ring, 999'999, 0}}, {.segment_count = 3, .records = &first});
+  const Simulation two =
+      run(topology, {{&ring, 999'999, 0}}, {.segment_count = 3, .records = &second});
+  EXPECT_EQ(one.finish_ps, two.finish_ps);
+  EXPECT_EQ(first, second);
+}
+
+TEST(Flow, RefusesBadInput) {
+  const Topology topology = topology_of("ring:4");
+  const Schedule stranger = make_schedule({.participants = {0, 9}}, {{0, 1, 0, 1, kCopy}});
+  const struct {
+    Job job;
+    SimulationOptions options;
+    std::string message;
+  } cases[] = {
+      {{&kBroadcast, -1, 0}, {}, "job of -1 bytes at 0 ps: must not be negative"},
+      {{&kBroadcast, 1, 0}, {.segment_count = 0}, "segments 0: must be 1 to 65536"},
+      {{&stranger, 1, 0}, {}, "participant 9 is no node of "},
+  };
+  for (const auto& [job, options, message] : cases) {
+    const auto result = kFlowModel.simulate(topology, std::span(&job, 1), options);
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().message.substr(0, message.size()), message);
+  }
+}
+
+}  // namespace
+}  // namespace pleach
