@@ -1,0 +1,144 @@
+#include "pleach/collective/placement.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace pleach {
+namespace {
+
+Schedule make(CollectiveKind kind, int32_t rank_count, ChunkGrid chunks, int32_t root = 0) {
+  Schedule schedule;
+  schedule.collective = kind;
+  schedule.root = Rank{root};
+  for (int32_t rank = 0; rank < rank_count; ++rank) {
+    schedule.participants.push_back(NodeId{rank});
+  }
+  schedule.chunks = std::move(chunks);
+  return schedule;
+}
+
+using MaybeInterval = std::optional<Interval>;
+
+TEST(Placement, PlacesEachCollective) {
+  struct Case {
+    CollectiveKind kind;
+    int32_t chunk;
+    int64_t count;
+    std::vector<MaybeInterval> inputs;  // by rank
+    std::vector<MaybeInterval> outputs;
+  };
+  const MaybeInterval none;
+  // Three ranks, root 1; 3 chunks, or 9 for all_to_all.
+  const std::vector<Case> cases = {
+      {CollectiveKind::kAllReduce,
+       1,
+       10,
+       {{{3, 6}}, {{3, 6}}, {{3, 6}}},
+       {{{3, 6}}, {{3, 6}}, {{3, 6}}}},
+      {CollectiveKind::kReduce, 2, 10, {{{6, 10}}, {{6, 10}}, {{6, 10}}}, {none, {{6, 10}}, none}},
+      {CollectiveKind::kBroadcast, 0, 10, {none, {{0, 3}}, none}, {{{0, 3}}, {{0, 3}}, {{0, 3}}}},
+      {CollectiveKind::kReduceScatter,
+       1,
+       10,
+       {{{3, 6}}, {{3, 6}}, {{3, 6}}},
+       {none, {{0, 3}}, none}},
+      {CollectiveKind::kAllGather,
+       2,
+       10,
+       {none, none, {{0, 4}}},
+       {{{6, 10}}, {{6, 10}}, {{6, 10}}}},
+      // Block (1, 2): from rank 1's third part to rank 2's second.
+      {CollectiveKind::kAllToAll, 5, 6, {none, {{4, 6}}, none}, {none, none, {{2, 4}}}},
+      {CollectiveKind::kAllToAll, 4, 6, {none, {{2, 4}}, none}, {none, {{2, 4}}, none}},
+  };
+  for (const Case& test : cases) {
+    const int32_t chunk_count = test.kind == CollectiveKind::kAllToAll ? 9 : 3;
+    const int32_t root = has_root(test.kind) ? 1 : 0;
+    const Schedule schedule = make(test.kind, 3, ChunkGrid::uniform(chunk_count), root);
+    const auto placement = Placement::create(schedule, test.count);
+    ASSERT_TRUE(placement);
+    for (int32_t rank = 0; rank < 3; ++rank) {
+      const auto at = static_cast<std::size_t>(rank);
+      EXPECT_EQ(placement->input(Rank{rank}, test.chunk), test.inputs[at])
+          << to_text(test.kind) << " input of rank " << rank;
+      EXPECT_EQ(placement->output(Rank{rank}, test.chunk), test.outputs[at])
+          << to_text(test.kind) << " output of rank " << rank;
+    }
+  }
+}
+
+// Every rank's inputs partition its input buffer, its outputs its output buffer.
+TEST(Placement, CoversEveryBufferOnce) {
+  for (const CollectiveKind kind : kAllCollectives) {
+    for (const int32_t rank_count : {1, 2, 3, 5}) {
+      for (const int64_t per_rank : {0, 1, 4, 7}) {
+        const bool is_exchange = kind == CollectiveKind::kAllToAll;
+        const int32_t parts = is_exchange ? rank_count * rank_count : rank_count;
+        const int64_t count = per_rank * rank_count + (is_exchange || per_rank == 0 ? 0 : 1);
+        const Schedule schedule = make(kind, rank_count, ChunkGrid::uniform(2 * parts));
+        const auto placement = Placement::create(schedule, count);
+        ASSERT_TRUE(placement);
+        for (int32_t rank = 0; rank < rank_count; ++rank) {
+          std::vector<int> input(static_cast<std::size_t>(placement->sizes(Rank{rank}).input));
+          std::vector<int> output(static_cast<std::size_t>(placement->sizes(Rank{rank}).output));
+          for (int32_t chunk = 0; chunk < 2 * parts; ++chunk) {
+            const auto mark = [&](const MaybeInterval& interval, std::vector<int>& buffer) {
+              ASSERT_EQ(interval->end - interval->begin, placement->length(chunk));
+              for (int64_t i = interval->begin; i < interval->end; ++i) {
+                ++buffer.at(static_cast<std::size_t>(i));
+              }
+            };
+            const auto from = placement->input(Rank{rank}, chunk);
+            const auto to = placement->output(Rank{rank}, chunk);
+            EXPECT_EQ(from.has_value(), has_input(schedule, Rank{rank}, chunk));
+            EXPECT_EQ(to.has_value(), has_output(schedule, Rank{rank}, chunk));
+            if (from) {
+              mark(from, input);
+            }
+            if (to) {
+              mark(to, output);
+            }
+          }
+          const bool reads_input = kind != CollectiveKind::kBroadcast || rank == 0;
+          const bool writes_output = kind != CollectiveKind::kReduce || rank == 0;
+          EXPECT_EQ(std::count(input.begin(), input.end(), reads_input ? 1 : 0), std::ssize(input));
+          EXPECT_EQ(std::count(output.begin(), output.end(), writes_output ? 1 : 0),
+                    std::ssize(output));
+        }
+      }
+    }
+  }
+}
+
+TEST(Placement, NamesOwners) {
+  const Schedule shards =
+      make(CollectiveKind::kReduceScatter, 3, ChunkGrid::weighted({1, 2, 3, 2, 1}));
+  const std::vector<int32_t> owners = {0, 0, 1, 2, 2};
+  for (int32_t chunk = 0; chunk < 5; ++chunk) {
+    EXPECT_EQ(chunk_owner(shards, chunk).value, owners[static_cast<std::size_t>(chunk)]);
+  }
+  const Schedule blocks = make(CollectiveKind::kAllToAll, 2, ChunkGrid::uniform(8));
+  EXPECT_EQ(chunk_owner(blocks, 3), Rank{0});
+  EXPECT_EQ(chunk_destination(blocks, 3), Rank{1});
+  EXPECT_EQ(chunk_owner(blocks, 4), Rank{1});
+  EXPECT_EQ(chunk_destination(blocks, 4), Rank{0});
+  EXPECT_EQ(chunk_owner(make(CollectiveKind::kReduce, 3, ChunkGrid(), 2), 0), Rank{2});
+}
+
+TEST(Placement, RefusesCountsThatDoNotFit) {
+  const Schedule exchange = make(CollectiveKind::kAllToAll, 4, ChunkGrid::uniform(16));
+  const Schedule reduction = make(CollectiveKind::kAllReduce, 4, ChunkGrid::uniform(4));
+  EXPECT_FALSE(Placement::create(reduction, -1));
+  EXPECT_TRUE(Placement::create(reduction, INT64_MAX));
+  EXPECT_TRUE(Placement::create(exchange, 8));
+  const auto uneven = Placement::create(exchange, 6);
+  ASSERT_FALSE(uneven);
+  EXPECT_NE(uneven.error().message.find("6 elements on 4 ranks"), std::string::npos);
+  EXPECT_FALSE(Placement::create(exchange, INT64_MAX - 3));
+}
+
+}  // namespace
+}  // namespace pleach
