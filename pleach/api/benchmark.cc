@@ -237,7 +237,7 @@ Result<Measurement> Runner::measure_place(int64_t count, bool in_place) {
   if (options_.check) {
     // Of a run of its own, because an in-place run has overwritten its inputs.
     if (!in_place) {
-      fill_output(reference, buffers.output);
+      fill_output(buffers.output);
     }
     fill_input(reference, job_.rank, buffers.input);
     PLEACH_TRY(communicator_->run(*prepared_, request));

@@ -20,7 +20,8 @@ Result<TopologySummary> summarize(const Topology& topology) {
   summary.rank_count = static_cast<int32_t>(topology.rank_nodes().size());
   summary.node_count = static_cast<int32_t>(topology.nodes().size());
   summary.link_count = static_cast<int32_t>(topology.links().size());
-
+  summary.bisection = bisection(topology);
+  summary.diameter = diameter(topology);
   for (const CollectiveKind collective : kAllCollectives) {
     BoundRequest request;
     request.collective = collective;

@@ -9,6 +9,7 @@
 #include "pleach/base/result.h"
 #include "pleach/collective/bounds.h"
 #include "pleach/collective/schedule.h"
+#include "pleach/topology/metrics.h"
 #include "pleach/topology/topology.h"
 
 namespace pleach {
@@ -23,8 +24,8 @@ struct TopologySummary {
   int32_t rank_count = 0;
   int32_t node_count = 0;
   int32_t link_count = 0;
-  int64_t bisection_bytes_per_s = 0;
-  int32_t diameter = 0;  // links
+  Bisection bisection;
+  Diameter diameter;
   std::vector<CollectiveBound> bounds;
 };
 

@@ -39,8 +39,9 @@ std::string to_json(const TopologySummary& summary) {
                   {"rank_count", summary.rank_count},
                   {"node_count", summary.node_count},
                   {"link_count", summary.link_count},
-                  {"bisection_bytes_per_s", summary.bisection_bytes_per_s},
-                  {"diameter", summary.diameter},
+                  {"bisection_bytes_per_s", summary.bisection.bytes_per_s},
+                  {"bisection_exact", summary.bisection.exact},
+                  {"diameter", summary.diameter.link_count},
                   {"bounds", bounds}});
 }
 

@@ -13,8 +13,10 @@ std::string text_of(const TopologySummary& summary) {
   facts.add("ranks", std::to_string(summary.rank_count));
   facts.add("nodes", std::to_string(summary.node_count));
   facts.add("links", std::to_string(summary.link_count));
-  facts.add("bisection", format_bandwidth(static_cast<double>(summary.bisection_bytes_per_s)));
-  facts.add("diameter", std::to_string(summary.diameter));
+  facts.add("bisection", format_bandwidth(static_cast<double>(summary.bisection.bytes_per_s)) +
+                             (summary.bisection.exact ? "" : " or less"));
+  facts.add("diameter", fmt::format("{}{} links", summary.diameter.exact ? "" : "at least ",
+                                    summary.diameter.link_count));
   Table bounds({{"  best possible", Table::Align::kLeft},
                 {"algbw", Table::Align::kRight},
                 {"because", Table::Align::kLeft}});
