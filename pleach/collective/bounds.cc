@@ -1,0 +1,687 @@
+#include "pleach/collective/bounds.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "pleach/base/text.h"
+#include "pleach/base/units.h"
+#include "pleach/topology/max_flow.h"
+
+namespace pleach {
+namespace {
+
+constexpr int32_t kNone = -1;
+constexpr std::size_t kFlowLinkLimit = std::size_t{1} << 20;  // more: no flows at all
+constexpr std::size_t kFlowNodeLimit = 8192;                  // more: no cuts of the whole graph
+constexpr int64_t kFlowWorkLimit = int64_t{1} << 28;          // links × max-flows
+constexpr int64_t kWalkLimit = int64_t{1} << 26;              // links looked at for distances
+constexpr std::size_t kThresholdLimit = 16;                   // bandwidths that split into groups
+constexpr int64_t kDemandScale = int64_t{1} << 20;            // of fractional demands
+constexpr std::size_t kNamedMembers = 8;                      // of a cut
+
+// The part of a topology that can carry the collective, and its symmetry. Vertices are the
+// participants (which store and forward) and the nodes that traffic may pass through.
+struct Network {
+  const Topology& topology;
+  CollectiveKind collective;
+  std::vector<NodeId> participants;
+  Rank root;
+  std::vector<int32_t> rank_of = {};  // by node
+  std::vector<bool> included = {};    // by node
+  std::vector<LinkId> links = {};     // between included nodes
+  int32_t relay_count = 0;
+  bool in_network = false;  // a switch reduces or multicasts
+  bool uniform = true;      // one bandwidth
+  bool grid = false;        // all nodes take part in a uniform grid
+  bool torus = false;       // such a grid, all dimensions wrapping
+  bool clique = false;      // a uniform link from each participant to each
+  bool star = false;        // a uniform cable from each participant to the one relay
+
+  double rank_count() const { return static_cast<double>(participants.size()); }
+  // Whether a symmetry takes any participant to any other.
+  bool transitive() const { return torus || clique || star; }
+  // Whether cuts around single ranks are known to be the narrowest ones: the edge connectivity of
+  // grids, vertex-transitive graphs and cliques is their least degree (Mader 1971; Xu and Yang,
+  // Edge-connectivity of Cartesian product graphs, 2006), and every larger cut of a star is wider.
+  bool single_cuts_decide() const { return grid || clique || star; }
+};
+
+double bandwidth_of(const Topology& topology, LinkId link) {
+  return static_cast<double>(topology.link(link).bandwidth_bytes_per_s);
+}
+
+Error invalid(const std::string& message) {
+  return Error{ErrorCode::kInvalidArgument, message};
+}
+
+Status number_participants(Network& network) {
+  network.rank_of.assign(network.topology.nodes().size(), kNone);
+  for (std::size_t rank = 0; rank < network.participants.size(); ++rank) {
+    const NodeId node = network.participants[rank];
+    if (node.value < 0 || node.index() >= network.rank_of.size()) {
+      return invalid(fmt::format("participant {} is no node of topology {}", node.value,
+                                 pleach::quoted(network.topology.name())));
+    }
+    if (std::exchange(network.rank_of[node.index()], static_cast<int32_t>(rank)) != kNone) {
+      return invalid(fmt::format("node {} takes part twice", node.value));
+    }
+  }
+  if (network.participants.size() < 2) {
+    return invalid("a bound needs at least two participants");
+  }
+  if (network.root.value < 0 || network.root.index() >= network.participants.size()) {
+    return invalid(fmt::format("root {} is outside 0 to {}", network.root.value,
+                               network.participants.size() - 1));
+  }
+  return ok();
+}
+
+// Whether every two included nodes have exactly one link each way.
+bool is_clique(const Network& network) {
+  const std::size_t count = network.participants.size();
+  if (network.relay_count > 0 || network.links.size() != count * (count - 1)) {
+    return false;
+  }
+  std::vector<int32_t> seen(network.topology.nodes().size(), kNone);
+  for (const NodeId node : network.participants) {
+    for (const LinkId link : network.topology.links_out(node)) {
+      const NodeId target = network.topology.link(link).target;
+      if (network.included[target.index()] &&
+          std::exchange(seen[target.index()], node.value) == node.value) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+// Whether every participant has one link to the only relay, one from it, and no other.
+bool is_star(const Network& network) {
+  if (network.relay_count != 1 || network.links.size() != 2 * network.participants.size()) {
+    return false;
+  }
+  std::vector<int32_t> out(network.topology.nodes().size(), 0);
+  for (const LinkId id : network.links) {
+    const Link& link = network.topology.link(id);
+    const bool up = network.rank_of[link.source.index()] != kNone;
+    const bool down = network.rank_of[link.target.index()] != kNone;
+    if (up == down) {
+      return false;
+    }
+    out[up ? link.source.index() : link.target.index()] += up ? 1 : 2;
+  }
+  return std::ranges::all_of(network.participants,
+                             [&](NodeId node) { return out[node.index()] == 3; });
+}
+
+void find_symmetry(Network& network) {
+  const Topology& topology = network.topology;
+  for (const LinkId link : network.links) {
+    network.uniform = network.uniform &&
+                      bandwidth_of(topology, link) == bandwidth_of(topology, network.links.front());
+  }
+  if (!network.uniform) {
+    return;
+  }
+  const bool everyone = network.participants.size() == topology.nodes().size();
+  network.grid = everyone && !topology.grid().empty();
+  network.torus = network.grid && std::ranges::all_of(topology.grid(), [](const auto& dimension) {
+                    return dimension.wraps || dimension.size <= 2;
+                  });
+  network.clique = is_clique(network);
+  network.star = is_star(network);
+}
+
+Result<Network> make_network(const Topology& topology, const BoundRequest& request) {
+  Network network{topology, request.collective, {}, request.root};
+  const std::span<const NodeId> participants =
+      request.participants.empty() ? topology.rank_nodes() : request.participants;
+  network.participants.assign(participants.begin(), participants.end());
+  PLEACH_TRY(number_participants(network));
+  for (std::size_t node = 0; node < topology.nodes().size(); ++node) {
+    const Node& properties = topology.nodes()[node];
+    const bool is_participant = network.rank_of[node] != kNone;
+    network.included.push_back(is_participant || passes_through(properties));
+    network.relay_count += network.included[node] && !is_participant ? 1 : 0;
+    network.in_network = network.in_network || properties.reduces || properties.multicasts;
+  }
+  for (std::size_t index = 0; index < topology.links().size(); ++index) {
+    const Link& link = topology.links()[index];
+    if (network.included[link.source.index()] && network.included[link.target.index()]) {
+      network.links.push_back(LinkId{static_cast<int32_t>(index)});
+    }
+  }
+  find_symmetry(network);
+  return network;
+}
+
+// Links from `start` to each node, or to it when `backwards`; adds the links looked at to `work`.
+std::vector<int32_t> distances(const Network& network, NodeId start, bool backwards,
+                               int64_t& work) {
+  const Topology& topology = network.topology;
+  std::vector<int32_t> distance(topology.nodes().size(), kNone);
+  distance[start.index()] = 0;
+  std::vector<NodeId> queue = {start};
+  for (std::size_t at = 0; at < queue.size(); ++at) {
+    const NodeId node = queue[at];
+    const auto links = backwards ? topology.links_in(node) : topology.links_out(node);
+    work += static_cast<int64_t>(links.size());
+    for (const LinkId id : links) {
+      const Link& link = topology.link(id);
+      const NodeId next = backwards ? link.source : link.target;
+      if (network.included[next.index()] && distance[next.index()] == kNone) {
+        distance[next.index()] = distance[node.index()] + 1;
+        queue.push_back(next);
+      }
+    }
+  }
+  return distance;
+}
+
+Status check_connected(const Network& network) {
+  const NodeId first = network.participants.front();
+  for (const bool backwards : {false, true}) {
+    int64_t work = 0;
+    const std::vector<int32_t> distance = distances(network, first, backwards, work);
+    for (const NodeId node : network.participants) {
+      if (distance[node.index()] == kNone) {
+        const auto& [source, target] = backwards ? std::pair(node, first) : std::pair(first, node);
+        return Error{ErrorCode::kInfeasible,
+                     fmt::format("participants {} and {} are not connected",
+                                 pleach::quoted(network.topology.node(source).name),
+                                 pleach::quoted(network.topology.node(target).name))};
+      }
+    }
+  }
+  return ok();
+}
+
+// A set of nodes, by what crosses its edge [bytes/s].
+struct Edge {
+  double out = 0;
+  double in = 0;
+  double rank_count = 0;
+  bool has_root = false;
+};
+
+struct EdgeBound {
+  double algbw = 0;
+  bool by_out = true;  // which direction limits
+};
+
+// What the edge of one set allows. Each rank's part of the result must cross it once for all the
+// ranks beyond, however often it is copied or combined on the way.
+EdgeBound bound_of(CollectiveKind collective, const Edge& edge, double rank_count) {
+  const double inside = edge.rank_count;
+  const double outside = rank_count - inside;
+  const auto least = [](double out, double in) {
+    return out <= in ? EdgeBound{out, true} : EdgeBound{in, false};
+  };
+  switch (collective) {
+    case CollectiveKind::kAllReduce:
+      return least(edge.out, edge.in);
+    case CollectiveKind::kAllGather:
+      return least(edge.out * rank_count / inside, edge.in * rank_count / outside);
+    case CollectiveKind::kReduceScatter:
+      return least(edge.out * rank_count / outside, edge.in * rank_count / inside);
+    case CollectiveKind::kBroadcast:
+      return edge.has_root ? EdgeBound{edge.out, true} : EdgeBound{edge.in, false};
+    case CollectiveKind::kReduce:
+      return edge.has_root ? EdgeBound{edge.in, false} : EdgeBound{edge.out, true};
+    case CollectiveKind::kAllToAll:
+      return least(edge.out * rank_count / (inside * outside),
+                   edge.in * rank_count / (inside * outside));
+  }
+  return {};
+}
+
+// Keeps the smallest bound over everything it is shown. A labelling gives each node a part; parts
+// without a rank only relay.
+class Search {
+ public:
+  explicit Search(const Network& network) : network_(network) {}
+
+  double best() const { return best_; }
+  const std::string& witness() const { return witness_; }
+
+  void consider(const std::vector<int32_t>& part_of, int32_t part_count) {
+    const Topology& topology = network_.topology;
+    std::vector<Edge> edges(static_cast<std::size_t>(part_count));
+    for (const LinkId id : network_.links) {
+      const Link& link = topology.link(id);
+      const auto source = static_cast<std::size_t>(part_of[link.source.index()]);
+      const auto target = static_cast<std::size_t>(part_of[link.target.index()]);
+      if (source != target) {
+        edges[source].out += bandwidth_of(topology, id);
+        edges[target].in += bandwidth_of(topology, id);
+      }
+    }
+    for (std::size_t rank = 0; rank < network_.participants.size(); ++rank) {
+      const int32_t part = part_of[network_.participants[rank].index()];
+      Edge& edge = edges[static_cast<std::size_t>(part)];
+      edge.rank_count += 1;
+      edge.has_root = edge.has_root || network_.root.index() == rank;
+    }
+    for (std::size_t part = 0; part < edges.size(); ++part) {
+      if (edges[part].rank_count > 0 && edges[part].rank_count < network_.rank_count()) {
+        consider_edge(edges[part], part_of, static_cast<int32_t>(part));
+      }
+    }
+    if (network_.collective == CollectiveKind::kAllReduce && !network_.in_network) {
+      consider_partition(edges);
+    }
+  }
+
+  void consider_value(double algbw, const std::string& witness) {
+    if (improves(algbw)) {
+      best_ = algbw;
+      witness_ = witness;
+    }
+  }
+
+ private:
+  bool improves(double algbw) const { return algbw < best_ * (1 - 1e-12); }
+
+  void consider_edge(const Edge& edge, const std::vector<int32_t>& part_of, int32_t part) {
+    const EdgeBound bound = bound_of(network_.collective, edge, network_.rank_count());
+    if (!improves(bound.algbw)) {
+      return;
+    }
+    best_ = bound.algbw;
+    // The smaller side is told; what leaves the larger one enters it.
+    const bool inside = edge.rank_count * 2 <= network_.rank_count();
+    std::vector<NodeId> members;
+    for (const NodeId node : network_.participants) {
+      if ((part_of[node.index()] == part) == inside) {
+        members.push_back(node);
+      }
+    }
+    const double capacity = bound.by_out ? edge.out : edge.in;
+    witness_ = members.size() == 1 ? describe_node(members[0], bound.by_out == inside, capacity)
+                                   : describe_set(members, bound.by_out == inside, capacity);
+  }
+
+  std::string describe_node(NodeId node, bool sends, double capacity) const {
+    const Topology& topology = network_.topology;
+    const auto links = sends ? topology.links_out(node) : topology.links_in(node);
+    const auto count = std::ranges::count_if(links, [&](LinkId id) {
+      const Link& link = topology.link(id);
+      return network_.included[(sends ? link.target : link.source).index()];
+    });
+    return fmt::format("node {} {} over {} link{} ({})", topology.node(node).name,
+                       sends ? "sends" : "receives", count, count == 1 ? "" : "s",
+                       format_bandwidth(capacity));
+  }
+
+  std::string describe_set(const std::vector<NodeId>& members, bool out, double capacity) const {
+    std::vector<std::string> names;
+    for (const NodeId node : members) {
+      if (names.size() == kNamedMembers) {
+        names.push_back(fmt::format("... {} ranks in all", members.size()));
+        break;
+      }
+      names.push_back(network_.topology.node(node).name);
+    }
+    return fmt::format("cut {{{}}}: {} {}", join(names, ", "), format_bandwidth(capacity),
+                       out ? "out" : "in");
+  }
+
+  // Between k groups that combine freely inside, at least k - 1 messages of the whole buffer are
+  // sent before any group holds the result (each other group sends its part), and k - 1 after it
+  // (each other group receives it). Each leaves one group and enters another. On symmetric links
+  // the least of these over all partitions is attained (Nash-Williams 1961, Tutte 1961).
+  void consider_partition(const std::vector<Edge>& edges) {
+    double groups = 0;
+    double out = 0;
+    double in = 0;
+    for (const Edge& edge : edges) {
+      if (edge.rank_count > 0) {
+        groups += 1;
+        out += edge.out;
+        in += edge.in;
+      }
+    }
+    const double messages = 2 * (groups - 1);
+    if (groups < 2 || !improves(std::min(out, in) / messages)) {
+      return;
+    }
+    best_ = std::min(out, in) / messages;
+    witness_ =
+        fmt::format("{} must move the buffer {:.0f} times over the links between them ({})",
+                    groups == network_.rank_count() ? fmt::format("{:.0f} ranks", groups)
+                                                    : fmt::format("{:.0f} groups of ranks", groups),
+                    messages, format_bandwidth(std::min(out, in)));
+  }
+
+  const Network& network_;
+  double best_ = std::numeric_limits<double>::infinity();
+  std::string witness_;
+};
+
+void consider_single_nodes(const Network& network, Search& search) {
+  std::vector<int32_t> part_of(network.topology.nodes().size());
+  std::iota(part_of.begin(), part_of.end(), 0);
+  search.consider(part_of, static_cast<int32_t>(part_of.size()));
+}
+
+// Two halves in rank order; the relays are a third part.
+void consider_rank_order(const Network& network, Search& search) {
+  std::vector<int32_t> part_of(network.topology.nodes().size(), 2);
+  for (std::size_t rank = 0; rank < network.participants.size(); ++rank) {
+    const bool first = rank < network.participants.size() / 2;
+    part_of[network.participants[rank].index()] = first ? 0 : 1;
+  }
+  search.consider(part_of, 3);
+}
+
+// Two halves along each dimension, and the slabs of one coordinate.
+void consider_grid(const Network& network, Search& search) {
+  const std::size_t node_count = network.topology.nodes().size();
+  std::size_t stride = node_count;
+  for (const GridDimension& dimension : network.topology.grid()) {
+    const auto size = static_cast<std::size_t>(dimension.size);
+    stride /= size;
+    std::vector<int32_t> slab(node_count);
+    std::vector<int32_t> half(node_count);
+    for (std::size_t node = 0; node < node_count; ++node) {
+      const std::size_t coordinate = node / stride % size;
+      slab[node] = static_cast<int32_t>(coordinate);
+      half[node] = coordinate < size / 2 ? 0 : 1;
+    }
+    search.consider(slab, dimension.size);
+    search.consider(half, 2);
+  }
+}
+
+// The groups that links faster than some bandwidth connect, for each bandwidth there is.
+void consider_connected_groups(const Network& network, Search& search) {
+  std::vector<int64_t> thresholds;
+  for (const LinkId id : network.links) {
+    thresholds.push_back(network.topology.link(id).bandwidth_bytes_per_s);
+  }
+  std::ranges::sort(thresholds);
+  thresholds.erase(std::unique(thresholds.begin(), thresholds.end()), thresholds.end());
+  thresholds.pop_back();  // nothing is faster than the fastest
+  const std::size_t stride = thresholds.size() / kThresholdLimit + 1;
+  for (std::size_t at = 0; at < thresholds.size(); at += stride) {
+    std::vector<int32_t> part_of(network.topology.nodes().size());
+    std::iota(part_of.begin(), part_of.end(), 0);
+    const auto find = [&](int32_t node) {
+      while (part_of[static_cast<std::size_t>(node)] != node) {
+        int32_t& parent = part_of[static_cast<std::size_t>(node)];
+        node = parent = part_of[static_cast<std::size_t>(parent)];
+      }
+      return node;
+    };
+    for (const LinkId id : network.links) {
+      const Link& link = network.topology.link(id);
+      if (link.bandwidth_bytes_per_s > thresholds[at]) {
+        part_of[static_cast<std::size_t>(find(link.source.value))] = find(link.target.value);
+      }
+    }
+    for (std::size_t node = 0; node < part_of.size(); ++node) {
+      part_of[node] = find(static_cast<int32_t>(node));
+    }
+    search.consider(part_of, static_cast<int32_t>(part_of.size()));
+  }
+}
+
+// Minimum cuts, shown to a Search until none is smaller.
+class CutSearch {
+ public:
+  CutSearch(const Network& network, Search& search, int32_t flow_limit)
+      : network_(network), search_(search), flows_left_(flow_limit) {}
+
+  // Whether every cut that matters was covered: the smallest bound by cuts has been found.
+  bool run() {
+    const std::size_t vertex_count =
+        network_.participants.size() + static_cast<std::size_t>(network_.relay_count);
+    const bool too_large = network_.links.size() > kFlowLinkLimit ||
+                           (network_.relay_count == 0 && vertex_count > kFlowNodeLimit);
+    if (too_large || network_.collective == CollectiveKind::kAllToAll) {
+      return false;
+    }
+    const auto flow_cost = static_cast<int64_t>(network_.links.size());
+    flows_left_ = std::min<int64_t>(flows_left_, kFlowWorkLimit / flow_cost);
+    make_graph();
+    switch (network_.collective) {
+      case CollectiveKind::kAllReduce:
+        return search_cuts(0, false) && search_cuts(0, true);
+      case CollectiveKind::kBroadcast:
+        return search_cuts(network_.root.index(), false);
+      case CollectiveKind::kReduce:
+        return search_cuts(network_.root.index(), true);
+      default:
+        return search_ratios();
+    }
+  }
+
+ private:
+  // A reduce_scatter is an all_gather with all links reversed.
+  bool reversed() const { return network_.collective == CollectiveKind::kReduceScatter; }
+
+  void make_graph() {
+    vertex_of_.assign(network_.topology.nodes().size(), kNone);
+    int32_t vertex_count = 0;
+    for (std::size_t node = 0; node < vertex_of_.size(); ++node) {
+      if (network_.included[node]) {
+        vertex_of_[node] = vertex_count++;
+      }
+    }
+    source_ = vertex_count;
+    std::vector<int64_t> bandwidths;
+    for (const LinkId id : network_.links) {
+      bandwidths.push_back(network_.topology.link(id).bandwidth_bytes_per_s);
+    }
+    const auto rank_count = static_cast<int64_t>(network_.participants.size());
+    unit_ = capacity_unit(bandwidths, (rank_count + 2) * kDemandScale);
+    std::vector<FlowArc> arcs;
+    for (const LinkId id : network_.links) {
+      const Link& link = network_.topology.link(id);
+      const int32_t source = vertex_of_[link.source.index()];
+      const int32_t target = vertex_of_[link.target.index()];
+      const int64_t capacity = ((link.bandwidth_bytes_per_s - 1) / unit_ + 1) * kDemandScale;
+      arcs.push_back({reversed() ? target : source, reversed() ? source : target, capacity});
+    }
+    first_demand_ = arcs.size();
+    const bool demands = network_.collective == CollectiveKind::kAllGather ||
+                         network_.collective == CollectiveKind::kReduceScatter;
+    if (demands) {
+      for (const NodeId node : network_.participants) {
+        arcs.push_back({source_, vertex_of_[node.index()], 0});
+      }
+    }
+    graph_.emplace(vertex_count + (demands ? 1 : 0), arcs);
+  }
+
+  void show(const MinimumCut& cut) {
+    std::vector<int32_t> part_of(vertex_of_.size(), 1);
+    for (std::size_t node = 0; node < part_of.size(); ++node) {
+      const int32_t vertex = vertex_of_[node];
+      if (vertex != kNone && cut.source_side[static_cast<std::size_t>(vertex)]) {
+        part_of[node] = 0;
+      }
+    }
+    search_.consider(part_of, 2);
+  }
+
+  int32_t vertex_of_rank(std::size_t rank) const {
+    return vertex_of_[network_.participants[rank].index()];
+  }
+
+  // All cuts between one rank and the others, into it or out of it.
+  bool search_cuts(std::size_t rank, bool into) {
+    const int32_t hub = vertex_of_rank(rank);
+    if (network_.relay_count == 0) {
+      show(into ? graph_->into(hub) : graph_->out_of(hub));
+      return true;
+    }
+    for (std::size_t other = 0; other < network_.participants.size(); ++other) {
+      const int32_t end = vertex_of_rank(other);
+      if (end == hub) {
+        continue;
+      }
+      if (flows_left_-- <= 0) {
+        return false;
+      }
+      show(into ? graph_->between(end, hub) : graph_->between(hub, end));
+    }
+    return true;
+  }
+
+  // The set with the least capacity per rank inside, by Dinkelbach's method: were the bound x·n
+  // true, x from each rank could flow to any one; a cut that forbids it gives a smaller x.
+  //   source  Dinkelbach, On nonlinear fractional programming, 1967; Zhao et al., ForestColl, 2024
+  bool search_ratios() {
+    if (network_.relay_count == 0) {
+      return search_ratio(kNone);
+    }
+    for (std::size_t rank = 0; rank < network_.participants.size(); ++rank) {
+      if (!search_ratio(vertex_of_rank(rank))) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // Towards one vertex, or kNone: towards every one.
+  bool search_ratio(int32_t target) {
+    const double rank_count = network_.rank_count();
+    while (flows_left_-- > 0) {
+      const double demand = search_.best() / rank_count / static_cast<double>(unit_);
+      const auto scaled =
+          static_cast<int64_t>(std::floor(demand * static_cast<double>(kDemandScale)));
+      for (std::size_t rank = 0; rank < network_.participants.size(); ++rank) {
+        graph_->set_capacity(first_demand_ + rank, scaled);
+      }
+      const MinimumCut cut =
+          target == kNone ? graph_->out_of(source_) : graph_->between(source_, target);
+      const double before = search_.best();
+      if (cut.capacity < scaled * static_cast<int64_t>(network_.participants.size())) {
+        show(cut);
+      }
+      if (search_.best() >= before) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  const Network& network_;
+  Search& search_;
+  int64_t flows_left_;
+  std::vector<int32_t> vertex_of_;  // by node
+  int32_t source_ = 0;              // feeds every rank
+  int64_t unit_ = 1;
+  std::size_t first_demand_ = 0;
+  std::optional<FlowGraph> graph_;
+};
+
+// Every pair exchanges size/n over as many links as lie between the two: the sum of their
+// distances must fit the capacity of all links.
+void consider_volume(const Network& network, Search& search) {
+  double capacity = 0;
+  for (const LinkId link : network.links) {
+    capacity += bandwidth_of(network.topology, link);
+  }
+  double total = 0;
+  int64_t work = 0;
+  for (const NodeId source : network.participants) {
+    if (work > kWalkLimit) {
+      break;  // the distances from the other sources count nothing: looser, not wrong
+    }
+    const std::vector<int32_t> distance = distances(network, source, false, work);
+    double from_source = 0;
+    for (const NodeId target : network.participants) {
+      from_source += distance[target.index()];
+    }
+    if (network.transitive()) {
+      total = from_source * network.rank_count();
+      break;
+    }
+    total += from_source;
+  }
+  const double pairs = network.rank_count() * (network.rank_count() - 1);
+  search.consider_value(capacity * network.rank_count() / total,
+                        fmt::format("messages travel {:.2f} links on average, over {} in all",
+                                    total / pairs, format_bandwidth(capacity)));
+}
+
+// Whether every relay and rank takes in as much as it gives out.
+bool is_balanced(const Network& network) {
+  std::vector<double> surplus(network.topology.nodes().size(), 0);
+  for (const LinkId id : network.links) {
+    const Link& link = network.topology.link(id);
+    surplus[link.source.index()] += bandwidth_of(network.topology, id);
+    surplus[link.target.index()] -= bandwidth_of(network.topology, id);
+  }
+  return std::ranges::all_of(surplus, [](double difference) { return difference == 0; });
+}
+
+// Whether the bound is known to be attained, given that all cuts were covered. Broadcasts by
+// packings of trees (Edmonds 1973), gathers also through balanced relays (ForestColl 2024);
+// all_reduce on grids whose densest part is the whole: vertex-transitive ones, and meshes of at
+// most two dimensions (Nash-Williams 1961, Tutte 1961); the rest by an obvious schedule.
+bool is_exact(const Network& network, bool covered) {
+  const std::size_t rank_count = network.participants.size();
+  const bool direct = network.relay_count == 0;
+  const auto is_long = [](const GridDimension& dimension) { return dimension.size > 1; };
+  const auto long_dimensions = std::ranges::count_if(network.topology.grid(), is_long);
+  switch (network.collective) {
+    case CollectiveKind::kAllReduce:
+      if (network.in_network) {
+        const auto can_both = [](const Node& node) { return node.reduces && node.multicasts; };
+        return network.star && std::ranges::any_of(network.topology.nodes(), can_both);
+      }
+      return network.transitive() || (network.grid && long_dimensions <= 2) ||
+             (direct && rank_count == 2);
+    case CollectiveKind::kBroadcast:
+    case CollectiveKind::kReduce:
+      return covered && (direct || network.star || rank_count == 2);
+    case CollectiveKind::kAllGather:
+    case CollectiveKind::kReduceScatter:
+      return covered && (direct || is_balanced(network));
+    case CollectiveKind::kAllToAll: {
+      const auto sizes = network.topology.grid();
+      const auto differs = [&](const GridDimension& dimension) {
+        return is_long(dimension) && std::ranges::any_of(sizes, [&](const GridDimension& other) {
+                 return is_long(other) && other.size != dimension.size;
+               });
+      };
+      return network.clique || network.star ||
+             (network.torus && std::ranges::none_of(sizes, differs));
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<Bound> algbw_bound(const Topology& topology, const BoundRequest& request) {
+  PLEACH_ASSIGN(network, make_network(topology, request));
+  PLEACH_TRY(check_connected(network));
+  Search search(network);
+  consider_single_nodes(network, search);
+  bool covered = network.single_cuts_decide();
+  if (!network.clique && !network.star) {
+    consider_rank_order(network, search);
+    consider_grid(network, search);
+    consider_connected_groups(network, search);
+  }
+  if (!covered) {
+    covered = CutSearch(network, search, request.max_flow_limit).run();
+  }
+  if (network.collective == CollectiveKind::kAllToAll) {
+    consider_volume(network, search);
+  }
+  return Bound{search.best(), is_exact(network, covered), search.witness()};
+}
+
+}  // namespace pleach

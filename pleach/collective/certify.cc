@@ -1,0 +1,228 @@
+// certify: what a schedule attains, from the loads of links, beside what is possible.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "pleach/base/units.h"
+#include "pleach/collective/bounds.h"
+#include "pleach/collective/symmetry.h"
+
+namespace pleach {
+namespace {
+
+// A link, or a class of links that the symmetry of the schedule makes alike.
+struct Place {
+  double seconds_per_byte = 0;
+  int64_t latency_ps = 0;  // the largest of the class
+  double load = 0;         // in whole buffers
+  double step_load = 0;    // the same, of the current step
+};
+
+class LoadCounter {
+ public:
+  LoadCounter(const Schedule& schedule, const Topology& topology)
+      : schedule_(schedule), topology_(topology), arrival_ps_(topology.nodes().size(), kUnseen) {
+    for (const NodeId node : schedule.participants) {
+      overhead_ps_ = std::max(overhead_ps_, topology.node(node).overhead_ps);
+    }
+  }
+
+  Status run() {
+    PLEACH_TRY(make_places());
+    const bool exchanges = schedule_.collective == CollectiveKind::kAllToAll;
+    // The chunks of an all_to_all cover the buffers of all ranks.
+    const double buffers = exchanges ? schedule_.rank_count() : 1;
+    const double buffers_per_weight = buffers / static_cast<double>(schedule_.chunks.total());
+    for (const Transfer& transfer : schedule_.transfers) {
+      if (!is_well_formed(transfer)) {
+        return Error{ErrorCode::kInvalidArgument,
+                     fmt::format("transfer {}->{} of step {} does not fit topology {}",
+                                 transfer.source.value, transfer.target.value, transfer.step,
+                                 topology_.name())};
+      }
+      if (transfer.step != step_) {
+        finish_step();
+        step_ = transfer.step;
+      }
+      const int64_t weight =
+          schedule_.chunks.cumulative(transfer.first_chunk + transfer.chunk_count) -
+          schedule_.chunks.cumulative(transfer.first_chunk);
+      count(transfer, static_cast<double>(weight) * buffers_per_weight);
+    }
+    finish_step();
+    return ok();
+  }
+
+  double alpha_s() const {
+    return static_cast<double>(alpha_ps_) / static_cast<double>(kPicosecondsPerSecond);
+  }
+  double beta_s_per_byte() const { return beta_; }
+  // Seconds per byte of the buffer on the link that is busy the longest.
+  double busiest_s_per_byte() const {
+    double busiest = 0;
+    for (const Place& place : places_) {
+      busiest = std::max(busiest, place.load * place.seconds_per_byte);
+    }
+    return busiest;
+  }
+
+ private:
+  static constexpr int64_t kUnseen = -1;
+
+  Status make_places() {
+    const std::size_t link_count = topology_.links().size();
+    place_of_.resize(link_count);
+    std::size_t place_count = link_count;
+    for (std::size_t link = 0; link < link_count; ++link) {
+      place_of_[link] = static_cast<int32_t>(link);
+    }
+    if (schedule_.symmetry) {
+      PLEACH_ASSIGN(translation, LinkTranslation::create(schedule_, topology_, false));
+      place_count = static_cast<std::size_t>(translation.class_count());
+      for (std::size_t link = 0; link < link_count; ++link) {
+        place_of_[link] = translation.class_of(LinkId{static_cast<int32_t>(link)});
+      }
+    }
+    places_.resize(place_count);
+    for (std::size_t index = 0; index < link_count; ++index) {
+      const Link& link = topology_.links()[index];
+      Place& place = places_[static_cast<std::size_t>(place_of_[index])];
+      place.seconds_per_byte = 1 / static_cast<double>(link.bandwidth_bytes_per_s);
+      place.latency_ps = std::max(place.latency_ps, link.latency_ps);
+    }
+    return ok();
+  }
+
+  bool is_well_formed(const Transfer& transfer) const {
+    const auto is_node = [&](NodeId node) {
+      return node.value >= 0 && node.index() < topology_.nodes().size();
+    };
+    const auto is_link = [&](LinkId link) {
+      return link.value >= 0 && link.index() < topology_.links().size();
+    };
+    return is_node(transfer.source) && is_node(transfer.target) && transfer.first_chunk >= 0 &&
+           transfer.chunk_count >= 1 &&
+           transfer.chunk_count <= schedule_.chunks.count() - transfer.first_chunk &&
+           transfer.route >= 0 && transfer.route < schedule_.routes.size() &&
+           std::ranges::all_of(schedule_.routes[transfer.route], is_link);
+  }
+
+  void count(const Transfer& transfer, double load) {
+    int64_t latency_ps = 0;
+    for (const LinkId link : schedule_.routes[transfer.route]) {
+      const int32_t index = place_of_[link.index()];
+      Place& place = places_[static_cast<std::size_t>(index)];
+      latency_ps += place.latency_ps;
+      if (place.step_load == 0) {
+        touched_.push_back(index);
+      }
+      place.step_load += load;
+    }
+    const bool by_switch = topology_.node(transfer.source).kind == NodeKind::kSwitch ||
+                           topology_.node(transfer.target).kind == NodeKind::kSwitch;
+    if (by_switch) {
+      if (!hops_.empty() && hops_.front().first->first_chunk != transfer.first_chunk) {
+        finish_stream();
+      }
+      hops_.emplace_back(&transfer, latency_ps);
+    } else {
+      step_latency_ps_ = std::max(step_latency_ps_, latency_ps + overhead_of(transfer.source));
+    }
+  }
+
+  int64_t overhead_of(NodeId source) const {
+    return schedule_.symmetry ? overhead_ps_ : topology_.node(source).overhead_ps;
+  }
+
+  // The longest way through the switches that the collected hops join.
+  void finish_stream() {
+    bool changed = true;
+    for (std::size_t round = 0; changed && round <= hops_.size(); ++round) {
+      changed = false;
+      for (const auto& [hop, latency_ps] : hops_) {
+        const bool starts = topology_.node(hop->source).kind != NodeKind::kSwitch;
+        const int64_t begin_ps =
+            starts ? overhead_of(hop->source) : arrival_ps_[hop->source.index()];
+        int64_t& end_ps = arrival_ps_[hop->target.index()];
+        if (begin_ps != kUnseen && begin_ps + latency_ps > end_ps) {
+          end_ps = begin_ps + latency_ps;
+          changed = true;
+        }
+      }
+    }
+    for (const auto& [hop, latency_ps] : hops_) {
+      step_latency_ps_ = std::max(step_latency_ps_, arrival_ps_[hop->target.index()]);
+    }
+    for (const auto& [hop, latency_ps] : hops_) {
+      arrival_ps_[hop->target.index()] = kUnseen;
+    }
+    hops_.clear();
+  }
+
+  void finish_step() {
+    finish_stream();
+    double busiest = 0;
+    for (const int32_t index : touched_) {
+      Place& place = places_[static_cast<std::size_t>(index)];
+      busiest = std::max(busiest, place.step_load * place.seconds_per_byte);
+      place.load += std::exchange(place.step_load, 0);
+    }
+    touched_.clear();
+    beta_ += busiest;
+    alpha_ps_ += std::exchange(step_latency_ps_, 0);
+  }
+
+  const Schedule& schedule_;
+  const Topology& topology_;
+  std::vector<int32_t> place_of_;  // by link
+  std::vector<Place> places_;
+  std::vector<int32_t> touched_;                           // places of the current step
+  std::vector<std::pair<const Transfer*, int64_t>> hops_;  // of one stream, with their latency
+  std::vector<int64_t> arrival_ps_;                        // by node, of that stream
+  int64_t overhead_ps_ = 0;                                // the largest of all ranks
+  int64_t alpha_ps_ = 0;
+  int64_t step_latency_ps_ = 0;
+  double beta_ = 0;
+  int32_t step_ = 0;
+};
+
+bool has_all_routes(const Schedule& schedule) {
+  return std::ranges::none_of(schedule.transfers,
+                              [](const Transfer& transfer) { return transfer.route == kNoRoute; });
+}
+
+}  // namespace
+
+Status certify(Schedule& schedule, const Topology& topology) {
+  if (schedule.rank_count() < 2) {
+    return ok();
+  }
+  BoundRequest request;
+  request.collective = schedule.collective;
+  request.participants = schedule.participants;
+  request.root = schedule.root;
+  PLEACH_ASSIGN(bound, algbw_bound(topology, request));
+  Schedule routed;
+  const bool complete = has_all_routes(schedule);
+  if (!complete) {
+    routed = schedule;
+    PLEACH_TRY(fill_routes(routed, topology));
+  }
+  LoadCounter counter(complete ? schedule : routed, topology);
+  PLEACH_TRY(counter.run());
+  Certificate certificate;
+  certificate.bound_algbw_bytes_per_s = bound.algbw_bytes_per_s;
+  certificate.exact = bound.exact;
+  certificate.witness = bound.witness;
+  const double busiest = counter.busiest_s_per_byte();
+  certificate.algbw_bytes_per_s = busiest > 0 ? 1 / busiest : 0;
+  certificate.fraction = certificate.algbw_bytes_per_s / bound.algbw_bytes_per_s;
+  certificate.alpha_s = counter.alpha_s();
+  certificate.beta_s_per_byte = counter.beta_s_per_byte();
+  schedule.provenance.certificate = certificate;
+  return ok();
+}
+
+}  // namespace pleach
