@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <iostream>
 
 #include "pleach/base/rng.h"
@@ -16,13 +15,9 @@ namespace {
 
 using support::VerdictCounts;
 
-int32_t repeated(int32_t count) {
-  return std::getenv("PLEACH_LONG") == nullptr ? count : 10 * count;
-}
-
 TEST(Oracle, AgreesOnRandomSchedules) {
   VerdictCounts counts;
-  for (int32_t seed = 0; seed < repeated(20'000) && !HasFatalFailure(); ++seed) {
+  for (int32_t seed = 0; seed < support::repeated(20'000) && !HasFatalFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Rng rng(static_cast<uint64_t>(seed));
     compare_verdicts(support::random_schedule({.most_ranks = 3, .most_moves = 6}, rng), counts,
@@ -37,7 +32,7 @@ TEST(Oracle, AgreesOnRandomSchedules) {
 TEST(Oracle, AgreesOnMutantsOfTheCounterexamples) {
   VerdictCounts counts;
   const auto rows = support::counterexamples();
-  for (int32_t seed = 0; seed < repeated(12'000) && !HasFatalFailure(); ++seed) {
+  for (int32_t seed = 0; seed < support::repeated(12'000) && !HasFatalFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Rng rng(static_cast<uint64_t>(seed));
     Schedule schedule = rows[rng.below(rows.size())].schedule;

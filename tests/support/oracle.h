@@ -75,7 +75,7 @@ class Oracle {
   Oracle(const Schedule& schedule, const OracleRules& rules,
          std::optional<int32_t> only_chunk = std::nullopt);
 
-  // Whether it is small enough to be explored.
+  // Whether it is small enough, and every message has two ends: else it is not explored.
   bool fits() const { return fits_; }
   OracleVerdict explore(int64_t state_limit, bool stop_at_fault);
   // One random interleaving.

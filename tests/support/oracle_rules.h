@@ -24,7 +24,10 @@ inline Oracle::Oracle(const Schedule& schedule, const OracleRules& rules,
   }
   join_messages(schedule, only_chunk);
   add_events();
-  fits_ = events_.size() <= kEventLimit;
+  fits_ = events_.size() <= kEventLimit &&
+          std::none_of(messages_.begin(), messages_.end(), [](const Message& message) {
+            return message.sources.empty() || message.targets.empty();  // ends at a switch
+          });
   if (fits_) {
     add_needs();
     place_cells();

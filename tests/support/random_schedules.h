@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,11 @@
 #include "tests/support/counterexamples.h"
 
 namespace pleach::support {
+
+// How often a random test repeats: ten times as often when PLEACH_LONG is set.
+inline int32_t repeated(int32_t count) {
+  return std::getenv("PLEACH_LONG") == nullptr ? count : 10 * count;
+}
 
 inline int32_t pick(Rng& rng, int32_t bound) {
   return static_cast<int32_t>(rng.below(static_cast<uint64_t>(bound)));
