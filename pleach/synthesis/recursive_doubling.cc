@@ -59,10 +59,9 @@ Result<Schedule> all_gather(const SynthesisRequest& request) {
   if (folding.extra_count() > 0) {
     for (int32_t member = 0; member < folding.extra_count(); ++member) {
       const int32_t rank = folding.rank(member), extra = folding.extra(member);
-      builder.send({0, extra, step}, rank, extra);  // all but the extra rank's own chunk
-      if (extra + 1 < rank_count) {
-        builder.send({extra + 1, rank_count - extra - 1, step}, rank, extra);
-      }
+      // All but the extra rank's own chunk, which is not the last.
+      builder.send({0, extra, step}, rank, extra);
+      builder.send({extra + 1, rank_count - extra - 1, step}, rank, extra);
     }
     ++step;
   }
