@@ -1,0 +1,44 @@
+// StoreServer: the rank-0 end of a TCP store.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "pleach/base/result.h"
+#include "pleach/runtime/clock.h"
+#include "pleach/runtime/net.h"
+
+namespace pleach {
+
+struct StoreServerOptions {
+  int32_t rank_count = 1;
+  std::string job;
+  Duration deadline = std::chrono::seconds(30);
+  std::function<void()> on_complete = {};  // called once, when all ranks have said hello
+};
+
+// How often the server pings, and how long a silent end is waited for. Half the deadline, so that
+// all ranks know of a lost one within it.
+Duration ping_interval(Duration deadline);
+Duration silence_limit(Duration deadline);
+
+// Serves on its own thread until destroyed; then until every rank has said goodbye or has heard of
+// the job's failure, at most for the deadline. Bytes that are no protocol cost their sender the
+// connection and nothing else.
+class StoreServer {
+ public:
+  // `listener` is a listening, non-blocking socket.
+  static Result<std::unique_ptr<StoreServer>> start(Descriptor listener,
+                                                    StoreServerOptions options);
+  StoreServer(const StoreServer&) = delete;
+  StoreServer& operator=(const StoreServer&) = delete;
+  ~StoreServer();
+
+ private:
+  class Loop;
+  StoreServer();
+  std::unique_ptr<Loop> loop_;
+};
+
+}  // namespace pleach
