@@ -1,0 +1,290 @@
+#include "pleach/runtime/communicator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "pleach/base/hash.h"
+#include "pleach/base/text.h"
+#include "pleach/collective/formats.h"
+#include "pleach/collective/placement.h"
+#include "pleach/collective/verify.h"
+#include "pleach/runtime/broadcast.h"
+#include "pleach/runtime/executor.h"
+#include "pleach/runtime/run_buffers.h"
+
+namespace pleach {
+
+class PreparedSchedule {
+ public:
+  PreparedSchedule(Schedule schedule, Order order)
+      : schedule_(std::move(schedule)), order_(std::move(order)), hash_(schedule_hash(schedule_)) {}
+
+  const Schedule& schedule() const { return schedule_; }
+  const Order& order() const { return order_; }
+  uint64_t hash() const { return hash_; }
+
+  // The executor of the program for these options, made once.
+  Result<Executor*> executor(const ProgramOptions& options) const {
+    constexpr std::size_t kMostKept = 64;
+    const Key key{options.count, options.segment_count, options.in_place};
+    if (const auto found = executors_.find(key); found != executors_.end()) {
+      return &found->second;
+    }
+    PLEACH_ASSIGN(program, lower(schedule_, order_, options));
+    if (executors_.size() == kMostKept) {
+      executors_.clear();
+    }
+    return &executors_.emplace(key, Executor(std::move(program))).first->second;
+  }
+
+ private:
+  using Key = std::tuple<int64_t, int32_t, bool>;  // count, segments, in place
+
+  Schedule schedule_;
+  Order order_;
+  uint64_t hash_;
+  mutable std::map<Key, Executor> executors_;  // a cache; one thread, as the communicator
+};
+
+const Schedule& schedule_of(const PreparedSchedule& prepared) {
+  return prepared.schedule();
+}
+
+const Order& order_of(const PreparedSchedule& prepared) {
+  return prepared.order();
+}
+
+namespace {
+
+constexpr int32_t kMaxSegments = 1 << 16;
+
+// What rank 0 sends: the schedule's bytes, or why there are none.
+Result<std::string> write_for_all(const Schedule* schedule) {
+  if (schedule == nullptr) {
+    return Error{ErrorCode::kInvalidArgument, "rank 0 has no schedule to prepare"};
+  }
+  for (const ScheduleFormat* format : schedule_formats()) {
+    if (format->name == "binary") {
+      return format->write(*schedule);
+    }
+  }
+  return Error{ErrorCode::kUnsupported, "this build has no binary schedule format"};
+}
+
+// Reads and proves a schedule; every rank comes to the same conclusion.
+Result<std::shared_ptr<const PreparedSchedule>> prove(std::string_view bytes, int32_t rank_count) {
+  for (const ScheduleFormat* format : schedule_formats()) {
+    if (!format->recognises(bytes)) {
+      continue;
+    }
+    PLEACH_ASSIGN(schedule, format->read(bytes, "schedule of rank 0"));
+    if (schedule.rank_count() != rank_count) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("the schedule is for {} ranks, the job has {}",
+                               schedule.rank_count(), rank_count)};
+    }
+    const Verification proof = verify(schedule, nullptr);
+    if (!proof.correct) {
+      return Error{ErrorCode::kInvalidArgument,
+                   "the schedule is wrong: " +
+                       (proof.violations.empty() ? "no proof" : proof.violations.front())};
+    }
+    Order order = Order::build(schedule);
+    PLEACH_TRY(check_switchless(schedule, order));
+    return std::shared_ptr<const PreparedSchedule>(
+        std::make_shared<PreparedSchedule>(std::move(schedule), std::move(order)));
+  }
+  return Error{ErrorCode::kInvalidArgument, "rank 0 sent bytes in no known schedule format"};
+}
+
+class CommunicatorOverTransport final : public Communicator {
+ public:
+  explicit CommunicatorOverTransport(CommunicatorOptions options)
+      : options_(std::move(options)),
+        clock_(options_.clock != nullptr ? *options_.clock : steady_clock_),
+        transport_(std::move(options_.transport_override)) {}
+  CommunicatorOverTransport(const CommunicatorOverTransport&) = delete;
+  CommunicatorOverTransport& operator=(const CommunicatorOverTransport&) = delete;
+  ~CommunicatorOverTransport() override {
+    if (!is_closed_ && !poison_) {
+      options_.store->fail({rank(), fmt::format("rank {} left without closing communicator {}",
+                                                rank().value, quoted(options_.name))});
+    }
+  }
+
+  Status open();
+  Rank rank() const override { return options_.rank; }
+  int32_t rank_count() const override { return options_.rank_count; }
+  Result<std::shared_ptr<const PreparedSchedule>> prepare(const Schedule* schedule) override;
+  Status run(const PreparedSchedule& schedule, const RunRequest& request) override;
+  Status barrier() override;
+  Status close() override;
+
+ private:
+  Status check_alive();
+  Error poison(const Error& error, std::string_view what);
+  Status enter_barrier(std::string_view what);
+  Status run_checked(const PreparedSchedule& schedule, const RunRequest& request);
+
+  CommunicatorOptions options_;
+  SteadyClock steady_clock_;
+  const Clock& clock_;
+  std::unique_ptr<Transport> transport_;
+  std::optional<Error> poison_;
+  bool is_closed_ = false;
+  uint64_t sequence_ = 0;       // of operations
+  uint64_t barrier_count_ = 0;  // of barriers
+  uint64_t prepare_count_ = 0;
+};
+
+Status CommunicatorOverTransport::check_alive() {
+  if (poison_) {
+    return *poison_;
+  }
+  if (is_closed_) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("communicator {} is closed", quoted(options_.name))};
+  }
+  if (const std::optional<Failure> failure = options_.store->failure()) {
+    poison_ = Error{ErrorCode::kPeerLost, failure->message};
+    return *poison_;
+  }
+  return ok();
+}
+
+// Ends the job for all ranks with the first failure, which this error may or may not be.
+Error CommunicatorOverTransport::poison(const Error& error, std::string_view what) {
+  const std::optional<Failure> failure = options_.store->failure();
+  poison_ =
+      failure && failure->message == error.message
+          ? error
+          : fail_job(*options_.store, error.code,
+                     {rank(), fmt::format("rank {}, {}: {}", rank().value, what, error.message)});
+  return *poison_;
+}
+
+Status CommunicatorOverTransport::enter_barrier(std::string_view what) {
+  const std::string name = fmt::format("{}/{}/{}", options_.name, what, barrier_count_++);
+  const Status status =
+      pleach::barrier(*options_.store, name, rank(), rank_count(), options_.deadline);
+  return status ? ok() : poison(status.error(), what);
+}
+
+Status CommunicatorOverTransport::open() {
+  if (transport_ == nullptr) {
+    PLEACH_ASSIGN(kind, find_transport(options_.transport));
+    PLEACH_ASSIGN(transport, kind->create({.rank = rank(),
+                                           .rank_count = rank_count(),
+                                           .store = options_.store,
+                                           .clock = &clock_,
+                                           .key_prefix = options_.name,
+                                           .deadline = options_.deadline}));
+    transport_ = std::move(transport);
+  }
+  return enter_barrier("create");
+}
+
+Status CommunicatorOverTransport::barrier() {
+  PLEACH_TRY(check_alive());
+  return enter_barrier("barrier");
+}
+
+Status CommunicatorOverTransport::close() {
+  PLEACH_TRY(check_alive());
+  PLEACH_TRY(enter_barrier("close"));
+  is_closed_ = true;
+  transport_.reset();
+  return ok();
+}
+
+Result<std::shared_ptr<const PreparedSchedule>> CommunicatorOverTransport::prepare(
+    const Schedule* schedule) {
+  PLEACH_TRY(check_alive());
+  const GroupOfRanks group{*options_.store, rank(), rank_count(), options_.deadline};
+  const std::string name = fmt::format("{}/prepare/{}", options_.name, prepare_count_++);
+  const auto produce = [&] { return write_for_all(schedule); };
+  const Result<Shared> bytes = broadcast(group, name + "/schedule", produce);
+  if (!bytes) {
+    return poison(bytes.error(), "prepare");
+  }
+  Result<std::shared_ptr<const PreparedSchedule>> prepared =
+      bytes->refusal ? Result<std::shared_ptr<const PreparedSchedule>>(*bytes->refusal)
+                     : prove(bytes->value, rank_count());
+  const std::string verdict = prepared ? fmt::format("{:016x}", (*prepared)->hash()) : "";
+  const std::optional<Error> refusal =
+      prepared ? std::nullopt : std::optional<Error>(prepared.error());
+  const Result<std::optional<Error>> agreed = agree(group, name + "/verdict", verdict, refusal);
+  if (!agreed) {
+    return poison(agreed.error(), "prepare");
+  }
+  if (*agreed) {
+    return **agreed;
+  }
+  return prepared;
+}
+
+Status CommunicatorOverTransport::run(const PreparedSchedule& schedule, const RunRequest& request) {
+  PLEACH_TRY(check_alive());
+  ++sequence_;
+  const Status status = run_checked(schedule, request);
+  return status ? ok()
+                : poison(status.error(), fmt::format("operation {} ({})", sequence_,
+                                                     to_text(schedule.schedule().collective)));
+}
+
+Status CommunicatorOverTransport::run_checked(const PreparedSchedule& schedule,
+                                              const RunRequest& request) {
+  if (request.segment_count < 1 || request.segment_count > kMaxSegments) {
+    return Error{ErrorCode::kInvalidArgument, fmt::format("{} segments are not in [1, {}]",
+                                                          request.segment_count, kMaxSegments)};
+  }
+  if (options_.landing_places < 1) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("{} landing places are too few", options_.landing_places)};
+  }
+  PLEACH_ASSIGN(buffers, check_buffers(schedule.schedule(), rank(), request));
+  PLEACH_ASSIGN(executor, schedule.executor({.rank = rank(),
+                                             .count = request.count,
+                                             .segment_count = request.segment_count,
+                                             .in_place = buffers.in_place}));
+  Fingerprint fingerprint;
+  fingerprint.add(schedule.hash());
+  fingerprint.add(static_cast<int32_t>(request.type));
+  fingerprint.add(static_cast<int32_t>(request.op));
+  fingerprint.add(request.count);
+  fingerprint.add(request.segment_count);
+  return executor->run({*transport_, *options_.store, clock_},
+                       {.rank = rank(),
+                        .sequence = sequence_,
+                        .fingerprint = fingerprint.value(),
+                        .collective = schedule.schedule().collective,
+                        .type = request.type,
+                        .op = request.op,
+                        .input = buffers.input,
+                        .output = buffers.output,
+                        .landing_places = options_.landing_places,
+                        .deadline = options_.deadline,
+                        .record = request.record});
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions options) {
+  if (options.store == nullptr) {
+    return Error{ErrorCode::kInvalidArgument, "a communicator needs a store"};
+  }
+  if (options.rank_count < 1 || options.rank.value < 0 ||
+      options.rank.value >= options.rank_count) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("rank {} is not one of {}", options.rank.value, options.rank_count)};
+  }
+  auto communicator = std::make_unique<CommunicatorOverTransport>(std::move(options));
+  PLEACH_TRY(communicator->open());
+  return std::unique_ptr<Communicator>(std::move(communicator));
+}
+
+}  // namespace pleach

@@ -1,0 +1,76 @@
+#include "pleach/runtime/run_buffers.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+
+#include "pleach/collective/placement.h"
+
+namespace pleach {
+namespace {
+
+Status check_one(const char* name, const std::byte* buffer, int64_t bytes, int64_t alignment) {
+  if (bytes > 0 && buffer == nullptr) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("the {} of {} bytes is null", name, bytes)};
+  }
+  if (reinterpret_cast<uintptr_t>(buffer) % static_cast<uintptr_t>(alignment) != 0) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("the {} is not aligned to its elements of {} bytes", name, alignment)};
+  }
+  return ok();
+}
+
+bool overlap(const std::byte* first, int64_t first_bytes, const std::byte* second,
+             int64_t second_bytes) {
+  const auto begin = reinterpret_cast<uintptr_t>(first);
+  const auto other = reinterpret_cast<uintptr_t>(second);
+  return begin < other + static_cast<uintptr_t>(second_bytes) &&
+         other < begin + static_cast<uintptr_t>(first_bytes);
+}
+
+}  // namespace
+
+Result<RunBuffers> check_buffers(const Schedule& schedule, Rank rank, const RunRequest& request) {
+  const int64_t element = element_bytes(request.type);
+  // All ranks' buffers together must be countable in bytes.
+  if (request.count > INT64_MAX / element / schedule.rank_count()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("{} elements are too many", request.count)};
+  }
+  PLEACH_ASSIGN(placement, Placement::create(schedule, request.count));
+  const BufferSizes sizes = placement.sizes(rank);
+  const bool is_root = rank == schedule.root;
+  const bool has_input = schedule.collective != CollectiveKind::kBroadcast || is_root;
+  const bool has_output = schedule.collective != CollectiveKind::kReduce || is_root;
+  const int64_t input_bytes = has_input ? sizes.input * element : 0;
+  const int64_t output_bytes = has_output ? sizes.output * element : 0;
+  PLEACH_TRY(check_one("input", request.input, input_bytes, element));
+  PLEACH_TRY(check_one("output", request.output, output_bytes, element));
+  const int64_t shard_bytes = static_cast<int64_t>(static_cast<__int128>(request.count) *
+                                                   rank.value / schedule.rank_count()) *
+                              element;
+  RunBuffers buffers{false, request.input, request.output};
+  if (!overlap(request.input, input_bytes, request.output, output_bytes)) {
+    return buffers;
+  }
+  buffers.in_place = true;
+  if (request.input == request.output) {
+    return buffers;
+  }
+  if (schedule.collective == CollectiveKind::kAllGather &&
+      request.input == request.output + shard_bytes) {
+    return buffers;
+  }
+  if (schedule.collective == CollectiveKind::kReduceScatter &&
+      request.output == request.input + shard_bytes) {
+    buffers.output -= shard_bytes;
+    return buffers;
+  }
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("the input ({} bytes) and the output ({} bytes) overlap in part: they "
+                           "must be apart, or the same",
+                           input_bytes, output_bytes)};
+}
+
+}  // namespace pleach
