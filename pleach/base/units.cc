@@ -73,9 +73,10 @@ struct Decimal {
   int64_t mantissa = 0;
   int64_t scale = 1;
   std::size_t length = 0;  // letters it took; 0: no number
+  bool too_long = false;
 };
 
-// Reads up to 18 significant digits; more of them, or none, is no number.
+// Reads up to 18 digits.
 Decimal read_decimal(std::string_view text) {
   Decimal number;
   bool point = false;
@@ -88,7 +89,7 @@ Decimal read_decimal(std::string_view text) {
     }
     digits = true;
     if (number.mantissa >= kTera * 100'000 || number.scale >= kTera * 100'000) {
-      return {};
+      return {0, 1, 0, true};
     }
     number.mantissa = number.mantissa * 10 + (text[at] - '0');
     number.scale *= point ? 10 : 1;
@@ -106,6 +107,9 @@ Result<int64_t> parse_quantity(std::string_view text, std::span<const Unit> unit
                  fmt::format("{} is not a {}: {}", quoted(text), what, why)};
   };
   const Decimal number = read_decimal(text);
+  if (number.too_long) {
+    return error("more than 18 digits");
+  }
   if (number.length == 0) {
     return error(fmt::format("expected a number with a unit, as {}", example));
   }

@@ -1,0 +1,202 @@
+#include "pleach/base/text.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "pleach/base/rng.h"
+
+namespace pleach {
+namespace {
+
+TEST(Text, SplitsAndJoins) {
+  const std::vector<std::pair<std::string, std::size_t>> cases = {
+      {"", 1}, {"a", 1}, {"a,b", 2}, {",", 2}, {"a,,b,", 4}};
+  for (const auto& [text, count] : cases) {
+    const std::vector<std::string_view> pieces = split(text, ',');
+    EXPECT_EQ(pieces.size(), count) << text;
+    EXPECT_EQ(join(std::vector<std::string>(pieces.begin(), pieces.end()), ","), text);
+  }
+  EXPECT_EQ(trim(" \t a b\r\n"), "a b");
+  EXPECT_EQ(trim(" \n"), "");
+}
+
+TEST(Text, ParsesIntegersWhole) {
+  struct Case {
+    std::string text;
+    int64_t value;
+    std::string error;
+  };
+  const std::vector<Case> cases = {
+      {"0", 0, ""},
+      {"99", 99, ""},
+      {"-5", -5, ""},
+      {"100", 0, "rank '100' is outside -5 to 99"},
+      {"-6", 0, "rank '-6' is outside -5 to 99"},
+      {"99999999999999999999", 0, "rank '99999999999999999999' is outside -5 to 99"},
+      {"", 0, "rank '' is not a whole number"},
+      {"4x", 0, "rank '4x' is not a whole number"},
+      {" 4", 0, "rank ' 4' is not a whole number"},
+      {"+4", 0, "rank '+4' is not a whole number"},
+      {"1.5", 0, "rank '1.5' is not a whole number"},
+      {"-", 0, "rank '-' is not a whole number"},
+  };
+  for (const auto& [text, value, error] : cases) {
+    const Result<int64_t> parsed = parse_integer(text, "rank", -5, 99);
+    if (error.empty()) {
+      ASSERT_TRUE(parsed) << parsed.error().message;
+      EXPECT_EQ(*parsed, value);
+    } else {
+      ASSERT_FALSE(parsed) << text;
+      EXPECT_EQ(parsed.error().message, error);
+    }
+  }
+}
+
+TEST(Text, KnowsUtf8) {
+  const std::vector<std::pair<std::string, bool>> cases = {
+      {"", true},
+      {"abc", true},
+      {"\xc3\xa9", true},           // e with acute accent
+      {"\xe2\x82\xac", true},       // euro sign
+      {"\xf0\x9f\x8c\xb3", true},   // a tree
+      {"\xf4\x8f\xbf\xbf", true},   // the last code point
+      {"\xf4\x90\x80\x80", false},  // one beyond
+      {"\xed\xa0\x80", false},      // a surrogate
+      {"\xc0\xaf", false},          // overlong
+      {"\xe0\x80\xaf", false},      // overlong
+      {"\xf0\x80\x80\x80", false},  // overlong
+      {"\x80", false},              // a continuation alone
+      {"\xe2\x82", false},          // cut off
+      {"a\xff", false},
+  };
+  for (const auto& [text, well_formed] : cases) {
+    EXPECT_EQ(is_utf8(text), well_formed) << pleach::quoted(text);
+  }
+}
+
+TEST(Text, QuotesForOneLine) {
+  EXPECT_EQ(pleach::quoted(std::string("torus")), "'torus'");
+  EXPECT_EQ(pleach::quoted(std::string("a\nb\x7f")), "'a\\x0ab\\x7f'");
+  EXPECT_EQ(pleach::quoted(std::string("\xff\xc3\xa9")), "'\\xff\xc3\xa9'");
+  EXPECT_EQ(pleach::quoted(std::string("\xe2\x80\xa8")), "'\\xe2\\x80\\xa8'");  // line separator
+  EXPECT_EQ(pleach::quoted(std::string("\xc2\x85")), "'\\xc2\\x85'");           // next line
+  EXPECT_EQ(pleach::quoted(std::string(100, 'x')), "'" + std::string(80, 'x') + "...'");
+  EXPECT_EQ(pleach::quoted(std::string(80, 'x')), "'" + std::string(80, 'x') + "'");
+}
+
+TEST(Text, QuotedIsAlwaysOneLineOfUtf8) {
+  constexpr uint64_t seed = 7;
+  Rng rng(seed);
+  for (int trial = 0; trial < 2000; ++trial) {
+    std::string text(rng.below(40), '\0');
+    for (char& letter : text) {
+      letter = static_cast<char>(rng.below(256));
+    }
+    const std::string line = pleach::quoted(text);
+    EXPECT_TRUE(is_utf8(line)) << "seed " << seed << ", trial " << trial;
+    EXPECT_EQ(line.find_first_of("\n\r\t"), std::string::npos);
+  }
+}
+
+TEST(Text, UnknownNamesListKnownOnesAndTheNearest) {
+  const std::vector<std::string> known = {"ring", "torus", "mesh"};
+  struct Case {
+    std::string name;
+    std::string message;
+  };
+  const std::vector<Case> cases = {
+      {"rnig", "unknown shape 'rnig'; did you mean 'ring'? known: ring, torus, mesh"},
+      {"tours", "unknown shape 'tours'; did you mean 'torus'? known: ring, torus, mesh"},
+      {"hypercube", "unknown shape 'hypercube'; known: ring, torus, mesh"},
+      {"", "unknown shape ''; known: ring, torus, mesh"},
+      {"a\n", "unknown shape 'a\\x0a'; known: ring, torus, mesh"},
+  };
+  for (const auto& [name, message] : cases) {
+    EXPECT_EQ(unknown_name("shape", name, known).message, message);
+  }
+  EXPECT_EQ(unknown_name("shape", "x", {}).message, "unknown shape 'x'; known: none");
+  const std::vector<std::string> many(100, "name");
+  EXPECT_TRUE(unknown_name("node", "x", many).message.ends_with("name, ... (100 in all)"));
+}
+
+class Files : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "pleach_text_XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  std::size_t entry_count() const {
+    const std::filesystem::directory_iterator entries(folder_);
+    return static_cast<std::size_t>(std::distance(begin(entries), end(entries)));
+  }
+
+  std::string folder_;
+};
+
+TEST_F(Files, WrittenIsRead) {
+  for (const std::string& content :
+       {std::string(), std::string("a\0b\n", 4), std::string(3'000'000, 'x')}) {
+    ASSERT_TRUE(write_file(path("file"), content));
+    const Result<std::string> read = read_file(path("file"));
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(*read, content);
+  }
+  EXPECT_EQ(entry_count(), 1U);
+}
+
+TEST_F(Files, ReadingStopsAtTheLimit) {
+  ASSERT_TRUE(write_file(path("file"), "12345"));
+  EXPECT_TRUE(read_file(path("file"), 5));
+  const Result<std::string> read = read_file(path("file"), 4);
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().message, "cannot read '" + path("file") + "': it is larger than 4 bytes");
+  EXPECT_FALSE(read_file("/dev/zero", 1000));
+}
+
+TEST_F(Files, ErrorsNameThePathAndTheCause) {
+  const std::string missing = path("missing/file");
+  const std::string no_such = "': No such file or directory";
+  EXPECT_EQ(read_file(missing).error().message, "cannot read '" + missing + no_such);
+  EXPECT_EQ(write_file(missing, "x").error().message, "cannot write '" + missing + no_such);
+  const std::string is_folder = "': it is a directory";
+  EXPECT_EQ(read_file(folder_).error().message, "cannot read '" + folder_ + is_folder);
+  EXPECT_EQ(write_file(folder_, "x").error().message, "cannot write '" + folder_ + is_folder);
+  EXPECT_EQ(read_file(folder_).error().code, ErrorCode::kIo);
+}
+
+TEST_F(Files, FailedWritesLeaveTheOldFile) {
+  ASSERT_TRUE(write_file(path("file"), "old"));
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = 1000;
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const Status written = write_file(path("file"), std::string(100'000, 'x'));
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().message, "cannot write '" + path("file") + "': File too large");
+  EXPECT_EQ(*read_file(path("file")), "old");
+  EXPECT_EQ(entry_count(), 1U);
+  EXPECT_FALSE(write_file("/dev/full", "x"));
+}
+
+TEST_F(Files, LinksAndDevicesStayWhatTheyAre) {
+  ASSERT_TRUE(write_file(path("file"), "old"));
+  std::filesystem::create_symlink(path("file"), path("link"));
+  ASSERT_TRUE(write_file(path("link"), "new"));
+  EXPECT_TRUE(std::filesystem::is_symlink(path("link")));
+  EXPECT_EQ(*read_file(path("file")), "new");
+  ASSERT_TRUE(write_file("/dev/null", "gone"));
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
+}  // namespace
+}  // namespace pleach
