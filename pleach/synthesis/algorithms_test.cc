@@ -82,6 +82,9 @@ int32_t sweep(const Algorithm& algorithm, const Topology& topology,
         EXPECT_EQ(schedule->rank_count(), rank_count);
         EXPECT_EQ(schedule->provenance.algorithm, algorithm.name);
         EXPECT_EQ(schedule->provenance.topology_fingerprint, topology.fingerprint());
+        EXPECT_GT(schedule->provenance.certificate.fraction, 0);
+        EXPECT_LE(schedule->provenance.certificate.fraction, 1 + 1e-9)
+            << schedule->provenance.certificate.witness;
         EXPECT_EQ(*synthesize(request, spec), *schedule) << "not the same twice";
         ++count;
       }
@@ -250,6 +253,31 @@ TEST(Algorithms, AreFreeOfContentionOnTheTopologiesTheyFit) {
     ASSERT_TRUE(schedule) << schedule.error().message;
     EXPECT_TRUE(verify(*schedule, &topology).contention_free)
         << spec << " " << to_text(collective) << " on " << name;
+  }
+}
+
+TEST(Algorithms, AttainTheBoundOnTheTopologiesTheyFit) {
+  const Free cases[] = {
+      {"bidirectional_ring", "ring:8", Kind::kAllReduce},
+      {"bidirectional_ring", "ring:8", Kind::kAllGather},
+      {"bidirectional_ring", "ring:8", Kind::kBroadcast},
+      {"bidirectional_ring", "ring:8", Kind::kReduce},
+      {"direct", "fully_connected:6", Kind::kAllReduce},
+      {"direct", "fully_connected:6", Kind::kAllGather},
+      {"direct", "fully_connected:6", Kind::kAllToAll},
+      {"halving_doubling", "switch:8", Kind::kAllReduce},
+      {"ring", "switch:6", Kind::kAllReduce},
+      {"in_switch", "switch:6,reduce=true,multicast=true", Kind::kAllReduce},
+      {"in_switch", "switch:6,reduce=true,multicast=true", Kind::kBroadcast},
+      {"multitree", "fully_connected:5", Kind::kReduceScatter},
+  };
+  for (const auto& [spec, name, collective] : cases) {
+    const Topology topology = topology_of(name);
+    const auto schedule = synthesize({topology, {}, collective}, spec);
+    ASSERT_TRUE(schedule) << schedule.error().message;
+    EXPECT_NEAR(schedule->provenance.certificate.fraction, 1, 1e-9)
+        << spec << " " << to_text(collective) << " on " << name << ": "
+        << schedule->provenance.certificate.witness;
   }
 }
 
