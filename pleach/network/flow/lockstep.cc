@@ -43,14 +43,10 @@ std::optional<int64_t> LockstepGate::advance(int32_t rank, bool after_wait) {
   if (state.open + 1 >= slot_count) {
     return std::nullopt;
   }
-  state.was_active = state.open >= 0 && !state.waits;
   ++state.open;
   state.left = sends(rank, state.open);
   state.waits = state.left == 0;
-  if (!state.waits) {
-    return std::nullopt;
-  }
-  return state.was_active ? 2 * estimate_ps_ : estimate_ps_;
+  return state.waits ? std::optional(estimate_ps_) : std::nullopt;
 }
 
 }  // namespace pleach

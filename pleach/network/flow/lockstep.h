@@ -10,10 +10,11 @@
 namespace pleach {
 
 // Slot k of a rank (segment · period + step) holds all its sends of that key. The next slot opens
-// when all of them have been transmitted; a slot without a send (NOP) is held open for the estimate
-// of one segment's transmission, twice that when it follows an active one. No messages are
-// exchanged. Source: MultiTree (ISCA 2021), section IV; reference NI semantics: strict schedule,
-// estimated lockstep.
+// when the last byte of all of them has left; a slot without a send (NOP) is held open for the
+// estimate of one segment's transmission. No messages are exchanged. The published interface waits
+// twice the estimate in the first NOP after an active step, because there a step ends when its
+// bytes are in the interface's buffers; here it ends when they have left. Source: MultiTree (ISCA
+// 2021), section IV, schedule tables and NOPs.
 class LockstepGate {
  public:
   LockstepGate(const JobPlan& plan, int32_t period, int32_t segment_count, int64_t estimate_ps);
@@ -28,9 +29,8 @@ class LockstepGate {
  private:
   struct RankState {
     int64_t open = -1;
-    int64_t left = 0;         // sends of the open slot still to be transmitted
-    bool waits = false;       // in a NOP
-    bool was_active = false;  // the slot before had sends
+    int64_t left = 0;    // sends of the open slot still to be transmitted
+    bool waits = false;  // in a NOP
   };
   static std::size_t at(int32_t index) { return static_cast<std::size_t>(index); }
   int64_t sends(int32_t rank, int64_t slot) const;

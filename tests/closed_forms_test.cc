@@ -1,0 +1,179 @@
+// Times of synthesised schedules against closed forms: B bandwidth, L latency of a link, D the
+// whole buffer, n ranks, all in picoseconds and bytes.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "pleach/network/model.h"
+#include "pleach/synthesis/algorithm.h"
+#include "pleach/topology/shapes.h"
+
+namespace pleach {
+namespace {
+
+constexpr int64_t kLatencyPs = 150'000;   // the default of every shape
+constexpr double kPsPerByte = 62.5;       // 16 GB/s
+constexpr int64_t kSizeBytes = 16 << 20;  // D; divides into all chunks used here
+
+Topology topology_of(const std::string& spec) {
+  auto topology = parse_topology(spec);
+  EXPECT_TRUE(topology) << spec << (topology ? "" : topology.error().message);
+  return std::move(*topology);
+}
+
+Schedule schedule_of(const Topology& topology, const std::string& algorithm,
+                     CollectiveKind collective = CollectiveKind::kAllReduce) {
+  auto schedule =
+      synthesize({.topology = topology, .participants = {}, .collective = collective}, algorithm);
+  EXPECT_TRUE(schedule) << algorithm << (schedule ? "" : schedule.error().message);
+  return std::move(*schedule);
+}
+
+int64_t time_ps(const std::string& model, const Topology& topology, const Schedule& schedule,
+                const SimulationOptions& options = {}) {
+  const Job job{&schedule, kSizeBytes, 0};
+  const auto result = (*find_network_model(model))->simulate(topology, std::span(&job, 1), options);
+  EXPECT_TRUE(result) << (result ? "" : result.error().message);
+  return result->finish_ps;
+}
+
+struct Case {
+  std::string spec;
+  std::string algorithm;
+  double steps;       // latencies paid, in steps
+  double hops;        // links per step
+  double whole_sent;  // bytes one link carries / D
+  CollectiveKind collective = CollectiveKind::kAllReduce;
+};
+
+double closed_form_ps(const Case& one) {
+  return one.steps * one.hops * kLatencyPs +
+         one.whole_sent * static_cast<double>(kSizeBytes) * kPsPerByte;
+}
+
+// Uncontended and in lockstep by themselves: both models give steps·L + bytes/B.
+TEST(ClosedForms, UncontendedSchedules) {
+  const Case cases[] = {
+      // ring: 2(n-1) steps of D/n
+      {"ring:8", "ring", 14, 1, 14.0 / 8},
+      {"ring:64", "ring", 126, 1, 126.0 / 64},
+      {"torus:4x4", "ring", 30, 1, 30.0 / 16},
+      {"ring:8", "ring", 7, 1, 7.0 / 8, CollectiveKind::kAllGather},
+      {"ring:8", "ring", 7, 1, 7.0 / 8, CollectiveKind::kReduceScatter},
+      // both directions with half the data each
+      {"ring:8", "bidirectional_ring", 14, 1, 7.0 / 8},
+      // halving-doubling: 2 log2 n steps, D/2 + D/4 + ... twice
+      {"fully_connected:8", "halving_doubling", 6, 1, 2 * 7.0 / 8},
+      {"switch:16", "halving_doubling", 8, 2, 2 * 15.0 / 16},
+      // recursive doubling: log2 n steps of D
+      {"fully_connected:8", "recursive_doubling", 3, 1, 3},
+      // direct: n-1 messages at once over links of their own, twice
+      {"fully_connected:8", "direct", 2, 1, 2.0 / 8},
+      // one stream through a reducing switch
+      {"switch:8,reduce,multicast", "in_switch", 1, 2, 1},
+      {"switch:8,reduce,multicast", "in_switch", 1, 2, 1, CollectiveKind::kBroadcast},
+      {"switch:8,reduce,multicast", "in_switch", 1, 2, 1, CollectiveKind::kReduce},
+  };
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.spec + " " + one.algorithm);
+    const Topology topology = topology_of(one.spec);
+    const Schedule schedule = schedule_of(topology, one.algorithm, one.collective);
+    const double expected_ps = closed_form_ps(one);
+    for (const char* model : {"flow", "analytic"}) {
+      const auto got_ps = static_cast<double>(time_ps(model, topology, schedule));
+      EXPECT_NEAR(got_ps, expected_ps, expected_ps * 0.001) << model;
+    }
+  }
+}
+
+struct TreeCase {
+  std::string spec;
+  std::string algorithm;
+  int32_t steps;  // T of one phase, reference tables
+};
+
+const TreeCase kTrees[] = {{"mesh:2x2", "multitree", 2},
+                           {"torus:4x4", "multitree", 5},
+                           {"torus:8x8", "multitree", 17},
+                           {"mesh:4x4", "multitree", 9},
+                           {"mesh:4x4", "multitree,step_rule=published", 10},
+                           {"mesh:4x4", "multitree,tree_order=index", 8},
+                           {"mesh:8x8", "multitree", 32}};
+
+// A MultiTree phase uses each link at most once a step: T·D/(n·B) exactly, without latency, for
+// either gate and either model. An all_reduce is two phases; there dataflow may finish earlier,
+// because an all-gather edge need not wait for the last reduction elsewhere.
+TEST(ClosedForms, MultiTreeTakesItsSteps) {
+  for (const TreeCase& one : kTrees) {
+    const Topology topology = topology_of(one.spec + ",latency=0ns");
+    for (const CollectiveKind collective :
+         {CollectiveKind::kAllReduce, CollectiveKind::kAllGather, CollectiveKind::kReduceScatter}) {
+      SCOPED_TRACE(one.spec + " " + one.algorithm + " " + std::string(to_text(collective)));
+      const Schedule schedule = schedule_of(topology, one.algorithm, collective);
+      const bool two_phases = collective == CollectiveKind::kAllReduce;
+      const int64_t chunk_ps = kSizeBytes / schedule.rank_count() * 125 / 2;
+      const int64_t expected_ps = (two_phases ? 2 : 1) * one.steps * chunk_ps;
+      EXPECT_EQ(time_ps("analytic", topology, schedule), expected_ps);
+      EXPECT_EQ(time_ps("flow", topology, schedule, {.gate = Gate::kLockstep}), expected_ps);
+      const int64_t dataflow_ps = time_ps("flow", topology, schedule);
+      if (two_phases) {
+        EXPECT_LE(dataflow_ps, expected_ps);
+        EXPECT_GE(dataflow_ps, expected_ps * 15 / 16);
+      } else {
+        EXPECT_EQ(dataflow_ps, expected_ps);
+      }
+    }
+  }
+}
+
+// With latency a chain of dependent steps pays it: between never and once a step. A barrier after
+// every step, the analytic model, pays it always.
+TEST(ClosedForms, LatencyCostsMultiTreeAtMostOncePerStep) {
+  for (const TreeCase& one : kTrees) {
+    SCOPED_TRACE(one.spec + " " + one.algorithm);
+    const Topology topology = topology_of(one.spec);
+    const Schedule schedule = schedule_of(topology, one.algorithm);
+    const int64_t chunk_ps = kSizeBytes / schedule.rank_count() * 125 / 2;
+    const int64_t lockstep_ps = time_ps("flow", topology, schedule, {.gate = Gate::kLockstep});
+    const int64_t barrier_ps = 2 * one.steps * (chunk_ps + kLatencyPs);
+    EXPECT_EQ(time_ps("analytic", topology, schedule), barrier_ps);
+    EXPECT_GT(lockstep_ps, 2 * one.steps * chunk_ps);
+    EXPECT_LE(lockstep_ps, barrier_ps);
+    if (one.spec == "mesh:2x2") {  // every step waits for the one before
+      EXPECT_EQ(time_ps("flow", topology, schedule), barrier_ps);
+    }
+  }
+}
+
+// A certificate's bound is never beaten, whatever the algorithm, the segments and the topology.
+TEST(ClosedForms, NothingBeatsTheBound) {
+  for (const char* spec : {"ring:6", "torus:4x4", "mesh:3x5", "fully_connected:6", "switch:5",
+                           "switch:6,reduce,multicast", "torus:2x3x2"}) {
+    const Topology topology = topology_of(std::string(spec) + ",latency=0ns");
+    for (const Algorithm* algorithm : algorithms()) {
+      for (const CollectiveKind collective : algorithm->collectives) {
+        const auto schedule = synthesize(
+            {.topology = topology, .participants = {}, .collective = collective}, algorithm->name);
+        if (!schedule) {
+          EXPECT_EQ(schedule.error().code, ErrorCode::kInfeasible) << schedule.error().message;
+          continue;
+        }
+        for (const int32_t segments : {1, 8}) {
+          const int64_t size_bytes = int64_t{schedule->rank_count()} * 1'000'000;
+          const Job job{&*schedule, size_bytes, 0};
+          const auto result =
+              (*find_network_model("flow"))
+                  ->simulate(topology, std::span(&job, 1), {.segment_count = segments});
+          ASSERT_TRUE(result) << result.error().message;
+          const double algbw =
+              static_cast<double>(size_bytes) * 1e12 / static_cast<double>(result->finish_ps);
+          EXPECT_LE(algbw, schedule->provenance.certificate.bound_algbw_bytes_per_s * (1 + 1e-6))
+              << spec << " " << algorithm->name << " " << to_text(collective);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace pleach
