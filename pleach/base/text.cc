@@ -55,6 +55,26 @@ bool is_control(std::string_view letter) {
   return c1 || letter == "\u2028" || letter == "\u2029";
 }
 
+// Appends up to `limit` letters in a form that stays on one line; whether that was all of them.
+bool append_safely(std::string_view text, std::size_t limit, std::string& result) {
+  for (std::size_t letters = 0; !text.empty(); ++letters) {
+    if (letters == limit) {
+      return false;
+    }
+    const std::size_t length = utf8_length(text);
+    const std::string_view letter = text.substr(0, std::max<std::size_t>(length, 1));
+    if (length == 0 || is_control(letter)) {
+      for (const char byte : letter) {
+        result += fmt::format("\\x{:02x}", static_cast<uint8_t>(byte));
+      }
+    } else {
+      result += letter;
+    }
+    text.remove_prefix(letter.size());
+  }
+  return true;
+}
+
 // Source: Wagner & Fischer, The String-to-String Correction Problem, 1974.
 std::size_t edit_distance(std::string_view left, std::string_view right) {
   std::vector<std::size_t> row(right.size() + 1);
@@ -190,24 +210,16 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+std::string one_line(std::string_view text) {
+  std::string line;
+  append_safely(text, text.size(), line);
+  return line;
+}
+
 std::string quoted(std::string_view text) {
   std::string result = "'";
-  for (std::size_t letters = 0; !text.empty(); ++letters) {
-    if (letters == kQuotedLimit) {
-      return result + "...'";
-    }
-    const std::size_t length = std::max<std::size_t>(utf8_length(text), 1);
-    const std::string_view letter = text.substr(0, length);
-    if (utf8_length(text) == 0 || is_control(letter)) {
-      for (const char byte : letter) {
-        result += fmt::format("\\x{:02x}", static_cast<uint8_t>(byte));
-      }
-    } else {
-      result += letter;
-    }
-    text.remove_prefix(length);
-  }
-  return result + "'";
+  const bool whole = append_safely(text, kQuotedLimit, result);
+  return result + (whole ? "'" : "...'");
 }
 
 Error unknown_name(std::string_view what, std::string_view name,

@@ -23,6 +23,8 @@ Result<int64_t> parse_integer(std::string_view text, std::string_view what, int6
 // Whether `text` is well-formed UTF-8.
 bool is_utf8(std::string_view text);
 
+// `text` made safe for a one-line message: control bytes and malformed UTF-8 as \xNN.
+std::string one_line(std::string_view text);
 // `text` in single quotes and made safe for a one-line message: control bytes and malformed UTF-8
 // as \xNN, more than 80 letters cut. Qualify it (pleach::quoted) for a std::string: <iomanip> has
 // another one.

@@ -54,7 +54,7 @@ TEST(Units, ParsesSizes) {
           {"-1MiB", -1, "'-1MiB' is not a size"},
           {"1.MiB", -1, "'1.MiB' is not a size"},
           {"1.2.3MiB", -1, "'1.2.3MiB' is not a size: unknown unit '.3MiB'"},
-          {"1MIB", -1, "'1MIB' is not a size: unknown unit 'MIB'; did you mean 'MiB'?"},
+          {"1MIB", -1, "'1MIB' is not a size: unknown unit 'MIB'; did you mean '"},
           {"1e6", -1, "'1e6' is not a size: unknown unit 'e6'"},
           {"99999999TiB", -1, "'99999999TiB' is not a size: too large"},
           {"1\n", 1},

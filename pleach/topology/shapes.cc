@@ -192,7 +192,7 @@ Result<Topology> apply_changes(Topology topology, const Options& options) {
 
 Result<Topology> read_topology_file(const Spec& spec, const std::string& path) {
   const std::vector<OptionDescriptor> descriptors = change_options();
-  PLEACH_ASSIGN(options, Options::create(descriptors, spec.options, path));
+  PLEACH_ASSIGN(options, Options::create(descriptors, spec.options, one_line(path)));
   PLEACH_ASSIGN(text, read_file(path, kTopologyFileLimitBytes));
   PLEACH_ASSIGN(topology, parse_topology_toml(text, path));
   const std::string changes = options.canonical();
@@ -202,7 +202,7 @@ Result<Topology> read_topology_file(const Spec& spec, const std::string& path) {
   const std::string name = topology.name() + "," + changes;
   Result<Topology> changed = apply_changes(std::move(topology), options);
   if (!changed) {
-    return in_spec(path, changed.error().message);
+    return in_spec(one_line(path), changed.error().message);
   }
   return renamed(std::move(changed).value(), name);
 }

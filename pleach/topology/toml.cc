@@ -339,14 +339,6 @@ class Reader {
   std::unordered_map<int64_t, std::vector<std::size_t>> shape_links_;
 };
 
-// The parser's description on one line.
-std::string one_line(std::string_view text) {
-  std::string line(text);
-  std::ranges::replace_if(
-      line, [](char letter) { return static_cast<unsigned char>(letter) < 0x20; }, ' ');
-  return is_utf8(line) ? line : pleach::quoted(line);
-}
-
 }  // namespace
 
 Result<Topology> parse_topology_toml(std::string_view text, const std::string& path) {

@@ -1,0 +1,247 @@
+#include "pleach/topology/shapes.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "pleach/base/rng.h"
+#include "pleach/topology/metrics.h"
+
+namespace pleach {
+namespace {
+
+TEST(Shapes, HaveTheirSizes) {
+  struct Case {
+    std::string spec;
+    std::size_t node_count;
+    std::size_t link_count;
+    std::size_t least_degree;
+    std::size_t most_degree;
+    int32_t diameter;
+    int64_t bisection_links;  // one way
+  };
+  const std::vector<Case> cases = {
+      {"ring:2", 2, 2, 1, 1, 1, 1},
+      {"ring:3", 3, 6, 2, 2, 1, 2},
+      {"ring:8", 8, 16, 2, 2, 4, 2},
+      {"torus:2x2", 4, 8, 2, 2, 2, 2},
+      {"torus:4x1", 4, 8, 2, 2, 2, 2},
+      {"torus:4x2", 8, 24, 3, 3, 3, 4},
+      {"torus:4x4", 16, 64, 4, 4, 4, 8},
+      {"torus:8x8", 64, 256, 4, 4, 8, 16},
+      {"torus:4x4x4", 64, 384, 6, 6, 6, 32},
+      {"torus:3x5", 15, 60, 4, 4, 3, 8},
+      {"mesh:4", 4, 6, 1, 2, 3, 1},
+      {"mesh:4x4", 16, 48, 2, 4, 6, 4},
+      {"mesh:8x8", 64, 224, 2, 4, 14, 8},
+      {"mesh:2x3x4", 24, 92, 3, 5, 6, 6},
+      {"fully_connected:8", 8, 56, 7, 7, 1, 16},
+      {"switch:8", 9, 16, 1, 8, 2, 4},
+      {"torus:4x4,without_link=5-6", 16, 62, 3, 4, 4, 8},
+      {"torus:4x4,without_link=5>6", 16, 63, 3, 4, 4, 8},
+      {"torus:4x4,without_node=3", 15, 56, 3, 4, 4, 7},
+  };
+  for (const Case& expected : cases) {
+    const Result<Topology> topology = parse_topology(expected.spec);
+    ASSERT_TRUE(topology) << topology.error().message;
+    EXPECT_EQ(topology->name(), expected.spec);
+    EXPECT_EQ(topology->nodes().size(), expected.node_count) << expected.spec;
+    EXPECT_EQ(topology->links().size(), expected.link_count) << expected.spec;
+    std::set<std::size_t> degrees;
+    for (std::size_t node = 0; node < topology->nodes().size(); ++node) {
+      degrees.insert(topology->links_out(NodeId{static_cast<int32_t>(node)}).size());
+    }
+    EXPECT_EQ(*degrees.begin(), expected.least_degree) << expected.spec;
+    EXPECT_EQ(*degrees.rbegin(), expected.most_degree) << expected.spec;
+    EXPECT_EQ(diameter(*topology).link_count, expected.diameter) << expected.spec;
+    EXPECT_EQ(bisection(*topology).bytes_per_s, expected.bisection_links * 16'000'000'000)
+        << expected.spec;
+    for (const Link& link : topology->links()) {
+      EXPECT_EQ(link.bandwidth_bytes_per_s, 16'000'000'000);
+      EXPECT_EQ(link.latency_ps, 150'000);
+    }
+  }
+}
+
+TEST(Shapes, OrderLinksNorthSouthWestEast) {
+  const auto targets = [](const std::string& spec, int32_t node) {
+    const Result<Topology> topology = parse_topology(spec);
+    EXPECT_TRUE(topology);
+    std::vector<int32_t> result;
+    for (const LinkId link : topology->links_out(NodeId{node})) {
+      result.push_back(topology->link(link).target.value);
+    }
+    return result;
+  };
+  EXPECT_EQ(targets("torus:4x4", 5), (std::vector<int32_t>{1, 9, 4, 6}));
+  EXPECT_EQ(targets("torus:4x4", 0), (std::vector<int32_t>{12, 4, 3, 1}));
+  EXPECT_EQ(targets("mesh:4x4", 0), (std::vector<int32_t>{4, 1}));
+  EXPECT_EQ(targets("mesh:2x3x4", 23), (std::vector<int32_t>{11, 19, 22}));
+  EXPECT_EQ(targets("torus:2x4", 0), (std::vector<int32_t>{4, 3, 1}));
+  EXPECT_EQ(targets("ring:5", 0), (std::vector<int32_t>{4, 1}));
+  EXPECT_EQ(targets("switch:3", 3), (std::vector<int32_t>{0, 1, 2}));
+}
+
+TEST(Shapes, SetAttributes) {
+  const Result<Topology> topology = parse_topology(
+      "switch:4,reduce,bandwidth=100Gb/s,latency=2us,overhead=1us,header=16,packet=64KiB");
+  ASSERT_TRUE(topology) << topology.error().message;
+  EXPECT_EQ(topology->link(LinkId{0}).bandwidth_bytes_per_s, 12'500'000'000);
+  EXPECT_EQ(topology->link(LinkId{0}).latency_ps, 2'000'000);
+  EXPECT_EQ(topology->node(NodeId{0}).overhead_ps, 1'000'000);
+  EXPECT_EQ(topology->framing(), (Framing{16, 65'536}));
+  EXPECT_EQ(topology->node(NodeId{4}).kind, NodeKind::kSwitch);
+  EXPECT_TRUE(topology->node(NodeId{4}).reduces);
+  EXPECT_FALSE(topology->node(NodeId{4}).multicasts);
+  EXPECT_FALSE(topology->node(NodeId{0}).forwards);
+  EXPECT_TRUE(parse_topology("mesh:2x2")->node(NodeId{0}).forwards);
+  EXPECT_FALSE(parse_topology("fully_connected:4")->node(NodeId{0}).forwards);
+  EXPECT_EQ(parse_topology("torus:4x2")->grid().size(), 2U);
+  EXPECT_TRUE(parse_topology("torus:4x2")->grid()[1].wraps);
+  EXPECT_FALSE(parse_topology("mesh:4x2")->grid()[0].wraps);
+  EXPECT_TRUE(parse_topology("fully_connected:4")->grid().empty());
+}
+
+TEST(Shapes, SpreadLatenciesBySeed) {
+  const auto latencies = [](const std::string& options) {
+    const Result<Topology> topology = parse_topology("ring:512,latency=100ns" + options);
+    EXPECT_TRUE(topology);
+    EXPECT_EQ(topology->grid().size(), 1U);
+    std::vector<int64_t> result;
+    for (const Link& link : topology->links()) {
+      result.push_back(link.latency_ps);
+    }
+    return result;
+  };
+  const std::vector<int64_t> spread = latencies(",latency_spread=20%");
+  EXPECT_EQ(spread, latencies(",latency_spread=20,seed=0"));
+  EXPECT_NE(spread, latencies(",latency_spread=20%,seed=1"));
+  const auto [least, most] = std::minmax_element(spread.begin(), spread.end());
+  EXPECT_GE(*least, 80'000);
+  EXPECT_LT(*least, 81'000);
+  EXPECT_LE(*most, 120'000);
+  EXPECT_GT(*most, 119'000);
+}
+
+TEST(Shapes, NameWhatIsRemovedAsInTheWhole) {
+  const Result<Topology> topology =
+      parse_topology("torus:4x4,without_node=3+7,without_link=5-6+9>10");
+  ASSERT_TRUE(topology) << topology.error().message;
+  EXPECT_EQ(topology->nodes().size(), 14U);
+  EXPECT_EQ(topology->links().size(), 64U - 14 - 3);
+  EXPECT_EQ(topology->node(NodeId{3}).name, "4");
+  // The switch goes by its name or its number, the last.
+  EXPECT_EQ(parse_topology("switch:4,without_link=switch>0").error().message,
+            "switch:4: rank '1' cannot reach rank '0': no route between them");
+  EXPECT_EQ(parse_topology("switch:4,without_link=4>0").error().message,
+            "switch:4: rank '1' cannot reach rank '0': no route between them");
+  // A node that only a lost node needs may go with it.
+  EXPECT_TRUE(parse_topology("mesh:4,without_link=0-1,without_node=0"));
+}
+
+TEST(Shapes, RefuseBadSpecs) {
+  const std::string shapes = "known: ring, fully_connected, switch, mesh, torus";
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"", "'' has no name: expected NAME[:ARGUMENT][,key=value...]"},
+      {"rnig:8", "unknown topology 'rnig'; did you mean 'ring'? " + shapes},
+      {"\x01\xff", "unknown topology '\\x01\\xff'; " + shapes},
+      {"ring", "ring: needs an argument, as ring:N"},
+      {"mesh:", "mesh: needs an argument, as mesh:AxBx..."},
+      {"ring:1", "ring: rank count '1' is outside 2 to 65536"},
+      {"ring:0", "ring: rank count '0' is outside 2 to 65536"},
+      {"ring:-3", "ring: rank count '-3' is outside 2 to 65536"},
+      {"ring:1000000000", "ring: rank count '1000000000' is outside 2 to 65536"},
+      {"ring:4x4", "ring: rank count '4x4' is not a whole number"},
+      {"fully_connected:5000", "fully_connected: rank count '5000' is outside 2 to 4096"},
+      {"switch:1", "switch: rank count '1' is outside 2 to 65536"},
+      {"mesh:0x4", "mesh: dimension '0' is outside 1 to 65536"},
+      {"mesh:4x", "mesh: dimension '' is not a whole number"},
+      {"mesh:4X4", "mesh: dimension '4X4' is not a whole number"},
+      {"mesh:1x1", "mesh: '1x1' has fewer than 2 ranks"},
+      {"torus:99999x99999", "torus: dimension '99999' is outside 1 to 65536"},
+      {"torus:60000x60000", "torus: '60000x60000' has more than 65536 ranks"},
+      {"torus:1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x2",
+       "torus: '1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x2' has more than 16 dimensions"},
+      {"torus:4x4,bandwith=1GB/s",
+       "torus: unknown option 'bandwith'; did you mean 'bandwidth'? known: bandwidth, latency, "
+       "overhead, header, packet, latency_spread, seed, without_link, without_node"},
+      {"torus:4x4,bandwidth=0GB/s",
+       "torus: option 'bandwidth': '0GB/s' is not a bandwidth: it must be at least 1 B/s"},
+      {"torus:4x4,latency=2000s",
+       "link 0->12 has latency 2000000000000000 ps: outside 0 to 1000 s"},
+      {"torus:4x4,packet=0", "packet of 0 bytes is outside 1 to 1073741824"},
+      {"torus:4x4,header=2MiB", "header of 2097152 bytes is outside 0 to 1048576"},
+      {"torus:4x4,latency_spread=150%",
+       "torus:4x4: latency_spread in percent '150' is outside 0 to 100"},
+      {"torus:4x4,latency_spread=%",
+       "torus:4x4: latency_spread in percent '' is not a whole number"},
+      {"torus:4x4,seed=-1", "torus: option 'seed': value '-1' is outside 0 to 9223372036854775807"},
+      {"torus:4x4,without_link=5",
+       "torus:4x4: '5' is no link: expected SOURCE-TARGET or SOURCE>TARGET"},
+      {"torus:4x4,without_link=5-7", "torus:4x4: there is no link '5-7'"},
+      {"torus:4x4,without_link=5>5", "torus:4x4: there is no link '5>5'"},
+      {"torus:4x4,without_link=5-6+",
+       "torus:4x4: '' is no link: expected SOURCE-TARGET or SOURCE>TARGET"},
+      {"torus:2x2,without_link=0-4", "torus:2x2: unknown node '4'; known: 0, 1, 2, 3"},
+      {"torus:2x2,without_node=9", "torus:2x2: unknown node '9'; known: 0, 1, 2, 3"},
+      {"torus:2x2,without_node=0+1+2+3",
+       "torus:2x2: topology 'torus:2x2,without_node=0+1+2+3' "
+       "has no rank node"},
+      {"ring:4,without_node=0+2", "ring:4: rank '1' cannot reach rank '3': no route between them"},
+      {"switch:4,reduce=maybe",
+       "switch: option 'reduce': unknown value 'maybe'; known: true, false"},
+      {"missing.toml", "cannot read 'missing.toml': No such file or directory"},
+      {"/", "cannot read '/': it is a directory"},
+      {"missing.toml,bandwidth=1GB/s",
+       "missing.toml: unknown option 'bandwidth'; known: latency_spread, seed, without_link, "
+       "without_node"},
+  };
+  for (const auto& [spec, error] : cases) {
+    const Result<Topology> topology = parse_topology(spec);
+    ASSERT_FALSE(topology) << spec;
+    EXPECT_EQ(topology.error().message, error);
+  }
+}
+
+TEST(Shapes, AnySpecGivesATopologyOrOneLine) {
+  constexpr uint64_t seed = 5;
+  Rng rng(seed);
+  const std::vector<std::string> starts = {"ring:8",          "torus:4x4,without_link=5-6+9>10",
+                                           "switch:4,reduce", "mesh:2x3x2,latency=1ns",
+                                           "mesh:2x2,x",      "fully_connected:4,without_node=3"};
+  const std::string letters = "0123456789x:,=-+>.%abrGs/\xff\n\0 ";
+  for (int trial = 0; trial < 3000; ++trial) {
+    std::string spec = starts[rng.below(starts.size())];
+    for (uint64_t change = 0; change <= rng.below(3); ++change) {
+      const std::size_t at = rng.below(spec.size());
+      switch (rng.below(3)) {
+        case 0:
+          spec[at] = letters[rng.below(letters.size())];
+          break;
+        case 1:
+          spec.erase(at, 1);
+          break;
+        default:
+          spec.insert(at, 1, letters[rng.below(letters.size())]);
+      }
+    }
+    const Result<Topology> topology = parse_topology(spec);
+    if (!topology) {
+      EXPECT_EQ(topology.error().message.find('\n'), std::string::npos)
+          << "seed " << seed << ", trial " << trial;
+    }
+  }
+}
+
+TEST(Shapes, TablesNameEachShapeOnce) {
+  std::set<std::string> names;
+  for (const Shape* shape : shapes()) {
+    EXPECT_TRUE(names.insert(shape->name).second) << shape->name;
+    EXPECT_FALSE(shape->summary.empty());
+    EXPECT_FALSE(shape->argument.empty());
+    EXPECT_TRUE(Options::create(shape_options(*shape), {}, shape->name));
+  }
+}
+
+}  // namespace
+}  // namespace pleach
