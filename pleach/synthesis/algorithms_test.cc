@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
-#include <numeric>
 
 #include "pleach/base/rng.h"
 #include "pleach/base/text.h"
@@ -44,7 +43,7 @@ void expect_correct(const Schedule& schedule, const Topology& topology) {
   }
 }
 
-// What an algorithm that is named nowhere else in this file needs no line for.
+// The algorithm as it comes, and with each of its options' other values.
 std::vector<std::string> specs_of(const Algorithm& algorithm) {
   std::vector<std::string> specs = {algorithm.name};
   for (const OptionDescriptor& option : algorithm.options) {
@@ -129,6 +128,28 @@ INSTANTIATE_TEST_SUITE_P(
     [](const testing::TestParamInfo<Place>& place) {
       return "Place" + std::to_string(place.index);
     });
+
+TEST(Algorithms, AreCorrectOnRandomGroupsOfRandomGrids) {
+  const uint64_t seed = 7;
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Rng rng(seed);
+  for (int32_t round = 0; round < 20; ++round) {
+    const std::string name = std::string(rng.below(2) == 0 ? "mesh:" : "torus:") +
+                             std::to_string(2 + rng.below(4)) + "x" +
+                             std::to_string(1 + rng.below(5));
+    const Topology topology = topology_of(name);
+    std::vector<NodeId> group(topology.rank_nodes().begin(), topology.rank_nodes().end());
+    for (std::size_t k = group.size(); k > 1; --k) {
+      std::swap(group[k - 1], group[rng.below(k)]);
+    }
+    group.resize(2 + rng.below(group.size() - 1));
+    SCOPED_TRACE(name + ", " + std::to_string(group.size()) + " ranks in round " +
+                 std::to_string(round));
+    for (const Algorithm* algorithm : algorithms()) {
+      sweep(*algorithm, topology, group);
+    }
+  }
+}
 
 int32_t log2_of(int32_t value) {
   return std::bit_width(static_cast<uint32_t>(value)) - 1;
