@@ -77,14 +77,13 @@ Result<std::string> write(const Schedule& schedule) {
                              schedule.transfers.size())};
   }
   flatbuffers::FlatBufferBuilder builder(estimate);
-  file::Transfer* packed = nullptr;
-  const auto transfers =
-      builder.CreateUninitializedVectorOfStructs(schedule.transfers.size(), &packed);
-  for (std::size_t i = 0; i < schedule.transfers.size(); ++i) {
-    const Transfer& t = schedule.transfers[i];
-    packed[i] = file::Transfer(t.first_chunk, t.chunk_count, t.source.value, t.target.value, t.step,
-                               t.route, static_cast<int32_t>(t.op));
-  }
+  // Not CreateUninitializedVectorOfStructs: it aligns to the struct's size, here no power of two.
+  const auto transfers = builder.CreateVectorOfStructs<file::Transfer>(
+      schedule.transfers.size(), [&](std::size_t i, file::Transfer* packed) {
+        const Transfer& t = schedule.transfers[i];
+        *packed = file::Transfer(t.first_chunk, t.chunk_count, t.source.value, t.target.value,
+                                 t.step, t.route, static_cast<int32_t>(t.op));
+      });
   const PackedRoutes routes = pack(schedule.routes);
   const auto route_links = builder.CreateVector(routes.links);
   const auto route_ends = builder.CreateVector(routes.ends);
