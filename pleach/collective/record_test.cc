@@ -51,7 +51,9 @@ std::vector<Record> random_run(const Order& order, int32_t rank_count, int32_t s
     return cursor.may_commit(commit, event.segment) &&
            at(count_of(commit.stream, event.segment)) == order.reads(commit.stream).size();
   };
-  while (!waiting.empty()) {
+  constexpr int32_t kMostTries = 1'000'000;
+  for (int32_t tries = 0; !waiting.empty(); ++tries) {
+    PLEACH_CHECK(tries < kMostTries, "the cursor lets nothing happen");
     const std::size_t choice = rng.below(waiting.size());
     const RecordEvent event = waiting[choice];
     if (!possible(event)) {

@@ -154,6 +154,15 @@ TEST(Verify, NamesTheFirstTwentyViolationsWhateverTheThreads) {
   }
 }
 
+TEST(Verify, RefusesAGridWithoutScheduleAtOnce) {
+  const Verification verification =
+      verify(make_schedule({.chunk_count = 100'000'000}, {{0, 1, 0, 1}}), nullptr);
+  EXPECT_EQ(verification.violations,
+            std::vector<std::string>{"chunks: most of the 100000000 are in no transfer"});
+  EXPECT_TRUE(
+      verify(make_schedule({.rank_count = 1, .chunk_count = 100'000'000}, {}), nullptr).correct);
+}
+
 // A value that is doubled again and again must not be written out.
 TEST(Verify, EndsOnExponentialSums) {
   std::vector<Move> moves;
