@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <functional>
 #include <numeric>
 #include <optional>
-#include <queue>
-#include <unordered_map>
+#include <tuple>
+#include <utility>
 
 #include "pleach/synthesis/builder.h"
 #include "pleach/synthesis/builtin.h"
@@ -115,7 +117,6 @@ Status check_connected(const Network& network, const TreeGraph& reversed) {
 std::optional<std::vector<int32_t>> opposite_links(const TreeGraph& graph) {
   struct Ends {
     int32_t low, high, is_down, link;
-    auto operator<=>(const Ends&) const = default;
   };
   std::vector<Ends> all;
   for (int32_t source = 0; source < graph.vertex_count(); ++source) {
@@ -125,7 +126,9 @@ std::optional<std::vector<int32_t>> opposite_links(const TreeGraph& graph) {
                      source > arc.target ? 1 : 0, arc.link});
     }
   }
-  std::ranges::sort(all);
+  std::ranges::sort(all, {}, [](const Ends& ends) {
+    return std::tuple(ends.low, ends.high, ends.is_down, ends.link);
+  });
   std::vector<int32_t> opposite(at(graph.link_count), -1);
   for (std::size_t begin = 0, end = 0; begin < all.size(); begin = end) {
     std::size_t up_count = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace pleach {
 namespace {
@@ -27,6 +28,7 @@ int32_t node_count(std::span<const GridDimension> grid) {
 // down over the other lines. `width` is even, and there are at least two lines.
 std::vector<int32_t> cross_columns(const std::vector<int32_t>& path, int32_t width) {
   std::vector<int32_t> cycle;
+  cycle.reserve(path.size() * at(width));
   for (int32_t column = 0; column < width; ++column) {
     cycle.push_back(path[0] * width + column);
   }
@@ -42,6 +44,7 @@ std::vector<int32_t> cross_columns(const std::vector<int32_t>& path, int32_t wid
 // The same with lines and columns exchanged: path.size() is even, `width` at least two.
 std::vector<int32_t> cross_lines(const std::vector<int32_t>& path, int32_t width) {
   std::vector<int32_t> cycle;
+  cycle.reserve(path.size() * at(width));
   for (const int32_t line : path) {
     cycle.push_back(line * width);
   }
@@ -141,7 +144,9 @@ class CycleSearch {
   struct Choice {
     int32_t open_count = -1;
     int32_t place = -1;  // in targets_
-    auto operator<=>(const Choice&) const = default;
+    bool is_before(const Choice& other) const {
+      return std::pair(open_count, place) < std::pair(other.open_count, other.place);
+    }
   };
   struct Visit {
     int32_t vertex = 0;
@@ -177,7 +182,8 @@ class CycleSearch {
     std::optional<Choice> best;
     for (std::size_t place = 0; place < targets.size(); ++place) {
       const Choice choice{open_targets_[at(targets[place])], static_cast<int32_t>(place)};
-      if (!is_visited_[at(targets[place])] && choice > visit.tried && (!best || choice < *best)) {
+      if (!is_visited_[at(targets[place])] && visit.tried.is_before(choice) &&
+          (!best || choice.is_before(*best))) {
         best = choice;
       }
     }
