@@ -14,8 +14,8 @@ namespace pleach {
 namespace {
 
 constexpr std::size_t kEnumerationLimit = 14;                 // ranks; 1,716 halves
-constexpr std::size_t kFlowLinkLimit = std::size_t{1} << 20;  // more: no max-flow
-constexpr int64_t kWalkLimit = int64_t{1} << 28;              // links looked at
+constexpr std::size_t kFlowLinkLimit = std::size_t{1} << 16;  // more: no max-flow
+constexpr int64_t kWalkLimit = int64_t{1} << 26;              // links looked at
 
 // Cuts the ranks in two and lets the other nodes fall where the cut is narrowest.
 class Halves {

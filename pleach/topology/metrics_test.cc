@@ -1,0 +1,64 @@
+#include "pleach/topology/metrics.h"
+
+#include <gtest/gtest.h>
+
+#include "pleach/topology/shapes.h"
+
+namespace pleach {
+namespace {
+
+TEST(Metrics, SayWhetherTheyAreExact) {
+  struct Case {
+    std::string spec;
+    int64_t bytes_per_s;
+    bool exact_bisection;
+    int32_t diameter;
+    bool exact_diameter;
+  };
+  constexpr int64_t link = 16'000'000'000;
+  const std::vector<Case> cases = {
+      {"ring:14", 2 * link, true, 7, true},
+      {"ring:15", 2 * link, false, 7, true},
+      {"torus:2x7", 5 * link, true, 4, true},
+      {"mesh:2x20", 2 * link, false, 20, true},
+      {"torus:16x4", 8 * link, false, 10, true},
+      {"switch:13", 6 * link, true, 2, true},
+      {"switch:100", 50 * link, false, 2, true},
+      {"switch:40000", 20'000 * link, false, 2, false},
+
+      {"ring:8,without_link=0>1", link, true, 7, true},  // one way is narrower
+  };
+  for (const auto& [spec, bytes_per_s, exact_bisection, links, exact_diameter] : cases) {
+    const Result<Topology> topology = parse_topology(spec);
+    ASSERT_TRUE(topology) << topology.error().message;
+    const Bisection halves = bisection(*topology);
+    EXPECT_EQ(halves.bytes_per_s, bytes_per_s) << spec;
+    EXPECT_EQ(halves.exact, exact_bisection) << spec;
+    EXPECT_EQ(diameter(*topology).link_count, links) << spec;
+    EXPECT_EQ(diameter(*topology).exact, exact_diameter) << spec;
+  }
+}
+
+TEST(Metrics, SwitchesFallWhereTheCutIsNarrow) {
+  // Two groups of two, a switch each, and one cable between the switches.
+  const Result<Topology> topology = parse_topology_toml(R"(
+    node = [{name="a"}, {name="b"}, {name="c"}, {name="d"}, {name="s", kind="switch"},
+            {name="t", kind="switch"}]
+    cable = [{source="a", target="s"}, {source="b", target="s"}, {source="c", target="t"},
+             {source="d", target="t"}, {source="s", target="t", bandwidth="10GB/s"}]
+  )",
+                                                        "x.toml");
+  ASSERT_TRUE(topology) << topology.error().message;
+  EXPECT_EQ(bisection(*topology).bytes_per_s, 10'000'000'000);
+  EXPECT_EQ(diameter(*topology).link_count, 3);
+}
+
+TEST(Metrics, OneRankHasNothingToCut) {
+  const Result<Topology> topology = parse_topology_toml("node = [{name='a'}]", "x.toml");
+  ASSERT_TRUE(topology);
+  EXPECT_EQ(bisection(*topology).bytes_per_s, 0);
+  EXPECT_EQ(diameter(*topology).link_count, 0);
+}
+
+}  // namespace
+}  // namespace pleach
