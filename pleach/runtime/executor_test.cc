@@ -1,0 +1,352 @@
+#include "pleach/runtime/executor.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "pleach/collective/verify.h"
+#include "pleach/runtime/reference.h"
+#include "tests/support/counterexamples.h"
+#include "tests/support/random_schedules.h"
+#include "tests/support/rank_threads.h"
+#include "tests/support/small_schedules.h"
+#include "tests/support/two_phase.h"
+
+namespace pleach {
+namespace {
+
+using support::Floats;
+using support::RunOutcome;
+using support::RunSetup;
+
+// Values whose sums round, so that every order of additions shows.
+std::vector<Floats> rounding_inputs(const Schedule& schedule, int64_t count, uint64_t seed) {
+  Rng rng(seed);
+  const Result<Placement> placement = Placement::create(schedule, count);
+  std::vector<Floats> inputs;
+  for (int32_t rank = 0; rank < schedule.rank_count(); ++rank) {
+    Floats& input =
+        inputs.emplace_back(static_cast<std::size_t>(placement->sizes(Rank{rank}).input));
+    for (float& value : input) {
+      value = static_cast<float>((rng.unit() - 0.5) * static_cast<double>(1 << rng.below(24)));
+    }
+  }
+  return inputs;
+}
+
+constexpr std::byte kBlank{0xa5};
+
+float blank_float() {
+  float value;
+  std::memset(&value, std::to_integer<int>(kBlank), sizeof(value));
+  return value;
+}
+
+// Runs on executors and compares every bit with the two-phase pass, and the record with the Cursor.
+void expect_two_phase_bits(const Schedule& schedule, const RunSetup& setup) {
+  const std::vector<Floats> inputs = rounding_inputs(schedule, setup.count, 7);
+  auto expected = support::two_phase_outputs(schedule, setup.count, inputs, blank_float());
+  ASSERT_TRUE(expected.has_value());
+  for (int32_t rank = 0; rank < schedule.rank_count() && setup.in_place; ++rank) {
+    if (schedule.collective == CollectiveKind::kReduce && rank != schedule.root.value) {
+      (*expected)[static_cast<std::size_t>(rank)] = inputs[static_cast<std::size_t>(rank)];
+    }
+  }
+  const RunOutcome outcome = support::run_schedule(
+      schedule, setup,
+      [&](Rank rank, std::span<std::byte> input) {
+        if (!input.empty()) {
+          std::memcpy(input.data(), inputs[rank.index()].data(), input.size());
+        }
+      },
+      kBlank);
+  for (int32_t rank = 0; rank < schedule.rank_count(); ++rank) {
+    const auto index = static_cast<std::size_t>(rank);
+    ASSERT_EQ(outcome.errors[index], "") << "rank " << rank;
+    const auto bytes = std::as_bytes(std::span((*expected)[index]));
+    EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), outcome.outputs[index].begin(),
+                           outcome.outputs[index].end()))
+        << "rank " << rank;
+  }
+  const Status replayed = replay(Order::build(schedule), outcome.records, setup.segment_count,
+                                 schedule.symmetry ? schedule.rank_count() : 1);
+  EXPECT_TRUE(replayed.has_value()) << replayed.error().message;
+}
+
+TEST(ExecutorTest, SurvivesEveryCounterexampleWithOneLandingPlace) {
+  for (const support::Counterexample& example : support::counterexamples()) {
+    if (!example.executable()) {
+      continue;
+    }
+    const int64_t count = example.schedule.collective == CollectiveKind::kAllToAll
+                              ? 6 * example.schedule.chunks.count()
+                              : 23;
+    for (const int32_t segments : {1, 2, 5}) {
+      for (uint64_t seed = 0; seed < 4; ++seed) {
+        SCOPED_TRACE(example.name + ", " + std::to_string(segments) + " segments, seed " +
+                     std::to_string(seed));
+        expect_two_phase_bits(example.schedule, {.count = count,
+                                                 .segment_count = segments,
+                                                 .landing_places = 1,
+                                                 .in_place = example.in_place,
+                                                 .delay_seed = seed});
+      }
+    }
+  }
+}
+
+TEST(ExecutorTest, ExchangeGivesTheSameBitsInAThousandDelayedRuns) {
+  constexpr int kRuns = 1000;
+  const Schedule exchange = support::make_schedule({}, {{0, 1, 0, 1}, {0, 1, 1, 0}});
+  const Order order = Order::build(exchange);
+  constexpr int64_t kCount = 5;
+  const std::vector<Floats> inputs = rounding_inputs(exchange, kCount, 11);
+  Floats expected = inputs[0];
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    expected[i] += inputs[1][i];
+  }
+  support::RankGroup group(2, "inproc", 20240601);
+  support::on_every_rank(2, [&](Rank rank) {
+    Executor executor(
+        lower(exchange, order, {.rank = rank, .count = kCount, .segment_count = 2}).value());
+    for (uint64_t run = 1; run <= kRuns; ++run) {
+      Floats output(kCount, 0);
+      const Status status = executor.run(
+          group.world(rank), {.rank = rank,
+                              .sequence = run,
+                              .input = std::as_bytes(std::span(inputs[rank.index()])).data(),
+                              .output = std::as_writable_bytes(std::span(output)).data(),
+                              .landing_places = 1});
+      ASSERT_TRUE(status.has_value()) << status.error().message;
+      ASSERT_EQ(output, expected) << "run " << run << " on rank " << rank.value;
+    }
+  });
+}
+
+TEST(ExecutorTest, RandomSchedulesGiveTheBitsOfTheTwoPhasePass) {
+  constexpr uint64_t kSeed = 20240602;
+  Rng rng(kSeed);
+  int32_t executed = 0;
+  for (int32_t round = 0; round < support::repeated(400); ++round) {
+    SCOPED_TRACE("seed " + std::to_string(kSeed) + ", round " + std::to_string(round));
+    const Schedule schedule = support::random_schedule({}, rng);
+    const int64_t count = static_cast<int64_t>(rng.below(20));
+    const RunSetup setup{.count = count,
+                         .segment_count = 1 + support::pick(rng, 4),
+                         .landing_places = 1 + support::pick(rng, 2),
+                         .in_place = rng.below(3) == 0,
+                         .delay_seed = rng.below(1000)};
+    if (support::two_phase_outputs(schedule, count, rounding_inputs(schedule, count, 7), 0)) {
+      ++executed;
+      expect_two_phase_bits(schedule, setup);
+    }
+  }
+  EXPECT_GT(executed, 100);
+}
+
+TEST(ExecutorTest, RandomTreesGiveTheBitsOfTheTwoPhasePass) {
+  constexpr uint64_t kSeed = 20240603;
+  Rng rng(kSeed);
+  for (const CollectiveKind collective :
+       {CollectiveKind::kAllReduce, CollectiveKind::kReduce, CollectiveKind::kBroadcast}) {
+    for (int32_t round = 0; round < support::repeated(40); ++round) {
+      SCOPED_TRACE("seed " + std::to_string(kSeed) + ", round " + std::to_string(round));
+      const Schedule schedule = support::random_tree_schedule(collective, 2 + support::pick(rng, 5),
+                                                              1 + support::pick(rng, 4), rng);
+      ASSERT_TRUE(verify(schedule, nullptr).correct);
+      expect_two_phase_bits(schedule, {.count = static_cast<int64_t>(rng.below(50)),
+                                       .segment_count = 1 + support::pick(rng, 6),
+                                       .landing_places = 1 + support::pick(rng, 3),
+                                       .in_place = rng.below(2) == 0,
+                                       .delay_seed = rng.below(2)});
+    }
+  }
+}
+
+TEST(ExecutorTest, SymmetricScheduleRunsAsItsExpansion) {
+  const Schedule symmetric = support::symmetric_ring_schedule(4, 1);
+  const Schedule expanded = support::ring_schedule(CollectiveKind::kAllReduce, 4, 1);
+  constexpr int64_t kCount = 41;
+  const std::vector<Floats> inputs = rounding_inputs(expanded, kCount, 3);
+  const RunSetup setup{.count = kCount, .segment_count = 3, .delay_seed = 5};
+  const auto fill = [&](Rank rank, std::span<std::byte> input) {
+    std::memcpy(input.data(), inputs[rank.index()].data(), input.size());
+  };
+  const RunOutcome first = support::run_schedule(symmetric, setup, fill);
+  const RunOutcome second = support::run_schedule(expanded, setup, fill);
+  EXPECT_EQ(first.outputs, second.outputs);
+  EXPECT_EQ(first.errors, std::vector<std::string>(4));
+  const Status replayed = replay(Order::build(symmetric), first.records, 3, 4);
+  EXPECT_TRUE(replayed.has_value()) << replayed.error().message;
+}
+
+struct ReferenceCase {
+  std::string name;
+  Schedule schedule;
+};
+
+std::vector<ReferenceCase> reference_cases() {
+  using Kind = CollectiveKind;
+  Rng rng(99);
+  return {{"ring all_reduce", support::ring_schedule(Kind::kAllReduce, 3)},
+          {"ring reduce_scatter", support::ring_schedule(Kind::kReduceScatter, 3, 1)},
+          {"ring all_gather", support::ring_schedule(Kind::kAllGather, 4)},
+          {"direct all_reduce", support::direct_schedule(Kind::kAllReduce, 4)},
+          {"direct reduce_scatter", support::direct_schedule(Kind::kReduceScatter, 4)},
+          {"direct all_gather", support::direct_schedule(Kind::kAllGather, 3)},
+          {"direct all_to_all", support::direct_schedule(Kind::kAllToAll, 3)},
+          {"halving all_reduce", support::halving_schedule(8)},
+          {"tree broadcast", support::random_tree_schedule(Kind::kBroadcast, 5, 2, rng)},
+          {"tree reduce", support::random_tree_schedule(Kind::kReduce, 5, 2, rng)}};
+}
+
+TEST(ExecutorTest, ResultsEqualTheSerialReference) {
+  for (const ReferenceCase& row : reference_cases()) {
+    ASSERT_TRUE(verify(row.schedule, nullptr).correct) << row.name;
+    uint64_t seed = 1;
+    for (const ElementType type :
+         {ElementType::kFloat32, ElementType::kFloat64, ElementType::kInt32}) {
+      for (const ReduceOp op :
+           {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMin, ReduceOp::kMax}) {
+        for (const int64_t size : {0, 1, 2, 3, 17, 1001}) {
+          const bool is_exchange = row.schedule.collective == CollectiveKind::kAllToAll;
+          const int64_t count = is_exchange ? size * row.schedule.rank_count() : size;
+          const bool in_place = ++seed % 2 == 0;
+          SCOPED_TRACE(row.name + ", " + std::string(to_text(type)) + " " +
+                       std::string(to_text(op)) + ", count " + std::to_string(count) +
+                       (in_place ? ", in place" : ""));
+          const ReferenceRequest reference = reference_request(row.schedule, type, op, count, seed);
+          const RunOutcome outcome = support::run_schedule(
+              row.schedule,
+              {.type = type,
+               .op = op,
+               .count = count,
+               .segment_count = static_cast<int32_t>(1 + seed % 3),
+               .landing_places = static_cast<int32_t>(1 + seed % 4),
+               .in_place = in_place},
+              [&](Rank rank, std::span<std::byte> input) { fill_input(reference, rank, input); });
+          for (int32_t rank = 0; rank < row.schedule.rank_count(); ++rank) {
+            ASSERT_EQ(outcome.errors[static_cast<std::size_t>(rank)], "");
+            ASSERT_EQ(count_wrong(reference, Rank{rank},
+                                  outcome.outputs[static_cast<std::size_t>(rank)], in_place),
+                      0)
+                << "rank " << rank;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(ExecutorTest, RankThatNeverBeginsIsNamedWithinTheDeadline) {
+  const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 3);
+  const Order order = Order::build(ring);
+  support::RankGroup group(3);
+  support::on_every_rank(2, [&](Rank rank) {  // rank 2 stays away
+    Floats data(9, 1);
+    std::byte* const bytes = std::as_writable_bytes(std::span(data)).data();
+    const Status status =
+        Executor(lower(ring, order, {.rank = rank, .count = 9, .in_place = true}).value())
+            .run(group.world(rank), {.rank = rank,
+                                     .sequence = 1,
+                                     .output = bytes,
+                                     .deadline = std::chrono::milliseconds(300)});
+    ASSERT_FALSE(status.has_value());
+    EXPECT_NE(status.error().message.find("operation 1 (all_reduce): rank 2 did not begin"),
+              std::string::npos)
+        << status.error().message;
+  });
+  ASSERT_TRUE(group.store().failure().has_value());
+  EXPECT_EQ(group.store().failure()->rank, Rank{2});
+}
+
+TEST(ExecutorTest, RankWithAnotherRequestIsRefused) {
+  for (const std::string transport : {"inproc", "tcp"}) {
+    const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 3);
+    const Order order = Order::build(ring);
+    support::RankGroup group(3, transport);
+    support::on_every_rank(3, [&](Rank rank) {
+      Floats data(9, 1);
+      std::byte* const bytes = std::as_writable_bytes(std::span(data)).data();
+      const Status status =
+          Executor(lower(ring, order, {.rank = rank, .count = 9, .in_place = true}).value())
+              .run(group.world(rank),
+                   {.rank = rank, .fingerprint = rank.value == 1 ? 5u : 4u, .output = bytes});
+      ASSERT_FALSE(status.has_value());
+      EXPECT_NE(status.error().message.find("another request"), std::string::npos)
+          << status.error().message;
+    });
+  }
+}
+
+// Grants and then says what no peer may say.
+class LyingTransport final : public Transport {
+ public:
+  explicit LyingTransport(TransportEvent lie) : lie_(lie) {}
+  Status begin(const TransportOperation& /*operation*/) override { return ok(); }
+  Status send(Rank /*peer*/, SegmentTag /*tag*/,
+              std::span<const std::span<const std::byte>> /*pieces*/) override {
+    return ok();
+  }
+  Status release(Rank /*peer*/, SegmentTag /*tag*/, int32_t /*place*/) override { return ok(); }
+  Status poll(std::vector<TransportEvent>& events, TimePoint /*deadline*/) override {
+    if (!has_granted_) {
+      has_granted_ = true;
+      events.push_back({.kind = TransportEvent::Kind::kGranted, .peer = Rank{1}, .place = 1});
+    } else {
+      events.push_back(lie_);
+    }
+    return ok();
+  }
+
+ private:
+  TransportEvent lie_;
+  bool has_granted_ = false;
+};
+
+TEST(ExecutorTest, EventsThatCannotBeAreRefused) {
+  using Kind = TransportEvent::Kind;
+  const std::vector<std::byte> payload(400);
+  const std::span<const std::byte> right(payload.data(), 16);
+  struct Case {
+    std::string name;
+    TransportEvent lie;
+  };
+  const std::vector<Case> cases = {
+      {"unknown stream", {.kind = Kind::kArrived, .peer = Rank{1}, .tag = {77, 0}}},
+      {"unknown segment",
+       {.kind = Kind::kArrived, .peer = Rank{1}, .tag = {1, 9}, .payload = right}},
+      {"negative segment",
+       {.kind = Kind::kArrived, .peer = Rank{1}, .tag = {1, -1}, .payload = right}},
+      {"own stream", {.kind = Kind::kArrived, .peer = Rank{1}, .tag = {0, 0}, .payload = right}},
+      {"too short", {.kind = Kind::kArrived, .peer = Rank{1}, .tag = {1, 0}}},
+      {"too long", {.kind = Kind::kArrived, .peer = Rank{1}, .tag = {1, 0}, .payload = payload}},
+      {"sent what was not", {.kind = Kind::kSent, .peer = Rank{1}, .tag = {9, 0}}},
+      {"released twice", {.kind = Kind::kReleased, .peer = Rank{1}, .tag = {0, 1}}},
+      {"granted twice", {.kind = Kind::kGranted, .peer = Rank{1}, .place = 1}},
+      {"stranger", {.kind = Kind::kGranted, .peer = Rank{2}, .place = 1}},
+  };
+  const Schedule exchange = support::make_schedule({}, {{0, 1, 0, 1}, {0, 1, 1, 0}});
+  for (const Case& row : cases) {
+    SCOPED_TRACE(row.name);
+    const auto store = make_local_store();
+    const SteadyClock clock;
+    LyingTransport transport(row.lie);
+    Floats data(8, 1);
+    Executor executor(lower(exchange, Order::build(exchange),
+                            {.rank = Rank{0}, .count = 8, .segment_count = 2, .in_place = true})
+                          .value());
+    const Status status =
+        executor.run({transport, *store, clock},
+                     {.rank = Rank{0}, .output = std::as_writable_bytes(std::span(data)).data()});
+    ASSERT_FALSE(status.has_value());
+    EXPECT_EQ(status.error().code, ErrorCode::kIo);
+    EXPECT_NE(status.error().message.find("does not belong"), std::string::npos)
+        << status.error().message;
+  }
+}
+
+}  // namespace
+}  // namespace pleach

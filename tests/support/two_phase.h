@@ -1,0 +1,86 @@
+// The values of a schedule by one two-phase pass: what every legal run must give, to the bit.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "pleach/collective/placement.h"
+#include "pleach/collective/schedule.h"
+
+namespace pleach::support {
+
+using Floats = std::vector<float>;
+
+// Outputs of all ranks, `untouched` where the collective writes nothing; empty: an empty slot is
+// read or reduced into. Plain transfers and float32 sums only; well-formed schedules.
+inline std::optional<std::vector<Floats>> two_phase_outputs(const Schedule& schedule, int64_t count,
+                                                            const std::vector<Floats>& inputs,
+                                                            float untouched) {
+  const Result<Placement> placement = Placement::create(schedule, count);
+  std::map<int32_t, int32_t> rank_of;
+  std::map<std::pair<int32_t, int32_t>, Floats> values;  // by rank and chunk
+  for (int32_t rank = 0; rank < schedule.rank_count(); ++rank) {
+    rank_of[schedule.participants[static_cast<std::size_t>(rank)].value] = rank;
+    for (int32_t chunk = 0; chunk < schedule.chunks.count(); ++chunk) {
+      if (const auto input = placement->input(Rank{rank}, chunk)) {
+        const Floats& whole = inputs[static_cast<std::size_t>(rank)];
+        values[{rank, chunk}] = Floats(whole.begin() + input->begin, whole.begin() + input->end);
+      }
+    }
+  }
+  for (int32_t step = 0; step < schedule.step_count(); ++step) {
+    struct Arrival {
+      int32_t source, target, chunk;
+      TransferOp op;
+      Floats value;
+    };
+    std::vector<Arrival> arrivals;
+    for (const Transfer& transfer : schedule.transfers) {
+      for (int32_t k = 0; k < transfer.chunk_count && transfer.step == step; ++k) {
+        const int32_t chunk = transfer.first_chunk + k;
+        const auto value = values.find({rank_of[transfer.source.value], chunk});
+        if (value == values.end()) {
+          return std::nullopt;
+        }
+        arrivals.push_back({value->first.first, rank_of[transfer.target.value], chunk, transfer.op,
+                            value->second});
+      }
+    }
+    std::stable_sort(
+        arrivals.begin(), arrivals.end(),
+        [](const Arrival& left, const Arrival& right) { return left.source < right.source; });
+    for (Arrival& arrival : arrivals) {
+      const auto slot = values.find({arrival.target, arrival.chunk});
+      if (arrival.op == TransferOp::kCopy) {
+        values[{arrival.target, arrival.chunk}] = std::move(arrival.value);
+      } else if (slot == values.end()) {
+        return std::nullopt;
+      } else {
+        for (std::size_t i = 0; i < slot->second.size(); ++i) {
+          slot->second[i] += arrival.value[i];
+        }
+      }
+    }
+  }
+  std::vector<Floats> outputs;
+  for (int32_t rank = 0; rank < schedule.rank_count(); ++rank) {
+    Floats& output = outputs.emplace_back(
+        static_cast<std::size_t>(placement->sizes(Rank{rank}).output), untouched);
+    for (int32_t chunk = 0; chunk < schedule.chunks.count(); ++chunk) {
+      const auto interval = placement->output(Rank{rank}, chunk);
+      const auto value = values.find({rank, chunk});
+      if (interval && value != values.end()) {
+        std::copy(value->second.begin(), value->second.end(), output.begin() + interval->begin);
+      } else if (interval) {
+        return std::nullopt;
+      }
+    }
+  }
+  return outputs;
+}
+
+}  // namespace pleach::support
