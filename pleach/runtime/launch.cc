@@ -61,7 +61,7 @@ std::optional<std::pair<pid_t, std::string>> parent_and_start(pid_t process) {
   if (end == std::string::npos || end + 2 > text->size()) {
     return std::nullopt;
   }
-  const std::vector<std::string_view> fields = split(text->substr(end + 2), ' ');
+  const std::vector<std::string_view> fields = split(std::string_view(*text).substr(end + 2), ' ');
   constexpr std::size_t kParent = 1, kStart = 19;
   if (fields.size() <= kStart) {
     return std::nullopt;
