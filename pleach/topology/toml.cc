@@ -341,10 +341,50 @@ class Reader {
   std::unordered_map<int64_t, std::vector<std::size_t>> shape_links_;
 };
 
+// The first byte beyond ASCII that is in neither text nor comment, or npos. TOML has no place for
+// one, and the parser's test for blanks is undefined there.
+std::size_t find_stray_letter(std::string_view text) {
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+  std::string_view closing;  // of the comment or text that `at` is in
+  std::size_t at = text.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
+  while (at < text.size()) {
+    const std::string_view rest = text.substr(at);
+    if (closing.empty()) {
+      if (static_cast<unsigned char>(rest[0]) >= 0x80) {
+        return at;
+      }
+      constexpr std::array<std::string_view, 4> quotes = {"\"\"\"", "'''", "\"", "'"};
+      const auto opens = [&](std::string_view quote) { return rest.starts_with(quote); };
+      const auto found = std::ranges::find_if(quotes, opens);
+      closing = found != quotes.end() ? *found : rest[0] == '#' ? "\n" : "";
+      at += std::max<std::size_t>(closing.size(), 1);
+    } else if (rest.starts_with(closing)) {
+      at += closing.size();
+      for (int more = 0; closing.size() == 3 && more < 2 && at < text.size(); ++more) {
+        at += text[at] == closing[0] ? 1 : 0;  // two quotes may precede the closing three
+      }
+      closing = {};
+    } else if (closing.size() == 1 && rest[0] == '\n') {
+      closing = {};  // text that does not end: the parser says so
+      ++at;
+    } else {
+      at += closing[0] == '"' && rest[0] == '\\' ? 2 : 1;
+    }
+  }
+  return std::string_view::npos;
+}
+
 }  // namespace
 
 Result<Topology> parse_topology_toml(std::string_view text, const std::string& path) {
   const std::string place = one_line(path);
+  if (const std::size_t stray = find_stray_letter(text); stray != std::string_view::npos) {
+    const auto line = 1 + std::ranges::count(text.substr(0, stray), '\n');
+    const std::string_view rest = text.substr(stray);
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("{}:{}: {} is in neither text nor comment", place, line,
+                             quoted(rest.substr(0, rest.find('\n'))))};
+  }
   const toml::parse_result parsed = toml::parse(text, place);
   if (!parsed) {
     const toml::parse_error& error = parsed.error();

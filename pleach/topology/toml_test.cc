@@ -192,6 +192,15 @@ TEST(TopologyFile, RefusesBadShapes) {
   });
 }
 
+TEST(TopologyFile, NamesMayBeInAnyScript) {
+  const Result<Topology> topology = parse_topology_toml(
+      "\xef\xbb\xbf# caf\xc3\xa9\nname = \"caf\xc3\xa9\"\n[[node]]\nname = 'n\xc5\x93ud'\n",
+      "x.toml");
+  ASSERT_TRUE(topology) << topology.error().message;
+  EXPECT_EQ(topology->name(), "caf\xc3\xa9");
+  EXPECT_EQ(topology->node(NodeId{0}).name, "n\xc5\x93ud");
+}
+
 TEST(TopologyFile, RefusesWhatIsNoToml) {
   const auto message = [](const std::string& text) {
     const Result<Topology> topology = parse_topology_toml(text, "x.toml");
@@ -199,6 +208,10 @@ TEST(TopologyFile, RefusesWhatIsNoToml) {
     return topology ? "" : topology.error().message;
   };
   EXPECT_TRUE(message("name = \"\xff\xfe\"").starts_with("x.toml:1: "));
+  EXPECT_EQ(message("name = 'x' # \xc3\xa9\n\xc3\xa9 = 1\n"),
+            "x.toml:2: '\xc3\xa9 = 1' is in neither text nor comment");
+  EXPECT_EQ(message("name = \"\"\"\xc3\xa9\\\"\"\"\"\"\" \xc3\xa9\n"),
+            "x.toml:1: '\xc3\xa9' is in neither text nor comment");
   EXPECT_TRUE(message("\n\nname = ").starts_with("x.toml:3: "));
   EXPECT_TRUE(message("[[node]]\nname = \"a").starts_with("x.toml:2: "));
   EXPECT_TRUE(message("name = 1\nname = 2").starts_with("x.toml:2: "));
@@ -207,8 +220,9 @@ TEST(TopologyFile, RefusesWhatIsNoToml) {
 }
 
 std::string one_of_many_changes(Rng& rng, std::string text) {
-  const std::array<std::string, 8> pieces = {"[[node]]\n", "name = \"a\"\n",         "\"", "\xff",
-                                             "{",          "= 99999999999999999999", "\n", "\\u"};
+  const std::array<std::string, 9> pieces = {
+      "\xc3\xa9", "[[node]]\n", "name = \"a\"\n", "\"", "\xff", "{", "= 99999999999999999999",
+      "\n",       "\\u"};
   switch (rng.below(5)) {
     case 0:  // cut off
       return text.substr(0, rng.below(text.size()));
