@@ -1,9 +1,25 @@
 # Tests that are programs of their own: of the source tree, the command line, the installed package.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+
 function(pleach_script_test name)
-  add_test(NAME ${name} COMMAND python3 ${ARGN})
-  set_tests_properties(${name} PROPERTIES
-    ENVIRONMENT "PLEACH=$<TARGET_FILE:pleach>" SKIP_RETURN_CODE 77)
+  add_test(NAME ${name} COMMAND ${Python3_EXECUTABLE} ${ARGN})
+  set_tests_properties(${name} PROPERTIES ENVIRONMENT "PLEACH=$<TARGET_FILE:pleach>")
 endfunction()
 
 pleach_script_test(tidy ${PROJECT_SOURCE_DIR}/tools/tidy.py ${PROJECT_SOURCE_DIR})
 pleach_script_test(tidy_test ${PROJECT_SOURCE_DIR}/tools/tidy_test.py)
+
+set(cli_tests ${PROJECT_SOURCE_DIR}/tests/cli)
+pleach_script_test(cli.processes ${cli_tests}/processes_test.py)
+file(GLOB transcripts CONFIGURE_DEPENDS ${cli_tests}/*.txt)
+foreach(transcript ${transcripts} ${PROJECT_SOURCE_DIR}/README.md)
+  get_filename_component(stem ${transcript} NAME_WE)
+  pleach_script_test(cli.${stem} ${cli_tests}/run_transcripts.py ${transcript})
+endforeach()
+
+# Installs this build, then configures, builds and runs a program that only knows the package.
+pleach_script_test(consumer ${PROJECT_SOURCE_DIR}/tests/consumer/consumer_test.py
+  ${CMAKE_COMMAND} ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR}/tests/consumer)
+if(PLEACH_SANITIZE)
+  set_tests_properties(consumer PROPERTIES DISABLED TRUE)  # An install is for plain programs.
+endif()

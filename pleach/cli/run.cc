@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <thread>
@@ -20,6 +21,13 @@ struct RunContext {
   const CommandLine& line;
   const RunPlan& plan;
 };
+
+// "rank 2: ...", once even when the message already starts so.
+void print_rank_error(const Invocation& invocation, Rank rank, const Error& error) {
+  const std::string prefix = fmt::format("rank {}: ", rank.value);
+  fmt::print(invocation.error, "{}{}\n", error.message.starts_with(prefix) ? "" : prefix,
+             error.message);
+}
 
 // One rank: measures, and on rank 0 prints. Errors are printed here, with the rank.
 ExitCode run_rank(const RunContext& context, BenchmarkJob job) {
@@ -61,8 +69,7 @@ ExitCode run_rank(const RunContext& context, BenchmarkJob job) {
     unlink(output_file.c_str());  // The empty file that held its name.
   }
   if (!report || !written) {
-    fmt::print(context.invocation.error, "rank {}: {}\n", job.rank.value,
-               report ? written.error().message : report.error().message);
+    print_rank_error(context.invocation, job.rank, report ? written.error() : report.error());
     return ExitCode::kFailed;
   }
   if (prints) {
@@ -103,16 +110,9 @@ Result<ExitCode> run_launched(const RunContext& context, const LaunchEnvironment
                              context.plan.transport->name, launch.starter, launch.rank_count)};
   }
   PLEACH_TRY(check_memory(context.plan, 1));
-  TcpStoreOptions options;
-  options.host = launch.store_host;
-  options.port = launch.store_port;
-  options.rank = launch.rank;
-  options.rank_count = launch.rank_count;
-  options.deadline = context.plan.deadline;
-  options.listen_descriptor = launch.listen_descriptor;
-  Result<std::unique_ptr<Store>> store = make_tcp_store(options);
+  Result<std::unique_ptr<Store>> store = make_store(launch, context.plan.deadline);
   if (!store) {
-    fmt::print(context.invocation.error, "rank {}: {}\n", launch.rank.value, store.error().message);
+    print_rank_error(context.invocation, launch.rank, store.error());
     return ExitCode::kFailed;
   }
   BenchmarkJob job;
@@ -151,7 +151,8 @@ Result<ExitCode> run_processes(const RunContext& context) {
   const ssize_t length = readlink("/proc/self/exe", path.data(), path.size() - 1);
   StartOptions options;
   options.rank_count = context.plan.rank_count;
-  options.deadline = context.plan.deadline;
+  // The others hear of a failure at once: little time is enough to say so and leave.
+  options.deadline = std::min<Duration>(context.plan.deadline, std::chrono::seconds(5));
   options.arguments = {length > 0 ? path.data() : context.invocation.program, "run"};
   options.arguments.insert(options.arguments.end(), context.invocation.arguments.begin(),
                            context.invocation.arguments.end());

@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+"""`pleach run` as processes: ranks that die or hang, and the starters of other systems.
+
+Every test ends with no process of its own left behind.
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PLEACH = os.environ["PLEACH"]
+# A slow build (sanitizers, a loaded machine) still has to start its ranks within this.
+START_S = 60
+DEADLINE_S = 3
+LONG_RUN = ["--algorithm", "ring", "--sizes", "1MiB", "--iterations", "1000000",
+            "--deadline", f"{DEADLINE_S}s"]
+SHORT_RUN = ["run", "--algorithm", "ring", "--sizes", "4KiB", "--iterations", "2", "--deadline",
+             "30s"]
+
+
+def clean_environment(**variables):
+    """The environment without anything that a starter of ours or of others would set."""
+    starters = re.compile(r"(PLEACH_|OMPI_|PMI|PMIX_|SLURM_|RANK$|WORLD_SIZE$|LOCAL_|MASTER_)")
+    kept = {name: value for name, value in os.environ.items() if not starters.match(name)}
+    return {**kept, **variables}
+
+
+def children_of(process):
+    path = pathlib.Path(f"/proc/{process}/task/{process}/children")
+    return [int(child) for child in path.read_text().split()] if path.exists() else []
+
+
+def rank_of(process):
+    """The rank in a child's environment, or None while it is not there yet."""
+    try:
+        words = pathlib.Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    ranks = [word for word in words if word.startswith(b"PLEACH_RANK=")]
+    return int(ranks[0].split(b"=")[1]) if ranks else None
+
+
+def wait_until(condition, seconds, what):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"{what} did not happen within {seconds} s")
+
+
+def is_running(process):
+    try:
+        state = pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class LostRanks(unittest.TestCase):
+    def start(self, rank_count):
+        """Starts a long run and waits until every rank is measuring."""
+        run = subprocess.Popen([PLEACH, "run", "--ranks", str(rank_count), *LONG_RUN],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env=clean_environment())
+        self.addCleanup(run.stdout.close)
+        self.addCleanup(run.stderr.close)
+        self.addCleanup(run.kill)
+        for line in run.stdout:
+            if "(elements)" in line:
+                break
+        processes = {rank_of(child): child for child in children_of(run.pid)}
+        self.assertEqual(sorted(processes), list(range(rank_count)), processes)
+        time.sleep(0.2)
+        return run, processes
+
+    def lose(self, lost, how):
+        run, processes = self.start(3)
+        begin = time.monotonic()
+        os.kill(processes[lost], how)
+        try:
+            _, error = run.communicate(timeout=DEADLINE_S + START_S)
+        finally:
+            for process in processes.values():
+                if is_running(process):
+                    os.kill(process, signal.SIGKILL)
+                    self.fail(f"process {process} was left behind")
+        self.assertLess(time.monotonic() - begin, 4 * DEADLINE_S + 10)
+        self.assertEqual(run.returncode, 1, error)
+        lines = [line for line in error.splitlines() if re.match(r"rank \d+: ", line)]
+        others = {line.split(":")[0] for line in lines}
+        self.assertEqual(others, {f"rank {rank}" for rank in range(3)} - {f"rank {lost}"}, error)
+        for line in lines:
+            self.assertIn(f"rank {lost}", line.split(": ", 1)[1])
+
+    def test_a_killed_rank_is_named_by_all_others(self):
+        for lost in (0, 1):
+            with self.subTest(lost):
+                self.lose(lost, signal.SIGKILL)
+
+    def test_a_stopped_rank_is_named_by_all_others(self):
+        self.lose(2, signal.SIGSTOP)
+
+    def test_an_interrupt_ends_every_rank(self):
+        run, processes = self.start(3)
+        run.send_signal(signal.SIGINT)
+        run.communicate(timeout=START_S)
+        self.assertNotEqual(run.returncode, 0)
+        wait_until(lambda: not any(map(is_running, processes.values())), START_S, "the end")
+
+
+class Starters(unittest.TestCase):
+    def check_output(self, output, rank_count):
+        self.assertEqual(len(re.findall(r"^#  Rank ", output, re.M)), rank_count, output)
+        self.assertIn("# Out of bounds values : 0 OK", output)
+        self.assertEqual(output.count("Collective test concluded"), 1, output)
+
+    def run_command(self, command, **variables):
+        result = subprocess.run(command, capture_output=True, text=True, timeout=START_S,
+                                env=clean_environment(**variables), check=False)
+        self.assertEqual(result.returncode, 0, result.stderr + result.stdout)
+        return result.stdout
+
+    def run_mpi(self, name, *options):
+        mpirun = shutil.which(name)
+        if mpirun is None:
+            self.skipTest(f"{name} is not installed")
+        # Twice: what one job leaves behind must not disturb the next.
+        for _ in range(2):
+            output = self.run_command([mpirun, *options, "-np", "3", PLEACH, *SHORT_RUN])
+            self.check_output(output, 3)
+
+    def test_open_mpi(self):
+        self.run_mpi("mpirun.openmpi", "--allow-run-as-root", "--oversubscribe")
+
+    def test_mpich(self):
+        self.run_mpi("mpirun.mpich")
+
+    def test_mpi_with_the_wrong_rank_count_says_so(self):
+        mpirun = shutil.which("mpirun.mpich")
+        if mpirun is None:
+            self.skipTest("mpirun.mpich is not installed")
+        result = subprocess.run([mpirun, "-np", "2", PLEACH, *SHORT_RUN, "--ranks", "3"],
+                                capture_output=True, text=True, timeout=START_S,
+                                env=clean_environment(), check=False)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("--ranks is 3, but mpich started 2", result.stderr + result.stdout)
+
+    def run_by_hand(self, variables_of_rank):
+        """Starts three ranks as a starter would that only sets variables."""
+        ranks = [subprocess.Popen([PLEACH, *SHORT_RUN], stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True,
+                                  env=clean_environment(**variables_of_rank(rank)))
+                 for rank in range(3)]
+        outputs = [rank.communicate(timeout=START_S) for rank in ranks]
+        self.assertEqual([rank.returncode for rank in ranks], [0, 0, 0], outputs)
+        self.check_output(outputs[0][0], 3)
+        self.assertEqual(outputs[1:], [("", ""), ("", "")])
+
+    def test_torchrun_variables(self):
+        port = free_port()
+        self.run_by_hand(lambda rank: {
+            "RANK": str(rank), "WORLD_SIZE": "3", "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "3",
+            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port - 1),
+            "TORCHELASTIC_RESTART_COUNT": "0", "TORCHELASTIC_USE_AGENT_STORE": "True"})
+
+    def test_slurm_variables(self):
+        job = str(os.getpid())
+        self.run_by_hand(lambda rank: {
+            "SLURM_PROCID": str(rank), "SLURM_NTASKS": "3", "SLURM_LOCALID": str(rank),
+            "SLURM_NODEID": "0", "SLURM_NNODES": "1", "SLURM_JOB_ID": job, "SLURM_STEP_ID": "0"})
+
+    def test_nonsense_variables_are_named(self):
+        result = subprocess.run([PLEACH, *SHORT_RUN], capture_output=True, text=True,
+                                timeout=START_S, check=False,
+                                env=clean_environment(RANK="seven", WORLD_SIZE="3"))
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertRegex(result.stderr, r"^pleach run: .*RANK.*seven.*\n$")
+
+
+class OutputFile(unittest.TestCase):
+    def test_is_nccl_tests_json_and_keeps_what_was_there(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "result.json"
+            path.write_text("kept")
+            command = [PLEACH, *SHORT_RUN, "--ranks", "2", "--output-file", str(path)]
+            for name in ("result.json.0", "result.json.1"):
+                result = subprocess.run(command, capture_output=True, text=True, timeout=START_S,
+                                        env=clean_environment(), check=True)
+                self.assertIn(f"# Writing JSON output to {folder}/{name}\n", result.stdout)
+                self.check(json.loads((pathlib.Path(folder) / name).read_text()))
+            self.assertEqual(path.read_text(), "kept")
+
+    def check(self, document):
+        self.assertEqual(document["version"], 3)
+        self.assertEqual(document["env"], [])
+        self.assertEqual([device["rank"] for device in document["config"]["devices"]], [0, 1])
+        result = document["results"][0]
+        self.assertEqual((result["size"], result["count"], result["type"], result["redop"],
+                          result["root"]), (4096, 1024, "float", "sum", "-1"))
+        for place in ("out_of_place", "in_place"):
+            self.assertEqual(sorted(result[place]), ["alg_bw", "bus_bw", "nwrong", "time"])
+            self.assertEqual(result[place]["nwrong"], 0)
+        self.assertEqual(document["out_of_bounds"], {"count": 0, "okay": "true"})
+        self.assertRegex(document["start_time"], r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$")
+
+    def test_a_failed_run_leaves_none(self):
+        with tempfile.TemporaryDirectory() as folder:
+            command = [PLEACH, *SHORT_RUN, "--ranks", "2", "--output-file", f"{folder}/no/r.json"]
+            result = subprocess.run(command, capture_output=True, text=True, timeout=START_S,
+                                    env=clean_environment(), check=False)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(f"--output-file: {folder}/no/r.json: No such file", result.stderr)
+            self.assertEqual(os.listdir(folder), [])
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
