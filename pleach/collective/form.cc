@@ -140,6 +140,9 @@ void FormCheck::check_grid() {
                                 schedule_.rank_count()));
     return;
   }
+  if (grid.is_uniform() && grid.count() % parts == 0) {
+    return;
+  }
   for (int64_t part = 1; part < parts; ++part) {
     const __int128 position = static_cast<__int128>(grid.total()) * part;
     if (position % parts != 0 || grid.chunk_at(static_cast<int64_t>(position / parts)) < 0) {
