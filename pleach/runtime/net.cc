@@ -200,8 +200,11 @@ bool wait_ready(int descriptor, short events, TimePoint deadline) {
 
 int milliseconds_until(TimePoint deadline, TimePoint now) {
   constexpr int64_t kMinute = 60'000;
+  if (deadline <= now) {
+    return 0;  // the difference of the far past would overflow
+  }
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - now).count();
-  return static_cast<int>(std::clamp<int64_t>(left, 0, kMinute));
+  return static_cast<int>(std::min<int64_t>(left, kMinute));
 }
 
 }  // namespace pleach

@@ -58,9 +58,9 @@ struct TcpStoreOptions {
   int32_t rank_count = 1;
   Duration deadline = std::chrono::seconds(30);  // to connect, and for all to know of a lost rank
   int listen_descriptor = -1;  // rank 0: an already listening socket to serve on; taken over
-  std::string job;             // ranks of different jobs do not hear each other
+  std::string job = {};        // ranks of different jobs do not hear each other
   // Where rank 0 publishes its port and the others look for it; empty: they know `port`.
-  std::string rendezvous_file;
+  std::string rendezvous_file = {};
 };
 
 // A store over TCP: rank 0 serves, all ranks connect (rank 0 too). The server pings every rank; one

@@ -351,8 +351,11 @@ Result<Attempt> join_store(const TcpStoreOptions& options, int port) {
       if (attempt.problem.empty()) {
         return attempt;
       }
-      problem =
-          fmt::format("store at {}: {}", to_text(Address{options.host, *found}), attempt.problem);
+      // The try that the deadline cuts short knows less than the one before.
+      if (problem.empty() || clock.now() < deadline) {
+        problem =
+            fmt::format("store at {}: {}", to_text(Address{options.host, *found}), attempt.problem);
+      }
       if (attempt.is_rejected) {
         return Error{ErrorCode::kInvalidArgument, problem};
       }

@@ -1,0 +1,345 @@
+#include "pleach/runtime/communicator.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "pleach/runtime/reference.h"
+#include "tests/support/counterexamples.h"
+#include "tests/support/rank_processes.h"
+#include "tests/support/rank_threads.h"
+#include "tests/support/small_schedules.h"
+
+namespace pleach {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using support::Bytes;
+using Floats = std::vector<float>;
+
+struct JobSetup {
+  int32_t rank_count = 3;
+  std::string transport = "inproc";
+  Duration deadline = seconds(20);
+};
+
+// Runs the body on every rank with a communicator over one local store; closes where it may.
+void with_communicators(const JobSetup& setup,
+                        const std::function<void(Communicator&, Rank)>& body) {
+  const auto store = make_local_store();
+  support::on_every_rank(setup.rank_count, [&](Rank rank) {
+    auto made = Communicator::create({.rank = rank,
+                                      .rank_count = setup.rank_count,
+                                      .transport = setup.transport,
+                                      .store = store,
+                                      .deadline = setup.deadline});
+    ASSERT_TRUE(made.has_value()) << made.error().message;
+    body(**made, rank);
+    static_cast<void>((*made)->close());
+  });
+}
+
+std::byte* bytes(Floats& values) {
+  return std::as_writable_bytes(std::span(values)).data();
+}
+
+std::string message_of(const Status& status) {
+  return status ? "" : status.error().message;
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(CommunicatorTest, RunsManySchedulesAndSizesOneAfterTheOther) {
+  const std::vector<Schedule> schedules = {
+      support::ring_schedule(CollectiveKind::kAllReduce, 4),
+      support::direct_schedule(CollectiveKind::kAllToAll, 4),
+      support::ring_schedule(CollectiveKind::kReduceScatter, 4),
+      support::ring_schedule(CollectiveKind::kAllGather, 4),
+      support::symmetric_ring_schedule(4, 2),
+  };
+  for (const std::string transport : {"inproc", "tcp"}) {
+    SCOPED_TRACE(transport);
+    with_communicators({4, transport}, [&](Communicator& communicator, Rank rank) {
+      for (const Schedule& schedule : schedules) {
+        auto prepared = communicator.prepare(rank.value == 0 ? &schedule : nullptr);
+        ASSERT_TRUE(prepared.has_value()) << prepared.error().message;
+        EXPECT_EQ(schedule_hash(schedule_of(**prepared)), schedule_hash(schedule));
+        for (const int64_t count : {0, 4, 40, 4000, 400'000}) {
+          for (uint64_t repeat = 0; repeat < 3; ++repeat) {
+            const ReferenceRequest reference =
+                reference_request(schedule, ElementType::kFloat32, ReduceOp::kSum, count, repeat);
+            const auto placement = Placement::create(schedule, count);
+            Bytes input(static_cast<std::size_t>(placement->sizes(rank).input * 4));
+            Bytes output(static_cast<std::size_t>(placement->sizes(rank).output * 4));
+            fill_input(reference, rank, input);
+            const Status status =
+                communicator.run(**prepared, {.count = count,
+                                              .segment_count = static_cast<int32_t>(1 + 3 * repeat),
+                                              .input = input.data(),
+                                              .output = output.data()});
+            ASSERT_TRUE(status.has_value()) << status.error().message;
+            ASSERT_EQ(count_wrong(reference, rank, output), 0)
+                << to_text(schedule.collective) << " of " << count;
+          }
+        }
+        ASSERT_TRUE(communicator.barrier().has_value());
+      }
+      const Status closed = communicator.close();
+      EXPECT_TRUE(closed.has_value()) << message_of(closed);
+      EXPECT_TRUE(contains(message_of(communicator.barrier()), "closed"));
+    });
+  }
+}
+
+TEST(CommunicatorTest, ShardPointersMayStandForTheWholeBuffer) {
+  for (const CollectiveKind collective :
+       {CollectiveKind::kAllGather, CollectiveKind::kReduceScatter}) {
+    for (const bool passes_shard : {false, true}) {
+      SCOPED_TRACE(std::string(to_text(collective)) + (passes_shard ? " by shard" : " by whole"));
+      const Schedule schedule = support::ring_schedule(collective, 3);
+      const bool gathers = collective == CollectiveKind::kAllGather;
+      constexpr int64_t kCount = 10;
+      with_communicators({}, [&](Communicator& communicator, Rank rank) {
+        auto prepared = communicator.prepare(rank.value == 0 ? &schedule : nullptr);
+        ASSERT_TRUE(prepared.has_value()) << prepared.error().message;
+        const ReferenceRequest reference =
+            reference_request(schedule, ElementType::kFloat32, ReduceOp::kSum, kCount, 3);
+        Bytes whole(kCount * 4);
+        const std::size_t begin = static_cast<std::size_t>(kCount * rank.value / 3) * 4;
+        const std::size_t end = static_cast<std::size_t>(kCount * (rank.value + 1) / 3) * 4;
+        const std::span shard = std::span(whole).subspan(begin, end - begin);
+        fill_input(reference, rank, gathers ? shard : std::span(whole));
+        std::byte* const other = passes_shard ? shard.data() : whole.data();
+        const Status status =
+            communicator.run(**prepared, {.count = kCount,
+                                          .input = gathers ? other : whole.data(),
+                                          .output = gathers ? whole.data() : other});
+        ASSERT_TRUE(status.has_value()) << status.error().message;
+        EXPECT_EQ(count_wrong(reference, rank, gathers ? std::span(whole) : shard), 0);
+      });
+    }
+  }
+}
+
+TEST(CommunicatorTest, SchedulesThatCannotRunAreRefusedAlikeOnAllRanksAndPoisonNothing) {
+  Schedule in_switch = support::make_schedule({.rank_count = 3}, {});
+  for (int32_t rank = 0; rank < 3; ++rank) {
+    in_switch.transfers.push_back(
+        {.source = NodeId{rank}, .target = NodeId{8}, .op = TransferOp::kReduce});
+    in_switch.transfers.push_back(
+        {.source = NodeId{8}, .target = NodeId{rank}, .op = TransferOp::kCopy});
+  }
+  sort_transfers(in_switch);
+  const Schedule wrong = support::make_schedule({.rank_count = 3}, {{0, 1, 0, 1}});
+  Schedule malformed = support::ring_schedule(CollectiveKind::kAllReduce, 3);
+  malformed.transfers[0].step = 99;
+  const Schedule two_ranks = support::ring_schedule(CollectiveKind::kAllReduce, 2);
+  const Schedule good = support::ring_schedule(CollectiveKind::kAllReduce, 3);
+  struct Case {
+    std::string name;
+    const Schedule* schedule;
+    ErrorCode code;
+    std::string says;
+  };
+  const std::vector<Case> cases = {
+      {"none", nullptr, ErrorCode::kInvalidArgument, "no schedule"},
+      {"switch", &in_switch, ErrorCode::kUnsupported, "node 8"},
+      {"wrong", &wrong, ErrorCode::kInvalidArgument, "the schedule is wrong: "},
+      {"malformed", &malformed, ErrorCode::kInvalidArgument, "99"},
+      {"ranks", &two_ranks, ErrorCode::kInvalidArgument, "is for 2 ranks"},
+  };
+  for (const Case& row : cases) {
+    SCOPED_TRACE(row.name);
+    with_communicators({}, [&](Communicator& communicator, Rank rank) {
+      const auto refused = communicator.prepare(rank.value == 0 ? row.schedule : nullptr);
+      ASSERT_FALSE(refused.has_value());
+      EXPECT_EQ(refused.error().code, row.code);
+      EXPECT_TRUE(contains(refused.error().message, row.says)) << refused.error().message;
+      const auto prepared = communicator.prepare(rank.value == 0 ? &good : nullptr);
+      ASSERT_TRUE(prepared.has_value()) << prepared.error().message;
+      Floats data(5, 1);
+      EXPECT_EQ(message_of(communicator.run(
+                    **prepared, {.count = 5, .input = bytes(data), .output = bytes(data)})),
+                "");
+      EXPECT_EQ(data, Floats(5, 3));
+    });
+  }
+}
+
+TEST(CommunicatorTest, ABadCallOnOneRankFailsAllRanksWithItsCause) {
+  const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 3);
+  const Schedule exchange = support::direct_schedule(CollectiveKind::kAllToAll, 3);
+  Floats a(64), b(64);
+  struct Case {
+    std::string name;
+    const Schedule* schedule;
+    RunRequest request;  // of rank 1; the others pass good ones
+    std::string says;
+  };
+  const std::vector<Case> cases = {
+      {"input", &ring, {.count = 9, .output = bytes(b)}, "the input of 36 bytes is null"},
+      {"output", &ring, {.count = 9, .input = bytes(a)}, "the output of 36 bytes is null"},
+      {"count", &ring, {.count = -1, .input = bytes(a), .output = bytes(b)}, "-1"},
+      {"huge", &ring, {.count = INT64_MAX, .input = bytes(a), .output = bytes(b)}, "too many"},
+      {"no segments",
+       &ring,
+       {.count = 9, .segment_count = 0, .input = bytes(a), .output = bytes(b)},
+       "0 segments"},
+      {"segments",
+       &ring,
+       {.count = 9, .segment_count = 1 << 20, .input = bytes(a), .output = bytes(b)},
+       "1048576 segments"},
+      {"unaligned",
+       &ring,
+       {.count = 9, .input = bytes(a) + 1, .output = bytes(b)},
+       "the input is not aligned"},
+      {"overlap", &ring, {.count = 9, .input = bytes(a), .output = bytes(a) + 8}, "overlap"},
+      {"blocks", &exchange, {.count = 10, .input = bytes(a), .output = bytes(b)}, "multiple"},
+  };
+  for (const Case& row : cases) {
+    SCOPED_TRACE(row.name);
+    with_communicators({}, [&](Communicator& communicator, Rank rank) {
+      const auto prepared = communicator.prepare(rank.value == 0 ? row.schedule : nullptr);
+      ASSERT_TRUE(prepared.has_value()) << prepared.error().message;
+      Floats data(9, 1);
+      const RunRequest good{.count = 9, .input = bytes(data), .output = bytes(data)};
+      const std::string said =
+          message_of(communicator.run(**prepared, rank.value == 1 ? row.request : good));
+      EXPECT_TRUE(contains(said, "rank 1, operation 1 (")) << said;
+      EXPECT_TRUE(contains(said, row.says)) << said;
+      EXPECT_EQ(message_of(communicator.run(**prepared, good)), said);
+      EXPECT_EQ(message_of(communicator.barrier()), said);
+      EXPECT_EQ(message_of(communicator.close()), said);
+    });
+  }
+}
+
+TEST(CommunicatorTest, RanksThatAskForDifferentThingsAreNamed) {
+  const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 3);
+  for (const std::string transport : {"inproc", "tcp"}) {
+    for (int variant = 0; variant < 4; ++variant) {
+      SCOPED_TRACE(transport + std::to_string(variant));
+      with_communicators({3, transport}, [&](Communicator& communicator, Rank rank) {
+        const auto prepared = communicator.prepare(rank.value == 0 ? &ring : nullptr);
+        ASSERT_TRUE(prepared.has_value()) << prepared.error().message;
+        Floats data(16, 1);
+        RunRequest request{.count = 12, .input = bytes(data), .output = bytes(data)};
+        if (rank.value == 2) {
+          request.count += variant == 0 ? 1 : 0;
+          request.type = variant == 1 ? ElementType::kInt32 : request.type;
+          request.op = variant == 2 ? ReduceOp::kMax : request.op;
+          request.segment_count += variant == 3 ? 1 : 0;
+        }
+        const std::string said = message_of(communicator.run(**prepared, request));
+        EXPECT_TRUE(contains(said, "runs another request")) << said;
+        EXPECT_TRUE(contains(said, "rank 2")) << said;
+      });
+    }
+  }
+}
+
+TEST(CommunicatorTest, WhoLeavesWithoutClosingIsNamed) {
+  with_communicators({.rank_count = 2}, [&](Communicator& /*unused*/, Rank /*rank*/) {});
+  const auto store = make_local_store();
+  support::on_every_rank(2, [&](Rank rank) {
+    auto made = Communicator::create(
+        {.rank = rank, .rank_count = 2, .transport = "inproc", .store = store});
+    ASSERT_TRUE(made.has_value()) << made.error().message;
+    if (rank.value == 0) {
+      EXPECT_TRUE(contains(message_of((*made)->barrier()), "rank 1 left without closing"));
+    }
+  });
+}
+
+TEST(CommunicatorTest, RankThatNeverComesIsNamed) {
+  const auto store = make_local_store();
+  support::on_every_rank(2, [&](Rank rank) {
+    const auto made = Communicator::create({.rank = rank,
+                                            .rank_count = 3,
+                                            .transport = "inproc",
+                                            .store = store,
+                                            .deadline = milliseconds(200)});
+    ASSERT_FALSE(made.has_value());
+    EXPECT_TRUE(contains(made.error().message, "rank 2 did not come")) << made.error().message;
+  });
+}
+
+// One rank of a job over TCP: all_reduces for ever, until something fails; one rank may stop
+// calling after a while.
+std::string run_for_ever(const TcpStoreOptions& options, int32_t idle_rank) {
+  auto store = make_tcp_store(options);
+  if (!store) {
+    return "store: " + store.error().message;
+  }
+  auto made = Communicator::create({.rank = options.rank,
+                                    .rank_count = options.rank_count,
+                                    .store = std::move(store).value(),
+                                    .deadline = options.deadline});
+  if (!made) {
+    return "create: " + made.error().message;
+  }
+  const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, options.rank_count);
+  auto prepared = (*made)->prepare(options.rank.value == 0 ? &ring : nullptr);
+  if (!prepared) {
+    return "prepare: " + prepared.error().message;
+  }
+  Floats input(10'000, 1), output(10'000);
+  for (int round = 0;; ++round) {
+    if (options.rank.value == idle_rank && round == 50) {
+      std::this_thread::sleep_for(seconds(60));
+    }
+    const Status status =
+        (*made)->run(**prepared, {.count = 10'000, .input = bytes(input), .output = bytes(output)});
+    if (!status) {
+      return status.error().message;
+    }
+    if (output[9'999] != static_cast<float>(options.rank_count)) {
+      return "wrong result";
+    }
+  }
+}
+
+TEST(CommunicatorTest, LostRankIsNamedOnAllOthersWithinTheDeadline) {
+  struct Case {
+    std::string name;
+    int32_t rank;
+    int signal;  // 0: it goes idle by itself
+    Duration limit;
+  };
+  constexpr Duration kDeadline = seconds(4);
+  for (const Case& row : std::vector<Case>{{"killed", 2, SIGKILL, kDeadline},
+                                           {"stopped", 1, SIGSTOP, kDeadline},
+                                           {"rank 0 killed", 0, SIGKILL, kDeadline},
+                                           {"rank 0 stopped", 0, SIGSTOP, kDeadline},
+                                           {"idle", 3, 0, 2 * kDeadline}}) {
+    SCOPED_TRACE(row.name);
+    support::RankProcesses ranks(4, kDeadline, [&](const TcpStoreOptions& options) {
+      return run_for_ever(options, row.signal == 0 ? row.rank : -1);
+    });
+    std::this_thread::sleep_for(milliseconds(700));
+    if (row.signal != 0) {
+      ranks.signal(row.rank, row.signal);
+    }
+    const TimePoint until = SteadyClock().now() + row.limit;
+    for (int32_t rank = 0; rank < 4; ++rank) {
+      if (rank != row.rank) {
+        const std::string said = ranks.wait(rank, until - SteadyClock().now());
+        const std::string culprit = "rank " + std::to_string(row.rank);
+        EXPECT_TRUE(contains(said, culprit + " was lost") ||
+                    contains(said, culprit + " did not begin"))
+            << "rank " << rank << ": " << said;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace pleach

@@ -1,0 +1,224 @@
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "pleach/base/rng.h"
+#include "pleach/base/text.h"
+#include "pleach/runtime/net.h"
+#include "pleach/runtime/reference.h"
+#include "pleach/runtime/transports/tcp_connection.h"
+#include "tests/support/rank_threads.h"
+#include "tests/support/small_schedules.h"
+
+namespace pleach {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+TEST(TcpTransportTest, CarriesSegmentsOfEverySizeIntoPlace) {
+  const std::vector<Schedule> schedules = {
+      support::ring_schedule(CollectiveKind::kAllReduce, 3, 1),
+      support::direct_schedule(CollectiveKind::kAllToAll, 4),
+      support::halving_schedule(4),
+  };
+  for (const Schedule& schedule : schedules) {
+    for (const int64_t count : {0, 4, 12, 120'000, 3'000'000}) {
+      for (const int32_t segments : {1, 7}) {
+        for (const uint64_t delay_seed : {0, 3}) {
+          SCOPED_TRACE(std::string(to_text(schedule.collective)) + " of " + std::to_string(count));
+          const ReferenceRequest reference =
+              reference_request(schedule, ElementType::kFloat32, ReduceOp::kSum, count, 5);
+          const support::RunOutcome outcome = support::run_schedule(
+              schedule,
+              {.count = count,
+               .segment_count = segments,
+               .landing_places = segments == 1 ? 1 : 3,
+               .in_place = segments == 7,
+               .transport = "tcp",
+               .delay_seed = delay_seed},
+              [&](Rank rank, std::span<std::byte> input) { fill_input(reference, rank, input); });
+          for (int32_t rank = 0; rank < schedule.rank_count(); ++rank) {
+            const auto index = static_cast<std::size_t>(rank);
+            ASSERT_EQ(outcome.errors[index], "");
+            ASSERT_EQ(count_wrong(reference, Rank{rank}, outcome.outputs[index], segments == 7), 0);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(TcpTransportTest, MessageOfThousandsOfPiecesArrivesWhole) {
+  // Chunks lie apart in the rank's input and together in the message: a broadcast of every segment
+  // of 3,000 chunks.
+  constexpr int32_t kChunks = 3000;
+  const Schedule schedule =
+      support::make_schedule({.collective = CollectiveKind::kBroadcast, .chunk_count = kChunks},
+                             {{0, kChunks, 0, 1, support::kCopy}});
+  const ReferenceRequest reference =
+      reference_request(schedule, ElementType::kInt32, ReduceOp::kSum, 50'000, 5);
+  const support::RunOutcome outcome = support::run_schedule(
+      schedule,
+      {.type = ElementType::kInt32, .count = 50'000, .segment_count = 3, .transport = "tcp"},
+      [&](Rank rank, std::span<std::byte> input) { fill_input(reference, rank, input); });
+  EXPECT_EQ(outcome.errors, std::vector<std::string>(2));
+  EXPECT_EQ(count_wrong(reference, Rank{1}, outcome.outputs[1]), 0);
+}
+
+// Connects to where a rank listens and says something.
+Descriptor intrude(Store& store, Rank rank, std::string_view words) {
+  const std::string entry =
+      store.get("test/tcp/" + std::to_string(rank.value), Duration(0)).value();
+  const Address address = parse_address(split(entry, ' ').front(), "address").value();
+  Descriptor socket = std::move(start_connect(address)).value();
+  wait_ready(socket.get(), POLLOUT, SteadyClock().now() + seconds(5));
+  EXPECT_EQ(send(socket.get(), words.data(), words.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(words.size()));
+  return socket;
+}
+
+uint64_t nonce_of(Store& store, Rank rank) {
+  const std::string entry =
+      store.get("test/tcp/" + std::to_string(rank.value), Duration(0)).value();
+  return std::stoull(std::string(split(entry, ' ')[1]));
+}
+
+std::string_view text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+Status run_ring(support::RankGroup& group, Rank rank, uint64_t sequence, Duration deadline) {
+  const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 3);
+  std::vector<float> data(300, 1);
+  const Status status =
+      Executor(
+          lower(ring, Order::build(ring), {.rank = rank, .count = 300, .in_place = true}).value())
+          .run(group.world(rank), {.rank = rank,
+                                   .sequence = sequence,
+                                   .output = std::as_writable_bytes(std::span(data)).data(),
+                                   .deadline = deadline});
+  EXPECT_TRUE(!status || data == std::vector<float>(300, 3));
+  return status;
+}
+
+TEST(TcpTransportTest, StrangersOnThePortChangeNothing) {
+  support::RankGroup group(3, "tcp");
+  Rng rng(31);
+  std::vector<Descriptor> strangers;
+  for (int32_t rank = 0; rank < 3; ++rank) {
+    strangers.push_back(intrude(group.store(), Rank{rank}, "GET / HTTP/1.1\r\n\r\n"));
+    strangers.push_back(intrude(group.store(), Rank{rank}, ""));
+    strangers.push_back(intrude(group.store(), Rank{rank}, "PLEACH1\n"));
+    // Right form, wrong nonce; right nonce, but a rank that does not connect to this one.
+    const uint64_t nonce = nonce_of(group.store(), Rank{rank});
+    for (const tcp::Hello& hello : {tcp::Hello{nonce + 1, 2}, tcp::Hello{nonce, rank},
+                                    tcp::Hello{nonce, -1}, tcp::Hello{nonce, 3}}) {
+      strangers.push_back(intrude(group.store(), Rank{rank}, text(tcp::write_hello(hello))));
+    }
+    for (int i = 0; i < 30; ++i) {
+      std::string noise;
+      for (uint64_t k = rng.below(80); k > 0; --k) {
+        noise += static_cast<char>(rng.below(256));
+      }
+      strangers.push_back(intrude(group.store(), Rank{rank}, noise));
+    }
+  }
+  support::on_every_rank(3, [&](Rank rank) {
+    for (uint64_t sequence = 1; sequence <= 3; ++sequence) {
+      const Status status = run_ring(group, rank, sequence, seconds(10));
+      ASSERT_TRUE(status.has_value()) << status.error().message;
+    }
+  });
+}
+
+// Rank 2 is a program of its own that says hello well and then lies to rank 0.
+TEST(TcpTransportTest, RankThatBreaksTheProtocolIsNamed) {
+  using tcp::Frame;
+  using tcp::FrameKind;
+  const Frame begin{.kind = FrameKind::kBegin, .place = 1, .sequence = 1};
+  struct Case {
+    std::string name;
+    std::vector<Frame> frames;
+    std::string tail;
+    std::string says;
+  };
+  const std::vector<Case> cases = {
+      {"noise", {begin}, std::string(40, 'x'), "broke the transport's protocol"},
+      {"too long",
+       {begin, {.kind = FrameKind::kData, .sequence = 1, .length = uint64_t{1} << 60}},
+       "",
+       "broke the transport's protocol"},
+      {"no such place",
+       {{.kind = FrameKind::kBegin, .place = -1, .sequence = 1}},
+       "",
+       "broke the transport's protocol"},
+      {"other operation",
+       {begin, {.kind = FrameKind::kData, .sequence = 7, .length = 4}},
+       "",
+       "broke the transport's protocol"},
+      {"payload of a begin",
+       {{.kind = FrameKind::kBegin, .place = 1, .sequence = 1, .length = 9}},
+       "",
+       "broke the transport's protocol"},
+      {"unknown stream",
+       {begin, {.kind = FrameKind::kData, .sequence = 1, .stream = 99}},
+       "",
+       "does not belong to the schedule"},
+      {"hangs up", {begin}, "", "its connection closed"},
+  };
+  for (const Case& row : cases) {
+    SCOPED_TRACE(row.name);
+    support::RankGroup group(3, "tcp");
+    std::string words(text(tcp::write_hello({nonce_of(group.store(), Rank{0}), 2})));
+    for (const Frame& frame : row.frames) {
+      words += text(tcp::write_frame(frame));
+    }
+    {
+      const Descriptor liar = intrude(group.store(), Rank{0}, words + row.tail);
+      if (row.name == "hangs up") {
+        shutdown(liar.get(), SHUT_WR);
+      }
+      support::on_every_rank(2, [&](Rank rank) {
+        const Status status = run_ring(group, rank, 1, seconds(10));
+        ASSERT_FALSE(status.has_value());
+        EXPECT_NE(status.error().message.find("rank 2"), std::string::npos)
+            << status.error().message;
+        EXPECT_NE(status.error().message.find(row.says), std::string::npos)
+            << status.error().message;
+      });
+    }
+    EXPECT_EQ(group.store().failure()->rank, Rank{2});
+  }
+}
+
+TEST(TcpTransportTest, FramesAndHellosSurviveTheRoundTripAndNothingElseParses) {
+  const tcp::Frame frame{.kind = tcp::FrameKind::kRelease,
+                         .place = 3,
+                         .sequence = 1ull << 40,
+                         .value = 5,
+                         .stream = 7,
+                         .segment = 9,
+                         .length = 11};
+  const auto parsed = tcp::parse_frame(tcp::write_frame(frame));
+  ASSERT_TRUE(parsed.has_value());
+  EXPECT_EQ(tcp::write_frame(*parsed), tcp::write_frame(frame));
+  for (const std::size_t at : {0u, 1u, 2u, 3u}) {
+    tcp::FrameBytes bytes = tcp::write_frame(frame);
+    bytes[at] ^= std::byte{0x80};
+    EXPECT_FALSE(tcp::parse_frame(bytes).has_value());
+  }
+  tcp::HelloBytes hello = tcp::write_hello({77, 4});
+  EXPECT_EQ(tcp::parse_hello(hello)->rank, 4);
+  EXPECT_EQ(tcp::parse_hello(hello)->nonce, 77u);
+  hello[3] ^= std::byte{1};
+  EXPECT_FALSE(tcp::parse_hello(hello).has_value());
+}
+
+}  // namespace
+}  // namespace pleach

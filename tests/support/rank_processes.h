@@ -1,0 +1,87 @@
+// Ranks as forked processes, for tests that kill and stop them.
+#pragma once
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "pleach/runtime/net.h"
+#include "pleach/runtime/store.h"
+
+namespace pleach::support {
+
+// Forks one process per rank; what the body returns is collected. Fork before starting threads.
+class RankProcesses {
+ public:
+  // The body gets the options of its TCP store.
+  using Body = std::function<std::string(const TcpStoreOptions& options)>;
+
+  RankProcesses(int32_t rank_count, Duration deadline, const Body& body) {
+    Result<Descriptor> listener = listen_on({"127.0.0.1", 0});
+    const int port = local_address(listener->get())->port;
+    for (int32_t rank = 0; rank < rank_count; ++rank) {
+      int ends[2] = {-1, -1};
+      PLEACH_CHECK(pipe(ends) == 0, "a test may open a pipe");
+      const pid_t process = fork();
+      if (process == 0) {
+        const std::string said = body({.host = "127.0.0.1",
+                                       .port = port,
+                                       .rank = Rank{rank},
+                                       .rank_count = rank_count,
+                                       .deadline = deadline,
+                                       .listen_descriptor = rank == 0 ? listener->get() : -1,
+                                       .job = "test",
+                                       .rendezvous_file = ""});
+        static_cast<void>(!write(ends[1], said.data(), said.size()));
+        _exit(0);
+      }
+      close(ends[1]);
+      processes_.push_back({process, Descriptor(ends[0])});
+    }
+  }
+  RankProcesses(const RankProcesses&) = delete;
+  RankProcesses& operator=(const RankProcesses&) = delete;
+  ~RankProcesses() {
+    for (const Process& process : processes_) {
+      kill(process.id, SIGKILL);
+      waitpid(process.id, nullptr, 0);
+    }
+  }
+
+  void signal(int32_t rank, int number) {
+    kill(processes_[static_cast<std::size_t>(rank)].id, number);
+  }
+
+  // What the rank said; "(nothing)" when it ended without a word or did not end in time.
+  std::string wait(int32_t rank, Duration limit) {
+    const int descriptor = processes_[static_cast<std::size_t>(rank)].output.get();
+    const TimePoint deadline = SteadyClock().now() + limit;
+    std::string said;
+    char bytes[4096];
+    while (wait_ready(descriptor, /*POLLIN*/ 1, deadline)) {
+      const ssize_t count = read(descriptor, bytes, sizeof(bytes));
+      if (count <= 0) {
+        break;
+      }
+      said.append(bytes, static_cast<std::size_t>(count));
+    }
+    return said.empty() ? "(nothing)" : said;
+  }
+
+ private:
+  struct Process {
+    pid_t id;
+    Descriptor output;
+  };
+  std::vector<Process> processes_;
+};
+
+}  // namespace pleach::support
