@@ -1,14 +1,10 @@
 #include "pleach/collective/verify.h"
 
 #include <fmt/format.h>
-#include <tbb/blocked_range.h>
-#include <tbb/enumerable_thread_specific.h>
-#include <tbb/parallel_for.h>
 
 #include <algorithm>
 #include <numeric>
 #include <span>
-#include <utility>
 
 #include "pleach/collective/order.h"
 #include "pleach/collective/symmetry.h"
@@ -18,9 +14,6 @@ namespace pleach {
 namespace {
 
 constexpr std::size_t kViolationLimit = 20;
-// Chunks judged in parallel before the violations are counted: the report is the same on any number
-// of threads, and a hopeless schedule is left early.
-constexpr int32_t kBlock = 512;
 
 std::size_t at(int32_t index) {
   return static_cast<std::size_t>(index);
@@ -56,14 +49,6 @@ class StreamsOfChunk {
   std::vector<int32_t> streams_;
 };
 
-// What one thread found in its chunks of a block.
-struct Findings {
-  explicit Findings(const Schedule& schedule, const Order& order) : pass(schedule, order) {}
-  ChunkPass pass;
-  bool replicated = true;
-  std::vector<std::pair<int32_t, std::vector<std::string>>> violations;  // by chunk
-};
-
 // Whether there are far more chunks than streams could serve: half of them have to move, as only
 // the blocks that all_to_all leaves in place do not. Spares tables for a grid without schedule.
 bool hopeless(const Schedule& schedule, const Order& order, int32_t chunk_count) {
@@ -90,37 +75,14 @@ void verify_values(const Schedule& schedule, const Order& order, Verification& v
     chunk_count = 1;  // all fare alike
   }
   const StreamsOfChunk streams(order, chunk_count);
-  tbb::enumerable_thread_specific<Findings> per_thread(
-      [&schedule, &order] { return Findings(schedule, order); });
+  ChunkPass pass(schedule, order);
   verification.bitwise_replicated = true;
-  for (int32_t begin = 0; begin < chunk_count; begin += kBlock) {
-    const int32_t end = std::min(begin + kBlock, chunk_count);
-    tbb::parallel_for(
-        tbb::blocked_range(begin, end), [&](const tbb::blocked_range<int32_t>& range) {
-          Findings& findings = per_thread.local();
-          for (int32_t chunk = range.begin(); chunk < range.end(); ++chunk) {
-            std::vector<std::string> found;
-            const bool equal = findings.pass.run(chunk, streams[chunk], kViolationLimit, found);
-            findings.replicated = findings.replicated && equal;
-            if (!found.empty()) {
-              findings.violations.emplace_back(chunk, std::move(found));
-            }
-          }
-        });
-    std::vector<std::pair<int32_t, std::vector<std::string>>> block;
-    for (Findings& findings : per_thread) {
-      verification.bitwise_replicated = verification.bitwise_replicated && findings.replicated;
-      std::move(findings.violations.begin(), findings.violations.end(), std::back_inserter(block));
-      findings.violations.clear();
-    }
-    std::sort(block.begin(), block.end());
-    for (auto& [chunk, lines] : block) {
-      std::move(lines.begin(), lines.end(), std::back_inserter(verification.violations));
-    }
-    if (verification.violations.size() >= kViolationLimit) {
-      verification.violations.resize(kViolationLimit);
+  for (int32_t chunk = 0; chunk < chunk_count; ++chunk) {
+    const bool equal = pass.run(chunk, streams[chunk], kViolationLimit, verification.violations);
+    verification.bitwise_replicated = verification.bitwise_replicated && equal;
+    if (verification.violations.size() >= kViolationLimit) {  // a hopeless schedule is left early
       verification.bitwise_replicated = false;
-      break;
+      return;
     }
   }
   verification.correct = verification.violations.empty();

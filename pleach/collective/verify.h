@@ -26,9 +26,9 @@ struct Verification {
 //   topology  may be null: then routes and switches are taken on trust, and the links of a
 //   symmetric
 //             schedule are not counted
-//   cost      per chunk O(transfers + ranks · distinct results) time, O(transfers + ranks) memory
-//             per thread; a schedule with many faults is left after the first of them
-//   threads   safe; runs chunks in parallel
+//   cost      O(transfers log transfers), and per chunk O(transfers + ranks · distinct results); a
+//             schedule with many faults is left after the first of them
+//   threads   safe: no shared state
 //   source    docs/architecture.md, "The schedule"
 Verification verify(const Schedule& schedule, const Topology* topology);
 

