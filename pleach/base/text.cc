@@ -93,14 +93,14 @@ std::size_t edit_distance(std::string_view left, std::string_view right) {
 
 // The known name that a slip of the keyboard turns into `name`, or "".
 std::string_view nearest(std::string_view name, std::span<const std::string> known) {
-  constexpr std::size_t longest = 64;
-  if (name.size() > longest) {
+  constexpr std::size_t kLongest = 64;
+  if (name.size() > kLongest) {
     return {};
   }
   std::string_view best;
   std::size_t best_distance = std::max<std::size_t>(2, name.size() / 3) + 1;
   for (const std::string& candidate : known) {
-    if (candidate.size() > longest) {
+    if (candidate.size() > kLongest) {
       continue;
     }
     const std::size_t distance = edit_distance(name, candidate);
@@ -135,8 +135,8 @@ int write_and_close(std::FILE* file, std::string_view content) {
 
 // A new file beside `path`; its name is put into `temporary`.
 std::FILE* open_beside(const std::string& path, std::string& temporary) {
-  constexpr int attempts = 100;
-  for (int attempt = 0; attempt < attempts; ++attempt) {
+  constexpr int kAttempts = 100;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
     temporary = fmt::format("{}.{}.{}.tmp", path, ::getpid(), attempt);
     const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor >= 0) {
@@ -175,12 +175,12 @@ std::string join(std::span<const std::string> pieces, std::string_view separator
 }
 
 std::string_view trim(std::string_view text) {
-  constexpr std::string_view blank = " \t\r\n\v\f";
-  const std::size_t begin = text.find_first_not_of(blank);
+  constexpr std::string_view kBlank = " \t\r\n\v\f";
+  const std::size_t begin = text.find_first_not_of(kBlank);
   if (begin == std::string_view::npos) {
     return {};
   }
-  return text.substr(begin, text.find_last_not_of(blank) - begin + 1);
+  return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
 }
 
 Result<int64_t> parse_integer(std::string_view text, std::string_view what, int64_t least,

@@ -88,15 +88,15 @@ TEST(Text, QuotesForOneLine) {
 }
 
 TEST(Text, QuotedIsAlwaysOneLineOfUtf8) {
-  constexpr uint64_t seed = 7;
-  Rng rng(seed);
+  constexpr uint64_t kSeed = 7;
+  Rng rng(kSeed);
   for (int trial = 0; trial < 2000; ++trial) {
     std::string text(rng.below(40), '\0');
     for (char& letter : text) {
       letter = static_cast<char>(rng.below(256));
     }
     const std::string line = pleach::quoted(text);
-    EXPECT_TRUE(is_utf8(line)) << "seed " << seed << ", trial " << trial;
+    EXPECT_TRUE(is_utf8(line)) << "seed " << kSeed << ", trial " << trial;
     EXPECT_EQ(line.find_first_of("\n\r\t"), std::string::npos);
   }
 }

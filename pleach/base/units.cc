@@ -169,53 +169,54 @@ Result<int64_t> parse_time_ps(std::string_view text) {
 }
 
 std::string format_size(int64_t size_bytes) {
-  constexpr std::array<std::string_view, 7> names = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  constexpr std::array<std::string_view, 7> kNames = {"B",   "KiB", "MiB", "GiB",
+                                                      "TiB", "PiB", "EiB"};
   const std::string sign = size_bytes < 0 ? "-" : "";
   const double size = std::abs(static_cast<double>(size_bytes));
   std::size_t unit = 0;
   double divisor = 1;
-  while (unit + 1 < names.size() && size / divisor >= 1023.5) {
+  while (unit + 1 < kNames.size() && size / divisor >= 1023.5) {
     divisor *= 1024;
     ++unit;
   }
   const double value = size / divisor;
   const bool whole = std::floor(value) == value;
   return sign + (whole ? fmt::format("{:.0f}", value) : three_digits(value)) + " " +
-         std::string(names[unit]);
+         std::string(kNames[unit]);
 }
 
 std::string format_time(int64_t time_ps) {
-  constexpr std::array<std::string_view, 5> names = {"ps", "ns", "us", "ms", "s"};
+  constexpr std::array<std::string_view, 5> kNames = {"ps", "ns", "us", "ms", "s"};
   const std::string sign = time_ps < 0 ? "-" : "";
   const double time = std::abs(static_cast<double>(time_ps));
   std::size_t unit = 0;
   double divisor = 1;
-  while (unit + 1 < names.size() && time / divisor >= 999.5) {
+  while (unit + 1 < kNames.size() && time / divisor >= 999.5) {
     divisor *= 1000;
     ++unit;
   }
   return sign + (unit == 0 ? fmt::format("{:.0f}", time) : three_digits(time / divisor)) + " " +
-         std::string(names[unit]);
+         std::string(kNames[unit]);
 }
 
 std::string format_bandwidth(double bytes_per_s) {
-  constexpr std::array<std::string_view, 5> names = {"B/s", "kB/s", "MB/s", "GB/s", "TB/s"};
+  constexpr std::array<std::string_view, 5> kNames = {"B/s", "kB/s", "MB/s", "GB/s", "TB/s"};
   std::size_t unit = 0;
   double divisor = 1;
-  while (unit + 1 < names.size() && std::abs(bytes_per_s) / divisor >= 999.5) {
+  while (unit + 1 < kNames.size() && std::abs(bytes_per_s) / divisor >= 999.5) {
     divisor *= 1000;
     ++unit;
   }
   const std::string sign = bytes_per_s < 0 ? "-" : "";
-  return sign + three_digits(std::abs(bytes_per_s) / divisor) + " " + std::string(names[unit]);
+  return sign + three_digits(std::abs(bytes_per_s) / divisor) + " " + std::string(kNames[unit]);
 }
 
 int64_t transmit_time_ps(int64_t size_bytes, int64_t bandwidth_bytes_per_s) {
   PLEACH_CHECK(size_bytes >= 0 && bandwidth_bytes_per_s > 0, "transmission of nothing sensible");
   const __int128 product = static_cast<__int128>(size_bytes) * kPicosecondsPerSecond;
   const __int128 time = (product + bandwidth_bytes_per_s - 1) / bandwidth_bytes_per_s;
-  constexpr int64_t most = std::numeric_limits<int64_t>::max();
-  return time > most ? most : static_cast<int64_t>(time);
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  return time > kMost ? kMost : static_cast<int64_t>(time);
 }
 
 }  // namespace pleach

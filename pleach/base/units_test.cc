@@ -124,13 +124,13 @@ TEST(Units, PrintsThreeDigits) {
 }
 
 TEST(Units, PrintedSizesParseToTheSameWithinTheirDigits) {
-  constexpr uint64_t seed = 11;
-  Rng rng(seed);
+  constexpr uint64_t kSeed = 11;
+  Rng rng(kSeed);
   for (int trial = 0; trial < 2000; ++trial) {
     const auto size = static_cast<int64_t>(rng.next() >> (24 + rng.below(40)));
     const std::string text = format_size(size);
     const Result<int64_t> parsed = parse_size_bytes(text);
-    ASSERT_TRUE(parsed) << text << ", seed " << seed;
+    ASSERT_TRUE(parsed) << text << ", seed " << kSeed;
     EXPECT_NEAR(static_cast<double>(*parsed), static_cast<double>(size),
                 0.006 * static_cast<double>(size))
         << text;

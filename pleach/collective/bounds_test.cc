@@ -260,8 +260,8 @@ double least_of_all_cuts(const Topology& topology, CollectiveKind kind, int32_t 
 }
 
 TEST(Bounds, AreTheLeastOfAllCuts) {
-  constexpr uint64_t seed = 19;
-  Rng rng(seed);
+  constexpr uint64_t kSeed = 19;
+  Rng rng(kSeed);
   for (int trial = 0; trial < 200; ++trial) {
     const auto count = static_cast<int32_t>(3 + rng.below(6));
     TopologyBuilder builder("random");
@@ -291,7 +291,7 @@ TEST(Bounds, AreTheLeastOfAllCuts) {
       ASSERT_TRUE(bound);
       EXPECT_TRUE(bound->exact);
       EXPECT_NEAR(bound->algbw_bytes_per_s, least, 2e-6 * least)
-          << to_text(kind) << ", seed " << seed << ", trial " << trial;
+          << to_text(kind) << ", seed " << kSeed << ", trial " << trial;
     }
   }
 }

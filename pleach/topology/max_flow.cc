@@ -1,5 +1,8 @@
 #include "pleach/topology/max_flow.h"
 
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // a false alarm in LEMON's containers
+#endif
 #include <lemon/hao_orlin.h>
 #include <lemon/preflow.h>
 #include <lemon/smart_graph.h>
@@ -34,7 +37,7 @@ struct FlowGraph::Implementation {
 };
 
 int64_t capacity_unit(const std::vector<int64_t>& capacities, int64_t multiple) {
-  constexpr double limit = 0x1p61;
+  constexpr double kLimit = 0x1p61;
   int64_t divisor = 0;
   double total = 0;
   for (const int64_t capacity : capacities) {
@@ -47,10 +50,10 @@ int64_t capacity_unit(const std::vector<int64_t>& capacities, int64_t multiple) 
     return (total / static_cast<double>(unit) + rounded) * static_cast<double>(multiple);
   };
   int64_t unit = divisor;
-  while (units(unit) >= limit && unit < (int64_t{1} << 61)) {
+  while (units(unit) >= kLimit && unit < (int64_t{1} << 61)) {
     unit *= 2;
   }
-  PLEACH_CHECK(units(unit) < limit, "capacities fit some unit");
+  PLEACH_CHECK(units(unit) < kLimit, "capacities fit some unit");
   return unit;
 }
 

@@ -39,8 +39,8 @@ int64_t least_cut(const std::vector<FlowArc>& arcs, int32_t node_count, int32_t 
 }
 
 TEST(MaxFlow, CutsAreTheLeastOfAllSets) {
-  constexpr uint64_t seed = 17;
-  Rng rng(seed);
+  constexpr uint64_t kSeed = 17;
+  Rng rng(kSeed);
   for (int trial = 0; trial < 300; ++trial) {
     const auto node_count = static_cast<int32_t>(2 + rng.below(6));
     std::vector<FlowArc> arcs;
@@ -58,8 +58,8 @@ TEST(MaxFlow, CutsAreTheLeastOfAllSets) {
         {graph.into(1), least_cut(arcs, node_count, -1, 1)},
     };
     for (const auto& [cut, least] : cuts) {
-      EXPECT_EQ(cut.capacity, least) << "seed " << seed << ", trial " << trial;
-      EXPECT_EQ(capacity_out(arcs, side_of(cut)), least) << "seed " << seed;
+      EXPECT_EQ(cut.capacity, least) << "seed " << kSeed << ", trial " << trial;
+      EXPECT_EQ(capacity_out(arcs, side_of(cut)), least) << "seed " << kSeed;
     }
   }
 }

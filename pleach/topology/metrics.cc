@@ -82,8 +82,8 @@ class Halves {
         (side[link.source.index()] ? out : in) += static_cast<double>(link.bandwidth_bytes_per_s);
       }
     }
-    constexpr double most = 0x1p62;
-    return static_cast<int64_t>(std::min({out, in, most}));
+    constexpr double kMost = 0x1p62;
+    return static_cast<int64_t>(std::min({out, in, kMost}));
   }
 
   const Topology& topology_;
@@ -121,7 +121,7 @@ std::vector<std::size_t> order_along(std::size_t rank_count, std::size_t stride,
 // The most links from `source` to any rank; adds the links looked at to `work`.
 int32_t eccentricity(const Topology& topology, NodeId source, std::vector<int32_t>& distance,
                      int64_t& work) {
-  constexpr int32_t unseen = -1;
+  constexpr int32_t kUnseen = -1;
   std::vector<NodeId> queue = {source};
   distance[source.index()] = 0;
   std::vector<NodeId> seen = {source};
@@ -131,7 +131,7 @@ int32_t eccentricity(const Topology& topology, NodeId source, std::vector<int32_
     work += static_cast<int64_t>(links.size());
     for (const LinkId link : links) {
       const NodeId next = topology.link(link).target;
-      if (distance[next.index()] != unseen) {
+      if (distance[next.index()] != kUnseen) {
         continue;
       }
       distance[next.index()] = distance[queue[at].index()] + 1;
@@ -145,7 +145,7 @@ int32_t eccentricity(const Topology& topology, NodeId source, std::vector<int32_
     }
   }
   for (const NodeId node : seen) {
-    distance[node.index()] = unseen;
+    distance[node.index()] = kUnseen;
   }
   return farthest;
 }

@@ -15,18 +15,18 @@ TEST(Metrics, SayWhetherTheyAreExact) {
     int32_t diameter;
     bool exact_diameter;
   };
-  constexpr int64_t link = 16'000'000'000;
+  constexpr int64_t kLink = 16'000'000'000;
   const std::vector<Case> cases = {
-      {"ring:14", 2 * link, true, 7, true},
-      {"ring:15", 2 * link, false, 7, true},
-      {"torus:2x7", 5 * link, true, 4, true},
-      {"mesh:2x20", 2 * link, false, 20, true},
-      {"torus:16x4", 8 * link, false, 10, true},
-      {"switch:13", 6 * link, true, 2, true},
-      {"switch:100", 50 * link, false, 2, true},
-      {"switch:40000", 20'000 * link, false, 2, false},
+      {"ring:14", 2 * kLink, true, 7, true},
+      {"ring:15", 2 * kLink, false, 7, true},
+      {"torus:2x7", 5 * kLink, true, 4, true},
+      {"mesh:2x20", 2 * kLink, false, 20, true},
+      {"torus:16x4", 8 * kLink, false, 10, true},
+      {"switch:13", 6 * kLink, true, 2, true},
+      {"switch:100", 50 * kLink, false, 2, true},
+      {"switch:40000", 20'000 * kLink, false, 2, false},
 
-      {"ring:8,without_link=0>1", link, true, 7, true},  // one way is narrower
+      {"ring:8,without_link=0>1", kLink, true, 7, true},  // one way is narrower
   };
   for (const auto& [spec, bytes_per_s, exact_bisection, links, exact_diameter] : cases) {
     const Result<Topology> topology = parse_topology(spec);

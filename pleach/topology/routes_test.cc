@@ -89,8 +89,8 @@ TEST(Router, NamesNodesWithoutARoute) {
 // Routes are as long as the distance, and every hop on them is the first in link order that gets
 // nearer.
 TEST(Router, RoutesAreShortestAndFirst) {
-  constexpr uint64_t seed = 3;
-  Rng rng(seed);
+  constexpr uint64_t kSeed = 3;
+  Rng rng(kSeed);
   for (const std::string spec : {"torus:5x4x3", "mesh:6x5", "ring:9", "examples"}) {
     const Result<Topology> topology =
         parse_topology(spec == "examples" ? "torus:6x6,without_node=7+8,without_link=0-1" : spec);
@@ -103,13 +103,13 @@ TEST(Router, RoutesAreShortestAndFirst) {
       const auto route = router.route(source, target);
       ASSERT_TRUE(route);
       const int32_t distance = router.distance(source, target);
-      ASSERT_EQ(static_cast<int32_t>(route->size()), distance) << "seed " << seed;
+      ASSERT_EQ(static_cast<int32_t>(route->size()), distance) << "seed " << kSeed;
       NodeId node = source;
       for (const LinkId taken : *route) {
         for (const LinkId link : topology->links_out(node)) {
           if (router.distance(topology->link(link).target, target) <
               router.distance(node, target)) {
-            EXPECT_EQ(link, taken) << spec << " seed " << seed;
+            EXPECT_EQ(link, taken) << spec << " kSeed " << kSeed;
             break;
           }
         }

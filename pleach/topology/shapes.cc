@@ -228,6 +228,7 @@ std::vector<OptionDescriptor> shape_options(const Shape& shape) {
 
 Result<Topology> make_shape(const Spec& spec) {
   std::vector<std::string> known;
+  known.reserve(kShapes.size());
   for (const Shape* shape : kShapes) {
     known.push_back(shape->name);
   }

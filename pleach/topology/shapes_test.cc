@@ -204,8 +204,8 @@ TEST(Shapes, RefuseBadSpecs) {
 }
 
 TEST(Shapes, AnySpecGivesATopologyOrOneLine) {
-  constexpr uint64_t seed = 5;
-  Rng rng(seed);
+  constexpr uint64_t kSeed = 5;
+  Rng rng(kSeed);
   const std::vector<std::string> starts = {"ring:8",          "torus:4x4,without_link=5-6+9>10",
                                            "switch:4,reduce", "mesh:2x3x2,latency=1ns",
                                            "mesh:2x2,x",      "fully_connected:4,without_node=3"};
@@ -228,7 +228,7 @@ TEST(Shapes, AnySpecGivesATopologyOrOneLine) {
     const Result<Topology> topology = parse_topology(spec);
     if (!topology) {
       EXPECT_EQ(topology.error().message.find('\n'), std::string::npos)
-          << "seed " << seed << ", trial " << trial;
+          << "seed " << kSeed << ", trial " << trial;
     }
   }
 }

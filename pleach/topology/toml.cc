@@ -254,13 +254,13 @@ class Reader {
     }
     node.name = name;
     PLEACH_ASSIGN(kind, table.text("kind", "rank"));
-    constexpr std::array kinds = {NodeKind::kRank, NodeKind::kSwitch, NodeKind::kIo};
+    constexpr std::array kKinds = {NodeKind::kRank, NodeKind::kSwitch, NodeKind::kIo};
     const std::vector<std::string> kind_names = {"rank", "switch", "io"};
     const auto found = std::ranges::find(kind_names, kind);
     if (found == kind_names.end()) {
       return table.error(table.where("kind"), unknown_name("kind", kind, kind_names).message);
     }
-    node.kind = kinds[static_cast<std::size_t>(found - kind_names.begin())];
+    node.kind = kKinds[static_cast<std::size_t>(found - kind_names.begin())];
     PLEACH_ASSIGN(forwards, table.flag("forwards"));
     PLEACH_ASSIGN(reduces, table.flag("reduce"));
     PLEACH_ASSIGN(multicasts, table.flag("multicast"));
@@ -344,24 +344,24 @@ class Reader {
 // The first byte beyond ASCII that is in neither text nor comment, or npos. TOML has no place for
 // one, and the parser's test for blanks is undefined there.
 std::size_t find_stray_letter(std::string_view text) {
-  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   std::string_view closing;  // of the comment or text that `at` is in
-  std::size_t at = text.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
+  std::size_t at = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
   while (at < text.size()) {
     const std::string_view rest = text.substr(at);
     if (closing.empty()) {
       if (static_cast<unsigned char>(rest[0]) >= 0x80) {
         return at;
       }
-      constexpr std::array<std::string_view, 4> quotes = {"\"\"\"", "'''", "\"", "'"};
+      constexpr std::array<std::string_view, 4> kQuotes = {"\"\"\"", "'''", "\"", "'"};
       const auto opens = [&](std::string_view quote) { return rest.starts_with(quote); };
-      const auto found = std::ranges::find_if(quotes, opens);
-      closing = found != quotes.end() ? *found : rest[0] == '#' ? "\n" : "";
+      const auto found = std::ranges::find_if(kQuotes, opens);
+      closing = found != kQuotes.end() ? *found : rest[0] == '#' ? "\n" : "";
       at += std::max<std::size_t>(closing.size(), 1);
     } else if (rest.starts_with(closing)) {
       at += closing.size();
       for (int more = 0; closing.size() == 3 && more < 2 && at < text.size(); ++more) {
-        at += text[at] == closing[0] ? 1 : 0;  // two quotes may precede the closing three
+        at += text[at] == closing[0] ? 1 : 0;  // two kQuotes may precede the closing three
       }
       closing = {};
     } else if (closing.size() == 1 && rest[0] == '\n') {

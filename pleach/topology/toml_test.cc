@@ -241,8 +241,8 @@ std::string one_of_many_changes(Rng& rng, std::string text) {
 }
 
 TEST(TopologyFile, AnyTextGivesATopologyOrOneLine) {
-  constexpr uint64_t seed = 13;
-  Rng rng(seed);
+  constexpr uint64_t kSeed = 13;
+  Rng rng(kSeed);
   int accepted = 0;
   for (int trial = 0; trial < 6000; ++trial) {
     std::string text = kValid;
@@ -261,9 +261,9 @@ TEST(TopologyFile, AnyTextGivesATopologyOrOneLine) {
       continue;
     }
     const std::string& message = topology.error().message;
-    EXPECT_TRUE(message.starts_with("x.toml:")) << message << ", seed " << seed;
-    EXPECT_TRUE(is_utf8(message)) << "seed " << seed << ", trial " << trial;
-    EXPECT_EQ(message.find_first_of("\r\n"), std::string::npos) << message << ", seed " << seed;
+    EXPECT_TRUE(message.starts_with("x.toml:")) << message << ", seed " << kSeed;
+    EXPECT_TRUE(is_utf8(message)) << "seed " << kSeed << ", trial " << trial;
+    EXPECT_EQ(message.find_first_of("\r\n"), std::string::npos) << message << ", seed " << kSeed;
   }
   EXPECT_GT(accepted, 10);
   EXPECT_LT(accepted, 5000);
