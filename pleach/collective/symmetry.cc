@@ -79,7 +79,7 @@ std::string link_text(const Topology& topology, LinkId id) {
                      topology.node(link.target).name);
 }
 
-Error asymmetric(std::string message) {
+Error asymmetric(const std::string& message) {
   return Error{ErrorCode::kInvalidArgument, "the topology lacks the symmetry: " + message};
 }
 
