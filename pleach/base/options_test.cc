@@ -7,8 +7,8 @@ namespace {
 
 using Kind = OptionDescriptor::Kind;
 
-const std::vector<OptionDescriptor>& descriptors() {
-  static const std::vector<OptionDescriptor> kDescriptors = {
+std::vector<OptionDescriptor> descriptors() {
+  return {
       {"interfaces", Kind::kInteger, "4", "", {}, 1, 64},
       {"step_rule", Kind::kChoice, "complete", "", {"complete", "published"}},
       {"bucket", Kind::kSize, "25MiB", ""},
@@ -17,7 +17,6 @@ const std::vector<OptionDescriptor>& descriptors() {
       {"label", Kind::kText, "", ""},
       {"fast", Kind::kChoice, "false", "", {"true", "false"}},
   };
-  return kDescriptors;
 }
 
 TEST(Specs, ParseOrNameTheFault) {

@@ -109,7 +109,7 @@ TEST(Router, RoutesAreShortestAndFirst) {
         for (const LinkId link : topology->links_out(node)) {
           if (router.distance(topology->link(link).target, target) <
               router.distance(node, target)) {
-            EXPECT_EQ(link, taken) << spec << " kSeed " << kSeed;
+            EXPECT_EQ(link, taken) << spec << " seed " << kSeed;
             break;
           }
         }
