@@ -41,7 +41,7 @@ CASES = [
 
 
 def measure(command):
-    """Runs a command; returns its JSON, seconds from outside, and peak memory of this process alone."""
+    """Runs a command; returns its JSON, wall and CPU seconds, and its own peak memory."""
     started = time.monotonic()
     with tempfile.TemporaryFile() as out:
         child = subprocess.Popen(command, stdout=out)
