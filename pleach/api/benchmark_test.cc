@@ -1,0 +1,157 @@
+#include "pleach/api/benchmark.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "pleach/api/nccl_tests.h"
+#include "pleach/api/schedule_source.h"
+#include "pleach/topology/shapes.h"
+
+namespace pleach {
+namespace {
+
+TEST(ParseSizes, ReadsRangesAndLists) {
+  const struct {
+    const char* text;
+    std::vector<int64_t> sizes;
+  } cases[] = {
+      {"4096", {4096}},
+      {"1KiB:4KiB", {1024, 2048, 4096}},
+      {"1KiB:100KiB:4", {1024, 4096, 16384, 65536}},
+      {"1KB,2MiB", {1000, 2097152}},
+      {"1:2,8", {1, 2, 8}},
+  };
+  for (const auto& example : cases) {
+    const auto sizes = parse_sizes(example.text);
+    ASSERT_TRUE(sizes.has_value()) << example.text << ": " << sizes.error().message;
+    EXPECT_EQ(*sizes, example.sizes) << example.text;
+  }
+}
+
+TEST(ParseSizes, RefusesWhatMakesNoSense) {
+  for (const char* text : {"", "0", "12Q", "-4", "4:1", "1:8:1", "1:8:0", "1:2:3:4", "1:", ",",
+                           "1:9223372036854775807:", "99999999999999999999"}) {
+    const auto sizes = parse_sizes(text);
+    ASSERT_FALSE(sizes.has_value()) << text;
+    EXPECT_EQ(sizes.error().code, ErrorCode::kInvalidArgument) << text;
+    EXPECT_EQ(sizes.error().message.find('\n'), std::string::npos) << text;
+  }
+  EXPECT_TRUE(parse_sizes("1:4TiB").has_value());
+  std::string many = "1";
+  for (int i = 0; i < 1000; ++i) {
+    many += ",1";
+  }
+  EXPECT_FALSE(parse_sizes(many).has_value());
+}
+
+// Runs a benchmark on threads; returns rank 0's report.
+Result<BenchmarkReport> run_on_threads(const char* algorithm, CollectiveKind collective,
+                                       int32_t rank_count, const BenchmarkOptions& options) {
+  const auto store = make_local_store();
+  std::vector<Result<BenchmarkReport>> reports(static_cast<std::size_t>(rank_count),
+                                               Error{ErrorCode::kIo, "did not run"});
+  std::vector<std::thread> threads;
+  for (int32_t rank = 0; rank < rank_count; ++rank) {
+    threads.emplace_back([&, rank] {
+      BenchmarkJob job;
+      job.rank = Rank{rank};
+      job.rank_count = rank_count;
+      job.store = store;
+      job.transport = "inproc";
+      job.plan = [&]() -> Result<Schedule> {
+        const std::string spec = "fully_connected:" + std::to_string(rank_count);
+        PLEACH_ASSIGN(topology, parse_topology(spec));
+        ScheduleRequest request;
+        request.algorithm = algorithm;
+        request.collective = collective;
+        return obtain_schedule(topology, request);
+      };
+      reports[static_cast<std::size_t>(rank)] = run_benchmark(job, options);
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  for (const auto& report : reports) {
+    if (!report) {
+      return report.error();
+    }
+  }
+  return reports.front();
+}
+
+TEST(RunBenchmark, ChecksEveryCollectiveInAndOutOfPlace) {
+  BenchmarkOptions options;
+  options.sizes_bytes = {4, 100, 4096};
+  options.iterations = 2;
+  options.type = ElementType::kInt32;
+  for (const CollectiveKind collective : kAllCollectives) {
+    SCOPED_TRACE(to_text(collective));
+    const auto report = run_on_threads("direct", collective, 3, options);
+    ASSERT_TRUE(report.has_value()) << report.error().message;
+    ASSERT_EQ(report->rows.size(), 3U);
+    EXPECT_EQ(report->wrong_count(), 0);
+    EXPECT_EQ(report->ranks.size(), 3U);
+    const bool parts = collective == CollectiveKind::kReduceScatter ||
+                       collective == CollectiveKind::kAllGather ||
+                       collective == CollectiveKind::kAllToAll;
+    EXPECT_EQ(report->rows[1].size_bytes, parts ? 96 : 100);
+    EXPECT_EQ(report->rows[1].element_count, parts ? 8 : 25);
+    for (const BenchmarkRow& row : report->rows) {
+      ASSERT_TRUE(row.out_of_place && row.in_place);
+      EXPECT_EQ(row.out_of_place->wrong_count, 0);
+      EXPECT_GT(row.in_place->time_s, 0);
+    }
+  }
+}
+
+TEST(RunBenchmark, FailsOnAllRanksWhenRankZeroCannotPlan) {
+  BenchmarkOptions options;
+  options.sizes_bytes = {4};
+  const auto report = run_on_threads("nothing", CollectiveKind::kAllReduce, 3, options);
+  ASSERT_FALSE(report.has_value());
+  EXPECT_NE(report.error().message.find("unknown algorithm 'nothing'"), std::string::npos);
+}
+
+BenchmarkReport example_report() {
+  BenchmarkReport report;
+  report.algorithm = "ring";
+  report.rank_count = 2;
+  BenchmarkRow row;
+  row.size_bytes = 1048576;
+  row.element_count = 262144;
+  row.out_of_place = Measurement{123.4e-6, 8.5e9, 8.5e9, 0};
+  row.in_place = Measurement{12345.6e-6, 123.456e9, 1234.5e9, std::nullopt};
+  report.rows = {row};
+  return report;
+}
+
+TEST(NcclTests, RowsHaveItsColumns) {
+  const BenchmarkReport report = example_report();
+  const BenchmarkOptions options;
+  EXPECT_EQ(nccl_tests_row(report, options, report.rows[0]),
+            "     1048576        262144     float     sum      -1   123.40    8.50    8.50       0"
+            "  12345.6  123.46  1234.5     N/A\n");
+}
+
+TEST(NcclTests, FooterCountsWrongElements) {
+  BenchmarkReport report = example_report();
+  EXPECT_NE(nccl_tests_footer(report).find("# Out of bounds values : 0 OK\n"), std::string::npos);
+  EXPECT_NE(nccl_tests_footer(report).find("# Avg bus bandwidth    : 621.5 \n"),
+            std::string::npos);
+  report.rows[0].out_of_place->wrong_count = 7;
+  EXPECT_NE(nccl_tests_footer(report).find("# Out of bounds values : 7 FAILED\n"),
+            std::string::npos);
+}
+
+TEST(NcclTests, NamesItsTypesOpsAndRoots) {
+  EXPECT_EQ(nccl_tests_type(ElementType::kFloat64), "double");
+  EXPECT_EQ(nccl_tests_op(CollectiveKind::kReduce, ReduceOp::kProduct), "prod");
+  EXPECT_EQ(nccl_tests_op(CollectiveKind::kAllGather, ReduceOp::kSum), "none");
+  EXPECT_EQ(nccl_tests_root(CollectiveKind::kBroadcast, Rank{3}), "3");
+  EXPECT_EQ(nccl_tests_program(CollectiveKind::kAllToAll), "alltoall_perf");
+}
+
+}  // namespace
+}  // namespace pleach

@@ -1,0 +1,148 @@
+#include "pleach/api/schedule_source.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "pleach/api/inspect.h"
+#include "pleach/api/timing.h"
+#include "pleach/base/text.h"
+#include "pleach/collective/formats.h"
+#include "pleach/topology/shapes.h"
+
+namespace pleach {
+namespace {
+
+Topology shape(const char* spec) {
+  return parse_topology(spec).value();
+}
+
+TEST(ParseGroup, ReadsRanksAndIntervalsInOrder) {
+  const Topology topology = shape("ring:8");
+  const auto group = parse_group(topology, "5,0-2,7");
+  ASSERT_TRUE(group.has_value());
+  const std::vector<NodeId> expected = {{5}, {0}, {1}, {2}, {7}};
+  EXPECT_EQ(*group, expected);
+  for (const char* text : {"", "8", "-1", "2-1", "0,0", "0-3,2", "a", "1-", "0,,1"}) {
+    EXPECT_FALSE(parse_group(topology, text).has_value()) << text;
+  }
+}
+
+TEST(ObtainSchedule, ReadsWhatItWroteAndRefusesTheRest) {
+  const Topology topology = shape("mesh:2x3");
+  ScheduleRequest request;
+  request.algorithm = "ring";
+  request.collective = CollectiveKind::kAllGather;
+  const auto written = obtain_schedule(topology, request);
+  ASSERT_TRUE(written.has_value()) << written.error().message;
+  const std::string path = testing::TempDir() + "obtain_schedule_test.json";
+  ASSERT_TRUE(write_schedule(*written, path).has_value());
+
+  request.algorithm = path;
+  const auto read = obtain_schedule(topology, request);
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  EXPECT_EQ(*read, *written);
+
+  request.collective = CollectiveKind::kBroadcast;
+  const auto other = obtain_schedule(topology, request);
+  ASSERT_FALSE(other.has_value());
+  EXPECT_EQ(other.error().message, path + ": a schedule of all_gather, not of broadcast");
+
+  request.collective_given = false;
+  Schedule broken = *written;
+  broken.transfers.pop_back();
+  ASSERT_TRUE(write_schedule(broken, path).has_value());
+  const auto refused = obtain_schedule(topology, request);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_TRUE(refused.error().message.starts_with(path + ": ")) << refused.error().message;
+  std::filesystem::remove(path);
+}
+
+TEST(Summarize, CountsTransfersThatMeetOnALink) {
+  // A switch with three ranks: in one step each rank sends to both others over its one cable.
+  const Topology topology = shape("switch:3");
+  ScheduleRequest request;
+  request.algorithm = "direct";
+  request.collective = CollectiveKind::kAllToAll;
+  const auto schedule = obtain_schedule(topology, request);
+  ASSERT_TRUE(schedule.has_value());
+  const auto summary = summarize(*schedule, topology);
+  ASSERT_TRUE(summary.has_value());
+  EXPECT_EQ(summary->max_transfers_per_link_step, 2);
+}
+
+TEST(Summarize, CountsTheSameInSymmetricAndExplicitForm) {
+  const Topology topology = shape("ring:6");
+  for (const char* algorithm : {"ring", "ring,form=explicit"}) {
+    ScheduleRequest request;
+    request.algorithm = algorithm;
+    const auto schedule = obtain_schedule(topology, request);
+    ASSERT_TRUE(schedule.has_value());
+    const auto summary = summarize(*schedule, topology);
+    ASSERT_TRUE(summary.has_value());
+    EXPECT_EQ(summary->max_transfers_per_link_step, 1) << algorithm;
+    EXPECT_EQ(summary->transfer_count, 60) << algorithm;
+  }
+}
+
+TEST(ListRegistry, KnowsEveryRegistryAndNamesTheNearest) {
+  EXPECT_EQ(list_registries().size(), 5U);
+  for (const RegistryListing& listing : list_registries()) {
+    EXPECT_FALSE(listing.entries.empty()) << listing.registry;
+    for (const RegistryEntry& entry : listing.entries) {
+      EXPECT_FALSE(entry.summary.empty()) << listing.registry << " " << entry.name;
+    }
+  }
+  const auto missing = list_registry("model");
+  ASSERT_FALSE(missing.has_value());
+  EXPECT_NE(missing.error().message.find("did you mean 'models'?"), std::string::npos);
+}
+
+TEST(TimeSchedule, ChoosesTheFastestSegmentCount) {
+  // A chain of reductions over five hops: segments overlap, so more of them are faster until the
+  // latency of each weighs more.
+  const Topology topology = shape("mesh:6,latency=1us");
+  ScheduleRequest request;
+  request.algorithm = "ring";
+  request.collective = CollectiveKind::kBroadcast;
+  const auto schedule = obtain_schedule(topology, request);
+  ASSERT_TRUE(schedule.has_value()) << schedule.error().message;
+  TimingRequest timing;
+  timing.size_bytes = 64 << 20;
+  timing.choose_segments = true;
+  const auto chosen = time_schedule(topology, *schedule, timing);
+  ASSERT_TRUE(chosen.has_value()) << chosen.error().message;
+  timing.choose_segments = false;
+  for (int32_t segments = 1; segments <= 64; segments *= 2) {
+    timing.options.segment_count = segments;
+    const auto fixed = time_schedule(topology, *schedule, timing);
+    ASSERT_TRUE(fixed.has_value());
+    EXPECT_LE(chosen->time_ps, fixed->time_ps) << segments;
+    if (segments < chosen->segment_count) {
+      EXPECT_LT(chosen->time_ps, fixed->time_ps) << segments;
+    }
+  }
+}
+
+TEST(TimeSchedule, CountsCyclesBandwidthAndBytes) {
+  const Topology topology = shape("ring:4,bandwidth=1GB/s,latency=0ns");
+  ScheduleRequest request;
+  request.algorithm = "ring";
+  const auto schedule = obtain_schedule(topology, request);
+  ASSERT_TRUE(schedule.has_value());
+  TimingRequest timing;
+  timing.size_bytes = 4000;
+  timing.cycle_ps = 4'000'000;
+  const auto result = time_schedule(topology, *schedule, timing);
+  ASSERT_TRUE(result.has_value());
+  EXPECT_EQ(result->time_ps, 6'000'000);  // six steps of 1,000 bytes at 1 GB/s
+  EXPECT_EQ(result->cycles, 2);
+  EXPECT_NEAR(result->algbw_bytes_per_s, 4000 / 6e-6, 1);
+  EXPECT_NEAR(result->busbw_bytes_per_s, 1e9, 1);
+  EXPECT_EQ(result->bytes_on_wire, 24'000);
+  EXPECT_DOUBLE_EQ(result->link_utilization_mean, 0.5);  // one direction of each cable
+  EXPECT_EQ(split(links_csv(topology, *result), '\n').size(), 10U);
+}
+
+}  // namespace
+}  // namespace pleach
