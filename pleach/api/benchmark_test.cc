@@ -138,8 +138,7 @@ TEST(NcclTests, RowsHaveItsColumns) {
 TEST(NcclTests, FooterCountsWrongElements) {
   BenchmarkReport report = example_report();
   EXPECT_NE(nccl_tests_footer(report).find("# Out of bounds values : 0 OK\n"), std::string::npos);
-  EXPECT_NE(nccl_tests_footer(report).find("# Avg bus bandwidth    : 621.5 \n"),
-            std::string::npos);
+  EXPECT_NE(nccl_tests_footer(report).find("# Avg bus bandwidth    : 621.5 \n"), std::string::npos);
   report.rows[0].out_of_place->wrong_count = 7;
   EXPECT_NE(nccl_tests_footer(report).find("# Out of bounds values : 7 FAILED\n"),
             std::string::npos);
