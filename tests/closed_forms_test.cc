@@ -145,6 +145,20 @@ TEST(ClosedForms, LatencyCostsMultiTreeAtMostOncePerStep) {
   }
 }
 
+// The price of never waiting, as docs/network.md tells it: an idle connection starts a long message
+// of a later step just before an earlier one becomes ready. Segments make it vanish.
+TEST(ClosedForms, WorkConservingIsNotFree) {
+  const Topology topology = topology_of("mesh:4x4");
+  const Schedule schedule = schedule_of(topology, "multitree,tree_order=index");
+  const double chunk_ps = static_cast<double>(kSizeBytes) / 16 * kPsPerByte;
+  const auto chunks = [&](const SimulationOptions& options) {
+    return static_cast<double>(time_ps("flow", topology, schedule, options)) / chunk_ps;
+  };
+  EXPECT_NEAR(chunks({.gate = Gate::kLockstep}), 16.03, 0.01);
+  EXPECT_NEAR(chunks({}), 17.01, 0.01);
+  EXPECT_LT(chunks({.segment_count = 16}), 16.1);
+}
+
 // A certificate's bound is never beaten, whatever the algorithm, the segments and the topology.
 TEST(ClosedForms, NothingBeatsTheBound) {
   for (const char* spec : {"ring:6", "torus:4x4", "mesh:3x5", "fully_connected:6", "switch:5",

@@ -4,6 +4,8 @@
 #include <map>
 #include <unordered_map>
 
+#include "pleach/network/prepare.h"
+
 namespace pleach {
 namespace {
 
@@ -20,7 +22,7 @@ class LatencyOf {
   int64_t route(int32_t transfer) const {
     int64_t sum_ps = 0;
     for (const LinkId link : schedule_.routes[schedule_.transfers[at(transfer)].route]) {
-      sum_ps += topology_.link(link).latency_ps;
+      sum_ps = add_times_ps(sum_ps, topology_.link(link).latency_ps);
     }
     return sum_ps;
   }
@@ -36,7 +38,8 @@ class LatencyOf {
       for (const int32_t index : transfers) {
         const Transfer& hop = schedule_.transfers[at(index)];
         const bool starts_here = topology_.node(hop.source).kind != NodeKind::kSwitch;
-        const int64_t there_ps = (starts_here ? 0 : reached_ps[hop.source.value]) + route(index);
+        const int64_t there_ps =
+            add_times_ps(starts_here ? 0 : reached_ps[hop.source.value], route(index));
         int64_t& known_ps = reached_ps[hop.target.value];
         settled = settled && there_ps <= known_ps;
         known_ps = std::max(known_ps, there_ps);
@@ -152,7 +155,8 @@ void JobPlan::instantiate(const LinkTranslation& links, const Topology& topology
       moved.overhead_ps = topology.node(schedule_->participants[at(rank)]).overhead_ps;
       for (const LinkId link : one.links) {
         moved.links.push_back(links.translate(link, rank));
-        moved.latency_ps += topology.link(moved.links.back()).latency_ps;
+        moved.latency_ps =
+            add_times_ps(moved.latency_ps, topology.link(moved.links.back()).latency_ps);
       }
       connections_.push_back(std::move(moved));
     }

@@ -45,7 +45,7 @@ class StepTimes {
       while (end < all.size() && all[end].slot == all[begin].slot) {
         ++end;
       }
-      sum_ps += slot_ps(std::span(all).subspan(begin, end - begin));
+      sum_ps = add_times_ps(sum_ps, slot_ps(std::span(all).subspan(begin, end - begin)));
     }
     return sum_ps;
   }
@@ -80,8 +80,9 @@ class StepTimes {
         for (const LinkId link : connection.links) {
           const int64_t bytes = std::exchange(load_bytes_[link.index()], 0);
           uses_[link.index()].wire_bytes += bytes;
-          uses_[link.index()].busy_ps +=
-              transmit_time_ps(bytes, topology_.link(link).bandwidth_bytes_per_s);
+          uses_[link.index()].busy_ps =
+              add_times_ps(uses_[link.index()].busy_ps,
+                           transmit_time_ps(bytes, topology_.link(link).bandwidth_bytes_per_s));
         }
       }
     }
@@ -97,13 +98,14 @@ class StepTimes {
             std::max(busiest_ps, transmit_time_ps(load_bytes_[link.index()],
                                                   topology_.link(link).bandwidth_bytes_per_s));
       }
-      slowest_ps =
-          std::max(slowest_ps, connection.overhead_ps + connection.latency_ps + busiest_ps);
+      const int64_t start_ps = add_times_ps(connection.overhead_ps, connection.latency_ps);
+      slowest_ps = std::max(slowest_ps, add_times_ps(start_ps, busiest_ps));
     }
     if (options_.reduce_bandwidth_bytes_per_s > 0 &&
         plan_.order().stream(use.stream).op == TransferOp::kReduce) {
-      slowest_ps += transmit_time_ps(plan_.payload_bytes(use.stream, use.segment, 0),
-                                     options_.reduce_bandwidth_bytes_per_s);
+      slowest_ps =
+          add_times_ps(slowest_ps, transmit_time_ps(plan_.payload_bytes(use.stream, use.segment, 0),
+                                                    options_.reduce_bandwidth_bytes_per_s));
     }
     return slowest_ps;
   }
@@ -133,7 +135,10 @@ Result<Simulation> simulate_analytic(const Topology& topology, std::span<const J
                                                                : Instances::kAll;
     PLEACH_ASSIGN(plan, JobPlan::create(topology, schedule, job.size_bytes, options, instances));
     StepTimes times(topology, plan, options);
-    result.job_finish_ps.push_back(job.start_ps + times.total_ps());
+    result.job_finish_ps.push_back(add_times_ps(job.start_ps, times.total_ps()));
+    if (result.job_finish_ps.back() > kLongestPs) {
+      return takes_too_long();
+    }
     result.finish_ps = std::max(result.finish_ps, result.job_finish_ps.back());
     Simulation alone;
     alone.links = times.uses();

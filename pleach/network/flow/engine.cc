@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "pleach/base/units.h"
+#include "pleach/network/prepare.h"
 
 namespace pleach {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 // time.
 int bucket_shift(int64_t transmission_ps, std::size_t connections) {
   const auto count = static_cast<int64_t>(std::max<std::size_t>(connections, 1));
-  const int64_t width_ps = std::max<int64_t>(1, transmission_ps * 8 / count);
+  const int64_t width_ps = std::max<int64_t>(1, transmission_ps / count * 8);
   return std::min(40, static_cast<int>(std::bit_width(static_cast<uint64_t>(width_ps))));
 }
 
@@ -135,6 +136,9 @@ Result<Simulation> Engine::run() {
   }
   while (!queue_.empty()) {
     now_ps_ = queue_.top().time_ps;
+    if (now_ps_ > kLongestPs) {
+      return takes_too_long();
+    }
     do {
       const Event event = queue_.top();
       queue_.pop();
@@ -279,16 +283,16 @@ void Engine::begin_transmission(int32_t number) {
       plan.wire_bytes(plan.payload_bytes(item.stream, item.segment, item.instance));
   connection.sent_bytes += bytes;
   if (shared_->shares(number)) {
-    push(now_ps_ + connection.overhead_ps, EventKind::kFlowBegin, number);
+    push(add_times_ps(now_ps_, connection.overhead_ps), EventKind::kFlowBegin, number);
     return;
   }
   const bool fits = bytes <= std::numeric_limits<int64_t>::max() / connection.numerator - 1;
   const int64_t transmission_ps =
       fits ? (bytes * connection.numerator + connection.denominator - 1) / connection.denominator
            : transmit_time_ps(bytes, bottleneck(topology_, connection.plan->links));
-  connection.busy_ps += transmission_ps;
-  push(now_ps_ + connection.overhead_ps + transmission_ps, EventKind::kSent, number,
-       connection.generation);
+  connection.busy_ps = add_times_ps(connection.busy_ps, transmission_ps);
+  push(add_times_ps(now_ps_, add_times_ps(connection.overhead_ps, transmission_ps)),
+       EventKind::kSent, number, connection.generation);
 }
 
 // The last byte has left: the sources may be overwritten, the connection is free.
@@ -303,7 +307,7 @@ void Engine::sent(int32_t number) {
     shared_->leave(number, now_ps_);
   }
   connection.flying.push(item);
-  push(now_ps_ + connection.latency_ps, EventKind::kArrived, number);
+  push(add_times_ps(now_ps_, connection.latency_ps), EventKind::kArrived, number);
   int32_t index = order.first_read(item.stream);
   for (const Read& read : order.reads(item.stream)) {
     job.cursor->finish_read(read, item.segment, item.instance);
@@ -333,7 +337,7 @@ void Engine::sent(int32_t number) {
 
 void Engine::open_slots(JobState& job, int32_t rank, bool after_wait) {
   if (const auto wait_ps = job.gate->advance(rank, after_wait)) {
-    push(now_ps_ + *wait_ps, EventKind::kSlotOver, job.first_rank + rank);
+    push(add_times_ps(now_ps_, *wait_ps), EventKind::kSlotOver, job.first_rank + rank);
   }
   for (const int32_t connection : job.rank_connections[at(rank)]) {
     touch(connection);
@@ -411,8 +415,8 @@ void Engine::start_commit(JobState& job, const PendingCommit& what) {
   const int32_t rank = job.plan->rank_in(slot.rank, what.instance);
   Reducer& reducer = job.reducers[at(rank)];
   const int64_t bytes = job.plan->segment_bytes(slot.chunk, what.segment, what.instance);
-  reducer.free_ps = std::max(reducer.free_ps, now_ps_) +
-                    transmit_time_ps(bytes, options_.reduce_bandwidth_bytes_per_s);
+  reducer.free_ps = add_times_ps(std::max(reducer.free_ps, now_ps_),
+                                 transmit_time_ps(bytes, options_.reduce_bandwidth_bytes_per_s));
   reducer.queue.push_back(what);
   push(reducer.free_ps, EventKind::kReduced, job.first_rank + rank);
 }

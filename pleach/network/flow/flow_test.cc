@@ -267,6 +267,32 @@ TEST(Flow, GivesTheSameBytesTwice) {
   EXPECT_EQ(first, second);
 }
 
+// Times beyond int64 are an error, not a wrap.
+TEST(Flow, RefusesWhatTakesForever) {
+  const struct {
+    std::string spec;
+    int64_t size_bytes;
+    SimulationOptions options;
+  } cases[] = {
+      {"switch:3,bandwidth=1B/s", int64_t{1} << 50, {}},
+      {"fully_connected:3,bandwidth=1B/s", int64_t{1} << 50, {}},
+      {"fully_connected:3", int64_t{1} << 50, {.reduce_bandwidth_bytes_per_s = 1}},
+      {"fully_connected:3,bandwidth=1B/s", int64_t{1} << 50, {.gate = Gate::kLockstep}},
+  };
+  const Schedule gather =
+      make_schedule({.collective = CollectiveKind::kReduce, .rank_count = 3, .root = 2},
+                    {{0, 1, 0, 2, kReduce}, {0, 1, 1, 2, kReduce}});
+  for (const auto& [spec, size_bytes, options] : cases) {
+    const Topology topology = topology_of(spec);
+    const Job job{&gather, size_bytes, 0};
+    for (const NetworkModel* model : network_models()) {
+      const auto result = model->simulate(topology, std::span(&job, 1), options);
+      ASSERT_FALSE(result) << spec << " " << model->name;
+      EXPECT_EQ(result.error().message.substr(0, 26), "the simulation passes 26 d") << spec;
+    }
+  }
+}
+
 TEST(Flow, RefusesBadInput) {
   const Topology topology = topology_of("ring:4");
   const Schedule stranger = make_schedule({.participants = {0, 9}}, {{0, 1, 0, 1, kCopy}});
@@ -276,6 +302,7 @@ TEST(Flow, RefusesBadInput) {
     std::string message;
   } cases[] = {
       {{&kBroadcast, -1, 0}, {}, "job of -1 bytes at 0 ps: must not be negative"},
+      {{&kBroadcast, int64_t{1} << 60, 0}, {}, "job of 1152921504606846976 bytes at 0 ps on 2"},
       {{&kBroadcast, 1, 0}, {.segment_count = 0}, "segments 0: must be 1 to 65536"},
       {{&stranger, 1, 0}, {}, "participant 9 is no node of "},
   };

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "pleach/base/units.h"
+#include "pleach/network/prepare.h"
 
 namespace pleach {
 namespace {
@@ -71,7 +72,9 @@ std::span<const SharedLinks::End> SharedLinks::update(int64_t now_ps) {
     one.rate_bytes_per_s = rate_bytes_per_s;
     one.since_ps = now_ps;
     const double left_ps = std::ceil(one.remaining_bytes / rate_bytes_per_s * kPerSecond);
-    ends_.push_back({flow, now_ps + static_cast<int64_t>(left_ps)});
+    const bool ends = left_ps < static_cast<double>(kLongestPs);
+    ends_.push_back(
+        {flow, add_times_ps(now_ps, ends ? static_cast<int64_t>(left_ps) : kLongestPs)});
   }
   return ends_;
 }
