@@ -85,6 +85,9 @@ std::optional<ExitCode> CommandLine::parse() {
   } catch (const CLI::CallForHelp&) {
     fmt::print(invocation_.out, "{}", app.help());
     return ExitCode::kDone;
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string text = error.what();
+    message = text.substr(0, text.find(':')) + " needs one value";
   } catch (const CLI::ParseError& error) {
     // A missing argument is often the consequence of a word that was not understood: say that.
     const std::vector<std::string> rest = app.remaining();
