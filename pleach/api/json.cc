@@ -61,12 +61,13 @@ std::string to_json(const ScheduleSummary& summary, double wall_s) {
                   {"wall_s", wall_s}});
 }
 
-std::string to_json(const Verification& verification, double wall_s) {
-  return text_of({{"correct", verification.correct},
-                  {"contention_free", verification.contention_free},
-                  {"bitwise_replicated", verification.bitwise_replicated},
-                  {"violations", verification.violations},
-                  {"wall_s", wall_s}});
+std::string to_json(const Verification& verification, bool on_topology, double wall_s) {
+  return text_of(
+      {{"correct", verification.correct},
+       {"contention_free", on_topology ? Json(verification.contention_free) : Json(nullptr)},
+       {"bitwise_replicated", verification.bitwise_replicated},
+       {"violations", verification.violations},
+       {"wall_s", wall_s}});
 }
 
 std::string to_json(const ScheduleSummary& schedule, const TimingRequest& request,

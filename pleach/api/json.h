@@ -16,7 +16,8 @@ namespace pleach {
 // Keys as docs/cli.md has them. `wall_s`: how long the command itself took.
 std::string to_json(const TopologySummary& summary);
 std::string to_json(const ScheduleSummary& summary, double wall_s);
-std::string to_json(const Verification& verification, double wall_s);
+// contention_free is null where no topology was looked at.
+std::string to_json(const Verification& verification, bool on_topology, double wall_s);
 std::string to_json(const ScheduleSummary& schedule, const TimingRequest& request,
                     const Timing& timing, double wall_s);
 std::string to_json(const BenchmarkReport& report);

@@ -13,18 +13,35 @@ void ScheduleOptions::declare_collective(CommandLine& line) {
   line.option("--root", root, "rank that broadcasts or receives the reduction");
 }
 
-Result<ScheduleRequest> ScheduleOptions::request(const Topology& on,
-                                                 const CommandLine& line) const {
+std::string ScheduleOptions::source(const std::string& file) const {
+  if (file.empty()) {
+    return algorithm;
+  }
+  return names_schedule_file(file) ? file : "./" + file;
+}
+
+Result<ScheduleRequest> ScheduleOptions::request(const Topology& on, const CommandLine& line,
+                                                 const std::string& source) const {
   ScheduleRequest request;
+  request.algorithm = source;
   PLEACH_ASSIGN(kind, from_option("--collective", parse_collective(collective)));
   request.collective = kind;
   request.collective_given = line.given("--collective");
-  if (!group.empty()) {
+  for (const char* option : {"--group", "--root"}) {
+    if (line.given(option) && names_schedule_file(source)) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("{}: {} says itself which ranks take part", option, source)};
+    }
+  }
+  if (line.given("--root") && !has_root(kind)) {
+    return Error{ErrorCode::kInvalidArgument, fmt::format("--root: {} has no root", to_text(kind))};
+  }
+  if (line.given("--group")) {
     PLEACH_ASSIGN(nodes, from_option("--group", parse_group(on, group)));
     request.participants = nodes;
   }
   const std::size_t rank_count =
-      group.empty() ? on.rank_nodes().size() : request.participants.size();
+      line.given("--group") ? request.participants.size() : on.rank_nodes().size();
   PLEACH_ASSIGN(rank, parse_integer(root, "--root", 0, static_cast<int64_t>(rank_count) - 1));
   request.root = Rank{static_cast<int32_t>(rank)};
   return request;

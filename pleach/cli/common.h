@@ -18,8 +18,11 @@ struct ScheduleOptions {
   std::string root = "0";
 
   void declare_collective(CommandLine& line);
-  // The request, but for the algorithm.
-  Result<ScheduleRequest> request(const Topology& on, const CommandLine& line) const;
+  // What to obtain: `file` when it is given (whatever it ends in), else --algorithm.
+  std::string source(const std::string& file) const;
+  // Errors: a value out of range; --group or --root where they have no meaning.
+  Result<ScheduleRequest> request(const Topology& on, const CommandLine& line,
+                                  const std::string& source) const;
 };
 
 // "32 GB/s out of 4 links": the bound and what proves it.

@@ -22,11 +22,11 @@ struct RunContext {
   const RunPlan& plan;
 };
 
-// "rank 2: ...", once even when the message already starts so.
+// "rank 2: ...", unless the message starts with this rank already.
 void print_rank_error(const Invocation& invocation, Rank rank, const Error& error) {
-  const std::string prefix = fmt::format("rank {}: ", rank.value);
-  fmt::print(invocation.error, "{}{}\n", error.message.starts_with(prefix) ? "" : prefix,
-             error.message);
+  const std::string name = fmt::format("rank {}", rank.value);
+  const bool named = error.message.starts_with(name + ":") || error.message.starts_with(name + ",");
+  fmt::print(invocation.error, "{}{}\n", named ? "" : name + ": ", error.message);
 }
 
 // One rank: measures, and on rank 0 prints. Errors are printed here, with the rank.
@@ -192,6 +192,10 @@ Result<ExitCode> run_run(const Command& command, const Invocation& invocation) {
   // What would fail on rank 0 fails here already, as one line, before any rank exists.
   PLEACH_TRY(plan_schedule(plan, options, line, plan.rank_count));
   PLEACH_TRY(check_memory(plan, plan.rank_count));
+  if (!plan.output_file.empty()) {
+    PLEACH_ASSIGN(reserved, reserve_output_file(plan.output_file));
+    unlink(reserved.c_str());  // Rank 0 makes it again when it knows what to write.
+  }
   return plan.transport->spans_processes ? run_processes(context) : run_threads(context);
 }
 

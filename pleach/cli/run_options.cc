@@ -41,9 +41,12 @@ void RunOptions::declare(CommandLine& line) {
 namespace {
 
 Status understand_measurement(const RunOptions& options, BenchmarkOptions& benchmark) {
-  const std::string sizes =
-      options.sizes.empty() ? fmt::format("{}:{}:{}", options.least, options.most, options.factor)
-                            : options.sizes;
+  std::string sizes = options.sizes;
+  if (sizes.empty()) {
+    PLEACH_TRY(from_option("--minbytes", parse_size_bytes(options.least)));
+    PLEACH_TRY(from_option("--maxbytes", parse_size_bytes(options.most)));
+    sizes = fmt::format("{}:{}:{}", options.least, options.most, options.factor);
+  }
   PLEACH_ASSIGN(sizes_bytes, from_option("--sizes", parse_sizes(sizes)));
   benchmark.sizes_bytes = sizes_bytes;
   constexpr int64_t kMostIterations = 100'000'000;
@@ -55,7 +58,7 @@ Status understand_measurement(const RunOptions& options, BenchmarkOptions& bench
   benchmark.type = type;
   PLEACH_ASSIGN(op, from_option("--op", parse_reduce_op(options.op)));
   benchmark.op = op;
-  PLEACH_ASSIGN(segments, parse_integer(options.segments, "--segments", 1, 1 << 20));
+  PLEACH_ASSIGN(segments, parse_integer(options.segments, "--segments", 1, 1 << 16));
   benchmark.segment_count = static_cast<int32_t>(segments);
   const std::vector<std::string> places = {"both", "only", "never"};
   if (std::find(places.begin(), places.end(), options.in_place) == places.end()) {
@@ -92,11 +95,7 @@ Result<RunPlan> understand(const RunOptions& options) {
     plan.rank_count = static_cast<int32_t>(ranks);
   }
   plan.topology = options.schedule.topology;
-  plan.algorithm = options.schedule.algorithm;
-  if (!options.file.empty()) {
-    // A bare name is a file here, whatever it ends in.
-    plan.algorithm = names_schedule_file(options.file) ? options.file : "./" + options.file;
-  }
+  plan.algorithm = options.schedule.source(options.file);
   plan.output_file = options.output_file;
   plan.json = options.json;
   return plan;
@@ -104,17 +103,22 @@ Result<RunPlan> understand(const RunOptions& options) {
 
 Result<Schedule> plan_schedule(const RunPlan& plan, const RunOptions& options,
                                const CommandLine& line, int32_t rank_count) {
+  if (rank_count < 2) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("{} rank: a collective needs at least 2", rank_count)};
+  }
   const std::string spec =
       plan.topology.empty() ? fmt::format("fully_connected:{}", rank_count) : plan.topology;
   PLEACH_ASSIGN(topology, topology_option(spec));
-  PLEACH_ASSIGN(request, options.schedule.request(topology, line));
-  request.algorithm = plan.algorithm;
+  PLEACH_ASSIGN(request, options.schedule.request(topology, line, plan.algorithm));
   PLEACH_ASSIGN(schedule, obtain_schedule(topology, request));
   if (schedule.rank_count() != rank_count) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("{} plans for {} ranks, but there are {} (--ranks)", spec,
                              schedule.rank_count(), rank_count)};
   }
+  // Schedules for a switch that reduces are refused here, before any rank exists.
+  PLEACH_TRY(check_switchless(schedule, Order::build(schedule)));
   return std::move(schedule);
 }
 

@@ -5,6 +5,7 @@
 
 #include "pleach/base/text.h"
 #include "pleach/cli/common.h"
+#include "pleach/cli/log.h"
 #include "pleach/cli/table.h"
 
 namespace pleach {
@@ -56,7 +57,7 @@ Result<TimingRequest> timing_request(const SimulateOptions& options) {
   request.size_bytes = size;
   request.choose_segments = options.segments == "auto";
   if (!request.choose_segments) {
-    PLEACH_ASSIGN(segments, parse_integer(options.segments, "--segments", 1, 1 << 20));
+    PLEACH_ASSIGN(segments, parse_integer(options.segments, "--segments", 1, 1 << 16));
     request.options.segment_count = static_cast<int32_t>(segments);
   }
   PLEACH_ASSIGN(places, parse_integer(options.landing_places, "--landing-places", 0, INT32_MAX));
@@ -139,13 +140,11 @@ Result<ExitCode> run_simulate(const Command& command, const Invocation& invocati
   const Stopwatch watch;
   PLEACH_ASSIGN(timing_options, timing_request(options));
   PLEACH_ASSIGN(topology, topology_option(options.schedule.topology));
-  PLEACH_ASSIGN(request, options.schedule.request(topology, line));
-  request.algorithm = options.schedule.algorithm;
-  if (!options.file.empty()) {
-    // A bare name is a file here, whatever it ends in.
-    request.algorithm = names_schedule_file(options.file) ? options.file : "./" + options.file;
-  }
+  PLEACH_ASSIGN(request,
+                options.schedule.request(topology, line, options.schedule.source(options.file)));
+  log_step(fmt::format("obtaining a schedule: {}", request.algorithm));
   PLEACH_ASSIGN(schedule, obtain_schedule(topology, request));
+  log_step(fmt::format("simulating {} transfers by {}", schedule.transfer_count(), options.model));
   PLEACH_ASSIGN(timing, time_schedule(topology, schedule, timing_options));
   if (!options.csv.empty()) {
     PLEACH_TRY(write_tables(options.csv, topology, schedule, timing_options, timing));

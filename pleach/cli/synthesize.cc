@@ -32,12 +32,14 @@ std::string text_of(const ScheduleSummary& summary, const std::string& size_text
   facts.add("bound", describe_bound(certificate.bound_algbw_bytes_per_s, certificate.exact,
                                     certificate.witness));
   if (!size_text.empty()) {
-    const double time_s =
-        certificate.alpha_s + certificate.beta_s_per_byte * static_cast<double>(size_bytes);
-    facts.add("estimate", fmt::format("{} for {}, in one segment",
-                                      format_time(static_cast<int64_t>(
-                                          time_s * static_cast<double>(kPicosecondsPerSecond))),
-                                      format_size(size_bytes)));
+    constexpr double kMostPs = 9.2e18;  // what int64 holds: 106 days
+    const double time_ps =
+        (certificate.alpha_s + certificate.beta_s_per_byte * static_cast<double>(size_bytes)) *
+        static_cast<double>(kPicosecondsPerSecond);
+    facts.add("estimate",
+              fmt::format("{}{} for {}, in one segment", time_ps < kMostPs ? "" : "more than ",
+                          format_time(static_cast<int64_t>(std::min(time_ps, kMostPs))),
+                          format_size(size_bytes)));
   }
   return facts.text();
 }
@@ -65,7 +67,7 @@ Result<ExitCode> run_synthesize(const Command& command, const Invocation& invoca
     size_bytes = parsed;
   }
   PLEACH_ASSIGN(topology, topology_option(options.topology));
-  PLEACH_ASSIGN(request, options.request(topology, line));
+  PLEACH_ASSIGN(request, options.request(topology, line, options.algorithm));
   request.algorithm = options.algorithm;
   PLEACH_ASSIGN(schedule, obtain_schedule(topology, request));
   if (!output.empty()) {

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include "pleach/cli/common.h"
+#include "pleach/cli/log.h"
 #include "pleach/cli/table.h"
 
 namespace pleach {
@@ -42,9 +43,11 @@ Result<ExitCode> run_verify(const Command& command, const Invocation& invocation
     PLEACH_ASSIGN(parsed, topology_option(topology_spec));
     topology = parsed;
   }
+  log_step(fmt::format("proving {} transfers", schedule.transfer_count()));
   const Verification verification = verify(schedule, topology ? &*topology : nullptr);
   if (json) {
-    fmt::print(invocation.out, "{}\n", to_json(verification, watch.elapsed_s()));
+    fmt::print(invocation.out, "{}\n",
+               to_json(verification, topology.has_value(), watch.elapsed_s()));
   } else if (verification.correct) {
     fmt::print(invocation.out, "{}", text_of(schedule, verification, topology.has_value()));
   }
