@@ -18,8 +18,8 @@ T combine(T a, T b) {
     return a < b ? b : a;
   } else {
     // Unsigned arithmetic wraps, signed arithmetic must not overflow.
-    using Wrapping = std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>,
-                                        std::type_identity<T>>::type;
+    using Wrapping = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>,
+                                                 std::type_identity<T>>::type;
     const auto x = static_cast<Wrapping>(a);
     const auto y = static_cast<Wrapping>(b);
     return static_cast<T>(op == ReduceOp::kSum ? x + y : x * y);

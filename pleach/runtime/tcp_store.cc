@@ -245,12 +245,16 @@ bool TcpStore::receive() {
 // Obeys the messages that have arrived. False: the connection is over.
 bool TcpStore::digest() {
   while (true) {
-    Result<std::optional<StoreMessage>> message = reader_.next();
-    if (!message || (*message && !obey(*std::move(message).value()))) {
+    Result<std::optional<StoreMessage>> result = reader_.next();
+    if (!result) {
       return false;
     }
-    if (!*message) {
+    std::optional<StoreMessage> message = std::move(result).value();
+    if (!message) {
       return true;
+    }
+    if (!obey(*std::move(message))) {
+      return false;
     }
   }
 }
