@@ -105,6 +105,20 @@ std::string local_time() {
   return text.data();
 }
 
+// What must be the same on all ranks, as "key=value" words.
+std::string text_of(const BenchmarkOptions& options) {
+  std::vector<std::string> sizes;
+  for (const int64_t size_bytes : options.sizes_bytes) {
+    sizes.push_back(std::to_string(size_bytes));
+  }
+  return fmt::format(
+      "sizes={} iterations={} warmup={} dtype={} op={} segments={} check={} out_of_place={} "
+      "in_place={} seed={}",
+      join(sizes, ","), options.iterations, options.warmup_iterations, to_text(options.type),
+      to_text(options.op), options.segment_count, options.check, options.out_of_place,
+      options.in_place, options.seed);
+}
+
 // One rank's way through the benchmark.
 class Runner {
  public:
@@ -114,6 +128,7 @@ class Runner {
 
  private:
   Status connect();
+  Status agree();
   Status introduce();
   Result<BenchmarkRow> measure(int64_t size_bytes);
   Result<Measurement> measure_place(int64_t count, bool in_place);
@@ -158,6 +173,26 @@ Status Runner::connect() {
   }
   PLEACH_ASSIGN(prepared, communicator_->prepare(schedule ? &*schedule : nullptr));
   prepared_ = prepared;
+  return ok();
+}
+
+// Refuses a rank that was started with other options than rank 0.
+Status Runner::agree() {
+  const std::string key = job_.name + "/benchmark/options";
+  const std::string own = text_of(options_);
+  if (job_.rank.value == 0) {
+    return job_.store->set(key, own);
+  }
+  PLEACH_ASSIGN(first, job_.store->get(key, job_.deadline));
+  const auto own_words = split(own, ' '), first_words = split(first, ' ');
+  for (std::size_t word = 0; word < std::min(own_words.size(), first_words.size()); ++word) {
+    if (own_words[word] != first_words[word]) {
+      const std::string message = fmt::format("rank {} was started with {}, rank 0 with {}",
+                                              job_.rank.value, own_words[word], first_words[word]);
+      job_.store->fail({job_.rank, message});
+      return Error{ErrorCode::kInvalidArgument, message};
+    }
+  }
   return ok();
 }
 
@@ -291,6 +326,7 @@ Result<BenchmarkRow> Runner::measure(int64_t size_bytes) {
 
 Result<BenchmarkReport> Runner::run() {
   PLEACH_TRY(connect());
+  PLEACH_TRY(agree());
   PLEACH_TRY(introduce());
   if (job_.rank.value == 0 && job_.started) {
     job_.started(report_);

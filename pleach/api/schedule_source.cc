@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "pleach/base/text.h"
+#include "pleach/collective/bounds.h"
 #include "pleach/collective/formats.h"
 #include "pleach/collective/verify.h"
 #include "pleach/synthesis/algorithm.h"
@@ -36,6 +37,7 @@ Result<Schedule> read_proved_schedule(const Topology& topology, const ScheduleRe
                  fmt::format("{}: {}", request.algorithm, verification.violations.front())};
   }
   PLEACH_TRY(fill_routes(schedule, topology));
+  PLEACH_TRY(certify(schedule, topology));  // a file's own may be of another topology
   return std::move(schedule);
 }
 

@@ -119,7 +119,7 @@ Result<ExitCode> run_launched(const RunContext& context, const LaunchEnvironment
   job.rank = launch.rank;
   job.rank_count = launch.rank_count;
   job.store = std::move(*store);
-  job.name = launch.key_prefix + "world";
+  job.name = (launch.key_prefix.empty() ? "" : launch.key_prefix + "/") + "world";
   return run_rank(context, std::move(job));
 }
 

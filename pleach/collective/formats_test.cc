@@ -51,7 +51,7 @@ Schedule rich() {
   schedule.phase_steps = {1, 0, 2};
   schedule.transfers[1].route = schedule.routes.add(links({0, 16777215, 3}));
   schedule.routes.add(links({7}));
-  schedule.provenance = {"two \"trees\"\n\\ \x01 \xc3\xa9",
+  schedule.provenance = {"two \"trees\" \\ / \xc3\xa9",
                          "a=1,b=2",
                          UINT64_MAX,
                          {1.5e11, 1e-300, 1.0 / 3.0, true, "cut {0, 1}", 1e22, 9007199254740993.0}};
@@ -136,8 +136,12 @@ Schedule random_schedule() {
   }
   sort_transfers(schedule);
   schedule.provenance.algorithm = *rc::gen::string<std::string>();
-  if (!is_utf8(schedule.provenance.algorithm)) {
-    schedule.provenance.algorithm = "ring";
+  std::string& algorithm = schedule.provenance.algorithm;
+  const bool has_control = std::any_of(algorithm.begin(), algorithm.end(), [](char letter) {
+    return static_cast<unsigned char>(letter) < ' ' || letter == '\x7f';
+  });
+  if (!is_utf8(algorithm) || has_control) {
+    algorithm = "ring";
   }
   schedule.provenance.topology_fingerprint = *rc::gen::arbitrary<uint64_t>();
   schedule.provenance.certificate.alpha_s = *rc::gen::arbitrary<double>();
@@ -208,6 +212,8 @@ TEST(Json, NamesWhatIsWrong) {
   ASSERT_TRUE(json.read(good, "file"));
   const std::vector<Case> cases = {
       {"\"version\": 1", "\"version\": 2", "file: version: 2; this program reads version 1"},
+      {"\"version\": 1", "\"later\": 3, \"version\": 2",
+       "file: version: 2; this program reads version 1"},
       {"\"version\": 1,", "", "file: 'version' is missing"},
       {"pleach_schedule", "plan", "file: format: expected 'pleach_schedule', got 'plan'"},
       {"all_reduce", "all_reduc", "did you mean 'all_reduce'?"},

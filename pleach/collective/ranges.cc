@@ -144,6 +144,11 @@ void check_provenance(const Provenance& provenance, Violations& violations) {
     if (!is_utf8(*text)) {
       violations.add(fmt::format("provenance: {} is malformed UTF-8", quoted(*text)));
     }
+    if (std::any_of(text->begin(), text->end(), [](char letter) {
+          return static_cast<unsigned char>(letter) < ' ' || letter == '\x7f';
+        })) {
+      violations.add(fmt::format("provenance: {} has a control character", quoted(*text)));
+    }
   }
   for (const double number :
        {certificate.bound_algbw_bytes_per_s, certificate.algbw_bytes_per_s, certificate.fraction,

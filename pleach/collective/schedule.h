@@ -24,8 +24,8 @@ inline constexpr int32_t kNoRoute = -1;
 // stay sane whatever a file says.
 inline constexpr int32_t kMaxScheduleNodes = 1 << 20;           // as a topology's
 inline constexpr int32_t kMaxScheduleLinks = 1 << 24;           // as a topology's
-inline constexpr int32_t kMaxScheduleChunks = 1 << 27;          // chunks of the grid
-inline constexpr int64_t kMaxScheduleMoves = int64_t{1} << 27;  // chunks of all transfers together
+inline constexpr int32_t kMaxScheduleChunks = 1 << 24;          // chunks of the grid
+inline constexpr int64_t kMaxScheduleMoves = int64_t{1} << 25;  // chunks of all transfers together
 inline constexpr int32_t kMaxScheduleSteps = 1 << 24;           // steps, and the period
 
 // One message: chunks [first_chunk, first_chunk + chunk_count) from one node to another.

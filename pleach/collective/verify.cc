@@ -164,6 +164,16 @@ Verification verify(const Schedule& schedule, const Topology* topology) {
   if (!verification.violations.empty()) {
     return verification;
   }
+  const auto routeless = [](const Transfer& transfer) { return transfer.route == kNoRoute; };
+  if (topology != nullptr &&
+      std::any_of(schedule.transfers.begin(), schedule.transfers.end(), routeless)) {
+    Schedule routed = schedule;
+    if (const Status status = fill_routes(routed, *topology); !status) {
+      verification.violations.push_back(status.error().message);
+      return verification;
+    }
+    return verify(routed, topology);
+  }
   const Order order = Order::build(schedule);
   verify_values(schedule, order, verification);
   verification.contention_free = contention_free(schedule, topology, order);

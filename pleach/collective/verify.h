@@ -12,7 +12,8 @@ namespace pleach {
 
 struct Verification {
   bool correct = false;
-  // On each link the slots (step mod period) are distinct. False when routes are missing.
+  // On each link the slots (step mod period) are distinct. On a topology missing routes are the
+  // shortest ones; without one, false when routes are missing.
   bool contention_free = false;
   // Whether all ranks end with the same expression, up to commutativity, of every chunk they share.
   bool bitwise_replicated = false;

@@ -153,11 +153,11 @@ TEST(Verify, NamesTheFirstTwentyViolations) {
 
 TEST(Verify, RefusesAGridWithoutScheduleAtOnce) {
   const Verification verification =
-      verify(make_schedule({.chunk_count = 100'000'000}, {{0, 1, 0, 1}}), nullptr);
+      verify(make_schedule({.chunk_count = 16'000'000}, {{0, 1, 0, 1}}), nullptr);
   EXPECT_EQ(verification.violations,
-            std::vector<std::string>{"chunks: most of the 100000000 are in no transfer"});
+            std::vector<std::string>{"chunks: most of the 16000000 are in no transfer"});
   EXPECT_TRUE(
-      verify(make_schedule({.rank_count = 1, .chunk_count = 100'000'000}, {}), nullptr).correct);
+      verify(make_schedule({.rank_count = 1, .chunk_count = 16'000'000}, {}), nullptr).correct);
 }
 
 // A value that is doubled again and again must not be written out.
@@ -192,13 +192,32 @@ TEST(Verify, CountsLinkSlots) {
   Schedule routeless = chain(mesh, 5);
   routeless.transfers.front().route = kNoRoute;
   EXPECT_TRUE(verify(routeless, &mesh).correct);
-  EXPECT_FALSE(verify(routeless, &mesh).contention_free);
+  EXPECT_TRUE(verify(routeless, &mesh).contention_free);  // on the shortest route
+  EXPECT_FALSE(verify(routeless, nullptr).contention_free);
   // 0 -> 2 passes over the links of 0 -> 1 and 1 -> 2.
   Schedule crossing = make_schedule({.collective = CollectiveKind::kBroadcast, .rank_count = 3},
                                     {{0, 1, 0, 1, kCopy}, {0, 1, 0, 2, kCopy}});
   ASSERT_TRUE(fill_routes(crossing, mesh));
   EXPECT_TRUE(verify(crossing, &mesh).correct);
   EXPECT_FALSE(verify(crossing, &mesh).contention_free);
+}
+
+// A transfer without a route must have one on the topology.
+TEST(Verify, RefusesWhatNoRouteCanCarry) {
+  TopologyBuilder builder("island");
+  ASSERT_TRUE(builder.add_node({.name = "a"}));
+  ASSERT_TRUE(builder.add_node({.name = "b"}));
+  ASSERT_TRUE(builder.add_node({.name = "S", .kind = NodeKind::kSwitch}));
+  ASSERT_TRUE(builder.add_cable({{0}, {1}, 1, 0}));
+  const Topology topology = *std::move(builder).build();
+  Schedule schedule = make_schedule({.collective = CollectiveKind::kBroadcast}, {});
+  schedule.transfers.push_back({0, 1, {0}, {2}, 0, kNoRoute, kCopy});
+  schedule.transfers.push_back({0, 1, {2}, {1}, 0, kNoRoute, kCopy});
+  EXPECT_TRUE(verify(schedule, nullptr).correct);
+  const Verification verification = verify(schedule, &topology);
+  EXPECT_FALSE(verification.correct);
+  ASSERT_EQ(verification.violations.size(), 1U);
+  EXPECT_NE(verification.violations[0].find("no route from 'a' to 'S'"), std::string::npos);
 }
 
 // All ranks to the switch and back in one step.

@@ -115,6 +115,7 @@ class Run {
   int64_t uncommitted_ = 0;
   int32_t not_begun_ = 0;
   TimePoint start_, last_event_;
+  uint64_t moved_bytes_ = 0;  // when the deadline was last put off
 };
 
 Run::Run(const ExecutorPlan& plan, std::byte* scratch, const ExecutorWorld& world,
@@ -213,6 +214,7 @@ Status Run::execute() {
     const TimePoint now = world_.clock.now();
     if (!events.empty()) {
       last_event_ = now;
+      moved_bytes_ = world_.transport.moved_bytes();
     }
     for (const TransportEvent& event : events) {
       PLEACH_TRY(handle(event));
@@ -222,7 +224,12 @@ Status Run::execute() {
       PLEACH_TRY(serve(connection));
     }
     if (now >= expiry()) {
-      return expired();
+      const uint64_t moved = world_.transport.moved_bytes();
+      if (moved == moved_bytes_ || not_begun_ > 0) {
+        return expired();
+      }
+      moved_bytes_ = moved;  // A large segment is on its way.
+      last_event_ = now;
     }
   }
   copy_results();

@@ -133,6 +133,9 @@ void StoreServer::Loop::run() {
     }
     tick(clock.now());
   }
+  if (hello_count_ < options_.rank_count && options_.on_complete) {
+    options_.on_complete();
+  }
 }
 
 bool StoreServer::Loop::is_finished(TimePoint now) const {

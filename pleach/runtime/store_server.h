@@ -15,7 +15,8 @@ struct StoreServerOptions {
   int32_t rank_count = 1;
   std::string job;
   Duration deadline = std::chrono::seconds(30);
-  std::function<void()> on_complete = {};  // called once, when all ranks have said hello
+  std::function<void()> on_complete = {};  // called when all ranks have said hello, or the
+                                           // server ends before
 };
 
 // How often the server pings, and how long a silent end is waited for. Half the deadline, so that

@@ -72,6 +72,8 @@ class Transport {
   // Appends what has happened; waits for something until `deadline`, then leaves `events` empty.
   //   errors  kPeerLost: the job has failed, with its message; kIo
   virtual Status poll(std::vector<TransportEvent>& events, TimePoint deadline) = 0;
+  // Bytes sent and received so far: a sign of life within a large segment.
+  virtual uint64_t moved_bytes() const { return 0; }
 };
 
 struct TransportContext {

@@ -710,9 +710,33 @@ Result<Schedule> Reader::finish() && {
   return finish_reading(std::move(schedule_), path_);
 }
 
+// The file's version, if it is valid JSON that has one; keeps nothing else.
+std::optional<int64_t> version_of(std::string_view content) {
+  bool is_version = false;
+  std::optional<int64_t> version;
+  const auto keep = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    if (depth == 1 && event == Json::parse_event_t::key) {
+      is_version = parsed == "version";
+    } else if (depth == 1 && event == Json::parse_event_t::value && is_version &&
+               parsed.is_number_integer()) {
+      version = parsed.get<int64_t>();
+    }
+    return event == Json::parse_event_t::key || depth == 0;
+  };
+  const Json rest = Json::parse(content.begin(), content.end(), keep, false);
+  return rest.is_discarded() ? std::nullopt : version;
+}
+
 Result<Schedule> read(std::string_view content, const std::string& path) {
   Reader reader(content, path);
   if (!Json::sax_parse(content.begin(), content.end(), &reader)) {
+    // What a later version means by its keys is not for this reader to judge.
+    const auto version = version_of(content);
+    if (version && *version != kFormatVersion) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("{}: version: {}; this program reads version {}", path, *version,
+                               kFormatVersion)};
+    }
     return *reader.error();
   }
   return std::move(reader).finish();

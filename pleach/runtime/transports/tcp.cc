@@ -47,7 +47,11 @@ class TcpTransport final : public Transport {
   explicit TcpTransport(const TransportContext& context)
       : context_(context),
         ledger_(context.rank_count),
-        connections_(static_cast<std::size_t>(context.rank_count)) {}
+        connections_(static_cast<std::size_t>(context.rank_count)) {
+    for (tcp::Connection& connection : connections_) {
+      connection.count_into(moved_bytes_);
+    }
+  }
 
   Status open();
   Status begin(const TransportOperation& operation) override;
@@ -55,6 +59,7 @@ class TcpTransport final : public Transport {
               std::span<const std::span<const std::byte>> pieces) override;
   Status release(Rank peer, SegmentTag tag, int32_t place) override;
   Status poll(std::vector<TransportEvent>& events, TimePoint deadline) override;
+  uint64_t moved_bytes() const override { return moved_bytes_; }
 
  private:
   tcp::Connection& connection(Rank rank) { return connections_[rank.index()]; }
@@ -75,6 +80,7 @@ class TcpTransport final : public Transport {
   uint64_t nonce_ = 0;
   std::map<uint64_t, Stranger> strangers_;  // by tag
   std::vector<TransportEvent> events_;
+  uint64_t moved_bytes_ = 0;
 };
 
 Status TcpTransport::open() {

@@ -163,6 +163,7 @@ Progress Connection::write(std::optional<SegmentTag>& sent) {
       return errno == EAGAIN ? Progress::kBlocked : Progress::kLost;
     }
     advance(static_cast<std::size_t>(count));
+    *moved_bytes_ += static_cast<uint64_t>(count);
     if (has_begun_segment_ && part_ == parts_.size()) {
       parts_.clear();
       part_ = 0;
@@ -198,6 +199,7 @@ Progress Connection::read() {
       return count < 0 && errno == EAGAIN ? Progress::kBlocked : Progress::kLost;
     }
     received_ += static_cast<std::size_t>(count);
+    *moved_bytes_ += static_cast<uint64_t>(count);
   }
 }
 

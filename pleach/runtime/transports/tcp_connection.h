@@ -65,6 +65,8 @@ class Connection {
   void say_hello(const Hello& hello);
   void finish_connecting() { is_connecting_ = false; }
   void close();
+  // Adds what moves from now on, in bytes, to a counter that outlives this.
+  void count_into(uint64_t& moved_bytes) { moved_bytes_ = &moved_bytes; }
   // Whether what epoll reports must change; starts as watched for both.
   bool set_watching_out(bool watching);
 
@@ -103,6 +105,7 @@ class Connection {
 
   FrameBytes in_header_ = {};
   std::size_t received_ = 0;  // of the header or payload
+  uint64_t* moved_bytes_ = nullptr;
   bool has_payload_ = false;
   std::span<std::byte> payload_;
   SegmentTag in_tag_;
