@@ -73,4 +73,4 @@ inline Status ok() {
   if (!name##_result) {                 \
     return name##_result.error();       \
   }                                     \
-  auto& name = *name##_result
+  auto& name = *name##_result  // NOLINT(bugprone-macro-parentheses): a declared name

@@ -185,6 +185,18 @@ class Starters(unittest.TestCase):
             "SLURM_PROCID": str(rank), "SLURM_NTASKS": "3", "SLURM_LOCALID": str(rank),
             "SLURM_NODEID": "0", "SLURM_NNODES": "1", "SLURM_JOB_ID": job, "SLURM_STEP_ID": "0"})
 
+    def test_a_rank_started_with_other_options_is_named(self):
+        port = str(free_port())
+        ranks = [subprocess.Popen([PLEACH, *SHORT_RUN, *(["--seed", "7"] if rank == 1 else [])],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  env=clean_environment(RANK=str(rank), WORLD_SIZE="3",
+                                                        PLEACH_STORE=f"127.0.0.1:{port}"))
+                 for rank in range(3)]
+        errors = [rank.communicate(timeout=START_S)[1] for rank in ranks]
+        self.assertEqual([rank.returncode for rank in ranks], [1, 1, 1], errors)
+        for error in errors:
+            self.assertIn("rank 1 was started with seed=7, rank 0 with seed=1", error)
+
     def test_nonsense_variables_are_named(self):
         result = subprocess.run([PLEACH, *SHORT_RUN], capture_output=True, text=True,
                                 timeout=START_S, check=False,
