@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 namespace pleach {
@@ -10,10 +11,7 @@ namespace {
 
 // A number in a column of `width`: as many decimals as fit, at most two.
 std::string column(double value, int width) {
-  int digits = 0;
-  for (double power = 1; value >= power; power *= 10) {
-    ++digits;
-  }
+  const int digits = value < 1 ? 0 : static_cast<int>(std::floor(std::log10(value))) + 1;
   if (digits > width) {
     return fmt::format("{:{}.{}e}", value, width, width >= 7 ? 1 : 0);
   }

@@ -134,6 +134,7 @@ ExitCode run_threads(const RunContext& context) {
   const std::shared_ptr<Store> store = make_local_store();
   std::atomic<bool> failed = false;
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<std::size_t>(context.plan.rank_count));
   for (int32_t rank = 0; rank < context.plan.rank_count; ++rank) {
     threads.emplace_back([&, rank] {
       BenchmarkJob job;
