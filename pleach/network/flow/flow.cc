@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <deque>
+#include <vector>
 
 #include "pleach/network/flow/engine.h"
 #include "pleach/network/plan.h"
@@ -34,7 +35,7 @@ Result<Simulation> simulate_flow(const Topology& topology, std::span<const Job> 
                                  const SimulationOptions& options) {
   PLEACH_TRY(check_jobs(topology, jobs, options));
   std::deque<Schedule> kept;  // schedules made here; references stay valid
-  std::deque<FlowJob> plans;
+  std::vector<FlowJob> all;
   for (const Job& job : jobs) {
     PLEACH_ASSIGN(routed, with_routes(topology, *job.schedule));
     const Schedule* schedule = job.schedule;
@@ -47,10 +48,8 @@ Result<Simulation> simulate_flow(const Topology& topology, std::span<const Job> 
             ? plan_symmetric(topology, *schedule, job, options, jobs.size() == 1, kept)
             : JobPlan::create(topology, *schedule, job.size_bytes, options, Instances::kNone);
     PLEACH_TRY(plan);
-    plans.push_back({std::move(*plan), job.start_ps});
+    all.push_back({std::move(*plan), job.start_ps});
   }
-  const std::vector<FlowJob> all(std::make_move_iterator(plans.begin()),
-                                 std::make_move_iterator(plans.end()));
   Engine engine(topology, all, options);
   PLEACH_ASSIGN(result, engine.run());
   if (all.size() == 1 && all.front().plan.instances() == Instances::kFolded) {
