@@ -1,0 +1,23 @@
+#include "pleach/policy/alpha_beta.h"
+
+#include <cmath>
+
+#include "pleach/base/units.h"
+
+namespace pleach {
+
+bool AlphaBeta::has(CollectiveKind kind) const {
+  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduceScatter ||
+         kind == CollectiveKind::kAllGather || kind == CollectiveKind::kAllToAll;
+}
+
+int64_t AlphaBeta::time_ps(CollectiveKind kind, int64_t size_bytes) const {
+  const double ranks = rank_count_;
+  const double seconds = (ranks - 1) / ranks * static_cast<double>(size_bytes) / bandwidth_;
+  const int64_t once_ps =
+      (rank_count_ - 1) * alpha_ps_ +
+      static_cast<int64_t>(std::ceil(seconds * static_cast<double>(kPicosecondsPerSecond)));
+  return kind == CollectiveKind::kAllReduce ? 2 * once_ps : once_ps;
+}
+
+}  // namespace pleach

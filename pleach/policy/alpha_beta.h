@@ -1,0 +1,28 @@
+// AlphaBeta: the cost model of a ring by two numbers, and the simplest one to reason with.
+#pragma once
+
+#include <cstdint>
+
+#include "pleach/policy/profile.h"
+
+namespace pleach {
+
+// reduce_scatter and all_gather of n bytes on P ranks: (P−1)·alpha + (P−1)/P · n / bandwidth;
+// all_reduce twice that; all_to_all (P−1)·alpha + (P−1)/P · n / bandwidth. Rounded up to 1 ps.
+//   alpha_ps               per hop [ps], ≥ 0
+//   bandwidth_bytes_per_s  of the slowest link a rank sends over, > 0
+//   source  docs of nccl-tests (PERFORMANCE.md); Thakur et al., IJHPCA 2005, sec. 4
+class AlphaBeta : public CostModel {
+ public:
+  AlphaBeta(int32_t rank_count, int64_t alpha_ps, double bandwidth_bytes_per_s)
+      : rank_count_(rank_count), alpha_ps_(alpha_ps), bandwidth_(bandwidth_bytes_per_s) {}
+  bool has(CollectiveKind kind) const override;
+  int64_t time_ps(CollectiveKind kind, int64_t size_bytes) const override;
+
+ private:
+  int32_t rank_count_;
+  int64_t alpha_ps_;
+  double bandwidth_;
+};
+
+}  // namespace pleach

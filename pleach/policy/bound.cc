@@ -1,0 +1,56 @@
+#include "pleach/policy/bound.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace pleach {
+namespace {
+
+// The least seconds per byte that the costs offer for reducing and distributing [ps per byte].
+double least_ps_per_byte(const CostModel& costs, int64_t total_bytes) {
+  const auto rate = [&](int64_t bytes) {
+    const auto one = [&](CollectiveKind kind) {
+      return costs.has(kind) ? static_cast<double>(costs.time_ps(kind, bytes))
+                             : std::numeric_limits<double>::infinity();
+    };
+    const double both = one(CollectiveKind::kReduceScatter) + one(CollectiveKind::kAllGather);
+    return std::min(one(CollectiveKind::kAllReduce), both) / static_cast<double>(bytes);
+  };
+  double least = rate(total_bytes);
+  for (int64_t bytes = 1; bytes < total_bytes; bytes *= 2) {
+    least = std::min(least, rate(bytes));
+  }
+  return least;
+}
+
+}  // namespace
+
+IterationBound iteration_bound(const TrainingProfile& profile, const CostModel& costs) {
+  const ParameterSpace space(profile);
+  const double rate = space.total_bytes() > 0 ? least_ps_per_byte(costs, space.total_bytes()) : 0.0;
+  IterationBound bound;
+  for (const PolicyLayer& layer : profile.layers) {
+    bound.compute_ps += layer.forward_ps + layer.backward_ps;
+  }
+  const auto time_of = [&](int64_t bytes) {
+    return static_cast<int64_t>(std::floor(rate * static_cast<double>(bytes)));
+  };
+  bound.communication_ps = time_of(space.total_bytes());
+  bound.iteration_ps = std::max(bound.compute_ps, bound.communication_ps);
+  bound.layer = -1;
+  int64_t later_ps = bound.compute_ps;  // of layers ≥ l
+  for (int32_t layer = 0; layer < space.layer_count(); ++layer) {
+    const int64_t mixed_ps = later_ps + time_of(space.layer(layer).end);
+    if (space.layer(layer).size() > 0 && mixed_ps > bound.iteration_ps) {
+      bound.iteration_ps = mixed_ps;
+      bound.layer = layer;
+    }
+    const PolicyLayer& one = profile.layers[static_cast<std::size_t>(layer)];
+    later_ps -= one.forward_ps + one.backward_ps;
+  }
+  return bound;
+}
+
+}  // namespace pleach

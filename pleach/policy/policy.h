@@ -1,0 +1,98 @@
+// Policy: decides when which gradients travel. Pure: timestamped events in, decisions out; no
+// clock, no I/O. The iteration simulator and real training drive the same object. The registry.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pleach/base/options.h"
+#include "pleach/base/result.h"
+#include "pleach/policy/profile.h"
+
+namespace pleach {
+
+enum class EventKind : uint8_t {
+  kGradientReady,       // index: layer; its gradients are complete on every rank
+  kForwardNeeded,       // index: layer; the first rank has come to its forward
+  kBackwardNeeded,      // index: layer; the first rank has come to its (last) backward
+  kCollectiveFinished,  // index: number of the collective, counted from 0 over the whole training
+  kWake,                // index: 0; the time that the policy asked for has come
+};
+
+struct PolicyEvent {
+  EventKind kind = EventKind::kWake;
+  int64_t time_ps = 0;
+  int32_t index = 0;
+};
+
+// A bucket on its way. all_reduce and reduce_scatter need the gradients of every byte of the range,
+// all_gather a finished reduce_scatter of every byte; each byte travels once an iteration (twice in
+// an all_gather, where the policy frees parameters).
+struct PolicyCollective {
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  ByteRange range;
+  int64_t overhead_ps = 0;  // occupies the channel before the transfer: negotiation, copies
+};
+
+struct PolicyActions {
+  // Numbered from 0 over the whole training, in this order, which is also the order on the wire:
+  // the group moves one collective at a time, all ranks the same one.
+  std::vector<PolicyCollective> start;
+  int64_t wake_ps = -1;  // kWake then; ≥ 0 replaces an earlier request
+};
+
+// What a policy asks of the training loop, fixed at its creation.
+struct PolicyNeeds {
+  // Parameters are updated together, after backward: no forward starts before all are in place.
+  bool step_at_once = false;
+  // Parameters are dropped after forward, and gathered once more for backward.
+  bool frees_parameters = false;
+  // An all_to_all and the computation beside it are cut into this many parts that overlap.
+  std::vector<int32_t> exchange_parts = {};  // by layer; empty: 1
+  // Weight gradients of a layer may be computed during the all_to_alls of earlier layers.
+  bool defers_weight_gradients = false;
+};
+
+class Policy {
+ public:
+  virtual ~Policy() = default;
+  virtual PolicyNeeds needs() const { return {}; }
+  // Takes note of a fact. Facts of one time come in any order, before decide().
+  virtual void observe(const PolicyEvent& event) = 0;
+  // Decides after all facts of an instant; called again at the same time if zero-length collectives
+  // finish at once. Must not repeat what it has started.
+  virtual void decide(int64_t now_ps, PolicyActions& actions) = 0;
+  // False while the policy still tries settings: its iterations are no steady state yet.
+  virtual bool settled() const { return true; }
+};
+
+struct PolicySetting {
+  const TrainingProfile& profile;  // checked; both outlive the policy
+  const CostModel& costs;
+  uint64_t seed = 0;
+};
+
+struct PolicyDescriptor {
+  std::string name;
+  std::string summary;
+  std::string source;  // paper and section
+  std::vector<OptionDescriptor> options;
+  std::vector<CollectiveKind> collectives;  // what the cost model must have
+  Result<std::unique_ptr<Policy>> (*create)(const PolicySetting& setting, const Options& options);
+};
+
+// Every policy, in the order that `pleach list policies` shows.
+std::span<const PolicyDescriptor* const> policies();
+// Errors: kInvalidArgument listing the known names.
+Result<const PolicyDescriptor*> find_policy(std::string_view name);
+
+// "dear,bucket=25MiB" → a policy.
+//   errors  kInvalidArgument: unknown policy or option, bad profile; kUnsupported: the costs lack a
+//           collective that the policy needs
+Result<std::unique_ptr<Policy>> create_policy(std::string_view spec, const PolicySetting& setting);
+
+}  // namespace pleach

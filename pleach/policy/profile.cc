@@ -1,0 +1,82 @@
+#include "pleach/policy/profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace pleach {
+namespace {
+
+// Sums of bytes and times stay far from the end of int64.
+constexpr int64_t kMost = INT64_MAX / 64;
+
+Status check_layer(const PolicyLayer& layer, std::size_t index) {
+  for (const auto& [name, value] : {std::pair{"forward time", layer.forward_ps},
+                                    {"backward time", layer.backward_ps},
+                                    {"weight gradient time", layer.weight_gradient_ps},
+                                    {"exchange", layer.exchange_bytes}}) {
+    if (value < 0 || value > kMost) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("layer {}: {} of {} is out of range", index, name, value)};
+    }
+  }
+  if (layer.weight_gradient_ps > layer.backward_ps) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("layer {}: weight gradient time of {} ps exceeds its backward's {} ps",
+                             index, layer.weight_gradient_ps, layer.backward_ps)};
+  }
+  for (const int64_t bytes : layer.tensor_bytes) {
+    if (bytes <= 0 || bytes > kMost) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("layer {}: a tensor of {} bytes", index, bytes)};
+    }
+  }
+  return ok();
+}
+
+}  // namespace
+
+Status check_profile(const TrainingProfile& profile) {
+  if (profile.layers.empty()) {
+    return Error{ErrorCode::kInvalidArgument, "a profile without layers"};
+  }
+  if (profile.rank_count < 1) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("a group of {} ranks", profile.rank_count)};
+  }
+  int64_t bytes = 0;
+  int64_t time_ps = 0;
+  for (std::size_t index = 0; index < profile.layers.size(); ++index) {
+    const PolicyLayer& layer = profile.layers[index];
+    PLEACH_TRY(check_layer(layer, index));
+    for (const int64_t more : layer.tensor_bytes) {
+      bytes = std::min(kMost, bytes) + more;
+    }
+    time_ps = std::min(kMost, time_ps) + layer.forward_ps + layer.backward_ps;
+    if (bytes > kMost || time_ps > kMost) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("layer {}: the {} of the layers so far is out of range", index,
+                               bytes > kMost ? "sum of bytes" : "time")};
+    }
+  }
+  return ok();
+}
+
+ParameterSpace::ParameterSpace(const TrainingProfile& profile) {
+  int64_t at = 0;
+  for (const PolicyLayer& layer : profile.layers) {
+    layer_begin_.push_back(at);
+    for (const int64_t bytes : layer.tensor_bytes) {
+      tensors_.push_back({at, at + bytes});
+      at += bytes;
+    }
+  }
+  layer_begin_.push_back(at);
+}
+
+int32_t ParameterSpace::layer_of(int64_t byte) const {
+  const auto next = std::upper_bound(layer_begin_.begin(), layer_begin_.end(), byte);
+  return static_cast<int32_t>(next - layer_begin_.begin()) - 1;
+}
+
+}  // namespace pleach

@@ -1,0 +1,73 @@
+// What a policy knows of the training that it schedules: layers, bytes, times and costs.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "pleach/base/collective_kind.h"
+#include "pleach/base/result.h"
+
+namespace pleach {
+
+// A layer is a module that owns parameters (or computes a noticeable time without owning any).
+struct PolicyLayer {
+  std::vector<int64_t> tensor_bytes;  // in forward order, each > 0; may be empty
+  int64_t forward_ps = 0;             // of all micro-batches
+  int64_t backward_ps = 0;
+  int64_t weight_gradient_ps = 0;  // part of backward_ps that no earlier layer waits for
+  int64_t exchange_bytes = 0;      // all_to_all before and again after the layer; 0: none
+};
+
+// One data-parallel group's share of a model, layers in forward order.
+struct TrainingProfile {
+  std::vector<PolicyLayer> layers;
+  int32_t rank_count = 1;  // of the group
+};
+
+// Errors: kInvalidArgument naming the layer: no layers, a negative time, a tensor without bytes,
+// weight_gradient_ps > backward_ps, bytes that overflow.
+Status check_profile(const TrainingProfile& profile);
+
+// [begin, end) of the flat parameter space: all tensors end to end in forward order.
+struct ByteRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t size() const { return end - begin; }
+  bool operator==(const ByteRange&) const = default;
+};
+
+// Where layers lie in the flat parameter space. Immutable; thread safe.
+class ParameterSpace {
+ public:
+  // `profile` has passed check_profile.
+  explicit ParameterSpace(const TrainingProfile& profile);
+  int32_t layer_count() const { return static_cast<int32_t>(layer_begin_.size()) - 1; }
+  int64_t total_bytes() const { return layer_begin_.back(); }
+  ByteRange layer(int32_t layer) const {
+    return {layer_begin_[static_cast<std::size_t>(layer)],
+            layer_begin_[static_cast<std::size_t>(layer) + 1]};
+  }
+  ByteRange layers(int32_t first, int32_t last) const {  // both included
+    return {layer(first).begin, layer(last).end};
+  }
+  // Every tensor, in forward order.
+  const std::vector<ByteRange>& tensors() const { return tensors_; }
+  // The layer that owns a byte; 0 ≤ byte < total_bytes().
+  int32_t layer_of(int64_t byte) const;
+
+ private:
+  std::vector<int64_t> layer_begin_;
+  std::vector<ByteRange> tensors_;
+};
+
+// How long a collective of the group takes, alone on the wire.
+class CostModel {
+ public:
+  virtual ~CostModel() = default;
+  // Whether the fabric's algorithm does this collective at all.
+  virtual bool has(CollectiveKind kind) const = 0;
+  // `size_bytes` is the whole buffer of one rank, > 0; has(kind). 0 for one rank. Thread safe.
+  virtual int64_t time_ps(CollectiveKind kind, int64_t size_bytes) const = 0;
+};
+
+}  // namespace pleach
