@@ -1,0 +1,1 @@
+#include "pleach/planning/cost_curve.h"

@@ -1,0 +1,60 @@
+// CostCurve: how long a collective takes against its size, from a simulated schedule.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pleach/base/collective_kind.h"
+#include "pleach/base/result.h"
+#include "pleach/topology/topology.h"
+
+namespace pleach {
+
+struct CurveRequest {
+  const Topology& topology;
+  // The groups that do the collective at the same time, sharing the network; by rank of a group.
+  std::vector<std::vector<NodeId>> groups;
+  CollectiveKind collective = CollectiveKind::kAllReduce;
+  std::string algorithm = "ring";  // a spec, synthesised for each group
+  std::string model = "flow";      // network model
+  int32_t segment_count = 1;       // 0: the best of 1, 2, 4, ... 64 at each size
+  int64_t largest_bytes = int64_t{1} << 30;
+  double tolerance = 0.005;  // of the piecewise linear curve, against the simulation
+};
+
+// Piecewise linear between simulated sizes; beyond the last one, its last slope. Immutable; thread
+// safe.
+class CostCurve {
+ public:
+  struct Sample {
+    int64_t size_bytes = 0;
+    int64_t time_ps = 0;
+  };
+  // Simulates sizes from 1 byte to largest_bytes, and midpoints until each piece is within the
+  // tolerance (or 2 % of largest_bytes wide...: see the source). The time is that of the slowest
+  // group. One rank: zero. Groups whose schedules are translates of one another are synthesised
+  // once where the topology allows.
+  //   errors  those of synthesize and of the network model
+  static Result<CostCurve> measure(const CurveRequest& request);
+  // Samples: ascending in size, ≥ 1.
+  static CostCurve from_samples(std::vector<Sample> samples);
+
+  // size_bytes ≥ 0; 0 bytes take no time. Never decreases with size.
+  int64_t time_ps(int64_t size_bytes) const;
+  const std::vector<Sample>& samples() const { return samples_; }
+
+ private:
+  std::vector<Sample> samples_;
+};
+
+// One message from each source to its target, all at the same time, along the topology's routes.
+struct SendRequest {
+  const Topology& topology;
+  std::vector<std::pair<NodeId, NodeId>> pairs;
+  std::string model = "flow";
+  int64_t largest_bytes = int64_t{1} << 30;
+};
+Result<CostCurve> measure_send(const SendRequest& request);
+
+}  // namespace pleach

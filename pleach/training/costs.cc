@@ -1,0 +1,1 @@
+#include "pleach/training/costs.h"

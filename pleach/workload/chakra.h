@@ -1,0 +1,34 @@
+// Chakra execution traces: PREFIX.RANK.et, one per rank.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pleach/base/result.h"
+#include "pleach/workload/trace.h"
+
+namespace pleach {
+
+struct ChakraOptions {
+  // ASTRA-sim's communicator groups: {"0": [0, 1], ...}; empty: METADATA nodes, else all ranks.
+  std::string groups_path;
+  // Computation without a duration takes max(num_ops / peak, tensor_size / memory bandwidth).
+  double operations_per_s = 0;  // 0: such nodes are refused
+  double memory_bytes_per_s = 0;
+};
+
+// Reads PREFIX.0.et, PREFIX.1.et, ... (gzip is told by its first bytes) until one is missing.
+//   errors  kIo; kInvalidArgument in one line with file and node: malformed bytes, unknown kinds,
+//           cyclic dependencies (names the cycle's nodes), dependencies that are not there, groups
+//           that do not hold the rank, a collective without a kind or a size
+Result<Trace> read_chakra(const std::string& prefix, const ChakraOptions& options);
+
+// Writes one file per rank, each beside its target and renamed. Computation is rounded to whole
+// microseconds, which is all the format holds; the remainder is carried into the next node, so that
+// sums stay right within 1 us.
+//   errors  kIo; kUnsupported: a node that the format cannot express
+Status write_chakra(const Trace& trace, const std::string& prefix);
+
+}  // namespace pleach

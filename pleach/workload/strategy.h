@@ -1,0 +1,77 @@
+// Strategy: how a model is spread over ranks; and the trace of one iteration of it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pleach/base/result.h"
+#include "pleach/workload/trace.h"
+#include "pleach/workload/workload.h"
+
+namespace pleach {
+
+enum class ParallelDimension : uint8_t { kTensor, kSequence, kPipeline, kData };
+enum class PipelineSchedule : uint8_t { kGpipe, kOneForwardOneBackward };
+
+struct Strategy {
+  int32_t data = 1;
+  int32_t tensor = 1;
+  int32_t pipeline = 1;
+  int32_t sequence = 1;       // DeepSpeed-Ulysses
+  int32_t expert = 1;         // divides data: the expert group lies inside the data group
+  int32_t micro_batches = 1;  // per iteration
+  PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;
+  int32_t zero = 0;                // ZeRO stage 0-3: what memory holds, and which policies fit
+  bool tensor_sequence = false;    // Megatron-LM's sequence parallelism inside the tensor group:
+                                   // reduce_scatter and all_gather in place of all_reduce
+  int64_t stream_bytes_per_s = 0;  // weight streaming: each rank's share of the I/O; 0: stationary
+  // Ranks are numbered with the first of these fastest.
+  std::array<ParallelDimension, 4> placement = {
+      ParallelDimension::kTensor, ParallelDimension::kSequence, ParallelDimension::kPipeline,
+      ParallelDimension::kData};
+
+  int32_t rank_count() const { return data * tensor * pipeline * sequence; }
+};
+
+// "dp=4,tp=2,pp=2,sp=1,ep=1,micro_batches=8,schedule=1f1b|gpipe,zero=1,tensor_sequence=on,
+//  stream=100GB/s,placement=tp-sp-pp-dp,idle=2". dp may be left out: what remains of `rank_count`.
+//   idle    ranks at the end that do nothing
+//   errors  kInvalidArgument: unknown keys, values < 1, products that are not rank_count − idle
+Result<Strategy> parse_strategy(std::string_view text, int32_t rank_count);
+std::string to_text(const Strategy& strategy);
+
+struct TraceRequest {
+  const Workload& workload;
+  const Strategy& strategy;
+  std::vector<double> slowness =
+      {};                   // by rank: computation takes this many times as long; empty: 1
+  bool merge_alike = true;  // false: one worker per tensor × sequence group
+  // What policies ask for (PolicyNeeds), by model layer and for all: parts of expert exchanges
+  // (empty or 1: whole), weight gradients behind earlier layers' exchanges, gates before backward.
+  std::vector<int32_t> exchange_parts = {};
+  bool defer_weight_gradients = false;
+  bool backward_gates = false;
+};
+
+// One iteration: stages, micro-batches, the collectives of tensor, sequence and expert parallelism,
+// sends between stages, and gradients and gates for the policy of each gradient group (one per
+// stage, and one more for the stage's expert tensors where expert > 1).
+//   errors  kInvalidArgument: a model without what the strategy splits (names both), more stages
+//           than blocks, a batch that micro_batches × data does not divide, experts that `expert`
+//           does not divide
+//   cost    O(workers · layers · micro_batches)
+//   source  GPipe: Huang et al., NeurIPS 2019; 1F1B: Narayanan et al., SC 2021, sec. 2.2;
+//           ZeRO: Rajbhandari et al., SC 2020
+Result<Trace> build_trace(const TraceRequest& request);
+
+// Bytes that one rank of the fullest stage holds: parameters, gradients, optimizer state
+// (`optimizer _bytes_per_parameter`, 12 for Adam in mixed precision) under the strategy's ZeRO
+// stage.
+int64_t memory_bytes(const Workload& workload, const Strategy& strategy,
+                     int32_t optimizer_bytes_per_parameter);
+
+}  // namespace pleach

@@ -1,0 +1,1 @@
+#include "pleach/workload/trace.h"

@@ -1,0 +1,89 @@
+// Trace: what every rank computes and communicates in one iteration, as a graph of dependencies.
+//
+// Ranks that always do the same at the same time are one *worker*. Groups of ranks that communicate
+// alike are one *family* ("tensor": all tensor-parallel groups).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pleach/base/collective_kind.h"
+#include "pleach/base/result.h"
+
+namespace pleach {
+
+enum class TraceNodeKind : uint8_t {
+  kCompute,       // on the worker's computation stream, one at a time
+  kLoad,          // from memory or storage outside, on the worker's load stream
+  kStore,         // to it, on the worker's store stream
+  kCollective,    // of the rank's group in `family`; all its workers must come to it
+  kSend,          // rank i of the worker to rank i of worker `peer`; completes when it has left
+  kReceive,       // completes when the message of (peer, tag) has come
+  kGradient,      // tells the gradient group's policy that the layer's gradients are complete
+  kForwardGate,   // waits until the policy lets the layer's forward start
+  kBackwardGate,  // waits until the policy lets the layer's backward start
+};
+
+struct TraceNode {
+  TraceNodeKind kind = TraceNodeKind::kCompute;
+  CollectiveKind collective = CollectiveKind::kAllReduce;
+  int32_t name = 0;             // into Trace::names
+  int32_t family = -1;          // kCollective
+  int32_t gradient_group = -1;  // kGradient and gates: into Trace::gradient_groups
+  int32_t layer = -1;           // kGradient and gates: of the gradient group
+  int32_t peer = -1;            // kSend, kReceive: a worker
+  int32_t tag = 0;              // kSend, kReceive: tells messages of one pair apart
+  int64_t duration_ps = 0;      // kCompute, kLoad, kStore
+  int64_t size_bytes = 0;       // kCollective: whole buffer of one rank; kSend, kReceive: message
+};
+
+struct WorkerTrace {
+  std::vector<int32_t> ranks;  // that it stands for, ≥ 1
+  std::vector<TraceNode> nodes;
+  // Node i waits for dependencies[first_dependency[i] .. first_dependency[i + 1]), all < i.
+  std::vector<int32_t> first_dependency = {0};
+  std::vector<int32_t> dependencies;
+
+  // Appends a node that waits for `after`.
+  int32_t add(const TraceNode& node, const std::vector<int32_t>& after);
+};
+
+struct Family {
+  std::string name;  // "tensor", "data", "expert", "sequence", or a communicator's name
+  std::vector<std::vector<int32_t>> groups;  // ranks, each group in its own rank order
+};
+
+// The layers whose gradients one policy object schedules, over the groups of one family.
+struct GradientLayer {
+  std::string name;
+  std::vector<int64_t> tensor_bytes;  // of one rank
+  int64_t forward_ps = 0;             // all micro-batches
+  int64_t backward_ps = 0;
+  int64_t weight_gradient_ps = 0;
+  int64_t exchange_bytes = 0;  // of each expert all_to_all of one micro-batch
+  int32_t model_layer = 0;
+};
+struct GradientGroup {
+  std::string name;  // "data, stage 2"
+  int32_t family = 0;
+  std::vector<int32_t> workers;  // all of them must report a gradient
+  int32_t rank_count = 1;        // of one group
+  std::vector<GradientLayer> layers;
+};
+
+struct Trace {
+  std::string name;
+  int32_t rank_count = 0;
+  std::vector<WorkerTrace> workers;
+  std::vector<Family> families;
+  std::vector<GradientGroup> gradient_groups;
+  std::vector<std::string> names;
+};
+
+// Errors: kInvalidArgument in one line: a dependency that is not before its node, a rank in no or
+// in two workers, a family or peer that is not there, a send without its receive, a collective that
+// not all members of a group issue alike (names the group and both sides), negative sizes or times.
+Status check_trace(const Trace& trace);
+
+}  // namespace pleach
