@@ -5,6 +5,7 @@
 
 namespace pleach {
 
+extern const PolicyDescriptor kDearPolicy;
 extern const PolicyDescriptor kWfbpPolicy;
 
 }  // namespace pleach

@@ -13,6 +13,7 @@ namespace pleach {
 std::span<const PolicyDescriptor* const> policies() {
   static constexpr std::array kAll = {
       &kWfbpPolicy,
+      &kDearPolicy,
   };
   return kAll;
 }

@@ -57,7 +57,11 @@ TEST_P(ExactModel, IterationTime) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, ExactModel,
                          testing::Values(Case{"wfbp", 10, 130'000}, Case{"wfbp", 30, 180'000},
-                                         Case{"wfbp", 40, 220'000}, Case{"wfbp", 60, 300'000}));
+                                         Case{"wfbp", 40, 220'000}, Case{"wfbp", 60, 300'000},
+                                         Case{"dear,bucket=0", 10, 130'000},
+                                         Case{"dear,bucket=0", 30, 165'000},
+                                         Case{"dear,bucket=0", 40, 190'000},
+                                         Case{"dear,bucket=0", 60, 270'000}));
 
 // T* of A2: compute 120, communication 120, layer 0's edge 120 + 30.
 TEST(Bound, CountsTheEdgeOfTheFirstLayer) {

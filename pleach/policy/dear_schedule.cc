@@ -1,0 +1,55 @@
+#include "pleach/policy/dear_schedule.h"
+
+#include <utility>
+
+namespace pleach {
+namespace {
+
+std::vector<ByteRange> reversed(const std::vector<ByteRange>& groups) {
+  return {groups.rbegin(), groups.rend()};
+}
+
+}  // namespace
+
+DearSchedule::DearSchedule(const ParameterSpace& space, const std::vector<ByteRange>& groups)
+    : space_(space), queue_(space, reversed(groups)) {}
+
+void DearSchedule::regroup(std::vector<ByteRange> groups) {
+  next_groups_ = std::move(groups);
+  adopt_next_groups();
+}
+
+void DearSchedule::adopt_next_groups() {
+  if (next_groups_.has_value() && !is_collecting_ && !is_gather_due_) {
+    queue_ = BucketQueue(space_, reversed(*next_groups_));
+    next_groups_.reset();
+  }
+}
+
+void DearSchedule::observe(const PolicyEvent& event) {
+  if (event.kind == EventKind::kGradientReady && space_.layer(event.index).size() > 0) {
+    is_collecting_ = true;
+    queue_.gradient_ready(event.index);
+  } else if (event.kind == EventKind::kCollectiveFinished && reducing_ > 0) {
+    // No all_gather is under way while there are reduce_scatters: forward has waited for them all.
+    --reducing_;
+  }
+}
+
+void DearSchedule::decide(PolicyActions& actions) {
+  while (const std::optional<ByteRange> group = queue_.take()) {
+    actions.start.push_back({CollectiveKind::kReduceScatter, *group});
+    ++reducing_;
+    is_gather_due_ = queue_.is_fresh();
+  }
+  if (is_gather_due_ && reducing_ == 0) {
+    for (const ByteRange& group : reversed(queue_.buckets())) {
+      actions.start.push_back({CollectiveKind::kAllGather, group});
+    }
+    is_gather_due_ = false;
+    is_collecting_ = false;
+    adopt_next_groups();
+  }
+}
+
+}  // namespace pleach

@@ -1,0 +1,40 @@
+// DearSchedule: DeAR's rules for a list of groups that may change between iterations.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "pleach/policy/buckets.h"
+#include "pleach/policy/policy.h"
+
+namespace pleach {
+
+// A reduce_scatter per group as soon as its gradients are there, last group first; when all of an
+// iteration have finished, an all_gather per group, first group first. A policy forwards its events
+// and decisions. Not thread safe.
+//   source  Zhang et al., DeAR, ICDCS 2023, sec. III
+class DearSchedule {
+ public:
+  // `groups` in forward order; disjoint, with bytes, together the whole model.
+  DearSchedule(const ParameterSpace& space, const std::vector<ByteRange>& groups);
+
+  // Takes other groups from the next iteration's gradients on: at once if all of this one's
+  // all_gathers are decided and no gradient has come since; else as soon as they are.
+  void regroup(std::vector<ByteRange> groups);
+
+  void observe(const PolicyEvent& event);
+  void decide(PolicyActions& actions);
+
+ private:
+  void adopt_next_groups();
+
+  ParameterSpace space_;
+  BucketQueue queue_;  // of groups, in backward order
+  std::optional<std::vector<ByteRange>> next_groups_;
+  int32_t reducing_ = 0;        // reduce_scatters that have not finished
+  bool is_collecting_ = false;  // gradients of an iteration have come, the last is still to come
+  bool is_gather_due_ = false;  // every reduce_scatter has been decided, no all_gather has
+};
+
+}  // namespace pleach
