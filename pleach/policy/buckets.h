@@ -17,13 +17,13 @@ namespace pleach {
 // Fuses layers in forward order: a group closes before the layer with which it would come to
 // `threshold_bytes` or more, so that a layer above the threshold stands alone; 0: every layer does.
 //   returns  groups in forward order, which together are the whole model
-//   source   Zhang et al., DeAR, ICDCS 2023, sec. IV
+//   source   Zhang et al., DeAR, ICDCS 2023: tensor fusion as in its public code
 std::vector<ByteRange> fuse_by_threshold(const ParameterSpace& space, int64_t threshold_bytes);
 
 // Fuses tensors from the last to the first: a bucket closes once it has its cap's bytes or more.
 //   first_cap_bytes  of the first bucket; `cap_bytes` of all others
 //   returns          buckets in backward order
-//   source           Li et al., PyTorch Distributed, VLDB 2020, sec. 3.2.3
+//   source           Li et al., PyTorch Distributed, VLDB 2020, sec. 3.2
 std::vector<ByteRange> fuse_backward(const ParameterSpace& space, int64_t first_cap_bytes,
                                      int64_t cap_bytes);
 

@@ -5,7 +5,17 @@
 
 namespace pleach {
 
+extern const PolicyDescriptor kByteSchedulerPolicy;
+extern const PolicyDescriptor kDdpPolicy;
 extern const PolicyDescriptor kDearPolicy;
+extern const PolicyDescriptor kFsdpPolicy;
+extern const PolicyDescriptor kHorovodPolicy;
+extern const PolicyDescriptor kLancetPolicy;
+extern const PolicyDescriptor kMgWfbpPolicy;
+extern const PolicyDescriptor kP3Policy;
+extern const PolicyDescriptor kProphetPolicy;
+extern const PolicyDescriptor kSequentialPolicy;
 extern const PolicyDescriptor kWfbpPolicy;
+extern const PolicyDescriptor kZero1Policy;
 
 }  // namespace pleach

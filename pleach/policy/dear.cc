@@ -29,7 +29,7 @@ Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Optio
 const PolicyDescriptor kDearPolicy = {
     .name = "dear",
     .summary = "reduce_scatter in backward, all_gather in the next forward, by groups of layers",
-    .source = "Zhang et al., DeAR, ICDCS 2023, sec. III and IV",
+    .source = "Zhang et al., DeAR, ICDCS 2023; tensor fusion as in its public code",
     .options = {{.name = "bucket",
                  .kind = OptionDescriptor::Kind::kSize,
                  .default_value = "25MiB",

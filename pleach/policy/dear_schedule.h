@@ -13,7 +13,7 @@ namespace pleach {
 // A reduce_scatter per group as soon as its gradients are there, last group first; when all of an
 // iteration have finished, an all_gather per group, first group first. A policy forwards its events
 // and decisions. Not thread safe.
-//   source  Zhang et al., DeAR, ICDCS 2023, sec. III
+//   source  Zhang et al., DeAR, ICDCS 2023: decoupled all_reduce
 class DearSchedule {
  public:
   // `groups` in forward order; disjoint, with bytes, together the whole model.

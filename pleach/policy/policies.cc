@@ -12,8 +12,9 @@ namespace pleach {
 
 std::span<const PolicyDescriptor* const> policies() {
   static constexpr std::array kAll = {
-      &kWfbpPolicy,
-      &kDearPolicy,
+      &kSequentialPolicy, &kWfbpPolicy,  &kDdpPolicy,           &kHorovodPolicy,
+      &kMgWfbpPolicy,     &kP3Policy,    &kByteSchedulerPolicy, &kProphetPolicy,
+      &kDearPolicy,       &kZero1Policy, &kFsdpPolicy,          &kLancetPolicy,
   };
   return kAll;
 }

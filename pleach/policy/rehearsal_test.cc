@@ -55,13 +55,15 @@ TEST_P(ExactModel, IterationTime) {
   EXPECT_EQ(result->compute_ps, 120 * kMs);
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, ExactModel,
-                         testing::Values(Case{"wfbp", 10, 130'000}, Case{"wfbp", 30, 180'000},
-                                         Case{"wfbp", 40, 220'000}, Case{"wfbp", 60, 300'000},
-                                         Case{"dear,bucket=0", 10, 130'000},
-                                         Case{"dear,bucket=0", 30, 165'000},
-                                         Case{"dear,bucket=0", 40, 190'000},
-                                         Case{"dear,bucket=0", 60, 270'000}));
+INSTANTIATE_TEST_SUITE_P(
+    Cases, ExactModel,
+    testing::Values(Case{"wfbp", 10, 130'000}, Case{"wfbp", 30, 180'000}, Case{"wfbp", 40, 220'000},
+                    Case{"wfbp", 60, 300'000}, Case{"dear,bucket=0", 10, 130'000},
+                    Case{"dear,bucket=0", 30, 165'000}, Case{"dear,bucket=0", 40, 190'000},
+                    Case{"dear,bucket=0", 60, 270'000}, Case{"p3,slice=1000", 30, 170'000},
+                    Case{"p3,slice=1000", 40, 200'000}, Case{"p3,slice=1000", 60, 280'000},
+                    Case{"p3,slice=125", 30, 152'500}, Case{"p3,slice=125", 40, 190'000},
+                    Case{"p3,slice=125", 60, 270'000}));
 
 // T* of A2: compute 120, communication 120, layer 0's edge 120 + 30.
 TEST(Bound, CountsTheEdgeOfTheFirstLayer) {

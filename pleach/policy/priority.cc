@@ -1,0 +1,48 @@
+#include "pleach/policy/priority.h"
+
+#include "pleach/policy/buckets.h"
+
+namespace pleach {
+
+ReadyPieces::ReadyPieces(const ParameterSpace& space, int64_t piece_bytes)
+    : first_of_(static_cast<std::size_t>(space.layer_count()) + 1) {
+  for (const ByteRange& tensor : space.tensors()) {
+    const std::vector<ByteRange> cut = cut_range(tensor, piece_bytes);
+    pieces_.insert(pieces_.end(), cut.begin(), cut.end());
+    first_of_[static_cast<std::size_t>(space.layer_of(tensor.begin)) + 1] += cut.size();
+  }
+  for (std::size_t layer = 1; layer < first_of_.size(); ++layer) {
+    first_of_[layer] += first_of_[layer - 1];
+  }
+}
+
+void ReadyPieces::gradient_ready(int32_t layer) {
+  const auto at = static_cast<std::size_t>(layer);
+  for (std::size_t piece = first_of_[at]; piece < first_of_[at + 1]; ++piece) {
+    ready_.push(piece);
+  }
+}
+
+void PriorityPolicy::observe(const PolicyEvent& event) {
+  if (event.kind == EventKind::kGradientReady) {
+    pieces_.gradient_ready(event.index);
+  } else if (event.kind == EventKind::kCollectiveFinished) {
+    under_way_bytes_ -= under_way_.front();
+    under_way_.pop_front();
+  }
+}
+
+void PriorityPolicy::decide(int64_t /*now_ps*/, PolicyActions& actions) {
+  while (!pieces_.empty()) {
+    const ByteRange piece = pieces_.front();
+    if (!under_way_.empty() && under_way_bytes_ + piece.size() > setting_.window_bytes) {
+      return;
+    }
+    pieces_.pop();
+    under_way_.push_back(piece.size());
+    under_way_bytes_ += piece.size();
+    actions.start.push_back({CollectiveKind::kAllReduce, piece, setting_.overhead_ps});
+  }
+}
+
+}  // namespace pleach

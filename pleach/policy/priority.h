@@ -1,0 +1,53 @@
+// Priority: pieces of tensors that travel nearest to the input first, as far as they are there.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <queue>
+#include <vector>
+
+#include "pleach/policy/policy.h"
+#include "pleach/policy/profile.h"
+
+namespace pleach {
+
+// Pieces whose gradients are there and that have not been taken, the most urgent (nearest to the
+// input) in front. Not thread safe.
+class ReadyPieces {
+ public:
+  // Every tensor is cut into pieces of at most `piece_bytes` > 0.
+  ReadyPieces(const ParameterSpace& space, int64_t piece_bytes);
+  void gradient_ready(int32_t layer);
+  bool empty() const { return ready_.empty(); }
+  ByteRange front() const { return pieces_[ready_.top()]; }
+  void pop() { ready_.pop(); }
+
+ private:
+  std::vector<ByteRange> pieces_;      // in forward order
+  std::vector<std::size_t> first_of_;  // by layer, and one more: its first piece
+  std::priority_queue<std::size_t, std::vector<std::size_t>, std::greater<>> ready_;
+};
+
+// An all_reduce per piece, the most urgent ready one first, while no more than a window of bytes is
+// on its way: what has started is not stopped. A layer's forward waits for its own parameters only.
+class PriorityPolicy : public Policy {
+ public:
+  struct Setting {
+    int64_t piece_bytes = 0;   // most bytes of a piece, > 0
+    int64_t window_bytes = 0;  // on their way, unless one piece alone is more; 0: one by one
+    int64_t overhead_ps = 0;   // of every piece
+  };
+  PriorityPolicy(const ParameterSpace& space, const Setting& setting)
+      : setting_(setting), pieces_(space, setting.piece_bytes) {}
+  void observe(const PolicyEvent& event) override;
+  void decide(int64_t now_ps, PolicyActions& actions) override;
+
+ private:
+  Setting setting_;
+  ReadyPieces pieces_;
+  std::deque<int64_t> under_way_;  // bytes of the collectives that have not finished
+  int64_t under_way_bytes_ = 0;
+};
+
+}  // namespace pleach
