@@ -41,9 +41,13 @@ void SteadyState::end_iteration(int64_t time_ps, bool settled) {
   }
 }
 
+int32_t SteadyState::mean_over() const {
+  return found_ ? period_ : std::max(1, iterations() / 2);
+}
+
 int64_t SteadyState::iteration_ps() const {
   const int32_t count = iterations();
-  const int32_t span = found_ ? period_ : std::max(1, count / 2);
+  const int32_t span = mean_over();
   const int64_t from_ps = span < count ? end_ps(count - 1 - span) : 0;
   return (end_ps(count - 1) - from_ps) / span;
 }

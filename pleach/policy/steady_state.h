@@ -20,8 +20,9 @@ class SteadyState {
   bool found() const { return found_; }
   int32_t period() const { return period_; }
   int32_t iterations() const { return static_cast<int32_t>(ends_ps_.size()); }
-  // Mean of one period, when found; else of the last half of all iterations (≥ 1 iteration).
-  int64_t iteration_ps() const;
+  // Iterations at the end to average over: one period, when found; else half of all (≥ 1).
+  int32_t mean_over() const;
+  int64_t iteration_ps() const;  // their mean
   // Where iteration `index` ended.
   int64_t end_ps(int32_t index) const { return ends_ps_[static_cast<std::size_t>(index)]; }
 

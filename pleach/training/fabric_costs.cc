@@ -1,0 +1,101 @@
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "pleach/synthesis/algorithm.h"
+#include "pleach/training/costs.h"
+#include "pleach/training/group_schedules.h"
+#include "pleach/training/trace_network.h"
+
+namespace pleach {
+namespace {
+
+class FabricCosts : public TraceCosts {
+ public:
+  FabricCosts(const Topology& topology, const Trace& trace, FabricOptions options,
+              int64_t largest_bytes)
+      : topology_(topology),
+        trace_(trace),
+        options_(std::move(options)),
+        largest_bytes_(largest_bytes),
+        families_(trace.families.size()) {}
+
+  Result<int64_t> collective_ps(const GroupCollective& what) override {
+    CurveCosts& costs = families_[static_cast<std::size_t>(what.family)];
+    if (!costs.has(what.kind)) {
+      PLEACH_TRY(measure(what.family, what.kind));
+    }
+    return what.size_bytes == 0 ? 0 : costs.time_ps(what.kind, what.size_bytes);
+  }
+
+  Result<int64_t> send_ps(const WorkerSend& what) override {
+    const auto [known, is_new] =
+        sends_.try_emplace({what.source, what.target}, CostCurve::from_samples({{1, 0}}));
+    if (is_new) {
+      const auto& sources = trace_.workers[static_cast<std::size_t>(what.source)].ranks;
+      const auto& targets = trace_.workers[static_cast<std::size_t>(what.target)].ranks;
+      SendRequest request{.topology = topology_,
+                          .pairs = {},
+                          .model = options_.model,
+                          .largest_bytes = largest_bytes_};
+      for (std::size_t i = 0; i < sources.size(); ++i) {
+        request.pairs.emplace_back(node_of(topology_, sources[i]), node_of(topology_, targets[i]));
+      }
+      PLEACH_ASSIGN(curve, measure_send(request));
+      known->second = std::move(curve);
+    }
+    return known->second.time_ps(what.size_bytes);
+  }
+
+  Result<const CostModel*> family_costs(int32_t family,
+                                        std::span<const CollectiveKind> kinds) override {
+    CurveCosts& costs = families_[static_cast<std::size_t>(family)];
+    for (const CollectiveKind kind : kinds) {
+      if (!costs.has(kind) && does(algorithm_for(options_, kind), kind)) {
+        PLEACH_TRY(measure(family, kind));
+      }
+    }
+    return static_cast<const CostModel*>(&costs);
+  }
+
+ private:
+  Status measure(int32_t family, CollectiveKind kind) {
+    CurveRequest request{.topology = topology_,
+                         .groups = {},
+                         .collective = kind,
+                         .algorithm = algorithm_for(options_, kind),
+                         .model = options_.model,
+                         .segment_count = options_.segment_count,
+                         .largest_bytes = largest_bytes_};
+    for (const auto& group : trace_.families[static_cast<std::size_t>(family)].groups) {
+      if (group.size() > 1) {
+        request.groups.push_back(nodes_of(topology_, group));
+      }
+    }
+    if (request.groups.empty()) {
+      families_[static_cast<std::size_t>(family)].set(kind, CostCurve::from_samples({{1, 0}}));
+      return ok();
+    }
+    PLEACH_ASSIGN(curve, CostCurve::measure(request));
+    families_[static_cast<std::size_t>(family)].set(kind, std::move(curve));
+    return ok();
+  }
+
+  const Topology& topology_;
+  const Trace& trace_;
+  const FabricOptions options_;
+  const int64_t largest_bytes_;
+  std::vector<CurveCosts> families_;
+  std::map<std::pair<int32_t, int32_t>, CostCurve> sends_;  // by workers
+};
+
+}  // namespace
+
+std::unique_ptr<TraceCosts> fabric_costs(const Topology& topology, const Trace& trace,
+                                         const FabricOptions& options, int64_t largest_bytes) {
+  return std::make_unique<FabricCosts>(topology, trace, options, largest_bytes);
+}
+
+}  // namespace pleach

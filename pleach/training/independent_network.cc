@@ -1,0 +1,98 @@
+#include <cmath>
+#include <functional>
+#include <queue>
+#include <utility>
+
+#include "pleach/base/units.h"
+#include "pleach/policy/alpha_beta.h"
+#include "pleach/training/trace_network.h"
+
+namespace pleach {
+namespace {
+
+class IndependentNetwork : public TraceNetwork {
+ public:
+  explicit IndependentNetwork(TraceCosts& costs) : costs_(costs) {}
+
+  Result<int32_t> start(const GroupCollective& what, int64_t now_ps) override {
+    PLEACH_ASSIGN(duration, costs_.collective_ps(what));
+    return add(now_ps + duration);
+  }
+  Result<int32_t> start(const WorkerSend& what, int64_t now_ps) override {
+    PLEACH_ASSIGN(duration, costs_.send_ps(what));
+    return add(now_ps + duration);
+  }
+  std::optional<int64_t> next_ps() const override {
+    return ends_.empty() ? std::nullopt : std::optional(ends_.top().first);
+  }
+  Result<std::vector<Finish>> advance(int64_t until_ps) override {
+    std::vector<Finish> finishes;
+    while (!ends_.empty() && ends_.top().first <= until_ps &&
+           (finishes.empty() || ends_.top().first == finishes.front().time_ps)) {
+      finishes.push_back({ends_.top().second, ends_.top().first});
+      ends_.pop();
+    }
+    return finishes;
+  }
+
+ private:
+  using End = std::pair<int64_t, int32_t>;  // time, operation
+
+  int32_t add(int64_t end_ps) {
+    ends_.emplace(end_ps, count_);
+    return count_++;
+  }
+
+  TraceCosts& costs_;
+  std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
+  int32_t count_ = 0;
+};
+
+class AlphaBetaCosts : public TraceCosts {
+ public:
+  AlphaBetaCosts(const Trace& trace, int64_t alpha_ps, double bandwidth_bytes_per_s)
+      : alpha_ps_(alpha_ps), bandwidth_(bandwidth_bytes_per_s) {
+    for (const Family& family : trace.families) {
+      std::size_t largest = 1;
+      for (const auto& group : family.groups) {
+        largest = std::max(largest, group.size());
+      }
+      families_.emplace_back(static_cast<int32_t>(largest), alpha_ps, bandwidth_bytes_per_s);
+    }
+  }
+  Result<int64_t> collective_ps(const GroupCollective& what) override {
+    const AlphaBeta& costs = families_[static_cast<std::size_t>(what.family)];
+    if (!costs.has(what.kind)) {
+      return Error{ErrorCode::kUnsupported,
+                   std::string("alpha-beta costs have no ") + std::string(to_text(what.kind))};
+    }
+    return costs.time_ps(what.kind, what.size_bytes);
+  }
+  Result<int64_t> send_ps(const WorkerSend& what) override {
+    return alpha_ps_ +
+           static_cast<int64_t>(std::ceil(static_cast<double>(what.size_bytes) / bandwidth_ *
+                                          static_cast<double>(kPicosecondsPerSecond)));
+  }
+  Result<const CostModel*> family_costs(int32_t family,
+                                        std::span<const CollectiveKind> /*kinds*/) override {
+    return static_cast<const CostModel*>(&families_[static_cast<std::size_t>(family)]);
+  }
+
+ private:
+  int64_t alpha_ps_;
+  double bandwidth_;
+  std::vector<AlphaBeta> families_;
+};
+
+}  // namespace
+
+std::unique_ptr<TraceCosts> alpha_beta_costs(const Trace& trace, int64_t alpha_ps,
+                                             double bandwidth_bytes_per_s) {
+  return std::make_unique<AlphaBetaCosts>(trace, alpha_ps, bandwidth_bytes_per_s);
+}
+
+std::unique_ptr<TraceNetwork> independent_network(TraceCosts& costs) {
+  return std::make_unique<IndependentNetwork>(costs);
+}
+
+}  // namespace pleach

@@ -1,0 +1,122 @@
+#include "pleach/training/iteration_recorder.h"
+
+#include <cmath>
+#include <utility>
+
+namespace pleach {
+namespace {
+
+std::size_t at(int32_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+WorkerTimes mean(const WorkerTimes& last, const WorkerTimes& first, int32_t count) {
+  return {.compute_ps = (last.compute_ps - first.compute_ps) / count,
+          .gradient_wait_ps = (last.gradient_wait_ps - first.gradient_wait_ps) / count,
+          .collective_wait_ps = (last.collective_wait_ps - first.collective_wait_ps) / count,
+          .receive_wait_ps = (last.receive_wait_ps - first.receive_wait_ps) / count,
+          .load_wait_ps = (last.load_wait_ps - first.load_wait_ps) / count};
+}
+
+}  // namespace
+
+IterationRecorder::IterationRecorder(const Trace& trace, bool keep_spans)
+    : trace_(trace), keep_spans_(keep_spans), sums_(trace.workers.size()) {
+  if (keep_spans) {
+    for (const WorkerTrace& worker : trace.workers) {
+      begin_ps_.emplace_back(worker.nodes.size(), -1);
+    }
+  }
+}
+
+void IterationRecorder::waited(int32_t worker, TraceNodeKind woken_by, int64_t wait_ps) {
+  WorkerTimes& times = sums_[at(worker)];
+  switch (woken_by) {
+    case TraceNodeKind::kForwardGate:
+    case TraceNodeKind::kBackwardGate:
+      times.gradient_wait_ps += wait_ps;
+      return;
+    case TraceNodeKind::kCollective:
+      times.collective_wait_ps += wait_ps;
+      return;
+    case TraceNodeKind::kLoad:
+    case TraceNodeKind::kStore:
+      times.load_wait_ps += wait_ps;
+      return;
+    default:
+      times.receive_wait_ps += wait_ps;
+      return;
+  }
+}
+
+void IterationRecorder::node_started(int32_t worker, int32_t node, int64_t now_ps,
+                                     int64_t duration_ps) {
+  ++event_count_;
+  steady_.note(now_ps, int64_t{worker} << 32 | node);
+  if (trace_.workers[at(worker)].nodes[at(node)].kind == TraceNodeKind::kCompute) {
+    sums_[at(worker)].compute_ps += duration_ps;
+  }
+  if (keep_spans_) {
+    begin_ps_[at(worker)][at(node)] = now_ps;
+  }
+}
+
+void IterationRecorder::node_finished(int32_t worker, int32_t node, int64_t now_ps) {
+  if (!keep_spans_ || begin_ps_[at(worker)][at(node)] < 0) {
+    return;
+  }
+  spans_.push_back({.worker = worker,
+                    .node = node,
+                    .begin_ps = std::exchange(begin_ps_[at(worker)][at(node)], -1),
+                    .end_ps = now_ps});
+}
+
+void IterationRecorder::collective_started(int32_t group, const HostedCollective& what,
+                                           int64_t now_ps) {
+  ++event_count_;
+  steady_.note(now_ps, int64_t{-2} - group);
+  steady_.note(what.what.range.begin, what.what.range.end);
+}
+
+void IterationRecorder::iteration_finished(int64_t now_ps, bool settled) {
+  steady_.end_iteration(now_ps, settled);
+  history_.push_back(sums_);
+  last_spans_ = std::exchange(spans_, {});
+}
+
+TrainingRun IterationRecorder::collect(std::span<const PolicyHost* const> hosts) const {
+  TrainingRun run;
+  const int32_t count = steady_.iterations();
+  const int32_t span = steady_.mean_over();
+  run.iteration_ps = steady_.iteration_ps();
+  run.steady = steady_.found();
+  run.iterations = count;
+  run.period = steady_.period();
+  run.last_start_ps = count > 1 ? steady_.end_ps(count - 2) : 0;
+  double squares = 0;
+  for (int32_t i = count - span; i < count; ++i) {
+    const int64_t from_ps = i > 0 ? steady_.end_ps(i - 1) : 0;
+    const auto off = static_cast<double>(steady_.end_ps(i) - from_ps - run.iteration_ps);
+    squares += off * off;
+  }
+  run.deviation_ps = steady_.found() ? 0 : static_cast<int64_t>(std::sqrt(squares / span));
+  const std::vector<WorkerTimes> none(sums_.size());
+  const auto& first = count > span ? history_[at(count - 1 - span)] : none;
+  for (std::size_t worker = 0; worker < sums_.size(); ++worker) {
+    run.workers.push_back(mean(history_.back()[worker], first[worker], span));
+  }
+  const int64_t end_ps = steady_.end_ps(count - 1);
+  for (const PolicyHost* host : hosts) {
+    auto& log = run.logs.emplace_back();
+    for (const HostedCollective& one : host->log()) {
+      if (one.started_ps >= run.last_start_ps && one.started_ps < end_ps) {
+        log.push_back(one);
+      }
+    }
+  }
+  run.spans = last_spans_;
+  run.event_count = event_count_;
+  return run;
+}
+
+}  // namespace pleach

@@ -1,0 +1,50 @@
+// TraceIndex: a trace turned around: who waits for a node, and which workers communicate together.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "pleach/workload/trace.h"
+
+namespace pleach {
+
+// The workers that share groups of a family, and those groups: they communicate as one.
+struct TraceChannel {
+  int32_t family = 0;
+  std::vector<int32_t> groups;   // ascending
+  std::vector<int32_t> workers;  // ascending
+};
+
+class TraceIndex {
+ public:
+  explicit TraceIndex(const Trace& trace);
+
+  std::span<const int32_t> successors(int32_t worker, int32_t node) const {
+    const Waiters& one = waiters_[static_cast<std::size_t>(worker)];
+    const auto at = static_cast<std::size_t>(node);
+    return std::span(one.nodes).subspan(
+        static_cast<std::size_t>(one.first[at]),
+        static_cast<std::size_t>(one.first[at + 1] - one.first[at]));
+  }
+  const std::vector<TraceChannel>& channels() const { return channels_; }
+  // The worker's channel in a family; −1: it is in no group of it.
+  int32_t channel_of(int32_t worker, int32_t family) const {
+    return channel_of_[static_cast<std::size_t>(family)][static_cast<std::size_t>(worker)];
+  }
+  // Position of the worker among its channel's workers.
+  int32_t position_in(int32_t channel, int32_t worker) const;
+
+ private:
+  struct Waiters {
+    std::vector<int32_t> first;
+    std::vector<int32_t> nodes;
+  };
+  void find_channels(const Trace& trace, int32_t family, const std::vector<int32_t>& worker_of);
+
+  std::vector<Waiters> waiters_;  // by worker
+  std::vector<TraceChannel> channels_;
+  std::vector<std::vector<int32_t>> channel_of_;  // by family, worker
+};
+
+}  // namespace pleach

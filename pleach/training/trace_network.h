@@ -1,0 +1,89 @@
+// TraceNetwork: what carries a trace's communication.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pleach/base/result.h"
+#include "pleach/network/model.h"
+#include "pleach/planning/cost_curve.h"
+#include "pleach/policy/profile.h"
+#include "pleach/topology/topology.h"
+#include "pleach/workload/trace.h"
+
+namespace pleach {
+
+// One collective of some groups of a family, which do it alike at the same time.
+struct GroupCollective {
+  int32_t family = 0;
+  const std::vector<int32_t>* groups = nullptr;  // of the family
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  int64_t size_bytes = 0;
+};
+
+// One message from each rank of a worker to its counterpart of another.
+struct WorkerSend {
+  int32_t source = 0;  // workers
+  int32_t target = 0;
+  int64_t size_bytes = 0;
+};
+
+class TraceNetwork {
+ public:
+  struct Finish {
+    int32_t operation = 0;
+    int64_t time_ps = 0;
+  };
+  virtual ~TraceNetwork() = default;
+  // Start now; no earlier than the last advance(). Operations are numbered from 0, together.
+  virtual Result<int32_t> start(const GroupCollective& what, int64_t now_ps) = 0;
+  virtual Result<int32_t> start(const WorkerSend& what, int64_t now_ps) = 0;
+  // When something happens next; none: nothing is under way.
+  virtual std::optional<int64_t> next_ps() const = 0;
+  // Advances to the first time at which operations finish, at most to `until_ps`.
+  virtual Result<std::vector<Finish>> advance(int64_t until_ps) = 0;
+};
+
+// What communication costs when its times are known beforehand.
+class TraceCosts {
+ public:
+  virtual ~TraceCosts() = default;
+  virtual Result<int64_t> collective_ps(const GroupCollective& what) = 0;
+  virtual Result<int64_t> send_ps(const WorkerSend& what) = 0;
+  // The costs of a family's collectives, for policies; lives as long as this. Of `kinds`, those
+  // that the algorithm does not do are absent.
+  virtual Result<const CostModel*> family_costs(int32_t family,
+                                                std::span<const CollectiveKind> kinds) = 0;
+};
+
+struct FabricOptions {
+  std::string algorithm = "ring";             // of all_reduce, reduce_scatter and all_gather
+  std::string exchange_algorithm = "direct";  // of all_to_all
+  std::string model = "flow";
+  int32_t segment_count = 1;  // 0: the best at each size (curves only)
+};
+
+// Costs by curves on a topology: rank r of the trace is the topology's rank r. All groups of a
+// family communicate at the same time, sharing the network. Measured when first asked for.
+//   `topology` and `trace` outlive the costs
+std::unique_ptr<TraceCosts> fabric_costs(const Topology& topology, const Trace& trace,
+                                         const FabricOptions& options, int64_t largest_bytes);
+
+// Every group is a ring of two numbers (AlphaBeta); a message takes alpha + bytes / bandwidth.
+std::unique_ptr<TraceCosts> alpha_beta_costs(const Trace& trace, int64_t alpha_ps,
+                                             double bandwidth_bytes_per_s);
+
+// Operations take what the costs say, whatever else is under way. `costs` outlives the network.
+std::unique_ptr<TraceNetwork> independent_network(TraceCosts& costs);
+
+// All operations share the links of the topology as they come (flow). `topology` and `trace`
+// outlive the network. Errors: those of NetworkSession::create.
+Result<std::unique_ptr<TraceNetwork>> shared_network(const Topology& topology, const Trace& trace,
+                                                     const FabricOptions& options);
+
+}  // namespace pleach
