@@ -16,6 +16,7 @@ extern const PolicyDescriptor kP3Policy;
 extern const PolicyDescriptor kProphetPolicy;
 extern const PolicyDescriptor kSequentialPolicy;
 extern const PolicyDescriptor kWfbpPolicy;
+extern const PolicyDescriptor kWorkConservingPolicy;
 extern const PolicyDescriptor kZero1Policy;
 
 }  // namespace pleach

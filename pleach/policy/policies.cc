@@ -12,9 +12,10 @@ namespace pleach {
 
 std::span<const PolicyDescriptor* const> policies() {
   static constexpr std::array kAll = {
-      &kSequentialPolicy, &kWfbpPolicy,  &kDdpPolicy,           &kHorovodPolicy,
-      &kMgWfbpPolicy,     &kP3Policy,    &kByteSchedulerPolicy, &kProphetPolicy,
-      &kDearPolicy,       &kZero1Policy, &kFsdpPolicy,          &kLancetPolicy,
+      &kSequentialPolicy,     &kWfbpPolicy,  &kDdpPolicy,           &kHorovodPolicy,
+      &kMgWfbpPolicy,         &kP3Policy,    &kByteSchedulerPolicy, &kProphetPolicy,
+      &kDearPolicy,           &kZero1Policy, &kFsdpPolicy,          &kLancetPolicy,
+      &kWorkConservingPolicy,
   };
   return kAll;
 }

@@ -1,0 +1,39 @@
+#include "pleach/policy/plan.h"
+
+#include <algorithm>
+
+namespace pleach {
+
+PlanTimes::PlanTimes(const TrainingProfile& profile)
+    : ready_ps(profile.layers.size()), rest_ps(profile.layers.size()) {
+  int64_t backward_ps = 0;
+  int64_t forward_ps = 0;
+  for (std::size_t layer = profile.layers.size(); layer-- > 0;) {
+    backward_ps += profile.layers[layer].backward_ps;
+    forward_ps += profile.layers[layer].forward_ps;
+    ready_ps[layer] = backward_ps;
+    rest_ps[layer] = forward_ps;
+  }
+  compute_ps = backward_ps + forward_ps;
+}
+
+int64_t plan_time_ps(const TrainingProfile& profile, const CostModel& costs, const Plan& plan) {
+  const ParameterSpace space(profile);
+  const PlanTimes times(profile);
+  int64_t now_ps = 0;
+  int64_t end_ps = times.compute_ps;
+  for (const PolicyCollective& one : plan) {
+    // The first layer of a range yields its gradients last and needs its parameters first.
+    const auto layer = static_cast<std::size_t>(space.layer_of(one.range.begin));
+    if (one.kind != CollectiveKind::kAllGather) {
+      now_ps = std::max(now_ps, times.ready_ps[layer]);
+    }
+    now_ps += one.overhead_ps + costs.time_ps(one.kind, one.range.size());
+    if (one.kind != CollectiveKind::kReduceScatter) {
+      end_ps = std::max(end_ps, now_ps + times.rest_ps[layer]);
+    }
+  }
+  return end_ps;
+}
+
+}  // namespace pleach

@@ -1,0 +1,61 @@
+// PlanGrid: the places where a planner may cut the parameter space, and pieces between them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "pleach/policy/plan.h"
+
+namespace pleach {
+
+// Cells [first, end) of a grid, in one collective.
+struct PlanPiece {
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  int32_t first = 0;
+  int32_t end = 0;
+  int64_t cost_ps = 0;
+  bool operator==(const PlanPiece&) const = default;
+};
+
+// In the order on the wire.
+using PlanPieces = std::vector<PlanPiece>;
+
+// Cells end at the ends of layers, and every `cell_bytes` inside a large one. Immutable.
+class PlanGrid {
+ public:
+  // Both outlive the grid. `cell_bytes` > 0.
+  PlanGrid(const TrainingProfile& profile, const CostModel& costs, int64_t cell_bytes);
+
+  int32_t cell_count() const { return static_cast<int32_t>(ready_ps_.size()); }
+  int64_t bytes(int32_t first, int32_t end) const { return at(cuts_, end) - at(cuts_, first); }
+  // Gradients of the cell, and of all later ones, are there, since the start of backward.
+  int64_t ready_ps(int32_t cell) const { return at(ready_ps_, cell); }
+  // Computation from the forward that needs the cell.
+  int64_t rest_ps(int32_t cell) const { return at(rest_ps_, cell); }
+  int64_t compute_ps() const { return compute_ps_; }
+  const CostModel& costs() const { return costs_; }
+  PlanPiece piece(CollectiveKind kind, int32_t first, int32_t end) const {
+    return {kind, first, end, costs_.time_ps(kind, bytes(first, end))};
+  }
+  Plan plan(std::span<const PlanPiece> pieces) const;
+
+ private:
+  static int64_t at(const std::vector<int64_t>& values, int32_t index) {
+    return values[static_cast<std::size_t>(index)];
+  }
+  const CostModel& costs_;
+  std::vector<int64_t> cuts_;
+  std::vector<int64_t> ready_ps_;
+  std::vector<int64_t> rest_ps_;
+  int64_t compute_ps_ = 0;
+};
+
+struct PlanScore {
+  int64_t time_ps = 0;   // of the iteration: what plan_time_ps finds
+  int32_t critical = 0;  // the piece that forward waits for; the last one where it never waits
+};
+// Of a legal plan, which may be empty.   cost  O(pieces)
+PlanScore score_pieces(const PlanGrid& grid, std::span<const PlanPiece> pieces);
+
+}  // namespace pleach
