@@ -65,11 +65,48 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"p3,slice=125", 30, 152'500}, Case{"p3,slice=125", 40, 190'000},
                     Case{"p3,slice=125", 60, 270'000}));
 
+// The others at 30 ms per layer, where every gradient waits for the channel.
+//   sequential     compute 120, then 4 × 30
+//   ddp            one bucket per layer: as wfbp; all in one: as sequential
+//   horovod        at ticks of 50: {3,2,1} {0}, then for ever {3,2} {1,0}; with 5 for negotiation
+//                  {3} {2,1,0} takes 215 and {3,2,1} {0} takes 235, in turn
+//   mg_wfbp        no startup: nothing is worth waiting for
+//   byte_scheduler credit for all is FIFO, but forward waits for its own layer only
+//   prophet        every wait for the next gradient is shorter than an all_reduce: as p3
+//   zero1          reduce_scatters end 15 after backward, then 60 of all_gather, then forward
+//   fsdp           as dear; with resharding, all_gathers delay reduce_scatters in backward by 35
+INSTANTIATE_TEST_SUITE_P(
+    Others, ExactModel,
+    testing::Values(Case{"sequential", 30, 240'000}, Case{"sequential,bucket=700", 30, 240'000},
+                    Case{"ddp,first_bucket=0,bucket=0", 30, 180'000}, Case{"ddp", 30, 240'000},
+                    Case{"horovod", 30, 180'000}, Case{"horovod,cycle=50ms", 30, 200'000},
+                    Case{"horovod,cycle=50ms,negotiation=5ms", 30, 225'000},
+                    Case{"horovod,cycle=50ms,fusion=1", 30, 200'000}, Case{"mg_wfbp", 30, 180'000},
+                    Case{"mg_wfbp,merge=optimal", 30, 180'000}, Case{"byte_scheduler", 30, 180'000},
+                    Case{"byte_scheduler,credit=0", 30, 170'000},
+                    Case{"byte_scheduler,credit=0,negotiation=5ms", 30, 190'000},
+                    Case{"prophet", 30, 170'000}, Case{"zero1,bucket=0", 30, 195'000},
+                    Case{"fsdp,bucket=0,reshard_after_forward=0", 30, 165'000},
+                    Case{"fsdp,bucket=0", 30, 200'000}, Case{"lancet", 30, 240'000}));
+
 // T* of A2: compute 120, communication 120, layer 0's edge 120 + 30.
 TEST(Bound, CountsTheEdgeOfTheFirstLayer) {
   const IterationBound bound = iteration_bound(four_layers(), PerByte(30));
   EXPECT_EQ(bound.iteration_ps, 150 * kMs);
   EXPECT_EQ(bound.layer, 0);
+}
+
+// 64 ranks, 15 us per hop, 1.18 GB/s: 0.945 ms of startup and 21.868 ms of bytes for 25 MiB.
+TEST(AlphaBetaCosts, OfALargeBucket) {
+  const AlphaBeta costs(64, 15'000'000, 1.18e9);
+  const int64_t bytes = int64_t{25} << 20;
+  const int64_t startup_ps = 945'000'000;
+  for (const CollectiveKind half : {CollectiveKind::kReduceScatter, CollectiveKind::kAllGather}) {
+    EXPECT_NEAR(static_cast<double>(costs.time_ps(half, bytes) - startup_ps), 21.868e9, 0.5e6);
+    EXPECT_EQ(2 * costs.time_ps(half, bytes), costs.time_ps(CollectiveKind::kAllReduce, bytes));
+  }
+  EXPECT_EQ(costs.time_ps(CollectiveKind::kAllReduce, 1) / 1'000'000, 1890);
+  EXPECT_EQ(AlphaBeta(1, 15'000'000, 1.18e9).time_ps(CollectiveKind::kAllReduce, bytes), 0);
 }
 
 }  // namespace
