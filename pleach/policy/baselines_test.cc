@@ -1,0 +1,152 @@
+// What the baselines put on the wire, and in which order, on models small enough to follow by hand.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "pleach/policy/rehearsal.h"
+
+namespace pleach {
+namespace {
+
+// Every collective takes 1 ps per byte.
+class OnePerByte : public CostModel {
+ public:
+  bool has(CollectiveKind /*kind*/) const override { return true; }
+  int64_t time_ps(CollectiveKind /*kind*/, int64_t bytes) const override { return bytes; }
+};
+
+struct Wire {
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  ByteRange range;
+  int64_t overhead_ps = 0;
+  bool operator==(const Wire&) const = default;
+};
+
+void PrintTo(const Wire& wire, std::ostream* out) {
+  *out << to_text(wire.kind) << " [" << wire.range.begin << ", " << wire.range.end << ") +"
+       << wire.overhead_ps;
+}
+
+// The log of the last two iterations, as far as `keep` wants it.
+template <typename Keep>
+std::vector<Wire> wire_of(const TrainingProfile& profile, const std::string& spec, Keep keep) {
+  const OnePerByte costs;
+  auto policy = create_policy(spec, {.profile = profile, .costs = costs});
+  EXPECT_TRUE(policy) << policy.error().message;
+  const auto result = rehearse(profile, costs, **policy, {.keep_log = true});
+  EXPECT_TRUE(result) << result.error().message;
+  EXPECT_TRUE(result->steady);
+  std::vector<Wire> wire;
+  for (const HostedCollective& one : result->log) {
+    if (keep(one, result->iterations)) {
+      wire.push_back({one.what.kind, one.what.range, one.what.overhead_ps});
+    }
+  }
+  return wire;
+}
+
+// The collectives of the last iteration whose all have finished.
+std::vector<Wire> last_complete(const TrainingProfile& profile, const std::string& spec) {
+  return wire_of(profile, spec, [](const HostedCollective& one, int32_t iterations) {
+    return one.iteration == iterations - 2;
+  });
+}
+
+std::vector<Wire> all_reduces(const std::vector<ByteRange>& ranges) {
+  std::vector<Wire> wire;
+  for (const ByteRange& range : ranges) {
+    wire.push_back({CollectiveKind::kAllReduce, range});
+  }
+  return wire;
+}
+
+// Gradients of layer 1 come at 10, those of layer 0 at 60: two tensors fit between, the third is
+// sent rather than nothing.
+TEST(Prophet, FillsTheGapWithABlock) {
+  TrainingProfile profile;
+  profile.layers = {{.tensor_bytes = {10}, .forward_ps = 5, .backward_ps = 50},
+                    {.tensor_bytes = {20, 20, 20}, .forward_ps = 5, .backward_ps = 10}};
+  EXPECT_EQ(last_complete(profile, "prophet"), all_reduces({{10, 50}, {50, 70}, {0, 10}}));
+}
+
+// The predicted gap spans a layer without gradients, and one more tensor fits.
+TEST(Prophet, CountsLayersWithoutGradients) {
+  TrainingProfile profile;
+  profile.layers = {{.tensor_bytes = {10}, .forward_ps = 5, .backward_ps = 50},
+                    {.tensor_bytes = {}, .forward_ps = 5, .backward_ps = 10},
+                    {.tensor_bytes = {20, 20, 20}, .forward_ps = 5, .backward_ps = 10}};
+  EXPECT_EQ(last_complete(profile, "prophet"), all_reduces({{10, 70}, {0, 10}}));
+}
+
+// Layer 2 at 10, layer 1 at 50, layer 0 at 150. What layer 2 has left joins the block of layer 1,
+// though other bytes lie between.
+TEST(Prophet, JoinsWhatIsLeftOfEarlierGradients) {
+  TrainingProfile profile;
+  profile.layers = {{.tensor_bytes = {8}, .forward_ps = 5, .backward_ps = 100},
+                    {.tensor_bytes = {5, 5}, .forward_ps = 5, .backward_ps = 40},
+                    {.tensor_bytes = {30, 30, 30}, .forward_ps = 5, .backward_ps = 10}};
+  EXPECT_EQ(last_complete(profile, "prophet"),
+            all_reduces({{18, 48}, {48, 78}, {8, 18}, {78, 108}, {0, 8}}));
+}
+
+// Gradients at 20, 40, 60, 80 after a forward of 40; ticks every 100. Training falls into step
+// with the ticks, which then find layers 3 and 2, and layers 1 and 0.
+TEST(Horovod, NegotiatesOncePerCycleAndFusesUpToTheBuffer) {
+  TrainingProfile profile;
+  profile.layers.assign(4, {.tensor_bytes = {4}, .forward_ps = 10, .backward_ps = 20});
+  const auto all_reduce = [](int64_t begin, int64_t end, int64_t overhead_ps) {
+    return Wire{CollectiveKind::kAllReduce, {begin, end}, overhead_ps};
+  };
+  EXPECT_EQ(last_complete(profile, "horovod,cycle=100ps,fusion=8,negotiation=5ps"),
+            (std::vector<Wire>{all_reduce(8, 16, 5), all_reduce(0, 8, 5)}));
+  EXPECT_EQ(last_complete(profile, "horovod,cycle=100ps,fusion=7,negotiation=5ps"),
+            (std::vector<Wire>{all_reduce(12, 16, 5), all_reduce(8, 12, 0), all_reduce(4, 8, 5),
+                               all_reduce(0, 4, 0)}));
+}
+
+TEST(ByteScheduler, SendsUrgentPartitionsFirstWithinItsCredit) {
+  TrainingProfile profile;
+  profile.layers = {{.tensor_bytes = {25}, .forward_ps = 1, .backward_ps = 15},
+                    {.tensor_bytes = {40}, .forward_ps = 1, .backward_ps = 1}};
+  // When layer 0's gradients come at 16, what is under way is not stopped: 1 or 2 partitions.
+  EXPECT_EQ(last_complete(profile, "byte_scheduler,partition=10,credit=0"),
+            all_reduces({{25, 35}, {35, 45}, {0, 10}, {10, 20}, {20, 25}, {45, 55}, {55, 65}}));
+  EXPECT_EQ(last_complete(profile, "byte_scheduler,partition=10,credit=20"),
+            all_reduces({{25, 35}, {35, 45}, {45, 55}, {0, 10}, {10, 20}, {20, 25}, {55, 65}}));
+}
+
+// Three groups of 4 bytes; computation is long. The tail of the log is one iteration: gathered one
+// group ahead in forward and in backward.
+TEST(Fsdp, GathersOneGroupAhead) {
+  TrainingProfile profile;
+  profile.layers.assign(3, {.tensor_bytes = {4}, .forward_ps = 100, .backward_ps = 200});
+  const auto wire = [](CollectiveKind kind, int64_t group) {
+    return Wire{kind, {4 * group, 4 * group + 4}};
+  };
+  const auto gather = [&](int64_t group) { return wire(CollectiveKind::kAllGather, group); };
+  const auto scatter = [&](int64_t group) { return wire(CollectiveKind::kReduceScatter, group); };
+  const auto everything = [](const HostedCollective& /*one*/, int32_t /*iterations*/) {
+    return true;
+  };
+  std::vector<Wire> log = wire_of(profile, "fsdp,bucket=0", everything);
+  ASSERT_GE(log.size(), 9U);
+  EXPECT_EQ(std::vector<Wire>(log.end() - 9, log.end()),
+            (std::vector<Wire>{gather(0), gather(1), gather(2), gather(2), gather(1), scatter(2),
+                               gather(0), scatter(1), scatter(0)}));
+  log = wire_of(profile, "fsdp,bucket=0,reshard_after_forward=0", everything);
+  ASSERT_GE(log.size(), 6U);
+  EXPECT_EQ(
+      std::vector<Wire>(log.end() - 6, log.end()),
+      (std::vector<Wire>{gather(0), gather(1), gather(2), scatter(2), scatter(1), scatter(0)}));
+}
+
+TEST(Sequential, CutsTheModelAfterBackward) {
+  TrainingProfile profile;
+  profile.layers.assign(2, {.tensor_bytes = {4}, .forward_ps = 1, .backward_ps = 1});
+  EXPECT_EQ(last_complete(profile, "sequential"), all_reduces({{0, 8}}));
+  EXPECT_EQ(last_complete(profile, "sequential,bucket=3"), all_reduces({{0, 3}, {3, 6}, {6, 8}}));
+}
+
+}  // namespace
+}  // namespace pleach
