@@ -9,9 +9,9 @@ namespace {
 
 class Wfbp : public Policy {
  public:
-  explicit Wfbp(const TrainingProfile& profile) : space_(profile) {
+  explicit Wfbp(const TrainingProfile& profile)
+      : space_(profile), tensors_of_(profile.layers.size()) {
     for (const ByteRange& tensor : space_.tensors()) {
-      tensors_of_.resize(static_cast<std::size_t>(space_.layer_count()));
       tensors_of_[static_cast<std::size_t>(space_.layer_of(tensor.begin))].push_back(tensor);
     }
   }

@@ -75,7 +75,7 @@ void IterationRecorder::collective_started(int32_t group, const HostedCollective
                                            int64_t now_ps) {
   ++event_count_;
   steady_.note(now_ps, int64_t{-2} - group);
-  steady_.note(what.what.range.begin, what.what.range.end);
+  steady_.note(now_ps, what.what.range.begin);
 }
 
 void IterationRecorder::iteration_finished(int64_t now_ps, bool settled) {

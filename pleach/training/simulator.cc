@@ -209,7 +209,7 @@ Result<TrainingRun> Simulator::run() {
 // Everything that happens now, in rounds: what ends, what the policies decide, what starts.
 Status Simulator::run_instant() {
   for (bool moved = true; moved && !is_over();) {
-    moved = !beginning_.empty();
+    moved = false;
     for (const int32_t worker : std::exchange(beginning_, {})) {
       begin_iteration(worker);
     }
@@ -223,6 +223,7 @@ Status Simulator::run_instant() {
     PLEACH_TRY(start_channels(moved));
     PLEACH_TRY(start_sends(moved));
     start_streams(moved);
+    moved = moved || !beginning_.empty();
   }
   return ok();
 }

@@ -67,18 +67,18 @@ struct GradientLayer {
 struct GradientGroup {
   std::string name;  // "data, stage 2"
   int32_t family = 0;
-  std::vector<int32_t> workers;  // all of them must report a gradient
-  int32_t rank_count = 1;        // of one group
-  std::vector<GradientLayer> layers;
+  std::vector<int32_t> workers = {};  // all of them must report a gradient
+  int32_t rank_count = 1;             // of one group
+  std::vector<GradientLayer> layers = {};
 };
 
 struct Trace {
   std::string name;
   int32_t rank_count = 0;
-  std::vector<WorkerTrace> workers;
-  std::vector<Family> families;
-  std::vector<GradientGroup> gradient_groups;
-  std::vector<std::string> names;
+  std::vector<WorkerTrace> workers = {};
+  std::vector<Family> families = {};
+  std::vector<GradientGroup> gradient_groups = {};
+  std::vector<std::string> names = {};
 };
 
 // Errors: kInvalidArgument in one line: a dependency that is not before its node, a rank in no or
