@@ -1,0 +1,361 @@
+#include "pleach/training/training.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "pleach/base/text.h"
+#include "pleach/policy/bound.h"
+
+namespace pleach {
+namespace {
+
+// A gradient group's costs: its own family's, and the expert family's for exchanges.
+class GroupCosts : public CostModel {
+ public:
+  GroupCosts(const CostModel& gradients, const CostModel* exchanges)
+      : gradients_(gradients), exchanges_(exchanges) {}
+  bool has(CollectiveKind kind) const override { return model(kind) && model(kind)->has(kind); }
+  int64_t time_ps(CollectiveKind kind, int64_t size_bytes) const override {
+    return model(kind)->time_ps(kind, size_bytes);
+  }
+
+ private:
+  const CostModel* model(CollectiveKind kind) const {
+    return kind == CollectiveKind::kAllToAll ? exchanges_ : &gradients_;
+  }
+
+  const CostModel& gradients_;
+  const CostModel* exchanges_;
+};
+
+// Gradients cost nothing; everything else costs what it does.
+class FreeGradients : public TraceCosts {
+ public:
+  FreeGradients(TraceCosts& costs, const Trace& trace) : costs_(costs) {
+    for (const GradientGroup& group : trace.gradient_groups) {
+      families_.insert(group.family);
+    }
+  }
+  Result<int64_t> collective_ps(const GroupCollective& what) override {
+    if (families_.contains(what.family)) {
+      return int64_t{0};
+    }
+    return costs_.collective_ps(what);
+  }
+  Result<int64_t> send_ps(const WorkerSend& what) override { return costs_.send_ps(what); }
+  Result<const CostModel*> family_costs(int32_t family,
+                                        std::span<const CollectiveKind> kinds) override {
+    return costs_.family_costs(family, kinds);
+  }
+
+ private:
+  TraceCosts& costs_;
+  std::set<int32_t> families_;
+};
+
+int64_t largest_message(const Trace& trace) {
+  int64_t largest = 1;
+  for (const WorkerTrace& worker : trace.workers) {
+    for (const TraceNode& node : worker.nodes) {
+      largest = std::max(largest, node.size_bytes);
+    }
+  }
+  for (const GradientGroup& group : trace.gradient_groups) {
+    largest = std::max(largest, ParameterSpace(profile_of(group)).total_bytes());
+  }
+  return largest;
+}
+
+std::unique_ptr<TraceCosts> make_costs(const Trace& trace, const NetworkChoice& network) {
+  return network.source == CostSource::kAlphaBeta
+             ? alpha_beta_costs(trace, network.alpha_ps, network.bandwidth_bytes_per_s)
+             : fabric_costs(*network.topology, trace, network.fabric, largest_message(trace));
+}
+
+Status check_network(const NetworkChoice& network, int32_t rank_count) {
+  if (network.source == CostSource::kAlphaBeta) {
+    if (!(network.bandwidth_bytes_per_s > 0) || network.alpha_ps < 0) {
+      return Error{
+          ErrorCode::kInvalidArgument,
+          fmt::format("alpha-beta costs need a bandwidth above 0 and a latency from 0, not "
+                      "{} B/s and {} ps",
+                      network.bandwidth_bytes_per_s, network.alpha_ps)};
+    }
+    return ok();
+  }
+  const auto ranks = static_cast<int32_t>(network.topology->rank_nodes().size());
+  if (ranks < rank_count) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("topology {} has {} ranks, and {} are needed",
+                             network.topology->name(), ranks, rank_count)};
+  }
+  return ok();
+}
+
+class Trainer {
+ public:
+  explicit Trainer(const TrainingRequest& request) : request_(request) {}
+
+  Result<std::vector<TrainingRow>> run() {
+    PLEACH_TRY(check_network(request_.network, request_.strategy.rank_count()));
+    PLEACH_TRY(check_slowness());
+    PLEACH_ASSIGN(plain, build_trace(trace_request({})));
+    base_ = std::make_shared<const Trace>(std::move(plain));
+    costs_ = make_costs(*base_, request_.network);
+    for (const GradientGroup& group : base_->gradient_groups) {
+      profiles_.push_back(profile_of(group));
+    }
+    std::vector<TrainingRow> rows;
+    for (const std::string& spec : request_.policies) {
+      PLEACH_ASSIGN(row, run_policy(spec));
+      rows.push_back(std::move(row));
+    }
+    return rows;
+  }
+
+ private:
+  TraceRequest trace_request(const PolicyNeeds& needs) const {
+    return {.workload = request_.workload,
+            .strategy = request_.strategy,
+            .slowness = request_.slowness,
+            .merge_alike = request_.iteration.jitter <= 0,
+            .exchange_parts = needs.exchange_parts,
+            .defer_weight_gradients = needs.defers_weight_gradients,
+            .backward_gates = needs.frees_parameters};
+  }
+
+  Status check_slowness() const {
+    const auto ranks = static_cast<std::size_t>(request_.strategy.rank_count());
+    if (!request_.slowness.empty() && request_.slowness.size() != ranks) {
+      return Error{ErrorCode::kInvalidArgument, fmt::format("slowness is given for {} ranks of {}",
+                                                            request_.slowness.size(), ranks)};
+    }
+    for (std::size_t rank = 0; rank < request_.slowness.size(); ++rank) {
+      if (!(request_.slowness[rank] > 0) || request_.slowness[rank] > 1e6) {
+        return Error{ErrorCode::kInvalidArgument,
+                     fmt::format("slowness of rank {} is {}, not in (0, 1e6]", rank,
+                                 request_.slowness[rank])};
+      }
+    }
+    return ok();
+  }
+
+  void report(const std::string& what) const {
+    if (request_.progress) {
+      request_.progress(what);
+    }
+  }
+
+  // The costs that a policy of `kinds` sees in a gradient group.
+  Result<GroupCosts> costs_of(std::size_t group, std::span<const CollectiveKind> kinds) {
+    std::vector<CollectiveKind> own;
+    std::copy_if(kinds.begin(), kinds.end(), std::back_inserter(own),
+                 [](CollectiveKind kind) { return kind != CollectiveKind::kAllToAll; });
+    PLEACH_ASSIGN(gradients, costs_->family_costs(base_->gradient_groups[group].family, own));
+    const CostModel* exchanges = nullptr;
+    for (std::size_t family = 0; family < base_->families.size(); ++family) {
+      if (base_->families[family].name == "expert") {
+        constexpr std::array kKinds = {CollectiveKind::kAllToAll};
+        PLEACH_ASSIGN(costs, costs_->family_costs(static_cast<int32_t>(family), kKinds));
+        exchanges = costs;
+      }
+    }
+    return GroupCosts(*gradients, exchanges);
+  }
+
+  Status check_zero(const PolicyDescriptor& policy, const PolicyNeeds& needs) const {
+    const int32_t zero = request_.strategy.zero;
+    const bool scatters = std::find(policy.collectives.begin(), policy.collectives.end(),
+                                    CollectiveKind::kReduceScatter) != policy.collectives.end();
+    if (zero == 3 && !needs.frees_parameters) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("policy {} keeps all parameters on every rank, which zero=3 does "
+                               "not; use fsdp",
+                               policy.name)};
+    }
+    if ((zero == 1 || zero == 2) && (!scatters || needs.frees_parameters)) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("policy {} does not fit zero={}: it needs reduce_scatter and one "
+                               "all_gather, as in zero1 or dear",
+                               policy.name, zero)};
+    }
+    return ok();
+  }
+
+  Result<TrainingRow> run_policy(const std::string& spec) {
+    report(fmt::format("policy {}", spec));
+    PLEACH_ASSIGN(parsed, parse_spec(spec));
+    PLEACH_ASSIGN(descriptor, find_policy(parsed.name));
+    std::vector<GroupCosts> costs;
+    costs.reserve(profiles_.size());
+    for (std::size_t group = 0; group < profiles_.size(); ++group) {
+      PLEACH_ASSIGN(one, costs_of(group, descriptor->collectives));
+      costs.push_back(one);
+    }
+    std::vector<std::unique_ptr<Policy>> policies;
+    std::vector<Policy*> borrowed;
+    PolicyNeeds needs;
+    for (std::size_t group = 0; group < profiles_.size(); ++group) {
+      PLEACH_ASSIGN(policy, create_policy(spec, {.profile = profiles_[group],
+                                                 .costs = costs[group],
+                                                 .seed = request_.iteration.seed}));
+      merge_needs(policy->needs(), base_->gradient_groups[group], needs);
+      borrowed.push_back(policy.get());
+      policies.push_back(std::move(policy));
+    }
+    PLEACH_TRY(check_zero(*descriptor, needs));
+    PLEACH_ASSIGN(trace, build_trace(trace_request(needs)));
+    const auto start = std::chrono::steady_clock::now();
+    TrainingRow row{.policy = spec, .trace = std::make_shared<const Trace>(std::move(trace))};
+    PLEACH_ASSIGN(network, make_network(*row.trace));
+    PLEACH_ASSIGN(run, simulate_training(*row.trace, borrowed, *network, request_.iteration));
+    row.run = std::move(run);
+    row.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    for (const WorkerTimes& worker : row.run.workers) {
+      row.compute_ps = std::max(row.compute_ps, worker.compute_ps);
+    }
+    row.exposed_ps = row.run.iteration_ps - row.compute_ps;
+    PLEACH_ASSIGN(bound_ps, bound());
+    row.bound_ps = bound_ps;
+    return row;
+  }
+
+  // What the layers of a group ask for, by layer of the model.
+  void merge_needs(const PolicyNeeds& own, const GradientGroup& group, PolicyNeeds& all) const {
+    all.frees_parameters |= own.frees_parameters;
+    all.defers_weight_gradients |= own.defers_weight_gradients;
+    all.exchange_parts.resize(request_.workload.model.layers.size(), 1);
+    for (std::size_t layer = 0; layer < own.exchange_parts.size(); ++layer) {
+      int32_t& parts =
+          all.exchange_parts[static_cast<std::size_t>(group.layers[layer].model_layer)];
+      parts = std::max(parts, own.exchange_parts[layer]);
+    }
+  }
+
+  Result<std::unique_ptr<TraceNetwork>> make_network(const Trace& trace) {
+    if (request_.network.source == CostSource::kFull) {
+      return shared_network(*request_.network.topology, trace, request_.network.fabric);
+    }
+    return independent_network(*costs_);
+  }
+
+  // The greater of the exact bound of each group and the iteration in which gradients travel in no
+  // time; the same for every policy.
+  Result<int64_t> bound() {
+    if (bound_ps_.has_value()) {
+      return *bound_ps_;
+    }
+    report("the bound");
+    FreeGradients costs(*costs_, *base_);
+    std::vector<GroupCosts> kept;
+    kept.reserve(profiles_.size());
+    std::vector<std::unique_ptr<Policy>> policies;
+    std::vector<Policy*> borrowed;
+    int64_t bound_ps = 0;
+    constexpr std::array kKinds = {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter,
+                                   CollectiveKind::kAllGather};
+    for (std::size_t group = 0; group < profiles_.size(); ++group) {
+      PLEACH_ASSIGN(one, costs_of(group, kKinds));
+      kept.push_back(one);
+      const auto& family =
+          base_->families[static_cast<std::size_t>(base_->gradient_groups[group].family)];
+      if (request_.network.source != CostSource::kFull || family.groups.size() == 1) {
+        bound_ps = std::max(bound_ps, iteration_bound(profiles_[group], kept.back()).iteration_ps);
+      }
+      PLEACH_ASSIGN(policy,
+                    create_policy("wfbp", {.profile = profiles_[group], .costs = kept.back()}));
+      borrowed.push_back(policy.get());
+      policies.push_back(std::move(policy));
+    }
+    const auto network = independent_network(costs);
+    IterationOptions options = request_.iteration;
+    options.jitter = 0;
+    options.keep_spans = false;
+    PLEACH_ASSIGN(run, simulate_training(*base_, borrowed, *network, options));
+    bound_ps_ = std::max(bound_ps, run.iteration_ps);
+    return *bound_ps_;
+  }
+
+  const TrainingRequest& request_;
+  std::shared_ptr<const Trace> base_;
+  std::unique_ptr<TraceCosts> costs_;
+  std::vector<TrainingProfile> profiles_;
+  std::optional<int64_t> bound_ps_;
+};
+
+BucketReport report_bucket(const GradientGroup& group, const ParameterSpace& space,
+                           const HostedCollective& one, int64_t start_ps) {
+  const ByteRange range = one.what.range;
+  const auto name_of = [&](int64_t byte) {
+    return group.layers[static_cast<std::size_t>(space.layer_of(byte))].name;
+  };
+  const int64_t held_ps = one.issued_ps - one.ready_ps;
+  const int64_t queued_ps = one.started_ps - one.issued_ps;
+  return {.group = group.name,
+          .kind = one.what.kind,
+          .first_layer = name_of(range.begin),
+          .last_layer = name_of(range.end - 1),
+          .size_bytes = range.size(),
+          .ready_ps = one.ready_ps - start_ps,
+          .issued_ps = one.issued_ps - start_ps,
+          .started_ps = one.started_ps - start_ps,
+          .finished_ps = one.finished_ps - start_ps,
+          .exposed_ps = one.exposed_ps,
+          .waited_for = held_ps == 0 && queued_ps == 0 ? "gradients"
+                        : held_ps > queued_ps          ? "policy"
+                                                       : "channel"};
+}
+
+}  // namespace
+
+Result<std::vector<TrainingRow>> train(const TrainingRequest& request) {
+  return Trainer(request).run();
+}
+
+Result<TrainingRow> replay(const Trace& trace, const NetworkChoice& network,
+                           const IterationOptions& options) {
+  PLEACH_TRY(check_trace(trace));
+  if (!trace.gradient_groups.empty()) {
+    return Error{ErrorCode::kInvalidArgument, "a trace with gradient groups needs policies"};
+  }
+  PLEACH_TRY(check_network(network, trace.rank_count));
+  const auto costs = make_costs(trace, network);
+  std::unique_ptr<TraceNetwork> carrier = independent_network(*costs);
+  if (network.source == CostSource::kFull) {
+    PLEACH_ASSIGN(shared, shared_network(*network.topology, trace, network.fabric));
+    carrier = std::move(shared);
+  }
+  const auto start = std::chrono::steady_clock::now();
+  TrainingRow row{.policy = "as_traced", .trace = std::make_shared<const Trace>(trace)};
+  PLEACH_ASSIGN(run, simulate_training(trace, {}, *carrier, options));
+  row.run = std::move(run);
+  row.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  for (const WorkerTimes& worker : row.run.workers) {
+    row.compute_ps = std::max(row.compute_ps, worker.compute_ps);
+  }
+  row.exposed_ps = row.run.iteration_ps - row.compute_ps;
+  row.bound_ps = row.compute_ps;
+  return row;
+}
+
+std::vector<BucketReport> explain(const TrainingRow& row) {
+  std::vector<BucketReport> buckets;
+  for (std::size_t index = 0; index < row.run.logs.size(); ++index) {
+    const GradientGroup& group = row.trace->gradient_groups[index];
+    const ParameterSpace space(profile_of(group));
+    for (const HostedCollective& one : row.run.logs[index]) {
+      buckets.push_back(report_bucket(group, space, one, row.run.last_start_ps));
+    }
+  }
+  return buckets;
+}
+
+}  // namespace pleach
