@@ -8,21 +8,26 @@
 namespace pleach {
 namespace {
 
-// The least seconds per byte that the costs offer for reducing and distributing [ps per byte].
-double least_ps_per_byte(const CostModel& costs, int64_t total_bytes) {
+// The least time per byte that the costs offer at any size; infinite where they lack the kind.
+double least_ps_per_byte(const CostModel& costs, CollectiveKind kind, int64_t total_bytes) {
+  if (!costs.has(kind)) {
+    return std::numeric_limits<double>::infinity();
+  }
   const auto rate = [&](int64_t bytes) {
-    const auto one = [&](CollectiveKind kind) {
-      return costs.has(kind) ? static_cast<double>(costs.time_ps(kind, bytes))
-                             : std::numeric_limits<double>::infinity();
-    };
-    const double both = one(CollectiveKind::kReduceScatter) + one(CollectiveKind::kAllGather);
-    return std::min(one(CollectiveKind::kAllReduce), both) / static_cast<double>(bytes);
+    return static_cast<double>(costs.time_ps(kind, bytes)) / static_cast<double>(bytes);
   };
   double least = rate(total_bytes);
   for (int64_t bytes = 1; bytes < total_bytes; bytes *= 2) {
     least = std::min(least, rate(bytes));
   }
   return least;
+}
+
+// The least for reducing and distributing, each half at the size that suits it.
+double least_ps_per_byte(const CostModel& costs, int64_t total_bytes) {
+  const auto one = [&](CollectiveKind kind) { return least_ps_per_byte(costs, kind, total_bytes); };
+  return std::min(one(CollectiveKind::kAllReduce),
+                  one(CollectiveKind::kReduceScatter) + one(CollectiveKind::kAllGather));
 }
 
 }  // namespace
