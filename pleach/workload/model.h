@@ -15,6 +15,8 @@ namespace pleach {
 struct ModelTensor {
   std::string name;
   int64_t element_count = 0;  // > 0
+
+  bool operator==(const ModelTensor&) const = default;
 };
 
 // `count` products of an m×k by a k×n matrix.
@@ -23,6 +25,8 @@ struct MatrixProduct {
   int64_t n = 0;
   int64_t k = 0;
   int64_t count = 1;
+
+  bool operator==(const MatrixProduct&) const = default;
 };
 
 // A module that owns parameters. Work of modules without any belongs to the layer before them.
@@ -49,6 +53,8 @@ struct ModelLayer {
   int64_t expert_exchange_elements = 0;
   // Uses the first layer's tensors (tied embeddings): its gradient completes that layer's.
   bool is_tied_to_first = false;
+
+  bool operator==(const ModelLayer&) const = default;
 };
 
 struct Model {
@@ -56,6 +62,8 @@ struct Model {
   std::vector<ModelLayer> layers;  // in forward order
   int64_t batch = 1;               // samples per rank and iteration, unless the user says otherwise
   int32_t element_bytes = 4;       // of parameters, gradients and activations
+
+  bool operator==(const Model&) const = default;
 };
 
 int64_t parameter_count(const ModelLayer& layer);

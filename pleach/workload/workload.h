@@ -36,12 +36,16 @@ struct LayerTimes {
   int64_t forward_ps = 0;
   int64_t backward_ps = 0;
   int64_t weight_gradient_ps = 0;  // part of backward_ps
+
+  bool operator==(const LayerTimes&) const = default;
 };
 
 // Measured for `batch` samples on one rank, by layer.
 struct MeasuredTimes {
   int64_t batch = 1;
   std::vector<LayerTimes> layers;
+
+  bool operator==(const MeasuredTimes&) const = default;
 };
 
 struct Accelerator {
@@ -68,11 +72,10 @@ struct Workload {
 // Measured times are scaled linearly.
 LayerTimes layer_times(const Workload& workload, int32_t layer, double samples, int32_t split);
 
-// "resnet50", "bert_large,sequence=128", or a JSON file (docs/formats.md, "Workloads"), which may
-// carry measured times; `batch` 0: the model's own.
+// "resnet50", "bert_large,sequence=128", or a JSON file (docs/workloads.md), which may carry
+// measured times; `batch` 0: the model's own.
 //   errors  kInvalidArgument naming the value and its place: unknown names, missing layers,
-//   negative
-//           times, tensors that do not match; kIo
+//           negative times, tensors that do not match; kIo
 Result<Workload> load_workload(std::string_view spec, const Accelerator& accelerator,
                                int64_t batch);
 // The JSON text that load_workload reads.
