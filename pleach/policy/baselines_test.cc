@@ -35,7 +35,10 @@ std::vector<Wire> wire_of(const TrainingProfile& profile, const std::string& spe
   auto policy = create_policy(spec, {.profile = profile, .costs = costs});
   EXPECT_TRUE(policy) << policy.error().message;
   const auto result = rehearse(profile, costs, **policy, {.keep_log = true});
-  EXPECT_TRUE(result) << result.error().message;
+  if (!result) {
+    ADD_FAILURE() << result.error().message;
+    return {};
+  }
   EXPECT_TRUE(result->steady);
   std::vector<Wire> wire;
   for (const HostedCollective& one : result->log) {

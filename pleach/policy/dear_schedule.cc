@@ -20,7 +20,7 @@ void DearSchedule::regroup(std::vector<ByteRange> groups) {
 }
 
 void DearSchedule::adopt_next_groups() {
-  if (next_groups_.has_value() && !is_collecting_ && !is_gather_due_) {
+  if (next_groups_.has_value() && !is_collecting_) {
     queue_ = BucketQueue(space_, reversed(*next_groups_));
     next_groups_.reset();
   }

@@ -33,7 +33,7 @@ class DearSchedule {
   BucketQueue queue_;  // of groups, in backward order
   std::optional<std::vector<ByteRange>> next_groups_;
   int32_t reducing_ = 0;        // reduce_scatters that have not finished
-  bool is_collecting_ = false;  // gradients of an iteration have come, the last is still to come
+  bool is_collecting_ = false;  // gradients have come whose all_gathers are not decided
   bool is_gather_due_ = false;  // every reduce_scatter has been decided, no all_gather has
 };
 

@@ -1,5 +1,4 @@
 // Horovod: a background thread wakes in cycles and fuses the tensors that it finds.
-#include <algorithm>
 #include <memory>
 #include <vector>
 

@@ -1,7 +1,6 @@
 // Lancet: mixture-of-experts layers whose all_to_alls overlap with computation; gradients as DDP.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>

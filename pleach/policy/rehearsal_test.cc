@@ -41,6 +41,10 @@ struct Case {
   int64_t iteration_us;
 };
 
+void PrintTo(const Case& one, std::ostream* out) {
+  *out << one.policy << " at " << one.all_reduce_ms << " ms";
+}
+
 class ExactModel : public testing::TestWithParam<Case> {};
 
 TEST_P(ExactModel, IterationTime) {
