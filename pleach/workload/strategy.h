@@ -61,16 +61,16 @@ struct TraceRequest {
 // sends between stages, and gradients and gates for the policy of each gradient group (one per
 // stage, and one more for the stage's expert tensors where expert > 1).
 //   errors  kInvalidArgument: a model without what the strategy splits (names both), more stages
-//           than blocks, a batch that micro_batches × data does not divide, experts that `expert`
-//           does not divide
+//           than blocks, a batch that micro_batches does not divide, experts that `expert` does not
+//           divide, slowness or parts of another number than ranks or layers, times of over a day
 //   cost    O(workers · layers · micro_batches)
 //   source  GPipe: Huang et al., NeurIPS 2019; 1F1B: Narayanan et al., SC 2021, sec. 2.2;
 //           ZeRO: Rajbhandari et al., SC 2020
 Result<Trace> build_trace(const TraceRequest& request);
 
 // Bytes that one rank of the fullest stage holds: parameters, gradients, optimizer state
-// (`optimizer _bytes_per_parameter`, 12 for Adam in mixed precision) under the strategy's ZeRO
-// stage.
+// (`optimizer_bytes_per_parameter`, 12 for Adam in mixed precision) under the strategy's ZeRO
+// stage; when weights stream, what two layers in a row need. INT64_MAX where build_trace refuses.
 int64_t memory_bytes(const Workload& workload, const Strategy& strategy,
                      int32_t optimizer_bytes_per_parameter);
 

@@ -10,9 +10,13 @@
 #include <utility>
 
 #include "pleach/base/text.h"
+#include "pleach/base/units.h"
 
 namespace pleach {
 namespace {
+
+// Of one iteration. Far below 64 bits, so that times of many workers in a row stay within them.
+constexpr int64_t kMostWorkerPs = 48 * 3600 * kPicosecondsPerSecond;
 
 std::size_t position(int32_t index) {
   return static_cast<std::size_t>(index);
@@ -36,6 +40,7 @@ class Checker {
     PLEACH_TRY(check_groups());
     for (worker_ = 0; worker_ < trace_.workers.size(); ++worker_) {
       PLEACH_TRY(check_shape());
+      total_ps_ = 0;
       for (node_ = 0; node_ < nodes().size(); ++node_) {
         PLEACH_TRY(check_dependencies());
         PLEACH_TRY(check_node(nodes()[node_]));
@@ -195,8 +200,8 @@ class Checker {
       return at_node(fmt::format("a negative duration of {} ps or size of {} bytes",
                                  node.duration_ps, node.size_bytes));
     }
-    if (node.duration_ps > INT64_MAX - total_ps_) {
-      return at_node("the durations add up to more than 106 days");
+    if (node.duration_ps > kMostWorkerPs - total_ps_) {
+      return at_node("the worker's durations add up to more than two days");
     }
     total_ps_ += node.duration_ps;
     switch (node.kind) {
@@ -360,7 +365,7 @@ class Checker {
   std::vector<int32_t> worker_of_;  // by rank
   std::size_t worker_ = 0;          // at hand
   std::size_t node_ = 0;
-  int64_t total_ps_ = 0;
+  int64_t total_ps_ = 0;                                              // of the worker so far
   std::map<std::pair<int32_t, int32_t>, std::vector<Issue>> issues_;  // by family and worker
   std::map<Channel, std::vector<int64_t>> sent_;                      // sizes
   std::map<Channel, std::vector<int64_t>> received_;

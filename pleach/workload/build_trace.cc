@@ -1,0 +1,307 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "pleach/base/units.h"
+#include "pleach/workload/rank_grid.h"
+#include "pleach/workload/spread.h"
+#include "pleach/workload/strategy.h"
+#include "pleach/workload/worker_program.h"
+
+namespace pleach {
+namespace {
+
+constexpr double kMostSlowness = 1e6;
+constexpr double kMostComputingPs = 24.0 * 3600.0 * static_cast<double>(kPicosecondsPerSecond);
+constexpr double kMostNodes = 0x1p28;  // of all workers: tens of gigabytes
+
+std::size_t position(int32_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+Error invalid(std::string message) {
+  return Error{ErrorCode::kInvalidArgument, std::move(message)};
+}
+
+int32_t digit(const Coordinates& coordinates, ParallelDimension dimension) {
+  return coordinates[RankGrid::index(dimension)];
+}
+
+// Replicas that always do the same, and how slow each of their stages is.
+struct ReplicaClass {
+  std::vector<double> slowness;   // by stage
+  std::vector<bool> has_replica;  // by data coordinate
+};
+
+Status check_request(const TraceRequest& request) {
+  const std::size_t ranks = position(request.strategy.rank_count());
+  if (!request.slowness.empty() && request.slowness.size() != ranks) {
+    return invalid(
+        fmt::format("slowness of {} ranks for {} ranks", request.slowness.size(), ranks));
+  }
+  for (std::size_t rank = 0; rank < request.slowness.size(); ++rank) {
+    const double slowness = request.slowness[rank];
+    if (!(slowness > 0 && slowness <= kMostSlowness)) {
+      return invalid(
+          fmt::format("rank {}: slowness of {} is not in (0, {}]", rank, slowness, kMostSlowness));
+    }
+  }
+  const Model& model = request.workload.model;
+  const std::vector<int32_t>& parts = request.exchange_parts;
+  if (!parts.empty() && parts.size() != model.layers.size()) {
+    return invalid(fmt::format("{}: exchange parts of {} layers for {} layers", model.name,
+                               parts.size(), model.layers.size()));
+  }
+  const auto bad = std::ranges::find_if(parts, [](int32_t count) { return count < 1; });
+  if (bad != parts.end()) {
+    return invalid(fmt::format("{}, layer {}: an exchange in {} parts", model.name,
+                               model.layers[static_cast<std::size_t>(bad - parts.begin())].name,
+                               *bad));
+  }
+  return ok();
+}
+
+class TraceBuilder {
+ public:
+  TraceBuilder(const TraceRequest& request, const Spread& spread)
+      : request_(request), strategy_(request.strategy), spread_(spread), grid_(strategy_) {}
+
+  Result<Trace> build() {
+    trace_.name = request_.workload.model.name;
+    trace_.rank_count = grid_.rank_count();
+    trace_.names = program_names(request_.workload.model);
+    add_families();
+    const std::vector<ReplicaClass> classes = replica_classes();
+    PLEACH_TRY(check_sizes(classes));
+    add_workers(classes);
+    for (int32_t stage = 0; stage < spread_.stage_count(); ++stage) {
+      add_gradient_groups(stage, classes);
+    }
+    for (std::size_t one = 0; one < classes.size(); ++one) {
+      for (int32_t stage = 0; stage < spread_.stage_count(); ++stage) {
+        const ProgramPlace place = {.worker = worker_of(one, stage),
+                                    .stage = stage,
+                                    .slowness = classes[one].slowness[position(stage)],
+                                    .references = references_[position(stage)]};
+        append_program(spread_, request_, place, trace_.workers[position(place.worker)]);
+      }
+    }
+    return std::move(trace_);
+  }
+
+ private:
+  // Before anything of these sizes is allocated or multiplied.
+  Status check_sizes(const std::vector<ReplicaClass>& classes) const {
+    const std::string& model = request_.workload.model.name;
+    double parts = 1;
+    for (const int32_t count : request_.exchange_parts) {
+      parts = std::max<double>(parts, count);
+    }
+    const double nodes = static_cast<double>(classes.size() * spread_.layers.size()) *
+                         strategy_.micro_batches * parts * 2;
+    if (nodes > kMostNodes) {
+      return invalid(
+          fmt::format("{}: {} different replicas of {} layers in {} micro-batches are "
+                      "too many to trace",
+                      model, classes.size(), spread_.layers.size(), strategy_.micro_batches));
+    }
+    double computing_ps = 0;
+    for (const LayerShare& share : spread_.layers) {
+      computing_ps += static_cast<double>(share.times.forward_ps + share.times.backward_ps);
+    }
+    for (const ReplicaClass& one : classes) {
+      const double slowest = *std::ranges::max_element(one.slowness);
+      if (computing_ps * strategy_.micro_batches * slowest > kMostComputingPs) {
+        return invalid(
+            fmt::format("{}: a replica {} times as slow computes for over a day", model, slowest));
+      }
+    }
+    return ok();
+  }
+
+  int32_t worker_of(std::size_t replica_class, int32_t stage) const {
+    return static_cast<int32_t>(replica_class) * spread_.stage_count() + stage;
+  }
+
+  int32_t add_family(const std::string& name, std::vector<std::vector<int32_t>> groups) {
+    trace_.families.push_back({name, std::move(groups)});
+    return static_cast<int32_t>(trace_.families.size()) - 1;
+  }
+
+  // Groups of the ranks that differ only in `dimension`; −1 when there is one rank along it.
+  int32_t add_family_along(const std::string& name, ParallelDimension dimension) {
+    if (grid_.size(dimension) == 1) {
+      return -1;
+    }
+    return add_family(name, grid_.groups([&](Coordinates key) {
+      key[RankGrid::index(dimension)] = 0;
+      return key;
+    }));
+  }
+
+  void add_families() {
+    constexpr std::size_t kData = RankGrid::index(ParallelDimension::kData);
+    constexpr std::size_t kSequence = RankGrid::index(ParallelDimension::kSequence);
+    // Ranks that share sequences hold the same parameters.
+    data_family_ = add_family("data", grid_.groups([&](Coordinates key) {
+      key[kData] = 0;
+      key[kSequence] = 0;
+      return key;
+    }));
+    ProgramReferences all;
+    all.tensor_family = add_family_along("tensor", ParallelDimension::kTensor);
+    all.sequence_family = add_family_along("sequence", ParallelDimension::kSequence);
+    if (strategy_.expert > 1) {
+      all.expert_family = add_family("expert", grid_.groups([&](Coordinates key) {
+        key[kData] /= strategy_.expert;
+        return key;
+      }));
+      expert_data_family_ = add_family("expert data", grid_.groups([&](Coordinates key) {
+        key[kData] %= strategy_.expert;
+        key[kSequence] = 0;
+        return key;
+      }));
+    }
+    all.embedding_family = add_embedding_family();
+    references_.assign(position(spread_.stage_count()), all);
+  }
+
+  // Ranks of the stages that hold the first layer's tensors; −1 when one stage does.
+  int32_t add_embedding_family() {
+    constexpr std::size_t kStage = RankGrid::index(ParallelDimension::kPipeline);
+    if (!spread_.layers.front().is_shared) {
+      return -1;
+    }
+    std::vector<std::vector<int32_t>> groups = grid_.groups([&](Coordinates key) {
+      key[kStage] = 0;
+      return key;
+    });
+    for (std::vector<int32_t>& group : groups) {
+      std::erase_if(group, [&](int32_t rank) {
+        const int32_t stage = grid_.coordinates(rank)[kStage];
+        const auto begin = spread_.layers.begin();
+        return std::none_of(begin + spread_.first_layer[position(stage)],
+                            begin + spread_.first_layer[position(stage) + 1],
+                            [](const LayerShare& layer) { return layer.is_shared; });
+      });
+    }
+    return add_family("embedding", std::move(groups));
+  }
+
+  std::vector<ReplicaClass> replica_classes() const {
+    std::vector<std::vector<double>> slowness(
+        position(strategy_.data), std::vector<double>(position(spread_.stage_count()), 0.0));
+    for (int32_t rank = 0; rank < grid_.rank_count(); ++rank) {
+      const Coordinates at = grid_.coordinates(rank);
+      double& slowest = slowness[position(digit(at, ParallelDimension::kData))]
+                                [position(digit(at, ParallelDimension::kPipeline))];
+      slowest =
+          std::max(slowest, request_.slowness.empty() ? 1.0 : request_.slowness[position(rank)]);
+    }
+    std::vector<ReplicaClass> classes;
+    std::map<std::vector<double>, std::size_t> class_of;
+    for (std::size_t replica = 0; replica < slowness.size(); ++replica) {
+      const auto [found, fresh] = class_of.try_emplace(slowness[replica], classes.size());
+      if (fresh || !request_.merge_alike) {
+        found->second = classes.size();
+        classes.push_back({slowness[replica], std::vector<bool>(slowness.size(), false)});
+      }
+      classes[found->second].has_replica[replica] = true;
+    }
+    return classes;
+  }
+
+  // Ranks ascend in every worker, and the digit of the stage is the only one in which the workers
+  // of a class differ: the i-th rank of one stage and of the next belong to one pipeline.
+  void add_workers(const std::vector<ReplicaClass>& classes) {
+    trace_.workers.resize(classes.size() * position(spread_.stage_count()));
+    std::vector<std::size_t> class_of(position(strategy_.data), 0);
+    for (std::size_t one = 0; one < classes.size(); ++one) {
+      for (std::size_t replica = 0; replica < class_of.size(); ++replica) {
+        class_of[replica] = classes[one].has_replica[replica] ? one : class_of[replica];
+      }
+    }
+    for (int32_t rank = 0; rank < grid_.rank_count(); ++rank) {
+      const Coordinates at = grid_.coordinates(rank);
+      const int32_t worker = worker_of(class_of[position(digit(at, ParallelDimension::kData))],
+                                       digit(at, ParallelDimension::kPipeline));
+      trace_.workers[position(worker)].ranks.push_back(rank);
+    }
+  }
+
+  void add_gradient_groups(int32_t stage, const std::vector<ReplicaClass>& classes) {
+    const int32_t data_ranks = strategy_.data * strategy_.sequence;
+    GradientGroup dense = {.name = fmt::format("data, stage {}", stage),
+                           .family = data_family_,
+                           .workers = {},
+                           .rank_count = data_ranks,
+                           .layers = {}};
+    double slowest = 0;
+    for (std::size_t one = 0; one < classes.size(); ++one) {
+      dense.workers.push_back(worker_of(one, stage));
+      slowest = std::max(slowest, classes[one].slowness[position(stage)]);
+    }
+    GradientGroup expert = dense;
+    expert.name = fmt::format("expert data, stage {}", stage);
+    expert.family = expert_data_family_;
+    expert.rank_count = data_ranks / strategy_.expert;
+    bool has_experts = false;
+    for (int32_t at = spread_.first_layer[position(stage)];
+         at < spread_.first_layer[position(stage) + 1]; ++at) {
+      GradientLayer layer = gradient_layer(at, slowest);
+      const std::vector<int64_t>& bytes = spread_.layers[position(at)].tensor_bytes;
+      const bool is_expert = spread_.layers[position(at)].is_expert;
+      has_experts = has_experts || is_expert;
+      dense.layers.push_back(layer);
+      expert.layers.push_back(layer);
+      if (strategy_.stream_bytes_per_s == 0) {
+        (is_expert ? expert : dense).layers.back().tensor_bytes = bytes;
+      }
+    }
+    references_[position(stage)].gradient_group = add_group(std::move(dense));
+    if (has_experts) {
+      references_[position(stage)].expert_gradient_group = add_group(std::move(expert));
+    }
+  }
+
+  int32_t add_group(GradientGroup group) {
+    trace_.gradient_groups.push_back(std::move(group));
+    return static_cast<int32_t>(trace_.gradient_groups.size()) - 1;
+  }
+
+  // Without tensors. Times are those of the slowest replica, which the others wait for.
+  GradientLayer gradient_layer(int32_t index, double slowness) const {
+    const LayerShare& share = spread_.layers[position(index)];
+    const auto all_ps = [&](int64_t time_ps) {
+      return std::llround(static_cast<double>(time_ps) * slowness) * strategy_.micro_batches;
+    };
+    return {.name = request_.workload.model.layers[position(index)].name,
+            .tensor_bytes = {},
+            .forward_ps = all_ps(share.times.forward_ps),
+            .backward_ps = all_ps(share.times.backward_ps),
+            .weight_gradient_ps = all_ps(share.times.weight_gradient_ps),
+            .exchange_bytes = strategy_.expert > 1 ? share.expert_exchange_bytes : 0,
+            .model_layer = index};
+  }
+
+  const TraceRequest& request_;
+  const Strategy& strategy_;
+  const Spread& spread_;
+  const RankGrid grid_;
+  Trace trace_;
+  int32_t data_family_ = -1;
+  int32_t expert_data_family_ = -1;
+  std::vector<ProgramReferences> references_;  // by stage
+};
+
+}  // namespace
+
+Result<Trace> build_trace(const TraceRequest& request) {
+  PLEACH_ASSIGN(found, spread(request.workload, request.strategy));
+  PLEACH_TRY(check_request(request));
+  return TraceBuilder(request, found).build();
+}
+
+}  // namespace pleach

@@ -1,0 +1,174 @@
+#include "pleach/workload/strategy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "pleach/base/options.h"
+#include "pleach/base/text.h"
+#include "pleach/base/units.h"
+
+namespace pleach {
+namespace {
+
+using Kind = OptionDescriptor::Kind;
+// In the order of ParallelDimension.
+constexpr std::array<std::string_view, 4> kDimensionNames = {"tp", "sp", "pp", "dp"};
+
+std::vector<OptionDescriptor> descriptors() {
+  const auto count = [](const std::string& name, const std::string& summary, int64_t least = 1) {
+    return OptionDescriptor{
+        .name = name, .default_value = std::to_string(least), .summary = summary, .least = least};
+  };
+  return {count("dp", "data-parallel replicas; left out: what the other numbers leave"),
+          count("tp", "ranks that split every layer's matrices"),
+          count("pp", "pipeline stages"),
+          count("sp", "ranks that split every sample's sequence"),
+          count("ep", "ranks that share the experts"),
+          count("micro_batches", "parts of a replica's batch"),
+          {.name = "schedule",
+           .kind = Kind::kChoice,
+           .default_value = "1f1b",
+           .summary = "order of a stage's passes",
+           .allowed = {"1f1b", "gpipe"}},
+          {.name = "zero", .default_value = "0", .summary = "ZeRO stage", .least = 0, .most = 3},
+          {.name = "tensor_sequence",
+           .kind = Kind::kChoice,
+           .default_value = "off",
+           .summary = "reduce_scatter and all_gather in place of the tensor group's all_reduce",
+           .allowed = {"off", "on"}},
+          {.name = "stream",
+           .kind = Kind::kText,
+           .default_value = "",
+           .summary = "bandwidth at which each rank's weights stream in"},
+          {.name = "placement",
+           .kind = Kind::kText,
+           .default_value = "tp-sp-pp-dp",
+           .summary = "how ranks are numbered, the fastest first"},
+          count("idle", "ranks at the end that do nothing", 0)};
+}
+
+Result<std::array<ParallelDimension, 4>> parse_placement(const std::string& text) {
+  std::array<ParallelDimension, 4> placement = {};
+  const std::vector<std::string_view> names = split(text, '-');
+  const bool fits =
+      names.size() == placement.size() && std::ranges::is_permutation(names, kDimensionNames);
+  if (!fits) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("strategy: placement {} does not name each of tp, sp, pp, dp once, "
+                             "as tp-sp-pp-dp does",
+                             pleach::quoted(text))};
+  }
+  for (std::size_t at = 0; at < names.size(); ++at) {
+    placement[at] = static_cast<ParallelDimension>(std::ranges::find(kDimensionNames, names[at]) -
+                                                   kDimensionNames.begin());
+  }
+  return placement;
+}
+
+// Sets `data` where it is not given, and holds the product against the ranks.
+Status fit_ranks(Strategy& strategy, bool has_data, int32_t rank_count, int32_t idle) {
+  const auto wrong = [&](const std::string& what) {
+    return Error{ErrorCode::kInvalidArgument, "strategy: " + what};
+  };
+  const int32_t used = rank_count - idle;
+  if (used < 1) {
+    return wrong(fmt::format("{} of {} ranks are idle", idle, rank_count));
+  }
+  // Each product is held against `used` before the next factor: no overflow.
+  int64_t product = 1;
+  for (const int32_t factor : {strategy.tensor, strategy.pipeline, strategy.sequence}) {
+    product *= factor;
+    product = std::min<int64_t>(product, INT32_MAX);
+  }
+  const std::string factors =
+      fmt::format("tp={} x pp={} x sp={}", strategy.tensor, strategy.pipeline, strategy.sequence);
+  const std::string ranks = idle > 0 ? fmt::format("{} ranks less {} idle", rank_count, idle)
+                                     : fmt::format("{} ranks", rank_count);
+  if (!has_data) {
+    if (used % product != 0) {
+      return wrong(fmt::format("{} does not divide {}", factors, ranks));
+    }
+    strategy.data = static_cast<int32_t>(used / product);
+  } else if (product * strategy.data != used) {
+    return wrong(fmt::format("dp={} x {} is not {}", strategy.data, factors, ranks));
+  }
+  if (strategy.data % strategy.expert != 0) {
+    return wrong(fmt::format("ep={} does not divide dp={}", strategy.expert, strategy.data));
+  }
+  return ok();
+}
+
+}  // namespace
+
+Result<Strategy> parse_strategy(std::string_view text, int32_t rank_count) {
+  // The grammar of specs, without a name.
+  std::string named = "strategy";
+  if (!trim(text).empty()) {
+    named += fmt::format(",{}", trim(text));
+  }
+  PLEACH_ASSIGN(spec, parse_spec(named));
+  PLEACH_ASSIGN(options, Options::create(descriptors(), spec.options, "strategy"));
+  const auto count = [&](const std::string& name) {
+    return static_cast<int32_t>(options.integer(name));
+  };
+  PLEACH_ASSIGN(placement, parse_placement(options.text("placement")));
+  int64_t stream_bytes_per_s = 0;
+  if (!options.text("stream").empty()) {
+    PLEACH_ASSIGN(bandwidth, parse_bandwidth_bytes_per_s(options.text("stream")));
+    stream_bytes_per_s = bandwidth;
+  }
+  Strategy strategy = {.data = count("dp"),
+                       .tensor = count("tp"),
+                       .pipeline = count("pp"),
+                       .sequence = count("sp"),
+                       .expert = count("ep"),
+                       .micro_batches = count("micro_batches"),
+                       .schedule = options.text("schedule") == "gpipe"
+                                       ? PipelineSchedule::kGpipe
+                                       : PipelineSchedule::kOneForwardOneBackward,
+                       .zero = count("zero"),
+                       .tensor_sequence = options.text("tensor_sequence") == "on",
+                       .stream_bytes_per_s = stream_bytes_per_s,
+                       .placement = placement};
+  const bool has_data =
+      std::ranges::any_of(spec.options, [](const auto& option) { return option.first == "dp"; });
+  PLEACH_TRY(fit_ranks(strategy, has_data, rank_count, count("idle")));
+  return strategy;
+}
+
+std::string to_text(const Strategy& strategy) {
+  const Strategy plain;
+  std::string text = fmt::format("dp={}", strategy.data);
+  const auto add = [&](std::string_view key, int32_t value, int32_t otherwise) {
+    if (value != otherwise) {
+      text += fmt::format(",{}={}", key, value);
+    }
+  };
+  add("tp", strategy.tensor, plain.tensor);
+  add("pp", strategy.pipeline, plain.pipeline);
+  add("sp", strategy.sequence, plain.sequence);
+  add("ep", strategy.expert, plain.expert);
+  add("micro_batches", strategy.micro_batches, plain.micro_batches);
+  if (strategy.schedule == PipelineSchedule::kGpipe) {
+    text += ",schedule=gpipe";
+  }
+  add("zero", strategy.zero, plain.zero);
+  if (strategy.tensor_sequence) {
+    text += ",tensor_sequence=on";
+  }
+  if (strategy.stream_bytes_per_s > 0) {
+    text += fmt::format(",stream={}B/s", strategy.stream_bytes_per_s);
+  }
+  if (strategy.placement != plain.placement) {
+    std::vector<std::string> names;
+    for (const ParallelDimension dimension : strategy.placement) {
+      names.emplace_back(kDimensionNames[static_cast<std::size_t>(dimension)]);
+    }
+    text += ",placement=" + join(names, "-");
+  }
+  return text;
+}
+
+}  // namespace pleach
