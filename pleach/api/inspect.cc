@@ -8,9 +8,11 @@
 #include "pleach/collective/formats.h"
 #include "pleach/collective/symmetry.h"
 #include "pleach/network/model.h"
+#include "pleach/policy/policy.h"
 #include "pleach/runtime/transport.h"
 #include "pleach/synthesis/algorithm.h"
 #include "pleach/topology/shapes.h"
+#include "pleach/workload/workload.h"
 
 namespace pleach {
 
@@ -148,6 +150,34 @@ RegistryListing list_models() {
   return listing;
 }
 
+RegistryListing list_policies() {
+  RegistryListing listing = {"policies", {}};
+  for (const PolicyDescriptor* policy : policies()) {
+    listing.entries.push_back(
+        {policy->name, policy->summary, policy->source,
+         policy->options.empty() ? "" : "options: " + describe_options(policy->options)});
+  }
+  return listing;
+}
+
+RegistryListing list_workloads() {
+  RegistryListing listing = {"workloads", {}};
+  for (const WorkloadDescriptor* workload : workload_models()) {
+    listing.entries.push_back(
+        {workload->name, workload->summary, workload->source,
+         workload->options.empty() ? "" : "options: " + describe_options(workload->options)});
+  }
+  return listing;
+}
+
+RegistryListing list_accelerators() {
+  RegistryListing listing = {"accelerators", {}};
+  for (const Accelerator& accelerator : accelerators()) {
+    listing.entries.push_back({accelerator.name, accelerator.summary, accelerator.source, ""});
+  }
+  return listing;
+}
+
 RegistryListing list_formats() {
   RegistryListing listing = {"formats", {}};
   for (const ScheduleFormat* format : schedule_formats()) {
@@ -159,7 +189,8 @@ RegistryListing list_formats() {
 }  // namespace
 
 std::vector<RegistryListing> list_registries() {
-  return {list_topologies(), list_algorithms(), list_transports(), list_models(), list_formats()};
+  return {list_topologies(),   list_algorithms(), list_policies(), list_workloads(),
+          list_accelerators(), list_transports(), list_models(),   list_formats()};
 }
 
 Result<RegistryListing> list_registry(std::string_view name) {

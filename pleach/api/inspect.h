@@ -62,7 +62,8 @@ struct RegistryListing {
   std::vector<RegistryEntry> entries;
 };
 
-// The registries: topologies, algorithms, transports, models, formats.
+// The registries: topologies, algorithms, policies, workloads, accelerators, transports, models,
+// formats.
 std::vector<RegistryListing> list_registries();
 // Errors: kInvalidArgument listing the known registries.
 Result<RegistryListing> list_registry(std::string_view name);

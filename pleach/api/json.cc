@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "pleach/api/nccl_tests.h"
+#include "pleach/base/units.h"
 
 namespace pleach {
 namespace {
@@ -151,6 +152,107 @@ std::string to_json(const MachineReport& report) {
                   {"memory_bytes", report.memory_bytes},
                   {"available_bytes", report.available_bytes},
                   {"checks", checks}});
+}
+
+namespace {
+
+double seconds(int64_t time_ps) {
+  return static_cast<double>(time_ps) / static_cast<double>(kPicosecondsPerSecond);
+}
+
+Json bucket_json(const BucketReport& bucket) {
+  return {{"group", bucket.group},
+          {"collective", to_text(bucket.kind)},
+          {"first_layer", bucket.first_layer},
+          {"last_layer", bucket.last_layer},
+          {"size_bytes", bucket.size_bytes},
+          {"ready_s", seconds(bucket.ready_ps)},
+          {"issued_s", seconds(bucket.issued_ps)},
+          {"started_s", seconds(bucket.started_ps)},
+          {"finished_s", seconds(bucket.finished_ps)},
+          {"exposed_s", seconds(bucket.exposed_ps)},
+          {"waited_for", bucket.waited_for}};
+}
+
+Json row_json(const TrainingRow& row, const TrainingRow& first, bool with_buckets) {
+  const auto worker = std::max_element(
+      row.run.workers.begin(), row.run.workers.end(),
+      [](const auto& left, const auto& right) { return left.compute_ps < right.compute_ps; });
+  const auto ratio = [](int64_t over, int64_t under) {
+    return under > 0 ? Json(static_cast<double>(over) / static_cast<double>(under)) : Json(nullptr);
+  };
+  Json json = {{"policy", row.policy},
+               {"iteration_s", seconds(row.run.iteration_ps)},
+               {"compute_s", seconds(row.compute_ps)},
+               {"exposed_communication_s", seconds(row.exposed_ps)},
+               {"speedup", ratio(first.run.iteration_ps, row.run.iteration_ps)},
+               {"bound_s", seconds(row.bound_ps)},
+               {"over_bound", ratio(row.run.iteration_ps, row.bound_ps)},
+               {"gradient_wait_s", seconds(worker->gradient_wait_ps)},
+               {"collective_wait_s", seconds(worker->collective_wait_ps)},
+               {"receive_wait_s", seconds(worker->receive_wait_ps)},
+               {"load_wait_s", seconds(worker->load_wait_ps)},
+               {"steady", row.run.steady},
+               {"iterations", row.run.iterations},
+               {"period", row.run.period},
+               {"deviation_s", seconds(row.run.deviation_ps)},
+               {"workers", row.run.workers.size()},
+               {"events", row.run.event_count},
+               {"wall_s", row.wall_s}};
+  if (with_buckets) {
+    Json buckets = Json::array();
+    for (const BucketReport& bucket : explain(row)) {
+      buckets.push_back(bucket_json(bucket));
+    }
+    json["buckets"] = buckets;
+  }
+  return json;
+}
+
+}  // namespace
+
+namespace {
+
+Json rows_json(const TrainingReport& report) {
+  Json rows = Json::array();
+  for (const TrainingRow& row : report.rows) {
+    rows.push_back(row_json(row, report.rows.front(), report.with_buckets));
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::string to_json(std::span<const SweepReport> points, int64_t target_ps,
+                    std::span<const std::string> policies,
+                    std::span<const int64_t> needed_bytes_per_s, double wall_s) {
+  Json list = Json::array();
+  for (const SweepReport& point : points) {
+    list.push_back({{"bandwidth_bytes_per_s", point.bandwidth_bytes_per_s},
+                    {"rows", rows_json(point.report)}});
+  }
+  Json needed = Json::array();
+  for (std::size_t index = 0; index < needed_bytes_per_s.size(); ++index) {
+    const int64_t bandwidth = needed_bytes_per_s[index];
+    needed.push_back({{"policy", policies[index]},
+                      {"bandwidth_bytes_per_s", bandwidth > 0 ? Json(bandwidth) : Json(nullptr)}});
+  }
+  return text_of({{"points", list},
+                  {"target_s", target_ps > 0 ? Json(seconds(target_ps)) : Json(nullptr)},
+                  {"needed", needed},
+                  {"wall_s", wall_s}});
+}
+
+std::string to_json(const TrainingReport& report, double wall_s) {
+  return text_of({{"workload", report.workload},
+                  {"topology", report.topology},
+                  {"strategy", report.strategy},
+                  {"algorithm", report.algorithm},
+                  {"costs", report.costs},
+                  {"rank_count", report.rank_count},
+                  {"memory_bytes", report.memory_bytes},
+                  {"rows", rows_json(report)},
+                  {"wall_s", wall_s}});
 }
 
 namespace {

@@ -14,13 +14,14 @@ extern const Command kSynthesizeCommand;
 extern const Command kVerifyCommand;
 extern const Command kSimulateCommand;
 extern const Command kRunCommand;
+extern const Command kTrainCommand;
 extern const Command kListCommand;
 extern const Command kDoctorCommand;
 
 std::span<const Command* const> commands() {
-  static constexpr std::array<const Command*, 7> kCommands = {
+  static constexpr std::array<const Command*, 8> kCommands = {
       &kTopologyCommand, &kSynthesizeCommand, &kVerifyCommand, &kSimulateCommand,
-      &kRunCommand,      &kListCommand,       &kDoctorCommand,
+      &kRunCommand,      &kTrainCommand,      &kListCommand,   &kDoctorCommand,
   };
   return kCommands;
 }

@@ -25,7 +25,10 @@ Result<ExitCode> run_list(const Command& command, const Invocation& invocation) 
   std::string name;
   bool json = false;
   CommandLine line(command, invocation);
-  line.optional_argument("REGISTRY", name, "topologies, algorithms, transports, models or formats");
+  line.optional_argument(
+      "REGISTRY", name,
+      "topologies, algorithms, policies, workloads, accelerators, transports, models "
+      "or formats");
   line.flag("--json", json, "print one JSON object");
   if (const auto stop = line.parse()) {
     return *stop;

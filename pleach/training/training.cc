@@ -218,6 +218,7 @@ class Trainer {
     PLEACH_ASSIGN(network, make_network(*row.trace));
     PLEACH_ASSIGN(run, simulate_training(*row.trace, borrowed, *network, request_.iteration));
     row.run = std::move(run);
+    row.needs = needs;
     row.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     for (const WorkerTimes& worker : row.run.workers) {
       row.compute_ps = std::max(row.compute_ps, worker.compute_ps);
@@ -230,6 +231,7 @@ class Trainer {
 
   // What the layers of a group ask for, by layer of the model.
   void merge_needs(const PolicyNeeds& own, const GradientGroup& group, PolicyNeeds& all) const {
+    all.step_at_once |= own.step_at_once;
     all.frees_parameters |= own.frees_parameters;
     all.defers_weight_gradients |= own.defers_weight_gradients;
     all.exchange_parts.resize(request_.workload.model.layers.size(), 1);

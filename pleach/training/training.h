@@ -44,6 +44,7 @@ struct TrainingRequest {
 struct TrainingRow {
   std::string policy;
   std::shared_ptr<const Trace> trace = {};  // what was run
+  PolicyNeeds needs = {};
   TrainingRun run = {};
   int64_t compute_ps = 0;  // of the worker that computes most, in one iteration
   int64_t exposed_ps = 0;  // iteration − compute: communication and pipeline bubbles not hidden
@@ -78,5 +79,11 @@ struct BucketReport {
   std::string waited_for;
 };
 std::vector<BucketReport> explain(const TrainingRow& row);
+
+// The row's last iteration as a trace without policies: gates and gradients become the collectives
+// that were started, in their order on the wire. Collectives of gradients of the iteration before
+// wait for nothing but those in front of them. A second all_gather before backward (PolicyNeeds::
+// frees_parameters) keeps its place on the wire; backward does not wait for it.
+Trace with_gradient_collectives(const TrainingRow& row);
 
 }  // namespace pleach
