@@ -7,6 +7,7 @@ namespace pleach {
 
 extern const PolicyDescriptor kByteSchedulerPolicy;
 extern const PolicyDescriptor kDdpPolicy;
+extern const PolicyDescriptor kDearBoPolicy;
 extern const PolicyDescriptor kDearPolicy;
 extern const PolicyDescriptor kFsdpPolicy;
 extern const PolicyDescriptor kHorovodPolicy;

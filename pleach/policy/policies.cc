@@ -12,10 +12,11 @@ namespace pleach {
 
 std::span<const PolicyDescriptor* const> policies() {
   static constexpr std::array kAll = {
-      &kSequentialPolicy,     &kWfbpPolicy,  &kDdpPolicy,           &kHorovodPolicy,
-      &kMgWfbpPolicy,         &kP3Policy,    &kByteSchedulerPolicy, &kProphetPolicy,
-      &kDearPolicy,           &kZero1Policy, &kFsdpPolicy,          &kLancetPolicy,
-      &kWorkConservingPolicy,
+      &kSequentialPolicy,    &kWfbpPolicy,           &kDdpPolicy,
+      &kHorovodPolicy,       &kMgWfbpPolicy,         &kP3Policy,
+      &kByteSchedulerPolicy, &kProphetPolicy,        &kDearPolicy,
+      &kDearBoPolicy,        &kZero1Policy,          &kFsdpPolicy,
+      &kLancetPolicy,        &kWorkConservingPolicy,
   };
   return kAll;
 }
