@@ -71,35 +71,35 @@ class LinkSets {
 
 }  // namespace
 
-Result<JobPlan> JobPlan::create(const Topology& topology, const Schedule& schedule,
-                                int64_t size_bytes, const SimulationOptions& options,
-                                Instances instances) {
-  PLEACH_ASSIGN(placement, Placement::create(schedule, size_bytes));
-  JobPlan plan(schedule, placement);
-  plan.instances_ = instances;
-  plan.segment_count_ = options.segment_count;
-  plan.framing_ = topology.framing();
-  plan.flow_control_ = options.flow_control;
-  plan.order_ = Order::build(schedule);
-  plan.measure_segments();
+Result<std::shared_ptr<const SchedulePlan>> SchedulePlan::create(const Topology& topology,
+                                                                 const Schedule& schedule,
+                                                                 const SimulationOptions& options,
+                                                                 Instances instances) {
+  // Not make_shared: the constructor is private.
+  const std::shared_ptr<SchedulePlan> plan(new SchedulePlan(schedule));
+  plan->instances_ = instances;
+  plan->segment_count_ = options.segment_count;
+  plan->framing_ = topology.framing();
+  plan->flow_control_ = options.flow_control;
+  plan->order_ = Order::build(schedule);
   if (instances == Instances::kNone) {
-    plan.find_connections(topology, nullptr);
-    return plan;
+    plan->find_connections(topology, nullptr);
+    return std::shared_ptr<const SchedulePlan>(plan);
   }
-  plan.translation_.emplace(schedule.symmetry->dimensions);
-  plan.one_dimension_ = schedule.symmetry->dimensions.size() == 1;
+  plan->translation_.emplace(schedule.symmetry->dimensions);
+  plan->one_dimension_ = schedule.symmetry->dimensions.size() == 1;
   PLEACH_ASSIGN(links, LinkTranslation::create(schedule, topology, false));
-  plan.find_connections(topology, &links);
+  plan->find_connections(topology, &links);
   if (instances == Instances::kAll) {
-    plan.instance_count_ = schedule.rank_count();
-    plan.instantiate(links, topology);
+    plan->instance_count_ = schedule.rank_count();
+    plan->instantiate(links, topology);
   }
-  return plan;
+  return std::shared_ptr<const SchedulePlan>(plan);
 }
 
 // A connection is a set of links: the route of a plain transfer, all links of a switch tree. In the
 // symmetric form routes are moved to rank 0 first, so that a set stands for a class of connections.
-void JobPlan::find_connections(const Topology& topology, const LinkTranslation* links) {
+void SchedulePlan::find_connections(const Topology& topology, const LinkTranslation* links) {
   const Schedule& schedule = *schedule_;
   const LatencyOf latency(schedule, topology);
   LinkSets sets;
@@ -145,7 +145,7 @@ void JobPlan::find_connections(const Topology& topology, const LinkTranslation* 
 }
 
 // Writes out every translate of every class of connections.
-void JobPlan::instantiate(const LinkTranslation& links, const Topology& topology) {
+void SchedulePlan::instantiate(const LinkTranslation& links, const Topology& topology) {
   const std::vector<ConnectionPlan> classes = std::move(connections_);
   connections_.clear();
   connections_.reserve(classes.size() * at(instance_count_));
@@ -163,45 +163,7 @@ void JobPlan::instantiate(const LinkTranslation& links, const Topology& topology
   }
 }
 
-void JobPlan::measure_segments() {
-  const ChunkGrid& grid = schedule_->chunks;
-  const int64_t length = placement_.length(0);
-  for (int32_t chunk = 1; chunk < grid.count(); ++chunk) {
-    if (placement_.length(chunk) != length) {
-      return;
-    }
-  }
-  for (int32_t segment = 0; segment < segment_count_; ++segment) {
-    equal_segment_bytes_.push_back(segment_boundary(0, length, segment + 1, segment_count_) -
-                                   segment_boundary(0, length, segment, segment_count_));
-  }
-}
-
-int64_t JobPlan::segment_bytes(int32_t chunk, int32_t segment, int32_t instance) const {
-  if (!equal_segment_bytes_.empty()) {
-    return equal_segment_bytes_[at(segment)];
-  }
-  const int32_t moved = instances_ == Instances::kAll
-                            ? translate_chunk(*schedule_, *translation_, chunk, instance)
-                            : chunk;
-  const int64_t length = placement_.length(moved);
-  return segment_boundary(0, length, segment + 1, segment_count_) -
-         segment_boundary(0, length, segment, segment_count_);
-}
-
-int64_t JobPlan::payload_bytes(int32_t stream, int32_t segment, int32_t instance) const {
-  const Stream& what = order_.stream(stream);
-  if (!equal_segment_bytes_.empty()) {
-    return equal_segment_bytes_[at(segment)] * what.chunk_count;
-  }
-  int64_t sum = 0;
-  for (int32_t chunk = what.first_chunk; chunk < what.first_chunk + what.chunk_count; ++chunk) {
-    sum += segment_bytes(chunk, segment, instance);
-  }
-  return sum;
-}
-
-int64_t JobPlan::wire_bytes(int64_t payload) const {
+int64_t SchedulePlan::wire_bytes(int64_t payload) const {
   if (framing_.header_bytes == 0) {
     return payload;
   }
@@ -212,15 +174,7 @@ int64_t JobPlan::wire_bytes(int64_t payload) const {
   return payload + packets * framing_.header_bytes;
 }
 
-int64_t JobPlan::largest_payload_bytes() const {
-  int64_t largest = 0;
-  for (int32_t stream = 0; stream < order_.stream_count(); ++stream) {
-    largest = std::max(largest, payload_bytes(stream, segment_count_ - 1, 0));
-  }
-  return largest;
-}
-
-bool JobPlan::has_plain_priorities() const {
+bool SchedulePlan::has_plain_priorities() const {
   std::vector<int32_t> last_step(connections_.size(), -1);  // streams come in step order
   for (int32_t stream = 0; stream < order_.stream_count(); ++stream) {
     int32_t& last = last_step[at(class_of_[at(stream)])];
@@ -232,8 +186,67 @@ bool JobPlan::has_plain_priorities() const {
   return true;
 }
 
+Result<JobPlan> JobPlan::create(std::shared_ptr<const SchedulePlan> plan, int64_t size_bytes) {
+  PLEACH_ASSIGN(placement, Placement::create(plan->schedule(), size_bytes));
+  JobPlan job(std::move(plan), placement);
+  job.measure_segments();
+  return job;
+}
+
+Result<JobPlan> JobPlan::create(const Topology& topology, const Schedule& schedule,
+                                int64_t size_bytes, const SimulationOptions& options,
+                                Instances instances) {
+  PLEACH_ASSIGN(plan, SchedulePlan::create(topology, schedule, options, instances));
+  return create(std::move(plan), size_bytes);
+}
+
+void JobPlan::measure_segments() {
+  const ChunkGrid& grid = schedule().chunks;
+  const int64_t length = placement_.length(0);
+  for (int32_t chunk = 1; chunk < grid.count(); ++chunk) {
+    if (placement_.length(chunk) != length) {
+      return;
+    }
+  }
+  for (int32_t segment = 0; segment < shared_->segment_count(); ++segment) {
+    equal_segment_bytes_.push_back(
+        segment_boundary(0, length, segment + 1, shared_->segment_count()) -
+        segment_boundary(0, length, segment, shared_->segment_count()));
+  }
+}
+
+int64_t JobPlan::segment_bytes(int32_t chunk, int32_t segment, int32_t instance) const {
+  if (!equal_segment_bytes_.empty()) {
+    return equal_segment_bytes_[at(segment)];
+  }
+  const int64_t length = placement_.length(shared_->chunk_in(chunk, instance));
+  const int32_t segment_count = shared_->segment_count();
+  return segment_boundary(0, length, segment + 1, segment_count) -
+         segment_boundary(0, length, segment, segment_count);
+}
+
+int64_t JobPlan::payload_bytes(int32_t stream, int32_t segment, int32_t instance) const {
+  const Stream& what = order().stream(stream);
+  if (!equal_segment_bytes_.empty()) {
+    return equal_segment_bytes_[at(segment)] * what.chunk_count;
+  }
+  int64_t sum = 0;
+  for (int32_t chunk = what.first_chunk; chunk < what.first_chunk + what.chunk_count; ++chunk) {
+    sum += segment_bytes(chunk, segment, instance);
+  }
+  return sum;
+}
+
+int64_t JobPlan::largest_payload_bytes() const {
+  int64_t largest = 0;
+  for (int32_t stream = 0; stream < order().stream_count(); ++stream) {
+    largest = std::max(largest, payload_bytes(stream, shared_->segment_count() - 1, 0));
+  }
+  return largest;
+}
+
 void JobPlan::unfold(const Topology& topology, Simulation& result) const {
-  const auto links = LinkTranslation::create(*schedule_, topology, true);
+  const auto links = LinkTranslation::create(schedule(), topology, true);
   PLEACH_CHECK(links.has_value(), "a folded schedule has its symmetry");
   std::vector<LinkUse> by_class(at(links->class_count()));
   for (std::size_t link = 0; link < result.links.size(); ++link) {
@@ -244,16 +257,19 @@ void JobPlan::unfold(const Topology& topology, Simulation& result) const {
   for (std::size_t link = 0; link < result.links.size(); ++link) {
     result.links[link] = by_class[at(links->class_of(LinkId{static_cast<int32_t>(link)}))];
   }
-  result.event_count *= schedule_->rank_count();
+  result.event_count *= schedule().rank_count();
   result.folded = true;
 }
 
 bool JobPlan::can_fold(const Topology& topology, const Schedule& schedule, int64_t size_bytes) {
-  if (!schedule.symmetry.has_value() || !schedule.chunks.is_uniform()) {
-    return false;
-  }
+  return schedule.symmetry.has_value() && schedule.chunks.is_uniform() &&
+         has_equal_chunks(schedule, size_bytes) &&
+         LinkTranslation::create(schedule, topology, true).has_value();
+}
+
+bool JobPlan::has_equal_chunks(const Schedule& schedule, int64_t size_bytes) {
   const auto placement = Placement::create(schedule, size_bytes);
-  if (!placement || !LinkTranslation::create(schedule, topology, true)) {
+  if (!placement) {
     return false;
   }
   const int32_t last = schedule.chunks.count() - 1;

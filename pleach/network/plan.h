@@ -1,8 +1,9 @@
-// JobPlan: one job lowered for a network model: which connection carries which stream, and how many
-// bytes each segment has.
+// SchedulePlan and JobPlan: one schedule, and one job of it, lowered for a network model: which
+// connection carries which stream, and how many bytes each segment has.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -29,17 +30,21 @@ struct ConnectionPlan {
   int64_t overhead_ps = 0;
 };
 
-class JobPlan {
+// What does not depend on the size of a job. Immutable; jobs share it.
+class SchedulePlan {
  public:
-  // Errors: kInvalidArgument: participants or size do not fit. `schedule` has all its routes.
-  static Result<JobPlan> create(const Topology& topology, const Schedule& schedule,
-                                int64_t size_bytes, const SimulationOptions& options,
-                                Instances instances);
+  // `schedule` has all its routes and outlives the plan.
+  //   errors  kInvalidArgument: the participants do not fit
+  static Result<std::shared_ptr<const SchedulePlan>> create(const Topology& topology,
+                                                            const Schedule& schedule,
+                                                            const SimulationOptions& options,
+                                                            Instances instances);
 
   const Schedule& schedule() const { return *schedule_; }
   const Order& order() const { return order_; }
   Instances instances() const { return instances_; }
   int32_t instance_count() const { return instance_count_; }
+  int32_t segment_count() const { return segment_count_; }
   // All connections; with Instances::kAll class-major: class · n + source rank.
   const std::vector<ConnectionPlan>& connections() const { return connections_; }
   // The connections that carry translates of one stream are a class, numbered from 0.
@@ -72,32 +77,24 @@ class JobPlan {
   int32_t rank_count() const {
     return instances_ == Instances::kFolded ? 1 : schedule_->rank_count();
   }
-  // Bytes of one segment of a stream, without and with framing.
-  int64_t payload_bytes(int32_t stream, int32_t segment, int32_t instance) const;
+  // The chunk that stands for template chunk `chunk` in an instance.
+  int32_t chunk_in(int32_t chunk, int32_t instance) const {
+    return instances_ == Instances::kAll
+               ? translate_chunk(*schedule_, *translation_, chunk, instance)
+               : chunk;
+  }
   int64_t wire_bytes(int64_t payload) const;
-  int64_t segment_bytes(int32_t chunk, int32_t segment, int32_t instance) const;
-  // Payload of the largest segment of any stream.
-  int64_t largest_payload_bytes() const;
-
   // Whether no connection has two streams of one step: then priorities need no chunk numbers, and
   // every translate behaves like its template.
   bool has_plain_priorities() const;
-  // Folded: copies each link's use to its translates and counts the events of all ranks.
-  void unfold(const Topology& topology, Simulation& result) const;
-  // Whether one rank can stand for all: equal chunks, and topology attributes alike under the
-  // group.
-  static bool can_fold(const Topology& topology, const Schedule& schedule, int64_t size_bytes);
 
  private:
-  JobPlan(const Schedule& schedule, Placement placement)
-      : schedule_(&schedule), placement_(placement) {}
+  explicit SchedulePlan(const Schedule& schedule) : schedule_(&schedule) {}
   void find_connections(const Topology& topology, const LinkTranslation* links);
   void instantiate(const LinkTranslation& links, const Topology& topology);
-  void measure_segments();
 
   const Schedule* schedule_;
   Order order_;
-  Placement placement_;
   Instances instances_ = Instances::kNone;
   int32_t instance_count_ = 1;
   int32_t segment_count_ = 1;
@@ -107,6 +104,52 @@ class JobPlan {
   std::optional<Translation> translation_;
   std::vector<int32_t> class_of_;  // by stream
   std::vector<ConnectionPlan> connections_;
+};
+
+class JobPlan {
+ public:
+  // Errors: kInvalidArgument: the size does not fit.
+  static Result<JobPlan> create(std::shared_ptr<const SchedulePlan> plan, int64_t size_bytes);
+  // Both at once. Errors: kInvalidArgument: participants or size do not fit.
+  static Result<JobPlan> create(const Topology& topology, const Schedule& schedule,
+                                int64_t size_bytes, const SimulationOptions& options,
+                                Instances instances);
+
+  const SchedulePlan& shared() const { return *shared_; }
+  const Schedule& schedule() const { return shared_->schedule(); }
+  const Order& order() const { return shared_->order(); }
+  Instances instances() const { return shared_->instances(); }
+  int32_t instance_count() const { return shared_->instance_count(); }
+  const std::vector<ConnectionPlan>& connections() const { return shared_->connections(); }
+  int32_t connection_class(int32_t stream) const { return shared_->connection_class(stream); }
+  int32_t connection_of(int32_t stream, int32_t instance) const {
+    return shared_->connection_of(stream, instance);
+  }
+  int32_t rank_in(int32_t rank, int32_t instance) const { return shared_->rank_in(rank, instance); }
+  int32_t rank_count() const { return shared_->rank_count(); }
+  int64_t wire_bytes(int64_t payload) const { return shared_->wire_bytes(payload); }
+
+  // Bytes of one segment of a stream, without framing, and of one of its chunks.
+  int64_t payload_bytes(int32_t stream, int32_t segment, int32_t instance) const;
+  int64_t segment_bytes(int32_t chunk, int32_t segment, int32_t instance) const;
+  // Payload of the largest segment of any stream.
+  int64_t largest_payload_bytes() const;
+
+  // Folded: copies each link's use to its translates and counts the events of all ranks.
+  void unfold(const Topology& topology, Simulation& result) const;
+  // Whether one rank can stand for all: equal chunks, and topology attributes alike under the
+  // group.
+  static bool can_fold(const Topology& topology, const Schedule& schedule, int64_t size_bytes);
+  // The part of it that depends on the size; the schedule has a uniform grid.
+  static bool has_equal_chunks(const Schedule& schedule, int64_t size_bytes);
+
+ private:
+  JobPlan(std::shared_ptr<const SchedulePlan> shared, Placement placement)
+      : shared_(std::move(shared)), placement_(placement) {}
+  void measure_segments();
+
+  std::shared_ptr<const SchedulePlan> shared_;
+  Placement placement_;
   std::vector<int64_t> equal_segment_bytes_;  // by segment, when all chunks have the same length
 };
 

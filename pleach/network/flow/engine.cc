@@ -23,6 +23,8 @@ int bucket_shift(int64_t transmission_ps, std::size_t connections) {
   return std::min(40, static_cast<int>(std::bit_width(static_cast<uint64_t>(width_ps))));
 }
 
+constexpr uint32_t kGenerationMask = (uint32_t{1} << 28) - 1;
+
 int64_t bottleneck(const Topology& topology, std::span<const LinkId> links) {
   int64_t least = std::numeric_limits<int64_t>::max();
   for (const LinkId link : links) {
@@ -43,52 +45,52 @@ int64_t slowest_transmission_ps(const Topology& topology, const JobPlan& plan) {
   return slowest_ps;
 }
 
-int first_shift(const Topology& topology, std::span<const FlowJob> jobs) {
-  int64_t slowest_ps = 1;
-  std::size_t connections = 0;
-  for (const FlowJob& job : jobs) {
-    slowest_ps = std::max(slowest_ps, slowest_transmission_ps(topology, job.plan));
-    connections += job.plan.connections().size();
-  }
-  return bucket_shift(slowest_ps, connections);
-}
-
 }  // namespace
 
-Engine::Engine(const Topology& topology, std::span<const FlowJob> jobs,
-               const SimulationOptions& options)
-    : topology_(topology), options_(options), queue_(first_shift(topology, jobs)) {
-  std::vector<std::span<const LinkId>> links;
-  for (const FlowJob& job : jobs) {
-    add_job(job);
-    for (const ConnectionPlan& connection : job.plan.connections()) {
-      links.emplace_back(connection.links);
-    }
+Engine::Engine(const Topology& topology, const SimulationOptions& options)
+    : topology_(topology), options_(options), shared_(topology), switches_(topology), queue_(0) {}
+
+int32_t Engine::add(JobPlan plan, int64_t start_ps) {
+  keep_pace(plan);
+  const int32_t number = take_number(plan);
+  JobState& job = jobs_[at(number)];
+  job.plan = std::make_unique<const JobPlan>(std::move(plan));
+  const Order& order = job.plan->order();
+  const int32_t instance_count = job.plan->instance_count();
+  job.cursor = std::make_unique<Cursor>(order, options_.segment_count, instance_count);
+  job.start_ps = job.finish_ps = start_ps;
+  job.commits_left = int64_t{order.commit_count()} * options_.segment_count * instance_count;
+  if (options_.landing_places > 0) {
+    job.landing = std::make_unique<LandingPlaces>(*job.plan, job.plan->schedule().period,
+                                                  options_.segment_count, options_.landing_places);
   }
-  switches_.emplace(topology, links);
-  shared_.emplace(topology, std::move(links));
-  if (options.records != nullptr) {
-    options.records->resize(jobs.size());
-    for (std::size_t job = 0; job < jobs.size(); ++job) {
-      jobs_[job].record = &(*options.records)[job];
-    }
+  if (options_.gate == Gate::kLockstep) {
+    add_gate(job);
   }
+  if (options_.records != nullptr) {
+    job.record = &(*options_.records)[at(number)];
+  }
+  push(start_ps, EventKind::kJobStart, number);
+  return number;
 }
 
-void Engine::add_job(const FlowJob& job) {
-  JobState& state = jobs_.emplace_back();
-  const JobPlan& plan = job.plan;
-  const Schedule& schedule = plan.schedule();
-  const auto number = static_cast<int32_t>(jobs_.size()) - 1;
-  state.plan = &plan;
-  state.cursor =
-      std::make_unique<Cursor>(plan.order(), options_.segment_count, plan.instance_count());
-  state.start_ps = job.start_ps;
-  state.commits_left =
-      int64_t{plan.order().commit_count()} * options_.segment_count * plan.instance_count();
-  state.first_connection = static_cast<int32_t>(connections_.size());
-  state.first_rank = static_cast<int32_t>(rank_job_.size());
-  state.reducers.resize(at(plan.rank_count()));
+int32_t Engine::take_number(const JobPlan& plan) {
+  std::vector<int32_t>& free = released_[&plan.shared()];
+  if (free.empty()) {
+    return make_job(plan);
+  }
+  const int32_t number = free.back();
+  free.pop_back();
+  return number;
+}
+
+// A job's connections and ranks have consecutive numbers, which stay its own.
+int32_t Engine::make_job(const JobPlan& plan) {
+  const auto number = static_cast<int32_t>(jobs_.size());
+  JobState& job = jobs_.emplace_back();
+  job.first_connection = static_cast<int32_t>(connections_.size());
+  job.first_rank = static_cast<int32_t>(rank_job_.size());
+  job.reducers.resize(at(plan.rank_count()));
   rank_job_.insert(rank_job_.end(), at(plan.rank_count()), number);
   for (const ConnectionPlan& one : plan.connections()) {
     Connection& connection = connections_.emplace_back();
@@ -100,80 +102,114 @@ void Engine::add_job(const FlowJob& job) {
     const int64_t common = std::gcd(kPicosecondsPerSecond, bandwidth);
     connection.numerator = kPicosecondsPerSecond / common;
     connection.denominator = bandwidth / common;
+    shared_.add(one.links);
+    switches_.add(one.links);
   }
-  if (options_.landing_places > 0) {
-    state.landing = std::make_unique<LandingPlaces>(plan, schedule.period, options_.segment_count,
-                                                    options_.landing_places);
-  }
-  if (options_.gate == Gate::kLockstep) {
-    state.gate = std::make_unique<LockstepGate>(plan, schedule.period, options_.segment_count,
-                                                slowest_transmission_ps(topology_, plan));
-    state.rank_connections.resize(at(plan.rank_count()));
-    for (int32_t stream = 0; stream < plan.order().stream_count(); ++stream) {
-      for (int32_t instance = 0; instance < plan.instance_count(); ++instance) {
-        for (const int32_t source : plan.order().sources(stream)) {
-          auto& list = state.rank_connections[at(plan.rank_in(source, instance))];
-          list.push_back(state.first_connection + plan.connection_of(stream, instance));
-        }
+  return number;
+}
+
+void Engine::add_gate(JobState& job) {
+  const JobPlan& plan = *job.plan;
+  job.gate = std::make_unique<LockstepGate>(plan, plan.schedule().period, options_.segment_count,
+                                            slowest_transmission_ps(topology_, plan));
+  job.rank_connections.resize(at(plan.rank_count()));
+  for (int32_t stream = 0; stream < plan.order().stream_count(); ++stream) {
+    for (int32_t instance = 0; instance < plan.instance_count(); ++instance) {
+      for (const int32_t source : plan.order().sources(stream)) {
+        auto& list = job.rank_connections[at(plan.rank_in(source, instance))];
+        list.push_back(job.first_connection + plan.connection_of(stream, instance));
       }
     }
-    for (auto& list : state.rank_connections) {
-      std::sort(list.begin(), list.end());
-      list.erase(std::unique(list.begin(), list.end()), list.end());
-    }
   }
+  for (auto& list : job.rank_connections) {
+    std::sort(list.begin(), list.end());
+    list.erase(std::unique(list.begin(), list.end()), list.end());
+  }
+}
+
+// Buckets as narrow as the running jobs ask for; wider ones only when nothing is left to sort.
+void Engine::keep_pace(const JobPlan& plan) {
+  const bool was_idle = is_idle();
+  if (was_idle) {
+    pace_ = {};
+    queue_.clear();  // ends of transmissions that came earlier after all
+  }
+  ++pace_.running_jobs;
+  pace_.connections += plan.connections().size();
+  pace_.slowest_ps = std::max(pace_.slowest_ps, slowest_transmission_ps(topology_, plan));
+  const int shift = bucket_shift(pace_.slowest_ps, pace_.connections);
+  if (was_idle || shift < queue_.shift()) {
+    queue_.retune(shift, now_ps_);
+  }
+}
+
+void Engine::release(int32_t number) {
+  JobState& job = jobs_[at(number)];
+  job.cursor.reset();
+  job.landing.reset();
+  job.gate.reset();
+  std::vector<uint64_t>().swap(job.landed);
+  released_[&job.plan->shared()].push_back(number);
 }
 
 void Engine::push(int64_t time_ps, EventKind kind, int32_t number, uint32_t generation) {
   queue_.push({time_ps, static_cast<uint64_t>(kind) << 60 |
-                            static_cast<uint64_t>(generation & 0xfffffff) << 32 |
-                            static_cast<uint32_t>(number)});
+                            static_cast<uint64_t>(static_cast<uint32_t>(number)) << 28 |
+                            static_cast<uint64_t>(generation & kGenerationMask)});
 }
 
-Result<Simulation> Engine::run() {
-  for (std::size_t job = 0; job < jobs_.size(); ++job) {
-    jobs_[job].finish_ps = jobs_[job].start_ps;
-    push(jobs_[job].start_ps, EventKind::kJobStart, static_cast<int32_t>(job));
-  }
-  while (!queue_.empty()) {
+Status Engine::advance(int64_t until_ps) {
+  while (!is_idle() && finished_.empty()) {
+    if (queue_.empty()) {
+      return stuck(*std::find_if(jobs_.begin(), jobs_.end(),
+                                 [](const JobState& job) { return job.commits_left > 0; }));
+    }
+    if (queue_.top().time_ps > until_ps) {
+      return ok();
+    }
     now_ps_ = queue_.top().time_ps;
     if (now_ps_ > kLongestPs) {
       return takes_too_long();
     }
+    run_instant();
+  }
+  return ok();
+}
+
+// Everything of one time, in rounds: what starts may end at once.
+void Engine::run_instant() {
+  do {
     do {
       const Event event = queue_.top();
       queue_.pop();
       handle(event);
     } while (!queue_.empty() && queue_.top().time_ps == now_ps_);
     start_touched();
-    for (const auto& [connection, end_ps] : shared_->update(now_ps_)) {
+    for (const auto& [connection, end_ps] : shared_.update(now_ps_)) {
       push(end_ps, EventKind::kSent, connection, ++connections_[at(connection)].generation);
     }
-  }
-  for (const JobState& job : jobs_) {
-    if (job.commits_left > 0) {
-      return stuck(job);
-    }
+  } while (!queue_.empty() && queue_.top().time_ps == now_ps_);
+}
+
+Result<Simulation> Engine::run() {
+  while (!is_idle()) {
+    PLEACH_TRY(advance(kLongestPs + 1));
+    finished_.clear();
   }
   return collect();
 }
 
 void Engine::handle(const Event& event) {
   const auto kind = static_cast<EventKind>(event.tag >> 60);
-  const auto number = static_cast<int32_t>(event.tag & 0xffffffff);
-  const auto generation = static_cast<uint32_t>(event.tag >> 32) & 0xfffffff;
+  const auto number = static_cast<int32_t>(event.tag >> 28 & 0xffffffff);
+  const auto generation = static_cast<uint32_t>(event.tag) & kGenerationMask;
   switch (kind) {
     case EventKind::kJobStart:
       return start_job(jobs_[at(number)]);
-    case EventKind::kFlowBegin: {
-      const Connection& connection = connections_[at(number)];
-      const SegmentItem& item = connection.active;
-      const JobPlan& plan = *connection.plan_of(jobs_);
-      const int64_t payload = plan.payload_bytes(item.stream, item.segment, item.instance);
-      return shared_->join(number, plan.wire_bytes(payload), now_ps_);
-    }
+    case EventKind::kFlowBegin:
+      return shared_.join(number, active_bytes(connections_[at(number)]), now_ps_);
     case EventKind::kSent:
-      if ((connections_[at(number)].generation & 0xfffffff) == generation) {
+      if ((connections_[at(number)].generation & kGenerationMask) == generation) {
         sent(number);
       }
       return;
@@ -189,6 +225,7 @@ void Engine::handle(const Event& event) {
 }
 
 void Engine::start_job(JobState& job) {
+  attach(job);
   const Order& order = job.plan->order();
   for (int32_t stream = 0; stream < order.stream_count(); ++stream) {
     const auto reads = order.reads(stream);
@@ -205,6 +242,47 @@ void Engine::start_job(JobState& job) {
   for (int32_t rank = 0; job.gate != nullptr && rank < job.plan->rank_count(); ++rank) {
     open_slots(job, rank, false);
   }
+  if (job.commits_left == 0) {
+    finish_job(job);
+  }
+}
+
+// The job's connections join those that may transmit. A transmission that had its links for itself
+// until now is from here on one of the shared ones.
+void Engine::attach(const JobState& job) {
+  std::vector<int32_t> found;
+  const auto count = static_cast<int32_t>(job.plan->connections().size());
+  for (int32_t own_number = 0; own_number < count; ++own_number) {
+    shared_.attach(job.first_connection + own_number, found);
+  }
+  for (const int32_t number : found) {
+    Connection& connection = connections_[at(number)];
+    const int64_t bytes = connection.busy ? active_bytes(connection) : 0;
+    if (bytes == 0 || connection.in_shares) {
+      continue;
+    }
+    connection.in_shares = true;
+    connection.busy_ps -= full_rate_ps(connection, bytes);
+    ++connection.generation;  // the end that was planned is none
+    if (connection.begin_ps > now_ps_) {
+      push(connection.begin_ps, EventKind::kFlowBegin, number);
+    } else if (connection.begin_ps == now_ps_) {
+      shared_.join(number, bytes, now_ps_);
+    } else {
+      shared_.join_late(number, bytes, connection.begin_ps);
+    }
+  }
+}
+
+void Engine::finish_job(JobState& job) {
+  job.finish_ps = now_ps_;
+  const auto count = static_cast<int32_t>(job.plan->connections().size());
+  for (int32_t own_number = 0; own_number < count; ++own_number) {
+    shared_.detach(job.first_connection + own_number);
+  }
+  --pace_.running_jobs;
+  pace_.connections -= at(count);
+  finished_.push_back(static_cast<int32_t>(&job - jobs_.data()));
 }
 
 void Engine::make_ready(JobState& job, int32_t stream, int32_t segment, int32_t instance) {
@@ -226,7 +304,7 @@ void Engine::touch(int32_t connection) {
 }
 
 void Engine::start_touched() {
-  if (!switches_->empty()) {  // switches admit in key order
+  if (!switches_.empty()) {  // switches admit in key order
     std::sort(touched_.begin(), touched_.end(), [this](int32_t left, int32_t right) {
       return std::tie(connections_[at(left)].ready.front(), left) <
              std::tie(connections_[at(right)].ready.front(), right);
@@ -256,7 +334,7 @@ void Engine::try_start(int32_t number) {
   const int32_t own_number = number - job.first_connection;
   if (!gate_is_open(job, item) ||
       (job.landing != nullptr && !job.landing->admits(own_number, item.stream, item.segment)) ||
-      !switches_->enter(number)) {
+      !switches_.enter(number)) {
     return;
   }
   if (job.landing != nullptr) {
@@ -276,24 +354,34 @@ void Engine::try_start(int32_t number) {
   begin_transmission(number);
 }
 
+int64_t Engine::active_bytes(const Connection& connection) const {
+  const JobPlan& plan = connection.plan_of(jobs_);
+  const SegmentItem& item = connection.active;
+  return plan.wire_bytes(plan.payload_bytes(item.stream, item.segment, item.instance));
+}
+
+int64_t Engine::full_rate_ps(const Connection& connection, int64_t bytes) const {
+  const bool fits = bytes <= std::numeric_limits<int64_t>::max() / connection.numerator - 1;
+  return fits ? (bytes * connection.numerator + connection.denominator - 1) / connection.denominator
+              : transmit_time_ps(bytes, bottleneck(topology_, connection.plan->links));
+}
+
 void Engine::begin_transmission(int32_t number) {
   Connection& connection = connections_[at(number)];
-  const JobPlan& plan = *connection.plan_of(jobs_);
-  const SegmentItem& item = connection.active;
-  const int64_t bytes =
-      plan.wire_bytes(plan.payload_bytes(item.stream, item.segment, item.instance));
+  const int64_t bytes = active_bytes(connection);
   connection.sent_bytes += bytes;
-  if (shared_->shares(number)) {
-    push(add_times_ps(now_ps_, connection.overhead_ps), EventKind::kFlowBegin, number);
-    return;
+  connection.begin_ps = add_times_ps(now_ps_, connection.overhead_ps);
+  connection.in_shares = bytes > 0 && shared_.shares(number);
+  if (!connection.in_shares) {
+    const int64_t transmission_ps = full_rate_ps(connection, bytes);
+    connection.busy_ps = add_times_ps(connection.busy_ps, transmission_ps);
+    push(add_times_ps(connection.begin_ps, transmission_ps), EventKind::kSent, number,
+         connection.generation);
+  } else if (connection.overhead_ps > 0) {
+    push(connection.begin_ps, EventKind::kFlowBegin, number);
+  } else {
+    shared_.join(number, bytes, now_ps_);
   }
-  const bool fits = bytes <= std::numeric_limits<int64_t>::max() / connection.numerator - 1;
-  const int64_t transmission_ps =
-      fits ? (bytes * connection.numerator + connection.denominator - 1) / connection.denominator
-           : transmit_time_ps(bytes, bottleneck(topology_, connection.plan->links));
-  connection.busy_ps = add_times_ps(connection.busy_ps, transmission_ps);
-  push(add_times_ps(now_ps_, add_times_ps(connection.overhead_ps, transmission_ps)),
-       EventKind::kSent, number, connection.generation);
 }
 
 // The last byte has left: the sources may be overwritten, the connection is free.
@@ -304,8 +392,8 @@ void Engine::sent(int32_t number) {
   const SegmentItem item = connection.active;
   connection.busy = false;
   ++connection.generation;
-  if (shared_->shares(number)) {
-    shared_->leave(number, now_ps_);
+  if (connection.in_shares) {
+    shared_.leave(number, now_ps_);
   }
   connection.flying.push(item);
   push(add_times_ps(now_ps_, connection.latency_ps), EventKind::kArrived, number);
@@ -326,9 +414,9 @@ void Engine::sent(int32_t number) {
       open_slots(job, rank, false);
     }
   }
-  if (!switches_->empty()) {
+  if (!switches_.empty()) {
     std::vector<int32_t> woken;
-    switches_->leave(number, woken);
+    switches_.leave(number, woken);
     for (const int32_t other : woken) {
       touch(other);
     }
@@ -442,7 +530,7 @@ void Engine::finish_commit(JobState& job, const PendingCommit& what) {
     job.record->push_back({RecordEvent::Kind::kCommit, what.commit, what.segment, what.instance});
   }
   if (--job.commits_left == 0) {
-    job.finish_ps = now_ps_;
+    finish_job(job);
   }
   if (job.landing != nullptr) {
     const int32_t own_number = job.plan->connection_of(commit.stream, what.instance);
@@ -498,7 +586,7 @@ Simulation Engine::collect() const {
       result.links[link.index()].busy_ps += connection.busy_ps;
     }
   }
-  shared_->add_busy(result.links);
+  shared_.add_busy(result.links);
   for (const JobState& job : jobs_) {
     result.job_finish_ps.push_back(job.finish_ps);
     result.finish_ps = std::max(result.finish_ps, job.finish_ps);

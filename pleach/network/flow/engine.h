@@ -5,14 +5,15 @@
 // bottleneck's bandwidth where its links are its own, else its max-min fair share. Its sources may
 // be overwritten when the last byte has left; it arrives the route's latency later; each chunk
 // commits as soon as the order lets it. All that happens at one time takes effect before anything
-// starts at that time, so that results do not depend on the order of equal events.
+// starts at that time, so that results do not depend on the order of equal events, nor on whether a
+// job is added before the first event or just in time.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <optional>
-#include <span>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "pleach/base/result.h"
@@ -36,16 +37,30 @@ struct SegmentItem {
   auto operator<=>(const SegmentItem&) const = default;
 };
 
-struct FlowJob {
-  JobPlan plan;
-  int64_t start_ps = 0;
-};
-
 class Engine {
  public:
-  // Borrows everything. `jobs` must not move afterwards.
-  Engine(const Topology& topology, std::span<const FlowJob> jobs, const SimulationOptions& options);
-  // Errors: kInvalidArgument naming the stream that can never start, where a schedule is wrong.
+  // Borrows both; `options.records` is for jobs numbered in the order of add().
+  Engine(const Topology& topology, const SimulationOptions& options);
+
+  // Adds a job that starts at `start_ps`, no earlier than what advance() has reached. Returns its
+  // number; numbers of released jobs are used again for jobs of the same SchedulePlan.
+  int32_t add(JobPlan plan, int64_t start_ps);
+  bool is_idle() const { return pace_.running_jobs == 0; }
+  // When something happens next; only while jobs are running.
+  int64_t next_ps() { return queue_.empty() ? now_ps_ : queue_.top().time_ps; }
+  // Advances to the first time at which jobs finish, at most to `until_ps`.
+  //   errors  kInvalidArgument: the stream that can never start, where a schedule is wrong; or time
+  //           passes kLongestPs
+  Status advance(int64_t until_ps);
+  // The jobs that have finished since they were last taken, in no order.
+  std::vector<int32_t> take_finished() { return std::exchange(finished_, {}); }
+  int64_t finish_ps(int32_t job) const { return jobs_[at(job)].finish_ps; }
+  // Lets go of what belongs to a finished job.
+  void release(int32_t job);
+  // All connections ever made: how large the state of the network is.
+  std::size_t connection_count() const { return connections_.size(); }
+
+  // Advances until all jobs have finished.
   Result<Simulation> run();
 
  private:
@@ -84,7 +99,7 @@ class Engine {
   };
 
   struct JobState {
-    const JobPlan* plan = nullptr;
+    std::unique_ptr<const JobPlan> plan;
     std::unique_ptr<Cursor> cursor;
     std::unique_ptr<LandingPlaces> landing;
     std::unique_ptr<LockstepGate> gate;
@@ -111,26 +126,42 @@ class Engine {
     int64_t denominator = 1;
     int64_t busy_ps = 0;
     int64_t sent_bytes = 0;
+    int64_t begin_ps = 0;  // of the transmission: when its first byte leaves
     int32_t job = 0;
     uint32_t generation = 0;  // of the pending end of transmission
     bool busy = false;
+    bool in_shares = false;  // the transmission takes part in SharedLinks, or will once it begins
     bool is_touched = false;
 
-    const JobPlan* plan_of(const std::vector<JobState>& jobs) const { return jobs[at(job)].plan; }
+    const JobPlan& plan_of(const std::vector<JobState>& jobs) const { return *jobs[at(job)].plan; }
+  };
+
+  struct Pace {  // of the jobs that are running
+    int32_t running_jobs = 0;
+    std::size_t connections = 0;
+    int64_t slowest_ps = 1;
   };
 
   enum class EventKind : uint8_t { kJobStart, kFlowBegin, kSent, kArrived, kReduced, kSlotOver };
 
-  void add_job(const FlowJob& job);
+  int32_t take_number(const JobPlan& plan);
+  int32_t make_job(const JobPlan& plan);
+  void add_gate(JobState& job);
+  void keep_pace(const JobPlan& plan);
   void push(int64_t time_ps, EventKind kind, int32_t number, uint32_t generation = 0);
+  void run_instant();
   void handle(const Event& event);
   void start_job(JobState& job);
+  void finish_job(JobState& job);
+  void attach(const JobState& job);
   void make_ready(JobState& job, int32_t stream, int32_t segment, int32_t instance);
   void touch(int32_t connection);
   void start_touched();
   void try_start(int32_t number);
   bool gate_is_open(const JobState& job, const SegmentItem& item) const;
   void begin_transmission(int32_t number);
+  int64_t active_bytes(const Connection& connection) const;
+  int64_t full_rate_ps(const Connection& connection, int64_t bytes) const;
   void sent(int32_t number);
   void arrived(int32_t number);
   void try_commits(JobState& job, int32_t slot, int32_t segment, int32_t instance);
@@ -146,12 +177,15 @@ class Engine {
   const Topology& topology_;
   const SimulationOptions& options_;
   std::vector<JobState> jobs_;
+  std::unordered_map<const SchedulePlan*, std::vector<int32_t>> released_;
+  std::vector<int32_t> finished_;
   std::vector<Connection> connections_;
   std::vector<int32_t> rank_job_;  // by rank number among all jobs
-  std::optional<SharedLinks> shared_;
-  std::optional<SwitchTraffic> switches_;
+  SharedLinks shared_;
+  SwitchTraffic switches_;
   std::vector<int32_t> touched_;  // connections that may be able to start
   EventQueue queue_;
+  Pace pace_;
   int64_t now_ps_ = 0;
   int64_t delivered_ = 0;
 };

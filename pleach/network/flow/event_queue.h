@@ -25,6 +25,34 @@ class EventQueue {
   explicit EventQueue(int shift) : shift_(shift), buckets_(kBucketCount) {}
 
   bool empty() const { return size_ == 0; }
+  int shift() const { return shift_; }
+
+  // Sorts all events into buckets of another width; `now_ps` is no later than any event. O(events).
+  void retune(int shift, int64_t now_ps) {
+    std::vector<Event> events = std::move(now_);
+    for (std::vector<Event>& bucket : buckets_) {
+      events.insert(events.end(), bucket.begin(), bucket.end());
+      bucket.clear();
+    }
+    for (; !later_.empty(); later_.pop()) {
+      events.push_back(later_.top());
+    }
+    now_.clear();
+    std::fill(filled_.begin(), filled_.end(), 0);
+    shift_ = shift;
+    current_ = (now_ps >> shift) - 1;
+    size_ = 0;
+    for (const Event& event : events) {
+      push(event);
+    }
+  }
+  void clear() {
+    while (!empty()) {
+      top();
+      size_ -= now_.size();
+      now_.clear();
+    }
+  }
 
   void push(Event event) {
     ++size_;

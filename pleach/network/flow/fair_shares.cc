@@ -25,6 +25,12 @@ FairShares::FairShares(std::vector<double> capacities,
       place_(capacities_.size(), -1),
       fixed_(flow_links_.size()) {}
 
+void FairShares::add_flow(std::span<const LinkId> links) {
+  flow_links_.push_back(links);
+  rates_.push_back(0);
+  fixed_.push_back(0);
+}
+
 void FairShares::start(int32_t flow) {
   for (const LinkId link : links_of(flow)) {
     active_[link.index()].push_back(flow);

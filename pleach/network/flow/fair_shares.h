@@ -28,6 +28,8 @@ class FairShares {
   //   flow_links  by flow number: the links it uses; must outlive this
   FairShares(std::vector<double> capacities, std::vector<std::span<const LinkId>> flow_links);
 
+  // The next flow number gets these links, which must outlive this.
+  void add_flow(std::span<const LinkId> links);
   void start(int32_t flow);  // not active yet
   void stop(int32_t flow);   // active
   // Solves what start and stop touched; returns the active flows whose rate is new, by number.

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "pleach/base/units.h"
 #include "pleach/network/prepare.h"
 
 namespace pleach {
 namespace {
+
+constexpr auto kPerSecond = static_cast<double>(kPicosecondsPerSecond);
 
 std::vector<double> capacities_of(const Topology& topology) {
   std::vector<double> capacities;
@@ -19,32 +22,49 @@ std::vector<double> capacities_of(const Topology& topology) {
 
 }  // namespace
 
-SharedLinks::SharedLinks(const Topology& topology,
-                         std::vector<std::span<const LinkId>> connection_links)
-    : links_(std::move(connection_links)),
-      shares_(links_.size()),
-      fair_(capacities_of(topology), links_),
-      uses_(topology.links().size()) {
-  std::vector<int32_t> users(topology.links().size());
-  for (const auto& links : links_) {
-    for (const LinkId link : links) {
-      ++users[link.index()];
+SharedLinks::SharedLinks(const Topology& topology)
+    : topology_(topology),
+      users_(topology.links().size()),
+      fair_(capacities_of(topology), {}),
+      uses_(topology.links().size()) {}
+
+void SharedLinks::add(std::span<const LinkId> links) {
+  links_.push_back(links);
+  shared_links_.push_back(0);
+  fair_.add_flow(links);
+}
+
+void SharedLinks::attach(int32_t connection, std::vector<int32_t>& found) {
+  for (const LinkId link : links_[at(connection)]) {
+    Users& users = users_[link.index()];
+    if (users.count == 1 && shared_links_[at(users.sum)]++ == 0) {
+      found.push_back(users.sum);
     }
+    shared_links_[at(connection)] += users.count > 0 ? 1 : 0;
+    ++users.count;
+    users.sum ^= connection;
   }
-  for (std::size_t connection = 0; connection < links_.size(); ++connection) {
-    shares_[connection] = std::any_of(links_[connection].begin(), links_[connection].end(),
-                                      [&](LinkId link) { return users[link.index()] > 1; });
-  }
-  if (std::find(shares_.begin(), shares_.end(), 1) != shares_.end()) {
-    transmissions_.resize(links_.size());
+}
+
+void SharedLinks::detach(int32_t connection) {
+  for (const LinkId link : links_[at(connection)]) {
+    Users& users = users_[link.index()];
+    --users.count;
+    users.sum ^= connection;
+    shared_links_[at(connection)] -= users.count > 0 ? 1 : 0;
+    if (users.count == 1) {
+      --shared_links_[at(users.sum)];
+    }
   }
 }
 
 void SharedLinks::join(int32_t connection, int64_t wire_bytes, int64_t now_ps) {
-  const auto index = static_cast<std::size_t>(connection);
-  transmissions_[index] = {static_cast<double>(wire_bytes), 0, now_ps};
+  if (transmissions_.size() < links_.size()) {
+    transmissions_.resize(links_.size());
+  }
+  transmissions_[at(connection)] = {wire_bytes, {static_cast<double>(wire_bytes), 0, now_ps}, {}};
   fair_.start(connection);
-  for (const LinkId link : links_[index]) {
+  for (const LinkId link : links_[at(connection)]) {
     Use& use = uses_[link.index()];
     if (use.active++ == 0) {
       use.since_ps = now_ps;
@@ -52,9 +72,14 @@ void SharedLinks::join(int32_t connection, int64_t wire_bytes, int64_t now_ps) {
   }
 }
 
+void SharedLinks::join_late(int32_t connection, int64_t wire_bytes, int64_t begin_ps) {
+  join(connection, wire_bytes, begin_ps);
+  transmissions_[at(connection)].now.rate_bytes_per_s = full_rate(connection);
+}
+
 void SharedLinks::leave(int32_t connection, int64_t now_ps) {
   fair_.stop(connection);
-  for (const LinkId link : links_[static_cast<std::size_t>(connection)]) {
+  for (const LinkId link : links_[at(connection)]) {
     Use& use = uses_[link.index()];
     if (--use.active == 0) {
       use.busy_ps += now_ps - use.since_ps;
@@ -62,19 +87,41 @@ void SharedLinks::leave(int32_t connection, int64_t now_ps) {
   }
 }
 
+double SharedLinks::full_rate(int32_t connection) const {
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (const LinkId link : links_[at(connection)]) {
+    least = std::min(least, topology_.link(link).bandwidth_bytes_per_s);
+  }
+  return static_cast<double>(least);
+}
+
+// A transmission that always had the full rate takes exactly what it takes on links of its own.
+int64_t SharedLinks::end_ps(int32_t connection) const {
+  const Transmission& one = transmissions_[at(connection)];
+  if (one.now.remaining_bytes == static_cast<double>(one.wire_bytes) &&
+      one.now.rate_bytes_per_s == full_rate(connection)) {
+    const auto rate_bytes_per_s = static_cast<int64_t>(one.now.rate_bytes_per_s);
+    return add_times_ps(one.now.since_ps, transmit_time_ps(one.wire_bytes, rate_bytes_per_s));
+  }
+  const double left_ps = std::ceil(one.now.remaining_bytes / one.now.rate_bytes_per_s * kPerSecond);
+  const bool ends = left_ps < static_cast<double>(kLongestPs);
+  return add_times_ps(one.now.since_ps, ends ? static_cast<int64_t>(left_ps) : kLongestPs);
+}
+
 std::span<const SharedLinks::End> SharedLinks::update(int64_t now_ps) {
   ends_.clear();
-  constexpr auto kPerSecond = static_cast<double>(kPicosecondsPerSecond);
   for (const auto& [flow, rate_bytes_per_s] : fair_.solve()) {
-    Transmission& one = transmissions_[static_cast<std::size_t>(flow)];
-    const double elapsed_s = static_cast<double>(now_ps - one.since_ps) / kPerSecond;
-    one.remaining_bytes = std::max(0.0, one.remaining_bytes - one.rate_bytes_per_s * elapsed_s);
-    one.rate_bytes_per_s = rate_bytes_per_s;
-    one.since_ps = now_ps;
-    const double left_ps = std::ceil(one.remaining_bytes / rate_bytes_per_s * kPerSecond);
-    const bool ends = left_ps < static_cast<double>(kLongestPs);
-    ends_.push_back(
-        {flow, add_times_ps(now_ps, ends ? static_cast<int64_t>(left_ps) : kLongestPs)});
+    auto& [wire_bytes, now, before] = transmissions_[at(flow)];
+    if (now.since_ps == now_ps && before.rate_bytes_per_s == rate_bytes_per_s) {
+      now = before;
+    } else if (now.since_ps < now_ps && now.rate_bytes_per_s != rate_bytes_per_s) {
+      before = now;
+      const double elapsed_s = static_cast<double>(now_ps - now.since_ps) / kPerSecond;
+      now.remaining_bytes = std::max(0.0, now.remaining_bytes - now.rate_bytes_per_s * elapsed_s);
+      now.since_ps = now_ps;
+    }
+    now.rate_bytes_per_s = rate_bytes_per_s;
+    ends_.push_back({flow, end_ps(flow)});
   }
   return ends_;
 }

@@ -4,41 +4,40 @@
 
 namespace pleach {
 
-SwitchTraffic::SwitchTraffic(const Topology& topology,
-                             std::span<const std::span<const LinkId>> connection_links) {
-  std::vector<std::size_t> number(topology.nodes().size());
-  for (std::size_t node = 0; node < number.size(); ++node) {
+SwitchTraffic::SwitchTraffic(const Topology& topology)
+    : topology_(topology), switch_of_(topology.nodes().size()) {
+  for (std::size_t node = 0; node < switch_of_.size(); ++node) {
     if (topology.nodes()[node].kind == NodeKind::kSwitch) {
-      number[node] = switches_.size();
+      switch_of_[node] = switches_.size();
       switches_.push_back(
           {make_switch_model(topology, NodeId{static_cast<int32_t>(node)}), {}, {}, {}});
     }
   }
+}
+
+void SwitchTraffic::add(std::span<const LinkId> links) {
   if (switches_.empty()) {
     return;
   }
-  passes_.resize(connection_links.size());
-  for (std::size_t connection = 0; connection < connection_links.size(); ++connection) {
-    auto& passes = passes_[connection];
-    const auto pass_at = [&](NodeId node) -> Pass* {
-      if (topology.node(node).kind != NodeKind::kSwitch) {
-        return nullptr;
+  auto& passes = passes_.emplace_back();
+  const auto pass_at = [&](NodeId node) -> Pass* {
+    if (topology_.node(node).kind != NodeKind::kSwitch) {
+      return nullptr;
+    }
+    for (Pass& pass : passes) {
+      if (pass.at_switch == switch_of_[node.index()]) {
+        return &pass;
       }
-      for (Pass& pass : passes) {
-        if (pass.at_switch == number[node.index()]) {
-          return &pass;
-        }
-      }
-      passes.push_back({number[node.index()], {}, {}});
-      return &passes.back();
-    };
-    for (const LinkId link : connection_links[connection]) {
-      if (Pass* pass = pass_at(topology.link(link).source)) {
-        pass->outputs.push_back(link);
-      }
-      if (Pass* pass = pass_at(topology.link(link).target)) {
-        pass->inputs.push_back(link);
-      }
+    }
+    passes.push_back({switch_of_[node.index()], {}, {}});
+    return &passes.back();
+  };
+  for (const LinkId link : links) {
+    if (Pass* pass = pass_at(topology_.link(link).source)) {
+      pass->outputs.push_back(link);
+    }
+    if (Pass* pass = pass_at(topology_.link(link).target)) {
+      pass->inputs.push_back(link);
     }
   }
 }

@@ -11,11 +11,13 @@
 
 namespace pleach {
 
-// A connection is a number; its links are given at construction. Costs nothing without switches.
+// A connection is a number from 0. Costs nothing without switches.
 class SwitchTraffic {
  public:
-  SwitchTraffic(const Topology& topology,
-                std::span<const std::span<const LinkId>> connection_links);
+  explicit SwitchTraffic(const Topology& topology);
+
+  // The next connection number gets these links.
+  void add(std::span<const LinkId> links);
 
   bool empty() const { return switches_.empty(); }
   // Enters all switches on the connection's way, or none: then it is remembered as waiting there.
@@ -35,7 +37,9 @@ class SwitchTraffic {
     std::vector<LinkId> inputs, outputs;
   };
 
+  const Topology& topology_;
   std::vector<State> switches_;
+  std::vector<std::size_t> switch_of_;     // by node, where it is a switch
   std::vector<std::vector<Pass>> passes_;  // by connection
 };
 

@@ -1,0 +1,50 @@
+#include "pleach/network/flow/flow_plans.h"
+
+#include "pleach/network/prepare.h"
+
+namespace pleach {
+
+Result<std::unique_ptr<FlowPlans>> FlowPlans::create(const Topology& topology,
+                                                     const Schedule& schedule,
+                                                     const SimulationOptions& options) {
+  std::unique_ptr<FlowPlans> plans(new FlowPlans(topology, schedule, options));
+  PLEACH_ASSIGN(routed, with_routes(topology, schedule));
+  if (routed.has_value()) {
+    plans->made_ = std::move(routed);
+    plans->schedule_ = &*plans->made_;
+  }
+  if (!schedule.symmetry.has_value()) {
+    return plans;
+  }
+  PLEACH_ASSIGN(folded,
+                SchedulePlan::create(topology, *plans->schedule_, options, Instances::kFolded));
+  if (!folded->has_plain_priorities()) {
+    PLEACH_ASSIGN(written_out, expand(*plans->schedule_, &topology));
+    plans->made_ = std::move(written_out);
+    plans->schedule_ = &*plans->made_;
+  } else if (options.fold && options.records == nullptr && schedule.chunks.is_uniform() &&
+             LinkTranslation::create(schedule, topology, true)) {
+    plans->folded_ = std::move(folded);
+  }
+  return plans;
+}
+
+Result<std::optional<JobPlan>> FlowPlans::folded(int64_t size_bytes) {
+  if (folded_ == nullptr || !JobPlan::has_equal_chunks(*schedule_, size_bytes)) {
+    return std::optional<JobPlan>();
+  }
+  PLEACH_ASSIGN(plan, JobPlan::create(folded_, size_bytes));
+  return std::optional(std::move(plan));
+}
+
+Result<JobPlan> FlowPlans::whole(int64_t size_bytes) {
+  if (whole_ == nullptr) {
+    const Instances instances =
+        schedule_->symmetry.has_value() ? Instances::kAll : Instances::kNone;
+    PLEACH_ASSIGN(plan, SchedulePlan::create(topology_, *schedule_, options_, instances));
+    whole_ = std::move(plan);
+  }
+  return JobPlan::create(whole_, size_bytes);
+}
+
+}  // namespace pleach

@@ -1,0 +1,312 @@
+// A session, where jobs are added in the course of time, against the batch simulation that knows
+// every start beforehand: the same to the picosecond.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "pleach/base/rng.h"
+#include "pleach/network/flow/engine.h"
+#include "pleach/network/flow/flow_plans.h"
+#include "pleach/network/session.h"
+#include "pleach/topology/shapes.h"
+#include "tests/support/random_schedules.h"
+
+namespace pleach {
+namespace {
+
+using support::kCopy;
+using support::kReduce;
+using support::make_schedule;
+using support::Move;
+using support::ScheduleShape;
+
+Topology topology_of(const std::string& spec) {
+  auto topology = parse_topology(spec);
+  EXPECT_TRUE(topology) << spec << (topology ? "" : topology.error().message);
+  return std::move(*topology);
+}
+
+ScheduleShape shape_of(const std::vector<int32_t>& nodes, CollectiveKind collective) {
+  const auto n = static_cast<int32_t>(nodes.size());
+  return {.collective = collective, .rank_count = n, .chunk_count = n, .participants = nodes};
+}
+
+// An all_reduce around the nodes; their hops may be of several links.
+Schedule ring_of(const std::vector<int32_t>& nodes) {
+  const auto n = static_cast<int32_t>(nodes.size());
+  std::vector<Move> moves;
+  for (int32_t step = 0; step < 2 * (n - 1); ++step) {
+    for (int32_t chunk = 0; chunk < n; ++chunk) {
+      moves.push_back({chunk, 1, (chunk + 1 + step) % n, (chunk + 2 + step) % n,
+                       step < n - 1 ? kReduce : kCopy, step});
+    }
+  }
+  return make_schedule(shape_of(nodes, CollectiveKind::kAllReduce), moves);
+}
+
+// A reduce_scatter of one step: everybody sends to everybody.
+Schedule direct_of(const std::vector<int32_t>& nodes) {
+  const auto n = static_cast<int32_t>(nodes.size());
+  std::vector<Move> moves;
+  for (int32_t chunk = 0; chunk < n; ++chunk) {
+    for (int32_t source = 0; source < n; ++source) {
+      if (source != chunk) {
+        moves.push_back({chunk, 1, source, chunk, kReduce, 0});
+      }
+    }
+  }
+  return make_schedule(shape_of(nodes, CollectiveKind::kReduceScatter), moves);
+}
+
+// ring_of all nodes of a ring, in the symmetric form.
+Schedule symmetric_ring(const Topology& topology) {
+  const auto n = static_cast<int32_t>(topology.rank_nodes().size());
+  std::vector<int32_t> nodes(static_cast<std::size_t>(n));
+  std::iota(nodes.begin(), nodes.end(), 0);
+  Schedule schedule = ring_of(nodes);
+  EXPECT_TRUE(fill_routes(schedule, topology));
+  std::erase_if(schedule.transfers, [](const Transfer& one) { return one.first_chunk > 0; });
+  schedule.symmetry = Symmetry{{n}};
+  return schedule;
+}
+
+std::unique_ptr<NetworkSession> session_on(const Topology& topology,
+                                           const SimulationOptions& options = {}) {
+  auto session = NetworkSession::create(topology, options);
+  EXPECT_TRUE(session) << (session ? "" : session.error().message);
+  return std::move(*session);
+}
+
+// Advances until nothing is left, and notes when each job finished.
+void finish_all(NetworkSession& session, std::vector<int64_t>& finish_ps) {
+  while (session.next_ps().has_value()) {
+    const auto finished = session.advance(*session.next_ps());
+    ASSERT_TRUE(finished) << finished.error().message;
+    for (const auto& [job, time_ps] : *finished) {
+      ASSERT_EQ(finish_ps[static_cast<std::size_t>(job)], -1) << "finishes twice";
+      finish_ps[static_cast<std::size_t>(job)] = time_ps;
+    }
+  }
+}
+
+// Starts every job just in time, in order of start.
+std::vector<int64_t> run_session(const Topology& topology, const std::vector<Job>& jobs,
+                                 const SimulationOptions& options) {
+  const auto session = session_on(topology, options);
+  std::vector<int64_t> finish_ps(jobs.size(), -1);
+  for (std::size_t number = 0; number < jobs.size(); ++number) {
+    const Job& job = jobs[number];
+    for (auto next_ps = session->next_ps(); next_ps.has_value() && *next_ps <= job.start_ps;
+         next_ps = session->next_ps()) {
+      const auto finished = session->advance(job.start_ps);
+      EXPECT_TRUE(finished) << finished.error().message;
+      for (const auto& [done, time_ps] : *finished) {
+        EXPECT_LE(time_ps, job.start_ps);
+        finish_ps[static_cast<std::size_t>(done)] = time_ps;
+      }
+    }
+    const auto started = session->start(*job.schedule, job.size_bytes, job.start_ps);
+    EXPECT_TRUE(started) << started.error().message;
+    EXPECT_EQ(*started, static_cast<int32_t>(number));
+  }
+  finish_all(*session, finish_ps);
+  return finish_ps;
+}
+
+void expect_like_batch(const Topology& topology, const std::vector<Job>& jobs,
+                       const SimulationOptions& options) {
+  const auto batch = (*find_network_model("flow"))->simulate(topology, jobs, options);
+  ASSERT_TRUE(batch) << batch.error().message;
+  EXPECT_EQ(run_session(topology, jobs, options), batch->job_finish_ps);
+}
+
+// Jobs whose starts are random, or exactly when another ends.
+std::vector<Job> random_jobs(const Topology& topology, const std::vector<Schedule>& schedules,
+                             const SimulationOptions& options, Rng& rng) {
+  constexpr int64_t kSizes[] = {0, 1, 17, 4'096, 100'003, 1'000'000};
+  std::vector<Job> jobs;
+  for (int32_t count = 3 + support::pick(rng, 6); count > 0; --count) {
+    const Schedule& schedule = schedules[rng.below(schedules.size())];
+    int64_t start_ps = static_cast<int64_t>(rng.below(300'000'000));
+    if (!jobs.empty() && rng.below(2) == 0) {
+      const auto batch = (*find_network_model("flow"))->simulate(topology, jobs, options);
+      start_ps = batch->job_finish_ps[rng.below(jobs.size())];
+    }
+    jobs.push_back({&schedule, kSizes[rng.below(std::size(kSizes))], start_ps});
+  }
+  std::stable_sort(jobs.begin(), jobs.end(), [](const Job& left, const Job& right) {
+    return left.start_ps < right.start_ps;
+  });
+  return jobs;
+}
+
+// The random ones fit every topology of at least five ranks; their values are mostly wrong, which
+// does not matter to time.
+std::vector<Schedule> some_schedules(const Topology& topology, Rng& rng) {
+  std::vector<Schedule> schedules = {ring_of({0, 1, 2, 3, 4, 5, 6, 7}), ring_of({0, 2, 3, 7}),
+                                     direct_of({1, 2, 4, 5}), direct_of({0, 4})};
+  for (int32_t count = 0; count < 4; ++count) {
+    schedules.push_back(support::random_schedule({.most_ranks = 5}, rng));
+  }
+  if (topology.grid().size() == 1) {
+    schedules.push_back(symmetric_ring(topology));
+  }
+  return schedules;
+}
+
+TEST(FlowSession, EqualsTheBatchSimulationToThePicosecond) {
+  const std::string kTopologies[] = {
+      "ring:8", "torus:3x3,overhead=30ns,bandwidth=3GB/s,latency_spread=20%",
+      "switch:8,bandwidth=7GB/s", "mesh:2x4,latency=0ns,bandwidth=3GB/s",
+      "fully_connected:8,header=16,packet=256"};
+  const SimulationOptions kOptions[] = {
+      {},
+      {.segment_count = 3},
+      {.segment_count = 2, .landing_places = 1},
+      {.segment_count = 2, .reduce_bandwidth_bytes_per_s = 5'000'000'000}};
+  const uint64_t seed = 20250103;
+  Rng rng(seed);
+  for (const std::string& spec : kTopologies) {
+    const Topology topology = topology_of(spec);
+    const std::vector<Schedule> schedules = some_schedules(topology, rng);
+    for (const SimulationOptions& options : kOptions) {
+      for (int32_t round = 0; round < support::repeated(12); ++round) {
+        SCOPED_TRACE(spec + " segments " + std::to_string(options.segment_count) + " places " +
+                     std::to_string(options.landing_places) + " seed " + std::to_string(seed) +
+                     " round " + std::to_string(round));
+        expect_like_batch(topology, random_jobs(topology, schedules, options, rng), options);
+      }
+    }
+  }
+}
+
+// The ring of ring:8 folds when it is alone, and may get company in the middle of it.
+TEST(FlowSession, AJobThatWasAloneGetsCompany) {
+  const Topology topology = topology_of("ring:8");
+  const Schedule ring = symmetric_ring(topology);
+  const int64_t alone_ps = run_session(topology, {{&ring, 8'000, 0}}, {}).front();
+  for (const int64_t start_ps : {int64_t{0}, int64_t{1}, alone_ps / 3, alone_ps - 1, alone_ps}) {
+    SCOPED_TRACE(start_ps);
+    const std::vector<Job> jobs = {{&ring, 8'000, 0}, {&ring, 16'000, start_ps}};
+    expect_like_batch(topology, jobs, {});
+    expect_like_batch(topology, jobs, {.fold = false});
+  }
+  EXPECT_EQ(run_session(topology, {{&ring, 8'000, 0}, {&ring, 8'000, alone_ps}}, {}),
+            (std::vector<int64_t>{alone_ps, 2 * alone_ps}));
+}
+
+TEST(FlowSession, ReturnsJobsThatFinishTogetherTogether) {
+  const Topology topology = topology_of("ring:8");
+  const Schedule low = direct_of({0, 1});
+  const Schedule high = direct_of({4, 5});
+  const auto session = session_on(topology);
+  ASSERT_TRUE(session->start(low, 1'000, 5));
+  ASSERT_TRUE(session->start(high, 1'000, 5));
+  const auto finished = session->advance(1'000'000'000);
+  ASSERT_TRUE(finished);
+  ASSERT_EQ(finished->size(), 2U);
+  EXPECT_EQ((*finished)[0].job, 0);
+  EXPECT_EQ((*finished)[1].job, 1);
+  EXPECT_EQ((*finished)[0].time_ps, (*finished)[1].time_ps);
+  EXPECT_FALSE(session->next_ps().has_value());
+}
+
+// A schedule at the address of an earlier, different one is not mistaken for it.
+TEST(FlowSession, KnowsASchedulesContentNotItsAddress) {
+  const Topology topology = topology_of("ring:8");
+  const auto session = session_on(topology);
+  std::vector<int64_t> times_ps;
+  int64_t now_ps = 0;
+  for (const int32_t last : {7, 5, 7}) {
+    const Schedule schedule = ring_of({0, 1, last});
+    ASSERT_TRUE(session->start(schedule, 80'000, now_ps));
+    const auto finished = session->advance(INT64_MAX);
+    ASSERT_TRUE(finished);
+    times_ps.push_back(finished->front().time_ps - now_ps);
+    now_ps = finished->front().time_ps;
+  }
+  EXPECT_EQ(times_ps[0], times_ps[2]);
+  EXPECT_LT(times_ps[0], times_ps[1]);
+}
+
+// Thousands of jobs, three of them at a time, in the memory of three.
+TEST(FlowSession, UsesConnectionsOfFinishedJobsAgain) {
+  const Topology topology = topology_of("torus:3x3");
+  const Schedule schedule = ring_of({0, 1, 2, 4, 8});
+  const SimulationOptions options;
+  const auto plans = FlowPlans::create(topology, schedule, options);
+  ASSERT_TRUE(plans);
+  Engine engine(topology, options);
+  int32_t running = 0;
+  int64_t now_ps = 0;
+  std::size_t of_one = 0;
+  for (int32_t count = 0; count < 2'000; ++count) {
+    auto plan = (*plans)->whole(5 * (1 + count % 7));
+    ASSERT_TRUE(plan);
+    of_one = plan->connections().size();
+    engine.add(std::move(*plan), now_ps);
+    ++running;
+    while (running == 3) {
+      ASSERT_TRUE(engine.advance(INT64_MAX));
+      for (const int32_t job : engine.take_finished()) {
+        now_ps = engine.finish_ps(job);
+        engine.release(job);
+        --running;
+      }
+    }
+  }
+  EXPECT_LE(engine.connection_count(), 3 * of_one);
+}
+
+TEST(FlowSession, RefusesWhatItCannotDo) {
+  const Topology topology = topology_of("ring:4");
+  std::vector<Record> records;
+  const struct {
+    SimulationOptions options;
+    ErrorCode code;
+    std::string message;
+  } cases[] = {
+      {{.gate = Gate::kLockstep}, ErrorCode::kUnsupported, "a network session has no lockstep"},
+      {{.records = &records}, ErrorCode::kUnsupported, "a network session keeps no records"},
+      {{.segment_count = 0}, ErrorCode::kInvalidArgument, "segments 0: must be 1 to 65536"},
+  };
+  for (const auto& [options, code, message] : cases) {
+    const auto session = NetworkSession::create(topology, options);
+    ASSERT_FALSE(session);
+    EXPECT_EQ(session.error().code, code);
+    EXPECT_EQ(session.error().message.substr(0, message.size()), message);
+  }
+}
+
+TEST(FlowSession, RefusesBadJobsAndGoesOn) {
+  const Topology topology = topology_of("ring:4");
+  const Schedule ring = symmetric_ring(topology);
+  const Schedule stranger =
+      support::make_schedule({.participants = {0, 9}}, {{0, 1, 0, 1, support::kCopy}});
+  const auto session = session_on(topology);
+  ASSERT_TRUE(session->start(ring, 4'000, 1'000));
+  ASSERT_TRUE(session->advance(2'000));
+  const struct {
+    Job job;
+    std::string message;
+  } cases[] = {
+      {{&ring, 4, 1'999}, "job at 1999 ps: the session is at 2000 ps already"},
+      {{&ring, -1, 2'000}, "job of -1 bytes at 2000 ps: must not be negative"},
+      {{&stranger, 4, 2'000}, "participant 9 is no node of "},
+  };
+  for (const auto& [job, message] : cases) {
+    const auto started = session->start(*job.schedule, job.size_bytes, job.start_ps);
+    ASSERT_FALSE(started);
+    EXPECT_EQ(started.error().message.substr(0, message.size()), message);
+  }
+  const auto next = session->start(ring, 4'000, 2'000);
+  ASSERT_TRUE(next);
+  EXPECT_EQ(*next, 1);
+  std::vector<int64_t> finish_ps(2, -1);
+  finish_all(*session, finish_ps);
+  EXPECT_EQ(std::count(finish_ps.begin(), finish_ps.end(), -1), 0);
+}
+
+}  // namespace
+}  // namespace pleach
