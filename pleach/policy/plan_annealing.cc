@@ -22,32 +22,31 @@ constexpr int32_t kNear = 3;
 class Walk {
  public:
   Walk(const PlanGrid& grid, PlanPieces pieces, const AnnealingOptions& options)
-      : grid_(grid), options_(options), rng_(options.seed), pieces_(std::move(pieces)) {}
+      : grid_(grid), options_(options), rng_(options.seed), kept_(std::move(pieces)) {}
 
   PlanPieces run() {
-    PlanScore score = score_pieces(grid_, pieces_);
-    PlanPieces best = pieces_;
+    PlanScore score = score_pieces(grid_, kept_);
+    PlanPieces best = kept_;
     int64_t best_ps = score.time_ps;
     const double hot_ps = kHot * static_cast<double>(best_ps);
     for (int64_t spent = 0; spent < options_.effort && best_ps > options_.enough_ps;) {
+      pieces_ = kept_;
       spent += kStepEffort + size();
-      const PlanPieces before = pieces_;
-      const double progress = static_cast<double>(spent) / static_cast<double>(options_.effort);
       if (!change(score)) {
-        pieces_ = before;
         continue;
       }
+      const double progress = static_cast<double>(spent) / static_cast<double>(options_.effort);
       const PlanScore changed = score_pieces(grid_, pieces_);
       const auto worse_ps = static_cast<double>(changed.time_ps - score.time_ps);
       if (worse_ps > 0 &&
           rng_.unit() >= std::exp(-worse_ps / (hot_ps * std::pow(kColdOfHot, progress)))) {
-        pieces_ = before;
         continue;
       }
+      std::swap(kept_, pieces_);
       score = changed;
       if (score.time_ps < best_ps) {
         best_ps = score.time_ps;
-        best = pieces_;
+        best = kept_;
       }
     }
     return best;
@@ -203,7 +202,8 @@ class Walk {
   const PlanGrid& grid_;
   const AnnealingOptions options_;
   Rng rng_;
-  PlanPieces pieces_;
+  PlanPieces kept_;    // where the walk stands
+  PlanPieces pieces_;  // and its next step
 };
 
 }  // namespace
