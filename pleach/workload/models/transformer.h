@@ -27,7 +27,7 @@ struct ExpertShape {
 // Splits as Megatron-LM does (Shoeybi et al., sec. 3): the first matrix of a pair by columns, the
 // second by rows, with a sum over the group after the second in forward and after the first in
 // backward; embeddings and the output matrix by vocabulary. Assumed passes over memory: norm 2,
-// softmax 2, activation function 2, residual sum 3.
+// softmax 2, activation function 2 (gated 3), residual sum 3.
 class TransformerBuilder {
  public:
   TransformerBuilder(std::string name, int64_t batch, int32_t element_bytes,
