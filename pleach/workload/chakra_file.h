@@ -1,0 +1,69 @@
+// Nodes of one Chakra execution trace file, and its bytes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "pleach/base/result.h"
+
+namespace pleach {
+
+// Numbers of the format.
+enum class ChakraKind : int32_t {
+  kInvalid,
+  kMetadata,
+  kMemoryLoad,
+  kMemoryStore,
+  kCompute,
+  kSend,
+  kReceive,
+  kCollective,
+};
+
+// Whole numbers of every type are int64_t. Nothing: another list, or a number beyond 64 bits.
+using ChakraValue =
+    std::variant<std::monostate, int64_t, double, bool, std::string, std::vector<bool>>;
+
+struct ChakraNode {
+  uint64_t id = 0;
+  std::string name;
+  int32_t kind = 0;              // ChakraKind, or a number that the reader does not know
+  std::vector<uint64_t> before;  // ids of control and data dependencies, ascending
+  uint64_t duration_us = 0;
+  std::string inputs;  // values of the inputs: of kMetadata only
+  std::map<std::string, ChakraValue, std::less<>> attributes = {};  // not of kMetadata
+};
+
+// Reads a whole file, compressed with gzip or not.
+//   errors  kInvalidArgument in one line that starts with `path`: malformed bytes with their place
+Result<std::vector<ChakraNode>> parse_chakra(std::string_view bytes, const std::string& path);
+
+// The bytes of a file, not compressed. Attributes get the types that other readers expect: a wrong
+// one is read as 0.
+std::string chakra_bytes(std::span<const ChakraNode> nodes);
+
+// "PREFIX.3.et: node 17 ('name'): what".
+Error chakra_error(const std::string& path, const ChakraNode& node, std::string_view what,
+                   ErrorCode code = ErrorCode::kInvalidArgument);
+
+// Which nodes are kept, when others are left out and what waits for those is to wait for what they
+// wait for.
+class KeptNodes {
+ public:
+  // The next node: kept, as the next of those kept; or left out.
+  void keep() { stands_for_.push_back({count_++}); }
+  void leave_out(std::span<const int32_t> before) { stands_for_.push_back(resolve(before)); }
+  // Numbers among the nodes kept that stand for `before`, ascending.
+  std::vector<int32_t> resolve(std::span<const int32_t> before) const;
+
+ private:
+  std::vector<std::vector<int32_t>> stands_for_;
+  int32_t count_ = 0;
+};
+
+}  // namespace pleach

@@ -1,0 +1,189 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "pleach/base/text.h"
+#include "pleach/workload/chakra.h"
+#include "pleach/workload/chakra_file.h"
+
+namespace pleach {
+namespace {
+
+constexpr int64_t kPicosecondsPerMicrosecond = 1'000'000;
+
+std::size_t position(int32_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+// The format's number of a collective.
+int64_t chakra_collective(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::kAllReduce:
+      return 0;
+    case CollectiveKind::kReduce:
+      return 1;
+    case CollectiveKind::kAllGather:
+      return 2;
+    case CollectiveKind::kBroadcast:
+      return 5;
+    case CollectiveKind::kAllToAll:
+      return 6;
+    case CollectiveKind::kReduceScatter:
+      return 7;
+  }
+  return 0;
+}
+
+// Groups of all families, numbered in a row.
+struct NumberedGroups {
+  std::vector<std::vector<int32_t>> groups;
+  std::vector<std::vector<int32_t>> number;  // by family and rank; −1: none
+
+  explicit NumberedGroups(const Trace& trace) {
+    for (const Family& family : trace.families) {
+      number.emplace_back(position(trace.rank_count), -1);
+      for (const std::vector<int32_t>& group : family.groups) {
+        for (const int32_t rank : group) {
+          number.back()[position(rank)] = static_cast<int32_t>(groups.size());
+        }
+        groups.push_back(group);
+      }
+    }
+  }
+
+  std::string json() const {
+    std::string text = "{";
+    for (std::size_t group = 0; group < groups.size(); ++group) {
+      text += fmt::format("{}\n  \"{}\": [{}]", group == 0 ? "" : ",", group,
+                          fmt::join(groups[group], ", "));
+    }
+    return text + "\n}\n";
+  }
+};
+
+// The nodes of one rank.
+class RankWriter {
+ public:
+  RankWriter(const Trace& trace, const NumberedGroups& groups, std::size_t worker,
+             std::size_t member)
+      : trace_(trace),
+        groups_(groups),
+        worker_(trace.workers[worker]),
+        member_(member),
+        rank_(worker_.ranks[member]) {}
+
+  std::vector<ChakraNode> nodes() {
+    std::vector<ChakraNode> nodes;
+    KeptNodes kept;
+    for (std::size_t index = 0; index < worker_.nodes.size(); ++index) {
+      const TraceNode& node = worker_.nodes[index];
+      const std::span<const int32_t> before =
+          std::span(worker_.dependencies)
+              .subspan(position(worker_.first_dependency[index]))
+              .first(
+                  position(worker_.first_dependency[index + 1] - worker_.first_dependency[index]));
+      if (node.kind == TraceNodeKind::kGradient || node.kind == TraceNodeKind::kForwardGate ||
+          node.kind == TraceNodeKind::kBackwardGate) {
+        kept.leave_out(before);
+        continue;
+      }
+      ChakraNode written = {.id = nodes.size(),
+                            .name = trace_.names[position(node.name)],
+                            .kind = 0,
+                            .before = {},
+                            .duration_us = 0,
+                            .inputs = {}};
+      for (const int32_t number : kept.resolve(before)) {
+        written.before.push_back(static_cast<uint64_t>(number));
+      }
+      kept.keep();
+      written.attributes["is_cpu_op"] = false;
+      fill(node, written);
+      nodes.push_back(std::move(written));
+    }
+    return nodes;
+  }
+
+ private:
+  void fill(const TraceNode& node, ChakraNode& written) {
+    const auto kind = [&](ChakraKind value) { written.kind = static_cast<int32_t>(value); };
+    auto& attributes = written.attributes;
+    switch (node.kind) {
+      case TraceNodeKind::kLoad:
+      case TraceNodeKind::kStore:
+        kind(node.kind == TraceNodeKind::kLoad ? ChakraKind::kMemoryLoad
+                                               : ChakraKind::kMemoryStore);
+        written.duration_us = rounded(node);
+        if (written.duration_us > 0) {  // else readers would compute a duration from the size
+          attributes["tensor_size"] = node.size_bytes;
+        }
+        return;
+      case TraceNodeKind::kCollective: {
+        kind(ChakraKind::kCollective);
+        const int32_t group = groups_.number[position(node.family)][position(rank_)];
+        // The format counts what a rank brings along.
+        const bool gathers = node.collective == CollectiveKind::kAllGather;
+        const auto parts =
+            gathers ? static_cast<int64_t>(groups_.groups[position(group)].size()) : int64_t{1};
+        attributes["comm_type"] = chakra_collective(node.collective);
+        attributes["comm_size"] = node.size_bytes / parts + (node.size_bytes % parts != 0 ? 1 : 0);
+        attributes["pg_name"] = std::to_string(group);
+        return;
+      }
+      case TraceNodeKind::kSend:
+      case TraceNodeKind::kReceive: {
+        const bool sends = node.kind == TraceNodeKind::kSend;
+        const int32_t peer = trace_.workers[position(node.peer)].ranks[member_];
+        kind(sends ? ChakraKind::kSend : ChakraKind::kReceive);
+        attributes["comm_src"] = int64_t{sends ? rank_ : peer};
+        attributes["comm_dst"] = int64_t{sends ? peer : rank_};
+        attributes["comm_tag"] = int64_t{node.tag};
+        attributes["comm_size"] = node.size_bytes;
+        return;
+      }
+      default:
+        kind(ChakraKind::kCompute);
+        written.duration_us = rounded(node);
+    }
+  }
+
+  // What is rounded off goes into the next node of the kind.
+  uint64_t rounded(const TraceNode& node) {
+    int64_t& carry_ps = carry_ps_[position(static_cast<int32_t>(node.kind))];
+    const int64_t exact_ps = node.duration_ps + carry_ps;
+    const int64_t micros = std::max<int64_t>(0, exact_ps + kPicosecondsPerMicrosecond / 2) /
+                           kPicosecondsPerMicrosecond;
+    carry_ps = exact_ps - micros * kPicosecondsPerMicrosecond;
+    return static_cast<uint64_t>(micros);
+  }
+
+  const Trace& trace_;
+  const NumberedGroups& groups_;
+  const WorkerTrace& worker_;
+  const std::size_t member_;  // position among the worker's ranks
+  const int32_t rank_;
+  std::array<int64_t, 3> carry_ps_ = {};  // of kCompute, kLoad, kStore
+};
+
+}  // namespace
+
+Status write_chakra(const Trace& trace, const std::string& prefix) {
+  PLEACH_TRY(check_trace(trace));
+  const std::string beyond = fmt::format("{}.{}.et", prefix, trace.rank_count);
+  if (std::error_code none; std::filesystem::exists(beyond, none)) {
+    return Error{ErrorCode::kIo,
+                 fmt::format("{} would be taken for a part of the trace of {} ranks; remove it",
+                             pleach::quoted(beyond), trace.rank_count)};
+  }
+  const NumberedGroups groups(trace);
+  for (std::size_t worker = 0; worker < trace.workers.size(); ++worker) {
+    for (std::size_t member = 0; member < trace.workers[worker].ranks.size(); ++member) {
+      RankWriter writer(trace, groups, worker, member);
+      PLEACH_TRY(write_file(fmt::format("{}.{}.et", prefix, trace.workers[worker].ranks[member]),
+                            chakra_bytes(writer.nodes())));
+    }
+  }
+  return write_file(prefix + ".groups.json", groups.json());
+}
+
+}  // namespace pleach
