@@ -25,10 +25,12 @@ struct ChakraOptions {
 //           that do not hold the rank, a collective without a kind or a size
 Result<Trace> read_chakra(const std::string& prefix, const ChakraOptions& options);
 
-// Writes one file per rank, each beside its target and renamed. Computation is rounded to whole
+// Writes one file per rank, and the groups as PREFIX.groups.json, each beside its target and
+// renamed. Gradients and gates are left out. Computation is rounded to whole
 // microseconds, which is all the format holds; the remainder is carried into the next node, so that
 // sums stay right within 1 us.
-//   errors  kIo; kUnsupported: a node that the format cannot express
+//   errors  kIo, also where a file of an earlier trace would be read as one rank more; those of
+//           check_trace
 Status write_chakra(const Trace& trace, const std::string& prefix);
 
 }  // namespace pleach

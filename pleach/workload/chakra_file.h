@@ -57,13 +57,19 @@ class KeptNodes {
  public:
   // The next node: kept, as the next of those kept; or left out.
   void keep() { stands_for_.push_back({count_++}); }
-  void leave_out(std::span<const int32_t> before) { stands_for_.push_back(resolve(before)); }
+  void leave_out(std::span<const int32_t> before) {
+    stands_for_.push_back(resolve(before));
+    held_ += stands_for_.back().size();
+  }
   // Numbers among the nodes kept that stand for `before`, ascending.
   std::vector<int32_t> resolve(std::span<const int32_t> before) const;
+  // How much nodes left out have added up: long chains of them over many nodes may need any memory.
+  std::size_t held() const { return held_; }
 
  private:
   std::vector<std::vector<int32_t>> stands_for_;
   int32_t count_ = 0;
+  std::size_t held_ = 0;
 };
 
 }  // namespace pleach

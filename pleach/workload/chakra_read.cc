@@ -20,7 +20,8 @@ namespace {
 
 constexpr uint64_t kMostMicroseconds = uint64_t{48} * 3600 * 1'000'000;  // as check_trace allows
 constexpr int64_t kPicosecondsPerMicrosecond = 1'000'000;
-constexpr std::size_t kNamedNodes = 8;  // of a cycle, in a message
+constexpr std::size_t kMostDependencies = std::size_t{1} << 26;  // of a rank
+constexpr std::size_t kNamedNodes = 8;                           // of a cycle, in a message
 constexpr std::string_view kWorld = "all ranks";
 
 std::size_t position(int32_t index) {
@@ -296,6 +297,12 @@ class TraceReader {
         before.push_back(place[position(one)]);
       }
       const ChakraNode& node = nodes[position(index)];
+      if (kept.held() + worker.dependencies.size() > kMostDependencies) {
+        return chakra_error(file, node,
+                            fmt::format("more than {} dependencies up to here, counting those "
+                                        "through metadata",
+                                        kMostDependencies));
+      }
       if (is_metadata(node)) {
         kept.leave_out(before);
         continue;
