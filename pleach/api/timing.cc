@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "pleach/base/units.h"
+#include "pleach/planning/best_segments.h"
 
 namespace pleach {
 namespace {
@@ -58,28 +59,15 @@ Result<Timing> time_schedule(const Topology& topology, const Schedule& schedule,
                              const TimingRequest& request) {
   PLEACH_ASSIGN(model, find_network_model(request.model));
   const Job job = {&schedule, request.size_bytes, 0};
-  SimulationOptions options = request.options;
   if (request.choose_segments) {
-    options.segment_count = 1;
+    PLEACH_ASSIGN(best, find_best_segments(*model, topology, std::span(&job, 1), request.options));
+    Timing timing = finish(topology, schedule, request, std::move(best.simulation));
+    timing.segment_count = best.segment_count;
+    return timing;
   }
-  PLEACH_ASSIGN(simulation, model->simulate(topology, std::span(&job, 1), options));
-  int32_t segment_count = options.segment_count;
-  constexpr int32_t kMostSegments = 64;
-  int64_t budget = kAutoSegmentLimit;
-  while (request.choose_segments && options.segment_count < kMostSegments) {
-    options.segment_count *= 2;
-    budget -= schedule.transfer_count() * options.segment_count;
-    if (budget < 0 || options.segment_count > request.size_bytes) {
-      break;
-    }
-    PLEACH_ASSIGN(other, model->simulate(topology, std::span(&job, 1), options));
-    if (other.finish_ps < simulation.finish_ps) {
-      simulation = std::move(other);
-      segment_count = options.segment_count;
-    }
-  }
+  PLEACH_ASSIGN(simulation, model->simulate(topology, std::span(&job, 1), request.options));
   Timing timing = finish(topology, schedule, request, std::move(simulation));
-  timing.segment_count = segment_count;
+  timing.segment_count = request.options.segment_count;
   return timing;
 }
 

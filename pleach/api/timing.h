@@ -15,14 +15,10 @@ struct TimingRequest {
   std::string model = "flow";
   int64_t size_bytes = 0;  // whole buffer of one rank
   SimulationOptions options;
-  // Tries 1, 2, 4, ... 64 segments and keeps the fastest (the fewest on a tie), while the schedule
-  // has at most kAutoSegmentLimit transfers × segments in all; options.segment_count is ignored.
+  // find_best_segments() chooses, options.segment_count is ignored.
   bool choose_segments = false;
   int64_t cycle_ps = 1000;  // length of a clock cycle
 };
-
-// Segments of messages that choosing the segment count may simulate, over all counts tried.
-inline constexpr int64_t kAutoSegmentLimit = 4'000'000;
 
 struct Timing {
   Simulation simulation;

@@ -1,150 +1,260 @@
 #include "pleach/planning/cost_curve.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <span>
-#include <utility>
+#include <deque>
+#include <map>
+#include <memory>
+#include <numeric>
 
-#include "pleach/base/check.h"
-#include "pleach/collective/schedule.h"
 #include "pleach/network/model.h"
+#include "pleach/network/session.h"
+#include "pleach/planning/best_segments.h"
 #include "pleach/synthesis/algorithm.h"
 
 namespace pleach {
 namespace {
 
-constexpr int32_t kMostSegments = 64;
-// Besides the first ones; each is a simulation, and a piece that needs more is close to its chord.
-constexpr int32_t kMostProbes = 40;
+constexpr std::size_t kMostSimulations = 40;
+constexpr int64_t kFirstSize = 1 << 10;     // of the start sizes above one byte
+constexpr int64_t kManySegments = 100'000;  // in one simulation: start with fewer sizes
+constexpr double kSendTolerance = 0.005;
+constexpr int64_t kLongestTimePs = INT64_MAX / 4;
 
-// Schedules that run together, simulated at one size after another.
-class Workbench {
+Error invalid(std::string message) {
+  return {ErrorCode::kInvalidArgument, std::move(message)};
+}
+
+// Schedules that start together, timed at one size after the other.
+class Timer {
  public:
-  Workbench(const Topology& topology, const NetworkModel& model, int32_t segment_count)
-      : topology_(topology), model_(model), segment_count_(segment_count) {}
-
-  Status add(Schedule schedule) {
-    PLEACH_TRY(fill_routes(schedule, topology_));
-    schedules_.push_back(std::move(schedule));
-    return ok();
+  // Borrows `topology`. segment_count 0: the best at each size.
+  static Result<Timer> create(const Topology& topology, const std::string& model,
+                              std::vector<Schedule> schedules, int32_t segment_count) {
+    PLEACH_ASSIGN(found, find_network_model(model));
+    Timer timer(topology, *found, std::move(schedules));
+    timer.options_.segment_count = segment_count;
+    // A session derives what it needs of a schedule once.
+    if (model == "flow" && segment_count > 0) {
+      PLEACH_ASSIGN(session, NetworkSession::create(topology, timer.options_));
+      timer.session_ = std::move(session);
+    }
+    return timer;
   }
 
-  Result<int64_t> time_ps(int64_t size_bytes) const {
-    if (segment_count_ > 0) {
-      return simulate(size_bytes, segment_count_);
+  // Until the last of them ends.
+  Result<int64_t> time_ps(int64_t size_bytes) {
+    if (session_ != nullptr) {
+      return time_in_session(size_bytes);
     }
-    int64_t best_ps = std::numeric_limits<int64_t>::max();
-    for (int32_t segments = 1; segments <= kMostSegments; segments *= 2) {
-      PLEACH_ASSIGN(time_ps, simulate(size_bytes, segments));
-      best_ps = std::min(best_ps, time_ps);
-    }
-    return best_ps;
-  }
-
- private:
-  Result<int64_t> simulate(int64_t size_bytes, int32_t segments) const {
     std::vector<Job> jobs;
-    jobs.reserve(schedules_.size());
     for (const Schedule& schedule : schedules_) {
-      jobs.push_back({.schedule = &schedule, .size_bytes = size_bytes});
+      jobs.push_back({&schedule, size_bytes, 0});
     }
-    PLEACH_ASSIGN(simulation, model_.simulate(topology_, jobs, {.segment_count = segments}));
+    if (options_.segment_count == 0) {
+      PLEACH_ASSIGN(best, find_best_segments(*model_, *topology_, jobs, options_));
+      return best.simulation.finish_ps;
+    }
+    PLEACH_ASSIGN(simulation, model_->simulate(*topology_, jobs, options_));
     return simulation.finish_ps;
   }
 
-  const Topology& topology_;
-  const NetworkModel& model_;
-  int32_t segment_count_;
+  bool is_empty() const { return schedules_.empty(); }
+  // Segments of messages in one simulation.
+  int64_t segment_count() const {
+    int64_t sum = 0;
+    for (const Schedule& schedule : schedules_) {
+      sum += schedule.transfer_count();
+    }
+    return sum * (options_.segment_count == 0 ? 128 : options_.segment_count);
+  }
+
+ private:
+  Timer(const Topology& topology, const NetworkModel& model, std::vector<Schedule> schedules)
+      : topology_(&topology), model_(&model), schedules_(std::move(schedules)) {}
+
+  Result<int64_t> time_in_session(int64_t size_bytes) {
+    const int64_t start_ps = now_ps_;
+    for (const Schedule& schedule : schedules_) {
+      PLEACH_TRY(session_->start(schedule, size_bytes, start_ps));
+    }
+    while (session_->next_ps().has_value()) {
+      PLEACH_ASSIGN(finished, session_->advance(*session_->next_ps()));
+      for (const NetworkSession::Finish& one : finished) {
+        now_ps_ = one.time_ps;
+      }
+    }
+    return now_ps_ - start_ps;
+  }
+
+  const Topology* topology_;
+  const NetworkModel* model_;
   std::vector<Schedule> schedules_;
+  SimulationOptions options_;
+  std::unique_ptr<NetworkSession> session_;
+  int64_t now_ps_ = 0;  // of the session
 };
 
-int64_t between(const CostCurve::Sample& low, const CostCurve::Sample& high, int64_t size_bytes) {
-  const auto rise = static_cast<double>(high.time_ps - low.time_ps) /
-                    static_cast<double>(high.size_bytes - low.size_bytes);
-  return low.time_ps + std::llround(rise * static_cast<double>(size_bytes - low.size_bytes));
+struct Sampling {
+  int64_t largest_bytes = 0;
+  double tolerance = 0;
+  int64_t unit_bytes = 1;  // sizes are multiples
+};
+
+// Time on the line from one sample to the next, or beyond.
+int64_t on_line(const CostCurve::Sample& from, const CostCurve::Sample& to, int64_t size_bytes) {
+  const __int128 rise = to.time_ps - from.time_ps;
+  const __int128 time =
+      from.time_ps + rise * (size_bytes - from.size_bytes) / (to.size_bytes - from.size_bytes);
+  return static_cast<int64_t>(std::min<__int128>(time, kLongestTimePs));
 }
 
-// Cuts pieces at their geometric middle until each is straight, the widest time first come.
-Result<CostCurve> sample(const Workbench& bench, int64_t largest_bytes, double tolerance) {
-  std::vector<CostCurve::Sample> samples;
-  for (const int64_t size : {int64_t{1}, int64_t{16} << 10, int64_t{1} << 20, largest_bytes}) {
-    if (size <= largest_bytes && (samples.empty() || samples.back().size_bytes < size)) {
-      PLEACH_ASSIGN(time_ps, bench.time_ps(size));
-      samples.push_back({size, time_ps});
+// Simulated sizes, and the pieces between them that are still to be looked at.
+class Sampler {
+ public:
+  Sampler(Timer& timer, const Sampling& sampling) : timer_(timer), sampling_(sampling) {}
+
+  // One byte, then powers of 8 from 1 KiB (of 512 where a simulation is long), and the largest.
+  // Then, widest first, the geometric middle of every piece; where the line was off by more than
+  // the tolerance, the two halves, until all pieces are good or kMostSimulations are spent.
+  Result<std::vector<CostCurve::Sample>> run() {
+    PLEACH_TRY(add(1));
+    const int64_t factor = timer_.segment_count() > kManySegments ? 512 : 8;
+    for (int64_t size = kFirstSize; size < sampling_.largest_bytes; size *= factor) {
+      PLEACH_TRY(add(size));
+      if (size > sampling_.largest_bytes / factor) {
+        break;
+      }
     }
-  }
-  std::vector<std::pair<CostCurve::Sample, CostCurve::Sample>> pieces;
-  for (std::size_t index = 0; index + 1 < samples.size(); ++index) {
-    pieces.emplace_back(samples[index], samples[index + 1]);
-  }
-  for (std::size_t next = 0; next < pieces.size() && next < kMostProbes; ++next) {
-    const auto [low, high] = pieces[next];
-    const auto middle = static_cast<int64_t>(std::sqrt(static_cast<double>(low.size_bytes)) *
-                                             std::sqrt(static_cast<double>(high.size_bytes)));
-    if (middle <= low.size_bytes || middle >= high.size_bytes) {
-      continue;
+    PLEACH_TRY(add(sampling_.largest_bytes));
+    for (auto low = times_.begin(); std::next(low) != times_.end(); ++low) {
+      pieces_.push_back({low->first, std::next(low)->first});
     }
-    PLEACH_ASSIGN(time_ps, bench.time_ps(middle));
-    const CostCurve::Sample probe = {middle, time_ps};
-    samples.push_back(probe);
-    const auto off = static_cast<double>(std::abs(between(low, high, middle) - time_ps));
-    if (off > tolerance * static_cast<double>(time_ps)) {
-      pieces.emplace_back(low, probe);
-      pieces.emplace_back(probe, high);
+    while (!pieces_.empty() && times_.size() < kMostSimulations) {
+      const Piece piece = pieces_.front();
+      pieces_.pop_front();
+      PLEACH_TRY(split(piece));
     }
+    std::vector<CostCurve::Sample> samples;
+    for (const auto& [size_bytes, time_ps] : times_) {
+      samples.push_back({size_bytes, time_ps});
+    }
+    return samples;
   }
-  std::sort(samples.begin(), samples.end(),
-            [](const auto& left, const auto& right) { return left.size_bytes < right.size_bytes; });
+
+ private:
+  struct Piece {
+    int64_t low_bytes = 0;
+    int64_t high_bytes = 0;
+  };
+
+  int64_t rounded(int64_t size_bytes) const {
+    return (size_bytes + sampling_.unit_bytes - 1) / sampling_.unit_bytes * sampling_.unit_bytes;
+  }
+  Status add(int64_t size_bytes) {
+    size_bytes = rounded(size_bytes);
+    if (times_.count(size_bytes) == 0) {
+      PLEACH_ASSIGN(time_ps, timer_.time_ps(size_bytes));
+      times_[size_bytes] = time_ps;
+    }
+    return ok();
+  }
+  Status split(const Piece& piece) {
+    const auto [low_bytes, high_bytes] = piece;
+    const double middle =
+        std::sqrt(static_cast<double>(low_bytes) * static_cast<double>(high_bytes));
+    const int64_t size_bytes = rounded(static_cast<int64_t>(middle));
+    if (size_bytes <= low_bytes || size_bytes >= high_bytes) {
+      return ok();
+    }
+    const int64_t guess_ps =
+        on_line({low_bytes, times_[low_bytes]}, {high_bytes, times_[high_bytes]}, size_bytes);
+    PLEACH_TRY(add(size_bytes));
+    const auto time_ps = static_cast<double>(times_[size_bytes]);
+    if (std::abs(time_ps - static_cast<double>(guess_ps)) > sampling_.tolerance * time_ps) {
+      pieces_.push_back({low_bytes, size_bytes});
+      pieces_.push_back({size_bytes, high_bytes});
+    }
+    return ok();
+  }
+
+  Timer& timer_;
+  Sampling sampling_;
+  std::map<int64_t, int64_t> times_;  // by size
+  std::deque<Piece> pieces_;
+};
+
+Result<CostCurve> measure_curve(Timer& timer, const Sampling& sampling) {
+  if (!(sampling.tolerance > 0)) {
+    return invalid(fmt::format("tolerance {}: must be positive", sampling.tolerance));
+  }
+  if (timer.is_empty()) {
+    return CostCurve::from_samples({{1, 0}});
+  }
+  PLEACH_ASSIGN(samples, Sampler(timer, sampling).run());
   return CostCurve::from_samples(std::move(samples));
+}
+
+Result<Schedule> send_schedule(const SendRequest& request, std::size_t pair) {
+  const auto [source, target] = request.pairs[pair];
+  for (const NodeId node : {source, target}) {
+    if (node.value < 0 || node.index() >= request.topology.nodes().size()) {
+      return invalid(
+          fmt::format("pair {}: {} is no node of {}", pair, node.value, request.topology.name()));
+    }
+  }
+  Schedule schedule;
+  schedule.collective = CollectiveKind::kBroadcast;
+  schedule.participants = {source, target};
+  schedule.phase_steps = {1};
+  schedule.transfers = {{.source = source, .target = target}};
+  return schedule;
 }
 
 }  // namespace
 
 Result<CostCurve> CostCurve::measure(const CurveRequest& request) {
-  PLEACH_ASSIGN(model, find_network_model(request.model));
-  Workbench bench(request.topology, *model, request.segment_count);
-  bool any = false;
+  if (request.segment_count < 0) {
+    return invalid(fmt::format("segments {}: must not be negative", request.segment_count));
+  }
+  if (request.groups.empty()) {
+    return invalid(fmt::format("no group does the {}", to_text(request.collective)));
+  }
+  std::vector<Schedule> schedules;
+  int64_t unit_bytes = 1;
   for (const std::vector<NodeId>& group : request.groups) {
-    if (group.size() < 2) {
+    if (group.empty()) {
+      return invalid(fmt::format("group {} has no ranks", &group - request.groups.data()));
+    }
+    if (group.size() == 1) {
       continue;
     }
     PLEACH_ASSIGN(schedule, synthesize({.topology = request.topology,
                                         .participants = group,
-                                        .collective = request.collective},
+                                        .collective = request.collective,
+                                        .wants_certificate = false},
                                        request.algorithm));
-    PLEACH_TRY(bench.add(std::move(schedule)));
-    any = true;
+    schedules.push_back(std::move(schedule));
+    if (request.collective == CollectiveKind::kAllToAll) {  // takes whole blocks
+      unit_bytes = std::lcm(unit_bytes, static_cast<int64_t>(group.size()));
+    }
   }
-  if (!any) {
-    return from_samples({{1, 0}});
-  }
-  return sample(bench, std::max<int64_t>(request.largest_bytes, 2), request.tolerance);
+  PLEACH_ASSIGN(timer, Timer::create(request.topology, request.model, std::move(schedules),
+                                     request.segment_count));
+  return measure_curve(
+      timer, {std::max<int64_t>(1, request.largest_bytes), request.tolerance, unit_bytes});
 }
 
-Result<CostCurve> measure_send(const SendRequest& request) {
-  PLEACH_ASSIGN(model, find_network_model(request.model));
-  Workbench bench(request.topology, *model, 1);
-  for (const auto& [source, target] : request.pairs) {
-    PLEACH_ASSIGN(schedule, synthesize({.topology = request.topology,
-                                        .participants = {source, target},
-                                        .collective = CollectiveKind::kBroadcast},
-                                       "direct"));
-    PLEACH_TRY(bench.add(std::move(schedule)));
-  }
-  constexpr double kTolerance = 0.005;
-  return sample(bench, std::max<int64_t>(request.largest_bytes, 2), kTolerance);
-}
-
-// Time never decreases with size: where it does in the simulation, a larger message stands in.
 CostCurve CostCurve::from_samples(std::vector<Sample> samples) {
-  PLEACH_CHECK(!samples.empty(), "a curve needs a sample");
-  for (std::size_t index = 1; index < samples.size(); ++index) {
-    PLEACH_CHECK(samples[index - 1].size_bytes < samples[index].size_bytes, "samples ascend");
-    samples[index].time_ps = std::max(samples[index].time_ps, samples[index - 1].time_ps);
-  }
+  PLEACH_CHECK(!samples.empty(), "a curve has samples");
   CostCurve curve;
   curve.samples_ = std::move(samples);
+  int64_t longest_ps = 0;
+  for (Sample& sample : curve.samples_) {
+    sample.time_ps = longest_ps = std::max(longest_ps, sample.time_ps);
+  }
   return curve;
 }
 
@@ -152,14 +262,31 @@ int64_t CostCurve::time_ps(int64_t size_bytes) const {
   if (size_bytes <= 0) {
     return 0;
   }
-  const auto next =
-      std::upper_bound(samples_.begin(), samples_.end(), size_bytes,
-                       [](int64_t size, const Sample& sample) { return size < sample.size_bytes; });
-  if (next == samples_.begin() || samples_.size() == 1) {
+  if (size_bytes <= samples_.front().size_bytes || samples_.size() == 1) {
     return samples_.front().time_ps;
   }
-  const auto high = next == samples_.end() ? std::prev(next) : next;
-  return between(*std::prev(high), *high, size_bytes);
+  auto next =
+      std::lower_bound(samples_.begin(), samples_.end(), size_bytes,
+                       [](const Sample& sample, int64_t size) { return sample.size_bytes < size; });
+  if (next == samples_.end()) {
+    --next;
+  }
+  return on_line(*std::prev(next), *next, size_bytes);
+}
+
+Result<CostCurve> measure_send(const SendRequest& request) {
+  if (request.pairs.empty()) {
+    return invalid("no pair sends");
+  }
+  std::vector<Schedule> schedules;
+  for (std::size_t pair = 0; pair < request.pairs.size(); ++pair) {
+    PLEACH_ASSIGN(schedule, send_schedule(request, pair));
+    if (schedule.participants.front() != schedule.participants.back()) {
+      schedules.push_back(std::move(schedule));
+    }
+  }
+  PLEACH_ASSIGN(timer, Timer::create(request.topology, request.model, std::move(schedules), 1));
+  return measure_curve(timer, {std::max<int64_t>(1, request.largest_bytes), kSendTolerance, 1});
 }
 
 }  // namespace pleach

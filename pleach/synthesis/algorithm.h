@@ -20,6 +20,7 @@ struct SynthesisRequest {
   std::vector<NodeId> participants;  // rank r is this node; empty: all rank nodes
   CollectiveKind collective = CollectiveKind::kAllReduce;
   Rank root = {0};
+  bool wants_certificate = true;  // which takes longer than the schedule where groups are small
 };
 
 struct Algorithm {

@@ -101,7 +101,9 @@ Result<Schedule> synthesize(const SynthesisRequest& request, std::string_view al
   schedule->provenance.algorithm = algorithm->name;
   schedule->provenance.options = options.canonical();
   schedule->provenance.topology_fingerprint = request.topology.fingerprint();
-  PLEACH_TRY(certify(*schedule, request.topology));
+  if (request.wants_certificate) {
+    PLEACH_TRY(certify(*schedule, request.topology));
+  }
   return schedule;
 }
 

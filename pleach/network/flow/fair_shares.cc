@@ -1,7 +1,7 @@
 #include "pleach/network/flow/fair_shares.h"
 
 #include <algorithm>
-#include <limits>
+#include <functional>
 
 #include "pleach/base/check.h"
 
@@ -96,27 +96,37 @@ void FairShares::collect_part() {
   std::sort(part_links_.begin(), part_links_.end());
 }
 
+// The fullest link is the one whose flows left get the least; of several the first. A heap holds
+// every link with its share; an entry that is no longer true is passed over.
 void FairShares::fill_part() {
+  struct Share {
+    double rate;
+    std::size_t index;
+    auto operator<=>(const Share&) const = default;
+  };
   std::vector<double> left(part_links_.size());
   std::vector<int32_t> unfixed(part_links_.size());
+  std::vector<Share> heap;
+  std::vector<std::size_t> changed;
   for (std::size_t index = 0; index < part_links_.size(); ++index) {
     const std::size_t link = part_links_[index].index();
     left[index] = capacities_[link];
     unfixed[index] = static_cast<int32_t>(active_[link].size());
     place_[link] = static_cast<int32_t>(index);
-  }
-  for (std::size_t remaining = part_flows_.size(); remaining > 0;) {
-    double least = std::numeric_limits<double>::infinity();
-    std::size_t fullest = 0;
-    for (std::size_t index = 0; index < part_links_.size(); ++index) {
-      if (unfixed[index] > 0 && left[index] / unfixed[index] < least) {
-        least = left[index] / unfixed[index];
-        fullest = index;
-      }
+    if (unfixed[index] > 0) {
+      heap.push_back({left[index] / unfixed[index], index});
     }
-    std::vector<int32_t> flows = active_[part_links_[fullest].index()];
-    std::sort(flows.begin(), flows.end());
-    for (const int32_t flow : flows) {
+  }
+  std::make_heap(heap.begin(), heap.end(), std::greater<>());
+  for (std::size_t remaining = part_flows_.size(); remaining > 0;) {
+    std::pop_heap(heap.begin(), heap.end(), std::greater<>());
+    const auto [least, fullest] = heap.back();
+    heap.pop_back();
+    if (unfixed[fullest] == 0 || left[fullest] / unfixed[fullest] != least) {
+      continue;
+    }
+    changed.clear();
+    for (const int32_t flow : active_[part_links_[fullest].index()]) {
       if (fixed_[at(flow)] != kUnfixed) {
         continue;
       }
@@ -126,6 +136,15 @@ void FairShares::fill_part() {
         const std::size_t index = at(place_[link.index()]);
         left[index] = std::max(0.0, left[index] - least);
         --unfixed[index];
+        changed.push_back(index);
+      }
+    }
+    std::sort(changed.begin(), changed.end());
+    changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
+    for (const std::size_t index : changed) {
+      if (unfixed[index] > 0) {
+        heap.push_back({left[index] / unfixed[index], index});
+        std::push_heap(heap.begin(), heap.end(), std::greater<>());
       }
     }
   }

@@ -33,7 +33,7 @@ class FairShares {
   void start(int32_t flow);  // not active yet
   void stop(int32_t flow);   // active
   // Solves what start and stop touched; returns the active flows whose rate is new, by number.
-  // Cost: O(links · rounds + Σ route lengths) of the connected part.
+  // Cost: O((links + Σ route lengths) · log) of the connected part.
   std::span<const Change> solve();
 
  private:
