@@ -191,6 +191,24 @@ TEST(BuildTrace, PipelinesHaveTheBubbleOfTheClosedForm) {
   }
 }
 
+TEST(BuildTrace, PassesComeInTheOrderOfTheSchedule) {
+  const auto text = [](const Strategy& strategy, int32_t stage) {
+    std::string passes;
+    for (const Pass& pass : stage_passes(strategy, stage)) {
+      passes += (pass.is_forward ? "F" : "B") + std::to_string(pass.micro_batch);
+    }
+    return passes;
+  };
+  const Strategy gpipe = {.pipeline = 2, .micro_batches = 3, .schedule = PipelineSchedule::kGpipe};
+  EXPECT_EQ(text(gpipe, 0), "F0F1F2B2B1B0");
+  EXPECT_EQ(text(gpipe, 1), "F0F1F2B2B1B0");
+  const Strategy alternating = {.pipeline = 3, .micro_batches = 4};
+  EXPECT_EQ(text(alternating, 0), "F0F1F2B0F3B1B2B3");
+  EXPECT_EQ(text(alternating, 1), "F0F1B0F2B1F3B2B3");
+  EXPECT_EQ(text(alternating, 2), "F0B0F1B1F2B2F3B3");
+  EXPECT_EQ(text({.pipeline = 9, .micro_batches = 2}, 0), "F0F1B0B1");
+}
+
 TEST(BuildTrace, OneForwardOneBackwardHoldsAtMostStagesLessStageActivations) {
   for (int32_t stages = 1; stages <= 5; ++stages) {
     for (int32_t micro_batches = 1; micro_batches <= 7; ++micro_batches) {
