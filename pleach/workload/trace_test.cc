@@ -51,98 +51,95 @@ struct Case {
   std::string message;
 };
 
-const std::vector<Case>& cases() {
-  static const std::vector<Case> all = {
-      {"NoRanks", [](Trace& t) { t.rank_count = 0; }, "a trace of 0 ranks"},
-      {"IdleRank", [](Trace& t) { t.rank_count = 5; }, "rank 4 is in no worker"},
-      {"EmptyWorker", [](Trace& t) { t.workers[1].ranks.clear(); }, "worker 1 has no ranks"},
-      {"RankTwice", [](Trace& t) { t.workers[1].ranks[0] = 1; },
-       "rank 1 is in worker 0 and in worker 1"},
-      {"RankBeyond", [](Trace& t) { t.workers[1].ranks[0] = 4; },
-       "worker 1: rank 4 is not in [0, 4)"},
-      {"FamilyRankTwice", [](Trace& t) { t.families[0].groups[1][0] = 2; },
-       "family 'data': rank 2 is in group 0 and again in group 1"},
-      {"FamilyRankBeyond", [](Trace& t) { t.families[0].groups[1][0] = -1; },
-       "family 'data', group 1: rank -1 is not in [0, 4)"},
-      {"EmptyGroup", [](Trace& t) { t.families[0].groups[1].clear(); },
-       "family 'data': group 1 is empty"},
-      {"GroupFamily", [](Trace& t) { t.gradient_groups[0].family = 1; },
-       "gradient group 'data, stage 0': there is no family 1"},
-      {"GroupWorkers", [](Trace& t) { t.gradient_groups[0].workers.clear(); },
-       "gradient group 'data, stage 0' has no workers"},
-      {"GroupWorkerTwice",
-       [](Trace& t) {
-         t.gradient_groups[0].workers = {1, 1};
-       },
-       "gradient group 'data, stage 0': worker 1 is not there, or named twice"},
-      {"EmptyTensor", [](Trace& t) { t.gradient_groups[0].layers[1].tensor_bytes = {0}; },
-       "gradient group 'data, stage 0', layer 'two': a time or a size is negative, or a tensor "
-       "empty"},
-      {"Shape", [](Trace& t) { t.workers[0].first_dependency.pop_back(); },
-       "worker 0: first_dependency does not partition the dependencies"},
-      {"OwnDependency", [](Trace& t) { t.workers[0].dependencies[0] = 1; },
-       "worker 0, node 1 ('layer'): waits for node 1, which is not before it"},
-      {"NegativeDependency", [](Trace& t) { t.workers[0].dependencies[0] = -1; },
-       "worker 0, node 1 ('layer'): waits for node -1, which is not before it"},
-      {"Name", [](Trace& t) { t.workers[1].nodes[0].name = 1; },
-       "worker 1, node 0: there is no name 1"},
-      {"NegativeTime", [](Trace& t) { t.workers[1].nodes[0].duration_ps = -1; },
-       "worker 1, node 0 ('layer'): a negative duration of -1 ps or size of 0 bytes"},
-      {"NegativeSize", [](Trace& t) { t.workers[1].nodes[2].size_bytes = -5; },
-       "worker 1, node 2 ('layer'): a negative duration of 0 ps or size of -5 bytes"},
-      {"LongTimes", [](Trace& t) { t.workers[1].nodes[0].duration_ps = 172'800'000'000'000'001; },
-       "worker 1, node 0 ('layer'): the worker's durations add up to more than two days"},
-      {"Family", [](Trace& t) { t.workers[1].nodes[2].family = -1; },
-       "worker 1, node 2 ('layer'): there is no family -1"},
-      {"Peer", [](Trace& t) { t.workers[0].nodes[1].peer = 2; },
-       "worker 0, node 1 ('layer'): worker 2 is no peer"},
-      {"OwnPeer", [](Trace& t) { t.workers[0].nodes[1].peer = 0; },
-       "worker 0, node 1 ('layer'): worker 0 is no peer"},
-      {"UnequalPeer",
-       [](Trace& t) {
-         t.rank_count = 5;
-         t.workers[1].ranks.push_back(4);
-       },
-       "worker 0, node 1 ('layer'): worker 0 stands for 2 ranks and its peer 1 for 3"},
-      {"NoReceive", [](Trace& t) { t.workers[1].nodes[1] = {}; },
-       "messages from worker 0 to worker 1 with tag 0: 1 sends and 0 receives"},
-      {"NoSend", [](Trace& t) { t.workers[0].nodes[1].tag = 1; },
-       "messages from worker 0 to worker 1 with tag 0: 0 sends and 1 receives"},
-      {"MessageSize", [](Trace& t) { t.workers[1].nodes[1].size_bytes = 4; },
-       "messages from worker 0 to worker 1 with tag 0: number 0 is sent with 3 bytes and received "
-       "with 4"},
-      {"GradientGroup", [](Trace& t) { t.workers[1].nodes[3].gradient_group = 1; },
-       "worker 1, node 3 ('layer'): there is no gradient group 1"},
-      {"GradientLayer", [](Trace& t) { t.workers[1].nodes[4].layer = 2; },
-       "worker 1, node 4 ('layer'): gradient group 'data, stage 0' has no layer 2"},
-      {"OthersGroup", [](Trace& t) { t.gradient_groups[0].workers = {0}; },
-       "worker 1, node 3 ('layer'): gradient group 'data, stage 0' is of other workers"},
-      {"GradientTwice",
-       [](Trace& t) {
-         t.workers[1].nodes[4] = {.kind = Kind::kGradient, .gradient_group = 0, .layer = 0};
-       },
-       "worker 1, node 4 ('layer'): says for the second time in an iteration what is said once"},
-      {"NoGradient", [](Trace& t) { t.workers[1].nodes[3] = {}; },
-       "gradient group 'data, stage 0': worker 1 has no gradient of layer 'one'"},
-      {"CollectiveKind",
-       [](Trace& t) { t.workers[1].nodes[2].collective = CollectiveKind::kAllGather; },
-       "family 'data', group 0, collective 0: worker 0 issues all_reduce of 16 bytes and worker 1 "
-       "all_gather of 16 bytes"},
-      {"CollectiveMissing", [](Trace& t) { t.workers[1].nodes[2] = {}; },
-       "family 'data', group 0, collective 0: worker 0 issues all_reduce of 16 bytes and worker 1 "
-       "nothing"},
-      {"OutsideGroups", [](Trace& t) { t.families[0].groups.pop_back(); },
-       "worker 0: rank 1 is in no group of family 'data'"},
-  };
-  return all;
-}
+const Case kCases[] = {
+    {"NoRanks", [](Trace& t) { t.rank_count = 0; }, "a trace of 0 ranks"},
+    {"IdleRank", [](Trace& t) { t.rank_count = 5; }, "rank 4 is in no worker"},
+    {"EmptyWorker", [](Trace& t) { t.workers[1].ranks.clear(); }, "worker 1 has no ranks"},
+    {"RankTwice", [](Trace& t) { t.workers[1].ranks[0] = 1; },
+     "rank 1 is in worker 0 and in worker 1"},
+    {"RankBeyond", [](Trace& t) { t.workers[1].ranks[0] = 4; },
+     "worker 1: rank 4 is not in [0, 4)"},
+    {"FamilyRankTwice", [](Trace& t) { t.families[0].groups[1][0] = 2; },
+     "family 'data': rank 2 is in group 0 and again in group 1"},
+    {"FamilyRankBeyond", [](Trace& t) { t.families[0].groups[1][0] = -1; },
+     "family 'data', group 1: rank -1 is not in [0, 4)"},
+    {"EmptyGroup", [](Trace& t) { t.families[0].groups[1].clear(); },
+     "family 'data': group 1 is empty"},
+    {"GroupFamily", [](Trace& t) { t.gradient_groups[0].family = 1; },
+     "gradient group 'data, stage 0': there is no family 1"},
+    {"GroupWorkers", [](Trace& t) { t.gradient_groups[0].workers.clear(); },
+     "gradient group 'data, stage 0' has no workers"},
+    {"GroupWorkerTwice",
+     [](Trace& t) {
+       t.gradient_groups[0].workers = {1, 1};
+     },
+     "gradient group 'data, stage 0': worker 1 is not there, or named twice"},
+    {"EmptyTensor", [](Trace& t) { t.gradient_groups[0].layers[1].tensor_bytes = {0}; },
+     "gradient group 'data, stage 0', layer 'two': a time or a size is negative, or a tensor "
+     "empty"},
+    {"Shape", [](Trace& t) { t.workers[0].first_dependency.pop_back(); },
+     "worker 0: first_dependency does not partition the dependencies"},
+    {"OwnDependency", [](Trace& t) { t.workers[0].dependencies[0] = 1; },
+     "worker 0, node 1 ('layer'): waits for node 1, which is not before it"},
+    {"NegativeDependency", [](Trace& t) { t.workers[0].dependencies[0] = -1; },
+     "worker 0, node 1 ('layer'): waits for node -1, which is not before it"},
+    {"Name", [](Trace& t) { t.workers[1].nodes[0].name = 1; },
+     "worker 1, node 0: there is no name 1"},
+    {"NegativeTime", [](Trace& t) { t.workers[1].nodes[0].duration_ps = -1; },
+     "worker 1, node 0 ('layer'): a negative duration of -1 ps or size of 0 bytes"},
+    {"NegativeSize", [](Trace& t) { t.workers[1].nodes[2].size_bytes = -5; },
+     "worker 1, node 2 ('layer'): a negative duration of 0 ps or size of -5 bytes"},
+    {"LongTimes", [](Trace& t) { t.workers[1].nodes[0].duration_ps = 172'800'000'000'000'001; },
+     "worker 1, node 0 ('layer'): the worker's durations add up to more than two days"},
+    {"Family", [](Trace& t) { t.workers[1].nodes[2].family = -1; },
+     "worker 1, node 2 ('layer'): there is no family -1"},
+    {"Peer", [](Trace& t) { t.workers[0].nodes[1].peer = 2; },
+     "worker 0, node 1 ('layer'): worker 2 is no peer"},
+    {"OwnPeer", [](Trace& t) { t.workers[0].nodes[1].peer = 0; },
+     "worker 0, node 1 ('layer'): worker 0 is no peer"},
+    {"UnequalPeer",
+     [](Trace& t) {
+       t.rank_count = 5;
+       t.workers[1].ranks.push_back(4);
+     },
+     "worker 0, node 1 ('layer'): worker 0 stands for 2 ranks and its peer 1 for 3"},
+    {"NoReceive", [](Trace& t) { t.workers[1].nodes[1] = {}; },
+     "messages from worker 0 to worker 1 with tag 0: 1 sends and 0 receives"},
+    {"NoSend", [](Trace& t) { t.workers[0].nodes[1].tag = 1; },
+     "messages from worker 0 to worker 1 with tag 0: 0 sends and 1 receives"},
+    {"MessageSize", [](Trace& t) { t.workers[1].nodes[1].size_bytes = 4; },
+     "messages from worker 0 to worker 1 with tag 0: number 0 is sent with 3 bytes and received "
+     "with 4"},
+    {"GradientGroup", [](Trace& t) { t.workers[1].nodes[3].gradient_group = 1; },
+     "worker 1, node 3 ('layer'): there is no gradient group 1"},
+    {"GradientLayer", [](Trace& t) { t.workers[1].nodes[4].layer = 2; },
+     "worker 1, node 4 ('layer'): gradient group 'data, stage 0' has no layer 2"},
+    {"OthersGroup", [](Trace& t) { t.gradient_groups[0].workers = {0}; },
+     "worker 1, node 3 ('layer'): gradient group 'data, stage 0' is of other workers"},
+    {"GradientTwice",
+     [](Trace& t) {
+       t.workers[1].nodes[4] = {.kind = Kind::kGradient, .gradient_group = 0, .layer = 0};
+     },
+     "worker 1, node 4 ('layer'): says for the second time in an iteration what is said once"},
+    {"NoGradient", [](Trace& t) { t.workers[1].nodes[3] = {}; },
+     "gradient group 'data, stage 0': worker 1 has no gradient of layer 'one'"},
+    {"CollectiveKind",
+     [](Trace& t) { t.workers[1].nodes[2].collective = CollectiveKind::kAllGather; },
+     "family 'data', group 0, collective 0: worker 0 issues all_reduce of 16 bytes and worker 1 "
+     "all_gather of 16 bytes"},
+    {"CollectiveMissing", [](Trace& t) { t.workers[1].nodes[2] = {}; },
+     "family 'data', group 0, collective 0: worker 0 issues all_reduce of 16 bytes and worker 1 "
+     "nothing"},
+    {"OutsideGroups", [](Trace& t) { t.families[0].groups.pop_back(); },
+     "worker 0: rank 1 is in no group of family 'data'"},
+};
 
 TEST(CheckTrace, AcceptsWhatFits) {
   EXPECT_TRUE(check_trace(small_trace()));
 }
 
 TEST(CheckTrace, NamesWhatDoesNotFit) {
-  for (const Case& one : cases()) {
+  for (const Case& one : kCases) {
     Trace trace = small_trace();
     one.spoil(trace);
     const Status status = check_trace(trace);
