@@ -86,6 +86,27 @@ TEST(ClosedForms, UncontendedSchedules) {
   }
 }
 
+// Two all_reduces of every quarter, along d nodes each: 4(d-1) steps of D/4d on every link, so
+// d/(d-1) of a link's bandwidth. In dataflow latency costs more than that: a link that is idle for
+// a moment starts on the second dimension of another quarter.
+TEST(ClosedForms, TwoDimensionalRingsUseEveryLink) {
+  for (const int32_t d : {4, 8}) {
+    const std::string grid = "torus:" + std::to_string(d) + "x" + std::to_string(d);
+    SCOPED_TRACE(grid);
+    const double bytes_ps = static_cast<double>(kSizeBytes) * kPsPerByte * (d - 1) / d;
+    const Topology plain = topology_of(grid + ",latency=0ns");
+    const Schedule schedule = schedule_of(plain, "ring_2d");
+    for (const char* model : {"flow", "analytic"}) {
+      const auto got_ps = static_cast<double>(time_ps(model, plain, schedule));
+      EXPECT_NEAR(got_ps, bytes_ps, bytes_ps * 0.005) << model;
+    }
+    const auto lockstep_ps = static_cast<double>(
+        time_ps("flow", topology_of(grid), schedule, {.gate = Gate::kLockstep}));
+    const double expected_ps = bytes_ps + 4.0 * (d - 1) * kLatencyPs;
+    EXPECT_NEAR(lockstep_ps, expected_ps, expected_ps * 0.005);
+  }
+}
+
 struct TreeCase {
   std::string spec;
   std::string algorithm;

@@ -12,7 +12,7 @@ namespace pleach {
 namespace {
 
 constexpr std::array kAlgorithms = {
-    &kRing,   &kBidirectionalRing, &kRecursiveDoubling, &kHalvingDoubling,
+    &kRing,   &kBidirectionalRing, &kRing2d,   &kRecursiveDoubling, &kHalvingDoubling,
     &kDirect, &kInSwitch,          &kMultitree};
 
 Result<const Algorithm*> find_algorithm(const std::string& name) {

@@ -257,6 +257,8 @@ TEST(Algorithms, AreFreeOfContentionOnTheTopologiesTheyFit) {
       {"bidirectional_ring", "ring:7", Kind::kAllReduce},
       {"bidirectional_ring", "ring:7", Kind::kReduce},
       {"bidirectional_ring", "torus:3x5", Kind::kAllGather},
+      {"ring_2d", "torus:4x4", Kind::kAllReduce},
+      {"ring_2d", "torus:5x5", Kind::kAllReduce},
       {"recursive_doubling", "fully_connected:8", Kind::kAllReduce},
       {"halving_doubling", "fully_connected:8", Kind::kAllReduce},
       {"direct", "fully_connected:6", Kind::kAllToAll},
@@ -394,6 +396,12 @@ TEST(Algorithms, RefuseWhatTheyCannotDoInOneLine) {
        0,
        infeasible,
        "participant 0 (0) cannot reach participant 2 (3)"},
+      {"ring_2d", "ring:6", {}, Kind::kAllReduce, 0, infeasible, "is no grid of two dimensions"},
+      {"ring_2d", "mesh:5x1", {}, Kind::kAllReduce, 0, infeasible, "is no grid of two dimensions"},
+      {"ring_2d", "torus:2x2x3", {}, Kind::kAllReduce, 0, infeasible, "no grid of two dimensions"},
+      {"ring_2d", "switch:4", {}, Kind::kAllReduce, 0, infeasible, "is no grid of two dimensions"},
+      {"ring_2d", "torus:4x4", {0, 1}, Kind::kAllReduce, 0, infeasible, "2 of the 16 ranks"},
+      {"ring_2d", "torus:255x256", {}, Kind::kAllReduce, 0, infeasible, "the limit is"},
       {"direct", "torus:100x100", {}, Kind::kAllToAll, 0, infeasible, "the limit is"},
       {"multitree", "torus:100x100", {}, Kind::kAllReduce, 0, infeasible, "the limit is"},
       {"ring,form=explicit", "ring:10000", {}, Kind::kAllReduce, 0, infeasible, "the limit is"},
@@ -423,7 +431,7 @@ TEST(Algorithms, HaveDistinctNamesAndSources) {
     EXPECT_FALSE(algorithm->collectives.empty()) << algorithm->name;
   }
   const std::vector<std::string> expected = {
-      "ring",   "bidirectional_ring", "recursive_doubling", "halving_doubling",
+      "ring",   "bidirectional_ring", "ring_2d",  "recursive_doubling", "halving_doubling",
       "direct", "in_switch",          "multitree"};
   EXPECT_EQ(names, expected);
 }

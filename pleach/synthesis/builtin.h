@@ -7,6 +7,7 @@ namespace pleach {
 
 extern const Algorithm kRing;
 extern const Algorithm kBidirectionalRing;
+extern const Algorithm kRing2d;
 extern const Algorithm kRecursiveDoubling;
 extern const Algorithm kHalvingDoubling;
 extern const Algorithm kDirect;
