@@ -196,6 +196,42 @@ TEST(FlowSession, AJobThatWasAloneGetsCompany) {
             (std::vector<int64_t>{alone_ps, 2 * alone_ps}));
 }
 
+// Company that sends at another time costs nothing, not even the rounding of a rate: rank 0 waits
+// for a chunk from far away before it sends over the link that it shares.
+TEST(FlowSession, AShareOfEverythingIsTheWhole) {
+  const Topology topology = topology_of("fully_connected:3,bandwidth=7GB/s,latency=0ns");
+  const Schedule first =
+      make_schedule({.collective = CollectiveKind::kBroadcast}, {{0, 1, 0, 1, kCopy, 0}});
+  const Schedule later =
+      make_schedule({.collective = CollectiveKind::kBroadcast, .rank_count = 3, .root = 2},
+                    {{0, 1, 2, 0, kCopy, 0}, {0, 1, 0, 1, kCopy, 1}});
+  for (int64_t size_bytes = 100'003; size_bytes < 140'000; size_bytes += 101) {
+    const std::vector<Job> jobs = {{&later, 140'000, 0}, {&first, size_bytes, 0}};
+    EXPECT_EQ(run_session(topology, jobs, {}).back(), (size_bytes * 1'000 + 6) / 7);
+  }
+}
+
+// A third transmission that comes and goes at one time leaves the two others' ends as they were.
+TEST(FlowSession, ARateThatComesBackAtOnceLeavesNoTrace) {
+  const Topology topology = topology_of("fully_connected:2,bandwidth=7GB/s");
+  const LinkId link = topology.links_out(NodeId{0}).front();
+  for (int64_t time_ps = 1; time_ps < 100'000'000; time_ps += 99'991) {
+    SharedLinks shared(topology);
+    std::vector<int32_t> found;
+    for (int32_t connection = 0; connection < 3; ++connection) {
+      shared.add(std::span(&link, 1));
+      shared.attach(connection, found);
+    }
+    shared.join(0, 3'500'000, 0);  // ends at a whole picosecond, where rounding shows
+    shared.join(1, 3'500'000, 0);
+    const int64_t end_ps = shared.update(0).front().time_ps;
+    shared.join(2, 1'000, time_ps);
+    EXPECT_GT(shared.update(time_ps).front().time_ps, end_ps);
+    shared.leave(2, time_ps);
+    EXPECT_EQ(shared.update(time_ps).front().time_ps, end_ps) << time_ps;
+  }
+}
+
 TEST(FlowSession, ReturnsJobsThatFinishTogetherTogether) {
   const Topology topology = topology_of("ring:8");
   const Schedule low = direct_of({0, 1});
