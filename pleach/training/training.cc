@@ -9,10 +9,12 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "pleach/base/text.h"
 #include "pleach/policy/bound.h"
+#include "pleach/training/timeline.h"
 
 namespace pleach {
 namespace {
@@ -26,6 +28,9 @@ class GroupCosts : public CostModel {
   int64_t time_ps(CollectiveKind kind, int64_t size_bytes) const override {
     return model(kind)->time_ps(kind, size_bytes);
   }
+  std::vector<int64_t> breakpoints(CollectiveKind kind) const override {
+    return model(kind)->breakpoints(kind);
+  }
 
  private:
   const CostModel* model(CollectiveKind kind) const {
@@ -36,12 +41,20 @@ class GroupCosts : public CostModel {
   const CostModel* exchanges_;
 };
 
-// Gradients cost nothing; everything else costs what it does.
+constexpr std::string_view kExpertFamily = "expert";
+
+// Gradients cost nothing, nor, where asked, do expert exchanges, which policies can hide too;
+// everything else costs what it does.
 class FreeGradients : public TraceCosts {
  public:
-  FreeGradients(TraceCosts& costs, const Trace& trace) : costs_(costs) {
+  FreeGradients(TraceCosts& costs, const Trace& trace, bool free_exchanges) : costs_(costs) {
     for (const GradientGroup& group : trace.gradient_groups) {
       families_.insert(group.family);
+    }
+    for (std::size_t family = 0; free_exchanges && family < trace.families.size(); ++family) {
+      if (trace.families[family].name == kExpertFamily) {
+        families_.insert(static_cast<int32_t>(family));
+      }
     }
   }
   Result<int64_t> collective_ps(const GroupCollective& what) override {
@@ -76,18 +89,20 @@ int64_t largest_message(const Trace& trace) {
 
 std::unique_ptr<TraceCosts> make_costs(const Trace& trace, const NetworkChoice& network) {
   return network.source == CostSource::kAlphaBeta
-             ? alpha_beta_costs(trace, network.alpha_ps, network.bandwidth_bytes_per_s)
+             ? alpha_beta_costs(trace, network.alpha_ps, network.bandwidth_bytes_per_s,
+                                network.overhead_ps)
              : fabric_costs(*network.topology, trace, network.fabric, largest_message(trace));
 }
 
 Status check_network(const NetworkChoice& network, int32_t rank_count) {
   if (network.source == CostSource::kAlphaBeta) {
-    if (!(network.bandwidth_bytes_per_s > 0) || network.alpha_ps < 0) {
+    if (!(network.bandwidth_bytes_per_s > 0) || network.alpha_ps < 0 ||
+        network.overhead_ps < 0) {
       return Error{
           ErrorCode::kInvalidArgument,
-          fmt::format("alpha-beta costs need a bandwidth above 0 and a latency from 0, not "
-                      "{} B/s and {} ps",
-                      network.bandwidth_bytes_per_s, network.alpha_ps)};
+          fmt::format("alpha-beta costs need a bandwidth above 0, a latency and an overhead from "
+                      "0, not {} B/s, {} ps and {} ps",
+                      network.bandwidth_bytes_per_s, network.alpha_ps, network.overhead_ps)};
     }
     return ok();
   }
@@ -113,6 +128,9 @@ class Trainer {
     for (const GradientGroup& group : base_->gradient_groups) {
       profiles_.push_back(profile_of(group));
     }
+    has_exchanges_ = std::any_of(base_->families.begin(), base_->families.end(),
+                                 [](const Family& one) { return one.name == kExpertFamily; });
+    PLEACH_TRY(time_without_gradients());
     std::vector<TrainingRow> rows;
     for (const std::string& spec : request_.policies) {
       PLEACH_ASSIGN(row, run_policy(spec));
@@ -162,7 +180,7 @@ class Trainer {
     PLEACH_ASSIGN(gradients, costs_->family_costs(base_->gradient_groups[group].family, own));
     const CostModel* exchanges = nullptr;
     for (std::size_t family = 0; family < base_->families.size(); ++family) {
-      if (base_->families[family].name == "expert") {
+      if (base_->families[family].name == kExpertFamily) {
         constexpr std::array kKinds = {CollectiveKind::kAllToAll};
         PLEACH_ASSIGN(costs, costs_->family_costs(static_cast<int32_t>(family), kKinds));
         exchanges = costs;
@@ -204,7 +222,7 @@ class Trainer {
     std::vector<Policy*> borrowed;
     PolicyNeeds needs;
     for (std::size_t group = 0; group < profiles_.size(); ++group) {
-      PLEACH_ASSIGN(policy, create_policy(spec, {.profile = profiles_[group],
+      PLEACH_ASSIGN(policy, create_policy(spec, {.profile = told_[group],
                                                  .costs = costs[group],
                                                  .seed = request_.iteration.seed}));
       merge_needs(policy->needs(), base_->gradient_groups[group], needs);
@@ -249,6 +267,39 @@ class Trainer {
     return independent_network(*costs_);
   }
 
+  // The iteration in which gradients travel in no time: what policies are told of its times, and a
+  // bound for all of them.
+  Status time_without_gradients() {
+    report("the iteration without gradient communication");
+    PLEACH_ASSIGN(run_ps, run_free(false, &told_));
+    ideal_ps_ = run_ps;
+    if (has_exchanges_) {
+      PLEACH_ASSIGN(hidden_ps, run_free(true, nullptr));
+      ideal_ps_ = hidden_ps;
+    }
+    return ok();
+  }
+
+  Result<int64_t> run_free(bool free_exchanges, std::vector<TrainingProfile>* told) {
+    FreeGradients costs(*costs_, *base_, free_exchanges);
+    std::vector<std::unique_ptr<Timekeeper>> keepers;
+    std::vector<Policy*> borrowed;
+    for (const TrainingProfile& profile : profiles_) {
+      keepers.push_back(std::make_unique<Timekeeper>(profile));
+      borrowed.push_back(keepers.back().get());
+    }
+    const auto network = independent_network(costs);
+    IterationOptions options = request_.iteration;
+    options.most_iterations = std::max(options.most_iterations, 4);
+    options.jitter = 0;
+    options.keep_spans = false;
+    PLEACH_ASSIGN(run, simulate_training(*base_, borrowed, *network, options));
+    for (std::size_t group = 0; told != nullptr && group < profiles_.size(); ++group) {
+      told->push_back(keepers[group]->told(profiles_[group]));
+    }
+    return run.iteration_ps;
+  }
+
   // The greater of the exact bound of each group and the iteration in which gradients travel in no
   // time; the same for every policy.
   Result<int64_t> bound() {
@@ -256,40 +307,33 @@ class Trainer {
       return *bound_ps_;
     }
     report("the bound");
-    FreeGradients costs(*costs_, *base_);
-    std::vector<GroupCosts> kept;
-    kept.reserve(profiles_.size());
-    std::vector<std::unique_ptr<Policy>> policies;
-    std::vector<Policy*> borrowed;
-    int64_t bound_ps = 0;
+    int64_t bound_ps = ideal_ps_;
     constexpr std::array kKinds = {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter,
                                    CollectiveKind::kAllGather};
     for (std::size_t group = 0; group < profiles_.size(); ++group) {
-      PLEACH_ASSIGN(one, costs_of(group, kKinds));
-      kept.push_back(one);
-      const auto& family =
-          base_->families[static_cast<std::size_t>(base_->gradient_groups[group].family)];
-      if (request_.network.source != CostSource::kFull || family.groups.size() == 1) {
-        bound_ps = std::max(bound_ps, iteration_bound(profiles_[group], kept.back()).iteration_ps);
+      const auto family = static_cast<std::size_t>(base_->gradient_groups[group].family);
+      if (request_.network.source == CostSource::kFull &&
+          base_->families[family].groups.size() > 1) {
+        continue;  // groups that are alone on the wire are faster than the curves say
       }
-      PLEACH_ASSIGN(policy,
-                    create_policy("wfbp", {.profile = profiles_[group], .costs = kept.back()}));
-      borrowed.push_back(policy.get());
-      policies.push_back(std::move(policy));
+      PLEACH_ASSIGN(costs, costs_of(group, kKinds));
+      TrainingProfile profile = profiles_[group];
+      for (PolicyLayer& layer : profile.layers) {  // these may come after earlier layers' gradients
+        layer.backward_ps -= has_exchanges_ ? layer.weight_gradient_ps : 0;
+      }
+      bound_ps = std::max(bound_ps, iteration_bound(profile, costs).iteration_ps);
     }
-    const auto network = independent_network(costs);
-    IterationOptions options = request_.iteration;
-    options.jitter = 0;
-    options.keep_spans = false;
-    PLEACH_ASSIGN(run, simulate_training(*base_, borrowed, *network, options));
-    bound_ps_ = std::max(bound_ps, run.iteration_ps);
-    return *bound_ps_;
+    bound_ps_ = bound_ps;
+    return bound_ps;
   }
 
   const TrainingRequest& request_;
   std::shared_ptr<const Trace> base_;
   std::unique_ptr<TraceCosts> costs_;
-  std::vector<TrainingProfile> profiles_;
+  std::vector<TrainingProfile> profiles_;  // by gradient group
+  std::vector<TrainingProfile> told_;      // what policies are told
+  bool has_exchanges_ = false;
+  int64_t ideal_ps_ = 0;
   std::optional<int64_t> bound_ps_;
 };
 

@@ -1,0 +1,34 @@
+// What policies are told of a trace's times: when layers are needed and when gradients come, where
+// gradients travel in no time.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "pleach/policy/policy.h"
+
+namespace pleach {
+
+// Reduces every layer by itself, and notes when it could.
+class Timekeeper : public Policy {
+ public:
+  explicit Timekeeper(const TrainingProfile& profile)
+      : space_(profile), needed_ps_(profile.layers.size()), ready_ps_(profile.layers.size()) {}
+  void observe(const PolicyEvent& event) override;
+  void decide(int64_t now_ps, PolicyActions& actions) override;
+
+  // `profile` with times that put forward and backward of its layers where they were in the last
+  // iteration that is complete. A worker that computes the layers one after another, without
+  // micro-batches or communication of other kinds, gets its own times back. What else a worker does
+  // (micro-batches, waiting for stages) is between the last layer's forward and its gradients, or
+  // before the first layer's forward.
+  TrainingProfile told(const TrainingProfile& profile) const;
+
+ private:
+  ParameterSpace space_;
+  std::vector<int32_t> ready_;                   // layers whose gradients have come, not started
+  std::vector<std::vector<int64_t>> needed_ps_;  // by layer, iteration
+  std::vector<std::vector<int64_t>> ready_ps_;
+};
+
+}  // namespace pleach
