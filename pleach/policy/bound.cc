@@ -8,7 +8,8 @@
 namespace pleach {
 namespace {
 
-// The least time per byte that the costs offer at any size; infinite where they lack the kind.
+// The least time per byte that the costs offer at any size; infinite where they lack the kind. On a
+// concave piece of the costs it is at an end of the piece.
 double least_ps_per_byte(const CostModel& costs, CollectiveKind kind, int64_t total_bytes) {
   if (!costs.has(kind)) {
     return std::numeric_limits<double>::infinity();
@@ -17,8 +18,8 @@ double least_ps_per_byte(const CostModel& costs, CollectiveKind kind, int64_t to
     return static_cast<double>(costs.time_ps(kind, bytes)) / static_cast<double>(bytes);
   };
   double least = rate(total_bytes);
-  for (int64_t bytes = 1; bytes < total_bytes; bytes *= 2) {
-    least = std::min(least, rate(bytes));
+  for (const int64_t bytes : costs.breakpoints(kind)) {
+    least = bytes < total_bytes ? std::min(least, rate(bytes)) : least;
   }
   return least;
 }

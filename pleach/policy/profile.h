@@ -68,6 +68,10 @@ class CostModel {
   virtual bool has(CollectiveKind kind) const = 0;
   // `size_bytes` is the whole buffer of one rank, > 0; has(kind). 0 for one rank. Thread safe.
   virtual int64_t time_ps(CollectiveKind kind, int64_t size_bytes) const = 0;
+  // Sizes, each > 0, between which time_ps is concave in the size: linear, say. The least time per
+  // byte is at one of them or at the largest size. Empty: concave throughout, as a startup and a
+  // price per byte are.
+  virtual std::vector<int64_t> breakpoints(CollectiveKind /*kind*/) const { return {}; }
 };
 
 }  // namespace pleach

@@ -1,1 +1,13 @@
 #include "pleach/training/costs.h"
+
+namespace pleach {
+
+std::vector<int64_t> CurveCosts::breakpoints(CollectiveKind kind) const {
+  std::vector<int64_t> sizes;
+  for (const CostCurve::Sample& sample : curves_[static_cast<std::size_t>(kind)]->samples()) {
+    sizes.push_back(sample.size_bytes);
+  }
+  return sizes;
+}
+
+}  // namespace pleach

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <optional>
+#include <vector>
 
 #include "pleach/planning/cost_curve.h"
 #include "pleach/policy/profile.h"
@@ -21,6 +22,8 @@ class CurveCosts : public CostModel {
   int64_t time_ps(CollectiveKind kind, int64_t size_bytes) const override {
     return curves_[static_cast<std::size_t>(kind)]->time_ps(size_bytes);
   }
+  // The samples' sizes.
+  std::vector<int64_t> breakpoints(CollectiveKind kind) const override;
 
  private:
   std::array<std::optional<CostCurve>, kAllCollectives.size()> curves_;
