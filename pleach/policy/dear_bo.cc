@@ -18,14 +18,15 @@ class DearBo : public Policy {
         tuner_(options),
         schedule_(space, fuse_by_threshold(space, tuner_.size_bytes())) {}
   void observe(const PolicyEvent& event) override {
-    const bool is_start = event.kind == EventKind::kForwardNeeded && event.index == 0;
+    const bool is_start = event.kind == EventKind::kForwardNeeded &&
+                          event.index == space_.layer_of(0);  // the first with tensors
     if (is_start && tuner_.start_iteration(event.time_ps)) {
       schedule_.regroup(fuse_by_threshold(space_, tuner_.size_bytes()));
     }
     schedule_.observe(event);
   }
   void decide(int64_t /*now_ps*/, PolicyActions& actions) override { schedule_.decide(actions); }
-  bool settled() const override { return tuner_.settled(); }
+  bool settled() const override { return space_.total_bytes() == 0 || tuner_.settled(); }
 
  private:
   ParameterSpace space_;

@@ -105,15 +105,22 @@ void PolicyHost::gradient_ready(int32_t layer, int64_t now_ps) {
   gradient_ps_[at] = now_ps;
   forward_done_[at] = false;
   ++iteration_[at];
-  tell(EventKind::kGradientReady, now_ps, layer);
+  tell_of(layer, EventKind::kGradientReady, now_ps);
 }
 
 void PolicyHost::forward_needed(int32_t layer, int64_t now_ps) {
-  tell(EventKind::kForwardNeeded, now_ps, layer);
+  tell_of(layer, EventKind::kForwardNeeded, now_ps);
 }
 
 void PolicyHost::backward_needed(int32_t layer, int64_t now_ps) {
-  tell(EventKind::kBackwardNeeded, now_ps, layer);
+  tell_of(layer, EventKind::kBackwardNeeded, now_ps);
+}
+
+// Layers without tensors do not concern a policy.
+void PolicyHost::tell_of(int32_t layer, EventKind kind, int64_t now_ps) {
+  if (space_.layer(layer).size() > 0) {
+    tell(kind, now_ps, layer);
+  }
 }
 
 void PolicyHost::forward_finished(int32_t layer) {
@@ -161,7 +168,7 @@ Status PolicyHost::check(const PolicyCollective& what) const {
       }
       for (int32_t layer = space_.layer_of(range.begin);
            layer < space_.layer_count() && space_.layer(layer).begin < range.end; ++layer) {
-        if (gradient_ps_[static_cast<std::size_t>(layer)] < 0) {
+        if (space_.layer(layer).size() > 0 && gradient_ps_[static_cast<std::size_t>(layer)] < 0) {
           return illegal(what, fmt::format("but layer {} has no gradients yet", layer));
         }
       }

@@ -80,6 +80,7 @@ class PolicyHost {
   Status check(const PolicyCollective& what) const;
   int64_t ready_time(const PolicyCollective& what) const;
   void tell(EventKind kind, int64_t now_ps, int32_t index);
+  void tell_of(int32_t layer, EventKind kind, int64_t now_ps);
 
   Policy& policy_;
   ParameterSpace space_;

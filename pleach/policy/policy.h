@@ -15,6 +15,7 @@
 
 namespace pleach {
 
+// Layers without tensors are not reported.
 enum class EventKind : uint8_t {
   kGradientReady,       // index: layer; its gradients are complete on every rank
   kForwardNeeded,       // index: layer; the first rank has come to its forward

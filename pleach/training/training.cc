@@ -22,9 +22,13 @@ namespace {
 // A gradient group's costs: its own family's, and the expert family's for exchanges.
 class GroupCosts : public CostModel {
  public:
-  GroupCosts(const CostModel& gradients, const CostModel* exchanges)
-      : gradients_(gradients), exchanges_(exchanges) {}
-  bool has(CollectiveKind kind) const override { return model(kind) && model(kind)->has(kind); }
+  // `is_sharded`: no rank may hold all reduced gradients, so that there is no all_reduce.
+  GroupCosts(const CostModel& gradients, const CostModel* exchanges, bool is_sharded)
+      : gradients_(gradients), exchanges_(exchanges), is_sharded_(is_sharded) {}
+  bool has(CollectiveKind kind) const override {
+    return !(is_sharded_ && kind == CollectiveKind::kAllReduce) && model(kind) != nullptr &&
+           model(kind)->has(kind);
+  }
   int64_t time_ps(CollectiveKind kind, int64_t size_bytes) const override {
     return model(kind)->time_ps(kind, size_bytes);
   }
@@ -39,8 +43,11 @@ class GroupCosts : public CostModel {
 
   const CostModel& gradients_;
   const CostModel* exchanges_;
+  bool is_sharded_;
 };
 
+constexpr std::array kGradientKinds = {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter,
+                                       CollectiveKind::kAllGather};
 constexpr std::string_view kExpertFamily = "expert";
 
 // Gradients cost nothing, nor, where asked, do expert exchanges, which policies can hide too;
@@ -96,8 +103,7 @@ std::unique_ptr<TraceCosts> make_costs(const Trace& trace, const NetworkChoice& 
 
 Status check_network(const NetworkChoice& network, int32_t rank_count) {
   if (network.source == CostSource::kAlphaBeta) {
-    if (!(network.bandwidth_bytes_per_s > 0) || network.alpha_ps < 0 ||
-        network.overhead_ps < 0) {
+    if (!(network.bandwidth_bytes_per_s > 0) || network.alpha_ps < 0 || network.overhead_ps < 0) {
       return Error{
           ErrorCode::kInvalidArgument,
           fmt::format("alpha-beta costs need a bandwidth above 0, a latency and an overhead from "
@@ -186,24 +192,17 @@ class Trainer {
         exchanges = costs;
       }
     }
-    return GroupCosts(*gradients, exchanges);
+    return GroupCosts(*gradients, exchanges, request_.strategy.zero > 0);
   }
 
-  Status check_zero(const PolicyDescriptor& policy, const PolicyNeeds& needs) const {
-    const int32_t zero = request_.strategy.zero;
-    const bool scatters = std::find(policy.collectives.begin(), policy.collectives.end(),
-                                    CollectiveKind::kReduceScatter) != policy.collectives.end();
-    if (zero == 3 && !needs.frees_parameters) {
+  // ZeRO 1 and 2 shard gradients and optimizer state: the costs offer no all_reduce then, and
+  // policies that need it are refused where they are created. ZeRO 3 shards parameters too.
+  Status check_zero(const std::string& policy, const PolicyNeeds& needs) const {
+    if (request_.strategy.zero == 3 && !needs.frees_parameters) {
       return Error{ErrorCode::kInvalidArgument,
                    fmt::format("policy {} keeps all parameters on every rank, which zero=3 does "
                                "not; use fsdp",
-                               policy.name)};
-    }
-    if ((zero == 1 || zero == 2) && (!scatters || needs.frees_parameters)) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("policy {} does not fit zero={}: it needs reduce_scatter and one "
-                               "all_gather, as in zero1 or dear",
-                               policy.name, zero)};
+                               policy)};
     }
     return ok();
   }
@@ -215,7 +214,10 @@ class Trainer {
     std::vector<GroupCosts> costs;
     costs.reserve(profiles_.size());
     for (std::size_t group = 0; group < profiles_.size(); ++group) {
-      PLEACH_ASSIGN(one, costs_of(group, descriptor->collectives));
+      // Without needs of its own, a policy makes the best of what there is.
+      PLEACH_ASSIGN(one, costs_of(group, descriptor->collectives.empty()
+                                             ? std::span<const CollectiveKind>(kGradientKinds)
+                                             : descriptor->collectives));
       costs.push_back(one);
     }
     std::vector<std::unique_ptr<Policy>> policies;
@@ -229,7 +231,7 @@ class Trainer {
       borrowed.push_back(policy.get());
       policies.push_back(std::move(policy));
     }
-    PLEACH_TRY(check_zero(*descriptor, needs));
+    PLEACH_TRY(check_zero(descriptor->name, needs));
     PLEACH_ASSIGN(trace, build_trace(trace_request(needs)));
     const auto start = std::chrono::steady_clock::now();
     TrainingRow row{.policy = spec, .trace = std::make_shared<const Trace>(std::move(trace))};
@@ -308,15 +310,13 @@ class Trainer {
     }
     report("the bound");
     int64_t bound_ps = ideal_ps_;
-    constexpr std::array kKinds = {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter,
-                                   CollectiveKind::kAllGather};
     for (std::size_t group = 0; group < profiles_.size(); ++group) {
       const auto family = static_cast<std::size_t>(base_->gradient_groups[group].family);
       if (request_.network.source == CostSource::kFull &&
           base_->families[family].groups.size() > 1) {
         continue;  // groups that are alone on the wire are faster than the curves say
       }
-      PLEACH_ASSIGN(costs, costs_of(group, kKinds));
+      PLEACH_ASSIGN(costs, costs_of(group, kGradientKinds));
       TrainingProfile profile = profiles_[group];
       for (PolicyLayer& layer : profile.layers) {  // these may come after earlier layers' gradients
         layer.backward_ps -= has_exchanges_ ? layer.weight_gradient_ps : 0;
