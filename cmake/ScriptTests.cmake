@@ -17,6 +17,9 @@ foreach(transcript ${transcripts} ${PROJECT_SOURCE_DIR}/README.md)
   pleach_script_test(cli.${stem} ${cli_tests}/run_transcripts.py ${transcript})
 endforeach()
 
+pleach_script_test(example.straggler ${PROJECT_SOURCE_DIR}/examples/straggler.py
+  --pleach $<TARGET_FILE:pleach>)
+
 # Installs this build, then configures, builds and runs a program that only knows the package.
 pleach_script_test(consumer ${PROJECT_SOURCE_DIR}/tests/consumer/consumer_test.py
   ${CMAKE_COMMAND} ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR}/tests/consumer)
