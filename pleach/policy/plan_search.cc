@@ -8,6 +8,7 @@
 #include "pleach/policy/buckets.h"
 #include "pleach/policy/plan_annealing.h"
 #include "pleach/policy/plan_order.h"
+#include "pleach/policy/plan_partition.h"
 
 namespace pleach {
 namespace {
@@ -62,31 +63,58 @@ class Best {
   int64_t time_ps_ = INT64_MAX;
 };
 
-PlanPieces best_uniform(const PlanGrid& grid, const Abilities& can, int64_t least_bytes) {
+// Partitions of one phase.
+using Partitions = std::vector<PlanPieces>;
+
+Partitions uniform_partitions(const PlanGrid& grid, Kind kind, int64_t least_bytes) {
   const int64_t total_bytes = grid.bytes(0, grid.cell_count());
-  Best best(grid);
+  const auto cut = kind == Kind::kAllGather ? cut_forward : cut_backward;
+  Partitions partitions;
   for (const int64_t parts : kParts) {
-    const auto cut_reductions = [&](Kind kind) {
-      return cut_backward(grid, kind, total_bytes / parts, least_bytes);
-    };
-    if (can.all_reduce) {
-      const PlanPieces reductions = cut_reductions(Kind::kAllReduce);
-      best.offer(order_pieces(grid, reductions, {}, PlanOrder::kForwardPriority));
-    }
-    if (!can.halves) {
-      continue;
-    }
-    const PlanPieces reductions = cut_reductions(Kind::kReduceScatter);
-    for (const int64_t gather_parts : kParts) {
-      const PlanPieces gathers =
-          cut_forward(grid, Kind::kAllGather, total_bytes / gather_parts, least_bytes);
+    partitions.push_back(cut(grid, kind, total_bytes / parts, least_bytes));
+  }
+  return partitions;
+}
+
+Partitions exact_partition(const PlanGrid& grid, Kind kind, int64_t least_bytes) {
+  return {cut_optimally(grid, kind, least_bytes)};
+}
+
+// Every pair of partitions, where it has gathers, in every order.
+void offer_orders(const PlanGrid& grid, const Partitions& reductions, const Partitions& gathers,
+                  Best& best) {
+  for (const PlanPieces& reduced : reductions) {
+    for (const PlanPieces& gathered : gathers) {
       for (const PlanOrder order :
            {PlanOrder::kForwardPriority, PlanOrder::kReduceFirst, PlanOrder::kGatherLast}) {
-        best.offer(order_pieces(grid, reductions, gathers, order));
+        best.offer(order_pieces(grid, reduced, gathered, order));
       }
     }
   }
-  return best.pieces();
+}
+
+// Where annealing starts: the best of uniform partitions, and of those with an exact one.
+std::array<PlanPieces, 2> starts(const PlanGrid& grid, const Abilities& can, int64_t least_bytes) {
+  Best uniform(grid);
+  Best exact(grid);
+  const auto offer = [&](Kind kind, const auto& gathers_of) {
+    const Partitions reductions = uniform_partitions(grid, kind, least_bytes);
+    const Partitions exact_reductions = exact_partition(grid, kind, least_bytes);
+    const Partitions gathers = gathers_of(uniform_partitions);
+    const Partitions exact_gathers = gathers_of(exact_partition);
+    offer_orders(grid, reductions, gathers, uniform);
+    offer_orders(grid, exact_reductions, gathers, exact);
+    offer_orders(grid, reductions, exact_gathers, exact);
+    offer_orders(grid, exact_reductions, exact_gathers, exact);
+  };
+  if (can.all_reduce) {
+    offer(Kind::kAllReduce, [](const auto& /*partition*/) { return Partitions(1); });
+  }
+  if (can.halves) {
+    offer(Kind::kReduceScatter,
+          [&](const auto& partition) { return partition(grid, Kind::kAllGather, least_bytes); });
+  }
+  return {uniform.pieces(), exact.pieces()};
 }
 
 // The plans of other policies on the same costs.
@@ -129,12 +157,16 @@ Plan search_plan(const TrainingProfile& profile, const CostModel& costs,
   const int64_t least_bytes =
       std::min(total_bytes, options.least_bytes > 0 ? options.least_bytes : part(kMostPieces));
   const PlanGrid grid(profile, costs, std::max(least_bytes, part(kMostCells)));
-  const PlanPieces pieces = anneal(grid, best_uniform(grid, can, least_bytes),
-                                   {.least_bytes = least_bytes,
-                                    .effort = options.effort,
-                                    .enough_ps = iteration_bound(profile, costs).iteration_ps,
-                                    .may_convert = can.all_reduce_is_cheaper,
-                                    .seed = options.seed});
+  Best found(grid);
+  for (PlanPieces& start : starts(grid, can, least_bytes)) {
+    found.offer(anneal(grid, std::move(start),
+                       {.least_bytes = least_bytes,
+                        .effort = options.effort,
+                        .enough_ps = iteration_bound(profile, costs).iteration_ps,
+                        .may_convert = can.all_reduce_is_cheaper,
+                        .seed = options.seed}));
+  }
+  const PlanPieces& pieces = found.pieces();
   Plan best = grid.plan(pieces);
   int64_t best_ps = score_pieces(grid, pieces).time_ps;
   for (Plan& plan : known_plans(profile, costs, can)) {
