@@ -68,7 +68,7 @@ class GroupWriter {
   bool is_complete(ByteRange range) const {
     for (int32_t layer = space_.layer_of(range.begin);
          layer < space_.layer_count() && space_.layer(layer).begin < range.end; ++layer) {
-      if (!has_gradient_[at(layer)]) {
+      if (space_.layer(layer).size() > 0 && !has_gradient_[at(layer)]) {
         return false;
       }
     }

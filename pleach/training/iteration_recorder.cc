@@ -1,5 +1,6 @@
 #include "pleach/training/iteration_recorder.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -81,7 +82,7 @@ void IterationRecorder::collective_started(int32_t group, const HostedCollective
 void IterationRecorder::iteration_finished(int64_t now_ps, bool settled) {
   steady_.end_iteration(now_ps, settled);
   history_.push_back(sums_);
-  last_spans_ = std::exchange(spans_, {});
+  reported_spans_ = std::exchange(last_spans_, std::exchange(spans_, {}));
 }
 
 TrainingRun IterationRecorder::collect(std::span<const PolicyHost* const> hosts) const {
@@ -92,7 +93,9 @@ TrainingRun IterationRecorder::collect(std::span<const PolicyHost* const> hosts)
   run.steady = steady_.found();
   run.iterations = count;
   run.period = steady_.period();
-  run.last_start_ps = count > 1 ? steady_.end_ps(count - 2) : 0;
+  // What an iteration starts last ends in the next one.
+  const int32_t reported = std::max(0, count - 2);
+  run.last_start_ps = reported > 0 ? steady_.end_ps(reported - 1) : 0;
   double squares = 0;
   for (int32_t i = count - span; i < count; ++i) {
     const int64_t from_ps = i > 0 ? steady_.end_ps(i - 1) : 0;
@@ -105,16 +108,17 @@ TrainingRun IterationRecorder::collect(std::span<const PolicyHost* const> hosts)
   for (std::size_t worker = 0; worker < sums_.size(); ++worker) {
     run.workers.push_back(mean(history_.back()[worker], first[worker], span));
   }
-  const int64_t end_ps = steady_.end_ps(count - 1);
+  const int64_t end_ps = steady_.end_ps(reported);
   for (const PolicyHost* host : hosts) {
     auto& log = run.logs.emplace_back();
     for (const HostedCollective& one : host->log()) {
-      if (one.started_ps >= run.last_start_ps && one.started_ps < end_ps) {
+      const bool is_on_wire = host->on_wire() == &one;
+      if (one.started_ps >= run.last_start_ps && one.started_ps < end_ps && !is_on_wire) {
         log.push_back(one);
       }
     }
   }
-  run.spans = last_spans_;
+  run.spans = count > 1 ? reported_spans_ : last_spans_;
   run.event_count = event_count_;
   return run;
 }

@@ -38,6 +38,7 @@ class IterationRecorder {
   std::vector<std::vector<int64_t>> begin_ps_;     // by worker, node: of those under way
   std::vector<IterationSpan> spans_;               // since worker 0's iteration began
   std::vector<IterationSpan> last_spans_;
+  std::vector<IterationSpan> reported_spans_;  // of the iteration before
   int64_t event_count_ = 0;
 };
 

@@ -14,6 +14,7 @@
 #include <set>
 #include <span>
 #include <tuple>
+#include <utility>
 
 #include "pleach/base/check.h"
 #include "pleach/base/rng.h"
@@ -77,6 +78,7 @@ struct WaitingGate {
   int32_t worker = 0;
   int32_t node = 0;
   int64_t since_ps = 0;
+  bool is_told = false;  // to the policy
 };
 
 struct GroupState {
@@ -84,6 +86,9 @@ struct GroupState {
   std::vector<int32_t> gradients;  // by layer: workers that have them in this iteration
   std::vector<int32_t> forwards;   // by layer: workers that have come to its forward
   std::vector<int32_t> backwards;
+  std::vector<int32_t> completed;  // by layer: iterations whose gradients all workers have
+  int64_t layers_completed = 0;    // their sum over the layers that hold bytes
+  int64_t layers_with_bytes = 0;
   std::vector<WaitingGate> gates;
 };
 
@@ -112,12 +117,13 @@ class Simulator {
   void node_done(int32_t worker, int32_t node);
   void start_streams(bool& moved);
   void start_streams_of(int32_t worker);
-  void gate_ready(int32_t worker, int32_t node);
   void gradient_ready(int32_t worker, int32_t node);
   Status start_channels(bool& moved);
   Status start_groups(bool& moved);
   Status start_sends(bool& moved);
   Status put_on_wire(int32_t number);
+  bool has_gradients(const GroupState& group, const WaitingGate& gate) const;
+  void tell_need(GroupState& group, const TraceNode& gate);
   void open_gates(GroupState& group, bool& moved);
   Result<bool> move_time();
   bool is_settled() const;
@@ -163,6 +169,10 @@ void Simulator::prepare() {
     state.gradients.resize(profile.layers.size());
     state.forwards.resize(profile.layers.size());
     state.backwards.resize(profile.layers.size());
+    state.completed.resize(profile.layers.size());
+    for (int32_t layer = 0; layer < state.host->space().layer_count(); ++layer) {
+      state.layers_with_bytes += state.host->space().layer(layer).size() > 0 ? 1 : 0;
+    }
   }
 }
 
@@ -356,7 +366,8 @@ void Simulator::node_ready(int32_t worker, int32_t number) {
       return gradient_ready(worker, number);
     case TraceNodeKind::kForwardGate:
     case TraceNodeKind::kBackwardGate:
-      return gate_ready(worker, number);
+      groups_[at(node.gradient_group)].gates.push_back({worker, number, now_ps_});
+      return;
   }
 }
 
@@ -406,33 +417,51 @@ void Simulator::gradient_ready(int32_t worker, int32_t number) {
   if (++count ==
       static_cast<int32_t>(trace_.gradient_groups[at(node.gradient_group)].workers.size())) {
     count = 0;
+    ++group.completed[at(node.layer)];
+    group.layers_completed += group.host->space().layer(node.layer).size() > 0 ? 1 : 0;
     group.host->gradient_ready(node.layer, now_ps_);
   }
   stack_.emplace_back(worker, number);
 }
 
-void Simulator::gate_ready(int32_t worker, int32_t number) {
-  const TraceNode& node = node_of(worker, number);
-  GroupState& group = groups_[at(node.gradient_group)];
-  const bool forward = node.kind == TraceNodeKind::kForwardGate;
-  int32_t& count = (forward ? group.forwards : group.backwards)[at(node.layer)];
+// Whether the gate's iteration is the group's: all workers have the gradients of the iteration
+// before. Until then a worker that is ahead would find its parameters in place, but not updated.
+bool Simulator::has_gradients(const GroupState& group, const WaitingGate& gate) const {
+  const int32_t before = workers_[at(gate.worker)].iteration;
+  const int32_t layer = node_of(gate.worker, gate.node).layer;
+  if (group.host->needs().step_at_once) {
+    // No layer is further than this before all are here.
+    return group.layers_completed >= before * group.layers_with_bytes;
+  }
+  return group.host->space().layer(layer).size() == 0 || group.completed[at(layer)] >= before;
+}
+
+// The first worker's need is the group's.
+void Simulator::tell_need(GroupState& group, const TraceNode& gate) {
+  const bool forward = gate.kind == TraceNodeKind::kForwardGate;
+  int32_t& count = (forward ? group.forwards : group.backwards)[at(gate.layer)];
   if (count == 0) {
-    forward ? group.host->forward_needed(node.layer, now_ps_)
-            : group.host->backward_needed(node.layer, now_ps_);
+    forward ? group.host->forward_needed(gate.layer, now_ps_)
+            : group.host->backward_needed(gate.layer, now_ps_);
   }
   if (++count ==
-      static_cast<int32_t>(trace_.gradient_groups[at(node.gradient_group)].workers.size())) {
+      static_cast<int32_t>(trace_.gradient_groups[at(gate.gradient_group)].workers.size())) {
     count = 0;
   }
-  group.gates.push_back({worker, number, now_ps_});
 }
 
 void Simulator::open_gates(GroupState& group, bool& moved) {
+  for (WaitingGate& gate : group.gates) {
+    if (!gate.is_told && has_gradients(group, gate)) {
+      gate.is_told = true;
+      tell_need(group, node_of(gate.worker, gate.node));
+    }
+  }
   std::erase_if(group.gates, [&](const WaitingGate& gate) {
     const TraceNode& node = node_of(gate.worker, gate.node);
     const bool forward = node.kind == TraceNodeKind::kForwardGate;
-    if (!(forward ? group.host->may_run_forward(node.layer)
-                  : group.host->may_run_backward(node.layer))) {
+    if (!gate.is_told || !(forward ? group.host->may_run_forward(node.layer)
+                                   : group.host->may_run_backward(node.layer))) {
       return false;
     }
     if (forward) {

@@ -19,7 +19,7 @@ struct IterationOptions {
   // steady state: all most_iterations are simulated.
   double jitter = 0;
   uint64_t seed = 0;
-  bool keep_spans = false;  // of the last whole iteration
+  bool keep_spans = false;  // of the iteration that TrainingRun::logs are of
 };
 
 // Why a worker's computation stood still.
@@ -46,8 +46,10 @@ struct TrainingRun {
   int32_t iterations = 0;            // simulated
   int32_t period = 1;                // iterations after which the steady state repeats
   std::vector<WorkerTimes> workers;  // of one iteration, mean of the same ones
-  std::vector<std::vector<HostedCollective>> logs;  // by gradient group: the last whole iteration
-  int64_t last_start_ps = 0;                        // when that iteration started
+  // By gradient group: what the last iteration but one started (it ends in the last one; of a
+  // single iteration, what ended in it).
+  std::vector<std::vector<HostedCollective>> logs;
+  int64_t last_start_ps = 0;  // when that iteration started
   std::vector<IterationSpan> spans;
   int64_t event_count = 0;
 };
