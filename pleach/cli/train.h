@@ -21,6 +21,7 @@ struct TrainOptions {
   std::string segments = "1";
   std::string costs = "curves";
   std::string alpha;
+  std::string overhead;
   std::string bandwidth;
   std::string calibration;
   std::string measured_link;

@@ -24,8 +24,9 @@ void TrainOptions::declare(CommandLine& line) {
   line.option("--segments", segments, "parts of each chunk that pipeline; auto (curves only)");
   line.option("--costs", costs,
               "curves: simulated once per size; full: all transfers share the links as they come; "
-              "alpha_beta: rings of two numbers");
+              "alpha_beta: rings of a few numbers");
   line.option("--alpha", alpha, "latency per hop, with alpha_beta: 15us");
+  line.option("--overhead", overhead, "per collective, with alpha_beta: 0.2ms");
   line.option("--bandwidth", bandwidth, "of a rank's link, with alpha_beta: 10Gb/s");
   line.option("--calibration", calibration, "nccl-tests' JSON: alpha_beta fitted to it");
   line.option("--measured-link", measured_link,
@@ -125,6 +126,10 @@ Status understand_costs(const TrainOptions& options, const CommandLine& line, Tr
     PLEACH_ASSIGN(alpha_ps, from_option("--alpha", parse_time_ps(options.alpha)));
     plan.network.alpha_ps = alpha_ps;
   }
+  if (!options.overhead.empty()) {
+    PLEACH_ASSIGN(overhead_ps, from_option("--overhead", parse_time_ps(options.overhead)));
+    plan.network.overhead_ps = overhead_ps;
+  }
   if (!options.bandwidth.empty()) {
     PLEACH_ASSIGN(bandwidth,
                   from_option("--bandwidth", parse_bandwidth_bytes_per_s(options.bandwidth)));
@@ -134,9 +139,11 @@ Status understand_costs(const TrainOptions& options, const CommandLine& line, Tr
   if (two_numbers && plan.network.bandwidth_bytes_per_s <= 0 && options.bandwidths.empty()) {
     return Error{ErrorCode::kInvalidArgument, "--costs alpha_beta needs --bandwidth"};
   }
-  if (!two_numbers && (!options.alpha.empty() || !options.bandwidth.empty())) {
+  if (!two_numbers &&
+      (!options.alpha.empty() || !options.overhead.empty() || !options.bandwidth.empty())) {
     return Error{ErrorCode::kInvalidArgument,
-                 "--alpha and --bandwidth are for --costs alpha_beta; a topology has its own"};
+                 "--alpha, --overhead and --bandwidth are for --costs alpha_beta; a topology has "
+                 "its own"};
   }
   plan.network.fabric = {.algorithm = options.algorithm,
                          .exchange_algorithm = options.exchange_algorithm,

@@ -17,7 +17,7 @@ int64_t AlphaBeta::time_ps(CollectiveKind kind, int64_t size_bytes) const {
   const int64_t once_ps =
       (rank_count_ - 1) * alpha_ps_ +
       static_cast<int64_t>(std::ceil(seconds * static_cast<double>(kPicosecondsPerSecond)));
-  return kind == CollectiveKind::kAllReduce ? 2 * once_ps : once_ps;
+  return overhead_ps_ + (kind == CollectiveKind::kAllReduce ? 2 * once_ps : once_ps);
 }
 
 }  // namespace pleach

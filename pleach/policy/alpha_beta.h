@@ -1,4 +1,4 @@
-// AlphaBeta: the cost model of a ring by two numbers, and the simplest one to reason with.
+// AlphaBeta: the cost model of a ring by a few numbers, and the simplest one to reason with.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,19 @@ namespace pleach {
 
 // reduce_scatter and all_gather of n bytes on P ranks: (P−1)·alpha + (P−1)/P · n / bandwidth;
 // all_reduce twice that; all_to_all (P−1)·alpha + (P−1)/P · n / bandwidth. Rounded up to 1 ps.
+// Each of them pays `overhead` once more, all_reduce too; on one rank none does.
 //   alpha_ps               per hop [ps], ≥ 0
+//   overhead_ps            per collective, whatever its ranks and size [ps], ≥ 0
 //   bandwidth_bytes_per_s  of the slowest link a rank sends over, > 0
 //   source  docs of nccl-tests (PERFORMANCE.md); Thakur et al., IJHPCA 2005, sec. 4
 class AlphaBeta : public CostModel {
  public:
-  AlphaBeta(int32_t rank_count, int64_t alpha_ps, double bandwidth_bytes_per_s)
-      : rank_count_(rank_count), alpha_ps_(alpha_ps), bandwidth_(bandwidth_bytes_per_s) {}
+  AlphaBeta(int32_t rank_count, int64_t alpha_ps, double bandwidth_bytes_per_s,
+            int64_t overhead_ps = 0)
+      : rank_count_(rank_count),
+        alpha_ps_(alpha_ps),
+        bandwidth_(bandwidth_bytes_per_s),
+        overhead_ps_(rank_count > 1 ? overhead_ps : 0) {}
   bool has(CollectiveKind kind) const override;
   int64_t time_ps(CollectiveKind kind, int64_t size_bytes) const override;
 
@@ -23,6 +29,7 @@ class AlphaBeta : public CostModel {
   int32_t rank_count_;
   int64_t alpha_ps_;
   double bandwidth_;
+  int64_t overhead_ps_;
 };
 
 }  // namespace pleach

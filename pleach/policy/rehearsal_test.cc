@@ -113,5 +113,16 @@ TEST(AlphaBetaCosts, OfALargeBucket) {
   EXPECT_EQ(AlphaBeta(1, 15'000'000, 1.18e9).time_ps(CollectiveKind::kAllReduce, bytes), 0);
 }
 
+// The overhead comes once, to the two halves of an all_reduce as to the whole; to one rank never.
+TEST(AlphaBetaCosts, PayTheirOverheadOnce) {
+  const int64_t bytes = int64_t{25} << 20;
+  for (const CollectiveKind kind : {CollectiveKind::kReduceScatter, CollectiveKind::kAllGather,
+                                    CollectiveKind::kAllReduce, CollectiveKind::kAllToAll}) {
+    EXPECT_EQ(AlphaBeta(8, 15'000'000, 1.18e9, 200).time_ps(kind, bytes),
+              AlphaBeta(8, 15'000'000, 1.18e9).time_ps(kind, bytes) + 200);
+    EXPECT_EQ(AlphaBeta(1, 15'000'000, 1.18e9, 200).time_ps(kind, bytes), 0);
+  }
+}
+
 }  // namespace
 }  // namespace pleach

@@ -50,14 +50,16 @@ class IndependentNetwork : public TraceNetwork {
 
 class AlphaBetaCosts : public TraceCosts {
  public:
-  AlphaBetaCosts(const Trace& trace, int64_t alpha_ps, double bandwidth_bytes_per_s)
+  AlphaBetaCosts(const Trace& trace, int64_t alpha_ps, double bandwidth_bytes_per_s,
+                 int64_t overhead_ps)
       : alpha_ps_(alpha_ps), bandwidth_(bandwidth_bytes_per_s) {
     for (const Family& family : trace.families) {
       std::size_t largest = 1;
       for (const auto& group : family.groups) {
         largest = std::max(largest, group.size());
       }
-      families_.emplace_back(static_cast<int32_t>(largest), alpha_ps, bandwidth_bytes_per_s);
+      families_.emplace_back(static_cast<int32_t>(largest), alpha_ps, bandwidth_bytes_per_s,
+                             overhead_ps);
     }
   }
   Result<int64_t> collective_ps(const GroupCollective& what) override {
@@ -87,8 +89,8 @@ class AlphaBetaCosts : public TraceCosts {
 }  // namespace
 
 std::unique_ptr<TraceCosts> alpha_beta_costs(const Trace& trace, int64_t alpha_ps,
-                                             double bandwidth_bytes_per_s) {
-  return std::make_unique<AlphaBetaCosts>(trace, alpha_ps, bandwidth_bytes_per_s);
+                                             double bandwidth_bytes_per_s, int64_t overhead_ps) {
+  return std::make_unique<AlphaBetaCosts>(trace, alpha_ps, bandwidth_bytes_per_s, overhead_ps);
 }
 
 std::unique_ptr<TraceNetwork> independent_network(TraceCosts& costs) {

@@ -74,9 +74,9 @@ struct FabricOptions {
 std::unique_ptr<TraceCosts> fabric_costs(const Topology& topology, const Trace& trace,
                                          const FabricOptions& options, int64_t largest_bytes);
 
-// Every group is a ring of two numbers (AlphaBeta); a message takes alpha + bytes / bandwidth.
+// Every group is a ring as in AlphaBeta; a message takes alpha + bytes / bandwidth.
 std::unique_ptr<TraceCosts> alpha_beta_costs(const Trace& trace, int64_t alpha_ps,
-                                             double bandwidth_bytes_per_s);
+                                             double bandwidth_bytes_per_s, int64_t overhead_ps = 0);
 
 // Operations take what the costs say, whatever else is under way. `costs` outlives the network.
 std::unique_ptr<TraceNetwork> independent_network(TraceCosts& costs);

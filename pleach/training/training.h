@@ -19,7 +19,7 @@ namespace pleach {
 enum class CostSource : uint8_t {
   kCurves,     // simulated once per size; a group's collectives do not slow other families'
   kFull,       // every transfer shares the links with all others under way
-  kAlphaBeta,  // rings of two numbers; no topology
+  kAlphaBeta,  // rings of a few numbers; no topology
 };
 
 struct NetworkChoice {
@@ -27,6 +27,7 @@ struct NetworkChoice {
   const Topology* topology = nullptr;  // kCurves, kFull: has at least the strategy's ranks
   FabricOptions fabric = {};
   int64_t alpha_ps = 0;              // kAlphaBeta: per hop
+  int64_t overhead_ps = 0;           // kAlphaBeta: per collective
   double bandwidth_bytes_per_s = 0;  // kAlphaBeta, > 0
 };
 
