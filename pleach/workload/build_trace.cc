@@ -247,22 +247,33 @@ class TraceBuilder {
     expert.name = fmt::format("expert data, stage {}", stage);
     expert.family = expert_data_family_;
     expert.rank_count = data_ranks / strategy_.expert;
+    // The copy's gradients come last of all, whatever its place among the layers: in a group of
+    // their own they hold up nothing.
+    GradientGroup tied = dense;
+    tied.name = fmt::format("tied, stage {}", stage);
     bool has_experts = false;
+    bool has_copy = false;
     for (int32_t at = spread_.first_layer[position(stage)];
          at < spread_.first_layer[position(stage) + 1]; ++at) {
       GradientLayer layer = gradient_layer(at, slowest);
       const std::vector<int64_t>& bytes = spread_.layers[position(at)].tensor_bytes;
       const bool is_expert = spread_.layers[position(at)].is_expert;
+      const bool is_copy = spread_.layers[position(at)].is_shared && at > 0;
       has_experts = has_experts || is_expert;
-      dense.layers.push_back(layer);
-      expert.layers.push_back(layer);
+      has_copy = has_copy || is_copy;
+      for (GradientGroup* group : {&dense, &expert, &tied}) {
+        group->layers.push_back(layer);
+      }
       if (strategy_.stream_bytes_per_s == 0) {
-        (is_expert ? expert : dense).layers.back().tensor_bytes = bytes;
+        (is_expert ? expert : is_copy ? tied : dense).layers.back().tensor_bytes = bytes;
       }
     }
     references_[position(stage)].gradient_group = add_group(std::move(dense));
     if (has_experts) {
       references_[position(stage)].expert_gradient_group = add_group(std::move(expert));
+    }
+    if (has_copy) {
+      references_[position(stage)].tied_gradient_group = add_group(std::move(tied));
     }
   }
 

@@ -389,10 +389,12 @@ TEST(BuildTrace, TiedTensorsAreSummedAcrossStages) {
   EXPECT_EQ(describe(trace, 0),
             "F0.0 C10(0) S20(1) R20 C20(1,3) all_reduce400@embedding(4) G0.0(5)");
   EXPECT_EQ(describe(trace, 2),
-            "R20 F2.0 C10(0,1) C20(2) all_reduce400@embedding(3) G2.0(4) S20(3)");
+            "R20 F3.0 C10(0,1) C20(2) all_reduce400@embedding(3) G3.0(4) S20(3)");
   EXPECT_EQ(trace.families.back().name, "embedding");
   EXPECT_EQ(trace.families.back().groups, (std::vector<std::vector<int32_t>>{{0, 2}, {3, 5}}));
-  EXPECT_EQ(trace.gradient_groups.at(2).layers.at(0).tensor_bytes, std::vector<int64_t>{400});
+  EXPECT_TRUE(trace.gradient_groups.at(2).layers.at(0).tensor_bytes.empty());
+  EXPECT_EQ(trace.gradient_groups.at(3).name, "tied, stage 2");
+  EXPECT_EQ(trace.gradient_groups.at(3).layers.at(0).tensor_bytes, std::vector<int64_t>{400});
   // In one stage there is one copy.
   const Trace whole = build(workload, {.data = 2});
   EXPECT_EQ(whole.families.size(), 1U);

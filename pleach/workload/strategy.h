@@ -59,7 +59,8 @@ struct TraceRequest {
 
 // One iteration: stages, micro-batches, the collectives of tensor, sequence and expert parallelism,
 // sends between stages, and gradients and gates for the policy of each gradient group (one per
-// stage, and one more for the stage's expert tensors where expert > 1).
+// stage, one more for the stage's expert tensors where expert > 1, and one for a stage's copy of
+// tied tensors, whose gradients come last).
 //   errors  kInvalidArgument: a model without what the strategy splits (names both), more stages
 //           than blocks, a batch that micro_batches does not divide, experts that `expert` does not
 //           divide, slowness or parts of another number than ranks or layers, times of over a day

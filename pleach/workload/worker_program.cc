@@ -251,12 +251,18 @@ class Program {
     trace_.add(node, after_);
   }
 
+  int32_t group_of(int32_t layer) const {
+    if (share(layer).is_expert) {
+      return place_.references.expert_gradient_group;
+    }
+    return share(layer).is_shared && layer > 0 ? place_.references.tied_gradient_group
+                                               : place_.references.gradient_group;
+  }
   // A node of the gradient group that owns the layer's tensors.
   TraceNode group_node(TraceNodeKind kind, int32_t layer) const {
     return {.kind = kind,
             .name = name_of(layer, NameOf::kLayer),
-            .gradient_group = share(layer).is_expert ? place_.references.expert_gradient_group
-                                                     : place_.references.gradient_group,
+            .gradient_group = group_of(layer),
             .layer = layer - first_layer()};
   }
   bool is_scheduled(int32_t layer) const {

@@ -18,6 +18,7 @@ struct ProgramReferences {
   int32_t embedding_family = -1;
   int32_t gradient_group = -1;  // of the stage
   int32_t expert_gradient_group = -1;
+  int32_t tied_gradient_group = -1;  // of a copy of the first layer's tensors
 };
 
 // Which worker of the pipeline it is. Stages of one pipeline are workers in a row.
