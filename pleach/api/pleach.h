@@ -14,7 +14,7 @@
 #include "pleach/collective/formats.h"    // IWYU pragma: export
 #include "pleach/collective/verify.h"     // IWYU pragma: export
 #include "pleach/network/model.h"         // IWYU pragma: export
-#include "pleach/policy/policy.h"           // IWYU pragma: export
+#include "pleach/policy/policy.h"         // IWYU pragma: export
 #include "pleach/runtime/communicator.h"  // IWYU pragma: export
 #include "pleach/runtime/launch.h"        // IWYU pragma: export
 #include "pleach/synthesis/algorithm.h"   // IWYU pragma: export
