@@ -27,13 +27,18 @@ Result<std::vector<TrainingRow>> run_plan(const TrainPlan& plan, const std::stri
     PLEACH_ASSIGN(row, replay(*plan.trace, network, plan.iteration));
     return std::vector<TrainingRow>{row};
   }
-  return train({.workload = *plan.workload,
-                .strategy = plan.strategy,
-                .network = network,
-                .policies = plan.policies,
-                .slowness = plan.slowness,
-                .iteration = plan.iteration,
-                .progress = log_step});
+  auto rows = train({.workload = *plan.workload,
+                     .strategy = plan.strategy,
+                     .network = network,
+                     .policies = plan.policies,
+                     .slowness = plan.slowness,
+                     .iteration = plan.iteration,
+                     .progress = log_step});
+  if (!rows && rows.error().code == ErrorCode::kUnsupported && network.topology != nullptr) {
+    return Error{rows.error().code,
+                 fmt::format("--algorithm {}: {}", network.fabric.algorithm, rows.error().message)};
+  }
+  return rows;
 }
 
 namespace {
@@ -150,16 +155,25 @@ Status write_csv(const std::string& folder, const std::vector<TrainingRow>& rows
   return write_file(folder + "/buckets.csv", buckets_csv(rows));
 }
 
-std::string network_text(const TrainPlan& plan) {
+std::string network_text(const TrainPlan& plan, const std::string& bandwidths) {
   if (plan.network.source == CostSource::kAlphaBeta) {
-    return fmt::format("rings of {} per hop and {}", format_time(plan.network.alpha_ps),
-                       format_bandwidth(plan.network.bandwidth_bytes_per_s));
+    const std::string overhead =
+        plan.network.overhead_ps > 0
+            ? fmt::format(", {} per collective", format_time(plan.network.overhead_ps))
+            : "";
+    return fmt::format(
+        "rings of {} per hop and {}{}", format_time(plan.network.alpha_ps),
+        bandwidths.empty() ? format_bandwidth(plan.network.bandwidth_bytes_per_s) : bandwidths,
+        overhead);
   }
-  return fmt::format("{} by {}{}", plan.topology_spec, plan.network.fabric.algorithm,
+  return fmt::format("{}{} by {}{}", plan.topology_spec,
+                     bandwidths.empty() ? "" : " with links of " + bandwidths,
+                     plan.network.fabric.algorithm,
                      plan.network.source == CostSource::kFull ? ", full contention" : "");
 }
 
-std::string header_text(const TrainPlan& plan) {
+// `bandwidths` of a sweep, or nothing.
+std::string header_text(const TrainPlan& plan, const std::string& bandwidths) {
   Facts facts;
   if (plan.workload.has_value()) {
     const Workload& workload = *plan.workload;
@@ -172,7 +186,7 @@ std::string header_text(const TrainPlan& plan) {
   } else {
     facts.add("workload", plan.trace->name);
   }
-  facts.add("network", network_text(plan));
+  facts.add("network", network_text(plan, bandwidths));
   if (plan.calibration.has_value()) {
     facts.add("calibration",
               fmt::format("{} on {} ranks, {} rows, off by at most {:.1f} %",
@@ -205,6 +219,13 @@ Result<ExitCode> run_train(const Command& command, const Invocation& invocation)
   if (const auto stop = line.parse()) {
     return *stop;
   }
+  const bool on_links = options.costs == "curves" || options.costs == "full";
+  if (options.topology.empty() && options.calibration.empty() && on_links) {
+    fmt::print(
+        invocation.error,
+        "pleach train: give --topology, or --costs alpha_beta with --bandwidth and --ranks\n");
+    return ExitCode::kUsage;
+  }
   const Stopwatch watch;
   PLEACH_ASSIGN(plan, understand(options, line));
   if (!options.bandwidths.empty()) {
@@ -219,7 +240,7 @@ Result<ExitCode> run_train(const Command& command, const Invocation& invocation)
                  to_json(points, sweep.target_ps, plan.policies, sweep.needed_bytes_per_s,
                          watch.elapsed_s()));
     } else {
-      fmt::print(invocation.out, "{}{}", header_text(plan), sweep_text(sweep));
+      fmt::print(invocation.out, "{}{}", header_text(plan, options.bandwidths), sweep_text(sweep));
     }
     return ExitCode::kDone;
   }
@@ -236,7 +257,7 @@ Result<ExitCode> run_train(const Command& command, const Invocation& invocation)
                to_json(report_of(options, plan, std::move(rows)), watch.elapsed_s()));
     return ExitCode::kDone;
   }
-  fmt::print(invocation.out, "{}{}", header_text(plan), rows_text(rows));
+  fmt::print(invocation.out, "{}{}", header_text(plan, options.bandwidths), rows_text(rows));
   for (std::size_t index = 0; options.explain && index < rows.size(); ++index) {
     fmt::print(invocation.out, "{}", buckets_text(rows[index]));
   }

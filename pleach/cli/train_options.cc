@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 
 #include "pleach/base/text.h"
 #include "pleach/cli/train.h"
@@ -34,7 +35,9 @@ void TrainOptions::declare(CommandLine& line) {
   line.option("--accelerator", accelerator, "what computes (pleach list accelerators)");
   line.option("--batch", batch, "samples per replica and iteration; 0: the workload's own");
   line.option("--compute", compute, "scales computation so that one iteration takes this: 250ms");
-  line.option("--groups", groups, "ASTRA-sim's communicator groups, for chakra:PREFIX");
+  line.option(
+      "--groups", groups,
+      "ASTRA-sim's communicator groups, for chakra:PREFIX; PREFIX.groups.json if it is there");
   line.option("--slow", slow, "ranks that compute slower: 5=1.5,7=2");
   line.option("--jitter", jitter, "computation's noise, as a fraction: 0.05");
   line.option("--iterations", iterations, "at most; fewer where they repeat");
@@ -76,7 +79,7 @@ Result<double> parse_fraction(const std::string& text, const std::string& what, 
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !(value >= 0) || value > most) {
     return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{}: {} is no number from 0 to {}", what, quoted(text), most)};
+                 fmt::format("{}: {} is no number from 0 to {}", what, pleach::quoted(text), most)};
   }
   return value;
 }
@@ -195,14 +198,17 @@ Status understand_workload(const TrainOptions& options, const CommandLine& line,
                      fmt::format("{}: a trace says itself what it does", name)};
       }
     }
+    const std::string prefix = options.workload.substr(kChakraPrefix.size());
     ChakraOptions chakra{.groups_path = options.groups};
+    const std::string beside = prefix + ".groups.json";  // where --export-chakra writes them
+    if (std::error_code none; options.groups.empty() && std::filesystem::exists(beside, none)) {
+      chakra.groups_path = beside;
+    }
     if (const auto* roof = std::get_if<Roofline>(&accelerator.rule)) {
       chakra.operations_per_s = roof->operations_per_s * roof->efficiency;
       chakra.memory_bytes_per_s = roof->memory_bytes_per_s;
     }
-    PLEACH_ASSIGN(trace,
-                  from_option("--workload",
-                              read_chakra(options.workload.substr(kChakraPrefix.size()), chakra)));
+    PLEACH_ASSIGN(trace, from_option("--workload", read_chakra(prefix, chakra)));
     plan.trace = std::move(trace);
     return ok();
   }
@@ -218,10 +224,65 @@ Status understand_workload(const TrainOptions& options, const CommandLine& line,
   return ok();
 }
 
+// Options that would be without effect.
+Status check_combinations(const TrainOptions& options) {
+  const bool sweeps = !options.bandwidths.empty();
+  const auto goes_with = [](const std::string& option, const char* other) {
+    return Error{ErrorCode::kInvalidArgument, fmt::format("{}: goes with {}", option, other)};
+  };
+  if (!sweeps && !options.target.empty()) {
+    return goes_with("--target", "--bandwidths");
+  }
+  if (!sweeps && !options.measured_link.empty()) {
+    return goes_with("--measured-link", "--bandwidths");
+  }
+  if (!options.groups.empty() && !options.workload.starts_with(kChakraPrefix)) {
+    return goes_with("--groups", "--workload chakra:PREFIX");
+  }
+  const std::vector<std::pair<const char*, bool>> of_one_network = {
+      {"--csv", !options.csv.empty()},
+      {"--export-chakra", !options.export_chakra.empty()},
+      {"--explain", options.explain}};
+  for (const auto& [option, is_given] : of_one_network) {
+    if (sweeps && is_given) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("{}: not with --bandwidths, which tries many networks", option)};
+    }
+  }
+  return ok();
+}
+
+Status check_algorithm(const char* option, const std::string& spec) {
+  std::vector<std::string> known;
+  for (const Algorithm* algorithm : algorithms()) {
+    known.push_back(algorithm->name);
+  }
+  const std::string name = spec.substr(0, spec.find(','));
+  if (std::find(known.begin(), known.end(), name) == known.end()) {
+    const Error unknown = unknown_name("algorithm", name, known);
+    return Error{unknown.code, fmt::format("{}: {}", option, unknown.message)};
+  }
+  return ok();
+}
+
+// Its messages name the strategy, as the option does.
+Result<Strategy> strategy_option(const std::string& text, int32_t rank_count) {
+  constexpr std::string_view kName = "strategy: ";
+  auto strategy = parse_strategy(text, rank_count);
+  if (!strategy && strategy.error().message.starts_with(kName)) {
+    return Error{strategy.error().code,
+                 "--strategy: " + strategy.error().message.substr(kName.size())};
+  }
+  return from_option("--strategy", std::move(strategy));
+}
+
 }  // namespace
 
 Result<TrainPlan> understand(const TrainOptions& options, const CommandLine& line) {
   TrainPlan plan;
+  PLEACH_TRY(check_combinations(options));
+  PLEACH_TRY(check_algorithm("--algorithm", options.algorithm));
+  PLEACH_TRY(check_algorithm("--exchange-algorithm", options.exchange_algorithm));
   PLEACH_TRY(understand_costs(options, line, plan));
   PLEACH_TRY(understand_workload(options, line, plan));
   PLEACH_TRY(understand_ranks(options, plan));
@@ -234,10 +295,12 @@ Result<TrainPlan> understand(const TrainOptions& options, const CommandLine& lin
   if (plan.trace.has_value()) {
     return plan;
   }
-  PLEACH_ASSIGN(strategy,
-                from_option("--strategy", parse_strategy(options.strategy, plan.rank_count)));
+  PLEACH_ASSIGN(strategy, strategy_option(options.strategy, plan.rank_count));
   plan.strategy = strategy;
   PLEACH_ASSIGN(policies, from_option("--policy", split_policies(options.policy)));
+  for (const std::string& policy : policies) {
+    PLEACH_TRY(from_option("--policy", find_policy(policy.substr(0, policy.find(',')))));
+  }
   plan.policies = policies;
   PLEACH_ASSIGN(slowness, parse_slow(options.slow, plan.strategy.rank_count()));
   plan.slowness = slowness;
