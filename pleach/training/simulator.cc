@@ -115,6 +115,7 @@ class Simulator {
   void drain();
   void node_ready(int32_t worker, int32_t node);
   void node_done(int32_t worker, int32_t node);
+  void worker_finished(int32_t worker);
   void start_streams(bool& moved);
   void start_streams_of(int32_t worker);
   void gradient_ready(int32_t worker, int32_t node);
@@ -153,6 +154,8 @@ class Simulator {
   std::vector<int32_t> touched_channels_;
   std::vector<int32_t> touched_workers_;
   std::vector<int32_t> beginning_;  // workers whose next iteration begins
+  std::vector<int32_t> finished_;   // workers that wait for the others before it does
+  bool starts_together_ = false;    // no gradients that the workers wait for
   std::set<Message> messages_;      // arrived, not received
   int64_t now_ps_ = 0;
 };
@@ -162,6 +165,10 @@ void Simulator::prepare() {
   for (const TraceChannel& channel : index_.channels()) {
     channels_.emplace_back().issued.resize(channel.workers.size());
   }
+  starts_together_ = std::ranges::none_of(trace_.workers, [](const WorkerTrace& worker) {
+    return std::ranges::any_of(
+        worker.nodes, [](const TraceNode& node) { return node.kind == TraceNodeKind::kGradient; });
+  });
   for (std::size_t group = 0; group < trace_.gradient_groups.size(); ++group) {
     GroupState& state = groups_.emplace_back();
     const TrainingProfile profile = profile_of(trace_.gradient_groups[group]);
@@ -326,12 +333,21 @@ void Simulator::node_done(int32_t worker, int32_t node) {
   }
   if (--state.left == 0) {
     ++state.iteration;
-    beginning_.push_back(worker);
-    if (worker == 0) {
-      recorder_.iteration_finished(now_ps_, is_settled());
-      for (GroupState& group : groups_) {
-        group.host->forget_before(state.iteration - 3);
-      }
+    worker_finished(worker);
+  }
+}
+
+void Simulator::worker_finished(int32_t worker) {
+  finished_.push_back(worker);
+  if (starts_together_ && finished_.size() < workers_.size()) {
+    return;
+  }
+  beginning_.insert(beginning_.end(), finished_.begin(), finished_.end());
+  finished_.clear();
+  if (worker == 0 || starts_together_) {
+    recorder_.iteration_finished(now_ps_, is_settled());
+    for (GroupState& group : groups_) {
+      group.host->forget_before(workers_[at(worker)].iteration - 3);
     }
   }
 }

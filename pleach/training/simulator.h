@@ -54,7 +54,9 @@ struct TrainingRun {
   int64_t event_count = 0;
 };
 
-// Runs iterations until they repeat and every policy has settled.
+// Runs iterations until they repeat and every policy has settled. In a trace without gradients no
+// worker starts an iteration before all have finished the last one; in others the gates of layers
+// see to it that none uses parameters without all workers' gradients.
 //   policies  one for each gradient group of the trace, in its order
 //   errors    those of the network; kInvalidArgument: an illegal decision of a policy, or a trace
 //             that stops (names the worker and the nodes that wait)

@@ -197,11 +197,25 @@ class Trainer {
 
   // ZeRO 1 and 2 shard gradients and optimizer state: the costs offer no all_reduce then, and
   // policies that need it are refused where they are created. ZeRO 3 shards parameters too.
+  // Which policies a ZeRO stage refuses: those that all_reduce, since gradients stay scattered, and
+  // with stage 3 those that keep all parameters.
+  Status check_zero(const PolicyDescriptor& policy) const {
+    const int32_t zero = request_.strategy.zero;
+    const bool reduces = std::find(policy.collectives.begin(), policy.collectives.end(),
+                                   CollectiveKind::kAllReduce) != policy.collectives.end();
+    if (zero > 0 && reduces) {
+      return Error{
+          ErrorCode::kInvalidArgument,
+          fmt::format("policy {} does not fit zero={}: it needs all_reduce; use {}", policy.name,
+                      zero, zero == 3 ? "fsdp" : "zero1, dear or work_conserving")};
+    }
+    return ok();
+  }
   Status check_zero(const std::string& policy, const PolicyNeeds& needs) const {
     if (request_.strategy.zero == 3 && !needs.frees_parameters) {
       return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("policy {} keeps all parameters on every rank, which zero=3 does "
-                               "not; use fsdp",
+                   fmt::format("policy {} does not fit zero=3: it keeps all parameters on every "
+                               "rank; use fsdp",
                                policy)};
     }
     return ok();
@@ -211,6 +225,7 @@ class Trainer {
     report(fmt::format("policy {}", spec));
     PLEACH_ASSIGN(parsed, parse_spec(spec));
     PLEACH_ASSIGN(descriptor, find_policy(parsed.name));
+    PLEACH_TRY(check_zero(*descriptor));
     std::vector<GroupCosts> costs;
     costs.reserve(profiles_.size());
     for (std::size_t group = 0; group < profiles_.size(); ++group) {
