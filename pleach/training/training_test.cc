@@ -1,0 +1,570 @@
+// train(): policies × strategies × networks against what must hold, and against closed forms.
+#include "pleach/training/training.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pleach/policy/alpha_beta.h"
+#include "pleach/topology/shapes.h"
+
+namespace pleach {
+namespace {
+
+constexpr int64_t kUs = 1'000'000;
+constexpr int64_t kMs = 1'000'000'000;
+constexpr int64_t kBatch = 16;
+
+// Eight blocks of two layers that everything splits: tensors, sequences, experts in every other.
+Workload small_workload() {
+  Workload workload;
+  workload.model.name = "small";
+  workload.batch = kBatch;
+  workload.model.batch = kBatch;
+  MeasuredTimes times;
+  times.batch = kBatch;
+  for (int32_t index = 0; index < 16; ++index) {
+    ModelLayer layer;
+    layer.name = "layer" + std::to_string(index);
+    layer.tensors = {{"weight", 131'072 + 65'536 * (index % 3)}, {"bias", 1024}};
+    layer.output_elements = 4096;
+    layer.block = index / 2;
+    layer.is_split = true;
+    layer.forward_sum_elements = 4096;
+    layer.backward_sum_elements = 4096;
+    layer.sequence_exchange_elements = index % 2 == 0 ? 8192 : 0;
+    layer.expert_count = index % 4 == 3 ? 4 : 0;
+    layer.expert_exchange_elements = index % 4 == 3 ? 4096 : 0;
+    workload.model.layers.push_back(std::move(layer));
+    times.layers.push_back({.forward_ps = (200 + 10 * index) * kUs,
+                            .backward_ps = (400 + 20 * index) * kUs,
+                            .weight_gradient_ps = (200 + 10 * index) * kUs});
+  }
+  workload.times = std::move(times);
+  return workload;
+}
+
+// `blocks` layers of `forward_ps` and `backward_ps` each, nothing else.
+Workload plain_workload(int32_t blocks, int64_t forward_ps, int64_t backward_ps,
+                        int64_t elements = 1000) {
+  Workload workload;
+  workload.model.name = "plain";
+  workload.batch = kBatch;
+  MeasuredTimes times;
+  times.batch = kBatch;
+  for (int32_t index = 0; index < blocks; ++index) {
+    ModelLayer layer;
+    layer.name = "layer" + std::to_string(index);
+    layer.tensors = {{"weight", elements}};
+    layer.block = index;
+    workload.model.layers.push_back(std::move(layer));
+    times.layers.push_back({.forward_ps = forward_ps, .backward_ps = backward_ps});
+  }
+  workload.times = std::move(times);
+  return workload;
+}
+
+NetworkChoice alpha_beta(int64_t alpha_ps, double bandwidth_bytes_per_s) {
+  return {.source = CostSource::kAlphaBeta,
+          .alpha_ps = alpha_ps,
+          .bandwidth_bytes_per_s = bandwidth_bytes_per_s};
+}
+
+Strategy strategy_of(const std::string& text, int32_t ranks) {
+  const auto strategy = parse_strategy(text, ranks);
+  EXPECT_TRUE(strategy) << text << ": " << strategy.error().message;
+  return *strategy;
+}
+
+TrainingRow only_row(const TrainingRequest& request) {
+  const auto rows = train(request);
+  EXPECT_TRUE(rows) << rows.error().message;
+  return rows ? rows->front() : TrainingRow{};
+}
+
+std::vector<std::string> all_policies() {
+  std::vector<std::string> names;
+  for (const PolicyDescriptor* policy : policies()) {
+    names.push_back(policy->name);
+  }
+  return names;
+}
+
+double ratio(int64_t one, int64_t other) {
+  return static_cast<double>(one) / static_cast<double>(other);
+}
+
+// --- every policy × strategy ---------------------------------------------------------------------
+
+struct StrategyCase {
+  std::string name;
+  std::string strategy;
+  int32_t ranks = 8;
+  int32_t zero = 0;
+};
+
+class Strategies : public testing::TestWithParam<StrategyCase> {
+ protected:
+  // The line that refuses a policy at a ZeRO stage; empty where it fits.
+  static std::string refusal(const PolicyDescriptor& policy, int32_t zero) {
+    const bool reduces = std::ranges::find(policy.collectives, CollectiveKind::kAllReduce) !=
+                         policy.collectives.end();
+    const std::string line =
+        "policy " + policy.name + " does not fit zero=" + std::to_string(zero) + ": ";
+    if (zero > 0 && reduces) {
+      return line + "it needs all_reduce; use " +
+             (zero == 3 ? "fsdp" : "zero1, dear or work_conserving");
+    }
+    if (zero == 3 && policy.name != "fsdp") {
+      return line + "it keeps all parameters on every rank; use fsdp";
+    }
+    return "";
+  }
+};
+
+TEST_P(Strategies, EveryPolicyIsAboveTheBoundAndRepeats) {
+  const Workload workload = small_workload();
+  const Strategy strategy = strategy_of(GetParam().strategy, GetParam().ranks);
+  for (const PolicyDescriptor* descriptor : policies()) {
+    const std::string& policy = descriptor->name;
+    SCOPED_TRACE(policy);
+    const TrainingRequest request{.workload = workload,
+                                  .strategy = strategy,
+                                  .network = alpha_beta(10 * kUs, 2e9),
+                                  .policies = {policy},
+                                  .iteration = {.most_iterations = 100}};
+    const auto rows = train(request);
+    const std::string refused = refusal(*descriptor, GetParam().zero);
+    if (!refused.empty()) {
+      ASSERT_FALSE(rows);
+      EXPECT_EQ(rows.error().message, refused);
+      continue;
+    }
+    ASSERT_TRUE(rows) << rows.error().message;
+    const TrainingRow& row = rows->front();
+    EXPECT_GE(row.run.iteration_ps, row.bound_ps - 1);
+    EXPECT_GE(row.bound_ps, row.compute_ps);
+    EXPECT_EQ(row.exposed_ps, row.run.iteration_ps - row.compute_ps);
+    if (policy != "horovod") {  // its cycle knows nothing of iterations
+      EXPECT_TRUE(row.run.steady);
+      EXPECT_EQ(row.run.deviation_ps, 0);
+    }
+    const TrainingRow again = only_row(request);
+    EXPECT_EQ(again.run.iteration_ps, row.run.iteration_ps);
+    EXPECT_EQ(again.run.iterations, row.run.iterations);
+    EXPECT_EQ(again.run.event_count, row.run.event_count);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Small, Strategies,
+    testing::Values(StrategyCase{"data", ""}, StrategyCase{"pipeline", "pp=2,micro_batches=4"},
+                    StrategyCase{"gpipe", "pp=4,micro_batches=4,schedule=gpipe"},
+                    StrategyCase{"tensor", "tp=2"},
+                    StrategyCase{"tensor_sequence", "tp=4,tensor_sequence=on"},
+                    StrategyCase{"three", "tp=2,pp=2,micro_batches=4"},
+                    StrategyCase{"expert", "ep=4"},
+                    StrategyCase{"expert_pipeline", "ep=2,pp=2,micro_batches=2"},
+                    StrategyCase{"sequence", "sp=2"}, StrategyCase{"zero1", "zero=1", 8, 1},
+                    StrategyCase{"zero2", "zero=2", 8, 2}, StrategyCase{"zero3", "zero=3", 8, 3},
+                    StrategyCase{"zero3_pipeline", "zero=3,pp=2,micro_batches=2", 8, 3},
+                    StrategyCase{"stream", "stream=10GB/s"}),
+    [](const auto& one) { return one.param.name; });
+
+// --- one network against another -----------------------------------------------------------------
+
+// With one group and one collective at a time, what a collective takes alone is what it takes.
+TEST(Networks, FullContentionIsTheCurvesWhereNothingMeets) {
+  const Workload workload = small_workload();
+  const auto topology = parse_topology("torus:4x4");
+  ASSERT_TRUE(topology);
+  for (const char* algorithm : {"ring", "multitree"}) {
+    NetworkChoice network{.topology = &*topology, .fabric = {.algorithm = algorithm}};
+    TrainingRequest request{.workload = workload,
+                            .strategy = strategy_of("", 16),
+                            .network = network,
+                            .policies = all_policies()};
+    const auto curves = train(request);
+    ASSERT_TRUE(curves) << curves.error().message;
+    request.network.source = CostSource::kFull;
+    const auto full = train(request);
+    ASSERT_TRUE(full) << full.error().message;
+    for (std::size_t row = 0; row < curves->size(); ++row) {
+      EXPECT_NEAR(ratio((*full)[row].run.iteration_ps, (*curves)[row].run.iteration_ps), 1, 0.01)
+          << algorithm << " " << (*full)[row].policy;
+    }
+  }
+}
+
+// Tensor groups and data groups share the torus: neither gains from the other, and nothing is
+// faster than gradients in no time.
+TEST(Networks, FamiliesThatMeetAreNoFaster) {
+  const Workload workload = small_workload();
+  const auto topology = parse_topology("torus:4x4,bandwidth=1GB/s");
+  ASSERT_TRUE(topology);
+  TrainingRequest request{.workload = workload,
+                          .strategy = strategy_of("tp=4", 16),
+                          .network = {.source = CostSource::kFull, .topology = &*topology},
+                          .policies = {"wfbp", "ddp", "dear", "work_conserving"}};
+  const auto full = train(request);
+  ASSERT_TRUE(full) << full.error().message;
+  constexpr double kTolerance = 0.005;  // of the curves
+  for (const TrainingRow& row : *full) {
+    EXPECT_GE(static_cast<double>(row.run.iteration_ps),
+              static_cast<double>(row.bound_ps) * (1 - kTolerance))
+        << row.policy;
+    EXPECT_GT(row.run.workers.front().collective_wait_ps, 0) << row.policy;
+  }
+  request.network.source = CostSource::kCurves;
+  const TrainingRow curves = only_row(request);
+  EXPECT_GE(static_cast<double>(full->front().run.iteration_ps),
+            static_cast<double>(curves.run.iteration_ps) * (1 - 2 * kTolerance));
+}
+
+// --- slow and noisy ranks ------------------------------------------------------------------------
+
+TrainingRequest compute_bound(const Workload& workload, const Strategy& strategy) {
+  return {.workload = workload,
+          .strategy = strategy,
+          .network = alpha_beta(0, 1e15),
+          .policies = {"wfbp"}};
+}
+
+TEST(Slowness, OneSlowRankSlowsAllOfThem) {
+  const Workload workload = small_workload();
+  const Strategy strategy = strategy_of("", 4);
+  TrainingRequest request = compute_bound(workload, strategy);
+  request.policies = all_policies();
+  const auto even = train(request);
+  ASSERT_TRUE(even) << even.error().message;
+  for (const std::size_t slow : {std::size_t{0}, std::size_t{3}}) {
+    for (const double factor : {1.2, 2.0, 10.0}) {
+      request.slowness.assign(4, 1);
+      request.slowness[slow] = factor;
+      const auto uneven = train(request);
+      ASSERT_TRUE(uneven) << uneven.error().message;
+      for (std::size_t row = 0; row < even->size(); ++row) {
+        if ((*even)[row].policy == "horovod") {
+          continue;  // most of its iteration is a cycle's wait, which is not slowed
+        }
+        EXPECT_NEAR(ratio((*uneven)[row].run.iteration_ps, (*even)[row].run.iteration_ps), factor,
+                    0.01 * factor)
+            << (*even)[row].policy << ", rank " << slow;
+        EXPECT_GE((*uneven)[row].run.iteration_ps, (*uneven)[row].bound_ps - 1);
+      }
+    }
+  }
+}
+
+// Nor where weights stream, and replicas do not communicate at all.
+TEST(Slowness, ReplicasThatStreamWaitForTheSlowest) {
+  const Workload workload = small_workload();
+  for (const std::size_t slow : {std::size_t{0}, std::size_t{3}}) {
+    TrainingRequest request{.workload = workload,
+                            .strategy = strategy_of("stream=10GB/s", 4),
+                            .network = alpha_beta(0, 1e15),
+                            .policies = {"wfbp"},
+                            .slowness = {1, 1, 1, 1}};
+    request.slowness[slow] = 3;
+    const TrainingRow row = only_row(request);
+    EXPECT_TRUE(row.run.steady);
+    EXPECT_GE(row.run.iteration_ps, row.bound_ps - 1);
+    EXPECT_GE(row.run.iteration_ps, row.compute_ps);
+  }
+}
+
+// A fast stage of one replica comes to its next iteration while the slow replica still computes
+// this one: it waits for the slow one's gradients, though its own parameters are in place.
+TEST(Slowness, NobodyStartsAnIterationBeforeAllGradientsOfTheLastAreThere) {
+  const Workload workload = small_workload();
+  for (const std::string& policy : all_policies()) {
+    TrainingRequest request{.workload = workload,
+                            .strategy = strategy_of("pp=2,micro_batches=4", 4),
+                            .network = alpha_beta(10 * kUs, 2e9),
+                            .policies = {policy},
+                            .slowness = {1, 1, 5, 5},
+                            .iteration = {.most_iterations = 100, .keep_spans = true}};
+    const auto rows = train(request);
+    ASSERT_TRUE(rows) << policy << ": " << rows.error().message;
+    const TrainingRow& row = rows->front();
+    EXPECT_GE(row.run.iteration_ps, row.bound_ps - 1) << policy;
+    // Each computation runs once an iteration on each worker: nobody gets ahead.
+    for (std::size_t worker = 0; worker < row.run.workers.size(); ++worker) {
+      int64_t expected_ps = 0;
+      for (const TraceNode& node : row.trace->workers[worker].nodes) {
+        expected_ps += node.kind == TraceNodeKind::kCompute ? node.duration_ps : 0;
+      }
+      if (row.run.steady) {
+        EXPECT_EQ(row.run.workers[worker].compute_ps, expected_ps) << policy << " " << worker;
+      }
+    }
+  }
+}
+
+TEST(Jitter, IsReproducibleAndSlower) {
+  const Workload workload = small_workload();
+  TrainingRequest request{.workload = workload,
+                          .strategy = strategy_of("", 8),
+                          .network = alpha_beta(10 * kUs, 2e9),
+                          .policies = {"wfbp", "dear", "work_conserving"}};
+  const auto even = train(request);
+  ASSERT_TRUE(even) << even.error().message;
+  request.iteration.jitter = 0.1;
+  request.iteration.seed = 7;
+  const auto noisy = train(request);
+  const auto again = train(request);
+  request.iteration.seed = 8;
+  const auto other = train(request);
+  ASSERT_TRUE(noisy && again && other);
+  for (std::size_t row = 0; row < even->size(); ++row) {
+    const TrainingRun& run = (*noisy)[row].run;
+    EXPECT_FALSE(run.steady);
+    EXPECT_EQ(run.iterations, request.iteration.most_iterations);
+    EXPECT_GT(run.deviation_ps, 0);
+    EXPECT_GT(run.iteration_ps, (*even)[row].run.iteration_ps);
+    EXPECT_EQ(run.iteration_ps, (*again)[row].run.iteration_ps);
+    EXPECT_EQ(run.deviation_ps, (*again)[row].run.deviation_ps);
+    EXPECT_NE(run.iteration_ps, (*other)[row].run.iteration_ps);
+  }
+}
+
+// Replicas that are alike may be one worker.
+TEST(Merging, AlikeReplicasAreOneWorkerOrMany) {
+  const Workload workload = small_workload();
+  for (const char* text : {"", "tp=2", "pp=2,micro_batches=4", "sp=2", "ep=4"}) {
+    const Strategy strategy = strategy_of(text, 8);
+    for (const std::string& policy : all_policies()) {
+      std::vector<int64_t> iteration_ps;
+      for (const bool merge : {true, false}) {
+        TraceRequest request{.workload = workload, .strategy = strategy};
+        request.merge_alike = merge;
+        request.backward_gates = policy == "fsdp";
+        const auto trace = build_trace(request);
+        ASSERT_TRUE(trace) << trace.error().message;
+        const auto costs = alpha_beta_costs(*trace, 10 * kUs, 2e9);
+        const auto network = independent_network(*costs);
+        std::vector<TrainingProfile> profiles;
+        for (const GradientGroup& group : trace->gradient_groups) {
+          profiles.push_back(profile_of(group));
+        }
+        std::vector<AlphaBeta> models;
+        models.reserve(profiles.size());
+        std::vector<std::unique_ptr<Policy>> owned;
+        std::vector<Policy*> borrowed;
+        for (const TrainingProfile& profile : profiles) {
+          models.emplace_back(profile.rank_count, 10 * kUs, 2e9);
+          auto one = create_policy(policy, {.profile = profile, .costs = models.back()});
+          ASSERT_TRUE(one) << one.error().message;
+          borrowed.push_back(one->get());
+          owned.push_back(std::move(*one));
+        }
+        const auto run = simulate_training(*trace, borrowed, *network, {.most_iterations = 100});
+        ASSERT_TRUE(run) << run.error().message;
+        iteration_ps.push_back(run->iteration_ps);
+      }
+      EXPECT_EQ(iteration_ps[0], iteration_ps[1]) << text << " " << policy;
+    }
+  }
+}
+
+// --- closed forms --------------------------------------------------------------------------------
+
+// m micro-batches through p equal stages: (m + p − 1) / m of a stage's computation (Huang et al.,
+// GPipe, sec. 2.3), in either order.
+TEST(Pipeline, BubbleIsTheClosedForm) {
+  const Workload workload = plain_workload(8, 16 * kMs, 32 * kMs);
+  for (const char* schedule : {"gpipe", "1f1b"}) {
+    for (const int32_t stages : {1, 2, 4, 8}) {
+      for (const int32_t micro_batches : {1, 2, 8, 16}) {
+        const std::string text = "pp=" + std::to_string(stages) +
+                                 ",micro_batches=" + std::to_string(micro_batches) +
+                                 ",schedule=" + schedule;
+        const Strategy strategy = strategy_of(text, stages);
+        const TrainingRow row = only_row(compute_bound(workload, strategy));
+        const int64_t stage_ps = 8 * 48 * kMs / stages;
+        EXPECT_EQ(row.compute_ps, stage_ps) << text;
+        EXPECT_EQ(row.run.iteration_ps, stage_ps / micro_batches * (micro_batches + stages - 1))
+            << text;
+        EXPECT_TRUE(row.run.steady) << text;
+        if (stages > 1) {
+          EXPECT_EQ(row.run.workers.front().compute_ps + row.run.workers.front().receive_wait_ps,
+                    row.run.iteration_ps)
+              << text;
+        }
+      }
+    }
+  }
+}
+
+// GPipe with messages of s: they delay the first micro-batch on its way down and the last on its
+// way up, (m + p − 1)(f + b) + 2 (p − 1) s, as long as s hides behind the next micro-batch.
+TEST(Pipeline, GpipeMessagesDelayTheEndsOnly) {
+  Workload workload = plain_workload(4, 16 * kMs, 32 * kMs);
+  for (ModelLayer& layer : workload.model.layers) {
+    layer.output_elements = 1'000'000;  // 4 MB a sample
+  }
+  TrainingRequest request{.workload = workload,
+                          .strategy = strategy_of("pp=4,micro_batches=8,schedule=gpipe", 4),
+                          .network = alpha_beta(100 * kUs, 1e10),
+                          .policies = {"wfbp"}};
+  const TrainingRow row = only_row(request);
+  const int64_t send_ps = 100 * kUs + 800 * kUs;  // two samples of 4 MB at 10 GB/s
+  EXPECT_EQ(row.run.iteration_ps, (8 + 4 - 1) * 6 * kMs + 2 * 3 * send_ps);
+}
+
+// Tensor parallelism: four all_reduces of batch × sequence × hidden a transformer block (Shoeybi et
+// al., Megatron-LM, sec. 3), in which computation stands still.
+TEST(Tensor, FourAllReducesABlock) {
+  const auto accelerator = parse_accelerator("a100");
+  ASSERT_TRUE(accelerator);
+  constexpr int64_t kBlockBytes = int64_t{2} * 2048 * 12288 * 2;  // batch 2, 2 bytes an element
+  std::vector<int64_t> counts;
+  for (const char* spec : {"gpt3,layers=2", "gpt3,layers=5"}) {
+    const auto workload = load_workload(spec, *accelerator, 2);
+    ASSERT_TRUE(workload) << workload.error().message;
+    const Strategy strategy = strategy_of("tp=4", 4);
+    TrainingRequest request{.workload = *workload,
+                            .strategy = strategy,
+                            .network = alpha_beta(5 * kUs, 100e9),
+                            .policies = {"wfbp"}};
+    const TrainingRow row = only_row(request);
+    const AlphaBeta costs(4, 5 * kUs, 100e9);
+    int64_t in_blocks = 0;
+    int64_t expected_ps = row.compute_ps;
+    for (const TraceNode& node : row.trace->workers.front().nodes) {
+      if (node.kind == TraceNodeKind::kCollective) {
+        EXPECT_EQ(node.collective, CollectiveKind::kAllReduce);
+        in_blocks += node.size_bytes == kBlockBytes ? 1 : 0;
+        expected_ps += costs.time_ps(node.collective, node.size_bytes);
+      }
+    }
+    EXPECT_EQ(row.run.iteration_ps, expected_ps);
+    EXPECT_EQ(row.run.workers.front().collective_wait_ps, row.exposed_ps);
+    counts.push_back(in_blocks);
+  }
+  EXPECT_EQ(counts[1] - counts[0], (5 - 2) * 4);
+  // Outside the blocks at most the embedding, after forward, and the output, before and after.
+  EXPECT_LE(counts[0], 2 * 4 + 3);
+}
+
+// --- explain -------------------------------------------------------------------------------------
+
+struct ExpectedBucket {
+  std::string layer;
+  std::string waited_for;
+  int64_t ready, started, finished, exposed;  // ms from the start of forward
+};
+
+void expect_buckets(const std::vector<BucketReport>& buckets,
+                    const std::vector<ExpectedBucket>& expected) {
+  ASSERT_EQ(buckets.size(), expected.size());
+  for (std::size_t index = 0; index < buckets.size(); ++index) {
+    const BucketReport& bucket = buckets[index];
+    SCOPED_TRACE(bucket.first_layer);
+    EXPECT_EQ(bucket.first_layer, expected[index].layer);
+    EXPECT_EQ(bucket.last_layer, expected[index].layer);
+    EXPECT_EQ(bucket.waited_for, expected[index].waited_for);
+    EXPECT_EQ(bucket.ready_ps, expected[index].ready * kMs);
+    EXPECT_EQ(bucket.started_ps, expected[index].started * kMs);
+    EXPECT_EQ(bucket.finished_ps, expected[index].finished * kMs);
+    EXPECT_EQ(bucket.exposed_ps, expected[index].exposed * kMs);
+  }
+}
+
+// Three layers of 1 ms forward and 2 ms backward; an all_reduce takes 4 ms. In wfbp the one of
+// layer 2 goes at 5 ms, when its gradients are there; that of layer 1 (ready at 7) when the channel
+// is free, at 9, the next iteration's start; that of layer 0 at 13. Forward starts at 17.
+TEST(Explain, SaysWhatEachBucketWaitedFor) {
+  const Workload workload = plain_workload(3, kMs, 2 * kMs, 1'000'000);  // 4 MB a layer
+  TrainingRequest request{.workload = workload,
+                          .strategy = strategy_of("", 2),
+                          .network = alpha_beta(0, 1e9),  // 4 MB: 2·(1/2)·4 ms
+                          .policies = {"wfbp", "p3,slice=4MB"}};
+  const auto rows = train(request);
+  ASSERT_TRUE(rows) << rows.error().message;
+  EXPECT_EQ(rows->front().run.iteration_ps, 17 * kMs);
+  // Worker 0's iteration ends with its backward; so the next one starts at 9, and forward 8 later.
+  expect_buckets(explain(rows->front()), {{"layer1", "channel", -2, 0, 4, 4},
+                                          {"layer0", "channel", 0, 4, 8, 4},
+                                          {"layer2", "gradients", 13, 13, 17, 0}});
+  // By priority, one at a time: at 9 the policy holds layer 1 back for layer 0, and forward of
+  // layer 0 runs in the meantime.
+  EXPECT_EQ(rows->back().run.iteration_ps, 16 * kMs);
+  expect_buckets(explain(rows->back()), {{"layer0", "gradients", 0, 0, 4, 4},
+                                         {"layer1", "policy", -2, 4, 8, 3},
+                                         {"layer2", "gradients", 12, 12, 16, 0}});
+}
+
+// What computation waits for is on the wire, except where the policy lets the channel idle.
+TEST(Explain, ExposedTimesSumUpToTheWait) {
+  const Workload workload = small_workload();
+  for (const double bandwidth : {2e9, 3e8}) {
+    TrainingRequest request{.workload = workload,
+                            .strategy = strategy_of("", 8),
+                            .network = alpha_beta(10 * kUs, bandwidth),
+                            .policies = all_policies(),
+                            .iteration = {.most_iterations = 100}};
+    const auto rows = train(request);
+    ASSERT_TRUE(rows) << rows.error().message;
+    for (const TrainingRow& row : *rows) {
+      int64_t exposed_ps = 0;
+      for (const BucketReport& bucket : explain(row)) {
+        EXPECT_LE(bucket.ready_ps, bucket.issued_ps);
+        EXPECT_LE(bucket.issued_ps, bucket.started_ps);
+        EXPECT_LT(bucket.started_ps, bucket.finished_ps);
+        EXPECT_LE(bucket.exposed_ps, bucket.finished_ps - bucket.started_ps);
+        exposed_ps += bucket.exposed_ps;
+      }
+      if (row.run.steady && row.run.period == 1) {
+        EXPECT_EQ(exposed_ps, row.run.workers.front().gradient_wait_ps)
+            << row.policy << " at " << bandwidth;
+      }
+    }
+  }
+}
+
+// --- bad input -----------------------------------------------------------------------------------
+
+TEST(Errors, AreOneLine) {
+  const Workload workload = small_workload();
+  const auto topology = parse_topology("torus:2x2");
+  ASSERT_TRUE(topology);
+  const Strategy strategy = strategy_of("", 8);
+  const TrainingRequest good{.workload = workload,
+                             .strategy = strategy,
+                             .network = alpha_beta(0, 1e9),
+                             .policies = {"ddp"}};
+  struct Case {
+    std::string part;  // of the message
+    TrainingRequest request;
+  };
+  std::vector<Case> cases;
+  const auto add = [&](const std::string& part, const auto& change) {
+    cases.push_back({part, good});
+    change(cases.back().request);
+  };
+  add("unknown policy 'dere'", [](auto& request) { request.policies = {"dere"}; });
+  add("unknown option 'x'", [](auto& request) { request.policies = {"ddp,x=1"}; });
+  add("slowness is given for 2 ranks of 8", [](auto& request) { request.slowness = {1, 1}; });
+  add("slowness of rank 1 is 0",
+      [](auto& request) { request.slowness = {1, 0, 1, 1, 1, 1, 1, 1}; });
+  add("bandwidth above 0", [](auto& request) { request.network.bandwidth_bytes_per_s = 0; });
+  add("has 4 ranks, and 8 are needed",
+      [&](auto& request) { request.network = {.topology = &*topology}; });
+  for (const Case& one : cases) {
+    const auto rows = train(one.request);
+    ASSERT_FALSE(rows) << one.part;
+    EXPECT_NE(rows.error().message.find(one.part), std::string::npos) << rows.error().message;
+    EXPECT_EQ(rows.error().message.find('\n'), std::string::npos) << rows.error().message;
+  }
+}
+
+}  // namespace
+}  // namespace pleach
