@@ -3,8 +3,10 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
 
-.PHONY: build demo test check-all format format-check tidy lint bench-check clean
+.PHONY: build demo figures test check-all format format-check tidy lint bench-check clean
 
+FIGURES = published_throughput dear_evaluation multitree_training policy_algorithm_fabric \
+  network_needed
 SOURCE_FILES = find pleach tests bench -name '*.h' -o -name '*.cc'
 
 build:  ## The release binary, build/release/pleach.
@@ -17,6 +19,14 @@ demo:  ## Plans, proves, simulates and runs the all-reduce of ResNet-50's gradie
 	@cmake --preset release >&2
 	@cmake --build --preset release --target pleach >&2
 	@python3 examples/demo.py --pleach build/release/pleach
+
+figures:  ## Tables, CSV and plots of docs/validation. Debian's python3: it has matplotlib.
+	@tools/install_packages.sh build figures
+	@cmake --preset release >&2
+	@cmake --build --preset release --target pleach >&2
+	@for name in $(FIGURES); do \
+	  /usr/bin/python3 bench/figures/$$name.py --pleach build/release/pleach; \
+	done
 
 test:  ## What must hold before every commit: tests, sanitizers, tidy, format.
 	@tools/install_packages.sh build test
