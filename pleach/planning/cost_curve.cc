@@ -12,6 +12,7 @@
 #include "pleach/network/model.h"
 #include "pleach/network/session.h"
 #include "pleach/planning/best_segments.h"
+#include "pleach/planning/padding.h"
 #include "pleach/synthesis/algorithm.h"
 
 namespace pleach {
@@ -151,7 +152,7 @@ class Sampler {
   };
 
   int64_t rounded(int64_t size_bytes) const {
-    return (size_bytes + sampling_.unit_bytes - 1) / sampling_.unit_bytes * sampling_.unit_bytes;
+    return padded_bytes(size_bytes, sampling_.unit_bytes);
   }
   Status add(int64_t size_bytes) {
     size_bytes = rounded(size_bytes);
@@ -236,10 +237,11 @@ Result<CostCurve> CostCurve::measure(const CurveRequest& request) {
                                         .collective = request.collective,
                                         .wants_certificate = false},
                                        request.algorithm));
-    schedules.push_back(std::move(schedule));
-    if (request.collective == CollectiveKind::kAllToAll) {  // takes whole blocks
-      unit_bytes = std::lcm(unit_bytes, static_cast<int64_t>(group.size()));
+    const int64_t own_bytes = padding_unit_bytes(schedule, request.segment_count);
+    if (own_bytes <= (int64_t{1} << 40) / unit_bytes) {
+      unit_bytes = std::lcm(unit_bytes, own_bytes);
     }
+    schedules.push_back(std::move(schedule));
   }
   PLEACH_ASSIGN(timer, Timer::create(request.topology, request.model, std::move(schedules),
                                      request.segment_count));

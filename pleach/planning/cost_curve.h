@@ -36,7 +36,7 @@ class CostCurve {
   // than 100,000 segments of messages) from 1 KiB, largest_bytes, and the geometric middle of every
   // piece; a piece that is off by more than the tolerance there is split further, up to 40
   // simulations in all. The time is that of the slowest group. A group of one rank takes none.
-  // Sizes of an all_to_all are rounded up to whole blocks.
+  // Sizes are padded (planning/padding.h).
   //   errors  kInvalidArgument: no groups, an empty one, a tolerance ≤ 0; those of synthesize
   //           and of the network model
   static Result<CostCurve> measure(const CurveRequest& request);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "pleach/network/session.h"
+#include "pleach/planning/padding.h"
 #include "pleach/training/group_schedules.h"
 #include "pleach/training/trace_network.h"
 
@@ -14,8 +15,11 @@ namespace {
 class SharedNetwork : public TraceNetwork {
  public:
   SharedNetwork(std::unique_ptr<NetworkSession> session, GroupSchedules schedules,
-                const Trace& trace)
-      : session_(std::move(session)), schedules_(std::move(schedules)), trace_(trace) {}
+                const Trace& trace, int32_t segment_count)
+      : session_(std::move(session)),
+        schedules_(std::move(schedules)),
+        trace_(trace),
+        segment_count_(segment_count) {}
 
   Result<int32_t> start(const GroupCollective& what, int64_t now_ps) override {
     const int32_t operation = begin();
@@ -71,7 +75,8 @@ class SharedNetwork : public TraceNetwork {
   }
 
   Status add(int32_t operation, const Schedule& schedule, int64_t size_bytes, int64_t now_ps) {
-    PLEACH_ASSIGN(job, session_->start(schedule, size_bytes, now_ps));
+    const int64_t unit_bytes = padding_unit_bytes(schedule, segment_count_);
+    PLEACH_ASSIGN(job, session_->start(schedule, padded_bytes(size_bytes, unit_bytes), now_ps));
     operation_of_.resize(static_cast<std::size_t>(job) + 1);
     operation_of_[static_cast<std::size_t>(job)] = operation;
     ++left_[static_cast<std::size_t>(operation)];
@@ -88,6 +93,7 @@ class SharedNetwork : public TraceNetwork {
   std::unique_ptr<NetworkSession> session_;
   GroupSchedules schedules_;
   const Trace& trace_;
+  const int32_t segment_count_;
   std::vector<int32_t> left_;          // by operation: jobs under way
   std::vector<int32_t> operation_of_;  // by job
   std::vector<Finish> finished_;       // without any job, at the time they started
@@ -100,7 +106,7 @@ Result<std::unique_ptr<TraceNetwork>> shared_network(const Topology& topology, c
   PLEACH_ASSIGN(session,
                 NetworkSession::create(topology, {.segment_count = options.segment_count}));
   return std::unique_ptr<TraceNetwork>(std::make_unique<SharedNetwork>(
-      std::move(session), GroupSchedules(topology, trace, options), trace));
+      std::move(session), GroupSchedules(topology, trace, options), trace, options.segment_count));
 }
 
 }  // namespace pleach

@@ -185,8 +185,7 @@ TEST(Networks, FullContentionIsTheCurvesWhereNothingMeets) {
   const Workload workload = small_workload();
   const auto topology = parse_topology("torus:4x4,bandwidth=1GB/s");
   ASSERT_TRUE(topology);
-  // Not multitree, whose time jumps where chunks are unequal.
-  for (const char* algorithm : {"ring", "bidirectional_ring", "halving_doubling"}) {
+  for (const char* algorithm : {"ring", "bidirectional_ring", "halving_doubling", "multitree"}) {
     NetworkChoice network{.topology = &*topology, .fabric = {.algorithm = algorithm}};
     TrainingRequest request{.workload = workload,
                             .strategy = strategy_of("", 16),
