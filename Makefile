@@ -5,8 +5,7 @@ SHELL := /bin/bash
 
 .PHONY: build demo figures test check-all format format-check tidy lint bench-check clean
 
-FIGURES = published_throughput dear_evaluation multitree_training policy_algorithm_fabric \
-  network_needed
+FIGURES = dear_evaluation multitree_training policy_algorithm_fabric network_needed
 SOURCE_FILES = find pleach tests bench -name '*.h' -o -name '*.cc'
 
 build:  ## The release binary, build/release/pleach.
@@ -27,6 +26,7 @@ figures:  ## Tables, CSV and plots of docs/validation. Debian's python3: it has 
 	@for name in $(FIGURES); do \
 	  /usr/bin/python3 bench/figures/$$name.py --pleach build/release/pleach; \
 	done
+	@/usr/bin/python3 bench/figures/published_throughput.py --check --pleach build/release/pleach
 
 test:  ## What must hold before every commit: tests, sanitizers, tidy, format.
 	@tools/install_packages.sh build test
