@@ -16,6 +16,9 @@ namespace pleach {
 //   source  docs of nccl-tests (PERFORMANCE.md); Thakur et al., IJHPCA 2005, sec. 4
 class AlphaBeta : public CostModel {
  public:
+  // What 10 hours or more count as.
+  static constexpr int64_t kLongestPs = int64_t{1} << 56;
+
   AlphaBeta(int32_t rank_count, int64_t alpha_ps, double bandwidth_bytes_per_s,
             int64_t overhead_ps = 0)
       : rank_count_(rank_count),

@@ -23,6 +23,7 @@ constexpr std::array<int64_t, 13> kParts = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64
 // Defaults of the policies that a plan must not be worse than.
 constexpr int64_t kMiB = int64_t{1} << 20;
 constexpr int64_t kDearBytes = 25 * kMiB;
+constexpr int64_t kMostDearBytes = 256 * kMiB;
 constexpr int64_t kDdpFirstBytes = kMiB;
 constexpr int64_t kDdpBytes = 25 * kMiB;
 
@@ -122,8 +123,12 @@ std::vector<Plan> known_plans(const TrainingProfile& profile, const CostModel& c
                               const Abilities& can) {
   const ParameterSpace space(profile);
   std::vector<Plan> plans;
-  if (can.halves) {
-    const std::vector<ByteRange> groups = fuse_by_threshold(space, kDearBytes);
+  std::vector<int64_t> thresholds = {kDearBytes, 0};
+  for (int64_t bytes = kMiB; bytes <= kMostDearBytes; bytes *= 2) {
+    thresholds.push_back(bytes);
+  }
+  for (std::size_t index = 0; can.halves && index < thresholds.size(); ++index) {
+    const std::vector<ByteRange> groups = fuse_by_threshold(space, thresholds[index]);
     Plan& dear = plans.emplace_back();
     for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
       dear.push_back({Kind::kReduceScatter, *group});
@@ -133,8 +138,10 @@ std::vector<Plan> known_plans(const TrainingProfile& profile, const CostModel& c
     }
   }
   if (can.all_reduce) {
-    for (const std::vector<ByteRange>& buckets : {fuse_backward(space, kDdpFirstBytes, kDdpBytes),
-                                                  merge_greedily(backward_order(profile), costs)}) {
+    const std::vector<TimedTensor> tensors = backward_order(profile);
+    for (const std::vector<ByteRange>& buckets :
+         {fuse_backward(space, kDdpFirstBytes, kDdpBytes), merge_greedily(tensors, costs),
+          merge_optimally(tensors, costs)}) {
       Plan& plan = plans.emplace_back();
       for (const ByteRange& bucket : buckets) {
         plan.push_back({Kind::kAllReduce, bucket});

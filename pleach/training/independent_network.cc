@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <cmath>
 #include <functional>
 #include <queue>
@@ -16,11 +18,11 @@ class IndependentNetwork : public TraceNetwork {
 
   Result<int32_t> start(const GroupCollective& what, int64_t now_ps) override {
     PLEACH_ASSIGN(duration, costs_.collective_ps(what));
-    return add(now_ps + duration);
+    return add(now_ps, duration, what.size_bytes);
   }
   Result<int32_t> start(const WorkerSend& what, int64_t now_ps) override {
     PLEACH_ASSIGN(duration, costs_.send_ps(what));
-    return add(now_ps + duration);
+    return add(now_ps, duration, what.size_bytes);
   }
   std::optional<int64_t> next_ps() const override {
     return ends_.empty() ? std::nullopt : std::optional(ends_.top().first);
@@ -38,8 +40,12 @@ class IndependentNetwork : public TraceNetwork {
  private:
   using End = std::pair<int64_t, int32_t>;  // time, operation
 
-  int32_t add(int64_t end_ps) {
-    ends_.emplace(end_ps, count_);
+  Result<int32_t> add(int64_t now_ps, int64_t duration_ps, int64_t size_bytes) {
+    if (duration_ps >= AlphaBeta::kLongestPs) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("to move {} bytes takes 10 hours or more", size_bytes)};
+    }
+    ends_.emplace(now_ps + duration_ps, count_);
     return count_++;
   }
 
@@ -71,9 +77,11 @@ class AlphaBetaCosts : public TraceCosts {
     return costs.time_ps(what.kind, what.size_bytes);
   }
   Result<int64_t> send_ps(const WorkerSend& what) override {
-    return alpha_ps_ +
-           static_cast<int64_t>(std::ceil(static_cast<double>(what.size_bytes) / bandwidth_ *
-                                          static_cast<double>(kPicosecondsPerSecond)));
+    const double time_ps = std::ceil(static_cast<double>(what.size_bytes) / bandwidth_ *
+                                     static_cast<double>(kPicosecondsPerSecond)) +
+                           static_cast<double>(alpha_ps_);
+    return time_ps < static_cast<double>(AlphaBeta::kLongestPs) ? static_cast<int64_t>(time_ps)
+                                                                : AlphaBeta::kLongestPs;
   }
   Result<const CostModel*> family_costs(int32_t family,
                                         std::span<const CollectiveKind> /*kinds*/) override {

@@ -51,6 +51,8 @@ using Message = std::tuple<int32_t, int32_t, int32_t, int32_t>;
 
 constexpr std::size_t kStreams = 3;  // computation, load, store
 
+constexpr int64_t kLongestPs = std::numeric_limits<int64_t>::max() / 4;  // 26 days
+
 std::size_t stream_of(TraceNodeKind kind) {
   return kind == TraceNodeKind::kCompute ? 0 : kind == TraceNodeKind::kLoad ? 1 : 2;
 }
@@ -214,6 +216,10 @@ Result<TrainingRun> Simulator::run() {
     PLEACH_ASSIGN(moved, move_time());
     if (!moved) {
       return stopped();
+    }
+    if (now_ps_ > kLongestPs) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("{} iterations take longer than 26 days", options_.most_iterations)};
     }
   }
   std::vector<const PolicyHost*> hosts;

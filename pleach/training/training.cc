@@ -233,6 +233,7 @@ class Trainer {
       PLEACH_ASSIGN(one, costs_of(group, descriptor->collectives.empty()
                                              ? std::span<const CollectiveKind>(kGradientKinds)
                                              : descriptor->collectives));
+      PLEACH_TRY(check_costs(one, profiles_[group]));
       costs.push_back(one);
     }
     std::vector<std::unique_ptr<Policy>> policies;
@@ -290,9 +291,9 @@ class Trainer {
     report("the iteration without gradient communication");
     PLEACH_ASSIGN(run_ps, run_free(false, &told_));
     ideal_ps_ = run_ps;
-    if (has_exchanges_) {
+    if (has_exchanges_) {  // policies may reorder what is beside them
       PLEACH_ASSIGN(hidden_ps, run_free(true, nullptr));
-      ideal_ps_ = hidden_ps;
+      ideal_ps_ = request_.strategy.stream_bytes_per_s > 0 ? busiest_stream_ps(*base_) : hidden_ps;
     }
     return ok();
   }
@@ -315,6 +316,38 @@ class Trainer {
       told->push_back(keepers[group]->told(profiles_[group]));
     }
     return run.iteration_ps;
+  }
+
+  // What a worker's streams take at the least, whatever the order of what they run.
+  static int64_t busiest_stream_ps(const Trace& trace) {
+    int64_t most_ps = 0;
+    for (const WorkerTrace& worker : trace.workers) {
+      std::map<TraceNodeKind, int64_t> sums_ps;
+      for (const TraceNode& node : worker.nodes) {
+        most_ps = std::max(most_ps, sums_ps[node.kind] += node.duration_ps);
+      }
+    }
+    return most_ps;
+  }
+
+  // Policies add up the costs of all their collectives.
+  Status check_costs(const CostModel& costs, const TrainingProfile& profile) const {
+    const ParameterSpace space(profile);
+    if (space.total_bytes() == 0) {
+      return ok();
+    }
+    constexpr double kMostPs = 1e18;  // 11 days
+    const auto pieces = static_cast<double>(space.tensors().size()) + 4096;
+    for (const CollectiveKind kind : kGradientKinds) {
+      if (costs.has(kind) && static_cast<double>(costs.time_ps(kind, space.total_bytes())) +
+                                     pieces * static_cast<double>(costs.time_ps(kind, 1)) >
+                                 kMostPs) {
+        return Error{ErrorCode::kInvalidArgument,
+                     fmt::format("{} of {} bytes of gradients, piece by piece, takes over 11 days",
+                                 to_text(kind), space.total_bytes())};
+      }
+    }
+    return ok();
   }
 
   // The greater of the exact bound of each group and the iteration in which gradients travel in no

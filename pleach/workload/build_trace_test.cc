@@ -290,10 +290,10 @@ TEST(BuildTrace, SequenceParallelismExchangesAroundAttention) {
   Workload workload = chain(1, 2);
   workload.model.layers[0].sequence_exchange_elements = 16;
   const Trace trace = build(workload, {.data = 2, .sequence = 2});
-  // One sample's half of 16 elements before, half after; 4 bytes each.
+  // Of one sample's 16 elements of 4 bytes, three quarters before attention, one after.
   EXPECT_EQ(describe(trace, 0),
-            "F0.0 all_to_all32@sequence C10(0,1) all_to_all32@sequence(2) "
-            "all_to_all32@sequence(3) C20(4) G0.0(5) all_to_all32@sequence(5)");
+            "F0.0 all_to_all48@sequence C10(0,1) all_to_all16@sequence(2) "
+            "all_to_all16@sequence(3) C20(4) G0.0(5) all_to_all48@sequence(5)");
   EXPECT_EQ(trace.gradient_groups[0].rank_count, 4);  // the same parameters everywhere
   EXPECT_EQ(trace.families[0].groups, (std::vector<std::vector<int32_t>>{{0, 1, 2, 3}}));
   EXPECT_EQ(trace.families[1].groups, (std::vector<std::vector<int32_t>>{{0, 1}, {2, 3}}));

@@ -136,9 +136,8 @@ class Splitter {
     share.forward_sum_bytes = buffer_bytes(layer.forward_sum_elements, 1);
     share.backward_sum_bytes = buffer_bytes(layer.backward_sum_elements, 1);
     // Heads are split where the layer is.
-    share.sequence_exchange_bytes =
-        buffer_bytes(layer.sequence_exchange_elements,
-                     0.5 * (layer.is_split ? 1.0 / strategy_.tensor : scattered));
+    share.sequence_exchange_bytes = buffer_bytes(
+        layer.sequence_exchange_elements, layer.is_split ? 1.0 / strategy_.tensor : scattered);
     share.expert_exchange_bytes = buffer_bytes(layer.expert_exchange_elements, replicated);
     share.output_bytes = buffer_bytes(layer.output_elements, scattered);
     return share;

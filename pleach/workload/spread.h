@@ -17,8 +17,8 @@ struct LayerShare {
   bool is_shared = false;               // a copy of tied tensors is in another stage
   int64_t forward_sum_bytes = 0;        // whole buffers of collectives, as are the next
   int64_t backward_sum_bytes = 0;       //
-  int64_t sequence_exchange_bytes = 0;  // of each all_to_all, as is the next
-  int64_t expert_exchange_bytes = 0;    //
+  int64_t sequence_exchange_bytes = 0;  // of forward's two all_to_alls together
+  int64_t expert_exchange_bytes = 0;    // of each all_to_all
   int64_t output_bytes = 0;             // that the next stage gets
 };
 

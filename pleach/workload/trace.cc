@@ -16,6 +16,7 @@ namespace pleach {
 namespace {
 
 // Of one iteration. Far below 64 bits, so that times of many workers in a row stay within them.
+constexpr int64_t kMostBytes = int64_t{1} << 50;  // of one message or buffer
 constexpr int64_t kMostWorkerPs = 48 * 3600 * kPicosecondsPerSecond;
 
 std::size_t position(int32_t index) {
@@ -199,6 +200,9 @@ class Checker {
     if (node.duration_ps < 0 || node.size_bytes < 0) {
       return at_node(fmt::format("a negative duration of {} ps or size of {} bytes",
                                  node.duration_ps, node.size_bytes));
+    }
+    if (node.size_bytes > kMostBytes) {
+      return at_node(fmt::format("a size of {} bytes is over 1 PiB", node.size_bytes));
     }
     if (node.duration_ps > kMostWorkerPs - total_ps_) {
       return at_node("the worker's durations add up to more than two days");

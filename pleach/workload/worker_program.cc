@@ -97,9 +97,9 @@ class Program {
     if (scatters) {
       sum(CollectiveKind::kAllGather, layer, own.backward_sum_bytes);
     }
-    exchange_sequence(layer);
+    exchange_sequence(layer, 3);
     compute_exchanged(layer, name_of(layer, NameOf::kForward), own.times.forward_ps);
-    exchange_sequence(layer);
+    exchange_sequence(layer, 1);
     sum(scatters ? CollectiveKind::kReduceScatter : CollectiveKind::kAllReduce, layer,
         own.forward_sum_bytes);
   }
@@ -111,12 +111,12 @@ class Program {
     if (scatters) {
       sum(CollectiveKind::kAllGather, layer, own.forward_sum_bytes);
     }
-    exchange_sequence(layer);
+    exchange_sequence(layer, 1);
     const bool defers = may_defer(layer);
     const int64_t deferred_ps = defers ? own.times.weight_gradient_ps : 0;
     compute_exchanged(layer, name_of(layer, NameOf::kBackward), own.times.backward_ps - deferred_ps,
                       defers);
-    exchange_sequence(layer);
+    exchange_sequence(layer, 3);
     sum(scatters ? CollectiveKind::kReduceScatter : CollectiveKind::kAllReduce, layer,
         own.backward_sum_bytes);
   }
@@ -226,9 +226,11 @@ class Program {
   void sum(CollectiveKind kind, int32_t layer, int64_t size_bytes) {
     collective(kind, place_.references.tensor_family, layer, size_bytes);
   }
-  void exchange_sequence(int32_t layer) {
+  // Queries, keys and values go to where their heads are, the result comes back: three parts in
+  // four on one side of the attention, one on the other.
+  void exchange_sequence(int32_t layer, int32_t quarters) {
     collective(CollectiveKind::kAllToAll, place_.references.sequence_family, layer,
-               share(layer).sequence_exchange_bytes);
+               share(layer).sequence_exchange_bytes / 4 * quarters);
   }
 
   // From or to the stage `step` further. Directions are told apart by the pair of workers.
