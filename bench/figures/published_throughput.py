@@ -119,7 +119,7 @@ def worst(errors, policies, ranks):
 
 def share_table(binary, startup, beta, chosen):
     rows = []
-    for share in sorted([0, 0.25, 0.5, 0.75, 1, chosen]):
+    for share in sorted([0, 0.25, 0.5, 0.62, 0.75, 1, chosen]):
         rates = [throughputs(binary, Network(startup, beta, share), ranks, FITTED)
                  for ranks in RANKS[1:]]
         errors = [[abs(found[row] / PUBLISHED[row][at + 1] - 1) for row in found]

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "pleach/base/text.h"
 
@@ -71,6 +72,18 @@ std::string unexpected(const CLI::App& app, const std::string& word) {
   return unknown_name("option", word.substr(0, word.find('=')), known).message;
 }
 
+// What is wrong with an option that was given an empty value, as an unset variable gives.
+std::string without_value(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    const auto& values = option->results();
+    if (option->get_expected_max() > 0 &&
+        std::find(values.begin(), values.end(), "") != values.end()) {
+      return option->get_name() + " needs one value";
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 std::optional<ExitCode> CommandLine::parse() {
@@ -79,9 +92,8 @@ std::optional<ExitCode> CommandLine::parse() {
   try {
     std::vector<std::string> reversed(invocation_.arguments.rbegin(), invocation_.arguments.rend());
     app.parse(reversed);
-    if (app.remaining_size() > 0) {
-      message = unexpected(app, app.remaining().front());
-    }
+    message =
+        app.remaining_size() > 0 ? unexpected(app, app.remaining().front()) : without_value(app);
   } catch (const CLI::CallForHelp&) {
     fmt::print(invocation_.out, "{}", app.help());
     return ExitCode::kDone;

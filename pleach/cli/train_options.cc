@@ -8,6 +8,7 @@
 
 #include "pleach/base/text.h"
 #include "pleach/cli/train.h"
+#include "pleach/training/group_schedules.h"
 
 namespace pleach {
 
@@ -40,7 +41,7 @@ void TrainOptions::declare(CommandLine& line) {
       "ASTRA-sim's communicator groups, for chakra:PREFIX; PREFIX.groups.json if it is there");
   line.option("--slow", slow, "ranks that compute slower: 5=1.5,7=2");
   line.option("--jitter", jitter, "computation's noise, as a fraction: 0.05");
-  line.option("--iterations", iterations, "at most; fewer where they repeat");
+  line.option("--iterations", iterations, "at most, from 2; fewer where they repeat");
   line.option("--seed", seed, "of noise and of searches");
   line.option("--bandwidths", bandwidths, "sweeps link bandwidth: 1Gb/s:100Gb/s:2 (factor)");
   line.option("--target", target, "with --bandwidths: finds the least that meets this: 300ms");
@@ -258,11 +259,25 @@ Status check_algorithm(const char* option, const std::string& spec) {
     known.push_back(algorithm->name);
   }
   const std::string name = spec.substr(0, spec.find(','));
+  if (names_schedule_file(spec)) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("{}: {} is one schedule, and training plans several collectives of "
+                             "several groups: give an algorithm's name",
+                             option, pleach::quoted(spec))};
+  }
   if (std::find(known.begin(), known.end(), name) == known.end()) {
     const Error unknown = unknown_name("algorithm", name, known);
     return Error{unknown.code, fmt::format("{}: {}", option, unknown.message)};
   }
   return ok();
+}
+
+// Whether the algorithm does all that a policy asks for.
+bool fits_algorithm(const std::string& policy, const std::string& algorithm) {
+  const auto descriptor = find_policy(policy);
+  return !descriptor || std::ranges::all_of((*descriptor)->collectives, [&](CollectiveKind kind) {
+    return does(algorithm, kind);
+  });
 }
 
 // Its messages name the strategy, as the option does.
@@ -286,7 +301,7 @@ Result<TrainPlan> understand(const TrainOptions& options, const CommandLine& lin
   PLEACH_TRY(understand_costs(options, line, plan));
   PLEACH_TRY(understand_workload(options, line, plan));
   PLEACH_TRY(understand_ranks(options, plan));
-  PLEACH_ASSIGN(iterations, parse_integer(options.iterations, "--iterations", 1, 1'000'000));
+  PLEACH_ASSIGN(iterations, parse_integer(options.iterations, "--iterations", 2, 1'000'000));
   PLEACH_ASSIGN(seed, parse_integer(options.seed, "--seed", 0, INT64_MAX));
   PLEACH_ASSIGN(jitter, parse_fraction(options.jitter, "--jitter", 100));
   plan.iteration = {.most_iterations = static_cast<int32_t>(iterations),
@@ -298,6 +313,11 @@ Result<TrainPlan> understand(const TrainOptions& options, const CommandLine& lin
   PLEACH_ASSIGN(strategy, strategy_option(options.strategy, plan.rank_count));
   plan.strategy = strategy;
   PLEACH_ASSIGN(policies, from_option("--policy", split_policies(options.policy)));
+  if (!line.given("--policy") && plan.network.source != CostSource::kAlphaBeta) {
+    std::erase_if(policies, [&](const std::string& name) {
+      return !fits_algorithm(name, options.algorithm);
+    });
+  }
   for (const std::string& policy : policies) {
     PLEACH_TRY(from_option("--policy", find_policy(policy.substr(0, policy.find(',')))));
   }

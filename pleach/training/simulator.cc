@@ -131,7 +131,8 @@ class Simulator {
   Result<bool> move_time();
   bool is_settled() const;
   bool is_over() const {
-    return recorder_.steady() || recorder_.iterations() >= options_.most_iterations;
+    // One iteration is no period: it starts with parameters that nothing had to bring.
+    return recorder_.steady() || recorder_.iterations() >= std::max(options_.most_iterations, 2);
   }
   Error stopped() const;
   int64_t duration_ps(int32_t worker, const TraceNode& node);

@@ -13,7 +13,7 @@
 namespace pleach {
 
 struct IterationOptions {
-  int32_t most_iterations = 60;
+  int32_t most_iterations = 60;  // at least 2 are simulated
   // Computation of a node takes 1 + jitter·x times as long, x exponential with mean 1 and drawn for
   // every rank (a worker waits for the slowest of its ranks). 0: none. With jitter there is no
   // steady state: all most_iterations are simulated.

@@ -195,8 +195,6 @@ class Trainer {
     return GroupCosts(*gradients, exchanges, request_.strategy.zero > 0);
   }
 
-  // ZeRO 1 and 2 shard gradients and optimizer state: the costs offer no all_reduce then, and
-  // policies that need it are refused where they are created. ZeRO 3 shards parameters too.
   // Which policies a ZeRO stage refuses: those that all_reduce, since gradients stay scattered, and
   // with stage 3 those that keep all parameters.
   Status check_zero(const PolicyDescriptor& policy) const {
@@ -289,17 +287,46 @@ class Trainer {
   // bound for all of them.
   Status time_without_gradients() {
     report("the iteration without gradient communication");
-    PLEACH_ASSIGN(run_ps, run_free(false, &told_));
+    PLEACH_ASSIGN(run_ps, run_free(*base_, false, &told_));
     ideal_ps_ = run_ps;
+    if (!request_.slowness.empty()) {  // the slowest replica is the one that everybody waits for
+      TraceRequest request = trace_request({});
+      request.slowness = slowest_of_stages();
+      request.merge_alike = true;
+      PLEACH_ASSIGN(slowest, build_trace(request));
+      told_.clear();
+      PLEACH_TRY(run_free(slowest, false, &told_));
+    }
     if (has_exchanges_) {  // policies may reorder what is beside them
-      PLEACH_ASSIGN(hidden_ps, run_free(true, nullptr));
+      PLEACH_ASSIGN(hidden_ps, run_free(*base_, true, nullptr));
       ideal_ps_ = request_.strategy.stream_bytes_per_s > 0 ? busiest_stream_ps(*base_) : hidden_ps;
     }
     return ok();
   }
 
-  Result<int64_t> run_free(bool free_exchanges, std::vector<TrainingProfile>* told) {
-    FreeGradients costs(*costs_, *base_, free_exchanges);
+  // By rank: the slowness of the slowest rank of its stage.
+  std::vector<double> slowest_of_stages() const {
+    std::vector<double> slowest = request_.slowness;
+    for (const GradientGroup& group : base_->gradient_groups) {
+      std::vector<int32_t> ranks;
+      for (const int32_t worker : group.workers) {
+        const auto& own = base_->workers[static_cast<std::size_t>(worker)].ranks;
+        ranks.insert(ranks.end(), own.begin(), own.end());
+      }
+      double most = 0;
+      for (const int32_t rank : ranks) {
+        most = std::max(most, slowest[static_cast<std::size_t>(rank)]);
+      }
+      for (const int32_t rank : ranks) {
+        slowest[static_cast<std::size_t>(rank)] = most;
+      }
+    }
+    return slowest;
+  }
+
+  Result<int64_t> run_free(const Trace& trace, bool free_exchanges,
+                           std::vector<TrainingProfile>* told) {
+    FreeGradients costs(*costs_, trace, free_exchanges);
     std::vector<std::unique_ptr<Timekeeper>> keepers;
     std::vector<Policy*> borrowed;
     for (const TrainingProfile& profile : profiles_) {
@@ -311,7 +338,7 @@ class Trainer {
     options.most_iterations = std::max(options.most_iterations, 4);
     options.jitter = 0;
     options.keep_spans = false;
-    PLEACH_ASSIGN(run, simulate_training(*base_, borrowed, *network, options));
+    PLEACH_ASSIGN(run, simulate_training(trace, borrowed, *network, options));
     for (std::size_t group = 0; told != nullptr && group < profiles_.size(); ++group) {
       told->push_back(keepers[group]->told(profiles_[group]));
     }

@@ -15,11 +15,12 @@ namespace pleach {
 namespace {
 
 constexpr std::string_view kVersion = "1.0.0";
-constexpr std::size_t kMostBytes = std::size_t{4} << 30;  // of a decompressed file
+constexpr std::size_t kMostBytes = std::size_t{1} << 30;  // of a decompressed file
+constexpr int64_t kMostNodes = int64_t{1} << 22;          // of a rank
 constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
 
 Error invalid(const std::string& path, const std::string& what) {
-  return Error{ErrorCode::kInvalidArgument, fmt::format("{}: {}", path, what)};
+  return Error{ErrorCode::kInvalidArgument, fmt::format("{}: {}", one_line(path), what)};
 }
 
 // Every member of a gzip file, one after the other.
@@ -197,6 +198,12 @@ Result<std::vector<ChakraNode>> parse_chakra(std::string_view bytes, const std::
     if (*length > bytes.size()) {
       return invalid(path, fmt::format("byte {}: message {} is of {} bytes and {} are left", place,
                                        count, *length, bytes.size()));
+    }
+    if (count > 0 && *length == 0) {
+      return invalid(path, fmt::format("byte {}: message {} is an empty node", place, count));
+    }
+    if (count > kMostNodes) {
+      return invalid(path, fmt::format("it has more than {} nodes", kMostNodes));
     }
     chakra::Metadata metadata;
     chakra::Node node;

@@ -18,6 +18,8 @@
 namespace pleach {
 namespace {
 
+constexpr int64_t kMostFileBytes = int64_t{1} << 30;
+
 constexpr uint64_t kMostMicroseconds = uint64_t{48} * 3600 * 1'000'000;  // as check_trace allows
 constexpr int64_t kPicosecondsPerMicrosecond = 1'000'000;
 constexpr std::size_t kMostDependencies = std::size_t{1} << 26;  // of a rank
@@ -246,11 +248,11 @@ class TraceReader {
     }
     trace_.rank_count = count_files();
     if (trace_.rank_count == 0) {
-      return Error{ErrorCode::kIo, fmt::format("there is no file {}", path(0))};
+      return Error{ErrorCode::kIo, fmt::format("there is no file {}", one_line(path(0)))};
     }
     trace_.name = std::filesystem::path(prefix_).filename().string();
     for (int32_t rank = 0; rank < trace_.rank_count; ++rank) {
-      PLEACH_ASSIGN(bytes, read_file(path(rank)));
+      PLEACH_ASSIGN(bytes, read_file(path(rank), kMostFileBytes));
       PLEACH_ASSIGN(nodes, parse_chakra(bytes, path(rank)));
       PLEACH_TRY(add_rank(rank, nodes));
     }

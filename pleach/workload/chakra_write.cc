@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <functional>
+#include <map>
+#include <utility>
 
 #include "pleach/base/text.h"
 #include "pleach/workload/chakra.h"
@@ -176,14 +179,19 @@ Status write_chakra(const Trace& trace, const std::string& prefix) {
                              pleach::quoted(beyond), trace.rank_count)};
   }
   const NumberedGroups groups(trace);
+  PLEACH_TRY(write_file(prefix + ".groups.json", groups.json()));
+  // Rank 0 last: without it there is no trace to read.
+  std::map<int32_t, std::pair<std::size_t, std::size_t>, std::greater<>> places;
   for (std::size_t worker = 0; worker < trace.workers.size(); ++worker) {
     for (std::size_t member = 0; member < trace.workers[worker].ranks.size(); ++member) {
-      RankWriter writer(trace, groups, worker, member);
-      PLEACH_TRY(write_file(fmt::format("{}.{}.et", prefix, trace.workers[worker].ranks[member]),
-                            chakra_bytes(writer.nodes())));
+      places[trace.workers[worker].ranks[member]] = {worker, member};
     }
   }
-  return write_file(prefix + ".groups.json", groups.json());
+  for (const auto& [rank, place] : places) {
+    RankWriter writer(trace, groups, place.first, place.second);
+    PLEACH_TRY(write_file(fmt::format("{}.{}.et", prefix, rank), chakra_bytes(writer.nodes())));
+  }
+  return ok();
 }
 
 }  // namespace pleach

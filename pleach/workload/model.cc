@@ -123,6 +123,16 @@ Status check_model(const Model& model) {
   const auto invalid = [&](std::string_view what) {
     return Error{ErrorCode::kInvalidArgument, fmt::format("{}: {}", one_line(model.name), what)};
   };
+  constexpr std::size_t kMostLayers = 1 << 16;
+  constexpr std::size_t kMostTensors = 1 << 20;
+  std::size_t tensors = 0;
+  for (const ModelLayer& layer : model.layers) {
+    tensors += layer.tensors.size();
+  }
+  if (model.layers.size() > kMostLayers || tensors > kMostTensors) {
+    return invalid(fmt::format("{} layers with {} tensors: at most {} and {}", model.layers.size(),
+                               tensors, kMostLayers, kMostTensors));
+  }
   if (model.layers.empty()) {
     return invalid("it has no layers");
   }

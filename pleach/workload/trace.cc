@@ -49,7 +49,13 @@ class Checker {
     }
     PLEACH_TRY(check_messages());
     PLEACH_TRY(check_gradients());
-    return check_collectives();
+    PLEACH_TRY(check_collectives());
+    for (worker_ = 0; worker_ < trace_.workers.size(); ++worker_) {
+      if (nodes().empty()) {
+        return invalid(fmt::format("worker {} has nothing to do", worker_));
+      }
+    }
+    return ok();
   }
 
  private:

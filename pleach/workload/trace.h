@@ -83,7 +83,8 @@ struct Trace {
 
 // Errors: kInvalidArgument in one line: a dependency that is not before its node, a rank in no or
 // in two workers, a family or peer that is not there, a send without its receive, a collective that
-// not all members of a group issue alike (names the group and both sides), negative sizes or times.
+// not all members of a group issue alike (names the group and both sides), negative sizes or times,
+// sizes over 1 PiB, a worker without nodes.
 Status check_trace(const Trace& trace);
 
 }  // namespace pleach
