@@ -330,6 +330,8 @@ TEST_F(Chakra, NamesWhatIsWrong) {
       {kHead + "\xff\xff\xff\xff\x07",
        "t.0.et: byte 8: message 1 is of 2147483647 bytes and 0 are left"},
       {kHead + "\x80", "t.0.et: byte 8: the length of message 1 is cut off or over 2^31"},
+      {kHead + std::string(1000, '\0'), "t.0.et: byte 8: message 1 is an empty node"},
+      {kHead, "t: worker 0 has nothing to do"},
       {framed("\x0a\x7f"), "t.0.et: byte 0: message 0 is no metadata"},
       {kHead + framed("\x0a\x7f"), "t.0.et: byte 8: message 1 is no node"},
       {kHead + node(1, kComp) + node(1, kComp),
