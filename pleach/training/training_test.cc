@@ -203,6 +203,30 @@ TEST(Networks, FullContentionIsTheCurvesWhereNothingMeets) {
   }
 }
 
+// The planner is told of the replica that everybody waits for.
+TEST(WorkConserving, PlansForTheSlowestReplica) {
+  const auto accelerator = parse_accelerator("a100");
+  ASSERT_TRUE(accelerator);
+  const auto workload = load_workload("alexnet", *accelerator, 0);
+  const auto topology = parse_topology("ring:8");
+  ASSERT_TRUE(workload);
+  ASSERT_TRUE(topology);
+  for (const double slowness : {0.1, 2.0, 5.0}) {
+    std::vector<double> ranks(8, 1);
+    ranks[3] = slowness;
+    const auto rows = train({.workload = *workload,
+                             .strategy = strategy_of("", 8),
+                             .network = {.topology = &*topology},
+                             .policies = {"dear", "ddp", "mg_wfbp", "work_conserving"},
+                             .slowness = ranks});
+    ASSERT_TRUE(rows) << rows.error().message;
+    for (const TrainingRow& row : *rows) {
+      EXPECT_LE(rows->back().run.iteration_ps, row.run.iteration_ps)
+          << row.policy << " with a rank of slowness " << slowness;
+    }
+  }
+}
+
 // Tensor groups and data groups share the torus: neither gains from the other, and nothing is
 // faster than gradients in no time.
 TEST(Networks, FamiliesThatMeetAreNoFaster) {
