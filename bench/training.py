@@ -10,11 +10,9 @@ machine: they are met with room to spare when it is quiet.
 """
 import argparse
 import json
-import os
-import subprocess
 import sys
-import tempfile
-import time
+
+from spine import measure
 
 GIB = 1 << 30
 POLICIES = ["wfbp", "ddp", "dear", "work_conserving"]
@@ -32,20 +30,6 @@ CASES = [
 ]
 # With full contention and one group the bound comes from curves, which are within 0.5 %.
 BOUND_TOLERANCE = 0.005
-
-
-def measure(command):
-    """Runs a command; returns its JSON, wall and CPU seconds, and its own peak memory."""
-    started = time.monotonic()
-    with tempfile.TemporaryFile() as out:
-        child = subprocess.Popen(command, stdout=out)
-        _, status, usage = os.wait4(child.pid, 0)
-        wall_s = time.monotonic() - started
-        out.seek(0)
-        text = out.read()
-    if os.waitstatus_to_exitcode(status) != 0:
-        raise SystemExit(f"{' '.join(command)}: exit {os.waitstatus_to_exitcode(status)}")
-    return json.loads(text), wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
 
 
 def run_case(case, pleach):

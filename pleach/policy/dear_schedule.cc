@@ -52,4 +52,11 @@ void DearSchedule::decide(PolicyActions& actions) {
   }
 }
 
+OptionDescriptor group_size_option() {
+  return {.name = "bucket",
+          .kind = OptionDescriptor::Kind::kSize,
+          .default_value = "25MiB",
+          .summary = "bytes at which a group of layers closes; 0: every layer by itself"};
+}
+
 }  // namespace pleach

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "pleach/policy/buckets.h"
@@ -36,5 +37,22 @@ class DearSchedule {
   bool is_collecting_ = false;  // gradients have come whose all_gathers are not decided
   bool is_gather_due_ = false;  // every reduce_scatter has been decided, no all_gather has
 };
+
+// A policy that only has these rules, over groups fused by size.
+class DearPolicy : public Policy {
+ public:
+  DearPolicy(const ParameterSpace& space, int64_t bucket_bytes, PolicyNeeds needs)
+      : schedule_(space, fuse_by_threshold(space, bucket_bytes)), needs_(std::move(needs)) {}
+  PolicyNeeds needs() const override { return needs_; }
+  void observe(const PolicyEvent& event) override { schedule_.observe(event); }
+  void decide(int64_t /*now_ps*/, PolicyActions& actions) override { schedule_.decide(actions); }
+
+ private:
+  DearSchedule schedule_;
+  PolicyNeeds needs_;
+};
+
+// The option `bucket` of policies that fuse layers into groups.
+OptionDescriptor group_size_option();
 
 }  // namespace pleach

@@ -121,6 +121,25 @@ Status check_network(const NetworkChoice& network, int32_t rank_count) {
   return ok();
 }
 
+// Simulates the row's trace, and fills in what a row says of its run.
+Status run_row(TrainingRow& row, std::span<Policy* const> policies, const NetworkChoice& choice,
+               TraceCosts& costs, const IterationOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  std::unique_ptr<TraceNetwork> network = independent_network(costs);
+  if (choice.source == CostSource::kFull) {
+    PLEACH_ASSIGN(shared, shared_network(*choice.topology, *row.trace, choice.fabric));
+    network = std::move(shared);
+  }
+  PLEACH_ASSIGN(run, simulate_training(*row.trace, policies, *network, options));
+  row.run = std::move(run);
+  row.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  for (const WorkerTimes& worker : row.run.workers) {
+    row.compute_ps = std::max(row.compute_ps, worker.compute_ps);
+  }
+  row.exposed_ps = row.run.iteration_ps - row.compute_ps;
+  return ok();
+}
+
 class Trainer {
  public:
   explicit Trainer(const TrainingRequest& request) : request_(request) {}
@@ -247,17 +266,9 @@ class Trainer {
     }
     PLEACH_TRY(check_zero(descriptor->name, needs));
     PLEACH_ASSIGN(trace, build_trace(trace_request(needs)));
-    const auto start = std::chrono::steady_clock::now();
     TrainingRow row{.policy = spec, .trace = std::make_shared<const Trace>(std::move(trace))};
-    PLEACH_ASSIGN(network, make_network(*row.trace));
-    PLEACH_ASSIGN(run, simulate_training(*row.trace, borrowed, *network, request_.iteration));
-    row.run = std::move(run);
     row.needs = needs;
-    row.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    for (const WorkerTimes& worker : row.run.workers) {
-      row.compute_ps = std::max(row.compute_ps, worker.compute_ps);
-    }
-    row.exposed_ps = row.run.iteration_ps - row.compute_ps;
+    PLEACH_TRY(run_row(row, borrowed, request_.network, *costs_, request_.iteration));
     PLEACH_ASSIGN(bound_ps, bound());
     row.bound_ps = bound_ps;
     return row;
@@ -274,13 +285,6 @@ class Trainer {
           all.exchange_parts[static_cast<std::size_t>(group.layers[layer].model_layer)];
       parts = std::max(parts, own.exchange_parts[layer]);
     }
-  }
-
-  Result<std::unique_ptr<TraceNetwork>> make_network(const Trace& trace) {
-    if (request_.network.source == CostSource::kFull) {
-      return shared_network(*request_.network.topology, trace, request_.network.fabric);
-    }
-    return independent_network(*costs_);
   }
 
   // The iteration in which gradients travel in no time: what policies are told of its times, and a
@@ -449,20 +453,8 @@ Result<TrainingRow> replay(const Trace& trace, const NetworkChoice& network,
   }
   PLEACH_TRY(check_network(network, trace.rank_count));
   const auto costs = make_costs(trace, network);
-  std::unique_ptr<TraceNetwork> carrier = independent_network(*costs);
-  if (network.source == CostSource::kFull) {
-    PLEACH_ASSIGN(shared, shared_network(*network.topology, trace, network.fabric));
-    carrier = std::move(shared);
-  }
-  const auto start = std::chrono::steady_clock::now();
   TrainingRow row{.policy = "as_traced", .trace = std::make_shared<const Trace>(trace)};
-  PLEACH_ASSIGN(run, simulate_training(trace, {}, *carrier, options));
-  row.run = std::move(run);
-  row.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  for (const WorkerTimes& worker : row.run.workers) {
-    row.compute_ps = std::max(row.compute_ps, worker.compute_ps);
-  }
-  row.exposed_ps = row.run.iteration_ps - row.compute_ps;
+  PLEACH_TRY(run_row(row, {}, network, *costs, options));
   row.bound_ps = row.compute_ps;
   return row;
 }
