@@ -19,8 +19,8 @@
 #include "pleach/base/units.h"
 #include "pleach/policy/alpha_beta.h"
 #include "pleach/policy/bound.h"
-#include "pleach/policy/plan_order.h"
 #include "pleach/policy/rehearsal.h"
+#include "pleach/policy/search/plan_order.h"
 
 namespace pleach {
 namespace {

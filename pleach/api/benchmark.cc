@@ -11,7 +11,7 @@
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
 #include "pleach/collective/placement.h"
-#include "pleach/runtime/reference.h"
+#include "pleach/collective/reference.h"
 
 namespace pleach {
 namespace {

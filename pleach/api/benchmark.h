@@ -15,7 +15,7 @@
 #include "pleach/collective/schedule.h"
 #include "pleach/runtime/clock.h"
 #include "pleach/runtime/communicator.h"
-#include "pleach/runtime/store.h"
+#include "pleach/runtime/rendezvous/store.h"
 
 namespace pleach {
 

@@ -15,7 +15,7 @@
 
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
-#include "pleach/runtime/launch.h"
+#include "pleach/runtime/launch/launch.h"
 #include "pleach/runtime/transport.h"
 
 namespace pleach {

@@ -6,9 +6,9 @@
 #include <tuple>
 #include <utility>
 
-#include "pleach/collective/ranges.h"
 #include "pleach/collective/schedule.h"
 #include "pleach/collective/symmetry.h"
+#include "pleach/collective/violations.h"
 
 namespace pleach {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "pleach/network/flow/engine.h"
 #include "pleach/network/flow/flow_plans.h"
-#include "pleach/network/prepare.h"
+#include "pleach/network/job_checks.h"
 
 namespace pleach {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "pleach/base/text.h"
-#include "pleach/policy/builtin.h"
+#include "pleach/policy/policies/builtin.h"
 #include "pleach/policy/policy.h"
 
 namespace pleach {

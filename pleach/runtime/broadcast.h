@@ -6,7 +6,7 @@
 #include <string>
 
 #include "pleach/base/result.h"
-#include "pleach/runtime/store.h"
+#include "pleach/runtime/rendezvous/store.h"
 
 namespace pleach {
 

@@ -14,7 +14,7 @@
 #include "pleach/collective/program.h"
 #include "pleach/collective/record.h"
 #include "pleach/collective/schedule.h"
-#include "pleach/runtime/store.h"
+#include "pleach/runtime/rendezvous/store.h"
 #include "pleach/runtime/transport.h"
 
 namespace pleach {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "pleach/runtime/reference.h"
+#include "pleach/collective/reference.h"
 #include "tests/support/counterexamples.h"
 #include "tests/support/rank_processes.h"
 #include "tests/support/rank_threads.h"

@@ -13,8 +13,8 @@
 #include <tuple>
 #include <utility>
 
-#include "pleach/runtime/executor_plan.h"
 #include "pleach/runtime/kernels.h"
+#include "pleach/runtime/program_index.h"
 
 namespace pleach {
 namespace {
@@ -48,7 +48,7 @@ struct Outgoing {
 }  // namespace
 
 struct Executor::State {
-  ExecutorPlan plan;
+  ProgramIndex plan;
   int64_t scratch_bytes = 0;
   std::unique_ptr<std::byte[]> scratch;  // kept between runs
 
@@ -61,7 +61,7 @@ namespace {
 // segment.
 class Run {
  public:
-  Run(const ExecutorPlan& plan, std::byte* scratch, const ExecutorWorld& world,
+  Run(const ProgramIndex& plan, std::byte* scratch, const ExecutorWorld& world,
       const Operation& operation);
   Status execute();
 
@@ -96,7 +96,7 @@ class Run {
   Error expired() const;
   Error broken(const TransportEvent& event) const;
 
-  const ExecutorPlan& plan_;
+  const ProgramIndex& plan_;
   const Program& program_;
   std::byte* scratch_;
   const ExecutorWorld& world_;
@@ -118,7 +118,7 @@ class Run {
   uint64_t moved_bytes_ = 0;  // when the deadline was last put off
 };
 
-Run::Run(const ExecutorPlan& plan, std::byte* scratch, const ExecutorWorld& world,
+Run::Run(const ProgramIndex& plan, std::byte* scratch, const ExecutorWorld& world,
          const Operation& operation)
     : plan_(plan),
       program_(plan.program()),
@@ -178,7 +178,7 @@ void Run::record(RecordEvent::Kind kind, int32_t item, int32_t segment, int32_t 
 
 Status Run::begin() {
   std::vector<Landing> landings;
-  for (const ExecutorPlan::Source& source : plan_.sources()) {
+  for (const ProgramIndex::Source& source : plan_.sources()) {
     const int64_t places = std::min<int64_t>(operation_.landing_places, source.segment_total);
     landings.push_back(
         {source.peer, static_cast<int32_t>(places), source.place_elements * element_bytes_});
@@ -237,7 +237,7 @@ Status Run::execute() {
 }
 
 void Run::make_ready(int32_t send, int32_t segment) {
-  const ExecutorPlan::Place place = plan_.place(send, segment);
+  const ProgramIndex::Place place = plan_.place(send, segment);
   outgoing_[at(place.target)].ready.push(place.position);
 }
 
@@ -374,7 +374,7 @@ Status Run::handle_release(const TransportEvent& event) {
   if (send < 0 || event.tag.segment < 0 || event.tag.segment >= segments_) {
     return broken(event);
   }
-  const ExecutorPlan::Place place = plan_.place(send, event.tag.segment);
+  const ProgramIndex::Place place = plan_.place(send, event.tag.segment);
   Outgoing& outgoing = outgoing_[at(place.target)];
   if (!outgoing.admitted[at(place.position)] || outgoing.released[at(place.position)]) {
     return broken(event);

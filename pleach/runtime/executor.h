@@ -11,7 +11,7 @@
 #include "pleach/collective/program.h"
 #include "pleach/collective/record.h"
 #include "pleach/runtime/clock.h"
-#include "pleach/runtime/store.h"
+#include "pleach/runtime/rendezvous/store.h"
 #include "pleach/runtime/transport.h"
 
 namespace pleach {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "pleach/collective/reference.h"
 #include "pleach/collective/verify.h"
-#include "pleach/runtime/reference.h"
 #include "tests/support/counterexamples.h"
 #include "tests/support/random_schedules.h"
 #include "tests/support/rank_threads.h"

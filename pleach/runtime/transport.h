@@ -11,7 +11,7 @@
 #include "pleach/base/id.h"
 #include "pleach/base/result.h"
 #include "pleach/runtime/clock.h"
-#include "pleach/runtime/store.h"
+#include "pleach/runtime/rendezvous/store.h"
 
 namespace pleach {
 

@@ -6,7 +6,7 @@
 #include "pleach/base/text.h"
 #include "pleach/collective/bounds.h"
 #include "pleach/synthesis/algorithm.h"
-#include "pleach/synthesis/builtin.h"
+#include "pleach/synthesis/algorithms/builtin.h"
 
 namespace pleach {
 namespace {

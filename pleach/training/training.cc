@@ -14,7 +14,7 @@
 
 #include "pleach/base/text.h"
 #include "pleach/policy/bound.h"
-#include "pleach/training/timeline.h"
+#include "pleach/training/timekeeper.h"
 
 namespace pleach {
 namespace {

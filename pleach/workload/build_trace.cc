@@ -5,10 +5,10 @@
 #include <map>
 
 #include "pleach/base/units.h"
+#include "pleach/workload/layer_shares.h"
 #include "pleach/workload/rank_grid.h"
-#include "pleach/workload/spread.h"
 #include "pleach/workload/strategy.h"
-#include "pleach/workload/worker_program.h"
+#include "pleach/workload/worker_passes.h"
 
 namespace pleach {
 namespace {
@@ -65,27 +65,27 @@ Status check_request(const TraceRequest& request) {
 
 class TraceBuilder {
  public:
-  TraceBuilder(const TraceRequest& request, const Spread& spread)
-      : request_(request), strategy_(request.strategy), spread_(spread), grid_(strategy_) {}
+  TraceBuilder(const TraceRequest& request, const LayerShares& shares)
+      : request_(request), strategy_(request.strategy), shares_(shares), grid_(strategy_) {}
 
   Result<Trace> build() {
     trace_.name = request_.workload.model.name;
     trace_.rank_count = grid_.rank_count();
-    trace_.names = program_names(request_.workload.model);
+    trace_.names = pass_names(request_.workload.model);
     add_families();
     const std::vector<ReplicaClass> classes = replica_classes();
     PLEACH_TRY(check_sizes(classes));
     add_workers(classes);
-    for (int32_t stage = 0; stage < spread_.stage_count(); ++stage) {
+    for (int32_t stage = 0; stage < shares_.stage_count(); ++stage) {
       add_gradient_groups(stage, classes);
     }
     for (std::size_t one = 0; one < classes.size(); ++one) {
-      for (int32_t stage = 0; stage < spread_.stage_count(); ++stage) {
-        const ProgramPlace place = {.worker = worker_of(one, stage),
-                                    .stage = stage,
-                                    .slowness = classes[one].slowness[position(stage)],
-                                    .references = references_[position(stage)]};
-        append_program(spread_, request_, place, trace_.workers[position(place.worker)]);
+      for (int32_t stage = 0; stage < shares_.stage_count(); ++stage) {
+        const PassPlace place = {.worker = worker_of(one, stage),
+                                 .stage = stage,
+                                 .slowness = classes[one].slowness[position(stage)],
+                                 .references = references_[position(stage)]};
+        append_passes(shares_, request_, place, trace_.workers[position(place.worker)]);
       }
     }
     return std::move(trace_);
@@ -99,16 +99,16 @@ class TraceBuilder {
     for (const int32_t count : request_.exchange_parts) {
       parts = std::max<double>(parts, count);
     }
-    const double nodes = static_cast<double>(classes.size() * spread_.layers.size()) *
+    const double nodes = static_cast<double>(classes.size() * shares_.layers.size()) *
                          strategy_.micro_batches * parts * 2;
     if (nodes > kMostNodes) {
       return invalid(
           fmt::format("{}: {} different replicas of {} layers in {} micro-batches are "
                       "too many to trace",
-                      model, classes.size(), spread_.layers.size(), strategy_.micro_batches));
+                      model, classes.size(), shares_.layers.size(), strategy_.micro_batches));
     }
     double computing_ps = 0;
-    for (const LayerShare& share : spread_.layers) {
+    for (const LayerShare& share : shares_.layers) {
       computing_ps += static_cast<double>(share.times.forward_ps + share.times.backward_ps);
     }
     for (const ReplicaClass& one : classes) {
@@ -122,7 +122,7 @@ class TraceBuilder {
   }
 
   int32_t worker_of(std::size_t replica_class, int32_t stage) const {
-    return static_cast<int32_t>(replica_class) * spread_.stage_count() + stage;
+    return static_cast<int32_t>(replica_class) * shares_.stage_count() + stage;
   }
 
   int32_t add_family(const std::string& name, std::vector<std::vector<int32_t>> groups) {
@@ -150,7 +150,7 @@ class TraceBuilder {
       key[kSequence] = 0;
       return key;
     }));
-    ProgramReferences all;
+    PassReferences all;
     all.tensor_family = add_family_along("tensor", ParallelDimension::kTensor);
     all.sequence_family = add_family_along("sequence", ParallelDimension::kSequence);
     if (strategy_.expert > 1) {
@@ -165,13 +165,13 @@ class TraceBuilder {
       }));
     }
     all.embedding_family = add_embedding_family();
-    references_.assign(position(spread_.stage_count()), all);
+    references_.assign(position(shares_.stage_count()), all);
   }
 
   // Ranks of the stages that hold the first layer's tensors; −1 when one stage does.
   int32_t add_embedding_family() {
     constexpr std::size_t kStage = RankGrid::index(ParallelDimension::kPipeline);
-    if (!spread_.layers.front().is_shared) {
+    if (!shares_.layers.front().is_shared) {
       return -1;
     }
     std::vector<std::vector<int32_t>> groups = grid_.groups([&](Coordinates key) {
@@ -181,9 +181,9 @@ class TraceBuilder {
     for (std::vector<int32_t>& group : groups) {
       std::erase_if(group, [&](int32_t rank) {
         const int32_t stage = grid_.coordinates(rank)[kStage];
-        const auto begin = spread_.layers.begin();
-        return std::none_of(begin + spread_.first_layer[position(stage)],
-                            begin + spread_.first_layer[position(stage) + 1],
+        const auto begin = shares_.layers.begin();
+        return std::none_of(begin + shares_.first_layer[position(stage)],
+                            begin + shares_.first_layer[position(stage) + 1],
                             [](const LayerShare& layer) { return layer.is_shared; });
       });
     }
@@ -192,7 +192,7 @@ class TraceBuilder {
 
   std::vector<ReplicaClass> replica_classes() const {
     std::vector<std::vector<double>> slowness(
-        position(strategy_.data), std::vector<double>(position(spread_.stage_count()), 0.0));
+        position(strategy_.data), std::vector<double>(position(shares_.stage_count()), 0.0));
     for (int32_t rank = 0; rank < grid_.rank_count(); ++rank) {
       const Coordinates at = grid_.coordinates(rank);
       double& slowest = slowness[position(digit(at, ParallelDimension::kData))]
@@ -216,7 +216,7 @@ class TraceBuilder {
   // Ranks ascend in every worker, and the digit of the stage is the only one in which the workers
   // of a class differ: the i-th rank of one stage and of the next belong to one pipeline.
   void add_workers(const std::vector<ReplicaClass>& classes) {
-    trace_.workers.resize(classes.size() * position(spread_.stage_count()));
+    trace_.workers.resize(classes.size() * position(shares_.stage_count()));
     std::vector<std::size_t> class_of(position(strategy_.data), 0);
     for (std::size_t one = 0; one < classes.size(); ++one) {
       for (std::size_t replica = 0; replica < class_of.size(); ++replica) {
@@ -253,12 +253,12 @@ class TraceBuilder {
     tied.name = fmt::format("tied, stage {}", stage);
     bool has_experts = false;
     bool has_copy = false;
-    for (int32_t at = spread_.first_layer[position(stage)];
-         at < spread_.first_layer[position(stage) + 1]; ++at) {
+    for (int32_t at = shares_.first_layer[position(stage)];
+         at < shares_.first_layer[position(stage) + 1]; ++at) {
       GradientLayer layer = gradient_layer(at, slowest);
-      const std::vector<int64_t>& bytes = spread_.layers[position(at)].tensor_bytes;
-      const bool is_expert = spread_.layers[position(at)].is_expert;
-      const bool is_copy = spread_.layers[position(at)].is_shared && at > 0;
+      const std::vector<int64_t>& bytes = shares_.layers[position(at)].tensor_bytes;
+      const bool is_expert = shares_.layers[position(at)].is_expert;
+      const bool is_copy = shares_.layers[position(at)].is_shared && at > 0;
       has_experts = has_experts || is_expert;
       has_copy = has_copy || is_copy;
       for (GradientGroup* group : {&dense, &expert, &tied}) {
@@ -284,7 +284,7 @@ class TraceBuilder {
 
   // Without tensors. Times are those of the slowest replica, which the others wait for.
   GradientLayer gradient_layer(int32_t index, double slowness) const {
-    const LayerShare& share = spread_.layers[position(index)];
+    const LayerShare& share = shares_.layers[position(index)];
     const auto all_ps = [&](int64_t time_ps) {
       return std::llround(static_cast<double>(time_ps) * slowness) * strategy_.micro_batches;
     };
@@ -299,18 +299,18 @@ class TraceBuilder {
 
   const TraceRequest& request_;
   const Strategy& strategy_;
-  const Spread& spread_;
+  const LayerShares& shares_;
   const RankGrid grid_;
   Trace trace_;
   int32_t data_family_ = -1;
   int32_t expert_data_family_ = -1;
-  std::vector<ProgramReferences> references_;  // by stage
+  std::vector<PassReferences> references_;  // by stage
 };
 
 }  // namespace
 
 Result<Trace> build_trace(const TraceRequest& request) {
-  PLEACH_ASSIGN(found, spread(request.workload, request.strategy));
+  PLEACH_ASSIGN(found, share_layers(request.workload, request.strategy));
   PLEACH_TRY(check_request(request));
   return TraceBuilder(request, found).build();
 }

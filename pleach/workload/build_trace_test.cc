@@ -8,7 +8,7 @@
 
 #include "pleach/base/rng.h"
 #include "pleach/workload/strategy.h"
-#include "pleach/workload/worker_program.h"
+#include "pleach/workload/worker_passes.h"
 
 namespace pleach {
 namespace {

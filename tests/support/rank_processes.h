@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "pleach/runtime/net.h"
-#include "pleach/runtime/store.h"
+#include "pleach/runtime/rendezvous/store.h"
 
 namespace pleach::support {
 

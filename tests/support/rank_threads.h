@@ -14,7 +14,7 @@
 #include "pleach/collective/placement.h"
 #include "pleach/collective/program.h"
 #include "pleach/runtime/executor.h"
-#include "pleach/runtime/store.h"
+#include "pleach/runtime/rendezvous/store.h"
 #include "pleach/runtime/transport.h"
 #include "tests/support/delaying_transport.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "pleach/collective/formats/builtin.h"
-#include "pleach/collective/ranges.h"
+#include "pleach/collective/violations.h"
 #include "pleach_generated/schedule_generated.h"
 
 namespace pleach {

@@ -12,7 +12,7 @@
 
 #include "pleach/base/text.h"
 #include "pleach/collective/formats/builtin.h"
-#include "pleach/collective/ranges.h"
+#include "pleach/collective/violations.h"
 
 namespace pleach {
 namespace {

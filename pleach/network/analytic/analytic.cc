@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "pleach/base/units.h"
-#include "pleach/network/plan.h"
-#include "pleach/network/prepare.h"
+#include "pleach/network/job_checks.h"
+#include "pleach/network/lowered_schedule.h"
 
 namespace pleach {
 namespace {
@@ -23,7 +23,7 @@ struct SlotUse {
 
 class StepTimes {
  public:
-  StepTimes(const Topology& topology, const JobPlan& plan, const SimulationOptions& options)
+  StepTimes(const Topology& topology, const LoweredJob& plan, const SimulationOptions& options)
       : topology_(topology),
         plan_(plan),
         options_(options),
@@ -53,7 +53,7 @@ class StepTimes {
 
  private:
   // With symmetry one class of connections stands for all its translates: the slowest of them.
-  std::span<const ConnectionPlan> translates(int32_t stream) const {
+  std::span<const LoweredConnection> translates(int32_t stream) const {
     const auto number = at(plan_.connection_of(stream, 0));
     if (plan_.instances() != Instances::kAll) {
       return std::span(plan_.connections()).subspan(number, 1);
@@ -65,7 +65,7 @@ class StepTimes {
   int64_t slot_ps(std::span<const SlotUse> streams) {
     for (const SlotUse& use : streams) {
       const int64_t bytes = plan_.wire_bytes(plan_.payload_bytes(use.stream, use.segment, 0));
-      for (const ConnectionPlan& connection : translates(use.stream)) {
+      for (const LoweredConnection& connection : translates(use.stream)) {
         for (const LinkId link : connection.links) {
           load_bytes_[link.index()] += bytes;
         }
@@ -76,7 +76,7 @@ class StepTimes {
       slowest_ps = std::max(slowest_ps, stream_ps(use));
     }
     for (const SlotUse& use : streams) {
-      for (const ConnectionPlan& connection : translates(use.stream)) {
+      for (const LoweredConnection& connection : translates(use.stream)) {
         for (const LinkId link : connection.links) {
           const int64_t bytes = std::exchange(load_bytes_[link.index()], 0);
           uses_[link.index()].wire_bytes += bytes;
@@ -91,7 +91,7 @@ class StepTimes {
 
   int64_t stream_ps(const SlotUse& use) const {
     int64_t slowest_ps = 0;
-    for (const ConnectionPlan& connection : translates(use.stream)) {
+    for (const LoweredConnection& connection : translates(use.stream)) {
       int64_t busiest_ps = 0;
       for (const LinkId link : connection.links) {
         busiest_ps =
@@ -111,7 +111,7 @@ class StepTimes {
   }
 
   const Topology& topology_;
-  const JobPlan& plan_;
+  const LoweredJob& plan_;
   const SimulationOptions& options_;
   std::vector<int64_t> load_bytes_;  // by link, of the slot at hand
   std::vector<LinkUse> uses_;
@@ -129,11 +129,11 @@ Result<Simulation> simulate_analytic(const Topology& topology, std::span<const J
   for (const Job& job : jobs) {
     PLEACH_ASSIGN(routed, with_routes(topology, *job.schedule));
     const Schedule& schedule = routed.has_value() ? *routed : *job.schedule;
-    const bool folds = JobPlan::can_fold(topology, schedule, job.size_bytes);
+    const bool folds = LoweredJob::can_fold(topology, schedule, job.size_bytes);
     const Instances instances = !schedule.symmetry.has_value() ? Instances::kNone
                                 : folds                        ? Instances::kFolded
                                                                : Instances::kAll;
-    PLEACH_ASSIGN(plan, JobPlan::create(topology, schedule, job.size_bytes, options, instances));
+    PLEACH_ASSIGN(plan, LoweredJob::create(topology, schedule, job.size_bytes, options, instances));
     StepTimes times(topology, plan, options);
     result.job_finish_ps.push_back(add_times_ps(job.start_ps, times.total_ps()));
     if (result.job_finish_ps.back() > kLongestPs) {

@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "pleach/base/units.h"
-#include "pleach/network/prepare.h"
+#include "pleach/network/job_checks.h"
 
 namespace pleach {
 namespace {
@@ -34,10 +34,10 @@ int64_t bottleneck(const Topology& topology, std::span<const LinkId> links) {
 }
 
 // Of one largest segment, on the slowest connection.
-int64_t slowest_transmission_ps(const Topology& topology, const JobPlan& plan) {
+int64_t slowest_transmission_ps(const Topology& topology, const LoweredJob& plan) {
   int64_t slowest_ps = 0;
   const int64_t bytes = plan.wire_bytes(plan.largest_payload_bytes());
-  for (const ConnectionPlan& connection : plan.connections()) {
+  for (const LoweredConnection& connection : plan.connections()) {
     slowest_ps =
         std::max(slowest_ps, transmit_time_ps(bytes, bottleneck(topology, connection.links)) +
                                  connection.overhead_ps);
@@ -50,11 +50,11 @@ int64_t slowest_transmission_ps(const Topology& topology, const JobPlan& plan) {
 Engine::Engine(const Topology& topology, const SimulationOptions& options)
     : topology_(topology), options_(options), shared_(topology), switches_(topology), queue_(0) {}
 
-int32_t Engine::add(JobPlan plan, int64_t start_ps) {
+int32_t Engine::add(LoweredJob plan, int64_t start_ps) {
   keep_pace(plan);
   const int32_t number = take_number(plan);
   JobState& job = jobs_[at(number)];
-  job.plan = std::make_unique<const JobPlan>(std::move(plan));
+  job.plan = std::make_unique<const LoweredJob>(std::move(plan));
   const Order& order = job.plan->order();
   const int32_t instance_count = job.plan->instance_count();
   job.cursor = std::make_unique<Cursor>(order, options_.segment_count, instance_count);
@@ -74,7 +74,7 @@ int32_t Engine::add(JobPlan plan, int64_t start_ps) {
   return number;
 }
 
-int32_t Engine::take_number(const JobPlan& plan) {
+int32_t Engine::take_number(const LoweredJob& plan) {
   std::vector<int32_t>& free = released_[&plan.shared()];
   if (free.empty()) {
     return make_job(plan);
@@ -85,14 +85,14 @@ int32_t Engine::take_number(const JobPlan& plan) {
 }
 
 // A job's connections and ranks have consecutive numbers, which stay its own.
-int32_t Engine::make_job(const JobPlan& plan) {
+int32_t Engine::make_job(const LoweredJob& plan) {
   const auto number = static_cast<int32_t>(jobs_.size());
   JobState& job = jobs_.emplace_back();
   job.first_connection = static_cast<int32_t>(connections_.size());
   job.first_rank = static_cast<int32_t>(rank_job_.size());
   job.reducers.resize(at(plan.rank_count()));
   rank_job_.insert(rank_job_.end(), at(plan.rank_count()), number);
-  for (const ConnectionPlan& one : plan.connections()) {
+  for (const LoweredConnection& one : plan.connections()) {
     Connection& connection = connections_.emplace_back();
     connection.plan = &one;
     connection.job = number;
@@ -109,7 +109,7 @@ int32_t Engine::make_job(const JobPlan& plan) {
 }
 
 void Engine::add_gate(JobState& job) {
-  const JobPlan& plan = *job.plan;
+  const LoweredJob& plan = *job.plan;
   job.gate = std::make_unique<LockstepGate>(plan, plan.schedule().period, options_.segment_count,
                                             slowest_transmission_ps(topology_, plan));
   job.rank_connections.resize(at(plan.rank_count()));
@@ -128,7 +128,7 @@ void Engine::add_gate(JobState& job) {
 }
 
 // Buckets as narrow as the running jobs ask for; wider ones only when nothing is left to sort.
-void Engine::keep_pace(const JobPlan& plan) {
+void Engine::keep_pace(const LoweredJob& plan) {
   const bool was_idle = is_idle();
   if (was_idle) {
     pace_ = {};
@@ -355,7 +355,7 @@ void Engine::try_start(int32_t number) {
 }
 
 int64_t Engine::active_bytes(const Connection& connection) const {
-  const JobPlan& plan = connection.plan_of(jobs_);
+  const LoweredJob& plan = connection.plan_of(jobs_);
   const SegmentItem& item = connection.active;
   return plan.wire_bytes(plan.payload_bytes(item.stream, item.segment, item.instance));
 }

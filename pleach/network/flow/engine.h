@@ -23,8 +23,8 @@
 #include "pleach/network/flow/lockstep.h"
 #include "pleach/network/flow/shared_links.h"
 #include "pleach/network/flow/switch_traffic.h"
+#include "pleach/network/lowered_schedule.h"
 #include "pleach/network/model.h"
-#include "pleach/network/plan.h"
 
 namespace pleach {
 
@@ -43,8 +43,8 @@ class Engine {
   Engine(const Topology& topology, const SimulationOptions& options);
 
   // Adds a job that starts at `start_ps`, no earlier than what advance() has reached. Returns its
-  // number; numbers of released jobs are used again for jobs of the same SchedulePlan.
-  int32_t add(JobPlan plan, int64_t start_ps);
+  // number; numbers of released jobs are used again for jobs of the same LoweredSchedule.
+  int32_t add(LoweredJob plan, int64_t start_ps);
   bool is_idle() const { return pace_.running_jobs == 0; }
   // When something happens next; only while jobs are running.
   int64_t next_ps() { return queue_.empty() ? now_ps_ : queue_.top().time_ps; }
@@ -99,7 +99,7 @@ class Engine {
   };
 
   struct JobState {
-    std::unique_ptr<const JobPlan> plan;
+    std::unique_ptr<const LoweredJob> plan;
     std::unique_ptr<Cursor> cursor;
     std::unique_ptr<LandingPlaces> landing;
     std::unique_ptr<LockstepGate> gate;
@@ -119,7 +119,7 @@ class Engine {
     std::vector<SegmentItem> ready;  // heap, smallest on top
     Fifo flying;                     // transmitted, not arrived
     SegmentItem active;
-    const ConnectionPlan* plan = nullptr;
+    const LoweredConnection* plan = nullptr;
     int64_t latency_ps = 0;
     int64_t overhead_ps = 0;
     int64_t numerator = 0;  // picoseconds per byte = numerator / denominator at the full rate
@@ -133,7 +133,9 @@ class Engine {
     bool in_shares = false;  // the transmission takes part in SharedLinks, or will once it begins
     bool is_touched = false;
 
-    const JobPlan& plan_of(const std::vector<JobState>& jobs) const { return *jobs[at(job)].plan; }
+    const LoweredJob& plan_of(const std::vector<JobState>& jobs) const {
+      return *jobs[at(job)].plan;
+    }
   };
 
   struct Pace {  // of the jobs that are running
@@ -144,10 +146,10 @@ class Engine {
 
   enum class EventKind : uint8_t { kJobStart, kFlowBegin, kSent, kArrived, kReduced, kSlotOver };
 
-  int32_t take_number(const JobPlan& plan);
-  int32_t make_job(const JobPlan& plan);
+  int32_t take_number(const LoweredJob& plan);
+  int32_t make_job(const LoweredJob& plan);
   void add_gate(JobState& job);
-  void keep_pace(const JobPlan& plan);
+  void keep_pace(const LoweredJob& plan);
   void push(int64_t time_ps, EventKind kind, int32_t number, uint32_t generation = 0);
   void run_instant();
   void handle(const Event& event);
@@ -177,7 +179,7 @@ class Engine {
   const Topology& topology_;
   const SimulationOptions& options_;
   std::vector<JobState> jobs_;
-  std::unordered_map<const SchedulePlan*, std::vector<int32_t>> released_;
+  std::unordered_map<const LoweredSchedule*, std::vector<int32_t>> released_;
   std::vector<int32_t> finished_;
   std::vector<Connection> connections_;
   std::vector<int32_t> rank_job_;  // by rank number among all jobs

@@ -5,15 +5,15 @@
 
 #include "pleach/network/flow/engine.h"
 #include "pleach/network/flow/flow_plans.h"
-#include "pleach/network/prepare.h"
+#include "pleach/network/job_checks.h"
 
 namespace pleach {
 namespace {
 
-Result<Simulation> simulate_folded(const Topology& topology, JobPlan plan, int64_t start_ps,
+Result<Simulation> simulate_folded(const Topology& topology, LoweredJob plan, int64_t start_ps,
                                    const SimulationOptions& options) {
   Engine engine(topology, options);
-  const JobPlan kept = plan;
+  const LoweredJob kept = plan;
   engine.add(std::move(plan), start_ps);
   PLEACH_ASSIGN(result, engine.run());
   kept.unfold(topology, result);

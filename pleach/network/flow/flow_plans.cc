@@ -1,6 +1,6 @@
 #include "pleach/network/flow/flow_plans.h"
 
-#include "pleach/network/prepare.h"
+#include "pleach/network/job_checks.h"
 
 namespace pleach {
 
@@ -17,7 +17,7 @@ Result<std::unique_ptr<FlowPlans>> FlowPlans::create(const Topology& topology,
     return plans;
   }
   PLEACH_ASSIGN(folded,
-                SchedulePlan::create(topology, *plans->schedule_, options, Instances::kFolded));
+                LoweredSchedule::create(topology, *plans->schedule_, options, Instances::kFolded));
   if (!folded->has_plain_priorities()) {
     PLEACH_ASSIGN(written_out, expand(*plans->schedule_, &topology));
     plans->made_ = std::move(written_out);
@@ -29,22 +29,22 @@ Result<std::unique_ptr<FlowPlans>> FlowPlans::create(const Topology& topology,
   return plans;
 }
 
-Result<std::optional<JobPlan>> FlowPlans::folded(int64_t size_bytes) {
-  if (folded_ == nullptr || !JobPlan::has_equal_chunks(*schedule_, size_bytes)) {
-    return std::optional<JobPlan>();
+Result<std::optional<LoweredJob>> FlowPlans::folded(int64_t size_bytes) {
+  if (folded_ == nullptr || !LoweredJob::has_equal_chunks(*schedule_, size_bytes)) {
+    return std::optional<LoweredJob>();
   }
-  PLEACH_ASSIGN(plan, JobPlan::create(folded_, size_bytes));
+  PLEACH_ASSIGN(plan, LoweredJob::create(folded_, size_bytes));
   return std::optional(std::move(plan));
 }
 
-Result<JobPlan> FlowPlans::whole(int64_t size_bytes) {
+Result<LoweredJob> FlowPlans::whole(int64_t size_bytes) {
   if (whole_ == nullptr) {
     const Instances instances =
         schedule_->symmetry.has_value() ? Instances::kAll : Instances::kNone;
-    PLEACH_ASSIGN(plan, SchedulePlan::create(topology_, *schedule_, options_, instances));
+    PLEACH_ASSIGN(plan, LoweredSchedule::create(topology_, *schedule_, options_, instances));
     whole_ = std::move(plan);
   }
-  return JobPlan::create(whole_, size_bytes);
+  return LoweredJob::create(whole_, size_bytes);
 }
 
 }  // namespace pleach

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "pleach/base/result.h"
-#include "pleach/network/plan.h"
+#include "pleach/network/lowered_schedule.h"
 
 namespace pleach {
 
@@ -22,9 +22,9 @@ class FlowPlans {
                                                    const SimulationOptions& options);
 
   // One rank for all; none where that would not be exact. Only for a job without company.
-  Result<std::optional<JobPlan>> folded(int64_t size_bytes);
+  Result<std::optional<LoweredJob>> folded(int64_t size_bytes);
   // Every rank.
-  Result<JobPlan> whole(int64_t size_bytes);
+  Result<LoweredJob> whole(int64_t size_bytes);
 
  private:
   FlowPlans(const Topology& topology, const Schedule& schedule, const SimulationOptions& options)
@@ -34,8 +34,8 @@ class FlowPlans {
   const SimulationOptions& options_;
   const Schedule* schedule_;  // the given one, or `made_`
   std::optional<Schedule> made_;
-  std::shared_ptr<const SchedulePlan> folded_;  // null: not exact on this topology
-  std::shared_ptr<const SchedulePlan> whole_;   // null: not asked for yet
+  std::shared_ptr<const LoweredSchedule> folded_;  // null: not exact on this topology
+  std::shared_ptr<const LoweredSchedule> whole_;   // null: not asked for yet
 };
 
 }  // namespace pleach

@@ -12,7 +12,7 @@ std::size_t at(int32_t index) {
 
 }  // namespace
 
-LandingPlaces::LandingPlaces(const JobPlan& plan, int32_t period, int32_t segment_count,
+LandingPlaces::LandingPlaces(const LoweredJob& plan, int32_t period, int32_t segment_count,
                              int32_t places)
     : plan_(plan),
       segment_count_(segment_count),

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "pleach/network/plan.h"
+#include "pleach/network/lowered_schedule.h"
 
 namespace pleach {
 
@@ -15,7 +15,7 @@ namespace pleach {
 class LandingPlaces {
  public:
   // places > 0.
-  LandingPlaces(const JobPlan& plan, int32_t period, int32_t segment_count, int32_t places);
+  LandingPlaces(const LoweredJob& plan, int32_t period, int32_t segment_count, int32_t places);
 
   bool admits(int32_t connection, int32_t stream, int32_t segment) const;
   void admit(int32_t connection, int32_t stream, int32_t segment);
@@ -35,7 +35,7 @@ class LandingPlaces {
            static_cast<std::size_t>(segment);
   }
 
-  const JobPlan& plan_;
+  const LoweredJob& plan_;
   int32_t segment_count_;
   int32_t places_;
   std::vector<int32_t> position_;  // by item: its place in its connection's order

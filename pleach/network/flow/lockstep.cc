@@ -4,7 +4,7 @@
 
 namespace pleach {
 
-LockstepGate::LockstepGate(const JobPlan& plan, int32_t period, int32_t segment_count,
+LockstepGate::LockstepGate(const LoweredJob& plan, int32_t period, int32_t segment_count,
                            int64_t estimate_ps)
     : period_(period),
       segment_count_(segment_count),

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "pleach/network/plan.h"
+#include "pleach/network/lowered_schedule.h"
 
 namespace pleach {
 
@@ -17,7 +17,7 @@ namespace pleach {
 // 2021), section IV, schedule tables and NOPs.
 class LockstepGate {
  public:
-  LockstepGate(const JobPlan& plan, int32_t period, int32_t segment_count, int64_t estimate_ps);
+  LockstepGate(const LoweredJob& plan, int32_t period, int32_t segment_count, int64_t estimate_ps);
 
   bool is_open(int32_t rank, int64_t slot) const { return slot <= ranks_[at(rank)].open; }
   // A send of the rank's open slot has been transmitted.

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "pleach/base/units.h"
-#include "pleach/network/prepare.h"
+#include "pleach/network/job_checks.h"
 
 namespace pleach {
 namespace {

@@ -10,8 +10,8 @@
 #include <mutex>
 #include <utility>
 
-#include "pleach/runtime/local_store.h"
 #include "pleach/runtime/net.h"
+#include "pleach/runtime/rendezvous/local_store.h"
 #include "pleach/runtime/transports/ledger.h"
 
 namespace pleach {

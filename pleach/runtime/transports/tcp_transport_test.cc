@@ -9,8 +9,8 @@
 
 #include "pleach/base/rng.h"
 #include "pleach/base/text.h"
+#include "pleach/collective/reference.h"
 #include "pleach/runtime/net.h"
-#include "pleach/runtime/reference.h"
 #include "pleach/runtime/transports/tcp_connection.h"
 #include "tests/support/rank_threads.h"
 #include "tests/support/small_schedules.h"

@@ -1,0 +1,67 @@
+#include "pleach/network/job_checks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace pleach {
+namespace {
+
+constexpr int32_t kMaxSegments = 65'536;
+constexpr int64_t kMostWireBytes = int64_t{1} << 56;  // of all ranks: totals over links fit int64
+
+Error invalid(std::string message) {
+  return {ErrorCode::kInvalidArgument, std::move(message)};
+}
+
+}  // namespace
+
+Error takes_too_long() {
+  return invalid(
+      "the simulation passes 26 days of simulated time; is a bandwidth, a latency or the size "
+      "mistyped?");
+}
+
+Status check_jobs(const Topology& topology, std::span<const Job> jobs,
+                  const SimulationOptions& options) {
+  if (options.segment_count < 1 || options.segment_count > kMaxSegments) {
+    return invalid(
+        fmt::format("segments {}: must be 1 to {}", options.segment_count, kMaxSegments));
+  }
+  if (options.landing_places < 0 || options.reduce_bandwidth_bytes_per_s < 0) {
+    return invalid("landing places and reduce bandwidth must not be negative");
+  }
+  for (const Job& job : jobs) {
+    if (job.size_bytes < 0 || job.start_ps < 0) {
+      return invalid(fmt::format("job of {} bytes at {} ps: must not be negative", job.size_bytes,
+                                 job.start_ps));
+    }
+    const int64_t most_bytes = kMostWireBytes / std::max<int64_t>(1, job.schedule->rank_count());
+    if (job.size_bytes > most_bytes || job.start_ps > kLongestPs) {
+      return invalid(
+          fmt::format("job of {} bytes at {} ps on {} ranks: at most {} bytes within 26 "
+                      "days",
+                      job.size_bytes, job.start_ps, job.schedule->rank_count(), most_bytes));
+    }
+    for (const NodeId node : job.schedule->participants) {
+      if (node.value < 0 || node.index() >= topology.nodes().size()) {
+        return invalid(fmt::format("participant {} is no node of {}", node.value, topology.name()));
+      }
+    }
+  }
+  return ok();
+}
+
+Result<std::optional<Schedule>> with_routes(const Topology& topology, const Schedule& schedule) {
+  const bool complete =
+      std::none_of(schedule.transfers.begin(), schedule.transfers.end(),
+                   [](const Transfer& transfer) { return transfer.route == kNoRoute; });
+  if (complete) {
+    return std::optional<Schedule>();
+  }
+  Schedule routed = schedule;
+  PLEACH_TRY(fill_routes(routed, topology));
+  return std::optional(std::move(routed));
+}
+
+}  // namespace pleach

@@ -1,0 +1,26 @@
+// DeAR: reduce_scatter during backward, all_gather during the next forward.
+#include <memory>
+
+#include "pleach/policy/dear_rules.h"
+#include "pleach/policy/policies/builtin.h"
+
+namespace pleach {
+namespace {
+
+Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Options& options) {
+  return std::unique_ptr<Policy>(std::make_unique<DearPolicy>(
+      ParameterSpace(setting.profile), options.number("bucket"), PolicyNeeds{}));
+}
+
+}  // namespace
+
+const PolicyDescriptor kDearPolicy = {
+    .name = "dear",
+    .summary = "reduce_scatter in backward, all_gather in the next forward, by groups of layers",
+    .source = "Zhang et al., DeAR, ICDCS 2023; tensor fusion as in its public code",
+    .options = {group_size_option()},
+    .collectives = {CollectiveKind::kReduceScatter, CollectiveKind::kAllGather},
+    .create = create,
+};
+
+}  // namespace pleach

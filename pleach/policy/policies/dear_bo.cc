@@ -1,0 +1,80 @@
+// DeAR whose fusion threshold is searched for during training.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "pleach/policy/buckets.h"
+#include "pleach/policy/dear_rules.h"
+#include "pleach/policy/policies/builtin.h"
+#include "pleach/policy/search/bucket_tuner.h"
+
+namespace pleach {
+namespace {
+
+class DearBo : public Policy {
+ public:
+  DearBo(const ParameterSpace& space, const BucketTunerOptions& options)
+      : space_(space),
+        tuner_(options),
+        schedule_(space, fuse_by_threshold(space, tuner_.size_bytes())) {}
+  void observe(const PolicyEvent& event) override {
+    const bool is_start = event.kind == EventKind::kForwardNeeded &&
+                          event.index == space_.layer_of(0);  // the first with tensors
+    if (is_start && tuner_.start_iteration(event.time_ps)) {
+      schedule_.regroup(fuse_by_threshold(space_, tuner_.size_bytes()));
+    }
+    schedule_.observe(event);
+  }
+  void decide(int64_t /*now_ps*/, PolicyActions& actions) override { schedule_.decide(actions); }
+  bool settled() const override { return space_.total_bytes() == 0 || tuner_.settled(); }
+
+ private:
+  ParameterSpace space_;
+  BucketTuner tuner_;
+  DearRules schedule_;
+};
+
+Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Options& options) {
+  const BucketTunerOptions tuner = {.least_bytes = options.number("least"),
+                                    .most_bytes = options.number("most"),
+                                    .first_bytes = options.number("first"),
+                                    .trials = static_cast<int32_t>(options.integer("trials")),
+                                    .seed = setting.seed};
+  if (tuner.least_bytes >= tuner.most_bytes || tuner.first_bytes < tuner.least_bytes ||
+      tuner.first_bytes > tuner.most_bytes) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("policy dear_bo: first={} is not between least={} and a greater most={}",
+                    options.text("first"), options.text("least"), options.text("most"))};
+  }
+  return std::unique_ptr<Policy>(std::make_unique<DearBo>(ParameterSpace(setting.profile), tuner));
+}
+
+}  // namespace
+
+const PolicyDescriptor kDearBoPolicy = {
+    .name = "dear_bo",
+    .summary = "dear, whose group size a Bayesian search finds in the first iterations",
+    .source = "Zhang et al., DeAR, ICDCS 2023; the search as in its public code",
+    .options = {{.name = "first",
+                 .kind = OptionDescriptor::Kind::kSize,
+                 .default_value = "25MiB",
+                 .summary = "bytes at which a group of layers closes, in the first trial"},
+                {.name = "least",
+                 .kind = OptionDescriptor::Kind::kSize,
+                 .default_value = "1MiB",
+                 .summary = "least size tried"},
+                {.name = "most",
+                 .kind = OptionDescriptor::Kind::kSize,
+                 .default_value = "256MiB",
+                 .summary = "greatest size tried"},
+                {.name = "trials",
+                 .default_value = "10",
+                 .summary = "sizes tried, five iterations each, before the best one stays",
+                 .least = 1,
+                 .most = 100}},
+    .collectives = {CollectiveKind::kReduceScatter, CollectiveKind::kAllGather},
+    .create = create,
+};
+
+}  // namespace pleach

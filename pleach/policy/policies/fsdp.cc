@@ -1,0 +1,135 @@
+// FSDP: parameters live in shards; groups of layers are gathered just before they are used.
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "pleach/policy/buckets.h"
+#include "pleach/policy/policies/builtin.h"
+
+namespace pleach {
+namespace {
+
+// A group is gathered when a rank comes to it or to the one before it, in that direction.
+class Fsdp : public Policy {
+ public:
+  Fsdp(const ParameterSpace& space, int64_t bucket_bytes, bool reshards)
+      : groups_(fuse_by_threshold(space, bucket_bytes)),
+        queue_(space, {groups_.rbegin(), groups_.rend()}),
+        reshards_(reshards),
+        needed_(groups_.size()),
+        // Before the first iteration whole parameters are there, unless they are dropped after use.
+        next_forward_(reshards ? 0 : groups_.size()),
+        next_backward_(groups_.size()) {
+    for (int32_t layer = 0; layer < space.layer_count(); ++layer) {
+      layers_.push_back(space.layer(layer));
+    }
+  }
+  PolicyNeeds needs() const override { return {.frees_parameters = reshards_}; }
+
+  void observe(const PolicyEvent& event) override {
+    switch (event.kind) {
+      case EventKind::kGradientReady:
+        queue_.gradient_ready(event.index);
+        return;
+      case EventKind::kCollectiveFinished:
+        reducing_ -= is_reduction_.front() ? 1 : 0;
+        is_reduction_.pop_front();
+        return;
+      case EventKind::kForwardNeeded:
+      case EventKind::kBackwardNeeded:
+        note_needed(event);
+        return;
+      case EventKind::kWake:
+        return;
+    }
+  }
+
+  void decide(int64_t /*now_ps*/, PolicyActions& actions) override {
+    while (const std::optional<ByteRange> group = queue_.take()) {
+      start(CollectiveKind::kReduceScatter, *group, actions);
+      if (queue_.is_fresh()) {  // the iteration's last
+        ++iteration_;
+        next_forward_ = 0;
+        next_backward_ = groups_.size();
+      }
+    }
+    // Shards are updated when all gradients are reduced.
+    while (reducing_ == 0 && next_forward_ < groups_.size() &&
+           needed_[std::max<std::size_t>(next_forward_, 1) - 1].forwards > iteration_) {
+      start(CollectiveKind::kAllGather, groups_[next_forward_++], actions);
+    }
+    while (reshards_ && next_backward_ > 0 &&
+           needed_[std::min(next_backward_, groups_.size() - 1)].backwards > iteration_) {
+      start(CollectiveKind::kAllGather, groups_[--next_backward_], actions);
+    }
+  }
+
+ private:
+  // Iterations in which a rank has come to the group, so far. A fast rank may come to the next
+  // forward before a slow one has its gradients.
+  struct Needed {
+    int64_t forwards = 0;
+    int64_t backwards = 0;
+  };
+
+  void note_needed(const PolicyEvent& event) {
+    const ByteRange layer = layers_[static_cast<std::size_t>(event.index)];
+    if (layer.size() == 0) {
+      return;
+    }
+    const auto group = std::ranges::upper_bound(groups_, layer.begin, {}, &ByteRange::end);
+    Needed& needed = needed_[static_cast<std::size_t>(group - groups_.begin())];
+    // Groups consist of whole layers: count each at the one where its pass begins.
+    if (event.kind == EventKind::kForwardNeeded) {
+      needed.forwards += layer.begin == group->begin ? 1 : 0;
+    } else {
+      needed.backwards += layer.end == group->end ? 1 : 0;
+    }
+  }
+  void start(CollectiveKind kind, ByteRange range, PolicyActions& actions) {
+    const bool is_reduction = kind == CollectiveKind::kReduceScatter;
+    actions.start.push_back({kind, range});
+    is_reduction_.push_back(is_reduction);
+    reducing_ += is_reduction ? 1 : 0;
+  }
+
+  std::vector<ByteRange> layers_;
+  std::vector<ByteRange> groups_;  // in forward order
+  BucketQueue queue_;              // of groups, in backward order
+  bool reshards_;
+  std::vector<Needed> needed_;     // by group
+  std::deque<bool> is_reduction_;  // of the collectives that have not finished
+  int32_t reducing_ = 0;
+  int64_t iteration_ = 0;      // whose gradients are being collected
+  std::size_t next_forward_;   // the group to gather next for forward
+  std::size_t next_backward_;  // the one after the group to gather next for backward
+};
+
+Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Options& options) {
+  return std::unique_ptr<Policy>(
+      std::make_unique<Fsdp>(ParameterSpace(setting.profile), options.number("bucket"),
+                             options.integer("reshard_after_forward") == 1));
+}
+
+}  // namespace
+
+const PolicyDescriptor kFsdpPolicy = {
+    .name = "fsdp",
+    .summary = "parameters in shards: gathered before use one group ahead, gradients scattered",
+    .source = "Zhao et al., PyTorch FSDP, VLDB 2023, sec. 3",
+    .options = {{.name = "bucket",
+                 .kind = OptionDescriptor::Kind::kSize,
+                 .default_value = "25MiB",
+                 .summary = "bytes at which a group of layers closes; 0: every layer by itself"},
+                {.name = "reshard_after_forward",
+                 .kind = OptionDescriptor::Kind::kInteger,
+                 .default_value = "1",
+                 .summary = "1: drop parameters after forward, gather them again for backward",
+                 .least = 0,
+                 .most = 1}},
+    .collectives = {CollectiveKind::kReduceScatter, CollectiveKind::kAllGather},
+    .create = create,
+};
+
+}  // namespace pleach

@@ -1,0 +1,54 @@
+// Sequential: nothing travels before backward has ended, nothing computes before all has arrived.
+#include <memory>
+
+#include "pleach/policy/buckets.h"
+#include "pleach/policy/policies/builtin.h"
+
+namespace pleach {
+namespace {
+
+class Sequential : public Policy {
+ public:
+  Sequential(const ParameterSpace& space, int64_t bucket_bytes)
+      : queue_(space, cut_range({0, space.total_bytes()}, space.total_bytes())),
+        bucket_bytes_(bucket_bytes) {}
+  PolicyNeeds needs() const override { return {.step_at_once = true}; }
+  void observe(const PolicyEvent& event) override {
+    if (event.kind == EventKind::kGradientReady) {
+      queue_.gradient_ready(event.index);
+    }
+  }
+  void decide(int64_t /*now_ps*/, PolicyActions& actions) override {
+    if (const std::optional<ByteRange> model = queue_.take()) {
+      const int64_t piece_bytes = bucket_bytes_ > 0 ? bucket_bytes_ : model->size();
+      for (const ByteRange& piece : cut_range(*model, piece_bytes)) {
+        actions.start.push_back({CollectiveKind::kAllReduce, piece});
+      }
+    }
+  }
+
+ private:
+  BucketQueue queue_;  // the whole model
+  int64_t bucket_bytes_;
+};
+
+Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Options& options) {
+  return std::unique_ptr<Policy>(
+      std::make_unique<Sequential>(ParameterSpace(setting.profile), options.number("bucket")));
+}
+
+}  // namespace
+
+const PolicyDescriptor kSequentialPolicy = {
+    .name = "sequential",
+    .summary = "one all_reduce after the whole backward: no overlap at all",
+    .source = "synchronous SGD without overlap, as in Shi et al., MG-WFBP, INFOCOM 2019",
+    .options = {{.name = "bucket",
+                 .kind = OptionDescriptor::Kind::kSize,
+                 .default_value = "0",
+                 .summary = "most bytes of one all_reduce; 0: the whole model"}},
+    .collectives = {CollectiveKind::kAllReduce},
+    .create = create,
+};
+
+}  // namespace pleach

@@ -1,0 +1,28 @@
+// ZeRO-1: every rank updates its shard; all parameters are gathered before the next forward.
+#include <memory>
+
+#include "pleach/policy/dear_rules.h"
+#include "pleach/policy/policies/builtin.h"
+
+namespace pleach {
+namespace {
+
+// The collectives of DeAR, of which none of the second half overlaps with anything.
+Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Options& options) {
+  return std::unique_ptr<Policy>(std::make_unique<DearPolicy>(ParameterSpace(setting.profile),
+                                                              options.number("bucket"),
+                                                              PolicyNeeds{.step_at_once = true}));
+}
+
+}  // namespace
+
+const PolicyDescriptor kZero1Policy = {
+    .name = "zero1",
+    .summary = "reduce_scatter in backward, then an all_gather of everything before forward",
+    .source = "Rajbhandari et al., ZeRO, SC 2020, sec. 5.1",
+    .options = {group_size_option()},
+    .collectives = {CollectiveKind::kReduceScatter, CollectiveKind::kAllGather},
+    .create = create,
+};
+
+}  // namespace pleach

@@ -1,0 +1,59 @@
+#include "pleach/policy/search/plan_grid.h"
+
+#include <algorithm>
+
+namespace pleach {
+namespace {
+
+// Cuts inside a layer keep elements whole.
+constexpr int64_t kCutBytes = 8;
+
+}  // namespace
+
+PlanGrid::PlanGrid(const TrainingProfile& profile, const CostModel& costs, int64_t cell_bytes)
+    : costs_(costs) {
+  const ParameterSpace space(profile);
+  const PlanTimes times(profile);
+  compute_ps_ = times.compute_ps;
+  cuts_.push_back(0);
+  for (int32_t layer = 0; layer < space.layer_count(); ++layer) {
+    const ByteRange range = space.layer(layer);
+    const int64_t count = std::max<int64_t>(1, range.size() / cell_bytes);
+    for (int64_t cell = 1; cell <= count; ++cell) {
+      const int64_t share = range.size() / count * cell;
+      const int64_t cut = cell == count ? range.end : range.begin + share / kCutBytes * kCutBytes;
+      if (cut > cuts_.back()) {
+        cuts_.push_back(cut);
+        ready_ps_.push_back(times.ready_ps[static_cast<std::size_t>(layer)]);
+        rest_ps_.push_back(times.rest_ps[static_cast<std::size_t>(layer)]);
+      }
+    }
+  }
+}
+
+Plan PlanGrid::plan(std::span<const PlanPiece> pieces) const {
+  Plan plan;
+  for (const PlanPiece& one : pieces) {
+    plan.push_back({one.kind, {at(cuts_, one.first), at(cuts_, one.end)}});
+  }
+  return plan;
+}
+
+PlanScore score_pieces(const PlanGrid& grid, std::span<const PlanPiece> pieces) {
+  PlanScore score{grid.compute_ps(), static_cast<int32_t>(pieces.size()) - 1};
+  int64_t now_ps = 0;
+  for (std::size_t index = 0; index < pieces.size(); ++index) {
+    const PlanPiece& one = pieces[index];
+    if (one.kind != CollectiveKind::kAllGather) {
+      now_ps = std::max(now_ps, grid.ready_ps(one.first));
+    }
+    now_ps += one.cost_ps;
+    if (one.kind != CollectiveKind::kReduceScatter &&
+        now_ps + grid.rest_ps(one.first) > score.time_ps) {
+      score = {now_ps + grid.rest_ps(one.first), static_cast<int32_t>(index)};
+    }
+  }
+  return score;
+}
+
+}  // namespace pleach

@@ -1,0 +1,295 @@
+// Plans: what they cost equals the exact model, they are never worse than the other policies, and
+// in small cases no order and no partition is better.
+#include "pleach/policy/search/plan_search.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "pleach/base/rng.h"
+#include "pleach/policy/alpha_beta.h"
+#include "pleach/policy/bound.h"
+#include "pleach/policy/plan_replay.h"
+#include "pleach/policy/rehearsal.h"
+#include "pleach/policy/search/plan_annealing.h"
+#include "pleach/policy/search/plan_order.h"
+
+namespace pleach {
+namespace {
+
+using Kind = CollectiveKind;
+
+constexpr int64_t kMs = 1'000'000'000;
+constexpr int32_t kRanks = 8;
+constexpr PlanOrder kOrders[] = {PlanOrder::kForwardPriority, PlanOrder::kReduceFirst,
+                                 PlanOrder::kGatherLast};
+
+// Per byte of each half, plus a startup; all_reduce at a price of its own. Some may be missing.
+class Priced : public CostModel {
+ public:
+  int64_t startup_ps = 0;
+  int64_t half_ps_per_byte = 0;
+  int64_t whole_ps_per_byte = 0;
+  bool has_halves = true;
+  bool has_whole = true;
+
+  bool has(Kind kind) const override { return kind == Kind::kAllReduce ? has_whole : has_halves; }
+  int64_t time_ps(Kind kind, int64_t bytes) const override {
+    return startup_ps + bytes * (kind == Kind::kAllReduce ? whole_ps_per_byte : half_ps_per_byte);
+  }
+};
+
+TrainingProfile random_profile(Rng& rng, uint64_t most_layers) {
+  TrainingProfile profile{.layers = std::vector<PolicyLayer>(1 + rng.below(most_layers)),
+                          .rank_count = kRanks};
+  for (PolicyLayer& layer : profile.layers) {
+    for (uint64_t tensors = rng.below(3); tensors > 0; --tensors) {
+      layer.tensor_bytes.push_back(static_cast<int64_t>(std::pow(10.0, 2.0 + 5.0 * rng.unit())));
+    }
+    layer.forward_ps = static_cast<int64_t>(rng.below(4) * rng.below(kMs));
+    layer.backward_ps = static_cast<int64_t>(rng.below(4) * rng.below(2 * kMs));
+  }
+  return profile;
+}
+
+AlphaBeta random_costs(Rng& rng) {
+  const auto alpha_ps = static_cast<int64_t>(rng.below(2) * rng.below(kMs / 20));
+  return {kRanks, alpha_ps, std::pow(10.0, 9.0 + rng.unit())};
+}
+
+int64_t rehearsed_ps(const TrainingProfile& profile, const CostModel& costs, const Plan& plan) {
+  PlanReplay replay(ParameterSpace(profile), plan);
+  const auto result = rehearse(profile, costs, replay);
+  EXPECT_TRUE(result) << result.error().message;
+  EXPECT_TRUE(result && result->steady);
+  return result ? result->iteration_ps : -1;
+}
+
+int64_t rehearsed_ps(const TrainingProfile& profile, const CostModel& costs,
+                     const std::string& spec) {
+  const auto policy = create_policy(spec, {.profile = profile, .costs = costs});
+  EXPECT_TRUE(policy) << policy.error().message;
+  const auto result = rehearse(profile, costs, **policy);
+  EXPECT_TRUE(result) << result.error().message;
+  return result->iteration_ps;
+}
+
+TEST(PlanTime, IsWhatTheExactModelFinds) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Rng rng(seed);
+    const TrainingProfile profile = random_profile(rng, 30);
+    const AlphaBeta costs = random_costs(rng);
+    const PlanGrid grid(profile, costs, 100'000);
+    const auto piece_bytes = static_cast<int64_t>(1 + rng.below(3'000'000));
+    for (const PlanOrder order : kOrders) {
+      PlanPieces pieces =
+          order_pieces(grid, cut_backward(grid, Kind::kReduceScatter, piece_bytes, 1),
+                       cut_forward(grid, Kind::kAllGather, 2 * piece_bytes, 1), order);
+      pieces = anneal(grid, pieces, {.effort = 300, .may_convert = true, .seed = seed});
+      const Plan plan = grid.plan(pieces);
+      const int64_t time_ps = plan_time_ps(profile, costs, plan);
+      EXPECT_EQ(time_ps, score_pieces(grid, pieces).time_ps);
+      EXPECT_EQ(time_ps, rehearsed_ps(profile, costs, plan));
+    }
+  }
+}
+
+TEST(SearchPlan, IsNeverWorseThanOtherPoliciesOnTheSameCosts) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Rng rng(seed);
+    const TrainingProfile profile = random_profile(rng, 30);
+    const AlphaBeta costs = random_costs(rng);
+    // Hardly any effort: what holds by construction holds without it.
+    const int64_t ours_ps = rehearsed_ps(profile, costs, "work_conserving,effort=1");
+    for (const char* other : {"dear", "ddp", "mg_wfbp"}) {
+      EXPECT_LE(ours_ps, rehearsed_ps(profile, costs, other)) << other;
+    }
+    EXPECT_GE(ours_ps + 2000, iteration_bound(profile, costs).iteration_ps);
+  }
+}
+
+TrainingProfile equal_layers(int layers, int64_t bytes, int64_t forward_ps, int64_t backward_ps) {
+  const PolicyLayer layer{
+      .tensor_bytes = {bytes}, .forward_ps = forward_ps, .backward_ps = backward_ps};
+  return {.layers = std::vector<PolicyLayer>(static_cast<std::size_t>(layers), layer),
+          .rank_count = kRanks};
+}
+
+// Four layers, forward 10 ms, backward 20 ms, all_reduce 30 ms each: DeAR takes 165 ms, wait-free
+// back-propagation 180 ms, and the bound is 150 ms.
+TEST(SearchPlan, FillsIdleSlots) {
+  const TrainingProfile profile = equal_layers(4, 1000, 10 * kMs, 20 * kMs);
+  Priced costs;
+  costs.half_ps_per_byte = 15 * kMs / 1000;
+  costs.whole_ps_per_byte = 30 * kMs / 1000;
+  EXPECT_LE(rehearsed_ps(profile, costs, "work_conserving"), 151 * kMs);
+  EXPECT_LE(rehearsed_ps(profile, costs, "work_conserving,piece=1000"), 160 * kMs);
+  EXPECT_EQ(iteration_bound(profile, costs).iteration_ps, 150 * kMs);
+}
+
+// Each case: what the costs allow, and which kinds a plan has.
+TEST(SearchPlan, UsesTheKindsThatTheCostsFavour) {
+  const TrainingProfile profile = equal_layers(6, 1000, kMs, 2 * kMs);
+  struct Case {
+    const char* name;
+    int64_t whole_ps_per_byte;
+    bool has_halves;
+    bool has_whole;
+    bool reduces_whole;
+    bool gathers;
+  };
+  const Case cases[] = {
+      {"halves only", 0, false, true, true, false},
+      {"all_reduce only", 4'000'000, true, false, false, true},
+      {"all_reduce for half the price", 1'000'000, true, true, true, false},
+      {"all_reduce for twice the price", 4'000'000, true, true, false, true},
+  };
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.name);
+    Priced costs;
+    costs.startup_ps = kMs / 10;
+    costs.half_ps_per_byte = 1'000'000;
+    costs.whole_ps_per_byte = one.whole_ps_per_byte;
+    costs.has_halves = one.has_halves;
+    costs.has_whole = one.has_whole;
+    const Plan plan = search_plan(profile, costs, {.effort = 100'000});
+    const auto has = [&](Kind kind) {
+      return std::ranges::count(plan, kind, &PolicyCollective::kind) > 0;
+    };
+    EXPECT_EQ(has(Kind::kAllReduce), one.reduces_whole);
+    EXPECT_EQ(has(Kind::kReduceScatter), one.gathers);
+    EXPECT_EQ(has(Kind::kAllGather), one.gathers);
+    EXPECT_EQ(plan_time_ps(profile, costs, plan), rehearsed_ps(profile, costs, plan));
+  }
+}
+
+TEST(SearchPlan, KeepsPiecesAboveTheLeast) {
+  Rng rng(3);
+  for (int round = 0; round < 20; ++round) {
+    const TrainingProfile profile = random_profile(rng, 20);
+    const int64_t total_bytes = ParameterSpace(profile).total_bytes();
+    const int64_t least_bytes = 1 + total_bytes / static_cast<int64_t>(1 + rng.below(40));
+    const Plan plan = search_plan(profile, AlphaBeta(kRanks, 0, 1e9),
+                                  {.least_bytes = least_bytes, .effort = 20'000});
+    for (const PolicyCollective& one : plan) {
+      EXPECT_GE(one.range.size(), std::min(total_bytes, least_bytes));
+    }
+  }
+}
+
+TEST(SearchPlan, IsTheSameForTheSameSeed) {
+  Rng rng(5);
+  const TrainingProfile profile = random_profile(rng, 30);
+  const AlphaBeta costs(kRanks, kMs / 50, 1e9);
+  const auto ranges = [&](uint64_t seed) {
+    std::vector<std::pair<Kind, int64_t>> result;
+    for (const PolicyCollective& one :
+         search_plan(profile, costs, {.effort = 100'000, .seed = seed})) {
+      result.emplace_back(one.kind, one.range.begin);
+    }
+    return result;
+  };
+  EXPECT_EQ(ranges(1), ranges(1));
+}
+
+TEST(WorkConserving, RefusesBadOptionsAndPoorCosts) {
+  const TrainingProfile profile = equal_layers(2, 1000, kMs, kMs);
+  Priced rich;
+  Priced poor;
+  poor.has_halves = poor.has_whole = false;
+  struct Case {
+    const char* spec;
+    const CostModel& costs;
+    const char* message;
+  };
+  const Case cases[] = {
+      {"work_conserving,piece=-1", rich, "-1"},
+      {"work_conserving,effort=-1", rich, "-1"},
+      {"work_conserving,effort=some", rich, "some"},
+      {"work_conserving,order=dear", rich, "order"},
+      {"work_conserving", poor, "needs all_reduce, or reduce_scatter and all_gather"},
+  };
+  for (const Case& one : cases) {
+    const auto policy = create_policy(one.spec, {.profile = profile, .costs = one.costs});
+    ASSERT_FALSE(policy) << one.spec;
+    EXPECT_NE(policy.error().message.find(one.message), std::string::npos)
+        << policy.error().message;
+  }
+}
+
+// The least time over all legal orders of these pieces, by trying them all.
+int64_t best_order_ps(const PlanGrid& grid, PlanPieces pieces) {
+  int64_t best_ps = INT64_MAX;
+  std::vector<int32_t> order(pieces.size());
+  std::iota(order.begin(), order.end(), 0);
+  do {
+    PlanPieces tried;
+    uint64_t reduced = 0;  // cells, as bits
+    bool is_legal = true;
+    for (const int32_t index : order) {
+      const PlanPiece& one = tried.emplace_back(pieces[static_cast<std::size_t>(index)]);
+      const uint64_t cells = (uint64_t{1} << one.end) - (uint64_t{1} << one.first);
+      is_legal = is_legal && (one.kind == Kind::kReduceScatter || (cells & ~reduced) == 0);
+      reduced |= one.kind == Kind::kReduceScatter ? cells : 0;
+    }
+    if (is_legal) {
+      best_ps = std::min(best_ps, score_pieces(grid, tried).time_ps);
+    }
+  } while (std::ranges::next_permutation(order).found);
+  return best_ps;
+}
+
+// Cells cut where a bit of `mask` says so.
+PlanPieces masked_pieces(const PlanGrid& grid, Kind kind, uint32_t mask) {
+  PlanPieces pieces;
+  int32_t first = 0;
+  for (int32_t end = 1; end <= grid.cell_count(); ++end) {
+    if (end == grid.cell_count() || (mask >> (end - 1) & 1) != 0) {
+      pieces.push_back(grid.piece(kind, first, end));
+      first = end;
+    }
+  }
+  return pieces;
+}
+
+// All partitions of both halves of a few layers in all orders: the search finds the best.
+TEST(SearchPlan, IsOptimalForFourLayers) {
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Rng rng(seed);
+    const int layers = 3 + static_cast<int>(seed % 4 == 0);
+    TrainingProfile profile = equal_layers(layers, 1000, 0, 0);
+    for (PolicyLayer& layer : profile.layers) {
+      layer.forward_ps = static_cast<int64_t>(rng.below(10)) * kMs;
+      layer.backward_ps = static_cast<int64_t>(rng.below(20)) * kMs;
+    }
+    Priced costs;
+    costs.has_whole = false;
+    costs.startup_ps = static_cast<int64_t>(rng.below(4)) * kMs;
+    costs.half_ps_per_byte = static_cast<int64_t>(1 + rng.below(20)) * kMs / 1000;
+    const PlanGrid grid(profile, costs, 1000);
+    ASSERT_EQ(grid.cell_count(), layers);
+    int64_t best_ps = INT64_MAX;
+    const uint32_t masks = uint32_t{1} << (layers - 1);
+    for (uint32_t reduce_mask = 0; reduce_mask < masks; ++reduce_mask) {
+      for (uint32_t gather_mask = 0; gather_mask < masks; ++gather_mask) {
+        PlanPieces pieces = masked_pieces(grid, Kind::kReduceScatter, reduce_mask);
+        const PlanPieces gathers = masked_pieces(grid, Kind::kAllGather, gather_mask);
+        pieces.insert(pieces.end(), gathers.begin(), gathers.end());
+        best_ps = std::min(best_ps, best_order_ps(grid, pieces));
+      }
+    }
+    const Plan plan = search_plan(profile, costs, {.least_bytes = 1000, .effort = 500'000});
+    EXPECT_EQ(plan_time_ps(profile, costs, plan), best_ps);
+  }
+}
+
+}  // namespace
+}  // namespace pleach

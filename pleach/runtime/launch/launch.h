@@ -1,0 +1,53 @@
+// Launch: who am I among the ranks, as the starter tells it; and starting ranks on this machine.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pleach/base/id.h"
+#include "pleach/base/result.h"
+#include "pleach/runtime/clock.h"
+#include "pleach/runtime/rendezvous/store.h"
+
+namespace pleach {
+
+struct LaunchEnvironment {
+  std::string starter;  // "pleach", "torchrun", "openmpi", "mpich", "slurm"
+  Rank rank;
+  int32_t rank_count = 1;
+  std::string store_host = "127.0.0.1";
+  int store_port = 0;
+  int listen_descriptor = -1;   // rank 0 under our own starter
+  std::string key_prefix;       // names the job (torchrun: and its restart)
+  std::string rendezvous_file;  // not empty: one machine, rank 0 publishes its port there
+};
+
+using EnvironmentLookup = std::function<std::optional<std::string>(const std::string&)>;
+std::optional<std::string> process_environment(const std::string& name);
+
+// Reads the variables of pleach's own starter, torchrun, Open MPI, MPICH (PMI) and Slurm, in this
+// order. None set: an empty optional. Errors: kInvalidArgument naming the variable and its value.
+// The store's address is PLEACH_STORE (host:port) or MASTER_ADDR and PLEACH_STORE_PORT or
+// MASTER_PORT + 1 (torchrun's own store listens on MASTER_PORT); on one machine under mpirun or
+// srun it is published in a file named by user and job when neither is set.
+Result<std::optional<LaunchEnvironment>> detect_launch(const EnvironmentLookup& lookup);
+
+// The store of the job that `environment` describes. Errors: as make_tcp_store.
+Result<std::unique_ptr<Store>> make_store(const LaunchEnvironment& environment, Duration deadline);
+
+struct StartOptions {
+  int32_t rank_count = 1;
+  std::vector<std::string> arguments;  // the command line to run, argv[0] first
+  Duration deadline =
+      std::chrono::seconds(30);  // after the first failure, before the rest is killed
+};
+// Starts the ranks as processes on this machine, waits for all, and ends those that remain when one
+// has failed. Signals SIGINT and SIGTERM are passed on. Returns the exit code: 0, or the first
+// failing rank's (128 + signal when it was killed).
+Result<int> start_ranks(const StartOptions& options);
+
+}  // namespace pleach

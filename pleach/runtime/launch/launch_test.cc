@@ -1,0 +1,315 @@
+#include "pleach/runtime/launch/launch.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace pleach {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+EnvironmentLookup lookup_in(const Variables& variables) {
+  return [variables](const std::string& name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  };
+}
+
+std::string with(Variables variables, const Variables& more, LaunchEnvironment& environment) {
+  variables.insert(more.begin(), more.end());
+  const auto found = detect_launch(lookup_in(variables));
+  if (!found) {
+    return found.error().message;
+  }
+  if (!*found) {
+    return "nothing";
+  }
+  environment = **found;
+  return "";
+}
+
+TEST(LaunchTest, ReadsEveryStartersVariables) {
+  struct Case {
+    std::string name;
+    Variables variables;
+    std::string starter;
+    int32_t rank, rank_count;
+    std::string host;
+    int port;
+    std::string job;
+  };
+  const std::vector<Case> cases = {
+      {"pleach",
+       {{"PLEACH_RANK", "0"},
+        {"PLEACH_RANK_COUNT", "4"},
+        {"PLEACH_STORE", "127.0.0.1:900"},
+        {"PLEACH_JOB", "local.1"},
+        {"PLEACH_LISTEN_DESCRIPTOR", "7"}},
+       "pleach",
+       0,
+       4,
+       "127.0.0.1",
+       900,
+       "local.1"},
+      {"torchrun",
+       {{"RANK", "3"},
+        {"WORLD_SIZE", "8"},
+        {"MASTER_ADDR", "node1"},
+        {"MASTER_PORT", "29500"},
+        {"TORCHELASTIC_RUN_ID", "abc"},
+        {"TORCHELASTIC_RESTART_COUNT", "2"}},
+       "torchrun",
+       3,
+       8,
+       "node1",
+       29501,
+       "abc.2"},
+      {"torchrun with a port",
+       {{"RANK", "3"},
+        {"WORLD_SIZE", "8"},
+        {"MASTER_ADDR", "node1"},
+        {"MASTER_PORT", "29500"},
+        {"PLEACH_STORE_PORT", "1234"}},
+       "torchrun",
+       3,
+       8,
+       "node1",
+       1234,
+       "none.0"},
+      {"Open MPI with a store",
+       {{"OMPI_COMM_WORLD_RANK", "1"},
+        {"OMPI_COMM_WORLD_SIZE", "2"},
+        {"PMIX_NAMESPACE", "99"},
+        {"PLEACH_STORE", "h:5"}},
+       "openmpi",
+       1,
+       2,
+       "h",
+       5,
+       "99"},
+      {"MPICH with an address",
+       {{"PMI_RANK", "1"},
+        {"PMI_SIZE", "2"},
+        {"PMI_JOBID", "j"},
+        {"MASTER_ADDR", "h"},
+        {"MASTER_PORT", "5"}},
+       "mpich",
+       1,
+       2,
+       "h",
+       6,
+       "j"},
+      {"Slurm",
+       {{"SLURM_PROCID", "1"},
+        {"SLURM_NTASKS", "2"},
+        {"SLURM_JOB_ID", "17"},
+        {"SLURM_STEP_ID", "0"},
+        {"PLEACH_STORE", "h:5"}},
+       "slurm",
+       1,
+       2,
+       "h",
+       5,
+       "17.0"},
+      {"mpirun within Slurm",
+       {{"SLURM_PROCID", "0"},
+        {"SLURM_NTASKS", "1"},
+        {"OMPI_COMM_WORLD_RANK", "5"},
+        {"OMPI_COMM_WORLD_SIZE", "6"},
+        {"PMIX_NAMESPACE", "9"},
+        {"PLEACH_STORE", "h:5"}},
+       "openmpi",
+       5,
+       6,
+       "h",
+       5,
+       "9"},
+  };
+  for (const Case& row : cases) {
+    SCOPED_TRACE(row.name);
+    LaunchEnvironment environment;
+    ASSERT_EQ(with(row.variables, {}, environment), "");
+    EXPECT_EQ(environment.starter, row.starter);
+    EXPECT_EQ(environment.rank, Rank{row.rank});
+    EXPECT_EQ(environment.rank_count, row.rank_count);
+    EXPECT_EQ(environment.store_host, row.host);
+    EXPECT_EQ(environment.store_port, row.port);
+    EXPECT_EQ(environment.key_prefix, row.job);
+    EXPECT_EQ(environment.rendezvous_file, "");
+    EXPECT_EQ(environment.listen_descriptor, row.starter == "pleach" ? 7 : -1);
+  }
+}
+
+TEST(LaunchTest, RanksOfOneMachineMeetInAFileOfTheirJob) {
+  struct Case {
+    std::string name;
+    Variables variables, more;
+    std::string part;
+  };
+  const Variables openmpi = {{"OMPI_COMM_WORLD_RANK", "1"},
+                             {"OMPI_COMM_WORLD_SIZE", "2"},
+                             {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
+  const std::string user = std::to_string(geteuid());
+  const std::vector<Case> cases = {
+      {"Open MPI",
+       openmpi,
+       {{"PMIX_NAMESPACE", "12.1@x/../y"}},
+       "/tmp/pleach-" + user + "-openmpi-12.1_x_.._y"},
+      {"Slurm",
+       {{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_NNODES", "1"}},
+       {{"SLURM_JOB_ID", "17"}, {"SLURM_STEP_ID", "3"}},
+       "/tmp/pleach-" + user + "-slurm-17.3"},
+      {"MPICH",
+       {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "2"}},
+       {},
+       "/tmp/pleach-" + user + "-mpich-" + std::to_string(getppid()) + "."},
+  };
+  for (const Case& row : cases) {
+    SCOPED_TRACE(row.name);
+    LaunchEnvironment environment;
+    ASSERT_EQ(with(row.variables, row.more, environment), "");
+    EXPECT_TRUE(environment.rendezvous_file.starts_with(row.part)) << environment.rendezvous_file;
+    LaunchEnvironment again;
+    ASSERT_EQ(with(row.variables, row.more, again), "");
+    EXPECT_EQ(environment.rendezvous_file, again.rendezvous_file);
+  }
+}
+
+TEST(LaunchTest, BadVariablesAreNamedWithTheirValue) {
+  struct Case {
+    std::string name;
+    Variables variables;
+    std::vector<std::string> says;
+  };
+  const std::vector<Case> cases = {
+      {"nobody started us", {{"HOME", "/"}}, {"nothing"}},
+      {"RANK alone", {{"RANK", "1"}}, {"nothing"}},
+      {"no count", {{"PLEACH_RANK", "1"}}, {"PLEACH_RANK_COUNT is not set"}},
+      {"no store", {{"PLEACH_RANK", "1"}, {"PLEACH_RANK_COUNT", "2"}}, {"PLEACH_STORE is not set"}},
+      {"rank out of range",
+       {{"PLEACH_RANK", "2"}, {"PLEACH_RANK_COUNT", "2"}},
+       {"PLEACH_RANK", "2"}},
+      {"rank is no number", {{"RANK", "two"}, {"WORLD_SIZE", "2"}}, {"RANK", "two"}},
+      {"no ranks", {{"PMI_RANK", "0"}, {"PMI_SIZE", "0"}}, {"PMI_SIZE", "0"}},
+      {"store without port",
+       {{"PLEACH_RANK", "1"}, {"PLEACH_RANK_COUNT", "2"}, {"PLEACH_STORE", "host"}},
+       {"PLEACH_STORE", "host"}},
+      {"store's port",
+       {{"PLEACH_RANK", "1"}, {"PLEACH_RANK_COUNT", "2"}, {"PLEACH_STORE", "h:99999"}},
+       {"PLEACH_STORE", "99999"}},
+      {"torchrun without port",
+       {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "h"}},
+       {"MASTER_PORT is not set"}},
+      {"several machines",
+       {{"OMPI_COMM_WORLD_RANK", "1"},
+        {"OMPI_COMM_WORLD_SIZE", "4"},
+        {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+        {"PMIX_NAMESPACE", "7"}},
+       {"OMPI_COMM_WORLD_LOCAL_SIZE=2", "PLEACH_STORE"}},
+      {"several nodes",
+       {{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "4"}, {"SLURM_NNODES", "2"}, {"SLURM_JOB_ID", "7"}},
+       {"SLURM_NNODES=2", "PLEACH_STORE"}},
+      {"no job", {{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "4"}}, {"SLURM_PROCID", "PLEACH_STORE"}},
+  };
+  for (const Case& row : cases) {
+    SCOPED_TRACE(row.name);
+    LaunchEnvironment environment;
+    const std::string said = with(row.variables, {}, environment);
+    for (const std::string& part : row.says) {
+      EXPECT_NE(said.find(part), std::string::npos) << said;
+    }
+  }
+}
+
+StartOptions shell(int32_t ranks, const std::string& script,
+                   Duration deadline = std::chrono::seconds(20)) {
+  return {ranks, {"/bin/sh", "-c", script}, deadline};
+}
+
+TEST(StartRanksTest, TellsEveryRankWhoItIs) {
+  const std::string path = testing::TempDir() + "ranks-" + std::to_string(getpid());
+  const Result<int> code = start_ranks(
+      shell(3, "echo $PLEACH_RANK of $PLEACH_RANK_COUNT $PLEACH_LISTEN_DESCRIPTOR > " + path +
+                   ".$PLEACH_RANK; echo $PLEACH_STORE > " + path + ".store.$PLEACH_RANK"));
+  ASSERT_TRUE(code.has_value()) << code.error().message;
+  EXPECT_EQ(*code, 0);
+  std::string store;
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto line = [](const std::string& file) {
+      std::string text;
+      std::getline(std::ifstream(file) >> std::ws, text);
+      unlink(file.c_str());
+      return text;
+    };
+    const std::string said = line(path + "." + std::to_string(rank));
+    EXPECT_TRUE(said.starts_with(std::to_string(rank) + " of 3")) << said;
+    EXPECT_EQ(said.size() > 7, rank == 0) << said;  // only rank 0 has the socket
+    const std::string address = line(path + ".store." + std::to_string(rank));
+    EXPECT_TRUE(address.starts_with("127.0.0.1:")) << address;
+    EXPECT_TRUE(store.empty() || store == address);
+    store = address;
+  }
+}
+
+TEST(StartRanksTest, ReturnsTheFirstFailureAndLeavesNobodyBehind) {
+  struct Case {
+    std::string name, script;
+    int code;
+  };
+  const std::vector<Case> cases = {
+      {"all well", "exit 0", 0},
+      {"one fails", "test $PLEACH_RANK != 1 || exit 7", 7},
+      {"one is killed", "test $PLEACH_RANK != 1 || kill -9 $$", 128 + SIGKILL},
+      {"one fails, the rest sleeps", "test $PLEACH_RANK = 1 && exit 3; exec sleep 100", 3},
+      {"one fails, the rest is stopped",
+       "test $PLEACH_RANK = 1 && { sleep 0.2; exit 4; }; kill -STOP $$; sleep 100", 4},
+      {"one fails, the rest ignores signals",
+       "test $PLEACH_RANK = 1 && { sleep 0.1; exit 5; }; trap '' TERM INT; while :; do sleep 1; "
+       "done",
+       5},
+  };
+  for (const Case& row : cases) {
+    SCOPED_TRACE(row.name);
+    const TimePoint start = SteadyClock().now();
+    const Result<int> code = start_ranks(shell(3, row.script, std::chrono::milliseconds(200)));
+    ASSERT_TRUE(code.has_value()) << code.error().message;
+    EXPECT_EQ(*code, row.code);
+    EXPECT_LT(SteadyClock().now() - start, std::chrono::seconds(30));
+  }
+}
+
+TEST(StartRanksTest, PassesSignalsOn) {
+  std::thread interrupter([waiting = pthread_self()] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    pthread_kill(waiting, SIGTERM);
+  });
+  const Result<int> code =
+      start_ranks(shell(2, "trap 'exit 9' TERM; while :; do sleep 0.05; done"));
+  interrupter.join();
+  ASSERT_TRUE(code.has_value()) << code.error().message;
+  EXPECT_EQ(*code, 9);
+}
+
+TEST(StartRanksTest, BadRequestsAreRefused) {
+  for (const StartOptions& options :
+       {StartOptions{0, {"/bin/true"}}, StartOptions{-3, {"/bin/true"}},
+        StartOptions{1 << 20, {"/bin/true"}}, StartOptions{2, {}}}) {
+    EXPECT_FALSE(start_ranks(options).has_value());
+  }
+  const Result<int> code = start_ranks({2, {"/no/such/program"}});
+  ASSERT_FALSE(code.has_value());
+  EXPECT_NE(code.error().message.find("/no/such/program: No such file"), std::string::npos)
+      << code.error().message;
+}
+
+}  // namespace
+}  // namespace pleach

@@ -1,0 +1,235 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <ctime>
+#include <optional>
+#include <utility>
+
+#include "pleach/runtime/launch/launch.h"
+#include "pleach/runtime/net.h"
+
+namespace pleach {
+namespace {
+
+constexpr int32_t kMaxLocalRanks = 4096;
+
+// Blocks the signals that start_ranks waits for while it lives.
+class SignalMask {
+ public:
+  SignalMask() {
+    sigemptyset(&waited_);
+    for (const int number : {SIGCHLD, SIGINT, SIGTERM}) {
+      sigaddset(&waited_, number);
+    }
+    pthread_sigmask(SIG_BLOCK, &waited_, &before_);
+  }
+  SignalMask(const SignalMask&) = delete;
+  SignalMask& operator=(const SignalMask&) = delete;
+  ~SignalMask() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+  const sigset_t& before() const { return before_; }
+  // The next of the signals, or 0 when `deadline` passes.
+  int wait(TimePoint deadline, TimePoint now) const {
+    const int64_t left_ms = milliseconds_until(deadline, now);
+    const timespec timeout = {.tv_sec = left_ms / 1000, .tv_nsec = left_ms % 1000 * 1'000'000};
+    return std::max(0, sigtimedwait(&waited_, nullptr, &timeout));
+  }
+
+ private:
+  sigset_t waited_ = {}, before_ = {};
+};
+
+// What a child needs between fork and exec, where nothing may be allocated.
+struct Image {
+  std::vector<std::string> environment;
+  std::vector<char*> environment_pointers;
+  std::vector<char*> argument_pointers;
+};
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> result;
+  result.reserve(texts.size() + 1);
+  for (std::string& text : texts) {
+    result.push_back(text.data());
+  }
+  result.push_back(nullptr);
+  return result;
+}
+
+Image make_image(std::vector<std::string>& arguments, const std::vector<std::string>& variables) {
+  Image image;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const std::string name = text.substr(0, text.find('=') + 1);
+    const bool is_replaced =
+        std::any_of(variables.begin(), variables.end(),
+                    [&](const std::string& variable) { return variable.starts_with(name); });
+    if (!is_replaced && !name.starts_with("PLEACH_LISTEN_DESCRIPTOR=")) {
+      image.environment.push_back(text);
+    }
+  }
+  image.environment.insert(image.environment.end(), variables.begin(), variables.end());
+  image.environment_pointers = pointers(image.environment);
+  image.argument_pointers = pointers(arguments);
+  return image;
+}
+
+// The child's part; only what is safe after fork. Returns when it could not run the program.
+void become_rank(const Image& image, pid_t parent, const sigset_t& signals, int kept_descriptor) {
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
+    return;
+  }
+  if (kept_descriptor >= 0) {
+    fcntl(kept_descriptor, F_SETFD, 0);
+  }
+  pthread_sigmask(SIG_SETMASK, &signals, nullptr);
+  execvpe(image.argument_pointers[0], image.argument_pointers.data(),
+          image.environment_pointers.data());
+}
+
+class Group {
+ public:
+  explicit Group(const StartOptions& options) : options_(options) {}
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+  ~Group() {  // whoever is left after an error
+    signal_all(SIGKILL);
+    for (const pid_t process : processes_) {
+      if (process > 0) {
+        waitpid(process, nullptr, 0);
+      }
+    }
+  }
+
+  Status start();
+  int wait();
+
+ private:
+  Status start_rank(int32_t rank, const Address& store, const Descriptor& listener);
+  void reap();
+  void signal_all(int number) const {
+    for (const pid_t process : processes_) {
+      if (process > 0) {
+        kill(process, number);
+      }
+    }
+  }
+
+  const StartOptions& options_;
+  SignalMask signals_;
+  std::vector<pid_t> processes_;  // by rank; 0: has ended
+  std::optional<int> first_failure_;
+};
+
+Status Group::start() {
+  // Opened here and inherited by rank 0, so that nobody can take the port in between.
+  PLEACH_ASSIGN(listener, listen_on({"127.0.0.1", 0}));
+  PLEACH_ASSIGN(store, local_address(listener.get()));
+  for (int32_t rank = 0; rank < options_.rank_count; ++rank) {
+    PLEACH_TRY(start_rank(rank, store, listener));
+  }
+  return ok();
+}
+
+Status Group::start_rank(int32_t rank, const Address& store, const Descriptor& listener) {
+  std::vector<std::string> arguments = options_.arguments;
+  std::vector<std::string> variables = {
+      fmt::format("PLEACH_RANK={}", rank),
+      fmt::format("PLEACH_RANK_COUNT={}", options_.rank_count),
+      fmt::format("PLEACH_STORE={}", to_text(store)),
+      fmt::format("PLEACH_JOB=local.{}", getpid()),
+  };
+  if (rank == 0) {
+    variables.push_back(fmt::format("PLEACH_LISTEN_DESCRIPTOR={}", listener.get()));
+  }
+  const Image image = make_image(arguments, variables);
+  int ends[2] = {-1, -1};
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    return system_error("pipe");
+  }
+  const Descriptor read_end(ends[0]);
+  Descriptor write_end(ends[1]);
+  const pid_t parent = getpid();
+  const pid_t process = fork();
+  if (process == 0) {
+    become_rank(image, parent, signals_.before(), rank == 0 ? listener.get() : -1);
+    const int error = errno;
+    static_cast<void>(!write(write_end.get(), &error, sizeof(error)));
+    _exit(127);
+  }
+  if (process < 0) {
+    return system_error(fmt::format("start rank {}", rank));
+  }
+  processes_.push_back(process);
+  write_end.close();
+  int error = 0;
+  // The pipe closes when the program runs.
+  if (read(read_end.get(), &error, sizeof(error)) == static_cast<ssize_t>(sizeof(error))) {
+    errno = error;
+    return system_error(fmt::format("run {}", options_.arguments.front()));
+  }
+  return ok();
+}
+
+void Group::reap() {
+  for (pid_t& process : processes_) {
+    int status = 0;
+    if (process > 0 && waitpid(process, &status, WNOHANG) == process) {
+      process = 0;
+      const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+      if (code != 0 && !first_failure_) {
+        first_failure_ = code;
+      }
+    }
+  }
+}
+
+int Group::wait() {
+  const SteadyClock clock;
+  std::optional<TimePoint> kill_at;
+  while (true) {
+    reap();
+    if (std::all_of(processes_.begin(), processes_.end(), [](pid_t p) { return p == 0; })) {
+      return first_failure_.value_or(0);
+    }
+    const TimePoint now = clock.now();
+    if (first_failure_ && !kill_at) {
+      kill_at = now + options_.deadline;
+    }
+    if (kill_at && now >= *kill_at) {
+      signal_all(SIGKILL);
+      kill_at = now + std::chrono::seconds(1);
+    }
+    const TimePoint wake = now + std::chrono::seconds(1);
+    const int number = signals_.wait(kill_at ? std::min(*kill_at, wake) : wake, now);
+    if (number == SIGINT || number == SIGTERM) {
+      signal_all(number);
+      kill_at = kill_at.value_or(clock.now() + options_.deadline);
+    }
+  }
+}
+
+}  // namespace
+
+Result<int> start_ranks(const StartOptions& options) {
+  if (options.rank_count < 1 || options.rank_count > kMaxLocalRanks) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("{} ranks on this machine: 1 to {} can be started", options.rank_count,
+                             kMaxLocalRanks)};
+  }
+  if (options.arguments.empty()) {
+    return Error{ErrorCode::kInvalidArgument, "no program to run as rank"};
+  }
+  Group group(options);
+  PLEACH_TRY(group.start());
+  return group.wait();
+}
+
+}  // namespace pleach

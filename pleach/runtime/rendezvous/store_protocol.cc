@@ -1,0 +1,76 @@
+#include "pleach/runtime/rendezvous/store_protocol.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cstring>
+
+namespace pleach {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "messages travel in little-endian form");
+
+template <typename T>
+void append(std::string& bytes, T value) {
+  bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+template <typename T>
+T take(std::string_view& bytes) {
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof(value));
+  bytes.remove_prefix(sizeof(value));
+  return value;
+}
+
+// Verb, id, number and the length of the key.
+constexpr std::size_t kFixedBytes = 1 + 8 + 8 + 4;
+
+}  // namespace
+
+std::string write_store_message(const StoreMessage& message) {
+  std::string bytes;
+  const std::size_t length = kFixedBytes + message.key.size() + message.value.size();
+  bytes.reserve(4 + length);
+  append(bytes, static_cast<uint32_t>(length));
+  append(bytes, message.verb);
+  append(bytes, message.id);
+  append(bytes, message.number);
+  append(bytes, static_cast<uint32_t>(message.key.size()));
+  return bytes + message.key + message.value;
+}
+
+Result<std::optional<StoreMessage>> StoreMessageReader::next() {
+  std::string_view rest = std::string_view(bytes_).substr(begin_);
+  if (rest.size() < 4) {
+    return std::optional<StoreMessage>();
+  }
+  const auto length = take<uint32_t>(rest);
+  if (length < kFixedBytes || length > limit_bytes_) {
+    return Error{ErrorCode::kIo, fmt::format("a message of {} bytes", length)};
+  }
+  if (rest.size() < length) {
+    return std::optional<StoreMessage>();
+  }
+  rest = rest.substr(0, length);
+  StoreMessage message;
+  const auto verb = take<uint8_t>(rest);
+  message.id = take<uint64_t>(rest);
+  message.number = take<int64_t>(rest);
+  const auto key_size = take<uint32_t>(rest);
+  if (verb > static_cast<uint8_t>(StoreVerb::kGoodbye) || key_size > rest.size()) {
+    return Error{ErrorCode::kIo,
+                 fmt::format("a message with verb {} and a key of {} bytes", verb, key_size)};
+  }
+  message.verb = static_cast<StoreVerb>(verb);
+  message.key = rest.substr(0, key_size);
+  message.value = rest.substr(key_size);
+  begin_ += 4 + std::size_t{length};
+  if (begin_ == bytes_.size() || begin_ > (std::size_t{1} << 20)) {
+    bytes_.erase(0, begin_);
+    begin_ = 0;
+  }
+  return std::optional(std::move(message));
+}
+
+}  // namespace pleach

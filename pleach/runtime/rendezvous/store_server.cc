@@ -1,0 +1,446 @@
+#include "pleach/runtime/rendezvous/store_server.h"
+
+#include <fmt/format.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <list>
+#include <map>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "pleach/base/text.h"
+#include "pleach/runtime/rendezvous/store.h"
+#include "pleach/runtime/rendezvous/store_protocol.h"
+
+namespace pleach {
+namespace {
+
+constexpr int32_t kUnknownRank = -1;
+
+// One connection, of a rank once it has said hello.
+struct Client {
+  Descriptor socket;
+  StoreMessageReader reader{kMaxStoreHelloBytes};
+  int32_t rank = kUnknownRank;
+  std::string out = {};
+  std::size_t out_sent = 0;
+  bool watches_out = false;
+  Duration silent = Duration::zero();
+  bool said_goodbye = false;
+  bool knows_failure = false;
+};
+
+// A get whose key does not exist yet.
+struct Waiter {
+  int client = -1;  // descriptor
+  uint64_t id = 0;
+  std::string key;
+  TimePoint deadline;
+};
+
+}  // namespace
+
+Duration ping_interval(Duration deadline) {
+  return std::clamp<Duration>(deadline / 20, std::chrono::milliseconds(10),
+                              std::chrono::seconds(1));
+}
+
+Duration silence_limit(Duration deadline) {
+  return deadline / 2;
+}
+
+class StoreServer::Loop {
+ public:
+  Loop(Descriptor listener, StoreServerOptions options)
+      : listener_(std::move(listener)), options_(std::move(options)), stop_(make_event()) {}
+
+  Status open() {
+    PLEACH_ASSIGN(epoll, make_epoll());
+    epoll_ = std::move(epoll);
+    PLEACH_TRY(watch_input(stop_.get()));
+    PLEACH_TRY(watch_input(listener_.get()));
+    thread_ = std::thread([this] { run(); });
+    return ok();
+  }
+  void stop() {
+    signal_event(stop_.get());
+    if (thread_.joinable()) {
+      thread_.join();
+    }
+  }
+
+ private:
+  Status watch_input(int descriptor) {
+    return watch(epoll_.get(), descriptor, EPOLLIN, static_cast<uint64_t>(descriptor));
+  }
+  void run();
+  bool is_finished(TimePoint now) const;
+  TimePoint next_deadline() const;
+  void tick(TimePoint now);
+  void accept_all();
+  void serve(int descriptor, uint32_t events);
+  bool receive(Client& client);
+  bool obey(Client& client, StoreMessage message);
+  bool greet(Client& client, const StoreMessage& hello);
+  void answer_get(Client& client, StoreMessage message);
+  void wake_waiters(const std::string& key);
+  void erase(const std::string& prefix);
+  void send(Client& client, const StoreMessage& message);
+  bool flush(Client& client);
+  void drop(int descriptor);
+  void fail(const Failure& failure);
+
+  Descriptor listener_, epoll_;
+  StoreServerOptions options_;
+  Descriptor stop_;
+  std::thread thread_;
+  std::map<int, Client> clients_;  // by descriptor
+  std::map<std::string, std::string> values_;
+  std::map<std::string, int64_t> counters_;
+  std::list<Waiter> waiters_;
+  std::optional<Failure> failure_;
+  std::optional<TimePoint> stopped_at_;  // when it was asked to stop
+  TimePoint last_tick_;
+  TimePoint next_ping_;
+  int32_t hello_count_ = 0;
+};
+
+void StoreServer::Loop::run() {
+  const SteadyClock clock;
+  std::array<epoll_event, 64> ready = {};
+  last_tick_ = next_ping_ = clock.now();
+  while (!is_finished(clock.now())) {
+    const int wait_ms = milliseconds_until(next_deadline(), clock.now());
+    const int count =
+        epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), wait_ms);
+    for (int i = 0; i < count; ++i) {
+      const epoll_event& event = ready[static_cast<std::size_t>(i)];
+      const int descriptor = static_cast<int>(event.data.u64);
+      if (descriptor == listener_.get()) {
+        accept_all();
+      } else if (descriptor != stop_.get()) {
+        serve(descriptor, event.events);
+      } else {
+        unwatch(epoll_.get(), stop_.get());
+        stopped_at_ = clock.now();
+      }
+    }
+    tick(clock.now());
+  }
+  if (hello_count_ < options_.rank_count && options_.on_complete) {
+    options_.on_complete();
+  }
+}
+
+bool StoreServer::Loop::is_finished(TimePoint now) const {
+  if (!stopped_at_) {
+    return false;
+  }
+  const bool all_gone = std::all_of(clients_.begin(), clients_.end(), [this](const auto& entry) {
+    const Client& client = entry.second;
+    const bool is_served = client.said_goodbye || client.knows_failure ||
+                           (failure_ && failure_->rank.value == client.rank);
+    return client.rank == kUnknownRank || (is_served && client.out.empty());
+  });
+  const Duration limit =
+      failure_ ? std::min<Duration>(options_.deadline, std::chrono::seconds(1)) : options_.deadline;
+  return all_gone || now >= *stopped_at_ + limit;
+}
+
+TimePoint StoreServer::Loop::next_deadline() const {
+  TimePoint next = next_ping_;
+  for (const Waiter& waiter : waiters_) {
+    next = std::min(next, waiter.deadline);
+  }
+  return next;
+}
+
+void StoreServer::Loop::tick(TimePoint now) {
+  const Duration interval = ping_interval(options_.deadline);
+  // A process that was stopped must not take the others for silent.
+  const Duration passed = std::min<Duration>(now - last_tick_, interval);
+  last_tick_ = now;
+  const bool must_ping = now >= next_ping_;
+  if (must_ping) {
+    next_ping_ = now + interval;
+  }
+  std::vector<int> rejected;
+  for (auto& [descriptor, client] : clients_) {
+    client.silent += passed;
+    const bool is_silent = client.silent > silence_limit(options_.deadline);
+    if (client.rank == kUnknownRank) {
+      if (is_silent) {
+        rejected.push_back(descriptor);
+      }
+      continue;
+    }
+    if (is_silent && !client.said_goodbye) {
+      const double seconds = std::chrono::duration<double>(client.silent).count();
+      fail({Rank{client.rank},
+            fmt::format("rank {} was lost: silent for {:.2g} s", client.rank, seconds)});
+    }
+    if (must_ping) {
+      send(client, {.verb = StoreVerb::kPing});
+    }
+  }
+  for (const int descriptor : rejected) {
+    drop(descriptor);
+  }
+  for (auto waiter = waiters_.begin(); waiter != waiters_.end();) {
+    if (waiter->deadline <= now) {
+      send(clients_.at(waiter->client), {.verb = StoreVerb::kTimedOut, .id = waiter->id});
+      waiter = waiters_.erase(waiter);
+    } else {
+      ++waiter;
+    }
+  }
+}
+
+void StoreServer::Loop::accept_all() {
+  const auto most = static_cast<std::size_t>(options_.rank_count) * 2 + 64;
+  while (true) {
+    Descriptor socket = accept_one(listener_.get());
+    if (!socket.is_open()) {
+      return;
+    }
+    const int descriptor = socket.get();
+    if (clients_.size() < most && watch_input(descriptor)) {
+      set_no_delay(descriptor);
+      clients_.emplace(descriptor, Client{.socket = std::move(socket)});
+    }
+  }
+}
+
+void StoreServer::Loop::serve(int descriptor, uint32_t events) {
+  const auto found = clients_.find(descriptor);
+  if (found == clients_.end()) {
+    return;  // dropped by an earlier event of the same batch
+  }
+  Client& client = found->second;
+  if (((events & EPOLLOUT) != 0 && !flush(client)) ||
+      ((events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0 && !receive(client))) {
+    drop(descriptor);
+  }
+}
+
+// Reads and obeys what is there. False: the connection is over.
+bool StoreServer::Loop::receive(Client& client) {
+  std::array<char, 65536> bytes;
+  while (true) {
+    const ssize_t count = recv(client.socket.get(), bytes.data(), bytes.size(), 0);
+    if (count < 0 && errno == EINTR) {
+      continue;
+    }
+    if (count <= 0) {
+      return count < 0 && errno == EAGAIN;
+    }
+    client.silent = Duration::zero();
+    client.reader.append({bytes.data(), static_cast<std::size_t>(count)});
+    while (true) {
+      Result<std::optional<StoreMessage>> message = client.reader.next();
+      if (!message) {
+        return false;
+      }
+      if (!*message) {
+        break;
+      }
+      if (!obey(client, *std::move(message).value())) {
+        return false;
+      }
+    }
+  }
+}
+
+bool StoreServer::Loop::obey(Client& client, StoreMessage message) {
+  if (client.rank == kUnknownRank) {
+    return greet(client, message);
+  }
+  switch (message.verb) {
+    case StoreVerb::kSet:
+      values_[message.key] = std::move(message.value);
+      send(client, {.verb = StoreVerb::kDone, .id = message.id});
+      wake_waiters(message.key);
+      return true;
+    case StoreVerb::kGet:
+      answer_get(client, std::move(message));
+      return true;
+    case StoreVerb::kIncrement:
+      send(client,
+           {.verb = StoreVerb::kDone, .id = message.id, .number = ++counters_[message.key]});
+      return true;
+    case StoreVerb::kErase:
+      erase(message.key);
+      send(client, {.verb = StoreVerb::kDone, .id = message.id});
+      return true;
+    case StoreVerb::kFail:
+      fail({Rank{static_cast<int32_t>(message.number)}, message.value});
+      return true;
+    case StoreVerb::kGoodbye:
+      client.said_goodbye = true;
+      send(client, {.verb = StoreVerb::kGoodbye});
+      return true;
+    case StoreVerb::kAcknowledge:
+      client.knows_failure = true;
+      return true;
+    case StoreVerb::kPong:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool StoreServer::Loop::greet(Client& client, const StoreMessage& hello) {
+  if (hello.verb != StoreVerb::kHello || hello.value != kStoreGreeting) {
+    return false;
+  }
+  StoreMessage answer{.verb = StoreVerb::kRejected};
+  const bool is_taken = std::any_of(clients_.begin(), clients_.end(), [&](const auto& entry) {
+    return entry.second.rank == hello.number;
+  });
+  if (hello.key != options_.job) {
+    answer.verb = StoreVerb::kOtherJob;
+    answer.value = fmt::format("it serves job {}, not {}", quoted(options_.job), quoted(hello.key));
+  } else if (hello.id != static_cast<uint64_t>(options_.rank_count)) {
+    answer.value = fmt::format("it serves {} ranks, rank {} counts {}", options_.rank_count,
+                               hello.number, hello.id);
+  } else if (hello.number < 0 || hello.number >= options_.rank_count) {
+    answer.value = fmt::format("rank {} is not one of {}", hello.number, options_.rank_count);
+  } else if (is_taken) {
+    answer.value = fmt::format("rank {} is there already", hello.number);
+  } else {
+    answer.verb = StoreVerb::kWelcome;
+    client.rank = static_cast<int32_t>(hello.number);
+    client.reader.set_limit(kMaxStoreKeyBytes + kMaxStoreValueBytes + kMaxStoreHelloBytes);
+  }
+  send(client, answer);
+  if (answer.verb == StoreVerb::kWelcome) {
+    if (failure_) {
+      send(client, {.verb = StoreVerb::kFailure,
+                    .number = failure_->rank.value,
+                    .value = failure_->message});
+    }
+    if (++hello_count_ == options_.rank_count && options_.on_complete) {
+      options_.on_complete();
+    }
+  }
+  return answer.verb == StoreVerb::kWelcome;
+}
+
+void StoreServer::Loop::answer_get(Client& client, StoreMessage message) {
+  if (const auto found = values_.find(message.key); found != values_.end()) {
+    send(client, {.verb = StoreVerb::kDone, .id = message.id, .value = found->second});
+  } else if (message.number <= 0) {
+    send(client, {.verb = StoreVerb::kTimedOut, .id = message.id});
+  } else {
+    // A year: no clock overflows, nobody waits longer.
+    constexpr int64_t kLongest = int64_t{366} * 24 * 3600 * 1'000'000'000;
+    waiters_.push_back({client.socket.get(), message.id, std::move(message.key),
+                        SteadyClock().now() + Duration(std::min(message.number, kLongest))});
+  }
+}
+
+void StoreServer::Loop::wake_waiters(const std::string& key) {
+  for (auto waiter = waiters_.begin(); waiter != waiters_.end();) {
+    if (waiter->key == key) {
+      send(clients_.at(waiter->client),
+           {.verb = StoreVerb::kDone, .id = waiter->id, .value = values_.at(key)});
+      waiter = waiters_.erase(waiter);
+    } else {
+      ++waiter;
+    }
+  }
+}
+
+void StoreServer::Loop::erase(const std::string& prefix) {
+  const auto erase_from = [&](auto& map) {
+    auto entry = map.lower_bound(prefix);
+    while (entry != map.end() && entry->first.starts_with(prefix)) {
+      entry = map.erase(entry);
+    }
+  };
+  erase_from(values_);
+  erase_from(counters_);
+}
+
+void StoreServer::Loop::send(Client& client, const StoreMessage& message) {
+  client.out += write_store_message(message);
+  // A broken connection is found, and its rank reported, when it is read.
+  static_cast<void>(flush(client));
+}
+
+// False: the connection is over.
+bool StoreServer::Loop::flush(Client& client) {
+  bool is_blocked = false;
+  while (client.out_sent < client.out.size() && !is_blocked) {
+    const ssize_t count = ::send(client.socket.get(), client.out.data() + client.out_sent,
+                                 client.out.size() - client.out_sent, MSG_NOSIGNAL);
+    if (count >= 0) {
+      client.out_sent += static_cast<std::size_t>(count);
+    } else if (errno == EAGAIN) {
+      is_blocked = true;
+    } else if (errno != EINTR) {
+      client.out.clear();
+      client.out_sent = 0;
+      return false;
+    }
+  }
+  if (!is_blocked) {
+    client.out.clear();
+    client.out_sent = 0;
+  }
+  if (client.watches_out == is_blocked) {
+    return true;
+  }
+  client.watches_out = is_blocked;
+  return watch(epoll_.get(), client.socket.get(), is_blocked ? EPOLLIN | EPOLLOUT : EPOLLIN,
+               static_cast<uint64_t>(client.socket.get()))
+      .has_value();
+}
+
+void StoreServer::Loop::drop(int descriptor) {
+  const auto found = clients_.find(descriptor);
+  const Client client = std::move(found->second);
+  clients_.erase(found);
+  waiters_.remove_if([&](const Waiter& waiter) { return waiter.client == descriptor; });
+  if (client.rank != kUnknownRank && !client.said_goodbye) {
+    fail({Rank{client.rank},
+          fmt::format("rank {} was lost: its connection to the store closed", client.rank)});
+  }
+}
+
+void StoreServer::Loop::fail(const Failure& failure) {
+  if (failure_) {
+    return;
+  }
+  failure_ = failure;
+  for (auto& [descriptor, client] : clients_) {
+    if (client.rank != kUnknownRank) {
+      send(client,
+           {.verb = StoreVerb::kFailure, .number = failure.rank.value, .value = failure.message});
+    }
+  }
+}
+
+StoreServer::StoreServer() = default;
+
+Result<std::unique_ptr<StoreServer>> StoreServer::start(Descriptor listener,
+                                                        StoreServerOptions options) {
+  std::unique_ptr<StoreServer> server(new StoreServer);
+  server->loop_ = std::make_unique<Loop>(std::move(listener), std::move(options));
+  PLEACH_TRY(server->loop_->open());
+  return server;
+}
+
+StoreServer::~StoreServer() {
+  if (loop_) {
+    loop_->stop();
+  }
+}
+
+}  // namespace pleach

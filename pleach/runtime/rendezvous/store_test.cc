@@ -1,0 +1,349 @@
+#include "pleach/runtime/rendezvous/store.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "pleach/base/rng.h"
+#include "pleach/runtime/net.h"
+#include "pleach/runtime/rendezvous/rendezvous_file.h"
+#include "pleach/runtime/rendezvous/store_protocol.h"
+#include "tests/support/rank_processes.h"
+#include "tests/support/rank_threads.h"
+
+namespace pleach {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using support::on_every_rank;
+
+// A port that rank 0 will serve on.
+struct Served {
+  Descriptor listener = std::move(listen_on({"127.0.0.1", 0})).value();
+  int port = local_address(listener.get())->port;
+
+  TcpStoreOptions options(Rank rank, int32_t rank_count, Duration deadline = seconds(10)) const {
+    return {.host = "127.0.0.1",
+            .port = port,
+            .rank = rank,
+            .rank_count = rank_count,
+            .deadline = deadline,
+            // The store takes its own.
+            .listen_descriptor = rank.value == 0 ? dup(listener.get()) : -1,
+            .job = "test",
+            .rendezvous_file = ""};
+  }
+};
+
+// Calls the body on every rank with a store of either kind.
+void with_stores(int32_t rank_count, const std::function<void(Store&, Rank)>& body) {
+  {
+    SCOPED_TRACE("local");
+    const auto store = make_local_store();
+    on_every_rank(rank_count, [&](Rank rank) { body(*store, rank); });
+  }
+  SCOPED_TRACE("tcp");
+  const Served served;
+  on_every_rank(rank_count, [&](Rank rank) {
+    const auto store = make_tcp_store(served.options(rank, rank_count));
+    ASSERT_TRUE(store.has_value()) << store.error().message;
+    body(**store, rank);
+  });
+}
+
+TEST(StoreTest, GetWaitsForSet) {
+  with_stores(3, [](Store& store, Rank rank) {
+    const std::string big(3 << 20, 'x');
+    if (rank.value == 0) {
+      std::this_thread::sleep_for(milliseconds(30));
+      EXPECT_TRUE(store.set("key", "").has_value());
+      EXPECT_TRUE(store.set("big", big).has_value());
+    }
+    const Result<std::string> value = store.get("key", seconds(10));
+    ASSERT_TRUE(value.has_value()) << value.error().message;
+    EXPECT_EQ(*value, "");
+    EXPECT_EQ(store.get("big", seconds(10)).value(), big);
+    EXPECT_TRUE(barrier(store, "end", rank, 3, seconds(10)).has_value());
+  });
+}
+
+TEST(StoreTest, GetOfAKeyThatNeverComesNamesIt) {
+  with_stores(2, [](Store& store, Rank rank) {
+    for (const Duration deadline : {Duration(0), Duration(milliseconds(40))}) {
+      const Result<std::string> value = store.get("missing", deadline);
+      ASSERT_FALSE(value.has_value());
+      EXPECT_EQ(value.error().code, ErrorCode::kTimeout);
+      EXPECT_NE(value.error().message.find("missing"), std::string::npos);
+    }
+    EXPECT_FALSE(store.failure().has_value());
+    EXPECT_TRUE(barrier(store, "end", rank, 2, seconds(10)).has_value());
+  });
+}
+
+TEST(StoreTest, IncrementCountsEveryCallOnceAndEraseForgets) {
+  with_stores(4, [](Store& store, Rank rank) {
+    int64_t last = 0;
+    for (int i = 0; i < 25; ++i) {
+      const Result<int64_t> now = store.increment("a/counter");
+      ASSERT_TRUE(now.has_value());
+      EXPECT_GT(*now, last);
+      last = *now;
+    }
+    EXPECT_TRUE(store.set("a/key", "value").has_value());
+    EXPECT_TRUE(store.set("ab", "value").has_value());
+    EXPECT_TRUE(barrier(store, "first", rank, 4, seconds(10)).has_value());
+    if (rank.value == 2) {
+      EXPECT_EQ(store.increment("a/counter").value(), 101);
+      EXPECT_TRUE(store.erase("a/").has_value());
+      EXPECT_EQ(store.increment("a/counter").value(), 1);
+      EXPECT_FALSE(store.get("a/key", Duration(0)).has_value());
+      EXPECT_TRUE(store.get("ab", Duration(0)).has_value());
+    }
+    EXPECT_TRUE(barrier(store, "end", rank, 4, seconds(10)).has_value());
+  });
+}
+
+TEST(StoreTest, NobodyLeavesABarrierBeforeAllHaveEntered) {
+  std::atomic<int> entered = 0;
+  with_stores(3, [&entered](Store& store, Rank rank) {
+    for (int round = 1; round <= 20; ++round) {
+      ++entered;
+      const Status status = barrier(store, "round", rank, 3, seconds(10));
+      ASSERT_TRUE(status.has_value()) << status.error().message;
+      EXPECT_GE(entered, 3 * round);
+      ASSERT_TRUE(barrier(store, "again", rank, 3, seconds(10)).has_value());
+    }
+    if (barrier(store, "reset", rank, 3, seconds(10)) && rank.value == 0) {
+      entered = 0;
+    }
+    EXPECT_TRUE(barrier(store, "end", rank, 3, seconds(10)).has_value());
+  });
+}
+
+TEST(StoreTest, BarrierNamesWhoDidNotCome) {
+  with_stores(4, [](Store& store, Rank rank) {
+    if (rank.value % 2 == 0) {
+      const Status status = barrier(store, "half", rank, 4, milliseconds(150));
+      ASSERT_FALSE(status.has_value());
+      EXPECT_EQ(status.error().code, ErrorCode::kTimeout);
+      EXPECT_NE(status.error().message.find("ranks 1, 3 did not come"), std::string::npos)
+          << status.error().message;
+    }
+    EXPECT_TRUE(barrier(store, "end", rank, 4, seconds(10)).has_value());
+  });
+}
+
+TEST(StoreTest, TheFirstFailureReachesEveryWaiterOnEveryRank) {
+  with_stores(3, [](Store& store, Rank rank) {
+    ASSERT_TRUE(barrier(store, "begin", rank, 3, seconds(10)).has_value());
+    if (rank.value == 1) {
+      std::this_thread::sleep_for(milliseconds(20));
+      const Error first = fail_job(store, ErrorCode::kIo, {Rank{2}, "rank 2 caught fire"});
+      EXPECT_EQ(first.message, "rank 2 caught fire");
+      EXPECT_EQ(first.code, ErrorCode::kIo);
+      EXPECT_EQ(fail_job(store, ErrorCode::kIo, {Rank{0}, "too late"}).message, first.message);
+    } else {
+      const Result<std::string> value = store.get("never", seconds(10));
+      ASSERT_FALSE(value.has_value());
+      EXPECT_EQ(value.error().code, ErrorCode::kPeerLost);
+      EXPECT_EQ(value.error().message, "rank 2 caught fire");
+    }
+    EXPECT_TRUE(wait_ready(store.failure_descriptor(), POLLIN, SteadyClock().now() + seconds(5)));
+    ASSERT_TRUE(store.failure().has_value());
+    EXPECT_EQ(store.failure()->rank, Rank{2});
+  });
+}
+
+// The ranks wait for what never comes and say why they stopped.
+std::string wait_for_failure(const TcpStoreOptions& options) {
+  const auto store = make_tcp_store(options);
+  if (!store) {
+    return store.error().message;
+  }
+  if (const Status begun = barrier(**store, "begin", options.rank, options.rank_count, seconds(20));
+      !begun) {
+    return begun.error().message;
+  }
+  return (*store)->get("never", seconds(30)).error().message;
+}
+
+TEST(TcpStoreTest, LostRankIsNamedOnAllOthersWithinTheDeadline) {
+  struct Case {
+    std::string name;
+    int32_t rank;
+    int signal;
+  };
+  for (const Case& row : std::vector<Case>{{"killed", 1, SIGKILL},
+                                           {"stopped", 2, SIGSTOP},
+                                           {"server killed", 0, SIGKILL},
+                                           {"server stopped", 0, SIGSTOP}}) {
+    SCOPED_TRACE(row.name);
+    constexpr Duration kDeadline = seconds(4);
+    support::RankProcesses ranks(3, kDeadline, wait_for_failure);
+    std::this_thread::sleep_for(milliseconds(400));
+    ranks.signal(row.rank, row.signal);
+    const TimePoint until = SteadyClock().now() + kDeadline;
+    const std::string expected = "rank " + std::to_string(row.rank) + " was lost";
+    for (int32_t rank = 0; rank < 3; ++rank) {
+      if (rank != row.rank) {
+        const std::string said = ranks.wait(rank, until - SteadyClock().now());
+        EXPECT_NE(said.find(expected), std::string::npos) << "rank " << rank << ": " << said;
+      }
+    }
+  }
+}
+
+TEST(TcpStoreTest, RankThatSaysGoodbyeIsNotLost) {
+  const Served served;
+  on_every_rank(3, [&](Rank rank) {
+    auto store = make_tcp_store(served.options(rank, 3));
+    ASSERT_TRUE(store.has_value()) << store.error().message;
+    // All but rank 2 go; rank 0 serves until rank 2 has gone too.
+    if (rank.value == 2) {
+      ASSERT_TRUE((*store)->set("a", "b").has_value());
+      std::this_thread::sleep_for(milliseconds(200));
+      EXPECT_EQ((*store)->get("a", seconds(5)).value(), "b");
+      EXPECT_FALSE((*store)->failure().has_value());
+    } else {
+      ASSERT_TRUE((*store)->get("a", seconds(5)).has_value());
+    }
+  });
+}
+
+TEST(TcpStoreTest, BytesThatAreNoProtocolHurtNobody) {
+  const Served served;
+  Rng rng(77);
+  std::vector<std::string> attacks = {
+      "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", std::string(100, '\0'), std::string(100, '\xff'),
+      write_store_message({.verb = StoreVerb::kSet, .key = "stolen", .value = "x"}),
+      write_store_message({.verb = StoreVerb::kFail, .number = 1, .value = "lie"}),
+      write_store_message({.verb = StoreVerb::kHello, .id = 2, .number = 1, .key = "test"}),
+      // Says hello, then breaks the rules; takes no rank that is there.
+      write_store_message({.verb = StoreVerb::kHello,
+                           .id = 2,
+                           .number = 1,
+                           .key = "test",
+                           .value = std::string(kStoreGreeting)}) +
+          std::string(1000, '\x7f'),
+      std::string("\x10\x00\x00", 3)};
+  for (int i = 0; i < 200; ++i) {
+    std::string noise;
+    for (uint64_t k = rng.below(64); k > 0; --k) {
+      noise += static_cast<char>(rng.below(256));
+    }
+    attacks.push_back(noise);
+  }
+  on_every_rank(2, [&](Rank rank) {
+    const auto store = make_tcp_store(served.options(rank, 2));
+    ASSERT_TRUE(store.has_value()) << store.error().message;
+    ASSERT_TRUE(barrier(**store, "begin", rank, 2, seconds(10)).has_value());
+    std::vector<Descriptor> open;
+    for (const std::string& attack : attacks) {
+      if (rank.value == 0) {
+        Descriptor socket = std::move(start_connect({"127.0.0.1", served.port})).value();
+        wait_ready(socket.get(), POLLOUT, SteadyClock().now() + seconds(5));
+        EXPECT_EQ(send(socket.get(), attack.data(), attack.size(), MSG_NOSIGNAL),
+                  static_cast<ssize_t>(attack.size()));
+        if (open.size() < 20) {  // some stay, some leave at once
+          open.push_back(std::move(socket));
+        }
+      }
+    }
+    EXPECT_TRUE((*store)->set("after/" + std::to_string(rank.value), "fine").has_value());
+    EXPECT_EQ((*store)->get("after/" + std::to_string(1 - rank.value), seconds(10)).value(),
+              "fine");
+    EXPECT_FALSE((*store)->get("stolen", Duration(0)).has_value());
+    EXPECT_FALSE((*store)->failure().has_value()) << (*store)->failure()->message;
+    EXPECT_TRUE(barrier(**store, "end", rank, 2, seconds(10)).has_value());
+  });
+}
+
+TEST(TcpStoreTest, WhoDoesNotBelongIsToldWhy) {
+  const Served served;
+  const auto store = make_tcp_store(served.options(Rank{0}, 3));
+  ASSERT_TRUE(store.has_value()) << store.error().message;
+  const auto first = make_tcp_store(served.options(Rank{1}, 3));
+  ASSERT_TRUE(first.has_value());
+  struct Case {
+    std::string name;
+    TcpStoreOptions options;
+    std::string says;
+  };
+  std::vector<Case> cases = {
+      {"other count", served.options(Rank{2}, 4, milliseconds(300)), "it serves 3 ranks"},
+      {"twice", served.options(Rank{1}, 3, milliseconds(300)), "rank 1 is there already"},
+      {"other job", served.options(Rank{2}, 3, milliseconds(300)), "it serves job 'test'"},
+      {"out of range", served.options(Rank{5}, 3, milliseconds(300)), "rank 5 is not one of 3"},
+      {"no port", served.options(Rank{2}, 3, milliseconds(300)), "port is missing"},
+      {"nobody", served.options(Rank{2}, 3, milliseconds(300)), "does not accept connections"},
+      {"no host", served.options(Rank{2}, 3, milliseconds(300)), "host"},
+  };
+  cases[2].options.job = "another";
+  cases[4].options.port = 0;
+  {
+    const Served unused;  // its port is free when it is gone
+    cases[5].options.port = unused.port;
+  }
+  cases[6].options.host = "no-such-host.invalid";
+  for (const Case& row : cases) {
+    SCOPED_TRACE(row.name);
+    const auto refused = make_tcp_store(row.options);
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_NE(refused.error().message.find(row.says), std::string::npos) << refused.error().message;
+  }
+  EXPECT_FALSE((*store)->failure().has_value());
+}
+
+TEST(TcpStoreTest, ServiceThatIsNoStoreIsRecognised) {
+  const Served silent;  // accepts and never answers
+  TcpStoreOptions options = silent.options(Rank{1}, 2, milliseconds(200));
+  const auto store = make_tcp_store(options);
+  ASSERT_FALSE(store.has_value());
+  EXPECT_NE(store.error().message.find("no pleach store"), std::string::npos)
+      << store.error().message;
+}
+
+TEST(TcpStoreTest, RanksMeetInAFileWhateverAJobBeforeHasLeft) {
+  const Served stale;
+  const std::string path = testing::TempDir() + "pleach-rendezvous-" + std::to_string(getpid());
+  const std::vector<std::string> leftovers = {"",
+                                              "1\n",
+                                              std::to_string(stale.port) + "\n",
+                                              "nonsense\n",
+                                              "99999999999999999999\n",
+                                              std::string(100, '7')};
+  for (const std::string& leftover : leftovers) {
+    SCOPED_TRACE(leftover);
+    std::ofstream(path) << leftover;
+    on_every_rank(3, [&](Rank rank) {
+      if (rank.value == 0) {
+        std::this_thread::sleep_for(milliseconds(50));
+      }
+      TcpStoreOptions options{.rank = rank, .rank_count = 3, .deadline = seconds(8)};
+      options.rendezvous_file = path;
+      const auto store = make_tcp_store(options);
+      ASSERT_TRUE(store.has_value()) << store.error().message;
+      EXPECT_TRUE(barrier(**store, "met", rank, 3, seconds(5)).has_value());
+    });
+    EXPECT_FALSE(std::ifstream(path).good()) << "the file is removed when all have met";
+  }
+  TcpStoreOptions alone{.rank = Rank{1}, .rank_count = 2, .deadline = milliseconds(100)};
+  alone.rendezvous_file = path;
+  const auto store = make_tcp_store(alone);
+  ASSERT_FALSE(store.has_value());
+  EXPECT_NE(store.error().message.find(path), std::string::npos) << store.error().message;
+}
+
+}  // namespace
+}  // namespace pleach

@@ -1,0 +1,420 @@
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "pleach/base/text.h"
+#include "pleach/runtime/net.h"
+#include "pleach/runtime/rendezvous/rendezvous_file.h"
+#include "pleach/runtime/rendezvous/store.h"
+#include "pleach/runtime/rendezvous/store_protocol.h"
+#include "pleach/runtime/rendezvous/store_server.h"
+
+namespace pleach {
+namespace {
+
+// Writes all of it. False: the connection is over, or takes nothing until the deadline.
+bool send_all(int socket, std::string_view bytes, TimePoint deadline) {
+  while (!bytes.empty()) {
+    const ssize_t count = send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (count >= 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(count));
+    } else if (errno == EAGAIN) {
+      if (!wait_ready(socket, POLLOUT, deadline)) {
+        return false;
+      }
+    } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
+class TcpStore final : public Store {
+ public:
+  TcpStore(const TcpStoreOptions& options, Descriptor socket, StoreMessageReader reader,
+           std::unique_ptr<StoreServer> server)
+      : options_(options),
+        server_(std::move(server)),
+        socket_(std::move(socket)),
+        failed_(make_event()),
+        stop_(make_event()),
+        reader_(std::move(reader)) {
+    const Result<Address> address = pleach::local_address(socket_.get());
+    local_host_ = address ? address->host : options_.host;
+    thread_ = std::thread([this] { listen(); });
+  }
+  TcpStore(const TcpStore&) = delete;
+  TcpStore& operator=(const TcpStore&) = delete;
+  ~TcpStore() override;
+
+  Status set(const std::string& key, std::string value) override;
+  Result<std::string> get(const std::string& key, Duration deadline) override;
+  Result<int64_t> increment(const std::string& key) override;
+  Status erase(const std::string& prefix) override;
+  void fail(const Failure& failure) override;
+  std::optional<Failure> failure() const override;
+  int failure_descriptor() const override { return failed_.get(); }
+  std::string local_address() const override { return local_host_; }
+
+ private:
+  Result<StoreMessage> request(StoreMessage message, Duration wait);
+  bool send(const StoreMessage& message);
+  void listen();
+  bool receive();
+  bool digest();
+  bool obey(StoreMessage message);
+  void lose_server(const std::string& why);
+  void set_failure(const Failure& failure);
+
+  const TcpStoreOptions options_;
+  std::unique_ptr<StoreServer> server_;  // rank 0; outlives the connection to it
+  Descriptor socket_;
+  const Descriptor failed_, stop_;
+  StoreMessageReader reader_;  // the thread's
+  std::string local_host_;
+  std::mutex send_mutex_;
+  mutable std::mutex mutex_;  // of what follows
+  std::condition_variable changed_;
+  std::map<uint64_t, std::optional<StoreMessage>> replies_;  // by request; empty: not yet
+  uint64_t last_id_ = 0;
+  std::optional<Failure> failure_;
+  bool is_over_ = false;  // the server has said goodbye
+  std::thread thread_;
+};
+
+TcpStore::~TcpStore() {
+  if (send({.verb = StoreVerb::kGoodbye})) {
+    // So that the server reads the goodbye before it sees the connection close.
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::min<Duration>(options_.deadline, std::chrono::seconds(1)),
+                      [this] { return is_over_; });
+  }
+  signal_event(stop_.get());
+  thread_.join();
+  socket_.close();
+}
+
+bool TcpStore::send(const StoreMessage& message) {
+  const std::string bytes = write_store_message(message);
+  const std::scoped_lock lock(send_mutex_);
+  return send_all(socket_.get(), bytes, SteadyClock().now() + options_.deadline);
+}
+
+Result<StoreMessage> TcpStore::request(StoreMessage message, Duration wait) {
+  if (message.key.size() > kMaxStoreKeyBytes || message.value.size() > kMaxStoreValueBytes) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("store: key {} of {} bytes with a value of {} bytes is too large",
+                             quoted(message.key), message.key.size(), message.value.size())};
+  }
+  const std::string key = message.key;
+  std::unique_lock lock(mutex_);
+  const uint64_t id = message.id = ++last_id_;
+  replies_[id] = std::nullopt;
+  lock.unlock();
+  const bool is_sent = !failure() && send(message);
+  lock.lock();
+  const auto is_decided = [&] { return replies_[id].has_value() || failure_ || is_over_; };
+  const bool in_time = is_sent && changed_.wait_for(lock, wait, is_decided);
+  std::optional<StoreMessage> reply = std::move(replies_[id]);
+  replies_.erase(id);
+  if (reply && reply->verb == StoreVerb::kDone) {
+    return *std::move(reply);
+  }
+  if (failure_) {
+    return Error{ErrorCode::kPeerLost, failure_->message};
+  }
+  if (is_over_ || !is_sent) {
+    return Error{ErrorCode::kIo, fmt::format("the store has closed, {} is lost", quoted(key))};
+  }
+  return Error{ErrorCode::kTimeout,
+               in_time ? fmt::format("nobody has set {}", quoted(key))
+                       : fmt::format("the store does not answer for {}", quoted(key))};
+}
+
+Status TcpStore::set(const std::string& key, std::string value) {
+  PLEACH_TRY(
+      request({.verb = StoreVerb::kSet, .key = key, .value = std::move(value)}, options_.deadline));
+  return ok();
+}
+
+Result<std::string> TcpStore::get(const std::string& key, Duration deadline) {
+  // The server keeps the time; its answer may take a little longer.
+  PLEACH_ASSIGN(reply, request({.verb = StoreVerb::kGet, .number = deadline.count(), .key = key},
+                               deadline + options_.deadline));
+  return std::move(reply.value);
+}
+
+Result<int64_t> TcpStore::increment(const std::string& key) {
+  PLEACH_ASSIGN(reply, request({.verb = StoreVerb::kIncrement, .key = key}, options_.deadline));
+  return reply.number;
+}
+
+Status TcpStore::erase(const std::string& prefix) {
+  PLEACH_TRY(request({.verb = StoreVerb::kErase, .key = prefix}, options_.deadline));
+  return ok();
+}
+
+void TcpStore::fail(const Failure& failure) {
+  const bool is_sent =
+      send({.verb = StoreVerb::kFail, .number = failure.rank.value, .value = failure.message});
+  std::unique_lock lock(mutex_);
+  if (is_sent) {
+    // The server decides which failure was first; without it this one stands.
+    changed_.wait_for(lock, silence_limit(options_.deadline),
+                      [this] { return failure_ || is_over_; });
+  }
+  set_failure(failure);
+}
+
+std::optional<Failure> TcpStore::failure() const {
+  const std::scoped_lock lock(mutex_);
+  return failure_;
+}
+
+// With mutex_ held.
+void TcpStore::set_failure(const Failure& failure) {
+  if (!failure_) {
+    failure_ = failure;
+    signal_event(failed_.get());
+    changed_.notify_all();
+  }
+}
+
+void TcpStore::lose_server(const std::string& why) {
+  const std::scoped_lock lock(mutex_);
+  if (!is_over_) {
+    set_failure({Rank{0}, fmt::format("rank 0 was lost: {}", why)});
+  }
+  is_over_ = true;
+  changed_.notify_all();
+}
+
+// The thread: answers pings, receives replies and the news of failures.
+void TcpStore::listen() {
+  const Duration interval = ping_interval(options_.deadline);
+  Duration silent = Duration::zero();
+  const SteadyClock clock;
+  if (!digest()) {  // what came with the welcome
+    return lose_server("its store broke the protocol");
+  }
+  while (true) {
+    std::array<pollfd, 2> waiting = {pollfd{socket_.get(), POLLIN, 0},
+                                     pollfd{stop_.get(), POLLIN, 0}};
+    const TimePoint before = clock.now();
+    poll(waiting.data(), waiting.size(), milliseconds_until(before + interval, before));
+    if (waiting[1].revents != 0) {
+      return;
+    }
+    if (waiting[0].revents != 0) {
+      silent = Duration::zero();
+      if (!receive()) {
+        return lose_server("its store closed the connection");
+      }
+    } else {
+      // A process that was stopped must not take the server for silent.
+      silent += std::min<Duration>(clock.now() - before, interval);
+      if (silent > silence_limit(options_.deadline)) {
+        return lose_server(fmt::format("its store was silent for {:.2g} s",
+                                       std::chrono::duration<double>(silent).count()));
+      }
+    }
+  }
+}
+
+// False: the connection is over.
+bool TcpStore::receive() {
+  std::array<char, 65536> bytes;
+  const ssize_t count = recv(socket_.get(), bytes.data(), bytes.size(), 0);
+  if (count <= 0) {
+    return count < 0 && (errno == EAGAIN || errno == EINTR);
+  }
+  reader_.append({bytes.data(), static_cast<std::size_t>(count)});
+  return digest();
+}
+
+// Obeys the messages that have arrived. False: the connection is over.
+bool TcpStore::digest() {
+  while (true) {
+    Result<std::optional<StoreMessage>> result = reader_.next();
+    if (!result) {
+      return false;
+    }
+    std::optional<StoreMessage> message = std::move(result).value();
+    if (!message) {
+      return true;
+    }
+    if (!obey(*std::move(message))) {
+      return false;
+    }
+  }
+}
+
+bool TcpStore::obey(StoreMessage message) {
+  if (message.verb == StoreVerb::kPing) {
+    return send({.verb = StoreVerb::kPong});
+  }
+  if (message.verb == StoreVerb::kFailure) {
+    static_cast<void>(send({.verb = StoreVerb::kAcknowledge}));
+  }
+  const std::scoped_lock lock(mutex_);
+  switch (message.verb) {
+    case StoreVerb::kDone:
+    case StoreVerb::kTimedOut:
+      if (const auto reply = replies_.find(message.id); reply != replies_.end()) {
+        reply->second = std::move(message);
+      }
+      break;
+    case StoreVerb::kFailure:
+      set_failure({Rank{static_cast<int32_t>(message.number)}, std::move(message.value)});
+      break;
+    case StoreVerb::kGoodbye:
+      is_over_ = true;
+      break;
+    default:
+      return false;
+  }
+  changed_.notify_all();
+  return true;
+}
+
+// One try to connect and be welcome.
+struct Attempt {
+  Descriptor socket;
+  StoreMessageReader reader{kMaxStoreKeyBytes + kMaxStoreValueBytes + kMaxStoreHelloBytes};
+  std::string problem;       // empty: welcome
+  bool is_rejected = false;  // asking again does not help
+};
+
+Attempt say_hello(const TcpStoreOptions& options, int port, TimePoint deadline) {
+  Attempt attempt;
+  Result<Descriptor> socket = start_connect({options.host, port});
+  if (!socket) {
+    attempt.problem = socket.error().message;
+    return attempt;
+  }
+  attempt.socket = std::move(socket).value();
+  const int descriptor = attempt.socket.get();
+  if (!wait_ready(descriptor, POLLOUT, deadline) || connect_error(descriptor) != 0) {
+    attempt.problem = "it does not accept connections";
+    return attempt;
+  }
+  set_no_delay(descriptor);
+  const StoreMessage hello{.verb = StoreVerb::kHello,
+                           .id = static_cast<uint64_t>(options.rank_count),
+                           .number = options.rank.value,
+                           .key = options.job,
+                           .value = std::string(kStoreGreeting)};
+  attempt.problem = "what listens there is no pleach store";
+  if (!send_all(descriptor, write_store_message(hello), deadline)) {
+    return attempt;
+  }
+  while (wait_ready(descriptor, POLLIN, deadline)) {
+    std::array<char, 4096> bytes;
+    const ssize_t count = recv(descriptor, bytes.data(), bytes.size(), 0);
+    if (count <= 0) {
+      return attempt;
+    }
+    attempt.reader.append({bytes.data(), static_cast<std::size_t>(count)});
+    const Result<std::optional<StoreMessage>> answer = attempt.reader.next();
+    if (!answer) {
+      return attempt;
+    }
+    if (*answer) {
+      const StoreMessage& message = **answer;
+      const bool is_welcome = message.verb == StoreVerb::kWelcome;
+      attempt.is_rejected = message.verb == StoreVerb::kRejected;
+      attempt.problem = is_welcome ? "" : message.value;
+      return attempt;
+    }
+  }
+  return attempt;
+}
+
+// Connects, again and again until the deadline: the server may be later than this rank.
+Result<Attempt> join_store(const TcpStoreOptions& options, int port) {
+  const SteadyClock clock;
+  const TimePoint deadline = clock.now() + options.deadline;
+  std::string problem;
+  while (true) {
+    // A stale file may name the port of somebody who does not answer.
+    const Duration patience =
+        options.rendezvous_file.empty() ? options.deadline : options.deadline / 4;
+    const std::optional<int> found = port > 0 ? port : read_rendezvous(options.rendezvous_file);
+    if (found) {
+      Attempt attempt = say_hello(options, *found, std::min(deadline, clock.now() + patience));
+      if (attempt.problem.empty()) {
+        return attempt;
+      }
+      // The try that the deadline cuts short knows less than the one before.
+      if (problem.empty() || clock.now() < deadline) {
+        problem =
+            fmt::format("store at {}: {}", to_text(Address{options.host, *found}), attempt.problem);
+      }
+      if (attempt.is_rejected) {
+        return Error{ErrorCode::kInvalidArgument, problem};
+      }
+    } else {
+      problem = fmt::format("rank 0 has not published its store in {}", options.rendezvous_file);
+    }
+    if (clock.now() >= deadline) {
+      return Error{ErrorCode::kTimeout, problem};
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+// A name of this machine's own interface is listened on alone, any other on all interfaces.
+std::string listening_host(const std::string& host) {
+  return host == "localhost" || host.starts_with("127.") || host == "::1" ? host : "0.0.0.0";
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Store>> make_tcp_store(const TcpStoreOptions& options) {
+  if (options.rank_count < 1 || options.rank.value < 0 ||
+      options.rank.value >= options.rank_count) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("rank {} is not one of {}", options.rank.value, options.rank_count)};
+  }
+  std::unique_ptr<StoreServer> server;
+  int port = options.port;
+  if (options.rank.value == 0) {
+    Descriptor listener(options.listen_descriptor);
+    if (listener.is_open()) {
+      PLEACH_TRY(set_nonblocking(listener.get()));
+    } else {
+      PLEACH_ASSIGN(opened, listen_on({listening_host(options.host), options.port}));
+      listener = std::move(opened);
+    }
+    PLEACH_ASSIGN(address, local_address(listener.get()));
+    port = address.port;
+    StoreServerOptions server_options{
+        .rank_count = options.rank_count, .job = options.job, .deadline = options.deadline};
+    if (!options.rendezvous_file.empty()) {
+      PLEACH_TRY(write_rendezvous(options.rendezvous_file, port));
+      server_options.on_complete = [path = options.rendezvous_file, port] {
+        remove_rendezvous(path, port);
+      };
+    }
+    PLEACH_ASSIGN(started, StoreServer::start(std::move(listener), std::move(server_options)));
+    server = std::move(started);
+  } else if (port == 0 && options.rendezvous_file.empty()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("rank {}: the store's port is missing", options.rank.value)};
+  }
+  PLEACH_ASSIGN(joined, join_store(options, port));
+  return std::unique_ptr<Store>(std::make_unique<TcpStore>(
+      options, std::move(joined.socket), std::move(joined.reader), std::move(server)));
+}
+
+}  // namespace pleach

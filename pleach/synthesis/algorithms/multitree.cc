@@ -1,0 +1,263 @@
+// MultiTree: one spanning tree per rank, grown together so that they share the links step by step.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "pleach/synthesis/algorithms/builtin.h"
+#include "pleach/synthesis/builder.h"
+#include "pleach/synthesis/spanning_trees.h"
+
+namespace pleach {
+namespace {
+
+std::size_t at(int32_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+// The participants as vertices, in ascending node order: the trees do not depend on how ranks are
+// numbered. Vertex v is rank ranks[v], and arcs are the links between participants.
+struct Network {
+  const SynthesisRequest& request;
+  std::vector<int32_t> ranks;
+  TreeGraph graph;
+
+  NodeId node(int32_t vertex) const { return request.participants[at(ranks[at(vertex)])]; }
+  int32_t vertex_count() const { return static_cast<int32_t>(ranks.size()); }
+};
+
+Network make_network(const SynthesisRequest& request) {
+  Network network{request, std::vector<int32_t>(request.participants.size()), {}};
+  std::iota(network.ranks.begin(), network.ranks.end(), 0);
+  std::ranges::sort(network.ranks, {},
+                    [&](int32_t rank) { return request.participants[at(rank)]; });
+  std::vector<int32_t> vertex_of(request.topology.nodes().size(), -1);
+  for (int32_t vertex = 0; vertex < network.vertex_count(); ++vertex) {
+    vertex_of[network.node(vertex).index()] = vertex;
+  }
+  TreeGraph& graph = network.graph;
+  graph.link_count = static_cast<int32_t>(request.topology.links().size());
+  graph.first = {0};
+  for (int32_t vertex = 0; vertex < network.vertex_count(); ++vertex) {
+    for (const LinkId link : request.topology.links_out(network.node(vertex))) {
+      const int32_t target = vertex_of[request.topology.link(link).target.index()];
+      if (target >= 0) {
+        graph.arcs.push_back({target, link.value});
+      }
+    }
+    graph.first.push_back(static_cast<int32_t>(graph.arcs.size()));
+  }
+  return network;
+}
+
+// The graph with all arcs turned round; arcs into a vertex stay in ascending order of their source.
+TreeGraph transposed(const TreeGraph& graph) {
+  TreeGraph result;
+  result.link_count = graph.link_count;
+  result.first.assign(graph.first.size(), 0);
+  for (const TreeGraph::Arc& arc : graph.arcs) {
+    ++result.first[at(arc.target) + 1];
+  }
+  std::partial_sum(result.first.begin(), result.first.end(), result.first.begin());
+  std::vector<int32_t> next = result.first;
+  result.arcs.resize(graph.arcs.size());
+  for (int32_t vertex = 0; vertex < graph.vertex_count(); ++vertex) {
+    for (int32_t index = graph.first[at(vertex)]; index < graph.first[at(vertex + 1)]; ++index) {
+      const TreeGraph::Arc& arc = graph.arcs[at(index)];
+      result.arcs[at(next[at(arc.target)]++)] = {vertex, arc.link};
+    }
+  }
+  return result;
+}
+
+// The first vertex that vertex 0 does not reach, or -1.
+int32_t first_unreached(const TreeGraph& graph) {
+  std::vector<bool> is_reached(at(graph.vertex_count()));
+  std::vector<int32_t> stack = {0};
+  is_reached[0] = true;
+  while (!stack.empty()) {
+    const int32_t vertex = stack.back();
+    stack.pop_back();
+    for (int32_t index = graph.first[at(vertex)]; index < graph.first[at(vertex + 1)]; ++index) {
+      const int32_t target = graph.arcs[at(index)].target;
+      if (!is_reached[at(target)]) {
+        is_reached[at(target)] = true;
+        stack.push_back(target);
+      }
+    }
+  }
+  const auto found = std::ranges::find(is_reached, false);
+  return found == is_reached.end() ? -1 : static_cast<int32_t>(found - is_reached.begin());
+}
+
+// Errors: kInfeasible naming two participants without a path of direct links.
+Status check_connected(const Network& network, const TreeGraph& reversed) {
+  const Topology& topology = network.request.topology;
+  const int32_t unreached = first_unreached(network.graph);
+  const int32_t stranded = unreached >= 0 ? unreached : first_unreached(reversed);
+  if (stranded < 0) {
+    return ok();
+  }
+  const int32_t source = unreached >= 0 ? 0 : stranded, target = unreached >= 0 ? stranded : 0;
+  return Error{
+      ErrorCode::kInfeasible,
+      fmt::format("participant {} ({}) cannot reach participant {} ({}) over direct links between "
+                  "participants",
+                  network.ranks[at(source)], topology.node(network.node(source)).name,
+                  network.ranks[at(target)], topology.node(network.node(target)).name)};
+}
+
+// By link the one in the opposite direction, the k-th of parallel links with the k-th; none when
+// some link between participants has no such partner.
+std::optional<std::vector<int32_t>> opposite_links(const TreeGraph& graph) {
+  struct Ends {
+    int32_t low, high, is_down, link;
+  };
+  std::vector<Ends> all;
+  for (int32_t source = 0; source < graph.vertex_count(); ++source) {
+    for (int32_t index = graph.first[at(source)]; index < graph.first[at(source + 1)]; ++index) {
+      const TreeGraph::Arc& arc = graph.arcs[at(index)];
+      all.push_back({std::min(source, arc.target), std::max(source, arc.target),
+                     source > arc.target ? 1 : 0, arc.link});
+    }
+  }
+  std::ranges::sort(all, {}, [](const Ends& ends) {
+    return std::tuple(ends.low, ends.high, ends.is_down, ends.link);
+  });
+  std::vector<int32_t> opposite(at(graph.link_count), -1);
+  for (std::size_t begin = 0, end = 0; begin < all.size(); begin = end) {
+    std::size_t up_count = 0;
+    for (end = begin;
+         end < all.size() && all[end].low == all[begin].low && all[end].high == all[begin].high;
+         ++end) {
+      up_count += all[end].is_down == 0 ? 1 : 0;
+    }
+    if (2 * up_count != end - begin) {
+      return std::nullopt;
+    }
+    for (std::size_t k = begin; k < begin + up_count; ++k) {
+      opposite[at(all[k].link)] = all[k + up_count].link;
+      opposite[at(all[k + up_count].link)] = all[k].link;
+    }
+  }
+  return opposite;
+}
+
+// How eagerly a root's tree is served on a mesh: the distance to the farthest corner, where the
+// second term is taken from the corner's own row as in the authors' simulator. Elsewhere equal.
+int32_t priority(std::span<const GridDimension> grid, NodeId root) {
+  if (grid.size() != 2 || grid[0].wraps || grid[1].wraps) {
+    return 0;
+  }
+  const int32_t last_row = grid[0].size - 1, last_column = grid[1].size - 1;
+  const int32_t row = root.value / grid[1].size;
+  int32_t most = 0;
+  for (const int32_t corner_row : {0, last_row}) {
+    for (const int32_t corner_column : {0, last_column}) {
+      most = std::max(most, std::abs(row - corner_row) + std::abs(corner_row - corner_column));
+    }
+  }
+  return most;
+}
+
+TreeOptions tree_options(const Network& network, const Options& options) {
+  TreeOptions result;
+  result.ends_with_last_tree = options.text("step_rule") == "published";
+  result.interface_limit = static_cast<int32_t>(options.integer("interfaces"));
+  result.first_order.resize(at(network.vertex_count()));
+  std::iota(result.first_order.begin(), result.first_order.end(), 0);
+  result.later_order = result.first_order;
+  if (options.text("tree_order") == "priority") {
+    std::ranges::sort(result.later_order, std::greater<>{}, [&](int32_t vertex) {
+      return std::pair(priority(network.request.topology.grid(), network.node(vertex)), vertex);
+    });
+  }
+  return result;
+}
+
+// Parents send their tree's chunk to children.
+Result<Schedule> all_gather(const Network& network, const Trees& trees) {
+  ScheduleBuilder builder(network.request, CollectiveKind::kAllGather, network.vertex_count());
+  builder.reserve(static_cast<int64_t>(trees.edges.size()));
+  for (const TreeEdge& edge : trees.edges) {
+    builder.add({.first_chunk = network.ranks[at(edge.tree)], .step = edge.step},
+                network.node(edge.parent), network.node(edge.child),
+                builder.route(LinkId{edge.link}));
+  }
+  return std::move(builder).finish({trees.step_count});
+}
+
+// Children send their partial sums to parents, in the opposite order of steps.
+//   link_of  by an edge's link, the one that its reversal takes
+Result<Schedule> reduce_scatter(const Network& network, const Trees& trees,
+                                const std::vector<int32_t>& link_of) {
+  ScheduleBuilder builder(network.request, CollectiveKind::kReduceScatter, network.vertex_count());
+  builder.reserve(static_cast<int64_t>(trees.edges.size()));
+  for (auto edge = trees.edges.rbegin(); edge != trees.edges.rend(); ++edge) {
+    builder.add({.first_chunk = network.ranks[at(edge->tree)],
+                 .step = trees.step_count - 1 - edge->step,
+                 .op = TransferOp::kReduce},
+                network.node(edge->child), network.node(edge->parent),
+                builder.route(LinkId{link_of[at(edge->link)]}));
+  }
+  return std::move(builder).finish({trees.step_count});
+}
+
+Result<Schedule> multitree(const SynthesisRequest& request, const Options& options) {
+  const auto rank_count = static_cast<int64_t>(request.participants.size());
+  PLEACH_TRY(check_size(2 * rank_count * (rank_count - 1), 0));
+  const Network network = make_network(request);
+  const TreeGraph reversed = transposed(network.graph);
+  PLEACH_TRY(check_connected(network, reversed));
+  const TreeOptions growth = tree_options(network, options);
+  const Trees outward = grow_trees(network.graph, growth);
+  if (request.collective == CollectiveKind::kAllGather) {
+    return all_gather(network, outward);
+  }
+  Result<Schedule> first = Error{ErrorCode::kInfeasible, ""};
+  if (const auto opposite = opposite_links(network.graph)) {
+    first = reduce_scatter(network, outward, *opposite);
+  } else {  // some link has no opposite: trees of their own, grown against the links
+    std::vector<int32_t> same(at(network.graph.link_count));
+    std::iota(same.begin(), same.end(), 0);
+    first = reduce_scatter(network, grow_trees(reversed, growth), same);
+  }
+  if (!first || request.collective == CollectiveKind::kReduceScatter) {
+    return first;
+  }
+  PLEACH_ASSIGN(second, all_gather(network, outward));
+  return sequence(*first, second, CollectiveKind::kAllReduce);
+}
+
+}  // namespace
+
+const Algorithm kMultitree = {
+    .name = "multitree",
+    .summary = "a spanning tree per rank, grown together so that every link is busy",
+    .source = "Huang et al., ISCA 2021 (MultiTree), Algorithm 1",
+    .collectives = {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter,
+                    CollectiveKind::kAllGather},
+    .options = {{.name = "step_rule",
+                 .kind = OptionDescriptor::Kind::kChoice,
+                 .default_value = "complete",
+                 .summary = "a step ends after a round in which no tree added an edge, or as "
+                            "published when the last tree added none",
+                 .allowed = {"complete", "published"}},
+                {.name = "interfaces",
+                 .default_value = "0",
+                 .summary = "sends, and receives, of a node in one step; 0: as many as links"},
+                {.name = "tree_order",
+                 .kind = OptionDescriptor::Kind::kChoice,
+                 .default_value = "priority",
+                 .summary = "turns after the first round: by distance from the corners, last root "
+                            "first, or by index",
+                 .allowed = {"priority", "index"}}},
+    .function = &multitree,
+};
+
+}  // namespace pleach

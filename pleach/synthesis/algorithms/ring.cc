@@ -1,0 +1,25 @@
+// Ring: data passes around a Hamiltonian cycle of the participants.
+#include "pleach/synthesis/algorithms/builtin.h"
+#include "pleach/synthesis/ring_schedule.h"
+
+namespace pleach {
+namespace {
+
+Result<Schedule> ring(const SynthesisRequest& request, const Options& options) {
+  return ring_schedule(request, options, 1);
+}
+
+}  // namespace
+
+const Algorithm kRing = {
+    .name = "ring",
+    .summary = "n-1 steps around a cycle; every rank sends to the next",
+    .source = "Patarasuk & Yuan 2009 (bandwidth optimal all_reduce)",
+    .collectives = {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter,
+                    CollectiveKind::kAllGather, CollectiveKind::kBroadcast,
+                    CollectiveKind::kReduce},
+    .options = {ring_form_option()},
+    .function = &ring,
+};
+
+}  // namespace pleach

@@ -1,0 +1,37 @@
+// LayerShares: what each rank does and holds of every layer under a strategy.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "pleach/workload/strategy.h"
+
+namespace pleach {
+
+// One rank's part of a layer, in one micro-batch.
+struct LayerShare {
+  LayerTimes times;
+  std::vector<int64_t> tensor_bytes;    // whose gradients it reports
+  int64_t parameter_bytes = 0;          // that it computes with: those, or the first layer's
+  bool is_expert = false;               // the tensors are reduced among replicas of the experts
+  bool is_shared = false;               // a copy of tied tensors is in another stage
+  int64_t forward_sum_bytes = 0;        // whole buffers of collectives, as are the next
+  int64_t backward_sum_bytes = 0;       //
+  int64_t sequence_exchange_bytes = 0;  // of forward's two all_to_alls together
+  int64_t expert_exchange_bytes = 0;    // of each all_to_all
+  int64_t output_bytes = 0;             // that the next stage gets
+};
+
+struct LayerShares {
+  std::vector<LayerShare> layers;
+  std::vector<int32_t> first_layer;  // by stage; then the layer count
+
+  int32_t stage_count() const { return static_cast<int32_t>(first_layer.size()) - 1; }
+};
+
+// Splits the model and cuts its stages between blocks so that the slowest computes least.
+//   errors  as build_trace
+//   cost    O(layers)
+Result<LayerShares> share_layers(const Workload& workload, const Strategy& strategy);
+
+}  // namespace pleach

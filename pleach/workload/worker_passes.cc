@@ -1,0 +1,366 @@
+#include "pleach/workload/worker_passes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "pleach/base/units.h"
+
+namespace pleach {
+namespace {
+
+// Names of a layer's nodes, which stand in a row in Trace::names.
+enum class NameOf : uint8_t { kLayer, kForward, kBackward, kWeightGradient };
+constexpr int32_t kNamesPerLayer = 4;
+// Then these.
+enum class LastName : uint8_t { kActivations, kGradients };
+
+std::size_t position(int32_t index) {
+  return static_cast<std::size_t>(index);
+}
+
+int32_t name_of(int32_t layer, NameOf name) {
+  return layer * kNamesPerLayer + static_cast<int32_t>(name);
+}
+
+int64_t part_of(int64_t whole, int32_t part, int32_t parts) {
+  const auto until = [&](int32_t count) {
+    return whole / parts * count + whole % parts * count / parts;
+  };
+  return until(part + 1) - until(part);
+}
+
+class PassWriter {
+ public:
+  PassWriter(const LayerShares& shares, const TraceRequest& request, const PassPlace& place,
+             WorkerTrace& trace)
+      : shares_(shares), request_(request), place_(place), trace_(trace) {}
+
+  void run() {
+    const std::vector<Pass> passes = stage_passes(request_.strategy, place_.stage);
+    const int32_t count = request_.strategy.micro_batches;
+    int32_t forwards = 0;
+    int32_t backwards = 0;
+    for (const Pass& pass : passes) {
+      if (pass.is_forward) {
+        run_forward(pass.micro_batch, forwards++ == 0);
+      } else {
+        is_last_backward_ = backwards == count - 1;
+        run_backward(pass.micro_batch, backwards++ == 0);
+      }
+    }
+  }
+
+ private:
+  using Nodes = std::vector<int32_t>;
+
+  const LayerShare& share(int32_t layer) const { return shares_.layers[position(layer)]; }
+  int32_t first_layer() const { return shares_.first_layer[position(place_.stage)]; }
+  int32_t end_layer() const { return shares_.first_layer[position(place_.stage) + 1]; }
+  bool is_last_stage() const { return place_.stage == shares_.stage_count() - 1; }
+  bool streams() const { return request_.strategy.stream_bytes_per_s > 0; }
+
+  void run_forward(int32_t micro_batch, bool is_first) {
+    if (place_.stage > 0) {
+      receive(-1, micro_batch, share(first_layer() - 1).output_bytes);
+    }
+    for (int32_t layer = first_layer(); layer < end_layer(); ++layer) {
+      if (is_first) {
+        gate(TraceNodeKind::kForwardGate, layer);
+      }
+      forward_layer(layer);
+    }
+    if (!is_last_stage()) {
+      send(1, micro_batch, share(end_layer() - 1).output_bytes);
+    }
+  }
+
+  void run_backward(int32_t micro_batch, bool is_first) {
+    if (!is_last_stage()) {
+      receive(1, micro_batch, share(end_layer() - 1).output_bytes);
+    }
+    for (int32_t layer = end_layer(); layer-- > first_layer();) {
+      if (is_first && request_.backward_gates) {
+        gate(TraceNodeKind::kBackwardGate, layer);
+      }
+      backward_layer(layer);
+    }
+    if (place_.stage > 0) {
+      send(-1, micro_batch, share(first_layer() - 1).output_bytes);
+    }
+  }
+
+  void forward_layer(int32_t layer) {
+    const LayerShare& own = share(layer);
+    const bool scatters = request_.strategy.tensor_sequence;
+    load(layer);
+    if (scatters) {
+      sum(CollectiveKind::kAllGather, layer, own.backward_sum_bytes);
+    }
+    exchange_sequence(layer, 3);
+    compute_exchanged(layer, name_of(layer, NameOf::kForward), own.times.forward_ps);
+    exchange_sequence(layer, 1);
+    sum(scatters ? CollectiveKind::kReduceScatter : CollectiveKind::kAllReduce, layer,
+        own.forward_sum_bytes);
+  }
+
+  void backward_layer(int32_t layer) {
+    const LayerShare& own = share(layer);
+    const bool scatters = request_.strategy.tensor_sequence;
+    load(layer);
+    if (scatters) {
+      sum(CollectiveKind::kAllGather, layer, own.forward_sum_bytes);
+    }
+    exchange_sequence(layer, 1);
+    const bool defers = may_defer(layer);
+    const int64_t deferred_ps = defers ? own.times.weight_gradient_ps : 0;
+    compute_exchanged(layer, name_of(layer, NameOf::kBackward), own.times.backward_ps - deferred_ps,
+                      defers);
+    exchange_sequence(layer, 3);
+    sum(scatters ? CollectiveKind::kReduceScatter : CollectiveKind::kAllReduce, layer,
+        own.backward_sum_bytes);
+  }
+
+  // An exchange must come that hides it: the layer's own second one, or an earlier layer's.
+  bool may_defer(int32_t layer) const {
+    if (!request_.defer_weight_gradients || share(layer).times.weight_gradient_ps == 0) {
+      return false;
+    }
+    for (int32_t at = layer; at >= first_layer(); --at) {
+      if (exchanges_experts(at)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  bool exchanges_experts(int32_t layer) const {
+    return place_.references.expert_family >= 0 && share(layer).expert_exchange_bytes > 0;
+  }
+
+  // The layer's computation between its expert exchanges, in parts that overlap with those of
+  // others. `defers`: its weight gradient is left for later.
+  void compute_exchanged(int32_t layer, int32_t name, int64_t duration_ps, bool defers = false) {
+    const bool is_backward = name == name_of(layer, NameOf::kBackward);
+    const bool exchanges = exchanges_experts(layer);
+    const std::vector<int32_t>& asked = request_.exchange_parts;
+    const int32_t parts = exchanges && !asked.empty() ? asked[position(layer)] : 1;
+    const int64_t whole_ps = std::llround(static_cast<double>(duration_ps) * place_.slowness);
+    Nodes before;  // the first exchange of each part
+    for (int32_t part = 0; exchanges && part < parts; ++part) {
+      before.push_back(exchange_experts(layer, part, parts, after_));
+    }
+    if (exchanges) {
+      compute_weight_gradients();
+    }
+    Nodes after;
+    for (int32_t part = 0; part < parts; ++part) {
+      if (exchanges) {
+        after_.push_back(before[position(part)]);
+      }
+      compute(name, part_of(whole_ps, part, parts));
+      if (exchanges) {
+        after.push_back(exchange_experts(layer, part, parts, {last_compute_}));
+      }
+    }
+    if (share(layer).parameter_bytes > 0) {
+      visit_ends_.push_back(last_compute_);
+    }
+    if (is_backward && !defers) {
+      report(layer);
+    }
+    if (exchanges) {
+      after_ = after;
+    }
+    if (defers) {
+      waiting_.push_back(layer);
+      if (exchanges) {
+        compute_weight_gradients();
+      }
+    }
+  }
+
+  int32_t exchange_experts(int32_t layer, int32_t part, int32_t parts, const Nodes& after) {
+    return trace_.add({.kind = TraceNodeKind::kCollective,
+                       .collective = CollectiveKind::kAllToAll,
+                       .name = name_of(layer, NameOf::kLayer),
+                       .family = place_.references.expert_family,
+                       .size_bytes = part_of(share(layer).expert_exchange_bytes, part, parts)},
+                      after);
+  }
+
+  // Those that wait, next in the order of computation.
+  void compute_weight_gradients() {
+    const Nodes gates = std::exchange(gates_, {});  // of the computation after these
+    for (const int32_t layer : std::exchange(waiting_, {})) {
+      const Nodes rest = std::exchange(after_, {last_compute_});
+      compute(name_of(layer, NameOf::kWeightGradient),
+              std::llround(static_cast<double>(share(layer).times.weight_gradient_ps) *
+                           place_.slowness));
+      report(layer);
+      after_.insert(after_.end(), rest.begin(), rest.end());
+    }
+    gates_ = gates;
+  }
+
+  // The next node in the order of computation.
+  void compute(int32_t name, int64_t duration_ps) {
+    after_.insert(after_.end(), gates_.begin(), gates_.end());
+    gates_.clear();
+    last_compute_ = trace_.add(
+        {.kind = TraceNodeKind::kCompute, .name = name, .duration_ps = duration_ps}, after_);
+    after_ = {last_compute_};
+  }
+
+  // A collective that the computation waits for.
+  void collective(CollectiveKind kind, int32_t family, int32_t layer, int64_t size_bytes) {
+    if (family >= 0 && size_bytes > 0) {
+      after_ = {trace_.add({.kind = TraceNodeKind::kCollective,
+                            .collective = kind,
+                            .name = name_of(layer, NameOf::kLayer),
+                            .family = family,
+                            .size_bytes = size_bytes},
+                           after_)};
+    }
+  }
+  void sum(CollectiveKind kind, int32_t layer, int64_t size_bytes) {
+    collective(kind, place_.references.tensor_family, layer, size_bytes);
+  }
+  // Queries, keys and values go to where their heads are, the result comes back: three parts in
+  // four on one side of the attention, one on the other.
+  void exchange_sequence(int32_t layer, int32_t quarters) {
+    collective(CollectiveKind::kAllToAll, place_.references.sequence_family, layer,
+               share(layer).sequence_exchange_bytes / 4 * quarters);
+  }
+
+  // From or to the stage `step` further. Directions are told apart by the pair of workers.
+  TraceNode message(TraceNodeKind kind, bool is_forward, int32_t step, int32_t micro_batch) const {
+    const auto last = static_cast<int32_t>(shares_.layers.size()) * kNamesPerLayer;
+    const LastName name = is_forward ? LastName::kActivations : LastName::kGradients;
+    return {.kind = kind,
+            .name = last + static_cast<int32_t>(name),
+            .peer = place_.worker + step,
+            .tag = micro_batch};
+  }
+  void receive(int32_t step, int32_t micro_batch, int64_t size_bytes) {
+    TraceNode node = message(TraceNodeKind::kReceive, step < 0, step, micro_batch);
+    node.size_bytes = size_bytes;
+    after_.push_back(trace_.add(node, {}));
+  }
+  void send(int32_t step, int32_t micro_batch, int64_t size_bytes) {
+    TraceNode node = message(TraceNodeKind::kSend, step > 0, step, micro_batch);
+    node.size_bytes = size_bytes;
+    trace_.add(node, after_);
+  }
+
+  int32_t group_of(int32_t layer) const {
+    if (share(layer).is_expert) {
+      return place_.references.expert_gradient_group;
+    }
+    return share(layer).is_shared && layer > 0 ? place_.references.tied_gradient_group
+                                               : place_.references.gradient_group;
+  }
+  // A node of the gradient group that owns the layer's tensors.
+  TraceNode group_node(TraceNodeKind kind, int32_t layer) const {
+    return {.kind = kind,
+            .name = name_of(layer, NameOf::kLayer),
+            .gradient_group = group_of(layer),
+            .layer = layer - first_layer()};
+  }
+  bool is_scheduled(int32_t layer) const {
+    return !streams() && !share(layer).tensor_bytes.empty();
+  }
+
+  // Knows that the worker has come to the layer when the computation before it has ended.
+  void gate(TraceNodeKind kind, int32_t layer) {
+    if (is_scheduled(layer)) {
+      gates_.push_back(
+          trace_.add(group_node(kind, layer), last_compute_ >= 0 ? Nodes{last_compute_} : Nodes{}));
+    }
+  }
+
+  // The layer's gradients of this pass are complete with the last computation.
+  void report(int32_t layer) {
+    if (streams() && share(layer).parameter_bytes > 0) {
+      trace_.add(transfer(TraceNodeKind::kStore, layer), {last_compute_});
+    }
+    if (!is_last_backward_ || !is_scheduled(layer)) {
+      return;
+    }
+    int32_t complete = last_compute_;
+    if (share(layer).is_shared) {
+      complete = trace_.add({.kind = TraceNodeKind::kCollective,
+                             .collective = CollectiveKind::kAllReduce,
+                             .name = name_of(layer, NameOf::kLayer),
+                             .family = place_.references.embedding_family,
+                             .size_bytes = shares_.layers.front().parameter_bytes},
+                            {complete});
+    }
+    trace_.add(group_node(TraceNodeKind::kGradient, layer), {complete});
+  }
+
+  TraceNode transfer(TraceNodeKind kind, int32_t layer) const {
+    const int64_t bytes = share(layer).parameter_bytes;
+    return {.kind = kind,
+            .name = name_of(layer, NameOf::kLayer),
+            .duration_ps = transmit_time_ps(bytes, request_.strategy.stream_bytes_per_s),
+            .size_bytes = bytes};
+  }
+
+  // Weights of one layer ahead of the computation at most: two layers' are held.
+  void load(int32_t layer) {
+    if (streams() && share(layer).parameter_bytes > 0) {
+      const std::size_t visits = visit_ends_.size();
+      gates_.push_back(trace_.add(transfer(TraceNodeKind::kLoad, layer),
+                                  visits >= 2 ? Nodes{visit_ends_[visits - 2]} : Nodes{}));
+    }
+  }
+
+  const LayerShares& shares_;
+  const TraceRequest& request_;
+  const PassPlace& place_;
+  WorkerTrace& trace_;
+  Nodes after_;                // what the next node of the chain waits for
+  Nodes gates_;                // and what the next computation waits for besides
+  Nodes waiting_;              // layers whose weight gradients are yet to be computed
+  Nodes visit_ends_;           // last computation of each pass over a layer with parameters
+  int32_t last_compute_ = -1;  // the last node in the order of computation
+  bool is_last_backward_ = false;
+};
+
+}  // namespace
+
+std::vector<std::string> pass_names(const Model& model) {
+  std::vector<std::string> names;
+  for (const ModelLayer& layer : model.layers) {
+    for (const char* suffix : {"", " forward", " backward", " weight gradient"}) {
+      names.push_back(layer.name + suffix);
+    }
+  }
+  names.insert(names.end(), {"activations", "gradients"});
+  return names;
+}
+
+std::vector<Pass> stage_passes(const Strategy& strategy, int32_t stage) {
+  const int32_t count = strategy.micro_batches;
+  const bool is_gpipe = strategy.schedule == PipelineSchedule::kGpipe;
+  const int32_t ahead = is_gpipe ? count : std::min(strategy.pipeline - 1 - stage, count);
+  std::vector<Pass> passes;
+  for (int32_t micro_batch = 0; micro_batch < ahead; ++micro_batch) {
+    passes.push_back({true, micro_batch});
+  }
+  for (int32_t micro_batch = 0; micro_batch < count; ++micro_batch) {
+    if (ahead + micro_batch < count) {
+      passes.push_back({true, ahead + micro_batch});
+    }
+    passes.push_back({false, is_gpipe ? count - 1 - micro_batch : micro_batch});
+  }
+  return passes;
+}
+
+void append_passes(const LayerShares& shares, const TraceRequest& request, const PassPlace& place,
+                   WorkerTrace& trace) {
+  PassWriter(shares, request, place, trace).run();
+}
+
+}  // namespace pleach

@@ -1,0 +1,48 @@
+// The passes of one worker in one iteration, in the order of its stage, as trace nodes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "pleach/workload/layer_shares.h"
+#include "pleach/workload/strategy.h"
+#include "pleach/workload/trace.h"
+
+namespace pleach {
+
+// What nodes refer to; −1 where the trace has no such family or group.
+struct PassReferences {
+  int32_t tensor_family = -1;
+  int32_t sequence_family = -1;
+  int32_t expert_family = -1;
+  int32_t embedding_family = -1;
+  int32_t gradient_group = -1;  // of the stage
+  int32_t expert_gradient_group = -1;
+  int32_t tied_gradient_group = -1;  // of a copy of the first layer's tensors
+};
+
+// Which worker of the pipeline it is. Stages of one pipeline are workers in a row.
+struct PassPlace {
+  int32_t worker = 0;
+  int32_t stage = 0;
+  double slowness = 1;
+  PassReferences references;
+};
+
+// Trace::names of a model: the names that append_passes's nodes have.
+std::vector<std::string> pass_names(const Model& model);
+
+// Passes of a stage, in order: forwards and backwards of micro-batches.
+struct Pass {
+  bool is_forward = true;
+  int32_t micro_batch = 0;
+};
+//   source  Huang et al., GPipe, NeurIPS 2019, sec. 2.3; Narayanan et al., SC 2021, sec. 2.2.1
+std::vector<Pass> stage_passes(const Strategy& strategy, int32_t stage);
+
+// Appends the nodes of the whole iteration to `trace`.
+//   cost  O(layers of the stage · micro_batches)
+void append_passes(const LayerShares& shares, const TraceRequest& request, const PassPlace& place,
+                   WorkerTrace& trace);
+
+}  // namespace pleach
