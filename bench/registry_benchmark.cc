@@ -54,7 +54,7 @@ void proof(benchmark::State& state, const Setting* setting) {
 
 void flow(benchmark::State& state, const Setting* setting) {
   const Job job{&setting->schedule, kSizeBytes, 0};
-  const NetworkModel* model = *find_network_model("flow");
+  const NetworkModel* model = *network_models().find("flow");
   int64_t finish_ps = 0, events = 0;
   for (auto _ : state) {
     const auto result = model->simulate(setting->topology, std::span(&job, 1), {});

@@ -13,7 +13,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
   endforeach()
   file(WRITE ${OUTPUT} "#include <array>
 
-#include \"pleach/workload/models/builtin.h\"
+#include \"pleach/workload/models/embedded.h\"
 
 namespace pleach {
 namespace {

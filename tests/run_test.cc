@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/collective/reference.h"
 #include "pleach/collective/verify.h"
 #include "pleach/synthesis/algorithm.h"
@@ -22,8 +23,7 @@ std::vector<Floats> random_inputs(const Schedule& schedule, int64_t count, Rng& 
   const Result<Placement> placement = Placement::create(schedule, count);
   std::vector<Floats> inputs;
   for (int32_t rank = 0; rank < schedule.rank_count(); ++rank) {
-    Floats& input =
-        inputs.emplace_back(static_cast<std::size_t>(placement->sizes(Rank{rank}).input));
+    Floats& input = inputs.emplace_back(at(placement->sizes(Rank{rank}).input));
     for (float& value : input) {
       value = static_cast<float>(rng.unit() * static_cast<double>(1 << rng.below(20)));
     }
@@ -48,7 +48,7 @@ void expect_runs(const Schedule& schedule, const support::RunSetup& setup, Rng& 
       std::byte{0});
   const bool keeps_inputs = setup.in_place && schedule.collective == CollectiveKind::kReduce;
   for (int32_t rank = 0; rank < schedule.rank_count(); ++rank) {
-    const auto index = static_cast<std::size_t>(rank);
+    const auto index = at(rank);
     ASSERT_EQ(outcome.errors[index], "") << "rank " << rank;
     const Floats& wanted =
         keeps_inputs && Rank{rank} != schedule.root ? inputs[index] : (*expected)[index];

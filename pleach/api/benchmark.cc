@@ -8,6 +8,7 @@
 #include <ctime>
 #include <memory>
 
+#include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
 #include "pleach/collective/placement.h"
@@ -21,23 +22,19 @@ constexpr std::size_t kMostSizes = 1000;
 Result<std::vector<int64_t>> parse_size_range(std::string_view text) {
   const std::vector<std::string_view> pieces = split(text, ':');
   if (pieces.size() > 3) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{} is not FROM:TO:FACTOR", pleach::quoted(text))};
+    return invalid(fmt::format("{} is not FROM:TO:FACTOR", pleach::quoted(text)));
   }
   PLEACH_ASSIGN(first, parse_size_bytes(pieces[0]));
   int64_t last = first;
   int64_t factor = 2;
   if (pieces.size() > 1) {
-    PLEACH_ASSIGN(end, parse_size_bytes(pieces[1]));
-    last = end;
+    PLEACH_SET(last, parse_size_bytes(pieces[1]));
   }
   if (pieces.size() > 2) {
-    PLEACH_ASSIGN(given, parse_integer(pieces[2], "factor", 2, int64_t{1} << 30));
-    factor = given;
+    PLEACH_SET(factor, parse_integer(pieces[2], "factor", 2, int64_t{1} << 30));
   }
   if (first < 1 || first > last) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{}: sizes are at least 1 and ascend", pleach::quoted(text))};
+    return invalid(fmt::format("{}: sizes are at least 1 and ascend", pleach::quoted(text)));
   }
   std::vector<int64_t> sizes;
   for (int64_t size = first; size <= last; size *= factor) {
@@ -57,8 +54,7 @@ Result<std::vector<int64_t>> parse_sizes(std::string_view text) {
     PLEACH_ASSIGN(range, parse_size_range(piece));
     sizes.insert(sizes.end(), range.begin(), range.end());
     if (sizes.size() > kMostSizes) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("{} gives more than {} sizes", pleach::quoted(text), kMostSizes)};
+      return invalid(fmt::format("{} gives more than {} sizes", pleach::quoted(text), kMostSizes));
     }
   }
   return sizes;
@@ -163,16 +159,13 @@ Status Runner::connect() {
   options.name = job_.name;
   options.deadline = job_.deadline;
   options.landing_places = job_.landing_places;
-  PLEACH_ASSIGN(communicator, Communicator::create(std::move(options)));
-  communicator_ = std::move(communicator);
+  PLEACH_SET(communicator_, Communicator::create(std::move(options)));
 
   std::optional<Schedule> schedule;
   if (job_.rank.value == 0) {
-    PLEACH_ASSIGN(planned, job_.plan());
-    schedule = std::move(planned);
+    PLEACH_SET(schedule, job_.plan());
   }
-  PLEACH_ASSIGN(prepared, communicator_->prepare(schedule ? &*schedule : nullptr));
-  prepared_ = prepared;
+  PLEACH_SET(prepared_, communicator_->prepare(schedule ? &*schedule : nullptr));
   return ok();
 }
 
@@ -190,7 +183,7 @@ Status Runner::agree() {
       const std::string message = fmt::format("rank {} was started with {}, rank 0 with {}",
                                               job_.rank.value, own_words[word], first_words[word]);
       job_.store->fail({job_.rank, message});
-      return Error{ErrorCode::kInvalidArgument, message};
+      return invalid(message);
     }
   }
   return ok();
@@ -221,14 +214,12 @@ Status Runner::introduce() {
 // The buffers of one measurement, and where in them the rank's input and output lie.
 struct Buffers {
   Buffers(const BufferSizes& sizes, int64_t first_of_shard, int64_t element_size, bool in_place)
-      : memory(static_cast<std::size_t>(
-            (in_place ? std::max(sizes.input, sizes.output) : sizes.input) * element_size)),
-        apart(static_cast<std::size_t>(in_place ? 0 : sizes.output * element_size)) {
+      : memory(at((in_place ? std::max(sizes.input, sizes.output) : sizes.input) * element_size)),
+        apart(at(in_place ? 0 : sizes.output * element_size)) {
     // In place a shard lies at its place in the whole.
     const auto view = [&](int64_t size, bool is_shard) {
-      return std::span(memory).subspan(
-          static_cast<std::size_t>((is_shard ? first_of_shard : 0) * element_size),
-          static_cast<std::size_t>(size * element_size));
+      return std::span(memory).subspan(at((is_shard ? first_of_shard : 0) * element_size),
+                                       at(size * element_size));
     };
     input = view(sizes.input, in_place && sizes.input < sizes.output);
     output = in_place ? view(sizes.output, sizes.output < sizes.input) : std::span(apart);
@@ -314,12 +305,10 @@ Result<BenchmarkRow> Runner::measure(int64_t size_bytes) {
   }
   row.size_bytes = count * element_bytes(options_.type);
   if (options_.out_of_place) {
-    PLEACH_ASSIGN(measurement, measure_place(count, false));
-    row.out_of_place = measurement;
+    PLEACH_SET(row.out_of_place, measure_place(count, false));
   }
   if (options_.in_place) {
-    PLEACH_ASSIGN(measurement, measure_place(count, true));
-    row.in_place = measurement;
+    PLEACH_SET(row.in_place, measure_place(count, true));
   }
   return row;
 }

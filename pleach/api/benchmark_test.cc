@@ -6,6 +6,7 @@
 
 #include "pleach/api/nccl_tests.h"
 #include "pleach/api/schedule_source.h"
+#include "pleach/base/index.h"
 #include "pleach/topology/shapes.h"
 
 namespace pleach {
@@ -49,7 +50,7 @@ TEST(ParseSizes, RefusesWhatMakesNoSense) {
 Result<BenchmarkReport> run_on_threads(const char* algorithm, CollectiveKind collective,
                                        int32_t rank_count, const BenchmarkOptions& options) {
   const auto store = make_local_store();
-  std::vector<Result<BenchmarkReport>> reports(static_cast<std::size_t>(rank_count),
+  std::vector<Result<BenchmarkReport>> reports(at(rank_count),
                                                Error{ErrorCode::kIo, "did not run"});
   std::vector<std::thread> threads;
   for (int32_t rank = 0; rank < rank_count; ++rank) {
@@ -67,7 +68,7 @@ Result<BenchmarkReport> run_on_threads(const char* algorithm, CollectiveKind col
         request.collective = collective;
         return obtain_schedule(topology, request);
       };
-      reports[static_cast<std::size_t>(rank)] = run_benchmark(job, options);
+      reports[at(rank)] = run_benchmark(job, options);
     });
   }
   for (std::thread& thread : threads) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
 #include "pleach/policy/alpha_beta.h"
@@ -29,10 +30,6 @@ struct Measurements {
   std::vector<Row> rows;
 };
 
-Error bad(const std::string& path, const std::string& what) {
-  return {ErrorCode::kInvalidArgument, fmt::format("{}: {}", path, what)};
-}
-
 std::optional<CollectiveKind> collective_of(const std::string& program) {
   const std::map<std::string, CollectiveKind> known = {
       {"all_reduce_perf", CollectiveKind::kAllReduce},
@@ -47,18 +44,18 @@ std::optional<CollectiveKind> collective_of(const std::string& program) {
 Result<Row> read_row(const std::string& path, std::size_t index, const Json& entry) {
   const auto place = fmt::format("results[{}]", index);
   if (!entry.is_object() || !entry.contains("size") || !entry["size"].is_number_integer()) {
-    return bad(path, place + " has no whole size");
+    return invalid(path, place + " has no whole size");
   }
   const Json& block = entry.contains("out_of_place") && entry["out_of_place"].is_object()
                           ? entry["out_of_place"]
                           : entry.value("in_place", Json());
   if (!block.is_object() || !block.contains("time") || !block["time"].is_number()) {
-    return bad(path, place + " has no time");
+    return invalid(path, place + " has no time");
   }
   const Row row = {entry["size"].get<int64_t>(), block["time"].get<double>() * 1e-6};
   if (row.size_bytes < 0 || !(row.time_s > 0) || !std::isfinite(row.time_s)) {
-    return bad(path,
-               fmt::format("{}: {} bytes in {} us", place, row.size_bytes, block["time"].dump()));
+    return invalid(
+        path, fmt::format("{}: {} bytes in {} us", place, row.size_bytes, block["time"].dump()));
   }
   return row;
 }
@@ -68,22 +65,22 @@ Result<Measurements> read_measurements(const std::string& path) {
   const Json file = Json::parse(text, nullptr, false);
   if (!file.is_object() || !file.contains("results") || !file["results"].is_array() ||
       file["results"].empty() || !file["results"][0].is_object()) {
-    return bad(path, "is no result file of nccl-tests: it has no results");
+    return invalid(path, "is no result file of nccl-tests: it has no results");
   }
   const Json config = file.value("config", Json::object());
   if (!config.is_object() || !config.contains("devices") || !config["devices"].is_array() ||
       config["devices"].size() < 2) {
-    return bad(path, "config.devices does not list two ranks or more");
+    return invalid(path, "config.devices does not list two ranks or more");
   }
   Measurements all;
   all.rank_count = static_cast<int32_t>(config["devices"].size());
   const Json name = file["results"][0].value("experiment_name", Json());
   const auto kind = collective_of(name.is_string() ? name.get<std::string>() : "");
   if (!kind.has_value()) {
-    return bad(path,
-               fmt::format("results[0].experiment_name is {}, not all_reduce_perf, "
-                           "reduce_scatter_perf, all_gather_perf or alltoall_perf",
-                           one_line(name.dump(-1, ' ', false, Json::error_handler_t::replace))));
+    return invalid(
+        path, fmt::format("results[0].experiment_name is {}, not all_reduce_perf, "
+                          "reduce_scatter_perf, all_gather_perf or alltoall_perf",
+                          one_line(name.dump(-1, ' ', false, Json::error_handler_t::replace))));
   }
   all.collective = *kind;
   for (std::size_t index = 0; index < file["results"].size(); ++index) {
@@ -120,7 +117,7 @@ Result<Calibration> read_calibration(const std::string& path) {
   }
   const double determinant = xx * yy - xy * xy;
   if (all.rows.size() < 2 || !(determinant > 1e-12 * xx * yy)) {
-    return bad(path, "needs two sizes or more to tell latency from bandwidth");
+    return invalid(path, "needs two sizes or more to tell latency from bandwidth");
   }
   double alpha_s = (x1 * yy - y1 * xy) / determinant;
   double beta_s = (xx * y1 - xy * x1) / determinant;
@@ -129,14 +126,14 @@ Result<Calibration> read_calibration(const std::string& path) {
     beta_s = y1 / yy;
   }
   if (!(beta_s > 0)) {
-    return bad(path, "larger sizes take no longer: there is no bandwidth to fit");
+    return invalid(path, "larger sizes take no longer: there is no bandwidth to fit");
   }
   Calibration fit{.collective = all.collective,
                   .rank_count = all.rank_count,
                   .alpha_ps = std::llround(alpha_s * static_cast<double>(kPicosecondsPerSecond)),
                   .bandwidth_bytes_per_s = 1 / beta_s,
                   .worst_error = 0,
-                  .rows = static_cast<int32_t>(all.rows.size())};
+                  .rows = count_of(all.rows)};
   const AlphaBeta costs(fit.rank_count, fit.alpha_ps, fit.bandwidth_bytes_per_s);
   for (const Row& row : all.rows) {
     const double predicted_s = static_cast<double>(costs.time_ps(fit.collective, row.size_bytes)) /

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/policy/alpha_beta.h"
 
@@ -19,7 +20,7 @@ std::string row(int64_t size, double time_us, const char* name = "all_reduce_per
 }
 
 std::string file_of(const std::vector<std::string>& rows, int ranks = 8) {
-  const std::vector<std::string> devices(static_cast<std::size_t>(ranks), "{}");
+  const std::vector<std::string> devices(at(ranks), "{}");
   return fmt::format(R"({{"config":{{"devices":[{}]}},"results":[{}]}})", join(devices, ","),
                      join(rows, ","));
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/collective/formats.h"
 #include "pleach/collective/symmetry.h"
@@ -19,9 +20,9 @@ namespace pleach {
 Result<TopologySummary> summarize(const Topology& topology) {
   TopologySummary summary;
   summary.name = topology.name();
-  summary.rank_count = static_cast<int32_t>(topology.rank_nodes().size());
-  summary.node_count = static_cast<int32_t>(topology.nodes().size());
-  summary.link_count = static_cast<int32_t>(topology.links().size());
+  summary.rank_count = count_of(topology.rank_nodes());
+  summary.node_count = count_of(topology.nodes());
+  summary.link_count = count_of(topology.links());
   summary.bisection = bisection(topology);
   summary.diameter = diameter(topology);
   for (const CollectiveKind collective : kAllCollectives) {
@@ -81,116 +82,17 @@ Result<ScheduleSummary> summarize(const Schedule& schedule, const Topology& topo
   summary.phase_steps = schedule.phase_steps;
   summary.chunk_count = schedule.chunks.count();
   summary.transfer_count = schedule.transfer_count();
-  PLEACH_ASSIGN(most, max_transfers_per_link_step(schedule, topology));
-  summary.max_transfers_per_link_step = most;
+  PLEACH_SET(summary.max_transfers_per_link_step, max_transfers_per_link_step(schedule, topology));
   summary.period = schedule.period;
   summary.symmetric = schedule.symmetry.has_value();
   summary.certificate = schedule.provenance.certificate;
   return summary;
 }
 
-namespace {
-
-// "step_rule=complete|published (complete), interfaces=N (0)".
-std::string describe_options(std::span<const OptionDescriptor> options) {
-  std::vector<std::string> words;
-  for (const OptionDescriptor& option : options) {
-    std::string values = option.allowed.empty() ? "VALUE" : join(option.allowed, "|");
-    if (option.allowed.empty() && option.kind == OptionDescriptor::Kind::kInteger) {
-      values = "N";
-    }
-    const std::string standard =
-        option.default_value.empty() ? "" : fmt::format(" (default {})", option.default_value);
-    words.push_back(fmt::format("{}={}{}", option.name, values, standard));
-  }
-  return join(words, ", ");
-}
-
-RegistryListing list_topologies() {
-  RegistryListing listing = {"topologies", {}};
-  for (const Shape* shape : shapes()) {
-    listing.entries.push_back(
-        {fmt::format("{}:{}", shape->name, shape->argument), shape->summary, "",
-         shape->options.empty() ? "" : "options: " + describe_options(shape->options)});
-  }
-  return listing;
-}
-
-RegistryListing list_algorithms() {
-  RegistryListing listing = {"algorithms", {}};
-  for (const Algorithm* algorithm : algorithms()) {
-    std::vector<std::string> names;
-    for (const CollectiveKind collective : algorithm->collectives) {
-      names.emplace_back(to_text(collective));
-    }
-    std::string details = join(names, ", ");
-    if (!algorithm->options.empty()) {
-      details += "; options: " + describe_options(algorithm->options);
-    }
-    listing.entries.push_back({algorithm->name, algorithm->summary, algorithm->source, details});
-  }
-  return listing;
-}
-
-RegistryListing list_transports() {
-  RegistryListing listing = {"transports", {}};
-  for (const TransportKind* transport : transports()) {
-    listing.entries.push_back(
-        {transport->name, transport->summary, "",
-         transport->spans_processes ? "ranks are processes" : "ranks are threads of one process"});
-  }
-  return listing;
-}
-
-RegistryListing list_models() {
-  RegistryListing listing = {"models", {}};
-  for (const NetworkModel* model : network_models()) {
-    listing.entries.push_back({model->name, model->summary, model->source, ""});
-  }
-  return listing;
-}
-
-RegistryListing list_policies() {
-  RegistryListing listing = {"policies", {}};
-  for (const PolicyDescriptor* policy : policies()) {
-    listing.entries.push_back(
-        {policy->name, policy->summary, policy->source,
-         policy->options.empty() ? "" : "options: " + describe_options(policy->options)});
-  }
-  return listing;
-}
-
-RegistryListing list_workloads() {
-  RegistryListing listing = {"workloads", {}};
-  for (const WorkloadDescriptor* workload : workload_models()) {
-    listing.entries.push_back(
-        {workload->name, workload->summary, workload->source,
-         workload->options.empty() ? "" : "options: " + describe_options(workload->options)});
-  }
-  return listing;
-}
-
-RegistryListing list_accelerators() {
-  RegistryListing listing = {"accelerators", {}};
-  for (const Accelerator& accelerator : accelerators()) {
-    listing.entries.push_back({accelerator.name, accelerator.summary, accelerator.source, ""});
-  }
-  return listing;
-}
-
-RegistryListing list_formats() {
-  RegistryListing listing = {"formats", {}};
-  for (const ScheduleFormat* format : schedule_formats()) {
-    listing.entries.push_back({format->name, format->summary, "", "files *" + format->extension});
-  }
-  return listing;
-}
-
-}  // namespace
-
 std::vector<RegistryListing> list_registries() {
-  return {list_topologies(),   list_algorithms(), list_policies(), list_workloads(),
-          list_accelerators(), list_transports(), list_models(),   list_formats()};
+  return {shapes().list(),          algorithms().list(),      policies().list(),
+          workload_models().list(), accelerators().list(),    transports().list(),
+          network_models().list(),  schedule_formats().list()};
 }
 
 Result<RegistryListing> list_registry(std::string_view name) {

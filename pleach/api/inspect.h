@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "pleach/base/registry.h"
 #include "pleach/base/result.h"
 #include "pleach/collective/bounds.h"
 #include "pleach/collective/schedule.h"
@@ -49,18 +50,6 @@ struct ScheduleSummary {
 
 // Summarises a well-formed schedule of `topology`. Cost: O(transfers log transfers).
 Result<ScheduleSummary> summarize(const Schedule& schedule, const Topology& topology);
-
-struct RegistryEntry {
-  std::string name;
-  std::string summary;
-  std::string source;   // paper and section; empty where there is none
-  std::string details;  // arguments and options, or collectives, in words
-};
-
-struct RegistryListing {
-  std::string registry;  // "topologies"
-  std::vector<RegistryEntry> entries;
-};
 
 // The registries: topologies, algorithms, policies, workloads, accelerators, transports, models,
 // formats.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/collective/bounds.h"
 #include "pleach/collective/formats.h"
@@ -27,14 +28,12 @@ namespace {
 Result<Schedule> read_proved_schedule(const Topology& topology, const ScheduleRequest& request) {
   PLEACH_ASSIGN(schedule, read_schedule(request.algorithm));
   if (request.collective_given && schedule.collective != request.collective) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{}: a schedule of {}, not of {}", request.algorithm,
-                             to_text(schedule.collective), to_text(request.collective))};
+    return invalid(fmt::format("{}: a schedule of {}, not of {}", request.algorithm,
+                               to_text(schedule.collective), to_text(request.collective)));
   }
   const Verification verification = verify(schedule, &topology);
   if (!verification.correct) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{}: {}", request.algorithm, verification.violations.front())};
+    return invalid(fmt::format("{}: {}", request.algorithm, verification.violations.front()));
   }
   PLEACH_TRY(fill_routes(schedule, topology));
   PLEACH_TRY(certify(schedule, topology));  // a file's own may be of another topology
@@ -61,14 +60,12 @@ Result<std::vector<NodeId>> parse_group(const Topology& topology, std::string_vi
     PLEACH_ASSIGN(first, parse_integer(piece.substr(0, dash), "rank", 0, last_rank));
     int64_t last = first;
     if (dash != std::string_view::npos) {
-      PLEACH_ASSIGN(end, parse_integer(piece.substr(dash + 1), "rank", first, last_rank));
-      last = end;
+      PLEACH_SET(last, parse_integer(piece.substr(dash + 1), "rank", first, last_rank));
     }
     for (int64_t rank = first; rank <= last; ++rank) {
-      const NodeId node = ranks[static_cast<std::size_t>(rank)];
+      const NodeId node = ranks[at(rank)];
       if (std::find(nodes.begin(), nodes.end(), node) != nodes.end()) {
-        return Error{ErrorCode::kInvalidArgument,
-                     fmt::format("rank {} is twice in {}", rank, pleach::quoted(text))};
+        return invalid(fmt::format("rank {} is twice in {}", rank, pleach::quoted(text)));
       }
       nodes.push_back(node);
     }

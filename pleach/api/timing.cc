@@ -57,7 +57,7 @@ std::string link_name(const Topology& topology, LinkId link) {
 
 Result<Timing> time_schedule(const Topology& topology, const Schedule& schedule,
                              const TimingRequest& request) {
-  PLEACH_ASSIGN(model, find_network_model(request.model));
+  PLEACH_ASSIGN(model, network_models().find(request.model));
   const Job job = {&schedule, request.size_bytes, 0};
   if (request.choose_segments) {
     PLEACH_ASSIGN(best, find_best_segments(*model, topology, std::span(&job, 1), request.options));

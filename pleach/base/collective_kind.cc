@@ -1,17 +1,11 @@
 #include "pleach/base/collective_kind.h"
 
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
+#include <array>
 
-#include "pleach/base/text.h"
+#include "pleach/base/names.h"
 
 namespace pleach {
 namespace {
-
-template <typename T>
-using Name = std::pair<T, std::string_view>;
 
 constexpr std::array<Name<CollectiveKind>, 6> kCollectiveNames = {{
     {CollectiveKind::kAllReduce, "all_reduce"},
@@ -32,30 +26,6 @@ constexpr std::array<Name<ReduceOp>, 4> kReduceOpNames = {{
     {ReduceOp::kMin, "min"},
     {ReduceOp::kMax, "max"},
 }};
-
-template <typename T, std::size_t size>
-std::string_view name_of(const std::array<Name<T>, size>& names, T value) {
-  for (const auto& [known, name] : names) {
-    if (known == value) {
-      return name;
-    }
-  }
-  PLEACH_CHECK(false, "value outside its enumeration");
-  return {};
-}
-
-template <typename T, std::size_t size>
-Result<T> parse_name(const std::array<Name<T>, size>& names, std::string_view what,
-                     std::string_view text) {
-  std::vector<std::string> known;
-  for (const auto& [value, name] : names) {
-    if (name == text) {
-      return value;
-    }
-    known.emplace_back(name);
-  }
-  return unknown_name(what, text, known);
-}
 
 }  // namespace
 

@@ -46,9 +46,8 @@ Result<Spec> parse_spec(std::string_view text) {
   const std::size_t colon = pieces[0].find(':');
   spec.name = pieces[0].substr(0, colon);
   if (spec.name.empty()) {
-    return Error{
-        ErrorCode::kInvalidArgument,
-        fmt::format("{} has no name: expected NAME[:ARGUMENT][,key=value...]", quoted(text))};
+    return invalid(
+        fmt::format("{} has no name: expected NAME[:ARGUMENT][,key=value...]", quoted(text)));
   }
   if (colon != std::string_view::npos) {
     spec.argument = pieces[0].substr(colon + 1);
@@ -57,8 +56,7 @@ Result<Spec> parse_spec(std::string_view text) {
     const std::size_t equals = piece.find('=');
     const std::string_view key = piece.substr(0, equals);
     if (key.empty()) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("{}: option {} has no key", quoted(text), quoted(piece))};
+      return invalid(fmt::format("{}: option {} has no key", quoted(text), quoted(piece)));
     }
     const std::string_view value =
         equals == std::string_view::npos ? std::string_view("true") : piece.substr(equals + 1);
@@ -85,17 +83,14 @@ Result<Options> Options::create(std::span<const OptionDescriptor> descriptors,
   for (const auto& [key, text] : given) {
     const auto descriptor = std::ranges::find(descriptors, key, &OptionDescriptor::name);
     if (descriptor == descriptors.end()) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("{}: {}", where, unknown_name("option", key, known).message)};
+      return invalid(fmt::format("{}: {}", where, unknown_name("option", key, known).message));
     }
     if (!seen.emplace(key, true).second) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("{}: option {} is given twice", where, quoted(key))};
+      return invalid(fmt::format("{}: option {} is given twice", where, quoted(key)));
     }
     const Result<int64_t> number = parse_value(*descriptor, text);
     if (!number) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("{}: option {}: {}", where, quoted(key), number.error().message)};
+      return invalid(fmt::format("{}: option {}: {}", where, quoted(key), number.error().message));
     }
     Value& value = options.values_.at(key);
     value.is_default = is_number(descriptor->kind) ? *number == value.number : text == value.text;

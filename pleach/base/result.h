@@ -17,6 +17,19 @@ struct [[nodiscard]] Error {
   std::string message;  // One sentence, names the offending value, no trailing newline.
 };
 
+// Bad input: the message, after the place that the value came from ("cluster.toml:14: ...") where
+// there is one.
+inline Error invalid(std::string message) {
+  return {ErrorCode::kInvalidArgument, std::move(message)};
+}
+inline Error invalid(const std::string& place, const std::string& message) {
+  return invalid(place.empty() ? message : place + ": " + message);
+}
+// An error met on the way to something: the same, after the name of that.
+inline Error prefixed(const std::string& place, const Error& error) {
+  return {error.code, place + ": " + error.message};
+}
+
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -65,6 +78,16 @@ inline Status ok() {
     if (auto pleach_result = (expression); !pleach_result) { \
       return pleach_result.error();                          \
     }                                                        \
+  } while (false)
+
+// Sets `target` to the value of `expression`, or returns its error.
+#define PLEACH_SET(target, expression)  \
+  do {                                  \
+    auto pleach_result = (expression);  \
+    if (!pleach_result) {               \
+      return pleach_result.error();     \
+    }                                   \
+    target = std::move(*pleach_result); \
   } while (false)
 
 // Declares `name` as the value of `expression`, or returns its error.

@@ -189,12 +189,10 @@ Result<int64_t> parse_integer(std::string_view text, std::string_view what, int6
   const char* end = text.data() + text.size();
   const auto [stop, code] = std::from_chars(text.data(), end, value);
   if (text.empty() || stop != end || code == std::errc::invalid_argument) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{} {} is not a whole number", what, quoted(text))};
+    return invalid(fmt::format("{} {} is not a whole number", what, quoted(text)));
   }
   if (code == std::errc::result_out_of_range || value < least || value > most) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{} {} is outside {} to {}", what, quoted(text), least, most)};
+    return invalid(fmt::format("{} {} is outside {} to {}", what, quoted(text), least, most));
   }
   return value;
 }
@@ -236,7 +234,7 @@ Error unknown_name(std::string_view what, std::string_view name,
   if (known.size() > kKnownNamesLimit) {
     message += fmt::format(", ... ({} in all)", known.size());
   }
-  return Error{ErrorCode::kInvalidArgument, message};
+  return invalid(message);
 }
 
 Result<std::string> read_file(const std::string& path, int64_t limit_bytes) {

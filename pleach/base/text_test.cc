@@ -6,6 +6,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 
 namespace pleach {
@@ -133,7 +134,7 @@ class Files : public ::testing::Test {
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
   std::size_t entry_count() const {
     const std::filesystem::directory_iterator entries(folder_);
-    return static_cast<std::size_t>(std::distance(begin(entries), end(entries)));
+    return at(std::distance(begin(entries), end(entries)));
   }
 
   std::string folder_;

@@ -103,8 +103,7 @@ Decimal read_decimal(std::string_view text) {
 Result<int64_t> parse_quantity(std::string_view text, std::span<const Unit> units,
                                std::string_view what, std::string_view example) {
   const auto error = [&](std::string_view why) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{} is not a {}: {}", quoted(text), what, why)};
+    return invalid(fmt::format("{} is not a {}: {}", quoted(text), what, why));
   };
   const Decimal number = read_decimal(text);
   if (number.too_long) {
@@ -155,8 +154,7 @@ Result<int64_t> parse_size_bytes(std::string_view text) {
 Result<int64_t> parse_bandwidth_bytes_per_s(std::string_view text) {
   PLEACH_ASSIGN(bandwidth, parse_quantity(text, kBandwidthUnits, "bandwidth", "16GB/s or 100Gb/s"));
   if (bandwidth <= 0) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{} is not a bandwidth: it must be at least 1 B/s", quoted(text))};
+    return invalid(fmt::format("{} is not a bandwidth: it must be at least 1 B/s", quoted(text)));
   }
   return bandwidth;
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "pleach/base/registry.h"
 #include "pleach/base/result.h"
 
 namespace pleach {
@@ -26,11 +27,11 @@ struct Command {
   std::string summary;
   std::string examples;  // lines for --help: "pleach ...", each with what it teaches
   // Errors become one line on `error` and exit code 1.
-  Result<ExitCode> (*function)(const Command& command, const Invocation& invocation);
+  Result<ExitCode> (*run)(const Command& command, const Invocation& invocation);
 };
 
-// Every subcommand, in the order that `pleach --help` shows.
-std::span<const Command* const> commands();
+// In the order that `pleach --help` shows.
+Registry<Command> commands();
 
 // Dispatches on the first argument after the program's name; prints one line per error.
 ExitCode run_command_line(std::span<const std::string> arguments, std::FILE* out, std::FILE* error);

@@ -123,8 +123,7 @@ Result<bool> parse_switch(const std::string& text) {
   if (text == "off" || text == "0" || text == "false" || text == "no") {
     return false;
   }
-  return Error{ErrorCode::kInvalidArgument,
-               fmt::format("{} is neither on (1, true, yes) nor off", pleach::quoted(text))};
+  return invalid(fmt::format("{} is neither on (1, true, yes) nor off", pleach::quoted(text)));
 }
 
 }  // namespace pleach

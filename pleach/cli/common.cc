@@ -29,16 +29,14 @@ Result<ScheduleRequest> ScheduleOptions::request(const Topology& on, const Comma
   request.collective_given = line.given("--collective");
   for (const char* option : {"--group", "--root"}) {
     if (line.given(option) && names_schedule_file(source)) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("{}: {} says itself which ranks take part", option, source)};
+      return invalid(fmt::format("{}: {} says itself which ranks take part", option, source));
     }
   }
   if (line.given("--root") && !has_root(kind)) {
-    return Error{ErrorCode::kInvalidArgument, fmt::format("--root: {} has no root", to_text(kind))};
+    return invalid(fmt::format("--root: {} has no root", to_text(kind)));
   }
   if (line.given("--group")) {
-    PLEACH_ASSIGN(nodes, from_option("--group", parse_group(on, group)));
-    request.participants = nodes;
+    PLEACH_SET(request.participants, from_option("--group", parse_group(on, group)));
   }
   const std::size_t rank_count =
       line.given("--group") ? request.participants.size() : on.rank_nodes().size();

@@ -33,10 +33,10 @@ Result<ExitCode> run_doctor(const Command& command, const Invocation& invocation
 
 }  // namespace
 
-extern const Command kDoctorCommand;
-const Command kDoctorCommand = {"doctor", "shows what this machine can run, and why not",
-                                "  pleach doctor          cores, memory, transports, starters\n"
-                                "  pleach doctor --json   for scripts\n",
-                                run_doctor};
+extern const Command kDoctorCommand = {
+    "doctor", "shows what this machine can run, and why not",
+    "  pleach doctor          cores, memory, transports, starters\n"
+    "  pleach doctor --json   for scripts\n",
+    run_doctor};
 
 }  // namespace pleach

@@ -52,11 +52,11 @@ Result<ExitCode> run_list(const Command& command, const Invocation& invocation) 
 
 }  // namespace
 
-extern const Command kListCommand;
-const Command kListCommand = {"list", "shows the topologies, algorithms, transports, ... there are",
-                              "  pleach list                     everything\n"
-                              "  pleach list algorithms          one registry\n"
-                              "  pleach list algorithms --json   for scripts\n",
-                              run_list};
+extern const Command kListCommand = {"list",
+                                     "shows the topologies, algorithms, transports, ... there are",
+                                     "  pleach list                     everything\n"
+                                     "  pleach list algorithms          one registry\n"
+                                     "  pleach list algorithms --json   for scripts\n",
+                                     run_list};
 
 }  // namespace pleach

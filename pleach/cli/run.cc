@@ -9,6 +9,7 @@
 #include <atomic>
 #include <thread>
 
+#include "pleach/base/index.h"
 #include "pleach/base/text.h"
 
 namespace pleach {
@@ -46,8 +47,7 @@ ExitCode run_rank(const RunContext& context, BenchmarkJob job) {
   std::string output_file;
   job.plan = [&]() -> Result<Schedule> {
     if (!plan.output_file.empty()) {
-      PLEACH_ASSIGN(reserved, reserve_output_file(plan.output_file));
-      output_file = reserved;
+      PLEACH_SET(output_file, reserve_output_file(plan.output_file));
     }
     return plan_schedule(plan, context.options, context.line, job.rank_count);
   };
@@ -95,10 +95,10 @@ Status check_memory(const RunPlan& plan, int64_t ranks_here) {
   const int64_t available_bytes = available_memory_bytes();
   const int64_t rank_bytes = benchmark_memory_bytes(plan.benchmark);
   if (available_bytes > 0 && rank_bytes > available_bytes / ranks_here) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("--sizes: buffers of {} on each of {} ranks do not fit into the {} of "
-                             "memory available",
-                             format_size(rank_bytes), ranks_here, format_size(available_bytes))};
+    return invalid(
+        fmt::format("--sizes: buffers of {} on each of {} ranks do not fit into the {} of "
+                    "memory available",
+                    format_size(rank_bytes), ranks_here, format_size(available_bytes)));
   }
   return ok();
 }
@@ -106,14 +106,12 @@ Status check_memory(const RunPlan& plan, int64_t ranks_here) {
 // This process is one rank among those that a starter made.
 Result<ExitCode> run_launched(const RunContext& context, const LaunchEnvironment& launch) {
   if (context.plan.rank_count != 0 && context.plan.rank_count != launch.rank_count) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("--ranks is {}, but {} started {}", context.plan.rank_count,
-                             launch.starter, launch.rank_count)};
+    return invalid(fmt::format("--ranks is {}, but {} started {}", context.plan.rank_count,
+                               launch.starter, launch.rank_count));
   }
   if (!context.plan.transport->spans_processes) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("--transport: {} keeps all ranks in one process, but {} started {}",
-                             context.plan.transport->name, launch.starter, launch.rank_count)};
+    return invalid(fmt::format("--transport: {} keeps all ranks in one process, but {} started {}",
+                               context.plan.transport->name, launch.starter, launch.rank_count));
   }
   PLEACH_TRY(check_memory(context.plan, 1));
   Result<std::unique_ptr<Store>> store = make_store(launch, context.plan.deadline);
@@ -134,7 +132,7 @@ ExitCode run_threads(const RunContext& context) {
   const std::shared_ptr<Store> store = make_local_store();
   std::atomic<bool> failed = false;
   std::vector<std::thread> threads;
-  threads.reserve(static_cast<std::size_t>(context.plan.rank_count));
+  threads.reserve(at(context.plan.rank_count));
   for (int32_t rank = 0; rank < context.plan.rank_count; ++rank) {
     threads.emplace_back([&, rank] {
       BenchmarkJob job;
@@ -208,8 +206,7 @@ Result<ExitCode> run_run(const Command& command, const Invocation& invocation) {
 
 }  // namespace
 
-extern const Command kRunCommand;
-const Command kRunCommand = {
+extern const Command kRunCommand = {
     "run", "runs a schedule on real ranks, times it and checks every result",
     "  pleach run --ranks 4 --algorithm ring --sizes 1KiB:1MiB:4\n"
     "  pleach run --ranks 16 --topology torus:4x4 --algorithm multitree --sizes 100MB -n 3\n"

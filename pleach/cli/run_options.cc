@@ -47,17 +47,14 @@ Status understand_measurement(const RunOptions& options, BenchmarkOptions& bench
     PLEACH_TRY(from_option("--maxbytes", parse_size_bytes(options.most)));
     sizes = fmt::format("{}:{}:{}", options.least, options.most, options.factor);
   }
-  PLEACH_ASSIGN(sizes_bytes, from_option("--sizes", parse_sizes(sizes)));
-  benchmark.sizes_bytes = sizes_bytes;
+  PLEACH_SET(benchmark.sizes_bytes, from_option("--sizes", parse_sizes(sizes)));
   constexpr int64_t kMostIterations = 100'000'000;
   PLEACH_ASSIGN(iterations, parse_integer(options.iterations, "--iterations", 1, kMostIterations));
   benchmark.iterations = static_cast<int32_t>(iterations);
   PLEACH_ASSIGN(warmup, parse_integer(options.warmup, "--warmup", 0, kMostIterations));
   benchmark.warmup_iterations = static_cast<int32_t>(warmup);
-  PLEACH_ASSIGN(type, from_option("--dtype", parse_element_type(options.type)));
-  benchmark.type = type;
-  PLEACH_ASSIGN(op, from_option("--op", parse_reduce_op(options.op)));
-  benchmark.op = op;
+  PLEACH_SET(benchmark.type, from_option("--dtype", parse_element_type(options.type)));
+  PLEACH_SET(benchmark.op, from_option("--op", parse_reduce_op(options.op)));
   PLEACH_ASSIGN(segments, parse_integer(options.segments, "--segments", 1, 1 << 16));
   benchmark.segment_count = static_cast<int32_t>(segments);
   const std::vector<std::string> places = {"both", "only", "never"};
@@ -66,8 +63,7 @@ Status understand_measurement(const RunOptions& options, BenchmarkOptions& bench
   }
   benchmark.out_of_place = options.in_place != "only";
   benchmark.in_place = options.in_place != "never";
-  PLEACH_ASSIGN(check, from_option("--check", parse_switch(options.check)));
-  benchmark.check = check;
+  PLEACH_SET(benchmark.check, from_option("--check", parse_switch(options.check)));
   PLEACH_ASSIGN(seed, parse_integer(options.seed, "--seed", 0, INT64_MAX));
   benchmark.seed = static_cast<uint64_t>(seed);
   return ok();
@@ -78,16 +74,14 @@ Status understand_measurement(const RunOptions& options, BenchmarkOptions& bench
 Result<RunPlan> understand(const RunOptions& options) {
   RunPlan plan;
   PLEACH_TRY(understand_measurement(options, plan.benchmark));
-  PLEACH_ASSIGN(transport, from_option("--transport", find_transport(options.transport)));
-  plan.transport = transport;
+  PLEACH_SET(plan.transport, from_option("--transport", transports().find(options.transport)));
   PLEACH_ASSIGN(places, parse_integer(options.landing_places, "--landing-places", 1, 1 << 16));
   plan.landing_places = static_cast<int32_t>(places);
   PLEACH_ASSIGN(deadline_ps, from_option("--deadline", parse_time_ps(options.deadline)));
   constexpr int64_t kLeastDeadlinePs = kPicosecondsPerSecond / 1000;
   constexpr int64_t kMostDeadlinePs = kPicosecondsPerSecond * 86'400;
   if (deadline_ps < kLeastDeadlinePs || deadline_ps > kMostDeadlinePs) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("--deadline: {} is not between 1ms and 86400s", options.deadline)};
+    return invalid(fmt::format("--deadline: {} is not between 1ms and 86400s", options.deadline));
   }
   plan.deadline = std::chrono::nanoseconds(deadline_ps / 1000);
   if (!options.ranks.empty()) {
@@ -104,8 +98,7 @@ Result<RunPlan> understand(const RunOptions& options) {
 Result<Schedule> plan_schedule(const RunPlan& plan, const RunOptions& options,
                                const CommandLine& line, int32_t rank_count) {
   if (rank_count < 2) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{} rank: a collective needs at least 2", rank_count)};
+    return invalid(fmt::format("{} rank: a collective needs at least 2", rank_count));
   }
   const std::string spec =
       plan.topology.empty() ? fmt::format("fully_connected:{}", rank_count) : plan.topology;
@@ -113,9 +106,8 @@ Result<Schedule> plan_schedule(const RunPlan& plan, const RunOptions& options,
   PLEACH_ASSIGN(request, options.schedule.request(topology, line, plan.algorithm));
   PLEACH_ASSIGN(schedule, obtain_schedule(topology, request));
   if (schedule.rank_count() != rank_count) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{} plans for {} ranks, but there are {} (--ranks)", spec,
-                             schedule.rank_count(), rank_count)};
+    return invalid(fmt::format("{} plans for {} ranks, but there are {} (--ranks)", spec,
+                               schedule.rank_count(), rank_count));
   }
   // Schedules for a switch that reduces are refused here, before any rank exists.
   PLEACH_TRY(check_switchless(schedule, Order::build(schedule)));

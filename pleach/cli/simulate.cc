@@ -52,9 +52,8 @@ void SimulateOptions::declare(CommandLine& line) {
 Result<TimingRequest> timing_request(const SimulateOptions& options) {
   TimingRequest request;
   request.model = options.model;
-  PLEACH_TRY(from_option("--model", find_network_model(options.model)));
-  PLEACH_ASSIGN(size, from_option("--size", parse_size_bytes(options.size)));
-  request.size_bytes = size;
+  PLEACH_TRY(from_option("--model", network_models().find(options.model)));
+  PLEACH_SET(request.size_bytes, from_option("--size", parse_size_bytes(options.size)));
   request.choose_segments = options.segments == "auto";
   if (!request.choose_segments) {
     PLEACH_ASSIGN(segments, parse_integer(options.segments, "--segments", 1, 1 << 16));
@@ -74,13 +73,13 @@ Result<TimingRequest> timing_request(const SimulateOptions& options) {
   request.options.flow_control =
       options.flow_control == controls[0] ? FlowControl::kPacket : FlowControl::kMessage;
   if (!options.reduce_bandwidth.empty()) {
-    PLEACH_ASSIGN(bandwidth, from_option("--reduce-bandwidth",
-                                         parse_bandwidth_bytes_per_s(options.reduce_bandwidth)));
-    request.options.reduce_bandwidth_bytes_per_s = bandwidth;
+    PLEACH_SET(
+        request.options.reduce_bandwidth_bytes_per_s,
+        from_option("--reduce-bandwidth", parse_bandwidth_bytes_per_s(options.reduce_bandwidth)));
   }
   PLEACH_ASSIGN(cycle_ps, from_option("--cycle", parse_time_ps(options.cycle)));
   if (cycle_ps < 1) {
-    return Error{ErrorCode::kInvalidArgument, "--cycle: a cycle takes time"};
+    return invalid("--cycle: a cycle takes time");
   }
   request.cycle_ps = cycle_ps;
   request.options.fold = !options.no_fold;
@@ -160,8 +159,7 @@ Result<ExitCode> run_simulate(const Command& command, const Invocation& invocati
 
 }  // namespace
 
-extern const Command kSimulateCommand;
-const Command kSimulateCommand = {
+extern const Command kSimulateCommand = {
     "simulate", "times a schedule on a topology",
     "  pleach simulate --topology torus:8x8 --algorithm multitree --size 64MiB\n"
     "  pleach simulate ring.json --topology mesh:4x4 --size 1GB --segments auto\n"

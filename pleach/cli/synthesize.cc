@@ -63,8 +63,7 @@ Result<ExitCode> run_synthesize(const Command& command, const Invocation& invoca
   const Stopwatch watch;
   int64_t size_bytes = 0;
   if (!size_text.empty()) {
-    PLEACH_ASSIGN(parsed, from_option("--size", parse_size_bytes(size_text)));
-    size_bytes = parsed;
+    PLEACH_SET(size_bytes, from_option("--size", parse_size_bytes(size_text)));
   }
   PLEACH_ASSIGN(topology, topology_option(options.topology));
   PLEACH_ASSIGN(request, options.request(topology, line, options.algorithm));
@@ -84,8 +83,7 @@ Result<ExitCode> run_synthesize(const Command& command, const Invocation& invoca
 
 }  // namespace
 
-extern const Command kSynthesizeCommand;
-const Command kSynthesizeCommand = {
+extern const Command kSynthesizeCommand = {
     "synthesize", "writes a schedule for a collective on a topology",
     "  pleach synthesize --topology torus:4x4 --algorithm multitree\n"
     "  pleach synthesize --topology mesh:4x4 --algorithm ring --collective all_gather -o "

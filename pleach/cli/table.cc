@@ -3,13 +3,14 @@
 #include <algorithm>
 
 #include "pleach/base/check.h"
+#include "pleach/base/index.h"
 
 namespace pleach {
 namespace {
 
 // Columns that the text takes on a terminal: its code points.
 std::size_t width_of(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char letter) {
+  return at(std::count_if(text.begin(), text.end(), [](char letter) {
     return (static_cast<unsigned char>(letter) & 0xC0) != 0x80;
   }));
 }

@@ -50,8 +50,7 @@ Result<ExitCode> run_topology(const Command& command, const Invocation& invocati
 
 }  // namespace
 
-extern const Command kTopologyCommand;
-const Command kTopologyCommand = {
+extern const Command kTopologyCommand = {
     "topology", "describes a topology and the best that any schedule can do on it",
     "  pleach topology torus:4x4                      sizes, bisection, bounds\n"
     "  pleach topology mesh:4x4,without_link=5-6      without one cable\n"

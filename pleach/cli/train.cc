@@ -16,8 +16,7 @@ Result<std::vector<TrainingRow>> run_plan(const TrainPlan& plan, const std::stri
   NetworkChoice network = plan.network;
   std::optional<Topology> topology;
   if (!topology_spec.empty()) {
-    PLEACH_ASSIGN(made, topology_option(topology_spec));
-    topology = std::move(made);
+    PLEACH_SET(topology, topology_option(topology_spec));
     network.topology = &*topology;
   }
   if (bandwidth_bytes_per_s > 0) {
@@ -266,8 +265,7 @@ Result<ExitCode> run_train(const Command& command, const Invocation& invocation)
 
 }  // namespace
 
-extern const Command kTrainCommand;
-const Command kTrainCommand = {
+extern const Command kTrainCommand = {
     "train", "simulates training iterations under communication policies",
     "  pleach train --workload resnet50 --topology torus:8x8 --algorithm multitree\n"
     "  pleach train --workload bert_base --ranks 64 --costs alpha_beta --alpha 15us\n"

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/cli/train.h"
 #include "pleach/training/group_schedules.h"
@@ -56,14 +57,12 @@ Result<std::vector<std::string>> split_policies(const std::string& text) {
   std::vector<std::string> policies;
   for (const std::string_view word : split(text, ',')) {
     if (trim(word).empty()) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("'{}' has an empty name", one_line(text))};
+      return invalid(fmt::format("'{}' has an empty name", one_line(text)));
     }
     if (word.find('=') == std::string_view::npos) {
       policies.emplace_back(trim(word));
     } else if (policies.empty()) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("'{}' starts with an option", one_line(text))};
+      return invalid(fmt::format("'{}' starts with an option", one_line(text)));
     } else {
       policies.back() += "," + std::string(trim(word));
     }
@@ -79,8 +78,8 @@ Result<double> parse_fraction(const std::string& text, const std::string& what, 
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !(value >= 0) || value > most) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{}: {} is no number from 0 to {}", what, pleach::quoted(text), most)};
+    return invalid(
+        fmt::format("{}: {} is no number from 0 to {}", what, pleach::quoted(text), most));
   }
   return value;
 }
@@ -90,20 +89,18 @@ Result<std::vector<double>> parse_slow(const std::string& text, int32_t rank_cou
   if (text.empty()) {
     return slowness;
   }
-  slowness.assign(static_cast<std::size_t>(rank_count), 1);
+  slowness.assign(at(rank_count), 1);
   for (const std::string_view word : split(text, ',')) {
     const auto equals = word.find('=');
     if (equals == std::string_view::npos) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("--slow: {} is not RANK=FACTOR", pleach::quoted(word))};
+      return invalid(fmt::format("--slow: {} is not RANK=FACTOR", pleach::quoted(word)));
     }
     PLEACH_ASSIGN(rank, parse_integer(word.substr(0, equals), "--slow: rank", 0, rank_count - 1));
     PLEACH_ASSIGN(factor, parse_fraction(std::string(word.substr(equals + 1)), "--slow", 1e6));
     if (factor <= 0) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("--slow: rank {} would take no time", rank)};
+      return invalid(fmt::format("--slow: rank {} would take no time", rank));
     }
-    slowness[static_cast<std::size_t>(rank)] = factor;
+    slowness[at(rank)] = factor;
   }
   return slowness;
 }
@@ -116,8 +113,7 @@ Status understand_costs(const TrainOptions& options, const CommandLine& line, Tr
     return unknown_name("--costs", costs, sources);
   }
   if (!options.calibration.empty() && line.given("--costs") && options.costs != "alpha_beta") {
-    return Error{ErrorCode::kInvalidArgument,
-                 "--calibration: gives alpha_beta costs, not " + options.costs};
+    return invalid("--calibration: gives alpha_beta costs, not " + options.costs);
   }
   plan.network.source = static_cast<CostSource>(source - sources.begin());
   if (!options.calibration.empty()) {
@@ -127,12 +123,11 @@ Status understand_costs(const TrainOptions& options, const CommandLine& line, Tr
     plan.network.bandwidth_bytes_per_s = fit.bandwidth_bytes_per_s;
   }
   if (!options.alpha.empty()) {
-    PLEACH_ASSIGN(alpha_ps, from_option("--alpha", parse_time_ps(options.alpha)));
-    plan.network.alpha_ps = alpha_ps;
+    PLEACH_SET(plan.network.alpha_ps, from_option("--alpha", parse_time_ps(options.alpha)));
   }
   if (!options.overhead.empty()) {
-    PLEACH_ASSIGN(overhead_ps, from_option("--overhead", parse_time_ps(options.overhead)));
-    plan.network.overhead_ps = overhead_ps;
+    PLEACH_SET(plan.network.overhead_ps,
+               from_option("--overhead", parse_time_ps(options.overhead)));
   }
   if (!options.bandwidth.empty()) {
     PLEACH_ASSIGN(bandwidth,
@@ -141,24 +136,24 @@ Status understand_costs(const TrainOptions& options, const CommandLine& line, Tr
   }
   const bool two_numbers = plan.network.source == CostSource::kAlphaBeta;
   if (two_numbers && plan.network.bandwidth_bytes_per_s <= 0 && options.bandwidths.empty()) {
-    return Error{ErrorCode::kInvalidArgument, "--costs alpha_beta needs --bandwidth"};
+    return invalid("--costs alpha_beta needs --bandwidth");
   }
   if (!two_numbers &&
       (!options.alpha.empty() || !options.overhead.empty() || !options.bandwidth.empty())) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "--alpha, --overhead and --bandwidth are for --costs alpha_beta; a topology has "
-                 "its own"};
+    return invalid(
+        "--alpha, --overhead and --bandwidth are for --costs alpha_beta; a topology has "
+        "its own");
   }
   plan.network.fabric = {.algorithm = options.algorithm,
                          .exchange_algorithm = options.exchange_algorithm,
                          .model = options.model,
                          .segment_count = 0};
-  PLEACH_TRY(from_option("--model", find_network_model(options.model)));
+  PLEACH_TRY(from_option("--model", network_models().find(options.model)));
   if (options.segments != "auto") {
     PLEACH_ASSIGN(segments, parse_integer(options.segments, "--segments", 1, 1 << 16));
     plan.network.fabric.segment_count = static_cast<int32_t>(segments);
   } else if (plan.network.source == CostSource::kFull) {
-    return Error{ErrorCode::kInvalidArgument, "--segments: auto is for --costs curves"};
+    return invalid("--segments: auto is for --costs curves");
   }
   return ok();
 }
@@ -170,22 +165,20 @@ Status understand_ranks(const TrainOptions& options, TrainPlan& plan) {
                                  ? std::to_string(plan.trace->rank_count)
                                  : options.ranks;
     if (text.empty()) {
-      return Error{ErrorCode::kInvalidArgument,
-                   "give --ranks, or a --topology whose ranks to count"};
+      return invalid("give --ranks, or a --topology whose ranks to count");
     }
     PLEACH_ASSIGN(ranks, parse_integer(text, "--ranks", 1, 1 << 20));
     plan.rank_count = static_cast<int32_t>(ranks);
     return ok();
   }
   if (options.topology.empty()) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("--costs {} needs a --topology", options.costs)};
+    return invalid(fmt::format("--costs {} needs a --topology", options.costs));
   }
   if (!options.ranks.empty()) {
-    return Error{ErrorCode::kInvalidArgument, "--ranks: the topology has its own"};
+    return invalid("--ranks: the topology has its own");
   }
   PLEACH_ASSIGN(topology, topology_option(options.topology));
-  plan.rank_count = static_cast<int32_t>(topology.rank_nodes().size());
+  plan.rank_count = count_of(topology.rank_nodes());
   plan.topology_spec = options.topology;
   return ok();
 }
@@ -195,8 +188,7 @@ Status understand_workload(const TrainOptions& options, const CommandLine& line,
   if (options.workload.starts_with(kChakraPrefix)) {
     for (const char* name : {"--strategy", "--policy", "--batch", "--compute", "--slow"}) {
       if (line.given(name)) {
-        return Error{ErrorCode::kInvalidArgument,
-                     fmt::format("{}: a trace says itself what it does", name)};
+        return invalid(fmt::format("{}: a trace says itself what it does", name));
       }
     }
     const std::string prefix = options.workload.substr(kChakraPrefix.size());
@@ -209,8 +201,7 @@ Status understand_workload(const TrainOptions& options, const CommandLine& line,
       chakra.operations_per_s = roof->operations_per_s * roof->efficiency;
       chakra.memory_bytes_per_s = roof->memory_bytes_per_s;
     }
-    PLEACH_ASSIGN(trace, from_option("--workload", read_chakra(prefix, chakra)));
-    plan.trace = std::move(trace);
+    PLEACH_SET(plan.trace, from_option("--workload", read_chakra(prefix, chakra)));
     return ok();
   }
   PLEACH_ASSIGN(batch, parse_integer(options.batch, "--batch", 0, int64_t{1} << 40));
@@ -219,8 +210,7 @@ Status understand_workload(const TrainOptions& options, const CommandLine& line,
   plan.workload = std::move(workload);
   if (!options.compute.empty()) {
     PLEACH_ASSIGN(total_ps, from_option("--compute", parse_time_ps(options.compute)));
-    PLEACH_ASSIGN(scaled, from_option("--compute", scaled_to(*plan.workload, total_ps)));
-    plan.workload = std::move(scaled);
+    PLEACH_SET(plan.workload, from_option("--compute", scaled_to(*plan.workload, total_ps)));
   }
   return ok();
 }
@@ -229,7 +219,7 @@ Status understand_workload(const TrainOptions& options, const CommandLine& line,
 Status check_combinations(const TrainOptions& options) {
   const bool sweeps = !options.bandwidths.empty();
   const auto goes_with = [](const std::string& option, const char* other) {
-    return Error{ErrorCode::kInvalidArgument, fmt::format("{}: goes with {}", option, other)};
+    return invalid(fmt::format("{}: goes with {}", option, other));
   };
   if (!sweeps && !options.target.empty()) {
     return goes_with("--target", "--bandwidths");
@@ -246,35 +236,26 @@ Status check_combinations(const TrainOptions& options) {
       {"--explain", options.explain}};
   for (const auto& [option, is_given] : of_one_network) {
     if (sweeps && is_given) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("{}: not with --bandwidths, which tries many networks", option)};
+      return invalid(fmt::format("{}: not with --bandwidths, which tries many networks", option));
     }
   }
   return ok();
 }
 
 Status check_algorithm(const char* option, const std::string& spec) {
-  std::vector<std::string> known;
-  for (const Algorithm* algorithm : algorithms()) {
-    known.push_back(algorithm->name);
-  }
-  const std::string name = spec.substr(0, spec.find(','));
   if (names_schedule_file(spec)) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{}: {} is one schedule, and training plans several collectives of "
-                             "several groups: give an algorithm's name",
-                             option, pleach::quoted(spec))};
+    return invalid(
+        fmt::format("{}: {} is one schedule, and training plans several collectives of "
+                    "several groups: give an algorithm's name",
+                    option, pleach::quoted(spec)));
   }
-  if (std::find(known.begin(), known.end(), name) == known.end()) {
-    const Error unknown = unknown_name("algorithm", name, known);
-    return Error{unknown.code, fmt::format("{}: {}", option, unknown.message)};
-  }
+  PLEACH_TRY(from_option(option, algorithms().entry_of(spec)));
   return ok();
 }
 
 // Whether the algorithm does all that a policy asks for.
 bool fits_algorithm(const std::string& policy, const std::string& algorithm) {
-  const auto descriptor = find_policy(policy);
+  const auto descriptor = policies().find(policy);
   return !descriptor || std::ranges::all_of((*descriptor)->collectives, [&](CollectiveKind kind) {
     return does(algorithm, kind);
   });
@@ -310,20 +291,17 @@ Result<TrainPlan> understand(const TrainOptions& options, const CommandLine& lin
   if (plan.trace.has_value()) {
     return plan;
   }
-  PLEACH_ASSIGN(strategy, strategy_option(options.strategy, plan.rank_count));
-  plan.strategy = strategy;
-  PLEACH_ASSIGN(policies, from_option("--policy", split_policies(options.policy)));
+  PLEACH_SET(plan.strategy, strategy_option(options.strategy, plan.rank_count));
+  PLEACH_SET(plan.policies, from_option("--policy", split_policies(options.policy)));
   if (!line.given("--policy") && plan.network.source != CostSource::kAlphaBeta) {
-    std::erase_if(policies, [&](const std::string& name) {
+    std::erase_if(plan.policies, [&](const std::string& name) {
       return !fits_algorithm(name, options.algorithm);
     });
   }
-  for (const std::string& policy : policies) {
-    PLEACH_TRY(from_option("--policy", find_policy(policy.substr(0, policy.find(',')))));
+  for (const std::string& policy : plan.policies) {
+    PLEACH_TRY(from_option("--policy", policies().entry_of(policy)));
   }
-  plan.policies = policies;
-  PLEACH_ASSIGN(slowness, parse_slow(options.slow, plan.strategy.rank_count()));
-  plan.slowness = slowness;
+  PLEACH_SET(plan.slowness, parse_slow(options.slow, plan.strategy.rank_count()));
   return plan;
 }
 

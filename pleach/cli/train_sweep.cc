@@ -20,8 +20,7 @@ struct Range {
 Result<Range> parse_range(const std::string& text) {
   const auto parts = split(text, ':');
   if (parts.size() < 2 || parts.size() > 3) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{} is not FROM:TO:FACTOR", pleach::quoted(text))};
+    return invalid(fmt::format("{} is not FROM:TO:FACTOR", pleach::quoted(text)));
   }
   Range range;
   PLEACH_ASSIGN(first, parse_bandwidth_bytes_per_s(parts[0]));
@@ -33,12 +32,11 @@ Result<Range> parse_range(const std::string& text) {
     char* end = nullptr;
     range.factor = std::strtod(factor.c_str(), &end);
     if (end != factor.c_str() + factor.size() || !(range.factor >= 1.01) || range.factor > 1e6) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("factor {} is no number from 1.01 on", pleach::quoted(factor))};
+      return invalid(fmt::format("factor {} is no number from 1.01 on", pleach::quoted(factor)));
     }
   }
   if (last < first) {
-    return Error{ErrorCode::kInvalidArgument, fmt::format("{} goes down", pleach::quoted(text))};
+    return invalid(fmt::format("{} goes down", pleach::quoted(text)));
   }
   return range;
 }
@@ -92,7 +90,7 @@ class Sweeper {
 
 Result<Sweep> sweep_bandwidths(const TrainPlan& plan, const TrainOptions& options) {
   if (plan.trace.has_value()) {
-    return Error{ErrorCode::kInvalidArgument, "--bandwidths: not for traces"};
+    return invalid("--bandwidths: not for traces");
   }
   PLEACH_ASSIGN(range, from_option("--bandwidths", parse_range(options.bandwidths)));
   double efficiency = 1;
@@ -100,14 +98,13 @@ Result<Sweep> sweep_bandwidths(const TrainPlan& plan, const TrainOptions& option
     PLEACH_ASSIGN(nominal, from_option("--measured-link",
                                        parse_bandwidth_bytes_per_s(options.measured_link)));
     if (!plan.calibration.has_value()) {
-      return Error{ErrorCode::kInvalidArgument, "--measured-link: goes with --calibration"};
+      return invalid("--measured-link: goes with --calibration");
     }
     efficiency = plan.calibration->bandwidth_bytes_per_s / static_cast<double>(nominal);
   }
   Sweep sweep;
   if (!options.target.empty()) {
-    PLEACH_ASSIGN(target_ps, from_option("--target", parse_time_ps(options.target)));
-    sweep.target_ps = target_ps;
+    PLEACH_SET(sweep.target_ps, from_option("--target", parse_time_ps(options.target)));
   }
   const Sweeper sweeper(plan, efficiency);
   for (auto next = static_cast<double>(range.first);; next *= range.factor) {

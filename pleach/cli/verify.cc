@@ -40,8 +40,7 @@ Result<ExitCode> run_verify(const Command& command, const Invocation& invocation
   PLEACH_ASSIGN(schedule, read_schedule(path));
   std::optional<Topology> topology;
   if (!topology_spec.empty()) {
-    PLEACH_ASSIGN(parsed, topology_option(topology_spec));
-    topology = parsed;
+    PLEACH_SET(topology, topology_option(topology_spec));
   }
   log_step(fmt::format("proving {} transfers", schedule.transfer_count()));
   const Verification verification = verify(schedule, topology ? &*topology : nullptr);
@@ -60,8 +59,7 @@ Result<ExitCode> run_verify(const Command& command, const Invocation& invocation
 
 }  // namespace
 
-extern const Command kVerifyCommand;
-const Command kVerifyCommand = {
+extern const Command kVerifyCommand = {
     "verify", "proves that a schedule gives the right result in every interleaving",
     "  pleach verify ring.json                        the proof; exit code 3 when it fails\n"
     "  pleach verify ring.json --topology mesh:4x4    also routes and contention\n"

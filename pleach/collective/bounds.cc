@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
 #include "pleach/topology/max_flow.h"
@@ -55,10 +56,6 @@ struct Network {
 
 double bandwidth_of(const Topology& topology, LinkId link) {
   return static_cast<double>(topology.link(link).bandwidth_bytes_per_s);
-}
-
-Error invalid(const std::string& message) {
-  return Error{ErrorCode::kInvalidArgument, message};
 }
 
 Status number_participants(Network& network) {
@@ -253,11 +250,11 @@ class Search {
 
   void consider(const std::vector<int32_t>& part_of, int32_t part_count) {
     const Topology& topology = network_.topology;
-    std::vector<Edge> edges(static_cast<std::size_t>(part_count));
+    std::vector<Edge> edges(at(part_count));
     for (const LinkId id : network_.links) {
       const Link& link = topology.link(id);
-      const auto source = static_cast<std::size_t>(part_of[link.source.index()]);
-      const auto target = static_cast<std::size_t>(part_of[link.target.index()]);
+      const auto source = at(part_of[link.source.index()]);
+      const auto target = at(part_of[link.target.index()]);
       if (source != target) {
         edges[source].out += bandwidth_of(topology, id);
         edges[target].in += bandwidth_of(topology, id);
@@ -265,7 +262,7 @@ class Search {
     }
     for (std::size_t rank = 0; rank < network_.participants.size(); ++rank) {
       const int32_t part = part_of[network_.participants[rank].index()];
-      Edge& edge = edges[static_cast<std::size_t>(part)];
+      Edge& edge = edges[at(part)];
       edge.rank_count += 1;
       edge.has_root = edge.has_root || network_.root.index() == rank;
     }
@@ -368,7 +365,7 @@ class Search {
 void consider_single_nodes(const Network& network, Search& search) {
   std::vector<int32_t> part_of(network.topology.nodes().size());
   std::iota(part_of.begin(), part_of.end(), 0);
-  search.consider(part_of, static_cast<int32_t>(part_of.size()));
+  search.consider(part_of, count_of(part_of));
 }
 
 // Two halves in rank order; the relays are a third part.
@@ -386,7 +383,7 @@ void consider_grid(const Network& network, Search& search) {
   const std::size_t node_count = network.topology.nodes().size();
   std::size_t stride = node_count;
   for (const GridDimension& dimension : network.topology.grid()) {
-    const auto size = static_cast<std::size_t>(dimension.size);
+    const auto size = at(dimension.size);
     stride /= size;
     std::vector<int32_t> slab(node_count);
     std::vector<int32_t> half(node_count);
@@ -410,26 +407,26 @@ void consider_connected_groups(const Network& network, Search& search) {
   thresholds.erase(std::unique(thresholds.begin(), thresholds.end()), thresholds.end());
   thresholds.pop_back();  // nothing is faster than the fastest
   const std::size_t stride = thresholds.size() / kThresholdLimit + 1;
-  for (std::size_t at = 0; at < thresholds.size(); at += stride) {
+  for (std::size_t index = 0; index < thresholds.size(); index += stride) {
     std::vector<int32_t> part_of(network.topology.nodes().size());
     std::iota(part_of.begin(), part_of.end(), 0);
     const auto find = [&](int32_t node) {
-      while (part_of[static_cast<std::size_t>(node)] != node) {
-        int32_t& parent = part_of[static_cast<std::size_t>(node)];
-        node = parent = part_of[static_cast<std::size_t>(parent)];
+      while (part_of[at(node)] != node) {
+        int32_t& parent = part_of[at(node)];
+        node = parent = part_of[at(parent)];
       }
       return node;
     };
     for (const LinkId id : network.links) {
       const Link& link = network.topology.link(id);
-      if (link.bandwidth_bytes_per_s > thresholds[at]) {
-        part_of[static_cast<std::size_t>(find(link.source.value))] = find(link.target.value);
+      if (link.bandwidth_bytes_per_s > thresholds[index]) {
+        part_of[at(find(link.source.value))] = find(link.target.value);
       }
     }
     for (std::size_t node = 0; node < part_of.size(); ++node) {
       part_of[node] = find(static_cast<int32_t>(node));
     }
-    search.consider(part_of, static_cast<int32_t>(part_of.size()));
+    search.consider(part_of, count_of(part_of));
   }
 }
 
@@ -441,8 +438,7 @@ class CutSearch {
 
   // Whether every cut that matters was covered: the smallest bound by cuts has been found.
   bool run() {
-    const std::size_t vertex_count =
-        network_.participants.size() + static_cast<std::size_t>(network_.relay_count);
+    const std::size_t vertex_count = network_.participants.size() + at(network_.relay_count);
     const bool too_large = network_.links.size() > kFlowLinkLimit ||
                            (network_.relay_count == 0 && vertex_count > kFlowNodeLimit);
     if (too_large || network_.collective == CollectiveKind::kAllToAll) {
@@ -505,7 +501,7 @@ class CutSearch {
     std::vector<int32_t> part_of(vertex_of_.size(), 1);
     for (std::size_t node = 0; node < part_of.size(); ++node) {
       const int32_t vertex = vertex_of_[node];
-      if (vertex != kNone && cut.source_side[static_cast<std::size_t>(vertex)]) {
+      if (vertex != kNone && cut.source_side[at(vertex)]) {
         part_of[node] = 0;
       }
     }

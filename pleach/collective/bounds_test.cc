@@ -6,6 +6,7 @@
 #include <bit>
 #include <tuple>
 
+#include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/topology/shapes.h"
 
@@ -233,7 +234,7 @@ TEST(Bounds, RefuseBadRequests) {
 
 // The least bound over all sets of ranks, by enumeration.
 double least_of_all_cuts(const Topology& topology, CollectiveKind kind, int32_t root) {
-  const auto count = static_cast<int32_t>(topology.nodes().size());
+  const auto count = count_of(topology.nodes());
   double least = 1e300;
   for (uint32_t set = 1; set + 1 < (1U << count); ++set) {
     double out = 0;

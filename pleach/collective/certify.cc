@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/base/units.h"
 #include "pleach/collective/bounds.h"
 #include "pleach/collective/symmetry.h"
@@ -37,10 +38,9 @@ class LoadCounter {
     const double buffers_per_weight = buffers / static_cast<double>(schedule_.chunks.total());
     for (const Transfer& transfer : schedule_.transfers) {
       if (!is_well_formed(transfer)) {
-        return Error{ErrorCode::kInvalidArgument,
-                     fmt::format("transfer {}->{} of step {} does not fit topology {}",
-                                 transfer.source.value, transfer.target.value, transfer.step,
-                                 topology_.name())};
+        return invalid(fmt::format("transfer {}->{} of step {} does not fit topology {}",
+                                   transfer.source.value, transfer.target.value, transfer.step,
+                                   topology_.name()));
       }
       if (transfer.step != step_) {
         finish_step();
@@ -80,7 +80,7 @@ class LoadCounter {
     }
     if (schedule_.symmetry) {
       PLEACH_ASSIGN(translation, LinkTranslation::create(schedule_, topology_, false));
-      place_count = static_cast<std::size_t>(translation.class_count());
+      place_count = at(translation.class_count());
       for (std::size_t link = 0; link < link_count; ++link) {
         place_of_[link] = translation.class_of(LinkId{static_cast<int32_t>(link)});
       }
@@ -88,7 +88,7 @@ class LoadCounter {
     places_.resize(place_count);
     for (std::size_t index = 0; index < link_count; ++index) {
       const Link& link = topology_.links()[index];
-      Place& place = places_[static_cast<std::size_t>(place_of_[index])];
+      Place& place = places_[at(place_of_[index])];
       place.seconds_per_byte = 1 / static_cast<double>(link.bandwidth_bytes_per_s);
       place.latency_ps = std::max(place.latency_ps, link.latency_ps);
     }
@@ -113,7 +113,7 @@ class LoadCounter {
     int64_t latency_ps = 0;
     for (const LinkId link : schedule_.routes[transfer.route]) {
       const int32_t index = place_of_[link.index()];
-      Place& place = places_[static_cast<std::size_t>(index)];
+      Place& place = places_[at(index)];
       latency_ps += place.latency_ps;
       if (place.step_load == 0) {
         touched_.push_back(index);
@@ -165,7 +165,7 @@ class LoadCounter {
     finish_stream();
     double busiest = 0;
     for (const int32_t index : touched_) {
-      Place& place = places_[static_cast<std::size_t>(index)];
+      Place& place = places_[at(index)];
       busiest = std::max(busiest, place.step_load * place.seconds_per_byte);
       place.load += std::exchange(place.step_load, 0);
     }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "pleach/base/check.h"
+#include "pleach/base/index.h"
 
 namespace pleach {
 
@@ -31,7 +32,7 @@ bool ChunkGrid::valid(std::span<const int64_t> weights) {
 ChunkGrid ChunkGrid::weighted(std::vector<int64_t> weights) {
   PLEACH_CHECK(valid(weights), "weights are positive and their sum fits");
   ChunkGrid grid;
-  grid.count_ = static_cast<int32_t>(weights.size());
+  grid.count_ = count_of(weights);
   grid.cumulative_ = std::move(weights);
   int64_t sum = 0;
   for (int64_t& entry : grid.cumulative_) {

@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "pleach/base/index.h"
+
 namespace pleach {
 
 // `count` chunks with integer weights. Chunk c of a space of n elements covers
@@ -23,7 +25,7 @@ class ChunkGrid {
   bool is_uniform() const { return cumulative_.empty(); }
   int64_t total() const { return cumulative_.empty() ? count_ : cumulative_.back(); }
   int64_t cumulative(int32_t chunk) const {
-    return cumulative_.empty() ? chunk : cumulative_[static_cast<std::size_t>(chunk)];
+    return cumulative_.empty() ? chunk : cumulative_[at(chunk)];
   }
   int64_t weight(int32_t chunk) const { return cumulative(chunk + 1) - cumulative(chunk); }
   // First element of chunk c in a space of `element_count`; boundary(count()) is the end.

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 
 namespace pleach {
@@ -26,10 +27,9 @@ TEST(ChunkGrid, CutsAtExactBoundaries) {
   for (const Case& test : cases) {
     const ChunkGrid grid =
         test.weights.empty() ? ChunkGrid::uniform(4) : ChunkGrid::weighted(test.weights);
-    ASSERT_EQ(static_cast<std::size_t>(grid.count()) + 1, test.boundaries.size());
+    ASSERT_EQ(at(grid.count()) + 1, test.boundaries.size());
     for (int32_t chunk = 0; chunk <= grid.count(); ++chunk) {
-      EXPECT_EQ(grid.boundary(chunk, test.element_count),
-                test.boundaries[static_cast<std::size_t>(chunk)])
+      EXPECT_EQ(grid.boundary(chunk, test.element_count), test.boundaries[at(chunk)])
           << "chunk " << chunk << " of " << test.element_count;
     }
   }
@@ -74,7 +74,7 @@ TEST(ChunkGrid, RefinementsAgree) {
     const auto parts = static_cast<int32_t>(1 + rng.below(4));
     for (uint64_t chunk = 0; chunk <= rng.below(6); ++chunk) {
       coarse.push_back(static_cast<int64_t>(1 + rng.below(1000)));
-      fine.insert(fine.end(), static_cast<std::size_t>(parts), coarse.back());
+      fine.insert(fine.end(), at(parts), coarse.back());
     }
     const ChunkGrid whole = ChunkGrid::weighted(coarse);
     const ChunkGrid refined = ChunkGrid::weighted(fine);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pleach/base/check.h"
+#include "pleach/base/index.h"
 #include "pleach/collective/order.h"
 
 namespace pleach {
@@ -23,8 +24,7 @@ class Cursor {
       : order_(order),
         segments_(segment_count),
         instances_(instance_count),
-        counts_(static_cast<std::size_t>(order.slot_count()) * static_cast<std::size_t>(segments_) *
-                static_cast<std::size_t>(instances_)) {
+        counts_(at(order.slot_count()) * at(segments_) * at(instances_)) {
     PLEACH_CHECK(order.max_slot_events() <= UINT16_MAX, "a slot has more events than a counter");
   }
 
@@ -66,10 +66,7 @@ class Cursor {
     uint16_t commits = 0;
   };
   std::size_t index(int32_t slot, int32_t segment, int32_t instance) const {
-    return (static_cast<std::size_t>(slot) * static_cast<std::size_t>(segments_) +
-            static_cast<std::size_t>(segment)) *
-               static_cast<std::size_t>(instances_) +
-           static_cast<std::size_t>(instance);
+    return (at(slot) * at(segments_) + at(segment)) * at(instances_) + at(instance);
   }
   Counts& count(int32_t slot, int32_t segment, int32_t instance) {
     return counts_[index(slot, segment, instance)];

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/collective/order.h"
 #include "tests/support/counterexamples.h"
@@ -19,10 +20,6 @@ namespace pleach {
 namespace {
 
 using support::Oracle;
-
-std::size_t at(int32_t index) {
-  return static_cast<std::size_t>(index);
-}
 
 // The Order's number of each of the Oracle's messages.
 std::vector<int32_t> match_streams(const Oracle& oracle, const Order& order) {
@@ -84,7 +81,7 @@ class Walk {
 
   // Both sides must say the same of every event that has not happened.
   void compare(std::vector<Step>& steps) const {
-    for (int32_t message = 0; message < static_cast<int32_t>(streams_.size()); ++message) {
+    for (int32_t message = 0; message < count_of(streams_); ++message) {
       for (int32_t segment = 0; segment < segment_count_; ++segment) {
         const int32_t read = oracle_.read_event(message, segment);
         if (done_[at(read)]) {
@@ -192,7 +189,7 @@ TEST(Cursor, AgreesWithTheRulesOnStreamsThroughASwitch) {
     const int32_t streams = 1 + support::pick(rng, 3);
     for (int32_t stream = 0; stream < streams; ++stream) {
       const int32_t chunk = support::pick(rng, schedule.chunks.count());
-      const auto excused = static_cast<std::size_t>(support::pick(rng, schedule.rank_count()));
+      const auto excused = at(support::pick(rng, schedule.rank_count()));
       for (std::size_t rank = 0; rank < schedule.participants.size(); ++rank) {
         const NodeId node = schedule.participants[rank];
         Transfer hop;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/collective/route_index.h"
 #include "pleach/collective/schedule.h"
 #include "pleach/collective/symmetry.h"
@@ -22,11 +23,10 @@ struct UsedRoutes {
 
 UsedRoutes used_routes(const Schedule& schedule) {
   UsedRoutes used;
-  used.place.resize(static_cast<std::size_t>(schedule.routes.size()), -1);
+  used.place.resize(at(schedule.routes.size()), -1);
   for (const Transfer& transfer : schedule.transfers) {
-    if (transfer.route != kNoRoute && used.place[static_cast<std::size_t>(transfer.route)] < 0) {
-      used.place[static_cast<std::size_t>(transfer.route)] =
-          static_cast<int32_t>(used.routes.size());
+    if (transfer.route != kNoRoute && used.place[at(transfer.route)] < 0) {
+      used.place[at(transfer.route)] = count_of(used.routes);
       used.routes.push_back(transfer.route);
       used.link_count += std::ssize(schedule.routes[transfer.route]);
     }
@@ -39,7 +39,7 @@ std::vector<int32_t> ranks_by_node(const Schedule& schedule) {
   const NodeId last = *std::max_element(schedule.participants.begin(), schedule.participants.end());
   std::vector<int32_t> rank_of(last.index() + 1, -1);
   for (int32_t rank = 0; rank < schedule.rank_count(); ++rank) {
-    rank_of[schedule.participants[static_cast<std::size_t>(rank)].index()] = rank;
+    rank_of[schedule.participants[at(rank)].index()] = rank;
   }
   return rank_of;
 }
@@ -71,8 +71,8 @@ class Expansion {
       transfer.source = moved_node(transfer.source, g);
       transfer.target = moved_node(transfer.target, g);
       if (transfer.route != kNoRoute) {
-        const int32_t place = used_.place[static_cast<std::size_t>(transfer.route)];
-        transfer.route = moved_route[static_cast<std::size_t>(place)];
+        const int32_t place = used_.place[at(transfer.route)];
+        transfer.route = moved_route[at(place)];
       }
       result_.transfers.push_back(transfer);
     }
@@ -81,7 +81,7 @@ class Expansion {
  private:
   NodeId moved_node(NodeId node, int32_t g) const {
     const int32_t rank = translation_.add(rank_of_[node.index()], g);
-    return schedule_.participants[static_cast<std::size_t>(rank)];
+    return schedule_.participants[at(rank)];
   }
 
   const Schedule& schedule_;
@@ -99,19 +99,17 @@ Result<Schedule> expand(const Schedule& schedule, const Topology* topology, int6
   const int64_t link_count =
       schedule.symmetry ? used_routes(schedule).link_count * schedule.rank_count() : 0;
   if (schedule.transfer_count() > limit || link_count > limit) {
-    return Error{
-        ErrorCode::kInvalidArgument,
+    return invalid(
         fmt::format("the explicit form of {} would hold {} transfers and {} links of "
                     "routes; the limit is {}",
-                    to_text(schedule.collective), schedule.transfer_count(), link_count, limit)};
+                    to_text(schedule.collective), schedule.transfer_count(), link_count, limit));
   }
   if (!schedule.symmetry) {
     return schedule;
   }
   std::optional<LinkTranslation> links;
   if (topology != nullptr) {
-    PLEACH_ASSIGN(translation, LinkTranslation::create(schedule, *topology, false));
-    links = std::move(translation);
+    PLEACH_SET(links, LinkTranslation::create(schedule, *topology, false));
   }
   Schedule result;
   result.collective = schedule.collective;
@@ -121,7 +119,7 @@ Result<Schedule> expand(const Schedule& schedule, const Topology* topology, int6
   result.period = schedule.period;
   result.phase_steps = schedule.phase_steps;
   result.provenance = schedule.provenance;
-  result.transfers.reserve(static_cast<std::size_t>(schedule.transfer_count()));
+  result.transfers.reserve(at(schedule.transfer_count()));
   Expansion expansion(schedule, std::move(links), result);
   for (int32_t g = 0; g < schedule.rank_count(); ++g) {
     expansion.add(g);

@@ -21,9 +21,8 @@ Status fill_routes(Schedule& schedule, const Topology& topology) {
     }
     for (const NodeId node : {transfer.source, transfer.target}) {
       if (node.value < 0 || node.value >= node_count) {
-        return Error{ErrorCode::kInvalidArgument,
-                     fmt::format("transfers[{}]: the topology {} has {} nodes, not node {}", i,
-                                 topology.name(), node_count, node.value)};
+        return invalid(fmt::format("transfers[{}]: the topology {} has {} nodes, not node {}", i,
+                                   topology.name(), node_count, node.value));
       }
     }
     const uint64_t pair = static_cast<uint64_t>(transfer.source.value) << 32 |

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "pleach/base/index.h"
 #include "pleach/collective/schedule.h"
 #include "pleach/collective/symmetry.h"
 #include "pleach/collective/violations.h"
@@ -14,10 +15,6 @@ namespace pleach {
 namespace {
 
 constexpr int32_t kNone = -1;
-
-std::size_t at(int32_t index) {
-  return static_cast<std::size_t>(index);
-}
 
 // A stream's arrival at a rank: an interval of chunks in one step.
 struct Arrival {
@@ -285,7 +282,7 @@ void FormCheck::sort_out_transfers() {
           {target, t.step, t.first_chunk, t.first_chunk + t.chunk_count, source, i});
       continue;
     }
-    const auto hop = static_cast<int32_t>(hops_.size());
+    const auto hop = count_of(hops_);
     hops_.push_back({i, source, target, kNone, kNone});
     if (source == kNone) {
       ends.push_back({t.step, t.source.value, t.first_chunk, t.chunk_count, false, hop});
@@ -314,7 +311,7 @@ void FormCheck::join_hops(std::vector<HopEnd> ends) {
       return;
     }
     Crossing crossing = {ends[begin].node, 0, 0};
-    const auto number = static_cast<int32_t>(crossings_.size());
+    const auto number = count_of(crossings_);
     for (; end < ends.size() && ends[end].place() == ends[begin].place() &&
            ends[end].interval() == ends[begin].interval();
          ++end) {

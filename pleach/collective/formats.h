@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "pleach/base/registry.h"
 #include "pleach/base/result.h"
 #include "pleach/collective/schedule.h"
 
@@ -20,9 +21,11 @@ struct ScheduleFormat {
   // `path` is used in messages only. The result is well-formed in its ranges and lengths; its
   // meaning is for check_form and verify to judge.
   Result<Schedule> (*read)(std::string_view content, const std::string& path);
+
+  std::string details() const { return "files *" + extension; }
 };
 
-std::span<const ScheduleFormat* const> schedule_formats();
+Registry<ScheduleFormat> schedule_formats();
 
 // Reads any known format, recognised by content. Errors: kIo, kInvalidArgument: one line with path.
 Result<Schedule> read_schedule(const std::string& path);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/base/text.h"
 #include "pleach/collective/verify.h"
@@ -31,7 +32,7 @@ const ScheduleFormat& format(const std::string& name) {
     }
   }
   ADD_FAILURE() << name;
-  return *schedule_formats().front();
+  return **schedule_formats().begin();
 }
 
 std::vector<LinkId> links(const std::vector<int32_t>& values) {
@@ -104,7 +105,7 @@ TEST(Formats, KeepEverything) {
 Schedule random_schedule() {
   const auto in = [](int32_t least, int32_t most) { return *rc::gen::inRange(least, most + 1); };
   Schedule schedule;
-  schedule.collective = kAllCollectives[static_cast<std::size_t>(in(0, 5))];
+  schedule.collective = kAllCollectives[at(in(0, 5))];
   const int32_t rank_count = in(1, 5);
   for (int32_t rank = 0; rank < rank_count; ++rank) {
     schedule.participants.push_back(NodeId{in(0, 1000) * 8 + rank});

@@ -6,14 +6,12 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "pleach/base/index.h"
+
 namespace pleach {
 namespace {
 
 constexpr int32_t kNotARank = -1;
-
-std::size_t at(int32_t index) {
-  return static_cast<std::size_t>(index);
-}
 
 // A stream of several hops joined at switches, before it has a number.
 struct Joined {
@@ -136,7 +134,7 @@ Order Order::build(const Schedule& schedule) {
   std::vector<StreamKey> keys;
   keys.reserve(schedule.transfers.size());
   std::vector<int32_t> hops;
-  for (int32_t index = 0; index < static_cast<int32_t>(schedule.transfers.size()); ++index) {
+  for (int32_t index = 0; index < count_of(schedule.transfers); ++index) {
     const Transfer& transfer = schedule.transfers[at(index)];
     const int32_t source = rank_of(transfer.source), target = rank_of(transfer.target);
     if (source == kNotARank || target == kNotARank) {
@@ -180,11 +178,11 @@ void Order::add_stream(const Stream& stream, std::span<const int32_t> sources,
   sources_.insert(sources_.end(), sources.begin(), sources.end());
   targets_.insert(targets_.end(), targets.begin(), targets.end());
   transfers_.insert(transfers_.end(), transfers.begin(), transfers.end());
-  const auto source_count = static_cast<int32_t>(sources.size());
-  const auto target_count = static_cast<int32_t>(targets.size());
+  const auto source_count = count_of(sources);
+  const auto target_count = count_of(targets);
   next_.source += source_count;
   next_.target += target_count;
-  next_.transfer += static_cast<int32_t>(transfers.size());
+  next_.transfer += count_of(transfers);
   next_.read += source_count * stream.chunk_count;
   next_.commit += target_count * stream.chunk_count;
 }
@@ -215,12 +213,11 @@ void Order::order_slots() {
   for (const SlotEvent& event : events) {
     if (slots_.empty() || slots_.back().chunk != event.chunk || slots_.back().rank != event.rank) {
       slots_.push_back({event.rank, event.chunk});
-      slot_first_.push_back(
-          {static_cast<int32_t>(slot_reads_.size()), static_cast<int32_t>(slot_commits_.size())});
+      slot_first_.push_back({count_of(slot_reads_), count_of(slot_commits_)});
     }
     const int32_t slot = slot_count() - 1;
-    const int32_t reads = static_cast<int32_t>(slot_reads_.size()) - slot_first_.back().read;
-    const int32_t commits = static_cast<int32_t>(slot_commits_.size()) - slot_first_.back().commit;
+    const int32_t reads = count_of(slot_reads_) - slot_first_.back().read;
+    const int32_t commits = count_of(slot_commits_) - slot_first_.back().commit;
     max_slot_events_ = std::max({max_slot_events_, reads + 1, commits + 1});
     if (event.place < 0) {
       reads_[at(event.index)].slot = slot;
@@ -234,8 +231,7 @@ void Order::order_slots() {
       slot_commits_.push_back(event.index);
     }
   }
-  slot_first_.push_back(
-      {static_cast<int32_t>(slot_reads_.size()), static_cast<int32_t>(slot_commits_.size())});
+  slot_first_.push_back({count_of(slot_reads_), count_of(slot_commits_)});
 }
 
 namespace {

@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/base/result.h"
 #include "pleach/collective/schedule.h"
 
@@ -56,7 +57,7 @@ class Order {
   // first_chunk, smallest source, smallest target) order. Cost: O(transfers · chunks log).
   static Order build(const Schedule& schedule);
 
-  int32_t stream_count() const { return static_cast<int32_t>(streams_.size()); }
+  int32_t stream_count() const { return count_of(streams_); }
   const Stream& stream(int32_t stream) const { return streams_[at(stream)]; }
   std::span<const int32_t> sources(int32_t stream) const;  // ranks, ascending
   std::span<const int32_t> targets(int32_t stream) const;  // ranks, ascending
@@ -70,10 +71,10 @@ class Order {
   int32_t first_commit(int32_t stream) const { return first_[at(stream)].commit; }
   const Read& read(int32_t index) const { return reads_[at(index)]; }
   const Commit& commit(int32_t index) const { return commits_[at(index)]; }
-  int32_t read_count() const { return static_cast<int32_t>(reads_.size()); }
-  int32_t commit_count() const { return static_cast<int32_t>(commits_.size()); }
+  int32_t read_count() const { return count_of(reads_); }
+  int32_t commit_count() const { return count_of(commits_); }
 
-  int32_t slot_count() const { return static_cast<int32_t>(slots_.size()); }
+  int32_t slot_count() const { return count_of(slots_); }
   const Slot& slot(int32_t slot) const { return slots_[at(slot)]; }
   // Indices of the slot's reads, by after_commits; of its commits, in their order.
   std::span<const int32_t> slot_reads(int32_t slot) const;
@@ -90,7 +91,6 @@ class Order {
   struct SlotFirst {
     int32_t read = 0, commit = 0;
   };
-  static std::size_t at(int32_t index) { return static_cast<std::size_t>(index); }
   void add_stream(const Stream& stream, std::span<const int32_t> sources,
                   std::span<const int32_t> targets, std::span<const int32_t> transfers);
   void order_slots();

@@ -33,21 +33,19 @@ Interval moved(int64_t begin, int64_t length, int64_t origin) {
 
 Result<Placement> Placement::create(const Schedule& schedule, int64_t count) {
   if (count < 0) {
-    return Error{ErrorCode::kInvalidArgument, fmt::format("count {} is negative", count)};
+    return invalid(fmt::format("count {} is negative", count));
   }
   const int64_t rank_count = schedule.rank_count();
   if (schedule.collective == CollectiveKind::kAllToAll) {
     if (count % rank_count != 0) {
-      return Error{
-          ErrorCode::kInvalidArgument,
+      return invalid(
           fmt::format("all_to_all of {} elements on {} ranks: the count must be a multiple "
                       "of the ranks",
-                      count, rank_count)};
+                      count, rank_count));
     }
     if (count > INT64_MAX / rank_count) {
-      return Error{
-          ErrorCode::kInvalidArgument,
-          fmt::format("all_to_all of {} elements on {} ranks is too large", count, rank_count)};
+      return invalid(
+          fmt::format("all_to_all of {} elements on {} ranks is too large", count, rank_count));
     }
   }
   Placement placement;

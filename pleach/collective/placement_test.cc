@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "pleach/base/index.h"
+
 namespace pleach {
 namespace {
 
@@ -61,10 +63,9 @@ TEST(Placement, PlacesEachCollective) {
     const auto placement = Placement::create(schedule, test.count);
     ASSERT_TRUE(placement);
     for (int32_t rank = 0; rank < 3; ++rank) {
-      const auto at = static_cast<std::size_t>(rank);
-      EXPECT_EQ(placement->input(Rank{rank}, test.chunk), test.inputs[at])
+      EXPECT_EQ(placement->input(Rank{rank}, test.chunk), test.inputs[at(rank)])
           << to_text(test.kind) << " input of rank " << rank;
-      EXPECT_EQ(placement->output(Rank{rank}, test.chunk), test.outputs[at])
+      EXPECT_EQ(placement->output(Rank{rank}, test.chunk), test.outputs[at(rank)])
           << to_text(test.kind) << " output of rank " << rank;
     }
   }
@@ -82,13 +83,13 @@ TEST(Placement, CoversEveryBufferOnce) {
         const auto placement = Placement::create(schedule, count);
         ASSERT_TRUE(placement);
         for (int32_t rank = 0; rank < rank_count; ++rank) {
-          std::vector<int> input(static_cast<std::size_t>(placement->sizes(Rank{rank}).input));
-          std::vector<int> output(static_cast<std::size_t>(placement->sizes(Rank{rank}).output));
+          std::vector<int> input(at(placement->sizes(Rank{rank}).input));
+          std::vector<int> output(at(placement->sizes(Rank{rank}).output));
           for (int32_t chunk = 0; chunk < 2 * parts; ++chunk) {
             const auto mark = [&](const MaybeInterval& interval, std::vector<int>& buffer) {
               ASSERT_EQ(interval->end - interval->begin, placement->length(chunk));
               for (int64_t i = interval->begin; i < interval->end; ++i) {
-                ++buffer.at(static_cast<std::size_t>(i));
+                ++buffer.at(at(i));
               }
             };
             const auto from = placement->input(Rank{rank}, chunk);
@@ -118,7 +119,7 @@ TEST(Placement, NamesOwners) {
       make(CollectiveKind::kReduceScatter, 3, ChunkGrid::weighted({1, 2, 3, 2, 1}));
   const std::vector<int32_t> owners = {0, 0, 1, 2, 2};
   for (int32_t chunk = 0; chunk < 5; ++chunk) {
-    EXPECT_EQ(chunk_owner(shards, chunk).value, owners[static_cast<std::size_t>(chunk)]);
+    EXPECT_EQ(chunk_owner(shards, chunk).value, owners[at(chunk)]);
   }
   const Schedule blocks = make(CollectiveKind::kAllToAll, 2, ChunkGrid::uniform(8));
   EXPECT_EQ(chunk_owner(blocks, 3), Rank{0});

@@ -8,14 +8,11 @@
 #include <unordered_map>
 #include <utility>
 
+#include "pleach/base/index.h"
 #include "pleach/collective/symmetry.h"
 
 namespace pleach {
 namespace {
-
-std::size_t at(int32_t index) {
-  return static_cast<std::size_t>(index);
-}
 
 // The most elements that any segment of a chunk has.
 int64_t longest_segment(int64_t length, int32_t segment_count) {
@@ -113,9 +110,8 @@ class Lowering {
       }
     }
     if (events > kMaxProgramEvents / options_.segment_count) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("{} segments of {} chunk events on rank {} are too many",
-                               options_.segment_count, events, options_.rank.value)};
+      return invalid(fmt::format("{} segments of {} chunk events on rank {} are too many",
+                                 options_.segment_count, events, options_.rank.value));
     }
     if (int64_t{order_.stream_count()} * instance_count() > INT32_MAX) {
       return Error{ErrorCode::kUnsupported,
@@ -150,7 +146,7 @@ class Lowering {
   void number_slots() {
     for (int32_t chunk = 0; chunk < schedule_.chunks.count(); ++chunk) {
       if (slot_of_[at(chunk)] >= 0) {
-        slot_of_[at(chunk)] = static_cast<int32_t>(program_.slots.size());
+        slot_of_[at(chunk)] = count_of(program_.slots);
         program_.slots.push_back({.chunk = chunk, .length = placement_.length(chunk)});
       }
     }
@@ -170,7 +166,7 @@ class Lowering {
 
   void add_send(const Seen& seen) {
     ProgramMessage send = message(seen);
-    send.first_item = static_cast<int32_t>(program_.reads.size());
+    send.first_item = count_of(program_.reads);
     for_each_chunk(seen, [&](int32_t k, int32_t chunk) {
       const int32_t item = order_.first_read(seen.stream) + k;
       const int32_t slot = slot_of_[at(chunk)];
@@ -186,7 +182,7 @@ class Lowering {
 
   void add_receive(const Seen& seen) {
     ProgramMessage receive = message(seen);
-    receive.first_item = static_cast<int32_t>(program_.commits.size());
+    receive.first_item = count_of(program_.commits);
     for_each_chunk(seen, [&](int32_t k, int32_t chunk) {
       const int32_t item = order_.first_commit(seen.stream) + k;
       const int32_t slot = slot_of_[at(chunk)];
@@ -233,9 +229,9 @@ class Lowering {
     const Location output = output_location(slot.chunk);
     if (slot.initial.buffer == Buffer::kNone &&
         (use.read_first || use.reduce_first || slot.commit_count == 0)) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("rank {} uses chunk {} before it has a value: the schedule is wrong",
-                               options_.rank.value, slot.chunk)};
+      return invalid(
+          fmt::format("rank {} uses chunk {} before it has a value: the schedule is wrong",
+                      options_.rank.value, slot.chunk));
     }
     if (slot.commit_count == 0) {
       const bool is_there =
@@ -318,13 +314,11 @@ Status check_switchless(const Schedule& schedule, const Order& order) {
 
 Result<Program> lower(const Schedule& schedule, const Order& order, const ProgramOptions& options) {
   if (options.rank.value < 0 || options.rank.value >= schedule.rank_count()) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("rank {} is not one of the schedule's {} ranks", options.rank.value,
-                             schedule.rank_count())};
+    return invalid(fmt::format("rank {} is not one of the schedule's {} ranks", options.rank.value,
+                               schedule.rank_count()));
   }
   if (options.segment_count < 1 || options.segment_count > kMaxProgramEvents) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{} segments are out of range", options.segment_count)};
+    return invalid(fmt::format("{} segments are out of range", options.segment_count));
   }
   PLEACH_TRY(check_switchless(schedule, order));
   PLEACH_ASSIGN(placement, Placement::create(schedule, options.count));

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/collective/verify.h"
 #include "tests/support/small_schedules.h"
 
@@ -171,9 +172,9 @@ std::vector<Essence> essences(const Program& program, bool of_sends) {
   for (const ProgramMessage& message : of_sends ? program.sends : program.receives) {
     std::vector<int32_t> items;
     for (int32_t k = 0; k < message.item_count; ++k) {
-      const auto item = static_cast<std::size_t>(message.first_item + k);
+      const auto item = at(message.first_item + k);
       const int32_t slot = of_sends ? program.reads[item].slot : program.commits[item].slot;
-      items.push_back(program.slots[static_cast<std::size_t>(slot)].chunk);
+      items.push_back(program.slots[at(slot)].chunk);
       items.push_back(of_sends ? program.reads[item].after_commits
                                : program.commits[item].after_commits);
       items.push_back(of_sends ? 0 : program.commits[item].after_reads);

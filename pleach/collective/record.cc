@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "pleach/base/index.h"
 #include "pleach/collective/cursor.h"
 
 namespace pleach {
@@ -43,7 +44,6 @@ class Replay {
     std::size_t index = 0;
   };
 
-  static std::size_t at(int32_t index) { return static_cast<std::size_t>(index); }
   std::size_t copies() const { return at(segment_count_) * at(instance_count_); }
   // Position of `item` for the event's segment and instance, in an array of all copies.
   std::size_t position(int32_t item, const RecordEvent& event) const {
@@ -77,20 +77,19 @@ std::string Replay::describe(Kind kind, int32_t item, int32_t segment, int32_t i
 }
 
 Error Replay::error(const RecordEvent& event, Place place, std::string_view why) const {
-  return Error{ErrorCode::kInvalidArgument,
-               fmt::format("record {} event {} ({}) {}", place.record, place.index,
-                           describe(event.kind, event.item, event.segment, event.instance), why)};
+  return invalid(fmt::format("record {} event {} ({}) {}", place.record, place.index,
+                             describe(event.kind, event.item, event.segment, event.instance), why));
 }
 
 Status Replay::check_range(const RecordEvent& event, Place place) const {
   const int32_t count = event.kind == Kind::kCommit ? order_.commit_count() : order_.read_count();
   if (event.item < 0 || event.item >= count || event.segment < 0 ||
       event.segment >= segment_count_ || event.instance < 0 || event.instance >= instance_count_) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("record {} event {}: no such event: {} {} of {}, segment {} of {}, "
-                             "instance {} of {}",
-                             place.record, place.index, to_text(event.kind), event.item, count,
-                             event.segment, segment_count_, event.instance, instance_count_)};
+    return invalid(
+        fmt::format("record {} event {}: no such event: {} {} of {}, segment {} of {}, "
+                    "instance {} of {}",
+                    place.record, place.index, to_text(event.kind), event.item, count,
+                    event.segment, segment_count_, event.instance, instance_count_));
   }
   return ok();
 }
@@ -149,10 +148,9 @@ Status Replay::apply(const RecordEvent& event, Place place) {
 Status Replay::check_complete() const {
   const auto missing = [this](Kind kind, std::size_t position) {
     const auto copy = static_cast<int32_t>(position % copies());
-    return Error{ErrorCode::kInvalidArgument,
-                 describe(kind, static_cast<int32_t>(position / copies()), copy / instance_count_,
-                          copy % instance_count_) +
-                     " is missing"};
+    return invalid(describe(kind, static_cast<int32_t>(position / copies()), copy / instance_count_,
+                            copy % instance_count_) +
+                   " is missing");
   };
   for (std::size_t position = 0; position < read_state_.size(); ++position) {
     if (read_state_[position] != ReadState::kFinished) {
@@ -198,8 +196,8 @@ Status Replay::run(std::span<const Record> records) {
 Status replay(const Order& order, std::span<const Record> records, int32_t segment_count,
               int32_t instance_count) {
   if (segment_count < 1 || instance_count < 1) {
-    return Error{ErrorCode::kInvalidArgument, fmt::format("replay of {} segments and {} instances",
-                                                          segment_count, instance_count)};
+    return invalid(
+        fmt::format("replay of {} segments and {} instances", segment_count, instance_count));
   }
   return Replay(order, segment_count, instance_count).run(records);
 }

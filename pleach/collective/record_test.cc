@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/collective/cursor.h"
 #include "tests/support/counterexamples.h"
@@ -17,10 +18,6 @@ namespace pleach {
 namespace {
 
 using Kind = RecordEvent::Kind;
-
-std::size_t at(int32_t index) {
-  return static_cast<std::size_t>(index);
-}
 
 // A legal run in random order: records by rank, each event in the record of its slot's rank.
 std::vector<Record> random_run(const Order& order, int32_t rank_count, int32_t segment_count,

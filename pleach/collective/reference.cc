@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pleach/base/check.h"
+#include "pleach/base/index.h"
 
 namespace pleach {
 namespace {
@@ -59,7 +60,7 @@ T combine_values(ReduceOp op, T left, T right) {
 // The inputs of one rank for every phase that `count` elements have.
 template <typename T>
 std::vector<T> one_period(const ReferenceRequest& request, int32_t rank, int64_t count) {
-  std::vector<T> values(static_cast<std::size_t>(std::min(count, kPeriod)));
+  std::vector<T> values(at(std::min(count, kPeriod)));
   for (std::size_t phase = 0; phase < values.size(); ++phase) {
     values[phase] = input_value<T>(request, rank, static_cast<int64_t>(phase));
   }
@@ -83,7 +84,7 @@ std::vector<T> reduced_period(const ReferenceRequest& request) {
 template <typename T>
 int64_t differences(std::span<const T> output, const std::vector<T>& period, int64_t begin) {
   int64_t wrong = 0;
-  std::size_t phase = period.empty() ? 0 : static_cast<std::size_t>(begin) % period.size();
+  std::size_t phase = period.empty() ? 0 : at(begin) % period.size();
   for (const T value : output) {
     wrong += static_cast<int64_t>(value != period[phase]);
     phase = phase + 1 == period.size() ? 0 : phase + 1;
@@ -105,9 +106,8 @@ int64_t gathered_differences(const ReferenceRequest& request, Rank rank,
     const int64_t begin = shard_begin(request, source);
     const int64_t length = shard_begin(request, source + 1) - begin;
     const int64_t origin = is_exchange ? length * rank.value : 0;
-    wrong += differences(
-        output.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(length)),
-        one_period<T>(request, source, request.count), origin);
+    wrong += differences(output.subspan(at(begin), at(length)),
+                         one_period<T>(request, source, request.count), origin);
   }
   return wrong;
 }

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "pleach/base/index.h"
+
 namespace pleach {
 namespace {
 
@@ -33,8 +35,8 @@ ReferenceRequest ints(CollectiveKind collective, int64_t count) {
 
 // Every collective by hand, on 3 ranks.
 Ints result_of(const ReferenceRequest& request, int32_t rank) {
-  const auto count = static_cast<std::size_t>(request.count);
-  const auto shard = [&](int32_t r) { return count * static_cast<std::size_t>(r) / 3; };
+  const auto count = at(request.count);
+  const auto shard = [&](int32_t r) { return count * at(r) / 3; };
   Ints sum(count, 0);
   for (int32_t r = 0; r < 3; ++r) {
     const Ints input = input_of(request, r, count);

@@ -10,6 +10,7 @@
 
 #include "pleach/base/collective_kind.h"
 #include "pleach/base/id.h"
+#include "pleach/base/index.h"
 #include "pleach/base/result.h"
 #include "pleach/collective/chunk_grid.h"
 #include "pleach/topology/topology.h"
@@ -43,10 +44,10 @@ struct Transfer {
 // The links that transfers occupy, each distinct route once.
 class RouteTable {
  public:
-  int32_t size() const { return static_cast<int32_t>(first_.size()) - 1; }
+  int32_t size() const { return count_of(first_) - 1; }
   std::span<const LinkId> operator[](int32_t route) const {
-    const auto begin = first_[static_cast<std::size_t>(route)];
-    return std::span(links_).subspan(begin, first_[static_cast<std::size_t>(route) + 1] - begin);
+    const auto begin = first_[at(route)];
+    return std::span(links_).subspan(begin, first_[at(route) + 1] - begin);
   }
   // Appends without looking for an equal one; returns its index.
   int32_t add(std::span<const LinkId> links);
@@ -99,7 +100,7 @@ struct Schedule {
   std::optional<Symmetry> symmetry;
   Provenance provenance;
 
-  int32_t rank_count() const { return static_cast<int32_t>(participants.size()); }
+  int32_t rank_count() const { return count_of(participants); }
   int32_t step_count() const;
   // Number of transfers, translates included.
   int64_t transfer_count() const;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "pleach/base/index.h"
 #include "pleach/collective/route_index.h"
 #include "pleach/collective/schedule.h"
 
@@ -18,10 +19,6 @@ struct Refinement {
   std::vector<int32_t> first_map;  // by chunk of the first; count() maps to the end
   std::vector<int32_t> second_map;
 };
-
-Error invalid(std::string message) {
-  return Error{ErrorCode::kInvalidArgument, "cannot sequence: " + std::move(message)};
-}
 
 Result<Refinement> refine(const ChunkGrid& first, const ChunkGrid& second) {
   // Both totals are scaled to their least common multiple: all boundaries stay exact.
@@ -48,7 +45,7 @@ Result<Refinement> refine(const ChunkGrid& first, const ChunkGrid& second) {
       return invalid(fmt::format("grids of {} and {} chunks refine to more than {}", first.count(),
                                  second.count(), kMaxScheduleChunks));
     }
-    const auto chunk = static_cast<int32_t>(weights.size());
+    const auto chunk = count_of(weights);
     if (next_first == next) {
       result.first_map.push_back(chunk);
       i = std::min(i + 1, first.count());
@@ -63,8 +60,8 @@ Result<Refinement> refine(const ChunkGrid& first, const ChunkGrid& second) {
   }
   const bool is_uniform = std::all_of(weights.begin(), weights.end(),
                                       [&](int64_t weight) { return weight == weights.front(); });
-  result.grid = is_uniform ? ChunkGrid::uniform(static_cast<int32_t>(weights.size()))
-                           : ChunkGrid::weighted(std::move(weights));
+  result.grid =
+      is_uniform ? ChunkGrid::uniform(count_of(weights)) : ChunkGrid::weighted(std::move(weights));
   return result;
 }
 
@@ -96,18 +93,18 @@ std::optional<Error> mismatch(const Schedule& first, const Schedule& second,
 // Adds the transfers of one part, moved to the refined grid and by `step_offset`.
 void append(Schedule& result, RouteIndex& routes, const Schedule& part,
             const std::vector<int32_t>& chunk_map, int32_t step_offset) {
-  std::vector<int32_t> route_of(static_cast<std::size_t>(part.routes.size()));
+  std::vector<int32_t> route_of(at(part.routes.size()));
   for (int32_t route = 0; route < part.routes.size(); ++route) {
-    route_of[static_cast<std::size_t>(route)] = routes.find_or_add(part.routes[route]);
+    route_of[at(route)] = routes.find_or_add(part.routes[route]);
   }
   for (Transfer transfer : part.transfers) {
-    const auto begin = static_cast<std::size_t>(transfer.first_chunk);
-    const auto end = begin + static_cast<std::size_t>(transfer.chunk_count);
+    const auto begin = at(transfer.first_chunk);
+    const auto end = begin + at(transfer.chunk_count);
     transfer.first_chunk = chunk_map[begin];
     transfer.chunk_count = chunk_map[end] - chunk_map[begin];
     transfer.step += step_offset;
     if (transfer.route != kNoRoute) {
-      transfer.route = route_of[static_cast<std::size_t>(transfer.route)];
+      transfer.route = route_of[at(transfer.route)];
     }
     result.transfers.push_back(transfer);
   }

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "pleach/base/check.h"
+#include "pleach/base/index.h"
 
 namespace pleach {
 
@@ -80,7 +81,7 @@ std::string link_text(const Topology& topology, LinkId id) {
 }
 
 Error asymmetric(const std::string& message) {
-  return Error{ErrorCode::kInvalidArgument, "the topology lacks the symmetry: " + message};
+  return invalid("the topology lacks the symmetry: " + message);
 }
 
 // rank_of[node], or the reason why the participants are not exactly the topology's nodes.
@@ -92,7 +93,7 @@ Result<std::vector<int32_t>> ranks_by_node(const Schedule& schedule, const Topol
   }
   std::vector<int32_t> rank_of(node_count, -1);
   for (int32_t rank = 0; rank < schedule.rank_count(); ++rank) {
-    const NodeId node = schedule.participants[static_cast<std::size_t>(rank)];
+    const NodeId node = schedule.participants[at(rank)];
     if (node.value < 0 || node.index() >= node_count || rank_of[node.index()] >= 0) {
       return asymmetric(
           fmt::format("participant {} (node {}) is missing or repeated", rank, node.value));
@@ -128,7 +129,7 @@ Result<LinkTranslation> LinkTranslation::create(const Schedule& schedule, const 
   PLEACH_TRY(compare_nodes(topology, compare_latency));
   const auto shapes_of = [&](int32_t rank) {
     std::vector<LinkShape> shapes;
-    const NodeId node = schedule.participants[static_cast<std::size_t>(rank)];
+    const NodeId node = schedule.participants[at(rank)];
     for (const LinkId link : topology.links_out(node)) {
       const int32_t target = rank_of[topology.link(link).target.index()];
       shapes.push_back({translation.subtract(target, rank), link});
@@ -139,8 +140,8 @@ Result<LinkTranslation> LinkTranslation::create(const Schedule& schedule, const 
     return shapes;
   };
   const std::vector<LinkShape> model = shapes_of(0);
-  const auto rank_count = static_cast<std::size_t>(schedule.rank_count());
-  result.class_count_ = static_cast<int32_t>(model.size());
+  const auto rank_count = at(schedule.rank_count());
+  result.class_count_ = count_of(model);
   result.class_.resize(topology.links().size());
   result.origin_.resize(topology.links().size());
   result.by_class_.resize(model.size() * rank_count);
@@ -160,7 +161,7 @@ Result<LinkTranslation> LinkTranslation::create(const Schedule& schedule, const 
       }
       result.class_[shapes[k].link.index()] = static_cast<int32_t>(k);
       result.origin_[shapes[k].link.index()] = rank;
-      result.by_class_[k * rank_count + static_cast<std::size_t>(rank)] = shapes[k].link;
+      result.by_class_[k * rank_count + at(rank)] = shapes[k].link;
     }
   }
   return result;
@@ -171,9 +172,7 @@ LinkId LinkTranslation::translate(LinkId link, int32_t g) const {
 }
 
 LinkId LinkTranslation::link_of(int32_t link_class, int32_t rank) const {
-  return by_class_[static_cast<std::size_t>(link_class) *
-                       static_cast<std::size_t>(translation_.order()) +
-                   static_cast<std::size_t>(rank)];
+  return by_class_[at(link_class) * at(translation_.order()) + at(rank)];
 }
 
 }  // namespace pleach

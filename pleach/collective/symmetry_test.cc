@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/collective/placement.h"
 
 namespace pleach {
@@ -118,7 +119,7 @@ TEST(LinkTranslation, MovesLinksOfTori) {
     EXPECT_EQ(links->class_count(), 2 * std::ssize(dimensions));
     for (int32_t g = 0; g < translation.order(); ++g) {
       std::set<LinkId> images;
-      for (int32_t i = 0; i < static_cast<int32_t>(topology.links().size()); ++i) {
+      for (int32_t i = 0; i < count_of(topology.links()); ++i) {
         const LinkId moved = links->translate(LinkId{i}, g);
         images.insert(moved);
         EXPECT_EQ(links->class_of(moved), links->class_of(LinkId{i}));

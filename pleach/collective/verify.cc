@@ -6,6 +6,7 @@
 #include <numeric>
 #include <span>
 
+#include "pleach/base/index.h"
 #include "pleach/collective/order.h"
 #include "pleach/collective/symmetry.h"
 #include "pleach/collective/verify_chunk.h"
@@ -14,10 +15,6 @@ namespace pleach {
 namespace {
 
 constexpr std::size_t kViolationLimit = 20;
-
-std::size_t at(int32_t index) {
-  return static_cast<std::size_t>(index);
-}
 
 // The streams that carry each chunk, in step order.
 class StreamsOfChunk {

@@ -4,14 +4,11 @@
 
 #include <algorithm>
 
+#include "pleach/base/index.h"
 #include "pleach/collective/placement.h"
 
 namespace pleach {
 namespace {
-
-std::size_t at(int32_t index) {
-  return static_cast<std::size_t>(index);
-}
 
 // The ranks that end with the chunk: [begin, end).
 struct RankRange {

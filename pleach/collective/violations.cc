@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "pleach/base/index.h"
 #include "pleach/base/text.h"
 
 namespace pleach {
@@ -17,7 +18,7 @@ bool is_node(NodeId node) {
 
 void check_participants(const Schedule& schedule, Violations& violations) {
   const std::size_t count = schedule.participants.size();
-  if (count < 1 || count > static_cast<std::size_t>(kMaxScheduleNodes)) {
+  if (count < 1 || count > at(kMaxScheduleNodes)) {
     violations.add(
         fmt::format("participants: {} of them, expected 1 to {}", count, kMaxScheduleNodes));
     return;
@@ -42,7 +43,7 @@ void check_participants(const Schedule& schedule, Violations& violations) {
   const int32_t root = schedule.root.value;
   if (!has_root(schedule.collective) && root != 0) {
     violations.add(fmt::format("root: {} has none, got {}", to_text(schedule.collective), root));
-  } else if (root < 0 || static_cast<std::size_t>(root) >= count) {
+  } else if (root < 0 || at(root) >= count) {
     violations.add(fmt::format("root: {} is not a rank in 0..{}", root, count - 1));
   }
 }
@@ -116,7 +117,7 @@ std::string transfer_fault(const Schedule& schedule, const Transfer& transfer, i
 }
 
 void check_transfers(const Schedule& schedule, Violations& violations) {
-  if (schedule.transfers.size() > static_cast<std::size_t>(kMaxScheduleMoves)) {
+  if (schedule.transfers.size() > at(kMaxScheduleMoves)) {
     violations.add(fmt::format("transfers: {} of them, the limit is {}", schedule.transfers.size(),
                                kMaxScheduleMoves));
     return;
@@ -203,7 +204,7 @@ Status refuse_bad_ranges(const Schedule& schedule) {
   if (violations.empty()) {
     return ok();
   }
-  return Error{ErrorCode::kInvalidArgument, std::move(violations).take().front()};
+  return invalid(std::move(violations).take().front());
 }
 
 Result<Schedule> finish_reading(Schedule schedule, const std::string& path) {

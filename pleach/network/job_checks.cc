@@ -10,10 +10,6 @@ namespace {
 constexpr int32_t kMaxSegments = 65'536;
 constexpr int64_t kMostWireBytes = int64_t{1} << 56;  // of all ranks: totals over links fit int64
 
-Error invalid(std::string message) {
-  return {ErrorCode::kInvalidArgument, std::move(message)};
-}
-
 }  // namespace
 
 Error takes_too_long() {

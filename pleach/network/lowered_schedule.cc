@@ -4,14 +4,11 @@
 #include <map>
 #include <unordered_map>
 
+#include "pleach/base/index.h"
 #include "pleach/network/job_checks.h"
 
 namespace pleach {
 namespace {
-
-std::size_t at(int32_t index) {
-  return static_cast<std::size_t>(index);
-}
 
 // Latency of a route, and of a switch tree the longest from a source to a target.
 class LatencyOf {
@@ -61,7 +58,7 @@ class LatencyOf {
 class LinkSets {
  public:
   int32_t number(std::vector<LinkId> links) {
-    const auto next = static_cast<int32_t>(numbers_.size());
+    const auto next = count_of(numbers_);
     return numbers_.try_emplace(std::move(links), next).first->second;
   }
 
@@ -132,7 +129,7 @@ void LoweredSchedule::find_connections(const Topology& topology, const LinkTrans
     if (transfers.size() == 1) {
       by_route.emplace(route_key, number);
     }
-    if (number == static_cast<int32_t>(connections_.size())) {
+    if (number == count_of(connections_)) {
       int64_t overhead_ps = 0;
       for (const int32_t rank : order_.sources(stream)) {
         overhead_ps =

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/base/result.h"
 #include "pleach/collective/order.h"
 #include "pleach/collective/placement.h"
@@ -48,9 +49,7 @@ class LoweredSchedule {
   // All connections; with Instances::kAll class-major: class · n + source rank.
   const std::vector<LoweredConnection>& connections() const { return connections_; }
   // The connections that carry translates of one stream are a class, numbered from 0.
-  int32_t connection_class(int32_t stream) const {
-    return class_of_[static_cast<std::size_t>(stream)];
-  }
+  int32_t connection_class(int32_t stream) const { return class_of_[at(stream)]; }
   // The stream's connection in an instance.
   int32_t connection_of(int32_t stream, int32_t instance) const {
     const int32_t link_set = connection_class(stream);

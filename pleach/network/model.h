@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "pleach/base/registry.h"
 #include "pleach/base/result.h"
 #include "pleach/collective/record.h"
 #include "pleach/collective/schedule.h"
@@ -57,8 +58,6 @@ struct NetworkModel {
                                  const SimulationOptions& options);
 };
 
-std::span<const NetworkModel* const> network_models();
-// Errors: kInvalidArgument listing the known names.
-Result<const NetworkModel*> find_network_model(std::string_view name);
+Registry<NetworkModel> network_models();
 
 }  // namespace pleach

@@ -6,6 +6,7 @@
 #include <deque>
 #include <unordered_map>
 
+#include "pleach/base/index.h"
 #include "pleach/network/flow/engine.h"
 #include "pleach/network/flow/flow_plans.h"
 #include "pleach/network/job_checks.h"
@@ -106,7 +107,7 @@ Result<std::optional<int64_t>> FlowSession::time_alone(Known& known, int64_t siz
 
 Status FlowSession::enter(int32_t job, Known& known, int64_t size_bytes, int64_t start_ps) {
   PLEACH_ASSIGN(plan, known.plans->whole(size_bytes));
-  const auto number = static_cast<std::size_t>(engine_.add(std::move(plan), start_ps));
+  const auto number = at(engine_.add(std::move(plan), start_ps));
   job_of_.resize(std::max(job_of_.size(), number + 1));
   job_of_[number] = job;
   return ok();
@@ -116,8 +117,7 @@ Result<int32_t> FlowSession::start(const Schedule& schedule, int64_t size_bytes,
   const Job asked{&schedule, size_bytes, now_ps};
   PLEACH_TRY(check_jobs(topology_, std::span(&asked, 1), options_));
   if (now_ps < now_ps_) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("job at {} ps: the session is at {} ps already", now_ps, now_ps_)};
+    return invalid(fmt::format("job at {} ps: the session is at {} ps already", now_ps, now_ps_));
   }
   PLEACH_ASSIGN(known, find(schedule));
   const bool is_alone = engine_.is_idle() && !lone_.has_value();
@@ -151,7 +151,7 @@ std::vector<NetworkSession::Finish> FlowSession::take_finished() {
   std::vector<Finish> finished;
   for (const int32_t number : engine_.take_finished()) {
     const int64_t finish_ps = engine_.finish_ps(number);
-    finished.push_back({job_of_[static_cast<std::size_t>(number)], finish_ps});
+    finished.push_back({job_of_[at(number)], finish_ps});
     engine_.release(number);
     if (candidate_.has_value() && candidate_->known->alone_ps.size() < kMostSizes) {
       candidate_->known->alone_ps.emplace(candidate_->size_bytes, finish_ps - candidate_->start_ps);

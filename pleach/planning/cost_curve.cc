@@ -24,17 +24,13 @@ constexpr int64_t kManySegments = 100'000;  // in one simulation: start with few
 constexpr double kSendTolerance = 0.005;
 constexpr int64_t kLongestTimePs = INT64_MAX / 4;
 
-Error invalid(std::string message) {
-  return {ErrorCode::kInvalidArgument, std::move(message)};
-}
-
 // Schedules that start together, timed at one size after the other.
 class Timer {
  public:
   // Borrows `topology`. segment_count 0: the best at each size.
   static Result<Timer> create(const Topology& topology, const std::string& model,
                               std::vector<Schedule> schedules, int32_t segment_count) {
-    PLEACH_ASSIGN(found, find_network_model(model));
+    PLEACH_ASSIGN(found, network_models().find(model));
     Timer timer(topology, *found, std::move(schedules));
     timer.options_.segment_count = segment_count;
     // A session derives what it needs of a schedule once.

@@ -111,7 +111,7 @@ TEST(CostCurve, IsWithinItsToleranceOfTheSimulation) {
       for (const Schedule& schedule : schedules) {
         jobs.push_back({&schedule, size_bytes, 0});
       }
-      const NetworkModel& model = **find_network_model("flow");
+      const NetworkModel& model = **network_models().find("flow");
       const int64_t simulated_ps =
           segment_count == 0
               ? find_best_segments(model, topology, jobs, {})->simulation.finish_ps

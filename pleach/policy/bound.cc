@@ -5,6 +5,8 @@
 #include <limits>
 #include <vector>
 
+#include "pleach/base/index.h"
+
 namespace pleach {
 namespace {
 
@@ -53,7 +55,7 @@ IterationBound iteration_bound(const TrainingProfile& profile, const CostModel& 
       bound.iteration_ps = mixed_ps;
       bound.layer = layer;
     }
-    const PolicyLayer& one = profile.layers[static_cast<std::size_t>(layer)];
+    const PolicyLayer& one = profile.layers[at(layer)];
     later_ps -= one.forward_ps + one.backward_ps;
   }
   return bound;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "pleach/base/index.h"
+
 namespace pleach {
 
 std::vector<ByteRange> fuse_by_threshold(const ParameterSpace& space, int64_t threshold_bytes) {
@@ -61,7 +63,7 @@ std::vector<TimedTensor> backward_order(const TrainingProfile& profile) {
   }
   std::vector<TimedTensor> tensors;
   for (auto tensor = space.tensors().rbegin(); tensor != space.tensors().rend(); ++tensor) {
-    const auto layer = static_cast<std::size_t>(space.layer_of(tensor->begin));
+    const auto layer = at(space.layer_of(tensor->begin));
     tensors.push_back({*tensor, ready_ps[layer]});
   }
   return tensors;
@@ -116,21 +118,21 @@ std::vector<ByteRange> merge_optimally(std::span<const TimedTensor> tensors,
 }
 
 BucketQueue::BucketQueue(const ParameterSpace& space, std::vector<ByteRange> buckets)
-    : buckets_(std::move(buckets)), shares_of_(static_cast<std::size_t>(space.layer_count())) {
+    : buckets_(std::move(buckets)), shares_of_(at(space.layer_count())) {
   for (std::size_t index = 0; index < buckets_.size(); ++index) {
     const ByteRange bucket = buckets_[index];
     missing_.push_back(bucket.size());
     for (int32_t layer = space.layer_of(bucket.begin);
          layer < space.layer_count() && space.layer(layer).begin < bucket.end; ++layer) {
       const ByteRange range = space.layer(layer);
-      shares_of_[static_cast<std::size_t>(layer)].push_back(
+      shares_of_[at(layer)].push_back(
           {index, std::min(range.end, bucket.end) - std::max(range.begin, bucket.begin)});
     }
   }
 }
 
 void BucketQueue::gradient_ready(int32_t layer) {
-  for (const Share& share : shares_of_[static_cast<std::size_t>(layer)]) {
+  for (const Share& share : shares_of_[at(layer)]) {
     missing_[share.bucket] -= share.bytes;
   }
 }
@@ -161,8 +163,7 @@ Result<int64_t> positive_option(const Options& options, const std::string& name,
                                 std::string_view policy) {
   const int64_t value = options.number(name);
   if (value <= 0) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("policy {}: {} of {} must be more than 0", policy, name, value)};
+    return invalid(fmt::format("policy {}: {} of {} must be more than 0", policy, name, value));
   }
   return value;
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 
 namespace pleach {
@@ -91,7 +92,7 @@ TEST(FuseByThreshold, GroupsOfKnownNetworks) {
     EXPECT_EQ(fuse_by_threshold(space, 25 * kMiB).size(), one.groups_at_25);
     EXPECT_EQ(fuse_by_threshold(space, 5 * kMiB).size(), one.groups_at_5);
     EXPECT_EQ(fuse_by_threshold(space, 64 * kMiB).size(), one.groups_at_64);
-    EXPECT_EQ(fuse_by_threshold(space, 0).size(), static_cast<std::size_t>(one.layers));
+    EXPECT_EQ(fuse_by_threshold(space, 0).size(), at(one.layers));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "pleach/base/check.h"
+#include "pleach/base/index.h"
 
 namespace pleach {
 namespace {
@@ -95,16 +96,15 @@ void PolicyHost::tell(EventKind kind, int64_t now_ps, int32_t index) {
 }
 
 void PolicyHost::gradient_ready(int32_t layer, int64_t now_ps) {
-  const auto at = static_cast<std::size_t>(layer);
   const ByteRange range = space_.layer(layer);
   PLEACH_CHECK(available_.covers(range), "a gradient of parameters that were not there");
   for (ByteSet* set :
        {&taken_, &reduced_, &gathering_, &available_, &backward_gathering_, &backward_available_}) {
     set->remove(range);
   }
-  gradient_ps_[at] = now_ps;
-  forward_done_[at] = false;
-  ++iteration_[at];
+  gradient_ps_[at(layer)] = now_ps;
+  forward_done_[at(layer)] = false;
+  ++iteration_[at(layer)];
   tell_of(layer, EventKind::kGradientReady, now_ps);
 }
 
@@ -124,7 +124,7 @@ void PolicyHost::tell_of(int32_t layer, EventKind kind, int64_t now_ps) {
 }
 
 void PolicyHost::forward_finished(int32_t layer) {
-  forward_done_[static_cast<std::size_t>(layer)] = true;
+  forward_done_[at(layer)] = true;
 }
 
 void PolicyHost::wake(int64_t now_ps) {
@@ -168,7 +168,7 @@ Status PolicyHost::check(const PolicyCollective& what) const {
       }
       for (int32_t layer = space_.layer_of(range.begin);
            layer < space_.layer_count() && space_.layer(layer).begin < range.end; ++layer) {
-        if (space_.layer(layer).size() > 0 && gradient_ps_[static_cast<std::size_t>(layer)] < 0) {
+        if (space_.layer(layer).size() > 0 && gradient_ps_[at(layer)] < 0) {
           return illegal(what, fmt::format("but layer {} has no gradients yet", layer));
         }
       }
@@ -187,7 +187,7 @@ Status PolicyHost::check(const PolicyCollective& what) const {
       }
       for (int32_t layer = space_.layer_of(range.begin);
            layer < space_.layer_count() && space_.layer(layer).begin < range.end; ++layer) {
-        if (space_.layer(layer).size() > 0 && !forward_done_[static_cast<std::size_t>(layer)]) {
+        if (space_.layer(layer).size() > 0 && !forward_done_[at(layer)]) {
           return illegal(what, fmt::format("but layer {} still holds them for forward", layer));
         }
       }
@@ -204,7 +204,7 @@ int64_t PolicyHost::ready_time(const PolicyCollective& what) const {
   if (what.kind != CollectiveKind::kAllGather) {
     for (int32_t layer = space_.layer_of(what.range.begin);
          layer < space_.layer_count() && space_.layer(layer).begin < what.range.end; ++layer) {
-      ready_ps = std::max(ready_ps, gradient_ps_[static_cast<std::size_t>(layer)]);
+      ready_ps = std::max(ready_ps, gradient_ps_[at(layer)]);
     }
     return ready_ps;
   }
@@ -239,7 +239,7 @@ Status PolicyHost::settle(int64_t now_ps) {
     HostedCollective& hosted = waiting_.emplace_back();
     hosted.what = what;
     hosted.number = next_number_++;
-    hosted.iteration = iteration_[static_cast<std::size_t>(space_.layer_of(what.range.begin))] - 1;
+    hosted.iteration = iteration_[at(space_.layer_of(what.range.begin))] - 1;
     hosted.ready_ps = ready_time(what);
     hosted.issued_ps = now_ps;
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "pleach/base/index.h"
+
 namespace pleach {
 
 PlanTimes::PlanTimes(const TrainingProfile& profile)
@@ -24,7 +26,7 @@ int64_t plan_time_ps(const TrainingProfile& profile, const CostModel& costs, con
   int64_t end_ps = times.compute_ps;
   for (const PolicyCollective& one : plan) {
     // The first layer of a range yields its gradients last and needs its parameters first.
-    const auto layer = static_cast<std::size_t>(space.layer_of(one.range.begin));
+    const auto layer = at(space.layer_of(one.range.begin));
     if (one.kind != CollectiveKind::kAllGather) {
       now_ps = std::max(now_ps, times.ready_ps[layer]);
     }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "pleach/base/options.h"
+#include "pleach/base/registry.h"
 #include "pleach/base/result.h"
 #include "pleach/policy/profile.h"
 
@@ -86,10 +87,7 @@ struct PolicyDescriptor {
   Result<std::unique_ptr<Policy>> (*create)(const PolicySetting& setting, const Options& options);
 };
 
-// Every policy, in the order that `pleach list policies` shows.
-std::span<const PolicyDescriptor* const> policies();
-// Errors: kInvalidArgument listing the known names.
-Result<const PolicyDescriptor*> find_policy(std::string_view name);
+Registry<PolicyDescriptor> policies();
 
 // "dear,bucket=25MiB" → a policy.
 //   errors  kInvalidArgument: unknown policy or option, bad profile; kUnsupported: the costs lack a

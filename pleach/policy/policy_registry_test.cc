@@ -166,7 +166,7 @@ struct BadSpec {
 TEST(Policies, RefuseWhatMakesNoSense) {
   const BadSpec kCases[] = {
       {"nothing", "unknown policy 'nothing'"},
-      {"ddp:25", "policy ddp takes options after commas, not ':25'"},
+      {"ddp:25", "policy ddp takes options after a comma, not ':25'"},
       {"ddp,cap=1", "cap"},
       {"ddp,bucket=-1", "bucket"},
       {"p3,slice=0", "policy p3: slice of 0 must be more than 0"},

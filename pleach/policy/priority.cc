@@ -1,15 +1,16 @@
 #include "pleach/policy/priority.h"
 
+#include "pleach/base/index.h"
 #include "pleach/policy/buckets.h"
 
 namespace pleach {
 
 ReadyPieces::ReadyPieces(const ParameterSpace& space, int64_t piece_bytes)
-    : first_of_(static_cast<std::size_t>(space.layer_count()) + 1) {
+    : first_of_(at(space.layer_count()) + 1) {
   for (const ByteRange& tensor : space.tensors()) {
     const std::vector<ByteRange> cut = cut_range(tensor, piece_bytes);
     pieces_.insert(pieces_.end(), cut.begin(), cut.end());
-    first_of_[static_cast<std::size_t>(space.layer_of(tensor.begin)) + 1] += cut.size();
+    first_of_[at(space.layer_of(tensor.begin)) + 1] += cut.size();
   }
   for (std::size_t layer = 1; layer < first_of_.size(); ++layer) {
     first_of_[layer] += first_of_[layer - 1];
@@ -17,8 +18,7 @@ ReadyPieces::ReadyPieces(const ParameterSpace& space, int64_t piece_bytes)
 }
 
 void ReadyPieces::gradient_ready(int32_t layer) {
-  const auto at = static_cast<std::size_t>(layer);
-  for (std::size_t piece = first_of_[at]; piece < first_of_[at + 1]; ++piece) {
+  for (std::size_t piece = first_of_[at(layer)]; piece < first_of_[at(layer) + 1]; ++piece) {
     ready_.push(piece);
   }
 }

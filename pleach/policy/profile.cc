@@ -16,19 +16,17 @@ Status check_layer(const PolicyLayer& layer, std::size_t index) {
                                     {"weight gradient time", layer.weight_gradient_ps},
                                     {"exchange", layer.exchange_bytes}}) {
     if (value < 0 || value > kMost) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("layer {}: {} of {} is out of range", index, name, value)};
+      return invalid(fmt::format("layer {}: {} of {} is out of range", index, name, value));
     }
   }
   if (layer.weight_gradient_ps > layer.backward_ps) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("layer {}: weight gradient time of {} ps exceeds its backward's {} ps",
-                             index, layer.weight_gradient_ps, layer.backward_ps)};
+    return invalid(
+        fmt::format("layer {}: weight gradient time of {} ps exceeds its backward's {} ps", index,
+                    layer.weight_gradient_ps, layer.backward_ps));
   }
   for (const int64_t bytes : layer.tensor_bytes) {
     if (bytes <= 0 || bytes > kMost) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("layer {}: a tensor of {} bytes", index, bytes)};
+      return invalid(fmt::format("layer {}: a tensor of {} bytes", index, bytes));
     }
   }
   return ok();
@@ -38,11 +36,10 @@ Status check_layer(const PolicyLayer& layer, std::size_t index) {
 
 Status check_profile(const TrainingProfile& profile) {
   if (profile.layers.empty()) {
-    return Error{ErrorCode::kInvalidArgument, "a profile without layers"};
+    return invalid("a profile without layers");
   }
   if (profile.rank_count < 1) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("a group of {} ranks", profile.rank_count)};
+    return invalid(fmt::format("a group of {} ranks", profile.rank_count));
   }
   int64_t bytes = 0;
   int64_t time_ps = 0;
@@ -54,9 +51,8 @@ Status check_profile(const TrainingProfile& profile) {
     }
     time_ps = std::min(kMost, time_ps) + layer.forward_ps + layer.backward_ps;
     if (bytes > kMost || time_ps > kMost) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("layer {}: the {} of the layers so far is out of range", index,
-                               bytes > kMost ? "sum of bytes" : "time")};
+      return invalid(fmt::format("layer {}: the {} of the layers so far is out of range", index,
+                                 bytes > kMost ? "sum of bytes" : "time"));
     }
   }
   return ok();

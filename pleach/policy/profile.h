@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "pleach/base/collective_kind.h"
+#include "pleach/base/index.h"
 #include "pleach/base/result.h"
 
 namespace pleach {
@@ -41,11 +42,10 @@ class ParameterSpace {
  public:
   // `profile` has passed check_profile.
   explicit ParameterSpace(const TrainingProfile& profile);
-  int32_t layer_count() const { return static_cast<int32_t>(layer_begin_.size()) - 1; }
+  int32_t layer_count() const { return count_of(layer_begin_) - 1; }
   int64_t total_bytes() const { return layer_begin_.back(); }
   ByteRange layer(int32_t layer) const {
-    return {layer_begin_[static_cast<std::size_t>(layer)],
-            layer_begin_[static_cast<std::size_t>(layer) + 1]};
+    return {layer_begin_[at(layer)], layer_begin_[at(layer) + 1]};
   }
   ByteRange layers(int32_t first, int32_t last) const {  // both included
     return {layer(first).begin, layer(last).end};

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "pleach/base/index.h"
 #include "pleach/policy/steady_state.h"
 
 namespace pleach {
@@ -94,7 +95,7 @@ class Worker {
       host_.charge_stall(stall_from_ps_, now_ps_);
     }
     steady.note(now_ps_, step_);
-    const PolicyLayer& one = profile_.layers[static_cast<std::size_t>(layer())];
+    const PolicyLayer& one = profile_.layers[at(layer())];
     compute_end_ps_ = now_ps_ + (is_forward() ? one.forward_ps : one.backward_ps);
     return true;
   }
@@ -109,10 +110,10 @@ class Worker {
       }
     }
     if (!next_ps.has_value()) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("the policy stops: layer {} waits for its parameters before {}, "
-                               "and nothing is on the wire",
-                               layer(), is_forward() ? "forward" : "backward")};
+      return invalid(
+          fmt::format("the policy stops: layer {} waits for its parameters before {}, "
+                      "and nothing is on the wire",
+                      layer(), is_forward() ? "forward" : "backward"));
     }
     now_ps_ = *next_ps;
     return ok();

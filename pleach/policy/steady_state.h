@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "pleach/base/hash.h"
+#include "pleach/base/index.h"
 
 namespace pleach {
 
@@ -19,12 +20,12 @@ class SteadyState {
 
   bool found() const { return found_; }
   int32_t period() const { return period_; }
-  int32_t iterations() const { return static_cast<int32_t>(ends_ps_.size()); }
+  int32_t iterations() const { return count_of(ends_ps_); }
   // Iterations at the end to average over: one period, when found; else half of all (≥ 1).
   int32_t mean_over() const;
   int64_t iteration_ps() const;  // their mean
   // Where iteration `index` ended.
-  int64_t end_ps(int32_t index) const { return ends_ps_[static_cast<std::size_t>(index)]; }
+  int64_t end_ps(int32_t index) const { return ends_ps_[at(index)]; }
 
  private:
   std::vector<uint64_t> prints_;  // by iteration: a hash of what was noted

@@ -89,8 +89,8 @@ Result<std::optional<Error>> agree(const GroupOfRanks& group, const std::string&
       if (!cause && theirs.refusal) {
         cause = theirs.refusal;
       } else if (!cause && theirs.value != verdict) {
-        cause = Error{ErrorCode::kInvalidArgument, fmt::format("rank {} holds {}, rank 0 holds {}",
-                                                               rank, theirs.value, verdict)};
+        cause =
+            invalid(fmt::format("rank {} holds {}, rank 0 holds {}", rank, theirs.value, verdict));
       }
     }
   }

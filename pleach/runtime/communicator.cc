@@ -65,7 +65,7 @@ constexpr int32_t kMaxSegments = 1 << 16;
 // What rank 0 sends: the schedule's bytes, or why there are none.
 Result<std::string> write_for_all(const Schedule* schedule) {
   if (schedule == nullptr) {
-    return Error{ErrorCode::kInvalidArgument, "rank 0 has no schedule to prepare"};
+    return invalid("rank 0 has no schedule to prepare");
   }
   for (const ScheduleFormat* format : schedule_formats()) {
     if (format->name == "binary") {
@@ -83,22 +83,20 @@ Result<std::shared_ptr<const PreparedSchedule>> prove(std::string_view bytes, in
     }
     PLEACH_ASSIGN(schedule, format->read(bytes, "schedule of rank 0"));
     if (schedule.rank_count() != rank_count) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("the schedule is for {} ranks, the job has {}",
-                               schedule.rank_count(), rank_count)};
+      return invalid(fmt::format("the schedule is for {} ranks, the job has {}",
+                                 schedule.rank_count(), rank_count));
     }
     const Verification proof = verify(schedule, nullptr);
     if (!proof.correct) {
-      return Error{ErrorCode::kInvalidArgument,
-                   "the schedule is wrong: " +
-                       (proof.violations.empty() ? "no proof" : proof.violations.front())};
+      return invalid("the schedule is wrong: " +
+                     (proof.violations.empty() ? "no proof" : proof.violations.front()));
     }
     Order order = Order::build(schedule);
     PLEACH_TRY(check_switchless(schedule, order));
     return std::shared_ptr<const PreparedSchedule>(
         std::make_shared<PreparedSchedule>(std::move(schedule), std::move(order)));
   }
-  return Error{ErrorCode::kInvalidArgument, "rank 0 sent bytes in no known schedule format"};
+  return invalid("rank 0 sent bytes in no known schedule format");
 }
 
 class CommunicatorOverTransport final : public Communicator {
@@ -146,8 +144,7 @@ Status CommunicatorOverTransport::check_alive() {
     return *poison_;
   }
   if (is_closed_) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("communicator {} is closed", quoted(options_.name))};
+    return invalid(fmt::format("communicator {} is closed", quoted(options_.name)));
   }
   if (const std::optional<Failure> failure = options_.store->failure()) {
     poison_ = Error{ErrorCode::kPeerLost, failure->message};
@@ -176,14 +173,13 @@ Status CommunicatorOverTransport::enter_barrier(std::string_view what) {
 
 Status CommunicatorOverTransport::open() {
   if (transport_ == nullptr) {
-    PLEACH_ASSIGN(kind, find_transport(options_.transport));
-    PLEACH_ASSIGN(transport, kind->create({.rank = rank(),
-                                           .rank_count = rank_count(),
-                                           .store = options_.store,
-                                           .clock = &clock_,
-                                           .key_prefix = options_.name,
-                                           .deadline = options_.deadline}));
-    transport_ = std::move(transport);
+    PLEACH_ASSIGN(kind, transports().find(options_.transport));
+    PLEACH_SET(transport_, kind->create({.rank = rank(),
+                                         .rank_count = rank_count(),
+                                         .store = options_.store,
+                                         .clock = &clock_,
+                                         .key_prefix = options_.name,
+                                         .deadline = options_.deadline}));
   }
   return enter_barrier("create");
 }
@@ -239,12 +235,11 @@ Status CommunicatorOverTransport::run(const PreparedSchedule& schedule, const Ru
 Status CommunicatorOverTransport::run_checked(const PreparedSchedule& schedule,
                                               const RunRequest& request) {
   if (request.segment_count < 1 || request.segment_count > kMaxSegments) {
-    return Error{ErrorCode::kInvalidArgument, fmt::format("{} segments are not in [1, {}]",
-                                                          request.segment_count, kMaxSegments)};
+    return invalid(
+        fmt::format("{} segments are not in [1, {}]", request.segment_count, kMaxSegments));
   }
   if (options_.landing_places < 1) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{} landing places are too few", options_.landing_places)};
+    return invalid(fmt::format("{} landing places are too few", options_.landing_places));
   }
   PLEACH_ASSIGN(buffers, check_buffers(schedule.schedule(), rank(), request));
   PLEACH_ASSIGN(executor, schedule.executor({.rank = rank(),
@@ -275,12 +270,11 @@ Status CommunicatorOverTransport::run_checked(const PreparedSchedule& schedule,
 
 Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions options) {
   if (options.store == nullptr) {
-    return Error{ErrorCode::kInvalidArgument, "a communicator needs a store"};
+    return invalid("a communicator needs a store");
   }
   if (options.rank_count < 1 || options.rank.value < 0 ||
       options.rank.value >= options.rank_count) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("rank {} is not one of {}", options.rank.value, options.rank_count)};
+    return invalid(fmt::format("rank {} is not one of {}", options.rank.value, options.rank_count));
   }
   auto communicator = std::make_unique<CommunicatorOverTransport>(std::move(options));
   PLEACH_TRY(communicator->open());

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/collective/reference.h"
 #include "tests/support/counterexamples.h"
 #include "tests/support/rank_processes.h"
@@ -77,8 +78,8 @@ TEST(CommunicatorTest, RunsManySchedulesAndSizesOneAfterTheOther) {
             const ReferenceRequest reference =
                 reference_request(schedule, ElementType::kFloat32, ReduceOp::kSum, count, repeat);
             const auto placement = Placement::create(schedule, count);
-            Bytes input(static_cast<std::size_t>(placement->sizes(rank).input * 4));
-            Bytes output(static_cast<std::size_t>(placement->sizes(rank).output * 4));
+            Bytes input(at(placement->sizes(rank).input * 4));
+            Bytes output(at(placement->sizes(rank).output * 4));
             fill_input(reference, rank, input);
             const Status status =
                 communicator.run(**prepared, {.count = count,
@@ -113,8 +114,8 @@ TEST(CommunicatorTest, ShardPointersMayStandForTheWholeBuffer) {
         const ReferenceRequest reference =
             reference_request(schedule, ElementType::kFloat32, ReduceOp::kSum, kCount, 3);
         Bytes whole(kCount * 4);
-        const std::size_t begin = static_cast<std::size_t>(kCount * rank.value / 3) * 4;
-        const std::size_t end = static_cast<std::size_t>(kCount * (rank.value + 1) / 3) * 4;
+        const std::size_t begin = at(kCount * rank.value / 3) * 4;
+        const std::size_t end = at(kCount * (rank.value + 1) / 3) * 4;
         const std::span shard = std::span(whole).subspan(begin, end - begin);
         fill_input(reference, rank, gathers ? shard : std::span(whole));
         std::byte* const other = passes_shard ? shard.data() : whole.data();

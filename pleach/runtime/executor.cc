@@ -13,15 +13,12 @@
 #include <tuple>
 #include <utility>
 
+#include "pleach/base/index.h"
 #include "pleach/runtime/kernels.h"
 #include "pleach/runtime/program_index.h"
 
 namespace pleach {
 namespace {
-
-std::size_t at(int32_t index) {
-  return static_cast<std::size_t>(index);
-}
 
 // What has happened to one segment of one slot.
 struct Counts {
@@ -134,7 +131,7 @@ Run::Run(const ProgramIndex& plan, std::byte* scratch, const ExecutorWorld& worl
   payload_.resize(program_.commits.size() * segments);
   outgoing_.resize(plan.targets().size());
   has_begun_.resize(plan.peers().size());
-  not_begun_ = static_cast<int32_t>(plan.peers().size());
+  not_begun_ = count_of(plan.peers());
   for (std::size_t target = 0; target < outgoing_.size(); ++target) {
     outgoing_[target].admitted.resize(plan.order(target).size());
     outgoing_[target].released.resize(plan.order(target).size());
@@ -188,7 +185,7 @@ Status Run::begin() {
                                      .fingerprint = operation_.fingerprint,
                                      .landings = landings,
                                      .targets = plan_.targets()}));
-  for (int32_t send = 0; send < static_cast<int32_t>(program_.sends.size()); ++send) {
+  for (int32_t send = 0; send < count_of(program_.sends); ++send) {
     const ProgramMessage& message = program_.sends[at(send)];
     int32_t blocked = 0;
     for (int32_t k = 0; k < message.item_count; ++k) {
@@ -541,7 +538,7 @@ Error Run::expired() const {
     const std::tuple candidate(key, segment, message.first_chunk, message.peer);
     first = first ? std::min(*first, candidate) : candidate;
   };
-  for (int32_t receive = 0; receive < static_cast<int32_t>(program_.receives.size()); ++receive) {
+  for (int32_t receive = 0; receive < count_of(program_.receives); ++receive) {
     for (int32_t segment = 0; segment < segments_; ++segment) {
       if (!arrivals_[index(receive, segment)].has_arrived) {
         consider(program_.receives[at(receive)], segment);

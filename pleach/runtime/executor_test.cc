@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/collective/reference.h"
 #include "pleach/collective/verify.h"
 #include "tests/support/counterexamples.h"
@@ -27,8 +28,7 @@ std::vector<Floats> rounding_inputs(const Schedule& schedule, int64_t count, uin
   const Result<Placement> placement = Placement::create(schedule, count);
   std::vector<Floats> inputs;
   for (int32_t rank = 0; rank < schedule.rank_count(); ++rank) {
-    Floats& input =
-        inputs.emplace_back(static_cast<std::size_t>(placement->sizes(Rank{rank}).input));
+    Floats& input = inputs.emplace_back(at(placement->sizes(Rank{rank}).input));
     for (float& value : input) {
       value = static_cast<float>((rng.unit() - 0.5) * static_cast<double>(1 << rng.below(24)));
     }
@@ -51,7 +51,7 @@ void expect_two_phase_bits(const Schedule& schedule, const RunSetup& setup) {
   ASSERT_TRUE(expected.has_value());
   for (int32_t rank = 0; rank < schedule.rank_count() && setup.in_place; ++rank) {
     if (schedule.collective == CollectiveKind::kReduce && rank != schedule.root.value) {
-      (*expected)[static_cast<std::size_t>(rank)] = inputs[static_cast<std::size_t>(rank)];
+      (*expected)[at(rank)] = inputs[at(rank)];
     }
   }
   const RunOutcome outcome = support::run_schedule(
@@ -63,7 +63,7 @@ void expect_two_phase_bits(const Schedule& schedule, const RunSetup& setup) {
       },
       kBlank);
   for (int32_t rank = 0; rank < schedule.rank_count(); ++rank) {
-    const auto index = static_cast<std::size_t>(rank);
+    const auto index = at(rank);
     ASSERT_EQ(outcome.errors[index], "") << "rank " << rank;
     const auto bytes = std::as_bytes(std::span((*expected)[index]));
     EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), outcome.outputs[index].begin(),
@@ -228,10 +228,8 @@ TEST(ExecutorTest, ResultsEqualTheSerialReference) {
                .in_place = in_place},
               [&](Rank rank, std::span<std::byte> input) { fill_input(reference, rank, input); });
           for (int32_t rank = 0; rank < row.schedule.rank_count(); ++rank) {
-            ASSERT_EQ(outcome.errors[static_cast<std::size_t>(rank)], "");
-            ASSERT_EQ(count_wrong(reference, Rank{rank},
-                                  outcome.outputs[static_cast<std::size_t>(rank)], in_place),
-                      0)
+            ASSERT_EQ(outcome.errors[at(rank)], "");
+            ASSERT_EQ(count_wrong(reference, Rank{rank}, outcome.outputs[at(rank)], in_place), 0)
                 << "rank " << rank;
           }
         }

@@ -64,8 +64,7 @@ std::string to_text(const Address& address) {
 Result<Address> parse_address(std::string_view text, std::string_view what) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || colon == 0) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{} {} is not host:port", what, quoted(text))};
+    return invalid(fmt::format("{} {} is not host:port", what, quoted(text)));
   }
   PLEACH_ASSIGN(port, parse_integer(text.substr(colon + 1), what, 1, 65535));
   return Address{std::string(text.substr(0, colon)), static_cast<int>(port)};

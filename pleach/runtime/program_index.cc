@@ -5,12 +5,10 @@
 #include <tuple>
 #include <utility>
 
+#include "pleach/base/index.h"
+
 namespace pleach {
 namespace {
-
-std::size_t at(int32_t index) {
-  return static_cast<std::size_t>(index);
-}
 
 int32_t find_rank(std::span<const Rank> ranks, Rank rank) {
   const auto found = std::lower_bound(ranks.begin(), ranks.end(), rank);
@@ -113,7 +111,7 @@ void ProgramIndex::index_slots() {
                         std::unordered_map<int32_t, int32_t>& of_stream,
                         std::vector<int32_t>& of_item) {
     of_item.resize(item_count);
-    for (int32_t message = 0; message < static_cast<int32_t>(messages.size()); ++message) {
+    for (int32_t message = 0; message < count_of(messages); ++message) {
       const ProgramMessage& what = messages[at(message)];
       of_stream.emplace(what.stream, message);
       std::fill_n(of_item.begin() + what.first_item, what.item_count, message);

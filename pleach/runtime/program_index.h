@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/collective/program.h"
 
 namespace pleach {
@@ -43,9 +44,7 @@ class ProgramIndex {
   // What goes to a target, by (segment·period + step, segment, first chunk).
   std::span<const Unit> order(std::size_t target) const { return orders_[target]; }
   Place place(int32_t send, int32_t segment) const {
-    return places_[static_cast<std::size_t>(send) *
-                       static_cast<std::size_t>(program_.segment_count) +
-                   static_cast<std::size_t>(segment)];
+    return places_[at(send) * at(program_.segment_count) + at(segment)];
   }
 
   // The message of that stream to (from) that peer, or -1.
@@ -55,7 +54,7 @@ class ProgramIndex {
   int32_t send_of_read(int32_t read) const { return message_of(send_of_read_, read); }
   int32_t receive_of_commit(int32_t commit) const { return message_of(receive_of_commit_, commit); }
   TransferOp commit_op(int32_t commit) const {
-    return program_.receives[static_cast<std::size_t>(receive_of_commit(commit))].op;
+    return program_.receives[at(receive_of_commit(commit))].op;
   }
   // The slot's commits, in their order.
   std::span<const int32_t> slot_commits(int32_t slot) const;
@@ -64,7 +63,7 @@ class ProgramIndex {
 
  private:
   static int32_t message_of(const std::vector<int32_t>& table, int32_t item) {
-    return table[static_cast<std::size_t>(item)];
+    return table[at(item)];
   }
   void index_peers();
   void order_sends();

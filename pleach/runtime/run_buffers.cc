@@ -11,12 +11,11 @@ namespace {
 
 Status check_one(const char* name, const std::byte* buffer, int64_t bytes, int64_t alignment) {
   if (bytes > 0 && buffer == nullptr) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("the {} of {} bytes is null", name, bytes)};
+    return invalid(fmt::format("the {} of {} bytes is null", name, bytes));
   }
   if (reinterpret_cast<uintptr_t>(buffer) % static_cast<uintptr_t>(alignment) != 0) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("the {} is not aligned to its elements of {} bytes", name, alignment)};
+    return invalid(
+        fmt::format("the {} is not aligned to its elements of {} bytes", name, alignment));
   }
   return ok();
 }
@@ -35,8 +34,7 @@ Result<RunBuffers> check_buffers(const Schedule& schedule, Rank rank, const RunR
   const int64_t element = element_bytes(request.type);
   // All ranks' buffers together must be countable in bytes.
   if (request.count > INT64_MAX / element / schedule.rank_count()) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{} elements are too many", request.count)};
+    return invalid(fmt::format("{} elements are too many", request.count));
   }
   PLEACH_ASSIGN(placement, Placement::create(schedule, request.count));
   const BufferSizes sizes = placement.sizes(rank);
@@ -67,10 +65,10 @@ Result<RunBuffers> check_buffers(const Schedule& schedule, Rank rank, const RunR
     buffers.output -= shard_bytes;
     return buffers;
   }
-  return Error{ErrorCode::kInvalidArgument,
-               fmt::format("the input ({} bytes) and the output ({} bytes) overlap in part: they "
-                           "must be apart, or the same",
-                           input_bytes, output_bytes)};
+  return invalid(
+      fmt::format("the input ({} bytes) and the output ({} bytes) overlap in part: they "
+                  "must be apart, or the same",
+                  input_bytes, output_bytes));
 }
 
 }  // namespace pleach

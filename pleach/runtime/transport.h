@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "pleach/base/id.h"
+#include "pleach/base/registry.h"
 #include "pleach/base/result.h"
 #include "pleach/runtime/clock.h"
 #include "pleach/runtime/rendezvous/store.h"
@@ -91,9 +92,12 @@ struct TransportKind {
   bool honours_routes = false;  // whether segments take the links that the schedule names
   bool spans_processes = false;
   Result<std::unique_ptr<Transport>> (*create)(const TransportContext& context);
+
+  std::string details() const {
+    return spans_processes ? "ranks are processes" : "ranks are threads of one process";
+  }
 };
 
-std::span<const TransportKind* const> transports();
-Result<const TransportKind*> find_transport(std::string_view name);
+Registry<TransportKind> transports();
 
 }  // namespace pleach

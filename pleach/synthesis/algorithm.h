@@ -9,6 +9,7 @@
 #include "pleach/base/collective_kind.h"
 #include "pleach/base/id.h"
 #include "pleach/base/options.h"
+#include "pleach/base/registry.h"
 #include "pleach/base/result.h"
 #include "pleach/collective/schedule.h"
 #include "pleach/topology/topology.h"
@@ -31,11 +32,12 @@ struct Algorithm {
   std::vector<OptionDescriptor> options;
   // Participants are filled in, distinct rank nodes, at least 2; the collective is one of
   // `collectives`; the root is in range. Sets everything but provenance, which synthesize() adds.
-  Result<Schedule> (*function)(const SynthesisRequest& request, const Options& options);
+  Result<Schedule> (*create)(const SynthesisRequest& request, const Options& options);
+
+  std::string details() const;
 };
 
-// Every algorithm, in the order that `pleach list algorithms` shows.
-std::span<const Algorithm* const> algorithms();
+Registry<Algorithm> algorithms();
 
 // "multitree,step_rule=published" → a schedule with routes, provenance and certificate.
 //   errors  kInvalidArgument: unknown algorithm or option, collective it does not do, bad

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/base/result.h"
 #include "pleach/collective/schedule.h"
 #include "pleach/synthesis/algorithm.h"
@@ -35,7 +36,7 @@ class ScheduleBuilder {
   ScheduleBuilder(const SynthesisRequest& request, CollectiveKind collective, int32_t chunk_count);
 
   int32_t rank_count() const { return schedule_.rank_count(); }
-  NodeId node(int32_t rank) const { return schedule_.participants[static_cast<std::size_t>(rank)]; }
+  NodeId node(int32_t rank) const { return schedule_.participants[at(rank)]; }
 
   // The route from one node to another: the first direct link, else the shortest. Each is in the
   // table once; kNoRoute after an error. Fast when consecutive calls share the source.
@@ -47,9 +48,7 @@ class ScheduleBuilder {
   void send(const Message& message, int32_t source, int32_t target) {
     add(message, node(source), node(target), route(node(source), node(target)));
   }
-  void reserve(int64_t transfer_count) {
-    schedule_.transfers.reserve(static_cast<std::size_t>(transfer_count));
-  }
+  void reserve(int64_t transfer_count) { schedule_.transfers.reserve(at(transfer_count)); }
 
   // The schedule in canonical order; `period` 0 means the step count.
   Result<Schedule> finish(std::vector<int32_t> phase_steps, int32_t period = 0) &&;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/synthesis/algorithm.h"
 #include "pleach/topology/shapes.h"
@@ -62,7 +63,7 @@ std::vector<Base> all_bases() {
   for (const std::string& spec : specs) {
     const Result<Topology> topology = parse_topology(spec);
     EXPECT_TRUE(topology);
-    const auto rank_count = static_cast<int32_t>(topology->rank_nodes().size());
+    const auto rank_count = count_of(topology->rank_nodes());
     for (const Algorithm* algorithm : algorithms()) {
       for (const CollectiveKind collective : algorithm->collectives) {
         SynthesisRequest request = {*topology, {}, collective, Rank{0}};

@@ -4,16 +4,14 @@
 #include <numeric>
 #include <utility>
 
+#include "pleach/base/index.h"
+
 namespace pleach {
 namespace {
 
 // The search starts over, elsewhere, when it has looked at so many links in vain.
 constexpr int64_t kAttemptBudget = 400'000;
 constexpr int32_t kAttemptCount = 64;
-
-std::size_t at(int32_t index) {
-  return static_cast<std::size_t>(index);
-}
 
 int32_t node_count(std::span<const GridDimension> grid) {
   int32_t count = 1;
@@ -104,7 +102,7 @@ class CycleSearch {
       vertex_of[participants[at(ranks_[vertex])].index()] = static_cast<int32_t>(vertex);
     }
     std::vector<int32_t> joined_from(participants.size(), -1);  // parallel links count once
-    for (int32_t vertex = 0; vertex < static_cast<int32_t>(ranks_.size()); ++vertex) {
+    for (int32_t vertex = 0; vertex < count_of(ranks_); ++vertex) {
       for (const LinkId link : topology.links_out(participants[at(ranks_[at(vertex)])])) {
         const int32_t target = vertex_of[topology.link(link).target.index()];
         if (target >= 0 && joined_from[at(target)] != vertex) {
@@ -124,7 +122,7 @@ class CycleSearch {
     if (std::ranges::any_of(targets_, isolated) || std::ranges::any_of(sources_, isolated)) {
       return std::nullopt;
     }
-    const auto count = static_cast<int32_t>(ranks_.size());
+    const auto count = count_of(ranks_);
     const int32_t attempt_count = std::min(count, kAttemptCount);
     for (int32_t attempt = 0; attempt < attempt_count; ++attempt) {
       start_ = static_cast<int32_t>(int64_t{attempt} * count / attempt_count);
@@ -313,7 +311,7 @@ std::vector<int32_t> ring_order(const Topology& topology, std::span<const NodeId
 }
 
 bool is_natural_ring(const Topology& topology, std::span<const NodeId> participants) {
-  const auto count = static_cast<int32_t>(participants.size());
+  const auto count = count_of(participants);
   if (participants.size() != topology.nodes().size() ||
       !rank_order_is_cycle(topology, participants)) {
     return false;

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "pleach/base/index.h"
 #include "pleach/topology/shapes.h"
 
 namespace pleach {
@@ -40,7 +41,7 @@ int32_t node_count(std::span<const GridDimension> grid) {
 void expect_visits_all(const std::vector<int32_t>& order, int32_t count) {
   std::vector<int32_t> sorted = order;
   std::ranges::sort(sorted);
-  std::vector<int32_t> expected(static_cast<std::size_t>(count));
+  std::vector<int32_t> expected(at(count));
   std::iota(expected.begin(), expected.end(), 0);
   EXPECT_EQ(sorted, expected);
 }
@@ -101,11 +102,11 @@ TEST_P(RingOrder, FollowsLinksWhereItCan) {
     }
   }
   const std::vector<int32_t> order = ring_order(*topology, participants);
-  expect_visits_all(order, static_cast<int32_t>(participants.size()));
+  expect_visits_all(order, count_of(participants));
   int32_t detour_count = 0;
   for (std::size_t k = 0; k < order.size(); ++k) {
-    const NodeId source = participants[static_cast<std::size_t>(order[k])];
-    const NodeId target = participants[static_cast<std::size_t>(order[(k + 1) % order.size()])];
+    const NodeId source = participants[at(order[k])];
+    const NodeId target = participants[at(order[(k + 1) % order.size()])];
     detour_count += std::ranges::none_of(topology->links_out(source), [&](LinkId link) {
       return topology->link(link).target == target;
     });

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "pleach/base/index.h"
 #include "pleach/collective/symmetry.h"
 #include "pleach/synthesis/builder.h"
 #include "pleach/synthesis/ring_order.h"
@@ -19,13 +20,12 @@ class Direction {
     }
     position_.resize(ranks_.size());
     for (std::size_t position = 0; position < ranks_.size(); ++position) {
-      position_[static_cast<std::size_t>(ranks_[position])] = position;
+      position_[at(ranks_[position])] = position;
     }
   }
   // The rank `distance` ≥ 0 places after a rank.
   int32_t after(int32_t rank, int32_t distance) const {
-    const std::size_t position =
-        position_[static_cast<std::size_t>(rank)] + static_cast<std::size_t>(distance);
+    const std::size_t position = position_[at(rank)] + at(distance);
     return ranks_[position % ranks_.size()];
   }
 
@@ -39,8 +39,8 @@ struct Rings {
   std::vector<Direction> directions;
   bool is_symmetric = false;
 
-  int32_t rank_count() const { return static_cast<int32_t>(request.participants.size()); }
-  int32_t direction_count() const { return static_cast<int32_t>(directions.size()); }
+  int32_t rank_count() const { return count_of(request.participants); }
+  int32_t direction_count() const { return count_of(directions); }
 };
 
 // Adds messages to the next rank in a direction; finds each route once.
@@ -53,15 +53,15 @@ class RingBuilder {
                 std::vector<int32_t>(rings.request.participants.size(), kNoRoute)) {}
 
   void pass_on(const Message& message, int32_t way, int32_t source) {
-    const Direction& direction = rings_.directions[static_cast<std::size_t>(way)];
+    const Direction& direction = rings_.directions[at(way)];
     const NodeId from = builder_.node(source), to = builder_.node(direction.after(source, 1));
-    int32_t& route = routes_[static_cast<std::size_t>(way)][static_cast<std::size_t>(source)];
+    int32_t& route = routes_[at(way)][at(source)];
     route = route == kNoRoute ? builder_.route(from, to) : route;
     builder_.add(message, from, to, route);
   }
   // The rank `distance` ≥ 0 places after a rank.
   int32_t place(int32_t way, int32_t rank, int32_t distance) const {
-    return rings_.directions[static_cast<std::size_t>(way)].after(rank, distance);
+    return rings_.directions[at(way)].after(rank, distance);
   }
   ScheduleBuilder& builder() { return builder_; }
 

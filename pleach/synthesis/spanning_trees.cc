@@ -3,13 +3,10 @@
 #include <algorithm>
 
 #include "pleach/base/check.h"
+#include "pleach/base/index.h"
 
 namespace pleach {
 namespace {
-
-std::size_t at(int32_t index) {
-  return static_cast<std::size_t>(index);
-}
 
 // A tree in growth. Its parents of the current step are scanned once: within a step links and
 // interfaces only become fewer and members more, so a parent that finds no child finds none later.
@@ -45,7 +42,7 @@ class Grower {
       trees_[at(root)].missing_count = count - 1;
     }
     missing_count_ = int64_t{count} * (count - 1);
-    result_.edges.reserve(static_cast<std::size_t>(missing_count_));
+    result_.edges.reserve(at(missing_count_));
   }
 
   Trees run() && {

@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "pleach/base/index.h"
+
 namespace pleach {
 
 // A directed graph by vertex: arcs out of v are arcs[first[v] .. first[v+1]), in the order in which
@@ -18,7 +20,7 @@ struct TreeGraph {
   std::vector<Arc> arcs;
   int32_t link_count = 0;
 
-  int32_t vertex_count() const { return static_cast<int32_t>(first.size()) - 1; }
+  int32_t vertex_count() const { return count_of(first) - 1; }
 };
 
 struct TreeOptions {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/topology/max_flow.h"
 
 namespace pleach {
@@ -44,7 +45,7 @@ class Halves {
       bandwidths.push_back(link.bandwidth_bytes_per_s);
     }
     const auto rank_count = static_cast<int64_t>(topology_.rank_nodes().size());
-    const auto node_count = static_cast<int32_t>(topology_.nodes().size());
+    const auto node_count = count_of(topology_.nodes());
     unit_ = capacity_unit(bandwidths, rank_count + 2);
     std::vector<FlowArc> arcs;
     for (const Link& link : topology_.links()) {
@@ -61,7 +62,7 @@ class Halves {
   }
 
   int64_t flow_cut(const std::vector<bool>& in_first) {
-    const auto node_count = static_cast<int32_t>(topology_.nodes().size());
+    const auto node_count = count_of(topology_.nodes());
     for (std::size_t rank = 0; rank < in_first.size(); ++rank) {
       const std::size_t arc = first_rank_arc_ + 2 * rank;
       graph_->set_capacity(arc, in_first[rank] ? unlimited_ : 0);
@@ -98,7 +99,7 @@ int64_t enumerate_halves(Halves& halves, std::size_t rank_count) {
   std::vector<bool> in_first(rank_count);
   for (uint32_t set = 0; set < (uint32_t{1} << (rank_count - 1)); ++set) {
     // The last rank stays out; of an odd number, the halves have both sizes.
-    const auto size = static_cast<std::size_t>(std::popcount(set));
+    const auto size = at(std::popcount(set));
     if (size != rank_count / 2 && size != (rank_count + 1) / 2) {
       continue;
     }
@@ -164,7 +165,7 @@ Bisection bisection(const Topology& topology) {
   std::vector<std::vector<std::size_t>> orders = {order_along(rank_count, 1, 1)};
   std::size_t stride = rank_count;
   for (const GridDimension& dimension : topology.grid()) {
-    const auto size = static_cast<std::size_t>(dimension.size);
+    const auto size = at(dimension.size);
     stride /= size;
     orders.push_back(order_along(rank_count, stride, size));
   }

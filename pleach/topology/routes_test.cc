@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/topology/shapes.h"
 
@@ -45,8 +46,7 @@ TEST(Router, TakesTheFirstDimensionFirst) {
     const auto route = router.route(NodeId{source}, NodeId{target});
     ASSERT_TRUE(route) << spec;
     EXPECT_EQ(nodes_of(*topology, NodeId{source}, *route), nodes) << spec;
-    EXPECT_EQ(router.distance(NodeId{source}, NodeId{target}),
-              static_cast<int32_t>(nodes.size()) - 1);
+    EXPECT_EQ(router.distance(NodeId{source}, NodeId{target}), count_of(nodes) - 1);
   }
 }
 

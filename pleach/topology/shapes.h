@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pleach/base/options.h"
+#include "pleach/base/registry.h"
 #include "pleach/base/result.h"
 #include "pleach/topology/topology.h"
 
@@ -19,12 +20,13 @@ struct Shape {
   std::string summary;
   std::string argument;  // how the part after the colon reads, for help: "AxBx..."
   std::vector<OptionDescriptor> options;
-  Result<Topology> (*function)(const std::string& name, const std::string& argument,
-                               const Options& options);
+  Result<Topology> (*create)(const std::string& name, const std::string& argument,
+                             const Options& options);
+
+  std::string title() const { return name + ":" + argument; }
 };
 
-// Every shape, in the order that `pleach list topologies` shows.
-std::span<const Shape* const> shapes();
+Registry<Shape> shapes();
 
 // All options of a shape: its own and those that every shape takes.
 std::vector<OptionDescriptor> shape_options(const Shape& shape);

@@ -14,6 +14,7 @@
 #define TOML_ENABLE_FORMATTERS 0
 #include <toml++/toml.h>
 
+#include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
 #include "pleach/topology/shapes.h"
@@ -31,7 +32,7 @@ class Table {
   bool has(std::string_view key) const { return table_.contains(key); }
   std::string where(std::string_view key) const { return where(*table_.get(key)); }
   Error error(const std::string& where, const std::string& what) const {
-    return Error{ErrorCode::kInvalidArgument, fmt::format("{}: {}{}", where, name_, what)};
+    return invalid(fmt::format("{}: {}{}", where, name_, what));
   }
 
   Status check_keys(std::initializer_list<std::string> known) const {
@@ -260,7 +261,7 @@ class Reader {
     if (found == kind_names.end()) {
       return table.error(table.where("kind"), unknown_name("kind", kind, kind_names).message);
     }
-    node.kind = kKinds[static_cast<std::size_t>(found - kind_names.begin())];
+    node.kind = kKinds[at(found - kind_names.begin())];
     PLEACH_ASSIGN(forwards, table.flag("forwards"));
     PLEACH_ASSIGN(reduces, table.flag("reduce"));
     PLEACH_ASSIGN(multicasts, table.flag("multicast"));
@@ -381,16 +382,14 @@ Result<Topology> parse_topology_toml(std::string_view text, const std::string& p
   if (const std::size_t stray = find_stray_letter(text); stray != std::string_view::npos) {
     const auto line = 1 + std::ranges::count(text.substr(0, stray), '\n');
     const std::string_view rest = text.substr(stray);
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{}:{}: {} is in neither text nor comment", place, line,
-                             quoted(rest.substr(0, rest.find('\n'))))};
+    return invalid(fmt::format("{}:{}: {} is in neither text nor comment", place, line,
+                               quoted(rest.substr(0, rest.find('\n')))));
   }
   const toml::parse_result parsed = toml::parse(text, place);
   if (!parsed) {
     const toml::parse_error& error = parsed.error();
-    return Error{
-        ErrorCode::kInvalidArgument,
-        fmt::format("{}:{}: {}", place, error.source().begin.line, one_line(error.description()))};
+    return invalid(
+        fmt::format("{}:{}: {}", place, error.source().begin.line, one_line(error.description())));
   }
   const Table root(parsed.table(), place, "");
   return Reader(root, place).read();

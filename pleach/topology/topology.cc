@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "pleach/base/hash.h"
+#include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
 
@@ -18,10 +19,6 @@ constexpr std::size_t kNameLimitBytes = 128;
 constexpr int64_t kHeaderLimitBytes = int64_t{1} << 20;
 constexpr int64_t kPacketLimitBytes = int64_t{1} << 30;
 constexpr int64_t kTimeLimitPs = 1000 * kPicosecondsPerSecond;
-
-Error invalid(const std::string& where, const std::string& message) {
-  return Error{ErrorCode::kInvalidArgument, where.empty() ? message : where + ": " + message};
-}
 
 bool is_well_formed_name(std::string_view name) {
   return name.size() <= kNameLimitBytes && is_utf8(name) && trim(name) == name &&
@@ -137,14 +134,14 @@ void group_links(const std::vector<Link>& links, std::size_t node_count, EndOf e
   std::vector<int32_t> next(first.begin(), first.end() - 1);
   for (std::size_t link = 0; link < links.size(); ++link) {
     const int32_t place = next[end_of(links[link]).index()]++;
-    grouped[static_cast<std::size_t>(place)] = LinkId{static_cast<int32_t>(link)};
+    grouped[at(place)] = LinkId{static_cast<int32_t>(link)};
   }
 }
 
 std::span<const LinkId> group_of(NodeId id, const std::vector<int32_t>& first,
                                  const std::vector<LinkId>& grouped) {
-  const auto begin = static_cast<std::size_t>(first[id.index()]);
-  const auto end = static_cast<std::size_t>(first[id.index() + 1]);
+  const auto begin = at(first[id.index()]);
+  const auto end = at(first[id.index() + 1]);
   return std::span(grouped).subspan(begin, end - begin);
 }
 
@@ -156,8 +153,7 @@ Result<Topology> keep(const Topology& topology, const std::vector<bool>& keep_no
   std::vector<NodeId> new_id(topology.nodes().size());
   for (std::size_t node = 0; node < new_id.size(); ++node) {
     if (keep_node[node]) {
-      PLEACH_ASSIGN(id, builder.add_node(topology.nodes()[node]));
-      new_id[node] = id;
+      PLEACH_SET(new_id[node], builder.add_node(topology.nodes()[node]));
     }
   }
   for (std::size_t index = 0; index < topology.links().size(); ++index) {
@@ -176,8 +172,7 @@ Status clear_flags(std::span<const AnyId> removed, std::vector<bool>& flags,
                    std::string_view what) {
   for (const AnyId id : removed) {
     if (id.value < 0 || id.index() >= flags.size()) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("no {} {}: there are {}", what, id.value, flags.size())};
+      return invalid(fmt::format("no {} {}: there are {}", what, id.value, flags.size()));
     }
     flags[id.index()] = false;
   }
@@ -218,7 +213,7 @@ Result<NodeId> TopologyBuilder::add_node(Node node, const std::string& where) {
   if (topology_.nodes_.size() >= kNodeLimit) {
     return invalid(where, fmt::format("more than {} nodes", kNodeLimit));
   }
-  const NodeId id{static_cast<int32_t>(topology_.nodes_.size())};
+  const NodeId id{count_of(topology_.nodes_)};
   if (node.name.empty()) {
     node.name = fmt::format("{}", id.value);
   }
@@ -247,7 +242,7 @@ Result<NodeId> TopologyBuilder::add_node(Node node, const std::string& where) {
 }
 
 Result<LinkId> TopologyBuilder::add_link(Link link, const std::string& where) {
-  const auto node_count = static_cast<int32_t>(topology_.nodes_.size());
+  const auto node_count = count_of(topology_.nodes_);
   for (const NodeId end : {link.source, link.target}) {
     if (end.value < 0 || end.value >= node_count) {
       return invalid(where,
@@ -273,7 +268,7 @@ Result<LinkId> TopologyBuilder::add_link(Link link, const std::string& where) {
     return error(fmt::format("has latency {} ps: outside 0 to 1000 s", link.latency_ps));
   }
   topology_.links_.push_back(link);
-  return LinkId{static_cast<int32_t>(topology_.links_.size()) - 1};
+  return LinkId{count_of(topology_.links_) - 1};
 }
 
 Status TopologyBuilder::add_cable(Link link, const std::string& where) {

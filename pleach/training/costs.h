@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/planning/cost_curve.h"
 #include "pleach/policy/profile.h"
 
@@ -13,14 +14,10 @@ namespace pleach {
 // One curve per kind of collective.
 class CurveCosts : public CostModel {
  public:
-  void set(CollectiveKind kind, CostCurve curve) {
-    curves_[static_cast<std::size_t>(kind)] = std::move(curve);
-  }
-  bool has(CollectiveKind kind) const override {
-    return curves_[static_cast<std::size_t>(kind)].has_value();
-  }
+  void set(CollectiveKind kind, CostCurve curve) { curves_[at(kind)] = std::move(curve); }
+  bool has(CollectiveKind kind) const override { return curves_[at(kind)].has_value(); }
   int64_t time_ps(CollectiveKind kind, int64_t size_bytes) const override {
-    return curves_[static_cast<std::size_t>(kind)]->time_ps(size_bytes);
+    return curves_[at(kind)]->time_ps(size_bytes);
   }
   // The samples' sizes.
   std::vector<int64_t> breakpoints(CollectiveKind kind) const override;

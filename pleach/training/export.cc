@@ -4,14 +4,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "pleach/base/index.h"
 #include "pleach/training/training.h"
 
 namespace pleach {
 namespace {
-
-std::size_t at(int32_t index) {
-  return static_cast<std::size_t>(index);
-}
 
 // The collectives of one gradient group, as one worker issues them.
 class GroupWriter {
@@ -23,10 +20,10 @@ class GroupWriter {
     for (const HostedCollective& one : log) {
       current = std::max(current, one.iteration);
     }
-    own_from_ = static_cast<std::size_t>(
-        std::find_if(log.begin(), log.end(),
-                     [&](const HostedCollective& one) { return one.iteration == current; }) -
-        log.begin());
+    own_from_ =
+        at(std::find_if(log.begin(), log.end(),
+                        [&](const HostedCollective& one) { return one.iteration == current; }) -
+           log.begin());
     after_gradients_.resize(group.layers.size());
     has_gradient_.resize(group.layers.size(), false);
   }
@@ -116,7 +113,7 @@ class Exporter {
   explicit Exporter(const TrainingRow& row) : row_(row), whole_(*row.trace) {
     whole_.gradient_groups.clear();
     for (std::size_t group = 0; group < row.trace->gradient_groups.size(); ++group) {
-      first_name_.push_back(static_cast<int32_t>(whole_.names.size()));
+      first_name_.push_back(count_of(whole_.names));
       for (const HostedCollective& one : row.run.logs[group]) {
         whole_.names.push_back(fmt::format("{} {} bytes {}-{}", to_text(one.what.kind),
                                            row.trace->gradient_groups[group].name,

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/training/training.h"
 #include "pleach/workload/chakra.h"
 
@@ -147,9 +148,10 @@ TEST_F(Export, EveryPolicyGivesATraceThatRuns) {
         expected += row.run.logs[group].size() * row.trace->gradient_groups[group].workers.size();
       }
       for (const WorkerTrace& worker : whole.workers) {
-        found += static_cast<std::size_t>(std::count_if(
-            worker.nodes.begin(), worker.nodes.end(),
-            [](const TraceNode& node) { return node.kind == TraceNodeKind::kCollective; }));
+        found +=
+            at(std::count_if(worker.nodes.begin(), worker.nodes.end(), [](const TraceNode& node) {
+              return node.kind == TraceNodeKind::kCollective;
+            }));
       }
       EXPECT_EQ(found, expected);
       EXPECT_GT(found, 0U);

@@ -4,6 +4,7 @@
 #include <tuple>
 #include <utility>
 
+#include "pleach/base/index.h"
 #include "pleach/synthesis/algorithm.h"
 #include "pleach/training/costs.h"
 #include "pleach/training/group_schedules.h"
@@ -23,7 +24,7 @@ class FabricCosts : public TraceCosts {
         families_(trace.families.size()) {}
 
   Result<int64_t> collective_ps(const GroupCollective& what) override {
-    CurveCosts& costs = families_[static_cast<std::size_t>(what.family)];
+    CurveCosts& costs = families_[at(what.family)];
     if (!costs.has(what.kind)) {
       PLEACH_TRY(measure(what.family, what.kind));
     }
@@ -34,8 +35,8 @@ class FabricCosts : public TraceCosts {
     const auto [known, is_new] =
         sends_.try_emplace({what.source, what.target}, CostCurve::from_samples({{1, 0}}));
     if (is_new) {
-      const auto& sources = trace_.workers[static_cast<std::size_t>(what.source)].ranks;
-      const auto& targets = trace_.workers[static_cast<std::size_t>(what.target)].ranks;
+      const auto& sources = trace_.workers[at(what.source)].ranks;
+      const auto& targets = trace_.workers[at(what.target)].ranks;
       SendRequest request{.topology = topology_,
                           .pairs = {},
                           .model = options_.model,
@@ -43,15 +44,14 @@ class FabricCosts : public TraceCosts {
       for (std::size_t i = 0; i < sources.size(); ++i) {
         request.pairs.emplace_back(node_of(topology_, sources[i]), node_of(topology_, targets[i]));
       }
-      PLEACH_ASSIGN(curve, measure_send(request));
-      known->second = std::move(curve);
+      PLEACH_SET(known->second, measure_send(request));
     }
     return known->second.time_ps(what.size_bytes);
   }
 
   Result<const CostModel*> family_costs(int32_t family,
                                         std::span<const CollectiveKind> kinds) override {
-    CurveCosts& costs = families_[static_cast<std::size_t>(family)];
+    CurveCosts& costs = families_[at(family)];
     for (const CollectiveKind kind : kinds) {
       if (!costs.has(kind) && does(algorithm_for(options_, kind), kind)) {
         PLEACH_TRY(measure(family, kind));
@@ -69,17 +69,17 @@ class FabricCosts : public TraceCosts {
                          .model = options_.model,
                          .segment_count = options_.segment_count,
                          .largest_bytes = largest_bytes_};
-    for (const auto& group : trace_.families[static_cast<std::size_t>(family)].groups) {
+    for (const auto& group : trace_.families[at(family)].groups) {
       if (group.size() > 1) {
         request.groups.push_back(nodes_of(topology_, group));
       }
     }
     if (request.groups.empty()) {
-      families_[static_cast<std::size_t>(family)].set(kind, CostCurve::from_samples({{1, 0}}));
+      families_[at(family)].set(kind, CostCurve::from_samples({{1, 0}}));
       return ok();
     }
     PLEACH_ASSIGN(curve, CostCurve::measure(request));
-    families_[static_cast<std::size_t>(family)].set(kind, std::move(curve));
+    families_[at(family)].set(kind, std::move(curve));
     return ok();
   }
 

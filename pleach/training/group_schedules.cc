@@ -2,12 +2,13 @@
 
 #include <algorithm>
 
+#include "pleach/base/index.h"
 #include "pleach/synthesis/algorithm.h"
 
 namespace pleach {
 
 NodeId node_of(const Topology& topology, int32_t rank) {
-  return topology.rank_nodes()[static_cast<std::size_t>(rank)];
+  return topology.rank_nodes()[at(rank)];
 }
 
 std::vector<NodeId> nodes_of(const Topology& topology, const std::vector<int32_t>& ranks) {
@@ -24,12 +25,8 @@ const std::string& algorithm_for(const FabricOptions& options, CollectiveKind ki
 }
 
 bool does(const std::string& algorithm_spec, CollectiveKind kind) {
-  const std::string name = algorithm_spec.substr(0, algorithm_spec.find(','));
-  const auto all = algorithms();
-  return std::any_of(all.begin(), all.end(), [&](const Algorithm* one) {
-    return one->name == name && std::find(one->collectives.begin(), one->collectives.end(), kind) !=
-                                    one->collectives.end();
-  });
+  const auto found = algorithms().entry_of(algorithm_spec);
+  return found && std::ranges::find((*found)->collectives, kind) != (*found)->collectives.end();
 }
 
 Result<const Schedule*> GroupSchedules::collective(int32_t family, int32_t group,
@@ -38,8 +35,7 @@ Result<const Schedule*> GroupSchedules::collective(int32_t family, int32_t group
   if (known != collectives_.end()) {
     return static_cast<const Schedule*>(&known->second);
   }
-  const auto& ranks =
-      trace_.families[static_cast<std::size_t>(family)].groups[static_cast<std::size_t>(group)];
+  const auto& ranks = trace_.families[at(family)].groups[at(group)];
   PLEACH_ASSIGN(schedule, synthesize({.topology = topology_,
                                       .participants = nodes_of(topology_, ranks),
                                       .collective = kind},

@@ -5,6 +5,7 @@
 #include <queue>
 #include <utility>
 
+#include "pleach/base/index.h"
 #include "pleach/base/units.h"
 #include "pleach/policy/alpha_beta.h"
 #include "pleach/training/trace_network.h"
@@ -42,8 +43,7 @@ class IndependentNetwork : public TraceNetwork {
 
   Result<int32_t> add(int64_t now_ps, int64_t duration_ps, int64_t size_bytes) {
     if (duration_ps >= AlphaBeta::kLongestPs) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("to move {} bytes takes 10 hours or more", size_bytes)};
+      return invalid(fmt::format("to move {} bytes takes 10 hours or more", size_bytes));
     }
     ends_.emplace(now_ps + duration_ps, count_);
     return count_++;
@@ -69,7 +69,7 @@ class AlphaBetaCosts : public TraceCosts {
     }
   }
   Result<int64_t> collective_ps(const GroupCollective& what) override {
-    const AlphaBeta& costs = families_[static_cast<std::size_t>(what.family)];
+    const AlphaBeta& costs = families_[at(what.family)];
     if (!costs.has(what.kind)) {
       return Error{ErrorCode::kUnsupported,
                    std::string("alpha-beta costs have no ") + std::string(to_text(what.kind))};
@@ -85,7 +85,7 @@ class AlphaBetaCosts : public TraceCosts {
   }
   Result<const CostModel*> family_costs(int32_t family,
                                         std::span<const CollectiveKind> /*kinds*/) override {
-    return static_cast<const CostModel*>(&families_[static_cast<std::size_t>(family)]);
+    return static_cast<const CostModel*>(&families_[at(family)]);
   }
 
  private:

@@ -4,12 +4,10 @@
 #include <cmath>
 #include <utility>
 
+#include "pleach/base/index.h"
+
 namespace pleach {
 namespace {
-
-std::size_t at(int32_t index) {
-  return static_cast<std::size_t>(index);
-}
 
 WorkerTimes mean(const WorkerTimes& last, const WorkerTimes& first, int32_t count) {
   return {.compute_ps = (last.compute_ps - first.compute_ps) / count,

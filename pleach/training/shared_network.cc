@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "pleach/base/index.h"
 #include "pleach/network/session.h"
 #include "pleach/planning/padding.h"
 #include "pleach/training/group_schedules.h"
@@ -23,9 +24,9 @@ class SharedNetwork : public TraceNetwork {
 
   Result<int32_t> start(const GroupCollective& what, int64_t now_ps) override {
     const int32_t operation = begin();
-    const auto& groups = trace_.families[static_cast<std::size_t>(what.family)].groups;
+    const auto& groups = trace_.families[at(what.family)].groups;
     for (const int32_t group : *what.groups) {
-      if (groups[static_cast<std::size_t>(group)].size() > 1 && what.size_bytes > 0) {
+      if (groups[at(group)].size() > 1 && what.size_bytes > 0) {
         PLEACH_ASSIGN(schedule, schedules_.collective(what.family, group, what.kind));
         PLEACH_TRY(add(operation, *schedule, what.size_bytes, now_ps));
       }
@@ -35,8 +36,8 @@ class SharedNetwork : public TraceNetwork {
 
   Result<int32_t> start(const WorkerSend& what, int64_t now_ps) override {
     const int32_t operation = begin();
-    const auto& sources = trace_.workers[static_cast<std::size_t>(what.source)].ranks;
-    const auto& targets = trace_.workers[static_cast<std::size_t>(what.target)].ranks;
+    const auto& sources = trace_.workers[at(what.source)].ranks;
+    const auto& targets = trace_.workers[at(what.target)].ranks;
     for (std::size_t i = 0; i < sources.size() && what.size_bytes > 0; ++i) {
       PLEACH_ASSIGN(schedule, schedules_.message(sources[i], targets[i]));
       PLEACH_TRY(add(operation, *schedule, what.size_bytes, now_ps));
@@ -60,8 +61,8 @@ class SharedNetwork : public TraceNetwork {
     std::vector<Finish> finishes;
     PLEACH_ASSIGN(jobs, session_->advance(until_ps));
     for (const NetworkSession::Finish& job : jobs) {
-      const int32_t operation = operation_of_[static_cast<std::size_t>(job.job)];
-      if (--left_[static_cast<std::size_t>(operation)] == 0) {
+      const int32_t operation = operation_of_[at(job.job)];
+      if (--left_[at(operation)] == 0) {
         finishes.push_back({operation, job.time_ps});
       }
     }
@@ -71,20 +72,20 @@ class SharedNetwork : public TraceNetwork {
  private:
   int32_t begin() {
     left_.push_back(0);
-    return static_cast<int32_t>(left_.size()) - 1;
+    return count_of(left_) - 1;
   }
 
   Status add(int32_t operation, const Schedule& schedule, int64_t size_bytes, int64_t now_ps) {
     const int64_t unit_bytes = padding_unit_bytes(schedule, segment_count_);
     PLEACH_ASSIGN(job, session_->start(schedule, padded_bytes(size_bytes, unit_bytes), now_ps));
-    operation_of_.resize(static_cast<std::size_t>(job) + 1);
-    operation_of_[static_cast<std::size_t>(job)] = operation;
-    ++left_[static_cast<std::size_t>(operation)];
+    operation_of_.resize(at(job) + 1);
+    operation_of_[at(job)] = operation;
+    ++left_[at(operation)];
     return ok();
   }
 
   Result<int32_t> end(int32_t operation, int64_t now_ps) {
-    if (left_[static_cast<std::size_t>(operation)] == 0) {
+    if (left_[at(operation)] == 0) {
       finished_.push_back({operation, now_ps});
     }
     return operation;

@@ -17,16 +17,13 @@
 #include <utility>
 
 #include "pleach/base/check.h"
+#include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/training/iteration_recorder.h"
 #include "pleach/training/trace_index.h"
 
 namespace pleach {
 namespace {
-
-std::size_t at(int32_t index) {
-  return static_cast<std::size_t>(index);
-}
 
 // What an operation on the network completes.
 struct Operation {
@@ -189,7 +186,7 @@ void Simulator::prepare() {
 void Simulator::begin_iteration(int32_t worker) {
   const WorkerTrace& trace = trace_.workers[at(worker)];
   WorkerState& state = workers_[at(worker)];
-  const auto count = static_cast<int32_t>(trace.nodes.size());
+  const auto count = count_of(trace.nodes);
   state.left = count;
   state.missing.resize(trace.nodes.size());
   state.woken_by.assign(trace.nodes.size(), TraceNodeKind::kSend);
@@ -206,7 +203,7 @@ void Simulator::begin_iteration(int32_t worker) {
 
 Result<TrainingRun> Simulator::run() {
   prepare();
-  for (int32_t worker = 0; worker < static_cast<int32_t>(workers_.size()); ++worker) {
+  for (int32_t worker = 0; worker < count_of(workers_); ++worker) {
     beginning_.push_back(worker);
   }
   for (;;) {
@@ -219,8 +216,8 @@ Result<TrainingRun> Simulator::run() {
       return stopped();
     }
     if (now_ps_ > kLongestPs) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("{} iterations take longer than 26 days", options_.most_iterations)};
+      return invalid(
+          fmt::format("{} iterations take longer than 26 days", options_.most_iterations));
     }
   }
   std::vector<const PolicyHost*> hosts;
@@ -437,8 +434,7 @@ void Simulator::gradient_ready(int32_t worker, int32_t number) {
   const TraceNode& node = node_of(worker, number);
   GroupState& group = groups_[at(node.gradient_group)];
   int32_t& count = group.gradients[at(node.layer)];
-  if (++count ==
-      static_cast<int32_t>(trace_.gradient_groups[at(node.gradient_group)].workers.size())) {
+  if (++count == count_of(trace_.gradient_groups[at(node.gradient_group)].workers)) {
     count = 0;
     ++group.completed[at(node.layer)];
     group.layers_completed += group.host->space().layer(node.layer).size() > 0 ? 1 : 0;
@@ -467,8 +463,7 @@ void Simulator::tell_need(GroupState& group, const TraceNode& gate) {
     forward ? group.host->forward_needed(gate.layer, now_ps_)
             : group.host->backward_needed(gate.layer, now_ps_);
   }
-  if (++count ==
-      static_cast<int32_t>(trace_.gradient_groups[at(gate.gradient_group)].workers.size())) {
+  if (++count == count_of(trace_.gradient_groups[at(gate.gradient_group)].workers)) {
     count = 0;
   }
 }

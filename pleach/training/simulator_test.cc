@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/policy/alpha_beta.h"
 #include "pleach/policy/rehearsal.h"
@@ -32,9 +33,9 @@ Trace data_parallel(const TrainingProfile& profile, bool backward_gates) {
   group.rank_count = profile.rank_count;
   int32_t last = -1;
   const auto after = [&] { return last < 0 ? std::vector<int32_t>{} : std::vector{last}; };
-  const auto count = static_cast<int32_t>(profile.layers.size());
+  const auto count = count_of(profile.layers);
   for (int32_t layer = 0; layer < count; ++layer) {
-    const PolicyLayer& one = profile.layers[static_cast<std::size_t>(layer)];
+    const PolicyLayer& one = profile.layers[at(layer)];
     group.layers.push_back({.name = "layer",
                             .tensor_bytes = one.tensor_bytes,
                             .forward_ps = one.forward_ps,
@@ -44,7 +45,7 @@ Trace data_parallel(const TrainingProfile& profile, bool backward_gates) {
     last = worker.add({.kind = TraceNodeKind::kCompute, .duration_ps = one.forward_ps}, after());
   }
   for (int32_t layer = count - 1; layer >= 0; --layer) {
-    const PolicyLayer& one = profile.layers[static_cast<std::size_t>(layer)];
+    const PolicyLayer& one = profile.layers[at(layer)];
     if (backward_gates) {
       last = worker.add({.kind = TraceNodeKind::kBackwardGate, .gradient_group = 0, .layer = layer},
                         after());
@@ -151,7 +152,7 @@ TEST(Graph, ReceiveWaitsForTheMessage) {
 TEST(Graph, CollectiveWaitsForTheLastRank) {
   TwoWorkers two;
   for (const int32_t rank : {0, 1}) {
-    WorkerTrace& worker = two.trace.workers[static_cast<std::size_t>(rank)];
+    WorkerTrace& worker = two.trace.workers[at(rank)];
     const int32_t compute = worker.add({.duration_ps = rank == 0 ? 5 : 9}, {});
     worker.add({.kind = TraceNodeKind::kCollective,
                 .collective = CollectiveKind::kAllReduce,

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <limits>
 
+#include "pleach/base/index.h"
+
 namespace pleach {
 
 void Timekeeper::observe(const PolicyEvent& event) {
-  const auto layer = static_cast<std::size_t>(event.index);
+  const auto layer = at(event.index);
   if (event.kind == EventKind::kForwardNeeded) {
     needed_ps_[layer].push_back(event.time_ps);
   } else if (event.kind == EventKind::kGradientReady) {

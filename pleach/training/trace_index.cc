@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "pleach/base/index.h"
+
 namespace pleach {
 namespace {
-
-std::size_t at(int32_t index) {
-  return static_cast<std::size_t>(index);
-}
 
 int32_t find_root(std::vector<int32_t>& parent, int32_t worker) {
   while (parent[at(worker)] != worker) {
@@ -68,7 +66,7 @@ void TraceIndex::find_channels(const Trace& trace, int32_t family,
     }
     int32_t& channel = number[at(find_root(parent, static_cast<int32_t>(worker)))];
     if (channel < 0) {
-      channel = static_cast<int32_t>(channels_.size());
+      channel = count_of(channels_);
       channels_.push_back({.family = family, .groups = {}, .workers = {}});
     }
     channels[worker] = channel;

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/workload/trace.h"
 
 namespace pleach {
@@ -21,16 +22,14 @@ class TraceIndex {
   explicit TraceIndex(const Trace& trace);
 
   std::span<const int32_t> successors(int32_t worker, int32_t node) const {
-    const Waiters& one = waiters_[static_cast<std::size_t>(worker)];
-    const auto at = static_cast<std::size_t>(node);
-    return std::span(one.nodes).subspan(
-        static_cast<std::size_t>(one.first[at]),
-        static_cast<std::size_t>(one.first[at + 1] - one.first[at]));
+    const Waiters& one = waiters_[at(worker)];
+    const int32_t first = one.first[at(node)];
+    return std::span(one.nodes).subspan(at(first), at(one.first[at(node) + 1] - first));
   }
   const std::vector<TraceChannel>& channels() const { return channels_; }
   // The worker's channel in a family; −1: it is in no group of it.
   int32_t channel_of(int32_t worker, int32_t family) const {
-    return channel_of_[static_cast<std::size_t>(family)][static_cast<std::size_t>(worker)];
+    return channel_of_[at(family)][at(worker)];
   }
   // Position of the worker among its channel's workers.
   int32_t position_in(int32_t channel, int32_t worker) const;

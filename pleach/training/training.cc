@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/policy/bound.h"
 #include "pleach/training/timekeeper.h"
@@ -104,19 +105,17 @@ std::unique_ptr<TraceCosts> make_costs(const Trace& trace, const NetworkChoice& 
 Status check_network(const NetworkChoice& network, int32_t rank_count) {
   if (network.source == CostSource::kAlphaBeta) {
     if (!(network.bandwidth_bytes_per_s > 0) || network.alpha_ps < 0 || network.overhead_ps < 0) {
-      return Error{
-          ErrorCode::kInvalidArgument,
+      return invalid(
           fmt::format("alpha-beta costs need a bandwidth above 0, a latency and an overhead from "
                       "0, not {} B/s, {} ps and {} ps",
-                      network.bandwidth_bytes_per_s, network.alpha_ps, network.overhead_ps)};
+                      network.bandwidth_bytes_per_s, network.alpha_ps, network.overhead_ps));
     }
     return ok();
   }
-  const auto ranks = static_cast<int32_t>(network.topology->rank_nodes().size());
+  const auto ranks = count_of(network.topology->rank_nodes());
   if (ranks < rank_count) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("topology {} has {} ranks, and {} are needed",
-                             network.topology->name(), ranks, rank_count)};
+    return invalid(fmt::format("topology {} has {} ranks, and {} are needed",
+                               network.topology->name(), ranks, rank_count));
   }
   return ok();
 }
@@ -127,11 +126,9 @@ Status run_row(TrainingRow& row, std::span<Policy* const> policies, const Networ
   const auto start = std::chrono::steady_clock::now();
   std::unique_ptr<TraceNetwork> network = independent_network(costs);
   if (choice.source == CostSource::kFull) {
-    PLEACH_ASSIGN(shared, shared_network(*choice.topology, *row.trace, choice.fabric));
-    network = std::move(shared);
+    PLEACH_SET(network, shared_network(*choice.topology, *row.trace, choice.fabric));
   }
-  PLEACH_ASSIGN(run, simulate_training(*row.trace, policies, *network, options));
-  row.run = std::move(run);
+  PLEACH_SET(row.run, simulate_training(*row.trace, policies, *network, options));
   row.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   for (const WorkerTimes& worker : row.run.workers) {
     row.compute_ps = std::max(row.compute_ps, worker.compute_ps);
@@ -176,16 +173,15 @@ class Trainer {
   }
 
   Status check_slowness() const {
-    const auto ranks = static_cast<std::size_t>(request_.strategy.rank_count());
+    const auto ranks = at(request_.strategy.rank_count());
     if (!request_.slowness.empty() && request_.slowness.size() != ranks) {
-      return Error{ErrorCode::kInvalidArgument, fmt::format("slowness is given for {} ranks of {}",
-                                                            request_.slowness.size(), ranks)};
+      return invalid(
+          fmt::format("slowness is given for {} ranks of {}", request_.slowness.size(), ranks));
     }
     for (std::size_t rank = 0; rank < request_.slowness.size(); ++rank) {
       if (!(request_.slowness[rank] > 0) || request_.slowness[rank] > 1e6) {
-        return Error{ErrorCode::kInvalidArgument,
-                     fmt::format("slowness of rank {} is {}, not in (0, 1e6]", rank,
-                                 request_.slowness[rank])};
+        return invalid(fmt::format("slowness of rank {} is {}, not in (0, 1e6]", rank,
+                                   request_.slowness[rank]));
       }
     }
     return ok();
@@ -207,8 +203,7 @@ class Trainer {
     for (std::size_t family = 0; family < base_->families.size(); ++family) {
       if (base_->families[family].name == kExpertFamily) {
         constexpr std::array kKinds = {CollectiveKind::kAllToAll};
-        PLEACH_ASSIGN(costs, costs_->family_costs(static_cast<int32_t>(family), kKinds));
-        exchanges = costs;
+        PLEACH_SET(exchanges, costs_->family_costs(static_cast<int32_t>(family), kKinds));
       }
     }
     return GroupCosts(*gradients, exchanges, request_.strategy.zero > 0);
@@ -221,19 +216,18 @@ class Trainer {
     const bool reduces = std::find(policy.collectives.begin(), policy.collectives.end(),
                                    CollectiveKind::kAllReduce) != policy.collectives.end();
     if (zero > 0 && reduces) {
-      return Error{
-          ErrorCode::kInvalidArgument,
-          fmt::format("policy {} does not fit zero={}: it needs all_reduce; use {}", policy.name,
-                      zero, zero == 3 ? "fsdp" : "zero1, dear or work_conserving")};
+      return invalid(fmt::format("policy {} does not fit zero={}: it needs all_reduce; use {}",
+                                 policy.name, zero,
+                                 zero == 3 ? "fsdp" : "zero1, dear or work_conserving"));
     }
     return ok();
   }
   Status check_zero(const std::string& policy, const PolicyNeeds& needs) const {
     if (request_.strategy.zero == 3 && !needs.frees_parameters) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("policy {} does not fit zero=3: it keeps all parameters on every "
-                               "rank; use fsdp",
-                               policy)};
+      return invalid(
+          fmt::format("policy {} does not fit zero=3: it keeps all parameters on every "
+                      "rank; use fsdp",
+                      policy));
     }
     return ok();
   }
@@ -241,7 +235,7 @@ class Trainer {
   Result<TrainingRow> run_policy(const std::string& spec) {
     report(fmt::format("policy {}", spec));
     PLEACH_ASSIGN(parsed, parse_spec(spec));
-    PLEACH_ASSIGN(descriptor, find_policy(parsed.name));
+    PLEACH_ASSIGN(descriptor, policies().find(parsed.name));
     PLEACH_TRY(check_zero(*descriptor));
     std::vector<GroupCosts> costs;
     costs.reserve(profiles_.size());
@@ -281,8 +275,7 @@ class Trainer {
     all.defers_weight_gradients |= own.defers_weight_gradients;
     all.exchange_parts.resize(request_.workload.model.layers.size(), 1);
     for (std::size_t layer = 0; layer < own.exchange_parts.size(); ++layer) {
-      int32_t& parts =
-          all.exchange_parts[static_cast<std::size_t>(group.layers[layer].model_layer)];
+      int32_t& parts = all.exchange_parts[at(group.layers[layer].model_layer)];
       parts = std::max(parts, own.exchange_parts[layer]);
     }
   }
@@ -291,8 +284,7 @@ class Trainer {
   // bound for all of them.
   Status time_without_gradients() {
     report("the iteration without gradient communication");
-    PLEACH_ASSIGN(run_ps, run_free(*base_, false, &told_));
-    ideal_ps_ = run_ps;
+    PLEACH_SET(ideal_ps_, run_free(*base_, false, &told_));
     if (!request_.slowness.empty()) {  // the slowest replica is the one that everybody waits for
       TraceRequest request = trace_request({});
       request.slowness = slowest_of_stages();
@@ -314,15 +306,15 @@ class Trainer {
     for (const GradientGroup& group : base_->gradient_groups) {
       std::vector<int32_t> ranks;
       for (const int32_t worker : group.workers) {
-        const auto& own = base_->workers[static_cast<std::size_t>(worker)].ranks;
+        const auto& own = base_->workers[at(worker)].ranks;
         ranks.insert(ranks.end(), own.begin(), own.end());
       }
       double most = 0;
       for (const int32_t rank : ranks) {
-        most = std::max(most, slowest[static_cast<std::size_t>(rank)]);
+        most = std::max(most, slowest[at(rank)]);
       }
       for (const int32_t rank : ranks) {
-        slowest[static_cast<std::size_t>(rank)] = most;
+        slowest[at(rank)] = most;
       }
     }
     return slowest;
@@ -373,9 +365,9 @@ class Trainer {
       if (costs.has(kind) && static_cast<double>(costs.time_ps(kind, space.total_bytes())) +
                                      pieces * static_cast<double>(costs.time_ps(kind, 1)) >
                                  kMostPs) {
-        return Error{ErrorCode::kInvalidArgument,
-                     fmt::format("{} of {} bytes of gradients, piece by piece, takes over 11 days",
-                                 to_text(kind), space.total_bytes())};
+        return invalid(
+            fmt::format("{} of {} bytes of gradients, piece by piece, takes over 11 days",
+                        to_text(kind), space.total_bytes()));
       }
     }
     return ok();
@@ -390,7 +382,7 @@ class Trainer {
     report("the bound");
     int64_t bound_ps = ideal_ps_;
     for (std::size_t group = 0; group < profiles_.size(); ++group) {
-      const auto family = static_cast<std::size_t>(base_->gradient_groups[group].family);
+      const auto family = at(base_->gradient_groups[group].family);
       if (request_.network.source == CostSource::kFull &&
           base_->families[family].groups.size() > 1) {
         continue;  // groups that are alone on the wire are faster than the curves say
@@ -419,9 +411,7 @@ class Trainer {
 BucketReport report_bucket(const GradientGroup& group, const ParameterSpace& space,
                            const HostedCollective& one, int64_t start_ps) {
   const ByteRange range = one.what.range;
-  const auto name_of = [&](int64_t byte) {
-    return group.layers[static_cast<std::size_t>(space.layer_of(byte))].name;
-  };
+  const auto name_of = [&](int64_t byte) { return group.layers[at(space.layer_of(byte))].name; };
   const int64_t held_ps = one.issued_ps - one.ready_ps;
   const int64_t queued_ps = one.started_ps - one.issued_ps;
   return {.group = group.name,
@@ -449,7 +439,7 @@ Result<TrainingRow> replay(const Trace& trace, const NetworkChoice& network,
                            const IterationOptions& options) {
   PLEACH_TRY(check_trace(trace));
   if (!trace.gradient_groups.empty()) {
-    return Error{ErrorCode::kInvalidArgument, "a trace with gradient groups needs policies"};
+    return invalid("a trace with gradient groups needs policies");
   }
   PLEACH_TRY(check_network(network, trace.rank_count));
   const auto costs = make_costs(trace, network);

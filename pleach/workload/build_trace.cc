@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "pleach/base/index.h"
 #include "pleach/base/units.h"
 #include "pleach/workload/layer_shares.h"
 #include "pleach/workload/rank_grid.h"
@@ -17,14 +18,6 @@ constexpr double kMostSlowness = 1e6;
 constexpr double kMostComputingPs = 24.0 * 3600.0 * static_cast<double>(kPicosecondsPerSecond);
 constexpr double kMostNodes = 0x1p28;  // of all workers: tens of gigabytes
 
-std::size_t position(int32_t index) {
-  return static_cast<std::size_t>(index);
-}
-
-Error invalid(std::string message) {
-  return Error{ErrorCode::kInvalidArgument, std::move(message)};
-}
-
 int32_t digit(const Coordinates& coordinates, ParallelDimension dimension) {
   return coordinates[RankGrid::index(dimension)];
 }
@@ -36,7 +29,7 @@ struct ReplicaClass {
 };
 
 Status check_request(const TraceRequest& request) {
-  const std::size_t ranks = position(request.strategy.rank_count());
+  const std::size_t ranks = at(request.strategy.rank_count());
   if (!request.slowness.empty() && request.slowness.size() != ranks) {
     return invalid(
         fmt::format("slowness of {} ranks for {} ranks", request.slowness.size(), ranks));
@@ -57,8 +50,7 @@ Status check_request(const TraceRequest& request) {
   const auto bad = std::ranges::find_if(parts, [](int32_t count) { return count < 1; });
   if (bad != parts.end()) {
     return invalid(fmt::format("{}, layer {}: an exchange in {} parts", model.name,
-                               model.layers[static_cast<std::size_t>(bad - parts.begin())].name,
-                               *bad));
+                               model.layers[at(bad - parts.begin())].name, *bad));
   }
   return ok();
 }
@@ -83,9 +75,9 @@ class TraceBuilder {
       for (int32_t stage = 0; stage < shares_.stage_count(); ++stage) {
         const PassPlace place = {.worker = worker_of(one, stage),
                                  .stage = stage,
-                                 .slowness = classes[one].slowness[position(stage)],
-                                 .references = references_[position(stage)]};
-        append_passes(shares_, request_, place, trace_.workers[position(place.worker)]);
+                                 .slowness = classes[one].slowness[at(stage)],
+                                 .references = references_[at(stage)]};
+        append_passes(shares_, request_, place, trace_.workers[at(place.worker)]);
       }
     }
     return std::move(trace_);
@@ -127,7 +119,7 @@ class TraceBuilder {
 
   int32_t add_family(const std::string& name, std::vector<std::vector<int32_t>> groups) {
     trace_.families.push_back({name, std::move(groups)});
-    return static_cast<int32_t>(trace_.families.size()) - 1;
+    return count_of(trace_.families) - 1;
   }
 
   // Groups of the ranks that differ only in `dimension`; −1 when there is one rank along it.
@@ -165,7 +157,7 @@ class TraceBuilder {
       }));
     }
     all.embedding_family = add_embedding_family();
-    references_.assign(position(shares_.stage_count()), all);
+    references_.assign(at(shares_.stage_count()), all);
   }
 
   // Ranks of the stages that hold the first layer's tensors; −1 when one stage does.
@@ -182,8 +174,8 @@ class TraceBuilder {
       std::erase_if(group, [&](int32_t rank) {
         const int32_t stage = grid_.coordinates(rank)[kStage];
         const auto begin = shares_.layers.begin();
-        return std::none_of(begin + shares_.first_layer[position(stage)],
-                            begin + shares_.first_layer[position(stage) + 1],
+        return std::none_of(begin + shares_.first_layer[at(stage)],
+                            begin + shares_.first_layer[at(stage) + 1],
                             [](const LayerShare& layer) { return layer.is_shared; });
       });
     }
@@ -191,14 +183,13 @@ class TraceBuilder {
   }
 
   std::vector<ReplicaClass> replica_classes() const {
-    std::vector<std::vector<double>> slowness(
-        position(strategy_.data), std::vector<double>(position(shares_.stage_count()), 0.0));
+    std::vector<std::vector<double>> slowness(at(strategy_.data),
+                                              std::vector<double>(at(shares_.stage_count()), 0.0));
     for (int32_t rank = 0; rank < grid_.rank_count(); ++rank) {
-      const Coordinates at = grid_.coordinates(rank);
-      double& slowest = slowness[position(digit(at, ParallelDimension::kData))]
-                                [position(digit(at, ParallelDimension::kPipeline))];
-      slowest =
-          std::max(slowest, request_.slowness.empty() ? 1.0 : request_.slowness[position(rank)]);
+      const Coordinates place = grid_.coordinates(rank);
+      double& slowest = slowness[at(digit(place, ParallelDimension::kData))]
+                                [at(digit(place, ParallelDimension::kPipeline))];
+      slowest = std::max(slowest, request_.slowness.empty() ? 1.0 : request_.slowness[at(rank)]);
     }
     std::vector<ReplicaClass> classes;
     std::map<std::vector<double>, std::size_t> class_of;
@@ -216,18 +207,18 @@ class TraceBuilder {
   // Ranks ascend in every worker, and the digit of the stage is the only one in which the workers
   // of a class differ: the i-th rank of one stage and of the next belong to one pipeline.
   void add_workers(const std::vector<ReplicaClass>& classes) {
-    trace_.workers.resize(classes.size() * position(shares_.stage_count()));
-    std::vector<std::size_t> class_of(position(strategy_.data), 0);
+    trace_.workers.resize(classes.size() * at(shares_.stage_count()));
+    std::vector<std::size_t> class_of(at(strategy_.data), 0);
     for (std::size_t one = 0; one < classes.size(); ++one) {
       for (std::size_t replica = 0; replica < class_of.size(); ++replica) {
         class_of[replica] = classes[one].has_replica[replica] ? one : class_of[replica];
       }
     }
     for (int32_t rank = 0; rank < grid_.rank_count(); ++rank) {
-      const Coordinates at = grid_.coordinates(rank);
-      const int32_t worker = worker_of(class_of[position(digit(at, ParallelDimension::kData))],
-                                       digit(at, ParallelDimension::kPipeline));
-      trace_.workers[position(worker)].ranks.push_back(rank);
+      const Coordinates place = grid_.coordinates(rank);
+      const int32_t worker = worker_of(class_of[at(digit(place, ParallelDimension::kData))],
+                                       digit(place, ParallelDimension::kPipeline));
+      trace_.workers[at(worker)].ranks.push_back(rank);
     }
   }
 
@@ -241,7 +232,7 @@ class TraceBuilder {
     double slowest = 0;
     for (std::size_t one = 0; one < classes.size(); ++one) {
       dense.workers.push_back(worker_of(one, stage));
-      slowest = std::max(slowest, classes[one].slowness[position(stage)]);
+      slowest = std::max(slowest, classes[one].slowness[at(stage)]);
     }
     GradientGroup expert = dense;
     expert.name = fmt::format("expert data, stage {}", stage);
@@ -253,12 +244,12 @@ class TraceBuilder {
     tied.name = fmt::format("tied, stage {}", stage);
     bool has_experts = false;
     bool has_copy = false;
-    for (int32_t at = shares_.first_layer[position(stage)];
-         at < shares_.first_layer[position(stage) + 1]; ++at) {
-      GradientLayer layer = gradient_layer(at, slowest);
-      const std::vector<int64_t>& bytes = shares_.layers[position(at)].tensor_bytes;
-      const bool is_expert = shares_.layers[position(at)].is_expert;
-      const bool is_copy = shares_.layers[position(at)].is_shared && at > 0;
+    for (int32_t index = shares_.first_layer[at(stage)]; index < shares_.first_layer[at(stage) + 1];
+         ++index) {
+      GradientLayer layer = gradient_layer(index, slowest);
+      const std::vector<int64_t>& bytes = shares_.layers[at(index)].tensor_bytes;
+      const bool is_expert = shares_.layers[at(index)].is_expert;
+      const bool is_copy = shares_.layers[at(index)].is_shared && index > 0;
       has_experts = has_experts || is_expert;
       has_copy = has_copy || is_copy;
       for (GradientGroup* group : {&dense, &expert, &tied}) {
@@ -268,27 +259,27 @@ class TraceBuilder {
         (is_expert ? expert : is_copy ? tied : dense).layers.back().tensor_bytes = bytes;
       }
     }
-    references_[position(stage)].gradient_group = add_group(std::move(dense));
+    references_[at(stage)].gradient_group = add_group(std::move(dense));
     if (has_experts) {
-      references_[position(stage)].expert_gradient_group = add_group(std::move(expert));
+      references_[at(stage)].expert_gradient_group = add_group(std::move(expert));
     }
     if (has_copy) {
-      references_[position(stage)].tied_gradient_group = add_group(std::move(tied));
+      references_[at(stage)].tied_gradient_group = add_group(std::move(tied));
     }
   }
 
   int32_t add_group(GradientGroup group) {
     trace_.gradient_groups.push_back(std::move(group));
-    return static_cast<int32_t>(trace_.gradient_groups.size()) - 1;
+    return count_of(trace_.gradient_groups) - 1;
   }
 
   // Without tensors. Times are those of the slowest replica, which the others wait for.
   GradientLayer gradient_layer(int32_t index, double slowness) const {
-    const LayerShare& share = shares_.layers[position(index)];
+    const LayerShare& share = shares_.layers[at(index)];
     const auto all_ps = [&](int64_t time_ps) {
       return std::llround(static_cast<double>(time_ps) * slowness) * strategy_.micro_batches;
     };
-    return {.name = request_.workload.model.layers[position(index)].name,
+    return {.name = request_.workload.model.layers[at(index)].name,
             .tensor_bytes = {},
             .forward_ps = all_ps(share.times.forward_ps),
             .backward_ps = all_ps(share.times.backward_ps),

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/workload/strategy.h"
 #include "pleach/workload/worker_passes.h"
@@ -45,9 +46,8 @@ Trace build(const Workload& workload, const Strategy& strategy) {
 }
 
 std::vector<int32_t> waits(const WorkerTrace& worker, int32_t node) {
-  const auto at = static_cast<std::size_t>(node);
-  std::vector<int32_t> result(worker.dependencies.begin() + worker.first_dependency[at],
-                              worker.dependencies.begin() + worker.first_dependency[at + 1]);
+  std::vector<int32_t> result(worker.dependencies.begin() + worker.first_dependency[at(node)],
+                              worker.dependencies.begin() + worker.first_dependency[at(node) + 1]);
   std::ranges::sort(result);
   return result;
 }
@@ -76,7 +76,7 @@ std::string describe(const Trace& trace, const TraceNode& node) {
       break;
   }
   return std::string(to_text(node.collective)) + number(node.size_bytes) + "@" +
-         trace.families[static_cast<std::size_t>(node.family)].name;
+         trace.families[at(node.family)].name;
 }
 
 // "C10 C20(0)": nodes with what they wait for.
@@ -105,11 +105,11 @@ int64_t longest_path_ps(const Trace& trace) {
     for (std::size_t worker = 0; worker < trace.workers.size(); ++worker) {
       const WorkerTrace& own = trace.workers[worker];
       while (end_ps[worker].size() < own.nodes.size()) {
-        const auto index = static_cast<int32_t>(end_ps[worker].size());
-        const TraceNode& node = own.nodes[static_cast<std::size_t>(index)];
+        const auto index = count_of(end_ps[worker]);
+        const TraceNode& node = own.nodes[at(index)];
         int64_t start_ps = 0;
         for (const int32_t before : waits(own, index)) {
-          start_ps = std::max(start_ps, end_ps[worker][static_cast<std::size_t>(before)]);
+          start_ps = std::max(start_ps, end_ps[worker][at(before)]);
         }
         const auto self = static_cast<int32_t>(worker);
         if (node.kind == Kind::kReceive) {
@@ -230,9 +230,8 @@ TEST(BuildTrace, OneForwardOneBackwardHoldsAtMostStagesLessStageActivations) {
             most = std::max(most, held.size());
           }
           EXPECT_TRUE(held.empty());
-          EXPECT_EQ(backwards, static_cast<std::size_t>(micro_batches));
-          EXPECT_EQ(most, static_cast<std::size_t>(
-                              is_gpipe ? micro_batches : std::min(stages - stage, micro_batches)));
+          EXPECT_EQ(backwards, at(micro_batches));
+          EXPECT_EQ(most, at(is_gpipe ? micro_batches : std::min(stages - stage, micro_batches)));
         }
       }
     }
@@ -514,8 +513,7 @@ int64_t best_cut(const std::vector<int64_t>& times, std::size_t from, int32_t st
   }
   int64_t best = INT64_MAX;
   int64_t sum = 0;
-  for (std::size_t end = from + 1; end + static_cast<std::size_t>(stages) - 1 <= times.size();
-       ++end) {
+  for (std::size_t end = from + 1; end + at(stages) - 1 <= times.size(); ++end) {
     sum += times[end - 1];
     best = std::min(best, std::max(sum, best_cut(times, end, stages - 1)));
   }
@@ -534,7 +532,7 @@ TEST(BuildTrace, CutsStagesSoThatTheSlowestComputesLeast) {
       times.push_back(layer.forward_ps);
     }
     const Trace trace = build(workload, {.pipeline = stages});
-    ASSERT_EQ(trace.workers.size(), static_cast<std::size_t>(stages)) << "round " << round;
+    ASSERT_EQ(trace.workers.size(), at(stages)) << "round " << round;
     int64_t slowest = 0;
     for (const GradientGroup& group : trace.gradient_groups) {
       int64_t sum = 0;
@@ -582,13 +580,13 @@ TEST(BuildTrace, IsSoundForRandomStrategies) {
                          .pipeline = 1 + draw(6),
                          .sequence = 1 + draw(3),
                          .expert = 1 + draw(4),
-                         .micro_batches = divisors[static_cast<std::size_t>(draw(6))],
+                         .micro_batches = divisors[at(draw(6))],
                          .schedule = static_cast<PipelineSchedule>(draw(2)),
                          .tensor_sequence = draw(2) == 0,
                          .stream_bytes_per_s = draw(4) == 0 ? 1'000'000'000 : 0};
     strategy.data = strategy.expert * (1 + draw(3));
-    std::swap(strategy.placement[0], strategy.placement[static_cast<std::size_t>(draw(4))]);
-    std::swap(strategy.placement[1], strategy.placement[static_cast<std::size_t>(draw(4))]);
+    std::swap(strategy.placement[0], strategy.placement[at(draw(4))]);
+    std::swap(strategy.placement[1], strategy.placement[at(draw(4))]);
     TraceRequest request = {.workload = workload,
                             .strategy = strategy,
                             .merge_alike = draw(2) == 0,
@@ -613,7 +611,7 @@ TEST(BuildTrace, IsSoundForRandomStrategies) {
         ranks += group.size();
       }
       if (family.name != "embedding") {
-        EXPECT_EQ(ranks, static_cast<std::size_t>(trace->rank_count)) << where << family.name;
+        EXPECT_EQ(ranks, at(trace->rank_count)) << where << family.name;
       }
     }
     longest_path_ps(*trace);  // comes to its end

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/workload/chakra.pb.h"
 
@@ -19,15 +20,11 @@ constexpr std::size_t kMostBytes = std::size_t{1} << 30;  // of a decompressed f
 constexpr int64_t kMostNodes = int64_t{1} << 22;          // of a rank
 constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
 
-Error invalid(const std::string& path, const std::string& what) {
-  return Error{ErrorCode::kInvalidArgument, fmt::format("{}: {}", one_line(path), what)};
-}
-
 // Every member of a gzip file, one after the other.
 Result<std::string> inflate_all(std::string_view bytes, const std::string& path) {
   z_stream stream = {};
   if (inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK) {
-    return invalid(path, "no memory to decompress it");
+    return invalid(one_line(path), "no memory to decompress it");
   }
   const std::unique_ptr<z_stream, int (*)(z_stream*)> owner(&stream, inflateEnd);
   std::string text;
@@ -44,12 +41,13 @@ Result<std::string> inflate_all(std::string_view bytes, const std::string& path)
     const std::size_t given = block.size() - stream.avail_out;
     const bool moves = taken > 0 || given > 0;
     if ((state != Z_OK && state != Z_STREAM_END) || !moves) {
-      return invalid(path, fmt::format("malformed gzip, {} bytes before its end", bytes.size()));
+      return invalid(one_line(path),
+                     fmt::format("malformed gzip, {} bytes before its end", bytes.size()));
     }
     bytes.remove_prefix(taken);
     text.append(block, 0, given);
     if (text.size() > kMostBytes) {
-      return invalid(path, fmt::format("over {} bytes when decompressed", kMostBytes));
+      return invalid(one_line(path), fmt::format("over {} bytes when decompressed", kMostBytes));
     }
     if (state == Z_STREAM_END && !bytes.empty()) {
       inflateReset(&stream);
@@ -63,7 +61,7 @@ Result<std::string> inflate_all(std::string_view bytes, const std::string& path)
     }
   }
   if (state != Z_STREAM_END) {
-    return invalid(path, "the gzip stream is cut off");
+    return invalid(one_line(path), "the gzip stream is cut off");
   }
   return text;
 }
@@ -179,12 +177,11 @@ void append_message(const google::protobuf::MessageLite& message, std::string& b
 Result<std::vector<ChakraNode>> parse_chakra(std::string_view bytes, const std::string& path) {
   std::string inflated;
   if (bytes.starts_with("\x1f\x8b")) {
-    PLEACH_ASSIGN(text, inflate_all(bytes, path));
-    inflated = std::move(text);
+    PLEACH_SET(inflated, inflate_all(bytes, path));
     bytes = inflated;
   }
   if (bytes.empty()) {
-    return invalid(path, "the file is empty");
+    return invalid(one_line(path), "the file is empty");
   }
   const std::size_t total = bytes.size();
   std::vector<ChakraNode> nodes;
@@ -192,26 +189,29 @@ Result<std::vector<ChakraNode>> parse_chakra(std::string_view bytes, const std::
     const std::size_t place = total - bytes.size();
     const std::optional<uint32_t> length = take_length(bytes);
     if (!length.has_value()) {
-      return invalid(path, fmt::format("byte {}: the length of message {} is cut off or over 2^31",
-                                       place, count));
+      return invalid(
+          one_line(path),
+          fmt::format("byte {}: the length of message {} is cut off or over 2^31", place, count));
     }
     if (*length > bytes.size()) {
-      return invalid(path, fmt::format("byte {}: message {} is of {} bytes and {} are left", place,
-                                       count, *length, bytes.size()));
+      return invalid(one_line(path),
+                     fmt::format("byte {}: message {} is of {} bytes and {} are left", place, count,
+                                 *length, bytes.size()));
     }
     if (count > 0 && *length == 0) {
-      return invalid(path, fmt::format("byte {}: message {} is an empty node", place, count));
+      return invalid(one_line(path),
+                     fmt::format("byte {}: message {} is an empty node", place, count));
     }
     if (count > kMostNodes) {
-      return invalid(path, fmt::format("it has more than {} nodes", kMostNodes));
+      return invalid(one_line(path), fmt::format("it has more than {} nodes", kMostNodes));
     }
     chakra::Metadata metadata;
     chakra::Node node;
     google::protobuf::MessageLite& message =
         count == 0 ? static_cast<google::protobuf::MessageLite&>(metadata) : node;
     if (!message.ParseFromArray(bytes.data(), static_cast<int>(*length))) {
-      return invalid(path, fmt::format("byte {}: message {} is no {}", place, count,
-                                       count == 0 ? "metadata" : "node"));
+      return invalid(one_line(path), fmt::format("byte {}: message {} is no {}", place, count,
+                                                 count == 0 ? "metadata" : "node"));
     }
     if (count > 0) {
       nodes.push_back(node_of(node));
@@ -250,7 +250,7 @@ Error chakra_error(const std::string& path, const ChakraNode& node, std::string_
 std::vector<int32_t> KeptNodes::resolve(std::span<const int32_t> before) const {
   std::vector<int32_t> kept;
   for (const int32_t index : before) {
-    const std::vector<int32_t>& stands = stands_for_[static_cast<std::size_t>(index)];
+    const std::vector<int32_t>& stands = stands_for_[at(index)];
     kept.insert(kept.end(), stands.begin(), stands.end());
   }
   std::ranges::sort(kept);

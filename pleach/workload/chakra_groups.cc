@@ -31,15 +31,13 @@ std::optional<std::vector<int32_t>> ranks_of(const json& list) {
 Result<ChakraGroups> parse_chakra_groups(std::string_view text, const std::string& path) {
   const json root = json::parse(text, nullptr, false);
   if (!root.is_object()) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{}: not a JSON object of groups, as {{\"0\": [0, 1]}}", path)};
+    return invalid(fmt::format("{}: not a JSON object of groups, as {{\"0\": [0, 1]}}", path));
   }
   ChakraGroups groups;
   for (const auto& [name, list] : root.items()) {
     std::optional<std::vector<int32_t>> ranks = ranks_of(list);
     if (!ranks.has_value()) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("{}: group {} is no list of ranks", path, pleach::quoted(name))};
+      return invalid(fmt::format("{}: group {} is no list of ranks", path, pleach::quoted(name)));
     }
     groups[name] = std::move(*ranks);
   }

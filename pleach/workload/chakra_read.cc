@@ -9,6 +9,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
 #include "pleach/workload/chakra.h"
@@ -26,10 +27,6 @@ constexpr std::size_t kMostDependencies = std::size_t{1} << 26;  // of a rank
 constexpr std::size_t kNamedNodes = 8;                           // of a cycle, in a message
 constexpr std::string_view kWorld = "all ranks";
 
-std::size_t position(int32_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 // Indices that nodes wait for, by node; ids turned into indices.
 using Dependencies = std::vector<std::vector<int32_t>>;
 
@@ -37,7 +34,7 @@ Result<Dependencies> find_dependencies(const std::vector<ChakraNode>& nodes,
                                        const std::string& path) {
   std::unordered_map<uint64_t, int32_t> index_of;
   for (const ChakraNode& node : nodes) {
-    if (!index_of.emplace(node.id, static_cast<int32_t>(index_of.size())).second) {
+    if (!index_of.emplace(node.id, count_of(index_of)).second) {
       return chakra_error(path, node, "another node has the same id");
     }
   }
@@ -58,7 +55,7 @@ Result<Dependencies> find_dependencies(const std::vector<ChakraNode>& nodes,
 // One of the cycles among the nodes that still wait for `missing` others.
 Error cycle_error(const std::vector<ChakraNode>& nodes, const Dependencies& dependencies,
                   const std::vector<int32_t>& missing, const std::string& path) {
-  const auto waits = [&](int32_t index) { return missing[position(index)] > 0; };
+  const auto waits = [&](int32_t index) { return missing[at(index)] > 0; };
   auto current = static_cast<int32_t>(
       std::ranges::find_if(missing, [](int32_t count) { return count > 0; }) - missing.begin());
   std::vector<int32_t> walk;
@@ -66,17 +63,17 @@ Error cycle_error(const std::vector<ChakraNode>& nodes, const Dependencies& depe
   while (place.emplace(current, walk.size()).second) {
     walk.push_back(current);
     // Some of what a waiting node waits for waits itself.
-    current = *std::ranges::find_if(dependencies[position(current)], waits);
+    current = *std::ranges::find_if(dependencies[at(current)], waits);
   }
   std::vector<std::string> names;
-  for (std::size_t at = place[current]; at < walk.size() && names.size() < kNamedNodes; ++at) {
-    const ChakraNode& node = nodes[position(walk[at])];
+  for (std::size_t step = place[current]; step < walk.size() && names.size() < kNamedNodes;
+       ++step) {
+    const ChakraNode& node = nodes[at(walk[step])];
     names.push_back(fmt::format("{} ({})", node.id, pleach::quoted(node.name)));
   }
   const std::size_t length = walk.size() - place[current];
-  return Error{ErrorCode::kInvalidArgument,
-               fmt::format("{}: {} nodes wait for each other: {}{}", path, length,
-                           join(names, ", "), length > names.size() ? ", ..." : "")};
+  return invalid(fmt::format("{}: {} nodes wait for each other: {}{}", path, length,
+                             join(names, ", "), length > names.size() ? ", ..." : ""));
 }
 
 // An order in which every node follows what it waits for: the file's own, as far as possible.
@@ -86,9 +83,9 @@ Result<std::vector<int32_t>> sort_nodes(const std::vector<ChakraNode>& nodes,
   std::vector<std::vector<int32_t>> followers(nodes.size());
   std::priority_queue<int32_t, std::vector<int32_t>, std::greater<>> free;
   for (std::size_t index = 0; index < nodes.size(); ++index) {
-    missing[index] = static_cast<int32_t>(dependencies[index].size());
+    missing[index] = count_of(dependencies[index]);
     for (const int32_t before : dependencies[index]) {
-      followers[position(before)].push_back(static_cast<int32_t>(index));
+      followers[at(before)].push_back(static_cast<int32_t>(index));
     }
     if (missing[index] == 0) {
       free.push(static_cast<int32_t>(index));
@@ -98,8 +95,8 @@ Result<std::vector<int32_t>> sort_nodes(const std::vector<ChakraNode>& nodes,
   while (!free.empty()) {
     order.push_back(free.top());
     free.pop();
-    for (const int32_t follower : followers[position(order.back())]) {
-      if (--missing[position(follower)] == 0) {
+    for (const int32_t follower : followers[at(order.back())]) {
+      if (--missing[at(follower)] == 0) {
         free.push(follower);
       }
     }
@@ -287,18 +284,18 @@ class TraceReader {
     PLEACH_ASSIGN(dependencies, find_dependencies(nodes, file));
     PLEACH_ASSIGN(order, sort_nodes(nodes, dependencies, file));
     std::vector<int32_t> place(nodes.size());  // in the order
-    for (std::size_t at = 0; at < order.size(); ++at) {
-      place[position(order[at])] = static_cast<int32_t>(at);
+    for (std::size_t index = 0; index < order.size(); ++index) {
+      place[at(order[index])] = static_cast<int32_t>(index);
     }
     WorkerTrace worker;
     worker.ranks = {rank};
     KeptNodes kept;
     for (const int32_t index : order) {
       std::vector<int32_t> before;
-      for (const int32_t one : dependencies[position(index)]) {
-        before.push_back(place[position(one)]);
+      for (const int32_t one : dependencies[at(index)]) {
+        before.push_back(place[at(one)]);
       }
-      const ChakraNode& node = nodes[position(index)];
+      const ChakraNode& node = nodes[at(index)];
       if (kept.held() + worker.dependencies.size() > kMostDependencies) {
         return chakra_error(file, node,
                             fmt::format("more than {} dependencies up to here, counting those "
@@ -323,8 +320,7 @@ class TraceReader {
   }
 
   int32_t name_of(const std::string& name) {
-    const auto [found, fresh] =
-        name_of_.try_emplace(name, static_cast<int32_t>(trace_.names.size()));
+    const auto [found, fresh] = name_of_.try_emplace(name, count_of(trace_.names));
     if (fresh) {
       trace_.names.push_back(name);
     }
@@ -413,21 +409,20 @@ class TraceReader {
       ranks = found->second;
     }
     if (ranks.empty()) {
-      ranks.resize(position(trace_.rank_count));
+      ranks.resize(at(trace_.rank_count));
       std::iota(ranks.begin(), ranks.end(), 0);
     }
     if (std::ranges::find(ranks, rank_) == ranks.end()) {
       return reader.error(
           fmt::format("group {} does not hold rank {}", pleach::quoted(key), rank_));
     }
-    const auto [entry, fresh] =
-        family_of_.try_emplace(key, static_cast<int32_t>(trace_.families.size()));
+    const auto [entry, fresh] = family_of_.try_emplace(key, count_of(trace_.families));
     if (fresh) {
       trace_.families.push_back({key, {}});
     }
     const GroupUse use = {entry->second, static_cast<int64_t>(ranks.size())};
     if (known_groups_.insert({use.family, ranks}).second) {
-      trace_.families[position(use.family)].groups.push_back(std::move(ranks));
+      trace_.families[at(use.family)].groups.push_back(std::move(ranks));
     }
     uses_.emplace(key, use);
     return use;

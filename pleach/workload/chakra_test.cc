@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/base/text.h"
 #include "pleach/workload/strategy.h"
@@ -144,7 +145,7 @@ TEST_F(Chakra, ReadsEveryKindOfNode) {
   ASSERT_EQ(worker.nodes.size(), 6U);
   EXPECT_EQ(worker.nodes[0].kind, Kind::kCompute);
   EXPECT_EQ(worker.nodes[0].duration_ps, 3'000'000);
-  EXPECT_EQ(trace->names[static_cast<std::size_t>(worker.nodes[0].name)], "n1");
+  EXPECT_EQ(trace->names[at(worker.nodes[0].name)], "n1");
   EXPECT_EQ(worker.nodes[1].kind, Kind::kLoad);
   EXPECT_EQ(worker.nodes[1].duration_ps, 4'000'000);
   EXPECT_EQ(worker.nodes[1].size_bytes, 4000);
@@ -258,7 +259,7 @@ TEST_F(Chakra, SortsNodesAndKeepsTheirOrderWherePossible) {
   ASSERT_TRUE(trace) << trace.error().message;
   std::string names;
   for (const TraceNode& one : trace->workers[0].nodes) {
-    names += trace->names[static_cast<std::size_t>(one.name)];
+    names += trace->names[at(one.name)];
   }
   EXPECT_EQ(names, "n3n5n7n9");
   EXPECT_EQ(trace->workers[0].dependencies, (std::vector<int32_t>{1, 2}));
@@ -461,7 +462,7 @@ TEST_F(Chakra, ReadsWhatItWrites) {
     const std::vector<TraceNode> expected = kept_nodes(worker);
     for (std::size_t member = 0; member < worker.ranks.size(); ++member) {
       const int32_t rank = worker.ranks[member];
-      const WorkerTrace& read = again->workers[static_cast<std::size_t>(rank)];
+      const WorkerTrace& read = again->workers[at(rank)];
       ASSERT_EQ(read.nodes.size(), expected.size());
       int64_t exact_ps = 0;
       int64_t read_ps = 0;
@@ -470,16 +471,15 @@ TEST_F(Chakra, ReadsWhatItWrites) {
         const TraceNode& right = read.nodes[index];
         EXPECT_EQ(left.kind, right.kind);
         EXPECT_EQ(left.size_bytes, right.size_bytes);
-        EXPECT_EQ(trace.names[static_cast<std::size_t>(left.name)],
-                  again->names[static_cast<std::size_t>(right.name)]);
+        EXPECT_EQ(trace.names[at(left.name)], again->names[at(right.name)]);
         if (left.kind == Kind::kCollective) {
           EXPECT_EQ(left.collective, right.collective);
-          const auto& group = again->families[static_cast<std::size_t>(right.family)].groups.at(0);
+          const auto& group = again->families[at(right.family)].groups.at(0);
           EXPECT_NE(std::ranges::find(group, rank), group.end());
-          const auto& groups = trace.families[static_cast<std::size_t>(left.family)].groups;
+          const auto& groups = trace.families[at(left.family)].groups;
           EXPECT_NE(std::ranges::find(groups, group), groups.end());
         } else if (left.kind == Kind::kSend || left.kind == Kind::kReceive) {
-          EXPECT_EQ(trace.workers[static_cast<std::size_t>(left.peer)].ranks[member], right.peer);
+          EXPECT_EQ(trace.workers[at(left.peer)].ranks[member], right.peer);
           EXPECT_EQ(left.tag, right.tag);
         }
         exact_ps += left.duration_ps;

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/workload/chakra.h"
 #include "pleach/workload/chakra_file.h"
@@ -13,10 +14,6 @@ namespace pleach {
 namespace {
 
 constexpr int64_t kPicosecondsPerMicrosecond = 1'000'000;
-
-std::size_t position(int32_t index) {
-  return static_cast<std::size_t>(index);
-}
 
 // The format's number of a collective.
 int64_t chakra_collective(CollectiveKind kind) {
@@ -44,10 +41,10 @@ struct NumberedGroups {
 
   explicit NumberedGroups(const Trace& trace) {
     for (const Family& family : trace.families) {
-      number.emplace_back(position(trace.rank_count), -1);
+      number.emplace_back(at(trace.rank_count), -1);
       for (const std::vector<int32_t>& group : family.groups) {
         for (const int32_t rank : group) {
-          number.back()[position(rank)] = static_cast<int32_t>(groups.size());
+          number.back()[at(rank)] = count_of(groups);
         }
         groups.push_back(group);
       }
@@ -82,16 +79,15 @@ class RankWriter {
       const TraceNode& node = worker_.nodes[index];
       const std::span<const int32_t> before =
           std::span(worker_.dependencies)
-              .subspan(position(worker_.first_dependency[index]))
-              .first(
-                  position(worker_.first_dependency[index + 1] - worker_.first_dependency[index]));
+              .subspan(at(worker_.first_dependency[index]))
+              .first(at(worker_.first_dependency[index + 1] - worker_.first_dependency[index]));
       if (node.kind == TraceNodeKind::kGradient || node.kind == TraceNodeKind::kForwardGate ||
           node.kind == TraceNodeKind::kBackwardGate) {
         kept.leave_out(before);
         continue;
       }
       ChakraNode written = {.id = nodes.size(),
-                            .name = trace_.names[position(node.name)],
+                            .name = trace_.names[at(node.name)],
                             .kind = 0,
                             .before = {},
                             .duration_us = 0,
@@ -123,11 +119,11 @@ class RankWriter {
         return;
       case TraceNodeKind::kCollective: {
         kind(ChakraKind::kCollective);
-        const int32_t group = groups_.number[position(node.family)][position(rank_)];
+        const int32_t group = groups_.number[at(node.family)][at(rank_)];
         // The format counts what a rank brings along.
         const bool gathers = node.collective == CollectiveKind::kAllGather;
         const auto parts =
-            gathers ? static_cast<int64_t>(groups_.groups[position(group)].size()) : int64_t{1};
+            gathers ? static_cast<int64_t>(groups_.groups[at(group)].size()) : int64_t{1};
         attributes["comm_type"] = chakra_collective(node.collective);
         attributes["comm_size"] = node.size_bytes / parts + (node.size_bytes % parts != 0 ? 1 : 0);
         attributes["pg_name"] = std::to_string(group);
@@ -136,7 +132,7 @@ class RankWriter {
       case TraceNodeKind::kSend:
       case TraceNodeKind::kReceive: {
         const bool sends = node.kind == TraceNodeKind::kSend;
-        const int32_t peer = trace_.workers[position(node.peer)].ranks[member_];
+        const int32_t peer = trace_.workers[at(node.peer)].ranks[member_];
         kind(sends ? ChakraKind::kSend : ChakraKind::kReceive);
         attributes["comm_src"] = int64_t{sends ? rank_ : peer};
         attributes["comm_dst"] = int64_t{sends ? peer : rank_};
@@ -152,7 +148,7 @@ class RankWriter {
 
   // What is rounded off goes into the next node of the kind.
   uint64_t rounded(const TraceNode& node) {
-    int64_t& carry_ps = carry_ps_[position(static_cast<int32_t>(node.kind))];
+    int64_t& carry_ps = carry_ps_[at(static_cast<int32_t>(node.kind))];
     const int64_t exact_ps = node.duration_ps + carry_ps;
     const int64_t micros = std::max<int64_t>(0, exact_ps + kPicosecondsPerMicrosecond / 2) /
                            kPicosecondsPerMicrosecond;

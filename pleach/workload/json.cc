@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/base/text.h"
 
 namespace pleach {
@@ -27,7 +28,7 @@ constexpr int64_t kMostElements = int64_t{1} << 60;
 constexpr int64_t kMostBatch = int64_t{1} << 40;
 
 Error error_at(std::string_view where, std::string_view what) {
-  return Error{ErrorCode::kInvalidArgument, fmt::format("{}: {}", where, what)};
+  return invalid(fmt::format("{}: {}", where, what));
 }
 
 // A value as a message shows it; arrays and objects may be huge.
@@ -132,7 +133,7 @@ class StructureGuard {
       is_deep_ = true;
       return false;
     }
-    const auto level = static_cast<std::size_t>(depth);
+    const auto level = at(depth);
     if (event == Json::parse_event_t::object_start) {
       seen_[level + 1].clear();
     } else if (event == Json::parse_event_t::key) {
@@ -206,8 +207,7 @@ Status read_tensors(const ObjectReader& reader, ModelLayer& layer) {
         return inner.missing("elements");
       }
     } else {
-      PLEACH_ASSIGN(count, read_entry(reader, place, tensors[i], 1));
-      tensor.element_count = count;
+      PLEACH_SET(tensor.element_count, read_entry(reader, place, tensors[i], 1));
     }
     layer.tensors.push_back(std::move(tensor));
   }
@@ -232,8 +232,7 @@ Status read_products(const ObjectReader& reader, ModelLayer& layer) {
     }
     std::array<int64_t, 4> numbers = {1, 1, 1, 1};
     for (std::size_t j = 0; j < given.size(); ++j) {
-      PLEACH_ASSIGN(number, read_entry(reader, place, given[j], 1));
-      numbers[j] = number;
+      PLEACH_SET(numbers[j], read_entry(reader, place, given[j], 1));
     }
     layer.products.push_back({numbers[0], numbers[1], numbers[2], numbers[3]});
   }
@@ -328,8 +327,7 @@ Result<FileLayer> read_layer(const Json& json, std::string_view where, std::size
   PLEACH_TRY(reader.read_integer("block", 0, INT32_MAX, layer.block));
   PLEACH_TRY(reader.read_integer("expert_count", 0, INT32_MAX, layer.expert_count));
   result.has_block = reader.has("block");
-  PLEACH_ASSIGN(times, read_times(reader));
-  result.times = times;
+  PLEACH_SET(result.times, read_times(reader));
   return result;
 }
 

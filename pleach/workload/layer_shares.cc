@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "pleach/base/index.h"
 #include "pleach/base/units.h"
 
 namespace pleach {
@@ -16,16 +17,8 @@ constexpr double kMostSeconds = 24.0 * 3600.0;
 constexpr double kMostPs = kMostSeconds * static_cast<double>(kPicosecondsPerSecond);
 constexpr double kMostNodes = 0x1p28;
 
-std::size_t position(int32_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 int64_t divide_up(int64_t value, int64_t by) {
   return value / by + (value % by != 0 ? 1 : 0);
-}
-
-Error invalid(std::string message) {
-  return Error{ErrorCode::kInvalidArgument, std::move(message)};
 }
 
 Status check_numbers(const Workload& workload, const Strategy& strategy) {
@@ -122,7 +115,7 @@ class Splitter {
 
   LayerShare share(int32_t index) {
     const Model& model = workload_.model;
-    const ModelLayer& layer = model.layers[position(index)];
+    const ModelLayer& layer = model.layers[at(index)];
     // Inside the tensor group, layers that are not split have a part of the tokens each.
     const double scattered = strategy_.tensor_sequence ? 1.0 / strategy_.tensor : 1.0;
     const double replicated = layer.is_split ? 1.0 : scattered;
@@ -206,7 +199,7 @@ std::vector<int32_t> cut_stages(const Model& model, const std::vector<LayerShare
   }
   int64_t least = *std::ranges::max_element(blocks);
   int64_t most = std::reduce(blocks.begin(), blocks.end(), int64_t{0});
-  const auto count = static_cast<std::size_t>(stages);
+  const auto count = at(stages);
   while (least < most) {
     const int64_t middle = least + (most - least) / 2;
     if (fill(blocks, count, middle).size() <= count) {
@@ -219,7 +212,7 @@ std::vector<int32_t> cut_stages(const Model& model, const std::vector<LayerShare
   for (const std::size_t block : fill(blocks, count, least)) {
     result.push_back(first_layer[block]);
   }
-  result.push_back(static_cast<int32_t>(layers.size()));
+  result.push_back(count_of(layers));
   return result;
 }
 
@@ -228,11 +221,11 @@ std::vector<int32_t> cut_stages(const Model& model, const std::vector<LayerShare
 void place_tied(const Model& model, bool streams, LayerShares& shares) {
   for (int32_t stage = 0; stage < shares.stage_count(); ++stage) {
     bool has_copy = stage == 0;
-    for (int32_t at = shares.first_layer[position(stage)];
-         at < shares.first_layer[position(stage) + 1]; ++at) {
-      LayerShare& layer = shares.layers[position(at)];
+    for (int32_t index = shares.first_layer[at(stage)]; index < shares.first_layer[at(stage) + 1];
+         ++index) {
+      LayerShare& layer = shares.layers[at(index)];
       LayerShare& first = shares.layers.front();
-      if (!model.layers[position(at)].is_tied_to_first || at == 0) {
+      if (!model.layers[at(index)].is_tied_to_first || index == 0) {
         continue;
       }
       layer.parameter_bytes += first.parameter_bytes;
@@ -302,9 +295,9 @@ int64_t memory_bytes(const Workload& workload, const Strategy& strategy,
   for (int32_t stage = 0; stage < found->stage_count(); ++stage) {
     double held = 0;
     double before = 0;  // parameters of the layer before
-    for (int32_t at = found->first_layer[position(stage)];
-         at < found->first_layer[position(stage) + 1]; ++at) {
-      const LayerShare& layer = found->layers[position(at)];
+    for (int32_t index = found->first_layer[at(stage)]; index < found->first_layer[at(stage) + 1];
+         ++index) {
+      const LayerShare& layer = found->layers[at(index)];
       if (strategy.stream_bytes_per_s > 0) {
         // The next layer's weights come in while one computes and its gradients go.
         const auto own = static_cast<double>(layer.parameter_bytes);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/workload/strategy.h"
 
 namespace pleach {
@@ -26,7 +27,7 @@ struct LayerShares {
   std::vector<LayerShare> layers;
   std::vector<int32_t> first_layer;  // by stage; then the layer count
 
-  int32_t stage_count() const { return static_cast<int32_t>(first_layer.size()) - 1; }
+  int32_t stage_count() const { return count_of(first_layer) - 1; }
 };
 
 // Splits the model and cuts its stages between blocks so that the slowest computes least.

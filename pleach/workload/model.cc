@@ -13,9 +13,8 @@ namespace {
 constexpr int64_t kSumLimit = std::numeric_limits<int64_t>::max() / 16;
 
 Error in_layer(const Model& model, std::size_t layer, std::string_view what) {
-  return Error{ErrorCode::kInvalidArgument,
-               fmt::format("{}: layers[{}] {}: {}", one_line(model.name), layer,
-                           quoted(model.layers[layer].name), what)};
+  return invalid(fmt::format("{}: layers[{}] {}: {}", one_line(model.name), layer,
+                             quoted(model.layers[layer].name), what));
 }
 
 // The product of four counts, each ≥ 0, capped at a value above kSumLimit.
@@ -120,9 +119,7 @@ int64_t multiply_adds(const ModelLayer& layer) {
 }
 
 Status check_model(const Model& model) {
-  const auto invalid = [&](std::string_view what) {
-    return Error{ErrorCode::kInvalidArgument, fmt::format("{}: {}", one_line(model.name), what)};
-  };
+  const auto refused = [&](const std::string& what) { return invalid(one_line(model.name), what); };
   constexpr std::size_t kMostLayers = 1 << 16;
   constexpr std::size_t kMostTensors = 1 << 20;
   std::size_t tensors = 0;
@@ -130,17 +127,17 @@ Status check_model(const Model& model) {
     tensors += layer.tensors.size();
   }
   if (model.layers.size() > kMostLayers || tensors > kMostTensors) {
-    return invalid(fmt::format("{} layers with {} tensors: at most {} and {}", model.layers.size(),
+    return refused(fmt::format("{} layers with {} tensors: at most {} and {}", model.layers.size(),
                                tensors, kMostLayers, kMostTensors));
   }
   if (model.layers.empty()) {
-    return invalid("it has no layers");
+    return refused("it has no layers");
   }
   if (model.batch < 1) {
-    return invalid(fmt::format("batch is {}, not at least 1", model.batch));
+    return refused(fmt::format("batch is {}, not at least 1", model.batch));
   }
   if (model.element_bytes < 1 || model.element_bytes > 8) {
-    return invalid(fmt::format("element_bytes is {}, outside 1 to 8", model.element_bytes));
+    return refused(fmt::format("element_bytes is {}, outside 1 to 8", model.element_bytes));
   }
   int64_t parameters = 0;
   int64_t work = 0;

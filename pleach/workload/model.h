@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "pleach/base/options.h"
+#include "pleach/base/registry.h"
 #include "pleach/base/result.h"
 
 namespace pleach {
@@ -82,7 +83,6 @@ struct WorkloadDescriptor {
   Result<Model> (*create)(const Options& options);
 };
 
-// Every built-in workload, in the order that `pleach list workloads` shows.
-std::span<const WorkloadDescriptor* const> workload_models();
+Registry<WorkloadDescriptor> workload_models();
 
 }  // namespace pleach

@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "pleach/base/index.h"
+
 namespace pleach {
 
 RankGrid::RankGrid(const Strategy& strategy)
@@ -21,8 +23,7 @@ std::vector<std::vector<int32_t>> RankGrid::collect(const std::vector<Coordinate
   std::vector<std::vector<int32_t>> groups;
   std::map<Coordinates, std::size_t> group_of;
   for (int32_t rank = 0; rank < rank_count(); ++rank) {
-    const auto [found, fresh] =
-        group_of.try_emplace(keys[static_cast<std::size_t>(rank)], groups.size());
+    const auto [found, fresh] = group_of.try_emplace(keys[at(rank)], groups.size());
     if (fresh) {
       groups.emplace_back();
     }

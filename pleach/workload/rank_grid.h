@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/workload/strategy.h"
 
 namespace pleach {
@@ -24,9 +25,7 @@ class RankGrid {
   template <typename Key>
   std::vector<std::vector<int32_t>> groups(Key key) const;
 
-  static constexpr std::size_t index(ParallelDimension dimension) {
-    return static_cast<std::size_t>(dimension);
-  }
+  static constexpr std::size_t index(ParallelDimension dimension) { return at(dimension); }
 
  private:
   std::vector<std::vector<int32_t>> collect(const std::vector<Coordinates>& keys) const;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "pleach/base/index.h"
 #include "pleach/base/options.h"
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
@@ -55,10 +56,10 @@ Result<std::array<ParallelDimension, 4>> parse_placement(const std::string& text
   const bool fits =
       names.size() == placement.size() && std::ranges::is_permutation(names, kDimensionNames);
   if (!fits) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("strategy: placement {} does not name each of tp, sp, pp, dp once, "
-                             "as tp-sp-pp-dp does",
-                             pleach::quoted(text))};
+    return invalid(
+        fmt::format("strategy: placement {} does not name each of tp, sp, pp, dp once, "
+                    "as tp-sp-pp-dp does",
+                    pleach::quoted(text)));
   }
   for (std::size_t at = 0; at < names.size(); ++at) {
     placement[at] = static_cast<ParallelDimension>(std::ranges::find(kDimensionNames, names[at]) -
@@ -69,9 +70,7 @@ Result<std::array<ParallelDimension, 4>> parse_placement(const std::string& text
 
 // Sets `data` where it is not given, and holds the product against the ranks.
 Status fit_ranks(Strategy& strategy, bool has_data, int32_t rank_count, int32_t idle) {
-  const auto wrong = [&](const std::string& what) {
-    return Error{ErrorCode::kInvalidArgument, "strategy: " + what};
-  };
+  const auto wrong = [&](const std::string& what) { return invalid("strategy: " + what); };
   const int32_t used = rank_count - idle;
   if (used < 1) {
     return wrong(fmt::format("{} of {} ranks are idle", idle, rank_count));
@@ -116,8 +115,7 @@ Result<Strategy> parse_strategy(std::string_view text, int32_t rank_count) {
   PLEACH_ASSIGN(placement, parse_placement(options.text("placement")));
   int64_t stream_bytes_per_s = 0;
   if (!options.text("stream").empty()) {
-    PLEACH_ASSIGN(bandwidth, parse_bandwidth_bytes_per_s(options.text("stream")));
-    stream_bytes_per_s = bandwidth;
+    PLEACH_SET(stream_bytes_per_s, parse_bandwidth_bytes_per_s(options.text("stream")));
   }
   Strategy strategy = {.data = count("dp"),
                        .tensor = count("tp"),
@@ -164,7 +162,7 @@ std::string to_text(const Strategy& strategy) {
   if (strategy.placement != plain.placement) {
     std::vector<std::string> names;
     for (const ParallelDimension dimension : strategy.placement) {
-      names.emplace_back(kDimensionNames[static_cast<std::size_t>(dimension)]);
+      names.emplace_back(kDimensionNames[at(dimension)]);
     }
     text += ",placement=" + join(names, "-");
   }

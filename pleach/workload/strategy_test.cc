@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 
 namespace pleach {
@@ -82,7 +83,7 @@ TEST(ParseStrategy, ReadsWhatToTextPrints) {
                          .tensor_sequence = draw(2) == 1,
                          .stream_bytes_per_s = draw(2) * (1 + draw(1 << 30))};
     strategy.data = strategy.expert * (1 + draw(4));
-    std::swap(strategy.placement[0], strategy.placement[static_cast<std::size_t>(draw(4))]);
+    std::swap(strategy.placement[0], strategy.placement[at(draw(4))]);
     const Result<Strategy> again = parse_strategy(to_text(strategy), strategy.rank_count());
     ASSERT_TRUE(again) << to_text(strategy) << ": " << again.error().message;
     EXPECT_EQ(to_text(*again), to_text(strategy));

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "pleach/base/check.h"
+#include "pleach/base/index.h"
 #include "pleach/base/units.h"
 #include "pleach/workload/workload.h"
 
@@ -127,7 +128,7 @@ class ExactScale {
 }  // namespace
 
 LayerTimes layer_times(const Workload& workload, int32_t layer, double samples, int32_t split) {
-  const auto index = static_cast<std::size_t>(layer);
+  const auto index = at(layer);
   PLEACH_CHECK(layer >= 0 && index < workload.model.layers.size(), "no such layer");
   PLEACH_CHECK(samples > 0 && split >= 1, "no work for a layer");
   const int32_t used_split = workload.model.layers[index].is_split ? split : 1;
@@ -142,8 +143,7 @@ LayerTimes layer_times(const Workload& workload, int32_t layer, double samples, 
 
 Result<Workload> scaled_to(const Workload& workload, int64_t total_ps) {
   if (total_ps <= 0) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "the time of an iteration, " + std::to_string(total_ps) + " ps, is not above 0"};
+    return invalid("the time of an iteration, " + std::to_string(total_ps) + " ps, is not above 0");
   }
   MeasuredTimes measured{workload.batch, {}};
   double sum = 0;
@@ -154,8 +154,7 @@ Result<Workload> scaled_to(const Workload& workload, int64_t total_ps) {
            static_cast<double>(measured.layers.back().backward_ps);
   }
   if (sum <= 0) {
-    return Error{ErrorCode::kInvalidArgument,
-                 workload.model.name + ": its layers take no time that could be scaled"};
+    return invalid(workload.model.name + ": its layers take no time that could be scaled");
   }
   ExactScale scale(sum, total_ps);
   for (LayerTimes& times : measured.layers) {

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
 
@@ -19,16 +20,8 @@ namespace {
 constexpr int64_t kMostBytes = int64_t{1} << 50;  // of one message or buffer
 constexpr int64_t kMostWorkerPs = 48 * 3600 * kPicosecondsPerSecond;
 
-std::size_t position(int32_t index) {
-  return static_cast<std::size_t>(index);
-}
-
 bool is_index(int32_t index, std::size_t count) {
-  return index >= 0 && position(index) < count;
-}
-
-Error invalid(std::string message) {
-  return Error{ErrorCode::kInvalidArgument, std::move(message)};
+  return index >= 0 && at(index) < count;
 }
 
 class Checker {
@@ -75,10 +68,9 @@ class Checker {
   // "worker 2, node 7 ('qkv')": the node at hand.
   Error at_node(const std::string& what) const {
     const int32_t name = nodes()[node_].name;
-    const std::string label =
-        is_index(name, trace_.names.size())
-            ? fmt::format(" ({})", pleach::quoted(trace_.names[position(name)]))
-            : "";
+    const std::string label = is_index(name, trace_.names.size())
+                                  ? fmt::format(" ({})", pleach::quoted(trace_.names[at(name)]))
+                                  : "";
     return invalid(fmt::format("worker {}, node {}{}: {}", worker_, node_, label, what));
   }
 
@@ -86,7 +78,7 @@ class Checker {
     if (trace_.rank_count < 1) {
       return invalid(fmt::format("a trace of {} ranks", trace_.rank_count));
     }
-    worker_of_.assign(position(trace_.rank_count), -1);
+    worker_of_.assign(at(trace_.rank_count), -1);
     for (std::size_t worker = 0; worker < trace_.workers.size(); ++worker) {
       if (trace_.workers[worker].ranks.empty()) {
         return invalid(fmt::format("worker {} has no ranks", worker));
@@ -96,7 +88,7 @@ class Checker {
           return invalid(
               fmt::format("worker {}: rank {} is not in [0, {})", worker, rank, trace_.rank_count));
         }
-        int32_t& owner = worker_of_[position(rank)];
+        int32_t& owner = worker_of_[at(rank)];
         if (owner >= 0) {
           return invalid(
               fmt::format("rank {} is in worker {} and in worker {}", rank, owner, worker));
@@ -124,12 +116,11 @@ class Checker {
           return invalid(fmt::format("family {}, group {}: rank {} is not in [0, {})",
                                      pleach::quoted(family.name), group, rank, trace_.rank_count));
         }
-        if (group_of[position(rank)] >= 0) {
+        if (group_of[at(rank)] >= 0) {
           return invalid(fmt::format("family {}: rank {} is in group {} and again in group {}",
-                                     pleach::quoted(family.name), rank, group_of[position(rank)],
-                                     group));
+                                     pleach::quoted(family.name), rank, group_of[at(rank)], group));
         }
-        group_of[position(rank)] = static_cast<int32_t>(group);
+        group_of[at(rank)] = static_cast<int32_t>(group);
       }
     }
     return ok();
@@ -179,7 +170,7 @@ class Checker {
     const bool fits = worker.first_dependency.size() == worker.nodes.size() + 1 &&
                       worker.first_dependency.front() == 0 &&
                       std::ranges::is_sorted(worker.first_dependency) &&
-                      position(worker.first_dependency.back()) == worker.dependencies.size();
+                      at(worker.first_dependency.back()) == worker.dependencies.size();
     if (!fits) {
       return invalid(
           fmt::format("worker {}: first_dependency does not partition the dependencies", worker_));
@@ -189,9 +180,9 @@ class Checker {
 
   Status check_dependencies() const {
     const WorkerTrace& worker = trace_.workers[worker_];
-    for (int32_t at = worker.first_dependency[node_]; at < worker.first_dependency[node_ + 1];
-         ++at) {
-      const int32_t before = worker.dependencies[position(at)];
+    for (int32_t index = worker.first_dependency[node_]; index < worker.first_dependency[node_ + 1];
+         ++index) {
+      const int32_t before = worker.dependencies[at(index)];
       if (!is_index(before, node_)) {
         return at_node(fmt::format("waits for node {}, which is not before it", before));
       }
@@ -240,10 +231,10 @@ class Checker {
     if (!is_index(node.peer, trace_.workers.size()) || node.peer == worker()) {
       return at_node(fmt::format("worker {} is no peer", node.peer));
     }
-    if (trace_.workers[position(node.peer)].ranks.size() != trace_.workers[worker_].ranks.size()) {
+    if (trace_.workers[at(node.peer)].ranks.size() != trace_.workers[worker_].ranks.size()) {
       return at_node(fmt::format("worker {} stands for {} ranks and its peer {} for {}", worker_,
                                  trace_.workers[worker_].ranks.size(), node.peer,
-                                 trace_.workers[position(node.peer)].ranks.size()));
+                                 trace_.workers[at(node.peer)].ranks.size()));
     }
     const bool sends = node.kind == TraceNodeKind::kSend;
     const Channel channel = {sends ? worker() : node.peer, sends ? node.peer : worker(), node.tag};
@@ -255,7 +246,7 @@ class Checker {
     if (!is_index(node.gradient_group, trace_.gradient_groups.size())) {
       return at_node(fmt::format("there is no gradient group {}", node.gradient_group));
     }
-    const GradientGroup& group = trace_.gradient_groups[position(node.gradient_group)];
+    const GradientGroup& group = trace_.gradient_groups[at(node.gradient_group)];
     if (!is_index(node.layer, group.layers.size())) {
       return at_node(
           fmt::format("gradient group {} has no layer {}", pleach::quoted(group.name), node.layer));
@@ -326,14 +317,14 @@ class Checker {
     for (const auto& [key, list] : issues_) {
       const auto [family, worker] = key;
       if (family != known) {
-        PLEACH_TRY(find_groups(trace_.families[position(family)], group_of));
+        PLEACH_TRY(find_groups(trace_.families[at(family)], group_of));
         known = family;
         PLEACH_TRY(check_family(family));
       }
-      for (const int32_t rank : trace_.workers[position(worker)].ranks) {
-        if (group_of[position(rank)] < 0) {
+      for (const int32_t rank : trace_.workers[at(worker)].ranks) {
+        if (group_of[at(rank)] < 0) {
           return invalid(fmt::format("worker {}: rank {} is in no group of family {}", worker, rank,
-                                     pleach::quoted(trace_.families[position(family)].name)));
+                                     pleach::quoted(trace_.families[at(family)].name)));
         }
       }
     }
@@ -342,13 +333,13 @@ class Checker {
 
   // All members of a group issue the same collectives.
   Status check_family(int32_t index) const {
-    const Family& family = trace_.families[position(index)];
+    const Family& family = trace_.families[at(index)];
     for (std::size_t group = 0; group < family.groups.size(); ++group) {
-      const int32_t first = worker_of_[position(family.groups[group].front())];
+      const int32_t first = worker_of_[at(family.groups[group].front())];
       const std::span<const Issue> expected = issues(index, first);
       int32_t last = first;
       for (const int32_t rank : family.groups[group]) {
-        const int32_t other = worker_of_[position(rank)];
+        const int32_t other = worker_of_[at(rank)];
         if (other == last) {
           continue;
         }
@@ -385,10 +376,10 @@ class Checker {
 }  // namespace
 
 int32_t WorkerTrace::add(const TraceNode& node, const std::vector<int32_t>& after) {
-  const auto index = static_cast<int32_t>(nodes.size());
+  const auto index = count_of(nodes);
   nodes.push_back(node);
   dependencies.insert(dependencies.end(), after.begin(), after.end());
-  first_dependency.push_back(static_cast<int32_t>(dependencies.size()));
+  first_dependency.push_back(count_of(dependencies));
   return index;
 }
 

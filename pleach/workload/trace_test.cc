@@ -4,6 +4,8 @@
 
 #include <functional>
 
+#include "pleach/base/index.h"
+
 namespace pleach {
 namespace {
 
@@ -25,7 +27,7 @@ Trace small_trace() {
   trace.workers[0].ranks = {0, 1};
   trace.workers[1].ranks = {2, 3};
   for (int32_t worker = 0; worker < 2; ++worker) {
-    WorkerTrace& own = trace.workers[static_cast<std::size_t>(worker)];
+    WorkerTrace& own = trace.workers[at(worker)];
     const int32_t compute = own.add({.kind = Kind::kCompute, .duration_ps = 5}, {});
     const Kind kind = worker == 0 ? Kind::kSend : Kind::kReceive;
     const int32_t message = own.add({.kind = kind, .peer = 1 - worker, .size_bytes = 3}, {compute});

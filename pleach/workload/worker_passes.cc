@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "pleach/base/index.h"
 #include "pleach/base/units.h"
 
 namespace pleach {
@@ -14,10 +15,6 @@ enum class NameOf : uint8_t { kLayer, kForward, kBackward, kWeightGradient };
 constexpr int32_t kNamesPerLayer = 4;
 // Then these.
 enum class LastName : uint8_t { kActivations, kGradients };
-
-std::size_t position(int32_t index) {
-  return static_cast<std::size_t>(index);
-}
 
 int32_t name_of(int32_t layer, NameOf name) {
   return layer * kNamesPerLayer + static_cast<int32_t>(name);
@@ -54,9 +51,9 @@ class PassWriter {
  private:
   using Nodes = std::vector<int32_t>;
 
-  const LayerShare& share(int32_t layer) const { return shares_.layers[position(layer)]; }
-  int32_t first_layer() const { return shares_.first_layer[position(place_.stage)]; }
-  int32_t end_layer() const { return shares_.first_layer[position(place_.stage) + 1]; }
+  const LayerShare& share(int32_t layer) const { return shares_.layers[at(layer)]; }
+  int32_t first_layer() const { return shares_.first_layer[at(place_.stage)]; }
+  int32_t end_layer() const { return shares_.first_layer[at(place_.stage) + 1]; }
   bool is_last_stage() const { return place_.stage == shares_.stage_count() - 1; }
   bool streams() const { return request_.strategy.stream_bytes_per_s > 0; }
 
@@ -144,7 +141,7 @@ class PassWriter {
     const bool is_backward = name == name_of(layer, NameOf::kBackward);
     const bool exchanges = exchanges_experts(layer);
     const std::vector<int32_t>& asked = request_.exchange_parts;
-    const int32_t parts = exchanges && !asked.empty() ? asked[position(layer)] : 1;
+    const int32_t parts = exchanges && !asked.empty() ? asked[at(layer)] : 1;
     const int64_t whole_ps = std::llround(static_cast<double>(duration_ps) * place_.slowness);
     Nodes before;  // the first exchange of each part
     for (int32_t part = 0; exchanges && part < parts; ++part) {
@@ -156,7 +153,7 @@ class PassWriter {
     Nodes after;
     for (int32_t part = 0; part < parts; ++part) {
       if (exchanges) {
-        after_.push_back(before[position(part)]);
+        after_.push_back(before[at(part)]);
       }
       compute(name, part_of(whole_ps, part, parts));
       if (exchanges) {
@@ -235,7 +232,7 @@ class PassWriter {
 
   // From or to the stage `step` further. Directions are told apart by the pair of workers.
   TraceNode message(TraceNodeKind kind, bool is_forward, int32_t step, int32_t micro_batch) const {
-    const auto last = static_cast<int32_t>(shares_.layers.size()) * kNamesPerLayer;
+    const auto last = count_of(shares_.layers) * kNamesPerLayer;
     const LastName name = is_forward ? LastName::kActivations : LastName::kGradients;
     return {.kind = kind,
             .name = last + static_cast<int32_t>(name),

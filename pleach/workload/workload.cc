@@ -15,28 +15,10 @@ bool is_file(std::string_view spec) {
   return spec.ends_with(".json") || spec.find('/') != std::string_view::npos;
 }
 
-Result<const WorkloadDescriptor*> find_model(const std::string& name) {
-  std::vector<std::string> known;
-  for (const WorkloadDescriptor* descriptor : workload_models()) {
-    if (descriptor->name == name) {
-      return descriptor;
-    }
-    known.push_back(descriptor->name);
-  }
-  return unknown_name("workload", name, known);
-}
-
 Result<Model> make_model(std::string_view spec) {
-  PLEACH_ASSIGN(parsed, parse_spec(spec));
-  PLEACH_ASSIGN(descriptor, find_model(parsed.name));
-  if (!parsed.argument.empty()) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("workload {} takes options after a comma, not {}", parsed.name,
-                             quoted(":" + parsed.argument))};
-  }
-  PLEACH_ASSIGN(options, Options::create(descriptor->options, parsed.options,
-                                         fmt::format("workload {}", parsed.name)));
-  PLEACH_ASSIGN(model, descriptor->create(options));
+  PLEACH_ASSIGN(selected, workload_models().select(spec));
+  const auto& [workload, options] = selected;
+  PLEACH_ASSIGN(model, workload->create(options));
   if (const std::string canonical = options.canonical(); !canonical.empty()) {
     model.name += "," + canonical;
   }
@@ -49,8 +31,7 @@ Result<Model> make_model(std::string_view spec) {
 Result<Workload> load_workload(std::string_view spec, const Accelerator& accelerator,
                                int64_t batch) {
   if (batch < 0 || batch > kMostBatch) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("batch {} is outside 0 to {}", batch, kMostBatch)};
+    return invalid(fmt::format("batch {} is outside 0 to {}", batch, kMostBatch));
   }
   Workload workload;
   workload.times = accelerator;
@@ -63,8 +44,7 @@ Result<Workload> load_workload(std::string_view spec, const Accelerator& acceler
       workload.times = std::move(*file.times);
     }
   } else {
-    PLEACH_ASSIGN(model, make_model(spec));
-    workload.model = std::move(model);
+    PLEACH_SET(workload.model, make_model(spec));
   }
   workload.batch = batch == 0 ? workload.model.batch : batch;
   return workload;

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "pleach/base/registry.h"
 #include "pleach/base/result.h"
 #include "pleach/workload/model.h"
 
@@ -55,8 +56,7 @@ struct Accelerator {
   std::variant<Roofline, SystolicArray> rule;
 };
 
-// The named accelerators, in the order that `pleach list accelerators` shows.
-std::span<const Accelerator> accelerators();
+Registry<Accelerator> accelerators();
 // "a100", "systolic,rows=32,columns=32,arrays=16,clock=1GHz" (clock as an integer of Hz),
 // "roofline,operations=312e12,memory=2TB/s,efficiency=0.5,overhead=5us".
 Result<Accelerator> parse_accelerator(std::string_view spec);

@@ -6,7 +6,7 @@
 #include "pleach/base/rng.h"
 #include "pleach/base/text.h"
 #include "pleach/workload/json.h"
-#include "pleach/workload/models/builtin.h"
+#include "pleach/workload/models/embedded.h"
 
 namespace pleach {
 namespace {

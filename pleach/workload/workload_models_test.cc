@@ -219,8 +219,8 @@ TEST(WorkloadModels, AreDocumented) {
       EXPECT_NE(text.find("`" + option.name + "`"), std::string::npos) << option.name;
     }
   }
-  for (const Accelerator& accelerator : accelerators()) {
-    EXPECT_NE(text.find("| `" + accelerator.name + "` |"), std::string::npos) << accelerator.name;
+  for (const Accelerator* accelerator : accelerators()) {
+    EXPECT_NE(text.find("| `" + accelerator->name + "` |"), std::string::npos) << accelerator->name;
   }
   int32_t examples = 0;
   const std::string fence = "```json\n";
@@ -252,10 +252,10 @@ TEST_P(EveryModel, IsWellFormedAndComputes) {
     block = layer.block;
   }
   EXPECT_GE(block, 1);
-  for (const Accelerator& accelerator : accelerators()) {
-    SCOPED_TRACE(accelerator.name);
-    const Workload placed = load(descriptor.name, accelerator.name);
-    const bool is_roofline = std::holds_alternative<Roofline>(accelerator.rule);
+  for (const Accelerator* accelerator : accelerators()) {
+    SCOPED_TRACE(accelerator->name);
+    const Workload placed = load(descriptor.name, accelerator->name);
+    const bool is_roofline = std::holds_alternative<Roofline>(accelerator->rule);
     for (std::size_t i = 0; i < placed.model.layers.size(); ++i) {
       const ModelLayer& layer = placed.model.layers[i];
       LayerTimes last;

@@ -125,13 +125,13 @@ TEST(WorkloadTimes, ScaleToAnIteration) {
 
 TEST(Accelerators, AreFoundByName) {
   EXPECT_EQ(accelerators().size(), 6U);
-  for (const Accelerator& accelerator : accelerators()) {
-    const auto parsed = parse_accelerator(accelerator.name);
+  for (const Accelerator* accelerator : accelerators()) {
+    const auto parsed = parse_accelerator(accelerator->name);
     ASSERT_TRUE(parsed) << parsed.error().message;
-    EXPECT_EQ(parsed->name, accelerator.name);
+    EXPECT_EQ(parsed->name, accelerator->name);
     EXPECT_FALSE(parsed->summary.empty());
     EXPECT_FALSE(parsed->source.empty());
-    EXPECT_EQ(parsed->rule.index(), accelerator.rule.index());
+    EXPECT_EQ(parsed->rule.index(), accelerator->rule.index());
   }
 }
 

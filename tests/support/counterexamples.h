@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/collective/schedule.h"
 
 namespace pleach::support {
@@ -39,21 +40,19 @@ inline Schedule make_schedule(const ScheduleShape& shape, const std::vector<Move
   schedule.collective = shape.collective;
   schedule.root = Rank{shape.root};
   for (int32_t rank = 0; rank < shape.rank_count; ++rank) {
-    const int32_t node =
-        shape.participants.empty() ? rank : shape.participants[static_cast<std::size_t>(rank)];
+    const int32_t node = shape.participants.empty() ? rank : shape.participants[at(rank)];
     schedule.participants.push_back(NodeId{node});
   }
   schedule.chunks = ChunkGrid::uniform(shape.chunk_count);
   int32_t step_count = 1;
   for (const Move& move : moves) {
     step_count = std::max(step_count, move.step + 1);
-    schedule.transfers.push_back(
-        {.first_chunk = move.first_chunk,
-         .chunk_count = move.chunk_count,
-         .source = schedule.participants[static_cast<std::size_t>(move.source)],
-         .target = schedule.participants[static_cast<std::size_t>(move.target)],
-         .step = move.step,
-         .op = move.op});
+    schedule.transfers.push_back({.first_chunk = move.first_chunk,
+                                  .chunk_count = move.chunk_count,
+                                  .source = schedule.participants[at(move.source)],
+                                  .target = schedule.participants[at(move.target)],
+                                  .step = move.step,
+                                  .op = move.op});
   }
   schedule.phase_steps = {step_count};
   schedule.period = shape.period > 0 ? shape.period : step_count;

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/collective/schedule.h"
 
@@ -68,7 +69,7 @@ class Oracle {
     bool carries(int32_t chunk) const {
       return chunk >= first_chunk && chunk < first_chunk + chunk_count;
     }
-    int32_t commit_count() const { return chunk_count * static_cast<int32_t>(targets.size()); }
+    int32_t commit_count() const { return chunk_count * count_of(targets); }
   };
 
   // Grids are uniform. `only_chunk`: the part of the schedule that moves this chunk.
@@ -117,7 +118,6 @@ class Oracle {
     Value old;
   };
 
-  static std::size_t at(int32_t index) { return static_cast<std::size_t>(index); }
   static bool has(const Done& done, const Done& needed) { return (done & needed) == needed; }
   static uint64_t mix(uint64_t value) {
     value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9U;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "tests/support/oracle.h"
 
 namespace pleach::support {
@@ -103,7 +104,7 @@ inline void Oracle::add_events() {
     if (found == connections.end()) {
       connections.push_back(ends);
     }
-    message.first_event = static_cast<int32_t>(events_.size());
+    message.first_event = count_of(events_);
     first_read_part_.push_back(read_parts);
     read_parts += message.sources.size() * at(message.chunk_count) * at(rules_.segment_count);
     for (int32_t segment = 0; segment < rules_.segment_count; ++segment) {

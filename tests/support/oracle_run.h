@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "tests/support/oracle.h"
 
 namespace pleach::support {
@@ -182,7 +183,7 @@ inline void Oracle::visit(OracleVerdict& verdict, int64_t state_limit, bool stop
     return;
   }
   bool is_end = true;
-  for (int32_t event = 0; event < static_cast<int32_t>(events_.size()); ++event) {
+  for (int32_t event = 0; event < count_of(events_); ++event) {
     if (!enabled(event)) {
       continue;
     }
@@ -227,7 +228,7 @@ inline OracleVerdict Oracle::walk(Rng& rng) {
   std::vector<Change> changes;
   while (done_.count() < events_.size()) {
     std::vector<int32_t> choices;
-    for (int32_t event = 0; event < static_cast<int32_t>(events_.size()); ++event) {
+    for (int32_t event = 0; event < count_of(events_); ++event) {
       if (enabled(event)) {
         choices.push_back(event);
       }

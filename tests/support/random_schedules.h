@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/collective/schedule.h"
 #include "tests/support/counterexamples.h"
@@ -91,7 +92,7 @@ inline void mutate(Schedule& schedule, std::size_t mutation, Rng& rng) {
   const auto other_rank = [&](NodeId taken) {
     NodeId node = taken;
     while (node == taken) {
-      node = schedule.participants[static_cast<std::size_t>(pick(rng, rank_count))];
+      node = schedule.participants[at(pick(rng, rank_count))];
     }
     return node;
   };

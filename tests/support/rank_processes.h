@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/runtime/net.h"
 #include "pleach/runtime/rendezvous/store.h"
 
@@ -56,13 +57,11 @@ class RankProcesses {
     }
   }
 
-  void signal(int32_t rank, int number) {
-    kill(processes_[static_cast<std::size_t>(rank)].id, number);
-  }
+  void signal(int32_t rank, int number) { kill(processes_[at(rank)].id, number); }
 
   // What the rank said; "(nothing)" when it ended without a word or did not end in time.
   std::string wait(int32_t rank, Duration limit) {
-    const int descriptor = processes_[static_cast<std::size_t>(rank)].output.get();
+    const int descriptor = processes_[at(rank)].output.get();
     const TimePoint deadline = SteadyClock().now() + limit;
     std::string said;
     char bytes[4096];
@@ -71,7 +70,7 @@ class RankProcesses {
       if (count <= 0) {
         break;
       }
-      said.append(bytes, static_cast<std::size_t>(count));
+      said.append(bytes, at(count));
     }
     return said.empty() ? "(nothing)" : said;
   }

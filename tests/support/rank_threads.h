@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/collective/order.h"
 #include "pleach/collective/placement.h"
 #include "pleach/collective/program.h"
@@ -58,7 +59,7 @@ class RankGroup {
   explicit RankGroup(int32_t rank_count, const std::string& transport = "inproc",
                      uint64_t delay_seed = 0, Duration deadline = std::chrono::seconds(20))
       : store_(make_local_store()) {
-    const Result<const TransportKind*> kind = find_transport(transport);
+    const Result<const TransportKind*> kind = transports().find(transport);
     for (int32_t rank = 0; rank < rank_count; ++rank) {
       Result<std::unique_ptr<Transport>> made = (*kind)->create({.rank = Rank{rank},
                                                                  .rank_count = rank_count,
@@ -93,9 +94,9 @@ inline RunOutcome run_schedule(const Schedule& schedule, const RunSetup& setup,
   const Order order = Order::build(schedule);
   RankGroup group(ranks, setup.transport, setup.delay_seed, setup.deadline);
   RunOutcome outcome;
-  outcome.outputs.resize(static_cast<std::size_t>(ranks));
-  outcome.records.resize(static_cast<std::size_t>(ranks));
-  outcome.errors.resize(static_cast<std::size_t>(ranks));
+  outcome.outputs.resize(at(ranks));
+  outcome.records.resize(at(ranks));
+  outcome.errors.resize(at(ranks));
   on_every_rank(ranks, [&](Rank rank) {
     const Result<Placement> placement = Placement::create(schedule, setup.count);
     Result<Program> program = lower(schedule, order,
@@ -110,12 +111,12 @@ inline RunOutcome run_schedule(const Schedule& schedule, const RunSetup& setup,
     }
     const int64_t element = element_bytes(setup.type);
     const BufferSizes sizes = placement->sizes(rank);
-    Bytes input(static_cast<std::size_t>(sizes.input * element));
+    Bytes input(at(sizes.input * element));
     fill(rank, input);
     Bytes& output = outcome.outputs[rank.index()];
-    output.assign(static_cast<std::size_t>(sizes.output * element), blank);
+    output.assign(at(sizes.output * element), blank);
     // In place: one buffer of the whole, with input and output at their places in it.
-    Bytes whole(static_cast<std::size_t>(setup.count * element), blank);
+    Bytes whole(at(setup.count * element), blank);
     const int64_t shard = setup.count * rank.value / ranks * element;
     const bool gathers = schedule.collective == CollectiveKind::kAllGather;
     const bool scatters = schedule.collective == CollectiveKind::kReduceScatter;

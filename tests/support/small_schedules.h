@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/collective/schedule.h"
 #include "tests/support/counterexamples.h"
@@ -111,7 +112,7 @@ inline Schedule random_tree_schedule(CollectiveKind collective, int32_t ranks, i
   std::vector<Move> moves;
   int32_t step_count = 1;
   for (int32_t chunk = 0; chunk < chunks; ++chunk) {
-    std::vector<int32_t> order(static_cast<std::size_t>(ranks));
+    std::vector<int32_t> order(at(ranks));
     std::iota(order.begin(), order.end(), 0);
     for (std::size_t left = order.size(); left > 1; --left) {
       std::swap(order[left - 1], order[rng.below(left)]);

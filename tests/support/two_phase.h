@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/collective/placement.h"
 #include "pleach/collective/schedule.h"
 
@@ -24,10 +25,10 @@ inline std::optional<std::vector<Floats>> two_phase_outputs(const Schedule& sche
   std::map<int32_t, int32_t> rank_of;
   std::map<std::pair<int32_t, int32_t>, Floats> values;  // by rank and chunk
   for (int32_t rank = 0; rank < schedule.rank_count(); ++rank) {
-    rank_of[schedule.participants[static_cast<std::size_t>(rank)].value] = rank;
+    rank_of[schedule.participants[at(rank)].value] = rank;
     for (int32_t chunk = 0; chunk < schedule.chunks.count(); ++chunk) {
       if (const auto input = placement->input(Rank{rank}, chunk)) {
-        const Floats& whole = inputs[static_cast<std::size_t>(rank)];
+        const Floats& whole = inputs[at(rank)];
         values[{rank, chunk}] = Floats(whole.begin() + input->begin, whole.begin() + input->end);
       }
     }
@@ -68,8 +69,7 @@ inline std::optional<std::vector<Floats>> two_phase_outputs(const Schedule& sche
   }
   std::vector<Floats> outputs;
   for (int32_t rank = 0; rank < schedule.rank_count(); ++rank) {
-    Floats& output = outputs.emplace_back(
-        static_cast<std::size_t>(placement->sizes(Rank{rank}).output), untouched);
+    Floats& output = outputs.emplace_back(at(placement->sizes(Rank{rank}).output), untouched);
     for (int32_t chunk = 0; chunk < schedule.chunks.count(); ++chunk) {
       const auto interval = placement->output(Rank{rank}, chunk);
       const auto value = values.find({rank, chunk});

@@ -4,7 +4,8 @@
 #include <cstring>
 #include <utility>
 
-#include "pleach/collective/formats/builtin.h"
+#include "pleach/base/index.h"
+#include "pleach/collective/formats.h"
 #include "pleach/collective/violations.h"
 #include "pleach_generated/schedule_generated.h"
 
@@ -30,8 +31,7 @@ std::size_t estimated_bytes(const Schedule& schedule) {
   for (int32_t route = 0; route < schedule.routes.size(); ++route) {
     links += schedule.routes[route].size() + 1;
   }
-  const std::size_t weights =
-      schedule.chunks.is_uniform() ? 0 : static_cast<std::size_t>(schedule.chunks.count());
+  const std::size_t weights = schedule.chunks.is_uniform() ? 0 : at(schedule.chunks.count());
   return schedule.transfers.size() * sizeof(file::Transfer) + links * sizeof(int32_t) +
          weights * sizeof(int64_t) + schedule.participants.size() * sizeof(int32_t) +
          schedule.phase_steps.size() * sizeof(int32_t) + provenance.algorithm.size() +
@@ -109,10 +109,6 @@ Result<std::string> write(const Schedule& schedule) {
   return std::string(reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize());
 }
 
-Error invalid(const std::string& path, const std::string& why) {
-  return Error{ErrorCode::kInvalidArgument, fmt::format("{}: {}", path, why)};
-}
-
 // Copies element by element: FlatBuffers' verifier does not check the alignment of elements.
 template <typename T>
 std::vector<T> unpack(const flatbuffers::Vector<T>* packed) {
@@ -172,7 +168,7 @@ Result<RouteTable> unpack_routes(const file::Schedule& packed, const std::string
 Result<ChunkGrid> unpack_chunks(const file::Schedule& packed, const std::string& path) {
   std::vector<int64_t> weights = unpack(packed.chunk_weights());
   const int32_t count = packed.chunk_count();
-  if (count < 1 || (!weights.empty() && static_cast<std::size_t>(count) != weights.size())) {
+  if (count < 1 || (!weights.empty() && at(count) != weights.size())) {
     return invalid(path, fmt::format("chunk_count: {} with {} weights", count, weights.size()));
   }
   if (weights.empty()) {
@@ -211,14 +207,11 @@ Result<Schedule> unpack_schedule(const file::Schedule& packed, const std::string
   for (const int32_t node : unpack(packed.participants())) {
     schedule.participants.push_back(NodeId{node});
   }
-  PLEACH_ASSIGN(chunks, unpack_chunks(packed, path));
-  schedule.chunks = std::move(chunks);
+  PLEACH_SET(schedule.chunks, unpack_chunks(packed, path));
   schedule.period = packed.period();
   schedule.phase_steps = unpack(packed.phase_steps());
-  PLEACH_ASSIGN(transfers, unpack_transfers(packed, path));
-  schedule.transfers = std::move(transfers);
-  PLEACH_ASSIGN(routes, unpack_routes(packed, path));
-  schedule.routes = std::move(routes);
+  PLEACH_SET(schedule.transfers, unpack_transfers(packed, path));
+  PLEACH_SET(schedule.routes, unpack_routes(packed, path));
   if (packed.symmetry() != nullptr) {
     schedule.symmetry = Symmetry{unpack(packed.symmetry())};
   }
@@ -252,7 +245,7 @@ Result<Schedule> read(std::string_view content, const std::string& path) {
 
 }  // namespace
 
-const ScheduleFormat kBinaryFormat = {
+extern const ScheduleFormat kBinaryFormat = {
     .name = "binary",
     .summary = "FlatBuffers: small and fast to load",
     .extension = ".pleach",

@@ -10,8 +10,9 @@
 #include <optional>
 #include <utility>
 
+#include "pleach/base/index.h"
 #include "pleach/base/text.h"
-#include "pleach/collective/formats/builtin.h"
+#include "pleach/collective/formats.h"
 #include "pleach/collective/violations.h"
 
 namespace pleach {
@@ -319,8 +320,7 @@ class Reader final : public nlohmann::json_sax<Json> {
 
 bool Reader::fail(const std::string& why) {
   const std::string place = where();
-  error_ = Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{}: {}{}{}", path_, place, place.empty() ? "" : ": ", why)};
+  error_ = invalid(fmt::format("{}: {}{}{}", path_, place, place.empty() ? "" : ": ", why));
   return false;
 }
 
@@ -573,7 +573,7 @@ bool Reader::start_object(std::size_t /*size*/) {
       place_ = field_->inside;
       break;
   }
-  seen_[static_cast<std::size_t>(place_)] = 0;
+  seen_[at(place_)] = 0;
   field_ = nullptr;
   return true;
 }
@@ -594,7 +594,7 @@ bool Reader::key(std::string& name) {
     }
     return fail(unknown_name("key", name, known).message);
   }
-  uint64_t& seen = seen_[static_cast<std::size_t>(place_)];
+  uint64_t& seen = seen_[at(place_)];
   if ((seen & bit(field_->key)) != 0) {
     return fail("the key is repeated");
   }
@@ -605,7 +605,7 @@ bool Reader::key(std::string& name) {
 // Whether the object that ends here has all it must have.
 bool Reader::require(Place place) {
   for (const Field& field : kFields) {
-    const uint64_t seen = seen_[static_cast<std::size_t>(place)];
+    const uint64_t seen = seen_[at(place)];
     if (field.place == place && field.is_required && (seen & bit(field.key)) == 0) {
       return fail(fmt::format("'{}' is missing", field.name));
     }
@@ -670,19 +670,18 @@ bool Reader::parse_error(std::size_t position, const std::string& token,
       1 + std::count(content_.begin(), content_.begin() + static_cast<std::ptrdiff_t>(read), '\n');
   const std::string what = position > content_.size() ? "the file ends too early"
                                                       : "no valid JSON at " + pleach::quoted(token);
-  error_ = Error{ErrorCode::kInvalidArgument, fmt::format("{}:{}: {}", path_, line, what)};
+  error_ = invalid(fmt::format("{}:{}: {}", path_, line, what));
   return false;
 }
 
 // The grid from chunk_count, chunk_weights or both.
 bool Reader::take_weights() {
-  const bool has_weights =
-      (seen_[static_cast<std::size_t>(Place::kTop)] & bit(Key::kChunkWeights)) != 0;
+  const bool has_weights = (seen_[at(Place::kTop)] & bit(Key::kChunkWeights)) != 0;
   if (!has_weights) {
     schedule_.chunks = ChunkGrid::uniform(chunk_count_.value_or(1));
     return chunk_count_.has_value() || fail("'chunk_count' or 'chunk_weights' is missing");
   }
-  if (chunk_count_ && static_cast<std::size_t>(*chunk_count_) != weights_.size()) {
+  if (chunk_count_ && at(*chunk_count_) != weights_.size()) {
     return fail(fmt::format("chunk_weights: {} of them for a chunk_count of {}", weights_.size(),
                             *chunk_count_));
   }
@@ -733,9 +732,8 @@ Result<Schedule> read(std::string_view content, const std::string& path) {
     // What a later version means by its keys is not for this reader to judge.
     const auto version = version_of(content);
     if (version && *version != kFormatVersion) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("{}: version: {}; this program reads version {}", path, *version,
-                               kFormatVersion)};
+      return invalid(fmt::format("{}: version: {}; this program reads version {}", path, *version,
+                                 kFormatVersion));
     }
     return *reader.error();
   }
@@ -749,7 +747,7 @@ bool recognises(std::string_view content) {
 
 }  // namespace
 
-const ScheduleFormat kJsonFormat = {
+extern const ScheduleFormat kJsonFormat = {
     .name = "json",
     .summary = "JSON: for people and other programs",
     .extension = ".json",

@@ -2,16 +2,13 @@
 
 #include <algorithm>
 
+#include "pleach/base/index.h"
 #include "pleach/base/units.h"
 #include "pleach/network/job_checks.h"
 #include "pleach/network/lowered_schedule.h"
 
 namespace pleach {
 namespace {
-
-std::size_t at(int32_t index) {
-  return static_cast<std::size_t>(index);
-}
 
 // One stream in its slot.
 struct SlotUse {
@@ -159,7 +156,7 @@ Result<Simulation> simulate_analytic(const Topology& topology, std::span<const J
 
 }  // namespace
 
-const NetworkModel kAnalyticModel = {
+extern const NetworkModel kAnalyticModel = {
     .name = "analytic",
     .summary = "alpha-beta per step: latency + the busiest link's bytes, step after step",
     .source = "Hockney 1994; Thakur et al., IJHPCA 2005",

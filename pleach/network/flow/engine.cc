@@ -8,6 +8,7 @@
 #include <limits>
 #include <numeric>
 
+#include "pleach/base/index.h"
 #include "pleach/base/units.h"
 #include "pleach/network/job_checks.h"
 
@@ -86,10 +87,10 @@ int32_t Engine::take_number(const LoweredJob& plan) {
 
 // A job's connections and ranks have consecutive numbers, which stay its own.
 int32_t Engine::make_job(const LoweredJob& plan) {
-  const auto number = static_cast<int32_t>(jobs_.size());
+  const auto number = count_of(jobs_);
   JobState& job = jobs_.emplace_back();
-  job.first_connection = static_cast<int32_t>(connections_.size());
-  job.first_rank = static_cast<int32_t>(rank_job_.size());
+  job.first_connection = count_of(connections_);
+  job.first_rank = count_of(rank_job_);
   job.reducers.resize(at(plan.rank_count()));
   rank_job_.insert(rank_job_.end(), at(plan.rank_count()), number);
   for (const LoweredConnection& one : plan.connections()) {
@@ -251,7 +252,7 @@ void Engine::start_job(JobState& job) {
 // until now is from here on one of the shared ones.
 void Engine::attach(const JobState& job) {
   std::vector<int32_t> found;
-  const auto count = static_cast<int32_t>(job.plan->connections().size());
+  const auto count = count_of(job.plan->connections());
   for (int32_t own_number = 0; own_number < count; ++own_number) {
     shared_.attach(job.first_connection + own_number, found);
   }
@@ -276,7 +277,7 @@ void Engine::attach(const JobState& job) {
 
 void Engine::finish_job(JobState& job) {
   job.finish_ps = now_ps_;
-  const auto count = static_cast<int32_t>(job.plan->connections().size());
+  const auto count = count_of(job.plan->connections());
   for (int32_t own_number = 0; own_number < count; ++own_number) {
     shared_.detach(job.first_connection + own_number);
   }
@@ -346,7 +347,7 @@ void Engine::try_start(int32_t number) {
   connection.busy = true;
   if (job.record != nullptr) {
     const Order& order = job.plan->order();
-    for (int32_t read = 0; read < static_cast<int32_t>(order.reads(item.stream).size()); ++read) {
+    for (int32_t read = 0; read < count_of(order.reads(item.stream)); ++read) {
       job.record->push_back({RecordEvent::Kind::kStartRead, order.first_read(item.stream) + read,
                              item.segment, item.instance});
     }
@@ -440,7 +441,7 @@ void Engine::arrived(int32_t number) {
   const SegmentItem item = connection.flying.pop();
   ++delivered_;
   const int32_t first = order.first_commit(item.stream);
-  const auto count = static_cast<int32_t>(order.commits(item.stream).size());
+  const auto count = count_of(order.commits(item.stream));
   for (int32_t commit = first; commit < first + count; ++commit) {
     land(job, {commit, item.segment, item.instance});
   }

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/base/result.h"
 #include "pleach/collective/cursor.h"
 #include "pleach/network/flow/event_queue.h"
@@ -64,8 +65,6 @@ class Engine {
   Result<Simulation> run();
 
  private:
-  static std::size_t at(int32_t index) { return static_cast<std::size_t>(index); }
-
   // First in, first out, without allocation in the steady state.
   class Fifo {
    public:

@@ -8,6 +8,8 @@
 #include <queue>
 #include <vector>
 
+#include "pleach/base/index.h"
+
 namespace pleach {
 
 struct Event {
@@ -83,9 +85,7 @@ class EventQueue {
   static constexpr std::size_t kKeptCapacity = 64;
   static constexpr int64_t kWordCount = kBucketCount / 64;
 
-  static std::size_t slot(int64_t bucket) {
-    return static_cast<std::size_t>(bucket & (kBucketCount - 1));
-  }
+  static std::size_t slot(int64_t bucket) { return at(bucket & (kBucketCount - 1)); }
   void put(int64_t bucket, Event event) {
     const std::size_t index = slot(bucket);
     buckets_[index].push_back(event);
@@ -96,12 +96,12 @@ class EventQueue {
     const std::size_t start = slot(current_ + 1);
     uint64_t word = filled_[start / 64] & (~uint64_t{0} << (start % 64));
     for (int64_t step = 0; step <= kWordCount; ++step) {
-      const std::size_t index = (start / 64 + static_cast<std::size_t>(step)) % kWordCount;
+      const std::size_t index = (start / 64 + at(step)) % kWordCount;
       if (step > 0) {
         word = filled_[index];
       }
       if (word != 0) {
-        const std::size_t found = index * 64 + static_cast<std::size_t>(std::countr_zero(word));
+        const std::size_t found = index * 64 + at(std::countr_zero(word));
         return current_ + 1 + static_cast<int64_t>((found - start) & (kBucketCount - 1));
       }
     }

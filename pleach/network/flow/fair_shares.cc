@@ -4,15 +4,12 @@
 #include <functional>
 
 #include "pleach/base/check.h"
+#include "pleach/base/index.h"
 
 namespace pleach {
 namespace {
 
 constexpr double kUnfixed = -1;
-
-std::size_t at(int32_t index) {
-  return static_cast<std::size_t>(index);
-}
 
 }  // namespace
 
@@ -111,7 +108,7 @@ void FairShares::fill_part() {
   for (std::size_t index = 0; index < part_links_.size(); ++index) {
     const std::size_t link = part_links_[index].index();
     left[index] = capacities_[link];
-    unfixed[index] = static_cast<int32_t>(active_[link].size());
+    unfixed[index] = count_of(active_[link]);
     place_[link] = static_cast<int32_t>(index);
     if (unfixed[index] > 0) {
       heap.push_back({left[index] / unfixed[index], index});

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "pleach/base/id.h"
+#include "pleach/base/index.h"
 
 namespace pleach {
 
@@ -39,9 +40,7 @@ class FairShares {
  private:
   void collect_part();
   void fill_part();
-  std::span<const LinkId> links_of(int32_t flow) const {
-    return flow_links_[static_cast<std::size_t>(flow)];
-  }
+  std::span<const LinkId> links_of(int32_t flow) const { return flow_links_[at(flow)]; }
 
   std::vector<double> capacities_;
   std::vector<std::span<const LinkId>> flow_links_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 
 namespace pleach {
@@ -45,7 +46,7 @@ void expect_max_min(const std::vector<double>& capacities, const Links& links,
                     const std::map<int32_t, double>& rates) {
   std::vector<double> load(capacities.size()), fastest(capacities.size());
   for (const auto& [flow, rate] : rates) {
-    for (const LinkId link : links[static_cast<std::size_t>(flow)]) {
+    for (const LinkId link : links[at(flow)]) {
       load[link.index()] += rate;
       fastest[link.index()] = std::max(fastest[link.index()], rate);
     }
@@ -54,7 +55,7 @@ void expect_max_min(const std::vector<double>& capacities, const Links& links,
     ASSERT_LE(load[link], capacities[link] * (1 + 1e-9));
   }
   for (const auto& [flow, rate] : rates) {
-    const auto& own = links[static_cast<std::size_t>(flow)];
+    const auto& own = links[at(flow)];
     const double speed = rate;
     ASSERT_TRUE(std::any_of(own.begin(), own.end(),
                             [&](LinkId link) {

@@ -31,8 +31,7 @@ Result<Simulation> simulate_flow(const Topology& topology, std::span<const Job> 
   for (const Job& job : jobs) {
     std::unique_ptr<FlowPlans>& plans = plans_of[job.schedule];
     if (plans == nullptr) {
-      PLEACH_ASSIGN(made, FlowPlans::create(topology, *job.schedule, options));
-      plans = std::move(made);
+      PLEACH_SET(plans, FlowPlans::create(topology, *job.schedule, options));
     }
     if (jobs.size() == 1) {
       PLEACH_ASSIGN(folded, plans->folded(job.size_bytes));
@@ -48,7 +47,7 @@ Result<Simulation> simulate_flow(const Topology& topology, std::span<const Job> 
 
 }  // namespace
 
-const NetworkModel kFlowModel = {
+extern const NetworkModel kFlowModel = {
     .name = "flow",
     .summary = "fluid: one segment at a time per connection, max-min shares of links",
     .source = "Bertsekas & Gallager, Data Networks, sec. 6.5.2",

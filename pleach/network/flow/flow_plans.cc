@@ -19,8 +19,7 @@ Result<std::unique_ptr<FlowPlans>> FlowPlans::create(const Topology& topology,
   PLEACH_ASSIGN(folded,
                 LoweredSchedule::create(topology, *plans->schedule_, options, Instances::kFolded));
   if (!folded->has_plain_priorities()) {
-    PLEACH_ASSIGN(written_out, expand(*plans->schedule_, &topology));
-    plans->made_ = std::move(written_out);
+    PLEACH_SET(plans->made_, expand(*plans->schedule_, &topology));
     plans->schedule_ = &*plans->made_;
   } else if (options.fold && options.records == nullptr && schedule.chunks.is_uniform() &&
              LinkTranslation::create(schedule, topology, true)) {
@@ -41,8 +40,7 @@ Result<LoweredJob> FlowPlans::whole(int64_t size_bytes) {
   if (whole_ == nullptr) {
     const Instances instances =
         schedule_->symmetry.has_value() ? Instances::kAll : Instances::kNone;
-    PLEACH_ASSIGN(plan, LoweredSchedule::create(topology_, *schedule_, options_, instances));
-    whole_ = std::move(plan);
+    PLEACH_SET(whole_, LoweredSchedule::create(topology_, *schedule_, options_, instances));
   }
   return LoweredJob::create(whole_, size_bytes);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/network/flow/engine.h"
 #include "pleach/network/flow/flow_plans.h"
@@ -28,13 +29,13 @@ Topology topology_of(const std::string& spec) {
 }
 
 ScheduleShape shape_of(const std::vector<int32_t>& nodes, CollectiveKind collective) {
-  const auto n = static_cast<int32_t>(nodes.size());
+  const auto n = count_of(nodes);
   return {.collective = collective, .rank_count = n, .chunk_count = n, .participants = nodes};
 }
 
 // An all_reduce around the nodes; their hops may be of several links.
 Schedule ring_of(const std::vector<int32_t>& nodes) {
-  const auto n = static_cast<int32_t>(nodes.size());
+  const auto n = count_of(nodes);
   std::vector<Move> moves;
   for (int32_t step = 0; step < 2 * (n - 1); ++step) {
     for (int32_t chunk = 0; chunk < n; ++chunk) {
@@ -47,7 +48,7 @@ Schedule ring_of(const std::vector<int32_t>& nodes) {
 
 // A reduce_scatter of one step: everybody sends to everybody.
 Schedule direct_of(const std::vector<int32_t>& nodes) {
-  const auto n = static_cast<int32_t>(nodes.size());
+  const auto n = count_of(nodes);
   std::vector<Move> moves;
   for (int32_t chunk = 0; chunk < n; ++chunk) {
     for (int32_t source = 0; source < n; ++source) {
@@ -61,8 +62,8 @@ Schedule direct_of(const std::vector<int32_t>& nodes) {
 
 // ring_of all nodes of a ring, in the symmetric form.
 Schedule symmetric_ring(const Topology& topology) {
-  const auto n = static_cast<int32_t>(topology.rank_nodes().size());
-  std::vector<int32_t> nodes(static_cast<std::size_t>(n));
+  const auto n = count_of(topology.rank_nodes());
+  std::vector<int32_t> nodes(at(n));
   std::iota(nodes.begin(), nodes.end(), 0);
   Schedule schedule = ring_of(nodes);
   EXPECT_TRUE(fill_routes(schedule, topology));
@@ -84,8 +85,8 @@ void finish_all(NetworkSession& session, std::vector<int64_t>& finish_ps) {
     const auto finished = session.advance(*session.next_ps());
     ASSERT_TRUE(finished) << finished.error().message;
     for (const auto& [job, time_ps] : *finished) {
-      ASSERT_EQ(finish_ps[static_cast<std::size_t>(job)], -1) << "finishes twice";
-      finish_ps[static_cast<std::size_t>(job)] = time_ps;
+      ASSERT_EQ(finish_ps[at(job)], -1) << "finishes twice";
+      finish_ps[at(job)] = time_ps;
     }
   }
 }
@@ -103,7 +104,7 @@ std::vector<int64_t> run_session(const Topology& topology, const std::vector<Job
       EXPECT_TRUE(finished) << finished.error().message;
       for (const auto& [done, time_ps] : *finished) {
         EXPECT_LE(time_ps, job.start_ps);
-        finish_ps[static_cast<std::size_t>(done)] = time_ps;
+        finish_ps[at(done)] = time_ps;
       }
     }
     const auto started = session->start(*job.schedule, job.size_bytes, job.start_ps);
@@ -116,7 +117,7 @@ std::vector<int64_t> run_session(const Topology& topology, const std::vector<Job
 
 void expect_like_batch(const Topology& topology, const std::vector<Job>& jobs,
                        const SimulationOptions& options) {
-  const auto batch = (*find_network_model("flow"))->simulate(topology, jobs, options);
+  const auto batch = (*network_models().find("flow"))->simulate(topology, jobs, options);
   ASSERT_TRUE(batch) << batch.error().message;
   EXPECT_EQ(run_session(topology, jobs, options), batch->job_finish_ps);
 }
@@ -130,7 +131,7 @@ std::vector<Job> random_jobs(const Topology& topology, const std::vector<Schedul
     const Schedule& schedule = schedules[rng.below(schedules.size())];
     int64_t start_ps = static_cast<int64_t>(rng.below(300'000'000));
     if (!jobs.empty() && rng.below(2) == 0) {
-      const auto batch = (*find_network_model("flow"))->simulate(topology, jobs, options);
+      const auto batch = (*network_models().find("flow"))->simulate(topology, jobs, options);
       start_ps = batch->job_finish_ps[rng.below(jobs.size())];
     }
     jobs.push_back({&schedule, kSizes[rng.below(std::size(kSizes))], start_ps});

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/base/units.h"
 #include "pleach/topology/shapes.h"
@@ -43,7 +44,7 @@ const Schedule kBroadcast =
 // A ring all_reduce on ring:n in the symmetric form: at step k rank 1 + k of the representative
 // chunk 0 sends to the next.
 Schedule symmetric_ring(const Topology& topology) {
-  const auto n = static_cast<int32_t>(topology.rank_nodes().size());
+  const auto n = count_of(topology.rank_nodes());
   Schedule schedule = make_schedule({.rank_count = n, .chunk_count = n}, {});
   schedule.symmetry = Symmetry{{n}};
   schedule.phase_steps = {n - 1, n - 1};

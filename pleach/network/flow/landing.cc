@@ -3,14 +3,10 @@
 #include <algorithm>
 #include <tuple>
 
+#include "pleach/base/index.h"
+
 namespace pleach {
-namespace {
-
-std::size_t at(int32_t index) {
-  return static_cast<std::size_t>(index);
-}
-
-}  // namespace
+namespace {}  // namespace
 
 LandingPlaces::LandingPlaces(const LoweredJob& plan, int32_t period, int32_t segment_count,
                              int32_t places)
@@ -32,8 +28,7 @@ LandingPlaces::LandingPlaces(const LoweredJob& plan, int32_t period, int32_t seg
     for (int32_t segment = 0; segment < segment_count; ++segment) {
       const int64_t key = int64_t{segment} * period + order.stream(stream).step;
       items.push_back({plan.connection_class(stream), key, segment, stream});
-      left_.insert(left_.end(), at(instance_count),
-                   static_cast<int32_t>(order.commits(stream).size()));
+      left_.insert(left_.end(), at(instance_count), count_of(order.commits(stream)));
     }
   }
   std::sort(items.begin(), items.end());
@@ -41,7 +36,7 @@ LandingPlaces::LandingPlaces(const LoweredJob& plan, int32_t period, int32_t seg
   for (const Item& one : items) {
     for (int32_t instance = 0; instance < instance_count; ++instance) {
       Window& window = windows_[at(plan.connection_of(one.stream, instance))];
-      position_[item(one.stream, one.segment)] = static_cast<int32_t>(window.states.size());
+      position_[item(one.stream, one.segment)] = count_of(window.states);
       window.states.push_back(State::kWaiting);
     }
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/network/lowered_schedule.h"
 
 namespace pleach {
@@ -31,8 +32,7 @@ class LandingPlaces {
     std::vector<State> states;  // by position
   };
   std::size_t item(int32_t stream, int32_t segment) const {
-    return static_cast<std::size_t>(stream) * static_cast<std::size_t>(segment_count_) +
-           static_cast<std::size_t>(segment);
+    return at(stream) * at(segment_count_) + at(segment);
   }
 
   const LoweredJob& plan_;

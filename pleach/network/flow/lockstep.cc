@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "pleach/base/index.h"
+
 namespace pleach {
 
 LockstepGate::LockstepGate(const LoweredJob& plan, int32_t period, int32_t segment_count,
@@ -28,7 +30,7 @@ int64_t LockstepGate::sends(int32_t rank, int64_t slot) const {
   for (int64_t segment = first; segment <= last; ++segment) {
     const int64_t step = slot - segment * period_;
     if (step < step_count_) {
-      sum += sends_[at(all_alike_ ? 0 : rank) * at(step_count_) + static_cast<std::size_t>(step)];
+      sum += sends_[at(all_alike_ ? 0 : rank) * at(step_count_) + at(step)];
     }
   }
   return sum;

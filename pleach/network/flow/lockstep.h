@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/network/lowered_schedule.h"
 
 namespace pleach {
@@ -32,7 +33,6 @@ class LockstepGate {
     int64_t left = 0;    // sends of the open slot still to be transmitted
     bool waits = false;  // in a NOP
   };
-  static std::size_t at(int32_t index) { return static_cast<std::size_t>(index); }
   int64_t sends(int32_t rank, int64_t slot) const;
 
   int32_t period_;

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/network/flow/fair_shares.h"
 #include "pleach/network/model.h"
 #include "pleach/topology/topology.h"
@@ -29,9 +30,7 @@ class SharedLinks {
   void attach(int32_t connection, std::vector<int32_t>& found);
   void detach(int32_t connection);
   // Whether some link of the attached connection belongs to another one too.
-  bool shares(int32_t connection) const {
-    return shared_links_[static_cast<std::size_t>(connection)] > 0;
-  }
+  bool shares(int32_t connection) const { return shared_links_[at(connection)] > 0; }
   // An attached connection starts / ends the transmission of so many bytes.
   void join(int32_t connection, int64_t wire_bytes, int64_t now_ps);
   void leave(int32_t connection, int64_t now_ps);
@@ -65,7 +64,6 @@ class SharedLinks {
     int32_t count = 0;
     int32_t sum = 0;  // exclusive or of their numbers: the only one's number when it is alone
   };
-  static std::size_t at(int32_t index) { return static_cast<std::size_t>(index); }
   double full_rate(int32_t connection) const;
   int64_t end_ps(int32_t connection) const;
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "pleach/base/index.h"
+
 namespace pleach {
 
 SwitchTraffic::SwitchTraffic(const Topology& topology)
@@ -46,7 +48,7 @@ bool SwitchTraffic::enter(int32_t connection) {
   if (switches_.empty()) {
     return true;
   }
-  const auto& passes = passes_[static_cast<std::size_t>(connection)];
+  const auto& passes = passes_[at(connection)];
   std::size_t entered = 0;
   for (; entered < passes.size(); ++entered) {
     const Pass& pass = passes[entered];
@@ -72,7 +74,7 @@ void SwitchTraffic::leave(int32_t connection, std::vector<int32_t>& woken) {
   if (switches_.empty()) {
     return;
   }
-  for (const Pass& pass : passes_[static_cast<std::size_t>(connection)]) {
+  for (const Pass& pass : passes_[at(connection)]) {
     State& state = switches_[pass.at_switch];
     const auto found = std::find(state.connections.begin(), state.connections.end(), connection);
     state.streams.erase(state.streams.begin() + (found - state.connections.begin()));

@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "pleach/policy/buckets.h"
-#include "pleach/policy/policies/builtin.h"
+#include "pleach/policy/policy.h"
 #include "pleach/policy/priority.h"
 
 namespace pleach {
@@ -19,7 +19,7 @@ Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Optio
 
 }  // namespace
 
-const PolicyDescriptor kByteSchedulerPolicy = {
+extern const PolicyDescriptor kByteSchedulerPolicy = {
     .name = "byte_scheduler",
     .summary = "all_reduce of partitions, nearest to the input first, within a window of credit",
     .source = "Peng et al., ByteScheduler, SOSP 2019, sec. 4",

@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "pleach/policy/buckets.h"
-#include "pleach/policy/policies/builtin.h"
+#include "pleach/policy/policy.h"
 
 namespace pleach {
 namespace {
@@ -15,7 +15,7 @@ Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Optio
 
 }  // namespace
 
-const PolicyDescriptor kDdpPolicy = {
+extern const PolicyDescriptor kDdpPolicy = {
     .name = "ddp",
     .summary = "all_reduce of buckets of tensors, last tensor first, strictly in order",
     .source = "Li et al., PyTorch Distributed, VLDB 2020, sec. 3.2",

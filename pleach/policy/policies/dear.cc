@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "pleach/policy/dear_rules.h"
-#include "pleach/policy/policies/builtin.h"
+#include "pleach/policy/policy.h"
 
 namespace pleach {
 namespace {
@@ -14,7 +14,7 @@ Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Optio
 
 }  // namespace
 
-const PolicyDescriptor kDearPolicy = {
+extern const PolicyDescriptor kDearPolicy = {
     .name = "dear",
     .summary = "reduce_scatter in backward, all_gather in the next forward, by groups of layers",
     .source = "Zhang et al., DeAR, ICDCS 2023; tensor fusion as in its public code",

@@ -5,7 +5,7 @@
 
 #include "pleach/policy/buckets.h"
 #include "pleach/policy/dear_rules.h"
-#include "pleach/policy/policies/builtin.h"
+#include "pleach/policy/policy.h"
 #include "pleach/policy/search/bucket_tuner.h"
 
 namespace pleach {
@@ -42,17 +42,16 @@ Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Optio
                                     .seed = setting.seed};
   if (tuner.least_bytes >= tuner.most_bytes || tuner.first_bytes < tuner.least_bytes ||
       tuner.first_bytes > tuner.most_bytes) {
-    return Error{
-        ErrorCode::kInvalidArgument,
+    return invalid(
         fmt::format("policy dear_bo: first={} is not between least={} and a greater most={}",
-                    options.text("first"), options.text("least"), options.text("most"))};
+                    options.text("first"), options.text("least"), options.text("most")));
   }
   return std::unique_ptr<Policy>(std::make_unique<DearBo>(ParameterSpace(setting.profile), tuner));
 }
 
 }  // namespace
 
-const PolicyDescriptor kDearBoPolicy = {
+extern const PolicyDescriptor kDearBoPolicy = {
     .name = "dear_bo",
     .summary = "dear, whose group size a Bayesian search finds in the first iterations",
     .source = "Zhang et al., DeAR, ICDCS 2023; the search as in its public code",

@@ -4,8 +4,9 @@
 #include <memory>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/policy/buckets.h"
-#include "pleach/policy/policies/builtin.h"
+#include "pleach/policy/policy.h"
 
 namespace pleach {
 namespace {
@@ -74,12 +75,12 @@ class Fsdp : public Policy {
   };
 
   void note_needed(const PolicyEvent& event) {
-    const ByteRange layer = layers_[static_cast<std::size_t>(event.index)];
+    const ByteRange layer = layers_[at(event.index)];
     if (layer.size() == 0) {
       return;
     }
     const auto group = std::ranges::upper_bound(groups_, layer.begin, {}, &ByteRange::end);
-    Needed& needed = needed_[static_cast<std::size_t>(group - groups_.begin())];
+    Needed& needed = needed_[at(group - groups_.begin())];
     // Groups consist of whole layers: count each at the one where its pass begins.
     if (event.kind == EventKind::kForwardNeeded) {
       needed.forwards += layer.begin == group->begin ? 1 : 0;
@@ -114,7 +115,7 @@ Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Optio
 
 }  // namespace
 
-const PolicyDescriptor kFsdpPolicy = {
+extern const PolicyDescriptor kFsdpPolicy = {
     .name = "fsdp",
     .summary = "parameters in shards: gathered before use one group ahead, gradients scattered",
     .source = "Zhao et al., PyTorch FSDP, VLDB 2023, sec. 3",

@@ -2,8 +2,9 @@
 #include <memory>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/policy/buckets.h"
-#include "pleach/policy/policies/builtin.h"
+#include "pleach/policy/policy.h"
 
 namespace pleach {
 namespace {
@@ -16,17 +17,17 @@ class Horovod : public Policy {
     int64_t negotiation_ps = 0;
   };
   Horovod(const ParameterSpace& space, const Setting& setting)
-      : setting_(setting), tensors_of_(static_cast<std::size_t>(space.layer_count())) {
+      : setting_(setting), tensors_of_(at(space.layer_count())) {
     const std::vector<ByteRange>& tensors = space.tensors();
     for (auto tensor = tensors.rbegin(); tensor != tensors.rend(); ++tensor) {
-      tensors_of_[static_cast<std::size_t>(space.layer_of(tensor->begin))].push_back(*tensor);
+      tensors_of_[at(space.layer_of(tensor->begin))].push_back(*tensor);
     }
   }
   PolicyNeeds needs() const override { return {.step_at_once = true}; }
 
   void observe(const PolicyEvent& event) override {
     if (event.kind == EventKind::kGradientReady) {
-      const auto& tensors = tensors_of_[static_cast<std::size_t>(event.index)];
+      const auto& tensors = tensors_of_[at(event.index)];
       ready_.insert(ready_.end(), tensors.begin(), tensors.end());
     }
   }
@@ -79,7 +80,7 @@ Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Optio
 
 }  // namespace
 
-const PolicyDescriptor kHorovodPolicy = {
+extern const PolicyDescriptor kHorovodPolicy = {
     .name = "horovod",
     .summary = "all_reduce of whatever is ready at each tick of a clock, fused",
     .source = "Sergeev and Del Balso, Horovod, 2018, sec. 5",

@@ -7,7 +7,7 @@
 
 #include "pleach/policy/buckets.h"
 #include "pleach/policy/exchange_parts.h"
-#include "pleach/policy/policies/builtin.h"
+#include "pleach/policy/policy.h"
 
 namespace pleach {
 namespace {
@@ -44,7 +44,7 @@ Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Optio
 
 }  // namespace
 
-const PolicyDescriptor kLancetPolicy = {
+extern const PolicyDescriptor kLancetPolicy = {
     .name = "lancet",
     .summary = "all_to_alls in parts beside computation, weight gradients deferred; else as ddp",
     .source = "Jiang et al., Lancet, MLSys 2024",

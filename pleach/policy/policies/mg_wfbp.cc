@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "pleach/policy/buckets.h"
-#include "pleach/policy/policies/builtin.h"
+#include "pleach/policy/policy.h"
 
 namespace pleach {
 namespace {
@@ -17,7 +17,7 @@ Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Optio
 
 }  // namespace
 
-const PolicyDescriptor kMgWfbpPolicy = {
+extern const PolicyDescriptor kMgWfbpPolicy = {
     .name = "mg_wfbp",
     .summary = "all_reduce of gradients merged by predicted times; all parameters step together",
     .source = "Shi et al., MG-WFBP, INFOCOM 2019, Algorithm 1",

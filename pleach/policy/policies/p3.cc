@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "pleach/policy/buckets.h"
-#include "pleach/policy/policies/builtin.h"
+#include "pleach/policy/policy.h"
 #include "pleach/policy/priority.h"
 
 namespace pleach {
@@ -16,7 +16,7 @@ Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Optio
 
 }  // namespace
 
-const PolicyDescriptor kP3Policy = {
+extern const PolicyDescriptor kP3Policy = {
     .name = "p3",
     .summary = "all_reduce of slices, nearest to the input first, one at a time",
     .source =

@@ -2,7 +2,8 @@
 #include <memory>
 #include <vector>
 
-#include "pleach/policy/policies/builtin.h"
+#include "pleach/base/index.h"
+#include "pleach/policy/policy.h"
 #include "pleach/policy/priority.h"
 
 namespace pleach {
@@ -17,13 +18,12 @@ class Prophet : public Policy {
         until_next_ps_(setting.profile.layers.size(), -1) {
     int64_t backward_ps = -1;  // since the last layer with gradients; −1: there is none before
     for (int32_t layer = 0; layer < space_.layer_count(); ++layer) {
-      const auto at = static_cast<std::size_t>(layer);
-      until_next_ps_[at] = backward_ps;
+      until_next_ps_[at(layer)] = backward_ps;
       if (space_.layer(layer).size() > 0) {
         backward_ps = 0;
       }
       if (backward_ps >= 0) {
-        backward_ps += setting.profile.layers[at].backward_ps;
+        backward_ps += setting.profile.layers[at(layer)].backward_ps;
       }
     }
   }
@@ -33,7 +33,7 @@ class Prophet : public Policy {
       --under_way_;
     } else if (event.kind == EventKind::kGradientReady && space_.layer(event.index).size() > 0) {
       pieces_.gradient_ready(event.index);
-      const int64_t wait_ps = until_next_ps_[static_cast<std::size_t>(event.index)];
+      const int64_t wait_ps = until_next_ps_[at(event.index)];
       next_ready_ps_ = wait_ps < 0 ? -1 : event.time_ps + wait_ps;
     }
   }
@@ -97,7 +97,7 @@ Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Optio
 
 }  // namespace
 
-const PolicyDescriptor kProphetPolicy = {
+extern const PolicyDescriptor kProphetPolicy = {
     .name = "prophet",
     .summary = "all_reduce of blocks that end before more urgent gradients are predicted to come",
     .source = "Zhang et al., Prophet, ICPP 2021",

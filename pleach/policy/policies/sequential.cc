@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "pleach/policy/buckets.h"
-#include "pleach/policy/policies/builtin.h"
+#include "pleach/policy/policy.h"
 
 namespace pleach {
 namespace {
@@ -39,7 +39,7 @@ Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Optio
 
 }  // namespace
 
-const PolicyDescriptor kSequentialPolicy = {
+extern const PolicyDescriptor kSequentialPolicy = {
     .name = "sequential",
     .summary = "one all_reduce after the whole backward: no overlap at all",
     .source = "synchronous SGD without overlap, as in Shi et al., MG-WFBP, INFOCOM 2019",

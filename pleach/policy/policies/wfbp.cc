@@ -2,7 +2,8 @@
 #include <memory>
 #include <vector>
 
-#include "pleach/policy/policies/builtin.h"
+#include "pleach/base/index.h"
+#include "pleach/policy/policy.h"
 
 namespace pleach {
 namespace {
@@ -12,7 +13,7 @@ class Wfbp : public Policy {
   explicit Wfbp(const TrainingProfile& profile)
       : space_(profile), tensors_of_(profile.layers.size()) {
     for (const ByteRange& tensor : space_.tensors()) {
-      tensors_of_[static_cast<std::size_t>(space_.layer_of(tensor.begin))].push_back(tensor);
+      tensors_of_[at(space_.layer_of(tensor.begin))].push_back(tensor);
     }
   }
   PolicyNeeds needs() const override { return {.step_at_once = true}; }
@@ -23,7 +24,7 @@ class Wfbp : public Policy {
   }
   void decide(int64_t /*now_ps*/, PolicyActions& actions) override {
     for (const int32_t layer : ready_) {
-      for (const ByteRange& tensor : tensors_of_[static_cast<std::size_t>(layer)]) {
+      for (const ByteRange& tensor : tensors_of_[at(layer)]) {
         actions.start.push_back({CollectiveKind::kAllReduce, tensor});
       }
     }
@@ -42,7 +43,7 @@ Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Optio
 
 }  // namespace
 
-const PolicyDescriptor kWfbpPolicy = {
+extern const PolicyDescriptor kWfbpPolicy = {
     .name = "wfbp",
     .summary = "one all_reduce per tensor, as gradients come; all parameters step together",
     .source = "Zhang et al., Poseidon, USENIX ATC 2017, sec. 3",

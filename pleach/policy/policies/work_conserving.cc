@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "pleach/policy/plan_replay.h"
-#include "pleach/policy/policies/builtin.h"
+#include "pleach/policy/policy.h"
 #include "pleach/policy/search/plan_search.h"
 
 namespace pleach {
@@ -27,7 +27,7 @@ Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Optio
 
 }  // namespace
 
-const PolicyDescriptor kWorkConservingPolicy = {
+extern const PolicyDescriptor kWorkConservingPolicy = {
     .name = "work_conserving",
     .summary = "a searched plan: all_gathers fill idle slots of backward, partitions of their own",
     .source = "Zhang et al., DeAR, ICDCS 2023, for what may run when; the search is Pleach's own",

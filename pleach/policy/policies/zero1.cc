@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "pleach/policy/dear_rules.h"
-#include "pleach/policy/policies/builtin.h"
+#include "pleach/policy/policy.h"
 
 namespace pleach {
 namespace {
@@ -16,7 +16,7 @@ Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Optio
 
 }  // namespace
 
-const PolicyDescriptor kZero1Policy = {
+extern const PolicyDescriptor kZero1Policy = {
     .name = "zero1",
     .summary = "reduce_scatter in backward, then an all_gather of everything before forward",
     .source = "Rajbhandari et al., ZeRO, SC 2020, sec. 5.1",

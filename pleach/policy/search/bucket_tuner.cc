@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "pleach/base/index.h"
 #include "pleach/policy/search/gaussian_process.h"
 
 namespace pleach {
@@ -52,8 +53,7 @@ bool BucketTuner::start_iteration(int64_t now_ps) {
 }
 
 int64_t BucketTuner::best_size() const {
-  return static_cast<int64_t>(
-      sizes_[static_cast<std::size_t>(std::ranges::max_element(scores_) - scores_.begin())]);
+  return static_cast<int64_t>(sizes_[at(std::ranges::max_element(scores_) - scores_.begin())]);
 }
 
 int64_t BucketTuner::propose() {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 
 namespace pleach {
@@ -29,7 +30,7 @@ class BucketTuner {
   // An iteration starts. Returns whether the size changes now.
   bool start_iteration(int64_t now_ps);
   int64_t size_bytes() const { return size_bytes_; }
-  bool settled() const { return static_cast<int32_t>(sizes_.size()) == options_.trials; }
+  bool settled() const { return count_of(sizes_) == options_.trials; }
 
  private:
   int64_t propose();

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 
 namespace pleach {
@@ -53,8 +54,8 @@ class Walk {
   }
 
  private:
-  int32_t size() const { return static_cast<int32_t>(pieces_.size()); }
-  PlanPiece& at(int32_t index) { return pieces_[static_cast<std::size_t>(index)]; }
+  int32_t size() const { return count_of(pieces_); }
+  PlanPiece& piece(int32_t index) { return pieces_[at(index)]; }
   // Uniform in [low, high].
   int32_t between(int32_t low, int32_t high) {
     return low + static_cast<int32_t>(rng_.below(static_cast<uint64_t>(high - low + 1)));
@@ -89,7 +90,7 @@ class Walk {
       case 7:
         return merge(index);
       default:
-        return at(index).kind == Kind::kAllReduce ? halve(index) : fuse_halves(index);
+        return piece(index).kind == Kind::kAllReduce ? halve(index) : fuse_halves(index);
     }
   }
 
@@ -106,22 +107,22 @@ class Walk {
   // Moves the boundary to the neighbour.
   bool shift(int32_t index) {
     const int32_t next = neighbour(index);
-    if (next < 0 || at(next).end - at(index).first < 3) {
+    if (next < 0 || piece(next).end - piece(index).first < 3) {
       return false;
     }
-    const int32_t first = at(index).first;
-    const int32_t end = at(next).end;
-    const int32_t cut = place_from(at(index).end, first + 1, end - 1);
-    if (cut == at(index).end || !may_cut(first, cut, end)) {
+    const int32_t first = piece(index).first;
+    const int32_t end = piece(next).end;
+    const int32_t cut = place_from(piece(index).end, first + 1, end - 1);
+    if (cut == piece(index).end || !may_cut(first, cut, end)) {
       return false;
     }
-    at(index) = grid_.piece(at(index).kind, first, cut);
-    at(next) = grid_.piece(at(next).kind, cut, end);
+    piece(index) = grid_.piece(piece(index).kind, first, cut);
+    piece(next) = grid_.piece(piece(next).kind, cut, end);
     return stands_well(index) && stands_well(next);
   }
 
   bool split(int32_t index) {
-    const PlanPiece whole = at(index);
+    const PlanPiece whole = piece(index);
     if (whole.end - whole.first < 2) {
       return false;
     }
@@ -134,7 +135,7 @@ class Walk {
     if (coin()) {
       std::swap(lower, upper);
     }
-    at(index) = lower;
+    piece(index) = lower;
     pieces_.insert(pieces_.begin() + index + 1, upper);
     if (coin()) {
       const int32_t moved = between(index, index + 1);
@@ -148,17 +149,17 @@ class Walk {
     if (next < 0) {
       return false;
     }
-    const PlanPiece both = grid_.piece(at(index).kind, at(index).first, at(next).end);
+    const PlanPiece both = grid_.piece(piece(index).kind, piece(index).first, piece(next).end);
     const auto [keep, drop] = coin() ? std::pair(index, next) : std::pair(next, index);
-    at(keep) = both;
+    piece(keep) = both;
     pieces_.erase(pieces_.begin() + drop);
     return stands_well(drop < keep ? keep - 1 : keep);
   }
 
   // An all_reduce becomes its reduce_scatter and its all_gather.
   bool halve(int32_t index) {
-    const PlanPiece whole = at(index);
-    at(index) = grid_.piece(Kind::kReduceScatter, whole.first, whole.end);
+    const PlanPiece whole = piece(index);
+    piece(index) = grid_.piece(Kind::kReduceScatter, whole.first, whole.end);
     pieces_.insert(pieces_.begin() + index + 1,
                    grid_.piece(Kind::kAllGather, whole.first, whole.end));
     return true;
@@ -166,11 +167,11 @@ class Walk {
 
   // And the reverse.
   bool fuse_halves(int32_t index) {
-    const PlanPiece half = at(index);
+    const PlanPiece half = piece(index);
     for (int32_t other = 0; other < size(); ++other) {
-      if (other != index && at(other).first == half.first && at(other).end == half.end) {
-        at(coin() ? index : other) = grid_.piece(Kind::kAllReduce, half.first, half.end);
-        const bool keeps_other = at(other).kind == Kind::kAllReduce;
+      if (other != index && piece(other).first == half.first && piece(other).end == half.end) {
+        piece(coin() ? index : other) = grid_.piece(Kind::kAllReduce, half.first, half.end);
+        const bool keeps_other = piece(other).kind == Kind::kAllReduce;
         pieces_.erase(pieces_.begin() + (keeps_other ? index : other));
         return true;
       }
@@ -180,7 +181,7 @@ class Walk {
 
   // The piece of the same kind that starts where this one ends; −1: none.
   int32_t neighbour(int32_t index) {
-    const PlanPiece& one = at(index);
+    const PlanPiece& one = piece(index);
     const auto found = std::ranges::find_if(pieces_, [&](const PlanPiece& other) {
       return other.kind == one.kind && other.first == one.end;
     });
@@ -189,7 +190,7 @@ class Walk {
 
   // No reduction of its cells comes after an all_gather, no all_gather before a reduction.
   bool stands_well(int32_t index) {
-    const PlanPiece one = at(index);
+    const PlanPiece one = piece(index);
     const Kind other = one.kind == Kind::kAllGather ? Kind::kReduceScatter : Kind::kAllGather;
     const auto conflicts = [&](const PlanPiece& two) {
       return two.kind == other && two.first < one.end && one.first < two.end;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "pleach/base/index.h"
+
 namespace pleach {
 namespace {
 
@@ -24,8 +26,8 @@ PlanGrid::PlanGrid(const TrainingProfile& profile, const CostModel& costs, int64
       const int64_t cut = cell == count ? range.end : range.begin + share / kCutBytes * kCutBytes;
       if (cut > cuts_.back()) {
         cuts_.push_back(cut);
-        ready_ps_.push_back(times.ready_ps[static_cast<std::size_t>(layer)]);
-        rest_ps_.push_back(times.rest_ps[static_cast<std::size_t>(layer)]);
+        ready_ps_.push_back(times.ready_ps[at(layer)]);
+        rest_ps_.push_back(times.rest_ps[at(layer)]);
       }
     }
   }
@@ -34,13 +36,13 @@ PlanGrid::PlanGrid(const TrainingProfile& profile, const CostModel& costs, int64
 Plan PlanGrid::plan(std::span<const PlanPiece> pieces) const {
   Plan plan;
   for (const PlanPiece& one : pieces) {
-    plan.push_back({one.kind, {at(cuts_, one.first), at(cuts_, one.end)}});
+    plan.push_back({one.kind, {cuts_[at(one.first)], cuts_[at(one.end)]}});
   }
   return plan;
 }
 
 PlanScore score_pieces(const PlanGrid& grid, std::span<const PlanPiece> pieces) {
-  PlanScore score{grid.compute_ps(), static_cast<int32_t>(pieces.size()) - 1};
+  PlanScore score{grid.compute_ps(), count_of(pieces) - 1};
   int64_t now_ps = 0;
   for (std::size_t index = 0; index < pieces.size(); ++index) {
     const PlanPiece& one = pieces[index];

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/policy/plan.h"
 
 namespace pleach {
@@ -27,12 +28,12 @@ class PlanGrid {
   // Both outlive the grid. `cell_bytes` > 0.
   PlanGrid(const TrainingProfile& profile, const CostModel& costs, int64_t cell_bytes);
 
-  int32_t cell_count() const { return static_cast<int32_t>(ready_ps_.size()); }
-  int64_t bytes(int32_t first, int32_t end) const { return at(cuts_, end) - at(cuts_, first); }
+  int32_t cell_count() const { return count_of(ready_ps_); }
+  int64_t bytes(int32_t first, int32_t end) const { return cuts_[at(end)] - cuts_[at(first)]; }
   // Gradients of the cell, and of all later ones, are there, since the start of backward.
-  int64_t ready_ps(int32_t cell) const { return at(ready_ps_, cell); }
+  int64_t ready_ps(int32_t cell) const { return ready_ps_[at(cell)]; }
   // Computation from the forward that needs the cell.
-  int64_t rest_ps(int32_t cell) const { return at(rest_ps_, cell); }
+  int64_t rest_ps(int32_t cell) const { return rest_ps_[at(cell)]; }
   int64_t compute_ps() const { return compute_ps_; }
   const CostModel& costs() const { return costs_; }
   PlanPiece piece(CollectiveKind kind, int32_t first, int32_t end) const {
@@ -41,9 +42,6 @@ class PlanGrid {
   Plan plan(std::span<const PlanPiece> pieces) const;
 
  private:
-  static int64_t at(const std::vector<int64_t>& values, int32_t index) {
-    return values[static_cast<std::size_t>(index)];
-  }
   const CostModel& costs_;
   std::vector<int64_t> cuts_;
   std::vector<int64_t> ready_ps_;

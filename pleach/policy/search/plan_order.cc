@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "pleach/base/index.h"
+
 namespace pleach {
 namespace {
 
@@ -61,7 +63,7 @@ class Dispatcher {
     if (order_ == PlanOrder::kGatherLast && !reductions_.empty()) {
       return gathers_.size();
     }
-    return static_cast<std::size_t>(std::ranges::find(missing_, 0) - missing_.begin());
+    return at(std::ranges::find(missing_, 0) - missing_.begin());
   }
   bool goes_first(std::size_t reduction, std::size_t gather) const {
     return gather == gathers_.size() || order_ != PlanOrder::kForwardPriority ||

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/policy/alpha_beta.h"
 #include "pleach/policy/search/plan_annealing.h"
@@ -31,10 +32,10 @@ TrainingProfile random_profile(Rng& rng) {
 
 // Whether every cell is reduced once and, unless by an all_reduce, gathered once after that.
 bool is_legal(const PlanGrid& grid, const PlanPieces& pieces) {
-  std::vector<int> halves(static_cast<std::size_t>(grid.cell_count()), 0);
+  std::vector<int> halves(at(grid.cell_count()), 0);
   for (const PlanPiece& one : pieces) {
     for (int32_t cell = one.first; cell < one.end; ++cell) {
-      int& done = halves[static_cast<std::size_t>(cell)];
+      int& done = halves[at(cell)];
       if (done != (one.kind == Kind::kAllGather ? 1 : 0)) {
         return false;
       }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/policy/alpha_beta.h"
 #include "pleach/policy/bound.h"
@@ -118,8 +119,7 @@ TEST(SearchPlan, IsNeverWorseThanOtherPoliciesOnTheSameCosts) {
 TrainingProfile equal_layers(int layers, int64_t bytes, int64_t forward_ps, int64_t backward_ps) {
   const PolicyLayer layer{
       .tensor_bytes = {bytes}, .forward_ps = forward_ps, .backward_ps = backward_ps};
-  return {.layers = std::vector<PolicyLayer>(static_cast<std::size_t>(layers), layer),
-          .rank_count = kRanks};
+  return {.layers = std::vector<PolicyLayer>(at(layers), layer), .rank_count = kRanks};
 }
 
 // Four layers, forward 10 ms, backward 20 ms, all_reduce 30 ms each: DeAR takes 165 ms, wait-free
@@ -234,7 +234,7 @@ int64_t best_order_ps(const PlanGrid& grid, PlanPieces pieces) {
     uint64_t reduced = 0;  // cells, as bits
     bool is_legal = true;
     for (const int32_t index : order) {
-      const PlanPiece& one = tried.emplace_back(pieces[static_cast<std::size_t>(index)]);
+      const PlanPiece& one = tried.emplace_back(pieces[at(index)]);
       const uint64_t cells = (uint64_t{1} << one.end) - (uint64_t{1} << one.first);
       is_legal = is_legal && (one.kind == Kind::kReduceScatter || (cells & ~reduced) == 0);
       reduced |= one.kind == Kind::kReduceScatter ? cells : 0;

@@ -19,7 +19,7 @@ constexpr int64_t kMaxRanks = 1 << 20;
 Result<std::string> need(const EnvironmentLookup& lookup, const std::string& name) {
   const std::optional<std::string> value = lookup(name);
   if (!value || value->empty()) {
-    return Error{ErrorCode::kInvalidArgument, fmt::format("{} is not set", name)};
+    return invalid(fmt::format("{} is not set", name));
   }
   return *value;
 }
@@ -131,18 +131,17 @@ Status meet_in_file(const EnvironmentLookup& lookup, const Starter& starter,
   if (starter.local_count != nullptr && lookup(starter.local_count)) {
     PLEACH_ASSIGN(local, need_integer(lookup, starter.local_count, 1, kMaxRanks));
     if (local != (starter.counts_machines ? 1 : environment.rank_count)) {
-      return Error{
-          ErrorCode::kInvalidArgument,
+      return invalid(
           fmt::format("{}={} with {}={}: the ranks span machines; set PLEACH_STORE to "
                       "host:port of rank 0",
-                      starter.local_count, local, starter.rank_count, environment.rank_count)};
+                      starter.local_count, local, starter.rank_count, environment.rank_count));
     }
   }
   if (environment.key_prefix.empty()) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{} is set but nothing names the job; set PLEACH_STORE to host:port "
-                             "of rank 0",
-                             starter.rank)};
+    return invalid(
+        fmt::format("{} is set but nothing names the job; set PLEACH_STORE to host:port "
+                    "of rank 0",
+                    starter.rank));
   }
   std::string name = environment.key_prefix;
   std::replace_if(

@@ -220,12 +220,11 @@ int Group::wait() {
 
 Result<int> start_ranks(const StartOptions& options) {
   if (options.rank_count < 1 || options.rank_count > kMaxLocalRanks) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{} ranks on this machine: 1 to {} can be started", options.rank_count,
-                             kMaxLocalRanks)};
+    return invalid(fmt::format("{} ranks on this machine: 1 to {} can be started",
+                               options.rank_count, kMaxLocalRanks));
   }
   if (options.arguments.empty()) {
-    return Error{ErrorCode::kInvalidArgument, "no program to run as rank"};
+    return invalid("no program to run as rank");
   }
   Group group(options);
   PLEACH_TRY(group.start());

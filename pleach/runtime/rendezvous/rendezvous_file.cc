@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/runtime/net.h"
 
@@ -40,11 +41,10 @@ std::optional<int> read_rendezvous(const std::string& path) {
   }
   std::array<char, 16> text = {};
   const ssize_t size = read(file.get(), text.data(), text.size());
-  if (size < 2 || text[static_cast<std::size_t>(size) - 1] != '\n') {
+  if (size < 2 || text[at(size) - 1] != '\n') {
     return std::nullopt;
   }
-  const Result<int64_t> port =
-      parse_integer({text.data(), static_cast<std::size_t>(size) - 1}, "port", 1, 65535);
+  const Result<int64_t> port = parse_integer({text.data(), at(size) - 1}, "port", 1, 65535);
   return port ? std::optional(static_cast<int>(*port)) : std::nullopt;
 }
 

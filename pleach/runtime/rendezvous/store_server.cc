@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/runtime/rendezvous/store.h"
 #include "pleach/runtime/rendezvous/store_protocol.h"
@@ -61,8 +62,7 @@ class StoreServer::Loop {
       : listener_(std::move(listener)), options_(std::move(options)), stop_(make_event()) {}
 
   Status open() {
-    PLEACH_ASSIGN(epoll, make_epoll());
-    epoll_ = std::move(epoll);
+    PLEACH_SET(epoll_, make_epoll());
     PLEACH_TRY(watch_input(stop_.get()));
     PLEACH_TRY(watch_input(listener_.get()));
     thread_ = std::thread([this] { run(); });
@@ -120,7 +120,7 @@ void StoreServer::Loop::run() {
     const int count =
         epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), wait_ms);
     for (int i = 0; i < count; ++i) {
-      const epoll_event& event = ready[static_cast<std::size_t>(i)];
+      const epoll_event& event = ready[at(i)];
       const int descriptor = static_cast<int>(event.data.u64);
       if (descriptor == listener_.get()) {
         accept_all();
@@ -203,7 +203,7 @@ void StoreServer::Loop::tick(TimePoint now) {
 }
 
 void StoreServer::Loop::accept_all() {
-  const auto most = static_cast<std::size_t>(options_.rank_count) * 2 + 64;
+  const auto most = at(options_.rank_count) * 2 + 64;
   while (true) {
     Descriptor socket = accept_one(listener_.get());
     if (!socket.is_open()) {
@@ -241,7 +241,7 @@ bool StoreServer::Loop::receive(Client& client) {
       return count < 0 && errno == EAGAIN;
     }
     client.silent = Duration::zero();
-    client.reader.append({bytes.data(), static_cast<std::size_t>(count)});
+    client.reader.append({bytes.data(), at(count)});
     while (true) {
       Result<std::optional<StoreMessage>> message = client.reader.next();
       if (!message) {
@@ -381,7 +381,7 @@ bool StoreServer::Loop::flush(Client& client) {
     const ssize_t count = ::send(client.socket.get(), client.out.data() + client.out_sent,
                                  client.out.size() - client.out_sent, MSG_NOSIGNAL);
     if (count >= 0) {
-      client.out_sent += static_cast<std::size_t>(count);
+      client.out_sent += at(count);
     } else if (errno == EAGAIN) {
       is_blocked = true;
     } else if (errno != EINTR) {

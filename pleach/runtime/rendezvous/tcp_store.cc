@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/runtime/net.h"
 #include "pleach/runtime/rendezvous/rendezvous_file.h"
@@ -27,7 +28,7 @@ bool send_all(int socket, std::string_view bytes, TimePoint deadline) {
   while (!bytes.empty()) {
     const ssize_t count = send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (count >= 0) {
-      bytes.remove_prefix(static_cast<std::size_t>(count));
+      bytes.remove_prefix(at(count));
     } else if (errno == EAGAIN) {
       if (!wait_ready(socket, POLLOUT, deadline)) {
         return false;
@@ -112,9 +113,8 @@ bool TcpStore::send(const StoreMessage& message) {
 
 Result<StoreMessage> TcpStore::request(StoreMessage message, Duration wait) {
   if (message.key.size() > kMaxStoreKeyBytes || message.value.size() > kMaxStoreValueBytes) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("store: key {} of {} bytes with a value of {} bytes is too large",
-                             quoted(message.key), message.key.size(), message.value.size())};
+    return invalid(fmt::format("store: key {} of {} bytes with a value of {} bytes is too large",
+                               quoted(message.key), message.key.size(), message.value.size()));
   }
   const std::string key = message.key;
   std::unique_lock lock(mutex_);
@@ -238,7 +238,7 @@ bool TcpStore::receive() {
   if (count <= 0) {
     return count < 0 && (errno == EAGAIN || errno == EINTR);
   }
-  reader_.append({bytes.data(), static_cast<std::size_t>(count)});
+  reader_.append({bytes.data(), at(count)});
   return digest();
 }
 
@@ -324,7 +324,7 @@ Attempt say_hello(const TcpStoreOptions& options, int port, TimePoint deadline) 
     if (count <= 0) {
       return attempt;
     }
-    attempt.reader.append({bytes.data(), static_cast<std::size_t>(count)});
+    attempt.reader.append({bytes.data(), at(count)});
     const Result<std::optional<StoreMessage>> answer = attempt.reader.next();
     if (!answer) {
       return attempt;
@@ -361,7 +361,7 @@ Result<Attempt> join_store(const TcpStoreOptions& options, int port) {
             fmt::format("store at {}: {}", to_text(Address{options.host, *found}), attempt.problem);
       }
       if (attempt.is_rejected) {
-        return Error{ErrorCode::kInvalidArgument, problem};
+        return invalid(problem);
       }
     } else {
       problem = fmt::format("rank 0 has not published its store in {}", options.rendezvous_file);
@@ -383,8 +383,7 @@ std::string listening_host(const std::string& host) {
 Result<std::unique_ptr<Store>> make_tcp_store(const TcpStoreOptions& options) {
   if (options.rank_count < 1 || options.rank.value < 0 ||
       options.rank.value >= options.rank_count) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("rank {} is not one of {}", options.rank.value, options.rank_count)};
+    return invalid(fmt::format("rank {} is not one of {}", options.rank.value, options.rank_count));
   }
   std::unique_ptr<StoreServer> server;
   int port = options.port;
@@ -393,8 +392,7 @@ Result<std::unique_ptr<Store>> make_tcp_store(const TcpStoreOptions& options) {
     if (listener.is_open()) {
       PLEACH_TRY(set_nonblocking(listener.get()));
     } else {
-      PLEACH_ASSIGN(opened, listen_on({listening_host(options.host), options.port}));
-      listener = std::move(opened);
+      PLEACH_SET(listener, listen_on({listening_host(options.host), options.port}));
     }
     PLEACH_ASSIGN(address, local_address(listener.get()));
     port = address.port;
@@ -406,11 +404,9 @@ Result<std::unique_ptr<Store>> make_tcp_store(const TcpStoreOptions& options) {
         remove_rendezvous(path, port);
       };
     }
-    PLEACH_ASSIGN(started, StoreServer::start(std::move(listener), std::move(server_options)));
-    server = std::move(started);
+    PLEACH_SET(server, StoreServer::start(std::move(listener), std::move(server_options)));
   } else if (port == 0 && options.rendezvous_file.empty()) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("rank {}: the store's port is missing", options.rank.value)};
+    return invalid(fmt::format("rank {}: the store's port is missing", options.rank.value));
   }
   PLEACH_ASSIGN(joined, join_store(options, port));
   return std::unique_ptr<Store>(std::make_unique<TcpStore>(

@@ -1,5 +1,4 @@
-#include "pleach/runtime/transports/inproc.h"
-
+// inproc: the ranks are threads of one process; segments are copied through queues.
 #include <fmt/format.h>
 #include <poll.h>
 
@@ -10,8 +9,10 @@
 #include <mutex>
 #include <utility>
 
+#include "pleach/base/index.h"
 #include "pleach/runtime/net.h"
 #include "pleach/runtime/rendezvous/local_store.h"
+#include "pleach/runtime/transport.h"
 #include "pleach/runtime/transports/ledger.h"
 
 namespace pleach {
@@ -50,7 +51,7 @@ class Mailbox {
 };
 
 struct Hub {
-  explicit Hub(int32_t rank_count) : mailboxes(static_cast<std::size_t>(rank_count)) {}
+  explicit Hub(int32_t rank_count) : mailboxes(at(rank_count)) {}
   std::vector<Mailbox> mailboxes;  // by rank
 };
 
@@ -190,22 +191,20 @@ Status InprocTransport::poll(std::vector<TransportEvent>& events, TimePoint dead
 Result<std::unique_ptr<Transport>> create_inproc(const TransportContext& context) {
   auto* const store = dynamic_cast<LocalStore*>(context.store.get());
   if (store == nullptr) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "transport inproc: the ranks must be threads that share a local store"};
+    return invalid("transport inproc: the ranks must be threads that share a local store");
   }
   const auto make = [&] { return std::make_shared<Hub>(context.rank_count); };
   auto hub = std::static_pointer_cast<Hub>(store->shared(context.key_prefix + "/inproc", make));
   if (std::ssize(hub->mailboxes) != context.rank_count) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("transport inproc: rank {} counts {} ranks, others {}",
-                             context.rank.value, context.rank_count, hub->mailboxes.size())};
+    return invalid(fmt::format("transport inproc: rank {} counts {} ranks, others {}",
+                               context.rank.value, context.rank_count, hub->mailboxes.size()));
   }
   return std::unique_ptr<Transport>(std::make_unique<InprocTransport>(context, std::move(hub)));
 }
 
 }  // namespace
 
-const TransportKind kInprocTransport = {
+extern const TransportKind kInprocTransport = {
     .name = "inproc",
     .summary = "threads of one process, for tests",
     .honours_routes = false,

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/runtime/transport.h"
 
 namespace pleach {
@@ -18,7 +19,7 @@ struct BeginNotice {
 
 class Ledger {
  public:
-  explicit Ledger(int32_t rank_count) : entries_(static_cast<std::size_t>(rank_count)) {}
+  explicit Ledger(int32_t rank_count) : entries_(at(rank_count)) {}
 
   // Forgets the operation before. Appends the events of peers that have begun this one already.
   void begin(const TransportOperation& operation, std::vector<TransportEvent>& events);

@@ -1,5 +1,4 @@
-#include "pleach/runtime/transports/tcp.h"
-
+// tcp: one connection per pair of ranks that talk, landing places granted over it.
 #include <fmt/format.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -15,8 +14,10 @@
 #include <utility>
 
 #include "pleach/base/hash.h"
+#include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/runtime/net.h"
+#include "pleach/runtime/transport.h"
 #include "pleach/runtime/transports/ledger.h"
 #include "pleach/runtime/transports/tcp_connection.h"
 
@@ -45,9 +46,7 @@ std::string address_key(const TransportContext& context, Rank rank) {
 class TcpTransport final : public Transport {
  public:
   explicit TcpTransport(const TransportContext& context)
-      : context_(context),
-        ledger_(context.rank_count),
-        connections_(static_cast<std::size_t>(context.rank_count)) {
+      : context_(context), ledger_(context.rank_count), connections_(at(context.rank_count)) {
     for (tcp::Connection& connection : connections_) {
       connection.count_into(moved_bytes_);
     }
@@ -84,11 +83,9 @@ class TcpTransport final : public Transport {
 };
 
 Status TcpTransport::open() {
-  PLEACH_ASSIGN(epoll, make_epoll());
-  epoll_ = std::move(epoll);
+  PLEACH_SET(epoll_, make_epoll());
   const std::string host = context_.store->local_address();
-  PLEACH_ASSIGN(listener, listen_on({host, 0}));
-  listener_ = std::move(listener);
+  PLEACH_SET(listener_, listen_on({host, 0}));
   PLEACH_ASSIGN(address, local_address(listener_.get()));
   // Tells connections of this job from those of another that used the port before.
   Fingerprint nonce;
@@ -157,7 +154,7 @@ Status TcpTransport::connect_to(Rank peer) {
 
 void TcpTransport::accept_all() {
   // More than all ranks can need at once; beyond, the oldest has had its time.
-  const auto most = static_cast<std::size_t>(context_.rank_count) + 64;
+  const auto most = at(context_.rank_count) + 64;
   while (true) {
     Stranger stranger{accept_one(listener_.get())};
     if (!stranger.socket.is_open()) {
@@ -186,7 +183,7 @@ void TcpTransport::greet(uint64_t tag) {
     return;
   }
   if (count > 0) {
-    stranger.received += static_cast<std::size_t>(count);
+    stranger.received += at(count);
     if (stranger.received < stranger.hello.size()) {
       return;
     }
@@ -365,7 +362,7 @@ Status TcpTransport::poll(std::vector<TransportEvent>& events, TimePoint deadlin
     }
     has_looked = true;
     for (int i = 0; i < count; ++i) {
-      PLEACH_TRY(handle(ready[static_cast<std::size_t>(i)]));
+      PLEACH_TRY(handle(ready[at(i)]));
     }
   }
 }
@@ -378,7 +375,7 @@ Result<std::unique_ptr<Transport>> create_tcp(const TransportContext& context) {
 
 }  // namespace
 
-const TransportKind kTcpTransport = {
+extern const TransportKind kTcpTransport = {
     .name = "tcp",
     .summary = "one TCP connection per pair of ranks that talk",
     .honours_routes = false,

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <utility>
 
+#include "pleach/base/index.h"
+
 namespace pleach::tcp {
 namespace {
 
@@ -162,7 +164,7 @@ Progress Connection::write(std::optional<SegmentTag>& sent) {
     if (count < 0) {
       return errno == EAGAIN ? Progress::kBlocked : Progress::kLost;
     }
-    advance(static_cast<std::size_t>(count));
+    advance(at(count));
     *moved_bytes_ += static_cast<uint64_t>(count);
     if (has_begun_segment_ && part_ == parts_.size()) {
       parts_.clear();
@@ -177,7 +179,7 @@ Progress Connection::write(std::optional<SegmentTag>& sent) {
 void Connection::make_room(int32_t places, int64_t place_bytes) {
   stride_ = (static_cast<std::size_t>(place_bytes) + kPlaceAlignment - 1) / kPlaceAlignment *
             kPlaceAlignment;
-  const std::size_t needed = stride_ * static_cast<std::size_t>(places);
+  const std::size_t needed = stride_ * at(places);
   if (needed > memory_bytes_) {
     memory_ = std::make_unique_for_overwrite<std::byte[]>(needed);
     memory_bytes_ = needed;
@@ -198,7 +200,7 @@ Progress Connection::read() {
     if (count <= 0) {
       return count < 0 && errno == EAGAIN ? Progress::kBlocked : Progress::kLost;
     }
-    received_ += static_cast<std::size_t>(count);
+    received_ += at(count);
     *moved_bytes_ += static_cast<uint64_t>(count);
   }
 }
@@ -213,8 +215,7 @@ void Connection::expect(int32_t place, const Frame& frame) {
   received_ = 0;
   in_place_ = place;
   in_tag_ = {frame.stream, frame.segment};
-  payload_ = std::span(memory_.get() + stride_ * static_cast<std::size_t>(place),
-                       static_cast<std::size_t>(frame.length));
+  payload_ = std::span(memory_.get() + stride_ * at(place), static_cast<std::size_t>(frame.length));
 }
 
 Arrived Connection::take_payload() {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/base/text.h"
 #include "pleach/collective/reference.h"
@@ -44,7 +45,7 @@ TEST(TcpTransportTest, CarriesSegmentsOfEverySizeIntoPlace) {
                .delay_seed = delay_seed},
               [&](Rank rank, std::span<std::byte> input) { fill_input(reference, rank, input); });
           for (int32_t rank = 0; rank < schedule.rank_count(); ++rank) {
-            const auto index = static_cast<std::size_t>(rank);
+            const auto index = at(rank);
             ASSERT_EQ(outcome.errors[index], "");
             ASSERT_EQ(count_wrong(reference, Rank{rank}, outcome.outputs[index], segments == 7), 0);
           }

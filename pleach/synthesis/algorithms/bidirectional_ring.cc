@@ -1,5 +1,5 @@
 // Bidirectional ring: half of every chunk travels each way round.
-#include "pleach/synthesis/algorithms/builtin.h"
+#include "pleach/synthesis/algorithm.h"
 #include "pleach/synthesis/ring_schedule.h"
 
 namespace pleach {
@@ -11,7 +11,7 @@ Result<Schedule> bidirectional_ring(const SynthesisRequest& request, const Optio
 
 }  // namespace
 
-const Algorithm kBidirectionalRing = {
+extern const Algorithm kBidirectionalRing = {
     .name = "bidirectional_ring",
     .summary = "two rings of half the data each, in opposite directions",
     .source = "Patarasuk & Yuan 2009 (bandwidth optimal all_reduce)",
@@ -19,7 +19,7 @@ const Algorithm kBidirectionalRing = {
                     CollectiveKind::kAllGather, CollectiveKind::kBroadcast,
                     CollectiveKind::kReduce},
     .options = {ring_form_option()},
-    .function = &bidirectional_ring,
+    .create = &bidirectional_ring,
 };
 
 }  // namespace pleach

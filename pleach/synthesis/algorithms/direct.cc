@@ -1,7 +1,8 @@
 // Direct exchange: every rank sends to every other rank at once.
 #include <fmt/format.h>
 
-#include "pleach/synthesis/algorithms/builtin.h"
+#include "pleach/base/index.h"
+#include "pleach/synthesis/algorithm.h"
 #include "pleach/synthesis/builder.h"
 
 namespace pleach {
@@ -20,7 +21,7 @@ void for_each_pair(int32_t rank_count, Send send) {
 }
 
 Result<Schedule> reduce_scatter(const SynthesisRequest& request) {
-  const auto rank_count = static_cast<int32_t>(request.participants.size());
+  const auto rank_count = count_of(request.participants);
   ScheduleBuilder builder(request, CollectiveKind::kReduceScatter, rank_count);
   for_each_pair(rank_count, [&builder](int32_t source, int32_t target) {
     builder.send({.first_chunk = target, .op = TransferOp::kReduce}, source, target);
@@ -29,7 +30,7 @@ Result<Schedule> reduce_scatter(const SynthesisRequest& request) {
 }
 
 Result<Schedule> all_gather(const SynthesisRequest& request) {
-  const auto rank_count = static_cast<int32_t>(request.participants.size());
+  const auto rank_count = count_of(request.participants);
   ScheduleBuilder builder(request, CollectiveKind::kAllGather, rank_count);
   for_each_pair(rank_count, [&builder](int32_t source, int32_t target) {
     builder.send({.first_chunk = source}, source, target);
@@ -46,7 +47,7 @@ Result<Schedule> one_shot(const SynthesisRequest& request) {
 }
 
 Result<Schedule> all_to_all(const SynthesisRequest& request) {
-  const auto rank_count = static_cast<int32_t>(request.participants.size());
+  const auto rank_count = count_of(request.participants);
   ScheduleBuilder builder(request, CollectiveKind::kAllToAll, rank_count * rank_count);
   for_each_pair(rank_count, [&builder, rank_count](int32_t source, int32_t target) {
     builder.send({.first_chunk = source * rank_count + target}, source, target);
@@ -74,8 +75,8 @@ Result<Schedule> star(const SynthesisRequest& request) {
 Result<Schedule> direct(const SynthesisRequest& request, const Options& options) {
   const bool is_one_shot = options.text("mode") == "one_shot";
   if (is_one_shot && request.collective != CollectiveKind::kAllReduce) {
-    return Error{ErrorCode::kInvalidArgument, fmt::format("mode=one_shot is for all_reduce, not {}",
-                                                          to_text(request.collective))};
+    return invalid(
+        fmt::format("mode=one_shot is for all_reduce, not {}", to_text(request.collective)));
   }
   if (has_root(request.collective)) {
     return star(request);
@@ -102,7 +103,7 @@ Result<Schedule> direct(const SynthesisRequest& request, const Options& options)
 
 }  // namespace
 
-const Algorithm kDirect = {
+extern const Algorithm kDirect = {
     .name = "direct",
     .summary = "every rank sends to every other at once",
     .source =
@@ -117,7 +118,7 @@ const Algorithm kDirect = {
                  .summary = "all_reduce: reduce_scatter and all_gather, or every rank sends its "
                             "whole buffer to all others",
                  .allowed = {"two_step", "one_shot"}}},
-    .function = &direct,
+    .create = &direct,
 };
 
 }  // namespace pleach

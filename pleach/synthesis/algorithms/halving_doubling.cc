@@ -3,7 +3,8 @@
 
 #include <bit>
 
-#include "pleach/synthesis/algorithms/builtin.h"
+#include "pleach/base/index.h"
+#include "pleach/synthesis/algorithm.h"
 #include "pleach/synthesis/builder.h"
 #include "pleach/synthesis/folding.h"
 
@@ -34,7 +35,7 @@ int32_t add_doubling(ScheduleBuilder& builder, const Folding& folding, int32_t s
 }
 
 Result<Schedule> all_reduce(const SynthesisRequest& request) {
-  const Folding folding(static_cast<int32_t>(request.participants.size()));
+  const Folding folding(count_of(request.participants));
   const int32_t chunk_count = folding.member_count();
   ScheduleBuilder builder(request, CollectiveKind::kAllReduce, chunk_count);
   int32_t step = 0;
@@ -58,7 +59,7 @@ Result<Schedule> all_reduce(const SynthesisRequest& request) {
 }
 
 Result<Schedule> halving_doubling(const SynthesisRequest& request, const Options& /*options*/) {
-  const auto rank_count = static_cast<int32_t>(request.participants.size());
+  const auto rank_count = count_of(request.participants);
   const int64_t phase_count = request.collective == CollectiveKind::kAllReduce ? 2 : 1;
   PLEACH_TRY(check_size(0, phase_count * rank_count * (Folding(rank_count).member_count() - 1)));
   if (request.collective == CollectiveKind::kAllReduce) {
@@ -78,7 +79,7 @@ Result<Schedule> halving_doubling(const SynthesisRequest& request, const Options
 
 }  // namespace
 
-const Algorithm kHalvingDoubling = {
+extern const Algorithm kHalvingDoubling = {
     .name = "halving_doubling",
     .summary = "log2(n) exchanges of halves, quarters, ... and back",
     .source =
@@ -87,7 +88,7 @@ const Algorithm kHalvingDoubling = {
     .collectives = {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter,
                     CollectiveKind::kAllGather},
     .options = {},
-    .function = &halving_doubling,
+    .create = &halving_doubling,
 };
 
 }  // namespace pleach

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 
-#include "pleach/synthesis/algorithms/builtin.h"
+#include "pleach/base/index.h"
+#include "pleach/synthesis/algorithm.h"
 #include "pleach/synthesis/builder.h"
 
 namespace pleach {
@@ -98,15 +99,15 @@ std::vector<int32_t> all_but(const std::vector<int32_t>& ranks, int32_t rank) {
 
 Result<Schedule> in_switch(const SynthesisRequest& request, const Options& /*options*/) {
   PLEACH_ASSIGN(hub, find_switch(request));
-  const auto rank_count = static_cast<int32_t>(request.participants.size());
+  const auto rank_count = count_of(request.participants);
   const bool is_scattered = request.collective == CollectiveKind::kReduceScatter ||
                             request.collective == CollectiveKind::kAllGather;
   const int32_t stream_count = is_scattered ? rank_count : 1;
   PLEACH_TRY(check_size(int64_t{stream_count} * (rank_count + 1), 0));
   ScheduleBuilder builder(request, request.collective, stream_count);
-  std::vector<int32_t> ranks(static_cast<std::size_t>(rank_count));
+  std::vector<int32_t> ranks(at(rank_count));
   for (int32_t rank = 0; rank < rank_count; ++rank) {
-    ranks[static_cast<std::size_t>(rank)] = rank;
+    ranks[at(rank)] = rank;
   }
   for (int32_t chunk = 0; chunk < stream_count; ++chunk) {
     // The one rank at the narrow end of the stream, if there is one.
@@ -129,7 +130,7 @@ Result<Schedule> in_switch(const SynthesisRequest& request, const Options& /*opt
 
 }  // namespace
 
-const Algorithm kInSwitch = {
+extern const Algorithm kInSwitch = {
     .name = "in_switch",
     .summary = "one switch combines what the ranks send and replicates the result",
     .source = "Graham et al. 2016 (SHARP); Klenk et al. 2020 (in-network multicast and reduction)",
@@ -137,7 +138,7 @@ const Algorithm kInSwitch = {
                     CollectiveKind::kAllGather, CollectiveKind::kBroadcast,
                     CollectiveKind::kReduce},
     .options = {},
-    .function = &in_switch,
+    .create = &in_switch,
 };
 
 }  // namespace pleach

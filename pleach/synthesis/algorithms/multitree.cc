@@ -9,16 +9,13 @@
 #include <tuple>
 #include <utility>
 
-#include "pleach/synthesis/algorithms/builtin.h"
+#include "pleach/base/index.h"
+#include "pleach/synthesis/algorithm.h"
 #include "pleach/synthesis/builder.h"
 #include "pleach/synthesis/spanning_trees.h"
 
 namespace pleach {
 namespace {
-
-std::size_t at(int32_t index) {
-  return static_cast<std::size_t>(index);
-}
 
 // The participants as vertices, in ascending node order: the trees do not depend on how ranks are
 // numbered. Vertex v is rank ranks[v], and arcs are the links between participants.
@@ -28,7 +25,7 @@ struct Network {
   TreeGraph graph;
 
   NodeId node(int32_t vertex) const { return request.participants[at(ranks[at(vertex)])]; }
-  int32_t vertex_count() const { return static_cast<int32_t>(ranks.size()); }
+  int32_t vertex_count() const { return count_of(ranks); }
 };
 
 Network make_network(const SynthesisRequest& request) {
@@ -41,7 +38,7 @@ Network make_network(const SynthesisRequest& request) {
     vertex_of[network.node(vertex).index()] = vertex;
   }
   TreeGraph& graph = network.graph;
-  graph.link_count = static_cast<int32_t>(request.topology.links().size());
+  graph.link_count = count_of(request.topology.links());
   graph.first = {0};
   for (int32_t vertex = 0; vertex < network.vertex_count(); ++vertex) {
     for (const LinkId link : request.topology.links_out(network.node(vertex))) {
@@ -50,7 +47,7 @@ Network make_network(const SynthesisRequest& request) {
         graph.arcs.push_back({target, link.value});
       }
     }
-    graph.first.push_back(static_cast<int32_t>(graph.arcs.size()));
+    graph.first.push_back(count_of(graph.arcs));
   }
   return network;
 }
@@ -236,7 +233,7 @@ Result<Schedule> multitree(const SynthesisRequest& request, const Options& optio
 
 }  // namespace
 
-const Algorithm kMultitree = {
+extern const Algorithm kMultitree = {
     .name = "multitree",
     .summary = "a spanning tree per rank, grown together so that every link is busy",
     .source = "Huang et al., ISCA 2021 (MultiTree), Algorithm 1",
@@ -257,7 +254,7 @@ const Algorithm kMultitree = {
                  .summary = "turns after the first round: by distance from the corners, last root "
                             "first, or by index",
                  .allowed = {"priority", "index"}}},
-    .function = &multitree,
+    .create = &multitree,
 };
 
 }  // namespace pleach

@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "pleach/base/index.h"
 #include "pleach/collective/verify.h"
 #include "pleach/synthesis/algorithm.h"
 #include "pleach/topology/shapes.h"
@@ -23,9 +24,9 @@ Schedule schedule_of(const std::string& topology_spec, const std::string& option
 }
 
 std::vector<int32_t> transfers_per_step(const Schedule& schedule) {
-  std::vector<int32_t> counts(static_cast<std::size_t>(schedule.step_count()));
+  std::vector<int32_t> counts(at(schedule.step_count()));
   for (const Transfer& transfer : schedule.transfers) {
-    ++counts[static_cast<std::size_t>(transfer.step)];
+    ++counts[at(transfer.step)];
   }
   return counts;
 }
@@ -158,7 +159,7 @@ TEST(Multitree, NeedsThePublishedTableEntries) {
     }
     int32_t most = 0;
     for (const auto& [node, count] : reduces) {
-      most = std::max(most, count + static_cast<int32_t>(gathers[node].size()));
+      most = std::max(most, count + count_of(gathers[node]));
     }
     EXPECT_EQ(most, expected) << topology;
   }

@@ -1,5 +1,6 @@
 // Recursive doubling: in step k every rank exchanges all that it has with the rank 2^k away.
-#include "pleach/synthesis/algorithms/builtin.h"
+#include "pleach/base/index.h"
+#include "pleach/synthesis/algorithm.h"
 #include "pleach/synthesis/builder.h"
 #include "pleach/synthesis/folding.h"
 
@@ -35,7 +36,7 @@ Result<Schedule> all_reduce(const SynthesisRequest& request) {
 // Members hold blocks of consecutive chunks throughout, because an extra rank follows the one it
 // folds into.
 Result<Schedule> all_gather(const SynthesisRequest& request) {
-  const auto rank_count = static_cast<int32_t>(request.participants.size());
+  const auto rank_count = count_of(request.participants);
   PLEACH_TRY(check_size(0, int64_t{rank_count} * (rank_count - 1)));
   ScheduleBuilder builder(request, CollectiveKind::kAllGather, rank_count);
   const Folding folding(rank_count);
@@ -75,13 +76,13 @@ Result<Schedule> recursive_doubling(const SynthesisRequest& request, const Optio
 
 }  // namespace
 
-const Algorithm kRecursiveDoubling = {
+extern const Algorithm kRecursiveDoubling = {
     .name = "recursive_doubling",
     .summary = "log2(n) exchanges of everything, with ranks 1, 2, 4, ... away",
     .source = "Thakur, Rabenseifner & Gropp 2005, sec. 4.1 and 4.5",
     .collectives = {CollectiveKind::kAllReduce, CollectiveKind::kAllGather},
     .options = {},
-    .function = &recursive_doubling,
+    .create = &recursive_doubling,
 };
 
 }  // namespace pleach

@@ -1,5 +1,5 @@
 // Ring: data passes around a Hamiltonian cycle of the participants.
-#include "pleach/synthesis/algorithms/builtin.h"
+#include "pleach/synthesis/algorithm.h"
 #include "pleach/synthesis/ring_schedule.h"
 
 namespace pleach {
@@ -11,7 +11,7 @@ Result<Schedule> ring(const SynthesisRequest& request, const Options& options) {
 
 }  // namespace
 
-const Algorithm kRing = {
+extern const Algorithm kRing = {
     .name = "ring",
     .summary = "n-1 steps around a cycle; every rank sends to the next",
     .source = "Patarasuk & Yuan 2009 (bandwidth optimal all_reduce)",
@@ -19,7 +19,7 @@ const Algorithm kRing = {
                     CollectiveKind::kAllGather, CollectiveKind::kBroadcast,
                     CollectiveKind::kReduce},
     .options = {ring_form_option()},
-    .function = &ring,
+    .create = &ring,
 };
 
 }  // namespace pleach

@@ -3,7 +3,8 @@
 
 #include <numeric>
 
-#include "pleach/synthesis/algorithms/builtin.h"
+#include "pleach/base/index.h"
+#include "pleach/synthesis/algorithm.h"
 #include "pleach/synthesis/builder.h"
 
 namespace pleach {
@@ -35,7 +36,7 @@ Result<Grid> whole_grid(const SynthesisRequest& request) {
                              request.topology.name())};
   }
   const Grid grid{{dimensions[0].size, dimensions[1].size}};
-  if (static_cast<int32_t>(request.participants.size()) != grid.node_count()) {
+  if (count_of(request.participants) != grid.node_count()) {
     return Error{
         ErrorCode::kInfeasible,
         fmt::format("{} of the {} ranks of {}: it takes all of them", request.participants.size(),
@@ -89,7 +90,7 @@ Result<Schedule> ring_2d(const SynthesisRequest& request, const Options& /*optio
 
 }  // namespace
 
-const Algorithm kRing2d = {
+extern const Algorithm kRing2d = {
     .name = "ring_2d",
     .summary = "all rows and columns of a grid as rings, both ways, a quarter of the data each",
     .source =
@@ -97,7 +98,7 @@ const Algorithm kRing2d = {
         "baseline of Huang et al., ISCA 2021",
     .collectives = {CollectiveKind::kAllReduce},
     .options = {},
-    .function = ring_2d,
+    .create = ring_2d,
 };
 
 }  // namespace pleach

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "pleach/base/index.h"
 #include "pleach/base/text.h"
 
 namespace pleach {
@@ -36,11 +37,10 @@ Result<int32_t> parse_rank_count(const std::string& shape, const std::string& ar
 Result<std::vector<int32_t>> parse_dimensions(const std::string& shape,
                                               const std::string& argument) {
   const auto error = [&](const std::string& what) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{}: {} {}", shape, pleach::quoted(argument), what)};
+    return invalid(fmt::format("{}: {} {}", shape, pleach::quoted(argument), what));
   };
   const std::vector<std::string_view> pieces = split(argument, 'x');
-  if (pieces.size() > static_cast<std::size_t>(kShapeDimensionLimit)) {
+  if (pieces.size() > at(kShapeDimensionLimit)) {
     return error(fmt::format("has more than {} dimensions", kShapeDimensionLimit));
   }
   std::vector<int32_t> sizes;

@@ -12,13 +12,6 @@
 
 namespace pleach {
 
-// One per file of this folder; shapes.cc holds the table.
-extern const Shape kRingShape;
-extern const Shape kFullyConnectedShape;
-extern const Shape kSwitchShape;
-extern const Shape kMeshShape;
-extern const Shape kTorusShape;
-
 inline constexpr int32_t kShapeRankLimit = 65'536;
 inline constexpr int32_t kShapeDimensionLimit = 16;
 

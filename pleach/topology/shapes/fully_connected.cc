@@ -26,7 +26,7 @@ Result<Topology> make_fully_connected(const std::string& name, const std::string
 
 }  // namespace
 
-const Shape kFullyConnectedShape = {
+extern const Shape kFullyConnectedShape = {
     "fully_connected", "a cable between every two ranks", "N", {}, make_fully_connected};
 
 }  // namespace pleach

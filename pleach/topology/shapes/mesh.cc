@@ -16,7 +16,7 @@ Result<Topology> make_mesh(const std::string& name, const std::string& argument,
 
 }  // namespace
 
-const Shape kMeshShape = {
+extern const Shape kMeshShape = {
     "mesh", "a grid of ranks, any number of dimensions", "AxBx...", {}, make_mesh};
 
 }  // namespace pleach

@@ -12,7 +12,7 @@ Result<Topology> make_ring(const std::string& name, const std::string& argument,
 
 }  // namespace
 
-const Shape kRingShape = {
+extern const Shape kRingShape = {
     "ring", "ranks in a cycle, a cable to each neighbour", "N", {}, make_ring};
 
 }  // namespace pleach

@@ -30,11 +30,12 @@ OptionDescriptor flag(const std::string& name, const std::string& summary) {
 
 }  // namespace
 
-const Shape kSwitchShape = {"switch",
-                            "ranks on one switch, a cable each",
-                            "N",
-                            {flag("reduce", "the switch combines what ranks send"),
-                             flag("multicast", "the switch copies to several ranks at once")},
-                            make_switch};
+extern const Shape kSwitchShape = {
+    "switch",
+    "ranks on one switch, a cable each",
+    "N",
+    {flag("reduce", "the switch combines what ranks send"),
+     flag("multicast", "the switch copies to several ranks at once")},
+    make_switch};
 
 }  // namespace pleach

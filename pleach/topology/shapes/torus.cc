@@ -16,7 +16,7 @@ Result<Topology> make_torus(const std::string& name, const std::string& argument
 
 }  // namespace
 
-const Shape kTorusShape = {
+extern const Shape kTorusShape = {
     "torus",
     "a grid of ranks whose rows and columns close into rings, any number of dimensions",
     "AxBx...",

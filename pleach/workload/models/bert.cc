@@ -4,7 +4,7 @@
 // their own, and are work of the layer before them; tensor parallelism leaves both whole.
 #include <fmt/format.h>
 
-#include "pleach/workload/models/builtin.h"
+#include "pleach/workload/model.h"
 #include "pleach/workload/models/transformer.h"
 
 namespace pleach {
@@ -100,9 +100,9 @@ constexpr const char* kSource = "Devlin et al., NAACL 2019, sec. 3; Hugging Face
 
 }  // namespace
 
-const WorkloadDescriptor kBertBase = {"bert_base", "BERT-Base, pre-training", kSource,
-                                      bert_options(), make_bert_base};
-const WorkloadDescriptor kBertLarge = {"bert_large", "BERT-Large, pre-training", kSource,
-                                       bert_options(), make_bert_large};
+extern const WorkloadDescriptor kBertBase = {"bert_base", "BERT-Base, pre-training", kSource,
+                                             bert_options(), make_bert_base};
+extern const WorkloadDescriptor kBertLarge = {"bert_large", "BERT-Large, pre-training", kSource,
+                                              bert_options(), make_bert_large};
 
 }  // namespace pleach

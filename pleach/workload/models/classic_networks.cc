@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-#include "pleach/workload/models/builtin.h"
+#include "pleach/workload/model.h"
 #include "pleach/workload/models/network_builder.h"
 
 namespace pleach {
@@ -116,17 +116,17 @@ Result<Model> make_googlenet(const Options&) {
 
 }  // namespace
 
-const WorkloadDescriptor kAlexnet = {"alexnet",
-                                     "AlexNet on one device, images of 224x224",
-                                     "Krizhevsky, arXiv 1404.5997; torchvision's modules",
-                                     {},
-                                     make_alexnet};
-const WorkloadDescriptor kVgg16 = {"vgg16",
-                                   "VGG-16, images of 224x224",
-                                   "Simonyan & Zisserman, ICLR 2015, table 1 D",
-                                   {},
-                                   make_vgg16};
-const WorkloadDescriptor kGooglenet = {
+extern const WorkloadDescriptor kAlexnet = {"alexnet",
+                                            "AlexNet on one device, images of 224x224",
+                                            "Krizhevsky, arXiv 1404.5997; torchvision's modules",
+                                            {},
+                                            make_alexnet};
+extern const WorkloadDescriptor kVgg16 = {"vgg16",
+                                          "VGG-16, images of 224x224",
+                                          "Simonyan & Zisserman, ICLR 2015, table 1 D",
+                                          {},
+                                          make_vgg16};
+extern const WorkloadDescriptor kGooglenet = {
     "googlenet",
     "GoogLeNet with batch norm and without auxiliary heads, images of 224x224",
     "Szegedy et al., CVPR 2015, table 1; torchvision's modules",

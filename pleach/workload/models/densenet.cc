@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "pleach/workload/models/builtin.h"
+#include "pleach/workload/model.h"
 #include "pleach/workload/models/network_builder.h"
 
 namespace pleach {
@@ -55,10 +55,11 @@ Result<Model> make_densenet201(const Options&) {
 
 }  // namespace
 
-const WorkloadDescriptor kDensenet201 = {"densenet201",
-                                         "DenseNet-201, images of 224x224",
-                                         "Huang et al., CVPR 2017, table 1; torchvision's modules",
-                                         {},
-                                         make_densenet201};
+extern const WorkloadDescriptor kDensenet201 = {
+    "densenet201",
+    "DenseNet-201, images of 224x224",
+    "Huang et al., CVPR 2017, table 1; torchvision's modules",
+    {},
+    make_densenet201};
 
 }  // namespace pleach

@@ -1,12 +1,14 @@
 // Models that are files, in the same form as users write them: networks as published in SCALE-Sim's
 // topologies, which MultiTree evaluates.
+#include "pleach/workload/models/embedded.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "pleach/base/check.h"
 #include "pleach/workload/json.h"
-#include "pleach/workload/models/builtin.h"
+#include "pleach/workload/model.h"
 
 namespace pleach {
 namespace {
@@ -26,41 +28,41 @@ constexpr const char* kConvolutions =
 
 }  // namespace
 
-const WorkloadDescriptor kAlphagozero = {
+extern const WorkloadDescriptor kAlphagozero = {
     "alphagozero", "AlphaGo Zero with one residual block", kMlperf, {}, [](const Options&) {
       return read_embedded("alphagozero");
     }};
-const WorkloadDescriptor kFasterRcnn = {
+extern const WorkloadDescriptor kFasterRcnn = {
     "faster_rcnn",
     "Faster R-CNN: ResNet-50's trunk and the region proposals",
     kMlperf,
     {},
     [](const Options&) { return read_embedded("faster_rcnn"); }};
-const WorkloadDescriptor kNcf = {
+extern const WorkloadDescriptor kNcf = {
     "ncf",
     "neural collaborative filtering: four embeddings and a small network",
     kMlperf,
     {},
     [](const Options&) { return read_embedded("ncf"); }};
-const WorkloadDescriptor kTransformer = {
+extern const WorkloadDescriptor kTransformer = {
     "transformer",
     "the translation transformer, one token, heads as SCALE-Sim counts them",
     kMlperf,
     {},
     [](const Options&) { return read_embedded("transformer"); }};
-const WorkloadDescriptor kMultitreeAlexnet = {
+extern const WorkloadDescriptor kMultitreeAlexnet = {
     "multitree_alexnet",
     "AlexNet's convolutions only",
     "Krizhevsky et al., NeurIPS 2012, sec. 3.5; Huang et al., MultiTree, ISCA 2021, sec. V",
     {},
     [](const Options&) { return read_embedded("multitree_alexnet"); }};
-const WorkloadDescriptor kMultitreeGooglenet = {
+extern const WorkloadDescriptor kMultitreeGooglenet = {
     "multitree_googlenet",
     "GoogLeNet without batch norm and biases",
     kConvolutions,
     {},
     [](const Options&) { return read_embedded("multitree_googlenet"); }};
-const WorkloadDescriptor kMultitreeResnet50 = {
+extern const WorkloadDescriptor kMultitreeResnet50 = {
     "multitree_resnet50",
     "ResNet-50 without batch norm and biases",
     kMlperf,

@@ -1,7 +1,7 @@
 // GPT-like transformers: GPT-3, Turing-NLG 17B and a model of a trillion parameters.
 #include <fmt/format.h>
 
-#include "pleach/workload/models/builtin.h"
+#include "pleach/workload/model.h"
 #include "pleach/workload/models/transformer.h"
 
 namespace pleach {
@@ -64,14 +64,15 @@ std::vector<OptionDescriptor> gpt_options(const std::string& layers, const std::
 
 }  // namespace
 
-const WorkloadDescriptor kGpt3 = {"gpt3", "GPT-3, 175 billion parameters",
-                                  "Brown et al., NeurIPS 2020, table 2.1",
-                                  gpt_options("96", "2048"), make_gpt3};
-const WorkloadDescriptor kTransformer17b = {"transformer_17b", "Turing-NLG, 17 billion parameters",
-                                            "Rosset, Turing-NLG, Microsoft Research blog, 2020",
-                                            gpt_options("78", "1024"), make_transformer_17b};
-const WorkloadDescriptor kTransformer1t = {"transformer_1t", "a GPT of 1 trillion parameters",
-                                           "Narayanan et al., SC 2021, table 1",
-                                           gpt_options("128", "2048"), make_transformer_1t};
+extern const WorkloadDescriptor kGpt3 = {"gpt3", "GPT-3, 175 billion parameters",
+                                         "Brown et al., NeurIPS 2020, table 2.1",
+                                         gpt_options("96", "2048"), make_gpt3};
+extern const WorkloadDescriptor kTransformer17b = {
+    "transformer_17b", "Turing-NLG, 17 billion parameters",
+    "Rosset, Turing-NLG, Microsoft Research blog, 2020", gpt_options("78", "1024"),
+    make_transformer_17b};
+extern const WorkloadDescriptor kTransformer1t = {
+    "transformer_1t", "a GPT of 1 trillion parameters", "Narayanan et al., SC 2021, table 1",
+    gpt_options("128", "2048"), make_transformer_1t};
 
 }  // namespace pleach

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "pleach/workload/models/builtin.h"
+#include "pleach/workload/model.h"
 #include "pleach/workload/models/network_builder.h"
 
 namespace pleach {
@@ -154,10 +154,10 @@ Result<Model> make_inception_v4(const Options&) {
 
 }  // namespace
 
-const WorkloadDescriptor kInceptionV4 = {"inception_v4",
-                                         "Inception-v4, images of 224x224",
-                                         "Szegedy et al., AAAI 2017, sec. 3 (Inception-v4)",
-                                         {},
-                                         make_inception_v4};
+extern const WorkloadDescriptor kInceptionV4 = {"inception_v4",
+                                                "Inception-v4, images of 224x224",
+                                                "Szegedy et al., AAAI 2017, sec. 3 (Inception-v4)",
+                                                {},
+                                                make_inception_v4};
 
 }  // namespace pleach

@@ -5,7 +5,7 @@
 #include <array>
 #include <string_view>
 
-#include "pleach/workload/models/builtin.h"
+#include "pleach/workload/model.h"
 #include "pleach/workload/models/transformer.h"
 
 namespace pleach {
@@ -39,9 +39,8 @@ int64_t default_feed_forward(int64_t hidden) {
 Result<TransformerShape> shape_of(const std::string& name, int64_t hidden, int64_t group,
                                   int64_t sequence) {
   if (hidden % (kHeadWidth * group) != 0) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{}: option 'hidden': {} is no multiple of {}", name, hidden,
-                             kHeadWidth * group)};
+    return invalid(fmt::format("{}: option 'hidden': {} is no multiple of {}", name, hidden,
+                               kHeadWidth * group));
   }
   const int64_t heads = hidden / kHeadWidth;
   return TransformerShape{.hidden = hidden,
@@ -96,9 +95,8 @@ Result<Model> make_llama(const Options& options) {
 Result<Model> make_mixture_of_experts(const Options& options) {
   const ExpertShape experts = {options.integer("experts"), options.integer("top_k")};
   if (experts.top_k > experts.expert_count) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("mixture_of_experts: option 'top_k': {} is more than {} experts",
-                             experts.top_k, experts.expert_count)};
+    return invalid(fmt::format("mixture_of_experts: option 'top_k': {} is more than {} experts",
+                               experts.top_k, experts.expert_count));
   }
   PLEACH_ASSIGN(shape, shape_of("mixture_of_experts", options.integer("hidden"), 4,
                                 options.integer("sequence")));
@@ -116,7 +114,7 @@ OptionDescriptor integer_option(const std::string& name, const std::string& valu
 
 }  // namespace
 
-const WorkloadDescriptor kLlama = {
+extern const WorkloadDescriptor kLlama = {
     "llama",
     "LLaMA 2",
     "Touvron et al., Llama 2, 2023, sec. 2.2 and table 1",
@@ -125,7 +123,7 @@ const WorkloadDescriptor kLlama = {
      integer_option("hidden", "0", "width, 128 for each head; 0: the size's", 0, 65536),
      integer_option("sequence", "4096", "tokens of a sample", 1, 1 << 20)},
     make_llama};
-const WorkloadDescriptor kMixtureOfExperts = {
+extern const WorkloadDescriptor kMixtureOfExperts = {
     "mixture_of_experts",
     "a transformer whose feed-forward networks are experts; as it comes, Mixtral 8x7B",
     "Jiang et al., Mixtral of Experts, 2024, sec. 2 and table 1",

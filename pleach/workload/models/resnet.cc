@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "pleach/workload/models/builtin.h"
+#include "pleach/workload/model.h"
 #include "pleach/workload/models/network_builder.h"
 
 namespace pleach {
@@ -68,9 +68,9 @@ constexpr const char* kSource = "He et al., CVPR 2016, table 1; torchvision's mo
 
 }  // namespace
 
-const WorkloadDescriptor kResnet50 = {
+extern const WorkloadDescriptor kResnet50 = {
     "resnet50", "ResNet-50, images of 224x224", kSource, {}, make_resnet50};
-const WorkloadDescriptor kResnet152 = {
+extern const WorkloadDescriptor kResnet152 = {
     "resnet152", "ResNet-152, images of 224x224", kSource, {}, make_resnet152};
 
 }  // namespace pleach

@@ -1,0 +1,63 @@
+// The dispatch.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+
+#include "pleach/base/text.h"
+#include "pleach/cli/command.h"
+
+namespace pleach {
+
+namespace {
+
+constexpr std::string_view kVersion = "0.1.0";
+
+void print_help(std::FILE* out) {
+  fmt::print(out,
+             "Plans, proves, simulates and runs the collectives of distributed training.\n"
+             "Usage: pleach COMMAND [options]\n\nCommands:\n");
+  for (const Command* command : commands()) {
+    fmt::print(out, "  {:<12} {}\n", command->name, command->summary);
+  }
+  fmt::print(out,
+             "\nEvery command takes --help (with examples) and --json (one object on stdout).\n"
+             "Exit codes: 0 done, 1 bad input or failed run, 2 usage, 3 verification failed.\n"
+             "\nA first look:\n"
+             "  pleach topology torus:4x4\n"
+             "  pleach simulate --topology torus:4x4 --algorithm multitree --size 64MiB\n"
+             "  pleach run --ranks 4 --algorithm ring --sizes 1KiB:1MiB:4\n");
+}
+
+}  // namespace
+
+ExitCode run_command_line(std::span<const std::string> arguments, std::FILE* out,
+                          std::FILE* error) {
+  if (arguments.size() < 2) {
+    print_help(error);
+    return ExitCode::kUsage;
+  }
+  const std::string& name = arguments[1];
+  if (name == "--help" || name == "-h" || name == "help") {
+    print_help(out);
+    return ExitCode::kDone;
+  }
+  if (name == "--version") {
+    fmt::print(out, "pleach {}\n", kVersion);
+    return ExitCode::kDone;
+  }
+  const auto command = commands().find(name);
+  if (!command) {
+    fmt::print(error, "pleach: {} (see pleach --help)\n", command.error().message);
+    return ExitCode::kUsage;
+  }
+  Invocation invocation = {arguments[0], {arguments.begin() + 2, arguments.end()}, out, error};
+  const Result<ExitCode> result = (*command)->run(**command, invocation);
+  if (!result) {
+    fmt::print(error, "pleach {}: {}\n", name, result.error().message);
+    return ExitCode::kFailed;
+  }
+  return *result;
+}
+
+}  // namespace pleach

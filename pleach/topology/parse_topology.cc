@@ -1,0 +1,244 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "pleach/base/index.h"
+#include "pleach/base/rng.h"
+#include "pleach/base/text.h"
+#include "pleach/topology/shapes.h"
+#include "pleach/topology/shapes/common.h"
+
+namespace pleach {
+namespace {
+
+using Kind = OptionDescriptor::Kind;
+
+constexpr int64_t kTopologyFileLimitBytes = int64_t{16} << 20;
+
+// What may be done to any topology, of a shape or of a file.
+std::vector<OptionDescriptor> change_options() {
+  return {
+      {"latency_spread", Kind::kText, "0%", "each link's latency varies by up to this, uniformly"},
+      {"seed", Kind::kInteger, "0", "of the latency spread", {}, 0, INT64_MAX},
+      {"without_link", Kind::kText, "", "removes 5-6 (both directions), 5>6 (one); more by +"},
+      {"without_node", Kind::kText, "", "removes nodes and their links: 3 or 3+7"},
+  };
+}
+
+bool is_file(std::string_view spec) {
+  const std::string_view path = spec.substr(0, spec.find(','));
+  return path.ends_with(".toml") || path.find('/') != std::string_view::npos;
+}
+
+// "20%" or "20" → 20.
+Result<int64_t> parse_percent(std::string_view text) {
+  if (text.ends_with('%')) {
+    text.remove_suffix(1);
+  }
+  return parse_integer(text, "latency_spread in percent", 0, 100);
+}
+
+Result<Topology> spread_latencies(Topology topology, const Options& options) {
+  PLEACH_ASSIGN(percent, parse_percent(options.text("latency_spread")));
+  if (percent == 0) {
+    return topology;
+  }
+  Rng rng(static_cast<uint64_t>(options.integer("seed")));
+  std::vector<int64_t> latency_ps;
+  for (const Link& link : topology.links()) {
+    const double factor = 1 + static_cast<double>(percent) / 100 * (2 * rng.unit() - 1);
+    latency_ps.push_back(
+        static_cast<int64_t>(std::llround(static_cast<double>(link.latency_ps) * factor)));
+  }
+  return with_latencies(topology, latency_ps);
+}
+
+// Finds nodes by name, or else by number.
+class NodeFinder {
+ public:
+  explicit NodeFinder(const Topology& topology) : topology_(topology) {
+    for (std::size_t node = 0; node < topology.nodes().size(); ++node) {
+      by_name_.emplace(topology.nodes()[node].name, NodeId{static_cast<int32_t>(node)});
+    }
+  }
+
+  std::optional<NodeId> find(std::string_view text) const {
+    if (const auto found = by_name_.find(text); found != by_name_.end()) {
+      return found->second;
+    }
+    const int64_t last = static_cast<int64_t>(topology_.nodes().size()) - 1;
+    const Result<int64_t> number = parse_integer(text, "node", 0, last);
+    if (!number) {
+      return std::nullopt;
+    }
+    return NodeId{static_cast<int32_t>(*number)};
+  }
+
+  Error unknown(std::string_view text) const {
+    std::vector<std::string> known;
+    for (const Node& node : topology_.nodes()) {
+      known.push_back(node.name);
+    }
+    return unknown_name("node", text, known);
+  }
+
+ private:
+  const Topology& topology_;
+  std::map<std::string_view, NodeId> by_name_;
+};
+
+struct NodePair {
+  NodeId source;
+  NodeId target;
+  bool both_directions = true;
+};
+
+// "a>b" or "a-b"; as names may hold a '-', each one is tried.
+Result<NodePair> parse_pair(std::string_view text, const NodeFinder& finder) {
+  if (const std::size_t arrow = text.find('>'); arrow != std::string_view::npos) {
+    const std::array ends = {text.substr(0, arrow), text.substr(arrow + 1)};
+    for (const std::string_view end : ends) {
+      if (!finder.find(end)) {
+        return finder.unknown(end);
+      }
+    }
+    return NodePair{*finder.find(ends[0]), *finder.find(ends[1]), false};
+  }
+  std::optional<Error> error;
+  for (std::size_t dash = text.find('-'); dash != std::string_view::npos;
+       dash = text.find('-', dash + 1)) {
+    const std::string_view source = text.substr(0, dash);
+    const std::string_view target = text.substr(dash + 1);
+    if (finder.find(source) && finder.find(target)) {
+      return NodePair{*finder.find(source), *finder.find(target), true};
+    }
+    if (!error) {
+      error = finder.unknown(finder.find(source) ? target : source);
+    }
+  }
+  return error ? *error
+               : invalid(fmt::format("{} is no link: expected SOURCE-TARGET or SOURCE>TARGET",
+                                     quoted(text)));
+}
+
+Result<std::vector<LinkId>> parse_links(const std::string& text, const Topology& topology,
+                                        const NodeFinder& finder) {
+  std::vector<LinkId> links;
+  for (const std::string_view piece : split(text, '+')) {
+    PLEACH_ASSIGN(pair, parse_pair(piece, finder));
+    const std::size_t before = links.size();
+    const auto collect = [&](NodeId source, NodeId target) {
+      for (const LinkId link : topology.links_out(source)) {
+        if (topology.link(link).target == target) {
+          links.push_back(link);
+        }
+      }
+    };
+    collect(pair.source, pair.target);
+    if (pair.both_directions) {
+      collect(pair.target, pair.source);
+    }
+    if (links.size() == before) {
+      return invalid(fmt::format("there is no link {}", quoted(piece)));
+    }
+  }
+  return links;
+}
+
+Result<std::vector<NodeId>> parse_nodes(const std::string& text, const NodeFinder& finder) {
+  std::vector<NodeId> nodes;
+  for (const std::string_view piece : split(text, '+')) {
+    const std::optional<NodeId> node = finder.find(piece);
+    if (!node) {
+      return finder.unknown(piece);
+    }
+    nodes.push_back(*node);
+  }
+  return nodes;
+}
+
+// Latencies first, then links and nodes, all named as in the whole topology.
+Result<Topology> apply_changes(Topology topology, const Options& options) {
+  PLEACH_ASSIGN(spread, spread_latencies(std::move(topology), options));
+  const std::string& link_text = options.text("without_link");
+  const std::string& node_text = options.text("without_node");
+  if (link_text.empty() && node_text.empty()) {
+    return std::move(spread);
+  }
+  const NodeFinder finder(spread);
+  std::vector<LinkId> links;
+  std::vector<NodeId> nodes;
+  if (!link_text.empty()) {
+    PLEACH_SET(links, parse_links(link_text, spread, finder));
+  }
+  if (!node_text.empty()) {
+    PLEACH_SET(nodes, parse_nodes(node_text, finder));
+  }
+  return without(spread, nodes, links);
+}
+
+Result<Topology> read_topology_file(const Spec& spec, const std::string& path) {
+  const std::vector<OptionDescriptor> descriptors = change_options();
+  PLEACH_ASSIGN(options, Options::create(descriptors, spec.options, one_line(path)));
+  PLEACH_ASSIGN(text, read_file(path, kTopologyFileLimitBytes));
+  PLEACH_ASSIGN(topology, parse_topology_toml(text, path));
+  const std::string changes = options.canonical();
+  if (changes.empty()) {
+    return std::move(topology);
+  }
+  const std::string name = topology.name() + "," + changes;
+  Result<Topology> changed = apply_changes(std::move(topology), options);
+  if (!changed) {
+    return invalid(one_line(path), changed.error().message);
+  }
+  return renamed(std::move(changed).value(), name);
+}
+
+}  // namespace
+
+std::vector<OptionDescriptor> shape_options(const Shape& shape) {
+  std::vector<OptionDescriptor> descriptors = {
+      {"bandwidth", Kind::kBandwidth, "16GB/s", "of each link"},
+      {"latency", Kind::kTime, "150ns", "of each link"},
+      {"overhead", Kind::kTime, "0", "time a message occupies its connection at the source"},
+      {"header", Kind::kSize, "0", "header bytes of each packet"},
+      {"packet", Kind::kSize, "256", "most payload bytes of a packet"},
+  };
+  std::ranges::copy(change_options(), std::back_inserter(descriptors));
+  std::ranges::copy(shape.options, std::back_inserter(descriptors));
+  return descriptors;
+}
+
+Result<Topology> make_shape(const Spec& spec) {
+  PLEACH_ASSIGN(found, shapes().find(spec.name));
+  const Shape& shape = *found;
+  if (spec.argument.empty()) {
+    return invalid(shape.name,
+                   fmt::format("needs an argument, as {}:{}", shape.name, shape.argument));
+  }
+  const std::string base = shape.name + ":" + spec.argument;
+  const std::vector<OptionDescriptor> descriptors = shape_options(shape);
+  PLEACH_ASSIGN(options, Options::create(descriptors, spec.options, shape.name));
+  const std::string canonical = options.canonical();
+  PLEACH_ASSIGN(topology, shape.create(canonical.empty() ? base : base + "," + canonical,
+                                       spec.argument, options));
+  Result<Topology> changed = apply_changes(std::move(topology), options);
+  return changed ? std::move(changed) : invalid(base, changed.error().message);
+}
+
+Result<Topology> parse_topology(std::string_view spec) {
+  if (!is_file(spec)) {
+    PLEACH_ASSIGN(parsed, parse_spec(spec));
+    return make_shape(parsed);
+  }
+  // The path may hold colons, which parse_spec would take for the start of an argument.
+  const std::string path(spec.substr(0, spec.find(',')));
+  PLEACH_ASSIGN(parsed, parse_spec("file" + std::string(spec.substr(path.size()))));
+  return read_topology_file(parsed, path);
+}
+
+}  // namespace pleach
