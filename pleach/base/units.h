@@ -2,6 +2,7 @@
 // Time is int64 picoseconds, sizes are bytes. GB = 10^9 bytes, GiB = 2^30 bytes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,6 +12,17 @@
 namespace pleach {
 
 inline constexpr int64_t kPicosecondsPerSecond = 1'000'000'000'000;
+
+// No time is longer (26 days): clocks end here, and longer durations are refused or count as just
+// more. Three of them add up without overflow.
+inline constexpr int64_t kLongestPs = INT64_MAX / 4;
+inline constexpr std::string_view kLongestText = "26 days";
+
+// first + second, at most kLongestPs + 1. Both ≥ 0.
+inline int64_t add_times_ps(int64_t first_ps, int64_t second_ps) {
+  const int64_t sum_ps = std::min(first_ps, kLongestPs + 1) + std::min(second_ps, kLongestPs + 1);
+  return std::min(sum_ps, kLongestPs + 1);
+}
 
 // "64MiB", "1GB", "4096", "1.5KiB" → bytes. Errors: kInvalidArgument names the text.
 Result<int64_t> parse_size_bytes(std::string_view text);

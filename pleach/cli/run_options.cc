@@ -55,7 +55,7 @@ Status understand_measurement(const RunOptions& options, BenchmarkOptions& bench
   benchmark.warmup_iterations = static_cast<int32_t>(warmup);
   PLEACH_SET(benchmark.type, from_option("--dtype", parse_element_type(options.type)));
   PLEACH_SET(benchmark.op, from_option("--op", parse_reduce_op(options.op)));
-  PLEACH_ASSIGN(segments, parse_integer(options.segments, "--segments", 1, 1 << 16));
+  PLEACH_ASSIGN(segments, parse_integer(options.segments, "--segments", 1, kMostSegments));
   benchmark.segment_count = static_cast<int32_t>(segments);
   const std::vector<std::string> places = {"both", "only", "never"};
   if (std::find(places.begin(), places.end(), options.in_place) == places.end()) {

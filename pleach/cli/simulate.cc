@@ -56,7 +56,7 @@ Result<TimingRequest> timing_request(const SimulateOptions& options) {
   PLEACH_SET(request.size_bytes, from_option("--size", parse_size_bytes(options.size)));
   request.choose_segments = options.segments == "auto";
   if (!request.choose_segments) {
-    PLEACH_ASSIGN(segments, parse_integer(options.segments, "--segments", 1, 1 << 16));
+    PLEACH_ASSIGN(segments, parse_integer(options.segments, "--segments", 1, kMostSegments));
     request.options.segment_count = static_cast<int32_t>(segments);
   }
   PLEACH_ASSIGN(places, parse_integer(options.landing_places, "--landing-places", 0, INT32_MAX));

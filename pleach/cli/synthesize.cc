@@ -32,7 +32,7 @@ std::string text_of(const ScheduleSummary& summary, const std::string& size_text
   facts.add("bound", describe_bound(certificate.bound_algbw_bytes_per_s, certificate.exact,
                                     certificate.witness));
   if (!size_text.empty()) {
-    constexpr double kMostPs = 9.2e18;  // what int64 holds: 106 days
+    constexpr auto kMostPs = static_cast<double>(kLongestPs);
     const double time_ps =
         (certificate.alpha_s + certificate.beta_s_per_byte * static_cast<double>(size_bytes)) *
         static_cast<double>(kPicosecondsPerSecond);

@@ -150,7 +150,7 @@ Status understand_costs(const TrainOptions& options, const CommandLine& line, Tr
                          .segment_count = 0};
   PLEACH_TRY(from_option("--model", network_models().find(options.model)));
   if (options.segments != "auto") {
-    PLEACH_ASSIGN(segments, parse_integer(options.segments, "--segments", 1, 1 << 16));
+    PLEACH_ASSIGN(segments, parse_integer(options.segments, "--segments", 1, kMostSegments));
     plan.network.fabric.segment_count = static_cast<int32_t>(segments);
   } else if (plan.network.source == CostSource::kFull) {
     return invalid("--segments: auto is for --costs curves");

@@ -41,6 +41,9 @@ class ChunkGrid {
   std::vector<int64_t> cumulative_;  // empty when uniform, else count_ + 1 entries from 0
 };
 
+// Segments of a chunk, at most.
+inline constexpr int32_t kMostSegments = 65'536;
+
 // First element of segment k of S within the chunk [begin, end): begin + floor((end-begin)·k/S).
 inline int64_t segment_boundary(int64_t begin, int64_t end, int32_t segment,
                                 int32_t segment_count) {

@@ -7,22 +7,22 @@
 namespace pleach {
 namespace {
 
-constexpr int32_t kMaxSegments = 65'536;
 constexpr int64_t kMostWireBytes = int64_t{1} << 56;  // of all ranks: totals over links fit int64
 
 }  // namespace
 
 Error takes_too_long() {
-  return invalid(
-      "the simulation passes 26 days of simulated time; is a bandwidth, a latency or the size "
-      "mistyped?");
+  return invalid(fmt::format(
+      "the simulation passes {} of simulated time; is a bandwidth, a latency or the size "
+      "mistyped?",
+      kLongestText));
 }
 
 Status check_jobs(const Topology& topology, std::span<const Job> jobs,
                   const SimulationOptions& options) {
-  if (options.segment_count < 1 || options.segment_count > kMaxSegments) {
+  if (options.segment_count < 1 || options.segment_count > kMostSegments) {
     return invalid(
-        fmt::format("segments {}: must be 1 to {}", options.segment_count, kMaxSegments));
+        fmt::format("segments {}: must be 1 to {}", options.segment_count, kMostSegments));
   }
   if (options.landing_places < 0 || options.reduce_bandwidth_bytes_per_s < 0) {
     return invalid("landing places and reduce bandwidth must not be negative");
@@ -34,10 +34,9 @@ Status check_jobs(const Topology& topology, std::span<const Job> jobs,
     }
     const int64_t most_bytes = kMostWireBytes / std::max<int64_t>(1, job.schedule->rank_count());
     if (job.size_bytes > most_bytes || job.start_ps > kLongestPs) {
-      return invalid(
-          fmt::format("job of {} bytes at {} ps on {} ranks: at most {} bytes within 26 "
-                      "days",
-                      job.size_bytes, job.start_ps, job.schedule->rank_count(), most_bytes));
+      return invalid(fmt::format("job of {} bytes at {} ps on {} ranks: at most {} bytes within {}",
+                                 job.size_bytes, job.start_ps, job.schedule->rank_count(),
+                                 most_bytes, kLongestText));
     }
     for (const NodeId node : job.schedule->participants) {
       if (node.value < 0 || node.index() >= topology.nodes().size()) {

@@ -6,7 +6,7 @@ namespace pleach {
 
 Result<BestSegments> find_best_segments(const NetworkModel& model, const Topology& topology,
                                         std::span<const Job> jobs, SimulationOptions options) {
-  constexpr int32_t kMostSegments = 64;
+  constexpr int32_t kMostTried = 64;
   int64_t transfer_count = 0, largest_bytes = 0;
   for (const Job& job : jobs) {
     transfer_count += job.schedule->transfer_count();
@@ -16,7 +16,7 @@ Result<BestSegments> find_best_segments(const NetworkModel& model, const Topolog
   PLEACH_ASSIGN(first, model.simulate(topology, jobs, options));
   BestSegments best{1, std::move(first)};
   int64_t budget = kAutoSegmentLimit;
-  while (options.segment_count < kMostSegments) {
+  while (options.segment_count < kMostTried) {
     options.segment_count *= 2;
     budget -= transfer_count * options.segment_count;
     if (budget < 0 || options.segment_count > largest_bytes) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <numeric>
 
+#include "pleach/base/units.h"
 #include "pleach/network/model.h"
 #include "pleach/network/session.h"
 #include "pleach/planning/best_segments.h"
@@ -22,7 +23,6 @@ constexpr std::size_t kMostSimulations = 40;
 constexpr int64_t kFirstSize = 1 << 10;     // of the start sizes above one byte
 constexpr int64_t kManySegments = 100'000;  // in one simulation: start with fewer sizes
 constexpr double kSendTolerance = 0.005;
-constexpr int64_t kLongestTimePs = INT64_MAX / 4;
 
 // Schedules that start together, timed at one size after the other.
 class Timer {
@@ -105,7 +105,7 @@ int64_t on_line(const CostCurve::Sample& from, const CostCurve::Sample& to, int6
   const __int128 rise = to.time_ps - from.time_ps;
   const __int128 time =
       from.time_ps + rise * (size_bytes - from.size_bytes) / (to.size_bytes - from.size_bytes);
-  return static_cast<int64_t>(std::min<__int128>(time, kLongestTimePs));
+  return static_cast<int64_t>(std::min<__int128>(time, kLongestPs));
 }
 
 // Simulated sizes, and the pieces between them that are still to be looked at.

@@ -60,8 +60,6 @@ const Order& order_of(const PreparedSchedule& prepared) {
 
 namespace {
 
-constexpr int32_t kMaxSegments = 1 << 16;
-
 // What rank 0 sends: the schedule's bytes, or why there are none.
 Result<std::string> write_for_all(const Schedule* schedule) {
   if (schedule == nullptr) {
@@ -234,9 +232,9 @@ Status CommunicatorOverTransport::run(const PreparedSchedule& schedule, const Ru
 
 Status CommunicatorOverTransport::run_checked(const PreparedSchedule& schedule,
                                               const RunRequest& request) {
-  if (request.segment_count < 1 || request.segment_count > kMaxSegments) {
+  if (request.segment_count < 1 || request.segment_count > kMostSegments) {
     return invalid(
-        fmt::format("{} segments are not in [1, {}]", request.segment_count, kMaxSegments));
+        fmt::format("{} segments are not in [1, {}]", request.segment_count, kMostSegments));
   }
   if (options_.landing_places < 1) {
     return invalid(fmt::format("{} landing places are too few", options_.landing_places));

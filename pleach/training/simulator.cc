@@ -19,6 +19,7 @@
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
+#include "pleach/base/units.h"
 #include "pleach/training/iteration_recorder.h"
 #include "pleach/training/trace_index.h"
 
@@ -47,8 +48,6 @@ struct Pending {
 using Message = std::tuple<int32_t, int32_t, int32_t, int32_t>;
 
 constexpr std::size_t kStreams = 3;  // computation, load, store
-
-constexpr int64_t kLongestPs = std::numeric_limits<int64_t>::max() / 4;  // 26 days
 
 std::size_t stream_of(TraceNodeKind kind) {
   return kind == TraceNodeKind::kCompute ? 0 : kind == TraceNodeKind::kLoad ? 1 : 2;
@@ -217,7 +216,7 @@ Result<TrainingRun> Simulator::run() {
     }
     if (now_ps_ > kLongestPs) {
       return invalid(
-          fmt::format("{} iterations take longer than 26 days", options_.most_iterations));
+          fmt::format("{} iterations take longer than {}", options_.most_iterations, kLongestText));
     }
   }
   std::vector<const PolicyHost*> hosts;

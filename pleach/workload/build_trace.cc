@@ -15,7 +15,6 @@ namespace pleach {
 namespace {
 
 constexpr double kMostSlowness = 1e6;
-constexpr double kMostComputingPs = 24.0 * 3600.0 * static_cast<double>(kPicosecondsPerSecond);
 constexpr double kMostNodes = 0x1p28;  // of all workers: tens of gigabytes
 
 int32_t digit(const Coordinates& coordinates, ParallelDimension dimension) {
@@ -105,9 +104,9 @@ class TraceBuilder {
     }
     for (const ReplicaClass& one : classes) {
       const double slowest = *std::ranges::max_element(one.slowness);
-      if (computing_ps * strategy_.micro_batches * slowest > kMostComputingPs) {
-        return invalid(
-            fmt::format("{}: a replica {} times as slow computes for over a day", model, slowest));
+      if (computing_ps * strategy_.micro_batches * slowest > static_cast<double>(kLongestPs)) {
+        return invalid(fmt::format("{}: a replica {} times as slow computes for over {}", model,
+                                   slowest, kLongestText));
       }
     }
     return ok();

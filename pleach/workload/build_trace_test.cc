@@ -8,6 +8,7 @@
 
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
+#include "pleach/base/units.h"
 #include "pleach/workload/strategy.h"
 #include "pleach/workload/worker_passes.h"
 
@@ -481,13 +482,13 @@ TEST(BuildTrace, NamesWhatTheRequestHasWrong) {
       {.message = "chain, layer l1: ep=3 does not divide 4 experts", .expert = 3},
       {.message = "chain, layer l0: sp=3 does not divide the 8 elements that it exchanges",
        .sequence = 3},
-      {.message = "chain, layer l1: buffers beyond 2^60 bytes or times beyond a day",
+      {.message = "chain, layer l1: buffers beyond 2^60 bytes or times beyond 26 days",
        .elements = (int64_t{1} << 59) - 1},
-      {.message = "chain, layer l0: buffers beyond 2^60 bytes or times beyond a day",
-       .forward_ps = 90'000'000'000'000'000},
-      {.message = "chain: a replica 1000000 times as slow computes for over a day",
+      {.message = "chain, layer l0: buffers beyond 2^60 bytes or times beyond 26 days",
+       .forward_ps = kLongestPs / 8 * 9},
+      {.message = "chain: a replica 1000000 times as slow computes for over 26 days",
        .slowness = {1, 1e6, 1, 1, 1, 1},
-       .forward_ps = 100'000'000'000},
+       .forward_ps = 3'000'000'000'000},
   };
   for (const BadRequest& one : cases) {
     Workload workload = experts();

@@ -21,8 +21,8 @@ namespace {
 
 constexpr int64_t kMostFileBytes = int64_t{1} << 30;
 
-constexpr uint64_t kMostMicroseconds = uint64_t{48} * 3600 * 1'000'000;  // as check_trace allows
 constexpr int64_t kPicosecondsPerMicrosecond = 1'000'000;
+constexpr uint64_t kMostMicroseconds = kLongestPs / kPicosecondsPerMicrosecond;
 constexpr std::size_t kMostDependencies = std::size_t{1} << 26;  // of a rank
 constexpr std::size_t kNamedNodes = 8;                           // of a cycle, in a message
 constexpr std::string_view kWorld = "all ranks";
@@ -170,7 +170,7 @@ class NodeReader {
   // Of computation, loads and stores.
   Result<int64_t> duration_ps() const {
     if (node_.duration_us > kMostMicroseconds) {
-      return error(fmt::format("a duration of {} us is over two days", node_.duration_us));
+      return error(fmt::format("a duration of {} us is over {}", node_.duration_us, kLongestText));
     }
     if (node_.duration_us > 0) {
       return static_cast<int64_t>(node_.duration_us) * kPicosecondsPerMicrosecond;
@@ -193,7 +193,7 @@ class NodeReader {
       seconds = std::max(seconds, static_cast<double>(*bytes) / options_.memory_bytes_per_s);
     }
     if (seconds * 1e6 > static_cast<double>(kMostMicroseconds)) {
-      return error(fmt::format("its duration of {:.3g} s is over two days", seconds));
+      return error(fmt::format("its duration of {:.3g} s is over {}", seconds, kLongestText));
     }
     return std::llround(seconds * static_cast<double>(kPicosecondsPerSecond));
   }

@@ -347,7 +347,7 @@ TEST_F(Chakra, NamesWhatIsWrong) {
       {kHead + node(1, static_cast<Type>(10)),
        "t.0.et: node 1 ('n1'): nodes of kind 10 are not known"},
       {kHead + node(1, kComp, {}, duration(UINT64_MAX)),
-       "t.0.et: node 1 ('n1'): a duration of 18446744073709551615 us is over two days"},
+       "t.0.et: node 1 ('n1'): a duration of 18446744073709551615 us is over 26 days"},
       {kHead + node(1, kComp, {}, int64_attribute("num_ops", 5)),
        "t.0.et: node 1 ('n1'): no duration, and no operations per second for its 5 operations"},
       {kHead + node(1, kLoad, {}, int64_attribute("tensor_size", 5)),

@@ -13,8 +13,7 @@ namespace pleach {
 namespace {
 
 constexpr double kMostBytes = 0x1p60;  // of any buffer: sums of a few stay within 64 bits
-constexpr double kMostSeconds = 24.0 * 3600.0;
-constexpr double kMostPs = kMostSeconds * static_cast<double>(kPicosecondsPerSecond);
+constexpr auto kMostPs = static_cast<double>(kLongestPs);
 constexpr double kMostNodes = 0x1p28;
 
 int64_t divide_up(int64_t value, int64_t by) {
@@ -247,9 +246,9 @@ Status check_streams(const Model& model, const Strategy& strategy, const LayerSh
     bytes += 3.0 * static_cast<double>(layer.parameter_bytes) * strategy.micro_batches;
   }
   const auto bandwidth = static_cast<double>(strategy.stream_bytes_per_s);
-  if (bandwidth > 0 && bytes / bandwidth > kMostSeconds) {
-    return invalid(fmt::format("{}: to stream {:.3g} bytes at {} bytes/s takes over a day",
-                               model.name, bytes, strategy.stream_bytes_per_s));
+  if (bandwidth > 0 && bytes / bandwidth * static_cast<double>(kPicosecondsPerSecond) > kMostPs) {
+    return invalid(fmt::format("{}: to stream {:.3g} bytes at {} bytes/s takes over {}", model.name,
+                               bytes, strategy.stream_bytes_per_s, kLongestText));
   }
   return ok();
 }
@@ -273,8 +272,8 @@ Result<LayerShares> share_layers(const Workload& workload, const Strategy& strat
     total_ps +=
         static_cast<double>(share.times.forward_ps) + static_cast<double>(share.times.backward_ps);
     if (splitter.overflows() || total_ps * strategy.micro_batches > kMostPs) {
-      return invalid(fmt::format("{}, layer {}: buffers beyond 2^60 bytes or times beyond a day",
-                                 model.name, model.layers[index].name));
+      return invalid(fmt::format("{}, layer {}: buffers beyond 2^60 bytes or times beyond {}",
+                                 model.name, model.layers[index].name, kLongestText));
     }
     result.layers.push_back(share);
   }

@@ -63,7 +63,8 @@ struct TraceRequest {
 // tied tensors, whose gradients come last).
 //   errors  kInvalidArgument: a model without what the strategy splits (names both), more stages
 //           than blocks, a batch that micro_batches does not divide, experts that `expert` does not
-//           divide, slowness or parts of another number than ranks or layers, times of over a day
+//           divide, slowness or parts of another number than ranks or layers, times of over
+//           kLongestPs
 //   cost    O(workers · layers · micro_batches)
 //   source  GPipe: Huang et al., NeurIPS 2019; 1F1B: Narayanan et al., SC 2021, sec. 2.2;
 //           ZeRO: Rajbhandari et al., SC 2020

@@ -18,7 +18,6 @@ namespace {
 
 // Of one iteration. Far below 64 bits, so that times of many workers in a row stay within them.
 constexpr int64_t kMostBytes = int64_t{1} << 50;  // of one message or buffer
-constexpr int64_t kMostWorkerPs = 48 * 3600 * kPicosecondsPerSecond;
 
 bool is_index(int32_t index, std::size_t count) {
   return index >= 0 && at(index) < count;
@@ -201,8 +200,8 @@ class Checker {
     if (node.size_bytes > kMostBytes) {
       return at_node(fmt::format("a size of {} bytes is over 1 PiB", node.size_bytes));
     }
-    if (node.duration_ps > kMostWorkerPs - total_ps_) {
-      return at_node("the worker's durations add up to more than two days");
+    if (node.duration_ps > kLongestPs - total_ps_) {
+      return at_node(fmt::format("the worker's durations add up to more than {}", kLongestText));
     }
     total_ps_ += node.duration_ps;
     switch (node.kind) {

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "pleach/base/index.h"
+#include "pleach/base/units.h"
 
 namespace pleach {
 namespace {
@@ -93,8 +94,8 @@ const Case kCases[] = {
      "worker 1, node 2 ('layer'): a negative duration of 0 ps or size of -5 bytes"},
     {"HugeSize", [](Trace& t) { t.workers[1].nodes[2].size_bytes = (int64_t{1} << 50) + 1; },
      "worker 1, node 2 ('layer'): a size of 1125899906842625 bytes is over 1 PiB"},
-    {"LongTimes", [](Trace& t) { t.workers[1].nodes[0].duration_ps = 172'800'000'000'000'001; },
-     "worker 1, node 0 ('layer'): the worker's durations add up to more than two days"},
+    {"LongTimes", [](Trace& t) { t.workers[1].nodes[0].duration_ps = kLongestPs + 1; },
+     "worker 1, node 0 ('layer'): the worker's durations add up to more than 26 days"},
     {"Family", [](Trace& t) { t.workers[1].nodes[2].family = -1; },
      "worker 1, node 2 ('layer'): there is no family -1"},
     {"Peer", [](Trace& t) { t.workers[0].nodes[1].peer = 2; },
