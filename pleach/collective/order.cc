@@ -234,43 +234,6 @@ void Order::order_slots() {
   slot_first_.push_back({count_of(slot_reads_), count_of(slot_commits_)});
 }
 
-namespace {
-
-template <typename T>
-std::span<const T> slice(const std::vector<T>& all, int32_t begin, int32_t end) {
-  return std::span(all).subspan(at(begin), at(end - begin));
-}
-
-}  // namespace
-
-std::span<const int32_t> Order::sources(int32_t stream) const {
-  return slice(sources_, first_[at(stream)].source, first_[at(stream + 1)].source);
-}
-
-std::span<const int32_t> Order::targets(int32_t stream) const {
-  return slice(targets_, first_[at(stream)].target, first_[at(stream + 1)].target);
-}
-
-std::span<const int32_t> Order::transfers(int32_t stream) const {
-  return slice(transfers_, first_[at(stream)].transfer, first_[at(stream + 1)].transfer);
-}
-
-std::span<const Read> Order::reads(int32_t stream) const {
-  return slice(reads_, first_[at(stream)].read, first_[at(stream + 1)].read);
-}
-
-std::span<const Commit> Order::commits(int32_t stream) const {
-  return slice(commits_, first_[at(stream)].commit, first_[at(stream + 1)].commit);
-}
-
-std::span<const int32_t> Order::slot_reads(int32_t slot) const {
-  return slice(slot_reads_, slot_first_[at(slot)].read, slot_first_[at(slot + 1)].read);
-}
-
-std::span<const int32_t> Order::slot_commits(int32_t slot) const {
-  return slice(slot_commits_, slot_first_[at(slot)].commit, slot_first_[at(slot + 1)].commit);
-}
-
 int32_t Order::find_slot(int32_t rank, int32_t chunk) const {
   const auto found = std::lower_bound(
       slots_.begin(), slots_.end(), std::pair(chunk, rank),

@@ -59,15 +59,26 @@ class Order {
 
   int32_t stream_count() const { return count_of(streams_); }
   const Stream& stream(int32_t stream) const { return streams_[at(stream)]; }
-  std::span<const int32_t> sources(int32_t stream) const;  // ranks, ascending
-  std::span<const int32_t> targets(int32_t stream) const;  // ranks, ascending
+  // Ranks, ascending.
+  std::span<const int32_t> sources(int32_t stream) const {
+    return slice(sources_, first_[at(stream)].source, first_[at(stream + 1)].source);
+  }
+  std::span<const int32_t> targets(int32_t stream) const {
+    return slice(targets_, first_[at(stream)].target, first_[at(stream + 1)].target);
+  }
   // The transfers of the schedule that the stream is made of.
-  std::span<const int32_t> transfers(int32_t stream) const;
+  std::span<const int32_t> transfers(int32_t stream) const {
+    return slice(transfers_, first_[at(stream)].transfer, first_[at(stream + 1)].transfer);
+  }
   // Reads are source-major: read of source i and chunk k is reads(s)[i · chunk_count + k].
-  std::span<const Read> reads(int32_t stream) const;
+  std::span<const Read> reads(int32_t stream) const {
+    return slice(reads_, first_[at(stream)].read, first_[at(stream + 1)].read);
+  }
   int32_t first_read(int32_t stream) const { return first_[at(stream)].read; }
   // Commits are target-major, likewise.
-  std::span<const Commit> commits(int32_t stream) const;
+  std::span<const Commit> commits(int32_t stream) const {
+    return slice(commits_, first_[at(stream)].commit, first_[at(stream + 1)].commit);
+  }
   int32_t first_commit(int32_t stream) const { return first_[at(stream)].commit; }
   const Read& read(int32_t index) const { return reads_[at(index)]; }
   const Commit& commit(int32_t index) const { return commits_[at(index)]; }
@@ -77,8 +88,12 @@ class Order {
   int32_t slot_count() const { return count_of(slots_); }
   const Slot& slot(int32_t slot) const { return slots_[at(slot)]; }
   // Indices of the slot's reads, by after_commits; of its commits, in their order.
-  std::span<const int32_t> slot_reads(int32_t slot) const;
-  std::span<const int32_t> slot_commits(int32_t slot) const;
+  std::span<const int32_t> slot_reads(int32_t slot) const {
+    return slice(slot_reads_, slot_first_[at(slot)].read, slot_first_[at(slot + 1)].read);
+  }
+  std::span<const int32_t> slot_commits(int32_t slot) const {
+    return slice(slot_commits_, slot_first_[at(slot)].commit, slot_first_[at(slot + 1)].commit);
+  }
   // The slot's number, or -1 when no transfer touches it. O(log).
   int32_t find_slot(int32_t rank, int32_t chunk) const;
   // Largest number of reads or of commits of one slot.
@@ -91,6 +106,10 @@ class Order {
   struct SlotFirst {
     int32_t read = 0, commit = 0;
   };
+  template <typename T>
+  static std::span<const T> slice(const std::vector<T>& all, int32_t first, int32_t end) {
+    return std::span(all).subspan(at(first), at(end - first));
+  }
   void add_stream(const Stream& stream, std::span<const int32_t> sources,
                   std::span<const int32_t> targets, std::span<const int32_t> transfers);
   void order_slots();
