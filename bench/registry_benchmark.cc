@@ -53,17 +53,16 @@ void proof(benchmark::State& state, const Setting* setting) {
 }
 
 void flow(benchmark::State& state, const Setting* setting) {
-  const Job job{&setting->schedule, kSizeBytes, 0};
-  const NetworkModel* model = *network_models().find("flow");
+  const Job job{borrowed(setting->schedule), kSizeBytes, 0};
   int64_t finish_ps = 0, events = 0;
   for (auto _ : state) {
-    const auto result = model->simulate(setting->topology, std::span(&job, 1), {});
+    const auto result = simulate("flow", setting->topology, std::span(&job, 1), {});
     if (!result || (finish_ps != 0 && result->finish_ps != finish_ps)) {
       state.SkipWithError("the time differs from the first one");
       break;
     }
     finish_ps = result->finish_ps;
-    events += result->event_count;
+    events += result->use.event_count;
   }
   state.counters["events_per_s"] =
       benchmark::Counter(static_cast<double>(events), benchmark::Counter::kIsRate);

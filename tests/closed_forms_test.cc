@@ -31,9 +31,8 @@ Schedule schedule_of(const Topology& topology, const std::string& algorithm,
 
 int64_t time_ps(const std::string& model, const Topology& topology, const Schedule& schedule,
                 const SimulationOptions& options = {}) {
-  const Job job{&schedule, kSizeBytes, 0};
-  const auto result =
-      (*network_models().find(model))->simulate(topology, std::span(&job, 1), options);
+  const Job job{borrowed(schedule), kSizeBytes, 0};
+  const auto result = simulate(model, topology, std::span(&job, 1), options);
   EXPECT_TRUE(result) << (result ? "" : result.error().message);
   return result->finish_ps;
 }
@@ -196,10 +195,9 @@ TEST(ClosedForms, NothingBeatsTheBound) {
         }
         for (const int32_t segments : {1, 8}) {
           const int64_t size_bytes = int64_t{schedule->rank_count()} * 1'000'000;
-          const Job job{&*schedule, size_bytes, 0};
+          const Job job{borrowed(*schedule), size_bytes, 0};
           const auto result =
-              (*network_models().find("flow"))
-                  ->simulate(topology, std::span(&job, 1), {.segment_count = segments});
+              simulate("flow", topology, std::span(&job, 1), {.segment_count = segments});
           ASSERT_TRUE(result) << result.error().message;
           const double algbw =
               static_cast<double>(size_bytes) * 1e12 / static_cast<double>(result->finish_ps);

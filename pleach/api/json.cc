@@ -86,8 +86,8 @@ std::string to_json(const ScheduleSummary& schedule, const TimingRequest& reques
                   {"link_utilization_mean", timing.link_utilization_mean},
                   {"bottleneck_link", timing.bottleneck_link},
                   {"bottleneck_utilization", timing.bottleneck_utilization},
-                  {"events", timing.simulation.event_count},
-                  {"folded", timing.simulation.folded},
+                  {"events", timing.simulation.use.event_count},
+                  {"folded", timing.simulation.use.folded},
                   {"certificate", certificate_json(schedule.certificate)},
                   {"wall_s", wall_s}});
 }

@@ -12,7 +12,7 @@ namespace pleach {
 namespace {
 
 void add_links(const Topology& topology, Timing& timing) {
-  const std::vector<LinkUse>& links = timing.simulation.links;
+  const std::vector<LinkUse>& links = timing.simulation.use.links;
   std::size_t busiest = 0;
   double busy_ps = 0;
   for (std::size_t link = 0; link < links.size(); ++link) {
@@ -36,7 +36,8 @@ Timing finish(const Topology& topology, const Schedule& schedule, const TimingRe
   Timing timing;
   timing.simulation = std::move(simulation);
   timing.time_ps = timing.simulation.finish_ps;
-  timing.cycles = timing.time_ps / request.cycle_ps + (timing.time_ps % request.cycle_ps > 0);
+  timing.cycles = timing.simulation.use.cycles.value_or(timing.time_ps / request.cycle_ps +
+                                                        (timing.time_ps % request.cycle_ps > 0));
   if (timing.time_ps > 0) {
     timing.algbw_bytes_per_s = static_cast<double>(request.size_bytes) /
                                static_cast<double>(timing.time_ps) *
@@ -57,15 +58,15 @@ std::string link_name(const Topology& topology, LinkId link) {
 
 Result<Timing> time_schedule(const Topology& topology, const Schedule& schedule,
                              const TimingRequest& request) {
-  PLEACH_ASSIGN(model, network_models().find(request.model));
-  const Job job = {&schedule, request.size_bytes, 0};
+  const Job job = {borrowed(schedule), request.size_bytes, 0};
   if (request.choose_segments) {
-    PLEACH_ASSIGN(best, find_best_segments(*model, topology, std::span(&job, 1), request.options));
+    PLEACH_ASSIGN(best,
+                  find_best_segments(request.model, topology, std::span(&job, 1), request.options));
     Timing timing = finish(topology, schedule, request, std::move(best.simulation));
     timing.segment_count = best.segment_count;
     return timing;
   }
-  PLEACH_ASSIGN(simulation, model->simulate(topology, std::span(&job, 1), request.options));
+  PLEACH_ASSIGN(simulation, simulate(request.model, topology, std::span(&job, 1), request.options));
   Timing timing = finish(topology, schedule, request, std::move(simulation));
   timing.segment_count = request.options.segment_count;
   return timing;
@@ -73,9 +74,9 @@ Result<Timing> time_schedule(const Topology& topology, const Schedule& schedule,
 
 std::string links_csv(const Topology& topology, const Timing& timing) {
   std::string text = "link,source,target,bandwidth_bytes_per_s,busy_ps,wire_bytes,utilization\n";
-  for (std::size_t index = 0; index < timing.simulation.links.size(); ++index) {
+  for (std::size_t index = 0; index < timing.simulation.use.links.size(); ++index) {
     const Link& link = topology.links()[index];
-    const LinkUse& use = timing.simulation.links[index];
+    const LinkUse& use = timing.simulation.use.links[index];
     fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{:.6f}\n", index,
                    topology.node(link.source).name, topology.node(link.target).name,
                    link.bandwidth_bytes_per_s, use.busy_ps, use.wire_bytes,

@@ -24,7 +24,7 @@ struct Timing {
   Simulation simulation;
   int32_t segment_count = 1;
   int64_t time_ps = 0;
-  int64_t cycles = 0;  // begun ones
+  int64_t cycles = 0;  // the model's; of cycle_ps, begun ones, where it has no clock
   double algbw_bytes_per_s = 0;
   double busbw_bytes_per_s = 0;
   int64_t bytes_on_wire = 0;         // over all links, headers included

@@ -52,7 +52,7 @@ void SimulateOptions::declare(CommandLine& line) {
 Result<TimingRequest> timing_request(const SimulateOptions& options) {
   TimingRequest request;
   request.model = options.model;
-  PLEACH_TRY(from_option("--model", network_models().find(options.model)));
+  PLEACH_TRY(from_option("--model", network_models().select(options.model)));
   PLEACH_SET(request.size_bytes, from_option("--size", parse_size_bytes(options.size)));
   request.choose_segments = options.segments == "auto";
   if (!request.choose_segments) {
@@ -109,8 +109,8 @@ std::string text_of(const ScheduleSummary& schedule, const TimingRequest& reques
                                    timing.bottleneck_utilization * 100));
   }
   facts.add("simulated",
-            fmt::format("by {}: {} events{}", request.model, timing.simulation.event_count,
-                        timing.simulation.folded ? ", folded by symmetry" : ""));
+            fmt::format("by {}: {} events{}", request.model, timing.simulation.use.event_count,
+                        timing.simulation.use.folded ? ", folded by symmetry" : ""));
   return facts.text();
 }
 

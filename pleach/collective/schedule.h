@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -106,6 +107,11 @@ struct Schedule {
   int64_t transfer_count() const;
   bool operator==(const Schedule&) const = default;
 };
+
+// A schedule that the caller keeps alive, as those take it who may have to keep it themselves.
+inline std::shared_ptr<const Schedule> borrowed(const Schedule& schedule) {
+  return {std::shared_ptr<const Schedule>(), &schedule};
+}
 
 // Sorts transfers into the canonical order (ties: chunk_count, op, route).
 void sort_transfers(Schedule& schedule);

@@ -18,8 +18,7 @@ Error takes_too_long() {
       kLongestText));
 }
 
-Status check_jobs(const Topology& topology, std::span<const Job> jobs,
-                  const SimulationOptions& options) {
+Status check_options(const SimulationOptions& options) {
   if (options.segment_count < 1 || options.segment_count > kMostSegments) {
     return invalid(
         fmt::format("segments {}: must be 1 to {}", options.segment_count, kMostSegments));
@@ -27,36 +26,30 @@ Status check_jobs(const Topology& topology, std::span<const Job> jobs,
   if (options.landing_places < 0 || options.reduce_bandwidth_bytes_per_s < 0) {
     return invalid("landing places and reduce bandwidth must not be negative");
   }
-  for (const Job& job : jobs) {
-    if (job.size_bytes < 0 || job.start_ps < 0) {
-      return invalid(fmt::format("job of {} bytes at {} ps: must not be negative", job.size_bytes,
-                                 job.start_ps));
-    }
-    const int64_t most_bytes = kMostWireBytes / std::max<int64_t>(1, job.schedule->rank_count());
-    if (job.size_bytes > most_bytes || job.start_ps > kLongestPs) {
-      return invalid(fmt::format("job of {} bytes at {} ps on {} ranks: at most {} bytes within {}",
-                                 job.size_bytes, job.start_ps, job.schedule->rank_count(),
-                                 most_bytes, kLongestText));
-    }
-    for (const NodeId node : job.schedule->participants) {
-      if (node.value < 0 || node.index() >= topology.nodes().size()) {
-        return invalid(fmt::format("participant {} is no node of {}", node.value, topology.name()));
-      }
-    }
-  }
   return ok();
 }
 
-Result<std::optional<Schedule>> with_routes(const Topology& topology, const Schedule& schedule) {
-  const bool complete =
-      std::none_of(schedule.transfers.begin(), schedule.transfers.end(),
-                   [](const Transfer& transfer) { return transfer.route == kNoRoute; });
-  if (complete) {
-    return std::optional<Schedule>();
+Status check_job(const Topology& topology, const Job& job, int64_t now_ps) {
+  const auto& [schedule, size_bytes, start_ps] = job;
+  if (size_bytes < 0 || start_ps < 0) {
+    return invalid(
+        fmt::format("job of {} bytes at {} ps: must not be negative", size_bytes, start_ps));
   }
-  Schedule routed = schedule;
-  PLEACH_TRY(fill_routes(routed, topology));
-  return std::optional(std::move(routed));
+  const int64_t most_bytes = kMostWireBytes / std::max<int64_t>(1, schedule->rank_count());
+  if (size_bytes > most_bytes || start_ps > kLongestPs) {
+    return invalid(fmt::format("job of {} bytes at {} ps on {} ranks: at most {} bytes within {}",
+                               size_bytes, start_ps, schedule->rank_count(), most_bytes,
+                               kLongestText));
+  }
+  for (const NodeId node : schedule->participants) {
+    if (node.value < 0 || node.index() >= topology.nodes().size()) {
+      return invalid(fmt::format("participant {} is no node of {}", node.value, topology.name()));
+    }
+  }
+  if (start_ps < now_ps) {
+    return invalid(fmt::format("job at {} ps: the session is at {} ps already", start_ps, now_ps));
+  }
+  return ok();
 }
 
 }  // namespace pleach

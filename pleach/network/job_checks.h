@@ -1,23 +1,22 @@
-// What every network model asks of a job before it looks at it.
+// What every network model asks of options and jobs before it looks at them.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "pleach/base/result.h"
 #include "pleach/base/units.h"
-#include "pleach/network/model.h"
+#include "pleach/network/session.h"
+#include "pleach/topology/topology.h"
 
 namespace pleach {
 
 // The error of a simulation that passes kLongestPs.
 Error takes_too_long();
 
-// Checks options and jobs against the topology. Errors: kInvalidArgument naming the value.
-Status check_jobs(const Topology& topology, std::span<const Job> jobs,
-                  const SimulationOptions& options);
-
-// The schedule with every route filled in, if it lacks some; else empty. Errors: kInfeasible.
-Result<std::optional<Schedule>> with_routes(const Topology& topology, const Schedule& schedule);
+// Errors: kInvalidArgument naming the value.
+Status check_options(const SimulationOptions& options);
+// A job for a session that has come to `now_ps`. Errors: kInvalidArgument naming the value, or the
+// participant that is no node.
+Status check_job(const Topology& topology, const Job& job, int64_t now_ps);
 
 }  // namespace pleach

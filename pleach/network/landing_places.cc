@@ -1,70 +1,60 @@
-#include "pleach/network/flow/landing.h"
+#include "pleach/network/landing_places.h"
 
 #include <algorithm>
-#include <tuple>
-
-#include "pleach/base/index.h"
+#include <compare>
 
 namespace pleach {
-namespace {}  // namespace
 
-LandingPlaces::LandingPlaces(const LoweredJob& plan, int32_t period, int32_t segment_count,
-                             int32_t places)
-    : plan_(plan),
-      segment_count_(segment_count),
-      places_(places),
-      windows_(plan.connections().size()) {
+LandingPlaces::LandingPlaces(const LoweredSchedule& schedule, int32_t places)
+    : schedule_(schedule), places_(places), windows_(schedule.connections().size()) {
   struct Item {
     int32_t connection_class;  // the order is the same on all its connections
-    int64_t key;
-    int32_t segment;
-    int32_t stream;
+    Send send;
     auto operator<=>(const Item&) const = default;
   };
-  const Order& order = plan.order();
-  const int32_t instance_count = plan.instance_count();
+  const Order& order = schedule.order();
   std::vector<Item> items;
   for (int32_t stream = 0; stream < order.stream_count(); ++stream) {
-    for (int32_t segment = 0; segment < segment_count; ++segment) {
-      const int64_t key = int64_t{segment} * period + order.stream(stream).step;
-      items.push_back({plan.connection_class(stream), key, segment, stream});
-      left_.insert(left_.end(), at(instance_count), count_of(order.commits(stream)));
+    for (int32_t segment = 0; segment < schedule.segment_count(); ++segment) {
+      items.push_back({schedule.connection_class(stream), schedule.send(stream, segment, 0)});
+      left_.insert(left_.end(), at(schedule.translate_count()), count_of(order.commits(stream)));
     }
   }
-  std::sort(items.begin(), items.end());
+  std::ranges::sort(items);
   position_.resize(items.size());
-  for (const Item& one : items) {
-    for (int32_t instance = 0; instance < instance_count; ++instance) {
-      Window& window = windows_[at(plan.connection_of(one.stream, instance))];
-      position_[item(one.stream, one.segment)] = count_of(window.states);
+  for (const auto& [connection_class, send] : items) {
+    for (int32_t translate = 0; translate < schedule.translate_count(); ++translate) {
+      Window& window =
+          windows_[at(schedule.connection_of(schedule.send(send.stream, send.segment, translate)))];
+      position_[item(send.stream, send.segment)] = count_of(window.states);
       window.states.push_back(State::kWaiting);
     }
   }
 }
 
-bool LandingPlaces::admits(int32_t connection, int32_t stream, int32_t segment) const {
-  const Window& window = windows_[at(connection)];
+bool LandingPlaces::admits(const Send& send) const {
+  const Window& window = windows_[at(schedule_.connection_of(send))];
   if (window.held == places_) {
     return false;
   }
-  return position_[item(stream, segment)] == window.smallest || window.held + 1 < places_ ||
-         window.states[at(window.smallest)] == State::kAdmitted;
+  return position_[item(send.stream, send.segment)] == window.smallest ||
+         window.held + 1 < places_ || window.states[at(window.smallest)] == State::kAdmitted;
 }
 
-void LandingPlaces::admit(int32_t connection, int32_t stream, int32_t segment) {
-  Window& window = windows_[at(connection)];
+void LandingPlaces::admit(const Send& send) {
+  Window& window = windows_[at(schedule_.connection_of(send))];
   ++window.held;
-  window.states[at(position_[item(stream, segment)])] = State::kAdmitted;
+  window.states[at(position_[item(send.stream, send.segment)])] = State::kAdmitted;
 }
 
-bool LandingPlaces::commit(int32_t connection, int32_t stream, int32_t segment, int32_t instance) {
-  const std::size_t entry = item(stream, segment) * at(plan_.instance_count()) + at(instance);
-  if (--left_[entry] > 0) {
+bool LandingPlaces::commit(const Arrival& arrival) {
+  const std::size_t sent = item(schedule_.order().commit(arrival.commit).stream, arrival.segment);
+  if (--left_[sent * at(schedule_.translate_count()) + at(arrival.translate)] > 0) {
     return false;
   }
-  Window& window = windows_[at(connection)];
+  Window& window = windows_[at(schedule_.connection_of(arrival))];
   --window.held;
-  window.states[at(position_[item(stream, segment)])] = State::kCommitted;
+  window.states[at(position_[sent])] = State::kCommitted;
   while (at(window.smallest) < window.states.size() &&
          window.states[at(window.smallest)] == State::kCommitted) {
     ++window.smallest;

@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "pleach/base/index.h"
-#include "pleach/network/job_checks.h"
+#include "pleach/base/units.h"
 
 namespace pleach {
 namespace {
@@ -69,28 +69,28 @@ class LinkSets {
 }  // namespace
 
 Result<std::shared_ptr<const LoweredSchedule>> LoweredSchedule::create(
-    const Topology& topology, const Schedule& schedule, const SimulationOptions& options,
-    Instances instances) {
+    const Topology& topology, std::shared_ptr<const Schedule> schedule,
+    const SimulationOptions& options, bool is_folded) {
   // Not make_shared: the constructor is private.
-  const std::shared_ptr<LoweredSchedule> plan(new LoweredSchedule(schedule));
-  plan->instances_ = instances;
-  plan->segment_count_ = options.segment_count;
-  plan->framing_ = topology.framing();
-  plan->flow_control_ = options.flow_control;
-  plan->order_ = Order::build(schedule);
-  if (instances == Instances::kNone) {
-    plan->find_connections(topology, nullptr);
-    return std::shared_ptr<const LoweredSchedule>(plan);
+  const std::shared_ptr<LoweredSchedule> lowered(new LoweredSchedule(std::move(schedule)));
+  lowered->segment_count_ = options.segment_count;
+  lowered->headers_ = {topology.framing(), options.flow_control};
+  lowered->order_ = Order::build(*lowered->schedule_);
+  if (!lowered->schedule_->symmetry.has_value()) {
+    lowered->find_connections(topology, nullptr);
+    return std::shared_ptr<const LoweredSchedule>(lowered);
   }
-  plan->translation_.emplace(schedule.symmetry->dimensions);
-  plan->one_dimension_ = schedule.symmetry->dimensions.size() == 1;
-  PLEACH_ASSIGN(links, LinkTranslation::create(schedule, topology, false));
-  plan->find_connections(topology, &links);
-  if (instances == Instances::kAll) {
-    plan->instance_count_ = schedule.rank_count();
-    plan->instantiate(links, topology);
+  const std::vector<int32_t>& dimensions = lowered->schedule_->symmetry->dimensions;
+  lowered->translation_.emplace(dimensions);
+  lowered->is_one_dimensional_ = dimensions.size() == 1;
+  lowered->is_folded_ = is_folded;
+  PLEACH_ASSIGN(links, LinkTranslation::create(*lowered->schedule_, topology, false));
+  lowered->find_connections(topology, &links);
+  if (!is_folded) {
+    lowered->translate_count_ = lowered->schedule_->rank_count();
+    lowered->instantiate(links, topology);
   }
-  return std::shared_ptr<const LoweredSchedule>(plan);
+  return std::shared_ptr<const LoweredSchedule>(lowered);
 }
 
 // A connection is a set of links: the route of a plain transfer, all links of a switch tree. In the
@@ -144,9 +144,9 @@ void LoweredSchedule::find_connections(const Topology& topology, const LinkTrans
 void LoweredSchedule::instantiate(const LinkTranslation& links, const Topology& topology) {
   const std::vector<LoweredConnection> classes = std::move(connections_);
   connections_.clear();
-  connections_.reserve(classes.size() * at(instance_count_));
+  connections_.reserve(classes.size() * at(translate_count_));
   for (const LoweredConnection& one : classes) {
-    for (int32_t rank = 0; rank < instance_count_; ++rank) {
+    for (int32_t rank = 0; rank < translate_count_; ++rank) {
       LoweredConnection moved;
       moved.overhead_ps = topology.node(schedule_->participants[at(rank)]).overhead_ps;
       for (const LinkId link : one.links) {
@@ -160,14 +160,14 @@ void LoweredSchedule::instantiate(const LinkTranslation& links, const Topology& 
 }
 
 int64_t LoweredSchedule::wire_bytes(int64_t payload) const {
-  if (framing_.header_bytes == 0) {
+  const auto& [header_bytes, packet_bytes] = headers_.framing;
+  if (header_bytes == 0) {
     return payload;
   }
-  const int64_t packets =
-      flow_control_ == FlowControl::kMessage
-          ? 1
-          : std::max<int64_t>(1, (payload + framing_.packet_bytes - 1) / framing_.packet_bytes);
-  return payload + packets * framing_.header_bytes;
+  const int64_t packets = headers_.flow_control == FlowControl::kMessage
+                              ? 1
+                              : std::max<int64_t>(1, (payload + packet_bytes - 1) / packet_bytes);
+  return payload + packets * header_bytes;
 }
 
 bool LoweredSchedule::has_plain_priorities() const {
@@ -182,96 +182,51 @@ bool LoweredSchedule::has_plain_priorities() const {
   return true;
 }
 
-Result<LoweredJob> LoweredJob::create(std::shared_ptr<const LoweredSchedule> plan,
-                                      int64_t size_bytes) {
-  PLEACH_ASSIGN(placement, Placement::create(plan->schedule(), size_bytes));
-  LoweredJob job(std::move(plan), placement);
-  job.measure_segments();
-  return job;
-}
-
-Result<LoweredJob> LoweredJob::create(const Topology& topology, const Schedule& schedule,
-                                      int64_t size_bytes, const SimulationOptions& options,
-                                      Instances instances) {
-  PLEACH_ASSIGN(plan, LoweredSchedule::create(topology, schedule, options, instances));
-  return create(std::move(plan), size_bytes);
-}
-
-void LoweredJob::measure_segments() {
-  const ChunkGrid& grid = schedule().chunks;
-  const int64_t length = placement_.length(0);
-  for (int32_t chunk = 1; chunk < grid.count(); ++chunk) {
-    if (placement_.length(chunk) != length) {
-      return;
+Result<SegmentSizes> SegmentSizes::create(const Schedule& schedule, int64_t size_bytes,
+                                          int32_t segment_count) {
+  PLEACH_ASSIGN(placement, Placement::create(schedule, size_bytes));
+  SegmentSizes sizes(placement, segment_count);
+  const int64_t length = placement.length(0);
+  for (int32_t chunk = 1; chunk < schedule.chunks.count(); ++chunk) {
+    if (placement.length(chunk) != length) {
+      return sizes;
     }
   }
-  for (int32_t segment = 0; segment < shared_->segment_count(); ++segment) {
-    equal_segment_bytes_.push_back(
-        segment_boundary(0, length, segment + 1, shared_->segment_count()) -
-        segment_boundary(0, length, segment, shared_->segment_count()));
+  for (int32_t segment = 0; segment < segment_count; ++segment) {
+    sizes.equal_bytes_.push_back(sizes.measure(length, segment));
   }
+  return sizes;
 }
 
-int64_t LoweredJob::segment_bytes(int32_t chunk, int32_t segment, int32_t instance) const {
-  if (!equal_segment_bytes_.empty()) {
-    return equal_segment_bytes_[at(segment)];
-  }
-  const int64_t length = placement_.length(shared_->chunk_in(chunk, instance));
-  const int32_t segment_count = shared_->segment_count();
-  return segment_boundary(0, length, segment + 1, segment_count) -
-         segment_boundary(0, length, segment, segment_count);
+int64_t SegmentSizes::measure(int64_t chunk_bytes, int32_t segment) const {
+  return segment_boundary(0, chunk_bytes, segment + 1, segment_count_) -
+         segment_boundary(0, chunk_bytes, segment, segment_count_);
 }
 
-int64_t LoweredJob::payload_bytes(int32_t stream, int32_t segment, int32_t instance) const {
-  const Stream& what = order().stream(stream);
-  if (!equal_segment_bytes_.empty()) {
-    return equal_segment_bytes_[at(segment)] * what.chunk_count;
+int64_t LoweredJob::payload_bytes(const Send& send) const {
+  const Stream& what = order().stream(send.stream);
+  if (sizes_->chunks_are_alike()) {
+    return sizes_->bytes(what.first_chunk, send.segment) * what.chunk_count;
   }
   int64_t sum = 0;
   for (int32_t chunk = what.first_chunk; chunk < what.first_chunk + what.chunk_count; ++chunk) {
-    sum += segment_bytes(chunk, segment, instance);
+    sum += sizes_->bytes(schedule_->chunk_of(chunk, send.translate), send.segment);
   }
   return sum;
 }
 
-int64_t LoweredJob::largest_payload_bytes() const {
+int64_t LoweredJob::bytes(const Arrival& arrival) const {
+  const int32_t chunk = order().slot(order().commit(arrival.commit).slot).chunk;
+  return sizes_->bytes(schedule_->chunk_of(chunk, arrival.translate), arrival.segment);
+}
+
+int64_t LoweredJob::largest_wire_bytes() const {
   int64_t largest = 0;
   for (int32_t stream = 0; stream < order().stream_count(); ++stream) {
-    largest = std::max(largest, payload_bytes(stream, shared_->segment_count() - 1, 0));
+    largest =
+        std::max(largest, wire_bytes(schedule_->send(stream, schedule_->segment_count() - 1, 0)));
   }
   return largest;
-}
-
-void LoweredJob::unfold(const Topology& topology, Simulation& result) const {
-  const auto links = LinkTranslation::create(schedule(), topology, true);
-  PLEACH_CHECK(links.has_value(), "a folded schedule has its symmetry");
-  std::vector<LinkUse> by_class(at(links->class_count()));
-  for (std::size_t link = 0; link < result.links.size(); ++link) {
-    LinkUse& sum = by_class[at(links->class_of(LinkId{static_cast<int32_t>(link)}))];
-    sum.busy_ps += result.links[link].busy_ps;
-    sum.wire_bytes += result.links[link].wire_bytes;
-  }
-  for (std::size_t link = 0; link < result.links.size(); ++link) {
-    result.links[link] = by_class[at(links->class_of(LinkId{static_cast<int32_t>(link)}))];
-  }
-  result.event_count *= schedule().rank_count();
-  result.folded = true;
-}
-
-bool LoweredJob::can_fold(const Topology& topology, const Schedule& schedule, int64_t size_bytes) {
-  return schedule.symmetry.has_value() && schedule.chunks.is_uniform() &&
-         has_equal_chunks(schedule, size_bytes) &&
-         LinkTranslation::create(schedule, topology, true).has_value();
-}
-
-bool LoweredJob::has_equal_chunks(const Schedule& schedule, int64_t size_bytes) {
-  const auto placement = Placement::create(schedule, size_bytes);
-  if (!placement) {
-    return false;
-  }
-  const int32_t last = schedule.chunks.count() - 1;
-  const int64_t end = placement->begin(last) + placement->length(last);
-  return end % schedule.chunks.count() == 0;
 }
 
 }  // namespace pleach

@@ -1,10 +1,15 @@
 // LoweredSchedule and LoweredJob: one schedule, and one job of it, lowered for a network model:
 // which connection carries which stream, and how many bytes each segment has.
+//
+// They alone know how the translates of a symmetric schedule are represented: each with state of
+// its own, or, folded, one for all. Models pass on Send and Arrival values and see no difference.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "pleach/base/index.h"
@@ -12,144 +17,163 @@
 #include "pleach/collective/order.h"
 #include "pleach/collective/placement.h"
 #include "pleach/collective/symmetry.h"
-#include "pleach/network/model.h"
+#include "pleach/network/session.h"
 #include "pleach/topology/topology.h"
 
 namespace pleach {
 
-// How the translates of a symmetric schedule are simulated.
-enum class Instances : uint8_t {
-  kNone,    // the schedule has no symmetry, or was written out
-  kAll,     // every translate has its own state
-  kFolded,  // all ranks do the same at the same time: one stands for all
+// One segment of one stream, or of a translate of it; ordered by priority within a connection.
+struct Send {
+  int64_t key = 0;  // segment · period + step
+  int32_t segment = 0;
+  int32_t stream = 0;  // streams of one step are numbered by first chunk
+  int32_t translate = 0;
+  auto operator<=>(const Send&) const = default;
 };
 
-// What carries streams one segment at a time: the set of links that a stream occupies.
+// One chunk of a send at one of its targets.
+struct Arrival {
+  int32_t commit = 0;  // of the Order
+  int32_t segment = 0;
+  int32_t translate = 0;
+};
+
+// What carries sends one at a time: the set of links that a stream occupies.
 struct LoweredConnection {
   std::vector<LinkId> links;
-  int64_t latency_ps = 0;
-  int64_t overhead_ps = 0;
+  int64_t latency_ps = 0;   // of the route; of a switch tree the longest from a source to a target
+  int64_t overhead_ps = 0;  // of the source, before the first byte
 };
 
 // What does not depend on the size of a job. Immutable; jobs share it.
 class LoweredSchedule {
  public:
-  // `schedule` has all its routes and outlives the plan.
-  //   errors  kInvalidArgument: the participants do not fit
-  static Result<std::shared_ptr<const LoweredSchedule>> create(const Topology& topology,
-                                                               const Schedule& schedule,
-                                                               const SimulationOptions& options,
-                                                               Instances instances);
+  // `schedule` has all its routes; its priorities do not depend on chunk numbers where it is
+  // symmetric (has_plain_priorities()).
+  //   is_folded  rank 0 stands for all: right for a symmetric schedule whose ranks all do the same
+  //              at the same time
+  //   errors     kInvalidArgument: the participants do not fit
+  static Result<std::shared_ptr<const LoweredSchedule>> create(
+      const Topology& topology, std::shared_ptr<const Schedule> schedule,
+      const SimulationOptions& options, bool is_folded);
 
   const Schedule& schedule() const { return *schedule_; }
   const Order& order() const { return order_; }
-  Instances instances() const { return instances_; }
-  int32_t instance_count() const { return instance_count_; }
   int32_t segment_count() const { return segment_count_; }
-  // All connections; with Instances::kAll class-major: class · n + source rank.
+  // Ranks that have state of their own; they are alike in what they do, or not.
+  int32_t rank_count() const { return is_folded_ ? 1 : schedule_->rank_count(); }
+  bool ranks_are_alike() const { return translation_.has_value(); }
+  // Translates of each stream that have state of their own: 1 without symmetry.
+  int32_t translate_count() const { return translate_count_; }
+  Send send(int32_t stream, int32_t segment, int32_t translate) const {
+    return {int64_t{segment} * schedule_->period + order_.stream(stream).step, segment, stream,
+            translate};
+  }
+
+  // The connections of all translates of a class are consecutive, by source rank; the streams that
+  // they carry are translates of each other.
   const std::vector<LoweredConnection>& connections() const { return connections_; }
-  // The connections that carry translates of one stream are a class, numbered from 0.
   int32_t connection_class(int32_t stream) const { return class_of_[at(stream)]; }
-  // The stream's connection in an instance.
-  int32_t connection_of(int32_t stream, int32_t instance) const {
-    const int32_t link_set = connection_class(stream);
-    if (instances_ != Instances::kAll) {
-      return link_set;
-    }
-    return link_set * instance_count_ + rank_in(order_.sources(stream).front(), instance);
+  std::span<const LoweredConnection> class_connections(int32_t connection_class) const {
+    return std::span(connections_)
+        .subspan(at(connection_class) * at(translate_count_), at(translate_count_));
   }
-  // The rank that stands for template rank `rank` in an instance (0 for all when folded).
-  int32_t rank_in(int32_t rank, int32_t instance) const {
-    if (instances_ == Instances::kNone) {
-      return rank;
-    }
-    if (instances_ == Instances::kFolded) {
-      return 0;
-    }
-    if (one_dimension_) {
-      const int32_t moved = rank + instance;
-      return moved < instance_count_ ? moved : moved - instance_count_;
-    }
-    return translation_->add(rank, instance);
+  int32_t connection_of(const Send& send) const {
+    return connection_of(send.stream, send.translate);
   }
-  // Ranks that have state of their own.
-  int32_t rank_count() const {
-    return instances_ == Instances::kFolded ? 1 : schedule_->rank_count();
+  int32_t connection_of(const Arrival& arrival) const {
+    return connection_of(order_.commit(arrival.commit).stream, arrival.translate);
   }
-  // The chunk that stands for template chunk `chunk` in an instance.
-  int32_t chunk_in(int32_t chunk, int32_t instance) const {
-    return instances_ == Instances::kAll
-               ? translate_chunk(*schedule_, *translation_, chunk, instance)
-               : chunk;
+  // The rank that a rank of the schedule's transfers stands for in a translate.
+  int32_t rank_of(int32_t rank, int32_t translate) const {
+    if (translate_count_ == 1) {
+      return is_folded_ ? 0 : rank;
+    }
+    if (is_one_dimensional_) {
+      const int32_t moved = rank + translate;
+      return moved < translate_count_ ? moved : moved - translate_count_;
+    }
+    return translation_->add(rank, translate);
+  }
+  // The chunk likewise.
+  int32_t chunk_of(int32_t chunk, int32_t translate) const {
+    return translate_count_ == 1 ? chunk
+                                 : translate_chunk(*schedule_, *translation_, chunk, translate);
   }
   int64_t wire_bytes(int64_t payload) const;
   // Whether no connection has two streams of one step: then priorities need no chunk numbers, and
-  // every translate behaves like its template.
+  // every translate behaves like the one that is written down.
   bool has_plain_priorities() const;
 
  private:
-  explicit LoweredSchedule(const Schedule& schedule) : schedule_(&schedule) {}
+  explicit LoweredSchedule(std::shared_ptr<const Schedule> schedule)
+      : schedule_(std::move(schedule)) {}
+  int32_t connection_of(int32_t stream, int32_t translate) const {
+    const int32_t link_set = connection_class(stream);
+    return translate_count_ == 1
+               ? link_set
+               : link_set * translate_count_ + rank_of(order_.sources(stream).front(), translate);
+  }
   void find_connections(const Topology& topology, const LinkTranslation* links);
   void instantiate(const LinkTranslation& links, const Topology& topology);
 
-  const Schedule* schedule_;
+  const std::shared_ptr<const Schedule> schedule_;
   Order order_;
-  Instances instances_ = Instances::kNone;
-  int32_t instance_count_ = 1;
+  std::optional<Translation> translation_;  // of a symmetric schedule
+  int32_t translate_count_ = 1;
   int32_t segment_count_ = 1;
-  bool one_dimension_ = false;
-  Framing framing_;
-  FlowControl flow_control_ = FlowControl::kPacket;
-  std::optional<Translation> translation_;
+  bool is_folded_ = false;
+  bool is_one_dimensional_ = false;
+  struct {
+    Framing framing;
+    FlowControl flow_control = FlowControl::kPacket;
+  } headers_;
   std::vector<int32_t> class_of_;  // by stream
   std::vector<LoweredConnection> connections_;
 };
 
-class LoweredJob {
+// How long every segment of every chunk is, for one size.
+class SegmentSizes {
  public:
-  // Errors: kInvalidArgument: the size does not fit.
-  static Result<LoweredJob> create(std::shared_ptr<const LoweredSchedule> plan, int64_t size_bytes);
-  // Both at once. Errors: kInvalidArgument: participants or size do not fit.
-  static Result<LoweredJob> create(const Topology& topology, const Schedule& schedule,
-                                   int64_t size_bytes, const SimulationOptions& options,
-                                   Instances instances);
-
-  const LoweredSchedule& shared() const { return *shared_; }
-  const Schedule& schedule() const { return shared_->schedule(); }
-  const Order& order() const { return shared_->order(); }
-  Instances instances() const { return shared_->instances(); }
-  int32_t instance_count() const { return shared_->instance_count(); }
-  const std::vector<LoweredConnection>& connections() const { return shared_->connections(); }
-  int32_t connection_class(int32_t stream) const { return shared_->connection_class(stream); }
-  int32_t connection_of(int32_t stream, int32_t instance) const {
-    return shared_->connection_of(stream, instance);
+  // Borrows the schedule. Errors: kInvalidArgument: the size does not fit.
+  static Result<SegmentSizes> create(const Schedule& schedule, int64_t size_bytes,
+                                     int32_t segment_count);
+  int64_t bytes(int32_t chunk, int32_t segment) const {
+    return equal_bytes_.empty() ? measure(placement_.length(chunk), segment)
+                                : equal_bytes_[at(segment)];
   }
-  int32_t rank_in(int32_t rank, int32_t instance) const { return shared_->rank_in(rank, instance); }
-  int32_t rank_count() const { return shared_->rank_count(); }
-  int64_t wire_bytes(int64_t payload) const { return shared_->wire_bytes(payload); }
-
-  // Bytes of one segment of a stream, without framing, and of one of its chunks.
-  int64_t payload_bytes(int32_t stream, int32_t segment, int32_t instance) const;
-  int64_t segment_bytes(int32_t chunk, int32_t segment, int32_t instance) const;
-  // Payload of the largest segment of any stream.
-  int64_t largest_payload_bytes() const;
-
-  // Folded: copies each link's use to its translates and counts the events of all ranks.
-  void unfold(const Topology& topology, Simulation& result) const;
-  // Whether one rank can stand for all: equal chunks, and topology attributes alike under the
-  // group.
-  static bool can_fold(const Topology& topology, const Schedule& schedule, int64_t size_bytes);
-  // The part of it that depends on the size; the schedule has a uniform grid.
-  static bool has_equal_chunks(const Schedule& schedule, int64_t size_bytes);
+  bool chunks_are_alike() const { return !equal_bytes_.empty(); }
 
  private:
-  LoweredJob(std::shared_ptr<const LoweredSchedule> shared, Placement placement)
-      : shared_(std::move(shared)), placement_(placement) {}
-  void measure_segments();
+  SegmentSizes(Placement placement, int32_t segment_count)
+      : placement_(placement), segment_count_(segment_count) {}
+  int64_t measure(int64_t chunk_bytes, int32_t segment) const;
 
-  std::shared_ptr<const LoweredSchedule> shared_;
   Placement placement_;
-  std::vector<int64_t> equal_segment_bytes_;  // by segment, when all chunks have the same length
+  int32_t segment_count_;
+  std::vector<int64_t> equal_bytes_;  // by segment, when all chunks have the same length
+};
+
+// A schedule at a size. Cheap to copy.
+class LoweredJob {
+ public:
+  LoweredJob(std::shared_ptr<const LoweredSchedule> schedule,
+             std::shared_ptr<const SegmentSizes> sizes)
+      : schedule_(std::move(schedule)), sizes_(std::move(sizes)) {}
+
+  const LoweredSchedule& schedule() const { return *schedule_; }
+  const std::shared_ptr<const LoweredSchedule>& shared_schedule() const { return schedule_; }
+  const Order& order() const { return schedule_->order(); }
+  // Bytes of a send without framing, and on the wire; of one arrival.
+  int64_t payload_bytes(const Send& send) const;
+  int64_t wire_bytes(const Send& send) const { return schedule_->wire_bytes(payload_bytes(send)); }
+  int64_t bytes(const Arrival& arrival) const;
+  // On the wire, of the largest segment of any stream.
+  int64_t largest_wire_bytes() const;
+
+ private:
+  std::shared_ptr<const LoweredSchedule> schedule_;
+  std::shared_ptr<const SegmentSizes> sizes_;
 };
 
 }  // namespace pleach

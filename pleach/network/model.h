@@ -1,63 +1,54 @@
-// Network models: how long schedules take on a topology. The registry.
+// Network models: how long schedules take on a topology. The registry, and the batch simulation.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "pleach/base/options.h"
 #include "pleach/base/registry.h"
 #include "pleach/base/result.h"
-#include "pleach/collective/record.h"
 #include "pleach/collective/schedule.h"
+#include "pleach/network/session.h"
 #include "pleach/topology/topology.h"
 
 namespace pleach {
-
-enum class Gate : uint8_t { kDataflow, kLockstep };
-// kPacket: a header per packet of at most Framing::packet_bytes; kMessage: one per segment.
-enum class FlowControl : uint8_t { kPacket, kMessage };
-
-struct Job {
-  const Schedule* schedule = nullptr;  // correct; its participants are nodes of the topology
-  int64_t size_bytes = 0;              // whole buffer of one rank, ≥ 0; cut at bytes
-  int64_t start_ps = 0;
-};
-
-struct SimulationOptions {
-  int32_t segment_count = 1;
-  Gate gate = Gate::kDataflow;
-  FlowControl flow_control = FlowControl::kPacket;
-  int32_t landing_places = 0;                // per connection; 0: as many as needed
-  int64_t reduce_bandwidth_bytes_per_s = 0;  // of a rank, commits of reduces queue; 0: no time
-  bool fold = true;                          // simulate one rank where symmetry allows
-  std::vector<Record>* records = nullptr;    // one per job, appended to when set (prevents folding)
-};
-
-struct LinkUse {
-  int64_t busy_ps = 0;  // time during which something was in transmission
-  int64_t wire_bytes = 0;
-};
-
-struct Simulation {
-  int64_t finish_ps = 0;  // when the last chunk is in place
-  std::vector<int64_t> job_finish_ps;
-  std::vector<LinkUse> links;  // by LinkId
-  int64_t event_count = 0;     // segments delivered (stream × segment)
-  bool folded = false;
-};
 
 struct NetworkModel {
   std::string name;
   std::string summary;
   std::string source;
-  // Errors: kInvalidArgument: a job does not fit the topology or the options; kUnsupported: the
-  // model cannot do it; kInfeasible: a transfer has no route. Deterministic. Thread safe: no shared
-  // state. A schedule that cannot finish is reported with the stream that is stuck.
-  Result<Simulation> (*simulate)(const Topology& topology, std::span<const Job> jobs,
-                                 const SimulationOptions& options);
+  std::vector<OptionDescriptor> options;  // of its own
+  // Jobs may start while others run; false: only on a network where nothing is under way.
+  bool takes_company = true;
+  // `options` are valid for every model. `topology` outlives the session. Deterministic; a session
+  // is not thread safe, several are independent.
+  //   errors  kUnsupported: the model cannot do what the options ask for
+  Result<std::unique_ptr<NetworkSession>> (*open)(const Topology& topology,
+                                                  const SimulationOptions& options,
+                                                  const Options& own);
 };
 
 Registry<NetworkModel> network_models();
+
+// "flow", or "NAME,key=value...": a session of that model.
+//   errors  kInvalidArgument: unknown model or option, an option out of range; those of open()
+Result<std::unique_ptr<NetworkSession>> open_network(std::string_view model,
+                                                     const Topology& topology,
+                                                     const SimulationOptions& options);
+
+struct Simulation {
+  int64_t finish_ps = 0;  // when the last chunk is in place
+  std::vector<int64_t> job_finish_ps;
+  NetworkUse use;
+};
+
+// Jobs whose starts are known beforehand, in a session of their own.
+//   errors  those of open_network and of the session
+Result<Simulation> simulate(std::string_view model, const Topology& topology,
+                            std::span<const Job> jobs, const SimulationOptions& options);
 
 }  // namespace pleach

@@ -1,6 +1,4 @@
-// NetworkSession: the flow model, one decision at a time: jobs are added while others are under
-// way, and all share the links. What a simulation with every start time known beforehand gives,
-// this gives too, to the picosecond.
+// NetworkSession: a network on which jobs run; what all network models have in common.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +7,45 @@
 #include <vector>
 
 #include "pleach/base/result.h"
+#include "pleach/collective/record.h"
 #include "pleach/collective/schedule.h"
-#include "pleach/network/model.h"
-#include "pleach/topology/topology.h"
 
 namespace pleach {
+
+enum class Gate : uint8_t { kDataflow, kLockstep };
+// kPacket: a header per packet of at most Framing::packet_bytes; kMessage: one per segment.
+enum class FlowControl : uint8_t { kPacket, kMessage };
+
+// What every model is asked; what only one model knows is in that model's own options.
+struct SimulationOptions {
+  int32_t segment_count = 1;
+  Gate gate = Gate::kDataflow;
+  FlowControl flow_control = FlowControl::kPacket;
+  int32_t landing_places = 0;                // per connection; 0: as many as needed
+  int64_t reduce_bandwidth_bytes_per_s = 0;  // of a rank, commits of reduces queue; 0: no time
+  bool fold = true;                          // simulate one rank where symmetry allows
+  bool keep_records = false;                 // of every job (prevents folding)
+};
+
+struct Job {
+  std::shared_ptr<const Schedule> schedule;  // correct; its participants are nodes of the topology
+  int64_t size_bytes = 0;                    // whole buffer of one rank, ≥ 0; cut at bytes
+  int64_t start_ps = 0;
+};
+
+struct LinkUse {
+  int64_t busy_ps = 0;  // time during which something was in transmission
+  int64_t wire_bytes = 0;
+};
+
+// What has happened on a network.
+struct NetworkUse {
+  std::vector<LinkUse> links;          // by LinkId
+  int64_t event_count = 0;             // segments delivered (stream × segment)
+  bool folded = false;                 // one rank stood for all in some job
+  std::optional<int64_t> cycles = {};  // simulated, where the model has a clock
+  std::vector<Record> records = {};    // by job, where they are kept
+};
 
 class NetworkSession {
  public:
@@ -22,21 +54,24 @@ class NetworkSession {
     int64_t time_ps = 0;
   };
 
-  // `topology` outlives the session. options.records and options.gate kLockstep are not supported.
-  static Result<std::unique_ptr<NetworkSession>> create(const Topology& topology,
-                                                        const SimulationOptions& options);
   virtual ~NetworkSession() = default;
 
-  // Starts a job at `now_ps`, no earlier than the last advance(). The schedule, correct and of this
-  // topology, outlives the job; what is derived from it is kept for its next use with any size.
-  // Jobs are numbered from 0. Errors: as NetworkModel::simulate.
-  virtual Result<int32_t> start(const Schedule& schedule, int64_t size_bytes, int64_t now_ps) = 0;
+  // Starts a job, no earlier than the last advance(). Jobs are numbered from 0 in the order of
+  // these calls. What is derived from a schedule is kept for every job that brings the same
+  // pointer.
+  //   errors  kInvalidArgument: the job does not fit the topology or the options; kInfeasible: a
+  //           transfer has no route. The session goes on without the job.
+  virtual Result<int32_t> start(const Job& job) = 0;
   // When something happens next inside; none: all jobs have finished.
   virtual std::optional<int64_t> next_ps() const = 0;
   // Advances to the first time at which jobs finish, at most to `until_ps`, and returns those jobs
   // (several where they finish together). Times of later calls never go back. Memory of finished
-  // jobs is reused.
+  // jobs is used again.
+  //   errors  kInvalidArgument: a schedule that cannot finish, with what is stuck; time passes
+  //           kLongestPs
   virtual Result<std::vector<Finish>> advance(int64_t until_ps) = 0;
+  // The sum over all jobs, once none is under way.   cost  O(links + connections)
+  virtual Result<NetworkUse> use() = 0;
 };
 
 }  // namespace pleach

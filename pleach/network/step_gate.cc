@@ -1,54 +1,64 @@
-#include "pleach/network/flow/lockstep.h"
+#include "pleach/network/step_gate.h"
 
 #include <algorithm>
 
-#include "pleach/base/index.h"
-
 namespace pleach {
 
-LockstepGate::LockstepGate(const LoweredJob& plan, int32_t period, int32_t segment_count,
-                           int64_t estimate_ps)
-    : period_(period),
-      segment_count_(segment_count),
-      step_count_(plan.schedule().step_count()),
-      estimate_ps_(estimate_ps),
-      all_alike_(plan.instances() != Instances::kNone),
-      sends_(at(all_alike_ ? 1 : plan.rank_count()) * at(step_count_)),
-      ranks_(at(plan.rank_count())) {
-  const Order& order = plan.order();
+StepGate::StepGate(const LoweredSchedule& schedule, const NopTimes& nops)
+    : period_(schedule.schedule().period),
+      segment_count_(schedule.segment_count()),
+      step_count_(schedule.schedule().step_count()),
+      nops_(nops),
+      all_alike_(schedule.ranks_are_alike()),
+      sends_(at(all_alike_ ? 1 : schedule.rank_count()) * at(step_count_)),
+      ranks_(at(schedule.rank_count())),
+      connections_(at(schedule.rank_count())) {
+  const Order& order = schedule.order();
   for (int32_t stream = 0; stream < order.stream_count(); ++stream) {
-    for (const int32_t rank : order.sources(stream)) {
-      ++sends_[at(all_alike_ ? 0 : rank) * at(step_count_) + at(order.stream(stream).step)];
+    for (const int32_t source : order.sources(stream)) {
+      ++sends_of(source, order.stream(stream).step);
+      for (int32_t translate = 0; translate < schedule.translate_count(); ++translate) {
+        connections_[at(schedule.rank_of(source, translate))].push_back(
+            schedule.connection_of(schedule.send(stream, 0, translate)));
+      }
     }
+  }
+  for (std::vector<int32_t>& list : connections_) {
+    std::ranges::sort(list);
+    list.erase(std::unique(list.begin(), list.end()), list.end());
   }
 }
 
-int64_t LockstepGate::sends(int32_t rank, int64_t slot) const {
+int64_t StepGate::sends(int32_t rank, int64_t slot) {
   int64_t sum = 0;
   const int64_t first = std::max<int64_t>(0, (slot - step_count_) / period_);
   const int64_t last = std::min<int64_t>(segment_count_ - 1, slot / period_);
   for (int64_t segment = first; segment <= last; ++segment) {
     const int64_t step = slot - segment * period_;
     if (step < step_count_) {
-      sum += sends_[at(all_alike_ ? 0 : rank) * at(step_count_) + at(step)];
+      sum += sends_of(rank, step);
     }
   }
   return sum;
 }
 
-std::optional<int64_t> LockstepGate::advance(int32_t rank, bool after_wait) {
+std::optional<int64_t> StepGate::advance(int32_t rank, bool after_nop) {
   RankState& state = ranks_[at(rank)];
-  if (state.left > 0 || (state.waits && !after_wait)) {
+  if (state.left > 0 || (state.is_nop && !after_nop)) {
     return std::nullopt;
   }
   const int64_t slot_count = int64_t{segment_count_ - 1} * period_ + step_count_;
   if (state.open + 1 >= slot_count) {
     return std::nullopt;
   }
+  const bool follows_nop = state.is_nop;
   ++state.open;
   state.left = sends(rank, state.open);
-  state.waits = state.left == 0;
-  return state.waits ? std::optional(estimate_ps_) : std::nullopt;
+  state.is_nop = state.left == 0;
+  if (!state.is_nop) {
+    return std::nullopt;
+  }
+  return follows_nop ? nops_.later_ps : nops_.first_ps;
 }
 
 }  // namespace pleach

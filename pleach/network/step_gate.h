@@ -1,47 +1,59 @@
-// LockstepGate: opens a rank's steps one after the other, as MultiTree's network interface does.
+// StepGate: opens a rank's steps one after the other, as MultiTree's network interface does.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
-#include "pleach/base/index.h"
 #include "pleach/network/lowered_schedule.h"
 
 namespace pleach {
 
+// How long a slot without a send (NOP) is held open: the first of a row of them, and the others.
+// The model's to say, as is when a send is over.
+struct NopTimes {
+  int64_t first_ps = 0;
+  int64_t later_ps = 0;
+};
+
 // Slot k of a rank (segment · period + step) holds all its sends of that key. The next slot opens
-// when the last byte of all of them has left; a slot without a send (NOP) is held open for the
-// estimate of one segment's transmission. No messages are exchanged. The published interface waits
-// twice the estimate in the first NOP after an active step, because there a step ends when its
-// bytes are in the interface's buffers; here it ends when they have left. Source: MultiTree (ISCA
-// 2021), section IV, schedule tables and NOPs.
-class LockstepGate {
+// when all of them are over; a NOP is held open for its time. No messages are exchanged. Source:
+// MultiTree (ISCA 2021), section IV, schedule tables and NOPs: there a send is over when its bytes
+// are in the interface's buffers, and the first NOP lasts two estimates of a step.
+class StepGate {
  public:
-  LockstepGate(const LoweredJob& plan, int32_t period, int32_t segment_count, int64_t estimate_ps);
+  StepGate(const LoweredSchedule& schedule, const NopTimes& nops);
 
   bool is_open(int32_t rank, int64_t slot) const { return slot <= ranks_[at(rank)].open; }
-  // A send of the rank's open slot has been transmitted.
-  void sent(int32_t rank) { --ranks_[at(rank)].left; }
-  // Opens the following slots as far as they go now. Called at the start, after sent(), and when a
-  // NOP is over (`after_wait`). Returns how long the NOP now open lasts, if it is one.
-  std::optional<int64_t> advance(int32_t rank, bool after_wait);
+  // A send of the rank's open slot is over.
+  void over(int32_t rank) { --ranks_[at(rank)].left; }
+  // Opens the following slots as far as they go now. Called at the start, after over(), and when a
+  // NOP is over (`after_nop`). Returns how long the NOP now open lasts, if it is one.
+  std::optional<int64_t> advance(int32_t rank, bool after_nop);
+  // The connections that the rank sends over, ascending.
+  std::span<const int32_t> connections(int32_t rank) const { return connections_[at(rank)]; }
 
  private:
   struct RankState {
     int64_t open = -1;
-    int64_t left = 0;    // sends of the open slot still to be transmitted
-    bool waits = false;  // in a NOP
+    int64_t left = 0;     // sends of the open slot that are not over
+    bool is_nop = false;  // the open slot
   };
-  int64_t sends(int32_t rank, int64_t slot) const;
+  // The sends of one segment, of ranks that are alike by step alone.
+  int32_t& sends_of(int32_t rank, int64_t step) {
+    return sends_[at(all_alike_ ? 0 : rank) * at(step_count_) + at(step)];
+  }
+  int64_t sends(int32_t rank, int64_t slot);
 
-  int32_t period_;
-  int32_t segment_count_;
-  int32_t step_count_;
-  int64_t estimate_ps_;
-  bool all_alike_;              // every rank has the sends of sends_[0]
-  std::vector<int32_t> sends_;  // by rank and step: sends of one segment
+  const int32_t period_;
+  const int32_t segment_count_;
+  const int32_t step_count_;
+  const NopTimes nops_;
+  const bool all_alike_;
+  std::vector<int32_t> sends_;
   std::vector<RankState> ranks_;
+  std::vector<std::vector<int32_t>> connections_;  // by rank
 };
 
 }  // namespace pleach

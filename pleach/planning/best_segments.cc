@@ -4,7 +4,7 @@
 
 namespace pleach {
 
-Result<BestSegments> find_best_segments(const NetworkModel& model, const Topology& topology,
+Result<BestSegments> find_best_segments(std::string_view model, const Topology& topology,
                                         std::span<const Job> jobs, SimulationOptions options) {
   constexpr int32_t kMostTried = 64;
   int64_t transfer_count = 0, largest_bytes = 0;
@@ -13,7 +13,7 @@ Result<BestSegments> find_best_segments(const NetworkModel& model, const Topolog
     largest_bytes = std::max(largest_bytes, job.size_bytes);
   }
   options.segment_count = 1;
-  PLEACH_ASSIGN(first, model.simulate(topology, jobs, options));
+  PLEACH_ASSIGN(first, simulate(model, topology, jobs, options));
   BestSegments best{1, std::move(first)};
   int64_t budget = kAutoSegmentLimit;
   while (options.segment_count < kMostTried) {
@@ -22,7 +22,7 @@ Result<BestSegments> find_best_segments(const NetworkModel& model, const Topolog
     if (budget < 0 || options.segment_count > largest_bytes) {
       break;
     }
-    PLEACH_ASSIGN(other, model.simulate(topology, jobs, options));
+    PLEACH_ASSIGN(other, simulate(model, topology, jobs, options));
     if (other.finish_ps < best.simulation.finish_ps) {
       best = {options.segment_count, std::move(other)};
     }

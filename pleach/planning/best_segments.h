@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "pleach/base/result.h"
 #include "pleach/network/model.h"
@@ -21,7 +22,7 @@ struct BestSegments {
 // fastest (the fewest on a tie), while the jobs have at most kAutoSegmentLimit transfers × segments
 // in all; options.segment_count is ignored.
 //   errors  those of the model
-Result<BestSegments> find_best_segments(const NetworkModel& model, const Topology& topology,
+Result<BestSegments> find_best_segments(std::string_view model, const Topology& topology,
                                         std::span<const Job> jobs, SimulationOptions options);
 
 }  // namespace pleach

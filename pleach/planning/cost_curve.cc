@@ -11,7 +11,6 @@
 
 #include "pleach/base/units.h"
 #include "pleach/network/model.h"
-#include "pleach/network/session.h"
 #include "pleach/planning/best_segments.h"
 #include "pleach/planning/padding.h"
 #include "pleach/synthesis/algorithm.h"
@@ -30,13 +29,13 @@ class Timer {
   // Borrows `topology`. segment_count 0: the best at each size.
   static Result<Timer> create(const Topology& topology, const std::string& model,
                               std::vector<Schedule> schedules, int32_t segment_count) {
-    PLEACH_ASSIGN(found, network_models().find(model));
-    Timer timer(topology, *found, std::move(schedules));
+    Timer timer(topology, model);
     timer.options_.segment_count = segment_count;
-    // A session derives what it needs of a schedule once.
-    if (model == "flow" && segment_count > 0) {
-      PLEACH_ASSIGN(session, NetworkSession::create(topology, timer.options_));
-      timer.session_ = std::move(session);
+    for (Schedule& schedule : schedules) {
+      timer.schedules_.push_back(std::make_shared<const Schedule>(std::move(schedule)));
+    }
+    if (segment_count > 0) {  // a session derives what it needs of a schedule once
+      PLEACH_SET(timer.session_, open_network(model, topology, timer.options_));
     }
     return timer;
   }
@@ -47,35 +46,31 @@ class Timer {
       return time_in_session(size_bytes);
     }
     std::vector<Job> jobs;
-    for (const Schedule& schedule : schedules_) {
-      jobs.push_back({&schedule, size_bytes, 0});
+    for (const auto& schedule : schedules_) {
+      jobs.push_back({schedule, size_bytes, 0});
     }
-    if (options_.segment_count == 0) {
-      PLEACH_ASSIGN(best, find_best_segments(*model_, *topology_, jobs, options_));
-      return best.simulation.finish_ps;
-    }
-    PLEACH_ASSIGN(simulation, model_->simulate(*topology_, jobs, options_));
-    return simulation.finish_ps;
+    PLEACH_ASSIGN(best, find_best_segments(model_, *topology_, jobs, options_));
+    return best.simulation.finish_ps;
   }
 
   bool is_empty() const { return schedules_.empty(); }
   // Segments of messages in one simulation.
   int64_t segment_count() const {
     int64_t sum = 0;
-    for (const Schedule& schedule : schedules_) {
-      sum += schedule.transfer_count();
+    for (const auto& schedule : schedules_) {
+      sum += schedule->transfer_count();
     }
     return sum * (options_.segment_count == 0 ? 128 : options_.segment_count);
   }
 
  private:
-  Timer(const Topology& topology, const NetworkModel& model, std::vector<Schedule> schedules)
-      : topology_(&topology), model_(&model), schedules_(std::move(schedules)) {}
+  Timer(const Topology& topology, std::string model)
+      : topology_(&topology), model_(std::move(model)) {}
 
   Result<int64_t> time_in_session(int64_t size_bytes) {
     const int64_t start_ps = now_ps_;
-    for (const Schedule& schedule : schedules_) {
-      PLEACH_TRY(session_->start(schedule, size_bytes, start_ps));
+    for (const auto& schedule : schedules_) {
+      PLEACH_TRY(session_->start({schedule, size_bytes, start_ps}));
     }
     while (session_->next_ps().has_value()) {
       PLEACH_ASSIGN(finished, session_->advance(*session_->next_ps()));
@@ -87,8 +82,8 @@ class Timer {
   }
 
   const Topology* topology_;
-  const NetworkModel* model_;
-  std::vector<Schedule> schedules_;
+  std::string model_;
+  std::vector<std::shared_ptr<const Schedule>> schedules_;
   SimulationOptions options_;
   std::unique_ptr<NetworkSession> session_;
   int64_t now_ps_ = 0;  // of the session

@@ -109,13 +109,12 @@ TEST(CostCurve, IsWithinItsToleranceOfTheSimulation) {
       const auto size_bytes = static_cast<int64_t>(std::exp2(6 + 20 * rng.unit()));
       std::vector<Job> jobs;
       for (const Schedule& schedule : schedules) {
-        jobs.push_back({&schedule, size_bytes, 0});
+        jobs.push_back({borrowed(schedule), size_bytes, 0});
       }
-      const NetworkModel& model = **network_models().find("flow");
       const int64_t simulated_ps =
           segment_count == 0
-              ? find_best_segments(model, topology, jobs, {})->simulation.finish_ps
-              : model.simulate(topology, jobs, {.segment_count = segment_count})->finish_ps;
+              ? find_best_segments("flow", topology, jobs, {})->simulation.finish_ps
+              : simulate("flow", topology, jobs, {.segment_count = segment_count})->finish_ps;
       EXPECT_NEAR(static_cast<double>(curve.time_ps(size_bytes)), static_cast<double>(simulated_ps),
                   error * static_cast<double>(simulated_ps))
           << size_bytes;

@@ -29,35 +29,34 @@ bool does(const std::string& algorithm_spec, CollectiveKind kind) {
   return found && std::ranges::find((*found)->collectives, kind) != (*found)->collectives.end();
 }
 
-Result<const Schedule*> GroupSchedules::collective(int32_t family, int32_t group,
-                                                   CollectiveKind kind) {
+Result<std::shared_ptr<const Schedule>> GroupSchedules::collective(int32_t family, int32_t group,
+                                                                   CollectiveKind kind) {
   const auto known = collectives_.find({family, group, kind});
   if (known != collectives_.end()) {
-    return static_cast<const Schedule*>(&known->second);
+    return known->second;
   }
   const auto& ranks = trace_.families[at(family)].groups[at(group)];
   PLEACH_ASSIGN(schedule, synthesize({.topology = topology_,
                                       .participants = nodes_of(topology_, ranks),
                                       .collective = kind},
                                      algorithm_for(options_, kind)));
-  auto& kept = collectives_[{family, group, kind}];
-  kept = std::move(schedule);
-  return static_cast<const Schedule*>(&kept);
+  return collectives_[{family, group, kind}] =
+             std::make_shared<const Schedule>(std::move(schedule));
 }
 
-Result<const Schedule*> GroupSchedules::message(int32_t source_rank, int32_t target_rank) {
+Result<std::shared_ptr<const Schedule>> GroupSchedules::message(int32_t source_rank,
+                                                                int32_t target_rank) {
   const auto known = messages_.find({source_rank, target_rank});
   if (known != messages_.end()) {
-    return static_cast<const Schedule*>(&known->second);
+    return known->second;
   }
   PLEACH_ASSIGN(schedule,
                 synthesize({.topology = topology_,
                             .participants = nodes_of(topology_, {source_rank, target_rank}),
                             .collective = CollectiveKind::kBroadcast},
                            "direct"));
-  auto& kept = messages_[{source_rank, target_rank}];
-  kept = std::move(schedule);
-  return static_cast<const Schedule*>(&kept);
+  return messages_[{source_rank, target_rank}] =
+             std::make_shared<const Schedule>(std::move(schedule));
 }
 
 }  // namespace pleach

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -23,22 +24,24 @@ const std::string& algorithm_for(const FabricOptions& options, CollectiveKind ki
 // Whether the algorithm of a spec does the collective; false for unknown ones.
 bool does(const std::string& algorithm_spec, CollectiveKind kind);
 
-// Not thread safe. References stay valid.
+// Not thread safe.
 class GroupSchedules {
  public:
   GroupSchedules(const Topology& topology, const Trace& trace, FabricOptions options)
       : topology_(topology), trace_(trace), options_(std::move(options)) {}
   // Errors: those of synthesize.
-  Result<const Schedule*> collective(int32_t family, int32_t group, CollectiveKind kind);
+  Result<std::shared_ptr<const Schedule>> collective(int32_t family, int32_t group,
+                                                     CollectiveKind kind);
   // One transfer.
-  Result<const Schedule*> message(int32_t source_rank, int32_t target_rank);
+  Result<std::shared_ptr<const Schedule>> message(int32_t source_rank, int32_t target_rank);
 
  private:
   const Topology& topology_;
   const Trace& trace_;
   const FabricOptions options_;
-  std::map<std::tuple<int32_t, int32_t, CollectiveKind>, Schedule> collectives_;
-  std::map<std::pair<int32_t, int32_t>, Schedule> messages_;
+  std::map<std::tuple<int32_t, int32_t, CollectiveKind>, std::shared_ptr<const Schedule>>
+      collectives_;
+  std::map<std::pair<int32_t, int32_t>, std::shared_ptr<const Schedule>> messages_;
 };
 
 }  // namespace pleach

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "pleach/base/index.h"
-#include "pleach/network/session.h"
+#include "pleach/network/model.h"
 #include "pleach/planning/padding.h"
 #include "pleach/training/group_schedules.h"
 #include "pleach/training/trace_network.h"
@@ -28,7 +28,7 @@ class SharedNetwork : public TraceNetwork {
     for (const int32_t group : *what.groups) {
       if (groups[at(group)].size() > 1 && what.size_bytes > 0) {
         PLEACH_ASSIGN(schedule, schedules_.collective(what.family, group, what.kind));
-        PLEACH_TRY(add(operation, *schedule, what.size_bytes, now_ps));
+        PLEACH_TRY(add(operation, schedule, what.size_bytes, now_ps));
       }
     }
     return end(operation, now_ps);
@@ -40,7 +40,7 @@ class SharedNetwork : public TraceNetwork {
     const auto& targets = trace_.workers[at(what.target)].ranks;
     for (std::size_t i = 0; i < sources.size() && what.size_bytes > 0; ++i) {
       PLEACH_ASSIGN(schedule, schedules_.message(sources[i], targets[i]));
-      PLEACH_TRY(add(operation, *schedule, what.size_bytes, now_ps));
+      PLEACH_TRY(add(operation, schedule, what.size_bytes, now_ps));
     }
     return end(operation, now_ps);
   }
@@ -75,9 +75,10 @@ class SharedNetwork : public TraceNetwork {
     return count_of(left_) - 1;
   }
 
-  Status add(int32_t operation, const Schedule& schedule, int64_t size_bytes, int64_t now_ps) {
-    const int64_t unit_bytes = padding_unit_bytes(schedule, segment_count_);
-    PLEACH_ASSIGN(job, session_->start(schedule, padded_bytes(size_bytes, unit_bytes), now_ps));
+  Status add(int32_t operation, const std::shared_ptr<const Schedule>& schedule, int64_t size_bytes,
+             int64_t now_ps) {
+    const int64_t unit_bytes = padding_unit_bytes(*schedule, segment_count_);
+    PLEACH_ASSIGN(job, session_->start({schedule, padded_bytes(size_bytes, unit_bytes), now_ps}));
     operation_of_.resize(at(job) + 1);
     operation_of_[at(job)] = operation;
     ++left_[at(operation)];
@@ -105,7 +106,7 @@ class SharedNetwork : public TraceNetwork {
 Result<std::unique_ptr<TraceNetwork>> shared_network(const Topology& topology, const Trace& trace,
                                                      const FabricOptions& options) {
   PLEACH_ASSIGN(session,
-                NetworkSession::create(topology, {.segment_count = options.segment_count}));
+                open_network(options.model, topology, {.segment_count = options.segment_count}));
   return std::unique_ptr<TraceNetwork>(std::make_unique<SharedNetwork>(
       std::move(session), GroupSchedules(topology, trace, options), trace, options.segment_count));
 }

@@ -82,7 +82,7 @@ std::unique_ptr<TraceCosts> alpha_beta_costs(const Trace& trace, int64_t alpha_p
 std::unique_ptr<TraceNetwork> independent_network(TraceCosts& costs);
 
 // All operations share the links of the topology as they come (flow). `topology` and `trace`
-// outlive the network. Errors: those of NetworkSession::create.
+// outlive the network. Errors: those of open_network.
 Result<std::unique_ptr<TraceNetwork>> shared_network(const Topology& topology, const Trace& trace,
                                                      const FabricOptions& options);
 

@@ -1,45 +1,45 @@
-#include "pleach/network/analytic/analytic.h"
-
+// analytic: alpha-beta per step, all ranks in lockstep.
+//
+// Slot k holds the transfers of segment s and step t with s · period + t = k. It takes as long as
+// its slowest stream: overhead + latency + the time the busiest of its links needs for all bytes of
+// the slot (+ the reduction, where that has a bandwidth). Slots follow one another; jobs do not see
+// each other.
+//   cost    O(transfers × segments) when a job starts
+//   source  Hockney's alpha-beta model; Thakur et al., IJHPCA 2005, per step
 #include <algorithm>
+#include <functional>
+#include <queue>
+#include <utility>
 
-#include "pleach/base/index.h"
 #include "pleach/base/units.h"
 #include "pleach/network/job_checks.h"
-#include "pleach/network/lowered_schedule.h"
+#include "pleach/network/model.h"
+#include "pleach/network/schedule_forms.h"
 
 namespace pleach {
 namespace {
 
-// One stream in its slot.
-struct SlotUse {
-  int64_t slot;
-  int32_t stream;
-  int32_t segment;
-  auto operator<=>(const SlotUse&) const = default;
-};
-
 class StepTimes {
  public:
-  StepTimes(const Topology& topology, const LoweredJob& plan, const SimulationOptions& options)
+  StepTimes(const Topology& topology, const LoweredJob& job, const SimulationOptions& options)
       : topology_(topology),
-        plan_(plan),
+        job_(job),
         options_(options),
         load_bytes_(topology.links().size()),
         uses_(topology.links().size()) {}
 
   int64_t total_ps() {
-    const Order& order = plan_.order();
-    std::vector<SlotUse> all;
-    for (int32_t stream = 0; stream < order.stream_count(); ++stream) {
-      for (int32_t segment = 0; segment < options_.segment_count; ++segment) {
-        const int64_t slot = int64_t{segment} * plan_.schedule().period + order.stream(stream).step;
-        all.push_back({slot, stream, segment});
+    const LoweredSchedule& schedule = job_.schedule();
+    std::vector<Send> all;
+    for (int32_t stream = 0; stream < job_.order().stream_count(); ++stream) {
+      for (int32_t segment = 0; segment < schedule.segment_count(); ++segment) {
+        all.push_back(schedule.send(stream, segment, 0));
       }
     }
-    std::sort(all.begin(), all.end());
+    std::ranges::sort(all);
     int64_t sum_ps = 0;
     for (std::size_t begin = 0, end = 0; begin < all.size(); begin = end) {
-      while (end < all.size() && all[end].slot == all[begin].slot) {
+      while (end < all.size() && all[end].key == all[begin].key) {
         ++end;
       }
       sum_ps = add_times_ps(sum_ps, slot_ps(std::span(all).subspan(begin, end - begin)));
@@ -49,109 +49,152 @@ class StepTimes {
   const std::vector<LinkUse>& uses() const { return uses_; }
 
  private:
-  // With symmetry one class of connections stands for all its translates: the slowest of them.
-  std::span<const LoweredConnection> translates(int32_t stream) const {
-    const auto number = at(plan_.connection_of(stream, 0));
-    if (plan_.instances() != Instances::kAll) {
-      return std::span(plan_.connections()).subspan(number, 1);
-    }
-    const auto count = at(plan_.instance_count());
-    return std::span(plan_.connections()).subspan(number / count * count, count);
+  // One class of connections stands for all its translates: the slowest of them.
+  std::span<const LoweredConnection> translates(const Send& send) const {
+    return job_.schedule().class_connections(job_.schedule().connection_class(send.stream));
   }
 
-  int64_t slot_ps(std::span<const SlotUse> streams) {
-    for (const SlotUse& use : streams) {
-      const int64_t bytes = plan_.wire_bytes(plan_.payload_bytes(use.stream, use.segment, 0));
-      for (const LoweredConnection& connection : translates(use.stream)) {
+  int64_t slot_ps(std::span<const Send> sends) {
+    for (const Send& send : sends) {
+      const int64_t bytes = job_.wire_bytes(send);
+      for (const LoweredConnection& connection : translates(send)) {
         for (const LinkId link : connection.links) {
           load_bytes_[link.index()] += bytes;
         }
       }
     }
     int64_t slowest_ps = 0;
-    for (const SlotUse& use : streams) {
-      slowest_ps = std::max(slowest_ps, stream_ps(use));
+    for (const Send& send : sends) {
+      slowest_ps = std::max(slowest_ps, send_ps(send));
     }
-    for (const SlotUse& use : streams) {
-      for (const LoweredConnection& connection : translates(use.stream)) {
+    for (const Send& send : sends) {
+      for (const LoweredConnection& connection : translates(send)) {
         for (const LinkId link : connection.links) {
           const int64_t bytes = std::exchange(load_bytes_[link.index()], 0);
-          uses_[link.index()].wire_bytes += bytes;
-          uses_[link.index()].busy_ps =
-              add_times_ps(uses_[link.index()].busy_ps,
-                           transmit_time_ps(bytes, topology_.link(link).bandwidth_bytes_per_s));
+          LinkUse& use = uses_[link.index()];
+          use.wire_bytes += bytes;
+          use.busy_ps = add_times_ps(use.busy_ps, transmit_ps(bytes, link));
         }
       }
     }
     return slowest_ps;
   }
 
-  int64_t stream_ps(const SlotUse& use) const {
+  int64_t send_ps(const Send& send) const {
     int64_t slowest_ps = 0;
-    for (const LoweredConnection& connection : translates(use.stream)) {
+    for (const LoweredConnection& connection : translates(send)) {
       int64_t busiest_ps = 0;
       for (const LinkId link : connection.links) {
-        busiest_ps =
-            std::max(busiest_ps, transmit_time_ps(load_bytes_[link.index()],
-                                                  topology_.link(link).bandwidth_bytes_per_s));
+        busiest_ps = std::max(busiest_ps, transmit_ps(load_bytes_[link.index()], link));
       }
       const int64_t start_ps = add_times_ps(connection.overhead_ps, connection.latency_ps);
       slowest_ps = std::max(slowest_ps, add_times_ps(start_ps, busiest_ps));
     }
     if (options_.reduce_bandwidth_bytes_per_s > 0 &&
-        plan_.order().stream(use.stream).op == TransferOp::kReduce) {
-      slowest_ps =
-          add_times_ps(slowest_ps, transmit_time_ps(plan_.payload_bytes(use.stream, use.segment, 0),
-                                                    options_.reduce_bandwidth_bytes_per_s));
+        job_.order().stream(send.stream).op == TransferOp::kReduce) {
+      slowest_ps = add_times_ps(
+          slowest_ps,
+          transmit_time_ps(job_.payload_bytes(send), options_.reduce_bandwidth_bytes_per_s));
     }
     return slowest_ps;
   }
 
+  int64_t transmit_ps(int64_t bytes, LinkId link) const {
+    return transmit_time_ps(bytes, topology_.link(link).bandwidth_bytes_per_s);
+  }
+
   const Topology& topology_;
-  const LoweredJob& plan_;
+  const LoweredJob& job_;
   const SimulationOptions& options_;
   std::vector<int64_t> load_bytes_;  // by link, of the slot at hand
   std::vector<LinkUse> uses_;
 };
 
-Result<Simulation> simulate_analytic(const Topology& topology, std::span<const Job> jobs,
-                                     const SimulationOptions& options) {
-  PLEACH_TRY(check_jobs(topology, jobs, options));
-  if (options.landing_places > 0 || options.records != nullptr) {
+class AnalyticSession final : public NetworkSession {
+ public:
+  AnalyticSession(const Topology& topology, const SimulationOptions& options)
+      : topology_(topology), options_(options), known_(topology, options_) {
+    use_.links.resize(topology.links().size());
+  }
+
+  Result<int32_t> start(const Job& job) override {
+    PLEACH_TRY(check_job(topology_, job, now_ps_));
+    PLEACH_ASSIGN(forms, known_.find(job.schedule));
+    PLEACH_ASSIGN(duration_ps, run(*forms, job.size_bytes));
+    const int64_t finish_ps = add_times_ps(job.start_ps, duration_ps);
+    if (finish_ps > kLongestPs) {
+      return takes_too_long();
+    }
+    running_.emplace(finish_ps, job_count_);
+    return job_count_++;
+  }
+
+  std::optional<int64_t> next_ps() const override {
+    return running_.empty() ? std::nullopt : std::optional(running_.top().first);
+  }
+
+  Result<std::vector<Finish>> advance(int64_t until_ps) override {
+    std::vector<Finish> finished;
+    while (!running_.empty() && running_.top().first <= until_ps &&
+           (finished.empty() || running_.top().first == finished.front().time_ps)) {
+      finished.push_back({running_.top().second, running_.top().first});
+      running_.pop();
+    }
+    if (!finished.empty() || !running_.empty()) {
+      now_ps_ = std::max(now_ps_, finished.empty() ? until_ps : finished.front().time_ps);
+    }
+    return finished;
+  }
+
+  Result<NetworkUse> use() override { return use_; }
+
+ private:
+  // Adds a job's use; returns how long it takes.
+  Result<int64_t> run(ScheduleForms& forms, int64_t size_bytes) {
+    PLEACH_ASSIGN(folded, forms.folded(size_bytes));
+    std::optional<LoweredJob> job = std::move(folded);
+    const bool folds = job.has_value();
+    if (!folds) {
+      PLEACH_SET(job, forms.whole(size_bytes));
+    }
+    StepTimes times(topology_, *job, options_);
+    const int64_t duration_ps = times.total_ps();
+    const int64_t events = int64_t{job->order().stream_count()} * options_.segment_count;
+    if (folds) {
+      forms.spread_classes(forms.sum_classes(times.uses()), 1, use_.links);
+      use_.event_count += events * job->schedule().schedule().rank_count();
+      use_.folded = true;
+      return duration_ps;
+    }
+    for (std::size_t link = 0; link < use_.links.size(); ++link) {
+      use_.links[link].busy_ps += times.uses()[link].busy_ps;
+      use_.links[link].wire_bytes += times.uses()[link].wire_bytes;
+    }
+    use_.event_count += events * job->schedule().translate_count();
+    return duration_ps;
+  }
+
+  using End = std::pair<int64_t, int32_t>;  // time, job
+
+  const Topology& topology_;
+  const SimulationOptions options_;
+  KnownSchedules known_;
+  std::priority_queue<End, std::vector<End>, std::greater<>> running_;
+  NetworkUse use_;
+  int64_t now_ps_ = 0;
+  int32_t job_count_ = 0;
+};
+
+Result<std::unique_ptr<NetworkSession>> open_analytic(const Topology& topology,
+                                                      const SimulationOptions& options,
+                                                      const Options& /*own*/) {
+  if (options.landing_places > 0 || options.keep_records) {
     return Error{ErrorCode::kUnsupported,
                  "the analytic model knows no landing places and keeps no records; use flow"};
   }
-  Simulation result;
-  result.links.resize(topology.links().size());
-  for (const Job& job : jobs) {
-    PLEACH_ASSIGN(routed, with_routes(topology, *job.schedule));
-    const Schedule& schedule = routed.has_value() ? *routed : *job.schedule;
-    const bool folds = LoweredJob::can_fold(topology, schedule, job.size_bytes);
-    const Instances instances = !schedule.symmetry.has_value() ? Instances::kNone
-                                : folds                        ? Instances::kFolded
-                                                               : Instances::kAll;
-    PLEACH_ASSIGN(plan, LoweredJob::create(topology, schedule, job.size_bytes, options, instances));
-    StepTimes times(topology, plan, options);
-    result.job_finish_ps.push_back(add_times_ps(job.start_ps, times.total_ps()));
-    if (result.job_finish_ps.back() > kLongestPs) {
-      return takes_too_long();
-    }
-    result.finish_ps = std::max(result.finish_ps, result.job_finish_ps.back());
-    Simulation alone;
-    alone.links = times.uses();
-    alone.event_count =
-        int64_t{plan.order().stream_count()} * options.segment_count * plan.instance_count();
-    if (folds) {
-      plan.unfold(topology, alone);
-    }
-    result.event_count += alone.event_count;
-    result.folded = result.folded || alone.folded;
-    for (std::size_t link = 0; link < result.links.size(); ++link) {
-      result.links[link].busy_ps += alone.links[link].busy_ps;
-      result.links[link].wire_bytes += alone.links[link].wire_bytes;
-    }
-  }
-  return result;
+  SimulationOptions folding = options;
+  folding.fold = true;  // the closed form of one rank is that of all
+  return std::unique_ptr<NetworkSession>(std::make_unique<AnalyticSession>(topology, folding));
 }
 
 }  // namespace
@@ -160,7 +203,8 @@ extern const NetworkModel kAnalyticModel = {
     .name = "analytic",
     .summary = "alpha-beta per step: latency + the busiest link's bytes, step after step",
     .source = "Hockney 1994; Thakur et al., IJHPCA 2005",
-    .simulate = simulate_analytic,
+    .options = {},
+    .open = open_analytic,
 };
 
 }  // namespace pleach

@@ -1,48 +1,222 @@
-#include "pleach/network/flow/flow.h"
+// flow: fluid simulation, one segment at a time per connection, max-min shares of links.
+//
+// Landing places are taken and given back without delay; headers as options.flow_control says. Jobs
+// may start while others run, and all share the links: what a simulation with every start known
+// beforehand gives, a session gives too, to the picosecond.
+//   cost    O(log) per segment of a transfer where links are not shared; a solve of the connected
+//           part of the network per change where they are. Memory: 4 bytes per slot, segment and
+//           translate, and the schedule's tables.
+//   source  docs/network.md
+#include <fmt/format.h>
 
-#include <map>
+#include <algorithm>
 #include <memory>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
+#include "pleach/base/index.h"
+#include "pleach/base/units.h"
 #include "pleach/network/flow/engine.h"
-#include "pleach/network/flow/flow_plans.h"
 #include "pleach/network/job_checks.h"
+#include "pleach/network/model.h"
+#include "pleach/network/schedule_forms.h"
 
 namespace pleach {
 namespace {
 
-Result<Simulation> simulate_folded(const Topology& topology, LoweredJob plan, int64_t start_ps,
-                                   const SimulationOptions& options) {
-  Engine engine(topology, options);
-  const LoweredJob kept = plan;
-  engine.add(std::move(plan), start_ps);
-  PLEACH_ASSIGN(result, engine.run());
-  kept.unfold(topology, result);
-  return std::move(result);
+// A schedule at a size without company: a simulation does not depend on its start.
+struct Alone {
+  int64_t time_ps = 0;
+  int64_t event_count = 0;
+  // By class of links, where it was folded; else nothing but its time has been looked at.
+  std::optional<std::vector<LinkUse>> classes = {};
+  int64_t jobs = 0;  // that took this time without being simulated
+};
+
+constexpr std::size_t kMostSizes = 1 << 16;  // remembered of one schedule
+
+struct FlowSessionJob {
+  int32_t number = 0;
+  ScheduleForms* forms = nullptr;
+  int64_t size_bytes = 0;
+  int64_t start_ps = 0;
+};
+
+class FlowSession final : public NetworkSession {
+ public:
+  FlowSession(const Topology& topology, const SimulationOptions& options)
+      : topology_(topology),
+        options_(options),
+        engine_(topology, options_),
+        known_(topology, options_) {}
+
+  Result<int32_t> start(const Job& job) override;
+  std::optional<int64_t> next_ps() const override;
+  Result<std::vector<Finish>> advance(int64_t until_ps) override;
+  Result<NetworkUse> use() override;
+
+ private:
+  Result<Alone*> time_alone(ScheduleForms& forms, int64_t size_bytes);
+  Result<NetworkUse> run_alone(LoweredJob job, int64_t& time_ps) const;
+  Status enter(const FlowSessionJob& job);
+  std::vector<Finish> take_finished();
+
+  const Topology& topology_;
+  const SimulationOptions options_;
+  mutable Engine engine_;  // looking at the next event sorts a bucket
+  KnownSchedules known_;
+  std::unordered_map<ScheduleForms*, std::unordered_map<int64_t, Alone>> alone_;  // by size
+  std::vector<int32_t> job_of_;  // by number in the engine
+  // A job that is alone and whose time is known: it is simulated only if it gets company.
+  std::optional<std::pair<FlowSessionJob, Alone*>> lone_;
+  // A job in the engine that had no company so far, to be remembered when it ends like that.
+  std::optional<FlowSessionJob> candidate_;
+  std::vector<Record> records_;  // by job, if they are kept
+  int64_t now_ps_ = 0;
+  int32_t job_count_ = 0;
+};
+
+Result<NetworkUse> FlowSession::run_alone(LoweredJob job, int64_t& time_ps) const {
+  Engine engine(topology_, options_);
+  const int32_t number = engine.add(std::move(job), 0);
+  PLEACH_TRY(engine.advance(INT64_MAX));
+  time_ps = engine.finish_ps(number);
+  return engine.use();
 }
 
-Result<Simulation> simulate_flow(const Topology& topology, std::span<const Job> jobs,
-                                 const SimulationOptions& options) {
-  PLEACH_TRY(check_jobs(topology, jobs, options));
-  if (options.records != nullptr) {
-    options.records->resize(jobs.size());
+// Null where it is not known, and one rank cannot stand for all.
+Result<Alone*> FlowSession::time_alone(ScheduleForms& forms, int64_t size_bytes) {
+  if (options_.keep_records) {
+    return nullptr;
   }
-  std::map<const Schedule*, std::unique_ptr<FlowPlans>> plans_of;
-  Engine engine(topology, options);
-  for (const Job& job : jobs) {
-    std::unique_ptr<FlowPlans>& plans = plans_of[job.schedule];
-    if (plans == nullptr) {
-      PLEACH_SET(plans, FlowPlans::create(topology, *job.schedule, options));
+  auto& alone = alone_[&forms];
+  if (const auto known = alone.find(size_bytes); known != alone.end()) {
+    return &known->second;
+  }
+  PLEACH_ASSIGN(folded, forms.folded(size_bytes));
+  if (!folded.has_value() || alone.size() >= kMostSizes) {
+    return nullptr;
+  }
+  Alone one;
+  PLEACH_ASSIGN(use, run_alone(std::move(*folded), one.time_ps));
+  one.event_count = use.event_count * forms.schedule().rank_count();
+  one.classes = forms.sum_classes(use.links);
+  return &alone.emplace(size_bytes, std::move(one)).first->second;
+}
+
+Status FlowSession::enter(const FlowSessionJob& job) {
+  PLEACH_ASSIGN(lowered, job.forms->whole(job.size_bytes));
+  const auto number = at(engine_.add(std::move(lowered), job.start_ps));
+  job_of_.resize(std::max(job_of_.size(), number + 1));
+  job_of_[number] = job.number;
+  return ok();
+}
+
+Result<int32_t> FlowSession::start(const Job& asked) {
+  PLEACH_TRY(check_job(topology_, asked, now_ps_));
+  PLEACH_ASSIGN(forms, known_.find(asked.schedule));
+  const FlowSessionJob job{job_count_, forms, asked.size_bytes, asked.start_ps};
+  const bool is_alone = engine_.is_idle() && !lone_.has_value();
+  if (is_alone) {
+    PLEACH_ASSIGN(alone, time_alone(*forms, job.size_bytes));
+    if (alone != nullptr && job.start_ps + alone->time_ps <= kLongestPs) {
+      lone_.emplace(job, alone);
+      return job_count_++;
     }
-    if (jobs.size() == 1) {
-      PLEACH_ASSIGN(folded, plans->folded(job.size_bytes));
-      if (folded.has_value()) {
-        return simulate_folded(topology, std::move(*folded), job.start_ps, options);
+  }
+  candidate_.reset();
+  if (lone_.has_value()) {
+    PLEACH_TRY(enter(lone_->first));
+    lone_.reset();
+  }
+  PLEACH_TRY(enter(job));
+  if (is_alone) {
+    candidate_ = job;
+  }
+  return job_count_++;
+}
+
+std::optional<int64_t> FlowSession::next_ps() const {
+  if (lone_.has_value()) {
+    return lone_->first.start_ps + lone_->second->time_ps;
+  }
+  return engine_.is_idle() ? std::optional<int64_t>() : engine_.next_ps();
+}
+
+std::vector<NetworkSession::Finish> FlowSession::take_finished() {
+  std::vector<Finish> finished;
+  for (const int32_t number : engine_.take_finished()) {
+    const int64_t finish_ps = engine_.finish_ps(number);
+    finished.push_back({job_of_[at(number)], finish_ps});
+    Record record = engine_.release(number);
+    if (options_.keep_records) {
+      records_.resize(at(job_count_));
+      records_[at(finished.back().job)] = std::move(record);
+    }
+    if (candidate_.has_value() && alone_[candidate_->forms].size() < kMostSizes) {
+      alone_[candidate_->forms].try_emplace(candidate_->size_bytes,
+                                            Alone{.time_ps = finish_ps - candidate_->start_ps});
+    }
+    candidate_.reset();
+    now_ps_ = std::max(now_ps_, finish_ps);
+  }
+  std::ranges::sort(finished, {}, &Finish::job);
+  return finished;
+}
+
+Result<std::vector<NetworkSession::Finish>> FlowSession::advance(int64_t until_ps) {
+  if (lone_.has_value()) {
+    const Finish finish{lone_->first.number, *next_ps()};
+    if (finish.time_ps > until_ps) {
+      now_ps_ = std::max(now_ps_, until_ps);
+      return std::vector<Finish>();
+    }
+    now_ps_ = std::max(now_ps_, finish.time_ps);
+    ++lone_->second->jobs;
+    lone_.reset();
+    return std::vector<Finish>{finish};
+  }
+  PLEACH_TRY(engine_.advance(until_ps));
+  std::vector<Finish> finished = take_finished();
+  if (finished.empty() && !engine_.is_idle()) {
+    now_ps_ = std::max(now_ps_, until_ps);
+  }
+  return finished;
+}
+
+// What was not simulated is what was, as often as it happened.
+Result<NetworkUse> FlowSession::use() {
+  NetworkUse sum = engine_.use();
+  for (auto& [forms, sizes] : alone_) {
+    for (auto& [size_bytes, alone] : sizes) {
+      if (alone.jobs == 0) {
+        continue;
       }
+      if (alone.classes.has_value()) {
+        forms->spread_classes(*alone.classes, alone.jobs, sum.links);
+        sum.event_count += alone.jobs * alone.event_count;
+        sum.folded = true;
+        continue;
+      }
+      PLEACH_ASSIGN(whole, forms->whole(size_bytes));
+      PLEACH_ASSIGN(one, run_alone(std::move(whole), alone.time_ps));
+      for (std::size_t link = 0; link < sum.links.size(); ++link) {
+        sum.links[link].busy_ps += alone.jobs * one.links[link].busy_ps;
+        sum.links[link].wire_bytes += alone.jobs * one.links[link].wire_bytes;
+      }
+      sum.event_count += alone.jobs * one.event_count;
     }
-    PLEACH_ASSIGN(plan, plans->whole(job.size_bytes));
-    engine.add(std::move(plan), job.start_ps);
   }
-  return engine.run();
+  sum.records = records_;
+  return sum;
+}
+
+Result<std::unique_ptr<NetworkSession>> open_flow(const Topology& topology,
+                                                  const SimulationOptions& options,
+                                                  const Options& /*own*/) {
+  return std::unique_ptr<NetworkSession>(std::make_unique<FlowSession>(topology, options));
 }
 
 }  // namespace
@@ -51,7 +225,8 @@ extern const NetworkModel kFlowModel = {
     .name = "flow",
     .summary = "fluid: one segment at a time per connection, max-min shares of links",
     .source = "Bertsekas & Gallager, Data Networks, sec. 6.5.2",
-    .simulate = simulate_flow,
+    .options = {},
+    .open = open_flow,
 };
 
 }  // namespace pleach

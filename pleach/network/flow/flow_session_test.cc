@@ -8,8 +8,8 @@
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/network/flow/engine.h"
-#include "pleach/network/flow/flow_plans.h"
-#include "pleach/network/session.h"
+#include "pleach/network/model.h"
+#include "pleach/network/schedule_forms.h"
 #include "pleach/topology/shapes.h"
 #include "tests/support/random_schedules.h"
 
@@ -74,7 +74,7 @@ Schedule symmetric_ring(const Topology& topology) {
 
 std::unique_ptr<NetworkSession> session_on(const Topology& topology,
                                            const SimulationOptions& options = {}) {
-  auto session = NetworkSession::create(topology, options);
+  auto session = open_network("flow", topology, options);
   EXPECT_TRUE(session) << (session ? "" : session.error().message);
   return std::move(*session);
 }
@@ -107,7 +107,7 @@ std::vector<int64_t> run_session(const Topology& topology, const std::vector<Job
         finish_ps[at(done)] = time_ps;
       }
     }
-    const auto started = session->start(*job.schedule, job.size_bytes, job.start_ps);
+    const auto started = session->start(job);
     EXPECT_TRUE(started) << started.error().message;
     EXPECT_EQ(*started, static_cast<int32_t>(number));
   }
@@ -117,7 +117,7 @@ std::vector<int64_t> run_session(const Topology& topology, const std::vector<Job
 
 void expect_like_batch(const Topology& topology, const std::vector<Job>& jobs,
                        const SimulationOptions& options) {
-  const auto batch = (*network_models().find("flow"))->simulate(topology, jobs, options);
+  const auto batch = simulate("flow", topology, jobs, options);
   ASSERT_TRUE(batch) << batch.error().message;
   EXPECT_EQ(run_session(topology, jobs, options), batch->job_finish_ps);
 }
@@ -131,10 +131,10 @@ std::vector<Job> random_jobs(const Topology& topology, const std::vector<Schedul
     const Schedule& schedule = schedules[rng.below(schedules.size())];
     int64_t start_ps = static_cast<int64_t>(rng.below(300'000'000));
     if (!jobs.empty() && rng.below(2) == 0) {
-      const auto batch = (*network_models().find("flow"))->simulate(topology, jobs, options);
+      const auto batch = simulate("flow", topology, jobs, options);
       start_ps = batch->job_finish_ps[rng.below(jobs.size())];
     }
-    jobs.push_back({&schedule, kSizes[rng.below(std::size(kSizes))], start_ps});
+    jobs.push_back({borrowed(schedule), kSizes[rng.below(std::size(kSizes))], start_ps});
   }
   std::stable_sort(jobs.begin(), jobs.end(), [](const Job& left, const Job& right) {
     return left.start_ps < right.start_ps;
@@ -165,6 +165,7 @@ TEST(FlowSession, EqualsTheBatchSimulationToThePicosecond) {
       {},
       {.segment_count = 3},
       {.segment_count = 2, .landing_places = 1},
+      {.segment_count = 2, .gate = Gate::kLockstep},
       {.segment_count = 2, .reduce_bandwidth_bytes_per_s = 5'000'000'000}};
   const uint64_t seed = 20250103;
   Rng rng(seed);
@@ -174,11 +175,36 @@ TEST(FlowSession, EqualsTheBatchSimulationToThePicosecond) {
     for (const SimulationOptions& options : kOptions) {
       for (int32_t round = 0; round < support::repeated(12); ++round) {
         SCOPED_TRACE(spec + " segments " + std::to_string(options.segment_count) + " places " +
-                     std::to_string(options.landing_places) + " seed " + std::to_string(seed) +
-                     " round " + std::to_string(round));
+                     std::to_string(options.landing_places) + " gate " +
+                     std::to_string(static_cast<int>(options.gate)) + " seed " +
+                     std::to_string(seed) + " round " + std::to_string(round));
         expect_like_batch(topology, random_jobs(topology, schedules, options, rng), options);
       }
     }
+  }
+}
+
+// Records are kept by job, whenever it started, and are those of the batch.
+TEST(FlowSession, KeepsARecordOfEveryJob) {
+  const Topology topology = topology_of("torus:3x3");
+  const SimulationOptions options{.segment_count = 2, .landing_places = 1, .keep_records = true};
+  const Schedule ring = ring_of({0, 1, 2, 4, 8}), direct = direct_of({0, 4});
+  const auto session = session_on(topology, options);
+  std::vector<int64_t> finish_ps(3, -1);
+  ASSERT_TRUE(session->start({borrowed(ring), 5'000, 0}));
+  ASSERT_TRUE(session->start({borrowed(direct), 7'000, 10}));
+  finish_all(*session, finish_ps);
+  const int64_t later_ps = *std::ranges::max_element(finish_ps);
+  ASSERT_TRUE(session->start({borrowed(ring), 9'000, later_ps}));
+  finish_all(*session, finish_ps);
+  const auto use = session->use();
+  ASSERT_TRUE(use) << use.error().message;
+  ASSERT_EQ(use->records.size(), 3U);
+  const Schedule* schedules[] = {&ring, &direct, &ring};
+  for (std::size_t job = 0; job < 3; ++job) {
+    const auto replayed = replay(Order::build(*schedules[job]), std::span(&use->records[job], 1),
+                                 options.segment_count);
+    EXPECT_TRUE(replayed) << job << ": " << replayed.error().message;
   }
 }
 
@@ -186,15 +212,16 @@ TEST(FlowSession, EqualsTheBatchSimulationToThePicosecond) {
 TEST(FlowSession, AJobThatWasAloneGetsCompany) {
   const Topology topology = topology_of("ring:8");
   const Schedule ring = symmetric_ring(topology);
-  const int64_t alone_ps = run_session(topology, {{&ring, 8'000, 0}}, {}).front();
+  const int64_t alone_ps = run_session(topology, {{borrowed(ring), 8'000, 0}}, {}).front();
   for (const int64_t start_ps : {int64_t{0}, int64_t{1}, alone_ps / 3, alone_ps - 1, alone_ps}) {
     SCOPED_TRACE(start_ps);
-    const std::vector<Job> jobs = {{&ring, 8'000, 0}, {&ring, 16'000, start_ps}};
+    const std::vector<Job> jobs = {{borrowed(ring), 8'000, 0}, {borrowed(ring), 16'000, start_ps}};
     expect_like_batch(topology, jobs, {});
     expect_like_batch(topology, jobs, {.fold = false});
   }
-  EXPECT_EQ(run_session(topology, {{&ring, 8'000, 0}, {&ring, 8'000, alone_ps}}, {}),
-            (std::vector<int64_t>{alone_ps, 2 * alone_ps}));
+  EXPECT_EQ(
+      run_session(topology, {{borrowed(ring), 8'000, 0}, {borrowed(ring), 8'000, alone_ps}}, {}),
+      (std::vector<int64_t>{alone_ps, 2 * alone_ps}));
 }
 
 // Company that sends at another time costs nothing, not even the rounding of a rate: rank 0 waits
@@ -207,7 +234,7 @@ TEST(FlowSession, AShareOfEverythingIsTheWhole) {
       make_schedule({.collective = CollectiveKind::kBroadcast, .rank_count = 3, .root = 2},
                     {{0, 1, 2, 0, kCopy, 0}, {0, 1, 0, 1, kCopy, 1}});
   for (int64_t size_bytes = 100'003; size_bytes < 140'000; size_bytes += 101) {
-    const std::vector<Job> jobs = {{&later, 140'000, 0}, {&first, size_bytes, 0}};
+    const std::vector<Job> jobs = {{borrowed(later), 140'000, 0}, {borrowed(first), size_bytes, 0}};
     EXPECT_EQ(run_session(topology, jobs, {}).back(), (size_bytes * 1'000 + 6) / 7);
   }
 }
@@ -238,8 +265,8 @@ TEST(FlowSession, ReturnsJobsThatFinishTogetherTogether) {
   const Schedule low = direct_of({0, 1});
   const Schedule high = direct_of({4, 5});
   const auto session = session_on(topology);
-  ASSERT_TRUE(session->start(low, 1'000, 5));
-  ASSERT_TRUE(session->start(high, 1'000, 5));
+  ASSERT_TRUE(session->start({borrowed(low), 1'000, 5}));
+  ASSERT_TRUE(session->start({borrowed(high), 1'000, 5}));
   const auto finished = session->advance(1'000'000'000);
   ASSERT_TRUE(finished);
   ASSERT_EQ(finished->size(), 2U);
@@ -249,15 +276,15 @@ TEST(FlowSession, ReturnsJobsThatFinishTogetherTogether) {
   EXPECT_FALSE(session->next_ps().has_value());
 }
 
-// A schedule at the address of an earlier, different one is not mistaken for it.
-TEST(FlowSession, KnowsASchedulesContentNotItsAddress) {
+// A schedule that nobody else keeps is not mistaken for a later one at its address.
+TEST(FlowSession, KeepsTheSchedulesThatItKnows) {
   const Topology topology = topology_of("ring:8");
   const auto session = session_on(topology);
   std::vector<int64_t> times_ps;
   int64_t now_ps = 0;
   for (const int32_t last : {7, 5, 7}) {
-    const Schedule schedule = ring_of({0, 1, last});
-    ASSERT_TRUE(session->start(schedule, 80'000, now_ps));
+    const auto schedule = std::make_shared<const Schedule>(ring_of({0, 1, last}));
+    ASSERT_TRUE(session->start({schedule, 80'000, now_ps}));
     const auto finished = session->advance(INT64_MAX);
     ASSERT_TRUE(finished);
     times_ps.push_back(finished->front().time_ps - now_ps);
@@ -272,48 +299,28 @@ TEST(FlowSession, UsesConnectionsOfFinishedJobsAgain) {
   const Topology topology = topology_of("torus:3x3");
   const Schedule schedule = ring_of({0, 1, 2, 4, 8});
   const SimulationOptions options;
-  const auto plans = FlowPlans::create(topology, schedule, options);
-  ASSERT_TRUE(plans);
+  const auto forms = ScheduleForms::create(topology, borrowed(schedule), options);
+  ASSERT_TRUE(forms);
   Engine engine(topology, options);
   int32_t running = 0;
   int64_t now_ps = 0;
   std::size_t of_one = 0;
   for (int32_t count = 0; count < 2'000; ++count) {
-    auto plan = (*plans)->whole(5 * (1 + count % 7));
-    ASSERT_TRUE(plan);
-    of_one = plan->connections().size();
-    engine.add(std::move(*plan), now_ps);
+    auto job = (*forms)->whole(5 * (1 + count % 7));
+    ASSERT_TRUE(job);
+    of_one = job->schedule().connections().size();
+    engine.add(std::move(*job), now_ps);
     ++running;
     while (running == 3) {
       ASSERT_TRUE(engine.advance(INT64_MAX));
-      for (const int32_t job : engine.take_finished()) {
-        now_ps = engine.finish_ps(job);
-        engine.release(job);
+      for (const int32_t number : engine.take_finished()) {
+        now_ps = engine.finish_ps(number);
+        engine.release(number);
         --running;
       }
     }
   }
   EXPECT_LE(engine.connection_count(), 3 * of_one);
-}
-
-TEST(FlowSession, RefusesWhatItCannotDo) {
-  const Topology topology = topology_of("ring:4");
-  std::vector<Record> records;
-  const struct {
-    SimulationOptions options;
-    ErrorCode code;
-    std::string message;
-  } cases[] = {
-      {{.gate = Gate::kLockstep}, ErrorCode::kUnsupported, "a network session has no lockstep"},
-      {{.records = &records}, ErrorCode::kUnsupported, "a network session keeps no records"},
-      {{.segment_count = 0}, ErrorCode::kInvalidArgument, "segments 0: must be 1 to 65536"},
-  };
-  for (const auto& [options, code, message] : cases) {
-    const auto session = NetworkSession::create(topology, options);
-    ASSERT_FALSE(session);
-    EXPECT_EQ(session.error().code, code);
-    EXPECT_EQ(session.error().message.substr(0, message.size()), message);
-  }
 }
 
 TEST(FlowSession, RefusesBadJobsAndGoesOn) {
@@ -322,22 +329,24 @@ TEST(FlowSession, RefusesBadJobsAndGoesOn) {
   const Schedule stranger =
       support::make_schedule({.participants = {0, 9}}, {{0, 1, 0, 1, support::kCopy}});
   const auto session = session_on(topology);
-  ASSERT_TRUE(session->start(ring, 4'000, 1'000));
+  ASSERT_TRUE(session->start({borrowed(ring), 4'000, 1'000}));
   ASSERT_TRUE(session->advance(2'000));
   const struct {
-    Job job;
+    const Schedule& schedule;
+    int64_t size_bytes;
+    int64_t start_ps;
     std::string message;
   } cases[] = {
-      {{&ring, 4, 1'999}, "job at 1999 ps: the session is at 2000 ps already"},
-      {{&ring, -1, 2'000}, "job of -1 bytes at 2000 ps: must not be negative"},
-      {{&stranger, 4, 2'000}, "participant 9 is no node of "},
+      {ring, 4, 1'999, "job at 1999 ps: the session is at 2000 ps already"},
+      {ring, -1, 2'000, "job of -1 bytes at 2000 ps: must not be negative"},
+      {stranger, 4, 2'000, "participant 9 is no node of "},
   };
-  for (const auto& [job, message] : cases) {
-    const auto started = session->start(*job.schedule, job.size_bytes, job.start_ps);
+  for (const auto& [schedule, size_bytes, start_ps, message] : cases) {
+    const auto started = session->start({borrowed(schedule), size_bytes, start_ps});
     ASSERT_FALSE(started);
     EXPECT_EQ(started.error().message.substr(0, message.size()), message);
   }
-  const auto next = session->start(ring, 4'000, 2'000);
+  const auto next = session->start({borrowed(ring), 4'000, 2'000});
   ASSERT_TRUE(next);
   EXPECT_EQ(*next, 1);
   std::vector<int64_t> finish_ps(2, -1);

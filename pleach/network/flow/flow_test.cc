@@ -1,10 +1,9 @@
-#include "pleach/network/flow/flow.h"
-
 #include <gtest/gtest.h>
 
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/base/units.h"
+#include "pleach/network/model.h"
 #include "pleach/topology/shapes.h"
 #include "tests/support/counterexamples.h"
 #include "tests/support/random_schedules.h"
@@ -28,14 +27,14 @@ Topology topology_of(const std::string& spec) {
 
 Simulation run(const Topology& topology, std::vector<Job> jobs,
                const SimulationOptions& options = {}) {
-  auto result = kFlowModel.simulate(topology, jobs, options);
+  auto result = simulate("flow", topology, jobs, options);
   EXPECT_TRUE(result) << (result ? "" : result.error().message);
   return std::move(*result);
 }
 
 int64_t time_of(const std::string& spec, const Schedule& schedule, int64_t size_bytes,
                 const SimulationOptions& options = {}) {
-  return run(topology_of(spec), {{&schedule, size_bytes, 0}}, options).finish_ps;
+  return run(topology_of(spec), {{borrowed(schedule), size_bytes, 0}}, options).finish_ps;
 }
 
 const Schedule kBroadcast =
@@ -99,10 +98,10 @@ TEST(Flow, ConnectionsShareALinkFairly) {
       make_schedule({.collective = CollectiveKind::kReduce, .rank_count = 3, .root = 2},
                     {{0, 1, 0, 2, kReduce}, {0, 1, 1, 2, kReduce}});
   const Topology topology = topology_of(std::string("switch:3") + kPlain);
-  const Simulation result = run(topology, {{&gather, 1'000, 0}});
+  const Simulation result = run(topology, {{borrowed(gather), 1'000, 0}});
   EXPECT_EQ(result.finish_ps, 2'000'000 + 2 * kLatencyPs);
   int64_t busiest_ps = 0, most_bytes = 0;
-  for (const LinkUse& use : result.links) {
+  for (const LinkUse& use : result.use.links) {
     busiest_ps = std::max(busiest_ps, use.busy_ps);
     most_bytes = std::max(most_bytes, use.wire_bytes);
   }
@@ -114,7 +113,8 @@ TEST(Flow, ConnectionsShareALinkFairly) {
 //   first: 500 alone, then 500 at half rate = 500 + 1000; second: 500 at half rate, then 500 alone
 TEST(Flow, JobsShareLinksOverTime) {
   const Topology topology = topology_of(std::string("fully_connected:2") + kPlain);
-  const Simulation result = run(topology, {{&kBroadcast, 1'000, 0}, {&kBroadcast, 1'000, 500'000}});
+  const Simulation result =
+      run(topology, {{borrowed(kBroadcast), 1'000, 0}, {borrowed(kBroadcast), 1'000, 500'000}});
   EXPECT_EQ(result.job_finish_ps,
             (std::vector<int64_t>{1'500'000 + kLatencyPs, 2'000'000 + kLatencyPs}));
   EXPECT_EQ(result.finish_ps, 2'000'000 + kLatencyPs);
@@ -138,10 +138,10 @@ TEST(Flow, AStreamThroughASwitchFlowsAtOneRate) {
     schedule.transfers.push_back({0, 1, {4}, {rank}, 0, kNoRoute, kCopy});
   }
   sort_transfers(schedule);
-  const Simulation result = run(topology, {{&schedule, 1'000, 0}});
+  const Simulation result = run(topology, {{borrowed(schedule), 1'000, 0}});
   EXPECT_EQ(result.finish_ps, 1'000'000 + 2 * kLatencyPs);
-  EXPECT_EQ(result.event_count, 1);
-  for (const LinkUse& use : result.links) {
+  EXPECT_EQ(result.use.event_count, 1);
+  for (const LinkUse& use : result.use.links) {
     EXPECT_EQ(use.wire_bytes, 1'000);
     EXPECT_EQ(use.busy_ps, 1'000'000);
   }
@@ -153,7 +153,8 @@ TEST(Flow, LockstepOpensSlotsInOrder) {
   const Topology topology = topology_of(std::string("ring:4") + kPlain);
   const Schedule ring = symmetric_ring(topology);
   const int64_t step_ps = 250'000 + kLatencyPs;
-  EXPECT_EQ(run(topology, {{&ring, 1'000, 0}}, {.gate = Gate::kLockstep}).finish_ps, 6 * step_ps);
+  EXPECT_EQ(run(topology, {{borrowed(ring), 1'000, 0}}, {.gate = Gate::kLockstep}).finish_ps,
+            6 * step_ps);
   // The second hop's rank has nothing to send in step 0: a NOP of one estimate, 1000 bytes' time.
   const Schedule chain = make_schedule({.collective = CollectiveKind::kBroadcast, .rank_count = 3},
                                        {{0, 1, 0, 1, kCopy}, {0, 1, 1, 2, kCopy, 1}});
@@ -167,21 +168,21 @@ TEST(Flow, RingMatchesItsClosedFormAndFolds) {
     const Topology topology = topology_of("ring:" + std::to_string(n) + kPlain);
     const Schedule ring = symmetric_ring(topology);
     const int64_t size_bytes = int64_t{n} * 1'000;
-    const Simulation folded = run(topology, {{&ring, size_bytes, 0}});
-    EXPECT_TRUE(folded.folded);
+    const Simulation folded = run(topology, {{borrowed(ring), size_bytes, 0}});
+    EXPECT_TRUE(folded.use.folded);
     EXPECT_EQ(folded.finish_ps, 2 * (n - 1) * (1'000'000 + kLatencyPs)) << n;
 
-    const Simulation all = run(topology, {{&ring, size_bytes, 0}}, {.fold = false});
+    const Simulation all = run(topology, {{borrowed(ring), size_bytes, 0}}, {.fold = false});
     const auto written_out = expand(ring, &topology);
     ASSERT_TRUE(written_out);
-    const Simulation plain = run(topology, {{&*written_out, size_bytes, 0}});
+    const Simulation plain = run(topology, {{borrowed(*written_out), size_bytes, 0}});
     for (const Simulation* other : {&all, &plain}) {
-      EXPECT_FALSE(other->folded);
+      EXPECT_FALSE(other->use.folded);
       EXPECT_EQ(other->finish_ps, folded.finish_ps);
-      EXPECT_EQ(other->event_count, folded.event_count);
-      for (std::size_t link = 0; link < other->links.size(); ++link) {
-        EXPECT_EQ(other->links[link].busy_ps, folded.links[link].busy_ps);
-        EXPECT_EQ(other->links[link].wire_bytes, folded.links[link].wire_bytes);
+      EXPECT_EQ(other->use.event_count, folded.use.event_count);
+      for (std::size_t link = 0; link < other->use.links.size(); ++link) {
+        EXPECT_EQ(other->use.links[link].busy_ps, folded.use.links[link].busy_ps);
+        EXPECT_EQ(other->use.links[link].wire_bytes, folded.use.links[link].wire_bytes);
       }
     }
   }
@@ -203,10 +204,10 @@ TEST(Flow, TranslatesThatDifferAreNotFolded) {
     for (const int32_t segments : {1, 3}) {
       for (const int32_t places : {0, 1, 2}) {
         const SimulationOptions options{.segment_count = segments, .landing_places = places};
-        const Simulation all = run(topology, {{&ring, size_bytes, 0}}, options);
-        EXPECT_FALSE(all.folded);
+        const Simulation all = run(topology, {{borrowed(ring), size_bytes, 0}}, options);
+        EXPECT_FALSE(all.use.folded);
         EXPECT_EQ(all.finish_ps,
-                  run(topology, {{&*written_out, size_bytes, 0}}, options).finish_ps);
+                  run(topology, {{borrowed(*written_out), size_bytes, 0}}, options).finish_ps);
       }
     }
   }
@@ -227,17 +228,16 @@ void expect_survives(const Schedule& schedule, int32_t segment_count) {
   for (const int32_t places : {0, 1, 2}) {
     for (const Gate gate : {Gate::kDataflow, Gate::kLockstep}) {
       for (const int64_t reduce_bandwidth : {int64_t{0}, int64_t{500'000'000}}) {
-        std::vector<Record> records;
         const SimulationOptions options{.segment_count = segment_count,
                                         .gate = gate,
                                         .landing_places = places,
                                         .reduce_bandwidth_bytes_per_s = reduce_bandwidth,
-                                        .records = &records};
-        const Job job{&schedule, size_bytes, 0};
-        const auto result = kFlowModel.simulate(topology, std::span(&job, 1), options);
+                                        .keep_records = true};
+        const Job job{borrowed(schedule), size_bytes, 0};
+        const auto result = simulate("flow", topology, std::span(&job, 1), options);
         ASSERT_TRUE(result) << "places " << places << ": " << result.error().message;
-        ASSERT_EQ(records.size(), 1U);
-        const auto replayed = replay(Order::build(schedule), records, segment_count);
+        ASSERT_EQ(result->use.records.size(), 1U);
+        const auto replayed = replay(Order::build(schedule), result->use.records, segment_count);
         EXPECT_TRUE(replayed) << replayed.error().message;
       }
     }
@@ -259,13 +259,12 @@ TEST(Flow, SurvivesEveryCounterexampleWithOneLandingPlace) {
 TEST(Flow, GivesTheSameBytesTwice) {
   const Topology topology = topology_of("ring:9,latency_spread=20%");
   const Schedule ring = symmetric_ring(topology);
-  std::vector<Record> first, second;
   const Simulation one =
-      run(topology, {{&ring, 999'999, 0}}, {.segment_count = 3, .records = &first});
+      run(topology, {{borrowed(ring), 999'999, 0}}, {.segment_count = 3, .keep_records = true});
   const Simulation two =
-      run(topology, {{&ring, 999'999, 0}}, {.segment_count = 3, .records = &second});
+      run(topology, {{borrowed(ring), 999'999, 0}}, {.segment_count = 3, .keep_records = true});
   EXPECT_EQ(one.finish_ps, two.finish_ps);
-  EXPECT_EQ(first, second);
+  EXPECT_EQ(one.use.records, two.use.records);
 }
 
 // Times beyond int64 are an error, not a wrap.
@@ -285,9 +284,9 @@ TEST(Flow, RefusesWhatTakesForever) {
                     {{0, 1, 0, 2, kReduce}, {0, 1, 1, 2, kReduce}});
   for (const auto& [spec, size_bytes, options] : cases) {
     const Topology topology = topology_of(spec);
-    const Job job{&gather, size_bytes, 0};
+    const Job job{borrowed(gather), size_bytes, 0};
     for (const NetworkModel* model : network_models()) {
-      const auto result = model->simulate(topology, std::span(&job, 1), options);
+      const auto result = simulate(model->name, topology, std::span(&job, 1), options);
       ASSERT_FALSE(result) << spec << " " << model->name;
       EXPECT_EQ(result.error().message.substr(0, 26), "the simulation passes 26 d") << spec;
     }
@@ -298,17 +297,19 @@ TEST(Flow, RefusesBadInput) {
   const Topology topology = topology_of("ring:4");
   const Schedule stranger = make_schedule({.participants = {0, 9}}, {{0, 1, 0, 1, kCopy}});
   const struct {
-    Job job;
+    const Schedule& schedule;
+    int64_t size_bytes;
     SimulationOptions options;
     std::string message;
   } cases[] = {
-      {{&kBroadcast, -1, 0}, {}, "job of -1 bytes at 0 ps: must not be negative"},
-      {{&kBroadcast, int64_t{1} << 60, 0}, {}, "job of 1152921504606846976 bytes at 0 ps on 2"},
-      {{&kBroadcast, 1, 0}, {.segment_count = 0}, "segments 0: must be 1 to 65536"},
-      {{&stranger, 1, 0}, {}, "participant 9 is no node of "},
+      {kBroadcast, -1, {}, "job of -1 bytes at 0 ps: must not be negative"},
+      {kBroadcast, int64_t{1} << 60, {}, "job of 1152921504606846976 bytes at 0 ps on 2"},
+      {kBroadcast, 1, {.segment_count = 0}, "segments 0: must be 1 to 65536"},
+      {stranger, 1, {}, "participant 9 is no node of "},
   };
-  for (const auto& [job, options, message] : cases) {
-    const auto result = kFlowModel.simulate(topology, std::span(&job, 1), options);
+  for (const auto& [schedule, size_bytes, options, message] : cases) {
+    const Job job = {borrowed(schedule), size_bytes, 0};
+    const auto result = simulate("flow", topology, std::span(&job, 1), options);
     ASSERT_FALSE(result);
     EXPECT_EQ(result.error().message.substr(0, message.size()), message);
   }

@@ -1,0 +1,235 @@
+#include "pleach/network/execution.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "pleach/base/units.h"
+
+namespace pleach {
+
+Execution::Execution(LoweredJob job, const SimulationOptions& options, const NopTimes& nops)
+    : job_(std::move(job)),
+      cursor_(job_.order(), job_.schedule().segment_count(), job_.schedule().translate_count()),
+      ready_(job_.schedule().connections().size()),
+      landed_(job_.schedule()),
+      reducers_(job_.schedule().rank_count(), options.reduce_bandwidth_bytes_per_s),
+      commits_left_(int64_t{job_.order().commit_count()} * job_.schedule().segment_count() *
+                    job_.schedule().translate_count()) {
+  if (options.landing_places > 0) {
+    landing_.emplace(job_.schedule(), options.landing_places);
+  }
+  if (options.gate == Gate::kLockstep) {
+    gate_.emplace(job_.schedule(), nops);
+  }
+  if (options.keep_records) {
+    record_.emplace();
+  }
+}
+
+void Execution::start(int64_t now_ps) {
+  const LoweredSchedule& schedule = job_.schedule();
+  for (int32_t stream = 0; stream < job_.order().stream_count(); ++stream) {
+    if (std::ranges::any_of(job_.order().reads(stream),
+                            [](const Read& read) { return read.after_commits > 0; })) {
+      continue;
+    }
+    for (int32_t segment = 0; segment < schedule.segment_count(); ++segment) {
+      for (int32_t translate = 0; translate < schedule.translate_count(); ++translate) {
+        make_ready(schedule.send(stream, segment, translate));
+      }
+    }
+  }
+  for (int32_t rank = 0; gate_.has_value() && rank < schedule.rank_count(); ++rank) {
+    open_steps(rank, false, now_ps);
+  }
+}
+
+void Execution::make_ready(const Send& send) {
+  const int32_t connection = job_.schedule().connection_of(send);
+  std::vector<Send>& ready = ready_[at(connection)];
+  ready.push_back(send);
+  std::push_heap(ready.begin(), ready.end(), std::greater<>());
+  answers_.connections.push_back(connection);
+}
+
+const Send* Execution::next(int32_t connection) const {
+  const std::vector<Send>& ready = ready_[at(connection)];
+  if (ready.empty()) {
+    return nullptr;
+  }
+  const Send& send = ready.front();
+  if (gate_.has_value() &&
+      !std::ranges::all_of(job_.order().sources(send.stream), [&](int32_t source) {
+        return gate_->is_open(job_.schedule().rank_of(source, send.translate), send.key);
+      })) {
+    return nullptr;
+  }
+  return !landing_.has_value() || landing_->admits(send) ? &send : nullptr;
+}
+
+Send Execution::begin(int32_t connection) {
+  std::vector<Send>& ready = ready_[at(connection)];
+  const Send send = ready.front();
+  std::pop_heap(ready.begin(), ready.end(), std::greater<>());
+  ready.pop_back();
+  if (landing_.has_value()) {
+    landing_->admit(send);
+  }
+  if (record_.has_value()) {
+    const int32_t first = job_.order().first_read(send.stream);
+    for (int32_t read = first; read < first + count_of(job_.order().reads(send.stream)); ++read) {
+      note(RecordEvent::Kind::kStartRead, read, send);
+    }
+  }
+  return send;
+}
+
+void Execution::note(RecordEvent::Kind kind, int32_t item, const Send& send) {
+  record_->push_back({kind, item, send.segment, send.translate});
+}
+
+void Execution::sent(const Send& send, int64_t now_ps) {
+  int32_t index = job_.order().first_read(send.stream);
+  for (const Read& read : job_.order().reads(send.stream)) {
+    cursor_.finish_read(read, send.segment, send.translate);
+    if (record_.has_value()) {
+      note(RecordEvent::Kind::kFinishRead, index++, send);
+    }
+    if (!landed_.empty()) {
+      commit_landed(read.slot, send.segment, send.translate, now_ps);
+    }
+  }
+}
+
+void Execution::leave_step(const Send& send, int64_t now_ps) {
+  for (const int32_t source : job_.order().sources(send.stream)) {
+    const int32_t rank = job_.schedule().rank_of(source, send.translate);
+    gate_->over(rank);
+    open_steps(rank, false, now_ps);
+  }
+}
+
+void Execution::nop_over(int32_t rank, int64_t now_ps) {
+  open_steps(rank, true, now_ps);
+}
+
+void Execution::open_steps(int32_t rank, bool after_nop, int64_t now_ps) {
+  if (const auto nop_ps = gate_->advance(rank, after_nop)) {
+    answers_.alarms.push_back({Alarm::Kind::kNopOver, rank, add_times_ps(now_ps, *nop_ps)});
+  }
+  const auto connections = gate_->connections(rank);
+  answers_.connections.insert(answers_.connections.end(), connections.begin(), connections.end());
+}
+
+void Execution::arrived(const Send& send, int64_t now_ps) {
+  const int32_t first = job_.order().first_commit(send.stream);
+  const int32_t count = count_of(job_.order().commits(send.stream));
+  for (int32_t commit = first; commit < first + count; ++commit) {
+    land({commit, send.segment, send.translate}, now_ps);
+  }
+}
+
+// Commits now, or waits for its turn.
+void Execution::land(const Arrival& arrival, int64_t now_ps) {
+  const Commit& commit = job_.order().commit(arrival.commit);
+  if (!cursor_.may_commit(commit, arrival.segment, arrival.translate)) {
+    return landed_.add(arrival);
+  }
+  start_commit(arrival, now_ps);
+  if (!landed_.empty()) {
+    commit_landed(commit.slot, arrival.segment, arrival.translate, now_ps);
+  }
+}
+
+// Commits what has landed on the slot, as far as the order lets it.
+void Execution::commit_landed(int32_t slot, int32_t segment, int32_t translate, int64_t now_ps) {
+  const auto arrivals = job_.order().slot_commits(slot);
+  for (;;) {
+    const auto next = at(cursor_.commits(slot, segment, translate));
+    if (next >= arrivals.size()) {
+      return;
+    }
+    const Arrival arrival{arrivals[next], segment, translate};
+    if (!landed_.has(arrival) ||
+        !cursor_.may_commit(job_.order().commit(arrival.commit), segment, translate)) {
+      return;
+    }
+    landed_.remove(arrival);
+    start_commit(arrival, now_ps);
+  }
+}
+
+void Execution::start_commit(const Arrival& arrival, int64_t now_ps) {
+  const Order& order = job_.order();
+  const Commit& commit = order.commit(arrival.commit);
+  if (!reducers_.take_time() || order.stream(commit.stream).op == TransferOp::kCopy) {
+    return finish_commit(arrival);
+  }
+  const int32_t rank = job_.schedule().rank_of(order.slot(commit.slot).rank, arrival.translate);
+  const int64_t end_ps = reducers_.push(rank, arrival, job_.bytes(arrival), now_ps);
+  answers_.alarms.push_back({Alarm::Kind::kReduced, rank, end_ps});
+}
+
+void Execution::reduced(int32_t rank, int64_t now_ps) {
+  const Arrival arrival = reducers_.pop(rank);
+  finish_commit(arrival);
+  if (!landed_.empty()) {
+    commit_landed(job_.order().commit(arrival.commit).slot, arrival.segment, arrival.translate,
+                  now_ps);
+  }
+}
+
+void Execution::finish_commit(const Arrival& arrival) {
+  const Order& order = job_.order();
+  const Commit& commit = order.commit(arrival.commit);
+  cursor_.finish_commit(commit, arrival.segment, arrival.translate);
+  if (record_.has_value()) {
+    record_->push_back(
+        {RecordEvent::Kind::kCommit, arrival.commit, arrival.segment, arrival.translate});
+  }
+  --commits_left_;
+  if (landing_.has_value() && landing_->commit(arrival)) {
+    answers_.connections.push_back(job_.schedule().connection_of(arrival));
+  }
+  // The reads that waited for just this commit.
+  const int32_t now = commit.after_commits + 1;
+  const auto reads = order.slot_reads(commit.slot);
+  auto enabled = reads.begin();
+  if (reads.size() > 8) {
+    enabled = std::partition_point(reads.begin(), reads.end(), [&](int32_t read) {
+      return order.read(read).after_commits < now;
+    });
+  }
+  for (; enabled != reads.end(); ++enabled) {
+    const Read& read = order.read(*enabled);
+    if (read.after_commits > now) {
+      break;
+    }
+    if (read.after_commits == now &&
+        (order.reads(read.stream).size() == 1 ||
+         cursor_.may_start(read.stream, arrival.segment, arrival.translate))) {
+      make_ready(job_.schedule().send(read.stream, arrival.segment, arrival.translate));
+    }
+  }
+}
+
+Error Execution::stuck() const {
+  const Order& order = job_.order();
+  for (int32_t index = 0; index < order.commit_count(); ++index) {
+    const Commit& commit = order.commit(index);
+    for (int32_t segment = 0; segment < job_.schedule().segment_count(); ++segment) {
+      if (cursor_.commits(commit.slot, segment) <= commit.after_commits) {
+        const Slot& slot = order.slot(commit.slot);
+        return invalid(
+            fmt::format("the schedule never finishes: the arrival of chunk {} at rank {} in step "
+                        "{} (segment {}) never commits",
+                        slot.chunk, slot.rank, order.stream(commit.stream).step, segment));
+      }
+    }
+  }
+  return invalid("the schedule never finishes");
+}
+
+}  // namespace pleach

@@ -1,0 +1,101 @@
+// Execution: what the nodes' network interfaces do with one job's schedule, in any network model.
+//
+// The model owns the links and the clock. It asks next() what a connection may start, and tells
+// what has happened: begin(), sent(), over(), arrived(), and the alarms that it was asked for. The
+// interfaces keep the order (Cursor), serve ready sends by priority, admit them to landing places
+// and, in lockstep, to steps, hold back what lands too early, and reduce one chunk after the other.
+// After every call the answers say what follows.
+//
+// Source: docs/architecture.md, "Order", "Priority", "No deadlock with bounded buffers".
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "pleach/base/result.h"
+#include "pleach/collective/cursor.h"
+#include "pleach/collective/record.h"
+#include "pleach/network/landing_places.h"
+#include "pleach/network/lowered_schedule.h"
+#include "pleach/network/pending_commits.h"
+#include "pleach/network/step_gate.h"
+
+namespace pleach {
+
+// Connections are those of the lowered schedule, ranks those that have state of their own. What
+// happens at one time may be told in any order. Not thread safe.
+class Execution {
+ public:
+  struct Alarm {
+    enum class Kind : uint8_t { kReduced, kNopOver };
+    Kind kind = Kind::kReduced;
+    int32_t rank = 0;
+    int64_t time_ps = 0;
+  };
+  // The caller empties both.
+  struct Answers {
+    std::vector<int32_t> connections;  // that may have something to start; may repeat
+    std::vector<Alarm> alarms;         // call reduced() or nop_over() then
+    bool empty() const { return connections.empty() && alarms.empty(); }
+  };
+
+  // Of `options`: gate, landing_places, reduce_bandwidth_bytes_per_s, keep_records.
+  //   nops  with Gate::kLockstep
+  Execution(LoweredJob job, const SimulationOptions& options, const NopTimes& nops);
+
+  const LoweredJob& job() const { return job_; }
+
+  // The job starts.
+  void start(int64_t now_ps);
+  // The send that an idle connection may start: the smallest that is ready, if its gate is open and
+  // a landing place is free; else null. Valid until the next call that tells something.
+  const Send* next(int32_t connection) const;
+  bool has_ready(int32_t connection) const { return !ready_[at(connection)].empty(); }
+  // The connection starts next(), which is not null. Returns it.
+  Send begin(int32_t connection);
+  // Its sources may be overwritten.
+  void sent(const Send& send, int64_t now_ps);
+  // It no longer holds up the steps of its sources. Without effect but in lockstep.
+  void over(const Send& send, int64_t now_ps) {
+    if (gate_.has_value()) {
+      leave_step(send, now_ps);
+    }
+  }
+  // All its chunks are at all its targets.
+  void arrived(const Send& send, int64_t now_ps);
+  void reduced(int32_t rank, int64_t now_ps);
+  void nop_over(int32_t rank, int64_t now_ps);
+
+  Answers& answers() { return answers_; }
+  // Everything has committed.
+  bool is_finished() const { return commits_left_ == 0; }
+  // What was read and committed, in order; empty unless it is kept.
+  Record take_record() { return record_.has_value() ? std::move(*record_) : Record(); }
+  // When nothing is under way and the job is not finished: the first arrival that never commits.
+  Error stuck() const;
+
+ private:
+  void make_ready(const Send& send);
+  void leave_step(const Send& send, int64_t now_ps);
+  void open_steps(int32_t rank, bool after_nop, int64_t now_ps);
+  void land(const Arrival& arrival, int64_t now_ps);
+  void commit_landed(int32_t slot, int32_t segment, int32_t translate, int64_t now_ps);
+  void start_commit(const Arrival& arrival, int64_t now_ps);
+  void finish_commit(const Arrival& arrival);
+  void note(RecordEvent::Kind kind, int32_t item, const Send& send);
+
+  const LoweredJob job_;
+  Cursor cursor_;
+  std::optional<LandingPlaces> landing_;  // none: as many places as needed
+  std::optional<StepGate> gate_;
+  std::vector<std::vector<Send>> ready_;  // by connection: a heap, smallest on top
+  LandedChunks landed_;
+  Reducers reducers_;
+  std::optional<Record> record_;
+  int64_t commits_left_;
+  Answers answers_;
+};
+
+}  // namespace pleach

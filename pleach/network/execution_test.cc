@@ -1,0 +1,336 @@
+// The interfaces of the nodes, driven by hand and by a model without clock or links: any order in
+// which sends end and arrive that keeps each connection first in, first out.
+#include "pleach/network/execution.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "pleach/base/index.h"
+#include "pleach/base/rng.h"
+#include "pleach/network/schedule_forms.h"
+#include "pleach/topology/shapes.h"
+#include "tests/support/random_schedules.h"
+#include "tests/support/small_schedules.h"
+
+namespace pleach {
+namespace {
+
+using support::kCopy;
+using support::kReduce;
+using support::make_schedule;
+
+constexpr NopTimes kNops = {.first_ps = 70, .later_ps = 30};
+
+Topology all_connected(int32_t nodes) {
+  auto topology = parse_topology("fully_connected:" + std::to_string(nodes));
+  EXPECT_TRUE(topology) << (topology ? "" : topology.error().message);
+  return std::move(*topology);
+}
+
+LoweredJob lowered(const Topology& topology, const Schedule& schedule, int64_t size_bytes,
+                   const SimulationOptions& options) {
+  const auto forms = ScheduleForms::create(topology, borrowed(schedule), options);
+  EXPECT_TRUE(forms) << (forms ? "" : forms.error().message);
+  auto job = (*forms)->whole(size_bytes);
+  EXPECT_TRUE(job) << (job ? "" : job.error().message);
+  return std::move(*job);
+}
+
+// The connection of the stream from one rank to another.
+int32_t connection(const Execution& execution, int32_t source, int32_t target) {
+  const Order& order = execution.job().order();
+  for (int32_t stream = 0; stream < order.stream_count(); ++stream) {
+    if (order.sources(stream).front() == source && order.targets(stream).front() == target) {
+      return execution.job().schedule().connection_of(
+          execution.job().schedule().send(stream, 0, 0));
+    }
+  }
+  ADD_FAILURE() << "no stream from " << source << " to " << target;
+  return 0;
+}
+
+// 0 → 1 → 2, two segments.
+class Chain : public ::testing::Test {
+ protected:
+  Execution execution(SimulationOptions options = {}) {
+    options.segment_count = 2;
+    return {lowered(topology_, schedule_, 2'000, options), options, kNops};
+  }
+
+  const Topology topology_ = all_connected(3);
+  const Schedule schedule_ =
+      make_schedule({.collective = CollectiveKind::kBroadcast, .rank_count = 3},
+                    {{0, 1, 0, 1, kCopy, 0}, {0, 1, 1, 2, kCopy, 1}});
+};
+
+TEST_F(Chain, ASegmentGoesOnWhenItHasArrived) {
+  Execution chain = execution();
+  const int32_t first = connection(chain, 0, 1), second = connection(chain, 1, 2);
+  chain.start(0);
+  EXPECT_EQ(chain.answers().connections, (std::vector<int32_t>{first, first}));
+  EXPECT_EQ(chain.next(second), nullptr);
+  chain.answers().connections.clear();
+
+  ASSERT_NE(chain.next(first), nullptr);
+  const Send sent = chain.begin(first);
+  EXPECT_EQ(sent.segment, 0);
+  EXPECT_EQ(chain.next(first)->segment, 1) << "links are the model's: the next may follow";
+  chain.sent(sent, 10);
+  EXPECT_TRUE(chain.answers().empty());
+  chain.arrived(sent, 20);
+  EXPECT_EQ(chain.answers().connections, std::vector<int32_t>{second});
+  ASSERT_NE(chain.next(second), nullptr);
+  EXPECT_EQ(chain.next(second)->segment, 0);
+  EXPECT_FALSE(chain.is_finished());
+}
+
+TEST_F(Chain, OneLandingPlaceIsFreeWhenItsChunkIsInPlace) {
+  Execution chain = execution({.landing_places = 1});
+  const int32_t first = connection(chain, 0, 1);
+  chain.start(0);
+  const Send sent = chain.begin(first);
+  EXPECT_TRUE(chain.has_ready(first));
+  EXPECT_EQ(chain.next(first), nullptr) << "the one place is taken";
+  chain.sent(sent, 10);
+  EXPECT_EQ(chain.next(first), nullptr);
+  chain.answers().connections.clear();
+  chain.arrived(sent, 20);
+  EXPECT_TRUE(std::ranges::count(chain.answers().connections, first) > 0);
+  ASSERT_NE(chain.next(first), nullptr);
+  EXPECT_EQ(chain.next(first)->segment, 1);
+}
+
+// Period 2: rank 1 sends nothing in slot 0, segment 0 in slot 1, nothing in 2, segment 1 in 3.
+TEST_F(Chain, LockstepHoldsSlotsWithoutASendOpenAndNamesTheirTime) {
+  Execution chain = execution({.gate = Gate::kLockstep});
+  const int32_t first = connection(chain, 0, 1), second = connection(chain, 1, 2);
+  chain.start(5);
+  ASSERT_EQ(chain.answers().alarms.size(), 2U);  // rank 2 never sends
+  EXPECT_EQ(chain.answers().alarms[0].kind, Execution::Alarm::Kind::kNopOver);
+  EXPECT_EQ(chain.answers().alarms[0].rank, 1);
+  EXPECT_EQ(chain.answers().alarms[0].time_ps, 5 + kNops.first_ps);
+  chain.answers().alarms.clear();
+
+  const Send sent = chain.begin(first);
+  EXPECT_EQ(chain.next(first), nullptr) << "segment 1 is of slot 2";
+  chain.sent(sent, 10);
+  chain.arrived(sent, 20);
+  EXPECT_TRUE(chain.has_ready(second));
+  EXPECT_EQ(chain.next(second), nullptr) << "slot 0 of rank 1 is still open";
+  chain.nop_over(1, 75);
+  ASSERT_NE(chain.next(second), nullptr);
+  const Send onward = chain.begin(second);
+  chain.sent(onward, 80);
+  chain.answers().alarms.clear();
+  chain.over(onward, 80);
+  ASSERT_EQ(chain.answers().alarms.size(), 1U);
+  EXPECT_EQ(chain.answers().alarms[0].time_ps, 80 + kNops.first_ps);
+}
+
+TEST(Execution, ServesReadySendsByStepThenChunk) {
+  const Topology topology = all_connected(2);
+  const Schedule schedule =
+      make_schedule({.collective = CollectiveKind::kBroadcast, .chunk_count = 3, .period = 1},
+                    {{2, 1, 0, 1, kCopy, 0}, {0, 1, 0, 1, kCopy, 1}, {1, 1, 0, 1, kCopy, 0}});
+  const SimulationOptions options{.segment_count = 2};
+  Execution execution(lowered(topology, schedule, 6'000, options), options, kNops);
+  execution.start(0);
+  std::vector<std::pair<int32_t, int32_t>> order;  // chunk, segment
+  while (execution.next(0) != nullptr) {
+    const Send send = execution.begin(0);
+    order.emplace_back(execution.job().order().stream(send.stream).first_chunk, send.segment);
+  }
+  EXPECT_EQ(order, (std::vector<std::pair<int32_t, int32_t>>{
+                       {1, 0}, {2, 0}, {0, 0}, {1, 1}, {2, 1}, {0, 1}}));
+}
+
+// Rank 2 receives from 0 in step 0 and from 1 in step 1, and what comes too early waits.
+TEST(Execution, WhatLandsTooEarlyWaitsForItsTurn) {
+  const Topology topology = all_connected(3);
+  const Schedule schedule =
+      make_schedule({.collective = CollectiveKind::kReduce, .rank_count = 3, .root = 2},
+                    {{0, 1, 0, 2, kReduce, 0}, {0, 1, 1, 2, kReduce, 1}});
+  const SimulationOptions options{.keep_records = true};
+  Execution execution(lowered(topology, schedule, 1'000, options), options, kNops);
+  execution.start(0);
+  const Send early = execution.begin(connection(execution, 1, 2));
+  execution.sent(early, 1);
+  execution.arrived(early, 2);
+  EXPECT_NE(execution.stuck().message.find("chunk 0 at rank 2 in step 0 (segment 0)"),
+            std::string::npos)
+      << execution.stuck().message;
+  const Send first = execution.begin(connection(execution, 0, 2));
+  execution.sent(first, 3);
+  EXPECT_FALSE(execution.is_finished());
+  execution.arrived(first, 4);
+  EXPECT_TRUE(execution.is_finished());
+  std::vector<int32_t> steps;
+  for (const RecordEvent& event : execution.take_record()) {
+    if (event.kind == RecordEvent::Kind::kCommit) {
+      const Order& order = execution.job().order();
+      steps.push_back(order.stream(order.commit(event.item).stream).step);
+    }
+  }
+  EXPECT_EQ(steps, (std::vector<int32_t>{0, 1}));
+}
+
+// 1,000 bytes at 2 GB/s take 500 ns; the second waits for the first.
+TEST(Execution, ARankReducesOneChunkAfterTheOther) {
+  const Topology topology = all_connected(3);
+  const Schedule schedule =
+      make_schedule({.collective = CollectiveKind::kReduce, .rank_count = 3, .root = 2},
+                    {{0, 1, 0, 2, kReduce}, {0, 1, 1, 2, kReduce}});
+  const SimulationOptions options{.reduce_bandwidth_bytes_per_s = 2'000'000'000};
+  Execution execution(lowered(topology, schedule, 1'000, options), options, kNops);
+  execution.start(0);
+  for (const int32_t source : {0, 1}) {
+    const Send send = execution.begin(connection(execution, source, 2));
+    execution.sent(send, 10);
+    execution.arrived(send, 10);
+  }
+  ASSERT_EQ(execution.answers().alarms.size(), 1U) << "the second's turn comes after the first";
+  EXPECT_EQ(execution.answers().alarms[0].kind, Execution::Alarm::Kind::kReduced);
+  EXPECT_EQ(execution.answers().alarms[0].rank, 2);
+  EXPECT_EQ(execution.answers().alarms[0].time_ps, 10 + 500'000);
+  execution.reduced(2, 500'010);
+  ASSERT_EQ(execution.answers().alarms.size(), 2U);
+  EXPECT_EQ(execution.answers().alarms[1].time_ps, 500'010 + 500'000);
+  EXPECT_FALSE(execution.is_finished());
+  execution.reduced(2, 1'000'010);
+  EXPECT_TRUE(execution.is_finished());
+}
+
+// A model that knows no links: whatever may happen next happens in random order. It tries what the
+// answers name and connections that come free, nothing else, so that a missing answer shows.
+class RandomModel {
+ public:
+  RandomModel(Execution& execution, Rng& rng) : execution_(execution), rng_(rng) {}
+
+  // Returns whether everything was in place when nothing could happen any more.
+  bool run() {
+    execution_.start(0);
+    follow();
+    while (!choices_.empty()) {
+      auto chosen = choices_.begin();
+      std::advance(chosen, static_cast<std::ptrdiff_t>(rng_.below(choices_.size())));
+      const auto [kind, number] = chosen->first;
+      if (--chosen->second == 0) {
+        choices_.erase(chosen);
+      }
+      ++now_ps_;
+      happen(kind, number);
+      follow();
+    }
+    return execution_.is_finished();
+  }
+
+ private:
+  enum class Kind : uint8_t { kStart, kSent, kArrived, kReduced, kNopOver };
+  struct Wire {
+    bool is_busy = false;
+    Send active;
+    std::deque<Send> flying;
+  };
+
+  void may_happen(Kind kind, int32_t number) { ++choices_[{kind, number}]; }
+
+  void happen(Kind kind, int32_t number) {
+    Wire& wire = wires_[number];  // of a connection, where the number is one
+    switch (kind) {
+      case Kind::kStart:
+        if (!wire.is_busy && execution_.next(number) != nullptr) {
+          wire.is_busy = true;
+          wire.active = execution_.begin(number);
+          may_happen(Kind::kSent, number);
+        }
+        return;
+      case Kind::kSent:
+        wire.is_busy = false;
+        wire.flying.push_back(wire.active);
+        execution_.sent(wire.active, now_ps_);
+        execution_.over(wire.active, now_ps_);
+        may_happen(Kind::kStart, number);
+        return may_happen(Kind::kArrived, number);
+      case Kind::kArrived: {
+        const Send send = wire.flying.front();
+        wire.flying.pop_front();
+        return execution_.arrived(send, now_ps_);
+      }
+      case Kind::kReduced:
+        return execution_.reduced(number, now_ps_);
+      case Kind::kNopOver:
+        return execution_.nop_over(number, now_ps_);
+    }
+  }
+
+  void follow() {
+    auto& [connections, alarms] = execution_.answers();
+    for (const int32_t connection : connections) {
+      may_happen(Kind::kStart, connection);
+    }
+    connections.clear();
+    for (const auto& alarm : alarms) {
+      may_happen(alarm.kind == Execution::Alarm::Kind::kReduced ? Kind::kReduced : Kind::kNopOver,
+                 alarm.rank);
+    }
+    alarms.clear();
+  }
+
+  Execution& execution_;
+  Rng& rng_;
+  int64_t now_ps_ = 0;
+  std::map<std::pair<Kind, int32_t>, int32_t> choices_;  // how often each may happen
+  std::map<int32_t, Wire> wires_;
+};
+
+SimulationOptions random_options(Rng& rng) {
+  return {.segment_count = 1 + support::pick(rng, 3),
+          .gate = rng.below(3) == 0 ? Gate::kLockstep : Gate::kDataflow,
+          .landing_places = support::pick(rng, 3),
+          .reduce_bandwidth_bytes_per_s = rng.below(2) == 0 ? 0 : 1'000'000'000,
+          .keep_records = true};
+}
+
+TEST(Execution, FinishesInAnyOrderAndItsRecordReplays) {
+  const uint64_t seed = 20260419;
+  Rng rng(seed);
+  for (int32_t round = 0; round < support::repeated(2'000); ++round) {
+    const Schedule schedule = support::random_schedule({.most_ranks = 5, .most_steps = 5}, rng);
+    const Topology topology = all_connected(5);
+    const SimulationOptions options = random_options(rng);
+    SCOPED_TRACE("seed " + std::to_string(seed) + " round " + std::to_string(round));
+    Execution execution(lowered(topology, schedule, 60 * schedule.rank_count(), options), options,
+                        kNops);
+    ASSERT_TRUE(RandomModel(execution, rng).run()) << execution.stuck().message;
+    const Record record = execution.take_record();
+    ASSERT_FALSE(record.empty());
+    const auto replayed =
+        replay(execution.job().order(), std::span(&record, 1), options.segment_count);
+    ASSERT_TRUE(replayed) << replayed.error().message;
+  }
+}
+
+// Every translate of a symmetric schedule has its own state: the records are those of all.
+TEST(Execution, RunsEveryTranslateOfASymmetricSchedule) {
+  Rng rng(7);
+  auto topology = parse_topology("ring:5");
+  ASSERT_TRUE(topology);
+  const Schedule ring = support::symmetric_ring_schedule(5);
+  for (int32_t round = 0; round < 50; ++round) {
+    const SimulationOptions options = random_options(rng);
+    Execution execution(lowered(*topology, ring, 1'000, options), options, kNops);
+    ASSERT_EQ(execution.job().schedule().translate_count(), 5);
+    ASSERT_TRUE(RandomModel(execution, rng).run()) << execution.stuck().message;
+    const Record record = execution.take_record();
+    const auto replayed =
+        replay(execution.job().order(), std::span(&record, 1), options.segment_count, 5);
+    ASSERT_TRUE(replayed) << replayed.error().message;
+  }
+}
+
+}  // namespace
+}  // namespace pleach

@@ -1,0 +1,104 @@
+#include "pleach/network/schedule_forms.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "pleach/topology/shapes.h"
+#include "tests/support/small_schedules.h"
+
+namespace pleach {
+namespace {
+
+Topology topology_of(const std::string& spec) {
+  auto topology = parse_topology(spec);
+  EXPECT_TRUE(topology) << spec;
+  return std::move(*topology);
+}
+
+TEST(ScheduleForms, FoldsWhereAllRanksAreAlike) {
+  const Schedule symmetric = support::symmetric_ring_schedule(4);
+  const Schedule plain = support::ring_schedule(CollectiveKind::kAllReduce, 4);
+  const SimulationOptions usual, unfolded{.fold = false}, recorded{.keep_records = true};
+  const struct {
+    std::string spec;
+    const Schedule& schedule;
+    const SimulationOptions& options;
+    int64_t size_bytes;
+    bool folds;
+  } cases[] = {
+      {"ring:4", symmetric, usual, 4'000, true},
+      {"ring:4", symmetric, usual, 4'001, false},  // chunks differ
+      {"ring:4", symmetric, unfolded, 4'000, false},
+      {"ring:4", symmetric, recorded, 4'000, false},
+      {"ring:4,latency_spread=20%", symmetric, usual, 4'000, false},
+      {"ring:4", plain, usual, 4'000, false},
+  };
+  for (const auto& [spec, schedule, options, size_bytes, folds] : cases) {
+    SCOPED_TRACE(spec + " " + std::to_string(size_bytes));
+    const Topology topology = topology_of(spec);
+    const auto forms = ScheduleForms::create(topology, borrowed(schedule), options);
+    ASSERT_TRUE(forms) << forms.error().message;
+    const auto folded = (*forms)->folded(size_bytes);
+    ASSERT_TRUE(folded) << folded.error().message;
+    ASSERT_EQ(folded->has_value(), folds);
+    if (folds) {
+      EXPECT_EQ((*folded)->schedule().rank_count(), 1);
+      EXPECT_EQ((*folded)->schedule().translate_count(), 1);
+    }
+    const auto whole = (*forms)->whole(size_bytes);
+    ASSERT_TRUE(whole);
+    EXPECT_EQ(whole->schedule().rank_count(), 4);
+    EXPECT_EQ(whole->schedule().connections().size(), 4U);
+  }
+}
+
+// What one rank's links carried is spread over all links of the class, and back.
+TEST(ScheduleForms, ClassesOfLinksAddUp) {
+  const Topology topology = topology_of("ring:4");
+  const Schedule ring = support::symmetric_ring_schedule(4);
+  const SimulationOptions options;
+  const auto forms = ScheduleForms::create(topology, borrowed(ring), options);
+  ASSERT_TRUE(forms);
+  std::vector<LinkUse> links(topology.links().size());
+  links[0] = {.busy_ps = 5, .wire_bytes = 7};
+  const std::vector<LinkUse> classes = (*forms)->sum_classes(links);
+  std::vector<LinkUse> spread(topology.links().size());
+  (*forms)->spread_classes(classes, 3, spread);
+  int32_t alike = 0;
+  for (const LinkUse& use : spread) {
+    EXPECT_TRUE(use.busy_ps == 0 || (use.busy_ps == 15 && use.wire_bytes == 21));
+    alike += use.busy_ps == 15 ? 1 : 0;
+  }
+  EXPECT_EQ(alike, 4);
+}
+
+TEST(KnownSchedules, DerivesOnceForEachPointer) {
+  const Topology topology = topology_of("ring:4");
+  const SimulationOptions options;
+  KnownSchedules known(topology, options);
+  const auto ring = std::make_shared<const Schedule>(support::symmetric_ring_schedule(4));
+  const auto equal = std::make_shared<const Schedule>(*ring);
+  const auto first = known.find(ring);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(*first, *known.find(ring));
+  EXPECT_NE(*first, *known.find(equal)) << "identity, not equality";
+  const auto small = (*first)->whole(400), large = (*first)->whole(8'000);
+  ASSERT_TRUE(small && large);
+  EXPECT_EQ(small->shared_schedule(), large->shared_schedule()) << "sizes share what is derived";
+}
+
+TEST(KnownSchedules, KeepsNothingOfWhatDoesNotFit) {
+  const Topology topology = topology_of("ring:4");
+  const SimulationOptions options;
+  KnownSchedules known(topology, options);
+  const auto stranger = std::make_shared<const Schedule>(
+      support::make_schedule({.participants = {0, 9}}, {{0, 1, 0, 1, support::kCopy}}));
+  for (int32_t attempt = 0; attempt < 2; ++attempt) {
+    EXPECT_FALSE(known.find(stranger));
+  }
+}
+
+}  // namespace
+}  // namespace pleach
