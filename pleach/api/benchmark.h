@@ -20,7 +20,7 @@
 namespace pleach {
 
 // "1KiB:256MiB:4" (from, to, factor), "1KiB,1MB" or "64MiB" → sizes [bytes], each > 0.
-// Errors: kInvalidArgument: malformed, from > to, factor < 2, more than 1,000 sizes.
+// Errors: kInvalidArgument: those of parse_value_range (FACTOR is whole), more than 1,000 sizes.
 Result<std::vector<int64_t>> parse_sizes(std::string_view text);
 
 struct BenchmarkOptions {
