@@ -8,39 +8,55 @@
 #include "pleach/base/text.h"
 #include "pleach/cli/log.h"
 #include "pleach/cli/table.h"
+#include "pleach/topology/link_classes.h"
 
 namespace pleach {
 
-Result<std::vector<TrainingRow>> run_plan(const TrainPlan& plan, const std::string& topology_spec,
-                                          double bandwidth_bytes_per_s) {
+namespace {
+
+NetworkChoice network_of(const TrainPlan& plan) {
   NetworkChoice network = plan.network;
-  std::optional<Topology> topology;
-  if (!topology_spec.empty()) {
-    PLEACH_SET(topology, topology_option(topology_spec));
-    network.topology = &*topology;
-  }
-  if (bandwidth_bytes_per_s > 0) {
-    network.bandwidth_bytes_per_s = bandwidth_bytes_per_s;
-  }
-  if (plan.trace.has_value()) {
-    PLEACH_ASSIGN(row, replay(*plan.trace, network, plan.iteration));
-    return std::vector<TrainingRow>{row};
-  }
-  auto rows = train({.workload = *plan.workload,
-                     .strategy = plan.strategy,
-                     .network = network,
-                     .policies = plan.policies,
-                     .slowness = plan.slowness,
-                     .iteration = plan.iteration,
-                     .progress = log_step});
-  if (!rows && rows.error().code == ErrorCode::kUnsupported && network.topology != nullptr) {
-    return Error{rows.error().code,
-                 fmt::format("--algorithm {}: {}", network.fabric.algorithm, rows.error().message)};
-  }
-  return rows;
+  network.topology = plan.topology.has_value() ? &*plan.topology : nullptr;
+  return network;
 }
 
-namespace {
+// Borrows the plan, which has a workload.
+TrainingRequest training_request(const TrainPlan& plan) {
+  return {.workload = *plan.workload,
+          .strategy = plan.strategy,
+          .network = network_of(plan),
+          .policies = plan.policies,
+          .slowness = plan.slowness,
+          .iteration = plan.iteration,
+          .progress = log_step};
+}
+
+// The result, its error after the option that it is about where that is the algorithm.
+template <typename T>
+Result<T> name_algorithm(const TrainPlan& plan, Result<T> result) {
+  if (!result && result.error().code == ErrorCode::kUnsupported && plan.topology) {
+    return prefixed("--algorithm " + plan.network.fabric.algorithm, result.error());
+  }
+  return result;
+}
+
+Result<std::vector<TrainingRow>> run_training(const TrainPlan& plan) {
+  if (plan.trace.has_value()) {
+    PLEACH_ASSIGN(row, replay(*plan.trace, network_of(plan), plan.iteration));
+    return std::vector<TrainingRow>{row};
+  }
+  return name_algorithm(plan, train(training_request(plan)));
+}
+
+Result<Sweep> run_sweep(const TrainPlan& plan) {
+  const SweepSettings& own = *plan.sweep;
+  return name_algorithm(plan,
+                        sweep_bandwidths({.training = training_request(plan),
+                                          .links = own.links,
+                                          .bandwidths_bytes_per_s = own.bandwidths_bytes_per_s,
+                                          .efficiency = own.efficiency,
+                                          .target_ps = own.target_ps}));
+}
 
 std::string ratio(int64_t over, int64_t under, const char* unit) {
   return under > 0
@@ -154,7 +170,8 @@ Status write_csv(const std::string& folder, const std::vector<TrainingRow>& rows
   return write_file(folder + "/buckets.csv", buckets_csv(rows));
 }
 
-std::string network_text(const TrainPlan& plan, const std::string& bandwidths) {
+std::string network_text(const TrainPlan& plan, const TrainOptions& options) {
+  const std::string& bandwidths = options.bandwidths;
   if (plan.network.source == CostSource::kAlphaBeta) {
     const std::string overhead =
         plan.network.overhead_ps > 0
@@ -165,14 +182,14 @@ std::string network_text(const TrainPlan& plan, const std::string& bandwidths) {
         bandwidths.empty() ? format_bandwidth(plan.network.bandwidth_bytes_per_s) : bandwidths,
         overhead);
   }
-  return fmt::format("{}{} by {}{}", plan.topology_spec,
-                     bandwidths.empty() ? "" : " with links of " + bandwidths,
+  const std::string links = options.links == kAllLinks ? "links" : options.links + " links";
+  return fmt::format("{}{} by {}{}", options.topology,
+                     bandwidths.empty() ? "" : fmt::format(" with {} of {}", links, bandwidths),
                      plan.network.fabric.algorithm,
                      plan.network.source == CostSource::kFull ? ", full contention" : "");
 }
 
-// `bandwidths` of a sweep, or nothing.
-std::string header_text(const TrainPlan& plan, const std::string& bandwidths) {
+std::string header_text(const TrainPlan& plan, const TrainOptions& options) {
   Facts facts;
   if (plan.workload.has_value()) {
     const Workload& workload = *plan.workload;
@@ -185,7 +202,7 @@ std::string header_text(const TrainPlan& plan, const std::string& bandwidths) {
   } else {
     facts.add("workload", plan.trace->name);
   }
-  facts.add("network", network_text(plan, bandwidths));
+  facts.add("network", network_text(plan, options));
   if (plan.calibration.has_value()) {
     facts.add("calibration",
               fmt::format("{} on {} ranks, {} rows, off by at most {:.1f} %",
@@ -199,7 +216,7 @@ TrainingReport report_of(const TrainOptions& options, const TrainPlan& plan,
                          std::vector<TrainingRow> rows) {
   constexpr int32_t kAdamBytes = 12;
   return {.workload = options.workload,
-          .topology = plan.topology_spec,
+          .topology = options.topology,
           .strategy = plan.workload.has_value() ? to_text(plan.strategy) : "",
           .algorithm = plan.network.fabric.algorithm,
           .costs = plan.calibration.has_value() ? "calibration" : options.costs,
@@ -227,8 +244,8 @@ Result<ExitCode> run_train(const Command& command, const Invocation& invocation)
   }
   const Stopwatch watch;
   PLEACH_ASSIGN(plan, understand(options, line));
-  if (!options.bandwidths.empty()) {
-    PLEACH_ASSIGN(sweep, sweep_bandwidths(plan, options));
+  if (plan.sweep.has_value()) {
+    PLEACH_ASSIGN(sweep, run_sweep(plan));
     if (options.json) {
       std::vector<SweepReport> points;
       for (SweepPoint& point : sweep.points) {
@@ -239,11 +256,11 @@ Result<ExitCode> run_train(const Command& command, const Invocation& invocation)
                  to_json(points, sweep.target_ps, plan.policies, sweep.needed_bytes_per_s,
                          watch.elapsed_s()));
     } else {
-      fmt::print(invocation.out, "{}{}", header_text(plan, options.bandwidths), sweep_text(sweep));
+      fmt::print(invocation.out, "{}{}", header_text(plan, options), sweep_text(sweep));
     }
     return ExitCode::kDone;
   }
-  PLEACH_ASSIGN(rows, run_plan(plan, plan.topology_spec, 0));
+  PLEACH_ASSIGN(rows, run_training(plan));
   if (!options.csv.empty()) {
     PLEACH_TRY(write_csv(options.csv, rows));
   }
@@ -256,7 +273,7 @@ Result<ExitCode> run_train(const Command& command, const Invocation& invocation)
                to_json(report_of(options, plan, std::move(rows)), watch.elapsed_s()));
     return ExitCode::kDone;
   }
-  fmt::print(invocation.out, "{}{}", header_text(plan, options.bandwidths), rows_text(rows));
+  fmt::print(invocation.out, "{}{}", header_text(plan, options), rows_text(rows));
   for (std::size_t index = 0; options.explain && index < rows.size(); ++index) {
     fmt::print(invocation.out, "{}", buckets_text(rows[index]));
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "pleach/cli/common.h"
+#include "pleach/training/sweep.h"
 
 namespace pleach {
 
@@ -34,6 +35,7 @@ struct TrainOptions {
   std::string iterations = "60";
   std::string seed = "0";
   std::string bandwidths;
+  std::string links = "all";
   std::string target;
   std::string csv;
   std::string export_chakra;
@@ -43,11 +45,19 @@ struct TrainOptions {
   void declare(CommandLine& line);
 };
 
-// A run, understood: everything but the network's bandwidth, which a sweep changes.
+// What --bandwidths asks for, apart from the training.
+struct SweepSettings {
+  std::vector<LinkId> links;
+  std::vector<int64_t> bandwidths_bytes_per_s;
+  double efficiency = 1;
+  int64_t target_ps = 0;
+};
+
+// A run, understood.
 struct TrainPlan {
   std::optional<Workload> workload;  // empty: a trace
   std::optional<Trace> trace;
-  std::string topology_spec;  // empty: two numbers
+  std::optional<Topology> topology;  // empty: two numbers
   int32_t rank_count = 0;
   Strategy strategy;
   std::vector<std::string> policies;
@@ -55,6 +65,7 @@ struct TrainPlan {
   std::vector<double> slowness;
   IterationOptions iteration;
   std::optional<Calibration> calibration;
+  std::optional<SweepSettings> sweep;
 };
 
 // Errors: those of every option, with its name before them.
@@ -63,23 +74,5 @@ Result<TrainPlan> understand(const TrainOptions& options, const CommandLine& lin
 // "dear,bucket=25MiB,ddp" → "dear,bucket=25MiB" and "ddp": a word with = belongs to the policy
 // before it. Errors: kInvalidArgument: an empty name, or an option before any policy.
 Result<std::vector<std::string>> split_policies(const std::string& text);
-
-// Runs a plan on its own network. `topology_spec` replaces the plan's; bandwidth > 0 replaces that
-// of alpha-beta costs.
-Result<std::vector<TrainingRow>> run_plan(const TrainPlan& plan, const std::string& topology_spec,
-                                          double bandwidth_bytes_per_s);
-
-// Iteration times over a range of link bandwidths, and the least that meets a target.
-struct SweepPoint {
-  int64_t bandwidth_bytes_per_s = 0;
-  std::vector<TrainingRow> rows;
-};
-struct Sweep {
-  std::vector<SweepPoint> points;
-  int64_t target_ps = 0;  // 0: none
-  // By policy: the least bandwidth that meets the target, within 1 %; 0: none up to the last.
-  std::vector<int64_t> needed_bytes_per_s;
-};
-Result<Sweep> sweep_bandwidths(const TrainPlan& plan, const TrainOptions& options);
 
 }  // namespace pleach

@@ -8,7 +8,9 @@
 
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
+#include "pleach/base/value_range.h"
 #include "pleach/cli/train.h"
+#include "pleach/topology/link_classes.h"
 #include "pleach/training/group_schedules.h"
 
 namespace pleach {
@@ -45,6 +47,7 @@ void TrainOptions::declare(CommandLine& line) {
   line.option("--iterations", iterations, "at most, from 2; fewer where they repeat");
   line.option("--seed", seed, "of noise and of searches");
   line.option("--bandwidths", bandwidths, "sweeps link bandwidth: 1Gb/s:100Gb/s:2 (factor)");
+  line.option("--links", links, "with --bandwidths: the class of links to sweep: nic, rank-switch");
   line.option("--target", target, "with --bandwidths: finds the least that meets this: 300ms");
   line.option("--csv", csv, "folder for rows.csv and buckets.csv");
   line.option("--export-chakra", export_chakra,
@@ -177,9 +180,8 @@ Status understand_ranks(const TrainOptions& options, TrainPlan& plan) {
   if (!options.ranks.empty()) {
     return invalid("--ranks: the topology has its own");
   }
-  PLEACH_ASSIGN(topology, topology_option(options.topology));
-  plan.rank_count = count_of(topology.rank_nodes());
-  plan.topology_spec = options.topology;
+  PLEACH_SET(plan.topology, topology_option(options.topology));
+  plan.rank_count = count_of(plan.topology->rank_nodes());
   return ok();
 }
 
@@ -216,13 +218,16 @@ Status understand_workload(const TrainOptions& options, const CommandLine& line,
 }
 
 // Options that would be without effect.
-Status check_combinations(const TrainOptions& options) {
+Status check_combinations(const TrainOptions& options, const CommandLine& line) {
   const bool sweeps = !options.bandwidths.empty();
   const auto goes_with = [](const std::string& option, const char* other) {
     return invalid(fmt::format("{}: goes with {}", option, other));
   };
   if (!sweeps && !options.target.empty()) {
     return goes_with("--target", "--bandwidths");
+  }
+  if (!sweeps && line.given("--links")) {
+    return goes_with("--links", "--bandwidths");
   }
   if (!sweeps && !options.measured_link.empty()) {
     return goes_with("--measured-link", "--bandwidths");
@@ -272,11 +277,41 @@ Result<Strategy> strategy_option(const std::string& text, int32_t rank_count) {
   return from_option("--strategy", std::move(strategy));
 }
 
+Result<SweepSettings> understand_sweep(const TrainOptions& options, const CommandLine& line,
+                                       const TrainPlan& plan) {
+  if (plan.trace.has_value()) {
+    return invalid("--bandwidths: not for traces");
+  }
+  SweepSettings sweep;
+  PLEACH_SET(
+      sweep.bandwidths_bytes_per_s,
+      from_option("--bandwidths",
+                  parse_value_range(options.bandwidths, {.parse_value = parse_bandwidth_bytes_per_s,
+                                                         .ends_at_last = true})));
+  if (plan.network.source != CostSource::kAlphaBeta) {
+    PLEACH_SET(sweep.links, from_option("--links", links_of_class(*plan.topology, options.links)));
+  } else if (line.given("--links")) {
+    return invalid("--links: alpha_beta costs have one bandwidth");
+  }
+  if (!options.measured_link.empty()) {
+    PLEACH_ASSIGN(nominal, from_option("--measured-link",
+                                       parse_bandwidth_bytes_per_s(options.measured_link)));
+    if (!plan.calibration.has_value()) {
+      return invalid("--measured-link: goes with --calibration");
+    }
+    sweep.efficiency = plan.calibration->bandwidth_bytes_per_s / static_cast<double>(nominal);
+  }
+  if (!options.target.empty()) {
+    PLEACH_SET(sweep.target_ps, from_option("--target", parse_time_ps(options.target)));
+  }
+  return sweep;
+}
+
 }  // namespace
 
 Result<TrainPlan> understand(const TrainOptions& options, const CommandLine& line) {
   TrainPlan plan;
-  PLEACH_TRY(check_combinations(options));
+  PLEACH_TRY(check_combinations(options, line));
   PLEACH_TRY(check_algorithm("--algorithm", options.algorithm));
   PLEACH_TRY(check_algorithm("--exchange-algorithm", options.exchange_algorithm));
   PLEACH_TRY(understand_costs(options, line, plan));
@@ -289,6 +324,9 @@ Result<TrainPlan> understand(const TrainOptions& options, const CommandLine& lin
                     .jitter = jitter,
                     .seed = static_cast<uint64_t>(seed)};
   if (plan.trace.has_value()) {
+    if (!options.bandwidths.empty()) {
+      PLEACH_SET(plan.sweep, understand_sweep(options, line, plan));
+    }
     return plan;
   }
   PLEACH_SET(plan.strategy, strategy_option(options.strategy, plan.rank_count));
@@ -302,6 +340,9 @@ Result<TrainPlan> understand(const TrainOptions& options, const CommandLine& lin
     PLEACH_TRY(from_option("--policy", policies().entry_of(policy)));
   }
   PLEACH_SET(plan.slowness, parse_slow(options.slow, plan.strategy.rank_count()));
+  if (!options.bandwidths.empty()) {
+    PLEACH_SET(plan.sweep, understand_sweep(options, line, plan));
+  }
   return plan;
 }
 
