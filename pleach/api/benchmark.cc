@@ -36,30 +36,6 @@ Result<std::vector<int64_t>> parse_sizes(std::string_view text) {
   return sizes;
 }
 
-int64_t BenchmarkReport::wrong_count() const {
-  int64_t wrong = 0;
-  for (const BenchmarkRow& row : rows) {
-    for (const auto& measurement : {row.out_of_place, row.in_place}) {
-      wrong += measurement ? measurement->wrong_count.value_or(0) : 0;
-    }
-  }
-  return wrong;
-}
-
-double BenchmarkReport::average_busbw_bytes_per_s() const {
-  double sum = 0;
-  int32_t count = 0;
-  for (const BenchmarkRow& row : rows) {
-    for (const auto& measurement : {row.out_of_place, row.in_place}) {
-      if (measurement) {
-        sum += measurement->busbw_bytes_per_s;
-        ++count;
-      }
-    }
-  }
-  return count == 0 ? 0 : sum / count;
-}
-
 int64_t benchmark_memory_bytes(const BenchmarkOptions& options) {
   const auto largest = std::max_element(options.sizes_bytes.begin(), options.sizes_bytes.end());
   const int64_t buffers = options.out_of_place ? 2 : 1;
@@ -182,6 +158,7 @@ Status Runner::introduce() {
   report_.root = schedule.root;
   report_.algorithm = schedule.provenance.algorithm;
   report_.transport = job_.transport;
+  report_.options = options_;
   report_.rank_count = job_.rank_count;
   report_.start_time = local_time();
   return ok();

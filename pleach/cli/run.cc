@@ -56,11 +56,11 @@ ExitCode run_rank(const RunContext& context, BenchmarkJob job) {
       if (!output_file.empty()) {
         fmt::print(out, "# Writing JSON output to {}\n", output_file);
       }
-      fmt::print(out, "{}", nccl_tests_header(report, plan.benchmark));
+      fmt::print(out, "{}", nccl_tests_header(report));
       std::fflush(out);
     };
     job.measured = [&](const BenchmarkReport& report) {
-      fmt::print(out, "{}", nccl_tests_row(report, plan.benchmark, report.rows.back()));
+      fmt::print(out, "{}", nccl_tests_row(report, report.rows.back()));
       std::fflush(out);
     };
   }
@@ -70,7 +70,7 @@ ExitCode run_rank(const RunContext& context, BenchmarkJob job) {
     std::vector<std::string> words = {context.invocation.program, "run"};
     words.insert(words.end(), context.invocation.arguments.begin(),
                  context.invocation.arguments.end());
-    written = write_file(output_file, nccl_tests_json(*report, plan.benchmark, words) + "\n");
+    written = write_file(output_file, nccl_tests_json(*report, words) + "\n");
   } else if (!output_file.empty()) {
     unlink(output_file.c_str());  // The empty file that held its name.
   }

@@ -86,13 +86,12 @@ Result<TimingRequest> timing_request(const SimulateOptions& options) {
   return request;
 }
 
-std::string text_of(const ScheduleSummary& schedule, const TimingRequest& request,
-                    const Timing& timing) {
-  const double bound = schedule.certificate.bound_algbw_bytes_per_s;
+std::string text_of(const ScheduleSummary& schedule, const Timing& timing) {
+  const double bound = schedule.provenance.certificate.bound_algbw_bytes_per_s;
   Facts facts;
-  facts.add("schedule",
-            fmt::format("{} {} of {} on {} ranks", schedule.algorithm, to_text(schedule.collective),
-                        format_size(request.size_bytes), schedule.rank_count));
+  facts.add("schedule", fmt::format("{} {} of {} on {} ranks", schedule.provenance.algorithm,
+                                    to_text(schedule.collective), format_size(timing.size_bytes),
+                                    schedule.rank_count));
   facts.add("time",
             fmt::format("{} ({} cycles), {} segment{}", format_time(timing.time_ps), timing.cycles,
                         timing.segment_count, timing.segment_count == 1 ? "" : "s"));
@@ -102,27 +101,27 @@ std::string text_of(const ScheduleSummary& schedule, const TimingRequest& reques
                                                   format_bandwidth(bound))
                                     : ""));
   facts.add("busbw", format_bandwidth(timing.busbw_bytes_per_s));
-  if (!timing.bottleneck_link.empty()) {
-    facts.add("on the wire", format_size(timing.bytes_on_wire));
+  if (!timing.links.bottleneck.empty()) {
+    facts.add("on the wire", format_size(timing.links.bytes));
     facts.add("links", fmt::format("busy {:.1f} % of the time on average, {} {:.1f} %",
-                                   timing.link_utilization_mean * 100, timing.bottleneck_link,
-                                   timing.bottleneck_utilization * 100));
+                                   timing.links.utilization_mean * 100, timing.links.bottleneck,
+                                   timing.links.bottleneck_utilization * 100));
   }
   facts.add("simulated",
-            fmt::format("by {}: {} events{}", request.model, timing.simulation.event_count,
+            fmt::format("by {}: {} events{}", timing.model, timing.simulation.event_count,
                         timing.simulation.folded ? ", folded by symmetry" : ""));
   return facts.text();
 }
 
 Status write_tables(const std::string& folder, const Topology& topology, const Schedule& schedule,
-                    const TimingRequest& request, const Timing& timing) {
+                    const Timing& timing) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) {
     return Error{ErrorCode::kIo, fmt::format("--csv: {}: {}", folder, error.message())};
   }
   PLEACH_TRY(write_file(folder + "/links.csv", links_csv(topology, timing)));
-  return write_file(folder + "/collectives.csv", collectives_csv(schedule, request, timing));
+  return write_file(folder + "/collectives.csv", collectives_csv(schedule, timing));
 }
 
 Result<ExitCode> run_simulate(const Command& command, const Invocation& invocation) {
@@ -146,13 +145,13 @@ Result<ExitCode> run_simulate(const Command& command, const Invocation& invocati
   log_step(fmt::format("simulating {} transfers by {}", schedule.transfer_count(), options.model));
   PLEACH_ASSIGN(timing, time_schedule(topology, schedule, timing_options));
   if (!options.csv.empty()) {
-    PLEACH_TRY(write_tables(options.csv, topology, schedule, timing_options, timing));
+    PLEACH_TRY(write_tables(options.csv, topology, schedule, timing));
   }
   PLEACH_ASSIGN(summary, summarize(schedule, topology));
   if (options.json) {
-    fmt::print(invocation.out, "{}\n", to_json(summary, timing_options, timing, watch.elapsed_s()));
+    fmt::print(invocation.out, "{}\n", to_json(summary, timing, watch.elapsed_s()));
   } else {
-    fmt::print(invocation.out, "{}", text_of(summary, timing_options, timing));
+    fmt::print(invocation.out, "{}", text_of(summary, timing));
   }
   return ExitCode::kDone;
 }

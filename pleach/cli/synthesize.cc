@@ -14,10 +14,9 @@ std::string text_of(const ScheduleSummary& summary, const std::string& size_text
   for (const int32_t steps : summary.phase_steps) {
     phases.push_back(std::to_string(steps));
   }
-  const Certificate& certificate = summary.certificate;
+  const auto& [algorithm, options, fingerprint, certificate] = summary.provenance;
   Facts facts;
-  facts.add("algorithm",
-            summary.algorithm + (summary.options.empty() ? "" : "," + summary.options));
+  facts.add("algorithm", algorithm + (options.empty() ? "" : "," + options));
   facts.add("collective", std::string(to_text(summary.collective)));
   facts.add("ranks", std::to_string(summary.rank_count));
   facts.add("steps", fmt::format("{} ({}), period {}", summary.step_count, join(phases, " + "),
@@ -32,14 +31,10 @@ std::string text_of(const ScheduleSummary& summary, const std::string& size_text
   facts.add("bound", describe_bound(certificate.bound_algbw_bytes_per_s, certificate.exact,
                                     certificate.witness));
   if (!size_text.empty()) {
-    constexpr auto kMostPs = static_cast<double>(kLongestPs);
-    const double time_ps =
-        (certificate.alpha_s + certificate.beta_s_per_byte * static_cast<double>(size_bytes)) *
-        static_cast<double>(kPicosecondsPerSecond);
+    const int64_t time_ps = estimate_time_ps(certificate, size_bytes);
     facts.add("estimate",
-              fmt::format("{}{} for {}, in one segment", time_ps < kMostPs ? "" : "more than ",
-                          format_time(static_cast<int64_t>(std::min(time_ps, kMostPs))),
-                          format_size(size_bytes)));
+              fmt::format("{}{} for {}, in one segment", time_ps <= kLongestPs ? "" : "more than ",
+                          format_time(time_ps), format_size(size_bytes)));
   }
   return facts.text();
 }

@@ -8,7 +8,6 @@
 #include "pleach/base/text.h"
 #include "pleach/cli/log.h"
 #include "pleach/cli/table.h"
-#include "pleach/topology/link_classes.h"
 
 namespace pleach {
 
@@ -58,10 +57,9 @@ Result<Sweep> run_sweep(const TrainPlan& plan) {
                                           .target_ps = own.target_ps}));
 }
 
-std::string ratio(int64_t over, int64_t under, const char* unit) {
-  return under > 0
-             ? fmt::format("{:.3f}{}", static_cast<double>(over) / static_cast<double>(under), unit)
-             : "";
+// "1.250x", or nothing.
+std::string times(std::optional<double> ratio) {
+  return ratio.has_value() ? fmt::format("{:.3f}x", *ratio) : "";
 }
 
 using Align = Table::Align;
@@ -78,9 +76,8 @@ std::string rows_text(const std::vector<TrainingRow>& rows) {
   for (const TrainingRow& row : rows) {
     const TrainingRun& run = row.run;
     table.add({row.policy, format_time(run.iteration_ps), format_time(row.compute_ps),
-               format_time(row.exposed_ps),
-               ratio(rows.front().run.iteration_ps, run.iteration_ps, "x"),
-               format_time(row.bound_ps), ratio(run.iteration_ps, row.bound_ps, "x"),
+               format_time(row.exposed_ps), times(speedup(row, rows.front())),
+               format_time(row.bound_ps), times(over_bound(row)),
                run.steady ? "" : fmt::format("mean, +- {}", format_time(run.deviation_ps))});
   }
   return table.text();
@@ -131,31 +128,6 @@ std::string sweep_text(const Sweep& sweep) {
                         needed > 0 ? "links of " + format_bandwidth(static_cast<double>(needed))
                                    : "more than the sweep's last bandwidth",
                         format_time(sweep.target_ps));
-  }
-  return text;
-}
-
-std::string rows_csv(const std::vector<TrainingRow>& rows) {
-  std::string text = "policy,iteration_ps,compute_ps,exposed_ps,bound_ps,steady,iterations\n";
-  for (const TrainingRow& row : rows) {
-    text +=
-        fmt::format("\"{}\",{},{},{},{},{},{}\n", row.policy, row.run.iteration_ps, row.compute_ps,
-                    row.exposed_ps, row.bound_ps, row.run.steady ? 1 : 0, row.run.iterations);
-  }
-  return text;
-}
-
-std::string buckets_csv(const std::vector<TrainingRow>& rows) {
-  std::string text =
-      "policy,group,collective,first_layer,last_layer,size_bytes,ready_ps,issued_ps,started_ps,"
-      "finished_ps,exposed_ps,waited_for\n";
-  for (const TrainingRow& row : rows) {
-    for (const BucketReport& bucket : explain(row)) {
-      text += fmt::format("\"{}\",\"{}\",{},\"{}\",\"{}\",{},{},{},{},{},{},{}\n", row.policy,
-                          bucket.group, to_text(bucket.kind), bucket.first_layer, bucket.last_layer,
-                          bucket.size_bytes, bucket.ready_ps, bucket.issued_ps, bucket.started_ps,
-                          bucket.finished_ps, bucket.exposed_ps, bucket.waited_for);
-    }
   }
   return text;
 }
@@ -247,14 +219,7 @@ Result<ExitCode> run_train(const Command& command, const Invocation& invocation)
   if (plan.sweep.has_value()) {
     PLEACH_ASSIGN(sweep, run_sweep(plan));
     if (options.json) {
-      std::vector<SweepReport> points;
-      for (SweepPoint& point : sweep.points) {
-        points.push_back(
-            {point.bandwidth_bytes_per_s, report_of(options, plan, std::move(point.rows))});
-      }
-      fmt::print(invocation.out, "{}\n",
-                 to_json(points, sweep.target_ps, plan.policies, sweep.needed_bytes_per_s,
-                         watch.elapsed_s()));
+      fmt::print(invocation.out, "{}\n", to_json(sweep, watch.elapsed_s()));
     } else {
       fmt::print(invocation.out, "{}{}", header_text(plan, options), sweep_text(sweep));
     }

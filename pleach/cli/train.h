@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "pleach/cli/common.h"
-#include "pleach/training/sweep.h"
 
 namespace pleach {
 

@@ -10,7 +10,6 @@
 #include "pleach/base/text.h"
 #include "pleach/base/value_range.h"
 #include "pleach/cli/train.h"
-#include "pleach/topology/link_classes.h"
 #include "pleach/training/group_schedules.h"
 
 namespace pleach {
