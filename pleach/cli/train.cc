@@ -3,54 +3,53 @@
 
 #include <fmt/core.h>
 
-#include <filesystem>
+#include <optional>
 
-#include "pleach/base/text.h"
 #include "pleach/cli/log.h"
 #include "pleach/cli/table.h"
 
 namespace pleach {
-
 namespace {
 
-NetworkChoice network_of(const TrainPlan& plan) {
-  NetworkChoice network = plan.network;
-  network.topology = plan.topology.has_value() ? &*plan.topology : nullptr;
+NetworkChoice network_of(const TrainSettings& settings) {
+  NetworkChoice network = settings.network;
+  network.topology = settings.topology.has_value() ? &*settings.topology : nullptr;
   return network;
 }
 
-// Borrows the plan, which has a workload.
-TrainingRequest training_request(const TrainPlan& plan) {
-  return {.workload = *plan.workload,
-          .strategy = plan.strategy,
-          .network = network_of(plan),
-          .policies = plan.policies,
-          .slowness = plan.slowness,
-          .iteration = plan.iteration,
+// Borrows the settings, which have a workload.
+TrainingRequest training_request(const TrainSettings& settings) {
+  const WorkloadSettings& own = *settings.workload;
+  return {.workload = own.workload,
+          .strategy = own.strategy,
+          .network = network_of(settings),
+          .policies = own.policies,
+          .slowness = own.slowness,
+          .iteration = settings.iteration,
           .progress = log_step};
 }
 
 // The result, its error after the option that it is about where that is the algorithm.
 template <typename T>
-Result<T> name_algorithm(const TrainPlan& plan, Result<T> result) {
-  if (!result && result.error().code == ErrorCode::kUnsupported && plan.topology) {
-    return prefixed("--algorithm " + plan.network.fabric.algorithm, result.error());
+Result<T> name_algorithm(const TrainSettings& settings, Result<T> result) {
+  if (!result && result.error().code == ErrorCode::kUnsupported && settings.topology) {
+    return prefixed("--algorithm " + settings.network.fabric.algorithm, result.error());
   }
   return result;
 }
 
-Result<std::vector<TrainingRow>> run_training(const TrainPlan& plan) {
-  if (plan.trace.has_value()) {
-    PLEACH_ASSIGN(row, replay(*plan.trace, network_of(plan), plan.iteration));
+Result<std::vector<TrainingRow>> run_training(const TrainSettings& settings) {
+  if (settings.trace.has_value()) {
+    PLEACH_ASSIGN(row, replay(*settings.trace, network_of(settings), settings.iteration));
     return std::vector<TrainingRow>{row};
   }
-  return name_algorithm(plan, train(training_request(plan)));
+  return name_algorithm(settings, train(training_request(settings)));
 }
 
-Result<Sweep> run_sweep(const TrainPlan& plan) {
-  const SweepSettings& own = *plan.sweep;
-  return name_algorithm(plan,
-                        sweep_bandwidths({.training = training_request(plan),
+Result<Sweep> run_sweep(const TrainSettings& settings) {
+  const SweepSettings& own = *settings.sweep;
+  return name_algorithm(settings,
+                        sweep_bandwidths({.training = training_request(settings),
                                           .links = own.links,
                                           .bandwidths_bytes_per_s = own.bandwidths_bytes_per_s,
                                           .efficiency = own.efficiency,
@@ -132,117 +131,110 @@ std::string sweep_text(const Sweep& sweep) {
   return text;
 }
 
-Status write_csv(const std::string& folder, const std::vector<TrainingRow>& rows) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) {
-    return Error{ErrorCode::kIo, fmt::format("--csv: {}: {}", folder, error.message())};
-  }
-  PLEACH_TRY(write_file(folder + "/rows.csv", rows_csv(rows)));
-  return write_file(folder + "/buckets.csv", buckets_csv(rows));
-}
-
-std::string network_text(const TrainPlan& plan, const TrainOptions& options) {
-  const std::string& bandwidths = options.bandwidths;
-  if (plan.network.source == CostSource::kAlphaBeta) {
+std::string network_text(const TrainSettings& settings, const CommandLine& line) {
+  const NetworkChoice& network = settings.network;
+  const std::string& swept = line.text("--bandwidths");
+  if (network.source == CostSource::kAlphaBeta) {
     const std::string overhead =
-        plan.network.overhead_ps > 0
-            ? fmt::format(", {} per collective", format_time(plan.network.overhead_ps))
+        network.overhead_ps > 0
+            ? fmt::format(", {} per collective", format_time(network.overhead_ps))
             : "";
-    return fmt::format(
-        "rings of {} per hop and {}{}", format_time(plan.network.alpha_ps),
-        bandwidths.empty() ? format_bandwidth(plan.network.bandwidth_bytes_per_s) : bandwidths,
-        overhead);
+    return fmt::format("rings of {} per hop and {}{}", format_time(network.alpha_ps),
+                       swept.empty() ? format_bandwidth(network.bandwidth_bytes_per_s) : swept,
+                       overhead);
   }
-  const std::string links = options.links == kAllLinks ? "links" : options.links + " links";
-  return fmt::format("{}{} by {}{}", options.topology,
-                     bandwidths.empty() ? "" : fmt::format(" with {} of {}", links, bandwidths),
-                     plan.network.fabric.algorithm,
-                     plan.network.source == CostSource::kFull ? ", full contention" : "");
+  const std::string& chosen = line.text("--links");
+  const std::string links = chosen == kAllLinks ? "links" : chosen + " links";
+  return fmt::format("{}{} by {}{}", line.text("--topology"),
+                     swept.empty() ? "" : fmt::format(" with {} of {}", links, swept),
+                     network.fabric.algorithm,
+                     network.source == CostSource::kFull ? ", full contention" : "");
 }
 
-std::string header_text(const TrainPlan& plan, const TrainOptions& options) {
+std::string header_text(const TrainSettings& settings, const CommandLine& line) {
   Facts facts;
-  if (plan.workload.has_value()) {
-    const Workload& workload = *plan.workload;
+  if (settings.workload.has_value()) {
+    const Workload& workload = settings.workload->workload;
     facts.add("workload",
               fmt::format(
                   "{}: {} of parameters in {} layers, {} samples per replica", workload.model.name,
                   format_size(parameter_count(workload.model) * workload.model.element_bytes),
                   workload.model.layers.size(), workload.batch));
-    facts.add("strategy", to_text(plan.strategy));
+    facts.add("strategy", to_text(settings.workload->strategy));
   } else {
-    facts.add("workload", plan.trace->name);
+    facts.add("workload", settings.trace->name);
   }
-  facts.add("network", network_text(plan, options));
-  if (plan.calibration.has_value()) {
-    facts.add("calibration",
-              fmt::format("{} on {} ranks, {} rows, off by at most {:.1f} %",
-                          to_text(plan.calibration->collective), plan.calibration->rank_count,
-                          plan.calibration->rows, plan.calibration->worst_error * 100));
+  facts.add("network", network_text(settings, line));
+  if (const auto& fit = settings.calibration; fit.has_value()) {
+    facts.add("calibration", fmt::format("{} on {} ranks, {} rows, off by at most {:.1f} %",
+                                         to_text(fit->collective), fit->rank_count, fit->rows,
+                                         fit->worst_error * 100));
   }
   return facts.text() + "\n";
 }
 
-TrainingReport report_of(const TrainOptions& options, const TrainPlan& plan,
+TrainingReport report_of(const TrainSettings& settings, const CommandLine& line,
                          std::vector<TrainingRow> rows) {
   constexpr int32_t kAdamBytes = 12;
-  return {.workload = options.workload,
-          .topology = options.topology,
-          .strategy = plan.workload.has_value() ? to_text(plan.strategy) : "",
-          .algorithm = plan.network.fabric.algorithm,
-          .costs = plan.calibration.has_value() ? "calibration" : options.costs,
-          .rank_count = plan.rank_count,
-          .memory_bytes = plan.workload.has_value()
-                              ? memory_bytes(*plan.workload, plan.strategy, kAdamBytes)
-                              : 0,
+  const auto& own = settings.workload;
+  return {.workload = line.text("--workload"),
+          .topology = line.text("--topology"),
+          .strategy = own ? to_text(own->strategy) : "",
+          .algorithm = settings.network.fabric.algorithm,
+          .costs = settings.calibration.has_value() ? "calibration" : line.text("--costs"),
+          .rank_count = settings.rank_count,
+          .memory_bytes = own ? memory_bytes(own->workload, own->strategy, kAdamBytes) : 0,
           .rows = std::move(rows),
-          .with_buckets = options.explain};
+          .with_buckets = line.given("--explain")};
+}
+
+Result<ExitCode> print_training(const TrainSettings& settings, const CommandLine& line,
+                                const Stopwatch& watch, std::FILE* out) {
+  PLEACH_ASSIGN(rows, run_training(settings));
+  if (line.given("--csv")) {
+    PLEACH_TRY(write_csv(line, {{"rows.csv", rows_csv(rows)}, {"buckets.csv", buckets_csv(rows)}}));
+  }
+  if (line.given("--export-chakra")) {
+    const Trace whole = with_gradient_collectives(rows.back());
+    PLEACH_TRY(from_option("--export-chakra", write_chakra(whole, line.text("--export-chakra"))));
+  }
+  if (line.json()) {
+    fmt::print(out, "{}\n", to_json(report_of(settings, line, std::move(rows)), watch.elapsed_s()));
+    return ExitCode::kDone;
+  }
+  fmt::print(out, "{}{}", header_text(settings, line), rows_text(rows));
+  for (std::size_t index = 0; line.given("--explain") && index < rows.size(); ++index) {
+    fmt::print(out, "{}", buckets_text(rows[index]));
+  }
+  return ExitCode::kDone;
+}
+
+Result<ExitCode> print_sweep(const TrainSettings& settings, const CommandLine& line,
+                             const Stopwatch& watch, std::FILE* out) {
+  PLEACH_ASSIGN(sweep, run_sweep(settings));
+  if (line.json()) {
+    fmt::print(out, "{}\n", to_json(sweep, watch.elapsed_s()));
+  } else {
+    fmt::print(out, "{}{}", header_text(settings, line), sweep_text(sweep));
+  }
+  return ExitCode::kDone;
 }
 
 Result<ExitCode> run_train(const Command& command, const Invocation& invocation) {
-  TrainOptions options;
   CommandLine line(command, invocation);
-  options.declare(line);
+  declare_train(line);
   if (const auto stop = line.parse()) {
     return *stop;
   }
-  const bool on_links = options.costs == "curves" || options.costs == "full";
-  if (options.topology.empty() && options.calibration.empty() && on_links) {
-    fmt::print(
-        invocation.error,
-        "pleach train: give --topology, or --costs alpha_beta with --bandwidth and --ranks\n");
-    return ExitCode::kUsage;
+  const std::string& costs = line.text("--costs");
+  if (!line.given("--topology") && !line.given("--calibration") &&
+      (costs == "curves" || costs == "full")) {
+    return line.refuse("give --topology, or --costs alpha_beta with --bandwidth and --ranks");
   }
   const Stopwatch watch;
-  PLEACH_ASSIGN(plan, understand(options, line));
-  if (plan.sweep.has_value()) {
-    PLEACH_ASSIGN(sweep, run_sweep(plan));
-    if (options.json) {
-      fmt::print(invocation.out, "{}\n", to_json(sweep, watch.elapsed_s()));
-    } else {
-      fmt::print(invocation.out, "{}{}", header_text(plan, options), sweep_text(sweep));
-    }
-    return ExitCode::kDone;
-  }
-  PLEACH_ASSIGN(rows, run_training(plan));
-  if (!options.csv.empty()) {
-    PLEACH_TRY(write_csv(options.csv, rows));
-  }
-  if (!options.export_chakra.empty()) {
-    const Trace whole = with_gradient_collectives(rows.back());
-    PLEACH_TRY(from_option("--export-chakra", write_chakra(whole, options.export_chakra)));
-  }
-  if (options.json) {
-    fmt::print(invocation.out, "{}\n",
-               to_json(report_of(options, plan, std::move(rows)), watch.elapsed_s()));
-    return ExitCode::kDone;
-  }
-  fmt::print(invocation.out, "{}{}", header_text(plan, options), rows_text(rows));
-  for (std::size_t index = 0; options.explain && index < rows.size(); ++index) {
-    fmt::print(invocation.out, "{}", buckets_text(rows[index]));
-  }
-  return ExitCode::kDone;
+  PLEACH_ASSIGN(settings, understand_train(line));
+  return settings.sweep.has_value() ? print_sweep(settings, line, watch, invocation.out)
+                                    : print_training(settings, line, watch, invocation.out);
 }
 
 }  // namespace
@@ -255,6 +247,8 @@ extern const Command kTrainCommand = {
     "  pleach train --workload gpt3 --topology torus:16x16x16 --strategy dp=64,tp=8,pp=8\n"
     "  pleach train --workload resnet50 --calibration nccl.json --measured-link 10Gb/s\n"
     "      --ranks 64 --bandwidths 1Gb/s:100Gb/s:2 --target 300ms\n"
+    "  pleach train --workload resnet50 --topology cluster.toml --links nic\n"
+    "      --bandwidths 10GB/s:100GB/s:2\n"
     "  pleach train --workload chakra:traces/job --topology switch:16\n",
     run_train};
 
