@@ -11,6 +11,7 @@
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
+#include "pleach/base/value_range.h"
 #include "pleach/collective/placement.h"
 #include "pleach/collective/reference.h"
 
@@ -18,70 +19,21 @@ namespace pleach {
 namespace {
 
 constexpr std::size_t kMostSizes = 1000;
-
-Result<std::vector<int64_t>> parse_size_range(std::string_view text) {
-  const std::vector<std::string_view> pieces = split(text, ':');
-  if (pieces.size() > 3) {
-    return invalid(fmt::format("{} is not FROM:TO:FACTOR", pleach::quoted(text)));
-  }
-  PLEACH_ASSIGN(first, parse_size_bytes(pieces[0]));
-  int64_t last = first;
-  int64_t factor = 2;
-  if (pieces.size() > 1) {
-    PLEACH_SET(last, parse_size_bytes(pieces[1]));
-  }
-  if (pieces.size() > 2) {
-    PLEACH_SET(factor, parse_integer(pieces[2], "factor", 2, int64_t{1} << 30));
-  }
-  if (first < 1 || first > last) {
-    return invalid(fmt::format("{}: sizes are at least 1 and ascend", pleach::quoted(text)));
-  }
-  std::vector<int64_t> sizes;
-  for (int64_t size = first; size <= last; size *= factor) {
-    sizes.push_back(size);
-    if (size > last / factor) {
-      break;
-    }
-  }
-  return sizes;
-}
+constexpr ValueRangeForm kSizeRange = {
+    .parse_value = parse_size_bytes, .may_be_single = true, .whole_factor = true};
 
 }  // namespace
 
 Result<std::vector<int64_t>> parse_sizes(std::string_view text) {
   std::vector<int64_t> sizes;
   for (const std::string_view piece : split(text, ',')) {
-    PLEACH_ASSIGN(range, parse_size_range(piece));
+    PLEACH_ASSIGN(range, parse_value_range(piece, kSizeRange));
     sizes.insert(sizes.end(), range.begin(), range.end());
     if (sizes.size() > kMostSizes) {
       return invalid(fmt::format("{} gives more than {} sizes", pleach::quoted(text), kMostSizes));
     }
   }
   return sizes;
-}
-
-int64_t BenchmarkReport::wrong_count() const {
-  int64_t wrong = 0;
-  for (const BenchmarkRow& row : rows) {
-    for (const auto& measurement : {row.out_of_place, row.in_place}) {
-      wrong += measurement ? measurement->wrong_count.value_or(0) : 0;
-    }
-  }
-  return wrong;
-}
-
-double BenchmarkReport::average_busbw_bytes_per_s() const {
-  double sum = 0;
-  int32_t count = 0;
-  for (const BenchmarkRow& row : rows) {
-    for (const auto& measurement : {row.out_of_place, row.in_place}) {
-      if (measurement) {
-        sum += measurement->busbw_bytes_per_s;
-        ++count;
-      }
-    }
-  }
-  return count == 0 ? 0 : sum / count;
 }
 
 int64_t benchmark_memory_bytes(const BenchmarkOptions& options) {
@@ -206,6 +158,7 @@ Status Runner::introduce() {
   report_.root = schedule.root;
   report_.algorithm = schedule.provenance.algorithm;
   report_.transport = job_.transport;
+  report_.options = options_;
   report_.rank_count = job_.rank_count;
   report_.start_time = local_time();
   return ok();

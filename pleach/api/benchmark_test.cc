@@ -4,7 +4,6 @@
 
 #include <thread>
 
-#include "pleach/api/nccl_tests.h"
 #include "pleach/api/schedule_source.h"
 #include "pleach/base/index.h"
 #include "pleach/topology/shapes.h"
@@ -113,44 +112,6 @@ TEST(RunBenchmark, FailsOnAllRanksWhenRankZeroCannotPlan) {
   const auto report = run_on_threads("nothing", CollectiveKind::kAllReduce, 3, options);
   ASSERT_FALSE(report.has_value());
   EXPECT_NE(report.error().message.find("unknown algorithm 'nothing'"), std::string::npos);
-}
-
-BenchmarkReport example_report() {
-  BenchmarkReport report;
-  report.algorithm = "ring";
-  report.rank_count = 2;
-  BenchmarkRow row;
-  row.size_bytes = 1048576;
-  row.element_count = 262144;
-  row.out_of_place = Measurement{123.4e-6, 8.5e9, 8.5e9, 0};
-  row.in_place = Measurement{12345.6e-6, 123.456e9, 1234.5e9, std::nullopt};
-  report.rows = {row};
-  return report;
-}
-
-TEST(NcclTests, RowsHaveItsColumns) {
-  const BenchmarkReport report = example_report();
-  const BenchmarkOptions options;
-  EXPECT_EQ(nccl_tests_row(report, options, report.rows[0]),
-            "     1048576        262144     float     sum      -1   123.40    8.50    8.50       0"
-            "  12345.6  123.46  1234.5     N/A\n");
-}
-
-TEST(NcclTests, FooterCountsWrongElements) {
-  BenchmarkReport report = example_report();
-  EXPECT_NE(nccl_tests_footer(report).find("# Out of bounds values : 0 OK\n"), std::string::npos);
-  EXPECT_NE(nccl_tests_footer(report).find("# Avg bus bandwidth    : 621.5 \n"), std::string::npos);
-  report.rows[0].out_of_place->wrong_count = 7;
-  EXPECT_NE(nccl_tests_footer(report).find("# Out of bounds values : 7 FAILED\n"),
-            std::string::npos);
-}
-
-TEST(NcclTests, NamesItsTypesOpsAndRoots) {
-  EXPECT_EQ(nccl_tests_type(ElementType::kFloat64), "double");
-  EXPECT_EQ(nccl_tests_op(CollectiveKind::kReduce, ReduceOp::kProduct), "prod");
-  EXPECT_EQ(nccl_tests_op(CollectiveKind::kAllGather, ReduceOp::kSum), "none");
-  EXPECT_EQ(nccl_tests_root(CollectiveKind::kBroadcast, Rank{3}), "3");
-  EXPECT_EQ(nccl_tests_program(CollectiveKind::kAllToAll), "alltoall_perf");
 }
 
 }  // namespace

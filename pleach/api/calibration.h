@@ -18,11 +18,10 @@ struct Calibration {
   int32_t rows = 0;
 };
 
-// Fits AlphaBeta to the rows of the file that `pleach run --output-file` and nccl-tests' -J write:
-// least squares of relative errors, so that small sizes fix alpha and large ones the bandwidth.
-//   errors  kIo; kInvalidArgument naming the file and the place: not the format, fewer than two
-//           sizes, a collective without the ring's closed form, times that are not positive
-//   source  format: nccl-tests 2.19, src/util.cu
+// Fits AlphaBeta to the rows of a result file of nccl-tests: least squares of relative errors, so
+// that small sizes fix alpha and large ones the bandwidth.
+//   errors  those of read_nccl_tests, of a collective without the ring's closed form too;
+//           kInvalidArgument naming the file: fewer than two sizes, times that do not grow
 Result<Calibration> read_calibration(const std::string& path);
 
 }  // namespace pleach

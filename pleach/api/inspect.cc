@@ -6,6 +6,7 @@
 
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
+#include "pleach/base/units.h"
 #include "pleach/collective/formats.h"
 #include "pleach/collective/symmetry.h"
 #include "pleach/network/model.h"
@@ -74,8 +75,7 @@ Result<int64_t> max_transfers_per_link_step(const Schedule& schedule, const Topo
 
 Result<ScheduleSummary> summarize(const Schedule& schedule, const Topology& topology) {
   ScheduleSummary summary;
-  summary.algorithm = schedule.provenance.algorithm;
-  summary.options = schedule.provenance.options;
+  summary.provenance = schedule.provenance;
   summary.collective = schedule.collective;
   summary.rank_count = schedule.rank_count();
   summary.step_count = schedule.step_count();
@@ -85,8 +85,14 @@ Result<ScheduleSummary> summarize(const Schedule& schedule, const Topology& topo
   PLEACH_SET(summary.max_transfers_per_link_step, max_transfers_per_link_step(schedule, topology));
   summary.period = schedule.period;
   summary.symmetric = schedule.symmetry.has_value();
-  summary.certificate = schedule.provenance.certificate;
   return summary;
+}
+
+int64_t estimate_time_ps(const Certificate& certificate, int64_t size_bytes) {
+  const double time_ps =
+      (certificate.alpha_s + certificate.beta_s_per_byte * static_cast<double>(size_bytes)) *
+      static_cast<double>(kPicosecondsPerSecond);
+  return static_cast<int64_t>(std::min(time_ps, static_cast<double>(kLongestPs)));
 }
 
 std::vector<RegistryListing> list_registries() {

@@ -139,8 +139,10 @@ TEST(TimeSchedule, CountsCyclesBandwidthAndBytes) {
   EXPECT_EQ(result->cycles, 2);
   EXPECT_NEAR(result->algbw_bytes_per_s, 4000 / 6e-6, 1);
   EXPECT_NEAR(result->busbw_bytes_per_s, 1e9, 1);
-  EXPECT_EQ(result->bytes_on_wire, 24'000);
-  EXPECT_DOUBLE_EQ(result->link_utilization_mean, 0.5);  // one direction of each cable
+  EXPECT_EQ(result->links.bytes, 24'000);
+  EXPECT_DOUBLE_EQ(result->links.utilization_mean, 0.5);  // one direction of each cable
+  EXPECT_EQ(result->model, "flow");
+  EXPECT_EQ(result->size_bytes, 4000);
   EXPECT_EQ(split(links_csv(topology, *result), '\n').size(), 10U);
 }
 

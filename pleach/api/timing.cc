@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "pleach/base/units.h"
 #include "pleach/planning/best_segments.h"
@@ -13,10 +12,11 @@ namespace {
 
 void add_links(const Topology& topology, Timing& timing) {
   const std::vector<LinkUse>& links = timing.simulation.use.links;
+  LinksInUse& use = timing.links;
   std::size_t busiest = 0;
   double busy_ps = 0;
   for (std::size_t link = 0; link < links.size(); ++link) {
-    timing.bytes_on_wire += links[link].wire_bytes;
+    use.bytes += links[link].wire_bytes;
     busy_ps += static_cast<double>(links[link].busy_ps);
     if (links[link].busy_ps > links[busiest].busy_ps) {
       busiest = link;
@@ -26,14 +26,16 @@ void add_links(const Topology& topology, Timing& timing) {
     return;
   }
   const double time_ps = static_cast<double>(timing.time_ps);
-  timing.link_utilization_mean = busy_ps / static_cast<double>(links.size()) / time_ps;
-  timing.bottleneck_link = link_name(topology, LinkId{static_cast<int32_t>(busiest)});
-  timing.bottleneck_utilization = static_cast<double>(links[busiest].busy_ps) / time_ps;
+  use.utilization_mean = busy_ps / static_cast<double>(links.size()) / time_ps;
+  use.bottleneck = link_name(topology, LinkId{static_cast<int32_t>(busiest)});
+  use.bottleneck_utilization = static_cast<double>(links[busiest].busy_ps) / time_ps;
 }
 
 Timing finish(const Topology& topology, const Schedule& schedule, const TimingRequest& request,
               Simulation simulation) {
   Timing timing;
+  timing.model = request.model;
+  timing.size_bytes = request.size_bytes;
   timing.simulation = std::move(simulation);
   timing.time_ps = timing.simulation.finish_ps;
   timing.cycles = timing.simulation.use.cycles.value_or(timing.time_ps / request.cycle_ps +
@@ -70,29 +72,6 @@ Result<Timing> time_schedule(const Topology& topology, const Schedule& schedule,
   Timing timing = finish(topology, schedule, request, std::move(simulation));
   timing.segment_count = request.options.segment_count;
   return timing;
-}
-
-std::string links_csv(const Topology& topology, const Timing& timing) {
-  std::string text = "link,source,target,bandwidth_bytes_per_s,busy_ps,wire_bytes,utilization\n";
-  for (std::size_t index = 0; index < timing.simulation.use.links.size(); ++index) {
-    const Link& link = topology.links()[index];
-    const LinkUse& use = timing.simulation.use.links[index];
-    fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{:.6f}\n", index,
-                   topology.node(link.source).name, topology.node(link.target).name,
-                   link.bandwidth_bytes_per_s, use.busy_ps, use.wire_bytes,
-                   static_cast<double>(use.busy_ps) /
-                       static_cast<double>(std::max<int64_t>(timing.time_ps, 1)));
-  }
-  return text;
-}
-
-std::string collectives_csv(const Schedule& schedule, const TimingRequest& request,
-                            const Timing& timing) {
-  return fmt::format(
-      "collective,algorithm,size_bytes,segments,start_ps,finish_ps,algbw_bytes_per_s,"
-      "busbw_bytes_per_s\n{},{},{},{},0,{},{:.0f},{:.0f}\n",
-      to_text(schedule.collective), schedule.provenance.algorithm, request.size_bytes,
-      timing.segment_count, timing.time_ps, timing.algbw_bytes_per_s, timing.busbw_bytes_per_s);
 }
 
 }  // namespace pleach

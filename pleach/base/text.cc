@@ -174,6 +174,13 @@ std::string join(std::span<const std::string> pieces, std::string_view separator
   return joined;
 }
 
+std::string alternatives(std::span<const std::string> pieces) {
+  if (pieces.size() < 2) {
+    return join(pieces, "");
+  }
+  return join(pieces.first(pieces.size() - 1), ", ") + " or " + pieces.back();
+}
+
 std::string_view trim(std::string_view text) {
   constexpr std::string_view kBlank = " \t\r\n\v\f";
   const std::size_t begin = text.find_first_not_of(kBlank);
@@ -195,6 +202,12 @@ Result<int64_t> parse_integer(std::string_view text, std::string_view what, int6
     return invalid(fmt::format("{} {} is outside {} to {}", what, quoted(text), least, most));
   }
   return value;
+}
+
+Result<int32_t> parse_count(std::string_view text, std::string_view what, int32_t least,
+                            int32_t most) {
+  PLEACH_ASSIGN(value, parse_integer(text, what, least, most));
+  return static_cast<int32_t>(value);
 }
 
 bool is_utf8(std::string_view text) {

@@ -24,6 +24,14 @@ TEST(Text, SplitsAndJoins) {
   EXPECT_EQ(trim(" \n"), "");
 }
 
+TEST(Text, NamesAlternatives) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{}, ""}, {{"a"}, "a"}, {{"a", "b"}, "a or b"}, {{"a", "b", "c"}, "a, b or c"}};
+  for (const auto& [pieces, text] : cases) {
+    EXPECT_EQ(alternatives(pieces), text);
+  }
+}
+
 TEST(Text, ParsesIntegersWhole) {
   struct Case {
     std::string text;
@@ -54,6 +62,13 @@ TEST(Text, ParsesIntegersWhole) {
       EXPECT_EQ(parsed.error().message, error);
     }
   }
+}
+
+TEST(Text, ParsesCountsOfTheirType) {
+  EXPECT_EQ(parse_count("2147483647", "ranks", 1, INT32_MAX).value(), INT32_MAX);
+  EXPECT_EQ(parse_count("2147483648", "ranks", 1, INT32_MAX).error().message,
+            "ranks '2147483648' is outside 1 to 2147483647");
+  EXPECT_EQ(parse_count("0", "ranks", 1, 8).error().message, "ranks '0' is outside 1 to 8");
 }
 
 TEST(Text, KnowsUtf8) {

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <map>
 
 #include "pleach/base/text.h"
 
@@ -11,7 +12,18 @@ namespace pleach {
 
 struct CommandLine::Library {
   explicit Library(const std::string& summary) : app(summary) {}
+
+  // The library writes what it parses into the text.
+  CLI::Option* add(const std::string& names, const std::string& help,
+                   const std::string& otherwise = "") {
+    auto text = std::make_unique<std::string>(otherwise);
+    CLI::Option* option = app.add_option(names, *text, help);
+    texts.emplace(option, std::move(text));
+    return option;
+  }
+
   CLI::App app;
+  std::map<const CLI::Option*, std::unique_ptr<std::string>> texts;
 };
 
 CommandLine::CommandLine(const Command& command, const Invocation& invocation)
@@ -32,28 +44,27 @@ CommandLine::CommandLine(const Command& command, const Invocation& invocation)
 
 CommandLine::~CommandLine() = default;
 
-void CommandLine::required_argument(const std::string& name, std::string& value,
-                                    const std::string& help) {
-  library_->app.add_option(name, value, help)->required();
+void CommandLine::required_argument(const std::string& name, const std::string& help) {
+  library_->add(name, help)->required();
 }
 
-void CommandLine::optional_argument(const std::string& name, std::string& value,
-                                    const std::string& help) {
-  library_->app.add_option(name, value, help);
+void CommandLine::optional_argument(const std::string& name, const std::string& help) {
+  library_->add(name, help);
 }
 
-void CommandLine::option(const std::string& names, std::string& value, const std::string& help) {
-  const std::string shown = value.empty() ? help : fmt::format("{} (default {})", help, value);
-  library_->app.add_option(names, value, shown);
+void CommandLine::option(const std::string& names, const std::string& help,
+                         const std::string& otherwise) {
+  const std::string shown =
+      otherwise.empty() ? help : fmt::format("{} (default {})", help, otherwise);
+  library_->add(names, shown, otherwise);
 }
 
-void CommandLine::required_option(const std::string& names, std::string& value,
-                                  const std::string& help) {
-  library_->app.add_option(names, value, help)->required();
+void CommandLine::required_option(const std::string& names, const std::string& help) {
+  library_->add(names, help)->required();
 }
 
-void CommandLine::flag(const std::string& names, bool& value, const std::string& help) {
-  library_->app.add_flag(names, value, help);
+void CommandLine::flag(const std::string& name, const std::string& help) {
+  library_->app.add_flag(name, help);
 }
 
 namespace {
@@ -108,12 +119,20 @@ std::optional<ExitCode> CommandLine::parse() {
   if (message.empty()) {
     return std::nullopt;
   }
-  fmt::print(invocation_.error, "{}: {} (see {} --help)\n", command_name_, message, command_name_);
-  return ExitCode::kUsage;
+  return refuse(fmt::format("{} (see {} --help)", message, command_name_));
 }
 
 bool CommandLine::given(const std::string& name) const {
   return library_->app.get_option(name)->count() > 0;
+}
+
+const std::string& CommandLine::text(const std::string& name) const {
+  return *library_->texts.at(library_->app.get_option(name));
+}
+
+ExitCode CommandLine::refuse(const std::string& why) const {
+  fmt::print(invocation_.error, "{}: {}\n", command_name_, why);
+  return ExitCode::kUsage;
 }
 
 Result<bool> parse_switch(const std::string& text) {

@@ -2,47 +2,91 @@
 
 #include <fmt/core.h>
 
+#include <filesystem>
+
+#include "pleach/base/index.h"
 #include "pleach/base/text.h"
 
 namespace pleach {
 
-void ScheduleOptions::declare_collective(CommandLine& line) {
-  line.option("--collective", collective,
-              "all_reduce, reduce_scatter, all_gather, broadcast, reduce or all_to_all");
-  line.option("--group", group, "ranks that take part, in order: 0,1,4-7");
-  line.option("--root", root, "rank that broadcasts or receives the reduction");
+void declare_topology(CommandLine& line) {
+  line.required_option("--topology", "where: torus:4x4, cluster.toml, ...");
 }
 
-std::string ScheduleOptions::source(const std::string& file) const {
+void declare_collective(CommandLine& line) {
+  std::vector<std::string> kinds;
+  for (const CollectiveKind kind : kAllCollectives) {
+    kinds.emplace_back(to_text(kind));
+  }
+  line.option("--collective", alternatives(kinds), "all_reduce");
+  line.option("--group", "ranks that take part, in order: 0,1,4-7");
+  line.option("--root", "rank that broadcasts or receives the reduction", "0");
+}
+
+void declare_schedule(CommandLine& line) {
+  line.optional_argument("FILE", "schedule file, in place of --algorithm");
+  line.option("--algorithm", "ring, multitree, ... or a schedule file");
+  declare_collective(line);
+}
+
+std::optional<ExitCode> check_schedule(const CommandLine& line) {
+  if (line.given("FILE") == line.given("--algorithm")) {
+    return line.refuse("give either FILE or --algorithm");
+  }
+  return std::nullopt;
+}
+
+std::string schedule_source(const CommandLine& line) {
+  const std::string& file = line.text("FILE");
   if (file.empty()) {
-    return algorithm;
+    return line.text("--algorithm");
   }
   return names_schedule_file(file) ? file : "./" + file;
 }
 
-Result<ScheduleRequest> ScheduleOptions::request(const Topology& on, const CommandLine& line,
-                                                 const std::string& source) const {
+Result<ScheduleRequest> schedule_request(const CommandLine& line, const Topology& on,
+                                         const std::string& source) {
   ScheduleRequest request;
   request.algorithm = source;
-  PLEACH_ASSIGN(kind, from_option("--collective", parse_collective(collective)));
-  request.collective = kind;
+  PLEACH_SET(request.collective, line.value("--collective", parse_collective));
   request.collective_given = line.given("--collective");
   for (const char* option : {"--group", "--root"}) {
     if (line.given(option) && names_schedule_file(source)) {
-      return invalid(fmt::format("{}: {} says itself which ranks take part", option, source));
+      return invalid(option, source + " says itself which ranks take part");
     }
   }
-  if (line.given("--root") && !has_root(kind)) {
-    return invalid(fmt::format("--root: {} has no root", to_text(kind)));
+  if (line.given("--root") && !has_root(request.collective)) {
+    return invalid("--root", fmt::format("{} has no root", to_text(request.collective)));
   }
+  int32_t rank_count = count_of(on.rank_nodes());
   if (line.given("--group")) {
-    PLEACH_SET(request.participants, from_option("--group", parse_group(on, group)));
+    PLEACH_SET(request.participants, from_option("--group", parse_group(on, line.text("--group"))));
+    rank_count = count_of(request.participants);
   }
-  const std::size_t rank_count =
-      line.given("--group") ? request.participants.size() : on.rank_nodes().size();
-  PLEACH_ASSIGN(rank, parse_integer(root, "--root", 0, static_cast<int64_t>(rank_count) - 1));
-  request.root = Rank{static_cast<int32_t>(rank)};
+  PLEACH_ASSIGN(root, line.count("--root", 0, rank_count - 1));
+  request.root = Rank{root};
   return request;
+}
+
+Result<std::optional<int32_t>> segments_option(const CommandLine& line) {
+  if (line.text("--segments") == "auto") {
+    return std::optional<int32_t>();
+  }
+  PLEACH_ASSIGN(segments, line.count("--segments", 1, kMostSegments));
+  return std::optional(segments);
+}
+
+Result<uint64_t> seed_option(const CommandLine& line) {
+  PLEACH_ASSIGN(seed, parse_integer(line.text("--seed"), "--seed", 0, INT64_MAX));
+  return static_cast<uint64_t>(seed);
+}
+
+std::string schedule_extensions() {
+  std::vector<std::string> extensions;
+  for (const ScheduleFormat* format : schedule_formats()) {
+    extensions.push_back(format->extension);
+  }
+  return alternatives(extensions);
 }
 
 std::string describe_bound(double algbw_bytes_per_s, bool exact, const std::string& witness) {
@@ -50,8 +94,18 @@ std::string describe_bound(double algbw_bytes_per_s, bool exact, const std::stri
                      witness);
 }
 
-Result<Topology> topology_option(const std::string& spec) {
-  return from_option("--topology", parse_topology(spec));
+Status write_csv(const CommandLine& line,
+                 const std::vector<std::pair<std::string, std::string>>& files) {
+  const std::string& folder = line.text("--csv");
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    return Error{ErrorCode::kIo, fmt::format("--csv: {}: {}", folder, error.message())};
+  }
+  for (const auto& [name, content] : files) {
+    PLEACH_TRY(write_file(folder + "/" + name, content));
+  }
+  return ok();
 }
 
 }  // namespace pleach

@@ -1,35 +1,49 @@
-// What several subcommands share: the options that name a topology, a collective and a schedule.
+// What several subcommands share: options that name a topology, a collective and a schedule, and
+// tables in files.
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "pleach/api/pleach.h"
 #include "pleach/cli/command_line.h"
 
 namespace pleach {
 
-// --topology, --collective, --algorithm, --group, --root.
-struct ScheduleOptions {
-  std::string topology;
-  std::string algorithm;
-  std::string collective = "all_reduce";
-  std::string group;
-  std::string root = "0";
+// --topology, which must be given.
+void declare_topology(CommandLine& line);
+// --collective, --group, --root.
+void declare_collective(CommandLine& line);
+// FILE or --algorithm, and the above.
+void declare_schedule(CommandLine& line);
 
-  void declare_collective(CommandLine& line);
-  // What to obtain: `file` when it is given (whatever it ends in), else --algorithm.
-  std::string source(const std::string& file) const;
-  // Errors: a value out of range; --group or --root where they have no meaning.
-  Result<ScheduleRequest> request(const Topology& on, const CommandLine& line,
-                                  const std::string& source) const;
-};
+// Whether FILE and --algorithm are neither or both given: says so.
+std::optional<ExitCode> check_schedule(const CommandLine& line);
+// What to obtain: FILE when it is given (whatever it ends in), else --algorithm.
+std::string schedule_source(const CommandLine& line);
+// `source` for the options of declare_collective.
+// Errors: a value out of range; --group or --root where they have no meaning.
+Result<ScheduleRequest> schedule_request(const CommandLine& line, const Topology& on,
+                                         const std::string& source);
+
+// --segments: a number; none: auto.
+Result<std::optional<int32_t>> segments_option(const CommandLine& line);
+// --seed.
+Result<uint64_t> seed_option(const CommandLine& line);
+
+// ".json or .pleach".
+std::string schedule_extensions();
 
 // "32 GB/s out of 4 links": the bound and what proves it.
 std::string describe_bound(double algbw_bytes_per_s, bool exact, const std::string& witness);
 
-// "torus:4x4" or a file, with the option's name before an error.
-Result<Topology> topology_option(const std::string& spec);
+// Writes files, name and content, into the folder that --csv names, which it makes.
+Status write_csv(const CommandLine& line,
+                 const std::vector<std::pair<std::string, std::string>>& files);
 
 class Stopwatch {
  public:

@@ -1,17 +1,12 @@
 // The dispatch.
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <array>
-
-#include "pleach/base/text.h"
+#include "pleach/base/version.h"
 #include "pleach/cli/command.h"
 
 namespace pleach {
 
 namespace {
-
-constexpr std::string_view kVersion = "0.1.0";
 
 void print_help(std::FILE* out) {
   fmt::print(out,
@@ -43,7 +38,7 @@ ExitCode run_command_line(std::span<const std::string> arguments, std::FILE* out
     return ExitCode::kDone;
   }
   if (name == "--version") {
-    fmt::print(out, "pleach {}\n", kVersion);
+    fmt::print(out, "pleach {}\n", version());
     return ExitCode::kDone;
   }
   const auto command = commands().find(name);

@@ -8,14 +8,13 @@ namespace pleach {
 namespace {
 
 Result<ExitCode> run_doctor(const Command& command, const Invocation& invocation) {
-  bool json = false;
   CommandLine line(command, invocation);
-  line.flag("--json", json, "print one JSON object");
+  line.json_flag();
   if (const auto stop = line.parse()) {
     return *stop;
   }
   const MachineReport report = inspect_machine();
-  if (json) {
+  if (line.json()) {
     fmt::print(invocation.out, "{}\n", to_json(report));
     return ExitCode::kDone;
   }

@@ -1,6 +1,7 @@
 // pleach list: the registries.
 #include <fmt/core.h>
 
+#include "pleach/base/text.h"
 #include "pleach/cli/common.h"
 #include "pleach/cli/table.h"
 
@@ -22,25 +23,22 @@ std::string text_of(const RegistryListing& listing) {
 }
 
 Result<ExitCode> run_list(const Command& command, const Invocation& invocation) {
-  std::string name;
-  bool json = false;
+  std::vector<RegistryListing> listings = list_registries();
+  std::vector<std::string> names;
+  for (const RegistryListing& listing : listings) {
+    names.push_back(listing.registry);
+  }
   CommandLine line(command, invocation);
-  line.optional_argument(
-      "REGISTRY", name,
-      "topologies, algorithms, policies, workloads, accelerators, transports, models "
-      "or formats");
-  line.flag("--json", json, "print one JSON object");
+  line.optional_argument("REGISTRY", alternatives(names));
+  line.json_flag();
   if (const auto stop = line.parse()) {
     return *stop;
   }
-  std::vector<RegistryListing> listings;
-  if (name.empty()) {
-    listings = list_registries();
-  } else {
-    PLEACH_ASSIGN(listing, list_registry(name));
-    listings.push_back(listing);
+  if (line.given("REGISTRY")) {
+    PLEACH_ASSIGN(listing, list_registry(line.text("REGISTRY")));
+    listings = {listing};
   }
-  if (json) {
+  if (line.json()) {
     fmt::print(invocation.out, "{}\n", to_json(listings));
     return ExitCode::kDone;
   }

@@ -18,9 +18,8 @@ namespace {
 // What every rank of this process knows.
 struct RunContext {
   const Invocation& invocation;
-  const RunOptions& options;
   const CommandLine& line;
-  const RunPlan& plan;
+  const RunSettings& settings;
 };
 
 // "rank 2: ...", once even when the message starts with this rank already.
@@ -38,39 +37,39 @@ void print_rank_error(const Invocation& invocation, Rank rank, const Error& erro
 
 // One rank: measures, and on rank 0 prints. Errors are printed here, with the rank.
 ExitCode run_rank(const RunContext& context, BenchmarkJob job) {
-  const RunPlan& plan = context.plan;
+  const RunSettings& settings = context.settings;
   std::FILE* out = context.invocation.out;
-  const bool prints = job.rank.value == 0 && !plan.json;
-  job.transport = plan.transport->name;
-  job.deadline = plan.deadline;
-  job.landing_places = plan.landing_places;
+  const bool prints = job.rank.value == 0 && !context.line.json();
+  job.transport = settings.transport->name;
+  job.deadline = settings.deadline;
+  job.landing_places = settings.landing_places;
   std::string output_file;
   job.plan = [&]() -> Result<Schedule> {
-    if (!plan.output_file.empty()) {
-      PLEACH_SET(output_file, reserve_output_file(plan.output_file));
+    if (context.line.given("--output-file")) {
+      PLEACH_SET(output_file, reserve_output_file(context.line.text("--output-file")));
     }
-    return plan_schedule(plan, context.options, context.line, job.rank_count);
+    return schedule_for(context.line, job.rank_count);
   };
   if (prints) {
     job.started = [&](const BenchmarkReport& report) {
       if (!output_file.empty()) {
         fmt::print(out, "# Writing JSON output to {}\n", output_file);
       }
-      fmt::print(out, "{}", nccl_tests_header(report, plan.benchmark));
+      fmt::print(out, "{}", nccl_tests_header(report));
       std::fflush(out);
     };
     job.measured = [&](const BenchmarkReport& report) {
-      fmt::print(out, "{}", nccl_tests_row(report, plan.benchmark, report.rows.back()));
+      fmt::print(out, "{}", nccl_tests_row(report, report.rows.back()));
       std::fflush(out);
     };
   }
-  const Result<BenchmarkReport> report = run_benchmark(job, plan.benchmark);
+  const Result<BenchmarkReport> report = run_benchmark(job, settings.benchmark);
   Status written = ok();
   if (report && !output_file.empty()) {
     std::vector<std::string> words = {context.invocation.program, "run"};
     words.insert(words.end(), context.invocation.arguments.begin(),
                  context.invocation.arguments.end());
-    written = write_file(output_file, nccl_tests_json(*report, plan.benchmark, words) + "\n");
+    written = write_file(output_file, nccl_tests_json(*report, words) + "\n");
   } else if (!output_file.empty()) {
     unlink(output_file.c_str());  // The empty file that held its name.
   }
@@ -91,9 +90,9 @@ ExitCode run_rank(const RunContext& context, BenchmarkJob job) {
   return ExitCode::kDone;
 }
 
-Status check_memory(const RunPlan& plan, int64_t ranks_here) {
+Status check_memory(const RunSettings& settings, int64_t ranks_here) {
   const int64_t available_bytes = available_memory_bytes();
-  const int64_t rank_bytes = benchmark_memory_bytes(plan.benchmark);
+  const int64_t rank_bytes = benchmark_memory_bytes(settings.benchmark);
   if (available_bytes > 0 && rank_bytes > available_bytes / ranks_here) {
     return invalid(
         fmt::format("--sizes: buffers of {} on each of {} ranks do not fit into the {} of "
@@ -105,16 +104,17 @@ Status check_memory(const RunPlan& plan, int64_t ranks_here) {
 
 // This process is one rank among those that a starter made.
 Result<ExitCode> run_launched(const RunContext& context, const LaunchEnvironment& launch) {
-  if (context.plan.rank_count != 0 && context.plan.rank_count != launch.rank_count) {
-    return invalid(fmt::format("--ranks is {}, but {} started {}", context.plan.rank_count,
+  if (context.settings.rank_count != 0 && context.settings.rank_count != launch.rank_count) {
+    return invalid(fmt::format("--ranks is {}, but {} started {}", context.settings.rank_count,
                                launch.starter, launch.rank_count));
   }
-  if (!context.plan.transport->spans_processes) {
+  if (!context.settings.transport->spans_processes) {
     return invalid(fmt::format("--transport: {} keeps all ranks in one process, but {} started {}",
-                               context.plan.transport->name, launch.starter, launch.rank_count));
+                               context.settings.transport->name, launch.starter,
+                               launch.rank_count));
   }
-  PLEACH_TRY(check_memory(context.plan, 1));
-  Result<std::unique_ptr<Store>> store = make_store(launch, context.plan.deadline);
+  PLEACH_TRY(check_memory(context.settings, 1));
+  Result<std::unique_ptr<Store>> store = make_store(launch, context.settings.deadline);
   if (!store) {
     print_rank_error(context.invocation, launch.rank, store.error());
     return ExitCode::kFailed;
@@ -132,12 +132,12 @@ ExitCode run_threads(const RunContext& context) {
   const std::shared_ptr<Store> store = make_local_store();
   std::atomic<bool> failed = false;
   std::vector<std::thread> threads;
-  threads.reserve(at(context.plan.rank_count));
-  for (int32_t rank = 0; rank < context.plan.rank_count; ++rank) {
+  threads.reserve(at(context.settings.rank_count));
+  for (int32_t rank = 0; rank < context.settings.rank_count; ++rank) {
     threads.emplace_back([&, rank] {
       BenchmarkJob job;
       job.rank = Rank{rank};
-      job.rank_count = context.plan.rank_count;
+      job.rank_count = context.settings.rank_count;
       job.store = store;
       if (run_rank(context, std::move(job)) != ExitCode::kDone) {
         failed = true;
@@ -155,9 +155,9 @@ Result<ExitCode> run_processes(const RunContext& context) {
   std::array<char, 4096> path = {};
   const ssize_t length = readlink("/proc/self/exe", path.data(), path.size() - 1);
   StartOptions options;
-  options.rank_count = context.plan.rank_count;
+  options.rank_count = context.settings.rank_count;
   // The others hear of a failure at once: little time is enough to say so and leave.
-  options.deadline = std::min<Duration>(context.plan.deadline, std::chrono::seconds(5));
+  options.deadline = std::min<Duration>(context.settings.deadline, std::chrono::seconds(5));
   options.arguments = {length > 0 ? path.data() : context.invocation.program, "run"};
   options.arguments.insert(options.arguments.end(), context.invocation.arguments.begin(),
                            context.invocation.arguments.end());
@@ -172,36 +172,31 @@ Result<ExitCode> run_processes(const RunContext& context) {
 }
 
 Result<ExitCode> run_run(const Command& command, const Invocation& invocation) {
-  RunOptions options;
   CommandLine line(command, invocation);
-  options.declare(line);
+  declare_run(line);
   if (const auto stop = line.parse()) {
     return *stop;
   }
-  if (options.file.empty() == options.schedule.algorithm.empty()) {
-    fmt::print(invocation.error, "pleach run: give either FILE or --algorithm\n");
-    return ExitCode::kUsage;
+  if (const auto stop = check_schedule(line)) {
+    return *stop;
   }
-  PLEACH_ASSIGN(plan, understand(options));
+  PLEACH_ASSIGN(settings, understand_run(line));
   PLEACH_ASSIGN(launch, detect_launch(process_environment));
-  const RunContext context = {invocation, options, line, plan};
+  const RunContext context = {invocation, line, settings};
   if (launch) {
     return run_launched(context, *launch);
   }
-  if (plan.rank_count == 0) {
-    fmt::print(invocation.error,
-               "pleach run: give --ranks, or start it under mpirun, torchrun or "
-               "srun\n");
-    return ExitCode::kUsage;
+  if (settings.rank_count == 0) {
+    return line.refuse("give --ranks, or start it under mpirun, torchrun or srun");
   }
   // What would fail on rank 0 fails here already, as one line, before any rank exists.
-  PLEACH_TRY(plan_schedule(plan, options, line, plan.rank_count));
-  PLEACH_TRY(check_memory(plan, plan.rank_count));
-  if (!plan.output_file.empty()) {
-    PLEACH_ASSIGN(reserved, reserve_output_file(plan.output_file));
+  PLEACH_TRY(schedule_for(line, settings.rank_count));
+  PLEACH_TRY(check_memory(settings, settings.rank_count));
+  if (line.given("--output-file")) {
+    PLEACH_ASSIGN(reserved, reserve_output_file(line.text("--output-file")));
     unlink(reserved.c_str());  // Rank 0 makes it again when it knows what to write.
   }
-  return plan.transport->spans_processes ? run_processes(context) : run_threads(context);
+  return settings.transport->spans_processes ? run_processes(context) : run_threads(context);
 }
 
 }  // namespace

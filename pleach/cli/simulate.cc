@@ -1,8 +1,10 @@
 // pleach simulate: times a schedule on a topology.
 #include <fmt/core.h>
 
-#include <filesystem>
+#include <algorithm>
+#include <array>
 
+#include "pleach/base/names.h"
 #include "pleach/base/text.h"
 #include "pleach/cli/common.h"
 #include "pleach/cli/log.h"
@@ -11,88 +13,61 @@
 namespace pleach {
 namespace {
 
-struct SimulateOptions {
-  ScheduleOptions schedule;
-  std::string file;
-  std::string size;
-  std::string model = "flow";
-  std::string gate = "dataflow";
-  std::string flow_control = "packet";
-  std::string segments = "1";
-  std::string landing_places = "0";
-  std::string reduce_bandwidth;
-  std::string cycle = "1ns";
-  std::string csv;
-  bool no_fold = false;
-  bool json = false;
+constexpr std::array<Name<Gate>, 2> kGates = {
+    {{Gate::kDataflow, "dataflow"}, {Gate::kLockstep, "lockstep"}}};
+constexpr std::array<Name<FlowControl>, 2> kFlowControls = {
+    {{FlowControl::kPacket, "packet"}, {FlowControl::kMessage, "message"}}};
 
-  void declare(CommandLine& line);
-};
-
-void SimulateOptions::declare(CommandLine& line) {
-  line.optional_argument("FILE", file, "schedule file, in place of --algorithm");
-  line.required_option("--topology", schedule.topology, "where: torus:4x4, cluster.toml, ...");
-  line.required_option("--size", size, "whole buffer of one rank: 64MiB");
-  line.option("--algorithm", schedule.algorithm, "ring, multitree, ... or a schedule file");
-  schedule.declare_collective(line);
-  line.option("--model", model, "analytic or flow (pleach list models)");
-  line.option("--gate", gate, "dataflow, or lockstep: steps open one after another");
-  line.option("--flow-control", flow_control, "headers per packet, or per message");
-  line.option("--segments", segments,
-              "parts of each chunk that pipeline; auto tries 1, 2, 4, ... 64");
-  line.option("--landing-places", landing_places, "of each connection; 0: as many as needed");
-  line.option("--reduce-bandwidth", reduce_bandwidth,
+void declare(CommandLine& line) {
+  std::vector<std::string> models = network_models().names();
+  std::ranges::sort(models);
+  declare_topology(line);
+  line.required_option("--size", "whole buffer of one rank: 64MiB");
+  declare_schedule(line);
+  line.option("--model", alternatives(models) + " (pleach list models)", "flow");
+  line.option("--gate", "dataflow, or lockstep: steps open one after another", "dataflow");
+  line.option("--flow-control", "headers per packet, or per message", "packet");
+  line.option("--segments", "parts of each chunk that pipeline; auto tries 1, 2, 4, ... 64", "1");
+  line.option("--landing-places", "of each connection; 0: as many as needed", "0");
+  line.option("--reduce-bandwidth",
               "of a rank's reductions: 100GB/s; none given: they take no time");
-  line.option("--cycle", cycle, "length of a clock cycle");
-  line.option("--csv", csv, "folder for links.csv and collectives.csv");
-  line.flag("--no-fold", no_fold, "simulate every rank even where symmetry allows one");
-  line.flag("--json", json, "print one JSON object");
+  line.option("--cycle", "length of a clock cycle", "1ns");
+  line.option("--csv", "folder for links.csv and collectives.csv");
+  line.flag("--no-fold", "simulate every rank even where symmetry allows one");
+  line.json_flag();
 }
 
-Result<TimingRequest> timing_request(const SimulateOptions& options) {
+Result<TimingRequest> timing_request(const CommandLine& line) {
   TimingRequest request;
-  request.model = options.model;
-  PLEACH_TRY(from_option("--model", network_models().select(options.model)));
-  PLEACH_SET(request.size_bytes, from_option("--size", parse_size_bytes(options.size)));
-  request.choose_segments = options.segments == "auto";
-  if (!request.choose_segments) {
-    PLEACH_ASSIGN(segments, parse_integer(options.segments, "--segments", 1, kMostSegments));
-    request.options.segment_count = static_cast<int32_t>(segments);
+  request.model = line.text("--model");
+  PLEACH_TRY(from_option("--model", network_models().select(request.model)));
+  PLEACH_SET(request.size_bytes, line.value("--size", parse_size_bytes));
+  PLEACH_ASSIGN(segments, segments_option(line));
+  request.choose_segments = !segments.has_value();
+  SimulationOptions& options = request.options;
+  options.segment_count = segments.value_or(1);
+  PLEACH_SET(options.landing_places, line.count("--landing-places", 0, INT32_MAX));
+  PLEACH_SET(options.gate, parse_name(kGates, "--gate", line.text("--gate")));
+  PLEACH_SET(options.flow_control,
+             parse_name(kFlowControls, "--flow-control", line.text("--flow-control")));
+  if (line.given("--reduce-bandwidth")) {
+    PLEACH_SET(options.reduce_bandwidth_bytes_per_s,
+               line.value("--reduce-bandwidth", parse_bandwidth_bytes_per_s));
   }
-  PLEACH_ASSIGN(places, parse_integer(options.landing_places, "--landing-places", 0, INT32_MAX));
-  request.options.landing_places = static_cast<int32_t>(places);
-  const std::vector<std::string> gates = {"dataflow", "lockstep"};
-  if (options.gate != gates[0] && options.gate != gates[1]) {
-    return unknown_name("--gate", options.gate, gates);
+  PLEACH_SET(request.cycle_ps, line.value("--cycle", parse_time_ps));
+  if (request.cycle_ps < 1) {
+    return invalid("--cycle", "a cycle takes time");
   }
-  request.options.gate = options.gate == gates[0] ? Gate::kDataflow : Gate::kLockstep;
-  const std::vector<std::string> controls = {"packet", "message"};
-  if (options.flow_control != controls[0] && options.flow_control != controls[1]) {
-    return unknown_name("--flow-control", options.flow_control, controls);
-  }
-  request.options.flow_control =
-      options.flow_control == controls[0] ? FlowControl::kPacket : FlowControl::kMessage;
-  if (!options.reduce_bandwidth.empty()) {
-    PLEACH_SET(
-        request.options.reduce_bandwidth_bytes_per_s,
-        from_option("--reduce-bandwidth", parse_bandwidth_bytes_per_s(options.reduce_bandwidth)));
-  }
-  PLEACH_ASSIGN(cycle_ps, from_option("--cycle", parse_time_ps(options.cycle)));
-  if (cycle_ps < 1) {
-    return invalid("--cycle: a cycle takes time");
-  }
-  request.cycle_ps = cycle_ps;
-  request.options.fold = !options.no_fold;
+  options.fold = !line.given("--no-fold");
   return request;
 }
 
-std::string text_of(const ScheduleSummary& schedule, const TimingRequest& request,
-                    const Timing& timing) {
-  const double bound = schedule.certificate.bound_algbw_bytes_per_s;
+std::string text_of(const ScheduleSummary& schedule, const Timing& timing) {
+  const double bound = schedule.provenance.certificate.bound_algbw_bytes_per_s;
   Facts facts;
-  facts.add("schedule",
-            fmt::format("{} {} of {} on {} ranks", schedule.algorithm, to_text(schedule.collective),
-                        format_size(request.size_bytes), schedule.rank_count));
+  facts.add("schedule", fmt::format("{} {} of {} on {} ranks", schedule.provenance.algorithm,
+                                    to_text(schedule.collective), format_size(timing.size_bytes),
+                                    schedule.rank_count));
   facts.add("time",
             fmt::format("{} ({} cycles), {} segment{}", format_time(timing.time_ps), timing.cycles,
                         timing.segment_count, timing.segment_count == 1 ? "" : "s"));
@@ -102,57 +77,44 @@ std::string text_of(const ScheduleSummary& schedule, const TimingRequest& reques
                                                   format_bandwidth(bound))
                                     : ""));
   facts.add("busbw", format_bandwidth(timing.busbw_bytes_per_s));
-  if (!timing.bottleneck_link.empty()) {
-    facts.add("on the wire", format_size(timing.bytes_on_wire));
+  if (const LinksInUse& links = timing.links; !links.bottleneck.empty()) {
+    facts.add("on the wire", format_size(links.bytes));
     facts.add("links", fmt::format("busy {:.1f} % of the time on average, {} {:.1f} %",
-                                   timing.link_utilization_mean * 100, timing.bottleneck_link,
-                                   timing.bottleneck_utilization * 100));
+                                   links.utilization_mean * 100, links.bottleneck,
+                                   links.bottleneck_utilization * 100));
   }
   facts.add("simulated",
-            fmt::format("by {}: {} events{}", request.model, timing.simulation.use.event_count,
+            fmt::format("by {}: {} events{}", timing.model, timing.simulation.use.event_count,
                         timing.simulation.use.folded ? ", folded by symmetry" : ""));
   return facts.text();
 }
 
-Status write_tables(const std::string& folder, const Topology& topology, const Schedule& schedule,
-                    const TimingRequest& request, const Timing& timing) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) {
-    return Error{ErrorCode::kIo, fmt::format("--csv: {}: {}", folder, error.message())};
-  }
-  PLEACH_TRY(write_file(folder + "/links.csv", links_csv(topology, timing)));
-  return write_file(folder + "/collectives.csv", collectives_csv(schedule, request, timing));
-}
-
 Result<ExitCode> run_simulate(const Command& command, const Invocation& invocation) {
-  SimulateOptions options;
   CommandLine line(command, invocation);
-  options.declare(line);
+  declare(line);
   if (const auto stop = line.parse()) {
     return *stop;
   }
-  if (options.file.empty() == options.schedule.algorithm.empty()) {
-    fmt::print(invocation.error, "pleach simulate: give either FILE or --algorithm\n");
-    return ExitCode::kUsage;
+  if (const auto stop = check_schedule(line)) {
+    return *stop;
   }
   const Stopwatch watch;
-  PLEACH_ASSIGN(timing_options, timing_request(options));
-  PLEACH_ASSIGN(topology, topology_option(options.schedule.topology));
-  PLEACH_ASSIGN(request,
-                options.schedule.request(topology, line, options.schedule.source(options.file)));
+  PLEACH_ASSIGN(how, timing_request(line));
+  PLEACH_ASSIGN(topology, line.value("--topology", parse_topology));
+  PLEACH_ASSIGN(request, schedule_request(line, topology, schedule_source(line)));
   log_step(fmt::format("obtaining a schedule: {}", request.algorithm));
   PLEACH_ASSIGN(schedule, obtain_schedule(topology, request));
-  log_step(fmt::format("simulating {} transfers by {}", schedule.transfer_count(), options.model));
-  PLEACH_ASSIGN(timing, time_schedule(topology, schedule, timing_options));
-  if (!options.csv.empty()) {
-    PLEACH_TRY(write_tables(options.csv, topology, schedule, timing_options, timing));
+  log_step(fmt::format("simulating {} transfers by {}", schedule.transfer_count(), how.model));
+  PLEACH_ASSIGN(timing, time_schedule(topology, schedule, how));
+  if (line.given("--csv")) {
+    PLEACH_TRY(write_csv(line, {{"links.csv", links_csv(topology, timing)},
+                                {"collectives.csv", collectives_csv(schedule, timing)}}));
   }
   PLEACH_ASSIGN(summary, summarize(schedule, topology));
-  if (options.json) {
-    fmt::print(invocation.out, "{}\n", to_json(summary, timing_options, timing, watch.elapsed_s()));
+  if (line.json()) {
+    fmt::print(invocation.out, "{}\n", to_json(summary, timing, watch.elapsed_s()));
   } else {
-    fmt::print(invocation.out, "{}", text_of(summary, timing_options, timing));
+    fmt::print(invocation.out, "{}", text_of(summary, timing));
   }
   return ExitCode::kDone;
 }

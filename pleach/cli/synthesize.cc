@@ -1,6 +1,8 @@
 // pleach synthesize: writes a schedule.
 #include <fmt/core.h>
 
+#include <optional>
+
 #include "pleach/base/text.h"
 #include "pleach/cli/common.h"
 #include "pleach/cli/table.h"
@@ -8,16 +10,15 @@
 namespace pleach {
 namespace {
 
-std::string text_of(const ScheduleSummary& summary, const std::string& size_text,
-                    int64_t size_bytes) {
+// `size_bytes`: also how long it takes for this buffer.
+std::string text_of(const ScheduleSummary& summary, std::optional<int64_t> size_bytes) {
   std::vector<std::string> phases;
   for (const int32_t steps : summary.phase_steps) {
     phases.push_back(std::to_string(steps));
   }
-  const Certificate& certificate = summary.certificate;
+  const auto& [algorithm, options, fingerprint, certificate] = summary.provenance;
   Facts facts;
-  facts.add("algorithm",
-            summary.algorithm + (summary.options.empty() ? "" : "," + summary.options));
+  facts.add("algorithm", algorithm + (options.empty() ? "" : "," + options));
   facts.add("collective", std::string(to_text(summary.collective)));
   facts.add("ranks", std::to_string(summary.rank_count));
   facts.add("steps", fmt::format("{} ({}), period {}", summary.step_count, join(phases, " + "),
@@ -31,52 +32,42 @@ std::string text_of(const ScheduleSummary& summary, const std::string& size_text
                                  certificate.fraction * 100));
   facts.add("bound", describe_bound(certificate.bound_algbw_bytes_per_s, certificate.exact,
                                     certificate.witness));
-  if (!size_text.empty()) {
-    constexpr auto kMostPs = static_cast<double>(kLongestPs);
-    const double time_ps =
-        (certificate.alpha_s + certificate.beta_s_per_byte * static_cast<double>(size_bytes)) *
-        static_cast<double>(kPicosecondsPerSecond);
+  if (size_bytes.has_value()) {
+    const int64_t time_ps = estimate_time_ps(certificate, *size_bytes);
     facts.add("estimate",
-              fmt::format("{}{} for {}, in one segment", time_ps < kMostPs ? "" : "more than ",
-                          format_time(static_cast<int64_t>(std::min(time_ps, kMostPs))),
-                          format_size(size_bytes)));
+              fmt::format("{}{} for {}, in one segment", time_ps <= kLongestPs ? "" : "more than ",
+                          format_time(time_ps), format_size(*size_bytes)));
   }
   return facts.text();
 }
 
 Result<ExitCode> run_synthesize(const Command& command, const Invocation& invocation) {
-  ScheduleOptions options;
-  std::string size_text;
-  std::string output;
-  bool json = false;
   CommandLine line(command, invocation);
-  line.required_option("--topology", options.topology, "where: torus:4x4, cluster.toml, ...");
-  line.required_option("--algorithm", options.algorithm,
-                       "how: ring, multitree,step_rule=published");
-  options.declare_collective(line);
-  line.option("--size", size_text, "also estimate the time for this buffer: 64MiB");
-  line.option("-o,--output", output, "file to write, .json or .pleach");
-  line.flag("--json", json, "print one JSON object");
+  declare_topology(line);
+  line.required_option("--algorithm", "how: ring, multitree,step_rule=published");
+  declare_collective(line);
+  line.option("--size", "also estimate the time for this buffer: 64MiB");
+  line.option("-o,--output", "file to write, " + schedule_extensions());
+  line.json_flag();
   if (const auto stop = line.parse()) {
     return *stop;
   }
   const Stopwatch watch;
-  int64_t size_bytes = 0;
-  if (!size_text.empty()) {
-    PLEACH_SET(size_bytes, from_option("--size", parse_size_bytes(size_text)));
+  std::optional<int64_t> size_bytes;
+  if (line.given("--size")) {
+    PLEACH_SET(size_bytes, line.value("--size", parse_size_bytes));
   }
-  PLEACH_ASSIGN(topology, topology_option(options.topology));
-  PLEACH_ASSIGN(request, options.request(topology, line, options.algorithm));
-  request.algorithm = options.algorithm;
+  PLEACH_ASSIGN(topology, line.value("--topology", parse_topology));
+  PLEACH_ASSIGN(request, schedule_request(line, topology, line.text("--algorithm")));
   PLEACH_ASSIGN(schedule, obtain_schedule(topology, request));
-  if (!output.empty()) {
-    PLEACH_TRY(write_schedule(schedule, output));
+  if (line.given("--output")) {
+    PLEACH_TRY(write_schedule(schedule, line.text("--output")));
   }
   PLEACH_ASSIGN(summary, summarize(schedule, topology));
-  if (json) {
+  if (line.json()) {
     fmt::print(invocation.out, "{}\n", to_json(summary, watch.elapsed_s()));
   } else {
-    fmt::print(invocation.out, "{}", text_of(summary, size_text, size_bytes));
+    fmt::print(invocation.out, "{}", text_of(summary, size_bytes));
   }
   return ExitCode::kDone;
 }

@@ -29,18 +29,15 @@ std::string text_of(const TopologySummary& summary) {
 }
 
 Result<ExitCode> run_topology(const Command& command, const Invocation& invocation) {
-  std::string spec;
-  bool json = false;
   CommandLine line(command, invocation);
-  line.required_argument("SPEC", spec,
-                         "topology: torus:4x4, ring:8,latency=1us, cluster.toml, ...");
-  line.flag("--json", json, "print one JSON object");
+  line.required_argument("SPEC", "topology: torus:4x4, ring:8,latency=1us, cluster.toml, ...");
+  line.json_flag();
   if (const auto stop = line.parse()) {
     return *stop;
   }
-  PLEACH_ASSIGN(topology, parse_topology(spec));
+  PLEACH_ASSIGN(topology, parse_topology(line.text("SPEC")));
   PLEACH_ASSIGN(summary, summarize(topology));
-  if (json) {
+  if (line.json()) {
     fmt::print(invocation.out, "{}\n", to_json(summary));
   } else {
     fmt::print(invocation.out, "{}", text_of(summary));

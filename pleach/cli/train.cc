@@ -3,49 +3,62 @@
 
 #include <fmt/core.h>
 
-#include <filesystem>
+#include <optional>
 
-#include "pleach/base/text.h"
 #include "pleach/cli/log.h"
 #include "pleach/cli/table.h"
 
 namespace pleach {
-
-Result<std::vector<TrainingRow>> run_plan(const TrainPlan& plan, const std::string& topology_spec,
-                                          double bandwidth_bytes_per_s) {
-  NetworkChoice network = plan.network;
-  std::optional<Topology> topology;
-  if (!topology_spec.empty()) {
-    PLEACH_SET(topology, topology_option(topology_spec));
-    network.topology = &*topology;
-  }
-  if (bandwidth_bytes_per_s > 0) {
-    network.bandwidth_bytes_per_s = bandwidth_bytes_per_s;
-  }
-  if (plan.trace.has_value()) {
-    PLEACH_ASSIGN(row, replay(*plan.trace, network, plan.iteration));
-    return std::vector<TrainingRow>{row};
-  }
-  auto rows = train({.workload = *plan.workload,
-                     .strategy = plan.strategy,
-                     .network = network,
-                     .policies = plan.policies,
-                     .slowness = plan.slowness,
-                     .iteration = plan.iteration,
-                     .progress = log_step});
-  if (!rows && rows.error().code == ErrorCode::kUnsupported && network.topology != nullptr) {
-    return Error{rows.error().code,
-                 fmt::format("--algorithm {}: {}", network.fabric.algorithm, rows.error().message)};
-  }
-  return rows;
-}
-
 namespace {
 
-std::string ratio(int64_t over, int64_t under, const char* unit) {
-  return under > 0
-             ? fmt::format("{:.3f}{}", static_cast<double>(over) / static_cast<double>(under), unit)
-             : "";
+NetworkChoice network_of(const TrainSettings& settings) {
+  NetworkChoice network = settings.network;
+  network.topology = settings.topology.has_value() ? &*settings.topology : nullptr;
+  return network;
+}
+
+// Borrows the settings, which have a workload.
+TrainingRequest training_request(const TrainSettings& settings) {
+  const WorkloadSettings& own = *settings.workload;
+  return {.workload = own.workload,
+          .strategy = own.strategy,
+          .network = network_of(settings),
+          .policies = own.policies,
+          .slowness = own.slowness,
+          .iteration = settings.iteration,
+          .progress = log_step};
+}
+
+// The result, its error after the option that it is about where that is the algorithm.
+template <typename T>
+Result<T> name_algorithm(const TrainSettings& settings, Result<T> result) {
+  if (!result && result.error().code == ErrorCode::kUnsupported && settings.topology) {
+    return prefixed("--algorithm " + settings.network.fabric.algorithm, result.error());
+  }
+  return result;
+}
+
+Result<std::vector<TrainingRow>> run_training(const TrainSettings& settings) {
+  if (settings.trace.has_value()) {
+    PLEACH_ASSIGN(row, replay(*settings.trace, network_of(settings), settings.iteration));
+    return std::vector<TrainingRow>{row};
+  }
+  return name_algorithm(settings, train(training_request(settings)));
+}
+
+Result<Sweep> run_sweep(const TrainSettings& settings) {
+  const SweepSettings& own = *settings.sweep;
+  return name_algorithm(settings,
+                        sweep_bandwidths({.training = training_request(settings),
+                                          .links = own.links,
+                                          .bandwidths_bytes_per_s = own.bandwidths_bytes_per_s,
+                                          .efficiency = own.efficiency,
+                                          .target_ps = own.target_ps}));
+}
+
+// "1.250x", or nothing.
+std::string times(std::optional<double> ratio) {
+  return ratio.has_value() ? fmt::format("{:.3f}x", *ratio) : "";
 }
 
 using Align = Table::Align;
@@ -62,9 +75,8 @@ std::string rows_text(const std::vector<TrainingRow>& rows) {
   for (const TrainingRow& row : rows) {
     const TrainingRun& run = row.run;
     table.add({row.policy, format_time(run.iteration_ps), format_time(row.compute_ps),
-               format_time(row.exposed_ps),
-               ratio(rows.front().run.iteration_ps, run.iteration_ps, "x"),
-               format_time(row.bound_ps), ratio(run.iteration_ps, row.bound_ps, "x"),
+               format_time(row.exposed_ps), times(speedup(row, rows.front())),
+               format_time(row.bound_ps), times(over_bound(row)),
                run.steady ? "" : fmt::format("mean, +- {}", format_time(run.deviation_ps))});
   }
   return table.text();
@@ -119,148 +131,110 @@ std::string sweep_text(const Sweep& sweep) {
   return text;
 }
 
-std::string rows_csv(const std::vector<TrainingRow>& rows) {
-  std::string text = "policy,iteration_ps,compute_ps,exposed_ps,bound_ps,steady,iterations\n";
-  for (const TrainingRow& row : rows) {
-    text +=
-        fmt::format("\"{}\",{},{},{},{},{},{}\n", row.policy, row.run.iteration_ps, row.compute_ps,
-                    row.exposed_ps, row.bound_ps, row.run.steady ? 1 : 0, row.run.iterations);
-  }
-  return text;
-}
-
-std::string buckets_csv(const std::vector<TrainingRow>& rows) {
-  std::string text =
-      "policy,group,collective,first_layer,last_layer,size_bytes,ready_ps,issued_ps,started_ps,"
-      "finished_ps,exposed_ps,waited_for\n";
-  for (const TrainingRow& row : rows) {
-    for (const BucketReport& bucket : explain(row)) {
-      text += fmt::format("\"{}\",\"{}\",{},\"{}\",\"{}\",{},{},{},{},{},{},{}\n", row.policy,
-                          bucket.group, to_text(bucket.kind), bucket.first_layer, bucket.last_layer,
-                          bucket.size_bytes, bucket.ready_ps, bucket.issued_ps, bucket.started_ps,
-                          bucket.finished_ps, bucket.exposed_ps, bucket.waited_for);
-    }
-  }
-  return text;
-}
-
-Status write_csv(const std::string& folder, const std::vector<TrainingRow>& rows) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) {
-    return Error{ErrorCode::kIo, fmt::format("--csv: {}: {}", folder, error.message())};
-  }
-  PLEACH_TRY(write_file(folder + "/rows.csv", rows_csv(rows)));
-  return write_file(folder + "/buckets.csv", buckets_csv(rows));
-}
-
-std::string network_text(const TrainPlan& plan, const std::string& bandwidths) {
-  if (plan.network.source == CostSource::kAlphaBeta) {
+std::string network_text(const TrainSettings& settings, const CommandLine& line) {
+  const NetworkChoice& network = settings.network;
+  const std::string& swept = line.text("--bandwidths");
+  if (network.source == CostSource::kAlphaBeta) {
     const std::string overhead =
-        plan.network.overhead_ps > 0
-            ? fmt::format(", {} per collective", format_time(plan.network.overhead_ps))
+        network.overhead_ps > 0
+            ? fmt::format(", {} per collective", format_time(network.overhead_ps))
             : "";
-    return fmt::format(
-        "rings of {} per hop and {}{}", format_time(plan.network.alpha_ps),
-        bandwidths.empty() ? format_bandwidth(plan.network.bandwidth_bytes_per_s) : bandwidths,
-        overhead);
+    return fmt::format("rings of {} per hop and {}{}", format_time(network.alpha_ps),
+                       swept.empty() ? format_bandwidth(network.bandwidth_bytes_per_s) : swept,
+                       overhead);
   }
-  return fmt::format("{}{} by {}{}", plan.topology_spec,
-                     bandwidths.empty() ? "" : " with links of " + bandwidths,
-                     plan.network.fabric.algorithm,
-                     plan.network.source == CostSource::kFull ? ", full contention" : "");
+  const std::string& chosen = line.text("--links");
+  const std::string links = chosen == kAllLinks ? "links" : chosen + " links";
+  return fmt::format("{}{} by {}{}", line.text("--topology"),
+                     swept.empty() ? "" : fmt::format(" with {} of {}", links, swept),
+                     network.fabric.algorithm,
+                     network.source == CostSource::kFull ? ", full contention" : "");
 }
 
-// `bandwidths` of a sweep, or nothing.
-std::string header_text(const TrainPlan& plan, const std::string& bandwidths) {
+std::string header_text(const TrainSettings& settings, const CommandLine& line) {
   Facts facts;
-  if (plan.workload.has_value()) {
-    const Workload& workload = *plan.workload;
+  if (settings.workload.has_value()) {
+    const Workload& workload = settings.workload->workload;
     facts.add("workload",
               fmt::format(
                   "{}: {} of parameters in {} layers, {} samples per replica", workload.model.name,
                   format_size(parameter_count(workload.model) * workload.model.element_bytes),
                   workload.model.layers.size(), workload.batch));
-    facts.add("strategy", to_text(plan.strategy));
+    facts.add("strategy", to_text(settings.workload->strategy));
   } else {
-    facts.add("workload", plan.trace->name);
+    facts.add("workload", settings.trace->name);
   }
-  facts.add("network", network_text(plan, bandwidths));
-  if (plan.calibration.has_value()) {
-    facts.add("calibration",
-              fmt::format("{} on {} ranks, {} rows, off by at most {:.1f} %",
-                          to_text(plan.calibration->collective), plan.calibration->rank_count,
-                          plan.calibration->rows, plan.calibration->worst_error * 100));
+  facts.add("network", network_text(settings, line));
+  if (const auto& fit = settings.calibration; fit.has_value()) {
+    facts.add("calibration", fmt::format("{} on {} ranks, {} rows, off by at most {:.1f} %",
+                                         to_text(fit->collective), fit->rank_count, fit->rows,
+                                         fit->worst_error * 100));
   }
   return facts.text() + "\n";
 }
 
-TrainingReport report_of(const TrainOptions& options, const TrainPlan& plan,
+TrainingReport report_of(const TrainSettings& settings, const CommandLine& line,
                          std::vector<TrainingRow> rows) {
   constexpr int32_t kAdamBytes = 12;
-  return {.workload = options.workload,
-          .topology = plan.topology_spec,
-          .strategy = plan.workload.has_value() ? to_text(plan.strategy) : "",
-          .algorithm = plan.network.fabric.algorithm,
-          .costs = plan.calibration.has_value() ? "calibration" : options.costs,
-          .rank_count = plan.rank_count,
-          .memory_bytes = plan.workload.has_value()
-                              ? memory_bytes(*plan.workload, plan.strategy, kAdamBytes)
-                              : 0,
+  const auto& own = settings.workload;
+  return {.workload = line.text("--workload"),
+          .topology = line.text("--topology"),
+          .strategy = own ? to_text(own->strategy) : "",
+          .algorithm = settings.network.fabric.algorithm,
+          .costs = settings.calibration.has_value() ? "calibration" : line.text("--costs"),
+          .rank_count = settings.rank_count,
+          .memory_bytes = own ? memory_bytes(own->workload, own->strategy, kAdamBytes) : 0,
           .rows = std::move(rows),
-          .with_buckets = options.explain};
+          .with_buckets = line.given("--explain")};
+}
+
+Result<ExitCode> print_training(const TrainSettings& settings, const CommandLine& line,
+                                const Stopwatch& watch, std::FILE* out) {
+  PLEACH_ASSIGN(rows, run_training(settings));
+  if (line.given("--csv")) {
+    PLEACH_TRY(write_csv(line, {{"rows.csv", rows_csv(rows)}, {"buckets.csv", buckets_csv(rows)}}));
+  }
+  if (line.given("--export-chakra")) {
+    const Trace whole = with_gradient_collectives(rows.back());
+    PLEACH_TRY(from_option("--export-chakra", write_chakra(whole, line.text("--export-chakra"))));
+  }
+  if (line.json()) {
+    fmt::print(out, "{}\n", to_json(report_of(settings, line, std::move(rows)), watch.elapsed_s()));
+    return ExitCode::kDone;
+  }
+  fmt::print(out, "{}{}", header_text(settings, line), rows_text(rows));
+  for (std::size_t index = 0; line.given("--explain") && index < rows.size(); ++index) {
+    fmt::print(out, "{}", buckets_text(rows[index]));
+  }
+  return ExitCode::kDone;
+}
+
+Result<ExitCode> print_sweep(const TrainSettings& settings, const CommandLine& line,
+                             const Stopwatch& watch, std::FILE* out) {
+  PLEACH_ASSIGN(sweep, run_sweep(settings));
+  if (line.json()) {
+    fmt::print(out, "{}\n", to_json(sweep, watch.elapsed_s()));
+  } else {
+    fmt::print(out, "{}{}", header_text(settings, line), sweep_text(sweep));
+  }
+  return ExitCode::kDone;
 }
 
 Result<ExitCode> run_train(const Command& command, const Invocation& invocation) {
-  TrainOptions options;
   CommandLine line(command, invocation);
-  options.declare(line);
+  declare_train(line);
   if (const auto stop = line.parse()) {
     return *stop;
   }
-  const bool on_links = options.costs == "curves" || options.costs == "full";
-  if (options.topology.empty() && options.calibration.empty() && on_links) {
-    fmt::print(
-        invocation.error,
-        "pleach train: give --topology, or --costs alpha_beta with --bandwidth and --ranks\n");
-    return ExitCode::kUsage;
+  const std::string& costs = line.text("--costs");
+  if (!line.given("--topology") && !line.given("--calibration") &&
+      (costs == "curves" || costs == "full")) {
+    return line.refuse("give --topology, or --costs alpha_beta with --bandwidth and --ranks");
   }
   const Stopwatch watch;
-  PLEACH_ASSIGN(plan, understand(options, line));
-  if (!options.bandwidths.empty()) {
-    PLEACH_ASSIGN(sweep, sweep_bandwidths(plan, options));
-    if (options.json) {
-      std::vector<SweepReport> points;
-      for (SweepPoint& point : sweep.points) {
-        points.push_back(
-            {point.bandwidth_bytes_per_s, report_of(options, plan, std::move(point.rows))});
-      }
-      fmt::print(invocation.out, "{}\n",
-                 to_json(points, sweep.target_ps, plan.policies, sweep.needed_bytes_per_s,
-                         watch.elapsed_s()));
-    } else {
-      fmt::print(invocation.out, "{}{}", header_text(plan, options.bandwidths), sweep_text(sweep));
-    }
-    return ExitCode::kDone;
-  }
-  PLEACH_ASSIGN(rows, run_plan(plan, plan.topology_spec, 0));
-  if (!options.csv.empty()) {
-    PLEACH_TRY(write_csv(options.csv, rows));
-  }
-  if (!options.export_chakra.empty()) {
-    const Trace whole = with_gradient_collectives(rows.back());
-    PLEACH_TRY(from_option("--export-chakra", write_chakra(whole, options.export_chakra)));
-  }
-  if (options.json) {
-    fmt::print(invocation.out, "{}\n",
-               to_json(report_of(options, plan, std::move(rows)), watch.elapsed_s()));
-    return ExitCode::kDone;
-  }
-  fmt::print(invocation.out, "{}{}", header_text(plan, options.bandwidths), rows_text(rows));
-  for (std::size_t index = 0; options.explain && index < rows.size(); ++index) {
-    fmt::print(invocation.out, "{}", buckets_text(rows[index]));
-  }
-  return ExitCode::kDone;
+  PLEACH_ASSIGN(settings, understand_train(line));
+  return settings.sweep.has_value() ? print_sweep(settings, line, watch, invocation.out)
+                                    : print_training(settings, line, watch, invocation.out);
 }
 
 }  // namespace
@@ -273,6 +247,8 @@ extern const Command kTrainCommand = {
     "  pleach train --workload gpt3 --topology torus:16x16x16 --strategy dp=64,tp=8,pp=8\n"
     "  pleach train --workload resnet50 --calibration nccl.json --measured-link 10Gb/s\n"
     "      --ranks 64 --bandwidths 1Gb/s:100Gb/s:2 --target 300ms\n"
+    "  pleach train --workload resnet50 --topology cluster.toml --links nic\n"
+    "      --bandwidths 10GB/s:100GB/s:2\n"
     "  pleach train --workload chakra:traces/job --topology switch:16\n",
     run_train};
 

@@ -1,6 +1,7 @@
-// pleach train: its options, and what they mean.
+// pleach train, its parts: what the command line asks for.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,77 +10,41 @@
 
 namespace pleach {
 
-struct TrainOptions {
-  std::string workload;
-  std::string topology;
-  std::string ranks;
-  std::string strategy;
-  std::string policy = "wfbp,ddp,dear,work_conserving";
-  std::string algorithm = "ring";
-  std::string exchange_algorithm = "direct";
-  std::string model = "flow";
-  std::string segments = "1";
-  std::string costs = "curves";
-  std::string alpha;
-  std::string overhead;
-  std::string bandwidth;
-  std::string calibration;
-  std::string measured_link;
-  std::string accelerator = "a100";
-  std::string batch = "0";
-  std::string compute;
-  std::string groups;
-  std::string slow;
-  std::string jitter = "0";
-  std::string iterations = "60";
-  std::string seed = "0";
-  std::string bandwidths;
-  std::string target;
-  std::string csv;
-  std::string export_chakra;
-  bool explain = false;
-  bool json = false;
+void declare_train(CommandLine& line);
 
-  void declare(CommandLine& line);
-};
-
-// A run, understood: everything but the network's bandwidth, which a sweep changes.
-struct TrainPlan {
-  std::optional<Workload> workload;  // empty: a trace
-  std::optional<Trace> trace;
-  std::string topology_spec;  // empty: two numbers
-  int32_t rank_count = 0;
+// A workload, and how it is trained.
+struct WorkloadSettings {
+  Workload workload;
   Strategy strategy;
   std::vector<std::string> policies;
-  NetworkChoice network;  // without its topology
-  std::vector<double> slowness;
+  std::vector<double> slowness;  // by rank; empty: 1
+};
+
+// What --bandwidths asks for, apart from the training.
+struct SweepSettings {
+  std::vector<LinkId> links;
+  std::vector<int64_t> bandwidths_bytes_per_s;
+  double efficiency = 1;
+  int64_t target_ps = 0;
+};
+
+// The command line, understood. There is either a workload or a trace.
+struct TrainSettings {
+  std::optional<WorkloadSettings> workload;
+  std::optional<Trace> trace;
+  std::optional<Topology> topology;  // empty: two numbers
+  NetworkChoice network;             // without its topology
+  int32_t rank_count = 0;
   IterationOptions iteration;
   std::optional<Calibration> calibration;
+  std::optional<SweepSettings> sweep;
 };
 
 // Errors: those of every option, with its name before them.
-Result<TrainPlan> understand(const TrainOptions& options, const CommandLine& line);
+Result<TrainSettings> understand_train(const CommandLine& line);
 
 // "dear,bucket=25MiB,ddp" → "dear,bucket=25MiB" and "ddp": a word with = belongs to the policy
 // before it. Errors: kInvalidArgument: an empty name, or an option before any policy.
 Result<std::vector<std::string>> split_policies(const std::string& text);
-
-// Runs a plan on its own network. `topology_spec` replaces the plan's; bandwidth > 0 replaces that
-// of alpha-beta costs.
-Result<std::vector<TrainingRow>> run_plan(const TrainPlan& plan, const std::string& topology_spec,
-                                          double bandwidth_bytes_per_s);
-
-// Iteration times over a range of link bandwidths, and the least that meets a target.
-struct SweepPoint {
-  int64_t bandwidth_bytes_per_s = 0;
-  std::vector<TrainingRow> rows;
-};
-struct Sweep {
-  std::vector<SweepPoint> points;
-  int64_t target_ps = 0;  // 0: none
-  // By policy: the least bandwidth that meets the target, within 1 %; 0: none up to the last.
-  std::vector<int64_t> needed_bytes_per_s;
-};
-Result<Sweep> sweep_bandwidths(const TrainPlan& plan, const TrainOptions& options);
 
 }  // namespace pleach

@@ -1,7 +1,7 @@
 // pleach verify: proves a schedule, or shows why it is wrong.
-#include "pleach/collective/verify.h"
-
 #include <fmt/core.h>
+
+#include <optional>
 
 #include "pleach/cli/common.h"
 #include "pleach/cli/log.h"
@@ -26,25 +26,23 @@ std::string text_of(const Schedule& schedule, const Verification& verification, 
 }
 
 Result<ExitCode> run_verify(const Command& command, const Invocation& invocation) {
-  std::string path;
-  std::string topology_spec;
-  bool json = false;
   CommandLine line(command, invocation);
-  line.required_argument("FILE", path, "schedule file, .json or .pleach");
-  line.option("--topology", topology_spec, "also check routes, switches and contention on it");
-  line.flag("--json", json, "print one JSON object");
+  line.required_argument("FILE", "schedule file, " + schedule_extensions());
+  line.option("--topology", "also check routes, switches and contention on it");
+  line.json_flag();
   if (const auto stop = line.parse()) {
     return *stop;
   }
   const Stopwatch watch;
+  const std::string& path = line.text("FILE");
   PLEACH_ASSIGN(schedule, read_schedule(path));
   std::optional<Topology> topology;
-  if (!topology_spec.empty()) {
-    PLEACH_SET(topology, topology_option(topology_spec));
+  if (line.given("--topology")) {
+    PLEACH_SET(topology, line.value("--topology", parse_topology));
   }
   log_step(fmt::format("proving {} transfers", schedule.transfer_count()));
   const Verification verification = verify(schedule, topology ? &*topology : nullptr);
-  if (json) {
+  if (line.json()) {
     fmt::print(invocation.out, "{}\n",
                to_json(verification, topology.has_value(), watch.elapsed_s()));
   } else if (verification.correct) {

@@ -9,6 +9,7 @@
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/base/text.h"
+#include "pleach/topology/changes.h"
 #include "pleach/topology/shapes.h"
 #include "pleach/topology/shapes/common.h"
 

@@ -136,7 +136,62 @@ struct Defaults {
 // A link of the file or of its shape, before it is built.
 struct PlacedLink {
   Link link;
+  std::string class_name;  // empty: none given
   std::string where;
+};
+
+// What a [[cable]] or [[link]] says of its links.
+struct LinkWords {
+  std::optional<int64_t> bandwidth_bytes_per_s;
+  std::optional<int64_t> latency_ps;
+  std::string class_name;
+  std::string where;
+
+  void apply_to(PlacedLink& placed) const {
+    Link& link = placed.link;
+    link.bandwidth_bytes_per_s = bandwidth_bytes_per_s.value_or(link.bandwidth_bytes_per_s);
+    link.latency_ps = latency_ps.value_or(link.latency_ps);
+    placed.class_name = class_name.empty() ? placed.class_name : class_name;
+    placed.where = where;
+  }
+};
+
+// The links in order; those of the shape are found by their ends.
+class PlacedLinks {
+ public:
+  void add(PlacedLink placed) { links_.push_back(std::move(placed)); }
+  void add_of_shape(PlacedLink placed) {
+    of_shape_[key_of(placed.link.source, placed.link.target)].push_back(links_.size());
+    add(std::move(placed));
+  }
+  // Changes what the shape has between the ends; whether it has anything there.
+  bool change(NodeId source, NodeId target, const LinkWords& words) {
+    const auto existing = of_shape_.find(key_of(source, target));
+    if (existing == of_shape_.end()) {
+      return false;
+    }
+    for (const std::size_t index : existing->second) {
+      words.apply_to(links_[index]);
+    }
+    return true;
+  }
+  Status build(TopologyBuilder& builder) const {
+    for (const PlacedLink& placed : links_) {
+      PLEACH_ASSIGN(id, builder.add_link(placed.link, placed.where));
+      if (!placed.class_name.empty()) {
+        PLEACH_TRY(builder.set_class(id, placed.class_name, placed.where));
+      }
+    }
+    return ok();
+  }
+
+ private:
+  static int64_t key_of(NodeId source, NodeId target) {
+    return (int64_t{source.value} << 32) | int64_t{target.value};
+  }
+
+  std::vector<PlacedLink> links_;
+  std::unordered_map<int64_t, std::vector<std::size_t>> of_shape_;
 };
 
 class Reader {
@@ -156,16 +211,12 @@ class Reader {
     }
     PLEACH_TRY(add_links("cable", true));
     PLEACH_TRY(add_links("link", false));
-    for (const auto& [link, where] : links_) {
-      PLEACH_TRY(builder_.add_link(link, where));
-    }
+    PLEACH_TRY(links_.build(builder_));
     builder_.set_framing(framing_);
-    if (!grid_changed_) {
-      builder_.set_grid(grid_);
-    }
+    builder_.set_grid(grid_);
     Result<Topology> built = std::move(builder_).build();
     if (!built && !built.error().message.starts_with(path_ + ":")) {
-      return Error{built.error().code, fmt::format("{}:1: {}", path_, built.error().message)};
+      return prefixed(path_ + ":1", built.error());
     }
     return built;
   }
@@ -222,9 +273,9 @@ class Reader {
       PLEACH_TRY(builder_.add_node(node, where));
       known_names_.push_back(node.name);
     }
-    for (const Link& link : shape->links()) {
-      links_.push_back({link, where});
-      shape_links_[key_of(link.source, link.target)].push_back(links_.size() - 1);
+    for (int32_t index = 0; index < count_of(shape->links()); ++index) {
+      const Link& link = shape->link(LinkId{index});
+      links_.add_of_shape({link, std::string(shape->given_class(LinkId{index})), where});
     }
     return ok();
   }
@@ -254,14 +305,12 @@ class Reader {
       return table.error(table.where("name"), "has an empty name");
     }
     node.name = name;
-    PLEACH_ASSIGN(kind, table.text("kind", "rank"));
-    constexpr std::array kKinds = {NodeKind::kRank, NodeKind::kSwitch, NodeKind::kIo};
-    const std::vector<std::string> kind_names = {"rank", "switch", "io"};
-    const auto found = std::ranges::find(kind_names, kind);
-    if (found == kind_names.end()) {
-      return table.error(table.where("kind"), unknown_name("kind", kind, kind_names).message);
+    PLEACH_ASSIGN(written_kind, table.text("kind", "rank"));
+    const Result<NodeKind> kind = parse_node_kind(written_kind);
+    if (!kind) {
+      return table.error(table.where("kind"), kind.error().message);
     }
-    node.kind = kKinds[at(found - kind_names.begin())];
+    node.kind = *kind;
     PLEACH_ASSIGN(forwards, table.flag("forwards"));
     PLEACH_ASSIGN(reduces, table.flag("reduce"));
     PLEACH_ASSIGN(multicasts, table.flag("multicast"));
@@ -271,7 +320,7 @@ class Reader {
     node.multicasts = multicasts;
     const int64_t usual = node.kind == NodeKind::kSwitch ? 0 : defaults_.overhead_ps;
     node.overhead_ps = overhead.value_or(usual);
-    grid_changed_ = true;
+    grid_.clear();
     PLEACH_TRY(builder_.add_node(node, table.where()));
     known_names_.push_back(name);
     return ok();
@@ -280,14 +329,21 @@ class Reader {
   Status add_links(const std::string& key, bool both_directions) {
     PLEACH_ASSIGN(tables, root_.tables(key));
     for (const Table& table : tables) {
-      PLEACH_TRY(table.check_keys({"source", "target", "bandwidth", "latency"}));
+      PLEACH_TRY(table.check_keys({"source", "target", "bandwidth", "latency", "class"}));
       PLEACH_ASSIGN(source, find_end(table, "source"));
       PLEACH_ASSIGN(target, find_end(table, "target"));
-      PLEACH_ASSIGN(bandwidth, table.number("bandwidth", parse_bandwidth_bytes_per_s));
-      PLEACH_ASSIGN(latency, table.number("latency", parse_time_ps));
-      place_link(source, target, bandwidth, latency, table.where());
+      LinkWords words;
+      words.where = table.where();
+      PLEACH_SET(words.bandwidth_bytes_per_s,
+                 table.number("bandwidth", parse_bandwidth_bytes_per_s));
+      PLEACH_SET(words.latency_ps, table.number("latency", parse_time_ps));
+      PLEACH_SET(words.class_name, table.text("class"));
+      if (table.has("class") && words.class_name.empty()) {
+        return table.error(table.where("class"), "has an empty class");
+      }
+      place_link(source, target, words);
       if (both_directions) {
-        place_link(target, source, bandwidth, latency, table.where());
+        place_link(target, source, words);
       }
     }
     return ok();
@@ -306,26 +362,15 @@ class Reader {
   }
 
   // Changes what the shape has between the two, or adds a link.
-  void place_link(NodeId source, NodeId target, std::optional<int64_t> bandwidth,
-                  std::optional<int64_t> latency, const std::string& where) {
-    const auto existing = shape_links_.find(key_of(source, target));
-    if (existing == shape_links_.end()) {
-      links_.push_back({Link{source, target, bandwidth.value_or(defaults_.bandwidth_bytes_per_s),
-                             latency.value_or(defaults_.latency_ps)},
-                        where});
-      grid_changed_ = true;
+  void place_link(NodeId source, NodeId target, const LinkWords& words) {
+    if (links_.change(source, target, words)) {
       return;
     }
-    for (const std::size_t index : existing->second) {
-      Link& link = links_[index].link;
-      link.bandwidth_bytes_per_s = bandwidth.value_or(link.bandwidth_bytes_per_s);
-      link.latency_ps = latency.value_or(link.latency_ps);
-      links_[index].where = where;
-    }
-  }
-
-  static int64_t key_of(NodeId source, NodeId target) {
-    return (int64_t{source.value} << 32) | int64_t{target.value};
+    PlacedLink placed;
+    placed.link = {source, target, defaults_.bandwidth_bytes_per_s, defaults_.latency_ps};
+    words.apply_to(placed);
+    links_.add(std::move(placed));
+    grid_.clear();
   }
 
   const Table& root_;
@@ -334,12 +379,10 @@ class Reader {
   std::string name_ = std::filesystem::path(path_).stem().string();
   Defaults defaults_;
   Framing framing_;
-  std::vector<GridDimension> grid_;
-  bool grid_changed_ = false;
+  std::vector<GridDimension> grid_;  // of the shape, until something is added to it
   TopologyBuilder builder_{""};
   std::vector<std::string> known_names_;
-  std::vector<PlacedLink> links_;
-  std::unordered_map<int64_t, std::vector<std::size_t>> shape_links_;
+  PlacedLinks links_;
 };
 
 // The first byte beyond ASCII that is in neither text nor comment, or npos. TOML has no place for

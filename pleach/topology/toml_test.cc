@@ -5,6 +5,7 @@
 
 #include "pleach/base/rng.h"
 #include "pleach/base/text.h"
+#include "pleach/topology/link_classes.h"
 #include "pleach/topology/metrics.h"
 #include "pleach/topology/shapes.h"
 
@@ -82,6 +83,7 @@ TEST(TopologyFile, StartsFromAShape) {
     source = 5
     target = 6
     bandwidth = "1GB/s"
+    class = "slow"
     [[link]]
     source = "0"
     target = "1"
@@ -93,6 +95,8 @@ TEST(TopologyFile, StartsFromAShape) {
   EXPECT_EQ(topology->links().size(), 64U);
   EXPECT_EQ(topology->grid().size(), 2U);  // other attributes leave it a grid
   EXPECT_EQ(topology->framing().header_bytes, 8);
+  EXPECT_EQ(link_classes(*topology), (std::vector<std::string>{"rank-rank", "slow"}));
+  EXPECT_EQ(links_of_class(*topology, "slow")->size(), 2U);
   for (const Link& link : topology->links()) {
     const auto is = [&](int32_t source, int32_t target) {
       return link.source.value == source && link.target.value == target;
@@ -140,7 +144,12 @@ TEST(TopologyFile, NamesWhatIsWrongAndWhere) {
        "x.toml:5: link a->b has latency 5000000000000000 ps: outside 0 to 1000 s"},
       {nodes + cable + "bandwith='1GB/s'\n",
        "x.toml:8: [[cable]] unknown key 'bandwith'; did you mean 'bandwidth'? known: source, "
-       "target, bandwidth, latency"},
+       "target, bandwidth, latency, class"},
+      {nodes + cable + "class='all'\n",
+       "x.toml:5: class 'all' of a link is not plain UTF-8 of 1 to 128 bytes without ',', '+' and "
+       "'>', and other than 'all'"},
+      {nodes + cable + "class=''\n", "x.toml:8: [[cable]] has an empty class"},
+      {nodes + cable + "class=true\n", "x.toml:8: [[cable]] class must be text, in quotes"},
       {nodes, "x.toml:1: rank 'a' cannot reach rank 'b': no route between them"},
       {nodes + "[[link]]\nsource='a'\ntarget='b'\n",
        "x.toml:3: rank 'b' cannot reach rank 'a': no route between them"},

@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "pleach/base/hash.h"
 #include "pleach/base/index.h"
+#include "pleach/base/names.h"
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
+#include "pleach/topology/link_classes.h"
 
 namespace pleach {
 namespace {
@@ -19,6 +22,9 @@ constexpr std::size_t kNameLimitBytes = 128;
 constexpr int64_t kHeaderLimitBytes = int64_t{1} << 20;
 constexpr int64_t kPacketLimitBytes = int64_t{1} << 30;
 constexpr int64_t kTimeLimitPs = 1000 * kPicosecondsPerSecond;
+
+constexpr std::array<Name<NodeKind>, 3> kNodeKindNames = {
+    {{NodeKind::kRank, "rank"}, {NodeKind::kSwitch, "switch"}, {NodeKind::kIo, "io"}}};
 
 bool is_well_formed_name(std::string_view name) {
   return name.size() <= kNameLimitBytes && is_utf8(name) && trim(name) == name &&
@@ -138,55 +144,14 @@ void group_links(const std::vector<Link>& links, std::size_t node_count, EndOf e
   }
 }
 
-std::span<const LinkId> group_of(NodeId id, const std::vector<int32_t>& first,
-                                 const std::vector<LinkId>& grouped) {
-  const auto begin = at(first[id.index()]);
-  const auto end = at(first[id.index() + 1]);
-  return std::span(grouped).subspan(begin, end - begin);
-}
-
-// The nodes and links for which the flags are set, through the builder.
-Result<Topology> keep(const Topology& topology, const std::vector<bool>& keep_node,
-                      const std::vector<bool>& keep_link) {
-  TopologyBuilder builder(topology.name());
-  builder.set_framing(topology.framing());
-  std::vector<NodeId> new_id(topology.nodes().size());
-  for (std::size_t node = 0; node < new_id.size(); ++node) {
-    if (keep_node[node]) {
-      PLEACH_SET(new_id[node], builder.add_node(topology.nodes()[node]));
-    }
-  }
-  for (std::size_t index = 0; index < topology.links().size(); ++index) {
-    Link link = topology.links()[index];
-    if (keep_link[index] && keep_node[link.source.index()] && keep_node[link.target.index()]) {
-      link.source = new_id[link.source.index()];
-      link.target = new_id[link.target.index()];
-      PLEACH_TRY(builder.add_link(link));
-    }
-  }
-  return std::move(builder).build();
-}
-
-template <typename AnyId>
-Status clear_flags(std::span<const AnyId> removed, std::vector<bool>& flags,
-                   std::string_view what) {
-  for (const AnyId id : removed) {
-    if (id.value < 0 || id.index() >= flags.size()) {
-      return invalid(fmt::format("no {} {}: there are {}", what, id.value, flags.size()));
-    }
-    flags[id.index()] = false;
-  }
-  return ok();
-}
-
 }  // namespace
 
-std::span<const LinkId> Topology::links_out(NodeId id) const {
-  return group_of(id, first_out_, out_);
+std::string_view to_text(NodeKind kind) {
+  return name_of(kNodeKindNames, kind);
 }
 
-std::span<const LinkId> Topology::links_in(NodeId id) const {
-  return group_of(id, first_in_, in_);
+Result<NodeKind> parse_node_kind(std::string_view text) {
+  return parse_name(kNodeKindNames, "kind", text);
 }
 
 uint64_t Topology::fingerprint() const {
@@ -268,6 +233,9 @@ Result<LinkId> TopologyBuilder::add_link(Link link, const std::string& where) {
     return error(fmt::format("has latency {} ps: outside 0 to 1000 s", link.latency_ps));
   }
   topology_.links_.push_back(link);
+  if (!topology_.class_of_link_.empty()) {
+    topology_.class_of_link_.push_back(0);
+  }
   return LinkId{count_of(topology_.links_) - 1};
 }
 
@@ -275,6 +243,25 @@ Status TopologyBuilder::add_cable(Link link, const std::string& where) {
   PLEACH_TRY(add_link(link, where));
   std::swap(link.source, link.target);
   PLEACH_TRY(add_link(link, where));
+  return ok();
+}
+
+Status TopologyBuilder::set_class(LinkId link, const std::string& name, const std::string& where) {
+  if (link.value < 0 || link.index() >= topology_.links_.size()) {
+    return invalid(where,
+                   fmt::format("no link {}: there are {}", link.value, topology_.links_.size()));
+  }
+  if (name.empty() || name == kAllLinks || !is_well_formed_name(name)) {
+    return invalid(where, fmt::format("class {} of a link is not plain UTF-8 of 1 to {} bytes "
+                                      "without ',', '+' and '>', and other than '{}'",
+                                      pleach::quoted(name), kNameLimitBytes, kAllLinks));
+  }
+  const auto [found, is_new] = class_by_name_.emplace(name, count_of(topology_.class_names_));
+  if (is_new) {
+    topology_.class_names_.push_back(name);
+  }
+  topology_.class_of_link_.resize(topology_.links_.size());
+  topology_.class_of_link_[link.index()] = found->second;
   return ok();
 }
 
@@ -291,10 +278,10 @@ Result<Topology> TopologyBuilder::build() && {
   const std::size_t node_count = topology_.nodes_.size();
   group_links(
       topology_.links_, node_count, [](const Link& link) { return link.source; },
-      topology_.first_out_, topology_.out_);
+      topology_.out_.first, topology_.out_.links);
   group_links(
       topology_.links_, node_count, [](const Link& link) { return link.target; },
-      topology_.first_in_, topology_.in_);
+      topology_.in_.first, topology_.in_.links);
   if (const auto pair = Reachability(topology_).find_disconnected()) {
     return invalid(where_[pair->first.index()],
                    fmt::format("rank {} cannot reach rank {}: no route between them",
@@ -314,44 +301,6 @@ Status check_framing(const Framing& framing, const std::string& where) {
                                       kPacketLimitBytes));
   }
   return ok();
-}
-
-Result<Topology> without(const Topology& topology, std::span<const NodeId> removed_nodes,
-                         std::span<const LinkId> removed_links) {
-  std::vector<bool> keep_node(topology.nodes().size(), true);
-  std::vector<bool> keep_link(topology.links().size(), true);
-  PLEACH_TRY(clear_flags(removed_nodes, keep_node, "node"));
-  PLEACH_TRY(clear_flags(removed_links, keep_link, "link"));
-  return keep(topology, keep_node, keep_link);
-}
-
-Result<Topology> without_links(const Topology& topology, std::span<const LinkId> removed) {
-  return without(topology, {}, removed);
-}
-
-Result<Topology> without_nodes(const Topology& topology, std::span<const NodeId> removed) {
-  return without(topology, removed, {});
-}
-
-Result<Topology> with_latencies(const Topology& topology, std::span<const int64_t> latency_ps) {
-  PLEACH_CHECK(latency_ps.size() == topology.links().size(), "one latency per link");
-  TopologyBuilder builder(topology.name());
-  builder.set_framing(topology.framing());
-  builder.set_grid({topology.grid().begin(), topology.grid().end()});
-  for (const Node& node : topology.nodes()) {
-    PLEACH_TRY(builder.add_node(node));
-  }
-  for (std::size_t index = 0; index < latency_ps.size(); ++index) {
-    Link link = topology.links()[index];
-    link.latency_ps = latency_ps[index];
-    PLEACH_TRY(builder.add_link(link));
-  }
-  return std::move(builder).build();
-}
-
-Topology renamed(Topology topology, std::string name) {
-  topology.name_ = std::move(name);
-  return topology;
 }
 
 }  // namespace pleach

@@ -5,15 +5,21 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "pleach/base/id.h"
+#include "pleach/base/index.h"
 #include "pleach/base/result.h"
 
 namespace pleach {
 
 enum class NodeKind : uint8_t { kRank, kSwitch, kIo };
+
+// "rank", "switch", "io". parse_node_kind lists the known ones in its error.
+std::string_view to_text(NodeKind kind);
+Result<NodeKind> parse_node_kind(std::string_view text);
 
 struct Node {
   std::string name;
@@ -55,28 +61,44 @@ class Topology {
   const Link& link(LinkId id) const { return links_[id.index()]; }
   // Links out of / into a node, in the order they were added (grids: those out of a node go per
   // dimension minus, plus, which is N, S, W, E in two dimensions).
-  std::span<const LinkId> links_out(NodeId id) const;
-  std::span<const LinkId> links_in(NodeId id) const;
+  std::span<const LinkId> links_out(NodeId id) const { return out_[id]; }
+  std::span<const LinkId> links_in(NodeId id) const { return in_[id]; }
   // The rank nodes in ascending id: rank r of a schedule over all of them is rank_nodes()[r].
   std::span<const NodeId> rank_nodes() const { return rank_nodes_; }
   // Set when the nodes are exactly a full grid of ranks (ring, mesh, torus), else empty.
   std::span<const GridDimension> grid() const { return grid_; }
   const Framing& framing() const { return framing_; }
+  // The class that a link was given, "nic"; empty: none (link_classes.h).
+  std::string_view given_class(LinkId id) const {
+    return class_of_link_.empty() ? std::string_view()
+                                  : class_names_[at(class_of_link_[id.index()])];
+  }
   // Hash of everything that matters to a schedule (kinds, links, attributes; not names).
   uint64_t fingerprint() const;
 
  private:
   friend class TopologyBuilder;
   friend Topology renamed(Topology topology, std::string name);
+
+  // Links grouped by one of their ends: those of node v are links[first[v] .. first[v + 1]).
+  struct LinksByNode {
+    std::vector<int32_t> first;
+    std::vector<LinkId> links;
+    std::span<const LinkId> operator[](NodeId id) const {
+      const auto begin = at(first[id.index()]);
+      return std::span(links).subspan(begin, at(first[id.index() + 1]) - begin);
+    }
+  };
+
   std::string name_;
   std::vector<Node> nodes_;
   std::vector<Link> links_;
   std::vector<NodeId> rank_nodes_;
   std::vector<GridDimension> grid_;
   Framing framing_;
-  // CSR: links of node v are adjacency_[first_[v] .. first_[v+1]).
-  std::vector<int32_t> first_out_, first_in_;
-  std::vector<LinkId> out_, in_;
+  LinksByNode out_, in_;
+  std::vector<std::string> class_names_ = {""};  // that links were given; the first: none
+  std::vector<int32_t> class_of_link_;           // by link, which of them; empty: all have none
 };
 
 // Errors: a header outside 0 to 1 MiB, a packet outside 1 byte to 1 GiB.
@@ -96,6 +118,9 @@ class TopologyBuilder {
   Result<LinkId> add_link(Link link, const std::string& where = "");
   // Both directions.
   Status add_cable(Link link, const std::string& where = "");
+  // Gives a link a class, "nic"; the last one counts.
+  // Errors: no such link; a name that is none for a node, or "all".
+  Status set_class(LinkId link, const std::string& name, const std::string& where = "");
   void set_name(std::string name) { topology_.name_ = std::move(name); }
   void set_grid(std::vector<GridDimension> grid) { topology_.grid_ = std::move(grid); }
   void set_framing(Framing framing) { topology_.framing_ = framing; }
@@ -109,23 +134,12 @@ class TopologyBuilder {
   Topology topology_;
   std::unordered_map<std::string, NodeId> by_name_;
   std::vector<std::string> where_;  // of each node
+  std::unordered_map<std::string, int32_t> class_by_name_;
 };
 
 // Whether traffic may pass through `node` on its way to another.
 inline bool passes_through(const Node& node) {
   return node.kind == NodeKind::kSwitch || node.forwards;
 }
-
-// The topology without some links or nodes; ids are compacted, names stay, grid() is cleared.
-// Errors: unknown id, ranks disconnected, no rank left.
-Result<Topology> without_links(const Topology& topology, std::span<const LinkId> removed);
-Result<Topology> without_nodes(const Topology& topology, std::span<const NodeId> removed);
-Result<Topology> without(const Topology& topology, std::span<const NodeId> removed_nodes,
-                         std::span<const LinkId> removed_links);
-
-// The same topology with other latencies, one per link [ps]; grid() stays.
-Result<Topology> with_latencies(const Topology& topology, std::span<const int64_t> latency_ps);
-// The same topology under another name.
-Topology renamed(Topology topology, std::string name);
 
 }  // namespace pleach

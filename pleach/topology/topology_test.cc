@@ -176,27 +176,6 @@ TEST(Topology, FingerprintsTellWhatMatters) {
   EXPECT_NE(fingerprint("switch:4,multicast"), fingerprint("switch:4,reduce"));
 }
 
-TEST(Topology, LosesNodesAndLinks) {
-  const Result<Topology> torus = parse_topology("torus:4x4");
-  ASSERT_TRUE(torus);
-  const std::vector<NodeId> nodes = {NodeId{3}, NodeId{7}};
-  const Result<Topology> fewer = without_nodes(*torus, nodes);
-  ASSERT_TRUE(fewer);
-  EXPECT_EQ(fewer->nodes().size(), 14U);
-  EXPECT_EQ(fewer->links().size(), 64U - 2 * 8 + 2);  // 3 and 7 share a cable
-  EXPECT_EQ(fewer->node(NodeId{3}).name, "4");
-  EXPECT_TRUE(fewer->grid().empty());
-  const std::vector<LinkId> links = {LinkId{0}, LinkId{0}};
-  EXPECT_EQ(without_links(*torus, links)->links().size(), 63U);
-
-  const std::vector<NodeId> unknown = {NodeId{16}};
-  EXPECT_EQ(without_nodes(*torus, unknown).error().message, "no node 16: there are 16");
-  const std::vector<LinkId> unset = {LinkId{}};
-  EXPECT_EQ(without_links(*torus, unset).error().message, "no link -1: there are 64");
-  const std::vector<NodeId> all(torus->rank_nodes().begin(), torus->rank_nodes().end());
-  EXPECT_EQ(without_nodes(*torus, all).error().message, "topology 'torus:4x4' has no rank node");
-}
-
 TEST(SwitchModel, PlainSwitchesAdmitEverything) {
   const Result<Topology> topology = parse_topology("switch:4");
   ASSERT_TRUE(topology);

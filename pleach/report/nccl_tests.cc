@@ -1,10 +1,11 @@
-#include "pleach/api/nccl_tests.h"
+#include "pleach/report/nccl_tests.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <optional>
 
 namespace pleach {
 namespace {
@@ -62,7 +63,8 @@ std::string nccl_tests_program(CollectiveKind collective) {
                                                  : std::string(to_text(collective)) + "_perf";
 }
 
-std::string nccl_tests_header(const BenchmarkReport& report, const BenchmarkOptions& options) {
+std::string nccl_tests_header(const BenchmarkReport& report) {
+  const BenchmarkOptions& options = report.options;
   const auto [least, most] =
       std::minmax_element(options.sizes_bytes.begin(), options.sizes_bytes.end());
   std::string text = fmt::format(
@@ -94,10 +96,10 @@ std::string nccl_tests_header(const BenchmarkReport& report, const BenchmarkOpti
   return text;
 }
 
-std::string nccl_tests_row(const BenchmarkReport& report, const BenchmarkOptions& options,
-                           const BenchmarkRow& row) {
+std::string nccl_tests_row(const BenchmarkReport& report, const BenchmarkRow& row) {
   return fmt::format("{:12}  {:12}  {:>8}  {:>6}  {:>6}{}{}\n", row.size_bytes, row.element_count,
-                     nccl_tests_type(options.type), nccl_tests_op(report.collective, options.op),
+                     nccl_tests_type(report.options.type),
+                     nccl_tests_op(report.collective, report.options.op),
                      nccl_tests_root(report.collective, report.root),
                      measurement_columns(row.out_of_place), measurement_columns(row.in_place));
 }

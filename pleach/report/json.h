@@ -1,0 +1,41 @@
+// What the writers of JSON share. The one header that includes the JSON library: no other header,
+// and nothing that is installed, includes it.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "pleach/base/units.h"
+#include "pleach/collective/schedule.h"
+
+namespace pleach {
+
+using Json = nlohmann::ordered_json;  // keys in the order in which they are written
+
+// One line. Names may hold any bytes: malformed UTF-8 is replaced, so that the text always parses.
+inline std::string line_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+template <typename Value>
+Json or_null(const std::optional<Value>& value) {
+  return value.has_value() ? Json(*value) : Json(nullptr);
+}
+
+inline double seconds(int64_t time_ps) {
+  return static_cast<double>(time_ps) / static_cast<double>(kPicosecondsPerSecond);
+}
+
+inline Json certificate_json(const Certificate& certificate) {
+  return {{"bound_algbw_bytes_per_s", certificate.bound_algbw_bytes_per_s},
+          {"algbw_bytes_per_s", certificate.algbw_bytes_per_s},
+          {"fraction", certificate.fraction},
+          {"exact", certificate.exact},
+          {"witness", certificate.witness},
+          {"alpha_s", certificate.alpha_s},
+          {"beta_s_per_byte", certificate.beta_s_per_byte}};
+}
+
+}  // namespace pleach

@@ -1,0 +1,215 @@
+// Every result, written: the JSON and the tables that scripts rely on.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pleach/report/benchmark.h"
+#include "pleach/report/machine.h"
+#include "pleach/report/registries.h"
+#include "pleach/report/schedule.h"
+#include "pleach/report/sweep.h"
+#include "pleach/report/timing.h"
+#include "pleach/report/topology.h"
+#include "pleach/report/training.h"
+#include "pleach/report/verification.h"
+#include "pleach/topology/shapes.h"
+
+namespace pleach {
+namespace {
+
+constexpr int64_t kMs = 1'000'000'000;
+
+ScheduleSummary ring_summary() {
+  ScheduleSummary summary;
+  summary.provenance.algorithm = "ring";
+  summary.provenance.certificate = {.bound_algbw_bytes_per_s = 4,
+                                    .algbw_bytes_per_s = 2,
+                                    .fraction = 0.5,
+                                    .exact = true,
+                                    .witness = "cut",
+                                    .alpha_s = 1,
+                                    .beta_s_per_byte = 0.25};
+  summary.rank_count = 2;
+  summary.step_count = 2;
+  summary.phase_steps = {1, 1};
+  summary.chunk_count = 2;
+  summary.transfer_count = 4;
+  summary.max_transfers_per_link_step = 1;
+  summary.period = 2;
+  summary.symmetric = true;
+  return summary;
+}
+
+const std::string kCertificate =
+    R"("certificate":{"bound_algbw_bytes_per_s":4.0,"algbw_bytes_per_s":2.0,"fraction":0.5,)"
+    R"("exact":true,"witness":"cut","alpha_s":1.0,"beta_s_per_byte":0.25})";
+
+Timing half_busy() {
+  Timing timing;
+  timing.model = "flow";
+  timing.size_bytes = 8;
+  timing.time_ps = 1000;
+  timing.cycles = 1;
+  timing.algbw_bytes_per_s = 2;
+  timing.busbw_bytes_per_s = 3;
+  timing.links = {
+      .bytes = 16, .utilization_mean = 0.5, .bottleneck = "0->1", .bottleneck_utilization = 1};
+  timing.simulation.use.links = {{.busy_ps = 1000, .wire_bytes = 16}, {}};
+  timing.simulation.use.event_count = 7;
+  return timing;
+}
+
+TrainingRow row_of(const std::string& policy, int64_t iteration_ps, int64_t bound_ps) {
+  TrainingRow row;
+  row.policy = policy;
+  row.trace = std::make_shared<const Trace>();
+  row.run.iteration_ps = iteration_ps;
+  row.run.steady = true;
+  row.run.iterations = 3;
+  row.run.workers = {{.compute_ps = 1 * kMs, .gradient_wait_ps = 5 * kMs},
+                     {.compute_ps = 2 * kMs, .load_wait_ps = 3 * kMs}};
+  row.compute_ps = 2 * kMs;
+  row.exposed_ps = iteration_ps - row.compute_ps;
+  row.bound_ps = bound_ps;
+  return row;
+}
+
+const std::string kFirstRow =
+    R"({"policy":"ddp,bucket=1MB","iteration_s":0.004,"compute_s":0.002,)"
+    R"("exposed_communication_s":0.002,"speedup":1.0,"bound_s":0.002,"over_bound":2.0,)"
+    R"("gradient_wait_s":0.0,"collective_wait_s":0.0,"receive_wait_s":0.0,"load_wait_s":0.003,)"
+    R"("steady":true,"iterations":3,"period":1,"deviation_s":0.0,"workers":2,"events":0,)"
+    R"("wall_s":0.0)";
+const std::string kSecondRow =
+    R"({"policy":"dear","iteration_s":0.002,"compute_s":0.002,"exposed_communication_s":0.0,)"
+    R"("speedup":2.0,"bound_s":0.0,"over_bound":null,"gradient_wait_s":0.0,)"
+    R"("collective_wait_s":0.0,"receive_wait_s":0.0,"load_wait_s":0.003,"steady":true,)"
+    R"("iterations":3,"period":1,"deviation_s":0.0,"workers":2,"events":0,"wall_s":0.0)";
+
+std::vector<TrainingRow> two_rows() {
+  return {row_of("ddp,bucket=1MB", 4 * kMs, 2 * kMs), row_of("dear", 2 * kMs, 0)};
+}
+
+BenchmarkReport unchecked_in_place() {
+  BenchmarkReport report;
+  report.algorithm = "ring";
+  report.transport = "tcp";
+  report.rank_count = 2;
+  report.rows = {{.size_bytes = 8,
+                  .element_count = 2,
+                  .out_of_place = std::nullopt,
+                  .in_place = Measurement{0.5, 16, 32, std::nullopt}}};
+  return report;
+}
+
+TEST(Results, HaveTheirJson) {
+  const TopologySummary topology = {
+      .name = "a\xff",  // replaced: names may hold any bytes
+      .rank_count = 2,
+      .node_count = 3,
+      .link_count = 4,
+      .bisection = {5, true},
+      .diameter = {2, true},
+      .bounds = {{CollectiveKind::kReduce, {.algbw_bytes_per_s = 6, .witness = "cut"}}}};
+  const Verification wrong = {.violations = {"chunk 0"}};
+  const RegistryListing listing = {"models", {{"flow", "fluid", "a book", ""}}};
+  const MachineReport machine = {
+      .core_count = 2, .memory_bytes = 3, .available_bytes = 1, .checks = {{"tcp", true, "yes"}}};
+  TrainingReport training = {.workload = "w",
+                             .topology = "",
+                             .strategy = "dp=2",
+                             .algorithm = "ring",
+                             .costs = "curves",
+                             .rank_count = 2,
+                             .rows = two_rows()};
+  TrainingReport explained = training;
+  explained.with_buckets = true;
+  const std::string head =
+      R"({"workload":"w","topology":"","strategy":"dp=2","algorithm":"ring","costs":"curves",)"
+      R"("rank_count":2,"memory_bytes":0,"rows":[)";
+  const std::string measured =
+      R"("time_s":0.5,"algbw_bytes_per_s":16.0,"busbw_bytes_per_s":32.0,"wrong_count":null)";
+  const Sweep sweep = {.points = {{1'000'000, two_rows()}},
+                       .target_ps = 3 * kMs,
+                       .needed_bytes_per_s = {0, 1'000'000}};
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {to_json(topology),
+       "{\"name\":\"a\xef\xbf\xbd\",\"rank_count\":2,\"node_count\":3,\"link_count\":4,"
+       R"("bisection_bytes_per_s":5,"bisection_exact":true,"diameter":2,"bounds":{"reduce":)"
+       R"({"algbw_bytes_per_s":6.0,"exact":false,"witness":"cut"}}})"},
+      {to_json(ring_summary(), 0.5),
+       R"({"algorithm":"ring","options":"","collective":"all_reduce","rank_count":2,)"
+       R"("step_count":2,"phase_steps":[1,1],"chunk_count":2,"transfer_count":4,)"
+       R"("max_transfers_per_link_step":1,"symmetric":true,)" +
+           kCertificate + R"(,"period":2,"wall_s":0.5})"},
+      {to_json(wrong, false, 1),
+       R"({"correct":false,"contention_free":null,"bitwise_replicated":false,)"
+       R"("violations":["chunk 0"],"wall_s":1.0})"},
+      {to_json(wrong, true, 1),
+       R"({"correct":false,"contention_free":false,"bitwise_replicated":false,)"
+       R"("violations":["chunk 0"],"wall_s":1.0})"},
+      {to_json(ring_summary(), half_busy(), 0),
+       R"({"algorithm":"ring","collective":"all_reduce","model":"flow","size_bytes":8,)"
+       R"("segments":1,"time_ps":1000,"cycles":1,"algbw_bytes_per_s":2.0,)"
+       R"("busbw_bytes_per_s":3.0,"bytes_on_wire":16,"link_utilization_mean":0.5,)"
+       R"("bottleneck_link":"0->1","bottleneck_utilization":1.0,"events":7,"folded":false,)" +
+           kCertificate + R"(,"wall_s":0.0})"},
+      {to_json(unchecked_in_place()),
+       R"({"collective":"all_reduce","algorithm":"ring","transport":"tcp","rank_count":2,)"
+       R"("rows":[{)" +
+           measured + R"(,"size_bytes":8,"element_count":2,"out_of_place":null,"in_place":{)" +
+           measured + R"(}}],"wrong_count":0,"average_busbw_bytes_per_s":32.0})"},
+      {to_json(std::span(&listing, 1)),
+       R"({"models":[{"name":"flow","summary":"fluid","source":"a book","details":""}]})"},
+      {to_json(machine),
+       R"({"core_count":2,"memory_bytes":3,"available_bytes":1,"checks":[{"name":"tcp",)"
+       R"("available":true,"detail":"yes"}]})"},
+      {to_json(training, 2), head + kFirstRow + "}," + kSecondRow + R"(}],"wall_s":2.0})"},
+      {to_json(explained, 2),
+       head + kFirstRow + R"(,"buckets":[]},)" + kSecondRow + R"(,"buckets":[]}],"wall_s":2.0})"},
+      {to_json(sweep, 2), R"({"points":[{"bandwidth_bytes_per_s":1000000,"rows":[)" + kFirstRow +
+                              "}," + kSecondRow +
+                              R"(}]}],"target_s":0.003,"needed":[{"policy":"ddp,bucket=1MB",)"
+                              R"("bandwidth_bytes_per_s":null},{"policy":"dear",)"
+                              R"("bandwidth_bytes_per_s":1000000}],"wall_s":2.0})"},
+      {to_json(Sweep{}, 2), R"({"points":[],"target_s":null,"needed":[],"wall_s":2.0})"},
+  };
+  for (const auto& [json, expected] : cases) {
+    EXPECT_EQ(json, expected);
+  }
+}
+
+TEST(Results, HaveTheirTables) {
+  const Topology topology = parse_topology("ring:2,bandwidth=3GB/s").value();
+  Schedule schedule;
+  schedule.collective = CollectiveKind::kReduce;
+  schedule.provenance.algorithm = "ring";
+  EXPECT_EQ(links_csv(topology, half_busy()),
+            "link,source,target,bandwidth_bytes_per_s,busy_ps,wire_bytes,utilization\n"
+            "0,0,1,3000000000,1000,16,1.000000\n"
+            "1,1,0,3000000000,0,0,0.000000\n");
+  EXPECT_EQ(collectives_csv(schedule, half_busy()),
+            "collective,algorithm,size_bytes,segments,start_ps,finish_ps,algbw_bytes_per_s,"
+            "busbw_bytes_per_s\nreduce,ring,8,1,0,1000,2,3\n");
+  EXPECT_EQ(rows_csv(two_rows()),
+            "policy,iteration_ps,compute_ps,exposed_ps,bound_ps,steady,iterations\n"
+            "\"ddp,bucket=1MB\",4000000000,2000000000,2000000000,2000000000,1,3\n"
+            "\"dear\",2000000000,2000000000,0,0,1,3\n");
+  EXPECT_EQ(buckets_csv(two_rows()),
+            "policy,group,collective,first_layer,last_layer,size_bytes,ready_ps,issued_ps,"
+            "started_ps,finished_ps,exposed_ps,waited_for\n");
+}
+
+TEST(Results, AddUpWhatBenchmarksMeasured) {
+  BenchmarkReport report = unchecked_in_place();
+  report.rows[0].out_of_place = Measurement{1, 8, 16, 5};
+  report.rows.push_back(report.rows[0]);
+  EXPECT_EQ(report.wrong_count(), 10);
+  EXPECT_EQ(report.average_busbw_bytes_per_s(), 24);
+  EXPECT_EQ(BenchmarkReport{}.average_busbw_bytes_per_s(), 0);
+}
+
+}  // namespace
+}  // namespace pleach

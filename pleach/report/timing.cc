@@ -1,0 +1,54 @@
+#include "pleach/report/timing.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "pleach/report/json.h"
+
+namespace pleach {
+
+std::string to_json(const ScheduleSummary& schedule, const Timing& timing, double wall_s) {
+  return line_of({{"algorithm", schedule.provenance.algorithm},
+                  {"collective", to_text(schedule.collective)},
+                  {"model", timing.model},
+                  {"size_bytes", timing.size_bytes},
+                  {"segments", timing.segment_count},
+                  {"time_ps", timing.time_ps},
+                  {"cycles", timing.cycles},
+                  {"algbw_bytes_per_s", timing.algbw_bytes_per_s},
+                  {"busbw_bytes_per_s", timing.busbw_bytes_per_s},
+                  {"bytes_on_wire", timing.links.bytes},
+                  {"link_utilization_mean", timing.links.utilization_mean},
+                  {"bottleneck_link", timing.links.bottleneck},
+                  {"bottleneck_utilization", timing.links.bottleneck_utilization},
+                  {"events", timing.simulation.use.event_count},
+                  {"folded", timing.simulation.use.folded},
+                  {"certificate", certificate_json(schedule.provenance.certificate)},
+                  {"wall_s", wall_s}});
+}
+
+std::string links_csv(const Topology& topology, const Timing& timing) {
+  std::string text = "link,source,target,bandwidth_bytes_per_s,busy_ps,wire_bytes,utilization\n";
+  for (std::size_t index = 0; index < timing.simulation.use.links.size(); ++index) {
+    const Link& link = topology.links()[index];
+    const LinkUse& use = timing.simulation.use.links[index];
+    fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{:.6f}\n", index,
+                   topology.node(link.source).name, topology.node(link.target).name,
+                   link.bandwidth_bytes_per_s, use.busy_ps, use.wire_bytes,
+                   static_cast<double>(use.busy_ps) /
+                       static_cast<double>(std::max<int64_t>(timing.time_ps, 1)));
+  }
+  return text;
+}
+
+std::string collectives_csv(const Schedule& schedule, const Timing& timing) {
+  return fmt::format(
+      "collective,algorithm,size_bytes,segments,start_ps,finish_ps,algbw_bytes_per_s,"
+      "busbw_bytes_per_s\n{},{},{},{},0,{},{:.0f},{:.0f}\n",
+      to_text(schedule.collective), schedule.provenance.algorithm, timing.size_bytes,
+      timing.segment_count, timing.time_ps, timing.algbw_bytes_per_s, timing.busbw_bytes_per_s);
+}
+
+}  // namespace pleach

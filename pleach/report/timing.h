@@ -1,0 +1,42 @@
+// How long a schedule takes, and how busy that keeps the links.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "pleach/collective/schedule.h"
+#include "pleach/network/model.h"
+#include "pleach/report/schedule.h"
+#include "pleach/topology/topology.h"
+
+namespace pleach {
+
+// Over all links of a topology; all zero when the model has none.
+struct LinksInUse {
+  int64_t bytes = 0;            // on all links, headers included
+  double utilization_mean = 0;  // busy time / time
+  std::string bottleneck;       // the busiest link, "0->1"; empty when the model has no links
+  double bottleneck_utilization = 0;
+};
+
+struct Timing {
+  std::string model;
+  int64_t size_bytes = 0;  // whole buffer of one rank
+  int32_t segment_count = 1;
+  int64_t time_ps = 0;
+  int64_t cycles = 0;  // simulated, where the model has a clock; else begun ones
+  double algbw_bytes_per_s = 0;
+  double busbw_bytes_per_s = 0;
+  LinksInUse links;
+  Simulation simulation;
+};
+
+// One line: the JSON object of docs/cli.md, "simulate". `wall_s`: how long the command took.
+std::string to_json(const ScheduleSummary& schedule, const Timing& timing, double wall_s);
+
+// One line per link of `topology`, on which the timing was made, after a line of titles.
+std::string links_csv(const Topology& topology, const Timing& timing);
+// The one collective, after a line of titles.
+std::string collectives_csv(const Schedule& schedule, const Timing& timing);
+
+}  // namespace pleach

@@ -1,0 +1,16 @@
+#include "pleach/report/verification.h"
+
+#include "pleach/report/json.h"
+
+namespace pleach {
+
+std::string to_json(const Verification& verification, bool on_topology, double wall_s) {
+  return line_of(
+      {{"correct", verification.correct},
+       {"contention_free", on_topology ? Json(verification.contention_free) : Json(nullptr)},
+       {"bitwise_replicated", verification.bitwise_replicated},
+       {"violations", verification.violations},
+       {"wall_s", wall_s}});
+}
+
+}  // namespace pleach

@@ -1,0 +1,105 @@
+#include "pleach/topology/changes.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "pleach/base/index.h"
+
+namespace pleach {
+namespace {
+
+// Flags of `count` things, set where `ids` has them.
+template <typename AnyId>
+Result<std::vector<bool>> flags_of(std::span<const AnyId> ids, std::size_t count,
+                                   std::string_view what) {
+  std::vector<bool> flags(count);
+  for (const AnyId id : ids) {
+    if (id.value < 0 || id.index() >= count) {
+      return invalid(fmt::format("no {} {}: there are {}", what, id.value, count));
+    }
+    flags[id.index()] = true;
+  }
+  return flags;
+}
+
+// Adds a link as it will be, with the class of the one it was.
+Status copy_link(const Topology& topology, LinkId old, const Link& link, TopologyBuilder& builder) {
+  PLEACH_ASSIGN(added, builder.add_link(link));
+  if (const std::string_view given = topology.given_class(old); !given.empty()) {
+    return builder.set_class(added, std::string(given));
+  }
+  return ok();
+}
+
+// The same nodes, and each link as `change(id, link)` leaves it.
+template <typename Change>
+Result<Topology> with_links(const Topology& topology, Change change) {
+  TopologyBuilder builder(topology.name());
+  builder.set_framing(topology.framing());
+  builder.set_grid({topology.grid().begin(), topology.grid().end()});
+  for (const Node& node : topology.nodes()) {
+    PLEACH_TRY(builder.add_node(node));
+  }
+  for (int32_t index = 0; index < count_of(topology.links()); ++index) {
+    const LinkId id = {index};
+    Link link = topology.link(id);
+    change(id, link);
+    PLEACH_TRY(copy_link(topology, id, link, builder));
+  }
+  return std::move(builder).build();
+}
+
+}  // namespace
+
+Result<Topology> without(const Topology& topology, std::span<const NodeId> removed_nodes,
+                         std::span<const LinkId> removed_links) {
+  PLEACH_ASSIGN(no_node, flags_of(removed_nodes, topology.nodes().size(), "node"));
+  PLEACH_ASSIGN(no_link, flags_of(removed_links, topology.links().size(), "link"));
+  TopologyBuilder builder(topology.name());
+  builder.set_framing(topology.framing());
+  std::vector<NodeId> new_id(topology.nodes().size());
+  for (std::size_t node = 0; node < new_id.size(); ++node) {
+    if (!no_node[node]) {
+      PLEACH_SET(new_id[node], builder.add_node(topology.nodes()[node]));
+    }
+  }
+  for (int32_t index = 0; index < count_of(topology.links()); ++index) {
+    const LinkId id = {index};
+    Link link = topology.link(id);
+    if (!no_link[id.index()] && !no_node[link.source.index()] && !no_node[link.target.index()]) {
+      link.source = new_id[link.source.index()];
+      link.target = new_id[link.target.index()];
+      PLEACH_TRY(copy_link(topology, id, link, builder));
+    }
+  }
+  return std::move(builder).build();
+}
+
+Result<Topology> with_bandwidth(const Topology& topology, std::span<const LinkId> links,
+                                int64_t bandwidth_bytes_per_s) {
+  PLEACH_ASSIGN(is_changed, flags_of(links, topology.links().size(), "link"));
+  return with_links(topology, [&](LinkId id, Link& link) {
+    if (is_changed[id.index()]) {
+      link.bandwidth_bytes_per_s = bandwidth_bytes_per_s;
+    }
+  });
+}
+
+Result<Topology> with_latencies(const Topology& topology, std::span<const int64_t> latency_ps) {
+  if (latency_ps.size() != topology.links().size()) {
+    return invalid(
+        fmt::format("{} latencies for {} links", latency_ps.size(), topology.links().size()));
+  }
+  return with_links(topology,
+                    [&](LinkId id, Link& link) { link.latency_ps = latency_ps[id.index()]; });
+}
+
+Topology renamed(Topology topology, std::string name) {
+  topology.name_ = std::move(name);
+  return topology;
+}
+
+}  // namespace pleach
