@@ -265,6 +265,8 @@ TEST(Flow, GivesTheSameBytesTwice) {
   const Simulation two =
       run(topology, {{&ring, 999'999, 0}}, {.segment_count = 3, .records = &second});
   EXPECT_EQ(one.finish_ps, two.finish_ps);
+  ASSERT_EQ(first.size(), 1U);
+  EXPECT_FALSE(first[0].empty());
   EXPECT_EQ(first, second);
 }
 
