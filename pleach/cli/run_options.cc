@@ -9,6 +9,7 @@
 
 #include "pleach/base/text.h"
 #include "pleach/cli/run.h"
+#include "pleach/collective/program.h"
 
 namespace pleach {
 

@@ -406,7 +406,7 @@ Result<std::unique_ptr<Store>> make_tcp_store(const TcpStoreOptions& options) {
     }
     PLEACH_SET(server, StoreServer::start(std::move(listener), std::move(server_options)));
   } else if (port == 0 && options.rendezvous_file.empty()) {
-    return invalid(fmt::format("rank {}: the store's port is missing", options.rank.value));
+    return invalid("the store's port is missing");
   }
   PLEACH_ASSIGN(joined, join_store(options, port));
   return std::unique_ptr<Store>(std::make_unique<TcpStore>(
