@@ -14,6 +14,7 @@
 #include "pleach/base/value_range.h"
 #include "pleach/collective/placement.h"
 #include "pleach/collective/reference.h"
+#include "pleach/runtime/rendezvous/agreement.h"
 
 namespace pleach {
 namespace {
@@ -81,6 +82,7 @@ class Runner {
   Result<BenchmarkRow> measure(int64_t size_bytes);
   Result<Measurement> measure_place(int64_t count, bool in_place);
   Result<std::vector<std::string>> gather(std::string value);
+  GroupOfRanks group() const { return {*job_.store, job_.rank, job_.rank_count, job_.deadline}; }
 
   const BenchmarkJob& job_;
   const BenchmarkOptions& options_;
@@ -92,14 +94,8 @@ class Runner {
 
 // Every rank's value, on rank 0; elsewhere nothing.
 Result<std::vector<std::string>> Runner::gather(std::string value) {
-  const std::string key = fmt::format("{}/benchmark/{}/", job_.name, gather_count_++);
-  PLEACH_TRY(job_.store->set(key + std::to_string(job_.rank.value), std::move(value)));
-  std::vector<std::string> values;
-  for (int32_t rank = 0; job_.rank.value == 0 && rank < job_.rank_count; ++rank) {
-    PLEACH_ASSIGN(other, job_.store->get(key + std::to_string(rank), job_.deadline));
-    values.push_back(other);
-  }
-  return values;
+  const std::string name = fmt::format("{}/benchmark/{}", job_.name, gather_count_++);
+  return pleach::gather(group(), name, std::move(value));
 }
 
 Status Runner::connect() {
@@ -123,22 +119,9 @@ Status Runner::connect() {
 
 // Refuses a rank that was started with other options than rank 0.
 Status Runner::agree() {
-  const std::string key = job_.name + "/benchmark/options";
-  const std::string own = text_of(options_);
-  if (job_.rank.value == 0) {
-    return job_.store->set(key, own);
-  }
-  PLEACH_ASSIGN(first, job_.store->get(key, job_.deadline));
-  const auto own_words = split(own, ' '), first_words = split(first, ' ');
-  for (std::size_t word = 0; word < std::min(own_words.size(), first_words.size()); ++word) {
-    if (own_words[word] != first_words[word]) {
-      const std::string message = fmt::format("rank {} was started with {}, rank 0 with {}",
-                                              job_.rank.value, own_words[word], first_words[word]);
-      job_.store->fail({job_.rank, message});
-      return invalid(message);
-    }
-  }
-  return ok();
+  PLEACH_ASSIGN(verdict, pleach::agree(group(), job_.name + "/benchmark/options", text_of(options_),
+                                       "rank {} was started with {}, rank 0 with {}"));
+  return verdict;
 }
 
 Status Runner::introduce() {

@@ -80,6 +80,7 @@ TEST(Options, CanonicalTextParsesToTheSame) {
     ASSERT_TRUE(options) << options.error().message;
     EXPECT_EQ(options->canonical(), canonical);
     const Result<Spec> spec = parse_spec("x," + canonical);
+    EXPECT_EQ(spec.has_value(), !canonical.empty());
     if (spec) {
       const Result<Options> again = Options::create(descriptors(), spec->options, "x");
       ASSERT_TRUE(again);

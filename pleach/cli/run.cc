@@ -22,17 +22,8 @@ struct RunContext {
   const RunSettings& settings;
 };
 
-// "rank 2: ...", once even when the message starts with this rank already.
 void print_rank_error(const Invocation& invocation, Rank rank, const Error& error) {
-  const std::string name = fmt::format("rank {}", rank.value);
-  std::string_view message = error.message;
-  for (const std::string_view separator : {": ", ", "}) {
-    if (message.starts_with(name) && message.substr(name.size()).starts_with(separator)) {
-      message.remove_prefix(name.size() + separator.size());
-      break;
-    }
-  }
-  fmt::print(invocation.error, "{}: {}\n", name, message);
+  fmt::print(invocation.error, "{}\n", said_by(rank, error.message));
 }
 
 // One rank: measures, and on rank 0 prints. Errors are printed here, with the rank.

@@ -10,6 +10,7 @@
 #include "pleach/base/names.h"
 #include "pleach/base/text.h"
 #include "pleach/cli/run.h"
+#include "pleach/collective/program.h"
 
 namespace pleach {
 

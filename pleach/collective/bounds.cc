@@ -13,6 +13,7 @@
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
+#include "pleach/collective/rank_of_node.h"
 #include "pleach/topology/max_flow.h"
 
 namespace pleach {
@@ -27,25 +28,13 @@ constexpr std::size_t kThresholdLimit = 16;                   // bandwidths that
 constexpr int64_t kDemandScale = int64_t{1} << 20;            // of fractional demands
 constexpr std::size_t kNamedMembers = 8;                      // of a cut
 
-// The part of a topology that can carry the collective, and its symmetry. Vertices are the
-// participants (which store and forward) and the nodes that traffic may pass through.
-struct Network {
-  const Topology& topology;
-  CollectiveKind collective;
-  std::vector<NodeId> participants;
-  Rank root;
-  std::vector<int32_t> rank_of = {};  // by node
-  std::vector<bool> included = {};    // by node
-  std::vector<LinkId> links = {};     // between included nodes
-  int32_t relay_count = 0;
-  bool in_network = false;  // a switch reduces or multicasts
-  bool uniform = true;      // one bandwidth
-  bool grid = false;        // all nodes take part in a uniform grid
-  bool torus = false;       // such a grid, all dimensions wrapping
-  bool clique = false;      // a uniform link from each participant to each
-  bool star = false;        // a uniform cable from each participant to the one relay
+// What makes the nodes of a network alike. All links have one bandwidth, else none of these holds.
+struct Likeness {
+  bool grid = false;    // all nodes take part in a grid
+  bool torus = false;   // such a grid, all dimensions wrapping
+  bool clique = false;  // a link from each participant to each
+  bool star = false;    // a cable from each participant to the one relay
 
-  double rank_count() const { return static_cast<double>(participants.size()); }
   // Whether a symmetry takes any participant to any other.
   bool transitive() const { return torus || clique || star; }
   // Whether cuts around single ranks are known to be the narrowest ones: the edge connectivity of
@@ -54,19 +43,37 @@ struct Network {
   bool single_cuts_decide() const { return grid || clique || star; }
 };
 
+// The part of a topology that can carry the collective. Vertices are the participants (which store
+// and forward) and the nodes that traffic may pass through.
+struct Network {
+  const Topology& topology;
+  CollectiveKind collective;
+  std::vector<NodeId> participants;
+  Rank root;
+  RankOfNode rank_of = {};
+  std::vector<bool> included = {};  // by node
+  std::vector<LinkId> links = {};   // between included nodes
+  int32_t relay_count = 0;
+  bool in_network = false;  // a switch reduces or multicasts
+  Likeness likeness = {};
+
+  double rank_count() const { return static_cast<double>(participants.size()); }
+};
+
 double bandwidth_of(const Topology& topology, LinkId link) {
   return static_cast<double>(topology.link(link).bandwidth_bytes_per_s);
 }
 
 Status number_participants(Network& network) {
-  network.rank_of.assign(network.topology.nodes().size(), kNone);
-  for (std::size_t rank = 0; rank < network.participants.size(); ++rank) {
-    const NodeId node = network.participants[rank];
-    if (node.value < 0 || node.index() >= network.rank_of.size()) {
+  const std::size_t node_count = network.topology.nodes().size();
+  network.rank_of = RankOfNode(network.participants, node_count);
+  for (int32_t rank = 0; rank < count_of(network.participants); ++rank) {
+    const NodeId node = network.participants[at(rank)];
+    if (node.value < 0 || node.index() >= node_count) {
       return invalid(fmt::format("participant {} is no node of topology {}", node.value,
                                  pleach::quoted(network.topology.name())));
     }
-    if (std::exchange(network.rank_of[node.index()], static_cast<int32_t>(rank)) != kNone) {
+    if (network.rank_of(node) != rank) {
       return invalid(fmt::format("node {} takes part twice", node.value));
     }
   }
@@ -107,8 +114,8 @@ bool is_star(const Network& network) {
   std::vector<int32_t> out(network.topology.nodes().size(), 0);
   for (const LinkId id : network.links) {
     const Link& link = network.topology.link(id);
-    const bool up = network.rank_of[link.source.index()] != kNone;
-    const bool down = network.rank_of[link.target.index()] != kNone;
+    const bool up = network.rank_of(link.source) != kNoRank;
+    const bool down = network.rank_of(link.target) != kNoRank;
     if (up == down) {
       return false;
     }
@@ -118,22 +125,21 @@ bool is_star(const Network& network) {
                              [&](NodeId node) { return out[node.index()] == 3; });
 }
 
-void find_symmetry(Network& network) {
+Likeness find_likeness(const Network& network) {
   const Topology& topology = network.topology;
-  for (const LinkId link : network.links) {
-    network.uniform = network.uniform &&
-                      bandwidth_of(topology, link) == bandwidth_of(topology, network.links.front());
-  }
-  if (!network.uniform) {
-    return;
+  const bool uniform = std::ranges::all_of(network.links, [&](LinkId link) {
+    return bandwidth_of(topology, link) == bandwidth_of(topology, network.links.front());
+  });
+  if (!uniform) {
+    return {};
   }
   const bool everyone = network.participants.size() == topology.nodes().size();
-  network.grid = everyone && !topology.grid().empty();
-  network.torus = network.grid && std::ranges::all_of(topology.grid(), [](const auto& dimension) {
-                    return dimension.wraps || dimension.size <= 2;
-                  });
-  network.clique = is_clique(network);
-  network.star = is_star(network);
+  const bool grid = everyone && !topology.grid().empty();
+  const bool wraps = std::ranges::all_of(topology.grid(), [](const GridDimension& dimension) {
+    return dimension.wraps || dimension.size <= 2;
+  });
+  return {
+      .grid = grid, .torus = grid && wraps, .clique = is_clique(network), .star = is_star(network)};
 }
 
 Result<Network> make_network(const Topology& topology, const BoundRequest& request) {
@@ -142,11 +148,11 @@ Result<Network> make_network(const Topology& topology, const BoundRequest& reque
       request.participants.empty() ? topology.rank_nodes() : request.participants;
   network.participants.assign(participants.begin(), participants.end());
   PLEACH_TRY(number_participants(network));
-  for (std::size_t node = 0; node < topology.nodes().size(); ++node) {
-    const Node& properties = topology.nodes()[node];
-    const bool is_participant = network.rank_of[node] != kNone;
+  for (int32_t node = 0; node < count_of(topology.nodes()); ++node) {
+    const Node& properties = topology.node(NodeId{node});
+    const bool is_participant = network.rank_of(NodeId{node}) != kNoRank;
     network.included.push_back(is_participant || passes_through(properties));
-    network.relay_count += network.included[node] && !is_participant ? 1 : 0;
+    network.relay_count += network.included.back() && !is_participant ? 1 : 0;
     network.in_network = network.in_network || properties.reduces || properties.multicasts;
   }
   for (std::size_t index = 0; index < topology.links().size(); ++index) {
@@ -155,7 +161,7 @@ Result<Network> make_network(const Topology& topology, const BoundRequest& reque
       network.links.push_back(LinkId{static_cast<int32_t>(index)});
     }
   }
-  find_symmetry(network);
+  network.likeness = find_likeness(network);
   return network;
 }
 
@@ -598,7 +604,7 @@ void consider_volume(const Network& network, Search& search) {
     for (const NodeId target : network.participants) {
       from_source += distance[target.index()];
     }
-    if (network.transitive()) {
+    if (network.likeness.transitive()) {
       total = from_source * network.rank_count();
       break;
     }
@@ -634,13 +640,13 @@ bool is_exact(const Network& network, bool covered) {
     case CollectiveKind::kAllReduce:
       if (network.in_network) {
         const auto can_both = [](const Node& node) { return node.reduces && node.multicasts; };
-        return network.star && std::ranges::any_of(network.topology.nodes(), can_both);
+        return network.likeness.star && std::ranges::any_of(network.topology.nodes(), can_both);
       }
-      return network.transitive() || (network.grid && long_dimensions <= 2) ||
+      return network.likeness.transitive() || (network.likeness.grid && long_dimensions <= 2) ||
              (direct && rank_count == 2);
     case CollectiveKind::kBroadcast:
     case CollectiveKind::kReduce:
-      return covered && (direct || network.star || rank_count == 2);
+      return covered && (direct || network.likeness.star || rank_count == 2);
     case CollectiveKind::kAllGather:
     case CollectiveKind::kReduceScatter:
       return covered && (direct || is_balanced(network));
@@ -651,8 +657,8 @@ bool is_exact(const Network& network, bool covered) {
                  return is_long(other) && other.size != dimension.size;
                });
       };
-      return network.clique || network.star ||
-             (network.torus && std::ranges::none_of(sizes, differs));
+      return network.likeness.clique || network.likeness.star ||
+             (network.likeness.torus && std::ranges::none_of(sizes, differs));
     }
   }
   return false;
@@ -665,8 +671,8 @@ Result<Bound> algbw_bound(const Topology& topology, const BoundRequest& request)
   PLEACH_TRY(check_connected(network));
   Search search(network);
   consider_single_nodes(network, search);
-  bool covered = network.single_cuts_decide();
-  if (!network.clique && !network.star) {
+  bool covered = network.likeness.single_cuts_decide();
+  if (!network.likeness.clique && !network.likeness.star) {
     consider_rank_order(network, search);
     consider_grid(network, search);
     consider_connected_groups(network, search);

@@ -21,14 +21,79 @@ struct Place {
   double step_load = 0;    // the same, of the current step
 };
 
-class LoadCounter {
+// How long the messages of a step take without their bytes. Transfers come in the schedule's order.
+class StepLatency {
  public:
-  LoadCounter(const Schedule& schedule, const Topology& topology)
+  StepLatency(const Schedule& schedule, const Topology& topology)
       : schedule_(schedule), topology_(topology), arrival_ps_(topology.nodes().size(), kUnseen) {
     for (const NodeId node : schedule.participants) {
       overhead_ps_ = std::max(overhead_ps_, topology.node(node).overhead_ps);
     }
   }
+
+  // A transfer of the step, over a route of this latency.
+  void add(const Transfer& transfer, int64_t latency_ps) {
+    if (!is_switch(transfer.source) && !is_switch(transfer.target)) {
+      longest_ps_ = std::max(longest_ps_, latency_ps + overhead_of(transfer.source));
+      return;
+    }
+    if (!hops_.empty() && hops_.front().first->first_chunk != transfer.first_chunk) {
+      finish_stream();
+    }
+    hops_.emplace_back(&transfer, latency_ps);
+  }
+
+  // Ends the step; returns the longest of its messages.
+  int64_t finish() {
+    finish_stream();
+    return std::exchange(longest_ps_, 0);
+  }
+
+ private:
+  static constexpr int64_t kUnseen = -1;
+
+  bool is_switch(NodeId node) const { return topology_.node(node).kind == NodeKind::kSwitch; }
+
+  int64_t overhead_of(NodeId source) const {
+    return schedule_.symmetry ? overhead_ps_ : topology_.node(source).overhead_ps;
+  }
+
+  // The longest way through the switches that the collected hops join.
+  void finish_stream() {
+    bool changed = true;
+    for (std::size_t round = 0; changed && round <= hops_.size(); ++round) {
+      changed = false;
+      for (const auto& [hop, latency_ps] : hops_) {
+        const int64_t begin_ps =
+            is_switch(hop->source) ? arrival_ps_[hop->source.index()] : overhead_of(hop->source);
+        int64_t& end_ps = arrival_ps_[hop->target.index()];
+        if (begin_ps != kUnseen && begin_ps + latency_ps > end_ps) {
+          end_ps = begin_ps + latency_ps;
+          changed = true;
+        }
+      }
+    }
+    for (const auto& [hop, latency_ps] : hops_) {
+      longest_ps_ = std::max(longest_ps_, arrival_ps_[hop->target.index()]);
+    }
+    for (const auto& [hop, latency_ps] : hops_) {
+      arrival_ps_[hop->target.index()] = kUnseen;
+    }
+    hops_.clear();
+  }
+
+  const Schedule& schedule_;
+  const Topology& topology_;
+  std::vector<std::pair<const Transfer*, int64_t>> hops_;  // of one stream, with their latency
+  std::vector<int64_t> arrival_ps_;                        // by node, of that stream
+  int64_t overhead_ps_ = 0;                                // the largest of all ranks
+  int64_t longest_ps_ = 0;
+};
+
+class LoadCounter {
+ public:
+  LoadCounter(const Schedule& schedule, const Topology& topology)
+      : schedule_(schedule), topology_(topology), latency_(schedule, topology) {}
 
   Status run() {
     PLEACH_TRY(make_places());
@@ -69,8 +134,6 @@ class LoadCounter {
   }
 
  private:
-  static constexpr int64_t kUnseen = -1;
-
   Status make_places() {
     const std::size_t link_count = topology_.links().size();
     place_of_.resize(link_count);
@@ -120,49 +183,10 @@ class LoadCounter {
       }
       place.step_load += load;
     }
-    const bool by_switch = topology_.node(transfer.source).kind == NodeKind::kSwitch ||
-                           topology_.node(transfer.target).kind == NodeKind::kSwitch;
-    if (by_switch) {
-      if (!hops_.empty() && hops_.front().first->first_chunk != transfer.first_chunk) {
-        finish_stream();
-      }
-      hops_.emplace_back(&transfer, latency_ps);
-    } else {
-      step_latency_ps_ = std::max(step_latency_ps_, latency_ps + overhead_of(transfer.source));
-    }
-  }
-
-  int64_t overhead_of(NodeId source) const {
-    return schedule_.symmetry ? overhead_ps_ : topology_.node(source).overhead_ps;
-  }
-
-  // The longest way through the switches that the collected hops join.
-  void finish_stream() {
-    bool changed = true;
-    for (std::size_t round = 0; changed && round <= hops_.size(); ++round) {
-      changed = false;
-      for (const auto& [hop, latency_ps] : hops_) {
-        const bool starts = topology_.node(hop->source).kind != NodeKind::kSwitch;
-        const int64_t begin_ps =
-            starts ? overhead_of(hop->source) : arrival_ps_[hop->source.index()];
-        int64_t& end_ps = arrival_ps_[hop->target.index()];
-        if (begin_ps != kUnseen && begin_ps + latency_ps > end_ps) {
-          end_ps = begin_ps + latency_ps;
-          changed = true;
-        }
-      }
-    }
-    for (const auto& [hop, latency_ps] : hops_) {
-      step_latency_ps_ = std::max(step_latency_ps_, arrival_ps_[hop->target.index()]);
-    }
-    for (const auto& [hop, latency_ps] : hops_) {
-      arrival_ps_[hop->target.index()] = kUnseen;
-    }
-    hops_.clear();
+    latency_.add(transfer, latency_ps);
   }
 
   void finish_step() {
-    finish_stream();
     double busiest = 0;
     for (const int32_t index : touched_) {
       Place& place = places_[at(index)];
@@ -171,19 +195,16 @@ class LoadCounter {
     }
     touched_.clear();
     beta_ += busiest;
-    alpha_ps_ += std::exchange(step_latency_ps_, 0);
+    alpha_ps_ += latency_.finish();
   }
 
   const Schedule& schedule_;
   const Topology& topology_;
   std::vector<int32_t> place_of_;  // by link
   std::vector<Place> places_;
-  std::vector<int32_t> touched_;                           // places of the current step
-  std::vector<std::pair<const Transfer*, int64_t>> hops_;  // of one stream, with their latency
-  std::vector<int64_t> arrival_ps_;                        // by node, of that stream
-  int64_t overhead_ps_ = 0;                                // the largest of all ranks
+  std::vector<int32_t> touched_;  // places of the current step
+  StepLatency latency_;
   int64_t alpha_ps_ = 0;
-  int64_t step_latency_ps_ = 0;
   double beta_ = 0;
   int32_t step_ = 0;
 };

@@ -79,6 +79,7 @@ TEST(ChunkGrid, RefinementsAgree) {
     const ChunkGrid whole = ChunkGrid::weighted(coarse);
     const ChunkGrid refined = ChunkGrid::weighted(fine);
     const auto element_count = static_cast<int64_t>(rng.below(1'000'000));
+    EXPECT_EQ(whole.boundary(whole.count(), element_count), element_count);
     for (int32_t chunk = 0; chunk <= whole.count(); ++chunk) {
       EXPECT_EQ(whole.boundary(chunk, element_count),
                 refined.boundary(chunk * parts, element_count));

@@ -19,12 +19,12 @@
 namespace pleach {
 namespace {
 
-using support::Oracle;
+using support::OracleEvents;
 
 // The Order's number of each of the Oracle's messages.
-std::vector<int32_t> match_streams(const Oracle& oracle, const Order& order) {
+std::vector<int32_t> match_streams(const OracleEvents& oracle, const Order& order) {
   std::vector<int32_t> streams;
-  for (const Oracle::Message& message : oracle.messages()) {
+  for (const OracleEvents::Message& message : oracle.messages()) {
     for (int32_t stream = 0; stream < order.stream_count(); ++stream) {
       const Stream& what = order.stream(stream);
       if (what.step == message.step && what.first_chunk == message.first_chunk &&
@@ -49,7 +49,8 @@ class Walk {
         instance_(instance),
         streams_(match_streams(oracle_, order_)) {}
 
-  void run(Rng& rng) {
+  // Adds the events that happened to `count`.
+  void run(Rng& rng, int64_t& count) {
     ASSERT_TRUE(oracle_.fits());
     ASSERT_EQ(streams_.size(), oracle_.messages().size());
     ASSERT_EQ(at(order_.stream_count()), oracle_.messages().size());
@@ -60,6 +61,7 @@ class Walk {
         break;
       }
       take(steps[rng.below(steps.size())]);
+      ++count;
     }
     for (std::size_t message = 0; message < streams_.size(); ++message) {
       const int32_t last = oracle_.read_event(static_cast<int32_t>(message), segment_count_ - 1) +
@@ -95,7 +97,7 @@ class Walk {
 
   void compare_reads(int32_t message, int32_t segment, std::vector<Step>& steps) const {
     const int32_t stream = streams_[at(message)];
-    const Oracle::Message& what = oracle_.messages()[at(message)];
+    const OracleEvents::Message& what = oracle_.messages()[at(message)];
     bool all = true;
     for (std::size_t source = 0; source < what.sources.size(); ++source) {
       for (int32_t chunk = 0; chunk < what.chunk_count; ++chunk) {
@@ -115,7 +117,7 @@ class Walk {
 
   void compare_commits(int32_t message, int32_t segment, std::vector<Step>& steps) const {
     const int32_t stream = streams_[at(message)];
-    const Oracle::Message& what = oracle_.messages()[at(message)];
+    const OracleEvents::Message& what = oracle_.messages()[at(message)];
     for (std::size_t target = 0; target < what.targets.size(); ++target) {
       for (int32_t chunk = 0; chunk < what.chunk_count; ++chunk) {
         const int32_t event = oracle_.commit_event(message, target, chunk, segment);
@@ -147,25 +149,28 @@ class Walk {
     }
   }
 
-  Oracle oracle_;
+  OracleEvents oracle_;
   Order order_;
   Cursor cursor_;
   int32_t segment_count_;
   int32_t instance_;
   std::vector<int32_t> streams_;
-  Oracle::Done done_;
+  OracleEvents::Done done_;
 };
 
 TEST(Cursor, AgreesWithTheRulesInRandomWalks) {
+  int64_t count = 0;
   for (uint64_t seed = 0; seed < 20'000 && !HasFatalFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Rng rng(seed);
     const Schedule schedule = support::random_schedule({.most_moves = 14}, rng);
-    Walk(schedule, 1 + support::pick(rng, 3), support::pick(rng, 2)).run(rng);
+    Walk(schedule, 1 + support::pick(rng, 3), support::pick(rng, 2)).run(rng, count);
   }
+  EXPECT_GT(count, 20'000 * 10);
 }
 
 TEST(Cursor, AgreesWithTheRulesOnTheCounterexamples) {
+  int64_t count = 0;
   for (const support::Counterexample& row : support::counterexamples()) {
     if (row.expectation == support::Expectation::kMalformed) {
       continue;
@@ -173,13 +178,15 @@ TEST(Cursor, AgreesWithTheRulesOnTheCounterexamples) {
     for (uint64_t seed = 0; seed < 20 && !HasFatalFailure(); ++seed) {
       SCOPED_TRACE(row.name + ", seed " + std::to_string(seed));
       Rng rng(seed);
-      Walk(row.schedule, row.segment_count, 0).run(rng);
+      Walk(row.schedule, row.segment_count, 0).run(rng, count);
     }
   }
+  EXPECT_GT(count, 1'000);
 }
 
 // All ranks reduce into a switch, which sends the sum to some of them: one stream per step.
 TEST(Cursor, AgreesWithTheRulesOnStreamsThroughASwitch) {
+  int64_t count = 0;
   for (uint64_t seed = 0; seed < 3'000 && !HasFatalFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Rng rng(seed);
@@ -210,22 +217,22 @@ TEST(Cursor, AgreesWithTheRulesOnStreamsThroughASwitch) {
     schedule.phase_steps = {first_step + streams};
     sort_transfers(schedule);
     ASSERT_EQ(check_form(schedule, nullptr), std::vector<std::string>());
-    Walk(schedule, 1 + support::pick(rng, 2), 0).run(rng);
+    Walk(schedule, 1 + support::pick(rng, 2), 0).run(rng, count);
   }
+  EXPECT_GT(count, 3'000 * 10);
 }
 
-TEST(Order, FindsSlots) {
+TEST(Order, NumbersSlotsByChunkAndRank) {
   const Schedule schedule = support::make_schedule({.rank_count = 3, .chunk_count = 4},
                                                    {{1, 2, 0, 2}, {2, 1, 2, 1, support::kCopy, 1}});
   const Order order = Order::build(schedule);
-  EXPECT_EQ(order.slot_count(), 5);
+  std::vector<std::pair<int32_t, int32_t>> slots;  // chunk and rank
   for (int32_t slot = 0; slot < order.slot_count(); ++slot) {
-    EXPECT_EQ(order.find_slot(order.slot(slot).rank, order.slot(slot).chunk), slot);
+    slots.emplace_back(order.slot(slot).chunk, order.slot(slot).rank);
   }
-  EXPECT_EQ(order.find_slot(0, 0), -1);
-  EXPECT_EQ(order.find_slot(1, 1), -1);
-  EXPECT_EQ(order.find_slot(2, 3), -1);
-  const int32_t slot = order.find_slot(2, 2);
+  using Slots = std::vector<std::pair<int32_t, int32_t>>;
+  ASSERT_EQ(slots, (Slots{{1, 0}, {1, 2}, {2, 0}, {2, 1}, {2, 2}}));
+  const int32_t slot = 4;
   ASSERT_EQ(order.slot_reads(slot).size(), 1U);
   ASSERT_EQ(order.slot_commits(slot).size(), 1U);
   EXPECT_EQ(order.read(order.slot_reads(slot)[0]).after_commits, 1);

@@ -1,12 +1,12 @@
 // expand: a symmetric schedule with every translate written out.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "pleach/base/index.h"
+#include "pleach/collective/rank_of_node.h"
 #include "pleach/collective/route_index.h"
 #include "pleach/collective/schedule.h"
 #include "pleach/collective/symmetry.h"
@@ -34,23 +34,13 @@ UsedRoutes used_routes(const Schedule& schedule) {
   return used;
 }
 
-// rank_of[node] of the participants.
-std::vector<int32_t> ranks_by_node(const Schedule& schedule) {
-  const NodeId last = *std::max_element(schedule.participants.begin(), schedule.participants.end());
-  std::vector<int32_t> rank_of(last.index() + 1, -1);
-  for (int32_t rank = 0; rank < schedule.rank_count(); ++rank) {
-    rank_of[schedule.participants[at(rank)].index()] = rank;
-  }
-  return rank_of;
-}
-
 class Expansion {
  public:
   Expansion(const Schedule& schedule, std::optional<LinkTranslation> links, Schedule& result)
       : schedule_(schedule),
         translation_(schedule.symmetry->dimensions),
         links_(std::move(links)),
-        rank_of_(ranks_by_node(schedule)),
+        rank_of_(schedule.participants),
         used_(used_routes(schedule)),
         result_(result),
         routes_(result.routes) {}
@@ -80,14 +70,14 @@ class Expansion {
 
  private:
   NodeId moved_node(NodeId node, int32_t g) const {
-    const int32_t rank = translation_.add(rank_of_[node.index()], g);
+    const int32_t rank = translation_.add(rank_of_(node), g);
     return schedule_.participants[at(rank)];
   }
 
   const Schedule& schedule_;
   Translation translation_;
   std::optional<LinkTranslation> links_;
-  std::vector<int32_t> rank_of_;
+  RankOfNode rank_of_;
   UsedRoutes used_;
   Schedule& result_;
   RouteIndex routes_;

@@ -2,19 +2,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <tuple>
 #include <utility>
 
 #include "pleach/base/index.h"
+#include "pleach/collective/rank_of_node.h"
 #include "pleach/collective/schedule.h"
+#include "pleach/collective/switch_streams.h"
 #include "pleach/collective/symmetry.h"
 #include "pleach/collective/violations.h"
 
 namespace pleach {
 namespace {
-
-constexpr int32_t kNone = -1;
 
 // A stream's arrival at a rank: an interval of chunks in one step.
 struct Arrival {
@@ -27,33 +26,6 @@ struct Arrival {
   auto group() const { return std::tie(target, step); }
 };
 
-// One end of a hop at a switch.
-struct HopEnd {
-  int32_t step = 0;
-  int32_t node = 0;
-  int32_t first_chunk = 0;
-  int32_t chunk_count = 0;
-  bool arrives = false;
-  int32_t hop = 0;  // index into FormCheck::hops_
-  auto place() const { return std::tie(step, node); }
-  auto interval() const { return std::tie(first_chunk, chunk_count); }
-};
-
-// A switch as one stream uses it.
-struct Crossing {
-  int32_t node = 0;
-  int32_t arrival_count = 0;
-  int32_t departure_count = 0;
-};
-
-struct Hop {
-  int32_t transfer = 0;
-  int32_t source_rank = kNone;
-  int32_t target_rank = kNone;
-  int32_t from = kNone;  // crossings
-  int32_t to = kNone;
-};
-
 class FormCheck {
  public:
   FormCheck(const Schedule& schedule, const Topology* topology, std::size_t limit)
@@ -64,7 +36,6 @@ class FormCheck {
  private:
   const Transfer& transfer(int32_t index) const { return schedule_.transfers[at(index)]; }
   void fault(int32_t index, const std::string& why) { violations_.add(schedule_, at(index), why); }
-  void number_ranks();
   void check_sorted();
   void check_grid();
   void check_symmetric_grid();
@@ -74,36 +45,19 @@ class FormCheck {
   std::string route_fault(std::span<const LinkId> route, std::vector<int32_t>& seen,
                           int32_t stamp) const;
   void sort_out_transfers();
-  void join_hops(std::vector<HopEnd> ends);
-  void check_crossing(std::span<const HopEnd> ends, const Crossing& crossing);
-  void check_trees();
-  void check_leaves();
+  void check_crossings(const SwitchStreams& streams);
+  void check_crossing(const SwitchStreams& streams, int32_t number);
+  void check_trees(const SwitchStreams& streams);
+  void check_leaves(const SwitchStreams& streams);
   void check_arrivals();
   void check_group(std::span<Arrival> group);
 
   const Schedule& schedule_;
   const Topology* topology_;
   Violations violations_;
-  std::vector<int32_t> rank_of_;  // by node, kNone for others
+  RankOfNode rank_of_;
   std::vector<Arrival> arrivals_;
-  std::vector<Hop> hops_;
-  std::vector<Crossing> crossings_;
-  std::vector<int32_t> stream_of_;  // by crossing
 };
-
-void FormCheck::number_ranks() {
-  int32_t highest = 0;
-  for (const NodeId node : schedule_.participants) {
-    highest = std::max(highest, node.value);
-  }
-  for (const Transfer& transfer : schedule_.transfers) {
-    highest = std::max({highest, transfer.source.value, transfer.target.value});
-  }
-  rank_of_.assign(at(highest) + 1, kNone);
-  for (int32_t rank = 0; rank < schedule_.rank_count(); ++rank) {
-    rank_of_[schedule_.participants[at(rank)].index()] = rank;
-  }
-}
 
 void FormCheck::check_sorted() {
   const auto key = [](const Transfer& t) {
@@ -184,7 +138,7 @@ void FormCheck::check_symmetric_transfers() {
       fault(i, fmt::format("the representative chunks are [0, {})", representatives));
     } else if (t.first_chunk / block != last / block) {
       fault(i, fmt::format("the chunks leave their block of {}", block));
-    } else if (rank_of_[t.source.index()] == kNone || rank_of_[t.target.index()] == kNone) {
+    } else if (rank_of_(t.source) == kNoRank || rank_of_(t.target) == kNoRank) {
       fault(i, "the symmetric form has no nodes but participants");
     }
   }
@@ -204,7 +158,7 @@ void FormCheck::check_nodes() {
   }
   for (int32_t i = 0; at(i) < schedule_.transfers.size() && !violations_.full(); ++i) {
     for (const NodeId node : {transfer(i).source, transfer(i).target}) {
-      if (rank_of_[node.index()] != kNone) {
+      if (rank_of_(node) != kNoRank) {
         continue;
       }
       if (node.index() >= nodes.size()) {
@@ -246,7 +200,7 @@ std::string FormCheck::route_fault(std::span<const LinkId> route, std::vector<in
 }
 
 void FormCheck::check_routes() {
-  std::vector<int32_t> seen(topology_->nodes().size(), kNone);
+  std::vector<int32_t> seen(topology_->nodes().size(), -1);
   for (int32_t route = 0; route < schedule_.routes.size() && !violations_.full(); ++route) {
     if (const std::string why = route_fault(schedule_.routes[route], seen, route); !why.empty()) {
       violations_.add(fmt::format("routes[{}]: {}", route, why));
@@ -269,74 +223,64 @@ void FormCheck::check_routes() {
   }
 }
 
-// Plain transfers are arrivals at once; hops that touch a switch are joined first.
+// Plain transfers are arrivals at once; those at switches are judged first.
 void FormCheck::sort_out_transfers() {
   arrivals_.reserve(schedule_.transfers.size());
-  std::vector<HopEnd> ends;
   for (int32_t i = 0; at(i) < schedule_.transfers.size(); ++i) {
     const Transfer& t = transfer(i);
-    const int32_t source = rank_of_[t.source.index()];
-    const int32_t target = rank_of_[t.target.index()];
-    if (source != kNone && target != kNone) {
+    const int32_t source = rank_of_(t.source), target = rank_of_(t.target);
+    if (source != kNoRank && target != kNoRank) {
       arrivals_.push_back(
           {target, t.step, t.first_chunk, t.first_chunk + t.chunk_count, source, i});
-      continue;
-    }
-    const auto hop = count_of(hops_);
-    hops_.push_back({i, source, target, kNone, kNone});
-    if (source == kNone) {
-      ends.push_back({t.step, t.source.value, t.first_chunk, t.chunk_count, false, hop});
-    }
-    if (target == kNone) {
-      ends.push_back({t.step, t.target.value, t.first_chunk, t.chunk_count, true, hop});
     }
   }
-  if (!ends.empty()) {
-    join_hops(std::move(ends));
+  if (arrivals_.size() == schedule_.transfers.size()) {
+    return;
+  }
+  const SwitchStreams streams(schedule_, rank_of_);
+  check_crossings(streams);
+  if (violations_.empty()) {
+    check_trees(streams);
+  }
+  if (violations_.empty()) {
+    check_leaves(streams);
   }
 }
 
-// Finds the crossings: the hops of one step and interval at one switch.
-void FormCheck::join_hops(std::vector<HopEnd> ends) {
-  std::sort(ends.begin(), ends.end(), [](const HopEnd& a, const HopEnd& b) {
-    return std::tie(a.step, a.node, a.first_chunk, a.chunk_count, a.hop) <
-           std::tie(b.step, b.node, b.first_chunk, b.chunk_count, b.hop);
-  });
-  for (std::size_t begin = 0, end = 0; begin < ends.size() && !violations_.full(); begin = end) {
-    if (begin > 0 && ends[begin].place() == ends[begin - 1].place() &&
-        ends[begin].first_chunk < ends[begin - 1].first_chunk + ends[begin - 1].chunk_count) {
-      fault(hops_[at(ends[begin].hop)].transfer,
+void FormCheck::check_crossings(const SwitchStreams& streams) {
+  const Transfer* last = nullptr;  // of those at the crossing before
+  for (int32_t number = 0; number < count_of(streams.crossings()) && !violations_.full();
+       ++number) {
+    const int32_t index = streams.hops()[at(streams.hops_at(number).front())].transfer;
+    const int32_t node = streams.crossings()[at(number)].node;
+    const Transfer& t = transfer(index);
+    if (number > 0 && node == streams.crossings()[at(number - 1)].node && t.step == last->step &&
+        t.first_chunk < last->first_chunk + last->chunk_count) {
+      fault(index,
             fmt::format("at switch {} its chunks overlap others of the step, but are not the same",
-                        ends[begin].node));
+                        node));
       return;
     }
-    Crossing crossing = {ends[begin].node, 0, 0};
-    const auto number = count_of(crossings_);
-    for (; end < ends.size() && ends[end].place() == ends[begin].place() &&
-           ends[end].interval() == ends[begin].interval();
-         ++end) {
-      Hop& hop = hops_[at(ends[end].hop)];
-      (ends[end].arrives ? hop.to : hop.from) = number;
-      ++(ends[end].arrives ? crossing.arrival_count : crossing.departure_count);
-    }
-    check_crossing(std::span(ends).subspan(begin, end - begin), crossing);
-    crossings_.push_back(crossing);
+    last = &t;
+    check_crossing(streams, number);
   }
 }
 
-void FormCheck::check_crossing(std::span<const HopEnd> ends, const Crossing& crossing) {
-  const int32_t first = hops_[at(ends.front().hop)].transfer;
+void FormCheck::check_crossing(const SwitchStreams& streams, int32_t number) {
+  const Crossing& crossing = streams.crossings()[at(number)];
+  const int32_t first = streams.hops()[at(streams.hops_at(number).front())].transfer;
   if (crossing.arrival_count == 0 || crossing.departure_count == 0) {
     fault(first, fmt::format("switch {} holds nothing: the step has {} arrivals and {} departures "
                              "of these chunks there",
                              crossing.node, crossing.arrival_count, crossing.departure_count));
     return;
   }
-  for (const HopEnd& end : ends) {
-    const int32_t index = hops_[at(end.hop)].transfer;
-    if (crossing.arrival_count > 1 && end.arrives && transfer(index).op != TransferOp::kReduce) {
-      fault(index, fmt::format("of {} arrivals at switch {} each must reduce",
-                               crossing.arrival_count, crossing.node));
+  for (const int32_t index : streams.hops_at(number)) {
+    const Hop& hop = streams.hops()[at(index)];
+    if (crossing.arrival_count > 1 && hop.to == number &&
+        transfer(hop.transfer).op != TransferOp::kReduce) {
+      fault(hop.transfer, fmt::format("of {} arrivals at switch {} each must reduce",
+                                      crossing.arrival_count, crossing.node));
     }
   }
   if (topology_ == nullptr) {
@@ -353,27 +297,17 @@ void FormCheck::check_crossing(std::span<const HopEnd> ends, const Crossing& cro
 
 // A stream is an in-tree of switches and then an out-tree: no loop, and no switch that joins what
 // one before it has multiplied, so that every source reaches every target exactly once.
-void FormCheck::check_trees() {
-  const std::size_t count = crossings_.size();
+void FormCheck::check_trees(const SwitchStreams& streams) {
+  const std::span<const Hop> hops = streams.hops();
+  const std::span<const Crossing> crossings = streams.crossings();
+  const std::size_t count = crossings.size();
   std::vector<int32_t> waiting(count, 0);
   std::vector<std::vector<int32_t>> next(count);
-  stream_of_.resize(count);
-  std::iota(stream_of_.begin(), stream_of_.end(), 0);
-  const auto find = [this](int32_t crossing) {
-    while (stream_of_[at(crossing)] != crossing) {
-      crossing = stream_of_[at(crossing)] = stream_of_[at(stream_of_[at(crossing)])];
+  for (int32_t hop = 0; hop < count_of(hops); ++hop) {
+    if (hops[at(hop)].from != kNoCrossing && hops[at(hop)].to != kNoCrossing) {
+      ++waiting[at(hops[at(hop)].to)];
+      next[at(hops[at(hop)].from)].push_back(hop);
     }
-    return crossing;
-  };
-  for (std::size_t i = 0; i < hops_.size(); ++i) {
-    if (hops_[i].from != kNone && hops_[i].to != kNone) {
-      ++waiting[at(hops_[i].to)];
-      next[at(hops_[i].from)].push_back(static_cast<int32_t>(i));
-      stream_of_[at(find(hops_[i].to))] = find(hops_[i].from);
-    }
-  }
-  for (int32_t crossing = 0; at(crossing) < count; ++crossing) {
-    stream_of_[at(crossing)] = find(crossing);
   }
   std::vector<bool> multiplied(count, false);
   std::vector<int32_t> ready;
@@ -384,13 +318,13 @@ void FormCheck::check_trees() {
   }
   for (std::size_t i = 0; i < ready.size() && !violations_.full(); ++i) {
     const auto from = at(ready[i]);
-    const bool multiplies = multiplied[from] || crossings_[from].departure_count > 1;
+    const bool multiplies = multiplied[from] || crossings[from].departure_count > 1;
     for (const int32_t hop : next[from]) {
-      const int32_t to = hops_[at(hop)].to;
-      if (multiplies && crossings_[at(to)].arrival_count > 1) {
-        fault(hops_[at(hop)].transfer,
+      const int32_t to = hops[at(hop)].to;
+      if (multiplies && crossings[at(to)].arrival_count > 1) {
+        fault(hops[at(hop)].transfer,
               fmt::format("switch {} joins what a switch before it has multiplied",
-                          crossings_[at(to)].node));
+                          crossings[at(to)].node));
       }
       multiplied[at(to)] = multiplied[at(to)] || multiplies;
       if (--waiting[at(to)] == 0) {
@@ -398,8 +332,8 @@ void FormCheck::check_trees() {
       }
     }
   }
-  for (const Hop& hop : hops_) {
-    if (ready.size() < count && hop.to != kNone && waiting[at(hop.to)] > 0) {
+  for (const Hop& hop : hops) {
+    if (ready.size() < count && hop.to != kNoCrossing && waiting[at(hop.to)] > 0) {
       fault(hop.transfer, "the switches of its stream form a loop");
       return;
     }
@@ -407,7 +341,7 @@ void FormCheck::check_trees() {
 }
 
 // The ends of the streams: distinct ranks, one op at all targets.
-void FormCheck::check_leaves() {
+void FormCheck::check_leaves(const SwitchStreams& streams) {
   struct Leaf {
     int32_t stream = 0;
     bool is_target = false;
@@ -416,19 +350,19 @@ void FormCheck::check_leaves() {
     auto end() const { return std::tie(stream, is_target); }
   };
   std::vector<Leaf> leaves;
-  for (const Hop& hop : hops_) {
-    if (hop.source_rank != kNone) {
-      leaves.push_back({stream_of_[at(hop.to)], false, hop.source_rank, hop.transfer});
+  for (const Hop& hop : streams.hops()) {
+    if (hop.source_rank != kNoRank) {
+      leaves.push_back({streams.stream_of(hop), false, hop.source_rank, hop.transfer});
     }
-    if (hop.target_rank != kNone) {
-      leaves.push_back({stream_of_[at(hop.from)], true, hop.target_rank, hop.transfer});
+    if (hop.target_rank != kNoRank) {
+      leaves.push_back({streams.stream_of(hop), true, hop.target_rank, hop.transfer});
     }
   }
   std::sort(leaves.begin(), leaves.end(), [](const Leaf& a, const Leaf& b) {
     return std::tie(a.stream, a.is_target, a.rank, a.transfer) <
            std::tie(b.stream, b.is_target, b.rank, b.transfer);
   });
-  int32_t smallest_source = kNone;  // of the stream; its sources come before its targets
+  int32_t smallest_source = kNoRank;  // of the stream; its sources come before its targets
   for (std::size_t i = 0; i < leaves.size() && !violations_.full(); ++i) {
     const Leaf& leaf = leaves[i];
     const bool continues = i > 0 && leaf.end() == leaves[i - 1].end();
@@ -516,7 +450,7 @@ std::vector<std::string> FormCheck::run() && {
   if (!violations_.empty()) {
     return std::move(violations_).take();
   }
-  number_ranks();
+  rank_of_ = RankOfNode(schedule_.participants);
   check_sorted();
   check_grid();
   if (schedule_.symmetry) {
@@ -538,12 +472,6 @@ std::vector<std::string> FormCheck::run() && {
   }
   if (violations_.empty()) {
     sort_out_transfers();
-  }
-  if (violations_.empty() && !hops_.empty()) {
-    check_trees();
-    if (violations_.empty()) {
-      check_leaves();
-    }
   }
   if (violations_.empty()) {
     check_arrivals();

@@ -1,7 +1,6 @@
 // Schedule files: the registry of formats.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 

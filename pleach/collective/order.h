@@ -85,19 +85,18 @@ class Order {
   int32_t read_count() const { return count_of(reads_); }
   int32_t commit_count() const { return count_of(commits_); }
 
-  int32_t slot_count() const { return count_of(slots_); }
-  const Slot& slot(int32_t slot) const { return slots_[at(slot)]; }
+  int32_t slot_count() const { return count_of(slots_.all); }
+  // Sorted by (chunk, rank).
+  const Slot& slot(int32_t slot) const { return slots_.all[at(slot)]; }
   // Indices of the slot's reads, by after_commits; of its commits, in their order.
   std::span<const int32_t> slot_reads(int32_t slot) const {
-    return slice(slot_reads_, slot_first_[at(slot)].read, slot_first_[at(slot + 1)].read);
+    return slice(slots_.reads, slots_.first[at(slot)].read, slots_.first[at(slot + 1)].read);
   }
   std::span<const int32_t> slot_commits(int32_t slot) const {
-    return slice(slot_commits_, slot_first_[at(slot)].commit, slot_first_[at(slot + 1)].commit);
+    return slice(slots_.commits, slots_.first[at(slot)].commit, slots_.first[at(slot + 1)].commit);
   }
-  // The slot's number, or -1 when no transfer touches it. O(log).
-  int32_t find_slot(int32_t rank, int32_t chunk) const;
   // Largest number of reads or of commits of one slot.
-  int32_t max_slot_events() const { return max_slot_events_; }
+  int32_t max_slot_events() const { return slots_.most_events; }
 
  private:
   struct First {  // where a stream's entries start
@@ -105,6 +104,12 @@ class Order {
   };
   struct SlotFirst {
     int32_t read = 0, commit = 0;
+  };
+  struct Slots {
+    std::vector<Slot> all;
+    std::vector<SlotFirst> first;  // slot_count + 1
+    std::vector<int32_t> reads, commits;
+    int32_t most_events = 0;
   };
   template <typename T>
   static std::span<const T> slice(const std::vector<T>& all, int32_t first, int32_t end) {
@@ -115,15 +120,11 @@ class Order {
   void order_slots();
 
   std::vector<Stream> streams_;
-  First next_;                // where the next stream's entries start
   std::vector<First> first_;  // stream_count + 1
   std::vector<int32_t> sources_, targets_, transfers_;
   std::vector<Read> reads_;
   std::vector<Commit> commits_;
-  std::vector<Slot> slots_;            // sorted by (chunk, rank)
-  std::vector<SlotFirst> slot_first_;  // slot_count + 1
-  std::vector<int32_t> slot_reads_, slot_commits_;
-  int32_t max_slot_events_ = 0;
+  Slots slots_;
 };
 
 }  // namespace pleach

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <string_view>
 
 #include "pleach/base/index.h"
+#include "pleach/base/names.h"
 #include "pleach/collective/cursor.h"
 
 namespace pleach {
@@ -12,17 +14,11 @@ namespace {
 
 using Kind = RecordEvent::Kind;
 
-std::string_view to_text(Kind kind) {
-  switch (kind) {
-    case Kind::kStartRead:
-      return "start of read";
-    case Kind::kFinishRead:
-      return "end of read";
-    case Kind::kCommit:
-      break;
-  }
-  return "commit";
-}
+constexpr std::array<Name<Kind>, 3> kKindNames = {{
+    {Kind::kStartRead, "start of read"},
+    {Kind::kFinishRead, "end of read"},
+    {Kind::kCommit, "commit"},
+}};
 
 class Replay {
  public:
@@ -71,9 +67,9 @@ std::string Replay::describe(Kind kind, int32_t item, int32_t segment, int32_t i
   const bool is_commit = kind == Kind::kCommit;
   const int32_t slot = is_commit ? order_.commit(item).slot : order_.read(item).slot;
   const int32_t stream = is_commit ? order_.commit(item).stream : order_.read(item).stream;
-  return fmt::format("{} {}: chunk {} at rank {}, step {}, segment {}, instance {}", to_text(kind),
-                     item, order_.slot(slot).chunk, order_.slot(slot).rank,
-                     order_.stream(stream).step, segment, instance);
+  return fmt::format("{} {}: chunk {} at rank {}, step {}, segment {}, instance {}",
+                     name_of(kKindNames, kind), item, order_.slot(slot).chunk,
+                     order_.slot(slot).rank, order_.stream(stream).step, segment, instance);
 }
 
 Error Replay::error(const RecordEvent& event, Place place, std::string_view why) const {
@@ -88,7 +84,7 @@ Status Replay::check_range(const RecordEvent& event, Place place) const {
     return invalid(
         fmt::format("record {} event {}: no such event: {} {} of {}, segment {} of {}, "
                     "instance {} of {}",
-                    place.record, place.index, to_text(event.kind), event.item, count,
+                    place.record, place.index, name_of(kKindNames, event.kind), event.item, count,
                     event.segment, segment_count_, event.instance, instance_count_));
   }
   return ok();

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "pleach/base/collective_kind.h"
 #include "pleach/base/id.h"

@@ -2,8 +2,6 @@
 // weaker one.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <tuple>
 
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
+#include "pleach/collective/rank_of_node.h"
 
 namespace pleach {
 
@@ -84,23 +84,21 @@ Error asymmetric(const std::string& message) {
   return invalid("the topology lacks the symmetry: " + message);
 }
 
-// rank_of[node], or the reason why the participants are not exactly the topology's nodes.
-Result<std::vector<int32_t>> ranks_by_node(const Schedule& schedule, const Topology& topology) {
-  const std::size_t node_count = topology.nodes().size();
-  if (schedule.participants.size() != node_count) {
-    return asymmetric(fmt::format("it has {} nodes, the schedule {} participants", node_count,
-                                  schedule.participants.size()));
+// Refuses participants that are not exactly the topology's nodes.
+Status compare_participants(const Schedule& schedule, const Topology& topology,
+                            const RankOfNode& rank_of) {
+  if (schedule.participants.size() != topology.nodes().size()) {
+    return asymmetric(fmt::format("it has {} nodes, the schedule {} participants",
+                                  topology.nodes().size(), schedule.participants.size()));
   }
-  std::vector<int32_t> rank_of(node_count, -1);
   for (int32_t rank = 0; rank < schedule.rank_count(); ++rank) {
     const NodeId node = schedule.participants[at(rank)];
-    if (node.value < 0 || node.index() >= node_count || rank_of[node.index()] >= 0) {
+    if (rank_of(node) != rank) {
       return asymmetric(
           fmt::format("participant {} (node {}) is missing or repeated", rank, node.value));
     }
-    rank_of[node.index()] = rank;
   }
-  return rank_of;
+  return ok();
 }
 
 Status compare_nodes(const Topology& topology, bool compare_latency) {
@@ -125,13 +123,14 @@ Result<LinkTranslation> LinkTranslation::create(const Schedule& schedule, const 
     return asymmetric(fmt::format("a group of order {} does not act on {} ranks",
                                   translation.order(), schedule.rank_count()));
   }
-  PLEACH_ASSIGN(rank_of, ranks_by_node(schedule, topology));
+  const RankOfNode rank_of(schedule.participants, topology.nodes().size());
+  PLEACH_TRY(compare_participants(schedule, topology, rank_of));
   PLEACH_TRY(compare_nodes(topology, compare_latency));
   const auto shapes_of = [&](int32_t rank) {
     std::vector<LinkShape> shapes;
     const NodeId node = schedule.participants[at(rank)];
     for (const LinkId link : topology.links_out(node)) {
-      const int32_t target = rank_of[topology.link(link).target.index()];
+      const int32_t target = rank_of(topology.link(link).target);
       shapes.push_back({translation.subtract(target, rank), link});
     }
     std::stable_sort(shapes.begin(), shapes.end(), [](const LinkShape& a, const LinkShape& b) {

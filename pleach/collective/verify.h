@@ -1,7 +1,6 @@
 // Verifier: proves that every legal interleaving of a schedule gives the collective's result.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "pleach/topology/shapes.h"
 #include "tests/support/counterexamples.h"
+#include "tests/support/topologies.h"
 
 namespace pleach {
 namespace {
@@ -17,12 +17,7 @@ using support::kReduce;
 using support::make_schedule;
 using support::Move;
 using support::ScheduleShape;
-
-Topology topology_of(const std::string& spec) {
-  Result<Topology> topology = parse_topology(spec);
-  PLEACH_CHECK(topology, "bad spec in a test");
-  return std::move(topology).value();
-}
+using support::topology_of;
 
 struct ViolationRow {
   std::string name;

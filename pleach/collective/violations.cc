@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string_view>
 
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"

@@ -134,6 +134,7 @@ TEST(CostCurve, NeverFalls) {
     EXPECT_GE(curve.time_ps(size_bytes), before_ps) << size_bytes;
     before_ps = curve.time_ps(size_bytes);
   }
+  EXPECT_GT(before_ps, 2 * curve.time_ps(1));
 }
 
 // Ranks {0, 2, 4, 6} and {1, 3, 5, 7} of a ring: every hop takes two links, each link serves both.

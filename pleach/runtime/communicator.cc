@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -12,8 +11,8 @@
 #include "pleach/collective/formats.h"
 #include "pleach/collective/placement.h"
 #include "pleach/collective/verify.h"
-#include "pleach/runtime/broadcast.h"
 #include "pleach/runtime/executor.h"
+#include "pleach/runtime/rendezvous/agreement.h"
 #include "pleach/runtime/run_buffers.h"
 
 namespace pleach {
@@ -24,7 +23,6 @@ class PreparedSchedule {
       : schedule_(std::move(schedule)), order_(std::move(order)), hash_(schedule_hash(schedule_)) {}
 
   const Schedule& schedule() const { return schedule_; }
-  const Order& order() const { return order_; }
   uint64_t hash() const { return hash_; }
 
   // The executor of the program for these options, made once.
@@ -52,10 +50,6 @@ class PreparedSchedule {
 
 const Schedule& schedule_of(const PreparedSchedule& prepared) {
   return prepared.schedule();
-}
-
-const Order& order_of(const PreparedSchedule& prepared) {
-  return prepared.order();
 }
 
 namespace {
@@ -121,10 +115,11 @@ class CommunicatorOverTransport final : public Communicator {
   Status close() override;
 
  private:
+  GroupOfRanks group() const { return {*options_.store, rank(), rank_count(), options_.deadline}; }
   Status check_alive();
-  Error poison(const Error& error, std::string_view what);
+  Error poison(const Error& error, std::string_view where, Rank culprit);
   Status enter_barrier(std::string_view what);
-  Status run_checked(const PreparedSchedule& schedule, const RunRequest& request);
+  Status run_checked(const PreparedSchedule& schedule, const RunRequest& request, Rank& culprit);
 
   CommunicatorOptions options_;
   SteadyClock steady_clock_;
@@ -151,22 +146,20 @@ Status CommunicatorOverTransport::check_alive() {
   return ok();
 }
 
-// Ends the job for all ranks with the first failure, which this error may or may not be.
-Error CommunicatorOverTransport::poison(const Error& error, std::string_view what) {
+// Ends the job for all ranks with its first failure, which this error may be, or may bring.
+Error CommunicatorOverTransport::poison(const Error& error, std::string_view where, Rank culprit) {
   const std::optional<Failure> failure = options_.store->failure();
-  poison_ =
-      failure && failure->message == error.message
-          ? error
-          : fail_job(*options_.store, error.code,
-                     {rank(), fmt::format("rank {}, {}: {}", rank().value, what, error.message)});
+  poison_ = failure && failure->message == error.message
+                ? error
+                : fail_job(*options_.store, error.code,
+                           {culprit, failure_text(rank(), where, error.message)});
   return *poison_;
 }
 
 Status CommunicatorOverTransport::enter_barrier(std::string_view what) {
   const std::string name = fmt::format("{}/{}/{}", options_.name, what, barrier_count_++);
-  const Status status =
-      pleach::barrier(*options_.store, name, rank(), rank_count(), options_.deadline);
-  return status ? ok() : poison(status.error(), what);
+  const Status status = pleach::barrier(group(), name);
+  return status ? ok() : poison(status.error(), what, rank());
 }
 
 Status CommunicatorOverTransport::open() {
@@ -198,40 +191,39 @@ Status CommunicatorOverTransport::close() {
 Result<std::shared_ptr<const PreparedSchedule>> CommunicatorOverTransport::prepare(
     const Schedule* schedule) {
   PLEACH_TRY(check_alive());
-  const GroupOfRanks group{*options_.store, rank(), rank_count(), options_.deadline};
   const std::string name = fmt::format("{}/prepare/{}", options_.name, prepare_count_++);
   const auto produce = [&] { return write_for_all(schedule); };
-  const Result<Shared> bytes = broadcast(group, name + "/schedule", produce);
+  const Result<Result<std::string>> bytes = broadcast(group(), name + "/schedule", produce);
   if (!bytes) {
-    return poison(bytes.error(), "prepare");
+    return poison(bytes.error(), "prepare", rank());
   }
-  Result<std::shared_ptr<const PreparedSchedule>> prepared =
-      bytes->refusal ? Result<std::shared_ptr<const PreparedSchedule>>(*bytes->refusal)
-                     : prove(bytes->value, rank_count());
-  const std::string verdict = prepared ? fmt::format("{:016x}", (*prepared)->hash()) : "";
-  const std::optional<Error> refusal =
-      prepared ? std::nullopt : std::optional<Error>(prepared.error());
-  const Result<std::optional<Error>> agreed = agree(group, name + "/verdict", verdict, refusal);
+  const Result<std::shared_ptr<const PreparedSchedule>> prepared =
+      *bytes ? prove(**bytes, rank_count()) : bytes->error();
+  const Result<std::string> hash =
+      prepared ? Result(fmt::format("{:016x}", (*prepared)->hash())) : prepared.error();
+  const Result<Status> agreed =
+      agree(group(), name + "/verdict", hash, "rank {} holds {}, rank 0 holds {}");
   if (!agreed) {
-    return poison(agreed.error(), "prepare");
+    return poison(agreed.error(), "prepare", rank());
   }
-  if (*agreed) {
-    return **agreed;
-  }
+  PLEACH_TRY(*agreed);
   return prepared;
 }
 
 Status CommunicatorOverTransport::run(const PreparedSchedule& schedule, const RunRequest& request) {
   PLEACH_TRY(check_alive());
   ++sequence_;
-  const Status status = run_checked(schedule, request);
+  Rank culprit = rank();
+  const Status status = run_checked(schedule, request, culprit);
   return status ? ok()
-                : poison(status.error(), fmt::format("operation {} ({})", sequence_,
-                                                     to_text(schedule.schedule().collective)));
+                : poison(status.error(),
+                         fmt::format("operation {} ({})", sequence_,
+                                     to_text(schedule.schedule().collective)),
+                         culprit);
 }
 
 Status CommunicatorOverTransport::run_checked(const PreparedSchedule& schedule,
-                                              const RunRequest& request) {
+                                              const RunRequest& request, Rank& culprit) {
   if (request.segment_count < 1 || request.segment_count > kMostSegments) {
     return invalid(
         fmt::format("{} segments are not in [1, {}]", request.segment_count, kMostSegments));
@@ -250,18 +242,16 @@ Status CommunicatorOverTransport::run_checked(const PreparedSchedule& schedule,
   fingerprint.add(static_cast<int32_t>(request.op));
   fingerprint.add(request.count);
   fingerprint.add(request.segment_count);
-  return executor->run({*transport_, *options_.store, clock_},
-                       {.rank = rank(),
-                        .sequence = sequence_,
-                        .fingerprint = fingerprint.value(),
-                        .collective = schedule.schedule().collective,
-                        .type = request.type,
-                        .op = request.op,
-                        .input = buffers.input,
-                        .output = buffers.output,
-                        .landing_places = options_.landing_places,
-                        .deadline = options_.deadline,
-                        .record = request.record});
+  return executor->run({*transport_, clock_}, {.sequence = sequence_,
+                                               .fingerprint = fingerprint.value(),
+                                               .type = request.type,
+                                               .op = request.op,
+                                               .input = buffers.input,
+                                               .output = buffers.output,
+                                               .landing_places = options_.landing_places,
+                                               .deadline = options_.deadline,
+                                               .record = request.record,
+                                               .culprit = &culprit});
 }
 
 }  // namespace

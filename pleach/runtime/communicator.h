@@ -4,14 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
-#include <span>
 #include <string>
 
 #include "pleach/base/collective_kind.h"
 #include "pleach/base/id.h"
 #include "pleach/base/result.h"
-#include "pleach/collective/program.h"
 #include "pleach/collective/record.h"
 #include "pleach/collective/schedule.h"
 #include "pleach/runtime/rendezvous/store.h"
@@ -71,13 +68,5 @@ class Communicator {
 };
 
 const Schedule& schedule_of(const PreparedSchedule& prepared);
-const Order& order_of(const PreparedSchedule& prepared);
-
-// Planner: who chooses schedules for a job; implemented above the runtime.
-class Planner {
- public:
-  virtual ~Planner() = default;
-  virtual Result<Schedule> plan(CollectiveKind collective, int64_t size_bytes) = 0;
-};
 
 }  // namespace pleach

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -270,6 +269,31 @@ TEST(CommunicatorTest, RankThatNeverComesIsNamed) {
                                             .deadline = milliseconds(200)});
     ASSERT_FALSE(made.has_value());
     EXPECT_TRUE(contains(made.error().message, "rank 2 did not come")) << made.error().message;
+  });
+}
+
+TEST(CommunicatorTest, RankThatDoesNotRunIsNamedByRankAndOperation) {
+  const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 3);
+  const auto store = make_local_store();
+  support::on_every_rank(3, [&](Rank rank) {
+    auto made = Communicator::create({.rank = rank,
+                                      .rank_count = 3,
+                                      .transport = "inproc",
+                                      .store = store,
+                                      .deadline = milliseconds(300)});
+    ASSERT_TRUE(made.has_value()) << made.error().message;
+    const auto prepared = (*made)->prepare(rank.value == 0 ? &ring : nullptr);
+    ASSERT_TRUE(prepared.has_value()) << prepared.error().message;
+    Floats data(9, 1);
+    while (rank.value == 2 && !store->failure()) {
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    const std::string said = message_of(
+        (*made)->run(**prepared, {.count = 9, .input = bytes(data), .output = bytes(data)}));
+    EXPECT_TRUE(contains(said, ", operation 1 (all_reduce): rank 2 did not begin")) << said;
+    EXPECT_TRUE(said.starts_with("rank 0, ") || said.starts_with("rank 1, ")) << said;
+    EXPECT_EQ(store->failure()->message, said);
+    EXPECT_EQ(store->failure()->rank, Rank{2});
   });
 }
 

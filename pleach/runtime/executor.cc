@@ -89,7 +89,7 @@ class Run {
   void copy_results() const;
 
   TimePoint expiry() const;
-  Error fail(ErrorCode code, Rank culprit, const std::string& cause) const;
+  Error fail(ErrorCode code, Rank culprit, std::string cause) const;
   Error expired() const;
   Error broken(const TransportEvent& event) const;
 
@@ -501,11 +501,11 @@ TimePoint Run::expiry() const {
                         : last_event_ + operation_.deadline + operation_.deadline / 4;
 }
 
-Error Run::fail(ErrorCode code, Rank culprit, const std::string& cause) const {
-  return fail_job(
-      world_.store, code,
-      {culprit, fmt::format("rank {}, operation {} ({}): {}", operation_.rank.value,
-                            operation_.sequence, to_text(operation_.collective), cause)});
+Error Run::fail(ErrorCode code, Rank culprit, std::string cause) const {
+  if (operation_.culprit != nullptr) {
+    *operation_.culprit = culprit;
+  }
+  return {code, std::move(cause)};
 }
 
 Error Run::broken(const TransportEvent& event) const {
@@ -553,7 +553,7 @@ Error Run::expired() const {
     }
   }
   if (!first) {
-    return fail(ErrorCode::kTimeout, operation_.rank, "nothing happens and nothing is missing");
+    return Error{ErrorCode::kTimeout, "nothing happens and nothing is missing"};
   }
   const auto [key, segment, chunk, peer] = *first;
   return fail(ErrorCode::kTimeout, peer,
@@ -579,18 +579,7 @@ Status Executor::run(const ExecutorWorld& world, const Operation& operation) {
     state_->scratch = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes));
     state_->scratch_bytes = bytes;
   }
-  Status status = Run(state_->plan, state_->scratch.get(), world, operation).execute();
-  if (status) {
-    return status;
-  }
-  const std::optional<Failure> failure = world.store.failure();
-  if (failure && failure->message == status.error().message) {
-    return status;
-  }
-  const std::string context =
-      fmt::format("rank {}, operation {} ({}): {}", operation.rank.value, operation.sequence,
-                  to_text(operation.collective), status.error().message);
-  return fail_job(world.store, status.error().code, {operation.rank, context});
+  return Run(state_->plan, state_->scratch.get(), world, operation).execute();
 }
 
 }  // namespace pleach

@@ -13,7 +13,7 @@
 #include "tests/support/random_schedules.h"
 #include "tests/support/rank_threads.h"
 #include "tests/support/small_schedules.h"
-#include "tests/support/two_phase.h"
+#include "tests/support/two_phase_run.h"
 
 namespace pleach {
 namespace {
@@ -21,59 +21,6 @@ namespace {
 using support::Floats;
 using support::RunOutcome;
 using support::RunSetup;
-
-// Values whose sums round, so that every order of additions shows.
-std::vector<Floats> rounding_inputs(const Schedule& schedule, int64_t count, uint64_t seed) {
-  Rng rng(seed);
-  const Result<Placement> placement = Placement::create(schedule, count);
-  std::vector<Floats> inputs;
-  for (int32_t rank = 0; rank < schedule.rank_count(); ++rank) {
-    Floats& input = inputs.emplace_back(at(placement->sizes(Rank{rank}).input));
-    for (float& value : input) {
-      value = static_cast<float>((rng.unit() - 0.5) * static_cast<double>(1 << rng.below(24)));
-    }
-  }
-  return inputs;
-}
-
-constexpr std::byte kBlank{0xa5};
-
-float blank_float() {
-  float value;
-  std::memset(&value, std::to_integer<int>(kBlank), sizeof(value));
-  return value;
-}
-
-// Runs on executors and compares every bit with the two-phase pass, and the record with the Cursor.
-void expect_two_phase_bits(const Schedule& schedule, const RunSetup& setup) {
-  const std::vector<Floats> inputs = rounding_inputs(schedule, setup.count, 7);
-  auto expected = support::two_phase_outputs(schedule, setup.count, inputs, blank_float());
-  ASSERT_TRUE(expected.has_value());
-  for (int32_t rank = 0; rank < schedule.rank_count() && setup.in_place; ++rank) {
-    if (schedule.collective == CollectiveKind::kReduce && rank != schedule.root.value) {
-      (*expected)[at(rank)] = inputs[at(rank)];
-    }
-  }
-  const RunOutcome outcome = support::run_schedule(
-      schedule, setup,
-      [&](Rank rank, std::span<std::byte> input) {
-        if (!input.empty()) {
-          std::memcpy(input.data(), inputs[rank.index()].data(), input.size());
-        }
-      },
-      kBlank);
-  for (int32_t rank = 0; rank < schedule.rank_count(); ++rank) {
-    const auto index = at(rank);
-    ASSERT_EQ(outcome.errors[index], "") << "rank " << rank;
-    const auto bytes = std::as_bytes(std::span((*expected)[index]));
-    EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), outcome.outputs[index].begin(),
-                           outcome.outputs[index].end()))
-        << "rank " << rank;
-  }
-  const Status replayed = replay(Order::build(schedule), outcome.records, setup.segment_count,
-                                 schedule.symmetry ? schedule.rank_count() : 1);
-  EXPECT_TRUE(replayed.has_value()) << replayed.error().message;
-}
 
 TEST(ExecutorTest, SurvivesEveryCounterexampleWithOneLandingPlace) {
   for (const support::Counterexample& example : support::counterexamples()) {
@@ -87,11 +34,14 @@ TEST(ExecutorTest, SurvivesEveryCounterexampleWithOneLandingPlace) {
       for (uint64_t seed = 0; seed < 4; ++seed) {
         SCOPED_TRACE(example.name + ", " + std::to_string(segments) + " segments, seed " +
                      std::to_string(seed));
-        expect_two_phase_bits(example.schedule, {.count = count,
-                                                 .segment_count = segments,
-                                                 .landing_places = 1,
-                                                 .in_place = example.in_place,
-                                                 .delay_seed = seed});
+        Rng rng(7);
+        support::expect_two_phase_bits(example.schedule,
+                                       {.count = count,
+                                        .segment_count = segments,
+                                        .landing_places = 1,
+                                        .in_place = example.in_place,
+                                        .delay_seed = seed},
+                                       rng);
       }
     }
   }
@@ -102,7 +52,8 @@ TEST(ExecutorTest, ExchangeGivesTheSameBitsInAThousandDelayedRuns) {
   const Schedule exchange = support::make_schedule({}, {{0, 1, 0, 1}, {0, 1, 1, 0}});
   const Order order = Order::build(exchange);
   constexpr int64_t kCount = 5;
-  const std::vector<Floats> inputs = rounding_inputs(exchange, kCount, 11);
+  Rng rng(11);
+  const std::vector<Floats> inputs = support::rounding_inputs(exchange, kCount, rng);
   Floats expected = inputs[0];
   for (std::size_t i = 0; i < expected.size(); ++i) {
     expected[i] += inputs[1][i];
@@ -113,12 +64,12 @@ TEST(ExecutorTest, ExchangeGivesTheSameBitsInAThousandDelayedRuns) {
         lower(exchange, order, {.rank = rank, .count = kCount, .segment_count = 2}).value());
     for (uint64_t run = 1; run <= kRuns; ++run) {
       Floats output(kCount, 0);
-      const Status status = executor.run(
-          group.world(rank), {.rank = rank,
-                              .sequence = run,
-                              .input = std::as_bytes(std::span(inputs[rank.index()])).data(),
-                              .output = std::as_writable_bytes(std::span(output)).data(),
-                              .landing_places = 1});
+      const Status status =
+          group.run(rank, executor,
+                    {.sequence = run,
+                     .input = std::as_bytes(std::span(inputs[rank.index()])).data(),
+                     .output = std::as_writable_bytes(std::span(output)).data(),
+                     .landing_places = 1});
       ASSERT_TRUE(status.has_value()) << status.error().message;
       ASSERT_EQ(output, expected) << "run " << run << " on rank " << rank.value;
     }
@@ -138,9 +89,11 @@ TEST(ExecutorTest, RandomSchedulesGiveTheBitsOfTheTwoPhasePass) {
                          .landing_places = 1 + support::pick(rng, 2),
                          .in_place = rng.below(3) == 0,
                          .delay_seed = rng.below(1000)};
-    if (support::two_phase_outputs(schedule, count, rounding_inputs(schedule, count, 7), 0)) {
+    Rng values(7);
+    const auto inputs = support::rounding_inputs(schedule, count, values);
+    if (support::two_phase_outputs(schedule, count, inputs, 0)) {
       ++executed;
-      expect_two_phase_bits(schedule, setup);
+      support::expect_two_phase_bits(schedule, setup, values);
     }
   }
   EXPECT_GT(executed, 100);
@@ -156,11 +109,13 @@ TEST(ExecutorTest, RandomTreesGiveTheBitsOfTheTwoPhasePass) {
       const Schedule schedule = support::random_tree_schedule(collective, 2 + support::pick(rng, 5),
                                                               1 + support::pick(rng, 4), rng);
       ASSERT_TRUE(verify(schedule, nullptr).correct);
-      expect_two_phase_bits(schedule, {.count = static_cast<int64_t>(rng.below(50)),
-                                       .segment_count = 1 + support::pick(rng, 6),
-                                       .landing_places = 1 + support::pick(rng, 3),
-                                       .in_place = rng.below(2) == 0,
-                                       .delay_seed = rng.below(2)});
+      support::expect_two_phase_bits(schedule,
+                                     {.count = static_cast<int64_t>(rng.below(50)),
+                                      .segment_count = 1 + support::pick(rng, 6),
+                                      .landing_places = 1 + support::pick(rng, 3),
+                                      .in_place = rng.below(2) == 0,
+                                      .delay_seed = rng.below(2)},
+                                     rng);
     }
   }
 }
@@ -169,7 +124,8 @@ TEST(ExecutorTest, SymmetricScheduleRunsAsItsExpansion) {
   const Schedule symmetric = support::symmetric_ring_schedule(4, 1);
   const Schedule expanded = support::ring_schedule(CollectiveKind::kAllReduce, 4, 1);
   constexpr int64_t kCount = 41;
-  const std::vector<Floats> inputs = rounding_inputs(expanded, kCount, 3);
+  Rng rng(3);
+  const std::vector<Floats> inputs = support::rounding_inputs(expanded, kCount, rng);
   const RunSetup setup{.count = kCount, .segment_count = 3, .delay_seed = 5};
   const auto fill = [&](Rank rank, std::span<std::byte> input) {
     std::memcpy(input.data(), inputs[rank.index()].data(), input.size());
@@ -245,15 +201,11 @@ TEST(ExecutorTest, RankThatNeverBeginsIsNamedWithinTheDeadline) {
   support::on_every_rank(2, [&](Rank rank) {  // rank 2 stays away
     Floats data(9, 1);
     std::byte* const bytes = std::as_writable_bytes(std::span(data)).data();
+    Executor executor(lower(ring, order, {.rank = rank, .count = 9, .in_place = true}).value());
     const Status status =
-        Executor(lower(ring, order, {.rank = rank, .count = 9, .in_place = true}).value())
-            .run(group.world(rank), {.rank = rank,
-                                     .sequence = 1,
-                                     .output = bytes,
-                                     .deadline = std::chrono::milliseconds(300)});
+        group.run(rank, executor, {.output = bytes, .deadline = std::chrono::milliseconds(300)});
     ASSERT_FALSE(status.has_value());
-    EXPECT_NE(status.error().message.find("operation 1 (all_reduce): rank 2 did not begin"),
-              std::string::npos)
+    EXPECT_NE(status.error().message.find("rank 2 did not begin"), std::string::npos)
         << status.error().message;
   });
   ASSERT_TRUE(group.store().failure().has_value());
@@ -268,10 +220,9 @@ TEST(ExecutorTest, RankWithAnotherRequestIsRefused) {
     support::on_every_rank(3, [&](Rank rank) {
       Floats data(9, 1);
       std::byte* const bytes = std::as_writable_bytes(std::span(data)).data();
+      Executor executor(lower(ring, order, {.rank = rank, .count = 9, .in_place = true}).value());
       const Status status =
-          Executor(lower(ring, order, {.rank = rank, .count = 9, .in_place = true}).value())
-              .run(group.world(rank),
-                   {.rank = rank, .fingerprint = rank.value == 1 ? 5u : 4u, .output = bytes});
+          group.run(rank, executor, {.fingerprint = rank.value == 1 ? 5u : 4u, .output = bytes});
       ASSERT_FALSE(status.has_value());
       EXPECT_NE(status.error().message.find("another request"), std::string::npos)
           << status.error().message;
@@ -329,17 +280,18 @@ TEST(ExecutorTest, EventsThatCannotBeAreRefused) {
   const Schedule exchange = support::make_schedule({}, {{0, 1, 0, 1}, {0, 1, 1, 0}});
   for (const Case& row : cases) {
     SCOPED_TRACE(row.name);
-    const auto store = make_local_store();
     const SteadyClock clock;
     LyingTransport transport(row.lie);
     Floats data(8, 1);
     Executor executor(lower(exchange, Order::build(exchange),
                             {.rank = Rank{0}, .count = 8, .segment_count = 2, .in_place = true})
                           .value());
-    const Status status =
-        executor.run({transport, *store, clock},
-                     {.rank = Rank{0}, .output = std::as_writable_bytes(std::span(data)).data()});
+    Rank culprit;
+    const Status status = executor.run(
+        {transport, clock},
+        {.output = std::as_writable_bytes(std::span(data)).data(), .culprit = &culprit});
     ASSERT_FALSE(status.has_value());
+    EXPECT_EQ(culprit, row.lie.peer);
     EXPECT_EQ(status.error().code, ErrorCode::kIo);
     EXPECT_NE(status.error().message.find("does not belong"), std::string::npos)
         << status.error().message;

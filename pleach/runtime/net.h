@@ -1,7 +1,6 @@
 // Sockets, addresses and other descriptors of the operating system.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>

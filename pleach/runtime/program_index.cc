@@ -15,40 +15,45 @@ int32_t find_rank(std::span<const Rank> ranks, Rank rank) {
   return found != ranks.end() && *found == rank ? static_cast<int32_t>(found - ranks.begin()) : -1;
 }
 
-int32_t find_stream(const std::unordered_map<int32_t, int32_t>& streams,
-                    std::span<const ProgramMessage> messages, Rank peer, int32_t stream) {
-  const auto found = streams.find(stream);
-  return found != streams.end() && messages[at(found->second)].peer == peer ? found->second : -1;
+}  // namespace
+
+ProgramIndex::Messages::Messages(std::span<const ProgramMessage> messages, std::size_t item_count)
+    : of_item(item_count) {
+  for (int32_t message = 0; message < count_of(messages); ++message) {
+    const ProgramMessage& what = messages[at(message)];
+    of_stream.emplace(what.stream, message);
+    std::fill_n(of_item.begin() + what.first_item, what.item_count, message);
+  }
 }
 
-// Sorts the items by slot and then by the number of commits that they wait for.
+int32_t ProgramIndex::Messages::find(std::span<const ProgramMessage> messages, Rank peer,
+                                     int32_t stream) const {
+  const auto found = of_stream.find(stream);
+  return found != of_stream.end() && messages[at(found->second)].peer == peer ? found->second : -1;
+}
+
 template <typename Item>
-void group_by_slot(std::span<const Item> items, std::size_t slot_count,
-                   std::vector<int32_t>& grouped, std::vector<int32_t>& first) {
-  grouped.resize(items.size());
-  std::iota(grouped.begin(), grouped.end(), 0);
-  std::sort(grouped.begin(), grouped.end(), [&](int32_t left, int32_t right) {
-    return std::pair(items[at(left)].slot, items[at(left)].after_commits) <
-           std::pair(items[at(right)].slot, items[at(right)].after_commits);
+ProgramIndex::BySlot::BySlot(std::span<const Item> all, std::size_t slot_count)
+    : items(all.size()), first(slot_count + 1) {
+  std::iota(items.begin(), items.end(), 0);
+  std::sort(items.begin(), items.end(), [&](int32_t left, int32_t right) {
+    return std::pair(all[at(left)].slot, all[at(left)].after_commits) <
+           std::pair(all[at(right)].slot, all[at(right)].after_commits);
   });
-  first.assign(slot_count + 1, 0);
-  for (const Item& item : items) {
+  for (const Item& item : all) {
     ++first[at(item.slot) + 1];
   }
   std::partial_sum(first.begin(), first.end(), first.begin());
 }
 
-std::span<const int32_t> group(const std::vector<int32_t>& grouped,
-                               const std::vector<int32_t>& first, int32_t slot) {
-  return std::span(grouped).subspan(at(first[at(slot)]), at(first[at(slot) + 1] - first[at(slot)]));
-}
-
-}  // namespace
-
-ProgramIndex::ProgramIndex(Program program) : program_(std::move(program)) {
+ProgramIndex::ProgramIndex(Program program)
+    : program_(std::move(program)),
+      sends_(program_.sends, program_.reads.size()),
+      receives_(program_.receives, program_.commits.size()),
+      slot_reads_(std::span<const ProgramRead>(program_.reads), program_.slots.size()),
+      slot_commits_(std::span<const ProgramCommit>(program_.commits), program_.slots.size()) {
   index_peers();
   order_sends();
-  index_slots();
 }
 
 void ProgramIndex::index_peers() {
@@ -106,25 +111,6 @@ void ProgramIndex::order_sends() {
   }
 }
 
-void ProgramIndex::index_slots() {
-  const auto index = [](std::span<const ProgramMessage> messages, std::size_t item_count,
-                        std::unordered_map<int32_t, int32_t>& of_stream,
-                        std::vector<int32_t>& of_item) {
-    of_item.resize(item_count);
-    for (int32_t message = 0; message < count_of(messages); ++message) {
-      const ProgramMessage& what = messages[at(message)];
-      of_stream.emplace(what.stream, message);
-      std::fill_n(of_item.begin() + what.first_item, what.item_count, message);
-    }
-  };
-  index(program_.sends, program_.reads.size(), send_of_stream_, send_of_read_);
-  index(program_.receives, program_.commits.size(), receive_of_stream_, receive_of_commit_);
-  group_by_slot(std::span<const ProgramRead>(program_.reads), program_.slots.size(), slot_reads_,
-                slot_first_read_);
-  group_by_slot(std::span<const ProgramCommit>(program_.commits), program_.slots.size(),
-                slot_commits_, slot_first_commit_);
-}
-
 int32_t ProgramIndex::target_index(Rank peer) const {
   return find_rank(targets_, peer);
 }
@@ -133,20 +119,8 @@ int32_t ProgramIndex::peer_index(Rank peer) const {
   return find_rank(peers_, peer);
 }
 
-int32_t ProgramIndex::find_send(Rank peer, int32_t stream) const {
-  return find_stream(send_of_stream_, program_.sends, peer, stream);
-}
-
-int32_t ProgramIndex::find_receive(Rank peer, int32_t stream) const {
-  return find_stream(receive_of_stream_, program_.receives, peer, stream);
-}
-
-std::span<const int32_t> ProgramIndex::slot_commits(int32_t slot) const {
-  return group(slot_commits_, slot_first_commit_, slot);
-}
-
 std::span<const int32_t> ProgramIndex::reads_after(int32_t slot, int32_t commit_count) const {
-  const std::span<const int32_t> all = group(slot_reads_, slot_first_read_, slot);
+  const std::span<const int32_t> all = slot_reads_.of(slot);
   const auto waits = [this](int32_t read) { return program_.reads[at(read)].after_commits; };
   const auto begin = std::partition_point(all.begin(), all.end(),
                                           [&](int32_t read) { return waits(read) < commit_count; });

@@ -48,36 +48,54 @@ class ProgramIndex {
   }
 
   // The message of that stream to (from) that peer, or -1.
-  int32_t find_send(Rank peer, int32_t stream) const;
-  int32_t find_receive(Rank peer, int32_t stream) const;
+  int32_t find_send(Rank peer, int32_t stream) const {
+    return sends_.find(program_.sends, peer, stream);
+  }
+  int32_t find_receive(Rank peer, int32_t stream) const {
+    return receives_.find(program_.receives, peer, stream);
+  }
 
-  int32_t send_of_read(int32_t read) const { return message_of(send_of_read_, read); }
-  int32_t receive_of_commit(int32_t commit) const { return message_of(receive_of_commit_, commit); }
+  int32_t send_of_read(int32_t read) const { return sends_.of_item[at(read)]; }
+  int32_t receive_of_commit(int32_t commit) const { return receives_.of_item[at(commit)]; }
   TransferOp commit_op(int32_t commit) const {
     return program_.receives[at(receive_of_commit(commit))].op;
   }
   // The slot's commits, in their order.
-  std::span<const int32_t> slot_commits(int32_t slot) const;
+  std::span<const int32_t> slot_commits(int32_t slot) const { return slot_commits_.of(slot); }
   // The slot's reads that wait for exactly so many commits.
   std::span<const int32_t> reads_after(int32_t slot, int32_t commit_count) const;
 
  private:
-  static int32_t message_of(const std::vector<int32_t>& table, int32_t item) {
-    return table[at(item)];
-  }
+  // The sends, or the receives, by what they carry.
+  struct Messages {
+    Messages(std::span<const ProgramMessage> messages, std::size_t item_count);
+    int32_t find(std::span<const ProgramMessage> messages, Rank peer, int32_t stream) const;
+
+    std::unordered_map<int32_t, int32_t> of_stream;
+    std::vector<int32_t> of_item;  // by read, or by commit
+  };
+  // The reads, or the commits, by slot and then by the number of commits that they wait for.
+  struct BySlot {
+    template <typename Item>
+    BySlot(std::span<const Item> items, std::size_t slot_count);
+    std::span<const int32_t> of(int32_t slot) const {
+      return std::span(items).subspan(at(first[at(slot)]),
+                                      at(first[at(slot) + 1] - first[at(slot)]));
+    }
+
+    std::vector<int32_t> items;
+    std::vector<int32_t> first;  // slot count + 1
+  };
   void index_peers();
   void order_sends();
-  void index_slots();
 
   Program program_;
   std::vector<Rank> targets_, peers_;
   std::vector<Source> sources_;
   std::vector<std::vector<Unit>> orders_;
   std::vector<Place> places_;
-  std::unordered_map<int32_t, int32_t> send_of_stream_, receive_of_stream_;
-  std::vector<int32_t> send_of_read_, receive_of_commit_;
-  std::vector<int32_t> slot_reads_, slot_commits_;            // grouped by slot
-  std::vector<int32_t> slot_first_read_, slot_first_commit_;  // slot count + 1
+  Messages sends_, receives_;
+  BySlot slot_reads_, slot_commits_;
 };
 
 }  // namespace pleach

@@ -89,7 +89,6 @@ struct TransportContext {
 struct TransportKind {
   std::string name;  // "tcp", "inproc"
   std::string summary;
-  bool honours_routes = false;  // whether segments take the links that the schedule names
   bool spans_processes = false;
   Result<std::unique_ptr<Transport>> (*create)(const TransportContext& context);
 

@@ -1,7 +1,6 @@
 // Algorithm: something that writes schedules. The registry.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -2,17 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <unordered_map>
-#include <unordered_set>
-#include <utility>
 #include <vector>
 
 #include "pleach/base/index.h"
 #include "pleach/base/result.h"
 #include "pleach/collective/schedule.h"
 #include "pleach/synthesis/algorithm.h"
-#include "pleach/topology/routes.h"
+#include "pleach/synthesis/route_finder.h"
 
 namespace pleach {
 
@@ -40,8 +36,10 @@ class ScheduleBuilder {
 
   // The route from one node to another: the first direct link, else the shortest. Each is in the
   // table once; kNoRoute after an error. Fast when consecutive calls share the source.
-  int32_t route(NodeId source, NodeId target);
-  int32_t route(LinkId link);
+  int32_t route(NodeId source, NodeId target) {
+    return routes_.route(source, target, schedule_.routes);
+  }
+  int32_t route(LinkId link) { return routes_.route(link, schedule_.routes); }
 
   void add(const Message& message, NodeId source, NodeId target, int32_t route);
   // Between two ranks, by route().
@@ -54,21 +52,9 @@ class ScheduleBuilder {
   Result<Schedule> finish(std::vector<int32_t> phase_steps, int32_t period = 0) &&;
 
  private:
-  LinkId direct_link(NodeId source, NodeId target);
-  int32_t add_route(std::span<const LinkId> links);
-  int32_t find_route(NodeId source, NodeId target);
-
-  const Topology& topology_;
-  Router router_;
+  RouteFinder routes_;
   Schedule schedule_;
-  std::vector<int32_t> route_of_link_;                  // by link; kNoRoute: not in the table yet
-  std::unordered_map<int64_t, int32_t> route_of_pair_;  // of more than one link
-  NodeId direct_source_;                                // whose links link_to_ holds
-  std::vector<LinkId> link_to_;                         // by target node
-  int64_t route_link_count_ = 0;
-  std::unordered_set<int32_t> routed_targets_;  // the router keeps a distance field for each
-  int64_t move_count_ = 0;                      // chunks of all transfers
-  std::optional<Error> error_;
+  int64_t move_count_ = 0;  // chunks of all transfers
 };
 
 }  // namespace pleach

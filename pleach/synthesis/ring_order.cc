@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "pleach/base/index.h"
+#include "pleach/collective/rank_of_node.h"
 
 namespace pleach {
 namespace {
@@ -292,13 +293,10 @@ std::optional<std::vector<int32_t>> grid_cycle(std::span<const GridDimension> gr
 
 std::vector<int32_t> ring_order(const Topology& topology, std::span<const NodeId> participants) {
   if (!topology.grid().empty() && participants.size() == topology.nodes().size()) {
-    std::vector<int32_t> rank_of(participants.size());
-    for (std::size_t rank = 0; rank < participants.size(); ++rank) {
-      rank_of[participants[rank].index()] = static_cast<int32_t>(rank);
-    }
+    const RankOfNode rank_of(participants);
     std::vector<int32_t> order = grid_cycle(topology.grid()).value_or(grid_snake(topology.grid()));
     for (int32_t& node : order) {
-      node = rank_of[at(node)];
+      node = rank_of(NodeId{node});
     }
     return order;
   }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "pleach/base/options.h"
 #include "pleach/base/result.h"

@@ -1,7 +1,5 @@
 #include "pleach/synthesis/spanning_trees.h"
 
-#include <algorithm>
-
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
 

@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/collective/bounds.h"

@@ -19,6 +19,7 @@ namespace {
 using Graph = lemon::SmartDigraph;
 using Capacities = Graph::ArcMap<int64_t>;
 using Side = Graph::NodeMap<bool>;
+using Search = lemon::HaoOrlin<Graph, Capacities>;
 
 }  // namespace
 
@@ -33,6 +34,16 @@ struct FlowGraph::Implementation {
       result.source_side.push_back(side[Graph::nodeFromId(node)]);
     }
     return result;
+  }
+
+  // The least cut with `root` on one side.
+  MinimumCut least(int32_t root, void (Search::*calculate)()) const {
+    Search search(graph, capacities);
+    search.init(Graph::nodeFromId(root));
+    (search.*calculate)();
+    Side side(graph);
+    const int64_t capacity = search.minCutMap(side);
+    return cut(capacity, side);
   }
 };
 
@@ -95,23 +106,11 @@ MinimumCut FlowGraph::between(int32_t source, int32_t target) const {
 }
 
 MinimumCut FlowGraph::out_of(int32_t source) const {
-  const Graph& graph = implementation_->graph;
-  lemon::HaoOrlin<Graph, Capacities> search(graph, implementation_->capacities);
-  search.init(Graph::nodeFromId(source));
-  search.calculateOut();
-  Side side(graph);
-  const int64_t capacity = search.minCutMap(side);
-  return implementation_->cut(capacity, side);
+  return implementation_->least(source, &Search::calculateOut);
 }
 
 MinimumCut FlowGraph::into(int32_t target) const {
-  const Graph& graph = implementation_->graph;
-  lemon::HaoOrlin<Graph, Capacities> search(graph, implementation_->capacities);
-  search.init(Graph::nodeFromId(target));
-  search.calculateIn();
-  Side side(graph);
-  const int64_t capacity = search.minCutMap(side);
-  return implementation_->cut(capacity, side);
+  return implementation_->least(target, &Search::calculateIn);
 }
 
 }  // namespace pleach

@@ -5,7 +5,6 @@
 #include <limits>
 #include <numeric>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "pleach/base/index.h"

@@ -1,7 +1,6 @@
 // Shapes: named topologies and their specs (`torus:4x4,bandwidth=16GB/s,without_link=5-6`).
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>

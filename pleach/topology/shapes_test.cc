@@ -210,6 +210,7 @@ TEST(Shapes, AnySpecGivesATopologyOrOneLine) {
                                            "switch:4,reduce", "mesh:2x3x2,latency=1ns",
                                            "mesh:2x2,x",      "fully_connected:4,without_node=3"};
   const std::string letters = "0123456789x:,=-+>.%abrGs/\xff\n\0 ";
+  int refused = 0;
   for (int trial = 0; trial < 3000; ++trial) {
     std::string spec = starts[rng.below(starts.size())];
     for (uint64_t change = 0; change <= rng.below(3); ++change) {
@@ -227,10 +228,13 @@ TEST(Shapes, AnySpecGivesATopologyOrOneLine) {
     }
     const Result<Topology> topology = parse_topology(spec);
     if (!topology) {
+      ++refused;
       EXPECT_EQ(topology.error().message.find('\n'), std::string::npos)
           << "seed " << kSeed << ", trial " << trial;
     }
   }
+  EXPECT_GT(refused, 1000);
+  EXPECT_LT(refused, 2950);
 }
 
 TEST(Shapes, TablesNameEachShapeOnce) {
@@ -241,6 +245,7 @@ TEST(Shapes, TablesNameEachShapeOnce) {
     EXPECT_FALSE(shape->argument.empty());
     EXPECT_TRUE(Options::create(shape_options(*shape), {}, shape->name));
   }
+  EXPECT_GE(names.size(), 5U);
 }
 
 }  // namespace

@@ -1,11 +1,8 @@
 // The named accelerators, and what they are called with.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
-#include <limits>
 
 #include "pleach/base/options.h"
 #include "pleach/base/text.h"

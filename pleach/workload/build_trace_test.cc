@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <set>
 
 #include "pleach/base/index.h"
@@ -606,6 +605,15 @@ TEST(BuildTrace, IsSoundForRandomStrategies) {
     ASSERT_TRUE(trace) << where << ": " << trace.error().message;
     const Status status = check_trace(*trace);
     ASSERT_TRUE(status) << where << ": " << status.error().message;
+    std::vector<int32_t> all;
+    for (const WorkerTrace& worker : trace->workers) {
+      all.insert(all.end(), worker.ranks.begin(), worker.ranks.end());
+    }
+    std::ranges::sort(all);
+    std::vector<int32_t> expected(at(strategy.rank_count()));
+    std::iota(expected.begin(), expected.end(), 0);
+    ASSERT_EQ(all, expected) << where;
+    ASSERT_FALSE(trace->families.empty()) << where;
     for (const Family& family : trace->families) {
       std::size_t ranks = 0;
       for (const std::vector<int32_t>& group : family.groups) {
@@ -615,7 +623,7 @@ TEST(BuildTrace, IsSoundForRandomStrategies) {
         EXPECT_EQ(ranks, at(trace->rank_count)) << where << family.name;
       }
     }
-    longest_path_ps(*trace);  // comes to its end
+    EXPECT_GT(longest_path_ps(*trace), 0) << where;
   }
 }
 

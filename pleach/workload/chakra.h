@@ -1,10 +1,7 @@
 // Chakra execution traces: PREFIX.RANK.et, one per rank.
 #pragma once
 
-#include <cstdint>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "pleach/base/result.h"
 #include "pleach/workload/trace.h"

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <utility>
 
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
@@ -128,14 +127,14 @@ ChakraValue value_of(const chakra::Attribute& attribute) {
 ChakraNode node_of(const chakra::Node& message) {
   ChakraNode node = {.id = message.id(),
                      .name = message.name(),
-                     .kind = message.type(),
+                     .kind = static_cast<ChakraKind>(message.type()),
                      .before = {message.ctrl_deps().begin(), message.ctrl_deps().end()},
                      .duration_us = message.duration_micros(),
                      .inputs = {}};
   node.before.insert(node.before.end(), message.data_deps().begin(), message.data_deps().end());
   std::ranges::sort(node.before);
   node.before.erase(std::unique(node.before.begin(), node.before.end()), node.before.end());
-  if (node.kind == static_cast<int32_t>(ChakraKind::kMetadata)) {
+  if (node.kind == ChakraKind::kMetadata) {
     node.inputs = message.inputs().values();
     return node;
   }
@@ -230,7 +229,7 @@ std::string chakra_bytes(std::span<const ChakraNode> nodes) {
     chakra::Node message;
     message.set_id(node.id);
     message.set_name(node.name);
-    message.set_type(node.kind);
+    message.set_type(static_cast<int32_t>(node.kind));
     message.mutable_data_deps()->Add(node.before.begin(), node.before.end());
     message.set_duration_micros(node.duration_us);
     for (const auto& [name, value] : node.attributes) {

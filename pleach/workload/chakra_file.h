@@ -1,6 +1,7 @@
 // Nodes of one Chakra execution trace file, and its bytes.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -9,11 +10,12 @@
 #include <variant>
 #include <vector>
 
+#include "pleach/base/collective_kind.h"
 #include "pleach/base/result.h"
 
 namespace pleach {
 
-// Numbers of the format.
+// Numbers of the format; a file may have others.
 enum class ChakraKind : int32_t {
   kInvalid,
   kMetadata,
@@ -25,6 +27,24 @@ enum class ChakraKind : int32_t {
   kCollective,
 };
 
+// The format's numbers of collectives. A kind is written as its first one; barriers are read as
+// small all_reduces, and 3 and 4, gather and scatter, are not supported.
+struct ChakraCollective {
+  int64_t number;
+  CollectiveKind kind;
+};
+inline constexpr int64_t kChakraGather = 3, kChakraScatter = 4, kChakraBarrier = 9;
+inline constexpr std::array<ChakraCollective, 8> kChakraCollectives = {{
+    {0, CollectiveKind::kAllReduce},
+    {1, CollectiveKind::kReduce},
+    {2, CollectiveKind::kAllGather},
+    {5, CollectiveKind::kBroadcast},
+    {6, CollectiveKind::kAllToAll},
+    {7, CollectiveKind::kReduceScatter},
+    {8, CollectiveKind::kReduceScatter},
+    {kChakraBarrier, CollectiveKind::kAllReduce},
+}};
+
 // Whole numbers of every type are int64_t. Nothing: another list, or a number beyond 64 bits.
 using ChakraValue =
     std::variant<std::monostate, int64_t, double, bool, std::string, std::vector<bool>>;
@@ -32,7 +52,7 @@ using ChakraValue =
 struct ChakraNode {
   uint64_t id = 0;
   std::string name;
-  int32_t kind = 0;              // ChakraKind, or a number that the reader does not know
+  ChakraKind kind = ChakraKind::kInvalid;
   std::vector<uint64_t> before;  // ids of control and data dependencies, ascending
   uint64_t duration_us = 0;
   std::string inputs;  // values of the inputs: of kMetadata only

@@ -107,34 +107,21 @@ Result<std::vector<int32_t>> sort_nodes(const std::vector<ChakraNode>& nodes,
   return order;
 }
 
-// The collective of a number of the format; barriers are small all_reduces.
+// The collective of a number of the format.
 Result<CollectiveKind> collective_of(int64_t type, const std::string& path,
                                      const ChakraNode& node) {
-  switch (type) {
-    case 0:
-    case 9:
-      return CollectiveKind::kAllReduce;
-    case 1:
-      return CollectiveKind::kReduce;
-    case 2:
-      return CollectiveKind::kAllGather;
-    case 5:
-      return CollectiveKind::kBroadcast;
-    case 6:
-      return CollectiveKind::kAllToAll;
-    case 7:
-    case 8:
-      return CollectiveKind::kReduceScatter;
-    case 3:
-    case 4:
-      return chakra_error(path, node,
-                          type == 3 ? "gather is not supported" : "scatter is not supported",
-                          ErrorCode::kUnsupported);
-    default:
-      return chakra_error(path, node, fmt::format("there is no collective {}", type));
+  const auto known = std::ranges::find(kChakraCollectives, type, &ChakraCollective::number);
+  if (known != kChakraCollectives.end()) {
+    return known->kind;
   }
+  if (type == kChakraGather || type == kChakraScatter) {
+    return chakra_error(
+        path, node,
+        fmt::format("{} is not supported", type == kChakraGather ? "gather" : "scatter"),
+        ErrorCode::kUnsupported);
+  }
+  return chakra_error(path, node, fmt::format("there is no collective {}", type));
 }
-constexpr int64_t kBarrier = 9;
 
 // Reads what a node says; every error names it.
 class NodeReader {
@@ -175,7 +162,7 @@ class NodeReader {
     if (node_.duration_us > 0) {
       return static_cast<int64_t>(node_.duration_us) * kPicosecondsPerMicrosecond;
     }
-    const bool computes = node_.kind == static_cast<int32_t>(ChakraKind::kCompute);
+    const bool computes = node_.kind == ChakraKind::kCompute;
     double seconds = 0;
     PLEACH_ASSIGN(operations, number("num_ops"));
     if (computes && operations.value_or(0) > 0) {
@@ -315,9 +302,7 @@ class TraceReader {
     return ok();
   }
 
-  static bool is_metadata(const ChakraNode& node) {
-    return node.kind == static_cast<int32_t>(ChakraKind::kMetadata);
-  }
+  static bool is_metadata(const ChakraNode& node) { return node.kind == ChakraKind::kMetadata; }
 
   int32_t name_of(const std::string& name) {
     const auto [found, fresh] = name_of_.try_emplace(name, count_of(trace_.names));
@@ -328,7 +313,7 @@ class TraceReader {
   }
 
   Result<TraceNode> read_node(const NodeReader& reader, const ChakraNode& node) {
-    switch (static_cast<ChakraKind>(node.kind)) {
+    switch (node.kind) {
       case ChakraKind::kCompute:
         return timed(TraceNodeKind::kCompute, reader);
       case ChakraKind::kMemoryLoad:
@@ -345,7 +330,8 @@ class TraceReader {
       case ChakraKind::kMetadata:
         break;
     }
-    return reader.error(fmt::format("nodes of kind {} are not known", node.kind));
+    return reader.error(
+        fmt::format("nodes of kind {} are not known", static_cast<int32_t>(node.kind)));
   }
 
   static Result<TraceNode> timed(TraceNodeKind kind, const NodeReader& reader) {
@@ -376,7 +362,7 @@ class TraceReader {
     PLEACH_ASSIGN(group, reader.group());
     PLEACH_ASSIGN(use, use_group(reader, group));
     int64_t size_bytes = 1;
-    if (type != kBarrier) {
+    if (type != kChakraBarrier) {
       // The format counts what a rank brings along; here it is the whole buffer.
       const int64_t parts = kind == CollectiveKind::kAllGather ? use.size : 1;
       PLEACH_ASSIGN(comm_size, reader.needed("comm_size", 1, INT64_MAX / parts));

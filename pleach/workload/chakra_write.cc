@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -17,21 +18,7 @@ constexpr int64_t kPicosecondsPerMicrosecond = 1'000'000;
 
 // The format's number of a collective.
 int64_t chakra_collective(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::kAllReduce:
-      return 0;
-    case CollectiveKind::kReduce:
-      return 1;
-    case CollectiveKind::kAllGather:
-      return 2;
-    case CollectiveKind::kBroadcast:
-      return 5;
-    case CollectiveKind::kAllToAll:
-      return 6;
-    case CollectiveKind::kReduceScatter:
-      return 7;
-  }
-  return 0;
+  return std::ranges::find(kChakraCollectives, kind, &ChakraCollective::kind)->number;
 }
 
 // Groups of all families, numbered in a row.
@@ -88,7 +75,7 @@ class RankWriter {
       }
       ChakraNode written = {.id = nodes.size(),
                             .name = trace_.names[at(node.name)],
-                            .kind = 0,
+                            .kind = ChakraKind::kInvalid,
                             .before = {},
                             .duration_us = 0,
                             .inputs = {}};
@@ -105,20 +92,19 @@ class RankWriter {
 
  private:
   void fill(const TraceNode& node, ChakraNode& written) {
-    const auto kind = [&](ChakraKind value) { written.kind = static_cast<int32_t>(value); };
     auto& attributes = written.attributes;
     switch (node.kind) {
       case TraceNodeKind::kLoad:
       case TraceNodeKind::kStore:
-        kind(node.kind == TraceNodeKind::kLoad ? ChakraKind::kMemoryLoad
-                                               : ChakraKind::kMemoryStore);
+        written.kind =
+            node.kind == TraceNodeKind::kLoad ? ChakraKind::kMemoryLoad : ChakraKind::kMemoryStore;
         written.duration_us = rounded(node);
         if (written.duration_us > 0) {  // else readers would compute a duration from the size
           attributes["tensor_size"] = node.size_bytes;
         }
         return;
       case TraceNodeKind::kCollective: {
-        kind(ChakraKind::kCollective);
+        written.kind = ChakraKind::kCollective;
         const int32_t group = groups_.number[at(node.family)][at(rank_)];
         // The format counts what a rank brings along.
         const bool gathers = node.collective == CollectiveKind::kAllGather;
@@ -133,7 +119,7 @@ class RankWriter {
       case TraceNodeKind::kReceive: {
         const bool sends = node.kind == TraceNodeKind::kSend;
         const int32_t peer = trace_.workers[at(node.peer)].ranks[member_];
-        kind(sends ? ChakraKind::kSend : ChakraKind::kReceive);
+        written.kind = sends ? ChakraKind::kSend : ChakraKind::kReceive;
         attributes["comm_src"] = int64_t{sends ? rank_ : peer};
         attributes["comm_dst"] = int64_t{sends ? peer : rank_};
         attributes["comm_tag"] = int64_t{node.tag};
@@ -141,14 +127,14 @@ class RankWriter {
         return;
       }
       default:
-        kind(ChakraKind::kCompute);
+        written.kind = ChakraKind::kCompute;
         written.duration_us = rounded(node);
     }
   }
 
   // What is rounded off goes into the next node of the kind.
   uint64_t rounded(const TraceNode& node) {
-    int64_t& carry_ps = carry_ps_[at(static_cast<int32_t>(node.kind))];
+    int64_t& carry_ps = carry_ps_[at(node.kind)];
     const int64_t exact_ps = node.duration_ps + carry_ps;
     const int64_t micros = std::max<int64_t>(0, exact_ps + kPicosecondsPerMicrosecond / 2) /
                            kPicosecondsPerMicrosecond;

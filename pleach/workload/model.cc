@@ -110,14 +110,6 @@ int64_t parameter_count(const Model& model) {
   return sum;
 }
 
-int64_t multiply_adds(const ModelLayer& layer) {
-  int64_t sum = 0;
-  for (const MatrixProduct& product : layer.products) {
-    sum += product.m * product.n * product.k * product.count;
-  }
-  return sum;
-}
-
 Status check_model(const Model& model) {
   const auto refused = [&](const std::string& what) { return invalid(one_line(model.name), what); };
   constexpr std::size_t kMostLayers = 1 << 16;

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "pleach/base/options.h"
@@ -69,8 +67,6 @@ struct Model {
 
 int64_t parameter_count(const ModelLayer& layer);
 int64_t parameter_count(const Model& model);
-// Multiply-adds of forward for one sample.
-int64_t multiply_adds(const ModelLayer& layer);
 // Errors: kInvalidArgument naming the layer: no layers, empty tensors, negative work, blocks out of
 // order, sums that overflow.
 Status check_model(const Model& model);

@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
-#include "pleach/base/index.h"
+#include "pleach/base/names.h"
 #include "pleach/base/options.h"
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
@@ -14,8 +13,17 @@ namespace pleach {
 namespace {
 
 using Kind = OptionDescriptor::Kind;
-// In the order of ParallelDimension.
-constexpr std::array<std::string_view, 4> kDimensionNames = {"tp", "sp", "pp", "dp"};
+
+constexpr std::array<Name<ParallelDimension>, 4> kDimensionNames = {{
+    {ParallelDimension::kTensor, "tp"},
+    {ParallelDimension::kSequence, "sp"},
+    {ParallelDimension::kPipeline, "pp"},
+    {ParallelDimension::kData, "dp"},
+}};
+constexpr std::array<Name<PipelineSchedule>, 2> kScheduleNames = {{
+    {PipelineSchedule::kOneForwardOneBackward, "1f1b"},
+    {PipelineSchedule::kGpipe, "gpipe"},
+}};
 
 std::vector<OptionDescriptor> descriptors() {
   const auto count = [](const std::string& name, const std::string& summary, int64_t least = 1) {
@@ -53,17 +61,15 @@ std::vector<OptionDescriptor> descriptors() {
 Result<std::array<ParallelDimension, 4>> parse_placement(const std::string& text) {
   std::array<ParallelDimension, 4> placement = {};
   const std::vector<std::string_view> names = split(text, '-');
-  const bool fits =
-      names.size() == placement.size() && std::ranges::is_permutation(names, kDimensionNames);
-  if (!fits) {
+  if (!std::ranges::is_permutation(names, kDimensionNames, {}, {},
+                                   &Name<ParallelDimension>::text)) {
     return invalid(
         fmt::format("strategy: placement {} does not name each of tp, sp, pp, dp once, "
                     "as tp-sp-pp-dp does",
                     pleach::quoted(text)));
   }
   for (std::size_t at = 0; at < names.size(); ++at) {
-    placement[at] = static_cast<ParallelDimension>(std::ranges::find(kDimensionNames, names[at]) -
-                                                   kDimensionNames.begin());
+    PLEACH_SET(placement[at], parse_name(kDimensionNames, "dimension", names[at]));
   }
   return placement;
 }
@@ -113,6 +119,7 @@ Result<Strategy> parse_strategy(std::string_view text, int32_t rank_count) {
     return static_cast<int32_t>(options.integer(name));
   };
   PLEACH_ASSIGN(placement, parse_placement(options.text("placement")));
+  PLEACH_ASSIGN(schedule, parse_name(kScheduleNames, "schedule", options.text("schedule")));
   int64_t stream_bytes_per_s = 0;
   if (!options.text("stream").empty()) {
     PLEACH_SET(stream_bytes_per_s, parse_bandwidth_bytes_per_s(options.text("stream")));
@@ -123,9 +130,7 @@ Result<Strategy> parse_strategy(std::string_view text, int32_t rank_count) {
                        .sequence = count("sp"),
                        .expert = count("ep"),
                        .micro_batches = count("micro_batches"),
-                       .schedule = options.text("schedule") == "gpipe"
-                                       ? PipelineSchedule::kGpipe
-                                       : PipelineSchedule::kOneForwardOneBackward,
+                       .schedule = schedule,
                        .zero = count("zero"),
                        .tensor_sequence = options.text("tensor_sequence") == "on",
                        .stream_bytes_per_s = stream_bytes_per_s,
@@ -149,8 +154,8 @@ std::string to_text(const Strategy& strategy) {
   add("sp", strategy.sequence, plain.sequence);
   add("ep", strategy.expert, plain.expert);
   add("micro_batches", strategy.micro_batches, plain.micro_batches);
-  if (strategy.schedule == PipelineSchedule::kGpipe) {
-    text += ",schedule=gpipe";
+  if (strategy.schedule != plain.schedule) {
+    text += fmt::format(",schedule={}", name_of(kScheduleNames, strategy.schedule));
   }
   add("zero", strategy.zero, plain.zero);
   if (strategy.tensor_sequence) {
@@ -162,7 +167,7 @@ std::string to_text(const Strategy& strategy) {
   if (strategy.placement != plain.placement) {
     std::vector<std::string> names;
     for (const ParallelDimension dimension : strategy.placement) {
-      names.emplace_back(kDimensionNames[at(dimension)]);
+      names.emplace_back(name_of(kDimensionNames, dimension));
     }
     text += ",placement=" + join(names, "-");
   }

@@ -116,6 +116,15 @@ TEST(WorkloadModels, ComeNearTheRoundedSizesOfMultitree) {
   }
 }
 
+// Of forward for one sample.
+int64_t multiply_adds(const ModelLayer& layer) {
+  int64_t sum = 0;
+  for (const MatrixProduct& product : layer.products) {
+    sum += product.m * product.n * product.k * product.count;
+  }
+  return sum;
+}
+
 // Multiply-adds of one image: torchvision's documentation gives them in units of 10^9.
 TEST(WorkloadModels, DeriveThePublishedWork) {
   const std::vector<std::pair<std::string, double>> cases = {

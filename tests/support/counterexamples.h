@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "pleach/base/index.h"
@@ -82,8 +81,8 @@ struct Counterexample {
   }
 };
 
-// Rows on the order of messages and on landing places.
-inline std::vector<Counterexample> landing_place_counterexamples() {
+// Rows on the order of messages.
+inline std::vector<Counterexample> order_counterexamples() {
   std::vector<Counterexample> rows;
   rows.push_back({.name = "exchange",
                   .weaker_rule = "no landing place at all (pull only)",
@@ -124,6 +123,12 @@ inline std::vector<Counterexample> landing_place_counterexamples() {
                                                                    {0, 2, 1, 0, kCopy, 1},
                                                                    {1, 1, 1, 0, kCopy, 2}}),
        .segment_count = 2});
+  return rows;
+}
+
+// Rows on landing places and scratch.
+inline std::vector<Counterexample> landing_place_counterexamples() {
+  std::vector<Counterexample> rows;
   // What 1 and 2 send each other stands behind the message of 0 there, which waits for it.
   rows.push_back(
       {.name = "reservation_per_connection",
@@ -219,9 +224,10 @@ inline std::vector<Counterexample> value_counterexamples() {
 }
 
 inline std::vector<Counterexample> counterexamples() {
-  std::vector<Counterexample> rows = landing_place_counterexamples();
-  for (Counterexample& row : value_counterexamples()) {
-    rows.push_back(std::move(row));
+  std::vector<Counterexample> rows;
+  for (const auto& some :
+       {order_counterexamples(), landing_place_counterexamples(), value_counterexamples()}) {
+    rows.insert(rows.end(), some.begin(), some.end());
   }
   return rows;
 }

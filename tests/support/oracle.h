@@ -3,14 +3,11 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <bitset>
 #include <cstdint>
 #include <optional>
 #include <set>
-#include <tuple>
 #include <unordered_set>
-#include <utility>
 #include <vector>
 
 #include "pleach/base/index.h"
@@ -49,12 +46,25 @@ struct OracleVerdict {
   bool right() const { return decided && !stuck && !empty_slot && !wrong; }
 };
 
-// Values are pairs: the sum of random 64-bit inputs, which tells whether each was counted once, and
-// a number of the expression that is equal when the bits must be: commutative, not associative.
-class Oracle {
+// What the collective asks of the ranks, stated afresh. Chunk numbers are of a uniform grid.
+struct OracleTask {
+  CollectiveKind collective;
+  int32_t root = 0;
+  int32_t rank_count = 1;
+  int32_t chunk_count = 1;
+
+  int32_t block_of(int32_t chunk, int32_t blocks) const {
+    return static_cast<int32_t>(int64_t{chunk} * blocks / chunk_count);
+  }
+  bool has_input(int32_t rank, int32_t chunk) const;
+  bool has_output(int32_t rank, int32_t chunk) const;
+};
+
+// What can happen in a schedule, and what each event waits for.
+class OracleEvents {
  public:
-  static constexpr std::size_t kEventLimit = 256;
-  using Done = std::bitset<kEventLimit>;
+  static constexpr std::size_t kLimit = 256;
+  using Done = std::bitset<kLimit>;
 
   struct Message {  // a stream
     int32_t first_chunk = 0;
@@ -71,27 +81,35 @@ class Oracle {
     }
     int32_t commit_count() const { return chunk_count * count_of(targets); }
   };
+  struct Event {
+    int32_t message = 0;
+    int32_t segment = 0;
+    int32_t target = -1;  // rank; -1: the read
+    int32_t chunk = 0;    // of the schedule
+  };
 
   // Grids are uniform. `only_chunk`: the part of the schedule that moves this chunk.
-  Oracle(const Schedule& schedule, const OracleRules& rules,
-         std::optional<int32_t> only_chunk = std::nullopt);
+  OracleEvents(const Schedule& schedule, const OracleRules& rules,
+               std::optional<int32_t> only_chunk = std::nullopt);
 
-  // Whether it is small enough, and every message has two ends: else it is not explored.
-  bool fits() const { return fits_; }
-  OracleVerdict explore(int64_t state_limit, bool stop_at_fault);
-  // One random interleaving.
-  OracleVerdict walk(Rng& rng);
-
-  // For walks beside the Cursor. `chunk` counts from the message's first.
+  // Whether it is small enough, and every message has two ends: else there is nothing to explore.
+  bool fits() const;
+  const OracleRules& rules() const { return rules_; }
+  const OracleTask& task() const { return task_; }
+  int32_t period() const { return period_; }
   const std::vector<Message>& messages() const { return messages_; }
+  const std::vector<Event>& all() const { return events_; }
+
+  // Of a commit, its own read aside.
+  bool may_happen(const Done& done, int32_t event) const { return has(done, needs_[at(event)]); }
+  // The part of a read that one source has; `chunk` counts from the message's first.
   bool may_read(const Done& done, int32_t message, std::size_t source, int32_t chunk,
                 int32_t segment) const {
     return has(done, reads_of_source_[read_part(message, source, chunk, segment)]);
   }
-  // Its own arrival aside.
   bool may_commit(const Done& done, int32_t message, std::size_t target, int32_t chunk,
                   int32_t segment) const {
-    return has(done, needs_[at(commit_event(message, target, chunk, segment))]);
+    return may_happen(done, commit_event(message, target, chunk, segment));
   }
   int32_t read_event(int32_t message, int32_t segment) const {
     const Message& what = messages_[at(message)];
@@ -103,22 +121,55 @@ class Oracle {
   }
 
  private:
+  static bool has(const Done& done, const Done& needed) { return (done & needed) == needed; }
+  void join_messages(const Schedule& schedule, std::optional<int32_t> only_chunk);
+  void add_events();
+  void add_needs();
+  Done read_needs(const Message& message, std::size_t source, int32_t chunk, int32_t segment) const;
+  Done commit_needs(const Message& message, int32_t target, int32_t chunk, int32_t segment) const;
+  Done scratch_needs(int32_t rank, int32_t chunk, int32_t segment) const;
+  bool source_before(const Message& left, const Message& right) const;
+  std::size_t read_part(int32_t message, std::size_t source, int32_t chunk, int32_t segment) const {
+    const Message& what = messages_[at(message)];
+    return first_read_part_[at(message)] +
+           (source * at(what.chunk_count) + at(chunk)) * at(rules_.segment_count) + at(segment);
+  }
+
+  OracleRules rules_;
+  OracleTask task_;
+  int32_t period_;
+  std::vector<int32_t> node_of_rank_;
+  std::vector<Message> messages_;
+  std::vector<Event> events_;
+  std::vector<Done> needs_;                   // by event; of a commit, its own read aside
+  std::vector<Done> reads_of_source_;         // by read part
+  std::vector<std::size_t> first_read_part_;  // by message
+};
+
+// Values are pairs: the sum of random 64-bit inputs, which tells whether each was counted once, and
+// a number of the expression that is equal when the bits must be: commutative, not associative.
+class Oracle {
+ public:
+  Oracle(const Schedule& schedule, const OracleRules& rules,
+         std::optional<int32_t> only_chunk = std::nullopt);
+
+  bool fits() const { return events_.fits(); }
+  OracleVerdict explore(int64_t state_limit, bool stop_at_fault);
+  // One random interleaving.
+  OracleVerdict walk(Rng& rng);
+
+ private:
+  using Message = OracleEvents::Message;
+  using Event = OracleEvents::Event;
   struct Value {
     uint64_t sum = 0;
     uint64_t expression = 0;  // 0: empty
-  };
-  struct Event {
-    int32_t message = 0;
-    int32_t segment = 0;
-    int32_t target = -1;  // rank; -1: the read
-    int32_t chunk = 0;    // of the schedule
   };
   struct Change {
     std::size_t place = 0;
     Value old;
   };
 
-  static bool has(const Done& done, const Done& needed) { return (done & needed) == needed; }
   static uint64_t mix(uint64_t value) {
     value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9U;
     value = (value ^ (value >> 27)) * 0x94d049bb133111ebU;
@@ -129,43 +180,30 @@ class Oracle {
     return {left.sum + right.sum, mix(least * 3 + mix(most)) | 1};
   }
 
-  // Building.
-  void join_messages(const Schedule& schedule, std::optional<int32_t> only_chunk);
-  void add_events();
-  void add_needs();
-  Done read_needs(const Message& message, std::size_t source, int32_t chunk, int32_t segment) const;
-  Done commit_needs(const Message& message, int32_t target, int32_t chunk, int32_t segment) const;
-  Done scratch_needs(int32_t rank, int32_t chunk, int32_t segment) const;
-  bool source_before(const Message& left, const Message& right) const;
   void place_cells();
   void fill_inputs();
-  std::size_t read_part(int32_t message, std::size_t source, int32_t chunk, int32_t segment) const {
-    const Message& what = messages_[at(message)];
-    return first_read_part_[at(message)] +
-           (source * at(what.chunk_count) + at(chunk)) * at(rules_.segment_count) + at(segment);
-  }
-
-  // The collective, stated afresh.
-  int32_t block_of(int32_t chunk, int32_t blocks) const {
-    return static_cast<int32_t>(int64_t{chunk} * blocks / chunk_count_);
-  }
-  bool has_input(int32_t rank, int32_t chunk) const;
-  bool has_output(int32_t rank, int32_t chunk) const;
   Value input(int32_t rank, int32_t chunk, int32_t segment) const;
   uint64_t expected_sum(int32_t chunk, int32_t segment) const;
-
-  // Running.
+  std::size_t slot(int32_t rank, int32_t chunk, int32_t segment) const {
+    const std::size_t segments = at(events_.rules().segment_count);
+    return (at(rank) * at(events_.task().chunk_count) + at(chunk)) * segments + at(segment);
+  }
   std::size_t cell(int32_t rank, int32_t chunk, int32_t segment) const {
-    return cell_of_slot_[(at(rank) * at(chunk_count_) + at(chunk)) * at(rules_.segment_count) +
-                         at(segment)];
+    return cell_of_slot_[slot(rank, chunk, segment)];
   }
-  std::size_t payload(int32_t message, int32_t chunk, int32_t segment) const {
-    return first_payload_[at(message)] +
-           at(chunk - messages_[at(message)].first_chunk) * at(rules_.segment_count) + at(segment);
+  const Message& message_of(const Event& event) const {
+    return events_.messages()[at(event.message)];
   }
+  std::size_t payload(const Event& event, int32_t chunk) const {
+    return first_payload_[at(event.message)] +
+           at(chunk - message_of(event).first_chunk) * at(events_.rules().segment_count) +
+           at(event.segment);
+  }
+
   bool enabled(int32_t event) const;
   bool admitted(const Event& read) const;
   bool precedes(const Event& left, const Event& right) const;  // in key order
+  bool has_left(const Event& read) const;
   bool committed(const Event& read) const;
   bool apply(int32_t event, std::vector<Change>& changes);  // false: an empty slot
   void undo(int32_t event, const std::vector<Change>& changes);
@@ -175,26 +213,14 @@ class Oracle {
   void visit(OracleVerdict& verdict, int64_t state_limit, bool stop_at_fault);
   void restart();
 
-  OracleRules rules_;
-  CollectiveKind collective_;
-  int32_t root_;
-  int32_t rank_count_;
-  int32_t chunk_count_;
-  int32_t period_;
+  OracleEvents events_;
   std::optional<int32_t> only_chunk_;
-  std::vector<int32_t> node_of_rank_;
-  bool fits_ = true;
-
-  std::vector<Message> messages_;
-  std::vector<Event> events_;
-  std::vector<Done> needs_;            // by event; of a commit, its own read aside
-  std::vector<Done> reads_of_source_;  // by read part
-  std::vector<std::size_t> first_read_part_, first_payload_;  // by message
+  std::vector<std::size_t> first_payload_;  // by message
   std::vector<std::size_t> cell_of_slot_;
   std::vector<uint64_t> random_;  // of the inputs
   std::vector<Value> initial_;
 
-  Done done_;
+  OracleEvents::Done done_;
   std::vector<Value> values_;  // cells, then payloads
   uint64_t hash_ = 0;
   std::unordered_set<uint64_t> visited_;

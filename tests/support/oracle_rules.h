@@ -1,5 +1,5 @@
-// The Oracle's statement of the rules: what a schedule's messages are, and what each event waits
-// for.
+// The Oracle's statement of the rules: what the collective asks, what a schedule's messages are,
+// and what each event waits for.
 #pragma once
 
 #include <numeric>
@@ -11,34 +11,58 @@
 
 namespace pleach::support {
 
-inline Oracle::Oracle(const Schedule& schedule, const OracleRules& rules,
-                      std::optional<int32_t> only_chunk)
+inline bool OracleTask::has_input(int32_t rank, int32_t chunk) const {
+  switch (collective) {
+    case CollectiveKind::kBroadcast:
+      return rank == root;
+    case CollectiveKind::kAllGather:
+      return rank == block_of(chunk, rank_count);
+    case CollectiveKind::kAllToAll:
+      return rank == block_of(chunk, rank_count * rank_count) / rank_count;
+    default:
+      return true;
+  }
+}
+
+inline bool OracleTask::has_output(int32_t rank, int32_t chunk) const {
+  switch (collective) {
+    case CollectiveKind::kReduce:
+      return rank == root;
+    case CollectiveKind::kReduceScatter:
+      return rank == block_of(chunk, rank_count);
+    case CollectiveKind::kAllToAll:
+      return rank == block_of(chunk, rank_count * rank_count) % rank_count;
+    default:
+      return true;
+  }
+}
+
+inline OracleEvents::OracleEvents(const Schedule& schedule, const OracleRules& rules,
+                                  std::optional<int32_t> only_chunk)
     : rules_(rules),
-      collective_(schedule.collective),
-      root_(schedule.root.value),
-      rank_count_(schedule.rank_count()),
-      chunk_count_(schedule.chunks.count()),
-      period_(schedule.period),
-      only_chunk_(only_chunk) {
+      task_{schedule.collective, schedule.root.value, schedule.rank_count(),
+            schedule.chunks.count()},
+      period_(schedule.period) {
   for (const NodeId node : schedule.participants) {
     node_of_rank_.push_back(node.value);
   }
   join_messages(schedule, only_chunk);
   add_events();
-  fits_ = events_.size() <= kEventLimit &&
-          std::none_of(messages_.begin(), messages_.end(), [](const Message& message) {
-            return message.sources.empty() || message.targets.empty();  // ends at a switch
-          });
-  if (fits_) {
+  if (fits()) {
     add_needs();
-    place_cells();
-    fill_inputs();
-    restart();
   }
 }
 
+inline bool OracleEvents::fits() const {
+  return events_.size() <= kLimit &&
+         std::none_of(messages_.begin(), messages_.end(), [](const Message& message) {
+           return message.sources.empty() || message.targets.empty();  // ends at a switch
+         });
+}
+
 // A switch holds nothing: what enters it at a step leaves it in the same message.
-inline void Oracle::join_messages(const Schedule& schedule, std::optional<int32_t> only_chunk) {
+inline void OracleEvents::join_messages(const Schedule& schedule,
+                                        std::optional<int32_t> only_chunk) {
   const std::vector<Transfer>& transfers = schedule.transfers;
   std::vector<std::size_t> group(transfers.size());
   std::iota(group.begin(), group.end(), std::size_t{0});
@@ -93,7 +117,7 @@ inline void Oracle::join_messages(const Schedule& schedule, std::optional<int32_
   }
 }
 
-inline void Oracle::add_events() {
+inline void OracleEvents::add_events() {
   std::vector<std::pair<std::vector<int32_t>, std::vector<int32_t>>> connections;
   std::size_t read_parts = 0;
   for (std::size_t index = 0; index < messages_.size(); ++index) {
@@ -120,7 +144,7 @@ inline void Oracle::add_events() {
   reads_of_source_.resize(read_parts);
 }
 
-inline void Oracle::add_needs() {
+inline void OracleEvents::add_needs() {
   needs_.resize(events_.size());
   for (std::size_t index = 0; index < events_.size(); ++index) {
     const Event& event = events_[index];
@@ -153,8 +177,8 @@ inline void Oracle::add_needs() {
 
 // "A send of c out of v at step s reads after every arrival of c at v with a smaller step has
 // committed."
-inline Oracle::Done Oracle::read_needs(const Message& message, std::size_t source, int32_t chunk,
-                                       int32_t segment) const {
+inline OracleEvents::Done OracleEvents::read_needs(const Message& message, std::size_t source,
+                                                   int32_t chunk, int32_t segment) const {
   const int32_t rank = message.sources[source];
   Done needs;
   for (std::size_t index = 0; index < events_.size(); ++index) {
@@ -170,8 +194,8 @@ inline Oracle::Done Oracle::read_needs(const Message& message, std::size_t sourc
 // "An arrival of c at v at step s commits after every send of c out of v with step ≤ s has been
 // read and every arrival of smaller step has committed", those of one step in ascending source
 // rank.
-inline Oracle::Done Oracle::commit_needs(const Message& message, int32_t target, int32_t chunk,
-                                         int32_t segment) const {
+inline OracleEvents::Done OracleEvents::commit_needs(const Message& message, int32_t target,
+                                                     int32_t chunk, int32_t segment) const {
   Done needs = scratch_needs(target, chunk, segment);
   for (std::size_t index = 0; index < events_.size(); ++index) {
     const Event& event = events_[index];
@@ -199,9 +223,10 @@ inline Oracle::Done Oracle::commit_needs(const Message& message, int32_t target,
 // What arrives where it has no home, input or not, lies in scratch of D segments: segment k
 // overwrites segment k - D, whose reads and commits must be over. D counts from the first arrival
 // to the last event: also an arrival that nobody reads takes the place.
-inline Oracle::Done Oracle::scratch_needs(int32_t rank, int32_t chunk, int32_t segment) const {
+inline OracleEvents::Done OracleEvents::scratch_needs(int32_t rank, int32_t chunk,
+                                                      int32_t segment) const {
   Done needs;
-  if (rules_.scratch == OracleRules::Scratch::kEverySegment || has_output(rank, chunk)) {
+  if (rules_.scratch == OracleRules::Scratch::kEverySegment || task_.has_output(rank, chunk)) {
     return needs;
   }
   int32_t first_arrival = INT32_MAX, last_event = -1;
@@ -235,99 +260,11 @@ inline Oracle::Done Oracle::scratch_needs(int32_t rank, int32_t chunk, int32_t s
   return needs;
 }
 
-inline bool Oracle::source_before(const Message& left, const Message& right) const {
+inline bool OracleEvents::source_before(const Message& left, const Message& right) const {
   if (rules_.sources_by_node) {
     return node_of_rank_[at(left.sources.front())] < node_of_rank_[at(right.sources.front())];
   }
   return left.sources.front() < right.sources.front();
-}
-
-inline bool Oracle::has_input(int32_t rank, int32_t chunk) const {
-  switch (collective_) {
-    case CollectiveKind::kBroadcast:
-      return rank == root_;
-    case CollectiveKind::kAllGather:
-      return rank == block_of(chunk, rank_count_);
-    case CollectiveKind::kAllToAll:
-      return rank == block_of(chunk, rank_count_ * rank_count_) / rank_count_;
-    default:
-      return true;
-  }
-}
-
-inline bool Oracle::has_output(int32_t rank, int32_t chunk) const {
-  switch (collective_) {
-    case CollectiveKind::kReduce:
-      return rank == root_;
-    case CollectiveKind::kReduceScatter:
-      return rank == block_of(chunk, rank_count_);
-    case CollectiveKind::kAllToAll:
-      return rank == block_of(chunk, rank_count_ * rank_count_) % rank_count_;
-    default:
-      return true;
-  }
-}
-
-// The cell of a slot is its own, except where in-place all_to_all puts block (i, j) of rank i's
-// input and block (j, i) of its output into one place.
-inline void Oracle::place_cells() {
-  const int32_t blocks = rank_count_ * rank_count_;
-  for (int32_t rank = 0; rank < rank_count_; ++rank) {
-    for (int32_t chunk = 0; chunk < chunk_count_; ++chunk) {
-      int32_t cell_chunk = chunk;
-      if (rules_.aliased && collective_ == CollectiveKind::kAllToAll) {
-        const int32_t block = block_of(chunk, blocks);
-        const int32_t source = block / rank_count_, target = block % rank_count_;
-        const int32_t part = chunk - block * (chunk_count_ / blocks);
-        if (target == rank) {  // the place of the block that goes to where this one comes from
-          cell_chunk = (target * rank_count_ + source) * (chunk_count_ / blocks) + part;
-        }
-      }
-      for (int32_t segment = 0; segment < rules_.segment_count; ++segment) {
-        cell_of_slot_.push_back((at(rank) * at(chunk_count_) + at(cell_chunk)) *
-                                    at(rules_.segment_count) +
-                                at(segment));
-      }
-    }
-  }
-}
-
-inline void Oracle::fill_inputs() {
-  constexpr uint64_t kSeed = 20;
-  Rng rng(kSeed);
-  initial_.resize(cell_of_slot_.size());
-  for (std::size_t slot = 0; slot < cell_of_slot_.size(); ++slot) {
-    random_.push_back(rng.next());
-  }
-  for (int32_t rank = 0; rank < rank_count_; ++rank) {
-    for (int32_t chunk = 0; chunk < chunk_count_; ++chunk) {
-      for (int32_t segment = 0; segment < rules_.segment_count; ++segment) {
-        if (has_input(rank, chunk)) {
-          initial_[cell(rank, chunk, segment)] = input(rank, chunk, segment);
-        }
-      }
-    }
-  }
-  std::size_t size = initial_.size();
-  for (const Message& message : messages_) {
-    first_payload_.push_back(size);
-    size += at(message.chunk_count) * at(rules_.segment_count);
-  }
-  initial_.resize(size);
-}
-
-inline Oracle::Value Oracle::input(int32_t rank, int32_t chunk, int32_t segment) const {
-  const std::size_t slot =
-      (at(rank) * at(chunk_count_) + at(chunk)) * at(rules_.segment_count) + at(segment);
-  return {random_[slot], mix(slot + 1) | 1};
-}
-
-inline uint64_t Oracle::expected_sum(int32_t chunk, int32_t segment) const {
-  uint64_t sum = 0;
-  for (int32_t rank = 0; rank < rank_count_; ++rank) {
-    sum += has_input(rank, chunk) ? input(rank, chunk, segment).sum : 0;
-  }
-  return sum;
 }
 
 }  // namespace pleach::support

@@ -1,4 +1,4 @@
-// The Oracle's execution: what may happen next, and the walk over all that can.
+// The Oracle's execution: where values are, what may happen next, and the walk over all that can.
 #pragma once
 
 #include <vector>
@@ -8,28 +8,104 @@
 
 namespace pleach::support {
 
+inline Oracle::Oracle(const Schedule& schedule, const OracleRules& rules,
+                      std::optional<int32_t> only_chunk)
+    : events_(schedule, rules, only_chunk), only_chunk_(only_chunk) {
+  if (fits()) {
+    place_cells();
+    fill_inputs();
+    restart();
+  }
+}
+
+// The cell of a slot is its own, except where in-place all_to_all puts block (i, j) of rank i's
+// input and block (j, i) of its output into one place.
+inline void Oracle::place_cells() {
+  const OracleTask& task = events_.task();
+  const int32_t blocks = task.rank_count * task.rank_count;
+  for (int32_t rank = 0; rank < task.rank_count; ++rank) {
+    for (int32_t chunk = 0; chunk < task.chunk_count; ++chunk) {
+      int32_t cell_chunk = chunk;
+      if (events_.rules().aliased && task.collective == CollectiveKind::kAllToAll) {
+        const int32_t block = task.block_of(chunk, blocks);
+        const int32_t source = block / task.rank_count, target = block % task.rank_count;
+        const int32_t part = chunk - block * (task.chunk_count / blocks);
+        if (target == rank) {  // the place of the block that goes to where this one comes from
+          cell_chunk = (target * task.rank_count + source) * (task.chunk_count / blocks) + part;
+        }
+      }
+      for (int32_t segment = 0; segment < events_.rules().segment_count; ++segment) {
+        cell_of_slot_.push_back(slot(rank, cell_chunk, segment));
+      }
+    }
+  }
+}
+
+inline void Oracle::fill_inputs() {
+  constexpr uint64_t kSeed = 20;
+  Rng rng(kSeed);
+  const OracleTask& task = events_.task();
+  const int32_t segments = events_.rules().segment_count;
+  initial_.resize(cell_of_slot_.size());
+  for (std::size_t count = cell_of_slot_.size(); count > 0; --count) {
+    random_.push_back(rng.next());
+  }
+  for (int32_t rank = 0; rank < task.rank_count; ++rank) {
+    for (int32_t chunk = 0; chunk < task.chunk_count; ++chunk) {
+      for (int32_t segment = 0; segment < segments; ++segment) {
+        if (task.has_input(rank, chunk)) {
+          initial_[cell(rank, chunk, segment)] = input(rank, chunk, segment);
+        }
+      }
+    }
+  }
+  std::size_t size = initial_.size();
+  for (const Message& message : events_.messages()) {
+    first_payload_.push_back(size);
+    size += at(message.chunk_count) * at(segments);
+  }
+  initial_.resize(size);
+}
+
+inline Oracle::Value Oracle::input(int32_t rank, int32_t chunk, int32_t segment) const {
+  const std::size_t number = slot(rank, chunk, segment);
+  return {random_[number], mix(number + 1) | 1};
+}
+
+inline uint64_t Oracle::expected_sum(int32_t chunk, int32_t segment) const {
+  uint64_t sum = 0;
+  for (int32_t rank = 0; rank < events_.task().rank_count; ++rank) {
+    sum += events_.task().has_input(rank, chunk) ? input(rank, chunk, segment).sum : 0;
+  }
+  return sum;
+}
+
 inline bool Oracle::precedes(const Event& left, const Event& right) const {
-  const auto key = [this](const Event& read) {
-    const Message& message = messages_[at(read.message)];
-    const int32_t slot = read.segment * period_ + message.step;
-    switch (rules_.tie) {
+  const auto key_of = [this](const Event& read) {
+    const Message& message = message_of(read);
+    const int32_t key = read.segment * events_.period() + message.step;
+    switch (events_.rules().tie) {
       case OracleRules::Tie::kNone:
-        return std::tuple(slot, 0, 0);
+        return std::tuple(key, 0, 0);
       case OracleRules::Tie::kChunk:
-        return std::tuple(slot, message.first_chunk, 0);
+        return std::tuple(key, message.first_chunk, 0);
       case OracleRules::Tie::kChunkThenSegment:
-        return std::tuple(slot, message.first_chunk, read.segment);
+        return std::tuple(key, message.first_chunk, read.segment);
       case OracleRules::Tie::kSegmentThenChunk:
         break;
     }
-    return std::tuple(slot, read.segment, message.first_chunk);
+    return std::tuple(key, read.segment, message.first_chunk);
   };
-  return key(left) < key(right);
+  return key_of(left) < key_of(right);
+}
+
+inline bool Oracle::has_left(const Event& read) const {
+  return done_[at(events_.read_event(read.message, read.segment))];
 }
 
 inline bool Oracle::committed(const Event& read) const {
-  const int32_t event = read_event(read.message, read.segment);
-  for (int32_t commit = 1; commit <= messages_[at(read.message)].commit_count(); ++commit) {
+  const int32_t event = events_.read_event(read.message, read.segment);
+  for (int32_t commit = 1; commit <= message_of(read).commit_count(); ++commit) {
     if (!done_[at(event + commit)]) {
       return false;
     }
@@ -40,21 +116,22 @@ inline bool Oracle::committed(const Event& read) const {
 // "A segment other than the connection's smallest uncommitted one is admitted only if afterwards a
 // place is still free or is held by that smallest one."
 inline bool Oracle::admitted(const Event& read) const {
-  const Message& message = messages_[at(read.message)];
+  const Message& message = message_of(read);
+  const OracleRules& rules = events_.rules();
   int32_t held = 0;
   std::vector<const Event*> reserving;  // uncommitted, of those the reservation is for
-  for (const Event& other : events_) {
+  for (const Event& other : events_.all()) {
     if (other.target >= 0 || committed(other)) {
       continue;
     }
-    const Message& what = messages_[at(other.message)];
+    const Message& what = message_of(other);
     const bool same = what.connection == message.connection;
-    held += same && done_[at(read_event(other.message, other.segment))] ? 1 : 0;
-    if (same || (rules_.receiver_reserves && what.targets == message.targets)) {
+    held += same && has_left(other) ? 1 : 0;
+    if (same || (rules.receiver_reserves && what.targets == message.targets)) {
       reserving.push_back(&other);
     }
   }
-  if (held >= rules_.landing_places) {
+  if (held >= rules.landing_places) {
     return false;
   }
   bool is_smallest = true, smallest_holds = false;
@@ -63,32 +140,32 @@ inline bool Oracle::admitted(const Event& read) const {
     const bool smallest = std::none_of(reserving.begin(), reserving.end(), [&](const Event* third) {
       return precedes(*third, *other);
     });
-    smallest_holds = smallest_holds ||
-                     (smallest && messages_[at(other->message)].connection == message.connection &&
-                      done_[at(read_event(other->message, other->segment))]);
+    smallest_holds =
+        smallest_holds ||
+        (smallest && message_of(*other).connection == message.connection && has_left(*other));
   }
-  return is_smallest || smallest_holds || held + 1 < rules_.landing_places;
+  return is_smallest || smallest_holds || held + 1 < rules.landing_places;
 }
 
 inline bool Oracle::enabled(int32_t index) const {
-  const Event& event = events_[at(index)];
-  if (done_[at(index)] || !has(done_, needs_[at(index)])) {
+  const Event& event = events_.all()[at(index)];
+  if (done_[at(index)] || !events_.may_happen(done_, index)) {
     return false;
   }
-  const int32_t read = read_event(event.message, event.segment);
   if (event.target >= 0) {
-    return done_[at(read)];
+    return has_left(event);
   }
-  if (rules_.pull_only) {
-    Done with_read = done_;
+  if (events_.rules().pull_only) {
+    const int32_t read = events_.read_event(event.message, event.segment);
+    OracleEvents::Done with_read = done_;
     with_read.set(at(read));
-    for (int32_t commit = 1; commit <= messages_[at(event.message)].commit_count(); ++commit) {
-      if (!has(with_read, needs_[at(read + commit)])) {
+    for (int32_t commit = 1; commit <= message_of(event).commit_count(); ++commit) {
+      if (!events_.may_happen(with_read, read + commit)) {
         return false;
       }
     }
   }
-  return rules_.landing_places == 0 || admitted(event);
+  return events_.rules().landing_places == 0 || admitted(event);
 }
 
 inline void Oracle::set(std::size_t place, const Value& value) {
@@ -105,8 +182,8 @@ inline void Oracle::flip(int32_t event) {
 }
 
 inline bool Oracle::apply(int32_t index, std::vector<Change>& changes) {
-  const Event& event = events_[at(index)];
-  const Message& message = messages_[at(event.message)];
+  const Event& event = events_.all()[at(index)];
+  const Message& message = message_of(event);
   const auto change = [&](std::size_t place, const Value& value) {
     changes.push_back({place, values_[place]});
     set(place, value);
@@ -114,7 +191,7 @@ inline bool Oracle::apply(int32_t index, std::vector<Change>& changes) {
   flip(index);
   if (event.target >= 0) {
     const std::size_t target = cell(event.target, event.chunk, event.segment);
-    const std::size_t source = payload(event.message, event.chunk, event.segment);
+    const std::size_t source = payload(event, event.chunk);
     if (message.op == TransferOp::kReduce && values_[target].expression == 0) {
       return false;
     }
@@ -131,7 +208,7 @@ inline bool Oracle::apply(int32_t index, std::vector<Change>& changes) {
       }
       value = value.expression == 0 ? part : add(value, part);
     }
-    change(payload(event.message, chunk, event.segment), value);
+    change(payload(event, chunk), value);
   }
   return true;
 }
@@ -145,14 +222,15 @@ inline void Oracle::undo(int32_t event, const std::vector<Change>& changes) {
 
 inline void Oracle::judge(OracleVerdict& verdict) const {
   uint64_t result = 0;
-  for (int32_t chunk = 0; chunk < chunk_count_; ++chunk) {
+  const OracleTask& task = events_.task();
+  for (int32_t chunk = 0; chunk < task.chunk_count; ++chunk) {
     if (only_chunk_ && chunk != *only_chunk_) {
       continue;
     }
-    for (int32_t segment = 0; segment < rules_.segment_count; ++segment) {
+    for (int32_t segment = 0; segment < events_.rules().segment_count; ++segment) {
       const Value* first = nullptr;
-      for (int32_t rank = 0; rank < rank_count_; ++rank) {
-        if (!has_output(rank, chunk)) {
+      for (int32_t rank = 0; rank < task.rank_count; ++rank) {
+        if (!task.has_output(rank, chunk)) {
           continue;
         }
         const Value& value = values_[cell(rank, chunk, segment)];
@@ -183,7 +261,7 @@ inline void Oracle::visit(OracleVerdict& verdict, int64_t state_limit, bool stop
     return;
   }
   bool is_end = true;
-  for (int32_t event = 0; event < count_of(events_); ++event) {
+  for (int32_t event = 0; event < count_of(events_.all()); ++event) {
     if (!enabled(event)) {
       continue;
     }
@@ -200,7 +278,7 @@ inline void Oracle::visit(OracleVerdict& verdict, int64_t state_limit, bool stop
       return;
     }
   }
-  if (is_end && done_.count() == events_.size()) {
+  if (is_end && done_.count() == events_.all().size()) {
     judge(verdict);
   } else if (is_end) {
     verdict.stuck = true;
@@ -209,7 +287,7 @@ inline void Oracle::visit(OracleVerdict& verdict, int64_t state_limit, bool stop
 
 inline OracleVerdict Oracle::explore(int64_t state_limit, bool stop_at_fault) {
   OracleVerdict verdict;
-  if (!fits_) {
+  if (!fits()) {
     verdict.decided = false;
     return verdict;
   }
@@ -220,15 +298,15 @@ inline OracleVerdict Oracle::explore(int64_t state_limit, bool stop_at_fault) {
 
 inline OracleVerdict Oracle::walk(Rng& rng) {
   OracleVerdict verdict;
-  if (!fits_) {
+  if (!fits()) {
     verdict.decided = false;
     return verdict;
   }
   restart();
   std::vector<Change> changes;
-  while (done_.count() < events_.size()) {
+  while (done_.count() < events_.all().size()) {
     std::vector<int32_t> choices;
-    for (int32_t event = 0; event < count_of(events_); ++event) {
+    for (int32_t event = 0; event < count_of(events_.all()); ++event) {
       if (enabled(event)) {
         choices.push_back(event);
       }

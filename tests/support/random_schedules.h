@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -78,7 +78,17 @@ class RankGroup {
 
   Store& store() { return *store_; }
   Transport& transport(Rank rank) { return *transports_[rank.index()]; }
-  ExecutorWorld world(Rank rank) { return {transport(rank), *store_, clock_}; }
+
+  // Runs the rank's program. All ranks are told when it fails.
+  Status run(Rank rank, Executor& executor, Operation operation) {
+    Rank culprit = rank;
+    operation.culprit = &culprit;
+    const Status status = executor.run({transport(rank), clock_}, operation);
+    if (!status) {
+      store_->fail({culprit, status.error().message});
+    }
+    return status;
+  }
 
  private:
   SteadyClock clock_;
@@ -123,11 +133,9 @@ inline RunOutcome run_schedule(const Schedule& schedule, const RunSetup& setup,
     if (setup.in_place) {
       std::copy(input.begin(), input.end(), whole.begin() + (gathers ? shard : 0));
     }
-    const Status status =
-        Executor(std::move(program).value())
-            .run(group.world(rank), {.rank = rank,
-                                     .collective = schedule.collective,
-                                     .type = setup.type,
+    Executor executor(std::move(program).value());
+    const Status status = group.run(rank, executor,
+                                    {.type = setup.type,
                                      .op = setup.op,
                                      .input = setup.in_place ? nullptr : input.data(),
                                      .output = setup.in_place ? whole.data() : output.data(),

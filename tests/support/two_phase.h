@@ -10,6 +10,7 @@
 
 #include "pleach/base/index.h"
 #include "pleach/collective/placement.h"
+#include "pleach/collective/rank_of_node.h"
 #include "pleach/collective/schedule.h"
 
 namespace pleach::support {
@@ -22,10 +23,9 @@ inline std::optional<std::vector<Floats>> two_phase_outputs(const Schedule& sche
                                                             const std::vector<Floats>& inputs,
                                                             float untouched) {
   const Result<Placement> placement = Placement::create(schedule, count);
-  std::map<int32_t, int32_t> rank_of;
+  const RankOfNode rank_of(schedule.participants);
   std::map<std::pair<int32_t, int32_t>, Floats> values;  // by rank and chunk
   for (int32_t rank = 0; rank < schedule.rank_count(); ++rank) {
-    rank_of[schedule.participants[at(rank)].value] = rank;
     for (int32_t chunk = 0; chunk < schedule.chunks.count(); ++chunk) {
       if (const auto input = placement->input(Rank{rank}, chunk)) {
         const Floats& whole = inputs[at(rank)];
@@ -43,12 +43,12 @@ inline std::optional<std::vector<Floats>> two_phase_outputs(const Schedule& sche
     for (const Transfer& transfer : schedule.transfers) {
       for (int32_t k = 0; k < transfer.chunk_count && transfer.step == step; ++k) {
         const int32_t chunk = transfer.first_chunk + k;
-        const auto value = values.find({rank_of[transfer.source.value], chunk});
+        const auto value = values.find({rank_of(transfer.source), chunk});
         if (value == values.end()) {
           return std::nullopt;
         }
-        arrivals.push_back({value->first.first, rank_of[transfer.target.value], chunk, transfer.op,
-                            value->second});
+        arrivals.push_back(
+            {value->first.first, rank_of(transfer.target), chunk, transfer.op, value->second});
       }
     }
     std::stable_sort(

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "pleach/base/index.h"
+#include "pleach/base/names.h"
 #include "pleach/base/text.h"
 #include "pleach/collective/formats.h"
 #include "pleach/collective/violations.h"
@@ -249,23 +250,14 @@ constexpr uint64_t bit(Key key) {
   return uint64_t{1} << static_cast<int>(key);
 }
 
-std::string_view kind_text(Kind kind) {
-  switch (kind) {
-    case Kind::kInteger:
-      return "an integer";
-    case Kind::kNumber:
-      return "a number";
-    case Kind::kText:
-      return "a text";
-    case Kind::kBoolean:
-      return "true or false";
-    case Kind::kArray:
-      return "an array";
-    case Kind::kObject:
-      return "an object";
-  }
-  return "";
-}
+constexpr std::array<Name<Kind>, 6> kKindNames = {{
+    {Kind::kInteger, "an integer"},
+    {Kind::kNumber, "a number"},
+    {Kind::kText, "a text"},
+    {Kind::kBoolean, "true or false"},
+    {Kind::kArray, "an array"},
+    {Kind::kObject, "an object"},
+}};
 
 // Receives the parser's events and builds the schedule. The first error ends the parse.
 class Reader final : public nlohmann::json_sax<Json> {
@@ -301,7 +293,15 @@ class Reader final : public nlohmann::json_sax<Json> {
   double* certificate_number();
   bool fingerprint(const std::string& text);
   bool require(Place place);
+  bool has(Key key) const { return (seen_[at(Place::kTop)] & bit(key)) != 0; }
   bool take_weights();
+
+  struct Pending {  // read, and no part of the schedule yet
+    Transfer transfer;
+    std::vector<LinkId> route;
+    std::vector<int64_t> weights;
+    int32_t chunk_count = 1;
+  };
 
   std::string_view content_;
   const std::string& path_;
@@ -310,12 +310,7 @@ class Reader final : public nlohmann::json_sax<Json> {
   Place place_ = Place::kOutside;
   const Field* field_ = nullptr;                 // the key last read, in place_
   std::array<uint64_t, kPlaceCount> seen_ = {};  // keys, by object
-  Transfer transfer_;
-  std::vector<LinkId> route_;
-  std::vector<int64_t> weights_;
-  std::optional<int32_t> chunk_count_;
-  bool has_period_ = false;
-  bool has_phases_ = false;
+  Pending pending_;
 };
 
 bool Reader::fail(const std::string& why) {
@@ -335,7 +330,7 @@ std::string Reader::where() const {
     case Place::kParticipants:
       return fmt::format("participants[{}]", schedule_.participants.size());
     case Place::kWeights:
-      return fmt::format("chunk_weights[{}]", weights_.size());
+      return fmt::format("chunk_weights[{}]", pending_.weights.size());
     case Place::kPhaseSteps:
       return fmt::format("phase_steps[{}]", schedule_.phase_steps.size());
     case Place::kSymmetry:
@@ -343,7 +338,7 @@ std::string Reader::where() const {
     case Place::kRoutes:
       return fmt::format("routes[{}]", schedule_.routes.size());
     case Place::kRoute:
-      return fmt::format("routes[{}][{}]", schedule_.routes.size(), route_.size());
+      return fmt::format("routes[{}][{}]", schedule_.routes.size(), pending_.route.size());
     case Place::kTransfers:
       return fmt::format("transfers[{}]", schedule_.transfers.size());
     case Place::kTransfer:
@@ -380,7 +375,8 @@ bool Reader::expect(Kind given) {
   if (given == wanted || (given == Kind::kInteger && wanted == Kind::kNumber)) {
     return true;
   }
-  return fail(fmt::format("expected {}, got {}", kind_text(wanted), kind_text(given)));
+  return fail(
+      fmt::format("expected {}, got {}", name_of(kKindNames, wanted), name_of(kKindNames, given)));
 }
 
 bool Reader::boolean(bool value) {
@@ -438,7 +434,7 @@ bool Reader::list_entry(int64_t value, int32_t narrow) {
       schedule_.participants.push_back(NodeId{narrow});
       break;
     case Place::kWeights:
-      weights_.push_back(value);
+      pending_.weights.push_back(value);
       break;
     case Place::kPhaseSteps:
       schedule_.phase_steps.push_back(narrow);
@@ -447,7 +443,7 @@ bool Reader::list_entry(int64_t value, int32_t narrow) {
       schedule_.symmetry->dimensions.push_back(narrow);
       break;
     default:
-      route_.push_back(LinkId{narrow});
+      pending_.route.push_back(LinkId{narrow});
       break;
   }
   return true;
@@ -465,11 +461,10 @@ bool Reader::top_integer(int64_t value, int32_t narrow) {
       if (narrow < 1) {
         return fail(fmt::format("{} is less than 1", value));
       }
-      chunk_count_ = narrow;
+      pending_.chunk_count = narrow;
       break;
     default:
       schedule_.period = narrow;
-      has_period_ = true;
       break;
   }
   return true;
@@ -478,17 +473,17 @@ bool Reader::top_integer(int64_t value, int32_t narrow) {
 int32_t* Reader::transfer_integer() {
   switch (field_->key) {
     case Key::kStep:
-      return &transfer_.step;
+      return &pending_.transfer.step;
     case Key::kFirstChunk:
-      return &transfer_.first_chunk;
+      return &pending_.transfer.first_chunk;
     case Key::kTransferChunkCount:
-      return &transfer_.chunk_count;
+      return &pending_.transfer.chunk_count;
     case Key::kSource:
-      return &transfer_.source.value;
+      return &pending_.transfer.source.value;
     case Key::kTarget:
-      return &transfer_.target.value;
+      return &pending_.transfer.target.value;
     default:
-      return &transfer_.route;
+      return &pending_.transfer.route;
   }
 }
 
@@ -528,7 +523,7 @@ bool Reader::string(std::string& value) {
       if (value != "copy" && value != "reduce") {
         return fail(fmt::format("expected 'copy' or 'reduce', got {}", pleach::quoted(value)));
       }
-      transfer_.op = value == "reduce" ? TransferOp::kReduce : TransferOp::kCopy;
+      pending_.transfer.op = value == "reduce" ? TransferOp::kReduce : TransferOp::kCopy;
       return true;
     case Key::kTopologyFingerprint:
       return fingerprint(value);
@@ -567,7 +562,7 @@ bool Reader::start_object(std::size_t /*size*/) {
       break;
     case Place::kTransfers:
       place_ = Place::kTransfer;
-      transfer_ = Transfer{};
+      pending_.transfer = Transfer{};
       break;
     default:
       place_ = field_->inside;
@@ -620,7 +615,7 @@ bool Reader::end_object() {
   }
   switch (place_) {
     case Place::kTransfer:
-      schedule_.transfers.push_back(transfer_);
+      schedule_.transfers.push_back(pending_.transfer);
       place_ = Place::kTransfers;
       break;
     case Place::kCertificate:
@@ -642,20 +637,19 @@ bool Reader::start_array(std::size_t /*size*/) {
   }
   if (place_ == Place::kRoutes) {
     place_ = Place::kRoute;
-    route_.clear();
+    pending_.route.clear();
     return true;
   }
   if (field_->key == Key::kSymmetry) {
     schedule_.symmetry = Symmetry{};
   }
-  has_phases_ = has_phases_ || field_->key == Key::kPhaseSteps;
   place_ = field_->inside;
   return true;
 }
 
 bool Reader::end_array() {
   if (place_ == Place::kRoute) {
-    schedule_.routes.add(route_);
+    schedule_.routes.add(pending_.route);
     place_ = Place::kRoutes;
   } else {
     place_ = Place::kTop;
@@ -676,19 +670,18 @@ bool Reader::parse_error(std::size_t position, const std::string& token,
 
 // The grid from chunk_count, chunk_weights or both.
 bool Reader::take_weights() {
-  const bool has_weights = (seen_[at(Place::kTop)] & bit(Key::kChunkWeights)) != 0;
-  if (!has_weights) {
-    schedule_.chunks = ChunkGrid::uniform(chunk_count_.value_or(1));
-    return chunk_count_.has_value() || fail("'chunk_count' or 'chunk_weights' is missing");
+  if (!has(Key::kChunkWeights)) {
+    schedule_.chunks = ChunkGrid::uniform(pending_.chunk_count);
+    return has(Key::kChunkCount) || fail("'chunk_count' or 'chunk_weights' is missing");
   }
-  if (chunk_count_ && at(*chunk_count_) != weights_.size()) {
-    return fail(fmt::format("chunk_weights: {} of them for a chunk_count of {}", weights_.size(),
-                            *chunk_count_));
+  if (has(Key::kChunkCount) && at(pending_.chunk_count) != pending_.weights.size()) {
+    return fail(fmt::format("chunk_weights: {} of them for a chunk_count of {}",
+                            pending_.weights.size(), pending_.chunk_count));
   }
-  if (!ChunkGrid::valid(weights_)) {
+  if (!ChunkGrid::valid(pending_.weights)) {
     return fail("chunk_weights: must be positive with a sum within int64");
   }
-  schedule_.chunks = ChunkGrid::weighted(std::move(weights_));
+  schedule_.chunks = ChunkGrid::weighted(std::move(pending_.weights));
   return true;
 }
 
@@ -696,14 +689,14 @@ Result<Schedule> Reader::finish() && {
   if (!take_weights()) {
     return *error_;
   }
-  if (!has_phases_ && !schedule_.transfers.empty()) {
+  if (!has(Key::kPhaseSteps) && !schedule_.transfers.empty()) {
     int32_t last = 0;
     for (const Transfer& transfer : schedule_.transfers) {
       last = std::max(last, transfer.step);
     }
     schedule_.phase_steps.push_back(std::min(last, kMaxScheduleSteps) + 1);
   }
-  if (!has_period_) {
+  if (!has(Key::kPeriod)) {
     schedule_.period = std::max(schedule_.step_count(), 1);
   }
   return finish_reading(std::move(schedule_), path_);

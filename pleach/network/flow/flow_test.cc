@@ -264,6 +264,8 @@ TEST(Flow, GivesTheSameBytesTwice) {
   const Simulation two =
       run(topology, {{borrowed(ring), 999'999, 0}}, {.segment_count = 3, .keep_records = true});
   EXPECT_EQ(one.finish_ps, two.finish_ps);
+  ASSERT_EQ(one.use.records.size(), 1U);
+  EXPECT_FALSE(one.use.records[0].empty());
   EXPECT_EQ(one.use.records, two.use.records);
 }
 

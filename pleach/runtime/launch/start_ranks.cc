@@ -8,9 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <ctime>
 #include <optional>
-#include <utility>
 
 #include "pleach/runtime/launch/launch.h"
 #include "pleach/runtime/net.h"

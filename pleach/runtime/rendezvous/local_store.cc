@@ -12,7 +12,7 @@ LocalStore::LocalStore() : failed_(make_event()) {}
 
 Status LocalStore::set(const std::string& key, std::string value) {
   const std::scoped_lock lock(mutex_);
-  values_[key] = std::move(value);
+  content_.set(key, std::move(value));
   changed_.notify_all();
   return ok();
 }
@@ -21,14 +21,14 @@ Result<std::string> LocalStore::get(const std::string& key, Duration deadline) {
   std::unique_lock lock(mutex_);
   const auto until = std::chrono::steady_clock::now() + deadline;
   while (true) {
-    if (const auto found = values_.find(key); found != values_.end()) {
-      return found->second;
+    if (const std::string* found = content_.find(key)) {
+      return *found;
     }
     if (failure_) {
       return Error{ErrorCode::kPeerLost, failure_->message};
     }
-    if (changed_.wait_until(lock, until) == std::cv_status::timeout && !values_.contains(key) &&
-        !failure_) {
+    if (changed_.wait_until(lock, until) == std::cv_status::timeout &&
+        content_.find(key) == nullptr && !failure_) {
       return Error{ErrorCode::kTimeout, fmt::format("nobody has set {}", quoted(key))};
     }
   }
@@ -36,14 +36,12 @@ Result<std::string> LocalStore::get(const std::string& key, Duration deadline) {
 
 Result<int64_t> LocalStore::increment(const std::string& key) {
   const std::scoped_lock lock(mutex_);
-  return ++counters_[key];
+  return content_.increment(key);
 }
 
 Status LocalStore::erase(const std::string& prefix) {
   const std::scoped_lock lock(mutex_);
-  const auto is_prefixed = [&](const auto& entry) { return entry.first.starts_with(prefix); };
-  std::erase_if(values_, is_prefixed);
-  std::erase_if(counters_, is_prefixed);
+  content_.erase(prefix);
   return ok();
 }
 

@@ -11,6 +11,7 @@
 
 #include "pleach/runtime/net.h"
 #include "pleach/runtime/rendezvous/store.h"
+#include "pleach/runtime/rendezvous/store_content.h"
 
 namespace pleach {
 
@@ -33,8 +34,7 @@ class LocalStore final : public Store {
  private:
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::string, std::string> values_;
-  std::map<std::string, int64_t> counters_;
+  StoreContent content_;
   std::map<std::string, std::shared_ptr<void>> shared_;
   std::optional<Failure> failure_;
   Descriptor failed_;  // an eventfd

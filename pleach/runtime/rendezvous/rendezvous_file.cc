@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "pleach/base/id.h"
 #include "pleach/base/result.h"
@@ -43,10 +44,11 @@ class Store {
 // with `code` if it is this one.
 Error fail_job(Store& store, ErrorCode code, const Failure& failure);
 
-// All ranks enter before any leaves. A name is good for one barrier; its keys are removed when all
-// have left. Errors: kTimeout naming the ranks that did not come, kPeerLost.
-Status barrier(Store& store, const std::string& name, Rank rank, int32_t rank_count,
-               Duration deadline);
+// How a failure names who met it and where: "rank 2, operation 7 (all_reduce): no memory".
+std::string failure_text(Rank rank, std::string_view where, std::string_view cause);
+// What a rank prints of such a text: on rank 2 itself "rank 2: operation 7 (all_reduce): no
+// memory", on another "rank 0: rank 2, operation 7 (all_reduce): no memory".
+std::string said_by(Rank rank, std::string_view message);
 
 // A store for the threads of one process (runtime/local_store.h).
 std::shared_ptr<Store> make_local_store();

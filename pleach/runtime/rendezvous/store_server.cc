@@ -17,6 +17,7 @@
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/runtime/rendezvous/store.h"
+#include "pleach/runtime/rendezvous/store_content.h"
 #include "pleach/runtime/rendezvous/store_protocol.h"
 
 namespace pleach {
@@ -45,6 +46,32 @@ struct Waiter {
   TimePoint deadline;
 };
 
+// When to ping, and how long it has been since the server looked last.
+class Heartbeat {
+ public:
+  struct Beat {
+    Duration passed;  // since the last tick
+    bool must_ping = false;
+  };
+
+  explicit Heartbeat(Duration interval) : interval_(interval) {}
+  void start(TimePoint now) { last_tick_ = next_ping_ = now; }
+  TimePoint next() const { return next_ping_; }
+  Beat tick(TimePoint now) {
+    // A process that was stopped must not take the others for silent.
+    const Beat beat = {std::min<Duration>(now - last_tick_, interval_), now >= next_ping_};
+    last_tick_ = now;
+    if (beat.must_ping) {
+      next_ping_ = now + interval_;
+    }
+    return beat;
+  }
+
+ private:
+  Duration interval_;
+  TimePoint last_tick_, next_ping_;
+};
+
 }  // namespace
 
 Duration ping_interval(Duration deadline) {
@@ -59,17 +86,19 @@ Duration silence_limit(Duration deadline) {
 class StoreServer::Loop {
  public:
   Loop(Descriptor listener, StoreServerOptions options)
-      : listener_(std::move(listener)), options_(std::move(options)), stop_(make_event()) {}
+      : options_(std::move(options)), heartbeat_(ping_interval(options_.deadline)) {
+    doors_.listener = std::move(listener);
+  }
 
   Status open() {
-    PLEACH_SET(epoll_, make_epoll());
-    PLEACH_TRY(watch_input(stop_.get()));
-    PLEACH_TRY(watch_input(listener_.get()));
+    PLEACH_SET(doors_.epoll, make_epoll());
+    PLEACH_TRY(watch_input(doors_.stop.get()));
+    PLEACH_TRY(watch_input(doors_.listener.get()));
     thread_ = std::thread([this] { run(); });
     return ok();
   }
   void stop() {
-    signal_event(stop_.get());
+    signal_event(doors_.stop.get());
     if (thread_.joinable()) {
       thread_.join();
     }
@@ -77,7 +106,7 @@ class StoreServer::Loop {
 
  private:
   Status watch_input(int descriptor) {
-    return watch(epoll_.get(), descriptor, EPOLLIN, static_cast<uint64_t>(descriptor));
+    return watch(doors_.epoll.get(), descriptor, EPOLLIN, static_cast<uint64_t>(descriptor));
   }
   void run();
   bool is_finished(TimePoint now) const;
@@ -90,44 +119,45 @@ class StoreServer::Loop {
   bool greet(Client& client, const StoreMessage& hello);
   void answer_get(Client& client, StoreMessage message);
   void wake_waiters(const std::string& key);
-  void erase(const std::string& prefix);
   void send(Client& client, const StoreMessage& message);
   bool flush(Client& client);
   void drop(int descriptor);
   void fail(const Failure& failure);
 
-  Descriptor listener_, epoll_;
+  struct Doors {
+    Descriptor listener, epoll;
+    Descriptor stop = make_event();
+  };
+
+  Doors doors_;
   StoreServerOptions options_;
-  Descriptor stop_;
+  Heartbeat heartbeat_;
   std::thread thread_;
   std::map<int, Client> clients_;  // by descriptor
-  std::map<std::string, std::string> values_;
-  std::map<std::string, int64_t> counters_;
+  StoreContent content_;
   std::list<Waiter> waiters_;
   std::optional<Failure> failure_;
   std::optional<TimePoint> stopped_at_;  // when it was asked to stop
-  TimePoint last_tick_;
-  TimePoint next_ping_;
   int32_t hello_count_ = 0;
 };
 
 void StoreServer::Loop::run() {
   const SteadyClock clock;
   std::array<epoll_event, 64> ready = {};
-  last_tick_ = next_ping_ = clock.now();
+  heartbeat_.start(clock.now());
   while (!is_finished(clock.now())) {
     const int wait_ms = milliseconds_until(next_deadline(), clock.now());
     const int count =
-        epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), wait_ms);
+        epoll_wait(doors_.epoll.get(), ready.data(), static_cast<int>(ready.size()), wait_ms);
     for (int i = 0; i < count; ++i) {
       const epoll_event& event = ready[at(i)];
       const int descriptor = static_cast<int>(event.data.u64);
-      if (descriptor == listener_.get()) {
+      if (descriptor == doors_.listener.get()) {
         accept_all();
-      } else if (descriptor != stop_.get()) {
+      } else if (descriptor != doors_.stop.get()) {
         serve(descriptor, event.events);
       } else {
-        unwatch(epoll_.get(), stop_.get());
+        unwatch(doors_.epoll.get(), doors_.stop.get());
         stopped_at_ = clock.now();
       }
     }
@@ -154,7 +184,7 @@ bool StoreServer::Loop::is_finished(TimePoint now) const {
 }
 
 TimePoint StoreServer::Loop::next_deadline() const {
-  TimePoint next = next_ping_;
+  TimePoint next = heartbeat_.next();
   for (const Waiter& waiter : waiters_) {
     next = std::min(next, waiter.deadline);
   }
@@ -162,17 +192,10 @@ TimePoint StoreServer::Loop::next_deadline() const {
 }
 
 void StoreServer::Loop::tick(TimePoint now) {
-  const Duration interval = ping_interval(options_.deadline);
-  // A process that was stopped must not take the others for silent.
-  const Duration passed = std::min<Duration>(now - last_tick_, interval);
-  last_tick_ = now;
-  const bool must_ping = now >= next_ping_;
-  if (must_ping) {
-    next_ping_ = now + interval;
-  }
+  const Heartbeat::Beat beat = heartbeat_.tick(now);
   std::vector<int> rejected;
   for (auto& [descriptor, client] : clients_) {
-    client.silent += passed;
+    client.silent += beat.passed;
     const bool is_silent = client.silent > silence_limit(options_.deadline);
     if (client.rank == kUnknownRank) {
       if (is_silent) {
@@ -185,7 +208,7 @@ void StoreServer::Loop::tick(TimePoint now) {
       fail({Rank{client.rank},
             fmt::format("rank {} was lost: silent for {:.2g} s", client.rank, seconds)});
     }
-    if (must_ping) {
+    if (beat.must_ping) {
       send(client, {.verb = StoreVerb::kPing});
     }
   }
@@ -205,7 +228,7 @@ void StoreServer::Loop::tick(TimePoint now) {
 void StoreServer::Loop::accept_all() {
   const auto most = at(options_.rank_count) * 2 + 64;
   while (true) {
-    Descriptor socket = accept_one(listener_.get());
+    Descriptor socket = accept_one(doors_.listener.get());
     if (!socket.is_open()) {
       return;
     }
@@ -263,7 +286,7 @@ bool StoreServer::Loop::obey(Client& client, StoreMessage message) {
   }
   switch (message.verb) {
     case StoreVerb::kSet:
-      values_[message.key] = std::move(message.value);
+      content_.set(message.key, std::move(message.value));
       send(client, {.verb = StoreVerb::kDone, .id = message.id});
       wake_waiters(message.key);
       return true;
@@ -272,10 +295,10 @@ bool StoreServer::Loop::obey(Client& client, StoreMessage message) {
       return true;
     case StoreVerb::kIncrement:
       send(client,
-           {.verb = StoreVerb::kDone, .id = message.id, .number = ++counters_[message.key]});
+           {.verb = StoreVerb::kDone, .id = message.id, .number = content_.increment(message.key)});
       return true;
     case StoreVerb::kErase:
-      erase(message.key);
+      content_.erase(message.key);
       send(client, {.verb = StoreVerb::kDone, .id = message.id});
       return true;
     case StoreVerb::kFail:
@@ -333,8 +356,8 @@ bool StoreServer::Loop::greet(Client& client, const StoreMessage& hello) {
 }
 
 void StoreServer::Loop::answer_get(Client& client, StoreMessage message) {
-  if (const auto found = values_.find(message.key); found != values_.end()) {
-    send(client, {.verb = StoreVerb::kDone, .id = message.id, .value = found->second});
+  if (const std::string* found = content_.find(message.key)) {
+    send(client, {.verb = StoreVerb::kDone, .id = message.id, .value = *found});
   } else if (message.number <= 0) {
     send(client, {.verb = StoreVerb::kTimedOut, .id = message.id});
   } else {
@@ -349,23 +372,12 @@ void StoreServer::Loop::wake_waiters(const std::string& key) {
   for (auto waiter = waiters_.begin(); waiter != waiters_.end();) {
     if (waiter->key == key) {
       send(clients_.at(waiter->client),
-           {.verb = StoreVerb::kDone, .id = waiter->id, .value = values_.at(key)});
+           {.verb = StoreVerb::kDone, .id = waiter->id, .value = *content_.find(key)});
       waiter = waiters_.erase(waiter);
     } else {
       ++waiter;
     }
   }
-}
-
-void StoreServer::Loop::erase(const std::string& prefix) {
-  const auto erase_from = [&](auto& map) {
-    auto entry = map.lower_bound(prefix);
-    while (entry != map.end() && entry->first.starts_with(prefix)) {
-      entry = map.erase(entry);
-    }
-  };
-  erase_from(values_);
-  erase_from(counters_);
 }
 
 void StoreServer::Loop::send(Client& client, const StoreMessage& message) {
@@ -398,7 +410,7 @@ bool StoreServer::Loop::flush(Client& client) {
     return true;
   }
   client.watches_out = is_blocked;
-  return watch(epoll_.get(), client.socket.get(), is_blocked ? EPOLLIN | EPOLLOUT : EPOLLIN,
+  return watch(doors_.epoll.get(), client.socket.get(), is_blocked ? EPOLLIN | EPOLLOUT : EPOLLIN,
                static_cast<uint64_t>(client.socket.get()))
       .has_value();
 }

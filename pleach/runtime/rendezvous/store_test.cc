@@ -4,22 +4,20 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <fstream>
-#include <functional>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "pleach/base/rng.h"
 #include "pleach/runtime/net.h"
+#include "pleach/runtime/rendezvous/agreement.h"
 #include "pleach/runtime/rendezvous/rendezvous_file.h"
 #include "pleach/runtime/rendezvous/store_protocol.h"
 #include "tests/support/rank_processes.h"
 #include "tests/support/rank_threads.h"
+#include "tests/support/stores.h"
 
 namespace pleach {
 namespace {
@@ -27,40 +25,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using support::on_every_rank;
-
-// A port that rank 0 will serve on.
-struct Served {
-  Descriptor listener = std::move(listen_on({"127.0.0.1", 0})).value();
-  int port = local_address(listener.get())->port;
-
-  TcpStoreOptions options(Rank rank, int32_t rank_count, Duration deadline = seconds(10)) const {
-    return {.host = "127.0.0.1",
-            .port = port,
-            .rank = rank,
-            .rank_count = rank_count,
-            .deadline = deadline,
-            // The store takes its own.
-            .listen_descriptor = rank.value == 0 ? dup(listener.get()) : -1,
-            .job = "test",
-            .rendezvous_file = ""};
-  }
-};
-
-// Calls the body on every rank with a store of either kind.
-void with_stores(int32_t rank_count, const std::function<void(Store&, Rank)>& body) {
-  {
-    SCOPED_TRACE("local");
-    const auto store = make_local_store();
-    on_every_rank(rank_count, [&](Rank rank) { body(*store, rank); });
-  }
-  SCOPED_TRACE("tcp");
-  const Served served;
-  on_every_rank(rank_count, [&](Rank rank) {
-    const auto store = make_tcp_store(served.options(rank, rank_count));
-    ASSERT_TRUE(store.has_value()) << store.error().message;
-    body(**store, rank);
-  });
-}
+using support::Served;
+using support::with_stores;
 
 TEST(StoreTest, GetWaitsForSet) {
   with_stores(3, [](Store& store, Rank rank) {
@@ -74,7 +40,7 @@ TEST(StoreTest, GetWaitsForSet) {
     ASSERT_TRUE(value.has_value()) << value.error().message;
     EXPECT_EQ(*value, "");
     EXPECT_EQ(store.get("big", seconds(10)).value(), big);
-    EXPECT_TRUE(barrier(store, "end", rank, 3, seconds(10)).has_value());
+    EXPECT_TRUE(barrier({store, rank, 3, seconds(10)}, "end").has_value());
   });
 }
 
@@ -87,7 +53,7 @@ TEST(StoreTest, GetOfAKeyThatNeverComesNamesIt) {
       EXPECT_NE(value.error().message.find("missing"), std::string::npos);
     }
     EXPECT_FALSE(store.failure().has_value());
-    EXPECT_TRUE(barrier(store, "end", rank, 2, seconds(10)).has_value());
+    EXPECT_TRUE(barrier({store, rank, 2, seconds(10)}, "end").has_value());
   });
 }
 
@@ -102,7 +68,7 @@ TEST(StoreTest, IncrementCountsEveryCallOnceAndEraseForgets) {
     }
     EXPECT_TRUE(store.set("a/key", "value").has_value());
     EXPECT_TRUE(store.set("ab", "value").has_value());
-    EXPECT_TRUE(barrier(store, "first", rank, 4, seconds(10)).has_value());
+    EXPECT_TRUE(barrier({store, rank, 4, seconds(10)}, "first").has_value());
     if (rank.value == 2) {
       EXPECT_EQ(store.increment("a/counter").value(), 101);
       EXPECT_TRUE(store.erase("a/").has_value());
@@ -110,43 +76,13 @@ TEST(StoreTest, IncrementCountsEveryCallOnceAndEraseForgets) {
       EXPECT_FALSE(store.get("a/key", Duration(0)).has_value());
       EXPECT_TRUE(store.get("ab", Duration(0)).has_value());
     }
-    EXPECT_TRUE(barrier(store, "end", rank, 4, seconds(10)).has_value());
-  });
-}
-
-TEST(StoreTest, NobodyLeavesABarrierBeforeAllHaveEntered) {
-  std::atomic<int> entered = 0;
-  with_stores(3, [&entered](Store& store, Rank rank) {
-    for (int round = 1; round <= 20; ++round) {
-      ++entered;
-      const Status status = barrier(store, "round", rank, 3, seconds(10));
-      ASSERT_TRUE(status.has_value()) << status.error().message;
-      EXPECT_GE(entered, 3 * round);
-      ASSERT_TRUE(barrier(store, "again", rank, 3, seconds(10)).has_value());
-    }
-    if (barrier(store, "reset", rank, 3, seconds(10)) && rank.value == 0) {
-      entered = 0;
-    }
-    EXPECT_TRUE(barrier(store, "end", rank, 3, seconds(10)).has_value());
-  });
-}
-
-TEST(StoreTest, BarrierNamesWhoDidNotCome) {
-  with_stores(4, [](Store& store, Rank rank) {
-    if (rank.value % 2 == 0) {
-      const Status status = barrier(store, "half", rank, 4, milliseconds(150));
-      ASSERT_FALSE(status.has_value());
-      EXPECT_EQ(status.error().code, ErrorCode::kTimeout);
-      EXPECT_NE(status.error().message.find("ranks 1, 3 did not come"), std::string::npos)
-          << status.error().message;
-    }
-    EXPECT_TRUE(barrier(store, "end", rank, 4, seconds(10)).has_value());
+    EXPECT_TRUE(barrier({store, rank, 4, seconds(10)}, "end").has_value());
   });
 }
 
 TEST(StoreTest, TheFirstFailureReachesEveryWaiterOnEveryRank) {
   with_stores(3, [](Store& store, Rank rank) {
-    ASSERT_TRUE(barrier(store, "begin", rank, 3, seconds(10)).has_value());
+    ASSERT_TRUE(barrier({store, rank, 3, seconds(10)}, "begin").has_value());
     if (rank.value == 1) {
       std::this_thread::sleep_for(milliseconds(20));
       const Error first = fail_job(store, ErrorCode::kIo, {Rank{2}, "rank 2 caught fire"});
@@ -165,13 +101,23 @@ TEST(StoreTest, TheFirstFailureReachesEveryWaiterOnEveryRank) {
   });
 }
 
+TEST(StoreTest, AFailureNamesARankOnce) {
+  const std::string told = failure_text(Rank{2}, "operation 7 (all_reduce)", "no memory");
+  EXPECT_EQ(told, "rank 2, operation 7 (all_reduce): no memory");
+  EXPECT_EQ(said_by(Rank{2}, told), "rank 2: operation 7 (all_reduce): no memory");
+  EXPECT_EQ(said_by(Rank{0}, told), "rank 0: " + told);
+  EXPECT_EQ(said_by(Rank{22}, told), "rank 22: " + told);
+  EXPECT_EQ(said_by(Rank{1}, "rank 1 was started with a"), "rank 1: rank 1 was started with a");
+}
+
 // The ranks wait for what never comes and say why they stopped.
 std::string wait_for_failure(const TcpStoreOptions& options) {
   const auto store = make_tcp_store(options);
   if (!store) {
     return store.error().message;
   }
-  if (const Status begun = barrier(**store, "begin", options.rank, options.rank_count, seconds(20));
+  if (const Status begun =
+          barrier({**store, options.rank, options.rank_count, seconds(20)}, "begin");
       !begun) {
     return begun.error().message;
   }
@@ -247,7 +193,7 @@ TEST(TcpStoreTest, BytesThatAreNoProtocolHurtNobody) {
   on_every_rank(2, [&](Rank rank) {
     const auto store = make_tcp_store(served.options(rank, 2));
     ASSERT_TRUE(store.has_value()) << store.error().message;
-    ASSERT_TRUE(barrier(**store, "begin", rank, 2, seconds(10)).has_value());
+    ASSERT_TRUE(barrier({**store, rank, 2, seconds(10)}, "begin").has_value());
     std::vector<Descriptor> open;
     for (const std::string& attack : attacks) {
       if (rank.value == 0) {
@@ -265,7 +211,7 @@ TEST(TcpStoreTest, BytesThatAreNoProtocolHurtNobody) {
               "fine");
     EXPECT_FALSE((*store)->get("stolen", Duration(0)).has_value());
     EXPECT_FALSE((*store)->failure().has_value()) << (*store)->failure()->message;
-    EXPECT_TRUE(barrier(**store, "end", rank, 2, seconds(10)).has_value());
+    EXPECT_TRUE(barrier({**store, rank, 2, seconds(10)}, "end").has_value());
   });
 }
 
@@ -334,7 +280,7 @@ TEST(TcpStoreTest, RanksMeetInAFileWhateverAJobBeforeHasLeft) {
       options.rendezvous_file = path;
       const auto store = make_tcp_store(options);
       ASSERT_TRUE(store.has_value()) << store.error().message;
-      EXPECT_TRUE(barrier(**store, "met", rank, 3, seconds(5)).has_value());
+      EXPECT_TRUE(barrier({**store, rank, 3, seconds(5)}, "met").has_value());
     });
     EXPECT_FALSE(std::ifstream(path).good()) << "the file is removed when all have met";
   }

@@ -40,6 +40,114 @@ bool send_all(int socket, std::string_view bytes, TimePoint deadline) {
   return true;
 }
 
+// What the server has said: replies to requests, the job's failure, goodbye. Thread safe.
+class Answers {
+ public:
+  // Announces a request; returns its number.
+  uint64_t expect() {
+    const std::scoped_lock lock(mutex_);
+    replies_[++last_id_] = std::nullopt;
+    return last_id_;
+  }
+  // The reply to a request that was sent, or why there is none; `key` names it.
+  Result<StoreMessage> wait_for(uint64_t id, bool is_sent, Duration wait, const std::string& key);
+  void wait_for_end(Duration wait) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, wait, [this] { return is_over_; });
+  }
+  // Until the server says which failure was first, or is gone.
+  void wait_for_failure(Duration wait) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, wait, [this] { return failure_ || is_over_; });
+  }
+  // False: the server may not say that.
+  bool hear(StoreMessage message);
+  // Nothing more will be said; that is a failure unless it was announced.
+  void end(const Failure& failure);
+  // The first one stays.
+  void fail(const Failure& failure) {
+    const std::scoped_lock lock(mutex_);
+    set_failure(failure);
+  }
+  std::optional<Failure> failure() const {
+    const std::scoped_lock lock(mutex_);
+    return failure_;
+  }
+  int failure_descriptor() const { return failed_.get(); }
+
+ private:
+  void set_failure(const Failure& failure);
+
+  const Descriptor failed_ = make_event();
+  mutable std::mutex mutex_;  // of what follows
+  std::condition_variable changed_;
+  std::map<uint64_t, std::optional<StoreMessage>> replies_;  // by request; empty: not yet
+  uint64_t last_id_ = 0;
+  std::optional<Failure> failure_;
+  bool is_over_ = false;  // the server has said goodbye
+};
+
+Result<StoreMessage> Answers::wait_for(uint64_t id, bool is_sent, Duration wait,
+                                       const std::string& key) {
+  std::unique_lock lock(mutex_);
+  const auto is_decided = [&] { return replies_[id].has_value() || failure_ || is_over_; };
+  const bool in_time = is_sent && changed_.wait_for(lock, wait, is_decided);
+  std::optional<StoreMessage> reply = std::move(replies_[id]);
+  replies_.erase(id);
+  if (reply && reply->verb == StoreVerb::kDone) {
+    return *std::move(reply);
+  }
+  if (failure_) {
+    return Error{ErrorCode::kPeerLost, failure_->message};
+  }
+  if (is_over_ || !is_sent) {
+    return Error{ErrorCode::kIo, fmt::format("the store has closed, {} is lost", quoted(key))};
+  }
+  return Error{ErrorCode::kTimeout,
+               in_time ? fmt::format("nobody has set {}", quoted(key))
+                       : fmt::format("the store does not answer for {}", quoted(key))};
+}
+
+bool Answers::hear(StoreMessage message) {
+  const std::scoped_lock lock(mutex_);
+  switch (message.verb) {
+    case StoreVerb::kDone:
+    case StoreVerb::kTimedOut:
+      if (const auto reply = replies_.find(message.id); reply != replies_.end()) {
+        reply->second = std::move(message);
+      }
+      break;
+    case StoreVerb::kFailure:
+      set_failure({Rank{static_cast<int32_t>(message.number)}, std::move(message.value)});
+      break;
+    case StoreVerb::kGoodbye:
+      is_over_ = true;
+      break;
+    default:
+      return false;
+  }
+  changed_.notify_all();
+  return true;
+}
+
+void Answers::end(const Failure& failure) {
+  const std::scoped_lock lock(mutex_);
+  if (!is_over_) {
+    set_failure(failure);
+  }
+  is_over_ = true;
+  changed_.notify_all();
+}
+
+// With mutex_ held.
+void Answers::set_failure(const Failure& failure) {
+  if (!failure_) {
+    failure_ = failure;
+    signal_event(failed_.get());
+    changed_.notify_all();
+  }
+}
+
 class TcpStore final : public Store {
  public:
   TcpStore(const TcpStoreOptions& options, Descriptor socket, StoreMessageReader reader,
@@ -47,7 +155,6 @@ class TcpStore final : public Store {
       : options_(options),
         server_(std::move(server)),
         socket_(std::move(socket)),
-        failed_(make_event()),
         stop_(make_event()),
         reader_(std::move(reader)) {
     const Result<Address> address = pleach::local_address(socket_.get());
@@ -63,8 +170,8 @@ class TcpStore final : public Store {
   Result<int64_t> increment(const std::string& key) override;
   Status erase(const std::string& prefix) override;
   void fail(const Failure& failure) override;
-  std::optional<Failure> failure() const override;
-  int failure_descriptor() const override { return failed_.get(); }
+  std::optional<Failure> failure() const override { return answers_.failure(); }
+  int failure_descriptor() const override { return answers_.failure_descriptor(); }
   std::string local_address() const override { return local_host_; }
 
  private:
@@ -75,30 +182,22 @@ class TcpStore final : public Store {
   bool digest();
   bool obey(StoreMessage message);
   void lose_server(const std::string& why);
-  void set_failure(const Failure& failure);
 
   const TcpStoreOptions options_;
   std::unique_ptr<StoreServer> server_;  // rank 0; outlives the connection to it
   Descriptor socket_;
-  const Descriptor failed_, stop_;
+  const Descriptor stop_;
   StoreMessageReader reader_;  // the thread's
   std::string local_host_;
   std::mutex send_mutex_;
-  mutable std::mutex mutex_;  // of what follows
-  std::condition_variable changed_;
-  std::map<uint64_t, std::optional<StoreMessage>> replies_;  // by request; empty: not yet
-  uint64_t last_id_ = 0;
-  std::optional<Failure> failure_;
-  bool is_over_ = false;  // the server has said goodbye
+  Answers answers_;
   std::thread thread_;
 };
 
 TcpStore::~TcpStore() {
   if (send({.verb = StoreVerb::kGoodbye})) {
     // So that the server reads the goodbye before it sees the connection close.
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, std::min<Duration>(options_.deadline, std::chrono::seconds(1)),
-                      [this] { return is_over_; });
+    answers_.wait_for_end(std::min<Duration>(options_.deadline, std::chrono::seconds(1)));
   }
   signal_event(stop_.get());
   thread_.join();
@@ -116,29 +215,9 @@ Result<StoreMessage> TcpStore::request(StoreMessage message, Duration wait) {
     return invalid(fmt::format("store: key {} of {} bytes with a value of {} bytes is too large",
                                quoted(message.key), message.key.size(), message.value.size()));
   }
-  const std::string key = message.key;
-  std::unique_lock lock(mutex_);
-  const uint64_t id = message.id = ++last_id_;
-  replies_[id] = std::nullopt;
-  lock.unlock();
+  message.id = answers_.expect();
   const bool is_sent = !failure() && send(message);
-  lock.lock();
-  const auto is_decided = [&] { return replies_[id].has_value() || failure_ || is_over_; };
-  const bool in_time = is_sent && changed_.wait_for(lock, wait, is_decided);
-  std::optional<StoreMessage> reply = std::move(replies_[id]);
-  replies_.erase(id);
-  if (reply && reply->verb == StoreVerb::kDone) {
-    return *std::move(reply);
-  }
-  if (failure_) {
-    return Error{ErrorCode::kPeerLost, failure_->message};
-  }
-  if (is_over_ || !is_sent) {
-    return Error{ErrorCode::kIo, fmt::format("the store has closed, {} is lost", quoted(key))};
-  }
-  return Error{ErrorCode::kTimeout,
-               in_time ? fmt::format("nobody has set {}", quoted(key))
-                       : fmt::format("the store does not answer for {}", quoted(key))};
+  return answers_.wait_for(message.id, is_sent, wait, message.key);
 }
 
 Status TcpStore::set(const std::string& key, std::string value) {
@@ -165,38 +244,15 @@ Status TcpStore::erase(const std::string& prefix) {
 }
 
 void TcpStore::fail(const Failure& failure) {
-  const bool is_sent =
-      send({.verb = StoreVerb::kFail, .number = failure.rank.value, .value = failure.message});
-  std::unique_lock lock(mutex_);
-  if (is_sent) {
+  if (send({.verb = StoreVerb::kFail, .number = failure.rank.value, .value = failure.message})) {
     // The server decides which failure was first; without it this one stands.
-    changed_.wait_for(lock, silence_limit(options_.deadline),
-                      [this] { return failure_ || is_over_; });
+    answers_.wait_for_failure(silence_limit(options_.deadline));
   }
-  set_failure(failure);
-}
-
-std::optional<Failure> TcpStore::failure() const {
-  const std::scoped_lock lock(mutex_);
-  return failure_;
-}
-
-// With mutex_ held.
-void TcpStore::set_failure(const Failure& failure) {
-  if (!failure_) {
-    failure_ = failure;
-    signal_event(failed_.get());
-    changed_.notify_all();
-  }
+  answers_.fail(failure);
 }
 
 void TcpStore::lose_server(const std::string& why) {
-  const std::scoped_lock lock(mutex_);
-  if (!is_over_) {
-    set_failure({Rank{0}, fmt::format("rank 0 was lost: {}", why)});
-  }
-  is_over_ = true;
-  changed_.notify_all();
+  answers_.end({Rank{0}, fmt::format("rank 0 was lost: {}", why)});
 }
 
 // The thread: answers pings, receives replies and the news of failures.
@@ -266,25 +322,7 @@ bool TcpStore::obey(StoreMessage message) {
   if (message.verb == StoreVerb::kFailure) {
     static_cast<void>(send({.verb = StoreVerb::kAcknowledge}));
   }
-  const std::scoped_lock lock(mutex_);
-  switch (message.verb) {
-    case StoreVerb::kDone:
-    case StoreVerb::kTimedOut:
-      if (const auto reply = replies_.find(message.id); reply != replies_.end()) {
-        reply->second = std::move(message);
-      }
-      break;
-    case StoreVerb::kFailure:
-      set_failure({Rank{static_cast<int32_t>(message.number)}, std::move(message.value)});
-      break;
-    case StoreVerb::kGoodbye:
-      is_over_ = true;
-      break;
-    default:
-      return false;
-  }
-  changed_.notify_all();
-  return true;
+  return answers_.hear(std::move(message));
 }
 
 // One try to connect and be welcome.
@@ -406,7 +444,7 @@ Result<std::unique_ptr<Store>> make_tcp_store(const TcpStoreOptions& options) {
     }
     PLEACH_SET(server, StoreServer::start(std::move(listener), std::move(server_options)));
   } else if (port == 0 && options.rendezvous_file.empty()) {
-    return invalid(fmt::format("rank {}: the store's port is missing", options.rank.value));
+    return invalid("the store's port is missing");
   }
   PLEACH_ASSIGN(joined, join_store(options, port));
   return std::unique_ptr<Store>(std::make_unique<TcpStore>(

@@ -3,7 +3,6 @@
 #include <poll.h>
 
 #include <array>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -207,7 +206,6 @@ Result<std::unique_ptr<Transport>> create_inproc(const TransportContext& context
 extern const TransportKind kInprocTransport = {
     .name = "inproc",
     .summary = "threads of one process, for tests",
-    .honours_routes = false,
     .spans_processes = false,
     .create = create_inproc,
 };

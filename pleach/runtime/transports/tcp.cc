@@ -4,7 +4,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -46,11 +45,7 @@ std::string address_key(const TransportContext& context, Rank rank) {
 class TcpTransport final : public Transport {
  public:
   explicit TcpTransport(const TransportContext& context)
-      : context_(context), ledger_(context.rank_count), connections_(at(context.rank_count)) {
-    for (tcp::Connection& connection : connections_) {
-      connection.count_into(moved_bytes_);
-    }
-  }
+      : context_(context), ledger_(context.rank_count), connections_(at(context.rank_count)) {}
 
   Status open();
   Status begin(const TransportOperation& operation) override;
@@ -116,12 +111,12 @@ Status TcpTransport::begin(const TransportOperation& operation) {
 
 Status TcpTransport::begin_with(Rank peer) {
   const Landing& landing = ledger_.landing(peer);
-  connection(peer).make_room(landing.places, landing.place_bytes);
+  connection(peer).in().make_room(landing.places, landing.place_bytes);
   const BeginNotice notice = ledger_.notice_for(peer);
-  connection(peer).queue({.kind = tcp::FrameKind::kBegin,
-                          .place = notice.places,
-                          .sequence = notice.sequence,
-                          .value = notice.fingerprint});
+  connection(peer).out().queue({.kind = tcp::FrameKind::kBegin,
+                                .place = notice.places,
+                                .sequence = notice.sequence,
+                                .value = notice.fingerprint});
   // The lower rank of a pair listens.
   if (!connection(peer).has_socket() && peer < context_.rank) {
     return connect_to(peer);
@@ -217,7 +212,7 @@ Status TcpTransport::flush(Rank peer) {
     return ok();  // until it has connected
   }
   std::optional<SegmentTag> sent;
-  const tcp::Progress progress = to.write(sent);
+  const tcp::Progress progress = to.write(moved_bytes_, sent);
   if (sent) {
     events_.push_back({.kind = Kind::kSent, .peer = peer, .tag = *sent});
   }
@@ -238,7 +233,7 @@ Status TcpTransport::send(Rank peer, SegmentTag tag,
   if (connection(peer).is_lost()) {
     return ok();  // kLost has been or will be reported
   }
-  connection(peer).start(ledger_.sequence(), tag, pieces);
+  connection(peer).out().start(ledger_.sequence(), tag, pieces);
   return flush(peer);
 }
 
@@ -247,17 +242,17 @@ Status TcpTransport::release(Rank peer, SegmentTag tag, int32_t place) {
   if (connection(peer).is_lost()) {
     return ok();
   }
-  connection(peer).queue({.kind = tcp::FrameKind::kRelease,
-                          .sequence = ledger_.sequence(),
-                          .stream = tag.stream,
-                          .segment = tag.segment});
+  connection(peer).out().queue({.kind = tcp::FrameKind::kRelease,
+                                .sequence = ledger_.sequence(),
+                                .stream = tag.stream,
+                                .segment = tag.segment});
   return flush(peer);
 }
 
 // Acts on a frame whose header is here. False: the peer broke the protocol.
 bool TcpTransport::open_frame(Rank peer) {
   tcp::Connection& from = connection(peer);
-  const std::optional<tcp::Frame> frame = from.take_header();
+  const std::optional<tcp::Frame> frame = from.in().take_header();
   if (!frame || frame->place < 0) {
     return false;
   }
@@ -282,14 +277,14 @@ bool TcpTransport::open_frame(Rank peer) {
   if (place < 0) {
     return false;
   }
-  from.expect(place, *frame);
+  from.in().expect(place, *frame);
   return true;
 }
 
 void TcpTransport::receive(Rank peer) {
   tcp::Connection& from = connection(peer);
   while (true) {
-    switch (from.read()) {
+    switch (from.read(moved_bytes_)) {
       case tcp::Progress::kBlocked:
         return;
       case tcp::Progress::kLost:
@@ -297,11 +292,11 @@ void TcpTransport::receive(Rank peer) {
       case tcp::Progress::kDone:
         break;
     }
-    if (!from.has_payload() && !open_frame(peer)) {
+    if (!from.in().has_payload() && !open_frame(peer)) {
       return lose(peer, "it broke the transport's protocol");
     }
-    if (from.payload_is_complete()) {
-      const tcp::Arrived arrived = from.take_payload();
+    if (from.in().payload_is_complete()) {
+      const tcp::Arrived arrived = from.in().take_payload();
       events_.push_back({.kind = Kind::kArrived,
                          .peer = peer,
                          .tag = arrived.tag,
@@ -378,7 +373,6 @@ Result<std::unique_ptr<Transport>> create_tcp(const TransportContext& context) {
 extern const TransportKind kTcpTransport = {
     .name = "tcp",
     .summary = "one TCP connection per pair of ranks that talk",
-    .honours_routes = false,
     .spans_processes = true,
     .create = create_tcp,
 };

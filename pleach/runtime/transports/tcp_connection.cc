@@ -69,33 +69,25 @@ std::optional<Frame> parse_frame(const FrameBytes& bytes) {
   return frame;
 }
 
-void Connection::say_hello(const Hello& hello) {
-  is_connecting_ = true;
+void Outbox::queue(const Frame& frame) {
+  queued_ += text(write_frame(frame));
+}
+
+void Outbox::queue_first(const Hello& hello) {
   queued_.insert(0, text(write_hello(hello)));
 }
 
-void Connection::close() {
-  socket_.close();
-  is_lost_ = true;
-  is_connecting_ = false;
+void Outbox::clear() {
   queued_.clear();
   queued_sent_ = 0;
   parts_.clear();
 }
 
-bool Connection::set_watching_out(bool watching) {
-  return std::exchange(is_watching_out_, watching) != watching;
-}
-
-void Connection::queue(const Frame& frame) {
-  queued_ += text(write_frame(frame));
-}
-
-void Connection::start(uint64_t sequence, SegmentTag tag,
-                       std::span<const std::span<const std::byte>> pieces) {
+void Outbox::start(uint64_t sequence, SegmentTag tag,
+                   std::span<const std::span<const std::byte>> pieces) {
   PLEACH_CHECK(parts_.empty(), "one segment at a time leaves on a connection");
   uint64_t length = 0;
-  parts_.push_back({out_header_.data(), out_header_.size()});
+  parts_.push_back({header_.data(), header_.size()});
   for (const std::span<const std::byte> piece : pieces) {
     if (piece.empty()) {
       continue;
@@ -104,18 +96,18 @@ void Connection::start(uint64_t sequence, SegmentTag tag,
     // sendmsg reads only, but its type does not say so.
     parts_.push_back({const_cast<std::byte*>(piece.data()), piece.size()});
   }
-  out_header_ = write_frame({.kind = FrameKind::kData,
-                             .sequence = sequence,
-                             .stream = tag.stream,
-                             .segment = tag.segment,
-                             .length = length});
-  out_tag_ = tag;
+  header_ = write_frame({.kind = FrameKind::kData,
+                         .sequence = sequence,
+                         .stream = tag.stream,
+                         .segment = tag.segment,
+                         .length = length});
+  tag_ = tag;
   part_ = 0;
   has_begun_segment_ = false;
 }
 
 // What to write next: queued frames unless a segment is under way, then the segment.
-std::size_t Connection::gather(std::span<iovec> batch) const {
+std::size_t Outbox::gather(std::span<iovec> batch) const {
   std::size_t count = 0;
   if (!has_begun_segment_ && queued_sent_ < queued_.size()) {
     batch[count++] = {const_cast<char*>(queued_.data()) + queued_sent_,
@@ -127,7 +119,7 @@ std::size_t Connection::gather(std::span<iovec> batch) const {
   return count;
 }
 
-void Connection::advance(std::size_t count) {
+void Outbox::advance(std::size_t count) {
   if (!has_begun_segment_ && queued_sent_ < queued_.size()) {
     const std::size_t taken = std::min(count, queued_.size() - queued_sent_);
     queued_sent_ += taken;
@@ -148,16 +140,16 @@ void Connection::advance(std::size_t count) {
   }
 }
 
-Progress Connection::write(std::optional<SegmentTag>& sent) {
+Progress Outbox::write(int socket, uint64_t& moved_bytes, std::optional<SegmentTag>& sent) {
   std::array<iovec, 64> batch = {};
-  while (!is_connecting_) {
+  while (true) {
     msghdr message = {};
     message.msg_iov = batch.data();
     message.msg_iovlen = gather(batch);
     if (message.msg_iovlen == 0) {
       return Progress::kDone;
     }
-    const ssize_t count = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
+    const ssize_t count = sendmsg(socket, &message, MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) {
       continue;
     }
@@ -165,18 +157,17 @@ Progress Connection::write(std::optional<SegmentTag>& sent) {
       return errno == EAGAIN ? Progress::kBlocked : Progress::kLost;
     }
     advance(at(count));
-    *moved_bytes_ += static_cast<uint64_t>(count);
+    moved_bytes += static_cast<uint64_t>(count);
     if (has_begun_segment_ && part_ == parts_.size()) {
       parts_.clear();
       part_ = 0;
       has_begun_segment_ = false;
-      sent = out_tag_;
+      sent = tag_;
     }
   }
-  return Progress::kBlocked;
 }
 
-void Connection::make_room(int32_t places, int64_t place_bytes) {
+void Inbox::make_room(int32_t places, int64_t place_bytes) {
   stride_ = (static_cast<std::size_t>(place_bytes) + kPlaceAlignment - 1) / kPlaceAlignment *
             kPlaceAlignment;
   const std::size_t needed = stride_ * at(places);
@@ -186,14 +177,13 @@ void Connection::make_room(int32_t places, int64_t place_bytes) {
   }
 }
 
-Progress Connection::read() {
+Progress Inbox::read(int socket, uint64_t& moved_bytes) {
   while (true) {
-    std::byte* const target = has_payload_ ? payload_.data() : in_header_.data();
-    const std::size_t size = has_payload_ ? payload_.size() : in_header_.size();
-    if (received_ == size) {
+    const std::span<std::byte> target = has_payload_ ? arriving_.payload : std::span(header_);
+    if (received_ == target.size()) {
       return Progress::kDone;
     }
-    const ssize_t count = recv(socket_.get(), target + received_, size - received_, 0);
+    const ssize_t count = recv(socket, target.data() + received_, target.size() - received_, 0);
     if (count < 0 && errno == EINTR) {
       continue;
     }
@@ -201,27 +191,48 @@ Progress Connection::read() {
       return count < 0 && errno == EAGAIN ? Progress::kBlocked : Progress::kLost;
     }
     received_ += at(count);
-    *moved_bytes_ += static_cast<uint64_t>(count);
+    moved_bytes += static_cast<uint64_t>(count);
   }
 }
 
-std::optional<Frame> Connection::take_header() {
+std::optional<Frame> Inbox::take_header() {
   received_ = 0;
-  return parse_frame(in_header_);
+  return parse_frame(header_);
 }
 
-void Connection::expect(int32_t place, const Frame& frame) {
+void Inbox::expect(int32_t place, const Frame& frame) {
   has_payload_ = true;
   received_ = 0;
-  in_place_ = place;
-  in_tag_ = {frame.stream, frame.segment};
-  payload_ = std::span(memory_.get() + stride_ * at(place), static_cast<std::size_t>(frame.length));
+  arriving_ = {
+      {frame.stream, frame.segment},
+      place,
+      std::span(memory_.get() + stride_ * at(place), static_cast<std::size_t>(frame.length))};
 }
 
-Arrived Connection::take_payload() {
+Arrived Inbox::take_payload() {
   has_payload_ = false;
   received_ = 0;
-  return {in_tag_, in_place_, payload_};
+  return arriving_;
+}
+
+void Connection::say_hello(const Hello& hello) {
+  is_connecting_ = true;
+  out_.queue_first(hello);
+}
+
+void Connection::close() {
+  socket_.close();
+  is_lost_ = true;
+  is_connecting_ = false;
+  out_.clear();
+}
+
+bool Connection::set_watching_out(bool watching) {
+  return std::exchange(is_watching_out_, watching) != watching;
+}
+
+Progress Connection::write(uint64_t& moved_bytes, std::optional<SegmentTag>& sent) {
+  return is_connecting_ ? Progress::kBlocked : out_.write(socket_.get(), moved_bytes, sent);
 }
 
 }  // namespace pleach::tcp

@@ -51,7 +51,53 @@ enum class Progress : uint8_t { kDone, kBlocked, kLost };
 struct Arrived {
   SegmentTag tag;
   int32_t place = 0;
-  std::span<const std::byte> payload;
+  std::span<std::byte> payload;
+};
+
+// What leaves on a socket: queued frames go before the next segment; one segment at a time.
+class Outbox {
+ public:
+  void queue(const Frame& frame);
+  // Before all that is queued.
+  void queue_first(const Hello& hello);
+  void start(uint64_t sequence, SegmentTag tag, std::span<const std::span<const std::byte>> pieces);
+  // Writes what the socket takes; `sent` is set when the segment has left.
+  Progress write(int socket, uint64_t& moved_bytes, std::optional<SegmentTag>& sent);
+  void clear();
+
+ private:
+  std::size_t gather(std::span<iovec> batch) const;
+  void advance(std::size_t count);
+
+  std::string queued_;  // frames
+  std::size_t queued_sent_ = 0;
+  std::vector<iovec> parts_;  // of the segment, header first; empty: none
+  std::size_t part_ = 0;      // the first that has not left completely
+  bool has_begun_segment_ = false;
+  FrameBytes header_ = {};
+  SegmentTag tag_;
+};
+
+// What arrives: alternately a header and the payload that it announces, in landing memory.
+class Inbox {
+ public:
+  void make_room(int32_t places, int64_t place_bytes);
+  // Reads until the header, or the payload, is complete.
+  Progress read(int socket, uint64_t& moved_bytes);
+  bool has_payload() const { return has_payload_; }
+  std::optional<Frame> take_header();
+  void expect(int32_t place, const Frame& frame);
+  bool payload_is_complete() const { return has_payload_ && received_ == arriving_.payload.size(); }
+  Arrived take_payload();
+
+ private:
+  FrameBytes header_ = {};
+  std::size_t received_ = 0;  // of the header or payload
+  bool has_payload_ = false;
+  Arrived arriving_;
+  std::unique_ptr<std::byte[]> memory_;
+  std::size_t memory_bytes_ = 0;
+  std::size_t stride_ = 0;  // between places
 };
 
 class Connection {
@@ -65,54 +111,22 @@ class Connection {
   void say_hello(const Hello& hello);
   void finish_connecting() { is_connecting_ = false; }
   void close();
-  // Adds what moves from now on, in bytes, to a counter that outlives this.
-  void count_into(uint64_t& moved_bytes) { moved_bytes_ = &moved_bytes; }
   // Whether what epoll reports must change; starts as watched for both.
   bool set_watching_out(bool watching);
 
-  // Out: queued frames go before the next segment; one segment at a time.
-  void queue(const Frame& frame);
-  void start(uint64_t sequence, SegmentTag tag, std::span<const std::span<const std::byte>> pieces);
-  // Writes what the socket takes; `sent` is set when the segment has left.
-  Progress write(std::optional<SegmentTag>& sent);
-
-  // In: landing memory, then alternately a header and the payload that it announces.
-  void make_room(int32_t places, int64_t place_bytes);
-  // Reads until the header, or the payload, is complete.
-  Progress read();
-  bool has_payload() const { return has_payload_; }
-  std::optional<Frame> take_header();
-  void expect(int32_t place, const Frame& frame);
-  bool payload_is_complete() const { return has_payload_ && received_ == payload_.size(); }
-  Arrived take_payload();
+  Outbox& out() { return out_; }
+  Inbox& in() { return in_; }
+  // As those of the two, adding what they move to a counter.
+  Progress write(uint64_t& moved_bytes, std::optional<SegmentTag>& sent);
+  Progress read(uint64_t& moved_bytes) { return in_.read(socket_.get(), moved_bytes); }
 
  private:
-  std::size_t gather(std::span<iovec> batch) const;
-  void advance(std::size_t count);
-
   Descriptor socket_;
   bool is_connecting_ = false;
   bool is_lost_ = false;
   bool is_watching_out_ = true;
-
-  std::string queued_;  // frames
-  std::size_t queued_sent_ = 0;
-  std::vector<iovec> parts_;  // of the segment, header first; empty: none
-  std::size_t part_ = 0;      // the first that has not left completely
-  bool has_begun_segment_ = false;
-  FrameBytes out_header_ = {};
-  SegmentTag out_tag_;
-
-  FrameBytes in_header_ = {};
-  std::size_t received_ = 0;  // of the header or payload
-  uint64_t* moved_bytes_ = nullptr;
-  bool has_payload_ = false;
-  std::span<std::byte> payload_;
-  SegmentTag in_tag_;
-  int32_t in_place_ = 0;
-  std::unique_ptr<std::byte[]> memory_;
-  std::size_t memory_bytes_ = 0;
-  std::size_t stride_ = 0;  // between places
+  Outbox out_;
+  Inbox in_;
 };
 
 }  // namespace pleach::tcp

@@ -3,7 +3,6 @@
 #include <sys/socket.h>
 
 #include <chrono>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -97,11 +96,10 @@ std::string_view text(std::span<const std::byte> bytes) {
 Status run_ring(support::RankGroup& group, Rank rank, uint64_t sequence, Duration deadline) {
   const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 3);
   std::vector<float> data(300, 1);
-  const Status status =
-      Executor(
-          lower(ring, Order::build(ring), {.rank = rank, .count = 300, .in_place = true}).value())
-          .run(group.world(rank), {.rank = rank,
-                                   .sequence = sequence,
+  Executor executor(
+      lower(ring, Order::build(ring), {.rank = rank, .count = 300, .in_place = true}).value());
+  const Status status = group.run(rank, executor,
+                                  {.sequence = sequence,
                                    .output = std::as_writable_bytes(std::span(data)).data(),
                                    .deadline = deadline});
   EXPECT_TRUE(!status || data == std::vector<float>(300, 3));

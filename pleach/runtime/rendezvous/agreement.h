@@ -1,0 +1,48 @@
+// Agreement: what the ranks of a group settle over the store, before and between runs.
+//
+// Every function is collective: all ranks call it, with the same name. A name is good for one call;
+// its keys are removed when nobody needs them any more.
+//   errors  kTimeout naming who did not come within the deadline; kPeerLost: the job has failed,
+//           with its message; kIo
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pleach/base/id.h"
+#include "pleach/base/result.h"
+#include "pleach/runtime/clock.h"
+#include "pleach/runtime/rendezvous/store.h"
+
+namespace pleach {
+
+struct GroupOfRanks {
+  Store& store;
+  Rank rank;
+  int32_t rank_count = 1;
+  Duration deadline;  // of every wait
+};
+
+// All ranks enter before any leaves.
+Status barrier(const GroupOfRanks& group, const std::string& name);
+
+// Rank 0 gets the values of all, by rank; the others get nothing, and wait for nobody.
+Result<std::vector<std::string>> gather(const GroupOfRanks& group, const std::string& name,
+                                        std::string value);
+
+// Rank 0 produces a value, or refuses to; all ranks get the same, a value in pieces.
+Result<Result<std::string>> broadcast(const GroupOfRanks& group, const std::string& name,
+                                      const std::function<Result<std::string>()>& produce);
+
+// Compares what all ranks say with what rank 0 says, word by word.
+//   words    with single spaces between them; or why this rank refuses
+//   differs  a format of the refusal: "rank {} holds {}, rank 0 holds {}"
+//   returns  the same on all ranks: ok; or the refusal of the lowest rank that refuses or differs,
+//            its own or kInvalidArgument
+Result<Status> agree(const GroupOfRanks& group, const std::string& name,
+                     const Result<std::string>& words, std::string_view differs);
+
+}  // namespace pleach

@@ -1,0 +1,85 @@
+#include "pleach/synthesis/route_finder.h"
+
+#include <fmt/format.h>
+
+namespace pleach {
+namespace {
+
+constexpr int64_t kRouteLinkLimit = int64_t{1} << 27;
+constexpr int64_t kDistanceLimit = int64_t{1} << 28;  // entries of the router's distance fields
+
+}  // namespace
+
+RouteFinder::RouteFinder(const Topology& topology)
+    : topology_(topology),
+      router_(topology),
+      route_of_link_(topology.links().size(), kNoRoute),
+      link_to_(topology.nodes().size()) {}
+
+LinkId RouteFinder::direct_link(NodeId source, NodeId target) {
+  if (direct_source_ != source) {
+    if (direct_source_.value >= 0) {
+      for (const LinkId link : topology_.links_out(direct_source_)) {
+        link_to_[topology_.link(link).target.index()] = LinkId{};
+      }
+    }
+    direct_source_ = source;
+    for (const LinkId link : topology_.links_out(source)) {
+      LinkId& first = link_to_[topology_.link(link).target.index()];
+      first = first.value < 0 ? link : first;
+    }
+  }
+  return link_to_[target.index()];
+}
+
+int32_t RouteFinder::add(std::span<const LinkId> links, RouteTable& routes) {
+  link_count_ += static_cast<int64_t>(links.size());
+  if (link_count_ > kRouteLinkLimit && !error_) {
+    error_ = Error{ErrorCode::kInfeasible,
+                   fmt::format("the routes would have more than {} links", kRouteLinkLimit)};
+  }
+  return error_ ? kNoRoute : routes.add(links);
+}
+
+int32_t RouteFinder::route(LinkId link, RouteTable& routes) {
+  int32_t& route = route_of_link_[link.index()];
+  if (route == kNoRoute) {
+    route = add(std::span(&link, 1), routes);
+  }
+  return route;
+}
+
+int32_t RouteFinder::route(NodeId source, NodeId target, RouteTable& routes) {
+  if (const LinkId link = direct_link(source, target); link.value >= 0) {
+    return route(link, routes);
+  }
+  const int64_t pair = static_cast<int64_t>(source.value) << 32 | target.value;
+  if (const auto known = route_of_pair_.find(pair); known != route_of_pair_.end()) {
+    return known->second;
+  }
+  const int32_t route = error_ ? kNoRoute : find(source, target, routes);
+  if (!error_) {
+    route_of_pair_.emplace(pair, route);
+  }
+  return route;
+}
+
+int32_t RouteFinder::find(NodeId source, NodeId target, RouteTable& routes) {
+  routed_targets_.insert(target.value);
+  const auto node_count = static_cast<int64_t>(topology_.nodes().size());
+  if (static_cast<int64_t>(routed_targets_.size()) * node_count > kDistanceLimit) {
+    error_ = Error{ErrorCode::kInfeasible,
+                   fmt::format("it would take routes over several links to more than {} of the {} "
+                               "nodes",
+                               routed_targets_.size() - 1, node_count)};
+    return kNoRoute;
+  }
+  const Result<std::vector<LinkId>> links = router_.route(source, target);
+  if (!links) {
+    error_ = links.error();
+    return kNoRoute;
+  }
+  return add(*links, routes);
+}
+
+}  // namespace pleach

@@ -1,0 +1,46 @@
+// RouteFinder: the routes of a schedule in the making, each once in its table.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "pleach/base/id.h"
+#include "pleach/base/result.h"
+#include "pleach/collective/schedule.h"
+#include "pleach/topology/routes.h"
+
+namespace pleach {
+
+// Borrows the topology. Every call takes the same table, to which nobody else adds.
+class RouteFinder {
+ public:
+  explicit RouteFinder(const Topology& topology);
+
+  // The route from one node to another: the first direct link, else the shortest; kNoRoute after an
+  // error. Fast when consecutive calls share the source.
+  int32_t route(NodeId source, NodeId target, RouteTable& routes);
+  int32_t route(LinkId link, RouteTable& routes);
+  // The first error: kInfeasible: no route, or more of them than memory should hold.
+  const std::optional<Error>& error() const { return error_; }
+
+ private:
+  LinkId direct_link(NodeId source, NodeId target);
+  int32_t add(std::span<const LinkId> links, RouteTable& routes);
+  int32_t find(NodeId source, NodeId target, RouteTable& routes);
+
+  const Topology& topology_;
+  Router router_;
+  std::vector<int32_t> route_of_link_;                  // by link; kNoRoute: not in the table yet
+  std::unordered_map<int64_t, int32_t> route_of_pair_;  // of more than one link
+  NodeId direct_source_;                                // whose links link_to_ holds
+  std::vector<LinkId> link_to_;                         // by target node
+  std::unordered_set<int32_t> routed_targets_;  // the router keeps a distance field for each
+  int64_t link_count_ = 0;                      // of all routes
+  std::optional<Error> error_;
+};
+
+}  // namespace pleach
