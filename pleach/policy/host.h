@@ -7,27 +7,15 @@
 
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "pleach/base/result.h"
+#include "pleach/policy/byte_set.h"
 #include "pleach/policy/policy.h"
 
 namespace pleach {
-
-// A set of bytes, as disjoint ranges. Not thread safe.
-class ByteSet {
- public:
-  void add(ByteRange range);     // may overlap
-  void remove(ByteRange range);  // need not be there
-  bool covers(ByteRange range) const;
-  bool meets(ByteRange range) const;
-
- private:
-  std::map<int64_t, int64_t> end_of_;  // begin → end, disjoint and not adjacent
-};
 
 // The life of one collective.
 struct HostedCollective {
