@@ -90,7 +90,8 @@ struct PolicyDescriptor {
 Registry<PolicyDescriptor> policies();
 
 // "dear,bucket=25MiB" → a policy.
-//   errors  kInvalidArgument: unknown policy or option, bad profile; kUnsupported: the costs lack a
+//   errors  kInvalidArgument: unknown policy or option, a bad profile, costs so high that those of
+//           all pieces of gradients may add up to over kLongestPs; kUnsupported: the costs lack a
 //           collective that the policy needs
 Result<std::unique_ptr<Policy>> create_policy(std::string_view spec, const PolicySetting& setting);
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "pleach/base/index.h"
+#include "pleach/base/units.h"
 #include "pleach/policy/steady_state.h"
 
 namespace pleach {
@@ -13,8 +14,13 @@ namespace {
 
 class Worker {
  public:
-  Worker(const TrainingProfile& profile, const CostModel& costs, PolicyHost& host)
-      : profile_(profile), costs_(costs), host_(host), layers_(host.space().layer_count()) {}
+  Worker(const TrainingProfile& profile, const CostModel& costs, PolicyHost& host,
+         int32_t most_iterations)
+      : profile_(profile),
+        costs_(costs),
+        host_(host),
+        layers_(host.space().layer_count()),
+        most_iterations_(most_iterations) {}
 
   // Runs to the end of the iteration's backward. Errors: as rehearse.
   Status run_iteration(SteadyState& steady) {
@@ -42,8 +48,9 @@ class Worker {
       moved = begin_computing(steady) || moved;
       PLEACH_TRY(host_.settle(now_ps_));
       if (const HostedCollective* next = host_.next(now_ps_)) {
-        channel_end_ps_ = now_ps_ + next->what.overhead_ps +
-                          costs_.time_ps(next->what.kind, next->what.range.size());
+        channel_end_ps_ = add_times_ps(
+            now_ps_, add_times_ps(next->what.overhead_ps,
+                                  costs_.time_ps(next->what.kind, next->what.range.size())));
         steady.note(now_ps_, next->what.range.begin);
         moved = true;
       }
@@ -116,6 +123,10 @@ class Worker {
                       layer(), is_forward() ? "forward" : "backward"));
     }
     now_ps_ = *next_ps;
+    if (now_ps_ > kLongestPs) {
+      return invalid(
+          fmt::format("{} iterations take longer than {}", most_iterations_, kLongestText));
+    }
     return ok();
   }
 
@@ -123,6 +134,7 @@ class Worker {
   const CostModel& costs_;
   PolicyHost& host_;
   const int32_t layers_;
+  const int32_t most_iterations_;
   int32_t step_ = 0;  // forward of layer 0.., then backward of the last layer..
   bool told_ = false;
   int64_t now_ps_ = 0;
@@ -137,7 +149,7 @@ Result<Rehearsal> rehearse(const TrainingProfile& profile, const CostModel& cost
                            const RehearsalOptions& options) {
   PLEACH_TRY(check_profile(profile));
   PolicyHost host(profile, policy);
-  Worker worker(profile, costs, host);
+  Worker worker(profile, costs, host, options.most_iterations);
   SteadyState steady;
   Rehearsal result;
   for (const PolicyLayer& layer : profile.layers) {

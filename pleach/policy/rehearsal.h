@@ -27,7 +27,8 @@ struct Rehearsal {
 
 // Runs iterations until the timeline of one (relative to its start) repeats and the policy has
 // settled.
-//   errors  kInvalidArgument: an illegal decision, or a policy that stops (names the layer waiting)
+//   errors  kInvalidArgument: a bad profile, an illegal decision, a policy that stops (names the
+//           layer waiting), iterations that take over kLongestPs together
 //   cost    O(iterations · (layers + collectives) log collectives)   threads  safe: no shared state
 Result<Rehearsal> rehearse(const TrainingProfile& profile, const CostModel& costs, Policy& policy,
                            const RehearsalOptions& options = {});

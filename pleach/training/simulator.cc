@@ -425,8 +425,8 @@ int64_t Simulator::duration_ps(int32_t worker, const TraceNode& node) {
   }
   const auto ranks = static_cast<double>(trace_.workers[at(worker)].ranks.size());
   const double slowest = -std::log1p(-std::pow(rng_.unit(), 1 / ranks));
-  return static_cast<int64_t>(static_cast<double>(node.duration_ps) *
-                              (1 + options_.jitter * slowest));
+  const double noisy_ps = static_cast<double>(node.duration_ps) * (1 + options_.jitter * slowest);
+  return static_cast<int64_t>(std::min(noisy_ps, static_cast<double>(kLongestPs + 1)));
 }
 
 void Simulator::gradient_ready(int32_t worker, int32_t number) {
@@ -501,7 +501,8 @@ Status Simulator::start_groups(bool& moved) {
       moved = true;
       recorder_.collective_started(static_cast<int32_t>(number), *next, now_ps_);
       if (next->what.overhead_ps > 0) {
-        pending_.push({now_ps_ + next->what.overhead_ps, true, static_cast<int32_t>(number), 0});
+        pending_.push(
+            {add_times_ps(now_ps_, next->what.overhead_ps), true, static_cast<int32_t>(number), 0});
       } else {
         PLEACH_TRY(put_on_wire(static_cast<int32_t>(number)));
       }

@@ -244,7 +244,6 @@ class Trainer {
       PLEACH_ASSIGN(one, costs_of(group, descriptor->collectives.empty()
                                              ? std::span<const CollectiveKind>(kGradientKinds)
                                              : descriptor->collectives));
-      PLEACH_TRY(check_costs(one, profiles_[group]));
       costs.push_back(one);
     }
     std::vector<std::unique_ptr<Policy>> policies;
@@ -351,26 +350,6 @@ class Trainer {
       }
     }
     return most_ps;
-  }
-
-  // Policies add up the costs of all their collectives.
-  Status check_costs(const CostModel& costs, const TrainingProfile& profile) const {
-    const ParameterSpace space(profile);
-    if (space.total_bytes() == 0) {
-      return ok();
-    }
-    constexpr double kMostPs = 1e18;  // 11 days
-    const auto pieces = static_cast<double>(space.tensors().size()) + 4096;
-    for (const CollectiveKind kind : kGradientKinds) {
-      if (costs.has(kind) && static_cast<double>(costs.time_ps(kind, space.total_bytes())) +
-                                     pieces * static_cast<double>(costs.time_ps(kind, 1)) >
-                                 kMostPs) {
-        return invalid(
-            fmt::format("{} of {} bytes of gradients, piece by piece, takes over 11 days",
-                        to_text(kind), space.total_bytes()));
-      }
-    }
-    return ok();
   }
 
   // The greater of the exact bound of each group and the iteration in which gradients travel in no
