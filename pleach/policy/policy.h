@@ -63,6 +63,8 @@ class Policy {
  public:
   virtual ~Policy() = default;
   virtual PolicyNeeds needs() const { return {}; }
+  // What it starts in every iteration, in this order; empty where that is not known beforehand.
+  virtual std::span<const PolicyCollective> plan() const { return {}; }
   // Takes note of a fact. Facts of one time come in any order, before decide().
   virtual void observe(const PolicyEvent& event) = 0;
   // Decides after all facts of an instant; called again at the same time if zero-length collectives

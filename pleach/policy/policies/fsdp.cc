@@ -6,7 +6,7 @@
 
 #include "pleach/base/index.h"
 #include "pleach/policy/buckets.h"
-#include "pleach/policy/policy.h"
+#include "pleach/policy/plan_queue.h"
 
 namespace pleach {
 namespace {
@@ -16,7 +16,7 @@ class Fsdp : public Policy {
  public:
   Fsdp(const ParameterSpace& space, int64_t bucket_bytes, bool reshards)
       : groups_(fuse_by_threshold(space, bucket_bytes)),
-        queue_(space, {groups_.rbegin(), groups_.rend()}),
+        reductions_(space, scatter_plan(groups_)),
         reshards_(reshards),
         needed_(groups_.size()),
         // Before the first iteration whole parameters are there, unless they are dropped after use.
@@ -31,7 +31,7 @@ class Fsdp : public Policy {
   void observe(const PolicyEvent& event) override {
     switch (event.kind) {
       case EventKind::kGradientReady:
-        queue_.gradient_ready(event.index);
+        reductions_.gradient_ready(event.index);
         return;
       case EventKind::kCollectiveFinished:
         reducing_ -= is_reduction_.front() ? 1 : 0;
@@ -47,9 +47,9 @@ class Fsdp : public Policy {
   }
 
   void decide(int64_t /*now_ps*/, PolicyActions& actions) override {
-    while (const std::optional<ByteRange> group = queue_.take()) {
-      start(CollectiveKind::kReduceScatter, *group, actions);
-      if (queue_.is_fresh()) {  // the iteration's last
+    while (const std::optional<PolicyCollective> one = reductions_.take()) {
+      start(one->kind, one->range, actions);
+      if (reductions_.is_fresh()) {  // the iteration's last
         ++iteration_;
         next_forward_ = 0;
         next_backward_ = groups_.size();
@@ -97,7 +97,7 @@ class Fsdp : public Policy {
 
   std::vector<ByteRange> layers_;
   std::vector<ByteRange> groups_;  // in forward order
-  BucketQueue queue_;              // of groups, in backward order
+  PlanQueue reductions_;           // of groups, in backward order
   bool reshards_;
   std::vector<Needed> needed_;     // by group
   std::deque<bool> is_reduction_;  // of the collectives that have not finished
@@ -119,10 +119,7 @@ extern const PolicyDescriptor kFsdpPolicy = {
     .name = "fsdp",
     .summary = "parameters in shards: gathered before use one group ahead, gradients scattered",
     .source = "Zhao et al., PyTorch FSDP, VLDB 2023, sec. 3",
-    .options = {{.name = "bucket",
-                 .kind = OptionDescriptor::Kind::kSize,
-                 .default_value = "25MiB",
-                 .summary = "bytes at which a group of layers closes; 0: every layer by itself"},
+    .options = {group_size_option(),
                 {.name = "reshard_after_forward",
                  .kind = OptionDescriptor::Kind::kInteger,
                  .default_value = "1",
