@@ -41,8 +41,8 @@ struct PolicyCollective {
 };
 
 struct PolicyActions {
-  // Numbered from 0 over the whole training, in this order, which is also the order on the wire:
-  // the group moves one collective at a time, all ranks the same one.
+  // Numbered from 0 over the whole training, in this order, in which they also start, the same ones
+  // on all ranks: one at a time, or as many as the channel is wide. They may finish in any order.
   std::vector<PolicyCollective> start;
   int64_t wake_ps = -1;  // kWake then; ≥ 0 replaces an earlier request
 };

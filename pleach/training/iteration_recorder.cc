@@ -110,7 +110,7 @@ TrainingRun IterationRecorder::collect(std::span<const PolicyHost* const> hosts)
   for (const PolicyHost* host : hosts) {
     auto& log = run.logs.emplace_back();
     for (const HostedCollective& one : host->log()) {
-      const bool is_on_wire = host->on_wire() == &one;
+      const bool is_on_wire = one.finished_ps < 0;
       if (one.started_ps >= run.last_start_ps && one.started_ps < end_ps && !is_on_wire) {
         log.push_back(one);
       }

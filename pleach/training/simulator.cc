@@ -31,7 +31,7 @@ struct Operation {
   enum class Kind : uint8_t { kChannel, kGradients, kSend };
   Kind kind = Kind::kChannel;
   int32_t number = 0;     // channel, gradient group, or worker
-  int32_t node = 0;       // kSend
+  int32_t node = 0;       // kSend; kGradients: number of the collective
   int32_t iteration = 0;  // kSend: of the worker
 };
 
@@ -40,7 +40,7 @@ struct Pending {
   int64_t time_ps = 0;
   bool is_overhead = false;
   int32_t number = 0;  // worker, or gradient group
-  int32_t node = 0;
+  int32_t node = 0;    // or the collective's number
   auto operator<=>(const Pending&) const = default;
 };
 
@@ -72,22 +72,9 @@ struct ChannelState {
   std::vector<int32_t> running;             // the nodes on the wire, by the same position
 };
 
-struct WaitingGate {
-  int32_t worker = 0;
-  int32_t node = 0;
-  int64_t since_ps = 0;
-  bool is_told = false;  // to the policy
-};
-
 struct GroupState {
-  std::unique_ptr<PolicyHost> host;
-  std::vector<int32_t> gradients;  // by layer: workers that have them in this iteration
-  std::vector<int32_t> forwards;   // by layer: workers that have come to its forward
-  std::vector<int32_t> backwards;
-  std::vector<int32_t> completed;  // by layer: iterations whose gradients all workers have
-  int64_t layers_completed = 0;    // their sum over the layers that hold bytes
-  int64_t layers_with_bytes = 0;
-  std::vector<WaitingGate> gates;
+  std::unique_ptr<GroupDriver> driver;
+  std::vector<std::pair<LayerGate, int32_t>> gates;  // at which workers wait, and their nodes
 };
 
 class Simulator {
@@ -113,6 +100,7 @@ class Simulator {
   void drain();
   void node_ready(int32_t worker, int32_t node);
   void node_done(int32_t worker, int32_t node);
+  void end_forwards(int32_t worker, int32_t node);
   void worker_finished(int32_t worker);
   void start_streams(bool& moved);
   void start_streams_of(int32_t worker);
@@ -120,9 +108,7 @@ class Simulator {
   Status start_channels(bool& moved);
   Status start_groups(bool& moved);
   Status start_sends(bool& moved);
-  Status put_on_wire(int32_t number);
-  bool has_gradients(const GroupState& group, const WaitingGate& gate) const;
-  void tell_need(GroupState& group, const TraceNode& gate);
+  Status put_on_wire(int32_t number, int32_t collective);
   void open_gates(GroupState& group, bool& moved);
   Result<bool> move_time();
   bool is_settled() const;
@@ -170,15 +156,12 @@ void Simulator::prepare() {
   });
   for (std::size_t group = 0; group < trace_.gradient_groups.size(); ++group) {
     GroupState& state = groups_.emplace_back();
-    const TrainingProfile profile = profile_of(trace_.gradient_groups[group]);
-    state.host = std::make_unique<PolicyHost>(profile, *policies_[group]);
-    state.gradients.resize(profile.layers.size());
-    state.forwards.resize(profile.layers.size());
-    state.backwards.resize(profile.layers.size());
-    state.completed.resize(profile.layers.size());
-    for (int32_t layer = 0; layer < state.host->space().layer_count(); ++layer) {
-      state.layers_with_bytes += state.host->space().layer(layer).size() > 0 ? 1 : 0;
-    }
+    const GradientGroup& own = trace_.gradient_groups[group];
+    state.driver =
+        std::make_unique<GroupDriver>(profile_of(own), *policies_[group],
+                                      GroupSetting{.workers = count_of(own.workers),
+                                                   .watched_worker = own.workers.front(),
+                                                   .channel_width = options_.channel_width});
   }
 }
 
@@ -221,7 +204,7 @@ Result<TrainingRun> Simulator::run() {
   }
   std::vector<const PolicyHost*> hosts;
   for (const GroupState& group : groups_) {
-    hosts.push_back(group.host.get());
+    hosts.push_back(&group.driver->host());
   }
   return recorder_.collect(hosts);
 }
@@ -254,7 +237,7 @@ Status Simulator::finish_due(bool& moved) {
     pending_.pop();
     moved = true;
     if (due.is_overhead) {
-      PLEACH_TRY(put_on_wire(due.number));
+      PLEACH_TRY(put_on_wire(due.number, due.node));
       continue;
     }
     const std::size_t stream = stream_of(node_of(due.number, due.node).kind);
@@ -270,12 +253,6 @@ Status Simulator::finish_due(bool& moved) {
     moved = true;
     for (const TraceNetwork::Finish& one : finishes) {
       finish(operations_[at(one.operation)]);
-    }
-  }
-  for (GroupState& group : groups_) {
-    if (group.host->wake_ps() == now_ps_) {
-      group.host->wake(now_ps_);
-      moved = true;
     }
   }
   return ok();
@@ -294,7 +271,7 @@ void Simulator::finish(const Operation& operation) {
       return;
     }
     case Operation::Kind::kGradients:
-      return groups_[at(operation.number)].host->finish(now_ps_);
+      return groups_[at(operation.number)].driver->finish(operation.node, now_ps_);
     case Operation::Kind::kSend: {
       const TraceNode& node = node_of(operation.number, operation.node);
       stack_.emplace_back(operation.number, operation.node);
@@ -328,6 +305,7 @@ void Simulator::node_done(int32_t worker, int32_t node) {
   WorkerState& state = workers_[at(worker)];
   const TraceNodeKind kind = node_of(worker, node).kind;
   recorder_.node_finished(worker, node, now_ps_);
+  end_forwards(worker, node);
   for (const int32_t next : index_.successors(worker, node)) {
     if (--state.missing[at(next)] == 0) {
       state.woken_by[at(next)] = kind;
@@ -337,6 +315,18 @@ void Simulator::node_done(int32_t worker, int32_t node) {
   if (--state.left == 0) {
     ++state.iteration;
     worker_finished(worker);
+  }
+}
+
+// The forward of a layer has ended when the computation that waited at its gate has.
+void Simulator::end_forwards(int32_t worker, int32_t node) {
+  const WorkerTrace& trace = trace_.workers[at(worker)];
+  for (int32_t i = trace.first_dependency[at(node)]; i < trace.first_dependency[at(node) + 1];
+       ++i) {
+    const TraceNode& before = trace.nodes[at(trace.dependencies[at(i)])];
+    if (before.kind == TraceNodeKind::kForwardGate) {
+      groups_[at(before.gradient_group)].driver->forward_finished(before.layer);
+    }
   }
 }
 
@@ -350,7 +340,7 @@ void Simulator::worker_finished(int32_t worker) {
   if (worker == 0 || starts_together_) {
     recorder_.iteration_finished(now_ps_, is_settled());
     for (GroupState& group : groups_) {
-      group.host->forget_before(workers_[at(worker)].iteration - 3);
+      group.driver->forget_before(workers_[at(worker)].iteration - 3);
     }
   }
 }
@@ -385,7 +375,12 @@ void Simulator::node_ready(int32_t worker, int32_t number) {
       return gradient_ready(worker, number);
     case TraceNodeKind::kForwardGate:
     case TraceNodeKind::kBackwardGate:
-      groups_[at(node.gradient_group)].gates.push_back({worker, number, now_ps_});
+      groups_[at(node.gradient_group)].gates.emplace_back(
+          LayerGate{.is_forward = node.kind == TraceNodeKind::kForwardGate,
+                    .layer = node.layer,
+                    .worker = worker,
+                    .iteration = state.iteration},
+          number);
       return;
   }
 }
@@ -431,89 +426,41 @@ int64_t Simulator::duration_ps(int32_t worker, const TraceNode& node) {
 
 void Simulator::gradient_ready(int32_t worker, int32_t number) {
   const TraceNode& node = node_of(worker, number);
-  GroupState& group = groups_[at(node.gradient_group)];
-  int32_t& count = group.gradients[at(node.layer)];
-  if (++count == count_of(trace_.gradient_groups[at(node.gradient_group)].workers)) {
-    count = 0;
-    ++group.completed[at(node.layer)];
-    group.layers_completed += group.host->space().layer(node.layer).size() > 0 ? 1 : 0;
-    group.host->gradient_ready(node.layer, now_ps_);
-  }
+  groups_[at(node.gradient_group)].driver->gradient_ready(node.layer, now_ps_);
   stack_.emplace_back(worker, number);
 }
 
-// Whether the gate's iteration is the group's: all workers have the gradients of the iteration
-// before. Until then a worker that is ahead would find its parameters in place, but not updated.
-bool Simulator::has_gradients(const GroupState& group, const WaitingGate& gate) const {
-  const int32_t before = workers_[at(gate.worker)].iteration;
-  const int32_t layer = node_of(gate.worker, gate.node).layer;
-  if (group.host->needs().step_at_once) {
-    // No layer is further than this before all are here.
-    return group.layers_completed >= before * group.layers_with_bytes;
-  }
-  return group.host->space().layer(layer).size() == 0 || group.completed[at(layer)] >= before;
-}
-
-// The first worker's need is the group's.
-void Simulator::tell_need(GroupState& group, const TraceNode& gate) {
-  const bool forward = gate.kind == TraceNodeKind::kForwardGate;
-  int32_t& count = (forward ? group.forwards : group.backwards)[at(gate.layer)];
-  if (count == 0) {
-    forward ? group.host->forward_needed(gate.layer, now_ps_)
-            : group.host->backward_needed(gate.layer, now_ps_);
-  }
-  if (++count == count_of(trace_.gradient_groups[at(gate.gradient_group)].workers)) {
-    count = 0;
-  }
-}
-
 void Simulator::open_gates(GroupState& group, bool& moved) {
-  for (WaitingGate& gate : group.gates) {
-    if (!gate.is_told && has_gradients(group, gate)) {
-      gate.is_told = true;
-      tell_need(group, node_of(gate.worker, gate.node));
-    }
-  }
-  std::erase_if(group.gates, [&](const WaitingGate& gate) {
-    const TraceNode& node = node_of(gate.worker, gate.node);
-    const bool forward = node.kind == TraceNodeKind::kForwardGate;
-    if (!gate.is_told || !(forward ? group.host->may_run_forward(node.layer)
-                                   : group.host->may_run_backward(node.layer))) {
+  std::erase_if(group.gates, [&](const auto& waiting) {
+    const auto& [gate, node] = waiting;
+    if (!group.driver->pass(gate, now_ps_)) {
       return false;
     }
-    if (forward) {
-      group.host->forward_finished(node.layer);
-    }
-    if (gate.worker == trace_.gradient_groups[at(node.gradient_group)].workers.front()) {
-      group.host->charge_stall(gate.since_ps, now_ps_);
-    }
-    stack_.emplace_back(gate.worker, gate.node);
+    stack_.emplace_back(gate.worker, node);
     moved = true;
     return true;
   });
 }
 
 Status Simulator::start_groups(bool& moved) {
-  for (std::size_t number = 0; number < groups_.size(); ++number) {
-    PolicyHost& host = *groups_[number].host;
-    PLEACH_TRY(host.settle(now_ps_));
-    if (const HostedCollective* next = host.next(now_ps_)) {
+  for (int32_t number = 0; number < count_of(groups_); ++number) {
+    PLEACH_ASSIGN(starting, groups_[at(number)].driver->next(now_ps_));
+    for (const HostedCollective& one : starting) {
       moved = true;
-      recorder_.collective_started(static_cast<int32_t>(number), *next, now_ps_);
-      if (next->what.overhead_ps > 0) {
-        pending_.push(
-            {add_times_ps(now_ps_, next->what.overhead_ps), true, static_cast<int32_t>(number), 0});
+      recorder_.collective_started(number, one, now_ps_);
+      if (one.what.overhead_ps > 0) {
+        pending_.push({add_times_ps(now_ps_, one.what.overhead_ps), true, number, one.number});
       } else {
-        PLEACH_TRY(put_on_wire(static_cast<int32_t>(number)));
+        PLEACH_TRY(put_on_wire(number, one.number));
       }
     }
   }
   return ok();
 }
 
-Status Simulator::put_on_wire(int32_t number) {
+Status Simulator::put_on_wire(int32_t number, int32_t collective) {
   const GradientGroup& group = trace_.gradient_groups[at(number)];
-  const PolicyCollective& what = groups_[at(number)].host->on_wire()->what;
+  const PolicyCollective& what = groups_[at(number)].driver->host().on_wire(collective).what;
   const int32_t channel = index_.channel_of(group.workers.front(), group.family);
   PLEACH_ASSIGN(operation, network_.start(
                                GroupCollective{
@@ -524,7 +471,8 @@ Status Simulator::put_on_wire(int32_t number) {
                                },
                                now_ps_));
   operations_.resize(at(operation) + 1);
-  operations_[at(operation)] = {.kind = Operation::Kind::kGradients, .number = number};
+  operations_[at(operation)] = {
+      .kind = Operation::Kind::kGradients, .number = number, .node = collective};
   return ok();
 }
 
@@ -582,8 +530,8 @@ Result<bool> Simulator::move_time() {
   constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
   int64_t next_ps = pending_.empty() ? kNever : pending_.top().time_ps;
   for (const GroupState& group : groups_) {
-    if (group.host->wake_ps() >= 0) {
-      next_ps = std::min(next_ps, group.host->wake_ps());
+    if (group.driver->wake_ps() >= 0) {
+      next_ps = std::min(next_ps, group.driver->wake_ps());
     }
   }
   while (network_.next_ps().has_value() && *network_.next_ps() <= next_ps) {
@@ -611,8 +559,8 @@ bool Simulator::is_settled() const {
 
 Error Simulator::stopped() const {
   for (const GroupState& group : groups_) {
-    for (const WaitingGate& gate : group.gates) {
-      const TraceNode& node = node_of(gate.worker, gate.node);
+    for (const auto& [gate, number] : group.gates) {
+      const TraceNode& node = node_of(gate.worker, number);
       return {ErrorCode::kInvalidArgument,
               fmt::format("training stops: {} waits for its parameters (worker {}), and the policy "
                           "has nothing on the wire",

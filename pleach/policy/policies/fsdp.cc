@@ -1,7 +1,7 @@
 // FSDP: parameters live in shards; groups of layers are gathered just before they are used.
 #include <algorithm>
-#include <deque>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "pleach/base/index.h"
@@ -34,8 +34,7 @@ class Fsdp : public Policy {
         reductions_.gradient_ready(event.index);
         return;
       case EventKind::kCollectiveFinished:
-        reducing_ -= is_reduction_.front() ? 1 : 0;
-        is_reduction_.pop_front();
+        reducing_.erase(event.index);
         return;
       case EventKind::kForwardNeeded:
       case EventKind::kBackwardNeeded:
@@ -56,7 +55,7 @@ class Fsdp : public Policy {
       }
     }
     // Shards are updated when all gradients are reduced.
-    while (reducing_ == 0 && next_forward_ < groups_.size() &&
+    while (reducing_.empty() && next_forward_ < groups_.size() &&
            needed_[std::max<std::size_t>(next_forward_, 1) - 1].forwards > iteration_) {
       start(CollectiveKind::kAllGather, groups_[next_forward_++], actions);
     }
@@ -89,19 +88,20 @@ class Fsdp : public Policy {
     }
   }
   void start(CollectiveKind kind, ByteRange range, PolicyActions& actions) {
-    const bool is_reduction = kind == CollectiveKind::kReduceScatter;
     actions.start.push_back({kind, range});
-    is_reduction_.push_back(is_reduction);
-    reducing_ += is_reduction ? 1 : 0;
+    if (kind == CollectiveKind::kReduceScatter) {
+      reducing_.insert(next_number_);
+    }
+    ++next_number_;
   }
 
   std::vector<ByteRange> layers_;
   std::vector<ByteRange> groups_;  // in forward order
   PlanQueue reductions_;           // of groups, in backward order
   bool reshards_;
-  std::vector<Needed> needed_;     // by group
-  std::deque<bool> is_reduction_;  // of the collectives that have not finished
-  int32_t reducing_ = 0;
+  std::vector<Needed> needed_;  // by group
+  std::set<int32_t> reducing_;  // numbers of the reductions that have not finished
+  int32_t next_number_ = 0;
   int64_t iteration_ = 0;      // whose gradients are being collected
   std::size_t next_forward_;   // the group to gather next for forward
   std::size_t next_backward_;  // the one after the group to gather next for backward
