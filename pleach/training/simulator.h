@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "pleach/base/result.h"
-#include "pleach/policy/group_driver.h"
+#include "pleach/policy/wire.h"
 #include "pleach/training/trace_network.h"
 #include "pleach/workload/trace.h"
 
