@@ -49,7 +49,6 @@ class GroupCosts : public CostModel {
 
 constexpr std::array kGradientKinds = {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter,
                                        CollectiveKind::kAllGather};
-constexpr std::string_view kExpertFamily = "expert";
 
 // Gradients cost nothing, nor, where asked, do expert exchanges, which policies can hide too;
 // everything else costs what it does.
@@ -59,10 +58,8 @@ class FreeGradients : public TraceCosts {
     for (const GradientGroup& group : trace.gradient_groups) {
       families_.insert(group.family);
     }
-    for (std::size_t family = 0; free_exchanges && family < trace.families.size(); ++family) {
-      if (trace.families[family].name == kExpertFamily) {
-        families_.insert(static_cast<int32_t>(family));
-      }
+    if (free_exchanges) {
+      families_.insert(find_family(trace, FamilyRole::kExpert));
     }
   }
   Result<int64_t> collective_ps(const GroupCollective& what) override {
@@ -150,8 +147,7 @@ class Trainer {
     for (const GradientGroup& group : base_->gradient_groups) {
       profiles_.push_back(profile_of(group));
     }
-    has_exchanges_ = std::any_of(base_->families.begin(), base_->families.end(),
-                                 [](const Family& one) { return one.name == kExpertFamily; });
+    exchange_family_ = find_family(*base_, FamilyRole::kExpert);
     PLEACH_TRY(time_without_gradients());
     std::vector<TrainingRow> rows;
     for (const std::string& spec : request_.policies) {
@@ -171,6 +167,8 @@ class Trainer {
             .defer_weight_gradients = needs.defers_weight_gradients,
             .backward_gates = needs.frees_parameters};
   }
+
+  bool has_exchanges() const { return exchange_family_ >= 0; }
 
   Status check_slowness() const {
     const auto ranks = at(request_.strategy.rank_count());
@@ -200,11 +198,9 @@ class Trainer {
                  [](CollectiveKind kind) { return kind != CollectiveKind::kAllToAll; });
     PLEACH_ASSIGN(gradients, costs_->family_costs(base_->gradient_groups[group].family, own));
     const CostModel* exchanges = nullptr;
-    for (std::size_t family = 0; family < base_->families.size(); ++family) {
-      if (base_->families[family].name == kExpertFamily) {
-        constexpr std::array kKinds = {CollectiveKind::kAllToAll};
-        PLEACH_SET(exchanges, costs_->family_costs(static_cast<int32_t>(family), kKinds));
-      }
+    if (has_exchanges()) {
+      constexpr std::array kKinds = {CollectiveKind::kAllToAll};
+      PLEACH_SET(exchanges, costs_->family_costs(exchange_family_, kKinds));
     }
     return GroupCosts(*gradients, exchanges, request_.strategy.zero > 0);
   }
@@ -292,7 +288,7 @@ class Trainer {
       told_.clear();
       PLEACH_TRY(run_free(slowest, false, &told_));
     }
-    if (has_exchanges_) {  // policies may reorder what is beside them
+    if (has_exchanges()) {  // policies may reorder what is beside them
       PLEACH_ASSIGN(hidden_ps, run_free(*base_, true, nullptr));
       ideal_ps_ = request_.strategy.stream_bytes_per_s > 0 ? busiest_stream_ps(*base_) : hidden_ps;
     }
@@ -369,7 +365,7 @@ class Trainer {
       PLEACH_ASSIGN(costs, costs_of(group, kGradientKinds));
       TrainingProfile profile = profiles_[group];
       for (PolicyLayer& layer : profile.layers) {  // these may come after earlier layers' gradients
-        layer.backward_ps -= has_exchanges_ ? layer.weight_gradient_ps : 0;
+        layer.backward_ps -= has_exchanges() ? layer.weight_gradient_ps : 0;
       }
       bound_ps = std::max(bound_ps, iteration_bound(profile, costs).iteration_ps);
     }
@@ -382,7 +378,7 @@ class Trainer {
   std::unique_ptr<TraceCosts> costs_;
   std::vector<TrainingProfile> profiles_;  // by gradient group
   std::vector<TrainingProfile> told_;      // what policies are told
-  bool has_exchanges_ = false;
+  int32_t exchange_family_ = -1;           // of experts; −1: there is none
   int64_t ideal_ps_ = 0;
   std::optional<int64_t> bound_ps_;
 };
