@@ -1,9 +1,7 @@
 #include <fmt/format.h>
 
-#include <array>
-
 #include "pleach/base/units.h"
-#include "pleach/policy/policy.h"
+#include "pleach/policy/setup.h"
 
 namespace pleach {
 namespace {
@@ -11,15 +9,13 @@ namespace {
 // Policies and planners add up the costs of all collectives that they think of: more of them than
 // tensors, and cuts beside.
 Status check_costs(const PolicySetting& setting) {
-  constexpr std::array kKinds = {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter,
-                                 CollectiveKind::kAllGather};
   constexpr double kMostCuts = 4096;
   const ParameterSpace space(setting.profile);
   const auto time_ps = [&](CollectiveKind kind, int64_t bytes) {
     return static_cast<double>(setting.costs.time_ps(kind, bytes));
   };
   const double pieces = static_cast<double>(space.tensors().size()) + kMostCuts;
-  for (const CollectiveKind kind : kKinds) {
+  for (const CollectiveKind kind : gradient_collectives()) {
     if (space.total_bytes() > 0 && setting.costs.has(kind) &&
         time_ps(kind, space.total_bytes()) + pieces * time_ps(kind, 1) >
             static_cast<double>(kLongestPs)) {
