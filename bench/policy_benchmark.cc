@@ -16,18 +16,18 @@
 #include <vector>
 
 #include "pleach/base/rng.h"
-#include "pleach/base/units.h"
 #include "pleach/policy/alpha_beta.h"
 #include "pleach/policy/bound.h"
 #include "pleach/policy/rehearsal.h"
 #include "pleach/policy/search/plan_order.h"
+#include "tests/support/random_profiles.h"
 
 namespace pleach {
 namespace {
 
-constexpr int32_t kRanks = 64;
+using support::kProfileRanks;
+
 constexpr int64_t kHopPs = 15'000'000;  // 63 hops: 0.945 ms
-constexpr double kComputePs = 250e9;
 constexpr std::array kBaselines = {"dear", "ddp", "mg_wfbp"};
 constexpr double kLeastPiece = 256;  // the model is this much larger
 constexpr std::array<int64_t, 5> kUniformParts = {4, 8, 16, 32, 64};
@@ -38,28 +38,6 @@ struct Arguments {
   uint64_t seed = 1;
   uint64_t threads = 2;
 };
-
-// Layers uniform in 4 to 200; 1 to 4 tensors each, log-uniform from 40 kB to 40 MB; forward times
-// uniform, backward twice them, 250 ms together.
-TrainingProfile draw_profile(Rng& rng) {
-  TrainingProfile profile{.layers = std::vector<PolicyLayer>(4 + rng.below(197)),
-                          .rank_count = kRanks};
-  std::vector<double> forward;
-  double sum = 0.0;
-  for (PolicyLayer& layer : profile.layers) {
-    for (uint64_t tensors = 1 + rng.below(4); tensors > 0; --tensors) {
-      const double elements = std::pow(10.0, 4.0 + 3.0 * rng.unit());
-      layer.tensor_bytes.push_back(4 * static_cast<int64_t>(elements));
-    }
-    sum += forward.emplace_back(rng.unit());
-  }
-  for (std::size_t layer = 0; layer < profile.layers.size(); ++layer) {
-    const auto forward_ps = static_cast<int64_t>(forward[layer] / sum * kComputePs / 3.0);
-    profile.layers[layer].forward_ps = forward_ps;
-    profile.layers[layer].backward_ps = 2 * forward_ps;
-  }
-  return profile;
-}
 
 // all_reduce of everything takes, without startups, this many times forward: uniform.
 struct Regime {
@@ -128,15 +106,13 @@ int64_t best_uniform_ps(const TrainingProfile& profile, const CostModel& costs) 
 
 Outcome measure(const Regime& regime, uint64_t seed) {
   Rng rng(seed);
-  const TrainingProfile profile = draw_profile(rng);
-  const double ratio = regime.least_ratio + (regime.most_ratio - regime.least_ratio) * rng.unit();
-  const auto total_bytes = static_cast<double>(ParameterSpace(profile).total_bytes());
-  const double share = (kRanks - 1.0) / kRanks;
+  const TrainingProfile profile = support::draw_profile(rng);
   const double bandwidth =
-      2.0 * share * total_bytes / (ratio * kComputePs / 3.0) * kPicosecondsPerSecond;
-  const AlphaBeta costs(kRanks, regime.hop_ps, bandwidth);
-  const auto bound_ps =
-      static_cast<double>(iteration_bound(profile, AlphaBeta(kRanks, 0, bandwidth)).iteration_ps);
+      support::draw_bandwidth(rng, profile, regime.least_ratio, regime.most_ratio);
+  const auto total_bytes = static_cast<double>(ParameterSpace(profile).total_bytes());
+  const AlphaBeta costs(kProfileRanks, regime.hop_ps, bandwidth);
+  const auto bound_ps = static_cast<double>(
+      iteration_bound(profile, AlphaBeta(kProfileRanks, 0, bandwidth)).iteration_ps);
 
   Outcome outcome;
   const auto piece_bytes = static_cast<int64_t>(std::ceil(total_bytes / kLeastPiece));

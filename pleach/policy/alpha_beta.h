@@ -9,16 +9,14 @@ namespace pleach {
 
 // reduce_scatter and all_gather of n bytes on P ranks: (P−1)·alpha + (P−1)/P · n / bandwidth;
 // all_reduce twice that; all_to_all (P−1)·alpha + (P−1)/P · n / bandwidth. Rounded up to 1 ps.
-// Each of them pays `overhead` once more, all_reduce too; on one rank none does.
+// Each of them pays `overhead` once more, all_reduce too; on one rank none does. What takes longer
+// than kLongestPs takes 1 ps more than that.
 //   alpha_ps               per hop [ps], ≥ 0
 //   overhead_ps            per collective, whatever its ranks and size [ps], ≥ 0
 //   bandwidth_bytes_per_s  of the slowest link a rank sends over, > 0
 //   source  docs of nccl-tests (PERFORMANCE.md); Thakur et al., IJHPCA 2005, sec. 4
 class AlphaBeta : public CostModel {
  public:
-  // What 10 hours or more count as.
-  static constexpr int64_t kLongestPs = int64_t{1} << 56;
-
   AlphaBeta(int32_t rank_count, int64_t alpha_ps, double bandwidth_bytes_per_s,
             int64_t overhead_ps = 0)
       : rank_count_(rank_count),

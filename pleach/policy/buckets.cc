@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "pleach/base/index.h"
 
@@ -117,46 +116,26 @@ std::vector<ByteRange> merge_optimally(std::span<const TimedTensor> tensors,
   return groups;
 }
 
-BucketQueue::BucketQueue(const ParameterSpace& space, std::vector<ByteRange> buckets)
-    : buckets_(std::move(buckets)), shares_of_(at(space.layer_count())) {
-  for (std::size_t index = 0; index < buckets_.size(); ++index) {
-    const ByteRange bucket = buckets_[index];
-    missing_.push_back(bucket.size());
-    for (int32_t layer = space.layer_of(bucket.begin);
-         layer < space.layer_count() && space.layer(layer).begin < bucket.end; ++layer) {
-      const ByteRange range = space.layer(layer);
-      shares_of_[at(layer)].push_back(
-          {index, std::min(range.end, bucket.end) - std::max(range.begin, bucket.begin)});
-    }
-  }
+OptionDescriptor group_size_option() {
+  return {.name = "bucket",
+          .kind = OptionDescriptor::Kind::kSize,
+          .default_value = "25MiB",
+          .summary = "bytes at which a group of layers closes; 0: every layer by itself"};
 }
 
-void BucketQueue::gradient_ready(int32_t layer) {
-  for (const Share& share : shares_of_[at(layer)]) {
-    missing_[share.bucket] -= share.bytes;
-  }
+std::vector<OptionDescriptor> backward_size_options() {
+  return {{.name = "first_bucket",
+           .kind = OptionDescriptor::Kind::kSize,
+           .default_value = "1MiB",
+           .summary = "bytes at which the first bucket closes"},
+          {.name = "bucket",
+           .kind = OptionDescriptor::Kind::kSize,
+           .default_value = "25MiB",
+           .summary = "bytes at which every other bucket closes"}};
 }
 
-std::optional<ByteRange> BucketQueue::take() {
-  if (next_ == buckets_.size() || missing_[next_] > 0) {
-    return std::nullopt;
-  }
-  const ByteRange bucket = buckets_[next_];
-  missing_[next_] = bucket.size();
-  next_ = next_ + 1 < buckets_.size() ? next_ + 1 : 0;
-  return bucket;
-}
-
-void BucketPolicy::observe(const PolicyEvent& event) {
-  if (event.kind == EventKind::kGradientReady) {
-    queue_.gradient_ready(event.index);
-  }
-}
-
-void BucketPolicy::decide(int64_t /*now_ps*/, PolicyActions& actions) {
-  while (const std::optional<ByteRange> bucket = queue_.take()) {
-    actions.start.push_back({CollectiveKind::kAllReduce, *bucket});
-  }
+std::vector<ByteRange> fuse_backward(const ParameterSpace& space, const Options& options) {
+  return fuse_backward(space, options.number("first_bucket"), options.number("bucket"));
 }
 
 Result<int64_t> positive_option(const Options& options, const std::string& name,

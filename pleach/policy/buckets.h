@@ -1,17 +1,14 @@
-// Buckets: how policies fuse tensors, cut them, and wait for their gradients.
+// Buckets: how policies fuse tensors and cut them.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "pleach/base/options.h"
 #include "pleach/base/result.h"
-#include "pleach/policy/policy.h"
 #include "pleach/policy/profile.h"
 
 namespace pleach {
@@ -51,42 +48,11 @@ std::vector<ByteRange> merge_greedily(std::span<const TimedTensor> tensors, cons
 std::vector<ByteRange> merge_optimally(std::span<const TimedTensor> tensors,
                                        const CostModel& costs);
 
-// Buckets that wait for their gradients, in a fixed order of launch. Starts over by itself after
-// the last. Not thread safe.
-class BucketQueue {
- public:
-  // `buckets` are disjoint and have bytes; a layer may lie in several.
-  BucketQueue(const ParameterSpace& space, std::vector<ByteRange> buckets);
-  void gradient_ready(int32_t layer);
-  // The next bucket, if all its gradients are there.
-  std::optional<ByteRange> take();
-  // Whether no bucket of this iteration has been taken yet.
-  bool is_fresh() const { return next_ == 0; }
-  const std::vector<ByteRange>& buckets() const { return buckets_; }
-
- private:
-  struct Share {
-    std::size_t bucket = 0;
-    int64_t bytes = 0;
-  };
-  std::vector<ByteRange> buckets_;
-  std::vector<std::vector<Share>> shares_of_;  // by layer
-  std::vector<int64_t> missing_;               // by bucket: bytes without gradients
-  std::size_t next_ = 0;
-};
-
-// Launches an all_reduce per bucket in a fixed order; all parameters step together.
-class BucketPolicy : public Policy {
- public:
-  BucketPolicy(const ParameterSpace& space, std::vector<ByteRange> buckets)
-      : queue_(space, std::move(buckets)) {}
-  PolicyNeeds needs() const override { return {.step_at_once = true}; }
-  void observe(const PolicyEvent& event) override;
-  void decide(int64_t now_ps, PolicyActions& actions) override;
-
- private:
-  BucketQueue queue_;
-};
+// The option `bucket` of policies that fuse layers into groups (fuse_by_threshold).
+OptionDescriptor group_size_option();
+// The options `first_bucket` and `bucket` of policies that fuse tensors as DDP (fuse_backward).
+std::vector<OptionDescriptor> backward_size_options();
+std::vector<ByteRange> fuse_backward(const ParameterSpace& space, const Options& options);
 
 // A size or time option that must exceed 0. Errors: kInvalidArgument naming policy and option.
 Result<int64_t> positive_option(const Options& options, const std::string& name,

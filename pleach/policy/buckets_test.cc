@@ -205,23 +205,5 @@ TEST(Merge, OptimalIsTheBestOfAllPartitions) {
   }
 }
 
-// Buckets [4, 10) and [0, 4) of layers of 3 and 7 bytes.
-TEST(BucketQueue, LaunchesInOrderAndStartsOver) {
-  TrainingProfile profile;
-  profile.layers = {{.tensor_bytes = {3}}, {.tensor_bytes = {7}}};
-  BucketQueue queue(ParameterSpace(profile), {{4, 10}, {0, 4}});
-  for (int iteration = 0; iteration < 2; ++iteration) {
-    queue.gradient_ready(0);
-    EXPECT_FALSE(queue.take());
-    EXPECT_TRUE(queue.is_fresh());
-    queue.gradient_ready(1);
-    EXPECT_EQ(queue.take(), (ByteRange{4, 10}));
-    EXPECT_FALSE(queue.is_fresh());
-    EXPECT_EQ(queue.take(), (ByteRange{0, 4}));
-    EXPECT_TRUE(queue.is_fresh());
-    EXPECT_FALSE(queue.take());
-  }
-}
-
 }  // namespace
 }  // namespace pleach

@@ -11,7 +11,8 @@ namespace pleach {
 // back, where the channel carries first all parts there, then all parts back. With a the time of an
 // all_to_all of a k-th of the bytes and c a k-th of the computation:
 //   T(k) = max(2·k·a, (k+1)·a + c, 2·a + k·c)
-// The channel binds, or the first part's computation, or all computation does.
+// The channel binds, or the first part's computation, or all computation does. At most
+// kLongestPs + 1.
 //   parts  ≥ 1; costs.has(kAllToAll) unless the layer exchanges nothing
 //   source  the pipeline of Jiang et al., Lancet, MLSys 2024; the closed form is our own
 int64_t pipelined_forward_ps(const PolicyLayer& layer, const CostModel& costs, int32_t parts);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pleach/base/rng.h"
+#include "pleach/base/units.h"
 
 namespace pleach {
 namespace {
@@ -52,6 +53,14 @@ TEST(ExchangeParts, ClosedFormIsThePipeline) {
         costs.time_ps(CollectiveKind::kAllToAll, layer.exchange_bytes / parts);
     EXPECT_EQ(pipelined_forward_ps(layer, costs, parts),
               played_ps(exchange_ps, layer.forward_ps / parts, parts));
+  }
+}
+
+TEST(ExchangeParts, TakeJustMoreThanTheLongestTimeAtMost) {
+  const PolicyLayer layer = {.tensor_bytes = {}, .forward_ps = kLongestPs, .exchange_bytes = 1};
+  for (const int64_t startup_ps : {kLongestPs / 2, kLongestPs}) {
+    EXPECT_EQ(pipelined_forward_ps(layer, Startup(startup_ps), 1024), kLongestPs + 1);
+    EXPECT_EQ(best_exchange_parts(layer, Startup(startup_ps), 1024), 1);
   }
 }
 

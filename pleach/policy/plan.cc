@@ -6,6 +6,30 @@
 
 namespace pleach {
 
+Plan all_reduce_plan(std::span<const ByteRange> buckets) {
+  Plan plan;
+  for (const ByteRange& bucket : buckets) {
+    plan.push_back({CollectiveKind::kAllReduce, bucket});
+  }
+  return plan;
+}
+
+Plan scatter_plan(std::span<const ByteRange> groups) {
+  Plan plan;
+  for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
+    plan.push_back({CollectiveKind::kReduceScatter, *group});
+  }
+  return plan;
+}
+
+Plan decoupled_plan(std::span<const ByteRange> groups) {
+  Plan plan = scatter_plan(groups);
+  for (const ByteRange& group : groups) {
+    plan.push_back({CollectiveKind::kAllGather, group});
+  }
+  return plan;
+}
+
 PlanTimes::PlanTimes(const TrainingProfile& profile)
     : ready_ps(profile.layers.size()), rest_ps(profile.layers.size()) {
   int64_t backward_ps = 0;

@@ -12,6 +12,15 @@ namespace pleach {
 // Every byte is in one all_reduce, or in one reduce_scatter and, later, in one all_gather.
 using Plan = std::vector<PolicyCollective>;
 
+// An all_reduce per bucket, in their order.
+Plan all_reduce_plan(std::span<const ByteRange> buckets);
+// A reduce_scatter per group, last group first; in decoupled_plan then an all_gather per group,
+// first group first.
+//   groups  in forward order
+//   source  Zhang et al., DeAR, ICDCS 2023: decoupled all_reduce
+Plan scatter_plan(std::span<const ByteRange> groups);
+Plan decoupled_plan(std::span<const ByteRange> groups);
+
 // When layers yield and need their bytes. All communication of an iteration lies between the start
 // of its backward and the forward of the last layer that owns parameters, so an iteration is: heads
 // (a layer's gradients come `ready_ps` after the start of backward), one channel, and tails

@@ -41,8 +41,8 @@ struct PolicyCollective {
 };
 
 struct PolicyActions {
-  // Numbered from 0 over the whole training, in this order, which is also the order on the wire:
-  // the group moves one collective at a time, all ranks the same one.
+  // Numbered from 0 over the whole training, in this order, in which they also start, the same ones
+  // on all ranks: one at a time, or as many as the channel is wide. They may finish in any order.
   std::vector<PolicyCollective> start;
   int64_t wake_ps = -1;  // kWake then; ≥ 0 replaces an earlier request
 };
@@ -63,6 +63,8 @@ class Policy {
  public:
   virtual ~Policy() = default;
   virtual PolicyNeeds needs() const { return {}; }
+  // What it starts in every iteration, in this order; empty where that is not known beforehand.
+  virtual std::span<const PolicyCollective> plan() const { return {}; }
   // Takes note of a fact. Facts of one time come in any order, before decide().
   virtual void observe(const PolicyEvent& event) = 0;
   // Decides after all facts of an instant; called again at the same time if zero-length collectives
@@ -90,7 +92,8 @@ struct PolicyDescriptor {
 Registry<PolicyDescriptor> policies();
 
 // "dear,bucket=25MiB" → a policy.
-//   errors  kInvalidArgument: unknown policy or option, bad profile; kUnsupported: the costs lack a
+//   errors  kInvalidArgument: unknown policy or option, a bad profile, costs so high that those of
+//           all pieces of gradients may add up to over kLongestPs; kUnsupported: the costs lack a
 //           collective that the policy needs
 Result<std::unique_ptr<Policy>> create_policy(std::string_view spec, const PolicySetting& setting);
 

@@ -208,5 +208,18 @@ TEST(Policies, RefuseCostsThatLackACollective) {
   EXPECT_TRUE(create_policy("lancet", {.profile = profile, .costs = costs}));
 }
 
+TEST(Policies, RefuseCostsThatAddUpToOverTheLongestTime) {
+  const TrainingProfile profile{.layers = {{.tensor_bytes = {1000}}}, .rank_count = 2};
+  for (const double seconds : {500.0, 600.0}) {  // of a piece, and of 4097 of them
+    const AlphaBeta costs(2, static_cast<int64_t>(seconds / 2 * 1e12), 1e9);
+    const auto policy = create_policy("wfbp", {.profile = profile, .costs = costs});
+    EXPECT_EQ(policy.has_value(), seconds < 550);
+    if (!policy) {
+      EXPECT_EQ(policy.error().message,
+                "all_reduce of 1000 bytes of gradients, piece by piece, takes over 26 days");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace pleach

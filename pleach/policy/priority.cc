@@ -27,8 +27,9 @@ void PriorityPolicy::observe(const PolicyEvent& event) {
   if (event.kind == EventKind::kGradientReady) {
     pieces_.gradient_ready(event.index);
   } else if (event.kind == EventKind::kCollectiveFinished) {
-    under_way_bytes_ -= under_way_.front();
-    under_way_.pop_front();
+    const auto done = under_way_.find(event.index);
+    under_way_bytes_ -= done->second;
+    under_way_.erase(done);
   }
 }
 
@@ -39,7 +40,7 @@ void PriorityPolicy::decide(int64_t /*now_ps*/, PolicyActions& actions) {
       return;
     }
     pieces_.pop();
-    under_way_.push_back(piece.size());
+    under_way_.emplace(next_number_++, piece.size());
     under_way_bytes_ += piece.size();
     actions.start.push_back({CollectiveKind::kAllReduce, piece, setting_.overhead_ps});
   }

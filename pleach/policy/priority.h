@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <map>
 #include <queue>
 #include <vector>
 
@@ -46,8 +46,9 @@ class PriorityPolicy : public Policy {
  private:
   Setting setting_;
   ReadyPieces pieces_;
-  std::deque<int64_t> under_way_;  // bytes of the collectives that have not finished
-  int64_t under_way_bytes_ = 0;
+  std::map<int32_t, int64_t> under_way_;  // number → bytes, of collectives that have not finished
+  int64_t under_way_bytes_ = 0;           // theirs
+  int32_t next_number_ = 0;
 };
 
 }  // namespace pleach

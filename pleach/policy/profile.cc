@@ -3,19 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
+
+#include "pleach/base/units.h"
 
 namespace pleach {
 namespace {
 
-// Sums of bytes and times stay far from the end of int64.
-constexpr int64_t kMost = INT64_MAX / 64;
+// Sums of bytes stay far from the end of int64.
+constexpr int64_t kMostBytes = INT64_MAX / 64;
 
 Status check_layer(const PolicyLayer& layer, std::size_t index) {
-  for (const auto& [name, value] : {std::pair{"forward time", layer.forward_ps},
-                                    {"backward time", layer.backward_ps},
-                                    {"weight gradient time", layer.weight_gradient_ps},
-                                    {"exchange", layer.exchange_bytes}}) {
-    if (value < 0 || value > kMost) {
+  for (const auto& [name, value, most] :
+       {std::tuple{"forward time", layer.forward_ps, kLongestPs},
+        {"backward time", layer.backward_ps, kLongestPs},
+        {"weight gradient time", layer.weight_gradient_ps, kLongestPs},
+        {"exchange", layer.exchange_bytes, kMostBytes}}) {
+    if (value < 0 || value > most) {
       return invalid(fmt::format("layer {}: {} of {} is out of range", index, name, value));
     }
   }
@@ -25,7 +29,7 @@ Status check_layer(const PolicyLayer& layer, std::size_t index) {
                     layer.weight_gradient_ps, layer.backward_ps));
   }
   for (const int64_t bytes : layer.tensor_bytes) {
-    if (bytes <= 0 || bytes > kMost) {
+    if (bytes <= 0 || bytes > kMostBytes) {
       return invalid(fmt::format("layer {}: a tensor of {} bytes", index, bytes));
     }
   }
@@ -47,12 +51,12 @@ Status check_profile(const TrainingProfile& profile) {
     const PolicyLayer& layer = profile.layers[index];
     PLEACH_TRY(check_layer(layer, index));
     for (const int64_t more : layer.tensor_bytes) {
-      bytes = std::min(kMost, bytes) + more;
+      bytes = std::min(kMostBytes, bytes) + more;
     }
-    time_ps = std::min(kMost, time_ps) + layer.forward_ps + layer.backward_ps;
-    if (bytes > kMost || time_ps > kMost) {
+    time_ps = add_times_ps(time_ps, add_times_ps(layer.forward_ps, layer.backward_ps));
+    if (bytes > kMostBytes || time_ps > kLongestPs) {
       return invalid(fmt::format("layer {}: the {} of the layers so far is out of range", index,
-                                 bytes > kMost ? "sum of bytes" : "time"));
+                                 bytes > kMostBytes ? "sum of bytes" : "time"));
     }
   }
   return ok();

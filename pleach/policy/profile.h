@@ -26,7 +26,7 @@ struct TrainingProfile {
 };
 
 // Errors: kInvalidArgument naming the layer: no layers, a negative time, a tensor without bytes,
-// weight_gradient_ps > backward_ps, bytes that overflow.
+// weight_gradient_ps > backward_ps, times that add up to over kLongestPs, bytes that overflow.
 Status check_profile(const TrainingProfile& profile);
 
 // [begin, end) of the flat parameter space: all tensors end to end in forward order.
@@ -46,9 +46,6 @@ class ParameterSpace {
   int64_t total_bytes() const { return layer_begin_.back(); }
   ByteRange layer(int32_t layer) const {
     return {layer_begin_[at(layer)], layer_begin_[at(layer) + 1]};
-  }
-  ByteRange layers(int32_t first, int32_t last) const {  // both included
-    return {layer(first).begin, layer(last).end};
   }
   // Every tensor, in forward order.
   const std::vector<ByteRange>& tensors() const { return tensors_; }

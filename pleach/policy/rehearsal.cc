@@ -3,48 +3,64 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
+#include <set>
+#include <utility>
 
 #include "pleach/base/index.h"
+#include "pleach/base/units.h"
+#include "pleach/policy/group_driver.h"
 #include "pleach/policy/steady_state.h"
 
 namespace pleach {
 namespace {
 
-class Worker {
+// All ranks, which are alike: computation of one layer at a time, and collectives beside it.
+class Rehearser {
  public:
-  Worker(const TrainingProfile& profile, const CostModel& costs, PolicyHost& host)
-      : profile_(profile), costs_(costs), host_(host), layers_(host.space().layer_count()) {}
+  Rehearser(const TrainingProfile& profile, const CostModel& costs, Policy& policy,
+            const RehearsalOptions& options)
+      : profile_(profile),
+        costs_(costs),
+        options_(options),
+        driver_(profile, policy, {.channel_width = options.channel_width}) {}
 
   // Runs to the end of the iteration's backward. Errors: as rehearse.
-  Status run_iteration(SteadyState& steady) {
+  Status run_iteration() {
+    driver_.forget_before(steady_.iterations() - 1);
     step_ = 0;
-    told_ = false;
-    while (step_ < 2 * layers_) {
-      PLEACH_TRY(run_instant(steady));
-      if (step_ < 2 * layers_) {
+    while (step_ < 2 * layers()) {
+      PLEACH_TRY(run_instant());
+      if (step_ < 2 * layers()) {
         PLEACH_TRY(move_time());
       }
     }
-    steady.note(channel_end_ps_.value_or(now_ps_), 0);
+    for (const auto& [end_ps, number] : carried_) {
+      steady_.note(end_ps, 0);
+    }
     return ok();
   }
-  int64_t now_ps() const { return now_ps_; }
+  void end_iteration(bool settled) { steady_.end_iteration(now_ps_, settled); }
+  const SteadyState& steady() const { return steady_; }
+  std::span<const HostedCollective> log() const { return driver_.host().log(); }
 
  private:
-  bool is_forward() const { return step_ < layers_; }
-  int32_t layer() const { return is_forward() ? step_ : 2 * layers_ - 1 - step_; }
+  int32_t layers() const { return count_of(profile_.layers); }
+  // The step's place: forward of layer 0.., then backward of the last layer..
+  LayerGate gate() const {
+    const bool is_forward = step_ < layers();
+    return {.is_forward = is_forward,
+            .layer = is_forward ? step_ : 2 * layers() - 1 - step_,
+            .iteration = steady_.iterations()};
+  }
 
-  // Everything that happens at now_ps_, in rounds: facts, decisions, what starts.
-  Status run_instant(SteadyState& steady) {
+  // Everything that happens at now_ps_, in rounds: facts, gates, what starts.
+  Status run_instant() {
     for (bool moved = true; moved;) {
       moved = finish_due();
-      moved = begin_computing(steady) || moved;
-      PLEACH_TRY(host_.settle(now_ps_));
-      if (const HostedCollective* next = host_.next(now_ps_)) {
-        channel_end_ps_ = now_ps_ + next->what.overhead_ps +
-                          costs_.time_ps(next->what.kind, next->what.range.size());
-        steady.note(now_ps_, next->what.range.begin);
+      moved = begin_computing() || moved;
+      PLEACH_ASSIGN(starting, driver_.next(now_ps_));
+      for (const HostedCollective& one : starting) {
+        start(one);
         moved = true;
       }
     }
@@ -55,80 +71,68 @@ class Worker {
   bool finish_due() {
     bool any = false;
     if (compute_end_ps_ == now_ps_) {
-      compute_end_ps_.reset();
-      if (is_forward()) {
-        host_.forward_finished(layer());
-      } else {
-        host_.gradient_ready(layer(), now_ps_);
-      }
+      const LayerGate done = gate();
+      done.is_forward ? driver_.forward_finished(done.layer)
+                      : driver_.gradient_ready(done.layer, now_ps_);
+      compute_end_ps_ = kNever;
       ++step_;
-      told_ = false;
-      stall_from_ps_ = now_ps_;
       any = true;
     }
-    if (channel_end_ps_ == now_ps_) {
-      channel_end_ps_.reset();
-      host_.finish(now_ps_);
-      any = true;
-    }
-    if (host_.wake_ps() == now_ps_) {
-      host_.wake(now_ps_);
+    while (!carried_.empty() && carried_.begin()->first == now_ps_) {
+      driver_.finish(carried_.begin()->second, now_ps_);
+      carried_.erase(carried_.begin());
       any = true;
     }
     return any;
   }
 
-  bool begin_computing(SteadyState& steady) {
-    if (compute_end_ps_.has_value() || step_ == 2 * layers_) {
+  bool begin_computing() {
+    if (compute_end_ps_ != kNever || step_ == 2 * layers() || !driver_.pass(gate(), now_ps_)) {
       return false;
     }
-    const bool is_news = !told_;
-    if (is_news) {
-      is_forward() ? host_.forward_needed(layer(), now_ps_)
-                   : host_.backward_needed(layer(), now_ps_);
-      told_ = true;
-    }
-    if (!(is_forward() ? host_.may_run_forward(layer()) : host_.may_run_backward(layer()))) {
-      return is_news;
-    }
-    if (stall_from_ps_ < now_ps_) {
-      host_.charge_stall(stall_from_ps_, now_ps_);
-    }
-    steady.note(now_ps_, step_);
-    const PolicyLayer& one = profile_.layers[at(layer())];
-    compute_end_ps_ = now_ps_ + (is_forward() ? one.forward_ps : one.backward_ps);
+    steady_.note(now_ps_, step_);
+    const PolicyLayer& layer = profile_.layers[at(gate().layer)];
+    compute_end_ps_ = now_ps_ + (gate().is_forward ? layer.forward_ps : layer.backward_ps);
     return true;
   }
 
+  void start(const HostedCollective& one) {
+    const int64_t cost_ps = costs_.time_ps(one.what.kind, one.what.range.size());
+    carried_.emplace(add_times_ps(now_ps_, add_times_ps(one.what.overhead_ps, cost_ps)),
+                     one.number);
+    steady_.note(now_ps_, one.what.range.begin);
+  }
+
   Status move_time() {
-    std::optional<int64_t> next_ps;
-    for (const std::optional<int64_t>& candidate :
-         {compute_end_ps_, channel_end_ps_,
-          host_.wake_ps() >= 0 ? std::optional(host_.wake_ps()) : std::nullopt}) {
-      if (candidate.has_value() && (!next_ps.has_value() || *candidate < *next_ps)) {
-        next_ps = candidate;
-      }
+    int64_t next_ps =
+        std::min(compute_end_ps_, carried_.empty() ? kNever : carried_.begin()->first);
+    if (driver_.wake_ps() >= 0) {
+      next_ps = std::min(next_ps, driver_.wake_ps());
     }
-    if (!next_ps.has_value()) {
+    if (next_ps == kNever) {
       return invalid(
           fmt::format("the policy stops: layer {} waits for its parameters before {}, "
                       "and nothing is on the wire",
-                      layer(), is_forward() ? "forward" : "backward"));
+                      gate().layer, gate().is_forward ? "forward" : "backward"));
     }
-    now_ps_ = *next_ps;
+    if (next_ps > kLongestPs) {
+      return invalid(
+          fmt::format("{} iterations take longer than {}", options_.most_iterations, kLongestText));
+    }
+    now_ps_ = next_ps;
     return ok();
   }
 
+  static constexpr int64_t kNever = INT64_MAX;
   const TrainingProfile& profile_;
   const CostModel& costs_;
-  PolicyHost& host_;
-  const int32_t layers_;
-  int32_t step_ = 0;  // forward of layer 0.., then backward of the last layer..
-  bool told_ = false;
+  const RehearsalOptions& options_;
+  GroupDriver driver_;
+  SteadyState steady_;
   int64_t now_ps_ = 0;
-  int64_t stall_from_ps_ = 0;
-  std::optional<int64_t> compute_end_ps_;
-  std::optional<int64_t> channel_end_ps_;
+  int32_t step_ = 0;
+  int64_t compute_end_ps_ = kNever;
+  std::set<std::pair<int64_t, int32_t>> carried_;  // on the wire: end, number
 };
 
 }  // namespace
@@ -136,27 +140,22 @@ class Worker {
 Result<Rehearsal> rehearse(const TrainingProfile& profile, const CostModel& costs, Policy& policy,
                            const RehearsalOptions& options) {
   PLEACH_TRY(check_profile(profile));
-  PolicyHost host(profile, policy);
-  Worker worker(profile, costs, host);
-  SteadyState steady;
+  Rehearser rehearser(profile, costs, policy, options);
+  const SteadyState& steady = rehearser.steady();
+  while (steady.iterations() < options.most_iterations && !steady.found()) {
+    PLEACH_TRY(rehearser.run_iteration());
+    rehearser.end_iteration(policy.settled());
+  }
   Rehearsal result;
   for (const PolicyLayer& layer : profile.layers) {
     result.compute_ps += layer.forward_ps + layer.backward_ps;
-  }
-  for (int32_t iteration = 0; iteration < options.most_iterations; ++iteration) {
-    host.forget_before(iteration - 1);
-    PLEACH_TRY(worker.run_iteration(steady));
-    steady.end_iteration(worker.now_ps(), policy.settled());
-    if (steady.found()) {
-      break;
-    }
   }
   result.iterations = steady.iterations();
   result.iteration_ps = steady.iteration_ps();
   result.steady = steady.found();
   result.period = steady.period();
   if (options.keep_log) {
-    result.log.assign(host.log().begin(), host.log().end());
+    result.log.assign(rehearser.log().begin(), rehearser.log().end());
   }
   return result;
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "pleach/base/units.h"
 #include "pleach/policy/alpha_beta.h"
 #include "pleach/policy/bound.h"
 
@@ -93,6 +94,28 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"fsdp,bucket=0,reshard_after_forward=0", 30, 165'000},
                     Case{"fsdp,bucket=0", 30, 200'000}, Case{"lancet", 30, 240'000}));
 
+// The clock ends where all times end, whatever makes the iterations so long.
+TEST(Rehearse, RefusesIterationsOfOverTheLongestTime) {
+  const PerByte costs(30);
+  TrainingProfile slow = four_layers();
+  slow.layers[0].forward_ps = kLongestPs / 2;
+  const struct {
+    const char* what;
+    TrainingProfile profile;
+    const char* policy;
+  } kCases[] = {{"three iterations", slow, "wfbp"},
+                {"a cycle", four_layers(), "horovod,cycle=9000000s"},
+                {"an overhead", four_layers(), "horovod,negotiation=9000000s"}};
+  for (const auto& one : kCases) {
+    SCOPED_TRACE(one.what);
+    const auto policy = create_policy(one.policy, {.profile = one.profile, .costs = costs});
+    ASSERT_TRUE(policy) << policy.error().message;
+    const auto result = rehearse(one.profile, costs, **policy);
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().message, "100 iterations take longer than 26 days");
+  }
+}
+
 // T* of A2: compute 120, communication 120, layer 0's edge 120 + 30.
 TEST(Bound, CountsTheEdgeOfTheFirstLayer) {
   const IterationBound bound = iteration_bound(four_layers(), PerByte(30));
@@ -111,6 +134,22 @@ TEST(AlphaBetaCosts, OfALargeBucket) {
   }
   EXPECT_EQ(costs.time_ps(CollectiveKind::kAllReduce, 1) / 1'000'000, 1890);
   EXPECT_EQ(AlphaBeta(1, 15'000'000, 1.18e9).time_ps(CollectiveKind::kAllReduce, bytes), 0);
+}
+
+TEST(AlphaBetaCosts, EndAtJustMoreThanTheLongestTime) {
+  const struct {
+    AlphaBeta costs;
+    bool is_longer;
+  } kCases[] = {{AlphaBeta(2, 0, 1.0), true},  // 2^30 bytes at 1 B/s, twice a half of them
+                {AlphaBeta(2, 0, 1000.0), false},
+                {AlphaBeta(2, kLongestPs, 1e12), true},
+                {AlphaBeta(2, 0, 1e12, kLongestPs), true},
+                {AlphaBeta(2, INT64_MAX, 1e12, INT64_MAX), true}};
+  for (const auto& one : kCases) {
+    const int64_t time_ps = one.costs.time_ps(CollectiveKind::kAllReduce, int64_t{1} << 30);
+    EXPECT_EQ(time_ps == kLongestPs + 1, one.is_longer) << time_ps;
+    EXPECT_EQ(time_ps > kLongestPs, one.is_longer) << time_ps;
+  }
 }
 
 // The overhead comes once, to the two halves of an all_reduce as to the whole; to one rank never.

@@ -42,8 +42,8 @@ class IndependentNetwork : public TraceNetwork {
   using End = std::pair<int64_t, int32_t>;  // time, operation
 
   Result<int32_t> add(int64_t now_ps, int64_t duration_ps, int64_t size_bytes) {
-    if (duration_ps >= AlphaBeta::kLongestPs) {
-      return invalid(fmt::format("to move {} bytes takes 10 hours or more", size_bytes));
+    if (duration_ps > kLongestPs) {
+      return invalid(fmt::format("to move {} bytes takes over {}", size_bytes, kLongestText));
     }
     ends_.emplace(now_ps + duration_ps, count_);
     return count_++;
@@ -80,8 +80,8 @@ class AlphaBetaCosts : public TraceCosts {
     const double time_ps = std::ceil(static_cast<double>(what.size_bytes) / bandwidth_ *
                                      static_cast<double>(kPicosecondsPerSecond)) +
                            static_cast<double>(alpha_ps_);
-    return time_ps < static_cast<double>(AlphaBeta::kLongestPs) ? static_cast<int64_t>(time_ps)
-                                                                : AlphaBeta::kLongestPs;
+    return time_ps < static_cast<double>(kLongestPs) ? static_cast<int64_t>(time_ps)
+                                                     : kLongestPs + 1;
   }
   Result<const CostModel*> family_costs(int32_t family,
                                         std::span<const CollectiveKind> /*kinds*/) override {

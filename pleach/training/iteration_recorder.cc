@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "pleach/base/index.h"
@@ -83,7 +84,8 @@ void IterationRecorder::iteration_finished(int64_t now_ps, bool settled) {
   reported_spans_ = std::exchange(last_spans_, std::exchange(spans_, {}));
 }
 
-TrainingRun IterationRecorder::collect(std::span<const PolicyHost* const> hosts) const {
+TrainingRun IterationRecorder::collect(
+    std::span<const std::span<const HostedCollective>> logs) const {
   TrainingRun run;
   const int32_t count = steady_.iterations();
   const int32_t span = steady_.mean_over();
@@ -107,14 +109,12 @@ TrainingRun IterationRecorder::collect(std::span<const PolicyHost* const> hosts)
     run.workers.push_back(mean(history_.back()[worker], first[worker], span));
   }
   const int64_t end_ps = steady_.end_ps(reported);
-  for (const PolicyHost* host : hosts) {
-    auto& log = run.logs.emplace_back();
-    for (const HostedCollective& one : host->log()) {
-      const bool is_on_wire = host->on_wire() == &one;
-      if (one.started_ps >= run.last_start_ps && one.started_ps < end_ps && !is_on_wire) {
-        log.push_back(one);
-      }
-    }
+  for (const std::span<const HostedCollective> log : logs) {
+    std::ranges::copy_if(
+        log, std::back_inserter(run.logs.emplace_back()), [&](const HostedCollective& one) {
+          const bool is_on_wire = one.finished_ps < 0;
+          return one.started_ps >= run.last_start_ps && one.started_ps < end_ps && !is_on_wire;
+        });
   }
   run.spans = count > 1 ? reported_spans_ : last_spans_;
   run.event_count = event_count_;

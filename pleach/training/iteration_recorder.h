@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "pleach/policy/host.h"
 #include "pleach/policy/steady_state.h"
+#include "pleach/policy/wire.h"
 #include "pleach/training/simulator.h"
 #include "pleach/workload/trace.h"
 
@@ -27,7 +27,8 @@ class IterationRecorder {
   bool steady() const { return steady_.found(); }
   int32_t iterations() const { return steady_.iterations(); }
   // After iterations() ≥ 1.
-  TrainingRun collect(std::span<const PolicyHost* const> hosts) const;
+  //   logs  of each gradient group: PolicyHost::log
+  TrainingRun collect(std::span<const std::span<const HostedCollective>> logs) const;
 
  private:
   const Trace& trace_;

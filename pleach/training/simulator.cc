@@ -3,212 +3,125 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <deque>
-#include <functional>
-#include <limits>
-#include <memory>
 #include <optional>
-#include <queue>
-#include <set>
 #include <span>
-#include <tuple>
-#include <utility>
+#include <variant>
+#include <vector>
 
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
-#include "pleach/base/rng.h"
 #include "pleach/base/units.h"
 #include "pleach/training/iteration_recorder.h"
+#include "pleach/training/trace_collectives.h"
+#include "pleach/training/trace_gradients.h"
 #include "pleach/training/trace_index.h"
+#include "pleach/training/trace_messages.h"
+#include "pleach/training/trace_progress.h"
+#include "pleach/training/trace_streams.h"
 
 namespace pleach {
 namespace {
 
-// What an operation on the network completes.
-struct Operation {
-  enum class Kind : uint8_t { kChannel, kGradients, kSend };
-  Kind kind = Kind::kChannel;
-  int32_t number = 0;     // channel, gradient group, or worker
-  int32_t node = 0;       // kSend
-  int32_t iteration = 0;  // kSend: of the worker
+// What an operation on the network completes: what runs on a channel of the trace's collectives, a
+// collective of gradients, or a send.
+struct ChannelRun {
+  int32_t channel = 0;
+};
+struct Sent {
+  WorkerNode node;
+  int32_t iteration = 0;  // of its worker
+};
+using Operation = std::variant<ChannelRun, GradientCollective, Sent>;
+
+// The network, and what its operations are.
+class Carrier {
+ public:
+  explicit Carrier(TraceNetwork& network) : network_(network) {}
+
+  template <typename What>  // a GroupCollective or a WorkerSend
+  Status start(const What& what, const Operation& completes, int64_t now_ps) {
+    PLEACH_ASSIGN(number, network_.start(what, now_ps));
+    operations_.resize(at(number) + 1);
+    operations_[at(number)] = completes;
+    return ok();
+  }
+  // As those of TraceNetwork.
+  std::optional<int64_t> next_ps() const { return network_.next_ps(); }
+  Result<std::vector<TraceNetwork::Finish>> advance(int64_t until_ps) {
+    return network_.advance(until_ps);
+  }
+  const Operation& operation(const TraceNetwork::Finish& one) const {
+    return operations_[at(one.operation)];
+  }
+
+ private:
+  TraceNetwork& network_;
+  std::vector<Operation> operations_;  // by number
 };
 
-// Something that ends at a known time: a node on a stream, or the overhead before a collective.
-struct Pending {
-  int64_t time_ps = 0;
-  bool is_overhead = false;
-  int32_t number = 0;  // worker, or gradient group
-  int32_t node = 0;
-  auto operator<=>(const Pending&) const = default;
-};
-
-// A message, known by its sender, its receiver, its tag and the iteration.
-using Message = std::tuple<int32_t, int32_t, int32_t, int32_t>;
-
-constexpr std::size_t kStreams = 3;  // computation, load, store
-
-std::size_t stream_of(TraceNodeKind kind) {
-  return kind == TraceNodeKind::kCompute ? 0 : kind == TraceNodeKind::kLoad ? 1 : 2;
-}
-
-template <typename T>
-using MinQueue = std::priority_queue<T, std::vector<T>, std::greater<>>;
-
-struct WorkerState {
-  std::vector<int32_t> missing;         // by node: dependencies not finished
-  std::vector<TraceNodeKind> woken_by;  // by node: the kind of the last one to finish
-  std::array<MinQueue<int32_t>, kStreams> ready;
-  std::array<bool, kStreams> busy = {};
-  std::set<int32_t> receiving;  // nodes that wait for their message
-  int32_t left = 0;             // nodes not finished
-  int32_t iteration = 0;
-  int64_t idle_from_ps = 0;  // computation, since
-};
-
-struct ChannelState {
-  std::vector<std::deque<int32_t>> issued;  // nodes, by position in the channel's workers
-  std::vector<int32_t> running;             // the nodes on the wire, by the same position
-};
-
-struct WaitingGate {
-  int32_t worker = 0;
-  int32_t node = 0;
-  int64_t since_ps = 0;
-  bool is_told = false;  // to the policy
-};
-
-struct GroupState {
-  std::unique_ptr<PolicyHost> host;
-  std::vector<int32_t> gradients;  // by layer: workers that have them in this iteration
-  std::vector<int32_t> forwards;   // by layer: workers that have come to its forward
-  std::vector<int32_t> backwards;
-  std::vector<int32_t> completed;  // by layer: iterations whose gradients all workers have
-  int64_t layers_completed = 0;    // their sum over the layers that hold bytes
-  int64_t layers_with_bytes = 0;
-  std::vector<WaitingGate> gates;
-};
-
+// Brings the parts of a training together, instant by instant.
 class Simulator {
  public:
   Simulator(const Trace& trace, std::span<Policy* const> policies, TraceNetwork& network,
             const IterationOptions& options)
-      : trace_(trace),
+      : options_(options),
         index_(trace),
-        network_(network),
-        options_(options),
-        rng_(options.seed),
-        policies_(policies),
-        recorder_(trace, options.keep_spans) {}
+        recorder_(trace, options.keep_spans),
+        carrier_(network),
+        progress_(index_),
+        streams_(index_, options.jitter, options.seed),
+        collectives_(index_),
+        gradients_(index_, policies, options.channel_width) {}
 
   Result<TrainingRun> run();
 
  private:
-  void prepare();
-  void begin_iteration(int32_t worker);
   Status run_instant();
   Status finish_due(bool& moved);
-  void finish(const Operation& operation);
+  void finish(const std::vector<TraceNetwork::Finish>& finishes) {
+    for (const TraceNetwork::Finish& one : finishes) {
+      std::visit([&](const auto& what) { finish(what); }, carrier_.operation(one));
+    }
+  }
+  void finish(const ChannelRun& run) { finish_all(collectives_.finish(run.channel)); }
+  void finish(const GradientCollective& one) { gradients_.finish(one, now_ps_); }
+  void finish(const Sent& sent);
   void drain();
-  void node_ready(int32_t worker, int32_t node);
-  void node_done(int32_t worker, int32_t node);
-  void worker_finished(int32_t worker);
+  void node_ready(WorkerNode one);
   void start_streams(bool& moved);
-  void start_streams_of(int32_t worker);
-  void gradient_ready(int32_t worker, int32_t node);
-  Status start_channels(bool& moved);
-  Status start_groups(bool& moved);
+  Status start_collectives(bool& moved);
+  Status start_gradients(bool& moved);
+  Status carry_gradients(bool& moved);
   Status start_sends(bool& moved);
-  Status put_on_wire(int32_t number);
-  bool has_gradients(const GroupState& group, const WaitingGate& gate) const;
-  void tell_need(GroupState& group, const TraceNode& gate);
-  void open_gates(GroupState& group, bool& moved);
   Result<bool> move_time();
-  bool is_settled() const;
   bool is_over() const {
     // One iteration is no period: it starts with parameters that nothing had to bring.
     return recorder_.steady() || recorder_.iterations() >= std::max(options_.most_iterations, 2);
   }
   Error stopped() const;
-  int64_t duration_ps(int32_t worker, const TraceNode& node);
-  const TraceNode& node_of(int32_t worker, int32_t node) const {
-    return trace_.workers[at(worker)].nodes[at(node)];
+  void finish_all(const std::vector<WorkerNode>& nodes) {
+    for (const WorkerNode one : nodes) {
+      progress_.finish(one);
+    }
   }
 
-  const Trace& trace_;
-  const TraceIndex index_;
-  TraceNetwork& network_;
   const IterationOptions& options_;
-  Rng rng_;
-  const std::span<Policy* const> policies_;
+  const TraceIndex index_;
   IterationRecorder recorder_;
-  std::vector<WorkerState> workers_;
-  std::vector<ChannelState> channels_;
-  std::vector<GroupState> groups_;
-  std::vector<Operation> operations_;  // by number
-  MinQueue<Pending> pending_;
-  std::vector<std::pair<int32_t, int32_t>> stack_;  // worker, node: done, not yet told
-  std::vector<std::pair<int32_t, int32_t>> sends_;  // worker, node: ready to start
-  std::vector<int32_t> touched_channels_;
-  std::vector<int32_t> touched_workers_;
-  std::vector<int32_t> beginning_;  // workers whose next iteration begins
-  std::vector<int32_t> finished_;   // workers that wait for the others before it does
-  bool starts_together_ = false;    // no gradients that the workers wait for
-  std::set<Message> messages_;      // arrived, not received
+  Carrier carrier_;
+  TraceProgress progress_;
+  TraceStreams streams_;
+  TraceCollectives collectives_;
+  TraceMessages messages_;
+  TraceGradients gradients_;
   int64_t now_ps_ = 0;
 };
 
-void Simulator::prepare() {
-  workers_.resize(trace_.workers.size());
-  for (const TraceChannel& channel : index_.channels()) {
-    channels_.emplace_back().issued.resize(channel.workers.size());
-  }
-  starts_together_ = std::ranges::none_of(trace_.workers, [](const WorkerTrace& worker) {
-    return std::ranges::any_of(
-        worker.nodes, [](const TraceNode& node) { return node.kind == TraceNodeKind::kGradient; });
-  });
-  for (std::size_t group = 0; group < trace_.gradient_groups.size(); ++group) {
-    GroupState& state = groups_.emplace_back();
-    const TrainingProfile profile = profile_of(trace_.gradient_groups[group]);
-    state.host = std::make_unique<PolicyHost>(profile, *policies_[group]);
-    state.gradients.resize(profile.layers.size());
-    state.forwards.resize(profile.layers.size());
-    state.backwards.resize(profile.layers.size());
-    state.completed.resize(profile.layers.size());
-    for (int32_t layer = 0; layer < state.host->space().layer_count(); ++layer) {
-      state.layers_with_bytes += state.host->space().layer(layer).size() > 0 ? 1 : 0;
-    }
-  }
-}
-
-void Simulator::begin_iteration(int32_t worker) {
-  const WorkerTrace& trace = trace_.workers[at(worker)];
-  WorkerState& state = workers_[at(worker)];
-  const auto count = count_of(trace.nodes);
-  state.left = count;
-  state.missing.resize(trace.nodes.size());
-  state.woken_by.assign(trace.nodes.size(), TraceNodeKind::kSend);
-  for (int32_t node = 0; node < count; ++node) {
-    state.missing[at(node)] =
-        trace.first_dependency[at(node) + 1] - trace.first_dependency[at(node)];
-  }
-  for (int32_t node = 0; node < count; ++node) {
-    if (trace.first_dependency[at(node) + 1] == trace.first_dependency[at(node)]) {
-      node_ready(worker, node);
-    }
-  }
-}
-
 Result<TrainingRun> Simulator::run() {
-  prepare();
-  for (int32_t worker = 0; worker < count_of(workers_); ++worker) {
-    beginning_.push_back(worker);
-  }
   for (;;) {
     PLEACH_TRY(run_instant());
     if (is_over()) {
-      break;
+      return recorder_.collect(gradients_.logs());
     }
     PLEACH_ASSIGN(moved, move_time());
     if (!moved) {
@@ -219,358 +132,153 @@ Result<TrainingRun> Simulator::run() {
           fmt::format("{} iterations take longer than {}", options_.most_iterations, kLongestText));
     }
   }
-  std::vector<const PolicyHost*> hosts;
-  for (const GroupState& group : groups_) {
-    hosts.push_back(group.host.get());
-  }
-  return recorder_.collect(hosts);
 }
 
 // Everything that happens now, in rounds: what ends, what the policies decide, what starts.
 Status Simulator::run_instant() {
   for (bool moved = true; moved && !is_over();) {
     moved = false;
-    for (const int32_t worker : std::exchange(beginning_, {})) {
-      begin_iteration(worker);
+    for (const int32_t worker : progress_.take_beginning()) {
+      for (const int32_t node : progress_.begin(worker)) {
+        node_ready({worker, node});
+      }
     }
     PLEACH_TRY(finish_due(moved));
     drain();
-    for (GroupState& group : groups_) {
-      open_gates(group, moved);
-    }
+    const std::vector<WorkerNode> open = gradients_.open_gates(now_ps_);
+    moved = moved || !open.empty();
+    finish_all(open);
     drain();
-    PLEACH_TRY(start_groups(moved));
-    PLEACH_TRY(start_channels(moved));
+    PLEACH_TRY(start_gradients(moved));
+    PLEACH_TRY(start_collectives(moved));
     PLEACH_TRY(start_sends(moved));
     start_streams(moved);
-    moved = moved || !beginning_.empty();
+    moved = moved || progress_.has_beginning();
   }
   return ok();
 }
 
 Status Simulator::finish_due(bool& moved) {
-  while (!pending_.empty() && pending_.top().time_ps == now_ps_) {
-    const Pending due = pending_.top();
-    pending_.pop();
+  const std::vector<WorkerNode> ended = streams_.finish(now_ps_);
+  moved = moved || !ended.empty();
+  finish_all(ended);
+  PLEACH_TRY(carry_gradients(moved));
+  while (carrier_.next_ps() == now_ps_) {
+    PLEACH_ASSIGN(finishes, carrier_.advance(now_ps_));
     moved = true;
-    if (due.is_overhead) {
-      PLEACH_TRY(put_on_wire(due.number));
-      continue;
-    }
-    const std::size_t stream = stream_of(node_of(due.number, due.node).kind);
-    workers_[at(due.number)].busy[stream] = false;
-    touched_workers_.push_back(due.number);
-    if (stream == 0) {
-      workers_[at(due.number)].idle_from_ps = now_ps_;
-    }
-    stack_.emplace_back(due.number, due.node);
-  }
-  while (network_.next_ps() == now_ps_) {
-    PLEACH_ASSIGN(finishes, network_.advance(now_ps_));
-    moved = true;
-    for (const TraceNetwork::Finish& one : finishes) {
-      finish(operations_[at(one.operation)]);
-    }
-  }
-  for (GroupState& group : groups_) {
-    if (group.host->wake_ps() == now_ps_) {
-      group.host->wake(now_ps_);
-      moved = true;
-    }
+    finish(finishes);
   }
   return ok();
 }
 
-void Simulator::finish(const Operation& operation) {
-  switch (operation.kind) {
-    case Operation::Kind::kChannel: {
-      const TraceChannel& channel = index_.channels()[at(operation.number)];
-      ChannelState& state = channels_[at(operation.number)];
-      for (std::size_t i = 0; i < channel.workers.size(); ++i) {
-        stack_.emplace_back(channel.workers[i], state.running[i]);
-      }
-      state.running.clear();
-      touched_channels_.push_back(operation.number);
-      return;
-    }
-    case Operation::Kind::kGradients:
-      return groups_[at(operation.number)].host->finish(now_ps_);
-    case Operation::Kind::kSend: {
-      const TraceNode& node = node_of(operation.number, operation.node);
-      stack_.emplace_back(operation.number, operation.node);
-      messages_.emplace(operation.number, node.peer, node.tag, operation.iteration);
-      WorkerState& peer = workers_[at(node.peer)];
-      for (const int32_t waiting : peer.receiving) {
-        const TraceNode& receive = node_of(node.peer, waiting);
-        if (receive.peer == operation.number && receive.tag == node.tag &&
-            peer.iteration == operation.iteration) {
-          stack_.emplace_back(node.peer, waiting);
-          messages_.erase({operation.number, node.peer, node.tag, operation.iteration});
-          peer.receiving.erase(waiting);
-          return;
-        }
-      }
-      return;
-    }
+void Simulator::finish(const Sent& sent) {
+  progress_.finish(sent.node);
+  const TraceNode& send = index_.node(sent.node);
+  const std::optional<WorkerNode> receive = messages_.arrive({.source = sent.node.worker,
+                                                              .target = send.peer,
+                                                              .tag = send.tag,
+                                                              .iteration = sent.iteration});
+  if (receive.has_value()) {
+    progress_.finish(*receive);
   }
 }
 
 // Tells those that wait for finished nodes, until nothing more follows at once.
 void Simulator::drain() {
-  while (!stack_.empty()) {
-    const auto [worker, node] = stack_.back();
-    stack_.pop_back();
-    node_done(worker, node);
-  }
-}
-
-void Simulator::node_done(int32_t worker, int32_t node) {
-  WorkerState& state = workers_[at(worker)];
-  const TraceNodeKind kind = node_of(worker, node).kind;
-  recorder_.node_finished(worker, node, now_ps_);
-  for (const int32_t next : index_.successors(worker, node)) {
-    if (--state.missing[at(next)] == 0) {
-      state.woken_by[at(next)] = kind;
-      node_ready(worker, next);
+  while (const std::optional<WorkerNode> done = progress_.take_finished()) {
+    recorder_.node_finished(done->worker, done->node, now_ps_);
+    gradients_.node_finished(*done);
+    const TraceProgress::Completion follows = progress_.complete(*done);
+    for (const int32_t node : follows.ready) {
+      node_ready({done->worker, node});
     }
-  }
-  if (--state.left == 0) {
-    ++state.iteration;
-    worker_finished(worker);
-  }
-}
-
-void Simulator::worker_finished(int32_t worker) {
-  finished_.push_back(worker);
-  if (starts_together_ && finished_.size() < workers_.size()) {
-    return;
-  }
-  beginning_.insert(beginning_.end(), finished_.begin(), finished_.end());
-  finished_.clear();
-  if (worker == 0 || starts_together_) {
-    recorder_.iteration_finished(now_ps_, is_settled());
-    for (GroupState& group : groups_) {
-      group.host->forget_before(workers_[at(worker)].iteration - 3);
+    if (follows.ends_iteration) {
+      recorder_.iteration_finished(now_ps_, options_.jitter <= 0 && gradients_.are_settled());
+      gradients_.forget_before(progress_.iteration(done->worker) - 3);
     }
   }
 }
 
-void Simulator::node_ready(int32_t worker, int32_t number) {
-  WorkerState& state = workers_[at(worker)];
-  const TraceNode& node = node_of(worker, number);
+void Simulator::node_ready(WorkerNode one) {
+  const TraceNode& node = index_.node(one);
+  const int32_t iteration = progress_.iteration(one.worker);
   switch (node.kind) {
     case TraceNodeKind::kCompute:
     case TraceNodeKind::kLoad:
     case TraceNodeKind::kStore:
-      state.ready[stream_of(node.kind)].push(number);
-      touched_workers_.push_back(worker);
-      return;
-    case TraceNodeKind::kCollective: {
-      const int32_t channel = index_.channel_of(worker, node.family);
-      channels_[at(channel)].issued[at(index_.position_in(channel, worker))].push_back(number);
-      touched_channels_.push_back(channel);
-      return;
-    }
+      return streams_.ready(one);
+    case TraceNodeKind::kCollective:
+      return collectives_.come(one);
     case TraceNodeKind::kSend:
-      sends_.emplace_back(worker, number);
-      return;
+      return messages_.send(one);
     case TraceNodeKind::kReceive:
-      if (messages_.erase({node.peer, worker, node.tag, state.iteration}) > 0) {
-        stack_.emplace_back(worker, number);
-      } else {
-        state.receiving.insert(number);
+      if (messages_.receive(
+              {.source = node.peer, .target = one.worker, .tag = node.tag, .iteration = iteration},
+              one.node)) {
+        progress_.finish(one);
       }
       return;
     case TraceNodeKind::kGradient:
-      return gradient_ready(worker, number);
+      gradients_.gradient_ready(one, now_ps_);
+      return progress_.finish(one);
     case TraceNodeKind::kForwardGate:
     case TraceNodeKind::kBackwardGate:
-      groups_[at(node.gradient_group)].gates.push_back({worker, number, now_ps_});
-      return;
+      return gradients_.come_to_gate(one, iteration);
   }
 }
 
-// When all that follows from the instant's events is ready, so that the order of equal events does
-// not count.
 void Simulator::start_streams(bool& moved) {
-  for (const int32_t worker : std::exchange(touched_workers_, {})) {
-    start_streams_of(worker);
+  for (const StreamRun& run : streams_.start(now_ps_)) {
+    const auto [worker, node] = run.node;
+    if (run.computes) {
+      recorder_.waited(worker, progress_.woken_by(run.node), run.waited_ps);
+    }
+    recorder_.node_started(worker, node, now_ps_, run.duration_ps);
     moved = true;
   }
 }
 
-// Each stream runs its ready nodes one at a time, in the trace's order.
-void Simulator::start_streams_of(int32_t worker) {
-  WorkerState& state = workers_[at(worker)];
-  for (std::size_t stream = 0; stream < kStreams; ++stream) {
-    if (state.busy[stream] || state.ready[stream].empty()) {
-      continue;
-    }
-    const int32_t node = state.ready[stream].top();
-    state.ready[stream].pop();
-    state.busy[stream] = true;
-    if (stream == 0) {
-      recorder_.waited(worker, state.woken_by[at(node)], now_ps_ - state.idle_from_ps);
-    }
-    const int64_t duration = duration_ps(worker, node_of(worker, node));
-    recorder_.node_started(worker, node, now_ps_, duration);
-    pending_.push({now_ps_ + duration, false, worker, node});
-  }
-}
-
-// A node's time, with its noise: the slowest of n ranks, whose exponential noises are independent.
-int64_t Simulator::duration_ps(int32_t worker, const TraceNode& node) {
-  if (options_.jitter <= 0 || node.kind != TraceNodeKind::kCompute) {
-    return node.duration_ps;
-  }
-  const auto ranks = static_cast<double>(trace_.workers[at(worker)].ranks.size());
-  const double slowest = -std::log1p(-std::pow(rng_.unit(), 1 / ranks));
-  return static_cast<int64_t>(static_cast<double>(node.duration_ps) *
-                              (1 + options_.jitter * slowest));
-}
-
-void Simulator::gradient_ready(int32_t worker, int32_t number) {
-  const TraceNode& node = node_of(worker, number);
-  GroupState& group = groups_[at(node.gradient_group)];
-  int32_t& count = group.gradients[at(node.layer)];
-  if (++count == count_of(trace_.gradient_groups[at(node.gradient_group)].workers)) {
-    count = 0;
-    ++group.completed[at(node.layer)];
-    group.layers_completed += group.host->space().layer(node.layer).size() > 0 ? 1 : 0;
-    group.host->gradient_ready(node.layer, now_ps_);
-  }
-  stack_.emplace_back(worker, number);
-}
-
-// Whether the gate's iteration is the group's: all workers have the gradients of the iteration
-// before. Until then a worker that is ahead would find its parameters in place, but not updated.
-bool Simulator::has_gradients(const GroupState& group, const WaitingGate& gate) const {
-  const int32_t before = workers_[at(gate.worker)].iteration;
-  const int32_t layer = node_of(gate.worker, gate.node).layer;
-  if (group.host->needs().step_at_once) {
-    // No layer is further than this before all are here.
-    return group.layers_completed >= before * group.layers_with_bytes;
-  }
-  return group.host->space().layer(layer).size() == 0 || group.completed[at(layer)] >= before;
-}
-
-// The first worker's need is the group's.
-void Simulator::tell_need(GroupState& group, const TraceNode& gate) {
-  const bool forward = gate.kind == TraceNodeKind::kForwardGate;
-  int32_t& count = (forward ? group.forwards : group.backwards)[at(gate.layer)];
-  if (count == 0) {
-    forward ? group.host->forward_needed(gate.layer, now_ps_)
-            : group.host->backward_needed(gate.layer, now_ps_);
-  }
-  if (++count == count_of(trace_.gradient_groups[at(gate.gradient_group)].workers)) {
-    count = 0;
-  }
-}
-
-void Simulator::open_gates(GroupState& group, bool& moved) {
-  for (WaitingGate& gate : group.gates) {
-    if (!gate.is_told && has_gradients(group, gate)) {
-      gate.is_told = true;
-      tell_need(group, node_of(gate.worker, gate.node));
-    }
-  }
-  std::erase_if(group.gates, [&](const WaitingGate& gate) {
-    const TraceNode& node = node_of(gate.worker, gate.node);
-    const bool forward = node.kind == TraceNodeKind::kForwardGate;
-    if (!gate.is_told || !(forward ? group.host->may_run_forward(node.layer)
-                                   : group.host->may_run_backward(node.layer))) {
-      return false;
-    }
-    if (forward) {
-      group.host->forward_finished(node.layer);
-    }
-    if (gate.worker == trace_.gradient_groups[at(node.gradient_group)].workers.front()) {
-      group.host->charge_stall(gate.since_ps, now_ps_);
-    }
-    stack_.emplace_back(gate.worker, gate.node);
+Status Simulator::start_gradients(bool& moved) {
+  PLEACH_ASSIGN(started, gradients_.start(now_ps_));
+  for (const GradientCollective& one : started) {
+    recorder_.collective_started(one.group, gradients_.hosted(one), now_ps_);
     moved = true;
-    return true;
-  });
+  }
+  return carry_gradients(moved);
 }
 
-Status Simulator::start_groups(bool& moved) {
-  for (std::size_t number = 0; number < groups_.size(); ++number) {
-    PolicyHost& host = *groups_[number].host;
-    PLEACH_TRY(host.settle(now_ps_));
-    if (const HostedCollective* next = host.next(now_ps_)) {
-      moved = true;
-      recorder_.collective_started(static_cast<int32_t>(number), *next, now_ps_);
-      if (next->what.overhead_ps > 0) {
-        pending_.push({now_ps_ + next->what.overhead_ps, true, static_cast<int32_t>(number), 0});
-      } else {
-        PLEACH_TRY(put_on_wire(static_cast<int32_t>(number)));
-      }
-    }
+// Those whose overhead is over.
+Status Simulator::carry_gradients(bool& moved) {
+  for (const GradientCollective& one : gradients_.take_due(now_ps_)) {
+    PLEACH_TRY(carrier_.start(gradients_.carried(one), one, now_ps_));
+    moved = true;
   }
   return ok();
 }
 
-Status Simulator::put_on_wire(int32_t number) {
-  const GradientGroup& group = trace_.gradient_groups[at(number)];
-  const PolicyCollective& what = groups_[at(number)].host->on_wire()->what;
-  const int32_t channel = index_.channel_of(group.workers.front(), group.family);
-  PLEACH_ASSIGN(operation, network_.start(
-                               GroupCollective{
-                                   .family = group.family,
-                                   .groups = &index_.channels()[at(channel)].groups,
-                                   .kind = what.kind,
-                                   .size_bytes = what.range.size(),
-                               },
-                               now_ps_));
-  operations_.resize(at(operation) + 1);
-  operations_[at(operation)] = {.kind = Operation::Kind::kGradients, .number = number};
-  return ok();
-}
-
-// A channel's next collective starts when all of its workers have come to it.
-Status Simulator::start_channels(bool& moved) {
-  std::sort(touched_channels_.begin(), touched_channels_.end());
-  touched_channels_.erase(std::unique(touched_channels_.begin(), touched_channels_.end()),
-                          touched_channels_.end());
-  for (const int32_t number : std::exchange(touched_channels_, {})) {
-    ChannelState& state = channels_[at(number)];
-    const TraceChannel& channel = index_.channels()[at(number)];
-    if (!state.running.empty() || std::any_of(state.issued.begin(), state.issued.end(),
-                                              [](const auto& queue) { return queue.empty(); })) {
-      continue;
+Status Simulator::start_collectives(bool& moved) {
+  for (const int32_t number : collectives_.start()) {
+    const std::span<const WorkerNode> nodes = collectives_.running(number);
+    for (const auto [worker, node] : nodes) {
+      recorder_.node_started(worker, node, now_ps_, 0);
     }
-    for (auto& queue : state.issued) {
-      state.running.push_back(queue.front());
-      queue.pop_front();
-    }
-    const TraceNode& node = node_of(channel.workers.front(), state.running.front());
-    for (std::size_t i = 0; i < channel.workers.size(); ++i) {
-      recorder_.node_started(channel.workers[i], state.running[i], now_ps_, 0);
-    }
-    PLEACH_ASSIGN(operation, network_.start(GroupCollective{.family = channel.family,
-                                                            .groups = &channel.groups,
-                                                            .kind = node.collective,
-                                                            .size_bytes = node.size_bytes},
-                                            now_ps_));
-    operations_.resize(at(operation) + 1);
-    operations_[at(operation)] = {.kind = Operation::Kind::kChannel, .number = number};
+    const TraceNode& first = index_.node(nodes.front());
+    PLEACH_TRY(carrier_.start(GroupCollective{.family = first.family,
+                                              .groups = &index_.channels()[at(number)].groups,
+                                              .kind = first.collective,
+                                              .size_bytes = first.size_bytes},
+                              ChannelRun{number}, now_ps_));
     moved = true;
   }
   return ok();
 }
 
 Status Simulator::start_sends(bool& moved) {
-  for (const auto& [worker, number] : std::exchange(sends_, {})) {
-    const TraceNode& node = node_of(worker, number);
-    PLEACH_ASSIGN(operation, network_.start(WorkerSend{.source = worker,
-                                                       .target = node.peer,
-                                                       .size_bytes = node.size_bytes},
-                                            now_ps_));
-    operations_.resize(at(operation) + 1);
-    operations_[at(operation)] = {.kind = Operation::Kind::kSend,
-                                  .number = worker,
-                                  .node = number,
-                                  .iteration = workers_[at(worker)].iteration};
+  for (const WorkerNode one : messages_.take_sends()) {
+    const TraceNode& send = index_.node(one);
+    PLEACH_TRY(carrier_.start(
+        WorkerSend{.source = one.worker, .target = send.peer, .size_bytes = send.size_bytes},
+        Sent{one, progress_.iteration(one.worker)}, now_ps_));
     moved = true;
   }
   return ok();
@@ -578,63 +286,43 @@ Status Simulator::start_sends(bool& moved) {
 
 // To the next time at which something happens. Returns false if nothing ever does.
 Result<bool> Simulator::move_time() {
-  constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
-  int64_t next_ps = pending_.empty() ? kNever : pending_.top().time_ps;
-  for (const GroupState& group : groups_) {
-    if (group.host->wake_ps() >= 0) {
-      next_ps = std::min(next_ps, group.host->wake_ps());
-    }
-  }
-  while (network_.next_ps().has_value() && *network_.next_ps() <= next_ps) {
-    PLEACH_ASSIGN(finishes, network_.advance(next_ps));
+  const int64_t next_ps = std::min(streams_.next_ps(), gradients_.next_ps());
+  while (carrier_.next_ps().has_value() && *carrier_.next_ps() <= next_ps) {
+    PLEACH_ASSIGN(finishes, carrier_.advance(next_ps));
     if (!finishes.empty()) {
       now_ps_ = finishes.front().time_ps;
-      for (const TraceNetwork::Finish& one : finishes) {
-        finish(operations_[at(one.operation)]);
-      }
+      finish(finishes);
       return true;
     }
   }
-  if (next_ps == kNever) {
+  if (next_ps == INT64_MAX) {
     return false;
   }
   now_ps_ = next_ps;
   return true;
 }
 
-bool Simulator::is_settled() const {
-  return options_.jitter <= 0 &&
-         std::all_of(policies_.begin(), policies_.end(),
-                     [](const Policy* policy) { return policy->settled(); });
-}
-
 Error Simulator::stopped() const {
-  for (const GroupState& group : groups_) {
-    for (const WaitingGate& gate : group.gates) {
-      const TraceNode& node = node_of(gate.worker, gate.node);
-      return {ErrorCode::kInvalidArgument,
-              fmt::format("training stops: {} waits for its parameters (worker {}), and the policy "
-                          "has nothing on the wire",
-                          trace_.names[at(node.name)], gate.worker)};
-    }
+  const Trace& trace = index_.trace();
+  if (const std::optional<WorkerNode> gate = gradients_.first_waiting()) {
+    return invalid(
+        fmt::format("training stops: {} waits for its parameters (worker {}), and the policy has "
+                    "nothing on the wire",
+                    trace.names[at(index_.node(*gate).name)], gate->worker));
   }
-  for (std::size_t worker = 0; worker < workers_.size(); ++worker) {
-    for (std::size_t node = 0; node < workers_[worker].missing.size(); ++node) {
-      const TraceNode& one = trace_.workers[worker].nodes[node];
-      const bool waits =
-          one.kind == TraceNodeKind::kReceive || one.kind == TraceNodeKind::kCollective;
-      if (waits && workers_[worker].missing[node] == 0 &&
-          (one.kind == TraceNodeKind::kCollective ||
-           workers_[worker].receiving.contains(static_cast<int32_t>(node)))) {
-        return {ErrorCode::kInvalidArgument,
-                fmt::format("the trace stops: rank {} waits in {} '{}'",
-                            trace_.workers[worker].ranks.front(),
-                            one.kind == TraceNodeKind::kReceive ? "receive" : "collective",
-                            trace_.names[at(one.name)])};
+  for (int32_t worker = 0; worker < count_of(trace.workers); ++worker) {
+    for (int32_t node = 0; node < count_of(trace.workers[at(worker)].nodes); ++node) {
+      const WorkerNode one = {worker, node};
+      const TraceNodeKind kind = index_.node(one).kind;
+      if ((kind == TraceNodeKind::kCollective && progress_.is_ready(one)) || messages_.waits(one)) {
+        return invalid(fmt::format("the trace stops: rank {} waits in {} '{}'",
+                                   trace.workers[at(worker)].ranks.front(),
+                                   kind == TraceNodeKind::kReceive ? "receive" : "collective",
+                                   trace.names[at(index_.node(one).name)]));
       }
     }
   }
-  return {ErrorCode::kInvalidArgument, "the trace stops: no node can run"};
+  return invalid("the trace stops: no node can run");
 }
 
 }  // namespace

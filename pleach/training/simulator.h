@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "pleach/base/result.h"
-#include "pleach/policy/host.h"
+#include "pleach/policy/wire.h"
 #include "pleach/training/trace_network.h"
 #include "pleach/workload/trace.h"
 
@@ -14,6 +14,7 @@ namespace pleach {
 
 struct IterationOptions {
   int32_t most_iterations = 60;  // at least 2 are simulated
+  int32_t channel_width = 1;     // collectives of a gradient group under way at once
   // Computation of a node takes 1 + jitter·x times as long, x exponential with mean 1 and drawn for
   // every rank (a worker waits for the slowest of its ranks). 0: none. With jitter there is no
   // steady state: all most_iterations are simulated.

@@ -9,6 +9,7 @@
 
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
+#include "pleach/base/units.h"
 #include "pleach/policy/alpha_beta.h"
 #include "pleach/policy/rehearsal.h"
 
@@ -118,10 +119,10 @@ struct TwoWorkers {
     trace.workers[1].ranks = {1};
     trace.families.push_back({.name = "all", .groups = {{0, 1}}});
   }
-  Result<TrainingRun> run() {
+  Result<TrainingRun> run(const IterationOptions& options = {}) {
     const auto costs = alpha_beta_costs(trace, 0, 1e12);  // 1 ps per byte
     const auto network = independent_network(*costs);
-    return simulate_training(trace, {}, *network);
+    return simulate_training(trace, {}, *network, options);
   }
 };
 
@@ -164,6 +165,19 @@ TEST(Graph, CollectiveWaitsForTheLastRank) {
   ASSERT_TRUE(run) << run.error().message;
   EXPECT_EQ(run->iteration_ps, 19);
   EXPECT_EQ(run->workers[0].compute_ps, 5);
+}
+
+// Noise that would overflow ends the clock, too.
+TEST(Graph, RefusesIterationsOfOverTheLongestTime) {
+  for (const double jitter : {0.0, 1e9}) {
+    TwoWorkers two;
+    for (WorkerTrace& worker : two.trace.workers) {
+      worker.add({.duration_ps = kLongestPs}, {});
+    }
+    const auto run = two.run({.jitter = jitter});
+    ASSERT_FALSE(run);
+    EXPECT_EQ(run.error().message, "60 iterations take longer than 26 days");
+  }
 }
 
 // Loads run beside computation, one at a time.

@@ -18,7 +18,7 @@ int32_t find_root(std::vector<int32_t>& parent, int32_t worker) {
 
 }  // namespace
 
-TraceIndex::TraceIndex(const Trace& trace) {
+TraceIndex::TraceIndex(const Trace& trace) : trace_(trace) {
   std::vector<int32_t> worker_of(at(trace.rank_count), -1);
   for (std::size_t worker = 0; worker < trace.workers.size(); ++worker) {
     const WorkerTrace& one = trace.workers[worker];

@@ -9,12 +9,12 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <string_view>
 #include <utility>
 
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/policy/bound.h"
+#include "pleach/policy/setup.h"
 #include "pleach/training/timekeeper.h"
 
 namespace pleach {
@@ -23,12 +23,10 @@ namespace {
 // A gradient group's costs: its own family's, and the expert family's for exchanges.
 class GroupCosts : public CostModel {
  public:
-  // `is_sharded`: no rank may hold all reduced gradients, so that there is no all_reduce.
-  GroupCosts(const CostModel& gradients, const CostModel* exchanges, bool is_sharded)
-      : gradients_(gradients), exchanges_(exchanges), is_sharded_(is_sharded) {}
+  GroupCosts(const CostModel& gradients, const CostModel* exchanges)
+      : gradients_(gradients), exchanges_(exchanges) {}
   bool has(CollectiveKind kind) const override {
-    return !(is_sharded_ && kind == CollectiveKind::kAllReduce) && model(kind) != nullptr &&
-           model(kind)->has(kind);
+    return model(kind) != nullptr && model(kind)->has(kind);
   }
   int64_t time_ps(CollectiveKind kind, int64_t size_bytes) const override {
     return model(kind)->time_ps(kind, size_bytes);
@@ -44,12 +42,7 @@ class GroupCosts : public CostModel {
 
   const CostModel& gradients_;
   const CostModel* exchanges_;
-  bool is_sharded_;
 };
-
-constexpr std::array kGradientKinds = {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter,
-                                       CollectiveKind::kAllGather};
-constexpr std::string_view kExpertFamily = "expert";
 
 // Gradients cost nothing, nor, where asked, do expert exchanges, which policies can hide too;
 // everything else costs what it does.
@@ -59,10 +52,8 @@ class FreeGradients : public TraceCosts {
     for (const GradientGroup& group : trace.gradient_groups) {
       families_.insert(group.family);
     }
-    for (std::size_t family = 0; free_exchanges && family < trace.families.size(); ++family) {
-      if (trace.families[family].name == kExpertFamily) {
-        families_.insert(static_cast<int32_t>(family));
-      }
+    if (free_exchanges) {
+      families_.insert(find_family(trace, FamilyRole::kExpert));
     }
   }
   Result<int64_t> collective_ps(const GroupCollective& what) override {
@@ -150,8 +141,7 @@ class Trainer {
     for (const GradientGroup& group : base_->gradient_groups) {
       profiles_.push_back(profile_of(group));
     }
-    has_exchanges_ = std::any_of(base_->families.begin(), base_->families.end(),
-                                 [](const Family& one) { return one.name == kExpertFamily; });
+    exchange_family_ = find_family(*base_, FamilyRole::kExpert);
     PLEACH_TRY(time_without_gradients());
     std::vector<TrainingRow> rows;
     for (const std::string& spec : request_.policies) {
@@ -171,6 +161,8 @@ class Trainer {
             .defer_weight_gradients = needs.defers_weight_gradients,
             .backward_gates = needs.frees_parameters};
   }
+
+  bool has_exchanges() const { return exchange_family_ >= 0; }
 
   Status check_slowness() const {
     const auto ranks = at(request_.strategy.rank_count());
@@ -200,65 +192,33 @@ class Trainer {
                  [](CollectiveKind kind) { return kind != CollectiveKind::kAllToAll; });
     PLEACH_ASSIGN(gradients, costs_->family_costs(base_->gradient_groups[group].family, own));
     const CostModel* exchanges = nullptr;
-    for (std::size_t family = 0; family < base_->families.size(); ++family) {
-      if (base_->families[family].name == kExpertFamily) {
-        constexpr std::array kKinds = {CollectiveKind::kAllToAll};
-        PLEACH_SET(exchanges, costs_->family_costs(static_cast<int32_t>(family), kKinds));
-      }
+    if (has_exchanges()) {
+      constexpr std::array kKinds = {CollectiveKind::kAllToAll};
+      PLEACH_SET(exchanges, costs_->family_costs(exchange_family_, kKinds));
     }
-    return GroupCosts(*gradients, exchanges, request_.strategy.zero > 0);
-  }
-
-  // Which policies a ZeRO stage refuses: those that all_reduce, since gradients stay scattered, and
-  // with stage 3 those that keep all parameters.
-  Status check_zero(const PolicyDescriptor& policy) const {
-    const int32_t zero = request_.strategy.zero;
-    const bool reduces = std::find(policy.collectives.begin(), policy.collectives.end(),
-                                   CollectiveKind::kAllReduce) != policy.collectives.end();
-    if (zero > 0 && reduces) {
-      return invalid(fmt::format("policy {} does not fit zero={}: it needs all_reduce; use {}",
-                                 policy.name, zero,
-                                 zero == 3 ? "fsdp" : "zero1, dear or work_conserving"));
-    }
-    return ok();
-  }
-  Status check_zero(const std::string& policy, const PolicyNeeds& needs) const {
-    if (request_.strategy.zero == 3 && !needs.frees_parameters) {
-      return invalid(
-          fmt::format("policy {} does not fit zero=3: it keeps all parameters on every "
-                      "rank; use fsdp",
-                      policy));
-    }
-    return ok();
+    return GroupCosts(*gradients, exchanges);
   }
 
   Result<TrainingRow> run_policy(const std::string& spec) {
     report(fmt::format("policy {}", spec));
-    PLEACH_ASSIGN(parsed, parse_spec(spec));
-    PLEACH_ASSIGN(descriptor, policies().find(parsed.name));
-    PLEACH_TRY(check_zero(*descriptor));
+    PLEACH_ASSIGN(setup, PolicySetup::create(spec, request_.strategy.zero));
     std::vector<GroupCosts> costs;
     costs.reserve(profiles_.size());
     for (std::size_t group = 0; group < profiles_.size(); ++group) {
-      // Without needs of its own, a policy makes the best of what there is.
-      PLEACH_ASSIGN(one, costs_of(group, descriptor->collectives.empty()
-                                             ? std::span<const CollectiveKind>(kGradientKinds)
-                                             : descriptor->collectives));
-      PLEACH_TRY(check_costs(one, profiles_[group]));
+      PLEACH_ASSIGN(one, costs_of(group, setup.collectives()));
       costs.push_back(one);
     }
-    std::vector<std::unique_ptr<Policy>> policies;
+    std::vector<FittedPolicy> policies;
     std::vector<Policy*> borrowed;
     PolicyNeeds needs;
     for (std::size_t group = 0; group < profiles_.size(); ++group) {
-      PLEACH_ASSIGN(policy, create_policy(spec, {.profile = told_[group],
-                                                 .costs = costs[group],
-                                                 .seed = request_.iteration.seed}));
-      merge_needs(policy->needs(), base_->gradient_groups[group], needs);
-      borrowed.push_back(policy.get());
-      policies.push_back(std::move(policy));
+      PLEACH_ASSIGN(fitted, setup.fit({.profile = told_[group],
+                                       .costs = costs[group],
+                                       .seed = request_.iteration.seed}));
+      merge_needs(fitted.needs, base_->gradient_groups[group], needs);
+      borrowed.push_back(fitted.policy.get());
+      policies.push_back(std::move(fitted));
     }
-    PLEACH_TRY(check_zero(descriptor->name, needs));
     PLEACH_ASSIGN(trace, build_trace(trace_request(needs)));
     TrainingRow row{.policy = spec, .trace = std::make_shared<const Trace>(std::move(trace))};
     row.needs = needs;
@@ -293,7 +253,7 @@ class Trainer {
       told_.clear();
       PLEACH_TRY(run_free(slowest, false, &told_));
     }
-    if (has_exchanges_) {  // policies may reorder what is beside them
+    if (has_exchanges()) {  // policies may reorder what is beside them
       PLEACH_ASSIGN(hidden_ps, run_free(*base_, true, nullptr));
       ideal_ps_ = request_.strategy.stream_bytes_per_s > 0 ? busiest_stream_ps(*base_) : hidden_ps;
     }
@@ -353,26 +313,6 @@ class Trainer {
     return most_ps;
   }
 
-  // Policies add up the costs of all their collectives.
-  Status check_costs(const CostModel& costs, const TrainingProfile& profile) const {
-    const ParameterSpace space(profile);
-    if (space.total_bytes() == 0) {
-      return ok();
-    }
-    constexpr double kMostPs = 1e18;  // 11 days
-    const auto pieces = static_cast<double>(space.tensors().size()) + 4096;
-    for (const CollectiveKind kind : kGradientKinds) {
-      if (costs.has(kind) && static_cast<double>(costs.time_ps(kind, space.total_bytes())) +
-                                     pieces * static_cast<double>(costs.time_ps(kind, 1)) >
-                                 kMostPs) {
-        return invalid(
-            fmt::format("{} of {} bytes of gradients, piece by piece, takes over 11 days",
-                        to_text(kind), space.total_bytes()));
-      }
-    }
-    return ok();
-  }
-
   // The greater of the exact bound of each group and the iteration in which gradients travel in no
   // time; the same for every policy.
   Result<int64_t> bound() {
@@ -387,12 +327,14 @@ class Trainer {
           base_->families[family].groups.size() > 1) {
         continue;  // groups that are alone on the wire are faster than the curves say
       }
-      PLEACH_ASSIGN(costs, costs_of(group, kGradientKinds));
+      PLEACH_ASSIGN(costs, costs_of(group, gradient_collectives()));
       TrainingProfile profile = profiles_[group];
       for (PolicyLayer& layer : profile.layers) {  // these may come after earlier layers' gradients
-        layer.backward_ps -= has_exchanges_ ? layer.weight_gradient_ps : 0;
+        layer.backward_ps -= has_exchanges() ? layer.weight_gradient_ps : 0;
       }
-      bound_ps = std::max(bound_ps, iteration_bound(profile, costs).iteration_ps);
+      bound_ps = std::max(
+          bound_ps,
+          iteration_bound(profile, StageCosts(costs, request_.strategy.zero)).iteration_ps);
     }
     bound_ps_ = bound_ps;
     return bound_ps;
@@ -403,7 +345,7 @@ class Trainer {
   std::unique_ptr<TraceCosts> costs_;
   std::vector<TrainingProfile> profiles_;  // by gradient group
   std::vector<TrainingProfile> told_;      // what policies are told
-  bool has_exchanges_ = false;
+  int32_t exchange_family_ = -1;           // of experts; −1: there is none
   int64_t ideal_ps_ = 0;
   std::optional<int64_t> bound_ps_;
 };

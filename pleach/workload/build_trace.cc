@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
 #include "pleach/base/index.h"
+#include "pleach/base/names.h"
 #include "pleach/base/units.h"
 #include "pleach/workload/layer_shares.h"
 #include "pleach/workload/rank_grid.h"
@@ -20,6 +22,15 @@ constexpr double kMostNodes = 0x1p28;  // of all workers: tens of gigabytes
 int32_t digit(const Coordinates& coordinates, ParallelDimension dimension) {
   return coordinates[RankGrid::index(dimension)];
 }
+
+constexpr std::array kFamilyNames = {
+    Name<FamilyRole>{FamilyRole::kData, "data"},
+    Name<FamilyRole>{FamilyRole::kExpertData, "expert data"},
+    Name<FamilyRole>{FamilyRole::kTensor, "tensor"},
+    Name<FamilyRole>{FamilyRole::kSequence, "sequence"},
+    Name<FamilyRole>{FamilyRole::kExpert, "expert"},
+    Name<FamilyRole>{FamilyRole::kEmbedding, "embedding"},
+};
 
 // Replicas that always do the same, and how slow each of their stages is.
 struct ReplicaClass {
@@ -116,17 +127,19 @@ class TraceBuilder {
     return static_cast<int32_t>(replica_class) * shares_.stage_count() + stage;
   }
 
-  int32_t add_family(const std::string& name, std::vector<std::vector<int32_t>> groups) {
-    trace_.families.push_back({name, std::move(groups)});
+  int32_t add_family(FamilyRole role, std::vector<std::vector<int32_t>> groups) {
+    trace_.families.push_back({.name = std::string(name_of(kFamilyNames, role)),
+                               .groups = std::move(groups),
+                               .role = role});
     return count_of(trace_.families) - 1;
   }
 
   // Groups of the ranks that differ only in `dimension`; −1 when there is one rank along it.
-  int32_t add_family_along(const std::string& name, ParallelDimension dimension) {
+  int32_t add_family_along(FamilyRole role, ParallelDimension dimension) {
     if (grid_.size(dimension) == 1) {
       return -1;
     }
-    return add_family(name, grid_.groups([&](Coordinates key) {
+    return add_family(role, grid_.groups([&](Coordinates key) {
       key[RankGrid::index(dimension)] = 0;
       return key;
     }));
@@ -136,20 +149,20 @@ class TraceBuilder {
     constexpr std::size_t kData = RankGrid::index(ParallelDimension::kData);
     constexpr std::size_t kSequence = RankGrid::index(ParallelDimension::kSequence);
     // Ranks that share sequences hold the same parameters.
-    data_family_ = add_family("data", grid_.groups([&](Coordinates key) {
+    data_family_ = add_family(FamilyRole::kData, grid_.groups([&](Coordinates key) {
       key[kData] = 0;
       key[kSequence] = 0;
       return key;
     }));
     PassReferences all;
-    all.tensor_family = add_family_along("tensor", ParallelDimension::kTensor);
-    all.sequence_family = add_family_along("sequence", ParallelDimension::kSequence);
+    all.tensor_family = add_family_along(FamilyRole::kTensor, ParallelDimension::kTensor);
+    all.sequence_family = add_family_along(FamilyRole::kSequence, ParallelDimension::kSequence);
     if (strategy_.expert > 1) {
-      all.expert_family = add_family("expert", grid_.groups([&](Coordinates key) {
+      all.expert_family = add_family(FamilyRole::kExpert, grid_.groups([&](Coordinates key) {
         key[kData] /= strategy_.expert;
         return key;
       }));
-      expert_data_family_ = add_family("expert data", grid_.groups([&](Coordinates key) {
+      expert_data_family_ = add_family(FamilyRole::kExpertData, grid_.groups([&](Coordinates key) {
         key[kData] %= strategy_.expert;
         key[kSequence] = 0;
         return key;
@@ -178,7 +191,7 @@ class TraceBuilder {
                             [](const LayerShare& layer) { return layer.is_shared; });
       });
     }
-    return add_family("embedding", std::move(groups));
+    return add_family(FamilyRole::kEmbedding, std::move(groups));
   }
 
   std::vector<ReplicaClass> replica_classes() const {

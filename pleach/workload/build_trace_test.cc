@@ -319,6 +319,8 @@ TEST(BuildTrace, ExpertsAreExchangedAndReducedApart) {
   EXPECT_EQ(families["data"], (std::vector<std::vector<int32_t>>{{0, 1, 2, 3}}));
   EXPECT_EQ(families["expert"], (std::vector<std::vector<int32_t>>{{0, 1}, {2, 3}}));
   EXPECT_EQ(families["expert data"], (std::vector<std::vector<int32_t>>{{0, 2}, {1, 3}}));
+  EXPECT_EQ(trace.families.at(at(find_family(trace, FamilyRole::kExpert))).name, "expert");
+  EXPECT_EQ(find_family(trace, FamilyRole::kTensor), -1);
   const GradientGroup& group = trace.gradient_groups.at(1);
   EXPECT_EQ(group.name, "expert data, stage 0");
   EXPECT_EQ(group.rank_count, 2);

@@ -382,6 +382,11 @@ int32_t WorkerTrace::add(const TraceNode& node, const std::vector<int32_t>& afte
   return index;
 }
 
+int32_t find_family(const Trace& trace, FamilyRole role) {
+  const auto found = std::ranges::find(trace.families, role, &Family::role);
+  return found == trace.families.end() ? -1 : static_cast<int32_t>(found - trace.families.begin());
+}
+
 Status check_trace(const Trace& trace) {
   return Checker(trace).run();
 }

@@ -49,9 +49,21 @@ struct WorkerTrace {
   int32_t add(const TraceNode& node, const std::vector<int32_t>& after);
 };
 
+// What the ranks of a family's groups communicate for.
+enum class FamilyRole : uint8_t {
+  kData,        // gradients
+  kExpertData,  // gradients of experts
+  kTensor,      // layers that are cut
+  kSequence,    // sequences that are cut
+  kExpert,      // tokens on their way to experts and back: what policies may overlap
+  kEmbedding,   // gradients of tied tensors
+  kOther,       // what a file says
+};
+
 struct Family {
   std::string name;  // "tensor", "data", "expert", "sequence", or a communicator's name
   std::vector<std::vector<int32_t>> groups;  // ranks, each group in its own rank order
+  FamilyRole role = FamilyRole::kOther;
 };
 
 // The layers whose gradients one policy object schedules, over the groups of one family.
@@ -80,6 +92,9 @@ struct Trace {
   std::vector<GradientGroup> gradient_groups = {};
   std::vector<std::string> names = {};
 };
+
+// The first family of a role; −1: there is none.
+int32_t find_family(const Trace& trace, FamilyRole role);
 
 // Errors: kInvalidArgument in one line: a dependency that is not before its node, a rank in no or
 // in two workers, a family or peer that is not there, a send without its receive, a collective that

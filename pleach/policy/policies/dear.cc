@@ -1,15 +1,16 @@
 // DeAR: reduce_scatter during backward, all_gather during the next forward.
 #include <memory>
 
-#include "pleach/policy/dear_rules.h"
-#include "pleach/policy/policy.h"
+#include "pleach/policy/buckets.h"
+#include "pleach/policy/plan_policy.h"
 
 namespace pleach {
 namespace {
 
 Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Options& options) {
-  return std::unique_ptr<Policy>(std::make_unique<DearPolicy>(
-      ParameterSpace(setting.profile), options.number("bucket"), PolicyNeeds{}));
+  const ParameterSpace space(setting.profile);
+  return std::unique_ptr<Policy>(std::make_unique<PlanPolicy>(
+      setting.profile, decoupled_plan(fuse_by_threshold(space, options.number("bucket")))));
 }
 
 }  // namespace

@@ -4,8 +4,7 @@
 #include <memory>
 
 #include "pleach/policy/buckets.h"
-#include "pleach/policy/dear_rules.h"
-#include "pleach/policy/policy.h"
+#include "pleach/policy/plan_policy.h"
 #include "pleach/policy/search/bucket_tuner.h"
 
 namespace pleach {
@@ -13,25 +12,29 @@ namespace {
 
 class DearBo : public Policy {
  public:
-  DearBo(const ParameterSpace& space, const BucketTunerOptions& options)
-      : space_(space),
-        tuner_(options),
-        schedule_(space, fuse_by_threshold(space, tuner_.size_bytes())) {}
+  DearBo(const TrainingProfile& profile, const BucketTunerOptions& options)
+      : space_(profile), tuner_(options), followed_(profile, plan_of_trial()) {}
   void observe(const PolicyEvent& event) override {
     const bool is_start = event.kind == EventKind::kForwardNeeded &&
                           event.index == space_.layer_of(0);  // the first with tensors
     if (is_start && tuner_.start_iteration(event.time_ps)) {
-      schedule_.regroup(fuse_by_threshold(space_, tuner_.size_bytes()));
+      followed_.replace(plan_of_trial());
     }
-    schedule_.observe(event);
+    followed_.observe(event);
   }
-  void decide(int64_t /*now_ps*/, PolicyActions& actions) override { schedule_.decide(actions); }
+  void decide(int64_t now_ps, PolicyActions& actions) override {
+    followed_.decide(now_ps, actions);
+  }
   bool settled() const override { return space_.total_bytes() == 0 || tuner_.settled(); }
 
  private:
+  Plan plan_of_trial() const {
+    return decoupled_plan(fuse_by_threshold(space_, tuner_.size_bytes()));
+  }
+
   ParameterSpace space_;
   BucketTuner tuner_;
-  DearRules schedule_;
+  PlanPolicy followed_;
 };
 
 Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Options& options) {
@@ -46,7 +49,7 @@ Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Optio
         fmt::format("policy dear_bo: first={} is not between least={} and a greater most={}",
                     options.text("first"), options.text("least"), options.text("most")));
   }
-  return std::unique_ptr<Policy>(std::make_unique<DearBo>(ParameterSpace(setting.profile), tuner));
+  return std::unique_ptr<Policy>(std::make_unique<DearBo>(setting.profile, tuner));
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
 // FSDP: parameters live in shards; groups of layers are gathered just before they are used.
 #include <algorithm>
-#include <deque>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "pleach/base/index.h"
 #include "pleach/policy/buckets.h"
-#include "pleach/policy/policy.h"
+#include "pleach/policy/plan_queue.h"
 
 namespace pleach {
 namespace {
@@ -16,7 +16,7 @@ class Fsdp : public Policy {
  public:
   Fsdp(const ParameterSpace& space, int64_t bucket_bytes, bool reshards)
       : groups_(fuse_by_threshold(space, bucket_bytes)),
-        queue_(space, {groups_.rbegin(), groups_.rend()}),
+        reductions_(space, scatter_plan(groups_)),
         reshards_(reshards),
         needed_(groups_.size()),
         // Before the first iteration whole parameters are there, unless they are dropped after use.
@@ -31,11 +31,10 @@ class Fsdp : public Policy {
   void observe(const PolicyEvent& event) override {
     switch (event.kind) {
       case EventKind::kGradientReady:
-        queue_.gradient_ready(event.index);
+        reductions_.gradient_ready(event.index);
         return;
       case EventKind::kCollectiveFinished:
-        reducing_ -= is_reduction_.front() ? 1 : 0;
-        is_reduction_.pop_front();
+        reducing_.erase(event.index);
         return;
       case EventKind::kForwardNeeded:
       case EventKind::kBackwardNeeded:
@@ -47,16 +46,16 @@ class Fsdp : public Policy {
   }
 
   void decide(int64_t /*now_ps*/, PolicyActions& actions) override {
-    while (const std::optional<ByteRange> group = queue_.take()) {
-      start(CollectiveKind::kReduceScatter, *group, actions);
-      if (queue_.is_fresh()) {  // the iteration's last
+    while (const std::optional<PolicyCollective> one = reductions_.take()) {
+      start(one->kind, one->range, actions);
+      if (reductions_.is_fresh()) {  // the iteration's last
         ++iteration_;
         next_forward_ = 0;
         next_backward_ = groups_.size();
       }
     }
     // Shards are updated when all gradients are reduced.
-    while (reducing_ == 0 && next_forward_ < groups_.size() &&
+    while (reducing_.empty() && next_forward_ < groups_.size() &&
            needed_[std::max<std::size_t>(next_forward_, 1) - 1].forwards > iteration_) {
       start(CollectiveKind::kAllGather, groups_[next_forward_++], actions);
     }
@@ -89,19 +88,20 @@ class Fsdp : public Policy {
     }
   }
   void start(CollectiveKind kind, ByteRange range, PolicyActions& actions) {
-    const bool is_reduction = kind == CollectiveKind::kReduceScatter;
     actions.start.push_back({kind, range});
-    is_reduction_.push_back(is_reduction);
-    reducing_ += is_reduction ? 1 : 0;
+    if (kind == CollectiveKind::kReduceScatter) {
+      reducing_.insert(next_number_);
+    }
+    ++next_number_;
   }
 
   std::vector<ByteRange> layers_;
   std::vector<ByteRange> groups_;  // in forward order
-  BucketQueue queue_;              // of groups, in backward order
+  PlanQueue reductions_;           // of groups, in backward order
   bool reshards_;
-  std::vector<Needed> needed_;     // by group
-  std::deque<bool> is_reduction_;  // of the collectives that have not finished
-  int32_t reducing_ = 0;
+  std::vector<Needed> needed_;  // by group
+  std::set<int32_t> reducing_;  // numbers of the reductions that have not finished
+  int32_t next_number_ = 0;
   int64_t iteration_ = 0;      // whose gradients are being collected
   std::size_t next_forward_;   // the group to gather next for forward
   std::size_t next_backward_;  // the one after the group to gather next for backward
@@ -119,10 +119,7 @@ extern const PolicyDescriptor kFsdpPolicy = {
     .name = "fsdp",
     .summary = "parameters in shards: gathered before use one group ahead, gradients scattered",
     .source = "Zhao et al., PyTorch FSDP, VLDB 2023, sec. 3",
-    .options = {{.name = "bucket",
-                 .kind = OptionDescriptor::Kind::kSize,
-                 .default_value = "25MiB",
-                 .summary = "bytes at which a group of layers closes; 0: every layer by itself"},
+    .options = {group_size_option(),
                 {.name = "reshard_after_forward",
                  .kind = OptionDescriptor::Kind::kInteger,
                  .default_value = "1",

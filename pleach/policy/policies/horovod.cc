@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "pleach/base/index.h"
+#include "pleach/base/units.h"
 #include "pleach/policy/buckets.h"
 #include "pleach/policy/policy.h"
 
@@ -38,7 +39,7 @@ class Horovod : public Policy {
       return;
     }
     if (const int64_t since_ps = now_ps % setting_.cycle_ps; since_ps > 0) {
-      actions.wake_ps = now_ps - since_ps + setting_.cycle_ps;
+      actions.wake_ps = add_times_ps(now_ps - since_ps, setting_.cycle_ps);
       return;
     }
     int64_t overhead_ps = setting_.negotiation_ps;  // once for all that a cycle finds

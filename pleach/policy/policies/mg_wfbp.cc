@@ -2,17 +2,18 @@
 #include <memory>
 
 #include "pleach/policy/buckets.h"
-#include "pleach/policy/policy.h"
+#include "pleach/policy/plan_policy.h"
 
 namespace pleach {
 namespace {
 
 Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Options& options) {
   const std::vector<TimedTensor> tensors = backward_order(setting.profile);
-  return std::unique_ptr<Policy>(std::make_unique<BucketPolicy>(
-      ParameterSpace(setting.profile), options.text("merge") == "greedy"
-                                           ? merge_greedily(tensors, setting.costs)
-                                           : merge_optimally(tensors, setting.costs)));
+  const Plan plan =
+      all_reduce_plan(options.text("merge") == "greedy" ? merge_greedily(tensors, setting.costs)
+                                                        : merge_optimally(tensors, setting.costs));
+  return std::unique_ptr<Policy>(
+      std::make_unique<PlanPolicy>(setting.profile, plan, PolicyNeeds{.step_at_once = true}));
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "pleach/policy/buckets.h"
-#include "pleach/policy/policy.h"
+#include "pleach/policy/plan_queue.h"
 
 namespace pleach {
 namespace {
@@ -10,25 +10,25 @@ namespace {
 class Sequential : public Policy {
  public:
   Sequential(const ParameterSpace& space, int64_t bucket_bytes)
-      : queue_(space, cut_range({0, space.total_bytes()}, space.total_bytes())),
+      : model_(space, all_reduce_plan(cut_range({0, space.total_bytes()}, space.total_bytes()))),
         bucket_bytes_(bucket_bytes) {}
   PolicyNeeds needs() const override { return {.step_at_once = true}; }
   void observe(const PolicyEvent& event) override {
     if (event.kind == EventKind::kGradientReady) {
-      queue_.gradient_ready(event.index);
+      model_.gradient_ready(event.index);
     }
   }
   void decide(int64_t /*now_ps*/, PolicyActions& actions) override {
-    if (const std::optional<ByteRange> model = queue_.take()) {
-      const int64_t piece_bytes = bucket_bytes_ > 0 ? bucket_bytes_ : model->size();
-      for (const ByteRange& piece : cut_range(*model, piece_bytes)) {
+    if (const std::optional<PolicyCollective> model = model_.take()) {
+      const int64_t piece_bytes = bucket_bytes_ > 0 ? bucket_bytes_ : model->range.size();
+      for (const ByteRange& piece : cut_range(model->range, piece_bytes)) {
         actions.start.push_back({CollectiveKind::kAllReduce, piece});
       }
     }
   }
 
  private:
-  BucketQueue queue_;  // the whole model
+  PlanQueue model_;  // as one
   int64_t bucket_bytes_;
 };
 

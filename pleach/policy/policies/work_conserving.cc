@@ -1,13 +1,50 @@
 // Work-conserving: a plan made before training, from profile and costs, that keeps the channel
 // busy.
+#include <algorithm>
+#include <array>
 #include <memory>
+#include <utility>
+#include <vector>
 
-#include "pleach/policy/plan_replay.h"
-#include "pleach/policy/policy.h"
+#include "pleach/base/check.h"
+#include "pleach/policy/plan_policy.h"
 #include "pleach/policy/search/plan_search.h"
 
 namespace pleach {
 namespace {
+
+// Policies that it is never slower than on the same costs.
+constexpr std::array kKnown = {"dear",
+                               "dear,bucket=0",
+                               "dear,bucket=1MiB",
+                               "dear,bucket=2MiB",
+                               "dear,bucket=4MiB",
+                               "dear,bucket=8MiB",
+                               "dear,bucket=16MiB",
+                               "dear,bucket=32MiB",
+                               "dear,bucket=64MiB",
+                               "dear,bucket=128MiB",
+                               "dear,bucket=256MiB",
+                               "ddp",
+                               "mg_wfbp",
+                               "mg_wfbp,merge=optimal"};
+
+// Their plans, as far as the costs have what they need.
+Result<std::vector<Plan>> known_plans(const PolicySetting& setting) {
+  std::vector<Plan> plans;
+  for (const char* spec : kKnown) {
+    PLEACH_ASSIGN(selected, policies().select(spec));
+    const auto& [policy, options] = selected;
+    if (std::ranges::all_of(policy->collectives,
+                            [&](CollectiveKind kind) { return setting.costs.has(kind); })) {
+      PLEACH_ASSIGN(other, policy->create(setting, options));
+      const std::span<const PolicyCollective> plan = other->plan();
+      PLEACH_CHECK(!plan.empty(), "a known policy follows no plan");
+      plans.emplace_back(plan.begin(), plan.end());
+    }
+  }
+  return plans;
+}
 
 Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Options& options) {
   const CostModel& costs = setting.costs;
@@ -17,12 +54,14 @@ Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Optio
                  "policy work_conserving needs all_reduce, or reduce_scatter and all_gather, which "
                  "the algorithm does not do"};
   }
-  const Plan plan = search_plan(setting.profile, costs,
-                                {.least_bytes = options.number("piece"),
-                                 .effort = 1000 * options.integer("effort"),
-                                 .seed = setting.seed});
+  PlanSearchOptions search = {.least_bytes = options.number("piece"),
+                              .effort = 1000 * options.integer("effort"),
+                              .seed = setting.seed};
+  if (ParameterSpace(setting.profile).total_bytes() > 0) {
+    PLEACH_SET(search.known, known_plans(setting));
+  }
   return std::unique_ptr<Policy>(
-      std::make_unique<PlanReplay>(ParameterSpace(setting.profile), plan));
+      std::make_unique<PlanPolicy>(setting.profile, search_plan(setting.profile, costs, search)));
 }
 
 }  // namespace

@@ -1,17 +1,18 @@
 // ZeRO-1: every rank updates its shard; all parameters are gathered before the next forward.
 #include <memory>
 
-#include "pleach/policy/dear_rules.h"
-#include "pleach/policy/policy.h"
+#include "pleach/policy/buckets.h"
+#include "pleach/policy/plan_policy.h"
 
 namespace pleach {
 namespace {
 
 // The collectives of DeAR, of which none of the second half overlaps with anything.
 Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Options& options) {
-  return std::unique_ptr<Policy>(std::make_unique<DearPolicy>(ParameterSpace(setting.profile),
-                                                              options.number("bucket"),
-                                                              PolicyNeeds{.step_at_once = true}));
+  const ParameterSpace space(setting.profile);
+  return std::unique_ptr<Policy>(std::make_unique<PlanPolicy>(
+      setting.profile, decoupled_plan(fuse_by_threshold(space, options.number("bucket"))),
+      PolicyNeeds{.step_at_once = true}));
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "pleach/policy/bound.h"
-#include "pleach/policy/buckets.h"
 #include "pleach/policy/search/plan_annealing.h"
 #include "pleach/policy/search/plan_order.h"
 #include "pleach/policy/search/plan_partition.h"
@@ -20,12 +19,6 @@ constexpr int64_t kMostPieces = 256;
 constexpr int64_t kMostCells = 1024;
 // Parts of the model that uniform pieces have.
 constexpr std::array<int64_t, 13> kParts = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256};
-// Defaults of the policies that a plan must not be worse than.
-constexpr int64_t kMiB = int64_t{1} << 20;
-constexpr int64_t kDearBytes = 25 * kMiB;
-constexpr int64_t kMostDearBytes = 256 * kMiB;
-constexpr int64_t kDdpFirstBytes = kMiB;
-constexpr int64_t kDdpBytes = 25 * kMiB;
 
 struct Abilities {
   bool all_reduce = false;
@@ -118,39 +111,6 @@ std::array<PlanPieces, 2> starts(const PlanGrid& grid, const Abilities& can, int
   return {uniform.pieces(), exact.pieces()};
 }
 
-// The plans of other policies on the same costs.
-std::vector<Plan> known_plans(const TrainingProfile& profile, const CostModel& costs,
-                              const Abilities& can) {
-  const ParameterSpace space(profile);
-  std::vector<Plan> plans;
-  std::vector<int64_t> thresholds = {kDearBytes, 0};
-  for (int64_t bytes = kMiB; bytes <= kMostDearBytes; bytes *= 2) {
-    thresholds.push_back(bytes);
-  }
-  for (std::size_t index = 0; can.halves && index < thresholds.size(); ++index) {
-    const std::vector<ByteRange> groups = fuse_by_threshold(space, thresholds[index]);
-    Plan& dear = plans.emplace_back();
-    for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
-      dear.push_back({Kind::kReduceScatter, *group});
-    }
-    for (const ByteRange& group : groups) {
-      dear.push_back({Kind::kAllGather, group});
-    }
-  }
-  if (can.all_reduce) {
-    const std::vector<TimedTensor> tensors = backward_order(profile);
-    for (const std::vector<ByteRange>& buckets :
-         {fuse_backward(space, kDdpFirstBytes, kDdpBytes), merge_greedily(tensors, costs),
-          merge_optimally(tensors, costs)}) {
-      Plan& plan = plans.emplace_back();
-      for (const ByteRange& bucket : buckets) {
-        plan.push_back({Kind::kAllReduce, bucket});
-      }
-    }
-  }
-  return plans;
-}
-
 }  // namespace
 
 Plan search_plan(const TrainingProfile& profile, const CostModel& costs,
@@ -176,7 +136,7 @@ Plan search_plan(const TrainingProfile& profile, const CostModel& costs,
   const PlanPieces& pieces = found.pieces();
   Plan best = grid.plan(pieces);
   int64_t best_ps = score_pieces(grid, pieces).time_ps;
-  for (Plan& plan : known_plans(profile, costs, can)) {
+  for (const Plan& plan : options.known) {
     const bool is_allowed =
         options.least_bytes <= 0 || std::ranges::all_of(plan, [&](const PolicyCollective& one) {
           return one.range.size() >= least_bytes;
@@ -184,7 +144,7 @@ Plan search_plan(const TrainingProfile& profile, const CostModel& costs,
     const int64_t time_ps = plan_time_ps(profile, costs, plan);
     if (is_allowed && time_ps < best_ps) {
       best_ps = time_ps;
-      best = std::move(plan);
+      best = plan;
     }
   }
   return best;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "pleach/policy/plan.h"
 
@@ -11,12 +12,13 @@ struct PlanSearchOptions {
   int64_t least_bytes = 0;  // of a collective; 0: 1/256 of the model
   int64_t effort = 0;       // collectives that annealing from a start may place, over all its plans
   uint64_t seed = 0;
+  std::vector<Plan> known = {};  // plans that the one found must not be worse than; legal
 };
 
-// The best of the plans that annealing makes of two starts, and of those of dear, ddp and mg_wfbp
-// with their default options: never worse than these, unless least_bytes > 0 forbids them. The
-// starts are the best of uniform partitions, and of those with an exact one (plan_partition.h) for
-// one phase or both, in three orders. The same on every rank, so that nobody negotiates.
+// The best of the plans that annealing makes of two starts, and of the known ones, unless
+// least_bytes > 0 forbids these. The starts are the best of uniform partitions, and of those with
+// an exact one (plan_partition.h) for one phase or both, in three orders. The same on every rank,
+// so that nobody negotiates.
 //   profile, costs  checked; the costs have all_reduce or both halves of it
 //   cost            O(2 effort + 10^6) steps and as many calls of the costs at most
 //   source          Zhang et al., DeAR, ICDCS 2023, sec. 3, for what may run when

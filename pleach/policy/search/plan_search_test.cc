@@ -15,7 +15,7 @@
 #include "pleach/base/rng.h"
 #include "pleach/policy/alpha_beta.h"
 #include "pleach/policy/bound.h"
-#include "pleach/policy/plan_replay.h"
+#include "pleach/policy/plan_policy.h"
 #include "pleach/policy/rehearsal.h"
 #include "pleach/policy/search/plan_annealing.h"
 #include "pleach/policy/search/plan_order.h"
@@ -64,8 +64,8 @@ AlphaBeta random_costs(Rng& rng) {
 }
 
 int64_t rehearsed_ps(const TrainingProfile& profile, const CostModel& costs, const Plan& plan) {
-  PlanReplay replay(ParameterSpace(profile), plan);
-  const auto result = rehearse(profile, costs, replay);
+  PlanPolicy policy(profile, plan);
+  const auto result = rehearse(profile, costs, policy);
   EXPECT_TRUE(result) << result.error().message;
   EXPECT_TRUE(result && result->steady);
   return result ? result->iteration_ps : -1;

@@ -1,0 +1,77 @@
+// GroupDriver: drives the policy of a gradient group: what its workers report in, what travels and
+// who may go on out.
+//
+// The iteration simulator, rehearse() and real training drive the same object. It has no clock and
+// does no I/O: time is the caller's, and so are the collectives. At every instant:
+//   1. report facts: gradients that are ready, forwards and collectives that have finished;
+//   2. try the gates of the workers that stand at one: pass() says who goes on;
+//   3. start what next() gives;
+// and again from 1 if anything happened. When nothing does, the next instant is the next fact, or
+// wake_ps().
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "pleach/policy/host.h"
+
+namespace pleach {
+
+// Where a worker waits before it computes a layer.
+struct LayerGate {
+  bool is_forward = true;  // false: backward
+  int32_t layer = 0;
+  int32_t worker = 0;
+  int32_t iteration = 0;  // of the worker, from 0
+};
+
+struct GroupSetting {
+  // That report every gradient. 1 where what is reported holds for the whole group: where its ranks
+  // are alike, or where each drives a policy of its own that decides alike on all of them.
+  int32_t workers = 1;
+  int32_t watched_worker = 0;  // its waiting at gates is what collectives expose
+  int32_t channel_width = 1;   // collectives on the wire at once, ≥ 1
+};
+
+// Not thread safe.
+class GroupDriver {
+ public:
+  // Both outlive the driver. `profile` is checked.
+  GroupDriver(const TrainingProfile& profile, Policy& policy, const GroupSetting& setting = {});
+
+  // One more worker has the layer's gradients; each reports each layer once an iteration.
+  void gradient_ready(int32_t layer, int64_t now_ps);
+  // A worker's forward of the layer has ended: it may drop the parameters, and they may be gathered
+  // again. The first worker's is the group's, as its needs are.
+  void forward_finished(int32_t layer) { host_.forward_finished(layer); }
+  void finish(int32_t number, int64_t now_ps) { host_.finish(number, now_ps); }
+
+  // Whether the worker at the gate goes on: the layer's parameters are in place, and updated with
+  // the gradients of all workers of the iteration before. Until it does, asks again at every
+  // instant.
+  bool pass(const LayerGate& gate, int64_t now_ps);
+
+  // As those of PolicyHost.
+  Result<std::span<const HostedCollective>> next(int64_t now_ps) { return host_.next(now_ps); }
+  int64_t wake_ps() const { return host_.wake_ps(); }
+  void forget_before(int32_t iteration) { host_.forget_before(iteration); }
+  const PolicyHost& host() const { return host_; }
+
+ private:
+  struct Layer {
+    int32_t reported = 0;   // workers that have its gradients in this iteration
+    int32_t completed = 0;  // iterations whose gradients all workers have
+    int32_t forwards = 0;   // iterations in whose forward, or backward, it was needed
+    int32_t backwards = 0;
+  };
+  bool has_gradients(const LayerGate& gate) const;
+  void tell_need(const LayerGate& gate, int64_t now_ps);
+
+  const GroupSetting setting_;
+  PolicyHost host_;
+  std::vector<Layer> layers_;
+  int64_t layers_with_bytes_ = 0;
+  int64_t layers_completed_ = 0;  // of those, over all iterations
+};
+
+}  // namespace pleach

@@ -1,0 +1,47 @@
+#include "pleach/policy/setup.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace pleach {
+
+std::span<const CollectiveKind> gradient_collectives() {
+  static constexpr std::array kKinds = {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter,
+                                        CollectiveKind::kAllGather};
+  return kKinds;
+}
+
+Result<PolicySetup> PolicySetup::create(std::string_view spec, int32_t zero_stage) {
+  PLEACH_ASSIGN(parsed, parse_spec(spec));
+  PLEACH_ASSIGN(policy, policies().find(parsed.name));
+  if (zero_stage > 0 && std::ranges::count(policy->collectives, CollectiveKind::kAllReduce) > 0) {
+    return invalid(fmt::format("policy {} does not fit zero={}: it needs all_reduce; use {}",
+                               policy->name, zero_stage,
+                               zero_stage == 3 ? "fsdp" : "zero1, dear or work_conserving"));
+  }
+  return PolicySetup(spec, *policy, zero_stage);
+}
+
+std::span<const CollectiveKind> PolicySetup::collectives() const {
+  return policy_.collectives.empty() ? gradient_collectives() : policy_.collectives;
+}
+
+Result<FittedPolicy> PolicySetup::fit(const PolicySetting& setting) const {
+  FittedPolicy fitted;
+  fitted.costs = std::make_unique<StageCosts>(setting.costs, zero_stage_);
+  PLEACH_SET(fitted.policy, create_policy(spec_, {.profile = setting.profile,
+                                                  .costs = *fitted.costs,
+                                                  .seed = setting.seed}));
+  fitted.needs = fitted.policy->needs();
+  if (zero_stage_ == 3 && !fitted.needs.frees_parameters) {
+    return invalid(fmt::format(
+        "policy {} does not fit zero=3: it keeps all parameters on every rank; use fsdp",
+        policy_.name));
+  }
+  return fitted;
+}
+
+}  // namespace pleach

@@ -1,0 +1,67 @@
+// TraceStreams: every worker's streams of computation, loads and stores, each of which runs its
+// ready nodes one at a time, in the trace's order.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <queue>
+#include <vector>
+
+#include "pleach/base/rng.h"
+#include "pleach/training/trace_index.h"
+
+namespace pleach {
+
+// A node that a stream starts.
+struct StreamRun {
+  WorkerNode node;
+  int64_t duration_ps = 0;
+  bool computes = false;
+  int64_t waited_ps = 0;  // the stream stood still before
+};
+
+// Not thread safe.
+class TraceStreams {
+ public:
+  //   index   outlives it
+  //   jitter  computation takes 1 + jitter·x times as long (IterationOptions), drawn from `seed`
+  TraceStreams(const TraceIndex& index, double jitter, uint64_t seed);
+
+  // A node of computation, a load or a store may run.
+  void ready(WorkerNode node);
+  // What starts now. To be called when all is ready that follows from the instant's events, so that
+  // the order of equal events does not count.
+  std::vector<StreamRun> start(int64_t now_ps);
+  // When the next node ends; INT64_MAX: none runs.
+  int64_t next_ps() const { return ends_.empty() ? INT64_MAX : ends_.top().time_ps; }
+  // What ends now, by worker and node.
+  std::vector<WorkerNode> finish(int64_t now_ps);
+
+ private:
+  static constexpr std::size_t kStreams = 3;  // computation, load, store
+  template <typename T>
+  using MinQueue = std::priority_queue<T, std::vector<T>, std::greater<>>;
+
+  struct Worker {
+    std::array<MinQueue<int32_t>, kStreams> ready;
+    std::array<bool, kStreams> busy = {};
+    int64_t idle_from_ps = 0;  // computation, since
+  };
+  struct End {
+    int64_t time_ps = 0;
+    WorkerNode node;
+    auto operator<=>(const End&) const = default;
+  };
+  static std::size_t stream_of(TraceNodeKind kind);
+  int64_t duration_ps(WorkerNode one);
+
+  const TraceIndex& index_;
+  const double jitter_;
+  Rng rng_;
+  std::vector<Worker> workers_;
+  std::vector<int32_t> touched_;  // workers whose streams may start something
+  MinQueue<End> ends_;
+};
+
+}  // namespace pleach
