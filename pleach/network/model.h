@@ -22,8 +22,9 @@ struct NetworkModel {
   std::string summary;
   std::string source;
   std::vector<OptionDescriptor> options;  // of its own
-  // Jobs may start while others run; false: only on a network where nothing is under way.
-  bool takes_company = true;
+  // Jobs that start while others run share the links with them; false: each takes its time as if
+  // alone, or must not start.
+  bool steps = true;
   // `options` are valid for every model. `topology` outlives the session. Deterministic; a session
   // is not thread safe, several are independent.
   //   errors  kUnsupported: the model cannot do what the options ask for

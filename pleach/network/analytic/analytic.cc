@@ -204,6 +204,7 @@ extern const NetworkModel kAnalyticModel = {
     .summary = "alpha-beta per step: latency + the busiest link's bytes, step after step",
     .source = "Hockney 1994; Thakur et al., IJHPCA 2005",
     .options = {},
+    .steps = false,
     .open = open_analytic,
 };
 

@@ -44,6 +44,14 @@ struct FlowSessionJob {
   int64_t start_ps = 0;
 };
 
+// The job that had no company so far.
+struct Solo {
+  FlowSessionJob job;
+  // Its time: it is simulated only if it gets company. Null: it is in the engine, and its time is
+  // remembered if it ends without.
+  Alone* known = nullptr;
+};
+
 class FlowSession final : public NetworkSession {
  public:
   FlowSession(const Topology& topology, const SimulationOptions& options)
@@ -62,6 +70,7 @@ class FlowSession final : public NetworkSession {
   Result<NetworkUse> run_alone(LoweredJob job, int64_t& time_ps) const;
   Status enter(const FlowSessionJob& job);
   std::vector<Finish> take_finished();
+  bool has_known_solo() const { return solo_ && solo_->known != nullptr; }
 
   const Topology& topology_;
   const SimulationOptions options_;
@@ -69,10 +78,7 @@ class FlowSession final : public NetworkSession {
   KnownSchedules known_;
   std::unordered_map<ScheduleForms*, std::unordered_map<int64_t, Alone>> alone_;  // by size
   std::vector<int32_t> job_of_;  // by number in the engine
-  // A job that is alone and whose time is known: it is simulated only if it gets company.
-  std::optional<std::pair<FlowSessionJob, Alone*>> lone_;
-  // A job in the engine that had no company so far, to be remembered when it ends like that.
-  std::optional<FlowSessionJob> candidate_;
+  std::optional<Solo> solo_;
   std::vector<Record> records_;  // by job, if they are kept
   int64_t now_ps_ = 0;
   int32_t job_count_ = 0;
@@ -118,29 +124,28 @@ Result<int32_t> FlowSession::start(const Job& asked) {
   PLEACH_TRY(check_job(topology_, asked, now_ps_));
   PLEACH_ASSIGN(forms, known_.find(asked.schedule));
   const FlowSessionJob job{job_count_, forms, asked.size_bytes, asked.start_ps};
-  const bool is_alone = engine_.is_idle() && !lone_.has_value();
+  const bool is_alone = engine_.is_idle() && !has_known_solo();
   if (is_alone) {
     PLEACH_ASSIGN(alone, time_alone(*forms, job.size_bytes));
     if (alone != nullptr && job.start_ps + alone->time_ps <= kLongestPs) {
-      lone_.emplace(job, alone);
+      solo_ = Solo{job, alone};
       return job_count_++;
     }
   }
-  candidate_.reset();
-  if (lone_.has_value()) {
-    PLEACH_TRY(enter(lone_->first));
-    lone_.reset();
+  if (has_known_solo()) {
+    PLEACH_TRY(enter(solo_->job));
   }
+  solo_.reset();
   PLEACH_TRY(enter(job));
   if (is_alone) {
-    candidate_ = job;
+    solo_ = Solo{job};
   }
   return job_count_++;
 }
 
 std::optional<int64_t> FlowSession::next_ps() const {
-  if (lone_.has_value()) {
-    return lone_->first.start_ps + lone_->second->time_ps;
+  if (has_known_solo()) {
+    return solo_->job.start_ps + solo_->known->time_ps;
   }
   return engine_.is_idle() ? std::optional<int64_t>() : engine_.next_ps();
 }
@@ -155,11 +160,11 @@ std::vector<NetworkSession::Finish> FlowSession::take_finished() {
       records_.resize(at(job_count_));
       records_[at(finished.back().job)] = std::move(record);
     }
-    if (candidate_.has_value() && alone_[candidate_->forms].size() < kMostSizes) {
-      alone_[candidate_->forms].try_emplace(candidate_->size_bytes,
-                                            Alone{.time_ps = finish_ps - candidate_->start_ps});
+    if (solo_ && alone_[solo_->job.forms].size() < kMostSizes) {
+      alone_[solo_->job.forms].try_emplace(solo_->job.size_bytes,
+                                           Alone{.time_ps = finish_ps - solo_->job.start_ps});
     }
-    candidate_.reset();
+    solo_.reset();
     now_ps_ = std::max(now_ps_, finish_ps);
   }
   std::ranges::sort(finished, {}, &Finish::job);
@@ -167,15 +172,15 @@ std::vector<NetworkSession::Finish> FlowSession::take_finished() {
 }
 
 Result<std::vector<NetworkSession::Finish>> FlowSession::advance(int64_t until_ps) {
-  if (lone_.has_value()) {
-    const Finish finish{lone_->first.number, *next_ps()};
+  if (has_known_solo()) {
+    const Finish finish{solo_->job.number, *next_ps()};
     if (finish.time_ps > until_ps) {
       now_ps_ = std::max(now_ps_, until_ps);
       return std::vector<Finish>();
     }
     now_ps_ = std::max(now_ps_, finish.time_ps);
-    ++lone_->second->jobs;
-    lone_.reset();
+    ++solo_->known->jobs;
+    solo_.reset();
     return std::vector<Finish>{finish};
   }
   PLEACH_TRY(engine_.advance(until_ps));

@@ -129,6 +129,23 @@ TEST(Flow, ReductionsQueueAtTheirRank) {
             1'000'000 + kLatencyPs + 2 * 500'000);
 }
 
+// Four segments of 250 ns, each of which is folded for 500 ns before its landing place is free.
+// With two places the next one arrives meanwhile.
+TEST(Flow, LandingPlacesHoldSegmentsBack) {
+  const Schedule reduce = make_schedule({.collective = CollectiveKind::kReduce}, {{0, 1, 1, 0}});
+  const int64_t folded_ps = kLatencyPs + 250'000 + 4 * 500'000;
+  const std::pair<int32_t, int64_t> cases[] = {
+      {0, folded_ps}, {1, 4 * (250'000 + kLatencyPs + 500'000)}, {2, folded_ps}};
+  for (const auto& [places, time_ps] : cases) {
+    EXPECT_EQ(time_of(std::string("fully_connected:2") + kPlain, reduce, 1'000,
+                      {.segment_count = 4,
+                       .landing_places = places,
+                       .reduce_bandwidth_bytes_per_s = 500'000'000}),
+              time_ps)
+        << places << " places";
+  }
+}
+
 // All ranks into a reducing switch and out again at one rate: one stream, twice the link latency.
 TEST(Flow, AStreamThroughASwitchFlowsAtOneRate) {
   const Topology topology = topology_of(std::string("switch:4,reduce,multicast") + kPlain);
