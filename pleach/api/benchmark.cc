@@ -109,11 +109,11 @@ Status Runner::connect() {
   options.landing_places = job_.landing_places;
   PLEACH_SET(communicator_, Communicator::create(std::move(options)));
 
-  std::optional<Schedule> schedule;
+  std::shared_ptr<const Schedule> schedule;
   if (job_.rank.value == 0) {
     PLEACH_SET(schedule, job_.plan());
   }
-  PLEACH_SET(prepared_, communicator_->prepare(schedule ? &*schedule : nullptr));
+  PLEACH_SET(prepared_, communicator_->prepare(schedule.get()));
   return ok();
 }
 

@@ -6,49 +6,15 @@
 
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
-#include "pleach/collective/bounds.h"
-#include "pleach/collective/formats.h"
-#include "pleach/collective/verify.h"
-#include "pleach/synthesis/algorithm.h"
 
 namespace pleach {
 
-bool names_schedule_file(std::string_view algorithm) {
-  if (algorithm.find('/') != std::string_view::npos) {
-    return true;
-  }
-  const auto formats = schedule_formats();
-  return std::any_of(formats.begin(), formats.end(), [&](const ScheduleFormat* format) {
-    return algorithm.ends_with(format->extension);
-  });
-}
-
-namespace {
-
-Result<Schedule> read_proved_schedule(const Topology& topology, const ScheduleRequest& request) {
-  PLEACH_ASSIGN(schedule, read_schedule(request.algorithm));
-  if (request.collective_given && schedule.collective != request.collective) {
-    return invalid(fmt::format("{}: a schedule of {}, not of {}", request.algorithm,
-                               to_text(schedule.collective), to_text(request.collective)));
-  }
-  const Verification verification = verify(schedule, &topology);
-  if (!verification.correct) {
-    return invalid(fmt::format("{}: {}", request.algorithm, verification.violations.front()));
-  }
-  PLEACH_TRY(fill_routes(schedule, topology));
-  PLEACH_TRY(certify(schedule, topology));  // a file's own may be of another topology
-  return std::move(schedule);
-}
-
-}  // namespace
-
-Result<Schedule> obtain_schedule(const Topology& topology, const ScheduleRequest& request) {
-  if (names_schedule_file(request.algorithm)) {
-    return read_proved_schedule(topology, request);
-  }
-  const SynthesisRequest synthesis = {topology, request.participants, request.collective,
-                                      request.root};
-  return synthesize(synthesis, request.algorithm);
+Result<std::shared_ptr<const Schedule>> obtain_schedule(const Topology& topology,
+                                                        std::string_view source,
+                                                        const PlanRequest& request) {
+  PLEACH_ASSIGN(planner, make_planner(topology, source));
+  PLEACH_ASSIGN(choice, planner->choose(request));
+  return std::move(choice.schedule);
 }
 
 Result<std::vector<NodeId>> parse_group(const Topology& topology, std::string_view text) {

@@ -30,29 +30,25 @@ TEST(ParseGroup, ReadsRanksAndIntervalsInOrder) {
 
 TEST(ObtainSchedule, ReadsWhatItWroteAndRefusesTheRest) {
   const Topology topology = shape("mesh:2x3");
-  ScheduleRequest request;
-  request.algorithm = "ring";
-  request.collective = CollectiveKind::kAllGather;
-  const auto written = obtain_schedule(topology, request);
+  PlanRequest request{.collective = CollectiveKind::kAllGather};
+  const auto written = obtain_schedule(topology, "ring", request);
   ASSERT_TRUE(written.has_value()) << written.error().message;
   const std::string path = testing::TempDir() + "obtain_schedule_test.json";
-  ASSERT_TRUE(write_schedule(*written, path).has_value());
+  ASSERT_TRUE(write_schedule(**written, path).has_value());
 
-  request.algorithm = path;
-  const auto read = obtain_schedule(topology, request);
+  const auto read = obtain_schedule(topology, path, request);
   ASSERT_TRUE(read.has_value()) << read.error().message;
-  EXPECT_EQ(*read, *written);
+  EXPECT_EQ(**read, **written);
 
   request.collective = CollectiveKind::kBroadcast;
-  const auto other = obtain_schedule(topology, request);
+  const auto other = obtain_schedule(topology, path, request);
   ASSERT_FALSE(other.has_value());
   EXPECT_EQ(other.error().message, path + ": a schedule of all_gather, not of broadcast");
 
-  request.collective_given = false;
-  Schedule broken = *written;
+  Schedule broken = **written;
   broken.transfers.pop_back();
   ASSERT_TRUE(write_schedule(broken, path).has_value());
-  const auto refused = obtain_schedule(topology, request);
+  const auto refused = obtain_schedule(topology, path);
   ASSERT_FALSE(refused.has_value());
   EXPECT_TRUE(refused.error().message.starts_with(path + ": ")) << refused.error().message;
   std::filesystem::remove(path);
@@ -61,12 +57,10 @@ TEST(ObtainSchedule, ReadsWhatItWroteAndRefusesTheRest) {
 TEST(Summarize, CountsTransfersThatMeetOnALink) {
   // A switch with three ranks: in one step each rank sends to both others over its one cable.
   const Topology topology = shape("switch:3");
-  ScheduleRequest request;
-  request.algorithm = "direct";
-  request.collective = CollectiveKind::kAllToAll;
-  const auto schedule = obtain_schedule(topology, request);
+  const auto schedule =
+      obtain_schedule(topology, "direct", {.collective = CollectiveKind::kAllToAll});
   ASSERT_TRUE(schedule.has_value());
-  const auto summary = summarize(*schedule, topology);
+  const auto summary = summarize(**schedule, topology);
   ASSERT_TRUE(summary.has_value());
   EXPECT_EQ(summary->max_transfers_per_link_step, 2);
 }
@@ -74,11 +68,9 @@ TEST(Summarize, CountsTransfersThatMeetOnALink) {
 TEST(Summarize, CountsTheSameInSymmetricAndExplicitForm) {
   const Topology topology = shape("ring:6");
   for (const char* algorithm : {"ring", "ring,form=explicit"}) {
-    ScheduleRequest request;
-    request.algorithm = algorithm;
-    const auto schedule = obtain_schedule(topology, request);
+    const auto schedule = obtain_schedule(topology, algorithm);
     ASSERT_TRUE(schedule.has_value());
-    const auto summary = summarize(*schedule, topology);
+    const auto summary = summarize(**schedule, topology);
     ASSERT_TRUE(summary.has_value());
     EXPECT_EQ(summary->max_transfers_per_link_step, 1) << algorithm;
     EXPECT_EQ(summary->transfer_count, 60) << algorithm;
@@ -102,10 +94,8 @@ TEST(TimeSchedule, ChoosesTheFastestSegmentCount) {
   // A chain of reductions over five hops: segments overlap, so more of them are faster until the
   // latency of each weighs more.
   const Topology topology = shape("mesh:6,latency=1us");
-  ScheduleRequest request;
-  request.algorithm = "ring";
-  request.collective = CollectiveKind::kBroadcast;
-  const auto schedule = obtain_schedule(topology, request);
+  const auto schedule =
+      obtain_schedule(topology, "ring", {.collective = CollectiveKind::kBroadcast});
   ASSERT_TRUE(schedule.has_value()) << schedule.error().message;
   TimingRequest timing;
   timing.size_bytes = 64 << 20;
@@ -126,9 +116,7 @@ TEST(TimeSchedule, ChoosesTheFastestSegmentCount) {
 
 TEST(TimeSchedule, CountsCyclesBandwidthAndBytes) {
   const Topology topology = shape("ring:4,bandwidth=1GB/s,latency=0ns");
-  ScheduleRequest request;
-  request.algorithm = "ring";
-  const auto schedule = obtain_schedule(topology, request);
+  const auto schedule = obtain_schedule(topology, "ring");
   ASSERT_TRUE(schedule.has_value());
   TimingRequest timing;
   timing.size_bytes = 4000;

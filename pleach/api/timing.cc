@@ -58,18 +58,19 @@ std::string link_name(const Topology& topology, LinkId link) {
   return fmt::format("{}->{}", topology.node(ends.source).name, topology.node(ends.target).name);
 }
 
-Result<Timing> time_schedule(const Topology& topology, const Schedule& schedule,
+Result<Timing> time_schedule(const Topology& topology,
+                             const std::shared_ptr<const Schedule>& schedule,
                              const TimingRequest& request) {
-  const Job job = {borrowed(schedule), request.size_bytes, 0};
+  const Job job = {schedule, request.size_bytes, 0};
   if (request.choose_segments) {
     PLEACH_ASSIGN(best,
                   find_best_segments(request.model, topology, std::span(&job, 1), request.options));
-    Timing timing = finish(topology, schedule, request, std::move(best.simulation));
+    Timing timing = finish(topology, *schedule, request, std::move(best.simulation));
     timing.segment_count = best.segment_count;
     return timing;
   }
   PLEACH_ASSIGN(simulation, simulate(request.model, topology, std::span(&job, 1), request.options));
-  Timing timing = finish(topology, schedule, request, std::move(simulation));
+  Timing timing = finish(topology, *schedule, request, std::move(simulation));
   timing.segment_count = request.options.segment_count;
   return timing;
 }

@@ -22,7 +22,8 @@ struct TimingRequest {
 };
 
 // Simulates `schedule` (correct, of this topology) once, or once per segment count tried.
-Result<Timing> time_schedule(const Topology& topology, const Schedule& schedule,
+Result<Timing> time_schedule(const Topology& topology,
+                             const std::shared_ptr<const Schedule>& schedule,
                              const TimingRequest& request);
 
 // "0->1", by the names of the link's ends.

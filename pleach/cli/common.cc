@@ -44,19 +44,20 @@ std::string schedule_source(const CommandLine& line) {
   return names_schedule_file(file) ? file : "./" + file;
 }
 
-Result<ScheduleRequest> schedule_request(const CommandLine& line, const Topology& on,
-                                         const std::string& source) {
-  ScheduleRequest request;
-  request.algorithm = source;
-  PLEACH_SET(request.collective, line.value("--collective", parse_collective));
-  request.collective_given = line.given("--collective");
+Result<PlanRequest> schedule_request(const CommandLine& line, const Topology& on,
+                                     const std::string& source) {
+  PLEACH_ASSIGN(collective, line.value("--collective", parse_collective));
   for (const char* option : {"--group", "--root"}) {
     if (line.given(option) && names_schedule_file(source)) {
       return invalid(option, source + " says itself which ranks take part");
     }
   }
-  if (line.given("--root") && !has_root(request.collective)) {
-    return invalid("--root", fmt::format("{} has no root", to_text(request.collective)));
+  if (line.given("--root") && !has_root(collective)) {
+    return invalid("--root", fmt::format("{} has no root", to_text(collective)));
+  }
+  PlanRequest request;
+  if (line.given("--collective") || !names_schedule_file(source)) {
+    request.collective = collective;
   }
   int32_t rank_count = count_of(on.rank_nodes());
   if (line.given("--group")) {
@@ -64,7 +65,9 @@ Result<ScheduleRequest> schedule_request(const CommandLine& line, const Topology
     rank_count = count_of(request.participants);
   }
   PLEACH_ASSIGN(root, line.count("--root", 0, rank_count - 1));
-  request.root = Rank{root};
+  if (line.given("--root")) {
+    request.root = Rank{root};
+  }
   return request;
 }
 

@@ -25,10 +25,10 @@ void declare_schedule(CommandLine& line);
 std::optional<ExitCode> check_schedule(const CommandLine& line);
 // What to obtain: FILE when it is given (whatever it ends in), else --algorithm.
 std::string schedule_source(const CommandLine& line);
-// `source` for the options of declare_collective.
+// What of `source` the options of declare_collective ask for.
 // Errors: a value out of range; --group or --root where they have no meaning.
-Result<ScheduleRequest> schedule_request(const CommandLine& line, const Topology& on,
-                                         const std::string& source);
+Result<PlanRequest> schedule_request(const CommandLine& line, const Topology& on,
+                                     const std::string& source);
 
 // --segments: a number; none: auto.
 Result<std::optional<int32_t>> segments_option(const CommandLine& line);

@@ -22,7 +22,7 @@ Result<RunSettings> understand_run(const CommandLine& line);
 
 // The schedule for `rank_count` ranks. Errors: kInvalidArgument when the topology has another
 // number of ranks, and those of obtain_schedule.
-Result<Schedule> schedule_for(const CommandLine& line, int32_t rank_count);
+Result<std::shared_ptr<const Schedule>> schedule_for(const CommandLine& line, int32_t rank_count);
 
 // The path that --output-file names, or the first of path.0, path.1, ... that does not exist yet;
 // created empty.

@@ -102,21 +102,22 @@ Result<RunSettings> understand_run(const CommandLine& line) {
   return settings;
 }
 
-Result<Schedule> schedule_for(const CommandLine& line, int32_t rank_count) {
+Result<std::shared_ptr<const Schedule>> schedule_for(const CommandLine& line, int32_t rank_count) {
   if (rank_count < 2) {
     return invalid(fmt::format("{} rank: a collective needs at least 2", rank_count));
   }
   const std::string spec = line.given("--topology") ? line.text("--topology")
                                                     : fmt::format("fully_connected:{}", rank_count);
   PLEACH_ASSIGN(topology, from_option("--topology", parse_topology(spec)));
-  PLEACH_ASSIGN(request, schedule_request(line, topology, schedule_source(line)));
-  PLEACH_ASSIGN(schedule, obtain_schedule(topology, request));
-  if (schedule.rank_count() != rank_count) {
+  const std::string source = schedule_source(line);
+  PLEACH_ASSIGN(request, schedule_request(line, topology, source));
+  PLEACH_ASSIGN(schedule, obtain_schedule(topology, source, request));
+  if (schedule->rank_count() != rank_count) {
     return invalid(fmt::format("{} plans for {} ranks, but there are {} (--ranks)", spec,
-                               schedule.rank_count(), rank_count));
+                               schedule->rank_count(), rank_count));
   }
   // Schedules for a switch that reduces are refused here, before any rank exists.
-  PLEACH_TRY(check_switchless(schedule, Order::build(schedule)));
+  PLEACH_TRY(check_switchless(*schedule, Order::build(*schedule)));
   return std::move(schedule);
 }
 

@@ -101,16 +101,17 @@ Result<ExitCode> run_simulate(const Command& command, const Invocation& invocati
   const Stopwatch watch;
   PLEACH_ASSIGN(how, timing_request(line));
   PLEACH_ASSIGN(topology, line.value("--topology", parse_topology));
-  PLEACH_ASSIGN(request, schedule_request(line, topology, schedule_source(line)));
-  log_step(fmt::format("obtaining a schedule: {}", request.algorithm));
-  PLEACH_ASSIGN(schedule, obtain_schedule(topology, request));
-  log_step(fmt::format("simulating {} transfers by {}", schedule.transfer_count(), how.model));
+  const std::string source = schedule_source(line);
+  PLEACH_ASSIGN(request, schedule_request(line, topology, source));
+  log_step(fmt::format("obtaining a schedule: {}", source));
+  PLEACH_ASSIGN(schedule, obtain_schedule(topology, source, request));
+  log_step(fmt::format("simulating {} transfers by {}", schedule->transfer_count(), how.model));
   PLEACH_ASSIGN(timing, time_schedule(topology, schedule, how));
   if (line.given("--csv")) {
     PLEACH_TRY(write_csv(line, {{"links.csv", links_csv(topology, timing)},
-                                {"collectives.csv", collectives_csv(schedule, timing)}}));
+                                {"collectives.csv", collectives_csv(*schedule, timing)}}));
   }
-  PLEACH_ASSIGN(summary, summarize(schedule, topology));
+  PLEACH_ASSIGN(summary, summarize(*schedule, topology));
   if (line.json()) {
     fmt::print(invocation.out, "{}\n", to_json(summary, timing, watch.elapsed_s()));
   } else {

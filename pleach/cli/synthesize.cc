@@ -58,12 +58,13 @@ Result<ExitCode> run_synthesize(const Command& command, const Invocation& invoca
     PLEACH_SET(size_bytes, line.value("--size", parse_size_bytes));
   }
   PLEACH_ASSIGN(topology, line.value("--topology", parse_topology));
-  PLEACH_ASSIGN(request, schedule_request(line, topology, line.text("--algorithm")));
-  PLEACH_ASSIGN(schedule, obtain_schedule(topology, request));
+  const std::string& source = line.text("--algorithm");
+  PLEACH_ASSIGN(request, schedule_request(line, topology, source));
+  PLEACH_ASSIGN(schedule, obtain_schedule(topology, source, request));
   if (line.given("--output")) {
-    PLEACH_TRY(write_schedule(schedule, line.text("--output")));
+    PLEACH_TRY(write_schedule(*schedule, line.text("--output")));
   }
-  PLEACH_ASSIGN(summary, summarize(schedule, topology));
+  PLEACH_ASSIGN(summary, summarize(*schedule, topology));
   if (line.json()) {
     fmt::print(invocation.out, "{}\n", to_json(summary, watch.elapsed_s()));
   } else {

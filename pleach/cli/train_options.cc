@@ -11,7 +11,7 @@
 #include "pleach/base/text.h"
 #include "pleach/base/value_range.h"
 #include "pleach/cli/train.h"
-#include "pleach/training/group_schedules.h"
+#include "pleach/synthesis/algorithm.h"
 
 namespace pleach {
 
@@ -24,7 +24,7 @@ void declare_train(CommandLine& line) {
   line.option("--policy", "one or several: dear,bucket=25MiB,ddp", "wfbp,ddp,dear,work_conserving");
   line.option("--algorithm", "of all_reduce, reduce_scatter and all_gather", "ring");
   line.option("--exchange-algorithm", "of all_to_all", "direct");
-  line.option("--model", "network model of the cost curves", "flow");
+  line.option("--model", "network model (pleach list models)", "flow");
   line.option("--segments", "parts of each chunk that pipeline; auto (curves only)", "1");
   line.option("--costs",
               "curves: simulated once per size; full: all transfers share the links as they come; "
@@ -150,7 +150,7 @@ Status understand_costs(const CommandLine& line, TrainSettings& settings) {
         "--alpha, --overhead and --bandwidth are for --costs alpha_beta; a topology has "
         "its own");
   }
-  PLEACH_TRY(from_option("--model", network_models().find(line.text("--model"))));
+  PLEACH_TRY(from_option("--model", network_models().select(line.text("--model"))));
   PLEACH_ASSIGN(segments, segments_option(line));
   if (!segments && network.source == CostSource::kFull) {
     return invalid("--segments", "auto is for --costs curves");
@@ -158,7 +158,7 @@ Status understand_costs(const CommandLine& line, TrainSettings& settings) {
   network.fabric = {.algorithm = line.text("--algorithm"),
                     .exchange_algorithm = line.text("--exchange-algorithm"),
                     .model = line.text("--model"),
-                    .segment_count = segments.value_or(0)};
+                    .segment_count = segments};
   return ok();
 }
 
@@ -250,7 +250,7 @@ Status check_algorithm(const CommandLine& line, const char* option) {
 bool fits_algorithm(const std::string& policy, const std::string& algorithm) {
   const auto descriptor = policies().find(policy);
   return !descriptor || std::ranges::all_of((*descriptor)->collectives, [&](CollectiveKind kind) {
-    return does(algorithm, kind);
+    return algorithm_does(algorithm, kind);
   });
 }
 

@@ -5,15 +5,15 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <numeric>
 
 #include "pleach/base/units.h"
 #include "pleach/network/model.h"
-#include "pleach/planning/best_segments.h"
+#include "pleach/planning/message.h"
 #include "pleach/planning/padding.h"
-#include "pleach/synthesis/algorithm.h"
 
 namespace pleach {
 namespace {
@@ -21,78 +21,59 @@ namespace {
 constexpr std::size_t kMostSimulations = 40;
 constexpr int64_t kFirstSize = 1 << 10;     // of the start sizes above one byte
 constexpr int64_t kManySegments = 100'000;  // in one simulation: start with fewer sizes
+constexpr int32_t kSegmentsTried = 128;     // in all, where the best number is looked for
 constexpr double kSendTolerance = 0.005;
 
 // Schedules that start together, timed at one size after the other.
 class Timer {
  public:
-  // Borrows `topology`. segment_count 0: the best at each size.
-  static Result<Timer> create(const Topology& topology, const std::string& model,
-                              std::vector<Schedule> schedules, int32_t segment_count) {
-    Timer timer(topology, model);
-    timer.options_.segment_count = segment_count;
-    for (Schedule& schedule : schedules) {
-      timer.schedules_.push_back(std::make_shared<const Schedule>(std::move(schedule)));
-    }
-    if (segment_count > 0) {  // a session derives what it needs of a schedule once
-      PLEACH_SET(timer.session_, open_network(model, topology, timer.options_));
-    }
-    return timer;
-  }
+  using Choose = std::function<Result<CommonChoice>(int64_t size_bytes)>;
+
+  // Borrows `topology`.
+  Timer(const Topology& topology, std::string model, Choose choose)
+      : topology_(topology), model_(std::move(model)), choose_(std::move(choose)) {}
 
   // Until the last of them ends.
   Result<int64_t> time_ps(int64_t size_bytes) {
-    if (session_ != nullptr) {
-      return time_in_session(size_bytes);
+    PLEACH_ASSIGN(choice, choose_(size_bytes));
+    if (choice.time_ps) {
+      return *choice.time_ps;
     }
-    std::vector<Job> jobs;
-    for (const auto& schedule : schedules_) {
-      jobs.push_back({schedule, size_bytes, 0});
+    Network& network = networks_[choice.segment_count];
+    if (network.session == nullptr) {
+      PLEACH_SET(network.session,
+                 open_network(model_, topology_, {.segment_count = choice.segment_count}));
     }
-    PLEACH_ASSIGN(best, find_best_segments(model_, *topology_, jobs, options_));
-    return best.simulation.finish_ps;
-  }
-
-  bool is_empty() const { return schedules_.empty(); }
-  // Segments of messages in one simulation.
-  int64_t segment_count() const {
-    int64_t sum = 0;
-    for (const auto& schedule : schedules_) {
-      sum += schedule->transfer_count();
+    const int64_t start_ps = network.now_ps;
+    for (const auto& schedule : choice.schedules) {
+      PLEACH_TRY(network.session->start({schedule, size_bytes, start_ps}));
     }
-    return sum * (options_.segment_count == 0 ? 128 : options_.segment_count);
+    while (network.session->next_ps().has_value()) {
+      PLEACH_ASSIGN(finished, network.session->advance(*network.session->next_ps()));
+      for (const NetworkSession::Finish& one : finished) {
+        network.now_ps = one.time_ps;
+      }
+    }
+    return network.now_ps - start_ps;
   }
 
  private:
-  Timer(const Topology& topology, std::string model)
-      : topology_(&topology), model_(std::move(model)) {}
+  struct Network {  // which derives what it needs of a schedule once
+    std::unique_ptr<NetworkSession> session;
+    int64_t now_ps = 0;
+  };
 
-  Result<int64_t> time_in_session(int64_t size_bytes) {
-    const int64_t start_ps = now_ps_;
-    for (const auto& schedule : schedules_) {
-      PLEACH_TRY(session_->start({schedule, size_bytes, start_ps}));
-    }
-    while (session_->next_ps().has_value()) {
-      PLEACH_ASSIGN(finished, session_->advance(*session_->next_ps()));
-      for (const NetworkSession::Finish& one : finished) {
-        now_ps_ = one.time_ps;
-      }
-    }
-    return now_ps_ - start_ps;
-  }
-
-  const Topology* topology_;
-  std::string model_;
-  std::vector<std::shared_ptr<const Schedule>> schedules_;
-  SimulationOptions options_;
-  std::unique_ptr<NetworkSession> session_;
-  int64_t now_ps_ = 0;  // of the session
+  const Topology& topology_;
+  const std::string model_;
+  const Choose choose_;
+  std::map<int32_t, Network> networks_;  // by number of segments
 };
 
 struct Sampling {
   int64_t largest_bytes = 0;
   double tolerance = 0;
-  int64_t unit_bytes = 1;  // sizes are multiples
+  int64_t unit_bytes = 1;     // sizes are multiples
+  int64_t segment_count = 1;  // of messages, in one simulation
 };
 
 // Time on the line from one sample to the next, or beyond.
@@ -113,7 +94,7 @@ class Sampler {
   // the tolerance, the two halves, until all pieces are good or kMostSimulations are spent.
   Result<std::vector<CostCurve::Sample>> run() {
     PLEACH_TRY(add(1));
-    const int64_t factor = timer_.segment_count() > kManySegments ? 512 : 8;
+    const int64_t factor = sampling_.segment_count > kManySegments ? 512 : 8;
     for (int64_t size = kFirstSize; size < sampling_.largest_bytes; size *= factor) {
       PLEACH_TRY(add(size));
       if (size > sampling_.largest_bytes / factor) {
@@ -178,66 +159,59 @@ class Sampler {
   std::deque<Piece> pieces_;
 };
 
-Result<CostCurve> measure_curve(Timer& timer, const Sampling& sampling) {
+Result<CostCurve> measure_curve(Timer timer, Sampling sampling) {
   if (!(sampling.tolerance > 0)) {
     return invalid(fmt::format("tolerance {}: must be positive", sampling.tolerance));
   }
-  if (timer.is_empty()) {
-    return CostCurve::from_samples({{1, 0}});
-  }
+  sampling.largest_bytes = std::max<int64_t>(1, sampling.largest_bytes);
   PLEACH_ASSIGN(samples, Sampler(timer, sampling).run());
   return CostCurve::from_samples(std::move(samples));
 }
 
-Result<Schedule> send_schedule(const SendRequest& request, std::size_t pair) {
-  const auto [source, target] = request.pairs[pair];
-  for (const NodeId node : {source, target}) {
-    if (node.value < 0 || node.index() >= request.topology.nodes().size()) {
-      return invalid(
-          fmt::format("pair {}: {} is no node of {}", pair, node.value, request.topology.name()));
+// Nothing to wait for, whatever the size.
+CostCurve no_time() {
+  return CostCurve::from_samples({{1, 0}});
+}
+
+// Those that have anything to do.
+Result<std::vector<std::vector<NodeId>>> larger_groups(const CurveRequest& request) {
+  if (request.groups.empty()) {
+    return invalid(fmt::format("no group does the {}", to_text(request.collective)));
+  }
+  std::vector<std::vector<NodeId>> larger;
+  for (const std::vector<NodeId>& group : request.groups) {
+    if (group.empty()) {
+      return invalid(fmt::format("group {} has no ranks", &group - request.groups.data()));
+    }
+    if (group.size() > 1) {
+      larger.push_back(group);
     }
   }
-  Schedule schedule;
-  schedule.collective = CollectiveKind::kBroadcast;
-  schedule.participants = {source, target};
-  schedule.phase_steps = {1};
-  schedule.transfers = {{.source = source, .target = target}};
-  return schedule;
+  return larger;
 }
 
 }  // namespace
 
 Result<CostCurve> CostCurve::measure(const CurveRequest& request) {
-  if (request.segment_count < 0) {
-    return invalid(fmt::format("segments {}: must not be negative", request.segment_count));
+  PLEACH_ASSIGN(groups, larger_groups(request));
+  if (groups.empty()) {
+    return no_time();
   }
-  if (request.groups.empty()) {
-    return invalid(fmt::format("no group does the {}", to_text(request.collective)));
+  const std::optional<int32_t> segment_count = request.planner.segment_count();
+  PLEACH_ASSIGN(schedules, request.planner.schedules(request.collective, groups, 1));
+  Sampling sampling{
+      .largest_bytes = request.largest_bytes, .tolerance = request.tolerance, .segment_count = 0};
+  for (const auto& schedule : schedules) {
+    const int64_t own_bytes = padding_unit_bytes(*schedule, segment_count.value_or(1));
+    if (own_bytes <= (int64_t{1} << 40) / sampling.unit_bytes) {
+      sampling.unit_bytes = std::lcm(sampling.unit_bytes, own_bytes);
+    }
+    sampling.segment_count += schedule->transfer_count() * segment_count.value_or(kSegmentsTried);
   }
-  std::vector<Schedule> schedules;
-  int64_t unit_bytes = 1;
-  for (const std::vector<NodeId>& group : request.groups) {
-    if (group.empty()) {
-      return invalid(fmt::format("group {} has no ranks", &group - request.groups.data()));
-    }
-    if (group.size() == 1) {
-      continue;
-    }
-    PLEACH_ASSIGN(schedule, synthesize({.topology = request.topology,
-                                        .participants = group,
-                                        .collective = request.collective,
-                                        .wants_certificate = false},
-                                       request.algorithm));
-    const int64_t own_bytes = padding_unit_bytes(schedule, request.segment_count);
-    if (own_bytes <= (int64_t{1} << 40) / unit_bytes) {
-      unit_bytes = std::lcm(unit_bytes, own_bytes);
-    }
-    schedules.push_back(std::move(schedule));
-  }
-  PLEACH_ASSIGN(timer, Timer::create(request.topology, request.model, std::move(schedules),
-                                     request.segment_count));
-  return measure_curve(
-      timer, {std::max<int64_t>(1, request.largest_bytes), request.tolerance, unit_bytes});
+  const auto choose = [&](int64_t size_bytes) {
+    return request.planner.choose_together(request.collective, groups, size_bytes);
+  };
+  return measure_curve(Timer(request.topology, request.model, choose), sampling);
 }
 
 CostCurve CostCurve::from_samples(std::vector<Sample> samples) {
@@ -271,15 +245,25 @@ Result<CostCurve> measure_send(const SendRequest& request) {
   if (request.pairs.empty()) {
     return invalid("no pair sends");
   }
-  std::vector<Schedule> schedules;
+  CommonChoice messages;
   for (std::size_t pair = 0; pair < request.pairs.size(); ++pair) {
-    PLEACH_ASSIGN(schedule, send_schedule(request, pair));
-    if (schedule.participants.front() != schedule.participants.back()) {
-      schedules.push_back(std::move(schedule));
+    const auto [source, target] = request.pairs[pair];
+    for (const NodeId node : {source, target}) {
+      if (node.value < 0 || node.index() >= request.topology.nodes().size()) {
+        return invalid(
+            fmt::format("pair {}: {} is no node of {}", pair, node.value, request.topology.name()));
+      }
+    }
+    if (source != target) {
+      messages.schedules.push_back(message_schedule(source, target));
     }
   }
-  PLEACH_ASSIGN(timer, Timer::create(request.topology, request.model, std::move(schedules), 1));
-  return measure_curve(timer, {std::max<int64_t>(1, request.largest_bytes), kSendTolerance, 1});
+  if (messages.schedules.empty()) {
+    return no_time();
+  }
+  const auto choose = [&](int64_t) -> Result<CommonChoice> { return messages; };
+  return measure_curve(Timer(request.topology, request.model, choose),
+                       {.largest_bytes = request.largest_bytes, .tolerance = kSendTolerance});
 }
 
 }  // namespace pleach

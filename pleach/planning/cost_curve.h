@@ -8,18 +8,18 @@
 
 #include "pleach/base/collective_kind.h"
 #include "pleach/base/result.h"
+#include "pleach/planning/planner.h"
 #include "pleach/topology/topology.h"
 
 namespace pleach {
 
 struct CurveRequest {
   const Topology& topology;
+  Planner& planner;  // of the topology
   // The groups that do the collective at the same time, sharing the network; by rank of a group.
   std::vector<std::vector<NodeId>> groups;
   CollectiveKind collective = CollectiveKind::kAllReduce;
-  std::string algorithm = "ring";  // a spec, synthesised for each group
-  std::string model = "flow";      // network model
-  int32_t segment_count = 1;       // 0: the best of 1, 2, 4, ... 64 at each size
+  std::string model = "flow";  // network model
   int64_t largest_bytes = int64_t{1} << 30;
   double tolerance = 0.005;  // of the piecewise linear curve, against the simulation
 };
@@ -37,8 +37,8 @@ class CostCurve {
   // piece; a piece that is off by more than the tolerance there is split further, up to 40
   // simulations in all. The time is that of the slowest group. A group of one rank takes none.
   // Sizes are padded (planning/padding.h).
-  //   errors  kInvalidArgument: no groups, an empty one, a tolerance ≤ 0; those of synthesize
-  //           and of the network model
+  //   errors  kInvalidArgument: no groups, an empty one, a tolerance ≤ 0; those of the planner and
+  //           of the network model
   static Result<CostCurve> measure(const CurveRequest& request);
   // Samples: at least one, ascending in size, ≥ 1 byte. A time below an earlier one is raised to
   // it.

@@ -40,8 +40,32 @@ Groups groups_of(const Layout& layout) {
   return groups;
 }
 
-CostCurve curve_of(const CurveRequest& request) {
-  const auto curve = CostCurve::measure(request);
+// A curve and its planner.
+struct Planned {
+  const Topology& topology;
+  Groups groups;
+  Kind collective = Kind::kAllReduce;
+  std::string algorithm = "ring";
+  std::string model = "flow";
+  std::optional<int32_t> segment_count = 1;
+  int64_t largest_bytes = int64_t{1} << 30;
+  double tolerance = 0.005;
+};
+Result<CostCurve> measure(const Planned& planned) {
+  PLEACH_ASSIGN(planner, make_planner(planned.topology, planned.algorithm,
+                                      {.segment_count = planned.segment_count,
+                                       .model = planned.model,
+                                       .wants_certificate = false}));
+  return CostCurve::measure({.topology = planned.topology,
+                             .planner = *planner,
+                             .groups = planned.groups,
+                             .collective = planned.collective,
+                             .model = planned.model,
+                             .largest_bytes = planned.largest_bytes,
+                             .tolerance = planned.tolerance});
+}
+CostCurve curve_of(const Planned& planned) {
+  const auto curve = measure(planned);
   EXPECT_TRUE(curve) << curve.error().message;
   return *curve;
 }
@@ -84,13 +108,13 @@ TEST(CostCurve, IsWithinItsToleranceOfTheSimulation) {
   const struct {
     std::string topology, algorithm;
     Layout layout;
-    int32_t segment_count;
+    std::optional<int32_t> segment_count;
     double error;  // beyond the tolerance where the model's own time jumps with the size
   } cases[] = {
       {"torus:4x4", "ring", {4, 4, 1, 4}, 1, 0.005},
       {"switch:8", "halving_doubling", {2, 4, 4, 1}, 1, 0.005},
       {"switch:8", "halving_doubling", {2, 4, 4, 1}, 4, 0.05},
-      {"torus:4x4,header=16,packet=256", "ring", {1, 16}, 0, 0.01},
+      {"torus:4x4,header=16,packet=256", "ring", {1, 16}, std::nullopt, 0.01},
   };
   for (const auto& [spec, algorithm, layout, segment_count, error] : cases) {
     SCOPED_TRACE(spec + " " + algorithm);
@@ -112,9 +136,9 @@ TEST(CostCurve, IsWithinItsToleranceOfTheSimulation) {
         jobs.push_back({borrowed(schedule), size_bytes, 0});
       }
       const int64_t simulated_ps =
-          segment_count == 0
-              ? find_best_segments("flow", topology, jobs, {})->simulation.finish_ps
-              : simulate("flow", topology, jobs, {.segment_count = segment_count})->finish_ps;
+          segment_count
+              ? simulate("flow", topology, jobs, {.segment_count = *segment_count})->finish_ps
+              : find_best_segments("flow", topology, jobs, {})->simulation.finish_ps;
       EXPECT_NEAR(static_cast<double>(curve.time_ps(size_bytes)), static_cast<double>(simulated_ps),
                   error * static_cast<double>(simulated_ps))
           << size_bytes;
@@ -127,7 +151,7 @@ TEST(CostCurve, NeverFalls) {
   const CostCurve curve = curve_of({.topology = topology,
                                     .groups = groups_of({1, 16}),
                                     .algorithm = "multitree",
-                                    .segment_count = 0,
+                                    .segment_count = std::nullopt,
                                     .largest_bytes = 1 << 24});
   int64_t before_ps = 0;
   for (int64_t size_bytes = 1; size_bytes < 1 << 26; size_bytes += 1 + size_bytes / 7) {
@@ -189,7 +213,7 @@ TEST(CostCurve, RefusesWhatCannotBeMeasured) {
   const Topology topology = topology_of("ring:4");
   const Groups all = groups_of({1, 4});
   const struct {
-    CurveRequest request;
+    Planned planned;
     std::string message;
   } cases[] = {
       {{.topology = topology, .groups = {}}, "no group does the all_reduce"},
@@ -198,12 +222,12 @@ TEST(CostCurve, RefusesWhatCannotBeMeasured) {
        "ring does not do all_to_all; it does"},
       {{.topology = topology, .groups = all, .algorithm = "rnig"}, "unknown algorithm 'rnig'"},
       {{.topology = topology, .groups = all, .model = "fluid"}, "unknown network model 'fluid'"},
-      {{.topology = topology, .groups = all, .segment_count = -1}, "segments -1: must not be neg"},
+      {{.topology = topology, .groups = all, .segment_count = 0}, "segments 0: must be at least 1"},
       {{.topology = topology, .groups = all, .tolerance = 0}, "tolerance 0: must be positive"},
       {{.topology = topology, .groups = groups_of({1, 5})}, "participant 4 is node 4"},
   };
-  for (const auto& [request, message] : cases) {
-    const auto curve = CostCurve::measure(request);
+  for (const auto& [planned, message] : cases) {
+    const auto curve = measure(planned);
     ASSERT_FALSE(curve) << message;
     EXPECT_EQ(curve.error().message.substr(0, message.size()), message);
   }

@@ -38,6 +38,9 @@ struct Algorithm {
 
 Registry<Algorithm> algorithms();
 
+// Whether the algorithm of a spec does the collective; false for an unknown one.
+bool algorithm_does(std::string_view algorithm_spec, CollectiveKind collective);
+
 // "multitree,step_rule=published" → a schedule with routes, provenance and certificate.
 //   errors  kInvalidArgument: unknown algorithm or option, collective it does not do, bad
 //           participant or root; kInfeasible: the topology does not allow it (says why)

@@ -64,6 +64,12 @@ std::string Algorithm::details() const {
   return join(kinds, ", ") + (options.empty() ? "" : "; ") + option_details(options);
 }
 
+bool algorithm_does(std::string_view algorithm_spec, CollectiveKind collective) {
+  const auto found = algorithms().entry_of(algorithm_spec);
+  return found &&
+         std::ranges::find((*found)->collectives, collective) != (*found)->collectives.end();
+}
+
 Result<Schedule> synthesize(const SynthesisRequest& request, std::string_view algorithm_spec) {
   PLEACH_ASSIGN(selected, algorithms().select(algorithm_spec));
   const auto& [algorithm, options] = selected;

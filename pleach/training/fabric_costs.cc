@@ -5,9 +5,8 @@
 #include <utility>
 
 #include "pleach/base/index.h"
-#include "pleach/synthesis/algorithm.h"
 #include "pleach/training/costs.h"
-#include "pleach/training/group_schedules.h"
+#include "pleach/training/fabric_planners.h"
 #include "pleach/training/trace_network.h"
 
 namespace pleach {
@@ -19,7 +18,8 @@ class FabricCosts : public TraceCosts {
               int64_t largest_bytes)
       : topology_(topology),
         trace_(trace),
-        options_(std::move(options)),
+        model_(options.model),
+        planners_(topology, trace, std::move(options)),
         largest_bytes_(largest_bytes),
         families_(trace.families.size()) {}
 
@@ -37,10 +37,8 @@ class FabricCosts : public TraceCosts {
     if (is_new) {
       const auto& sources = trace_.workers[at(what.source)].ranks;
       const auto& targets = trace_.workers[at(what.target)].ranks;
-      SendRequest request{.topology = topology_,
-                          .pairs = {},
-                          .model = options_.model,
-                          .largest_bytes = largest_bytes_};
+      SendRequest request{
+          .topology = topology_, .pairs = {}, .model = model_, .largest_bytes = largest_bytes_};
       for (std::size_t i = 0; i < sources.size(); ++i) {
         request.pairs.emplace_back(node_of(topology_, sources[i]), node_of(topology_, targets[i]));
       }
@@ -53,7 +51,8 @@ class FabricCosts : public TraceCosts {
                                         std::span<const CollectiveKind> kinds) override {
     CurveCosts& costs = families_[at(family)];
     for (const CollectiveKind kind : kinds) {
-      if (!costs.has(kind) && does(algorithm_for(options_, kind), kind)) {
+      PLEACH_ASSIGN(planner, planners_.planner(family, kind));
+      if (!costs.has(kind) && planner->does(kind)) {
         PLEACH_TRY(measure(family, kind));
       }
     }
@@ -62,21 +61,15 @@ class FabricCosts : public TraceCosts {
 
  private:
   Status measure(int32_t family, CollectiveKind kind) {
+    PLEACH_ASSIGN(planner, planners_.planner(family, kind));
     CurveRequest request{.topology = topology_,
+                         .planner = *planner,
                          .groups = {},
                          .collective = kind,
-                         .algorithm = algorithm_for(options_, kind),
-                         .model = options_.model,
-                         .segment_count = options_.segment_count,
+                         .model = model_,
                          .largest_bytes = largest_bytes_};
     for (const auto& group : trace_.families[at(family)].groups) {
-      if (group.size() > 1) {
-        request.groups.push_back(nodes_of(topology_, group));
-      }
-    }
-    if (request.groups.empty()) {
-      families_[at(family)].set(kind, CostCurve::from_samples({{1, 0}}));
-      return ok();
+      request.groups.push_back(nodes_of(topology_, group));
     }
     PLEACH_ASSIGN(curve, CostCurve::measure(request));
     families_[at(family)].set(kind, std::move(curve));
@@ -85,7 +78,8 @@ class FabricCosts : public TraceCosts {
 
   const Topology& topology_;
   const Trace& trace_;
-  const FabricOptions options_;
+  const std::string model_;
+  FabricPlanners planners_;
   const int64_t largest_bytes_;
   std::vector<CurveCosts> families_;
   std::map<std::pair<int32_t, int32_t>, CostCurve> sends_;  // by workers

@@ -1,12 +1,14 @@
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <limits>
-#include <set>
+#include <map>
 #include <utility>
 
 #include "pleach/base/index.h"
 #include "pleach/network/model.h"
+#include "pleach/planning/message.h"
 #include "pleach/planning/padding.h"
-#include "pleach/training/group_schedules.h"
+#include "pleach/training/fabric_planners.h"
 #include "pleach/training/trace_network.h"
 
 namespace pleach {
@@ -15,20 +17,21 @@ namespace {
 // An operation is one job per group, or per pair of ranks; it finishes with the last of them.
 class SharedNetwork : public TraceNetwork {
  public:
-  SharedNetwork(std::unique_ptr<NetworkSession> session, GroupSchedules schedules,
-                const Trace& trace, int32_t segment_count)
+  SharedNetwork(std::unique_ptr<NetworkSession> session, const Topology& topology,
+                const Trace& trace, const FabricOptions& options)
       : session_(std::move(session)),
-        schedules_(std::move(schedules)),
+        topology_(topology),
         trace_(trace),
-        segment_count_(segment_count) {}
+        segment_count_(*options.segment_count),
+        planners_(topology, trace, options) {}
 
   Result<int32_t> start(const GroupCollective& what, int64_t now_ps) override {
     const int32_t operation = begin();
     const auto& groups = trace_.families[at(what.family)].groups;
     for (const int32_t group : *what.groups) {
       if (groups[at(group)].size() > 1 && what.size_bytes > 0) {
-        PLEACH_ASSIGN(schedule, schedules_.collective(what.family, group, what.kind));
-        PLEACH_TRY(add(operation, schedule, what.size_bytes, now_ps));
+        PLEACH_ASSIGN(choice, choose(what, group));
+        PLEACH_TRY(add(operation, choice.schedule, what.size_bytes, now_ps));
       }
     }
     return end(operation, now_ps);
@@ -39,8 +42,7 @@ class SharedNetwork : public TraceNetwork {
     const auto& sources = trace_.workers[at(what.source)].ranks;
     const auto& targets = trace_.workers[at(what.target)].ranks;
     for (std::size_t i = 0; i < sources.size() && what.size_bytes > 0; ++i) {
-      PLEACH_ASSIGN(schedule, schedules_.message(sources[i], targets[i]));
-      PLEACH_TRY(add(operation, schedule, what.size_bytes, now_ps));
+      PLEACH_TRY(add(operation, message(sources[i], targets[i]), what.size_bytes, now_ps));
     }
     return end(operation, now_ps);
   }
@@ -70,6 +72,23 @@ class SharedNetwork : public TraceNetwork {
   }
 
  private:
+  Result<Choice> choose(const GroupCollective& what, int32_t group) {
+    PLEACH_ASSIGN(planner, planners_.planner(what.family, what.kind));
+    return planner->choose(
+        {.collective = what.kind,
+         .participants = nodes_of(topology_, trace_.families[at(what.family)].groups[at(group)]),
+         .size_bytes = what.size_bytes});
+  }
+
+  // The same pointer for the same ranks, as the session wants it.
+  const std::shared_ptr<const Schedule>& message(int32_t source_rank, int32_t target_rank) {
+    auto& known = messages_[{source_rank, target_rank}];
+    if (known == nullptr) {
+      known = message_schedule(node_of(topology_, source_rank), node_of(topology_, target_rank));
+    }
+    return known;
+  }
+
   int32_t begin() {
     left_.push_back(0);
     return count_of(left_) - 1;
@@ -93,9 +112,11 @@ class SharedNetwork : public TraceNetwork {
   }
 
   std::unique_ptr<NetworkSession> session_;
-  GroupSchedules schedules_;
+  const Topology& topology_;
   const Trace& trace_;
   const int32_t segment_count_;
+  FabricPlanners planners_;
+  std::map<std::pair<int32_t, int32_t>, std::shared_ptr<const Schedule>> messages_;  // by ranks
   std::vector<int32_t> left_;          // by operation: jobs under way
   std::vector<int32_t> operation_of_;  // by job
   std::vector<Finish> finished_;       // without any job, at the time they started
@@ -105,10 +126,20 @@ class SharedNetwork : public TraceNetwork {
 
 Result<std::unique_ptr<TraceNetwork>> shared_network(const Topology& topology, const Trace& trace,
                                                      const FabricOptions& options) {
+  PLEACH_ASSIGN(selected, network_models().select(options.model));
+  if (!selected.entry->steps) {
+    return invalid(
+        fmt::format("network model {}: its jobs do not share links as they come, as full "
+                    "costs ask for",
+                    selected.entry->name));
+  }
+  if (!options.segment_count) {
+    return invalid("full costs ask for one number of segments");
+  }
   PLEACH_ASSIGN(session,
-                open_network(options.model, topology, {.segment_count = options.segment_count}));
-  return std::unique_ptr<TraceNetwork>(std::make_unique<SharedNetwork>(
-      std::move(session), GroupSchedules(topology, trace, options), trace, options.segment_count));
+                open_network(options.model, topology, {.segment_count = *options.segment_count}));
+  return std::unique_ptr<TraceNetwork>(
+      std::make_unique<SharedNetwork>(std::move(session), topology, trace, options));
 }
 
 }  // namespace pleach

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -61,11 +62,13 @@ class TraceCosts {
                                                 std::span<const CollectiveKind> kinds) = 0;
 };
 
+// Sources of schedules as make_planner() takes them.
 struct FabricOptions {
   std::string algorithm = "ring";             // of all_reduce, reduce_scatter and all_gather
   std::string exchange_algorithm = "direct";  // of all_to_all
+  std::map<std::string, std::string> family_algorithms = {};  // by family, in place of both
   std::string model = "flow";
-  int32_t segment_count = 1;  // 0: the best at each size (curves only)
+  std::optional<int32_t> segment_count = 1;  // none: the best at each size (curves only)
 };
 
 // Costs by curves on a topology: rank r of the trace is the topology's rank r. All groups of a
@@ -81,8 +84,9 @@ std::unique_ptr<TraceCosts> alpha_beta_costs(const Trace& trace, int64_t alpha_p
 // Operations take what the costs say, whatever else is under way. `costs` outlives the network.
 std::unique_ptr<TraceNetwork> independent_network(TraceCosts& costs);
 
-// All operations share the links of the topology as they come (flow). `topology` and `trace`
-// outlive the network. Errors: those of open_network.
+// All operations share the links of the topology as they come, in options.model. `topology` and
+// `trace` outlive the network. Errors: those of open_network; kUnsupported: a model that does not
+// step.
 Result<std::unique_ptr<TraceNetwork>> shared_network(const Topology& topology, const Trace& trace,
                                                      const FabricOptions& options);
 

@@ -1,0 +1,77 @@
+#include "pleach/planning/file_planner.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "pleach/collective/bounds.h"
+#include "pleach/collective/formats.h"
+#include "pleach/collective/verify.h"
+
+namespace pleach {
+namespace {
+
+class FilePlanner final : public Planner {
+ public:
+  FilePlanner(const Topology& topology, std::string_view path, Schedule schedule,
+              PlannerOptions options)
+      : Planner(topology, std::move(options)),
+        path_(path),
+        schedule_(std::make_shared<Schedule>(std::move(schedule))) {}
+
+  bool does(CollectiveKind collective) const override {
+    return collective == schedule_->collective;
+  }
+
+ private:
+  Result<std::shared_ptr<const Schedule>> schedule(const PlanRequest& request) override {
+    PLEACH_TRY(check_request(request));
+    if (!is_proved_) {
+      PLEACH_TRY(prove());
+      is_proved_ = true;
+    }
+    return std::shared_ptr<const Schedule>(schedule_);
+  }
+
+  Status check_request(const PlanRequest& request) const {
+    if (request.collective && request.collective != schedule_->collective) {
+      return invalid(path_,
+                     fmt::format("a schedule of {}, not of {}", to_text(schedule_->collective),
+                                 to_text(*request.collective)));
+    }
+    if (!request.participants.empty() && request.participants != schedule_->participants) {
+      return invalid(path_, "its participants are not those asked for");
+    }
+    if (request.root && *request.root != schedule_->root) {
+      return invalid(
+          path_, fmt::format("its root is {}, not {}", schedule_->root.value, request.root->value));
+    }
+    return ok();
+  }
+
+  Status prove() {
+    const Verification verification = verify(*schedule_, &topology());
+    if (!verification.correct) {
+      return invalid(path_, verification.violations.front());
+    }
+    PLEACH_TRY(fill_routes(*schedule_, topology()));
+    return options().wants_certificate  // a file's own may be of another topology
+               ? certify(*schedule_, topology())
+               : ok();
+  }
+
+  const std::string path_;
+  const std::shared_ptr<Schedule> schedule_;
+  bool is_proved_ = false;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Planner>> make_file_planner(const Topology& topology, std::string_view path,
+                                                   PlannerOptions options) {
+  PLEACH_ASSIGN(schedule, read_schedule(std::string(path)));
+  return std::unique_ptr<Planner>(
+      std::make_unique<FilePlanner>(topology, path, std::move(schedule), std::move(options)));
+}
+
+}  // namespace pleach

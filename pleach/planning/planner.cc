@@ -1,0 +1,70 @@
+#include "pleach/planning/planner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "pleach/collective/formats.h"
+#include "pleach/planning/best_segments.h"
+#include "pleach/planning/file_planner.h"
+#include "pleach/planning/fixed_planner.h"
+
+namespace pleach {
+
+Result<CommonChoice> Planner::with_segments(CommonChoice choice, int64_t size_bytes) const {
+  if (options_.segment_count) {
+    choice.segment_count = *options_.segment_count;
+    return choice;
+  }
+  std::vector<Job> jobs;
+  for (const auto& schedule : choice.schedules) {
+    jobs.push_back({schedule, size_bytes, 0});
+  }
+  PLEACH_ASSIGN(best, find_best_segments(options_.model, topology_, jobs, {}));
+  choice.segment_count = best.segment_count;
+  choice.time_ps = best.simulation.finish_ps;
+  return choice;
+}
+
+Result<Choice> Planner::choose(const PlanRequest& request) {
+  PLEACH_ASSIGN(found, schedule(request));
+  PLEACH_ASSIGN(choice, with_segments({.schedules = {found}}, request.size_bytes));
+  return Choice{std::move(found), choice.segment_count};
+}
+
+Result<std::vector<std::shared_ptr<const Schedule>>> Planner::schedules(
+    CollectiveKind collective, std::span<const std::vector<NodeId>> groups, int64_t size_bytes) {
+  std::vector<std::shared_ptr<const Schedule>> found;
+  for (const std::vector<NodeId>& group : groups) {
+    found.emplace_back();
+    PLEACH_SET(found.back(), schedule({collective, group, std::nullopt, size_bytes}));
+  }
+  return found;
+}
+
+Result<CommonChoice> Planner::choose_together(CollectiveKind collective,
+                                              std::span<const std::vector<NodeId>> groups,
+                                              int64_t size_bytes) {
+  CommonChoice choice;
+  PLEACH_SET(choice.schedules, schedules(collective, groups, size_bytes));
+  return with_segments(std::move(choice), size_bytes);
+}
+
+bool names_schedule_file(std::string_view source) {
+  const auto formats = schedule_formats();
+  return source.find('/') != std::string_view::npos ||
+         std::ranges::any_of(formats, [&](const ScheduleFormat* format) {
+           return source.ends_with(format->extension);
+         });
+}
+
+Result<std::unique_ptr<Planner>> make_planner(const Topology& topology, std::string_view source,
+                                              PlannerOptions options) {
+  if (options.segment_count && *options.segment_count < 1) {
+    return invalid(fmt::format("segments {}: must be at least 1", *options.segment_count));
+  }
+  return names_schedule_file(source) ? make_file_planner(topology, source, std::move(options))
+                                     : make_fixed_planner(topology, source, std::move(options));
+}
+
+}  // namespace pleach

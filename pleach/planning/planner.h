@@ -1,0 +1,93 @@
+// Planner: which schedule does a collective of some size, and in how many segments.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pleach/base/collective_kind.h"
+#include "pleach/base/id.h"
+#include "pleach/base/result.h"
+#include "pleach/collective/schedule.h"
+#include "pleach/topology/topology.h"
+
+namespace pleach {
+
+// What is not given is the planner's: a file says itself what it does, an algorithm does an
+// all_reduce of all rank nodes with root 0.
+struct PlanRequest {
+  std::optional<CollectiveKind> collective = {};
+  std::vector<NodeId> participants = {};  // rank r is this node; empty: not given
+  std::optional<Rank> root = {};
+  int64_t size_bytes = 0;  // whole buffer of one rank
+};
+
+struct Choice {
+  std::shared_ptr<const Schedule> schedule;  // correct, with all its routes
+  int32_t segment_count = 1;
+};
+
+// For groups that do a collective at the same time, sharing the network.
+struct CommonChoice {
+  std::vector<std::shared_ptr<const Schedule>> schedules;  // by group
+  int32_t segment_count = 1;                               // of all
+  std::optional<int64_t> time_ps = {};                     // where simulations chose
+};
+
+struct PlannerOptions {
+  std::optional<int32_t> segment_count = 1;  // none: the best of 1, 2, 4, ... 64 at each size
+  std::string model = "flow";                // network model that finds it
+  bool wants_certificate = true;             // of every schedule
+};
+
+// Equal requests get the same pointer, by which network sessions know schedules, as long as
+// somebody keeps it. Not thread safe.
+class Planner {
+ public:
+  virtual ~Planner() = default;
+
+  // Whether it plans the collective for some group; false also where nothing can be planned.
+  virtual bool does(CollectiveKind collective) const = 0;
+  // Of every choice; none: it depends on the size.
+  std::optional<int32_t> segment_count() const { return options_.segment_count; }
+  //   errors  those of schedule(), and of the network model that finds the number of segments
+  Result<Choice> choose(const PlanRequest& request);
+  // Of the participants of each group.
+  Result<CommonChoice> choose_together(CollectiveKind collective,
+                                       std::span<const std::vector<NodeId>> groups,
+                                       int64_t size_bytes);
+  // The schedules of choose_together() alone.
+  Result<std::vector<std::shared_ptr<const Schedule>>> schedules(
+      CollectiveKind collective, std::span<const std::vector<NodeId>> groups, int64_t size_bytes);
+
+ protected:
+  // Borrows `topology`.
+  Planner(const Topology& topology, PlannerOptions options)
+      : topology_(topology), options_(std::move(options)) {}
+  const Topology& topology() const { return topology_; }
+  const PlannerOptions& options() const { return options_; }
+
+ private:
+  virtual Result<std::shared_ptr<const Schedule>> schedule(const PlanRequest& request) = 0;
+  Result<CommonChoice> with_segments(CommonChoice choice, int64_t size_bytes) const;
+
+  const Topology& topology_;
+  const PlannerOptions options_;
+};
+
+// Whether the text names a file: it has a directory or a schedule format's extension.
+bool names_schedule_file(std::string_view source);
+
+// The planner of a source: an algorithm's spec ("multitree,step_rule=published"), which synthesises
+// when it is asked, or a schedule's file. `topology` outlives the planner.
+//   errors         those of read_schedule; kInvalidArgument: segments < 1
+//   choose errors  those of synthesize; of a file: kInvalidArgument with the first violation, or
+//                  where its collective, participants or root are not those asked for
+Result<std::unique_ptr<Planner>> make_planner(const Topology& topology, std::string_view source,
+                                              PlannerOptions options = {});
+
+}  // namespace pleach

@@ -1,0 +1,145 @@
+#include "pleach/planning/planner.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "pleach/collective/formats.h"
+#include "pleach/network/model.h"
+#include "pleach/planning/best_segments.h"
+#include "pleach/topology/shapes.h"
+
+namespace pleach {
+namespace {
+
+using Kind = CollectiveKind;
+
+Topology topology_of(const std::string& spec) {
+  auto topology = parse_topology(spec);
+  EXPECT_TRUE(topology) << spec;
+  return std::move(*topology);
+}
+
+std::unique_ptr<Planner> planner_of(const Topology& topology, const std::string& source,
+                                    PlannerOptions options = {}) {
+  auto planner = make_planner(topology, source, std::move(options));
+  EXPECT_TRUE(planner) << (planner ? "" : planner.error().message);
+  return std::move(*planner);
+}
+
+const std::vector<NodeId> kLeft = {{0}, {1}, {2}, {3}};
+const std::vector<NodeId> kRight = {{4}, {5}, {6}, {7}};
+
+TEST(Planner, GivesEqualRequestsOneSchedule) {
+  const Topology topology = topology_of("ring:8");
+  const auto planner = planner_of(topology, "ring");
+  const auto first = planner->choose({.collective = Kind::kAllGather, .participants = kLeft});
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ(first->schedule->collective, Kind::kAllGather);
+  EXPECT_EQ(first->schedule->participants, kLeft);
+  EXPECT_EQ(first->segment_count, 1);
+  const struct {
+    PlanRequest request;
+    bool same;
+  } cases[] = {
+      {{.collective = Kind::kAllGather, .participants = kLeft}, true},
+      {{.collective = Kind::kAllGather, .participants = kLeft, .size_bytes = 1 << 20}, true},
+      {{.collective = Kind::kAllGather, .participants = kRight}, false},
+      {{.collective = Kind::kReduceScatter, .participants = kLeft}, false},
+  };
+  for (const auto& [request, same] : cases) {
+    const auto other = planner->choose(request);
+    ASSERT_TRUE(other);
+    EXPECT_EQ(other->schedule == first->schedule, same);
+  }
+}
+
+TEST(Planner, RootsAreApart) {
+  const Topology topology = topology_of("ring:4");
+  const auto planner = planner_of(topology, "ring");
+  for (const int32_t root : {0, 3, 0}) {
+    const auto choice = planner->choose({.collective = Kind::kBroadcast, .root = Rank{root}});
+    ASSERT_TRUE(choice);
+    EXPECT_EQ(choice->schedule->root, Rank{root});
+  }
+}
+
+// Two groups at once share links, so that their best number of segments is a common one.
+TEST(Planner, FindsTheBestSegmentsOfGroupsTogether) {
+  const Topology topology = topology_of("mesh:8,latency=1us");
+  const auto planner = planner_of(topology, "ring", {.segment_count = std::nullopt});
+  EXPECT_EQ(planner->segment_count(), std::nullopt);
+  const std::vector<std::vector<NodeId>> groups = {kLeft, kRight};
+  const int64_t size_bytes = 16 << 20;
+  const auto choice = planner->choose_together(Kind::kBroadcast, groups, size_bytes);
+  ASSERT_TRUE(choice) << choice.error().message;
+  ASSERT_EQ(choice->schedules.size(), 2U);
+  const std::vector<Job> jobs = {{choice->schedules[0], size_bytes, 0},
+                                 {choice->schedules[1], size_bytes, 0}};
+  const auto best = find_best_segments("flow", topology, jobs, {});
+  ASSERT_TRUE(best);
+  EXPECT_GT(choice->segment_count, 1);
+  EXPECT_EQ(choice->segment_count, best->segment_count);
+  EXPECT_EQ(choice->time_ps, best->simulation.finish_ps);
+  const auto tiny = planner->choose_together(Kind::kBroadcast, groups, 1);
+  ASSERT_TRUE(tiny);
+  EXPECT_EQ(tiny->segment_count, 1);
+}
+
+TEST(Planner, DoesWhatItsAlgorithmDoes) {
+  const Topology topology = topology_of("ring:4");
+  EXPECT_TRUE(planner_of(topology, "ring")->does(Kind::kAllReduce));
+  EXPECT_FALSE(planner_of(topology, "ring")->does(Kind::kAllToAll));
+  const auto unknown = planner_of(topology, "rnig");
+  EXPECT_FALSE(unknown->does(Kind::kAllReduce));
+  EXPECT_EQ(unknown->choose({}).error().message.substr(0, 24), "unknown algorithm 'rnig'");
+}
+
+TEST(Planner, AFileSaysItselfWhatItDoes) {
+  const Topology topology = topology_of("ring:8");
+  const auto written =
+      planner_of(topology, "ring")
+          ->choose({.collective = Kind::kBroadcast, .participants = kLeft, .root = Rank{2}});
+  ASSERT_TRUE(written);
+  const std::string path = testing::TempDir() + "planner_test.json";
+  ASSERT_TRUE(write_schedule(*written->schedule, path));
+  const auto planner = planner_of(topology, path);
+  EXPECT_TRUE(planner->does(Kind::kBroadcast));
+  EXPECT_FALSE(planner->does(Kind::kAllReduce));
+  const auto own = planner->choose({});
+  ASSERT_TRUE(own) << own.error().message;
+  EXPECT_EQ(*own->schedule, *written->schedule);
+  const auto same =
+      planner->choose({.collective = Kind::kBroadcast, .participants = kLeft, .root = Rank{2}});
+  ASSERT_TRUE(same);
+  EXPECT_EQ(same->schedule, own->schedule);
+  const struct {
+    PlanRequest request;
+    std::string message;
+  } cases[] = {
+      {{.collective = Kind::kReduce}, ": a schedule of broadcast, not of reduce"},
+      {{.participants = kRight}, ": its participants are not those asked for"},
+      {{.root = Rank{0}}, ": its root is 2, not 0"},
+  };
+  for (const auto& [request, message] : cases) {
+    const auto refused = planner->choose(request);
+    ASSERT_FALSE(refused) << message;
+    EXPECT_EQ(refused.error().message, path + message);
+  }
+  // A file is proved for the topology at hand.
+  const Topology small = topology_of("ring:3");
+  EXPECT_FALSE(planner_of(small, path)->choose({}));
+  std::filesystem::remove(path);
+  EXPECT_FALSE(make_planner(topology, path));
+}
+
+TEST(Planner, RefusesNoSegments) {
+  const Topology topology = topology_of("ring:4");
+  EXPECT_EQ(make_planner(topology, "ring", {.segment_count = 0}).error().message,
+            "segments 0: must be at least 1");
+}
+
+}  // namespace
+}  // namespace pleach
