@@ -24,8 +24,8 @@ struct Message {
 // them together, would take gigabytes.
 Status check_size(int64_t transfer_count, int64_t move_count);
 
-// Borrows the request. An error of route() is kept and returned by finish(), so that algorithms
-// read as their loops.
+// Borrows the topology of the request. An error of route() is kept and returned by finish(), so
+// that algorithms read as their loops.
 class ScheduleBuilder {
  public:
   // `collective` may be a phase of the request's.

@@ -26,7 +26,7 @@ def main():
             "-DCMAKE_BUILD_TYPE=Release")
         run(cmake, "--build", consumer)
         output = run(consumer / "consumer")
-        if not re.fullmatch(r"10 steps, [1-9]\d* ps\n", output):
+        if not re.fullmatch(r"10 steps, [1-9]\d* ps\n2 steps, [1-9]\d* ps\n", output):
             sys.exit(f"the consumer printed {output!r}")
         version = run(prefix / "bin" / "pleach", "--version")
         if not version.startswith("pleach "):
