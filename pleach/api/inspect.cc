@@ -14,6 +14,7 @@
 #include "pleach/runtime/transport.h"
 #include "pleach/synthesis/algorithm.h"
 #include "pleach/topology/shapes.h"
+#include "pleach/topology/switch_model.h"
 #include "pleach/workload/workload.h"
 
 namespace pleach {
@@ -96,9 +97,12 @@ int64_t estimate_time_ps(const Certificate& certificate, int64_t size_bytes) {
 }
 
 std::vector<RegistryListing> list_registries() {
-  return {shapes().list(),          algorithms().list(),      policies().list(),
-          workload_models().list(), accelerators().list(),    transports().list(),
-          network_models().list(),  schedule_formats().list()};
+  std::vector<RegistryListing> listings = {
+      shapes().list(),          algorithms().list(),       policies().list(),
+      workload_models().list(), accelerators().list(),     transports().list(),
+      network_models().list(),  schedule_formats().list(), switch_kinds().list()};
+  std::erase_if(listings, [](const RegistryListing& one) { return one.entries.size() < 2; });
+  return listings;
 }
 
 Result<RegistryListing> list_registry(std::string_view name) {

@@ -24,8 +24,8 @@ Result<ScheduleSummary> summarize(const Schedule& schedule, const Topology& topo
 // at most kLongestPs + 1.
 int64_t estimate_time_ps(const Certificate& certificate, int64_t size_bytes);
 
-// The registries: topologies, algorithms, policies, workloads, accelerators, transports, models,
-// formats.
+// The registries in which there is a choice: topologies, algorithms, policies, workloads,
+// accelerators, transports, models, formats; kinds of switches once there are two.
 std::vector<RegistryListing> list_registries();
 // Errors: kInvalidArgument listing the known registries.
 Result<RegistryListing> list_registry(std::string_view name);

@@ -1,10 +1,12 @@
-// SwitchModel: which sets of streams a switch carries at once.
+// SwitchModel: which sets of streams a switch carries at once. The registry of kinds of switches.
 #pragma once
 
 #include <memory>
 #include <span>
+#include <string>
 
 #include "pleach/base/id.h"
+#include "pleach/base/registry.h"
 #include "pleach/topology/topology.h"
 
 namespace pleach {
@@ -18,17 +20,22 @@ struct SwitchStream {
 class SwitchModel {
  public:
   virtual ~SwitchModel() = default;
-  // Whether the switch can carry all of `streams` at the same time. Pure; thread safe.
+  // Whether the switch can carry all of `streams` at the same time; any single one it can. Pure;
+  // thread safe.
   virtual bool admits(std::span<const SwitchStream> streams) const = 0;
 };
 
-// A crossbar, or a switch that reduces in its pipeline (SHARP-like): admits every set.
-class UnlimitedSwitch final : public SwitchModel {
- public:
-  bool admits(std::span<const SwitchStream> /*streams*/) const override { return true; }
+struct SwitchKind {
+  std::string name;
+  std::string summary;
+  std::string source;
+  std::unique_ptr<SwitchModel> (*create)(const Topology& topology, NodeId node);
 };
 
-// The model of one switch node of `topology`. One line per kind of switch.
+// The first is that of nodes that name none.
+Registry<SwitchKind> switch_kinds();
+
+// The model of one switch node of `topology`.
 std::unique_ptr<SwitchModel> make_switch_model(const Topology& topology, NodeId node);
 
 }  // namespace pleach

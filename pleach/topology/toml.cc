@@ -295,7 +295,8 @@ class Reader {
   }
 
   Status add_node(const Table& table) {
-    PLEACH_TRY(table.check_keys({"name", "kind", "forwards", "reduce", "multicast", "overhead"}));
+    PLEACH_TRY(table.check_keys(
+        {"name", "kind", "forwards", "reduce", "multicast", "switch", "overhead"}));
     if (!table.has("name")) {
       return table.error(table.where(), "has no name");
     }
@@ -318,6 +319,7 @@ class Reader {
     node.forwards = forwards;
     node.reduces = reduces;
     node.multicasts = multicasts;
+    PLEACH_SET(node.switch_kind, table.text("switch"));
     const int64_t usual = node.kind == NodeKind::kSwitch ? 0 : defaults_.overhead_ps;
     node.overhead_ps = overhead.value_or(usual);
     grid_.clear();

@@ -12,6 +12,7 @@
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
 #include "pleach/topology/link_classes.h"
+#include "pleach/topology/switch_model.h"
 
 namespace pleach {
 namespace {
@@ -162,6 +163,9 @@ uint64_t Topology::fingerprint() const {
     hash.add(static_cast<int32_t>((node.forwards ? 1 : 0) | (node.reduces ? 2 : 0) |
                                   (node.multicasts ? 4 : 0)));
     hash.add(node.overhead_ps);
+    if (!node.switch_kind.empty()) {
+      hash.add(std::string_view(node.switch_kind));
+    }
   }
   for (const Link& link : links_) {
     hash.add(link.source.value);
@@ -194,6 +198,15 @@ Result<NodeId> TopologyBuilder::add_node(Node node, const std::string& where) {
   if (node.kind != NodeKind::kSwitch && (node.reduces || node.multicasts)) {
     return invalid(where, fmt::format("node {}: only a switch reduces or multicasts",
                                       pleach::quoted(node.name)));
+  }
+  if (!node.switch_kind.empty()) {
+    if (node.kind != NodeKind::kSwitch) {
+      return invalid(where, fmt::format("node {}: only a switch has a kind of switch",
+                                        pleach::quoted(node.name)));
+    }
+    if (const auto known = switch_kinds().find(node.switch_kind); !known) {
+      return prefixed(where, known.error());
+    }
   }
   if (!by_name_.emplace(node.name, id).second) {
     return invalid(where, fmt::format("duplicate node name {}", pleach::quoted(node.name)));

@@ -27,7 +27,8 @@ struct Node {
   bool forwards = false;    // a rank or io node that passes traffic through; a switch always does
   bool reduces = false;     // a switch that combines streams
   bool multicasts = false;  // a switch that replicates streams
-  int64_t overhead_ps = 0;  // time a message occupies its connection at this source [ps]
+  std::string switch_kind = {};  // of a switch, in switch_kinds(); empty: the first of them
+  int64_t overhead_ps = 0;       // time a message occupies its connection at this source [ps]
 };
 
 struct Link {  // directed

@@ -176,6 +176,24 @@ TEST(Topology, FingerprintsTellWhatMatters) {
   EXPECT_NE(fingerprint("switch:4,multicast"), fingerprint("switch:4,reduce"));
 }
 
+// A kind of switch has to be known, and is part of what a topology is.
+TEST(SwitchModel, IsChosenByTheNode) {
+  const auto built = [](Node node) {
+    TopologyBuilder builder("one");
+    const auto added = builder.add_node(std::move(node), "x.toml:3");
+    return added ? Result<Topology>(std::move(builder).build()) : Result<Topology>(added.error());
+  };
+  const Node plain{.name = "s", .kind = NodeKind::kSwitch};
+  Node named = plain, unknown = plain, rank{.name = "r", .switch_kind = "unlimited"};
+  named.switch_kind = "unlimited";
+  unknown.switch_kind = "unlimted";
+  ASSERT_TRUE(built(plain) && built(named));
+  EXPECT_NE(built(plain)->fingerprint(), built(named)->fingerprint());
+  EXPECT_EQ(built(unknown).error().message.substr(0, 42),
+            "x.toml:3: unknown kind of switch 'unlimted");
+  EXPECT_EQ(built(rank).error().message, "x.toml:3: node 'r': only a switch has a kind of switch");
+}
+
 TEST(SwitchModel, PlainSwitchesAdmitEverything) {
   const Result<Topology> topology = parse_topology("switch:4");
   ASSERT_TRUE(topology);

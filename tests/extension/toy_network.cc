@@ -1,0 +1,100 @@
+// A network in which every message takes the same time, whatever its size, its way and its company.
+#include <deque>
+#include <functional>
+#include <map>
+
+#include "pleach/network/execution.h"
+#include "pleach/network/model.h"
+#include "pleach/network/schedule_forms.h"
+
+namespace pleach {
+namespace {
+
+class ToySession final : public NetworkSession {
+ public:
+  ToySession(const Topology& topology, const SimulationOptions& options, int64_t message_ps)
+      : options_(options), message_ps_(message_ps), known_(topology, options_) {
+    use_.links.resize(topology.links().size());
+  }
+
+  Result<int32_t> start(const Job& job) override {
+    PLEACH_ASSIGN(forms, known_.find(job.schedule));
+    PLEACH_ASSIGN(lowered, forms->whole(job.size_bytes));
+    jobs_.emplace_back(std::move(lowered), options_, NopTimes{message_ps_, message_ps_});
+    const int32_t number = count_of(jobs_) - 1;
+    tell(number, job.start_ps, [](Execution& one, int64_t now_ps) { one.start(now_ps); });
+    return number;
+  }
+  std::optional<int64_t> next_ps() const override {
+    return events_.empty() ? std::nullopt : std::optional(events_.begin()->first);
+  }
+  Result<std::vector<Finish>> advance(int64_t until_ps) override {
+    finished_.clear();
+    while (finished_.empty() && !events_.empty() && events_.begin()->first <= until_ps) {
+      const auto event = events_.extract(events_.begin());
+      event.mapped()(event.key());
+    }
+    return finished_;
+  }
+  Result<NetworkUse> use() override { return use_; }
+
+ private:
+  // Tells the job something at a time, and does what follows.
+  void tell(int32_t job, int64_t time_ps, std::function<void(Execution&, int64_t)> what) {
+    events_.emplace(time_ps, [this, job, what](int64_t now_ps) {
+      Execution& execution = jobs_[at(job)];
+      const bool had_finished = execution.is_finished();
+      what(execution, now_ps);
+      if (execution.is_finished() && !had_finished) {
+        finished_.push_back({job, now_ps});
+      }
+      for (const auto& [kind, rank, end_ps] : std::exchange(execution.answers().alarms, {})) {
+        const auto call =
+            kind == Execution::Alarm::Kind::kReduced ? &Execution::reduced : &Execution::nop_over;
+        tell(job, end_ps, [call, at_rank = rank](Execution& one, int64_t then_ps) {
+          (one.*call)(at_rank, then_ps);
+        });
+      }
+      for (const int32_t connection : std::exchange(execution.answers().connections, {})) {
+        while (execution.next(connection) != nullptr) {
+          ++use_.event_count;
+          const Send send = execution.begin(connection);
+          tell(job, now_ps + message_ps_, [send](Execution& one, int64_t then_ps) {
+            one.sent(send, then_ps);
+            one.over(send, then_ps);
+            one.arrived(send, then_ps);
+          });
+        }
+      }
+    });
+  }
+
+  const SimulationOptions options_;
+  const int64_t message_ps_;
+  KnownSchedules known_;
+  std::deque<Execution> jobs_;
+  std::multimap<int64_t, std::function<void(int64_t now_ps)>> events_;  // by time
+  std::vector<Finish> finished_;
+  NetworkUse use_;
+};
+
+Result<std::unique_ptr<NetworkSession>> open(const Topology& topology,
+                                             const SimulationOptions& options, const Options& own) {
+  return std::unique_ptr<NetworkSession>(
+      std::make_unique<ToySession>(topology, options, own.number("message")));
+}
+
+}  // namespace
+
+extern const NetworkModel kToyNetwork = {
+    .name = "toy",
+    .summary = "every message takes the same time",
+    .source = {},
+    .options = {{.name = "message",
+                 .kind = OptionDescriptor::Kind::kTime,
+                 .default_value = "1us",
+                 .summary = "of one message"}},
+    .open = open,
+};
+
+}  // namespace pleach
