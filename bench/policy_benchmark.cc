@@ -61,6 +61,7 @@ struct Outcome {
   std::array<double, kBaselines.size()> speedups = {};  // baseline / ours
   double excess = 0.0;                                  // over the bound
   double uniform_excess = 0.0;                          // of the best of five uniform partitions
+  double annealing_gain = 0.0;                          // part of the iteration without annealing
   double least_piece = 1.0;                             // part of the model
   double create_s = 0.0;
   int32_t collectives = 0;
@@ -116,14 +117,16 @@ Outcome measure(const Regime& regime, uint64_t seed) {
 
   Outcome outcome;
   const auto piece_bytes = static_cast<int64_t>(std::ceil(total_bytes / kLeastPiece));
-  const Rehearsal ours = rehearse_policy(
-      regime.fixes_piece ? fmt::format("work_conserving,piece={}", piece_bytes) : "work_conserving",
-      profile, costs, outcome.create_s);
+  const std::string spec =
+      fmt::format("work_conserving,piece={}", regime.fixes_piece ? piece_bytes : 0);
+  const Rehearsal ours = rehearse_policy(spec, profile, costs, outcome.create_s);
   const auto ours_ps = static_cast<double>(ours.iteration_ps);
+  double unused_s = 0.0;
+  const Rehearsal start = rehearse_policy(spec + ",effort=0", profile, costs, unused_s);
+  outcome.annealing_gain = 1.0 - ours_ps / static_cast<double>(start.iteration_ps);
   outcome.excess = ours_ps / bound_ps - 1.0;
   outcome.uniform_excess = static_cast<double>(best_uniform_ps(profile, costs)) / bound_ps - 1.0;
   for (std::size_t index = 0; index < kBaselines.size(); ++index) {
-    double unused_s = 0.0;
     const Rehearsal other = rehearse_policy(kBaselines[index], profile, costs, unused_s);
     outcome.speedups[index] = static_cast<double>(other.iteration_ps) / ours_ps;
   }
@@ -198,10 +201,14 @@ std::string report(const Regime& regime, const std::vector<Outcome>& outcomes,
   const Summary excess = summarize(outcomes, [](const Outcome& one) { return one.excess; });
   const Summary uniform =
       summarize(outcomes, [](const Outcome& one) { return one.uniform_excess; });
+  const Summary gain = summarize(outcomes, [](const Outcome& one) { return one.annealing_gain; });
+  const auto gains =
+      std::ranges::count_if(outcomes, [](const Outcome& one) { return one.annealing_gain > 0.0; });
   const Summary piece = summarize(outcomes, [](const Outcome& one) { return one.least_piece; });
   const Summary count = summarize(outcomes, [](const Outcome& one) { return one.collectives; });
   const Summary create = summarize(outcomes, [](const Outcome& one) { return one.create_s; });
   require(excess.least >= -1e-9, "below the bound");
+  require(gain.least >= 0.0, "annealing loses the plan that it starts from");
   require(excess.median <= regime.median_limit, "median over its limit");
   require(excess.p95 <= regime.p95_limit, "p95 over its limit");
   require(!regime.fixes_piece || piece.least >= 1.0 / kLeastPiece,
@@ -210,6 +217,8 @@ std::string report(const Regime& regime, const std::vector<Outcome>& outcomes,
       fmt::format("{{\"name\": \"{}\",\n   \"speedup_over\": {{{}}},\n", regime.name, speedups);
   text += fmt::format("   \"excess_over_bound\": {},\n   \"excess_of_uniform\": {},\n",
                       to_json(excess), to_json(uniform));
+  text +=
+      fmt::format("   \"annealing_improves\": {}, \"annealing_gain\": {},\n", gains, to_json(gain));
   text += fmt::format("   \"least_piece\": {:.5f}, \"collectives\": {},\n   \"planning_s\": {}}}",
                       piece.least, to_json(count), to_json(create));
   return text;

@@ -26,12 +26,9 @@ void GroupDriver::gradient_ready(int32_t layer, int64_t now_ps) {
 }
 
 bool GroupDriver::pass(const LayerGate& gate, int64_t now_ps) {
-  bool is_open = has_gradients(gate);
-  if (is_open) {
-    tell_need(gate, now_ps);
-    is_open =
-        gate.is_forward ? host_.may_run_forward(gate.layer) : host_.may_run_backward(gate.layer);
-  }
+  const bool is_open =
+      tell_need(gate, now_ps) &&
+      (gate.is_forward ? host_.may_run_forward(gate.layer) : host_.may_run_backward(gate.layer));
   if (gate.worker == setting_.watched_worker) {
     is_open ? host_.go_on(now_ps) : host_.stand_still(now_ps);
   }
@@ -49,16 +46,20 @@ bool GroupDriver::has_gradients(const LayerGate& gate) const {
          layers_[at(gate.layer)].completed >= gate.iteration;
 }
 
-// The first worker's need is the group's.
-void GroupDriver::tell_need(const LayerGate& gate, int64_t now_ps) {
+// The first worker's need is the group's. Whether the policy knows of it.
+bool GroupDriver::tell_need(const LayerGate& gate, int64_t now_ps) {
   Layer& layer = layers_[at(gate.layer)];
   int32_t& told = gate.is_forward ? layer.forwards : layer.backwards;
   if (told > gate.iteration) {
-    return;
+    return true;
+  }
+  if (!has_gradients(gate)) {
+    return false;
   }
   told = gate.iteration + 1;
   gate.is_forward ? host_.forward_needed(gate.layer, now_ps)
                   : host_.backward_needed(gate.layer, now_ps);
+  return true;
 }
 
 }  // namespace pleach

@@ -65,7 +65,7 @@ class GroupDriver {
     int32_t backwards = 0;
   };
   bool has_gradients(const LayerGate& gate) const;
-  void tell_need(const LayerGate& gate, int64_t now_ps);
+  bool tell_need(const LayerGate& gate, int64_t now_ps);
 
   const GroupSetting setting_;
   PolicyHost host_;

@@ -13,7 +13,7 @@ void Wire::issue(HostedCollective one) {
   waiting_.push_back(one);
 }
 
-std::span<const HostedCollective> Wire::start(int64_t now_ps) {
+std::span<const HostedCollective> Wire::start_waiting(int64_t now_ps) {
   const std::size_t before = log_.size();
   while (!waiting_.empty() && count_of(carried_) < width_) {
     log_.push_back(waiting_.front());

@@ -32,7 +32,9 @@ class Wire {
   void issue(HostedCollective one);
   // Those that wait start, as far as there is room; they, in order. Valid until the next call of
   // any of these.
-  std::span<const HostedCollective> start(int64_t now_ps);
+  std::span<const HostedCollective> start(int64_t now_ps) {
+    return waiting_.empty() ? std::span<const HostedCollective>() : start_waiting(now_ps);
+  }
   // One that is on the wire. Valid as long.
   const HostedCollective& carried(int32_t number) const;
   // It finishes.
@@ -54,6 +56,7 @@ class Wire {
     int32_t number = 0;
     int64_t stood_still_ps = 0;  // in all, when it started
   };
+  std::span<const HostedCollective> start_waiting(int64_t now_ps);
   int64_t stood_still_ps(int64_t now_ps) const {
     return stood_still_ps_ + (still_since_ps_ < 0 ? 0 : now_ps - still_since_ps_);
   }

@@ -99,7 +99,7 @@ class Simulator {
     return recorder_.steady() || recorder_.iterations() >= std::max(options_.most_iterations, 2);
   }
   Error stopped() const;
-  void finish_all(const std::vector<WorkerNode>& nodes) {
+  void finish_all(std::span<const WorkerNode> nodes) {
     for (const WorkerNode one : nodes) {
       progress_.finish(one);
     }
@@ -145,7 +145,7 @@ Status Simulator::run_instant() {
     }
     PLEACH_TRY(finish_due(moved));
     drain();
-    const std::vector<WorkerNode> open = gradients_.open_gates(now_ps_);
+    const std::span<const WorkerNode> open = gradients_.open_gates(now_ps_);
     moved = moved || !open.empty();
     finish_all(open);
     drain();
@@ -159,7 +159,7 @@ Status Simulator::run_instant() {
 }
 
 Status Simulator::finish_due(bool& moved) {
-  const std::vector<WorkerNode> ended = streams_.finish(now_ps_);
+  const std::span<const WorkerNode> ended = streams_.finish(now_ps_);
   moved = moved || !ended.empty();
   finish_all(ended);
   PLEACH_TRY(carry_gradients(moved));
@@ -249,8 +249,8 @@ Status Simulator::start_gradients(bool& moved) {
 
 // Those whose overhead is over.
 Status Simulator::carry_gradients(bool& moved) {
-  for (const GradientCollective& one : gradients_.take_due(now_ps_)) {
-    PLEACH_TRY(carrier_.start(gradients_.carried(one), one, now_ps_));
+  while (const std::optional<GradientCollective> due = gradients_.take_due(now_ps_)) {
+    PLEACH_TRY(carrier_.start(gradients_.carried(*due), *due, now_ps_));
     moved = true;
   }
   return ok();

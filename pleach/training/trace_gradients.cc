@@ -19,6 +19,17 @@ TraceGradients::TraceGradients(const TraceIndex& index, std::span<Policy* const>
                                                    .watched_worker = own.workers.front(),
                                                    .channel_width = channel_width});
   }
+  for (int32_t worker = 0; worker < count_of(index.trace().workers); ++worker) {
+    const auto count = count_of(index.trace().workers[at(worker)].nodes);
+    std::vector<bool>& has_gate = has_gate_.emplace_back(at(count), false);
+    for (int32_t node = 0; node < count; ++node) {
+      if (index.node({worker, node}).kind == TraceNodeKind::kForwardGate) {
+        for (const int32_t next : index.successors({worker, node})) {
+          has_gate[at(next)] = true;
+        }
+      }
+    }
+  }
 }
 
 void TraceGradients::gradient_ready(WorkerNode node, int64_t now_ps) {
@@ -37,7 +48,7 @@ void TraceGradients::come_to_gate(WorkerNode node, int32_t iteration) {
 }
 
 // The forward of a layer has ended when the computation that waited at its gate has.
-void TraceGradients::node_finished(WorkerNode node) {
+void TraceGradients::end_forwards(WorkerNode node) {
   for (const int32_t before : index_.dependencies(node)) {
     const TraceNode& gate = index_.node({node.worker, before});
     if (gate.kind == TraceNodeKind::kForwardGate) {
@@ -50,18 +61,18 @@ void TraceGradients::finish(const GradientCollective& one, int64_t now_ps) {
   groups_[at(one.group)].driver->finish(one.number, now_ps);
 }
 
-std::vector<WorkerNode> TraceGradients::open_gates(int64_t now_ps) {
-  std::vector<WorkerNode> open;
+std::span<const WorkerNode> TraceGradients::open_gates(int64_t now_ps) {
+  open_.clear();
   for (Group& group : groups_) {
     std::erase_if(group.gates, [&](const WaitingGate& one) {
       const bool passes = group.driver->pass(one.gate, now_ps);
       if (passes) {
-        open.push_back({one.gate.worker, one.node});
+        open_.push_back({one.gate.worker, one.node});
       }
       return passes;
     });
   }
-  return open;
+  return open_;
 }
 
 Result<std::vector<GradientCollective>> TraceGradients::start(int64_t now_ps) {
@@ -74,15 +85,6 @@ Result<std::vector<GradientCollective>> TraceGradients::start(int64_t now_ps) {
     }
   }
   return started;
-}
-
-std::vector<GradientCollective> TraceGradients::take_due(int64_t now_ps) {
-  std::vector<GradientCollective> due;
-  while (!due_.empty() && due_.top().first == now_ps) {
-    due.push_back(due_.top().second);
-    due_.pop();
-  }
-  return due;
 }
 
 int64_t TraceGradients::next_ps() const {

@@ -36,15 +36,26 @@ class TraceGradients {
   // kind has ended; a collective has.
   void gradient_ready(WorkerNode node, int64_t now_ps);
   void come_to_gate(WorkerNode node, int32_t iteration);
-  void node_finished(WorkerNode node);
+  void node_finished(WorkerNode node) {
+    if (has_gate_[at(node.worker)][at(node.node)]) {
+      end_forwards(node);
+    }
+  }
   void finish(const GradientCollective& one, int64_t now_ps);
 
-  // The gates that open now.
-  std::vector<WorkerNode> open_gates(int64_t now_ps);
+  // The gates that open now. Valid until the next call.
+  std::span<const WorkerNode> open_gates(int64_t now_ps);
   // The collectives that the policies start now. Errors: those of PolicyHost::next.
   Result<std::vector<GradientCollective>> start(int64_t now_ps);
-  // Those of them whose overhead is over now: what the network is to carry.
-  std::vector<GradientCollective> take_due(int64_t now_ps);
+  // The next of them whose overhead is over now: what the network is to carry; nothing: none is.
+  std::optional<GradientCollective> take_due(int64_t now_ps) {
+    if (due_.empty() || due_.top().first != now_ps) {
+      return std::nullopt;
+    }
+    const GradientCollective due = due_.top().second;
+    due_.pop();
+    return due;
+  }
   // When a policy wakes, or an overhead is over, next; INT64_MAX: never.
   int64_t next_ps() const;
 
@@ -72,12 +83,16 @@ class TraceGradients {
     std::unique_ptr<GroupDriver> driver;
     std::vector<WaitingGate> gates;
   };
+  void end_forwards(WorkerNode node);
+
   using Due = std::pair<int64_t, GradientCollective>;  // when its overhead is over
 
   const TraceIndex& index_;
   const std::span<Policy* const> policies_;
   std::vector<Group> groups_;
   std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
+  std::vector<std::vector<bool>> has_gate_;  // by worker, node: it waits for a forward gate
+  std::vector<WorkerNode> open_;             // what open_gates has returned
 };
 
 }  // namespace pleach

@@ -71,6 +71,19 @@ class TwoGroups : public testing::Test {
     }
   }
 
+  Nodes opened(int64_t now_ps) {
+    const auto open = gradients_.open_gates(now_ps);
+    return {open.begin(), open.end()};
+  }
+
+  Started due(int64_t now_ps) {
+    Started all;
+    while (const auto one = gradients_.take_due(now_ps)) {
+      all.push_back(*one);
+    }
+    return all;
+  }
+
   const Trace trace_ = two_groups();
   const TraceIndex index_{trace_};
   Told first_;
@@ -87,7 +100,7 @@ TEST_F(TwoGroups, LetTheirCollectivesOutWhenTheOverheadIsOver) {
   second_.next = {{CollectiveKind::kReduceScatter, {0, 4}},
                   {CollectiveKind::kReduceScatter, {4, 8}}};
   EXPECT_EQ(start(gradients_, 4), (Started{{0, 0}, {1, 0}}));
-  EXPECT_EQ(gradients_.take_due(4), (Started{{1, 0}}));
+  EXPECT_EQ(due(4), (Started{{1, 0}}));
   EXPECT_EQ(gradients_.next_ps(), 10);
   const GroupCollective carried = gradients_.carried({1, 0});
   EXPECT_EQ(carried.family, 0);
@@ -96,8 +109,8 @@ TEST_F(TwoGroups, LetTheirCollectivesOutWhenTheOverheadIsOver) {
   EXPECT_EQ(carried.size_bytes, 4);
   gradients_.finish({1, 0}, 5);
   EXPECT_EQ(start(gradients_, 5), (Started{{1, 1}}));
-  EXPECT_EQ(gradients_.take_due(5), (Started{{1, 1}}));
-  EXPECT_EQ(gradients_.take_due(10), (Started{{0, 0}}));
+  EXPECT_EQ(due(5), (Started{{1, 1}}));
+  EXPECT_EQ(due(10), (Started{{0, 0}}));
   EXPECT_EQ(gradients_.hosted({0, 0}).started_ps, 4);
   EXPECT_EQ(gradients_.logs().at(1).size(), 2U);
 }
@@ -109,13 +122,13 @@ TEST_F(TwoGroups, OpenTheGatesOfTheirOwnGroup) {
     gradients_.come_to_gate({worker, 0}, 1);
     gradients_.come_to_gate({worker, 3}, 1);
   }
-  EXPECT_EQ(gradients_.open_gates(1), Nodes{});
+  EXPECT_EQ(opened(1), Nodes{});
   EXPECT_EQ(gradients_.first_waiting(), (WorkerNode{1, 0}));
   second_.next = {{CollectiveKind::kAllReduce, {0, 8}}};
   EXPECT_EQ(start(gradients_, 1), (Started{{1, 0}}));
   gradients_.finish({1, 0}, 2);
-  EXPECT_EQ(gradients_.open_gates(2), (Nodes{{1, 3}, {0, 3}}));
-  EXPECT_EQ(gradients_.open_gates(2), Nodes{});
+  EXPECT_EQ(opened(2), (Nodes{{1, 3}, {0, 3}}));
+  EXPECT_EQ(opened(2), Nodes{});
   EXPECT_EQ(gradients_.first_waiting(), (WorkerNode{1, 0}));
 }
 

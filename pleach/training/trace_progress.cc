@@ -45,15 +45,6 @@ std::span<const int32_t> TraceProgress::begin(int32_t worker) {
   return ready_;
 }
 
-std::optional<WorkerNode> TraceProgress::take_finished() {
-  if (finished_.empty()) {
-    return std::nullopt;
-  }
-  const WorkerNode last = finished_.back();
-  finished_.pop_back();
-  return last;
-}
-
 TraceProgress::Completion TraceProgress::complete(WorkerNode node) {
   Worker& worker = workers_[at(node.worker)];
   const TraceNodeKind kind = index_.node(node).kind;

@@ -26,7 +26,14 @@ class TraceProgress {
 
   void finish(WorkerNode node) { finished_.push_back(node); }
   // One that has finished and was not taken; nothing: there is none.
-  std::optional<WorkerNode> take_finished();
+  std::optional<WorkerNode> take_finished() {
+    if (finished_.empty()) {
+      return std::nullopt;
+    }
+    const WorkerNode last = finished_.back();
+    finished_.pop_back();
+    return last;
+  }
   struct Completion {
     std::span<const int32_t> ready;  // the worker's nodes that waited for this one last
     bool ends_iteration = false;     // of the whole training: worker 0's, as it happens

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "pleach/base/index.h"
 #include "pleach/base/units.h"
@@ -21,9 +20,9 @@ void TraceStreams::ready(WorkerNode node) {
   touched_.push_back(node.worker);
 }
 
-std::vector<StreamRun> TraceStreams::start(int64_t now_ps) {
-  std::vector<StreamRun> runs;
-  for (const int32_t number : std::exchange(touched_, {})) {
+std::span<const StreamRun> TraceStreams::start(int64_t now_ps) {
+  runs_.clear();
+  for (const int32_t number : touched_) {
     Worker& worker = workers_[at(number)];
     for (std::size_t stream = 0; stream < kStreams; ++stream) {
       if (worker.busy[stream] || worker.ready[stream].empty()) {
@@ -33,14 +32,15 @@ std::vector<StreamRun> TraceStreams::start(int64_t now_ps) {
       worker.ready[stream].pop();
       worker.busy[stream] = true;
       const bool computes = stream == 0;
-      runs.push_back({.node = node,
-                      .duration_ps = duration_ps(node),
-                      .computes = computes,
-                      .waited_ps = computes ? now_ps - worker.idle_from_ps : 0});
-      ends_.push({now_ps + runs.back().duration_ps, node});
+      runs_.push_back({.node = node,
+                       .duration_ps = duration_ps(node),
+                       .computes = computes,
+                       .waited_ps = computes ? now_ps - worker.idle_from_ps : 0});
+      ends_.push({now_ps + runs_.back().duration_ps, node});
     }
   }
-  return runs;
+  touched_.clear();
+  return runs_;
 }
 
 // A node's time, with its noise: the slowest of n ranks, whose exponential noises are independent.
@@ -55,8 +55,8 @@ int64_t TraceStreams::duration_ps(WorkerNode one) {
   return static_cast<int64_t>(std::min(noisy_ps, static_cast<double>(kLongestPs + 1)));
 }
 
-std::vector<WorkerNode> TraceStreams::finish(int64_t now_ps) {
-  std::vector<WorkerNode> finished;
+std::span<const WorkerNode> TraceStreams::finish(int64_t now_ps) {
+  finished_.clear();
   while (next_ps() == now_ps) {
     const WorkerNode node = ends_.top().node;
     ends_.pop();
@@ -67,9 +67,9 @@ std::vector<WorkerNode> TraceStreams::finish(int64_t now_ps) {
       worker.idle_from_ps = now_ps;
     }
     touched_.push_back(node.worker);
-    finished.push_back(node);
+    finished_.push_back(node);
   }
-  return finished;
+  return finished_;
 }
 
 }  // namespace pleach

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <queue>
+#include <span>
 #include <vector>
 
 #include "pleach/base/rng.h"
@@ -31,12 +32,12 @@ class TraceStreams {
   // A node of computation, a load or a store may run.
   void ready(WorkerNode node);
   // What starts now. To be called when all is ready that follows from the instant's events, so that
-  // the order of equal events does not count.
-  std::vector<StreamRun> start(int64_t now_ps);
+  // the order of equal events does not count. Valid until the next call.
+  std::span<const StreamRun> start(int64_t now_ps);
   // When the next node ends; INT64_MAX: none runs.
   int64_t next_ps() const { return ends_.empty() ? INT64_MAX : ends_.top().time_ps; }
-  // What ends now, by worker and node.
-  std::vector<WorkerNode> finish(int64_t now_ps);
+  // What ends now, by worker and node. Valid until the next call.
+  std::span<const WorkerNode> finish(int64_t now_ps);
 
  private:
   static constexpr std::size_t kStreams = 3;  // computation, load, store
@@ -62,6 +63,8 @@ class TraceStreams {
   std::vector<Worker> workers_;
   std::vector<int32_t> touched_;  // workers whose streams may start something
   MinQueue<End> ends_;
+  std::vector<StreamRun> runs_;       // what start has returned
+  std::vector<WorkerNode> finished_;  // what finish has
 };
 
 }  // namespace pleach

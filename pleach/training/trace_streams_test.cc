@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <span>
 #include <vector>
 
 namespace pleach {
@@ -23,15 +24,19 @@ Trace two_workers() {
   return trace;
 }
 
-std::vector<WorkerNode> nodes_of(const std::vector<StreamRun>& runs) {
-  std::vector<WorkerNode> nodes;
+using Nodes = std::vector<WorkerNode>;
+
+Nodes nodes_of(std::span<const WorkerNode> nodes) {
+  return {nodes.begin(), nodes.end()};
+}
+
+Nodes nodes_of(std::span<const StreamRun> runs) {
+  Nodes nodes;
   for (const StreamRun& run : runs) {
     nodes.push_back(run.node);
   }
   return nodes;
 }
-
-using Nodes = std::vector<WorkerNode>;
 
 TEST(TraceStreams, RunOneNodeEachInTheOrderOfTheTrace) {
   const Trace trace = two_workers();
@@ -45,12 +50,12 @@ TEST(TraceStreams, RunOneNodeEachInTheOrderOfTheTrace) {
   EXPECT_EQ(nodes_of(streams.start(2)), (Nodes{{1, 0}, {0, 0}, {0, 2}, {0, 3}}));
   EXPECT_TRUE(streams.start(2).empty());
   EXPECT_EQ(streams.next_ps(), 5);
-  EXPECT_EQ(streams.finish(4), Nodes{});
-  EXPECT_EQ(streams.finish(5), (Nodes{{0, 3}}));
+  EXPECT_EQ(nodes_of(streams.finish(4)), Nodes{});
+  EXPECT_EQ(nodes_of(streams.finish(5)), (Nodes{{0, 3}}));
   EXPECT_TRUE(streams.start(5).empty());
-  EXPECT_EQ(streams.finish(12), (Nodes{{0, 0}, {0, 2}, {1, 0}}));
+  EXPECT_EQ(nodes_of(streams.finish(12)), (Nodes{{0, 0}, {0, 2}, {1, 0}}));
   EXPECT_EQ(nodes_of(streams.start(12)), (Nodes{{0, 1}}));
-  EXPECT_EQ(streams.finish(17), (Nodes{{0, 1}}));
+  EXPECT_EQ(nodes_of(streams.finish(17)), (Nodes{{0, 1}}));
   EXPECT_EQ(streams.next_ps(), INT64_MAX);
 }
 
@@ -60,7 +65,7 @@ TEST(TraceStreams, TellHowLongComputationStoodStill) {
   TraceStreams streams(index, 0, 0);
   streams.ready({0, 0});
   streams.ready({0, 2});
-  const std::vector<StreamRun> first = streams.start(4);
+  const auto first = streams.start(4);
   ASSERT_EQ(first.size(), 2U);
   EXPECT_TRUE(first[0].computes);
   EXPECT_EQ(first[0].waited_ps, 4);
@@ -69,7 +74,7 @@ TEST(TraceStreams, TellHowLongComputationStoodStill) {
   EXPECT_EQ(first[1].waited_ps, 0);
   streams.finish(14);
   streams.ready({0, 1});
-  EXPECT_EQ(streams.start(20).at(0).waited_ps, 6);
+  EXPECT_EQ(streams.start(20).front().waited_ps, 6);
 }
 
 // The mean of the greatest of four exponential noises is 1 + 1/2 + 1/3 + 1/4, of one it is 1.
@@ -90,8 +95,8 @@ TEST(TraceStreams, WaitForTheSlowestRankOfNoisyWorkers) {
         one->ready({0, 0});
         one->ready({1, 0});
       }
-      const std::vector<StreamRun> runs = streams.start(now_ps);
-      const std::vector<StreamRun> again = same.start(now_ps);
+      const auto runs = streams.start(now_ps);
+      const auto again = same.start(now_ps);
       ASSERT_EQ(runs.size(), 2U);
       for (std::size_t i = 0; i < 2; ++i) {
         EXPECT_GE(runs[i].duration_ps, 1'000'000);

@@ -101,6 +101,30 @@ TEST(PlanTime, IsWhatTheExactModelFinds) {
   }
 }
 
+TEST(Anneal, IsNeverWorseThanItsStartAndMostlyBetter) {
+  constexpr int kSeeds = 100;
+  int better = 0;
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Rng rng(seed);
+    const TrainingProfile profile = random_profile(rng, 20);
+    const AlphaBeta costs(kRanks, kMs / 20, 1e9);
+    const PlanGrid grid(profile, costs, 10'000);
+    const PlanPieces start = order_pieces(
+        grid, cut_backward(grid, Kind::kReduceScatter, 1'000'000, 1),
+        cut_forward(grid, Kind::kAllGather, 1'000'000, 1), PlanOrder::kForwardPriority);
+    const int64_t start_ps = score_pieces(grid, start).time_ps;
+    for (const int64_t effort : {0, 100, 10'000}) {
+      const PlanPieces found = anneal(grid, start, {.effort = effort, .seed = seed});
+      const int64_t found_ps = score_pieces(grid, found).time_ps;
+      EXPECT_LE(found_ps, start_ps);
+      EXPECT_TRUE(effort > 0 || found_ps == start_ps);
+      better += effort == 10'000 && found_ps < start_ps ? 1 : 0;
+    }
+  }
+  EXPECT_GT(better, kSeeds / 2);
+}
+
 TEST(SearchPlan, IsNeverWorseThanOtherPoliciesOnTheSameCosts) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
