@@ -24,6 +24,10 @@ pleach_table_with(kToyPolicy pleach/policy/policies.cc)
 pleach_table_with(kToyAlgorithm pleach/synthesis/algorithms.cc)
 add_executable(pleach_with_toys pleach/cli/main.cc ${toy_sources})
 target_link_libraries(pleach_with_toys PRIVATE pleach_cli pleach_flags)
+# What holds for every network model holds for one more.
+add_executable(session_test_with_toys pleach/network/session_test.cc ${toy_sources})
+target_link_libraries(session_test_with_toys PRIVATE pleach_cli pleach_flags GTest::gtest_main)
+add_test(NAME extension.sessions COMMAND session_test_with_toys)
 add_test(NAME extension COMMAND ${Python3_EXECUTABLE}
   ${PROJECT_SOURCE_DIR}/tests/cli/run_transcripts.py ${toys}/toys.txt)
 set_tests_properties(extension PROPERTIES ENVIRONMENT "PLEACH=$<TARGET_FILE:pleach_with_toys>")

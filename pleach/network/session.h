@@ -36,6 +36,12 @@ struct Job {
 struct LinkUse {
   int64_t busy_ps = 0;  // time during which something was in transmission
   int64_t wire_bytes = 0;
+
+  // Adds what was seen `times` times.
+  void add(const LinkUse& other, int64_t times = 1) {
+    busy_ps += times * other.busy_ps;
+    wire_bytes += times * other.wire_bytes;
+  }
 };
 
 // What has happened on a network.
@@ -62,7 +68,8 @@ class NetworkSession {
   //   errors  kInvalidArgument: the job does not fit the topology or the options; kInfeasible: a
   //           transfer has no route. The session goes on without the job.
   virtual Result<int32_t> start(const Job& job) = 0;
-  // When something happens next inside; none: all jobs have finished.
+  // When something happens next inside; none: all jobs have finished. It may lie before the last
+  // start, where a job has to be looked at again from its own.
   virtual std::optional<int64_t> next_ps() const = 0;
   // Advances to the first time at which jobs finish, at most to `until_ps`, and returns those jobs
   // (several where they finish together). Times of later calls never go back. Memory of finished

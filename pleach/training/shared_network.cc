@@ -48,16 +48,11 @@ class SharedNetwork : public TraceNetwork {
   }
 
   std::optional<int64_t> next_ps() const override {
-    const std::optional<int64_t> next = session_->next_ps();
-    if (finished_.empty()) {
-      return next;
-    }
-    return std::min(finished_.front().time_ps, next.value_or(finished_.front().time_ps));
+    return finished_.empty() ? session_->next_ps() : std::optional(finished_.front().time_ps);
   }
 
   Result<std::vector<Finish>> advance(int64_t until_ps) override {
-    const std::optional<int64_t> next = session_->next_ps();
-    if (!finished_.empty() && (!next.has_value() || finished_.front().time_ps <= *next)) {
+    if (!finished_.empty()) {  // those without any job, first: the session may be behind
       return std::exchange(finished_, {});
     }
     std::vector<Finish> finishes;
@@ -127,7 +122,7 @@ class SharedNetwork : public TraceNetwork {
 Result<std::unique_ptr<TraceNetwork>> shared_network(const Topology& topology, const Trace& trace,
                                                      const FabricOptions& options) {
   PLEACH_ASSIGN(selected, network_models().select(options.model));
-  if (!selected.entry->steps) {
+  if (!selected.entry->shares_links) {
     return invalid(
         fmt::format("network model {}: its jobs do not share links as they come, as full "
                     "costs ask for",

@@ -260,22 +260,6 @@ TEST(FlowSession, ARateThatComesBackAtOnceLeavesNoTrace) {
   }
 }
 
-TEST(FlowSession, ReturnsJobsThatFinishTogetherTogether) {
-  const Topology topology = topology_of("ring:8");
-  const Schedule low = direct_of({0, 1});
-  const Schedule high = direct_of({4, 5});
-  const auto session = session_on(topology);
-  ASSERT_TRUE(session->start({borrowed(low), 1'000, 5}));
-  ASSERT_TRUE(session->start({borrowed(high), 1'000, 5}));
-  const auto finished = session->advance(1'000'000'000);
-  ASSERT_TRUE(finished);
-  ASSERT_EQ(finished->size(), 2U);
-  EXPECT_EQ((*finished)[0].job, 0);
-  EXPECT_EQ((*finished)[1].job, 1);
-  EXPECT_EQ((*finished)[0].time_ps, (*finished)[1].time_ps);
-  EXPECT_FALSE(session->next_ps().has_value());
-}
-
 // A schedule that nobody else keeps is not mistaken for a later one at its address.
 TEST(FlowSession, KeepsTheSchedulesThatItKnows) {
   const Topology topology = topology_of("ring:8");
