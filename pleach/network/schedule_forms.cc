@@ -39,7 +39,12 @@ Result<std::unique_ptr<ScheduleForms>> ScheduleForms::create(
     return forms;
   }
   auto links = LinkTranslation::create(*forms->simulated_, topology, true);
-  if (options.fold && !options.keep_records && forms->schedule_->chunks.is_uniform() && links) {
+  // Ways of one link: on longer ones a rank's messages meet those of the others.
+  const bool keeps_apart = std::ranges::all_of(
+      folded->connections(),
+      [](const LoweredConnection& connection) { return connection.links.size() == 1; });
+  if (options.fold && !options.keep_records && forms->schedule_->chunks.is_uniform() && links &&
+      keeps_apart) {
     forms->folded_ = std::move(folded);
     forms->links_ = std::move(*links);
   }
@@ -77,9 +82,7 @@ Result<LoweredJob> ScheduleForms::whole(int64_t size_bytes) {
 std::vector<LinkUse> ScheduleForms::sum_classes(std::span<const LinkUse> links) const {
   std::vector<LinkUse> classes(at(links_->class_count()));
   for (std::size_t link = 0; link < links.size(); ++link) {
-    LinkUse& sum = classes[at(links_->class_of(LinkId{static_cast<int32_t>(link)}))];
-    sum.busy_ps += links[link].busy_ps;
-    sum.wire_bytes += links[link].wire_bytes;
+    classes[at(links_->class_of(LinkId{static_cast<int32_t>(link)}))].add(links[link]);
   }
   return classes;
 }
@@ -87,9 +90,7 @@ std::vector<LinkUse> ScheduleForms::sum_classes(std::span<const LinkUse> links) 
 void ScheduleForms::spread_classes(std::span<const LinkUse> classes, int64_t times,
                                    std::vector<LinkUse>& links) const {
   for (std::size_t link = 0; link < links.size(); ++link) {
-    const LinkUse& use = classes[at(links_->class_of(LinkId{static_cast<int32_t>(link)}))];
-    links[link].busy_ps += times * use.busy_ps;
-    links[link].wire_bytes += times * use.wire_bytes;
+    links[link].add(classes[at(links_->class_of(LinkId{static_cast<int32_t>(link)}))], times);
   }
 }
 

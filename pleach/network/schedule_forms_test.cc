@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "pleach/network/model.h"
 #include "pleach/topology/shapes.h"
 #include "tests/support/small_schedules.h"
 
@@ -93,10 +94,28 @@ TEST(KnownSchedules, KeepsNothingOfWhatDoesNotFit) {
   const Topology topology = topology_of("ring:4");
   const SimulationOptions options;
   KnownSchedules known(topology, options);
-  const auto stranger = std::make_shared<const Schedule>(
+  Schedule schedule(
       support::make_schedule({.participants = {0, 9}}, {{0, 1, 0, 1, support::kCopy}}));
-  for (int32_t attempt = 0; attempt < 2; ++attempt) {
-    EXPECT_FALSE(known.find(stranger));
+  EXPECT_FALSE(known.find(borrowed(schedule)));
+  schedule = support::symmetric_ring_schedule(4);
+  EXPECT_TRUE(known.find(borrowed(schedule))) << "another schedule in its place";
+}
+
+// A rank's message to the one after the next meets that of its neighbour: one rank alone would not
+// see it.
+TEST(ScheduleForms, FoldsNoWaysOfSeveralLinks) {
+  const Topology topology = topology_of("ring:5,bandwidth=1GB/s,latency=100ns");
+  Schedule far = support::symmetric_ring_schedule(5);
+  std::erase_if(far.transfers, [](const Transfer& one) { return one.step > 0; });
+  far.transfers.front().target = NodeId{(far.transfers.front().source.value + 2) % 5};
+  far.phase_steps = {1};
+  far.period = 1;
+  for (const char* model : {"flow", "analytic"}) {
+    const Job job{borrowed(far), 5'000, 0};
+    const auto folding = simulate(model, topology, std::span(&job, 1), {});
+    ASSERT_TRUE(folding) << folding.error().message;
+    EXPECT_FALSE(folding->use.folded);
+    EXPECT_EQ(folding->finish_ps, 2'000'000 + 200'000) << model;  // each link carries two messages
   }
 }
 

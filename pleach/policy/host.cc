@@ -1,5 +1,7 @@
 #include "pleach/policy/host.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace pleach {
@@ -64,8 +66,12 @@ Status PolicyHost::decide(int64_t now_ps) {
          .ready_ps = gathers ? wire_.reduced_ps(what.range) : parameters_.gradients_ps(what.range),
          .issued_ps = now_ps});
   }
-  if (actions.wake_ps >= 0) {
-    wake_ps_ = std::max(actions.wake_ps, now_ps);
+  if (actions.wake_ps >= 0 && actions.wake_ps <= now_ps) {
+    return invalid(fmt::format("the policy asks at {} ps to be woken at {} ps, which never comes",
+                               now_ps, actions.wake_ps));
+  }
+  if (actions.wake_ps > now_ps) {
+    wake_ps_ = actions.wake_ps;
   }
   return ok();
 }

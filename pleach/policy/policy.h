@@ -1,5 +1,5 @@
 // Policy: decides when which gradients travel. Pure: timestamped events in, decisions out; no
-// clock, no I/O. The iteration simulator and real training drive the same object. The registry.
+// clock, no I/O. The iteration simulator and real training can drive the same object. The registry.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ struct PolicyActions {
   // Numbered from 0 over the whole training, in this order, in which they also start, the same ones
   // on all ranks: one at a time, or as many as the channel is wide. They may finish in any order.
   std::vector<PolicyCollective> start;
-  int64_t wake_ps = -1;  // kWake then; ≥ 0 replaces an earlier request
+  int64_t wake_ps = -1;  // kWake then, later than now; ≥ 0 replaces an earlier request
 };
 
 // What a policy asks of the training loop, fixed at its creation.

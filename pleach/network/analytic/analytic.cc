@@ -120,11 +120,7 @@ class AnalyticSession final : public NetworkSession {
   Result<int32_t> start(const Job& job) override {
     PLEACH_TRY(check_job(topology_, job, now_ps_));
     PLEACH_ASSIGN(forms, known_.find(job.schedule));
-    PLEACH_ASSIGN(duration_ps, run(*forms, job.size_bytes));
-    const int64_t finish_ps = add_times_ps(job.start_ps, duration_ps);
-    if (finish_ps > kLongestPs) {
-      return takes_too_long();
-    }
+    PLEACH_ASSIGN(finish_ps, run(*forms, job));
     running_.emplace(finish_ps, job_count_);
     return job_count_++;
   }
@@ -149,29 +145,30 @@ class AnalyticSession final : public NetworkSession {
   Result<NetworkUse> use() override { return use_; }
 
  private:
-  // Adds a job's use; returns how long it takes.
-  Result<int64_t> run(ScheduleForms& forms, int64_t size_bytes) {
-    PLEACH_ASSIGN(folded, forms.folded(size_bytes));
-    std::optional<LoweredJob> job = std::move(folded);
+  // Adds a job's use; returns when it finishes.
+  Result<int64_t> run(ScheduleForms& forms, const Job& asked) {
+    PLEACH_ASSIGN(job, forms.folded(asked.size_bytes));
     const bool folds = job.has_value();
     if (!folds) {
-      PLEACH_SET(job, forms.whole(size_bytes));
+      PLEACH_SET(job, forms.whole(asked.size_bytes));
     }
     StepTimes times(topology_, *job, options_);
-    const int64_t duration_ps = times.total_ps();
+    const int64_t finish_ps = add_times_ps(asked.start_ps, times.total_ps());
+    if (finish_ps > kLongestPs) {
+      return takes_too_long();
+    }
     const int64_t events = int64_t{job->order().stream_count()} * options_.segment_count;
     if (folds) {
       forms.spread_classes(forms.sum_classes(times.uses()), 1, use_.links);
       use_.event_count += events * job->schedule().schedule().rank_count();
       use_.folded = true;
-      return duration_ps;
+      return finish_ps;
     }
     for (std::size_t link = 0; link < use_.links.size(); ++link) {
-      use_.links[link].busy_ps += times.uses()[link].busy_ps;
-      use_.links[link].wire_bytes += times.uses()[link].wire_bytes;
+      use_.links[link].add(times.uses()[link]);
     }
     use_.event_count += events * job->schedule().translate_count();
-    return duration_ps;
+    return finish_ps;
   }
 
   using End = std::pair<int64_t, int32_t>;  // time, job
@@ -204,7 +201,7 @@ extern const NetworkModel kAnalyticModel = {
     .summary = "alpha-beta per step: latency + the busiest link's bytes, step after step",
     .source = "Hockney 1994; Thakur et al., IJHPCA 2005",
     .options = {},
-    .steps = false,
+    .shares_links = false,
     .open = open_analytic,
 };
 

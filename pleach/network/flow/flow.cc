@@ -208,8 +208,7 @@ Result<NetworkUse> FlowSession::use() {
       PLEACH_ASSIGN(whole, forms->whole(size_bytes));
       PLEACH_ASSIGN(one, run_alone(std::move(whole), alone.time_ps));
       for (std::size_t link = 0; link < sum.links.size(); ++link) {
-        sum.links[link].busy_ps += alone.jobs * one.links[link].busy_ps;
-        sum.links[link].wire_bytes += alone.jobs * one.links[link].wire_bytes;
+        sum.links[link].add(one.links[link], alone.jobs);
       }
       sum.event_count += alone.jobs * one.event_count;
     }

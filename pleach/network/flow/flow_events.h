@@ -38,7 +38,7 @@ class FlowEvents {
   }
   // Nothing is under way: what is still in the queue is no longer due.
   void clear();
-  // So many connections join, whose transmissions take up to `transmission_ps`; leave() undoes it.
+  // So many connections join, whose transmissions take up to `transmission_ps`; so many leave().
   // Buckets are as narrow as the busiest time asks for, and widen when nothing is left to sort.
   void join(std::size_t connections, int64_t transmission_ps, int64_t now_ps);
   void leave(std::size_t connections) { connections_ -= connections; }

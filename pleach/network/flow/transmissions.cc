@@ -133,7 +133,7 @@ int64_t Transmissions::slowest_ps(const LoweredJob& job) const {
   const int64_t bytes = job.largest_wire_bytes();
   for (const LoweredConnection& connection : job.schedule().connections()) {
     const int64_t transmission_ps = transmit_time_ps(bytes, bottleneck(connection.links));
-    slowest_ps = std::max(slowest_ps, transmission_ps + connection.overhead_ps);
+    slowest_ps = std::max(slowest_ps, add_times_ps(transmission_ps, connection.overhead_ps));
   }
   return slowest_ps;
 }
