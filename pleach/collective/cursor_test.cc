@@ -41,12 +41,12 @@ std::vector<int32_t> match_streams(const OracleEvents& oracle, const Order& orde
 // Walks a schedule at random, by the Oracle's rules, with the Cursor beside it.
 class Walk {
  public:
-  Walk(const Schedule& schedule, int32_t segment_count, int32_t instance)
+  Walk(const Schedule& schedule, int32_t segment_count, int32_t translate)
       : oracle_(schedule, {.segment_count = segment_count}),
         order_(Order::build(schedule)),
-        cursor_(order_, segment_count, instance + 1),
+        cursor_(order_, segment_count, translate + 1),
         segment_count_(segment_count),
-        instance_(instance),
+        translate_(translate),
         streams_(match_streams(oracle_, order_)) {}
 
   // Adds the events that happened to `count`.
@@ -103,13 +103,13 @@ class Walk {
       for (int32_t chunk = 0; chunk < what.chunk_count; ++chunk) {
         const Read& read = order_.reads(stream)[source * at(what.chunk_count) + at(chunk)];
         const bool may = oracle_.may_read(done_, message, source, chunk, segment);
-        ASSERT_EQ(cursor_.may_read(read, segment, instance_), may);
+        ASSERT_EQ(cursor_.may_read(read, segment, translate_), may);
         ASSERT_EQ(order_.slot(read.slot).rank, what.sources[source]);
         ASSERT_EQ(order_.slot(read.slot).chunk, what.first_chunk + chunk);
         all = all && may;
       }
     }
-    ASSERT_EQ(cursor_.may_start(stream, segment, instance_), all);
+    ASSERT_EQ(cursor_.may_start(stream, segment, translate_), all);
     if (all) {
       steps.push_back({message, segment, -1, oracle_.read_event(message, segment)});
     }
@@ -128,7 +128,7 @@ class Walk {
             order_.first_commit(stream) + static_cast<int32_t>(target) * what.chunk_count + chunk;
         const Commit& commit = order_.commit(index);
         const bool may = oracle_.may_commit(done_, message, target, chunk, segment);
-        ASSERT_EQ(cursor_.may_commit(commit, segment, instance_), may);
+        ASSERT_EQ(cursor_.may_commit(commit, segment, translate_), may);
         ASSERT_EQ(order_.slot(commit.slot).rank, what.targets[target]);
         ASSERT_EQ(order_.slot(commit.slot).chunk, what.first_chunk + chunk);
         if (may) {
@@ -141,11 +141,11 @@ class Walk {
   void take(const Step& step) {
     done_.set(at(step.event));
     if (step.commit >= 0) {
-      cursor_.finish_commit(order_.commit(step.commit), step.segment, instance_);
+      cursor_.finish_commit(order_.commit(step.commit), step.segment, translate_);
       return;
     }
     for (const Read& read : order_.reads(streams_[at(step.message)])) {
-      cursor_.finish_read(read, step.segment, instance_);
+      cursor_.finish_read(read, step.segment, translate_);
     }
   }
 
@@ -153,7 +153,7 @@ class Walk {
   Order order_;
   Cursor cursor_;
   int32_t segment_count_;
-  int32_t instance_;
+  int32_t translate_;
   std::vector<int32_t> streams_;
   OracleEvents::Done done_;
 };

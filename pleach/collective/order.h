@@ -50,7 +50,7 @@ struct Slot {
 };
 
 // Immutable. For a symmetric schedule the tables describe the representative chunks ("template");
-// instance g of slot (rank, chunk) is the slot of rank + g and the translated chunk.
+// translate g of slot (rank, chunk) is the slot of rank + g and the translated chunk.
 class Order {
  public:
   // Precondition: check_form(schedule, ...) found nothing. Streams are numbered in (step,

@@ -19,12 +19,12 @@ int64_t longest_segment(int64_t length, int32_t segment_count) {
   return (length + segment_count - 1) / segment_count;
 }
 
-// How one instance of a template stream looks from the rank.
+// How one translate of a template stream looks from the rank.
 struct Seen {
   int32_t stream = 0;
   int32_t end = 0;  // position of the rank among the stream's sources or targets
   int32_t peer = 0;
-  int32_t instance = 0;
+  int32_t translate = 0;
 };
 
 class Lowering {
@@ -67,7 +67,7 @@ class Lowering {
     bool reduce_first = false;
   };
 
-  int32_t instance_count() const { return translation_ ? translation_->order() : 1; }
+  int32_t translate_count() const { return translation_ ? translation_->order() : 1; }
 
   void find_streams(std::vector<Seen>& sends, std::vector<Seen>& receives) const {
     const int32_t rank = options_.rank.value;
@@ -94,11 +94,11 @@ class Lowering {
 
   std::tuple<int32_t, int32_t, int32_t> key(const Seen& seen) const {
     const Stream& stream = order_.stream(seen.stream);
-    return {seen.peer, stream.step, moved(stream.first_chunk, seen.instance)};
+    return {seen.peer, stream.step, moved(stream.first_chunk, seen.translate)};
   }
 
-  int32_t moved(int32_t chunk, int32_t instance) const {
-    return translation_ ? translate_chunk(schedule_, *translation_, chunk, instance) : chunk;
+  int32_t moved(int32_t chunk, int32_t translate) const {
+    return translation_ ? translate_chunk(schedule_, *translation_, chunk, translate) : chunk;
   }
 
   // Errors: kInvalidArgument when the tables would be absurdly large.
@@ -113,10 +113,10 @@ class Lowering {
       return invalid(fmt::format("{} segments of {} chunk events on rank {} are too many",
                                  options_.segment_count, events, options_.rank.value));
     }
-    if (int64_t{order_.stream_count()} * instance_count() > INT32_MAX) {
+    if (int64_t{order_.stream_count()} * translate_count() > INT32_MAX) {
       return Error{ErrorCode::kUnsupported,
                    fmt::format("{} streams on each of {} ranks are too many to number",
-                               order_.stream_count(), instance_count())};
+                               order_.stream_count(), translate_count())};
     }
     return ok();
   }
@@ -125,7 +125,7 @@ class Lowering {
   void for_each_chunk(const Seen& seen, Visit visit) const {
     const Stream& stream = order_.stream(seen.stream);
     for (int32_t k = 0; k < stream.chunk_count; ++k) {
-      visit(k, moved(stream.first_chunk + k, seen.instance));
+      visit(k, moved(stream.first_chunk + k, seen.translate));
     }
   }
 
@@ -155,13 +155,13 @@ class Lowering {
 
   ProgramMessage message(const Seen& seen) const {
     const Stream& stream = order_.stream(seen.stream);
-    return {.stream = seen.stream * instance_count() + seen.instance,
+    return {.stream = seen.stream * translate_count() + seen.translate,
             .peer = Rank{seen.peer},
             .step = stream.step,
-            .first_chunk = moved(stream.first_chunk, seen.instance),
+            .first_chunk = moved(stream.first_chunk, seen.translate),
             .op = stream.op,
             .item_count = stream.chunk_count,
-            .instance = seen.instance};
+            .translate = seen.translate};
   }
 
   void add_send(const Seen& seen) {

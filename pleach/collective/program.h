@@ -60,7 +60,7 @@ struct ProgramMessage {
   TransferOp op = TransferOp::kCopy;
   int32_t first_item = 0;  // of Program::reads (a send) or Program::commits (a receive)
   int32_t item_count = 0;
-  int32_t instance = 0;  // of a symmetric schedule, for records
+  int32_t translate = 0;  // of a symmetric schedule, for records
 };
 
 struct ProgramOptions {

@@ -22,11 +22,11 @@ constexpr std::array<Name<Kind>, 3> kKindNames = {{
 
 class Replay {
  public:
-  Replay(const Order& order, int32_t segment_count, int32_t instance_count)
+  Replay(const Order& order, int32_t segment_count, int32_t translate_count)
       : order_(order),
         segment_count_(segment_count),
-        instance_count_(instance_count),
-        cursor_(order, segment_count, instance_count),
+        translate_count_(translate_count),
+        cursor_(order, segment_count, translate_count),
         read_state_(copies() * at(order.read_count())),
         committed_(copies() * at(order.commit_count())),
         started_count_(copies() * at(order.stream_count())) {}
@@ -40,10 +40,10 @@ class Replay {
     std::size_t index = 0;
   };
 
-  std::size_t copies() const { return at(segment_count_) * at(instance_count_); }
-  // Position of `item` for the event's segment and instance, in an array of all copies.
+  std::size_t copies() const { return at(segment_count_) * at(translate_count_); }
+  // Position of `item` for the event's segment and translate, in an array of all copies.
   std::size_t position(int32_t item, const RecordEvent& event) const {
-    return at(item) * copies() + at(event.segment) * at(instance_count_) + at(event.instance);
+    return at(item) * copies() + at(event.segment) * at(translate_count_) + at(event.translate);
   }
 
   Status check_range(const RecordEvent& event, Place place) const;
@@ -52,40 +52,42 @@ class Replay {
   Status apply(const RecordEvent& event, Place place);
   Status check_complete() const;
   Error error(const RecordEvent& event, Place place, std::string_view why) const;
-  std::string describe(Kind kind, int32_t item, int32_t segment, int32_t instance) const;
+  std::string describe(Kind kind, int32_t item, int32_t segment, int32_t translate) const;
 
   const Order& order_;
   int32_t segment_count_;
-  int32_t instance_count_;
+  int32_t translate_count_;
   Cursor cursor_;
   std::vector<ReadState> read_state_;
   std::vector<bool> committed_;
   std::vector<int32_t> started_count_;  // by stream: reads that have started
 };
 
-std::string Replay::describe(Kind kind, int32_t item, int32_t segment, int32_t instance) const {
+std::string Replay::describe(Kind kind, int32_t item, int32_t segment, int32_t translate) const {
   const bool is_commit = kind == Kind::kCommit;
   const int32_t slot = is_commit ? order_.commit(item).slot : order_.read(item).slot;
   const int32_t stream = is_commit ? order_.commit(item).stream : order_.read(item).stream;
-  return fmt::format("{} {}: chunk {} at rank {}, step {}, segment {}, instance {}",
+  return fmt::format("{} {}: chunk {} at rank {}, step {}, segment {}, translate {}",
                      name_of(kKindNames, kind), item, order_.slot(slot).chunk,
-                     order_.slot(slot).rank, order_.stream(stream).step, segment, instance);
+                     order_.slot(slot).rank, order_.stream(stream).step, segment, translate);
 }
 
 Error Replay::error(const RecordEvent& event, Place place, std::string_view why) const {
   return invalid(fmt::format("record {} event {} ({}) {}", place.record, place.index,
-                             describe(event.kind, event.item, event.segment, event.instance), why));
+                             describe(event.kind, event.item, event.segment, event.translate),
+                             why));
 }
 
 Status Replay::check_range(const RecordEvent& event, Place place) const {
   const int32_t count = event.kind == Kind::kCommit ? order_.commit_count() : order_.read_count();
   if (event.item < 0 || event.item >= count || event.segment < 0 ||
-      event.segment >= segment_count_ || event.instance < 0 || event.instance >= instance_count_) {
+      event.segment >= segment_count_ || event.translate < 0 ||
+      event.translate >= translate_count_) {
     return invalid(
         fmt::format("record {} event {}: no such event: {} {} of {}, segment {} of {}, "
-                    "instance {} of {}",
+                    "translate {} of {}",
                     place.record, place.index, name_of(kKindNames, event.kind), event.item, count,
-                    event.segment, segment_count_, event.instance, instance_count_));
+                    event.segment, segment_count_, event.translate, translate_count_));
   }
   return ok();
 }
@@ -104,16 +106,16 @@ Status Replay::apply(const RecordEvent& event, Place place) {
     if (committed_[position(event.item, event)]) {
       return error(event, place, "happens twice");
     }
-    if (!cursor_.may_commit(commit, event.segment, event.instance)) {
+    if (!cursor_.may_commit(commit, event.segment, event.translate)) {
       return error(event, place,
                    fmt::format("must wait for {} commits and {} reads of its slot; done are {} "
                                "and {}",
                                commit.after_commits, commit.after_reads,
-                               cursor_.commits(commit.slot, event.segment, event.instance),
-                               cursor_.reads(commit.slot, event.segment, event.instance)));
+                               cursor_.commits(commit.slot, event.segment, event.translate),
+                               cursor_.reads(commit.slot, event.segment, event.translate)));
     }
     committed_[position(event.item, event)] = true;
-    cursor_.finish_commit(commit, event.segment, event.instance);
+    cursor_.finish_commit(commit, event.segment, event.translate);
     return ok();
   }
   const Read& read = order_.read(event.item);
@@ -122,11 +124,11 @@ Status Replay::apply(const RecordEvent& event, Place place) {
     if (state != ReadState::kWaiting) {
       return error(event, place, "happens twice");
     }
-    if (!cursor_.may_read(read, event.segment, event.instance)) {
+    if (!cursor_.may_read(read, event.segment, event.translate)) {
       return error(
           event, place,
           fmt::format("must wait for {} commits of its slot; done are {}", read.after_commits,
-                      cursor_.commits(read.slot, event.segment, event.instance)));
+                      cursor_.commits(read.slot, event.segment, event.translate)));
     }
     state = ReadState::kStarted;
     ++started_count_[position(read.stream, event)];
@@ -137,15 +139,15 @@ Status Replay::apply(const RecordEvent& event, Place place) {
                  state == ReadState::kWaiting ? "comes before its start" : "happens twice");
   }
   state = ReadState::kFinished;
-  cursor_.finish_read(read, event.segment, event.instance);
+  cursor_.finish_read(read, event.segment, event.translate);
   return ok();
 }
 
 Status Replay::check_complete() const {
   const auto missing = [this](Kind kind, std::size_t position) {
     const auto copy = static_cast<int32_t>(position % copies());
-    return invalid(describe(kind, static_cast<int32_t>(position / copies()), copy / instance_count_,
-                            copy % instance_count_) +
+    return invalid(describe(kind, static_cast<int32_t>(position / copies()),
+                            copy / translate_count_, copy % translate_count_) +
                    " is missing");
   };
   for (std::size_t position = 0; position < read_state_.size(); ++position) {
@@ -190,12 +192,12 @@ Status Replay::run(std::span<const Record> records) {
 }  // namespace
 
 Status replay(const Order& order, std::span<const Record> records, int32_t segment_count,
-              int32_t instance_count) {
-  if (segment_count < 1 || instance_count < 1) {
+              int32_t translate_count) {
+  if (segment_count < 1 || translate_count < 1) {
     return invalid(
-        fmt::format("replay of {} segments and {} instances", segment_count, instance_count));
+        fmt::format("replay of {} segments and {} translates", segment_count, translate_count));
   }
-  return Replay(order, segment_count, instance_count).run(records);
+  return Replay(order, segment_count, translate_count).run(records);
 }
 
 }  // namespace pleach

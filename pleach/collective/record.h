@@ -16,7 +16,7 @@ struct RecordEvent {
   Kind kind = Kind::kStartRead;
   int32_t item = 0;
   int32_t segment = 0;
-  int32_t instance = 0;
+  int32_t translate = 0;
   bool operator==(const RecordEvent&) const = default;
 };
 
@@ -28,6 +28,6 @@ using Record = std::vector<RecordEvent>;
 //   errors  kInvalidArgument naming the first event that the order forbids, that happens twice, or
 //           that is missing at the end
 Status replay(const Order& order, std::span<const Record> records, int32_t segment_count,
-              int32_t instance_count = 1);
+              int32_t translate_count = 1);
 
 }  // namespace pleach

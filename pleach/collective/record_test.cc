@@ -130,44 +130,46 @@ TEST_P(BadRecords, AreNamed) {
 INSTANTIATE_TEST_SUITE_P(
     All, BadRecords,
     testing::Values(
-        BadRow{"commit_before_own_read",
-               {kStart0, kCommit1, kEnd0},
-               {kStart1, kEnd1, kCommit0},
-               "record 0 event 1 (commit 1: chunk 0 at rank 0, step 0, segment 0, instance 0) must "
-               "wait for 0 commits and 1 reads of its slot; done are 0 and 0"},
+        BadRow{
+            "commit_before_own_read",
+            {kStart0, kCommit1, kEnd0},
+            {kStart1, kEnd1, kCommit0},
+            "record 0 event 1 (commit 1: chunk 0 at rank 0, step 0, segment 0, translate 0) must "
+            "wait for 0 commits and 1 reads of its slot; done are 0 and 0"},
         BadRow{
             "commit_of_nothing",
             {kCommit1, kStart0, kEnd0},
             {kCommit0, kStart1, kEnd1},
-            "record 0 event 0 (commit 1: chunk 0 at rank 0, step 0, segment 0, instance 0) comes "
+            "record 0 event 0 (commit 1: chunk 0 at rank 0, step 0, segment 0, translate 0) comes "
             "before the reads of its stream have started"},
         BadRow{"read_twice",
                {kStart0, kStart0, kEnd0, kCommit1},
                {kStart1, kEnd1, kCommit0},
-               "record 0 event 1 (start of read 0: chunk 0 at rank 0, step 0, segment 0, instance "
+               "record 0 event 1 (start of read 0: chunk 0 at rank 0, step 0, segment 0, translate "
                "0) happens twice"},
-        BadRow{"end_before_start",
-               {kEnd0, kStart0, kCommit1},
-               {kStart1, kEnd1, kCommit0},
-               "record 0 event 0 (end of read 0: chunk 0 at rank 0, step 0, segment 0, instance 0) "
-               "comes before its start"},
+        BadRow{
+            "end_before_start",
+            {kEnd0, kStart0, kCommit1},
+            {kStart1, kEnd1, kCommit0},
+            "record 0 event 0 (end of read 0: chunk 0 at rank 0, step 0, segment 0, translate 0) "
+            "comes before its start"},
         BadRow{"commit_missing",
                {kStart0, kEnd0, kCommit1},
                {kStart1, kEnd1},
-               "commit 0: chunk 0 at rank 1, step 0, segment 0, instance 0 is missing"},
+               "commit 0: chunk 0 at rank 1, step 0, segment 0, translate 0 is missing"},
         BadRow{"nothing",
                {},
                {},
-               "end of read 0: chunk 0 at rank 0, step 0, segment 0, instance 0 is missing"},
+               "end of read 0: chunk 0 at rank 0, step 0, segment 0, translate 0 is missing"},
         BadRow{"no_such_read",
                {{Kind::kStartRead, 2, 0, 0}},
                {},
-               "record 0 event 0: no such event: start of read 2 of 2, segment 0 of 1, instance 0 "
+               "record 0 event 0: no such event: start of read 2 of 2, segment 0 of 1, translate 0 "
                "of 1"},
         BadRow{"no_such_segment",
                {{Kind::kCommit, 0, 1, 0}},
                {},
-               "record 0 event 0: no such event: commit 0 of 2, segment 1 of 1, instance 0 of 1"}),
+               "record 0 event 0: no such event: commit 0 of 2, segment 1 of 1, translate 0 of 1"}),
     [](const testing::TestParamInfo<BadRow>& row) { return row.param.name; });
 
 TEST(Record, ReadAfterALaterCommitIsNamed) {
@@ -178,7 +180,7 @@ TEST(Record, ReadAfterALaterCommitIsNamed) {
   const Status status = replay(order, records, 1);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().message,
-            "record 1 event 0 (start of read 1: chunk 0 at rank 1, step 1, segment 0, instance 0) "
+            "record 1 event 0 (start of read 1: chunk 0 at rank 1, step 1, segment 0, translate 0) "
             "must wait for 1 commits of its slot; done are 0");
 }
 

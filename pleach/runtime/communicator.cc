@@ -59,12 +59,8 @@ Result<std::string> write_for_all(const Schedule* schedule) {
   if (schedule == nullptr) {
     return invalid("rank 0 has no schedule to prepare");
   }
-  for (const ScheduleFormat* format : schedule_formats()) {
-    if (format->name == "binary") {
-      return format->write(*schedule);
-    }
-  }
-  return Error{ErrorCode::kUnsupported, "this build has no binary schedule format"};
+  PLEACH_ASSIGN(format, schedule_formats().find("binary"));
+  return format->write(*schedule);
 }
 
 // Reads and proves a schedule; every rank comes to the same conclusion.

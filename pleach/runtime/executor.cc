@@ -85,7 +85,7 @@ class Run {
   bool is_over(int32_t slot, int32_t segment) const;
   Status commit(int32_t slot, int32_t segment);
   Status finish_chunk(int32_t commit, int32_t segment);
-  void record(RecordEvent::Kind kind, int32_t item, int32_t segment, int32_t instance);
+  void record(RecordEvent::Kind kind, int32_t item, int32_t segment, int32_t translate);
   void copy_results() const;
 
   TimePoint expiry() const;
@@ -93,7 +93,7 @@ class Run {
   Error expired() const;
   Error broken(const TransportEvent& event) const;
 
-  const ProgramIndex& plan_;
+  const ProgramIndex& index_;
   const Program& program_;
   std::byte* scratch_;
   const ExecutorWorld& world_;
@@ -117,7 +117,7 @@ class Run {
 
 Run::Run(const ProgramIndex& plan, std::byte* scratch, const ExecutorWorld& world,
          const Operation& operation)
-    : plan_(plan),
+    : index_(plan),
       program_(plan.program()),
       scratch_(scratch),
       world_(world),
@@ -167,15 +167,15 @@ const std::byte* Run::value(const ProgramSlot& slot, int32_t segment, bool is_in
              : home(slot, segment);
 }
 
-void Run::record(RecordEvent::Kind kind, int32_t item, int32_t segment, int32_t instance) {
+void Run::record(RecordEvent::Kind kind, int32_t item, int32_t segment, int32_t translate) {
   if (operation_.record != nullptr) {
-    operation_.record->push_back({kind, item, segment, instance});
+    operation_.record->push_back({kind, item, segment, translate});
   }
 }
 
 Status Run::begin() {
   std::vector<Landing> landings;
-  for (const ProgramIndex::Source& source : plan_.sources()) {
+  for (const ProgramIndex::Source& source : index_.sources()) {
     const int64_t places = std::min<int64_t>(operation_.landing_places, source.segment_total);
     landings.push_back(
         {source.peer, static_cast<int32_t>(places), source.place_elements * element_bytes_});
@@ -184,7 +184,7 @@ Status Run::begin() {
   PLEACH_TRY(world_.transport.begin({.sequence = operation_.sequence,
                                      .fingerprint = operation_.fingerprint,
                                      .landings = landings,
-                                     .targets = plan_.targets()}));
+                                     .targets = index_.targets()}));
   for (int32_t send = 0; send < count_of(program_.sends); ++send) {
     const ProgramMessage& message = program_.sends[at(send)];
     int32_t blocked = 0;
@@ -234,7 +234,7 @@ Status Run::execute() {
 }
 
 void Run::make_ready(int32_t send, int32_t segment) {
-  const ProgramIndex::Place place = plan_.place(send, segment);
+  const ProgramIndex::Place place = index_.place(send, segment);
   outgoing_[at(place.target)].ready.push(place.position);
 }
 
@@ -259,13 +259,13 @@ Status Run::send(std::size_t connection, int32_t position) {
   outgoing.admitted[at(position)] = true;
   --outgoing.free_places;
   outgoing.is_sending = true;
-  const auto [send, segment] = plan_.order(connection)[at(position)];
+  const auto [send, segment] = index_.order(connection)[at(position)];
   const ProgramMessage& message = program_.sends[at(send)];
   pieces_.clear();
   for (int32_t item = message.first_item; item < message.first_item + message.item_count; ++item) {
     const ProgramRead& read = program_.reads[at(item)];
     const ProgramSlot& slot = program_.slots[at(read.slot)];
-    record(RecordEvent::Kind::kStartRead, read.record_item, segment, message.instance);
+    record(RecordEvent::Kind::kStartRead, read.record_item, segment, message.translate);
     const Interval elements = program_.segment(slot, segment);
     const auto bytes = static_cast<std::size_t>((elements.end - elements.begin) * element_bytes_);
     if (bytes == 0) {
@@ -304,13 +304,13 @@ Status Run::handle(const TransportEvent& event) {
 }
 
 Status Run::handle_begun(const TransportEvent& event) {
-  const int32_t peer = plan_.peer_index(event.peer);
+  const int32_t peer = index_.peer_index(event.peer);
   if (peer < 0 || has_begun_[at(peer)] || event.place < 0) {
     return broken(event);
   }
   has_begun_[at(peer)] = true;
   --not_begun_;
-  if (const int32_t target = plan_.target_index(event.peer); target >= 0) {
+  if (const int32_t target = index_.target_index(event.peer); target >= 0) {
     if (event.place == 0) {
       return broken(event);
     }
@@ -320,7 +320,7 @@ Status Run::handle_begun(const TransportEvent& event) {
 }
 
 Status Run::handle_arrival(const TransportEvent& event) {
-  const int32_t receive = plan_.find_receive(event.peer, event.tag.stream);
+  const int32_t receive = index_.find_receive(event.peer, event.tag.stream);
   if (receive < 0 || event.tag.segment < 0 || event.tag.segment >= segments_) {
     return broken(event);
   }
@@ -350,16 +350,16 @@ Status Run::handle_arrival(const TransportEvent& event) {
 }
 
 Status Run::handle_sent(const TransportEvent& event) {
-  const int32_t send = plan_.find_send(event.peer, event.tag.stream);
+  const int32_t send = index_.find_send(event.peer, event.tag.stream);
   if (send < 0 || event.tag.segment < 0 || event.tag.segment >= segments_) {
     return broken(event);
   }
   const ProgramMessage& message = program_.sends[at(send)];
-  outgoing_[at(plan_.place(send, event.tag.segment).target)].is_sending = false;
+  outgoing_[at(index_.place(send, event.tag.segment).target)].is_sending = false;
   --unsent_;
   for (int32_t item = message.first_item; item < message.first_item + message.item_count; ++item) {
     const ProgramRead& read = program_.reads[at(item)];
-    record(RecordEvent::Kind::kFinishRead, read.record_item, event.tag.segment, message.instance);
+    record(RecordEvent::Kind::kFinishRead, read.record_item, event.tag.segment, message.translate);
     ++counts_[index(read.slot, event.tag.segment)].reads;
     touched_.emplace_back(read.slot, event.tag.segment);
   }
@@ -367,11 +367,11 @@ Status Run::handle_sent(const TransportEvent& event) {
 }
 
 Status Run::handle_release(const TransportEvent& event) {
-  const int32_t send = plan_.find_send(event.peer, event.tag.stream);
+  const int32_t send = index_.find_send(event.peer, event.tag.stream);
   if (send < 0 || event.tag.segment < 0 || event.tag.segment >= segments_) {
     return broken(event);
   }
-  const ProgramIndex::Place place = plan_.place(send, event.tag.segment);
+  const ProgramIndex::Place place = index_.place(send, event.tag.segment);
   Outgoing& outgoing = outgoing_[at(place.target)];
   if (!outgoing.admitted[at(place.position)] || outgoing.released[at(place.position)]) {
     return broken(event);
@@ -410,7 +410,7 @@ bool Run::is_free(int32_t slot, int32_t segment) const {
 Status Run::advance(int32_t slot, int32_t segment) {
   const ProgramSlot& what = program_.slots[at(slot)];
   const Counts& counts = counts_[index(slot, segment)];
-  const std::span<const int32_t> commits = plan_.slot_commits(slot);
+  const std::span<const int32_t> commits = index_.slot_commits(slot);
   while (counts.commits < what.commit_count) {
     const int32_t next = commits[at(counts.commits)];
     if (payload_[index(next, segment)] == nullptr ||
@@ -432,7 +432,7 @@ Status Run::commit(int32_t slot, int32_t segment) {
   constexpr std::size_t kMostFused = 16;
   const ProgramSlot& what = program_.slots[at(slot)];
   Counts& counts = counts_[index(slot, segment)];
-  const std::span<const int32_t> commits = plan_.slot_commits(slot).subspan(at(counts.commits));
+  const std::span<const int32_t> commits = index_.slot_commits(slot).subspan(at(counts.commits));
   const ProgramCommit& first = program_.commits[at(commits.front())];
   std::array<const std::byte*, kMostFused> arrived = {};
   std::size_t count = 0;
@@ -448,7 +448,7 @@ Status Run::commit(int32_t slot, int32_t segment) {
   const int64_t length = elements.end - elements.begin;
   if (length > 0) {
     std::byte* const out = home(what, segment);
-    if (plan_.commit_op(commits.front()) == TransferOp::kCopy) {
+    if (index_.commit_op(commits.front()) == TransferOp::kCopy) {
       std::memcpy(out, arrived[0], static_cast<std::size_t>(length * element_bytes_));
     } else {
       reduce({operation_.type, operation_.op}, out, value(what, segment, counts.commits == 0),
@@ -459,8 +459,8 @@ Status Run::commit(int32_t slot, int32_t segment) {
     PLEACH_TRY(finish_chunk(commits[i], segment));
   }
   counts.commits += static_cast<int32_t>(count);
-  for (const int32_t read : plan_.reads_after(slot, counts.commits)) {
-    const int32_t send = plan_.send_of_read(read);
+  for (const int32_t read : index_.reads_after(slot, counts.commits)) {
+    const int32_t send = index_.send_of_read(read);
     if (--blocked_reads_[index(send, segment)] == 0) {
       make_ready(send, segment);
     }
@@ -470,10 +470,10 @@ Status Run::commit(int32_t slot, int32_t segment) {
 
 // Books the commit and frees the landing place after the last chunk of its message.
 Status Run::finish_chunk(int32_t commit, int32_t segment) {
-  const int32_t receive = plan_.receive_of_commit(commit);
+  const int32_t receive = index_.receive_of_commit(commit);
   const ProgramMessage& message = program_.receives[at(receive)];
   record(RecordEvent::Kind::kCommit, program_.commits[at(commit)].record_item, segment,
-         message.instance);
+         message.translate);
   payload_[index(commit, segment)] = nullptr;
   --uncommitted_;
   Arrival& arrival = arrivals_[index(receive, segment)];
@@ -523,8 +523,8 @@ Error Run::expired() const {
     Rank culprit;
     for (std::size_t peer = 0; peer < has_begun_.size(); ++peer) {
       if (!has_begun_[peer]) {
-        culprit = culprit.value < 0 ? plan_.peers()[peer] : culprit;
-        missing += fmt::format("{}{}", missing.empty() ? "" : ", ", plan_.peers()[peer].value);
+        culprit = culprit.value < 0 ? index_.peers()[peer] : culprit;
+        missing += fmt::format("{}{}", missing.empty() ? "" : ", ", index_.peers()[peer].value);
       }
     }
     return fail(ErrorCode::kTimeout, culprit,
@@ -547,8 +547,8 @@ Error Run::expired() const {
   }
   const bool is_arrival = first.has_value();
   for (std::size_t target = 0; target < outgoing_.size() && !is_arrival; ++target) {
-    if (at(outgoing_[target].smallest) < plan_.order(target).size()) {
-      const auto [send, segment] = plan_.order(target)[at(outgoing_[target].smallest)];
+    if (at(outgoing_[target].smallest) < index_.order(target).size()) {
+      const auto [send, segment] = index_.order(target)[at(outgoing_[target].smallest)];
       consider(program_.sends[at(send)], segment);
     }
   }

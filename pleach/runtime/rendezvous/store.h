@@ -50,7 +50,7 @@ std::string failure_text(Rank rank, std::string_view where, std::string_view cau
 // memory", on another "rank 0: rank 2, operation 7 (all_reduce): no memory".
 std::string said_by(Rank rank, std::string_view message);
 
-// A store for the threads of one process (runtime/local_store.h).
+// A store for the threads of one process (runtime/rendezvous/local_store.h).
 std::shared_ptr<Store> make_local_store();
 
 struct TcpStoreOptions {
