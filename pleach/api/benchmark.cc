@@ -20,8 +20,10 @@ namespace pleach {
 namespace {
 
 constexpr std::size_t kMostSizes = 1000;
-constexpr ValueRangeForm kSizeRange = {
-    .parse_value = parse_size_bytes, .may_be_single = true, .whole_factor = true};
+constexpr ValueRangeForm kSizeRange = {.parse_value = parse_size_bytes,
+                                       .may_be_single = true,
+                                       .whole_factor = true,
+                                       .order = ": sizes are at least 1 and ascend"};
 
 }  // namespace
 
@@ -111,7 +113,7 @@ Status Runner::connect() {
 
   std::shared_ptr<const Schedule> schedule;
   if (job_.rank.value == 0) {
-    PLEACH_SET(schedule, job_.plan());
+    PLEACH_SET(schedule, job_.choose());
   }
   PLEACH_SET(prepared_, communicator_->prepare(schedule.get()));
   return ok();

@@ -31,7 +31,7 @@ struct BenchmarkJob {
   Duration deadline = std::chrono::seconds(30);
   int32_t landing_places = 4;
   // Rank 0's schedule, as a planner chooses it; the other ranks receive it.
-  std::function<Result<std::shared_ptr<const Schedule>>()> plan;
+  std::function<Result<std::shared_ptr<const Schedule>>()> choose;
   // Called on rank 0 before the first row and after each, with what is known so far.
   std::function<void(const BenchmarkReport&)> started;
   std::function<void(const BenchmarkReport&)> measured;

@@ -59,7 +59,7 @@ Result<BenchmarkReport> run_on_threads(const char* algorithm, CollectiveKind col
       job.rank_count = rank_count;
       job.store = store;
       job.transport = "inproc";
-      job.plan = [&]() -> Result<std::shared_ptr<const Schedule>> {
+      job.choose = [&]() -> Result<std::shared_ptr<const Schedule>> {
         const std::string spec = "fully_connected:" + std::to_string(rank_count);
         PLEACH_ASSIGN(topology, parse_topology(spec));
         return obtain_schedule(topology, algorithm, {.collective = collective});

@@ -11,7 +11,7 @@ namespace pleach {
 
 Result<std::shared_ptr<const Schedule>> obtain_schedule(const Topology& topology,
                                                         std::string_view source,
-                                                        const PlanRequest& request) {
+                                                        const ScheduleRequest& request) {
   PLEACH_ASSIGN(planner, make_planner(topology, source));
   PLEACH_ASSIGN(choice, planner->choose(request));
   return std::move(choice.schedule);

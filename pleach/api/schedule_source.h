@@ -18,7 +18,7 @@ namespace pleach {
 //   errors  those of make_planner and of the planner
 Result<std::shared_ptr<const Schedule>> obtain_schedule(const Topology& topology,
                                                         std::string_view source,
-                                                        const PlanRequest& request = {});
+                                                        const ScheduleRequest& request = {});
 
 // "0,1,4-7": the nodes of a group of ranks, by rank of the topology, in this order.
 Result<std::vector<NodeId>> parse_group(const Topology& topology, std::string_view text);

@@ -30,7 +30,7 @@ TEST(ParseGroup, ReadsRanksAndIntervalsInOrder) {
 
 TEST(ObtainSchedule, ReadsWhatItWroteAndRefusesTheRest) {
   const Topology topology = shape("mesh:2x3");
-  PlanRequest request{.collective = CollectiveKind::kAllGather};
+  ScheduleRequest request{.collective = CollectiveKind::kAllGather};
   const auto written = obtain_schedule(topology, "ring", request);
   ASSERT_TRUE(written.has_value()) << written.error().message;
   const std::string path = testing::TempDir() + "obtain_schedule_test.json";

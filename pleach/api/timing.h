@@ -13,7 +13,7 @@
 namespace pleach {
 
 struct TimingRequest {
-  std::string model = "flow";
+  std::string model = kDefaultNetworkModel;
   int64_t size_bytes = 0;  // whole buffer of one rank
   SimulationOptions options;
   // find_best_segments() chooses, options.segment_count is ignored.

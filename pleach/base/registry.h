@@ -62,7 +62,6 @@ class Registry {
   auto begin() const { return entries_.begin(); }
   auto end() const { return entries_.end(); }
   std::size_t size() const { return entries_.size(); }
-  std::string_view plural() const { return plural_; }
 
   std::vector<std::string> names() const {
     std::vector<std::string> names;

@@ -48,11 +48,8 @@ Result<std::vector<int64_t>> parse_value_range(std::string_view text, const Valu
   if (parts.size() > 2) {
     PLEACH_SET(factor, parse_factor(parts[2], form.whole_factor));
   }
-  if (first < 1) {
-    return invalid(fmt::format("{} starts below 1", pleach::quoted(text)));
-  }
-  if (last < first) {
-    return invalid(fmt::format("{} goes down", pleach::quoted(text)));
+  if (first < 1 || last < first) {
+    return invalid(fmt::format("{}{}", pleach::quoted(text), form.order));
   }
   std::vector<int64_t> values = {first};
   constexpr double kBeyond = 0x1p63;

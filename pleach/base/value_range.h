@@ -15,6 +15,8 @@ struct ValueRangeForm {
   bool may_be_single = false;  // FROM alone is a range of one value
   bool whole_factor = false;   // FACTOR is a whole number from 2 on; else any from 1.01 on
   bool ends_at_last = false;   // TO is a value whether or not the factor leads to it
+  // What is said of a range, after it, that starts below 1 or goes down.
+  std::string_view order = " goes down";
 };
 
 // "1KiB:64KiB:4" → 1024, 4096, 16384, 65536: FROM · FACTOR^k up to TO, rounded to whole numbers.

@@ -47,8 +47,9 @@ TEST(ValueRange, SaysWhatIsWrong) {
   } cases[] = {
       {kSizes, "1:2:3:4", "'1:2:3:4' is not FROM:TO:FACTOR"},
       {kSizes, "4:1", "'4:1' goes down"},
-      {kSizes, "0:8", "'0:8' starts below 1"},
-      {kSizes, "0", "'0' starts below 1"},
+      {kSizes, "0:8", "'0:8' goes down"},
+      {kSizes, "0", "'0' goes down"},
+      {{.parse_value = parse_size_bytes, .order = ": sizes ascend"}, "4:1", "'4:1': sizes ascend"},
       {kSizes, "1:8:1", "factor '1' is outside 2 to 1073741824"},
       {kSizes, "1:8:2.5", "factor '2.5' is not a whole number"},
       {kSizes, "1:8:", "factor '' is not a whole number"},

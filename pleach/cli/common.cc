@@ -44,8 +44,8 @@ std::string schedule_source(const CommandLine& line) {
   return names_schedule_file(file) ? file : "./" + file;
 }
 
-Result<PlanRequest> schedule_request(const CommandLine& line, const Topology& on,
-                                     const std::string& source) {
+Result<ScheduleRequest> schedule_request(const CommandLine& line, const Topology& on,
+                                         const std::string& source) {
   PLEACH_ASSIGN(collective, line.value("--collective", parse_collective));
   for (const char* option : {"--group", "--root"}) {
     if (line.given(option) && names_schedule_file(source)) {
@@ -55,7 +55,7 @@ Result<PlanRequest> schedule_request(const CommandLine& line, const Topology& on
   if (line.given("--root") && !has_root(collective)) {
     return invalid("--root", fmt::format("{} has no root", to_text(collective)));
   }
-  PlanRequest request;
+  ScheduleRequest request;
   if (line.given("--collective") || !names_schedule_file(source)) {
     request.collective = collective;
   }

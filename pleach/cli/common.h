@@ -27,8 +27,8 @@ std::optional<ExitCode> check_schedule(const CommandLine& line);
 std::string schedule_source(const CommandLine& line);
 // What of `source` the options of declare_collective ask for.
 // Errors: a value out of range; --group or --root where they have no meaning.
-Result<PlanRequest> schedule_request(const CommandLine& line, const Topology& on,
-                                     const std::string& source);
+Result<ScheduleRequest> schedule_request(const CommandLine& line, const Topology& on,
+                                         const std::string& source);
 
 // --segments: a number; none: auto.
 Result<std::optional<int32_t>> segments_option(const CommandLine& line);

@@ -35,7 +35,7 @@ ExitCode run_rank(const RunContext& context, BenchmarkJob job) {
   job.deadline = settings.deadline;
   job.landing_places = settings.landing_places;
   std::string output_file;
-  job.plan = [&]() -> Result<std::shared_ptr<const Schedule>> {
+  job.choose = [&]() -> Result<std::shared_ptr<const Schedule>> {
     if (context.line.given("--output-file")) {
       PLEACH_SET(output_file, reserve_output_file(context.line.text("--output-file")));
     }

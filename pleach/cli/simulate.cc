@@ -24,7 +24,7 @@ void declare(CommandLine& line) {
   declare_topology(line);
   line.required_option("--size", "whole buffer of one rank: 64MiB");
   declare_schedule(line);
-  line.option("--model", alternatives(models) + " (pleach list models)", "flow");
+  line.option("--model", alternatives(models) + " (pleach list models)", kDefaultNetworkModel);
   line.option("--gate", "dataflow, or lockstep: steps open one after another", "dataflow");
   line.option("--flow-control", "headers per packet, or per message", "packet");
   line.option("--segments", "parts of each chunk that pipeline; auto tries 1, 2, 4, ... 64", "1");

@@ -226,9 +226,7 @@ Result<ExitCode> run_train(const Command& command, const Invocation& invocation)
   if (const auto stop = line.parse()) {
     return *stop;
   }
-  const std::string& costs = line.text("--costs");
-  if (!line.given("--topology") && !line.given("--calibration") &&
-      (costs == "curves" || costs == "full")) {
+  if (lacks_topology(line)) {
     return line.refuse("give --topology, or --costs alpha_beta with --bandwidth and --ranks");
   }
   const Stopwatch watch;

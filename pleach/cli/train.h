@@ -40,6 +40,8 @@ struct TrainSettings {
   std::optional<SweepSettings> sweep;
 };
 
+// Whether the costs that it asks for are those of a topology, and it gives none.
+bool lacks_topology(const CommandLine& line);
 // Errors: those of every option, with its name before them.
 Result<TrainSettings> understand_train(const CommandLine& line);
 

@@ -24,7 +24,7 @@ void declare_train(CommandLine& line) {
   line.option("--policy", "one or several: dear,bucket=25MiB,ddp", "wfbp,ddp,dear,work_conserving");
   line.option("--algorithm", "of all_reduce, reduce_scatter and all_gather", "ring");
   line.option("--exchange-algorithm", "of all_to_all", "direct");
-  line.option("--model", "network model (pleach list models)", "flow");
+  line.option("--model", "network model (pleach list models)", kDefaultNetworkModel);
   line.option("--segments", "parts of each chunk that pipeline; auto (curves only)", "1");
   line.option("--costs",
               "curves: simulated once per size; full: all transfers share the links as they come; "
@@ -79,6 +79,16 @@ constexpr std::string_view kChakraPrefix = "chakra:";
 constexpr std::array<Name<CostSource>, 3> kCosts = {{{CostSource::kCurves, "curves"},
                                                      {CostSource::kFull, "full"},
                                                      {CostSource::kAlphaBeta, "alpha_beta"}}};
+
+}  // namespace
+
+bool lacks_topology(const CommandLine& line) {
+  const auto costs = parse_name(kCosts, "--costs", line.text("--costs"));
+  return !line.given("--topology") && !line.given("--calibration") && costs &&
+         *costs != CostSource::kAlphaBeta;
+}
+
+namespace {
 
 Result<double> parse_fraction(const std::string& text, const std::string& what, double most) {
   double value = 0;
@@ -321,8 +331,7 @@ Result<TrainSettings> understand_train(const CommandLine& line) {
   if (line.text("--workload").starts_with(kChakraPrefix)) {
     PLEACH_SET(settings.trace, trace_option(line, accelerator));
   } else {
-    PLEACH_ASSIGN(workload, workload_option(line, accelerator));
-    settings.workload.emplace().workload = std::move(workload);
+    PLEACH_SET(settings.workload.emplace().workload, workload_option(line, accelerator));
   }
   PLEACH_TRY(understand_ranks(line, settings));
   IterationOptions& iteration = settings.iteration;

@@ -24,7 +24,7 @@ struct NetworkModel {
   std::vector<OptionDescriptor> options;  // of its own
   // Jobs that start while others run share the links with them; false: each takes its time as if
   // alone, or must not start.
-  bool steps = true;
+  bool shares_links = true;
   // `options` are valid for every model. `topology` outlives the session. Deterministic; a session
   // is not thread safe, several are independent.
   //   errors  kUnsupported: the model cannot do what the options ask for
@@ -34,6 +34,9 @@ struct NetworkModel {
 };
 
 Registry<NetworkModel> network_models();
+
+// Where nobody names one.
+inline constexpr const char* kDefaultNetworkModel = "flow";
 
 // "flow", or "NAME,key=value...": a session of that model.
 //   errors  kInvalidArgument: unknown model or option, an option out of range; those of open()

@@ -8,6 +8,7 @@
 
 #include "pleach/base/collective_kind.h"
 #include "pleach/base/result.h"
+#include "pleach/network/model.h"
 #include "pleach/planning/planner.h"
 #include "pleach/topology/topology.h"
 
@@ -19,7 +20,7 @@ struct CurveRequest {
   // The groups that do the collective at the same time, sharing the network; by rank of a group.
   std::vector<std::vector<NodeId>> groups;
   CollectiveKind collective = CollectiveKind::kAllReduce;
-  std::string model = "flow";  // network model
+  std::string model = kDefaultNetworkModel;  // network model
   int64_t largest_bytes = int64_t{1} << 30;
   double tolerance = 0.005;  // of the piecewise linear curve, against the simulation
 };
@@ -57,7 +58,7 @@ class CostCurve {
 struct SendRequest {
   const Topology& topology;
   std::vector<std::pair<NodeId, NodeId>> pairs;
-  std::string model = "flow";
+  std::string model = kDefaultNetworkModel;
   int64_t largest_bytes = int64_t{1} << 30;
 };
 Result<CostCurve> measure_send(const SendRequest& request);

@@ -24,7 +24,7 @@ class FilePlanner final : public Planner {
   }
 
  private:
-  Result<std::shared_ptr<const Schedule>> schedule(const PlanRequest& request) override {
+  Result<std::shared_ptr<const Schedule>> schedule(const ScheduleRequest& request) override {
     PLEACH_TRY(check_request(request));
     if (!is_proved_) {
       PLEACH_TRY(prove());
@@ -33,7 +33,7 @@ class FilePlanner final : public Planner {
     return std::shared_ptr<const Schedule>(schedule_);
   }
 
-  Status check_request(const PlanRequest& request) const {
+  Status check_request(const ScheduleRequest& request) const {
     if (request.collective && request.collective != schedule_->collective) {
       return invalid(path_,
                      fmt::format("a schedule of {}, not of {}", to_text(schedule_->collective),

@@ -19,7 +19,7 @@ class FixedPlanner final : public Planner {
   }
 
  private:
-  Result<std::shared_ptr<const Schedule>> schedule(const PlanRequest& request) override {
+  Result<std::shared_ptr<const Schedule>> schedule(const ScheduleRequest& request) override {
     const CollectiveKind collective = request.collective.value_or(CollectiveKind::kAllReduce);
     const Rank root = request.root.value_or(Rank{0});
     std::weak_ptr<const Schedule>& known = known_[{collective, root.value, request.participants}];

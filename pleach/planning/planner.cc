@@ -26,7 +26,7 @@ Result<CommonChoice> Planner::with_segments(CommonChoice choice, int64_t size_by
   return choice;
 }
 
-Result<Choice> Planner::choose(const PlanRequest& request) {
+Result<Choice> Planner::choose(const ScheduleRequest& request) {
   PLEACH_ASSIGN(found, schedule(request));
   PLEACH_ASSIGN(choice, with_segments({.schedules = {found}}, request.size_bytes));
   return Choice{std::move(found), choice.segment_count};

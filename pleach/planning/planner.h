@@ -13,13 +13,14 @@
 #include "pleach/base/id.h"
 #include "pleach/base/result.h"
 #include "pleach/collective/schedule.h"
+#include "pleach/network/model.h"
 #include "pleach/topology/topology.h"
 
 namespace pleach {
 
 // What is not given is the planner's: a file says itself what it does, an algorithm does an
 // all_reduce of all rank nodes with root 0.
-struct PlanRequest {
+struct ScheduleRequest {
   std::optional<CollectiveKind> collective = {};
   std::vector<NodeId> participants = {};  // rank r is this node; empty: not given
   std::optional<Rank> root = {};
@@ -40,7 +41,7 @@ struct CommonChoice {
 
 struct PlannerOptions {
   std::optional<int32_t> segment_count = 1;  // none: the best of 1, 2, 4, ... 64 at each size
-  std::string model = "flow";                // network model that finds it
+  std::string model = kDefaultNetworkModel;  // network model that finds it
   bool wants_certificate = true;             // of every schedule
 };
 
@@ -55,7 +56,7 @@ class Planner {
   // Of every choice; none: it depends on the size.
   std::optional<int32_t> segment_count() const { return options_.segment_count; }
   //   errors  those of schedule(), and of the network model that finds the number of segments
-  Result<Choice> choose(const PlanRequest& request);
+  Result<Choice> choose(const ScheduleRequest& request);
   // Of the participants of each group.
   Result<CommonChoice> choose_together(CollectiveKind collective,
                                        std::span<const std::vector<NodeId>> groups,
@@ -72,7 +73,7 @@ class Planner {
   const PlannerOptions& options() const { return options_; }
 
  private:
-  virtual Result<std::shared_ptr<const Schedule>> schedule(const PlanRequest& request) = 0;
+  virtual Result<std::shared_ptr<const Schedule>> schedule(const ScheduleRequest& request) = 0;
   Result<CommonChoice> with_segments(CommonChoice choice, int64_t size_bytes) const;
 
   const Topology& topology_;

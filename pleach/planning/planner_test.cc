@@ -41,7 +41,7 @@ TEST(Planner, GivesEqualRequestsOneSchedule) {
   EXPECT_EQ(first->schedule->participants, kLeft);
   EXPECT_EQ(first->segment_count, 1);
   const struct {
-    PlanRequest request;
+    ScheduleRequest request;
     bool same;
   } cases[] = {
       {{.collective = Kind::kAllGather, .participants = kLeft}, true},
@@ -116,7 +116,7 @@ TEST(Planner, AFileSaysItselfWhatItDoes) {
   ASSERT_TRUE(same);
   EXPECT_EQ(same->schedule, own->schedule);
   const struct {
-    PlanRequest request;
+    ScheduleRequest request;
     std::string message;
   } cases[] = {
       {{.collective = Kind::kReduce}, ": a schedule of broadcast, not of reduce"},

@@ -1,8 +1,8 @@
 // GroupDriver: drives the policy of a gradient group: what its workers report in, what travels and
 // who may go on out.
 //
-// The iteration simulator, rehearse() and real training drive the same object. It has no clock and
-// does no I/O: time is the caller's, and so are the collectives. At every instant:
+// The iteration simulator and rehearse() drive the same object, and real training can. It has no
+// clock and does no I/O: time is the caller's, and so are the collectives. At every instant:
 //   1. report facts: gradients that are ready, forwards and collectives that have finished;
 //   2. try the gates of the workers that stand at one: pass() says who goes on;
 //   3. start what next() gives;

@@ -1,5 +1,5 @@
 // Rehearsal: one worker, one channel, one policy: the exact model of what a policy costs when all
-// ranks are alike. Planners and tests use it; the iteration simulator agrees with it.
+// ranks are alike. Benchmarks and tests use it; the iteration simulator agrees with it.
 #pragma once
 
 #include <cstdint>

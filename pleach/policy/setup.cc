@@ -15,8 +15,7 @@ std::span<const CollectiveKind> gradient_collectives() {
 }
 
 Result<PolicySetup> PolicySetup::create(std::string_view spec, int32_t zero_stage) {
-  PLEACH_ASSIGN(parsed, parse_spec(spec));
-  PLEACH_ASSIGN(policy, policies().find(parsed.name));
+  PLEACH_ASSIGN(policy, policies().entry_of(spec));
   if (zero_stage > 0 && std::ranges::count(policy->collectives, CollectiveKind::kAllReduce) > 0) {
     return invalid(fmt::format("policy {} does not fit zero={}: it needs all_reduce; use {}",
                                policy->name, zero_stage,

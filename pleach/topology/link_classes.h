@@ -1,6 +1,6 @@
 // Classes of links: the names by which some of a topology's links are meant, as "nic".
 //
-// Every link has one class: the one that its file or shape gave it, else the kinds of its ends, as
+// Every link has one class: the one that its file gave it, else the kinds of its ends, as
 // "rank-switch", in the order rank, switch, io and the same in both directions.
 #pragma once
 

@@ -178,20 +178,33 @@ TEST(Topology, FingerprintsTellWhatMatters) {
 
 // A kind of switch has to be known, and is part of what a topology is.
 TEST(SwitchModel, IsChosenByTheNode) {
-  const auto built = [](Node node) {
+  const auto fingerprint = [](const std::string& kind) {
     TopologyBuilder builder("one");
-    const auto added = builder.add_node(std::move(node), "x.toml:3");
-    return added ? Result<Topology>(std::move(builder).build()) : Result<Topology>(added.error());
+    const auto left = builder.add_node(rank("left"));
+    const auto hub =
+        builder.add_node({.name = "hub", .kind = NodeKind::kSwitch, .switch_kind = kind});
+    EXPECT_TRUE(left && hub);
+    EXPECT_TRUE(builder.add_cable({.source = *left, .target = *hub, .bandwidth_bytes_per_s = 1}));
+    const auto built = std::move(builder).build();
+    EXPECT_TRUE(built) << built.error().message;
+    return built->fingerprint();
   };
-  const Node plain{.name = "s", .kind = NodeKind::kSwitch};
-  Node named = plain, unknown = plain, rank{.name = "r", .switch_kind = "unlimited"};
-  named.switch_kind = "unlimited";
-  unknown.switch_kind = "unlimted";
-  ASSERT_TRUE(built(plain) && built(named));
-  EXPECT_NE(built(plain)->fingerprint(), built(named)->fingerprint());
-  EXPECT_EQ(built(unknown).error().message.substr(0, 42),
-            "x.toml:3: unknown kind of switch 'unlimted");
-  EXPECT_EQ(built(rank).error().message, "x.toml:3: node 'r': only a switch has a kind of switch");
+  EXPECT_NE(fingerprint(""), fingerprint("unlimited"));
+  const struct {
+    Node node;
+    std::string message;
+  } cases[] = {
+      {{.name = "s", .kind = NodeKind::kSwitch, .switch_kind = "unlimted"},
+       "x.toml:3: unknown kind of switch 'unlimted'"},
+      {{.name = "r", .switch_kind = "unlimited"},
+       "x.toml:3: node 'r': only a switch has a kind of switch"},
+  };
+  for (const auto& [node, message] : cases) {
+    TopologyBuilder builder("one");
+    const auto added = builder.add_node(node, "x.toml:3");
+    ASSERT_FALSE(added) << message;
+    EXPECT_EQ(added.error().message.substr(0, message.size()), message);
+  }
 }
 
 TEST(SwitchModel, PlainSwitchesAdmitEverything) {

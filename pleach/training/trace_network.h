@@ -67,7 +67,7 @@ struct FabricOptions {
   std::string algorithm = "ring";             // of all_reduce, reduce_scatter and all_gather
   std::string exchange_algorithm = "direct";  // of all_to_all
   std::map<std::string, std::string> family_algorithms = {};  // by family, in place of both
-  std::string model = "flow";
+  std::string model = kDefaultNetworkModel;
   std::optional<int32_t> segment_count = 1;  // none: the best at each size (curves only)
 };
 
@@ -85,8 +85,8 @@ std::unique_ptr<TraceCosts> alpha_beta_costs(const Trace& trace, int64_t alpha_p
 std::unique_ptr<TraceNetwork> independent_network(TraceCosts& costs);
 
 // All operations share the links of the topology as they come, in options.model. `topology` and
-// `trace` outlive the network. Errors: those of open_network; kUnsupported: a model that does not
-// step.
+// `trace` outlive the network. Errors: those of open_network; kInvalidArgument: a model whose
+// jobs share no links, no one number of segments.
 Result<std::unique_ptr<TraceNetwork>> shared_network(const Topology& topology, const Trace& trace,
                                                      const FabricOptions& options);
 

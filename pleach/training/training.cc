@@ -223,8 +223,7 @@ class Trainer {
     TrainingRow row{.policy = spec, .trace = std::make_shared<const Trace>(std::move(trace))};
     row.needs = needs;
     PLEACH_TRY(run_row(row, borrowed, request_.network, *costs_, request_.iteration));
-    PLEACH_ASSIGN(bound_ps, bound());
-    row.bound_ps = bound_ps;
+    PLEACH_SET(row.bound_ps, bound());
     return row;
   }
 
