@@ -28,6 +28,9 @@ target_link_libraries(pleach_with_toys PRIVATE pleach_cli pleach_flags)
 add_executable(session_test_with_toys pleach/network/session_test.cc ${toy_sources})
 target_link_libraries(session_test_with_toys PRIVATE pleach_cli pleach_flags GTest::gtest_main)
 add_test(NAME extension.sessions COMMAND session_test_with_toys)
-add_test(NAME extension COMMAND ${Python3_EXECUTABLE}
-  ${PROJECT_SOURCE_DIR}/tests/cli/run_transcripts.py ${toys}/toys.txt)
-set_tests_properties(extension PROPERTIES ENVIRONMENT "PLEACH=$<TARGET_FILE:pleach_with_toys>")
+foreach(transcript toys toys_training)
+  add_test(NAME extension.${transcript} COMMAND ${Python3_EXECUTABLE}
+    ${PROJECT_SOURCE_DIR}/tests/cli/run_transcripts.py ${toys}/${transcript}.txt)
+  set_tests_properties(extension.${transcript} PROPERTIES
+    ENVIRONMENT "PLEACH=$<TARGET_FILE:pleach_with_toys>")
+endforeach()
