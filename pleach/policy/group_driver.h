@@ -52,6 +52,7 @@ class GroupDriver {
   bool pass(const LayerGate& gate, int64_t now_ps);
 
   // As those of PolicyHost.
+  bool has_next(int64_t now_ps) const { return host_.has_next(now_ps); }
   Result<std::span<const HostedCollective>> next(int64_t now_ps) { return host_.next(now_ps); }
   int64_t wake_ps() const { return host_.wake_ps(); }
   void forget_before(int32_t iteration) { host_.forget_before(iteration); }

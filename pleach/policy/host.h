@@ -33,6 +33,10 @@ class PolicyHost {
   void stand_still(int64_t now_ps) { wire_.stand_still(now_ps); }
   void go_on(int64_t now_ps) { wire_.go_on(now_ps); }
 
+  // Whether next() has anything to do.
+  bool has_next(int64_t now_ps) const {
+    return has_news_ || wire_.may_start() || (wake_ps_ >= 0 && wake_ps_ <= now_ps);
+  }
   // Lets the policy decide, if there is news for it. The collectives that start now, in order;
   // valid until the next call.
   //   errors  kInvalidArgument: a decision breaks synchronous training (names the collective, the

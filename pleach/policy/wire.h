@@ -30,10 +30,12 @@ class Wire {
 
   // Numbers it, from 0, and lets it wait.
   void issue(HostedCollective one);
+  // Whether any would start now.
+  bool may_start() const { return !waiting_.empty() && count_of(carried_) < width_; }
   // Those that wait start, as far as there is room; they, in order. Valid until the next call of
   // any of these.
   std::span<const HostedCollective> start(int64_t now_ps) {
-    return waiting_.empty() ? std::span<const HostedCollective>() : start_waiting(now_ps);
+    return may_start() ? start_waiting(now_ps) : std::span<const HostedCollective>();
   }
   // One that is on the wire. Valid as long.
   const HostedCollective& carried(int32_t number) const;

@@ -77,6 +77,7 @@ class Simulator {
 
  private:
   Status run_instant();
+  void begin_iterations();
   Status finish_due(bool& moved);
   void finish(const std::vector<TraceNetwork::Finish>& finishes) {
     for (const TraceNetwork::Finish& one : finishes) {
@@ -138,31 +139,47 @@ Result<TrainingRun> Simulator::run() {
 Status Simulator::run_instant() {
   for (bool moved = true; moved && !is_over();) {
     moved = false;
-    for (const int32_t worker : progress_.take_beginning()) {
-      for (const int32_t node : progress_.begin(worker)) {
-        node_ready({worker, node});
-      }
+    if (progress_.has_beginning()) {
+      begin_iterations();
     }
     PLEACH_TRY(finish_due(moved));
     drain();
-    const std::span<const WorkerNode> open = gradients_.open_gates(now_ps_);
-    moved = moved || !open.empty();
-    finish_all(open);
-    drain();
-    PLEACH_TRY(start_gradients(moved));
-    PLEACH_TRY(start_collectives(moved));
-    PLEACH_TRY(start_sends(moved));
+    if (gradients_.has_gates()) {
+      const std::span<const WorkerNode> open = gradients_.open_gates(now_ps_);
+      moved = moved || !open.empty();
+      finish_all(open);
+      drain();
+    }
+    if (gradients_.has_next(now_ps_)) {
+      PLEACH_TRY(start_gradients(moved));
+    }
+    if (collectives_.has_next()) {
+      PLEACH_TRY(start_collectives(moved));
+    }
+    if (messages_.has_sends()) {
+      PLEACH_TRY(start_sends(moved));
+    }
     start_streams(moved);
     moved = moved || progress_.has_beginning();
   }
   return ok();
 }
 
+void Simulator::begin_iterations() {
+  for (const int32_t worker : progress_.take_beginning()) {
+    for (const int32_t node : progress_.begin(worker)) {
+      node_ready({worker, node});
+    }
+  }
+}
+
 Status Simulator::finish_due(bool& moved) {
   const std::span<const WorkerNode> ended = streams_.finish(now_ps_);
   moved = moved || !ended.empty();
   finish_all(ended);
-  PLEACH_TRY(carry_gradients(moved));
+  if (gradients_.has_due(now_ps_)) {
+    PLEACH_TRY(carry_gradients(moved));
+  }
   while (carrier_.next_ps() == now_ps_) {
     PLEACH_ASSIGN(finishes, carrier_.advance(now_ps_));
     moved = true;
@@ -249,8 +266,9 @@ Status Simulator::start_gradients(bool& moved) {
 
 // Those whose overhead is over.
 Status Simulator::carry_gradients(bool& moved) {
-  while (const std::optional<GradientCollective> due = gradients_.take_due(now_ps_)) {
-    PLEACH_TRY(carrier_.start(gradients_.carried(*due), *due, now_ps_));
+  while (gradients_.has_due(now_ps_)) {
+    const GradientCollective due = gradients_.take_due();
+    PLEACH_TRY(carrier_.start(gradients_.carried(due), due, now_ps_));
     moved = true;
   }
   return ok();

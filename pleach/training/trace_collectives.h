@@ -18,6 +18,8 @@ class TraceCollectives {
 
   // A worker has come to its node, a collective.
   void come(WorkerNode node);
+  // Whether any may start.
+  bool has_next() const { return !touched_.empty(); }
   // The channels whose next collective starts now, ascending: all of its workers have come to it,
   // and the one before is over.
   std::vector<int32_t> start();

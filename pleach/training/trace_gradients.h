@@ -2,6 +2,7 @@
 // wait, and collectives on their way to the network.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -43,15 +44,23 @@ class TraceGradients {
   }
   void finish(const GradientCollective& one, int64_t now_ps);
 
+  // Whether a worker waits at a gate.
+  bool has_gates() const {
+    return std::ranges::any_of(groups_, [](const Group& group) { return !group.gates.empty(); });
+  }
   // The gates that open now. Valid until the next call.
   std::span<const WorkerNode> open_gates(int64_t now_ps);
+  // Whether a policy may have something to start now.
+  bool has_next(int64_t now_ps) const {
+    return std::ranges::any_of(
+        groups_, [now_ps](const Group& group) { return group.driver->has_next(now_ps); });
+  }
   // The collectives that the policies start now. Errors: those of PolicyHost::next.
   Result<std::vector<GradientCollective>> start(int64_t now_ps);
-  // The next of them whose overhead is over now: what the network is to carry; nothing: none is.
-  std::optional<GradientCollective> take_due(int64_t now_ps) {
-    if (due_.empty() || due_.top().first != now_ps) {
-      return std::nullopt;
-    }
+  // Whether the overhead of one of them is over now: the network is to carry it.
+  bool has_due(int64_t now_ps) const { return !due_.empty() && due_.top().first == now_ps; }
+  // The next of those; there is one.
+  GradientCollective take_due() {
     const GradientCollective due = due_.top().second;
     due_.pop();
     return due;

@@ -78,8 +78,8 @@ class TwoGroups : public testing::Test {
 
   Started due(int64_t now_ps) {
     Started all;
-    while (const auto one = gradients_.take_due(now_ps)) {
-      all.push_back(*one);
+    while (gradients_.has_due(now_ps)) {
+      all.push_back(gradients_.take_due());
     }
     return all;
   }

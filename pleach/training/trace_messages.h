@@ -27,6 +27,7 @@ class TraceMessages {
   // A worker has come to its node, a send: it starts when all that follows from the instant's
   // events is known.
   void send(WorkerNode node) { sends_.push_back(node); }
+  bool has_sends() const { return !sends_.empty(); }
   std::vector<WorkerNode> take_sends() { return std::exchange(sends_, {}); }
 
   // The message arrives: the target's receive that has waited for it; nothing: none has yet.

@@ -11,16 +11,7 @@ namespace pleach {
 TraceStreams::TraceStreams(const TraceIndex& index, double jitter, uint64_t seed)
     : index_(index), jitter_(jitter), rng_(seed), workers_(index.trace().workers.size()) {}
 
-std::size_t TraceStreams::stream_of(TraceNodeKind kind) {
-  return kind == TraceNodeKind::kCompute ? 0 : kind == TraceNodeKind::kLoad ? 1 : 2;
-}
-
-void TraceStreams::ready(WorkerNode node) {
-  workers_[at(node.worker)].ready[stream_of(index_.node(node).kind)].push(node.node);
-  touched_.push_back(node.worker);
-}
-
-std::span<const StreamRun> TraceStreams::start(int64_t now_ps) {
+std::span<const StreamRun> TraceStreams::start_touched(int64_t now_ps) {
   runs_.clear();
   for (const int32_t number : touched_) {
     Worker& worker = workers_[at(number)];
@@ -55,7 +46,7 @@ int64_t TraceStreams::duration_ps(WorkerNode one) {
   return static_cast<int64_t>(std::min(noisy_ps, static_cast<double>(kLongestPs + 1)));
 }
 
-std::span<const WorkerNode> TraceStreams::finish(int64_t now_ps) {
+std::span<const WorkerNode> TraceStreams::finish_due(int64_t now_ps) {
   finished_.clear();
   while (next_ps() == now_ps) {
     const WorkerNode node = ends_.top().node;

@@ -30,14 +30,21 @@ class TraceStreams {
   TraceStreams(const TraceIndex& index, double jitter, uint64_t seed);
 
   // A node of computation, a load or a store may run.
-  void ready(WorkerNode node);
+  void ready(WorkerNode node) {
+    workers_[at(node.worker)].ready[stream_of(index_.node(node).kind)].push(node.node);
+    touched_.push_back(node.worker);
+  }
   // What starts now. To be called when all is ready that follows from the instant's events, so that
   // the order of equal events does not count. Valid until the next call.
-  std::span<const StreamRun> start(int64_t now_ps);
+  std::span<const StreamRun> start(int64_t now_ps) {
+    return touched_.empty() ? std::span<const StreamRun>() : start_touched(now_ps);
+  }
   // When the next node ends; INT64_MAX: none runs.
   int64_t next_ps() const { return ends_.empty() ? INT64_MAX : ends_.top().time_ps; }
   // What ends now, by worker and node. Valid until the next call.
-  std::span<const WorkerNode> finish(int64_t now_ps);
+  std::span<const WorkerNode> finish(int64_t now_ps) {
+    return next_ps() == now_ps ? finish_due(now_ps) : std::span<const WorkerNode>();
+  }
 
  private:
   static constexpr std::size_t kStreams = 3;  // computation, load, store
@@ -54,7 +61,11 @@ class TraceStreams {
     WorkerNode node;
     auto operator<=>(const End&) const = default;
   };
-  static std::size_t stream_of(TraceNodeKind kind);
+  static std::size_t stream_of(TraceNodeKind kind) {
+    return kind == TraceNodeKind::kCompute ? 0 : kind == TraceNodeKind::kLoad ? 1 : 2;
+  }
+  std::span<const StreamRun> start_touched(int64_t now_ps);
+  std::span<const WorkerNode> finish_due(int64_t now_ps);
   int64_t duration_ps(WorkerNode one);
 
   const TraceIndex& index_;
