@@ -81,13 +81,13 @@ inline Status ok() {
   } while (false)
 
 // Sets `target` to the value of `expression`, or returns its error.
-#define PLEACH_SET(target, expression)  \
-  do {                                  \
-    auto pleach_result = (expression);  \
-    if (!pleach_result) {               \
-      return pleach_result.error();     \
-    }                                   \
-    target = std::move(*pleach_result); \
+#define PLEACH_SET(target, expression)    \
+  do {                                    \
+    auto pleach_result = (expression);    \
+    if (!pleach_result) {                 \
+      return pleach_result.error();       \
+    }                                     \
+    (target) = std::move(*pleach_result); \
   } while (false)
 
 // Declares `name` as the value of `expression`, or returns its error.
