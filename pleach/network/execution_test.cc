@@ -12,9 +12,9 @@
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/network/schedule_forms.h"
-#include "pleach/topology/shapes.h"
 #include "tests/support/random_schedules.h"
 #include "tests/support/small_schedules.h"
+#include "tests/support/topologies.h"
 
 namespace pleach {
 namespace {
@@ -26,9 +26,7 @@ using support::make_schedule;
 constexpr NopTimes kNops = {.first_ps = 70, .later_ps = 30};
 
 Topology all_connected(int32_t nodes) {
-  auto topology = parse_topology("fully_connected:" + std::to_string(nodes));
-  EXPECT_TRUE(topology) << (topology ? "" : topology.error().message);
-  return std::move(*topology);
+  return support::topology_of("fully_connected:" + std::to_string(nodes));
 }
 
 LoweredJob lowered(const Topology& topology, const Schedule& schedule, int64_t size_bytes,
@@ -317,12 +315,11 @@ TEST(Execution, FinishesInAnyOrderAndItsRecordReplays) {
 // Every translate of a symmetric schedule has its own state: the records are those of all.
 TEST(Execution, RunsEveryTranslateOfASymmetricSchedule) {
   Rng rng(7);
-  auto topology = parse_topology("ring:5");
-  ASSERT_TRUE(topology);
+  const Topology topology = support::topology_of("ring:5");
   const Schedule ring = support::symmetric_ring_schedule(5);
   for (int32_t round = 0; round < 50; ++round) {
     const SimulationOptions options = random_options(rng);
-    Execution execution(lowered(*topology, ring, 1'000, options), options, kNops);
+    Execution execution(lowered(topology, ring, 1'000, options), options, kNops);
     ASSERT_EQ(execution.job().schedule().translate_count(), 5);
     ASSERT_TRUE(RandomModel(execution, rng).run()) << execution.stuck().message;
     const Record record = execution.take_record();

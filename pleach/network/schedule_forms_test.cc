@@ -6,17 +6,13 @@
 #include <string>
 
 #include "pleach/network/model.h"
-#include "pleach/topology/shapes.h"
 #include "tests/support/small_schedules.h"
+#include "tests/support/topologies.h"
 
 namespace pleach {
 namespace {
 
-Topology topology_of(const std::string& spec) {
-  auto topology = parse_topology(spec);
-  EXPECT_TRUE(topology) << spec;
-  return std::move(*topology);
-}
+using support::topology_of;
 
 TEST(ScheduleForms, FoldsWhereAllRanksAreAlike) {
   const Schedule symmetric = support::symmetric_ring_schedule(4);

@@ -8,19 +8,14 @@
 #include "pleach/network/model.h"
 #include "pleach/planning/best_segments.h"
 #include "pleach/synthesis/algorithm.h"
-#include "pleach/topology/shapes.h"
+#include "tests/support/topologies.h"
 
 namespace pleach {
 namespace {
 
+using support::topology_of;
 using Kind = CollectiveKind;
 using Groups = std::vector<std::vector<NodeId>>;
-
-Topology topology_of(const std::string& spec) {
-  auto topology = parse_topology(spec);
-  EXPECT_TRUE(topology) << spec << (topology ? "" : topology.error().message);
-  return std::move(*topology);
-}
 
 // `count` groups; group g has the ranks g·step + k·stride.
 struct Layout {

@@ -10,8 +10,8 @@
 #include "pleach/network/flow/engine.h"
 #include "pleach/network/model.h"
 #include "pleach/network/schedule_forms.h"
-#include "pleach/topology/shapes.h"
 #include "tests/support/random_schedules.h"
+#include "tests/support/topologies.h"
 
 namespace pleach {
 namespace {
@@ -21,12 +21,7 @@ using support::kReduce;
 using support::make_schedule;
 using support::Move;
 using support::ScheduleShape;
-
-Topology topology_of(const std::string& spec) {
-  auto topology = parse_topology(spec);
-  EXPECT_TRUE(topology) << spec << (topology ? "" : topology.error().message);
-  return std::move(*topology);
-}
+using support::topology_of;
 
 ScheduleShape shape_of(const std::vector<int32_t>& nodes, CollectiveKind collective) {
   const auto n = count_of(nodes);

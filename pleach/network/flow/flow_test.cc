@@ -4,9 +4,9 @@
 #include "pleach/base/rng.h"
 #include "pleach/base/units.h"
 #include "pleach/network/model.h"
-#include "pleach/topology/shapes.h"
 #include "tests/support/counterexamples.h"
 #include "tests/support/random_schedules.h"
+#include "tests/support/topologies.h"
 
 namespace pleach {
 namespace {
@@ -14,16 +14,11 @@ namespace {
 using support::kCopy;
 using support::kReduce;
 using support::make_schedule;
+using support::topology_of;
 
 // 1 GB/s = 1,000 ps per byte; 100 ns.
 constexpr const char* kPlain = ",bandwidth=1GB/s,latency=100ns";
 constexpr int64_t kLatencyPs = 100'000;
-
-Topology topology_of(const std::string& spec) {
-  auto topology = parse_topology(spec);
-  EXPECT_TRUE(topology) << (topology ? "" : topology.error().message);
-  return std::move(*topology);
-}
 
 Simulation run(const Topology& topology, std::vector<Job> jobs,
                const SimulationOptions& options = {}) {
@@ -297,6 +292,10 @@ TEST(Flow, RefusesWhatTakesForever) {
       {"fully_connected:3,bandwidth=1B/s", int64_t{1} << 50, {}},
       {"fully_connected:3", int64_t{1} << 50, {.reduce_bandwidth_bytes_per_s = 1}},
       {"fully_connected:3,bandwidth=1B/s", int64_t{1} << 50, {.gate = Gate::kLockstep}},
+      {"fully_connected:3,bandwidth=1B/s,overhead=1ms", int64_t{1} << 50, {}},
+      {"fully_connected:3,bandwidth=1B/s,overhead=1ms",
+       int64_t{1} << 50,
+       {.gate = Gate::kLockstep}},
   };
   const Schedule gather =
       make_schedule({.collective = CollectiveKind::kReduce, .rank_count = 3, .root = 2},

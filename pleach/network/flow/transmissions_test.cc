@@ -17,6 +17,8 @@ using Kind = FlowEvent::Kind;
 // 1 GB/s: 1,000 ps per byte. Connections over the link from node 0 to node 1, or back.
 class TransmissionsTest : public ::testing::Test {
  protected:
+  using Ends = std::vector<std::pair<int32_t, int64_t>>;  // connection, time
+
   TransmissionsTest()
       : topology_(*parse_topology("fully_connected:2,bandwidth=1GB/s,latency=100ns")),
         transmissions_(topology_, events_) {}
@@ -30,9 +32,9 @@ class TransmissionsTest : public ::testing::Test {
   }
   LinkId link(NodeId source) const { return topology_.links_out(source).front(); }
 
-  // Handles all events; returns the ends in their order, as (connection, time).
-  std::vector<std::pair<int32_t, int64_t>> run() {
-    std::vector<std::pair<int32_t, int64_t>> ends;
+  // Handles all events; returns the ends in their order.
+  Ends run() {
+    Ends ends;
     while (!events_.empty()) {
       const FlowEvent event = events_.pop();
       if (event.kind == Kind::kFlowBegin) {
@@ -59,7 +61,6 @@ TEST_F(TransmissionsTest, AlonePaysOverheadAndItsBytes) {
   EXPECT_FALSE(transmissions_.is_busy(alone));
   transmissions_.begin(alone, 1'000, 50);
   EXPECT_TRUE(transmissions_.is_busy(alone));
-  using Ends = std::vector<std::pair<int32_t, int64_t>>;
   EXPECT_EQ(run(), (Ends{{alone, 50 + 7'000 + 1'000'000}}));
   EXPECT_FALSE(transmissions_.is_busy(alone));
   const std::vector<LinkUse> use = transmissions_.use();
@@ -74,7 +75,6 @@ TEST_F(TransmissionsTest, TwoOfOneLinkShareItWhileBothTransmit) {
   transmissions_.begin(small, 1'000, 0);
   transmissions_.begin(large, 3'000, 0);
   transmissions_.update(0);
-  using Ends = std::vector<std::pair<int32_t, int64_t>>;
   EXPECT_EQ(run(), (Ends{{small, 2'000'000}, {large, 4'000'000}}));
   EXPECT_EQ(transmissions_.use()[link(NodeId{0}).index()].busy_ps, 4'000'000);
 }
@@ -88,7 +88,6 @@ TEST_F(TransmissionsTest, CompanyTakesItsShareFromWhatIsUnderWay) {
   transmissions_.attach(second, 1, 1'000'000);
   transmissions_.begin(second, 500, 1'000'000);
   transmissions_.update(1'000'000);
-  using Ends = std::vector<std::pair<int32_t, int64_t>>;
   EXPECT_EQ(run(), (Ends{{second, 2'000'000}, {first, 2'500'000}}));
 }
 
@@ -98,7 +97,6 @@ TEST_F(TransmissionsTest, OppositeDirectionsDoNotMeet) {
   transmissions_.begin(there, 1'000, 0);
   transmissions_.begin(back, 1'000, 0);
   transmissions_.update(0);
-  using Ends = std::vector<std::pair<int32_t, int64_t>>;
   EXPECT_EQ(run(), (Ends{{there, 1'000'000}, {back, 1'000'000}}));
 }
 
@@ -108,7 +106,6 @@ TEST_F(TransmissionsTest, DetachedConnectionsTakeNoShare) {
   transmissions_.attach(gone, 2, 0);
   transmissions_.detach(gone, 1);
   transmissions_.begin(here, 1'000, 0);
-  using Ends = std::vector<std::pair<int32_t, int64_t>>;
   EXPECT_EQ(run(), (Ends{{here, 1'000'000}}));
   transmissions_.begin(here, 0, 2'000'000);
   EXPECT_EQ(run(), (Ends{{here, 2'000'000}}));
