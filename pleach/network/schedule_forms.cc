@@ -7,8 +7,6 @@
 namespace pleach {
 namespace {
 
-constexpr std::size_t kMostSizes = 1 << 16;  // that are kept
-
 // The schedule with every route filled in.
 Result<std::shared_ptr<const Schedule>> with_routes(const Topology& topology,
                                                     const std::shared_ptr<const Schedule>& given) {

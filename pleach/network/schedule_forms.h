@@ -16,6 +16,9 @@
 
 namespace pleach {
 
+// Of one schedule, of which what is derived is remembered.
+inline constexpr std::size_t kMostSizes = 1 << 16;
+
 // A symmetric schedule is folded where all ranks are alike, every translate has its state where
 // they are not, and it is written out where priorities within a connection depend on chunk numbers.
 // Not thread safe.

@@ -121,12 +121,12 @@ class SharedNetwork : public TraceNetwork {
 
 Result<std::unique_ptr<TraceNetwork>> shared_network(const Topology& topology, const Trace& trace,
                                                      const FabricOptions& options) {
-  PLEACH_ASSIGN(selected, network_models().select(options.model));
-  if (!selected.entry->shares_links) {
+  PLEACH_ASSIGN(model, network_models().entry_of(options.model));
+  if (!model->shares_links) {
     return invalid(
         fmt::format("network model {}: its jobs do not share links as they come, as full "
                     "costs ask for",
-                    selected.entry->name));
+                    model->name));
   }
   if (!options.segment_count) {
     return invalid("full costs ask for one number of segments");

@@ -177,9 +177,7 @@ Status Simulator::finish_due(bool& moved) {
   const std::span<const WorkerNode> ended = streams_.finish(now_ps_);
   moved = moved || !ended.empty();
   finish_all(ended);
-  if (gradients_.has_due(now_ps_)) {
-    PLEACH_TRY(carry_gradients(moved));
-  }
+  PLEACH_TRY(carry_gradients(moved));
   while (carrier_.next_ps() == now_ps_) {
     PLEACH_ASSIGN(finishes, carrier_.advance(now_ps_));
     moved = true;

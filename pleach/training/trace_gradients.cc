@@ -78,9 +78,6 @@ std::span<const WorkerNode> TraceGradients::open_gates(int64_t now_ps) {
 Result<std::vector<GradientCollective>> TraceGradients::start(int64_t now_ps) {
   std::vector<GradientCollective> started;
   for (int32_t group = 0; group < count_of(groups_); ++group) {
-    if (!groups_[at(group)].driver->has_next(now_ps)) {
-      continue;
-    }
     PLEACH_ASSIGN(next, groups_[at(group)].driver->next(now_ps));
     for (const HostedCollective& one : next) {
       started.push_back({group, one.number});

@@ -35,8 +35,6 @@ struct Alone {
   int64_t jobs = 0;  // that took this time without being simulated
 };
 
-constexpr std::size_t kMostSizes = 1 << 16;  // remembered of one schedule
-
 struct FlowSessionJob {
   int32_t number = 0;
   ScheduleForms* forms = nullptr;
