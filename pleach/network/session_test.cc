@@ -104,6 +104,16 @@ TEST_P(EveryModel, GoesOnWithoutTheJobsThatItRefuses) {
   ASSERT_TRUE(next);
   EXPECT_EQ(*next, 1);
   EXPECT_EQ(run(*one).size(), 2U);
+  const std::vector<Job> accepted(2, job(4'000, 1'000));
+  const auto batch = simulate(GetParam(), topology_, accepted, {.segment_count = 2});
+  ASSERT_TRUE(batch) << batch.error().message;
+  const auto use = one->use();
+  ASSERT_TRUE(use) << use.error().message;
+  EXPECT_EQ(use->event_count, batch->use.event_count);
+  for (std::size_t link = 0; link < use->links.size(); ++link) {
+    EXPECT_EQ(use->links[link].wire_bytes, batch->use.links[link].wire_bytes);
+    EXPECT_EQ(use->links[link].busy_ps, batch->use.links[link].busy_ps);
+  }
 }
 
 TEST_P(EveryModel, GivesWhatTheBatchGives) {

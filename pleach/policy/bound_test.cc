@@ -85,6 +85,7 @@ TEST(Bound, IsAttainedByDivisibleCommunicationInForwardOrder) {
 }
 
 TEST(Bound, IsNotUndercutByAnyPolicy) {
+  int32_t steady = 0, rehearsed = 0;
   for (uint64_t seed = 0; seed < 10; ++seed) {
     Rng rng(seed);
     const TrainingProfile profile = random_profile(rng);
@@ -95,12 +96,15 @@ TEST(Bound, IsNotUndercutByAnyPolicy) {
       ASSERT_TRUE(policy) << policy.error().message;
       const auto result = rehearse(profile, costs, **policy, {.most_iterations = 400});
       ASSERT_TRUE(result) << result.error().message;
+      ++rehearsed;
       if (result->steady) {
+        ++steady;
         // The least time per byte is that of a time rounded up by 2 ps at most.
         EXPECT_GE(result->iteration_ps + 2, bound_ps) << descriptor->name << ", seed " << seed;
       }
     }
   }
+  EXPECT_GE(10 * steady, 9 * rehearsed);
 }
 
 // reduce_scatter is cheapest per byte for small messages, all_gather for large ones.

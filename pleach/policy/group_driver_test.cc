@@ -169,6 +169,19 @@ TEST(GroupDriver, WakesThePolicyWhenItAskedForIt) {
   EXPECT_EQ(driver.wake_ps(), -1);
 }
 
+// To be woken now, or before, would be at this instant for ever.
+TEST(GroupDriver, RefusesAWakeThatNeverComes) {
+  for (const int64_t wake_ps : {3, 4}) {
+    Scribe policy;
+    GroupDriver driver(three_layers(), policy);
+    policy.wake_ps = wake_ps;
+    const auto refused = driver.next(4);
+    ASSERT_FALSE(refused) << wake_ps;
+    EXPECT_EQ(refused.error().message, "the policy asks at 4 ps to be woken at " +
+                                           std::to_string(wake_ps) + " ps, which never comes");
+  }
+}
+
 TEST(GroupDriver, RefusesWhatIsNotSynchronousTraining) {
   Scribe policy;
   GroupDriver driver(three_layers(), policy);

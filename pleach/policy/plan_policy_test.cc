@@ -3,12 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/policy/alpha_beta.h"
 #include "pleach/policy/buckets.h"
 #include "pleach/policy/rehearsal.h"
@@ -109,6 +112,64 @@ class DecoupledInOrder : public Policy {
   bool is_gather_due_ = false;
 };
 
+// What a legal plan of any collectives means, looked at one after the other, without counting: a
+// reduction waits for the layers that it meets, an all_gather until the reductions of this
+// iteration that have finished cover it.
+class InOrderOfPlan : public Policy {
+ public:
+  InOrderOfPlan(const ParameterSpace& space, std::span<const PolicyCollective> plan)
+      : space_(space), plan_(plan.begin(), plan.end()) {}
+  void observe(const PolicyEvent& event) override {
+    if (event.kind == EventKind::kGradientReady) {
+      ready_.insert(event.index);
+    } else if (event.kind == EventKind::kCollectiveFinished) {
+      finished_.insert(event.index);
+    }
+  }
+  void decide(int64_t /*now_ps*/, PolicyActions& actions) override {
+    while (may_start(plan_[next_])) {
+      actions.start.push_back(plan_[next_]);
+      if (++next_ == plan_.size()) {
+        next_ = 0;
+        ready_.clear();
+        first_number_ += count_of(plan_);
+      }
+    }
+  }
+
+ private:
+  bool may_start(const PolicyCollective& one) const {
+    return one.kind == Kind::kAllGather ? is_reduced(one.range) : is_ready(one.range);
+  }
+  bool is_ready(const ByteRange& range) const {
+    for (int32_t layer = 0; layer < space_.layer_count(); ++layer) {
+      const ByteRange own = space_.layer(layer);
+      if (own.begin < range.end && range.begin < own.end && !ready_.contains(layer)) {
+        return false;
+      }
+    }
+    return true;
+  }
+  bool is_reduced(const ByteRange& range) const {
+    int64_t covered_bytes = 0;  // each byte is in one reduction
+    for (std::size_t index = 0; index < plan_.size(); ++index) {
+      const PolicyCollective& other = plan_[index];
+      if (other.kind == Kind::kReduceScatter &&
+          finished_.contains(first_number_ + static_cast<int32_t>(index))) {
+        covered_bytes += std::max<int64_t>(
+            0, std::min(range.end, other.range.end) - std::max(range.begin, other.range.begin));
+      }
+    }
+    return covered_bytes == range.size();
+  }
+
+  const ParameterSpace space_;
+  const Plan plan_;
+  std::set<int32_t> ready_, finished_;
+  std::size_t next_ = 0;
+  int32_t first_number_ = 0;
+};
+
 Rehearsal rehearsed(const TrainingProfile& profile, const CostModel& costs, Policy& policy) {
   const auto result = rehearse(profile, costs, policy, {.keep_log = true});
   EXPECT_TRUE(result) << result.error().message;
@@ -129,8 +190,8 @@ void expect_same(const Rehearsal& one, const Rehearsal& other) {
   }
 }
 
-// A policy of the registry, and the same by its own rule.
-using Rule = std::unique_ptr<Policy> (*)(const PolicySetting& setting);
+// A policy of the registry, and the same by its own rule, which may ask it for its plan.
+using Rule = std::unique_ptr<Policy> (*)(const PolicySetting& setting, const Policy& policy);
 struct Player {
   const char* spec;
   Rule rule;
@@ -138,30 +199,34 @@ struct Player {
 
 const Player kPlayers[] = {
     {"ddp,first_bucket=1MiB,bucket=25MiB",
-     [](const PolicySetting& setting) -> std::unique_ptr<Policy> {
+     [](const PolicySetting& setting, const Policy& /*policy*/) -> std::unique_ptr<Policy> {
        const ParameterSpace space(setting.profile);
        return std::make_unique<AllReduceInOrder>(space, fuse_backward(space, 1 << 20, 25 << 20));
      }},
     {"mg_wfbp",
-     [](const PolicySetting& setting) -> std::unique_ptr<Policy> {
+     [](const PolicySetting& setting, const Policy& /*policy*/) -> std::unique_ptr<Policy> {
        return std::make_unique<AllReduceInOrder>(
            ParameterSpace(setting.profile),
            merge_greedily(backward_order(setting.profile), setting.costs));
      }},
     {"dear,bucket=25MiB",
-     [](const PolicySetting& setting) -> std::unique_ptr<Policy> {
+     [](const PolicySetting& setting, const Policy& /*policy*/) -> std::unique_ptr<Policy> {
        const ParameterSpace space(setting.profile);
        return std::make_unique<DecoupledInOrder>(space, fuse_by_threshold(space, 25 << 20), false);
      }},
     {"dear,bucket=0",
-     [](const PolicySetting& setting) -> std::unique_ptr<Policy> {
+     [](const PolicySetting& setting, const Policy& /*policy*/) -> std::unique_ptr<Policy> {
        const ParameterSpace space(setting.profile);
        return std::make_unique<DecoupledInOrder>(space, fuse_by_threshold(space, 0), false);
      }},
     {"zero1,bucket=25MiB",
-     [](const PolicySetting& setting) -> std::unique_ptr<Policy> {
+     [](const PolicySetting& setting, const Policy& /*policy*/) -> std::unique_ptr<Policy> {
        const ParameterSpace space(setting.profile);
        return std::make_unique<DecoupledInOrder>(space, fuse_by_threshold(space, 25 << 20), true);
+     }},
+    {"work_conserving,effort=20",
+     [](const PolicySetting& setting, const Policy& policy) -> std::unique_ptr<Policy> {
+       return std::make_unique<InOrderOfPlan>(ParameterSpace(setting.profile), policy.plan());
      }},
 };
 
@@ -179,7 +244,7 @@ TEST(PlanPolicy, StartsWhatItsPolicysRuleSaysWhenItSays) {
       ASSERT_TRUE(policy) << policy.error().message;
       EXPECT_FALSE((*policy)->plan().empty());
       expect_same(rehearsed(profile, costs, **policy),
-                  rehearsed(profile, costs, *player.rule(setting)));
+                  rehearsed(profile, costs, *player.rule(setting, **policy)));
     }
   }
 }

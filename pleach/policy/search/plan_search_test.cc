@@ -202,6 +202,7 @@ TEST(SearchPlan, KeepsPiecesAboveTheLeast) {
     const int64_t least_bytes = 1 + total_bytes / static_cast<int64_t>(1 + rng.below(40));
     const Plan plan = search_plan(profile, AlphaBeta(kRanks, 0, 1e9),
                                   {.least_bytes = least_bytes, .effort = 20'000});
+    EXPECT_EQ(plan.empty(), total_bytes == 0);
     for (const PolicyCollective& one : plan) {
       EXPECT_GE(one.range.size(), std::min(total_bytes, least_bytes));
     }
