@@ -281,24 +281,24 @@ struct FileLayer {
 };
 
 Result<FileLayer> read_layer(const Json& json, std::string_view where, std::size_t index) {
-  static const std::array<std::string, 17> kKeys = {"name",
-                                                    "tensors",
-                                                    "forward_us",
-                                                    "backward_us",
-                                                    "weight_gradient_us",
-                                                    "ff_us",
-                                                    "bp_us",
-                                                    "products",
-                                                    "moved_elements",
-                                                    "output_elements",
-                                                    "block",
-                                                    "is_split",
-                                                    "forward_sum_elements",
-                                                    "backward_sum_elements",
-                                                    "sequence_exchange_elements",
-                                                    "expert_count",
-                                                    "expert_exchange_elements"};
-  static const std::string kTied = "is_tied_to_first";
+  static const std::array<std::string, 17> known_keys = {"name",
+                                                         "tensors",
+                                                         "forward_us",
+                                                         "backward_us",
+                                                         "weight_gradient_us",
+                                                         "ff_us",
+                                                         "bp_us",
+                                                         "products",
+                                                         "moved_elements",
+                                                         "output_elements",
+                                                         "block",
+                                                         "is_split",
+                                                         "forward_sum_elements",
+                                                         "backward_sum_elements",
+                                                         "sequence_exchange_elements",
+                                                         "expert_count",
+                                                         "expert_exchange_elements"};
+  static const std::string tied_key = "is_tied_to_first";
   std::string place = fmt::format("{}: layers[{}]", where, index);
   if (!json.is_object()) {
     return error_at(place, fmt::format("{} is no object", shown(json)));
@@ -308,8 +308,8 @@ Result<FileLayer> read_layer(const Json& json, std::string_view where, std::size
   layer.name = fmt::format("layer{}", index);
   PLEACH_TRY(ObjectReader(json, place).read_text("name", layer.name));
   const ObjectReader reader(json, place + " " + pleach::quoted(layer.name));
-  std::vector<std::string> known(kKeys.begin(), kKeys.end());
-  known.push_back(kTied);
+  std::vector<std::string> known(known_keys.begin(), known_keys.end());
+  known.push_back(tied_key);
   PLEACH_TRY(reader.check_keys(known));
   PLEACH_TRY(reader.read_boolean("is_split", layer.is_split));
   PLEACH_TRY(reader.read_boolean("is_tied_to_first", layer.is_tied_to_first));
@@ -475,7 +475,7 @@ void write_layer(const ModelLayer& layer, const LayerTimes* times, std::string& 
 }  // namespace
 
 Result<WorkloadFile> parse_workload_json(std::string_view text, std::string_view where) {
-  static const std::array<std::string, 10> kKeys = {
+  static const std::array<std::string, 10> known_keys = {
       "format", "version",        "name",          "model",      "note",
       "batch",  "measured_batch", "element_bytes", "parameters", "layers"};
   PLEACH_ASSIGN(json, parse_json(text, where));
@@ -483,7 +483,7 @@ Result<WorkloadFile> parse_workload_json(std::string_view text, std::string_view
     return error_at(where, fmt::format("{} is no object", shown(json)));
   }
   const ObjectReader reader(json, std::string(where));
-  PLEACH_TRY(reader.check_keys(kKeys));
+  PLEACH_TRY(reader.check_keys(known_keys));
   WorkloadFile file;
   PLEACH_TRY(take_head(reader, file.model));
   PLEACH_TRY(take_layers(reader, file));

@@ -37,6 +37,7 @@ class RankGrid {
 template <typename Key>
 std::vector<std::vector<int32_t>> RankGrid::groups(Key key) const {
   std::vector<Coordinates> keys;
+  keys.reserve(at(rank_count()));
   for (int32_t rank = 0; rank < rank_count(); ++rank) {
     keys.push_back(key(coordinates(rank)));
   }
