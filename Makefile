@@ -49,10 +49,10 @@ format-check:
 tidy:
 	@python3 tools/tidy.py .
 
-lint:  ## clang-tidy over the library and the command line, with dev's compile commands.
+lint:  ## clang-tidy over all that dev compiles, tests and benchmarks too.
 	@cmake --preset dev
 	@cmake --build --preset dev --target generated_sources
-	@run-clang-tidy -quiet -p build/dev "$(CURDIR)/pleach/.*(?<!_test)\.cc$$"
+	@run-clang-tidy -quiet -p build/dev "$(CURDIR)/(pleach|tests|bench)/.*\.cc$$"
 
 bench-check:  ## Each benchmark holds itself to its limits and checks what it computes.
 	@cmake --preset release -DPLEACH_BUILD_BENCHMARKS=ON

@@ -51,6 +51,7 @@ class Sweeps : public testing::Test {
   }
   static std::vector<int64_t> iterations_of(const std::vector<TrainingRow>& rows) {
     std::vector<int64_t> iterations;
+    iterations.reserve(rows.size());
     for (const TrainingRow& row : rows) {
       iterations.push_back(row.run.iteration_ps);
     }

@@ -84,7 +84,7 @@ TEST(TraceStreams, WaitForTheSlowestRankOfNoisyWorkers) {
     worker.nodes.front().duration_ps = 1'000'000;
   }
   const TraceIndex index(trace);
-  for (const uint64_t seed : {1, 2}) {
+  for (const uint64_t seed : {1U, 2U}) {
     TraceStreams streams(index, 0.1, seed);
     TraceStreams same(index, 0.1, seed);
     double sums_ps[2] = {0, 0};
