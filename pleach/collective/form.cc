@@ -38,7 +38,6 @@ class FormCheck {
   void fault(int32_t index, const std::string& why) { violations_.add(schedule_, at(index), why); }
   void check_sorted();
   void check_grid();
-  void check_symmetric_grid();
   void check_symmetric_transfers();
   void check_nodes();
   void check_routes();
@@ -99,29 +98,6 @@ void FormCheck::check_grid() {
     if (position % parts != 0 || grid.chunk_at(static_cast<int64_t>(position / parts)) < 0) {
       violations_.add(fmt::format("chunks: part {} of {} of {} does not begin at a chunk", part,
                                   parts, to_text(schedule_.collective)));
-      return;
-    }
-  }
-}
-
-void FormCheck::check_symmetric_grid() {
-  const int64_t rank_count = schedule_.rank_count();
-  const bool is_exchange = schedule_.collective == CollectiveKind::kAllToAll;
-  const int64_t parts = is_exchange ? rank_count * rank_count : rank_count;
-  const ChunkGrid& grid = schedule_.chunks;
-  if (grid.count() % parts != 0) {
-    violations_.add(fmt::format("chunks: the symmetric form needs a multiple of {}, got {}", parts,
-                                grid.count()));
-    return;
-  }
-  const Translation translation(schedule_.symmetry->dimensions);
-  const int32_t block = representative_chunk_count(schedule_);
-  for (int32_t chunk = block; !grid.is_uniform() && chunk < grid.count(); ++chunk) {
-    const int32_t moved =
-        translate_chunk(schedule_, translation, chunk, translation.subtract(0, chunk / block));
-    if (grid.weight(chunk) != grid.weight(moved)) {
-      violations_.add(fmt::format("chunks: chunk {} has weight {}, its representative {} has {}",
-                                  chunk, grid.weight(chunk), moved, grid.weight(moved)));
       return;
     }
   }
@@ -454,8 +430,9 @@ std::vector<std::string> FormCheck::run() && {
   check_sorted();
   check_grid();
   if (schedule_.symmetry) {
-    check_symmetric_grid();
-    if (violations_.empty()) {
+    if (std::string fault = symmetric_grid_fault(schedule_); !fault.empty()) {
+      violations_.add(std::move(fault));
+    } else {
       check_symmetric_transfers();
     }
   }

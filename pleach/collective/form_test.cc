@@ -423,6 +423,16 @@ TEST(Form, ChecksTheSymmetricForm) {
   schedule.transfers[0].chunk_count = 2;
   sort_transfers(schedule);
   expect_form("block", schedule, nullptr, "the chunks leave their block of 2");
+  // All parts begin at a chunk, and translates weigh the same; but the parts of source 0 have 2 and
+  // 4 chunks, those of source 1 have 4 and 2.
+  const std::vector<Move> moves = {{0, 1, 0, 1, kCopy, 0}, {0, 1, 0, 1, kReduce, 1},
+                                   {2, 1, 0, 1, kCopy, 0}, {3, 1, 0, 1, kCopy, 0},
+                                   {4, 1, 0, 1, kCopy, 0}, {5, 1, 0, 1, kCopy, 0}};
+  schedule = make_schedule({.collective = CollectiveKind::kAllToAll, .rank_count = 2}, moves);
+  schedule.chunks = ChunkGrid::weighted({2, 4, 2, 1, 1, 2, 1, 1, 2, 2, 4, 2});
+  expect_form("parts without symmetry", schedule, nullptr, "");
+  schedule.symmetry = Symmetry{{2}};
+  expect_form("parts", schedule, nullptr, "part 1 of 4 of all_to_all to begin at chunk 3");
   TopologyBuilder builder("row");
   for (int32_t i = 0; i < 4; ++i) {
     ASSERT_TRUE(builder.add_node({.name = "n" + std::to_string(i), .forwards = true}));

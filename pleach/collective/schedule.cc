@@ -55,6 +55,7 @@ uint64_t schedule_hash(const Schedule& schedule) {
   }
   hash.add(schedule.chunks.count());
   hash.add(schedule.chunks.total());
+  hash.add(static_cast<int32_t>(schedule.chunks.is_uniform()));
   for (int32_t chunk = 0; !schedule.chunks.is_uniform() && chunk < schedule.chunks.count();
        ++chunk) {
     hash.add(schedule.chunks.weight(chunk));

@@ -90,5 +90,26 @@ TEST(ScheduleHash, DependsOnAllButTheProvenance) {
   EXPECT_EQ(schedule_hash(other), schedule_hash(make()));
 }
 
+// What follows equal chunks must not be read as weights: the numbers of both are the same but for
+// whether the grid has weights.
+TEST(ScheduleHash, TellsEqualChunksFromWeights) {
+  Schedule equal;
+  equal.participants = {NodeId{0}, NodeId{1}};
+  equal.chunks = ChunkGrid::uniform(3);
+  equal.period = 1;
+  equal.phase_steps = {1};
+  equal.transfers = {{0, 1, NodeId{0}, NodeId{1}, 0, 0, TransferOp::kReduce}};
+  equal.routes.add(std::vector<LinkId>{LinkId{2}});
+  equal.symmetry = Symmetry{};
+  Schedule weighted;
+  weighted.participants = equal.participants;
+  weighted.chunks = ChunkGrid::weighted({1, 1, 1});
+  weighted.period = 1;
+  weighted.phase_steps = {1};
+  weighted.routes.add(std::vector<LinkId>{LinkId{1}});
+  weighted.symmetry = Symmetry{{1}};
+  EXPECT_NE(schedule_hash(equal), schedule_hash(weighted));
+}
+
 }  // namespace
 }  // namespace pleach

@@ -9,6 +9,7 @@
 #include "pleach/base/index.h"
 #include "pleach/collective/route_index.h"
 #include "pleach/collective/schedule.h"
+#include "pleach/collective/symmetry.h"
 
 namespace pleach {
 namespace {
@@ -133,6 +134,11 @@ Result<Schedule> sequence(const Schedule& first, const Schedule& second,
   result.participants = first.participants;
   result.chunks = std::move(refined.grid);
   result.symmetry = first.symmetry;
+  if (result.symmetry) {
+    if (const std::string fault = symmetric_grid_fault(result); !fault.empty()) {
+      return invalid("the refined grid lacks the symmetry: " + fault);
+    }
+  }
   result.provenance.algorithm = agreed(first.provenance.algorithm, second.provenance.algorithm);
   result.provenance.options = agreed(first.provenance.options, second.provenance.options);
   result.provenance.topology_fingerprint =

@@ -104,6 +104,27 @@ TEST(Sequence, KeepsTheSymmetricForm) {
   EXPECT_EQ(*later, *earlier);
 }
 
+// Parts of one source that are cut differently: refined, some have more chunks than others.
+TEST(Sequence, RefusesToBreakTheSymmetricForm) {
+  Schedule first = make_schedule({.collective = CollectiveKind::kAllToAll, .rank_count = 2}, {});
+  first.symmetry = Symmetry{{2}};
+  first.chunks = ChunkGrid::uniform(16);
+  Schedule second = first;
+  second.chunks = ChunkGrid::weighted({1, 3, 2, 2, 2, 2, 1, 3});
+  ASSERT_EQ(check_form(first, nullptr), std::vector<std::string>{});
+  ASSERT_EQ(check_form(second, nullptr), std::vector<std::string>{});
+  const auto fine = sequence(first, second, CollectiveKind::kAllToAll);
+  ASSERT_TRUE(fine) << fine.error().message;
+  EXPECT_EQ(check_form(*fine, nullptr), std::vector<std::string>{});
+  first.chunks = ChunkGrid::uniform(4);
+  second.chunks = ChunkGrid::weighted({1, 2, 1, 2, 1, 1, 2, 1, 1, 1, 2, 1});
+  ASSERT_EQ(check_form(second, nullptr), std::vector<std::string>{});
+  first.chunks = ChunkGrid::uniform(8);
+  const auto broken = sequence(first, second, CollectiveKind::kAllToAll);
+  ASSERT_FALSE(broken);
+  EXPECT_EQ(broken.error().message.substr(0, 37), "the refined grid lacks the symmetry: ");
+}
+
 TEST(Sequence, KeepsElementsTogether) {
   Rng rng(3);
   for (int trial = 0; trial < 100; ++trial) {

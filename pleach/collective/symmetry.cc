@@ -66,6 +66,41 @@ int32_t translate_chunk(const Schedule& schedule, const Translation& translation
   return moved_block + translation.add(place / part_size, g) * part_size + place % part_size;
 }
 
+std::string symmetric_grid_fault(const Schedule& schedule) {
+  const int64_t rank_count = schedule.rank_count();
+  const bool is_exchange = schedule.collective == CollectiveKind::kAllToAll;
+  const int64_t parts = is_exchange ? rank_count * rank_count : rank_count;
+  const ChunkGrid& grid = schedule.chunks;
+  if (grid.count() % parts != 0) {
+    return fmt::format("chunks: the symmetric form needs a multiple of {}, got {}", parts,
+                       grid.count());
+  }
+  if (grid.is_uniform()) {
+    return "";
+  }
+  const Translation translation(schedule.symmetry->dimensions);
+  const int32_t block = representative_chunk_count(schedule);
+  for (int32_t chunk = block; chunk < grid.count(); ++chunk) {
+    const int32_t moved =
+        translate_chunk(schedule, translation, chunk, translation.subtract(0, chunk / block));
+    if (grid.weight(chunk) != grid.weight(moved)) {
+      return fmt::format("chunks: chunk {} has weight {}, its representative {} has {}", chunk,
+                         grid.weight(chunk), moved, grid.weight(moved));
+    }
+  }
+  // The blocks of one source may still divide its chunks otherwise than evenly.
+  const auto part_chunks = static_cast<int32_t>(grid.count() / parts);
+  for (int64_t part = 1; part < parts; ++part) {
+    const auto chunk = static_cast<int32_t>(part) * part_chunks;
+    if (static_cast<__int128>(grid.cumulative(chunk)) * parts !=
+        static_cast<__int128>(grid.total()) * part) {
+      return fmt::format("chunks: the symmetric form needs part {} of {} of {} to begin at chunk {}",
+                         part, parts, to_text(schedule.collective), chunk);
+    }
+  }
+  return "";
+}
+
 namespace {
 
 // A link out of a rank, by what it must share with its translates.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,11 @@ class Translation {
 int32_t representative_chunk_count(const Schedule& schedule);
 int32_t translate_chunk(const Schedule& schedule, const Translation& translation, int32_t chunk,
                         int32_t g);
+
+// What keeps the grid of a symmetric schedule from being moved so, or nothing: every block, and for
+// all_to_all every (i, j), has equally many chunks, as heavy as those of its representative.
+// Precondition: check_ranges found nothing.
+std::string symmetric_grid_fault(const Schedule& schedule);
 
 // How the group moves links: link `l` out of rank u in class k goes to the class-k link of u + g.
 class LinkTranslation {
