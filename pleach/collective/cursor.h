@@ -25,7 +25,8 @@ class Cursor {
         segments_(segment_count),
         translates_(translate_count),
         counts_(at(order.slot_count()) * at(segments_) * at(translates_)) {
-    PLEACH_CHECK(order.max_slot_events() <= UINT16_MAX, "a slot has more events than a counter");
+    static_assert(kMaxSlotEvents <= UINT16_MAX);
+    PLEACH_CHECK(order.max_slot_events() <= kMaxSlotEvents, "a slot has as many events as may be");
   }
 
   const Order& order() const { return order_; }

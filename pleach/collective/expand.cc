@@ -86,13 +86,17 @@ class Expansion {
 }  // namespace
 
 Result<Schedule> expand(const Schedule& schedule, const Topology* topology, int64_t limit) {
-  const int64_t link_count =
-      schedule.symmetry ? used_routes(schedule).link_count * schedule.rank_count() : 0;
-  if (schedule.transfer_count() > limit || link_count > limit) {
+  const int64_t translates = schedule.symmetry ? schedule.rank_count() : 1;
+  const int64_t link_count = schedule.symmetry ? used_routes(schedule).link_count * translates : 0;
+  int64_t move_count = 0;
+  for (const Transfer& transfer : schedule.transfers) {
+    move_count += transfer.chunk_count * translates;
+  }
+  if (move_count > limit || link_count > limit) {
     return invalid(
-        fmt::format("the explicit form of {} would hold {} transfers and {} links of "
-                    "routes; the limit is {}",
-                    to_text(schedule.collective), schedule.transfer_count(), link_count, limit));
+        fmt::format("the explicit form of {} would move {} chunks and hold {} links of routes; the "
+                    "limit is {}",
+                    to_text(schedule.collective), move_count, link_count, limit));
   }
   if (!schedule.symmetry) {
     return schedule;

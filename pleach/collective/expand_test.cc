@@ -107,7 +107,7 @@ TEST(Expand, CopiesTheExplicitFormAndKeepsToTheLimit) {
   EXPECT_TRUE(expand(schedule, nullptr, 24));
   const auto refused = expand(schedule, nullptr, 23);
   ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message.find("24 transfers"), std::string::npos);
+  EXPECT_NE(refused.error().message.find("would move 24 chunks"), std::string::npos);
   const Topology other = make_ring(5);
   EXPECT_FALSE(expand(schedule, &other));
 }

@@ -48,6 +48,7 @@ class FormCheck {
   void check_crossing(const SwitchStreams& streams, int32_t number);
   void check_trees(const SwitchStreams& streams);
   void check_leaves(const SwitchStreams& streams);
+  void check_slots();
   void check_arrivals();
   void check_group(std::span<Arrival> group);
 
@@ -359,6 +360,45 @@ void FormCheck::check_leaves(const SwitchStreams& streams) {
   }
 }
 
+// How often one chunk leaves one rank, and how often it arrives there: by the ends of intervals,
+// and only of ranks that have so many transfers at all.
+void FormCheck::check_slots() {
+  if (schedule_.transfers.size() <= at(kMaxSlotEvents)) {
+    return;
+  }
+  struct End {
+    int32_t rank, chunk, change, transfer;
+    auto operator<=>(const End&) const = default;
+  };
+  for (const bool arrives : {false, true}) {
+    std::vector<int32_t> counts(at(schedule_.rank_count()));
+    const auto rank_at = [&](const Transfer& t) { return rank_of_(arrives ? t.target : t.source); };
+    for (const Transfer& t : schedule_.transfers) {
+      counts[at(std::max(rank_at(t), 0))] += rank_at(t) == kNoRank ? 0 : 1;
+    }
+    std::vector<End> ends;
+    for (int32_t i = 0; at(i) < schedule_.transfers.size(); ++i) {
+      const Transfer& t = transfer(i);
+      const int32_t rank = rank_at(t);
+      if (rank != kNoRank && counts[at(rank)] > kMaxSlotEvents) {
+        ends.push_back({rank, t.first_chunk, 1, i});
+        ends.push_back({rank, t.first_chunk + t.chunk_count, -1, i});
+      }
+    }
+    std::sort(ends.begin(), ends.end());
+    int32_t events = 0;
+    for (const End& end : ends) {
+      events += end.change;
+      if (events > kMaxSlotEvents) {
+        fault(end.transfer,
+              fmt::format("chunk {} {} rank {} more than {} times", end.chunk,
+                          arrives ? "arrives at" : "leaves", end.rank, kMaxSlotEvents));
+        return;
+      }
+    }
+  }
+}
+
 void FormCheck::check_arrivals() {
   std::sort(arrivals_.begin(), arrivals_.end(), [](const Arrival& a, const Arrival& b) {
     return std::tie(a.target, a.step, a.first_chunk, a.transfer) <
@@ -448,6 +488,7 @@ std::vector<std::string> FormCheck::run() && {
     }
   }
   if (violations_.empty()) {
+    check_slots();
     sort_out_transfers();
   }
   if (violations_.empty()) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "pleach/base/rng.h"
+#include "pleach/collective/cursor.h"
 #include "pleach/collective/schedule.h"
 #include "tests/support/counterexamples.h"
 
@@ -459,6 +460,36 @@ TEST(Form, KeepsToTheLimit) {
     transfer.chunk_count = kMaxScheduleChunks;
   }
   expect_form("moves", schedule, nullptr, "more than 33554432 chunks are moved");
+}
+
+// Chunk 1 goes from rank 0 to rank 1 and back, again and again.
+Schedule back_and_forth(int32_t rounds) {
+  std::vector<Move> moves;
+  for (int32_t round = 0; round < rounds; ++round) {
+    moves.push_back({round % 2, 2, 0, 1, kCopy, 2 * round});
+    moves.push_back({1, 1, 1, 0, kCopy, 2 * round + 1});
+  }
+  return make_schedule({.chunk_count = 3}, moves);
+}
+
+TEST(Form, CountsTheSendsAndArrivalsOfASlot) {
+  const Schedule most = back_and_forth(kMaxSlotEvents);
+  expect_form("most", most, nullptr, "");
+  const Order order = Order::build(most);
+  EXPECT_EQ(order.max_slot_events(), kMaxSlotEvents);
+  EXPECT_EQ(Cursor(order, 1).commits(0, 0), 0);
+  Schedule more = back_and_forth(kMaxSlotEvents + 1);
+  EXPECT_EQ(check_form(more, nullptr).size(), 1u);
+  expect_form("more", more, nullptr,
+              "transfers[131070] (chunks [1, 3), node 0 -> node 1, copy, step 131070): chunk 1 "
+              "leaves rank 0 more than 65535 times");
+  for (Transfer& transfer : more.transfers) {  // from somewhere each time, to one rank
+    const int32_t places[] = {0, 2, 3};
+    transfer.source = NodeId{places[transfer.step % 3]};
+    transfer.target = NodeId{1};
+  }
+  more.participants.insert(more.participants.end(), {NodeId{2}, NodeId{3}});
+  expect_form("arrivals", more, nullptr, "chunk 1 arrives at rank 1 more than 65535 times");
 }
 
 // Whatever the numbers are, the answer is lines of text.

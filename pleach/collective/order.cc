@@ -153,7 +153,7 @@ void Order::order_slots() {
     const int32_t slot = slot_count() - 1;
     const int32_t reads = count_of(slots_.reads) - slots_.first.back().read;
     const int32_t commits = count_of(slots_.commits) - slots_.first.back().commit;
-    slots_.most_events = std::max({slots_.most_events, reads + 1, commits + 1});
+    slots_.most_events = std::max(slots_.most_events, 1 + (event.place < 0 ? reads : commits));
     if (event.place < 0) {
       reads_[at(event.index)].slot = slot;
       reads_[at(event.index)].after_commits = commits;

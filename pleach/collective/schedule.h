@@ -29,6 +29,7 @@ inline constexpr int32_t kMaxScheduleLinks = 1 << 24;           // as a topology
 inline constexpr int32_t kMaxScheduleChunks = 1 << 24;          // chunks of the grid
 inline constexpr int64_t kMaxScheduleMoves = int64_t{1} << 25;  // chunks of all transfers together
 inline constexpr int32_t kMaxScheduleSteps = 1 << 24;           // steps, and the period
+inline constexpr int32_t kMaxSlotEvents = (1 << 16) - 1;        // sends of a slot, and arrivals
 
 // One message: chunks [first_chunk, first_chunk + chunk_count) from one node to another.
 struct Transfer {
@@ -119,10 +120,11 @@ void sort_transfers(Schedule& schedule);
 // The form rules that need no symbolic pass: limits and ranges, distinct participants, transfers in
 // canonical order, step < step count, shard boundaries on the chunk grid, arrivals of one chunk at
 // one rank in one step (one, or several that all reduce and come from distinct sources; a stream
-// counts once, as its smallest source), streams of one interval and step through switches that are
-// trees from all sources to all targets and end in one op, symmetric-form rules; with a topology
-// also: nodes exist and are of the right kind, switches can do what is asked, routes are connected
-// paths from source to target through nodes that pass traffic, the topology has the automorphisms.
+// counts once, as its smallest source), sends and arrivals of one slot in all, streams of one
+// interval and step through switches that are trees from all sources to all targets and end in one
+// op, symmetric-form rules; with a topology also: nodes exist and are of the right kind, switches
+// can do what is asked, routes are connected paths from source to target through nodes that pass
+// traffic, the topology has the automorphisms.
 //   returns  one line per violation, at most `limit` (> 0); empty: well-formed
 //   cost     O(transfers log transfers)
 std::vector<std::string> check_form(const Schedule& schedule, const Topology* topology,
@@ -141,7 +143,8 @@ Result<Schedule> sequence(const Schedule& first, const Schedule& second, Collect
 // The schedule without symmetry: every translate written out (one that has none is copied).
 // Precondition: check_form(schedule, topology) is empty.
 //   topology  may be null: then the translates have no routes
-//   errors    kInvalidArgument when it would hold more than `limit` transfers or links of routes
+//   errors    kInvalidArgument when it would move more than `limit` chunks, or hold more links of
+//             routes
 Result<Schedule> expand(const Schedule& schedule, const Topology* topology,
                         int64_t limit = 100'000'000);
 

@@ -94,8 +94,9 @@ std::string symmetric_grid_fault(const Schedule& schedule) {
     const auto chunk = static_cast<int32_t>(part) * part_chunks;
     if (static_cast<__int128>(grid.cumulative(chunk)) * parts !=
         static_cast<__int128>(grid.total()) * part) {
-      return fmt::format("chunks: the symmetric form needs part {} of {} of {} to begin at chunk {}",
-                         part, parts, to_text(schedule.collective), chunk);
+      return fmt::format(
+          "chunks: the symmetric form needs part {} of {} of {} to begin at chunk {}", part, parts,
+          to_text(schedule.collective), chunk);
     }
   }
   return "";
