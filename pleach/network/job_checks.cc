@@ -4,10 +4,13 @@
 
 #include <algorithm>
 
+#include "pleach/collective/placement.h"
+
 namespace pleach {
 namespace {
 
-constexpr int64_t kMostWireBytes = int64_t{1} << 56;  // of all ranks: totals over links fit int64
+constexpr int64_t kMostBufferBytes = int64_t{1} << 56;  // of all ranks
+constexpr int64_t kMostWireBytes = int64_t{1} << 60;  // of all links, with headers: sums fit int64
 
 }  // namespace
 
@@ -35,7 +38,7 @@ Status check_job(const Topology& topology, const Job& job, int64_t now_ps) {
     return invalid(
         fmt::format("job of {} bytes at {} ps: must not be negative", size_bytes, start_ps));
   }
-  const int64_t most_bytes = kMostWireBytes / std::max<int64_t>(1, schedule->rank_count());
+  const int64_t most_bytes = kMostBufferBytes / std::max<int64_t>(1, schedule->rank_count());
   if (size_bytes > most_bytes || start_ps > kLongestPs) {
     return invalid(fmt::format("job of {} bytes at {} ps on {} ranks: at most {} bytes within {}",
                                size_bytes, start_ps, schedule->rank_count(), most_bytes,
@@ -48,6 +51,31 @@ Status check_job(const Topology& topology, const Job& job, int64_t now_ps) {
   }
   if (start_ps < now_ps) {
     return invalid(fmt::format("job at {} ps: the session is at {} ps already", start_ps, now_ps));
+  }
+  return ok();
+}
+
+Status check_wire_bytes(const Topology& topology, const Schedule& schedule, int64_t size_bytes,
+                        const SimulationOptions& options) {
+  PLEACH_ASSIGN(placement, Placement::create(schedule, size_bytes));
+  const auto& [header_bytes, packet_bytes] = topology.framing();
+  const double translates = schedule.symmetry ? schedule.rank_count() : 1;
+  double sum = 0;
+  for (const Transfer& transfer : schedule.transfers) {
+    const auto payload =
+        static_cast<double>(placement.begin(transfer.first_chunk + transfer.chunk_count) -
+                            placement.begin(transfer.first_chunk));
+    const double full_packets = options.flow_control == FlowControl::kMessage
+                                    ? 0
+                                    : payload / static_cast<double>(packet_bytes);
+    const double headers =
+        (options.segment_count + full_packets) * static_cast<double>(header_bytes);
+    sum += (payload + headers) * static_cast<double>(schedule.routes[transfer.route].size());
+  }
+  if (sum * translates > static_cast<double>(kMostWireBytes)) {
+    return invalid(fmt::format(
+        "job of {} bytes: the schedule and its headers put {:.3g} bytes on links, at most {:.3g}",
+        size_bytes, sum * translates, static_cast<double>(kMostWireBytes)));
   }
   return ok();
 }

@@ -18,5 +18,9 @@ Status check_options(const SimulationOptions& options);
 // A job for a session that has come to `now_ps`. Errors: kInvalidArgument naming the value, or the
 // participant that is no node.
 Status check_job(const Topology& topology, const Job& job, int64_t now_ps);
+// What a schedule with all its routes sends over links, headers included. Errors: kInvalidArgument:
+// more than sums of it could hold.   cost  O(transfers)
+Status check_wire_bytes(const Topology& topology, const Schedule& schedule, int64_t size_bytes,
+                        const SimulationOptions& options);
 
 }  // namespace pleach

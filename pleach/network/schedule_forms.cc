@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "pleach/base/index.h"
+#include "pleach/network/job_checks.h"
 
 namespace pleach {
 namespace {
@@ -54,6 +55,7 @@ Result<std::shared_ptr<const SegmentSizes>> ScheduleForms::sizes(int64_t size_by
     return known->second;
   }
   PLEACH_ASSIGN(made, SegmentSizes::create(*schedule_, size_bytes, options_.segment_count));
+  PLEACH_TRY(check_wire_bytes(topology_, *simulated_, size_bytes, options_));
   auto sizes = std::make_shared<const SegmentSizes>(std::move(made));
   if (sizes_.size() < kMostSizes) {
     sizes_.emplace(size_bytes, sizes);

@@ -311,6 +311,34 @@ TEST(Flow, RefusesWhatTakesForever) {
   }
 }
 
+// Headers, and transfers that carry the buffer again and again, multiply a size: sums must not
+// wrap.
+TEST(Flow, RefusesWhatDoesNotFitSumsOfBytes) {
+  std::vector<support::Move> moves;
+  for (int32_t step = 0; step < 64; ++step) {
+    moves.push_back({0, 1, step % 2, 1 - step % 2, kCopy, step});
+  }
+  const Schedule often = make_schedule({.collective = CollectiveKind::kBroadcast}, moves);
+  const Schedule once =
+      make_schedule({.collective = CollectiveKind::kBroadcast}, {{0, 1, 0, 1, kCopy}});
+  const struct {
+    std::string spec;
+    const Schedule& schedule;
+    std::string error;
+  } cases[] = {
+      {"ring:2,bandwidth=9000000000GB/s", often, "put 2.31e+18 bytes on links, at most 1.15e+18"},
+      {"ring:2,header=1MiB,packet=1", once, "put 3.78e+22 bytes on links"}};
+  for (const auto& [spec, schedule, error] : cases) {
+    const Topology topology = topology_of(spec);
+    const Job job{borrowed(schedule), int64_t{1} << 55, 0};
+    for (const NetworkModel* model : network_models()) {
+      const auto result = simulate(model->name, topology, std::span(&job, 1), {});
+      ASSERT_FALSE(result) << spec << " " << model->name;
+      EXPECT_NE(result.error().message.find(error), std::string::npos) << result.error().message;
+    }
+  }
+}
+
 TEST(Flow, RefusesBadInput) {
   const Topology topology = topology_of("ring:4");
   const Schedule stranger = make_schedule({.participants = {0, 9}}, {{0, 1, 0, 1, kCopy}});
