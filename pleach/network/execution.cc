@@ -168,16 +168,28 @@ void Execution::start_commit(const Arrival& arrival, int64_t now_ps) {
     return finish_commit(arrival);
   }
   const int32_t rank = job_.schedule().rank_of(order.slot(commit.slot).rank, arrival.translate);
-  const int64_t end_ps = reducers_.push(rank, arrival, job_.bytes(arrival), now_ps);
+  const Send send = job_.schedule().send(commit.stream, arrival.segment, arrival.translate);
+  if (reducers_.push(rank, {send.key, send.segment}, arrival, job_.bytes(arrival))) {
+    answers_.alarms.push_back({Alarm::Kind::kReduce, rank, now_ps});
+  }
+}
+
+void Execution::reduce(int32_t rank, int64_t now_ps) {
+  const int64_t end_ps = add_times_ps(now_ps, reducers_.begin(rank));
   answers_.alarms.push_back({Alarm::Kind::kReduced, rank, end_ps});
 }
 
 void Execution::reduced(int32_t rank, int64_t now_ps) {
-  const Arrival arrival = reducers_.pop(rank);
-  finish_commit(arrival);
-  if (!landed_.empty()) {
-    commit_landed(job_.order().commit(arrival.commit).slot, arrival.segment, arrival.translate,
-                  now_ps);
+  const bool goes_on = reducers_.has_waiting(rank);
+  for (const Arrival& arrival : reducers_.end(rank)) {
+    finish_commit(arrival);
+    if (!landed_.empty()) {
+      commit_landed(job_.order().commit(arrival.commit).slot, arrival.segment, arrival.translate,
+                    now_ps);
+    }
+  }
+  if (goes_on) {
+    answers_.alarms.push_back({Alarm::Kind::kReduce, rank, now_ps});
   }
 }
 

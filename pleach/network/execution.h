@@ -25,11 +25,12 @@
 namespace pleach {
 
 // Connections are those of the lowered schedule, ranks those that have state of their own. What
-// happens at one time may be told in any order. Not thread safe.
+// happens at one time may be told in any order; what begins then, sends and reductions, comes after
+// all of it. Not thread safe.
 class Execution {
  public:
   struct Alarm {
-    enum class Kind : uint8_t { kReduced, kNopOver };
+    enum class Kind : uint8_t { kReduced, kNopOver, kReduce };
     Kind kind = Kind::kReduced;
     int32_t rank = 0;
     int64_t time_ps = 0;
@@ -37,7 +38,7 @@ class Execution {
   // The caller empties both.
   struct Answers {
     std::vector<int32_t> connections;  // that may have something to start; may repeat
-    std::vector<Alarm> alarms;         // call reduced() or nop_over() then
+    std::vector<Alarm> alarms;         // call reduced(), nop_over() or reduce() then
     bool empty() const { return connections.empty() && alarms.empty(); }
   };
 
@@ -65,6 +66,9 @@ class Execution {
   }
   // All its chunks are at all its targets.
   void arrived(const Send& send, int64_t now_ps);
+  // The rank reduces what has the smallest priority, now that all that happens at this time is
+  // told.
+  void reduce(int32_t rank, int64_t now_ps);
   void reduced(int32_t rank, int64_t now_ps);
   void nop_over(int32_t rank, int64_t now_ps);
 

@@ -176,6 +176,15 @@ TEST(Execution, WhatLandsTooEarlyWaitsForItsTurn) {
   EXPECT_EQ(steps, (std::vector<int32_t>{0, 1}));
 }
 
+// The only alarm that is asked for, at rank 2.
+void expect_alarm(Execution& execution, Execution::Alarm::Kind kind, int64_t time_ps) {
+  const auto alarms = std::exchange(execution.answers().alarms, {});
+  ASSERT_EQ(alarms.size(), 1U);
+  EXPECT_EQ(alarms[0].kind, kind);
+  EXPECT_EQ(alarms[0].rank, 2);
+  EXPECT_EQ(alarms[0].time_ps, time_ps);
+}
+
 // 1,000 bytes at 2 GB/s take 500 ns; the second waits for the first.
 TEST(Execution, ARankReducesOneChunkAfterTheOther) {
   const Topology topology = all_connected(3);
@@ -190,16 +199,55 @@ TEST(Execution, ARankReducesOneChunkAfterTheOther) {
     execution.sent(send, 10);
     execution.arrived(send, 10);
   }
-  ASSERT_EQ(execution.answers().alarms.size(), 1U) << "the second's turn comes after the first";
-  EXPECT_EQ(execution.answers().alarms[0].kind, Execution::Alarm::Kind::kReduced);
-  EXPECT_EQ(execution.answers().alarms[0].rank, 2);
-  EXPECT_EQ(execution.answers().alarms[0].time_ps, 10 + 500'000);
+  expect_alarm(execution, Execution::Alarm::Kind::kReduce, 10);  // not the second's turn yet
+  execution.reduce(2, 10);
+  expect_alarm(execution, Execution::Alarm::Kind::kReduced, 10 + 500'000);
   execution.reduced(2, 500'010);
-  ASSERT_EQ(execution.answers().alarms.size(), 2U);
-  EXPECT_EQ(execution.answers().alarms[1].time_ps, 500'010 + 500'000);
+  expect_alarm(execution, Execution::Alarm::Kind::kReduce, 500'010);
+  execution.reduce(2, 500'010);
+  expect_alarm(execution, Execution::Alarm::Kind::kReduced, 500'010 + 500'000);
   EXPECT_FALSE(execution.is_finished());
   execution.reduced(2, 1'000'010);
   EXPECT_TRUE(execution.is_finished());
+}
+
+// Chunks 0 and 1 of step 0, from two ranks, and chunk 2 of step 1, 100 bytes each, come to rank 2
+// at one time: in whichever order that is told, those of step 0 take 200 ns together, and the last
+// one waits for them.
+TEST(Execution, WhatArrivesAtOneTimeIsReducedByPriority) {
+  const Topology topology = all_connected(3);
+  const Schedule schedule = make_schedule(
+      {.collective = CollectiveKind::kReduce, .rank_count = 3, .chunk_count = 3, .root = 2},
+      {{0, 1, 0, 2, kReduce, 0}, {1, 1, 1, 2, kReduce, 0}, {2, 1, 0, 2, kReduce, 1}});
+  const SimulationOptions options{.reduce_bandwidth_bytes_per_s = 1'000'000'000,
+                                  .keep_records = true};
+  std::vector<int32_t> order = {0, 1, 2};
+  int32_t orders = 0;
+  do {
+    Execution execution(lowered(topology, schedule, 300, options), options, kNops);
+    execution.start(0);
+    std::vector<Send> sends;
+    for (const int32_t source : {0, 1, 0}) {
+      sends.push_back(execution.begin(connection(execution, source, 2)));
+      execution.sent(sends.back(), 5);
+    }
+    for (const int32_t index : order) {
+      execution.arrived(sends[at(index)], 10);
+    }
+    expect_alarm(execution, Execution::Alarm::Kind::kReduce, 10);
+    execution.reduce(2, 10);
+    expect_alarm(execution, Execution::Alarm::Kind::kReduced, 10 + 200'000);
+    execution.reduced(2, 200'010);
+    const Record record = execution.take_record();
+    EXPECT_EQ(std::ranges::count(record, RecordEvent::Kind::kCommit, &RecordEvent::kind), 2);
+    expect_alarm(execution, Execution::Alarm::Kind::kReduce, 200'010);
+    execution.reduce(2, 200'010);
+    expect_alarm(execution, Execution::Alarm::Kind::kReduced, 200'010 + 100'000);
+    execution.reduced(2, 300'010);
+    EXPECT_TRUE(execution.is_finished());
+    ++orders;
+  } while (std::ranges::next_permutation(order).found);
+  EXPECT_EQ(orders, 6);
 }
 
 // A model that knows no links: whatever may happen next happens in random order. It tries what the
@@ -227,7 +275,7 @@ class RandomModel {
   }
 
  private:
-  enum class Kind : uint8_t { kStart, kSent, kArrived, kReduced, kNopOver };
+  enum class Kind : uint8_t { kStart, kSent, kArrived, kBegin, kReduced, kNopOver };
   struct Wire {
     bool is_busy = false;
     Send active;
@@ -258,6 +306,8 @@ class RandomModel {
         wire.flying.pop_front();
         return execution_.arrived(send, now_ps_);
       }
+      case Kind::kBegin:
+        return execution_.reduce(number, now_ps_);
       case Kind::kReduced:
         return execution_.reduced(number, now_ps_);
       case Kind::kNopOver:
@@ -272,7 +322,9 @@ class RandomModel {
     }
     connections.clear();
     for (const auto& alarm : alarms) {
-      may_happen(alarm.kind == Execution::Alarm::Kind::kReduced ? Kind::kReduced : Kind::kNopOver,
+      may_happen(alarm.kind == Execution::Alarm::Kind::kReduced  ? Kind::kReduced
+                 : alarm.kind == Execution::Alarm::Kind::kReduce ? Kind::kBegin
+                                                                 : Kind::kNopOver,
                  alarm.rank);
     }
     alarms.clear();

@@ -222,9 +222,12 @@ int64_t LoweredJob::bytes(const Arrival& arrival) const {
 
 int64_t LoweredJob::largest_wire_bytes() const {
   int64_t largest = 0;
+  const int32_t segment = schedule_->segment_count() - 1;
+  const int32_t translates = sizes_->chunks_are_alike() ? 1 : schedule_->translate_count();
   for (int32_t stream = 0; stream < order().stream_count(); ++stream) {
-    largest =
-        std::max(largest, wire_bytes(schedule_->send(stream, schedule_->segment_count() - 1, 0)));
+    for (int32_t translate = 0; translate < translates; ++translate) {
+      largest = std::max(largest, wire_bytes(schedule_->send(stream, segment, translate)));
+    }
   }
   return largest;
 }

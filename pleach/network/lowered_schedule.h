@@ -74,10 +74,6 @@ class LoweredSchedule {
   // they carry are translates of each other.
   const std::vector<LoweredConnection>& connections() const { return connections_; }
   int32_t connection_class(int32_t stream) const { return class_of_[at(stream)]; }
-  std::span<const LoweredConnection> class_connections(int32_t connection_class) const {
-    return std::span(connections_)
-        .subspan(at(connection_class) * at(translate_count_), at(translate_count_));
-  }
   int32_t connection_of(const Send& send) const {
     return connection_of(send.stream, send.translate);
   }

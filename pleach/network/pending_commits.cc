@@ -1,6 +1,7 @@
 #include "pleach/network/pending_commits.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "pleach/base/units.h"
 
@@ -28,19 +29,24 @@ void LandedChunks::remove(const Arrival& arrival) {
   --count_;
 }
 
-int64_t Reducers::push(int32_t rank, const Arrival& arrival, int64_t bytes, int64_t now_ps) {
-  auto& [free_ps, queue] = ranks_[at(rank)];
-  free_ps =
-      add_times_ps(std::max(free_ps, now_ps), transmit_time_ps(bytes, bandwidth_bytes_per_s_));
-  queue.push_back(arrival);
-  return free_ps;
+bool Reducers::push(int32_t rank, const Priority& priority, const Arrival& arrival, int64_t bytes) {
+  auto& [waiting, under_way] = ranks_[at(rank)];
+  waiting.push_back({priority, arrival, bytes});
+  std::push_heap(waiting.begin(), waiting.end(), std::greater<>());
+  return under_way.empty() && waiting.size() == 1;
 }
 
-Arrival Reducers::pop(int32_t rank) {
-  std::deque<Arrival>& queue = ranks_[at(rank)].queue;
-  const Arrival first = queue.front();
-  queue.pop_front();
-  return first;
+int64_t Reducers::begin(int32_t rank) {
+  auto& [waiting, under_way] = ranks_[at(rank)];
+  const Priority smallest = waiting.front().priority;
+  int64_t bytes = 0;
+  while (!waiting.empty() && waiting.front().priority == smallest) {
+    under_way.push_back(waiting.front().arrival);
+    bytes += waiting.front().bytes;
+    std::pop_heap(waiting.begin(), waiting.end(), std::greater<>());
+    waiting.pop_back();
+  }
+  return transmit_time_ps(bytes, bandwidth_bytes_per_s_);
 }
 
 }  // namespace pleach

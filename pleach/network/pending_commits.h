@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <utility>
 #include <vector>
 
 #include "pleach/network/lowered_schedule.h"
@@ -31,23 +31,42 @@ class LandedChunks {
   int64_t count_ = 0;
 };
 
-// Every rank reduces one chunk after the other, at a bandwidth.
+// Every rank reduces at a bandwidth, and one priority after the other: of those that wait the
+// smallest, and all that have it as one. Nothing that translation and renaming of chunks leave
+// alone tells these apart, so that any order among them would make two forms of one schedule
+// differ.
 class Reducers {
  public:
+  struct Priority {
+    int64_t key = 0;  // segment · period + step
+    int32_t segment = 0;
+    auto operator<=>(const Priority&) const = default;
+  };
+
   // bandwidth_bytes_per_s 0: reductions take no time, and are not for this.
   Reducers(int32_t rank_count, int64_t bandwidth_bytes_per_s)
       : bandwidth_bytes_per_s_(bandwidth_bytes_per_s),
         ranks_(at(bandwidth_bytes_per_s > 0 ? rank_count : 0)) {}
   bool take_time() const { return bandwidth_bytes_per_s_ > 0; }
-  // Queues a reduction; returns when it ends.
-  int64_t push(int32_t rank, const Arrival& arrival, int64_t bytes, int64_t now_ps);
-  // The rank's first reduction, which ends now.
-  Arrival pop(int32_t rank);
+  // A reduction waits for its turn. Returns whether it is the first at an idle rank, which begins
+  // when all that happens at this time is known.
+  bool push(int32_t rank, const Priority& priority, const Arrival& arrival, int64_t bytes);
+  // The rank, idle until now, begins; returns how long it takes.
+  int64_t begin(int32_t rank);
+  // It is done with these, and idle.
+  std::vector<Arrival> end(int32_t rank) { return std::exchange(ranks_[at(rank)].under_way, {}); }
+  bool has_waiting(int32_t rank) const { return !ranks_[at(rank)].waiting.empty(); }
 
  private:
+  struct Waiting {
+    Priority priority;
+    Arrival arrival;
+    int64_t bytes = 0;
+    bool operator>(const Waiting& other) const { return priority > other.priority; }
+  };
   struct Rank {
-    int64_t free_ps = 0;
-    std::deque<Arrival> queue;
+    std::vector<Waiting> waiting;  // a heap, smallest on top
+    std::vector<Arrival> under_way;
   };
 
   int64_t bandwidth_bytes_per_s_;

@@ -62,8 +62,10 @@ class ToySession final : public NetworkSession {
         finished_.push_back({job, now_ps_});
       }
       for (const auto& [kind, rank, end_ps] : std::exchange(execution.answers().alarms, {})) {
-        const auto call =
-            kind == Execution::Alarm::Kind::kReduced ? &Execution::reduced : &Execution::nop_over;
+        // An alarm of this very time comes after all that is known of it.
+        const auto call = kind == Execution::Alarm::Kind::kReduced   ? &Execution::reduced
+                          : kind == Execution::Alarm::Kind::kNopOver ? &Execution::nop_over
+                                                                     : &Execution::reduce;
         tell(job, end_ps, [call, at_rank = rank](Execution& one, int64_t then_ps) {
           (one.*call)(at_rank, then_ps);
         });

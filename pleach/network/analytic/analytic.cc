@@ -49,54 +49,57 @@ class StepTimes {
   const std::vector<LinkUse>& uses() const { return uses_; }
 
  private:
-  // One class of connections stands for all its translates: the slowest of them.
-  std::span<const LoweredConnection> translates(const Send& send) const {
-    return job_.schedule().class_connections(job_.schedule().connection_class(send.stream));
+  // Calls with every translate of a send, whose bytes may differ by what rounding leaves, and its
+  // connection.
+  template <typename Visit>
+  void for_each_translate(Send send, Visit visit) const {
+    const LoweredSchedule& schedule = job_.schedule();
+    for (; send.translate < schedule.translate_count(); ++send.translate) {
+      visit(send, schedule.connections()[at(schedule.connection_of(send))]);
+    }
   }
 
   int64_t slot_ps(std::span<const Send> sends) {
     for (const Send& send : sends) {
-      const int64_t bytes = job_.wire_bytes(send);
-      for (const LoweredConnection& connection : translates(send)) {
+      for_each_translate(send, [&](const Send& moved, const LoweredConnection& connection) {
+        const int64_t bytes = job_.wire_bytes(moved);
         for (const LinkId link : connection.links) {
           load_bytes_[link.index()] += bytes;
         }
-      }
+      });
     }
     int64_t slowest_ps = 0;
     for (const Send& send : sends) {
-      slowest_ps = std::max(slowest_ps, send_ps(send));
+      for_each_translate(send, [&](const Send& moved, const LoweredConnection& connection) {
+        slowest_ps = std::max(slowest_ps, send_ps(moved, connection));
+      });
     }
     for (const Send& send : sends) {
-      for (const LoweredConnection& connection : translates(send)) {
+      for_each_translate(send, [&](const Send&, const LoweredConnection& connection) {
         for (const LinkId link : connection.links) {
           const int64_t bytes = std::exchange(load_bytes_[link.index()], 0);
           LinkUse& use = uses_[link.index()];
           use.wire_bytes += bytes;
           use.busy_ps = add_times_ps(use.busy_ps, transmit_ps(bytes, link));
         }
-      }
+      });
     }
     return slowest_ps;
   }
 
-  int64_t send_ps(const Send& send) const {
-    int64_t slowest_ps = 0;
-    for (const LoweredConnection& connection : translates(send)) {
-      int64_t busiest_ps = 0;
-      for (const LinkId link : connection.links) {
-        busiest_ps = std::max(busiest_ps, transmit_ps(load_bytes_[link.index()], link));
-      }
-      const int64_t start_ps = add_times_ps(connection.overhead_ps, connection.latency_ps);
-      slowest_ps = std::max(slowest_ps, add_times_ps(start_ps, busiest_ps));
+  int64_t send_ps(const Send& send, const LoweredConnection& connection) const {
+    int64_t busiest_ps = 0;
+    for (const LinkId link : connection.links) {
+      busiest_ps = std::max(busiest_ps, transmit_ps(load_bytes_[link.index()], link));
     }
-    if (options_.reduce_bandwidth_bytes_per_s > 0 &&
-        job_.order().stream(send.stream).op == TransferOp::kReduce) {
-      slowest_ps = add_times_ps(
-          slowest_ps,
-          transmit_time_ps(job_.payload_bytes(send), options_.reduce_bandwidth_bytes_per_s));
+    const int64_t start_ps = add_times_ps(connection.overhead_ps, connection.latency_ps);
+    const int64_t arrival_ps = add_times_ps(start_ps, busiest_ps);
+    if (options_.reduce_bandwidth_bytes_per_s == 0 ||
+        job_.order().stream(send.stream).op != TransferOp::kReduce) {
+      return arrival_ps;
     }
-    return slowest_ps;
+    return add_times_ps(arrival_ps, transmit_time_ps(job_.payload_bytes(send),
+                                                     options_.reduce_bandwidth_bytes_per_s));
   }
 
   int64_t transmit_ps(int64_t bytes, LinkId link) const {

@@ -10,6 +10,22 @@ namespace pleach {
 
 using Kind = FlowEvent::Kind;
 
+namespace {
+
+Kind event_of(Execution::Alarm::Kind kind) {
+  switch (kind) {
+    case Execution::Alarm::Kind::kReduced:
+      return Kind::kReduced;
+    case Execution::Alarm::Kind::kNopOver:
+      return Kind::kNopOver;
+    case Execution::Alarm::Kind::kReduce:
+      return Kind::kReduce;
+  }
+  return Kind::kReduce;
+}
+
+}  // namespace
+
 Engine::Engine(const Topology& topology, const SimulationOptions& options)
     : options_(options), transmissions_(topology, events_), switches_(topology) {}
 
@@ -88,6 +104,7 @@ void Engine::handle(const FlowEvent& event) {
       return arrived(event.number);
     case Kind::kReduced:
     case Kind::kNopOver:
+    case Kind::kReduce:
       return alarm(event);
   }
 }
@@ -134,6 +151,8 @@ void Engine::alarm(const FlowEvent& event) {
   const int32_t rank = event.number - job.first_rank;
   if (event.kind == Kind::kReduced) {
     job.execution->reduced(rank, now_ps_);
+  } else if (event.kind == Kind::kReduce) {
+    job.execution->reduce(rank, now_ps_);
   } else if (job.is_running && (job.generation & FlowEvents::kGenerationMask) == event.generation) {
     job.execution->nop_over(rank, now_ps_);
   } else {
@@ -150,9 +169,7 @@ void Engine::follow(FlowJob& job) {
   }
   connections.clear();
   for (const auto& [kind, rank, time_ps] : alarms) {
-    events_.push(time_ps,
-                 kind == Execution::Alarm::Kind::kReduced ? Kind::kReduced : Kind::kNopOver,
-                 job.first_rank + rank, job.generation);
+    events_.push(time_ps, event_of(kind), job.first_rank + rank, job.generation);
   }
   alarms.clear();
   if (job.is_running && job.execution->is_finished()) {

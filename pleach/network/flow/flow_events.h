@@ -10,7 +10,7 @@ namespace pleach {
 
 struct FlowEvent {
   // Events of one time come in this order, then by number.
-  enum class Kind : uint8_t { kJobStart, kFlowBegin, kSent, kArrived, kReduced, kNopOver };
+  enum class Kind : uint8_t { kJobStart, kFlowBegin, kSent, kArrived, kReduced, kNopOver, kReduce };
   int64_t time_ps = 0;
   Kind kind = Kind::kJobStart;
   int32_t number = 0;       // of the job, connection or rank
