@@ -25,7 +25,6 @@ constexpr std::size_t kFlowNodeLimit = 8192;                  // more: no cuts o
 constexpr int64_t kFlowWorkLimit = int64_t{1} << 28;          // links × max-flows
 constexpr int64_t kWalkLimit = int64_t{1} << 26;              // links looked at for distances
 constexpr std::size_t kThresholdLimit = 16;                   // bandwidths that split into groups
-constexpr int64_t kDemandScale = int64_t{1} << 20;            // of fractional demands
 constexpr std::size_t kNamedMembers = 8;                      // of a cut
 
 // What makes the nodes of a network alike. All links have one bandwidth, else none of these holds.
@@ -128,7 +127,8 @@ bool is_star(const Network& network) {
 Likeness find_likeness(const Network& network) {
   const Topology& topology = network.topology;
   const bool uniform = std::ranges::all_of(network.links, [&](LinkId link) {
-    return bandwidth_of(topology, link) == bandwidth_of(topology, network.links.front());
+    return topology.link(link).bandwidth_bytes_per_s ==
+           topology.link(network.links.front()).bandwidth_bytes_per_s;
   });
   if (!uniform) {
     return {};
@@ -453,6 +453,23 @@ class CutSearch {
     const auto flow_cost = static_cast<int64_t>(network_.links.size());
     flows_left_ = std::min<int64_t>(flows_left_, kFlowWorkLimit / flow_cost);
     make_graph();
+    const bool covered = search();
+    return covered && is_exact_;
+  }
+
+ private:
+  // The least capacity per rank that a set found so far has, in units. Fractions of integers, so
+  // that no set that is only a little better is passed over.
+  struct Ratio {
+    int64_t capacity = 0;
+    int64_t ranks = 1;
+    bool operator<(const Ratio& other) const {
+      return static_cast<__int128>(capacity) * other.ranks <
+             static_cast<__int128>(other.capacity) * ranks;
+    }
+  };
+
+  bool search() {
     switch (network_.collective) {
       case CollectiveKind::kAllReduce:
         return search_cuts(0, false) && search_cuts(0, true);
@@ -465,7 +482,6 @@ class CutSearch {
     }
   }
 
- private:
   // A reduce_scatter is an all_gather with all links reversed.
   bool reversed() const { return network_.collective == CollectiveKind::kReduceScatter; }
 
@@ -483,24 +499,24 @@ class CutSearch {
       bandwidths.push_back(network_.topology.link(id).bandwidth_bytes_per_s);
     }
     const auto rank_count = static_cast<int64_t>(network_.participants.size());
-    unit_ = capacity_unit(bandwidths, (rank_count + 2) * kDemandScale);
-    std::vector<FlowArc> arcs;
+    const bool demands = network_.collective == CollectiveKind::kAllGather ||
+                         network_.collective == CollectiveKind::kReduceScatter;
+    // A ratio multiplies links by its ranks, and has a demand of its capacity for each rank.
+    const int64_t unit = capacity_unit(bandwidths, demands ? 2 * rank_count : 1);
+    is_exact_ = are_multiples(bandwidths, unit);
     for (const LinkId id : network_.links) {
       const Link& link = network_.topology.link(id);
       const int32_t source = vertex_of_[link.source.index()];
       const int32_t target = vertex_of_[link.target.index()];
-      const int64_t capacity = ((link.bandwidth_bytes_per_s - 1) / unit_ + 1) * kDemandScale;
-      arcs.push_back({reversed() ? target : source, reversed() ? source : target, capacity});
+      const int64_t capacity = (link.bandwidth_bytes_per_s - 1) / unit + 1;
+      arcs_.push_back({reversed() ? target : source, reversed() ? source : target, capacity});
     }
-    first_demand_ = arcs.size();
-    const bool demands = network_.collective == CollectiveKind::kAllGather ||
-                         network_.collective == CollectiveKind::kReduceScatter;
     if (demands) {
       for (const NodeId node : network_.participants) {
-        arcs.push_back({source_, vertex_of_[node.index()], 0});
+        arcs_.push_back({source_, vertex_of_[node.index()], 0});
       }
     }
-    graph_.emplace(vertex_count + (demands ? 1 : 0), arcs);
+    graph_.emplace(vertex_count + (demands ? 1 : 0), arcs_);
   }
 
   void show(const MinimumCut& cut) {
@@ -538,10 +554,12 @@ class CutSearch {
     return true;
   }
 
-  // The set with the least capacity per rank inside, by Dinkelbach's method: were the bound x·n
-  // true, x from each rank could flow to any one; a cut that forbids it gives a smaller x.
+  // The set with the least capacity per rank inside, by Dinkelbach's method: were no set better
+  // than one of `capacity` for `ranks`, then `capacity` from each rank could flow to any one over
+  // links `ranks` times as wide; a cut that forbids it is a better set.
   //   source  Dinkelbach, On nonlinear fractional programming, 1967; Zhao et al., ForestColl, 2024
   bool search_ratios() {
+    start_ratio();
     if (network_.relay_count == 0) {
       return search_ratio(kNone);
     }
@@ -553,25 +571,49 @@ class CutSearch {
     return true;
   }
 
+  // The best of the single ranks, and of all but one.
+  void start_ratio() {
+    std::vector<Ratio> alone(at(source_)), others(at(source_));
+    for (std::size_t link = 0; link < network_.links.size(); ++link) {
+      alone[at(arcs_[link].source)].capacity += arcs_[link].capacity;
+      others[at(arcs_[link].target)].capacity += arcs_[link].capacity;
+    }
+    least_ = alone[at(vertex_of_rank(0))];
+    for (std::size_t rank = 0; rank < network_.participants.size(); ++rank) {
+      Ratio& but_one = others[at(vertex_of_rank(rank))];
+      but_one.ranks = static_cast<int64_t>(network_.participants.size()) - 1;
+      least_ = std::min({least_, alone[at(vertex_of_rank(rank))], but_one});
+    }
+  }
+
+  Ratio ratio_of(const MinimumCut& cut) const {
+    Ratio ratio{.capacity = 0, .ranks = 0};
+    for (std::size_t link = 0; link < network_.links.size(); ++link) {
+      const FlowArc& arc = arcs_[link];
+      const bool leaves = cut.source_side[at(arc.source)] && !cut.source_side[at(arc.target)];
+      ratio.capacity += leaves ? arc.capacity : 0;
+    }
+    for (std::size_t rank = 0; rank < network_.participants.size(); ++rank) {
+      ratio.ranks += cut.source_side[at(vertex_of_rank(rank))] ? 1 : 0;
+    }
+    return ratio;
+  }
+
   // Towards one vertex, or kNone: towards every one.
   bool search_ratio(int32_t target) {
-    const double rank_count = network_.rank_count();
+    const auto rank_count = static_cast<int64_t>(network_.participants.size());
     while (flows_left_-- > 0) {
-      const double demand = search_.best() / rank_count / static_cast<double>(unit_);
-      const auto scaled =
-          static_cast<int64_t>(std::floor(demand * static_cast<double>(kDemandScale)));
-      for (std::size_t rank = 0; rank < network_.participants.size(); ++rank) {
-        graph_->set_capacity(first_demand_ + rank, scaled);
+      for (std::size_t arc = 0; arc < arcs_.size(); ++arc) {
+        const bool is_link = arc < network_.links.size();
+        graph_->set_capacity(arc, is_link ? arcs_[arc].capacity * least_.ranks : least_.capacity);
       }
       const MinimumCut cut =
           target == kNone ? graph_->out_of(source_) : graph_->between(source_, target);
-      const double before = search_.best();
-      if (cut.capacity < scaled * static_cast<int64_t>(network_.participants.size())) {
-        show(cut);
-      }
-      if (search_.best() >= before) {
+      if (cut.capacity >= least_.capacity * rank_count) {
         return true;
       }
+      show(cut);
+      least_ = ratio_of(cut);
     }
     return false;
   }
@@ -581,8 +623,9 @@ class CutSearch {
   int64_t flows_left_;
   std::vector<int32_t> vertex_of_;  // by node
   int32_t source_ = 0;              // feeds every rank
-  int64_t unit_ = 1;
-  std::size_t first_demand_ = 0;
+  std::vector<FlowArc> arcs_;       // of the links, in units; and demands of ranks
+  bool is_exact_ = true;            // no capacity was rounded
+  Ratio least_;
   std::optional<FlowGraph> graph_;
 };
 
@@ -618,13 +661,13 @@ void consider_volume(const Network& network, Search& search) {
 
 // Whether every relay and rank takes in as much as it gives out.
 bool is_balanced(const Network& network) {
-  std::vector<double> surplus(network.topology.nodes().size(), 0);
+  std::vector<__int128> surplus(network.topology.nodes().size(), 0);
   for (const LinkId id : network.links) {
     const Link& link = network.topology.link(id);
-    surplus[link.source.index()] += bandwidth_of(network.topology, id);
-    surplus[link.target.index()] -= bandwidth_of(network.topology, id);
+    surplus[link.source.index()] += link.bandwidth_bytes_per_s;
+    surplus[link.target.index()] -= link.bandwidth_bytes_per_s;
   }
-  return std::ranges::all_of(surplus, [](double difference) { return difference == 0; });
+  return std::ranges::all_of(surplus, [](__int128 difference) { return difference == 0; });
 }
 
 // Whether the bound is known to be attained, given that all cuts were covered. Broadcasts by

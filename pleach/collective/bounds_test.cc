@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <tuple>
 
 #include "pleach/base/index.h"
@@ -260,40 +261,84 @@ double least_of_all_cuts(const Topology& topology, CollectiveKind kind, int32_t 
   return least;
 }
 
+// Any links between 3 to 8 nodes that forward; all are connected by a cycle.
+Topology random_topology(Rng& rng, const std::function<int64_t()>& bandwidth) {
+  const auto count = static_cast<int32_t>(3 + rng.below(6));
+  TopologyBuilder builder("random");
+  for (int32_t node = 0; node < count; ++node) {
+    Node properties;
+    properties.forwards = true;
+    EXPECT_TRUE(builder.add_node(properties));
+  }
+  for (int32_t node = 0; node < count; ++node) {
+    EXPECT_TRUE(builder.add_link({NodeId{node}, NodeId{(node + 1) % count}, bandwidth(), 0}));
+  }
+  for (uint64_t more = rng.below(20); more > 0; --more) {
+    const auto source = static_cast<int32_t>(rng.below(static_cast<uint64_t>(count)));
+    const auto target = static_cast<int32_t>(rng.below(static_cast<uint64_t>(count)));
+    if (source != target) {
+      EXPECT_TRUE(builder.add_link({NodeId{source}, NodeId{target}, bandwidth(), 0}));
+    }
+  }
+  Result<Topology> topology = std::move(builder).build();
+  EXPECT_TRUE(topology);
+  return std::move(topology).value();
+}
+
+// Bandwidths of any ratio. What is claimed to be exact is so; no bound is below all cuts.
 TEST(Bounds, AreTheLeastOfAllCuts) {
   constexpr uint64_t kSeed = 19;
   Rng rng(kSeed);
-  for (int trial = 0; trial < 200; ++trial) {
-    const auto count = static_cast<int32_t>(3 + rng.below(6));
-    TopologyBuilder builder("random");
-    for (int32_t node = 0; node < count; ++node) {
-      Node properties;
-      properties.forwards = true;
-      ASSERT_TRUE(builder.add_node(properties));
-    }
-    const auto bandwidth = [&] { return static_cast<int64_t>(1 + rng.below(9)) * 1'000'003; };
-    for (int32_t node = 0; node < count; ++node) {  // a cycle, so that all are connected
-      ASSERT_TRUE(builder.add_link({NodeId{node}, NodeId{(node + 1) % count}, bandwidth(), 0}));
-    }
-    for (uint64_t more = rng.below(20); more > 0; --more) {
-      const auto source = static_cast<int32_t>(rng.below(static_cast<uint64_t>(count)));
-      const auto target = static_cast<int32_t>(rng.below(static_cast<uint64_t>(count)));
-      if (source != target) {
-        ASSERT_TRUE(builder.add_link({NodeId{source}, NodeId{target}, bandwidth(), 0}));
+  int32_t exact = 0, bounds = 0;
+  for (int trial = 0; trial < 600; ++trial) {
+    const bool is_wild = trial % 2 == 1;
+    const auto bandwidth = [&] {
+      auto value = static_cast<int64_t>(1 + rng.below(9)) * 1'000'003;
+      for (uint64_t more = is_wild ? rng.below(12) : 0; more > 0; --more) {
+        value = more % 2 == 0 ? value * 9 + 1 : value * 11 + 5;
       }
-    }
-    const Result<Topology> topology = std::move(builder).build();
-    ASSERT_TRUE(topology);
-    const auto root = static_cast<int32_t>(rng.below(static_cast<uint64_t>(count)));
+      return value;
+    };
+    const Topology topology = random_topology(rng, bandwidth);
+    const auto root = static_cast<int32_t>(rng.below(topology.nodes().size()));
     for (const CollectiveKind kind : {CollectiveKind::kAllGather, CollectiveKind::kReduceScatter,
                                       CollectiveKind::kBroadcast, CollectiveKind::kReduce}) {
-      const double least = least_of_all_cuts(*topology, kind, root);
-      const Result<Bound> bound = bound_of(*topology, kind, root);
+      const double least = least_of_all_cuts(topology, kind, root);
+      const Result<Bound> bound = bound_of(topology, kind, root);
       ASSERT_TRUE(bound);
-      EXPECT_TRUE(bound->exact);
-      EXPECT_NEAR(bound->algbw_bytes_per_s, least, 2e-6 * least)
-          << to_text(kind) << ", seed " << kSeed << ", trial " << trial;
+      EXPECT_TRUE(bound->exact || is_wild);
+      EXPECT_GE(bound->algbw_bytes_per_s, least * (1 - 1e-11));
+      EXPECT_TRUE(!bound->exact || bound->algbw_bytes_per_s <= least * (1 + 1e-11))
+          << bound->algbw_bytes_per_s << " " << least << " " << to_text(kind) << ", seed " << kSeed
+          << ", trial " << trial;
+      exact += bound->exact ? 1 : 0;
+      ++bounds;
     }
+  }
+  EXPECT_GT(exact, bounds * 3 / 4);
+}
+
+// Two sets of nearly one capacity, beside a link that is 2^57 times as fast: rounded to the units
+// that fit beside it, both have the same one.
+TEST(Bounds, ClaimNothingThatRoundingDecides) {
+  TopologyBuilder builder("wide");
+  for (int32_t node = 0; node < 4; ++node) {
+    Node properties;
+    properties.forwards = true;
+    ASSERT_TRUE(builder.add_node(properties));
+  }
+  const std::tuple<int32_t, int32_t, int64_t> cables[] = {
+      {0, 1, int64_t{1} << 62}, {1, 2, 31}, {2, 3, int64_t{1} << 62}, {3, 0, 1}};
+  for (const auto& [one, other, bandwidth] : cables) {
+    ASSERT_TRUE(builder.add_cable({NodeId{one}, NodeId{other}, bandwidth, 0}));
+  }
+  const Result<Topology> topology = std::move(builder).build();
+  ASSERT_TRUE(topology);
+  for (const CollectiveKind kind : {CollectiveKind::kBroadcast, CollectiveKind::kAllGather}) {
+    const Result<Bound> bound = bound_of(*topology, kind);
+    ASSERT_TRUE(bound);
+    EXPECT_FALSE(bound->exact) << to_text(kind);
+    EXPECT_GE(bound->algbw_bytes_per_s, 32) << to_text(kind);
   }
 }
 

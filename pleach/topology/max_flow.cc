@@ -68,6 +68,11 @@ int64_t capacity_unit(const std::vector<int64_t>& capacities, int64_t multiple) 
   return unit;
 }
 
+bool are_multiples(const std::vector<int64_t>& capacities, int64_t unit) {
+  return std::all_of(capacities.begin(), capacities.end(),
+                     [unit](int64_t capacity) { return capacity % unit == 0; });
+}
+
 FlowGraph::FlowGraph(int32_t node_count, const std::vector<FlowArc>& arcs)
     : implementation_(std::make_unique<Implementation>()) {
   Graph& graph = implementation_->graph;

@@ -21,6 +21,8 @@ struct MinimumCut {
 // The capacity that one unit of flow should stand for: the greatest common divisor, or more where
 // `multiple` times the sum of all would not stay below 2^61 units. Round capacities up to units.
 int64_t capacity_unit(const std::vector<int64_t>& capacities, int64_t multiple);
+// Whether none has to be rounded: else a least cut of the rounded ones may not be one of the given.
+bool are_multiples(const std::vector<int64_t>& capacities, int64_t unit);
 
 // A graph with integer capacities whose sum is below 2^62. Not thread safe.
 class FlowGraph {

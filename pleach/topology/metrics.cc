@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "pleach/base/index.h"
@@ -27,6 +28,8 @@ class Halves {
     }
   }
 
+  // Whether cuts are narrowest ones for sure.
+  bool are_exact() const { return is_exact_; }
   // in_first is by rank: the i-th rank node. The narrower of both ways [bytes/s].
   int64_t cut(const std::vector<bool>& in_first) {
     if (graph_) {
@@ -46,6 +49,7 @@ class Halves {
     const auto rank_count = static_cast<int64_t>(topology_.rank_nodes().size());
     const auto node_count = count_of(topology_.nodes());
     unit_ = capacity_unit(bandwidths, rank_count + 2);
+    is_exact_ = are_multiples(bandwidths, unit_);
     std::vector<FlowArc> arcs;
     for (const Link& link : topology_.links()) {
       const int64_t units = (link.bandwidth_bytes_per_s - 1) / unit_ + 1;
@@ -67,7 +71,7 @@ class Halves {
       graph_->set_capacity(arc, in_first[rank] ? unlimited_ : 0);
       graph_->set_capacity(arc + 1, in_first[rank] ? 0 : unlimited_);
     }
-    return graph_->between(node_count, node_count + 1).capacity * unit_;
+    return width(graph_->between(node_count, node_count + 1).source_side).first;
   }
 
   int64_t plain_cut(const std::vector<bool>& in_first) const {
@@ -75,20 +79,27 @@ class Halves {
     for (std::size_t rank = 0; rank < in_first.size(); ++rank) {
       side[topology_.rank_nodes()[rank].index()] = in_first[rank];
     }
-    double out = 0;
-    double in = 0;
+    const auto [out, in] = width(side);
+    return std::min(out, in);
+  }
+
+  // Bytes per second out of one side, and into it.
+  std::pair<int64_t, int64_t> width(const std::vector<bool>& side) const {
+    __int128 out = 0;
+    __int128 in = 0;
     for (const Link& link : topology_.links()) {
       if (side[link.source.index()] != side[link.target.index()]) {
-        (side[link.source.index()] ? out : in) += static_cast<double>(link.bandwidth_bytes_per_s);
+        (side[link.source.index()] ? out : in) += link.bandwidth_bytes_per_s;
       }
     }
-    constexpr double kMost = 0x1p62;
-    return static_cast<int64_t>(std::min({out, in, kMost}));
+    constexpr __int128 kMost = int64_t{1} << 62;
+    return {static_cast<int64_t>(std::min(out, kMost)), static_cast<int64_t>(std::min(in, kMost))};
   }
 
   const Topology& topology_;
   std::optional<FlowGraph> graph_;
   int64_t unit_ = 1;
+  bool is_exact_ = true;
   int64_t unlimited_ = 0;  // capacity that no cut needs to cross
   std::size_t first_rank_arc_ = 0;
 };
@@ -159,7 +170,8 @@ Bisection bisection(const Topology& topology) {
   }
   Halves halves(topology);
   if (rank_count <= kEnumerationLimit) {
-    return {enumerate_halves(halves, rank_count), true};
+    const int64_t narrowest = enumerate_halves(halves, rank_count);
+    return {narrowest, halves.are_exact()};
   }
   std::vector<std::vector<std::size_t>> orders = {order_along(rank_count, 1, 1)};
   std::size_t stride = rank_count;

@@ -53,6 +53,22 @@ TEST(Metrics, SwitchesFallWhereTheCutIsNarrow) {
   EXPECT_EQ(diameter(*topology).link_count, 3);
 }
 
+// Rounded to units that fit beside a link of 2^62, the cable to b would be 32 wide.
+TEST(Metrics, ClaimNothingThatRoundingDecides) {
+  TopologyBuilder builder("wide");
+  for (const NodeKind kind : {NodeKind::kRank, NodeKind::kRank, NodeKind::kSwitch}) {
+    Node node;
+    node.kind = kind;
+    ASSERT_TRUE(builder.add_node(node));
+  }
+  ASSERT_TRUE(builder.add_cable({NodeId{0}, NodeId{2}, int64_t{1} << 62, 0}));
+  ASSERT_TRUE(builder.add_cable({NodeId{1}, NodeId{2}, 31, 0}));
+  const Result<Topology> topology = std::move(builder).build();
+  ASSERT_TRUE(topology);
+  EXPECT_EQ(bisection(*topology).bytes_per_s, 31);
+  EXPECT_FALSE(bisection(*topology).exact);
+}
+
 TEST(Metrics, OneRankHasNothingToCut) {
   const Result<Topology> topology = parse_topology_toml("node = [{name='a'}]", "x.toml");
   ASSERT_TRUE(topology);
