@@ -18,6 +18,13 @@ foreach(transcript ${transcripts} ${PROJECT_SOURCE_DIR}/README.md)
   pleach_script_test(cli.${stem} ${cli_tests}/run_transcripts.py ${transcript})
 endforeach()
 
+# The semantics again, by other means: what is simulated and what is promised must agree with it.
+set(independent ${PROJECT_SOURCE_DIR}/tests/independent)
+pleach_script_test(independent.flow ${independent}/flow_agreement_test.py)
+# Debian's python3: it has scipy.
+add_test(NAME independent.bounds COMMAND /usr/bin/python3 ${independent}/bounds_lp_test.py)
+set_tests_properties(independent.bounds PROPERTIES ENVIRONMENT "PLEACH=$<TARGET_FILE:pleach>")
+
 pleach_script_test(example.straggler ${PROJECT_SOURCE_DIR}/examples/straggler.py
   --pleach $<TARGET_FILE:pleach>)
 

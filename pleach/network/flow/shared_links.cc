@@ -11,6 +11,7 @@ namespace pleach {
 namespace {
 
 constexpr auto kPerSecond = static_cast<double>(kPicosecondsPerSecond);
+constexpr double kRounding = 1e-13;  // of a transmission
 
 std::vector<double> capacities_of(const Topology& topology) {
   std::vector<double> capacities;
@@ -103,7 +104,9 @@ int64_t SharedLinks::end_ps(int32_t connection) const {
     const auto rate_bytes_per_s = static_cast<int64_t>(one.now.rate_bytes_per_s);
     return add_times_ps(one.now.since_ps, transmit_time_ps(one.wire_bytes, rate_bytes_per_s));
   }
-  const double left_ps = std::ceil(one.now.remaining_bytes / one.now.rate_bytes_per_s * kPerSecond);
+  // What floating point adds to a whole picosecond must not make the next one of it.
+  const double exact_ps = one.now.remaining_bytes / one.now.rate_bytes_per_s * kPerSecond;
+  const double left_ps = std::ceil(exact_ps * (1 - kRounding));
   const bool ends = left_ps < static_cast<double>(kLongestPs);
   return add_times_ps(one.now.since_ps, ends ? static_cast<int64_t>(left_ps) : kLongestPs);
 }
