@@ -17,7 +17,6 @@
 #include "pleach/network/model.h"
 #include "tests/support/random_symmetric.h"
 #include "tests/support/topologies.h"
-#include "tests/support/two_phase_run.h"
 
 namespace pleach {
 namespace {
