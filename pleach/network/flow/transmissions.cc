@@ -69,7 +69,8 @@ void Transmissions::detach(int32_t first, int32_t count) {
 
 int64_t Transmissions::full_rate_ps(const Connection& connection) const {
   const int64_t bytes = connection.wire_bytes;
-  const bool fits = bytes <= std::numeric_limits<int64_t>::max() / connection.numerator - 1;
+  const int64_t most = std::numeric_limits<int64_t>::max() - connection.denominator;
+  const bool fits = bytes <= most / connection.numerator;
   return fits ? (bytes * connection.numerator + connection.denominator - 1) / connection.denominator
               : transmit_time_ps(bytes, bottleneck(connection.lowered->links));
 }
