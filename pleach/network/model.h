@@ -25,6 +25,8 @@ struct NetworkModel {
   // Jobs that start while others run share the links with them; false: each takes its time as if
   // alone, or must not start.
   bool shares_links = true;
+  // No link carries more than its bandwidth, and nothing arrives before its links' latencies.
+  bool obeys_links = true;
   // `options` are valid for every model. `topology` outlives the session. Deterministic; a session
   // is not thread safe, several are independent.
   //   errors  kUnsupported: the model cannot do what the options ask for

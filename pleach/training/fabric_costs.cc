@@ -33,14 +33,13 @@ class FabricCosts : public TraceCosts {
 
   Result<int64_t> send_ps(const WorkerSend& what) override {
     const auto [known, is_new] =
-        sends_.try_emplace({what.source, what.target}, CostCurve::from_samples({{1, 0}}));
+        sends_.try_emplace({*what.sources, *what.targets}, CostCurve::from_samples({{1, 0}}));
     if (is_new) {
-      const auto& sources = trace_.workers[at(what.source)].ranks;
-      const auto& targets = trace_.workers[at(what.target)].ranks;
       SendRequest request{
           .topology = topology_, .pairs = {}, .model = model_, .largest_bytes = largest_bytes_};
-      for (std::size_t i = 0; i < sources.size(); ++i) {
-        request.pairs.emplace_back(node_of(topology_, sources[i]), node_of(topology_, targets[i]));
+      for (std::size_t i = 0; i < what.sources->size(); ++i) {
+        request.pairs.emplace_back(node_of(topology_, (*what.sources)[i]),
+                                   node_of(topology_, (*what.targets)[i]));
       }
       PLEACH_SET(known->second, measure_send(request));
     }
@@ -82,7 +81,7 @@ class FabricCosts : public TraceCosts {
   FabricPlanners planners_;
   const int64_t largest_bytes_;
   std::vector<CurveCosts> families_;
-  std::map<std::pair<int32_t, int32_t>, CostCurve> sends_;  // by workers
+  std::map<std::pair<std::vector<int32_t>, std::vector<int32_t>>, CostCurve> sends_;  // by ranks
 };
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace {
 
 class IndependentNetwork : public TraceNetwork {
  public:
-  explicit IndependentNetwork(TraceCosts& costs) : costs_(costs) {}
+  explicit IndependentNetwork(OperationCosts& costs) : costs_(costs) {}
 
   Result<int32_t> start(const GroupCollective& what, int64_t now_ps) override {
     PLEACH_ASSIGN(duration, costs_.collective_ps(what));
@@ -49,7 +49,7 @@ class IndependentNetwork : public TraceNetwork {
     return count_++;
   }
 
-  TraceCosts& costs_;
+  OperationCosts& costs_;
   std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
   int32_t count_ = 0;
 };
@@ -101,7 +101,7 @@ std::unique_ptr<TraceCosts> alpha_beta_costs(const Trace& trace, int64_t alpha_p
   return std::make_unique<AlphaBetaCosts>(trace, alpha_ps, bandwidth_bytes_per_s, overhead_ps);
 }
 
-std::unique_ptr<TraceNetwork> independent_network(TraceCosts& costs) {
+std::unique_ptr<TraceNetwork> independent_network(OperationCosts& costs) {
   return std::make_unique<IndependentNetwork>(costs);
 }
 

@@ -39,10 +39,9 @@ class SharedNetwork : public TraceNetwork {
 
   Result<int32_t> start(const WorkerSend& what, int64_t now_ps) override {
     const int32_t operation = begin();
-    const auto& sources = trace_.workers[at(what.source)].ranks;
-    const auto& targets = trace_.workers[at(what.target)].ranks;
-    for (std::size_t i = 0; i < sources.size() && what.size_bytes > 0; ++i) {
-      PLEACH_TRY(add(operation, message(sources[i], targets[i]), what.size_bytes, now_ps));
+    for (std::size_t i = 0; i < what.sources->size() && what.size_bytes > 0; ++i) {
+      PLEACH_TRY(
+          add(operation, message((*what.sources)[i], (*what.targets)[i]), what.size_bytes, now_ps));
     }
     return end(operation, now_ps);
   }

@@ -292,9 +292,11 @@ Status Simulator::start_collectives(bool& moved) {
 Status Simulator::start_sends(bool& moved) {
   for (const WorkerNode one : messages_.take_sends()) {
     const TraceNode& send = index_.node(one);
-    PLEACH_TRY(carrier_.start(
-        WorkerSend{.source = one.worker, .target = send.peer, .size_bytes = send.size_bytes},
-        Sent{one, progress_.iteration(one.worker)}, now_ps_));
+    const auto& workers = index_.trace().workers;
+    PLEACH_TRY(carrier_.start(WorkerSend{.sources = &workers[at(one.worker)].ranks,
+                                         .targets = &workers[at(send.peer)].ranks,
+                                         .size_bytes = send.size_bytes},
+                              Sent{one, progress_.iteration(one.worker)}, now_ps_));
     moved = true;
   }
   return ok();

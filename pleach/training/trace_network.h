@@ -27,10 +27,11 @@ struct GroupCollective {
   int64_t size_bytes = 0;
 };
 
-// One message from each rank of a worker to its counterpart of another.
+// One message from each rank of a worker to its counterpart of another. Ranks say who they are in
+// every trace of a training; workers do in one.
 struct WorkerSend {
-  int32_t source = 0;  // workers
-  int32_t target = 0;
+  const std::vector<int32_t>* sources = nullptr;  // ranks
+  const std::vector<int32_t>* targets = nullptr;  // as many
   int64_t size_bytes = 0;
 };
 
@@ -50,12 +51,17 @@ class TraceNetwork {
   virtual Result<std::vector<Finish>> advance(int64_t until_ps) = 0;
 };
 
-// What communication costs when its times are known beforehand.
-class TraceCosts {
+// What operations take when their times are known beforehand.
+class OperationCosts {
  public:
-  virtual ~TraceCosts() = default;
+  virtual ~OperationCosts() = default;
   virtual Result<int64_t> collective_ps(const GroupCollective& what) = 0;
   virtual Result<int64_t> send_ps(const WorkerSend& what) = 0;
+};
+
+// The same, and what policies are told of them.
+class TraceCosts : public OperationCosts {
+ public:
   // The costs of a family's collectives, for policies; lives as long as this. Of `kinds`, those
   // that the algorithm does not do are absent.
   virtual Result<const CostModel*> family_costs(int32_t family,
@@ -82,7 +88,7 @@ std::unique_ptr<TraceCosts> alpha_beta_costs(const Trace& trace, int64_t alpha_p
                                              double bandwidth_bytes_per_s, int64_t overhead_ps = 0);
 
 // Operations take what the costs say, whatever else is under way. `costs` outlives the network.
-std::unique_ptr<TraceNetwork> independent_network(TraceCosts& costs);
+std::unique_ptr<TraceNetwork> independent_network(OperationCosts& costs);
 
 // All operations share the links of the topology as they come, in options.model. `topology` and
 // `trace` outlive the network. Errors: those of open_network; kInvalidArgument: a model whose

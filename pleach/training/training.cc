@@ -6,16 +6,14 @@
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <map>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
-#include "pleach/policy/bound.h"
 #include "pleach/policy/setup.h"
-#include "pleach/training/timekeeper.h"
+#include "pleach/training/free_iteration.h"
+#include "pleach/training/training_bound.h"
 
 namespace pleach {
 namespace {
@@ -42,35 +40,6 @@ class GroupCosts : public CostModel {
 
   const CostModel& gradients_;
   const CostModel* exchanges_;
-};
-
-// Gradients cost nothing, nor, where asked, do expert exchanges, which policies can hide too;
-// everything else costs what it does.
-class FreeGradients : public TraceCosts {
- public:
-  FreeGradients(TraceCosts& costs, const Trace& trace, bool free_exchanges) : costs_(costs) {
-    for (const GradientGroup& group : trace.gradient_groups) {
-      families_.insert(group.family);
-    }
-    if (free_exchanges) {
-      families_.insert(find_family(trace, FamilyRole::kExpert));
-    }
-  }
-  Result<int64_t> collective_ps(const GroupCollective& what) override {
-    if (families_.contains(what.family)) {
-      return int64_t{0};
-    }
-    return costs_.collective_ps(what);
-  }
-  Result<int64_t> send_ps(const WorkerSend& what) override { return costs_.send_ps(what); }
-  Result<const CostModel*> family_costs(int32_t family,
-                                        std::span<const CollectiveKind> kinds) override {
-    return costs_.family_costs(family, kinds);
-  }
-
- private:
-  TraceCosts& costs_;
-  std::set<int32_t> families_;
 };
 
 int64_t largest_message(const Trace& trace) {
@@ -138,9 +107,6 @@ class Trainer {
     PLEACH_ASSIGN(plain, build_trace(trace_request({})));
     base_ = std::make_shared<const Trace>(std::move(plain));
     costs_ = make_costs(*base_, request_.network);
-    for (const GradientGroup& group : base_->gradient_groups) {
-      profiles_.push_back(profile_of(group));
-    }
     exchange_family_ = find_family(*base_, FamilyRole::kExpert);
     PLEACH_TRY(time_without_gradients());
     std::vector<TrainingRow> rows;
@@ -203,16 +169,16 @@ class Trainer {
     report(fmt::format("policy {}", spec));
     PLEACH_ASSIGN(setup, PolicySetup::create(spec, request_.strategy.zero));
     std::vector<GroupCosts> costs;
-    costs.reserve(profiles_.size());
-    for (std::size_t group = 0; group < profiles_.size(); ++group) {
+    costs.reserve(free_.told.size());
+    for (std::size_t group = 0; group < free_.told.size(); ++group) {
       PLEACH_ASSIGN(one, costs_of(group, setup.collectives()));
       costs.push_back(one);
     }
     std::vector<FittedPolicy> policies;
     std::vector<Policy*> borrowed;
     PolicyNeeds needs;
-    for (std::size_t group = 0; group < profiles_.size(); ++group) {
-      PLEACH_ASSIGN(fitted, setup.fit({.profile = told_[group],
+    for (std::size_t group = 0; group < free_.told.size(); ++group) {
+      PLEACH_ASSIGN(fitted, setup.fit({.profile = free_.told[group],
                                        .costs = costs[group],
                                        .seed = request_.iteration.seed}));
       merge_needs(fitted.needs, base_->gradient_groups[group], needs);
@@ -239,22 +205,17 @@ class Trainer {
     }
   }
 
-  // The iteration in which gradients travel in no time: what policies are told of its times, and a
-  // bound for all of them.
+  // What policies are told of times, and the iteration in which gradients travel in no time.
   Status time_without_gradients() {
     report("the iteration without gradient communication");
-    PLEACH_SET(ideal_ps_, run_free(*base_, false, &told_));
+    PLEACH_SET(free_, run_without_gradients(*base_, *costs_, request_.iteration, false));
     if (!request_.slowness.empty()) {  // the slowest replica is the one that everybody waits for
       TraceRequest request = trace_request({});
       request.slowness = slowest_of_stages();
       request.merge_alike = true;
       PLEACH_ASSIGN(slowest, build_trace(request));
-      told_.clear();
-      PLEACH_TRY(run_free(slowest, false, &told_));
-    }
-    if (has_exchanges()) {  // policies may reorder what is beside them
-      PLEACH_ASSIGN(hidden_ps, run_free(*base_, true, nullptr));
-      ideal_ps_ = request_.strategy.stream_bytes_per_s > 0 ? busiest_stream_ps(*base_) : hidden_ps;
+      PLEACH_ASSIGN(free, run_without_gradients(slowest, *costs_, request_.iteration, false));
+      free_.told = std::move(free.told);
     }
     return ok();
   }
@@ -279,73 +240,25 @@ class Trainer {
     return slowest;
   }
 
-  Result<int64_t> run_free(const Trace& trace, bool free_exchanges,
-                           std::vector<TrainingProfile>* told) {
-    FreeGradients costs(*costs_, trace, free_exchanges);
-    std::vector<std::unique_ptr<Timekeeper>> keepers;
-    std::vector<Policy*> borrowed;
-    for (const TrainingProfile& profile : profiles_) {
-      keepers.push_back(std::make_unique<Timekeeper>(profile));
-      borrowed.push_back(keepers.back().get());
-    }
-    const auto network = independent_network(costs);
-    IterationOptions options = request_.iteration;
-    options.most_iterations = std::max(options.most_iterations, 4);
-    options.jitter = 0;
-    options.keep_spans = false;
-    PLEACH_ASSIGN(run, simulate_training(trace, borrowed, *network, options));
-    for (std::size_t group = 0; told != nullptr && group < profiles_.size(); ++group) {
-      told->push_back(keepers[group]->told(profiles_[group]));
-    }
-    return run.iteration_ps;
-  }
-
-  // What a worker's streams take at the least, whatever the order of what they run.
-  static int64_t busiest_stream_ps(const Trace& trace) {
-    int64_t most_ps = 0;
-    for (const WorkerTrace& worker : trace.workers) {
-      std::map<TraceNodeKind, int64_t> sums_ps;
-      for (const TraceNode& node : worker.nodes) {
-        most_ps = std::max(most_ps, sums_ps[node.kind] += node.duration_ps);
-      }
-    }
-    return most_ps;
-  }
-
-  // The greater of the exact bound of each group and the iteration in which gradients travel in no
-  // time; the same for every policy.
+  // The same for every policy.
   Result<int64_t> bound() {
-    if (bound_ps_.has_value()) {
-      return *bound_ps_;
+    if (!bound_ps_.has_value()) {
+      report("the bound");
+      PLEACH_SET(bound_ps_, training_bound({.trace = *base_,
+                                            .strategy = request_.strategy,
+                                            .network = request_.network,
+                                            .costs = *costs_,
+                                            .free_ps = free_.iteration_ps,
+                                            .iteration = request_.iteration}));
     }
-    report("the bound");
-    int64_t bound_ps = ideal_ps_;
-    for (std::size_t group = 0; group < profiles_.size(); ++group) {
-      const auto family = at(base_->gradient_groups[group].family);
-      if (request_.network.source == CostSource::kFull &&
-          base_->families[family].groups.size() > 1) {
-        continue;  // groups that are alone on the wire are faster than the curves say
-      }
-      PLEACH_ASSIGN(costs, costs_of(group, gradient_collectives()));
-      TrainingProfile profile = profiles_[group];
-      for (PolicyLayer& layer : profile.layers) {  // these may come after earlier layers' gradients
-        layer.backward_ps -= has_exchanges() ? layer.weight_gradient_ps : 0;
-      }
-      bound_ps = std::max(
-          bound_ps,
-          iteration_bound(profile, StageCosts(costs, request_.strategy.zero)).iteration_ps);
-    }
-    bound_ps_ = bound_ps;
-    return bound_ps;
+    return *bound_ps_;
   }
 
   const TrainingRequest& request_;
   std::shared_ptr<const Trace> base_;
   std::unique_ptr<TraceCosts> costs_;
-  std::vector<TrainingProfile> profiles_;  // by gradient group
-  std::vector<TrainingProfile> told_;      // what policies are told
-  int32_t exchange_family_ = -1;           // of experts; −1: there is none
-  int64_t ideal_ps_ = 0;
+  int32_t exchange_family_ = -1;  // of experts; −1: there is none
+  FreeIteration free_;
   std::optional<int64_t> bound_ps_;
 };
 

@@ -112,6 +112,7 @@ extern const NetworkModel kToyNetwork = {
                  .kind = OptionDescriptor::Kind::kTime,
                  .default_value = "1us",
                  .summary = "of one message"}},
+    .obeys_links = false,
     .open = open,
 };
 
