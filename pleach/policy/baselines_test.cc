@@ -1,7 +1,9 @@
 // What the baselines put on the wire, and in which order, on models small enough to follow by hand.
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "pleach/policy/rehearsal.h"
@@ -19,13 +21,11 @@ class OnePerByte : public CostModel {
 struct Wire {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   ByteRange range;
-  int64_t overhead_ps = 0;
   bool operator==(const Wire&) const = default;
 };
 
 void PrintTo(const Wire& wire, std::ostream* out) {
-  *out << to_text(wire.kind) << " [" << wire.range.begin << ", " << wire.range.end << ") +"
-       << wire.overhead_ps;
+  *out << to_text(wire.kind) << " [" << wire.range.begin << ", " << wire.range.end << ")";
 }
 
 // The log of the last two iterations, as far as `keep` wants it.
@@ -43,7 +43,7 @@ std::vector<Wire> wire_of(const TrainingProfile& profile, const std::string& spe
   std::vector<Wire> wire;
   for (const HostedCollective& one : result->log) {
     if (keep(one, result->iterations)) {
-      wire.push_back({one.what.kind, one.what.range, one.what.overhead_ps});
+      wire.push_back({one.what.kind, one.what.range});
     }
   }
   return wire;
@@ -95,17 +95,92 @@ TEST(Prophet, JoinsWhatIsLeftOfEarlierGradients) {
 
 // Gradients at 20, 40, 60, 80 after a forward of 40; ticks every 100. Training falls into step
 // with the ticks, which then find layers 3 and 2, and layers 1 and 0.
-TEST(Horovod, NegotiatesOncePerCycleAndFusesUpToTheBuffer) {
+TEST(Horovod, FusesWhatACycleFindsUpToTheBuffer) {
   TrainingProfile profile;
   profile.layers.assign(4, {.tensor_bytes = {4}, .forward_ps = 10, .backward_ps = 20});
-  const auto all_reduce = [](int64_t begin, int64_t end, int64_t overhead_ps) {
-    return Wire{CollectiveKind::kAllReduce, {begin, end}, overhead_ps};
-  };
   EXPECT_EQ(last_complete(profile, "horovod,cycle=100ps,fusion=8,negotiation=5ps"),
-            (std::vector<Wire>{all_reduce(8, 16, 5), all_reduce(0, 8, 5)}));
+            all_reduces({{8, 16}, {0, 8}}));
   EXPECT_EQ(last_complete(profile, "horovod,cycle=100ps,fusion=7,negotiation=5ps"),
-            (std::vector<Wire>{all_reduce(12, 16, 5), all_reduce(8, 12, 0), all_reduce(4, 8, 5),
-                               all_reduce(0, 4, 0)}));
+            all_reduces({{12, 16}, {8, 12}, {4, 8}, {0, 4}}));
+}
+
+// A policy told by hand: what it starts at each time, and when it asks to be woken.
+class ByHand {
+ public:
+  ByHand(const TrainingProfile& profile, const std::string& spec) {
+    auto policy = create_policy(spec, {.profile = profile, .costs = costs_});
+    EXPECT_TRUE(policy) << policy.error().message;
+    policy_ = std::move(*policy);
+  }
+  void gradient(int32_t layer, int64_t now_ps) {
+    policy_->observe({EventKind::kGradientReady, now_ps, layer});
+  }
+  void finished(int32_t number, int64_t now_ps) {
+    policy_->observe({EventKind::kCollectiveFinished, now_ps, number});
+  }
+  std::vector<ByteRange> started(int64_t now_ps) {
+    PolicyActions actions;
+    policy_->decide(now_ps, actions);
+    wake_ps = actions.wake_ps;
+    std::vector<ByteRange> ranges;
+    for (const PolicyCollective& one : actions.start) {
+      ranges.push_back(one.range);
+    }
+    return ranges;
+  }
+  int64_t wake_ps = -1;
+
+ private:
+  OnePerByte costs_;
+  std::unique_ptr<Policy> policy_;
+};
+
+using Ranges = std::vector<ByteRange>;
+
+// Four layers of 4 bytes. Negotiation takes 40 of a cycle of 10, so that cycles begin at 0, 40, 80,
+// ..., and what one finds travels when it has been agreed on, as the next one begins.
+TEST(Horovod, NegotiatesBesideTheWireAndAtThePaceOfNegotiation) {
+  TrainingProfile profile;
+  profile.layers.assign(4, {.tensor_bytes = {4}});
+  ByHand horovod(profile, "horovod,cycle=10ps,negotiation=40ps");
+  horovod.gradient(3, 1);
+  EXPECT_EQ(horovod.started(1), Ranges{});
+  EXPECT_EQ(horovod.wake_ps, 40);
+  horovod.gradient(2, 5);
+  EXPECT_EQ(horovod.started(5), Ranges{});
+  EXPECT_EQ(horovod.started(40), Ranges{});
+  EXPECT_EQ(horovod.wake_ps, 80);
+  horovod.gradient(1, 50);
+  EXPECT_EQ(horovod.started(50), Ranges{});
+  EXPECT_EQ(horovod.started(80), (Ranges{{8, 16}}));
+  EXPECT_EQ(horovod.wake_ps, 120);
+  // A real timer is late: the thread does what is due, and its next cycle follows this one.
+  EXPECT_EQ(horovod.started(125), (Ranges{{4, 8}}));
+  horovod.gradient(0, 127);
+  EXPECT_EQ(horovod.started(127), Ranges{});
+  EXPECT_EQ(horovod.wake_ps, 160);
+  EXPECT_EQ(horovod.started(170), Ranges{});
+  EXPECT_EQ(horovod.wake_ps, 210);
+  EXPECT_EQ(horovod.started(211), (Ranges{{0, 4}}));
+}
+
+// Two partitions of 10 have credit, and hold it from the start of their negotiation: one negotiates
+// while another travels.
+TEST(ByteScheduler, NegotiatesWithinItsCreditBesideTheWire) {
+  TrainingProfile profile;
+  profile.layers = {{.tensor_bytes = {40}}};
+  ByHand scheduler(profile, "byte_scheduler,partition=10,credit=20,negotiation=7ps");
+  scheduler.gradient(0, 0);
+  EXPECT_EQ(scheduler.started(0), Ranges{});
+  EXPECT_EQ(scheduler.wake_ps, 7);
+  EXPECT_EQ(scheduler.started(7), (Ranges{{0, 10}, {10, 20}}));
+  scheduler.finished(0, 17);
+  EXPECT_EQ(scheduler.started(17), Ranges{});
+  EXPECT_EQ(scheduler.wake_ps, 24);
+  scheduler.finished(1, 27);
+  EXPECT_EQ(scheduler.started(27), (Ranges{{20, 30}}));  // woken late
+  EXPECT_EQ(scheduler.wake_ps, 34);
+  EXPECT_EQ(scheduler.started(34), (Ranges{{30, 40}}));
 }
 
 TEST(ByteScheduler, SendsUrgentPartitionsFirstWithinItsCredit) {

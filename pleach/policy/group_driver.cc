@@ -25,9 +25,27 @@ void GroupDriver::gradient_ready(int32_t layer, int64_t now_ps) {
   host_.gradient_ready(layer, now_ps);
 }
 
+void GroupDriver::come(const LayerGate& gate, int64_t now_ps) {
+  Layer& layer = layers_[at(gate.layer)];
+  Comers& comers = gate.is_forward ? layer.forward_comers : layer.backward_comers;
+  if (++comers[at(gate.iteration % 2)] < setting_.workers) {
+    return;
+  }
+  comers[at(gate.iteration % 2)] = 0;
+  gate.is_forward ? host_.forward_needed(gate.layer, now_ps)
+                  : host_.backward_needed(gate.layer, now_ps);
+}
+
+void GroupDriver::forward_finished(int32_t layer) {
+  if (++layers_[at(layer)].forwarded == setting_.workers) {
+    layers_[at(layer)].forwarded = 0;
+    host_.forward_finished(layer);
+  }
+}
+
 bool GroupDriver::pass(const LayerGate& gate, int64_t now_ps) {
   const bool is_open =
-      tell_need(gate, now_ps) &&
+      has_gradients(gate) &&
       (gate.is_forward ? host_.may_run_forward(gate.layer) : host_.may_run_backward(gate.layer));
   if (gate.worker == setting_.watched_worker) {
     is_open ? host_.go_on(now_ps) : host_.stand_still(now_ps);
@@ -44,22 +62,6 @@ bool GroupDriver::has_gradients(const LayerGate& gate) const {
   }
   return host_.space().layer(gate.layer).size() == 0 ||
          layers_[at(gate.layer)].completed >= gate.iteration;
-}
-
-// The first worker's need is the group's. Whether the policy knows of it.
-bool GroupDriver::tell_need(const LayerGate& gate, int64_t now_ps) {
-  Layer& layer = layers_[at(gate.layer)];
-  int32_t& told = gate.is_forward ? layer.forwards : layer.backwards;
-  if (told > gate.iteration) {
-    return true;
-  }
-  if (!has_gradients(gate)) {
-    return false;
-  }
-  told = gate.iteration + 1;
-  gate.is_forward ? host_.forward_needed(gate.layer, now_ps)
-                  : host_.backward_needed(gate.layer, now_ps);
-  return true;
 }
 
 }  // namespace pleach

@@ -3,13 +3,16 @@
 //
 // The iteration simulator and rehearse() drive the same object, and real training can. It has no
 // clock and does no I/O: time is the caller's, and so are the collectives. At every instant:
-//   1. report facts: gradients that are ready, forwards and collectives that have finished;
+//   1. report facts: gradients that are ready, workers that come to gates, forwards and collectives
+//      that have finished;
 //   2. try the gates of the workers that stand at one: pass() says who goes on;
-//   3. start what next() gives;
+//   3. when that leads to no more facts of this instant, start what next() gives: a policy that
+//      decided on some of them would let less urgent bytes go first;
 // and again from 1 if anything happened. When nothing does, the next instant is the next fact, or
 // wake_ps().
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -41,14 +44,17 @@ class GroupDriver {
 
   // One more worker has the layer's gradients; each reports each layer once an iteration.
   void gradient_ready(int32_t layer, int64_t now_ps);
-  // A worker's forward of the layer has ended: it may drop the parameters, and they may be gathered
-  // again. The first worker's is the group's, as its needs are.
-  void forward_finished(int32_t layer) { host_.forward_finished(layer); }
+  // A worker has come to a gate, once an iteration. A collective needs every rank: the layer is
+  // needed when the last worker has come.
+  void come(const LayerGate& gate, int64_t now_ps);
+  // A worker's forward of the layer has ended, once an iteration. When all have, they may drop the
+  // parameters, and gather them again.
+  void forward_finished(int32_t layer);
   void finish(int32_t number, int64_t now_ps) { host_.finish(number, now_ps); }
 
-  // Whether the worker at the gate goes on: the layer's parameters are in place, and updated with
-  // the gradients of all workers of the iteration before. Until it does, asks again at every
-  // instant.
+  // Whether the worker that has come to the gate goes on: the layer's parameters are in place, and
+  // updated with the gradients of all workers of the iteration before. Until it does, asks again at
+  // every instant.
   bool pass(const LayerGate& gate, int64_t now_ps);
 
   // As those of PolicyHost.
@@ -59,14 +65,17 @@ class GroupDriver {
   const PolicyHost& host() const { return host_; }
 
  private:
+  // Workers that have come to a gate, by iteration modulo 2: no worker passes the gate of the next
+  // one before all have come to this one's.
+  using Comers = std::array<int32_t, 2>;
   struct Layer {
     int32_t reported = 0;   // workers that have its gradients in this iteration
     int32_t completed = 0;  // iterations whose gradients all workers have
-    int32_t forwards = 0;   // iterations in whose forward, or backward, it was needed
-    int32_t backwards = 0;
+    int32_t forwarded = 0;  // workers whose forward has ended in this iteration
+    Comers forward_comers = {};
+    Comers backward_comers = {};
   };
   bool has_gradients(const LayerGate& gate) const;
-  bool tell_need(const LayerGate& gate, int64_t now_ps);
 
   const GroupSetting setting_;
   PolicyHost host_;

@@ -21,8 +21,8 @@ class PolicyHost {
   //   channel_width  collectives on the wire at once, ≥ 1
   PolicyHost(const TrainingProfile& profile, Policy& policy, int32_t channel_width = 1);
 
-  // Facts. Gradients are ready when all ranks have them. Forward and backward of a layer are
-  // "needed" when the first rank has come to them, forward has finished when it has on one.
+  // Facts, each of all ranks: they have the gradients, have come to forward or backward of a layer,
+  // have done with its forward.
   void gradient_ready(int32_t layer, int64_t now_ps);
   void forward_needed(int32_t layer, int64_t now_ps);
   void forward_finished(int32_t layer) { parameters_.forward_finished(layer); }

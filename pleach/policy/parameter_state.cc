@@ -59,9 +59,6 @@ Status ParameterState::start(const PolicyCollective& what) {
   if (range.begin < 0 || range.size() <= 0 || range.end > space_.total_bytes()) {
     return illegal(what, fmt::format("of a model of {} bytes", space_.total_bytes()));
   }
-  if (what.overhead_ps < 0) {
-    return illegal(what, fmt::format("with an overhead of {} ps", what.overhead_ps));
-  }
   switch (what.kind) {
     case CollectiveKind::kAllReduce:
     case CollectiveKind::kReduceScatter:

@@ -23,7 +23,7 @@ class ParameterState {
 
   // The layer's gradients are complete on every rank: what it held is out of date.
   void gradient_ready(int32_t layer, int64_t now_ps);
-  // The first rank has done with the layer's parameters in forward.
+  // All ranks have done with the layer's parameters in forward.
   void forward_finished(int32_t layer);
 
   // A collective is decided. Errors: kInvalidArgument: it breaks synchronous training, or it is no

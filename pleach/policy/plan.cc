@@ -54,7 +54,7 @@ int64_t plan_time_ps(const TrainingProfile& profile, const CostModel& costs, con
     if (one.kind != CollectiveKind::kAllGather) {
       now_ps = std::max(now_ps, times.ready_ps[layer]);
     }
-    now_ps += one.overhead_ps + costs.time_ps(one.kind, one.range.size());
+    now_ps += costs.time_ps(one.kind, one.range.size());
     if (one.kind != CollectiveKind::kReduceScatter) {
       end_ps = std::max(end_ps, now_ps + times.rest_ps[layer]);
     }

@@ -19,8 +19,8 @@ namespace pleach {
 // Layers without tensors are not reported.
 enum class EventKind : uint8_t {
   kGradientReady,       // index: layer; its gradients are complete on every rank
-  kForwardNeeded,       // index: layer; the first rank has come to its forward
-  kBackwardNeeded,      // index: layer; the first rank has come to its (last) backward
+  kForwardNeeded,       // index: layer; every rank has come to its forward
+  kBackwardNeeded,      // index: layer; every rank has come to its (first) backward
   kCollectiveFinished,  // index: number of the collective, counted from 0 over the whole training
   kWake,                // index: 0; the time that the policy asked for has come
 };
@@ -37,7 +37,6 @@ struct PolicyEvent {
 struct PolicyCollective {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   ByteRange range;
-  int64_t overhead_ps = 0;  // occupies the channel before the transfer: negotiation, copies
 };
 
 struct PolicyActions {

@@ -1,6 +1,7 @@
 #include "pleach/policy/priority.h"
 
 #include "pleach/base/index.h"
+#include "pleach/base/units.h"
 #include "pleach/policy/buckets.h"
 
 namespace pleach {
@@ -33,16 +34,23 @@ void PriorityPolicy::observe(const PolicyEvent& event) {
   }
 }
 
-void PriorityPolicy::decide(int64_t /*now_ps*/, PolicyActions& actions) {
+void PriorityPolicy::decide(int64_t now_ps, PolicyActions& actions) {
   while (!pieces_.empty()) {
     const ByteRange piece = pieces_.front();
     if (!under_way_.empty() && under_way_bytes_ + piece.size() > setting_.window_bytes) {
-      return;
+      break;
     }
     pieces_.pop();
     under_way_.emplace(next_number_++, piece.size());
     under_way_bytes_ += piece.size();
-    actions.start.push_back({CollectiveKind::kAllReduce, piece, setting_.overhead_ps});
+    negotiated_.push_back({add_times_ps(now_ps, setting_.negotiation_ps), piece});
+  }
+  while (!negotiated_.empty() && negotiated_.front().agreed_ps <= now_ps) {
+    actions.start.push_back({CollectiveKind::kAllReduce, negotiated_.front().piece});
+    negotiated_.pop_front();
+  }
+  if (!negotiated_.empty()) {
+    actions.wake_ps = negotiated_.front().agreed_ps;
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <queue>
@@ -30,13 +31,14 @@ class ReadyPieces {
 };
 
 // An all_reduce per piece, the most urgent ready one first, while no more than a window of bytes is
-// on its way: what has started is not stopped. A layer's forward waits for its own parameters only.
+// on its way: what has started is not stopped. A piece is on its way from the start of its
+// negotiation. A layer's forward waits for its own parameters only.
 class PriorityPolicy : public Policy {
  public:
   struct Setting {
-    int64_t piece_bytes = 0;   // most bytes of a piece, > 0
-    int64_t window_bytes = 0;  // on their way, unless one piece alone is more; 0: one by one
-    int64_t overhead_ps = 0;   // of every piece
+    int64_t piece_bytes = 0;     // most bytes of a piece, > 0
+    int64_t window_bytes = 0;    // on their way, unless one piece alone is more; 0: one by one
+    int64_t negotiation_ps = 0;  // before a piece goes, beside what is on the wire
   };
   PriorityPolicy(const ParameterSpace& space, const Setting& setting)
       : setting_(setting), pieces_(space, setting.piece_bytes) {}
@@ -44,9 +46,15 @@ class PriorityPolicy : public Policy {
   void decide(int64_t now_ps, PolicyActions& actions) override;
 
  private:
+  struct Negotiated {
+    int64_t agreed_ps = 0;
+    ByteRange piece;
+  };
+
   Setting setting_;
   ReadyPieces pieces_;
-  std::map<int32_t, int64_t> under_way_;  // number → bytes, of collectives that have not finished
+  std::deque<Negotiated> negotiated_;     // not started, in the order in which they will
+  std::map<int32_t, int64_t> under_way_;  // number → bytes, of pieces that have not arrived
   int64_t under_way_bytes_ = 0;           // theirs
   int32_t next_number_ = 0;
 };

@@ -53,11 +53,13 @@ class Rehearser {
             .iteration = steady_.iterations()};
   }
 
-  // Everything that happens at now_ps_, in rounds: facts, gates, what starts.
+  // Everything that happens at now_ps_, in rounds: facts and gates, as long as there are any, then
+  // what starts.
   Status run_instant() {
     for (bool moved = true; moved;) {
-      moved = finish_due();
-      moved = begin_computing() || moved;
+      while (finish_due() || begin_computing()) {
+      }
+      moved = false;
       PLEACH_ASSIGN(starting, driver_.next(now_ps_));
       for (const HostedCollective& one : starting) {
         start(one);
@@ -87,9 +89,17 @@ class Rehearser {
   }
 
   bool begin_computing() {
-    if (compute_end_ps_ != kNever || step_ == 2 * layers() || !driver_.pass(gate(), now_ps_)) {
+    if (compute_end_ps_ != kNever || step_ == 2 * layers()) {
       return false;
     }
+    if (!has_come_) {
+      driver_.come(gate(), now_ps_);
+      has_come_ = true;
+    }
+    if (!driver_.pass(gate(), now_ps_)) {
+      return false;
+    }
+    has_come_ = false;
     steady_.note(now_ps_, step_);
     const PolicyLayer& layer = profile_.layers[at(gate().layer)];
     compute_end_ps_ = now_ps_ + (gate().is_forward ? layer.forward_ps : layer.backward_ps);
@@ -98,8 +108,7 @@ class Rehearser {
 
   void start(const HostedCollective& one) {
     const int64_t cost_ps = costs_.time_ps(one.what.kind, one.what.range.size());
-    carried_.emplace(add_times_ps(now_ps_, add_times_ps(one.what.overhead_ps, cost_ps)),
-                     one.number);
+    carried_.emplace(add_times_ps(now_ps_, cost_ps), one.number);
     steady_.note(now_ps_, one.what.range.begin);
   }
 
@@ -131,6 +140,7 @@ class Rehearser {
   SteadyState steady_;
   int64_t now_ps_ = 0;
   int32_t step_ = 0;
+  bool has_come_ = false;  // to the step's gate
   int64_t compute_end_ps_ = kNever;
   std::set<std::pair<int64_t, int32_t>> carried_;  // on the wire: end, number
 };

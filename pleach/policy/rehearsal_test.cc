@@ -76,7 +76,8 @@ INSTANTIATE_TEST_SUITE_P(
 //   horovod        at ticks of 50: {3,2,1} {0}, then for ever {3,2} {1,0}; with 5 for negotiation
 //                  {3} {2,1,0} takes 215 and {3,2,1} {0} takes 235, in turn
 //   mg_wfbp        no startup: nothing is worth waiting for
-//   byte_scheduler credit for all is FIFO, but forward waits for its own layer only
+//   byte_scheduler credit for all is FIFO, but forward waits for its own layer only; negotiations
+//                  overlap with what is on the wire as far as credit goes
 //   prophet        every wait for the next gradient is shorter than an all_reduce: as p3
 //   zero1          reduce_scatters end 15 after backward, then 60 of all_gather, then forward
 //   fsdp           as dear; with resharding, all_gathers delay reduce_scatters in backward by 35
@@ -90,6 +91,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"mg_wfbp,merge=optimal", 30, 180'000}, Case{"byte_scheduler", 30, 180'000},
                     Case{"byte_scheduler,credit=0", 30, 170'000},
                     Case{"byte_scheduler,credit=0,negotiation=5ms", 30, 190'000},
+                    Case{"byte_scheduler,negotiation=5ms", 30, 185'000},
                     Case{"prophet", 30, 170'000}, Case{"zero1,bucket=0", 30, 195'000},
                     Case{"fsdp,bucket=0,reshard_after_forward=0", 30, 165'000},
                     Case{"fsdp,bucket=0", 30, 200'000}, Case{"lancet", 30, 240'000}));
@@ -105,7 +107,8 @@ TEST(Rehearse, RefusesIterationsOfOverTheLongestTime) {
     const char* policy;
   } kCases[] = {{"three iterations", slow, "wfbp"},
                 {"a cycle", four_layers(), "horovod,cycle=9000000s"},
-                {"an overhead", four_layers(), "horovod,negotiation=9000000s"}};
+                {"a negotiation", four_layers(), "horovod,negotiation=9000000s"},
+                {"another", four_layers(), "byte_scheduler,negotiation=9000000s"}};
   for (const auto& one : kCases) {
     SCOPED_TRACE(one.what);
     const auto policy = create_policy(one.policy, {.profile = one.profile, .costs = costs});

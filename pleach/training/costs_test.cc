@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "pleach/policy/bound.h"
+#include "pleach/topology/shapes.h"
+#include "pleach/training/trace_network.h"
 
 namespace pleach {
 namespace {
@@ -25,6 +27,25 @@ TEST(CurveCosts, BoundIterationsByTheirCheapestSample) {
   const TrainingProfile small{.layers = {{.tensor_bytes = {1000}}}, .rank_count = 8};
   EXPECT_EQ(iteration_bound(small, costs).communication_ps,
             costs.time_ps(CollectiveKind::kAllReduce, 1000));
+}
+
+// A message costs what its ranks' way does: a training has several traces, whose workers differ.
+TEST(FabricCosts, OfMessagesAreThoseOfTheirRanks) {
+  const auto topology = parse_topology("ring:8,bandwidth=1GB/s,latency=1us");
+  ASSERT_TRUE(topology);
+  const Trace trace{.name = "none", .rank_count = 8};
+  const auto costs = fabric_costs(*topology, trace, {}, 1 << 20);
+  const auto send_ps = [&](const std::vector<int32_t>& sources,
+                           const std::vector<int32_t>& targets) {
+    const auto time_ps =
+        costs->send_ps({.sources = &sources, .targets = &targets, .size_bytes = 1000});
+    EXPECT_TRUE(time_ps);
+    return time_ps ? *time_ps : 0;
+  };
+  EXPECT_EQ(send_ps({0}, {1}), 2'000'000);
+  EXPECT_EQ(send_ps({0}, {4}), 5'000'000);
+  EXPECT_EQ(send_ps({0, 1}, {1, 2}), 2'000'000);
+  EXPECT_GE(send_ps({0, 1}, {2, 3}), 4'000'000);  // both pass from 1 to 2
 }
 
 }  // namespace

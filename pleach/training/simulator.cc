@@ -77,6 +77,7 @@ class Simulator {
 
  private:
   Status run_instant();
+  Status settle();
   void begin_iterations();
   Status finish_due(bool& moved);
   void finish(const std::vector<TraceNetwork::Finish>& finishes) {
@@ -92,7 +93,6 @@ class Simulator {
   void start_streams(bool& moved);
   Status start_collectives(bool& moved);
   Status start_gradients(bool& moved);
-  Status carry_gradients(bool& moved);
   Status start_sends(bool& moved);
   Result<bool> move_time();
   bool is_over() const {
@@ -135,8 +135,20 @@ Result<TrainingRun> Simulator::run() {
   }
 }
 
-// Everything that happens now, in rounds: what ends, what the policies decide, what starts.
+// Everything that happens now. The policies decide when all else of this instant is known.
 Status Simulator::run_instant() {
+  for (bool moved = true; moved;) {
+    PLEACH_TRY(settle());
+    moved = false;
+    if (!is_over() && gradients_.has_next(now_ps_)) {
+      PLEACH_TRY(start_gradients(moved));
+    }
+  }
+  return ok();
+}
+
+// What ends now and what starts without a policy, in rounds.
+Status Simulator::settle() {
   for (bool moved = true; moved && !is_over();) {
     moved = false;
     if (progress_.has_beginning()) {
@@ -149,9 +161,6 @@ Status Simulator::run_instant() {
       moved = moved || !open.empty();
       finish_all(open);
       drain();
-    }
-    if (gradients_.has_next(now_ps_)) {
-      PLEACH_TRY(start_gradients(moved));
     }
     if (collectives_.has_next()) {
       PLEACH_TRY(start_collectives(moved));
@@ -177,7 +186,6 @@ Status Simulator::finish_due(bool& moved) {
   const std::span<const WorkerNode> ended = streams_.finish(now_ps_);
   moved = moved || !ended.empty();
   finish_all(ended);
-  PLEACH_TRY(carry_gradients(moved));
   while (carrier_.next_ps() == now_ps_) {
     PLEACH_ASSIGN(finishes, carrier_.advance(now_ps_));
     moved = true;
@@ -238,7 +246,7 @@ void Simulator::node_ready(WorkerNode one) {
       return progress_.finish(one);
     case TraceNodeKind::kForwardGate:
     case TraceNodeKind::kBackwardGate:
-      return gradients_.come_to_gate(one, iteration);
+      return gradients_.come_to_gate(one, iteration, now_ps_);
   }
 }
 
@@ -257,16 +265,7 @@ Status Simulator::start_gradients(bool& moved) {
   PLEACH_ASSIGN(started, gradients_.start(now_ps_));
   for (const GradientCollective& one : started) {
     recorder_.collective_started(one.group, gradients_.hosted(one), now_ps_);
-    moved = true;
-  }
-  return carry_gradients(moved);
-}
-
-// Those whose overhead is over.
-Status Simulator::carry_gradients(bool& moved) {
-  while (gradients_.has_due(now_ps_)) {
-    const GradientCollective due = gradients_.take_due();
-    PLEACH_TRY(carrier_.start(gradients_.carried(due), due, now_ps_));
+    PLEACH_TRY(carrier_.start(gradients_.carried(one), one, now_ps_));
     moved = true;
   }
   return ok();

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "pleach/base/index.h"
-#include "pleach/base/units.h"
 #include "pleach/training/simulator.h"
 
 namespace pleach {
@@ -37,14 +36,15 @@ void TraceGradients::gradient_ready(WorkerNode node, int64_t now_ps) {
   groups_[at(gradient.gradient_group)].driver->gradient_ready(gradient.layer, now_ps);
 }
 
-void TraceGradients::come_to_gate(WorkerNode node, int32_t iteration) {
+void TraceGradients::come_to_gate(WorkerNode node, int32_t iteration, int64_t now_ps) {
   const TraceNode& gate = index_.node(node);
-  groups_[at(gate.gradient_group)].gates.push_back(
-      {.gate = {.is_forward = gate.kind == TraceNodeKind::kForwardGate,
-                .layer = gate.layer,
-                .worker = node.worker,
-                .iteration = iteration},
-       .node = node.node});
+  Group& group = groups_[at(gate.gradient_group)];
+  group.gates.push_back({.gate = {.is_forward = gate.kind == TraceNodeKind::kForwardGate,
+                                  .layer = gate.layer,
+                                  .worker = node.worker,
+                                  .iteration = iteration},
+                         .node = node.node});
+  group.driver->come(group.gates.back().gate, now_ps);
 }
 
 // The forward of a layer has ended when the computation that waited at its gate has.
@@ -81,14 +81,13 @@ Result<std::vector<GradientCollective>> TraceGradients::start(int64_t now_ps) {
     PLEACH_ASSIGN(next, groups_[at(group)].driver->next(now_ps));
     for (const HostedCollective& one : next) {
       started.push_back({group, one.number});
-      due_.emplace(add_times_ps(now_ps, one.what.overhead_ps), started.back());
     }
   }
   return started;
 }
 
 int64_t TraceGradients::next_ps() const {
-  int64_t next_ps = due_.empty() ? INT64_MAX : due_.top().first;
+  int64_t next_ps = INT64_MAX;
   for (const Group& group : groups_) {
     if (group.driver->wake_ps() >= 0) {
       next_ps = std::min(next_ps, group.driver->wake_ps());

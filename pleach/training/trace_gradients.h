@@ -4,12 +4,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
-#include <queue>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "pleach/base/result.h"
@@ -23,7 +20,7 @@ namespace pleach {
 struct GradientCollective {
   int32_t group = 0;
   int32_t number = 0;  // as HostedCollective's
-  auto operator<=>(const GradientCollective&) const = default;
+  bool operator==(const GradientCollective&) const = default;
 };
 
 // Not thread safe.
@@ -36,7 +33,7 @@ class TraceGradients {
   // Facts. A worker has come to its node, a gradient, or a gate of its iteration; a node of any
   // kind has ended; a collective has.
   void gradient_ready(WorkerNode node, int64_t now_ps);
-  void come_to_gate(WorkerNode node, int32_t iteration);
+  void come_to_gate(WorkerNode node, int32_t iteration, int64_t now_ps);
   void node_finished(WorkerNode node) {
     if (has_gate_[at(node.worker)][at(node.node)]) {
       end_forwards(node);
@@ -57,15 +54,7 @@ class TraceGradients {
   }
   // The collectives that the policies start now. Errors: those of PolicyHost::next.
   Result<std::vector<GradientCollective>> start(int64_t now_ps);
-  // Whether the overhead of one of them is over now: the network is to carry it.
-  bool has_due(int64_t now_ps) const { return !due_.empty() && due_.top().first == now_ps; }
-  // The next of those; there is one.
-  GradientCollective take_due() {
-    const GradientCollective due = due_.top().second;
-    due_.pop();
-    return due;
-  }
-  // When a policy wakes, or an overhead is over, next; INT64_MAX: never.
+  // When a policy wakes next; INT64_MAX: never.
   int64_t next_ps() const;
 
   // Of one that has started and not finished.
@@ -94,12 +83,9 @@ class TraceGradients {
   };
   void end_forwards(WorkerNode node);
 
-  using Due = std::pair<int64_t, GradientCollective>;  // when its overhead is over
-
   const TraceIndex& index_;
   const std::span<Policy* const> policies_;
   std::vector<Group> groups_;
-  std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
   std::vector<std::vector<bool>> has_gate_;  // by worker, node: it waits for a forward gate
   std::vector<WorkerNode> open_;             // what open_gates has returned
 };

@@ -355,6 +355,75 @@ TEST(Slowness, OneSlowRankSlowsAllOfThem) {
   }
 }
 
+// Layers of three units of bytes, whose forward and backward take 0 or 1 ms as the bits of `mask`
+// say, and then as a generator says.
+Workload masked_workload(uint32_t mask, int32_t layers) {
+  Workload workload = plain_workload(layers, 0, 0);
+  auto& times = std::get<MeasuredTimes>(workload.times).layers;
+  for (int32_t index = 0; index < layers; ++index) {
+    const std::size_t layer = at(index);
+    workload.model.layers[layer].tensors = {{"weight", 50'000 * (1 + index % 3)},
+                                            {"bias", 250'000}};
+    times[layer].forward_ps = (mask >> (2 * index) & 1) * kMs;
+    times[layer].backward_ps = (mask >> (2 * index + 1) & 1) * kMs;
+  }
+  return workload;
+}
+
+// A collective needs every rank, so that it does not matter how many of them are slow: all 64
+// combinations of layers that take no time, and larger models at random, in which whole runs of
+// layers end at one instant.
+TEST(Slowness, OneSlowRankIsAllSlowRanks) {
+  constexpr int32_t kRanks = 4;
+  int compared = 0;
+  for (uint32_t seed = 0; seed < 84; ++seed) {
+    const Workload workload =
+        seed < 64 ? masked_workload(seed, 3) : masked_workload(seed * 2654435761U, 12);
+    TrainingRequest request{.workload = workload,
+                            .strategy = strategy_of("", kRanks),
+                            .network = alpha_beta(10 * kUs, 1e9),
+                            .policies = all_policies(),
+                            .slowness = std::vector<double>(kRanks, 3),
+                            .iteration = {.most_iterations = 100}};
+    request.policies.insert(request.policies.end(),
+                            {"p3,slice=100kB", "byte_scheduler,partition=100kB,credit=300kB",
+                             "horovod,cycle=3ms,negotiation=1ms", "fsdp,reshard_after_forward=0"});
+    const auto all = train(request);
+    ASSERT_TRUE(all) << all.error().message;
+    for (const std::size_t slow : {std::size_t{0}, std::size_t{2}}) {
+      request.slowness.assign(kRanks, 1);
+      request.slowness[slow] = 3;
+      const auto one = train(request);
+      ASSERT_TRUE(one) << one.error().message;
+      for (std::size_t row = 0; row < all->size(); ++row) {
+        EXPECT_EQ((*one)[row].run.iteration_ps, (*all)[row].run.iteration_ps)
+            << (*all)[row].policy << ", rank " << slow << ", seed " << seed;
+        EXPECT_EQ((*one)[row].bound_ps, (*all)[row].bound_ps);
+        ++compared;
+      }
+    }
+  }
+  EXPECT_EQ(compared, 84 * 2 * (count_of(all_policies()) + 4));
+}
+
+// So it is with a slow replica of a pipeline.
+TEST(Slowness, OneSlowReplicaIsAllSlowReplicas) {
+  const Workload workload = small_workload();
+  TrainingRequest request{.workload = workload,
+                          .strategy = strategy_of("pp=2,micro_batches=4", 8),
+                          .network = alpha_beta(10 * kUs, 1e9),
+                          .policies = all_policies(),
+                          .slowness = std::vector<double>(8, 2),
+                          .iteration = {.most_iterations = 100}};
+  const auto all = train(request);
+  request.slowness = {1, 1, 1, 1, 1, 1, 2, 2};
+  const auto one = train(request);
+  ASSERT_TRUE(all && one);
+  for (std::size_t row = 0; row < all->size(); ++row) {
+    EXPECT_EQ((*one)[row].run.iteration_ps, (*all)[row].run.iteration_ps) << (*all)[row].policy;
+  }
+}
+
 // Nor where weights stream, and replicas do not communicate at all.
 TEST(Slowness, ReplicasThatStreamWaitForTheSlowest) {
   const Workload workload = small_workload();

@@ -14,7 +14,7 @@ Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Optio
       ParameterSpace(setting.profile),
       PriorityPolicy::Setting{.piece_bytes = partition_bytes,
                               .window_bytes = options.number("credit"),
-                              .overhead_ps = options.number("negotiation")}));
+                              .negotiation_ps = options.number("negotiation")}));
 }
 
 }  // namespace
@@ -34,7 +34,8 @@ extern const PolicyDescriptor kByteSchedulerPolicy = {
                 {.name = "negotiation",
                  .kind = OptionDescriptor::Kind::kTime,
                  .default_value = "0ns",
-                 .summary = "time that ranks take to agree on a partition"}},
+                 .summary =
+                     "time that ranks take to agree on a partition, in which it holds credit"}},
     .collectives = {CollectiveKind::kAllReduce},
     .create = create,
 };

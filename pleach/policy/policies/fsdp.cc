@@ -11,7 +11,8 @@
 namespace pleach {
 namespace {
 
-// A group is gathered when a rank comes to it or to the one before it, in that direction.
+// A group is gathered when the ranks have come to the one before it, or to the first, in that
+// direction.
 class Fsdp : public Policy {
  public:
   Fsdp(const ParameterSpace& space, int64_t bucket_bytes, bool reshards)
@@ -66,8 +67,7 @@ class Fsdp : public Policy {
   }
 
  private:
-  // Iterations in which a rank has come to the group, so far. A fast rank may come to the next
-  // forward before a slow one has its gradients.
+  // Iterations in which the ranks have come to the group, so far.
   struct Needed {
     int64_t forwards = 0;
     int64_t backwards = 0;

@@ -1,4 +1,5 @@
 // Horovod: a background thread wakes in cycles and fuses the tensors that it finds.
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -10,6 +11,10 @@
 namespace pleach {
 namespace {
 
+// The thread sleeps for what is left of the cycle time, takes what is ready, negotiates, and hands
+// over to be sent what all ranks have, for which it does not wait. It negotiates in cycles that
+// find nothing, too, so that cycles follow one another at one pace, from time 0, whatever training
+// does.
 class Horovod : public Policy {
  public:
   struct Setting {
@@ -18,7 +23,10 @@ class Horovod : public Policy {
     int64_t negotiation_ps = 0;
   };
   Horovod(const ParameterSpace& space, const Setting& setting)
-      : setting_(setting), tensors_of_(at(space.layer_count())) {
+      : setting_(setting),
+        period_ps_(std::min(std::max(setting.cycle_ps, setting.negotiation_ps), kLongestPs + 1)),
+        tensors_of_(at(space.layer_count())),
+        last_cycle_ps_(-period_ps_) {
     const std::vector<ByteRange>& tensors = space.tensors();
     for (auto tensor = tensors.rbegin(); tensor != tensors.rend(); ++tensor) {
       tensors_of_[at(space.layer_of(tensor->begin))].push_back(*tensor);
@@ -33,28 +41,40 @@ class Horovod : public Policy {
     }
   }
 
-  // Cycles are counted from time 0, whatever training does: the thread knows nothing of iterations.
   void decide(int64_t now_ps, PolicyActions& actions) override {
-    if (ready_.empty()) {
-      return;
+    if (!found_.empty() && now_ps >= agreed_ps_) {
+      start_found(actions);
     }
-    if (const int64_t since_ps = now_ps % setting_.cycle_ps; since_ps > 0) {
-      actions.wake_ps = add_times_ps(now_ps - since_ps, setting_.cycle_ps);
-      return;
+    if (!ready_.empty() && tick_ps_ < 0) {
+      tick_ps_ = next_cycle_ps(now_ps);
     }
-    int64_t overhead_ps = setting_.negotiation_ps;  // once for all that a cycle finds
-    for (const ByteRange& bucket : fuse_ready()) {
-      actions.start.push_back({CollectiveKind::kAllReduce, bucket, overhead_ps});
-      overhead_ps = 0;
+    if (!ready_.empty() && now_ps >= tick_ps_) {  // it may have been woken late
+      last_cycle_ps_ = now_ps;
+      tick_ps_ = -1;
+      found_.swap(ready_);  // the last cycle's have been started: negotiation is part of a cycle
+      agreed_ps_ = add_times_ps(now_ps, setting_.negotiation_ps);
+      if (agreed_ps_ == now_ps) {
+        start_found(actions);
+      }
     }
-    ready_.clear();
+    if (!found_.empty()) {
+      actions.wake_ps = agreed_ps_;
+    } else if (!ready_.empty()) {
+      actions.wake_ps = tick_ps_;
+    }
   }
 
  private:
+  // The first cycle after the last one that found something, from now on.
+  int64_t next_cycle_ps(int64_t now_ps) const {
+    const int64_t since_ps = std::max<int64_t>(1, now_ps - last_cycle_ps_);
+    return last_cycle_ps_ + ((since_ps - 1) / period_ps_ + 1) * period_ps_;
+  }
+
   // In the order in which they came; neighbours share a buffer up to its size.
-  std::vector<ByteRange> fuse_ready() const {
+  void start_found(PolicyActions& actions) {
     std::vector<ByteRange> buckets;
-    for (const ByteRange& tensor : ready_) {
+    for (const ByteRange& tensor : found_) {
       if (!buckets.empty() && buckets.back().begin == tensor.end &&
           buckets.back().size() + tensor.size() <= setting_.fusion_bytes) {
         buckets.back().begin = tensor.begin;
@@ -62,12 +82,20 @@ class Horovod : public Policy {
         buckets.push_back(tensor);
       }
     }
-    return buckets;
+    for (const ByteRange& bucket : buckets) {
+      actions.start.push_back({CollectiveKind::kAllReduce, bucket});
+    }
+    found_.clear();
   }
 
-  Setting setting_;
+  const Setting setting_;
+  const int64_t period_ps_;
   std::vector<std::vector<ByteRange>> tensors_of_;  // by layer, in backward order
-  std::vector<ByteRange> ready_;
+  std::vector<ByteRange> ready_;                    // that no cycle has found
+  std::vector<ByteRange> found_;                    // that ranks negotiate on, until
+  int64_t agreed_ps_ = 0;                           // this
+  int64_t last_cycle_ps_;                           // that found something; one before all time
+  int64_t tick_ps_ = -1;                            // the cycle that will; −1: none is awaited
 };
 
 Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Options& options) {
@@ -84,7 +112,8 @@ Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Optio
 extern const PolicyDescriptor kHorovodPolicy = {
     .name = "horovod",
     .summary = "all_reduce of whatever is ready at each tick of a clock, fused",
-    .source = "Sergeev and Del Balso, Horovod, 2018, sec. 5",
+    .source =
+        "Sergeev and Del Balso, Horovod, 2018, sec. 5; the background loop of its public code",
     .options = {{.name = "cycle",
                  .kind = OptionDescriptor::Kind::kTime,
                  .default_value = "1ms",
@@ -96,7 +125,8 @@ extern const PolicyDescriptor kHorovodPolicy = {
                 {.name = "negotiation",
                  .kind = OptionDescriptor::Kind::kTime,
                  .default_value = "0ns",
-                 .summary = "time per cycle in which ranks agree on what is ready"}},
+                 .summary =
+                     "time in which ranks agree on what a cycle has found; a cycle takes as long"}},
     .collectives = {CollectiveKind::kAllReduce},
     .create = create,
 };
