@@ -63,6 +63,18 @@ std::string times(std::optional<double> ratio) {
 
 using Align = Table::Align;
 
+// What keeps the row from being taken at its word.
+std::string remarks(const TrainingRow& row) {
+  std::string text;
+  if (!row.run.steady) {
+    text = fmt::format("mean, +- {}", format_time(row.run.deviation_ps));
+  }
+  if (row.planned_on_curves) {
+    text += fmt::format("{}planned on curves", text.empty() ? "" : "; ");
+  }
+  return text;
+}
+
 std::string rows_text(const std::vector<TrainingRow>& rows) {
   Table table({{"policy", Align::kLeft},
                {"iteration", Align::kRight},
@@ -76,8 +88,7 @@ std::string rows_text(const std::vector<TrainingRow>& rows) {
     const TrainingRun& run = row.run;
     table.add({row.policy, format_time(run.iteration_ps), format_time(row.compute_ps),
                format_time(row.exposed_ps), times(speedup(row, rows.front())),
-               format_time(row.bound_ps), times(over_bound(row)),
-               run.steady ? "" : fmt::format("mean, +- {}", format_time(run.deviation_ps))});
+               format_time(row.bound_ps), times(over_bound(row)), remarks(row)});
   }
   return table.text();
 }

@@ -219,6 +219,21 @@ TEST(Fsdp, GathersOneGroupAhead) {
       (std::vector<Wire>{gather(0), gather(1), gather(2), scatter(2), scatter(1), scatter(0)}));
 }
 
+// As fully_shard is used: a block travels as a whole, whatever its size, and none is cut.
+TEST(Fsdp, GathersWholeBlocks) {
+  TrainingProfile profile;
+  profile.layers.assign(5, {.tensor_bytes = {4}, .forward_ps = 100, .backward_ps = 200});
+  for (const std::size_t layer : {std::size_t{1}, std::size_t{2}, std::size_t{4}}) {
+    profile.layers[layer].continues_block = true;
+  }
+  int whole = 0;
+  for (const Wire& one : wire_of(profile, "fsdp", [](const auto&, int32_t) { return true; })) {
+    EXPECT_TRUE(one.range == (ByteRange{0, 12}) || one.range == (ByteRange{12, 20}));
+    ++whole;
+  }
+  EXPECT_GE(whole, 6);
+}
+
 TEST(Sequential, CutsTheModelAfterBackward) {
   TrainingProfile profile;
   profile.layers.assign(2, {.tensor_bytes = {4}, .forward_ps = 1, .backward_ps = 1});

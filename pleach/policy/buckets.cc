@@ -8,20 +8,40 @@
 
 namespace pleach {
 
-std::vector<ByteRange> fuse_by_threshold(const ParameterSpace& space, int64_t threshold_bytes) {
-  std::vector<ByteRange> groups;
+std::vector<ByteRange> blocks_of(const TrainingProfile& profile) {
+  const ParameterSpace space(profile);
+  std::vector<ByteRange> blocks;
   for (int32_t layer = 0; layer < space.layer_count(); ++layer) {
-    const ByteRange range = space.layer(layer);
-    if (range.size() == 0) {
-      continue;
+    if (blocks.empty() || !profile.layers[at(layer)].continues_block) {
+      blocks.push_back(space.layer(layer));
     }
-    if (groups.empty() || groups.back().size() + range.size() >= threshold_bytes) {
-      groups.push_back(range);
+    blocks.back().end = space.layer(layer).end;
+  }
+  std::erase_if(blocks, [](const ByteRange& block) { return block.size() == 0; });
+  return blocks;
+}
+
+std::vector<ByteRange> fuse_by_threshold(std::span<const ByteRange> parts,
+                                         int64_t threshold_bytes) {
+  std::vector<ByteRange> groups;
+  for (const ByteRange& part : parts) {
+    if (groups.empty() || groups.back().size() + part.size() >= threshold_bytes) {
+      groups.push_back(part);
     } else {
-      groups.back().end = range.end;
+      groups.back().end = part.end;
     }
   }
   return groups;
+}
+
+std::vector<ByteRange> fuse_by_threshold(const ParameterSpace& space, int64_t threshold_bytes) {
+  std::vector<ByteRange> layers;
+  for (int32_t layer = 0; layer < space.layer_count(); ++layer) {
+    if (space.layer(layer).size() > 0) {
+      layers.push_back(space.layer(layer));
+    }
+  }
+  return fuse_by_threshold(layers, threshold_bytes);
 }
 
 std::vector<ByteRange> fuse_backward(const ParameterSpace& space, int64_t first_cap_bytes,

@@ -13,10 +13,14 @@
 
 namespace pleach {
 
-// Fuses layers in forward order: a group closes before the layer with which it would come to
-// `threshold_bytes` or more, so that a layer above the threshold stands alone; 0: every layer does.
-//   returns  groups in forward order, which together are the whole model
+// Runs of layers that are one block, as far as they own parameters, in forward order.
+std::vector<ByteRange> blocks_of(const TrainingProfile& profile);
+
+// Fuses parts, or layers, in forward order: a group closes before the one with which it would come
+// to `threshold_bytes` or more, so that one above the threshold stands alone; 0: every one does.
+//   returns  groups in forward order, which together are all parts
 //   source   Zhang et al., DeAR, ICDCS 2023: tensor fusion as in its public code
+std::vector<ByteRange> fuse_by_threshold(std::span<const ByteRange> parts, int64_t threshold_bytes);
 std::vector<ByteRange> fuse_by_threshold(const ParameterSpace& space, int64_t threshold_bytes);
 
 // Fuses tensors from the last to the first: a bucket closes once it has its cap's bytes or more.

@@ -107,6 +107,21 @@ TEST(FuseByThreshold, ClosesBeforeTheThresholdIsReached) {
   EXPECT_EQ(fuse_by_threshold(space, 11), (std::vector<ByteRange>{{0, 10}, {10, 30}, {30, 31}}));
 }
 
+TEST(BlocksOf, AreRunsOfLayersWithParameters) {
+  TrainingProfile profile;
+  for (const auto& [bytes, continues] : std::vector<std::pair<int64_t, bool>>{
+           {4, false}, {0, false}, {3, true}, {2, true}, {0, false}, {0, true}, {5, false}}) {
+    PolicyLayer& layer = profile.layers.emplace_back();
+    layer.continues_block = continues;
+    if (bytes > 0) {
+      layer.tensor_bytes = {bytes};
+    }
+  }
+  const std::vector<ByteRange> blocks = blocks_of(profile);
+  EXPECT_EQ(blocks, (std::vector<ByteRange>{{0, 4}, {4, 9}, {9, 14}}));
+  EXPECT_EQ(fuse_by_threshold(blocks, 10), (std::vector<ByteRange>{{0, 9}, {9, 14}}));
+}
+
 TEST(FuseBackward, BucketsOfResnet50) {
   const std::vector<ByteRange> buckets = fuse_backward(ParameterSpace(resnet50()), kMiB, 25 * kMiB);
   std::vector<double> mebibytes;

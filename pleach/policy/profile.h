@@ -17,6 +17,7 @@ struct PolicyLayer {
   int64_t backward_ps = 0;
   int64_t weight_gradient_ps = 0;  // part of backward_ps that no earlier layer waits for
   int64_t exchange_bytes = 0;      // all_to_all before and again after the layer; 0: none
+  bool continues_block = false;    // of the layer before: a transformer block, say
 };
 
 // One data-parallel group's share of a model, layers in forward order.

@@ -53,6 +53,7 @@ class PolicySetup {
   // The collectives whose costs it looks at: those that it must have, or, where it makes the best
   // of what there is, all those of gradients.
   std::span<const CollectiveKind> collectives() const;
+  bool plans_by_costs() const { return policy_.plans_by_costs; }
   // The policy of a group.
   //   setting  as create_policy's; its costs are those of stage 0
   //   errors   those of create_policy; kInvalidArgument: it keeps all parameters in stage 3

@@ -80,16 +80,19 @@ const std::string kFirstRow =
     R"({"policy":"ddp,bucket=1MB","iteration_s":0.004,"compute_s":0.002,)"
     R"("exposed_communication_s":0.002,"speedup":1.0,"bound_s":0.002,"over_bound":2.0,)"
     R"("gradient_wait_s":0.0,"collective_wait_s":0.0,"receive_wait_s":0.0,"load_wait_s":0.003,)"
-    R"("steady":true,"iterations":3,"period":1,"deviation_s":0.0,"workers":2,"events":0,)"
-    R"("wall_s":0.0)";
+    R"("planned_on_curves":true,"steady":true,"iterations":3,"period":1,"deviation_s":0.0,)"
+    R"("workers":2,"events":0,"wall_s":0.0)";
 const std::string kSecondRow =
     R"({"policy":"dear","iteration_s":0.002,"compute_s":0.002,"exposed_communication_s":0.0,)"
     R"("speedup":2.0,"bound_s":0.0,"over_bound":null,"gradient_wait_s":0.0,)"
-    R"("collective_wait_s":0.0,"receive_wait_s":0.0,"load_wait_s":0.003,"steady":true,)"
+    R"("collective_wait_s":0.0,"receive_wait_s":0.0,"load_wait_s":0.003,)"
+    R"("planned_on_curves":false,"steady":true,)"
     R"("iterations":3,"period":1,"deviation_s":0.0,"workers":2,"events":0,"wall_s":0.0)";
 
 std::vector<TrainingRow> two_rows() {
-  return {row_of("ddp,bucket=1MB", 4 * kMs, 2 * kMs), row_of("dear", 2 * kMs, 0)};
+  TrainingRow first = row_of("ddp,bucket=1MB", 4 * kMs, 2 * kMs);
+  first.planned_on_curves = true;
+  return {first, row_of("dear", 2 * kMs, 0)};
 }
 
 BenchmarkReport unchecked_in_place() {

@@ -45,6 +45,7 @@ Json row_json(const TrainingRow& row, const TrainingRow& first) {
           {"collective_wait_s", seconds(busiest.collective_wait_ps)},
           {"receive_wait_s", seconds(busiest.receive_wait_ps)},
           {"load_wait_s", seconds(busiest.load_wait_ps)},
+          {"planned_on_curves", row.planned_on_curves},
           {"steady", row.run.steady},
           {"iterations", row.run.iterations},
           {"period", row.run.period},

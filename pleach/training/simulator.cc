@@ -352,7 +352,8 @@ TrainingProfile profile_of(const GradientGroup& group) {
                               .forward_ps = layer.forward_ps,
                               .backward_ps = layer.backward_ps,
                               .weight_gradient_ps = layer.weight_gradient_ps,
-                              .exchange_bytes = layer.exchange_bytes});
+                              .exchange_bytes = layer.exchange_bytes,
+                              .continues_block = layer.continues_block});
   }
   return profile;
 }

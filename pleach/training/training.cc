@@ -188,6 +188,7 @@ class Trainer {
     PLEACH_ASSIGN(trace, build_trace(trace_request(needs)));
     TrainingRow row{.policy = spec, .trace = std::make_shared<const Trace>(std::move(trace))};
     row.needs = needs;
+    row.planned_on_curves = setup.plans_by_costs() && request_.network.source == CostSource::kFull;
     PLEACH_TRY(run_row(row, borrowed, request_.network, *costs_, request_.iteration));
     PLEACH_SET(row.bound_ps, bound());
     return row;

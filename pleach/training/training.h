@@ -46,6 +46,9 @@ struct TrainingRow {
   std::string policy;
   std::shared_ptr<const Trace> trace = {};  // what was run
   PolicyNeeds needs = {};
+  // It planned by curves, in which families do not see each other, and full costs were run: what
+  // is never slower by its plan may be in the run.
+  bool planned_on_curves = false;
   TrainingRun run = {};
   int64_t compute_ps = 0;  // of the worker that computes most, in one iteration
   int64_t exposed_ps = 0;  // iteration − compute: communication and pipeline bubbles not hidden

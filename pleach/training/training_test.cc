@@ -14,92 +14,10 @@
 
 #include "pleach/policy/alpha_beta.h"
 #include "pleach/topology/shapes.h"
+#include "tests/support/trainings.h"
 
 namespace pleach {
 namespace {
-
-constexpr int64_t kUs = 1'000'000;
-constexpr int64_t kMs = 1'000'000'000;
-constexpr int64_t kBatch = 16;
-
-// Eight blocks of two layers that everything splits: tensors, sequences, experts in every other.
-Workload small_workload() {
-  Workload workload;
-  workload.model.name = "small";
-  workload.batch = kBatch;
-  workload.model.batch = kBatch;
-  MeasuredTimes times;
-  times.batch = kBatch;
-  for (int32_t index = 0; index < 16; ++index) {
-    ModelLayer layer;
-    layer.name = "layer" + std::to_string(index);
-    layer.tensors = {{"weight", 131'072 + 65'536 * (index % 3)}, {"bias", 1024}};
-    layer.output_elements = 4096;
-    layer.block = index / 2;
-    layer.is_split = true;
-    layer.forward_sum_elements = 4096;
-    layer.backward_sum_elements = 4096;
-    layer.sequence_exchange_elements = index % 2 == 0 ? 8192 : 0;
-    layer.expert_count = index % 4 == 3 ? 4 : 0;
-    layer.expert_exchange_elements = index % 4 == 3 ? 4096 : 0;
-    workload.model.layers.push_back(std::move(layer));
-    times.layers.push_back({.forward_ps = (200 + 10 * index) * kUs,
-                            .backward_ps = (400 + 20 * index) * kUs,
-                            .weight_gradient_ps = (200 + 10 * index) * kUs});
-  }
-  workload.times = std::move(times);
-  return workload;
-}
-
-// `blocks` layers of `forward_ps` and `backward_ps` each, nothing else.
-Workload plain_workload(int32_t blocks, int64_t forward_ps, int64_t backward_ps,
-                        int64_t elements = 1000) {
-  Workload workload;
-  workload.model.name = "plain";
-  workload.batch = kBatch;
-  MeasuredTimes times;
-  times.batch = kBatch;
-  for (int32_t index = 0; index < blocks; ++index) {
-    ModelLayer layer;
-    layer.name = "layer" + std::to_string(index);
-    layer.tensors = {{"weight", elements}};
-    layer.block = index;
-    workload.model.layers.push_back(std::move(layer));
-    times.layers.push_back({.forward_ps = forward_ps, .backward_ps = backward_ps});
-  }
-  workload.times = std::move(times);
-  return workload;
-}
-
-NetworkChoice alpha_beta(int64_t alpha_ps, double bandwidth_bytes_per_s) {
-  return {.source = CostSource::kAlphaBeta,
-          .alpha_ps = alpha_ps,
-          .bandwidth_bytes_per_s = bandwidth_bytes_per_s};
-}
-
-Strategy strategy_of(const std::string& text, int32_t ranks) {
-  const auto strategy = parse_strategy(text, ranks);
-  EXPECT_TRUE(strategy) << text << ": " << strategy.error().message;
-  return *strategy;
-}
-
-TrainingRow only_row(const TrainingRequest& request) {
-  const auto rows = train(request);
-  EXPECT_TRUE(rows) << rows.error().message;
-  return rows ? rows->front() : TrainingRow{};
-}
-
-std::vector<std::string> all_policies() {
-  std::vector<std::string> names;
-  for (const PolicyDescriptor* policy : policies()) {
-    names.push_back(policy->name);
-  }
-  return names;
-}
-
-double ratio(int64_t one, int64_t other) {
-  return static_cast<double>(one) / static_cast<double>(other);
-}
 
 // --- every policy × strategy ---------------------------------------------------------------------
 
@@ -178,74 +96,72 @@ INSTANTIATE_TEST_SUITE_P(
                     StrategyCase{"stream", "stream=10GB/s"}),
     [](const auto& one) { return one.param.name; });
 
-// --- every policy against the bound, on links that families share
-// ---------------------------------
+// --- modules without parameters
+// ---------------------------------------------------------------------
 
-struct SharedCase {
-  const char* strategy;
-  const char* topology;
-  const char* algorithm;
-  int32_t segments = 1;
-};
-
-// Stages and groups come to their collectives at different times, so that with full costs less of
-// them meets than in a curve, where all groups of a family go at once.
-TEST(Bounds, HoldForEveryPolicyWithCurvesAndWithFullCosts) {
-  const Workload workload = small_workload();
-  const SharedCase kCases[] = {
-      {"dp=2,tp=2,pp=2,micro_batches=8", "mesh:2x4,bandwidth=1GB/s", "ring", 4},
-      {"dp=2,tp=3,pp=2,micro_batches=8", "mesh:3x4,bandwidth=30GB/s", "ring", 4},
-      {"tp=2", "mesh:2x4,bandwidth=1GB/s", "ring", 4},
-      {"tp=4,tensor_sequence=on", "switch:8,bandwidth=2GB/s", "halving_doubling"},
-      {"dp=2,tp=2,pp=2,micro_batches=4", "ring:8,bandwidth=4GB/s,latency=20us", "ring"},
-      {"pp=4,micro_batches=8", "mesh:2x4,bandwidth=500MB/s", "direct"},
-      {"sp=2,pp=2,micro_batches=4", "mesh:2x4,bandwidth=1GB/s", "ring"},
-      {"ep=2,tp=2", "mesh:2x4,bandwidth=1GB/s", "ring"},
-      {"ep=4", "torus:2x4,bandwidth=1GB/s", "multitree"},
-      {"", "torus:2x4,bandwidth=1GB/s", "multitree", 3},
-      {"dp=2,tp=3,idle=2", "mesh:2x4,bandwidth=300MB/s", "ring", 2},
-      {"dp=1,tp=2,pp=4,micro_batches=4", "mesh:2x4,bandwidth=1GB/s", "ring"},
-  };
-  int near = 0;
-  for (const auto& [strategy, spec, algorithm, segments] : kCases) {
-    const auto topology = parse_topology(spec);
-    ASSERT_TRUE(topology);
-    for (const CostSource source : {CostSource::kCurves, CostSource::kFull}) {
-      for (const std::string& policy : all_policies()) {
-        SCOPED_TRACE(testing::Message() << strategy << " on " << spec << " by " << algorithm << ", "
-                                        << policy << (source == CostSource::kFull ? ", full" : ""));
-        const TrainingRow row =
-            only_row({.workload = workload,
-                      .strategy = strategy_of(strategy, count_of(topology->rank_nodes())),
-                      .network = {.source = source,
-                                  .topology = &*topology,
-                                  .fabric = {.algorithm = algorithm, .segment_count = segments}},
-                      .policies = {policy}});
-        EXPECT_GE(row.run.iteration_ps, row.bound_ps);
-        EXPECT_GE(row.bound_ps, row.compute_ps);
-        near += row.run.iteration_ps < row.bound_ps + row.bound_ps / 20 ? 1 : 0;
-      }
+// At the ends, in a row, and a block of their own: they compute, and no policy hears of them. Where
+// all parameters are updated together, no forward starts before that, not even of a module that has
+// none; its backward, which nothing waits for, is left out here.
+TEST(Modules, WithoutParametersOnlyCompute) {
+  Workload workload = plain_workload(9, kMs, 2 * kMs, 1'000'000);
+  for (const std::size_t layer : {0, 3, 4, 8}) {
+    workload.model.layers[layer].tensors.clear();
+  }
+  std::get<MeasuredTimes>(workload.times).layers[0].backward_ps = 0;
+  // The same, with the time of modules given to those before them, and the first's to the second.
+  Workload joined = plain_workload(5, kMs, 2 * kMs, 1'000'000);
+  auto& times = std::get<MeasuredTimes>(joined.times).layers;
+  for (const auto& [layer, modules] : {std::pair<std::size_t, int64_t>{0, 2}, {1, 3}, {4, 2}}) {
+    times[layer].forward_ps *= modules;
+    times[layer].backward_ps *= layer == 0 ? 1 : modules;
+  }
+  int rows_seen = 0;
+  for (const char* text : {"", "pp=2,micro_batches=2"}) {
+    TrainingRequest request{.workload = workload,
+                            .strategy = strategy_of(text, 4),
+                            .network = alpha_beta(10 * kUs, 2e9),
+                            .policies = all_policies(),
+                            .slowness = {1, 1, 1, 1.5},
+                            .iteration = {.most_iterations = 100}};
+    const auto rows = train(request);
+    ASSERT_TRUE(rows) << rows.error().message;
+    for (const TrainingRow& row : *rows) {
+      EXPECT_GE(row.run.iteration_ps, row.bound_ps) << row.policy;
+      ++rows_seen;
     }
   }
-  EXPECT_GT(near, 30) << "bounds that nothing comes near say nothing";
+  TrainingRequest request{.workload = joined,
+                          .strategy = strategy_of("", 4),
+                          .network = alpha_beta(10 * kUs, 2e9),
+                          .policies = {"sequential", "wfbp", "ddp", "zero1"}};
+  const auto whole = train(request);
+  const auto modules = train({.workload = workload,
+                              .strategy = request.strategy,
+                              .network = request.network,
+                              .policies = request.policies});
+  ASSERT_TRUE(whole && modules);
+  for (std::size_t row = 0; row < whole->size(); ++row) {
+    EXPECT_EQ((*modules)[row].run.iteration_ps, (*whole)[row].run.iteration_ps)
+        << (*whole)[row].policy;
+  }
+  EXPECT_EQ(rows_seen, 2 * count_of(all_policies()));
 }
 
-// Micro-batches of two stages overlap, and their tensor groups meet less than in the curve.
-TEST(Bounds, OfFullCostsChargeNoSharingThatNeedNotBe) {
-  const auto accelerator = parse_accelerator("h100");
-  const auto topology = parse_topology("mesh:4x5,bandwidth=750GB/s,latency=20ns");
-  ASSERT_TRUE(accelerator && topology);
-  const auto workload = load_workload("transformer_17b,layers=6", *accelerator, 0);
-  ASSERT_TRUE(workload) << workload.error().message;
-  const TrainingRow row =
-      only_row({.workload = *workload,
-                .strategy = strategy_of("tp=3,dp=3,pp=2,micro_batches=8,idle=2", 20),
-                .network = {.source = CostSource::kFull,
-                            .topology = &*topology,
-                            .fabric = {.algorithm = "ring", .segment_count = 16}},
-                .policies = {"wfbp"}});
-  EXPECT_GE(row.run.iteration_ps, row.bound_ps);
-  EXPECT_LE(ratio(row.run.iteration_ps, row.bound_ps), 1.1);
+// What planned by curves says so where families meet; what only follows gradients does not.
+TEST(Plans, ByCurvesAreMarkedInFullRuns) {
+  const Workload workload = small_workload();
+  const auto topology = parse_topology("ring:4");
+  ASSERT_TRUE(topology);
+  for (const CostSource source : {CostSource::kCurves, CostSource::kFull}) {
+    const auto rows = train({.workload = workload,
+                             .strategy = strategy_of("", 4),
+                             .network = {.source = source, .topology = &*topology},
+                             .policies = {"ddp", "mg_wfbp", "work_conserving"}});
+    ASSERT_TRUE(rows) << rows.error().message;
+    EXPECT_FALSE((*rows)[0].planned_on_curves);
+    EXPECT_EQ((*rows)[1].planned_on_curves, source == CostSource::kFull);
+    EXPECT_EQ((*rows)[2].planned_on_curves, source == CostSource::kFull);
+  }
 }
 
 // --- one network against another -----------------------------------------------------------------
@@ -320,158 +236,23 @@ TEST(Networks, FamiliesThatMeetAreNoFaster) {
             static_cast<double>(curves.run.iteration_ps) * (1 - 2 * kTolerance));
 }
 
-// --- slow and noisy ranks ------------------------------------------------------------------------
-
-TrainingRequest compute_bound(const Workload& workload, const Strategy& strategy) {
-  return {.workload = workload,
-          .strategy = strategy,
-          .network = alpha_beta(0, 1e15),
-          .policies = {"wfbp"}};
+// Blocks of a transformer are gathered whole: on two boxes of eight with a card of 25 GB/s each,
+// all of llama's but the first and last hide behind computation.
+TEST(Fsdp, HidesWholeBlocks) {
+  const auto accelerator = parse_accelerator("h100");
+  ASSERT_TRUE(accelerator);
+  const auto workload = load_workload("llama,layers=4,hidden=4096", *accelerator, 0);
+  ASSERT_TRUE(workload) << workload.error().message;
+  const TrainingRow row = only_row({.workload = *workload,
+                                    .strategy = strategy_of("zero=3", 16),
+                                    .network = alpha_beta(2 * kUs, 25e9),
+                                    .policies = {"fsdp"}});
+  EXPECT_EQ(row.trace->gradient_groups.front().layers.size(), workload->model.layers.size());
+  const int32_t blocks = 1 + workload->model.layers.back().block;
+  EXPECT_EQ(count_of(row.run.logs.front()), 3 * blocks);
 }
 
-TEST(Slowness, OneSlowRankSlowsAllOfThem) {
-  const Workload workload = small_workload();
-  const Strategy strategy = strategy_of("", 4);
-  TrainingRequest request = compute_bound(workload, strategy);
-  request.policies = all_policies();
-  const auto even = train(request);
-  ASSERT_TRUE(even) << even.error().message;
-  for (const std::size_t slow : {std::size_t{0}, std::size_t{3}}) {
-    for (const double factor : {1.2, 2.0, 10.0}) {
-      request.slowness.assign(4, 1);
-      request.slowness[slow] = factor;
-      const auto uneven = train(request);
-      ASSERT_TRUE(uneven) << uneven.error().message;
-      for (std::size_t row = 0; row < even->size(); ++row) {
-        if ((*even)[row].policy == "horovod") {
-          continue;  // most of its iteration is a cycle's wait, which is not slowed
-        }
-        EXPECT_NEAR(ratio((*uneven)[row].run.iteration_ps, (*even)[row].run.iteration_ps), factor,
-                    0.01 * factor)
-            << (*even)[row].policy << ", rank " << slow;
-        EXPECT_GE((*uneven)[row].run.iteration_ps, (*uneven)[row].bound_ps - 1);
-      }
-    }
-  }
-}
-
-// Layers of three units of bytes, whose forward and backward take 0 or 1 ms as the bits of `mask`
-// say, and then as a generator says.
-Workload masked_workload(uint32_t mask, int32_t layers) {
-  Workload workload = plain_workload(layers, 0, 0);
-  auto& times = std::get<MeasuredTimes>(workload.times).layers;
-  for (int32_t index = 0; index < layers; ++index) {
-    const std::size_t layer = at(index);
-    workload.model.layers[layer].tensors = {{"weight", 50'000 * (1 + index % 3)},
-                                            {"bias", 250'000}};
-    times[layer].forward_ps = (mask >> (2 * index) & 1) * kMs;
-    times[layer].backward_ps = (mask >> (2 * index + 1) & 1) * kMs;
-  }
-  return workload;
-}
-
-// A collective needs every rank, so that it does not matter how many of them are slow: all 64
-// combinations of layers that take no time, and larger models at random, in which whole runs of
-// layers end at one instant.
-TEST(Slowness, OneSlowRankIsAllSlowRanks) {
-  constexpr int32_t kRanks = 4;
-  int compared = 0;
-  for (uint32_t seed = 0; seed < 84; ++seed) {
-    const Workload workload =
-        seed < 64 ? masked_workload(seed, 3) : masked_workload(seed * 2654435761U, 12);
-    TrainingRequest request{.workload = workload,
-                            .strategy = strategy_of("", kRanks),
-                            .network = alpha_beta(10 * kUs, 1e9),
-                            .policies = all_policies(),
-                            .slowness = std::vector<double>(kRanks, 3),
-                            .iteration = {.most_iterations = 100}};
-    request.policies.insert(request.policies.end(),
-                            {"p3,slice=100kB", "byte_scheduler,partition=100kB,credit=300kB",
-                             "horovod,cycle=3ms,negotiation=1ms", "fsdp,reshard_after_forward=0"});
-    const auto all = train(request);
-    ASSERT_TRUE(all) << all.error().message;
-    for (const std::size_t slow : {std::size_t{0}, std::size_t{2}}) {
-      request.slowness.assign(kRanks, 1);
-      request.slowness[slow] = 3;
-      const auto one = train(request);
-      ASSERT_TRUE(one) << one.error().message;
-      for (std::size_t row = 0; row < all->size(); ++row) {
-        EXPECT_EQ((*one)[row].run.iteration_ps, (*all)[row].run.iteration_ps)
-            << (*all)[row].policy << ", rank " << slow << ", seed " << seed;
-        EXPECT_EQ((*one)[row].bound_ps, (*all)[row].bound_ps);
-        ++compared;
-      }
-    }
-  }
-  EXPECT_EQ(compared, 84 * 2 * (count_of(all_policies()) + 4));
-}
-
-// So it is with a slow replica of a pipeline.
-TEST(Slowness, OneSlowReplicaIsAllSlowReplicas) {
-  const Workload workload = small_workload();
-  TrainingRequest request{.workload = workload,
-                          .strategy = strategy_of("pp=2,micro_batches=4", 8),
-                          .network = alpha_beta(10 * kUs, 1e9),
-                          .policies = all_policies(),
-                          .slowness = std::vector<double>(8, 2),
-                          .iteration = {.most_iterations = 100}};
-  const auto all = train(request);
-  request.slowness = {1, 1, 1, 1, 1, 1, 2, 2};
-  const auto one = train(request);
-  ASSERT_TRUE(all && one);
-  for (std::size_t row = 0; row < all->size(); ++row) {
-    EXPECT_EQ((*one)[row].run.iteration_ps, (*all)[row].run.iteration_ps) << (*all)[row].policy;
-  }
-}
-
-// Nor where weights stream, and replicas do not communicate at all.
-TEST(Slowness, ReplicasThatStreamWaitForTheSlowest) {
-  const Workload workload = small_workload();
-  for (const std::size_t slow : {std::size_t{0}, std::size_t{3}}) {
-    TrainingRequest request{.workload = workload,
-                            .strategy = strategy_of("stream=10GB/s", 4),
-                            .network = alpha_beta(0, 1e15),
-                            .policies = {"wfbp"},
-                            .slowness = {1, 1, 1, 1}};
-    request.slowness[slow] = 3;
-    const TrainingRow row = only_row(request);
-    EXPECT_TRUE(row.run.steady);
-    EXPECT_GE(row.run.iteration_ps, row.bound_ps - 1);
-    EXPECT_GE(row.run.iteration_ps, row.compute_ps);
-  }
-}
-
-// A fast stage of one replica comes to its next iteration while the slow replica still computes
-// this one: it waits for the slow one's gradients, though its own parameters are in place.
-TEST(Slowness, NobodyStartsAnIterationBeforeAllGradientsOfTheLastAreThere) {
-  const Workload workload = small_workload();
-  int32_t steady = 0, trained = 0;
-  for (const std::string& policy : all_policies()) {
-    TrainingRequest request{.workload = workload,
-                            .strategy = strategy_of("pp=2,micro_batches=4", 4),
-                            .network = alpha_beta(10 * kUs, 2e9),
-                            .policies = {policy},
-                            .slowness = {1, 1, 5, 5},
-                            .iteration = {.most_iterations = 100, .keep_spans = true}};
-    const auto rows = train(request);
-    ASSERT_TRUE(rows) << policy << ": " << rows.error().message;
-    const TrainingRow& row = rows->front();
-    EXPECT_GE(row.run.iteration_ps, row.bound_ps - 1) << policy;
-    ++trained;
-    steady += row.run.steady ? 1 : 0;
-    // Each computation runs once an iteration on each worker: nobody gets ahead.
-    for (std::size_t worker = 0; worker < row.run.workers.size(); ++worker) {
-      int64_t expected_ps = 0;
-      for (const TraceNode& node : row.trace->workers[worker].nodes) {
-        expected_ps += node.kind == TraceNodeKind::kCompute ? node.duration_ps : 0;
-      }
-      if (row.run.steady) {
-        EXPECT_EQ(row.run.workers[worker].compute_ps, expected_ps) << policy << " " << worker;
-      }
-    }
-  }
-  EXPECT_GE(10 * steady, 9 * trained);
-}
+// --- noisy ranks ---------------------------------------------------------------------------------
 
 TEST(Jitter, IsReproducibleAndSlower) {
   const Workload workload = small_workload();
@@ -670,7 +451,6 @@ TEST(Explain, SaysWhatEachBucketWaitedFor) {
 // What computation waits for is on the wire, except where the policy lets the channel idle.
 TEST(Explain, ExposedTimesSumUpToTheWait) {
   const Workload workload = small_workload();
-  std::size_t compared = 0, waits = 0;
   for (const double bandwidth : {2e9, 3e8}) {
     TrainingRequest request{.workload = workload,
                             .strategy = strategy_of("", 8),
@@ -689,15 +469,11 @@ TEST(Explain, ExposedTimesSumUpToTheWait) {
         exposed_ps += bucket.exposed_ps;
       }
       if (row.run.steady && row.run.period == 1) {
-        ++compared;
-        waits += exposed_ps > 0 ? 1 : 0;
         EXPECT_EQ(exposed_ps, row.run.workers.front().gradient_wait_ps)
             << row.policy << " at " << bandwidth;
       }
     }
   }
-  EXPECT_GE(4 * compared, 3 * 2 * policies().size());
-  EXPECT_GE(4 * waits, 3 * compared);
 }
 
 // --- bad input -----------------------------------------------------------------------------------

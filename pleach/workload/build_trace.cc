@@ -288,15 +288,17 @@ class TraceBuilder {
   // Without tensors. Times are those of the slowest replica, which the others wait for.
   GradientLayer gradient_layer(int32_t index, double slowness) const {
     const LayerShare& share = shares_.layers[at(index)];
+    const std::vector<ModelLayer>& layers = request_.workload.model.layers;
     const auto all_ps = [&](int64_t time_ps) {
       return std::llround(static_cast<double>(time_ps) * slowness) * strategy_.micro_batches;
     };
-    return {.name = request_.workload.model.layers[at(index)].name,
+    return {.name = layers[at(index)].name,
             .tensor_bytes = {},
             .forward_ps = all_ps(share.times.forward_ps),
             .backward_ps = all_ps(share.times.backward_ps),
             .weight_gradient_ps = all_ps(share.times.weight_gradient_ps),
             .exchange_bytes = strategy_.expert > 1 ? share.expert_exchange_bytes : 0,
+            .continues_block = index > 0 && layers[at(index)].block == layers[at(index - 1)].block,
             .model_layer = index};
   }
 

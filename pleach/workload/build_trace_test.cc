@@ -142,8 +142,8 @@ TEST(BuildTrace, DataParallelismIsOneWorkerWithGatesAndGradients) {
   ASSERT_EQ(trace.workers.size(), 1U);
   EXPECT_EQ(trace.workers[0].ranks, (std::vector<int32_t>{0, 1, 2, 3}));
   EXPECT_EQ(describe(trace, 0),
-            "F0.0 C10(0) C10(1) F0.2(2) C10(2,3) C20(4) C20(5) C20(6) "
-            "C10(7) C10(8) C10(9) C20(10) G0.2(11) C20(11) C20(13) G0.0(14)");
+            "F0.0 C10(0) F0.1(1) C10(1,2) F0.2(3) C10(3,4) C20(5) C20(6) C20(7) "
+            "C10(8) C10(9) C10(10) C20(11) G0.2(12) C20(12) C20(14) G0.0(15)");
   ASSERT_EQ(trace.families.size(), 1U);
   EXPECT_EQ(trace.families[0].groups, (std::vector<std::vector<int32_t>>{{0, 1, 2, 3}}));
   ASSERT_EQ(trace.gradient_groups.size(), 1U);

@@ -39,9 +39,6 @@ bool add_within_limit(int64_t amount, int64_t& sum) {
 
 Status check_tensors(const Model& model, std::size_t index, int64_t& sum) {
   const ModelLayer& layer = model.layers[index];
-  if (layer.tensors.empty() && !layer.is_tied_to_first) {
-    return in_layer(model, index, "it has no tensors");
-  }
   if (layer.is_tied_to_first && index == 0) {
     return in_layer(model, index, "the first layer cannot be tied to itself");
   }

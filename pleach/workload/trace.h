@@ -73,7 +73,8 @@ struct GradientLayer {
   int64_t forward_ps = 0;             // all micro-batches
   int64_t backward_ps = 0;
   int64_t weight_gradient_ps = 0;
-  int64_t exchange_bytes = 0;  // of each expert all_to_all of one micro-batch
+  int64_t exchange_bytes = 0;    // of each expert all_to_all of one micro-batch
+  bool continues_block = false;  // of the layer before
   int32_t model_layer = 0;
 };
 struct GradientGroup {

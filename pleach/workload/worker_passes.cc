@@ -268,9 +268,10 @@ class PassWriter {
     return !streams() && !share(layer).tensor_bytes.empty();
   }
 
-  // Knows that the worker has come to the layer when the computation before it has ended.
+  // Knows that the worker has come to the layer when the computation before it has ended. Forward
+  // of a layer without parameters waits, too, where all parameters are updated together.
   void gate(TraceNodeKind kind, int32_t layer) {
-    if (is_scheduled(layer)) {
+    if (is_scheduled(layer) || (kind == TraceNodeKind::kForwardGate && !streams())) {
       gates_.push_back(
           trace_.add(group_node(kind, layer), last_compute_ >= 0 ? Nodes{last_compute_} : Nodes{}));
     }

@@ -345,7 +345,6 @@ TEST(WorkloadModels, AreCheckedBeforeUse) {
       {"it has no layers", [](Model& model) { model.layers.clear(); }},
       {"batch is 0", [](Model& model) { model.batch = 0; }},
       {"element_bytes is 0", [](Model& model) { model.element_bytes = 0; }},
-      {"layers[1] 'b': it has no tensors", [](Model& model) { model.layers[1].tensors.clear(); }},
       {"layers[1] 'b': tensors[0] has 0 elements",
        [](Model& model) { model.layers[1].tensors[0].element_count = 0; }},
       {"layers[1] 'b': with tensors[0] the model has more than",

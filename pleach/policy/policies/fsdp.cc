@@ -1,7 +1,8 @@
-// FSDP: parameters live in shards; groups of layers are gathered just before they are used.
+// FSDP: parameters live in shards; blocks of layers are gathered just before they are used.
 #include <algorithm>
 #include <memory>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "pleach/base/index.h"
@@ -15,8 +16,8 @@ namespace {
 // direction.
 class Fsdp : public Policy {
  public:
-  Fsdp(const ParameterSpace& space, int64_t bucket_bytes, bool reshards)
-      : groups_(fuse_by_threshold(space, bucket_bytes)),
+  Fsdp(const ParameterSpace& space, std::vector<ByteRange> groups, bool reshards)
+      : groups_(std::move(groups)),
         reductions_(space, scatter_plan(groups_)),
         reshards_(reshards),
         needed_(groups_.size()),
@@ -108,18 +109,22 @@ class Fsdp : public Policy {
 };
 
 Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Options& options) {
-  return std::unique_ptr<Policy>(
-      std::make_unique<Fsdp>(ParameterSpace(setting.profile), options.number("bucket"),
-                             options.integer("reshard_after_forward") == 1));
+  return std::unique_ptr<Policy>(std::make_unique<Fsdp>(
+      ParameterSpace(setting.profile),
+      fuse_by_threshold(blocks_of(setting.profile), options.number("bucket")),
+      options.integer("reshard_after_forward") == 1));
 }
 
 }  // namespace
 
 extern const PolicyDescriptor kFsdpPolicy = {
     .name = "fsdp",
-    .summary = "parameters in shards: gathered before use one group ahead, gradients scattered",
+    .summary = "parameters in shards: blocks gathered before use, one ahead, gradients scattered",
     .source = "Zhao et al., PyTorch FSDP, VLDB 2023, sec. 3",
-    .options = {group_size_option(),
+    .options = {{.name = "bucket",
+                 .kind = OptionDescriptor::Kind::kSize,
+                 .default_value = "0",
+                 .summary = "bytes at which a group of blocks closes; 0: every block by itself"},
                 {.name = "reshard_after_forward",
                  .kind = OptionDescriptor::Kind::kInteger,
                  .default_value = "1",

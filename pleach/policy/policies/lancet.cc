@@ -52,6 +52,7 @@ extern const PolicyDescriptor kLancetPolicy = {
     .source = "Jiang et al., Lancet, MLSys 2024",
     .options = options(),
     .collectives = {CollectiveKind::kAllReduce},
+    .plans_by_costs = true,
     .create = create,
 };
 

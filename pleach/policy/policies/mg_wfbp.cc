@@ -28,6 +28,7 @@ extern const PolicyDescriptor kMgWfbpPolicy = {
                  .summary = "the paper's rule, or the partition whose last all_reduce ends first",
                  .allowed = {"greedy", "optimal"}}},
     .collectives = {CollectiveKind::kAllReduce},
+    .plans_by_costs = true,
     .create = create,
 };
 

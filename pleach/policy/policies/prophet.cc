@@ -103,6 +103,7 @@ extern const PolicyDescriptor kProphetPolicy = {
     .source = "Zhang et al., Prophet, ICPP 2021",
     .options = {},
     .collectives = {CollectiveKind::kAllReduce},
+    .plans_by_costs = true,
     .create = create,
 };
 

@@ -78,6 +78,7 @@ extern const PolicyDescriptor kWorkConservingPolicy = {
                  .default_value = "2000",
                  .summary = "thousands of collectives that the search for a plan may place"}},
     .collectives = {},
+    .plans_by_costs = true,
     .create = create,
 };
 
