@@ -3,9 +3,9 @@
 
     python3 bench/figures/dear_evaluation.py --pleach build/release/pleach
 
-Rings of two numbers, 15 us per hop and 1.18 GB/s, or 4 us and 5.2 GB/s. Writes one table for each
-network, the ratios that a claim like "up to 83 %" is made of, and the deviations from an
-independent model's predictions.
+Rings of two numbers, 15 us per hop and 1.18 GB/s, or 4 us and 5.2 GB/s. Every policy runs as it
+comes and, where it has settings, with each of as many of its own as DeAR is given buckets. Writes
+one table for each network, and the ratios that a claim like "up to 83 %" is made of.
 """
 import sys
 
@@ -16,50 +16,57 @@ NETWORKS = {
     "100GbIB": {"alpha": "4us", "bandwidth": "5.2GB/s"},
 }
 RANKS = 64
-NO_OVERHEAD = [
-    "sequential", "wfbp", "ddp", "horovod", "mg_wfbp", "mg_wfbp,merge=optimal", "p3",
-    "byte_scheduler", "prophet", "zero1", "fsdp", "fsdp,reshard_after_forward=0", "lancet",
-    "dear,bucket=0", "dear", "dear_bo", "work_conserving",
+AS_THEY_COME = [
+    "sequential", "wfbp", "ddp", "horovod", "mg_wfbp", "p3", "byte_scheduler", "prophet", "zero1",
+    "fsdp", "fsdp,reshard_after_forward=0", "dear,bucket=0", "dear", "dear_bo", "work_conserving",
 ]
 # What may be charged to coordination: about 4 ms per tensor was reported of Horovod without a cache
 # (horovod/horovod 1454); ByteScheduler negotiates every partition, at least a tick of 1 ms.
-WITH_OVERHEAD = [
-    "horovod,negotiation=1ms", "horovod,negotiation=4ms", "horovod,cycle=5ms,fusion=64MiB",
+WITH_NEGOTIATION = [
+    "horovod,negotiation=1ms", "horovod,negotiation=4ms",
     "byte_scheduler,negotiation=1ms", "byte_scheduler,negotiation=4ms",
 ]
-# dear's bucket by a grid, as the independent model has it.
+# What is searched for every policy that has settings: 14 of its own each (mg_wfbp has two).
 GRID_MIB = [1, 2, 4, 8, 16, 25, 32, 48, 64, 80, 96, 128, 192, 256]
-# Milliseconds on 10GbE that a separate small model predicts; DeAR's buckets in MB of 2^20.
-INDEPENDENT = {
-    "resnet50": {"one all_reduce": 172, "wfbp": 559, "dear,bucket=0": 373, "ddp": 273,
-                 "mg_wfbp": 268, "dear": 297, "best grid": 274, "bound": 253},
-    "densenet201": {"one all_reduce": 135, "wfbp": 1342, "dear,bucket=0": 893, "ddp": 215,
-                    "mg_wfbp": 240, "dear": 246, "best grid": 218, "bound": 200},
-    "inception_v4": {"one all_reduce": 287, "wfbp": 1367, "dear,bucket=0": 893, "ddp": 730,
-                     "mg_wfbp": 702, "dear": 743, "best grid": 706, "bound": 700},
-    "bert_base": {"one all_reduce": 737, "wfbp": 1252, "dear,bucket=0": 988, "ddp": 919,
-                  "mg_wfbp": 886, "dear": 842, "best grid": 835, "bound": 737},
-    "bert_large": {"one all_reduce": 2246, "wfbp": 3196, "dear,bucket=0": 2663, "ddp": 2565,
-                   "mg_wfbp": 2469, "dear": 2397, "best grid": 2337, "bound": 2246},
+SEARCHED = {
+    "ddp": [f"ddp,bucket={size}MiB" for size in GRID_MIB],
+    "horovod": [f"horovod,cycle={cycle}ms,fusion={fusion}MiB"
+                for cycle in (1, 2, 5, 10, 20, 50, 100) for fusion in (64, 128)],
+    "mg_wfbp": ["mg_wfbp", "mg_wfbp,merge=optimal"],
+    "p3": [f"p3,slice={size}MiB" for size in GRID_MIB],
+    "byte_scheduler": [f"byte_scheduler,partition={size}MiB,credit={window * size}MiB"
+                       for size in (1, 2, 4, 8, 16, 32, 64) for window in (1, 4)],
+    "zero1": [f"zero1,bucket={size}MiB" for size in GRID_MIB],
+    "fsdp": [f"fsdp,bucket={size}MiB,reshard_after_forward={reshard}"
+             for size in (1, 8, 25, 48, 64, 128, 256) for reshard in (0, 1)],
+    "dear": [f"dear,bucket={size}MiB" for size in GRID_MIB],
 }
 BASELINES = ["wfbp", "ddp", "horovod", "mg_wfbp", "byte_scheduler"]
-PLOTTED = ["sequential", "wfbp", "horovod", "ddp", "mg_wfbp", "byte_scheduler", "dear", "dear_bo",
-           "work_conserving"]
+
+
+def best_of(policy):
+    """The name of a policy's best searched setting."""
+    return f"best of {len(SEARCHED[policy])}: {policy}"
+
+
+PLOTTED = ["sequential", "wfbp", *(best_of(policy) for policy in (
+    "horovod", "ddp", "mg_wfbp", "byte_scheduler", "dear")), "dear_bo", "work_conserving"]
 
 
 def measure(binary, network):
-    """Seconds by model and policy; "bound", "best grid" and "one all_reduce" too."""
-    grid = [f"dear,bucket={size}MiB" for size in GRID_MIB]
+    """Seconds by model and policy; "bound" and the best searched settings too."""
+    specs = AS_THEY_COME + WITH_NEGOTIATION
+    specs += [spec for own in SEARCHED.values() for spec in own if spec not in specs]
     answers = {}
     for model, batch, compute_ms in common.MODELS_OF_DEAR:
         rows = common.train(
-            binary, NO_OVERHEAD + WITH_OVERHEAD + grid, workload=model, batch=batch,
-            compute=f"{compute_ms}ms", accelerator="rtx2080ti", ranks=RANKS, costs="alpha_beta",
-            iterations=200, **NETWORKS[network])
+            binary, specs, workload=model, batch=batch, compute=f"{compute_ms}ms",
+            accelerator="rtx2080ti", ranks=RANKS, costs="alpha_beta", iterations=200,
+            **NETWORKS[network])
         times = {policy: row["iteration_s"] for policy, row in rows.items()}
         times["bound"] = rows["ddp"]["bound_s"]
-        times["best grid"] = min(times[policy] for policy in grid)
-        times["one all_reduce"] = times["sequential"] - compute_ms * 1e-3
+        for policy, own in SEARCHED.items():
+            times[best_of(policy)] = min([times[spec] for spec in own] + [times[policy]])
         answers[model] = times
     return answers
 
@@ -67,9 +74,9 @@ def measure(binary, network):
 def times_table(times):
     models = list(times)
     rows = []
-    for policy in [*NO_OVERHEAD, "best grid", *WITH_OVERHEAD, "bound"]:
-        name = "dear, best bucket of a grid" if policy == "best grid" else policy
-        row = [f"`{name}`" if policy not in ("bound", "best grid") else name]
+    best = [best_of(policy) for policy in SEARCHED]
+    for policy in [*AS_THEY_COME, *best, *WITH_NEGOTIATION, "bound"]:
+        row = [policy if policy == "bound" or policy in best else f"`{policy}`"]
         for model in models:
             row.append(common.milliseconds(times[model][policy]))
             row.append(common.percent(times[model][policy] / times[model]["bound"] - 1))
@@ -80,55 +87,47 @@ def times_table(times):
     return common.markdown_table(header, rows)
 
 
+def tuned(times, policy):
+    return times[best_of(policy)] if policy in SEARCHED else times[policy]
+
+
+def tuned_dear(times):
+    return min(times[best_of("dear")], times["dear_bo"])
+
+
 def gains_table(answers):
     """What one may divide by DeAR's time: by how much a baseline takes longer."""
     rivals = {
-        "the best of WFBP, DDP, Horovod, MG-WFBP, ByteScheduler": lambda times: min(
-            times[policy] for policy in BASELINES),
-        "`ddp`": lambda times: times["ddp"],
-        "`mg_wfbp`": lambda times: times["mg_wfbp"],
-        "`horovod`": lambda times: times["horovod"],
-        "`horovod,negotiation=4ms`": lambda times: times["horovod,negotiation=4ms"],
-        "`byte_scheduler`": lambda times: times["byte_scheduler"],
-        "`byte_scheduler,negotiation=1ms`": lambda times: times["byte_scheduler,negotiation=1ms"],
-        "`byte_scheduler,negotiation=4ms`": lambda times: times["byte_scheduler,negotiation=4ms"],
-        "`wfbp`": lambda times: times["wfbp"],
+        "the best of WFBP, DDP, Horovod, MG-WFBP, ByteScheduler, tuned": lambda times: min(
+            tuned(times, policy) for policy in BASELINES),
     }
+    for policy in BASELINES[1:]:
+        rivals[f"`{policy}`, tuned"] = lambda times, policy=policy: tuned(times, policy)
+    for policy in [*BASELINES, *WITH_NEGOTIATION]:
+        rivals[f"`{policy}`"] = lambda times, policy=policy: times[policy]
     rows = []
     for name, rival in rivals.items():
-        row = [name]
-        for times in answers.values():
-            gains = {model: rival(found) / min(found["best grid"], found["dear_bo"]) - 1
-                     for model, found in times.items()}
-            most = max(gains, key=gains.get)
-            row.append(f"{common.percent(gains[most])} ({most})")
-        rows.append(row)
-    without = ["`wfbp` over `dear,bucket=0`: both without fusion"]
-    planned = ["tuned DeAR over `work_conserving`"]
+        rows.append([name, *extremes(answers, lambda times, rival=rival: (
+            rival(times) / tuned_dear(times) - 1))])
+    rows.append(["`wfbp` over `dear,bucket=0`: both without fusion", *extremes(
+        answers, lambda times: times["wfbp"] / times["dear,bucket=0"] - 1)])
+    rows.append(["tuned DeAR over `work_conserving`", *extremes(
+        answers, lambda times: tuned_dear(times) / times["work_conserving"] - 1)])
+    header = ["takes longer than tuned DeAR by, at most and at least"]
+    for network in answers:
+        header += [f"{network}: most", "least"]
+    return common.markdown_table(header, rows)
+
+
+def extremes(answers, gain_of):
+    """The greatest and the least gain of a network's models, network by network."""
+    cells = []
     for times in answers.values():
-        gains = {model: found["wfbp"] / found["dear,bucket=0"] - 1
-                 for model, found in times.items()}
-        most = max(gains, key=gains.get)
-        without.append(f"{common.percent(gains[most])} ({most})")
-        gains = {model: min(found["best grid"], found["dear_bo"]) / found["work_conserving"] - 1
-                 for model, found in times.items()}
-        most = max(gains, key=gains.get)
-        planned.append(f"{common.percent(gains[most])} ({most})")
-    header = ["takes longer than DeAR with the best bucket, at most by", *answers]
-    return common.markdown_table(header, [*rows, without, planned])
-
-
-def deviations_table(times):
-    columns = list(next(iter(INDEPENDENT.values())))
-    rows = []
-    for model, predicted in INDEPENDENT.items():
-        row = [model]
-        for column in columns:
-            ours = 1e3 * times[model][column]
-            row.append(f"{ours:.0f} / {predicted[column]} "
-                       f"({common.percent(ours / predicted[column] - 1, 0)})")
-        rows.append(row)
-    return common.markdown_table(["model", *columns], rows)
+        gains = {model: gain_of(found) for model, found in times.items()}
+        for choose in (max, min):
+            model = choose(gains, key=gains.get)
+            cells.append(f"{common.percent(gains[model])} ({model})")
+    return cells
 
 
 def plot(path, answers):
@@ -164,12 +163,11 @@ def main():
     for network, times in answers.items():
         common.emit(options, name, network, times_table(times))
     common.emit(options, name, "gains", gains_table(answers))
-    common.emit(options, name, "deviations", deviations_table(answers["10GbE"]))
     common.write_csv(
         options.output / f"{name}.csv", ["network", "model", "policy", "iteration_s", "over_bound"],
         [[network, model, policy, f"{seconds:.6f}", f"{seconds / found['bound']:.4f}"]
          for network, times in answers.items() for model, found in times.items()
-         for policy, seconds in found.items() if policy != "one all_reduce"])
+         for policy, seconds in found.items()])
     plot(options.output / f"{name}.svg", answers)
     return 0
 
