@@ -3,7 +3,12 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <functional>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "pleach/cli/log.h"
 #include "pleach/cli/table.h"
@@ -63,32 +68,89 @@ std::string times(std::optional<double> ratio) {
 
 using Align = Table::Align;
 
-// What keeps the row from being taken at its word.
-std::string remarks(const TrainingRow& row) {
+// What computation waited for: "gradients 1.20 ms, stages 300 us".
+std::string waits_text(const TrainingRow& row) {
+  const WorkerTimes& times = busiest_worker(row);
   std::string text;
-  if (!row.run.steady) {
-    text = fmt::format("mean, +- {}", format_time(row.run.deviation_ps));
-  }
-  if (row.planned_on_curves) {
-    text += fmt::format("{}planned on curves", text.empty() ? "" : "; ");
+  for (const auto& [name, time_ps] : {std::pair{"gradients", times.gradient_wait_ps},
+                                      {"collectives", times.collective_wait_ps},
+                                      {"stages", times.receive_wait_ps},
+                                      {"loads", times.load_wait_ps}}) {
+    if (time_ps > 0) {
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, format_time(time_ps));
+    }
   }
   return text;
 }
 
-std::string rows_text(const std::vector<TrainingRow>& rows) {
-  Table table({{"policy", Align::kLeft},
-               {"iteration", Align::kRight},
-               {"computes", Align::kRight},
-               {"exposed", Align::kRight},
-               {"speedup", Align::kRight},
-               {"bound", Align::kRight},
-               {"over bound", Align::kRight},
-               {"", Align::kLeft}});
+// What keeps the row from being taken at its word.
+std::string remarks(const TrainingRow& row, int64_t capacity_bytes) {
+  std::string text;
+  const auto add = [&](const std::string& remark) { text += (text.empty() ? "" : "; ") + remark; };
+  if (!row.run.steady) {
+    add(fmt::format("mean, +- {}", format_time(row.run.deviation_ps)));
+  }
+  if (row.planned_on_curves) {
+    add("planned on curves");
+  }
+  if (capacity_bytes > 0 && row.memory_bytes > capacity_bytes) {
+    add(fmt::format("does not fit into {}", format_size(capacity_bytes)));
+  }
+  return text;
+}
+
+// A column where any row has something to say.
+struct RowColumn {
+  Table::Column column;
+  std::function<std::string(const TrainingRow&)> cell;
+};
+
+std::vector<RowColumn> row_columns(const TrainingRow& first, int64_t capacity_bytes) {
+  constexpr Align kRight = Align::kRight;
+  const auto amount = [](double value) {
+    return value <= 0     ? std::string()
+           : value < 1000 ? fmt::format("{:.3g}", value)
+                          : fmt::format("{:.0f}", value);
+  };
+  return {
+      {{"policy", Align::kLeft}, [](const TrainingRow& row) { return row.policy; }},
+      {{"iteration", kRight}, [](const auto& row) { return format_time(row.run.iteration_ps); }},
+      {{"computes", kRight}, [](const auto& row) { return format_time(row.compute_ps); }},
+      {{"exposed", kRight}, [](const auto& row) { return format_time(row.exposed_ps); }},
+      {{"speedup", kRight}, [&first](const auto& row) { return times(speedup(row, first)); }},
+      {{"bound", kRight}, [](const auto& row) { return format_time(row.bound_ps); }},
+      {{"over bound", kRight}, [](const auto& row) { return times(over_bound(row)); }},
+      {{"samples/s", kRight}, [=](const auto& row) { return amount(row.samples_per_s); }},
+      {{"tokens/s", kRight}, [=](const auto& row) { return amount(row.tokens_per_s); }},
+      {{"MFU", kRight},
+       [](const auto& row) {
+         return row.peak_share > 0 ? fmt::format("{:.1f} %", 100 * row.peak_share) : std::string();
+       }},
+      {{"memory", kRight},
+       [](const auto& row) {
+         return row.memory_bytes > 0 ? format_size(row.memory_bytes) : std::string();
+       }},
+      {{"waits for", Align::kLeft}, waits_text},
+      {{"", Align::kLeft}, [=](const auto& row) { return remarks(row, capacity_bytes); }},
+  };
+}
+
+std::string rows_text(const std::vector<TrainingRow>& rows, int64_t capacity_bytes) {
+  std::vector<RowColumn> columns = row_columns(rows.front(), capacity_bytes);
+  std::erase_if(columns, [&](const RowColumn& one) {
+    return std::ranges::all_of(rows, [&](const TrainingRow& row) { return one.cell(row).empty(); });
+  });
+  std::vector<Table::Column> titles;
+  for (const RowColumn& one : columns) {
+    titles.push_back(one.column);
+  }
+  Table table(titles);
   for (const TrainingRow& row : rows) {
-    const TrainingRun& run = row.run;
-    table.add({row.policy, format_time(run.iteration_ps), format_time(row.compute_ps),
-               format_time(row.exposed_ps), times(speedup(row, rows.front())),
-               format_time(row.bound_ps), times(over_bound(row)), remarks(row)});
+    std::vector<std::string> cells;
+    for (const RowColumn& one : columns) {
+      cells.push_back(one.cell(row));
+    }
+    table.add(cells);
   }
   return table.text();
 }
@@ -213,7 +275,8 @@ Result<ExitCode> print_training(const TrainSettings& settings, const CommandLine
     fmt::print(out, "{}\n", to_json(report_of(settings, line, std::move(rows)), watch.elapsed_s()));
     return ExitCode::kDone;
   }
-  fmt::print(out, "{}{}", header_text(settings, line), rows_text(rows));
+  fmt::print(out, "{}{}", header_text(settings, line),
+             rows_text(rows, settings.workload ? settings.workload->capacity_bytes : 0));
   for (std::size_t index = 0; line.given("--explain") && index < rows.size(); ++index) {
     fmt::print(out, "{}", buckets_text(rows[index]));
   }

@@ -18,6 +18,7 @@ struct WorkloadSettings {
   Strategy strategy;
   std::vector<std::string> policies;
   std::vector<double> slowness;  // by rank; empty: 1
+  int64_t capacity_bytes = 0;    // of the accelerator; 0: unknown
 };
 
 // What --bandwidths asks for, apart from the training.

@@ -85,6 +85,7 @@ struct PolicyDescriptor {
   std::string source;  // paper and section
   std::vector<OptionDescriptor> options;
   std::vector<CollectiveKind> collectives;  // what the cost model must have
+  int32_t zero_stage = 0;                   // what it shards whatever the training's own stage says
   bool plans_by_costs = false;  // what it does depends on how long the costs say things take
   Result<std::unique_ptr<Policy>> (*create)(const PolicySetting& setting, const Options& options);
 };

@@ -1,6 +1,7 @@
 // Setup: from a spec to policies that fit how a training shards its state.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -54,6 +55,8 @@ class PolicySetup {
   // of what there is, all those of gradients.
   std::span<const CollectiveKind> collectives() const;
   bool plans_by_costs() const { return policy_.plans_by_costs; }
+  // The stage by which the training's state is sharded under it.
+  int32_t zero_stage() const { return std::max(zero_stage_, policy_.zero_stage); }
   // The policy of a group.
   //   setting  as create_policy's; its costs are those of stage 0
   //   errors   those of create_policy; kInvalidArgument: it keeps all parameters in stage 3

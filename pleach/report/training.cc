@@ -17,6 +17,10 @@ std::optional<double> ratio(int64_t over, int64_t under) {
   return static_cast<double>(over) / static_cast<double>(under);
 }
 
+std::optional<double> known(double value) {
+  return value > 0 ? std::optional(value) : std::nullopt;
+}
+
 Json bucket_json(const BucketReport& bucket) {
   return {{"group", bucket.group},
           {"collective", to_text(bucket.kind)},
@@ -32,8 +36,7 @@ Json bucket_json(const BucketReport& bucket) {
 }
 
 Json row_json(const TrainingRow& row, const TrainingRow& first) {
-  const WorkerTimes& busiest =
-      *std::ranges::max_element(row.run.workers, {}, &WorkerTimes::compute_ps);
+  const WorkerTimes& busiest = busiest_worker(row);
   return {{"policy", row.policy},
           {"iteration_s", seconds(row.run.iteration_ps)},
           {"compute_s", seconds(row.compute_ps)},
@@ -46,6 +49,10 @@ Json row_json(const TrainingRow& row, const TrainingRow& first) {
           {"receive_wait_s", seconds(busiest.receive_wait_ps)},
           {"load_wait_s", seconds(busiest.load_wait_ps)},
           {"planned_on_curves", row.planned_on_curves},
+          {"samples_per_s", or_null(known(row.samples_per_s))},
+          {"tokens_per_s", or_null(known(row.tokens_per_s))},
+          {"mfu", or_null(known(row.peak_share))},
+          {"memory_bytes", row.memory_bytes},
           {"steady", row.run.steady},
           {"iterations", row.run.iterations},
           {"period", row.run.period},
@@ -59,6 +66,10 @@ Json row_json(const TrainingRow& row, const TrainingRow& first) {
 
 std::optional<double> speedup(const TrainingRow& row, const TrainingRow& first) {
   return ratio(first.run.iteration_ps, row.run.iteration_ps);
+}
+
+const WorkerTimes& busiest_worker(const TrainingRow& row) {
+  return *std::ranges::max_element(row.run.workers, {}, &WorkerTimes::compute_ps);
 }
 
 std::optional<double> over_bound(const TrainingRow& row) {

@@ -28,6 +28,9 @@ std::optional<double> speedup(const TrainingRow& row, const TrainingRow& first);
 // The row's iteration time over its bound; none where that is 0.
 std::optional<double> over_bound(const TrainingRow& row);
 
+// The worker that computes most.
+const WorkerTimes& busiest_worker(const TrainingRow& row);
+
 // One line: the JSON object of docs/cli.md, "train". `wall_s`: how long the command took.
 std::string to_json(const TrainingReport& report, double wall_s);
 

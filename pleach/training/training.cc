@@ -11,6 +11,7 @@
 
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
+#include "pleach/base/units.h"
 #include "pleach/policy/setup.h"
 #include "pleach/training/free_iteration.h"
 #include "pleach/training/training_bound.h"
@@ -191,7 +192,29 @@ class Trainer {
     row.planned_on_curves = setup.plans_by_costs() && request_.network.source == CostSource::kFull;
     PLEACH_TRY(run_row(row, borrowed, request_.network, *costs_, request_.iteration));
     PLEACH_SET(row.bound_ps, bound());
+    rate(row, setup.zero_stage());
     return row;
+  }
+
+  // How much is trained in a second, and what a rank holds.
+  void rate(TrainingRow& row, int32_t zero_stage) const {
+    constexpr int32_t kAdamBytes = 12;
+    const auto& [model, batch, times] = request_.workload;
+    const double iteration_s = static_cast<double>(row.run.iteration_ps) / kPicosecondsPerSecond;
+    const double samples = static_cast<double>(batch) * request_.strategy.data;
+    if (row.run.iteration_ps > 0) {
+      row.samples_per_s = samples / iteration_s;
+      row.tokens_per_s = row.samples_per_s * static_cast<double>(model.tokens_per_sample);
+    }
+    const auto* accelerator = std::get_if<Accelerator>(&times);
+    const auto* roof = accelerator == nullptr ? nullptr : std::get_if<Roofline>(&accelerator->rule);
+    if (roof != nullptr) {
+      row.peak_share = row.samples_per_s * product_operations(model) /
+                       (roof->operations_per_s * request_.strategy.rank_count());
+    }
+    Strategy sharded = request_.strategy;
+    sharded.zero = zero_stage;
+    row.memory_bytes = memory_bytes(request_.workload, sharded, kAdamBytes);
   }
 
   // What the layers of a group ask for, by layer of the model.

@@ -50,10 +50,16 @@ struct TrainingRow {
   // is never slower by its plan may be in the run.
   bool planned_on_curves = false;
   TrainingRun run = {};
-  int64_t compute_ps = 0;  // of the worker that computes most, in one iteration
-  int64_t exposed_ps = 0;  // iteration − compute: communication and pipeline bubbles not hidden
-  int64_t bound_ps = 0;    // no synchronous policy is faster (docs/training.md, "The bound")
-  double wall_s = 0;       // of the simulation, measurements aside
+  int64_t compute_ps = 0;    // of the worker that computes most, in one iteration
+  int64_t exposed_ps = 0;    // iteration − compute: communication and pipeline bubbles not hidden
+  int64_t bound_ps = 0;      // no synchronous policy is faster (docs/training.md, "The bound")
+  double wall_s = 0;         // of the simulation, measurements aside
+  double samples_per_s = 0;  // of all replicas; 0: not known, as of a trace
+  double tokens_per_s = 0;   // 0: samples are not made of tokens
+  double peak_share = 0;     // model operations over the peak of all ranks; 0: not known
+  // What the fullest rank holds of parameters, gradients and Adam's state, sharded as the policy
+  // does; activations and buckets come on top. 0: not known.
+  int64_t memory_bytes = 0;
 };
 
 // One row per policy.

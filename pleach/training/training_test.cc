@@ -147,6 +147,40 @@ TEST(Modules, WithoutParametersOnlyCompute) {
   EXPECT_EQ(rows_seen, 2 * count_of(all_policies()));
 }
 
+// What is trained in a second, what a rank holds, and how much of its peak it uses.
+TEST(Rates, AreThoseOfAllReplicasAndOfThePolicysShards) {
+  const auto accelerator = parse_accelerator("h100");
+  ASSERT_TRUE(accelerator);
+  const auto workload = load_workload("llama,layers=2,hidden=1024,sequence=512", *accelerator, 8);
+  ASSERT_TRUE(workload) << workload.error().message;
+  const auto rows = train({.workload = *workload,
+                           .strategy = strategy_of("tp=2", 8),
+                           .network = alpha_beta(0, 1e12),
+                           .policies = {"ddp", "zero1", "fsdp"}});
+  ASSERT_TRUE(rows) << rows.error().message;
+  for (const TrainingRow& row : *rows) {
+    const double iteration_s = static_cast<double>(row.run.iteration_ps) * 1e-12;
+    EXPECT_DOUBLE_EQ(row.samples_per_s, 8 * 4 / iteration_s);
+    EXPECT_DOUBLE_EQ(row.tokens_per_s, 512 * row.samples_per_s);
+    const double operations = product_operations(workload->model) * 8 * 4;
+    EXPECT_NEAR(row.peak_share, operations / (989e12 * 8 * iteration_s), 1e-9);
+    EXPECT_LT(row.peak_share, 0.5);  // what products attain
+    EXPECT_GT(row.peak_share, 0.01);
+  }
+  // Of 16 bytes a parameter four replicas share 12, or all.
+  const auto held = [&](std::size_t row) { return static_cast<double>((*rows)[row].memory_bytes); };
+  EXPECT_NEAR(held(1) / held(0), (4 + 12.0 / 4) / 16, 1e-6);
+  EXPECT_NEAR(held(2) / held(0), 1.0 / 4, 1e-6);
+  // Measured times know no peak, and these samples no tokens.
+  const TrainingRow plain = only_row({.workload = plain_workload(2, kMs, kMs),
+                                      .strategy = strategy_of("", 2),
+                                      .network = alpha_beta(0, 1e12),
+                                      .policies = {"ddp"}});
+  EXPECT_GT(plain.samples_per_s, 0);
+  EXPECT_EQ(plain.tokens_per_s, 0);
+  EXPECT_EQ(plain.peak_share, 0);
+}
+
 // What planned by curves says so where families meet; what only follows gradients does not.
 TEST(Plans, ByCurvesAreMarkedInFullRuns) {
   const Workload workload = small_workload();

@@ -16,6 +16,7 @@ using Kind = OptionDescriptor::Kind;
 
 constexpr double kTera = 1e12;
 constexpr double kGiga = 1e9;
+constexpr int64_t kGiB = int64_t{1} << 30;
 // Assumptions, not figures of the sources: what large products attain. For 32 bits the share that
 // brings ResNet-50 and BERT-Base near published times of the RTX 2080 Ti; docs/workloads.md.
 constexpr double kTensorEfficiency = 0.5;
@@ -73,7 +74,8 @@ std::vector<OptionDescriptor> options_of_rule(const Accelerator& accelerator) {
   return {{"operations", Kind::kText, "", "peak per second, multiply and add are two"},
           {"memory", Kind::kText, "", "bandwidth"},
           {"efficiency", Kind::kText, "", "share of the peak that products attain"},
-          {"overhead", Kind::kText, "", "time that each layer takes besides"}};
+          {"overhead", Kind::kText, "", "time that each layer takes besides"},
+          {"capacity", Kind::kText, "", "bytes of its memory"}};
 }
 
 Result<SystolicArray> changed(const SystolicArray&, const Options& options,
@@ -127,7 +129,7 @@ Result<Roofline> changed(Roofline roofline, const Options& options, const std::s
 
 Result<Accelerator> find_accelerator(const std::string& name) {
   if (name == kGeneric) {
-    return Accelerator{name, "a roofline of your own", "options", Roofline{}};
+    return Accelerator{name, "a roofline of your own", "options", Roofline{}, 0};
   }
   const auto found = accelerators().find(name);
   if (!found) {
@@ -142,24 +144,24 @@ Result<Accelerator> find_accelerator(const std::string& name) {
 
 extern const Accelerator kA100 = {"a100", "NVIDIA A100 80 GB SXM, 16-bit tensor cores",
                                   "NVIDIA A100 data sheet, 2021: 312 TFLOPS dense, 2039 GB/s",
-                                  roofline(312, 2039, kTensorEfficiency)};
+                                  roofline(312, 2039, kTensorEfficiency), 80 * kGiB};
 extern const Accelerator kH100 = {"h100", "NVIDIA H100 SXM, 16-bit tensor cores",
                                   "NVIDIA H100 data sheet, 2022: 989 TFLOPS dense, 3.35 TB/s",
-                                  roofline(989, 3350, kTensorEfficiency)};
+                                  roofline(989, 3350, kTensorEfficiency), 80 * kGiB};
 extern const Accelerator kV100 = {"v100", "NVIDIA V100 SXM2, 16-bit tensor cores",
                                   "NVIDIA V100 data sheet, 2018: 125 TFLOPS, 900 GB/s",
-                                  roofline(125, 900, kTensorEfficiency)};
+                                  roofline(125, 900, kTensorEfficiency), 32 * kGiB};
 extern const Accelerator kRtx2080ti = {
     "rtx2080ti", "NVIDIA GeForce RTX 2080 Ti, 32-bit",
     "NVIDIA Turing architecture white paper, 2018, table 1: 13.4 TFLOPS, 616 GB/s",
-    roofline(13.4, 616, kVectorEfficiency)};
+    roofline(13.4, 616, kVectorEfficiency), 11 * kGiB};
 extern const Accelerator kTpuV4 = {"tpu_v4", "Google TPU v4, bfloat16",
                                    "Jouppi et al., ISCA 2023, table 4: 275 TFLOPS, 1200 GB/s",
-                                   roofline(275, 1200, kTensorEfficiency)};
+                                   roofline(275, 1200, kTensorEfficiency), 32 * kGiB};
 extern const Accelerator kSystolic = {
     "systolic", "16 output-stationary arrays of 32x32 at 1 GHz",
     "Huang et al., MultiTree, ISCA 2021, sec. V; Samajdar et al., SCALE-Sim, sec. III",
-    SystolicArray{}};
+    SystolicArray{}, 0};
 
 Result<Accelerator> parse_accelerator(std::string_view spec) {
   PLEACH_ASSIGN(parsed, parse_spec(spec));
@@ -172,6 +174,13 @@ Result<Accelerator> parse_accelerator(std::string_view spec) {
   };
   const auto rule = accelerator.rule;
   PLEACH_TRY(std::visit(change, rule));
+  if (std::holds_alternative<Roofline>(rule) && !options.text("capacity").empty()) {
+    const Result<int64_t> capacity = parse_size_bytes(options.text("capacity"));
+    if (!capacity) {
+      return in_option(parsed.name, "capacity", capacity.error().message);
+    }
+    accelerator.capacity_bytes = *capacity;
+  }
   if (const std::string canonical = options.canonical(); !canonical.empty()) {
     accelerator.name += "," + canonical;
   }

@@ -408,6 +408,7 @@ Status take_head(const ObjectReader& reader, Model& model) {
   PLEACH_TRY(reader.read_text(name, model.name));
   PLEACH_TRY(reader.read_text("note", note));
   PLEACH_TRY(reader.read_integer("batch", 1, kMostBatch, model.batch));
+  PLEACH_TRY(reader.read_integer("tokens_per_sample", 0, kMostBatch, model.tokens_per_sample));
   return reader.read_integer("element_bytes", 1, 8, model.element_bytes);
 }
 
@@ -475,9 +476,17 @@ void write_layer(const ModelLayer& layer, const LayerTimes* times, std::string& 
 }  // namespace
 
 Result<WorkloadFile> parse_workload_json(std::string_view text, std::string_view where) {
-  static const std::array<std::string, 10> known_keys = {
-      "format", "version",        "name",          "model",      "note",
-      "batch",  "measured_batch", "element_bytes", "parameters", "layers"};
+  static const std::array<std::string, 11> known_keys = {"format",
+                                                         "version",
+                                                         "name",
+                                                         "model",
+                                                         "note",
+                                                         "batch",
+                                                         "measured_batch",
+                                                         "element_bytes",
+                                                         "parameters",
+                                                         "layers",
+                                                         "tokens_per_sample"};
   PLEACH_ASSIGN(json, parse_json(text, where));
   if (!json.is_object()) {
     return error_at(where, fmt::format("{} is no object", shown(json)));
@@ -508,6 +517,9 @@ std::string workload_json(const Workload& workload) {
       kFormatName, kFormatVersion, escaped(model.name), workload.batch);
   if (measured != nullptr && measured->batch != workload.batch) {
     text += fmt::format("  \"measured_batch\": {},\n", measured->batch);
+  }
+  if (model.tokens_per_sample > 0) {
+    text += fmt::format("  \"tokens_per_sample\": {},\n", model.tokens_per_sample);
   }
   text += fmt::format("  \"element_bytes\": {},\n  \"parameters\": {},\n  \"layers\": [\n",
                       model.element_bytes, parameter_count(model));

@@ -107,6 +107,18 @@ int64_t parameter_count(const Model& model) {
   return sum;
 }
 
+double product_operations(const Model& model) {
+  constexpr double kPasses = 3;  // backward has two products for each of forward
+  double operations = 0;
+  for (const ModelLayer& layer : model.layers) {
+    for (const MatrixProduct& one : layer.products) {
+      operations += kPasses * 2 * static_cast<double>(one.m) * static_cast<double>(one.n) *
+                    static_cast<double>(one.k) * static_cast<double>(one.count);
+    }
+  }
+  return operations;
+}
+
 Status check_model(const Model& model) {
   const auto refused = [&](const std::string& what) { return invalid(one_line(model.name), what); };
   constexpr std::size_t kMostLayers = 1 << 16;

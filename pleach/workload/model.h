@@ -61,12 +61,15 @@ struct Model {
   std::vector<ModelLayer> layers;  // in forward order
   int64_t batch = 1;               // samples per rank and iteration, unless the user says otherwise
   int32_t element_bytes = 4;       // of parameters, gradients and activations
+  int64_t tokens_per_sample = 0;   // 0: samples are not made of tokens
 
   bool operator==(const Model&) const = default;
 };
 
 int64_t parameter_count(const ModelLayer& layer);
 int64_t parameter_count(const Model& model);
+// Of all products of one sample's forward and backward, multiply and add counting two.
+double product_operations(const Model& model);
 // Errors: kInvalidArgument naming the layer: no layers, empty tensors, negative work, blocks out of
 // order, sums that overflow.
 Status check_model(const Model& model);

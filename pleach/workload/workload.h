@@ -53,6 +53,7 @@ struct Accelerator {
   std::string summary;
   std::string source;
   std::variant<Roofline, SystolicArray> rule;
+  int64_t capacity_bytes = 0;  // of its memory; 0: unknown
 };
 
 Registry<Accelerator> accelerators();

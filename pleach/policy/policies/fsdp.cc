@@ -132,6 +132,7 @@ extern const PolicyDescriptor kFsdpPolicy = {
                  .least = 0,
                  .most = 1}},
     .collectives = {CollectiveKind::kReduceScatter, CollectiveKind::kAllGather},
+    .zero_stage = 3,
     .create = create,
 };
 

@@ -23,6 +23,7 @@ extern const PolicyDescriptor kZero1Policy = {
     .source = "Rajbhandari et al., ZeRO, SC 2020, sec. 5.1",
     .options = {group_size_option()},
     .collectives = {CollectiveKind::kReduceScatter, CollectiveKind::kAllGather},
+    .zero_stage = 1,
     .create = create,
 };
 

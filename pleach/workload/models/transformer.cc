@@ -10,6 +10,7 @@ TransformerBuilder::TransformerBuilder(std::string name, int64_t batch, int32_t 
   model_.name = std::move(name);
   model_.batch = batch;
   model_.element_bytes = element_bytes;
+  model_.tokens_per_sample = shape.sequence;
 }
 
 ModelLayer& TransformerBuilder::append(const std::string& name) {
