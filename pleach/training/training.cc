@@ -100,16 +100,20 @@ Status run_row(TrainingRow& row, std::span<Policy* const> policies, const Networ
 
 class Trainer {
  public:
-  explicit Trainer(const TrainingRequest& request) : request_(request) {}
+  explicit Trainer(const TrainingRequest& request) : request_(request), sharded_(request.strategy) {
+    sharded_.zero = std::max(1, request.strategy.zero);
+  }
 
   Result<std::vector<TrainingRow>> run() {
     PLEACH_TRY(check_network(request_.network, request_.strategy.rank_count()));
     PLEACH_TRY(check_slowness());
-    PLEACH_ASSIGN(plain, build_trace(trace_request({})));
+    PLEACH_ASSIGN(plain, build_trace(trace_request({}, true)));
     base_ = std::make_shared<const Trace>(std::move(plain));
     costs_ = make_costs(*base_, request_.network);
     exchange_family_ = find_family(*base_, FamilyRole::kExpert);
-    PLEACH_TRY(time_without_gradients());
+    report("the iteration without gradient communication");
+    PLEACH_ASSIGN(free, run_without_gradients(*base_, *costs_, request_.iteration, false));
+    free_ps_ = free.iteration_ps;
     std::vector<TrainingRow> rows;
     for (const std::string& spec : request_.policies) {
       PLEACH_ASSIGN(row, run_policy(spec));
@@ -119,9 +123,10 @@ class Trainer {
   }
 
  private:
-  TraceRequest trace_request(const PolicyNeeds& needs) const {
+  // `shards`: whether ranks share the optimizer's step.
+  TraceRequest trace_request(const PolicyNeeds& needs, bool shards) const {
     return {.workload = request_.workload,
-            .strategy = request_.strategy,
+            .strategy = shards ? sharded_ : request_.strategy,
             .slowness = request_.slowness,
             .merge_alike = request_.iteration.jitter <= 0,
             .exchange_parts = needs.exchange_parts,
@@ -169,24 +174,26 @@ class Trainer {
   Result<TrainingRow> run_policy(const std::string& spec) {
     report(fmt::format("policy {}", spec));
     PLEACH_ASSIGN(setup, PolicySetup::create(spec, request_.strategy.zero));
+    const bool shards = setup.zero_stage() > 0;
+    PLEACH_ASSIGN(profiles, told(shards));
     std::vector<GroupCosts> costs;
-    costs.reserve(free_.told.size());
-    for (std::size_t group = 0; group < free_.told.size(); ++group) {
+    costs.reserve(profiles->size());
+    for (std::size_t group = 0; group < profiles->size(); ++group) {
       PLEACH_ASSIGN(one, costs_of(group, setup.collectives()));
       costs.push_back(one);
     }
     std::vector<FittedPolicy> policies;
     std::vector<Policy*> borrowed;
     PolicyNeeds needs;
-    for (std::size_t group = 0; group < free_.told.size(); ++group) {
-      PLEACH_ASSIGN(fitted, setup.fit({.profile = free_.told[group],
+    for (std::size_t group = 0; group < profiles->size(); ++group) {
+      PLEACH_ASSIGN(fitted, setup.fit({.profile = (*profiles)[group],
                                        .costs = costs[group],
                                        .seed = request_.iteration.seed}));
       merge_needs(fitted.needs, base_->gradient_groups[group], needs);
       borrowed.push_back(fitted.policy.get());
       policies.push_back(std::move(fitted));
     }
-    PLEACH_ASSIGN(trace, build_trace(trace_request(needs)));
+    PLEACH_ASSIGN(trace, build_trace(trace_request(needs, shards)));
     TrainingRow row{.policy = spec, .trace = std::make_shared<const Trace>(std::move(trace))};
     row.needs = needs;
     row.planned_on_curves = setup.plans_by_costs() && request_.network.source == CostSource::kFull;
@@ -229,19 +236,20 @@ class Trainer {
     }
   }
 
-  // What policies are told of times, and the iteration in which gradients travel in no time.
-  Status time_without_gradients() {
-    report("the iteration without gradient communication");
-    PLEACH_SET(free_, run_without_gradients(*base_, *costs_, request_.iteration, false));
-    if (!request_.slowness.empty()) {  // the slowest replica is the one that everybody waits for
-      TraceRequest request = trace_request({});
-      request.slowness = slowest_of_stages();
-      request.merge_alike = true;
-      PLEACH_ASSIGN(slowest, build_trace(request));
-      PLEACH_ASSIGN(free, run_without_gradients(slowest, *costs_, request_.iteration, false));
-      free_.told = std::move(free.told);
+  // What policies are told of times; by gradient group.
+  Result<const std::vector<TrainingProfile>*> told(bool shards) {
+    std::optional<std::vector<TrainingProfile>>& told = told_[shards ? 1 : 0];
+    if (!told.has_value()) {
+      TraceRequest request = trace_request({}, shards);
+      if (!request.slowness.empty()) {  // the slowest replica is the one that everybody waits for
+        request.slowness = slowest_of_stages();
+        request.merge_alike = true;
+      }
+      PLEACH_ASSIGN(trace, build_trace(request));
+      PLEACH_ASSIGN(free, run_without_gradients(trace, *costs_, request_.iteration, false));
+      told = std::move(free.told);
     }
-    return ok();
+    return &*told;
   }
 
   // By rank: the slowness of the slowest rank of its stage.
@@ -272,17 +280,21 @@ class Trainer {
                                             .strategy = request_.strategy,
                                             .network = request_.network,
                                             .costs = *costs_,
-                                            .free_ps = free_.iteration_ps,
+                                            .free_ps = free_ps_,
                                             .iteration = request_.iteration}));
     }
     return *bound_ps_;
   }
 
   const TrainingRequest& request_;
+  Strategy sharded_;  // in which ranks share the optimizer's step, as any policy may have them do
   std::shared_ptr<const Trace> base_;
   std::unique_ptr<TraceCosts> costs_;
   int32_t exchange_family_ = -1;  // of experts; −1: there is none
-  FreeIteration free_;
+  int64_t free_ps_ = 0;           // the iteration in which gradients travel in no time
+  // What policies are told of times: where each rank makes the whole step, and where ranks share
+  // it.
+  std::array<std::optional<std::vector<TrainingProfile>>, 2> told_;
   std::optional<int64_t> bound_ps_;
 };
 

@@ -181,6 +181,51 @@ TEST(Rates, AreThoseOfAllReplicasAndOfThePolicysShards) {
   EXPECT_EQ(plain.peak_share, 0);
 }
 
+// Adam moves 28 bytes for a parameter of two: each rank all of them, or its share.
+TEST(Optimizer, TakesWhatItsBytesNeedInMemory) {
+  const auto accelerator = parse_accelerator("roofline,operations=1e15,memory=1GB/s,overhead=0us");
+  ASSERT_TRUE(accelerator);
+  const auto workload = load_workload("llama,layers=2,hidden=256,sequence=32", *accelerator, 4);
+  ASSERT_TRUE(workload) << workload.error().message;
+  const auto computes_ps = [&](const std::string& strategy, const std::string& policy) {
+    return only_row({.workload = *workload,
+                     .strategy = strategy_of(strategy, 4),
+                     .network = alpha_beta(0, 1e15),
+                     .policies = {policy}})
+        .compute_ps;
+  };
+  const int64_t step_ps = 28 * 1000 * parameter_count(workload->model);
+  for (const char* policy : {"ddp", "zero1", "fsdp"}) {
+    const bool shares = std::string(policy) != "ddp";
+    EXPECT_NEAR(
+        static_cast<double>(computes_ps("", policy) - computes_ps("optimizer=none", policy)),
+        static_cast<double>(step_ps) / (shares ? 4 : 1), 100)
+        << policy;
+  }
+  EXPECT_EQ(computes_ps("zero=1", "dear"), computes_ps("", "zero1"));
+}
+
+// Forward once more for backward, with the sums of tensor parallelism.
+TEST(Recompute, RepeatsForwardInBackward) {
+  const Workload workload = small_workload();
+  const auto row_of = [&](const std::string& strategy) {
+    return only_row({.workload = workload,
+                     .strategy = strategy_of(strategy, 4),
+                     .network = alpha_beta(kUs, 1e10),
+                     .policies = {"ddp"}});
+  };
+  const TrainingRow plain = row_of("dp=2,tp=2");
+  const TrainingRow again = row_of("dp=2,tp=2,recompute=on");
+  EXPECT_EQ(again.compute_ps * 3, plain.compute_ps * 4);  // backward is twice forward
+  const auto sums = [](const TrainingRow& row) {
+    return std::ranges::count(row.trace->workers[0].nodes, TraceNodeKind::kCollective,
+                              &TraceNode::kind);
+  };
+  EXPECT_EQ(sums(plain), 2 * 16);
+  EXPECT_EQ(sums(again), 3 * 16);
+  EXPECT_GE(again.run.iteration_ps, again.bound_ps);
+}
+
 // What planned by curves says so where families meet; what only follows gradients does not.
 TEST(Plans, ByCurvesAreMarkedInFullRuns) {
   const Workload workload = small_workload();

@@ -111,7 +111,8 @@ class TraceBuilder {
     }
     double computing_ps = 0;
     for (const LayerShare& share : shares_.layers) {
-      computing_ps += static_cast<double>(share.times.forward_ps + share.times.backward_ps);
+      computing_ps += static_cast<double>(share.times.forward_ps + share.times.backward_ps) +
+                      static_cast<double>(share.update_ps);
     }
     for (const ReplicaClass& one : classes) {
       const double slowest = *std::ranges::max_element(one.slowness);
@@ -289,12 +290,15 @@ class TraceBuilder {
   GradientLayer gradient_layer(int32_t index, double slowness) const {
     const LayerShare& share = shares_.layers[at(index)];
     const std::vector<ModelLayer>& layers = request_.workload.model.layers;
+    const auto slower_ps = [&](int64_t time_ps) {
+      return std::llround(static_cast<double>(time_ps) * slowness);
+    };
     const auto all_ps = [&](int64_t time_ps) {
-      return std::llround(static_cast<double>(time_ps) * slowness) * strategy_.micro_batches;
+      return slower_ps(time_ps) * strategy_.micro_batches;
     };
     return {.name = layers[at(index)].name,
             .tensor_bytes = {},
-            .forward_ps = all_ps(share.times.forward_ps),
+            .forward_ps = all_ps(share.times.forward_ps) + slower_ps(share.update_ps),
             .backward_ps = all_ps(share.times.backward_ps),
             .weight_gradient_ps = all_ps(share.times.weight_gradient_ps),
             .exchange_bytes = strategy_.expert > 1 ? share.expert_exchange_bytes : 0,

@@ -121,6 +121,7 @@ class Splitter {
     LayerShare share;
     share.times =
         layer_times(workload_, index, samples_ * replicated, layer.is_split ? strategy_.tensor : 1);
+    share.times.backward_ps += strategy_.recompute ? share.times.forward_ps : 0;
     share.is_expert = layer.expert_count > 0 && strategy_.expert > 1;
     share.tensor_bytes = tensor_bytes(layer, share.is_expert);
     share.parameter_bytes =
@@ -165,6 +166,12 @@ class Splitter {
   const double samples_;  // of one rank's micro-batch; sequences are split
   bool overflows_ = false;
 };
+
+// Ranks that hold the layer's tensors, and may share what belongs to them.
+double replicas_of(const LayerShare& layer, const Strategy& strategy) {
+  return static_cast<double>(strategy.data) * strategy.sequence /
+         (layer.is_expert ? strategy.expert : 1);
+}
 
 // First block of each stage, greedily: how many stages there are when none takes over `limit`.
 std::vector<std::size_t> fill(const std::vector<int64_t>& blocks, std::size_t stages,
@@ -239,6 +246,27 @@ void place_tied(const Model& model, bool streams, LayerShares& shares) {
   }
 }
 
+// Adam reads and writes a weight and two moments of 4 bytes, reads the gradient and writes the
+// parameter: as many bytes as the accelerator's memory moves.
+void time_updates(const Workload& workload, const Strategy& strategy, LayerShares& shares) {
+  const auto* accelerator = std::get_if<Accelerator>(&workload.times);
+  const auto* roof = accelerator == nullptr ? nullptr : std::get_if<Roofline>(&accelerator->rule);
+  if (roof == nullptr || !strategy.optimizer || strategy.stream_bytes_per_s > 0) {
+    return;
+  }
+  const double element_bytes = workload.model.element_bytes;
+  for (LayerShare& layer : shares.layers) {
+    const auto bytes = static_cast<double>(
+        std::reduce(layer.tensor_bytes.begin(), layer.tensor_bytes.end(), int64_t{0}));
+    const double moved_bytes = bytes / element_bytes * (2 * 3 * 4 + 2 * element_bytes);
+    const double ranks = strategy.zero >= 1 ? replicas_of(layer, strategy) : 1;
+    layer.update_ps =
+        static_cast<int64_t>(std::min(std::ceil(moved_bytes / ranks / roof->memory_bytes_per_s *
+                                                static_cast<double>(kPicosecondsPerSecond)),
+                                      kMostPs));
+  }
+}
+
 // Weights come in for forward and for backward, gradients go.
 Status check_streams(const Model& model, const Strategy& strategy, const LayerShares& shares) {
   double bytes = 0;
@@ -279,6 +307,7 @@ Result<LayerShares> share_layers(const Workload& workload, const Strategy& strat
   }
   result.first_layer = cut_stages(model, result.layers, strategy.pipeline);
   place_tied(model, strategy.stream_bytes_per_s > 0, result);
+  time_updates(workload, strategy, result);
   PLEACH_TRY(check_streams(model, strategy, result));
   return result;
 }
@@ -306,8 +335,7 @@ int64_t memory_bytes(const Workload& workload, const Strategy& strategy,
       }
       const double bytes = static_cast<double>(
           std::reduce(layer.tensor_bytes.begin(), layer.tensor_bytes.end(), int64_t{0}));
-      const double ranks = static_cast<double>(strategy.data) * strategy.sequence /
-                           (layer.is_expert ? strategy.expert : 1);
+      const double ranks = replicas_of(layer, strategy);
       held += bytes / (strategy.zero >= 3 ? ranks : 1);
       held += bytes / (strategy.zero >= 2 ? ranks : 1);
       held +=

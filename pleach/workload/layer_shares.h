@@ -13,6 +13,7 @@ namespace pleach {
 struct LayerShare {
   LayerTimes times;
   std::vector<int64_t> tensor_bytes;    // whose gradients it reports
+  int64_t update_ps = 0;                // of those tensors, by the optimizer, once an iteration
   int64_t parameter_bytes = 0;          // that it computes with: those, or the first layer's
   bool is_expert = false;               // the tensors are reduced among replicas of the experts
   bool is_shared = false;               // a copy of tied tensors is in another stage

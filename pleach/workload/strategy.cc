@@ -47,6 +47,16 @@ std::vector<OptionDescriptor> descriptors() {
            .default_value = "off",
            .summary = "reduce_scatter and all_gather in place of the tensor group's all_reduce",
            .allowed = {"off", "on"}},
+          {.name = "recompute",
+           .kind = Kind::kChoice,
+           .default_value = "off",
+           .summary = "drop activations, and compute forward again before backward",
+           .allowed = {"off", "on"}},
+          {.name = "optimizer",
+           .kind = Kind::kChoice,
+           .default_value = "adam",
+           .summary = "whose step takes time, where an accelerator says how long",
+           .allowed = {"adam", "none"}},
           {.name = "stream",
            .kind = Kind::kText,
            .default_value = "",
@@ -133,6 +143,8 @@ Result<Strategy> parse_strategy(std::string_view text, int32_t rank_count) {
                        .schedule = schedule,
                        .zero = count("zero"),
                        .tensor_sequence = options.text("tensor_sequence") == "on",
+                       .recompute = options.text("recompute") == "on",
+                       .optimizer = options.text("optimizer") == "adam",
                        .stream_bytes_per_s = stream_bytes_per_s,
                        .placement = placement};
   const bool has_data =
@@ -161,6 +173,8 @@ std::string to_text(const Strategy& strategy) {
   if (strategy.tensor_sequence) {
     text += ",tensor_sequence=on";
   }
+  text += strategy.recompute ? ",recompute=on" : "";
+  text += strategy.optimizer ? "" : ",optimizer=none";
   if (strategy.stream_bytes_per_s > 0) {
     text += fmt::format(",stream={}B/s", strategy.stream_bytes_per_s);
   }

@@ -24,9 +24,15 @@ struct Strategy {
   int32_t expert = 1;         // divides data: the expert group lies inside the data group
   int32_t micro_batches = 1;  // per iteration
   PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;
-  int32_t zero = 0;                // ZeRO stage 0-3: what memory holds, and which policies fit
-  bool tensor_sequence = false;    // Megatron-LM's sequence parallelism inside the tensor group:
-                                   // reduce_scatter and all_gather in place of all_reduce
+  int32_t zero = 0;              // ZeRO stage 0-3: what memory holds, and which policies fit
+  bool tensor_sequence = false;  // Megatron-LM's sequence parallelism inside the tensor group:
+                                 // reduce_scatter and all_gather in place of all_reduce
+  // Activations of a block are dropped and computed again for its backward, with the collectives of
+  // tensor parallelism; exchanges of sequences and experts are kept.
+  bool recompute = false;
+  // Adam's step takes the time that its bytes need in the accelerator's memory: before the first
+  // forward of each layer, of the shard from ZeRO stage 1 on. Measured times have their own.
+  bool optimizer = true;
   int64_t stream_bytes_per_s = 0;  // weight streaming: each rank's share of the I/O; 0: stationary
   // Ranks are numbered with the first of these fastest.
   std::array<ParallelDimension, 4> placement = {
@@ -37,7 +43,8 @@ struct Strategy {
 };
 
 // "dp=4,tp=2,pp=2,sp=1,ep=1,micro_batches=8,schedule=1f1b|gpipe,zero=1,tensor_sequence=on,
-//  stream=100GB/s,placement=tp-sp-pp-dp,idle=2". dp may be left out: what remains of `rank_count`.
+//  recompute=on,optimizer=adam|none,stream=100GB/s,placement=tp-sp-pp-dp,idle=2". dp may be left
+//  out: what remains of `rank_count`.
 //   idle    ranks at the end that do nothing
 //   errors  kInvalidArgument: unknown keys, values < 1, products that are not rank_count − idle
 Result<Strategy> parse_strategy(std::string_view text, int32_t rank_count);

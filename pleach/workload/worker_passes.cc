@@ -65,7 +65,7 @@ class PassWriter {
       if (is_first) {
         gate(TraceNodeKind::kForwardGate, layer);
       }
-      forward_layer(layer);
+      forward_layer(layer, is_first ? share(layer).update_ps : 0);
     }
     if (!is_last_stage()) {
       send(1, micro_batch, share(end_layer() - 1).output_bytes);
@@ -87,7 +87,8 @@ class PassWriter {
     }
   }
 
-  void forward_layer(int32_t layer) {
+  // `update_ps`: of the optimizer's step, before the first micro-batch.
+  void forward_layer(int32_t layer, int64_t update_ps) {
     const LayerShare& own = share(layer);
     const bool scatters = request_.strategy.tensor_sequence;
     load(layer);
@@ -95,7 +96,7 @@ class PassWriter {
       sum(CollectiveKind::kAllGather, layer, own.backward_sum_bytes);
     }
     exchange_sequence(layer, 3);
-    compute_exchanged(layer, name_of(layer, NameOf::kForward), own.times.forward_ps);
+    compute_exchanged(layer, name_of(layer, NameOf::kForward), update_ps + own.times.forward_ps);
     exchange_sequence(layer, 1);
     sum(scatters ? CollectiveKind::kReduceScatter : CollectiveKind::kAllReduce, layer,
         own.forward_sum_bytes);
@@ -107,6 +108,10 @@ class PassWriter {
     load(layer);
     if (scatters) {
       sum(CollectiveKind::kAllGather, layer, own.forward_sum_bytes);
+    }
+    if (request_.strategy.recompute) {
+      sum(scatters ? CollectiveKind::kReduceScatter : CollectiveKind::kAllReduce, layer,
+          own.forward_sum_bytes);
     }
     exchange_sequence(layer, 1);
     const bool defers = may_defer(layer);
