@@ -218,9 +218,13 @@ std::string network_text(const TrainSettings& settings, const CommandLine& line)
   }
   const std::string& chosen = line.text("--links");
   const std::string links = chosen == kAllLinks ? "links" : chosen + " links";
-  return fmt::format("{}{} by {}{}", line.text("--topology"),
+  std::string families;
+  for (const auto& [family, algorithm] : network.fabric.family_algorithms) {
+    families += fmt::format(", {} by {}", family, algorithm);
+  }
+  return fmt::format("{}{} by {}{}{}", line.text("--topology"),
                      swept.empty() ? "" : fmt::format(" with {} of {}", links, swept),
-                     network.fabric.algorithm,
+                     network.fabric.algorithm, families,
                      network.source == CostSource::kFull ? ", full contention" : "");
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 #include <filesystem>
+#include <map>
 
 #include "pleach/base/index.h"
 #include "pleach/base/names.h"
@@ -24,6 +25,8 @@ void declare_train(CommandLine& line) {
   line.option("--policy", "one or several: dear,bucket=25MiB,ddp", "wfbp,ddp,dear,work_conserving");
   line.option("--algorithm", "of all_reduce, reduce_scatter and all_gather", "ring");
   line.option("--exchange-algorithm", "of all_to_all", "direct");
+  line.option("--family-algorithms",
+              "of all of a family's: 'tensor=halving_doubling;data=multitree'");
   line.option("--model", "network model (pleach list models)", kDefaultNetworkModel);
   line.option("--segments", "parts of each chunk that pipeline; auto (curves only)", "1");
   line.option("--costs",
@@ -141,6 +144,24 @@ Status understand_two_numbers(const CommandLine& line, TrainSettings& settings) 
   return ok();
 }
 
+// "tensor=ring;data=multitree,step_rule=published": by family, in place of the two others.
+Result<std::map<std::string, std::string>> family_algorithms(const CommandLine& line) {
+  std::map<std::string, std::string> algorithms_of;
+  for (const std::string_view word : split(line.text("--family-algorithms"), ';')) {
+    const auto equals = word.find('=');
+    if (equals == std::string_view::npos) {
+      return invalid(fmt::format("{} is not FAMILY=ALGORITHM", pleach::quoted(word)));
+    }
+    const std::string spec(trim(word.substr(equals + 1)));
+    PLEACH_TRY(algorithms().entry_of(spec));
+    const std::string family(trim(word.substr(0, equals)));
+    if (!algorithms_of.emplace(family, spec).second) {
+      return invalid(fmt::format("family {} is there twice", pleach::quoted(family)));
+    }
+  }
+  return algorithms_of;
+}
+
 Status understand_costs(const CommandLine& line, TrainSettings& settings) {
   const bool calibrated = line.given("--calibration");
   const std::string costs = calibrated ? "alpha_beta" : line.text("--costs");
@@ -169,6 +190,13 @@ Status understand_costs(const CommandLine& line, TrainSettings& settings) {
                     .exchange_algorithm = line.text("--exchange-algorithm"),
                     .model = line.text("--model"),
                     .segment_count = segments};
+  if (line.given("--family-algorithms")) {
+    if (two_numbers) {
+      return invalid("--family-algorithms", "alpha_beta costs are of rings");
+    }
+    PLEACH_SET(network.fabric.family_algorithms,
+               from_option("--family-algorithms", family_algorithms(line)));
+  }
   return ok();
 }
 

@@ -111,6 +111,7 @@ class Trainer {
     base_ = std::make_shared<const Trace>(std::move(plain));
     costs_ = make_costs(*base_, request_.network);
     exchange_family_ = find_family(*base_, FamilyRole::kExpert);
+    PLEACH_TRY(check_families());
     report("the iteration without gradient communication");
     PLEACH_ASSIGN(free, run_without_gradients(*base_, *costs_, request_.iteration, false));
     free_ps_ = free.iteration_ps;
@@ -155,6 +156,20 @@ class Trainer {
     if (request_.progress) {
       request_.progress(what);
     }
+  }
+
+  // That families with algorithms of their own are there.
+  Status check_families() const {
+    std::vector<std::string> known;
+    for (const Family& family : base_->families) {
+      known.push_back(family.name);
+    }
+    for (const auto& [name, algorithm] : request_.network.fabric.family_algorithms) {
+      if (std::ranges::count(known, name) == 0) {
+        return unknown_name("family", name, known);
+      }
+    }
+    return ok();
   }
 
   // The costs that a policy of `kinds` sees in a gradient group.

@@ -268,6 +268,23 @@ TEST(Networks, FullContentionIsTheCurvesWhereNothingMeets) {
   }
 }
 
+TEST(Networks, AFamilyMayHaveAnAlgorithmOfItsOwn) {
+  const Workload workload = small_workload();
+  const auto topology = parse_topology("torus:2x4,bandwidth=1GB/s");
+  ASSERT_TRUE(topology);
+  const auto time_ps = [&](const FabricOptions& fabric) {
+    return only_row({.workload = workload,
+                     .strategy = strategy_of("", 8),
+                     .network = {.topology = &*topology, .fabric = fabric},
+                     .policies = {"ddp"}})
+        .run.iteration_ps;
+  };
+  const int64_t multitree_ps = time_ps({.algorithm = "multitree"});
+  EXPECT_NE(time_ps({.algorithm = "ring"}), multitree_ps);
+  EXPECT_EQ(time_ps({.algorithm = "ring", .family_algorithms = {{"data", "multitree"}}}),
+            multitree_ps);
+}
+
 // The planner is told of the replica that everybody waits for.
 TEST(WorkConserving, PlansForTheSlowestReplica) {
   const auto accelerator = parse_accelerator("a100");
@@ -583,6 +600,9 @@ TEST(Errors, AreOneLine) {
   add("bandwidth above 0", [](auto& request) { request.network.bandwidth_bytes_per_s = 0; });
   add("has 4 ranks, and 8 are needed",
       [&](auto& request) { request.network = {.topology = &*topology}; });
+  add("unknown family 'dat'; did you mean 'data'? known: data", [](auto& request) {
+    request.network.fabric.family_algorithms = {{"dat", "ring"}};
+  });
   for (const Case& one : cases) {
     const auto rows = train(one.request);
     ASSERT_FALSE(rows) << one.part;
