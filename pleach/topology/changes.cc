@@ -39,6 +39,7 @@ template <typename Change>
 Result<Topology> with_links(const Topology& topology, Change change) {
   TopologyBuilder builder(topology.name());
   builder.set_framing(topology.framing());
+  builder.set_routing(topology.routing());
   builder.set_grid({topology.grid().begin(), topology.grid().end()});
   for (const Node& node : topology.nodes()) {
     PLEACH_TRY(builder.add_node(node));
@@ -60,6 +61,7 @@ Result<Topology> without(const Topology& topology, std::span<const NodeId> remov
   PLEACH_ASSIGN(no_link, flags_of(removed_links, topology.links().size(), "link"));
   TopologyBuilder builder(topology.name());
   builder.set_framing(topology.framing());
+  builder.set_routing(topology.routing());
   std::vector<NodeId> new_id(topology.nodes().size());
   for (std::size_t node = 0; node < new_id.size(); ++node) {
     if (!no_node[node]) {
@@ -95,6 +97,11 @@ Result<Topology> with_latencies(const Topology& topology, std::span<const int64_
   }
   return with_links(topology,
                     [&](LinkId id, Link& link) { link.latency_ps = latency_ps[id.index()]; });
+}
+
+Topology with_routing(Topology topology, Routing routing) {
+  topology.routing_ = routing;
+  return topology;
 }
 
 Topology renamed(Topology topology, std::string name) {

@@ -1,6 +1,6 @@
 // Changes of topologies: values from values. What a function does not name stays as it was: ids,
-// attributes, classes of links, grid, framing, and the name. What a spec's option does to a
-// topology these do too: the results have the same fingerprint.
+// attributes, classes of links, grid, framing, routing, and the name. What a spec's option does to
+// a topology these do too: the results have the same fingerprint.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,9 @@ Result<Topology> with_bandwidth(const Topology& topology, std::span<const LinkId
 // With other latencies [ps], one for each link.
 // Errors: kInvalidArgument: fewer or more latencies than links, one outside 0 to 1000 s.
 Result<Topology> with_latencies(const Topology& topology, std::span<const int64_t> latency_ps);
+
+// With traffic on other routes.
+Topology with_routing(Topology topology, Routing routing);
 
 // Under another name.
 Topology renamed(Topology topology, std::string name);

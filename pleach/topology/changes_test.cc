@@ -103,6 +103,23 @@ TEST(Changes, RefuseWhatNoLinkHas) {
             "link 0->3 has latency -1 ps: outside 0 to 1000 s");
 }
 
+TEST(Changes, LeaveTheRouting) {
+  const Topology torus = shape("torus:4x4,routing=ecmp,seed=9");
+  const Routing routing = {RoutingKind::kEcmp, 9};
+  EXPECT_EQ(torus.routing(), routing);
+  const std::vector<LinkId> links = {LinkId{0}};
+  EXPECT_EQ(without(torus, {}, links)->routing(), routing);
+  EXPECT_EQ(with_bandwidth(torus, links, 5)->routing(), routing);
+  EXPECT_EQ(with_latencies(torus, std::vector<int64_t>(64, 0))->routing(), routing);
+  EXPECT_EQ(shape("torus:4x4,routing=spread,without_link=5-6,latency_spread=5%").routing(),
+            (Routing{RoutingKind::kSpread, 0}));
+  // Schedules depend on it; what stood before keeps its fingerprint.
+  EXPECT_NE(torus.fingerprint(), shape("torus:4x4").fingerprint());
+  EXPECT_NE(torus.fingerprint(), shape("torus:4x4,routing=ecmp").fingerprint());
+  EXPECT_EQ(shape("torus:4x4,seed=9").fingerprint(), shape("torus:4x4").fingerprint());
+  EXPECT_EQ(with_routing(torus, {}).fingerprint(), shape("torus:4x4").fingerprint());
+}
+
 TEST(Changes, RenamesOnlyTheName) {
   const Topology ring = shape("ring:4");
   const Topology other = renamed(ring, "other");

@@ -20,14 +20,30 @@ using Kind = OptionDescriptor::Kind;
 
 constexpr int64_t kTopologyFileLimitBytes = int64_t{16} << 20;
 
+// The routing of a file that is not given another.
+constexpr std::string_view kAsWritten = "as_written";
+
 // What may be done to any topology, of a shape or of a file.
 std::vector<OptionDescriptor> change_options() {
   return {
+      {"routing",
+       Kind::kChoice,
+       "shortest",
+       "which of the shortest routes traffic takes",
+       {"shortest", "spread", "ecmp"}},
       {"latency_spread", Kind::kText, "0%", "each link's latency varies by up to this, uniformly"},
-      {"seed", Kind::kInteger, "0", "of the latency spread", {}, 0, INT64_MAX},
+      {"seed", Kind::kInteger, "0", "of the latency spread and of ecmp", {}, 0, INT64_MAX},
       {"without_link", Kind::kText, "", "removes 5-6 (both directions), 5>6 (one); more by +"},
       {"without_node", Kind::kText, "", "removes nodes and their links: 3 or 3+7"},
   };
+}
+
+std::vector<OptionDescriptor> file_options() {
+  std::vector<OptionDescriptor> descriptors = change_options();
+  OptionDescriptor& routing = descriptors.front();
+  routing.default_value = kAsWritten;
+  routing.allowed.insert(routing.allowed.begin(), std::string(kAsWritten));
+  return descriptors;
 }
 
 bool is_file(std::string_view spec) {
@@ -162,9 +178,22 @@ Result<std::vector<NodeId>> parse_nodes(const std::string& text, const NodeFinde
   return nodes;
 }
 
-// Latencies first, then links and nodes, all named as in the whole topology.
+// The routing of the options where they say one; a seed of 0 leaves that of the topology.
+Result<Routing> chosen_routing(const Topology& topology, const Options& options) {
+  Routing routing = topology.routing();
+  if (const std::string& text = options.text("routing"); text != kAsWritten) {
+    PLEACH_SET(routing.kind, parse_routing_kind(text));
+  }
+  const int64_t seed = options.integer("seed");
+  routing.seed = seed != 0 ? seed : routing.seed;
+  routing.seed = routing.kind == RoutingKind::kEcmp ? routing.seed : 0;
+  return routing;
+}
+
+// Routing and latencies first, then links and nodes, all named as in the whole topology.
 Result<Topology> apply_changes(Topology topology, const Options& options) {
-  PLEACH_ASSIGN(spread, spread_latencies(std::move(topology), options));
+  PLEACH_ASSIGN(routing, chosen_routing(topology, options));
+  PLEACH_ASSIGN(spread, spread_latencies(with_routing(std::move(topology), routing), options));
   const std::string& link_text = options.text("without_link");
   const std::string& node_text = options.text("without_node");
   if (link_text.empty() && node_text.empty()) {
@@ -183,7 +212,7 @@ Result<Topology> apply_changes(Topology topology, const Options& options) {
 }
 
 Result<Topology> read_topology_file(const Spec& spec, const std::string& path) {
-  const std::vector<OptionDescriptor> descriptors = change_options();
+  const std::vector<OptionDescriptor> descriptors = file_options();
   PLEACH_ASSIGN(options, Options::create(descriptors, spec.options, one_line(path)));
   PLEACH_ASSIGN(text, read_file(path, kTopologyFileLimitBytes));
   PLEACH_ASSIGN(topology, parse_topology_toml(text, path));
@@ -210,7 +239,14 @@ std::vector<OptionDescriptor> shape_options(const Shape& shape) {
       {"packet", Kind::kSize, "256", "most payload bytes of a packet"},
   };
   std::ranges::copy(change_options(), std::back_inserter(descriptors));
-  std::ranges::copy(shape.options, std::back_inserter(descriptors));
+  for (const OptionDescriptor& own : shape.options) {
+    const auto common = std::ranges::find(descriptors, own.name, &OptionDescriptor::name);
+    if (common == descriptors.end()) {
+      descriptors.push_back(own);
+    } else {
+      *common = own;
+    }
+  }
   return descriptors;
 }
 

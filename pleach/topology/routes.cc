@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "pleach/base/hash.h"
 #include "pleach/base/text.h"
 
 namespace pleach {
@@ -15,50 +16,79 @@ bool is_node(const Topology& topology, NodeId id) {
   return id.value >= 0 && id.index() < topology.nodes().size();
 }
 
+// A fingerprint of similar numbers has similar bits; this leaves none of that. Source: the finisher
+// of MurmurHash3 (Appleby 2011).
+uint64_t mixed(uint64_t hash) {
+  hash = (hash ^ hash >> 33) * 0xff51afd7ed558ccd;
+  hash = (hash ^ hash >> 33) * 0xc4ceb9fe1a85ec53;
+  return hash ^ hash >> 33;
+}
+
 }  // namespace
 
-Result<std::vector<LinkId>> Router::route(NodeId source, NodeId target) {
+Error no_route(const Topology& topology, NodeId source, NodeId target) {
   for (const NodeId end : {source, target}) {
-    if (!is_node(topology_, end)) {
+    if (!is_node(topology, end)) {
       return Error{
           ErrorCode::kInfeasible,
           fmt::format("no route from node {} to node {}: topology {} has no node {}", source.value,
-                      target.value, pleach::quoted(topology_.name()), end.value)};
+                      target.value, pleach::quoted(topology.name()), end.value)};
     }
+  }
+  return Error{
+      ErrorCode::kInfeasible,
+      fmt::format("no route from {} to {}: topology {} does not connect them",
+                  pleach::quoted(topology.node(source).name),
+                  pleach::quoted(topology.node(target).name), pleach::quoted(topology.name()))};
+}
+
+Result<std::vector<LinkId>> Router::route(NodeId source, NodeId target) {
+  if (!is_node(topology_, source) || !is_node(topology_, target)) {
+    return no_route(topology_, source, target);
   }
   if (source == target) {
     return std::vector<LinkId>{};
   }
-  for (const LinkId link : topology_.links_out(source)) {  // neighbours need no distance field
-    if (topology_.link(link).target == target) {
-      return std::vector{link};
-    }
+  if (const LinkId link = direct_link(source, target); link.value >= 0) {
+    return std::vector{link};  // neighbours need no distance field
   }
-  const std::vector<int32_t>& distances = distances_to(target);
-  if (distances[source.index()] == kUnreachable) {
-    return Error{
-        ErrorCode::kInfeasible,
-        fmt::format("no route from {} to {}: topology {} does not connect them",
-                    pleach::quoted(topology_.node(source).name),
-                    pleach::quoted(topology_.node(target).name), pleach::quoted(topology_.name()))};
+  if (distances_to(target)[source.index()] == kUnreachable) {
+    return no_route(topology_, source, target);
   }
   std::vector<LinkId> route;
   for (NodeId node = source; node != target;) {
-    const int32_t nearer = distances[node.index()] - 1;
-    NodeId next = node;
-    for (const LinkId link : topology_.links_out(node)) {
-      const NodeId candidate = topology_.link(link).target;
-      if (distances[candidate.index()] == nearer &&
-          (candidate == target || passes_through(topology_.node(candidate)))) {
-        route.push_back(link);
-        next = candidate;
-        break;
-      }
-    }
-    PLEACH_CHECK(next != node, "a distance field leads nowhere");
-    node = next;
+    const std::vector<int32_t>& distances = distances_to(target);
+    choices_.clear();
+    for_each_nearer(topology_, distances, node, target,
+                    [&](LinkId link) { choices_.push_back(link); });
+    PLEACH_CHECK(!choices_.empty(), "a distance field leads nowhere");
+    route.push_back(pick(node, source, target));
+    node = topology_.link(route.back()).target;
   }
   return route;
+}
+
+LinkId Router::direct_link(NodeId source, NodeId target) {
+  choices_.clear();
+  for (const LinkId link : topology_.links_out(source)) {
+    if (topology_.link(link).target == target) {
+      choices_.push_back(link);
+    }
+  }
+  return choices_.empty() ? LinkId{} : pick(source, source, target);
+}
+
+LinkId Router::pick(NodeId node, NodeId source, NodeId target) {
+  const Routing& routing = topology_.routing();
+  if (routing.kind != RoutingKind::kEcmp || choices_.size() == 1) {
+    return choices_.front();
+  }
+  Fingerprint hash;
+  hash.add(routing.seed);
+  for (const NodeId id : {node, source, target}) {
+    hash.add(id.value);
+  }
+  return choices_[mixed(hash.value()) % choices_.size()];
 }
 
 int32_t Router::distance(NodeId source, NodeId target) {

@@ -11,8 +11,12 @@
 
 namespace pleach {
 
-// Finds the route with the fewest links; among those the first in link order at every node, which
-// on grids is dimension-order routing. Passes only through nodes that forward.
+// Finds a route with the fewest links, passing only through nodes that forward. Which one of them,
+// says the topology's routing:
+//   shortest  the first in link order at every node, which on grids is dimension-order routing
+//   ecmp      at every node the one of several that a hash of the seed, the node and both ends
+//             picks
+//   spread    as shortest: what is spread over links is spread for many at once (spread_routes.h)
 // Borrows the topology. Keeps one distance field (4 bytes a node) per target asked for, at most
 // 256 MiB of them. Not thread safe.
 class Router {
@@ -24,12 +28,34 @@ class Router {
   Result<std::vector<LinkId>> route(NodeId source, NodeId target);
   // Links between the two, or -1 when there is no route.
   int32_t distance(NodeId source, NodeId target);
+  // By node the links between it and an existing target, or -1. Valid until the next call.
+  const std::vector<int32_t>& distances_to(NodeId target);
 
  private:
-  const std::vector<int32_t>& distances_to(NodeId target);
+  LinkId direct_link(NodeId source, NodeId target);
+  LinkId pick(NodeId node, NodeId source, NodeId target);
 
   const Topology& topology_;
   std::unordered_map<int32_t, std::vector<int32_t>> distances_;
+  std::vector<LinkId> choices_;  // scratch of pick
 };
+
+// Calls visit(link) for every link out of `node` that lies on a shortest route to `target`, in link
+// order. `distances` are those to the target.
+template <typename Visit>
+void for_each_nearer(const Topology& topology, const std::vector<int32_t>& distances, NodeId node,
+                     NodeId target, Visit visit) {
+  const int32_t nearer = distances[node.index()] - 1;
+  for (const LinkId link : topology.links_out(node)) {
+    const NodeId next = topology.link(link).target;
+    if (distances[next.index()] == nearer &&
+        (next == target || passes_through(topology.node(next)))) {
+      visit(link);
+    }
+  }
+}
+
+// The error of a pair without a route, which names both.
+Error no_route(const Topology& topology, NodeId source, NodeId target);
 
 }  // namespace pleach

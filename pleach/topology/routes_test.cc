@@ -2,8 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+#include <set>
+
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
+#include "pleach/topology/changes.h"
 #include "pleach/topology/shapes.h"
 
 namespace pleach {
@@ -118,6 +123,85 @@ TEST(Router, RoutesAreShortestAndFirst) {
       EXPECT_EQ(node, target);
     }
   }
+}
+
+// The links that every pair of ranks takes under a seed: the most that one of them carries.
+int64_t most_on_a_link(const std::string& spec, std::set<std::vector<LinkId>>& routes) {
+  const Result<Topology> topology = parse_topology(spec);
+  EXPECT_TRUE(topology) << spec;
+  Router router(*topology);
+  Router plain(*topology);
+  std::vector<int64_t> load(topology->links().size());
+  for (const NodeId source : topology->rank_nodes()) {
+    for (const NodeId target : topology->rank_nodes()) {
+      const auto route = router.route(source, target);
+      EXPECT_TRUE(route);
+      EXPECT_EQ(count_of(*route), router.distance(source, target));
+      EXPECT_EQ(*plain.route(source, target), *route) << "not the same twice";
+      nodes_of(*topology, source, *route);
+      routes.insert(*route);
+      for (const LinkId link : *route) {
+        ++load[link.index()];
+      }
+    }
+  }
+  return *std::ranges::max_element(load);
+}
+
+// Hashes collide: over seeds, the busiest link of an all_to_all carries more than its share of 8,
+// now more, now less.
+TEST(Router, HashesFlowsBySeed) {
+  std::set<int64_t> loads;
+  std::set<std::vector<LinkId>> routes;
+  for (int seed = 0; seed < 40; ++seed) {
+    const int64_t most =
+        most_on_a_link("torus:4x4,routing=ecmp,seed=" + std::to_string(seed), routes);
+    EXPECT_GE(most, 9) << seed;
+    EXPECT_LE(most, 24) << seed;
+    loads.insert(most);
+  }
+  EXPECT_GE(loads.size(), 4U);
+  // Of the 240 pairs most have several ways; all of them are taken in the end.
+  std::set<std::vector<LinkId>> first;
+  most_on_a_link("torus:4x4", first);
+  EXPECT_GT(routes.size(), 2 * first.size());
+  EXPECT_EQ(most_on_a_link("torus:4x4,routing=ecmp,seed=3", first),
+            most_on_a_link("torus:4x4,routing=ecmp,seed=3", first));
+}
+
+// 32 balls in 8 bins: a hash whose bits follow the numbers of the nodes would fill them evenly.
+TEST(Router, HashesCollideOnRegularNetworksToo) {
+  std::map<int64_t, int> seeds;  // by the most that a link carries, of 7 at least
+  std::set<std::vector<LinkId>> routes;
+  for (int seed = 0; seed < 100; ++seed) {
+    ++seeds[most_on_a_link("leaf_spine:2x4,routing=ecmp,seed=" + std::to_string(seed), routes)];
+  }
+  EXPECT_EQ(seeds.begin()->first, 7);
+  // Each of the 16 cables to spines carries more than 7 of 16 with probability 0.027.
+  EXPECT_GT(seeds[7], 50);
+  EXPECT_LT(seeds[7], 90);
+}
+
+TEST(Router, HashesOverParallelCables) {
+  const Result<Topology> topology = parse_topology_toml(R"(
+    routing = "ecmp"
+    node = [{name="a", forwards=true}, {name="b", forwards=true}, {name="c", forwards=true},
+            {name="d", forwards=true}]
+    cable = [{source="a", target="b"}, {source="a", target="b"}, {source="b", target="c"},
+             {source="b", target="c"}, {source="c", target="d"}, {source="c", target="d"},
+             {source="d", target="a"}, {source="d", target="a"}]
+  )",
+                                                        "x.toml");
+  ASSERT_TRUE(topology) << topology.error().message;
+  std::set<int32_t> taken;
+  for (int64_t seed = 0; seed < 20; ++seed) {
+    const Topology seeded = with_routing(*topology, {RoutingKind::kEcmp, seed});
+    Router router(seeded);
+    for (int32_t node = 0; node < 4; ++node) {
+      taken.insert(router.route(NodeId{node}, NodeId{(node + 1) % 4})->at(0).value);
+    }
+  }
+  EXPECT_EQ(taken.size(), 8U);
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 namespace pleach {
 
 PLEACH_REGISTRY(shapes, Shape, "topology", "topologies", kRingShape, kFullyConnectedShape,
-                kSwitchShape, kMeshShape, kTorusShape)
+                kSwitchShape, kMeshShape, kTorusShape, kHypercubeShape, kFatTreeShape,
+                kLeafSpineShape, kBigraphShape, kDragonflyShape, kDgxA100Shape, kDgxH100Shape,
+                kDgxB200Shape)
 
 }  // namespace pleach

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <set>
+#include <utility>
 
+#include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/topology/metrics.h"
 
@@ -61,6 +64,152 @@ TEST(Shapes, HaveTheirSizes) {
       EXPECT_EQ(link.latency_ps, 150'000);
     }
   }
+}
+
+struct Form {
+  std::string spec;
+  int64_t ranks;
+  int64_t switches;
+  int64_t cables;
+  int32_t diameter;
+  int64_t bisection_bytes_per_s;
+};
+
+void expect_forms(const std::vector<Form>& forms) {
+  for (const Form& form : forms) {
+    SCOPED_TRACE(form.spec);
+    const Result<Topology> topology = parse_topology(form.spec);
+    ASSERT_TRUE(topology) << topology.error().message;
+    EXPECT_EQ(topology->name(), form.spec);
+    EXPECT_EQ(count_of(topology->rank_nodes()), form.ranks);
+    EXPECT_EQ(count_of(topology->nodes()), form.ranks + form.switches);
+    EXPECT_EQ(count_of(topology->links()), 2 * form.cables);
+    EXPECT_EQ(diameter(*topology).link_count, form.diameter);
+    EXPECT_EQ(bisection(*topology).bytes_per_s, form.bisection_bytes_per_s);
+  }
+}
+
+constexpr int64_t kGigabyte = 1'000'000'000;
+constexpr int64_t kCable = 16 * kGigabyte;  // per second, the default
+
+// n ranks, log2 n cables each; a half is a face of the cube.
+TEST(Shapes, HypercubesHaveTheirClosedForms) {
+  std::vector<Form> forms;
+  for (int32_t bits = 1; bits <= 8; ++bits) {
+    const int64_t ranks = int64_t{1} << bits;
+    forms.push_back({"hypercube:" + std::to_string(ranks), ranks, 0, ranks / 2 * bits, bits,
+                     ranks / 2 * kCable});
+  }
+  expect_forms(forms);
+  for (const Link& link : parse_topology("hypercube:32")->links()) {
+    EXPECT_EQ(std::popcount(static_cast<uint32_t>(link.source.value ^ link.target.value)), 1);
+  }
+}
+
+// Every level has as many cables as there are ranks, and half of them cross the middle.
+TEST(Shapes, FatTreesHaveTheirClosedForms) {
+  const auto form = [](int64_t ranks, int64_t radix, int64_t levels, const std::string& more) {
+    const int64_t top = levels == 2 ? radix : radix * radix;
+    return Form{"fat_tree:" + std::to_string(ranks) + more, ranks,
+                (levels - 1) * ranks / radix + top,         levels * ranks,
+                static_cast<int32_t>(2 * levels),           ranks / 2 * kCable};
+  };
+  expect_forms({form(64, 8, 2, ""), form(128, 8, 2, ""), form(16, 8, 2, ""), form(1024, 8, 3, ""),
+                form(16, 4, 2, ",radix=4"), form(16, 2, 3, ",radix=2"),
+                form(64, 4, 3, ",levels=3,radix=4"), form(128, 4, 3, ",radix=4")});
+  // Two levels: one cable between every leaf and every spine.
+  const Topology two = *parse_topology("fat_tree:64");
+  std::set<std::pair<int32_t, int32_t>> pairs;
+  for (const Link& link : two.links()) {
+    EXPECT_TRUE(pairs.emplace(link.source.value, link.target.value).second);
+  }
+  for (int32_t leaf = 64; leaf < 72; ++leaf) {
+    for (int32_t spine = 72; spine < 80; ++spine) {
+      EXPECT_TRUE(pairs.contains({leaf, spine}));
+    }
+  }
+  // Three: 16 ports at every switch, and radix³ ways between ranks far apart.
+  const Topology three = *parse_topology("fat_tree:1024");
+  for (int32_t node = 1024; node < count_of(three.nodes()); ++node) {
+    EXPECT_EQ(three.links_out(NodeId{node}).size(), 16U);
+  }
+}
+
+// Ranks leave a leaf at 1/oversubscription of what they have, on each of the rails.
+TEST(Shapes, LeafSpinesHaveTheirClosedForms) {
+  const auto form = [](int64_t leaves, int64_t hosts, int64_t spines, int64_t over, int64_t rails,
+                       const std::string& more) {
+    const int64_t ranks = leaves * hosts;
+    return Form{"leaf_spine:" + std::to_string(leaves) + "x" + std::to_string(hosts) + more,
+                ranks,
+                rails * (leaves + spines),
+                rails * (ranks + leaves * spines),
+                4,
+                rails * ranks / 2 * kCable / over};
+  };
+  expect_forms({form(2, 4, 4, 1, 1, ""), form(2, 4, 4, 1, 1, ",spines=4"),
+                form(4, 8, 2, 1, 1, ",spines=2"), form(4, 8, 8, 4, 1, ",oversubscription=4"),
+                form(2, 6, 3, 2, 1, ",oversubscription=2,spines=3"),
+                form(2, 4, 4, 1, 2, ",rails=2"),
+                form(8, 4, 2, 2, 4, ",oversubscription=2,rails=4,spines=2")});
+  EXPECT_EQ(parse_topology("leaf_spine:2x4,rails=2")->node(NodeId{8}).name, "rail0.leaf0");
+}
+
+// Half of the even and half of the odd switches on either side: N²/8 cables cross, unless cutting
+// off ranks is cheaper.
+TEST(Shapes, BigraphsHaveTheirClosedForms) {
+  const auto form = [](int64_t each, int64_t switches, int32_t diameter) {
+    const int64_t half = switches / 2;
+    return Form{"bigraph:" + std::to_string(each) + "x" + std::to_string(switches),
+                each * switches,
+                switches,
+                each * switches + half * half,
+                diameter,
+                half * half / 2 * kCable};
+  };
+  expect_forms({form(4, 8, 4), form(4, 16, 4), form(8, 4, 4), form(2, 8, 4)});
+  expect_forms({{"bigraph:4x2", 8, 2, 9, 3, kCable}});
+}
+
+// All groups joined: A·H + 1 of them, each pair by one cable.
+TEST(Shapes, DragonfliesHaveTheirClosedForms) {
+  const auto form = [](int64_t p, int64_t a, int64_t h, int32_t diameter, int64_t crossing) {
+    const int64_t groups = a * h + 1, routers = groups * a;
+    return Form{
+        "dragonfly:" + std::to_string(p) + "x" + std::to_string(a) + "x" + std::to_string(h),
+        p * routers,
+        routers,
+        p * routers + groups * a * (a - 1) / 2 + groups * (groups - 1) / 2,
+        diameter,
+        crossing * kCable};
+  };
+  // With groups that halve evenly, (groups/2)² cables cross between them, or those of
+  // half the ranks where these are fewer.
+  expect_forms({form(2, 3, 1, 5, 4), form(1, 1, 3, 3, 2), form(4, 3, 3, 5, 25)});
+  // A router has P ranks, the others of its group, and H cables to other groups.
+  const Topology topology = *parse_topology("dragonfly:2x4x2");
+  for (int32_t node = 72; node < count_of(topology.nodes()); ++node) {
+    EXPECT_EQ(topology.links_out(NodeId{node}).size(), 2U + 3 + 2);
+  }
+}
+
+// The network's half is what crosses between halves of the boxes.
+TEST(Shapes, BoxesHaveTheirClosedForms) {
+  expect_forms({{"dgx_a100:1", 8, 1, 8, 2, 4 * 300 * kGigabyte},
+                {"dgx_h100:2", 16, 3, 32, 2, 8 * 50 * kGigabyte},
+                {"dgx_b200:4", 32, 5, 64, 2, 16 * 50 * kGigabyte},
+                {"dgx_a100:4,nics=2", 32, 5, 96, 2, 16 * 50 * kGigabyte},
+                {"dgx_h100:4,fabric=rails", 32, 16, 96, 4, 16 * 50 * kGigabyte}});
+  const Topology boxes = *parse_topology("dgx_h100:2,sharp");
+  EXPECT_EQ(boxes.node(NodeId{9}).name, "box1.gpu1");
+  EXPECT_EQ(boxes.node(NodeId{16}).name, "box0.nvswitch");
+  EXPECT_TRUE(boxes.node(NodeId{16}).reduces);
+  EXPECT_FALSE(boxes.node(NodeId{18}).reduces);  // the network
+  EXPECT_EQ(boxes.link(LinkId{0}).bandwidth_bytes_per_s, 450 * kGigabyte);
+  EXPECT_EQ(boxes.link(LinkId{0}).latency_ps, 300'000);
+  EXPECT_EQ(boxes.given_class(LinkId{0}), "nvlink");
+  EXPECT_EQ(boxes.given_class(LinkId{63}), "nic");
+  EXPECT_EQ(boxes.link(LinkId{63}).latency_ps, 1'350'000);
 }
 
 TEST(Shapes, OrderLinksNorthSouthWestEast) {
@@ -140,7 +289,10 @@ TEST(Shapes, NameWhatIsRemovedAsInTheWhole) {
 }
 
 TEST(Shapes, RefuseBadSpecs) {
-  const std::string shapes = "known: ring, fully_connected, switch, mesh, torus";
+  const std::string shapes =
+      "known: ring, fully_connected, switch, mesh, torus, hypercube, fat_tree, leaf_spine, "
+      "bigraph, "
+      "dragonfly, dgx_a100, dgx_h100, dgx_b200";
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"", "'' has no name: expected NAME[:ARGUMENT][,key=value...]"},
       {"rnig:8", "unknown topology 'rnig'; did you mean 'ring'? " + shapes},
@@ -162,9 +314,38 @@ TEST(Shapes, RefuseBadSpecs) {
       {"torus:60000x60000", "torus: '60000x60000' has more than 65536 ranks"},
       {"torus:1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x2",
        "torus: '1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x2' has more than 16 dimensions"},
+      {"hypercube:12", "hypercube: rank count '12' is no power of two"},
+      {"fat_tree:60,radix=8",
+       "fat_tree: 60 ranks on 2 levels of radix 8: it takes a multiple of 8, from 16 to 128"},
+      {"fat_tree:8,radix=8",
+       "fat_tree: 8 ranks on 2 levels of radix 8: it takes a multiple of 8, from 16 to 128"},
+      {"fat_tree:1000,radix=8",
+       "fat_tree: 1000 ranks on 3 levels of radix 8: it takes a multiple of 64, from 128 to 1024"},
+      {"fat_tree:256,radix=8,levels=2",
+       "fat_tree: 256 ranks on 2 levels of radix 8: it takes a multiple of 8, from 16 to 128"},
+      {"fat_tree:64,radix=0", "fat_tree: option 'radix': value '0' is outside 1 to 1024"},
+      {"leaf_spine:8", "leaf_spine: '8' is not of the form LxH"},
+      {"leaf_spine:2x4x4", "leaf_spine: '2x4x4' is not of the form LxH"},
+      {"leaf_spine:256x256,rails=64,spines=65536",
+       "leaf_spine: 1077936128 cables: at most 8388608"},
+      {"leaf_spine:2x4,bandwidth=1B/s,oversubscription=9",
+       "link leaf0->spine0 has bandwidth 0 B/s: it must be positive"},
+      {"bigraph:4x7", "bigraph: 7 switches: it takes an even number of at most 4096"},
+      {"bigraph:4", "bigraph: '4' is not of the form MxN"},
+      {"dragonfly:4x4", "dragonfly: '4x4' is not of the form PxAxH"},
+      {"dragonfly:16x32x16",
+       "dragonfly: 16x32x16 has 513 groups of 512 ranks: at most 65536 ranks"},
+      {"dgx_h100:0", "dgx_h100: box count '0' is outside 1 to 4096"},
+      {"dgx_a100:2,sharp",
+       "dgx_a100: unknown option 'sharp'; known: bandwidth, latency, overhead, header, packet, "
+       "routing, latency_spread, seed, without_link, without_node, nic_bandwidth, nic_latency, "
+       "nics, fabric, spines"},
       {"torus:4x4,bandwith=1GB/s",
        "torus: unknown option 'bandwith'; did you mean 'bandwidth'? known: bandwidth, latency, "
-       "overhead, header, packet, latency_spread, seed, without_link, without_node"},
+       "overhead, header, packet, routing, latency_spread, seed, without_link, without_node"},
+      {"torus:4x4,routing=spraed",
+       "torus: option 'routing': unknown value 'spraed'; did you mean 'spread'? known: shortest, "
+       "spread, ecmp"},
       {"torus:4x4,bandwidth=0GB/s",
        "torus: option 'bandwidth': '0GB/s' is not a bandwidth: it must be at least 1 B/s"},
       {"torus:4x4,latency=2000s",
@@ -193,8 +374,8 @@ TEST(Shapes, RefuseBadSpecs) {
       {"missing.toml", "cannot read 'missing.toml': No such file or directory"},
       {"/", "cannot read '/': it is a directory"},
       {"missing.toml,bandwidth=1GB/s",
-       "missing.toml: unknown option 'bandwidth'; known: latency_spread, seed, without_link, "
-       "without_node"},
+       "missing.toml: unknown option 'bandwidth'; known: routing, latency_spread, seed, "
+       "without_link, without_node"},
   };
   for (const auto& [spec, error] : cases) {
     const Result<Topology> topology = parse_topology(spec);
@@ -206,9 +387,16 @@ TEST(Shapes, RefuseBadSpecs) {
 TEST(Shapes, AnySpecGivesATopologyOrOneLine) {
   constexpr uint64_t kSeed = 5;
   Rng rng(kSeed);
-  const std::vector<std::string> starts = {"ring:8",          "torus:4x4,without_link=5-6+9>10",
-                                           "switch:4,reduce", "mesh:2x3x2,latency=1ns",
-                                           "mesh:2x2,x",      "fully_connected:4,without_node=3"};
+  const std::vector<std::string> starts = {"ring:8",
+                                           "torus:4x4,without_link=5-6+9>10",
+                                           "switch:4,reduce",
+                                           "mesh:2x3x2,latency=1ns",
+                                           "mesh:2x2,x",
+                                           "fully_connected:4,without_node=3",
+                                           "fat_tree:8,radix=2",
+                                           "leaf_spine:2x4,spines=4",
+                                           "dragonfly:2x2x1",
+                                           "dgx_h100:2,fabric=rails"};
   const std::string letters = "0123456789x:,=-+>.%abrGs/\xff\n\0 ";
   int refused = 0;
   for (int trial = 0; trial < 3000; ++trial) {
@@ -245,7 +433,7 @@ TEST(Shapes, TablesNameEachShapeOnce) {
     EXPECT_FALSE(shape->argument.empty());
     EXPECT_TRUE(Options::create(shape_options(*shape), {}, shape->name));
   }
-  EXPECT_GE(names.size(), 5U);
+  EXPECT_GE(names.size(), 13U);
 }
 
 }  // namespace

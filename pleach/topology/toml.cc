@@ -35,6 +35,14 @@ class Table {
     return invalid(fmt::format("{}: {}{}", where, name_, what));
   }
 
+  std::vector<std::string> keys() const {
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : table_) {
+      keys.emplace_back(key.str());
+    }
+    return keys;
+  }
+
   Status check_keys(std::initializer_list<std::string> known) const {
     for (const auto& [key, value] : table_) {
       if (std::ranges::find(known, key.str()) == known.end()) {
@@ -86,10 +94,11 @@ class Table {
   }
 
   // The table under `key`, or an empty one.
-  Result<Table> table(std::string_view key, const toml::table& empty) const {
+  Result<Table> table(std::string_view key) const {
+    static const toml::table kEmpty;
     const toml::node* node = table_.get(key);
     if (node == nullptr) {
-      return Table(empty, path_, "");
+      return Table(kEmpty, path_, "");
     }
     if (const toml::table* inner = node->as_table()) {
       return Table(*inner, path_, fmt::format("[{}] ", key));
@@ -125,6 +134,93 @@ class Table {
   const toml::table& table_;
   const std::string& path_;
   std::string name_;  // "[defaults] ", before a message
+};
+
+// What `count = { box = 2, gpu = 8 }` repeats a table for: {box} and {gpu} in its names stand for
+// numbers from 0.
+struct Counter {
+  std::string placeholder;  // "{box}"
+  int64_t count = 1;
+  int64_t number = 0;  // of the combination at hand
+};
+
+std::string replaced(std::string text, const Counter& counter) {
+  const std::string number = fmt::format("{}", counter.number);
+  for (std::size_t place = text.find(counter.placeholder); place != std::string::npos;
+       place = text.find(counter.placeholder, place + number.size())) {
+    text.replace(place, counter.placeholder.size(), number);
+  }
+  return text;
+}
+
+// The texts under some keys of a table, once for every combination of its counters, or just once.
+class Repetition {
+ public:
+  // Errors: a count that is none, one that no text names, too many combinations.
+  static Result<Repetition> create(const Table& table, std::initializer_list<std::string> keys) {
+    constexpr int64_t kMost = int64_t{1} << 24;  // links of a topology
+    Repetition repetition;
+    std::string all;
+    for (const std::string& key : keys) {
+      PLEACH_ASSIGN(text, table.text(key));
+      all += text + " ";
+      repetition.texts_.push_back(std::move(text));
+    }
+    PLEACH_ASSIGN(counts, table.table("count"));
+    int64_t combinations = 1;
+    for (const std::string& name : counts.keys()) {
+      const auto parse = [](const std::string& text) {
+        return parse_integer(text, "value", 1, kMost);
+      };
+      PLEACH_ASSIGN(count, counts.number(name, parse));
+      const std::string placeholder = "{" + name + "}";
+      if (all.find(placeholder) == std::string::npos) {
+        return table.error(counts.where(name),
+                           fmt::format("count: no {} in its names", placeholder));
+      }
+      combinations = combinations > kMost / *count ? kMost + 1 : combinations * *count;
+      repetition.counters_.push_back({placeholder, *count});
+    }
+    if (combinations > kMost) {
+      return table.error(table.where("count"), fmt::format("count: more than {} times", kMost));
+    }
+    std::ranges::sort(repetition.counters_, {}, [&all](const Counter& counter) {
+      return all.find(counter.placeholder);  // the first in the names varies slowest
+    });
+    return repetition;
+  }
+
+  // Calls visit(texts) for every combination.
+  template <typename Visit>
+  Status for_each(Visit visit) {
+    bool goes_on = true;
+    while (goes_on) {
+      std::vector<std::string> texts = texts_;
+      for (std::string& text : texts) {
+        for (const Counter& counter : counters_) {
+          text = replaced(std::move(text), counter);
+        }
+      }
+      PLEACH_TRY(visit(texts));
+      goes_on = next();
+    }
+    return ok();
+  }
+
+ private:
+  bool next() {
+    for (std::size_t place = counters_.size(); place-- > 0;) {
+      Counter& counter = counters_[place];
+      if (++counter.number < counter.count) {
+        return true;
+      }
+      counter.number = 0;
+    }
+    return false;
+  }
+
+  std::vector<std::string> texts_;
+  std::vector<Counter> counters_;
 };
 
 struct Defaults {
@@ -199,12 +295,14 @@ class Reader {
   Reader(const Table& root, std::string path) : root_(root), path_(std::move(path)) {}
 
   Result<Topology> read() {
-    PLEACH_TRY(root_.check_keys({"name", "shape", "defaults", "framing", "node", "link", "cable"}));
+    PLEACH_TRY(root_.check_keys(
+        {"name", "shape", "routing", "seed", "defaults", "framing", "node", "link", "cable"}));
     PLEACH_TRY(read_settings());
     if (root_.has("shape")) {
       PLEACH_TRY(start_from_shape());
     }
     PLEACH_TRY(read_name());
+    PLEACH_TRY(read_routing());
     PLEACH_ASSIGN(nodes, root_.tables("node"));
     for (const Table& node : nodes) {
       PLEACH_TRY(add_node(node));
@@ -214,6 +312,7 @@ class Reader {
     PLEACH_TRY(links_.build(builder_));
     builder_.set_framing(framing_);
     builder_.set_grid(grid_);
+    builder_.set_routing(routing_);
     Result<Topology> built = std::move(builder_).build();
     if (!built && !built.error().message.starts_with(path_ + ":")) {
       return prefixed(path_ + ":1", built.error());
@@ -233,8 +332,26 @@ class Reader {
     return ok();
   }
 
+  // Of the file where it says something, else of the shape.
+  Status read_routing() {
+    PLEACH_ASSIGN(text, root_.text("routing", to_text(routing_.kind)));
+    const Result<RoutingKind> kind = parse_routing_kind(text);
+    if (!kind) {
+      return root_.error(root_.where("routing"), kind.error().message);
+    }
+    const auto parse_seed = [](const std::string& written) {
+      return parse_integer(written, "value", 0, INT64_MAX);
+    };
+    PLEACH_ASSIGN(seed, root_.number("seed", parse_seed));
+    if (seed && *kind != RoutingKind::kEcmp) {
+      return root_.error(root_.where("seed"), "seed is of routing = \"ecmp\"");
+    }
+    routing_ = {*kind, *kind == RoutingKind::kEcmp ? seed.value_or(routing_.seed) : 0};
+    return ok();
+  }
+
   Status read_settings() {
-    PLEACH_ASSIGN(defaults, root_.table("defaults", empty_));
+    PLEACH_ASSIGN(defaults, root_.table("defaults"));
     PLEACH_TRY(defaults.check_keys({"bandwidth", "latency", "overhead"}));
     PLEACH_ASSIGN(bandwidth, defaults.number("bandwidth", parse_bandwidth_bytes_per_s));
     PLEACH_ASSIGN(latency, defaults.number("latency", parse_time_ps));
@@ -242,7 +359,7 @@ class Reader {
     defaults_.bandwidth_bytes_per_s = bandwidth.value_or(defaults_.bandwidth_bytes_per_s);
     defaults_.latency_ps = latency.value_or(defaults_.latency_ps);
     defaults_.overhead_ps = overhead.value_or(defaults_.overhead_ps);
-    PLEACH_ASSIGN(framing, root_.table("framing", empty_));
+    PLEACH_ASSIGN(framing, root_.table("framing"));
     PLEACH_TRY(framing.check_keys({"header", "packet"}));
     PLEACH_ASSIGN(header, framing.number("header", parse_size_bytes));
     PLEACH_ASSIGN(packet, framing.number("packet", parse_size_bytes));
@@ -268,6 +385,7 @@ class Reader {
     }
     name_ = shape->name();
     framing_ = shape->framing();
+    routing_ = shape->routing();
     grid_.assign(shape->grid().begin(), shape->grid().end());
     for (const Node& node : shape->nodes()) {
       PLEACH_TRY(builder_.add_node(node, where));
@@ -282,7 +400,7 @@ class Reader {
 
   Status pass_on(std::string_view section, std::initializer_list<std::string> keys,
                  Spec& spec) const {
-    PLEACH_ASSIGN(table, root_.table(section, empty_));
+    PLEACH_ASSIGN(table, root_.table(section));
     for (const std::string& key : keys) {
       const bool given =
           std::ranges::any_of(spec.options, [&](const auto& pair) { return pair.first == key; });
@@ -296,16 +414,11 @@ class Reader {
 
   Status add_node(const Table& table) {
     PLEACH_TRY(table.check_keys(
-        {"name", "kind", "forwards", "reduce", "multicast", "switch", "overhead"}));
+        {"name", "count", "kind", "forwards", "reduce", "multicast", "switch", "overhead"}));
     if (!table.has("name")) {
       return table.error(table.where(), "has no name");
     }
     Node node;
-    PLEACH_ASSIGN(name, table.text("name"));
-    if (name.empty()) {
-      return table.error(table.where("name"), "has an empty name");
-    }
-    node.name = name;
     PLEACH_ASSIGN(written_kind, table.text("kind", "rank"));
     const Result<NodeKind> kind = parse_node_kind(written_kind);
     if (!kind) {
@@ -323,17 +436,22 @@ class Reader {
     const int64_t usual = node.kind == NodeKind::kSwitch ? 0 : defaults_.overhead_ps;
     node.overhead_ps = overhead.value_or(usual);
     grid_.clear();
-    PLEACH_TRY(builder_.add_node(node, table.where()));
-    known_names_.push_back(name);
-    return ok();
+    PLEACH_ASSIGN(repetition, Repetition::create(table, {"name"}));
+    return repetition.for_each([&](const std::vector<std::string>& texts) -> Status {
+      node.name = texts[0];
+      if (node.name.empty()) {
+        return table.error(table.where("name"), "has an empty name");
+      }
+      known_names_.push_back(node.name);
+      PLEACH_TRY(builder_.add_node(node, table.where()));
+      return ok();
+    });
   }
 
   Status add_links(const std::string& key, bool both_directions) {
     PLEACH_ASSIGN(tables, root_.tables(key));
     for (const Table& table : tables) {
-      PLEACH_TRY(table.check_keys({"source", "target", "bandwidth", "latency", "class"}));
-      PLEACH_ASSIGN(source, find_end(table, "source"));
-      PLEACH_ASSIGN(target, find_end(table, "target"));
+      PLEACH_TRY(table.check_keys({"source", "target", "count", "bandwidth", "latency", "class"}));
       LinkWords words;
       words.where = table.where();
       PLEACH_SET(words.bandwidth_bytes_per_s,
@@ -343,19 +461,27 @@ class Reader {
       if (table.has("class") && words.class_name.empty()) {
         return table.error(table.where("class"), "has an empty class");
       }
-      place_link(source, target, words);
-      if (both_directions) {
-        place_link(target, source, words);
+      for (const std::string end : {"source", "target"}) {
+        if (!table.has(end)) {
+          return table.error(table.where(), "has no " + end);
+        }
       }
+      PLEACH_ASSIGN(repetition, Repetition::create(table, {"source", "target"}));
+      PLEACH_TRY(repetition.for_each([&](const std::vector<std::string>& ends) -> Status {
+        PLEACH_ASSIGN(source, find_end(table, "source", ends[0]));
+        PLEACH_ASSIGN(target, find_end(table, "target", ends[1]));
+        place_link(source, target, words);
+        if (both_directions) {
+          place_link(target, source, words);
+        }
+        return ok();
+      }));
     }
     return ok();
   }
 
-  Result<NodeId> find_end(const Table& table, const std::string& key) const {
-    if (!table.has(key)) {
-      return table.error(table.where(), "has no " + key);
-    }
-    PLEACH_ASSIGN(name, table.text(key));
+  Result<NodeId> find_end(const Table& table, const std::string& key,
+                          const std::string& name) const {
     const std::optional<NodeId> found = builder_.find(name);
     if (!found) {
       return table.error(table.where(key), unknown_name("node", name, known_names_).message);
@@ -377,10 +503,10 @@ class Reader {
 
   const Table& root_;
   std::string path_;
-  toml::table empty_;
   std::string name_ = std::filesystem::path(path_).stem().string();
   Defaults defaults_;
   Framing framing_;
+  Routing routing_;
   std::vector<GridDimension> grid_;  // of the shape, until something is added to it
   TopologyBuilder builder_{""};
   std::vector<std::string> known_names_;

@@ -111,6 +111,73 @@ TEST(TopologyFile, StartsFromAShape) {
   EXPECT_TRUE(chord->grid().empty());
 }
 
+TEST(TopologyFile, SaysHowTrafficIsRouted) {
+  const std::string one_rank = "node = [{name = 'a'}]\n";
+  const auto routing = [](const std::string& text) {
+    const Result<Topology> topology = parse_topology_toml(text, "x.toml");
+    EXPECT_TRUE(topology) << topology.error().message;
+    return topology->routing();
+  };
+  EXPECT_EQ(routing(one_rank), Routing{});
+  EXPECT_EQ(routing("routing = 'shortest'\n" + one_rank), Routing{});
+  EXPECT_EQ(routing("routing = 'spread'\n" + one_rank), (Routing{RoutingKind::kSpread, 0}));
+  EXPECT_EQ(routing("routing = 'ecmp'\n" + one_rank), (Routing{RoutingKind::kEcmp, 0}));
+  EXPECT_EQ(routing("routing = 'ecmp'\nseed = 7\n" + one_rank), (Routing{RoutingKind::kEcmp, 7}));
+  // A shape's own, unless the file says otherwise.
+  const std::string shape = "shape = 'torus:4x4,routing=ecmp,seed=3'\n";
+  EXPECT_EQ(routing(shape), (Routing{RoutingKind::kEcmp, 3}));
+  EXPECT_EQ(routing(shape + "seed = 4"), (Routing{RoutingKind::kEcmp, 4}));
+  EXPECT_EQ(routing(shape + "routing = 'spread'"), (Routing{RoutingKind::kSpread, 0}));
+}
+
+TEST(TopologyFile, RepeatsNodesAndLinks) {
+  const Result<Topology> topology = parse_topology_toml(R"(
+    [[node]]
+    name = "z{box}.gpu{a}"  # the first in the name varies slowest, whatever it is called
+    count = { a = 3, box = 2 }
+    [[node]]
+    name = "switch{box}"
+    count = { box = 2 }
+    kind = "switch"
+    [[node]]
+    name = "{literal}"
+    [[cable]]
+    source = "z{box}.gpu{a}"
+    target = "switch{box}"
+    count = { box = 2, a = 3 }
+    [[link]]
+    source = "switch0"
+    target = "switch{i}"
+    count = { i = 1 }
+  )",
+                                                        "x.toml");
+  ASSERT_FALSE(topology);
+  EXPECT_EQ(topology.error().message, "x.toml:15: link switch0->switch0 is a self-loop");
+  const Result<Topology> built = parse_topology_toml(R"(
+    node = [{ name = "z{box}.gpu{a}", count = { a = 3, box = 2 } },
+            { name = "switch{i}", count = { i = 2 }, kind = "switch" },
+            { name = "{literal}", kind = "switch" }]
+    cable = [{ source = "z{box}.gpu{a}", target = "switch{box}", count = { box = 2, a = 3 } },
+             { source = "{literal}", target = "switch{k}", count = { k = 2 }, latency = "1us" }]
+  )",
+                                                     "x.toml");
+  ASSERT_TRUE(built) << built.error().message;
+  std::vector<std::string> names;
+  for (const Node& node : built->nodes()) {
+    names.push_back(node.name);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"z0.gpu0", "z0.gpu1", "z0.gpu2", "z1.gpu0", "z1.gpu1",
+                                             "z1.gpu2", "switch0", "switch1", "{literal}"}));
+  ASSERT_EQ(built->links().size(), 16U);
+  for (int32_t cable = 0; cable < 6; ++cable) {
+    const Link& link = built->link(LinkId{2 * cable});
+    EXPECT_EQ(link.source.value, cable);
+    EXPECT_EQ(link.target.value, 6 + cable / 3);
+  }
+  EXPECT_EQ(built->link(LinkId{15}).source, NodeId{7});
+  EXPECT_EQ(built->link(LinkId{15}).latency_ps, 1'000'000);
+}
+
 struct BadFile {
   std::string text;
   std::string error;
@@ -144,7 +211,7 @@ TEST(TopologyFile, NamesWhatIsWrongAndWhere) {
        "x.toml:5: link a->b has latency 5000000000000000 ps: outside 0 to 1000 s"},
       {nodes + cable + "bandwith='1GB/s'\n",
        "x.toml:8: [[cable]] unknown key 'bandwith'; did you mean 'bandwidth'? known: source, "
-       "target, bandwidth, latency, class"},
+       "target, count, bandwidth, latency, class"},
       {nodes + cable + "class='all'\n",
        "x.toml:5: class 'all' of a link is not plain UTF-8 of 1 to 128 bytes without ',', '+' and "
        "'>', and other than 'all'"},
@@ -170,8 +237,13 @@ TEST(TopologyFile, NamesWhatIsWrongAndWhere) {
       {"node = ['a']", "x.toml:1: node must be a list of tables, [[node]]"},
       {"defaults = 3", "x.toml:1: defaults must be a table, [defaults]"},
       {"[default]\nlatency='1ns'",
-       "x.toml:1: unknown key 'default'; did you mean 'defaults'? known: name, shape, defaults, "
-       "framing, node, link, cable"},
+       "x.toml:1: unknown key 'default'; did you mean 'defaults'? known: name, shape, routing, "
+       "seed, defaults, framing, node, link, cable"},
+      {"routing = 'spraed'",
+       "x.toml:1: unknown routing 'spraed'; did you mean 'spread'? known: shortest, spread, ecmp"},
+      {"\nseed = 3", "x.toml:2: seed is of routing = \"ecmp\""},
+      {"routing = 'ecmp'\nseed = -1",
+       "x.toml:2: seed: value '-1' is outside 0 to 9223372036854775807"},
       {"[defaults]\nlatency='1'",
        "x.toml:2: [defaults] latency: '1' is not a time: it has no unit, as 150ns or 10us"},
       {"[framing]\npacket=0", "x.toml:1: packet of 0 bytes is outside 1 to 1073741824"},
@@ -184,15 +256,37 @@ TEST(TopologyFile, NamesWhatIsWrongAndWhere) {
   });
 }
 
+TEST(TopologyFile, RefusesBadCounts) {
+  const std::string nodes = "[[node]]\nname='a'\n[[node]]\nname='b'\n";
+  expect_errors({
+      {nodes + "[[node]]\nname='c{i}'\ncount={i=0}\n",
+       "x.toml:7: [count] i: value '0' is outside 1 to 16777216"},
+      {nodes + "[[node]]\nname='c{i}'\ncount={i='x'}\n",
+       "x.toml:7: [count] i: value 'x' is not a whole number"},
+      {nodes + "[[node]]\nname='c{i}'\ncount=3\n",
+       "x.toml:7: [[node]] count must be a table, [count]"},
+      {nodes + "[[node]]\nname='c{i}'\ncount={i=2,j=2}\n",
+       "x.toml:7: [[node]] count: no {j} in its names"},
+      {nodes + "[[node]]\nname='c{i}{j}'\ncount={i=16777216,j=2}\n",
+       "x.toml:7: [[node]] count: more than 16777216 times"},
+      {nodes + "[[node]]\nname='{i}{j}'\ncount={i=12,j=12}\n",
+       "x.toml:5: duplicate node name '110'"},
+      {nodes + "[[cable]]\nsource='a{i}'\ntarget='b'\ncount={i=2}\n",
+       "x.toml:6: [[cable]] unknown node 'a0'; did you mean 'a'? known: a, b"},
+  });
+}
+
 TEST(TopologyFile, RefusesBadShapes) {
   expect_errors({
       {"shape = 'rnig:8'",
        "x.toml:1: unknown topology 'rnig'; did you mean 'ring'? known: ring, fully_connected, "
-       "switch, mesh, torus"},
+       "switch, mesh, torus, hypercube, fat_tree, leaf_spine, bigraph, dragonfly, dgx_a100, "
+       "dgx_h100, dgx_b200"},
       {"\nshape = 'torus:99999x99999'", "x.toml:2: torus: dimension '99999' is outside 1 to 65536"},
       {"shape = 'other.toml'",
        "x.toml:1: unknown topology 'other.toml'; known: ring, fully_connected, switch, mesh, "
-       "torus"},
+       "torus, hypercube, fat_tree, leaf_spine, bigraph, dragonfly, dgx_a100, dgx_h100, "
+       "dgx_b200"},
       {"shape = ''", "x.toml:1: '' has no name: expected NAME[:ARGUMENT][,key=value...]"},
       {"shape = ['ring:4']", "x.toml:1: shape must be text, in quotes"},
       {"shape = 'ring:4'\n[[node]]\nname = '3'", "x.toml:2: duplicate node name '3'"},

@@ -35,6 +35,11 @@ bool is_well_formed_name(std::string_view name) {
          });
 }
 
+constexpr std::array<Name<RoutingKind>, 3> kRoutingKindNames = {
+    {{RoutingKind::kShortest, "shortest"},
+     {RoutingKind::kSpread, "spread"},
+     {RoutingKind::kEcmp, "ecmp"}}};
+
 // Whether every rank reaches every other. Walks from a node visit the nodes that traffic may reach
 // and go on from those that forward. A node whose walk finds every rank is universal; so is every
 // node that can pass traffic to a universal one, which leaves one walk for most topologies.
@@ -155,6 +160,14 @@ Result<NodeKind> parse_node_kind(std::string_view text) {
   return parse_name(kNodeKindNames, "kind", text);
 }
 
+std::string_view to_text(RoutingKind kind) {
+  return name_of(kRoutingKindNames, kind);
+}
+
+Result<RoutingKind> parse_routing_kind(std::string_view text) {
+  return parse_name(kRoutingKindNames, "routing", text);
+}
+
 uint64_t Topology::fingerprint() const {
   Fingerprint hash;
   hash.add(static_cast<uint64_t>(nodes_.size()));
@@ -175,6 +188,10 @@ uint64_t Topology::fingerprint() const {
   }
   hash.add(framing_.header_bytes);
   hash.add(framing_.packet_bytes);
+  if (routing_ != Routing{}) {
+    hash.add(static_cast<int32_t>(routing_.kind));
+    hash.add(routing_.seed);
+  }
   return hash.value();
 }
 
@@ -246,8 +263,8 @@ Result<LinkId> TopologyBuilder::add_link(Link link, const std::string& where) {
     return error(fmt::format("has latency {} ps: outside 0 to 1000 s", link.latency_ps));
   }
   topology_.links_.push_back(link);
-  if (!topology_.class_of_link_.empty()) {
-    topology_.class_of_link_.push_back(0);
+  if (!topology_.classes_.of_link.empty()) {
+    topology_.classes_.of_link.push_back(0);
   }
   return LinkId{count_of(topology_.links_) - 1};
 }
@@ -269,12 +286,12 @@ Status TopologyBuilder::set_class(LinkId link, const std::string& name, const st
                                       "without ',', '+' and '>', and other than '{}'",
                                       pleach::quoted(name), kNameLimitBytes, kAllLinks));
   }
-  const auto [found, is_new] = class_by_name_.emplace(name, count_of(topology_.class_names_));
+  const auto [found, is_new] = class_by_name_.emplace(name, count_of(topology_.classes_.names));
   if (is_new) {
-    topology_.class_names_.push_back(name);
+    topology_.classes_.names.push_back(name);
   }
-  topology_.class_of_link_.resize(topology_.links_.size());
-  topology_.class_of_link_[link.index()] = found->second;
+  topology_.classes_.of_link.resize(topology_.links_.size());
+  topology_.classes_.of_link[link.index()] = found->second;
   return ok();
 }
 

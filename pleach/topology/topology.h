@@ -31,6 +31,19 @@ struct Node {
   int64_t overhead_ps = 0;       // time a message occupies its connection at this source [ps]
 };
 
+// Which of the shortest routes traffic takes (topology/routes.h).
+enum class RoutingKind : uint8_t { kShortest, kSpread, kEcmp };
+
+// "shortest", "spread", "ecmp". parse_routing_kind lists the known ones in its error.
+std::string_view to_text(RoutingKind kind);
+Result<RoutingKind> parse_routing_kind(std::string_view text);
+
+struct Routing {
+  RoutingKind kind = RoutingKind::kShortest;
+  int64_t seed = 0;  // of ecmp's hash
+  bool operator==(const Routing&) const = default;
+};
+
 struct Link {  // directed
   NodeId source;
   NodeId target;
@@ -69,17 +82,19 @@ class Topology {
   // Set when the nodes are exactly a full grid of ranks (ring, mesh, torus), else empty.
   std::span<const GridDimension> grid() const { return grid_; }
   const Framing& framing() const { return framing_; }
+  const Routing& routing() const { return routing_; }
   // The class that a link was given, "nic"; empty: none (link_classes.h).
   std::string_view given_class(LinkId id) const {
-    return class_of_link_.empty() ? std::string_view()
-                                  : class_names_[at(class_of_link_[id.index()])];
+    return classes_.of_link.empty() ? std::string_view()
+                                    : classes_.names[at(classes_.of_link[id.index()])];
   }
-  // Hash of everything that matters to a schedule (kinds, links, attributes; not names).
+  // Hash of everything that matters to a schedule (kinds, links, attributes, routing; not names).
   uint64_t fingerprint() const;
 
  private:
   friend class TopologyBuilder;
   friend Topology renamed(Topology topology, std::string name);
+  friend Topology with_routing(Topology topology, Routing routing);
 
   // Links grouped by one of their ends: those of node v are links[first[v] .. first[v + 1]).
   struct LinksByNode {
@@ -91,15 +106,20 @@ class Topology {
     }
   };
 
+  struct GivenClasses {
+    std::vector<std::string> names = {""};  // that links were given; the first: none
+    std::vector<int32_t> of_link;           // which of them; empty: all have none
+  };
+
   std::string name_;
   std::vector<Node> nodes_;
   std::vector<Link> links_;
   std::vector<NodeId> rank_nodes_;
   std::vector<GridDimension> grid_;
   Framing framing_;
+  Routing routing_;
   LinksByNode out_, in_;
-  std::vector<std::string> class_names_ = {""};  // that links were given; the first: none
-  std::vector<int32_t> class_of_link_;           // by link, which of them; empty: all have none
+  GivenClasses classes_;
 };
 
 // Errors: a header outside 0 to 1 MiB, a packet outside 1 byte to 1 GiB.
@@ -125,6 +145,7 @@ class TopologyBuilder {
   void set_name(std::string name) { topology_.name_ = std::move(name); }
   void set_grid(std::vector<GridDimension> grid) { topology_.grid_ = std::move(grid); }
   void set_framing(Framing framing) { topology_.framing_ = framing; }
+  void set_routing(Routing routing) { topology_.routing_ = routing; }
   std::optional<NodeId> find(const std::string& node_name) const;
 
   // Errors: no rank node; rank nodes that cannot all reach each other (names one pair, and where

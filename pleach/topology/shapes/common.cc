@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 
@@ -57,6 +59,35 @@ Result<std::vector<int32_t>> parse_dimensions(const std::string& shape,
     return error("has fewer than 2 ranks");
   }
   return sizes;
+}
+
+Result<std::vector<int32_t>> parse_sizes(const std::string& shape, const std::string& argument,
+                                         const std::string& form) {
+  PLEACH_ASSIGN(sizes, parse_dimensions(shape, argument));
+  if (sizes.size() != split(form, 'x').size()) {
+    return invalid(
+        fmt::format("{}: {} is not of the form {}", shape, pleach::quoted(argument), form));
+  }
+  return sizes;
+}
+
+Node plain_switch(std::string name) {
+  Node node;
+  node.kind = NodeKind::kSwitch;
+  node.name = std::move(name);
+  return node;
+}
+
+Status add_cables(TopologyBuilder& builder, const Link& link, int32_t count,
+                  const std::string& class_name) {
+  const Link back = {link.target, link.source, link.bandwidth_bytes_per_s, link.latency_ps};
+  for (int32_t cable = 0; cable < count; ++cable) {
+    for (const Link& direction : {link, back}) {
+      PLEACH_ASSIGN(id, builder.add_link(direction));
+      PLEACH_TRY(builder.set_class(id, class_name));
+    }
+  }
+  return ok();
 }
 
 Result<Topology> make_grid(const std::string& name, const std::vector<GridDimension>& dimensions,

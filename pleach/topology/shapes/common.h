@@ -34,6 +34,18 @@ Result<int32_t> parse_rank_count(const std::string& shape, const std::string& ar
 Result<std::vector<int32_t>> parse_dimensions(const std::string& shape,
                                               const std::string& argument);
 
+// "2x4" → that many sizes ≥ 1 with at most kShapeRankLimit ranks in all; `form` is how the argument
+// reads: "LxH".
+Result<std::vector<int32_t>> parse_sizes(const std::string& shape, const std::string& argument,
+                                         const std::string& form);
+
+// A switch that neither reduces nor multicasts.
+Node plain_switch(std::string name);
+
+// `count` parallel cables of a class.
+Status add_cables(TopologyBuilder& builder, const Link& link, int32_t count,
+                  const std::string& class_name);
+
 // A grid of forwarding ranks, numbered row-major with the last dimension fastest. A node's links
 // are added per dimension, minus before plus. A wrapping dimension of two has one cable, of one
 // none.
