@@ -1,32 +1,52 @@
-// fill_routes: the topology's shortest routes for transfers that name none.
+// fill_routes: the topology's routes for transfers that name none.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
 #include <unordered_map>
+#include <utility>
 
+#include "pleach/base/index.h"
 #include "pleach/collective/route_index.h"
 #include "pleach/collective/schedule.h"
+#include "pleach/collective/symmetry.h"
 #include "pleach/topology/routes.h"
+#include "pleach/topology/spread_routes.h"
 
 namespace pleach {
+namespace {
 
-Status fill_routes(Schedule& schedule, const Topology& topology) {
+constexpr int64_t kRouteLinkLimit = int64_t{1} << 27;
+
+uint64_t pair_of(const Transfer& transfer) {
+  return static_cast<uint64_t>(transfer.source.value) << 32 |
+         static_cast<uint64_t>(transfer.target.value);
+}
+
+Status check_nodes(const Schedule& schedule, const Topology& topology) {
   const auto node_count = static_cast<int64_t>(topology.nodes().size());
-  Router router(topology);
-  RouteIndex routes(schedule.routes);
-  std::unordered_map<uint64_t, int32_t> route_of;  // by the pair of nodes
   for (std::size_t i = 0; i < schedule.transfers.size(); ++i) {
-    Transfer& transfer = schedule.transfers[i];
-    if (transfer.route != kNoRoute) {
-      continue;
-    }
+    const Transfer& transfer = schedule.transfers[i];
     for (const NodeId node : {transfer.source, transfer.target}) {
-      if (node.value < 0 || node.value >= node_count) {
+      if (transfer.route == kNoRoute && (node.value < 0 || node.value >= node_count)) {
         return invalid(fmt::format("transfers[{}]: the topology {} has {} nodes, not node {}", i,
                                    topology.name(), node_count, node.value));
       }
     }
-    const uint64_t pair = static_cast<uint64_t>(transfer.source.value) << 32 |
-                          static_cast<uint64_t>(transfer.target.value);
+  }
+  return ok();
+}
+
+// One route for every pair of nodes, whatever else is sent.
+Status fill_pair_by_pair(Schedule& schedule, const Topology& topology) {
+  Router router(topology);
+  RouteIndex routes(schedule.routes);
+  std::unordered_map<uint64_t, int32_t> route_of;  // by the pair of nodes
+  for (Transfer& transfer : schedule.transfers) {
+    if (transfer.route != kNoRoute) {
+      continue;
+    }
+    const uint64_t pair = pair_of(transfer);
     auto known = route_of.find(pair);
     if (known == route_of.end()) {
       PLEACH_ASSIGN(links, router.route(transfer.source, transfer.target));
@@ -34,6 +54,142 @@ Status fill_routes(Schedule& schedule, const Topology& topology) {
     }
     transfer.route = known->second;
   }
+  return ok();
+}
+
+// What is sent in one step: the demands of pairs in ascending order, and the loads of links by
+// transfers that have their routes.
+struct StepTraffic {
+  std::vector<Demand> demands;
+  std::vector<LinkLoad> fixed;
+};
+
+// Balances the routes of each step. Steps with the same traffic get the same routes.
+class StepSpreader {
+ public:
+  StepSpreader(Schedule& schedule, const Topology& topology)
+      : schedule_(schedule),
+        spreader_(topology, groups_of_links(schedule, topology)),
+        routes_(schedule.routes) {}
+
+  // Fills in the routes of these transfers, which are all of one step.
+  Status fill(std::span<const std::size_t> transfers) {
+    const StepTraffic traffic = traffic_of(transfers);
+    if (traffic.demands.empty()) {
+      return ok();
+    }
+    const std::vector<int64_t> key = key_of(traffic);
+    auto known = routes_of_.find(key);
+    if (known == routes_of_.end()) {
+      PLEACH_ASSIGN(found, spreader_.spread(traffic.demands, traffic.fixed));
+      std::vector<int32_t> numbers;
+      for (const std::vector<LinkId>& links : found) {
+        link_count_ += static_cast<int64_t>(links.size());
+        numbers.push_back(routes_.find_or_add(links));
+      }
+      if (link_count_ > kRouteLinkLimit) {
+        return Error{ErrorCode::kInfeasible,
+                     fmt::format("the routes would have more than {} links", kRouteLinkLimit)};
+      }
+      known = routes_of_.emplace(key, std::move(numbers)).first;
+    }
+    for (const std::size_t index : transfers) {
+      Transfer& transfer = schedule_.transfers[index];
+      if (transfer.route == kNoRoute) {
+        const auto demand = std::ranges::lower_bound(
+            traffic.demands, std::pair(transfer.source, transfer.target), {},
+            [](const Demand& each) { return std::pair(each.source, each.target); });
+        transfer.route = known->second[at(demand - traffic.demands.begin())];
+      }
+    }
+    return ok();
+  }
+
+ private:
+  // Links that translation makes alike carry the same.
+  static std::vector<int32_t> groups_of_links(const Schedule& schedule, const Topology& topology) {
+    std::vector<int32_t> groups;
+    if (!schedule.symmetry) {
+      return groups;
+    }
+    if (const auto links = LinkTranslation::create(schedule, topology, false)) {
+      for (int32_t link = 0; link < count_of(topology.links()); ++link) {
+        groups.push_back(links->class_of(LinkId{link}));
+      }
+    }
+    return groups;
+  }
+
+  int64_t weight_of(const Transfer& transfer) const {
+    return schedule_.chunks.cumulative(transfer.first_chunk + transfer.chunk_count) -
+           schedule_.chunks.cumulative(transfer.first_chunk);
+  }
+
+  StepTraffic traffic_of(std::span<const std::size_t> transfers) const {
+    std::map<std::pair<NodeId, NodeId>, int64_t> demands;
+    std::map<LinkId, int64_t> fixed;
+    for (const std::size_t index : transfers) {
+      const Transfer& transfer = schedule_.transfers[index];
+      if (transfer.route == kNoRoute) {
+        demands[{transfer.source, transfer.target}] += weight_of(transfer);
+        continue;
+      }
+      for (const LinkId link : schedule_.routes[transfer.route]) {
+        fixed[link] += weight_of(transfer);
+      }
+    }
+    StepTraffic traffic;
+    for (const auto& [ends, load] : demands) {
+      traffic.demands.push_back({ends.first, ends.second, load});
+    }
+    for (const auto& [link, load] : fixed) {
+      traffic.fixed.push_back({link, load});
+    }
+    return traffic;
+  }
+
+  static std::vector<int64_t> key_of(const StepTraffic& traffic) {
+    std::vector<int64_t> key;
+    for (const Demand& demand : traffic.demands) {
+      key.insert(key.end(), {demand.source.value, demand.target.value, demand.load});
+    }
+    key.push_back(-1);
+    for (const LinkLoad& carried : traffic.fixed) {
+      key.insert(key.end(), {carried.link.value, carried.load});
+    }
+    return key;
+  }
+
+  Schedule& schedule_;
+  RouteSpreader spreader_;
+  RouteIndex routes_;
+  std::map<std::vector<int64_t>, std::vector<int32_t>> routes_of_;  // by traffic
+  int64_t link_count_ = 0;                                          // of all routes
+};
+
+Status fill_step_by_step(Schedule& schedule, const Topology& topology) {
+  std::vector<std::size_t> order(schedule.transfers.size());
+  for (std::size_t index = 0; index < order.size(); ++index) {
+    order[index] = index;
+  }
+  const auto step_of = [&](std::size_t index) { return schedule.transfers[index].step; };
+  std::ranges::stable_sort(order, {}, step_of);
+  StepSpreader spreader(schedule, topology);
+  for (auto first = order.begin(); first != order.end();) {
+    const auto last = std::ranges::upper_bound(first, order.end(), step_of(*first), {}, step_of);
+    PLEACH_TRY(spreader.fill(std::span(first, last)));
+    first = last;
+  }
+  return ok();
+}
+
+}  // namespace
+
+Status fill_routes(Schedule& schedule, const Topology& topology) {
+  PLEACH_TRY(check_nodes(schedule, topology));
+  const bool is_spread = topology.routing().kind == RoutingKind::kSpread;
+  PLEACH_TRY(is_spread ? fill_step_by_step(schedule, topology)
+                       : fill_pair_by_pair(schedule, topology));
   sort_transfers(schedule);
   return ok();
 }

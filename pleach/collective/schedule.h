@@ -148,7 +148,8 @@ Result<Schedule> sequence(const Schedule& first, const Schedule& second, Collect
 Result<Schedule> expand(const Schedule& schedule, const Topology* topology,
                         int64_t limit = 100'000'000);
 
-// Fills every missing route (kNoRoute) of a transfer with the topology's shortest one.
+// Fills every missing route (kNoRoute) of a transfer with one of the topology's, by its routing:
+// where that is `spread`, the bytes of each step are balanced over all shortest routes.
 // Errors: kInvalidArgument: a node that the topology lacks; kInfeasible: no route.
 Status fill_routes(Schedule& schedule, const Topology& topology);
 

@@ -105,21 +105,26 @@ TEST_P(Conformance, EveryAlgorithmIsCorrectOrInfeasible) {
 
 INSTANTIATE_TEST_SUITE_P(
     Places, Conformance,
-    testing::Values(Place{"ring:2"}, Place{"ring:3"}, Place{"ring:5"}, Place{"ring:6"},
-                    Place{"ring:7"}, Place{"ring:8"}, Place{"ring:9"}, Place{"mesh:5"},
-                    Place{"mesh:2x2"}, Place{"mesh:3x3"}, Place{"mesh:3x4"}, Place{"torus:3x3"},
-                    Place{"torus:4x4"}, Place{"torus:2x2x3"}, Place{"torus:3x5"},
-                    Place{"fully_connected:2"}, Place{"fully_connected:3"},
-                    Place{"fully_connected:5"}, Place{"fully_connected:8"}, Place{"switch:2"},
-                    Place{"switch:7"}, Place{"switch:2,reduce=true,multicast=true"},
-                    Place{"switch:5,reduce=true,multicast=true"},
-                    Place{"switch:8,reduce=true,multicast=true"}, Place{"switch:6,multicast=true"},
-                    Place{"ring:6,without_link=2-3"}, Place{"torus:4x4,without_link=5-6"},
-                    Place{"torus:4x4,without_link=5>6"}, Place{"torus:4x4,without_node=5"},
-                    Place{"ring:5", {3, 1, 4, 0, 2}}, Place{"ring:8", {6, 5, 4}},
-                    Place{"mesh:4x4", {10, 0, 5}}, Place{"torus:4x4", {5, 1, 0, 4, 8, 9}},
-                    Place{"fully_connected:9", {8, 2, 5, 1, 7}},
-                    Place{"switch:9,reduce=true,multicast=true", {7, 0, 3}}),
+    testing::Values(
+        Place{"ring:2"}, Place{"ring:3"}, Place{"ring:5"}, Place{"ring:6"}, Place{"ring:7"},
+        Place{"ring:8"}, Place{"ring:9"}, Place{"mesh:5"}, Place{"mesh:2x2"}, Place{"mesh:3x3"},
+        Place{"mesh:3x4"}, Place{"torus:3x3"}, Place{"torus:4x4"}, Place{"torus:2x2x3"},
+        Place{"torus:3x5"}, Place{"fully_connected:2"}, Place{"fully_connected:3"},
+        Place{"fully_connected:5"}, Place{"fully_connected:8"}, Place{"switch:2"},
+        Place{"switch:7"}, Place{"switch:2,reduce=true,multicast=true"},
+        Place{"switch:5,reduce=true,multicast=true"}, Place{"switch:8,reduce=true,multicast=true"},
+        Place{"switch:6,multicast=true"}, Place{"ring:6,without_link=2-3"},
+        Place{"torus:4x4,without_link=5-6"}, Place{"torus:4x4,without_link=5>6"},
+        Place{"torus:4x4,without_node=5"}, Place{"ring:5", {3, 1, 4, 0, 2}},
+        Place{"ring:8", {6, 5, 4}}, Place{"mesh:4x4", {10, 0, 5}},
+        Place{"torus:4x4", {5, 1, 0, 4, 8, 9}}, Place{"fully_connected:9", {8, 2, 5, 1, 7}},
+        Place{"switch:9,reduce=true,multicast=true", {7, 0, 3}}, Place{"torus:4x4,routing=spread"},
+        Place{"torus:3x4,routing=ecmp,seed=5"},
+        Place{"leaf_spine:3x3,routing=spread", {8, 1, 4, 0, 7, 3, 2}},
+        Place{"leaf_spine:2x4,routing=ecmp,rails=2"}, Place{"fat_tree:16,radix=4,routing=spread"},
+        Place{"hypercube:8,routing=spread"}, Place{"bigraph:2x4"},
+        Place{"dragonfly:1x2x2,routing=spread"}, Place{"dgx_h100:2,sharp", {0, 1, 2, 8, 9, 10}},
+        Place{"dgx_a100:2,fabric=rails,routing=spread", {0, 5, 8, 13}}),
     [](const testing::TestParamInfo<Place>& place) {
       return "Place" + std::to_string(place.index);
     });
@@ -300,6 +305,34 @@ TEST(Algorithms, AttainTheBoundOnTheTopologiesTheyFit) {
     EXPECT_NEAR(schedule->provenance.certificate.fraction, 1, 1e-9)
         << spec << " " << to_text(collective) << " on " << name << ": "
         << schedule->provenance.certificate.witness;
+  }
+}
+
+// One route for each pair, yet every link has its share.
+TEST(Algorithms, AttainTheBoundOverManyRoutes) {
+  struct Case {
+    std::string topology;
+    double most_by_default;
+    double least_when_spread;
+  };
+  const Case cases[] = {
+      {"torus:4x4", 0.67, 1},
+      {"torus:8x8", 0.81, 0.98},
+      {"torus:4x4x4", 0.75, 0.97},
+      {"leaf_spine:2x4", 0.44, 1},
+      {"fat_tree:16,radix=4", 0.34, 1},
+      {"leaf_spine:4x4,rails=2", 0.6, 0.93},  // 15 messages over 2 cables: 8 on one
+  };
+  for (const auto& [name, most, least] : cases) {
+    const auto fraction = [&name](const std::string& routing) {
+      const Topology topology = topology_of(name + ",routing=" + routing);
+      const auto schedule = synthesize({topology, {}, Kind::kAllToAll}, "direct");
+      EXPECT_TRUE(schedule) << schedule.error().message;
+      expect_correct(*schedule, topology);
+      return schedule->provenance.certificate.fraction;
+    };
+    EXPECT_LE(fraction("shortest"), most) << name;
+    EXPECT_GE(fraction("spread"), least - 1e-9) << name;
   }
 }
 

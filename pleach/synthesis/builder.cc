@@ -25,7 +25,7 @@ Status check_size(int64_t transfer_count, int64_t move_count) {
 
 ScheduleBuilder::ScheduleBuilder(const SynthesisRequest& request, CollectiveKind collective,
                                  int32_t chunk_count)
-    : routes_(request.topology) {
+    : topology_(request.topology), routes_(request.topology) {
   schedule_.collective = collective;
   schedule_.root = has_root(collective) ? request.root : Rank{0};
   schedule_.participants = request.participants;
@@ -45,6 +45,9 @@ Result<Schedule> ScheduleBuilder::finish(std::vector<int32_t> phase_steps, int32
   PLEACH_TRY(check_size(static_cast<int64_t>(schedule_.transfers.size()), move_count_));
   schedule_.phase_steps = std::move(phase_steps);
   schedule_.period = period > 0 ? period : schedule_.step_count();
+  if (routes_.leaves_open()) {
+    PLEACH_TRY(fill_routes(schedule_, topology_));
+  }
   sort_transfers(schedule_);
   return std::move(schedule_);
 }

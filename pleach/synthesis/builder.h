@@ -34,8 +34,9 @@ class ScheduleBuilder {
   int32_t rank_count() const { return schedule_.rank_count(); }
   NodeId node(int32_t rank) const { return schedule_.participants[at(rank)]; }
 
-  // The route from one node to another: the first direct link, else the shortest. Each is in the
-  // table once; kNoRoute after an error. Fast when consecutive calls share the source.
+  // The route from one node to another by the topology's routing. Each is in the table once;
+  // kNoRoute after an error, and where finish() chooses it. Fast when consecutive calls share the
+  // source.
   int32_t route(NodeId source, NodeId target) {
     return routes_.route(source, target, schedule_.routes);
   }
@@ -52,6 +53,7 @@ class ScheduleBuilder {
   Result<Schedule> finish(std::vector<int32_t> phase_steps, int32_t period = 0) &&;
 
  private:
+  const Topology& topology_;
   RouteFinder routes_;
   Schedule schedule_;
   int64_t move_count_ = 0;  // chunks of all transfers

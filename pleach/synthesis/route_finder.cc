@@ -50,7 +50,12 @@ int32_t RouteFinder::route(LinkId link, RouteTable& routes) {
 }
 
 int32_t RouteFinder::route(NodeId source, NodeId target, RouteTable& routes) {
-  if (const LinkId link = direct_link(source, target); link.value >= 0) {
+  if (leaves_open()) {
+    return kNoRoute;
+  }
+  const bool takes_first = topology_.routing().kind == RoutingKind::kShortest;
+  const LinkId link = takes_first ? direct_link(source, target) : LinkId{};
+  if (link.value >= 0) {
     return route(link, routes);
   }
   const int64_t pair = static_cast<int64_t>(source.value) << 32 | target.value;
@@ -79,7 +84,7 @@ int32_t RouteFinder::find(NodeId source, NodeId target, RouteTable& routes) {
     error_ = links.error();
     return kNoRoute;
   }
-  return add(*links, routes);
+  return links->size() == 1 ? route(links->front(), routes) : add(*links, routes);
 }
 
 }  // namespace pleach

@@ -15,15 +15,18 @@
 
 namespace pleach {
 
-// Borrows the topology. Every call takes the same table, to which nobody else adds.
+// Where traffic is spread over links, routes between nodes are left open, for fill_routes to choose
+// when all transfers are known. Borrows the topology. Every call takes the same table, to which
+// nobody else adds.
 class RouteFinder {
  public:
   explicit RouteFinder(const Topology& topology);
 
-  // The route from one node to another: the first direct link, else the shortest; kNoRoute after an
-  // error. Fast when consecutive calls share the source.
+  // The route from one node to another by the topology's routing; kNoRoute after an error, or if
+  // leaves_open(). Fast when consecutive calls share the source.
   int32_t route(NodeId source, NodeId target, RouteTable& routes);
   int32_t route(LinkId link, RouteTable& routes);
+  bool leaves_open() const { return topology_.routing().kind == RoutingKind::kSpread; }
   // The first error: kInfeasible: no route, or more of them than memory should hold.
   const std::optional<Error>& error() const { return error_; }
 
