@@ -4,6 +4,7 @@
 namespace pleach {
 
 PLEACH_REGISTRY(algorithms, Algorithm, "algorithm", "algorithms", kRing, kBidirectionalRing,
-                kRing2d, kRecursiveDoubling, kHalvingDoubling, kDirect, kInSwitch, kMultitree)
+                kRing2d, kRecursiveDoubling, kHalvingDoubling, kDirect, kInSwitch, kMultitree,
+                kHierarchical)
 
 }  // namespace pleach

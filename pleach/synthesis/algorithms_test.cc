@@ -219,6 +219,10 @@ std::vector<Documented> documented() {
       {"in_switch", Kind::kReduceScatter, [](int32_t n) { return n; },
        [](int32_t n) { return n * (n + 1); }},
       {"in_switch", Kind::kAllGather, [](int32_t n) { return n; }, [](int32_t n) { return n * n; }},
+      {"hierarchical", Kind::kAllReduce, [](int32_t) { return 2; },
+       [](int32_t n) { return 2 * n * (n - 1); }},
+      {"hierarchical", Kind::kAllGather, [](int32_t) { return 1; },
+       [](int32_t n) { return n * (n - 1); }},
       {"multitree", Kind::kAllReduce, nullptr, [](int32_t n) { return 2 * n * (n - 1); }},
       {"multitree", Kind::kAllGather, nullptr, [](int32_t n) { return n * (n - 1); }},
   };
@@ -297,6 +301,13 @@ TEST(Algorithms, AttainTheBoundOnTheTopologiesTheyFit) {
       {"in_switch", "switch:6,reduce=true,multicast=true", Kind::kAllReduce},
       {"in_switch", "switch:6,reduce=true,multicast=true", Kind::kBroadcast},
       {"multitree", "fully_connected:5", Kind::kReduceScatter},
+      {"hierarchical", "torus:4x4", Kind::kAllReduce},
+      {"hierarchical", "torus:8x8", Kind::kAllReduce},
+      {"hierarchical", "torus:4x4x4", Kind::kAllReduce},
+      {"hierarchical", "torus:5x5", Kind::kAllGather},
+      {"hierarchical", "dgx_a100:4", Kind::kAllReduce},
+      {"hierarchical", "leaf_spine:4x8,oversubscription=4,routing=spread", Kind::kAllReduce},
+      {"hierarchical,algorithms=in_switch+direct", "dgx_h100:2,sharp", Kind::kAllReduce},
   };
   for (const auto& [spec, name, collective] : cases) {
     const Topology topology = topology_of(name);
@@ -305,6 +316,62 @@ TEST(Algorithms, AttainTheBoundOnTheTopologiesTheyFit) {
     EXPECT_NEAR(schedule->provenance.certificate.fraction, 1, 1e-9)
         << spec << " " << to_text(collective) << " on " << name << ": "
         << schedule->provenance.certificate.witness;
+  }
+}
+
+// Two boxes of eight with a network card for each GPU: all cards work, and the boxes' switches do
+// next to all that the bound asks for.
+TEST(Algorithms, HierarchicalUsesEveryRail) {
+  const Topology topology = topology_of(
+      "dgx_a100:2,bandwidth=300GB/s,latency=500ns,nic_bandwidth=25GB/s,nic_latency=1us");
+  for (const Kind collective : {Kind::kAllReduce, Kind::kReduceScatter, Kind::kAllGather}) {
+    const auto schedule = synthesize({topology, {}, collective}, "hierarchical");
+    ASSERT_TRUE(schedule) << schedule.error().message;
+    expect_correct(*schedule, topology);
+    EXPECT_GE(schedule->provenance.certificate.fraction, 0.98);
+    std::map<LinkId, int64_t> chunks;  // over a link of a card
+    for (const Transfer& transfer : schedule->transfers) {
+      for (const LinkId link : schedule->routes[transfer.route]) {
+        if (topology.given_class(link) == "nic") {
+          chunks[link] += transfer.chunk_count;
+        }
+      }
+    }
+    ASSERT_EQ(chunks.size(), 32U);
+    for (const auto& [link, count] : chunks) {
+      EXPECT_EQ(count, chunks.begin()->second);
+    }
+  }
+}
+
+TEST(Algorithms, HierarchicalTakesAnyAlgorithmOnALevel) {
+  const struct {
+    std::string spec;
+    std::string topology;
+  } cases[] = {
+      {"hierarchical,algorithms=ring+direct", "dgx_h100:3"},
+      {"hierarchical,algorithms=halving_doubling+bidirectional_ring", "dgx_h100:4"},
+      {"hierarchical,algorithms=direct+recursive_doubling", "leaf_spine:4x3"},
+      {"hierarchical,algorithms=direct+ring+halving_doubling,levels=3x2x2", "switch:12"},
+      {"hierarchical,algorithms=multitree,orders=all", "mesh:3x4"},
+      {"hierarchical,algorithms=ring,orders=all,levels=2x3x2", "fully_connected:12"},
+      {"hierarchical,levels=4x4,orders=all", "torus:4x4,without_link=5-6"},
+      {"hierarchical,algorithms=in_switch+direct", "dgx_b200:2,sharp"},
+      {"hierarchical,algorithms=hierarchical", "torus:3x3"},
+  };
+  for (const auto& [spec, name] : cases) {
+    SCOPED_TRACE(spec + " on " + name);
+    const Topology topology = topology_of(name);
+    for (const Kind collective : {Kind::kAllReduce, Kind::kReduceScatter, Kind::kAllGather}) {
+      const auto schedule = synthesize({topology, {}, collective}, spec);
+      const bool has_halves = spec.find("recursive_doubling") == std::string::npos;
+      if (collective == Kind::kReduceScatter && !has_halves) {
+        EXPECT_FALSE(schedule);
+        continue;
+      }
+      ASSERT_TRUE(schedule) << schedule.error().message;
+      expect_correct(*schedule, topology);
+    }
   }
 }
 
@@ -431,6 +498,30 @@ TEST(Algorithms, RefuseWhatTheyCannotDoInOneLine) {
        0,
        infeasible,
        "participant 0 (0) cannot reach participant 2 (3)"},
+      {"hierarchical",
+       "dgx_h100:2",
+       {0, 1, 2, 8},
+       Kind::kAllReduce,
+       0,
+       infeasible,
+       "groups of 3 and of 1"},
+      {"hierarchical,levels=3x2", "ring:8", {}, Kind::kAllReduce, 0, infeasible, "not of 8"},
+      {"hierarchical,levels=ax2", "ring:8", {}, Kind::kAllReduce, 0, invalid, "'a' is not"},
+      {"hierarchical,algorithms=ring+ring",
+       "ring:8",
+       {},
+       Kind::kAllReduce,
+       0,
+       infeasible,
+       "algorithms=ring+ring for 1 levels"},
+      {"hierarchical,algorithms=rnig", "ring:8", {}, Kind::kAllReduce, 0, invalid, "did you mean"},
+      {"hierarchical,algorithms=in_switch",
+       "torus:4x4",
+       {},
+       Kind::kAllReduce,
+       0,
+       infeasible,
+       "in_switch: "},
       {"ring_2d", "ring:6", {}, Kind::kAllReduce, 0, infeasible, "is no grid of two dimensions"},
       {"ring_2d", "mesh:5x1", {}, Kind::kAllReduce, 0, infeasible, "is no grid of two dimensions"},
       {"ring_2d", "torus:2x2x3", {}, Kind::kAllReduce, 0, infeasible, "no grid of two dimensions"},
@@ -466,8 +557,8 @@ TEST(Algorithms, HaveDistinctNamesAndSources) {
     EXPECT_FALSE(algorithm->collectives.empty()) << algorithm->name;
   }
   const std::vector<std::string> expected = {
-      "ring",   "bidirectional_ring", "ring_2d",  "recursive_doubling", "halving_doubling",
-      "direct", "in_switch",          "multitree"};
+      "ring",   "bidirectional_ring", "ring_2d",   "recursive_doubling", "halving_doubling",
+      "direct", "in_switch",          "multitree", "hierarchical"};
   EXPECT_EQ(names, expected);
 }
 

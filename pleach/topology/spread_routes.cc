@@ -10,7 +10,7 @@ namespace {
 
 // Rounds of improvement stop after so many without any, or when so many links were looked at.
 constexpr int32_t kPatience = 32;
-constexpr int64_t kWorkLimit = int64_t{1} << 26;
+constexpr int64_t kWorkLimit = int64_t{1} << 24;
 constexpr std::size_t kMostAtOnce = 4;
 constexpr uint64_t kSeed = 1;  // of the random ties
 
@@ -42,9 +42,10 @@ RouteSpreader::RouteSpreader(const Topology& topology, std::vector<int32_t> grou
   }
   loads_.resize(topology.links().size());
   for (std::size_t link = 0; link < topology.links().size(); ++link) {
-    loads_[at(group_of_link_[link])].width =
-        static_cast<double>(topology.links()[link].bandwidth_bytes_per_s) /
-        static_cast<double>(most);
+    Load& load = loads_[at(group_of_link_[link])];
+    load.width = static_cast<double>(topology.links()[link].bandwidth_bytes_per_s) /
+                 static_cast<double>(most);
+    load.per_width = 1 / load.width;
   }
 }
 
@@ -144,7 +145,7 @@ Status RouteSpreader::place_anew(std::span<const std::size_t> block,
 }
 
 double RouteSpreader::potential(const Load& load) {
-  const double used = load.now / load.width;
+  const double used = load.now * load.per_width;
   return load.width * (used * used) * (used * used);
 }
 
@@ -152,7 +153,7 @@ RouteSpreader::Cost RouteSpreader::cost_of(LinkId link, double load) const {
   Load carried = loads_[at(group_of_link_[link.index()])];
   const double without = potential(carried);
   carried.now += load;
-  return {potential(carried) - without, carried.before / carried.width};
+  return {potential(carried) - without, carried.before * carried.per_width};
 }
 
 void RouteSpreader::add(std::span<const LinkId> route, double load) {

@@ -52,7 +52,8 @@ class RouteSpreader {
  private:
   // Of a group of links: what goes over each now, and went over it in all calls so far.
   struct Load {
-    double width = 1;  // bandwidth of one of its links over that of the widest
+    double width = 1;      // bandwidth of one of its links over that of the widest
+    double per_width = 1;  // the inverse
     double now = 0;
     double before = 0;
   };
