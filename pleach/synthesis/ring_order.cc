@@ -6,6 +6,7 @@
 
 #include "pleach/base/index.h"
 #include "pleach/collective/rank_of_node.h"
+#include "pleach/synthesis/hierarchy.h"
 
 namespace pleach {
 namespace {
@@ -305,7 +306,21 @@ std::vector<int32_t> ring_order(const Topology& topology, std::span<const NodeId
   if (rank_order_is_cycle(topology, participants)) {
     return order;
   }
-  return CycleSearch(topology, participants).run().value_or(order);
+  if (std::optional<std::vector<int32_t>> cycle = CycleSearch(topology, participants).run()) {
+    return *std::move(cycle);
+  }
+  const Result<Hierarchy> hierarchy = find_hierarchy(topology, participants);
+  if (hierarchy && hierarchy->level_count() > 1) {
+    std::vector<GridDimension> levels;
+    for (const int32_t size : hierarchy->sizes) {
+      levels.insert(levels.begin(), {size, false});
+    }
+    order = grid_snake(levels);
+    for (int32_t& place : order) {
+      place = hierarchy->rank_at[at(place)];
+    }
+  }
+  return order;
 }
 
 bool is_natural_ring(const Topology& topology, std::span<const NodeId> participants) {

@@ -23,7 +23,9 @@ std::vector<int32_t> grid_snake(std::span<const GridDimension> grid);
 
 // The ranks of `participants` in ring order: where the participants are the whole of a grid, its
 // cycle or snake; else rank order if consecutive ranks have links; else the first cycle over links
-// between participants that a bounded search finds; else rank order. Deterministic.
+// between participants that a bounded search finds; else box by box or leaf by leaf, as
+// find_hierarchy has them, every other one backwards, so that the ring leaves a group for the same
+// member of the next one, on its rail; else rank order. Deterministic.
 std::vector<int32_t> ring_order(const Topology& topology, std::span<const NodeId> participants);
 
 // Whether the topology is one cycle of all its nodes in rank order and nothing else.

@@ -164,5 +164,25 @@ TEST(NaturalRing, IsARingAndNothingElse) {
   EXPECT_FALSE(is_natural_ring(*ring, shuffled));
 }
 
+// Where only switches join the ranks: box by box, so that one link of a box carries what leaves it.
+TEST(RingOrder, GoesBoxByBoxAndKeepsToRails) {
+  const Topology boxes = *parse_topology("dgx_h100:3");
+  // Ranks that alternate between the boxes.
+  std::vector<NodeId> participants;
+  for (int32_t gpu = 0; gpu < 4; ++gpu) {
+    for (int32_t box = 0; box < 3; ++box) {
+      participants.push_back(NodeId{8 * box + gpu});
+    }
+  }
+  std::vector<int32_t> nodes;
+  for (const int32_t rank : ring_order(boxes, participants)) {
+    nodes.push_back(participants[at(rank)].value);
+  }
+  EXPECT_EQ(nodes, (std::vector<int32_t>{0, 1, 2, 3, 11, 10, 9, 8, 16, 17, 18, 19}));
+  // Nothing to tell ranks apart: their own order.
+  const Topology hub = *parse_topology("switch:5");
+  EXPECT_EQ(ring_order(hub, hub.rank_nodes()), (std::vector<int32_t>{0, 1, 2, 3, 4}));
+}
+
 }  // namespace
 }  // namespace pleach
