@@ -1,6 +1,9 @@
 // Times of synthesised schedules against closed forms: B bandwidth, L latency of a link, D the
 // whole buffer, n ranks, all in picoseconds and bytes.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <utility>
 
 #include "pleach/network/model.h"
 #include "pleach/synthesis/algorithm.h"
@@ -99,6 +102,61 @@ TEST(ClosedForms, TwoDimensionalRingsUseEveryLink) {
     const double expected_ps = bytes_ps + 4.0 * (d - 1) * kLatencyPs;
     EXPECT_NEAR(lockstep_ps, expected_ps, expected_ps * 0.005);
   }
+}
+
+double algbw_in_flow(const Topology& topology, const Schedule& schedule, int64_t size_bytes,
+                     int32_t segment_count) {
+  const Job job{borrowed(schedule), size_bytes, 0};
+  const auto result =
+      simulate("flow", topology, std::span(&job, 1), {.segment_count = segment_count});
+  EXPECT_TRUE(result) << (result ? "" : result.error().message);
+  return static_cast<double>(size_bytes) * 1e12 / static_cast<double>(result->finish_ps);
+}
+
+// What large buffers get on a torus of d x d = N ranks, in bandwidths of a link: N/(2(N-1)) round a
+// ring, twice that both ways, d/(d-1) in two dimensions, N/(2T) by trees of T steps; and the bound,
+// 2N/(N-1), dimension by dimension.
+TEST(ClosedForms, AlgorithmsHaveTheirBandwidths) {
+  for (const auto& [d, steps] : {std::pair(4, 5), std::pair(8, 17)}) {
+    const double n = d * d;
+    const struct {
+      std::string algorithm;
+      double links;
+      int32_t segment_count;
+    } cases[] = {
+        {"ring", n / (2 * (n - 1)), 1},
+        {"bidirectional_ring", n / (n - 1), 1},
+        {"ring_2d", static_cast<double>(d) / (d - 1), 16},  // one alone waits between dimensions
+        {"multitree", n / (2 * steps), 1},
+        {"hierarchical", 2 * n / (n - 1), 64},
+    };
+    const Topology topology = topology_of(fmt::format("torus:{}x{}", d, d));
+    for (const auto& [algorithm, links, segment_count] : cases) {
+      const double algbw = algbw_in_flow(topology, schedule_of(topology, algorithm),
+                                         int64_t{64} << 20, segment_count);
+      EXPECT_NEAR(algbw / 16e9, links, links * 0.02) << algorithm << " on " << topology.name();
+    }
+  }
+}
+
+// Spread over all shortest routes, an all_to_all in flow reaches its bound.
+TEST(ClosedForms, AllToAllReachesItsBoundOverManyRoutes) {
+  for (const auto& [spec, least] : {std::pair("leaf_spine:2x4,spines=4", 0.95),
+                                    std::pair("torus:4x4", 0.97), std::pair("torus:8x8", 0.97)}) {
+    const Topology topology = topology_of(std::string(spec) + ",routing=spread");
+    const Schedule schedule = schedule_of(topology, "direct", CollectiveKind::kAllToAll);
+    const double bound = schedule.provenance.certificate.bound_algbw_bytes_per_s;
+    EXPECT_GE(algbw_in_flow(topology, schedule, int64_t{64} << 20, 1) / bound, least) << spec;
+  }
+}
+
+// Two boxes of eight, each GPU with a network card of its own.
+TEST(ClosedForms, BoxesReachTheirBoundLevelByLevel) {
+  const Topology topology = topology_of(
+      "dgx_a100:2,bandwidth=300GB/s,latency=500ns,nic_bandwidth=25GB/s,nic_latency=1us");
+  const Schedule schedule = schedule_of(topology, "hierarchical");
+  const double bound = schedule.provenance.certificate.bound_algbw_bytes_per_s;
+  EXPECT_GE(algbw_in_flow(topology, schedule, int64_t{1} << 30, 128) / bound, 0.98);
 }
 
 struct TreeCase {

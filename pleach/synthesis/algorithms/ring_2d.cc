@@ -31,9 +31,11 @@ struct Quarter {
 Result<Grid> whole_grid(const SynthesisRequest& request) {
   const auto dimensions = request.topology.grid();
   if (dimensions.size() != 2 || dimensions[0].size < 2 || dimensions[1].size < 2) {
-    return Error{ErrorCode::kInfeasible,
-                 fmt::format("{} is no grid of two dimensions of at least two ranks each",
-                             request.topology.name())};
+    return Error{
+        ErrorCode::kInfeasible,
+        fmt::format("{} is no grid of two dimensions of at least two ranks each{}",
+                    request.topology.name(),
+                    dimensions.empty() ? "; one that lost a cable or a node is none" : "")};
   }
   const Grid grid{{dimensions[0].size, dimensions[1].size}};
   if (count_of(request.participants) != grid.node_count()) {
