@@ -37,6 +37,12 @@ CASES = [
      {"wall_s": 60, "memory_bytes": 500 * MB}, {"events": RING_SEGMENTS, "folded": False}),
     ("flow_ring_4096_folded", ["simulate", "--topology", "ring:4096", *RING],
      {"wall_s": 2}, {"events": RING_SEGMENTS, "folded": True}),
+    ("topology_fat_tree_1024", ["topology", "fat_tree:1024"],
+     {"wall_s": 1}, {"rank_count": 1024, "link_count": 2 * 3 * 1024, "diameter": 6}),
+    ("spread_fat_tree_1024",
+     ["synthesize", "--topology", "fat_tree:1024,routing=spread", "--algorithm", "direct",
+      "--collective", "all_to_all"],
+     {"wall_s": 20, "memory_bytes": GIB}, {"transfer_count": 1024 * 1023}),
 ]
 
 

@@ -5,6 +5,6 @@ namespace pleach {
 
 PLEACH_REGISTRY(algorithms, Algorithm, "algorithm", "algorithms", kRing, kBidirectionalRing,
                 kRing2d, kRecursiveDoubling, kHalvingDoubling, kDirect, kInSwitch, kMultitree,
-                kHierarchical, kTree, kPairwise, kBruck)
+                kHierarchical, kMultiRing, kTree, kPairwise, kBruck)
 
 }  // namespace pleach

@@ -151,7 +151,43 @@ TEST(Algorithms, AreCorrectOnRandomGroupsOfRandomGrids) {
     }
   }
   for (const auto& [algorithm, count] : made) {
-    EXPECT_EQ(count > 0, algorithm != "in_switch") << algorithm << ": " << count;
+    // A group is seldom the whole of a torus that has disjoint cycles.
+    EXPECT_EQ(count > 0, algorithm != "in_switch" && algorithm != "multi_ring")
+        << algorithm << ": " << count;
+  }
+}
+
+TEST(Algorithms, AreCorrectOnRandomGroupsOfSwitchedNetworks) {
+  const uint64_t seed = 8;
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Rng rng(seed);
+  std::map<std::string, int32_t> made;  // schedules, by algorithm
+  const std::vector<std::string> names = {"leaf_spine:3x4",
+                                          "leaf_spine:2x4,rails=2,spines=3",
+                                          "fat_tree:16,levels=3,radix=2",
+                                          "bigraph:3x4",
+                                          "dragonfly:2x2x1",
+                                          "dgx_h100:2",
+                                          "dgx_a100:3,fabric=rails"};
+  for (int32_t round = 0; round < 20; ++round) {
+    const std::string routing[] = {"shortest", "spread", "ecmp"};
+    const std::string name = names[rng.below(names.size())] + ",routing=" + routing[rng.below(3)];
+    const Topology topology = topology_of(name);
+    std::vector<NodeId> group(topology.rank_nodes().begin(), topology.rank_nodes().end());
+    for (std::size_t k = group.size(); k > 1; --k) {
+      std::swap(group[k - 1], group[rng.below(k)]);
+    }
+    group.resize(rng.below(2) == 0 ? group.size() : 2 + rng.below(group.size() - 1));
+    SCOPED_TRACE(name + ", " + std::to_string(group.size()) + " ranks in round " +
+                 std::to_string(round));
+    for (const Algorithm* algorithm : algorithms()) {
+      made[algorithm->name] += sweep(*algorithm, topology, group);
+    }
+  }
+  for (const auto& [algorithm, count] : made) {
+    const bool needs_another =
+        algorithm == "in_switch" || algorithm == "ring_2d" || algorithm == "multitree";
+    EXPECT_EQ(count > 5, !needs_another) << algorithm << ": " << count;
   }
 }
 
@@ -324,6 +360,10 @@ TEST(Algorithms, AttainTheBoundOnTheTopologiesTheyFit) {
       {"pairwise", "switch:8", Kind::kAllToAll},
       {"pairwise", "switch:6", Kind::kAllToAll},
       {"hierarchical", "torus:4x4", Kind::kAllReduce},
+      {"multi_ring", "torus:4x4", Kind::kAllReduce},
+      {"multi_ring", "torus:7x7", Kind::kAllReduce},
+      {"multi_ring", "torus:16x4", Kind::kAllGather},
+      {"multi_ring", "torus:5x5", Kind::kBroadcast},
       {"hierarchical", "torus:8x8", Kind::kAllReduce},
       {"hierarchical", "torus:4x4x4", Kind::kAllReduce},
       {"hierarchical", "torus:5x5", Kind::kAllGather},
@@ -379,6 +419,39 @@ TEST(Algorithms, HierarchicalUsesEveryRail) {
       }
     }
     ASSERT_EQ(chunks.size(), 32U);
+    for (const auto& [link, count] : chunks) {
+      EXPECT_EQ(count, chunks.begin()->second);
+    }
+  }
+}
+
+// A ring for each card: every card sends, and receives, the same.
+TEST(Algorithms, MultiRingHasARingForEachRail) {
+  for (const std::string name : {"dgx_h100:2", "dgx_h100:4,fabric=rails", "leaf_spine:6x3"}) {
+    const Topology topology = topology_of(name);
+    const auto schedule = synthesize({topology, {}, Kind::kAllReduce}, "multi_ring");
+    ASSERT_TRUE(schedule) << schedule.error().message;
+    expect_correct(*schedule, topology);
+    const auto ring = synthesize({topology, {}, Kind::kAllReduce}, "ring");
+    ASSERT_TRUE(ring);
+    const bool is_box = name.starts_with("dgx");
+    if (!is_box) {
+      continue;  // a leaf's ranks have one cable each, for either way
+    }
+    EXPECT_NEAR(schedule->provenance.certificate.algbw_bytes_per_s /
+                    ring->provenance.certificate.algbw_bytes_per_s,
+                8, 1e-9);
+    std::map<LinkId, int64_t> chunks;  // over a link of a card
+    for (const Transfer& transfer : schedule->transfers) {
+      for (const LinkId link : schedule->routes[transfer.route]) {
+        if (topology.given_class(link) == "nic") {
+          chunks[link] += transfer.chunk_count;
+        } else {
+          EXPECT_EQ(topology.given_class(link), "nvlink") << "a ring leaves its rail";
+        }
+      }
+    }
+    EXPECT_EQ(chunks.size(), 2 * topology.rank_nodes().size());
     for (const auto& [link, count] : chunks) {
       EXPECT_EQ(count, chunks.begin()->second);
     }
@@ -567,6 +640,16 @@ TEST(Algorithms, RefuseWhatTheyCannotDoInOneLine) {
       {"ring_2d", "mesh:5x1", {}, Kind::kAllReduce, 0, infeasible, "is no grid of two dimensions"},
       {"ring_2d", "torus:2x2x3", {}, Kind::kAllReduce, 0, infeasible, "no grid of two dimensions"},
       {"ring_2d", "switch:4", {}, Kind::kAllReduce, 0, infeasible, "is no grid of two dimensions"},
+      {"multi_ring",
+       "torus:4x6",
+       {},
+       Kind::kAllReduce,
+       0,
+       infeasible,
+       "no torus of two dimensions"},
+      {"multi_ring", "torus:6x3", {}, Kind::kAllReduce, 0, infeasible, "no common divisor"},
+      {"multi_ring", "mesh:4x4", {}, Kind::kAllReduce, 0, infeasible, "no torus of two dimensions"},
+      {"multi_ring", "switch:4", {}, Kind::kAllReduce, 0, infeasible, "tells its ranks apart"},
       {"ring_2d",
        "torus:4x4,without_link=5-6",
        {},
@@ -604,18 +687,10 @@ TEST(Algorithms, HaveDistinctNamesAndSources) {
     EXPECT_FALSE(algorithm->source.empty()) << algorithm->name;
     EXPECT_FALSE(algorithm->collectives.empty()) << algorithm->name;
   }
-  const std::vector<std::string> expected = {"ring",
-                                             "bidirectional_ring",
-                                             "ring_2d",
-                                             "recursive_doubling",
-                                             "halving_doubling",
-                                             "direct",
-                                             "in_switch",
-                                             "multitree",
-                                             "hierarchical",
-                                             "tree",
-                                             "pairwise",
-                                             "bruck"};
+  const std::vector<std::string> expected = {
+      "ring",   "bidirectional_ring", "ring_2d",   "recursive_doubling", "halving_doubling",
+      "direct", "in_switch",          "multitree", "hierarchical",       "multi_ring",
+      "tree",   "pairwise",           "bruck"};
   EXPECT_EQ(names, expected);
 }
 

@@ -131,6 +131,24 @@ bool allows_symmetric_form(const SynthesisRequest& request) {
   return LinkTranslation::create(probe, request.topology, false).has_value();
 }
 
+// Room for that many chunks that go all the way round.
+Status check_ring_size(const SynthesisRequest& request, int64_t chunk_count) {
+  const int64_t phase_count = request.collective == CollectiveKind::kAllReduce ? 2 : 1;
+  return check_size(phase_count * chunk_count * count_of(request.participants), 0);
+}
+
+Result<Schedule> around(const Rings& rings) {
+  if (has_root(rings.request.collective)) {
+    return chain(rings);
+  }
+  if (rings.request.collective != CollectiveKind::kAllReduce) {
+    return rotation(rings, rings.request.collective);
+  }
+  PLEACH_ASSIGN(first, rotation(rings, CollectiveKind::kReduceScatter));
+  PLEACH_ASSIGN(second, rotation(rings, CollectiveKind::kAllGather));
+  return sequence(first, second, CollectiveKind::kAllReduce);
+}
+
 }  // namespace
 
 OptionDescriptor ring_form_option() {
@@ -148,21 +166,22 @@ Result<Schedule> ring_schedule(const SynthesisRequest& request, const Options& o
   // On two ranks both directions are the same.
   const int32_t directions = rings.rank_count() == 2 ? 1 : direction_count;
   const int64_t owner_count = rings.is_symmetric ? 1 : rings.rank_count();
-  const int64_t phase_count = request.collective == CollectiveKind::kAllReduce ? 2 : 1;
-  PLEACH_TRY(check_size(phase_count * owner_count * directions * rings.rank_count(), 0));
+  PLEACH_TRY(check_ring_size(request, owner_count * directions));
   const std::vector<int32_t> order = ring_order(request.topology, request.participants);
   for (int32_t way = 0; way < directions; ++way) {
     rings.directions.emplace_back(order, way == 1);
   }
-  if (has_root(request.collective)) {
-    return chain(rings);
+  return around(rings);
+}
+
+Result<Schedule> ring_schedule(const SynthesisRequest& request,
+                               std::span<const std::vector<int32_t>> cycles) {
+  Rings rings{request, {}, false};
+  PLEACH_TRY(check_ring_size(request, static_cast<int64_t>(cycles.size()) * rings.rank_count()));
+  for (const std::vector<int32_t>& cycle : cycles) {
+    rings.directions.emplace_back(cycle, false);
   }
-  if (request.collective != CollectiveKind::kAllReduce) {
-    return rotation(rings, request.collective);
-  }
-  PLEACH_ASSIGN(first, rotation(rings, CollectiveKind::kReduceScatter));
-  PLEACH_ASSIGN(second, rotation(rings, CollectiveKind::kAllGather));
-  return sequence(first, second, CollectiveKind::kAllReduce);
+  return around(rings);
 }
 
 }  // namespace pleach

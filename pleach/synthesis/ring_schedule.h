@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "pleach/base/options.h"
 #include "pleach/base/result.h"
@@ -19,5 +21,9 @@ OptionDescriptor ring_form_option();
 //           workstations
 Result<Schedule> ring_schedule(const SynthesisRequest& request, const Options& options,
                                int32_t direction_count);
+
+// The same round several cycles of all ranks at once, with an equal part of every chunk each.
+Result<Schedule> ring_schedule(const SynthesisRequest& request,
+                               std::span<const std::vector<int32_t>> cycles);
 
 }  // namespace pleach
