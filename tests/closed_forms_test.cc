@@ -150,6 +150,31 @@ TEST(ClosedForms, AllToAllReachesItsBoundOverManyRoutes) {
   }
 }
 
+// Four groups of two, one of each leaf, at the same time: over one spine they share its cable, over
+// four they do not meet, although each group's schedule is made by itself.
+TEST(ClosedForms, GroupsSideBySideTakeDifferentSpines) {
+  const auto finish_ps = [](const std::string& routing) {
+    const Topology topology = topology_of("leaf_spine:2x4,latency=0ns,routing=" + routing);
+    std::vector<Schedule> schedules;
+    for (int32_t rank = 0; rank < 4; ++rank) {
+      auto schedule = synthesize(
+          {.topology = topology, .participants = {NodeId{rank}, NodeId{rank + 4}}}, "ring");
+      EXPECT_TRUE(schedule) << schedule.error().message;
+      schedules.push_back(std::move(*schedule));
+    }
+    std::vector<Job> jobs;
+    for (const Schedule& schedule : schedules) {
+      jobs.push_back({borrowed(schedule), kSizeBytes, 0});
+    }
+    const auto result = simulate("flow", topology, jobs, {});
+    EXPECT_TRUE(result) << (result ? "" : result.error().message);
+    return static_cast<double>(result->finish_ps);
+  };
+  const double alone_ps = static_cast<double>(kSizeBytes) * kPsPerByte;  // D each way
+  EXPECT_NEAR(finish_ps("spread"), alone_ps, alone_ps * 0.001);
+  EXPECT_NEAR(finish_ps("shortest"), 4 * alone_ps, alone_ps * 0.001);
+}
+
 // Two boxes of eight, each GPU with a network card of its own.
 TEST(ClosedForms, BoxesReachTheirBoundLevelByLevel) {
   const Topology topology = topology_of(

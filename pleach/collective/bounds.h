@@ -38,7 +38,7 @@ Result<Bound> algbw_bound(const Topology& topology, const BoundRequest& request)
 // Fills schedule.provenance.certificate: the bound, and from the link loads what the schedule
 // itself attains (whole bytes over the busiest link), its alpha and its beta. Payload bytes only:
 // packet headers take the same share of both. Leaves one rank without a certificate.
-//   schedule  check_form found nothing; missing routes are taken to be the topology's shortest
+//   schedule  check_form found nothing; missing routes are those that fill_routes gives
 //   cost      O(links of all routes)
 Status certify(Schedule& schedule, const Topology& topology);
 

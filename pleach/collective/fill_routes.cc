@@ -64,6 +64,25 @@ struct StepTraffic {
   std::vector<LinkLoad> fixed;
 };
 
+std::pair<NodeId, NodeId> ends_of(const Demand& demand) {
+  return {demand.source, demand.target};
+}
+
+// Sorts by key, and makes one of those that have the same.
+template <typename Loaded, typename Key>
+void add_up(std::vector<Loaded>& all, Key key) {
+  std::ranges::sort(all, {}, key);
+  std::size_t kept = 0;
+  for (std::size_t index = 1; index < all.size(); ++index) {
+    if (key(all[index]) == key(all[kept])) {
+      all[kept].load += all[index].load;
+    } else {
+      all[++kept] = all[index];
+    }
+  }
+  all.resize(std::min(all.size(), kept + 1));
+}
+
 // Balances the routes of each step. Steps with the same traffic get the same routes.
 class StepSpreader {
  public:
@@ -97,8 +116,7 @@ class StepSpreader {
       Transfer& transfer = schedule_.transfers[index];
       if (transfer.route == kNoRoute) {
         const auto demand = std::ranges::lower_bound(
-            traffic.demands, std::pair(transfer.source, transfer.target), {},
-            [](const Demand& each) { return std::pair(each.source, each.target); });
+            traffic.demands, std::pair(transfer.source, transfer.target), {}, &ends_of);
         transfer.route = known->second[at(demand - traffic.demands.begin())];
       }
     }
@@ -126,25 +144,19 @@ class StepSpreader {
   }
 
   StepTraffic traffic_of(std::span<const std::size_t> transfers) const {
-    std::map<std::pair<NodeId, NodeId>, int64_t> demands;
-    std::map<LinkId, int64_t> fixed;
+    StepTraffic traffic;
     for (const std::size_t index : transfers) {
       const Transfer& transfer = schedule_.transfers[index];
       if (transfer.route == kNoRoute) {
-        demands[{transfer.source, transfer.target}] += weight_of(transfer);
+        traffic.demands.push_back({transfer.source, transfer.target, weight_of(transfer)});
         continue;
       }
       for (const LinkId link : schedule_.routes[transfer.route]) {
-        fixed[link] += weight_of(transfer);
+        traffic.fixed.push_back({link, weight_of(transfer)});
       }
     }
-    StepTraffic traffic;
-    for (const auto& [ends, load] : demands) {
-      traffic.demands.push_back({ends.first, ends.second, load});
-    }
-    for (const auto& [link, load] : fixed) {
-      traffic.fixed.push_back({link, load});
-    }
+    add_up(traffic.demands, &ends_of);
+    add_up(traffic.fixed, [](const LinkLoad& carried) { return carried.link; });
     return traffic;
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "pleach/base/index.h"
 
@@ -52,9 +53,12 @@ RouteSpreader::RouteSpreader(const Topology& topology, std::vector<int32_t> grou
 Result<std::vector<std::vector<LinkId>>> RouteSpreader::spread(std::span<const Demand> demands,
                                                                std::span<const LinkLoad> fixed) {
   const auto unit = static_cast<double>(common_unit(demands, fixed));
-  for (Load& load : loads_) {
+  for (const LinkId link : touched_) {
+    Load& load = loads_[at(group_of_link_[link.index()])];
     load.before += std::exchange(load.now, 0);
+    load.is_touched = false;
   }
+  touched_.clear();
   sum_ = 0;
   for (const LinkLoad& carried : fixed) {
     add(std::span(&carried.link, 1), static_cast<double>(carried.load) / unit);
@@ -159,9 +163,27 @@ RouteSpreader::Cost RouteSpreader::cost_of(LinkId link, double load) const {
 void RouteSpreader::add(std::span<const LinkId> route, double load) {
   for (const LinkId link : route) {
     Load& carried = loads_[at(group_of_link_[link.index()])];
+    if (!std::exchange(carried.is_touched, true)) {
+      touched_.push_back(link);
+    }
     sum_ -= potential(carried);
     carried.now += load;
     sum_ += potential(carried);
+  }
+}
+
+// The links from the source right to the target, if there are any: they need no distance field.
+void RouteSpreader::look_at_neighbours(const Demand& demand) {
+  Routes& found = found_;
+  for (const LinkId link : topology_.links_out(demand.source)) {
+    if (topology_.link(link).target == demand.target) {
+      found.arcs.push_back({link, 1});
+    }
+  }
+  if (!found.arcs.empty()) {
+    found.nodes.push_back(demand.target);
+    found.first_arc = {0, found.arcs.size(), found.arcs.size()};
+    work_ += static_cast<int64_t>(found.arcs.size());
   }
 }
 
@@ -171,6 +193,10 @@ Status RouteSpreader::look(const Demand& demand) {
   found.nodes.assign(1, demand.source);
   found.first_arc.clear();
   found.arcs.clear();
+  look_at_neighbours(demand);
+  if (!found.arcs.empty()) {
+    return ok();
+  }
   const std::vector<int32_t>& distances = router_.distances_to(demand.target);
   if (distances[demand.source.index()] < 0) {
     return no_route(topology_, demand.source, demand.target);

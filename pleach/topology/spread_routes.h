@@ -56,6 +56,7 @@ class RouteSpreader {
     double per_width = 1;  // the inverse
     double now = 0;
     double before = 0;
+    bool is_touched = false;  // in touched_
   };
   struct Cost {
     double now = 0;
@@ -78,6 +79,7 @@ class RouteSpreader {
   Cost cost_of(LinkId link, double load) const;
   void add(std::span<const LinkId> route, double load);
   static double potential(const Load& load);
+  void look_at_neighbours(const Demand& demand);
   Status look(const Demand& demand);
   std::vector<LinkId> cheapest(double load, uint64_t digits);
   // Whether any demand has a choice.
@@ -92,6 +94,7 @@ class RouteSpreader {
   Router router_;
   std::vector<int32_t> group_of_link_;
   std::vector<Load> loads_;        // by group
+  std::vector<LinkId> touched_;    // in whose groups `now` may be other than 0
   std::vector<int32_t> place_of_;  // by node, in found_; -1: none
   Routes found_;                   // of the demand last looked at
   int64_t work_ = 0;               // arcs looked at in this call
