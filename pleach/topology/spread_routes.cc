@@ -56,12 +56,15 @@ Result<std::vector<std::vector<LinkId>>> RouteSpreader::spread(std::span<const D
   for (const LinkId link : touched_) {
     Load& load = loads_[at(group_of_link_[link.index()])];
     load.before += std::exchange(load.now, 0);
+    load.forced = 0;
     load.is_touched = false;
   }
   touched_.clear();
   sum_ = 0;
   for (const LinkLoad& carried : fixed) {
-    add(std::span(&carried.link, 1), static_cast<double>(carried.load) / unit);
+    const double load = static_cast<double>(carried.load) / unit;
+    add(std::span(&carried.link, 1), load);
+    loads_[at(group_of_link_[carried.link.index()])].forced += load;
   }
   work_ = 0;
   std::vector<std::vector<LinkId>> routes(demands.size());
@@ -86,6 +89,7 @@ Result<bool> RouteSpreader::place_all(std::span<const Demand> demands, double un
     PLEACH_TRY(look(demand));
     routes[index] = cheapest(load, static_cast<uint64_t>(demand.target.value));
     add(routes[index], load);
+    count_forced(load);
     has_choice = has_choice || found_.arcs.size() > routes[index].size();
   }
   return has_choice;
@@ -99,7 +103,7 @@ Status RouteSpreader::improve(std::span<const Demand> demands, double unit,
   double best = sum_;
   std::vector<std::size_t> order(demands.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  for (int32_t idle = 0; idle < kPatience && work_ < kWorkLimit; ++idle) {
+  for (int32_t idle = 0; idle < kPatience && work_ < kWorkLimit && !is_optimal(); ++idle) {
     for (std::size_t left = order.size(); left > 1; --left) {
       std::swap(order[left - 1], order[rng.below(left)]);
     }
@@ -182,6 +186,7 @@ void RouteSpreader::look_at_neighbours(const Demand& demand) {
   }
   if (!found.arcs.empty()) {
     found.nodes.push_back(demand.target);
+    found.layer = {0, 1};
     found.first_arc = {0, found.arcs.size(), found.arcs.size()};
     work_ += static_cast<int64_t>(found.arcs.size());
   }
@@ -191,6 +196,7 @@ void RouteSpreader::look_at_neighbours(const Demand& demand) {
 Status RouteSpreader::look(const Demand& demand) {
   Routes& found = found_;
   found.nodes.assign(1, demand.source);
+  found.layer.assign(1, 0);
   found.first_arc.clear();
   found.arcs.clear();
   look_at_neighbours(demand);
@@ -213,6 +219,7 @@ Status RouteSpreader::look(const Demand& demand) {
       if (next_place < 0) {
         next_place = count_of(found.nodes);
         found.nodes.push_back(next);
+        found.layer.push_back(found.layer[place] + 1);
       }
       found.arcs.push_back({link, next_place});
     });
@@ -223,6 +230,33 @@ Status RouteSpreader::look(const Demand& demand) {
     place_of_[node.index()] = -1;
   }
   return ok();
+}
+
+// Links of the demand last looked at that are alone in their layer are on all of its routes.
+void RouteSpreader::count_forced(double load) {
+  const Routes& found = found_;
+  std::size_t first = 0;  // place where a layer begins
+  for (std::size_t place = 1; place <= found.nodes.size(); ++place) {
+    if (place < found.nodes.size() && found.layer[place] == found.layer[first]) {
+      continue;
+    }
+    if (found.first_arc[place] - found.first_arc[first] == 1) {
+      const LinkId link = found.arcs[found.first_arc[first]].link;
+      loads_[at(group_of_link_[link.index()])].forced += load;
+    }
+    first = place;
+  }
+}
+
+// Whether the busiest link has nothing that could go elsewhere.
+bool RouteSpreader::is_optimal() const {
+  double busiest = 0, least = 0;
+  for (const LinkId link : touched_) {
+    const Load& load = loads_[at(group_of_link_[link.index()])];
+    busiest = std::max(busiest, load.now * load.per_width);
+    least = std::max(least, load.forced * load.per_width);
+  }
+  return busiest <= least;
 }
 
 // The cheapest route of the demand last looked at; of equally cheap links at a node the one that

@@ -30,10 +30,10 @@ struct LinkLoad {
 
 // Chooses among all shortest routes of each demand so that the busiest links have little to do:
 // first the largest demands, each where it adds least to the sum of bandwidth·(load/bandwidth)^4
-// over the links; then again and again one to four demands anew, ties at random, where that sum
-// does not grow. Ties of the first round go to what earlier calls loaded least, then by the digits
-// of the target's number (which gives the usual static routes of fat trees). Deterministic.
-// Borrows the topology.
+// over the links; then, while the busiest link is one that some demand could avoid, again and again
+// one to four demands anew, ties at random, where that sum does not grow. Ties of the first round
+// go to what earlier calls loaded least, then by the digits of the target's number (which gives the
+// usual static routes of fat trees). Deterministic. Borrows the topology.
 //   source  d-mod-k: Zahavi, Fat-trees routing and node ordering, 2010. The sum is the potential of
 //           a congestion game, which falls with every demand's best response (Rosenthal 1973).
 class RouteSpreader {
@@ -56,6 +56,7 @@ class RouteSpreader {
     double per_width = 1;  // the inverse
     double now = 0;
     double before = 0;
+    double forced = 0;        // the part of `now` that no choice of routes takes away
     bool is_touched = false;  // in touched_
   };
   struct Cost {
@@ -73,7 +74,8 @@ class RouteSpreader {
     std::vector<NodeId> nodes;
     std::vector<std::size_t> first_arc;  // by place; one more than nodes
     std::vector<Arc> arcs;
-    std::vector<Cost> cost;  // by place: of the cheapest way to the target
+    std::vector<Cost> cost;      // by place: of the cheapest way to the target
+    std::vector<int32_t> layer;  // by place: links from the source on
   };
 
   Cost cost_of(LinkId link, double load) const;
@@ -81,6 +83,8 @@ class RouteSpreader {
   static double potential(const Load& load);
   void look_at_neighbours(const Demand& demand);
   Status look(const Demand& demand);
+  void count_forced(double load);
+  bool is_optimal() const;
   std::vector<LinkId> cheapest(double load, uint64_t digits);
   // Whether any demand has a choice.
   Result<bool> place_all(std::span<const Demand> demands, double unit,
