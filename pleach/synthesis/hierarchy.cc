@@ -97,10 +97,10 @@ void add_by_distance(const Topology& topology, std::span<const NodeId> participa
   if (count_of(participants) > kDistanceLimit) {
     return;
   }
-  Router router(topology);
   std::vector<std::vector<int32_t>> distances(count);
   std::set<int32_t> known;
   for (std::size_t target = 0; target < count; ++target) {
+    Router router(topology);  // keeps what it found; here each target is asked for once
     const std::vector<int32_t>& to = router.distances_to(participants[target]);
     for (std::size_t source = 0; source < count; ++source) {
       distances[target].push_back(to[participants[source].index()]);

@@ -309,6 +309,11 @@ std::vector<int32_t> ring_order(const Topology& topology, std::span<const NodeId
   if (std::optional<std::vector<int32_t>> cycle = CycleSearch(topology, participants).run()) {
     return *std::move(cycle);
   }
+  const bool is_switched = std::ranges::none_of(
+      participants, [&](NodeId node) { return passes_through(topology.node(node)); });
+  if (!is_switched) {
+    return order;
+  }
   const Result<Hierarchy> hierarchy = find_hierarchy(topology, participants);
   if (hierarchy && hierarchy->level_count() > 1) {
     std::vector<GridDimension> levels;

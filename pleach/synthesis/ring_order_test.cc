@@ -179,6 +179,10 @@ TEST(RingOrder, GoesBoxByBoxAndKeepsToRails) {
     nodes.push_back(participants[at(rank)].value);
   }
   EXPECT_EQ(nodes, (std::vector<int32_t>{0, 1, 2, 3, 11, 10, 9, 8, 16, 17, 18, 19}));
+  // Routers keep the order of ranks.
+  const Topology mesh = *parse_topology("mesh:4x4");
+  const std::vector<NodeId> pairs = {NodeId{0}, NodeId{10}, NodeId{1}, NodeId{11}};
+  EXPECT_EQ(ring_order(mesh, pairs), (std::vector<int32_t>{0, 1, 2, 3}));
   // Nothing to tell ranks apart: their own order.
   const Topology hub = *parse_topology("switch:5");
   EXPECT_EQ(ring_order(hub, hub.rank_nodes()), (std::vector<int32_t>{0, 1, 2, 3, 4}));
