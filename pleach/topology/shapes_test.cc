@@ -101,7 +101,8 @@ TEST(Shapes, HypercubesHaveTheirClosedForms) {
                      ranks / 2 * kCable});
   }
   expect_forms(forms);
-  for (const Link& link : parse_topology("hypercube:32")->links()) {
+  const Topology cube = *parse_topology("hypercube:32");
+  for (const Link& link : cube.links()) {
     EXPECT_EQ(std::popcount(static_cast<uint32_t>(link.source.value ^ link.target.value)), 1);
   }
 }

@@ -11,7 +11,7 @@ namespace {
 
 // Rounds of improvement stop after so many without any, or when so many links were looked at.
 constexpr int32_t kPatience = 200;
-constexpr int64_t kWorkLimit = int64_t{1} << 24;
+constexpr int64_t kWorkLimit = int64_t{1} << 22;
 constexpr std::size_t kMostAtOnce = 4;
 constexpr uint64_t kSeed = 1;  // of the random ties
 
