@@ -114,6 +114,33 @@ TEST(TimeSchedule, ChoosesTheFastestSegmentCount) {
   }
 }
 
+// A message holds a fast cable as long as the slow one behind it: only that one is the bottleneck.
+TEST(TimeSchedule, UtilizationIsBytesAndNotOccupation) {
+  const auto topology = parse_topology_toml(R"(
+    node = [{name="a"}, {name="b"}, {name="s", kind="switch"}]
+    cable = [{source="a", target="s", bandwidth="10GB/s", latency="0ns"},
+             {source="s", target="b", bandwidth="1GB/s", latency="0ns"}]
+  )",
+                                            "x.toml");
+  ASSERT_TRUE(topology) << topology.error().message;
+  const auto schedule =
+      obtain_schedule(*topology, "ring", {.collective = CollectiveKind::kBroadcast});
+  ASSERT_TRUE(schedule) << schedule.error().message;
+  for (const char* model : {"flow", "analytic"}) {
+    const auto result =
+        time_schedule(*topology, *schedule, {.model = model, .size_bytes = 4000, .options = {}});
+    ASSERT_TRUE(result) << result.error().message;
+    EXPECT_EQ(result->time_ps, 4'000'000) << model;
+    EXPECT_EQ(result->links.bottleneck, "s->b") << model;
+    EXPECT_DOUBLE_EQ(result->links.bottleneck_utilization, 1) << model;
+    EXPECT_DOUBLE_EQ(result->links.bottleneck_busy, 1) << model;
+    EXPECT_DOUBLE_EQ(result->links.utilization_mean, (1 + 0.1) / 4) << model;
+    EXPECT_GE(result->links.busy_mean, result->links.utilization_mean) << model;
+    EXPECT_NE(links_csv(*topology, *result).find("0,a,s,10000000000,"), std::string::npos);
+    EXPECT_NE(links_csv(*topology, *result).find(",4000,0.100000\n"), std::string::npos);
+  }
+}
+
 TEST(TimeSchedule, CountsCyclesBandwidthAndBytes) {
   const Topology topology = shape("ring:4,bandwidth=1GB/s,latency=0ns");
   const auto schedule = obtain_schedule(topology, "ring");

@@ -2,8 +2,7 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-
+#include "pleach/base/index.h"
 #include "pleach/base/units.h"
 #include "pleach/planning/best_segments.h"
 
@@ -13,22 +12,30 @@ namespace {
 void add_links(const Topology& topology, Timing& timing) {
   const std::vector<LinkUse>& links = timing.simulation.use.links;
   LinksInUse& use = timing.links;
-  std::size_t busiest = 0;
-  double busy_ps = 0;
-  for (std::size_t link = 0; link < links.size(); ++link) {
-    use.bytes += links[link].wire_bytes;
-    busy_ps += static_cast<double>(links[link].busy_ps);
-    if (links[link].busy_ps > links[busiest].busy_ps) {
-      busiest = link;
-    }
-  }
   if (links.empty() || timing.time_ps <= 0) {
     return;
   }
   const double time_ps = static_cast<double>(timing.time_ps);
-  use.utilization_mean = busy_ps / static_cast<double>(links.size()) / time_ps;
-  use.bottleneck = link_name(topology, LinkId{static_cast<int32_t>(busiest)});
-  use.bottleneck_utilization = static_cast<double>(links[busiest].busy_ps) / time_ps;
+  LinkId bottleneck{0};
+  int64_t longest_ps = 0;
+  for (int32_t index = 0; index < count_of(links); ++index) {
+    const Link& link = topology.link(LinkId{index});
+    const LinkUse& one = links[at(index)];
+    use.bytes += one.wire_bytes;
+    use.utilization_mean += utilization(one, link, timing.time_ps);
+    use.busy_mean += static_cast<double>(one.busy_ps) / time_ps;
+    const int64_t needed_ps = transmit_time_ps(one.wire_bytes, link.bandwidth_bytes_per_s);
+    if (needed_ps > longest_ps) {
+      longest_ps = needed_ps;
+      bottleneck = LinkId{index};
+    }
+  }
+  use.utilization_mean /= static_cast<double>(links.size());
+  use.busy_mean /= static_cast<double>(links.size());
+  const LinkUse& most = links[bottleneck.index()];
+  use.bottleneck = link_name(topology, bottleneck);
+  use.bottleneck_utilization = utilization(most, topology.link(bottleneck), timing.time_ps);
+  use.bottleneck_busy = static_cast<double>(most.busy_ps) / time_ps;
 }
 
 Timing finish(const Topology& topology, const Schedule& schedule, const TimingRequest& request,

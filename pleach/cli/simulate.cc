@@ -79,9 +79,12 @@ std::string text_of(const ScheduleSummary& schedule, const Timing& timing) {
   facts.add("busbw", format_bandwidth(timing.busbw_bytes_per_s));
   if (const LinksInUse& links = timing.links; !links.bottleneck.empty()) {
     facts.add("on the wire", format_size(links.bytes));
-    facts.add("links", fmt::format("busy {:.1f} % of the time on average, {} {:.1f} %",
+    facts.add("links", fmt::format("carry {:.1f} % of their bandwidth on average, {} {:.1f} %",
                                    links.utilization_mean * 100, links.bottleneck,
                                    links.bottleneck_utilization * 100));
+    facts.add("busy",
+              fmt::format("{:.1f} % of the time on average, {} {:.1f} %", links.busy_mean * 100,
+                          links.bottleneck, links.bottleneck_busy * 100));
   }
   facts.add("simulated",
             fmt::format("by {}: {} events{}", timing.model, timing.simulation.use.event_count,

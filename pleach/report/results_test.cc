@@ -54,9 +54,13 @@ Timing half_busy() {
   timing.cycles = 1;
   timing.algbw_bytes_per_s = 2;
   timing.busbw_bytes_per_s = 3;
-  timing.links = {
-      .bytes = 16, .utilization_mean = 0.5, .bottleneck = "0->1", .bottleneck_utilization = 1};
-  timing.simulation.use.links = {{.busy_ps = 1000, .wire_bytes = 16}, {}};
+  timing.links = {.bytes = 2,
+                  .utilization_mean = 0.25,
+                  .busy_mean = 0.5,
+                  .bottleneck = "0->1",
+                  .bottleneck_utilization = 0.5,
+                  .bottleneck_busy = 1};
+  timing.simulation.use.links = {{.busy_ps = 1000, .wire_bytes = 2}, {}};
   timing.simulation.use.event_count = 7;
   return timing;
 }
@@ -162,8 +166,9 @@ TEST(Results, HaveTheirJson) {
       {to_json(ring_summary(), half_busy(), 0),
        R"({"algorithm":"ring","collective":"all_reduce","model":"flow","size_bytes":8,)"
        R"("segments":1,"time_ps":1000,"cycles":1,"algbw_bytes_per_s":2.0,)"
-       R"("busbw_bytes_per_s":3.0,"bytes_on_wire":16,"link_utilization_mean":0.5,)"
-       R"("bottleneck_link":"0->1","bottleneck_utilization":1.0,"events":7,"folded":false,)" +
+       R"("busbw_bytes_per_s":3.0,"bytes_on_wire":2,"link_utilization_mean":0.25,)"
+       R"("link_busy_mean":0.5,"bottleneck_link":"0->1","bottleneck_utilization":0.5,)"
+       R"("bottleneck_busy":1.0,"events":7,"folded":false,)" +
            kCertificate + R"(,"wall_s":0.0})"},
       {to_json(unchecked_in_place()),
        R"({"collective":"all_reduce","algorithm":"ring","transport":"tcp","rank_count":2,)"
@@ -197,7 +202,7 @@ TEST(Results, HaveTheirTables) {
   schedule.provenance.algorithm = "ring";
   EXPECT_EQ(links_csv(topology, half_busy()),
             "link,source,target,bandwidth_bytes_per_s,busy_ps,wire_bytes,utilization\n"
-            "0,0,1,3000000000,1000,16,1.000000\n"
+            "0,0,1,3000000000,1000,2,0.666667\n"
             "1,1,0,3000000000,0,0,0.000000\n");
   EXPECT_EQ(collectives_csv(schedule, half_busy()),
             "collective,algorithm,size_bytes,segments,start_ps,finish_ps,algbw_bytes_per_s,"

@@ -2,12 +2,19 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <iterator>
 
+#include "pleach/base/units.h"
 #include "pleach/report/json.h"
 
 namespace pleach {
+
+double utilization(const LinkUse& use, const Link& link, int64_t time_ps) {
+  const double capacity_bytes = static_cast<double>(link.bandwidth_bytes_per_s) *
+                                static_cast<double>(time_ps) /
+                                static_cast<double>(kPicosecondsPerSecond);
+  return time_ps > 0 ? static_cast<double>(use.wire_bytes) / capacity_bytes : 0;
+}
 
 std::string to_json(const ScheduleSummary& schedule, const Timing& timing, double wall_s) {
   return line_of({{"algorithm", schedule.provenance.algorithm},
@@ -21,8 +28,10 @@ std::string to_json(const ScheduleSummary& schedule, const Timing& timing, doubl
                   {"busbw_bytes_per_s", timing.busbw_bytes_per_s},
                   {"bytes_on_wire", timing.links.bytes},
                   {"link_utilization_mean", timing.links.utilization_mean},
+                  {"link_busy_mean", timing.links.busy_mean},
                   {"bottleneck_link", timing.links.bottleneck},
                   {"bottleneck_utilization", timing.links.bottleneck_utilization},
+                  {"bottleneck_busy", timing.links.bottleneck_busy},
                   {"events", timing.simulation.use.event_count},
                   {"folded", timing.simulation.use.folded},
                   {"certificate", certificate_json(schedule.provenance.certificate)},
@@ -37,8 +46,7 @@ std::string links_csv(const Topology& topology, const Timing& timing) {
     fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{:.6f}\n", index,
                    topology.node(link.source).name, topology.node(link.target).name,
                    link.bandwidth_bytes_per_s, use.busy_ps, use.wire_bytes,
-                   static_cast<double>(use.busy_ps) /
-                       static_cast<double>(std::max<int64_t>(timing.time_ps, 1)));
+                   utilization(use, link, timing.time_ps));
   }
   return text;
 }

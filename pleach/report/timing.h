@@ -14,9 +14,12 @@ namespace pleach {
 // Over all links of a topology; all zero when the model has none.
 struct LinksInUse {
   int64_t bytes = 0;            // on all links, headers included
-  double utilization_mean = 0;  // busy time / time
-  std::string bottleneck;       // the busiest link, "0->1"; empty when the model has no links
+  double utilization_mean = 0;  // bytes carried / bytes that the bandwidth had carried in the time
+  double busy_mean = 0;         // time with something in transmission / time
+  // The link whose bytes take longest at its bandwidth, "0->1"; empty when the model has no links.
+  std::string bottleneck;
   double bottleneck_utilization = 0;
+  double bottleneck_busy = 0;
 };
 
 struct Timing {
@@ -30,6 +33,9 @@ struct Timing {
   LinksInUse links;
   Simulation simulation;
 };
+
+// Bytes that a link carried over those that its bandwidth had carried in `time_ps`; 0 without time.
+double utilization(const LinkUse& use, const Link& link, int64_t time_ps);
 
 // One line: the JSON object of docs/cli.md, "simulate". `wall_s`: how long the command took.
 std::string to_json(const ScheduleSummary& schedule, const Timing& timing, double wall_s);

@@ -129,6 +129,90 @@ std::vector<std::size_t> order_along(std::size_t rank_count, std::size_t stride,
   return order;
 }
 
+// Bounds from below, by flows between all ranks of which those from one half to the other, a
+// product of sizes, must cross any cut. 0 where the topology is of another kind.
+
+__extension__ using Wide = __int128;  // bandwidth × pairs
+
+Wide crossing_pairs(const Topology& topology) {
+  const auto rank_count = static_cast<int64_t>(topology.rank_nodes().size());
+  return Wide{rank_count / 2} * (rank_count - rank_count / 2);
+}
+
+// On a grid every rank sends to every other, dimension by dimension, both ways round where that is
+// equally far. A line of k ranks then has at most k²/4 pairs over one of its links, a cycle k²/8,
+// as many times as the grid has lines along the other dimensions.
+//   source  the congestion argument of Leighton, Introduction to Parallel Algorithms and
+//           Architectures, 1992, sec. 1.9
+int64_t least_cut_of_grid(const Topology& topology) {
+  const auto rank_count = static_cast<int64_t>(topology.rank_nodes().size());
+  std::vector<int64_t> least_bandwidth(topology.grid().size(), INT64_MAX);
+  for (const Link& link : topology.links()) {
+    int64_t stride = rank_count;
+    for (std::size_t dimension = 0; dimension < least_bandwidth.size(); ++dimension) {
+      const int32_t size = topology.grid()[dimension].size;
+      stride /= size;
+      if (link.source.value / stride % size != link.target.value / stride % size) {
+        least_bandwidth[dimension] =
+            std::min(least_bandwidth[dimension], link.bandwidth_bytes_per_s);
+      }
+    }
+  }
+  int64_t least = INT64_MAX;
+  for (std::size_t dimension = 0; dimension < least_bandwidth.size(); ++dimension) {
+    const auto [size, wraps] = topology.grid()[dimension];
+    const int64_t squared = int64_t{size} * size;
+    const bool is_odd = size % 2 != 0;
+    const int64_t pairs_8 = wraps && size > 2 ? squared - (is_odd ? 1 : 0)
+                                              : 2 * (squared - (is_odd ? 1 : 0));  // times 8
+    if (size > 1) {
+      const Wide all = crossing_pairs(topology) * least_bandwidth[dimension] * 8;
+      const Wide of_link = Wide{pairs_8} * (rank_count / size);
+      least = static_cast<int64_t>(std::min<Wide>(least, (all + of_link - 1) / of_link));
+    }
+  }
+  return least;
+}
+
+// The least bandwidth between a node and any other rank, in either direction; 0: some has no link.
+int64_t least_to_all_ranks(const Topology& topology, NodeId node) {
+  int64_t least = INT64_MAX;
+  for (const bool outward : {true, false}) {
+    std::vector<int64_t> bandwidth(topology.nodes().size());
+    for (const LinkId id : outward ? topology.links_out(node) : topology.links_in(node)) {
+      const Link& link = topology.link(id);
+      bandwidth[(outward ? link.target : link.source).index()] += link.bandwidth_bytes_per_s;
+    }
+    for (const NodeId rank : topology.rank_nodes()) {
+      least = rank == node ? least : std::min(least, bandwidth[rank.index()]);
+    }
+  }
+  return least;
+}
+
+// Between every two ranks what their own links carry, and through every switch that all ranks are
+// attached to what they have to pair up with.
+int64_t least_cut_of_neighbours(const Topology& topology) {
+  int64_t direct = INT64_MAX;
+  for (const NodeId rank : topology.rank_nodes()) {
+    direct = direct == 0 ? 0 : std::min(direct, least_to_all_ranks(topology, rank));
+  }
+  Wide least = crossing_pairs(topology) * direct;
+  for (int32_t index = 0; index < count_of(topology.nodes()); ++index) {
+    const NodeId node{index};
+    if (topology.node(node).kind == NodeKind::kSwitch &&
+        topology.links_out(node).size() >= topology.rank_nodes().size()) {
+      least += Wide{least_to_all_ranks(topology, node)} *
+               static_cast<int64_t>(topology.rank_nodes().size() / 2);
+    }
+  }
+  return static_cast<int64_t>(std::min<Wide>(least, INT64_MAX));
+}
+
+int64_t least_cut(const Topology& topology) {
+  return topology.grid().empty() ? least_cut_of_neighbours(topology) : least_cut_of_grid(topology);
+}
+
 // The most links from `source` to any rank; adds the links looked at to `work`.
 int32_t eccentricity(const Topology& topology, NodeId source, std::vector<int32_t>& distance,
                      int64_t& work) {
@@ -188,7 +272,7 @@ Bisection bisection(const Topology& topology) {
     }
     narrowest = std::min(narrowest, halves.cut(in_first));
   }
-  return {narrowest, false};
+  return {narrowest, narrowest <= least_cut(topology)};
 }
 
 Diameter diameter(const Topology& topology) {

@@ -14,7 +14,8 @@ struct Bisection {
 
 // Finds the narrowest cut between two halves of the ranks (of an odd number, one half has one
 // more). Exact up to 14 ranks by enumeration; beyond, the halves in rank order and along each grid
-// dimension are tried. Switches go to whichever side makes the cut smaller (to the first half where
+// dimension are tried, which is known to be exact where a flow between all ranks needs as much: on
+// grids whose longest dimension is even, under one switch, and where all are connected. Switches go to whichever side makes the cut smaller (to the first half where
 // there are more than 65,536 links).
 //   returns  0 when there is one rank
 //   cost     a max-flow per candidate where there are switches, else O(links)

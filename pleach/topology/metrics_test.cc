@@ -2,7 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+
+#include "pleach/base/index.h"
+#include "pleach/base/rng.h"
+#include "pleach/topology/changes.h"
 #include "pleach/topology/shapes.h"
+#include "tests/support/topologies.h"
 
 namespace pleach {
 namespace {
@@ -18,13 +26,17 @@ TEST(Metrics, SayWhetherTheyAreExact) {
   constexpr int64_t kLink = 16'000'000'000;
   const std::vector<Case> cases = {
       {"ring:14", 2 * kLink, true, 7, true},
-      {"ring:15", 2 * kLink, false, 7, true},
+      {"ring:15", 2 * kLink, true, 7, true},
       {"torus:2x7", 5 * kLink, true, 4, true},
-      {"mesh:2x20", 2 * kLink, false, 20, true},
-      {"torus:16x4", 8 * kLink, false, 10, true},
+      {"mesh:2x20", 2 * kLink, true, 20, true},
+      {"torus:16x4", 8 * kLink, true, 10, true},
       {"switch:13", 6 * kLink, true, 2, true},
-      {"switch:100", 50 * kLink, false, 2, true},
-      {"switch:40000", 20'000 * kLink, false, 2, false},
+      {"mesh:5x5", 5 * kLink + kLink, false, 8, true},
+      {"torus:2x2x2x2", 8 * kLink, true, 4, true},
+      {"torus:8x8x2", 16 * kLink * 2, true, 9, true},
+      {"fully_connected:31", 15 * 16 * kLink, true, 1, true},
+      {"switch:100", 50 * kLink, true, 2, true},
+      {"switch:40000", 20'000 * kLink, true, 2, false},
 
       {"ring:8,without_link=0>1", kLink, true, 7, true},  // one way is narrower
   };
@@ -37,6 +49,54 @@ TEST(Metrics, SayWhetherTheyAreExact) {
     EXPECT_EQ(diameter(*topology).link_count, links) << spec;
     EXPECT_EQ(diameter(*topology).exact, exact_diameter) << spec;
   }
+}
+
+// All halves, and the links from one to the other; the narrower way.
+int64_t narrowest_cut(const Topology& topology) {
+  const auto rank_count = static_cast<int32_t>(topology.rank_nodes().size());
+  int64_t narrowest = INT64_MAX;
+  for (uint32_t set = 0; set < (uint32_t{1} << rank_count); ++set) {
+    if (std::popcount(set) == rank_count / 2 || std::popcount(set) == (rank_count + 1) / 2) {
+      int64_t cut = 0;
+      for (const Link& link : topology.links()) {
+        const bool crosses = (set >> link.source.value & 1) > (set >> link.target.value & 1);
+        cut += crosses ? link.bandwidth_bytes_per_s : 0;
+      }
+      narrowest = std::min(narrowest, cut);
+    }
+  }
+  return narrowest;
+}
+
+// Beyond 14 ranks; bandwidths by dimension or by link.
+TEST(Metrics, BisectionsCalledExactAreThoseOfAllHalves) {
+  Rng rng(5);
+  int32_t exact = 0;
+  for (const char* spec : {"mesh:16", "ring:15", "ring:16", "ring:17", "mesh:4x4", "torus:4x4",
+                           "torus:2x2x2x2", "mesh:3x5", "torus:5x3", "mesh:2x8", "torus:8x2",
+                           "torus:2x3x3", "mesh:6x3", "torus:6x3", "fully_connected:15"}) {
+    for (int32_t round = 0; round < 3; ++round) {
+      SCOPED_TRACE(testing::Message() << spec << ", round " << round);
+      Topology topology = support::topology_of(spec);
+      const int64_t bandwidths[] = {10, 10 + static_cast<int64_t>(rng.below(30)), 25, 7};
+      for (int32_t index = 0; index < count_of(topology.links()) && round > 0; ++index) {
+        const Link& link = topology.link(LinkId{index});
+        const auto apart = at(std::abs(link.source.value - link.target.value));
+        const int64_t bandwidth =
+            round == 1 ? bandwidths[apart == 1 ? 0 : 1] : bandwidths[rng.below(4)];
+        const LinkId changed[] = {LinkId{index}};
+        topology = *with_bandwidth(topology, changed, bandwidth);
+      }
+      const Bisection found = bisection(topology);
+      const int64_t narrowest = narrowest_cut(topology);
+      EXPECT_GE(found.bytes_per_s, narrowest);
+      if (found.exact) {
+        EXPECT_EQ(found.bytes_per_s, narrowest);
+        ++exact;
+      }
+    }
+  }
+  EXPECT_GE(exact, 15);
 }
 
 TEST(Metrics, SwitchesFallWhereTheCutIsNarrow) {
