@@ -13,6 +13,7 @@
 #include "pleach/policy/policy.h"
 #include "pleach/runtime/transport.h"
 #include "pleach/synthesis/algorithm.h"
+#include "pleach/topology/link_preset.h"
 #include "pleach/topology/shapes.h"
 #include "pleach/topology/switch_model.h"
 #include "pleach/workload/workload.h"
@@ -97,10 +98,11 @@ int64_t estimate_time_ps(const Certificate& certificate, int64_t size_bytes) {
 }
 
 std::vector<RegistryListing> list_registries() {
-  std::vector<RegistryListing> listings = {
-      shapes().list(),          algorithms().list(),       policies().list(),
-      workload_models().list(), accelerators().list(),     transports().list(),
-      network_models().list(),  schedule_formats().list(), switch_kinds().list()};
+  std::vector<RegistryListing> listings = {shapes().list(),         algorithms().list(),
+                                           policies().list(),       workload_models().list(),
+                                           accelerators().list(),   transports().list(),
+                                           network_models().list(), schedule_formats().list(),
+                                           switch_kinds().list(),   link_presets().list()};
   std::erase_if(listings, [](const RegistryListing& one) { return one.entries.size() < 2; });
   return listings;
 }

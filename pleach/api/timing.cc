@@ -5,6 +5,7 @@
 #include "pleach/base/index.h"
 #include "pleach/base/units.h"
 #include "pleach/planning/best_segments.h"
+#include "pleach/topology/metrics.h"
 
 namespace pleach {
 namespace {
@@ -54,6 +55,7 @@ Timing finish(const Topology& topology, const Schedule& schedule, const TimingRe
   }
   timing.busbw_bytes_per_s =
       timing.algbw_bytes_per_s * bus_bandwidth_factor(schedule.collective, schedule.rank_count());
+  timing.messages_are_free = messages_are_free(topology);
   add_links(topology, timing);
   return timing;
 }

@@ -62,6 +62,20 @@ Result<TimingRequest> timing_request(const CommandLine& line) {
   return request;
 }
 
+// What would change the time much; empty: nothing that shows.
+std::string note_of(const ScheduleSummary& schedule, const Timing& timing) {
+  constexpr double kNear = 0.98;
+  const double of_large = schedule.provenance.certificate.algbw_bytes_per_s;
+  if (timing.messages_are_free && timing.segment_count > 1) {
+    return "messages are free on this topology; with overhead= or link=, fewer segments may win";
+  }
+  if (timing.segment_count == 1 && timing.algbw_bytes_per_s < kNear * of_large) {
+    return fmt::format("large sizes come to {}; --segments auto, to what is possible here",
+                       format_bandwidth(of_large));
+  }
+  return "";
+}
+
 std::string text_of(const ScheduleSummary& schedule, const Timing& timing) {
   const double bound = schedule.provenance.certificate.bound_algbw_bytes_per_s;
   Facts facts;
@@ -89,6 +103,9 @@ std::string text_of(const ScheduleSummary& schedule, const Timing& timing) {
   facts.add("simulated",
             fmt::format("by {}: {} events{}", timing.model, timing.simulation.use.event_count,
                         timing.simulation.use.folded ? ", folded by symmetry" : ""));
+  if (const std::string note = note_of(schedule, timing); !note.empty()) {
+    facts.add("note", note);
+  }
   return facts.text();
 }
 

@@ -52,6 +52,7 @@ Timing half_busy() {
   timing.size_bytes = 8;
   timing.time_ps = 1000;
   timing.cycles = 1;
+  timing.messages_are_free = true;
   timing.algbw_bytes_per_s = 2;
   timing.busbw_bytes_per_s = 3;
   timing.links = {.bytes = 2,
@@ -168,7 +169,7 @@ TEST(Results, HaveTheirJson) {
        R"("segments":1,"time_ps":1000,"cycles":1,"algbw_bytes_per_s":2.0,)"
        R"("busbw_bytes_per_s":3.0,"bytes_on_wire":2,"link_utilization_mean":0.25,)"
        R"("link_busy_mean":0.5,"bottleneck_link":"0->1","bottleneck_utilization":0.5,)"
-       R"("bottleneck_busy":1.0,"events":7,"folded":false,)" +
+       R"("bottleneck_busy":1.0,"messages_are_free":true,"events":7,"folded":false,)" +
            kCertificate + R"(,"wall_s":0.0})"},
       {to_json(unchecked_in_place()),
        R"({"collective":"all_reduce","algorithm":"ring","transport":"tcp","rank_count":2,)"

@@ -32,6 +32,7 @@ std::string to_json(const ScheduleSummary& schedule, const Timing& timing, doubl
                   {"bottleneck_link", timing.links.bottleneck},
                   {"bottleneck_utilization", timing.links.bottleneck_utilization},
                   {"bottleneck_busy", timing.links.bottleneck_busy},
+                  {"messages_are_free", timing.messages_are_free},
                   {"events", timing.simulation.use.event_count},
                   {"folded", timing.simulation.use.folded},
                   {"certificate", certificate_json(schedule.provenance.certificate)},

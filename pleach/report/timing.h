@@ -30,6 +30,7 @@ struct Timing {
   int64_t cycles = 0;  // simulated, where the model has a clock; else begun ones
   double algbw_bytes_per_s = 0;
   double busbw_bytes_per_s = 0;
+  bool messages_are_free = false;  // on this topology (topology/metrics.h)
   LinksInUse links;
   Simulation simulation;
 };

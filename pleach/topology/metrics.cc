@@ -275,6 +275,12 @@ Bisection bisection(const Topology& topology) {
   return {narrowest, narrowest <= least_cut(topology)};
 }
 
+bool messages_are_free(const Topology& topology) {
+  return topology.framing().header_bytes == 0 &&
+         std::ranges::all_of(topology.rank_nodes(),
+                             [&](NodeId rank) { return topology.node(rank).overhead_ps == 0; });
+}
+
 Diameter diameter(const Topology& topology) {
   Diameter result;
   if (!topology.grid().empty()) {

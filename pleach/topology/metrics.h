@@ -15,11 +15,16 @@ struct Bisection {
 // Finds the narrowest cut between two halves of the ranks (of an odd number, one half has one
 // more). Exact up to 14 ranks by enumeration; beyond, the halves in rank order and along each grid
 // dimension are tried, which is known to be exact where a flow between all ranks needs as much: on
-// grids whose longest dimension is even, under one switch, and where all are connected. Switches go to whichever side makes the cut smaller (to the first half where
-// there are more than 65,536 links).
+// grids whose longest dimension is even, under one switch, and where all are connected. Switches go
+// to whichever side makes the cut smaller (to the first half where there are more than 65,536
+// links).
 //   returns  0 when there is one rank
 //   cost     a max-flow per candidate where there are switches, else O(links)
 Bisection bisection(const Topology& topology);
+
+// Whether a message costs nothing but its bytes and the way: no rank has an overhead, and packets
+// have no headers. What many small messages take is then flattered.
+bool messages_are_free(const Topology& topology);
 
 struct Diameter {
   int32_t link_count = 0;  // of the longest shortest route between two ranks

@@ -10,6 +10,7 @@
 #include "pleach/base/rng.h"
 #include "pleach/base/text.h"
 #include "pleach/topology/changes.h"
+#include "pleach/topology/link_preset.h"
 #include "pleach/topology/shapes.h"
 #include "pleach/topology/shapes/common.h"
 
@@ -237,6 +238,7 @@ std::vector<OptionDescriptor> shape_options(const Shape& shape) {
       {"overhead", Kind::kTime, "0", "time a message occupies its connection at the source"},
       {"header", Kind::kSize, "0", "header bytes of each packet"},
       {"packet", Kind::kSize, "256", "most payload bytes of a packet"},
+      {"link", Kind::kText, "", "a known kind of link, which sets the five above: ib_ndr"},
   };
   std::ranges::copy(change_options(), std::back_inserter(descriptors));
   for (const OptionDescriptor& own : shape.options) {
@@ -250,6 +252,34 @@ std::vector<OptionDescriptor> shape_options(const Shape& shape) {
   return descriptors;
 }
 
+namespace {
+
+// A kind of link gives other defaults.
+Status apply_link_preset(const Spec& spec, const std::string& where,
+                         std::vector<OptionDescriptor>& descriptors) {
+  const auto given = std::ranges::find(spec.options, "link", [](auto& pair) { return pair.first; });
+  if (given == spec.options.end()) {
+    return ok();
+  }
+  const Result<const LinkPreset*> found = link_presets().find(given->second);
+  if (!found) {
+    return invalid(where, found.error().message);
+  }
+  const LinkPreset& preset = **found;
+  const std::pair<std::string_view, std::string> defaults[] = {
+      {"bandwidth", fmt::format("{}B/s", preset.bandwidth_bytes_per_s)},
+      {"latency", fmt::format("{}ps", preset.latency_ps)},
+      {"overhead", fmt::format("{}ps", preset.overhead_ps)},
+      {"header", fmt::format("{}", preset.framing.header_bytes)},
+      {"packet", fmt::format("{}", preset.framing.packet_bytes)}};
+  for (const auto& [name, value] : defaults) {
+    std::ranges::find(descriptors, name, &OptionDescriptor::name)->default_value = value;
+  }
+  return ok();
+}
+
+}  // namespace
+
 Result<Topology> make_shape(const Spec& spec) {
   PLEACH_ASSIGN(found, shapes().find(spec.name));
   const Shape& shape = *found;
@@ -258,7 +288,8 @@ Result<Topology> make_shape(const Spec& spec) {
                    fmt::format("needs an argument, as {}:{}", shape.name, shape.argument));
   }
   const std::string base = shape.name + ":" + spec.argument;
-  const std::vector<OptionDescriptor> descriptors = shape_options(shape);
+  std::vector<OptionDescriptor> descriptors = shape_options(shape);
+  PLEACH_TRY(apply_link_preset(spec, shape.name, descriptors));
   PLEACH_ASSIGN(options, Options::create(descriptors, spec.options, shape.name));
   const std::string canonical = options.canonical();
   PLEACH_ASSIGN(topology, shape.create(canonical.empty() ? base : base + "," + canonical,

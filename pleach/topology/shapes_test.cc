@@ -339,11 +339,12 @@ TEST(Shapes, RefuseBadSpecs) {
       {"dgx_h100:0", "dgx_h100: box count '0' is outside 1 to 4096"},
       {"dgx_a100:2,sharp",
        "dgx_a100: unknown option 'sharp'; known: bandwidth, latency, overhead, header, packet, "
+       "link, "
        "routing, latency_spread, seed, without_link, without_node, nic_bandwidth, nic_latency, "
        "nics, fabric, spines"},
       {"torus:4x4,bandwith=1GB/s",
        "torus: unknown option 'bandwith'; did you mean 'bandwidth'? known: bandwidth, latency, "
-       "overhead, header, packet, routing, latency_spread, seed, without_link, without_node"},
+       "overhead, header, packet, link, routing, latency_spread, seed, without_link, without_node"},
       {"torus:4x4,routing=spraed",
        "torus: option 'routing': unknown value 'spraed'; did you mean 'spread'? known: shortest, "
        "spread, ecmp"},

@@ -17,6 +17,7 @@
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
+#include "pleach/topology/link_preset.h"
 #include "pleach/topology/shapes.h"
 
 namespace pleach {
@@ -352,13 +353,23 @@ class Reader {
 
   Status read_settings() {
     PLEACH_ASSIGN(defaults, root_.table("defaults"));
-    PLEACH_TRY(defaults.check_keys({"bandwidth", "latency", "overhead"}));
+    PLEACH_TRY(defaults.check_keys({"link", "bandwidth", "latency", "overhead"}));
+    PLEACH_ASSIGN(preset, link_preset(defaults));
+    framing_ = preset != nullptr ? preset->framing : framing_;
+    PLEACH_TRY(read_framing());
+    if (preset != nullptr) {
+      defaults_ = {bandwidth_under(*preset, framing_), preset->latency_ps, preset->overhead_ps};
+    }
     PLEACH_ASSIGN(bandwidth, defaults.number("bandwidth", parse_bandwidth_bytes_per_s));
     PLEACH_ASSIGN(latency, defaults.number("latency", parse_time_ps));
     PLEACH_ASSIGN(overhead, defaults.number("overhead", parse_time_ps));
     defaults_.bandwidth_bytes_per_s = bandwidth.value_or(defaults_.bandwidth_bytes_per_s);
     defaults_.latency_ps = latency.value_or(defaults_.latency_ps);
     defaults_.overhead_ps = overhead.value_or(defaults_.overhead_ps);
+    return ok();
+  }
+
+  Status read_framing() {
     PLEACH_ASSIGN(framing, root_.table("framing"));
     PLEACH_TRY(framing.check_keys({"header", "packet"}));
     PLEACH_ASSIGN(header, framing.number("header", parse_size_bytes));
@@ -366,6 +377,19 @@ class Reader {
     framing_.header_bytes = header.value_or(framing_.header_bytes);
     framing_.packet_bytes = packet.value_or(framing_.packet_bytes);
     return check_framing(framing_, framing.where());
+  }
+
+  // What `link` names; null: nothing.
+  static Result<const LinkPreset*> link_preset(const Table& table) {
+    if (!table.has("link")) {
+      return nullptr;
+    }
+    PLEACH_ASSIGN(name, table.text("link"));
+    Result<const LinkPreset*> found = link_presets().find(name);
+    if (!found) {
+      return table.error(table.where("link"), found.error().message);
+    }
+    return found;
   }
 
   // The shape takes the file's defaults and framing where its own options say nothing.
@@ -377,8 +401,11 @@ class Reader {
       return root_.error(where, spec.error().message);
     }
     Spec complete = *spec;
-    PLEACH_TRY(pass_on("defaults", {"bandwidth", "latency", "overhead"}, complete));
-    PLEACH_TRY(pass_on("framing", {"header", "packet"}, complete));
+    // A kind of link says all of it.
+    if (std::ranges::none_of(spec->options, [](auto& pair) { return pair.first == "link"; })) {
+      PLEACH_TRY(pass_on("defaults", {"link", "bandwidth", "latency", "overhead"}, complete));
+      PLEACH_TRY(pass_on("framing", {"header", "packet"}, complete));
+    }
     const Result<Topology> shape = make_shape(complete);
     if (!shape) {
       return root_.error(where, shape.error().message);
@@ -451,13 +478,20 @@ class Reader {
   Status add_links(const std::string& key, bool both_directions) {
     PLEACH_ASSIGN(tables, root_.tables(key));
     for (const Table& table : tables) {
-      PLEACH_TRY(table.check_keys({"source", "target", "count", "bandwidth", "latency", "class"}));
+      PLEACH_TRY(
+          table.check_keys({"source", "target", "count", "link", "bandwidth", "latency", "class"}));
       LinkWords words;
       words.where = table.where();
-      PLEACH_SET(words.bandwidth_bytes_per_s,
-                 table.number("bandwidth", parse_bandwidth_bytes_per_s));
-      PLEACH_SET(words.latency_ps, table.number("latency", parse_time_ps));
-      PLEACH_SET(words.class_name, table.text("class"));
+      PLEACH_ASSIGN(preset, link_preset(table));
+      PLEACH_ASSIGN(bandwidth, table.number("bandwidth", parse_bandwidth_bytes_per_s));
+      PLEACH_ASSIGN(latency, table.number("latency", parse_time_ps));
+      words.bandwidth_bytes_per_s = bandwidth;
+      words.latency_ps = latency;
+      if (preset != nullptr) {
+        words.bandwidth_bytes_per_s = bandwidth.value_or(bandwidth_under(*preset, framing_));
+        words.latency_ps = latency.value_or(preset->latency_ps);
+      }
+      PLEACH_SET(words.class_name, table.text("class", preset != nullptr ? preset->name : ""));
       if (table.has("class") && words.class_name.empty()) {
         return table.error(table.where("class"), "has an empty class");
       }

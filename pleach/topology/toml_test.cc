@@ -211,7 +211,7 @@ TEST(TopologyFile, NamesWhatIsWrongAndWhere) {
        "x.toml:5: link a->b has latency 5000000000000000 ps: outside 0 to 1000 s"},
       {nodes + cable + "bandwith='1GB/s'\n",
        "x.toml:8: [[cable]] unknown key 'bandwith'; did you mean 'bandwidth'? known: source, "
-       "target, count, bandwidth, latency, class"},
+       "target, count, link, bandwidth, latency, class"},
       {nodes + cable + "class='all'\n",
        "x.toml:5: class 'all' of a link is not plain UTF-8 of 1 to 128 bytes without ',', '+' and "
        "'>', and other than 'all'"},
