@@ -59,7 +59,8 @@ TEST(LinkPresets, CarryPayloadAsFastUnderAnyFraming) {
 TEST(LinkPresets, AreForFilesToo) {
   const Topology mixed = file_of(R"(
     defaults = {link = "nvlink4"}
-    node = [{name = "a"}, {name = "b"}, {name = "c", overhead = "1ns"}, {name = "s", kind = "switch"}]
+    node = [{name = "a"}, {name = "b"}, {name = "c", overhead = "1ns"},
+            {name = "s", kind = "switch"}]
     cable = [{source = "a", target = "b"},
              {source = "b", target = "c", link = "ib_ndr"},
              {source = "a", target = "c", link = "ib_ndr", latency = "2us", class = "far"},
