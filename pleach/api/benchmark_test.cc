@@ -103,6 +103,25 @@ TEST(RunBenchmark, ChecksEveryCollectiveInAndOutOfPlace) {
   }
 }
 
+// In every type, where a rank ends with a part of the result, with all of it, or with none.
+TEST(RunBenchmark, ChecksAverages) {
+  BenchmarkOptions options;
+  options.sizes_bytes = {8, 120, 4096};
+  options.iterations = 2;
+  options.op = ReduceOp::kAverage;
+  for (const ElementType type :
+       {ElementType::kFloat32, ElementType::kFloat64, ElementType::kInt32}) {
+    options.type = type;
+    for (const CollectiveKind collective : kAllCollectives) {
+      SCOPED_TRACE(std::string(to_text(collective)) + " " + std::string(to_text(type)));
+      const auto report = run_on_threads("direct", collective, 3, options);
+      ASSERT_TRUE(report) << report.error().message;
+      EXPECT_EQ(report->wrong_count(), 0);
+      EXPECT_EQ(report->rows.size(), 3U);
+    }
+  }
+}
+
 TEST(RunBenchmark, FailsOnAllRanksWhenRankZeroCannotPlan) {
   BenchmarkOptions options;
   options.sizes_bytes = {4};

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "pleach/base/files.h"
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/policy/alpha_beta.h"

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "pleach/base/files.h"
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
 #include "pleach/runtime/launch/launch.h"

@@ -20,11 +20,21 @@ constexpr std::array<Name<ElementType>, 3> kElementTypeNames = {{
     {ElementType::kFloat64, "float64"},
     {ElementType::kInt32, "int32"},
 }};
-constexpr std::array<Name<ReduceOp>, 4> kReduceOpNames = {{
+constexpr std::array<Name<ReduceOp>, 5> kReduceOpNames = {{
     {ReduceOp::kSum, "sum"},
     {ReduceOp::kProduct, "product"},
     {ReduceOp::kMin, "min"},
     {ReduceOp::kMax, "max"},
+    {ReduceOp::kAverage, "average"},
+}};
+constexpr std::array<Name<ElementType>, 3> kShortElementTypeNames = {{
+    {ElementType::kFloat32, "float"},
+    {ElementType::kFloat64, "double"},
+    {ElementType::kInt32, "int"},
+}};
+constexpr std::array<Name<ReduceOp>, 2> kShortReduceOpNames = {{
+    {ReduceOp::kProduct, "prod"},
+    {ReduceOp::kAverage, "avg"},
 }};
 
 }  // namespace
@@ -43,10 +53,12 @@ Result<CollectiveKind> parse_collective(std::string_view text) {
   return parse_name(kCollectiveNames, "collective", text);
 }
 Result<ElementType> parse_element_type(std::string_view text) {
-  return parse_name(kElementTypeNames, "element type", text);
+  const auto known = value_of(kShortElementTypeNames, text);
+  return known ? *known : parse_name(kElementTypeNames, "element type", text);
 }
 Result<ReduceOp> parse_reduce_op(std::string_view text) {
-  return parse_name(kReduceOpNames, "reduction", text);
+  const auto known = value_of(kShortReduceOpNames, text);
+  return known ? *known : parse_name(kReduceOpNames, "reduction", text);
 }
 
 int64_t element_bytes(ElementType type) {

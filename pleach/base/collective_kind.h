@@ -23,9 +23,11 @@ inline constexpr std::array kAllCollectives = {
     CollectiveKind::kBroadcast, CollectiveKind::kReduce,        CollectiveKind::kAllToAll};
 
 enum class ElementType : uint8_t { kFloat32, kFloat64, kInt32 };
-enum class ReduceOp : uint8_t { kSum, kProduct, kMin, kMax };
+// kAverage: the sum over the number of ranks; of integers towards zero.
+enum class ReduceOp : uint8_t { kSum, kProduct, kMin, kMax, kAverage };
 
-// The text forms: `all_reduce`, `float32`, `sum`. parse_* list the known names in their error.
+// The text forms: `all_reduce`, `float32`, `sum`. parse_* list the known names in their error, and
+// know nccl-tests' short ones: `float`, `double`, `int`, `prod`, `avg`.
 std::string_view to_text(CollectiveKind kind);
 std::string_view to_text(ElementType type);
 std::string_view to_text(ReduceOp op);

@@ -17,7 +17,8 @@ TEST(CollectiveKind, TextFormsParseToTheSame) {
     ASSERT_TRUE(parsed);
     EXPECT_EQ(*parsed, type);
   }
-  for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMin, ReduceOp::kMax}) {
+  for (const ReduceOp op :
+       {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kAverage}) {
     const Result<ReduceOp> parsed = parse_reduce_op(to_text(op));
     ASSERT_TRUE(parsed);
     EXPECT_EQ(*parsed, op);
@@ -30,8 +31,16 @@ TEST(CollectiveKind, UnknownNamesListTheKnownOnes) {
             "reduce_scatter, all_gather, broadcast, reduce, all_to_all");
   EXPECT_EQ(parse_element_type("bf16").error().message,
             "unknown element type 'bf16'; known: float32, float64, int32");
-  EXPECT_EQ(parse_reduce_op("avg").error().message,
-            "unknown reduction 'avg'; known: sum, product, min, max");
+  EXPECT_EQ(parse_reduce_op("mean").error().message,
+            "unknown reduction 'mean'; did you mean 'min'? known: sum, product, min, max, average");
+}
+
+TEST(CollectiveKind, KnowsTheShortNamesOfNcclTests) {
+  EXPECT_EQ(parse_element_type("float").value(), ElementType::kFloat32);
+  EXPECT_EQ(parse_element_type("double").value(), ElementType::kFloat64);
+  EXPECT_EQ(parse_element_type("int").value(), ElementType::kInt32);
+  EXPECT_EQ(parse_reduce_op("prod").value(), ReduceOp::kProduct);
+  EXPECT_EQ(parse_reduce_op("avg").value(), ReduceOp::kAverage);
 }
 
 TEST(CollectiveKind, HasItsProperties) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,15 +32,26 @@ std::string_view name_of(const std::array<Name<Value>, count>& names, Value valu
   return {};
 }
 
-// Errors: kInvalidArgument listing the known texts; `what` names the enumeration.
+// The value of a text, if the table has it.
 template <typename Value, std::size_t count>
-Result<Value> parse_name(const std::array<Name<Value>, count>& names, std::string_view what,
-                         std::string_view text) {
-  std::vector<std::string> known;
+std::optional<Value> value_of(const std::array<Name<Value>, count>& names, std::string_view text) {
   for (const Name<Value>& name : names) {
     if (name.text == text) {
       return name.value;
     }
+  }
+  return std::nullopt;
+}
+
+// Errors: kInvalidArgument listing the known texts; `what` names the enumeration.
+template <typename Value, std::size_t count>
+Result<Value> parse_name(const std::array<Name<Value>, count>& names, std::string_view what,
+                         std::string_view text) {
+  if (const std::optional<Value> value = value_of(names, text)) {
+    return *value;
+  }
+  std::vector<std::string> known;
+  for (const Name<Value>& name : names) {
     known.emplace_back(name.text);
   }
   return unknown_name(what, text, known);

@@ -1,16 +1,10 @@
 #include "pleach/base/text.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <cctype>
 #include <charconv>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
-#include <memory>
 #include <numeric>
 
 namespace pleach {
@@ -18,7 +12,6 @@ namespace {
 
 constexpr std::size_t kQuotedLimit = 80;      // letters of a quoted text
 constexpr std::size_t kKnownNamesLimit = 40;  // names that a message lists
-constexpr std::size_t kReadBlockBytes = std::size_t{1} << 20;
 
 // Length of the well-formed UTF-8 sequence at the start of `text`, or 0.
 //   source  The Unicode Standard, table 3-7
@@ -91,11 +84,28 @@ std::size_t edit_distance(std::string_view left, std::string_view right) {
   return row.back();
 }
 
-// The known name that a slip of the keyboard turns into `name`, or "".
+// Without what spellings differ in: "AllReduce", "all-reduce" and "all_reduce" are the same.
+std::string spelled(std::string_view name) {
+  std::string result;
+  for (const char letter : name) {
+    if (letter != '_' && letter != '-') {
+      result += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+    }
+  }
+  return result;
+}
+
+// The known name that a slip of the keyboard or another spelling turns into `name`, or "".
 std::string_view nearest(std::string_view name, std::span<const std::string> known) {
   constexpr std::size_t kLongest = 64;
   if (name.size() > kLongest) {
     return {};
+  }
+  const auto same = [&](const std::string& candidate) {
+    return spelled(candidate) == spelled(name);
+  };
+  if (const auto found = std::ranges::find_if(known, same); found != known.end()) {
+    return *found;
   }
   std::string_view best;
   std::size_t best_distance = std::max<std::size_t>(2, name.size() / 3) + 1;
@@ -110,43 +120,6 @@ std::string_view nearest(std::string_view name, std::span<const std::string> kno
     }
   }
   return best;
-}
-
-Error io_error(std::string_view what, const std::string& path, std::string_view cause) {
-  return Error{ErrorCode::kIo, fmt::format("cannot {} {}: {}", what, pleach::quoted(path), cause)};
-}
-
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-using File = std::unique_ptr<std::FILE, CloseFile>;
-
-// Writes and closes; 0 or the errno of the step that failed.
-int write_and_close(std::FILE* file, std::string_view content) {
-  int cause = 0;
-  if (std::fwrite(content.data(), 1, content.size(), file) != content.size()) {
-    cause = errno;
-  }
-  if (std::fclose(file) != 0 && cause == 0) {
-    cause = errno;
-  }
-  return cause;
-}
-
-// A new file beside `path`; its name is put into `temporary`.
-std::FILE* open_beside(const std::string& path, std::string& temporary) {
-  constexpr int kAttempts = 100;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    temporary = fmt::format("{}.{}.{}.tmp", path, ::getpid(), attempt);
-    const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor >= 0) {
-      return ::fdopen(descriptor, "wb");
-    }
-    if (errno != EEXIST) {
-      break;
-    }
-  }
-  return nullptr;
 }
 
 }  // namespace
@@ -248,66 +221,6 @@ Error unknown_name(std::string_view what, std::string_view name,
     message += fmt::format(", ... ({} in all)", known.size());
   }
   return invalid(message);
-}
-
-Result<std::string> read_file(const std::string& path, int64_t limit_bytes) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
-    return io_error("read", path, "it is a directory");
-  }
-  const File file(std::fopen(path.c_str(), "rb"));
-  if (file == nullptr) {
-    return io_error("read", path, std::strerror(errno));
-  }
-  const auto limit = static_cast<std::size_t>(limit_bytes);
-  std::string content;
-  while (content.size() <= limit) {
-    const std::size_t size = content.size();
-    const std::size_t wanted = std::min(kReadBlockBytes, limit + 1 - size);
-    content.resize(size + wanted);
-    const std::size_t got = std::fread(content.data() + size, 1, wanted, file.get());
-    content.resize(size + got);
-    if (got < wanted) {
-      if (std::ferror(file.get()) != 0) {
-        return io_error("read", path, std::strerror(errno));
-      }
-      return content;
-    }
-  }
-  return io_error("read", path, fmt::format("it is larger than {} bytes", limit_bytes));
-}
-
-Status write_file(const std::string& path, std::string_view content) {
-  namespace fs = std::filesystem;
-  std::error_code code;
-  const fs::file_status status = fs::status(path, code);
-  if (fs::is_directory(status)) {
-    return io_error("write", path, "it is a directory");
-  }
-  if (fs::exists(status) && !fs::is_regular_file(status)) {  // /dev/stdout, a pipe
-    std::FILE* file = std::fopen(path.c_str(), "wb");
-    const int cause = file == nullptr ? errno : write_and_close(file, content);
-    return cause == 0 ? ok() : Status(io_error("write", path, std::strerror(cause)));
-  }
-  // A link to a file stays a link: the file behind it is replaced.
-  std::string target = path;
-  if (const fs::path real = fs::canonical(path, code); !code) {
-    target = real.string();
-  }
-  std::string temporary;
-  std::FILE* file = open_beside(target, temporary);
-  if (file == nullptr) {
-    return io_error("write", path, std::strerror(errno));
-  }
-  int cause = write_and_close(file, content);
-  if (cause == 0 && std::rename(temporary.c_str(), target.c_str()) != 0) {
-    cause = errno;
-  }
-  if (cause != 0) {
-    std::remove(temporary.c_str());
-    return io_error("write", path, std::strerror(cause));
-  }
-  return ok();
 }
 
 }  // namespace pleach

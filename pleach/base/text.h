@@ -39,9 +39,4 @@ std::string quoted(std::string_view text);
 Error unknown_name(std::string_view what, std::string_view name,
                    std::span<const std::string> known);
 
-// The whole file, or kIo naming the path and the cause. At most `limit_bytes`.
-Result<std::string> read_file(const std::string& path, int64_t limit_bytes = int64_t{4} << 30);
-// Writes beside `path` and renames, so that a failed write leaves the old file whole.
-Status write_file(const std::string& path, std::string_view content);
-
 }  // namespace pleach

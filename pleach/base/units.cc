@@ -28,7 +28,14 @@ constexpr int64_t kMebi = kKibi * 1024;
 constexpr int64_t kGibi = kMebi * 1024;
 constexpr int64_t kTebi = kGibi * 1024;
 
-constexpr std::array<Unit, 11> kSizeUnits = {{{"B"},
+// A letter alone is binary, as nccl-tests and dd read it.
+constexpr std::array<Unit, 17> kSizeUnits = {{{"B"},
+                                              {"k", kKibi},
+                                              {"K", kKibi},
+                                              {"m", kMebi},
+                                              {"M", kMebi},
+                                              {"g", kGibi},
+                                              {"G", kGibi},
                                               {"KB", kKilo},
                                               {"kB", kKilo},
                                               {"MB", kMega},

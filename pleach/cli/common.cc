@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "pleach/base/files.h"
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 
@@ -20,7 +21,7 @@ void declare_collective(CommandLine& line) {
   }
   line.option("--collective", alternatives(kinds), "all_reduce");
   line.option("--group", "ranks that take part, in order: 0,1,4-7");
-  line.option("--root", "rank that broadcasts or receives the reduction", "0");
+  line.option("-r,--root", "rank that broadcasts or receives the reduction", "0");
 }
 
 void declare_schedule(CommandLine& line) {
@@ -105,10 +106,11 @@ Status write_csv(const CommandLine& line,
   if (error) {
     return Error{ErrorCode::kIo, fmt::format("--csv: {}: {}", folder, error.message())};
   }
+  FileSet set;
   for (const auto& [name, content] : files) {
-    PLEACH_TRY(write_file(folder + "/" + name, content));
+    PLEACH_TRY(set.add(folder + "/" + name, content));
   }
-  return ok();
+  return set.commit();
 }
 
 }  // namespace pleach

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <thread>
 
+#include "pleach/base/files.h"
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 
@@ -37,7 +38,7 @@ ExitCode run_rank(const RunContext& context, BenchmarkJob job) {
   std::string output_file;
   job.choose = [&]() -> Result<std::shared_ptr<const Schedule>> {
     if (context.line.given("--output-file")) {
-      PLEACH_SET(output_file, reserve_output_file(context.line.text("--output-file")));
+      PLEACH_SET(output_file, context.line.value("--output-file", new_file_name));
     }
     return schedule_for(context.line, job.rank_count);
   };
@@ -55,18 +56,20 @@ ExitCode run_rank(const RunContext& context, BenchmarkJob job) {
     };
   }
   const Result<BenchmarkReport> report = run_benchmark(job, settings.benchmark);
-  Status written = ok();
+  Result<std::string> written = output_file;
   if (report && !output_file.empty()) {
     std::vector<std::string> words = {context.invocation.program, "run"};
     words.insert(words.end(), context.invocation.arguments.begin(),
                  context.invocation.arguments.end());
-    written = write_file(output_file, nccl_tests_json(*report, words) + "\n");
-  } else if (!output_file.empty()) {
-    unlink(output_file.c_str());  // The empty file that held its name.
+    written =
+        write_new_file(context.line.text("--output-file"), nccl_tests_json(*report, words) + "\n");
   }
   if (!report || !written) {
     print_rank_error(context.invocation, job.rank, report ? written.error() : report.error());
     return ExitCode::kFailed;
+  }
+  if (prints && *written != output_file) {  // somebody else took that name
+    fmt::print(out, "# Wrote JSON output to {}\n", *written);
   }
   if (prints) {
     fmt::print(out, "{}", nccl_tests_footer(*report));
@@ -184,8 +187,7 @@ Result<ExitCode> run_run(const Command& command, const Invocation& invocation) {
   PLEACH_TRY(schedule_for(line, settings.rank_count));
   PLEACH_TRY(check_memory(settings, settings.rank_count));
   if (line.given("--output-file")) {
-    PLEACH_ASSIGN(reserved, reserve_output_file(line.text("--output-file")));
-    unlink(reserved.c_str());  // Rank 0 makes it again when it knows what to write.
+    PLEACH_TRY(line.value("--output-file", new_file_name));
   }
   return settings.transport->spans_processes ? run_processes(context) : run_threads(context);
 }

@@ -24,8 +24,4 @@ Result<RunSettings> understand_run(const CommandLine& line);
 // number of ranks, and those of obtain_schedule.
 Result<std::shared_ptr<const Schedule>> schedule_for(const CommandLine& line, int32_t rank_count);
 
-// The path that --output-file names, or the first of path.0, path.1, ... that does not exist yet;
-// created empty.
-Result<std::string> reserve_output_file(const std::string& path);
-
 }  // namespace pleach

@@ -1,11 +1,7 @@
 // What `pleach run` is asked for.
-#include <fcntl.h>
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <array>
-#include <cerrno>
-#include <cstring>
 
 #include "pleach/base/names.h"
 #include "pleach/base/text.h"
@@ -37,10 +33,14 @@ void declare_run(CommandLine& line) {
   line.option("-b,--minbytes", "first size, without --sizes", "32MiB");
   line.option("-e,--maxbytes", "last size, without --sizes", "32MiB");
   line.option("-f,--stepfactor", "factor between sizes, without --sizes", "2");
+  line.option("-i,--stepbytes", "step between sizes, in place of a factor");
+  line.option("-g,--ngpus", "ranks to start, times those of --nthreads, in place of --ranks");
+  line.option("-t,--nthreads", "the same");
   line.option("-n,--iterations,--iters", "timed iterations of each size", "20");
   line.option("-w,--warmup,--warmup_iters", "iterations before them", "1");
-  line.option("-d,--dtype,--datatype", "float32, float64 or int32", "float32");
-  line.option("-o,--op", "sum, product, min or max", "sum");
+  line.option("-d,--dtype,--datatype", "float32 (float), float64 (double) or int32 (int)",
+              "float32");
+  line.option("-o,--op", "sum, product (prod), min, max or average (avg)", "sum");
   line.option("--segments", "parts of each chunk that pipeline", "1");
   line.option("--landing-places", "segments in flight on each connection", "4");
   line.option("--deadline", "of every wait; a lost rank fails the others within it", "30s");
@@ -57,16 +57,56 @@ enum class InPlace : uint8_t { kBoth, kOnly, kNever };
 constexpr std::array<Name<InPlace>, 3> kInPlaces = {
     {{InPlace::kBoth, "both"}, {InPlace::kOnly, "only"}, {InPlace::kNever, "never"}}};
 
+// Those of --sizes, or from --minbytes to --maxbytes, as nccl-tests counts them.
+Result<std::vector<int64_t>> sizes_option(const CommandLine& line) {
+  if (line.given("--sizes")) {
+    return line.value("--sizes", parse_sizes);
+  }
+  PLEACH_ASSIGN(least, line.value("--minbytes", parse_size_bytes));
+  PLEACH_ASSIGN(most, line.value("--maxbytes", parse_size_bytes));
+  if (!line.given("--stepbytes")) {
+    return from_option(
+        "--minbytes", parse_sizes(fmt::format("{}:{}:{}", least, most, line.text("--stepfactor"))));
+  }
+  PLEACH_ASSIGN(step, line.value("--stepbytes", parse_size_bytes));
+  if (line.given("--stepfactor")) {
+    return invalid("--stepbytes", "--stepfactor is given too");
+  }
+  constexpr int64_t kMostSteps = 1000;
+  if (least < 1 || most < least || step < 1 || (most - least) / step >= kMostSteps) {
+    return invalid("--stepbytes", fmt::format("{} from {} to {} is no list of 1 to {} sizes", step,
+                                              least, most, kMostSteps));
+  }
+  std::vector<int64_t> sizes;
+  for (int64_t size = least; size <= most; size += step) {
+    sizes.push_back(size);
+  }
+  return sizes;
+}
+
+// The product of nccl-tests' two numbers, or --ranks; 0: neither is given.
+Result<int32_t> rank_count_option(const CommandLine& line) {
+  constexpr int32_t kMostRanks = 65'536;
+  const bool counts_as_nccl_tests = line.given("--ngpus") || line.given("--nthreads");
+  if (line.given("--ranks") || !counts_as_nccl_tests) {
+    return line.given("--ranks") ? line.count("--ranks", 2, kMostRanks) : Result<int32_t>(0);
+  }
+  int64_t product = 1;
+  for (const char* name : {"--ngpus", "--nthreads"}) {
+    if (line.given(name)) {
+      PLEACH_ASSIGN(count, line.count(name, 1, kMostRanks));
+      product *= count;
+    }
+  }
+  if (product > kMostRanks) {
+    return invalid("--ngpus", fmt::format("{} ranks are more than {}", product, kMostRanks));
+  }
+  return product == 1 ? 0 : static_cast<int32_t>(product);  // 1 each: those that were started
+}
+
 Result<BenchmarkOptions> understand_benchmark(const CommandLine& line) {
   BenchmarkOptions benchmark;
-  std::string sizes = line.text("--sizes");
-  if (sizes.empty()) {
-    PLEACH_TRY(line.value("--minbytes", parse_size_bytes));
-    PLEACH_TRY(line.value("--maxbytes", parse_size_bytes));
-    sizes = fmt::format("{}:{}:{}", line.text("--minbytes"), line.text("--maxbytes"),
-                        line.text("--stepfactor"));
-  }
-  PLEACH_SET(benchmark.sizes_bytes, from_option("--sizes", parse_sizes(sizes)));
+  PLEACH_SET(benchmark.sizes_bytes, sizes_option(line));
   constexpr int32_t kMostIterations = 100'000'000;
   PLEACH_SET(benchmark.iterations, line.count("--iterations", 1, kMostIterations));
   PLEACH_SET(benchmark.warmup_iterations, line.count("--warmup", 0, kMostIterations));
@@ -96,9 +136,7 @@ Result<RunSettings> understand_run(const CommandLine& line) {
     return invalid("--deadline", line.text("--deadline") + " is not between 1ms and 86400s");
   }
   settings.deadline = std::chrono::nanoseconds(deadline_ps / 1000);
-  if (line.given("--ranks")) {
-    PLEACH_SET(settings.rank_count, line.count("--ranks", 2, 65'536));
-  }
+  PLEACH_SET(settings.rank_count, rank_count_option(line));
   return settings;
 }
 
@@ -119,23 +157,6 @@ Result<std::shared_ptr<const Schedule>> schedule_for(const CommandLine& line, in
   // Schedules for a switch that reduces are refused here, before any rank exists.
   PLEACH_TRY(check_switchless(*schedule, Order::build(*schedule)));
   return std::move(schedule);
-}
-
-Result<std::string> reserve_output_file(const std::string& path) {
-  std::string candidate = path;
-  for (int suffix = 0; suffix < 10'000; ++suffix) {
-    const int descriptor = open(candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor >= 0) {
-      close(descriptor);
-      return candidate;
-    }
-    if (errno != EEXIST) {
-      break;
-    }
-    candidate = fmt::format("{}.{}", path, suffix);
-  }
-  return Error{ErrorCode::kIo,
-               fmt::format("--output-file: {}: {}", candidate, std::strerror(errno))};
 }
 
 }  // namespace pleach

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "pleach/base/files.h"
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/base/text.h"

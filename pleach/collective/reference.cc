@@ -46,6 +46,7 @@ T combine_values(ReduceOp op, T left, T right) {
   using Wide = std::conditional_t<std::is_integral_v<T>, uint32_t, double>;
   switch (op) {
     case ReduceOp::kSum:
+    case ReduceOp::kAverage:
       return static_cast<T>(static_cast<Wide>(left) + static_cast<Wide>(right));
     case ReduceOp::kProduct:
       return static_cast<T>(static_cast<Wide>(left) * static_cast<Wide>(right));
@@ -76,6 +77,11 @@ std::vector<T> reduced_period(const ReferenceRequest& request) {
       values[phase] = combine_values(request.op, values[phase],
                                      input_value<T>(request, rank, static_cast<int64_t>(phase)));
     }
+  }
+  for (T& value : values) {
+    value = request.op == ReduceOp::kAverage
+                ? static_cast<T>(value / static_cast<T>(request.rank_count))
+                : value;
   }
   return values;
 }

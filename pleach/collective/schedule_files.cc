@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "pleach/base/files.h"
 #include "pleach/base/text.h"
 #include "pleach/collective/formats.h"
 

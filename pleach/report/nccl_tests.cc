@@ -51,7 +51,9 @@ std::string nccl_tests_op(CollectiveKind collective, ReduceOp op) {
   if (!reduces(collective)) {
     return "none";
   }
-  return op == ReduceOp::kProduct ? "prod" : std::string(to_text(op));
+  return op == ReduceOp::kProduct   ? "prod"
+         : op == ReduceOp::kAverage ? "avg"
+                                    : std::string(to_text(op));
 }
 
 std::string nccl_tests_root(CollectiveKind collective, Rank root) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "pleach/base/files.h"
 #include "pleach/base/text.h"
 #include "pleach/report/json.h"
 #include "pleach/report/nccl_tests.h"

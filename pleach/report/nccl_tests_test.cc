@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "pleach/base/files.h"
 #include "pleach/base/text.h"
 
 namespace pleach {

@@ -12,6 +12,7 @@
 #include "pleach/collective/placement.h"
 #include "pleach/collective/verify.h"
 #include "pleach/runtime/executor.h"
+#include "pleach/runtime/kernels.h"
 #include "pleach/runtime/rendezvous/agreement.h"
 #include "pleach/runtime/run_buffers.h"
 
@@ -238,16 +239,21 @@ Status CommunicatorOverTransport::run_checked(const PreparedSchedule& schedule,
   fingerprint.add(static_cast<int32_t>(request.op));
   fingerprint.add(request.count);
   fingerprint.add(request.segment_count);
-  return executor->run({*transport_, clock_}, {.sequence = sequence_,
-                                               .fingerprint = fingerprint.value(),
-                                               .type = request.type,
-                                               .op = request.op,
-                                               .input = buffers.input,
-                                               .output = buffers.output,
-                                               .landing_places = options_.landing_places,
-                                               .deadline = options_.deadline,
-                                               .record = request.record,
-                                               .culprit = &culprit});
+  PLEACH_TRY(executor->run({*transport_, clock_}, {.sequence = sequence_,
+                                                   .fingerprint = fingerprint.value(),
+                                                   .type = request.type,
+                                                   .op = request.op,
+                                                   .input = buffers.input,
+                                                   .output = buffers.output,
+                                                   .landing_places = options_.landing_places,
+                                                   .deadline = options_.deadline,
+                                                   .record = request.record,
+                                                   .culprit = &culprit}));
+  if (request.op == ReduceOp::kAverage) {
+    const ReducedPart part = reduced_part(schedule.schedule(), rank(), request, buffers);
+    divide(request.type, part.begin, part.count, rank_count());
+  }
+  return ok();
 }
 
 }  // namespace

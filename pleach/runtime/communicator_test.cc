@@ -222,6 +222,32 @@ TEST(CommunicatorTest, ABadCallOnOneRankFailsAllRanksWithItsCause) {
   }
 }
 
+TEST(CommunicatorTest, AveragesOverTheRanks) {
+  const Schedule all = support::ring_schedule(CollectiveKind::kAllReduce, 3);
+  const Schedule parts = support::ring_schedule(CollectiveKind::kReduceScatter, 3);
+  with_communicators({3}, [&](Communicator& communicator, Rank rank) {
+    const auto own = static_cast<float>(3 * rank.value);  // 0, 3 and 6: 3 on average
+    for (const Schedule* schedule : {&all, &parts}) {
+      const auto prepared = communicator.prepare(rank.value == 0 ? schedule : nullptr);
+      ASSERT_TRUE(prepared.has_value()) << prepared.error().message;
+      Floats input(9, own), output(9, -1);
+      RunRequest request{
+          .op = ReduceOp::kAverage, .count = 9, .input = bytes(input), .output = bytes(output)};
+      ASSERT_TRUE(communicator.run(**prepared, request));
+      const bool whole = schedule == &all;
+      Floats expected(9, whole ? 3.0F : -1.0F);
+      std::fill_n(expected.begin(), 3, 3.0F);
+      EXPECT_EQ(output, expected);
+      EXPECT_EQ(input, Floats(9, own));
+      request.output = bytes(input);
+      ASSERT_TRUE(communicator.run(**prepared, request));
+      const std::size_t begin = whole ? 0 : at(3 * rank.value);
+      EXPECT_EQ(Floats(input.begin() + begin, input.begin() + begin + (whole ? 9 : 3)),
+                Floats(whole ? 9 : 3, 3.0F));
+    }
+  });
+}
+
 TEST(CommunicatorTest, RanksThatAskForDifferentThingsAreNamed) {
   const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 3);
   for (const std::string transport : {"inproc", "tcp"}) {

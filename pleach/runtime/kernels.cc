@@ -57,12 +57,21 @@ void fold_typed(ElementType type, std::byte* out, const std::byte* a,
   }
 }
 
+template <typename T>
+void divide_typed(std::byte* out, int64_t count, int32_t divisor) {
+  auto* const values = reinterpret_cast<T*>(out);
+  for (int64_t i = 0; i < count; ++i) {
+    values[i] /= static_cast<T>(divisor);
+  }
+}
+
 }  // namespace
 
 void reduce(Reduction reduction, std::byte* out, const std::byte* a,
             std::span<const std::byte* const> others, int64_t count) {
   switch (reduction.op) {
     case ReduceOp::kSum:
+    case ReduceOp::kAverage:
       return fold_typed<ReduceOp::kSum>(reduction.type, out, a, others, count);
     case ReduceOp::kProduct:
       return fold_typed<ReduceOp::kProduct>(reduction.type, out, a, others, count);
@@ -70,6 +79,17 @@ void reduce(Reduction reduction, std::byte* out, const std::byte* a,
       return fold_typed<ReduceOp::kMin>(reduction.type, out, a, others, count);
     case ReduceOp::kMax:
       return fold_typed<ReduceOp::kMax>(reduction.type, out, a, others, count);
+  }
+}
+
+void divide(ElementType type, std::byte* out, int64_t count, int32_t divisor) {
+  switch (type) {
+    case ElementType::kFloat32:
+      return divide_typed<float>(out, count, divisor);
+    case ElementType::kFloat64:
+      return divide_typed<double>(out, count, divisor);
+    case ElementType::kInt32:
+      return divide_typed<int32_t>(out, count, divisor);
   }
 }
 

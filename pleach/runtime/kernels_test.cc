@@ -26,6 +26,7 @@ template <typename T>
 T one_by_one(ReduceOp op, T a, T b) {
   switch (op) {
     case ReduceOp::kSum:
+    case ReduceOp::kAverage:
       return static_cast<T>(a + b);
     case ReduceOp::kProduct:
       return static_cast<T>(a * b);
@@ -40,7 +41,8 @@ T one_by_one(ReduceOp op, T a, T b) {
 template <typename T>
 void expect_left_folds(ElementType type) {
   Rng rng(5);
-  for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMin, ReduceOp::kMax}) {
+  for (const ReduceOp op :
+       {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kAverage}) {
     for (const std::size_t count : {0u, 1u, 3u, 2047u, 2048u, 2049u, 5000u}) {
       for (const std::size_t others : {1u, 2u, 5u}) {
         for (const bool in_place : {false, true}) {
@@ -87,6 +89,18 @@ TEST(KernelsTest, IntegersWrap) {
   EXPECT_EQ(out, (std::vector<int32_t>{kLeast, kMost, 131072}));
   reduce({ElementType::kInt32, ReduceOp::kProduct}, bytes(out), bytes(a), std::span(&other, 1), 3);
   EXPECT_EQ(out, (std::vector<int32_t>{kMost, kLeast, 0}));
+}
+
+TEST(KernelsTest, AveragesDivideTowardsZero) {
+  std::vector<int32_t> integers = {7, -7, 6, 0};
+  divide(ElementType::kInt32, bytes(integers), 4, 3);
+  EXPECT_EQ(integers, (std::vector<int32_t>{2, -2, 2, 0}));
+  std::vector<float> floats = {7, -7, 5};
+  divide(ElementType::kFloat32, bytes(floats), 2, 2);
+  EXPECT_EQ(floats, (std::vector<float>{3.5F, -3.5F, 5}));
+  std::vector<double> doubles = {1};
+  divide(ElementType::kFloat64, bytes(doubles), 1, 3);
+  EXPECT_EQ(doubles, (std::vector<double>{1.0 / 3}));
 }
 
 TEST(KernelsTest, MinAndMaxKeepTheFirstOfEquals) {

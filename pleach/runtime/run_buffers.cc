@@ -28,6 +28,11 @@ bool overlap(const std::byte* first, int64_t first_bytes, const std::byte* secon
          other < begin + static_cast<uintptr_t>(first_bytes);
 }
 
+// First element of a rank's shard.
+int64_t shard_begin(const Schedule& schedule, int64_t count, int32_t rank) {
+  return static_cast<int64_t>(static_cast<__int128>(count) * rank / schedule.rank_count());
+}
+
 }  // namespace
 
 Result<RunBuffers> check_buffers(const Schedule& schedule, Rank rank, const RunRequest& request) {
@@ -45,9 +50,7 @@ Result<RunBuffers> check_buffers(const Schedule& schedule, Rank rank, const RunR
   const int64_t output_bytes = has_output ? sizes.output * element : 0;
   PLEACH_TRY(check_one("input", request.input, input_bytes, element));
   PLEACH_TRY(check_one("output", request.output, output_bytes, element));
-  const int64_t shard_bytes = static_cast<int64_t>(static_cast<__int128>(request.count) *
-                                                   rank.value / schedule.rank_count()) *
-                              element;
+  const int64_t shard_bytes = shard_begin(schedule, request.count, rank.value) * element;
   RunBuffers buffers{false, request.input, request.output};
   if (!overlap(request.input, input_bytes, request.output, output_bytes)) {
     return buffers;
@@ -69,6 +72,24 @@ Result<RunBuffers> check_buffers(const Schedule& schedule, Rank rank, const RunR
       fmt::format("the input ({} bytes) and the output ({} bytes) overlap in part: they "
                   "must be apart, or the same",
                   input_bytes, output_bytes));
+}
+
+ReducedPart reduced_part(const Schedule& schedule, Rank rank, const RunRequest& request,
+                         const RunBuffers& buffers) {
+  switch (schedule.collective) {
+    case CollectiveKind::kAllReduce:
+      return {buffers.output, request.count};
+    case CollectiveKind::kReduce:
+      return rank == schedule.root ? ReducedPart{buffers.output, request.count} : ReducedPart{};
+    case CollectiveKind::kReduceScatter: {
+      const int64_t begin = shard_begin(schedule, request.count, rank.value);
+      const int64_t end = shard_begin(schedule, request.count, rank.value + 1);
+      const int64_t skipped = buffers.in_place ? begin * element_bytes(request.type) : 0;
+      return {buffers.output + skipped, end - begin};
+    }
+    default:
+      return {};
+  }
 }
 
 }  // namespace pleach

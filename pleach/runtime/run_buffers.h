@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "pleach/base/result.h"
 #include "pleach/runtime/communicator.h"
@@ -16,5 +17,13 @@ struct RunBuffers {
 
 // Errors: kInvalidArgument: a size that does not fit, a null or unaligned buffer, an overlap.
 Result<RunBuffers> check_buffers(const Schedule& schedule, Rank rank, const RunRequest& request);
+
+// What a rank holds of the reduced result once it has run; empty where it holds none.
+struct ReducedPart {
+  std::byte* begin = nullptr;
+  int64_t count = 0;  // elements
+};
+ReducedPart reduced_part(const Schedule& schedule, Rank rank, const RunRequest& request,
+                         const RunBuffers& buffers);
 
 }  // namespace pleach

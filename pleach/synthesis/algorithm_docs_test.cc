@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "pleach/base/files.h"
 #include "pleach/base/text.h"
 #include "pleach/synthesis/algorithm.h"
 #include "pleach/topology/shapes.h"

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "pleach/base/files.h"
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/base/text.h"

@@ -547,17 +547,30 @@ class Reader {
   PlacedLinks links_;
 };
 
-// The first byte beyond ASCII that is in neither text nor comment, or npos. TOML has no place for
-// one, and the parser's test for blanks is undefined there.
-std::size_t find_stray_letter(std::string_view text) {
+// What the parser must not see, outside of texts and comments.
+struct Flaw {
+  std::size_t place = std::string_view::npos;  // none
+  bool is_stray = false;  // a byte beyond ASCII; else one dot of a line too many
+};
+
+// TOML has no place for bytes beyond ASCII, and the parser's test for blanks is undefined there.
+// Each dot of a key is a table in a table, which it frees by recursion; it bounds brackets itself.
+Flaw find_flaw(std::string_view text) {
+  constexpr int32_t kMostDots = 1000;
+  int32_t dots = 0;  // of the line
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   std::string_view closing;  // of the comment or text that `at` is in
   std::size_t at = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
   while (at < text.size()) {
     const std::string_view rest = text.substr(at);
+    dots = rest[0] == '\n' ? 0 : dots;
     if (closing.empty()) {
       if (static_cast<unsigned char>(rest[0]) >= 0x80) {
-        return at;
+        return {at, true};
+      }
+      dots += rest[0] == '.' ? 1 : 0;
+      if (dots > kMostDots) {
+        return {at, false};
       }
       constexpr std::array<std::string_view, 4> kQuotes = {"\"\"\"", "'''", "\"", "'"};
       const auto opens = [&](std::string_view quote) { return rest.starts_with(quote); };
@@ -577,16 +590,19 @@ std::size_t find_stray_letter(std::string_view text) {
       at += closing[0] == '"' && rest[0] == '\\' ? 2 : 1;
     }
   }
-  return std::string_view::npos;
+  return {};
 }
 
 }  // namespace
 
 Result<Topology> parse_topology_toml(std::string_view text, const std::string& path) {
   const std::string place = one_line(path);
-  if (const std::size_t stray = find_stray_letter(text); stray != std::string_view::npos) {
-    const auto line = 1 + std::ranges::count(text.substr(0, stray), '\n');
-    const std::string_view rest = text.substr(stray);
+  if (const Flaw flaw = find_flaw(text); flaw.place != std::string_view::npos) {
+    const auto line = 1 + std::ranges::count(text.substr(0, flaw.place), '\n');
+    const std::string_view rest = text.substr(flaw.place);
+    if (!flaw.is_stray) {
+      return invalid(fmt::format("{}:{}: too many dots on one line", place, line));
+    }
     return invalid(fmt::format("{}:{}: {} is in neither text nor comment", place, line,
                                quoted(rest.substr(0, rest.find('\n')))));
   }

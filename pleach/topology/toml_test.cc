@@ -322,6 +322,23 @@ TEST(TopologyFile, RefusesWhatIsNoToml) {
   EXPECT_TRUE(message(std::string(100'000, '[')).starts_with("x.toml:1: "));
 }
 
+// Each dot is a table in a table; a million of them overflow the stack of whoever frees them.
+TEST(TopologyFile, RefusesKeysOfManyDots) {
+  std::string key = "a";
+  for (int32_t dot = 0; dot < 1'000'000; ++dot) {
+    key += ".a";
+  }
+  for (const std::string& text :
+       {key + " = 1\n", "[" + key + "]\n", "[[" + key + "]]\n", "x = {" + key + " = 1}\n"}) {
+    const auto refused = parse_topology_toml("# a\n" + text, "x.toml");
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().message, "x.toml:2: too many dots on one line");
+  }
+  const std::string harmless = "name = '" + key.substr(0, 60) + "' # " + key + "\n" + "node = [" +
+                               "{name = 'a', overhead = '1.5us'}]\n";
+  EXPECT_TRUE(parse_topology_toml(harmless, "x.toml"));
+}
+
 std::string one_of_many_changes(Rng& rng, std::string text) {
   const std::array<std::string, 9> pieces = {
       "\xc3\xa9", "[[node]]\n", "name = \"a\"\n", "\"", "\xff", "{", "= 99999999999999999999",

@@ -9,6 +9,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "pleach/base/files.h"
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"

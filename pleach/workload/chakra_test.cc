@@ -7,6 +7,7 @@
 #include <bit>
 #include <filesystem>
 
+#include "pleach/base/files.h"
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/base/text.h"

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "pleach/base/files.h"
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/workload/chakra.h"
@@ -161,7 +162,8 @@ Status write_chakra(const Trace& trace, const std::string& prefix) {
                              pleach::quoted(beyond), trace.rank_count)};
   }
   const NumberedGroups groups(trace);
-  PLEACH_TRY(write_file(prefix + ".groups.json", groups.json()));
+  FileSet files;
+  PLEACH_TRY(files.add(prefix + ".groups.json", groups.json()));
   // Rank 0 last: without it there is no trace to read.
   std::map<int32_t, std::pair<std::size_t, std::size_t>, std::greater<>> places;
   for (std::size_t worker = 0; worker < trace.workers.size(); ++worker) {
@@ -171,9 +173,9 @@ Status write_chakra(const Trace& trace, const std::string& prefix) {
   }
   for (const auto& [rank, place] : places) {
     RankWriter writer(trace, groups, place.first, place.second);
-    PLEACH_TRY(write_file(fmt::format("{}.{}.et", prefix, rank), chakra_bytes(writer.nodes())));
+    PLEACH_TRY(files.add(fmt::format("{}.{}.et", prefix, rank), chakra_bytes(writer.nodes())));
   }
-  return ok();
+  return files.commit();
 }
 
 }  // namespace pleach

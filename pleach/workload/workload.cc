@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "pleach/base/files.h"
 #include "pleach/base/text.h"
 #include "pleach/workload/json.h"
 

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "pleach/base/files.h"
 #include "pleach/base/rng.h"
 #include "pleach/base/text.h"
 #include "pleach/workload/json.h"

@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "pleach/base/files.h"
 #include "pleach/base/text.h"
 #include "pleach/workload/json.h"
 #include "pleach/workload/workload.h"

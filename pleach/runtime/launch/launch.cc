@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "pleach/base/files.h"
 #include "pleach/base/text.h"
 #include "pleach/runtime/net.h"
 

@@ -1,0 +1,198 @@
+#include "pleach/base/files.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "pleach/base/text.h"
+
+namespace pleach {
+namespace {
+
+constexpr std::size_t kReadBlockBytes = std::size_t{1} << 20;
+constexpr int kMostSuffixes = 10'000;  // of new files
+
+Error io_error(std::string_view what, const std::string& path, std::string_view cause) {
+  return Error{ErrorCode::kIo, fmt::format("cannot {} {}: {}", what, pleach::quoted(path), cause)};
+}
+
+struct CloseFile {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+using File = std::unique_ptr<std::FILE, CloseFile>;
+
+// Writes and closes; 0 or the errno of the step that failed.
+int write_and_close(std::FILE* file, std::string_view content) {
+  int cause = 0;
+  if (std::fwrite(content.data(), 1, content.size(), file) != content.size()) {
+    cause = errno;
+  }
+  if (std::fclose(file) != 0 && cause == 0) {
+    cause = errno;
+  }
+  return cause;
+}
+
+// A new file beside `path`, with its mode; its name is put into `temporary`.
+std::FILE* open_beside(const std::string& path, std::string& temporary) {
+  constexpr int kAttempts = 100;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    temporary = fmt::format("{}.{}.{}.tmp", path, ::getpid(), attempt);
+    const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor >= 0) {
+      struct stat old = {};
+      if (::stat(path.c_str(), &old) == 0) {
+        static_cast<void>(::fchmod(descriptor, old.st_mode & 07777));
+      }
+      return ::fdopen(descriptor, "wb");
+    }
+    if (errno != EEXIST) {
+      break;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Result<std::string> read_file(const std::string& path, int64_t limit_bytes) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    return io_error("read", path, "it is a directory");
+  }
+  const File file(std::fopen(path.c_str(), "rb"));
+  if (file == nullptr) {
+    return io_error("read", path, std::strerror(errno));
+  }
+  const auto limit = static_cast<std::size_t>(limit_bytes);
+  std::string content;
+  while (content.size() <= limit) {
+    const std::size_t size = content.size();
+    const std::size_t wanted = std::min(kReadBlockBytes, limit + 1 - size);
+    content.resize(size + wanted);
+    const std::size_t got = std::fread(content.data() + size, 1, wanted, file.get());
+    content.resize(size + got);
+    if (got < wanted) {
+      if (std::ferror(file.get()) != 0) {
+        return io_error("read", path, std::strerror(errno));
+      }
+      return content;
+    }
+  }
+  return io_error("read", path, fmt::format("it is larger than {} bytes", limit_bytes));
+}
+
+FileSet::~FileSet() {
+  for (const Pending& file : pending_) {
+    if (!file.temporary.empty()) {
+      std::remove(file.temporary.c_str());
+    }
+  }
+}
+
+Status FileSet::add(const std::string& path, std::string_view content) {
+  namespace fs = std::filesystem;
+  std::error_code code;
+  const fs::file_status status = fs::status(path, code);
+  if (fs::is_directory(status)) {
+    return io_error("write", path, "it is a directory");
+  }
+  Pending file = {path, path, "", ""};
+  if (fs::exists(status) && !fs::is_regular_file(status)) {  // /dev/stdout, a pipe
+    file.content = content;
+    pending_.push_back(std::move(file));
+    return ok();
+  }
+  // A link to a file stays a link: the file behind it is replaced.
+  if (const fs::path real = fs::canonical(path, code); !code) {
+    file.target = real.string();
+  }
+  std::FILE* opened = open_beside(file.target, file.temporary);
+  if (opened == nullptr) {
+    return io_error("write", path, std::strerror(errno));
+  }
+  pending_.push_back(file);
+  const int cause = write_and_close(opened, content);
+  return cause == 0 ? ok() : Status(io_error("write", path, std::strerror(cause)));
+}
+
+Status FileSet::commit() {
+  for (Pending& file : pending_) {
+    int cause = 0;
+    if (file.temporary.empty()) {
+      std::FILE* opened = std::fopen(file.path.c_str(), "wb");
+      cause = opened == nullptr ? errno : write_and_close(opened, file.content);
+    } else if (std::rename(file.temporary.c_str(), file.target.c_str()) != 0) {
+      cause = errno;
+    }
+    if (cause != 0) {
+      return io_error("write", file.path, std::strerror(cause));
+    }
+    file.temporary.clear();
+  }
+  pending_.clear();
+  return ok();
+}
+
+Status write_file(const std::string& path, std::string_view content) {
+  FileSet files;
+  PLEACH_TRY(files.add(path, content));
+  return files.commit();
+}
+
+Result<std::string> new_file_name(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code code;
+  if (fs::is_directory(path, code)) {
+    return io_error("write", path, "it is a directory");
+  }
+  const fs::path folder = fs::path(path).parent_path();
+  if (::access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0) {
+    return io_error("write", path, std::strerror(errno));
+  }
+  std::string name = path;
+  for (int suffix = 0; fs::exists(fs::symlink_status(name, code)); ++suffix) {
+    if (suffix == kMostSuffixes) {
+      return io_error("write", path, fmt::format("so are {} files with suffixes", suffix));
+    }
+    name = fmt::format("{}.{}", path, suffix);
+  }
+  return name;
+}
+
+Result<std::string> write_new_file(const std::string& path, std::string_view content) {
+  std::string temporary;
+  std::FILE* opened = open_beside(path, temporary);
+  if (opened == nullptr) {
+    return io_error("write", path, std::strerror(errno));
+  }
+  int cause = write_and_close(opened, content);
+  std::string name;
+  while (cause == 0) {
+    Result<std::string> free_name = new_file_name(path);
+    if (!free_name) {
+      std::remove(temporary.c_str());
+      return free_name;
+    }
+    name = *free_name;
+    // A link is not made over what somebody else has put there in the meantime.
+    if (::link(temporary.c_str(), name.c_str()) == 0) {
+      break;
+    }
+    cause = errno == EEXIST ? 0 : errno;
+  }
+  std::remove(temporary.c_str());
+  if (cause != 0) {
+    return io_error("write", path, std::strerror(cause));
+  }
+  return name;
+}
+
+}  // namespace pleach

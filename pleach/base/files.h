@@ -1,0 +1,51 @@
+// Whole files, read and written.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pleach/base/result.h"
+
+namespace pleach {
+
+// The whole file, or kIo naming the path and the cause. At most `limit_bytes`.
+Result<std::string> read_file(const std::string& path, int64_t limit_bytes = int64_t{4} << 30);
+
+// Files that belong together: each is written beside its place when it is added, and all are put
+// there by commit(). Without it nothing has happened. What is replaced keeps its mode; a link to a
+// file stays a link. Not thread safe.
+class FileSet {
+ public:
+  FileSet() = default;
+  ~FileSet();
+  FileSet(const FileSet&) = delete;
+  FileSet& operator=(const FileSet&) = delete;
+
+  // Errors: kIo with the path and the cause.
+  Status add(const std::string& path, std::string_view content);
+  // The same; on an error, the places of the files before it have been filled.
+  Status commit();
+
+ private:
+  struct Pending {
+    std::string path;       // as it was given
+    std::string target;     // the file behind it
+    std::string temporary;  // beside the target; empty: the place is no regular file
+    std::string content;    // of what is no regular file
+  };
+  std::vector<Pending> pending_;
+};
+
+// One file, all or nothing.
+Status write_file(const std::string& path, std::string_view content);
+
+// A file that was not there before: `path`, or else path.0, path.1, ..., the first that is free.
+// Returns its name.
+Result<std::string> write_new_file(const std::string& path, std::string_view content);
+// The name that write_new_file() would take now.
+//   errors  kIo: it could not be written: `path` is a directory, or is in none that may be written
+Result<std::string> new_file_name(const std::string& path);
+
+}  // namespace pleach

@@ -1,0 +1,138 @@
+#include "pleach/base/files.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "pleach/base/index.h"
+#include "pleach/base/rng.h"
+
+namespace pleach {
+namespace {
+
+class Files : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "pleach_files_XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  std::size_t entry_count() const {
+    const std::filesystem::directory_iterator entries(folder_);
+    return at(std::distance(begin(entries), end(entries)));
+  }
+
+  std::string folder_;
+};
+
+TEST_F(Files, WrittenIsRead) {
+  for (const std::string& content :
+       {std::string(), std::string("a\0b\n", 4), std::string(3'000'000, 'x')}) {
+    ASSERT_TRUE(write_file(path("file"), content));
+    const Result<std::string> read = read_file(path("file"));
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(*read, content);
+  }
+  EXPECT_EQ(entry_count(), 1U);
+}
+
+TEST_F(Files, ReadingStopsAtTheLimit) {
+  ASSERT_TRUE(write_file(path("file"), "12345"));
+  EXPECT_TRUE(read_file(path("file"), 5));
+  const Result<std::string> read = read_file(path("file"), 4);
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().message, "cannot read '" + path("file") + "': it is larger than 4 bytes");
+  EXPECT_FALSE(read_file("/dev/zero", 1000));
+}
+
+TEST_F(Files, ErrorsNameThePathAndTheCause) {
+  const std::string missing = path("missing/file");
+  const std::string no_such = "': No such file or directory";
+  EXPECT_EQ(read_file(missing).error().message, "cannot read '" + missing + no_such);
+  EXPECT_EQ(write_file(missing, "x").error().message, "cannot write '" + missing + no_such);
+  const std::string is_folder = "': it is a directory";
+  EXPECT_EQ(read_file(folder_).error().message, "cannot read '" + folder_ + is_folder);
+  EXPECT_EQ(write_file(folder_, "x").error().message, "cannot write '" + folder_ + is_folder);
+  EXPECT_EQ(read_file(folder_).error().code, ErrorCode::kIo);
+}
+
+TEST_F(Files, FailedWritesLeaveTheOldFile) {
+  ASSERT_TRUE(write_file(path("file"), "old"));
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = 1000;
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const Status written = write_file(path("file"), std::string(100'000, 'x'));
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().message, "cannot write '" + path("file") + "': File too large");
+  EXPECT_EQ(*read_file(path("file")), "old");
+  EXPECT_EQ(entry_count(), 1U);
+  EXPECT_FALSE(write_file("/dev/full", "x"));
+}
+
+TEST_F(Files, LinksAndDevicesStayWhatTheyAre) {
+  ASSERT_TRUE(write_file(path("file"), "old"));
+  std::filesystem::create_symlink(path("file"), path("link"));
+  ASSERT_TRUE(write_file(path("link"), "new"));
+  EXPECT_TRUE(std::filesystem::is_symlink(path("link")));
+  EXPECT_EQ(*read_file(path("file")), "new");
+  ASSERT_TRUE(write_file("/dev/null", "gone"));
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
+TEST_F(Files, ReplacedOnesKeepTheirMode) {
+  namespace fs = std::filesystem;
+  ASSERT_TRUE(write_file(path("file"), "old"));
+  for (const auto mode : {fs::perms::owner_all, fs::perms(0640), fs::perms(0444)}) {
+    fs::permissions(path("file"), mode);
+    ASSERT_TRUE(write_file(path("file"), "new"));
+    EXPECT_EQ(fs::status(path("file")).permissions(), mode);
+  }
+}
+
+TEST_F(Files, OfASetAppearTogetherOrNotAtAll) {
+  ASSERT_TRUE(write_file(path("b"), "old"));
+  {
+    FileSet set;
+    ASSERT_TRUE(set.add(path("a"), "1"));
+    ASSERT_TRUE(set.add(path("b"), "2"));
+    EXPECT_EQ(read_file(path("b")).value(), "old");
+    EXPECT_FALSE(std::filesystem::exists(path("a")));
+    EXPECT_FALSE(set.add(path("missing/c"), "3"));
+  }
+  EXPECT_EQ(entry_count(), 1U) << "nothing is left of what was not committed";
+  FileSet set;
+  ASSERT_TRUE(set.add(path("a"), "1"));
+  ASSERT_TRUE(set.add(path("b"), "2"));
+  ASSERT_TRUE(set.commit());
+  EXPECT_EQ(read_file(path("a")).value(), "1");
+  EXPECT_EQ(read_file(path("b")).value(), "2");
+  EXPECT_EQ(entry_count(), 2U);
+}
+
+TEST_F(Files, NewOnesKeepWhatIsThere) {
+  EXPECT_EQ(new_file_name(path("x")).value(), path("x"));
+  for (const char* name : {"x", "x.0", "x.1"}) {
+    EXPECT_EQ(new_file_name(path("x")).value(), path(name));
+    EXPECT_EQ(write_new_file(path("x"), name).value(), path(name));
+  }
+  EXPECT_EQ(read_file(path("x")).value(), "x");
+  EXPECT_EQ(read_file(path("x.1")).value(), "x.1");
+  EXPECT_EQ(entry_count(), 3U);
+  const auto folder = new_file_name(folder_);
+  ASSERT_FALSE(folder);
+  EXPECT_EQ(folder.error().message, "cannot write '" + folder_ + "': it is a directory");
+  EXPECT_EQ(new_file_name(path("missing/x")).error().message,
+            "cannot write '" + path("missing/x") + "': No such file or directory");
+}
+
+}  // namespace
+}  // namespace pleach
