@@ -16,7 +16,8 @@ void print_help(std::FILE* out) {
     fmt::print(out, "  {:<12} {}\n", command->name, command->summary);
   }
   fmt::print(out,
-             "\nEvery command takes --help (with examples) and --json (one object on stdout).\n"
+             "\nEvery command takes --help (with examples) and --json (one object on stdout);\n"
+             "pleach --version says which one this is.\n"
              "Exit codes: 0 done, 1 bad input or failed run, 2 usage, 3 verification failed.\n"
              "\nA first look:\n"
              "  pleach topology torus:4x4\n"

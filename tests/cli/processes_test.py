@@ -237,7 +237,8 @@ class OutputFile(unittest.TestCase):
             result = subprocess.run(command, capture_output=True, text=True, timeout=START_S,
                                     env=clean_environment(), check=False)
             self.assertEqual(result.returncode, 1)
-            self.assertIn(f"--output-file: {folder}/no/r.json: No such file", result.stderr)
+            self.assertIn(f"--output-file: cannot write '{folder}/no/r.json': No such file",
+                          result.stderr)
             self.assertEqual(os.listdir(folder), [])
 
 
