@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 
 #include "pleach/base/units.h"
 
@@ -48,18 +47,16 @@ void Execution::start(int64_t now_ps) {
 
 void Execution::make_ready(const Send& send) {
   const int32_t connection = job_.schedule().connection_of(send);
-  std::vector<Send>& ready = ready_[at(connection)];
-  ready.push_back(send);
-  std::push_heap(ready.begin(), ready.end(), std::greater<>());
+  ready_[at(connection)].push(send);
   answers_.connections.push_back(connection);
 }
 
 const Send* Execution::next(int32_t connection) const {
-  const std::vector<Send>& ready = ready_[at(connection)];
+  const ReadySends& ready = ready_[at(connection)];
   if (ready.empty()) {
     return nullptr;
   }
-  const Send& send = ready.front();
+  const Send& send = ready.top();
   if (gate_.has_value() &&
       !std::ranges::all_of(job_.order().sources(send.stream), [&](int32_t source) {
         return gate_->is_open(job_.schedule().rank_of(source, send.translate), send.key);
@@ -70,10 +67,7 @@ const Send* Execution::next(int32_t connection) const {
 }
 
 Send Execution::begin(int32_t connection) {
-  std::vector<Send>& ready = ready_[at(connection)];
-  const Send send = ready.front();
-  std::pop_heap(ready.begin(), ready.end(), std::greater<>());
-  ready.pop_back();
+  const Send send = ready_[at(connection)].pop();
   if (landing_.has_value()) {
     landing_->admit(send);
   }

@@ -20,6 +20,7 @@
 #include "pleach/network/landing_places.h"
 #include "pleach/network/lowered_schedule.h"
 #include "pleach/network/pending_commits.h"
+#include "pleach/network/ready_sends.h"
 #include "pleach/network/step_gate.h"
 
 namespace pleach {
@@ -94,7 +95,7 @@ class Execution {
   Cursor cursor_;
   std::optional<LandingPlaces> landing_;  // none: as many places as needed
   std::optional<StepGate> gate_;
-  std::vector<std::vector<Send>> ready_;  // by connection: a heap, smallest on top
+  std::vector<ReadySends> ready_;  // by connection
   LandedChunks landed_;
   Reducers reducers_;
   std::optional<Record> record_;

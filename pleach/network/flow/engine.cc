@@ -82,11 +82,25 @@ void Engine::run_instant() {
   const auto is_due = [this] { return !events_.empty() && events_.next_ps() == now_ps_; };
   do {
     do {
-      handle(events_.pop());
+      const FlowEvent event = events_.pop();
+      prefetch_next();
+      handle(event);
     } while (is_due());
     start_touched();
     transmissions_.update(now_ps_);
   } while (is_due());
+}
+
+// What the next event is about comes from memory while this one is handled.
+void Engine::prefetch_next() {
+  if (events_.empty()) {
+    return;
+  }
+  const FlowEvent next = events_.top();
+  if (next.kind == Kind::kSent || next.kind == Kind::kArrived) {
+    __builtin_prefetch(&connections_[at(next.number)], 1);
+    transmissions_.prefetch(next.number);
+  }
 }
 
 void Engine::handle(const FlowEvent& event) {

@@ -76,6 +76,7 @@ class Engine {
 
   void connect(const FlowJob& job);
   void run_instant();
+  void prefetch_next();
   void handle(const FlowEvent& event);
   void start_job(FlowJob& job);
   void sent(int32_t connection);

@@ -24,12 +24,16 @@ class FlowEvents {
   bool empty() const { return queue_.empty(); }
   // The queue must not be empty.
   int64_t next_ps() { return queue_.top().time_ps; }
-  FlowEvent pop() {
+  FlowEvent top() {
     const auto [time_ps, tag] = queue_.top();
-    queue_.pop();
     return {time_ps, static_cast<FlowEvent::Kind>(tag >> 60),
             static_cast<int32_t>(tag >> 28 & 0xffffffff),
             static_cast<uint32_t>(tag) & kGenerationMask};
+  }
+  FlowEvent pop() {
+    const FlowEvent event = top();
+    queue_.pop();
+    return event;
   }
   void push(int64_t time_ps, FlowEvent::Kind kind, int32_t number, uint32_t generation = 0) {
     queue_.push({time_ps, static_cast<uint64_t>(kind) << 60 |

@@ -32,6 +32,8 @@ class Transmissions {
 
   bool is_busy(int32_t connection) const { return connections_[at(connection)].is_busy; }
   int64_t latency_ps(int32_t connection) const { return connections_[at(connection)].latency_ps; }
+  // The connection will soon be asked or told something.
+  void prefetch(int32_t connection) const { __builtin_prefetch(&connections_[at(connection)], 1); }
   // An attached, idle connection begins.
   void begin(int32_t connection, int64_t wire_bytes, int64_t now_ps);
   // A kFlowBegin event: the first byte leaves.
