@@ -66,7 +66,9 @@ def reason(text):
     """A refusal in the words of the footnotes, without the names that differ from cell to cell."""
     if "needs" in text:
         return "it has no reduce_scatter"
-    for words, meaning in {"no switch": "it needs a switch",
+    for words, meaning in {"is no torus of two": "it knows no disjoint cycles of this grid",
+                           "tells its ranks apart": "it needs groups with rails",
+                           "no switch": "it needs a switch",
                            "does not reduce": "the switch does not reduce",
                            "is no grid": "it needs a grid of two dimensions",
                            "cannot reach": "it needs direct links between ranks"}.items():
