@@ -51,6 +51,7 @@ Result<Value> parse_name(const std::array<Name<Value>, count>& names, std::strin
     return *value;
   }
   std::vector<std::string> known;
+  known.reserve(count);
   for (const Name<Value>& name : names) {
     known.emplace_back(name.text);
   }

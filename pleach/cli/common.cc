@@ -16,6 +16,7 @@ void declare_topology(CommandLine& line) {
 
 void declare_collective(CommandLine& line) {
   std::vector<std::string> kinds;
+  kinds.reserve(kAllCollectives.size());
   for (const CollectiveKind kind : kAllCollectives) {
     kinds.emplace_back(to_text(kind));
   }
@@ -108,7 +109,7 @@ Status write_csv(const CommandLine& line,
   }
   FileSet set;
   for (const auto& [name, content] : files) {
-    PLEACH_TRY(set.add(folder + "/" + name, content));
+    PLEACH_TRY(set.add(fmt::format("{}/{}", folder, name), content));
   }
   return set.commit();
 }

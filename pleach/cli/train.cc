@@ -141,12 +141,14 @@ std::string rows_text(const std::vector<TrainingRow>& rows, int64_t capacity_byt
     return std::ranges::all_of(rows, [&](const TrainingRow& row) { return one.cell(row).empty(); });
   });
   std::vector<Table::Column> titles;
+  titles.reserve(columns.size());
   for (const RowColumn& one : columns) {
     titles.push_back(one.column);
   }
   Table table(titles);
   for (const TrainingRow& row : rows) {
     std::vector<std::string> cells;
+    cells.reserve(columns.size());
     for (const RowColumn& one : columns) {
       cells.push_back(one.cell(row));
     }

@@ -156,20 +156,25 @@ class Writer {
       const Schedule& schedule = phase.groups[at(group)];
       for (const Transfer& transfer : schedule.transfers) {
         const int32_t unit = count / phase.chunk_count;
-        add(part, first + transfer.first_chunk * unit, transfer.chunk_count * unit, transfer,
-            schedule, step + transfer.step);
+        Transfer placed = transfer;
+        placed.first_chunk = first + transfer.first_chunk * unit;
+        placed.chunk_count = transfer.chunk_count * unit;
+        placed.step = step + transfer.step;
+        placed.route = route_of(transfer, schedule.routes[transfer.route]);
+        add(part, placed);
       }
     }
     step += phase.step_count;
   }
 
   // One message for the units of each owner, or for all where owners do not matter.
-  void add(int32_t part, int32_t first, int32_t count, const Transfer& transfer,
-           const Schedule& schedule, int32_t step) {
-    const int32_t route = route_of(transfer, schedule.routes[transfer.route]);
+  void add(int32_t part, const Transfer& placed) {
+    int32_t first = placed.first_chunk;
+    const int32_t count = placed.chunk_count;
     if (plan_.request.collective == CollectiveKind::kAllReduce) {
       first += part * plan_.rank_count() * fineness_;
-      builder_.add({first, count, step, transfer.op}, transfer.source, transfer.target, route);
+      builder_.add({first, count, placed.step, placed.op}, placed.source, placed.target,
+                   placed.route);
       return;
     }
     for (int32_t end = first + count; first < end;) {
@@ -177,7 +182,8 @@ class Writer {
       const int32_t some = std::min(end - first, fineness_ - within);
       const int32_t parts = count_of(plan_.orders);
       const int32_t chunk = (owner_of(part, owner) * parts + part) * fineness_ + within;
-      builder_.add({chunk, some, step, transfer.op}, transfer.source, transfer.target, route);
+      builder_.add({chunk, some, placed.step, placed.op}, placed.source, placed.target,
+                   placed.route);
       first += some;
     }
   }
