@@ -242,7 +242,7 @@ Result<Plan> make_plan(const SynthesisRequest& request, const Options& options) 
   std::iota(order.begin(), order.end(), 0);
   for (std::size_t part = 0; part < (takes_all ? plan.levels.size() : 1); ++part) {
     plan.orders.push_back(order);
-    std::ranges::rotate(order, order.begin() + 1);
+    std::rotate(order.begin(), order.begin() + 1, order.end());
   }
   return plan;
 }
