@@ -16,7 +16,7 @@ struct LinkPreset {
   int64_t bandwidth_bytes_per_s = 0;  // of one direction, headers included
   int64_t latency_ps = 0;             // a way through one switch has two links
   int64_t overhead_ps = 0;            // of a message, at the rank that sends it
-  Framing framing;
+  Framing framing = {};
 
   std::string details() const;
 };
