@@ -101,8 +101,8 @@ std::string_view nearest(std::string_view name, std::span<const std::string> kno
   if (name.size() > kLongest) {
     return {};
   }
-  const auto same = [&](const std::string& candidate) {
-    return spelled(candidate) == spelled(name);
+  const auto same = [wanted = spelled(name)](const std::string& candidate) {
+    return spelled(candidate) == wanted;
   };
   if (const auto found = std::ranges::find_if(known, same); found != known.end()) {
     return *found;

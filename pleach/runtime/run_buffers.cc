@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "pleach/collective/chunk_grid.h"
 #include "pleach/collective/placement.h"
 
 namespace pleach {
@@ -30,7 +31,7 @@ bool overlap(const std::byte* first, int64_t first_bytes, const std::byte* secon
 
 // First element of a rank's shard.
 int64_t shard_begin(const Schedule& schedule, int64_t count, int32_t rank) {
-  return static_cast<int64_t>(static_cast<__int128>(count) * rank / schedule.rank_count());
+  return segment_boundary(0, count, rank, schedule.rank_count());
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ namespace pleach {
 
 inline constexpr int32_t kShapeRankLimit = 65'536;
 inline constexpr int32_t kShapeDimensionLimit = 16;
+inline constexpr int64_t kShapeCableLimit = int64_t{1} << 23;  // as many links as a topology has
 
 // The attributes of every link and rank of a shape, from its options.
 struct ShapeSettings {

@@ -6,8 +6,6 @@
 namespace pleach {
 namespace {
 
-constexpr int64_t kCableLimit = int64_t{1} << 23;  // as many links as a topology has
-
 struct Dragonfly {
   int32_t ranks_per_router = 0;
   int32_t routers_per_group = 0;
@@ -28,7 +26,8 @@ Result<Dragonfly> parse_dragonfly(const std::string& argument) {
   const Dragonfly shape = {sizes[0], sizes[1], sizes[2]};
   const int64_t groups = int64_t{sizes[1]} * sizes[2] + 1;
   const int64_t ranks = groups * sizes[1] * sizes[0];
-  if (ranks > kShapeRankLimit || groups * (groups + int64_t{sizes[1]} * sizes[1]) > kCableLimit) {
+  if (ranks > kShapeRankLimit ||
+      groups * (groups + int64_t{sizes[1]} * sizes[1]) > kShapeCableLimit) {
     return invalid(fmt::format("dragonfly: {} has {} groups of {} ranks: at most {} ranks",
                                argument, groups, int64_t{sizes[1]} * sizes[0], kShapeRankLimit));
   }

@@ -6,8 +6,6 @@
 namespace pleach {
 namespace {
 
-constexpr int64_t kCableLimit = int64_t{1} << 23;  // as many links as a topology has
-
 struct LeafSpine {
   int32_t leaf_count = 0;
   int32_t ranks_per_leaf = 0;
@@ -29,8 +27,8 @@ Result<LeafSpine> parse_leaf_spine(const std::string& argument, const ShapeSetti
   shape.spine_count = spines > 0 ? spines : shape.ranks_per_leaf;
   const int64_t cables = int64_t{shape.rail_count} * shape.leaf_count *
                          (int64_t{shape.ranks_per_leaf} + shape.spine_count);
-  if (cables > kCableLimit) {
-    return invalid(fmt::format("leaf_spine: {} cables: at most {}", cables, kCableLimit));
+  if (cables > kShapeCableLimit) {
+    return invalid(fmt::format("leaf_spine: {} cables: at most {}", cables, kShapeCableLimit));
   }
   const auto down = static_cast<__int128>(settings.bandwidth_bytes_per_s) * shape.ranks_per_leaf;
   shape.uplink_bytes_per_s = static_cast<int64_t>(
