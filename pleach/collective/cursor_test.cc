@@ -235,7 +235,8 @@ TEST(Order, NumbersSlotsByChunkAndRank) {
   const int32_t slot = 4;
   ASSERT_EQ(order.slot_reads(slot).size(), 1U);
   ASSERT_EQ(order.slot_commits(slot).size(), 1U);
-  EXPECT_EQ(order.read(order.slot_reads(slot)[0]).after_commits, 1);
+  EXPECT_EQ(order.slot_reads(slot)[0].after_commits, 1);
+  EXPECT_EQ(order.slot_reads(slot)[0].stream, 1);
 }
 
 }  // namespace

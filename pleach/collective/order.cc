@@ -51,15 +51,22 @@ std::vector<Joined> join_hops(const Schedule& schedule, const SwitchStreams& str
   return joined;
 }
 
-// One read or commit, with what orders it within its slot: sends of a step before its arrivals,
-// arrivals by smallest source.
+// One read or commit. Sorted by slot, that is (chunk, rank), then by time: sends of a step before
+// its arrivals, arrivals by smallest source. Two numbers, each a word, as most of the cost of an
+// order is to sort these.
 struct SlotEvent {
-  int32_t chunk;
-  int32_t rank;
-  int32_t step;
-  int32_t place;  // -1: a read, else the smallest source rank of the arriving stream
+  uint64_t slot;
+  uint64_t time;
   int32_t index;  // of the read or commit
   auto operator<=>(const SlotEvent&) const = default;
+
+  // Both from 0.
+  static uint64_t join(int32_t high, int32_t low) {
+    return uint64_t{static_cast<uint32_t>(high)} << 32 | static_cast<uint32_t>(low);
+  }
+  int32_t chunk() const { return static_cast<int32_t>(slot >> 32); }
+  int32_t rank() const { return static_cast<int32_t>(slot & UINT32_MAX); }
+  bool is_read() const { return (time & UINT32_MAX) == 0; }
 };
 
 }  // namespace
@@ -131,13 +138,14 @@ void Order::order_slots() {
     for (const int32_t rank : sources(stream)) {
       for (int32_t chunk = what.first_chunk; chunk < last_chunk; ++chunk, ++read) {
         reads_[at(read)].stream = stream;
-        events.push_back({chunk, rank, what.step, -1, read});
+        events.push_back({SlotEvent::join(chunk, rank), SlotEvent::join(what.step, 0), read});
       }
     }
     for (const int32_t rank : targets(stream)) {
       for (int32_t chunk = what.first_chunk; chunk < last_chunk; ++chunk, ++commit) {
         commits_[at(commit)].stream = stream;
-        events.push_back({chunk, rank, what.step, sources(stream).front(), commit});
+        const int32_t place = 1 + sources(stream).front();
+        events.push_back({SlotEvent::join(chunk, rank), SlotEvent::join(what.step, place), commit});
       }
     }
   }
@@ -146,18 +154,18 @@ void Order::order_slots() {
   slots_.reads.reserve(reads_.size());
   slots_.commits.reserve(commits_.size());
   for (const SlotEvent& event : events) {
-    if (slots.empty() || slots.back().chunk != event.chunk || slots.back().rank != event.rank) {
-      slots.push_back({event.rank, event.chunk});
+    if (slots.empty() || slots.back().chunk != event.chunk() || slots.back().rank != event.rank()) {
+      slots.push_back({event.rank(), event.chunk()});
       slots_.first.push_back({count_of(slots_.reads), count_of(slots_.commits)});
     }
     const int32_t slot = slot_count() - 1;
     const int32_t reads = count_of(slots_.reads) - slots_.first.back().read;
     const int32_t commits = count_of(slots_.commits) - slots_.first.back().commit;
-    slots_.most_events = std::max(slots_.most_events, 1 + (event.place < 0 ? reads : commits));
-    if (event.place < 0) {
+    slots_.most_events = std::max(slots_.most_events, 1 + (event.is_read() ? reads : commits));
+    if (event.is_read()) {
       reads_[at(event.index)].slot = slot;
       reads_[at(event.index)].after_commits = commits;
-      slots_.reads.push_back(event.index);
+      slots_.reads.push_back({reads_[at(event.index)].stream, commits});
     } else {
       Commit& commit = commits_[at(event.index)];
       commit.slot = slot;

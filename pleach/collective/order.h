@@ -44,6 +44,12 @@ struct Commit {
   int32_t after_reads = 0;
 };
 
+// A read as its slot sees it.
+struct SlotRead {
+  int32_t stream = 0;
+  int32_t after_commits = 0;
+};
+
 struct Slot {
   int32_t rank = 0;
   int32_t chunk = 0;
@@ -88,8 +94,8 @@ class Order {
   int32_t slot_count() const { return count_of(slots_.all); }
   // Sorted by (chunk, rank).
   const Slot& slot(int32_t slot) const { return slots_.all[at(slot)]; }
-  // Indices of the slot's reads, by after_commits; of its commits, in their order.
-  std::span<const int32_t> slot_reads(int32_t slot) const {
+  // The slot's reads, by after_commits; indices of its commits, in their order.
+  std::span<const SlotRead> slot_reads(int32_t slot) const {
     return slice(slots_.reads, slots_.first[at(slot)].read, slots_.first[at(slot + 1)].read);
   }
   std::span<const int32_t> slot_commits(int32_t slot) const {
@@ -108,7 +114,8 @@ class Order {
   struct Slots {
     std::vector<Slot> all;
     std::vector<SlotFirst> first;  // slot_count + 1
-    std::vector<int32_t> reads, commits;
+    std::vector<SlotRead> reads;
+    std::vector<int32_t> commits;
     int32_t most_events = 0;
   };
   template <typename T>

@@ -204,19 +204,14 @@ void Execution::finish_commit(const Arrival& arrival) {
   const auto reads = order.slot_reads(commit.slot);
   auto enabled = reads.begin();
   if (reads.size() > 8) {
-    enabled = std::partition_point(reads.begin(), reads.end(), [&](int32_t read) {
-      return order.read(read).after_commits < now;
-    });
+    enabled = std::ranges::lower_bound(reads, now, {}, &SlotRead::after_commits);
   }
-  for (; enabled != reads.end(); ++enabled) {
-    const Read& read = order.read(*enabled);
-    if (read.after_commits > now) {
-      break;
-    }
-    if (read.after_commits == now &&
-        (order.reads(read.stream).size() == 1 ||
-         cursor_.may_start(read.stream, arrival.segment, arrival.translate))) {
-      make_ready(job_.schedule().send(read.stream, arrival.segment, arrival.translate));
+  for (; enabled != reads.end() && enabled->after_commits <= now; ++enabled) {
+    const int32_t stream = enabled->stream;
+    if (enabled->after_commits == now &&
+        (order.reads(stream).size() == 1 ||
+         cursor_.may_start(stream, arrival.segment, arrival.translate))) {
+      make_ready(job_.schedule().send(stream, arrival.segment, arrival.translate));
     }
   }
 }

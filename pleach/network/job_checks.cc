@@ -59,18 +59,26 @@ Status check_wire_bytes(const Topology& topology, const Schedule& schedule, int6
                         const SimulationOptions& options) {
   PLEACH_ASSIGN(placement, Placement::create(schedule, size_bytes));
   const auto& [header_bytes, packet_bytes] = topology.framing();
-  const double translates = schedule.symmetry ? schedule.rank_count() : 1;
-  double sum = 0;
-  for (const Transfer& transfer : schedule.transfers) {
-    const auto payload =
-        static_cast<double>(placement.begin(transfer.first_chunk + transfer.chunk_count) -
-                            placement.begin(transfer.first_chunk));
+  const auto framed_bytes = [&](int64_t payload_bytes) {
+    const auto payload = static_cast<double>(payload_bytes);
     const double full_packets = options.flow_control == FlowControl::kMessage
                                     ? 0
                                     : payload / static_cast<double>(packet_bytes);
-    const double headers =
-        (options.segment_count + full_packets) * static_cast<double>(header_bytes);
-    sum += (payload + headers) * static_cast<double>(schedule.routes[transfer.route].size());
+    return payload + (options.segment_count + full_packets) * static_cast<double>(header_bytes);
+  };
+  const double translates = schedule.symmetry ? schedule.rank_count() : 1;
+  // Were every transfer the whole buffer and every route all links.
+  const double most = framed_bytes(placement.begin(schedule.chunks.count())) *
+                      static_cast<double>(schedule.transfers.size()) *
+                      static_cast<double>(topology.links().size()) * translates;
+  if (most <= static_cast<double>(kMostWireBytes)) {
+    return ok();
+  }
+  double sum = 0;
+  for (const Transfer& transfer : schedule.transfers) {
+    const int64_t payload = placement.begin(transfer.first_chunk + transfer.chunk_count) -
+                            placement.begin(transfer.first_chunk);
+    sum += framed_bytes(payload) * static_cast<double>(schedule.routes[transfer.route].size());
   }
   if (sum * translates > static_cast<double>(kMostWireBytes)) {
     return invalid(fmt::format(

@@ -11,7 +11,7 @@ namespace {
 int bucket_shift(int64_t transmission_ps, std::size_t connections) {
   const auto count = static_cast<int64_t>(std::max<std::size_t>(connections, 1));
   constexpr int64_t kMostPs = int64_t{1} << 50;
-  const int64_t width_ps = std::max<int64_t>(1, std::min(transmission_ps, kMostPs) * 8 / count);
+  const int64_t width_ps = std::max<int64_t>(1, std::min(transmission_ps, kMostPs) * 4 / count);
   return std::min(40, static_cast<int>(std::bit_width(static_cast<uint64_t>(width_ps))));
 }
 
