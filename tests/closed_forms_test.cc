@@ -154,7 +154,8 @@ TEST(ClosedForms, AllToAllReachesItsBoundOverManyRoutes) {
 // four they do not meet, although each group's schedule is made by itself.
 TEST(ClosedForms, GroupsSideBySideTakeDifferentSpines) {
   const auto finish_ps = [](const std::string& routing) {
-    const Topology topology = topology_of("leaf_spine:2x4,latency=0ns,routing=" + routing);
+    const Topology topology = topology_of(
+        "leaf_spine:2x4,bandwidth=16GB/s,latency=0ns,overhead=0,header=0,routing=" + routing);
     std::vector<Schedule> schedules;
     for (int32_t rank = 0; rank < 4; ++rank) {
       auto schedule = synthesize(
@@ -178,7 +179,8 @@ TEST(ClosedForms, GroupsSideBySideTakeDifferentSpines) {
 // Two boxes of eight, each GPU with a network card of its own.
 TEST(ClosedForms, BoxesReachTheirBoundLevelByLevel) {
   const Topology topology = topology_of(
-      "dgx_a100:2,bandwidth=300GB/s,latency=500ns,nic_bandwidth=25GB/s,nic_latency=1us");
+      "dgx_a100:2,bandwidth=300GB/s,latency=500ns,nic_bandwidth=25GB/s,nic_latency=1us,"
+      "overhead=0,header=0");
   const Schedule schedule = schedule_of(topology, "hierarchical");
   const double bound = schedule.provenance.certificate.bound_algbw_bytes_per_s;
   EXPECT_GE(algbw_in_flow(topology, schedule, int64_t{1} << 30, 128) / bound, 0.98);

@@ -369,7 +369,8 @@ TEST(Algorithms, AttainTheBoundOnTheTopologiesTheyFit) {
       {"hierarchical", "torus:5x5", Kind::kAllGather},
       {"hierarchical", "dgx_a100:4", Kind::kAllReduce},
       {"hierarchical", "leaf_spine:4x8,oversubscription=4,routing=spread", Kind::kAllReduce},
-      {"hierarchical,algorithms=in_switch+direct", "dgx_h100:2,sharp", Kind::kAllReduce},
+      {"hierarchical,algorithms=in_switch+direct", "dgx_h100:2,sharp,nic_bandwidth=50GB/s",
+       Kind::kAllReduce},
   };
   for (const auto& [spec, name, collective] : cases) {
     const Topology topology = topology_of(name);
@@ -404,7 +405,8 @@ TEST(Algorithms, BruckMovesTheDigitsOfDistances) {
 // next to all that the bound asks for.
 TEST(Algorithms, HierarchicalUsesEveryRail) {
   const Topology topology = topology_of(
-      "dgx_a100:2,bandwidth=300GB/s,latency=500ns,nic_bandwidth=25GB/s,nic_latency=1us");
+      "dgx_a100:2,bandwidth=300GB/s,latency=500ns,nic_bandwidth=25GB/s,nic_latency=1us,"
+      "overhead=0,header=0");
   for (const Kind collective : {Kind::kAllReduce, Kind::kReduceScatter, Kind::kAllGather}) {
     const auto schedule = synthesize({topology, {}, collective}, "hierarchical");
     ASSERT_TRUE(schedule) << schedule.error().message;

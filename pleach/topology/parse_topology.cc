@@ -5,11 +5,14 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <span>
 
+#include "pleach/base/check.h"
 #include "pleach/base/files.h"
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/base/text.h"
+#include "pleach/base/units.h"
 #include "pleach/topology/changes.h"
 #include "pleach/topology/link_preset.h"
 #include "pleach/topology/shapes.h"
@@ -232,7 +235,61 @@ Result<Topology> read_topology_file(const Spec& spec, const std::string& path) {
 
 }  // namespace
 
-std::vector<OptionDescriptor> shape_options(const Shape& shape) {
+namespace {
+
+using GivenOptions = std::span<const std::pair<std::string, std::string>>;
+
+// The value of an option: what is given, else its default; empty for one that is not there.
+std::string value_of(const std::string& name, GivenOptions given,
+                     std::span<const OptionDescriptor> descriptors) {
+  const auto own = std::ranges::find(given, name, [](const auto& pair) { return pair.first; });
+  if (own != given.end()) {
+    return own->second;
+  }
+  const auto found = std::ranges::find(descriptors, name, &OptionDescriptor::name);
+  return found == descriptors.end() ? "" : found->default_value;
+}
+
+// The bandwidth with which a network card's links do what they do under the topology's framing.
+// Malformed sizes are told later, with the other options.
+int64_t bandwidth_of(const LinkPreset& preset, GivenOptions given,
+                     std::span<const OptionDescriptor> descriptors) {
+  const auto header = parse_size_bytes(value_of("header", given, descriptors));
+  const auto packet = parse_size_bytes(value_of("packet", given, descriptors));
+  return header && packet && *packet > 0 ? bandwidth_under(preset, {*header, *packet})
+                                         : preset.bandwidth_bytes_per_s;
+}
+
+// A kind of link gives other defaults: `link` of every link, `nic_link` of the network cards'.
+Status apply_link_presets(GivenOptions given, std::vector<OptionDescriptor>& descriptors) {
+  for (const std::string prefix : {"", "nic_"}) {
+    const std::string kind = value_of(prefix + "link", given, descriptors);
+    if (kind.empty()) {
+      continue;
+    }
+    PLEACH_ASSIGN(found, link_presets().find(kind));
+    const LinkPreset& preset = *found;
+    const int64_t bandwidth_bytes_per_s =
+        prefix.empty() ? preset.bandwidth_bytes_per_s : bandwidth_of(preset, given, descriptors);
+    const std::pair<std::string_view, std::string> defaults[] = {
+        {"bandwidth", fmt::format("{}B/s", bandwidth_bytes_per_s)},
+        {"latency", fmt::format("{}ps", preset.latency_ps)},
+        {"overhead", fmt::format("{}ps", preset.overhead_ps)},
+        {"header", fmt::format("{}", preset.framing.header_bytes)},
+        {"packet", fmt::format("{}", preset.framing.packet_bytes)}};
+    for (const auto& [name, value] : defaults) {
+      const auto own =
+          std::ranges::find(descriptors, prefix + std::string(name), &OptionDescriptor::name);
+      if (own != descriptors.end()) {
+        own->default_value = value;
+      }
+    }
+  }
+  return ok();
+}
+
+// Before a kind of link gives others.
+std::vector<OptionDescriptor> declared_options(const Shape& shape) {
   std::vector<OptionDescriptor> descriptors = {
       {"bandwidth", Kind::kBandwidth, "16GB/s", "of each link"},
       {"latency", Kind::kTime, "150ns", "of each link"},
@@ -253,33 +310,14 @@ std::vector<OptionDescriptor> shape_options(const Shape& shape) {
   return descriptors;
 }
 
-namespace {
-
-// A kind of link gives other defaults.
-Status apply_link_preset(const Spec& spec, const std::string& where,
-                         std::vector<OptionDescriptor>& descriptors) {
-  const auto given = std::ranges::find(spec.options, "link", [](auto& pair) { return pair.first; });
-  if (given == spec.options.end()) {
-    return ok();
-  }
-  const Result<const LinkPreset*> found = link_presets().find(given->second);
-  if (!found) {
-    return invalid(where, found.error().message);
-  }
-  const LinkPreset& preset = **found;
-  const std::pair<std::string_view, std::string> defaults[] = {
-      {"bandwidth", fmt::format("{}B/s", preset.bandwidth_bytes_per_s)},
-      {"latency", fmt::format("{}ps", preset.latency_ps)},
-      {"overhead", fmt::format("{}ps", preset.overhead_ps)},
-      {"header", fmt::format("{}", preset.framing.header_bytes)},
-      {"packet", fmt::format("{}", preset.framing.packet_bytes)}};
-  for (const auto& [name, value] : defaults) {
-    std::ranges::find(descriptors, name, &OptionDescriptor::name)->default_value = value;
-  }
-  return ok();
-}
-
 }  // namespace
+
+std::vector<OptionDescriptor> shape_options(const Shape& shape) {
+  std::vector<OptionDescriptor> descriptors = declared_options(shape);
+  const Status applied = apply_link_presets({}, descriptors);
+  PLEACH_CHECK(applied.has_value(), "a shape's own kind of link is a known one");
+  return descriptors;
+}
 
 Result<Topology> make_shape(const Spec& spec) {
   PLEACH_ASSIGN(found, shapes().find(spec.name));
@@ -289,8 +327,10 @@ Result<Topology> make_shape(const Spec& spec) {
                    fmt::format("needs an argument, as {}:{}", shape.name, shape.argument));
   }
   const std::string base = shape.name + ":" + spec.argument;
-  std::vector<OptionDescriptor> descriptors = shape_options(shape);
-  PLEACH_TRY(apply_link_preset(spec, shape.name, descriptors));
+  std::vector<OptionDescriptor> descriptors = declared_options(shape);
+  if (const Status applied = apply_link_presets(spec.options, descriptors); !applied) {
+    return invalid(shape.name, applied.error().message);
+  }
   PLEACH_ASSIGN(options, Options::create(descriptors, spec.options, shape.name));
   const std::string canonical = options.canonical();
   PLEACH_ASSIGN(topology, shape.create(canonical.empty() ? base : base + "," + canonical,

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -90,7 +91,8 @@ void expect_forms(const std::vector<Form>& forms) {
 }
 
 constexpr int64_t kGigabyte = 1'000'000'000;
-constexpr int64_t kCable = 16 * kGigabyte;  // per second, the default
+constexpr int64_t kCable = 16 * kGigabyte;     // per second, the default
+constexpr int64_t kNdrCable = 50 * kGigabyte;  // the default of what people buy
 
 // n ranks, log2 n cables each; a half is a face of the cube.
 TEST(Shapes, HypercubesHaveTheirClosedForms) {
@@ -113,7 +115,7 @@ TEST(Shapes, FatTreesHaveTheirClosedForms) {
     const int64_t top = levels == 2 ? radix : radix * radix;
     return Form{"fat_tree:" + std::to_string(ranks) + more, ranks,
                 (levels - 1) * ranks / radix + top,         levels * ranks,
-                static_cast<int32_t>(2 * levels),           ranks / 2 * kCable};
+                static_cast<int32_t>(2 * levels),           ranks / 2 * kNdrCable};
   };
   expect_forms({form(64, 8, 2, ""), form(128, 8, 2, ""), form(16, 8, 2, ""), form(1024, 8, 3, ""),
                 form(16, 4, 2, ",radix=4"), form(16, 2, 3, ",radix=2"),
@@ -146,7 +148,7 @@ TEST(Shapes, LeafSpinesHaveTheirClosedForms) {
                 rails * (leaves + spines),
                 rails * (ranks + leaves * spines),
                 4,
-                rails * ranks / 2 * kCable / over};
+                rails * ranks / 2 * kNdrCable / over};
   };
   expect_forms({form(2, 4, 4, 1, 1, ""), form(2, 4, 4, 1, 1, ",spines=4"),
                 form(4, 8, 2, 1, 1, ",spines=2"), form(4, 8, 8, 4, 1, ",oversubscription=4"),
@@ -196,11 +198,19 @@ TEST(Shapes, DragonfliesHaveTheirClosedForms) {
 
 // The network's half is what crosses between halves of the boxes.
 TEST(Shapes, BoxesHaveTheirClosedForms) {
+  // 26 bytes before 4096 of InfiniBand, 16 before 256 of NVLink: a card's payload stays.
+  const auto card = [](int64_t bytes_per_s) {
+    return static_cast<int64_t>(
+        std::llround(static_cast<double>(bytes_per_s) * (272.0 / 256) * (4096.0 / 4122)));
+  };
+  const int64_t hdr = card(25 * kGigabyte), ndr = card(50 * kGigabyte);
   expect_forms({{"dgx_a100:1", 8, 1, 8, 2, 4 * 300 * kGigabyte},
-                {"dgx_h100:2", 16, 3, 32, 2, 8 * 50 * kGigabyte},
-                {"dgx_b200:4", 32, 5, 64, 2, 16 * 50 * kGigabyte},
-                {"dgx_a100:4,nics=2", 32, 5, 96, 2, 16 * 50 * kGigabyte},
-                {"dgx_h100:4,fabric=rails", 32, 16, 96, 4, 16 * 50 * kGigabyte}});
+                {"dgx_h100:2", 16, 3, 32, 2, 8 * ndr},
+                {"dgx_b200:4", 32, 5, 64, 2, 16 * ndr},
+                {"dgx_a100:4,nics=2", 32, 5, 96, 2, 16 * 2 * hdr},
+                {"dgx_h100:4,fabric=rails", 32, 16, 96, 4, 16 * ndr},
+                {"dgx_h100:2,nic_bandwidth=50GB/s", 16, 3, 32, 2, 8 * 50 * kGigabyte},
+                {"dgx_h100:2,header=26,packet=4KiB", 16, 3, 32, 2, 8 * 50 * kGigabyte}});
   const Topology boxes = *parse_topology("dgx_h100:2,sharp");
   EXPECT_EQ(boxes.node(NodeId{9}).name, "box1.gpu1");
   EXPECT_EQ(boxes.node(NodeId{16}).name, "box0.nvswitch");
@@ -340,8 +350,14 @@ TEST(Shapes, RefuseBadSpecs) {
       {"dgx_a100:2,sharp",
        "dgx_a100: unknown option 'sharp'; known: bandwidth, latency, overhead, header, packet, "
        "link, "
-       "routing, latency_spread, seed, without_link, without_node, nic_bandwidth, nic_latency, "
-       "nics, fabric, spines"},
+       "routing, latency_spread, seed, without_link, without_node, nic_link, nic_bandwidth, "
+       "nic_latency, nics, fabric, spines"},
+      {"dgx_a100:2,nic_link=ib",
+       "dgx_a100: unknown kind of link 'ib'; known: nvlink3, nvlink4, nvlink5, ib_hdr, ib_ndr, "
+       "ib_xdr, eth_10, eth_25, eth_100, eth_400, pcie4, pcie5, wafer"},
+      {"dgx_a100:2,packet=none",
+       "dgx_a100: option 'packet': 'none' is not a size: expected a number with a unit, as 64MiB, "
+       "1GB or 4096"},
       {"torus:4x4,bandwith=1GB/s",
        "torus: unknown option 'bandwith'; did you mean 'bandwidth'? known: bandwidth, latency, "
        "overhead, header, packet, link, routing, latency_spread, seed, without_link, without_node"},

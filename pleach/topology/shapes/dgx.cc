@@ -9,13 +9,6 @@ namespace {
 constexpr int32_t kGpuCount = 8;
 constexpr int32_t kBoxLimit = 4096;
 
-// Where the defaults below are from: NVIDIA's data sheets of the DGX A100, H100 and B200 (12, 18
-// and 18 NVLinks of 25, 25 and 50 GB/s each way a GPU; a network card of 200, 400 and 400 Gb/s
-// each); a hop in NCCL's table of latencies (`hwLat` in src/graph/tuning.cc, ring, LL: 0.6 us over
-// NVLink, 2.7 us over a network), half of it for each of its two cables.
-constexpr const char* kNvlinkLatency = "300ns";
-constexpr const char* kNicLatency = "1350ns";
-
 // All of a box's NVSwitches are one node: the hardware spreads every message over all of them.
 Result<std::vector<NodeId>> add_boxes(int32_t box_count, const ShapeSettings& settings,
                                       bool in_network, TopologyBuilder& builder) {
@@ -100,14 +93,19 @@ Result<Topology> make_b200(const std::string& name, const std::string& argument,
   return make_dgx("dgx_b200", options.text("sharp") == "true", name, argument, options);
 }
 
-std::vector<OptionDescriptor> dgx_options(const std::string& nvlink_bandwidth,
-                                          const std::string& nic_bandwidth, bool has_sharp) {
+// NVIDIA's data sheets of the DGX A100, H100 and B200: 12, 18 and 18 NVLinks of the third, fourth
+// and fifth generation a GPU; a network card of 200, 400 and 400 Gb/s each. The kinds of links give
+// the defaults of the options around them.
+std::vector<OptionDescriptor> dgx_options(const std::string& nvlink, const std::string& nic,
+                                          bool has_sharp) {
   using Kind = OptionDescriptor::Kind;
   std::vector<OptionDescriptor> options = {
-      {"bandwidth", Kind::kBandwidth, nvlink_bandwidth, "of a GPU's NVLinks together"},
-      {"latency", Kind::kTime, kNvlinkLatency, "of a cable between a GPU and its NVSwitch"},
-      {"nic_bandwidth", Kind::kBandwidth, nic_bandwidth, "of a network card"},
-      {"nic_latency", Kind::kTime, kNicLatency, "of each cable of the network"},
+      {"link", Kind::kText, nvlink, "the kind that a GPU's NVLinks are together"},
+      {"bandwidth", Kind::kBandwidth, "", "of a GPU's NVLinks together"},
+      {"latency", Kind::kTime, "", "of a cable between a GPU and its NVSwitch"},
+      {"nic_link", Kind::kText, nic, "the kind of all links of the network"},
+      {"nic_bandwidth", Kind::kBandwidth, "", "of a network card, under the framing above"},
+      {"nic_latency", Kind::kTime, "", "of each cable of the network"},
       {"nics", Kind::kInteger, "1", "network cards of a GPU", {}, 1, 8},
       {"fabric",
        Kind::kChoice,
@@ -130,14 +128,14 @@ std::vector<OptionDescriptor> dgx_options(const std::string& nvlink_bandwidth,
 
 extern const Shape kDgxA100Shape = {
     "dgx_a100", "boxes of 8 A100 GPUs: 300 GB/s to an NVSwitch, 200 Gb/s to the network", "BOXES",
-    dgx_options("300GB/s", "200Gb/s", false), make_a100};
+    dgx_options("nvlink3", "ib_hdr", false), make_a100};
 
 extern const Shape kDgxH100Shape = {
     "dgx_h100", "boxes of 8 H100 GPUs: 450 GB/s to an NVSwitch, 400 Gb/s to the network", "BOXES",
-    dgx_options("450GB/s", "400Gb/s", true), make_h100};
+    dgx_options("nvlink4", "ib_ndr", true), make_h100};
 
 extern const Shape kDgxB200Shape = {
     "dgx_b200", "boxes of 8 B200 GPUs: 900 GB/s to an NVSwitch, 400 Gb/s to the network", "BOXES",
-    dgx_options("900GB/s", "400Gb/s", true), make_b200};
+    dgx_options("nvlink5", "ib_ndr", true), make_b200};
 
 }  // namespace pleach
