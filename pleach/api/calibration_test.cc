@@ -61,7 +61,8 @@ TEST(Calibration, RefusesWhatItCannotFit) {
     std::string content;
     std::string message;
   } cases[] = {
-      {"nonsense", "no results"},
+      {"{\n\"results\": nonsense}", "no JSON: parse error at line 2, column 13"},
+      {"[]", "no results"},
       {R"({"results":[]})", "no results"},
       {R"({"results":[{}]})", "config.devices"},
       {file_of({row(1024, 10)}), "two sizes"},

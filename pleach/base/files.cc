@@ -18,6 +18,7 @@ namespace pleach {
 namespace {
 
 constexpr std::size_t kReadBlockBytes = std::size_t{1} << 20;
+constexpr int64_t kMostDeviceBytes = int64_t{64} << 20;
 constexpr int kMostSuffixes = 10'000;  // of new files
 
 Error io_error(std::string_view what, const std::string& path, std::string_view cause) {
@@ -72,7 +73,10 @@ Result<std::string> read_file(const std::string& path, int64_t limit_bytes) {
   if (file == nullptr) {
     return io_error("read", path, std::strerror(errno));
   }
-  const auto limit = static_cast<std::size_t>(limit_bytes);
+  // That /dev/zero never ends should not take long to be found.
+  const bool is_device = std::filesystem::is_character_file(path, ignored);
+  const auto limit =
+      static_cast<std::size_t>(is_device ? std::min(limit_bytes, kMostDeviceBytes) : limit_bytes);
   std::string content;
   while (content.size() <= limit) {
     const std::size_t size = content.size();
@@ -87,7 +91,7 @@ Result<std::string> read_file(const std::string& path, int64_t limit_bytes) {
       return content;
     }
   }
-  return io_error("read", path, fmt::format("it is larger than {} bytes", limit_bytes));
+  return io_error("read", path, fmt::format("it is larger than {} bytes", limit));
 }
 
 FileSet::~FileSet() {

@@ -10,7 +10,8 @@
 
 namespace pleach {
 
-// The whole file, or kIo naming the path and the cause. At most `limit_bytes`.
+// The whole file, or kIo naming the path and the cause. At most `limit_bytes`; of a character
+// device 64 MiB.
 Result<std::string> read_file(const std::string& path, int64_t limit_bytes = int64_t{4} << 30);
 
 // Files that belong together: each is written beside its place when it is added, and all are put

@@ -9,6 +9,7 @@
 #include "pleach/base/text.h"
 #include "pleach/report/json.h"
 #include "pleach/report/nccl_tests.h"
+#include "pleach/workload/json_text.h"
 
 namespace pleach {
 namespace {
@@ -132,7 +133,8 @@ Result<CollectiveKind> read_program(const std::string& path, const Json& name,
 Result<NcclTestsFile> read_nccl_tests(const std::string& path,
                                       std::span<const CollectiveKind> wanted) {
   PLEACH_ASSIGN(text, read_file(path, 1 << 28));
-  const Json json = Json::parse(text, nullptr, false);
+  PLEACH_ASSIGN(parsed, parse_json(text, path));
+  const Json json = parsed;
   if (!json.is_object() || !json.contains("results") || !json["results"].is_array() ||
       json["results"].empty() || !json["results"][0].is_object()) {
     return invalid(path, "is no result file of nccl-tests: it has no results");

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "pleach/base/text.h"
+#include "pleach/workload/json_text.h"
 
 namespace pleach {
 namespace {
@@ -29,7 +29,7 @@ std::optional<std::vector<int32_t>> ranks_of(const json& list) {
 }  // namespace
 
 Result<ChakraGroups> parse_chakra_groups(std::string_view text, const std::string& path) {
-  const json root = json::parse(text, nullptr, false);
+  PLEACH_ASSIGN(root, parse_json(text, path));
   if (!root.is_object()) {
     return invalid(fmt::format("{}: not a JSON object of groups, as {{\"0\": [0, 1]}}", path));
   }

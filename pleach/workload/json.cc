@@ -3,16 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <iterator>
-#include <nlohmann/json.hpp>
-#include <set>
 #include <utility>
 #include <vector>
 
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
+#include "pleach/workload/json_text.h"
 
 namespace pleach {
 namespace {
@@ -21,7 +19,6 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kFormatName = "pleach-workload";
 constexpr int64_t kFormatVersion = 1;
-constexpr int kDeepest = 8;
 constexpr double kMostMicroseconds = 1e9;  // whole picoseconds up to here are exact in a double
 constexpr double kPicosecondsPerMicrosecond = 1e6;
 constexpr int64_t kMostElements = int64_t{1} << 60;
@@ -124,55 +121,6 @@ class ObjectReader {
   const Json& object_;
   std::string where_;
 };
-
-// What the standard reader lets pass: repeated keys and absurd nesting.
-class StructureGuard {
- public:
-  bool operator()(int depth, Json::parse_event_t event, const Json& value) {
-    if (depth > kDeepest) {
-      is_deep_ = true;
-      return false;
-    }
-    const auto level = at(depth);
-    if (event == Json::parse_event_t::object_start) {
-      seen_[level + 1].clear();
-    } else if (event == Json::parse_event_t::key) {
-      const auto& key = value.get_ref<const std::string&>();
-      if (!seen_[level].insert(key).second && repeated_.empty()) {
-        repeated_ = fmt::format("key {} is there twice", pleach::quoted(key));
-      }
-    }
-    return true;
-  }
-
-  std::string fault() const {
-    return is_deep_ ? fmt::format("it is nested deeper than {} levels", kDeepest) : repeated_;
-  }
-
- private:
-  std::array<std::set<std::string>, kDeepest + 2> seen_;
-  std::string repeated_;
-  bool is_deep_ = false;
-};
-
-Result<Json> parse_json(std::string_view text, std::string_view where) {
-  constexpr std::size_t kMessageLimit = 200;
-  StructureGuard guard;
-  const auto callback = [&](int depth, Json::parse_event_t event, Json& value) {
-    return guard(depth, event, value);
-  };
-  try {
-    Json json = Json::parse(text, callback);
-    if (const std::string fault = guard.fault(); !fault.empty()) {
-      return error_at(where, fault);
-    }
-    return json;
-  } catch (const Json::exception& exception) {
-    std::string_view what = exception.what();
-    what.remove_prefix(std::min(what.size(), what.find("] ") + 2));
-    return error_at(where, "no JSON: " + one_line(what.substr(0, kMessageLimit)));
-  }
-}
 
 // One whole number of an array, named by its place in it.
 Result<int64_t> read_entry(const ObjectReader& reader, std::string_view key, const Json& entry,
