@@ -5,6 +5,7 @@
 
 #include "pleach/api/benchmark.h"          // IWYU pragma: export
 #include "pleach/api/calibration.h"        // IWYU pragma: export
+#include "pleach/api/compare.h"            // IWYU pragma: export
 #include "pleach/api/inspect.h"            // IWYU pragma: export
 #include "pleach/api/machine.h"            // IWYU pragma: export
 #include "pleach/api/schedule_source.h"    // IWYU pragma: export
@@ -16,6 +17,7 @@
 #include "pleach/network/model.h"          // IWYU pragma: export
 #include "pleach/policy/policy.h"          // IWYU pragma: export
 #include "pleach/report/benchmark.h"       // IWYU pragma: export
+#include "pleach/report/comparison.h"      // IWYU pragma: export
 #include "pleach/report/machine.h"         // IWYU pragma: export
 #include "pleach/report/nccl_tests.h"      // IWYU pragma: export
 #include "pleach/report/registries.h"      // IWYU pragma: export

@@ -6,6 +6,9 @@
 
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
+#include "pleach/collective/formats.h"
+#include "pleach/collective/verify.h"
+#include "pleach/planning/file_planner.h"
 
 namespace pleach {
 
@@ -15,6 +18,22 @@ Result<std::shared_ptr<const Schedule>> obtain_schedule(const Topology& topology
   PLEACH_ASSIGN(planner, make_planner(topology, source));
   PLEACH_ASSIGN(choice, planner->choose(request));
   return std::move(choice.schedule);
+}
+
+Result<std::shared_ptr<const Schedule>> obtain_schedule_without_routes(
+    const std::string& path, const ScheduleRequest& request) {
+  PLEACH_ASSIGN(schedule, read_schedule(path));
+  PLEACH_TRY(check_asked(schedule, path, request));
+  const Verification verification = verify(schedule, nullptr);
+  if (!verification.correct) {
+    return invalid(path, verification.violations.front());
+  }
+  return std::make_shared<const Schedule>(std::move(schedule));
+}
+
+std::optional<bool> is_planned_for(const Schedule& schedule, const Topology& topology) {
+  const uint64_t planned = schedule.provenance.topology_fingerprint;
+  return planned == 0 ? std::nullopt : std::optional(planned == topology.fingerprint());
 }
 
 Result<std::vector<NodeId>> parse_group(const Topology& topology, std::string_view text) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -19,6 +21,16 @@ namespace pleach {
 Result<std::shared_ptr<const Schedule>> obtain_schedule(const Topology& topology,
                                                         std::string_view source,
                                                         const ScheduleRequest& request = {});
+
+// Reads and proves the schedule of a file for ranks that reach each other in ways of their own: its
+// nodes and routes may be of any topology.
+//   errors  those of read_schedule; kInvalidArgument with the first violation, or where it is not
+//           what is asked for
+Result<std::shared_ptr<const Schedule>> obtain_schedule_without_routes(
+    const std::string& path, const ScheduleRequest& request = {});
+
+// Whether the schedule was planned for just this topology; none where it does not say for which.
+std::optional<bool> is_planned_for(const Schedule& schedule, const Topology& topology);
 
 // "0,1,4-7": the nodes of a group of ranks, by rank of the topology, in this order.
 Result<std::vector<NodeId>> parse_group(const Topology& topology, std::string_view text);

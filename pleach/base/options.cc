@@ -65,6 +65,23 @@ Result<Spec> parse_spec(std::string_view text) {
   return spec;
 }
 
+Result<std::vector<std::string>> split_specs(std::string_view text) {
+  std::vector<std::string> specs;
+  for (const std::string_view word : split(text, ',')) {
+    if (trim(word).empty()) {
+      return invalid(quoted(text) + " has an empty name");
+    }
+    if (word.find('=') == std::string_view::npos) {
+      specs.emplace_back(trim(word));
+    } else if (specs.empty()) {
+      return invalid(quoted(text) + " starts with an option");
+    } else {
+      specs.back() += "," + std::string(trim(word));
+    }
+  }
+  return specs;
+}
+
 Result<Options> Options::create(std::span<const OptionDescriptor> descriptors,
                                 std::span<const std::pair<std::string, std::string>> given,
                                 std::string_view where) {

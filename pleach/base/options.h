@@ -32,6 +32,9 @@ struct Spec {
   std::vector<std::pair<std::string, std::string>> options;  // a bare word has the value "true"
 };
 Result<Spec> parse_spec(std::string_view text);
+// "dear,bucket=25MiB,ddp" → "dear,bucket=25MiB" and "ddp": a word with = belongs to the spec before
+// it. Errors: kInvalidArgument: an empty name, or an option before any spec.
+Result<std::vector<std::string>> split_specs(std::string_view text);
 
 // Validated options: every descriptor has a value.
 class Options {

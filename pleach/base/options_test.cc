@@ -117,5 +117,13 @@ TEST(Options, RefuseBadOnes) {
   }
 }
 
+TEST(SplitSpecs, GivesOptionsToTheSpecBeforeThem) {
+  const std::vector<std::string> expected = {"dear,bucket=25MiB,x=1", "ddp"};
+  EXPECT_EQ(split_specs(" dear, bucket=25MiB,x=1 ,ddp").value(), expected);
+  for (const char* text : {"", ",", "a,,b", "a,", "a=1", "a=1,b"}) {
+    EXPECT_FALSE(split_specs(text).has_value()) << text;
+  }
+}
+
 }  // namespace
 }  // namespace pleach

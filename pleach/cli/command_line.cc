@@ -63,6 +63,10 @@ void CommandLine::required_option(const std::string& names, const std::string& h
   library_->add(names, help)->required();
 }
 
+void CommandLine::repeated_option(const std::string& names, const std::string& help) {
+  library_->add(names, help)->required()->take_all();
+}
+
 void CommandLine::flag(const std::string& name, const std::string& help) {
   library_->app.add_flag(name, help);
 }
@@ -128,6 +132,10 @@ bool CommandLine::given(const std::string& name) const {
 
 const std::string& CommandLine::text(const std::string& name) const {
   return *library_->texts.at(library_->app.get_option(name));
+}
+
+std::vector<std::string> CommandLine::texts(const std::string& name) const {
+  return library_->app.get_option(name)->results();
 }
 
 ExitCode CommandLine::refuse(const std::string& why) const {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "pleach/base/text.h"
 #include "pleach/cli/command.h"
@@ -34,6 +35,8 @@ class CommandLine {
   // `names` as "-s,--size". --help shows a default that is not empty.
   void option(const std::string& names, const std::string& help, const std::string& otherwise = "");
   void required_option(const std::string& names, const std::string& help);
+  // One that may be given again for one more value, and must be given once.
+  void repeated_option(const std::string& names, const std::string& help);
   void flag(const std::string& name, const std::string& help);
   // --json, which every subcommand has.
   void json_flag() { flag("--json", "print one JSON object"); }
@@ -47,7 +50,9 @@ class CommandLine {
   bool json() const { return given("--json"); }
   // What was given, or the default.
   const std::string& text(const std::string& name) const;
-  // The same, parsed by `read`. Errors: its own, after the name.
+  // All that was given to an option that may be repeated, in this order.
+  std::vector<std::string> texts(const std::string& name) const;
+  // What was given, or the default, parsed by `read`. Errors: its own, after the name.
   template <typename Read>
   auto value(const std::string& name, Read read) const {
     return from_option(name, read(text(name)));

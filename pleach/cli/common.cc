@@ -46,6 +46,13 @@ std::string schedule_source(const CommandLine& line) {
   return names_schedule_file(file) ? file : "./" + file;
 }
 
+Result<std::vector<std::string>> schedule_sources(const CommandLine& line) {
+  if (line.given("--algorithm")) {
+    return line.value("--algorithm", split_specs);
+  }
+  return std::vector<std::string>{schedule_source(line)};
+}
+
 Result<ScheduleRequest> schedule_request(const CommandLine& line, const Topology& on,
                                          const std::string& source) {
   PLEACH_ASSIGN(collective, line.value("--collective", parse_collective));

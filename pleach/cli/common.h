@@ -25,6 +25,8 @@ void declare_schedule(CommandLine& line);
 std::optional<ExitCode> check_schedule(const CommandLine& line);
 // What to obtain: FILE when it is given (whatever it ends in), else --algorithm.
 std::string schedule_source(const CommandLine& line);
+// The same of a command that takes several: --algorithm ring,multitree,step_rule=published.
+Result<std::vector<std::string>> schedule_sources(const CommandLine& line);
 // What of `source` the options of declare_collective ask for.
 // Errors: a value out of range; --group or --root where they have no meaning.
 Result<ScheduleRequest> schedule_request(const CommandLine& line, const Topology& on,

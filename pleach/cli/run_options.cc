@@ -149,10 +149,12 @@ Result<std::shared_ptr<const Schedule>> schedule_for(const CommandLine& line, in
   PLEACH_ASSIGN(topology, from_option("--topology", parse_topology(spec)));
   const std::string source = schedule_source(line);
   PLEACH_ASSIGN(request, schedule_request(line, topology, source));
-  PLEACH_ASSIGN(schedule, obtain_schedule(topology, source, request));
+  const bool has_routes = line.given("--topology") || !names_schedule_file(source);
+  PLEACH_ASSIGN(schedule, has_routes ? obtain_schedule(topology, source, request)
+                                     : obtain_schedule_without_routes(source, request));
   if (schedule->rank_count() != rank_count) {
-    return invalid(fmt::format("{} plans for {} ranks, but there are {} (--ranks)", spec,
-                               schedule->rank_count(), rank_count));
+    return invalid(fmt::format("{} plans for {} ranks, but there are {} (--ranks)",
+                               has_routes ? spec : source, schedule->rank_count(), rank_count));
   }
   // Schedules for a switch that reduces are refused here, before any rank exists.
   PLEACH_TRY(check_switchless(*schedule, Order::build(*schedule)));

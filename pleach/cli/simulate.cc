@@ -1,64 +1,34 @@
 // pleach simulate: times a schedule on a topology.
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <array>
-
-#include "pleach/base/names.h"
-#include "pleach/base/text.h"
-#include "pleach/cli/common.h"
+#include "pleach/cli/comparison.h"
 #include "pleach/cli/log.h"
 #include "pleach/cli/table.h"
+#include "pleach/cli/timing_options.h"
 
 namespace pleach {
 namespace {
 
-constexpr std::array<Name<Gate>, 2> kGates = {
-    {{Gate::kDataflow, "dataflow"}, {Gate::kLockstep, "lockstep"}}};
-constexpr std::array<Name<FlowControl>, 2> kFlowControls = {
-    {{FlowControl::kPacket, "packet"}, {FlowControl::kMessage, "message"}}};
-
 void declare(CommandLine& line) {
-  std::vector<std::string> models = network_models().names();
-  std::ranges::sort(models);
   declare_topology(line);
-  line.required_option("--size", "whole buffer of one rank: 64MiB");
+  line.option("--size", "whole buffer of one rank: 64MiB");
+  line.option("--sizes", "several, as a table: 1KiB:256MiB:4 (from, to, factor) or a list");
   declare_schedule(line);
-  line.option("--model", alternatives(models) + " (pleach list models)", kDefaultNetworkModel);
-  line.option("--gate", "dataflow, or lockstep: steps open one after another", "dataflow");
-  line.option("--flow-control", "headers per packet, or per message", "packet");
-  line.option("--segments", "parts of each chunk that pipeline; auto tries 1, 2, 4, ... 64", "1");
-  line.option("--landing-places", "of each connection; 0: as many as needed", "0");
-  line.option("--reduce-bandwidth",
-              "of a rank's reductions: 100GB/s; none given: they take no time");
+  declare_timing(line, "1");
   line.option("--cycle", "length of a clock cycle", "1ns");
-  line.option("--csv", "folder for links.csv and collectives.csv");
-  line.flag("--no-fold", "simulate every rank even where symmetry allows one");
+  line.option("--csv", "folder for links.csv and collectives.csv; of a table, comparison.csv");
   line.json_flag();
 }
 
-Result<TimingRequest> timing_request(const CommandLine& line) {
-  TimingRequest request;
-  request.model = line.text("--model");
-  PLEACH_TRY(from_option("--model", network_models().select(request.model)));
+Result<TimingRequest> single_request(const CommandLine& line) {
+  PLEACH_ASSIGN(request, timing_request(line));
+  PLEACH_ASSIGN(models, models_option(line));
+  request.model = models.front();
   PLEACH_SET(request.size_bytes, line.value("--size", parse_size_bytes));
-  PLEACH_ASSIGN(segments, segments_option(line));
-  request.choose_segments = !segments.has_value();
-  SimulationOptions& options = request.options;
-  options.segment_count = segments.value_or(1);
-  PLEACH_SET(options.landing_places, line.count("--landing-places", 0, INT32_MAX));
-  PLEACH_SET(options.gate, parse_name(kGates, "--gate", line.text("--gate")));
-  PLEACH_SET(options.flow_control,
-             parse_name(kFlowControls, "--flow-control", line.text("--flow-control")));
-  if (line.given("--reduce-bandwidth")) {
-    PLEACH_SET(options.reduce_bandwidth_bytes_per_s,
-               line.value("--reduce-bandwidth", parse_bandwidth_bytes_per_s));
-  }
   PLEACH_SET(request.cycle_ps, line.value("--cycle", parse_time_ps));
   if (request.cycle_ps < 1) {
     return invalid("--cycle", "a cycle takes time");
   }
-  options.fold = !line.given("--no-fold");
   return request;
 }
 
@@ -109,17 +79,9 @@ std::string text_of(const ScheduleSummary& schedule, const Timing& timing) {
   return facts.text();
 }
 
-Result<ExitCode> run_simulate(const Command& command, const Invocation& invocation) {
-  CommandLine line(command, invocation);
-  declare(line);
-  if (const auto stop = line.parse()) {
-    return *stop;
-  }
-  if (const auto stop = check_schedule(line)) {
-    return *stop;
-  }
+Result<ExitCode> simulate_one(const CommandLine& line, const Invocation& invocation) {
   const Stopwatch watch;
-  PLEACH_ASSIGN(how, timing_request(line));
+  PLEACH_ASSIGN(how, single_request(line));
   PLEACH_ASSIGN(topology, line.value("--topology", parse_topology));
   const std::string source = schedule_source(line);
   PLEACH_ASSIGN(request, schedule_request(line, topology, source));
@@ -140,6 +102,29 @@ Result<ExitCode> run_simulate(const Command& command, const Invocation& invocati
   return ExitCode::kDone;
 }
 
+Result<ExitCode> run_simulate(const Command& command, const Invocation& invocation) {
+  CommandLine line(command, invocation);
+  declare(line);
+  if (const auto stop = line.parse()) {
+    return *stop;
+  }
+  if (const auto stop = check_schedule(line)) {
+    return *stop;
+  }
+  if (line.given("--size") == line.given("--sizes")) {
+    return line.refuse("give either --size or --sizes");
+  }
+  PLEACH_ASSIGN(sources, schedule_sources(line));
+  PLEACH_ASSIGN(models, models_option(line));
+  if (line.given("--size") && sources.size() == 1 && models.size() == 1) {
+    return simulate_one(line, invocation);
+  }
+  if (line.given("--cycle")) {
+    return line.refuse("--cycle is for one --size, algorithm and model");
+  }
+  return print_comparison(line, invocation, sources);
+}
+
 }  // namespace
 
 extern const Command kSimulateCommand = {
@@ -147,7 +132,8 @@ extern const Command kSimulateCommand = {
     "  pleach simulate --topology torus:8x8 --algorithm multitree --size 64MiB\n"
     "  pleach simulate ring.json --topology mesh:4x4 --size 1GB --segments auto\n"
     "  pleach simulate --topology torus:4x4 --algorithm multitree --size 1MiB --gate lockstep\n"
-    "  pleach simulate --topology ring:8 --algorithm ring --size 1MiB --csv tables\n",
+    "  pleach simulate --topology ring:8 --algorithm ring --size 1MiB --csv tables\n"
+    "  pleach simulate --topology ring:8 --algorithm ring,direct --sizes 1KiB:1GiB:32\n",
     run_simulate};
 
 }  // namespace pleach

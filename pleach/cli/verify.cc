@@ -14,7 +14,8 @@ const char* yes_no(bool value) {
   return value ? "yes" : "no";
 }
 
-std::string text_of(const Schedule& schedule, const Verification& verification, bool on_topology) {
+std::string text_of(const Schedule& schedule, const Verification& verification, bool on_topology,
+                    std::optional<bool> is_planned_here) {
   Facts facts;
   facts.add("correct", fmt::format("yes: {} on {} ranks, {} chunks, {} transfers",
                                    to_text(schedule.collective), schedule.rank_count(),
@@ -22,6 +23,9 @@ std::string text_of(const Schedule& schedule, const Verification& verification, 
   facts.add("contention free",
             on_topology ? yes_no(verification.contention_free) : "not checked (give --topology)");
   facts.add("same bits on all ranks", yes_no(verification.bitwise_replicated));
+  if (is_planned_here == false) {
+    facts.add("note", "planned for another topology: other nodes, links or figures of theirs");
+  }
   return facts.text();
 }
 
@@ -42,14 +46,18 @@ Result<ExitCode> run_verify(const Command& command, const Invocation& invocation
   }
   log_step(fmt::format("proving {} transfers", schedule.transfer_count()));
   const Verification verification = verify(schedule, topology ? &*topology : nullptr);
+  const std::optional<bool> is_planned_here =
+      topology ? is_planned_for(schedule, *topology) : std::nullopt;
   if (line.json()) {
     fmt::print(invocation.out, "{}\n",
-               to_json(verification, topology.has_value(), watch.elapsed_s()));
+               to_json(verification, topology.has_value(), is_planned_here, watch.elapsed_s()));
   } else if (verification.correct) {
-    fmt::print(invocation.out, "{}", text_of(schedule, verification, topology.has_value()));
+    fmt::print(invocation.out, "{}",
+               text_of(schedule, verification, topology.has_value(), is_planned_here));
   }
   if (!verification.correct) {
-    fmt::print(invocation.error, "pleach verify: {}: {}\n", path, verification.violations.front());
+    fmt::print(invocation.error, "pleach verify: {}: {}{}\n", path, verification.violations.front(),
+               is_planned_here == false ? " (it was planned for another topology)" : "");
     return ExitCode::kIncorrect;
   }
   return ExitCode::kDone;

@@ -22,31 +22,18 @@ class FilePlanner final : public Planner {
   bool does(CollectiveKind collective) const override {
     return collective == schedule_->collective;
   }
+  bool takes(const ScheduleRequest& request) const override {
+    return check_asked(*schedule_, path_, request).has_value();
+  }
 
  private:
   Result<std::shared_ptr<const Schedule>> schedule(const ScheduleRequest& request) override {
-    PLEACH_TRY(check_request(request));
+    PLEACH_TRY(check_asked(*schedule_, path_, request));
     if (!is_proved_) {
       PLEACH_TRY(prove());
       is_proved_ = true;
     }
     return std::shared_ptr<const Schedule>(schedule_);
-  }
-
-  Status check_request(const ScheduleRequest& request) const {
-    if (request.collective && request.collective != schedule_->collective) {
-      return invalid(path_,
-                     fmt::format("a schedule of {}, not of {}", to_text(schedule_->collective),
-                                 to_text(*request.collective)));
-    }
-    if (!request.participants.empty() && request.participants != schedule_->participants) {
-      return invalid(path_, "its participants are not those asked for");
-    }
-    if (request.root && *request.root != schedule_->root) {
-      return invalid(
-          path_, fmt::format("its root is {}, not {}", schedule_->root.value, request.root->value));
-    }
-    return ok();
   }
 
   Status prove() {
@@ -66,6 +53,22 @@ class FilePlanner final : public Planner {
 };
 
 }  // namespace
+
+Status check_asked(const Schedule& schedule, const std::string& path,
+                   const ScheduleRequest& request) {
+  if (request.collective && request.collective != schedule.collective) {
+    return invalid(path, fmt::format("a schedule of {}, not of {}", to_text(schedule.collective),
+                                     to_text(*request.collective)));
+  }
+  if (!request.participants.empty() && request.participants != schedule.participants) {
+    return invalid(path, "its participants are not those asked for");
+  }
+  if (request.root && *request.root != schedule.root) {
+    return invalid(path,
+                   fmt::format("its root is {}, not {}", schedule.root.value, request.root->value));
+  }
+  return ok();
+}
 
 Result<std::unique_ptr<Planner>> make_file_planner(const Topology& topology, std::string_view path,
                                                    PlannerOptions options) {

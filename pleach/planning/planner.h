@@ -53,6 +53,10 @@ class Planner {
 
   // Whether it plans the collective for some group; false also where nothing can be planned.
   virtual bool does(CollectiveKind collective) const = 0;
+  // Whether it plans what is asked for, as far as can be told without planning.
+  virtual bool takes(const ScheduleRequest& request) const {
+    return does(request.collective.value_or(CollectiveKind::kAllReduce));
+  }
   // Of every choice; none: it depends on the size.
   std::optional<int32_t> segment_count() const { return options_.segment_count; }
   //   errors  those of schedule(), and of the network model that finds the number of segments

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "pleach/report/benchmark.h"
+#include "pleach/report/comparison.h"
 #include "pleach/report/machine.h"
 #include "pleach/report/registries.h"
 #include "pleach/report/schedule.h"
@@ -158,11 +159,13 @@ TEST(Results, HaveTheirJson) {
        R"("step_count":2,"phase_steps":[1,1],"chunk_count":2,"transfer_count":4,)"
        R"("max_transfers_per_link_step":1,"symmetric":true,)" +
            kCertificate + R"(,"period":2,"wall_s":0.5})"},
-      {to_json(wrong, false, 1),
-       R"({"correct":false,"contention_free":null,"bitwise_replicated":false,)"
+      {to_json(wrong, false, std::nullopt, 1),
+       R"({"correct":false,"contention_free":null,"planned_for_topology":null,)"
+       R"("bitwise_replicated":false,)"
        R"("violations":["chunk 0"],"wall_s":1.0})"},
-      {to_json(wrong, true, 1),
-       R"({"correct":false,"contention_free":false,"bitwise_replicated":false,)"
+      {to_json(wrong, true, false, 1),
+       R"({"correct":false,"contention_free":false,"planned_for_topology":false,)"
+       R"("bitwise_replicated":false,)"
        R"("violations":["chunk 0"],"wall_s":1.0})"},
       {to_json(ring_summary(), half_busy(), 0),
        R"({"algorithm":"ring","collective":"all_reduce","model":"flow","size_bytes":8,)"
@@ -224,6 +227,63 @@ TEST(Results, AddUpWhatBenchmarksMeasured) {
   EXPECT_EQ(report.wrong_count(), 10);
   EXPECT_EQ(report.average_busbw_bytes_per_s(), 24);
   EXPECT_EQ(BenchmarkReport{}.average_busbw_bytes_per_s(), 0);
+}
+
+Comparison compared_rows() {
+  Comparison comparison;
+  comparison.collective = "all_reduce";
+  comparison.rows = {{.topology = "ring:4",
+                      .algorithm = "a,b=\"<&>\"",
+                      .model = "flow",
+                      .size_bytes = 8,
+                      .segment_count = 2,
+                      .time_ps = 1000,
+                      .algbw_bytes_per_s = 2,
+                      .busbw_bytes_per_s = 3,
+                      .bound_algbw_bytes_per_s = 4,
+                      .messages_are_free = true,
+                      .is_best = true},
+                     {.topology = "ring:4", .algorithm = "ring", .model = "flow", .time_ps = 2000}};
+  comparison.refusals = {{"ring:4", "ring_2d", "no grid"}};
+  return comparison;
+}
+
+TEST(Results, ComparisonIsJsonWithNullWhereNoBoundIsKnown) {
+  EXPECT_EQ(
+      to_json(compared_rows(), 0.5),
+      R"({"collective":"all_reduce","rows":[{"topology":"ring:4","algorithm":"a,b=\"<&>\"",)"
+      R"("model":"flow","size_bytes":8,"segments":2,"time_ps":1000,"algbw_bytes_per_s":2.0,)"
+      R"("busbw_bytes_per_s":3.0,"fraction_of_bound":0.5,"messages_are_free":true,"best":true},)"
+      R"({"topology":"ring:4","algorithm":"ring","model":"flow","size_bytes":0,"segments":1,)"
+      R"("time_ps":2000,"algbw_bytes_per_s":0.0,"busbw_bytes_per_s":0.0,)"
+      R"("fraction_of_bound":null,"messages_are_free":false,"best":false}],)"
+      R"("refused":[{"topology":"ring:4","algorithm":"ring_2d","why":"no grid"}],"wall_s":0.5})");
+}
+
+TEST(Results, ComparisonIsCsvWithCommasInQuotes) {
+  EXPECT_EQ(comparison_csv(compared_rows()),
+            "topology,algorithm,model,size_bytes,segments,time_ps,algbw_bytes_per_s,"
+            "busbw_bytes_per_s,fraction_of_bound,best\n"
+            "ring:4,\"a,b=\"\"<&>\"\"\",flow,8,2,1000,2,3,0.500000,1\n"
+            "ring:4,ring,flow,0,1,2000,0,0,,0\n");
+}
+
+// A dash for the bound, a dot for each row, and no letter that XML would take for its own.
+TEST(Results, ComparisonIsAPicture) {
+  const std::string svg = comparison_svg(compared_rows());
+  const auto count = [&](const std::string& what) {
+    int found = 0;
+    for (std::size_t place = svg.find(what); place != std::string::npos;
+         place = svg.find(what, place + 1)) {
+      ++found;
+    }
+    return found;
+  };
+  EXPECT_TRUE(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+  EXPECT_EQ(count("<circle "), 2);
+  EXPECT_EQ(count("stroke-dasharray=\"6 4\""), 1);
+  EXPECT_EQ(count("a,b=\"&lt;&amp;&gt;\"</text>"), 1);
+  EXPECT_EQ(count("nan"), 0);
 }
 
 }  // namespace

@@ -1,0 +1,59 @@
+#include "pleach/cli/timing_options.h"
+
+#include <algorithm>
+#include <array>
+
+#include "pleach/base/names.h"
+#include "pleach/base/text.h"
+
+namespace pleach {
+namespace {
+
+constexpr std::array<Name<Gate>, 2> kGates = {
+    {{Gate::kDataflow, "dataflow"}, {Gate::kLockstep, "lockstep"}}};
+constexpr std::array<Name<FlowControl>, 2> kFlowControls = {
+    {{FlowControl::kPacket, "packet"}, {FlowControl::kMessage, "message"}}};
+
+}  // namespace
+
+void declare_timing(CommandLine& line, const std::string& segments) {
+  std::vector<std::string> models = network_models().names();
+  std::ranges::sort(models);
+  line.option("--model", alternatives(models) + " (pleach list models)", kDefaultNetworkModel);
+  line.option("--gate", "dataflow, or lockstep: steps open one after another", "dataflow");
+  line.option("--flow-control", "headers per packet, or per message", "packet");
+  line.option("--segments", "parts of each chunk that pipeline; auto tries 1, 2, 4, ... 64",
+              segments);
+  line.option("--landing-places", "of each connection; 0: as many as needed", "0");
+  line.option("--reduce-bandwidth",
+              "of a rank's reductions: 100GB/s; none given: they take no time");
+  line.flag("--no-fold", "simulate every rank even where symmetry allows one");
+}
+
+Result<TimingRequest> timing_request(const CommandLine& line) {
+  TimingRequest request;
+  PLEACH_ASSIGN(segments, segments_option(line));
+  request.choose_segments = !segments.has_value();
+  SimulationOptions& options = request.options;
+  options.segment_count = segments.value_or(1);
+  PLEACH_SET(options.landing_places, line.count("--landing-places", 0, INT32_MAX));
+  PLEACH_SET(options.gate, parse_name(kGates, "--gate", line.text("--gate")));
+  PLEACH_SET(options.flow_control,
+             parse_name(kFlowControls, "--flow-control", line.text("--flow-control")));
+  if (line.given("--reduce-bandwidth")) {
+    PLEACH_SET(options.reduce_bandwidth_bytes_per_s,
+               line.value("--reduce-bandwidth", parse_bandwidth_bytes_per_s));
+  }
+  options.fold = !line.given("--no-fold");
+  return request;
+}
+
+Result<std::vector<std::string>> models_option(const CommandLine& line) {
+  PLEACH_ASSIGN(models, line.value("--model", split_specs));
+  for (const std::string& model : models) {
+    PLEACH_TRY(from_option("--model", network_models().select(model)));
+  }
+  return models;
+}
+
+}  // namespace pleach
