@@ -157,6 +157,28 @@ std::string rows_text(const std::vector<TrainingRow>& rows, int64_t capacity_byt
   return table.text();
 }
 
+// Where the fastest row owes its place to collectives that cost nothing but their bytes.
+std::string free_collectives_text(const TrainSettings& settings,
+                                  const std::vector<TrainingRow>& rows) {
+  if (!settings.topology.has_value() || settings.network.source == CostSource::kAlphaBeta ||
+      settings.network.overhead_ps > 0 || !messages_are_free(*settings.topology)) {
+    return "";
+  }
+  const auto fastest = std::ranges::min_element(
+      rows, {}, [](const TrainingRow& row) { return row.run.iteration_ps; });
+  const std::size_t count = explain(*fastest).size();
+  const bool has_most = std::ranges::all_of(
+      rows, [&](const TrainingRow& row) { return explain(row).size() <= count; });
+  const bool has_more = std::ranges::any_of(
+      rows, [&](const TrainingRow& row) { return explain(row).size() < count; });
+  return has_most && has_more
+             ? fmt::format(
+                   "\nThe fastest, {}, starts {} collectives, and starting them is free here; "
+                   "--overhead, or link= of the topology, says what it costs.\n",
+                   fastest->policy, count)
+             : "";
+}
+
 std::string buckets_text(const TrainingRow& row) {
   Table table({{"bucket", Align::kLeft},
                {"layers", Align::kLeft},
@@ -209,14 +231,19 @@ std::string sweep_text(const Sweep& sweep) {
 std::string network_text(const TrainSettings& settings, const CommandLine& line) {
   const NetworkChoice& network = settings.network;
   const std::string& swept = line.text("--bandwidths");
+  const std::string overhead =
+      network.overhead_ps > 0 ? fmt::format(", {} per collective", format_time(network.overhead_ps))
+                              : "";
   if (network.source == CostSource::kAlphaBeta) {
-    const std::string overhead =
-        network.overhead_ps > 0
-            ? fmt::format(", {} per collective", format_time(network.overhead_ps))
-            : "";
-    return fmt::format("rings of {} per hop and {}{}", format_time(network.alpha_ps),
+    std::string families;
+    for (const auto& [family, link] : network.family_links) {
+      families += fmt::format(
+          ", of {} {} and {}", family, format_time(link.alpha_ps.value_or(network.alpha_ps)),
+          link.bandwidth_bytes_per_s ? format_bandwidth(*link.bandwidth_bytes_per_s) : "the same");
+    }
+    return fmt::format("rings of {} per hop and {}{}{}", format_time(network.alpha_ps),
                        swept.empty() ? format_bandwidth(network.bandwidth_bytes_per_s) : swept,
-                       overhead);
+                       families, overhead);
   }
   const std::string& chosen = line.text("--links");
   const std::string links = chosen == kAllLinks ? "links" : chosen + " links";
@@ -224,10 +251,10 @@ std::string network_text(const TrainSettings& settings, const CommandLine& line)
   for (const auto& [family, algorithm] : network.fabric.family_algorithms) {
     families += fmt::format(", {} by {}", family, algorithm);
   }
-  return fmt::format("{}{} by {}{}{}", line.text("--topology"),
+  return fmt::format("{}{} by {}{}{}{}", line.text("--topology"),
                      swept.empty() ? "" : fmt::format(" with {} of {}", links, swept),
                      network.fabric.algorithm, families,
-                     network.source == CostSource::kFull ? ", full contention" : "");
+                     network.source == CostSource::kFull ? ", full contention" : "", overhead);
 }
 
 std::string header_text(const TrainSettings& settings, const CommandLine& line) {
@@ -281,8 +308,9 @@ Result<ExitCode> print_training(const TrainSettings& settings, const CommandLine
     fmt::print(out, "{}\n", to_json(report_of(settings, line, std::move(rows)), watch.elapsed_s()));
     return ExitCode::kDone;
   }
-  fmt::print(out, "{}{}", header_text(settings, line),
-             rows_text(rows, settings.workload ? settings.workload->capacity_bytes : 0));
+  fmt::print(out, "{}{}{}", header_text(settings, line),
+             rows_text(rows, settings.workload ? settings.workload->capacity_bytes : 0),
+             free_collectives_text(settings, rows));
   for (std::size_t index = 0; line.given("--explain") && index < rows.size(); ++index) {
     fmt::print(out, "{}", buckets_text(rows[index]));
   }

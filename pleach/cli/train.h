@@ -46,8 +46,4 @@ bool lacks_topology(const CommandLine& line);
 // Errors: those of every option, with its name before them.
 Result<TrainSettings> understand_train(const CommandLine& line);
 
-// "dear,bucket=25MiB,ddp" → "dear,bucket=25MiB" and "ddp": a word with = belongs to the policy
-// before it. Errors: kInvalidArgument: an empty name, or an option before any policy.
-Result<std::vector<std::string>> split_policies(const std::string& text);
-
 }  // namespace pleach

@@ -23,7 +23,8 @@ void declare_train(CommandLine& line) {
   line.option("--ranks", "with --costs alpha_beta and no topology");
   line.option("--strategy", "dp=64,tp=8,pp=8,micro_batches=16; all ranks dp if not given");
   line.option("--policy", "one or several: dear,bucket=25MiB,ddp", "wfbp,ddp,dear,work_conserving");
-  line.option("--algorithm", "of all_reduce, reduce_scatter and all_gather", "ring");
+  line.option("--algorithm",
+              "of all_reduce, reduce_scatter and all_gather; or dp.json,ring: files first", "ring");
   line.option("--exchange-algorithm", "of all_to_all", "direct");
   line.option("--family-algorithms",
               "of all of a family's: 'tensor=halving_doubling;data=multitree'");
@@ -33,10 +34,12 @@ void declare_train(CommandLine& line) {
               "curves: simulated once per size; full: all transfers share the links as they come; "
               "alpha_beta: rings of a few numbers",
               "curves");
-  line.option("--alpha", "latency per hop, with alpha_beta: 15us");
-  line.option("--overhead", "per collective, with alpha_beta: 0.2ms");
-  line.option("--bandwidth", "of a rank's link, with alpha_beta: 10Gb/s");
-  line.option("--calibration", "nccl-tests' JSON: alpha_beta fitted to it");
+  line.option("--alpha", "latency per hop, with alpha_beta: 15us, or '15us;tensor=1us'");
+  line.option("--overhead", "of every collective, before its first byte: 0.2ms");
+  line.option("--bandwidth",
+              "of a rank's link, with alpha_beta: 10Gb/s, or '10Gb/s;tensor=450GB/s'");
+  line.option("--calibration",
+              "nccl-tests' JSON: alpha_beta fitted to it; or 'nic.json;tensor=nvlink.json'");
   line.option("--measured-link",
               "nominal bandwidth of the links that the calibration was measured on");
   line.option("--accelerator", "what computes (pleach list accelerators)", "a100");
@@ -56,23 +59,6 @@ void declare_train(CommandLine& line) {
   line.option("--export-chakra", "writes the last policy's iteration as PREFIX.RANK.et");
   line.flag("--explain", "shows each bucket: when it went, and what it waited for");
   line.json_flag();
-}
-
-Result<std::vector<std::string>> split_policies(const std::string& text) {
-  std::vector<std::string> policies;
-  for (const std::string_view word : split(text, ',')) {
-    if (trim(word).empty()) {
-      return invalid(fmt::format("'{}' has an empty name", one_line(text)));
-    }
-    if (word.find('=') == std::string_view::npos) {
-      policies.emplace_back(trim(word));
-    } else if (policies.empty()) {
-      return invalid(fmt::format("'{}' starts with an option", one_line(text)));
-    } else {
-      policies.back() += "," + std::string(trim(word));
-    }
-  }
-  return policies;
 }
 
 namespace {
@@ -123,43 +109,101 @@ Result<std::vector<double>> slowness_option(const CommandLine& line, int32_t ran
   return slowness;
 }
 
-// The numbers of alpha_beta, which a calibration may give.
-Status understand_two_numbers(const CommandLine& line, TrainSettings& settings) {
-  NetworkChoice& network = settings.network;
-  if (line.given("--calibration")) {
-    PLEACH_SET(settings.calibration, line.value("--calibration", read_calibration));
-    network.alpha_ps = settings.calibration->alpha_ps;
-    network.bandwidth_bytes_per_s = settings.calibration->bandwidth_bytes_per_s;
+// "10Gb/s;tensor=450GB/s": one value, and others for families.
+struct FamilyValues {
+  std::string otherwise;  // empty: none
+  std::map<std::string, std::string> by_family;
+};
+
+Result<FamilyValues> parse_by_family(const std::string& text) {
+  FamilyValues values;
+  for (const std::string_view word : split(text, ';')) {
+    const auto equals = word.find('=');
+    const std::string family(trim(word.substr(0, equals)));
+    const bool is_family = equals != std::string_view::npos &&
+                           family.find_first_of("/.,") == std::string::npos;  // of a file
+    if (is_family) {
+      if (!values.by_family.emplace(family, trim(word.substr(equals + 1))).second) {
+        return invalid(fmt::format("family {} is there twice", pleach::quoted(family)));
+      }
+    } else if (values.otherwise.empty()) {
+      values.otherwise = trim(word);
+    } else {
+      return invalid(fmt::format("{} is of no family, like {}", pleach::quoted(word),
+                                 pleach::quoted(values.otherwise)));
+    }
   }
-  if (line.given("--alpha")) {
-    PLEACH_SET(network.alpha_ps, line.value("--alpha", parse_time_ps));
+  return values;
+}
+
+// Gives what an option says, parsed, to `otherwise`, and to each family that it names.
+template <typename Read, typename Otherwise, typename OfFamily>
+Status read_by_family(const CommandLine& line, const std::string& option, Read read,
+                      Otherwise otherwise, OfFamily of_family) {
+  if (!line.given(option)) {
+    return ok();
   }
-  if (line.given("--overhead")) {
-    PLEACH_SET(network.overhead_ps, line.value("--overhead", parse_time_ps));
+  PLEACH_ASSIGN(values, line.value(option, parse_by_family));
+  if (!values.otherwise.empty()) {
+    PLEACH_ASSIGN(value, from_option(option, read(values.otherwise)));
+    otherwise(value);
   }
-  if (line.given("--bandwidth")) {
-    PLEACH_ASSIGN(bandwidth, line.value("--bandwidth", parse_bandwidth_bytes_per_s));
-    network.bandwidth_bytes_per_s = static_cast<double>(bandwidth);
+  for (const auto& [family, text] : values.by_family) {
+    PLEACH_ASSIGN(value, from_option(option + ": " + family, read(text)));
+    of_family(family, value);
   }
   return ok();
 }
 
-// "tensor=ring;data=multitree,step_rule=published": by family, in place of the two others.
-Result<std::map<std::string, std::string>> family_algorithms(const CommandLine& line) {
-  std::map<std::string, std::string> algorithms_of;
-  for (const std::string_view word : split(line.text("--family-algorithms"), ';')) {
-    const auto equals = word.find('=');
-    if (equals == std::string_view::npos) {
-      return invalid(fmt::format("{} is not FAMILY=ALGORITHM", pleach::quoted(word)));
-    }
-    const std::string spec(trim(word.substr(equals + 1)));
-    PLEACH_TRY(algorithms().entry_of(spec));
-    const std::string family(trim(word.substr(0, equals)));
-    if (!algorithms_of.emplace(family, spec).second) {
-      return invalid(fmt::format("family {} is there twice", pleach::quoted(family)));
+// The numbers of alpha_beta, which calibrations may give.
+Status understand_two_numbers(const CommandLine& line, TrainSettings& settings) {
+  NetworkChoice& network = settings.network;
+  PLEACH_TRY(read_by_family(
+      line, "--calibration", read_calibration,
+      [&](const Calibration& fit) {
+        settings.calibration = fit;
+        network.alpha_ps = fit.alpha_ps;
+        network.bandwidth_bytes_per_s = fit.bandwidth_bytes_per_s;
+      },
+      [&](const std::string& family, const Calibration& fit) {
+        network.family_links[family] = {fit.alpha_ps, fit.bandwidth_bytes_per_s};
+      }));
+  PLEACH_TRY(read_by_family(
+      line, "--alpha", parse_time_ps, [&](int64_t time_ps) { network.alpha_ps = time_ps; },
+      [&](const std::string& family, int64_t time_ps) {
+        network.family_links[family].alpha_ps = time_ps;
+      }));
+  if (line.given("--overhead")) {
+    PLEACH_SET(network.overhead_ps, line.value("--overhead", parse_time_ps));
+  }
+  return read_by_family(
+      line, "--bandwidth", parse_bandwidth_bytes_per_s,
+      [&](int64_t bandwidth) { network.bandwidth_bytes_per_s = static_cast<double>(bandwidth); },
+      [&](const std::string& family, int64_t bandwidth) {
+        network.family_links[family].bandwidth_bytes_per_s = static_cast<double>(bandwidth);
+      });
+}
+
+// Algorithms that are known, and files.
+Status check_sources(const std::string& text) {
+  PLEACH_ASSIGN(sources, split_specs(text));
+  for (const std::string& source : sources) {
+    if (!names_schedule_file(source)) {
+      PLEACH_TRY(algorithms().entry_of(source));
     }
   }
-  return algorithms_of;
+  return ok();
+}
+
+Result<std::map<std::string, std::string>> family_algorithms(const std::string& text) {
+  PLEACH_ASSIGN(values, parse_by_family(text));
+  if (!values.otherwise.empty() || values.by_family.empty()) {
+    return invalid(fmt::format("{} is not FAMILY=ALGORITHM", pleach::quoted(values.otherwise)));
+  }
+  for (const auto& [family, sources] : values.by_family) {
+    PLEACH_TRY(check_sources(sources));
+  }
+  return values.by_family;
 }
 
 Status understand_costs(const CommandLine& line, TrainSettings& settings) {
@@ -175,11 +219,8 @@ Status understand_costs(const CommandLine& line, TrainSettings& settings) {
   if (two_numbers && network.bandwidth_bytes_per_s <= 0 && !line.given("--bandwidths")) {
     return invalid("--costs alpha_beta needs --bandwidth");
   }
-  if (!two_numbers &&
-      (line.given("--alpha") || line.given("--overhead") || line.given("--bandwidth"))) {
-    return invalid(
-        "--alpha, --overhead and --bandwidth are for --costs alpha_beta; a topology has "
-        "its own");
+  if (!two_numbers && (line.given("--alpha") || line.given("--bandwidth"))) {
+    return invalid("--alpha and --bandwidth are for --costs alpha_beta; a topology has its own");
   }
   PLEACH_TRY(from_option("--model", network_models().select(line.text("--model"))));
   PLEACH_ASSIGN(segments, segments_option(line));
@@ -195,7 +236,7 @@ Status understand_costs(const CommandLine& line, TrainSettings& settings) {
       return invalid("--family-algorithms", "alpha_beta costs are of rings");
     }
     PLEACH_SET(network.fabric.family_algorithms,
-               from_option("--family-algorithms", family_algorithms(line)));
+               line.value("--family-algorithms", family_algorithms));
   }
   return ok();
 }
@@ -272,33 +313,29 @@ Status check_combinations(const CommandLine& line) {
   return ok();
 }
 
-Status check_algorithm(const CommandLine& line, const char* option) {
-  const std::string& spec = line.text(option);
-  if (names_schedule_file(spec)) {
-    return invalid(option,
-                   fmt::format("{} is one schedule, and training plans several collectives of "
-                               "several groups: give an algorithm's name",
-                               pleach::quoted(spec)));
-  }
-  PLEACH_TRY(from_option(option, algorithms().entry_of(spec)));
-  return ok();
-}
-
-// Whether the algorithm does all that a policy asks for.
-bool fits_algorithm(const std::string& policy, const std::string& algorithm) {
+// Whether one of the sources does all that a policy asks for. A file that cannot be read does: the
+// error is told when it is planned from.
+bool fit_policy(const std::vector<std::string>& sources, const std::string& policy) {
   const auto descriptor = policies().find(policy);
+  const auto does = [](const std::string& source, CollectiveKind kind) {
+    if (!names_schedule_file(source)) {
+      return algorithm_does(source, kind);
+    }
+    const auto schedule = read_schedule(source);
+    return !schedule || schedule->collective == kind;
+  };
   return !descriptor || std::ranges::all_of((*descriptor)->collectives, [&](CollectiveKind kind) {
-    return algorithm_does(algorithm, kind);
+    return std::ranges::any_of(sources,
+                               [&](const std::string& source) { return does(source, kind); });
   });
 }
 
 // Without --policy, those of the default that the algorithm can serve.
 Result<std::vector<std::string>> policies_option(const CommandLine& line, CostSource costs) {
-  PLEACH_ASSIGN(specs, line.value("--policy", split_policies));
+  PLEACH_ASSIGN(specs, line.value("--policy", split_specs));
   if (!line.given("--policy") && costs != CostSource::kAlphaBeta) {
-    std::erase_if(specs, [&](const std::string& name) {
-      return !fits_algorithm(name, line.text("--algorithm"));
-    });
+    PLEACH_ASSIGN(sources, line.value("--algorithm", split_specs));
+    std::erase_if(specs, [&](const std::string& name) { return !fit_policy(sources, name); });
   }
   for (const std::string& spec : specs) {
     PLEACH_TRY(from_option("--policy", policies().entry_of(spec)));
@@ -352,8 +389,9 @@ Result<SweepSettings> understand_sweep(const CommandLine& line, const TrainSetti
 Result<TrainSettings> understand_train(const CommandLine& line) {
   TrainSettings settings;
   PLEACH_TRY(check_combinations(line));
-  PLEACH_TRY(check_algorithm(line, "--algorithm"));
-  PLEACH_TRY(check_algorithm(line, "--exchange-algorithm"));
+  for (const char* option : {"--algorithm", "--exchange-algorithm"}) {
+    PLEACH_TRY(line.value(option, check_sources));
+  }
   PLEACH_TRY(understand_costs(line, settings));
   PLEACH_ASSIGN(accelerator, line.value("--accelerator", parse_accelerator));
   if (line.text("--workload").starts_with(kChakraPrefix)) {

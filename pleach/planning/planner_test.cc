@@ -9,6 +9,7 @@
 
 #include "pleach/collective/formats.h"
 #include "pleach/network/model.h"
+#include "pleach/planning/list_planner.h"
 #include "tests/support/topologies.h"
 
 namespace pleach {
@@ -138,6 +139,37 @@ TEST(Planner, RefusesNoSegments) {
   const Topology topology = topology_of("ring:4");
   EXPECT_EQ(make_planner(topology, "ring", {.segment_count = 0}).error().message,
             "segments 0: must be at least 1");
+}
+
+// A file for the all_reduce of the left, an algorithm for all else.
+TEST(Planner, TakesTheFirstOfAListThatDoes) {
+  const Topology topology = topology_of("ring:8");
+  const std::string path = testing::TempDir() + "planner_list_test.json";
+  const auto left = planner_of(topology, "multitree")->choose({.participants = kLeft});
+  ASSERT_TRUE(left) << left.error().message;
+  ASSERT_TRUE(write_schedule(*left->schedule, path));
+  const auto made = make_list_planner(topology, std::vector<std::string>{path, "ring"}, {});
+  ASSERT_TRUE(made) << made.error().message;
+  const struct {
+    ScheduleRequest request;
+    std::string algorithm;
+  } cases[] = {{{.participants = kLeft}, "multitree"},
+               {{.participants = kRight}, "ring"},
+               {{.collective = Kind::kAllGather, .participants = kLeft}, "ring"}};
+  for (const auto& [request, algorithm] : cases) {
+    const auto choice = (*made)->choose(request);
+    ASSERT_TRUE(choice) << choice.error().message;
+    EXPECT_EQ(choice->schedule->provenance.algorithm, algorithm);
+  }
+  EXPECT_TRUE((*made)->does(Kind::kBroadcast));
+  EXPECT_FALSE((*made)->does(Kind::kAllToAll));
+  EXPECT_FALSE((*made)->choose({.collective = Kind::kAllToAll}));
+
+  const auto alone = make_list_planner(topology, std::vector<std::string>{path}, {});
+  ASSERT_TRUE(alone);
+  EXPECT_FALSE((*alone)->choose({.participants = kRight}));
+  EXPECT_FALSE(make_list_planner(topology, std::vector<std::string>{"ring", "missing.json"}, {}));
+  std::filesystem::remove(path);
 }
 
 }  // namespace

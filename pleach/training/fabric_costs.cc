@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "pleach/base/index.h"
+#include "pleach/base/units.h"
 #include "pleach/training/costs.h"
 #include "pleach/training/fabric_planners.h"
 #include "pleach/training/trace_network.h"
@@ -19,6 +20,7 @@ class FabricCosts : public TraceCosts {
       : topology_(topology),
         trace_(trace),
         model_(options.model),
+        overhead_ps_(options.overhead_ps),
         planners_(topology, trace, std::move(options)),
         largest_bytes_(largest_bytes),
         families_(trace.families.size()) {}
@@ -71,13 +73,26 @@ class FabricCosts : public TraceCosts {
       request.groups.push_back(nodes_of(topology_, group));
     }
     PLEACH_ASSIGN(curve, CostCurve::measure(request));
-    families_[at(family)].set(kind, std::move(curve));
+    families_[at(family)].set(kind, with_overhead(std::move(curve)));
     return ok();
+  }
+
+  // A curve that is 0 is of groups that do not communicate.
+  CostCurve with_overhead(CostCurve curve) const {
+    std::vector<CostCurve::Sample> samples = curve.samples();
+    if (overhead_ps_ == 0 || samples.back().time_ps == 0) {
+      return curve;
+    }
+    for (CostCurve::Sample& sample : samples) {
+      sample.time_ps = add_times_ps(sample.time_ps, overhead_ps_);
+    }
+    return CostCurve::from_samples(std::move(samples));
   }
 
   const Topology& topology_;
   const Trace& trace_;
   const std::string model_;
+  const int64_t overhead_ps_;
   FabricPlanners planners_;
   const int64_t largest_bytes_;
   std::vector<CurveCosts> families_;

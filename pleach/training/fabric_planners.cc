@@ -1,6 +1,8 @@
 #include "pleach/training/fabric_planners.h"
 
 #include "pleach/base/index.h"
+#include "pleach/base/options.h"
+#include "pleach/planning/list_planner.h"
 
 namespace pleach {
 
@@ -28,10 +30,11 @@ const std::string& FabricPlanners::source_of(int32_t family, CollectiveKind kind
 Result<Planner*> FabricPlanners::planner(int32_t family, CollectiveKind kind) {
   std::unique_ptr<Planner>& planner = planners_[source_of(family, kind)];
   if (planner == nullptr) {
-    PLEACH_SET(planner, make_planner(topology_, source_of(family, kind),
-                                     {.segment_count = options_.segment_count,
-                                      .model = options_.model,
-                                      .wants_certificate = false}));
+    PLEACH_ASSIGN(sources, split_specs(source_of(family, kind)));
+    PLEACH_SET(planner, make_list_planner(topology_, sources,
+                                          {.segment_count = options_.segment_count,
+                                           .model = options_.model,
+                                           .wants_certificate = false}));
   }
   return planner.get();
 }

@@ -56,16 +56,16 @@ class IndependentNetwork : public TraceNetwork {
 
 class AlphaBetaCosts : public TraceCosts {
  public:
-  AlphaBetaCosts(const Trace& trace, int64_t alpha_ps, double bandwidth_bytes_per_s,
-                 int64_t overhead_ps)
-      : alpha_ps_(alpha_ps), bandwidth_(bandwidth_bytes_per_s) {
+  AlphaBetaCosts(const Trace& trace, const RingOptions& options)
+      : message_(link_of(options, std::string(kPipelineFamily))) {
     for (const Family& family : trace.families) {
       std::size_t largest = 1;
       for (const auto& group : family.groups) {
         largest = std::max(largest, group.size());
       }
-      families_.emplace_back(static_cast<int32_t>(largest), alpha_ps, bandwidth_bytes_per_s,
-                             overhead_ps);
+      const auto [alpha_ps, bandwidth] = link_of(options, family.name);
+      families_.emplace_back(static_cast<int32_t>(largest), alpha_ps, bandwidth,
+                             options.overhead_ps);
     }
   }
   Result<int64_t> collective_ps(const GroupCollective& what) override {
@@ -77,9 +77,10 @@ class AlphaBetaCosts : public TraceCosts {
     return costs.time_ps(what.kind, what.size_bytes);
   }
   Result<int64_t> send_ps(const WorkerSend& what) override {
-    const double time_ps = std::ceil(static_cast<double>(what.size_bytes) / bandwidth_ *
-                                     static_cast<double>(kPicosecondsPerSecond)) +
-                           static_cast<double>(alpha_ps_);
+    const double time_ps =
+        std::ceil(static_cast<double>(what.size_bytes) / message_.bandwidth_bytes_per_s *
+                  static_cast<double>(kPicosecondsPerSecond)) +
+        static_cast<double>(message_.alpha_ps);
     return time_ps < static_cast<double>(kLongestPs) ? static_cast<int64_t>(time_ps)
                                                      : kLongestPs + 1;
   }
@@ -89,16 +90,25 @@ class AlphaBetaCosts : public TraceCosts {
   }
 
  private:
-  int64_t alpha_ps_;
-  double bandwidth_;
+  struct Link {
+    int64_t alpha_ps = 0;
+    double bandwidth_bytes_per_s = 0;
+  };
+  static Link link_of(const RingOptions& options, const std::string& family) {
+    const auto own = options.families.find(family);
+    const RingLink link = own == options.families.end() ? RingLink() : own->second;
+    return {link.alpha_ps.value_or(options.alpha_ps),
+            link.bandwidth_bytes_per_s.value_or(options.bandwidth_bytes_per_s)};
+  }
+
+  const Link message_;
   std::vector<AlphaBeta> families_;
 };
 
 }  // namespace
 
-std::unique_ptr<TraceCosts> alpha_beta_costs(const Trace& trace, int64_t alpha_ps,
-                                             double bandwidth_bytes_per_s, int64_t overhead_ps) {
-  return std::make_unique<AlphaBetaCosts>(trace, alpha_ps, bandwidth_bytes_per_s, overhead_ps);
+std::unique_ptr<TraceCosts> alpha_beta_costs(const Trace& trace, const RingOptions& options) {
+  return std::make_unique<AlphaBetaCosts>(trace, options);
 }
 
 std::unique_ptr<TraceNetwork> independent_network(OperationCosts& costs) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "pleach/base/index.h"
+#include "pleach/base/units.h"
 #include "pleach/network/model.h"
 #include "pleach/planning/message.h"
 #include "pleach/planning/padding.h"
@@ -23,6 +24,7 @@ class SharedNetwork : public TraceNetwork {
         topology_(topology),
         trace_(trace),
         segment_count_(*options.segment_count),
+        overhead_ps_(options.overhead_ps),
         planners_(topology, trace, options) {}
 
   Result<int32_t> start(const GroupCollective& what, int64_t now_ps) override {
@@ -31,7 +33,8 @@ class SharedNetwork : public TraceNetwork {
     for (const int32_t group : *what.groups) {
       if (groups[at(group)].size() > 1 && what.size_bytes > 0) {
         PLEACH_ASSIGN(choice, choose(what, group));
-        PLEACH_TRY(add(operation, choice.schedule, what.size_bytes, now_ps));
+        PLEACH_TRY(
+            add(operation, choice.schedule, what.size_bytes, add_times_ps(now_ps, overhead_ps_)));
       }
     }
     return end(operation, now_ps);
@@ -89,9 +92,9 @@ class SharedNetwork : public TraceNetwork {
   }
 
   Status add(int32_t operation, const std::shared_ptr<const Schedule>& schedule, int64_t size_bytes,
-             int64_t now_ps) {
+             int64_t start_ps) {
     const int64_t unit_bytes = padding_unit_bytes(*schedule, segment_count_);
-    PLEACH_ASSIGN(job, session_->start({schedule, padded_bytes(size_bytes, unit_bytes), now_ps}));
+    PLEACH_ASSIGN(job, session_->start({schedule, padded_bytes(size_bytes, unit_bytes), start_ps}));
     operation_of_.resize(at(job) + 1);
     operation_of_[at(job)] = operation;
     ++left_[at(operation)];
@@ -109,6 +112,7 @@ class SharedNetwork : public TraceNetwork {
   const Topology& topology_;
   const Trace& trace_;
   const int32_t segment_count_;
+  const int64_t overhead_ps_;
   FabricPlanners planners_;
   std::map<std::pair<int32_t, int32_t>, std::shared_ptr<const Schedule>> messages_;  // by ranks
   std::vector<int32_t> left_;          // by operation: jobs under way

@@ -92,7 +92,7 @@ TEST_P(AgainstRehearsal, SameIterationTime) {
     ASSERT_TRUE(expected) << "seed " << seed << ": " << expected.error().message;
     policy = create();
     const Trace trace = data_parallel(profile, (*policy)->needs().frees_parameters);
-    const auto trace_costs = alpha_beta_costs(trace, kAlphaPs, kBandwidth);
+    const auto trace_costs = alpha_beta_costs(trace, {kAlphaPs, kBandwidth});
     const auto network = independent_network(*trace_costs);
     Policy* const one = policy->get();
     const auto run = simulate_training(trace, {&one, 1}, *network, {.most_iterations = 100});
@@ -120,7 +120,7 @@ struct TwoWorkers {
     trace.families.push_back({.name = "all", .groups = {{0, 1}}});
   }
   Result<TrainingRun> run(const IterationOptions& options = {}) {
-    const auto costs = alpha_beta_costs(trace, 0, 1e12);  // 1 ps per byte
+    const auto costs = alpha_beta_costs(trace, {0, 1e12});  // 1 ps per byte
     const auto network = independent_network(*costs);
     return simulate_training(trace, {}, *network, options);
   }

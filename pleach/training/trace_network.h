@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -70,11 +71,14 @@ class TraceCosts : public OperationCosts {
 
 // Sources of schedules as make_planner() takes them.
 struct FabricOptions {
-  std::string algorithm = "ring";             // of all_reduce, reduce_scatter and all_gather
-  std::string exchange_algorithm = "direct";  // of all_to_all
+  // Of all_reduce, reduce_scatter and all_gather: an algorithm or file, or several
+  // (list_planner.h).
+  std::string algorithm = "ring";
+  std::string exchange_algorithm = "direct";                  // of all_to_all
   std::map<std::string, std::string> family_algorithms = {};  // by family, in place of both
   std::string model = kDefaultNetworkModel;
   std::optional<int32_t> segment_count = 1;  // none: the best at each size (curves only)
+  int64_t overhead_ps = 0;                   // of every collective, before its first byte
 };
 
 // Costs by curves on a topology: rank r of the trace is the topology's rank r. All groups of a
@@ -83,9 +87,24 @@ struct FabricOptions {
 std::unique_ptr<TraceCosts> fabric_costs(const Topology& topology, const Trace& trace,
                                          const FabricOptions& options, int64_t largest_bytes);
 
+// What a ring of ranks has where no topology says it.
+struct RingLink {
+  std::optional<int64_t> alpha_ps;              // per hop
+  std::optional<double> bandwidth_bytes_per_s;  // of a rank, > 0
+};
+
+// The family, in RingOptions, of the messages from stage to stage.
+inline constexpr std::string_view kPipelineFamily = "pipeline";
+
+struct RingOptions {
+  int64_t alpha_ps = 0;
+  double bandwidth_bytes_per_s = 0;               // > 0
+  int64_t overhead_ps = 0;                        // of every collective, before its first byte
+  std::map<std::string, RingLink> families = {};  // what is theirs, in place of the first two
+};
+
 // Every group is a ring as in AlphaBeta; a message takes alpha + bytes / bandwidth.
-std::unique_ptr<TraceCosts> alpha_beta_costs(const Trace& trace, int64_t alpha_ps,
-                                             double bandwidth_bytes_per_s, int64_t overhead_ps = 0);
+std::unique_ptr<TraceCosts> alpha_beta_costs(const Trace& trace, const RingOptions& options);
 
 // Operations take what the costs say, whatever else is under way. `costs` outlives the network.
 std::unique_ptr<TraceNetwork> independent_network(OperationCosts& costs);

@@ -56,20 +56,40 @@ int64_t largest_message(const Trace& trace) {
   return largest;
 }
 
+FabricOptions fabric_of(const NetworkChoice& network) {
+  FabricOptions fabric = network.fabric;
+  fabric.overhead_ps = network.overhead_ps;
+  return fabric;
+}
+
 std::unique_ptr<TraceCosts> make_costs(const Trace& trace, const NetworkChoice& network) {
   return network.source == CostSource::kAlphaBeta
-             ? alpha_beta_costs(trace, network.alpha_ps, network.bandwidth_bytes_per_s,
-                                network.overhead_ps)
-             : fabric_costs(*network.topology, trace, network.fabric, largest_message(trace));
+             ? alpha_beta_costs(trace, {.alpha_ps = network.alpha_ps,
+                                        .bandwidth_bytes_per_s = network.bandwidth_bytes_per_s,
+                                        .overhead_ps = network.overhead_ps,
+                                        .families = network.family_links})
+             : fabric_costs(*network.topology, trace, fabric_of(network), largest_message(trace));
 }
 
 Status check_network(const NetworkChoice& network, int32_t rank_count) {
+  if (network.overhead_ps < 0 || network.overhead_ps > kLongestPs) {
+    return invalid(fmt::format("an overhead of {} ps is not within 0 and {}", network.overhead_ps,
+                               kLongestText));
+  }
   if (network.source == CostSource::kAlphaBeta) {
-    if (!(network.bandwidth_bytes_per_s > 0) || network.alpha_ps < 0 || network.overhead_ps < 0) {
+    if (!(network.bandwidth_bytes_per_s > 0) || network.alpha_ps < 0) {
       return invalid(
-          fmt::format("alpha-beta costs need a bandwidth above 0, a latency and an overhead from "
-                      "0, not {} B/s, {} ps and {} ps",
-                      network.bandwidth_bytes_per_s, network.alpha_ps, network.overhead_ps));
+          fmt::format("alpha-beta costs need a bandwidth above 0 and a latency from 0, not {} B/s "
+                      "and {} ps",
+                      network.bandwidth_bytes_per_s, network.alpha_ps));
+    }
+    for (const auto& [family, link] : network.family_links) {
+      if (!(link.bandwidth_bytes_per_s.value_or(1) > 0) || link.alpha_ps.value_or(0) < 0) {
+        return invalid(
+            fmt::format("the links of family {} need a bandwidth above 0 and a latency "
+                        "from 0",
+                        family));
+      }
     }
     return ok();
   }
@@ -87,7 +107,7 @@ Status run_row(TrainingRow& row, std::span<Policy* const> policies, const Networ
   const auto start = std::chrono::steady_clock::now();
   std::unique_ptr<TraceNetwork> network = independent_network(costs);
   if (choice.source == CostSource::kFull) {
-    PLEACH_SET(network, shared_network(*choice.topology, *row.trace, choice.fabric));
+    PLEACH_SET(network, shared_network(*choice.topology, *row.trace, fabric_of(choice)));
   }
   PLEACH_SET(row.run, simulate_training(*row.trace, policies, *network, options));
   row.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -158,13 +178,19 @@ class Trainer {
     }
   }
 
-  // That families with algorithms of their own are there.
+  // That families with algorithms or links of their own are there.
   Status check_families() const {
     std::vector<std::string> known;
     for (const Family& family : base_->families) {
       known.push_back(family.name);
     }
     for (const auto& [name, algorithm] : request_.network.fabric.family_algorithms) {
+      if (std::ranges::count(known, name) == 0) {
+        return unknown_name("family", name, known);
+      }
+    }
+    known.emplace_back(kPipelineFamily);
+    for (const auto& [name, link] : request_.network.family_links) {
       if (std::ranges::count(known, name) == 0) {
         return unknown_name("family", name, known);
       }

@@ -268,6 +268,69 @@ TEST(Networks, FullContentionIsTheCurvesWhereNothingMeets) {
   }
 }
 
+// Links so slow that collectives queue from the first one on: each makes the others later by its
+// overhead.
+TEST(Networks, EveryCollectiveTakesTheOverhead) {
+  const Workload workload = small_workload();
+  const auto topology = parse_topology("ring:4,bandwidth=1MB/s");
+  ASSERT_TRUE(topology);
+  const int64_t overhead_ps = 10 * kMs;
+  for (const CostSource source : {CostSource::kCurves, CostSource::kFull}) {
+    for (const char* policy : {"ddp", "wfbp"}) {
+      const auto row_with = [&](int64_t own_ps) {
+        return only_row(
+            {.workload = workload,
+             .strategy = strategy_of("", 4),
+             .network = {.source = source, .topology = &*topology, .overhead_ps = own_ps},
+             .policies = {policy}});
+      };
+      const TrainingRow row = row_with(overhead_ps);
+      const auto collectives = static_cast<int64_t>(explain(row).size());
+      EXPECT_GE(collectives, 2) << policy;
+      EXPECT_EQ(row.run.iteration_ps - row_with(0).run.iteration_ps, collectives * overhead_ps)
+          << policy;
+      EXPECT_GE(row.run.iteration_ps, row.bound_ps);
+    }
+  }
+}
+
+// Each family, and the messages between stages, at what is theirs: as much faster as the numbers
+// say.
+TEST(Networks, FamiliesMayHaveLinksOfTheirOwn) {
+  const Workload workload = small_workload();
+  const auto time_ps = [&](const std::string& strategy,
+                           const std::map<std::string, RingLink>& links) {
+    NetworkChoice network = alpha_beta(10 * kUs, 1e9);
+    network.family_links = links;
+    return only_row({.workload = workload,
+                     .strategy = strategy_of(strategy, 4),
+                     .network = network,
+                     .policies = {"ddp"}})
+        .run.iteration_ps;
+  };
+  const RingLink fast{0, 1e15};
+  for (const std::string strategy : {"dp=2,tp=2", "dp=2,pp=2,micro_batches=2"}) {
+    const std::string inner = strategy.find("tp") != std::string::npos ? "tensor" : "pipeline";
+    const int64_t plain_ps = time_ps(strategy, {});
+    const int64_t data_ps = time_ps(strategy, {{"data", fast}});
+    const int64_t inner_ps = time_ps(strategy, {{inner, fast}});
+    EXPECT_LT(data_ps, plain_ps) << strategy;
+    EXPECT_LT(inner_ps, plain_ps) << strategy;
+    EXPECT_LT(time_ps(strategy, {{"data", fast}, {inner, fast}}), std::min(data_ps, inner_ps));
+    EXPECT_EQ(time_ps(strategy, {{"data", {10 * kUs, std::nullopt}}, {inner, {std::nullopt, 1e9}}}),
+              plain_ps);
+  }
+  NetworkChoice network = alpha_beta(10 * kUs, 1e9);
+  network.family_links["tensr"] = fast;
+  const auto rows = train({.workload = workload,
+                           .strategy = strategy_of("dp=2,tp=2", 4),
+                           .network = network,
+                           .policies = {"ddp"}});
+  ASSERT_FALSE(rows);
+  EXPECT_EQ(rows.error().message,
+            "unknown family 'tensr'; did you mean 'tensor'? known: data, tensor, pipeline");
+}
+
 TEST(Networks, AFamilyMayHaveAnAlgorithmOfItsOwn) {
   const Workload workload = small_workload();
   const auto topology = parse_topology("torus:2x4,bandwidth=1GB/s");
@@ -390,7 +453,7 @@ TEST(Merging, AlikeReplicasAreOneWorkerOrMany) {
         request.backward_gates = policy == "fsdp";
         const auto trace = build_trace(request);
         ASSERT_TRUE(trace) << trace.error().message;
-        const auto costs = alpha_beta_costs(*trace, 10 * kUs, 2e9);
+        const auto costs = alpha_beta_costs(*trace, {10 * kUs, 2e9});
         const auto network = independent_network(*costs);
         std::vector<TrainingProfile> profiles;
         for (const GradientGroup& group : trace->gradient_groups) {
