@@ -25,6 +25,7 @@ std::string text_of(const RegistryListing& listing) {
 Result<ExitCode> run_list(const Command& command, const Invocation& invocation) {
   std::vector<RegistryListing> listings = list_registries();
   std::vector<std::string> names;
+  names.reserve(listings.size());
   for (const RegistryListing& listing : listings) {
     names.push_back(listing.registry);
   }

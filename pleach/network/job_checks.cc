@@ -58,13 +58,14 @@ Status check_job(const Topology& topology, const Job& job, int64_t now_ps) {
 Status check_wire_bytes(const Topology& topology, const Schedule& schedule, int64_t size_bytes,
                         const SimulationOptions& options) {
   PLEACH_ASSIGN(placement, Placement::create(schedule, size_bytes));
-  const auto& [header_bytes, packet_bytes] = topology.framing();
+  const Framing& framing = topology.framing();
   const auto framed_bytes = [&](int64_t payload_bytes) {
     const auto payload = static_cast<double>(payload_bytes);
     const double full_packets = options.flow_control == FlowControl::kMessage
                                     ? 0
-                                    : payload / static_cast<double>(packet_bytes);
-    return payload + (options.segment_count + full_packets) * static_cast<double>(header_bytes);
+                                    : payload / static_cast<double>(framing.packet_bytes);
+    return payload +
+           (options.segment_count + full_packets) * static_cast<double>(framing.header_bytes);
   };
   const double translates = schedule.symmetry ? schedule.rank_count() : 1;
   // Were every transfer the whole buffer and every route all links.

@@ -24,9 +24,10 @@ int64_t pipelined_forward_ps(const PolicyLayer& layer, const CostModel& costs, i
   }
   const int64_t exchange_ps =
       costs.time_ps(CollectiveKind::kAllToAll, divide_up(layer.exchange_bytes, parts));
-  return std::max({times(2 * parts, exchange_ps),
-                   add_times_ps(times(parts + 1, exchange_ps), divide_up(layer.forward_ps, parts)),
-                   add_times_ps(times(2, exchange_ps), layer.forward_ps)});
+  return std::max(
+      {times(int64_t{2} * parts, exchange_ps),
+       add_times_ps(times(int64_t{parts} + 1, exchange_ps), divide_up(layer.forward_ps, parts)),
+       add_times_ps(times(2, exchange_ps), layer.forward_ps)});
 }
 
 int32_t best_exchange_parts(const PolicyLayer& layer, const CostModel& costs, int32_t most_parts) {

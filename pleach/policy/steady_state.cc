@@ -33,7 +33,8 @@ void SteadyState::end_iteration(int64_t time_ps, bool settled) {
   for (int32_t period = 1; period <= kLongestPeriod && 2 * period <= count - settled_from_;
        ++period) {
     const auto end = prints_.end();
-    if (std::equal(end - period, end, end - 2 * period)) {
+    const auto last = end - period;
+    if (std::equal(last, end, last - period)) {
       found_ = true;
       period_ = period;
       return;

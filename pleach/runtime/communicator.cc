@@ -194,7 +194,7 @@ Result<std::shared_ptr<const PreparedSchedule>> CommunicatorOverTransport::prepa
   if (!bytes) {
     return poison(bytes.error(), "prepare", rank());
   }
-  const Result<std::shared_ptr<const PreparedSchedule>> prepared =
+  Result<std::shared_ptr<const PreparedSchedule>> prepared =
       *bytes ? prove(**bytes, rank_count()) : bytes->error();
   const Result<std::string> hash =
       prepared ? Result(fmt::format("{:016x}", (*prepared)->hash())) : prepared.error();

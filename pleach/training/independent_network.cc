@@ -95,10 +95,13 @@ class AlphaBetaCosts : public TraceCosts {
     double bandwidth_bytes_per_s = 0;
   };
   static Link link_of(const RingOptions& options, const std::string& family) {
-    const auto own = options.families.find(family);
-    const RingLink link = own == options.families.end() ? RingLink() : own->second;
-    return {link.alpha_ps.value_or(options.alpha_ps),
-            link.bandwidth_bytes_per_s.value_or(options.bandwidth_bytes_per_s)};
+    Link link = {options.alpha_ps, options.bandwidth_bytes_per_s};
+    if (const auto own = options.families.find(family); own != options.families.end()) {
+      link.alpha_ps = own->second.alpha_ps.value_or(link.alpha_ps);
+      link.bandwidth_bytes_per_s =
+          own->second.bandwidth_bytes_per_s.value_or(link.bandwidth_bytes_per_s);
+    }
+    return link;
   }
 
   const Link message_;
