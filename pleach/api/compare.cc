@@ -3,10 +3,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <tuple>
 
 #include "pleach/api/inspect.h"
 #include "pleach/api/schedule_source.h"
+#include "pleach/base/units.h"
+#include "pleach/collective/formats.h"
 #include "pleach/synthesis/algorithm.h"
 
 namespace pleach {
@@ -22,13 +26,15 @@ Status refuse_repetition(std::vector<std::string> texts) {
 Status check_request(const ComparisonRequest& request) {
   std::vector<std::string> cases, sizes;
   for (const ComparisonCase& one : request.cases) {
-    if (!names_schedule_file(one.source)) {
+    if (names_schedule_file(one.source)) {
+      PLEACH_TRY(read_schedule(one.source));
+    } else {
       PLEACH_TRY(algorithms().select(one.source));
     }
     cases.push_back(fmt::format("{} on {}", one.source, one.topology_text));
   }
   for (const int64_t size_bytes : request.sizes_bytes) {
-    sizes.push_back(fmt::format("size {}", size_bytes));
+    sizes.push_back(fmt::format("a size of {} bytes", size_bytes));
   }
   PLEACH_TRY(refuse_repetition(std::move(cases)));
   PLEACH_TRY(refuse_repetition(std::move(sizes)));
@@ -44,65 +50,116 @@ Result<std::shared_ptr<const Schedule>> obtain(const ComparisonCase& one) {
   return obtain_schedule(*one.topology, one.source, one.request);
 }
 
-void mark_best(std::vector<ComparisonRow>& rows) {
-  for (ComparisonRow& row : rows) {
-    row.is_best = std::ranges::none_of(rows, [&](const ComparisonRow& other) {
-      return other.time_ps < row.time_ps &&
-             std::tie(other.topology, other.model, other.size_bytes) ==
-                 std::tie(row.topology, row.model, row.size_bytes);
-    });
-  }
-}
+class Comparer {
+ public:
+  explicit Comparer(const ComparisonRequest& request) : request_(request) {}
 
-Status add_rows(const ComparisonRequest& request, const ComparisonCase& one,
-                const std::shared_ptr<const Schedule>& schedule, Comparison& comparison) {
-  PLEACH_ASSIGN(summary, summarize(*schedule, *one.topology));
-  for (const std::string& model : request.models) {
-    for (const int64_t size_bytes : request.sizes_bytes) {
-      TimingRequest how = request.how;
-      how.model = model;
-      how.size_bytes = size_bytes;
-      PLEACH_ASSIGN(timing, time_schedule(*one.topology, schedule, how));
-      comparison.rows.push_back(
-          {.topology = one.topology_text,
-           .algorithm = one.source,
-           .model = model,
-           .size_bytes = size_bytes,
-           .segment_count = timing.segment_count,
-           .time_ps = timing.time_ps,
-           .algbw_bytes_per_s = timing.algbw_bytes_per_s,
-           .busbw_bytes_per_s = timing.busbw_bytes_per_s,
-           .bound_algbw_bytes_per_s = summary.provenance.certificate.bound_algbw_bytes_per_s,
-           .messages_are_free = timing.messages_are_free});
+  Comparison run() {
+    for (const ComparisonCase& one : request_.cases) {
+      if (request_.progress) {
+        request_.progress(fmt::format("{} on {}", one.source, one.topology_text));
+      }
+      const auto schedule = obtain(one);
+      const Status added = schedule ? add_rows(one, *schedule) : Status(schedule.error());
+      if (!added) {
+        refuse(one, added.error().message);
+      }
+    }
+    mark_best();
+    return std::move(comparison_);
+  }
+
+ private:
+  void refuse(const ComparisonCase& one, const std::string& why) {
+    comparison_.refusals.push_back({one.topology_text, one.source, why});
+  }
+
+  // Times of different work are not compared. What the work is says the first schedule.
+  Status check_alike(const ComparisonCase& one, const Schedule& schedule) {
+    if (!work_.has_value()) {
+      work_ = {schedule.collective, schedule.root};
+      comparison_.collective = to_text(schedule.collective);
+    }
+    if (*work_ != std::pair(schedule.collective, schedule.root)) {
+      return invalid(one.source, fmt::format("{} with root {}, where the others do {} with root {}",
+                                             to_text(schedule.collective), schedule.root.value,
+                                             to_text(work_->first), work_->second.value));
+    }
+    const auto [known, is_first] =
+        participants_.try_emplace(one.topology_text, schedule.participants);
+    return is_first || known->second == schedule.participants
+               ? ok()
+               : invalid(one.source, "it is of other ranks than the ones before");
+  }
+
+  Status add_rows(const ComparisonCase& one, const std::shared_ptr<const Schedule>& schedule) {
+    PLEACH_TRY(check_alike(one, *schedule));
+    PLEACH_ASSIGN(summary, summarize(*schedule, *one.topology));
+    for (const std::string& model : request_.models) {
+      for (const int64_t wanted_bytes : request_.sizes_bytes) {
+        TimingRequest how = request_.how;
+        how.model = model;
+        how.size_bytes = possible_bytes(*schedule, wanted_bytes);
+        const auto timing = time_schedule(*one.topology, schedule, how);
+        if (!timing) {
+          refuse(one, fmt::format("{}: {} by {}: {}", one.source, format_size(how.size_bytes),
+                                  model, timing.error().message));
+          continue;
+        }
+        comparison_.rows.push_back(
+            {.topology = one.topology_text,
+             .algorithm = one.source,
+             .model = model,
+             .rank_count = schedule->rank_count(),
+             .size_bytes = how.size_bytes,
+             .segment_count = timing->segment_count,
+             .time_ps = timing->time_ps,
+             .algbw_bytes_per_s = timing->algbw_bytes_per_s,
+             .busbw_bytes_per_s = timing->busbw_bytes_per_s,
+             .bound_algbw_bytes_per_s = summary.provenance.certificate.bound_algbw_bytes_per_s,
+             .messages_are_free = timing->messages_are_free});
+      }
+    }
+    return ok();
+  }
+
+  // An all_to_all is of whole blocks, one for each rank.
+  static int64_t possible_bytes(const Schedule& schedule, int64_t size_bytes) {
+    const int64_t ranks = schedule.rank_count();
+    return schedule.collective == CollectiveKind::kAllToAll
+               ? std::max(size_bytes / ranks, int64_t{1}) * ranks
+               : size_bytes;
+  }
+
+  void mark_best() {
+    const auto place_of = [](const ComparisonRow& row) {
+      return std::tuple(row.topology, row.model, row.size_bytes);
+    };
+    std::map<std::tuple<std::string, std::string, int64_t>, int64_t> least_ps;
+    for (const ComparisonRow& row : comparison_.rows) {
+      const auto known = least_ps.try_emplace(place_of(row), row.time_ps).first;
+      known->second = std::min(known->second, row.time_ps);
+    }
+    for (ComparisonRow& row : comparison_.rows) {
+      row.is_best = row.time_ps == least_ps.at(place_of(row));
     }
   }
-  return ok();
-}
+
+  const ComparisonRequest& request_;
+  std::optional<std::pair<CollectiveKind, Rank>> work_;
+  std::map<std::string, std::vector<NodeId>> participants_;  // by topology
+  Comparison comparison_;
+};
 
 }  // namespace
 
 Result<Comparison> compare(const ComparisonRequest& request) {
   PLEACH_TRY(check_request(request));
-  Comparison comparison;
-  for (const ComparisonCase& one : request.cases) {
-    request.progress(fmt::format("{} on {}", one.source, one.topology_text));
-    const auto schedule = obtain(one);
-    if (schedule) {
-      comparison.collective = to_text((*schedule)->collective);
-      PLEACH_TRY(add_rows(request, one, *schedule, comparison));
-      continue;
-    }
-    const Error& error = schedule.error();
-    if (error.code != ErrorCode::kInfeasible && error.code != ErrorCode::kUnsupported) {
-      return error;
-    }
-    comparison.refusals.push_back({one.topology_text, one.source, error.message});
-  }
+  Comparison comparison = Comparer(request).run();
   if (comparison.rows.empty() && !comparison.refusals.empty()) {
     const ComparisonRefusal& first = comparison.refusals.front();
     return invalid(fmt::format("not possible on {}: {}", first.topology, first.why));
   }
-  mark_best(comparison.rows);
   return comparison;
 }
 

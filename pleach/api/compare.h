@@ -26,13 +26,15 @@ struct ComparisonRequest {
   std::vector<std::string> models;
   std::vector<int64_t> sizes_bytes;
   TimingRequest how;  // its model and size are those of the row
-  std::function<void(const std::string& what)> progress = [](const std::string&) {};
+  std::function<void(const std::string& what)> progress = {};  // called before each case
 };
 
-// A row for every case, model and size, in this order. A case whose algorithm cannot do the
-// collective or does not fit the topology (kInfeasible, kUnsupported) is a refusal instead.
-//   errors  kInvalidArgument: unknown algorithms and options and what is asked for twice, before
-//           anything is timed; every case is refused; those of obtain_schedule and time_schedule
+// A row for every case, model and size, in this order; what cannot be is a refusal instead, with
+// its reason: a case whose algorithm or file does not do the collective, does not fit the topology
+// or is of other work than the cases before it; a size that a model cannot simulate. all_to_all has
+// sizes rounded down to whole blocks of its ranks.
+//   errors  kInvalidArgument: unknown algorithms and options, malformed files and what is asked for
+//           twice, before anything is timed; nothing is possible
 Result<Comparison> compare(const ComparisonRequest& request);
 
 }  // namespace pleach

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "pleach/api/schedule_source.h"
+#include "pleach/collective/formats.h"
 #include "pleach/topology/shapes.h"
 
 namespace pleach {
@@ -90,7 +91,45 @@ TEST(Compare, RefusesWhatItDoesNotKnowAndWhatIsThereTwice) {
             std::string::npos);
   ComparisonRequest request = request_of(topology, {"ring"});
   request.sizes_bytes = {1, 2, 1};
-  EXPECT_NE(message(request).find("size 1 is asked for twice"), std::string::npos);
+  EXPECT_NE(message(request).find("a size of 1 bytes is asked for twice"), std::string::npos);
+}
+
+// Files of another collective, or of other ranks, and a size that no time is enough for: each is a
+// refusal, and the others have their rows.
+TEST(Compare, ComparesNoDifferentWork) {
+  const Topology topology = parse_topology("ring:4,bandwidth=1B/s").value();
+  const std::string folder = testing::TempDir();
+  const auto file_of = [&](const std::string& name, const ScheduleRequest& request) {
+    const std::string path = folder + name + ".json";
+    EXPECT_TRUE(write_schedule(**obtain_schedule(topology, "ring", request), path));
+    return path;
+  };
+  const std::string gather = file_of("compare_gather", {.collective = CollectiveKind::kAllGather});
+  const std::string pair = file_of("compare_pair", {.participants = {{0}, {2}}});
+  ComparisonRequest request = request_of(topology, {"ring", gather, pair, "direct"});
+  request.models = {"flow"};
+  request.sizes_bytes = {int64_t{1} << 40, 1024};
+  const auto comparison = compare(request);
+  ASSERT_TRUE(comparison.has_value()) << comparison.error().message;
+  EXPECT_EQ(comparison->collective, "all_reduce");
+  ASSERT_EQ(comparison->rows.size(), 2U);
+  for (const ComparisonRow& row : comparison->rows) {
+    EXPECT_EQ(row.size_bytes, 1024);
+    EXPECT_EQ(row.rank_count, 4);
+  }
+  ASSERT_EQ(comparison->refusals.size(), 4U);  // two sizes, two files
+  EXPECT_NE(comparison->refusals[0].why.find("ring: 1 TiB by flow: "), std::string::npos);
+  EXPECT_NE(comparison->refusals[1].why.find("all_gather"), std::string::npos);
+  EXPECT_NE(comparison->refusals[2].why.find("other ranks"), std::string::npos);
+}
+
+TEST(Compare, RoundsExchangesToWholeBlocks) {
+  const Topology topology = parse_topology("ring:6").value();
+  ComparisonRequest request = request_of(topology, {"direct"});
+  request.cases.front().request.collective = CollectiveKind::kAllToAll;
+  const auto comparison = compare(request);
+  ASSERT_TRUE(comparison.has_value()) << comparison.error().message;
+  EXPECT_EQ(comparison->rows.front().size_bytes, 996);
 }
 
 }  // namespace

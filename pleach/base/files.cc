@@ -91,7 +91,9 @@ Result<std::string> read_file(const std::string& path, int64_t limit_bytes) {
       return content;
     }
   }
-  return io_error("read", path, fmt::format("it is larger than {} bytes", limit));
+  return io_error(
+      "read", path,
+      fmt::format("{} larger than {} bytes", is_device ? "it is a device, and" : "it is", limit));
 }
 
 FileSet::~FileSet() {

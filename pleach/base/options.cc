@@ -71,7 +71,9 @@ Result<std::vector<std::string>> split_specs(std::string_view text) {
     if (trim(word).empty()) {
       return invalid(quoted(text) + " has an empty name");
     }
-    if (word.find('=') == std::string_view::npos) {
+    // What has a folder before the sign is a file.
+    const auto equals = word.find('=');
+    if (equals == std::string_view::npos || word.substr(0, equals).find('/') != word.npos) {
       specs.emplace_back(trim(word));
     } else if (specs.empty()) {
       return invalid(quoted(text) + " starts with an option");

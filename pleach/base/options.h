@@ -33,7 +33,8 @@ struct Spec {
 };
 Result<Spec> parse_spec(std::string_view text);
 // "dear,bucket=25MiB,ddp" → "dear,bucket=25MiB" and "ddp": a word with = belongs to the spec before
-// it. Errors: kInvalidArgument: an empty name, or an option before any spec.
+// it, unless there is a / before the sign, as in the path of a file. Errors: kInvalidArgument: an
+// empty name, or an option before any spec.
 Result<std::vector<std::string>> split_specs(std::string_view text);
 
 // Validated options: every descriptor has a value.

@@ -120,6 +120,8 @@ TEST(Options, RefuseBadOnes) {
 TEST(SplitSpecs, GivesOptionsToTheSpecBeforeThem) {
   const std::vector<std::string> expected = {"dear,bucket=25MiB,x=1", "ddp"};
   EXPECT_EQ(split_specs(" dear, bucket=25MiB,x=1 ,ddp").value(), expected);
+  EXPECT_EQ(split_specs("ring,./a=b.json").value(),
+            (std::vector<std::string>{"ring", "./a=b.json"}));
   for (const char* text : {"", ",", "a,,b", "a,", "a=1", "a=1,b"}) {
     EXPECT_FALSE(split_specs(text).has_value()) << text;
   }

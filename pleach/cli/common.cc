@@ -4,7 +4,6 @@
 
 #include <filesystem>
 
-#include "pleach/base/files.h"
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 
@@ -106,18 +105,24 @@ std::string describe_bound(double algbw_bytes_per_s, bool exact, const std::stri
                      witness);
 }
 
-Status write_csv(const CommandLine& line,
-                 const std::vector<std::pair<std::string, std::string>>& files) {
+Status add_csv(const CommandLine& line,
+               const std::vector<std::pair<std::string, std::string>>& files, FileSet& set) {
   const std::string& folder = line.text("--csv");
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) {
     return Error{ErrorCode::kIo, fmt::format("--csv: {}: {}", folder, error.message())};
   }
-  FileSet set;
   for (const auto& [name, content] : files) {
     PLEACH_TRY(set.add(fmt::format("{}/{}", folder, name), content));
   }
+  return ok();
+}
+
+Status write_csv(const CommandLine& line,
+                 const std::vector<std::pair<std::string, std::string>>& files) {
+  FileSet set;
+  PLEACH_TRY(add_csv(line, files, set));
   return set.commit();
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "pleach/api/pleach.h"
+#include "pleach/base/files.h"
 #include "pleach/cli/command_line.h"
 
 namespace pleach {
@@ -43,7 +44,10 @@ std::string schedule_extensions();
 // "32 GB/s out of 4 links": the bound and what proves it.
 std::string describe_bound(double algbw_bytes_per_s, bool exact, const std::string& witness);
 
-// Writes files, name and content, into the folder that --csv names, which it makes.
+// Adds files, name and content, of the folder that --csv names, which it makes.
+Status add_csv(const CommandLine& line,
+               const std::vector<std::pair<std::string, std::string>>& files, FileSet& set);
+// The same, written.
 Status write_csv(const CommandLine& line,
                  const std::vector<std::pair<std::string, std::string>>& files);
 

@@ -6,6 +6,8 @@
 #include <deque>
 
 #include "pleach/base/files.h"
+#include "pleach/base/index.h"
+#include "pleach/base/text.h"
 #include "pleach/cli/log.h"
 #include "pleach/cli/table.h"
 #include "pleach/cli/timing_options.h"
@@ -35,10 +37,13 @@ std::string table_of(const Rows& rows) {
     titles.push_back({format_size(size), Table::Align::kRight});
   }
   Table table(titles);
-  for (std::size_t first = 0; first < rows.size(); first += sizes.size()) {
-    std::vector<std::string> cells = {rows[first]->algorithm};
-    for (std::size_t index = first; index < first + sizes.size(); ++index) {
-      cells.push_back(cell_of(*rows[index]));
+  for (auto row = rows.begin(); row != rows.end();) {
+    std::vector<std::string> cells = {one_line((*row)->algorithm)};
+    cells.resize(titles.size());
+    for (const std::string algorithm = (*row)->algorithm;
+         row != rows.end() && (*row)->algorithm == algorithm; ++row) {
+      const auto column = std::ranges::find(sizes, (*row)->size_bytes) - sizes.begin();
+      cells[at(column) + 1] = cell_of(**row);
     }
     table.add(cells);
   }
@@ -50,28 +55,18 @@ std::string title_of(const Comparison& comparison, const ComparisonRow& row) {
                                 ? fmt::format(", and how near algbw is to the bound {}",
                                               format_bandwidth(row.bound_algbw_bytes_per_s))
                                 : "";
-  return fmt::format("{} on {} by {}: time{}\n", comparison.collective, row.topology, row.model,
-                     bound);
+  return fmt::format("{} of {} ranks on {} by {}: time{}\n", comparison.collective, row.rank_count,
+                     one_line(row.topology), row.model, bound);
 }
 
 std::string text_of(const Comparison& comparison) {
-  std::vector<Rows> panels;
-  for (const ComparisonRow& row : comparison.rows) {
-    const auto own = std::ranges::find_if(panels, [&](const Rows& rows) {
-      return rows.front()->topology == row.topology && rows.front()->model == row.model;
-    });
-    if (own == panels.end()) {
-      panels.push_back({&row});
-    } else {
-      own->push_back(&row);
-    }
-  }
   std::string text;
-  for (const Rows& rows : panels) {
+  for (const Rows& rows : panels_of(comparison)) {
     text += (text.empty() ? "" : "\n") + title_of(comparison, *rows.front()) + table_of(rows);
   }
   for (const ComparisonRefusal& refusal : comparison.refusals) {
-    text += fmt::format("\nnot possible on {}: {}", refusal.topology, refusal.why);
+    text +=
+        fmt::format("\nnot possible on {}: {}", one_line(refusal.topology), one_line(refusal.why));
   }
   text += comparison.refusals.empty() ? "" : "\n";
   const bool rests_on_free_messages = std::ranges::any_of(
@@ -95,24 +90,30 @@ Result<ExitCode> print_comparison(const CommandLine& line, const Invocation& inv
   request.progress = log_step;
   PLEACH_SET(request.how, timing_request(line));
   PLEACH_SET(request.models, models_option(line));
-  PLEACH_SET(request.sizes_bytes,
-             line.value(line.text("--sizes").empty() ? "--size" : "--sizes", parse_sizes));
+  if (line.text("--sizes").empty()) {
+    PLEACH_ASSIGN(size_bytes, line.value("--size", parse_size_bytes));
+    request.sizes_bytes = {size_bytes};
+  } else {
+    PLEACH_SET(request.sizes_bytes, line.value("--sizes", parse_sizes));
+  }
   std::deque<Topology> topologies;
   for (const std::string& text : line.texts("--topology")) {
     PLEACH_ASSIGN(topology, from_option("--topology", parse_topology(text)));
     const Topology& kept = topologies.emplace_back(std::move(topology));
     for (const std::string& source : sources) {
-      PLEACH_ASSIGN(schedule, schedule_request(line, kept, source));
+      PLEACH_ASSIGN(schedule, from_option(one_line(text), schedule_request(line, kept, source)));
       request.cases.push_back({&kept, text, source, std::move(schedule)});
     }
   }
   PLEACH_ASSIGN(comparison, compare(request));
+  FileSet files;  // both or none
   if (line.given("--csv")) {
-    PLEACH_TRY(write_csv(line, {{"comparison.csv", comparison_csv(comparison)}}));
+    PLEACH_TRY(add_csv(line, {{"comparison.csv", comparison_csv(comparison)}}, files));
   }
   if (!plot_file.empty()) {
-    PLEACH_TRY(from_option("--plot", write_file(plot_file, comparison_svg(comparison))));
+    PLEACH_TRY(from_option("--plot", files.add(plot_file, comparison_svg(comparison))));
   }
+  PLEACH_TRY(files.commit());
   if (line.json()) {
     fmt::print(invocation.out, "{}\n", to_json(comparison, watch.elapsed_s()));
   } else {

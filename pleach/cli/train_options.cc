@@ -129,8 +129,8 @@ Result<FamilyValues> parse_by_family(const std::string& text) {
     } else if (values.otherwise.empty()) {
       values.otherwise = trim(word);
     } else {
-      return invalid(fmt::format("{} is of no family, like {}", pleach::quoted(word),
-                                 pleach::quoted(values.otherwise)));
+      return invalid(fmt::format("{} and {} are both of no family",
+                                 pleach::quoted(values.otherwise), pleach::quoted(word)));
     }
   }
   return values;
@@ -217,7 +217,7 @@ Status understand_costs(const CommandLine& line, TrainSettings& settings) {
   NetworkChoice& network = settings.network;
   const bool two_numbers = network.source == CostSource::kAlphaBeta;
   if (two_numbers && network.bandwidth_bytes_per_s <= 0 && !line.given("--bandwidths")) {
-    return invalid("--costs alpha_beta needs --bandwidth");
+    return invalid("--costs alpha_beta needs --bandwidth, one of no family");
   }
   if (!two_numbers && (line.given("--alpha") || line.given("--bandwidth"))) {
     return invalid("--alpha and --bandwidth are for --costs alpha_beta; a topology has its own");
@@ -374,7 +374,7 @@ Result<SweepSettings> understand_sweep(const CommandLine& line, const TrainSetti
   if (line.given("--measured-link")) {
     PLEACH_ASSIGN(nominal, line.value("--measured-link", parse_bandwidth_bytes_per_s));
     if (!settings.calibration.has_value()) {
-      return invalid("--measured-link", "goes with --calibration");
+      return invalid("--measured-link", "goes with --calibration, one of no family");
     }
     sweep.efficiency = settings.calibration->bandwidth_bytes_per_s / static_cast<double>(nominal);
   }

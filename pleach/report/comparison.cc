@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 
 #include "pleach/base/text.h"
@@ -25,6 +26,21 @@ std::string cell(const std::string& text) {
 
 }  // namespace
 
+std::vector<std::vector<const ComparisonRow*>> panels_of(const Comparison& comparison) {
+  std::vector<std::vector<const ComparisonRow*>> panels;
+  for (const ComparisonRow& row : comparison.rows) {
+    const auto own = std::ranges::find_if(panels, [&](const auto& rows) {
+      return rows.front()->topology == row.topology && rows.front()->model == row.model;
+    });
+    if (own == panels.end()) {
+      panels.push_back({&row});
+    } else {
+      own->push_back(&row);
+    }
+  }
+  return panels;
+}
+
 std::optional<double> fraction_of_bound(const ComparisonRow& row) {
   return row.bound_algbw_bytes_per_s > 0
              ? std::optional(row.algbw_bytes_per_s / row.bound_algbw_bytes_per_s)
@@ -37,6 +53,7 @@ std::string to_json(const Comparison& comparison, double wall_s) {
     rows.push_back({{"topology", row.topology},
                     {"algorithm", row.algorithm},
                     {"model", row.model},
+                    {"rank_count", row.rank_count},
                     {"size_bytes", row.size_bytes},
                     {"segments", row.segment_count},
                     {"time_ps", row.time_ps},

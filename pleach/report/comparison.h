@@ -12,6 +12,7 @@ struct ComparisonRow {
   std::string topology;   // as it was asked for
   std::string algorithm;  // the same: a spec or a file
   std::string model;
+  int32_t rank_count = 0;  // that take part
   int64_t size_bytes = 0;  // whole buffer of one rank
   int32_t segment_count = 1;
   int64_t time_ps = 0;
@@ -22,18 +23,23 @@ struct ComparisonRow {
   bool is_best = false;  // none takes less time at this size, on this topology, in this model
 };
 
-// An algorithm that cannot do what is asked on a topology, and why.
+// An algorithm that cannot do what is asked on a topology, at all or at a size in a model, and why.
 struct ComparisonRefusal {
   std::string topology;
   std::string algorithm;
   std::string why;
 };
 
+// Rows of one topology have one collective, ranks and bound. Those of an algorithm are next to each
+// other, by model and size.
 struct Comparison {
   std::string collective;
   std::vector<ComparisonRow> rows;
   std::vector<ComparisonRefusal> refusals;
 };
+
+// The rows of each topology and model, in their order.
+std::vector<std::vector<const ComparisonRow*>> panels_of(const Comparison& comparison);
 
 // algbw over its bound; none where that is unknown.
 std::optional<double> fraction_of_bound(const ComparisonRow& row);

@@ -22,9 +22,16 @@ constexpr double kPanelHeight = 330;  // pixels, with titles
 constexpr double kLeft = 80, kTop = 36, kPlotWidth = 300, kPlotHeight = 230;
 constexpr double kLegendLeft = kLeft + kPlotWidth + 16, kLegendLine = 18, kLetter = 7;
 
+// Without the two code points of UTF-8 that XML has not.
 std::string escaped(const std::string& text) {
+  std::string line = one_line(text);
+  for (const std::string_view none : {"\xef\xbf\xbe", "\xef\xbf\xbf"}) {
+    for (auto at = line.find(none); at != std::string::npos; at = line.find(none, at)) {
+      line.replace(at, none.size(), "?");
+    }
+  }
   std::string safe;
-  for (const char letter : one_line(text)) {
+  for (const char letter : line) {
     switch (letter) {
       case '&':
         safe += "&amp;";
@@ -62,9 +69,7 @@ class Panel {
   }
 
   std::string text() const {
-    std::string text = label(kLeft, top_ - 14, "start",
-                             fmt::format("algbw of {} on {} by {}", collective_,
-                                         rows_.front()->topology, rows_.front()->model));
+    std::string text = label(kLeft, top_ - 14, "start", title());
     text += axes();
     if (const double bound = rows_.front()->bound_algbw_bytes_per_s; bound > 0) {
       text += line({{kLeft, y(bound)}, {kLeft + kPlotWidth, y(bound)}}, "#555555", "6 4");
@@ -84,10 +89,16 @@ class Panel {
     for (const std::string& algorithm : algorithms_) {
       longest = std::max(longest, algorithm.size());
     }
-    return kLegendLeft + 40 + kLetter * static_cast<double>(longest);
+    return std::max(kLeft + kLetter * static_cast<double>(title().size()),
+                    kLegendLeft + 40 + kLetter * static_cast<double>(longest));
   }
 
  private:
+  std::string title() const {
+    return fmt::format("algbw of {} on {} by {}", collective_, rows_.front()->topology,
+                       rows_.front()->model);
+  }
+
   using Points = std::vector<std::pair<double, double>>;
 
   static double position(int64_t size_bytes) {
@@ -127,11 +138,13 @@ class Panel {
       sizes.push_back(row->size_bytes);
     }
     std::ranges::sort(sizes);
-    const auto repeated = std::ranges::unique(sizes);
-    sizes.erase(repeated.begin(), repeated.end());
-    const std::size_t every = (sizes.size() + 4) / 5;  // as many as do not touch
-    for (std::size_t index = 0; index < sizes.size(); index += every) {
-      text += label(x(sizes[index]), bottom + 18, "middle", format_size(sizes[index]));
+    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+    double free = 0;  // from where no label is
+    for (const int64_t size : sizes) {
+      if (x(size) >= free) {
+        text += label(x(size), bottom + 18, "middle", format_size(size));
+        free = x(size) + kPlotWidth / 5;
+      }
     }
     return text + label(kLeft + kPlotWidth / 2, bottom + 38, "middle", "size of a rank's buffer");
   }
@@ -166,20 +179,9 @@ class Panel {
 }  // namespace
 
 std::string comparison_svg(const Comparison& comparison) {
-  std::vector<std::vector<const ComparisonRow*>> panels;
-  for (const ComparisonRow& row : comparison.rows) {
-    const auto own = std::ranges::find_if(panels, [&](const auto& rows) {
-      return rows.front()->topology == row.topology && rows.front()->model == row.model;
-    });
-    if (own != panels.end()) {
-      own->push_back(&row);
-    } else {
-      panels.push_back({&row});
-    }
-  }
   double height = 0, width = 0;
   std::string text;
-  for (const std::vector<const ComparisonRow*>& rows : panels) {
+  for (const std::vector<const ComparisonRow*>& rows : panels_of(comparison)) {
     const Panel panel(comparison.collective, rows, height);
     text += panel.text();
     height += panel.height();

@@ -235,6 +235,7 @@ Comparison compared_rows() {
   comparison.rows = {{.topology = "ring:4",
                       .algorithm = "a,b=\"<&>\"",
                       .model = "flow",
+                      .rank_count = 4,
                       .size_bytes = 8,
                       .segment_count = 2,
                       .time_ps = 1000,
@@ -252,9 +253,11 @@ TEST(Results, ComparisonIsJsonWithNullWhereNoBoundIsKnown) {
   EXPECT_EQ(
       to_json(compared_rows(), 0.5),
       R"({"collective":"all_reduce","rows":[{"topology":"ring:4","algorithm":"a,b=\"<&>\"",)"
-      R"("model":"flow","size_bytes":8,"segments":2,"time_ps":1000,"algbw_bytes_per_s":2.0,)"
+      R"("model":"flow","rank_count":4,"size_bytes":8,"segments":2,"time_ps":1000,)"
+      R"("algbw_bytes_per_s":2.0,)"
       R"("busbw_bytes_per_s":3.0,"fraction_of_bound":0.5,"messages_are_free":true,"best":true},)"
-      R"({"topology":"ring:4","algorithm":"ring","model":"flow","size_bytes":0,"segments":1,)"
+      R"({"topology":"ring:4","algorithm":"ring","model":"flow","rank_count":0,"size_bytes":0,)"
+      R"("segments":1,)"
       R"("time_ps":2000,"algbw_bytes_per_s":0.0,"busbw_bytes_per_s":0.0,)"
       R"("fraction_of_bound":null,"messages_are_free":false,"best":false}],)"
       R"("refused":[{"topology":"ring:4","algorithm":"ring_2d","why":"no grid"}],"wall_s":0.5})");

@@ -237,12 +237,13 @@ Result<Topology> read_topology_file(const Spec& spec, const std::string& path) {
 
 namespace {
 
-using GivenOptions = std::span<const std::pair<std::string, std::string>>;
+using GivenOption = std::pair<std::string, std::string>;
+using GivenOptions = std::span<const GivenOption>;
 
 // The value of an option: what is given, else its default; empty for one that is not there.
 std::string value_of(const std::string& name, GivenOptions given,
                      std::span<const OptionDescriptor> descriptors) {
-  const auto own = std::ranges::find(given, name, [](const auto& pair) { return pair.first; });
+  const auto own = std::ranges::find(given, name, &GivenOption::first);
   if (own != given.end()) {
     return own->second;
   }
@@ -251,20 +252,22 @@ std::string value_of(const std::string& name, GivenOptions given,
 }
 
 // The bandwidth with which a network card's links do what they do under the topology's framing.
-// Malformed sizes are told later, with the other options.
+// Sizes that no framing has are told later, with the other options.
 int64_t bandwidth_of(const LinkPreset& preset, GivenOptions given,
                      std::span<const OptionDescriptor> descriptors) {
   const auto header = parse_size_bytes(value_of("header", given, descriptors));
   const auto packet = parse_size_bytes(value_of("packet", given, descriptors));
-  return header && packet && *packet > 0 ? bandwidth_under(preset, {*header, *packet})
-                                         : preset.bandwidth_bytes_per_s;
+  return header && packet && check_framing({*header, *packet}, "")
+             ? bandwidth_under(preset, {*header, *packet})
+             : preset.bandwidth_bytes_per_s;
 }
 
 // A kind of link gives other defaults: `link` of every link, `nic_link` of the network cards'.
 Status apply_link_presets(GivenOptions given, std::vector<OptionDescriptor>& descriptors) {
   for (const std::string prefix : {"", "nic_"}) {
-    const std::string kind = value_of(prefix + "link", given, descriptors);
-    if (kind.empty()) {
+    const std::string option = prefix + "link";
+    const std::string kind = value_of(option, given, descriptors);
+    if (kind.empty() && std::ranges::count(given, option, &GivenOption::first) == 0) {
       continue;
     }
     PLEACH_ASSIGN(found, link_presets().find(kind));

@@ -355,6 +355,10 @@ TEST(Shapes, RefuseBadSpecs) {
       {"dgx_a100:2,nic_link=ib",
        "dgx_a100: unknown kind of link 'ib'; known: nvlink3, nvlink4, nvlink5, ib_hdr, ib_ndr, "
        "ib_xdr, eth_10, eth_25, eth_100, eth_400, pcie4, pcie5, wafer"},
+      {"dgx_a100:2,link=",
+       "dgx_a100: unknown kind of link ''; known: nvlink3, nvlink4, nvlink5, ib_hdr, ib_ndr, "
+       "ib_xdr, eth_10, eth_25, eth_100, eth_400, pcie4, pcie5, wafer"},
+      {"dgx_a100:2,header=1TB", "header of 1000000000000 bytes is outside 0 to 1048576"},
       {"dgx_a100:2,packet=none",
        "dgx_a100: option 'packet': 'none' is not a size: expected a number with a unit, as 64MiB, "
        "1GB or 4096"},

@@ -199,12 +199,12 @@ TEST(SpreadRoutes, OneAfterTheOtherTakeTurns) {
 TEST(SpreadRoutes, AreNoWorseThanTheFirstInLinkOrder) {
   constexpr uint64_t kSeed = 11;
   Rng rng(kSeed);
-  int32_t better = 0;
+  int32_t better = 0, total = 0;
   for (const std::string spec : {"torus:4x6", "mesh:5x5", "torus:4x4,without_link=5-6",
                                  "torus:5x5,without_node=7", "torus:2x4x4"}) {
     const Topology topology = topology_of(spec);
     Router router(topology);
-    for (int trial = 0; trial < 10; ++trial) {
+    for (int trial = 0; trial < 3; ++trial, ++total) {
       std::vector<Demand> demands;
       for (const Demand& demand : all_pairs(topology)) {
         if (rng.below(3) == 0) {
@@ -224,7 +224,7 @@ TEST(SpreadRoutes, AreNoWorseThanTheFirstInLinkOrder) {
       better += most < most_before ? 1 : 0;
     }
   }
-  EXPECT_GT(better, 40);
+  EXPECT_GT(5 * better, 4 * total);
 }
 
 TEST(SpreadRoutes, NamePairsWithoutARoute) {

@@ -1,5 +1,7 @@
 #include "pleach/training/fabric_planners.h"
 
+#include <algorithm>
+
 #include "pleach/base/index.h"
 #include "pleach/base/options.h"
 #include "pleach/planning/list_planner.h"
@@ -19,24 +21,56 @@ std::vector<NodeId> nodes_of(const Topology& topology, const std::vector<int32_t
   return nodes;
 }
 
-const std::string& FabricPlanners::source_of(int32_t family, CollectiveKind kind) const {
-  const auto own = options_.family_algorithms.find(trace_.families[at(family)].name);
-  if (own != options_.family_algorithms.end()) {
+namespace {
+
+const std::string& source_of(const FabricOptions& options, const Family& family,
+                             CollectiveKind kind) {
+  const auto own = options.family_algorithms.find(family.name);
+  if (own != options.family_algorithms.end()) {
     return own->second;
   }
-  return kind == CollectiveKind::kAllToAll ? options_.exchange_algorithm : options_.algorithm;
+  return kind == CollectiveKind::kAllToAll ? options.exchange_algorithm : options.algorithm;
 }
 
+}  // namespace
+
 Result<Planner*> FabricPlanners::planner(int32_t family, CollectiveKind kind) {
-  std::unique_ptr<Planner>& planner = planners_[source_of(family, kind)];
+  const std::string& source = source_of(options_, trace_.families[at(family)], kind);
+  std::unique_ptr<Planner>& planner = planners_[source];
   if (planner == nullptr) {
-    PLEACH_ASSIGN(sources, split_specs(source_of(family, kind)));
+    PLEACH_ASSIGN(sources, split_specs(source));
     PLEACH_SET(planner, make_list_planner(topology_, sources,
                                           {.segment_count = options_.segment_count,
                                            .model = options_.model,
                                            .wants_certificate = false}));
   }
   return planner.get();
+}
+
+Status check_schedule_files(const Topology& topology, const Trace& trace,
+                            const FabricOptions& options) {
+  std::map<std::string, bool> is_used;  // by file
+  for (const Family& family : trace.families) {
+    for (const CollectiveKind kind : kAllCollectives) {
+      PLEACH_ASSIGN(sources, split_specs(source_of(options, family, kind)));
+      for (const std::string& source : sources) {
+        if (!names_schedule_file(source)) {
+          continue;
+        }
+        PLEACH_ASSIGN(planner, make_planner(topology, source));
+        is_used[source] |= std::ranges::any_of(family.groups, [&](const auto& group) {
+          return planner->takes({.collective = kind, .participants = nodes_of(topology, group)});
+        });
+      }
+    }
+  }
+  const auto unused =
+      std::ranges::find(is_used, false, [](const auto& file) { return file.second; });
+  return unused == is_used.end()
+             ? ok()
+             : invalid(unused->first,
+                       "it is of no collective of a group that it could serve: its ranks, in their "
+                       "order, are those of no such group");
 }
 
 }  // namespace pleach

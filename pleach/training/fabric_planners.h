@@ -18,6 +18,11 @@ namespace pleach {
 NodeId node_of(const Topology& topology, int32_t rank);
 std::vector<NodeId> nodes_of(const Topology& topology, const std::vector<int32_t>& ranks);
 
+// That every schedule file among the options' sources is of a group of a family that it serves.
+//   errors  kInvalidArgument: one that would never be used; those of make_planner
+Status check_schedule_files(const Topology& topology, const Trace& trace,
+                            const FabricOptions& options);
+
 // One planner for each source that the options name, made when it is first asked for. Not thread
 // safe.
 class FabricPlanners {
@@ -30,8 +35,6 @@ class FabricPlanners {
   Result<Planner*> planner(int32_t family, CollectiveKind kind);
 
  private:
-  const std::string& source_of(int32_t family, CollectiveKind kind) const;
-
   const Topology& topology_;
   const Trace& trace_;
   const FabricOptions options_;

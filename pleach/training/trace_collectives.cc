@@ -22,7 +22,7 @@ void TraceCollectives::come(WorkerNode node) {
 
 std::vector<int32_t> TraceCollectives::start() {
   std::ranges::sort(touched_);
-  touched_.erase(std::ranges::unique(touched_).begin(), touched_.end());
+  touched_.erase(std::unique(touched_.begin(), touched_.end()), touched_.end());
   std::vector<int32_t> started;
   for (const int32_t number : std::exchange(touched_, {})) {
     Channel& channel = channels_[at(number)];

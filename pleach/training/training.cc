@@ -13,6 +13,7 @@
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
 #include "pleach/policy/setup.h"
+#include "pleach/training/fabric_planners.h"
 #include "pleach/training/free_iteration.h"
 #include "pleach/training/training_bound.h"
 
@@ -101,6 +102,33 @@ Status check_network(const NetworkChoice& network, int32_t rank_count) {
   return ok();
 }
 
+// That families with algorithms or links of their own are there, and that files are of some group.
+Status check_families(const Trace& trace, const NetworkChoice& network) {
+  std::vector<std::string> known;
+  for (const Family& family : trace.families) {
+    known.push_back(family.name);
+  }
+  for (const auto& [name, algorithm] : network.fabric.family_algorithms) {
+    if (std::ranges::count(known, name) == 0) {
+      return prefixed("algorithms by family", unknown_name("family", name, known));
+    }
+  }
+  const bool has_messages = std::ranges::any_of(trace.workers, [](const WorkerTrace& worker) {
+    return std::ranges::count(worker.nodes, TraceNodeKind::kSend, &TraceNode::kind) > 0;
+  });
+  if (has_messages) {
+    known.emplace_back(kPipelineFamily);
+  }
+  for (const auto& [name, link] : network.family_links) {
+    if (std::ranges::count(known, name) == 0) {
+      return prefixed("links by family", unknown_name("family", name, known));
+    }
+  }
+  return network.source == CostSource::kAlphaBeta
+             ? ok()
+             : check_schedule_files(*network.topology, trace, network.fabric);
+}
+
 // Simulates the row's trace, and fills in what a row says of its run.
 Status run_row(TrainingRow& row, std::span<Policy* const> policies, const NetworkChoice& choice,
                TraceCosts& costs, const IterationOptions& options) {
@@ -131,7 +159,7 @@ class Trainer {
     base_ = std::make_shared<const Trace>(std::move(plain));
     costs_ = make_costs(*base_, request_.network);
     exchange_family_ = find_family(*base_, FamilyRole::kExpert);
-    PLEACH_TRY(check_families());
+    PLEACH_TRY(check_families(*base_, request_.network));
     report("the iteration without gradient communication");
     PLEACH_ASSIGN(free, run_without_gradients(*base_, *costs_, request_.iteration, false));
     free_ps_ = free.iteration_ps;
@@ -176,26 +204,6 @@ class Trainer {
     if (request_.progress) {
       request_.progress(what);
     }
-  }
-
-  // That families with algorithms or links of their own are there.
-  Status check_families() const {
-    std::vector<std::string> known;
-    for (const Family& family : base_->families) {
-      known.push_back(family.name);
-    }
-    for (const auto& [name, algorithm] : request_.network.fabric.family_algorithms) {
-      if (std::ranges::count(known, name) == 0) {
-        return unknown_name("family", name, known);
-      }
-    }
-    known.emplace_back(kPipelineFamily);
-    for (const auto& [name, link] : request_.network.family_links) {
-      if (std::ranges::count(known, name) == 0) {
-        return unknown_name("family", name, known);
-      }
-    }
-    return ok();
   }
 
   // The costs that a policy of `kinds` sees in a gradient group.
@@ -373,6 +381,7 @@ Result<TrainingRow> replay(const Trace& trace, const NetworkChoice& network,
     return invalid("a trace with gradient groups needs policies");
   }
   PLEACH_TRY(check_network(network, trace.rank_count));
+  PLEACH_TRY(check_families(trace, network));
   const auto costs = make_costs(trace, network);
   TrainingRow row{.policy = "as_traced", .trace = std::make_shared<const Trace>(trace)};
   PLEACH_TRY(run_row(row, {}, network, *costs, options));

@@ -12,7 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "pleach/collective/formats.h"
 #include "pleach/policy/alpha_beta.h"
+#include "pleach/synthesis/algorithm.h"
 #include "pleach/topology/shapes.h"
 #include "tests/support/trainings.h"
 
@@ -294,6 +296,26 @@ TEST(Networks, EveryCollectiveTakesTheOverhead) {
   }
 }
 
+// A file that no group of the training would use is not passed over.
+TEST(Networks, EveryScheduleFileIsOfAGroup) {
+  const Workload workload = small_workload();
+  const auto topology = parse_topology("ring:8");
+  ASSERT_TRUE(topology);
+  const std::string path = testing::TempDir() + "training_pair.json";
+  const auto made = synthesize({.topology = *topology, .participants = {{0}, {1}}}, "ring");
+  ASSERT_TRUE(made) << made.error().message;
+  ASSERT_TRUE(write_schedule(*made, path));
+  for (const auto& [strategy, fits] : {std::pair("dp=4,tp=2", true), std::pair("dp=8", false)}) {
+    const auto rows =
+        train({.workload = workload,
+               .strategy = strategy_of(strategy, 8),
+               .network = {.topology = &*topology, .fabric = {.algorithm = path + ",ring"}},
+               .policies = {"ddp"}});
+    EXPECT_EQ(rows.has_value(), fits) << strategy;
+    EXPECT_TRUE(fits || rows.error().message.starts_with(path)) << rows.error().message;
+  }
+}
+
 // Each family, and the messages between stages, at what is theirs: as much faster as the numbers
 // say.
 TEST(Networks, FamiliesMayHaveLinksOfTheirOwn) {
@@ -328,7 +350,7 @@ TEST(Networks, FamiliesMayHaveLinksOfTheirOwn) {
                            .policies = {"ddp"}});
   ASSERT_FALSE(rows);
   EXPECT_EQ(rows.error().message,
-            "unknown family 'tensr'; did you mean 'tensor'? known: data, tensor, pipeline");
+            "links by family: unknown family 'tensr'; did you mean 'tensor'? known: data, tensor");
 }
 
 TEST(Networks, AFamilyMayHaveAnAlgorithmOfItsOwn) {
@@ -668,9 +690,10 @@ TEST(Errors, AreOneLine) {
   add("bandwidth above 0", [](auto& request) { request.network.bandwidth_bytes_per_s = 0; });
   add("has 4 ranks, and 8 are needed",
       [&](auto& request) { request.network = {.topology = &*topology}; });
-  add("unknown family 'dat'; did you mean 'data'? known: data", [](auto& request) {
-    request.network.fabric.family_algorithms = {{"dat", "ring"}};
-  });
+  add("algorithms by family: unknown family 'dat'; did you mean 'data'? known: data",
+      [](auto& request) {
+        request.network.fabric.family_algorithms = {{"dat", "ring"}};
+      });
   for (const Case& one : cases) {
     const auto rows = train(one.request);
     ASSERT_FALSE(rows) << one.part;

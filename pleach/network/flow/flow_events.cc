@@ -6,7 +6,7 @@
 namespace pleach {
 namespace {
 
-// Buckets of about sixteen events: `connections` transmissions of `transmission_ps` go on at a
+// Buckets of about eight events: `connections` transmissions of `transmission_ps` go on at a
 // time.
 int bucket_shift(int64_t transmission_ps, std::size_t connections) {
   const auto count = static_cast<int64_t>(std::max<std::size_t>(connections, 1));

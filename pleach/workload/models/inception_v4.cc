@@ -71,7 +71,7 @@ void add_inception_a(NetworkBuilder& network, const std::string& prefix) {
   add_branch(network, input, prefix + "branch2.",
              {{"0", 64, kOne}, {"1", 96, kThree}, {"2", 96, kThree}});
   add_branch(network, input, prefix, {{"branch3.1", 96, kOne}});
-  network.concatenate(4 * 96);
+  network.concatenate(int64_t{4} * 96);
   network.end_block();
 }
 
@@ -127,7 +127,7 @@ void add_inception_c(NetworkBuilder& network, const std::string& prefix) {
   network.restart(second_fork);
   add_same(network, prefix + "branch2_3b", 256, {3, 1});
   add_branch(network, input, prefix, {{"branch3.1", 256, kOne}});
-  network.concatenate(6 * 256);
+  network.concatenate(int64_t{6} * 256);
   network.end_block();
 }
 
