@@ -50,6 +50,12 @@ Result<std::shared_ptr<const Schedule>> obtain(const ComparisonCase& one) {
   return obtain_schedule(*one.topology, one.source, one.request);
 }
 
+// "broadcast with root 2".
+std::string describe(CollectiveKind collective, Rank root) {
+  return has_root(collective) ? fmt::format("{} with root {}", to_text(collective), root.value)
+                              : std::string(to_text(collective));
+}
+
 class Comparer {
  public:
   explicit Comparer(const ComparisonRequest& request) : request_(request) {}
@@ -81,9 +87,9 @@ class Comparer {
       comparison_.collective = to_text(schedule.collective);
     }
     if (*work_ != std::pair(schedule.collective, schedule.root)) {
-      return invalid(one.source, fmt::format("{} with root {}, where the others do {} with root {}",
-                                             to_text(schedule.collective), schedule.root.value,
-                                             to_text(work_->first), work_->second.value));
+      return invalid(one.source, fmt::format("{}, where the others do {}",
+                                             describe(schedule.collective, schedule.root),
+                                             describe(work_->first, work_->second)));
     }
     const auto [known, is_first] =
         participants_.try_emplace(one.topology_text, schedule.participants);
