@@ -7,7 +7,6 @@
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/collective/formats.h"
-#include "pleach/collective/verify.h"
 #include "pleach/planning/file_planner.h"
 
 namespace pleach {
@@ -24,10 +23,7 @@ Result<std::shared_ptr<const Schedule>> obtain_schedule_without_routes(
     const std::string& path, const ScheduleRequest& request) {
   PLEACH_ASSIGN(schedule, read_schedule(path));
   PLEACH_TRY(check_asked(schedule, path, request));
-  const Verification verification = verify(schedule, nullptr);
-  if (!verification.correct) {
-    return invalid(path, verification.violations.front());
-  }
+  PLEACH_TRY(check_proof(schedule, path, nullptr));
   return std::make_shared<const Schedule>(std::move(schedule));
 }
 

@@ -20,10 +20,9 @@ void declare(CommandLine& line) {
   line.json_flag();
 }
 
-Result<TimingRequest> single_request(const CommandLine& line) {
+Result<TimingRequest> single_request(const CommandLine& line, const std::string& model) {
   PLEACH_ASSIGN(request, timing_request(line));
-  PLEACH_ASSIGN(models, models_option(line));
-  request.model = models.front();
+  request.model = model;
   PLEACH_SET(request.size_bytes, line.value("--size", parse_size_bytes));
   PLEACH_SET(request.cycle_ps, line.value("--cycle", parse_time_ps));
   if (request.cycle_ps < 1) {
@@ -79,11 +78,11 @@ std::string text_of(const ScheduleSummary& schedule, const Timing& timing) {
   return facts.text();
 }
 
-Result<ExitCode> simulate_one(const CommandLine& line, const Invocation& invocation) {
+Result<ExitCode> simulate_one(const CommandLine& line, const Invocation& invocation,
+                              const std::string& source, const std::string& model) {
   const Stopwatch watch;
-  PLEACH_ASSIGN(how, single_request(line));
+  PLEACH_ASSIGN(how, single_request(line, model));
   PLEACH_ASSIGN(topology, line.value("--topology", parse_topology));
-  const std::string source = schedule_source(line);
   PLEACH_ASSIGN(request, schedule_request(line, topology, source));
   log_step(fmt::format("obtaining a schedule: {}", source));
   PLEACH_ASSIGN(schedule, obtain_schedule(topology, source, request));
@@ -117,7 +116,7 @@ Result<ExitCode> run_simulate(const Command& command, const Invocation& invocati
   PLEACH_ASSIGN(sources, schedule_sources(line));
   PLEACH_ASSIGN(models, models_option(line));
   if (line.given("--size") && sources.size() == 1 && models.size() == 1) {
-    return simulate_one(line, invocation);
+    return simulate_one(line, invocation, sources.front(), models.front());
   }
   if (line.given("--cycle")) {
     return line.refuse("--cycle is for one --size, algorithm and model");

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -166,12 +167,12 @@ std::string free_collectives_text(const TrainSettings& settings,
   }
   const auto fastest = std::ranges::min_element(
       rows, {}, [](const TrainingRow& row) { return row.run.iteration_ps; });
-  const std::size_t count = explain(*fastest).size();
-  const bool has_most = std::ranges::all_of(
-      rows, [&](const TrainingRow& row) { return explain(row).size() <= count; });
-  const bool has_more = std::ranges::any_of(
-      rows, [&](const TrainingRow& row) { return explain(row).size() < count; });
-  return has_most && has_more
+  std::vector<std::size_t> counts;  // of collectives, by row
+  std::ranges::transform(rows, std::back_inserter(counts),
+                         [](const TrainingRow& row) { return explain(row).size(); });
+  const std::size_t count = counts[static_cast<std::size_t>(fastest - rows.begin())];
+  const auto [fewest, most] = std::ranges::minmax(counts);
+  return count == most && fewest < count
              ? fmt::format(
                    "\nThe fastest, {}, starts {} collectives, and starting them is free here; "
                    "--overhead, or link= of the topology, says what it costs.\n",

@@ -5,7 +5,9 @@
 #include <array>
 #include <charconv>
 #include <filesystem>
+#include <iterator>
 #include <map>
+#include <set>
 
 #include "pleach/base/index.h"
 #include "pleach/base/names.h"
@@ -156,7 +158,7 @@ Status read_by_family(const CommandLine& line, const std::string& option, Read r
 }
 
 // The numbers of alpha_beta, which calibrations may give.
-Status understand_two_numbers(const CommandLine& line, TrainSettings& settings) {
+Status understand_alpha_beta(const CommandLine& line, TrainSettings& settings) {
   NetworkChoice& network = settings.network;
   PLEACH_TRY(read_by_family(
       line, "--calibration", read_calibration,
@@ -213,7 +215,7 @@ Status understand_costs(const CommandLine& line, TrainSettings& settings) {
   if (calibrated && line.given("--costs") && line.text("--costs") != costs) {
     return invalid("--calibration", "gives alpha_beta costs, not " + line.text("--costs"));
   }
-  PLEACH_TRY(understand_two_numbers(line, settings));
+  PLEACH_TRY(understand_alpha_beta(line, settings));
   NetworkChoice& network = settings.network;
   const bool two_numbers = network.source == CostSource::kAlphaBeta;
   if (two_numbers && network.bandwidth_bytes_per_s <= 0 && !line.given("--bandwidths")) {
@@ -313,21 +315,19 @@ Status check_combinations(const CommandLine& line) {
   return ok();
 }
 
-// Whether one of the sources does all that a policy asks for. A file that cannot be read does: the
-// error is told when it is planned from.
-bool fit_policy(const std::vector<std::string>& sources, const std::string& policy) {
-  const auto descriptor = policies().find(policy);
-  const auto does = [](const std::string& source, CollectiveKind kind) {
-    if (!names_schedule_file(source)) {
-      return algorithm_does(source, kind);
+// The collectives that some of the sources do.
+Result<std::set<CollectiveKind>> collectives_of(const std::vector<std::string>& sources) {
+  std::set<CollectiveKind> kinds;
+  for (const std::string& source : sources) {
+    if (names_schedule_file(source)) {
+      PLEACH_ASSIGN(schedule, read_schedule(source));
+      kinds.insert(schedule.collective);
+      continue;
     }
-    const auto schedule = read_schedule(source);
-    return !schedule || schedule->collective == kind;
-  };
-  return !descriptor || std::ranges::all_of((*descriptor)->collectives, [&](CollectiveKind kind) {
-    return std::ranges::any_of(sources,
-                               [&](const std::string& source) { return does(source, kind); });
-  });
+    std::ranges::copy_if(kAllCollectives, std::inserter(kinds, kinds.end()),
+                         [&](CollectiveKind kind) { return algorithm_does(source, kind); });
+  }
+  return kinds;
 }
 
 // Without --policy, those of the default that the algorithm can serve.
@@ -335,7 +335,13 @@ Result<std::vector<std::string>> policies_option(const CommandLine& line, CostSo
   PLEACH_ASSIGN(specs, line.value("--policy", split_specs));
   if (!line.given("--policy") && costs != CostSource::kAlphaBeta) {
     PLEACH_ASSIGN(sources, line.value("--algorithm", split_specs));
-    std::erase_if(specs, [&](const std::string& name) { return !fit_policy(sources, name); });
+    PLEACH_ASSIGN(kinds, collectives_of(sources));
+    std::erase_if(specs, [&](const std::string& name) {
+      const auto policy = policies().find(name);
+      return policy && !std::ranges::all_of((*policy)->collectives, [&](CollectiveKind kind) {
+               return kinds.contains(kind);
+             });
+    });
   }
   for (const std::string& spec : specs) {
     PLEACH_TRY(from_option("--policy", policies().entry_of(spec)));

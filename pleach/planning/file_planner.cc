@@ -37,10 +37,7 @@ class FilePlanner final : public Planner {
   }
 
   Status prove() {
-    const Verification verification = verify(*schedule_, &topology());
-    if (!verification.correct) {
-      return invalid(path_, verification.violations.front());
-    }
+    PLEACH_TRY(check_proof(*schedule_, path_, &topology()));
     PLEACH_TRY(fill_routes(*schedule_, topology()));
     return options().wants_certificate  // a file's own may be of another topology
                ? certify(*schedule_, topology())
@@ -53,6 +50,11 @@ class FilePlanner final : public Planner {
 };
 
 }  // namespace
+
+Status check_proof(const Schedule& schedule, const std::string& path, const Topology* topology) {
+  const Verification verification = verify(schedule, topology);
+  return verification.correct ? ok() : invalid(path, verification.violations.front());
+}
 
 Status check_asked(const Schedule& schedule, const std::string& path,
                    const ScheduleRequest& request) {

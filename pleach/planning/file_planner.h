@@ -13,6 +13,9 @@ namespace pleach {
 Status check_asked(const Schedule& schedule, const std::string& path,
                    const ScheduleRequest& request);
 
+// Whether it is correct; with a topology, on that. Errors: kInvalidArgument: the first violation.
+Status check_proof(const Schedule& schedule, const std::string& path, const Topology* topology);
+
 // Reads the file; proves it for the topology when it is first chosen.
 Result<std::unique_ptr<Planner>> make_file_planner(const Topology& topology, std::string_view path,
                                                    PlannerOptions options);

@@ -96,14 +96,17 @@ std::string nccl_tests_json(const BenchmarkReport& report, std::span<const std::
 
 namespace {
 
-Result<NcclTestsFile::Row> read_row(const std::string& path, std::size_t index, const Json& entry) {
+using Parsed = nlohmann::json;  // what is read needs no order of keys
+
+Result<NcclTestsFile::Row> read_row(const std::string& path, std::size_t index,
+                                    const Parsed& entry) {
   const auto place = fmt::format("results[{}]", index);
   if (!entry.is_object() || !entry.contains("size") || !entry["size"].is_number_integer()) {
     return invalid(path, place + " has no whole size");
   }
-  const Json& block = entry.contains("out_of_place") && entry["out_of_place"].is_object()
-                          ? entry["out_of_place"]
-                          : entry.value("in_place", Json());
+  const Parsed& block = entry.contains("out_of_place") && entry["out_of_place"].is_object()
+                            ? entry["out_of_place"]
+                            : entry.value("in_place", Parsed());
   if (!block.is_object() || !block.contains("time") || !block["time"].is_number()) {
     return invalid(path, place + " has no time");
   }
@@ -115,7 +118,7 @@ Result<NcclTestsFile::Row> read_row(const std::string& path, std::size_t index, 
   return row;
 }
 
-Result<CollectiveKind> read_program(const std::string& path, const Json& name,
+Result<CollectiveKind> read_program(const std::string& path, const Parsed& name,
                                     std::span<const CollectiveKind> wanted) {
   std::vector<std::string> programs;
   for (const CollectiveKind kind : wanted) {
@@ -133,22 +136,21 @@ Result<CollectiveKind> read_program(const std::string& path, const Json& name,
 Result<NcclTestsFile> read_nccl_tests(const std::string& path,
                                       std::span<const CollectiveKind> wanted) {
   PLEACH_ASSIGN(text, read_file(path, 1 << 28));
-  PLEACH_ASSIGN(parsed, parse_json(text, path));
-  const Json json = parsed;
+  PLEACH_ASSIGN(json, parse_json(text, path));
   if (!json.is_object() || !json.contains("results") || !json["results"].is_array() ||
       json["results"].empty() || !json["results"][0].is_object()) {
     return invalid(path, "is no result file of nccl-tests: it has no results");
   }
-  const Json config = json.value("config", Json::object());
+  const Parsed config = json.value("config", Parsed::object());
   if (!config.is_object() || !config.contains("devices") || !config["devices"].is_array() ||
       config["devices"].size() < 2) {
     return invalid(path, "config.devices does not list two ranks or more");
   }
   NcclTestsFile file;
   file.rank_count = static_cast<int32_t>(config["devices"].size());
-  const Json& results = json["results"];
+  const Parsed& results = json["results"];
   PLEACH_SET(file.collective,
-             read_program(path, results[0].value("experiment_name", Json()), wanted));
+             read_program(path, results[0].value("experiment_name", Parsed()), wanted));
   for (std::size_t index = 0; index < results.size(); ++index) {
     PLEACH_ASSIGN(row, read_row(path, index, results[index]));
     if (row.size_bytes > 0) {

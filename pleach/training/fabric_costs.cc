@@ -16,11 +16,11 @@ namespace {
 class FabricCosts : public TraceCosts {
  public:
   FabricCosts(const Topology& topology, const Trace& trace, FabricOptions options,
-              int64_t largest_bytes)
+              int64_t largest_bytes, int64_t overhead_ps)
       : topology_(topology),
         trace_(trace),
         model_(options.model),
-        overhead_ps_(options.overhead_ps),
+        overhead_ps_(overhead_ps),
         planners_(topology, trace, std::move(options)),
         largest_bytes_(largest_bytes),
         families_(trace.families.size()) {}
@@ -102,8 +102,9 @@ class FabricCosts : public TraceCosts {
 }  // namespace
 
 std::unique_ptr<TraceCosts> fabric_costs(const Topology& topology, const Trace& trace,
-                                         const FabricOptions& options, int64_t largest_bytes) {
-  return std::make_unique<FabricCosts>(topology, trace, options, largest_bytes);
+                                         const FabricOptions& options, int64_t largest_bytes,
+                                         int64_t overhead_ps) {
+  return std::make_unique<FabricCosts>(topology, trace, options, largest_bytes, overhead_ps);
 }
 
 }  // namespace pleach

@@ -1,6 +1,7 @@
 #include "pleach/training/fabric_planners.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "pleach/base/index.h"
 #include "pleach/base/options.h"
@@ -49,28 +50,35 @@ Result<Planner*> FabricPlanners::planner(int32_t family, CollectiveKind kind) {
 
 Status check_schedule_files(const Topology& topology, const Trace& trace,
                             const FabricOptions& options) {
-  std::map<std::string, bool> is_used;  // by file
+  struct File {
+    std::unique_ptr<Planner> planner;
+    bool is_used = false;
+  };
+  std::map<std::string, File> files;  // by path
   for (const Family& family : trace.families) {
     for (const CollectiveKind kind : kAllCollectives) {
       PLEACH_ASSIGN(sources, split_specs(source_of(options, family, kind)));
+      std::erase_if(sources, std::not_fn(names_schedule_file));
       for (const std::string& source : sources) {
-        if (!names_schedule_file(source)) {
-          continue;
+        File& file = files[source];
+        if (file.planner == nullptr) {
+          PLEACH_SET(file.planner, make_planner(topology, source));
         }
-        PLEACH_ASSIGN(planner, make_planner(topology, source));
-        is_used[source] |= std::ranges::any_of(family.groups, [&](const auto& group) {
-          return planner->takes({.collective = kind, .participants = nodes_of(topology, group)});
+        file.is_used |= std::ranges::any_of(family.groups, [&](const auto& group) {
+          return file.planner->takes(
+              {.collective = kind, .participants = nodes_of(topology, group)});
         });
       }
     }
   }
-  const auto unused =
-      std::ranges::find(is_used, false, [](const auto& file) { return file.second; });
-  return unused == is_used.end()
-             ? ok()
-             : invalid(unused->first,
-                       "it is of no collective of a group that it could serve: its ranks, in their "
-                       "order, are those of no such group");
+  for (const auto& [path, file] : files) {
+    if (!file.is_used) {
+      return invalid(path,
+                     "it is of no collective of a group that it could serve: its ranks, in their "
+                     "order, are those of no such group");
+    }
+  }
+  return ok();
 }
 
 }  // namespace pleach

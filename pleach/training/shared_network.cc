@@ -19,12 +19,12 @@ namespace {
 class SharedNetwork : public TraceNetwork {
  public:
   SharedNetwork(std::unique_ptr<NetworkSession> session, const Topology& topology,
-                const Trace& trace, const FabricOptions& options)
+                const Trace& trace, const FabricOptions& options, int64_t overhead_ps)
       : session_(std::move(session)),
         topology_(topology),
         trace_(trace),
         segment_count_(*options.segment_count),
-        overhead_ps_(options.overhead_ps),
+        overhead_ps_(overhead_ps),
         planners_(topology, trace, options) {}
 
   Result<int32_t> start(const GroupCollective& what, int64_t now_ps) override {
@@ -123,7 +123,8 @@ class SharedNetwork : public TraceNetwork {
 }  // namespace
 
 Result<std::unique_ptr<TraceNetwork>> shared_network(const Topology& topology, const Trace& trace,
-                                                     const FabricOptions& options) {
+                                                     const FabricOptions& options,
+                                                     int64_t overhead_ps) {
   PLEACH_ASSIGN(model, network_models().entry_of(options.model));
   if (!model->shares_links) {
     return invalid(
@@ -137,7 +138,7 @@ Result<std::unique_ptr<TraceNetwork>> shared_network(const Topology& topology, c
   PLEACH_ASSIGN(session,
                 open_network(options.model, topology, {.segment_count = *options.segment_count}));
   return std::unique_ptr<TraceNetwork>(
-      std::make_unique<SharedNetwork>(std::move(session), topology, trace, options));
+      std::make_unique<SharedNetwork>(std::move(session), topology, trace, options, overhead_ps));
 }
 
 }  // namespace pleach

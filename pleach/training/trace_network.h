@@ -78,14 +78,15 @@ struct FabricOptions {
   std::map<std::string, std::string> family_algorithms = {};  // by family, in place of both
   std::string model = kDefaultNetworkModel;
   std::optional<int32_t> segment_count = 1;  // none: the best at each size (curves only)
-  int64_t overhead_ps = 0;                   // of every collective, before its first byte
 };
 
 // Costs by curves on a topology: rank r of the trace is the topology's rank r. All groups of a
 // family communicate at the same time, sharing the network. Measured when first asked for.
 //   `topology` and `trace` outlive the costs
+//   overhead_ps  of every collective, before its first byte
 std::unique_ptr<TraceCosts> fabric_costs(const Topology& topology, const Trace& trace,
-                                         const FabricOptions& options, int64_t largest_bytes);
+                                         const FabricOptions& options, int64_t largest_bytes,
+                                         int64_t overhead_ps = 0);
 
 // What a ring of ranks has where no topology says it.
 struct RingLink {
@@ -113,6 +114,7 @@ std::unique_ptr<TraceNetwork> independent_network(OperationCosts& costs);
 // `trace` outlive the network. Errors: those of open_network; kInvalidArgument: a model whose
 // jobs share no links, no one number of segments.
 Result<std::unique_ptr<TraceNetwork>> shared_network(const Topology& topology, const Trace& trace,
-                                                     const FabricOptions& options);
+                                                     const FabricOptions& options,
+                                                     int64_t overhead_ps = 0);
 
 }  // namespace pleach

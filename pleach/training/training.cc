@@ -57,19 +57,14 @@ int64_t largest_message(const Trace& trace) {
   return largest;
 }
 
-FabricOptions fabric_of(const NetworkChoice& network) {
-  FabricOptions fabric = network.fabric;
-  fabric.overhead_ps = network.overhead_ps;
-  return fabric;
-}
-
 std::unique_ptr<TraceCosts> make_costs(const Trace& trace, const NetworkChoice& network) {
   return network.source == CostSource::kAlphaBeta
              ? alpha_beta_costs(trace, {.alpha_ps = network.alpha_ps,
                                         .bandwidth_bytes_per_s = network.bandwidth_bytes_per_s,
                                         .overhead_ps = network.overhead_ps,
                                         .families = network.family_links})
-             : fabric_costs(*network.topology, trace, fabric_of(network), largest_message(trace));
+             : fabric_costs(*network.topology, trace, network.fabric, largest_message(trace),
+                            network.overhead_ps);
 }
 
 Status check_network(const NetworkChoice& network, int32_t rank_count) {
@@ -135,7 +130,8 @@ Status run_row(TrainingRow& row, std::span<Policy* const> policies, const Networ
   const auto start = std::chrono::steady_clock::now();
   std::unique_ptr<TraceNetwork> network = independent_network(costs);
   if (choice.source == CostSource::kFull) {
-    PLEACH_SET(network, shared_network(*choice.topology, *row.trace, fabric_of(choice)));
+    PLEACH_SET(network,
+               shared_network(*choice.topology, *row.trace, choice.fabric, choice.overhead_ps));
   }
   PLEACH_SET(row.run, simulate_training(*row.trace, policies, *network, options));
   row.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -26,10 +26,10 @@ enum class CostSource : uint8_t {
 struct NetworkChoice {
   CostSource source = CostSource::kCurves;
   const Topology* topology = nullptr;  // kCurves, kFull: has at least the strategy's ranks
-  FabricOptions fabric = {};           // its overhead is the one below
-  int64_t alpha_ps = 0;                // kAlphaBeta: per hop
-  int64_t overhead_ps = 0;             // of every collective, before its first byte
-  double bandwidth_bytes_per_s = 0;    // kAlphaBeta, > 0
+  FabricOptions fabric = {};
+  int64_t alpha_ps = 0;              // kAlphaBeta: per hop
+  int64_t overhead_ps = 0;           // of every collective, before its first byte
+  double bandwidth_bytes_per_s = 0;  // kAlphaBeta, > 0
   // kAlphaBeta: what families have in place of these, and "pipeline", messages between stages.
   std::map<std::string, RingLink> family_links = {};
 };

@@ -30,6 +30,10 @@ Result<ShapeSettings> shape_settings(const Options& options) {
   return settings;
 }
 
+OptionDescriptor link_option(const std::string& kind, const std::string& summary) {
+  return {"link", OptionDescriptor::Kind::kText, kind, summary};
+}
+
 Result<int32_t> parse_rank_count(const std::string& shape, const std::string& argument,
                                  int32_t limit) {
   PLEACH_ASSIGN(count, parse_integer(argument, shape + ": rank count", 2, limit));

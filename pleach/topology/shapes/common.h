@@ -28,6 +28,9 @@ struct ShapeSettings {
 };
 Result<ShapeSettings> shape_settings(const Options& options);
 
+// `link` with a kind of its own, whose figures are then the defaults of the options around it.
+OptionDescriptor link_option(const std::string& kind, const std::string& summary);
+
 // The number of ranks, in [2, limit]; the error starts with the shape's name.
 Result<int32_t> parse_rank_count(const std::string& shape, const std::string& argument,
                                  int32_t limit = kShapeRankLimit);

@@ -100,7 +100,7 @@ std::vector<OptionDescriptor> dgx_options(const std::string& nvlink, const std::
                                           bool has_sharp) {
   using Kind = OptionDescriptor::Kind;
   std::vector<OptionDescriptor> options = {
-      {"link", Kind::kText, nvlink, "the kind that a GPU's NVLinks are together"},
+      link_option(nvlink, "the kind that a GPU's NVLinks are together"),
       {"bandwidth", Kind::kBandwidth, "", "of a GPU's NVLinks together"},
       {"latency", Kind::kTime, "", "of a cable between a GPU and its NVSwitch"},
       {"nic_link", Kind::kText, nic, "the kind of all links of the network"},
