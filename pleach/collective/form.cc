@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "pleach/base/index.h"
+#include "pleach/collective/placement.h"
 #include "pleach/collective/rank_of_node.h"
 #include "pleach/collective/schedule.h"
 #include "pleach/collective/switch_streams.h"
@@ -73,17 +74,7 @@ void FormCheck::check_sorted() {
 
 // Where each rank's part of the buffer begins must be a boundary of the grid for every size.
 void FormCheck::check_grid() {
-  int64_t parts = schedule_.rank_count();
-  switch (schedule_.collective) {
-    case CollectiveKind::kReduceScatter:
-    case CollectiveKind::kAllGather:
-      break;
-    case CollectiveKind::kAllToAll:
-      parts *= parts;
-      break;
-    default:
-      return;
-  }
+  const int64_t parts = part_count(schedule_);
   const ChunkGrid& grid = schedule_.chunks;
   if (grid.count() < parts) {
     violations_.add(fmt::format("chunks: {} of them cannot hold the {} parts of {} on {} ranks",
@@ -106,8 +97,7 @@ void FormCheck::check_grid() {
 
 void FormCheck::check_symmetric_transfers() {
   const int32_t representatives = representative_chunk_count(schedule_);
-  const bool is_exchange = schedule_.collective == CollectiveKind::kAllToAll;
-  const int32_t block = is_exchange ? representatives / schedule_.rank_count() : representatives;
+  const int32_t block = block_chunk_count(schedule_);
   for (int32_t i = 0; at(i) < schedule_.transfers.size() && !violations_.full(); ++i) {
     const Transfer& t = transfer(i);
     const int32_t last = t.first_chunk + t.chunk_count - 1;

@@ -154,6 +154,19 @@ bool has_output(const Schedule& schedule, Rank rank, int32_t chunk) {
   }
 }
 
+int64_t part_count(const Schedule& schedule) {
+  const int64_t ranks = schedule.rank_count();
+  switch (schedule.collective) {
+    case CollectiveKind::kReduceScatter:
+    case CollectiveKind::kAllGather:
+      return ranks;
+    case CollectiveKind::kAllToAll:
+      return ranks * ranks;
+    default:
+      return 1;
+  }
+}
+
 Rank chunk_owner(const Schedule& schedule, int32_t chunk) {
   const int32_t rank_count = schedule.rank_count();
   switch (schedule.collective) {

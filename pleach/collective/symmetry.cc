@@ -52,6 +52,13 @@ int32_t representative_chunk_count(const Schedule& schedule) {
                            : schedule.chunks.count();
 }
 
+int32_t block_chunk_count(const Schedule& schedule) {
+  const int32_t representatives = representative_chunk_count(schedule);
+  return schedule.symmetry && schedule.collective == CollectiveKind::kAllToAll
+             ? representatives / schedule.rank_count()
+             : representatives;
+}
+
 int32_t translate_chunk(const Schedule& schedule, const Translation& translation, int32_t chunk,
                         int32_t g) {
   const int32_t rank_count = translation.order();

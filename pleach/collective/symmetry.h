@@ -33,6 +33,8 @@ class Translation {
 // (((i+g)·n + (j+g))·m + p), and the representatives are i = 0; otherwise chunk b·m + p moves to
 // (b+g)·m + p and the representatives are b = 0. Representatives are always [0, count).
 int32_t representative_chunk_count(const Schedule& schedule);
+// m, the chunks of a block (for all_to_all of an (i, j)); without a symmetry those of the grid.
+int32_t block_chunk_count(const Schedule& schedule);
 int32_t translate_chunk(const Schedule& schedule, const Translation& translation, int32_t chunk,
                         int32_t g);
 

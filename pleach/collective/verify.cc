@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
+#include <optional>
 #include <span>
 
 #include "pleach/base/index.h"
+#include "pleach/collective/merge_chunks.h"
 #include "pleach/collective/order.h"
 #include "pleach/collective/symmetry.h"
 #include "pleach/collective/verify_chunk.h"
@@ -15,6 +18,8 @@ namespace pleach {
 namespace {
 
 constexpr std::size_t kViolationLimit = 20;
+
+using ChunkName = std::function<std::string(int32_t chunk)>;  // for messages
 
 // The streams that carry each chunk, in step order.
 class StreamsOfChunk {
@@ -46,43 +51,33 @@ class StreamsOfChunk {
   std::vector<int32_t> streams_;
 };
 
-// Whether there are far more chunks than streams could serve: half of them have to move, as only
-// the blocks that all_to_all leaves in place do not. Spares tables for a grid without schedule.
-bool hopeless(const Schedule& schedule, const Order& order, int32_t chunk_count) {
-  constexpr int32_t kMany = 1 << 20;
-  if (chunk_count < kMany || schedule.rank_count() == 1 || !schedule.chunks.is_uniform()) {
-    return false;
-  }
-  int64_t moves = 0;
-  for (int32_t stream = 0; stream < order.stream_count(); ++stream) {
-    moves += order.stream(stream).chunk_count;
-  }
-  return moves < chunk_count / 2;
-}
-
-void verify_values(const Schedule& schedule, const Order& order, Verification& verification) {
-  int32_t chunk_count =
-      schedule.symmetry ? representative_chunk_count(schedule) : schedule.chunks.count();
-  if (hopeless(schedule, order, chunk_count)) {
-    verification.violations.push_back(
-        fmt::format("chunks: most of the {} are in no transfer", chunk_count));
-    return;
-  }
-  if (schedule.rank_count() == 1 && order.stream_count() == 0) {
-    chunk_count = 1;  // all fare alike
-  }
+void verify_values(const Schedule& schedule, const Order& order, const ChunkName& name_of,
+                   Verification& verification) {
+  const int32_t chunk_count = representative_chunk_count(schedule);
   const StreamsOfChunk streams(order, chunk_count);
   ChunkPass pass(schedule, order);
+  std::vector<std::string>& violations = verification.violations;
   verification.bitwise_replicated = true;
   for (int32_t chunk = 0; chunk < chunk_count; ++chunk) {
-    const bool equal = pass.run(chunk, streams[chunk], kViolationLimit, verification.violations);
+    const std::size_t named = violations.size();
+    const bool equal = pass.run(chunk, streams[chunk], kViolationLimit, violations);
     verification.bitwise_replicated = verification.bitwise_replicated && equal;
-    if (verification.violations.size() >= kViolationLimit) {  // a hopeless schedule is left early
+    for (std::size_t i = named; i < violations.size(); ++i) {
+      violations[i] = fmt::format("{}: {}", name_of(chunk), violations[i]);
+    }
+    if (violations.size() >= kViolationLimit) {  // a hopeless schedule is left early
       verification.bitwise_replicated = false;
       return;
     }
   }
-  verification.correct = verification.violations.empty();
+  verification.correct = violations.empty();
+}
+
+// How messages name a chunk of the merged grid.
+std::string name_of_merged(const MergedChunks& merged, int32_t chunk) {
+  const int32_t begin = merged.first_chunk[at(chunk)], end = merged.first_chunk[at(chunk) + 1];
+  return end - begin == 1 ? fmt::format("chunk {}", begin)
+                          : fmt::format("chunks [{}, {})", begin, end);
 }
 
 // Streams in the order of their slots (step mod period).
@@ -153,6 +148,13 @@ bool contention_free(const Schedule& schedule, const Topology* topology, const O
          slots_distinct(schedule, order, link_count, [](LinkId link) { return link.index(); });
 }
 
+void verify_order(const Schedule& schedule, const Topology* topology, const ChunkName& name_of,
+                  Verification& verification) {
+  const Order order = Order::build(schedule);
+  verify_values(schedule, order, name_of, verification);
+  verification.contention_free = contention_free(schedule, topology, order);
+}
+
 }  // namespace
 
 Verification verify(const Schedule& schedule, const Topology* topology) {
@@ -171,9 +173,15 @@ Verification verify(const Schedule& schedule, const Topology* topology) {
     }
     return verify(routed, topology);
   }
-  const Order order = Order::build(schedule);
-  verify_values(schedule, order, verification);
-  verification.contention_free = contention_free(schedule, topology, order);
+  if (const std::optional<MergedChunks> merged = merge_alike_chunks(schedule)) {
+    verify_order(
+        merged->schedule, topology, [&](int32_t chunk) { return name_of_merged(*merged, chunk); },
+        verification);
+  } else {
+    verify_order(
+        schedule, topology, [](int32_t chunk) { return fmt::format("chunk {}", chunk); },
+        verification);
+  }
   return verification;
 }
 

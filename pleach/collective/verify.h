@@ -26,8 +26,9 @@ struct Verification {
 //   topology  may be null: then routes and switches are taken on trust, and the links of a
 //   symmetric
 //             schedule are not counted
-//   cost      O(transfers log transfers), and per chunk O(transfers + ranks · distinct results); a
-//             schedule with many faults is left after the first of them
+//   cost      O(transfers log transfers), and per chunk O(transfers + ranks · distinct results),
+//             where neighbours that all transfers treat alike count as one chunk; a schedule with
+//             many faults is left after the first of them
 //   threads   safe: no shared state
 //   source    docs/architecture.md, "The schedule"
 Verification verify(const Schedule& schedule, const Topology* topology);

@@ -52,9 +52,9 @@ bool ChunkPass::run(int32_t chunk, std::span<const int32_t> streams, std::size_t
     while (count < streams.size() && order_.stream(streams[count]).step == step) {
       ++count;
     }
-    std::string violation = read_all(chunk, streams.first(count));
+    std::string violation = read_all(streams.first(count));
     if (violation.empty()) {
-      violation = commit_all(chunk);
+      violation = commit_all();
     }
     if (!violation.empty()) {  // what follows from it would be noise
       if (violations.size() < limit) {
@@ -84,15 +84,15 @@ void ChunkPass::start(int32_t chunk) {
   }
 }
 
-std::string ChunkPass::read_all(int32_t chunk, std::span<const int32_t> streams) {
+std::string ChunkPass::read_all(std::span<const int32_t> streams) {
   arrivals_.clear();
   for (const int32_t stream : streams) {
     Expression value = kEmpty;
     for (const int32_t source : order_.sources(stream)) {
       const Expression part = slots_[at(source)];
       if (part == kEmpty) {
-        return fmt::format("chunk {}: rank {} sends to rank {} at step {} but holds nothing", chunk,
-                           source, order_.targets(stream).front(), order_.stream(stream).step);
+        return fmt::format("rank {} sends to rank {} at step {} but holds nothing", source,
+                           order_.targets(stream).front(), order_.stream(stream).step);
       }
       value = value == kEmpty ? part : add(value, part);
     }
@@ -108,7 +108,7 @@ std::string ChunkPass::read_all(int32_t chunk, std::span<const int32_t> streams)
   return "";
 }
 
-std::string ChunkPass::commit_all(int32_t chunk) {
+std::string ChunkPass::commit_all() {
   for (const Arrival& arrival : arrivals_) {
     const Stream& stream = order_.stream(arrival.stream);
     for (const int32_t target : order_.targets(arrival.stream)) {
@@ -116,8 +116,8 @@ std::string ChunkPass::commit_all(int32_t chunk) {
       if (stream.op == TransferOp::kCopy) {
         store(target, arrival.value);
       } else if (old == kEmpty) {
-        return fmt::format("chunk {}: rank {} reduces from rank {} at step {} but holds nothing",
-                           chunk, target, order_.sources(arrival.stream).front(), stream.step);
+        return fmt::format("rank {} reduces from rank {} at step {} but holds nothing", target,
+                           order_.sources(arrival.stream).front(), stream.step);
       } else {
         store(target, add(old, arrival.value));
       }
@@ -161,7 +161,7 @@ bool ChunkPass::check_outputs(int32_t chunk, std::size_t limit,
     if (const std::string what = fault(chunk, value); what.empty()) {
       right = value;
     } else if (violations.size() < limit) {
-      violations.push_back(fmt::format("chunk {}: rank {} {}", chunk, rank, what));
+      violations.push_back(fmt::format("rank {} {}", rank, what));
     } else {
       return false;
     }

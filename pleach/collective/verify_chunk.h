@@ -20,7 +20,8 @@ class ChunkPass {
   ChunkPass(const Schedule& schedule, const Order& order);
 
   // Runs the streams that carry the chunk, which are in step order, and checks the outputs. Appends
-  // one line per violation to `violations` while there are fewer than `limit`.
+  // one line per violation, which does not name the chunk, to `violations` while there are fewer
+  // than `limit`.
   //   returns  whether all outputs of the chunk are the same expression
   bool run(int32_t chunk, std::span<const int32_t> streams, std::size_t limit,
            std::vector<std::string>& violations);
@@ -39,8 +40,8 @@ class ChunkPass {
 
   void start(int32_t chunk);
   // Both return the violation, empty when there is none.
-  std::string read_all(int32_t chunk, std::span<const int32_t> streams);
-  std::string commit_all(int32_t chunk);
+  std::string read_all(std::span<const int32_t> streams);
+  std::string commit_all();
   Expression add(Expression left, Expression right);
   void store(int32_t rank, Expression value);
   bool check_outputs(int32_t chunk, std::size_t limit, std::vector<std::string>& violations);
