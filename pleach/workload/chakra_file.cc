@@ -4,8 +4,9 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <memory>
+#include <array>
 #include <optional>
+#include <utility>
 
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
@@ -15,64 +16,120 @@ namespace pleach {
 namespace {
 
 constexpr std::string_view kVersion = "1.0.0";
-constexpr std::size_t kMostBytes = std::size_t{1} << 30;  // of a decompressed file
-constexpr int64_t kMostNodes = int64_t{1} << 22;          // of a rank
-constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
 
-// Every member of a gzip file, one after the other.
-Result<std::string> inflate_all(std::string_view bytes, const std::string& path) {
-  z_stream stream = {};
-  if (inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK) {
-    return invalid(one_line(path), "no memory to decompress it");
-  }
-  const std::unique_ptr<z_stream, int (*)(z_stream*)> owner(&stream, inflateEnd);
-  std::string text;
-  std::string block(kBlockBytes, '\0');
-  int state = Z_OK;
-  while (!bytes.empty()) {
-    std::string piece(bytes.substr(0, kBlockBytes));
-    stream.next_in = reinterpret_cast<Bytef*>(piece.data());
-    stream.avail_in = static_cast<uInt>(piece.size());
-    stream.next_out = reinterpret_cast<Bytef*>(block.data());
-    stream.avail_out = static_cast<uInt>(block.size());
-    state = inflate(&stream, Z_NO_FLUSH);
-    const std::size_t taken = piece.size() - stream.avail_in;
-    const std::size_t given = block.size() - stream.avail_out;
-    const bool moves = taken > 0 || given > 0;
-    if ((state != Z_OK && state != Z_STREAM_END) || !moves) {
-      return invalid(one_line(path),
-                     fmt::format("malformed gzip, {} bytes before its end", bytes.size()));
-    }
-    bytes.remove_prefix(taken);
-    text.append(block, 0, given);
-    if (text.size() > kMostBytes) {
-      return invalid(one_line(path), fmt::format("over {} bytes when decompressed", kMostBytes));
-    }
-    if (state == Z_STREAM_END && !bytes.empty()) {
-      inflateReset(&stream);
-    }
-    // The last block may have been full, with more to come and nothing to read.
-    while (state == Z_OK && bytes.empty() && stream.avail_out == 0) {
-      stream.next_out = reinterpret_cast<Bytef*>(block.data());
-      stream.avail_out = static_cast<uInt>(block.size());
-      state = inflate(&stream, Z_NO_FLUSH);
-      text.append(block, 0, block.size() - stream.avail_out);
+// Limits of a rank's file, so that a small one cannot take any memory.
+constexpr std::size_t kMostBytes = std::size_t{1} << 30;         // decompressed
+constexpr std::size_t kMostMessageBytes = std::size_t{1} << 24;  // of one node
+constexpr int64_t kMostNodes = int64_t{1} << 22;
+constexpr std::size_t kMostDependencies = std::size_t{1} << 25;
+
+constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
+constexpr std::size_t kLengthBytes = 5;  // of a message's length, at most
+
+// What the reader asks for. Files have many more.
+constexpr std::array<std::string_view, 9> kAttributes = {
+    "comm_dst", "comm_size",    "comm_src", "comm_tag",   "comm_type",
+    "num_ops",  "involved_dim", "pg_name",  "tensor_size"};
+
+// The bytes of a file from its start on, decompressed as they are asked for: never the whole.
+class TraceBytes {
+ public:
+  TraceBytes(std::string_view file, const std::string& path)
+      : packed_(file), path_(path), is_packed_(file.starts_with("\x1f\x8b")) {
+    if (!is_packed_) {
+      std::swap(held_, packed_);
     }
   }
-  if (state != Z_STREAM_END) {
-    return invalid(one_line(path), "the gzip stream is cut off");
+  TraceBytes(const TraceBytes&) = delete;
+  TraceBytes& operator=(const TraceBytes&) = delete;
+  ~TraceBytes() {
+    if (is_packed_) {
+      inflateEnd(&stream_);
+    }
   }
-  return text;
+
+  Status open();
+  // Sees to it that `held` has that many bytes, or all that are left.
+  Status hold(std::size_t count);
+  std::string_view held() const { return held_; }
+  void drop(std::size_t count) {
+    held_.remove_prefix(count);
+    place_ += count;
+  }
+  std::size_t place() const { return place_; }  // of the first byte held
+
+ private:
+  Status inflate_block();
+
+  std::string_view packed_;  // what of a gzip file is still to be decompressed
+  std::string_view held_;
+  const std::string& path_;
+  bool is_packed_;
+  z_stream stream_ = {};
+  int state_ = Z_STREAM_END;
+  std::string buffer_;  // of a gzip file: where held_ lies
+  std::size_t place_ = 0;
+};
+
+Status TraceBytes::open() {
+  if (is_packed_ && inflateInit2(&stream_, 16 + MAX_WBITS) != Z_OK) {
+    return invalid(one_line(path_), "no memory to decompress it");
+  }
+  return ok();
+}
+
+Status TraceBytes::hold(std::size_t count) {
+  // zlib may keep bytes back when the last block was full.
+  const auto has_more = [this] {
+    return !packed_.empty() || (is_packed_ && state_ == Z_OK && stream_.avail_out == 0);
+  };
+  while (held_.size() < count && has_more()) {
+    PLEACH_TRY(inflate_block());
+  }
+  return ok();
+}
+
+// Appends up to a block, of every member of the file, one after the other.
+Status TraceBytes::inflate_block() {
+  buffer_.erase(0, buffer_.size() - held_.size());
+  const std::size_t kept = buffer_.size();
+  buffer_.resize(kept + kBlockBytes);
+  std::string piece(packed_.substr(0, kBlockBytes));
+  stream_.next_in = reinterpret_cast<Bytef*>(piece.data());
+  stream_.avail_in = static_cast<uInt>(piece.size());
+  stream_.next_out = reinterpret_cast<Bytef*>(buffer_.data() + kept);
+  stream_.avail_out = static_cast<uInt>(kBlockBytes);
+  if (state_ == Z_STREAM_END) {
+    inflateReset(&stream_);
+  }
+  const bool has_input = !piece.empty();
+  state_ = inflate(&stream_, Z_NO_FLUSH);
+  const std::size_t taken = piece.size() - stream_.avail_in;
+  const std::size_t given = kBlockBytes - stream_.avail_out;
+  buffer_.resize(kept + given);
+  held_ = buffer_;
+  if (has_input && ((state_ != Z_OK && state_ != Z_STREAM_END) || taken + given == 0)) {
+    return invalid(one_line(path_),
+                   fmt::format("malformed gzip, {} bytes before its end", packed_.size()));
+  }
+  packed_.remove_prefix(taken);
+  if (place_ + held_.size() > kMostBytes) {
+    return invalid(one_line(path_), fmt::format("over {} bytes when decompressed", kMostBytes));
+  }
+  if (packed_.empty() && state_ != Z_STREAM_END && stream_.avail_out > 0) {
+    return invalid(one_line(path_), "the gzip stream is cut off");
+  }
+  return ok();
 }
 
 // A varint of up to 32 bits off the front of `bytes`, or nothing.
-std::optional<uint32_t> take_length(std::string_view& bytes) {
+std::optional<uint32_t> take_length(TraceBytes& bytes) {
   uint64_t value = 0;
-  for (std::size_t at = 0; at < 5 && at < bytes.size(); ++at) {
-    const auto byte = static_cast<uint8_t>(bytes[at]);
+  for (std::size_t at = 0; at < std::min(kLengthBytes, bytes.held().size()); ++at) {
+    const auto byte = static_cast<uint8_t>(bytes.held()[at]);
     value |= static_cast<uint64_t>(byte & 0x7f) << (7 * at);
     if (byte < 0x80) {
-      bytes.remove_prefix(at + 1);
+      bytes.drop(at + 1);
       return value <= INT32_MAX ? std::optional(static_cast<uint32_t>(value)) : std::nullopt;
     }
   }
@@ -139,7 +196,9 @@ ChakraNode node_of(const chakra::Node& message) {
     return node;
   }
   for (const chakra::Attribute& attribute : message.attr()) {
-    node.attributes[attribute.name()] = value_of(attribute);
+    if (std::ranges::find(kAttributes, attribute.name()) != kAttributes.end()) {
+      node.attributes[attribute.name()] = value_of(attribute);
+    }
   }
   return node;
 }
@@ -173,49 +232,57 @@ void append_message(const google::protobuf::MessageLite& message, std::string& b
 
 }  // namespace
 
-Result<std::vector<ChakraNode>> parse_chakra(std::string_view bytes, const std::string& path) {
-  std::string inflated;
-  if (bytes.starts_with("\x1f\x8b")) {
-    PLEACH_SET(inflated, inflate_all(bytes, path));
-    bytes = inflated;
-  }
-  if (bytes.empty()) {
-    return invalid(one_line(path), "the file is empty");
-  }
-  const std::size_t total = bytes.size();
+Result<std::vector<ChakraNode>> parse_chakra(std::string_view file, const std::string& path) {
+  const auto malformed = [&path](std::size_t place, int64_t message, const std::string& what) {
+    return invalid(one_line(path), fmt::format("byte {}: message {} {}", place, message, what));
+  };
+  TraceBytes bytes(file, path);
+  PLEACH_TRY(bytes.open());
   std::vector<ChakraNode> nodes;
-  for (int64_t count = 0; !bytes.empty(); ++count) {
-    const std::size_t place = total - bytes.size();
+  std::size_t dependencies = 0;
+  for (int64_t count = 0;; ++count) {
+    const std::size_t place = bytes.place();
+    PLEACH_TRY(bytes.hold(kLengthBytes));
+    if (bytes.held().empty()) {
+      break;
+    }
     const std::optional<uint32_t> length = take_length(bytes);
     if (!length.has_value()) {
       return invalid(
           one_line(path),
           fmt::format("byte {}: the length of message {} is cut off or over 2^31", place, count));
     }
-    if (*length > bytes.size()) {
-      return invalid(one_line(path),
-                     fmt::format("byte {}: message {} is of {} bytes and {} are left", place, count,
-                                 *length, bytes.size()));
+    PLEACH_TRY(bytes.hold(std::min<std::size_t>(*length, kMostMessageBytes)));
+    const std::size_t left = bytes.held().size();
+    if (left < *length && left < kMostMessageBytes) {
+      return malformed(place, count, fmt::format("is of {} bytes and {} are left", *length, left));
+    }
+    if (*length > kMostMessageBytes) {
+      return malformed(place, count,
+                       fmt::format("is of {} bytes, over {}", *length, kMostMessageBytes));
     }
     if (count > 0 && *length == 0) {
-      return invalid(one_line(path),
-                     fmt::format("byte {}: message {} is an empty node", place, count));
+      return malformed(place, count, "is an empty node");
     }
-    if (count > kMostNodes) {
-      return invalid(one_line(path), fmt::format("it has more than {} nodes", kMostNodes));
+    if (count > kMostNodes || dependencies > kMostDependencies) {
+      return invalid(one_line(path), fmt::format("it has more than {} nodes or {} dependencies",
+                                                 kMostNodes, kMostDependencies));
     }
     chakra::Metadata metadata;
     chakra::Node node;
     google::protobuf::MessageLite& message =
         count == 0 ? static_cast<google::protobuf::MessageLite&>(metadata) : node;
-    if (!message.ParseFromArray(bytes.data(), static_cast<int>(*length))) {
-      return invalid(one_line(path), fmt::format("byte {}: message {} is no {}", place, count,
-                                                 count == 0 ? "metadata" : "node"));
+    if (!message.ParseFromArray(bytes.held().data(), static_cast<int>(*length))) {
+      return malformed(place, count, count == 0 ? "is no metadata" : "is no node");
     }
     if (count > 0) {
       nodes.push_back(node_of(node));
+      dependencies += nodes.back().before.size();
     }
-    bytes.remove_prefix(*length);
+    bytes.drop(*length);
+  }
+  if (bytes.place() == 0) {
+    return invalid(one_line(path), "the file is empty");
   }
   return nodes;
 }

@@ -56,12 +56,13 @@ struct ChakraNode {
   std::vector<uint64_t> before;  // ids of control and data dependencies, ascending
   uint64_t duration_us = 0;
   std::string inputs;  // values of the inputs: of kMetadata only
-  std::map<std::string, ChakraValue, std::less<>> attributes = {};  // not of kMetadata
+  std::map<std::string, ChakraValue, std::less<>> attributes = {};  // read ones; not of kMetadata
 };
 
-// Reads a whole file, compressed with gzip or not.
-//   errors  kInvalidArgument in one line that starts with `path`: malformed bytes with their place
-Result<std::vector<ChakraNode>> parse_chakra(std::string_view bytes, const std::string& path);
+// Reads a whole file, compressed with gzip or not; a compressed one is never held as a whole.
+//   errors  kInvalidArgument in one line that starts with `path`: malformed bytes with their place,
+//           more than 2^30 bytes, 2^22 nodes or 2^25 dependencies, or 2^24 bytes of one node
+Result<std::vector<ChakraNode>> parse_chakra(std::string_view file, const std::string& path);
 
 // The bytes of a file, not compressed. Attributes get the types that other readers expect: a wrong
 // one is read as 0.

@@ -317,6 +317,8 @@ TEST_F(Chakra, FindsGroupsInAFileAndInMetadata) {
 }
 
 TEST_F(Chakra, NamesWhatIsWrong) {
+  // A message of 2^24 + 1 bytes.
+  const std::string wide = "\x81\x80\x80\x08" + std::string((1 << 24) + 1, '\0');
   const std::string long_cycle = node(1, kComp, {2}) + node(2, kComp, {3}) + node(3, kComp, {1});
   const struct {
     std::string file;
@@ -332,6 +334,9 @@ TEST_F(Chakra, NamesWhatIsWrong) {
        "t.0.et: byte 8: message 1 is of 2147483647 bytes and 0 are left"},
       {kHead + "\x80", "t.0.et: byte 8: the length of message 1 is cut off or over 2^31"},
       {kHead + std::string(1000, '\0'), "t.0.et: byte 8: message 1 is an empty node"},
+      {kHead + wide, "t.0.et: byte 8: message 1 is of 16777217 bytes, over 16777216"},
+      {gzip(kHead + wide), "t.0.et: byte 8: message 1 is of 16777217 bytes, over 16777216"},
+      {gzip(kHead + "\x7f"), "t.0.et: byte 8: message 1 is of 127 bytes and 0 are left"},
       {kHead, "t: worker 0 has nothing to do"},
       {framed("\x0a\x7f"), "t.0.et: byte 0: message 0 is no metadata"},
       {kHead + framed("\x0a\x7f"), "t.0.et: byte 8: message 1 is no node"},
