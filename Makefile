@@ -49,8 +49,9 @@ format-check:
 tidy:
 	@python3 tools/tidy.py .
 
-# Tests are tables of cases, however long, and read better without a word on capacity.
-TESTS_MAY = -readability-function-size,-performance-inefficient-vector-operation
+# Tests are tables of cases, however long; their numbers are small, and their speed is no matter.
+TESTS_MAY = -readability-function-size,-bugprone-implicit-widening-of-multiplication-result,$\
+  -performance-inefficient-vector-operation,-performance-inefficient-string-concatenation
 
 lint:  ## clang-tidy over all that dev compiles, tests and benchmarks too.
 	@cmake --preset dev

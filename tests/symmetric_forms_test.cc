@@ -103,11 +103,11 @@ SimulationOptions draw_options(Rng& rng) {
 }
 
 std::string draw_spec(const std::string& shape, Rng& rng) {
-  const char* const kLatencies[] = {"0", "150ns", "1us"};
-  const char* const kOverheads[] = {"0", "0", "70ns"};
-  const char* const kHeaders[] = {"", "", ",header=16,packet=64"};
-  const std::string spec = shape + ",latency=" + kLatencies[rng.below(3)] +
-                           ",overhead=" + kOverheads[rng.below(3)] + kHeaders[rng.below(3)];
+  const char* const latencies[] = {"0", "150ns", "1us"};
+  const char* const overheads[] = {"0", "0", "70ns"};
+  const char* const headers[] = {"", "", ",header=16,packet=64"};
+  const std::string spec = shape + ",latency=" + latencies[rng.below(3)] +
+                           ",overhead=" + overheads[rng.below(3)] + headers[rng.below(3)];
   return rng.below(3) != 0 ? spec
                            : spec + ",latency_spread=20%,seed=" + std::to_string(rng.below(9));
 }

@@ -29,15 +29,16 @@ using support::pick;
 // A number from all over the range [1, most].
 int64_t wide(Rng& rng, int64_t most) {
   const int64_t bits = int64_t{1} << rng.below(62);
-  const int64_t drawn = rng.below(3) == 0 ? bits : 1 + static_cast<int64_t>(rng.below(bits));
+  const int64_t drawn =
+      rng.below(3) == 0 ? bits : 1 + static_cast<int64_t>(rng.below(static_cast<uint64_t>(bits)));
   return rng.below(20) == 0 ? most : std::min(most, drawn);
 }
 
 Topology draw_topology(Rng& rng) {
-  const char* const kShapes[] = {
+  const char* const shapes[] = {
       "ring:2",   "ring:5",           "torus:2x3", "mesh:2x2", "switch:4,reduce,multicast",
       "switch:3", "fully_connected:4"};
-  std::string spec = kShapes[rng.below(std::size(kShapes))];
+  std::string spec = shapes[rng.below(std::size(shapes))];
   spec += ",bandwidth=" + std::to_string(wide(rng, 999'999'999'999'999'999)) + "B/s";
   spec += ",latency=" + std::to_string(pick(rng, 3) * wide(rng, 500'000'000'000)) + "ps";
   spec += rng.below(2) == 0 ? "" : ",overhead=" + std::to_string(wide(rng, 1'000'000)) + "ps";
@@ -154,7 +155,7 @@ SimulationOptions draw_options(Rng& rng) {
   return {.segment_count = rng.below(20) == 0 ? 1'000 : 1 + pick(rng, 4),
           .gate = rng.below(3) == 0 ? Gate::kLockstep : Gate::kDataflow,
           .flow_control = rng.below(2) == 0 ? FlowControl::kPacket : FlowControl::kMessage,
-          .landing_places = static_cast<int32_t>(rng.below(3) * wide(rng, INT32_MAX / 2)),
+          .landing_places = static_cast<int32_t>(pick(rng, 3) * wide(rng, INT32_MAX / 2)),
           .reduce_bandwidth_bytes_per_s = pick(rng, 2) * wide(rng, INT64_MAX),
           .fold = rng.below(2) == 0,
           .keep_records = rng.below(4) == 0};

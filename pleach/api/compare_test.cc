@@ -100,7 +100,7 @@ TEST(Compare, ComparesNoDifferentWork) {
   const Topology topology = parse_topology("ring:4,bandwidth=1B/s").value();
   const std::string folder = testing::TempDir();
   const auto file_of = [&](const std::string& name, const ScheduleRequest& request) {
-    const std::string path = folder + name + ".json";
+    std::string path = folder + name + ".json";
     EXPECT_TRUE(write_schedule(**obtain_schedule(topology, "ring", request), path));
     return path;
   };

@@ -11,10 +11,11 @@ namespace {
 
 // What a run of a subcommand prints on its error stream, and what it makes of its line.
 class Lines : public testing::Test {
- protected:
+ public:
   Lines() : error_(std::tmpfile()) {}
   ~Lines() override { std::fclose(error_); }
 
+ protected:
   std::optional<ExitCode> parse(std::vector<std::string> words) {
     invocation_ = {"pleach", std::move(words), nullptr, error_};
     line_.emplace(command_, invocation_);

@@ -151,7 +151,7 @@ Status read_by_family(const CommandLine& line, const std::string& option, Read r
     otherwise(value);
   }
   for (const auto& [family, text] : values.by_family) {
-    PLEACH_ASSIGN(value, from_option(option + ": " + family, read(text)));
+    PLEACH_ASSIGN(value, from_option(fmt::format("{}: {}", option, family), read(text)));
     of_family(family, value);
   }
   return ok();

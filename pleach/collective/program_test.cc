@@ -38,11 +38,11 @@ const ProgramSlot& slot_of(const Program& program, int32_t chunk) {
 }
 
 std::string text(const Location& location) {
-  static const char* const kNames[] = {"none", "input", "output", "scratch"};
+  const char* const names[] = {"none", "input", "output", "scratch"};
   if (location.buffer == Buffer::kNone) {
     return "none";
   }
-  return std::string(kNames[static_cast<int>(location.buffer)]) + "+" +
+  return std::string(names[static_cast<int>(location.buffer)]) + "+" +
          std::to_string(location.offset);
 }
 

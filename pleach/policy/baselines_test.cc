@@ -24,6 +24,7 @@ struct Wire {
   bool operator==(const Wire&) const = default;
 };
 
+// NOLINTNEXTLINE(readability-identifier-naming): the name that GoogleTest looks for
 void PrintTo(const Wire& wire, std::ostream* out) {
   *out << to_text(wire.kind) << " [" << wire.range.begin << ", " << wire.range.end << ")";
 }

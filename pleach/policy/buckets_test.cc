@@ -38,10 +38,10 @@ TrainingProfile resnet50() {
   std::vector<std::vector<int64_t>> layers;
   add_convolution(layers, 3, 64, 7);
   int64_t in = 64;
-  const int64_t kBlocks[] = {3, 4, 6, 3};
+  const int64_t blocks_of_stage[] = {3, 4, 6, 3};
   for (int64_t stage = 0; stage < 4; ++stage) {
     const int64_t width = int64_t{64} << stage;
-    for (int64_t block = 0; block < kBlocks[stage]; ++block) {
+    for (int64_t block = 0; block < blocks_of_stage[stage]; ++block) {
       add_convolution(layers, in, width, 1);
       add_convolution(layers, width, width, 3);
       add_convolution(layers, width, 4 * width, 1);
@@ -83,9 +83,9 @@ TEST(FuseByThreshold, GroupsOfKnownNetworks) {
     int32_t layers;
     int64_t bytes;
     std::size_t groups_at_25, groups_at_5, groups_at_64;
-  } kCases[] = {{resnet50(), 107, 4 * 25'557'032, 5, 19, 2},
-                {densenet201(), 402, 4 * 20'013'928, 4, 16, 2}};
-  for (const auto& one : kCases) {
+  } cases[] = {{resnet50(), 107, 4 * 25'557'032, 5, 19, 2},
+               {densenet201(), 402, 4 * 20'013'928, 4, 16, 2}};
+  for (const auto& one : cases) {
     const ParameterSpace space(one.profile);
     ASSERT_EQ(space.layer_count(), one.layers);
     ASSERT_EQ(space.total_bytes(), one.bytes);
@@ -183,10 +183,10 @@ TEST(Merge, GreedyWaitsForLessThanAStartup) {
   const struct {
     int64_t startup_ps;
     std::size_t groups;
-  } kCases[] = {{4000, 2}, {4001, 1}};  // the second tensor comes 4000 ps after the first
+  } cases[] = {{4000, 2}, {4001, 1}};  // the second tensor comes 4000 ps after the first
   TrainingProfile profile;
   profile.layers.assign(2, {.tensor_bytes = {1000}, .forward_ps = 0, .backward_ps = 4000});
-  for (const auto& one : kCases) {
+  for (const auto& one : cases) {
     const Affine costs(one.startup_ps, 0);
     EXPECT_EQ(merge_greedily(backward_order(profile), costs).size(), one.groups);
   }

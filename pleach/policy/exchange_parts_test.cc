@@ -68,7 +68,7 @@ TEST(ExchangeParts, AreAsManyAsPay) {
   const struct {
     int64_t exchange_bytes, forward_ps, startup_ps;
     int32_t most_parts, parts;
-  } kCases[] = {
+  } cases[] = {
       {0, 8000, 0, 8, 1},    // nothing to overlap
       {800, 0, 0, 8, 1},     // nothing to overlap with
       {800, 8000, 0, 8, 8},  // no startup: as many as allowed
@@ -77,7 +77,7 @@ TEST(ExchangeParts, AreAsManyAsPay) {
       // 1: 1800 + 800; 2: max(2000, 1500 + 400, 1000 + 800); 3: 6 · 367 already
       {800, 800, 100, 8, 2},
   };
-  for (const auto& one : kCases) {
+  for (const auto& one : cases) {
     const PolicyLayer layer = {
         .tensor_bytes = {}, .forward_ps = one.forward_ps, .exchange_bytes = one.exchange_bytes};
     EXPECT_EQ(best_exchange_parts(layer, Startup(one.startup_ps), one.most_parts), one.parts)

@@ -44,7 +44,7 @@ struct Case {
 };
 
 TEST(ParameterState, AllowsSynchronousTrainingOnly) {
-  const Case kCases[] = {
+  const Case cases[] = {
       {"no collective of these parameters",
        false,
        {gradient(2), start(Kind::kAllReduce, {4, 11}, "of bytes 4 to 11, of a model of 10 bytes"),
@@ -80,7 +80,7 @@ TEST(ParameterState, AllowsSynchronousTrainingOnly) {
         start(Kind::kAllGather, {0, 4}),
         start(Kind::kAllGather, {0, 4}, "some of which is gathered already")}},
   };
-  for (const Case& one : kCases) {
+  for (const Case& one : cases) {
     SCOPED_TRACE(one.name);
     ParameterState state(three_layers(), one.frees_parameters);
     for (const Step& step : one.steps) {

@@ -164,7 +164,7 @@ struct BadSpec {
 };
 
 TEST(Policies, RefuseWhatMakesNoSense) {
-  const BadSpec kCases[] = {
+  const BadSpec cases[] = {
       {"nothing", "unknown policy 'nothing'"},
       {"ddp:25", "policy ddp takes options after a comma, not ':25'"},
       {"ddp,cap=1", "cap"},
@@ -177,7 +177,7 @@ TEST(Policies, RefuseWhatMakesNoSense) {
       {"lancet,parts=0", "parts"},
   };
   const Scene scene = random_scene(1);
-  for (const BadSpec& bad : kCases) {
+  for (const BadSpec& bad : cases) {
     const auto policy = create_for(scene, bad.spec);
     ASSERT_FALSE(policy) << bad.spec;
     EXPECT_EQ(policy.error().code, ErrorCode::kInvalidArgument) << bad.spec;

@@ -15,7 +15,7 @@ TEST(CheckProfile, RefusesWhatMakesNoSense) {
   const struct {
     TrainingProfile profile;
     const char* message;  // empty: it is good
-  } kCases[] = {
+  } cases[] = {
       {{.layers = {{.tensor_bytes = {4, 4}, .forward_ps = 1, .backward_ps = 2}}}, ""},
       {{.layers = {{.tensor_bytes = {}}}}, ""},
       {{.layers = {}}, "a profile without layers"},
@@ -39,7 +39,7 @@ TEST(CheckProfile, RefusesWhatMakesNoSense) {
       {{.layers = {{.tensor_bytes = std::vector<int64_t>(65, INT64_MAX / 64)}}},
        "layer 0: the sum of bytes of the layers so far is out of range"},
   };
-  for (const auto& one : kCases) {
+  for (const auto& one : cases) {
     const Status status = check_profile(one.profile);
     const std::string message = status ? "" : status.error().message;
     EXPECT_EQ(message.substr(0, std::string(one.message).size()), one.message);

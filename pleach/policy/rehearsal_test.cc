@@ -42,6 +42,7 @@ struct Case {
   int64_t iteration_us;
 };
 
+// NOLINTNEXTLINE(readability-identifier-naming): the name that GoogleTest looks for
 void PrintTo(const Case& one, std::ostream* out) {
   *out << one.policy << " at " << one.all_reduce_ms << " ms";
 }
@@ -105,11 +106,11 @@ TEST(Rehearse, RefusesIterationsOfOverTheLongestTime) {
     const char* what;
     TrainingProfile profile;
     const char* policy;
-  } kCases[] = {{"three iterations", slow, "wfbp"},
-                {"a cycle", four_layers(), "horovod,cycle=9000000s"},
-                {"a negotiation", four_layers(), "horovod,negotiation=9000000s"},
-                {"another", four_layers(), "byte_scheduler,negotiation=9000000s"}};
-  for (const auto& one : kCases) {
+  } cases[] = {{"three iterations", slow, "wfbp"},
+               {"a cycle", four_layers(), "horovod,cycle=9000000s"},
+               {"a negotiation", four_layers(), "horovod,negotiation=9000000s"},
+               {"another", four_layers(), "byte_scheduler,negotiation=9000000s"}};
+  for (const auto& one : cases) {
     SCOPED_TRACE(one.what);
     const auto policy = create_policy(one.policy, {.profile = one.profile, .costs = costs});
     ASSERT_TRUE(policy) << policy.error().message;
@@ -143,12 +144,12 @@ TEST(AlphaBetaCosts, EndAtJustMoreThanTheLongestTime) {
   const struct {
     AlphaBeta costs;
     bool is_longer;
-  } kCases[] = {{AlphaBeta(2, 0, 1.0), true},  // 2^30 bytes at 1 B/s, twice a half of them
-                {AlphaBeta(2, 0, 1000.0), false},
-                {AlphaBeta(2, kLongestPs, 1e12), true},
-                {AlphaBeta(2, 0, 1e12, kLongestPs), true},
-                {AlphaBeta(2, INT64_MAX, 1e12, INT64_MAX), true}};
-  for (const auto& one : kCases) {
+  } cases[] = {{AlphaBeta(2, 0, 1.0), true},  // 2^30 bytes at 1 B/s, twice a half of them
+               {AlphaBeta(2, 0, 1000.0), false},
+               {AlphaBeta(2, kLongestPs, 1e12), true},
+               {AlphaBeta(2, 0, 1e12, kLongestPs), true},
+               {AlphaBeta(2, INT64_MAX, 1e12, INT64_MAX), true}};
+  for (const auto& one : cases) {
     const int64_t time_ps = one.costs.time_ps(CollectiveKind::kAllReduce, int64_t{1} << 30);
     EXPECT_EQ(time_ps == kLongestPs + 1, one.is_longer) << time_ps;
     EXPECT_EQ(time_ps > kLongestPs, one.is_longer) << time_ps;

@@ -13,7 +13,7 @@ namespace {
 
 // One cell: in quotes where it needs them.
 std::string cell(const std::string& text) {
-  const std::string line = one_line(text);
+  std::string line = one_line(text);
   if (line.find_first_of(",\"") == std::string::npos) {
     return line;
   }

@@ -198,12 +198,12 @@ Result<std::shared_ptr<const PreparedSchedule>> CommunicatorOverTransport::prepa
       *bytes ? prove(**bytes, rank_count()) : bytes->error();
   const Result<std::string> hash =
       prepared ? Result(fmt::format("{:016x}", (*prepared)->hash())) : prepared.error();
-  const Result<Status> agreed =
+  Result<Status> agreed =
       agree(group(), name + "/verdict", hash, "rank {} holds {}, rank 0 holds {}");
   if (!agreed) {
     return poison(agreed.error(), "prepare", rank());
   }
-  PLEACH_TRY(*agreed);
+  PLEACH_TRY(std::move(*agreed));
   return prepared;
 }
 

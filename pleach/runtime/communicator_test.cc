@@ -241,7 +241,7 @@ TEST(CommunicatorTest, AveragesOverTheRanks) {
       EXPECT_EQ(input, Floats(9, own));
       request.output = bytes(input);
       ASSERT_TRUE(communicator.run(**prepared, request));
-      const std::size_t begin = whole ? 0 : at(3 * rank.value);
+      const int32_t begin = whole ? 0 : 3 * rank.value;
       EXPECT_EQ(Floats(input.begin() + begin, input.begin() + begin + (whole ? 9 : 3)),
                 Floats(whole ? 9 : 3, 3.0F));
     }

@@ -72,7 +72,8 @@ TEST(MaxFlow, UnitsKeepSumsSmall) {
   const int64_t unit = capacity_unit(capacities, 1000);
   double total = 0;
   for (const int64_t capacity : capacities) {
-    total += static_cast<double>((capacity - 1) / unit + 1) * 1000;
+    const int64_t units = (capacity - 1) / unit + 1;
+    total += static_cast<double>(units) * 1000;
   }
   EXPECT_LE(total, 0x1p61);
 }

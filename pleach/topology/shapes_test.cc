@@ -419,7 +419,7 @@ TEST(Shapes, AnySpecGivesATopologyOrOneLine) {
                                            "leaf_spine:2x4,spines=4",
                                            "dragonfly:2x2x1",
                                            "dgx_h100:2,fabric=rails"};
-  const std::string letters = "0123456789x:,=-+>.%abrGs/\xff\n\0 ";
+  const std::string letters = std::string("0123456789x:,=-+>.%abrGs/\xff\n ") + '\0';
   int refused = 0;
   for (int trial = 0; trial < 3000; ++trial) {
     std::string spec = starts[rng.below(starts.size())];

@@ -96,10 +96,10 @@ class Table {
 
   // The table under `key`, or an empty one.
   Result<Table> table(std::string_view key) const {
-    static const toml::table kEmpty;
+    static const toml::table empty;
     const toml::node* node = table_.get(key);
     if (node == nullptr) {
-      return Table(kEmpty, path_, "");
+      return Table(empty, path_, "");
     }
     if (const toml::table* inner = node->as_table()) {
       return Table(*inner, path_, fmt::format("[{}] ", key));

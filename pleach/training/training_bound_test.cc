@@ -25,7 +25,7 @@ struct SharedCase {
 // them meets than in a curve, where all groups of a family go at once.
 TEST(Bounds, HoldForEveryPolicyWithCurvesAndWithFullCosts) {
   const Workload workload = small_workload();
-  const SharedCase kCases[] = {
+  const SharedCase cases[] = {
       {"dp=2,tp=2,pp=2,micro_batches=8", "mesh:2x4,bandwidth=1GB/s", "ring", 4},
       {"dp=2,tp=3,pp=2,micro_batches=8", "mesh:3x4,bandwidth=30GB/s", "ring", 4},
       {"tp=2", "mesh:2x4,bandwidth=1GB/s", "ring", 4},
@@ -40,7 +40,7 @@ TEST(Bounds, HoldForEveryPolicyWithCurvesAndWithFullCosts) {
       {"dp=1,tp=2,pp=4,micro_batches=4", "mesh:2x4,bandwidth=1GB/s", "ring"},
   };
   int near = 0;
-  for (const auto& [strategy, spec, algorithm, segments] : kCases) {
+  for (const auto& [strategy, spec, algorithm, segments] : cases) {
     const auto topology = parse_topology(spec);
     ASSERT_TRUE(topology);
     for (const CostSource source : {CostSource::kCurves, CostSource::kFull}) {

@@ -106,8 +106,8 @@ INSTANTIATE_TEST_SUITE_P(
 // none; its backward, which nothing waits for, is left out here.
 TEST(Modules, WithoutParametersOnlyCompute) {
   Workload workload = plain_workload(9, kMs, 2 * kMs, 1'000'000);
-  for (const std::size_t layer : {0, 3, 4, 8}) {
-    workload.model.layers[layer].tensors.clear();
+  for (const int32_t layer : {0, 3, 4, 8}) {
+    workload.model.layers[at(layer)].tensors.clear();
   }
   std::get<MeasuredTimes>(workload.times).layers[0].backward_ps = 0;
   // The same, with the time of modules given to those before them, and the first's to the second.

@@ -71,7 +71,8 @@ LayerTimes times_on(const Roofline& roofline, const Share& share) {
 
 double cycles_of(const SystolicArray& array, int64_t m, int64_t n, int64_t k) {
   const auto tiles = [](int64_t size, int32_t side) {
-    return static_cast<double>((size - 1) / side + 1);
+    const int64_t whole_tiles = (size - 1) / side + 1;
+    return static_cast<double>(whole_tiles);
   };
   const double cycles_per_tile = 2.0 * array.rows + array.columns + static_cast<double>(k) - 2.0;
   return tiles(m, array.rows) * tiles(n, array.columns) * cycles_per_tile;

@@ -349,6 +349,7 @@ std::vector<Pass> stage_passes(const Strategy& strategy, int32_t stage) {
   const bool is_gpipe = strategy.schedule == PipelineSchedule::kGpipe;
   const int32_t ahead = is_gpipe ? count : std::min(strategy.pipeline - 1 - stage, count);
   std::vector<Pass> passes;
+  passes.reserve(at(count) * 2);
   for (int32_t micro_batch = 0; micro_batch < ahead; ++micro_batch) {
     passes.push_back({true, micro_batch});
   }

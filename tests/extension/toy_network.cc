@@ -54,7 +54,7 @@ class ToySession final : public NetworkSession {
 
  private:
   // Tells the job something at a time, and does what follows.
-  void tell(int32_t job, int64_t time_ps, std::function<void(Execution&, int64_t)> what) {
+  void tell(int32_t job, int64_t time_ps, const std::function<void(Execution&, int64_t)>& what) {
     events_.emplace(time_ps, [this, job, what] {
       Execution& execution = jobs_[at(job)];
       what(execution, now_ps_);

@@ -152,11 +152,11 @@ std::vector<Schedule> some_schedules(const Topology& topology, Rng& rng) {
 }
 
 TEST(FlowSession, EqualsTheBatchSimulationToThePicosecond) {
-  const std::string kTopologies[] = {
+  const std::string topologies[] = {
       "ring:8", "torus:3x3,overhead=30ns,bandwidth=3GB/s,latency_spread=20%",
       "switch:8,bandwidth=7GB/s", "mesh:2x4,latency=0ns,bandwidth=3GB/s",
       "fully_connected:8,header=16,packet=256"};
-  const SimulationOptions kOptions[] = {
+  const SimulationOptions option_rows[] = {
       {},
       {.segment_count = 3},
       {.segment_count = 2, .landing_places = 1},
@@ -164,10 +164,10 @@ TEST(FlowSession, EqualsTheBatchSimulationToThePicosecond) {
       {.segment_count = 2, .reduce_bandwidth_bytes_per_s = 5'000'000'000}};
   const uint64_t seed = 20250103;
   Rng rng(seed);
-  for (const std::string& spec : kTopologies) {
+  for (const std::string& spec : topologies) {
     const Topology topology = topology_of(spec);
     const std::vector<Schedule> schedules = some_schedules(topology, rng);
-    for (const SimulationOptions& options : kOptions) {
+    for (const SimulationOptions& options : option_rows) {
       for (int32_t round = 0; round < support::repeated(12); ++round) {
         SCOPED_TRACE(spec + " segments " + std::to_string(options.segment_count) + " places " +
                      std::to_string(options.landing_places) + " gate " +

@@ -58,7 +58,7 @@ class Walk {
   PlanPiece& piece(int32_t index) { return pieces_[at(index)]; }
   // Uniform in [low, high].
   int32_t between(int32_t low, int32_t high) {
-    return low + static_cast<int32_t>(rng_.below(static_cast<uint64_t>(high - low + 1)));
+    return low + static_cast<int32_t>(rng_.below(1 + static_cast<uint64_t>(high - low)));
   }
   bool coin() { return rng_.below(2) == 0; }
   // Near `place`, or anywhere, in [low, high].

@@ -289,7 +289,7 @@ TEST(StartRanksTest, ReturnsTheFirstFailureAndLeavesNobodyBehind) {
 TEST(StartRanksTest, PassesSignalsOn) {
   std::thread interrupter([waiting = pthread_self()] {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    pthread_kill(waiting, SIGTERM);
+    pthread_kill(waiting, SIGTERM);  // NOLINT(bugprone-bad-signal-to-kill-thread): it is handled
   });
   const Result<int> code =
       start_ranks(shell(2, "trap 'exit 9' TERM; while :; do sleep 0.05; done"));

@@ -30,7 +30,7 @@ TEST(TcpTransportTest, CarriesSegmentsOfEverySizeIntoPlace) {
   for (const Schedule& schedule : schedules) {
     for (const int64_t count : {0, 4, 12, 120'000, 3'000'000}) {
       for (const int32_t segments : {1, 7}) {
-        for (const uint64_t delay_seed : {0, 3}) {
+        for (const uint64_t delay_seed : {0U, 3U}) {
           SCOPED_TRACE(std::string(to_text(schedule.collective)) + " of " + std::to_string(count));
           const ReferenceRequest reference =
               reference_request(schedule, ElementType::kFloat32, ReduceOp::kSum, count, 5);
@@ -98,10 +98,10 @@ Status run_ring(support::RankGroup& group, Rank rank, uint64_t sequence, Duratio
   std::vector<float> data(300, 1);
   Executor executor(
       lower(ring, Order::build(ring), {.rank = rank, .count = 300, .in_place = true}).value());
-  const Status status = group.run(rank, executor,
-                                  {.sequence = sequence,
-                                   .output = std::as_writable_bytes(std::span(data)).data(),
-                                   .deadline = deadline});
+  Status status = group.run(rank, executor,
+                            {.sequence = sequence,
+                             .output = std::as_writable_bytes(std::span(data)).data(),
+                             .deadline = deadline});
   EXPECT_TRUE(!status || data == std::vector<float>(300, 3));
   return status;
 }

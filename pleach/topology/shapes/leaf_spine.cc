@@ -31,8 +31,8 @@ Result<LeafSpine> parse_leaf_spine(const std::string& argument, const ShapeSetti
     return invalid(fmt::format("leaf_spine: {} cables: at most {}", cables, kShapeCableLimit));
   }
   const auto down = static_cast<__int128>(settings.bandwidth_bytes_per_s) * shape.ranks_per_leaf;
-  shape.uplink_bytes_per_s = static_cast<int64_t>(
-      down / (int64_t{shape.spine_count} * options.integer("oversubscription")));
+  const auto up = static_cast<__int128>(shape.spine_count) * options.integer("oversubscription");
+  shape.uplink_bytes_per_s = static_cast<int64_t>(down / up);
   return shape;
 }
 

@@ -8,6 +8,7 @@ Result<Topology> make_mesh(const std::string& name, const std::string& argument,
   PLEACH_ASSIGN(settings, shape_settings(options));
   PLEACH_ASSIGN(sizes, parse_dimensions("mesh", argument));
   std::vector<GridDimension> dimensions;
+  dimensions.reserve(sizes.size());
   for (const int32_t size : sizes) {
     dimensions.push_back({size, false});
   }
