@@ -94,8 +94,10 @@ std::string remarks(const TrainingRow& row, int64_t capacity_bytes) {
   if (row.planned_on_curves) {
     add("planned on curves");
   }
-  if (capacity_bytes > 0 && row.memory_bytes > capacity_bytes) {
-    add(fmt::format("does not fit into {}", format_size(capacity_bytes)));
+  if (capacity_bytes > 0 && row.memory.total_bytes() > capacity_bytes) {
+    const bool is_certain = row.memory.state_bytes > capacity_bytes;
+    add(fmt::format("{} not fit into {}", is_certain ? "does" : "may",
+                    format_size(capacity_bytes)));
   }
   return text;
 }
@@ -129,7 +131,7 @@ std::vector<RowColumn> row_columns(const TrainingRow& first, int64_t capacity_by
        }},
       {{"memory", kRight},
        [](const auto& row) {
-         return row.memory_bytes > 0 ? format_size(row.memory_bytes) : std::string();
+         return row.memory.state_bytes > 0 ? format_size(row.memory.total_bytes()) : std::string();
        }},
       {{"waits for", Align::kLeft}, waits_text},
       {{"", Align::kLeft}, [=](const auto& row) { return remarks(row, capacity_bytes); }},
@@ -282,7 +284,6 @@ std::string header_text(const TrainSettings& settings, const CommandLine& line) 
 
 TrainingReport report_of(const TrainSettings& settings, const CommandLine& line,
                          std::vector<TrainingRow> rows) {
-  constexpr int32_t kAdamBytes = 12;
   const auto& own = settings.workload;
   return {.workload = line.text("--workload"),
           .topology = line.text("--topology"),
@@ -290,7 +291,7 @@ TrainingReport report_of(const TrainSettings& settings, const CommandLine& line,
           .algorithm = settings.network.fabric.algorithm,
           .costs = settings.calibration.has_value() ? "calibration" : line.text("--costs"),
           .rank_count = settings.rank_count,
-          .memory_bytes = own ? memory_bytes(own->workload, own->strategy, kAdamBytes) : 0,
+          .memory_bytes = own ? memory_use(own->workload, own->strategy).state_bytes : 0,
           .rows = std::move(rows),
           .with_buckets = line.given("--explain")};
 }

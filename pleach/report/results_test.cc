@@ -87,14 +87,15 @@ const std::string kFirstRow =
     R"("exposed_communication_s":0.002,"speedup":1.0,"bound_s":0.002,"over_bound":2.0,)"
     R"("gradient_wait_s":0.0,"collective_wait_s":0.0,"receive_wait_s":0.0,"load_wait_s":0.003,)"
     R"("planned_on_curves":true,"samples_per_s":8.0,"tokens_per_s":16.0,"mfu":0.5,)"
-    R"("memory_bytes":7,"steady":true,"iterations":3,"period":1,"deviation_s":0.0,"workers":2,)"
+    R"("memory_bytes":7,"activation_bytes":8,"bucket_bytes":9,"steady":true,)"
+    R"("iterations":3,"period":1,"deviation_s":0.0,"workers":2,)"
     R"("events":0,"wall_s":0.0)";
 const std::string kSecondRow =
     R"({"policy":"dear","iteration_s":0.002,"compute_s":0.002,"exposed_communication_s":0.0,)"
     R"("speedup":2.0,"bound_s":0.0,"over_bound":null,"gradient_wait_s":0.0,)"
     R"("collective_wait_s":0.0,"receive_wait_s":0.0,"load_wait_s":0.003,)"
     R"("planned_on_curves":false,"samples_per_s":null,"tokens_per_s":null,"mfu":null,)"
-    R"("memory_bytes":0,"steady":true,)"
+    R"("memory_bytes":0,"activation_bytes":0,"bucket_bytes":0,"steady":true,)"
     R"("iterations":3,"period":1,"deviation_s":0.0,"workers":2,"events":0,"wall_s":0.0)";
 
 std::vector<TrainingRow> two_rows() {
@@ -103,7 +104,7 @@ std::vector<TrainingRow> two_rows() {
   first.samples_per_s = 8;
   first.tokens_per_s = 16;
   first.peak_share = 0.5;
-  first.memory_bytes = 7;
+  first.memory = {7, 8, 9};
   return {first, row_of("dear", 2 * kMs, 0)};
 }
 

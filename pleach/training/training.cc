@@ -44,6 +44,48 @@ class GroupCosts : public CostModel {
   const CostModel* exchanges_;
 };
 
+// The most bytes of collectives that are decided and not finished at a time. The log is of one
+// iteration: those before and after it have the same.
+int64_t most_held_bytes(const std::vector<HostedCollective>& log, int64_t iteration_ps) {
+  std::vector<std::pair<int64_t, int64_t>> changes;  // time and bytes, at one time first what goes
+  for (const HostedCollective& one : log) {
+    const int64_t end_ps = std::max(one.finished_ps, one.issued_ps);
+    for (const int64_t shift_ps : {-iteration_ps, int64_t{0}, iteration_ps}) {
+      changes.emplace_back(one.issued_ps + shift_ps, one.what.range.size());
+      changes.emplace_back(end_ps + shift_ps, -one.what.range.size());
+    }
+  }
+  std::ranges::sort(changes);
+  int64_t held = 0, most = 0;
+  for (const auto& [time_ps, bytes] : changes) {
+    held += bytes;
+    most = std::max(most, held);
+  }
+  return most;
+}
+
+// What TrainingRow::memory says of buckets. Groups of one worker count as full at one time.
+int64_t bucket_bytes(const TrainingRow& row) {
+  std::vector<int64_t> held(row.trace->workers.size());
+  for (std::size_t index = 0; index < row.run.logs.size(); ++index) {
+    const std::vector<HostedCollective>& log = row.run.logs[index];
+    int64_t bytes = most_held_bytes(log, row.run.iteration_ps);
+    if (row.needs.frees_parameters) {
+      int64_t largest = 0;
+      for (const HostedCollective& one : log) {
+        if (one.what.kind == CollectiveKind::kAllGather) {
+          largest = std::max(largest, one.what.range.size());
+        }
+      }
+      bytes += largest;
+    }
+    for (const int32_t worker : row.trace->gradient_groups[index].workers) {
+      held[at(worker)] += bytes;
+    }
+  }
+  return held.empty() ? 0 : *std::ranges::max_element(held);
+}
+
 int64_t largest_message(const Trace& trace) {
   int64_t largest = 1;
   for (const WorkerTrace& worker : trace.workers) {
@@ -250,7 +292,6 @@ class Trainer {
 
   // How much is trained in a second, and what a rank holds.
   void rate(TrainingRow& row, int32_t zero_stage) const {
-    constexpr int32_t kAdamBytes = 12;
     const auto& [model, batch, times] = request_.workload;
     const double iteration_s = static_cast<double>(row.run.iteration_ps) / kPicosecondsPerSecond;
     const double samples = static_cast<double>(batch) * request_.strategy.data;
@@ -266,7 +307,8 @@ class Trainer {
     }
     Strategy sharded = request_.strategy;
     sharded.zero = zero_stage;
-    row.memory_bytes = memory_bytes(request_.workload, sharded, kAdamBytes);
+    row.memory = memory_use(request_.workload, sharded);
+    row.memory.bucket_bytes = bucket_bytes(row);
   }
 
   // What the layers of a group ask for, by layer of the model.

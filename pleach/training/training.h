@@ -12,6 +12,7 @@
 #include "pleach/topology/topology.h"
 #include "pleach/training/simulator.h"
 #include "pleach/training/trace_network.h"
+#include "pleach/workload/memory.h"
 #include "pleach/workload/strategy.h"
 #include "pleach/workload/workload.h"
 
@@ -60,9 +61,10 @@ struct TrainingRow {
   double samples_per_s = 0;  // of all replicas; 0: not known, as of a trace
   double tokens_per_s = 0;   // 0: samples are not made of tokens
   double peak_share = 0;     // model operations over the peak of all ranks; 0: not known
-  // What the fullest rank holds of parameters, gradients and Adam's state, sharded as the policy
-  // does; activations and buckets come on top. 0: not known.
-  int64_t memory_bytes = 0;
+  // What the fullest rank holds, with Adam's state, sharded as the policy does. Buckets: what is
+  // decided and not finished at one time of the last iteration, and where parameters are freed the
+  // largest bucket of them once more, which is computed with. 0 states: not known.
+  MemoryUse memory = {};
 };
 
 // One row per policy.

@@ -170,7 +170,9 @@ TEST(Rates, AreThoseOfAllReplicasAndOfThePolicysShards) {
     EXPECT_GT(row.peak_share, 0.01);
   }
   // Of 16 bytes a parameter four replicas share 12, or all.
-  const auto held = [&](std::size_t row) { return static_cast<double>((*rows)[row].memory_bytes); };
+  const auto held = [&](std::size_t row) {
+    return static_cast<double>((*rows)[row].memory.state_bytes);
+  };
   EXPECT_NEAR(held(1) / held(0), (4 + 12.0 / 4) / 16, 1e-6);
   EXPECT_NEAR(held(2) / held(0), 1.0 / 4, 1e-6);
   // Measured times know no peak, and these samples no tokens.
@@ -181,6 +183,23 @@ TEST(Rates, AreThoseOfAllReplicasAndOfThePolicysShards) {
   EXPECT_GT(plain.samples_per_s, 0);
   EXPECT_EQ(plain.tokens_per_s, 0);
   EXPECT_EQ(plain.peak_share, 0);
+}
+
+// Layers of 4000 bytes: one at a time where the wire is faster than backward, all where it is
+// slower; of three one is reduced, one gathered, and one computed with.
+TEST(Rates, CountTheBucketsOnTheirWay) {
+  const auto held = [](const std::string& policy, int64_t alpha_ps) {
+    const TrainingRow row = only_row({.workload = plain_workload(4, kMs, kMs),
+                                      .strategy = strategy_of("", 2),
+                                      .network = alpha_beta(alpha_ps, 1e15),
+                                      .policies = {policy}});
+    EXPECT_EQ(row.memory.activation_bytes, 0);  // the model says nothing of them
+    return row.memory.bucket_bytes;
+  };
+  EXPECT_EQ(held("wfbp", 0), 4000);
+  EXPECT_EQ(held("wfbp", 100 * kMs), 16'000);
+  EXPECT_EQ(held("sequential", 0), 16'000);
+  EXPECT_EQ(held("fsdp", 0), 12'000);
 }
 
 // Adam moves 28 bytes for a parameter of two: each rank all of them, or its share.

@@ -8,6 +8,7 @@
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/base/units.h"
+#include "pleach/workload/memory.h"
 #include "pleach/workload/strategy.h"
 #include "pleach/workload/worker_passes.h"
 
@@ -460,7 +461,7 @@ TEST(BuildTrace, NamesWhatTheModelLacks) {
     const Result<Trace> trace = build_trace({.workload = workload, .strategy = one.strategy});
     ASSERT_FALSE(trace) << one.message;
     EXPECT_EQ(trace.error().message, one.message);
-    EXPECT_EQ(memory_bytes(workload, one.strategy, 12), INT64_MAX);
+    EXPECT_EQ(memory_use(workload, one.strategy).state_bytes, INT64_MAX);
   }
 }
 
@@ -545,19 +546,6 @@ TEST(BuildTrace, CutsStagesSoThatTheSlowestComputesLeast) {
     }
     EXPECT_EQ(slowest, best_cut(times, 0, stages)) << "round " << round;
   }
-}
-
-TEST(MemoryBytes, FollowsTheZeroStages) {
-  const Workload workload = chain(3);  // 300 parameters of 4 bytes
-  const int64_t expected[] = {300 * (4 + 4 + 12), 300 * (4 + 4 + 3), 300 * (4 + 1 + 3),
-                              300 * (1 + 1 + 3)};
-  for (int32_t stage = 0; stage < 4; ++stage) {
-    EXPECT_EQ(memory_bytes(workload, {.data = 4, .zero = stage}, 12), expected[stage]);
-  }
-  EXPECT_EQ(memory_bytes(workload, {.pipeline = 2}, 12), 200 * 20);
-  EXPECT_EQ(memory_bytes(workload, {.stream_bytes_per_s = 1'000'000}, 12), 3 * 400);
-  EXPECT_EQ(memory_bytes(experts(), {.data = 2, .expert = 2, .zero = 1}, 12),
-            200 * (4 + 4 + 6) + 50 * (4 + 4 + 12));
 }
 
 // Random strategies on a model with everything: the trace is sound, all ranks are there once, and

@@ -133,6 +133,11 @@ class Splitter {
         layer.sequence_exchange_elements, layer.is_split ? 1.0 / strategy_.tensor : scattered);
     share.expert_exchange_bytes = buffer_bytes(layer.expert_exchange_elements, replicated);
     share.output_bytes = buffer_bytes(layer.output_elements, scattered);
+    // What the group sums is scattered where it is summed by reduce_scatter.
+    const bool is_part = layer.is_split && layer.forward_sum_elements == 0;
+    const double kept = kept_elements(model, index, strategy_.tensor) * samples_ *
+                        model.element_bytes * (is_part ? 1.0 : scattered);
+    share.kept_bytes = static_cast<int64_t>(std::min(std::ceil(kept), kMostBytes));
     return share;
   }
 
@@ -166,12 +171,6 @@ class Splitter {
   const double samples_;  // of one rank's micro-batch; sequences are split
   bool overflows_ = false;
 };
-
-// Ranks that hold the layer's tensors, and may share what belongs to them.
-double replicas_of(const LayerShare& layer, const Strategy& strategy) {
-  return static_cast<double>(strategy.data) * strategy.sequence /
-         (layer.is_expert ? strategy.expert : 1);
-}
 
 // First block of each stage, greedily: how many stages there are when none takes over `limit`.
 std::vector<std::size_t> fill(const std::vector<int64_t>& blocks, std::size_t stages,
@@ -281,11 +280,11 @@ Status check_streams(const Model& model, const Strategy& strategy, const LayerSh
   return ok();
 }
 
-int64_t saturated(double bytes) {
-  return bytes >= kMostBytes ? INT64_MAX : static_cast<int64_t>(std::ceil(bytes));
-}
-
 }  // namespace
+
+int32_t replicas_of(const LayerShare& layer, const Strategy& strategy) {
+  return strategy.data * strategy.sequence / (layer.is_expert ? strategy.expert : 1);
+}
 
 Result<LayerShares> share_layers(const Workload& workload, const Strategy& strategy) {
   const Model& model = workload.model;
@@ -310,40 +309,6 @@ Result<LayerShares> share_layers(const Workload& workload, const Strategy& strat
   time_updates(workload, strategy, result);
   PLEACH_TRY(check_streams(model, strategy, result));
   return result;
-}
-
-int64_t memory_bytes(const Workload& workload, const Strategy& strategy,
-                     int32_t optimizer_bytes_per_parameter) {
-  const Result<LayerShares> found = share_layers(workload, strategy);
-  if (!found) {
-    return INT64_MAX;
-  }
-  const double element_bytes = workload.model.element_bytes;
-  double fullest = 0;
-  for (int32_t stage = 0; stage < found->stage_count(); ++stage) {
-    double held = 0;
-    double before = 0;  // parameters of the layer before
-    for (int32_t index = found->first_layer[at(stage)]; index < found->first_layer[at(stage) + 1];
-         ++index) {
-      const LayerShare& layer = found->layers[at(index)];
-      if (strategy.stream_bytes_per_s > 0) {
-        // The next layer's weights come in while one computes and its gradients go.
-        const auto own = static_cast<double>(layer.parameter_bytes);
-        held = std::max(held, before + own + std::max(before, own));
-        before = own;
-        continue;
-      }
-      const double bytes = static_cast<double>(
-          std::reduce(layer.tensor_bytes.begin(), layer.tensor_bytes.end(), int64_t{0}));
-      const double ranks = replicas_of(layer, strategy);
-      held += bytes / (strategy.zero >= 3 ? ranks : 1);
-      held += bytes / (strategy.zero >= 2 ? ranks : 1);
-      held +=
-          bytes / element_bytes * optimizer_bytes_per_parameter / (strategy.zero >= 1 ? ranks : 1);
-    }
-    fullest = std::max(fullest, held);
-  }
-  return saturated(fullest);
 }
 
 }  // namespace pleach

@@ -22,7 +22,11 @@ struct LayerShare {
   int64_t sequence_exchange_bytes = 0;  // of forward's two all_to_alls together
   int64_t expert_exchange_bytes = 0;    // of each all_to_all
   int64_t output_bytes = 0;             // that the next stage gets
+  int64_t kept_bytes = 0;               // activations, from forward to backward
 };
+
+// Ranks that hold the layer's tensors, and may share what belongs to them.
+int32_t replicas_of(const LayerShare& layer, const Strategy& strategy);
 
 struct LayerShares {
   std::vector<LayerShare> layers;

@@ -76,10 +76,4 @@ struct TraceRequest {
 //           ZeRO: Rajbhandari et al., SC 2020
 Result<Trace> build_trace(const TraceRequest& request);
 
-// Bytes that one rank of the fullest stage holds: parameters, gradients, optimizer state
-// (`optimizer_bytes_per_parameter`, 12 for Adam in mixed precision) under the strategy's ZeRO
-// stage; when weights stream, what two layers in a row need. INT64_MAX where build_trace refuses.
-int64_t memory_bytes(const Workload& workload, const Strategy& strategy,
-                     int32_t optimizer_bytes_per_parameter);
-
 }  // namespace pleach

@@ -42,16 +42,19 @@ MatrixProduct split_product(const MatrixProduct& product, const ModelLayer& laye
   return part;
 }
 
+double results_of(const MatrixProduct& product) {
+  return static_cast<double>(product.m) * static_cast<double>(product.n) *
+         static_cast<double>(product.count);
+}
+
 LayerTimes times_on(const Roofline& roofline, const Share& share) {
   const ModelLayer& layer = share.model.layers[share.layer];
   double work = 0;
   double elements = static_cast<double>(layer.moved_elements) / share.split * share.samples;
   for (const MatrixProduct& product : layer.products) {
     const MatrixProduct part = split_product(product, layer, share.split);
-    const double results =
-        static_cast<double>(part.m) * static_cast<double>(part.n) * static_cast<double>(part.count);
-    work += results * static_cast<double>(part.k);
-    elements += results * share.samples;
+    work += results_of(part) * static_cast<double>(part.k);
+    elements += results_of(part) * share.samples;
   }
   if (!layer.products.empty()) {
     const int64_t input = share.layer > 0 ? share.model.layers[share.layer - 1].output_elements : 0;
@@ -140,6 +143,19 @@ LayerTimes layer_times(const Workload& workload, int32_t layer, double samples, 
   const Accelerator& accelerator = std::get<Accelerator>(workload.times);
   const Share share = {workload.model, index, samples, used_split};
   return std::visit([&](const auto& rule) { return times_on(rule, share); }, accelerator.rule);
+}
+
+double kept_elements(const Model& model, int32_t layer, int32_t split) {
+  PLEACH_CHECK(layer >= 0 && at(layer) < model.layers.size() && split >= 1, "no such layer");
+  const ModelLayer& own = model.layers[at(layer)];
+  const int32_t used_split = own.is_split ? split : 1;
+  // The group's sum is whole on every rank, and so is what is made of it.
+  const int32_t output_split = own.forward_sum_elements > 0 ? 1 : used_split;
+  double results = static_cast<double>(own.moved_elements) / 3 / output_split;
+  for (const MatrixProduct& product : own.products) {
+    results += results_of(split_product(product, own, used_split));
+  }
+  return std::max(results, static_cast<double>(own.output_elements) / output_split);
 }
 
 Result<Workload> scaled_to(const Workload& workload, int64_t total_ps) {

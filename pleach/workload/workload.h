@@ -72,6 +72,14 @@ struct Workload {
 // Measured times are scaled linearly.
 LayerTimes layer_times(const Workload& workload, int32_t layer, double samples, int32_t split);
 
+// Activations of one sample that a layer keeps for its backward, split likewise: the results of its
+// products and a third of what else it moves, as modules without parameters move about three times
+// what they leave; at least its output.
+//   source  a transformer's block comes to 33 b·s·h + 3.3 a·b·s² bytes at 2 bytes, between the sums
+//           with and without dropout of Korthikanti et al., Reducing Activation Recomputation in
+//           Large Transformer Models, MLSys 2023, sec. 4.1
+double kept_elements(const Model& model, int32_t layer, int32_t split);
+
 // "resnet50", "bert_large,sequence=128", or a JSON file (docs/workloads.md), which may carry
 // measured times; `batch` 0: the model's own.
 //   errors  kInvalidArgument naming the value and its place: unknown names, missing layers,

@@ -1,0 +1,125 @@
+#include "pleach/workload/memory.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "pleach/base/index.h"
+#include "pleach/workload/layer_shares.h"
+#include "pleach/workload/worker_passes.h"
+
+namespace pleach {
+namespace {
+
+constexpr double kMostBytes = 0x1p60;
+
+int64_t saturated(double bytes) {
+  return bytes >= kMostBytes ? INT64_MAX : static_cast<int64_t>(std::ceil(bytes));
+}
+
+class StageMemory {
+ public:
+  StageMemory(const Model& model, const Strategy& strategy, const LayerShares& shares,
+              int32_t stage)
+      : model_(model),
+        strategy_(strategy),
+        shares_(shares),
+        stage_(stage),
+        first_(shares.first_layer[at(stage)]),
+        end_(shares.first_layer[at(stage) + 1]) {}
+
+  double states(int32_t optimizer_bytes_per_parameter) const {
+    double held = 0;
+    for (int32_t index = first_; index < end_; ++index) {
+      const LayerShare& layer = shares_.layers[at(index)];
+      const auto bytes = static_cast<double>(
+          std::reduce(layer.tensor_bytes.begin(), layer.tensor_bytes.end(), int64_t{0}));
+      const double ranks = replicas_of(layer, strategy_);
+      held += bytes / (strategy_.zero >= 3 ? ranks : 1);
+      held += bytes / (strategy_.zero >= 2 ? ranks : 1);
+      held += bytes / model_.element_bytes * optimizer_bytes_per_parameter /
+              (strategy_.zero >= 1 ? ranks : 1);
+    }
+    return held;
+  }
+
+  // The next layer's weights come in while one computes and its gradients go.
+  double streamed_states() const {
+    double held = 0;
+    double before = 0;  // parameters of the layer before
+    for (int32_t index = first_; index < end_; ++index) {
+      const auto own = static_cast<double>(shares_.layers[at(index)].parameter_bytes);
+      held = std::max(held, before + own + std::max(before, own));
+      before = own;
+    }
+    return held;
+  }
+
+  double activations() const {
+    double kept = 0;     // by one micro-batch
+    double entered = 0;  // blocks, by one micro-batch
+    double block = 0;
+    double largest_block = 0;
+    for (int32_t index = first_; index < end_; ++index) {
+      if (index == first_ || model_.layers[at(index)].block != model_.layers[at(index - 1)].block) {
+        entered +=
+            index == 0 ? 0.0 : static_cast<double>(shares_.layers[at(index - 1)].output_bytes);
+        block = 0;
+      }
+      const auto own = static_cast<double>(shares_.layers[at(index)].kept_bytes);
+      kept += own;
+      block += own;
+      largest_block = std::max(largest_block, block);
+    }
+    return strategy_.recompute ? most_in_flight() * entered + largest_block
+                               : most_in_flight() * kept;
+  }
+
+ private:
+  // Micro-batches whose forward is done and whose backward is not, at most.
+  int32_t most_in_flight() const {
+    int32_t most = 0, now = 0;
+    for (const Pass& pass : stage_passes(strategy_, stage_)) {
+      now += pass.is_forward ? 1 : -1;
+      most = std::max(most, now);
+    }
+    return most;
+  }
+
+  const Model& model_;
+  const Strategy& strategy_;
+  const LayerShares& shares_;
+  const int32_t stage_;
+  const int32_t first_;  // layer
+  const int32_t end_;
+};
+
+}  // namespace
+
+int64_t MemoryUse::total_bytes() const {
+  return saturated(static_cast<double>(state_bytes) + static_cast<double>(activation_bytes) +
+                   static_cast<double>(bucket_bytes));
+}
+
+MemoryUse memory_use(const Workload& workload, const Strategy& strategy,
+                     int32_t optimizer_bytes_per_parameter) {
+  const Result<LayerShares> shares = share_layers(workload, strategy);
+  if (!shares) {
+    return {.state_bytes = INT64_MAX};
+  }
+  MemoryUse fullest;
+  for (int32_t stage = 0; stage < shares->stage_count(); ++stage) {
+    const StageMemory memory(workload.model, strategy, *shares, stage);
+    const double states = strategy.stream_bytes_per_s > 0
+                              ? memory.streamed_states()
+                              : memory.states(optimizer_bytes_per_parameter);
+    const MemoryUse use = {.state_bytes = saturated(states),
+                           .activation_bytes = saturated(memory.activations())};
+    if (use.total_bytes() > fullest.total_bytes()) {
+      fullest = use;
+    }
+  }
+  return fullest;
+}
+
+}  // namespace pleach
