@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -96,6 +97,27 @@ Result<std::string> read_file(const std::string& path, int64_t limit_bytes) {
       fmt::format("{} larger than {} bytes", is_device ? "it is a device, and" : "it is", limit));
 }
 
+// Blocks them while it lives; what came meanwhile arrives at its end.
+class FileSet::SignalHold {
+ public:
+  SignalHold() {
+    sigset_t ending;
+    sigemptyset(&ending);
+    for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM}) {
+      sigaddset(&ending, signal);
+    }
+    pthread_sigmask(SIG_BLOCK, &ending, &before_);
+  }
+  ~SignalHold() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalHold(const SignalHold&) = delete;
+  SignalHold& operator=(const SignalHold&) = delete;
+
+ private:
+  sigset_t before_ = {};
+};
+
+FileSet::FileSet() = default;
+
 FileSet::~FileSet() {
   for (const Pending& file : pending_) {
     if (!file.temporary.empty()) {
@@ -110,6 +132,9 @@ Status FileSet::add(const std::string& path, std::string_view content) {
   const fs::file_status status = fs::status(path, code);
   if (fs::is_directory(status)) {
     return io_error("write", path, "it is a directory");
+  }
+  if (hold_ == nullptr) {
+    hold_ = std::make_unique<SignalHold>();
   }
   Pending file = {path, path, "", ""};
   if (fs::exists(status) && !fs::is_regular_file(status)) {  // /dev/stdout, a pipe
@@ -145,6 +170,7 @@ Status FileSet::commit() {
     file.temporary.clear();
   }
   pending_.clear();
+  hold_.reset();
   return ok();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,10 +17,11 @@ Result<std::string> read_file(const std::string& path, int64_t limit_bytes = int
 
 // Files that belong together: each is written beside its place when it is added, and all are put
 // there by commit(). Without it nothing has happened. What is replaced keeps its mode; a link to a
-// file stays a link. Not thread safe.
+// file stays a link. From the first file on, signals that would end the program wait for the end of
+// the set, so that they leave all of it or nothing. Used by one thread, the only one that runs.
 class FileSet {
  public:
-  FileSet() = default;
+  FileSet();
   ~FileSet();
   FileSet(const FileSet&) = delete;
   FileSet& operator=(const FileSet&) = delete;
@@ -30,12 +32,14 @@ class FileSet {
   Status commit();
 
  private:
+  class SignalHold;
   struct Pending {
     std::string path;       // as it was given
     std::string target;     // the file behind it
     std::string temporary;  // beside the target; empty: the place is no regular file
     std::string content;    // of what is no regular file
   };
+  std::unique_ptr<SignalHold> hold_;
   std::vector<Pending> pending_;
 };
 

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
+#include <memory>
 
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
@@ -116,6 +119,36 @@ TEST_F(Files, OfASetAppearTogetherOrNotAtAll) {
   EXPECT_EQ(read_file(path("a")).value(), "1");
   EXPECT_EQ(read_file(path("b")).value(), "2");
   EXPECT_EQ(entry_count(), 2U);
+}
+
+// A signal in the midst of a set ends the program after the set: all of it is there, or nothing.
+TEST_F(Files, OfASetSurviveASignalTogether) {
+  for (const bool commits : {true, false}) {
+    ASSERT_TRUE(write_file(path("a"), "old"));
+    ASSERT_TRUE(write_file(path("b"), "old"));
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      auto set = std::make_unique<FileSet>();
+      const bool has_first = set->add(path("a"), "new").has_value();
+      raise(SIGTERM);
+      const bool has_both = has_first && set->add(path("b"), "new").has_value();
+      if (has_both && commits) {
+        static_cast<void>(set->commit());  // ends here
+      }
+      if (has_both && !commits) {
+        set.reset();  // or here
+      }
+      _exit(1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFSIGNALED(status)) << status;
+    for (const char* name : {"a", "b"}) {
+      EXPECT_EQ(*read_file(path(name)), commits ? "new" : "old");
+    }
+    EXPECT_EQ(entry_count(), 2U);
+  }
 }
 
 TEST_F(Files, NewOnesKeepWhatIsThere) {

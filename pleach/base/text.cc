@@ -38,14 +38,19 @@ std::size_t utf8_length(std::string_view text) {
   return length;
 }
 
-// Control letters and the separators that some programs take for the end of a line.
+// Control letters, the separators that some programs take for the end of a line, and the marks that
+// turn the direction of what follows.
 bool is_control(std::string_view letter) {
   const auto lead = static_cast<uint8_t>(letter[0]);
   if (letter.size() == 1) {
     return lead < 0x20 || lead == 0x7f;
   }
   const bool c1 = lead == 0xc2 && static_cast<uint8_t>(letter[1]) < 0xa0;
-  return c1 || letter == "\u2028" || letter == "\u2029";
+  const auto is_within = [&](std::string_view first, std::string_view last) {
+    return letter >= first && letter <= last;  // UTF-8 sorts as its letters do
+  };
+  return c1 || letter == "\u061c" || is_within("\u200e", "\u200f") ||
+         is_within("\u2028", "\u202e") || is_within("\u2066", "\u2069");
 }
 
 // Appends up to `limit` letters in a form that stays on one line; whether that was all of them.

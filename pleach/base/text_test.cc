@@ -99,6 +99,12 @@ TEST(Text, QuotesForOneLine) {
   EXPECT_EQ(pleach::quoted(std::string("\xff\xc3\xa9")), "'\\xff\xc3\xa9'");
   EXPECT_EQ(pleach::quoted(std::string("\xe2\x80\xa8")), "'\\xe2\\x80\\xa8'");  // line separator
   EXPECT_EQ(pleach::quoted(std::string("\xc2\x85")), "'\\xc2\\x85'");           // next line
+  for (const std::string turn : {"\u200e", "\u061c", "\u202a", "\u202e", "\u2066", "\u2069"}) {
+    EXPECT_EQ(pleach::quoted(turn).find(turn), std::string::npos) << pleach::quoted(turn);
+  }
+  for (const std::string plain : {"\u200d", "\u2010", "\u2030", "\u206a", "\U0001f600"}) {
+    EXPECT_EQ(pleach::quoted(plain), "'" + plain + "'");
+  }
   EXPECT_EQ(pleach::quoted(std::string(100, 'x')), "'" + std::string(80, 'x') + "...'");
   EXPECT_EQ(pleach::quoted(std::string(80, 'x')), "'" + std::string(80, 'x') + "'");
 }

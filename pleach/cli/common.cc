@@ -111,7 +111,8 @@ Status add_csv(const CommandLine& line,
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) {
-    return Error{ErrorCode::kIo, fmt::format("--csv: {}: {}", folder, error.message())};
+    return Error{ErrorCode::kIo,
+                 fmt::format("--csv: {}: {}", pleach::quoted(folder), error.message())};
   }
   for (const auto& [name, content] : files) {
     PLEACH_TRY(set.add(fmt::format("{}/{}", folder, name), content));

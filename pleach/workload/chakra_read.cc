@@ -233,7 +233,7 @@ class TraceReader {
     }
     trace_.rank_count = count_files();
     if (trace_.rank_count == 0) {
-      return Error{ErrorCode::kIo, fmt::format("there is no file {}", one_line(path(0)))};
+      return Error{ErrorCode::kIo, fmt::format("there is no file {}", pleach::quoted(path(0)))};
     }
     trace_.name = std::filesystem::path(prefix_).filename().string();
     for (int32_t rank = 0; rank < trace_.rank_count; ++rank) {

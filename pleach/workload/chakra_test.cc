@@ -394,7 +394,7 @@ TEST_F(Chakra, NamesWhatIsWrong) {
 }
 
 TEST_F(Chakra, NamesWhatIsWrongBetweenRanks) {
-  EXPECT_EQ(error_of({}), "there is no file t.0.et");
+  EXPECT_EQ(error_of({}), "there is no file 't.0.et'");
   const std::string reduces = kHead + node(1, kColl, {}, coll(0, 8));
   EXPECT_EQ(error_of({reduces, kHead}),
             "t: family 'all ranks', group 0, collective 0: worker 0 issues all_reduce of 8 bytes "
