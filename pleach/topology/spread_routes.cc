@@ -71,6 +71,7 @@ Result<std::vector<std::vector<LinkId>>> RouteSpreader::spread(std::span<const D
   PLEACH_ASSIGN(has_choice, place_all(demands, unit, routes));
   if (has_choice) {
     PLEACH_TRY(improve(demands, unit, routes));
+    PLEACH_TRY(keep_first_if_better(demands, unit, routes));
   }
   return routes;
 }
@@ -120,6 +121,42 @@ Status RouteSpreader::improve(std::span<const Demand> demands, double unit,
     }
   }
   loads_ = std::move(best_loads);
+  return ok();
+}
+
+double RouteSpreader::busiest() const {
+  double most = 0;
+  for (const LinkId link : touched_) {
+    const Load& load = loads_[at(group_of_link_[link.index()])];
+    most = std::max(most, load.now * load.per_width);
+  }
+  return most;
+}
+
+Status RouteSpreader::keep_first_if_better(std::span<const Demand> demands, double unit,
+                                           std::vector<std::vector<LinkId>>& routes) {
+  constexpr double kLess = 1 - 1e-9;
+  const double spread = busiest();
+  std::vector<std::vector<LinkId>> first;
+  first.reserve(demands.size());
+  const auto move = [&](const std::vector<std::vector<LinkId>>& from,
+                        const std::vector<std::vector<LinkId>>& to) {
+    for (std::size_t index = 0; index < demands.size(); ++index) {
+      const double load = static_cast<double>(demands[index].load) / unit;
+      add(from[index], -load);
+      add(to[index], load);
+    }
+  };
+  for (const Demand& demand : demands) {
+    PLEACH_ASSIGN(route, router_.route(demand.source, demand.target));
+    first.push_back(route);
+  }
+  move(routes, first);
+  if (busiest() < spread * kLess) {
+    routes = std::move(first);
+  } else {
+    move(first, routes);
+  }
   return ok();
 }
 

@@ -31,7 +31,9 @@ struct LinkLoad {
 // Chooses among all shortest routes of each demand so that the busiest links have little to do:
 // first the largest demands, each where it adds least to the sum of bandwidth·(load/bandwidth)^4
 // over the links; then, while the busiest link is one that some demand could avoid, again and again
-// one to four demands anew, ties at random, where that sum does not grow. Ties of the first round
+// one to four demands anew, ties at random, where that sum does not grow. Where that leaves a link
+// busier than the first of each demand's shortest routes would, these are taken (of links of unlike
+// bandwidth the sum may prefer many slow ones). Ties of the first round
 // go to what earlier calls loaded least, then by the digits of the target's number (which gives the
 // usual static routes of fat trees). Deterministic. Borrows the topology.
 //   source  d-mod-k: Zahavi, Fat-trees routing and node ordering, 2010. The sum is the potential of
@@ -91,6 +93,9 @@ class RouteSpreader {
                          std::vector<std::vector<LinkId>>& routes);
   Status improve(std::span<const Demand> demands, double unit,
                  std::vector<std::vector<LinkId>>& routes);
+  double busiest() const;  // bandwidths' time of the busiest link
+  Status keep_first_if_better(std::span<const Demand> demands, double unit,
+                              std::vector<std::vector<LinkId>>& routes);
   Status place_anew(std::span<const std::size_t> block, std::span<const Demand> demands,
                     double unit, Rng& rng, std::vector<std::vector<LinkId>>& routes);
 

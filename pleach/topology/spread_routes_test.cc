@@ -227,6 +227,37 @@ TEST(SpreadRoutes, AreNoWorseThanTheFirstInLinkOrder) {
   EXPECT_GT(5 * better, 4 * total);
 }
 
+// Both ways within a box are two links long; seven messages over NVLink take less time than one
+// over the card, however many links share the work.
+TEST(SpreadRoutes, LeaveSlowLinksAloneThatWouldTakeLonger) {
+  for (const std::string spec : {"dgx_h100:2", "dgx_h100:2,nics=2", "dgx_a100:2,fabric=rails"}) {
+    const Topology topology = topology_of(spec);
+    std::vector<Demand> demands;
+    for (const Demand& demand : all_pairs(topology)) {
+      if (demand.source.value / 8 == demand.target.value / 8) {
+        demands.push_back(demand);
+      }
+    }
+    std::vector<std::vector<LinkId>> first;
+    Router router(topology);
+    for (const Demand& demand : demands) {
+      first.push_back(*router.route(demand.source, demand.target));
+    }
+    const auto longest_s = [&](const std::vector<int64_t>& carried) {
+      double most = 0;
+      for (std::size_t link = 0; link < carried.size(); ++link) {
+        most =
+            std::max(most, static_cast<double>(carried[link]) /
+                               static_cast<double>(topology.links()[link].bandwidth_bytes_per_s));
+      }
+      return most;
+    };
+    EXPECT_LE(longest_s(spread_loads(topology, demands)),
+              longest_s(loads(topology, demands, first)) * (1 + 1e-9))
+        << spec;
+  }
+}
+
 TEST(SpreadRoutes, NamePairsWithoutARoute) {
   const Topology topology = topology_of(
       "node = [{name='a'}, {name='b'}, {name='dead end', kind='switch'}]\n"
