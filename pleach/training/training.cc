@@ -64,8 +64,8 @@ int64_t most_held_bytes(const std::vector<HostedCollective>& log, int64_t iterat
   return most;
 }
 
-// What TrainingRow::memory says of buckets. Groups of one worker count as full at one time.
-int64_t bucket_bytes(const TrainingRow& row) {
+// Of each worker; groups of one worker count as full at one time.
+std::vector<int64_t> bucket_bytes(const TrainingRow& row) {
   std::vector<int64_t> held(row.trace->workers.size());
   for (std::size_t index = 0; index < row.run.logs.size(); ++index) {
     const std::vector<HostedCollective>& log = row.run.logs[index];
@@ -83,7 +83,21 @@ int64_t bucket_bytes(const TrainingRow& row) {
       held[at(worker)] += bytes;
     }
   }
-  return held.empty() ? 0 : *std::ranges::max_element(held);
+  return held;
+}
+
+// What the worker that holds most holds. The stages of a pipeline are workers in a row.
+MemoryUse fullest_memory(const TrainingRow& row, const std::vector<MemoryUse>& stages) {
+  MemoryUse fullest;
+  const std::vector<int64_t> buckets = bucket_bytes(row);
+  for (std::size_t worker = 0; worker < buckets.size(); ++worker) {
+    MemoryUse use = stages[worker % stages.size()];
+    use.bucket_bytes = buckets[worker];
+    if (use.total_bytes() > fullest.total_bytes()) {
+      fullest = use;
+    }
+  }
+  return fullest;
 }
 
 int64_t largest_message(const Trace& trace) {
@@ -307,8 +321,7 @@ class Trainer {
     }
     Strategy sharded = request_.strategy;
     sharded.zero = zero_stage;
-    row.memory = memory_use(request_.workload, sharded);
-    row.memory.bucket_bytes = bucket_bytes(row);
+    row.memory = fullest_memory(row, memory_by_stage(request_.workload, sharded));
   }
 
   // What the layers of a group ask for, by layer of the model.

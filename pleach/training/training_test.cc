@@ -202,6 +202,21 @@ TEST(Rates, CountTheBucketsOnTheirWay) {
   EXPECT_EQ(held("fsdp", 0), 12'000);
 }
 
+// The second stage has fewer parameters and larger buckets; no rank holds the most of both.
+TEST(Rates, AddTheMemoryOfOneRank) {
+  Workload workload = plain_workload(3, kMs, 10 * kMs, 1'000'000);
+  workload.model.layers[1].block = 0;
+  workload.model.layers[2].block = 1;
+  workload.model.layers[2].tensors[0].element_count = 1'900'000;
+  std::get<MeasuredTimes>(workload.times).layers[2].backward_ps = 20 * kMs;
+  const TrainingRow row = only_row({.workload = workload,
+                                    .strategy = strategy_of("pp=2,dp=2", 4),
+                                    .network = alpha_beta(0, 1e9),
+                                    .policies = {"wfbp"}});
+  EXPECT_EQ(row.memory.state_bytes, 1'900'000 * 20);
+  EXPECT_EQ(row.memory.bucket_bytes, 1'900'000 * 4);
+}
+
 // Adam moves 28 bytes for a parameter of two: each rank all of them, or its share.
 TEST(Optimizer, TakesWhatItsBytesNeedInMemory) {
   const auto accelerator = parse_accelerator("roofline,operations=1e15,memory=1GB/s,overhead=0us");
@@ -245,6 +260,28 @@ TEST(Recompute, RepeatsForwardInBackward) {
   EXPECT_EQ(sums(plain), 2 * 16);
   EXPECT_EQ(sums(again), 3 * 16);
   EXPECT_GE(again.run.iteration_ps, again.bound_ps);
+}
+
+// What entered a block is all that was kept: its first layer computes again before its last one's
+// backward, whose gradient comes so much later.
+TEST(Recompute, GoesBlockByBlock) {
+  Workload workload = plain_workload(2, 0, 0, 1'000'000);
+  workload.model.layers[0].tensors[0].element_count = 1;
+  workload.model.layers[1].block = 0;
+  auto& times = std::get<MeasuredTimes>(workload.times).layers;
+  times = {{.forward_ps = 10 * kMs, .backward_ps = kMs}, {.forward_ps = kMs, .backward_ps = kMs}};
+  // The last layer's 4 MB take 10 ms, behind which the first layer's backward hides.
+  const auto iteration_ms = [&](const std::string& strategy) {
+    const TrainingRow row = only_row({.workload = workload,
+                                      .strategy = strategy_of(strategy, 2),
+                                      .network = alpha_beta(0, 4e8),
+                                      .policies = {"wfbp"}});
+    return static_cast<double>(row.run.iteration_ps) / kMs;
+  };
+  EXPECT_NEAR(iteration_ms(""), 10 + 1 + 1 + 10, 1e-3);
+  EXPECT_NEAR(iteration_ms("recompute=on"), 10 + 1 + 10 + 1 + 1 + 10, 1e-3);
+  workload.model.layers[1].block = 1;  // now hidden, but for a millisecond
+  EXPECT_NEAR(iteration_ms("recompute=on"), 10 + 1 + 1 + 1 + 10 + 1, 1e-3);
 }
 
 // What planned by curves says so where families meet; what only follows gradients does not.

@@ -12,6 +12,7 @@ namespace pleach {
 namespace {
 
 constexpr double kMostBytes = 0x1p60;
+constexpr double kAdamBytes = 12;  // of a parameter
 
 int64_t saturated(double bytes) {
   return bytes >= kMostBytes ? INT64_MAX : static_cast<int64_t>(std::ceil(bytes));
@@ -28,7 +29,8 @@ class StageMemory {
         first_(shares.first_layer[at(stage)]),
         end_(shares.first_layer[at(stage) + 1]) {}
 
-  double states(int32_t optimizer_bytes_per_parameter) const {
+  double states() const {
+    const double optimizer_bytes = strategy_.optimizer ? kAdamBytes : 0;
     double held = 0;
     for (int32_t index = first_; index < end_; ++index) {
       const LayerShare& layer = shares_.layers[at(index)];
@@ -37,8 +39,7 @@ class StageMemory {
       const double ranks = replicas_of(layer, strategy_);
       held += bytes / (strategy_.zero >= 3 ? ranks : 1);
       held += bytes / (strategy_.zero >= 2 ? ranks : 1);
-      held += bytes / model_.element_bytes * optimizer_bytes_per_parameter /
-              (strategy_.zero >= 1 ? ranks : 1);
+      held += bytes / model_.element_bytes * optimizer_bytes / (strategy_.zero >= 1 ? ranks : 1);
     }
     return held;
   }
@@ -62,8 +63,7 @@ class StageMemory {
     double largest_block = 0;
     for (int32_t index = first_; index < end_; ++index) {
       if (index == first_ || model_.layers[at(index)].block != model_.layers[at(index - 1)].block) {
-        entered +=
-            index == 0 ? 0.0 : static_cast<double>(shares_.layers[at(index - 1)].output_bytes);
+        entered += index == 0 ? 0.0 : entering_bytes(index);
         block = 0;
       }
       const auto own = static_cast<double>(shares_.layers[at(index)].kept_bytes);
@@ -76,6 +76,12 @@ class StageMemory {
   }
 
  private:
+  // What the layer before leaves: no more than it keeps itself, of which its output is part.
+  double entering_bytes(int32_t index) const {
+    const LayerShare& before = shares_.layers[at(index - 1)];
+    return static_cast<double>(std::min(before.output_bytes, before.kept_bytes));
+  }
+
   // Micro-batches whose forward is done and whose backward is not, at most.
   int32_t most_in_flight() const {
     int32_t most = 0, now = 0;
@@ -101,25 +107,26 @@ int64_t MemoryUse::total_bytes() const {
                    static_cast<double>(bucket_bytes));
 }
 
-MemoryUse memory_use(const Workload& workload, const Strategy& strategy,
-                     int32_t optimizer_bytes_per_parameter) {
+std::vector<MemoryUse> memory_by_stage(const Workload& workload, const Strategy& strategy) {
   const Result<LayerShares> shares = share_layers(workload, strategy);
   if (!shares) {
-    return {.state_bytes = INT64_MAX};
+    return {{.state_bytes = INT64_MAX}};
   }
-  MemoryUse fullest;
+  std::vector<MemoryUse> stages;
+  stages.reserve(at(shares->stage_count()));
   for (int32_t stage = 0; stage < shares->stage_count(); ++stage) {
     const StageMemory memory(workload.model, strategy, *shares, stage);
-    const double states = strategy.stream_bytes_per_s > 0
-                              ? memory.streamed_states()
-                              : memory.states(optimizer_bytes_per_parameter);
-    const MemoryUse use = {.state_bytes = saturated(states),
-                           .activation_bytes = saturated(memory.activations())};
-    if (use.total_bytes() > fullest.total_bytes()) {
-      fullest = use;
-    }
+    const double states =
+        strategy.stream_bytes_per_s > 0 ? memory.streamed_states() : memory.states();
+    stages.push_back(
+        {.state_bytes = saturated(states), .activation_bytes = saturated(memory.activations())});
   }
-  return fullest;
+  return stages;
+}
+
+MemoryUse memory_use(const Workload& workload, const Strategy& strategy) {
+  const std::vector<MemoryUse> stages = memory_by_stage(workload, strategy);
+  return *std::ranges::max_element(stages, {}, &MemoryUse::total_bytes);
 }
 
 }  // namespace pleach

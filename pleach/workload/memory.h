@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "pleach/workload/strategy.h"
 
@@ -16,16 +17,15 @@ struct MemoryUse {
   bool operator==(const MemoryUse&) const = default;
 };
 
-// Adam in mixed precision: two moments and a weight of 4 bytes for each parameter.
-inline constexpr int32_t kAdamBytes = 12;
-
-// Of a rank of the fullest stage, without buckets: states under the strategy's ZeRO stage, and the
-// activations of the micro-batches that its schedule keeps at a time (with recomputation only what
-// enters each block, and one block's). When weights stream, what two layers in a row need.
-//   returns  INT64_MAX bytes of states where build_trace refuses
+// Of a rank of each stage, without buckets: states under the strategy's ZeRO stage, with Adam's two
+// moments and weight of 4 bytes where the strategy has an optimizer; and the activations of the
+// micro-batches that its schedule keeps at a time (with recomputation only what enters each block,
+// and one block's). When weights stream, states are what two layers in a row need.
+//   returns  one stage of INT64_MAX bytes of states where build_trace refuses
 //   cost     O(layers + stages · micro_batches)
 //   source   Rajbhandari et al., ZeRO, SC 2020, sec. 3; kept_elements
-MemoryUse memory_use(const Workload& workload, const Strategy& strategy,
-                     int32_t optimizer_bytes_per_parameter = kAdamBytes);
+std::vector<MemoryUse> memory_by_stage(const Workload& workload, const Strategy& strategy);
+// The fullest of them.
+MemoryUse memory_use(const Workload& workload, const Strategy& strategy);
 
 }  // namespace pleach

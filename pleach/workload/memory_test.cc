@@ -48,7 +48,7 @@ TEST(MemoryUse, SharesStatesByZeroStage) {
   }
   EXPECT_EQ(memory_use(workload, {.pipeline = 2}).state_bytes, 200 * 20);
   EXPECT_EQ(memory_use(workload, {.stream_bytes_per_s = 1'000'000}).state_bytes, 3 * 400);
-  EXPECT_EQ(memory_use(workload, {}, 0).state_bytes, 300 * 8);
+  EXPECT_EQ(memory_use(workload, {.optimizer = false}).state_bytes, 300 * 8);
   Workload experts = chain(3);
   experts.model.layers[1].expert_count = 4;
   EXPECT_EQ(memory_use(experts, {.data = 2, .expert = 2, .zero = 1}).state_bytes,

@@ -59,7 +59,8 @@ LayerTimes times_on(const Roofline& roofline, const Share& share) {
   if (!layer.products.empty()) {
     const int64_t input = share.layer > 0 ? share.model.layers[share.layer - 1].output_elements : 0;
     elements += static_cast<double>(input) * share.samples;
-    elements += static_cast<double>(parameter_count(layer)) / share.split;
+    const ModelLayer& weights = layer.is_tied_to_first ? share.model.layers.front() : layer;
+    elements += static_cast<double>(parameter_count(weights)) / share.split;
   }
   const double compute_s =
       2 * work * share.samples / (roofline.operations_per_s * roofline.efficiency);

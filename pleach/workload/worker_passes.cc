@@ -76,8 +76,12 @@ class PassWriter {
     if (!is_last_stage()) {
       receive(1, micro_batch, share(end_layer() - 1).output_bytes);
     }
+    const bool has_gates = is_first && request_.backward_gates;
     for (int32_t layer = end_layer(); layer-- > first_layer();) {
-      if (is_first && request_.backward_gates) {
+      if (request_.strategy.recompute && ends_block(layer)) {
+        recompute_block(layer, has_gates);
+      }
+      if (has_gates && !request_.strategy.recompute) {
         gate(TraceNodeKind::kBackwardGate, layer);
       }
       backward_layer(layer);
@@ -102,22 +106,53 @@ class PassWriter {
         own.forward_sum_bytes);
   }
 
-  void backward_layer(int32_t layer) {
-    const LayerShare& own = share(layer);
-    const bool scatters = request_.strategy.tensor_sequence;
-    load(layer);
-    if (scatters) {
-      sum(CollectiveKind::kAllGather, layer, own.forward_sum_bytes);
+  int32_t block_of(int32_t layer) const { return request_.workload.model.layers[at(layer)].block; }
+  bool ends_block(int32_t layer) const {
+    return layer + 1 == end_layer() || block_of(layer + 1) != block_of(layer);
+  }
+
+  // Forward of a block once more, up to its last layer: what entered it was kept, and so were the
+  // exchanges within it.
+  void recompute_block(int32_t last, bool has_gates) {
+    int32_t first = last;
+    while (first > first_layer() && block_of(first - 1) == block_of(last)) {
+      --first;
     }
-    if (request_.strategy.recompute) {
+    const bool scatters = request_.strategy.tensor_sequence;
+    for (int32_t layer = first; layer <= last; ++layer) {
+      const LayerShare& own = share(layer);
+      if (has_gates) {
+        gate(TraceNodeKind::kBackwardGate, layer);
+      }
+      load(layer);
+      if (scatters) {
+        sum(CollectiveKind::kAllGather, layer, own.backward_sum_bytes);
+      }
+      compute(name_of(layer, NameOf::kForward),
+              std::llround(static_cast<double>(own.times.forward_ps) * place_.slowness));
+      if (layer < last && own.parameter_bytes > 0) {  // the last one's weights stay for backward
+        visit_ends_.push_back(last_compute_);
+      }
       sum(scatters ? CollectiveKind::kReduceScatter : CollectiveKind::kAllReduce, layer,
           own.forward_sum_bytes);
     }
+  }
+
+  void backward_layer(int32_t layer) {
+    const LayerShare& own = share(layer);
+    const bool scatters = request_.strategy.tensor_sequence;
+    if (!request_.strategy.recompute || !ends_block(layer)) {
+      load(layer);
+    }
+    if (scatters) {
+      sum(CollectiveKind::kAllGather, layer, own.forward_sum_bytes);
+    }
     exchange_sequence(layer, 1);
     const bool defers = may_defer(layer);
+    const int64_t recomputed_ps = request_.strategy.recompute ? own.times.forward_ps : 0;
     const int64_t deferred_ps = defers ? own.times.weight_gradient_ps : 0;
-    compute_exchanged(layer, name_of(layer, NameOf::kBackward), own.times.backward_ps - deferred_ps,
-                      defers);
+    compute_exchanged(layer, name_of(layer, NameOf::kBackward),
+                      own.times.backward_ps - recomputed_ps - deferred_ps, defers);
     exchange_sequence(layer, 3);
     sum(scatters ? CollectiveKind::kReduceScatter : CollectiveKind::kAllReduce, layer,
         own.backward_sum_bytes);

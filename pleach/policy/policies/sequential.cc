@@ -41,7 +41,7 @@ Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Optio
 
 extern const PolicyDescriptor kSequentialPolicy = {
     .name = "sequential",
-    .summary = "one all_reduce after the whole backward: no overlap at all",
+    .summary = "one all_reduce when the last gradient is complete: no overlap",
     .source = "synchronous SGD without overlap, as in Shi et al., MG-WFBP, INFOCOM 2019",
     .options = {{.name = "bucket",
                  .kind = OptionDescriptor::Kind::kSize,
