@@ -27,11 +27,6 @@ Result<std::shared_ptr<const Schedule>> obtain_schedule_without_routes(
   return std::make_shared<const Schedule>(std::move(schedule));
 }
 
-std::optional<bool> is_planned_for(const Schedule& schedule, const Topology& topology) {
-  const uint64_t planned = schedule.provenance.topology_fingerprint;
-  return planned == 0 ? std::nullopt : std::optional(planned == topology.fingerprint());
-}
-
 Result<std::vector<NodeId>> parse_group(const Topology& topology, std::string_view text) {
   const auto ranks = topology.rank_nodes();
   const int64_t last_rank = static_cast<int64_t>(ranks.size()) - 1;

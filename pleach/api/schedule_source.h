@@ -29,9 +29,6 @@ Result<std::shared_ptr<const Schedule>> obtain_schedule(const Topology& topology
 Result<std::shared_ptr<const Schedule>> obtain_schedule_without_routes(
     const std::string& path, const ScheduleRequest& request = {});
 
-// Whether the schedule was planned for just this topology; none where it does not say for which.
-std::optional<bool> is_planned_for(const Schedule& schedule, const Topology& topology);
-
 // "0,1,4-7": the nodes of a group of ranks, by rank of the topology, in this order.
 Result<std::vector<NodeId>> parse_group(const Topology& topology, std::string_view text);
 

@@ -161,5 +161,17 @@ TEST(TimeSchedule, CountsCyclesBandwidthAndBytes) {
   EXPECT_EQ(split(links_csv(topology, *result), '\n').size(), 10U);
 }
 
+// What does not hold says whether the schedule was planned for this topology.
+TEST(ScheduleSource, TellsASchedulePlannedForAnotherTopology) {
+  const Topology ring = parse_topology("ring:4").value(), mesh = parse_topology("mesh:2x2").value();
+  const std::string path = testing::TempDir() + "planned_elsewhere.json";
+  ASSERT_TRUE(write_schedule(**obtain_schedule(ring, "ring", {}), path));
+  const auto obtained = obtain_schedule(mesh, path, {});
+  ASSERT_FALSE(obtained);
+  EXPECT_TRUE(obtained.error().message.ends_with("(it was planned for another topology)"))
+      << obtained.error().message;
+  EXPECT_TRUE(obtain_schedule(ring, path, {}));
+}
+
 }  // namespace
 }  // namespace pleach

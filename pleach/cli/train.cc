@@ -89,7 +89,8 @@ std::string remarks(const TrainingRow& row, int64_t capacity_bytes) {
   std::string text;
   const auto add = [&](const std::string& remark) { text += (text.empty() ? "" : "; ") + remark; };
   if (!row.run.steady) {
-    add(fmt::format("mean, +- {}", format_time(row.run.deviation_ps)));
+    add(row.run.deviation_ps > 0 ? fmt::format("mean, +- {}", format_time(row.run.deviation_ps))
+                                 : fmt::format("not settled in {} iterations", row.run.iterations));
   }
   if (row.planned_on_curves) {
     add("planned on curves");

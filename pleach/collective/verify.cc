@@ -185,4 +185,9 @@ Verification verify(const Schedule& schedule, const Topology* topology) {
   return verification;
 }
 
+std::optional<bool> is_planned_for(const Schedule& schedule, const Topology& topology) {
+  const uint64_t planned = schedule.provenance.topology_fingerprint;
+  return planned == 0 ? std::nullopt : std::optional(planned == topology.fingerprint());
+}
+
 }  // namespace pleach

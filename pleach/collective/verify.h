@@ -1,6 +1,7 @@
 // Verifier: proves that every legal interleaving of a schedule gives the collective's result.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,5 +33,8 @@ struct Verification {
 //   threads   safe: no shared state
 //   source    docs/architecture.md, "The schedule"
 Verification verify(const Schedule& schedule, const Topology* topology);
+
+// Whether the schedule was planned for just this topology; none where it does not say for which.
+std::optional<bool> is_planned_for(const Schedule& schedule, const Topology& topology);
 
 }  // namespace pleach

@@ -21,7 +21,10 @@ WorkerTimes mean(const WorkerTimes& last, const WorkerTimes& first, int32_t coun
 }  // namespace
 
 IterationRecorder::IterationRecorder(const Trace& trace, bool keep_spans)
-    : trace_(trace), keep_spans_(keep_spans), sums_(trace.workers.size()) {
+    : trace_(trace),
+      keep_spans_(keep_spans),
+      ends_(trace.workers.size()),
+      sums_(trace.workers.size()) {
   if (keep_spans) {
     for (const WorkerTrace& worker : trace.workers) {
       begin_ps_.emplace_back(worker.nodes.size(), -1);
@@ -29,7 +32,15 @@ IterationRecorder::IterationRecorder(const Trace& trace, bool keep_spans)
   }
 }
 
-void IterationRecorder::waited(int32_t worker, TraceNodeKind woken_by, int64_t wait_ps) {
+void IterationRecorder::waited(int32_t worker, TraceNodeKind woken_by, int64_t wait_ps,
+                               int64_t now_ps) {
+  const End& last = ends_[at(worker)];
+  const int64_t until_ps = std::clamp(last.time_ps, now_ps - wait_ps, now_ps);
+  add_wait(worker, last.kind, wait_ps - (now_ps - until_ps));
+  add_wait(worker, woken_by, now_ps - until_ps);
+}
+
+void IterationRecorder::add_wait(int32_t worker, TraceNodeKind woken_by, int64_t wait_ps) {
   WorkerTimes& times = sums_[at(worker)];
   switch (woken_by) {
     case TraceNodeKind::kForwardGate:
@@ -65,10 +76,10 @@ void IterationRecorder::node_finished(int32_t worker, int32_t node, int64_t now_
   if (!keep_spans_ || begin_ps_[at(worker)][at(node)] < 0) {
     return;
   }
-  spans_.push_back({.worker = worker,
-                    .node = node,
-                    .begin_ps = std::exchange(begin_ps_[at(worker)][at(node)], -1),
-                    .end_ps = now_ps});
+  spans_.current.push_back({.worker = worker,
+                            .node = node,
+                            .begin_ps = std::exchange(begin_ps_[at(worker)][at(node)], -1),
+                            .end_ps = now_ps});
 }
 
 void IterationRecorder::collective_started(int32_t group, const HostedCollective& what,
@@ -81,7 +92,7 @@ void IterationRecorder::collective_started(int32_t group, const HostedCollective
 void IterationRecorder::iteration_finished(int64_t now_ps, bool settled) {
   steady_.end_iteration(now_ps, settled);
   history_.push_back(sums_);
-  reported_spans_ = std::exchange(last_spans_, std::exchange(spans_, {}));
+  spans_.reported = std::exchange(spans_.last, std::exchange(spans_.current, {}));
 }
 
 TrainingRun IterationRecorder::collect(
@@ -116,7 +127,7 @@ TrainingRun IterationRecorder::collect(
           return one.started_ps >= run.last_start_ps && one.started_ps < end_ps && !is_on_wire;
         });
   }
-  run.spans = count > 1 ? reported_spans_ : last_spans_;
+  run.spans = count > 1 ? spans_.reported : spans_.last;
   run.event_count = event_count_;
   return run;
 }

@@ -16,8 +16,13 @@ class IterationRecorder {
  public:
   IterationRecorder(const Trace& trace, bool keep_spans);
 
-  // Computation of the worker stood still until a node of this kind let it go on.
-  void waited(int32_t worker, TraceNodeKind woken_by, int64_t wait_ps);
+  // Computation of the worker stood still until now, when a node of this kind let it go on. Until
+  // the end of its last iteration, if that falls into it, it was what ended that.
+  void waited(int32_t worker, TraceNodeKind woken_by, int64_t wait_ps, int64_t now_ps);
+  // The worker's iteration has ended with a node of this kind.
+  void worker_finished(int32_t worker, TraceNodeKind kind, int64_t now_ps) {
+    ends_[at(worker)] = {kind, now_ps};
+  }
   void node_started(int32_t worker, int32_t node, int64_t now_ps, int64_t duration_ps);
   void node_finished(int32_t worker, int32_t node, int64_t now_ps);
   void collective_started(int32_t group, const HostedCollective& what, int64_t now_ps);
@@ -31,15 +36,24 @@ class IterationRecorder {
   TrainingRun collect(std::span<const std::span<const HostedCollective>> logs) const;
 
  private:
+  struct End {
+    TraceNodeKind kind = TraceNodeKind::kSend;
+    int64_t time_ps = 0;
+  };
+  void add_wait(int32_t worker, TraceNodeKind woken_by, int64_t wait_ps);
+
   const Trace& trace_;
   bool keep_spans_;
   SteadyState steady_;
+  std::vector<End> ends_;                          // by worker, of its last iteration
   std::vector<WorkerTimes> sums_;                  // by worker, of everything so far
   std::vector<std::vector<WorkerTimes>> history_;  // sums_ at the end of each iteration
   std::vector<std::vector<int64_t>> begin_ps_;     // by worker, node: of those under way
-  std::vector<IterationSpan> spans_;               // since worker 0's iteration began
-  std::vector<IterationSpan> last_spans_;
-  std::vector<IterationSpan> reported_spans_;  // of the iteration before
+  struct Spans {
+    std::vector<IterationSpan> current;  // since worker 0's iteration began
+    std::vector<IterationSpan> last;
+    std::vector<IterationSpan> reported;  // of the iteration before
+  } spans_;
   int64_t event_count_ = 0;
 };
 

@@ -215,6 +215,13 @@ void Simulator::drain() {
     for (const int32_t node : follows.ready) {
       node_ready({done->worker, node});
     }
+    if (follows.ends_worker) {
+      // A gradient takes no time: what it waited for does.
+      const TraceNodeKind kind = index_.node(*done).kind;
+      recorder_.worker_finished(done->worker,
+                                kind == TraceNodeKind::kGradient ? progress_.woken_by(*done) : kind,
+                                now_ps_);
+    }
     if (follows.ends_iteration) {
       recorder_.iteration_finished(now_ps_, options_.jitter <= 0 && gradients_.are_settled());
       gradients_.forget_before(progress_.iteration(done->worker) - 3);
@@ -254,7 +261,7 @@ void Simulator::start_streams(bool& moved) {
   for (const StreamRun& run : streams_.start(now_ps_)) {
     const auto [worker, node] = run.node;
     if (run.computes) {
-      recorder_.waited(worker, progress_.woken_by(run.node), run.waited_ps);
+      recorder_.waited(worker, progress_.woken_by(run.node), run.waited_ps, now_ps_);
     }
     recorder_.node_started(worker, node, now_ps_, run.duration_ps);
     moved = true;

@@ -55,8 +55,9 @@ TraceProgress::Completion TraceProgress::complete(WorkerNode node) {
       ready_.push_back(next);
     }
   }
-  const bool ends_iteration = --worker.left == 0 && end_iteration(node.worker);
-  return {.ready = ready_, .ends_iteration = ends_iteration};
+  const bool ends_worker = --worker.left == 0;
+  const bool ends_iteration = ends_worker && end_iteration(node.worker);
+  return {.ready = ready_, .ends_worker = ends_worker, .ends_iteration = ends_iteration};
 }
 
 bool TraceProgress::end_iteration(int32_t worker) {

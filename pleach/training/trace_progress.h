@@ -36,6 +36,7 @@ class TraceProgress {
   }
   struct Completion {
     std::span<const int32_t> ready;  // the worker's nodes that waited for this one last
+    bool ends_worker = false;        // it was the last of the worker's iteration
     bool ends_iteration = false;     // of the whole training: worker 0's, as it happens
   };
   // What follows from a node that has finished. Valid as that of begin(). A worker that has done

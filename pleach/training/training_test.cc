@@ -262,6 +262,21 @@ TEST(Recompute, RepeatsForwardInBackward) {
   EXPECT_GE(again.run.iteration_ps, again.bound_ps);
 }
 
+// The sum after the first layer's backward ends the iteration; no gradient travels.
+TEST(Waits, OfTheIterationsEndAreForWhatEndsIt) {
+  Workload workload = plain_workload(1, kMs, kMs);
+  workload.model.layers[0].is_split = true;
+  workload.model.layers[0].forward_sum_elements = 1000;
+  workload.model.layers[0].backward_sum_elements = 100'000;
+  const TrainingRow row = only_row({.workload = workload,
+                                    .strategy = strategy_of("tp=2,dp=1", 2),
+                                    .network = alpha_beta(0, 1e9),
+                                    .policies = {"sequential"}});
+  EXPECT_EQ(row.run.workers.front().gradient_wait_ps, 0);
+  EXPECT_EQ(row.run.workers.front().collective_wait_ps, row.run.iteration_ps - row.compute_ps);
+  EXPECT_GT(row.run.workers.front().collective_wait_ps, 0);
+}
+
 // What entered a block is all that was kept: its first layer computes again before its last one's
 // backward, whose gradient comes so much later.
 TEST(Recompute, GoesBlockByBlock) {
