@@ -1,0 +1,145 @@
+// CollectiveRun: one run of one rank's program, as a state machine.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pleach/base/collective_kind.h"
+#include "pleach/base/id.h"
+#include "pleach/base/result.h"
+#include "pleach/collective/record.h"
+#include "pleach/runtime/clock.h"
+#include "pleach/runtime/position_set.h"
+#include "pleach/runtime/program_index.h"
+#include "pleach/runtime/transport.h"
+
+namespace pleach {
+
+// What one run is to do.
+struct Operation {
+  uint64_t sequence = 1;     // 1, 2, ... the same on all ranks
+  uint64_t fingerprint = 0;  // of what the ranks must agree on
+  ElementType type = ElementType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  const std::byte* input = nullptr;              // the base of Buffer::kInput
+  std::byte* output = nullptr;                   // the base of Buffer::kOutput
+  int32_t landing_places = 4;                    // per connection, ≥ 1
+  Duration deadline = std::chrono::seconds(30);  // for peers to begin, and between events
+  Record* record = nullptr;                      // appended to when set
+  Rank* culprit = nullptr;                       // set to the rank that an error is about, if any
+};
+
+// Told what has happened, it sends the ready segment with the smallest (segment·period + step,
+// segment, first chunk) of each connection that the landing places admit, and folds what has
+// arrived, as the order permits. It never waits, polls or reads a clock. Used again and again: the
+// first run of a type allocates scratch, later ones nothing (but `Operation::record` grows). Every
+// call's errors end the run; telling the other ranks is the caller's. Not thread safe.
+//   source  docs/architecture.md, "No deadlock with bounded buffers"
+class CollectiveRun {
+ public:
+  // Allocates what any run of the program needs. Borrows `index`.
+  explicit CollectiveRun(const ProgramIndex& index);
+
+  // Begins a run, whatever has become of the one before. Borrows `transport` until this one is
+  // done.
+  Status start(const Operation& operation, Transport& transport, TimePoint now);
+  // Takes note of an event of this run.
+  //   errors  kPeerLost; kInvalidArgument: a peer runs another request; kIo: a peer broke the rules
+  Status handle(const TransportEvent& event);
+  // Does what follows from the events since it was called last; to be called at expiry() too.
+  //   errors  those of the transport; kTimeout naming the peers that it waits for
+  Status proceed(TimePoint now);
+  // Every segment has left and arrived, and the output is complete.
+  bool is_done() const { return unsent_ == 0 && uncommitted_ == 0; }
+  // When proceed() gives up, unless something happens before.
+  TimePoint expiry() const;
+
+ private:
+  // What has happened to one segment of one slot.
+  struct Counts {
+    int32_t reads = 0;
+    int32_t commits = 0;
+  };
+  // One segment of one message that has arrived.
+  struct Arrival {
+    bool has_arrived = false;
+    int32_t place = 0;
+    int32_t uncommitted = 0;  // chunks
+  };
+  // A connection to a target.
+  struct Outgoing {
+    explicit Outgoing(std::size_t size) : ready(size), admitted(size), released(size) {}
+    PositionSet ready;
+    std::vector<bool> admitted, released;  // by position
+    int32_t smallest = 0;                  // position of the smallest unreleased segment
+    int32_t free_places = 0;               // granted and not in use
+    bool is_sending = false;
+  };
+
+  // Every (message, segment) and (chunk event, segment) has an index item · segments + segment.
+  std::size_t index(int32_t item, int32_t segment) const {
+    return at(item) * at(segments_) + at(segment);
+  }
+  const std::byte* address(const Location& location, int64_t offset) const;
+  std::byte* home(const ProgramSlot& slot, int32_t segment) const;
+  const std::byte* value(const ProgramSlot& slot, int32_t segment, bool is_initial) const;
+
+  void reset();
+  Status begin();
+  Status serve(std::size_t connection);
+  Status send(std::size_t connection, int32_t position);
+  void make_ready(int32_t send, int32_t segment);
+  Status handle_arrival(const TransportEvent& event);
+  Status handle_release(const TransportEvent& event);
+  Status handle_sent(const TransportEvent& event);
+  Status handle_begun(const TransportEvent& event);
+  Status advance_touched();
+  Status advance(int32_t slot, int32_t segment);
+  bool is_free(int32_t slot, int32_t segment) const;
+  bool is_over(int32_t slot, int32_t segment) const;
+  Status commit(int32_t slot, int32_t segment);
+  Status finish_chunk(int32_t commit, int32_t segment);
+  void record(RecordEvent::Kind kind, int32_t item, int32_t segment, int32_t translate);
+  void copy_results() const;
+
+  Status check_expiry(TimePoint now);
+  Error fail(ErrorCode code, Rank culprit, std::string cause) const;
+  Error expired() const;
+  Error broken(const TransportEvent& event) const;
+
+  const ProgramIndex& index_;
+  const Program& program_;
+  const int32_t segments_;
+  Transport* transport_ = nullptr;
+  Operation operation_;
+  int64_t element_bytes_ = 0;
+  struct Scratch {
+    std::unique_ptr<std::byte[]> bytes;
+    int64_t size = 0;
+  } scratch_;
+  std::vector<Landing> landings_;
+  std::vector<Counts> counts_;                        // by slot
+  std::vector<int32_t> blocked_reads_;                // by send: chunks whose read must still wait
+  std::vector<Arrival> arrivals_;                     // by receive
+  std::vector<const std::byte*> payload_;             // by commit; null: not arrived or committed
+  std::vector<Outgoing> outgoing_;                    // by target
+  std::vector<bool> has_begun_;                       // by peer
+  std::vector<std::pair<int32_t, int32_t>> touched_;  // slots and segments that may go on
+  std::vector<std::span<const std::byte>> pieces_;
+  int64_t unsent_ = 0;
+  int64_t uncommitted_ = 0;
+  int32_t not_begun_ = 0;
+  // When the run began and when something happened last, and the bytes that had moved by then.
+  struct Life {
+    TimePoint start, last_event;
+    uint64_t moved_bytes = 0;
+    bool has_news = false;  // an event since proceed() was called last
+  } life_;
+};
+
+}  // namespace pleach

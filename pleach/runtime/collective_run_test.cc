@@ -1,0 +1,212 @@
+// The state machine by itself: told events by hand, over a transport that only takes notes.
+#include "pleach/runtime/collective_run.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "pleach/collective/order.h"
+#include "pleach/collective/program.h"
+#include "tests/support/counterexamples.h"
+
+namespace {
+
+int64_t allocations = 0;
+
+}  // namespace
+
+// The compiler sees half of each pair after inlining.
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
+void* operator new(std::size_t size, const std::nothrow_t& /*tag*/) noexcept {
+  ++allocations;
+  return std::malloc(size);
+}
+void* operator new(std::size_t size) {
+  if (void* const memory = operator new(size, std::nothrow)) {
+    return memory;
+  }
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t /*size*/) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, const std::nothrow_t& /*tag*/) noexcept {
+  std::free(memory);
+}
+
+namespace pleach {
+namespace {
+
+using support::kCopy;
+using support::kReduce;
+using support::make_schedule;
+
+// What was asked of it last.
+class NotingTransport : public Transport {
+ public:
+  Status begin(const TransportOperation& operation) override {
+    sequence = operation.sequence;
+    return ok();
+  }
+  Status send(Rank peer, SegmentTag tag,
+              std::span<const std::span<const std::byte>> pieces) override {
+    sent = {peer, tag};
+    value = 0;
+    if (!pieces.empty()) {
+      std::memcpy(&value, pieces[0].data(), sizeof value);
+    }
+    ++sends;
+    return ok();
+  }
+  Status release(Rank /*peer*/, SegmentTag /*tag*/, int32_t /*place*/) override {
+    ++releases;
+    return ok();
+  }
+  Status poll(std::vector<TransportEvent>& /*events*/, TimePoint /*deadline*/) override {
+    ADD_FAILURE() << "a run does not poll";
+    return ok();
+  }
+  uint64_t moved_bytes() const override { return moved; }
+
+  uint64_t sequence = 0;
+  std::pair<Rank, SegmentTag> sent;
+  float value = 0;  // first of what was sent
+  int32_t sends = 0;
+  int32_t releases = 0;
+  uint64_t moved = 0;
+};
+
+TimePoint at_second(int32_t second) {
+  return TimePoint(std::chrono::seconds(second));
+}
+
+// Rank 0 of two that exchange one float.
+class Exchange : public testing::Test {
+ protected:
+  Exchange()
+      : schedule_(make_schedule({}, {{0, 1, 0, 1, kReduce}, {0, 1, 1, 0, kReduce}})),
+        index_(lower(schedule_, Order::build(schedule_), {.rank = Rank{0}, .count = 1}).value()),
+        run_(index_) {}
+
+  Status start(uint64_t sequence) {
+    input_ = 3;
+    output_ = 0;
+    operation_.sequence = sequence;
+    operation_.input = reinterpret_cast<const std::byte*>(&input_);
+    operation_.output = reinterpret_cast<std::byte*>(&output_);
+    operation_.culprit = &culprit_;
+    operation_.deadline = std::chrono::seconds(10);
+    return run_.start(operation_, transport_, at_second(0));
+  }
+  TransportEvent event(TransportEvent::Kind kind, int32_t place = 0) const {
+    const bool is_arrival = kind == TransportEvent::Kind::kArrived;
+    const ProgramMessage& message =
+        is_arrival ? index_.program().receives[0] : index_.program().sends[0];
+    TransportEvent result{.kind = kind, .peer = Rank{1}, .tag = {message.stream, 0}};
+    result.place = place;
+    if (is_arrival) {
+      result.payload = std::as_bytes(std::span(&theirs_, 1));
+    }
+    return result;
+  }
+  Status tell(TransportEvent::Kind kind, int32_t place = 0) {
+    PLEACH_TRY(run_.handle(event(kind, place)));
+    return run_.proceed(at_second(1));
+  }
+  // The whole run, as it goes well.
+  void exchange(uint64_t sequence) {
+    ASSERT_TRUE(start(sequence));
+    ASSERT_TRUE(tell(TransportEvent::Kind::kGranted, 1));
+    ASSERT_TRUE(tell(TransportEvent::Kind::kSent));
+    ASSERT_TRUE(tell(TransportEvent::Kind::kArrived));
+    ASSERT_TRUE(run_.is_done());
+    ASSERT_EQ(output_, 8);
+  }
+
+  Schedule schedule_;
+  ProgramIndex index_;
+  CollectiveRun run_;
+  NotingTransport transport_;
+  Operation operation_;
+  Rank culprit_;
+  float input_ = 0, output_ = 0;
+  float theirs_ = 5;
+};
+
+TEST_F(Exchange, GoesOnAsItIsTold) {
+  ASSERT_TRUE(start(1));
+  EXPECT_EQ(transport_.sequence, 1U);
+  EXPECT_EQ(transport_.sends, 0);  // the peer has granted nothing
+  ASSERT_TRUE(tell(TransportEvent::Kind::kGranted, 1));
+  EXPECT_EQ(transport_.sends, 1);
+  EXPECT_EQ(transport_.value, 3);
+  // The sum may not overwrite what is on its way.
+  ASSERT_TRUE(tell(TransportEvent::Kind::kArrived));
+  EXPECT_EQ(transport_.releases, 0);
+  EXPECT_FALSE(run_.is_done());
+  ASSERT_TRUE(tell(TransportEvent::Kind::kSent));
+  EXPECT_EQ(transport_.releases, 1);
+  EXPECT_TRUE(run_.is_done());
+  EXPECT_EQ(output_, 8);
+}
+
+TEST_F(Exchange, AllocatesNothingAfterTheFirstRun) {
+  exchange(1);
+  const int64_t before = allocations;
+  for (uint64_t sequence = 2; sequence < 100; ++sequence) {
+    exchange(sequence);
+  }
+  EXPECT_EQ(allocations, before);
+}
+
+TEST_F(Exchange, BeginsAnewAfterARunThatFailed) {
+  ASSERT_TRUE(start(1));
+  ASSERT_TRUE(tell(TransportEvent::Kind::kGranted, 1));
+  EXPECT_EQ(tell(TransportEvent::Kind::kLost).error().code, ErrorCode::kPeerLost);
+  EXPECT_EQ(culprit_, Rank{1});
+  exchange(2);
+}
+
+TEST_F(Exchange, RefusesWhatBreaksTheRules) {
+  for (const auto kind : {TransportEvent::Kind::kGranted, TransportEvent::Kind::kArrived}) {
+    ASSERT_TRUE(start(1));
+    ASSERT_TRUE(run_.handle(event(kind, 1)));
+    const Status again = run_.handle(event(kind, 1));
+    ASSERT_FALSE(again);
+    EXPECT_EQ(again.error().code, ErrorCode::kIo) << again.error().message;
+  }
+  ASSERT_TRUE(start(1));
+  EXPECT_FALSE(run_.handle(event(TransportEvent::Kind::kReleased)));  // nothing was sent
+  ASSERT_TRUE(start(1));
+  EXPECT_EQ(run_.handle(event(TransportEvent::Kind::kRefused)).error().code,
+            ErrorCode::kInvalidArgument);
+}
+
+TEST_F(Exchange, GivesUpOnlyWhenNothingMoves) {
+  ASSERT_TRUE(start(1));
+  EXPECT_EQ(run_.expiry(), at_second(10));
+  EXPECT_TRUE(run_.proceed(at_second(9)));
+  const Status late = run_.proceed(at_second(10));
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().message, "rank 1 did not begin it within 10 s");
+  // Who has begun gets a quarter longer between events, and for as long as bytes move.
+  ASSERT_TRUE(start(2));
+  ASSERT_TRUE(tell(TransportEvent::Kind::kGranted, 1));
+  EXPECT_EQ(run_.expiry(), at_second(1) + std::chrono::milliseconds(12'500));
+  transport_.moved = 100;
+  EXPECT_TRUE(run_.proceed(at_second(14)));
+  EXPECT_EQ(run_.expiry(), at_second(14) + std::chrono::milliseconds(12'500));
+  const Status stuck = run_.proceed(at_second(27));
+  ASSERT_FALSE(stuck);
+  EXPECT_EQ(stuck.error().message, "waited 10 s for rank 1 to send chunk 0 of step 0, segment 0");
+}
+
+}  // namespace
+}  // namespace pleach
