@@ -97,27 +97,6 @@ Result<std::string> read_file(const std::string& path, int64_t limit_bytes) {
       fmt::format("{} larger than {} bytes", is_device ? "it is a device, and" : "it is", limit));
 }
 
-// Blocks them while it lives; what came meanwhile arrives at its end.
-class FileSet::SignalHold {
- public:
-  SignalHold() {
-    sigset_t ending;
-    sigemptyset(&ending);
-    for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM}) {
-      sigaddset(&ending, signal);
-    }
-    pthread_sigmask(SIG_BLOCK, &ending, &before_);
-  }
-  ~SignalHold() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalHold(const SignalHold&) = delete;
-  SignalHold& operator=(const SignalHold&) = delete;
-
- private:
-  sigset_t before_ = {};
-};
-
-FileSet::FileSet() = default;
-
 FileSet::~FileSet() {
   for (const Pending& file : pending_) {
     if (!file.temporary.empty()) {
@@ -133,8 +112,8 @@ Status FileSet::add(const std::string& path, std::string_view content) {
   if (fs::is_directory(status)) {
     return io_error("write", path, "it is a directory");
   }
-  if (hold_ == nullptr) {
-    hold_ = std::make_unique<SignalHold>();
+  if (!hold_.has_value()) {
+    hold_.emplace({SIGHUP, SIGINT, SIGQUIT, SIGTERM});
   }
   Pending file = {path, path, "", ""};
   if (fs::exists(status) && !fs::is_regular_file(status)) {  // /dev/stdout, a pipe

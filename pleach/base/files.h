@@ -2,12 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "pleach/base/result.h"
+#include "pleach/base/signal_mask.h"
 
 namespace pleach {
 
@@ -21,7 +22,7 @@ Result<std::string> read_file(const std::string& path, int64_t limit_bytes = int
 // the set, so that they leave all of it or nothing. Used by one thread, the only one that runs.
 class FileSet {
  public:
-  FileSet();
+  FileSet() = default;
   ~FileSet();
   FileSet(const FileSet&) = delete;
   FileSet& operator=(const FileSet&) = delete;
@@ -32,14 +33,13 @@ class FileSet {
   Status commit();
 
  private:
-  class SignalHold;
   struct Pending {
     std::string path;       // as it was given
     std::string target;     // the file behind it
     std::string temporary;  // beside the target; empty: the place is no regular file
     std::string content;    // of what is no regular file
   };
-  std::unique_ptr<SignalHold> hold_;
+  std::optional<SignalMask> hold_;
   std::vector<Pending> pending_;
 };
 

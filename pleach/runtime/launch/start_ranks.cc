@@ -10,6 +10,7 @@
 #include <csignal>
 #include <optional>
 
+#include "pleach/base/signal_mask.h"
 #include "pleach/runtime/launch/launch.h"
 #include "pleach/runtime/net.h"
 
@@ -18,31 +19,12 @@ namespace {
 
 constexpr int32_t kMaxLocalRanks = 4096;
 
-// Blocks the signals that start_ranks waits for while it lives.
-class SignalMask {
- public:
-  SignalMask() {
-    sigemptyset(&waited_);
-    for (const int number : {SIGCHLD, SIGINT, SIGTERM}) {
-      sigaddset(&waited_, number);
-    }
-    pthread_sigmask(SIG_BLOCK, &waited_, &before_);
-  }
-  SignalMask(const SignalMask&) = delete;
-  SignalMask& operator=(const SignalMask&) = delete;
-  ~SignalMask() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
-  const sigset_t& before() const { return before_; }
-  // The next of the signals, or 0 when `deadline` passes.
-  int wait(TimePoint deadline, TimePoint now) const {
-    const int64_t left_ms = milliseconds_until(deadline, now);
-    const timespec timeout = {.tv_sec = left_ms / 1000, .tv_nsec = left_ms % 1000 * 1'000'000};
-    return std::max(0, sigtimedwait(&waited_, nullptr, &timeout));
-  }
-
- private:
-  sigset_t waited_ = {}, before_ = {};
-};
+// The next of the signals, which are blocked, or 0 when `deadline` passes.
+int wait_for(const sigset_t& signals, TimePoint deadline, TimePoint now) {
+  const int64_t left_ms = milliseconds_until(deadline, now);
+  const timespec timeout = {.tv_sec = left_ms / 1000, .tv_nsec = left_ms % 1000 * 1'000'000};
+  return std::max(0, sigtimedwait(&signals, nullptr, &timeout));
+}
 
 // What a child needs between fork and exec, where nothing may be allocated.
 struct Image {
@@ -121,7 +103,7 @@ class Group {
   }
 
   const StartOptions& options_;
-  SignalMask signals_;
+  SignalMask signals_{SIGCHLD, SIGINT, SIGTERM};
   std::vector<pid_t> processes_;  // by rank; 0: has ended
   std::optional<int> first_failure_;
 };
@@ -206,7 +188,7 @@ int Group::wait() {
       kill_at = now + std::chrono::seconds(1);
     }
     const TimePoint wake = now + std::chrono::seconds(1);
-    const int number = signals_.wait(kill_at ? std::min(*kill_at, wake) : wake, now);
+    const int number = wait_for(signals_.blocked(), kill_at ? std::min(*kill_at, wake) : wake, now);
     if (number == SIGINT || number == SIGTERM) {
       signal_all(number);
       kill_at = kill_at.value_or(clock.now() + options_.deadline);
