@@ -12,6 +12,7 @@
 #include "pleach/base/units.h"
 #include "pleach/collective/bounds.h"
 #include "pleach/collective/formats.h"
+#include "pleach/collective/placement.h"
 #include "pleach/collective/program.h"
 #include "pleach/collective/verify.h"
 #include "pleach/network/model.h"
@@ -68,18 +69,6 @@ ChunkGrid draw_grid(int64_t parts, Rng& rng) {
   return ChunkGrid::weighted(std::move(weights));
 }
 
-int64_t parts_of(CollectiveKind kind, int64_t ranks) {
-  switch (kind) {
-    case CollectiveKind::kReduceScatter:
-    case CollectiveKind::kAllGather:
-      return ranks;
-    case CollectiveKind::kAllToAll:
-      return ranks * ranks;
-    default:
-      return 1;
-  }
-}
-
 // Through the switch after the ranks: from some to some, in a step of its own.
 void add_stream(Schedule& schedule, int32_t step, Rng& rng) {
   const NodeId hub{4};
@@ -109,7 +98,7 @@ Schedule draw_plain(const Topology& topology, Rng& rng) {
   schedule.participants.resize(1 + rng.below(schedule.participants.size()));
   const int32_t ranks = schedule.rank_count();
   schedule.root = Rank{has_root(schedule.collective) ? pick(rng, ranks) : 0};
-  schedule.chunks = draw_grid(parts_of(schedule.collective, ranks), rng);
+  schedule.chunks = draw_grid(part_count(schedule.collective, ranks), rng);
   const int32_t spread = rng.below(8) == 0 ? 1 << 12 : 1;
   const int32_t steps = 1 + pick(rng, 6);
   std::vector<Move> moves;

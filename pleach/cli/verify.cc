@@ -45,7 +45,8 @@ Result<ExitCode> run_verify(const Command& command, const Invocation& invocation
     PLEACH_SET(topology, line.value("--topology", parse_topology));
   }
   log_step(fmt::format("proving {} transfers", schedule.transfer_count()));
-  const Verification verification = verify(schedule, topology ? &*topology : nullptr);
+  const Topology* const where = topology ? &*topology : nullptr;
+  const Verification verification = verify(schedule, where);
   const std::optional<bool> is_planned_here =
       topology ? is_planned_for(schedule, *topology) : std::nullopt;
   if (line.json()) {
@@ -56,8 +57,8 @@ Result<ExitCode> run_verify(const Command& command, const Invocation& invocation
                text_of(schedule, verification, topology.has_value(), is_planned_here));
   }
   if (!verification.correct) {
-    fmt::print(invocation.error, "pleach verify: {}: {}{}\n", path, verification.violations.front(),
-               is_planned_here == false ? " (it was planned for another topology)" : "");
+    fmt::print(invocation.error, "pleach verify: {}: {}\n", path,
+               first_violation(verification, schedule, where));
     return ExitCode::kIncorrect;
   }
   return ExitCode::kDone;

@@ -74,7 +74,7 @@ void FormCheck::check_sorted() {
 
 // Where each rank's part of the buffer begins must be a boundary of the grid for every size.
 void FormCheck::check_grid() {
-  const int64_t parts = part_count(schedule_);
+  const int64_t parts = part_count(schedule_.collective, schedule_.rank_count());
   const ChunkGrid& grid = schedule_.chunks;
   if (grid.count() < parts) {
     violations_.add(fmt::format("chunks: {} of them cannot hold the {} parts of {} on {} ranks",

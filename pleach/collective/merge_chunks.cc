@@ -20,7 +20,9 @@ std::vector<bool> begins_of(const Schedule& schedule, int32_t unit) {
     begins[at((transfer.first_chunk + transfer.chunk_count) % unit)] = true;
   }
   const ChunkGrid& grid = schedule.chunks;
-  const int64_t parts = schedule.symmetry ? 1 : part_count(schedule);  // the unit lies in a part
+  const int64_t parts = schedule.symmetry  // the unit lies in a part
+                            ? 1
+                            : part_count(schedule.collective, schedule.rank_count());
   for (int64_t part = 1; part < parts; ++part) {
     const __int128 position = static_cast<__int128>(grid.total()) * part / parts;
     begins[at(grid.chunk_at(static_cast<int64_t>(position)))] = true;
@@ -63,8 +65,7 @@ std::optional<MergedChunks> merge_alike_chunks(const Schedule& schedule) {
   Schedule merged = schedule;
   merged.chunks = ChunkGrid::weighted(std::move(weights));
   const auto new_boundary = [&](int32_t chunk) {
-    return chunk / unit * static_cast<int32_t>(merged_count) +
-           (chunk % unit == 0 ? 0 : new_chunk[at(chunk % unit)]);
+    return chunk / unit * static_cast<int32_t>(merged_count) + new_chunk[at(chunk % unit)];
   };
   for (Transfer& transfer : merged.transfers) {
     const int32_t first = new_boundary(transfer.first_chunk);

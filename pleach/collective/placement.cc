@@ -154,14 +154,13 @@ bool has_output(const Schedule& schedule, Rank rank, int32_t chunk) {
   }
 }
 
-int64_t part_count(const Schedule& schedule) {
-  const int64_t ranks = schedule.rank_count();
-  switch (schedule.collective) {
+int64_t part_count(CollectiveKind collective, int64_t rank_count) {
+  switch (collective) {
     case CollectiveKind::kReduceScatter:
     case CollectiveKind::kAllGather:
-      return ranks;
+      return rank_count;
     case CollectiveKind::kAllToAll:
-      return ranks * ranks;
+      return rank_count * rank_count;
     default:
       return 1;
   }

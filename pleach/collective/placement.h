@@ -58,7 +58,7 @@ class Placement {
 
 // Equal parts of the space whose chunks have a source or an owner of their own: n, n² for
 // all_to_all, 1 where all chunks fare alike.
-int64_t part_count(const Schedule& schedule);
+int64_t part_count(CollectiveKind collective, int64_t rank_count);
 // The same questions without sizes: does the rank start with / end with the chunk?
 bool has_input(const Schedule& schedule, Rank rank, int32_t chunk);
 bool has_output(const Schedule& schedule, Rank rank, int32_t chunk);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -18,8 +17,6 @@ namespace pleach {
 namespace {
 
 constexpr std::size_t kViolationLimit = 20;
-
-using ChunkName = std::function<std::string(int32_t chunk)>;  // for messages
 
 // The streams that carry each chunk, in step order.
 class StreamsOfChunk {
@@ -51,8 +48,17 @@ class StreamsOfChunk {
   std::vector<int32_t> streams_;
 };
 
-void verify_values(const Schedule& schedule, const Order& order, const ChunkName& name_of,
-                   Verification& verification) {
+// How messages name a chunk of the schedule, or of what its chunks were merged into.
+std::string name_of(int32_t chunk, const std::optional<MergedChunks>& merged) {
+  const int32_t begin = merged ? merged->first_chunk[at(chunk)] : chunk;
+  const int32_t end = merged ? merged->first_chunk[at(chunk) + 1] : chunk + 1;
+  return end - begin == 1 ? fmt::format("chunk {}", begin)
+                          : fmt::format("chunks [{}, {})", begin, end);
+}
+
+// `merged`: where the schedule comes from, if it is not what somebody wrote.
+void verify_values(const Schedule& schedule, const Order& order,
+                   const std::optional<MergedChunks>& merged, Verification& verification) {
   const int32_t chunk_count = representative_chunk_count(schedule);
   const StreamsOfChunk streams(order, chunk_count);
   ChunkPass pass(schedule, order);
@@ -63,7 +69,7 @@ void verify_values(const Schedule& schedule, const Order& order, const ChunkName
     const bool equal = pass.run(chunk, streams[chunk], kViolationLimit, violations);
     verification.bitwise_replicated = verification.bitwise_replicated && equal;
     for (std::size_t i = named; i < violations.size(); ++i) {
-      violations[i] = fmt::format("{}: {}", name_of(chunk), violations[i]);
+      violations[i] = fmt::format("{}: {}", name_of(chunk, merged), violations[i]);
     }
     if (violations.size() >= kViolationLimit) {  // a hopeless schedule is left early
       verification.bitwise_replicated = false;
@@ -71,13 +77,6 @@ void verify_values(const Schedule& schedule, const Order& order, const ChunkName
     }
   }
   verification.correct = violations.empty();
-}
-
-// How messages name a chunk of the merged grid.
-std::string name_of_merged(const MergedChunks& merged, int32_t chunk) {
-  const int32_t begin = merged.first_chunk[at(chunk)], end = merged.first_chunk[at(chunk) + 1];
-  return end - begin == 1 ? fmt::format("chunk {}", begin)
-                          : fmt::format("chunks [{}, {})", begin, end);
 }
 
 // Streams in the order of their slots (step mod period).
@@ -148,13 +147,6 @@ bool contention_free(const Schedule& schedule, const Topology* topology, const O
          slots_distinct(schedule, order, link_count, [](LinkId link) { return link.index(); });
 }
 
-void verify_order(const Schedule& schedule, const Topology* topology, const ChunkName& name_of,
-                  Verification& verification) {
-  const Order order = Order::build(schedule);
-  verify_values(schedule, order, name_of, verification);
-  verification.contention_free = contention_free(schedule, topology, order);
-}
-
 }  // namespace
 
 Verification verify(const Schedule& schedule, const Topology* topology) {
@@ -173,21 +165,24 @@ Verification verify(const Schedule& schedule, const Topology* topology) {
     }
     return verify(routed, topology);
   }
-  if (const std::optional<MergedChunks> merged = merge_alike_chunks(schedule)) {
-    verify_order(
-        merged->schedule, topology, [&](int32_t chunk) { return name_of_merged(*merged, chunk); },
-        verification);
-  } else {
-    verify_order(
-        schedule, topology, [](int32_t chunk) { return fmt::format("chunk {}", chunk); },
-        verification);
-  }
+  const std::optional<MergedChunks> merged = merge_alike_chunks(schedule);
+  const Schedule& judged = merged ? merged->schedule : schedule;
+  const Order order = Order::build(judged);
+  verify_values(judged, order, merged, verification);
+  verification.contention_free = contention_free(judged, topology, order);
   return verification;
 }
 
 std::optional<bool> is_planned_for(const Schedule& schedule, const Topology& topology) {
   const uint64_t planned = schedule.provenance.topology_fingerprint;
   return planned == 0 ? std::nullopt : std::optional(planned == topology.fingerprint());
+}
+
+std::string first_violation(const Verification& verification, const Schedule& schedule,
+                            const Topology* topology) {
+  const bool is_foreign = topology != nullptr && is_planned_for(schedule, *topology) == false;
+  return verification.violations.front() +
+         (is_foreign ? " (it was planned for another topology)" : "");
 }
 
 }  // namespace pleach

@@ -37,4 +37,9 @@ Verification verify(const Schedule& schedule, const Topology* topology);
 // Whether the schedule was planned for just this topology; none where it does not say for which.
 std::optional<bool> is_planned_for(const Schedule& schedule, const Topology& topology);
 
+// What an error says of a schedule that is not correct, and whether that may be because it was
+// planned for another topology.
+std::string first_violation(const Verification& verification, const Schedule& schedule,
+                            const Topology* topology);
+
 }  // namespace pleach

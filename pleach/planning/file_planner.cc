@@ -53,12 +53,8 @@ class FilePlanner final : public Planner {
 
 Status check_proof(const Schedule& schedule, const std::string& path, const Topology* topology) {
   const Verification verification = verify(schedule, topology);
-  if (verification.correct) {
-    return ok();
-  }
-  const bool is_foreign = topology != nullptr && is_planned_for(schedule, *topology) == false;
-  return invalid(path, verification.violations.front() +
-                           (is_foreign ? " (it was planned for another topology)" : ""));
+  return verification.correct ? ok()
+                              : invalid(path, first_violation(verification, schedule, topology));
 }
 
 Status check_asked(const Schedule& schedule, const std::string& path,
