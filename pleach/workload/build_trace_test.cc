@@ -11,32 +11,13 @@
 #include "pleach/workload/memory.h"
 #include "pleach/workload/strategy.h"
 #include "pleach/workload/worker_passes.h"
+#include "tests/support/chain.h"
 
 namespace pleach {
 namespace {
 
+using support::chain;
 using Kind = TraceNodeKind;
-
-// `count` layers, each a block of its own, with one tensor of 100 elements of 4 bytes; 10 ps
-// forward and 20 ps backward (half of it weight gradient) for one sample.
-Workload chain(int32_t count, int64_t batch = 1) {
-  Workload workload;
-  workload.model.name = "chain";
-  workload.batch = batch;
-  MeasuredTimes times;
-  for (int32_t layer = 0; layer < count; ++layer) {
-    ModelLayer one;
-    one.name = "l" + std::to_string(layer);
-    one.tensors = {{"weight", 100}};
-    one.products = {{1, 10, 10, 1}};
-    one.output_elements = 5;
-    one.block = layer;
-    workload.model.layers.push_back(one);
-    times.layers.push_back({10, 20, 10});
-  }
-  workload.times = times;
-  return workload;
-}
 
 Trace build(const Workload& workload, const Strategy& strategy) {
   Result<Trace> trace = build_trace({.workload = workload, .strategy = strategy});

@@ -5,27 +5,12 @@
 #include <cstdint>
 #include <string>
 
+#include "tests/support/chain.h"
+
 namespace pleach {
 namespace {
 
-// Layers of 100 parameters of 4 bytes, whose products leave 10 elements of a sample and pass 5 on;
-// each is a block.
-Workload chain(int32_t count, int64_t batch = 1) {
-  Workload workload;
-  workload.model.name = "chain";
-  workload.batch = batch;
-  MeasuredTimes times;
-  for (int32_t layer = 0; layer < count; ++layer) {
-    workload.model.layers.push_back({.name = "l" + std::to_string(layer),
-                                     .tensors = {{"weight", 100}},
-                                     .products = {{1, 10, 10, 1}},
-                                     .output_elements = 5,
-                                     .block = layer});
-    times.layers.push_back({10, 20, 10});
-  }
-  workload.times = times;
-  return workload;
-}
+using support::chain;
 
 Workload built_in(const std::string& spec, int64_t batch = 1) {
   const auto accelerator = parse_accelerator("h100");

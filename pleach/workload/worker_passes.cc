@@ -94,16 +94,12 @@ class PassWriter {
   // `update_ps`: of the optimizer's step, before the first micro-batch.
   void forward_layer(int32_t layer, int64_t update_ps) {
     const LayerShare& own = share(layer);
-    const bool scatters = request_.strategy.tensor_sequence;
     load(layer);
-    if (scatters) {
-      sum(CollectiveKind::kAllGather, layer, own.backward_sum_bytes);
-    }
+    gather(layer, own.backward_sum_bytes);
     exchange_sequence(layer, 3);
     compute_exchanged(layer, name_of(layer, NameOf::kForward), update_ps + own.times.forward_ps);
     exchange_sequence(layer, 1);
-    sum(scatters ? CollectiveKind::kReduceScatter : CollectiveKind::kAllReduce, layer,
-        own.forward_sum_bytes);
+    sum(layer, own.forward_sum_bytes);
   }
 
   int32_t block_of(int32_t layer) const { return request_.workload.model.layers[at(layer)].block; }
@@ -118,35 +114,27 @@ class PassWriter {
     while (first > first_layer() && block_of(first - 1) == block_of(last)) {
       --first;
     }
-    const bool scatters = request_.strategy.tensor_sequence;
     for (int32_t layer = first; layer <= last; ++layer) {
       const LayerShare& own = share(layer);
       if (has_gates) {
         gate(TraceNodeKind::kBackwardGate, layer);
       }
       load(layer);
-      if (scatters) {
-        sum(CollectiveKind::kAllGather, layer, own.backward_sum_bytes);
-      }
-      compute(name_of(layer, NameOf::kForward),
-              std::llround(static_cast<double>(own.times.forward_ps) * place_.slowness));
+      gather(layer, own.backward_sum_bytes);
+      compute(name_of(layer, NameOf::kForward), slowed(own.times.forward_ps));
       if (layer < last && own.parameter_bytes > 0) {  // the last one's weights stay for backward
         visit_ends_.push_back(last_compute_);
       }
-      sum(scatters ? CollectiveKind::kReduceScatter : CollectiveKind::kAllReduce, layer,
-          own.forward_sum_bytes);
+      sum(layer, own.forward_sum_bytes);
     }
   }
 
   void backward_layer(int32_t layer) {
     const LayerShare& own = share(layer);
-    const bool scatters = request_.strategy.tensor_sequence;
     if (!request_.strategy.recompute || !ends_block(layer)) {
       load(layer);
     }
-    if (scatters) {
-      sum(CollectiveKind::kAllGather, layer, own.forward_sum_bytes);
-    }
+    gather(layer, own.forward_sum_bytes);
     exchange_sequence(layer, 1);
     const bool defers = may_defer(layer);
     const int64_t recomputed_ps = request_.strategy.recompute ? own.times.forward_ps : 0;
@@ -154,8 +142,7 @@ class PassWriter {
     compute_exchanged(layer, name_of(layer, NameOf::kBackward),
                       own.times.backward_ps - recomputed_ps - deferred_ps, defers);
     exchange_sequence(layer, 3);
-    sum(scatters ? CollectiveKind::kReduceScatter : CollectiveKind::kAllReduce, layer,
-        own.backward_sum_bytes);
+    sum(layer, own.backward_sum_bytes);
   }
 
   // An exchange must come that hides it: the layer's own second one, or an earlier layer's.
@@ -182,7 +169,7 @@ class PassWriter {
     const bool exchanges = exchanges_experts(layer);
     const std::vector<int32_t>& asked = request_.exchange_parts;
     const int32_t parts = exchanges && !asked.empty() ? asked[at(layer)] : 1;
-    const int64_t whole_ps = std::llround(static_cast<double>(duration_ps) * place_.slowness);
+    const int64_t whole_ps = slowed(duration_ps);
     Nodes before;  // the first exchange of each part
     for (int32_t part = 0; exchanges && part < parts; ++part) {
       before.push_back(exchange_experts(layer, part, parts, after_));
@@ -232,12 +219,15 @@ class PassWriter {
     for (const int32_t layer : std::exchange(waiting_, {})) {
       const Nodes rest = std::exchange(after_, {last_compute_});
       compute(name_of(layer, NameOf::kWeightGradient),
-              std::llround(static_cast<double>(share(layer).times.weight_gradient_ps) *
-                           place_.slowness));
+              slowed(share(layer).times.weight_gradient_ps));
       report(layer);
       after_.insert(after_.end(), rest.begin(), rest.end());
     }
     gates_ = gates;
+  }
+
+  int64_t slowed(int64_t duration_ps) const {
+    return std::llround(static_cast<double>(duration_ps) * place_.slowness);
   }
 
   // The next node in the order of computation.
@@ -260,8 +250,17 @@ class PassWriter {
                            after_)};
     }
   }
-  void sum(CollectiveKind kind, int32_t layer, int64_t size_bytes) {
-    collective(kind, place_.references.tensor_family, layer, size_bytes);
+  // Results of the tensor group, added up; with its sequences split each rank keeps a part, and
+  // what all of it is needed for is gathered before.
+  void sum(int32_t layer, int64_t size_bytes) {
+    const bool scatters = request_.strategy.tensor_sequence;
+    collective(scatters ? CollectiveKind::kReduceScatter : CollectiveKind::kAllReduce,
+               place_.references.tensor_family, layer, size_bytes);
+  }
+  void gather(int32_t layer, int64_t size_bytes) {
+    if (request_.strategy.tensor_sequence) {
+      collective(CollectiveKind::kAllGather, place_.references.tensor_family, layer, size_bytes);
+    }
   }
   // Queries, keys and values go to where their heads are, the result comes back: three parts in
   // four on one side of the attention, one on the other.
