@@ -15,6 +15,7 @@
 
 namespace {
 
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): operator new has no other
 int64_t allocations = 0;
 
 }  // namespace
@@ -44,7 +45,6 @@ void operator delete(void* memory, const std::nothrow_t& /*tag*/) noexcept {
 namespace pleach {
 namespace {
 
-using support::kCopy;
 using support::kReduce;
 using support::make_schedule;
 

@@ -149,7 +149,7 @@ Status RouteSpreader::keep_first_if_better(std::span<const Demand> demands, doub
   };
   for (const Demand& demand : demands) {
     PLEACH_ASSIGN(route, router_.route(demand.source, demand.target));
-    first.push_back(route);
+    first.push_back(std::move(route));
   }
   move(routes, first);
   if (busiest() < spread * kLess) {

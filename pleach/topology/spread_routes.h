@@ -93,7 +93,7 @@ class RouteSpreader {
                          std::vector<std::vector<LinkId>>& routes);
   Status improve(std::span<const Demand> demands, double unit,
                  std::vector<std::vector<LinkId>>& routes);
-  double busiest() const;  // bandwidths' time of the busiest link
+  double busiest() const;  // load over width of the busiest link
   Status keep_first_if_better(std::span<const Demand> demands, double unit,
                               std::vector<std::vector<LinkId>>& routes);
   Status place_anew(std::span<const std::size_t> block, std::span<const Demand> demands,
