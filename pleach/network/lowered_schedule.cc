@@ -1,5 +1,7 @@
 #include "pleach/network/lowered_schedule.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <unordered_map>
@@ -66,6 +68,19 @@ class LinkSets {
   std::map<std::vector<LinkId>, int32_t> numbers_;
 };
 
+// Fine segments are for large chunks, not for many; beyond this it is a matter of minutes.
+constexpr int32_t kFineSegments = 1'024;
+constexpr int64_t kMostFineMoves = int64_t{1} << 24;
+
+Status check_fineness(int32_t segment_count, int64_t moves) {
+  if (segment_count <= kFineSegments || moves * segment_count <= kMostFineMoves) {
+    return ok();
+  }
+  return invalid(fmt::format("segments {}: too many for {} chunks that are moved; {} will do",
+                             segment_count, moves,
+                             std::max<int64_t>(kFineSegments, kMostFineMoves / moves)));
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const LoweredSchedule>> LoweredSchedule::create(
@@ -76,7 +91,11 @@ Result<std::shared_ptr<const LoweredSchedule>> LoweredSchedule::create(
   lowered->segment_count_ = options.segment_count;
   lowered->headers_ = {topology.framing(), options.flow_control};
   lowered->order_ = Order::build(*lowered->schedule_);
-  if (!lowered->schedule_->symmetry.has_value()) {
+  const bool is_symmetric = lowered->schedule_->symmetry.has_value();
+  const int32_t translates = is_symmetric && !is_folded ? lowered->schedule_->rank_count() : 1;
+  PLEACH_TRY(
+      check_fineness(options.segment_count, int64_t{lowered->order_.commit_count()} * translates));
+  if (!is_symmetric) {
     lowered->find_connections(topology, nullptr);
     return std::shared_ptr<const LoweredSchedule>(lowered);
   }
@@ -86,8 +105,8 @@ Result<std::shared_ptr<const LoweredSchedule>> LoweredSchedule::create(
   lowered->is_folded_ = is_folded;
   PLEACH_ASSIGN(links, LinkTranslation::create(*lowered->schedule_, topology, false));
   lowered->find_connections(topology, &links);
+  lowered->translate_count_ = translates;
   if (!is_folded) {
-    lowered->translate_count_ = lowered->schedule_->rank_count();
     lowered->instantiate(links, topology);
   }
   return std::shared_ptr<const LoweredSchedule>(lowered);

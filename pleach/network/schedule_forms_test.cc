@@ -51,6 +51,31 @@ TEST(ScheduleForms, FoldsWhereAllRanksAreAlike) {
   }
 }
 
+// What would take minutes is refused at once; one rank for all may have as many times more.
+TEST(ScheduleForms, RefusesMoreFineSegmentsThanAreWorthIt) {
+  const Topology topology = topology_of("ring:64");
+  const Schedule symmetric = support::symmetric_ring_schedule(64);  // 126 chunks a rank
+  const struct {
+    int32_t segments;
+    bool is_whole;
+  } cases[] = {{1'024, true}, {2'080, true}, {2'081, false}, {65'536, false}};
+  for (const auto& [segments, is_whole] : cases) {
+    SCOPED_TRACE(segments);
+    const SimulationOptions options{.segment_count = segments};
+    const auto forms = ScheduleForms::create(topology, borrowed(symmetric), options);
+    ASSERT_TRUE(forms);
+    const auto folded = (*forms)->folded(int64_t{1} << 26);
+    EXPECT_TRUE(folded.has_value() && folded->has_value());
+    const auto whole = (*forms)->whole(int64_t{1} << 26);
+    ASSERT_EQ(whole.has_value(), is_whole);
+    if (!is_whole) {
+      EXPECT_EQ(whole.error().message,
+                "segments " + std::to_string(segments) +
+                    ": too many for 8064 chunks that are moved; 2080 will do");
+    }
+  }
+}
+
 // What one rank's links carried is spread over all links of the class, and back.
 TEST(ScheduleForms, ClassesOfLinksAddUp) {
   const Topology topology = topology_of("ring:4");
