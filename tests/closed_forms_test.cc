@@ -186,6 +186,22 @@ TEST(ClosedForms, BoxesReachTheirBoundLevelByLevel) {
   EXPECT_GE(algbw_in_flow(topology, schedule, int64_t{1} << 30, 128) / bound, 0.98);
 }
 
+// Boxes whose network is what holds them up, and leaf-spines with a rail for each of a rank's
+// cards: all cards of a rank work, over any kind of routes.
+TEST(ClosedForms, SeveralCardsARankReachTheBound) {
+  for (const std::string routing : {"shortest", "spread"}) {
+    for (const std::string spec :
+         {"leaf_spine:2x4,rails=2", "dgx_a100:2,nics=2,bandwidth=300GB/s,nic_bandwidth=5GB/s",
+          "dgx_a100:3,nics=3,bandwidth=300GB/s,nic_bandwidth=3GB/s"}) {
+      const Topology topology = topology_of(spec + ",header=0,overhead=0,routing=" + routing);
+      const Schedule schedule = schedule_of(topology, "hierarchical");
+      const double bound = schedule.provenance.certificate.bound_algbw_bytes_per_s;
+      EXPECT_GE(algbw_in_flow(topology, schedule, int64_t{1} << 30, 32) / bound, 0.98)
+          << topology.name();
+    }
+  }
+}
+
 struct TreeCase {
   std::string spec;
   std::string algorithm;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -57,24 +58,23 @@ Status fill_pair_by_pair(Schedule& schedule, const Topology& topology) {
   return ok();
 }
 
-// What is sent in one step: the demands of pairs in ascending order, and the loads of links by
-// transfers that have their routes.
+// Ways that what one pair sends in a step is cut into at most.
+constexpr std::size_t kMostWays = 8;
+
+// What is sent in one step: the demands of pairs in ascending order, those of a pair by chunks, and
+// the loads of links by transfers that have their routes.
 struct StepTraffic {
   std::vector<Demand> demands;
+  std::vector<std::size_t> demand_of;  // by transfer of the step; of those that have no route
   std::vector<LinkLoad> fixed;
 };
 
-std::pair<NodeId, NodeId> ends_of(const Demand& demand) {
-  return {demand.source, demand.target};
-}
-
-// Sorts by key, and makes one of those that have the same.
-template <typename Loaded, typename Key>
-void add_up(std::vector<Loaded>& all, Key key) {
-  std::ranges::sort(all, {}, key);
+// Sorts by link, and makes one of those that are of the same.
+void add_up(std::vector<LinkLoad>& all) {
+  std::ranges::sort(all, {}, &LinkLoad::link);
   std::size_t kept = 0;
   for (std::size_t index = 1; index < all.size(); ++index) {
-    if (key(all[index]) == key(all[kept])) {
+    if (all[index].link == all[kept].link) {
       all[kept].load += all[index].load;
     } else {
       all[++kept] = all[index];
@@ -112,12 +112,10 @@ class StepSpreader {
       }
       known = routes_of_.emplace(key, std::move(numbers)).first;
     }
-    for (const std::size_t index : transfers) {
-      Transfer& transfer = schedule_.transfers[index];
+    for (std::size_t place = 0; place < transfers.size(); ++place) {
+      Transfer& transfer = schedule_.transfers[transfers[place]];
       if (transfer.route == kNoRoute) {
-        const auto demand = std::ranges::lower_bound(
-            traffic.demands, std::pair(transfer.source, transfer.target), {}, &ends_of);
-        transfer.route = known->second[at(demand - traffic.demands.begin())];
+        transfer.route = known->second[traffic.demand_of[place]];
       }
     }
     return ok();
@@ -145,19 +143,56 @@ class StepSpreader {
 
   StepTraffic traffic_of(std::span<const std::size_t> transfers) const {
     StepTraffic traffic;
-    for (const std::size_t index : transfers) {
-      const Transfer& transfer = schedule_.transfers[index];
+    traffic.demand_of.resize(transfers.size());
+    std::vector<std::size_t> open;  // places of those without a route
+    for (std::size_t place = 0; place < transfers.size(); ++place) {
+      const Transfer& transfer = schedule_.transfers[transfers[place]];
       if (transfer.route == kNoRoute) {
-        traffic.demands.push_back({transfer.source, transfer.target, weight_of(transfer)});
+        open.push_back(place);
         continue;
       }
       for (const LinkId link : schedule_.routes[transfer.route]) {
         traffic.fixed.push_back({link, weight_of(transfer)});
       }
     }
-    add_up(traffic.demands, &ends_of);
-    add_up(traffic.fixed, [](const LinkLoad& carried) { return carried.link; });
+    add_up(traffic.fixed);
+    const auto transfer_at = [&](std::size_t place) -> const Transfer& {
+      return schedule_.transfers[transfers[place]];
+    };
+    std::ranges::stable_sort(open, {}, [&](std::size_t place) {
+      const Transfer& transfer = transfer_at(place);
+      return std::tuple(transfer.source, transfer.target, transfer.first_chunk);
+    });
+    for (auto first = open.begin(); first != open.end();) {
+      const uint64_t pair = pair_of(transfer_at(*first));
+      const auto last = std::find_if(first, open.end(), [&](std::size_t place) {
+        return pair_of(transfer_at(place)) != pair;
+      });
+      add_demands(std::span(first, last), transfers, traffic);
+      first = last;
+    }
     return traffic;
+  }
+
+  // Cuts what a pair sends into ways of about the same load; every transfer goes one way.
+  void add_demands(std::span<const std::size_t> places, std::span<const std::size_t> transfers,
+                   StepTraffic& traffic) const {
+    const auto ways = static_cast<int64_t>(std::min(places.size(), kMostWays));
+    int64_t all = 0, before = 0, way = -1;
+    for (const std::size_t place : places) {
+      all += weight_of(schedule_.transfers[transfers[place]]);
+    }
+    for (const std::size_t place : places) {
+      const Transfer& transfer = schedule_.transfers[transfers[place]];
+      const auto wanted = static_cast<int64_t>(static_cast<__int128>(before) * ways / all);
+      if (wanted != way) {
+        traffic.demands.push_back({transfer.source, transfer.target, 0});
+        way = wanted;
+      }
+      before += weight_of(transfer);
+      traffic.demands.back().load += weight_of(transfer);
+      traffic.demand_of[place] = traffic.demands.size() - 1;
+    }
   }
 
   static std::vector<int64_t> key_of(const StepTraffic& traffic) {

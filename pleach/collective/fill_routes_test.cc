@@ -110,6 +110,29 @@ TEST(FillRoutes, GivesStepsOfTheSameTrafficTheSameRoutes) {
   }
 }
 
+// What one pair sends in a step goes several ways where it is several transfers.
+TEST(FillRoutes, SpreadsTheTransfersOfOnePair) {
+  const Topology topology = topology_of("leaf_spine:2x1,spines=4,routing=spread");
+  Schedule schedule;
+  schedule.collective = CollectiveKind::kBroadcast;
+  schedule.participants = {NodeId{0}, NodeId{1}};
+  schedule.chunks = ChunkGrid::uniform(16);
+  schedule.phase_steps = {1};
+  for (const int32_t chunk : {5, 0, 2, 1, 3, 4, 12, 6, 7, 8, 9, 11, 10, 13}) {
+    schedule.transfers.push_back({chunk, chunk == 13 ? 3 : 1, NodeId{0}, NodeId{1}, 0});
+  }
+  ASSERT_TRUE(fill_routes(schedule, topology));
+  std::map<LinkId, int32_t> load;
+  for (const Transfer& transfer : schedule.transfers) {
+    load[schedule.routes[transfer.route][1]] += transfer.chunk_count;
+  }
+  ASSERT_EQ(load.size(), 4U);
+  for (const auto& [link, chunks] : load) {
+    EXPECT_GE(chunks, 3);
+    EXPECT_LE(chunks, 5);
+  }
+}
+
 TEST(FillRoutes, KeepsRoutesThatAreGivenAndCountsThem) {
   const Topology topology = topology_of("leaf_spine:2x2,routing=spread");
   Schedule schedule = all_to_all(topology);

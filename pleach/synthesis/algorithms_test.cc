@@ -1,5 +1,6 @@
 // What every algorithm must keep: correct schedules, the documented steps and messages, and one
 // clear line for what it cannot do.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -401,6 +402,20 @@ TEST(Algorithms, BruckMovesTheDigitsOfDistances) {
   }
 }
 
+// Chunks over each link of a class that carries any.
+std::map<LinkId, int64_t> chunks_over(const Schedule& schedule, const Topology& topology,
+                                      const std::string& link_class) {
+  std::map<LinkId, int64_t> chunks;
+  for (const Transfer& transfer : schedule.transfers) {
+    for (const LinkId link : schedule.routes[transfer.route]) {
+      if (topology.given_class(link) == link_class) {
+        chunks[link] += transfer.chunk_count;
+      }
+    }
+  }
+  return chunks;
+}
+
 // Two boxes of eight with a network card for each GPU: all cards work, and the boxes' switches do
 // next to all that the bound asks for.
 TEST(Algorithms, HierarchicalUsesEveryRail) {
@@ -412,14 +427,7 @@ TEST(Algorithms, HierarchicalUsesEveryRail) {
     ASSERT_TRUE(schedule) << schedule.error().message;
     expect_correct(*schedule, topology);
     EXPECT_GE(schedule->provenance.certificate.fraction, 0.98);
-    std::map<LinkId, int64_t> chunks;  // over a link of a card
-    for (const Transfer& transfer : schedule->transfers) {
-      for (const LinkId link : schedule->routes[transfer.route]) {
-        if (topology.given_class(link) == "nic") {
-          chunks[link] += transfer.chunk_count;
-        }
-      }
-    }
+    const std::map<LinkId, int64_t> chunks = chunks_over(*schedule, topology, "nic");
     ASSERT_EQ(chunks.size(), 32U);
     for (const auto& [link, count] : chunks) {
       EXPECT_EQ(count, chunks.begin()->second);
@@ -443,21 +451,54 @@ TEST(Algorithms, MultiRingHasARingForEachRail) {
     EXPECT_NEAR(schedule->provenance.certificate.algbw_bytes_per_s /
                     ring->provenance.certificate.algbw_bytes_per_s,
                 8, 1e-9);
-    std::map<LinkId, int64_t> chunks;  // over a link of a card
-    for (const Transfer& transfer : schedule->transfers) {
-      for (const LinkId link : schedule->routes[transfer.route]) {
-        if (topology.given_class(link) == "nic") {
-          chunks[link] += transfer.chunk_count;
-        } else {
-          EXPECT_EQ(topology.given_class(link), "nvlink") << "a ring leaves its rail";
-        }
-      }
-    }
+    EXPECT_TRUE(chunks_over(*schedule, topology, "spine").empty()) << "a ring leaves its rail";
+    const std::map<LinkId, int64_t> chunks = chunks_over(*schedule, topology, "nic");
     EXPECT_EQ(chunks.size(), 2 * topology.rank_nodes().size());
     for (const auto& [link, count] : chunks) {
       EXPECT_EQ(count, chunks.begin()->second);
     }
   }
+}
+
+// Of several cards of a GPU each carries the same, whichever routes the topology takes for a pair,
+// and for any number of boxes.
+TEST(Algorithms, StripesUseEveryCardOfARank) {
+  for (const std::string boxes : {"dgx_h100:2", "dgx_h100:3", "dgx_h100:4"}) {
+    for (const std::string more : {",nics=2", ",nics=3,fabric=rails", ",nics=2,routing=spread",
+                                   ",nics=4,fabric=rails,routing=spread"}) {
+      const Topology topology = topology_of(boxes + ",nic_bandwidth=20GB/s" + more);
+      const std::size_t cards = topology.rank_nodes().size() * at(more[6] - '0');
+      for (const std::string algorithm : {"hierarchical", "multi_ring"}) {
+        for (const Kind collective : {Kind::kAllReduce, Kind::kReduceScatter, Kind::kAllGather}) {
+          SCOPED_TRACE(algorithm + " " + topology.name() + " " + std::string(to_text(collective)));
+          const auto schedule = synthesize({topology, {}, collective}, algorithm);
+          ASSERT_TRUE(schedule) << schedule.error().message;
+          expect_correct(*schedule, topology);
+          const std::map<LinkId, int64_t> chunks = chunks_over(*schedule, topology, "nic");
+          ASSERT_EQ(chunks.size(), 2 * cards);
+          for (const auto& [link, count] : chunks) {
+            EXPECT_EQ(count, chunks.begin()->second);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Algorithms, StripesAreAsManyAsAsked) {
+  const Topology topology = topology_of("dgx_h100:2,nics=3");
+  for (const int32_t stripes : {1, 2, 3, 8}) {
+    for (const std::string algorithm : {"hierarchical", "multi_ring"}) {
+      const auto schedule = synthesize({topology, {}, Kind::kAllReduce},
+                                       fmt::format("{},stripes={}", algorithm, stripes));
+      ASSERT_TRUE(schedule) << schedule.error().message;
+      expect_correct(*schedule, topology);
+      EXPECT_EQ(chunks_over(*schedule, topology, "nic").size(), 32U * at(std::min(stripes, 3)))
+          << algorithm << " " << stripes;
+    }
+  }
+  const auto refused = synthesize({topology, {}, Kind::kAllReduce}, "multi_ring,stripes=9");
+  EXPECT_NE(refused.error().message.find("'9'"), std::string::npos) << refused.error().message;
 }
 
 TEST(Algorithms, HierarchicalTakesAnyAlgorithmOnALevel) {

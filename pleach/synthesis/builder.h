@@ -35,10 +35,10 @@ class ScheduleBuilder {
   NodeId node(int32_t rank) const { return schedule_.participants[at(rank)]; }
 
   // The route from one node to another by the topology's routing. Each is in the table once;
-  // kNoRoute after an error, and where finish() chooses it. Fast when consecutive calls share the
-  // source.
-  int32_t route(NodeId source, NodeId target) {
-    return routes_.route(source, target, schedule_.routes);
+  // kNoRoute after an error, and where finish() chooses it. `stripe`: see RouteFinder. Fast when
+  // consecutive calls share the source.
+  int32_t route(NodeId source, NodeId target, int32_t stripe = 0) {
+    return routes_.route(source, target, schedule_.routes, stripe);
   }
   int32_t route(LinkId link) { return routes_.route(link, schedule_.routes); }
 

@@ -14,7 +14,8 @@ namespace {
 // One way round the ring.
 class Direction {
  public:
-  Direction(std::vector<int32_t> ranks, bool is_reversed) : ranks_(std::move(ranks)) {
+  Direction(std::vector<int32_t> ranks, bool is_reversed, int32_t stripe = 0)
+      : ranks_(std::move(ranks)), stripe_(stripe) {
     if (is_reversed) {
       std::reverse(ranks_.begin(), ranks_.end());
     }
@@ -28,9 +29,11 @@ class Direction {
     const std::size_t position = position_[at(rank)] + at(distance);
     return ranks_[position % ranks_.size()];
   }
+  int32_t stripe() const { return stripe_; }
 
  private:
   std::vector<int32_t> ranks_;         // by position
+  int32_t stripe_;                     // of those between the same ranks
   std::vector<std::size_t> position_;  // by rank
 };
 
@@ -56,7 +59,7 @@ class RingBuilder {
     const Direction& direction = rings_.directions[at(way)];
     const NodeId from = builder_.node(source), to = builder_.node(direction.after(source, 1));
     int32_t& route = routes_[at(way)][at(source)];
-    route = route == kNoRoute ? builder_.route(from, to) : route;
+    route = route == kNoRoute ? builder_.route(from, to, direction.stripe()) : route;
     builder_.add(message, from, to, route);
   }
   // The rank `distance` ≥ 0 places after a rank.
@@ -175,11 +178,14 @@ Result<Schedule> ring_schedule(const SynthesisRequest& request, const Options& o
 }
 
 Result<Schedule> ring_schedule(const SynthesisRequest& request,
-                               std::span<const std::vector<int32_t>> cycles) {
+                               std::span<const std::vector<int32_t>> cycles, int32_t stripes) {
   Rings rings{request, {}, false};
-  PLEACH_TRY(check_ring_size(request, static_cast<int64_t>(cycles.size()) * rings.rank_count()));
+  PLEACH_TRY(
+      check_ring_size(request, static_cast<int64_t>(cycles.size()) * stripes * rings.rank_count()));
   for (const std::vector<int32_t>& cycle : cycles) {
-    rings.directions.emplace_back(cycle, false);
+    for (int32_t stripe = 0; stripe < stripes; ++stripe) {
+      rings.directions.emplace_back(cycle, false, stripe);
+    }
   }
   return around(rings);
 }

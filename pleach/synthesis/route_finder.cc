@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "pleach/base/index.h"
+
 namespace pleach {
 namespace {
 
@@ -9,6 +11,20 @@ constexpr int64_t kRouteLinkLimit = int64_t{1} << 27;
 constexpr int64_t kDistanceLimit = int64_t{1} << 28;  // entries of the router's distance fields
 
 }  // namespace
+
+OptionDescriptor stripes_option() {
+  OptionDescriptor option = {.name = "stripes",
+                             .kind = OptionDescriptor::Kind::kChoice,
+                             .default_value = "auto",
+                             .summary =
+                                 "parts of a transfer, which take the links side by side out "
+                                 "of a rank; auto: as many as there are",
+                             .allowed = {"auto"}};
+  for (int32_t count = 1; count <= kStripeLimit; ++count) {
+    option.allowed.push_back(std::to_string(count));
+  }
+  return option;
+}
 
 RouteFinder::RouteFinder(const Topology& topology)
     : topology_(topology),
@@ -49,27 +65,28 @@ int32_t RouteFinder::route(LinkId link, RouteTable& routes) {
   return route;
 }
 
-int32_t RouteFinder::route(NodeId source, NodeId target, RouteTable& routes) {
+int32_t RouteFinder::route(NodeId source, NodeId target, RouteTable& routes, int32_t stripe) {
   if (leaves_open()) {
     return kNoRoute;
   }
-  const bool takes_first = topology_.routing().kind == RoutingKind::kShortest;
+  const bool takes_first = stripe == 0 && topology_.routing().kind == RoutingKind::kShortest;
   const LinkId link = takes_first ? direct_link(source, target) : LinkId{};
   if (link.value >= 0) {
     return route(link, routes);
   }
   const int64_t pair = static_cast<int64_t>(source.value) << 32 | target.value;
-  if (const auto known = route_of_pair_.find(pair); known != route_of_pair_.end()) {
+  std::unordered_map<int64_t, int32_t>& route_of_pair = route_of_pair_[at(stripe)];
+  if (const auto known = route_of_pair.find(pair); known != route_of_pair.end()) {
     return known->second;
   }
-  const int32_t route = error_ ? kNoRoute : find(source, target, routes);
+  const int32_t route = error_ ? kNoRoute : find(source, target, stripe, routes);
   if (!error_) {
-    route_of_pair_.emplace(pair, route);
+    route_of_pair.emplace(pair, route);
   }
   return route;
 }
 
-int32_t RouteFinder::find(NodeId source, NodeId target, RouteTable& routes) {
+int32_t RouteFinder::find(NodeId source, NodeId target, int32_t stripe, RouteTable& routes) {
   routed_targets_.insert(target.value);
   const auto node_count = static_cast<int64_t>(topology_.nodes().size());
   if (static_cast<int64_t>(routed_targets_.size()) * node_count > kDistanceLimit) {
@@ -79,7 +96,7 @@ int32_t RouteFinder::find(NodeId source, NodeId target, RouteTable& routes) {
                                routed_targets_.size() - 1, node_count)};
     return kNoRoute;
   }
-  const Result<std::vector<LinkId>> links = router_.route(source, target);
+  const Result<std::vector<LinkId>> links = router_.route(source, target, stripe);
   if (!links) {
     error_ = links.error();
     return kNoRoute;

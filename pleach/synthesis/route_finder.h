@@ -1,6 +1,7 @@
 // RouteFinder: the routes of a schedule in the making, each once in its table.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -9,11 +10,18 @@
 #include <vector>
 
 #include "pleach/base/id.h"
+#include "pleach/base/options.h"
 #include "pleach/base/result.h"
 #include "pleach/collective/schedule.h"
 #include "pleach/topology/routes.h"
 
 namespace pleach {
+
+// Most stripes of a transfer: as many as a node has network cards at most.
+inline constexpr int32_t kStripeLimit = 8;
+
+// `stripes=auto|K`.
+OptionDescriptor stripes_option();
 
 // Where traffic is spread over links, routes between nodes are left open, for fill_routes to choose
 // when all transfers are known. Borrows the topology. Every call takes the same table, to which
@@ -23,8 +31,9 @@ class RouteFinder {
   explicit RouteFinder(const Topology& topology);
 
   // The route from one node to another by the topology's routing; kNoRoute after an error, or if
-  // leaves_open(). Fast when consecutive calls share the source.
-  int32_t route(NodeId source, NodeId target, RouteTable& routes);
+  // leaves_open(). Of a transfer cut into stripes, the one of 0 ≤ `stripe` < kStripeLimit. Fast
+  // when consecutive calls share the source.
+  int32_t route(NodeId source, NodeId target, RouteTable& routes, int32_t stripe = 0);
   int32_t route(LinkId link, RouteTable& routes);
   bool leaves_open() const { return topology_.routing().kind == RoutingKind::kSpread; }
   // The first error: kInfeasible: no route, or more of them than memory should hold.
@@ -33,14 +42,15 @@ class RouteFinder {
  private:
   LinkId direct_link(NodeId source, NodeId target);
   int32_t add(std::span<const LinkId> links, RouteTable& routes);
-  int32_t find(NodeId source, NodeId target, RouteTable& routes);
+  int32_t find(NodeId source, NodeId target, int32_t stripe, RouteTable& routes);
 
   const Topology& topology_;
   Router router_;
-  std::vector<int32_t> route_of_link_;                  // by link; kNoRoute: not in the table yet
-  std::unordered_map<int64_t, int32_t> route_of_pair_;  // of more than one link
-  NodeId direct_source_;                                // whose links link_to_ holds
-  std::vector<LinkId> link_to_;                         // by target node
+  std::vector<int32_t> route_of_link_;  // by link; kNoRoute: not in the table yet
+  // By stripe and pair: routes of more than one link, or of later stripes.
+  std::array<std::unordered_map<int64_t, int32_t>, kStripeLimit> route_of_pair_;
+  NodeId direct_source_;                        // whose links link_to_ holds
+  std::vector<LinkId> link_to_;                 // by target node
   std::unordered_set<int32_t> routed_targets_;  // the router keeps a distance field for each
   int64_t link_count_ = 0;                      // of all routes
   std::optional<Error> error_;

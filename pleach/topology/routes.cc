@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "pleach/base/hash.h"
+#include "pleach/base/index.h"
 #include "pleach/base/text.h"
 
 namespace pleach {
@@ -42,14 +43,14 @@ Error no_route(const Topology& topology, NodeId source, NodeId target) {
                   pleach::quoted(topology.node(target).name), pleach::quoted(topology.name()))};
 }
 
-Result<std::vector<LinkId>> Router::route(NodeId source, NodeId target) {
+Result<std::vector<LinkId>> Router::route(NodeId source, NodeId target, int32_t stripe) {
   if (!is_node(topology_, source) || !is_node(topology_, target)) {
     return no_route(topology_, source, target);
   }
   if (source == target) {
     return std::vector<LinkId>{};
   }
-  if (const LinkId link = direct_link(source, target); link.value >= 0) {
+  if (const LinkId link = direct_link(source, target, stripe); link.value >= 0) {
     return std::vector{link};  // neighbours need no distance field
   }
   if (distances_to(target)[source.index()] == kUnreachable) {
@@ -62,33 +63,58 @@ Result<std::vector<LinkId>> Router::route(NodeId source, NodeId target) {
     for_each_nearer(topology_, distances, node, target,
                     [&](LinkId link) { choices_.push_back(link); });
     PLEACH_CHECK(!choices_.empty(), "a distance field leads nowhere");
-    route.push_back(pick(node, source, target));
+    route.push_back(pick(node, source, target, stripe));
     node = topology_.link(route.back()).target;
   }
   return route;
 }
 
-LinkId Router::direct_link(NodeId source, NodeId target) {
+LinkId Router::direct_link(NodeId source, NodeId target, int32_t stripe) {
   choices_.clear();
   for (const LinkId link : topology_.links_out(source)) {
     if (topology_.link(link).target == target) {
       choices_.push_back(link);
     }
   }
-  return choices_.empty() ? LinkId{} : pick(source, source, target);
+  return choices_.empty() ? LinkId{} : pick(source, source, target, stripe);
 }
 
-LinkId Router::pick(NodeId node, NodeId source, NodeId target) {
+// The choices that are like the first.
+std::vector<LinkId>& Router::alike() {
+  const Link& first = topology_.link(choices_.front());
+  std::erase_if(choices_, [&](LinkId id) {
+    const Link& link = topology_.link(id);
+    return link.bandwidth_bytes_per_s != first.bandwidth_bytes_per_s ||
+           link.latency_ps != first.latency_ps;
+  });
+  return choices_;
+}
+
+LinkId Router::pick(NodeId node, NodeId source, NodeId target, int32_t stripe) {
   const Routing& routing = topology_.routing();
   if (routing.kind != RoutingKind::kEcmp || choices_.size() == 1) {
-    return choices_.front();
+    const std::vector<LinkId>& equal = alike();
+    return equal[at(stripe) % equal.size()];
   }
   Fingerprint hash;
   hash.add(routing.seed);
   for (const NodeId id : {node, source, target}) {
     hash.add(id.value);
   }
+  if (stripe > 0) {
+    hash.add(stripe);
+  }
   return choices_[mixed(hash.value()) % choices_.size()];
+}
+
+int32_t Router::ways_out(NodeId source, NodeId target) {
+  if (!is_node(topology_, source) || !is_node(topology_, target)) {
+    return 0;
+  }
+  choices_.clear();
+  for_each_nearer(topology_, distances_to(target), source, target,
+                  [&](LinkId link) { choices_.push_back(link); });
+  return choices_.empty() ? 0 : count_of(alike());
 }
 
 int32_t Router::distance(NodeId source, NodeId target) {

@@ -17,6 +17,8 @@ namespace pleach {
 //   ecmp      at every node the one of several that a hash of the seed, the node and both ends
 //             picks
 //   spread    as shortest: what is spread over links is spread for many at once (spread_routes.h)
+// What is cut into stripes may take a route for each: where stripe 0 takes one of several links of
+// the same bandwidth and latency, stripe s takes the s-th after it (with ecmp, its own hash).
 // Borrows the topology. Keeps one distance field (4 bytes a node) per target asked for, at most
 // 256 MiB of them. Not thread safe.
 class Router {
@@ -25,15 +27,18 @@ class Router {
 
   // Empty when source and target are one. Errors: kInfeasible when no route exists (names both
   // nodes). Cost: O(links) for a new target that is no neighbour, then O(route · degree).
-  Result<std::vector<LinkId>> route(NodeId source, NodeId target);
+  Result<std::vector<LinkId>> route(NodeId source, NodeId target, int32_t stripe = 0);
+  // How many stripes leave the source side by side. 0: no route.
+  int32_t ways_out(NodeId source, NodeId target);
   // Links between the two, or -1 when there is no route.
   int32_t distance(NodeId source, NodeId target);
   // By node the links between it and an existing target, or -1. Valid until the next call.
   const std::vector<int32_t>& distances_to(NodeId target);
 
  private:
-  LinkId direct_link(NodeId source, NodeId target);
-  LinkId pick(NodeId node, NodeId source, NodeId target);
+  LinkId direct_link(NodeId source, NodeId target, int32_t stripe);
+  std::vector<LinkId>& alike();
+  LinkId pick(NodeId node, NodeId source, NodeId target, int32_t stripe);
 
   const Topology& topology_;
   std::unordered_map<int32_t, std::vector<int32_t>> distances_;

@@ -1,5 +1,6 @@
 #include "pleach/topology/routes.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -52,6 +53,44 @@ TEST(Router, TakesTheFirstDimensionFirst) {
     ASSERT_TRUE(route) << spec;
     EXPECT_EQ(nodes_of(*topology, NodeId{source}, *route), nodes) << spec;
     EXPECT_EQ(router.distance(NodeId{source}, NodeId{target}), count_of(nodes) - 1);
+  }
+}
+
+// A stripe takes another link where there are several that are alike, and no other.
+TEST(Router, GivesEachStripeARouteOfItsOwn) {
+  struct Case {
+    std::string spec;
+    int32_t source, target;
+    int32_t ways;
+    std::size_t routes;  // different ones of eight stripes
+  };
+  const std::vector<Case> cases = {
+      {"mesh:4x4", 0, 1, 1, 1},
+      {"torus:4x4", 0, 2, 2, 2},
+      {"hypercube:8", 0, 7, 3, 6},
+      {"dgx_h100:2,nics=3", 0, 8, 3, 3},  // card i to card i
+      {"dgx_h100:2,nics=3", 0, 1, 1, 1},  // by the NVSwitch, although the cards are as near
+      {"leaf_spine:2x4,spines=4", 0, 7, 1, 4},
+      {"leaf_spine:2x4,spines=4,rails=2", 0, 7, 2, 4},
+      {"leaf_spine:2x4,spines=4,rails=2", 0, 3, 2, 2},
+      {"fully_connected:4", 0, 3, 1, 1},
+      {"fully_connected:4", 0, 9, 0, 0},
+  };
+  for (const auto& [spec, source, target, ways, routes] : cases) {
+    SCOPED_TRACE(fmt::format("{} {} {}", spec, source, target));
+    const Result<Topology> topology = parse_topology(spec);
+    ASSERT_TRUE(topology) << topology.error().message;
+    Router router(*topology);
+    EXPECT_EQ(router.ways_out(NodeId{source}, NodeId{target}), ways);
+    std::set<std::vector<LinkId>> found;
+    for (int32_t stripe = 0; stripe < 8 && routes > 0; ++stripe) {
+      const auto route = router.route(NodeId{source}, NodeId{target}, stripe);
+      ASSERT_TRUE(route);
+      EXPECT_EQ(nodes_of(*topology, NodeId{source}, *route).back(), target);
+      EXPECT_EQ(count_of(*route), router.distance(NodeId{source}, NodeId{target}));
+      found.insert(*route);
+    }
+    EXPECT_EQ(found.size(), routes);
   }
 }
 

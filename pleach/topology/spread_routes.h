@@ -13,7 +13,7 @@
 
 namespace pleach {
 
-// What has to go from one node to another, in any unit of length.
+// What has to go from one node to another by one way, in any unit of length.
 struct Demand {
   NodeId source;
   NodeId target;
@@ -45,7 +45,7 @@ class RouteSpreader {
   RouteSpreader(const Topology& topology, std::vector<int32_t> group_of_link);
 
   // A route for each demand, besides what links carry anyway. Earlier calls count as other times.
-  //   demands  existing nodes, each pair once
+  //   demands  between existing nodes; several of one pair may go several ways
   //   errors   kInfeasible: a pair has no route (names it)
   //   cost     a few looks at every link on any shortest route of every demand
   Result<std::vector<std::vector<LinkId>>> spread(std::span<const Demand> demands,

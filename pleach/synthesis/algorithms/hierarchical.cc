@@ -10,6 +10,7 @@
 #include "pleach/synthesis/algorithm.h"
 #include "pleach/synthesis/builder.h"
 #include "pleach/synthesis/hierarchy.h"
+#include "pleach/synthesis/route_finder.h"
 #include "pleach/topology/changes.h"
 #include "pleach/topology/routes.h"
 
@@ -30,6 +31,7 @@ struct Level {
   int32_t size = 1;
   int32_t stride = 1;  // between the places of neighbours
   std::string algorithm;
+  int32_t stripes = 1;  // of each transfer, by ways of their own
   Phase scatter = {}, gather = {};
   Phase all_reduce = {};  // in place of both, where it is the last
 
@@ -99,6 +101,26 @@ Result<Phase> make_phase(const Plan& plan, const Level& level, CollectiveKind co
   return phase;
 }
 
+// Whether the algorithm of a level chose a link, among parallel ones.
+bool is_chosen(Router& router, const Transfer& transfer, std::span<const LinkId> links) {
+  const auto usual = router.route(transfer.source, transfer.target);
+  return links.size() == 1 && usual && usual->front() != links[0];
+}
+
+// The fewest ways side by side that any transfer of a phase has; 1 where the algorithm chose some.
+int32_t narrowest_way(const Plan& plan, const Phase& phase) {
+  Router router(plan.topology);
+  int32_t least = kStripeLimit;
+  for (const Schedule& schedule : phase.groups) {
+    for (const Transfer& transfer : schedule.transfers) {
+      const bool has_chosen = is_chosen(router, transfer, schedule.routes[transfer.route]);
+      const int32_t ways = has_chosen ? 1 : router.ways_out(transfer.source, transfer.target);
+      least = std::min(least, std::max(ways, 1));
+    }
+  }
+  return least;
+}
+
 // Writes the transfers of a plan. The buffer is cut in parts, which take the levels in different
 // orders, and a part in rank_count · fineness units, numbered by the digits of the rank that owns
 // them after the reduce_scatter: the digit of the level that comes first counts most. So what a
@@ -158,10 +180,13 @@ class Writer {
         const int32_t unit = count / phase.chunk_count;
         Transfer placed = transfer;
         placed.first_chunk = first + transfer.first_chunk * unit;
-        placed.chunk_count = transfer.chunk_count * unit;
+        placed.chunk_count = transfer.chunk_count * unit / level.stripes;
         placed.step = step + transfer.step;
-        placed.route = route_of(transfer, schedule.routes[transfer.route]);
-        add(part, placed);
+        for (int32_t stripe = 0; stripe < level.stripes; ++stripe) {
+          placed.route = route_of(transfer, schedule.routes[transfer.route], stripe);
+          add(part, placed);
+          placed.first_chunk += placed.chunk_count;
+        }
       }
     }
     step += phase.step_count;
@@ -189,10 +214,10 @@ class Writer {
   }
 
   // A link that the algorithm of the level chose, among parallel ones; or what the topology says.
-  int32_t route_of(const Transfer& transfer, std::span<const LinkId> links) {
-    const auto usual = router_.route(transfer.source, transfer.target);
-    const bool is_chosen = links.size() == 1 && usual && usual->front() != links[0];
-    return is_chosen ? builder_.route(links[0]) : builder_.route(transfer.source, transfer.target);
+  int32_t route_of(const Transfer& transfer, std::span<const LinkId> links, int32_t stripe) {
+    return is_chosen(router_, transfer, links)
+               ? builder_.route(links[0])
+               : builder_.route(transfer.source, transfer.target, stripe);
   }
 
   // The rank whose digits, in the part's order of levels, make `number`.
@@ -247,6 +272,17 @@ Result<Plan> make_plan(const SynthesisRequest& request, const Options& options) 
   return plan;
 }
 
+void set_stripes(Plan& plan, const std::string& stripes) {
+  for (Level& level : plan.levels) {
+    level.stripes = stripes == "auto" ? kStripeLimit : std::stoi(stripes);
+    for (const Phase* phase : {&level.scatter, &level.gather, &level.all_reduce}) {
+      if (stripes == "auto") {
+        level.stripes = std::min(level.stripes, narrowest_way(plan, *phase));
+      }
+    }
+  }
+}
+
 // An all_reduce of the last level may be one that has no halves.
 Status add_phases(Plan& plan) {
   for (Level& level : plan.levels) {
@@ -276,7 +312,8 @@ int64_t fineness_of(const Plan& plan) {
     for (const int32_t number : order) {
       const Level& level = plan.levels[at(number)];
       for (const Phase* phase : {&level.scatter, &level.gather, &level.all_reduce}) {
-        fineness = std::lcm(fineness, phase->chunk_count / std::gcd(phase->chunk_count, left));
+        const int64_t pieces = int64_t{phase->chunk_count} * level.stripes;
+        fineness = std::lcm(fineness, pieces / std::gcd(pieces, left));
       }
       left /= level.size;
     }
@@ -287,6 +324,7 @@ int64_t fineness_of(const Plan& plan) {
 Result<Schedule> hierarchical(const SynthesisRequest& request, const Options& options) {
   PLEACH_ASSIGN(plan, make_plan(request, options));
   PLEACH_TRY(add_phases(plan));
+  set_stripes(plan, options.text("stripes"));
   const int64_t fineness = fineness_of(plan);
   const int64_t chunk_count = fineness * plan.rank_count() * count_of(plan.orders);
   PLEACH_TRY(check_size(0, chunk_count));
@@ -325,7 +363,8 @@ extern const Algorithm kHierarchical = {
                  .default_value = "auto",
                  .summary = "one: innermost first; all: as many parts of the buffer as levels, "
                             "each begins with another; auto: all on grids",
-                 .allowed = {"auto", "one", "all"}}},
+                 .allowed = {"auto", "one", "all"}},
+                stripes_option()},
     .create = &hierarchical,
 };
 

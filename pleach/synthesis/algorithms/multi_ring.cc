@@ -12,6 +12,7 @@
 #include "pleach/synthesis/hierarchy.h"
 #include "pleach/synthesis/ring_order.h"
 #include "pleach/synthesis/ring_schedule.h"
+#include "pleach/synthesis/route_finder.h"
 
 namespace pleach {
 namespace {
@@ -85,7 +86,28 @@ std::vector<Cycle> rail_cycles(const Hierarchy& hierarchy) {
   return result;
 }
 
-Result<Schedule> multi_ring(const SynthesisRequest& request, const Options& /*options*/) {
+// The most ways side by side from a rank to the next.
+int32_t widest_way(const SynthesisRequest& request, std::span<const Cycle> cycles) {
+  Router router(request.topology);
+  const auto node = [&](int32_t rank) { return request.participants[at(rank)]; };
+  int32_t most = 1;
+  for (const Cycle& cycle : cycles) {
+    for (std::size_t place = 0; place < cycle.size(); ++place) {
+      const int32_t next = cycle[(place + 1) % cycle.size()];
+      most = std::max(most, router.ways_out(node(cycle[place]), node(next)));
+    }
+  }
+  return std::min(most, kStripeLimit);
+}
+
+Result<Schedule> around(const SynthesisRequest& request, std::span<const Cycle> cycles,
+                        const Options& options) {
+  const std::string& stripes = options.text("stripes");
+  return ring_schedule(request, cycles,
+                       stripes == "auto" ? widest_way(request, cycles) : std::stoi(stripes));
+}
+
+Result<Schedule> multi_ring(const SynthesisRequest& request, const Options& options) {
   const Topology& topology = request.topology;
   if (!topology.grid().empty() && request.participants.size() == topology.nodes().size()) {
     std::vector<Cycle> cycles = disjoint_cycles(topology.grid());
@@ -104,7 +126,7 @@ Result<Schedule> multi_ring(const SynthesisRequest& request, const Options& /*op
                       "the smaller one less 1 having no common divisor",
                       topology.name())};
     }
-    return ring_schedule(request, cycles);
+    return around(request, cycles, options);
   }
   PLEACH_ASSIGN(hierarchy, find_hierarchy(topology, request.participants));
   if (hierarchy.level_count() < 2) {
@@ -112,7 +134,7 @@ Result<Schedule> multi_ring(const SynthesisRequest& request, const Options& /*op
         ErrorCode::kInfeasible,
         fmt::format("nothing in {} tells its ranks apart into groups with rails", topology.name())};
   }
-  return ring_schedule(request, rail_cycles(hierarchy));
+  return around(request, rail_cycles(hierarchy), options);
 }
 
 }  // namespace
@@ -124,7 +146,7 @@ extern const Algorithm kMultiRing = {
     .collectives = {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter,
                     CollectiveKind::kAllGather, CollectiveKind::kBroadcast,
                     CollectiveKind::kReduce},
-    .options = {},
+    .options = {stripes_option()},
     .create = &multi_ring,
 };
 
