@@ -163,6 +163,45 @@ TEST(SymmetricForms, TakeTheSameTime) {
   EXPECT_GT(timed, 1'500);
 }
 
+// Chunks that nobody tells apart cost no time, whether they are merged or not.
+TEST(SymmetricForms, TakeTheSameTimeOnAFinerGrid) {
+  constexpr uint64_t kSeed = 20260604;
+  Rng rng(kSeed);
+  int32_t timed = 0;
+  for (int32_t round = 0; round < support::repeated(500); ++round) {
+    const auto& [shape, dimensions] = places()[rng.below(places().size())];
+    const Topology topology = topology_of(draw_spec(shape, rng));
+    Schedule schedule = support::random_symmetric_schedule(dimensions, rng);
+    SimulationOptions options = draw_options(rng);
+    options.segment_count = 1;
+    options.reduce_bandwidth_bytes_per_s = 0;
+    const bool is_exchange = schedule.collective == CollectiveKind::kAllToAll;
+    const int64_t size_bytes = pick(rng, 5'000) * (is_exchange ? schedule.rank_count() : 1);
+    const std::vector<int64_t> cut = support::random_parts(9, 2 + pick(rng, 3), rng);
+    if (!check_form(schedule, &topology).empty()) {
+      continue;
+    }
+    const Result<Schedule> expanded = expand(schedule, &topology);
+    ASSERT_TRUE(expanded) << expanded.error().message;
+    for (const Schedule& coarse : {schedule, *expanded}) {
+      const Schedule fine = support::refine(coarse, cut);
+      for (const std::string model : {"flow", "analytic"}) {
+        options.landing_places = model == "flow" ? options.landing_places : 0;
+        SCOPED_TRACE("seed " + std::to_string(kSeed) + ", round " + std::to_string(round) + ", " +
+                     model + " on " + topology.name());
+        const std::string told_of = told(model, topology, coarse, size_bytes, options);
+        ASSERT_EQ(told(model, topology, fine, size_bytes, options), told_of);
+        // Those whose chunks are cut, reduced or recorded one by one are not merged.
+        options.keep_records = model == "flow";
+        ASSERT_EQ(told(model, topology, fine, size_bytes, options), told_of);
+        options.keep_records = false;
+        ++timed;
+      }
+    }
+  }
+  EXPECT_GT(timed, 1'000);
+}
+
 // bidirectional_ring on ring:3, 48,000 bytes, 5 GB/s, is where this first showed.
 TEST(SymmetricForms, TakeTheSameTimeWhoeverWroteThem) {
   int32_t timed = 0;

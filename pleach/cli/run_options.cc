@@ -157,7 +157,7 @@ Result<std::shared_ptr<const Schedule>> schedule_for(const CommandLine& line, in
                                has_routes ? spec : source, schedule->rank_count(), rank_count));
   }
   // Schedules for a switch that reduces are refused here, before any rank exists.
-  PLEACH_TRY(check_switchless(*schedule, Order::build(*schedule)));
+  PLEACH_TRY(check_switchless(*schedule));
   return std::move(schedule);
 }
 

@@ -63,7 +63,9 @@ std::optional<MergedChunks> merge_alike_chunks(const Schedule& schedule) {
                      schedule.chunks.cumulative(first_chunk[chunk]);
   }
   Schedule merged = schedule;
-  merged.chunks = ChunkGrid::weighted(std::move(weights));
+  const bool are_equal = std::ranges::count(weights, weights.front()) == std::ssize(weights);
+  merged.chunks =
+      are_equal ? ChunkGrid::uniform(count_of(weights)) : ChunkGrid::weighted(std::move(weights));
   const auto new_boundary = [&](int32_t chunk) {
     return chunk / unit * static_cast<int32_t>(merged_count) + new_chunk[at(chunk % unit)];
   };

@@ -46,27 +46,10 @@ TEST(MergeChunks, CutsWhereATransferOrAPartBegins) {
             (Boundaries{0, 3, 6, 9, 12}));
 }
 
-// Every chunk in `pieces`, whose weights `cut` gives, with the transfers that follow.
-Schedule refine(Schedule schedule, const std::vector<int64_t>& cut) {
-  const auto pieces = count_of(cut);
-  std::vector<int64_t> weights;
-  for (int32_t chunk = 0; chunk < schedule.chunks.count(); ++chunk) {
-    for (const int64_t weight : cut) {
-      weights.push_back(schedule.chunks.weight(chunk) * weight);
-    }
-  }
-  schedule.chunks = ChunkGrid::weighted(std::move(weights));
-  for (Transfer& transfer : schedule.transfers) {
-    transfer.first_chunk *= pieces;
-    transfer.chunk_count *= pieces;
-  }
-  return schedule;
-}
-
 // A refined schedule comes back as it was, merged with its like at most, and is judged as before.
 void expect_merged(const Schedule& schedule, Rng& rng, int32_t& correct, int32_t& incorrect) {
   const std::vector<int64_t> cut = support::random_parts(9, 2 + pick(rng, 3), rng);
-  const Schedule fine = refine(schedule, cut);
+  const Schedule fine = support::refine(schedule, cut);
   if (!check_form(fine, nullptr).empty()) {
     EXPECT_FALSE(check_form(schedule, nullptr).empty());
     return;
@@ -79,7 +62,8 @@ void expect_merged(const Schedule& schedule, Rng& rng, int32_t& correct, int32_t
   for (int32_t chunk = 0; chunk <= merged->schedule.chunks.count(); ++chunk) {
     const int32_t begin = merged->first_chunk[at(chunk)];
     EXPECT_EQ(begin % count_of(cut), 0);
-    EXPECT_EQ(merged->schedule.chunks.cumulative(chunk), fine.chunks.cumulative(begin));
+    EXPECT_EQ(merged->schedule.chunks.cumulative(chunk) * fine.chunks.total(),
+              fine.chunks.cumulative(begin) * merged->schedule.chunks.total());
   }
   for (std::size_t i = 0; i < fine.transfers.size(); ++i) {
     const Transfer& old = fine.transfers[i];

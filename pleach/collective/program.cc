@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "pleach/base/index.h"
+#include "pleach/collective/rank_of_node.h"
 #include "pleach/collective/symmetry.h"
 
 namespace pleach {
@@ -290,7 +291,15 @@ int64_t Program::home_offset(const ProgramSlot& slot, int32_t segment) const {
   return slot.home.offset + segment_boundary(0, slot.length, segment, segment_count);
 }
 
-Status check_switchless(const Schedule& schedule, const Order& order) {
+Status check_switchless(const Schedule& schedule) {
+  const RankOfNode rank_of(schedule.participants);
+  const auto ends_at_ranks = [&](const Transfer& transfer) {
+    return rank_of(transfer.source) >= 0 && rank_of(transfer.target) >= 0;
+  };
+  if (std::ranges::all_of(schedule.transfers, ends_at_ranks)) {
+    return ok();
+  }
+  const Order order = Order::build(schedule);
   for (int32_t stream = 0; stream < order.stream_count(); ++stream) {
     if (order.sources(stream).size() == 1 && order.targets(stream).size() == 1) {
       continue;
@@ -320,7 +329,7 @@ Result<Program> lower(const Schedule& schedule, const Order& order, const Progra
   if (options.segment_count < 1 || options.segment_count > kMaxProgramEvents) {
     return invalid(fmt::format("{} segments are out of range", options.segment_count));
   }
-  PLEACH_TRY(check_switchless(schedule, order));
+  PLEACH_TRY(check_switchless(schedule));
   PLEACH_ASSIGN(placement, Placement::create(schedule, options.count));
   return Lowering(schedule, order, placement, options).run();
 }

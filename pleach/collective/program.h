@@ -91,8 +91,10 @@ struct Program {
   int64_t home_offset(const ProgramSlot& slot, int32_t segment) const;
 };
 
-// Errors: kUnsupported naming a switch that would have to reduce or multicast.
-Status check_switchless(const Schedule& schedule, const Order& order);
+// Errors: kUnsupported naming a switch that would have to reduce or multicast. Cost: O(transfers)
+// where all are between ranks.
+//   schedule  well formed
+Status check_switchless(const Schedule& schedule);
 
 // Lowers `schedule` for one rank. A symmetric schedule is lowered for that rank only.
 //   schedule  verified; `order` is its Order

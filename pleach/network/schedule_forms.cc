@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "pleach/base/index.h"
+#include "pleach/collective/merge_chunks.h"
 #include "pleach/network/job_checks.h"
 
 namespace pleach {
@@ -21,13 +22,31 @@ Result<std::shared_ptr<const Schedule>> with_routes(const Topology& topology,
   return std::shared_ptr<const Schedule>(std::move(routed));
 }
 
+// The same on a grid of fewer chunks, where that is as much as the transfers tell apart and takes
+// exactly as long: chunks are cut into segments, reduced and recorded one by one.
+std::shared_ptr<const Schedule> with_few_chunks(std::shared_ptr<const Schedule> given,
+                                                const SimulationOptions& options) {
+  if (options.segment_count > 1 || options.reduce_bandwidth_bytes_per_s > 0 ||
+      options.keep_records) {
+    return given;
+  }
+  std::optional<MergedChunks> merged = merge_alike_chunks(*given);
+  const bool folds = given->symmetry.has_value() && given->chunks.is_uniform();
+  if (!merged || (folds && !merged->schedule.chunks.is_uniform())) {
+    return given;
+  }
+  return std::make_shared<const Schedule>(std::move(merged->schedule));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ScheduleForms>> ScheduleForms::create(
-    const Topology& topology, std::shared_ptr<const Schedule> schedule,
+    const Topology& topology, const std::shared_ptr<const Schedule>& schedule,
     const SimulationOptions& options) {
-  std::unique_ptr<ScheduleForms> forms(new ScheduleForms(topology, std::move(schedule), options));
-  PLEACH_SET(forms->simulated_, with_routes(topology, forms->schedule_));
+  PLEACH_ASSIGN(routed, with_routes(topology, schedule));
+  std::unique_ptr<ScheduleForms> forms(
+      new ScheduleForms(topology, with_few_chunks(std::move(routed), options), options));
+  forms->simulated_ = forms->schedule_;
   if (!forms->schedule_->symmetry.has_value()) {
     return forms;
   }
@@ -95,12 +114,12 @@ void ScheduleForms::spread_classes(std::span<const LinkUse> classes, int64_t tim
 }
 
 Result<ScheduleForms*> KnownSchedules::find(const std::shared_ptr<const Schedule>& schedule) {
-  const auto found = forms_.find(schedule.get());
+  const auto found = forms_.find(schedule);
   if (found != forms_.end()) {
     return found->second.get();
   }
   PLEACH_ASSIGN(made, ScheduleForms::create(topology_, schedule, options_));
-  return forms_.emplace(schedule.get(), std::move(made)).first->second.get();
+  return forms_.emplace(schedule, std::move(made)).first->second.get();
 }
 
 }  // namespace pleach

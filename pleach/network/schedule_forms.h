@@ -26,10 +26,11 @@ class ScheduleForms {
  public:
   // `topology` and `options` outlive the forms. Errors: kInvalidArgument: participants that do not
   // fit; kInfeasible: a transfer without a route; what expand() refuses.
-  static Result<std::unique_ptr<ScheduleForms>> create(const Topology& topology,
-                                                       std::shared_ptr<const Schedule> schedule,
-                                                       const SimulationOptions& options);
+  static Result<std::unique_ptr<ScheduleForms>> create(
+      const Topology& topology, const std::shared_ptr<const Schedule>& schedule,
+      const SimulationOptions& options);
 
+  // As it is simulated: with routes, and no more chunks than make a difference.
   const Schedule& schedule() const { return *schedule_; }
   // One rank for all; none where that would not be exact. Only for a job without company.
   Result<std::optional<LoweredJob>> folded(int64_t size_bytes);
@@ -50,7 +51,7 @@ class ScheduleForms {
   const Topology& topology_;
   const SimulationOptions& options_;
   const std::shared_ptr<const Schedule> schedule_;
-  std::shared_ptr<const Schedule> simulated_;      // with all routes, or written out
+  std::shared_ptr<const Schedule> simulated_;      // that, or written out
   std::shared_ptr<const LoweredSchedule> folded_;  // null: not exact on this topology
   std::shared_ptr<const LoweredSchedule> whole_;   // null: not asked for yet
   std::optional<LinkTranslation> links_;           // where it folds
@@ -69,7 +70,8 @@ class KnownSchedules {
  private:
   const Topology& topology_;
   const SimulationOptions& options_;
-  std::unordered_map<const Schedule*, std::unique_ptr<ScheduleForms>> forms_;  // keep the schedules
+  // Keeps the schedules, so that no other one has the place of one that it knows.
+  std::unordered_map<std::shared_ptr<const Schedule>, std::unique_ptr<ScheduleForms>> forms_;
 };
 
 }  // namespace pleach

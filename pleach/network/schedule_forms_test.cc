@@ -6,6 +6,7 @@
 #include <string>
 
 #include "pleach/network/model.h"
+#include "tests/support/counterexamples.h"
 #include "tests/support/small_schedules.h"
 #include "tests/support/topologies.h"
 
@@ -73,6 +74,28 @@ TEST(ScheduleForms, RefusesMoreFineSegmentsThanAreWorthIt) {
                 "segments " + std::to_string(segments) +
                     ": too many for 8064 chunks that are moved; 2080 will do");
     }
+  }
+}
+
+// A grid finer than what the transfers tell apart costs nothing where chunks do not count.
+TEST(ScheduleForms, MergesChunksThatTakeTheSameTime) {
+  const Topology topology = topology_of("ring:2");
+  const int32_t most = kMaxScheduleChunks;
+  const Schedule wide = support::make_schedule(
+      {.chunk_count = most},
+      {{0, most, 0, 1, support::kReduce, 0}, {0, most, 1, 0, support::kCopy, 1}});
+  const struct {
+    SimulationOptions options;
+    bool merges;
+  } cases[] = {{{}, true},
+               {{.landing_places = 1}, true},
+               {{.segment_count = 2}, false},
+               {{.reduce_bandwidth_bytes_per_s = 1'000}, false},
+               {{.keep_records = true}, false}};
+  for (const auto& [options, merges] : cases) {
+    const auto forms = ScheduleForms::create(topology, borrowed(wide), options);
+    ASSERT_TRUE(forms) << forms.error().message;
+    EXPECT_EQ((*forms)->schedule().chunks.count(), merges ? 1 : most);
   }
 }
 

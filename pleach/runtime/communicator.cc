@@ -9,6 +9,7 @@
 #include "pleach/base/hash.h"
 #include "pleach/base/text.h"
 #include "pleach/collective/formats.h"
+#include "pleach/collective/merge_chunks.h"
 #include "pleach/collective/placement.h"
 #include "pleach/collective/verify.h"
 #include "pleach/runtime/executor.h"
@@ -80,8 +81,11 @@ Result<std::shared_ptr<const PreparedSchedule>> prove(std::string_view bytes, in
       return invalid("the schedule is wrong: " +
                      (proof.violations.empty() ? "no proof" : proof.violations.front()));
     }
+    if (std::optional<MergedChunks> merged = merge_alike_chunks(schedule)) {
+      schedule = std::move(merged->schedule);
+    }
+    PLEACH_TRY(check_switchless(schedule));
     Order order = Order::build(schedule);
-    PLEACH_TRY(check_switchless(schedule, order));
     return std::shared_ptr<const PreparedSchedule>(
         std::make_shared<PreparedSchedule>(std::move(schedule), std::move(order)));
   }

@@ -67,6 +67,7 @@ class Communicator {
   virtual Status close() = 0;
 };
 
+// As it runs, and records tell of it: on a grid of no more chunks than its transfers tell apart.
 const Schedule& schedule_of(const PreparedSchedule& prepared);
 
 }  // namespace pleach

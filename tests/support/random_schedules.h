@@ -34,6 +34,23 @@ inline bool compatible(const Move& left, const Move& right) {
   return left.op == kReduce && right.op == kReduce && left.source != right.source;
 }
 
+// Every chunk in pieces, whose weights `cut` gives, with the transfers that follow.
+inline Schedule refine(Schedule schedule, const std::vector<int64_t>& cut) {
+  const auto pieces = count_of(cut);
+  std::vector<int64_t> weights;
+  for (int32_t chunk = 0; chunk < schedule.chunks.count(); ++chunk) {
+    for (const int64_t weight : cut) {
+      weights.push_back(schedule.chunks.weight(chunk) * weight);
+    }
+  }
+  schedule.chunks = ChunkGrid::weighted(std::move(weights));
+  for (Transfer& transfer : schedule.transfers) {
+    transfer.first_chunk *= pieces;
+    transfer.chunk_count *= pieces;
+  }
+  return schedule;
+}
+
 struct RandomSchedule {
   int32_t most_ranks = 4;
   int32_t most_steps = 4;
