@@ -273,10 +273,14 @@ Result<Trace> trace_option(const CommandLine& line, const Accelerator& accelerat
     }
   }
   const std::string prefix = line.text("--workload").substr(kChakraPrefix.size());
-  ChakraOptions chakra{.groups_path = line.text("--groups")};
+  ChakraOptions chakra;
   const std::string beside = prefix + ".groups.json";  // where --export-chakra writes them
-  if (std::error_code none; !line.given("--groups") && std::filesystem::exists(beside, none)) {
-    chakra.groups_path = beside;
+  std::error_code none;
+  if (line.given("--groups") || std::filesystem::exists(beside, none)) {
+    PLEACH_ASSIGN(rank_count, from_option("--workload", count_chakra_ranks(prefix)));
+    const auto read = [&](const std::string& path) { return read_chakra_groups(path, rank_count); };
+    PLEACH_SET(chakra.groups, line.given("--groups") ? line.value("--groups", read)
+                                                     : from_option("--workload", read(beside)));
   }
   if (const auto* roof = std::get_if<Roofline>(&accelerator.rule)) {
     chakra.operations_per_s = roof->operations_per_s * roof->efficiency;

@@ -97,28 +97,43 @@ std::string nccl_tests_json(const BenchmarkReport& report, std::span<const std::
 namespace {
 
 using Parsed = nlohmann::json;  // what is read needs no order of keys
+using Pointer = Parsed::json_pointer;
 
-Result<NcclTestsFile::Row> read_row(const std::string& path, std::size_t index,
+// What is read, for errors that name the place in it.
+struct ResultText {
+  const std::string& path;
+  std::string_view text;
+
+  Error error(const Pointer& pointer, const std::string& what) const {
+    return invalid(json_place(text, path, pointer), what);
+  }
+};
+
+Result<NcclTestsFile::Row> read_row(const ResultText& source, std::size_t index,
                                     const Parsed& entry) {
   const auto place = fmt::format("results[{}]", index);
+  const Pointer here = Pointer("/results") / index;
   if (!entry.is_object() || !entry.contains("size") || !entry["size"].is_number_integer()) {
-    return invalid(path, place + " has no whole size");
+    return source.error(here / "size", place + " has no whole size");
   }
-  const Parsed& block = entry.contains("out_of_place") && entry["out_of_place"].is_object()
-                            ? entry["out_of_place"]
-                            : entry.value("in_place", Parsed());
+  const bool has_out_of_place = entry.contains("out_of_place") && entry["out_of_place"].is_object();
+  const std::string run = has_out_of_place ? "out_of_place" : "in_place";
+  const Parsed block = entry.value(run, Parsed());
   if (!block.is_object() || !block.contains("time") || !block["time"].is_number()) {
-    return invalid(path, place + " has no time");
+    return source.error(here / run / "time", place + " has no time");
   }
   const NcclTestsFile::Row row = {entry["size"].get<int64_t>(), block["time"].get<double>() * 1e-6};
-  if (row.size_bytes < 0 || !(row.time_s > 0) || !std::isfinite(row.time_s)) {
-    return invalid(
-        path, fmt::format("{}: {} bytes in {} us", place, row.size_bytes, block["time"].dump()));
+  if (row.size_bytes < 0) {
+    return source.error(here / "size", fmt::format("{}: {} bytes", place, entry["size"].dump()));
+  }
+  if (!(row.time_s > 0) || !std::isfinite(row.time_s)) {
+    return source.error(here / run / "time", fmt::format("{}: {} bytes in {} us", place,
+                                                         row.size_bytes, block["time"].dump()));
   }
   return row;
 }
 
-Result<CollectiveKind> read_program(const std::string& path, const Parsed& name,
+Result<CollectiveKind> read_program(const ResultText& source, const Parsed& name,
                                     std::span<const CollectiveKind> wanted) {
   std::vector<std::string> programs;
   for (const CollectiveKind kind : wanted) {
@@ -127,8 +142,9 @@ Result<CollectiveKind> read_program(const std::string& path, const Parsed& name,
       return kind;
     }
   }
-  return invalid(path, fmt::format("results[0].experiment_name is {}, not {}",
-                                   one_line(line_of(name)), alternatives(programs)));
+  return source.error(Pointer("/results/0/experiment_name"),
+                      fmt::format("results[0].experiment_name is {}, not {}",
+                                  one_line(line_of(name)), alternatives(programs)));
 }
 
 }  // namespace
@@ -141,18 +157,20 @@ Result<NcclTestsFile> read_nccl_tests(const std::string& path,
       json["results"].empty() || !json["results"][0].is_object()) {
     return invalid(path, "is no result file of nccl-tests: it has no results");
   }
+  const ResultText source = {path, text};
   const Parsed config = json.value("config", Parsed::object());
   if (!config.is_object() || !config.contains("devices") || !config["devices"].is_array() ||
       config["devices"].size() < 2) {
-    return invalid(path, "config.devices does not list two ranks or more");
+    return source.error(Pointer("/config/devices"),
+                        "config.devices does not list two ranks or more");
   }
   NcclTestsFile file;
   file.rank_count = static_cast<int32_t>(config["devices"].size());
   const Parsed& results = json["results"];
   PLEACH_SET(file.collective,
-             read_program(path, results[0].value("experiment_name", Parsed()), wanted));
+             read_program(source, results[0].value("experiment_name", Parsed()), wanted));
   for (std::size_t index = 0; index < results.size(); ++index) {
-    PLEACH_ASSIGN(row, read_row(path, index, results[index]));
+    PLEACH_ASSIGN(row, read_row(source, index, results[index]));
     if (row.size_bytes > 0) {
       file.rows.push_back(row);
     }

@@ -63,8 +63,11 @@ TEST(NcclTests, ReadsWhatItWrites) {
   ASSERT_EQ(file->rows.size(), 1U);
   EXPECT_EQ(file->rows[0].size_bytes, 1048576);
   EXPECT_NEAR(file->rows[0].time_s, 123.4e-6, 1e-12);  // out of place, where there is that
-  EXPECT_EQ(read_nccl_tests(path, std::span(wanted).first(1)).error().message,
-            path + ": results[0].experiment_name is \"all_reduce_perf\", not all_gather_perf");
+  const std::string message = read_nccl_tests(path, std::span(wanted).first(1)).error().message;
+  EXPECT_TRUE(message.starts_with(path + ":1:")) << message;
+  EXPECT_TRUE(
+      message.ends_with(": results[0].experiment_name is \"all_reduce_perf\", not all_gather_perf"))
+      << message;
   std::filesystem::remove(path);
 }
 

@@ -71,7 +71,8 @@ class Export : public testing::Test {
   Result<Trace> through_chakra(const Trace& trace, const std::string& name) const {
     const std::string prefix = folder_ + "/" + name;
     PLEACH_TRY(write_chakra(trace, prefix));
-    return read_chakra(prefix, {.groups_path = prefix + ".groups.json"});
+    PLEACH_ASSIGN(groups, read_chakra_groups(prefix + ".groups.json", trace.rank_count));
+    return read_chakra(prefix, {.groups = std::move(groups)});
   }
 
   static int64_t replayed_ps(const Trace& trace, double bandwidth) {

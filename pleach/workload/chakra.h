@@ -1,20 +1,25 @@
 // Chakra execution traces: PREFIX.RANK.et, one per rank.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "pleach/base/result.h"
+#include "pleach/workload/chakra_groups.h"
 #include "pleach/workload/trace.h"
 
 namespace pleach {
 
 struct ChakraOptions {
-  // ASTRA-sim's communicator groups: {"0": [0, 1], ...}; empty: METADATA nodes, else all ranks.
-  std::string groups_path;
+  std::optional<ChakraGroups> groups = {};  // none: those of METADATA nodes
   // Computation without a duration takes max(num_ops / peak, tensor_size / memory bandwidth).
   double operations_per_s = 0;  // 0: such nodes are refused
   double memory_bytes_per_s = 0;
 };
+
+// How many of PREFIX.0.et, PREFIX.1.et, ... there are until one is missing. Errors: kIo: none.
+Result<int32_t> count_chakra_ranks(const std::string& prefix);
 
 // Reads PREFIX.0.et, PREFIX.1.et, ... (gzip is told by its first bytes) until one is missing.
 //   errors  kIo; kInvalidArgument in one line with file and node: malformed bytes, unknown kinds,

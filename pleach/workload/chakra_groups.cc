@@ -4,6 +4,8 @@
 
 #include <optional>
 
+#include "pleach/base/files.h"
+#include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/workload/json_text.h"
 
@@ -12,34 +14,61 @@ namespace {
 
 using nlohmann::json;
 
+std::optional<int32_t> rank_of(const json& value) {
+  if (!value.is_number_unsigned() || value.get<uint64_t>() > INT32_MAX) {
+    return std::nullopt;
+  }
+  return value.get<int32_t>();
+}
+
 std::optional<std::vector<int32_t>> ranks_of(const json& list) {
   if (!list.is_array()) {
     return std::nullopt;
   }
   std::vector<int32_t> ranks;
-  for (const json& rank : list) {
-    if (!rank.is_number_unsigned() || rank.get<uint64_t>() > INT32_MAX) {
+  for (const json& value : list) {
+    const std::optional<int32_t> rank = rank_of(value);
+    if (!rank.has_value()) {
       return std::nullopt;
     }
-    ranks.push_back(rank.get<int32_t>());
+    ranks.push_back(*rank);
   }
   return ranks;
 }
 
 }  // namespace
 
-Result<ChakraGroups> parse_chakra_groups(std::string_view text, const std::string& path) {
+Result<ChakraGroups> read_chakra_groups(const std::string& path, int32_t rank_count) {
+  PLEACH_ASSIGN(text, read_file(path));
   PLEACH_ASSIGN(root, parse_json(text, path));
+  using Pointer = json::json_pointer;
+  const auto error = [&](const Pointer& pointer, const std::string& what) {
+    return invalid(json_place(text, path, pointer), what);
+  };
   if (!root.is_object()) {
-    return invalid(fmt::format("{}: not a JSON object of groups, as {{\"0\": [0, 1]}}", path));
+    return error(Pointer(), "not a JSON object of groups, as {\"0\": [0, 1]}");
   }
   ChakraGroups groups;
   for (const auto& [name, list] : root.items()) {
-    std::optional<std::vector<int32_t>> ranks = ranks_of(list);
-    if (!ranks.has_value()) {
-      return invalid(fmt::format("{}: group {} is no list of ranks", path, pleach::quoted(name)));
+    const Pointer place = Pointer() / name;
+    const std::string group = "group " + pleach::quoted(name);
+    if (!list.is_array()) {
+      return error(place, fmt::format("{}: {} is no list of ranks", group, shown(list)));
     }
-    groups[name] = std::move(*ranks);
+    std::vector<bool> is_in(at(rank_count));
+    for (std::size_t index = 0; index < list.size(); ++index) {
+      const std::optional<int32_t> rank = rank_of(list[index]);
+      if (!rank.has_value() || *rank >= rank_count) {
+        return error(place / index, fmt::format("{}: {} is no rank from 0 to {}", group,
+                                                shown(list[index]), rank_count - 1));
+      }
+      if (is_in[at(*rank)]) {
+        return error(place / index, fmt::format("{}: rank {} is there twice", group, *rank));
+      }
+      is_in[at(*rank)] = true;
+      groups[name].push_back(*rank);
+    }
+    groups.try_emplace(name);  // no ranks: all
   }
   return groups;
 }

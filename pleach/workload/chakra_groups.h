@@ -14,8 +14,11 @@ namespace pleach {
 // By name; no ranks: all.
 using ChakraGroups = std::map<std::string, std::vector<int32_t>, std::less<>>;
 
-// {"0": [0, 1], ...}. Errors: kInvalidArgument in one line that starts with `path`.
-Result<ChakraGroups> parse_chakra_groups(std::string_view json, const std::string& path);
+// Reads a file of them, as ASTRA-sim has it, {"0": [0, 1], ...}, for the traces of `rank_count`
+// ranks.
+//   errors  kIo; kInvalidArgument with file, line and column: no such JSON, no such rank, a rank
+//           that is in a group twice
+Result<ChakraGroups> read_chakra_groups(const std::string& path, int32_t rank_count);
 // Adds those of [{"pg_name": "0", "ranks": [0, 1]}, ...]; text of another form, which metadata may
 // hold, is passed over.
 void add_metadata_groups(std::string_view json, ChakraGroups& groups);

@@ -15,7 +15,6 @@
 #include "pleach/base/units.h"
 #include "pleach/workload/chakra.h"
 #include "pleach/workload/chakra_file.h"
-#include "pleach/workload/chakra_groups.h"
 
 namespace pleach {
 namespace {
@@ -27,6 +26,10 @@ constexpr uint64_t kMostMicroseconds = kLongestPs / kPicosecondsPerMicrosecond;
 constexpr std::size_t kMostDependencies = std::size_t{1} << 26;  // of a rank
 constexpr std::size_t kNamedNodes = 8;                           // of a cycle, in a message
 constexpr std::string_view kWorld = "all ranks";
+
+std::string path_of(const std::string& prefix, int32_t rank) {
+  return fmt::format("{}.{}.et", prefix, rank);
+}
 
 // Indices that nodes wait for, by node; ids turned into indices.
 using Dependencies = std::vector<std::vector<int32_t>>;
@@ -226,15 +229,7 @@ class TraceReader {
       : prefix_(prefix), options_(options) {}
 
   Result<Trace> read() {
-    if (!options_.groups_path.empty()) {
-      PLEACH_ASSIGN(text, read_file(options_.groups_path));
-      PLEACH_ASSIGN(groups, parse_chakra_groups(text, options_.groups_path));
-      given_groups_ = std::move(groups);
-    }
-    trace_.rank_count = count_files();
-    if (trace_.rank_count == 0) {
-      return Error{ErrorCode::kIo, fmt::format("there is no file {}", pleach::quoted(path(0)))};
-    }
+    PLEACH_SET(trace_.rank_count, count_chakra_ranks(prefix_));
     trace_.name = std::filesystem::path(prefix_).filename().string();
     for (int32_t rank = 0; rank < trace_.rank_count; ++rank) {
       PLEACH_ASSIGN(bytes, read_file(path(rank), kMostFileBytes));
@@ -248,23 +243,14 @@ class TraceReader {
   }
 
  private:
-  std::string path(int32_t rank) const { return fmt::format("{}.{}.et", prefix_, rank); }
-
-  int32_t count_files() const {
-    int32_t count = 0;
-    std::error_code none;
-    while (std::filesystem::exists(path(count), none)) {
-      ++count;
-    }
-    return count;
-  }
+  std::string path(int32_t rank) const { return path_of(prefix_, rank); }
 
   Status add_rank(int32_t rank, const std::vector<ChakraNode>& nodes) {
     rank_ = rank;
     uses_.clear();
-    groups_ = given_groups_;
+    groups_ = options_.groups.value_or(ChakraGroups());
     for (const ChakraNode& node : nodes) {
-      if (options_.groups_path.empty() && is_metadata(node)) {
+      if (!options_.groups && is_metadata(node)) {
         add_metadata_groups(node.inputs, groups_);
       }
     }
@@ -418,8 +404,7 @@ class TraceReader {
   const std::string& prefix_;
   const ChakraOptions& options_;
   Trace trace_;
-  ChakraGroups given_groups_;  // of the file of groups
-  ChakraGroups groups_;        // that the rank at hand knows
+  ChakraGroups groups_;  // that the rank at hand knows
   std::unordered_map<std::string, int32_t> name_of_;
   std::unordered_map<std::string, int32_t> family_of_;
   std::set<std::pair<int32_t, std::vector<int32_t>>> known_groups_;  // of families
@@ -428,6 +413,19 @@ class TraceReader {
 };
 
 }  // namespace
+
+Result<int32_t> count_chakra_ranks(const std::string& prefix) {
+  int32_t count = 0;
+  std::error_code none;
+  while (std::filesystem::exists(path_of(prefix, count), none)) {
+    ++count;
+  }
+  if (count == 0) {
+    return Error{ErrorCode::kIo,
+                 fmt::format("there is no file {}", pleach::quoted(path_of(prefix, 0)))};
+  }
+  return count;
+}
 
 Result<Trace> read_chakra(const std::string& prefix, const ChakraOptions& options) {
   return TraceReader(prefix, options).read();

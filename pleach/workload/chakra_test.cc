@@ -106,6 +106,12 @@ class Chakra : public testing::Test {
     }
     return read_chakra(prefix(), options);
   }
+  // Reads what write_chakra() wrote.
+  static Result<Trace> read_written(const std::string& prefix) {
+    PLEACH_ASSIGN(rank_count, count_chakra_ranks(prefix));
+    PLEACH_ASSIGN(groups, read_chakra_groups(prefix + ".groups.json", rank_count));
+    return read_chakra(prefix, {.groups = std::move(groups)});
+  }
   // The message, with the folder cut out.
   std::string error_of(const std::vector<std::string>& files, const ChakraOptions& options = {}) {
     const Result<Trace> trace = read(files, options);
@@ -136,8 +142,8 @@ TEST_F(Chakra, ReadsEveryKindOfNode) {
            int64_attribute("num_ops", 3000) + attribute("tensor_size", number(13, 10)));
   const std::string second =
       kHead + node(1, kColl, {}, coll(0, 64)) + node(2, kReceive, {1}, message);
-  const Result<Trace> trace = read(
-      {first, second}, {.groups_path = "", .operations_per_s = 1e9, .memory_bytes_per_s = 1e9});
+  const Result<Trace> trace =
+      read({first, second}, {.operations_per_s = 1e9, .memory_bytes_per_s = 1e9});
   ASSERT_TRUE(trace) << trace.error().message;
   EXPECT_EQ(trace->rank_count, 2);
   ASSERT_EQ(trace->workers.size(), 2U);
@@ -290,7 +296,9 @@ TEST_F(Chakra, FindsGroupsInAFileAndInMetadata) {
                                           file("", "1")};
   const std::string path = folder_ + "/groups.json";
   ASSERT_TRUE(write_file(path, R"({"0": [0, 1], "1": [2, 3]})"));
-  const Result<Trace> given = read(files, {.groups_path = path});
+  Result<ChakraGroups> groups = read_chakra_groups(path, 4);
+  ASSERT_TRUE(groups) << groups.error().message;
+  const Result<Trace> given = read(files, {.groups = std::move(*groups)});
   ASSERT_TRUE(given) << given.error().message;
   ASSERT_EQ(given->families.size(), 2U);
   EXPECT_EQ(given->families[1].name, "1");
@@ -399,25 +407,35 @@ TEST_F(Chakra, NamesWhatIsWrongBetweenRanks) {
   EXPECT_EQ(error_of({reduces, kHead}),
             "t: family 'all ranks', group 0, collective 0: worker 0 issues all_reduce of 8 bytes "
             "and worker 1 nothing");
-  const std::string path = folder_ + "/groups.json";
   const std::string named = kHead + node(1, kColl, {}, coll(0, 8) + text_attribute("pg_name", "a"));
+  EXPECT_EQ(error_of({named, named}, {.groups = ChakraGroups{{"a", {0}}}}),
+            "t.1.et: node 1 ('n1'): group 'a' does not hold rank 1");
+  EXPECT_EQ(error_of({named, named}, {.groups = ChakraGroups{{"b", {0, 1}}}}),
+            "t.0.et: node 1 ('n1'): there is no group 'a'");
+}
+
+TEST_F(Chakra, NamesTheLineThatIsWrongInAFileOfGroups) {
+  const std::string path = folder_ + "/groups.json";
   const struct {
     std::string groups;
     std::string message;
   } cases[] = {
-      {R"({"a": [0]})", "t.1.et: node 1 ('n1'): group 'a' does not hold rank 1"},
-      {R"({"a": [0, 1, 2]})", "t: family 'a', group 0: rank 2 is not in [0, 2)"},
-      {R"({"a": [0, 1, 1]})", "t: family 'a': rank 1 is in group 0 and again in group 0"},
-      {R"({"a": [0, -1]})", "groups.json: group 'a' is no list of ranks"},
-      {R"({"a": 0})", "groups.json: group 'a' is no list of ranks"},
-      {R"([0])", "groups.json: not a JSON object of groups, as {\"0\": [0, 1]}"},
+      {"{\"a\": [0, 1],\n \"b\": [0,\n  2]}", ":3:3: group 'b': '2' is no rank from 0 to 1"},
+      {R"({"a": [0, -1]})", ":1:11: group 'a': '-1' is no rank from 0 to 1"},
+      {R"({"a": [0, [1]]})", ":1:11: group 'a': an array is no rank from 0 to 1"},
+      {R"({"a": [0, 99999999999]})", ":1:11: group 'a': '99999999999' is no rank from 0 to 1"},
+      {"{\"a\": [0,\n1, 1]}", ":2:4: group 'a': rank 1 is there twice"},
+      {"{\n\"a/~\": 0}", ":2:8: group 'a/~': '0' is no list of ranks"},
+      {"\n[0]", ":2:1: not a JSON object of groups, as {\"0\": [0, 1]}"},
       {"{\n\"a\"",
-       "groups.json: no JSON: parse error at line 2, column 4: syntax error while parsing "
+       ": no JSON: parse error at line 2, column 4: syntax error while parsing "
        "object separator - unexpected end of input; expected ':'"},
   };
   for (const auto& one : cases) {
     ASSERT_TRUE(write_file(path, one.groups));
-    EXPECT_EQ(error_of({named, named}, {.groups_path = path}), one.message);
+    const Result<ChakraGroups> groups = read_chakra_groups(path, 2);
+    ASSERT_FALSE(groups) << one.groups;
+    EXPECT_EQ(groups.error().message, path + one.message);
   }
 }
 
@@ -462,7 +480,7 @@ std::vector<TraceNode> kept_nodes(const WorkerTrace& worker) {
 TEST_F(Chakra, ReadsWhatItWrites) {
   const Trace trace = written_trace();
   ASSERT_TRUE(write_chakra(trace, prefix()));
-  const Result<Trace> again = read_chakra(prefix(), {.groups_path = prefix() + ".groups.json"});
+  const Result<Trace> again = read_written(prefix());
   ASSERT_TRUE(again) << again.error().message;
   ASSERT_EQ(again->rank_count, trace.rank_count);
   for (const WorkerTrace& worker : trace.workers) {
@@ -498,7 +516,7 @@ TEST_F(Chakra, ReadsWhatItWrites) {
   // A second round changes nothing more.
   const std::string other = folder_ + "/u";
   ASSERT_TRUE(write_chakra(*again, other));
-  const Result<Trace> third = read_chakra(other, {.groups_path = other + ".groups.json"});
+  const Result<Trace> third = read_written(other);
   ASSERT_TRUE(third) << third.error().message;
   for (std::size_t worker = 0; worker < third->workers.size(); ++worker) {
     EXPECT_EQ(third->workers[worker].dependencies, again->workers[worker].dependencies);

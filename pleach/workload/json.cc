@@ -28,14 +28,6 @@ Error error_at(std::string_view where, std::string_view what) {
   return invalid(fmt::format("{}: {}", where, what));
 }
 
-// A value as a message shows it; arrays and objects may be huge.
-std::string shown(const Json& value) {
-  if (value.is_structured()) {
-    return value.is_array() ? "an array" : "an object";
-  }
-  return pleach::quoted(value.dump(-1, ' ', false, Json::error_handler_t::replace));
-}
-
 // Reading.
 
 // The members of one object, each asked for by name.
