@@ -1,6 +1,10 @@
 #include "pleach/base/collective_kind.h"
 
+#include <fmt/format.h>
+
 #include <array>
+#include <string>
+#include <vector>
 
 #include "pleach/base/names.h"
 
@@ -15,26 +19,45 @@ constexpr std::array<Name<CollectiveKind>, 6> kCollectiveNames = {{
     {CollectiveKind::kReduce, "reduce"},
     {CollectiveKind::kAllToAll, "all_to_all"},
 }};
-constexpr std::array<Name<ElementType>, 3> kElementTypeNames = {{
+// Ours first, then those of nccl-tests.
+constexpr std::array<Name<ElementType>, 6> kElementTypeNames = {{
     {ElementType::kFloat32, "float32"},
     {ElementType::kFloat64, "float64"},
     {ElementType::kInt32, "int32"},
+    {ElementType::kFloat32, "float"},
+    {ElementType::kFloat64, "double"},
+    {ElementType::kInt32, "int"},
 }};
-constexpr std::array<Name<ReduceOp>, 5> kReduceOpNames = {{
+constexpr std::array<Name<ReduceOp>, 7> kReduceOpNames = {{
     {ReduceOp::kSum, "sum"},
     {ReduceOp::kProduct, "product"},
     {ReduceOp::kMin, "min"},
     {ReduceOp::kMax, "max"},
     {ReduceOp::kAverage, "average"},
-}};
-constexpr std::array<Name<ElementType>, 3> kShortElementTypeNames = {{
-    {ElementType::kFloat32, "float"},
-    {ElementType::kFloat64, "double"},
-    {ElementType::kInt32, "int"},
-}};
-constexpr std::array<Name<ReduceOp>, 2> kShortReduceOpNames = {{
     {ReduceOp::kProduct, "prod"},
     {ReduceOp::kAverage, "avg"},
+}};
+
+// Words that others have for these.
+constexpr std::array<Name<ElementType>, 3> kOtherElementTypeNames = {{
+    {ElementType::kFloat32, "fp32"},
+    {ElementType::kFloat64, "fp64"},
+    {ElementType::kFloat32, "single"},
+}};
+// Types that there are elsewhere (nccl-tests' among them), each with the nearest one here.
+constexpr std::array<Name<ElementType>, 12> kAbsentElementTypes = {{
+    {ElementType::kFloat32, "half"},
+    {ElementType::kFloat32, "float16"},
+    {ElementType::kFloat32, "fp16"},
+    {ElementType::kFloat32, "bfloat16"},
+    {ElementType::kFloat32, "bf16"},
+    {ElementType::kFloat32, "f8e4m3"},
+    {ElementType::kFloat32, "f8e5m2"},
+    {ElementType::kInt32, "int8"},
+    {ElementType::kInt32, "uint8"},
+    {ElementType::kInt32, "uint32"},
+    {ElementType::kInt32, "int64"},
+    {ElementType::kInt32, "uint64"},
 }};
 
 }  // namespace
@@ -53,12 +76,23 @@ Result<CollectiveKind> parse_collective(std::string_view text) {
   return parse_name(kCollectiveNames, "collective", text);
 }
 Result<ElementType> parse_element_type(std::string_view text) {
-  const auto known = value_of(kShortElementTypeNames, text);
-  return known ? *known : parse_name(kElementTypeNames, "element type", text);
+  constexpr std::string_view kWhat = "element type";
+  const std::vector<std::string> known = texts_of(kElementTypeNames);
+  if (const auto nearest = value_of(kAbsentElementTypes, text)) {
+    return invalid(fmt::format("{} {} is not supported; the nearest is {}; known: {}", kWhat,
+                               quoted(text), quoted(to_text(*nearest)), join(known, ", ")));
+  }
+  if (const auto meant = value_of(kOtherElementTypeNames, text)) {
+    return unknown_name(kWhat, text, known, to_text(*meant));
+  }
+  return parse_name(kElementTypeNames, kWhat, text);
 }
 Result<ReduceOp> parse_reduce_op(std::string_view text) {
-  const auto known = value_of(kShortReduceOpNames, text);
-  return known ? *known : parse_name(kReduceOpNames, "reduction", text);
+  constexpr std::string_view kWhat = "reduction";
+  if (text == "mean") {
+    return unknown_name(kWhat, text, texts_of(kReduceOpNames), "avg");
+  }
+  return parse_name(kReduceOpNames, kWhat, text);
 }
 
 int64_t element_bytes(ElementType type) {

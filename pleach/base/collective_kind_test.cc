@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 namespace pleach {
 namespace {
 
@@ -29,10 +32,26 @@ TEST(CollectiveKind, UnknownNamesListTheKnownOnes) {
   EXPECT_EQ(parse_collective("allreduce").error().message,
             "unknown collective 'allreduce'; did you mean 'all_reduce'? known: all_reduce, "
             "reduce_scatter, all_gather, broadcast, reduce, all_to_all");
-  EXPECT_EQ(parse_element_type("bf16").error().message,
-            "unknown element type 'bf16'; known: float32, float64, int32");
+  const std::string types = "known: float32, float64, int32, float, double, int";
+  EXPECT_EQ(parse_element_type("flaot").error().message,
+            "unknown element type 'flaot'; did you mean 'float'? " + types);
+  EXPECT_EQ(parse_element_type("fp32").error().message,
+            "unknown element type 'fp32'; did you mean 'float32'? " + types);
+  EXPECT_EQ(parse_element_type("fp64").error().message,
+            "unknown element type 'fp64'; did you mean 'float64'? " + types);
+  EXPECT_EQ(parse_element_type("complex").error().message,
+            "unknown element type 'complex'; " + types);
+  for (const std::string name : {"half", "fp16", "bf16", "bfloat16"}) {
+    EXPECT_EQ(parse_element_type(name).error().message,
+              "element type '" + name + "' is not supported; the nearest is 'float32'; " + types);
+  }
+  EXPECT_EQ(parse_element_type("int64").error().message,
+            "element type 'int64' is not supported; the nearest is 'int32'; " + types);
+  const std::string ops = "known: sum, product, min, max, average, prod, avg";
   EXPECT_EQ(parse_reduce_op("mean").error().message,
-            "unknown reduction 'mean'; did you mean 'min'? known: sum, product, min, max, average");
+            "unknown reduction 'mean'; did you mean 'avg'? " + ops);
+  EXPECT_EQ(parse_reduce_op("averge").error().message,
+            "unknown reduction 'averge'; did you mean 'average'? " + ops);
 }
 
 TEST(CollectiveKind, KnowsTheShortNamesOfNcclTests) {

@@ -43,6 +43,17 @@ std::optional<Value> value_of(const std::array<Name<Value>, count>& names, std::
   return std::nullopt;
 }
 
+// All texts that the table has.
+template <typename Value, std::size_t count>
+std::vector<std::string> texts_of(const std::array<Name<Value>, count>& names) {
+  std::vector<std::string> texts;
+  texts.reserve(count);
+  for (const Name<Value>& name : names) {
+    texts.emplace_back(name.text);
+  }
+  return texts;
+}
+
 // Errors: kInvalidArgument listing the known texts; `what` names the enumeration.
 template <typename Value, std::size_t count>
 Result<Value> parse_name(const std::array<Name<Value>, count>& names, std::string_view what,
@@ -50,12 +61,7 @@ Result<Value> parse_name(const std::array<Name<Value>, count>& names, std::strin
   if (const std::optional<Value> value = value_of(names, text)) {
     return *value;
   }
-  std::vector<std::string> known;
-  known.reserve(count);
-  for (const Name<Value>& name : names) {
-    known.emplace_back(name.text);
-  }
-  return unknown_name(what, text, known);
+  return unknown_name(what, text, texts_of(names));
 }
 
 }  // namespace pleach

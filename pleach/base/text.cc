@@ -211,11 +211,14 @@ std::string quoted(std::string_view text) {
   return result + (whole ? "'" : "...'");
 }
 
-Error unknown_name(std::string_view what, std::string_view name,
-                   std::span<const std::string> known) {
+Error unknown_name(std::string_view what, std::string_view name, std::span<const std::string> known,
+                   std::string_view meant) {
   std::string message = fmt::format("unknown {} {}", what, quoted(name));
-  if (const std::string_view match = nearest(name, known); !match.empty()) {
-    message += fmt::format("; did you mean {}?", quoted(match));
+  if (meant.empty()) {
+    meant = nearest(name, known);
+  }
+  if (!meant.empty()) {
+    message += fmt::format("; did you mean {}?", quoted(meant));
   } else {
     message += ";";
   }

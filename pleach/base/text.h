@@ -36,7 +36,8 @@ std::string one_line(std::string_view text);
 std::string quoted(std::string_view text);
 
 // "unknown WHAT 'rnig'; did you mean 'ring'? known: ring, torus".
-Error unknown_name(std::string_view what, std::string_view name,
-                   std::span<const std::string> known);
+//   meant  the known one that is another word for `name`; empty: the one of the nearest spelling
+Error unknown_name(std::string_view what, std::string_view name, std::span<const std::string> known,
+                   std::string_view meant = {});
 
 }  // namespace pleach
