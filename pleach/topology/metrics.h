@@ -13,11 +13,12 @@ struct Bisection {
 };
 
 // Finds the narrowest cut between two halves of the ranks (of an odd number, one half has one
-// more). Exact up to 14 ranks by enumeration; beyond, the halves in rank order and along each grid
-// dimension are tried, which is known to be exact where a flow between all ranks needs as much: on
-// grids whose longest dimension is even, under one switch, and where all are connected. Switches go
-// to whichever side makes the cut smaller (to the first half where there are more than 65,536
-// links).
+// more). Exact up to 14 ranks by enumeration; beyond, the halves in rank order, along each grid
+// dimension and along all of them, the longest first, are tried. Their narrowest is known to be
+// exact where a bound from below meets it: on meshes, and on tori without dimensions of two, of
+// links that are equally fast; on grids where a straight cut through an even dimension is
+// narrowest; under one switch, and where all are connected. Switches go to whichever side makes the
+// cut smaller (to the first half where there are more than 65,536 links).
 //   returns  0 when there is one rank
 //   cost     a max-flow per candidate where there are switches, else O(links)
 Bisection bisection(const Topology& topology);

@@ -31,7 +31,13 @@ TEST(Metrics, SayWhetherTheyAreExact) {
       {"mesh:2x20", 2 * kLink, true, 20, true},
       {"torus:16x4", 8 * kLink, true, 10, true},
       {"switch:13", 6 * kLink, true, 2, true},
-      {"mesh:5x5", 5 * kLink + kLink, false, 8, true},
+      {"mesh:5x5", 5 * kLink + kLink, true, 8, true},
+      {"mesh:5x4", 4 * kLink + kLink, true, 7, true},
+      {"mesh:3x4x5", (12 + 3) * kLink, true, 9, true},
+      {"torus:3x4x5", 2 * (12 + 3) * kLink, true, 5, true},
+      {"mesh:7x7x7", (49 + 7 + 1) * kLink, true, 18, true},
+      {"torus:65x64", 2 * (64 + 1) * kLink, true, 64, true},
+      {"torus:2x2x5", 10 * kLink, false, 4, true},
       {"torus:2x2x2x2", 8 * kLink, true, 4, true},
       {"torus:8x8x2", 16 * kLink * 2, true, 9, true},
       {"fully_connected:31", 15 * 16 * kLink, true, 1, true},
@@ -72,9 +78,11 @@ int64_t narrowest_cut(const Topology& topology) {
 TEST(Metrics, BisectionsCalledExactAreThoseOfAllHalves) {
   Rng rng(5);
   int32_t exact = 0;
-  for (const char* spec : {"mesh:16", "ring:15", "ring:16", "ring:17", "mesh:4x4", "torus:4x4",
-                           "torus:2x2x2x2", "mesh:3x5", "torus:5x3", "mesh:2x8", "torus:8x2",
-                           "torus:2x3x3", "mesh:6x3", "torus:6x3", "fully_connected:15"}) {
+  for (const char* spec :
+       {"mesh:16",   "ring:15",       "ring:16",  "ring:17",   "mesh:4x4",
+        "torus:4x4", "torus:2x2x2x2", "mesh:3x5", "torus:5x3", "mesh:2x8",
+        "torus:8x2", "torus:2x3x3",   "mesh:6x3", "torus:6x3", "fully_connected:15",
+        "torus:9x2", "torus:2x9",     "mesh:5x4", "torus:5x4", "torus:2x2x5"}) {
     for (int32_t round = 0; round < 3; ++round) {
       SCOPED_TRACE(testing::Message() << spec << ", round " << round);
       Topology topology = support::topology_of(spec);
@@ -97,6 +105,20 @@ TEST(Metrics, BisectionsCalledExactAreThoseOfAllHalves) {
     }
   }
   EXPECT_GE(exact, 15);
+}
+
+TEST(Metrics, KnowsTheBisectionOfMeshesAndTori) {
+  for (const char* spec :
+       {"mesh:19",    "ring:19",    "ring:20",    "mesh:3x5",   "mesh:5x3",   "torus:3x5",
+        "torus:5x3",  "mesh:2x8",   "mesh:4x4",   "torus:4x4",  "mesh:2x2x4", "mesh:2x2x2x2",
+        "mesh:2x9",   "mesh:9x2",   "mesh:3x6",   "mesh:6x3",   "torus:3x6",  "torus:6x3",
+        "mesh:2x3x3", "mesh:3x2x3", "mesh:3x3x2", "mesh:4x5",   "mesh:5x4",   "torus:4x5",
+        "torus:5x4",  "mesh:2x10",  "mesh:2x2x5", "mesh:5x2x2", "mesh:2x5x2", "mesh:5x1x4"}) {
+    const Topology topology = support::topology_of(spec);
+    const Bisection found = bisection(topology);
+    EXPECT_EQ(found.bytes_per_s, narrowest_cut(topology)) << spec;
+    EXPECT_TRUE(found.exact) << spec;
+  }
 }
 
 TEST(Metrics, SwitchesFallWhereTheCutIsNarrow) {
