@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -25,14 +26,21 @@ namespace {
 
 using Kind = TransportEvent::Kind;
 
-// epoll tags: a rank, or one of these; a stranger's is its descriptor after kStrangers.
+// epoll tags: a rank, or one of these; the strangers' are numbered from kStrangers on.
 constexpr uint64_t kListener = uint64_t{1} << 32;
 constexpr uint64_t kJobFailure = kListener + 1;
 constexpr uint64_t kStrangers = uint64_t{1} << 33;
 
+constexpr Duration kHelloTime = std::chrono::seconds(10);
+// Besides one for every rank.
+constexpr std::size_t kMostStrangers = 256;
+// Frames and payloads of one connection before the others have their turn.
+constexpr int kMostReads = 64;
+
 // Somebody who has connected and not yet said who it is.
 struct Stranger {
   Descriptor socket;
+  TimePoint expiry;  // to have said it
   tcp::HelloBytes hello = {};
   std::size_t received = 0;
 };
@@ -61,6 +69,7 @@ class TcpTransport final : public Transport {
   Status connect_to(Rank peer);
   void accept_all();
   void greet(uint64_t tag);
+  void drop_silent_strangers(TimePoint now);
   Status handle(const epoll_event& event);
   Status flush(Rank peer);
   void receive(Rank peer);
@@ -72,7 +81,8 @@ class TcpTransport final : public Transport {
   std::vector<tcp::Connection> connections_;  // by rank
   Descriptor listener_, epoll_;
   uint64_t nonce_ = 0;
-  std::map<uint64_t, Stranger> strangers_;  // by tag
+  std::map<uint64_t, Stranger> strangers_;  // by tag: the oldest first
+  uint64_t next_stranger_ = kStrangers;
   std::vector<TransportEvent> events_;
   uint64_t moved_bytes_ = 0;
 };
@@ -98,10 +108,15 @@ Status TcpTransport::open() {
 
 Status TcpTransport::begin(const TransportOperation& operation) {
   events_.clear();
+  for (const Rank peer : ledger_.peers()) {  // of the operation that is over
+    if (connection(peer).in().has_payload()) {
+      connection(peer).close("it left a part of a message at the end of an operation");
+    }
+  }
   ledger_.begin(operation, events_);
   for (const Rank peer : ledger_.peers()) {
     if (connection(peer).is_lost()) {
-      lose(peer, "its connection had closed");
+      lose(peer, connection(peer).lost_reason());
     } else {
       PLEACH_TRY(begin_with(peer));
     }
@@ -148,20 +163,29 @@ Status TcpTransport::connect_to(Rank peer) {
 }
 
 void TcpTransport::accept_all() {
-  // More than all ranks can need at once; beyond, the oldest has had its time.
-  const auto most = at(context_.rank_count) + 64;
+  const auto most = at(context_.rank_count) + kMostStrangers;
   while (true) {
-    Stranger stranger{accept_one(listener_.get())};
+    Stranger stranger{accept_one(listener_.get()), context_.clock->now() + kHelloTime};
     if (!stranger.socket.is_open()) {
       return;
     }
-    const uint64_t tag = kStrangers + static_cast<uint64_t>(stranger.socket.get());
+    const uint64_t tag = next_stranger_++;
     if (watch(epoll_.get(), stranger.socket.get(), EPOLLIN, tag)) {
-      strangers_.insert_or_assign(tag, std::move(stranger));
+      strangers_.emplace(tag, std::move(stranger));
     }
     if (strangers_.size() > most) {
-      strangers_.erase(strangers_.begin());
+      const uint64_t oldest = strangers_.begin()->first;
+      greet(oldest);  // its hello may be here, unread
+      strangers_.erase(oldest);
     }
+  }
+}
+
+void TcpTransport::drop_silent_strangers(TimePoint now) {
+  while (!strangers_.empty() && strangers_.begin()->second.expiry <= now) {
+    const uint64_t oldest = strangers_.begin()->first;
+    greet(oldest);
+    strangers_.erase(oldest);
   }
 }
 
@@ -200,7 +224,7 @@ void TcpTransport::greet(uint64_t tag) {
 }
 
 void TcpTransport::lose(Rank peer, const char* reason) {
-  connection(peer).close();
+  connection(peer).close(reason);
   if (ledger_.is_peer(peer)) {
     events_.push_back({.kind = Kind::kLost, .peer = peer, .reason = reason});
   }
@@ -283,7 +307,7 @@ bool TcpTransport::open_frame(Rank peer) {
 
 void TcpTransport::receive(Rank peer) {
   tcp::Connection& from = connection(peer);
-  while (true) {
+  for (int reads = 0; reads < kMostReads; ++reads) {
     switch (from.read(moved_bytes_)) {
       case tcp::Progress::kBlocked:
         return;
@@ -344,12 +368,15 @@ Status TcpTransport::poll(std::vector<TransportEvent>& events, TimePoint deadlin
       return Error{ErrorCode::kPeerLost, failure->message};
     }
     const TimePoint now = context_.clock->now();
+    drop_silent_strangers(now);
     if (has_looked && (!events_.empty() || now >= deadline)) {
       events.insert(events.end(), events_.begin(), events_.end());
       events_.clear();
       return ok();
     }
-    const int wait_ms = events_.empty() ? milliseconds_until(deadline, now) : 0;
+    const TimePoint expiry =
+        strangers_.empty() ? deadline : std::min(deadline, strangers_.begin()->second.expiry);
+    const int wait_ms = events_.empty() ? milliseconds_until(expiry, now) : 0;
     const int count =
         epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), wait_ms);
     if (count < 0 && errno != EINTR) {

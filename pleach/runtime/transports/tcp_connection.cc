@@ -168,6 +168,7 @@ Progress Outbox::write(int socket, uint64_t& moved_bytes, std::optional<SegmentT
 }
 
 void Inbox::make_room(int32_t places, int64_t place_bytes) {
+  PLEACH_CHECK(!has_payload_, "places do not move while something arrives in one");
   stride_ = (static_cast<std::size_t>(place_bytes) + kPlaceAlignment - 1) / kPlaceAlignment *
             kPlaceAlignment;
   const std::size_t needed = stride_ * at(places);
@@ -220,9 +221,9 @@ void Connection::say_hello(const Hello& hello) {
   out_.queue_first(hello);
 }
 
-void Connection::close() {
+void Connection::close(const char* reason) {
   socket_.close();
-  is_lost_ = true;
+  lost_reason_ = lost_reason_ == nullptr ? reason : lost_reason_;
   is_connecting_ = false;
   out_.clear();
 }

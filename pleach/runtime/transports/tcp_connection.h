@@ -81,6 +81,7 @@ class Outbox {
 // What arrives: alternately a header and the payload that it announces, in landing memory.
 class Inbox {
  public:
+  // Precondition: !has_payload(), which would lose its place.
   void make_room(int32_t places, int64_t place_bytes);
   // Reads until the header, or the payload, is complete.
   Progress read(int socket, uint64_t& moved_bytes);
@@ -104,13 +105,16 @@ class Connection {
  public:
   bool has_socket() const { return socket_.is_open(); }
   bool is_connecting() const { return is_connecting_; }
-  bool is_lost() const { return is_lost_; }
+  bool is_lost() const { return lost_reason_ != nullptr; }
+  // A literal; null: it is not lost.
+  const char* lost_reason() const { return lost_reason_; }
   int socket() const { return socket_.get(); }
   void adopt(Descriptor socket) { socket_ = std::move(socket); }
   // Puts the hello before all that is queued, and waits for the connect to end.
   void say_hello(const Hello& hello);
   void finish_connecting() { is_connecting_ = false; }
-  void close();
+  // For good, for a reason that is a literal; the first one stays.
+  void close(const char* reason);
   // Whether what epoll reports must change; starts as watched for both.
   bool set_watching_out(bool watching);
 
@@ -123,7 +127,7 @@ class Connection {
  private:
   Descriptor socket_;
   bool is_connecting_ = false;
-  bool is_lost_ = false;
+  const char* lost_reason_ = nullptr;
   bool is_watching_out_ = true;
   Outbox out_;
   Inbox in_;

@@ -196,6 +196,79 @@ TEST(TcpTransportTest, RankThatBreaksTheProtocolIsNamed) {
   }
 }
 
+// Rank 2 leaves a part of a message at the end of an operation: what is still to come has no place
+// in the next one's memory.
+TEST(TcpTransportTest, RankThatLeavesAPartOfAMessageIsLost) {
+  support::RankGroup group(3, "tcp");
+  Transport& transport = group.transport(Rank{0});
+  const auto soon = [] { return SteadyClock().now() + seconds(5); };
+  std::string words(text(tcp::write_hello({nonce_of(group.store(), Rank{0}), 2})));
+  words += text(tcp::write_frame({.kind = tcp::FrameKind::kBegin, .place = 1, .sequence = 1}));
+  words +=
+      text(tcp::write_frame({.kind = tcp::FrameKind::kData, .sequence = 1, .length = 1'000'000}));
+  const Descriptor liar = intrude(group.store(), Rank{0}, words + std::string(10, 'x'));
+  Landing landing{Rank{2}, 1, 1'000'000};
+  std::vector<TransportEvent> events;
+  ASSERT_TRUE(transport.begin({.sequence = 1, .landings = std::span(&landing, 1), .targets = {}}));
+  const uint64_t words_and_part = words.size() - sizeof(tcp::HelloBytes) + 10;
+  while (transport.moved_bytes() < words_and_part) {
+    ASSERT_TRUE(transport.poll(events, SteadyClock().now() + milliseconds(10)));
+  }
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0].kind, TransportEvent::Kind::kGranted);
+  landing.place_bytes = 10'000'000;
+  ASSERT_TRUE(transport.begin({.sequence = 2, .landings = std::span(&landing, 1), .targets = {}}));
+  const std::string rest(100'000, 'y');
+  static_cast<void>(send(liar.get(), rest.data(), rest.size(), MSG_NOSIGNAL));
+  events.clear();
+  ASSERT_TRUE(transport.poll(events, soon()));
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0].kind, TransportEvent::Kind::kLost);
+  EXPECT_EQ(events[0].peer, Rank{2});
+  EXPECT_STREQ(events[0].reason, "it left a part of a message at the end of an operation");
+}
+
+// However many say nothing, a rank that has said who it is gets in, and so do those after it.
+TEST(TcpTransportTest, FloodsOfSilentStrangersKeepNobodyOut) {
+  constexpr int32_t kRanks = 5;
+  support::RankGroup group(kRanks, "tcp");
+  Transport& transport = group.transport(Rank{0});
+  const uint64_t nonce = nonce_of(group.store(), Rank{0});
+  std::vector<Descriptor> connected;
+  const auto flood = [&] {
+    for (int i = 0; i < 300; ++i) {
+      connected.push_back(intrude(group.store(), Rank{0}, i % 3 == 0 ? "PLEACH1\n" : ""));
+    }
+  };
+  std::vector<Landing> landings;
+  for (int32_t rank = 1; rank < kRanks; ++rank) {
+    landings.push_back({Rank{rank}, 1, 4});
+  }
+  ASSERT_TRUE(transport.begin({.sequence = 1, .landings = landings, .targets = {}}));
+  std::vector<TransportEvent> events;
+  for (int32_t rank = 1; rank < kRanks; ++rank) {
+    if (rank % 2 == 0) {
+      flood();
+    }
+    const std::string words =
+        std::string(text(tcp::write_hello({nonce, rank}))) +
+        std::string(
+            text(tcp::write_frame({.kind = tcp::FrameKind::kBegin, .place = 1, .sequence = 1})));
+    connected.push_back(intrude(group.store(), Rank{0}, words));
+    if (rank % 2 == 1) {
+      flood();
+    }
+  }
+  const TimePoint last = SteadyClock().now() + seconds(10);
+  while (events.size() < at(kRanks - 1) && SteadyClock().now() < last) {
+    ASSERT_TRUE(transport.poll(events, last));
+  }
+  ASSERT_EQ(events.size(), at(kRanks - 1));
+  for (const TransportEvent& event : events) {
+    EXPECT_EQ(event.kind, TransportEvent::Kind::kGranted);
+  }
+}
+
 TEST(TcpTransportTest, FramesAndHellosSurviveTheRoundTripAndNothingElseParses) {
   const tcp::Frame frame{.kind = tcp::FrameKind::kRelease,
                          .place = 3,
