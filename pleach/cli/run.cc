@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <thread>
 
 #include "pleach/base/files.h"
@@ -156,13 +157,12 @@ Result<ExitCode> run_processes(const RunContext& context) {
   options.arguments.insert(options.arguments.end(), context.invocation.arguments.begin(),
                            context.invocation.arguments.end());
   std::fflush(context.invocation.out);
-  PLEACH_ASSIGN(code, start_ranks(options));
-  constexpr int kSignalBase = 128;
-  if (code > kSignalBase) {
-    fmt::print(context.invocation.error, "pleach run: a rank was ended by signal {}\n",
-               code - kSignalBase);
+  PLEACH_ASSIGN(end, start_ranks(options));
+  if (end.signal != 0) {
+    fmt::print(context.invocation.error, "pleach run: rank {} was ended by signal {} ({})\n",
+               end.rank.value, end.signal, strsignal(end.signal));
   }
-  return code == 0 ? ExitCode::kDone : ExitCode::kFailed;
+  return end.code == 0 ? ExitCode::kDone : ExitCode::kFailed;
 }
 
 Result<ExitCode> run_run(const Command& command, const Invocation& invocation) {

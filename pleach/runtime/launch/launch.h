@@ -45,9 +45,14 @@ struct StartOptions {
   Duration deadline =
       std::chrono::seconds(30);  // after the first failure, before the rest is killed
 };
+// How ranks have ended: all well, or what the first that failed did.
+struct RanksEnd {
+  int code = 0;  // 0: all well; of its exit, or 128 + signal
+  Rank rank;
+  int signal = 0;  // 0: it ended by itself
+};
 // Starts the ranks as processes on this machine, waits for all, and ends those that remain when one
-// has failed. Signals SIGINT and SIGTERM are passed on. Returns the exit code: 0, or the first
-// failing rank's (128 + signal when it was killed).
-Result<int> start_ranks(const StartOptions& options);
+// has failed. Signals SIGINT and SIGTERM are passed on.
+Result<RanksEnd> start_ranks(const StartOptions& options);
 
 }  // namespace pleach

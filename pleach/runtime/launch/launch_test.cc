@@ -236,11 +236,11 @@ StartOptions shell(int32_t ranks, const std::string& script,
 
 TEST(StartRanksTest, TellsEveryRankWhoItIs) {
   const std::string path = testing::TempDir() + "ranks-" + std::to_string(getpid());
-  const Result<int> code = start_ranks(
+  const Result<RanksEnd> end = start_ranks(
       shell(3, "echo $PLEACH_RANK of $PLEACH_RANK_COUNT $PLEACH_LISTEN_DESCRIPTOR > " + path +
                    ".$PLEACH_RANK; echo $PLEACH_STORE > " + path + ".store.$PLEACH_RANK"));
-  ASSERT_TRUE(code.has_value()) << code.error().message;
-  EXPECT_EQ(*code, 0);
+  ASSERT_TRUE(end.has_value()) << end.error().message;
+  EXPECT_EQ(end->code, 0);
   std::string store;
   for (int rank = 0; rank < 3; ++rank) {
     const auto line = [](const std::string& file) {
@@ -279,11 +279,27 @@ TEST(StartRanksTest, ReturnsTheFirstFailureAndLeavesNobodyBehind) {
   for (const Case& row : cases) {
     SCOPED_TRACE(row.name);
     const TimePoint start = SteadyClock().now();
-    const Result<int> code = start_ranks(shell(3, row.script, std::chrono::milliseconds(200)));
-    ASSERT_TRUE(code.has_value()) << code.error().message;
-    EXPECT_EQ(*code, row.code);
+    const Result<RanksEnd> end = start_ranks(shell(3, row.script, std::chrono::milliseconds(200)));
+    ASSERT_TRUE(end.has_value()) << end.error().message;
+    EXPECT_EQ(end->code, row.code);
+    EXPECT_EQ(end->rank, row.code == 0 ? Rank{} : Rank{1});
+    EXPECT_EQ(end->signal, row.code == 128 + SIGKILL ? SIGKILL : 0);
     EXPECT_LT(SteadyClock().now() - start, std::chrono::seconds(30));
   }
+}
+
+// Of ignored signals of children the kernel keeps nothing to wait for.
+TEST(StartRanksTest, EndsWithItsRanksWhereTheSignalOfTheirEndIsIgnored) {
+  struct sigaction ignoring = {}, before = {};
+  ignoring.sa_handler = SIG_IGN;
+  sigaction(SIGCHLD, &ignoring, &before);
+  const Result<RanksEnd> end = start_ranks(shell(2, "test $PLEACH_RANK = 0 || exit 6"));
+  struct sigaction after = {};
+  sigaction(SIGCHLD, &before, &after);
+  ASSERT_TRUE(end.has_value()) << end.error().message;
+  EXPECT_EQ(end->code, 6);
+  EXPECT_EQ(end->rank, Rank{1});
+  EXPECT_EQ(after.sa_handler, SIG_IGN);
 }
 
 TEST(StartRanksTest, PassesSignalsOn) {
@@ -291,11 +307,11 @@ TEST(StartRanksTest, PassesSignalsOn) {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     pthread_kill(waiting, SIGTERM);  // NOLINT(bugprone-bad-signal-to-kill-thread): it is handled
   });
-  const Result<int> code =
+  const Result<RanksEnd> end =
       start_ranks(shell(2, "trap 'exit 9' TERM; while :; do sleep 0.05; done"));
   interrupter.join();
-  ASSERT_TRUE(code.has_value()) << code.error().message;
-  EXPECT_EQ(*code, 9);
+  ASSERT_TRUE(end.has_value()) << end.error().message;
+  EXPECT_EQ(end->code, 9);
 }
 
 TEST(StartRanksTest, BadRequestsAreRefused) {
@@ -304,10 +320,10 @@ TEST(StartRanksTest, BadRequestsAreRefused) {
         StartOptions{1 << 20, {"/bin/true"}}, StartOptions{2, {}}}) {
     EXPECT_FALSE(start_ranks(options).has_value());
   }
-  const Result<int> code = start_ranks({2, {"/no/such/program"}});
-  ASSERT_FALSE(code.has_value());
-  EXPECT_NE(code.error().message.find("/no/such/program: No such file"), std::string::npos)
-      << code.error().message;
+  const Result<RanksEnd> end = start_ranks({2, {"/no/such/program"}});
+  ASSERT_FALSE(end.has_value());
+  EXPECT_NE(end.error().message.find("/no/such/program: No such file"), std::string::npos)
+      << end.error().message;
 }
 
 }  // namespace

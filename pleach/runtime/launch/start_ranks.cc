@@ -74,6 +74,23 @@ void become_rank(const Image& image, pid_t parent, const sigset_t& signals, int 
           image.environment_pointers.data());
 }
 
+// Children are waited for, also where whoever started this program ignores the signal of their end:
+// they would vanish then.
+class NoticesChildren {
+ public:
+  NoticesChildren() {
+    struct sigaction usual = {};
+    usual.sa_handler = SIG_DFL;
+    sigaction(SIGCHLD, &usual, &before_);
+  }
+  NoticesChildren(const NoticesChildren&) = delete;
+  NoticesChildren& operator=(const NoticesChildren&) = delete;
+  ~NoticesChildren() { sigaction(SIGCHLD, &before_, nullptr); }
+
+ private:
+  struct sigaction before_ = {};
+};
+
 class Group {
  public:
   explicit Group(const StartOptions& options) : options_(options) {}
@@ -89,7 +106,7 @@ class Group {
   }
 
   Status start();
-  int wait();
+  RanksEnd wait();
 
  private:
   Status start_rank(int32_t rank, const Address& store, const Descriptor& listener);
@@ -103,9 +120,10 @@ class Group {
   }
 
   const StartOptions& options_;
+  const NoticesChildren notices_children_;
   SignalMask signals_{SIGCHLD, SIGINT, SIGTERM};
   std::vector<pid_t> processes_;  // by rank; 0: has ended
-  std::optional<int> first_failure_;
+  RanksEnd end_;
 };
 
 Status Group::start() {
@@ -159,28 +177,29 @@ Status Group::start_rank(int32_t rank, const Address& store, const Descriptor& l
 }
 
 void Group::reap() {
-  for (pid_t& process : processes_) {
+  for (std::size_t rank = 0; rank < processes_.size(); ++rank) {
     int status = 0;
-    if (process > 0 && waitpid(process, &status, WNOHANG) == process) {
-      process = 0;
-      const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-      if (code != 0 && !first_failure_) {
-        first_failure_ = code;
+    if (processes_[rank] > 0 && waitpid(processes_[rank], &status, WNOHANG) == processes_[rank]) {
+      processes_[rank] = 0;
+      const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+      const int code = signal != 0 ? 128 + signal : WEXITSTATUS(status);
+      if (code != 0 && end_.code == 0) {
+        end_ = {code, Rank{static_cast<int32_t>(rank)}, signal};
       }
     }
   }
 }
 
-int Group::wait() {
+RanksEnd Group::wait() {
   const SteadyClock clock;
   std::optional<TimePoint> kill_at;
   while (true) {
     reap();
     if (std::all_of(processes_.begin(), processes_.end(), [](pid_t p) { return p == 0; })) {
-      return first_failure_.value_or(0);
+      return end_;
     }
     const TimePoint now = clock.now();
-    if (first_failure_ && !kill_at) {
+    if (end_.code != 0 && !kill_at) {
       kill_at = now + options_.deadline;
     }
     if (kill_at && now >= *kill_at) {
@@ -198,7 +217,7 @@ int Group::wait() {
 
 }  // namespace
 
-Result<int> start_ranks(const StartOptions& options) {
+Result<RanksEnd> start_ranks(const StartOptions& options) {
   if (options.rank_count < 1 || options.rank_count > kMaxLocalRanks) {
     return invalid(fmt::format("{} ranks on this machine: 1 to {} can be started",
                                options.rank_count, kMaxLocalRanks));
