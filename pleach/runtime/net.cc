@@ -58,16 +58,25 @@ Error system_error(std::string_view what) {
 }
 
 std::string to_text(const Address& address) {
-  return fmt::format("{}:{}", address.host, address.port);
+  const bool is_ipv6 = address.host.find(':') != std::string::npos;
+  return fmt::format("{}{}{}:{}", is_ipv6 ? "[" : "", address.host, is_ipv6 ? "]" : "",
+                     address.port);
 }
 
 Result<Address> parse_address(std::string_view text, std::string_view what) {
   const std::size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos || colon == 0) {
-    return invalid(fmt::format("{} {} is not host:port", what, quoted(text)));
+  std::string_view host = text.substr(0, colon);
+  const bool is_bracketed = host.starts_with('[') && host.ends_with(']');
+  // Without brackets nobody knows which colon is the port's.
+  const bool is_clear = is_bracketed || host.find(':') == std::string_view::npos;
+  if (is_bracketed) {
+    host = host.substr(1, host.size() - 2);
+  }
+  if (colon == std::string_view::npos || !is_clear || host.empty()) {
+    return invalid(fmt::format("{} {} is not host:port or [IPv6]:port", what, quoted(text)));
   }
   PLEACH_ASSIGN(port, parse_integer(text.substr(colon + 1), what, 1, 65535));
-  return Address{std::string(text.substr(0, colon)), static_cast<int>(port)};
+  return Address{std::string(host), static_cast<int>(port)};
 }
 
 Result<Descriptor> listen_on(const Address& address) {

@@ -38,7 +38,7 @@ struct Address {
   std::string host;
   int port = 0;
 };
-std::string to_text(const Address& address);  // host:port
+std::string to_text(const Address& address);  // host:port, or [IPv6]:port
 // Errors: kInvalidArgument naming `what` and the text.
 Result<Address> parse_address(std::string_view text, std::string_view what);
 

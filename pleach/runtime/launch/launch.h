@@ -31,9 +31,9 @@ std::optional<std::string> process_environment(const std::string& name);
 
 // Reads the variables of pleach's own starter, torchrun, Open MPI, MPICH (PMI) and Slurm, in this
 // order. None set: an empty optional. Errors: kInvalidArgument naming the variable and its value.
-// The store's address is PLEACH_STORE (host:port) or MASTER_ADDR and PLEACH_STORE_PORT or
-// MASTER_PORT + 1 (torchrun's own store listens on MASTER_PORT); on one machine under mpirun or
-// srun it is published in a file named by user and job when neither is set.
+// The store's address is PLEACH_STORE (host:port or [IPv6]:port) or MASTER_ADDR and
+// PLEACH_STORE_PORT or MASTER_PORT + 1 (torchrun's own store listens on MASTER_PORT); on one
+// machine under mpirun or srun it is published in a file named by user and job when neither is set.
 Result<std::optional<LaunchEnvironment>> detect_launch(const EnvironmentLookup& lookup);
 
 // The store of the job that `environment` describes. Errors: as make_tcp_store.
