@@ -202,6 +202,22 @@ TEST(ClosedForms, SeveralCardsARankReachTheBound) {
   }
 }
 
+// Only the hops that have links side by side are cut, so that stripes slow down no size.
+TEST(ClosedForms, StripesCostNothing) {
+  for (const std::string spec : {"dgx_h100:2,nics=8", "dgx_h100:3,nics=2", "dgx_b200:2,nics=3"}) {
+    const Topology topology = topology_of(spec);
+    for (const std::string algorithm : {"multi_ring", "hierarchical"}) {
+      const Schedule plain = schedule_of(topology, algorithm + ",stripes=1");
+      const Schedule striped = schedule_of(topology, algorithm);
+      for (const int64_t size_bytes : {int64_t{1} << 10, int64_t{1} << 20, int64_t{1} << 28}) {
+        EXPECT_GE(algbw_in_flow(topology, striped, size_bytes, 1),
+                  0.999 * algbw_in_flow(topology, plain, size_bytes, 1))
+            << spec << " " << algorithm << " " << size_bytes;
+      }
+    }
+  }
+}
+
 struct TreeCase {
   std::string spec;
   std::string algorithm;

@@ -65,8 +65,12 @@ Result<std::vector<int64_t>> sizes_option(const CommandLine& line) {
   PLEACH_ASSIGN(least, line.value("--minbytes", parse_size_bytes));
   PLEACH_ASSIGN(most, line.value("--maxbytes", parse_size_bytes));
   if (!line.given("--stepbytes")) {
-    return from_option(
-        "--minbytes", parse_sizes(fmt::format("{}:{}:{}", least, most, line.text("--stepfactor"))));
+    PLEACH_ASSIGN(factor, line.count("--stepfactor", 2, 1 << 30));
+    if (most < least) {
+      return invalid(line.given("--maxbytes") ? "--maxbytes" : "--minbytes",
+                     fmt::format("sizes from {} to {} do not ascend", least, most));
+    }
+    return from_option("--minbytes", parse_sizes(fmt::format("{}:{}:{}", least, most, factor)));
   }
   PLEACH_ASSIGN(step, line.value("--stepbytes", parse_size_bytes));
   if (line.given("--stepfactor")) {
@@ -84,13 +88,9 @@ Result<std::vector<int64_t>> sizes_option(const CommandLine& line) {
   return sizes;
 }
 
-// The product of nccl-tests' two numbers, or --ranks; 0: neither is given.
+// --ranks, or the product of nccl-tests' two numbers, of which 1 says nothing; 0: none is given.
 Result<int32_t> rank_count_option(const CommandLine& line) {
   constexpr int32_t kMostRanks = 65'536;
-  const bool counts_as_nccl_tests = line.given("--ngpus") || line.given("--nthreads");
-  if (line.given("--ranks") || !counts_as_nccl_tests) {
-    return line.given("--ranks") ? line.count("--ranks", 2, kMostRanks) : Result<int32_t>(0);
-  }
   int64_t product = 1;
   for (const char* name : {"--ngpus", "--nthreads"}) {
     if (line.given(name)) {
@@ -101,7 +101,15 @@ Result<int32_t> rank_count_option(const CommandLine& line) {
   if (product > kMostRanks) {
     return invalid("--ngpus", fmt::format("{} ranks are more than {}", product, kMostRanks));
   }
-  return product == 1 ? 0 : static_cast<int32_t>(product);  // 1 each: those that were started
+  if (!line.given("--ranks")) {
+    return product == 1 ? 0 : static_cast<int32_t>(product);
+  }
+  PLEACH_ASSIGN(ranks, line.count("--ranks", 2, kMostRanks));
+  if (product != 1 && product != ranks) {
+    return invalid("--ranks",
+                   fmt::format("is {}, but --ngpus times --nthreads {}", ranks, product));
+  }
+  return ranks;
 }
 
 Result<BenchmarkOptions> understand_benchmark(const CommandLine& line) {

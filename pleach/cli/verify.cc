@@ -24,7 +24,8 @@ std::string text_of(const Schedule& schedule, const Verification& verification, 
             on_topology ? yes_no(verification.contention_free) : "not checked (give --topology)");
   facts.add("same bits on all ranks", yes_no(verification.bitwise_replicated));
   if (is_planned_here == false) {
-    facts.add("note", "planned for another topology: other nodes, links or figures of theirs");
+    facts.add("note",
+              "planned for another topology: other nodes, links, figures of theirs or routing");
   }
   return facts.text();
 }

@@ -692,7 +692,7 @@ TEST(Algorithms, RefuseWhatTheyCannotDoInOneLine) {
        "no torus of two dimensions"},
       {"multi_ring", "torus:6x3", {}, Kind::kAllReduce, 0, infeasible, "no common divisor"},
       {"multi_ring", "mesh:4x4", {}, Kind::kAllReduce, 0, infeasible, "no torus of two dimensions"},
-      {"multi_ring", "switch:4", {}, Kind::kAllReduce, 0, infeasible, "tells its ranks apart"},
+      {"multi_ring", "switch:4", {}, Kind::kAllReduce, 0, infeasible, "are no whole torus"},
       {"ring_2d",
        "torus:4x4,without_link=5-6",
        {},

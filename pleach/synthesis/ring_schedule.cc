@@ -14,8 +14,7 @@ namespace {
 // One way round the ring.
 class Direction {
  public:
-  Direction(std::vector<int32_t> ranks, bool is_reversed, int32_t stripe = 0)
-      : ranks_(std::move(ranks)), stripe_(stripe) {
+  Direction(std::vector<int32_t> ranks, bool is_reversed) : ranks_(std::move(ranks)) {
     if (is_reversed) {
       std::reverse(ranks_.begin(), ranks_.end());
     }
@@ -29,11 +28,9 @@ class Direction {
     const std::size_t position = position_[at(rank)] + at(distance);
     return ranks_[position % ranks_.size()];
   }
-  int32_t stripe() const { return stripe_; }
 
  private:
   std::vector<int32_t> ranks_;         // by position
-  int32_t stripe_;                     // of those between the same ranks
   std::vector<std::size_t> position_;  // by rank
 };
 
@@ -41,26 +38,39 @@ struct Rings {
   const SynthesisRequest& request;
   std::vector<Direction> directions;
   bool is_symmetric = false;
+  int32_t stripes = 1;  // of a message where links are side by side; chunks of a message elsewhere
 
   int32_t rank_count() const { return count_of(request.participants); }
   int32_t direction_count() const { return count_of(directions); }
 };
 
-// Adds messages to the next rank in a direction; finds each route once.
+// Adds messages to the next rank in a direction; finds the routes of each hop once. A unit is what
+// one message carries: a chunk for each stripe.
 class RingBuilder {
  public:
-  RingBuilder(const Rings& rings, CollectiveKind collective, int32_t chunk_count)
-      : builder_(rings.request, collective, chunk_count),
+  RingBuilder(const Rings& rings, CollectiveKind collective, int32_t unit_count)
+      : builder_(rings.request, collective, unit_count * rings.stripes),
         rings_(rings),
+        router_(rings.request.topology),
         routes_(rings.directions.size(),
-                std::vector<int32_t>(rings.request.participants.size(), kNoRoute)) {}
+                std::vector<std::vector<int32_t>>(rings.request.participants.size())) {}
 
-  void pass_on(const Message& message, int32_t way, int32_t source) {
-    const Direction& direction = rings_.directions[at(way)];
-    const NodeId from = builder_.node(source), to = builder_.node(direction.after(source, 1));
-    int32_t& route = routes_[at(way)][at(source)];
-    route = route == kNoRoute ? builder_.route(from, to, direction.stripe()) : route;
-    builder_.add(message, from, to, route);
+  void reserve(int64_t message_count) { builder_.reserve(message_count * rings_.stripes); }
+  void pass_on(int32_t unit, int32_t step, TransferOp op, int32_t way, int32_t source) {
+    const NodeId from = builder_.node(source), to = builder_.node(place(way, source, 1));
+    std::vector<int32_t>& routes = routes_[at(way)][at(source)];
+    if (routes.empty()) {
+      const bool is_wide = rings_.stripes > 1 && router_.ways_out(from, to) > 1;
+      for (int32_t stripe = 0; stripe < (is_wide ? rings_.stripes : 1); ++stripe) {
+        routes.push_back(builder_.route(from, to, stripe));
+      }
+    }
+    const int32_t chunk_count = rings_.stripes / count_of(routes);
+    int32_t chunk = unit * rings_.stripes;
+    for (const int32_t route : routes) {
+      builder_.add({chunk, chunk_count, step, op}, from, to, route);
+      chunk += chunk_count;
+    }
   }
   // The rank `distance` ≥ 0 places after a rank.
   int32_t place(int32_t way, int32_t rank, int32_t distance) const {
@@ -71,10 +81,11 @@ class RingBuilder {
  private:
   ScheduleBuilder builder_;
   const Rings& rings_;
-  std::vector<std::vector<int32_t>> routes_;  // by direction and source
+  Router router_;
+  std::vector<std::vector<std::vector<int32_t>>> routes_;  // by direction and source; empty: open
 };
 
-// Chunk owner·directions + d goes direction d all the way round: from the rank after its owner to
+// Unit owner·directions + d goes direction d all the way round: from the rank after its owner to
 // its owner when it is reduced, from its owner on when it is gathered.
 Result<Schedule> rotation(const Rings& rings, CollectiveKind collective) {
   const int32_t rank_count = rings.rank_count(), directions = rings.direction_count();
@@ -82,12 +93,12 @@ Result<Schedule> rotation(const Rings& rings, CollectiveKind collective) {
   const TransferOp op = is_gather ? TransferOp::kCopy : TransferOp::kReduce;
   const int32_t owner_count = rings.is_symmetric ? 1 : rank_count;
   RingBuilder ring(rings, collective, rank_count * directions);
-  ring.builder().reserve(int64_t{owner_count} * directions * (rank_count - 1));
+  ring.reserve(int64_t{owner_count} * directions * (rank_count - 1));
   for (int32_t step = 0; step + 1 < rank_count; ++step) {
     for (int32_t owner = 0; owner < owner_count; ++owner) {
       for (int32_t way = 0; way < directions; ++way) {
         const int32_t source = ring.place(way, owner, is_gather ? step : step + 1);
-        ring.pass_on({owner * directions + way, 1, step, op}, way, source);
+        ring.pass_on(owner * directions + way, step, op, way, source);
       }
     }
   }
@@ -98,25 +109,25 @@ Result<Schedule> rotation(const Rings& rings, CollectiveKind collective) {
   return schedule;
 }
 
-// broadcast and reduce: chunks follow each other along the ring, out of the root or into it.
+// broadcast and reduce: units follow each other along the ring, out of the root or into it.
 Result<Schedule> chain(const Rings& rings) {
   const CollectiveKind collective = rings.request.collective;
   const int32_t rank_count = rings.rank_count(), directions = rings.direction_count();
   const bool is_broadcast = collective == CollectiveKind::kBroadcast;
   const TransferOp op = is_broadcast ? TransferOp::kCopy : TransferOp::kReduce;
-  const int32_t share = (rank_count + directions - 1) / directions;  // chunks of one direction
+  const int32_t share = (rank_count + directions - 1) / directions;  // units of one direction
   const int32_t hop_count = rank_count - 1;
   const int32_t step_count = hop_count + share - 1;
   RingBuilder ring(rings, collective, share * directions);
-  ring.builder().reserve(int64_t{share} * directions * hop_count);
+  ring.reserve(int64_t{share} * directions * hop_count);
   for (int32_t step = 0; step < step_count; ++step) {
     for (int32_t way = 0; way < directions; ++way) {
       const int32_t last = std::min(step, share - 1);
-      for (int32_t chunk = std::max(0, step - hop_count + 1); chunk <= last; ++chunk) {
-        const int32_t hop = step - chunk;
+      for (int32_t unit = std::max(0, step - hop_count + 1); unit <= last; ++unit) {
+        const int32_t hop = step - unit;
         const int32_t source =
             ring.place(way, rings.request.root.value, is_broadcast ? hop : hop + 1);
-        ring.pass_on({way * share + chunk, 1, step, op}, way, source);
+        ring.pass_on(way * share + unit, step, op, way, source);
       }
     }
   }
@@ -164,7 +175,7 @@ OptionDescriptor ring_form_option() {
 
 Result<Schedule> ring_schedule(const SynthesisRequest& request, const Options& options,
                                int32_t direction_count) {
-  Rings rings{request, {}, false};
+  Rings rings{request, {}};
   rings.is_symmetric = options.text("form") == "auto" && allows_symmetric_form(request);
   // On two ranks both directions are the same.
   const int32_t directions = rings.rank_count() == 2 ? 1 : direction_count;
@@ -179,13 +190,11 @@ Result<Schedule> ring_schedule(const SynthesisRequest& request, const Options& o
 
 Result<Schedule> ring_schedule(const SynthesisRequest& request,
                                std::span<const std::vector<int32_t>> cycles, int32_t stripes) {
-  Rings rings{request, {}, false};
+  Rings rings{.request = request, .directions = {}, .stripes = stripes};
   PLEACH_TRY(
       check_ring_size(request, static_cast<int64_t>(cycles.size()) * stripes * rings.rank_count()));
   for (const std::vector<int32_t>& cycle : cycles) {
-    for (int32_t stripe = 0; stripe < stripes; ++stripe) {
-      rings.directions.emplace_back(cycle, false, stripe);
-    }
+    rings.directions.emplace_back(cycle, false);
   }
   return around(rings);
 }

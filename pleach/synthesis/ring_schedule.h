@@ -22,8 +22,8 @@ OptionDescriptor ring_form_option();
 Result<Schedule> ring_schedule(const SynthesisRequest& request, const Options& options,
                                int32_t direction_count);
 
-// The same round several cycles of all ranks at once, with an equal part of every chunk each, and
-// of that an equal part for each of 1 ≤ `stripes` ≤ kStripeLimit ways between the same ranks.
+// The same round several cycles of all ranks at once, with an equal part of every chunk each. A
+// message is cut into 1 ≤ `stripes` ≤ kStripeLimit where links are side by side on its way.
 Result<Schedule> ring_schedule(const SynthesisRequest& request,
                                std::span<const std::vector<int32_t>> cycles, int32_t stripes = 1);
 

@@ -132,7 +132,9 @@ Result<Schedule> multi_ring(const SynthesisRequest& request, const Options& opti
   if (hierarchy.level_count() < 2) {
     return Error{
         ErrorCode::kInfeasible,
-        fmt::format("nothing in {} tells its ranks apart into groups with rails", topology.name())};
+        fmt::format("the ranks of {} are no whole torus (one that lost a cable or a node is none), "
+                    "and nothing tells them apart into groups with rails",
+                    topology.name())};
   }
   return around(request, rail_cycles(hierarchy), options);
 }
