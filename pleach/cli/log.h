@@ -1,11 +1,40 @@
 // Progress of long work, for the person who waits.
 #pragma once
 
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <stop_token>
 #include <string>
+#include <thread>
+
+#include "pleach/runtime/clock.h"
 
 namespace pleach {
 
-// One line on the standard error, with the time, when that is a terminal or PLEACH_LOG is set.
+// Says what is being done, and, for as long as nothing else is, that it still is. Thread safe.
+class ProgressLog {
+ public:
+  //   say       is called from step(), and by a thread of the log's own, once at a time
+  //   interval  between two lines of the same step
+  ProgressLog(std::function<void(const std::string&)> say, Duration interval);
+  void step(const std::string& what);
+
+ private:
+  void repeat(const std::stop_token& ended);
+
+  const std::function<void(const std::string&)> say_;
+  const Duration interval_;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::string what_;  // empty: nothing yet
+  TimePoint start_;
+  int64_t steps_ = 0;
+  std::jthread repeater_;  // last, so that it ends first
+};
+
+// One line on the standard error, with the time, when that is a terminal or PLEACH_LOG is set; and
+// another one every five seconds until the next step, or the end of the program.
 void log_step(const std::string& what);
 
 }  // namespace pleach

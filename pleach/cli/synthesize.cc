@@ -5,6 +5,7 @@
 
 #include "pleach/base/text.h"
 #include "pleach/cli/common.h"
+#include "pleach/cli/log.h"
 #include "pleach/cli/table.h"
 
 namespace pleach {
@@ -60,10 +61,12 @@ Result<ExitCode> run_synthesize(const Command& command, const Invocation& invoca
   PLEACH_ASSIGN(topology, line.value("--topology", parse_topology));
   const std::string& source = line.text("--algorithm");
   PLEACH_ASSIGN(request, schedule_request(line, topology, source));
+  log_step(fmt::format("obtaining a schedule: {}", pleach::quoted(source)));
   PLEACH_ASSIGN(schedule, obtain_schedule(topology, source, request));
   if (line.given("--output")) {
     PLEACH_TRY(write_schedule(*schedule, line.text("--output")));
   }
+  log_step(fmt::format("judging {} transfers", schedule->transfer_count()));
   PLEACH_ASSIGN(summary, summarize(*schedule, topology));
   if (line.json()) {
     fmt::print(invocation.out, "{}\n", to_json(summary, watch.elapsed_s()));

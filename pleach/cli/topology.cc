@@ -1,7 +1,9 @@
 // pleach topology: describes a topology and what is possible on it.
 #include <fmt/core.h>
 
+#include "pleach/base/text.h"
 #include "pleach/cli/common.h"
+#include "pleach/cli/log.h"
 #include "pleach/cli/table.h"
 
 namespace pleach {
@@ -36,6 +38,7 @@ Result<ExitCode> run_topology(const Command& command, const Invocation& invocati
     return *stop;
   }
   PLEACH_ASSIGN(topology, parse_topology(line.text("SPEC")));
+  log_step(fmt::format("looking for bounds of {}", pleach::quoted(topology.name())));
   PLEACH_ASSIGN(summary, summarize(topology));
   if (line.json()) {
     fmt::print(invocation.out, "{}\n", to_json(summary));
