@@ -70,7 +70,7 @@ class LinkSets {
 
 // Fine segments are for large chunks, not for many; beyond this it is a matter of minutes.
 constexpr int32_t kFineSegments = 1'024;
-constexpr int64_t kMostFineMoves = int64_t{1} << 24;
+constexpr int64_t kMostFineMoves = int64_t{1} << 23;
 
 Status check_fineness(int32_t segment_count, int64_t moves) {
   if (segment_count <= kFineSegments || moves * segment_count <= kMostFineMoves) {

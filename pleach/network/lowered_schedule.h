@@ -53,7 +53,7 @@ class LoweredSchedule {
   //   is_folded  rank 0 stands for all: right for a symmetric schedule whose ranks all do the same
   //              at the same time
   //   errors     kInvalidArgument: the participants do not fit; segments beyond 1,024 that make
-  //              more than 2^24 moves of chunks
+  //              more than 2^23 moves of chunks
   static Result<std::shared_ptr<const LoweredSchedule>> create(
       const Topology& topology, std::shared_ptr<const Schedule> schedule,
       const SimulationOptions& options, bool is_folded);

@@ -59,7 +59,7 @@ TEST(ScheduleForms, RefusesMoreFineSegmentsThanAreWorthIt) {
   const struct {
     int32_t segments;
     bool is_whole;
-  } cases[] = {{1'024, true}, {2'080, true}, {2'081, false}, {65'536, false}};
+  } cases[] = {{1'024, true}, {1'040, true}, {1'041, false}, {65'536, false}};
   for (const auto& [segments, is_whole] : cases) {
     SCOPED_TRACE(segments);
     const SimulationOptions options{.segment_count = segments};
@@ -72,7 +72,7 @@ TEST(ScheduleForms, RefusesMoreFineSegmentsThanAreWorthIt) {
     if (!is_whole) {
       EXPECT_EQ(whole.error().message,
                 "segments " + std::to_string(segments) +
-                    ": too many for 8064 chunks that are moved; 2080 will do");
+                    ": too many for 8064 chunks that are moved; 1040 will do");
     }
   }
 }
