@@ -28,13 +28,13 @@ figures:  ## Tables, CSV and plots of docs/validation. Debian's python3: it has 
 	done
 	@/usr/bin/python3 bench/figures/published_throughput.py --check --pleach build/release/pleach
 
-test:  ## What must hold before every commit: tests, sanitizers, tidy, format.
+test:  ## What must hold before every commit: tests, tidy, format. Two cores, nothing built: 25 minutes.
 	@tools/install_packages.sh build test
 	@$(MAKE) --no-print-directory format-check tidy
-	@cmake --workflow --preset asan
 	@cmake --workflow --preset dev
 
-check-all: test  ## Also the thread sanitizer, clang-tidy, long property runs, benchmark limits.
+check-all: test  ## Also the sanitizers, clang-tidy, long property runs, benchmark limits: hours.
+	@cmake --workflow --preset asan
 	@cmake --workflow --preset tsan
 	@PLEACH_LONG=1 ctest --preset long
 	@$(MAKE) --no-print-directory lint bench-check
