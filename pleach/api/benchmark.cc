@@ -101,15 +101,17 @@ Result<std::vector<std::string>> Runner::gather(std::string value) {
 }
 
 Status Runner::connect() {
-  CommunicatorOptions options;
+  EndpointOptions options;
   options.rank = job_.rank;
   options.rank_count = job_.rank_count;
   options.transport = job_.transport;
   options.store = job_.store;
   options.name = job_.name;
   options.deadline = job_.deadline;
-  options.landing_places = job_.landing_places;
-  PLEACH_SET(communicator_, Communicator::create(std::move(options)));
+  PLEACH_ASSIGN(endpoint, Endpoint::create(std::move(options)));
+  PLEACH_SET(communicator_,
+             Communicator::create(std::move(endpoint),
+                                  {.name = job_.name, .landing_places = job_.landing_places}));
 
   std::shared_ptr<const Schedule> schedule;
   if (job_.rank.value == 0) {

@@ -21,12 +21,12 @@ namespace pleach {
 CollectiveRun::CollectiveRun(const ProgramIndex& index)
     : index_(index), program_(index.program()), segments_(program_.segment_count) {
   const std::size_t segments = at(segments_);
-  landings_.reserve(index.sources().size());
   counts_.resize(program_.slots.size() * segments);
   blocked_reads_.resize(program_.sends.size() * segments);
   arrivals_.resize(program_.receives.size() * segments);
   payload_.resize(program_.commits.size() * segments);
   has_begun_.resize(index.peers().size());
+  is_told_.resize(index.peers().size());
   outgoing_.reserve(index.targets().size());
   for (std::size_t target = 0; target < index.targets().size(); ++target) {
     outgoing_.emplace_back(index.order(target).size());
@@ -38,45 +38,51 @@ void CollectiveRun::reset() {
   std::ranges::fill(arrivals_, Arrival());
   std::ranges::fill(payload_, nullptr);
   has_begun_.assign(has_begun_.size(), false);
+  is_told_.assign(is_told_.size(), false);
   for (Outgoing& outgoing : outgoing_) {
     outgoing.ready.clear();
     outgoing.admitted.assign(outgoing.admitted.size(), false);
     outgoing.released.assign(outgoing.released.size(), false);
     outgoing.smallest = 0;
-    outgoing.free_places = 0;
-    outgoing.is_sending = false;
   }
   touched_.clear();
-  landings_.clear();
   unsent_ = std::ssize(blocked_reads_);
   uncommitted_ = std::ssize(payload_);
-  not_begun_ = count_of(has_begun_);
+  culprit_ = {};
 }
 
-Status CollectiveRun::start(const Operation& operation, Transport& transport, TimePoint now) {
-  operation_ = operation;
-  transport_ = &transport;
-  element_bytes_ = element_bytes(operation.type);
+// Takes what is left of a run out of the lanes.
+void CollectiveRun::leave() {
+  for (std::size_t target = 0; target < outgoing_.size() && !lanes_.empty(); ++target) {
+    std::erase(lanes_[index_.targets()[target].index()].runs, &outgoing_[target]);
+  }
+  lanes_ = {};
+}
+
+Status CollectiveRun::start(const RunSpec& spec, const RunWorld& world, TimePoint now) {
+  leave();
+  spec_ = spec;
+  transport_ = &world.transport;
+  channel_ = world.channel;
+  lanes_ = world.lanes;
+  sending_ = &world.sending;
+  element_bytes_ = element_bytes(spec.type);
   if (const int64_t bytes = program_.scratch_elements * element_bytes_; scratch_.size < bytes) {
     scratch_.bytes = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes));
     scratch_.size = bytes;
   }
   reset();
-  life_ = {.start = now, .last_event = now, .moved_bytes = 0, .has_news = false};
-  PLEACH_TRY(begin());
-  if (is_done()) {
-    copy_results();
-  }
-  return ok();
+  life_ = {.start = now, .last_event = now, .moved_bytes = transport_->moved_bytes()};
+  return begin();
 }
 
 const std::byte* CollectiveRun::address(const Location& location, int64_t offset) const {
   const int64_t bytes = offset * element_bytes_;
   switch (location.buffer) {
     case Buffer::kInput:
-      return operation_.input + bytes;
+      return spec_.input + bytes;
     case Buffer::kOutput:
-      return operation_.output + bytes;
+      return spec_.output + bytes;
     case Buffer::kScratch:
       return scratch_.bytes.get() + bytes;
     case Buffer::kNone:
@@ -88,7 +94,7 @@ const std::byte* CollectiveRun::address(const Location& location, int64_t offset
 
 std::byte* CollectiveRun::home(const ProgramSlot& slot, int32_t segment) const {
   std::byte* const base =
-      slot.home.buffer == Buffer::kScratch ? scratch_.bytes.get() : operation_.output;
+      slot.home.buffer == Buffer::kScratch ? scratch_.bytes.get() : spec_.output;
   return base + program_.home_offset(slot, segment) * element_bytes_;
 }
 
@@ -101,21 +107,18 @@ const std::byte* CollectiveRun::value(const ProgramSlot& slot, int32_t segment,
 
 void CollectiveRun::record(RecordEvent::Kind kind, int32_t item, int32_t segment,
                            int32_t translate) {
-  if (operation_.record != nullptr) {
-    operation_.record->push_back({kind, item, segment, translate});
+  if (spec_.record != nullptr) {
+    spec_.record->push_back({kind, item, segment, translate});
   }
 }
 
 Status CollectiveRun::begin() {
-  for (const ProgramIndex::Source& source : index_.sources()) {
-    const int64_t places = std::min<int64_t>(operation_.landing_places, source.segment_total);
-    landings_.push_back(
-        {source.peer, static_cast<int32_t>(places), source.place_elements * element_bytes_});
+  for (const Rank peer : index_.peers()) {
+    PLEACH_TRY(transport_->connect(peer));
   }
-  PLEACH_TRY(transport_->begin({.sequence = operation_.sequence,
-                                .fingerprint = operation_.fingerprint,
-                                .landings = landings_,
-                                .targets = index_.targets()}));
+  for (std::size_t target = 0; target < outgoing_.size(); ++target) {
+    lanes_[index_.targets()[target].index()].runs.push_back(&outgoing_[target]);
+  }
   for (int32_t send = 0; send < count_of(program_.sends); ++send) {
     const ProgramMessage& message = program_.sends[at(send)];
     int32_t blocked = 0;
@@ -138,12 +141,15 @@ Status CollectiveRun::proceed(TimePoint now) {
     life_.last_event = now;
     life_.moved_bytes = transport_->moved_bytes();
   }
-  PLEACH_TRY(advance_touched());
-  for (std::size_t connection = 0; connection < outgoing_.size(); ++connection) {
-    PLEACH_TRY(serve(connection));
-  }
+  do {
+    PLEACH_TRY(advance_touched());
+    for (std::size_t connection = 0; connection < outgoing_.size(); ++connection) {
+      PLEACH_TRY(serve(connection));
+    }
+  } while (!touched_.empty());  // what has left at once may let other segments go on
   if (is_done()) {
-    copy_results();
+    leave();
+    finish();
     return ok();
   }
   return check_expiry(now);
@@ -153,8 +159,16 @@ Status CollectiveRun::check_expiry(TimePoint now) {
   if (now < expiry()) {
     return ok();
   }
+  if (!life_.has_asked) {
+    return ask_who_has_begun();
+  }
+  if (!life_.has_waited) {
+    life_.has_waited = true;
+    const std::vector<bool> needed = needed_peers();
+    return std::ranges::find(needed, true) != needed.end() ? not_begun(needed) : ok();
+  }
   const uint64_t moved = transport_->moved_bytes();
-  if (moved == life_.moved_bytes || not_begun_ > 0) {
+  if (moved == life_.moved_bytes) {
     return expired();
   }
   life_.moved_bytes = moved;  // A large segment is on its way.
@@ -169,25 +183,26 @@ void CollectiveRun::make_ready(int32_t send, int32_t segment) {
 
 Status CollectiveRun::serve(std::size_t connection) {
   Outgoing& outgoing = outgoing_[connection];
-  if (outgoing.is_sending || outgoing.ready.empty() || outgoing.free_places == 0) {
-    return ok();
+  Lane& lane = lanes_[index_.targets()[connection].index()];
+  while (!outgoing.ready.empty() && lane.free_places > 0 &&
+         !(*sending_)[index_.targets()[connection].index()]) {
+    const int32_t position = outgoing.ready.front();
+    // The last free place is for the smallest segment of the earliest run that the peer has not
+    // released, unless that one holds a place already.
+    const Outgoing& first = *lane.runs.front();
+    const bool is_smallest = &first == &outgoing && position == outgoing.smallest;
+    if (!is_smallest && lane.free_places == 1 && !first.admitted[at(first.smallest)]) {
+      return ok();
+    }
+    outgoing.ready.erase(position);
+    PLEACH_TRY(send(connection, position));
   }
-  const int32_t position = outgoing.ready.front();
-  // The last free place is for the smallest segment that the peer has not committed, unless that
-  // one holds a place already.
-  if (position != outgoing.smallest && outgoing.free_places == 1 &&
-      !outgoing.admitted[at(outgoing.smallest)]) {
-    return ok();
-  }
-  outgoing.ready.erase(position);
-  return send(connection, position);
+  return ok();
 }
 
 Status CollectiveRun::send(std::size_t connection, int32_t position) {
-  Outgoing& outgoing = outgoing_[connection];
-  outgoing.admitted[at(position)] = true;
-  --outgoing.free_places;
-  outgoing.is_sending = true;
+  outgoing_[connection].admitted[at(position)] = true;
+  --lanes_[index_.targets()[connection].index()].free_places;
   const auto [send, segment] = index_.order(connection)[at(position)];
   const ProgramMessage& message = program_.sends[at(send)];
   pieces_.clear();
@@ -207,11 +222,43 @@ Status CollectiveRun::send(std::size_t connection, int32_t position) {
       pieces_.emplace_back(from, bytes);
     }
   }
-  return transport_->send(message.peer, {message.stream, segment}, pieces_);
+  PLEACH_ASSIGN(has_left,
+                transport_->send(message.peer, channel_, {spec_.operation, message.stream, segment},
+                                 spec_.fingerprint, pieces_));
+  if (has_left) {
+    finish_send(send, segment);
+  } else {
+    (*sending_)[message.peer.index()] = true;
+  }
+  return ok();
+}
+
+Status CollectiveRun::tell_begun(Rank peer) {
+  is_told_[at(index_.peer_index(peer))] = true;
+  return transport_->tell_begun(peer, channel_, spec_.operation, spec_.fingerprint);
 }
 
 Status CollectiveRun::handle(const TransportEvent& event) {
+  const int32_t peer = index_.peer_index(event.peer);
+  if (event.kind == TransportEvent::Kind::kLost) {
+    return peer < 0
+               ? ok()
+               : Status(fail(ErrorCode::kPeerLost, event.peer,
+                             fmt::format("rank {} was lost: {}", event.peer.value, event.reason)));
+  }
+  const bool says_what =
+      event.kind == TransportEvent::Kind::kArrived || event.kind == TransportEvent::Kind::kBegun;
+  if (says_what && (peer < 0 || event.fingerprint != spec_.fingerprint)) {
+    return fail(ErrorCode::kInvalidArgument, event.peer,
+                fmt::format("rank {} runs another request: the schedule, the collective's size, "
+                            "type or reduction, or the segments differ",
+                            event.peer.value));
+  }
+  if (peer < 0) {
+    return broken(event);
+  }
   life_.has_news = true;
+  has_begun_[at(peer)] = has_begun_[at(peer)] || event.kind != TransportEvent::Kind::kSent;
   switch (event.kind) {
     case TransportEvent::Kind::kArrived:
       return handle_arrival(event);
@@ -219,32 +266,10 @@ Status CollectiveRun::handle(const TransportEvent& event) {
       return handle_sent(event);
     case TransportEvent::Kind::kReleased:
       return handle_release(event);
-    case TransportEvent::Kind::kGranted:
-      return handle_begun(event);
-    case TransportEvent::Kind::kRefused:
-      return fail(ErrorCode::kInvalidArgument, event.peer,
-                  fmt::format("rank {} runs another request: the schedule, the collective's size, "
-                              "type or reduction, or the segments differ",
-                              event.peer.value));
+    case TransportEvent::Kind::kBegun:
+      return is_told_[at(peer)] ? ok() : tell_begun(event.peer);
     case TransportEvent::Kind::kLost:
-      return fail(ErrorCode::kPeerLost, event.peer,
-                  fmt::format("rank {} was lost: {}", event.peer.value, event.reason));
-  }
-  return broken(event);
-}
-
-Status CollectiveRun::handle_begun(const TransportEvent& event) {
-  const int32_t peer = index_.peer_index(event.peer);
-  if (peer < 0 || has_begun_[at(peer)] || event.place < 0) {
-    return broken(event);
-  }
-  has_begun_[at(peer)] = true;
-  --not_begun_;
-  if (const int32_t target = index_.target_index(event.peer); target >= 0) {
-    if (event.place == 0) {
-      return broken(event);
-    }
-    outgoing_[at(target)].free_places = event.place;
+      break;
   }
   return ok();
 }
@@ -284,16 +309,20 @@ Status CollectiveRun::handle_sent(const TransportEvent& event) {
   if (send < 0 || event.tag.segment < 0 || event.tag.segment >= segments_) {
     return broken(event);
   }
+  finish_send(send, event.tag.segment);
+  return ok();
+}
+
+// The segment has left: what it was read from may be overwritten.
+void CollectiveRun::finish_send(int32_t send, int32_t segment) {
   const ProgramMessage& message = program_.sends[at(send)];
-  outgoing_[at(index_.place(send, event.tag.segment).target)].is_sending = false;
   --unsent_;
   for (int32_t item = message.first_item; item < message.first_item + message.item_count; ++item) {
     const ProgramRead& read = program_.reads[at(item)];
-    record(RecordEvent::Kind::kFinishRead, read.record_item, event.tag.segment, message.translate);
-    ++counts_[index(read.slot, event.tag.segment)].reads;
-    touched_.emplace_back(read.slot, event.tag.segment);
+    record(RecordEvent::Kind::kFinishRead, read.record_item, segment, message.translate);
+    ++counts_[index(read.slot, segment)].reads;
+    touched_.emplace_back(read.slot, segment);
   }
-  return ok();
 }
 
 Status CollectiveRun::handle_release(const TransportEvent& event) {
@@ -307,10 +336,12 @@ Status CollectiveRun::handle_release(const TransportEvent& event) {
     return broken(event);
   }
   outgoing.released[at(place.position)] = true;
-  ++outgoing.free_places;
   while (at(outgoing.smallest) < outgoing.released.size() &&
          outgoing.released[at(outgoing.smallest)]) {
     ++outgoing.smallest;
+  }
+  if (at(outgoing.smallest) == outgoing.released.size()) {
+    std::erase(lanes_[event.peer.index()].runs, &outgoing);
   }
   return ok();
 }
@@ -381,7 +412,7 @@ Status CollectiveRun::commit(int32_t slot, int32_t segment) {
     if (index_.commit_op(commits.front()) == TransferOp::kCopy) {
       std::memcpy(out, arrived[0], static_cast<std::size_t>(length * element_bytes_));
     } else {
-      reduce({operation_.type, operation_.op}, out, value(what, segment, counts.commits == 0),
+      reduce({spec_.type, spec_.op}, out, value(what, segment, counts.commits == 0),
              std::span(arrived).first(count), length);
     }
   }
@@ -410,7 +441,15 @@ Status CollectiveRun::finish_chunk(int32_t commit, int32_t segment) {
   if (--arrival.uncommitted > 0) {
     return ok();
   }
-  return transport_->release(message.peer, {message.stream, segment}, arrival.place);
+  return transport_->release(message.peer, channel_, {spec_.operation, message.stream, segment},
+                             arrival.place);
+}
+
+void CollectiveRun::finish() const {
+  copy_results();
+  if (const auto& [begin, count, divisor] = spec_.quotient; count > 0) {
+    divide(spec_.type, begin, count, divisor);
+  }
 }
 
 void CollectiveRun::copy_results() const {
@@ -419,26 +458,58 @@ void CollectiveRun::copy_results() const {
       continue;
     }
     const Location& from = slot.commit_count > 0 ? slot.home : slot.initial;
-    std::memcpy(operation_.output + slot.result.offset * element_bytes_, address(from, from.offset),
+    std::memcpy(spec_.output + slot.result.offset * element_bytes_, address(from, from.offset),
                 static_cast<std::size_t>(slot.length * element_bytes_));
   }
 }
 
-// Peers get the deadline to begin. After that a rank that sees nothing at all for the deadline
-// gives up a little later still, so that who knows more speaks first.
+// Peers get the deadline to begin; half of it has passed when they are asked whether they have.
+// After that a rank that sees nothing at all for the deadline gives up a little later still, so
+// that who knows more speaks first.
 TimePoint CollectiveRun::expiry() const {
-  return not_begun_ > 0 ? life_.start + operation_.deadline
-                        : life_.last_event + operation_.deadline + operation_.deadline / 4;
+  if (!life_.has_waited) {
+    return life_.start + (life_.has_asked ? spec_.deadline : spec_.deadline / 2);
+  }
+  return life_.last_event + spec_.deadline + spec_.deadline / 4;
 }
 
-Error CollectiveRun::fail(ErrorCode code, Rank culprit, std::string cause) const {
-  if (operation_.culprit != nullptr) {
-    *operation_.culprit = culprit;
+Status CollectiveRun::ask_who_has_begun() {
+  life_.has_asked = true;
+  for (std::size_t peer = 0; peer < is_told_.size(); ++peer) {
+    if (!is_told_[peer]) {
+      PLEACH_TRY(tell_begun(index_.peers()[peer]));
+    }
   }
+  return ok();
+}
+
+// By peer: it has not begun, as far as this rank knows, and something must still go there or come
+// from there.
+std::vector<bool> CollectiveRun::needed_peers() const {
+  std::vector<bool> needed(has_begun_.size());
+  const auto consider = [&](Rank rank, bool is_needed) {
+    const std::size_t peer = at(index_.peer_index(rank));
+    needed[peer] = needed[peer] || (is_needed && !has_begun_[peer]);
+  };
+  for (int32_t receive = 0; receive < count_of(program_.receives); ++receive) {
+    for (int32_t segment = 0; segment < segments_; ++segment) {
+      consider(program_.receives[at(receive)].peer,
+               !arrivals_[index(receive, segment)].has_arrived);
+    }
+  }
+  for (std::size_t target = 0; target < outgoing_.size(); ++target) {
+    const std::vector<bool>& admitted = outgoing_[target].admitted;
+    consider(index_.targets()[target], std::ranges::find(admitted, false) != admitted.end());
+  }
+  return needed;
+}
+
+Error CollectiveRun::fail(ErrorCode code, Rank culprit, std::string cause) {
+  culprit_ = culprit;
   return {code, std::move(cause)};
 }
 
-Error CollectiveRun::broken(const TransportEvent& event) const {
+Error CollectiveRun::broken(const TransportEvent& event) {
   return fail(ErrorCode::kIo, event.peer,
               fmt::format("rank {} sent what does not belong to the schedule (event {}, stream {}, "
                           "segment {}, {} bytes)",
@@ -446,21 +517,23 @@ Error CollectiveRun::broken(const TransportEvent& event) const {
                           event.tag.segment, event.payload.size()));
 }
 
-Error CollectiveRun::expired() const {
-  const double seconds = std::chrono::duration<double>(operation_.deadline).count();
-  if (not_begun_ > 0) {
-    std::string missing;
-    Rank culprit;
-    for (std::size_t peer = 0; peer < has_begun_.size(); ++peer) {
-      if (!has_begun_[peer]) {
-        culprit = culprit.value < 0 ? index_.peers()[peer] : culprit;
-        missing += fmt::format("{}{}", missing.empty() ? "" : ", ", index_.peers()[peer].value);
-      }
+Error CollectiveRun::not_begun(const std::vector<bool>& needed) {
+  std::string missing;
+  Rank culprit;
+  for (std::size_t peer = 0; peer < needed.size(); ++peer) {
+    if (needed[peer]) {
+      culprit = culprit.value < 0 ? index_.peers()[peer] : culprit;
+      missing += fmt::format("{}{}", missing.empty() ? "" : ", ", index_.peers()[peer].value);
     }
-    return fail(ErrorCode::kTimeout, culprit,
-                fmt::format("rank{} {} did not begin it within {:.3g} s",
-                            not_begun_ == 1 ? "" : "s", missing, seconds));
   }
+  return fail(ErrorCode::kTimeout, culprit,
+              fmt::format("rank{} {} did not begin it within {:.3g} s",
+                          std::ranges::count(needed, true) == 1 ? "" : "s", missing,
+                          std::chrono::duration<double>(spec_.deadline).count()));
+}
+
+Error CollectiveRun::expired() {
+  const double seconds = std::chrono::duration<double>(spec_.deadline).count();
   // The first segment in key order that has not arrived, else the first that has not left.
   std::optional<std::tuple<int64_t, int32_t, int32_t, Rank>> first;
   const auto consider = [&](const ProgramMessage& message, int32_t segment) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,33 +22,68 @@
 namespace pleach {
 
 // What one run is to do.
-struct Operation {
-  uint64_t sequence = 1;     // 1, 2, ... the same on all ranks
+struct RunSpec {
+  uint64_t operation = 1;    // of its channel: 1, 2, ... the same on all ranks
   uint64_t fingerprint = 0;  // of what the ranks must agree on
   ElementType type = ElementType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
   const std::byte* input = nullptr;              // the base of Buffer::kInput
   std::byte* output = nullptr;                   // the base of Buffer::kOutput
-  int32_t landing_places = 4;                    // per connection, ≥ 1
   Duration deadline = std::chrono::seconds(30);  // for peers to begin, and between events
   Record* record = nullptr;                      // appended to when set
-  Rank* culprit = nullptr;                       // set to the rank that an error is about, if any
+  std::string_view what = {};                    // for messages; a literal
+  // Elements of the output that a number divides once they are complete.
+  struct Quotient {
+    std::byte* begin = nullptr;
+    int64_t count = 0;
+    int32_t divisor = 1;
+  } quotient = {};
+};
+
+// The segments that go to one target: which of them may leave, and which have arrived for good.
+struct Outgoing {
+  explicit Outgoing(std::size_t size) : ready(size), admitted(size), released(size) {}
+  PositionSet ready;
+  std::vector<bool> admitted, released;  // by position
+  int32_t smallest = 0;                  // position of the smallest unreleased segment
+};
+
+// One connection to a peer, as all runs of a channel share it.
+struct Lane {
+  int32_t free_places = 0;  // at the peer, that nothing is on its way to
+  // Of the runs that have begun and are not done: those with unreleased segments, the earliest
+  // operation first.
+  std::vector<const Outgoing*> runs;
+};
+
+// Where a run takes place.
+struct RunWorld {
+  Transport& transport;
+  uint64_t channel = 0;
+  std::span<Lane> lanes;       // by rank
+  std::vector<bool>& sending;  // by rank: a segment, of any channel, is on its way there
 };
 
 // Told what has happened, it sends the ready segment with the smallest (segment·period + step,
 // segment, first chunk) of each connection that the landing places admit, and folds what has
 // arrived, as the order permits. It never waits, polls or reads a clock. Used again and again: the
-// first run of a type allocates scratch, later ones nothing (but `Operation::record` grows). Every
+// first run of a type allocates scratch, later ones nothing (but `RunSpec::record` grows). Every
 // call's errors end the run; telling the other ranks is the caller's. Not thread safe.
-//   source  docs/architecture.md, "No deadlock with bounded buffers"
+//   source  docs/architecture.md, "No deadlock with bounded buffers", "Channels"
 class CollectiveRun {
  public:
   // Allocates what any run of the program needs. Borrows `index`.
   explicit CollectiveRun(const ProgramIndex& index);
 
-  // Begins a run, whatever has become of the one before. Borrows `transport` until this one is
-  // done.
-  Status start(const Operation& operation, Transport& transport, TimePoint now);
+  ~CollectiveRun() = default;
+  CollectiveRun(const CollectiveRun&) = delete;
+  CollectiveRun& operator=(const CollectiveRun&) = delete;
+
+  // Begins a run, whatever has become of the one before. Borrows the world until this one is done.
+  // proceed() then sends what may go.
+  Status start(const RunSpec& spec, const RunWorld& world, TimePoint now);
+  // Ends it where it stands: its part in the lanes is over.
+  void leave();
   // Takes note of an event of this run.
   //   errors  kPeerLost; kInvalidArgument: a peer runs another request; kIo: a peer broke the rules
   Status handle(const TransportEvent& event);
@@ -56,8 +92,12 @@ class CollectiveRun {
   Status proceed(TimePoint now);
   // Every segment has left and arrived, and the output is complete.
   bool is_done() const { return unsent_ == 0 && uncommitted_ == 0; }
-  // When proceed() gives up, unless something happens before.
+  // When proceed() asks who has begun, or gives up, unless something happens before.
   TimePoint expiry() const;
+  uint64_t operation() const { return spec_.operation; }
+  std::span<const Rank> peers() const { return index_.peers(); }
+  // The rank that the last error was about; -1: this one.
+  Rank culprit() const { return culprit_; }
 
  private:
   // What has happened to one segment of one slot.
@@ -71,16 +111,6 @@ class CollectiveRun {
     int32_t place = 0;
     int32_t uncommitted = 0;  // chunks
   };
-  // A connection to a target.
-  struct Outgoing {
-    explicit Outgoing(std::size_t size) : ready(size), admitted(size), released(size) {}
-    PositionSet ready;
-    std::vector<bool> admitted, released;  // by position
-    int32_t smallest = 0;                  // position of the smallest unreleased segment
-    int32_t free_places = 0;               // granted and not in use
-    bool is_sending = false;
-  };
-
   // Every (message, segment) and (chunk event, segment) has an index item · segments + segment.
   std::size_t index(int32_t item, int32_t segment) const {
     return at(item) * at(segments_) + at(segment);
@@ -91,13 +121,14 @@ class CollectiveRun {
 
   void reset();
   Status begin();
+  Status tell_begun(Rank peer);
   Status serve(std::size_t connection);
   Status send(std::size_t connection, int32_t position);
   void make_ready(int32_t send, int32_t segment);
   Status handle_arrival(const TransportEvent& event);
   Status handle_release(const TransportEvent& event);
   Status handle_sent(const TransportEvent& event);
-  Status handle_begun(const TransportEvent& event);
+  void finish_send(int32_t send, int32_t segment);
   Status advance_touched();
   Status advance(int32_t slot, int32_t segment);
   bool is_free(int32_t slot, int32_t segment) const;
@@ -105,40 +136,48 @@ class CollectiveRun {
   Status commit(int32_t slot, int32_t segment);
   Status finish_chunk(int32_t commit, int32_t segment);
   void record(RecordEvent::Kind kind, int32_t item, int32_t segment, int32_t translate);
+  void finish() const;
   void copy_results() const;
 
   Status check_expiry(TimePoint now);
-  Error fail(ErrorCode code, Rank culprit, std::string cause) const;
-  Error expired() const;
-  Error broken(const TransportEvent& event) const;
+  Status ask_who_has_begun();
+  std::vector<bool> needed_peers() const;
+  Error fail(ErrorCode code, Rank culprit, std::string cause);
+  Error not_begun(const std::vector<bool>& needed);
+  Error expired();
+  Error broken(const TransportEvent& event);
 
   const ProgramIndex& index_;
   const Program& program_;
   const int32_t segments_;
   Transport* transport_ = nullptr;
-  Operation operation_;
+  uint64_t channel_ = 0;
+  std::span<Lane> lanes_;
+  std::vector<bool>* sending_ = nullptr;
+  RunSpec spec_;
+  Rank culprit_;
   int64_t element_bytes_ = 0;
   struct Scratch {
     std::unique_ptr<std::byte[]> bytes;
     int64_t size = 0;
   } scratch_;
-  std::vector<Landing> landings_;
   std::vector<Counts> counts_;                        // by slot
   std::vector<int32_t> blocked_reads_;                // by send: chunks whose read must still wait
   std::vector<Arrival> arrivals_;                     // by receive
   std::vector<const std::byte*> payload_;             // by commit; null: not arrived or committed
   std::vector<Outgoing> outgoing_;                    // by target
-  std::vector<bool> has_begun_;                       // by peer
+  std::vector<bool> has_begun_, is_told_;             // by peer: what it, or this rank, has said
   std::vector<std::pair<int32_t, int32_t>> touched_;  // slots and segments that may go on
   std::vector<std::span<const std::byte>> pieces_;
   int64_t unsent_ = 0;
   int64_t uncommitted_ = 0;
-  int32_t not_begun_ = 0;
   // When the run began and when something happened last, and the bytes that had moved by then.
   struct Life {
     TimePoint start, last_event;
     uint64_t moved_bytes = 0;
-    bool has_news = false;  // an event since proceed() was called last
+    bool has_news = false;    // an event since proceed() was called last
+    bool has_asked = false;   // who has begun
+    bool has_waited = false;  // for those who had not begun
   } life_;
 };
 

@@ -12,6 +12,7 @@
 #include "pleach/collective/order.h"
 #include "pleach/collective/program.h"
 #include "tests/support/counterexamples.h"
+#include "tests/support/silent_transport.h"
 
 namespace {
 
@@ -49,37 +50,40 @@ using support::kReduce;
 using support::make_schedule;
 
 // What was asked of it last.
-class NotingTransport : public Transport {
+class NotingTransport : public support::SilentTransport {
  public:
-  Status begin(const TransportOperation& operation) override {
-    sequence = operation.sequence;
+  Status tell_begun(Rank /*peer*/, uint64_t /*channel*/, uint64_t /*operation*/,
+                    uint64_t /*fingerprint*/) override {
+    ++begun;
     return ok();
   }
-  Status send(Rank peer, SegmentTag tag,
-              std::span<const std::span<const std::byte>> pieces) override {
+  Result<bool> send(Rank peer, uint64_t /*channel*/, SegmentTag tag, uint64_t /*fingerprint*/,
+                    std::span<const std::span<const std::byte>> pieces) override {
     sent = {peer, tag};
     value = 0;
     if (!pieces.empty()) {
       std::memcpy(&value, pieces[0].data(), sizeof value);
     }
     ++sends;
-    return ok();
+    return takes_all;
   }
-  Status release(Rank /*peer*/, SegmentTag /*tag*/, int32_t /*place*/) override {
+  Status release(Rank /*peer*/, uint64_t /*channel*/, SegmentTag /*tag*/,
+                 int32_t /*place*/) override {
     ++releases;
     return ok();
   }
-  Status poll(std::vector<TransportEvent>& /*events*/, TimePoint /*deadline*/) override {
-    ADD_FAILURE() << "a run does not poll";
+  Status wait(TimePoint /*deadline*/) override {
+    ADD_FAILURE() << "a run does not wait";
     return ok();
   }
   uint64_t moved_bytes() const override { return moved; }
 
-  uint64_t sequence = 0;
+  bool takes_all = false;
   std::pair<Rank, SegmentTag> sent;
   float value = 0;  // first of what was sent
   int32_t sends = 0;
   int32_t releases = 0;
+  int32_t begun = 0;
   uint64_t moved = 0;
 };
 
@@ -95,21 +99,24 @@ class Exchange : public testing::Test {
         index_(lower(schedule_, Order::build(schedule_), {.rank = Rank{0}, .count = 1}).value()),
         run_(index_) {}
 
-  Status start(uint64_t sequence) {
+  Status start(uint64_t operation, int32_t free_places = 1) {
     input_ = 3;
     output_ = 0;
-    operation_.sequence = sequence;
-    operation_.input = reinterpret_cast<const std::byte*>(&input_);
-    operation_.output = reinterpret_cast<std::byte*>(&output_);
-    operation_.culprit = &culprit_;
-    operation_.deadline = std::chrono::seconds(10);
-    return run_.start(operation_, transport_, at_second(0));
+    spec_.operation = operation;
+    spec_.input = reinterpret_cast<const std::byte*>(&input_);
+    spec_.output = reinterpret_cast<std::byte*>(&output_);
+    spec_.deadline = std::chrono::seconds(10);
+    lanes_.assign(2, Lane{free_places, {}});
+    sending_.assign(2, false);
+    PLEACH_TRY(run_.start(spec_, {transport_, 0, lanes_, sending_}, at_second(0)));
+    return run_.proceed(at_second(0));
   }
   TransportEvent event(TransportEvent::Kind kind, int32_t place = 0) const {
     const bool is_arrival = kind == TransportEvent::Kind::kArrived;
     const ProgramMessage& message =
         is_arrival ? index_.program().receives[0] : index_.program().sends[0];
-    TransportEvent result{.kind = kind, .peer = Rank{1}, .tag = {message.stream, 0}};
+    TransportEvent result{
+        .kind = kind, .peer = Rank{1}, .tag = {spec_.operation, message.stream, 0}};
     result.place = place;
     if (is_arrival) {
       result.payload = std::as_bytes(std::span(&theirs_, 1));
@@ -117,13 +124,13 @@ class Exchange : public testing::Test {
     return result;
   }
   Status tell(TransportEvent::Kind kind, int32_t place = 0) {
+    sending_[1] = sending_[1] && kind != TransportEvent::Kind::kSent;
     PLEACH_TRY(run_.handle(event(kind, place)));
     return run_.proceed(at_second(1));
   }
   // The whole run, as it goes well.
-  void exchange(uint64_t sequence) {
-    ASSERT_TRUE(start(sequence));
-    ASSERT_TRUE(tell(TransportEvent::Kind::kGranted, 1));
+  void exchange(uint64_t operation) {
+    ASSERT_TRUE(start(operation));
     ASSERT_TRUE(tell(TransportEvent::Kind::kSent));
     ASSERT_TRUE(tell(TransportEvent::Kind::kArrived));
     ASSERT_TRUE(run_.is_done());
@@ -134,19 +141,19 @@ class Exchange : public testing::Test {
   ProgramIndex index_;
   CollectiveRun run_;
   NotingTransport transport_;
-  Operation operation_;
-  Rank culprit_;
+  RunSpec spec_;
+  std::vector<Lane> lanes_;
+  std::vector<bool> sending_;
   float input_ = 0, output_ = 0;
   float theirs_ = 5;
 };
 
 TEST_F(Exchange, GoesOnAsItIsTold) {
   ASSERT_TRUE(start(1));
-  EXPECT_EQ(transport_.sequence, 1U);
-  EXPECT_EQ(transport_.sends, 0);  // the peer has granted nothing
-  ASSERT_TRUE(tell(TransportEvent::Kind::kGranted, 1));
   EXPECT_EQ(transport_.sends, 1);
   EXPECT_EQ(transport_.value, 3);
+  EXPECT_EQ(transport_.sent.second.operation, 1U);
+  EXPECT_EQ(lanes_[1].free_places, 0);
   // The sum may not overwrite what is on its way.
   ASSERT_TRUE(tell(TransportEvent::Kind::kArrived));
   EXPECT_EQ(transport_.releases, 0);
@@ -154,7 +161,28 @@ TEST_F(Exchange, GoesOnAsItIsTold) {
   ASSERT_TRUE(tell(TransportEvent::Kind::kSent));
   EXPECT_EQ(transport_.releases, 1);
   EXPECT_TRUE(run_.is_done());
+  EXPECT_TRUE(lanes_[1].runs.empty());
   EXPECT_EQ(output_, 8);
+}
+
+TEST_F(Exchange, TakesWhatHasLeftAtOnce) {
+  transport_.takes_all = true;
+  ASSERT_TRUE(start(1));
+  ASSERT_TRUE(tell(TransportEvent::Kind::kArrived));
+  EXPECT_TRUE(run_.is_done());
+  EXPECT_EQ(output_, 8);
+}
+
+TEST_F(Exchange, WaitsForAFreePlace) {
+  ASSERT_TRUE(start(1, 0));
+  EXPECT_EQ(transport_.sends, 0);
+  lanes_[1].free_places = 1;
+  sending_[1] = true;  // a segment of another run, or of another channel
+  ASSERT_TRUE(run_.proceed(at_second(1)));
+  EXPECT_EQ(transport_.sends, 0);
+  sending_[1] = false;
+  ASSERT_TRUE(run_.proceed(at_second(1)));
+  EXPECT_EQ(transport_.sends, 1);
 }
 
 TEST_F(Exchange, AllocatesNothingAfterTheFirstRun) {
@@ -168,37 +196,53 @@ TEST_F(Exchange, AllocatesNothingAfterTheFirstRun) {
 
 TEST_F(Exchange, BeginsAnewAfterARunThatFailed) {
   ASSERT_TRUE(start(1));
-  ASSERT_TRUE(tell(TransportEvent::Kind::kGranted, 1));
   EXPECT_EQ(tell(TransportEvent::Kind::kLost).error().code, ErrorCode::kPeerLost);
-  EXPECT_EQ(culprit_, Rank{1});
+  EXPECT_EQ(run_.culprit(), Rank{1});
   exchange(2);
 }
 
 TEST_F(Exchange, RefusesWhatBreaksTheRules) {
-  for (const auto kind : {TransportEvent::Kind::kGranted, TransportEvent::Kind::kArrived}) {
+  ASSERT_TRUE(start(1));
+  ASSERT_TRUE(run_.handle(event(TransportEvent::Kind::kArrived)));
+  const Status again = run_.handle(event(TransportEvent::Kind::kArrived));
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().code, ErrorCode::kIo) << again.error().message;
+  ASSERT_TRUE(start(1));
+  ASSERT_TRUE(run_.handle(event(TransportEvent::Kind::kReleased)));
+  EXPECT_FALSE(run_.handle(event(TransportEvent::Kind::kReleased)));
+  for (const auto kind : {TransportEvent::Kind::kArrived, TransportEvent::Kind::kBegun}) {
     ASSERT_TRUE(start(1));
-    ASSERT_TRUE(run_.handle(event(kind, 1)));
-    const Status again = run_.handle(event(kind, 1));
-    ASSERT_FALSE(again);
-    EXPECT_EQ(again.error().code, ErrorCode::kIo) << again.error().message;
+    TransportEvent other = event(kind);
+    other.fingerprint = 7;
+    EXPECT_EQ(run_.handle(other).error().code, ErrorCode::kInvalidArgument);
   }
-  ASSERT_TRUE(start(1));
-  EXPECT_FALSE(run_.handle(event(TransportEvent::Kind::kReleased)));  // nothing was sent
-  ASSERT_TRUE(start(1));
-  EXPECT_EQ(run_.handle(event(TransportEvent::Kind::kRefused)).error().code,
-            ErrorCode::kInvalidArgument);
 }
 
-TEST_F(Exchange, GivesUpOnlyWhenNothingMoves) {
+TEST_F(Exchange, AsksWhoHasBegunBeforeItGivesUp) {
   ASSERT_TRUE(start(1));
+  EXPECT_EQ(run_.expiry(), at_second(5));
+  EXPECT_EQ(transport_.begun, 0);
+  ASSERT_TRUE(run_.proceed(at_second(5)));
+  EXPECT_EQ(transport_.begun, 1);
   EXPECT_EQ(run_.expiry(), at_second(10));
   EXPECT_TRUE(run_.proceed(at_second(9)));
   const Status late = run_.proceed(at_second(10));
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().message, "rank 1 did not begin it within 10 s");
-  // Who has begun gets a quarter longer between events, and for as long as bytes move.
+  EXPECT_EQ(run_.culprit(), Rank{1});
+  // Who is asked answers, once.
   ASSERT_TRUE(start(2));
-  ASSERT_TRUE(tell(TransportEvent::Kind::kGranted, 1));
+  ASSERT_TRUE(tell(TransportEvent::Kind::kBegun));
+  ASSERT_TRUE(tell(TransportEvent::Kind::kBegun));
+  EXPECT_EQ(transport_.begun, 2);
+}
+
+TEST_F(Exchange, GivesUpOnlyWhenNothingMoves) {
+  // Who has begun gets a quarter longer between events, and for as long as bytes move.
+  ASSERT_TRUE(start(1));
+  ASSERT_TRUE(tell(TransportEvent::Kind::kBegun));
+  ASSERT_TRUE(run_.proceed(at_second(5)));
+  ASSERT_TRUE(run_.proceed(at_second(10)));
   EXPECT_EQ(run_.expiry(), at_second(1) + std::chrono::milliseconds(12'500));
   transport_.moved = 100;
   EXPECT_TRUE(run_.proceed(at_second(14)));

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
+#include <mutex>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -12,8 +15,6 @@
 #include "pleach/collective/merge_chunks.h"
 #include "pleach/collective/placement.h"
 #include "pleach/collective/verify.h"
-#include "pleach/runtime/executor.h"
-#include "pleach/runtime/kernels.h"
 #include "pleach/runtime/rendezvous/agreement.h"
 #include "pleach/runtime/run_buffers.h"
 
@@ -22,24 +23,26 @@ namespace pleach {
 class PreparedSchedule {
  public:
   PreparedSchedule(Schedule schedule, Order order)
-      : schedule_(std::move(schedule)), order_(std::move(order)), hash_(schedule_hash(schedule_)) {}
+      : schedule_(std::move(schedule)), order_(std::move(order)), hash_(schedule_hash(schedule_)) {
+    for (const Transfer& transfer : schedule_.transfers) {
+      const int64_t weight =
+          schedule_.chunks.cumulative(transfer.first_chunk + transfer.chunk_count) -
+          schedule_.chunks.cumulative(transfer.first_chunk);
+      most_weight_ = std::max(most_weight_, weight);
+      most_chunks_ = std::max<int64_t>(most_chunks_, transfer.chunk_count);
+    }
+  }
 
   const Schedule& schedule() const { return schedule_; }
   uint64_t hash() const { return hash_; }
 
-  // The executor of the program for these options, made once.
-  Result<Executor*> executor(const ProgramOptions& options) const {
-    constexpr std::size_t kMostKept = 64;
-    const Key key{options.count, options.segment_count, options.in_place};
-    if (const auto found = executors_.find(key); found != executors_.end()) {
-      return &found->second;
-    }
-    PLEACH_ASSIGN(program, lower(schedule_, order_, options));
-    if (executors_.size() == kMostKept) {
-      executors_.clear();
-    }
-    return &executors_.emplace(key, Executor(std::move(program))).first->second;
-  }
+  // As many segments of whole messages as it takes, besides those asked for, until each fits a
+  // place. The same on all ranks.
+  //   errors  kUnsupported: a message of so many chunks fits none
+  Result<int32_t> segments(const RunRequest& request, int64_t place_bytes) const;
+
+  // For an operation of the program for these options, which is made once.
+  Result<std::shared_ptr<OperationState>> take(const ProgramOptions& options) const;
 
  private:
   using Key = std::tuple<int64_t, int32_t, bool>;  // count, segments, in place
@@ -47,8 +50,54 @@ class PreparedSchedule {
   Schedule schedule_;
   Order order_;
   uint64_t hash_;
-  mutable std::map<Key, Executor> executors_;  // a cache; one thread, as the communicator
+  // The largest message, and the most chunks of one.
+  int64_t most_weight_ = 0;
+  int64_t most_chunks_ = 1;
+  mutable std::mutex mutex_;
+  mutable std::map<Key, OperationPool> pools_;  // a cache
 };
+
+Result<int32_t> PreparedSchedule::segments(const RunRequest& request, int64_t place_bytes) const {
+  if (request.segment_count < 1 || request.segment_count > kMostSegments) {
+    return invalid(
+        fmt::format("{} segments are not in [1, {}]", request.segment_count, kMostSegments));
+  }
+  // No message is longer, whatever the rounding.
+  const bool is_exchange = schedule_.collective == CollectiveKind::kAllToAll;
+  const __int128 space =
+      static_cast<__int128>(request.count) * (is_exchange ? schedule_.rank_count() : 1);
+  const auto elements = static_cast<int64_t>(space * most_weight_ / schedule_.chunks.total()) + 1;
+  const int64_t place = place_bytes / element_bytes(request.type);
+  if (elements <= place) {
+    return request.segment_count;
+  }
+  // Every chunk of a segment may be rounded up.
+  const int64_t least =
+      place > most_chunks_ ? (elements - 1) / (place - most_chunks_) + 1 : INT64_MAX;
+  if (least > kMostSegments) {
+    return Error{ErrorCode::kUnsupported,
+                 fmt::format("a message of {} elements in {} chunks takes more than {} segments to "
+                             "fit landing places of {} bytes",
+                             elements - 1, most_chunks_, kMostSegments, place_bytes)};
+  }
+  return std::max(request.segment_count, static_cast<int32_t>(least));
+}
+
+Result<std::shared_ptr<OperationState>> PreparedSchedule::take(
+    const ProgramOptions& options) const {
+  constexpr std::size_t kMostKept = 64;
+  const Key key{options.count, options.segment_count, options.in_place};
+  const std::scoped_lock lock(mutex_);
+  auto found = pools_.find(key);
+  if (found == pools_.end()) {
+    PLEACH_ASSIGN(program, lower(schedule_, order_, options));
+    if (pools_.size() == kMostKept) {
+      pools_.clear();
+    }
+    found = pools_.emplace(key, OperationPool(std::move(program))).first;
+  }
+  return found->second.take();
+}
 
 const Schedule& schedule_of(const PreparedSchedule& prepared) {
   return prepared.schedule();
@@ -92,55 +141,81 @@ Result<std::shared_ptr<const PreparedSchedule>> prove(std::string_view bytes, in
   return invalid("rank 0 sent bytes in no known schedule format");
 }
 
-class CommunicatorOverTransport final : public Communicator {
+class ChannelCommunicator final : public Communicator {
  public:
-  explicit CommunicatorOverTransport(CommunicatorOptions options)
-      : options_(std::move(options)),
-        clock_(options_.clock != nullptr ? *options_.clock : steady_clock_),
-        transport_(std::move(options_.transport_override)) {}
-  CommunicatorOverTransport(const CommunicatorOverTransport&) = delete;
-  CommunicatorOverTransport& operator=(const CommunicatorOverTransport&) = delete;
-  ~CommunicatorOverTransport() override {
-    if (!is_closed_ && !poison_) {
-      options_.store->fail({rank(), fmt::format("rank {} left without closing communicator {}",
-                                                rank().value, quoted(options_.name))});
-    }
-  }
+  ChannelCommunicator(std::shared_ptr<Endpoint> endpoint, CommunicatorOptions options)
+      : endpoint_(std::move(endpoint)), options_(std::move(options)), channel_(number(options_)) {}
+  ChannelCommunicator(const ChannelCommunicator&) = delete;
+  ChannelCommunicator& operator=(const ChannelCommunicator&) = delete;
+  ~ChannelCommunicator() override;
 
   Status open();
-  Rank rank() const override { return options_.rank; }
-  int32_t rank_count() const override { return options_.rank_count; }
+  Rank rank() const override { return endpoint_->rank(); }
+  int32_t rank_count() const override { return endpoint_->rank_count(); }
   Result<std::shared_ptr<const PreparedSchedule>> prepare(const Schedule* schedule) override;
   Status run(const PreparedSchedule& schedule, const RunRequest& request) override;
+  Result<Operation> start(const PreparedSchedule& schedule, const RunRequest& request) override;
   Status barrier() override;
   Status close() override;
 
  private:
-  GroupOfRanks group() const { return {*options_.store, rank(), rank_count(), options_.deadline}; }
+  // What an operation is to do, and with what.
+  struct Planned {
+    std::shared_ptr<OperationState> state;
+    RunSpec spec;
+  };
+
+  static uint64_t number(const CommunicatorOptions& options);
+  Store& store() const { return endpoint_->store(); }
+  GroupOfRanks group() const { return {store(), rank(), rank_count(), endpoint_->deadline()}; }
   Status check_alive();
   Error poison(const Error& error, std::string_view where, Rank culprit);
-  Status enter_barrier(std::string_view what);
-  Status run_checked(const PreparedSchedule& schedule, const RunRequest& request, Rank& culprit);
+  Status enter_barrier(std::string_view what, int64_t count);
+  Result<Planned> plan(const PreparedSchedule& schedule, const RunRequest& request);
+  Result<Planned> plan_checked(const PreparedSchedule& schedule, const RunRequest& request);
 
-  CommunicatorOptions options_;
-  SteadyClock steady_clock_;
-  const Clock& clock_;
-  std::unique_ptr<Transport> transport_;
+  const std::shared_ptr<Endpoint> endpoint_;
+  const CommunicatorOptions options_;
+  const uint64_t channel_;
+  bool is_open_ = false;  // the channel
+  mutable std::mutex mutex_;
+  // Guarded by it:
   std::optional<Error> poison_;
   bool is_closed_ = false;
-  uint64_t sequence_ = 0;       // of operations
-  uint64_t barrier_count_ = 0;  // of barriers
-  uint64_t prepare_count_ = 0;
+  int64_t barrier_count_ = 0;
+  int64_t prepare_count_ = 0;
 };
 
-Status CommunicatorOverTransport::check_alive() {
+std::string operation_text(uint64_t operation, std::string_view what) {
+  return fmt::format("operation {} ({})", operation, what);
+}
+
+// The same on all ranks, and distinct as the names are.
+uint64_t ChannelCommunicator::number(const CommunicatorOptions& options) {
+  Fingerprint number;
+  number.add(options.name);
+  return number.value();
+}
+
+ChannelCommunicator::~ChannelCommunicator() {
+  if (!is_closed_ && !poison_) {
+    store().fail({rank(), fmt::format("rank {} left without closing communicator {}", rank().value,
+                                      quoted(options_.name))});
+  }
+  if (is_open_) {
+    endpoint_->progress().close(channel_, {ErrorCode::kPeerLost, "its communicator was destroyed"});
+  }
+}
+
+Status ChannelCommunicator::check_alive() {
+  const std::scoped_lock lock(mutex_);
   if (poison_) {
     return *poison_;
   }
   if (is_closed_) {
     return invalid(fmt::format("communicator {} is closed", quoted(options_.name)));
   }
-  if (const std::optional<Failure> failure = options_.store->failure()) {
+  if (const std::optional<Failure> failure = store().failure()) {
     poison_ = Error{ErrorCode::kPeerLost, failure->message};
     return *poison_;
   }
@@ -148,51 +223,69 @@ Status CommunicatorOverTransport::check_alive() {
 }
 
 // Ends the job for all ranks with its first failure, which this error may be, or may bring.
-Error CommunicatorOverTransport::poison(const Error& error, std::string_view where, Rank culprit) {
-  const std::optional<Failure> failure = options_.store->failure();
-  poison_ = failure && failure->message == error.message
-                ? error
-                : fail_job(*options_.store, error.code,
-                           {culprit, failure_text(rank(), where, error.message)});
-  return *poison_;
+Error ChannelCommunicator::poison(const Error& error, std::string_view where, Rank culprit) {
+  const std::optional<Failure> failure = store().failure();
+  Error first =
+      failure && failure->message == error.message
+          ? error
+          : fail_job(store(), error.code, {culprit, failure_text(rank(), where, error.message)});
+  const std::scoped_lock lock(mutex_);
+  poison_ = first;
+  return first;
 }
 
-Status CommunicatorOverTransport::enter_barrier(std::string_view what) {
-  const std::string name = fmt::format("{}/{}/{}", options_.name, what, barrier_count_++);
+Status ChannelCommunicator::enter_barrier(std::string_view what, int64_t count) {
+  const std::string name = fmt::format("{}/{}/{}", options_.name, what, count);
   const Status status = pleach::barrier(group(), name);
   return status ? ok() : poison(status.error(), what, rank());
 }
 
-Status CommunicatorOverTransport::open() {
-  if (transport_ == nullptr) {
-    PLEACH_ASSIGN(kind, transports().find(options_.transport));
-    PLEACH_SET(transport_, kind->create({.rank = rank(),
-                                         .rank_count = rank_count(),
-                                         .store = options_.store,
-                                         .clock = &clock_,
-                                         .key_prefix = options_.name,
-                                         .deadline = options_.deadline}));
+Status ChannelCommunicator::open() {
+  const auto failed = [this](const Error& error, const Progress::Culprit& culprit) {
+    return poison(error, operation_text(culprit.operation, culprit.what),
+                  culprit.rank.value < 0 ? rank() : culprit.rank);
+  };
+  const ChannelOptions channel{
+      .number = channel_, .places = options_.landing_places, .place_bytes = options_.place_bytes};
+  if (Status opened = endpoint_->progress().open(channel, failed); !opened) {
+    is_closed_ = true;  // a mistake that harms nobody
+    return opened;
   }
-  return enter_barrier("create");
+  is_open_ = true;
+  return enter_barrier("create", 0);
 }
 
-Status CommunicatorOverTransport::barrier() {
+Status ChannelCommunicator::barrier() {
   PLEACH_TRY(check_alive());
-  return enter_barrier("barrier");
+  const auto count = [&] {
+    const std::scoped_lock lock(mutex_);
+    return barrier_count_++;
+  };
+  return enter_barrier("barrier", count());
 }
 
-Status CommunicatorOverTransport::close() {
+Status ChannelCommunicator::close() {
   PLEACH_TRY(check_alive());
-  PLEACH_TRY(enter_barrier("close"));
+  if (const int64_t count = endpoint_->progress().in_flight(channel_); count > 0) {
+    return invalid(
+        fmt::format("communicator {} has {} operations in flight", quoted(options_.name), count));
+  }
+  PLEACH_TRY(enter_barrier("close", 0));
+  endpoint_->progress().close(channel_, {ErrorCode::kPeerLost, "its communicator was closed"});
+  is_open_ = false;
+  const std::scoped_lock lock(mutex_);
   is_closed_ = true;
-  transport_.reset();
   return ok();
 }
 
-Result<std::shared_ptr<const PreparedSchedule>> CommunicatorOverTransport::prepare(
+Result<std::shared_ptr<const PreparedSchedule>> ChannelCommunicator::prepare(
     const Schedule* schedule) {
   PLEACH_TRY(check_alive());
-  const std::string name = fmt::format("{}/prepare/{}", options_.name, prepare_count_++);
+  const auto count = [&] {
+    const std::scoped_lock lock(mutex_);
+    return prepare_count_++;
+  };
+  const std::string name = fmt::format("{}/prepare/{}", options_.name, count());
   const auto produce = [&] { return write_for_all(schedule); };
   const Result<Result<std::string>> bytes = broadcast(group(), name + "/schedule", produce);
   if (!bytes) {
@@ -211,66 +304,71 @@ Result<std::shared_ptr<const PreparedSchedule>> CommunicatorOverTransport::prepa
   return prepared;
 }
 
-Status CommunicatorOverTransport::run(const PreparedSchedule& schedule, const RunRequest& request) {
+Result<ChannelCommunicator::Planned> ChannelCommunicator::plan(const PreparedSchedule& schedule,
+                                                               const RunRequest& request) {
   PLEACH_TRY(check_alive());
-  ++sequence_;
-  Rank culprit = rank();
-  const Status status = run_checked(schedule, request, culprit);
-  return status ? ok()
-                : poison(status.error(),
-                         fmt::format("operation {} ({})", sequence_,
-                                     to_text(schedule.schedule().collective)),
-                         culprit);
+  Result<Planned> planned = plan_checked(schedule, request);
+  if (!planned) {
+    const uint64_t next = endpoint_->progress().begun(channel_) + 1;
+    return poison(planned.error(), operation_text(next, to_text(schedule.schedule().collective)),
+                  rank());
+  }
+  return planned;
 }
 
-Status CommunicatorOverTransport::run_checked(const PreparedSchedule& schedule,
-                                              const RunRequest& request, Rank& culprit) {
-  if (request.segment_count < 1 || request.segment_count > kMostSegments) {
-    return invalid(
-        fmt::format("{} segments are not in [1, {}]", request.segment_count, kMostSegments));
-  }
-  if (options_.landing_places < 1) {
-    return invalid(fmt::format("{} landing places are too few", options_.landing_places));
-  }
+Result<ChannelCommunicator::Planned> ChannelCommunicator::plan_checked(
+    const PreparedSchedule& schedule, const RunRequest& request) {
   PLEACH_ASSIGN(buffers, check_buffers(schedule.schedule(), rank(), request));
-  PLEACH_ASSIGN(executor, schedule.executor({.rank = rank(),
-                                             .count = request.count,
-                                             .segment_count = request.segment_count,
-                                             .in_place = buffers.in_place}));
+  PLEACH_ASSIGN(segment_count, schedule.segments(request, options_.place_bytes));
+  PLEACH_ASSIGN(state, schedule.take({.rank = rank(),
+                                      .count = request.count,
+                                      .segment_count = segment_count,
+                                      .in_place = buffers.in_place}));
   Fingerprint fingerprint;
   fingerprint.add(schedule.hash());
   fingerprint.add(static_cast<int32_t>(request.type));
   fingerprint.add(static_cast<int32_t>(request.op));
   fingerprint.add(request.count);
-  fingerprint.add(request.segment_count);
-  PLEACH_TRY(executor->run({*transport_, clock_}, {.sequence = sequence_,
-                                                   .fingerprint = fingerprint.value(),
-                                                   .type = request.type,
-                                                   .op = request.op,
-                                                   .input = buffers.input,
-                                                   .output = buffers.output,
-                                                   .landing_places = options_.landing_places,
-                                                   .deadline = options_.deadline,
-                                                   .record = request.record,
-                                                   .culprit = &culprit}));
+  fingerprint.add(segment_count);
+  Planned planned{std::move(state),
+                  {.fingerprint = fingerprint.value(),
+                   .type = request.type,
+                   .op = request.op,
+                   .input = buffers.input,
+                   .output = buffers.output,
+                   .deadline = endpoint_->deadline(),
+                   .record = request.record,
+                   .what = to_text(schedule.schedule().collective)}};
   if (request.op == ReduceOp::kAverage) {
     const ReducedPart part = reduced_part(schedule.schedule(), rank(), request, buffers);
-    divide(request.type, part.begin, part.count, rank_count());
+    planned.spec.quotient = {part.begin, part.count, rank_count()};
   }
-  return ok();
+  return planned;
+}
+
+Status ChannelCommunicator::run(const PreparedSchedule& schedule, const RunRequest& request) {
+  PLEACH_ASSIGN(planned, plan(schedule, request));
+  return endpoint_->progress().run(channel_, planned.state, planned.spec);
+}
+
+Result<Operation> ChannelCommunicator::start(const PreparedSchedule& schedule,
+                                             const RunRequest& request) {
+  PLEACH_ASSIGN(planned, plan(schedule, request));
+  PLEACH_TRY(endpoint_->progress().start(channel_, planned.state, planned.spec));
+  return Operation(std::move(planned.state), endpoint_->progress());
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions options) {
-  if (options.store == nullptr) {
-    return invalid("a communicator needs a store");
+Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Endpoint> endpoint,
+                                                           CommunicatorOptions options) {
+  if (options.landing_places < 1 || options.place_bytes < 1 ||
+      options.place_bytes > kMostPlaceBytes) {
+    return invalid(fmt::format("{} landing places of {} bytes are not as many as 1 of [1, {}]",
+                               options.landing_places, options.place_bytes, kMostPlaceBytes));
   }
-  if (options.rank_count < 1 || options.rank.value < 0 ||
-      options.rank.value >= options.rank_count) {
-    return invalid(fmt::format("rank {} is not one of {}", options.rank.value, options.rank_count));
-  }
-  auto communicator = std::make_unique<CommunicatorOverTransport>(std::move(options));
+  auto communicator =
+      std::make_unique<ChannelCommunicator>(std::move(endpoint), std::move(options));
   PLEACH_TRY(communicator->open());
   return std::unique_ptr<Communicator>(std::move(communicator));
 }

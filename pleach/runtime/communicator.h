@@ -11,21 +11,15 @@
 #include "pleach/base/result.h"
 #include "pleach/collective/record.h"
 #include "pleach/collective/schedule.h"
-#include "pleach/runtime/rendezvous/store.h"
-#include "pleach/runtime/transport.h"
+#include "pleach/runtime/endpoint.h"
+#include "pleach/runtime/operation.h"
 
 namespace pleach {
 
 struct CommunicatorOptions {
-  Rank rank;
-  int32_t rank_count = 1;
-  std::string transport = "tcp";
-  std::shared_ptr<Store> store;
-  std::string name = "world";                    // distinct communicators of a job differ in it
-  Duration deadline = std::chrono::seconds(30);  // of every wait
-  int32_t landing_places = 4;                    // per connection
-  const Clock* clock = nullptr;                  // null: the steady clock
-  std::unique_ptr<Transport> transport_override = nullptr;  // tests
+  std::string name = "world";                 // distinct communicators of an endpoint differ in it
+  int32_t landing_places = 4;                 // per connection, ≥ 1
+  int64_t place_bytes = int64_t{256} * 1024;  // room of each; see RunRequest::segment_count
 };
 
 // A schedule made ready to run: verified once, agreed on by all ranks, lowered per size.
@@ -34,8 +28,8 @@ class PreparedSchedule;
 struct RunRequest {
   ElementType type = ElementType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
-  int64_t count = 0;  // whole buffer [elements]
-  int32_t segment_count = 1;
+  int64_t count = 0;          // whole buffer [elements]
+  int32_t segment_count = 1;  // at least; as many as it takes for every segment to fit a place
   // Sizes as Placement says, aligned to the element. In place: input == output is the whole buffer
   // (count elements) with the rank's shard, if it has one, at its place; a pointer to that shard
   // may stand for the whole's. Other overlaps are refused.
@@ -44,12 +38,15 @@ struct RunRequest {
   Record* record = nullptr;  // appended to when set
 };
 
-// One thread at a time. The first error poisons it: every later call fails at once with the same
+// Thread safe; but what is collective is called in one order on all ranks, so threads that call it
+// agree on theirs. The first error poisons it: every later call fails at once with the same
 // failure, on every rank, naming rank, operation and cause. Recovery: destroy and create a new one.
 class Communicator {
  public:
-  // Collective: returns when all ranks have connected to the store, or fails within the deadline.
-  static Result<std::unique_ptr<Communicator>> create(CommunicatorOptions options);
+  // Collective: returns when all ranks have come, or fails within the endpoint's deadline.
+  static Result<std::unique_ptr<Communicator>> create(std::shared_ptr<Endpoint> endpoint,
+                                                      CommunicatorOptions options = {});
+  // Ends what is in flight. One that was not closed is a failure of this rank.
   virtual ~Communicator() = default;
 
   virtual Rank rank() const = 0;
@@ -59,11 +56,17 @@ class Communicator {
   // its hash compared. Errors: kInvalidArgument with the first violation, kUnsupported: needs a
   // reducing switch.
   virtual Result<std::shared_ptr<const PreparedSchedule>> prepare(const Schedule* schedule) = 0;
-  // Collective: all ranks call with the same schedule, type, op, count and segments, in one order.
+  // Collective: all ranks call with the same schedule, type, op, count and segments, in one order
+  // with their other runs and starts. Wakes no other thread.
   virtual Status run(const PreparedSchedule& schedule, const RunRequest& request) = 0;
+  // As run(), but returns at once. Several may be in flight; they may be waited for in any order,
+  // also before those of other communicators. A wait may last until all ranks have started that
+  // operation, and made progress since: by waiting, or by their background threads.
+  virtual Result<Operation> start(const PreparedSchedule& schedule, const RunRequest& request) = 0;
   // Collective: all ranks enter before any leaves.
   virtual Status barrier() = 0;
   // Collective: leaves in order, so that no rank takes the others for lost.
+  //   errors  kInvalidArgument: operations are in flight; nothing has changed
   virtual Status close() = 0;
 };
 

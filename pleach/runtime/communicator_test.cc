@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
+#include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -11,6 +14,7 @@
 #include "pleach/base/index.h"
 #include "pleach/collective/reference.h"
 #include "tests/support/counterexamples.h"
+#include "tests/support/random_schedules.h"
 #include "tests/support/rank_processes.h"
 #include "tests/support/rank_threads.h"
 #include "tests/support/small_schedules.h"
@@ -29,16 +33,23 @@ struct JobSetup {
   Duration deadline = seconds(20);
 };
 
+// An endpoint of its own, and a communicator over it.
+Result<std::unique_ptr<Communicator>> make_communicator(EndpointOptions endpoint_options,
+                                                        CommunicatorOptions options = {}) {
+  PLEACH_ASSIGN(endpoint, Endpoint::create(std::move(endpoint_options)));
+  return Communicator::create(std::move(endpoint), std::move(options));
+}
+
 // Runs the body on every rank with a communicator over one local store; closes where it may.
 void with_communicators(const JobSetup& setup,
                         const std::function<void(Communicator&, Rank)>& body) {
   const auto store = make_local_store();
   support::on_every_rank(setup.rank_count, [&](Rank rank) {
-    auto made = Communicator::create({.rank = rank,
-                                      .rank_count = setup.rank_count,
-                                      .transport = setup.transport,
-                                      .store = store,
-                                      .deadline = setup.deadline});
+    auto made = make_communicator({.rank = rank,
+                                   .rank_count = setup.rank_count,
+                                   .transport = setup.transport,
+                                   .store = store,
+                                   .deadline = setup.deadline});
     ASSERT_TRUE(made.has_value()) << made.error().message;
     body(**made, rank);
     static_cast<void>((*made)->close());
@@ -97,6 +108,67 @@ TEST(CommunicatorTest, RunsManySchedulesAndSizesOneAfterTheOther) {
       EXPECT_TRUE(contains(message_of(communicator.barrier()), "closed"));
     });
   }
+}
+
+// Places of a few elements: every schedule is cut until its segments fit, weights and rounding
+// whatever they are.
+TEST(CommunicatorTest, CutsMessagesToFitTheLandingPlaces) {
+  Rng rng(20);
+  for (int32_t round = 0; round < support::repeated(60); ++round) {
+    const int32_t ranks = 2 + support::pick(rng, 4);
+    Schedule tree = support::random_tree_schedule(CollectiveKind::kAllReduce, ranks,
+                                                  1 + support::pick(rng, 5), rng);
+    std::vector<int64_t> weights;
+    for (int32_t chunk = 0; chunk < tree.chunks.count(); ++chunk) {
+      weights.push_back(1 + static_cast<int64_t>(rng.below(9)));
+    }
+    tree.chunks = ChunkGrid::weighted(std::move(weights));
+    const std::vector<Schedule> schedules = {
+        tree, support::direct_schedule(CollectiveKind::kAllToAll, ranks),
+        support::ring_schedule(CollectiveKind::kReduceScatter, ranks)};
+    const Schedule& schedule = schedules[at(support::pick(rng, 3))];
+    const int64_t count = ranks * static_cast<int64_t>(rng.below(200));
+    const int64_t place_bytes = 32 + static_cast<int64_t>(rng.below(100));
+    const auto store = make_local_store();
+    SCOPED_TRACE("round " + std::to_string(round));
+    support::on_every_rank(ranks, [&](Rank rank) {
+      auto communicator = make_communicator(
+          {.rank = rank, .rank_count = ranks, .transport = "inproc", .store = store},
+          {.landing_places = 1 + round % 2, .place_bytes = place_bytes});
+      ASSERT_TRUE(communicator.has_value()) << communicator.error().message;
+      auto prepared = (*communicator)->prepare(rank.value == 0 ? &schedule : nullptr);
+      ASSERT_TRUE(prepared.has_value()) << prepared.error().message;
+      const ReferenceRequest reference =
+          reference_request(schedule, ElementType::kFloat32, ReduceOp::kSum, count, 1);
+      const auto placement = Placement::create(schedule, count);
+      Bytes input(at(placement->sizes(rank).input * 4));
+      Bytes output(at(placement->sizes(rank).output * 4));
+      fill_input(reference, rank, input);
+      const Status status =
+          (*communicator)
+              ->run(**prepared, {.count = count, .input = input.data(), .output = output.data()});
+      ASSERT_TRUE(status.has_value()) << status.error().message;
+      EXPECT_EQ(count_wrong(reference, rank, output), 0);
+      static_cast<void>((*communicator)->close());
+    });
+  }
+  // A place for fewer elements than a message has chunks.
+  const Schedule many =
+      support::make_schedule({.collective = CollectiveKind::kBroadcast, .chunk_count = 9},
+                             {{0, 5, 0, 1, support::kCopy}, {5, 4, 0, 1, support::kCopy}});
+  const auto store = make_local_store();
+  support::on_every_rank(2, [&](Rank rank) {
+    auto communicator = make_communicator(
+        {.rank = rank, .rank_count = 2, .transport = "inproc", .store = store}, {.place_bytes = 4});
+    ASSERT_TRUE(communicator.has_value()) << communicator.error().message;
+    auto prepared = (*communicator)->prepare(rank.value == 0 ? &many : nullptr);
+    ASSERT_TRUE(prepared.has_value()) << prepared.error().message;
+    Floats data(90, 1);
+    const Status status =
+        (*communicator)
+            ->run(**prepared, {.count = 90, .input = bytes(data), .output = bytes(data)});
+    EXPECT_TRUE(contains(message_of(status), "landing places of 4 bytes")) << message_of(status);
+  });
 }
 
 TEST(CommunicatorTest, ShardPointersMayStandForTheWholeBuffer) {
@@ -272,12 +344,191 @@ TEST(CommunicatorTest, RanksThatAskForDifferentThingsAreNamed) {
   }
 }
 
+// A ring's all_reduce of ones, started with its buffers.
+struct Started {
+  Started(Communicator& communicator, const PreparedSchedule& prepared, int64_t count)
+      : input(at(count), 1), output(at(count), 0) {
+    Result<Operation> begun = communicator.start(
+        prepared, {.count = count, .input = bytes(input), .output = bytes(output)});
+    error = begun ? "" : begun.error().message;
+    if (begun) {
+      operation.emplace(std::move(*begun));
+    }
+  }
+  Floats input, output;
+  std::optional<Operation> operation;
+  std::string error;
+};
+
+TEST(CommunicatorTest, OperationsInFlightEndInWhateverOrderTheyAreWaitedFor) {
+  const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 3);
+  for (const std::string transport : {"inproc", "tcp"}) {
+    with_communicators({3, transport}, [&](Communicator& communicator, Rank rank) {
+      const auto prepared = communicator.prepare(rank.value == 0 ? &ring : nullptr);
+      ASSERT_TRUE(prepared.has_value()) << prepared.error().message;
+      Rng rng(static_cast<uint64_t>(rank.value));
+      for (int round = 0; round < 20; ++round) {
+        std::vector<std::unique_ptr<Started>> started;
+        for (int64_t i = 0; i < 8; ++i) {
+          started.push_back(std::make_unique<Started>(communicator, **prepared, i * i * 999));
+          ASSERT_EQ(started.back()->error, "");
+        }
+        while (!started.empty()) {
+          const std::size_t next = rng.below(started.size());
+          const Status status = started[next]->operation->wait();
+          ASSERT_TRUE(status.has_value()) << status.error().message;
+          ASSERT_EQ(started[next]->output, Floats(started[next]->output.size(), 3));
+          ASSERT_TRUE(started[next]->operation->test());
+          started.erase(started.begin() + static_cast<int64_t>(next));
+        }
+      }
+    });
+  }
+}
+
+// Rank by rank the other one first; with one place, so that neither could do with the other's.
+TEST(CommunicatorTest, CommunicatorsOfOneEndpointMayBeWaitedForInAnyOrder) {
+  const Schedule exchange =
+      support::make_schedule({}, {{0, 1, 1, 0}, {0, 1, 0, 1, support::kCopy, 1}});
+  const auto store = make_local_store();
+  support::on_every_rank(2, [&](Rank rank) {
+    auto endpoint =
+        Endpoint::create({.rank = rank, .rank_count = 2, .transport = "inproc", .store = store});
+    ASSERT_TRUE(endpoint.has_value()) << endpoint.error().message;
+    std::vector<std::unique_ptr<Communicator>> communicators;
+    for (const std::string name : {"a", "b"}) {
+      auto made = Communicator::create(*endpoint, {.name = name, .landing_places = 1});
+      ASSERT_TRUE(made.has_value()) << made.error().message;
+      communicators.push_back(std::move(*made));
+    }
+    EXPECT_TRUE(contains(Communicator::create(*endpoint, {.name = "a"}).error().message,
+                         "of that name is open"));
+    std::vector<std::shared_ptr<const PreparedSchedule>> prepared;
+    for (const auto& communicator : communicators) {
+      auto made = communicator->prepare(rank.value == 0 ? &exchange : nullptr);
+      ASSERT_TRUE(made.has_value()) << made.error().message;
+      prepared.push_back(*made);
+    }
+    for (int round = 0; round < 100; ++round) {
+      const std::size_t first = rank.value == 0 ? 0 : 1;
+      Started one(*communicators[first], *prepared[first], 1000);
+      ASSERT_TRUE(rank.value != 0 || round % 3 == 0 || one.operation->wait().has_value());
+      Started other(*communicators[1 - first], *prepared[1 - first], 1000);
+      ASSERT_TRUE(other.operation->wait().has_value());
+      ASSERT_TRUE(one.operation->wait().has_value());
+      ASSERT_EQ(one.output, Floats(1000, 2));
+      ASSERT_EQ(other.output, Floats(1000, 2));
+    }
+    for (const auto& communicator : communicators) {
+      EXPECT_EQ(message_of(communicator->close()), "");
+    }
+  });
+}
+
+TEST(CommunicatorTest, AnOperationMovesOnWhileNobodyWaits) {
+  const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 2);
+  with_communicators({2, "tcp"}, [&](Communicator& communicator, Rank rank) {
+    const auto prepared = communicator.prepare(rank.value == 0 ? &ring : nullptr);
+    ASSERT_TRUE(prepared.has_value()) << prepared.error().message;
+    Started started(communicator, **prepared, 1'000'000);
+    std::atomic<bool> is_called = false;
+    started.operation->on_done([&](const Status& status) { is_called = status.has_value(); });
+    const TimePoint last = SteadyClock().now() + seconds(10);
+    while (!is_called && SteadyClock().now() < last) {
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    ASSERT_TRUE(is_called);
+    EXPECT_EQ(started.output, Floats(1'000'000, 2));
+    EXPECT_GT(started.operation->finished(), started.operation->started());
+    bool is_called_at_once = false;
+    started.operation->on_done([&](const Status& /*status*/) { is_called_at_once = true; });
+    EXPECT_TRUE(is_called_at_once);
+    ASSERT_TRUE(communicator.barrier().has_value());
+  });
+}
+
+TEST(CommunicatorTest, AWaitThatIsTooShortHarmsNothing) {
+  const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 2);
+  with_communicators({2, "inproc"}, [&](Communicator& communicator, Rank rank) {
+    const auto prepared = communicator.prepare(rank.value == 0 ? &ring : nullptr);
+    ASSERT_TRUE(prepared.has_value()) << prepared.error().message;
+    if (rank.value == 1) {
+      std::this_thread::sleep_for(milliseconds(100));
+    }
+    Started started(communicator, **prepared, 1000);
+    if (rank.value == 0) {
+      const Status early = started.operation->wait(milliseconds(5));
+      ASSERT_FALSE(early.has_value());
+      EXPECT_EQ(early.error().code, ErrorCode::kTimeout);
+      EXPECT_FALSE(started.operation->test());
+      EXPECT_TRUE(contains(message_of(communicator.close()), "1 operations in flight"));
+    }
+    EXPECT_EQ(message_of(started.operation->wait()), "");
+    EXPECT_EQ(started.output, Floats(1000, 2));
+  });
+}
+
+TEST(CommunicatorTest, ThreadsOfARankMayWaitAtOnce) {
+  const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 2);
+  constexpr int32_t kThreads = 4;
+  const auto store = make_local_store();
+  support::on_every_rank(2, [&](Rank rank) {
+    auto endpoint =
+        Endpoint::create({.rank = rank, .rank_count = 2, .transport = "tcp", .store = store});
+    ASSERT_TRUE(endpoint.has_value()) << endpoint.error().message;
+    // A communicator for each, so that their orders need not agree.
+    support::on_every_rank(kThreads, [&](Rank thread) {
+      auto made = Communicator::create(*endpoint, {.name = std::to_string(thread.value)});
+      ASSERT_TRUE(made.has_value()) << made.error().message;
+      auto prepared = (*made)->prepare(rank.value == 0 ? &ring : nullptr);
+      ASSERT_TRUE(prepared.has_value()) << prepared.error().message;
+      for (int round = 0; round < 200; ++round) {
+        Started started(**made, **prepared, 100 * (1 + round % 7));
+        if (round % 3 == 0) {
+          std::this_thread::yield();
+        }
+        ASSERT_EQ(message_of(started.operation->wait()), "");
+        ASSERT_EQ(started.output, Floats(started.output.size(), 2));
+      }
+      EXPECT_EQ(message_of((*made)->close()), "");
+    });
+  });
+}
+
+TEST(CommunicatorTest, DestructionEndsWhatIsInFlight) {
+  const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 2);
+  const auto store = make_local_store();
+  support::on_every_rank(2, [&](Rank rank) {
+    auto endpoint =
+        Endpoint::create({.rank = rank, .rank_count = 2, .transport = "inproc", .store = store});
+    ASSERT_TRUE(endpoint.has_value()) << endpoint.error().message;
+    auto made = Communicator::create(*endpoint);
+    ASSERT_TRUE(made.has_value()) << made.error().message;
+    auto prepared = (*made)->prepare(rank.value == 0 ? &ring : nullptr);
+    ASSERT_TRUE(prepared.has_value()) << prepared.error().message;
+    if (rank.value == 0) {
+      Started started(**made, **prepared, 1000);
+      std::string said;
+      started.operation->on_done([&](const Status& status) { said = message_of(status); });
+      made->reset();
+      EXPECT_EQ(said, "its communicator was destroyed");
+    } else {
+      Started started(**made, **prepared, 1000);
+      const std::string said =
+          started.operation ? message_of(started.operation->wait()) : started.error;
+      EXPECT_TRUE(contains(said, "rank 0 left without closing") ||
+                  started.output == Floats(1000, 2))
+          << said;
+    }
+  });
+}
+
 TEST(CommunicatorTest, WhoLeavesWithoutClosingIsNamed) {
   with_communicators({.rank_count = 2}, [&](Communicator& /*unused*/, Rank /*rank*/) {});
   const auto store = make_local_store();
   support::on_every_rank(2, [&](Rank rank) {
-    auto made = Communicator::create(
-        {.rank = rank, .rank_count = 2, .transport = "inproc", .store = store});
+    auto made =
+        make_communicator({.rank = rank, .rank_count = 2, .transport = "inproc", .store = store});
     ASSERT_TRUE(made.has_value()) << made.error().message;
     if (rank.value == 0) {
       EXPECT_TRUE(contains(message_of((*made)->barrier()), "rank 1 left without closing"));
@@ -288,11 +539,11 @@ TEST(CommunicatorTest, WhoLeavesWithoutClosingIsNamed) {
 TEST(CommunicatorTest, RankThatNeverComesIsNamed) {
   const auto store = make_local_store();
   support::on_every_rank(2, [&](Rank rank) {
-    const auto made = Communicator::create({.rank = rank,
-                                            .rank_count = 3,
-                                            .transport = "inproc",
-                                            .store = store,
-                                            .deadline = milliseconds(200)});
+    const auto made = make_communicator({.rank = rank,
+                                         .rank_count = 3,
+                                         .transport = "inproc",
+                                         .store = store,
+                                         .deadline = milliseconds(200)});
     ASSERT_FALSE(made.has_value());
     EXPECT_TRUE(contains(made.error().message, "rank 2 did not come")) << made.error().message;
   });
@@ -302,11 +553,11 @@ TEST(CommunicatorTest, RankThatDoesNotRunIsNamedByRankAndOperation) {
   const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 3);
   const auto store = make_local_store();
   support::on_every_rank(3, [&](Rank rank) {
-    auto made = Communicator::create({.rank = rank,
-                                      .rank_count = 3,
-                                      .transport = "inproc",
-                                      .store = store,
-                                      .deadline = milliseconds(300)});
+    auto made = make_communicator({.rank = rank,
+                                   .rank_count = 3,
+                                   .transport = "inproc",
+                                   .store = store,
+                                   .deadline = milliseconds(300)});
     ASSERT_TRUE(made.has_value()) << made.error().message;
     const auto prepared = (*made)->prepare(rank.value == 0 ? &ring : nullptr);
     ASSERT_TRUE(prepared.has_value()) << prepared.error().message;
@@ -330,10 +581,10 @@ std::string run_for_ever(const TcpStoreOptions& options, int32_t idle_rank) {
   if (!store) {
     return "store: " + store.error().message;
   }
-  auto made = Communicator::create({.rank = options.rank,
-                                    .rank_count = options.rank_count,
-                                    .store = std::move(store).value(),
-                                    .deadline = options.deadline});
+  auto made = make_communicator({.rank = options.rank,
+                                 .rank_count = options.rank_count,
+                                 .store = std::move(store).value(),
+                                 .deadline = options.deadline});
   if (!made) {
     return "create: " + made.error().message;
   }

@@ -18,6 +18,7 @@ namespace pleach {
 
 // Names one segment of one message of one operation; travels in its header.
 struct SegmentTag {
+  uint64_t operation = 0;  // of its channel: 1, 2, ... the same on all ranks
   int32_t stream = 0;
   int32_t segment = 0;
   bool operator==(const SegmentTag&) const = default;
@@ -25,54 +26,66 @@ struct SegmentTag {
 
 struct TransportEvent {
   enum class Kind : uint8_t {
-    kSent,      // the segment's source memory may be overwritten
+    kSent,      // a segment that send() began: its source memory may be overwritten
     kArrived,   // `payload` is complete; it stays until release()
     kReleased,  // the peer has released the landing place of a segment we sent
-    kGranted,   // the peer has begun this operation and opened `place` landing places (may be 0)
-    kRefused,   // the peer has begun this operation with another fingerprint
-    kLost,      // the connection to a peer of this operation is gone: `reason`
+    kBegun,     // the peer says that it has begun tag.operation
+    kLost,      // the connection to a peer is gone: `reason`; of no channel, and told once
   };
   Kind kind = Kind::kSent;
   Rank peer;
+  uint64_t channel = 0;
   SegmentTag tag = {};
-  int32_t place = 0;
+  uint64_t fingerprint = 0;  // kArrived, kBegun: of the operation, as the peer runs it
+  int32_t place = 0;         // kArrived
   std::span<const std::byte> payload = {};
   const char* reason = "";  // a literal
 };
 
-// Landing places that this rank offers to one peer for one operation.
-struct Landing {
-  Rank peer;
-  int32_t places = 1;       // ≥ 1
-  int64_t place_bytes = 0;  // the largest segment on the connection
+// One channel: operations with numbers and landing places of their own, on the same connections.
+struct ChannelOptions {
+  uint64_t number = 0;         // distinct among a transport's, the same on all ranks
+  int32_t places = 4;          // for segments from each peer, and at each peer; ≥ 1
+  int64_t place_bytes = 4096;  // room of each, [1, kMostPlaceBytes]
 };
+inline constexpr int64_t kMostPlaceBytes = int64_t{1} << 30;
 
-// One operation, as begin() takes it.
-struct TransportOperation {
-  uint64_t sequence = 1;              // 1, 2, ... the same on all ranks
-  uint64_t fingerprint = 0;           // of what the ranks must agree on
-  std::span<const Landing> landings;  // the peers that will send
-  std::span<const Rank> targets;      // the peers that will be sent to
-};
-
-// One rank's end. Used by one thread. Nothing may be sent to a peer beyond the places it granted;
-// nothing of an operation arrives before this rank has begun it.
+// One rank's end. A channel is open on all ranks before anything travels on it; no more segments
+// are on their way to a peer, or in its places, than the channel has places. What arrives stays in
+// its place until it is released, whether or not this rank has begun its operation.
+//
+// One call at a time, but wait(): one thread may be in it while others call the rest.
 class Transport {
  public:
   virtual ~Transport() = default;
-  // Starts an operation; the one before it is over on this rank. Tells every peer in either list,
-  // offering places to those that will send, and starts to connect where needed; each of them is
-  // heard of by one kGranted (or kRefused, or kLost).
-  virtual Status begin(const TransportOperation& operation) = 0;
-  // Starts sending the concatenation of `pieces`; at most one send per peer at a time; the memory
-  // must stay until kSent.
-  virtual Status send(Rank peer, SegmentTag tag,
-                      std::span<const std::span<const std::byte>> pieces) = 0;
-  // Frees the landing place of an arrived segment and tells the peer.
-  virtual Status release(Rank peer, SegmentTag tag, int32_t place) = 0;
-  // Appends what has happened; waits for something until `deadline`, then leaves `events` empty.
+  virtual void open(const ChannelOptions& channel) = 0;
+  // Nothing of it is on its way any more.
+  virtual void close(uint64_t channel) = 0;
+  // Starts to connect to a peer where that is needed; send() then waits for it.
+  virtual Status connect(Rank peer) = 0;
+  // Tells a peer that this rank has begun an operation.
+  virtual Status tell_begun(Rank peer, uint64_t channel, uint64_t operation,
+                            uint64_t fingerprint) = 0;
+  // Sends the concatenation of `pieces`; at most one send per peer at a time.
+  //   returns  whether all has left; if not, the memory must stay until kSent (or kLost)
+  virtual Result<bool> send(Rank peer, uint64_t channel, SegmentTag tag, uint64_t fingerprint,
+                            std::span<const std::span<const std::byte>> pieces) = 0;
+  // Frees the landing place of an arrived segment. The peer hears of it with the next segment that
+  // goes there, at flush(), or at once when half of the channel's places are held back.
+  virtual Status release(Rank peer, uint64_t channel, SegmentTag tag, int32_t place) = 0;
+  // Whether releases are held back, and what sends them.
+  virtual bool holds_back() const = 0;
+  virtual Status flush() = 0;
+  // Whether something has happened that progress() would tell now, besides what wait() would see.
+  virtual bool has_events() const = 0;
+  // Makes who is in wait(), or will be next, return at once.
+  virtual void interrupt() = 0;
+  // Waits until progress() has something to do, at most until `deadline`.
+  //   errors  kIo
+  virtual Status wait(TimePoint deadline) = 0;
+  // Acts on what wait() saw, and appends what has happened. Never waits.
   //   errors  kPeerLost: the job has failed, with its message; kIo
-  virtual Status poll(std::vector<TransportEvent>& events, TimePoint deadline) = 0;
+  virtual Status progress(std::vector<TransportEvent>& events) = 0;
   // Bytes sent and received so far: a sign of life within a large segment.
   virtual uint64_t moved_bytes() const { return 0; }
 };

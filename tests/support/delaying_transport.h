@@ -18,57 +18,69 @@ class DelayingTransport final : public Transport {
   DelayingTransport(std::unique_ptr<Transport> inner, uint64_t seed)
       : inner_(std::move(inner)), rng_(seed) {}
 
-  Status begin(const TransportOperation& operation) override {
-    sends_.clear();
-    releases_.clear();
-    events_.clear();
-    return inner_->begin(operation);
+  void open(const ChannelOptions& channel) override { inner_->open(channel); }
+  void close(uint64_t channel) override { inner_->close(channel); }
+  Status connect(Rank peer) override { return inner_->connect(peer); }
+  Status tell_begun(Rank peer, uint64_t channel, uint64_t operation,
+                    uint64_t fingerprint) override {
+    return inner_->tell_begun(peer, channel, operation, fingerprint);
   }
 
-  Status send(Rank peer, SegmentTag tag,
-              std::span<const std::span<const std::byte>> pieces) override {
-    sends_.push_back({patience(), peer, tag, {pieces.begin(), pieces.end()}});
+  Result<bool> send(Rank peer, uint64_t channel, SegmentTag tag, uint64_t fingerprint,
+                    std::span<const std::span<const std::byte>> pieces) override {
+    sends_.push_back({patience(), peer, channel, tag, fingerprint, {pieces.begin(), pieces.end()}});
+    return false;
+  }
+
+  Status release(Rank peer, uint64_t channel, SegmentTag tag, int32_t place) override {
+    releases_.push_back({patience(), peer, channel, tag, place});
     return ok();
   }
 
-  Status release(Rank peer, SegmentTag tag, int32_t place) override {
-    releases_.push_back({patience(), peer, tag, place});
-    return ok();
+  bool holds_back() const override { return inner_->holds_back(); }
+  Status flush() override { return inner_->flush(); }
+
+  bool has_events() const override {
+    return !sends_.empty() || !releases_.empty() || !events_.empty() || inner_->has_events();
+  }
+  void interrupt() override { inner_->interrupt(); }
+
+  Status wait(TimePoint deadline) override {
+    return inner_->wait(has_events() ? TimePoint::min() : deadline);
   }
 
-  Status poll(std::vector<TransportEvent>& events, TimePoint deadline) override {
-    while (true) {
-      PLEACH_TRY(go_on());
-      const bool holds = !sends_.empty() || !releases_.empty() || !events_.empty();
-      std::vector<TransportEvent> fresh;
-      PLEACH_TRY(inner_->poll(fresh, holds ? TimePoint::min() : deadline));
-      for (const TransportEvent& event : fresh) {
-        events_.push_back({patience(), event});
-      }
-      const std::size_t before = events.size();
-      std::erase_if(events_, [&](HeldEvent& held) {
-        if (held.patience-- > 0) {
-          return false;
-        }
-        events.push_back(held.event);
-        return true;
-      });
-      if (events.size() > before || (fresh.empty() && !holds)) {
-        return ok();
-      }
+  Status progress(std::vector<TransportEvent>& events) override {
+    PLEACH_TRY(go_on());
+    std::vector<TransportEvent> fresh;
+    PLEACH_TRY(inner_->progress(fresh));
+    for (const TransportEvent& event : fresh) {
+      events_.push_back({patience(), event});
     }
+    std::erase_if(events_, [&](HeldEvent& held) {
+      if (held.patience-- > 0) {
+        return false;
+      }
+      events.push_back(held.event);
+      return true;
+    });
+    return ok();
   }
+
+  uint64_t moved_bytes() const override { return inner_->moved_bytes(); }
 
  private:
   struct HeldSend {
     int patience;
     Rank peer;
+    uint64_t channel;
     SegmentTag tag;
+    uint64_t fingerprint;
     std::vector<std::span<const std::byte>> pieces;
   };
   struct HeldRelease {
     int patience;
     Rank peer;
+    uint64_t channel;
     SegmentTag tag;
     int32_t place;
   };
@@ -85,7 +97,15 @@ class DelayingTransport final : public Transport {
       if (held.patience-- > 0) {
         sends_.push_back(std::move(held));
       } else {
-        PLEACH_TRY(inner_->send(held.peer, held.tag, held.pieces));
+        PLEACH_ASSIGN(has_left, inner_->send(held.peer, held.channel, held.tag, held.fingerprint,
+                                             held.pieces));
+        if (has_left) {
+          events_.push_back({patience(),
+                             {.kind = TransportEvent::Kind::kSent,
+                              .peer = held.peer,
+                              .channel = held.channel,
+                              .tag = held.tag}});
+        }
       }
     }
     std::vector<HeldRelease> releases = std::exchange(releases_, {});
@@ -93,7 +113,7 @@ class DelayingTransport final : public Transport {
       if (held.patience-- > 0) {
         releases_.push_back(held);
       } else {
-        PLEACH_TRY(inner_->release(held.peer, held.tag, held.place));
+        PLEACH_TRY(inner_->release(held.peer, held.channel, held.tag, held.place));
       }
     }
     return ok();

@@ -1,20 +1,22 @@
-// Ranks as threads: runs a schedule on an executor per rank.
+// Ranks as threads: runs a schedule on all of them.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "pleach/base/index.h"
+#include "pleach/base/rng.h"
 #include "pleach/collective/order.h"
 #include "pleach/collective/placement.h"
 #include "pleach/collective/program.h"
-#include "pleach/runtime/executor.h"
+#include "pleach/runtime/progress.h"
 #include "pleach/runtime/rendezvous/store.h"
 #include "pleach/runtime/transport.h"
 #include "tests/support/delaying_transport.h"
@@ -57,7 +59,8 @@ struct RunOutcome {
 class RankGroup {
  public:
   explicit RankGroup(int32_t rank_count, const std::string& transport = "inproc",
-                     uint64_t delay_seed = 0, Duration deadline = std::chrono::seconds(20))
+                     uint64_t delay_seed = 0, Duration deadline = std::chrono::seconds(20),
+                     int32_t landing_places = 4)
       : store_(make_local_store()) {
     const Result<const TransportKind*> kind = transports().find(transport);
     for (int32_t rank = 0; rank < rank_count; ++rank) {
@@ -73,83 +76,165 @@ class RankGroup {
                                                   delay_seed * 1000 + static_cast<uint64_t>(rank));
       }
       transports_.push_back(std::move(own));
+      progress_.push_back(std::make_unique<Progress>(*transports_.back(), clock_, rank_count));
+      open_channel(Rank{rank}, kChannel, landing_places, kPlaceBytes);
     }
   }
+
+  ~RankGroup() {
+    for (const auto& progress : progress_) {
+      progress->close(kChannel, {ErrorCode::kPeerLost, "the test is over"});
+    }
+  }
+  RankGroup(const RankGroup&) = delete;
+  RankGroup& operator=(const RankGroup&) = delete;
+
+  // The channel that run() takes.
+  static constexpr uint64_t kChannel = 1;
+  // Every segment of the tests' fits; memory that nothing arrives in is not touched.
+  static constexpr int64_t kPlaceBytes = 64 << 20;
 
   Store& store() { return *store_; }
   Transport& transport(Rank rank) { return *transports_[rank.index()]; }
 
-  // Runs the rank's program. All ranks are told when it fails.
-  Status run(Rank rank, Executor& executor, Operation operation) {
-    Rank culprit = rank;
-    operation.culprit = &culprit;
-    const Status status = executor.run({transport(rank), clock_}, operation);
-    if (!status) {
-      store_->fail({culprit, status.error().message});
-    }
-    return status;
+  Progress& progress(Rank rank) { return *progress_[rank.index()]; }
+
+  // A channel whose first error all ranks are told.
+  void open_channel(Rank rank, uint64_t number, int32_t places, int64_t place_bytes) {
+    const auto failed = [this, rank](const Error& error, const Progress::Culprit& culprit) {
+      store_->fail({culprit.rank.value < 0 ? rank : culprit.rank, error.message});
+      return error;
+    };
+    static_cast<void>(progress(rank).open(
+        {.number = number, .places = places, .place_bytes = place_bytes}, failed));
+  }
+
+  // Runs the rank's program.
+  Status run(Rank rank, OperationPool& pool, const RunSpec& spec) {
+    return progress(rank).run(kChannel, pool.take(), spec);
   }
 
  private:
   SteadyClock clock_;
   std::shared_ptr<Store> store_;
   std::vector<std::unique_ptr<Transport>> transports_;
+  std::vector<std::unique_ptr<Progress>> progress_;
 };
+
+// One operation of several in flight. `fill` writes a rank's input.
+struct Flight {
+  const Schedule& schedule;
+  RunSetup setup;  // the first flight's says what is of the group: places, transport, delays
+  std::function<void(Rank, std::span<std::byte>)> fill;
+};
+
+// One rank's buffers of a flight, and what becomes of it.
+class FlyingRank {
+ public:
+  // Outputs start as `blank` bytes.
+  FlyingRank(const Flight& flight, Rank rank, std::byte blank) : flight_(flight), rank_(rank) {
+    const RunSetup& setup = flight.setup;
+    const int64_t element = element_bytes(setup.type);
+    const BufferSizes sizes = Placement::create(flight.schedule, setup.count)->sizes(rank);
+    input_.resize(at(sizes.input * element));
+    flight.fill(rank, input_);
+    output_.assign(at(sizes.output * element), blank);
+    // In place: one buffer of the whole, with input and output at their places in it.
+    whole_.assign(at(setup.count * element), blank);
+    shard_ = setup.count * rank.value / flight.schedule.rank_count() * element;
+    if (setup.in_place) {
+      const bool gathers = flight.schedule.collective == CollectiveKind::kAllGather;
+      std::copy(input_.begin(), input_.end(), whole_.begin() + (gathers ? shard_ : 0));
+    }
+  }
+
+  RunSpec spec() {
+    const RunSetup& setup = flight_.setup;
+    return {.type = setup.type,
+            .op = setup.op,
+            .input = setup.in_place ? nullptr : input_.data(),
+            .output = setup.in_place ? whole_.data() : output_.data(),
+            .deadline = setup.deadline,
+            .record = &record};
+  }
+  Result<Program> program(const Order& order) const {
+    return lower(flight_.schedule, order,
+                 {.rank = rank_,
+                  .count = flight_.setup.count,
+                  .segment_count = flight_.setup.segment_count,
+                  .in_place = flight_.setup.in_place});
+  }
+  Bytes output() const {
+    if (!flight_.setup.in_place) {
+      return output_;
+    }
+    const bool scatters = flight_.schedule.collective == CollectiveKind::kReduceScatter;
+    const auto begin = whole_.begin() + (scatters ? shard_ : 0);
+    return {begin, begin + std::ssize(output_)};
+  }
+
+  Record record;
+  std::shared_ptr<OperationState> state;
+
+ private:
+  const Flight& flight_;
+  Rank rank_;
+  Bytes input_, output_, whole_;
+  int64_t shard_ = 0;
+};
+
+// Runs all of them at once on every rank of a group, once; each rank waits for them in an order of
+// its own. By flight.
+inline std::vector<RunOutcome> run_in_flight(const std::vector<Flight>& flights,
+                                             std::byte blank = std::byte{0xa5}) {
+  const RunSetup& first = flights.front().setup;
+  const int32_t ranks = flights.front().schedule.rank_count();
+  RankGroup group(ranks, first.transport, first.delay_seed, first.deadline, first.landing_places);
+  std::vector<Order> orders;
+  std::vector<RunOutcome> outcomes(flights.size());
+  for (std::size_t i = 0; i < flights.size(); ++i) {
+    orders.push_back(Order::build(flights[i].schedule));
+    outcomes[i].outputs.resize(at(ranks));
+    outcomes[i].records.resize(at(ranks));
+    outcomes[i].errors.resize(at(ranks));
+  }
+  on_every_rank(ranks, [&](Rank rank) {
+    Progress& progress = group.progress(rank);
+    std::vector<std::unique_ptr<FlyingRank>> flying;
+    for (std::size_t i = 0; i < flights.size(); ++i) {
+      FlyingRank& own = *flying.emplace_back(std::make_unique<FlyingRank>(flights[i], rank, blank));
+      Result<Program> program = own.program(orders[i]);
+      if (!program) {
+        outcomes[i].errors[rank.index()] = program.error().message;
+        group.store().fail({rank, program.error().message});
+        return;
+      }
+      own.state = OperationPool(std::move(program).value()).take();
+    }
+    for (const auto& own : flying) {
+      static_cast<void>(progress.start(RankGroup::kChannel, own->state, own->spec()));
+    }
+    Rng rng(first.delay_seed * 77 + static_cast<uint64_t>(rank.value));
+    std::vector<std::size_t> waits(flights.size());
+    std::iota(waits.begin(), waits.end(), std::size_t{0});
+    for (std::size_t left = waits.size(); left > 1; --left) {
+      std::swap(waits[left - 1], waits[rng.below(left)]);
+    }
+    for (const std::size_t i : waits) {
+      const Status status = progress.wait(*flying[i]->state, TimePoint::max());
+      outcomes[i].errors[rank.index()] = status ? "" : status.error().message;
+      outcomes[i].outputs[rank.index()] = flying[i]->output();
+      outcomes[i].records[rank.index()] = std::move(flying[i]->record);
+    }
+  });
+  return outcomes;
+}
 
 // Runs the schedule once. `fill` writes a rank's input; outputs start as `blank` bytes.
 inline RunOutcome run_schedule(const Schedule& schedule, const RunSetup& setup,
                                const std::function<void(Rank, std::span<std::byte>)>& fill,
                                std::byte blank = std::byte{0xa5}) {
-  const int32_t ranks = schedule.rank_count();
-  const Order order = Order::build(schedule);
-  RankGroup group(ranks, setup.transport, setup.delay_seed, setup.deadline);
-  RunOutcome outcome;
-  outcome.outputs.resize(at(ranks));
-  outcome.records.resize(at(ranks));
-  outcome.errors.resize(at(ranks));
-  on_every_rank(ranks, [&](Rank rank) {
-    const Result<Placement> placement = Placement::create(schedule, setup.count);
-    Result<Program> program = lower(schedule, order,
-                                    {.rank = rank,
-                                     .count = setup.count,
-                                     .segment_count = setup.segment_count,
-                                     .in_place = setup.in_place});
-    if (!program) {
-      outcome.errors[rank.index()] = program.error().message;
-      group.store().fail({rank, program.error().message});
-      return;
-    }
-    const int64_t element = element_bytes(setup.type);
-    const BufferSizes sizes = placement->sizes(rank);
-    Bytes input(at(sizes.input * element));
-    fill(rank, input);
-    Bytes& output = outcome.outputs[rank.index()];
-    output.assign(at(sizes.output * element), blank);
-    // In place: one buffer of the whole, with input and output at their places in it.
-    Bytes whole(at(setup.count * element), blank);
-    const int64_t shard = setup.count * rank.value / ranks * element;
-    const bool gathers = schedule.collective == CollectiveKind::kAllGather;
-    const bool scatters = schedule.collective == CollectiveKind::kReduceScatter;
-    if (setup.in_place) {
-      std::copy(input.begin(), input.end(), whole.begin() + (gathers ? shard : 0));
-    }
-    Executor executor(std::move(program).value());
-    const Status status = group.run(rank, executor,
-                                    {.type = setup.type,
-                                     .op = setup.op,
-                                     .input = setup.in_place ? nullptr : input.data(),
-                                     .output = setup.in_place ? whole.data() : output.data(),
-                                     .landing_places = setup.landing_places,
-                                     .deadline = setup.deadline,
-                                     .record = &outcome.records[rank.index()]});
-    if (!status) {
-      outcome.errors[rank.index()] = status.error().message;
-    }
-    if (setup.in_place) {
-      std::copy_n(whole.begin() + (scatters ? shard : 0), output.size(), output.begin());
-    }
-  });
-  return outcome;
+  return std::move(run_in_flight({{schedule, setup, fill}}, blank).front());
 }
 
 }  // namespace pleach::support

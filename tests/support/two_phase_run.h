@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "pleach/base/index.h"
@@ -30,38 +32,74 @@ inline std::vector<Floats> rounding_inputs(const Schedule& schedule, int64_t cou
   return inputs;
 }
 
-// Runs on executors and compares every bit with the two-phase pass, and the record with the Cursor.
-inline void expect_two_phase_bits(const Schedule& schedule, const RunSetup& setup, Rng& rng) {
-  constexpr std::byte kBlank{0xa5};
+// An operation to run, and the bits that it must give.
+struct ExpectedRun {
+  const Schedule* schedule;
+  RunSetup setup;
+  std::vector<Floats> inputs = {};    // by rank
+  std::vector<Floats> expected = {};  // by rank
+};
+
+constexpr std::byte kBlankOutput{0xa5};
+
+// Draws the inputs. False: the two-phase pass refuses the schedule.
+inline bool expect_bits(ExpectedRun& run, Rng& rng) {
   float blank = 0;
-  std::memset(&blank, std::to_integer<int>(kBlank), sizeof(blank));
-  const Result<Schedule> plain = expand(schedule, nullptr);  // the pass knows no other
-  ASSERT_TRUE(plain.has_value()) << plain.error().message;
-  const std::vector<Floats> inputs = rounding_inputs(schedule, setup.count, rng);
-  const auto expected = two_phase_outputs(*plain, setup.count, inputs, blank);
-  ASSERT_TRUE(expected.has_value());
-  const RunOutcome outcome = run_schedule(
-      schedule, setup,
-      [&](Rank rank, std::span<std::byte> input) {
-        if (!input.empty()) {
-          std::memcpy(input.data(), inputs[rank.index()].data(), input.size());
-        }
-      },
-      kBlank);
-  const bool keeps_inputs = setup.in_place && schedule.collective == CollectiveKind::kReduce;
+  std::memset(&blank, std::to_integer<int>(kBlankOutput), sizeof(blank));
+  const Result<Schedule> plain = expand(*run.schedule, nullptr);  // the pass knows no other
+  if (!plain) {
+    return false;
+  }
+  run.inputs = rounding_inputs(*run.schedule, run.setup.count, rng);
+  auto expected = two_phase_outputs(*plain, run.setup.count, run.inputs, blank);
+  if (!expected) {
+    return false;
+  }
+  run.expected = std::move(*expected);
+  return true;
+}
+
+inline void compare_bits(const ExpectedRun& run, const RunOutcome& outcome) {
+  const Schedule& schedule = *run.schedule;
+  const bool keeps_inputs = run.setup.in_place && schedule.collective == CollectiveKind::kReduce;
   for (int32_t rank = 0; rank < schedule.rank_count(); ++rank) {
     const auto index = at(rank);
     ASSERT_EQ(outcome.errors[index], "") << "rank " << rank;
     const Floats& wanted =
-        keeps_inputs && Rank{rank} != schedule.root ? inputs[index] : (*expected)[index];
+        keeps_inputs && Rank{rank} != schedule.root ? run.inputs[index] : run.expected[index];
     const auto bytes = std::as_bytes(std::span(wanted));
     EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), outcome.outputs[index].begin(),
                            outcome.outputs[index].end()))
         << "rank " << rank;
   }
-  const Status replayed = replay(Order::build(schedule), outcome.records, setup.segment_count,
+  const Status replayed = replay(Order::build(schedule), outcome.records, run.setup.segment_count,
                                  schedule.symmetry ? schedule.rank_count() : 1);
   EXPECT_TRUE(replayed.has_value()) << replayed.error().message;
+}
+
+// Runs them in flight together and compares every bit with the two-phase pass, and the records with
+// the Cursor.
+inline void expect_two_phase_bits(const std::vector<ExpectedRun>& runs) {
+  std::vector<Flight> flights;
+  for (const ExpectedRun& run : runs) {
+    flights.push_back({*run.schedule, run.setup, [&run](Rank rank, std::span<std::byte> input) {
+                         if (!input.empty()) {
+                           std::memcpy(input.data(), run.inputs[rank.index()].data(), input.size());
+                         }
+                       }});
+  }
+  const std::vector<RunOutcome> outcomes = run_in_flight(flights, kBlankOutput);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    SCOPED_TRACE("operation " + std::to_string(i + 1));
+    compare_bits(runs[i], outcomes[i]);
+  }
+}
+
+// As those in flight, of one.
+inline void expect_two_phase_bits(const Schedule& schedule, const RunSetup& setup, Rng& rng) {
+  std::vector<ExpectedRun> runs = {{&schedule, setup}};
+  ASSERT_TRUE(expect_bits(runs.front(), rng));
+  expect_two_phase_bits(runs);
 }
 
 }  // namespace pleach::support

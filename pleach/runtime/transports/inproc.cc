@@ -2,17 +2,19 @@
 #include <fmt/format.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <array>
-#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "pleach/base/index.h"
 #include "pleach/runtime/net.h"
 #include "pleach/runtime/rendezvous/local_store.h"
 #include "pleach/runtime/transport.h"
-#include "pleach/runtime/transports/ledger.h"
+#include "pleach/runtime/transports/place_pool.h"
 
 namespace pleach {
 namespace {
@@ -22,8 +24,9 @@ struct Letter {
   enum class Kind : uint8_t { kBegin, kData, kRelease, kLeft };
   Kind kind = Kind::kBegin;
   Rank from = {};
-  BeginNotice notice = {};  // kBegin; of the others, the sequence
+  uint64_t channel = 0;
   SegmentTag tag = {};
+  uint64_t fingerprint = 0;
   std::vector<std::byte> payload = {};
 };
 
@@ -41,6 +44,7 @@ class Mailbox {
     clear_event(arrived_.get());
     return std::exchange(letters_, {});
   }
+  void interrupt() { signal_event(arrived_.get()); }
   int descriptor() const { return arrived_.get(); }
 
  private:
@@ -57,10 +61,7 @@ struct Hub {
 class InprocTransport final : public Transport {
  public:
   InprocTransport(const TransportContext& context, std::shared_ptr<Hub> hub)
-      : context_(context),
-        hub_(std::move(hub)),
-        ledger_(context.rank_count),
-        has_left_(hub_->mailboxes.size()) {}
+      : context_(context), hub_(std::move(hub)), places_(context.rank_count) {}
   InprocTransport(const InprocTransport&) = delete;
   InprocTransport& operator=(const InprocTransport&) = delete;
   ~InprocTransport() override {
@@ -69,122 +70,105 @@ class InprocTransport final : public Transport {
     }
   }
 
-  Status begin(const TransportOperation& operation) override;
-  Status send(Rank peer, SegmentTag tag,
-              std::span<const std::span<const std::byte>> pieces) override;
-  Status release(Rank peer, SegmentTag tag, int32_t place) override;
-  Status poll(std::vector<TransportEvent>& events, TimePoint deadline) override;
+  void open(const ChannelOptions& channel) override { places_.open(channel); }
+  void close(uint64_t channel) override { places_.close(channel); }
+  Status connect(Rank /*peer*/) override { return ok(); }
+  Status tell_begun(Rank peer, uint64_t channel, uint64_t operation, uint64_t fingerprint) override;
+  Result<bool> send(Rank peer, uint64_t channel, SegmentTag tag, uint64_t fingerprint,
+                    std::span<const std::span<const std::byte>> pieces) override;
+  Status release(Rank peer, uint64_t channel, SegmentTag tag, int32_t place) override;
+  bool holds_back() const override { return false; }
+  Status flush() override { return ok(); }
+  bool has_events() const override { return false; }
+  void interrupt() override { mailbox(context_.rank).interrupt(); }
+  Status wait(TimePoint deadline) override;
+  Status progress(std::vector<TransportEvent>& events) override;
 
  private:
-  Mailbox& mailbox(Rank rank) { return hub_->mailboxes[rank.index()]; }
-  void open(Letter letter);
-  void land(Letter letter);
-  void lose(Rank peer);
+  Mailbox& mailbox(Rank rank) const { return hub_->mailboxes[rank.index()]; }
+  static TransportEvent event_of(TransportEvent::Kind kind, const Letter& letter);
+  TransportEvent land(const Letter& letter);
 
   TransportContext context_;
   std::shared_ptr<Hub> hub_;
-  Ledger ledger_;
-  std::vector<bool> has_left_;                                         // by rank
-  std::map<std::pair<Rank, int32_t>, std::vector<std::byte>> landed_;  // by peer and place
-  std::vector<TransportEvent> events_;
+  PlacePool places_;
 };
 
-Status InprocTransport::begin(const TransportOperation& operation) {
-  events_.clear();
-  landed_.clear();
-  ledger_.begin(operation, events_);
-  for (const Rank peer : ledger_.peers()) {
-    if (has_left_[peer.index()]) {
-      lose(peer);
-    }
-    mailbox(peer).put(
-        {.kind = Letter::Kind::kBegin, .from = context_.rank, .notice = ledger_.notice_for(peer)});
-  }
+Status InprocTransport::tell_begun(Rank peer, uint64_t channel, uint64_t operation,
+                                   uint64_t fingerprint) {
+  mailbox(peer).put({.kind = Letter::Kind::kBegin,
+                     .from = context_.rank,
+                     .channel = channel,
+                     .tag = {.operation = operation},
+                     .fingerprint = fingerprint});
   return ok();
 }
 
-Status InprocTransport::send(Rank peer, SegmentTag tag,
-                             std::span<const std::span<const std::byte>> pieces) {
+Result<bool> InprocTransport::send(Rank peer, uint64_t channel, SegmentTag tag,
+                                   uint64_t fingerprint,
+                                   std::span<const std::span<const std::byte>> pieces) {
   Letter letter{.kind = Letter::Kind::kData,
                 .from = context_.rank,
-                .notice = {.sequence = ledger_.sequence()},
-                .tag = tag};
+                .channel = channel,
+                .tag = tag,
+                .fingerprint = fingerprint};
   for (const std::span<const std::byte> piece : pieces) {
     letter.payload.insert(letter.payload.end(), piece.begin(), piece.end());
   }
   mailbox(peer).put(std::move(letter));
-  events_.push_back({.kind = TransportEvent::Kind::kSent, .peer = peer, .tag = tag});
+  return true;
+}
+
+Status InprocTransport::release(Rank peer, uint64_t channel, SegmentTag tag, int32_t place) {
+  places_.release(channel, peer, place);
+  mailbox(peer).put(
+      {.kind = Letter::Kind::kRelease, .from = context_.rank, .channel = channel, .tag = tag});
   return ok();
 }
 
-Status InprocTransport::release(Rank peer, SegmentTag tag, int32_t place) {
-  landed_.erase({peer, place});
-  ledger_.free_place(peer, place);
-  mailbox(peer).put({.kind = Letter::Kind::kRelease,
-                     .from = context_.rank,
-                     .notice = {.sequence = ledger_.sequence()},
-                     .tag = tag});
+TransportEvent InprocTransport::event_of(TransportEvent::Kind kind, const Letter& letter) {
+  return {.kind = kind,
+          .peer = letter.from,
+          .channel = letter.channel,
+          .tag = letter.tag,
+          .fingerprint = letter.fingerprint};
+}
+
+TransportEvent InprocTransport::land(const Letter& letter) {
+  const std::optional<PlacePool::Place> place =
+      places_.take(letter.channel, letter.from, letter.payload.size());
+  PLEACH_CHECK(place.has_value(), "a sender keeps to the landing places of a channel");
+  std::ranges::copy(letter.payload, place->memory.begin());
+  TransportEvent event = event_of(TransportEvent::Kind::kArrived, letter);
+  event.place = place->number;
+  event.payload = place->memory;
+  return event;
+}
+
+Status InprocTransport::wait(TimePoint deadline) {
+  std::array<pollfd, 2> waiting = {pollfd{mailbox(context_.rank).descriptor(), POLLIN, 0},
+                                   pollfd{context_.store->failure_descriptor(), POLLIN, 0}};
+  ::poll(waiting.data(), waiting.size(), milliseconds_until(deadline, context_.clock->now()));
   return ok();
 }
 
-void InprocTransport::lose(Rank peer) {
-  events_.push_back(
-      {.kind = TransportEvent::Kind::kLost, .peer = peer, .reason = "it left the process's group"});
-}
-
-void InprocTransport::land(Letter letter) {
-  const Rank peer = letter.from;
-  const int32_t place = ledger_.take_place(peer);
-  const bool is_allowed = ledger_.is_current(letter.notice.sequence) && place >= 0 &&
-                          std::ssize(letter.payload) <= ledger_.landing(peer).place_bytes;
-  PLEACH_CHECK(is_allowed, "a sender keeps to the landing places it was granted");
-  std::vector<std::byte>& memory = landed_[{peer, place}];
-  memory = std::move(letter.payload);
-  events_.push_back({.kind = TransportEvent::Kind::kArrived,
-                     .peer = peer,
-                     .tag = letter.tag,
-                     .place = place,
-                     .payload = memory});
-}
-
-void InprocTransport::open(Letter letter) {
-  switch (letter.kind) {
-    case Letter::Kind::kBegin:
-      return ledger_.hear(letter.from, letter.notice, events_);
-    case Letter::Kind::kData:
-      return land(std::move(letter));
-    case Letter::Kind::kRelease:
-      if (ledger_.is_current(letter.notice.sequence)) {
-        events_.push_back(
-            {.kind = TransportEvent::Kind::kReleased, .peer = letter.from, .tag = letter.tag});
-      }
-      return;
-    case Letter::Kind::kLeft:
-      has_left_[letter.from.index()] = true;
-      if (ledger_.is_peer(letter.from)) {
-        lose(letter.from);
-      }
+Status InprocTransport::progress(std::vector<TransportEvent>& events) {
+  using Kind = TransportEvent::Kind;
+  if (const std::optional<Failure> failure = context_.store->failure()) {
+    return Error{ErrorCode::kPeerLost, failure->message};
   }
-}
-
-Status InprocTransport::poll(std::vector<TransportEvent>& events, TimePoint deadline) {
-  while (true) {
-    if (const std::optional<Failure> failure = context_.store->failure()) {
-      return Error{ErrorCode::kPeerLost, failure->message};
+  for (const Letter& letter : mailbox(context_.rank).take()) {
+    if (letter.kind == Letter::Kind::kLeft) {
+      events.push_back(
+          {.kind = Kind::kLost, .peer = letter.from, .reason = "it left the process's group"});
+    } else if (letter.kind == Letter::Kind::kData) {
+      events.push_back(land(letter));
+    } else if (places_.is_open(letter.channel)) {  // else it was, and this came late
+      events.push_back(
+          event_of(letter.kind == Letter::Kind::kBegin ? Kind::kBegun : Kind::kReleased, letter));
     }
-    for (Letter& letter : mailbox(context_.rank).take()) {
-      open(std::move(letter));
-    }
-    const TimePoint now = context_.clock->now();
-    if (!events_.empty() || now >= deadline) {
-      events.insert(events.end(), events_.begin(), events_.end());
-      events_.clear();
-      return ok();
-    }
-    std::array<pollfd, 2> waiting = {pollfd{mailbox(context_.rank).descriptor(), POLLIN, 0},
-                                     pollfd{context_.store->failure_descriptor(), POLLIN, 0}};
-    ::poll(waiting.data(), waiting.size(), milliseconds_until(deadline, now));
   }
+  return ok();
 }
 
 Result<std::unique_ptr<Transport>> create_inproc(const TransportContext& context) {

@@ -1,4 +1,4 @@
-// tcp: one connection per pair of ranks that talk, landing places granted over it.
+// tcp: one connection per pair of ranks that talk, for all channels.
 #include <fmt/format.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -18,7 +18,7 @@
 #include "pleach/base/text.h"
 #include "pleach/runtime/net.h"
 #include "pleach/runtime/transport.h"
-#include "pleach/runtime/transports/ledger.h"
+#include "pleach/runtime/transports/place_pool.h"
 #include "pleach/runtime/transports/tcp_connection.h"
 
 namespace pleach {
@@ -29,6 +29,7 @@ using Kind = TransportEvent::Kind;
 // epoll tags: a rank, or one of these; the strangers' are numbered from kStrangers on.
 constexpr uint64_t kListener = uint64_t{1} << 32;
 constexpr uint64_t kJobFailure = kListener + 1;
+constexpr uint64_t kAlarm = kListener + 2;
 constexpr uint64_t kStrangers = uint64_t{1} << 33;
 
 constexpr Duration kHelloTime = std::chrono::seconds(10);
@@ -53,93 +54,102 @@ std::string address_key(const TransportContext& context, Rank rank) {
 class TcpTransport final : public Transport {
  public:
   explicit TcpTransport(const TransportContext& context)
-      : context_(context), ledger_(context.rank_count), connections_(at(context.rank_count)) {}
+      : context_(context), places_(context.rank_count), peers_(at(context.rank_count)) {}
 
-  Status open();
-  Status begin(const TransportOperation& operation) override;
-  Status send(Rank peer, SegmentTag tag,
-              std::span<const std::span<const std::byte>> pieces) override;
-  Status release(Rank peer, SegmentTag tag, int32_t place) override;
-  Status poll(std::vector<TransportEvent>& events, TimePoint deadline) override;
+  Status listen();
+  void open(const ChannelOptions& channel) override { places_.open(channel); }
+  void close(uint64_t channel) override;
+  Status connect(Rank peer) override;
+  Status tell_begun(Rank peer, uint64_t channel, uint64_t operation, uint64_t fingerprint) override;
+  Result<bool> send(Rank peer, uint64_t channel, SegmentTag tag, uint64_t fingerprint,
+                    std::span<const std::span<const std::byte>> pieces) override;
+  Status release(Rank peer, uint64_t channel, SegmentTag tag, int32_t place) override;
+  bool holds_back() const override { return !held_back_.empty(); }
+  Status flush() override;
+  bool has_events() const override { return !events_.empty(); }
+  void interrupt() override { signal_event(alarm_.get()); }
+  Status wait(TimePoint deadline) override;
+  Status progress(std::vector<TransportEvent>& events) override;
   uint64_t moved_bytes() const override { return moved_bytes_; }
 
  private:
-  tcp::Connection& connection(Rank rank) { return connections_[rank.index()]; }
-  Status begin_with(Rank peer);
-  Status connect_to(Rank peer);
+  struct Peer {
+    tcp::Connection connection;
+    int32_t releases = 0;  // held back
+  };
+  // Where ranks come in, and those who have come and not yet said who they are.
+  struct Door {
+    Descriptor listener;
+    uint64_t nonce = 0;
+    std::map<uint64_t, Stranger> strangers = {};  // by tag: the oldest first
+    uint64_t next_stranger = kStrangers;
+  };
+  // What wait() saw.
+  struct Ready {
+    std::array<epoll_event, 64> events = {};
+    int count = 0;
+  };
+  tcp::Connection& connection(Rank rank) { return peers_[rank.index()].connection; }
   void accept_all();
   void greet(uint64_t tag);
   void drop_silent_strangers(TimePoint now);
   Status handle(const epoll_event& event);
-  Status flush(Rank peer);
+  Result<std::optional<tcp::Sending>> write(Rank peer);
+  Status write_and_tell(Rank peer);
   void receive(Rank peer);
-  bool open_frame(Rank peer);
+  bool open_frames(Rank peer);
+  bool open_frame(Rank peer, const tcp::Frame& frame);
   void lose(Rank peer, const char* reason);
 
   TransportContext context_;
-  Ledger ledger_;
-  std::vector<tcp::Connection> connections_;  // by rank
-  Descriptor listener_, epoll_;
-  uint64_t nonce_ = 0;
-  std::map<uint64_t, Stranger> strangers_;  // by tag: the oldest first
-  uint64_t next_stranger_ = kStrangers;
+  PlacePool places_;
+  std::vector<Peer> peers_;  // by rank
+  std::vector<Rank> held_back_;
+  Descriptor epoll_, alarm_;
+  Door door_;
+  Ready ready_;
   std::vector<TransportEvent> events_;
   uint64_t moved_bytes_ = 0;
 };
 
-Status TcpTransport::open() {
+Status TcpTransport::listen() {
   PLEACH_SET(epoll_, make_epoll());
+  alarm_ = make_event();
   const std::string host = context_.store->local_address();
-  PLEACH_SET(listener_, listen_on({host, 0}));
-  PLEACH_ASSIGN(address, local_address(listener_.get()));
+  PLEACH_SET(door_.listener, listen_on({host, 0}));
+  PLEACH_ASSIGN(address, local_address(door_.listener.get()));
   // Tells connections of this job from those of another that used the port before.
   Fingerprint nonce;
   nonce.add(static_cast<int64_t>(getpid()));
   nonce.add(static_cast<int64_t>(context_.clock->now().time_since_epoch().count()));
   nonce.add(context_.key_prefix);
-  nonce_ = nonce.value();
-  PLEACH_TRY(watch(epoll_.get(), listener_.get(), EPOLLIN, kListener));
+  door_.nonce = nonce.value();
+  PLEACH_TRY(watch(epoll_.get(), door_.listener.get(), EPOLLIN, kListener));
+  PLEACH_TRY(watch(epoll_.get(), alarm_.get(), EPOLLIN, kAlarm));
   if (const int failed = context_.store->failure_descriptor(); failed >= 0) {
     PLEACH_TRY(watch(epoll_.get(), failed, EPOLLIN, kJobFailure));
   }
-  return context_.store->set(address_key(context_, context_.rank),
-                             fmt::format("{} {}", to_text(Address{host, address.port}), nonce_));
+  return context_.store->set(
+      address_key(context_, context_.rank),
+      fmt::format("{} {}", to_text(Address{host, address.port}), door_.nonce));
 }
 
-Status TcpTransport::begin(const TransportOperation& operation) {
-  events_.clear();
-  for (const Rank peer : ledger_.peers()) {  // of the operation that is over
-    if (connection(peer).in().has_payload()) {
-      connection(peer).close("it left a part of a message at the end of an operation");
+// A peer that leaves a part of a message has broken off: what is to come of it has no place.
+void TcpTransport::close(uint64_t channel) {
+  for (int32_t rank = 0; rank < context_.rank_count; ++rank) {
+    const tcp::Inbox& in = connection(Rank{rank}).in();
+    if (in.has_payload() && in.arriving().frame.channel == channel) {
+      lose(Rank{rank}, "it left a part of a message when its communicator was closed");
     }
   }
-  ledger_.begin(operation, events_);
-  for (const Rank peer : ledger_.peers()) {
-    if (connection(peer).is_lost()) {
-      lose(peer, connection(peer).lost_reason());
-    } else {
-      PLEACH_TRY(begin_with(peer));
-    }
-  }
-  return ok();
+  places_.close(channel);
 }
 
-Status TcpTransport::begin_with(Rank peer) {
-  const Landing& landing = ledger_.landing(peer);
-  connection(peer).in().make_room(landing.places, landing.place_bytes);
-  const BeginNotice notice = ledger_.notice_for(peer);
-  connection(peer).out().queue({.kind = tcp::FrameKind::kBegin,
-                                .place = notice.places,
-                                .sequence = notice.sequence,
-                                .value = notice.fingerprint});
-  // The lower rank of a pair listens.
-  if (!connection(peer).has_socket() && peer < context_.rank) {
-    return connect_to(peer);
+// The lower rank of a pair listens.
+Status TcpTransport::connect(Rank peer) {
+  if (peer > context_.rank || connection(peer).has_socket() || connection(peer).is_lost()) {
+    return ok();
   }
-  return flush(peer);
-}
-
-Status TcpTransport::connect_to(Rank peer) {
   PLEACH_ASSIGN(entry, context_.store->get(address_key(context_, peer), context_.deadline));
   const std::vector<std::string_view> parts = split(entry, ' ');
   uint64_t nonce = 0;
@@ -165,34 +175,34 @@ Status TcpTransport::connect_to(Rank peer) {
 void TcpTransport::accept_all() {
   const auto most = at(context_.rank_count) + kMostStrangers;
   while (true) {
-    Stranger stranger{accept_one(listener_.get()), context_.clock->now() + kHelloTime};
+    Stranger stranger{accept_one(door_.listener.get()), context_.clock->now() + kHelloTime};
     if (!stranger.socket.is_open()) {
       return;
     }
-    const uint64_t tag = next_stranger_++;
+    const uint64_t tag = door_.next_stranger++;
     if (watch(epoll_.get(), stranger.socket.get(), EPOLLIN, tag)) {
-      strangers_.emplace(tag, std::move(stranger));
+      door_.strangers.emplace(tag, std::move(stranger));
     }
-    if (strangers_.size() > most) {
-      const uint64_t oldest = strangers_.begin()->first;
+    if (door_.strangers.size() > most) {
+      const uint64_t oldest = door_.strangers.begin()->first;
       greet(oldest);  // its hello may be here, unread
-      strangers_.erase(oldest);
+      door_.strangers.erase(oldest);
     }
   }
 }
 
 void TcpTransport::drop_silent_strangers(TimePoint now) {
-  while (!strangers_.empty() && strangers_.begin()->second.expiry <= now) {
-    const uint64_t oldest = strangers_.begin()->first;
+  while (!door_.strangers.empty() && door_.strangers.begin()->second.expiry <= now) {
+    const uint64_t oldest = door_.strangers.begin()->first;
     greet(oldest);
-    strangers_.erase(oldest);
+    door_.strangers.erase(oldest);
   }
 }
 
 // Reads who a stranger is; whoever is no rank of this job is shown the door.
 void TcpTransport::greet(uint64_t tag) {
-  const auto found = strangers_.find(tag);
-  if (found == strangers_.end()) {
+  const auto found = door_.strangers.find(tag);
+  if (found == door_.strangers.end()) {
     return;
   }
   Stranger& stranger = found->second;
@@ -207,125 +217,180 @@ void TcpTransport::greet(uint64_t tag) {
       return;
     }
     const std::optional<tcp::Hello> hello = tcp::parse_hello(stranger.hello);
-    if (hello && hello->nonce == nonce_ && hello->rank > context_.rank.value &&
+    if (hello && hello->nonce == door_.nonce && hello->rank > context_.rank.value &&
         hello->rank < context_.rank_count) {
       const Rank peer{hello->rank};
       if (!connection(peer).has_socket() && !connection(peer).is_lost()) {
         set_no_delay(stranger.socket.get());
         connection(peer).adopt(std::move(stranger.socket));
-        strangers_.erase(found);
+        door_.strangers.erase(found);
         static_cast<void>(watch(epoll_.get(), connection(peer).socket(), EPOLLIN | EPOLLOUT,
                                 static_cast<uint64_t>(peer.value)));
         return;
       }
     }
   }
-  strangers_.erase(found);
+  door_.strangers.erase(found);
 }
 
 void TcpTransport::lose(Rank peer, const char* reason) {
-  connection(peer).close(reason);
-  if (ledger_.is_peer(peer)) {
+  if (!connection(peer).is_lost()) {
+    connection(peer).close(reason);
     events_.push_back({.kind = Kind::kLost, .peer = peer, .reason = reason});
   }
 }
 
-Status TcpTransport::flush(Rank peer) {
+// Writes what is queued for the peer, and the segment that has left, if one has.
+Result<std::optional<tcp::Sending>> TcpTransport::write(Rank peer) {
+  std::optional<tcp::Sending> sent;
   tcp::Connection& to = connection(peer);
   if (!to.has_socket()) {
-    return ok();  // until it has connected
+    return sent;  // until it has connected
   }
-  std::optional<SegmentTag> sent;
-  const tcp::Progress progress = to.write(moved_bytes_, sent);
-  if (sent) {
-    events_.push_back({.kind = Kind::kSent, .peer = peer, .tag = *sent});
+  if (std::exchange(peers_[peer.index()].releases, 0) > 0) {
+    std::erase(held_back_, peer);
   }
-  if (progress == tcp::Progress::kLost) {
+  const tcp::Flow flow = to.write(moved_bytes_, sent);
+  if (flow == tcp::Flow::kLost) {
     lose(peer, "its connection broke");
-    return ok();
+    return sent;
   }
-  const bool wants_out = progress == tcp::Progress::kBlocked;
+  const bool wants_out = flow == tcp::Flow::kBlocked;
   if (to.set_watching_out(wants_out)) {
-    return watch(epoll_.get(), to.socket(), wants_out ? EPOLLIN | EPOLLOUT : EPOLLIN,
-                 static_cast<uint64_t>(peer.value));
+    PLEACH_TRY(watch(epoll_.get(), to.socket(), wants_out ? EPOLLIN | EPOLLOUT : EPOLLIN,
+                     static_cast<uint64_t>(peer.value)));
+  }
+  return sent;
+}
+
+Status TcpTransport::write_and_tell(Rank peer) {
+  PLEACH_ASSIGN(sent, write(peer));
+  if (sent) {
+    events_.push_back(
+        {.kind = Kind::kSent, .peer = peer, .channel = sent->channel, .tag = sent->tag});
   }
   return ok();
 }
 
-Status TcpTransport::send(Rank peer, SegmentTag tag,
-                          std::span<const std::span<const std::byte>> pieces) {
+Status TcpTransport::tell_begun(Rank peer, uint64_t channel, uint64_t operation,
+                                uint64_t fingerprint) {
   if (connection(peer).is_lost()) {
-    return ok();  // kLost has been or will be reported
+    return ok();
   }
-  connection(peer).out().start(ledger_.sequence(), tag, pieces);
-  return flush(peer);
+  connection(peer).out().queue({.kind = tcp::FrameKind::kBegin,
+                                .channel = channel,
+                                .operation = operation,
+                                .fingerprint = fingerprint});
+  return write_and_tell(peer);
 }
 
-Status TcpTransport::release(Rank peer, SegmentTag tag, int32_t place) {
-  ledger_.free_place(peer, place);
+Result<bool> TcpTransport::send(Rank peer, uint64_t channel, SegmentTag tag, uint64_t fingerprint,
+                                std::span<const std::span<const std::byte>> pieces) {
+  if (connection(peer).is_lost()) {
+    return false;  // kLost has been told
+  }
+  connection(peer).out().start({.kind = tcp::FrameKind::kData,
+                                .channel = channel,
+                                .operation = tag.operation,
+                                .fingerprint = fingerprint,
+                                .stream = tag.stream,
+                                .segment = tag.segment},
+                               pieces);
+  PLEACH_ASSIGN(sent, write(peer));
+  return sent.has_value();
+}
+
+Status TcpTransport::release(Rank peer, uint64_t channel, SegmentTag tag, int32_t place) {
+  places_.release(channel, peer, place);
   if (connection(peer).is_lost()) {
     return ok();
   }
   connection(peer).out().queue({.kind = tcp::FrameKind::kRelease,
-                                .sequence = ledger_.sequence(),
+                                .channel = channel,
+                                .operation = tag.operation,
                                 .stream = tag.stream,
                                 .segment = tag.segment});
-  return flush(peer);
+  int32_t& releases = peers_[peer.index()].releases;
+  if (++releases == 1) {
+    held_back_.push_back(peer);
+  }
+  return 2 * releases >= places_.places(channel) ? write_and_tell(peer) : ok();
 }
 
-// Acts on a frame whose header is here. False: the peer broke the protocol.
-bool TcpTransport::open_frame(Rank peer) {
-  tcp::Connection& from = connection(peer);
-  const std::optional<tcp::Frame> frame = from.in().take_header();
-  if (!frame || frame->place < 0) {
-    return false;
+Status TcpTransport::flush() {
+  while (!held_back_.empty()) {
+    const Rank peer = held_back_.back();
+    peers_[peer.index()].releases = 0;
+    held_back_.pop_back();
+    PLEACH_TRY(write_and_tell(peer));
   }
-  switch (frame->kind) {
+  return ok();
+}
+
+// False: the peer broke the protocol.
+bool TcpTransport::open_frame(Rank peer, const tcp::Frame& frame) {
+  const bool is_open = places_.is_open(frame.channel);
+  switch (frame.kind) {
     case tcp::FrameKind::kBegin:
-      ledger_.hear(peer, {frame->sequence, frame->value, frame->place}, events_);
-      return frame->length == 0;
     case tcp::FrameKind::kRelease:
-      if (ledger_.is_current(frame->sequence)) {
+      if (is_open) {  // else it was, and the last that was said of it came late
         events_.push_back(
-            {.kind = Kind::kReleased, .peer = peer, .tag = {frame->stream, frame->segment}});
+            {.kind = frame.kind == tcp::FrameKind::kBegin ? Kind::kBegun : Kind::kReleased,
+             .peer = peer,
+             .channel = frame.channel,
+             .tag = frame.tag(),
+             .fingerprint = frame.fingerprint});
       }
-      return frame->length == 0;
+      return frame.length == 0;
     case tcp::FrameKind::kData:
       break;
   }
-  if (!ledger_.is_current(frame->sequence) || !ledger_.is_peer(peer) ||
-      frame->length > static_cast<uint64_t>(ledger_.landing(peer).place_bytes)) {
-    return false;
+  const std::optional<PlacePool::Place> place = places_.take(frame.channel, peer, frame.length);
+  if (place) {
+    connection(peer).in().expect({frame, place->number, place->memory});
   }
-  const int32_t place = ledger_.take_place(peer);
-  if (place < 0) {
-    return false;
+  return place.has_value();
+}
+
+// Opens all that is here. False: the peer broke the protocol.
+bool TcpTransport::open_frames(Rank peer) {
+  tcp::Inbox& in = connection(peer).in();
+  while (true) {
+    if (const std::optional<tcp::Arriving> arrived = in.take_payload()) {
+      events_.push_back({.kind = Kind::kArrived,
+                         .peer = peer,
+                         .channel = arrived->frame.channel,
+                         .tag = arrived->frame.tag(),
+                         .fingerprint = arrived->frame.fingerprint,
+                         .place = arrived->place,
+                         .payload = arrived->payload});
+    }
+    if (in.has_payload()) {
+      return true;
+    }
+    const std::optional<tcp::FrameBytes> header = in.take_header();
+    if (!header) {
+      return true;
+    }
+    const std::optional<tcp::Frame> frame = tcp::parse_frame(*header);
+    if (!frame || !open_frame(peer, *frame)) {
+      return false;
+    }
   }
-  from.in().expect(place, *frame);
-  return true;
 }
 
 void TcpTransport::receive(Rank peer) {
   tcp::Connection& from = connection(peer);
   for (int reads = 0; reads < kMostReads; ++reads) {
-    switch (from.read(moved_bytes_)) {
-      case tcp::Progress::kBlocked:
-        return;
-      case tcp::Progress::kLost:
-        return lose(peer, "its connection closed");
-      case tcp::Progress::kDone:
-        break;
+    const tcp::Flow flow = from.read(moved_bytes_);
+    if (flow == tcp::Flow::kLost) {
+      return lose(peer, "its connection closed");
     }
-    if (!from.in().has_payload() && !open_frame(peer)) {
+    if (!open_frames(peer)) {
       return lose(peer, "it broke the transport's protocol");
     }
-    if (from.in().payload_is_complete()) {
-      const tcp::Arrived arrived = from.in().take_payload();
-      events_.push_back({.kind = Kind::kArrived,
-                         .peer = peer,
-                         .tag = arrived.tag,
-                         .place = arrived.place,
-                         .payload = arrived.payload});
+    if (flow == tcp::Flow::kBlocked) {
+      return;
     }
   }
 }
@@ -339,8 +404,12 @@ Status TcpTransport::handle(const epoll_event& event) {
     greet(event.data.u64);
     return ok();
   }
+  if (event.data.u64 == kAlarm) {
+    clear_event(alarm_.get());
+    return ok();
+  }
   if (event.data.u64 == kJobFailure) {
-    return ok();  // poll() looks at the store
+    return ok();  // progress() looks at the store
   }
   const Rank peer{static_cast<int32_t>(event.data.u64)};
   if (!connection(peer).has_socket()) {
@@ -357,41 +426,42 @@ Status TcpTransport::handle(const epoll_event& event) {
   if ((event.events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0) {
     receive(peer);
   }
-  return flush(peer);
+  return (event.events & EPOLLOUT) != 0 ? write_and_tell(peer) : ok();
 }
 
-Status TcpTransport::poll(std::vector<TransportEvent>& events, TimePoint deadline) {
-  std::array<epoll_event, 64> ready = {};
-  bool has_looked = false;
-  while (true) {
-    if (const std::optional<Failure> failure = context_.store->failure()) {
-      return Error{ErrorCode::kPeerLost, failure->message};
-    }
-    const TimePoint now = context_.clock->now();
-    drop_silent_strangers(now);
-    if (has_looked && (!events_.empty() || now >= deadline)) {
-      events.insert(events.end(), events_.begin(), events_.end());
-      events_.clear();
-      return ok();
-    }
-    const TimePoint expiry =
-        strangers_.empty() ? deadline : std::min(deadline, strangers_.begin()->second.expiry);
-    const int wait_ms = events_.empty() ? milliseconds_until(expiry, now) : 0;
-    const int count =
-        epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), wait_ms);
-    if (count < 0 && errno != EINTR) {
-      return system_error("epoll");
-    }
-    has_looked = true;
-    for (int i = 0; i < count; ++i) {
-      PLEACH_TRY(handle(ready[at(i)]));
-    }
+Status TcpTransport::wait(TimePoint deadline) {
+  const TimePoint expiry = door_.strangers.empty()
+                               ? deadline
+                               : std::min(deadline, door_.strangers.begin()->second.expiry);
+  const int count =
+      epoll_wait(epoll_.get(), ready_.events.data(), static_cast<int>(ready_.events.size()),
+                 milliseconds_until(expiry, context_.clock->now()));
+  if (count < 0 && errno != EINTR) {
+    return system_error("epoll");
   }
+  ready_.count = std::max(count, 0);
+  return ok();
+}
+
+Status TcpTransport::progress(std::vector<TransportEvent>& events) {
+  if (const std::optional<Failure> failure = context_.store->failure()) {
+    return Error{ErrorCode::kPeerLost, failure->message};
+  }
+  if (!door_.strangers.empty()) {
+    drop_silent_strangers(context_.clock->now());
+  }
+  for (const epoll_event& event :
+       std::span(ready_.events).first(at(std::exchange(ready_.count, 0)))) {
+    PLEACH_TRY(handle(event));
+  }
+  events.insert(events.end(), events_.begin(), events_.end());
+  events_.clear();
+  return ok();
 }
 
 Result<std::unique_ptr<Transport>> create_tcp(const TransportContext& context) {
   auto transport = std::make_unique<TcpTransport>(context);
-  PLEACH_TRY(transport->open());
+  PLEACH_TRY(transport->listen());
   return std::unique_ptr<Transport>(std::move(transport));
 }
 

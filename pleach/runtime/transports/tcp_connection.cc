@@ -14,7 +14,8 @@ namespace {
 
 constexpr uint64_t kHelloMagic = 0x0a31'4843'4145'4c50;  // "PLEACH1\n"
 constexpr uint32_t kFrameMagic = 0x504c'4600;            // the kind in the lowest byte
-constexpr std::size_t kPlaceAlignment = 64;
+// As much as a read takes besides the payload that it knows of.
+constexpr std::size_t kBufferBytes = std::size_t{16} * 1024;
 
 template <std::size_t size, typename... Fields>
 std::array<std::byte, size> pack(const Fields&... fields) {
@@ -52,15 +53,15 @@ std::optional<Hello> parse_hello(const HelloBytes& bytes) {
 
 FrameBytes write_frame(const Frame& frame) {
   const uint32_t magic = kFrameMagic | static_cast<uint32_t>(frame.kind);
-  return pack<40>(magic, frame.place, frame.sequence, frame.value, frame.stream, frame.segment,
-                  frame.length);
+  return pack<40>(magic, frame.length, frame.channel, frame.operation, frame.fingerprint,
+                  frame.stream, frame.segment);
 }
 
 std::optional<Frame> parse_frame(const FrameBytes& bytes) {
   uint32_t magic = 0;
   Frame frame;
-  unpack(bytes, magic, frame.place, frame.sequence, frame.value, frame.stream, frame.segment,
-         frame.length);
+  unpack(bytes, magic, frame.length, frame.channel, frame.operation, frame.fingerprint,
+         frame.stream, frame.segment);
   const uint32_t kind = magic & 0xff;
   if (magic - kind != kFrameMagic || kind < 1 || kind > 3) {
     return std::nullopt;
@@ -83,10 +84,9 @@ void Outbox::clear() {
   parts_.clear();
 }
 
-void Outbox::start(uint64_t sequence, SegmentTag tag,
-                   std::span<const std::span<const std::byte>> pieces) {
+void Outbox::start(Frame frame, std::span<const std::span<const std::byte>> pieces) {
   PLEACH_CHECK(parts_.empty(), "one segment at a time leaves on a connection");
-  uint64_t length = 0;
+  std::size_t length = 0;
   parts_.push_back({header_.data(), header_.size()});
   for (const std::span<const std::byte> piece : pieces) {
     if (piece.empty()) {
@@ -96,12 +96,9 @@ void Outbox::start(uint64_t sequence, SegmentTag tag,
     // sendmsg reads only, but its type does not say so.
     parts_.push_back({const_cast<std::byte*>(piece.data()), piece.size()});
   }
-  header_ = write_frame({.kind = FrameKind::kData,
-                         .sequence = sequence,
-                         .stream = tag.stream,
-                         .segment = tag.segment,
-                         .length = length});
-  tag_ = tag;
+  frame.length = static_cast<uint32_t>(length);
+  header_ = write_frame(frame);
+  sending_ = {frame.channel, frame.tag()};
   part_ = 0;
   has_begun_segment_ = false;
 }
@@ -140,21 +137,21 @@ void Outbox::advance(std::size_t count) {
   }
 }
 
-Progress Outbox::write(int socket, uint64_t& moved_bytes, std::optional<SegmentTag>& sent) {
+Flow Outbox::write(int socket, uint64_t& moved_bytes, std::optional<Sending>& sent) {
   std::array<iovec, 64> batch = {};
   while (true) {
     msghdr message = {};
     message.msg_iov = batch.data();
     message.msg_iovlen = gather(batch);
     if (message.msg_iovlen == 0) {
-      return Progress::kDone;
+      return Flow::kDone;
     }
     const ssize_t count = sendmsg(socket, &message, MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) {
       continue;
     }
     if (count < 0) {
-      return errno == EAGAIN ? Progress::kBlocked : Progress::kLost;
+      return errno == EAGAIN ? Flow::kBlocked : Flow::kLost;
     }
     advance(at(count));
     moved_bytes += static_cast<uint64_t>(count);
@@ -162,58 +159,72 @@ Progress Outbox::write(int socket, uint64_t& moved_bytes, std::optional<SegmentT
       parts_.clear();
       part_ = 0;
       has_begun_segment_ = false;
-      sent = tag_;
+      sent = sending_;
     }
   }
 }
 
-void Inbox::make_room(int32_t places, int64_t place_bytes) {
-  PLEACH_CHECK(!has_payload_, "places do not move while something arrives in one");
-  stride_ = (static_cast<std::size_t>(place_bytes) + kPlaceAlignment - 1) / kPlaceAlignment *
-            kPlaceAlignment;
-  const std::size_t needed = stride_ * at(places);
-  if (needed > memory_bytes_) {
-    memory_ = std::make_unique_for_overwrite<std::byte[]>(needed);
-    memory_bytes_ = needed;
+Flow Inbox::read(int socket, uint64_t& moved_bytes) {
+  if (buffer_ == nullptr) {
+    buffer_ = std::make_unique_for_overwrite<std::byte[]>(kBufferBytes);
   }
-}
-
-Progress Inbox::read(int socket, uint64_t& moved_bytes) {
-  while (true) {
-    const std::span<std::byte> target = has_payload_ ? arriving_.payload : std::span(header_);
-    if (received_ == target.size()) {
-      return Progress::kDone;
-    }
-    const ssize_t count = recv(socket, target.data() + received_, target.size() - received_, 0);
-    if (count < 0 && errno == EINTR) {
-      continue;
-    }
-    if (count <= 0) {
-      return count < 0 && errno == EAGAIN ? Progress::kBlocked : Progress::kLost;
-    }
-    received_ += at(count);
-    moved_bytes += static_cast<uint64_t>(count);
+  // A part of a header at most.
+  std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
+  end_ -= begin_;
+  begin_ = 0;
+  const std::size_t rest = has_payload_ ? arriving_.payload.size() - received_ : 0;
+  std::array<iovec, 2> targets = {iovec{arriving_.payload.data() + received_, rest},
+                                  iovec{buffer_.get() + end_, kBufferBytes - end_}};
+  const auto to = std::span(targets).subspan(rest > 0 ? 0 : 1);
+  ssize_t count = 0;
+  do {
+    count = readv(socket, to.data(), static_cast<int>(to.size()));
+  } while (count < 0 && errno == EINTR);
+  if (count <= 0) {
+    return count < 0 && errno == EAGAIN ? Flow::kBlocked : Flow::kLost;
   }
+  moved_bytes += static_cast<uint64_t>(count);
+  const bool is_full = at(count) == rest + kBufferBytes - end_;
+  const std::size_t to_payload = std::min(at(count), rest);
+  received_ += to_payload;
+  end_ += at(count) - to_payload;
+  return is_full ? Flow::kDone : Flow::kBlocked;
 }
 
-std::optional<Frame> Inbox::take_header() {
-  received_ = 0;
-  return parse_frame(header_);
+std::optional<FrameBytes> Inbox::take_header() {
+  FrameBytes header;
+  if (end_ - begin_ < header.size()) {
+    return std::nullopt;
+  }
+  std::memcpy(header.data(), buffer_.get() + begin_, header.size());
+  begin_ += header.size();
+  return header;
 }
 
-void Inbox::expect(int32_t place, const Frame& frame) {
+void Inbox::expect(const Arriving& arriving) {
+  arriving_ = arriving;
   has_payload_ = true;
   received_ = 0;
-  arriving_ = {
-      {frame.stream, frame.segment},
-      place,
-      std::span(memory_.get() + stride_ * at(place), static_cast<std::size_t>(frame.length))};
+  absorb();
 }
 
-Arrived Inbox::take_payload() {
+// Moves what of the payload came with its header.
+void Inbox::absorb() {
+  const std::size_t count = std::min(end_ - begin_, arriving_.payload.size() - received_);
+  if (count > 0) {
+    std::memcpy(arriving_.payload.data() + received_, buffer_.get() + begin_, count);
+    begin_ += count;
+    received_ += count;
+  }
+}
+
+std::optional<Arriving> Inbox::take_payload() {
+  if (!has_payload_ || received_ < arriving_.payload.size()) {
+    return std::nullopt;
+  }
   has_payload_ = false;
   received_ = 0;
-  return arriving_;
+  return std::exchange(arriving_, {});
 }
 
 void Connection::say_hello(const Hello& hello) {
@@ -232,8 +243,8 @@ bool Connection::set_watching_out(bool watching) {
   return std::exchange(is_watching_out_, watching) != watching;
 }
 
-Progress Connection::write(uint64_t& moved_bytes, std::optional<SegmentTag>& sent) {
-  return is_connecting_ ? Progress::kBlocked : out_.write(socket_.get(), moved_bytes, sent);
+Flow Connection::write(uint64_t& moved_bytes, std::optional<Sending>& sent) {
+  return is_connecting_ ? Flow::kBlocked : out_.write(socket_.get(), moved_bytes, sent);
 }
 
 }  // namespace pleach::tcp

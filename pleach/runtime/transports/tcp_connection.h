@@ -34,22 +34,31 @@ enum class FrameKind : uint8_t { kBegin = 1, kData = 2, kRelease = 3 };
 // A header; a kData frame's payload of `length` bytes follows.
 struct Frame {
   FrameKind kind = FrameKind::kBegin;
-  int32_t place = 0;
-  uint64_t sequence = 0;
-  uint64_t value = 0;
+  uint32_t length = 0;
+  uint64_t channel = 0;
+  uint64_t operation = 0;
+  uint64_t fingerprint = 0;
   int32_t stream = 0;
   int32_t segment = 0;
-  uint64_t length = 0;
+
+  SegmentTag tag() const { return {operation, stream, segment}; }
 };
 using FrameBytes = std::array<std::byte, 40>;
 FrameBytes write_frame(const Frame& frame);
 // Empty: not a frame.
 std::optional<Frame> parse_frame(const FrameBytes& bytes);
 
-enum class Progress : uint8_t { kDone, kBlocked, kLost };
+// How far reading or writing got: what there was is done, the socket takes or has no more, or it
+// is gone.
+enum class Flow : uint8_t { kDone, kBlocked, kLost };
 
-struct Arrived {
+// A segment that is on its way, and what of it goes where.
+struct Sending {
+  uint64_t channel = 0;
   SegmentTag tag;
+};
+struct Arriving {
+  Frame frame;
   int32_t place = 0;
   std::span<std::byte> payload;
 };
@@ -60,9 +69,10 @@ class Outbox {
   void queue(const Frame& frame);
   // Before all that is queued.
   void queue_first(const Hello& hello);
-  void start(uint64_t sequence, SegmentTag tag, std::span<const std::span<const std::byte>> pieces);
+  // A kData frame, of no length yet, and what it carries.
+  void start(Frame frame, std::span<const std::span<const std::byte>> pieces);
   // Writes what the socket takes; `sent` is set when the segment has left.
-  Progress write(int socket, uint64_t& moved_bytes, std::optional<SegmentTag>& sent);
+  Flow write(int socket, uint64_t& moved_bytes, std::optional<Sending>& sent);
   void clear();
 
  private:
@@ -75,30 +85,33 @@ class Outbox {
   std::size_t part_ = 0;      // the first that has not left completely
   bool has_begun_segment_ = false;
   FrameBytes header_ = {};
-  SegmentTag tag_;
+  Sending sending_;
 };
 
-// What arrives: alternately a header and the payload that it announces, in landing memory.
+// What arrives: alternately a header and the payload that it announces. One read takes what there
+// is: large payloads straight to their places, all else through a buffer.
 class Inbox {
  public:
-  // Precondition: !has_payload(), which would lose its place.
-  void make_room(int32_t places, int64_t place_bytes);
-  // Reads until the header, or the payload, is complete.
-  Progress read(int socket, uint64_t& moved_bytes);
+  // One read of the socket. kDone: something came, and there may be more; kBlocked: that was all.
+  Flow read(int socket, uint64_t& moved_bytes);
+  // A payload is expected or under way.
   bool has_payload() const { return has_payload_; }
-  std::optional<Frame> take_header();
-  void expect(int32_t place, const Frame& frame);
-  bool payload_is_complete() const { return has_payload_ && received_ == arriving_.payload.size(); }
-  Arrived take_payload();
+  const Arriving& arriving() const { return arriving_; }
+  // The next header, once it is here; not while has_payload().
+  std::optional<FrameBytes> take_header();
+  // What the payload of the header just taken is, and where it goes.
+  void expect(const Arriving& arriving);
+  // The payload, once it is here.
+  std::optional<Arriving> take_payload();
 
  private:
-  FrameBytes header_ = {};
-  std::size_t received_ = 0;  // of the header or payload
+  void absorb();
+
+  std::unique_ptr<std::byte[]> buffer_;
+  std::size_t begin_ = 0, end_ = 0;  // of what is in the buffer
   bool has_payload_ = false;
-  Arrived arriving_;
-  std::unique_ptr<std::byte[]> memory_;
-  std::size_t memory_bytes_ = 0;
-  std::size_t stride_ = 0;  // between places
+  std::size_t received_ = 0;  // of the payload
+  Arriving arriving_;
 };
 
 class Connection {
@@ -121,8 +134,8 @@ class Connection {
   Outbox& out() { return out_; }
   Inbox& in() { return in_; }
   // As those of the two, adding what they move to a counter.
-  Progress write(uint64_t& moved_bytes, std::optional<SegmentTag>& sent);
-  Progress read(uint64_t& moved_bytes) { return in_.read(socket_.get(), moved_bytes); }
+  Flow write(uint64_t& moved_bytes, std::optional<Sending>& sent);
+  Flow read(uint64_t& moved_bytes) { return in_.read(socket_.get(), moved_bytes); }
 
  private:
   Descriptor socket_;

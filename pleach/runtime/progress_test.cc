@@ -1,4 +1,4 @@
-#include "pleach/runtime/executor.h"
+#include "pleach/runtime/progress.h"
 
 #include <gtest/gtest.h>
 
@@ -12,6 +12,7 @@
 #include "tests/support/counterexamples.h"
 #include "tests/support/random_schedules.h"
 #include "tests/support/rank_threads.h"
+#include "tests/support/silent_transport.h"
 #include "tests/support/small_schedules.h"
 #include "tests/support/two_phase_run.h"
 
@@ -22,7 +23,7 @@ using support::Floats;
 using support::RunOutcome;
 using support::RunSetup;
 
-TEST(ExecutorTest, SurvivesEveryCounterexampleWithOneLandingPlace) {
+TEST(ProgressTest, SurvivesEveryCounterexampleWithOneLandingPlace) {
   for (const support::Counterexample& example : support::counterexamples()) {
     if (!example.executable()) {
       continue;
@@ -47,7 +48,7 @@ TEST(ExecutorTest, SurvivesEveryCounterexampleWithOneLandingPlace) {
   }
 }
 
-TEST(ExecutorTest, ExchangeGivesTheSameBitsInAThousandDelayedRuns) {
+TEST(ProgressTest, ExchangeGivesTheSameBitsInAThousandDelayedRuns) {
   constexpr int kRuns = 1000;
   const Schedule exchange = support::make_schedule({}, {{0, 1, 0, 1}, {0, 1, 1, 0}});
   const Order order = Order::build(exchange);
@@ -58,25 +59,23 @@ TEST(ExecutorTest, ExchangeGivesTheSameBitsInAThousandDelayedRuns) {
   for (std::size_t i = 0; i < expected.size(); ++i) {
     expected[i] += inputs[1][i];
   }
-  support::RankGroup group(2, "inproc", 20240601);
+  support::RankGroup group(2, "inproc", 20240601, std::chrono::seconds(20), 1);
   support::on_every_rank(2, [&](Rank rank) {
-    Executor executor(
+    OperationPool pool(
         lower(exchange, order, {.rank = rank, .count = kCount, .segment_count = 2}).value());
     for (uint64_t run = 1; run <= kRuns; ++run) {
       Floats output(kCount, 0);
       const Status status =
-          group.run(rank, executor,
-                    {.sequence = run,
-                     .input = std::as_bytes(std::span(inputs[rank.index()])).data(),
-                     .output = std::as_writable_bytes(std::span(output)).data(),
-                     .landing_places = 1});
+          group.run(rank, pool,
+                    {.input = std::as_bytes(std::span(inputs[rank.index()])).data(),
+                     .output = std::as_writable_bytes(std::span(output)).data()});
       ASSERT_TRUE(status.has_value()) << status.error().message;
       ASSERT_EQ(output, expected) << "run " << run << " on rank " << rank.value;
     }
   });
 }
 
-TEST(ExecutorTest, RandomSchedulesGiveTheBitsOfTheTwoPhasePass) {
+TEST(ProgressTest, RandomSchedulesGiveTheBitsOfTheTwoPhasePass) {
   constexpr uint64_t kSeed = 20240602;
   Rng rng(kSeed);
   int32_t executed = 0;
@@ -99,7 +98,44 @@ TEST(ExecutorTest, RandomSchedulesGiveTheBitsOfTheTwoPhasePass) {
   EXPECT_GT(executed, 100);
 }
 
-TEST(ExecutorTest, RandomTreesGiveTheBitsOfTheTwoPhasePass) {
+TEST(ProgressTest, OperationsInFlightGiveTheBitsOfOneAfterTheOther) {
+  constexpr uint64_t kSeed = 20261123;
+  Rng rng(kSeed);
+  int32_t executed = 0;
+  for (int32_t round = 0; round < support::repeated(300); ++round) {
+    SCOPED_TRACE("seed " + std::to_string(kSeed) + ", round " + std::to_string(round));
+    const int32_t count = 2 + support::pick(rng, 3);
+    const bool is_tcp = round % 10 == 0;
+    std::vector<Schedule> schedules;
+    while (std::ssize(schedules) < count) {
+      Schedule drawn = support::random_schedule({}, rng);
+      if (schedules.empty() || drawn.rank_count() == schedules.front().rank_count()) {
+        schedules.push_back(std::move(drawn));
+      }
+    }
+    std::vector<support::ExpectedRun> runs;
+    bool is_right = true;
+    const int32_t landing_places = 1 + support::pick(rng, 2);
+    const uint64_t delay_seed = rng.below(1000);
+    for (const Schedule& schedule : schedules) {
+      runs.push_back({&schedule,
+                      {.count = static_cast<int64_t>(rng.below(20)),
+                       .segment_count = 1 + support::pick(rng, 4),
+                       .landing_places = landing_places,
+                       .in_place = rng.below(3) == 0,
+                       .transport = is_tcp ? "tcp" : "inproc",
+                       .delay_seed = delay_seed}});
+      is_right = expect_bits(runs.back(), rng) && is_right;
+    }
+    if (is_right) {
+      ++executed;
+      support::expect_two_phase_bits(runs);
+    }
+  }
+  EXPECT_GT(executed, 50);
+}
+
+TEST(ProgressTest, RandomTreesGiveTheBitsOfTheTwoPhasePass) {
   constexpr uint64_t kSeed = 20240603;
   Rng rng(kSeed);
   for (const CollectiveKind collective :
@@ -120,7 +156,7 @@ TEST(ExecutorTest, RandomTreesGiveTheBitsOfTheTwoPhasePass) {
   }
 }
 
-TEST(ExecutorTest, SymmetricScheduleRunsAsItsExpansion) {
+TEST(ProgressTest, SymmetricScheduleRunsAsItsExpansion) {
   const Schedule symmetric = support::symmetric_ring_schedule(4, 1);
   const Schedule expanded = support::ring_schedule(CollectiveKind::kAllReduce, 4, 1);
   constexpr int64_t kCount = 41;
@@ -158,7 +194,7 @@ std::vector<ReferenceCase> reference_cases() {
           {"tree reduce", support::random_tree_schedule(Kind::kReduce, 5, 2, rng)}};
 }
 
-TEST(ExecutorTest, ResultsEqualTheSerialReference) {
+TEST(ProgressTest, ResultsEqualTheSerialReference) {
   for (const ReferenceCase& row : reference_cases()) {
     ASSERT_TRUE(verify(row.schedule, nullptr).correct) << row.name;
     uint64_t seed = 1;
@@ -194,16 +230,16 @@ TEST(ExecutorTest, ResultsEqualTheSerialReference) {
   }
 }
 
-TEST(ExecutorTest, RankThatNeverBeginsIsNamedWithinTheDeadline) {
+TEST(ProgressTest, RankThatNeverBeginsIsNamedWithinTheDeadline) {
   const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 3);
   const Order order = Order::build(ring);
   support::RankGroup group(3);
   support::on_every_rank(2, [&](Rank rank) {  // rank 2 stays away
     Floats data(9, 1);
     std::byte* const bytes = std::as_writable_bytes(std::span(data)).data();
-    Executor executor(lower(ring, order, {.rank = rank, .count = 9, .in_place = true}).value());
+    OperationPool pool(lower(ring, order, {.rank = rank, .count = 9, .in_place = true}).value());
     const Status status =
-        group.run(rank, executor, {.output = bytes, .deadline = std::chrono::milliseconds(300)});
+        group.run(rank, pool, {.output = bytes, .deadline = std::chrono::milliseconds(300)});
     ASSERT_FALSE(status.has_value());
     EXPECT_NE(status.error().message.find("rank 2 did not begin"), std::string::npos)
         << status.error().message;
@@ -212,7 +248,7 @@ TEST(ExecutorTest, RankThatNeverBeginsIsNamedWithinTheDeadline) {
   EXPECT_EQ(group.store().failure()->rank, Rank{2});
 }
 
-TEST(ExecutorTest, RankWithAnotherRequestIsRefused) {
+TEST(ProgressTest, RankWithAnotherRequestIsRefused) {
   for (const std::string transport : {"inproc", "tcp"}) {
     const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 3);
     const Order order = Order::build(ring);
@@ -220,9 +256,9 @@ TEST(ExecutorTest, RankWithAnotherRequestIsRefused) {
     support::on_every_rank(3, [&](Rank rank) {
       Floats data(9, 1);
       std::byte* const bytes = std::as_writable_bytes(std::span(data)).data();
-      Executor executor(lower(ring, order, {.rank = rank, .count = 9, .in_place = true}).value());
+      OperationPool pool(lower(ring, order, {.rank = rank, .count = 9, .in_place = true}).value());
       const Status status =
-          group.run(rank, executor, {.fingerprint = rank.value == 1 ? 5u : 4u, .output = bytes});
+          group.run(rank, pool, {.fingerprint = rank.value == 1 ? 5u : 4u, .output = bytes});
       ASSERT_FALSE(status.has_value());
       EXPECT_NE(status.error().message.find("another request"), std::string::npos)
           << status.error().message;
@@ -230,52 +266,48 @@ TEST(ExecutorTest, RankWithAnotherRequestIsRefused) {
   }
 }
 
-// Grants and then says what no peer may say.
-class LyingTransport final : public Transport {
+// Says what no peer may say.
+class LyingTransport final : public support::SilentTransport {
  public:
   explicit LyingTransport(TransportEvent lie) : lie_(lie) {}
-  Status begin(const TransportOperation& /*operation*/) override { return ok(); }
-  Status send(Rank /*peer*/, SegmentTag /*tag*/,
-              std::span<const std::span<const std::byte>> /*pieces*/) override {
-    return ok();
+  Result<bool> send(Rank /*peer*/, uint64_t /*channel*/, SegmentTag /*tag*/,
+                    uint64_t /*fingerprint*/,
+                    std::span<const std::span<const std::byte>> /*pieces*/) override {
+    return false;
   }
-  Status release(Rank /*peer*/, SegmentTag /*tag*/, int32_t /*place*/) override { return ok(); }
-  Status poll(std::vector<TransportEvent>& events, TimePoint /*deadline*/) override {
-    if (!has_granted_) {
-      has_granted_ = true;
-      events.push_back({.kind = TransportEvent::Kind::kGranted, .peer = Rank{1}, .place = 1});
-    } else {
-      events.push_back(lie_);
-    }
+  Status progress(std::vector<TransportEvent>& events) override {
+    events.push_back(lie_);
     return ok();
   }
 
  private:
   TransportEvent lie_;
-  bool has_granted_ = false;
 };
 
-TEST(ExecutorTest, EventsThatCannotBeAreRefused) {
+TEST(ProgressTest, EventsThatCannotBeAreRefused) {
   using Kind = TransportEvent::Kind;
   const std::vector<std::byte> payload(400);
   const std::span<const std::byte> right(payload.data(), 16);
   struct Case {
     std::string name;
     TransportEvent lie;
+    std::string says = "does not belong";
   };
   const std::vector<Case> cases = {
-      {"unknown stream", {.kind = Kind::kArrived, .peer = Rank{1}, .tag = {77, 0}}},
+      {"unknown stream", {.kind = Kind::kArrived, .peer = Rank{1}, .tag = {1, 77, 0}}},
       {"unknown segment",
-       {.kind = Kind::kArrived, .peer = Rank{1}, .tag = {1, 9}, .payload = right}},
+       {.kind = Kind::kArrived, .peer = Rank{1}, .tag = {1, 1, 9}, .payload = right}},
       {"negative segment",
-       {.kind = Kind::kArrived, .peer = Rank{1}, .tag = {1, -1}, .payload = right}},
-      {"own stream", {.kind = Kind::kArrived, .peer = Rank{1}, .tag = {0, 0}, .payload = right}},
-      {"too short", {.kind = Kind::kArrived, .peer = Rank{1}, .tag = {1, 0}}},
-      {"too long", {.kind = Kind::kArrived, .peer = Rank{1}, .tag = {1, 0}, .payload = payload}},
-      {"sent what was not", {.kind = Kind::kSent, .peer = Rank{1}, .tag = {9, 0}}},
-      {"released twice", {.kind = Kind::kReleased, .peer = Rank{1}, .tag = {0, 1}}},
-      {"granted twice", {.kind = Kind::kGranted, .peer = Rank{1}, .place = 1}},
-      {"stranger", {.kind = Kind::kGranted, .peer = Rank{2}, .place = 1}},
+       {.kind = Kind::kArrived, .peer = Rank{1}, .tag = {1, 1, -1}, .payload = right}},
+      {"own stream", {.kind = Kind::kArrived, .peer = Rank{1}, .tag = {1, 0, 0}, .payload = right}},
+      {"too short", {.kind = Kind::kArrived, .peer = Rank{1}, .tag = {1, 1, 0}}},
+      {"too long", {.kind = Kind::kArrived, .peer = Rank{1}, .tag = {1, 1, 0}, .payload = payload}},
+      {"sent what was not", {.kind = Kind::kSent, .peer = Rank{1}, .tag = {1, 9, 0}}},
+      {"released unsent", {.kind = Kind::kReleased, .peer = Rank{1}, .tag = {1, 0, 1}}},
+      {"over",
+       {.kind = Kind::kArrived, .peer = Rank{1}, .tag = {0, 1, 0}, .payload = right},
+       "operation 0, which is over"},
+      {"of a stranger", {.kind = Kind::kSent, .peer = Rank{2}, .tag = {1, 0, 0}}},
   };
   const Schedule exchange = support::make_schedule({}, {{0, 1, 0, 1}, {0, 1, 1, 0}});
   for (const Case& row : cases) {
@@ -283,18 +315,23 @@ TEST(ExecutorTest, EventsThatCannotBeAreRefused) {
     const SteadyClock clock;
     LyingTransport transport(row.lie);
     Floats data(8, 1);
-    Executor executor(lower(exchange, Order::build(exchange),
-                            {.rank = Rank{0}, .count = 8, .segment_count = 2, .in_place = true})
-                          .value());
+    OperationPool pool(lower(exchange, Order::build(exchange),
+                             {.rank = Rank{0}, .count = 8, .segment_count = 2, .in_place = true})
+                           .value());
     Rank culprit;
-    const Status status = executor.run(
-        {transport, clock},
-        {.output = std::as_writable_bytes(std::span(data)).data(), .culprit = &culprit});
+    Progress progress(transport, clock, 3);
+    const auto failed = [&](const Error& error, const Progress::Culprit& what) {
+      culprit = what.rank;
+      return error;
+    };
+    ASSERT_TRUE(progress.open({.number = 0, .places = 3, .place_bytes = 1000}, failed));
+    const Status status =
+        progress.run(0, pool.take(), {.output = std::as_writable_bytes(std::span(data)).data()});
+    progress.close(0, {ErrorCode::kPeerLost, ""});
     ASSERT_FALSE(status.has_value());
     EXPECT_EQ(culprit, row.lie.peer);
     EXPECT_EQ(status.error().code, ErrorCode::kIo);
-    EXPECT_NE(status.error().message.find("does not belong"), std::string::npos)
-        << status.error().message;
+    EXPECT_NE(status.error().message.find(row.says), std::string::npos) << status.error().message;
   }
 }
 

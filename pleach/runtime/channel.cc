@@ -1,0 +1,137 @@
+#include "pleach/runtime/channel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "pleach/base/check.h"
+#include "pleach/base/index.h"
+
+namespace pleach {
+
+using Kind = TransportEvent::Kind;
+
+Channel::Channel(const ChannelOptions& options, Transport& transport, std::vector<bool>& sending)
+    : options_(options),
+      transport_(transport),
+      sending_(sending),
+      lanes_(sending.size()),
+      lost_(sending.size()) {
+  for (Lane& lane : lanes_) {
+    lane.free_places = options.places;
+  }
+  transport_.open(options_);
+}
+
+Channel::~Channel() {
+  transport_.close(options_.number);
+}
+
+CollectiveRun* Channel::find(uint64_t operation) const {
+  const auto found = std::ranges::find_if(
+      runs_, [&](const CollectiveRun* run) { return run->operation() == operation; });
+  return found == runs_.end() ? nullptr : *found;
+}
+
+// Remembers what an error is about.
+Status Channel::note(const CollectiveRun& run, Status status) {
+  if (!status) {
+    failed_operation_ = run.operation();
+    culprit_ = run.culprit();
+  }
+  return status;
+}
+
+Error Channel::broken(const TransportEvent& event, std::string what) {
+  failed_operation_ = event.tag.operation;
+  culprit_ = event.peer;
+  return {ErrorCode::kIo, fmt::format("rank {} {}", event.peer.value, what)};
+}
+
+Status Channel::start(CollectiveRun& run, const RunSpec& spec, TimePoint now) {
+  PLEACH_CHECK(spec.operation == last_operation_ + 1, "operations begin in their order");
+  last_operation_ = spec.operation;
+  runs_.push_back(&run);
+  PLEACH_TRY(note(run, run.start(spec, {transport_, options_.number, lanes_, sending_}, now)));
+  for (const Rank peer : run.peers()) {
+    if (const char* const reason = lost_[peer.index()]) {
+      PLEACH_TRY(tell(run, {.kind = Kind::kLost, .peer = peer, .reason = reason}));
+    }
+  }
+  for (const TransportEvent& event : early_) {
+    if (event.tag.operation == spec.operation) {
+      PLEACH_TRY(tell(run, event));
+    }
+  }
+  std::erase_if(early_,
+                [&](const TransportEvent& event) { return event.tag.operation == spec.operation; });
+  return proceed(now);
+}
+
+Status Channel::tell(CollectiveRun& run, const TransportEvent& event) {
+  return note(run, run.handle(event));
+}
+
+Status Channel::handle(const TransportEvent& event) {
+  if (event.kind == Kind::kLost) {
+    lost_[event.peer.index()] = event.reason;
+    for (CollectiveRun* const run : runs_) {
+      PLEACH_TRY(tell(*run, event));
+    }
+    return ok();
+  }
+  if (event.kind == Kind::kReleased && ++lanes_[event.peer.index()].free_places > options_.places) {
+    return broken(event, "released a landing place that it did not hold");
+  }
+  if (CollectiveRun* const run = find(event.tag.operation)) {
+    return tell(*run, event);
+  }
+  const bool is_over = event.tag.operation <= last_operation_;
+  switch (event.kind) {
+    case Kind::kArrived:
+      if (is_over) {
+        return broken(event, fmt::format("sent a segment of operation {}, which is over",
+                                         event.tag.operation));
+      }
+      early_.push_back(event);
+      break;
+    case Kind::kBegun:
+      if (!is_over) {
+        // The last word of a peer stands for those before.
+        std::erase_if(early_, [&](const TransportEvent& other) {
+          return other.kind == Kind::kBegun && other.peer == event.peer;
+        });
+        early_.push_back(event);
+      }
+      break;
+    default:
+      break;  // of an operation whose last segments have left
+  }
+  return ok();
+}
+
+Status Channel::proceed(TimePoint now) {
+  for (CollectiveRun* const run : runs_) {
+    PLEACH_TRY(note(*run, run->proceed(now)));
+  }
+  std::erase_if(runs_, [](const CollectiveRun* run) { return run->is_done(); });
+  return ok();
+}
+
+void Channel::abandon() {
+  for (CollectiveRun* const run : runs_) {
+    run->leave();
+  }
+  runs_.clear();
+}
+
+TimePoint Channel::expiry() const {
+  TimePoint first = TimePoint::max();
+  for (const CollectiveRun* const run : runs_) {
+    first = std::min(first, run->expiry());
+  }
+  return first;
+}
+
+}  // namespace pleach

@@ -1,0 +1,68 @@
+// Channel: the operations of one communicator that are in flight on this rank.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pleach/base/id.h"
+#include "pleach/base/result.h"
+#include "pleach/runtime/clock.h"
+#include "pleach/runtime/collective_run.h"
+#include "pleach/runtime/transport.h"
+
+namespace pleach {
+
+// Gives every operation its turn on the connections, and keeps what arrives for operations that
+// have not begun here. It never waits or reads a clock. After the first error nothing may be asked
+// of it but what it is about. Used by one thread at a time.
+//   source  docs/architecture.md, "Channels"
+class Channel {
+ public:
+  // Opens it on the transport. Borrows both.
+  //   sending  of the transport's channels, by rank: a segment is on its way there
+  Channel(const ChannelOptions& options, Transport& transport, std::vector<bool>& sending);
+  ~Channel();
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  uint64_t number() const { return options_.number; }
+  int64_t place_bytes() const { return options_.place_bytes; }
+  bool is_idle() const { return runs_.empty(); }
+
+  // Begins a run as the next operation, `spec.operation`, one more than the last. Borrows the run
+  // until it is done.
+  Status start(CollectiveRun& run, const RunSpec& spec, TimePoint now);
+  // Takes note of an event of this channel, or of a lost peer.
+  Status handle(const TransportEvent& event);
+  // Does what follows; lets go of the runs that are done. To be called at expiry() too.
+  Status proceed(TimePoint now);
+  // When a run next has something to say, unless something happens before.
+  TimePoint expiry() const;
+
+  // Lets go of all runs where they stand: after an error, or to give up.
+  void abandon();
+
+  // What an error was about.
+  uint64_t failed_operation() const { return failed_operation_; }
+  Rank culprit() const { return culprit_; }
+
+ private:
+  CollectiveRun* find(uint64_t operation) const;
+  Status tell(CollectiveRun& run, const TransportEvent& event);
+  Status note(const CollectiveRun& run, Status status);
+  Error broken(const TransportEvent& event, std::string what);
+
+  ChannelOptions options_;
+  Transport& transport_;
+  std::vector<bool>& sending_;
+  std::vector<Lane> lanes_;            // by rank
+  std::vector<const char*> lost_;      // by rank: why; null: it is not
+  std::vector<CollectiveRun*> runs_;   // in flight, the earliest operation first
+  std::vector<TransportEvent> early_;  // of operations to come
+  uint64_t last_operation_ = 0;        // that has begun
+  uint64_t failed_operation_ = 0;
+  Rank culprit_;
+};
+
+}  // namespace pleach

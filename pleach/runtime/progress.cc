@@ -1,0 +1,386 @@
+#include "pleach/runtime/progress.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "pleach/base/check.h"
+#include "pleach/base/index.h"
+
+namespace pleach {
+namespace {
+
+// Releases that are held back wait so long, and for so many polls, for a segment to travel with.
+constexpr Duration kPatience = std::chrono::milliseconds(1);
+constexpr int32_t kMostPatience = 4;
+
+}  // namespace
+
+std::shared_ptr<OperationState> OperationPool::take() {
+  for (const std::shared_ptr<OperationState>& state : states_) {
+    if (state.use_count() == 1) {
+      return state;
+    }
+  }
+  return states_.emplace_back(std::make_shared<OperationState>(index_));
+}
+
+Progress::Progress(Transport& transport, const Clock& clock, int32_t rank_count)
+    : transport_(transport),
+      clock_(clock),
+      peers_{std::vector<const char*>(at(rank_count)), std::vector<bool>(at(rank_count))} {}
+
+Progress::~Progress() {
+  PLEACH_CHECK(open_.empty(), "channels are closed before what drives them ends");
+  {
+    const Lock lock(mutex_);
+    background_.is_ending = true;
+    background_.wake.notify_all();
+    transport_.interrupt();
+  }
+  if (background_.thread.joinable()) {
+    background_.thread.join();
+  }
+}
+
+Progress::Open* Progress::find(uint64_t channel) {
+  const auto found = std::ranges::find_if(
+      open_, [&](const auto& open) { return open->channel.number() == channel; });
+  return found == open_.end() ? nullptr : found->get();
+}
+
+Status Progress::open(const ChannelOptions& options, Failed failed) {
+  const Lock lock(mutex_);
+  if (find(options.number) != nullptr) {
+    return invalid("a communicator of that name is open on this rank");
+  }
+  open_.push_back(std::make_unique<Open>(options, transport_, peers_.sending, std::move(failed)));
+  for (std::size_t rank = 0; rank < peers_.lost.size(); ++rank) {
+    if (peers_.lost[rank] != nullptr) {
+      static_cast<void>(open_.back()->channel.handle({.kind = TransportEvent::Kind::kLost,
+                                                      .peer = Rank{static_cast<int32_t>(rank)},
+                                                      .reason = peers_.lost[rank]}));
+    }
+  }
+  return ok();
+}
+
+void Progress::close(uint64_t channel, const Error& error) {
+  Lock lock(mutex_);
+  Open* const open = find(channel);
+  PLEACH_CHECK(open != nullptr, "a channel that is open is closed");
+  turn_.wait(lock, [&] { return !open->is_failing; });
+  open->error = open->error ? open->error : error;
+  open->channel.abandon();
+  end_all(*open);
+  std::erase_if(open_, [&](const auto& other) { return other.get() == open; });
+  turn_.notify_all();
+  call_back(lock);
+}
+
+uint64_t Progress::begun(uint64_t channel) {
+  const Lock lock(mutex_);
+  return find(channel)->last_operation;
+}
+
+int64_t Progress::in_flight(uint64_t channel) {
+  const Lock lock(mutex_);
+  return std::ssize(find(channel)->in_flight);
+}
+
+// Begins it, and leaves nothing undone that another thread, which polls, would have to know of.
+Status Progress::begin(Lock& lock, uint64_t channel, const std::shared_ptr<OperationState>& state,
+                       RunSpec spec) {
+  Open* const open = find(channel);
+  PLEACH_CHECK(open != nullptr, "operations begin on channels that are open");
+  if (open->error) {
+    return *open->error;
+  }
+  spec.operation = ++open->last_operation;
+  state->what = spec.what;
+  state->is_done = false;
+  state->result = ok();
+  state->callback = nullptr;
+  state->started = clock_.now();
+  state->finished = {};
+  open->in_flight.push_back(state);
+  ++in_flight_;
+  if (const Status status = open->channel.start(state->run, spec, state->started); !status) {
+    fail(lock, channel, status.error());
+    return state->result;
+  }
+  settle();
+  if (poller_.is_there && (transport_.has_events() || open->channel.expiry() < poller_.until)) {
+    transport_.interrupt();
+  }
+  return ok();
+}
+
+Status Progress::start(uint64_t channel, const std::shared_ptr<OperationState>& state,
+                       const RunSpec& spec) {
+  Lock lock(mutex_);
+  Status status = begin(lock, channel, state, spec);
+  hand_over();
+  call_back(lock);
+  return status;
+}
+
+Status Progress::run(uint64_t channel, const std::shared_ptr<OperationState>& state,
+                     const RunSpec& spec) {
+  Lock lock(mutex_);
+  PLEACH_TRY(begin(lock, channel, state, spec));
+  return wait_locked(lock, *state, TimePoint::max());
+}
+
+Status Progress::wait(OperationState& state, TimePoint deadline) {
+  Lock lock(mutex_);
+  return wait_locked(lock, state, deadline);
+}
+
+Status Progress::wait_locked(Lock& lock, OperationState& state, TimePoint deadline) {
+  const bool is_endless = deadline == TimePoint::max();
+  ++poller_.waiting;
+  while (!state.is_done && (is_endless || clock_.now() < deadline)) {
+    if (!poller_.is_there) {
+      poll(lock, deadline);
+      continue;
+    }
+    if (poller_.is_background) {
+      transport_.interrupt();
+    }
+    if (is_endless) {
+      turn_.wait(lock);
+    } else {
+      turn_.wait_until(lock, deadline);
+    }
+  }
+  --poller_.waiting;
+  hand_over();
+  call_back(lock);
+  return state.is_done ? state.result
+                       : Status(Error{ErrorCode::kTimeout, "the operation is not done yet"});
+}
+
+bool Progress::test(OperationState& state) {
+  Lock lock(mutex_);
+  if (!state.is_done && !poller_.is_there) {
+    poll(lock, TimePoint::min());
+    hand_over();
+    call_back(lock);
+  }
+  return state.is_done;
+}
+
+void Progress::on_done(OperationState& state, std::function<void(const Status&)> callback) {
+  Lock lock(mutex_);
+  if (!state.is_done) {
+    state.callback = std::move(callback);
+    return;
+  }
+  const Status result = state.result;
+  lock.unlock();
+  callback(result);
+}
+
+TimePoint Progress::started(const OperationState& state) const {
+  const Lock lock(mutex_);
+  return state.started;
+}
+
+TimePoint Progress::finished(const OperationState& state) const {
+  const Lock lock(mutex_);
+  return state.finished;
+}
+
+TimePoint Progress::expiry() const {
+  TimePoint first = TimePoint::max();
+  for (const auto& open : open_) {
+    first = std::min(first, open->channel.expiry());
+  }
+  return first;
+}
+
+// One wait and what follows from it. The lock is open while it waits.
+void Progress::poll(Lock& lock, TimePoint deadline) {
+  poller_.is_there = true;
+  poller_.until = std::min(deadline, expiry());
+  Status status = ok();
+  if (transport_.holds_back()) {
+    if (poller_.patience++ < kMostPatience && deadline > TimePoint::min()) {
+      poller_.until = std::min(poller_.until, clock_.now() + kPatience);
+    } else {
+      status = transport_.flush();
+      poller_.patience = 0;
+    }
+  }
+  if (status) {
+    lock.unlock();
+    status = transport_.wait(poller_.until);
+    lock.lock();
+  }
+  poller_.events.clear();
+  if (status) {
+    status = transport_.progress(poller_.events);
+  }
+  poller_.patience = poller_.events.empty() ? kMostPatience : poller_.patience;
+  act(lock, status);
+  poller_.is_there = false;
+  if (poller_.waiting > 1 || poller_.is_background) {
+    turn_.notify_all();
+  }
+}
+
+// Tells the channels what has happened.
+void Progress::act(Lock& lock, const Status& status) {
+  poller_.failures.clear();
+  const auto note = [&](const Open& open, const Status& outcome) {
+    if (!outcome) {
+      poller_.failures.emplace_back(open.channel.number(), outcome.error());
+    }
+  };
+  for (const TransportEvent& event : poller_.events) {
+    const bool is_loss = event.kind == TransportEvent::Kind::kLost;
+    if (is_loss) {
+      peers_.lost[event.peer.index()] = event.reason;
+    } else if (event.kind == TransportEvent::Kind::kSent) {
+      peers_.sending[event.peer.index()] = false;
+    }
+    for (const auto& open : open_) {
+      if (!open->error && (is_loss || open->channel.number() == event.channel)) {
+        note(*open, open->channel.handle(event));
+      }
+    }
+  }
+  const TimePoint now = clock_.now();
+  if (open_.size() > 1) {  // each has its turn to be the first to send
+    std::rotate(open_.begin(), open_.begin() + 1, open_.end());
+  }
+  for (const auto& open : open_) {
+    if (!open->error) {
+      note(*open, status ? open->channel.proceed(now) : status);
+    }
+  }
+  settle();
+  for (std::size_t i = 0; i < poller_.failures.size(); ++i) {
+    fail(lock, poller_.failures[i].first, poller_.failures[i].second);
+  }
+}
+
+// Ends what is done.
+void Progress::settle() {
+  for (const auto& open : open_) {
+    std::erase_if(open->in_flight, [&](const std::shared_ptr<OperationState>& state) {
+      if (state->run.is_done()) {
+        end(state, ok());
+      }
+      return state->is_done;
+    });
+  }
+}
+
+void Progress::end(const std::shared_ptr<OperationState>& state, const Status& result) {
+  state->result = result;
+  state->is_done = true;
+  state->finished = clock_.now();
+  --in_flight_;
+  if (state->callback) {
+    to_call_.push_back(state);
+  }
+}
+
+void Progress::end_all(Open& open) {
+  for (const std::shared_ptr<OperationState>& state : open.in_flight) {
+    end(state, *open.error);
+  }
+  open.in_flight.clear();
+}
+
+// The channel's first error ends all that is in flight there. The lock is open while it is told.
+void Progress::fail(Lock& lock, uint64_t channel, const Error& error) {
+  Open* const open = find(channel);
+  if (open == nullptr || open->error) {
+    return;
+  }
+  Culprit culprit{open->channel.failed_operation(), open->channel.culprit(), {}};
+  for (const std::shared_ptr<OperationState>& state : open->in_flight) {
+    if (culprit.operation == 0 || state->run.operation() == culprit.operation) {
+      culprit.operation = state->run.operation();
+      culprit.what = state->what;
+      break;
+    }
+  }
+  open->error = error;
+  open->is_failing = true;
+  open->channel.abandon();
+  lock.unlock();
+  Error told = open->failed(error, culprit);
+  lock.lock();
+  open->error = std::move(told);
+  open->is_failing = false;
+  end_all(*open);
+  turn_.notify_all();
+}
+
+void Progress::call_back(Lock& lock) {
+  while (!to_call_.empty()) {
+    const std::shared_ptr<OperationState> state = std::move(to_call_.back());
+    to_call_.pop_back();
+    const auto callback = std::exchange(state->callback, nullptr);
+    const Status result = state->result;
+    lock.unlock();
+    callback(result);
+    lock.lock();
+  }
+}
+
+// Lets another thread poll, if there is something to poll for.
+void Progress::hand_over() {
+  if (poller_.is_there || in_flight_ == 0) {
+    return;
+  }
+  if (poller_.waiting > 0) {
+    turn_.notify_one();
+    return;
+  }
+  if (!background_.thread.joinable()) {
+    background_.thread = std::thread([this] { work_in_background(); });
+  }
+  background_.wake.notify_one();
+}
+
+void Progress::work_in_background() {
+  Lock lock(mutex_);
+  while (!background_.is_ending) {
+    if (in_flight_ == 0 || poller_.waiting > 0 || poller_.is_there) {
+      background_.wake.wait(lock);
+      continue;
+    }
+    poller_.is_background = true;
+    poll(lock, TimePoint::max());
+    poller_.is_background = false;
+    call_back(lock);
+  }
+}
+
+bool Operation::test() const {
+  return progress_->test(*state_);
+}
+
+Status Operation::wait(Duration timeout) const {
+  const TimePoint now = std::chrono::steady_clock::now();
+  const bool is_endless = timeout > TimePoint::max() - now;
+  return progress_->wait(*state_, is_endless ? TimePoint::max() : now + timeout);
+}
+
+void Operation::on_done(std::function<void(const Status&)> callback) const {
+  progress_->on_done(*state_, std::move(callback));
+}
+
+TimePoint Operation::started() const {
+  return progress_->started(*state_);
+}
+
+TimePoint Operation::finished() const {
+  return progress_->finished(*state_);
+}
+
+}  // namespace pleach

@@ -1,0 +1,154 @@
+// Progress: moves what is in flight on a transport, with one thread at a time.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "pleach/base/result.h"
+#include "pleach/runtime/channel.h"
+#include "pleach/runtime/clock.h"
+#include "pleach/runtime/collective_run.h"
+#include "pleach/runtime/operation.h"
+#include "pleach/runtime/transport.h"
+
+namespace pleach {
+
+// One operation, of its first to its last moment; then of another of the same program.
+struct OperationState {
+  explicit OperationState(std::shared_ptr<const ProgramIndex> program)
+      : index(std::move(program)), run(*index) {}
+
+  const std::shared_ptr<const ProgramIndex> index;
+  CollectiveRun run;
+  // The rest is guarded by Progress.
+  std::string_view what;  // as RunSpec's
+  TimePoint started, finished;
+  bool is_done = true;
+  Status result = ok();
+  std::function<void(const Status&)> callback;
+};
+
+// The states of one program, each used again when nobody holds it: a first operation of its kind
+// allocates, later ones do not. Used by one thread at a time.
+class OperationPool {
+ public:
+  explicit OperationPool(Program program)
+      : index_(std::make_shared<const ProgramIndex>(std::move(program))) {}
+  const Program& program() const { return index_->program(); }
+  std::shared_ptr<OperationState> take();
+
+ private:
+  std::shared_ptr<const ProgramIndex> index_;
+  std::vector<std::shared_ptr<OperationState>> states_;
+};
+
+// Thread safe. Whoever waits polls, one of them at a time; a thread of its own polls only while
+// operations are in flight and nobody waits, and sleeps otherwise. A blocking call wakes no thread.
+class Progress {
+ public:
+  // Borrows both.
+  Progress(Transport& transport, const Clock& clock, int32_t rank_count);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  // What a channel's first error is about.
+  struct Culprit {
+    uint64_t operation = 0;
+    Rank rank;              // -1: this one
+    std::string_view what;  // the operation's
+  };
+  // Told the first error, outside of any lock; returns it as all its operations will end.
+  using Failed = std::function<Error(const Error& error, const Culprit& culprit)>;
+  // Opens a channel.
+  //   errors  kInvalidArgument: one of that number is open
+  Status open(const ChannelOptions& options, Failed failed);
+  // Ends what is in flight there with `error`, and closes the channel.
+  void close(uint64_t channel, const Error& error);
+  // Operations that have begun there, and those of them that are in flight.
+  uint64_t begun(uint64_t channel);
+  int64_t in_flight(uint64_t channel);
+
+  // Begins `spec`, numbered here, as the channel's next operation.
+  //   errors  the channel's first error
+  Status start(uint64_t channel, const std::shared_ptr<OperationState>& state, const RunSpec& spec);
+  // As Operation's.
+  Status wait(OperationState& state, TimePoint deadline);
+  // start() and then wait() for as long as it takes.
+  Status run(uint64_t channel, const std::shared_ptr<OperationState>& state, const RunSpec& spec);
+  bool test(OperationState& state);
+  void on_done(OperationState& state, std::function<void(const Status&)> callback);
+  TimePoint started(const OperationState& state) const;
+  TimePoint finished(const OperationState& state) const;
+
+ private:
+  struct Open {
+    Open(const ChannelOptions& options, Transport& transport, std::vector<bool>& sending,
+         Failed told)
+        : channel(options, transport, sending), failed(std::move(told)) {}
+    Channel channel;
+    Failed failed;
+    uint64_t last_operation = 0;
+    std::vector<std::shared_ptr<OperationState>> in_flight;
+    std::optional<Error> error;
+    bool is_failing = false;  // `failed` has been called and has not returned
+  };
+  using Lock = std::unique_lock<std::mutex>;
+
+  Open* find(uint64_t channel);
+  Status begin(Lock& lock, uint64_t channel, const std::shared_ptr<OperationState>& state,
+               RunSpec spec);
+  Status wait_locked(Lock& lock, OperationState& state, TimePoint deadline);
+  void poll(Lock& lock, TimePoint deadline);
+  void act(Lock& lock, const Status& status);
+  void settle();
+  void end(const std::shared_ptr<OperationState>& state, const Status& result);
+  void end_all(Open& open);
+  void fail(Lock& lock, uint64_t channel, const Error& error);
+  void call_back(Lock& lock);
+  TimePoint expiry() const;
+  void work_in_background();
+  void hand_over();
+
+  // Who polls, and for how long; guarded as all the rest is.
+  struct Poller {
+    bool is_there = false;
+    bool is_background = false;
+    int32_t waiting = 0;                      // threads in wait() or run(), it among them
+    TimePoint until = TimePoint::min();       // it waits at most
+    int32_t patience = 0;                     // polls since releases are held back
+    std::vector<TransportEvent> events = {};  // of one poll
+    std::vector<std::pair<uint64_t, Error>> failures = {};  // of one poll, by channel
+  };
+  struct Background {
+    std::condition_variable wake = {};
+    bool is_ending = false;
+    std::thread thread = {};
+  };
+
+  Transport& transport_;
+  const Clock& clock_;
+  mutable std::mutex mutex_;
+  std::condition_variable turn_;  // for those who wait while another polls
+  Poller poller_;
+  Background background_;
+  int32_t in_flight_ = 0;                    // operations
+  std::vector<std::unique_ptr<Open>> open_;  // the first is the next to be served last
+  // By rank: why it is lost, or null; whether a segment is on its way there.
+  struct Peers {
+    std::vector<const char*> lost;
+    std::vector<bool> sending;
+  };
+  Peers peers_;
+  std::vector<std::shared_ptr<OperationState>> to_call_;
+};
+
+}  // namespace pleach
