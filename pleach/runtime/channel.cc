@@ -73,6 +73,13 @@ Status Channel::tell(CollectiveRun& run, const TransportEvent& event) {
   return note(run, run.handle(event));
 }
 
+std::span<std::byte> Channel::find_home(Rank peer, SegmentTag tag, uint64_t fingerprint,
+                                        std::size_t bytes) const {
+  const CollectiveRun* const run = find(tag.operation);
+  return run != nullptr && run->fingerprint() == fingerprint ? run->find_home(peer, tag, bytes)
+                                                             : std::span<std::byte>();
+}
+
 Status Channel::handle(const TransportEvent& event) {
   if (event.kind == Kind::kLost) {
     lost_[event.peer.index()] = event.reason;
@@ -124,6 +131,7 @@ void Channel::abandon() {
     run->leave();
   }
   runs_.clear();
+  transport_.abandon(options_.number);
 }
 
 TimePoint Channel::expiry() const {

@@ -1,7 +1,9 @@
 // Channel: the operations of one communicator that are in flight on this rank.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,6 +35,9 @@ class Channel {
   // Begins a run as the next operation, `spec.operation`, one more than the last. Borrows the run
   // until it is done.
   Status start(CollectiveRun& run, const RunSpec& spec, TimePoint now);
+  // As Sink's, of this channel.
+  std::span<std::byte> find_home(Rank peer, SegmentTag tag, uint64_t fingerprint,
+                                 std::size_t bytes) const;
   // Takes note of an event of this channel, or of a lost peer.
   Status handle(const TransportEvent& event);
   // Does what follows; lets go of the runs that are done. To be called at expiry() too.

@@ -274,6 +274,31 @@ Status CollectiveRun::handle(const TransportEvent& event) {
   return ok();
 }
 
+std::span<std::byte> CollectiveRun::find_home(Rank peer, SegmentTag tag, std::size_t bytes) const {
+  const int32_t receive = index_.find_receive(peer, tag.stream);
+  if (receive < 0 || tag.segment < 0 || tag.segment >= segments_ || bytes == 0) {
+    return {};
+  }
+  const ProgramMessage& message = program_.receives[at(receive)];
+  if (message.op != TransferOp::kCopy || arrivals_[index(receive, tag.segment)].has_arrived) {
+    return {};
+  }
+  std::byte* begin = nullptr;
+  std::byte* end = nullptr;
+  for (int32_t item = message.first_item; item < message.first_item + message.item_count; ++item) {
+    const int32_t slot = program_.commits[at(item)].slot;
+    const Interval elements = program_.segment(program_.slots[at(slot)], tag.segment);
+    std::byte* const chunk = home(program_.slots[at(slot)], tag.segment);
+    if ((begin != nullptr && chunk != end) || !may_commit(slot, tag.segment, item)) {
+      return {};
+    }
+    begin = begin == nullptr ? chunk : begin;
+    end = chunk + (elements.end - elements.begin) * element_bytes_;
+  }
+  return end - begin == static_cast<std::ptrdiff_t>(bytes) ? std::span(begin, end)
+                                                           : std::span<std::byte>();
+}
+
 Status CollectiveRun::handle_arrival(const TransportEvent& event) {
   const int32_t receive = index_.find_receive(event.peer, event.tag.stream);
   if (receive < 0 || event.tag.segment < 0 || event.tag.segment >= segments_) {
@@ -368,15 +393,22 @@ bool CollectiveRun::is_free(int32_t slot, int32_t segment) const {
   return held == 0 || segment < held || is_over(slot, segment - held);
 }
 
+// Whether all that the order asks for is there, but the arrival itself.
+bool CollectiveRun::may_commit(int32_t slot, int32_t segment, int32_t commit) const {
+  const Counts& counts = counts_[index(slot, segment)];
+  return counts.commits < program_.slots[at(slot)].commit_count &&
+         index_.slot_commits(slot)[at(counts.commits)] == commit &&
+         counts.reads >= program_.commits[at(commit)].after_reads &&
+         (counts.commits > 0 || is_free(slot, segment));
+}
+
 Status CollectiveRun::advance(int32_t slot, int32_t segment) {
   const ProgramSlot& what = program_.slots[at(slot)];
   const Counts& counts = counts_[index(slot, segment)];
   const std::span<const int32_t> commits = index_.slot_commits(slot);
   while (counts.commits < what.commit_count) {
     const int32_t next = commits[at(counts.commits)];
-    if (payload_[index(next, segment)] == nullptr ||
-        counts.reads < program_.commits[at(next)].after_reads ||
-        (counts.commits == 0 && !is_free(slot, segment))) {
+    if (payload_[index(next, segment)] == nullptr || !may_commit(slot, segment, next)) {
       return ok();
     }
     PLEACH_TRY(commit(slot, segment));
@@ -409,11 +441,11 @@ Status CollectiveRun::commit(int32_t slot, int32_t segment) {
   const int64_t length = elements.end - elements.begin;
   if (length > 0) {
     std::byte* const out = home(what, segment);
-    if (index_.commit_op(commits.front()) == TransferOp::kCopy) {
-      std::memcpy(out, arrived[0], static_cast<std::size_t>(length * element_bytes_));
-    } else {
+    if (index_.commit_op(commits.front()) != TransferOp::kCopy) {
       reduce({spec_.type, spec_.op}, out, value(what, segment, counts.commits == 0),
              std::span(arrived).first(count), length);
+    } else if (arrived[0] != out) {
+      std::memcpy(out, arrived[0], static_cast<std::size_t>(length * element_bytes_));
     }
   }
   for (std::size_t i = 0; i < count; ++i) {

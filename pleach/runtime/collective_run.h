@@ -84,6 +84,9 @@ class CollectiveRun {
   Status start(const RunSpec& spec, const RunWorld& world, TimePoint now);
   // Ends it where it stands: its part in the lanes is over.
   void leave();
+  // As Sink's, of this run: the segment is copied, its chunks stand there in one piece, and the
+  // order permits their commits now.
+  std::span<std::byte> find_home(Rank peer, SegmentTag tag, std::size_t bytes) const;
   // Takes note of an event of this run.
   //   errors  kPeerLost; kInvalidArgument: a peer runs another request; kIo: a peer broke the rules
   Status handle(const TransportEvent& event);
@@ -95,6 +98,7 @@ class CollectiveRun {
   // When proceed() asks who has begun, or gives up, unless something happens before.
   TimePoint expiry() const;
   uint64_t operation() const { return spec_.operation; }
+  uint64_t fingerprint() const { return spec_.fingerprint; }
   std::span<const Rank> peers() const { return index_.peers(); }
   // The rank that the last error was about; -1: this one.
   Rank culprit() const { return culprit_; }
@@ -131,6 +135,7 @@ class CollectiveRun {
   void finish_send(int32_t send, int32_t segment);
   Status advance_touched();
   Status advance(int32_t slot, int32_t segment);
+  bool may_commit(int32_t slot, int32_t segment, int32_t commit) const;
   bool is_free(int32_t slot, int32_t segment) const;
   bool is_over(int32_t slot, int32_t segment) const;
   Status commit(int32_t slot, int32_t segment);

@@ -165,6 +165,13 @@ TEST_F(Exchange, GoesOnAsItIsTold) {
   EXPECT_EQ(output_, 8);
 }
 
+TEST_F(Exchange, ReductionsHaveNoHome) {
+  ASSERT_TRUE(start(1));
+  ASSERT_TRUE(tell(TransportEvent::Kind::kSent));
+  const TransportEvent arrival = event(TransportEvent::Kind::kArrived);
+  EXPECT_TRUE(run_.find_home(Rank{1}, arrival.tag, arrival.payload.size()).empty());
+}
+
 TEST_F(Exchange, TakesWhatHasLeftAtOnce) {
   transport_.takes_all = true;
   ASSERT_TRUE(start(1));
@@ -216,6 +223,59 @@ TEST_F(Exchange, RefusesWhatBreaksTheRules) {
     other.fingerprint = 7;
     EXPECT_EQ(run_.handle(other).error().code, ErrorCode::kInvalidArgument);
   }
+}
+
+// Rank 1 of three, in the midst of a chain 0 -> 1 -> 2 of two chunks; then rank 2 sends the first
+// chunk back.
+TEST(CollectiveRunTest, SegmentsAreAtHomeWhereTheOrderPermits) {
+  const Schedule schedule =
+      make_schedule({.collective = CollectiveKind::kBroadcast, .rank_count = 3, .chunk_count = 2},
+                    {{0, 2, 0, 1, support::kCopy},
+                     {0, 2, 1, 2, support::kCopy, 1},
+                     {0, 1, 2, 1, support::kCopy, 2}});
+  const ProgramIndex index(
+      lower(schedule, Order::build(schedule), {.rank = Rank{1}, .count = 4}).value());
+  CollectiveRun run(index);
+  NotingTransport transport;
+  std::vector<Lane> lanes(3, Lane{4, {}});
+  std::vector<bool> sending(3);
+  std::vector<float> output(4);
+  std::byte* const home = std::as_writable_bytes(std::span(output)).data();
+  RunSpec spec;
+  spec.output = home;
+  ASSERT_TRUE(run.start(spec, {transport, 0, lanes, sending}, at_second(0)));
+  ASSERT_TRUE(run.proceed(at_second(0)));
+  const auto tag = [&](int32_t rank) {
+    for (const ProgramMessage& message : index.program().receives) {
+      if (message.peer == Rank{rank}) {
+        return SegmentTag{1, message.stream, 0};
+      }
+    }
+    return SegmentTag{};
+  };
+  const auto find = [&](int32_t rank, std::size_t bytes) {
+    return run.find_home(Rank{rank}, tag(rank), bytes);
+  };
+  EXPECT_EQ(find(0, 16).data(), home);
+  EXPECT_EQ(find(0, 16).size(), 16U);
+  EXPECT_TRUE(find(0, 12).empty());  // not what the schedule says
+  EXPECT_TRUE(find(0, 0).empty());
+  EXPECT_TRUE(find(2, 8).empty());  // what comes first has not come
+  EXPECT_TRUE(run.find_home(Rank{0}, {1, 99, 0}, 16).empty());
+  EXPECT_TRUE(run.find_home(Rank{0}, {1, tag(0).stream, 1}, 16).empty());
+  output = {1, 2, 3, 4};
+  ASSERT_TRUE(run.handle({.kind = TransportEvent::Kind::kArrived,
+                          .peer = Rank{0},
+                          .tag = tag(0),
+                          .payload = std::as_bytes(std::span(output))}));
+  EXPECT_TRUE(find(0, 16).empty());  // it is here
+  ASSERT_TRUE(run.proceed(at_second(0)));
+  EXPECT_EQ(transport.sent.first, Rank{2});
+  EXPECT_TRUE(find(2, 8).empty());  // what stands there is on its way
+  ASSERT_TRUE(run.handle(
+      {.kind = TransportEvent::Kind::kSent, .peer = Rank{2}, .tag = transport.sent.second}));
+  EXPECT_EQ(find(2, 8).data(), home);
+  EXPECT_EQ(output, (std::vector<float>{1, 2, 3, 4}));
 }
 
 TEST_F(Exchange, AsksWhoHasBegunBeforeItGivesUp) {

@@ -27,7 +27,9 @@ std::shared_ptr<OperationState> OperationPool::take() {
 Progress::Progress(Transport& transport, const Clock& clock, int32_t rank_count)
     : transport_(transport),
       clock_(clock),
-      peers_{std::vector<const char*>(at(rank_count)), std::vector<bool>(at(rank_count))} {}
+      peers_{std::vector<const char*>(at(rank_count)), std::vector<bool>(at(rank_count))} {
+  transport_.set_sink(*this);
+}
 
 Progress::~Progress() {
   PLEACH_CHECK(open_.empty(), "channels are closed before what drives them ends");
@@ -227,6 +229,13 @@ void Progress::poll(Lock& lock, TimePoint deadline) {
   if (poller_.waiting > 1 || poller_.is_background) {
     turn_.notify_all();
   }
+}
+
+std::span<std::byte> Progress::home(Rank peer, uint64_t channel, SegmentTag tag,
+                                    uint64_t fingerprint, std::size_t bytes) {
+  const Open* const open = find(channel);
+  return open != nullptr && !open->error ? open->channel.find_home(peer, tag, fingerprint, bytes)
+                                         : std::span<std::byte>();
 }
 
 // Tells the channels what has happened.

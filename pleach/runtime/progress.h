@@ -52,11 +52,11 @@ class OperationPool {
 
 // Thread safe. Whoever waits polls, one of them at a time; a thread of its own polls only while
 // operations are in flight and nobody waits, and sleeps otherwise. A blocking call wakes no thread.
-class Progress {
+class Progress final : public Sink {
  public:
-  // Borrows both.
+  // Borrows both. The transport then asks it where segments belong.
   Progress(Transport& transport, const Clock& clock, int32_t rank_count);
-  ~Progress();
+  ~Progress() override;
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
@@ -90,6 +90,9 @@ class Progress {
   TimePoint finished(const OperationState& state) const;
 
  private:
+  std::span<std::byte> home(Rank peer, uint64_t channel, SegmentTag tag, uint64_t fingerprint,
+                            std::size_t bytes) override;
+
   struct Open {
     Open(const ChannelOptions& options, Transport& transport, std::vector<bool>& sending,
          Failed told)

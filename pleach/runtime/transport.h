@@ -50,6 +50,16 @@ struct ChannelOptions {
 };
 inline constexpr int64_t kMostPlaceBytes = int64_t{1} << 30;
 
+// Where segments belong, for transports that put them there as they come.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  // The memory that a segment may be written to before it is complete: where it belongs, if the
+  // order permits that already. Empty: its landing place. Called within progress().
+  virtual std::span<std::byte> home(Rank peer, uint64_t channel, SegmentTag tag,
+                                    uint64_t fingerprint, std::size_t bytes) = 0;
+};
+
 // One rank's end. A channel is open on all ranks before anything travels on it; no more segments
 // are on their way to a peer, or in its places, than the channel has places. What arrives stays in
 // its place until it is released, whether or not this rank has begun its operation.
@@ -58,8 +68,13 @@ inline constexpr int64_t kMostPlaceBytes = int64_t{1} << 30;
 class Transport {
  public:
   virtual ~Transport() = default;
+  // Who is asked where segments belong; before anything else is called. Borrows it.
+  virtual void set_sink(Sink& sink) = 0;
   virtual void open(const ChannelOptions& channel) = 0;
-  // Nothing of it is on its way any more.
+  // Writes nothing any more to where its segments belong: a peer that is in the midst of one is
+  // lost.
+  virtual void abandon(uint64_t channel) = 0;
+  // abandon(), and the places are gone.
   virtual void close(uint64_t channel) = 0;
   // Starts to connect to a peer where that is needed; send() then waits for it.
   virtual Status connect(Rank peer) = 0;

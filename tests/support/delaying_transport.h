@@ -18,6 +18,8 @@ class DelayingTransport final : public Transport {
   DelayingTransport(std::unique_ptr<Transport> inner, uint64_t seed)
       : inner_(std::move(inner)), rng_(seed) {}
 
+  void set_sink(Sink& sink) override { inner_->set_sink(sink); }
+  void abandon(uint64_t channel) override { inner_->abandon(channel); }
   void open(const ChannelOptions& channel) override { inner_->open(channel); }
   void close(uint64_t channel) override { inner_->close(channel); }
   Status connect(Rank peer) override { return inner_->connect(peer); }

@@ -10,6 +10,8 @@ namespace pleach::support {
 
 class SilentTransport : public Transport {
  public:
+  void set_sink(Sink& /*sink*/) override {}
+  void abandon(uint64_t /*channel*/) override {}
   void open(const ChannelOptions& /*channel*/) override {}
   void close(uint64_t /*channel*/) override {}
   Status connect(Rank /*peer*/) override { return ok(); }

@@ -70,7 +70,9 @@ class InprocTransport final : public Transport {
     }
   }
 
+  void set_sink(Sink& sink) override { sink_ = &sink; }
   void open(const ChannelOptions& channel) override { places_.open(channel); }
+  void abandon(uint64_t /*channel*/) override {}  // segments come whole
   void close(uint64_t channel) override { places_.close(channel); }
   Status connect(Rank /*peer*/) override { return ok(); }
   Status tell_begun(Rank peer, uint64_t channel, uint64_t operation, uint64_t fingerprint) override;
@@ -91,6 +93,7 @@ class InprocTransport final : public Transport {
 
   TransportContext context_;
   std::shared_ptr<Hub> hub_;
+  Sink* sink_ = nullptr;
   PlacePool places_;
 };
 
@@ -135,13 +138,18 @@ TransportEvent InprocTransport::event_of(TransportEvent::Kind kind, const Letter
 }
 
 TransportEvent InprocTransport::land(const Letter& letter) {
-  const std::optional<PlacePool::Place> place =
+  const std::optional<int32_t> place =
       places_.take(letter.channel, letter.from, letter.payload.size());
   PLEACH_CHECK(place.has_value(), "a sender keeps to the landing places of a channel");
-  std::ranges::copy(letter.payload, place->memory.begin());
+  std::span<std::byte> memory = sink_->home(letter.from, letter.channel, letter.tag,
+                                            letter.fingerprint, letter.payload.size());
+  if (memory.empty()) {
+    memory = places_.memory(letter.channel, letter.from, *place, letter.payload.size());
+  }
+  std::ranges::copy(letter.payload, memory.begin());
   TransportEvent event = event_of(TransportEvent::Kind::kArrived, letter);
-  event.place = place->number;
-  event.payload = place->memory;
+  event.place = *place;
+  event.payload = memory;
   return event;
 }
 

@@ -46,26 +46,30 @@ int32_t PlacePool::places(uint64_t channel) const {
   return found == nullptr ? 0 : found->options.places;
 }
 
-std::optional<PlacePool::Place> PlacePool::take(uint64_t channel, Rank peer, uint64_t bytes) {
+std::optional<int32_t> PlacePool::take(uint64_t channel, Rank peer, std::size_t bytes) {
   Channel* const found = find(channel);
-  if (found == nullptr || bytes > static_cast<uint64_t>(found->options.place_bytes)) {
+  if (found == nullptr || bytes > at(found->options.place_bytes) ||
+      found->peers[peer.index()].free.empty()) {
     return std::nullopt;
   }
-  OfPeer& of_peer = found->peers[peer.index()];
-  if (of_peer.free.empty()) {
-    return std::nullopt;
+  std::vector<int32_t>& free = found->peers[peer.index()].free;
+  const int32_t place = free.back();
+  free.pop_back();
+  return place;
+}
+
+std::span<std::byte> PlacePool::memory(uint64_t channel, Rank peer, int32_t place,
+                                       std::size_t bytes) {
+  Channel* const found = find(channel);
+  if (found == nullptr || bytes == 0) {
+    return {};
   }
   const std::size_t between = stride(found->options);
-  if (of_peer.memory == nullptr && bytes > 0) {
-    of_peer.memory =
-        std::make_unique_for_overwrite<std::byte[]>(between * at(found->options.places));
+  std::unique_ptr<std::byte[]>& memory = found->peers[peer.index()].memory;
+  if (memory == nullptr) {
+    memory = std::make_unique_for_overwrite<std::byte[]>(between * at(found->options.places));
   }
-  const int32_t place = of_peer.free.back();
-  of_peer.free.pop_back();
-  if (bytes == 0) {
-    return Place{place, {}};
-  }
-  return Place{place, {of_peer.memory.get() + between * at(place), bytes}};
+  return {memory.get() + between * at(place), bytes};
 }
 
 void PlacePool::release(uint64_t channel, Rank peer, int32_t place) {

@@ -13,8 +13,8 @@
 
 namespace pleach {
 
-// Used by one thread. Memory for a peer's places is there from its first segment on, and does not
-// move while the channel is open.
+// Used by one thread. Memory for a peer's places is there from the first use of one on, and does
+// not move while the channel is open.
 class PlacePool {
  public:
   explicit PlacePool(int32_t rank_count) : rank_count_(rank_count) {}
@@ -25,13 +25,11 @@ class PlacePool {
   // Of one peer; 0: the channel is not open.
   int32_t places(uint64_t channel) const;
 
-  struct Place {
-    int32_t number = 0;
-    std::span<std::byte> memory;
-  };
   // A free place for a peer's segment, now taken. Empty: the channel is not open, it has no free
   // place for the peer, or the segment is too large.
-  std::optional<Place> take(uint64_t channel, Rank peer, uint64_t bytes);
+  std::optional<int32_t> take(uint64_t channel, Rank peer, std::size_t bytes);
+  // Of a place that is taken.
+  std::span<std::byte> memory(uint64_t channel, Rank peer, int32_t place, std::size_t bytes);
   void release(uint64_t channel, Rank peer, int32_t place);
 
  private:

@@ -54,10 +54,14 @@ std::string address_key(const TransportContext& context, Rank rank) {
 class TcpTransport final : public Transport {
  public:
   explicit TcpTransport(const TransportContext& context)
-      : context_(context), places_(context.rank_count), peers_(at(context.rank_count)) {}
+      : context_(context),
+        landing_{PlacePool(context.rank_count)},
+        peers_(at(context.rank_count)) {}
 
   Status listen();
-  void open(const ChannelOptions& channel) override { places_.open(channel); }
+  void set_sink(Sink& sink) override { landing_.sink = &sink; }
+  void open(const ChannelOptions& channel) override { landing_.places.open(channel); }
+  void abandon(uint64_t channel) override;
   void close(uint64_t channel) override;
   Status connect(Rank peer) override;
   Status tell_begun(Rank peer, uint64_t channel, uint64_t operation, uint64_t fingerprint) override;
@@ -84,6 +88,11 @@ class TcpTransport final : public Transport {
     std::map<uint64_t, Stranger> strangers = {};  // by tag: the oldest first
     uint64_t next_stranger = kStrangers;
   };
+  // Where segments go.
+  struct Landing {
+    PlacePool places;
+    Sink* sink = nullptr;
+  };
   // What wait() saw.
   struct Ready {
     std::array<epoll_event, 64> events = {};
@@ -102,7 +111,7 @@ class TcpTransport final : public Transport {
   void lose(Rank peer, const char* reason);
 
   TransportContext context_;
-  PlacePool places_;
+  Landing landing_;
   std::vector<Peer> peers_;  // by rank
   std::vector<Rank> held_back_;
   Descriptor epoll_, alarm_;
@@ -135,14 +144,18 @@ Status TcpTransport::listen() {
 }
 
 // A peer that leaves a part of a message has broken off: what is to come of it has no place.
-void TcpTransport::close(uint64_t channel) {
+void TcpTransport::abandon(uint64_t channel) {
   for (int32_t rank = 0; rank < context_.rank_count; ++rank) {
     const tcp::Inbox& in = connection(Rank{rank}).in();
     if (in.has_payload() && in.arriving().frame.channel == channel) {
       lose(Rank{rank}, "it left a part of a message when its communicator was closed");
     }
   }
-  places_.close(channel);
+}
+
+void TcpTransport::close(uint64_t channel) {
+  abandon(channel);
+  landing_.places.close(channel);
 }
 
 // The lower rank of a pair listens.
@@ -301,7 +314,7 @@ Result<bool> TcpTransport::send(Rank peer, uint64_t channel, SegmentTag tag, uin
 }
 
 Status TcpTransport::release(Rank peer, uint64_t channel, SegmentTag tag, int32_t place) {
-  places_.release(channel, peer, place);
+  landing_.places.release(channel, peer, place);
   if (connection(peer).is_lost()) {
     return ok();
   }
@@ -314,7 +327,7 @@ Status TcpTransport::release(Rank peer, uint64_t channel, SegmentTag tag, int32_
   if (++releases == 1) {
     held_back_.push_back(peer);
   }
-  return 2 * releases >= places_.places(channel) ? write_and_tell(peer) : ok();
+  return 2 * releases >= landing_.places.places(channel) ? write_and_tell(peer) : ok();
 }
 
 Status TcpTransport::flush() {
@@ -329,7 +342,7 @@ Status TcpTransport::flush() {
 
 // False: the peer broke the protocol.
 bool TcpTransport::open_frame(Rank peer, const tcp::Frame& frame) {
-  const bool is_open = places_.is_open(frame.channel);
+  const bool is_open = landing_.places.is_open(frame.channel);
   switch (frame.kind) {
     case tcp::FrameKind::kBegin:
     case tcp::FrameKind::kRelease:
@@ -345,11 +358,17 @@ bool TcpTransport::open_frame(Rank peer, const tcp::Frame& frame) {
     case tcp::FrameKind::kData:
       break;
   }
-  const std::optional<PlacePool::Place> place = places_.take(frame.channel, peer, frame.length);
-  if (place) {
-    connection(peer).in().expect({frame, place->number, place->memory});
+  const std::optional<int32_t> place = landing_.places.take(frame.channel, peer, frame.length);
+  if (!place) {
+    return false;
   }
-  return place.has_value();
+  std::span<std::byte> memory =
+      landing_.sink->home(peer, frame.channel, frame.tag(), frame.fingerprint, frame.length);
+  if (memory.empty()) {
+    memory = landing_.places.memory(frame.channel, peer, *place, frame.length);
+  }
+  connection(peer).in().expect({frame, *place, memory});
+  return true;
 }
 
 // Opens all that is here. False: the peer broke the protocol.
