@@ -15,6 +15,7 @@
 #include "pleach/collective/merge_chunks.h"
 #include "pleach/collective/placement.h"
 #include "pleach/collective/verify.h"
+#include "pleach/runtime/barrier.h"
 #include "pleach/runtime/rendezvous/agreement.h"
 #include "pleach/runtime/run_buffers.h"
 
@@ -170,7 +171,8 @@ class ChannelCommunicator final : public Communicator {
   GroupOfRanks group() const { return {store(), rank(), rank_count(), endpoint_->deadline()}; }
   Status check_alive();
   Error poison(const Error& error, std::string_view where, Rank culprit);
-  Status enter_barrier(std::string_view what, int64_t count);
+  Status meet(std::string_view what);
+  Result<std::shared_ptr<OperationState>> take_barrier();
   Result<Planned> plan(const PreparedSchedule& schedule, const RunRequest& request);
   Result<Planned> plan_checked(const PreparedSchedule& schedule, const RunRequest& request);
 
@@ -182,8 +184,8 @@ class ChannelCommunicator final : public Communicator {
   // Guarded by it:
   std::optional<Error> poison_;
   bool is_closed_ = false;
-  int64_t barrier_count_ = 0;
   int64_t prepare_count_ = 0;
+  std::optional<OperationPool> barriers_;
 };
 
 std::string operation_text(uint64_t operation, std::string_view what) {
@@ -234,9 +236,9 @@ Error ChannelCommunicator::poison(const Error& error, std::string_view where, Ra
   return first;
 }
 
-Status ChannelCommunicator::enter_barrier(std::string_view what, int64_t count) {
-  const std::string name = fmt::format("{}/{}/{}", options_.name, what, count);
-  const Status status = pleach::barrier(group(), name);
+// A barrier at the store: before the channel is open on all ranks, and after its last operation.
+Status ChannelCommunicator::meet(std::string_view what) {
+  const Status status = pleach::barrier(group(), fmt::format("{}/{}", options_.name, what));
   return status ? ok() : poison(status.error(), what, rank());
 }
 
@@ -252,16 +254,28 @@ Status ChannelCommunicator::open() {
     return opened;
   }
   is_open_ = true;
-  return enter_barrier("create", 0);
+  return meet("create");
 }
 
 Status ChannelCommunicator::barrier() {
   PLEACH_TRY(check_alive());
-  const auto count = [&] {
-    const std::scoped_lock lock(mutex_);
-    return barrier_count_++;
-  };
-  return enter_barrier("barrier", count());
+  PLEACH_ASSIGN(state, take_barrier());
+  Fingerprint fingerprint;
+  fingerprint.add("barrier");
+  fingerprint.add(rank_count());
+  return endpoint_->progress().run(
+      channel_, state,
+      {.fingerprint = fingerprint.value(), .deadline = endpoint_->deadline(), .what = "barrier"});
+}
+
+Result<std::shared_ptr<OperationState>> ChannelCommunicator::take_barrier() {
+  const std::scoped_lock lock(mutex_);
+  if (!barriers_) {
+    const Schedule schedule = barrier_schedule(rank_count());
+    PLEACH_ASSIGN(program, lower(schedule, Order::build(schedule), {.rank = rank()}));
+    barriers_.emplace(std::move(program));
+  }
+  return barriers_->take();
 }
 
 Status ChannelCommunicator::close() {
@@ -270,7 +284,7 @@ Status ChannelCommunicator::close() {
     return invalid(
         fmt::format("communicator {} has {} operations in flight", quoted(options_.name), count));
   }
-  PLEACH_TRY(enter_barrier("close", 0));
+  PLEACH_TRY(meet("close"));
   endpoint_->progress().close(channel_, {ErrorCode::kPeerLost, "its communicator was closed"});
   is_open_ = false;
   const std::scoped_lock lock(mutex_);

@@ -63,7 +63,7 @@ class Communicator {
   // also before those of other communicators. A wait may last until all ranks have started that
   // operation, and made progress since: by waiting, or by their background threads.
   virtual Result<Operation> start(const PreparedSchedule& schedule, const RunRequest& request) = 0;
-  // Collective: all ranks enter before any leaves.
+  // Collective, an operation as those of run(): all ranks enter before any leaves.
   virtual Status barrier() = 0;
   // Collective: leaves in order, so that no rank takes the others for lost.
   //   errors  kInvalidArgument: operations are in flight; nothing has changed

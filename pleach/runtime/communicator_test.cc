@@ -447,6 +447,24 @@ TEST(CommunicatorTest, AnOperationMovesOnWhileNobodyWaits) {
   });
 }
 
+TEST(CommunicatorTest, NobodyLeavesABarrierBeforeAllHaveEntered) {
+  for (const int32_t ranks : {1, 2, 3, 5, 6}) {
+    std::atomic<int32_t> entered = 0;
+    with_communicators({ranks, ranks == 3 ? "tcp" : "inproc"},
+                       [&](Communicator& communicator, Rank rank) {
+                         Rng rng(static_cast<uint64_t>(rank.value));
+                         for (int32_t round = 1; round <= 50; ++round) {
+                           if (rng.below(4) == 0) {
+                             std::this_thread::sleep_for(std::chrono::microseconds(rng.below(500)));
+                           }
+                           ++entered;
+                           ASSERT_EQ(message_of(communicator.barrier()), "");
+                           ASSERT_GE(entered, ranks * round);
+                         }
+                       });
+  }
+}
+
 TEST(CommunicatorTest, AWaitThatIsTooShortHarmsNothing) {
   const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 2);
   with_communicators({2, "inproc"}, [&](Communicator& communicator, Rank rank) {
