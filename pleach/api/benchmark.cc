@@ -84,6 +84,7 @@ class Runner {
   Result<BenchmarkRow> measure(int64_t size_bytes);
   Result<Measurement> measure_place(int64_t count, bool in_place);
   Result<std::vector<std::string>> gather(std::string value);
+  Result<bool> agree_to_go_on(bool goes_on);
   GroupOfRanks group() const { return {*job_.store, job_.rank, job_.rank_count, job_.deadline}; }
 
   const BenchmarkJob& job_;
@@ -126,6 +127,15 @@ Status Runner::agree() {
   PLEACH_ASSIGN(verdict, pleach::agree(group(), job_.name + "/benchmark/options", text_of(options_),
                                        "rank {} was started with {}, rank 0 with {}"));
   return verdict;
+}
+
+// Whether rank 0 goes on.
+Result<bool> Runner::agree_to_go_on(bool goes_on) {
+  const std::string name = fmt::format("{}/benchmark/row/{}", job_.name, std::ssize(report_.rows));
+  const auto produce = [&]() -> Result<std::string> { return std::string(goes_on ? "yes" : "no"); };
+  PLEACH_ASSIGN(word, broadcast(group(), name, produce));
+  PLEACH_ASSIGN(said, std::move(word));
+  return said == "yes";
 }
 
 Status Runner::introduce() {
@@ -257,15 +267,18 @@ Result<BenchmarkReport> Runner::run() {
   PLEACH_TRY(connect());
   PLEACH_TRY(agree());
   PLEACH_TRY(introduce());
-  if (job_.rank.value == 0 && job_.started) {
-    job_.started(report_);
-  }
+  const auto tell = [&](const std::function<bool(const BenchmarkReport&)>& told) {
+    return job_.rank.value != 0 || !told || told(report_);
+  };
+  bool goes_on = tell(job_.started);
   for (const int64_t size : options_.sizes_bytes) {
+    PLEACH_SET(goes_on, agree_to_go_on(goes_on));
+    if (!goes_on) {
+      break;
+    }
     PLEACH_ASSIGN(row, measure(size));
     report_.rows.push_back(row);
-    if (job_.rank.value == 0 && job_.measured) {
-      job_.measured(report_);
-    }
+    goes_on = tell(job_.measured);
   }
   PLEACH_TRY(communicator_->close());
   report_.end_time = local_time();

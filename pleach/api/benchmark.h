@@ -32,9 +32,10 @@ struct BenchmarkJob {
   int32_t landing_places = 4;
   // Rank 0's schedule, as a planner chooses it; the other ranks receive it.
   std::function<Result<std::shared_ptr<const Schedule>>()> choose;
-  // Called on rank 0 before the first row and after each, with what is known so far.
-  std::function<void(const BenchmarkReport&)> started;
-  std::function<void(const BenchmarkReport&)> measured;
+  // Called on rank 0 before the first row and after each, with what is known so far; they return
+  // whether to go on. If not, all ranks end well, with the rows that there are.
+  std::function<bool(const BenchmarkReport&)> started;
+  std::function<bool(const BenchmarkReport&)> measured;
 };
 
 // One rank's part: connects, agrees on the schedule, measures every size, leaves in order.

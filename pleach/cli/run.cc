@@ -7,7 +7,12 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
 #include <cstring>
+#include <string>
+#include <string_view>
 #include <thread>
 
 #include "pleach/base/files.h"
@@ -28,6 +33,28 @@ void print_rank_error(const Invocation& invocation, Rank rank, const Error& erro
   fmt::print(invocation.error, "{}\n", said_by(rank, error.message));
 }
 
+// Prints while somebody reads. Who has read enough, as `head`, closes the pipe: that is no error,
+// and the ranks are told to stop.
+class Printer {
+ public:
+  explicit Printer(std::FILE* out) : out_(out) { std::signal(SIGPIPE, SIG_IGN); }
+  bool print(std::string_view text) {
+    if (is_read_ &&
+        (std::fwrite(text.data(), 1, text.size(), out_) < text.size() || std::fflush(out_) != 0)) {
+      is_read_ = false;
+      has_failed_ = errno != EPIPE;
+    }
+    return is_read_;
+  }
+  // It could not be written, for another reason.
+  bool has_failed() const { return has_failed_; }
+
+ private:
+  std::FILE* out_;
+  bool is_read_ = true;
+  bool has_failed_ = false;
+};
+
 // One rank: measures, and on rank 0 prints. Errors are printed here, with the rank.
 ExitCode run_rank(const RunContext& context, BenchmarkJob job) {
   const RunSettings& settings = context.settings;
@@ -37,6 +64,7 @@ ExitCode run_rank(const RunContext& context, BenchmarkJob job) {
   job.deadline = settings.deadline;
   job.landing_places = settings.landing_places;
   std::string output_file;
+  Printer printer(out);
   job.choose = [&]() -> Result<std::shared_ptr<const Schedule>> {
     if (context.line.given("--output-file")) {
       PLEACH_SET(output_file, context.line.value("--output-file", new_file_name));
@@ -45,15 +73,12 @@ ExitCode run_rank(const RunContext& context, BenchmarkJob job) {
   };
   if (prints) {
     job.started = [&](const BenchmarkReport& report) {
-      if (!output_file.empty()) {
-        fmt::print(out, "# Writing JSON output to {}\n", output_file);
-      }
-      fmt::print(out, "{}", nccl_tests_header(report));
-      std::fflush(out);
+      const std::string file =
+          output_file.empty() ? "" : fmt::format("# Writing JSON output to {}\n", output_file);
+      return printer.print(file + nccl_tests_header(report));
     };
     job.measured = [&](const BenchmarkReport& report) {
-      fmt::print(out, "{}", nccl_tests_row(report, report.rows.back()));
-      std::fflush(out);
+      return printer.print(nccl_tests_row(report, report.rows.back()));
     };
   }
   const Result<BenchmarkReport> report = run_benchmark(job, settings.benchmark);
@@ -70,12 +95,17 @@ ExitCode run_rank(const RunContext& context, BenchmarkJob job) {
     return ExitCode::kFailed;
   }
   if (prints && *written != output_file) {  // somebody else took that name
-    fmt::print(out, "# Wrote JSON output to {}\n", *written);
+    printer.print(fmt::format("# Wrote JSON output to {}\n", *written));
   }
   if (prints) {
-    fmt::print(out, "{}", nccl_tests_footer(*report));
+    printer.print(nccl_tests_footer(*report));
   } else if (job.rank.value == 0) {
-    fmt::print(out, "{}\n", to_json(*report));
+    printer.print(to_json(*report) + "\n");
+  }
+  if (printer.has_failed()) {
+    print_rank_error(context.invocation, job.rank,
+                     {ErrorCode::kIo, "cannot write to the standard output"});
+    return ExitCode::kFailed;
   }
   if (job.rank.value == 0 && report->wrong_count() > 0) {
     fmt::print(context.invocation.error, "rank 0: {} elements of results are wrong\n",

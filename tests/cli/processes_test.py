@@ -108,6 +108,25 @@ class LostRanks(unittest.TestCase):
         for line in lines:
             self.assertIn(f"rank {lost}", line.split(": ", 1)[1])
 
+    def test_who_has_read_enough_ends_it_quietly(self):
+        for transport in ("tcp", "inproc"):
+            process = subprocess.Popen(
+                [PLEACH, "run", "--ranks", "3", "--algorithm", "ring", "--transport", transport,
+                 "--sizes", "1KiB:64MiB:2", "--iterations", "20"],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment())
+            process.stdout.readline()
+            process.stdout.close()
+            with process.stderr:
+                self.assertEqual(process.stderr.read(), b"", transport)
+            self.assertEqual(process.wait(timeout=START_S), 0)
+
+    def test_a_full_disk_is_told(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([PLEACH, *SHORT_RUN, "--ranks", "2"], stdout=full,
+                                  stderr=subprocess.PIPE, text=True, env=clean_environment())
+        self.assertEqual(done.stderr, "rank 0: cannot write to the standard output\n")
+        self.assertEqual(done.returncode, 1)
+
     def test_a_killed_rank_is_named_by_all_others(self):
         for lost in (0, 1):
             with self.subTest(lost):

@@ -1,6 +1,7 @@
 // DelayingTransport: wraps a transport and holds sends, releases and events back at random.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -31,24 +32,24 @@ class DelayingTransport final : public Transport {
   Result<bool> send(Rank peer, uint64_t channel, SegmentTag tag, uint64_t fingerprint,
                     std::span<const std::span<const std::byte>> pieces) override {
     sends_.push_back({patience(), peer, channel, tag, fingerprint, {pieces.begin(), pieces.end()}});
+    holds_ = true;
     return false;
   }
 
   Status release(Rank peer, uint64_t channel, SegmentTag tag, int32_t place) override {
     releases_.push_back({patience(), peer, channel, tag, place});
+    holds_ = true;
     return ok();
   }
 
   bool holds_back() const override { return inner_->holds_back(); }
   Status flush() override { return inner_->flush(); }
 
-  bool has_events() const override {
-    return !sends_.empty() || !releases_.empty() || !events_.empty() || inner_->has_events();
-  }
+  bool has_events() const override { return holds_ || inner_->has_events(); }
   void interrupt() override { inner_->interrupt(); }
 
   Status wait(TimePoint deadline) override {
-    return inner_->wait(has_events() ? TimePoint::min() : deadline);
+    return inner_->wait(holds_ ? TimePoint::min() : deadline);
   }
 
   Status progress(std::vector<TransportEvent>& events) override {
@@ -65,6 +66,7 @@ class DelayingTransport final : public Transport {
       events.push_back(held.event);
       return true;
     });
+    holds_ = !sends_.empty() || !releases_.empty() || !events_.empty();
     return ok();
   }
 
@@ -123,6 +125,7 @@ class DelayingTransport final : public Transport {
 
   std::unique_ptr<Transport> inner_;
   Rng rng_;
+  std::atomic<bool> holds_ = false;  // anything; read by who waits while others send
   std::vector<HeldSend> sends_;
   std::vector<HeldRelease> releases_;
   std::vector<HeldEvent> events_;
