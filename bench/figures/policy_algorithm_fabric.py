@@ -67,7 +67,7 @@ def reason(text):
     if "needs" in text:
         return "it has no reduce_scatter"
     for words, meaning in {"is no torus of two": "it knows no disjoint cycles of this grid",
-                           "tells its ranks apart": "it needs groups with rails",
+                           "tells them apart into groups": "it needs groups with rails",
                            "no switch": "it needs a switch",
                            "does not reduce": "the switch does not reduce",
                            "is no grid": "it needs a grid of two dimensions",
