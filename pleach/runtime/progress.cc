@@ -129,7 +129,12 @@ Status Progress::start(uint64_t channel, const std::shared_ptr<OperationState>& 
 Status Progress::run(uint64_t channel, const std::shared_ptr<OperationState>& state,
                      const RunSpec& spec) {
   Lock lock(mutex_);
-  PLEACH_TRY(begin(lock, channel, state, spec));
+  Status status = begin(lock, channel, state, spec);
+  if (!status) {
+    hand_over();
+    call_back(lock);
+    return status;
+  }
   return wait_locked(lock, *state, TimePoint::max());
 }
 
