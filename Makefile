@@ -64,6 +64,7 @@ bench-check:  ## Each benchmark holds itself to its limits and checks what it co
 	@cmake --preset release -DPLEACH_BUILD_BENCHMARKS=ON
 	@cmake --build --preset release
 	@build/release/registry_benchmark --benchmark_min_time=0.05
+	@build/release/progress_benchmark
 	@for script in bench/*.py; do \
 	  if [ -e "$$script" ]; then \
 	    python3 "$$script" --check --pleach build/release/pleach; \
