@@ -9,10 +9,14 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstddef>
+#include <cstring>
 #include <memory>
 #include <system_error>
 
@@ -150,6 +154,102 @@ void set_no_delay(int descriptor) {
   const int yes = 1;
   // Speed only: a connection without it works too.
   static_cast<void>(setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)));
+}
+
+namespace {
+
+// In the abstract namespace: its first byte is 0.
+Result<std::pair<sockaddr_un, socklen_t>> host_address(const std::string& name) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (name.empty() || name.size() + 1 > sizeof(address.sun_path)) {
+    return invalid(fmt::format("a name of {} bytes for a socket", name.size()));
+  }
+  std::ranges::copy(name, address.sun_path + 1);
+  return std::pair(address,
+                   static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size()));
+}
+
+Descriptor open_on_host() {
+  return Descriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
+
+constexpr std::size_t kMostDescriptors = 8;
+using ControlBytes = std::array<std::byte, CMSG_SPACE(kMostDescriptors * sizeof(int))>;
+
+}  // namespace
+
+Result<Descriptor> listen_on_host(const std::string& name) {
+  PLEACH_ASSIGN(address, host_address(name));
+  Descriptor listener = open_on_host();
+  if (!listener.is_open() ||
+      bind(listener.get(), reinterpret_cast<sockaddr*>(&address.first), address.second) != 0 ||
+      listen(listener.get(), SOMAXCONN) != 0) {
+    return system_error(fmt::format("listen on {}", name));
+  }
+  return listener;
+}
+
+Result<Descriptor> connect_on_host(const std::string& name) {
+  PLEACH_ASSIGN(address, host_address(name));
+  Descriptor connection = open_on_host();
+  if (!connection.is_open() ||
+      connect(connection.get(), reinterpret_cast<sockaddr*>(&address.first), address.second) != 0) {
+    return system_error(fmt::format("connect to {}", name));
+  }
+  return connection;
+}
+
+bool is_of_this_user(int socket) {
+  ucred peer = {};
+  socklen_t length = sizeof(peer);
+  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
+}
+
+bool send_with_descriptors(int socket, std::span<const std::byte> bytes,
+                           std::span<const int> descriptors) {
+  PLEACH_CHECK(descriptors.size() <= kMostDescriptors, "a few descriptors travel at once");
+  iovec part = {const_cast<std::byte*>(bytes.data()), bytes.size()};
+  alignas(cmsghdr) ControlBytes control = {};
+  msghdr message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+  std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size_bytes());
+  return sendmsg(socket, &message, MSG_NOSIGNAL) == std::ssize(bytes);
+}
+
+ssize_t receive_with_descriptors(int socket, std::span<std::byte> bytes,
+                                 std::vector<Descriptor>& descriptors) {
+  iovec part = {bytes.data(), bytes.size()};
+  alignas(cmsghdr) ControlBytes control = {};
+  msghdr message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t count = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  for (cmsghdr* header = count < 0 ? nullptr : CMSG_FIRSTHDR(&message); header != nullptr;
+       header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
+      continue;
+    }
+    for (std::size_t next = 0; CMSG_LEN(next + sizeof(int)) <= header->cmsg_len;
+         next += sizeof(int)) {
+      int descriptor = -1;
+      std::memcpy(&descriptor, CMSG_DATA(header) + next, sizeof(int));
+      Descriptor received(descriptor);  // all are owned, and closed where they are too many
+      if (descriptors.size() < kMostDescriptors) {
+        descriptors.push_back(std::move(received));
+      }
+    }
+  }
+  return count;
 }
 
 Descriptor make_event() {

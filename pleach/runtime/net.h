@@ -1,10 +1,15 @@
 // Sockets, addresses and other descriptors of the operating system.
 #pragma once
 
+#include <sys/types.h>
+
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "pleach/base/result.h"
 #include "pleach/runtime/clock.h"
@@ -54,6 +59,20 @@ Descriptor accept_one(int listener);
 Result<Address> local_address(int descriptor);
 Status set_nonblocking(int descriptor);
 void set_no_delay(int descriptor);
+
+// The same between processes of one host (one network namespace), by a name that no file has and
+// that ends with its listener. Only processes of the same user get to see who accepts.
+Result<Descriptor> listen_on_host(const std::string& name);
+// Errors: kIo; also when so many wait there already that none more may.
+Result<Descriptor> connect_on_host(const std::string& name);
+// Whether it is of the user that this process runs for.
+bool is_of_this_user(int socket);
+// Over such a connection descriptors travel too. False: not all was taken.
+bool send_with_descriptors(int socket, std::span<const std::byte> bytes,
+                           std::span<const int> descriptors);
+// As recv(); appends what came along, up to eight.
+ssize_t receive_with_descriptors(int socket, std::span<std::byte> bytes,
+                                 std::vector<Descriptor>& descriptors);
 
 Descriptor make_event();            // an eventfd, non-blocking
 void signal_event(int descriptor);  // makes it readable

@@ -114,6 +114,9 @@ struct TransportContext {
   Duration deadline = std::chrono::seconds(30);
 };
 
+// Tells connections to this transport from those to another that had its address before.
+uint64_t make_nonce(const TransportContext& context);
+
 struct TransportKind {
   std::string name;  // "tcp", "inproc"
   std::string summary;

@@ -8,16 +8,15 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
 
-#include "pleach/base/hash.h"
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/runtime/net.h"
 #include "pleach/runtime/transport.h"
+#include "pleach/runtime/transports/door.h"
 #include "pleach/runtime/transports/place_pool.h"
 #include "pleach/runtime/transports/tcp_connection.h"
 
@@ -26,25 +25,12 @@ namespace {
 
 using Kind = TransportEvent::Kind;
 
-// epoll tags: a rank, or one of these; the strangers' are numbered from kStrangers on.
-constexpr uint64_t kListener = uint64_t{1} << 32;
-constexpr uint64_t kJobFailure = kListener + 1;
-constexpr uint64_t kAlarm = kListener + 2;
-constexpr uint64_t kStrangers = uint64_t{1} << 33;
+// epoll tags: a rank, one of these, or the door's.
+constexpr uint64_t kJobFailure = uint64_t{1} << 32;
+constexpr uint64_t kAlarm = kJobFailure + 1;
 
-constexpr Duration kHelloTime = std::chrono::seconds(10);
-// Besides one for every rank.
-constexpr std::size_t kMostStrangers = 256;
 // Frames and payloads of one connection before the others have their turn.
 constexpr int kMostReads = 64;
-
-// Somebody who has connected and not yet said who it is.
-struct Stranger {
-  Descriptor socket;
-  TimePoint expiry;  // to have said it
-  tcp::HelloBytes hello = {};
-  std::size_t received = 0;
-};
 
 // How a rank is found: "host:port nonce" in the store.
 std::string address_key(const TransportContext& context, Rank rank) {
@@ -81,12 +67,9 @@ class TcpTransport final : public Transport {
     tcp::Connection connection;
     int32_t releases = 0;  // held back
   };
-  // Where ranks come in, and those who have come and not yet said who they are.
-  struct Door {
-    Descriptor listener;
+  struct Entrance {
+    Door door;
     uint64_t nonce = 0;
-    std::map<uint64_t, Stranger> strangers = {};  // by tag: the oldest first
-    uint64_t next_stranger = kStrangers;
   };
   // Where segments go.
   struct Landing {
@@ -99,9 +82,7 @@ class TcpTransport final : public Transport {
     int count = 0;
   };
   tcp::Connection& connection(Rank rank) { return peers_[rank.index()].connection; }
-  void accept_all();
-  void greet(uint64_t tag);
-  void drop_silent_strangers(TimePoint now);
+  void enter(Guest guest);
   Status handle(const epoll_event& event);
   Result<std::optional<tcp::Sending>> write(Rank peer);
   Status write_and_tell(Rank peer);
@@ -115,7 +96,7 @@ class TcpTransport final : public Transport {
   std::vector<Peer> peers_;  // by rank
   std::vector<Rank> held_back_;
   Descriptor epoll_, alarm_;
-  Door door_;
+  Entrance entrance_;
   Ready ready_;
   std::vector<TransportEvent> events_;
   uint64_t moved_bytes_ = 0;
@@ -125,22 +106,22 @@ Status TcpTransport::listen() {
   PLEACH_SET(epoll_, make_epoll());
   alarm_ = make_event();
   const std::string host = context_.store->local_address();
-  PLEACH_SET(door_.listener, listen_on({host, 0}));
-  PLEACH_ASSIGN(address, local_address(door_.listener.get()));
-  // Tells connections of this job from those of another that used the port before.
-  Fingerprint nonce;
-  nonce.add(static_cast<int64_t>(getpid()));
-  nonce.add(static_cast<int64_t>(context_.clock->now().time_since_epoch().count()));
-  nonce.add(context_.key_prefix);
-  door_.nonce = nonce.value();
-  PLEACH_TRY(watch(epoll_.get(), door_.listener.get(), EPOLLIN, kListener));
+  PLEACH_ASSIGN(listener, listen_on({host, 0}));
+  PLEACH_ASSIGN(address, local_address(listener.get()));
+  PLEACH_TRY(entrance_.door.open({.listener = std::move(listener),
+                                  .epoll = epoll_.get(),
+                                  .hello_bytes = std::tuple_size_v<tcp::HelloBytes>,
+                                  .rank_count = context_.rank_count,
+                                  .clock = context_.clock},
+                                 [this](Guest guest) { enter(std::move(guest)); }));
+  entrance_.nonce = make_nonce(context_);
   PLEACH_TRY(watch(epoll_.get(), alarm_.get(), EPOLLIN, kAlarm));
   if (const int failed = context_.store->failure_descriptor(); failed >= 0) {
     PLEACH_TRY(watch(epoll_.get(), failed, EPOLLIN, kJobFailure));
   }
   return context_.store->set(
       address_key(context_, context_.rank),
-      fmt::format("{} {}", to_text(Address{host, address.port}), door_.nonce));
+      fmt::format("{} {}", to_text(Address{host, address.port}), entrance_.nonce));
 }
 
 // A peer that leaves a part of a message has broken off: what is to come of it has no place.
@@ -185,65 +166,20 @@ Status TcpTransport::connect(Rank peer) {
                static_cast<uint64_t>(peer.value));
 }
 
-void TcpTransport::accept_all() {
-  const auto most = at(context_.rank_count) + kMostStrangers;
-  while (true) {
-    Stranger stranger{accept_one(door_.listener.get()), context_.clock->now() + kHelloTime};
-    if (!stranger.socket.is_open()) {
-      return;
-    }
-    const uint64_t tag = door_.next_stranger++;
-    if (watch(epoll_.get(), stranger.socket.get(), EPOLLIN, tag)) {
-      door_.strangers.emplace(tag, std::move(stranger));
-    }
-    if (door_.strangers.size() > most) {
-      const uint64_t oldest = door_.strangers.begin()->first;
-      greet(oldest);  // its hello may be here, unread
-      door_.strangers.erase(oldest);
-    }
-  }
-}
-
-void TcpTransport::drop_silent_strangers(TimePoint now) {
-  while (!door_.strangers.empty() && door_.strangers.begin()->second.expiry <= now) {
-    const uint64_t oldest = door_.strangers.begin()->first;
-    greet(oldest);
-    door_.strangers.erase(oldest);
-  }
-}
-
-// Reads who a stranger is; whoever is no rank of this job is shown the door.
-void TcpTransport::greet(uint64_t tag) {
-  const auto found = door_.strangers.find(tag);
-  if (found == door_.strangers.end()) {
+// Whoever is no rank of this job is shown the door.
+void TcpTransport::enter(Guest guest) {
+  const std::optional<tcp::Hello> hello = tcp::parse_hello(guest.hello);
+  if (!hello || hello->nonce != entrance_.nonce || hello->rank <= context_.rank.value ||
+      hello->rank >= context_.rank_count) {
     return;
   }
-  Stranger& stranger = found->second;
-  const ssize_t count = recv(stranger.socket.get(), stranger.hello.data() + stranger.received,
-                             stranger.hello.size() - stranger.received, 0);
-  if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
-    return;
+  const Rank peer{hello->rank};
+  if (!connection(peer).has_socket() && !connection(peer).is_lost()) {
+    set_no_delay(guest.socket.get());
+    connection(peer).adopt(std::move(guest.socket));
+    static_cast<void>(watch(epoll_.get(), connection(peer).socket(), EPOLLIN | EPOLLOUT,
+                            static_cast<uint64_t>(peer.value)));
   }
-  if (count > 0) {
-    stranger.received += at(count);
-    if (stranger.received < stranger.hello.size()) {
-      return;
-    }
-    const std::optional<tcp::Hello> hello = tcp::parse_hello(stranger.hello);
-    if (hello && hello->nonce == door_.nonce && hello->rank > context_.rank.value &&
-        hello->rank < context_.rank_count) {
-      const Rank peer{hello->rank};
-      if (!connection(peer).has_socket() && !connection(peer).is_lost()) {
-        set_no_delay(stranger.socket.get());
-        connection(peer).adopt(std::move(stranger.socket));
-        door_.strangers.erase(found);
-        static_cast<void>(watch(epoll_.get(), connection(peer).socket(), EPOLLIN | EPOLLOUT,
-                                static_cast<uint64_t>(peer.value)));
-        return;
-      }
-    }
-  }
-  door_.strangers.erase(found);
 }
 
 void TcpTransport::lose(Rank peer, const char* reason) {
@@ -415,12 +351,8 @@ void TcpTransport::receive(Rank peer) {
 }
 
 Status TcpTransport::handle(const epoll_event& event) {
-  if (event.data.u64 == kListener) {
-    accept_all();
-    return ok();
-  }
-  if (event.data.u64 >= kStrangers) {
-    greet(event.data.u64);
+  if (event.data.u64 >= Door::kFirstTag) {
+    entrance_.door.handle(event.data.u64);
     return ok();
   }
   if (event.data.u64 == kAlarm) {
@@ -449,9 +381,7 @@ Status TcpTransport::handle(const epoll_event& event) {
 }
 
 Status TcpTransport::wait(TimePoint deadline) {
-  const TimePoint expiry = door_.strangers.empty()
-                               ? deadline
-                               : std::min(deadline, door_.strangers.begin()->second.expiry);
+  const TimePoint expiry = std::min(deadline, entrance_.door.expiry());
   const int count =
       epoll_wait(epoll_.get(), ready_.events.data(), static_cast<int>(ready_.events.size()),
                  milliseconds_until(expiry, context_.clock->now()));
@@ -466,8 +396,8 @@ Status TcpTransport::progress(std::vector<TransportEvent>& events) {
   if (const std::optional<Failure> failure = context_.store->failure()) {
     return Error{ErrorCode::kPeerLost, failure->message};
   }
-  if (!door_.strangers.empty()) {
-    drop_silent_strangers(context_.clock->now());
+  if (entrance_.door.expiry() < TimePoint::max()) {
+    entrance_.door.show_out(context_.clock->now());
   }
   for (const epoll_event& event :
        std::span(ready_.events).first(at(std::exchange(ready_.count, 0)))) {

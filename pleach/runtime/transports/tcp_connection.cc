@@ -43,11 +43,16 @@ HelloBytes write_hello(const Hello& hello) {
   return pack<24>(kHelloMagic, hello.nonce, hello.rank, uint32_t{0});
 }
 
-std::optional<Hello> parse_hello(const HelloBytes& bytes) {
+std::optional<Hello> parse_hello(std::span<const std::byte> bytes) {
+  HelloBytes words = {};
+  if (bytes.size() != words.size()) {
+    return std::nullopt;
+  }
+  std::ranges::copy(bytes, words.begin());
   uint64_t magic = 0;
   uint32_t reserved = 0;
   Hello hello;
-  unpack(bytes, magic, hello.nonce, hello.rank, reserved);
+  unpack(words, magic, hello.nonce, hello.rank, reserved);
   return magic == kHelloMagic ? std::optional(hello) : std::nullopt;
 }
 

@@ -27,7 +27,7 @@ struct Hello {
 };
 using HelloBytes = std::array<std::byte, 24>;
 HelloBytes write_hello(const Hello& hello);
-std::optional<Hello> parse_hello(const HelloBytes& bytes);
+std::optional<Hello> parse_hello(std::span<const std::byte> bytes);
 
 enum class FrameKind : uint8_t { kBegin = 1, kData = 2, kRelease = 3 };
 
