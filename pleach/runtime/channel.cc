@@ -21,7 +21,6 @@ Channel::Channel(const ChannelOptions& options, Transport& transport, std::vecto
   for (Lane& lane : lanes_) {
     lane.free_places = options.places;
   }
-  transport_.open(options_);
 }
 
 Channel::~Channel() {

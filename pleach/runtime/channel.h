@@ -21,7 +21,7 @@ namespace pleach {
 //   source  docs/architecture.md, "Channels"
 class Channel {
  public:
-  // Opens it on the transport. Borrows both.
+  // Opened on the transport already; closes it there. Borrows both.
   //   sending  of the transport's channels, by rank: a segment is on its way there
   Channel(const ChannelOptions& options, Transport& transport, std::vector<bool>& sending);
   ~Channel();

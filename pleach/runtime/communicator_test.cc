@@ -76,7 +76,7 @@ TEST(CommunicatorTest, RunsManySchedulesAndSizesOneAfterTheOther) {
       support::ring_schedule(CollectiveKind::kAllGather, 4),
       support::symmetric_ring_schedule(4, 2),
   };
-  for (const std::string transport : {"inproc", "tcp"}) {
+  for (const std::string transport : {"inproc", "tcp", "shm"}) {
     SCOPED_TRACE(transport);
     with_communicators({4, transport}, [&](Communicator& communicator, Rank rank) {
       for (const Schedule& schedule : schedules) {
@@ -322,7 +322,7 @@ TEST(CommunicatorTest, AveragesOverTheRanks) {
 
 TEST(CommunicatorTest, RanksThatAskForDifferentThingsAreNamed) {
   const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 3);
-  for (const std::string transport : {"inproc", "tcp"}) {
+  for (const std::string transport : {"inproc", "tcp", "shm"}) {
     for (int variant = 0; variant < 4; ++variant) {
       SCOPED_TRACE(transport + std::to_string(variant));
       with_communicators({3, transport}, [&](Communicator& communicator, Rank rank) {
@@ -362,7 +362,7 @@ struct Started {
 
 TEST(CommunicatorTest, OperationsInFlightEndInWhateverOrderTheyAreWaitedFor) {
   const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 3);
-  for (const std::string transport : {"inproc", "tcp"}) {
+  for (const std::string transport : {"inproc", "tcp", "shm"}) {
     with_communicators({3, transport}, [&](Communicator& communicator, Rank rank) {
       const auto prepared = communicator.prepare(rank.value == 0 ? &ring : nullptr);
       ASSERT_TRUE(prepared.has_value()) << prepared.error().message;
@@ -526,10 +526,12 @@ TEST(CommunicatorTest, DestructionEndsWhatIsInFlight) {
     ASSERT_TRUE(prepared.has_value()) << prepared.error().message;
     if (rank.value == 0) {
       Started started(**made, **prepared, 1000);
-      std::string said;
+      std::string said = "nothing";
       started.operation->on_done([&](const Status& status) { said = message_of(status); });
       made->reset();
-      EXPECT_EQ(said, "its communicator was destroyed");
+      EXPECT_TRUE(said == "its communicator was destroyed" ||
+                  (said.empty() && started.output == Floats(1000, 2)))
+          << said;
     } else {
       Started started(**made, **prepared, 1000);
       const std::string said =

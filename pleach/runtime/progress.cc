@@ -55,6 +55,7 @@ Status Progress::open(const ChannelOptions& options, Failed failed) {
   if (find(options.number) != nullptr) {
     return invalid("a communicator of that name is open on this rank");
   }
+  PLEACH_TRY(transport_.open(options));
   open_.push_back(std::make_unique<Open>(options, transport_, peers_.sending, std::move(failed)));
   for (std::size_t rank = 0; rank < peers_.lost.size(); ++rank) {
     if (peers_.lost[rank] != nullptr) {
@@ -220,8 +221,9 @@ void Progress::poll(Lock& lock, TimePoint deadline) {
     }
   }
   if (status) {
+    const bool is_background = poller_.is_background;
     lock.unlock();
-    status = transport_.wait(poller_.until);
+    status = transport_.wait(poller_.until, !is_background);
     lock.lock();
   }
   poller_.events.clear();

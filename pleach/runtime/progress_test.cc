@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -105,7 +106,8 @@ TEST(ProgressTest, OperationsInFlightGiveTheBitsOfOneAfterTheOther) {
   for (int32_t round = 0; round < support::repeated(300); ++round) {
     SCOPED_TRACE("seed " + std::to_string(kSeed) + ", round " + std::to_string(round));
     const int32_t count = 2 + support::pick(rng, 3);
-    const bool is_tcp = round % 10 == 0;
+    const std::array kTransports = {"tcp", "shm"};
+    const std::string transport = round % 5 == 0 ? kTransports[at(round % 2)] : "inproc";
     std::vector<Schedule> schedules;
     while (std::ssize(schedules) < count) {
       Schedule drawn = support::random_schedule({}, rng);
@@ -123,7 +125,7 @@ TEST(ProgressTest, OperationsInFlightGiveTheBitsOfOneAfterTheOther) {
                        .segment_count = 1 + support::pick(rng, 4),
                        .landing_places = landing_places,
                        .in_place = rng.below(3) == 0,
-                       .transport = is_tcp ? "tcp" : "inproc",
+                       .transport = transport,
                        .delay_seed = delay_seed}});
       is_right = expect_bits(runs.back(), rng) && is_right;
     }
@@ -249,7 +251,7 @@ TEST(ProgressTest, RankThatNeverBeginsIsNamedWithinTheDeadline) {
 }
 
 TEST(ProgressTest, RankWithAnotherRequestIsRefused) {
-  for (const std::string transport : {"inproc", "tcp"}) {
+  for (const std::string transport : {"inproc", "tcp", "shm"}) {
     const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 3);
     const Order order = Order::build(ring);
     support::RankGroup group(3, transport);

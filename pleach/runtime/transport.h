@@ -70,7 +70,8 @@ class Transport {
   virtual ~Transport() = default;
   // Who is asked where segments belong; before anything else is called. Borrows it.
   virtual void set_sink(Sink& sink) = 0;
-  virtual void open(const ChannelOptions& channel) = 0;
+  // Errors: kInvalidArgument: too many are open; kIo: there is no memory.
+  virtual Status open(const ChannelOptions& channel) = 0;
   // Writes nothing any more to where its segments belong: a peer that is in the midst of one is
   // lost.
   virtual void abandon(uint64_t channel) = 0;
@@ -96,8 +97,9 @@ class Transport {
   // Makes who is in wait(), or will be next, return at once.
   virtual void interrupt() = 0;
   // Waits until progress() has something to do, at most until `deadline`.
-  //   errors  kIo
-  virtual Status wait(TimePoint deadline) = 0;
+  //   is_eager  somebody waits for it: it may keep a core busy for a while before it sleeps
+  //   errors    kIo
+  virtual Status wait(TimePoint deadline, bool is_eager) = 0;
   // Acts on what wait() saw, and appends what has happened. Never waits.
   //   errors  kPeerLost: the job has failed, with its message; kIo
   virtual Status progress(std::vector<TransportEvent>& events) = 0;
@@ -121,10 +123,13 @@ struct TransportKind {
   std::string name;  // "tcp", "inproc"
   std::string summary;
   bool spans_processes = false;
+  bool spans_hosts = false;
   Result<std::unique_ptr<Transport>> (*create)(const TransportContext& context);
 
   std::string details() const {
-    return spans_processes ? "ranks are processes" : "ranks are threads of one process";
+    return spans_hosts       ? "ranks are processes"
+           : spans_processes ? "ranks are processes of one host"
+                             : "ranks are threads of one process";
   }
 };
 

@@ -14,7 +14,7 @@ uint64_t make_nonce(const TransportContext& context) {
   return nonce.value();
 }
 
-PLEACH_REGISTRY(transports, TransportKind, "transport", "transports", kTcpTransport,
+PLEACH_REGISTRY(transports, TransportKind, "transport", "transports", kTcpTransport, kShmTransport,
                 kInprocTransport)
 
 }  // namespace pleach

@@ -73,9 +73,10 @@ def free_port():
 
 
 class LostRanks(unittest.TestCase):
-    def start(self, rank_count):
+    def start(self, rank_count, transport):
         """Starts a long run and waits until every rank is measuring."""
-        run = subprocess.Popen([PLEACH, "run", "--ranks", str(rank_count), *LONG_RUN],
+        run = subprocess.Popen([PLEACH, "run", "--ranks", str(rank_count), "--transport",
+                                transport, *LONG_RUN],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                env=clean_environment())
         self.addCleanup(run.stdout.close)
@@ -89,8 +90,8 @@ class LostRanks(unittest.TestCase):
         time.sleep(0.2)
         return run, processes
 
-    def lose(self, lost, how):
-        run, processes = self.start(3)
+    def lose(self, lost, how, transport):
+        run, processes = self.start(3, transport)
         begin = time.monotonic()
         os.kill(processes[lost], how)
         try:
@@ -109,7 +110,7 @@ class LostRanks(unittest.TestCase):
             self.assertIn(f"rank {lost}", line.split(": ", 1)[1])
 
     def test_who_has_read_enough_ends_it_quietly(self):
-        for transport in ("tcp", "inproc"):
+        for transport in ("tcp", "shm", "inproc"):
             process = subprocess.Popen(
                 [PLEACH, "run", "--ranks", "3", "--algorithm", "ring", "--transport", transport,
                  "--sizes", "1KiB:64MiB:2", "--iterations", "20"],
@@ -128,15 +129,17 @@ class LostRanks(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
 
     def test_a_killed_rank_is_named_by_all_others(self):
-        for lost in (0, 1):
-            with self.subTest(lost):
-                self.lose(lost, signal.SIGKILL)
+        for lost, transport in ((0, "tcp"), (1, "tcp"), (0, "shm"), (2, "shm")):
+            with self.subTest(f"{lost} {transport}"):
+                self.lose(lost, signal.SIGKILL, transport)
 
     def test_a_stopped_rank_is_named_by_all_others(self):
-        self.lose(2, signal.SIGSTOP)
+        for transport in ("tcp", "shm"):
+            with self.subTest(transport):
+                self.lose(2, signal.SIGSTOP, transport)
 
     def test_an_interrupt_ends_every_rank(self):
-        run, processes = self.start(3)
+        run, processes = self.start(3, "shm")
         run.send_signal(signal.SIGINT)
         run.communicate(timeout=START_S)
         self.assertNotEqual(run.returncode, 0)

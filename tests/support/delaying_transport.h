@@ -21,7 +21,7 @@ class DelayingTransport final : public Transport {
 
   void set_sink(Sink& sink) override { inner_->set_sink(sink); }
   void abandon(uint64_t channel) override { inner_->abandon(channel); }
-  void open(const ChannelOptions& channel) override { inner_->open(channel); }
+  Status open(const ChannelOptions& channel) override { return inner_->open(channel); }
   void close(uint64_t channel) override { inner_->close(channel); }
   Status connect(Rank peer) override { return inner_->connect(peer); }
   Status tell_begun(Rank peer, uint64_t channel, uint64_t operation,
@@ -48,8 +48,8 @@ class DelayingTransport final : public Transport {
   bool has_events() const override { return holds_ || inner_->has_events(); }
   void interrupt() override { inner_->interrupt(); }
 
-  Status wait(TimePoint deadline) override {
-    return inner_->wait(holds_ ? TimePoint::min() : deadline);
+  Status wait(TimePoint deadline, bool is_eager) override {
+    return inner_->wait(holds_ ? TimePoint::min() : deadline, is_eager);
   }
 
   Status progress(std::vector<TransportEvent>& events) override {

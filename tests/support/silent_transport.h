@@ -12,7 +12,7 @@ class SilentTransport : public Transport {
  public:
   void set_sink(Sink& /*sink*/) override {}
   void abandon(uint64_t /*channel*/) override {}
-  void open(const ChannelOptions& /*channel*/) override {}
+  Status open(const ChannelOptions& /*channel*/) override { return ok(); }
   void close(uint64_t /*channel*/) override {}
   Status connect(Rank /*peer*/) override { return ok(); }
   Status tell_begun(Rank /*peer*/, uint64_t /*channel*/, uint64_t /*operation*/,
@@ -32,7 +32,7 @@ class SilentTransport : public Transport {
   Status flush() override { return ok(); }
   bool has_events() const override { return false; }
   void interrupt() override {}
-  Status wait(TimePoint /*deadline*/) override { return ok(); }
+  Status wait(TimePoint /*deadline*/, bool /*is_eager*/) override { return ok(); }
   Status progress(std::vector<TransportEvent>& /*events*/) override { return ok(); }
 };
 

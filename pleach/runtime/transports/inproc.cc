@@ -71,7 +71,10 @@ class InprocTransport final : public Transport {
   }
 
   void set_sink(Sink& sink) override { sink_ = &sink; }
-  void open(const ChannelOptions& channel) override { places_.open(channel); }
+  Status open(const ChannelOptions& channel) override {
+    places_.open(channel);
+    return ok();
+  }
   void abandon(uint64_t /*channel*/) override {}  // segments come whole
   void close(uint64_t channel) override { places_.close(channel); }
   Status connect(Rank /*peer*/) override { return ok(); }
@@ -83,7 +86,7 @@ class InprocTransport final : public Transport {
   Status flush() override { return ok(); }
   bool has_events() const override { return false; }
   void interrupt() override { mailbox(context_.rank).interrupt(); }
-  Status wait(TimePoint deadline) override;
+  Status wait(TimePoint deadline, bool is_eager) override;
   Status progress(std::vector<TransportEvent>& events) override;
 
  private:
@@ -153,7 +156,7 @@ TransportEvent InprocTransport::land(const Letter& letter) {
   return event;
 }
 
-Status InprocTransport::wait(TimePoint deadline) {
+Status InprocTransport::wait(TimePoint deadline, bool /*is_eager*/) {
   std::array<pollfd, 2> waiting = {pollfd{mailbox(context_.rank).descriptor(), POLLIN, 0},
                                    pollfd{context_.store->failure_descriptor(), POLLIN, 0}};
   ::poll(waiting.data(), waiting.size(), milliseconds_until(deadline, context_.clock->now()));

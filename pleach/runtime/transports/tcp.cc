@@ -46,7 +46,10 @@ class TcpTransport final : public Transport {
 
   Status listen();
   void set_sink(Sink& sink) override { landing_.sink = &sink; }
-  void open(const ChannelOptions& channel) override { landing_.places.open(channel); }
+  Status open(const ChannelOptions& channel) override {
+    landing_.places.open(channel);
+    return ok();
+  }
   void abandon(uint64_t channel) override;
   void close(uint64_t channel) override;
   Status connect(Rank peer) override;
@@ -58,7 +61,7 @@ class TcpTransport final : public Transport {
   Status flush() override;
   bool has_events() const override { return !events_.empty(); }
   void interrupt() override { signal_event(alarm_.get()); }
-  Status wait(TimePoint deadline) override;
+  Status wait(TimePoint deadline, bool is_eager) override;
   Status progress(std::vector<TransportEvent>& events) override;
   uint64_t moved_bytes() const override { return moved_bytes_; }
 
@@ -380,7 +383,7 @@ Status TcpTransport::handle(const epoll_event& event) {
   return (event.events & EPOLLOUT) != 0 ? write_and_tell(peer) : ok();
 }
 
-Status TcpTransport::wait(TimePoint deadline) {
+Status TcpTransport::wait(TimePoint deadline, bool /*is_eager*/) {
   const TimePoint expiry = std::min(deadline, entrance_.door.expiry());
   const int count =
       epoll_wait(epoll_.get(), ready_.events.data(), static_cast<int>(ready_.events.size()),
@@ -420,6 +423,7 @@ extern const TransportKind kTcpTransport = {
     .name = "tcp",
     .summary = "one TCP connection per pair of ranks that talk",
     .spans_processes = true,
+    .spans_hosts = true,
     .create = create_tcp,
 };
 

@@ -1,0 +1,47 @@
+// Patience: how a rank waits for memory to change before it sleeps.
+#pragma once
+
+#include <cstdint>
+
+namespace pleach {
+
+// Where every rank has a core, a rank spins: what it waits for is a cache miss away. Where ranks
+// share cores it gives its core away instead. Both end soon: waits for a late peer cost nothing.
+class Patience {
+ public:
+  // For so many ranks on the cores that this process may run on.
+  static Patience for_ranks(int32_t rank_count);
+
+  // Whether `happened` came true before the patience was at its end.
+  template <typename Happened>
+  bool spin_until(const Happened& happened) const {
+    for (int32_t spin = 0; spin < spins_; ++spin) {
+      if (happened()) {
+        return true;
+      }
+      relax();
+    }
+    for (int32_t i = 0; i < yields_; ++i) {
+      give_way();
+      if (happened()) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+ private:
+  static void relax() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+  }
+  static void give_way();
+
+  int32_t spins_ = 0;
+  int32_t yields_ = 0;
+};
+
+}  // namespace pleach

@@ -1,0 +1,733 @@
+// shm: the ranks of one host; segments are written to landing places in memory that they share.
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <deque>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "pleach/base/index.h"
+#include "pleach/base/text.h"
+#include "pleach/runtime/net.h"
+#include "pleach/runtime/transport.h"
+#include "pleach/runtime/transports/door.h"
+#include "pleach/runtime/transports/patience.h"
+#include "pleach/runtime/transports/shared_memory.h"
+#include "pleach/runtime/transports/shm_layout.h"
+
+namespace pleach {
+namespace {
+
+using EventKind = TransportEvent::Kind;
+
+// epoll tags: a rank, one of these, or the door's.
+constexpr uint64_t kJobFailure = uint64_t{1} << 32;
+constexpr uint64_t kBell = kJobFailure + 1;
+
+// Messages of one peer before the others have their turn.
+constexpr int kMostMessages = 64;
+// Sockets are looked at once in so many waits, even where messages never cease.
+constexpr uint32_t kWaitsPerLook = 64;
+// Messages that found a ring full are tried again after so long.
+constexpr Duration kRetry = std::chrono::milliseconds(1);
+
+std::string address_key(const TransportContext& context, Rank rank) {
+  return fmt::format("{}/shm/{}", context.key_prefix, rank.value);
+}
+
+// Differs where processes do not see each other's sockets: on another host, in another container.
+std::string host_identity() {
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  struct stat network = {};
+  stat("/proc/self/ns/net", &network);
+  return fmt::format("{}/{}", boot.empty() ? "unknown" : boot, network.st_ino);
+}
+
+// A channel's places of this rank.
+struct OwnChannel {
+  ChannelOptions options;
+  int64_t offset = 0;
+  std::shared_ptr<std::byte> memory = nullptr;
+  std::vector<bool> is_taken = {};  // by peer and place
+  std::size_t entry = 0;            // of the control block
+};
+
+// A channel's places at a peer that are this rank's to fill.
+struct PeerChannel {
+  uint64_t number = 0;
+  int32_t places = 0;
+  int64_t place_bytes = 0;
+  std::shared_ptr<std::byte> memory = nullptr;
+  std::byte* first = nullptr;        // place
+  std::vector<int32_t> free = {};    // the last is next: it may be in the cache
+  std::vector<bool> is_filled = {};  // by place
+};
+
+// A segment that waits for the peer's memory.
+struct Pending {
+  shm::Message message;
+  std::vector<std::span<const std::byte>> pieces;
+};
+
+// What wakes a peer that sleeps.
+struct Bell {
+  Descriptor event;
+  int32_t owed = 0;  // releases that it slept through
+};
+
+struct Peer {
+  Descriptor socket;  // shows when the peer leaves
+  Bell bell;
+  SharedMemory memory;
+  std::shared_ptr<std::byte> shared;  // its control block and rings; null: not yet
+  shm::Writer out;
+  shm::Reader in;
+  std::deque<shm::Message> waiting;  // for room in its ring, or for its memory
+  std::optional<Pending> pending;
+  std::vector<PeerChannel> channels;
+  const char* lost_reason = nullptr;
+
+  bool is_lost() const { return lost_reason != nullptr; }
+};
+
+class ShmTransport final : public Transport {
+ public:
+  explicit ShmTransport(const TransportContext& context)
+      : context_(context),
+        peers_(at(context.rank_count)),
+        patience_(Patience::for_ranks(context.rank_count)) {}
+
+  Status listen();
+  void set_sink(Sink& /*sink*/) override {}  // segments are written to their places
+  Status open(const ChannelOptions& channel) override;
+  void abandon(uint64_t /*channel*/) override {}  // segments come whole
+  void close(uint64_t channel) override;
+  Status connect(Rank peer) override;
+  Status tell_begun(Rank peer, uint64_t channel, uint64_t operation, uint64_t fingerprint) override;
+  Result<bool> send(Rank peer, uint64_t channel, SegmentTag tag, uint64_t fingerprint,
+                    std::span<const std::span<const std::byte>> pieces) override;
+  Status release(Rank peer, uint64_t channel, SegmentTag tag, int32_t place) override;
+  bool holds_back() const override { return !some_.owed.empty(); }
+  Status flush() override;
+  bool has_events() const override { return !events_.empty() || some_.is_clogged; }
+  void interrupt() override;
+  Status wait(TimePoint deadline, bool is_eager) override;
+  Status progress(std::vector<TransportEvent>& events) override;
+  uint64_t moved_bytes() const override { return moved_bytes_; }
+
+ private:
+  struct Own {
+    SharedMemory memory;
+    std::shared_ptr<std::byte> shared;
+    Descriptor bell;
+    std::vector<OwnChannel> channels = {};
+  };
+  struct Entrance {
+    Door door;
+    uint64_t nonce = 0;
+  };
+  // Some of the peers.
+  struct Some {
+    std::vector<Rank> active = {};  // their memory is here; changes in progress() only
+    std::vector<Rank> owed = {};    // have slept through releases
+    bool is_clogged = false;        // messages to some wait for room
+  };
+  // What wait() saw, and how it was called.
+  struct Ready {
+    Descriptor epoll;
+    std::array<epoll_event, 64> events = {};
+    int count = 0;
+    uint32_t waits = 0;
+    std::atomic<bool> is_interrupted = false;
+  };
+  Peer& at_peer(Rank rank) { return peers_[rank.index()]; }
+  shm::Control& control() const { return shm::control_in(own_.shared.get()); }
+  shm::Hello hello(uint64_t nonce) const;
+  void enter(Guest guest);
+  bool adopt(Rank rank, std::vector<Descriptor> brought);
+  void hear_answer(Rank rank);
+  Status handle(const epoll_event& event);
+  void lose(Rank rank, const char* reason);
+  PeerChannel* find_channel(Peer& peer, uint64_t number);
+  OwnChannel* find_own(uint64_t number);
+  bool fill(Peer& peer, shm::Message message, std::span<const std::span<const std::byte>> pieces);
+  void post(Peer& peer, const shm::Message& message);
+  static bool is_asleep(const Peer& peer);
+  void wake(Peer& peer);
+  void push_waiting();
+  void receive(Rank rank);
+  bool open_message(Rank rank, const shm::Message& message);
+  bool open_release(Rank rank, const shm::Message& message);
+  bool has_work() const;
+  Status look(int milliseconds);
+
+  TransportContext context_;
+  Own own_;
+  std::vector<Peer> peers_;  // by rank
+  Some some_;
+  Entrance entrance_;
+  Ready ready_;
+  const Patience patience_;
+  std::vector<TransportEvent> events_;
+  uint64_t moved_bytes_ = 0;
+};
+
+Status ShmTransport::listen() {
+  PLEACH_SET(ready_.epoll, make_epoll());
+  const int64_t bytes = shm::control_bytes(context_.rank_count);
+  PLEACH_SET(own_.memory, SharedMemory::create(bytes));
+  PLEACH_SET(own_.shared, own_.memory.map(0, bytes));
+  own_.bell = make_event();
+  for (int32_t rank = 0; rank < context_.rank_count; ++rank) {
+    at_peer(Rank{rank}).in = shm::Reader(shm::ring_in(own_.shared.get(), Rank{rank}));
+  }
+  entrance_.nonce = make_nonce(context_);
+  PLEACH_ASSIGN(listener, listen_on_host(shm::socket_name(entrance_.nonce)));
+  PLEACH_TRY(entrance_.door.open({.listener = std::move(listener),
+                                  .epoll = ready_.epoll.get(),
+                                  .hello_bytes = sizeof(shm::Hello),
+                                  .rank_count = context_.rank_count,
+                                  .clock = context_.clock},
+                                 [this](Guest guest) { enter(std::move(guest)); }));
+  // Nobody reads the bell: every ring of it is an edge.
+  PLEACH_TRY(watch(ready_.epoll.get(), own_.bell.get(), EPOLLIN | EPOLLET, kBell));
+  if (const int failed = context_.store->failure_descriptor(); failed >= 0) {
+    PLEACH_TRY(watch(ready_.epoll.get(), failed, EPOLLIN, kJobFailure));
+  }
+  return context_.store->set(address_key(context_, context_.rank),
+                             fmt::format("{} {}", entrance_.nonce, host_identity()));
+}
+
+// ---- Channels.
+
+OwnChannel* ShmTransport::find_own(uint64_t number) {
+  const auto found = std::ranges::find_if(
+      own_.channels, [&](const OwnChannel& channel) { return channel.options.number == number; });
+  return found == own_.channels.end() ? nullptr : &*found;
+}
+
+Status ShmTransport::open(const ChannelOptions& channel) {
+  const auto entry = std::ranges::find_if(
+      control().channels, [](const shm::ChannelEntry& one) { return !one.is_open(); });
+  if (entry == control().channels.end()) {
+    return invalid(fmt::format("{} communicators are open on one endpoint", shm::kMostChannels));
+  }
+  OwnChannel own{.options = channel};
+  own.is_taken.resize(at(channel.places) * peers_.size());
+  const int64_t bytes = shm::stride(channel.place_bytes) * channel.places * context_.rank_count;
+  PLEACH_SET(own.offset, own_.memory.grow(bytes));
+  PLEACH_SET(own.memory, own_.memory.map(own.offset, bytes));
+  own.entry = static_cast<std::size_t>(entry - control().channels.begin());
+  entry->open(channel.number, own.offset);
+  own_.channels.push_back(std::move(own));
+  return ok();
+}
+
+void ShmTransport::close(uint64_t channel) {
+  if (OwnChannel* const own = find_own(channel)) {
+    control().channels[own->entry].close();
+    own_.memory.discard(own->offset, shm::stride(own->options.place_bytes) * own->options.places *
+                                         context_.rank_count);
+  }
+  std::erase_if(own_.channels,
+                [&](const OwnChannel& own) { return own.options.number == channel; });
+  for (Peer& peer : peers_) {
+    std::erase_if(peer.channels, [&](const PeerChannel& other) { return other.number == channel; });
+  }
+}
+
+// Where segments for the peer go. Null: it has not opened that channel, or no more.
+PeerChannel* ShmTransport::find_channel(Peer& peer, uint64_t number) {
+  const auto found = std::ranges::find_if(
+      peer.channels, [&](const PeerChannel& channel) { return channel.number == number; });
+  if (found != peer.channels.end()) {
+    return &*found;
+  }
+  const OwnChannel* const own = find_own(number);
+  for (const shm::ChannelEntry& entry : shm::control_in(peer.shared.get()).channels) {
+    const std::optional<int64_t> offset = entry.find(number);
+    if (!offset || own == nullptr) {
+      continue;
+    }
+    // The ranks agree on a channel's places: only where they are is news.
+    const ChannelOptions& options = own->options;
+    const int64_t slice = shm::stride(options.place_bytes) * options.places;
+    Result<std::shared_ptr<std::byte>> memory =
+        peer.memory.map(*offset, slice * context_.rank_count);
+    if (!memory) {
+      return nullptr;
+    }
+    PeerChannel channel{.number = number,
+                        .places = options.places,
+                        .place_bytes = options.place_bytes,
+                        .memory = *memory,
+                        .first = memory->get() + slice * context_.rank.value};
+    channel.is_filled.resize(at(options.places));
+    for (int32_t place = options.places - 1; place >= 0; --place) {
+      channel.free.push_back(place);
+    }
+    return &peer.channels.emplace_back(std::move(channel));
+  }
+  return nullptr;
+}
+
+// ---- Connections.
+
+shm::Hello ShmTransport::hello(uint64_t nonce) const {
+  shm::Hello words;
+  words.nonce = nonce;
+  words.rank = context_.rank.value;
+  words.rank_count = context_.rank_count;
+  return words;
+}
+
+// The lower rank of a pair listens.
+Status ShmTransport::connect(Rank rank) {
+  Peer& peer = at_peer(rank);
+  if (rank > context_.rank || peer.socket.is_open() || peer.is_lost()) {
+    return ok();
+  }
+  PLEACH_ASSIGN(entry, context_.store->get(address_key(context_, rank), context_.deadline));
+  const std::vector<std::string_view> parts = split(entry, ' ');
+  uint64_t nonce = 0;
+  if (parts.size() != 2 ||
+      std::from_chars(parts[0].data(), parts[0].data() + parts[0].size(), nonce).ec !=
+          std::errc()) {
+    return Error{ErrorCode::kIo, fmt::format("rank {} published {}, which is no address",
+                                             rank.value, quoted(entry))};
+  }
+  if (parts[1] != host_identity()) {
+    return Error{ErrorCode::kUnsupported,
+                 fmt::format("transport shm: rank {} is on another host, or in another network "
+                             "namespace of it, than rank {}",
+                             rank.value, context_.rank.value)};
+  }
+  Result<Descriptor> socket = connect_on_host(shm::socket_name(nonce));
+  const shm::Hello words = hello(nonce);
+  if (!socket || !is_of_this_user(socket->get()) ||
+      !send_with_descriptors(socket->get(), std::as_bytes(std::span(&words, 1)),
+                             std::array{own_.memory.descriptor(), own_.bell.get()})) {
+    lose(rank, "it does not accept connections");
+    return ok();
+  }
+  peer.socket = std::move(socket).value();
+  return watch(ready_.epoll.get(), peer.socket.get(), EPOLLIN, static_cast<uint64_t>(rank.value));
+}
+
+// Whoever is no rank of this job is shown the door.
+void ShmTransport::enter(Guest guest) {
+  shm::Hello words;
+  std::memcpy(&words, guest.hello.data(), sizeof(words));
+  if (!is_of_this_user(guest.socket.get()) || words.magic != shm::Hello().magic ||
+      words.nonce != entrance_.nonce || words.rank_count != context_.rank_count ||
+      words.rank <= context_.rank.value || words.rank >= context_.rank_count) {
+    return;
+  }
+  const Rank rank{words.rank};
+  Peer& peer = at_peer(rank);
+  if (peer.socket.is_open() || peer.is_lost() || !adopt(rank, std::move(guest.brought))) {
+    return;
+  }
+  peer.socket = std::move(guest.socket);
+  const shm::Hello answer = hello(words.nonce);
+  if (!send_with_descriptors(peer.socket.get(), std::as_bytes(std::span(&answer, 1)),
+                             std::array{own_.memory.descriptor(), own_.bell.get()}) ||
+      !watch(ready_.epoll.get(), peer.socket.get(), EPOLLIN, static_cast<uint64_t>(rank.value))) {
+    lose(rank, "its connection broke");
+  }
+}
+
+// From here on messages flow.
+bool ShmTransport::adopt(Rank rank, std::vector<Descriptor> brought) {
+  constexpr std::size_t kBrought = 2;
+  if (brought.size() != kBrought) {
+    return false;
+  }
+  Peer& peer = at_peer(rank);
+  const int64_t bytes = shm::control_bytes(context_.rank_count);
+  Result<SharedMemory> memory = SharedMemory::adopt(std::move(brought[0]), bytes);
+  if (!memory) {
+    return false;
+  }
+  Result<std::shared_ptr<std::byte>> shared = memory->map(0, bytes);
+  if (!shared) {
+    return false;
+  }
+  peer.memory = std::move(memory).value();
+  peer.shared = std::move(shared).value();
+  peer.bell.event = std::move(brought[1]);
+  peer.out = shm::Writer(shm::ring_in(peer.shared.get(), context_.rank));
+  some_.active.push_back(rank);
+  some_.is_clogged = true;  // what has waited for the memory may go now
+  return true;
+}
+
+void ShmTransport::hear_answer(Rank rank) {
+  Peer& peer = at_peer(rank);
+  shm::Hello words;
+  std::vector<Descriptor> brought;
+  const ssize_t count = receive_with_descriptors(
+      peer.socket.get(), std::as_writable_bytes(std::span(&words, 1)), brought);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
+    return;
+  }
+  if (count != ssize_t{sizeof(words)} || words.magic != shm::Hello().magic ||
+      words.rank != rank.value || words.rank_count != context_.rank_count ||
+      !adopt(rank, std::move(brought))) {
+    lose(rank, count <= 0 ? "its connection closed" : "it broke the transport's protocol");
+  }
+}
+
+void ShmTransport::lose(Rank rank, const char* reason) {
+  Peer& peer = at_peer(rank);
+  if (peer.is_lost()) {
+    return;
+  }
+  peer.lost_reason = reason;
+  peer.socket = Descriptor();
+  peer.waiting.clear();
+  peer.pending.reset();
+  std::erase(some_.active, rank);
+  std::erase(some_.owed, rank);
+  events_.push_back({.kind = EventKind::kLost, .peer = rank, .reason = reason});
+}
+
+// ---- Sending.
+
+bool ShmTransport::is_asleep(const Peer& peer) {
+  return shm::control_in(peer.shared.get()).is_asleep.load() != 0;
+}
+
+void ShmTransport::wake(Peer& peer) {
+  if (std::exchange(peer.bell.owed, 0) > 0) {
+    std::erase_if(some_.owed, [&](Rank rank) { return &at_peer(rank) == &peer; });
+  }
+  if (peer.shared != nullptr && is_asleep(peer) &&
+      shm::control_in(peer.shared.get()).is_asleep.exchange(0) != 0) {
+    signal_event(peer.bell.event.get());
+  }
+}
+
+void ShmTransport::post(Peer& peer, const shm::Message& message) {
+  if (peer.is_lost()) {
+    return;
+  }
+  if (peer.shared == nullptr || !peer.waiting.empty() || !peer.out.has_room()) {
+    peer.waiting.push_back(message);
+    some_.is_clogged = some_.is_clogged || peer.shared != nullptr;
+    return;
+  }
+  peer.out.put(message);
+}
+
+Status ShmTransport::tell_begun(Rank rank, uint64_t channel, uint64_t operation,
+                                uint64_t fingerprint) {
+  Peer& peer = at_peer(rank);
+  post(peer, {.kind = shm::Kind::kBegin,
+              .channel = channel,
+              .operation = operation,
+              .fingerprint = fingerprint});
+  wake(peer);
+  return ok();
+}
+
+// Writes a segment to a free place and says so. False: the peer has no such channel any more.
+bool ShmTransport::fill(Peer& peer, shm::Message message,
+                        std::span<const std::span<const std::byte>> pieces) {
+  PeerChannel* const channel = find_channel(peer, message.channel);
+  if (channel == nullptr || channel->free.empty()) {
+    return false;
+  }
+  message.place = channel->free.back();
+  channel->free.pop_back();
+  channel->is_filled[at(message.place)] = true;
+  std::byte* const place = channel->first + shm::stride(channel->place_bytes) * message.place;
+  for (const std::span<const std::byte> piece : pieces) {
+    PLEACH_CHECK(message.length + piece.size() <= at(channel->place_bytes),
+                 "segments fit the places of their channel");
+    std::memcpy(place + message.length, piece.data(), piece.size());
+    message.length += piece.size();
+  }
+  moved_bytes_ += message.length;
+  post(peer, message);
+  wake(peer);
+  return true;
+}
+
+Result<bool> ShmTransport::send(Rank rank, uint64_t channel, SegmentTag tag, uint64_t fingerprint,
+                                std::span<const std::span<const std::byte>> pieces) {
+  Peer& peer = at_peer(rank);
+  const shm::Message message{.kind = shm::Kind::kData,
+                             .channel = channel,
+                             .operation = tag.operation,
+                             .fingerprint = fingerprint,
+                             .stream = tag.stream,
+                             .segment = tag.segment};
+  if (peer.is_lost()) {
+    return false;  // kLost has been told
+  }
+  if (peer.shared == nullptr) {
+    peer.pending = Pending{message, {pieces.begin(), pieces.end()}};
+    return false;
+  }
+  return fill(peer, message, pieces);
+}
+
+Status ShmTransport::release(Rank rank, uint64_t channel, SegmentTag tag, int32_t place) {
+  OwnChannel* const own = find_own(channel);
+  PLEACH_CHECK(own != nullptr, "places are released while their channel is open");
+  own->is_taken[at(rank.value) * at(own->options.places) + at(place)] = false;
+  Peer& peer = at_peer(rank);
+  post(peer, {.kind = shm::Kind::kRelease,
+              .place = place,
+              .channel = channel,
+              .operation = tag.operation,
+              .stream = tag.stream,
+              .segment = tag.segment});
+  if (peer.is_lost() || !is_asleep(peer)) {
+    return ok();
+  }
+  if (++peer.bell.owed == 1) {
+    some_.owed.push_back(rank);
+  }
+  if (2 * peer.bell.owed >= own->options.places) {
+    wake(peer);
+  }
+  return ok();
+}
+
+Status ShmTransport::flush() {
+  while (!some_.owed.empty()) {
+    wake(at_peer(some_.owed.back()));
+  }
+  return ok();
+}
+
+// Sends what has waited for a peer's memory, or for room in its ring.
+void ShmTransport::push_waiting() {
+  some_.is_clogged = false;
+  for (const Rank rank : some_.active) {
+    Peer& peer = at_peer(rank);
+    bool has_sent = false;
+    while (!peer.waiting.empty() && peer.out.has_room()) {
+      peer.out.put(peer.waiting.front());
+      peer.waiting.pop_front();
+      has_sent = true;
+    }
+    if (peer.pending) {
+      const Pending pending = *std::exchange(peer.pending, std::nullopt);
+      if (fill(peer, pending.message, pending.pieces)) {
+        events_.push_back({.kind = EventKind::kSent,
+                           .peer = rank,
+                           .channel = pending.message.channel,
+                           .tag = pending.message.tag()});
+      }
+    }
+    if (has_sent) {
+      wake(peer);
+    }
+    some_.is_clogged = some_.is_clogged || !peer.waiting.empty();
+  }
+}
+
+// ---- Receiving.
+
+bool ShmTransport::open_release(Rank rank, const shm::Message& message) {
+  if (find_own(message.channel) == nullptr) {
+    return true;  // it was open, and the last that was said of it came late
+  }
+  PeerChannel* const channel = find_channel(at_peer(rank), message.channel);
+  if (channel == nullptr || message.place < 0 || message.place >= channel->places ||
+      !channel->is_filled[at(message.place)]) {
+    return false;
+  }
+  channel->is_filled[at(message.place)] = false;
+  channel->free.push_back(message.place);
+  events_.push_back({.kind = EventKind::kReleased,
+                     .peer = rank,
+                     .channel = message.channel,
+                     .tag = message.tag()});
+  return true;
+}
+
+// False: the peer broke the protocol.
+bool ShmTransport::open_message(Rank rank, const shm::Message& message) {
+  if (message.kind == shm::Kind::kRelease) {
+    return open_release(rank, message);
+  }
+  OwnChannel* const own = find_own(message.channel);
+  TransportEvent event{.kind = EventKind::kBegun,
+                       .peer = rank,
+                       .channel = message.channel,
+                       .tag = message.tag(),
+                       .fingerprint = message.fingerprint};
+  if (message.kind == shm::Kind::kBegin) {
+    if (own != nullptr) {
+      events_.push_back(event);
+    }
+    return true;
+  }
+  if (message.kind != shm::Kind::kData || own == nullptr || message.place < 0 ||
+      message.place >= own->options.places || message.length > at(own->options.place_bytes)) {
+    return false;
+  }
+  const std::size_t place = at(rank.value) * at(own->options.places) + at(message.place);
+  if (own->is_taken[place]) {
+    return false;
+  }
+  own->is_taken[place] = true;
+  moved_bytes_ += message.length;
+  event.kind = EventKind::kArrived;
+  event.place = message.place;
+  event.payload = {own->memory.get() + at(shm::stride(own->options.place_bytes)) * place,
+                   message.length};
+  events_.push_back(event);
+  return true;
+}
+
+void ShmTransport::receive(Rank rank) {
+  Peer& peer = at_peer(rank);
+  if (!peer.in.has_message()) {
+    return;
+  }
+  for (int taken = 0; taken < kMostMessages; ++taken) {
+    const std::optional<shm::Message> message = peer.in.take();
+    if (!message) {
+      break;
+    }
+    if (!open_message(rank, *message)) {
+      return lose(rank, "it broke the transport's protocol");
+    }
+  }
+  peer.in.finish();
+}
+
+// ---- Waiting.
+
+void ShmTransport::interrupt() {
+  ready_.is_interrupted.store(true);
+  signal_event(own_.bell.get());
+}
+
+bool ShmTransport::has_work() const {
+  if (ready_.is_interrupted.load(std::memory_order_relaxed)) {
+    return true;
+  }
+  for (const Rank rank : some_.active) {
+    if (peers_[rank.index()].in.has_message()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Status ShmTransport::look(int milliseconds) {
+  const int count = epoll_wait(ready_.epoll.get(), ready_.events.data(),
+                               static_cast<int>(ready_.events.size()), milliseconds);
+  if (count < 0 && errno != EINTR) {
+    return system_error("epoll");
+  }
+  ready_.count = std::max(count, 0);
+  return ok();
+}
+
+Status ShmTransport::wait(TimePoint deadline, bool is_eager) {
+  Status status = ok();
+  if (++ready_.waits % kWaitsPerLook == 0) {
+    status = look(0);
+  }
+  const auto has_something = [this] { return ready_.count > 0 || has_work(); };
+  const bool may_spin = is_eager && deadline > TimePoint::min();
+  if (!status || has_something() || (may_spin && patience_.spin_until(has_something))) {
+    ready_.is_interrupted.store(false);
+    return status;
+  }
+  const TimePoint now = context_.clock->now();
+  TimePoint until = std::min(deadline, entrance_.door.expiry());
+  until = some_.is_clogged ? std::min(until, now + kRetry) : until;
+  control().is_asleep.store(1);
+  if (!has_work()) {  // else a peer wrote before it could see the sleep
+    status = look(milliseconds_until(until, now));
+  }
+  control().is_asleep.store(0);
+  ready_.is_interrupted.store(false);
+  return status;
+}
+
+Status ShmTransport::handle(const epoll_event& event) {
+  if (event.data.u64 >= Door::kFirstTag) {
+    entrance_.door.handle(event.data.u64);
+    return ok();
+  }
+  if (event.data.u64 == kBell || event.data.u64 == kJobFailure) {
+    return ok();  // progress() looks at the rings, and at the store
+  }
+  const Rank rank{static_cast<int32_t>(event.data.u64)};
+  Peer& peer = at_peer(rank);
+  if (!peer.socket.is_open()) {
+    return ok();  // lost by an earlier event of the same batch
+  }
+  if (peer.shared == nullptr) {
+    hear_answer(rank);
+    return ok();
+  }
+  // It says nothing more on its socket: it has left. What it said before comes first.
+  while (!peer.is_lost() && peer.in.has_message()) {
+    receive(rank);
+  }
+  lose(rank, "its connection closed");
+  return ok();
+}
+
+Status ShmTransport::progress(std::vector<TransportEvent>& events) {
+  if (const std::optional<Failure> failure = context_.store->failure()) {
+    return Error{ErrorCode::kPeerLost, failure->message};
+  }
+  if (entrance_.door.expiry() < TimePoint::max()) {
+    entrance_.door.show_out(context_.clock->now());
+  }
+  for (const epoll_event& event :
+       std::span(ready_.events).first(at(std::exchange(ready_.count, 0)))) {
+    PLEACH_TRY(handle(event));
+  }
+  for (std::size_t i = 0; i < some_.active.size(); ++i) {
+    receive(some_.active[i]);  // may lose it: another stands there then, and has its turn next time
+  }
+  if (some_.is_clogged) {
+    push_waiting();
+  }
+  events.insert(events.end(), events_.begin(), events_.end());
+  events_.clear();
+  return ok();
+}
+
+Result<std::unique_ptr<Transport>> create_shm(const TransportContext& context) {
+  auto transport = std::make_unique<ShmTransport>(context);
+  PLEACH_TRY(transport->listen());
+  return std::unique_ptr<Transport>(std::move(transport));
+}
+
+}  // namespace
+
+extern const TransportKind kShmTransport = {
+    .name = "shm",
+    .summary = "memory that the ranks of one host share",
+    .spans_processes = true,
+    .create = create_shm,
+};
+
+}  // namespace pleach

@@ -1,0 +1,154 @@
+// What a rank shares with the others of its host: rings of messages to it, and where its channels'
+// places are. All of it is written by other processes: nothing that is read here may be trusted.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "pleach/base/id.h"
+#include "pleach/base/index.h"
+#include "pleach/runtime/transport.h"
+
+namespace pleach::shm {
+
+static_assert(std::atomic<uint64_t>::is_always_lock_free, "processes share atomics");
+
+// What a rank says first to another, with its memory and its bell; the other answers with its own.
+struct Hello {
+  uint64_t magic = 0x0a31'4d48'5350'4c50;  // "PLPSHM1\n"
+  uint64_t nonce = 0;                      // of the rank that is greeted
+  int32_t rank = 0;
+  int32_t rank_count = 0;
+};
+// Where a rank listens.
+inline std::string socket_name(uint64_t nonce) {
+  return "pleach-" + std::to_string(nonce);
+}
+
+inline constexpr std::size_t kLine = 64;  // bytes of a cache line
+
+enum class Kind : uint32_t { kBegin = 1, kData = 2, kRelease = 3 };
+
+struct Message {
+  Kind kind = Kind::kBegin;
+  int32_t place = 0;  // kData: where its payload lies; kRelease: which place is free
+  uint64_t channel = 0;
+  uint64_t operation = 0;
+  uint64_t fingerprint = 0;
+  uint64_t length = 0;  // kData
+  int32_t stream = 0;
+  int32_t segment = 0;
+
+  SegmentTag tag() const { return {operation, stream, segment}; }
+};
+
+// A ring of messages from one writer to one reader.
+struct Ring {
+  static constexpr uint64_t kCells = 128;
+  struct alignas(kLine) Cell {
+    std::atomic<uint64_t> turn;  // message t of the ring is here once this is t + 1
+    Message message;
+  };
+  static_assert(sizeof(Cell) == kLine, "a message costs one cache line");
+
+  alignas(kLine) std::atomic<uint64_t> taken;  // messages that the reader is done with
+  std::array<Cell, kCells> cells;
+};
+
+class Writer {
+ public:
+  Writer() = default;
+  explicit Writer(Ring& ring) : ring_(&ring) {}
+  bool has_room() {
+    if (next_ - taken_ == Ring::kCells) {
+      taken_ = ring_->taken.load(std::memory_order_acquire);
+    }
+    return next_ - taken_ < Ring::kCells;
+  }
+  // There is room. Who then sees that the reader is not asleep knows that it will see the message:
+  // both write before they read, in one order for all (the default of std::atomic).
+  void put(const Message& message) {
+    Ring::Cell& cell = ring_->cells[next_ % Ring::kCells];
+    cell.message = message;
+    cell.turn.store(++next_);
+  }
+
+ private:
+  Ring* ring_ = nullptr;
+  uint64_t next_ = 0;
+  uint64_t taken_ = 0;  // as seen last
+};
+
+class Reader {
+ public:
+  Reader() = default;
+  explicit Reader(Ring& ring) : ring_(&ring) {}
+  bool has_message() const { return ring_->cells[next_ % Ring::kCells].turn.load() == next_ + 1; }
+  // The next message, if it is here: a copy, which no peer can change any more.
+  std::optional<Message> take() {
+    if (!has_message()) {
+      return std::nullopt;
+    }
+    return ring_->cells[next_++ % Ring::kCells].message;
+  }
+  // Gives the cells of what was taken back.
+  void finish() { ring_->taken.store(next_, std::memory_order_release); }
+
+ private:
+  Ring* ring_ = nullptr;
+  uint64_t next_ = 0;
+};
+
+// Where a channel's places are in the rank's memory: for each rank in turn, as many as the channel
+// has, each of stride() bytes. An entry is reused, so its version is read before and after.
+struct ChannelEntry {
+  std::atomic<uint64_t> version;  // odd: the channel is open
+  std::atomic<uint64_t> number;
+  std::atomic<int64_t> offset;
+
+  bool is_open() const { return version.load() % 2 == 1; }
+  void open(uint64_t channel, int64_t begin) {
+    number.store(channel);
+    offset.store(begin);
+    version.fetch_add(1);
+  }
+  void close() { version.fetch_add(1); }
+  // Its offset, if it is of that channel.
+  std::optional<int64_t> find(uint64_t channel) const {
+    const uint64_t before = version.load();
+    const bool is_it = before % 2 == 1 && number.load() == channel;
+    const int64_t begin = offset.load();
+    return is_it && version.load() == before ? std::optional(begin) : std::nullopt;
+  }
+};
+inline constexpr std::size_t kMostChannels = 1024;
+
+struct Control {
+  // The rank sleeps, or is about to: who has a message for it rings its bell.
+  alignas(kLine) std::atomic<uint32_t> is_asleep;
+  alignas(kLine) std::array<ChannelEntry, kMostChannels> channels;
+};
+
+// The memory of a rank: its control block, then the ring of each rank that sends to it, then the
+// places of its channels.
+inline int64_t control_bytes(int32_t rank_count) {
+  return static_cast<int64_t>(sizeof(Control) + sizeof(Ring) * at(rank_count));
+}
+inline Control& control_in(std::byte* memory) {
+  return *reinterpret_cast<Control*>(memory);
+}
+inline Ring& ring_in(std::byte* memory, Rank from) {
+  return reinterpret_cast<Ring*>(memory + sizeof(Control))[from.index()];
+}
+
+// Bytes from one place to the next.
+inline int64_t stride(int64_t place_bytes) {
+  constexpr auto kTo = static_cast<int64_t>(kLine);
+  return (place_bytes + kTo - 1) / kTo * kTo;
+}
+
+}  // namespace pleach::shm

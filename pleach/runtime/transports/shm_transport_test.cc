@@ -1,0 +1,213 @@
+// What is particular to shared memory: who comes in, and what a peer writes there.
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "pleach/base/index.h"
+#include "pleach/base/text.h"
+#include "pleach/runtime/net.h"
+#include "pleach/runtime/transports/shared_memory.h"
+#include "pleach/runtime/transports/shm_layout.h"
+#include "tests/support/rank_threads.h"
+#include "tests/support/small_schedules.h"
+
+namespace pleach {
+namespace {
+
+using std::chrono::seconds;
+
+uint64_t nonce_of(Store& store, Rank rank) {
+  const std::string entry =
+      store.get("test/shm/" + std::to_string(rank.value), Duration(0)).value();
+  return std::stoull(std::string(split(entry, ' ')[0]));
+}
+
+// A program of its own that poses as a rank of a job.
+struct Impostor {
+  Descriptor socket;
+  Descriptor bell = make_event();
+  SharedMemory memory;
+  SharedMemory peer;
+  std::shared_ptr<std::byte> shared;
+  shm::Writer out;
+
+  // Says hello to rank 0.
+  Impostor(Store& store, const shm::Hello& hello, int64_t bytes) {
+    memory = SharedMemory::create(bytes).value();
+    socket = connect_on_host(shm::socket_name(nonce_of(store, Rank{0}))).value();
+    EXPECT_TRUE(send_with_descriptors(socket.get(), std::as_bytes(std::span(&hello, 1)),
+                                      std::array{memory.descriptor(), bell.get()}));
+  }
+  // Hears the answer.
+  void enter(const shm::Hello& hello) {
+    shm::Hello answer;
+    std::vector<Descriptor> brought;
+    ASSERT_TRUE(wait_ready(socket.get(), POLLIN, SteadyClock().now() + seconds(10)));
+    ASSERT_EQ(receive_with_descriptors(socket.get(), std::as_writable_bytes(std::span(&answer, 1)),
+                                       brought),
+              ssize_t{sizeof(answer)});
+    ASSERT_EQ(answer.rank, 0);
+    const int64_t bytes = shm::control_bytes(hello.rank_count);
+    peer = SharedMemory::adopt(std::move(brought[0]), bytes).value();
+    shared = peer.map(0, bytes).value();
+    out = shm::Writer(shm::ring_in(shared.get(), Rank{hello.rank}));
+  }
+};
+
+Status run_ring(support::RankGroup& group, Rank rank) {
+  const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 3);
+  std::vector<float> data(300, 1);
+  OperationPool pool(
+      lower(ring, Order::build(ring), {.rank = rank, .count = 300, .in_place = true}).value());
+  Status status = group.run(
+      rank, pool,
+      {.output = std::as_writable_bytes(std::span(data)).data(), .deadline = seconds(10)});
+  EXPECT_TRUE(!status || data == std::vector<float>(300, 3));
+  return status;
+}
+
+TEST(ShmTransportTest, StrangersChangeNothing) {
+  support::RankGroup group(3, "shm");
+  const uint64_t nonce = nonce_of(group.store(), Rank{0});
+  const int64_t bytes = shm::control_bytes(3);
+  const auto hello = [](uint64_t of, int32_t rank, int32_t count) {
+    shm::Hello words;
+    words.nonce = of;
+    words.rank = rank;
+    words.rank_count = count;
+    return words;
+  };
+  std::vector<Impostor> strangers;
+  for (const shm::Hello& words :
+       {hello(nonce + 1, 2, 3), hello(nonce, 0, 3), hello(nonce, -1, 3), hello(nonce, 3, 3),
+        hello(nonce, 2, 4), shm::Hello{.magic = 5, .nonce = nonce, .rank = 2, .rank_count = 3}}) {
+    strangers.emplace_back(group.store(), words, bytes);
+  }
+  strangers.emplace_back(group.store(), hello(nonce, 2, 3), bytes / 4);  // too little memory
+  std::vector<Descriptor> silent;
+  for (int i = 0; i < 300; ++i) {
+    silent.push_back(connect_on_host(shm::socket_name(nonce)).value());
+    if (i % 2 == 0) {
+      EXPECT_GT(send(silent.back().get(), "PLPSHM1\n", 8, MSG_NOSIGNAL), 0);
+    }
+  }
+  // Memory that could shrink, and no memory at all.
+  const Descriptor unsealed(memfd_create("test", MFD_CLOEXEC));
+  ASSERT_EQ(ftruncate(unsealed.get(), bytes), 0);
+  for (const int descriptor : {unsealed.get(), STDIN_FILENO}) {
+    const shm::Hello words = hello(nonce, 2, 3);
+    Descriptor socket = connect_on_host(shm::socket_name(nonce)).value();
+    EXPECT_TRUE(send_with_descriptors(socket.get(), std::as_bytes(std::span(&words, 1)),
+                                      std::array{descriptor, unsealed.get()}));
+    silent.push_back(std::move(socket));
+  }
+  support::on_every_rank(3, [&](Rank rank) {
+    for (int operation = 1; operation <= 3; ++operation) {
+      const Status status = run_ring(group, rank);
+      ASSERT_TRUE(status.has_value()) << status.error().message;
+    }
+  });
+}
+
+// Rank 2 is a program of its own that says hello well and then lies to rank 0.
+TEST(ShmTransportTest, RankThatBreaksTheProtocolIsNamed) {
+  using shm::Kind;
+  using shm::Message;
+  const Message begin{.kind = Kind::kBegin, .channel = 1, .operation = 1};
+  struct Case {
+    std::string name;
+    std::vector<Message> messages;
+    std::string says;
+  };
+  const std::string broke = "broke the transport's protocol";
+  const std::vector<Case> cases = {
+      {"no such kind", {begin, {.kind = Kind{77}, .channel = 1}}, broke},
+      {"too long",
+       {{.kind = Kind::kData, .channel = 1, .operation = 1, .length = 1ULL << 40}},
+       broke},
+      {"no such channel", {{.kind = Kind::kData, .channel = 7, .operation = 1}}, broke},
+      {"no such place", {{.kind = Kind::kData, .place = 4, .channel = 1, .operation = 1}}, broke},
+      {"no place", {{.kind = Kind::kData, .place = -1, .channel = 1, .operation = 1}}, broke},
+      {"a place that is taken",
+       {{.kind = Kind::kData, .channel = 1, .operation = 2},
+        {.kind = Kind::kData, .channel = 1, .operation = 3}},
+       broke},
+      {"a place that it does not hold",
+       {{.kind = Kind::kRelease, .channel = 1, .operation = 1}},
+       broke},
+      {"an operation that is over",
+       {begin, {.kind = Kind::kData, .channel = 1}},
+       "sent a segment of operation 0, which is over"},
+      {"another request",
+       {{.kind = Kind::kBegin, .channel = 1, .operation = 1, .fingerprint = 8}},
+       "runs another request"},
+      {"unknown stream",
+       {begin, {.kind = Kind::kData, .channel = 1, .operation = 1, .stream = 99}},
+       "does not belong to the schedule"},
+      {"hangs up", {begin}, "its connection closed"},
+  };
+  for (const Case& row : cases) {
+    SCOPED_TRACE(row.name);
+    support::RankGroup group(3, "shm");
+    shm::Hello hello;
+    hello.nonce = nonce_of(group.store(), Rank{0});
+    hello.rank = 2;
+    hello.rank_count = 3;
+    Impostor liar(group.store(), hello, shm::control_bytes(3));
+    support::on_every_rank(3, [&](Rank rank) {
+      if (rank.value == 2) {
+        liar.enter(hello);
+        for (const Message& message : row.messages) {
+          ASSERT_TRUE(liar.out.has_room());
+          liar.out.put(message);
+        }
+        if (row.name == "hangs up") {
+          liar.socket = Descriptor();
+        }
+        return;
+      }
+      const Status status = run_ring(group, rank);
+      ASSERT_FALSE(status.has_value());
+      EXPECT_NE(status.error().message.find("rank 2"), std::string::npos) << status.error().message;
+      EXPECT_NE(status.error().message.find(row.says), std::string::npos) << status.error().message;
+    });
+    EXPECT_EQ(group.store().failure()->rank, Rank{2});
+  }
+}
+
+TEST(ShmTransportTest, RanksThatDoNotShareAHostSaySo) {
+  support::RankGroup group(2, "shm");
+  ASSERT_TRUE(group.store().set("test/shm/0", "12 another/1"));
+  const Status status = group.transport(Rank{1}).connect(Rank{0});
+  ASSERT_FALSE(status.has_value());
+  EXPECT_EQ(status.error().message,
+            "transport shm: rank 0 is on another host, or in another network namespace of it, than "
+            "rank 1");
+}
+
+TEST(SharedMemoryTest, GrowsAndIsMappedOnceInAProcess) {
+  SharedMemory memory = SharedMemory::create(100).value();
+  const int64_t more = memory.grow(10'000).value();
+  EXPECT_EQ(more % sysconf(_SC_PAGESIZE), 0);
+  const auto first = memory.map(more, 10'000).value();
+  first.get()[9'999] = std::byte{7};
+  const SharedMemory other =
+      SharedMemory::adopt(Descriptor(dup(memory.descriptor())), 10'000).value();
+  EXPECT_EQ(other.map(more, 10'000).value().get(), first.get());
+  memory.discard(more, 10'000);
+  EXPECT_EQ(first.get()[9'999], std::byte{0});
+  EXPECT_FALSE(memory.map(more, 1'000'000).has_value());
+  EXPECT_FALSE(memory.map(-4096, 10).has_value());
+  EXPECT_FALSE(SharedMemory::adopt(Descriptor(dup(memory.descriptor())), 1'000'000).has_value());
+}
+
+}  // namespace
+}  // namespace pleach

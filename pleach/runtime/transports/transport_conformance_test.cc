@@ -1,0 +1,338 @@
+// What every transport must do, whatever carries it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "pleach/base/index.h"
+#include "pleach/base/rng.h"
+#include "pleach/collective/reference.h"
+#include "pleach/runtime/net.h"
+#include "tests/support/rank_threads.h"
+#include "tests/support/small_schedules.h"
+
+namespace pleach {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Kind = TransportEvent::Kind;
+
+// Segments land in their places.
+class NoHome final : public Sink {
+ public:
+  std::span<std::byte> home(Rank /*peer*/, uint64_t /*channel*/, SegmentTag /*tag*/,
+                            uint64_t /*fingerprint*/, std::size_t /*bytes*/) override {
+    return {};
+  }
+};
+
+// The bare transports of some ranks; each is used by one thread at a time.
+class Transports {
+ public:
+  Transports(const std::string& name, int32_t rank_count) : store_(make_local_store()) {
+    for (int32_t rank = 0; rank < rank_count; ++rank) {
+      transports_.push_back((*transports().find(name))
+                                ->create({.rank = Rank{rank},
+                                          .rank_count = rank_count,
+                                          .store = store_,
+                                          .clock = &clock_,
+                                          .key_prefix = "test",
+                                          .deadline = seconds(20)})
+                                .value());
+      transports_.back()->set_sink(no_home_);
+    }
+  }
+  Transport& operator[](int32_t rank) { return *transports_[at(rank)]; }
+  void destroy(int32_t rank) { transports_[at(rank)].reset(); }
+
+  void open(const ChannelOptions& channel) {
+    for (const std::unique_ptr<Transport>& transport : transports_) {
+      ASSERT_TRUE(transport->open(channel));
+    }
+  }
+  // What a rank sees until it has seen `count` events, all ranks making progress meanwhile.
+  std::vector<TransportEvent> see(int32_t rank, std::size_t count) {
+    std::vector<TransportEvent>& seen = seen_[at(rank)];
+    const TimePoint last = clock_.now() + seconds(20);
+    while (seen.size() < count && clock_.now() < last) {
+      for (int32_t other = 0; other < std::ssize(transports_); ++other) {
+        Transport* const transport = transports_[at(other)].get();
+        if (transport != nullptr) {
+          EXPECT_TRUE(transport->flush());
+          EXPECT_TRUE(transport->wait(clock_.now() + milliseconds(1), other % 2 == 0));
+          EXPECT_TRUE(transport->progress(seen_[at(other)]));
+        }
+      }
+    }
+    EXPECT_GE(seen.size(), count);
+    return std::exchange(seen, {});
+  }
+
+ private:
+  SteadyClock clock_;
+  NoHome no_home_;
+  std::shared_ptr<Store> store_;
+  std::vector<std::unique_ptr<Transport>> transports_;
+  std::vector<std::vector<TransportEvent>> seen_{64};
+};
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+class TransportConformanceTest : public testing::TestWithParam<const TransportKind*> {
+ public:
+  static const std::string& name() { return GetParam()->name; }
+
+  // Sends a text; the transport takes it at once or later.
+  static void send_text(Transport& from, int32_t to, uint64_t channel, SegmentTag tag,
+                        const std::string& text, uint64_t fingerprint = 9) {
+    ASSERT_TRUE(from.connect(Rank{to}));
+    const std::array pieces = {bytes_of(text).first(text.size() / 3),
+                               bytes_of(text).subspan(text.size() / 3)};
+    ASSERT_TRUE(from.send(Rank{to}, channel, tag, fingerprint, pieces));
+  }
+};
+
+TEST_P(TransportConformanceTest, CollectivesOfEverySizeAreRight) {
+  const std::vector<Schedule> schedules = {
+      support::ring_schedule(CollectiveKind::kAllReduce, 3, 1),
+      support::direct_schedule(CollectiveKind::kAllToAll, 4),
+      support::halving_schedule(4),
+  };
+  for (const Schedule& schedule : schedules) {
+    for (const int64_t count : {0, 4, 12, 120'000, 3'000'000}) {
+      for (const int32_t segments : {1, 7}) {
+        for (const uint64_t delay_seed : {0U, 3U}) {
+          SCOPED_TRACE(std::string(to_text(schedule.collective)) + " of " + std::to_string(count));
+          const ReferenceRequest reference =
+              reference_request(schedule, ElementType::kFloat32, ReduceOp::kSum, count, 5);
+          const support::RunOutcome outcome = support::run_schedule(
+              schedule,
+              {.count = count,
+               .segment_count = segments,
+               .landing_places = segments == 1 ? 1 : 3,
+               .in_place = segments == 7,
+               .transport = name(),
+               .delay_seed = delay_seed},
+              [&](Rank rank, std::span<std::byte> input) { fill_input(reference, rank, input); });
+          for (int32_t rank = 0; rank < schedule.rank_count(); ++rank) {
+            const auto index = at(rank);
+            ASSERT_EQ(outcome.errors[index], "");
+            ASSERT_EQ(count_wrong(reference, Rank{rank}, outcome.outputs[index], segments == 7), 0);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(TransportConformanceTest, MessageOfThousandsOfPiecesArrivesWhole) {
+  // Chunks lie apart in the rank's input and together in the message: a broadcast of every segment
+  // of 3,000 chunks.
+  constexpr int32_t kChunks = 3000;
+  const Schedule schedule =
+      support::make_schedule({.collective = CollectiveKind::kBroadcast, .chunk_count = kChunks},
+                             {{0, kChunks, 0, 1, support::kCopy}});
+  const ReferenceRequest reference =
+      reference_request(schedule, ElementType::kInt32, ReduceOp::kSum, 50'000, 5);
+  const support::RunOutcome outcome = support::run_schedule(
+      schedule,
+      {.type = ElementType::kInt32, .count = 50'000, .segment_count = 3, .transport = name()},
+      [&](Rank rank, std::span<std::byte> input) { fill_input(reference, rank, input); });
+  EXPECT_EQ(outcome.errors, std::vector<std::string>(2));
+  EXPECT_EQ(count_wrong(reference, Rank{1}, outcome.outputs[1]), 0);
+}
+
+// A segment says what it is, stays as it was sent until it is released, and its sender then hears
+// of it.
+TEST_P(TransportConformanceTest, SegmentsStayInTheirPlacesUntilTheyAreReleased) {
+  Transports ranks(name(), 3);
+  ranks.open({.number = 5, .places = 2, .place_bytes = 1000});
+  std::string first(1000, 'a');
+  send_text(ranks[1], 0, 5, {.operation = 3, .stream = 7, .segment = 1}, first);
+  const std::vector<TransportEvent> arrived = ranks.see(0, 1);
+  ASSERT_EQ(arrived.size(), 1U);
+  EXPECT_EQ(arrived[0].kind, Kind::kArrived);
+  EXPECT_EQ(arrived[0].peer, Rank{1});
+  EXPECT_EQ(arrived[0].channel, 5U);
+  EXPECT_EQ(arrived[0].fingerprint, 9U);
+  EXPECT_EQ(arrived[0].tag, (SegmentTag{.operation = 3, .stream = 7, .segment = 1}));
+  first.assign(1000, 'z');  // it has left
+  std::string second(10, 'b');
+  send_text(ranks[1], 0, 5, {.operation = 4}, second);
+  const std::vector<TransportEvent> next = ranks.see(0, 1);
+  EXPECT_EQ(text_of(next[0].payload), second);
+  EXPECT_EQ(text_of(arrived[0].payload), std::string(1000, 'a'));
+  EXPECT_NE(arrived[0].place, next[0].place);
+  for (const TransportEvent& event : {arrived[0], next[0]}) {
+    ASSERT_TRUE(ranks[0].release(Rank{1}, 5, event.tag, event.place));
+  }
+  std::vector<TransportEvent> told = ranks.see(1, 2);
+  std::erase_if(told, [](const TransportEvent& event) { return event.kind == Kind::kSent; });
+  if (told.size() < 2) {
+    const std::vector<TransportEvent> more = ranks.see(1, 2 - told.size());
+    told.insert(told.end(), more.begin(), more.end());
+  }
+  ASSERT_EQ(told.size(), 2U);
+  for (const TransportEvent& event : told) {
+    EXPECT_EQ(event.kind, Kind::kReleased);
+    EXPECT_EQ(event.channel, 5U);
+  }
+  EXPECT_EQ(told[0].tag.operation + told[1].tag.operation, 7U);
+}
+
+// Channels have places of their own, as many in each direction as they were opened with, and empty
+// segments take one too.
+TEST_P(TransportConformanceTest, ChannelsShareNoPlaces) {
+  Transports ranks(name(), 2);
+  ranks.open({.number = 5, .places = 3, .place_bytes = 64});
+  ranks.open({.number = 6, .places = 1, .place_bytes = 70'000});
+  const std::vector<std::string> texts = {"", "one", std::string(64, 'x')};
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    send_text(ranks[0], 1, 5, {.operation = i}, texts[i]);
+    send_text(ranks[1], 0, 5, {.operation = i}, texts[i]);
+    static_cast<void>(ranks.see(0, i == 0 ? 1 : 0));
+  }
+  const std::string large(70'000, 'y');
+  send_text(ranks[0], 1, 6, {}, large);
+  int found = 0;
+  for (int round = 0; round < 200 && found < 4; ++round) {
+    for (const TransportEvent& event : ranks.see(1, 1)) {
+      if (event.kind == Kind::kArrived) {
+        ++found;
+        EXPECT_EQ(text_of(event.payload),
+                  event.channel == 6 ? large : texts[at(event.tag.operation)]);
+      }
+    }
+  }
+  EXPECT_EQ(found, 4);
+}
+
+// What is said before the other reads, however much it is, arrives in order.
+TEST_P(TransportConformanceTest, ManyWordsToWhoDoesNotListenArriveInOrder) {
+  constexpr uint64_t kWords = 1000;
+  Transports ranks(name(), 2);
+  ranks.open({.number = 5, .places = 1, .place_bytes = 64});
+  ASSERT_TRUE(ranks[1].connect(Rank{0}));
+  for (uint64_t operation = 1; operation <= kWords; ++operation) {
+    ASSERT_TRUE(ranks[1].tell_begun(Rank{0}, 5, operation, operation + 1));
+  }
+  const std::vector<TransportEvent> told = ranks.see(0, kWords);
+  ASSERT_EQ(told.size(), kWords);
+  for (uint64_t i = 0; i < kWords; ++i) {
+    ASSERT_EQ(told[i].kind, Kind::kBegun);
+    ASSERT_EQ(told[i].tag.operation, i + 1);
+    ASSERT_EQ(told[i].fingerprint, i + 2);
+  }
+}
+
+TEST_P(TransportConformanceTest, WhatAClosedChannelIsToldIsNoMatter) {
+  Transports ranks(name(), 2);
+  ranks.open({.number = 5, .places = 2, .place_bytes = 64});
+  ranks.open({.number = 6, .places = 2, .place_bytes = 64});
+  send_text(ranks[1], 0, 5, {.operation = 1}, "early");
+  const std::vector<TransportEvent> arrived = ranks.see(0, 1);
+  ranks[1].close(5);
+  ASSERT_TRUE(ranks[0].release(Rank{1}, 5, arrived[0].tag, arrived[0].place));
+  ASSERT_TRUE(ranks[0].tell_begun(Rank{1}, 5, 2, 1));
+  ranks[0].close(5);
+  // A channel that is opened anew is another.
+  ranks.open({.number = 5, .places = 1, .place_bytes = 128});
+  const std::string text(128, 'n');
+  send_text(ranks[1], 0, 5, {.operation = 1}, text);
+  std::vector<TransportEvent> anew = ranks.see(0, 1);
+  ASSERT_EQ(anew[0].kind, Kind::kArrived);
+  EXPECT_EQ(text_of(anew[0].payload), text);
+}
+
+// Who is in wait(), asleep even, returns when something comes, and when it is told to.
+TEST_P(TransportConformanceTest, WhoWaitsIsWoken) {
+  Transports ranks(name(), 2);
+  ranks.open({.number = 5, .places = 4, .place_bytes = 64});
+  send_text(ranks[1], 0, 5, {.operation = 1}, "hello");
+  const std::vector<TransportEvent> arrived = ranks.see(0, 1);
+  while (ranks[1].has_events()) {
+    static_cast<void>(ranks.see(0, 0));
+  }
+  const std::vector<std::function<void()>> reasons = {
+      [&] { ASSERT_TRUE(ranks[1].tell_begun(Rank{0}, 5, 2, 1)); },
+      [&] { ranks[0].interrupt(); },
+      [&] { send_text(ranks[1], 0, 5, {.operation = 2}, "more"); },
+      [&] { ranks.destroy(1); },
+  };
+  for (std::size_t reason = 0; reason < reasons.size(); ++reason) {
+    for (const bool is_eager : {false, true}) {
+      if (is_eager && reason == 3) {
+        continue;  // nobody can leave twice
+      }
+      SCOPED_TRACE(reason);
+      std::vector<TransportEvent> events;
+      std::thread waiting([&] {
+        const TimePoint begin = SteadyClock().now();
+        bool is_woken = false;
+        while (!is_woken && SteadyClock().now() < begin + seconds(10)) {
+          ASSERT_TRUE(ranks[0].wait(begin + seconds(20), is_eager));
+          is_woken = reason == 1;
+          ASSERT_TRUE(ranks[0].progress(events));
+          is_woken = is_woken || !events.empty();
+        }
+        EXPECT_TRUE(is_woken);
+        EXPECT_LT(SteadyClock().now() - begin, seconds(10));
+      });
+      std::this_thread::sleep_for(milliseconds(30));
+      reasons[reason]();
+      waiting.join();
+    }
+  }
+}
+
+// What a rank said before it left comes first.
+TEST_P(TransportConformanceTest, RankThatLeavesIsLostOnce) {
+  Transports ranks(name(), 3);
+  ranks.open({.number = 5, .places = 4, .place_bytes = 64});
+  send_text(ranks[2], 0, 5, {.operation = 1}, "hello");
+  ASSERT_EQ(ranks.see(0, 1)[0].kind, Kind::kArrived);
+  send_text(ranks[2], 0, 5, {.operation = 2}, "farewell");
+  ranks.destroy(2);
+  std::vector<TransportEvent> events = ranks.see(0, 2);
+  ASSERT_EQ(events.size(), 2U);
+  EXPECT_EQ(events[0].kind, Kind::kArrived);
+  EXPECT_EQ(text_of(events[0].payload), "farewell");
+  EXPECT_EQ(events[1].kind, Kind::kLost);
+  EXPECT_EQ(events[1].peer, Rank{2});
+  EXPECT_NE(std::string(events[1].reason), "");
+  // Nothing that is said to it does harm.
+  ASSERT_TRUE(ranks[0].tell_begun(Rank{2}, 5, 3, 1));
+  ASSERT_TRUE(ranks[0].release(Rank{2}, 5, events[0].tag, events[0].place));
+  const std::string text = "nobody";
+  send_text(ranks[0], 2, 5, {.operation = 1}, text);
+  ASSERT_TRUE(ranks[0].flush());
+  for (int round = 0; round < 5; ++round) {
+    for (const TransportEvent& event : ranks.see(0, 0)) {
+      EXPECT_NE(event.kind, Kind::kLost);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, TransportConformanceTest, testing::ValuesIn([] {
+                           std::vector<const TransportKind*> kinds;
+                           for (const TransportKind* const kind : transports()) {
+                             kinds.push_back(kind);
+                           }
+                           return kinds;
+                         }()),
+                         [](const auto& instance) { return instance.param->name; });
+
+}  // namespace
+}  // namespace pleach
