@@ -61,6 +61,7 @@ lint:  ## clang-tidy over all that dev compiles, tests and benchmarks too.
 	  "$(CURDIR)/(pleach/.*_test|(tests|bench)/.*)\.cc$$"
 
 bench-check:  ## Each benchmark holds itself to its limits and checks what it computes.
+	@tools/install_packages.sh build test peers
 	@cmake --preset release -DPLEACH_BUILD_BENCHMARKS=ON
 	@cmake --build --preset release
 	@build/release/registry_benchmark --benchmark_min_time=0.05

@@ -279,16 +279,11 @@ class Lowering {
 
 }  // namespace
 
-Interval Program::segment(const ProgramSlot& slot, int32_t segment) const {
-  return {segment_boundary(0, slot.length, segment, segment_count),
-          segment_boundary(0, slot.length, segment + 1, segment_count)};
-}
-
 int64_t Program::home_offset(const ProgramSlot& slot, int32_t segment) const {
   if (slot.scratch_segments > 0) {
     return slot.home.offset + slot.scratch_stride * (segment % slot.scratch_segments);
   }
-  return slot.home.offset + segment_boundary(0, slot.length, segment, segment_count);
+  return slot.home.offset + this->segment(slot, segment).begin;
 }
 
 Status check_switchless(const Schedule& schedule) {

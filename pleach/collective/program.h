@@ -86,7 +86,13 @@ struct Program {
   int32_t segment_count = 1;
 
   // The segment's elements within the chunk.
-  Interval segment(const ProgramSlot& slot, int32_t segment) const;
+  Interval segment(const ProgramSlot& slot, int32_t segment) const {
+    if (segment_count == 1) {
+      return {0, slot.length};
+    }
+    return {segment_boundary(0, slot.length, segment, segment_count),
+            segment_boundary(0, slot.length, segment + 1, segment_count)};
+  }
   // Offset of the segment in the buffer of slot.home.
   int64_t home_offset(const ProgramSlot& slot, int32_t segment) const;
 };

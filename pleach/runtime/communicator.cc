@@ -2,107 +2,20 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <map>
+#include <atomic>
 #include <mutex>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "pleach/base/hash.h"
 #include "pleach/base/text.h"
 #include "pleach/collective/formats.h"
-#include "pleach/collective/merge_chunks.h"
-#include "pleach/collective/placement.h"
-#include "pleach/collective/verify.h"
 #include "pleach/runtime/barrier.h"
+#include "pleach/runtime/prepared_schedule.h"
 #include "pleach/runtime/rendezvous/agreement.h"
 #include "pleach/runtime/run_buffers.h"
 
 namespace pleach {
-
-class PreparedSchedule {
- public:
-  PreparedSchedule(Schedule schedule, Order order)
-      : schedule_(std::move(schedule)), order_(std::move(order)), hash_(schedule_hash(schedule_)) {
-    for (const Transfer& transfer : schedule_.transfers) {
-      const int64_t weight =
-          schedule_.chunks.cumulative(transfer.first_chunk + transfer.chunk_count) -
-          schedule_.chunks.cumulative(transfer.first_chunk);
-      most_weight_ = std::max(most_weight_, weight);
-      most_chunks_ = std::max<int64_t>(most_chunks_, transfer.chunk_count);
-    }
-  }
-
-  const Schedule& schedule() const { return schedule_; }
-  uint64_t hash() const { return hash_; }
-
-  // As many segments of whole messages as it takes, besides those asked for, until each fits a
-  // place. The same on all ranks.
-  //   errors  kUnsupported: a message of so many chunks fits none
-  Result<int32_t> segments(const RunRequest& request, int64_t place_bytes) const;
-
-  // For an operation of the program for these options, which is made once.
-  Result<std::shared_ptr<OperationState>> take(const ProgramOptions& options) const;
-
- private:
-  using Key = std::tuple<int64_t, int32_t, bool>;  // count, segments, in place
-
-  Schedule schedule_;
-  Order order_;
-  uint64_t hash_;
-  // The largest message, and the most chunks of one.
-  int64_t most_weight_ = 0;
-  int64_t most_chunks_ = 1;
-  mutable std::mutex mutex_;
-  mutable std::map<Key, OperationPool> pools_;  // a cache
-};
-
-Result<int32_t> PreparedSchedule::segments(const RunRequest& request, int64_t place_bytes) const {
-  if (request.segment_count < 1 || request.segment_count > kMostSegments) {
-    return invalid(
-        fmt::format("{} segments are not in [1, {}]", request.segment_count, kMostSegments));
-  }
-  // No message is longer, whatever the rounding.
-  const bool is_exchange = schedule_.collective == CollectiveKind::kAllToAll;
-  const __int128 space =
-      static_cast<__int128>(request.count) * (is_exchange ? schedule_.rank_count() : 1);
-  const auto elements = static_cast<int64_t>(space * most_weight_ / schedule_.chunks.total()) + 1;
-  const int64_t place = place_bytes / element_bytes(request.type);
-  if (elements <= place) {
-    return request.segment_count;
-  }
-  // Every chunk of a segment may be rounded up.
-  const int64_t least =
-      place > most_chunks_ ? (elements - 1) / (place - most_chunks_) + 1 : INT64_MAX;
-  if (least > kMostSegments) {
-    return Error{ErrorCode::kUnsupported,
-                 fmt::format("a message of {} elements in {} chunks takes more than {} segments to "
-                             "fit landing places of {} bytes",
-                             elements - 1, most_chunks_, kMostSegments, place_bytes)};
-  }
-  return std::max(request.segment_count, static_cast<int32_t>(least));
-}
-
-Result<std::shared_ptr<OperationState>> PreparedSchedule::take(
-    const ProgramOptions& options) const {
-  constexpr std::size_t kMostKept = 64;
-  const Key key{options.count, options.segment_count, options.in_place};
-  const std::scoped_lock lock(mutex_);
-  auto found = pools_.find(key);
-  if (found == pools_.end()) {
-    PLEACH_ASSIGN(program, lower(schedule_, order_, options));
-    if (pools_.size() == kMostKept) {
-      pools_.clear();
-    }
-    found = pools_.emplace(key, OperationPool(std::move(program))).first;
-  }
-  return found->second.take();
-}
-
-const Schedule& schedule_of(const PreparedSchedule& prepared) {
-  return prepared.schedule();
-}
 
 namespace {
 
@@ -113,33 +26,6 @@ Result<std::string> write_for_all(const Schedule* schedule) {
   }
   PLEACH_ASSIGN(format, schedule_formats().find("binary"));
   return format->write(*schedule);
-}
-
-// Reads and proves a schedule; every rank comes to the same conclusion.
-Result<std::shared_ptr<const PreparedSchedule>> prove(std::string_view bytes, int32_t rank_count) {
-  for (const ScheduleFormat* format : schedule_formats()) {
-    if (!format->recognises(bytes)) {
-      continue;
-    }
-    PLEACH_ASSIGN(schedule, format->read(bytes, "schedule of rank 0"));
-    if (schedule.rank_count() != rank_count) {
-      return invalid(fmt::format("the schedule is for {} ranks, the job has {}",
-                                 schedule.rank_count(), rank_count));
-    }
-    const Verification proof = verify(schedule, nullptr);
-    if (!proof.correct) {
-      return invalid("the schedule is wrong: " +
-                     (proof.violations.empty() ? "no proof" : proof.violations.front()));
-    }
-    if (std::optional<MergedChunks> merged = merge_alike_chunks(schedule)) {
-      schedule = std::move(merged->schedule);
-    }
-    PLEACH_TRY(check_switchless(schedule));
-    Order order = Order::build(schedule);
-    return std::shared_ptr<const PreparedSchedule>(
-        std::make_shared<PreparedSchedule>(std::move(schedule), std::move(order)));
-  }
-  return invalid("rank 0 sent bytes in no known schedule format");
 }
 
 class ChannelCommunicator final : public Communicator {
@@ -179,7 +65,8 @@ class ChannelCommunicator final : public Communicator {
   const std::shared_ptr<Endpoint> endpoint_;
   const CommunicatorOptions options_;
   const uint64_t channel_;
-  bool is_open_ = false;  // the channel
+  bool is_open_ = false;              // the channel
+  std::atomic<bool> is_well_ = true;  // neither closed nor poisoned
   mutable std::mutex mutex_;
   // Guarded by it:
   std::optional<Error> poison_;
@@ -210,6 +97,9 @@ ChannelCommunicator::~ChannelCommunicator() {
 }
 
 Status ChannelCommunicator::check_alive() {
+  if (is_well_.load(std::memory_order_acquire) && !store().failure()) {
+    return ok();
+  }
   const std::scoped_lock lock(mutex_);
   if (poison_) {
     return *poison_;
@@ -219,6 +109,7 @@ Status ChannelCommunicator::check_alive() {
   }
   if (const std::optional<Failure> failure = store().failure()) {
     poison_ = Error{ErrorCode::kPeerLost, failure->message};
+    is_well_ = false;
     return *poison_;
   }
   return ok();
@@ -233,6 +124,7 @@ Error ChannelCommunicator::poison(const Error& error, std::string_view where, Ra
           : fail_job(store(), error.code, {culprit, failure_text(rank(), where, error.message)});
   const std::scoped_lock lock(mutex_);
   poison_ = first;
+  is_well_ = false;
   return first;
 }
 
@@ -289,6 +181,7 @@ Status ChannelCommunicator::close() {
   is_open_ = false;
   const std::scoped_lock lock(mutex_);
   is_closed_ = true;
+  is_well_ = false;
   return ok();
 }
 
@@ -306,7 +199,7 @@ Result<std::shared_ptr<const PreparedSchedule>> ChannelCommunicator::prepare(
     return poison(bytes.error(), "prepare", rank());
   }
   Result<std::shared_ptr<const PreparedSchedule>> prepared =
-      *bytes ? prove(**bytes, rank_count()) : bytes->error();
+      *bytes ? PreparedSchedule::prove(**bytes, rank_count()) : bytes->error();
   const Result<std::string> hash =
       prepared ? Result(fmt::format("{:016x}", (*prepared)->hash())) : prepared.error();
   Result<Status> agreed =
@@ -332,32 +225,20 @@ Result<ChannelCommunicator::Planned> ChannelCommunicator::plan(const PreparedSch
 
 Result<ChannelCommunicator::Planned> ChannelCommunicator::plan_checked(
     const PreparedSchedule& schedule, const RunRequest& request) {
-  PLEACH_ASSIGN(buffers, check_buffers(schedule.schedule(), rank(), request));
-  PLEACH_ASSIGN(segment_count, schedule.segments(request, options_.place_bytes));
-  PLEACH_ASSIGN(state, schedule.take({.rank = rank(),
-                                      .count = request.count,
-                                      .segment_count = segment_count,
-                                      .in_place = buffers.in_place}));
-  Fingerprint fingerprint;
-  fingerprint.add(schedule.hash());
-  fingerprint.add(static_cast<int32_t>(request.type));
-  fingerprint.add(static_cast<int32_t>(request.op));
-  fingerprint.add(request.count);
-  fingerprint.add(segment_count);
-  Planned planned{std::move(state),
-                  {.fingerprint = fingerprint.value(),
-                   .type = request.type,
-                   .op = request.op,
-                   .input = buffers.input,
-                   .output = buffers.output,
-                   .deadline = endpoint_->deadline(),
-                   .record = request.record,
-                   .what = to_text(schedule.schedule().collective)}};
+  PLEACH_ASSIGN(planned, schedule.plan(rank(), request, options_.place_bytes));
+  RunSpec spec{.fingerprint = planned.fingerprint,
+               .type = request.type,
+               .op = request.op,
+               .input = planned.buffers.input,
+               .output = planned.buffers.output,
+               .deadline = endpoint_->deadline(),
+               .record = request.record,
+               .what = to_text(schedule.schedule().collective)};
   if (request.op == ReduceOp::kAverage) {
-    const ReducedPart part = reduced_part(schedule.schedule(), rank(), request, buffers);
-    planned.spec.quotient = {part.begin, part.count, rank_count()};
+    const ReducedPart part = reduced_part(schedule.schedule(), rank(), request, planned.buffers);
+    spec.quotient = {part.begin, part.count, rank_count()};
   }
-  return planned;
+  return Planned{std::move(planned.state), spec};
 }
 
 Status ChannelCommunicator::run(const PreparedSchedule& schedule, const RunRequest& request) {

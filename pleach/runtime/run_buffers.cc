@@ -36,43 +36,49 @@ int64_t shard_begin(const Schedule& schedule, int64_t count, int32_t rank) {
 
 }  // namespace
 
-Result<RunBuffers> check_buffers(const Schedule& schedule, Rank rank, const RunRequest& request) {
-  const int64_t element = element_bytes(request.type);
+Result<BufferNeeds> buffer_needs(const Schedule& schedule, Rank rank, ElementType type,
+                                 int64_t count) {
+  const int64_t element = element_bytes(type);
   // All ranks' buffers together must be countable in bytes.
-  if (request.count > INT64_MAX / element / schedule.rank_count()) {
-    return invalid(fmt::format("{} elements are too many", request.count));
+  if (count > INT64_MAX / element / schedule.rank_count()) {
+    return invalid(fmt::format("{} elements are too many", count));
   }
-  PLEACH_ASSIGN(placement, Placement::create(schedule, request.count));
+  PLEACH_ASSIGN(placement, Placement::create(schedule, count));
   const BufferSizes sizes = placement.sizes(rank);
   const bool is_root = rank == schedule.root;
   const bool has_input = schedule.collective != CollectiveKind::kBroadcast || is_root;
   const bool has_output = schedule.collective != CollectiveKind::kReduce || is_root;
-  const int64_t input_bytes = has_input ? sizes.input * element : 0;
-  const int64_t output_bytes = has_output ? sizes.output * element : 0;
-  PLEACH_TRY(check_one("input", request.input, input_bytes, element));
-  PLEACH_TRY(check_one("output", request.output, output_bytes, element));
-  const int64_t shard_bytes = shard_begin(schedule, request.count, rank.value) * element;
+  return BufferNeeds{.element = element,
+                     .input = has_input ? sizes.input * element : 0,
+                     .output = has_output ? sizes.output * element : 0,
+                     .shard_begin = shard_begin(schedule, count, rank.value) * element};
+}
+
+Result<RunBuffers> check_buffers(CollectiveKind collective, const BufferNeeds& needs,
+                                 const RunRequest& request) {
+  PLEACH_TRY(check_one("input", request.input, needs.input, needs.element));
+  PLEACH_TRY(check_one("output", request.output, needs.output, needs.element));
   RunBuffers buffers{false, request.input, request.output};
-  if (!overlap(request.input, input_bytes, request.output, output_bytes)) {
+  if (!overlap(request.input, needs.input, request.output, needs.output)) {
     return buffers;
   }
   buffers.in_place = true;
   if (request.input == request.output) {
     return buffers;
   }
-  if (schedule.collective == CollectiveKind::kAllGather &&
-      request.input == request.output + shard_bytes) {
+  if (collective == CollectiveKind::kAllGather &&
+      request.input == request.output + needs.shard_begin) {
     return buffers;
   }
-  if (schedule.collective == CollectiveKind::kReduceScatter &&
-      request.output == request.input + shard_bytes) {
-    buffers.output -= shard_bytes;
+  if (collective == CollectiveKind::kReduceScatter &&
+      request.output == request.input + needs.shard_begin) {
+    buffers.output -= needs.shard_begin;
     return buffers;
   }
   return invalid(
       fmt::format("the input ({} bytes) and the output ({} bytes) overlap in part: they "
                   "must be apart, or the same",
-                  input_bytes, output_bytes));
+                  needs.input, needs.output));
 }
 
 ReducedPart reduced_part(const Schedule& schedule, Rank rank, const RunRequest& request,

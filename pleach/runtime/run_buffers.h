@@ -15,8 +15,20 @@ struct RunBuffers {
   std::byte* output = nullptr;       // the base of Buffer::kOutput: in place the whole buffer
 };
 
-// Errors: kInvalidArgument: a size that does not fit, a null or unaligned buffer, an overlap.
-Result<RunBuffers> check_buffers(const Schedule& schedule, Rank rank, const RunRequest& request);
+// What a rank's buffers must be.
+struct BufferNeeds {
+  int64_t element = 1;  // bytes, as all that follows
+  int64_t input = 0;
+  int64_t output = 0;
+  int64_t shard_begin = 0;  // of the rank's shard in the whole
+};
+// Errors: kInvalidArgument: a size that does not fit the schedule, or is too large.
+Result<BufferNeeds> buffer_needs(const Schedule& schedule, Rank rank, ElementType type,
+                                 int64_t count);
+
+// Errors: kInvalidArgument: a null or unaligned buffer, an overlap.
+Result<RunBuffers> check_buffers(CollectiveKind collective, const BufferNeeds& needs,
+                                 const RunRequest& request);
 
 // What a rank holds of the reduced result once it has run; empty where it holds none.
 struct ReducedPart {

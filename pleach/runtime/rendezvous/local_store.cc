@@ -49,12 +49,16 @@ void LocalStore::fail(const Failure& failure) {
   const std::scoped_lock lock(mutex_);
   if (!failure_) {
     failure_ = failure;
+    has_failed_ = true;
     signal_event(failed_.get());
     changed_.notify_all();
   }
 }
 
 std::optional<Failure> LocalStore::failure() const {
+  if (!has_failed_.load(std::memory_order_acquire)) {
+    return std::nullopt;
+  }
   const std::scoped_lock lock(mutex_);
   return failure_;
 }

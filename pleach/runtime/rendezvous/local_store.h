@@ -1,6 +1,7 @@
 // LocalStore: a store for the threads of one process.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -37,6 +38,7 @@ class LocalStore final : public Store {
   StoreContent content_;
   std::map<std::string, std::shared_ptr<void>> shared_;
   std::optional<Failure> failure_;
+  std::atomic<bool> has_failed_ = false;
   Descriptor failed_;  // an eventfd
 };
 

@@ -32,7 +32,7 @@ class Store {
 
   // Tells every rank that the job has failed; later calls are ignored.
   virtual void fail(const Failure& failure) = 0;
-  // The job's failure, if there is one. Cheap.
+  // The job's failure, if there is one. Cost: a load while there is none.
   virtual std::optional<Failure> failure() const = 0;
   // A descriptor that becomes readable when failure() is set, for an event loop; -1: none.
   virtual int failure_descriptor() const = 0;

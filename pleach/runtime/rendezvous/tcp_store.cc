@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <condition_variable>
 #include <map>
@@ -70,6 +71,9 @@ class Answers {
     set_failure(failure);
   }
   std::optional<Failure> failure() const {
+    if (!has_failed_.load(std::memory_order_acquire)) {
+      return std::nullopt;
+    }
     const std::scoped_lock lock(mutex_);
     return failure_;
   }
@@ -85,6 +89,7 @@ class Answers {
   uint64_t last_id_ = 0;
   std::optional<Failure> failure_;
   bool is_over_ = false;  // the server has said goodbye
+  std::atomic<bool> has_failed_ = false;
 };
 
 Result<StoreMessage> Answers::wait_for(uint64_t id, bool is_sent, Duration wait,
@@ -143,6 +148,7 @@ void Answers::end(const Failure& failure) {
 void Answers::set_failure(const Failure& failure) {
   if (!failure_) {
     failure_ = failure;
+    has_failed_ = true;
     signal_event(failed_.get());
     changed_.notify_all();
   }

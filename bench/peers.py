@@ -1,0 +1,294 @@
+#!/usr/bin/env python3
+"""Times Pleach's collectives beside those of other libraries, on this machine, as one JSON object.
+
+    python3 bench/peers.py --pleach build/release/pleach [--ranks 2,4,8] [--rounds 5]
+        [--collective all_reduce] [--transport shm|tcp] [--sizes 1KiB:64MiB:4] [--plot FILE.svg]
+
+Rounds are interleaved: in each, every library runs all sizes once, with the same iterations. A
+size's peer is the one of the smallest median time, and so is the algorithm of Pleach: both sides
+are chosen in the same way. A ratio is the peer's time over Pleach's, of each round; the median is
+printed. Every program checks its results. All run under `chrt -r 1` where that is permitted: on a
+shared machine the times of short messages mean nothing without it. Peers: Open MPI (shared memory
+with and without single copies, UCX, TCP), MPICH, Gloo, and PyTorch's Gloo where it is installed;
+over TCP only those that use it. Needs the packages of [peers] in packages.txt.
+"""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ALGORITHMS = {
+    "all_reduce": ["direct,mode=one_shot", "direct", "ring", "halving_doubling"],
+    "reduce_scatter": ["direct", "ring", "halving_doubling"],
+    "all_gather": ["direct", "ring", "halving_doubling"],
+    "broadcast": ["direct", "ring", "dbtree"],
+    "all_to_all": ["direct", "pairwise"],
+}
+OPEN_MPI = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
+            "--mca", "mpi_yield_when_idle"]
+SHARED = ["--mca", "pml", "ob1", "--mca", "btl", "self,vader"]
+LIMIT_S = 300
+
+
+def parse_bytes(text):
+    units = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "B": 1}
+    for unit, scale in units.items():
+        if text.endswith(unit):
+            return int(text.removesuffix(unit)) * scale
+    return int(text)
+
+
+def parse_sizes(text):
+    if ":" not in text:
+        return [parse_bytes(size) for size in text.split(",")]
+    first, last, factor = text.split(":")
+    sizes = [parse_bytes(first)]
+    while sizes[-1] * int(factor) <= parse_bytes(last):
+        sizes.append(sizes[-1] * int(factor))
+    return sizes
+
+
+def iterations_of(size):
+    """Timed iterations, and those before: some milliseconds of each size."""
+    for limit, iterations in ((16 << 10, 1000), (256 << 10, 200), (4 << 20, 30)):
+        if size <= limit:
+            return iterations, iterations // 10
+    return 5, 2
+
+
+class Machine:
+    """What all contenders share."""
+
+    def __init__(self, arguments, folder):
+        self.pleach = os.path.abspath(arguments.pleach)
+        self.collective = arguments.collective
+        self.transport = arguments.transport
+        self.folder = pathlib.Path(folder)
+        self.priority = []
+        if subprocess.run(["chrt", "-r", "1", "true"], capture_output=True).returncode == 0:
+            self.priority = ["chrt", "-r", "1"]
+        self.cores = len(os.sched_getaffinity(0))
+
+    def build(self, command, output):
+        """The program, or None where what it takes is not installed."""
+        if shutil.which(command[0]) is None:
+            return None
+        built = subprocess.run([*command, "-o", str(self.folder / output)], capture_output=True,
+                               text=True)
+        if built.returncode != 0:
+            print(f"{output} is left out: {built.stderr.strip().splitlines()[-1]}",
+                  file=sys.stderr)
+            return None
+        return str(self.folder / output)
+
+
+def rows_of(text):
+    rows = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    wrong = sum(row["wrong_count"] for row in rows)
+    if wrong:
+        raise SystemExit(f"{wrong} wrong elements")
+    return {row["size_bytes"]: row["time_s"] for row in rows}
+
+
+def run(command, environment=None):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S,
+                          env={**os.environ, **(environment or {})})
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command[:12])}: {done.stderr.strip()[-300:]}")
+    return done.stdout
+
+
+class Pleach:
+    def __init__(self, machine, ranks, algorithm):
+        self.machine, self.ranks, self.algorithm = machine, ranks, algorithm
+        self.name = f"pleach {algorithm}"
+
+    def time(self, sizes, iterations, warmup):
+        out = run([*self.machine.priority, self.machine.pleach, "run", "--ranks", str(self.ranks),
+                   "--algorithm", self.algorithm, "--collective", self.machine.collective,
+                   "--transport", self.machine.transport, "--json",
+                   "--sizes", ",".join(map(str, sizes)), "-n", str(iterations),
+                   "-w", str(warmup)])
+        answer = json.loads(out)
+        if answer["wrong_count"]:
+            raise SystemExit(f"{self.name}: {answer['wrong_count']} wrong elements")
+        return {row["size_bytes"]: row["time_s"] for row in answer["rows"]}
+
+
+class Mpi:
+    def __init__(self, machine, ranks, name, starter, program):
+        self.machine, self.ranks, self.name = machine, ranks, name
+        self.command = [*starter, "-n", str(ranks), *machine.priority, program,
+                        machine.collective]
+
+    def time(self, sizes, iterations, warmup):
+        return rows_of(run([*self.command, str(warmup), str(iterations), *map(str, sizes)]))
+
+
+class Processes:
+    """Ranks that meet in a folder: Gloo."""
+
+    def __init__(self, machine, ranks, name, program):
+        self.machine, self.ranks, self.name, self.program = machine, ranks, name, program
+
+    def time(self, sizes, iterations, warmup):
+        with tempfile.TemporaryDirectory(dir=self.machine.folder) as folder:
+            started = [subprocess.Popen(
+                [*self.machine.priority, *self.program, str(rank), str(self.ranks), folder,
+                 str(warmup), str(iterations), *map(str, sizes)],
+                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                for rank in range(self.ranks)]
+            try:
+                texts = [process.communicate(timeout=LIMIT_S)[0] for process in started]
+            finally:
+                for process in started:
+                    process.kill()
+        return rows_of(texts[0])
+
+
+def open_mpi(machine, ranks):
+    program = machine.build(["mpicxx.openmpi", "-O3", str(HERE / "peers/mpi_collectives.cc")],
+                            "open_mpi")
+    if program is None:
+        return []
+    starter = [*OPEN_MPI, "1" if ranks > machine.cores else "0"]
+    tcp = [("open_mpi tcp", [*starter, "--mca", "pml", "ob1", "--mca", "btl", "self,tcp", "--mca",
+                             "btl_tcp_if_include", "lo"])]
+    shared = [
+        ("open_mpi vader", [*starter, *SHARED]),
+        ("open_mpi vader without single copies",
+         [*starter, *SHARED, "--mca", "btl_vader_single_copy_mechanism", "none"]),
+        ("open_mpi ucx", [*starter, "--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any", "--mca",
+                          "pml_ucx_devices", "any"]),
+    ]
+    kinds = tcp if machine.transport == "tcp" else shared
+    return [Mpi(machine, ranks, name, start, program) for name, start in kinds]
+
+
+def mpich(machine, ranks):
+    if machine.transport == "tcp":
+        return []
+    program = machine.build(["mpicxx.mpich", "-O3", str(HERE / "peers/mpi_collectives.cc")],
+                            "mpich")
+    return [Mpi(machine, ranks, "mpich", ["mpiexec.mpich"], program)] if program else []
+
+
+def gloo(machine, ranks):
+    if machine.collective != "all_reduce":
+        return []
+    program = machine.build(["g++", "-O3", "-std=c++17", str(HERE / "peers/gloo_all_reduce.cc"),
+                             "-lgloo", "-lpthread"], "gloo")
+    names = ["ring", "bcube", "halving_doubling"] if program else []
+    found = [Processes(machine, ranks, f"gloo {name}", [program, name]) for name in names]
+    torch = [sys.executable, "-c", "import torch"]
+    if subprocess.run(torch, capture_output=True).returncode == 0:
+        found.append(Processes(machine, ranks, "pytorch gloo",
+                               [sys.executable, str(HERE / "peers/torch_gloo.py")]))
+    return found
+
+
+def contenders(machine, ranks):
+    ours = [Pleach(machine, ranks, algorithm) for algorithm in ALGORITHMS[machine.collective]]
+    return ours, [*open_mpi(machine, ranks), *mpich(machine, ranks), *gloo(machine, ranks)]
+
+
+def measure(machine, ranks, sizes, rounds):
+    """Times by contender and size, one a round; who fails is left out, and said."""
+    ours, peers = contenders(machine, ranks)
+    times = {one.name: {size: [] for size in sizes} for one in [*ours, *peers]}
+    classes = {}
+    for size in sizes:
+        classes.setdefault(iterations_of(size), []).append(size)
+    for current in range(rounds):
+        print(f"{ranks} ranks: round {current + 1} of {rounds}", file=sys.stderr)
+        for one in [*ours, *peers]:
+            if one.name not in times:
+                continue
+            try:
+                for (iterations, warmup), those in classes.items():
+                    for size, time_s in one.time(those, iterations, warmup).items():
+                        times[one.name][size].append(time_s)
+            except (RuntimeError, subprocess.TimeoutExpired) as error:
+                print(f"{one.name} is left out: {error}", file=sys.stderr)
+                del times[one.name]
+    names = {one.name for one in ours}
+    return ({name: rows for name, rows in times.items() if name in names},
+            {name: rows for name, rows in times.items() if name not in names})
+
+
+def best(times, size):
+    return min(times, key=lambda name: statistics.median(times[name][size]))
+
+
+def compare(machine, ranks, sizes, rounds):
+    ours, peers = measure(machine, ranks, sizes, rounds)
+    rows = []
+    for size in sizes:
+        own, peer = best(ours, size), best(peers, size)
+        ratios = [theirs / mine for mine, theirs in zip(ours[own][size], peers[peer][size])]
+        rows.append({"ranks": ranks, "size_bytes": size, "ratio": statistics.median(ratios),
+                     "ratios": ratios, "algorithm": own.removeprefix("pleach "), "peer": peer,
+                     "time_s": statistics.median(ours[own][size]),
+                     "peer_time_s": statistics.median(peers[peer][size]),
+                     "times_s": {name: statistics.median(by_size[size])
+                                 for name, by_size in {**ours, **peers}.items()}})
+    return rows
+
+
+def print_table(rows):
+    print(f"{'ranks':>5} {'bytes':>10} {'pleach us':>10} {'peer us':>10} {'ratio':>6}  "
+          f"{'algorithm':<22} peer", file=sys.stderr)
+    for row in rows:
+        print(f"{row['ranks']:>5} {row['size_bytes']:>10} {row['time_s'] * 1e6:>10.2f} "
+              f"{row['peer_time_s'] * 1e6:>10.2f} {row['ratio']:>6.2f}  {row['algorithm']:<22} "
+              f"{row['peer']}", file=sys.stderr)
+
+
+def plot(rows, path):
+    import matplotlib
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    figure, axes = pyplot.subplots(figsize=(7, 4))
+    for ranks in sorted({row["ranks"] for row in rows}):
+        mine = [row for row in rows if row["ranks"] == ranks]
+        axes.plot([row["size_bytes"] for row in mine], [row["ratio"] for row in mine],
+                  marker="o", label=f"{ranks} ranks")
+    axes.axhline(1, color="grey", linewidth=1)
+    axes.set(xscale="log", yscale="log", xlabel="bytes", ylabel="time of the best peer / Pleach")
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(path)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pleach", required=True, help="the binary, built for release")
+    parser.add_argument("--ranks", default="2,4,8")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--collective", default="all_reduce", choices=ALGORITHMS)
+    parser.add_argument("--transport", default="shm", choices=["shm", "tcp"])
+    parser.add_argument("--sizes", default="1KiB:64MiB:4", help="from:to:factor, or a list")
+    parser.add_argument("--plot", help="where to draw the ratios")
+    arguments = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="pleach-peers-") as folder:
+        machine = Machine(arguments, folder)
+        for ranks in map(int, arguments.ranks.split(",")):
+            rows += compare(machine, ranks, parse_sizes(arguments.sizes), arguments.rounds)
+    print_table(rows)
+    if arguments.plot:
+        plot(rows, arguments.plot)
+    print(json.dumps({"collective": arguments.collective, "transport": arguments.transport,
+                      "priority": machine.priority, "cores": machine.cores, "rows": rows},
+                     indent=1))
+
+
+if __name__ == "__main__":
+    main()

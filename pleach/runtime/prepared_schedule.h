@@ -1,0 +1,81 @@
+// PreparedSchedule: a schedule that a communicator's ranks have agreed on, ready to run.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+
+#include "pleach/base/result.h"
+#include "pleach/collective/order.h"
+#include "pleach/collective/schedule.h"
+#include "pleach/runtime/communicator.h"
+#include "pleach/runtime/progress.h"
+#include "pleach/runtime/run_buffers.h"
+
+namespace pleach {
+
+// Lowered once for each kind of request. Thread safe.
+class PreparedSchedule {
+ public:
+  // Proves a schedule that was sent as `bytes`; every rank comes to the same conclusion.
+  //   errors  kInvalidArgument with the first violation; kUnsupported: needs a reducing switch
+  static Result<std::shared_ptr<const PreparedSchedule>> prove(std::string_view bytes,
+                                                               int32_t rank_count);
+
+  PreparedSchedule(Schedule schedule, Order order);
+
+  const Schedule& schedule() const { return schedule_; }
+  uint64_t hash() const { return hash_; }
+
+  // One operation that is to run a request.
+  struct Planned {
+    std::shared_ptr<OperationState> state;
+    RunBuffers buffers;
+    uint64_t fingerprint = 0;  // of what all ranks must agree on
+  };
+  // Checks the request, and finds a state for it: the first of its kind allocates, later ones do
+  // not. Segments are cut until each fits a place.
+  //   errors  kInvalidArgument; kUnsupported: a message of so many chunks fits no place
+  Result<Planned> plan(Rank rank, const RunRequest& request, int64_t place_bytes) const;
+
+ private:
+  // What requests of one kind have in common.
+  struct Key {
+    ElementType type = ElementType::kFloat32;
+    ReduceOp op = ReduceOp::kSum;
+    int64_t count = 0;
+    int32_t segment_count = 1;  // as asked for
+    int64_t place_bytes = 0;
+    auto operator<=>(const Key&) const = default;
+  };
+  struct Kind {
+    BufferNeeds needs;
+    int32_t segment_count = 1;
+    uint64_t fingerprint = 0;
+    std::array<std::optional<OperationPool>, 2> pools = {};  // buffers apart; in place
+  };
+  Result<int32_t> segments(const Key& key) const;
+  Result<Kind> make_kind(const Key& key, Rank rank) const;
+  Result<Kind*> find_kind(const Key& key, Rank rank) const;
+
+  Schedule schedule_;
+  Order order_;
+  uint64_t hash_;
+  // Of the largest message, and the most chunks of one.
+  int64_t most_weight_ = 0;
+  int64_t most_chunks_ = 1;
+  // A cache, guarded by its mutex.
+  struct Kinds {
+    std::mutex mutex;
+    std::map<Key, Kind> all;
+    std::pair<const Key, Kind>* last = nullptr;
+  };
+  mutable Kinds kinds_;
+};
+
+}  // namespace pleach
