@@ -2,6 +2,7 @@
 // that the type can become an alias the day the toolchain allows it.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <variant>
@@ -64,7 +65,31 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
-// For functions that return nothing but may fail: `return ok();`.
+// For functions that return nothing but may fail: `return ok();`. One word, so that success costs
+// next to nothing on the way of every segment.
+template <>
+class [[nodiscard]] Result<std::monostate> {
+ public:
+  Result(std::monostate /*value*/) {}  // NOLINT(google-explicit-constructor)
+  Result(Error error)                  // NOLINT(google-explicit-constructor)
+      : error_(std::make_unique<Error>(std::move(error))) {}
+  Result(const Result& other)
+      : error_(other.error_ == nullptr ? nullptr : std::make_unique<Error>(*other.error_)) {}
+  Result(Result&& other) noexcept = default;
+  Result& operator=(const Result& other) { return *this = Result(other); }
+  Result& operator=(Result&& other) noexcept = default;
+  ~Result() = default;
+
+  bool has_value() const { return error_ == nullptr; }
+  explicit operator bool() const { return has_value(); }
+  const Error& error() const {
+    PLEACH_CHECK(!has_value(), "error() on a value");
+    return *error_;
+  }
+
+ private:
+  std::unique_ptr<Error> error_;
+};
 using Status = Result<std::monostate>;
 inline Status ok() {
   return std::monostate{};

@@ -279,6 +279,15 @@ class Lowering {
 
 }  // namespace
 
+void Program::rename_peers(std::span<const Rank> names) {
+  for (std::vector<ProgramMessage>* const messages : {&sends, &receives}) {
+    for (ProgramMessage& message : *messages) {
+      message.peer = names[message.peer.index()];
+    }
+    std::ranges::stable_sort(*messages, {}, &ProgramMessage::peer);
+  }
+}
+
 int64_t Program::home_offset(const ProgramSlot& slot, int32_t segment) const {
   if (slot.scratch_segments > 0) {
     return slot.home.offset + slot.scratch_stride * (segment % slot.scratch_segments);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "pleach/base/result.h"
@@ -93,6 +94,9 @@ struct Program {
     return {segment_boundary(0, slot.length, segment, segment_count),
             segment_boundary(0, slot.length, segment + 1, segment_count)};
   }
+  // Names the peers by other numbers, distinct ones, and puts the messages in their order.
+  //   names  by the rank that it was lowered for
+  void rename_peers(std::span<const Rank> names);
   // Offset of the segment in the buffer of slot.home.
   int64_t home_offset(const ProgramSlot& slot, int32_t segment) const;
 };

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <optional>
 #include <utility>
 
 #include "pleach/base/hash.h"
+#include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/collective/formats.h"
 #include "pleach/runtime/barrier.h"
@@ -30,15 +32,23 @@ Result<std::string> write_for_all(const Schedule* schedule) {
 
 class ChannelCommunicator final : public Communicator {
  public:
-  ChannelCommunicator(std::shared_ptr<Endpoint> endpoint, CommunicatorOptions options)
-      : endpoint_(std::move(endpoint)), options_(std::move(options)), channel_(number(options_)) {}
+  // Options that are complete: with all the ranks.
+  ChannelCommunicator(std::shared_ptr<Endpoint> endpoint, CommunicatorOptions options, Rank rank)
+      : endpoint_(std::move(endpoint)),
+        options_(std::move(options)),
+        self_{.channel = number(options_),
+              .rank = rank,
+              .job_ranks = options_.ranks,
+              .place_bytes = options_.place_bytes} {}
   ChannelCommunicator(const ChannelCommunicator&) = delete;
   ChannelCommunicator& operator=(const ChannelCommunicator&) = delete;
   ~ChannelCommunicator() override;
 
   Status open();
-  Rank rank() const override { return endpoint_->rank(); }
-  int32_t rank_count() const override { return endpoint_->rank_count(); }
+  Rank rank() const override { return self_.rank; }
+  int32_t rank_count() const override { return count_of(self_.job_ranks); }
+  const std::vector<Rank>& job_ranks() const override { return self_.job_ranks; }
+  Result<std::unique_ptr<Communicator>> split(int32_t color, int32_t key) override;
   Result<std::shared_ptr<const PreparedSchedule>> prepare(const Schedule* schedule) override;
   Status run(const PreparedSchedule& schedule, const RunRequest& request) override;
   Result<Operation> start(const PreparedSchedule& schedule, const RunRequest& request) override;
@@ -54,7 +64,13 @@ class ChannelCommunicator final : public Communicator {
 
   static uint64_t number(const CommunicatorOptions& options);
   Store& store() const { return endpoint_->store(); }
-  GroupOfRanks group() const { return {store(), rank(), rank_count(), endpoint_->deadline()}; }
+  GroupOfRanks group() const {
+    return {store(), rank(), rank_count(), endpoint_->deadline(), self_.job_ranks};
+  }
+  // This rank in the job, as messages name it.
+  Rank job_rank() const { return endpoint_->rank(); }
+  std::string key(std::string_view what) const;
+  std::string next_key(std::string_view what);
   Status check_alive();
   Error poison(const Error& error, std::string_view where, Rank culprit);
   Status meet(std::string_view what);
@@ -64,14 +80,14 @@ class ChannelCommunicator final : public Communicator {
 
   const std::shared_ptr<Endpoint> endpoint_;
   const CommunicatorOptions options_;
-  const uint64_t channel_;
+  const Preparer self_;
   bool is_open_ = false;              // the channel
   std::atomic<bool> is_well_ = true;  // neither closed nor poisoned
   mutable std::mutex mutex_;
   // Guarded by it:
   std::optional<Error> poison_;
   bool is_closed_ = false;
-  int64_t prepare_count_ = 0;
+  int64_t agreements_ = 0;  // so far, over the store
   std::optional<OperationPool> barriers_;
 };
 
@@ -79,20 +95,34 @@ std::string operation_text(uint64_t operation, std::string_view what) {
   return fmt::format("operation {} ({})", operation, what);
 }
 
-// The same on all ranks, and distinct as the names are.
+// The same on all ranks, and distinct as the names and the groups are.
 uint64_t ChannelCommunicator::number(const CommunicatorOptions& options) {
   Fingerprint number;
   number.add(options.name);
+  for (const Rank rank : options.ranks) {
+    number.add(rank.value);
+  }
   return number.value();
+}
+
+// Groups of one name meet under keys of their own.
+std::string ChannelCommunicator::key(std::string_view what) const {
+  return fmt::format("{}@{:x}/{}", options_.name, self_.channel, what);
+}
+
+std::string ChannelCommunicator::next_key(std::string_view what) {
+  const std::scoped_lock lock(mutex_);
+  return key(fmt::format("{}/{}", what, agreements_++));
 }
 
 ChannelCommunicator::~ChannelCommunicator() {
   if (!is_closed_ && !poison_) {
-    store().fail({rank(), fmt::format("rank {} left without closing communicator {}", rank().value,
-                                      quoted(options_.name))});
+    store().fail({job_rank(), fmt::format("rank {} left without closing communicator {}",
+                                          job_rank().value, quoted(options_.name))});
   }
   if (is_open_) {
-    endpoint_->progress().close(channel_, {ErrorCode::kPeerLost, "its communicator was destroyed"});
+    endpoint_->progress().close(self_.channel,
+                                {ErrorCode::kPeerLost, "its communicator was destroyed"});
   }
 }
 
@@ -118,10 +148,10 @@ Status ChannelCommunicator::check_alive() {
 // Ends the job for all ranks with its first failure, which this error may be, or may bring.
 Error ChannelCommunicator::poison(const Error& error, std::string_view where, Rank culprit) {
   const std::optional<Failure> failure = store().failure();
-  Error first =
-      failure && failure->message == error.message
-          ? error
-          : fail_job(store(), error.code, {culprit, failure_text(rank(), where, error.message)});
+  Error first = failure && failure->message == error.message
+                    ? error
+                    : fail_job(store(), error.code,
+                               {culprit, failure_text(job_rank(), where, error.message)});
   const std::scoped_lock lock(mutex_);
   poison_ = first;
   is_well_ = false;
@@ -130,17 +160,18 @@ Error ChannelCommunicator::poison(const Error& error, std::string_view where, Ra
 
 // A barrier at the store: before the channel is open on all ranks, and after its last operation.
 Status ChannelCommunicator::meet(std::string_view what) {
-  const Status status = pleach::barrier(group(), fmt::format("{}/{}", options_.name, what));
-  return status ? ok() : poison(status.error(), what, rank());
+  const Status status = pleach::barrier(group(), key(what));
+  return status ? ok() : poison(status.error(), what, job_rank());
 }
 
 Status ChannelCommunicator::open() {
   const auto failed = [this](const Error& error, const Progress::Culprit& culprit) {
     return poison(error, operation_text(culprit.operation, culprit.what),
-                  culprit.rank.value < 0 ? rank() : culprit.rank);
+                  culprit.rank.value < 0 ? job_rank() : culprit.rank);
   };
-  const ChannelOptions channel{
-      .number = channel_, .places = options_.landing_places, .place_bytes = options_.place_bytes};
+  const ChannelOptions channel{.number = self_.channel,
+                               .places = options_.landing_places,
+                               .place_bytes = options_.place_bytes};
   if (Status opened = endpoint_->progress().open(channel, failed); !opened) {
     is_closed_ = true;  // a mistake that harms nobody
     return opened;
@@ -156,7 +187,7 @@ Status ChannelCommunicator::barrier() {
   fingerprint.add("barrier");
   fingerprint.add(rank_count());
   return endpoint_->progress().run(
-      channel_, state,
+      self_.channel, state,
       {.fingerprint = fingerprint.value(), .deadline = endpoint_->deadline(), .what = "barrier"});
 }
 
@@ -165,6 +196,7 @@ Result<std::shared_ptr<OperationState>> ChannelCommunicator::take_barrier() {
   if (!barriers_) {
     const Schedule schedule = barrier_schedule(rank_count());
     PLEACH_ASSIGN(program, lower(schedule, Order::build(schedule), {.rank = rank()}));
+    program.rename_peers(self_.job_ranks);
     barriers_.emplace(std::move(program));
   }
   return barriers_->take();
@@ -172,12 +204,12 @@ Result<std::shared_ptr<OperationState>> ChannelCommunicator::take_barrier() {
 
 Status ChannelCommunicator::close() {
   PLEACH_TRY(check_alive());
-  if (const int64_t count = endpoint_->progress().in_flight(channel_); count > 0) {
+  if (const int64_t count = endpoint_->progress().in_flight(self_.channel); count > 0) {
     return invalid(
         fmt::format("communicator {} has {} operations in flight", quoted(options_.name), count));
   }
   PLEACH_TRY(meet("close"));
-  endpoint_->progress().close(channel_, {ErrorCode::kPeerLost, "its communicator was closed"});
+  endpoint_->progress().close(self_.channel, {ErrorCode::kPeerLost, "its communicator was closed"});
   is_open_ = false;
   const std::scoped_lock lock(mutex_);
   is_closed_ = true;
@@ -188,24 +220,20 @@ Status ChannelCommunicator::close() {
 Result<std::shared_ptr<const PreparedSchedule>> ChannelCommunicator::prepare(
     const Schedule* schedule) {
   PLEACH_TRY(check_alive());
-  const auto count = [&] {
-    const std::scoped_lock lock(mutex_);
-    return prepare_count_++;
-  };
-  const std::string name = fmt::format("{}/prepare/{}", options_.name, count());
+  const std::string name = next_key("prepare");
   const auto produce = [&] { return write_for_all(schedule); };
   const Result<Result<std::string>> bytes = broadcast(group(), name + "/schedule", produce);
   if (!bytes) {
-    return poison(bytes.error(), "prepare", rank());
+    return poison(bytes.error(), "prepare", job_rank());
   }
   Result<std::shared_ptr<const PreparedSchedule>> prepared =
-      *bytes ? PreparedSchedule::prove(**bytes, rank_count()) : bytes->error();
+      *bytes ? PreparedSchedule::prove(**bytes, self_) : bytes->error();
   const Result<std::string> hash =
       prepared ? Result(fmt::format("{:016x}", (*prepared)->hash())) : prepared.error();
   Result<Status> agreed =
-      agree(group(), name + "/verdict", hash, "rank {} holds {}, rank 0 holds {}");
+      agree(group(), name + "/verdict", hash, "rank {0} holds {1}, rank {3} holds {2}");
   if (!agreed) {
-    return poison(agreed.error(), "prepare", rank());
+    return poison(agreed.error(), "prepare", job_rank());
   }
   PLEACH_TRY(std::move(*agreed));
   return prepared;
@@ -216,16 +244,19 @@ Result<ChannelCommunicator::Planned> ChannelCommunicator::plan(const PreparedSch
   PLEACH_TRY(check_alive());
   Result<Planned> planned = plan_checked(schedule, request);
   if (!planned) {
-    const uint64_t next = endpoint_->progress().begun(channel_) + 1;
+    const uint64_t next = endpoint_->progress().begun(self_.channel) + 1;
     return poison(planned.error(), operation_text(next, to_text(schedule.schedule().collective)),
-                  rank());
+                  job_rank());
   }
   return planned;
 }
 
 Result<ChannelCommunicator::Planned> ChannelCommunicator::plan_checked(
     const PreparedSchedule& schedule, const RunRequest& request) {
-  PLEACH_ASSIGN(planned, schedule.plan(rank(), request, options_.place_bytes));
+  if (schedule.preparer().channel != self_.channel) {
+    return invalid("the schedule was prepared by another communicator");
+  }
+  PLEACH_ASSIGN(planned, schedule.plan(request));
   RunSpec spec{.fingerprint = planned.fingerprint,
                .type = request.type,
                .op = request.op,
@@ -243,14 +274,84 @@ Result<ChannelCommunicator::Planned> ChannelCommunicator::plan_checked(
 
 Status ChannelCommunicator::run(const PreparedSchedule& schedule, const RunRequest& request) {
   PLEACH_ASSIGN(planned, plan(schedule, request));
-  return endpoint_->progress().run(channel_, planned.state, planned.spec);
+  return endpoint_->progress().run(self_.channel, planned.state, planned.spec);
 }
 
 Result<Operation> ChannelCommunicator::start(const PreparedSchedule& schedule,
                                              const RunRequest& request) {
   PLEACH_ASSIGN(planned, plan(schedule, request));
-  PLEACH_TRY(endpoint_->progress().start(channel_, planned.state, planned.spec));
+  PLEACH_TRY(endpoint_->progress().start(self_.channel, planned.state, planned.spec));
   return Operation(std::move(planned.state), endpoint_->progress());
+}
+
+// The ranks of a colour in their new order, from the colour and key of every rank in turn.
+Result<std::vector<int32_t>> ranks_of_color(std::string_view table, int32_t color) {
+  const std::vector<std::string_view> words = split(table, ' ');
+  std::vector<std::pair<int64_t, int32_t>> members;  // by key and rank
+  for (std::size_t word = 0; word + 1 < words.size(); word += 2) {
+    PLEACH_ASSIGN(theirs, parse_integer(words[word], "color of a rank", INT32_MIN, INT32_MAX));
+    PLEACH_ASSIGN(key, parse_integer(words[word + 1], "key of a rank", INT32_MIN, INT32_MAX));
+    if (theirs == color) {
+      members.emplace_back(key, static_cast<int32_t>(word / 2));
+    }
+  }
+  std::ranges::sort(members);
+  std::vector<int32_t> ranks;
+  for (const auto& [key, rank] : members) {
+    ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+Result<std::unique_ptr<Communicator>> ChannelCommunicator::split(int32_t color, int32_t key) {
+  PLEACH_TRY(check_alive());
+  const std::string name = next_key("split");
+  const Result<std::vector<std::string>> all =
+      gather(group(), name + "/colors", fmt::format("{} {}", color, key));
+  if (!all) {
+    return poison(all.error(), "split", job_rank());
+  }
+  const Result<Result<std::string>> table =
+      broadcast(group(), name, [&] { return Result(join(*all, " ")); });
+  if (!table) {
+    return poison(table.error(), "split", job_rank());
+  }
+  if (color < 0) {
+    return std::unique_ptr<Communicator>();
+  }
+  PLEACH_TRY(*table);
+  PLEACH_ASSIGN(ranks, ranks_of_color(**table, color));
+  CommunicatorOptions options = options_;
+  options.name = fmt::format("{}.{}", name, color);  // not beneath what broadcast() removes
+  options.ranks.clear();
+  for (const int32_t rank : ranks) {
+    options.ranks.push_back(self_.job_ranks[at(rank)]);
+  }
+  return Communicator::create(endpoint_, std::move(options));
+}
+
+// This rank in the group, which is named whole.
+Result<Rank> find_rank(const CommunicatorOptions& options, const Endpoint& endpoint) {
+  std::vector<bool> is_member(at(endpoint.rank_count()));
+  Rank own;
+  for (std::size_t rank = 0; rank < options.ranks.size(); ++rank) {
+    const Rank member = options.ranks[rank];
+    if (member.value < 0 || member.value >= endpoint.rank_count()) {
+      return invalid(fmt::format("communicator {}: rank {} is none of the job's {}",
+                                 quoted(options.name), member.value, endpoint.rank_count()));
+    }
+    if (is_member[member.index()]) {
+      return invalid(
+          fmt::format("communicator {} has rank {} twice", quoted(options.name), member.value));
+    }
+    is_member[member.index()] = true;
+    own = member == endpoint.rank() ? Rank{static_cast<int32_t>(rank)} : own;
+  }
+  if (own.value < 0) {
+    return invalid(fmt::format("rank {} is no member of communicator {}", endpoint.rank().value,
+                               quoted(options.name)));
+  }
+  return own;
 }
 
 }  // namespace
@@ -262,8 +363,14 @@ Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Endpo
     return invalid(fmt::format("{} landing places of {} bytes are not as many as 1 of [1, {}]",
                                options.landing_places, options.place_bytes, kMostPlaceBytes));
   }
+  if (options.ranks.empty()) {
+    for (int32_t rank = 0; rank < endpoint->rank_count(); ++rank) {
+      options.ranks.push_back(Rank{rank});
+    }
+  }
+  PLEACH_ASSIGN(rank, find_rank(options, *endpoint));
   auto communicator =
-      std::make_unique<ChannelCommunicator>(std::move(endpoint), std::move(options));
+      std::make_unique<ChannelCommunicator>(std::move(endpoint), std::move(options), rank);
   PLEACH_TRY(communicator->open());
   return std::unique_ptr<Communicator>(std::move(communicator));
 }

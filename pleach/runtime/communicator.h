@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "pleach/base/collective_kind.h"
 #include "pleach/base/id.h"
@@ -17,7 +18,10 @@
 namespace pleach {
 
 struct CommunicatorOptions {
-  std::string name = "world";                 // distinct communicators of an endpoint differ in it
+  std::string name = "world";  // distinct communicators of the same ranks differ in it
+  // The job's ranks that it is of, in the order of their ranks in it; empty: all. The others have
+  // no part in it.
+  std::vector<Rank> ranks = {};
   int32_t landing_places = 4;                 // per connection, ≥ 1
   int64_t place_bytes = int64_t{256} * 1024;  // room of each; see RunRequest::segment_count
 };
@@ -49,8 +53,15 @@ class Communicator {
   // Ends what is in flight. One that was not closed is a failure of this rank.
   virtual ~Communicator() = default;
 
+  // In this communicator.
   virtual Rank rank() const = 0;
   virtual int32_t rank_count() const = 0;
+  // The job's ranks, by rank in this communicator: messages name ranks so.
+  virtual const std::vector<Rank>& job_ranks() const = 0;
+
+  // Collective: a communicator for each colour ≥ 0, of the ranks that give it, ordered by key and
+  // then by their rank here. Null for those that give a negative one.
+  virtual Result<std::unique_ptr<Communicator>> split(int32_t color, int32_t key) = 0;
 
   // Collective: rank 0 gives the schedule, the others null; it is sent to all, verified on each and
   // its hash compared. Errors: kInvalidArgument with the first violation, kUnsupported: needs a

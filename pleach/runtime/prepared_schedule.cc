@@ -14,8 +14,11 @@
 
 namespace pleach {
 
-PreparedSchedule::PreparedSchedule(Schedule schedule, Order order)
-    : schedule_(std::move(schedule)), order_(std::move(order)), hash_(schedule_hash(schedule_)) {
+PreparedSchedule::PreparedSchedule(Schedule schedule, Order order, Preparer preparer)
+    : schedule_(std::move(schedule)),
+      order_(std::move(order)),
+      preparer_(std::move(preparer)),
+      hash_(schedule_hash(schedule_)) {
   for (const Transfer& transfer : schedule_.transfers) {
     const int64_t weight =
         schedule_.chunks.cumulative(transfer.first_chunk + transfer.chunk_count) -
@@ -26,15 +29,15 @@ PreparedSchedule::PreparedSchedule(Schedule schedule, Order order)
 }
 
 Result<std::shared_ptr<const PreparedSchedule>> PreparedSchedule::prove(std::string_view bytes,
-                                                                        int32_t rank_count) {
+                                                                        const Preparer& preparer) {
   for (const ScheduleFormat* format : schedule_formats()) {
     if (!format->recognises(bytes)) {
       continue;
     }
     PLEACH_ASSIGN(schedule, format->read(bytes, "schedule of rank 0"));
-    if (schedule.rank_count() != rank_count) {
-      return invalid(fmt::format("the schedule is for {} ranks, the job has {}",
-                                 schedule.rank_count(), rank_count));
+    if (schedule.rank_count() != count_of(preparer.job_ranks)) {
+      return invalid(fmt::format("the schedule is for {} ranks, the communicator has {}",
+                                 schedule.rank_count(), preparer.job_ranks.size()));
     }
     const Verification proof = verify(schedule, nullptr);
     if (!proof.correct) {
@@ -47,7 +50,7 @@ Result<std::shared_ptr<const PreparedSchedule>> PreparedSchedule::prove(std::str
     PLEACH_TRY(check_switchless(schedule));
     Order order = Order::build(schedule);
     return std::shared_ptr<const PreparedSchedule>(
-        std::make_shared<PreparedSchedule>(std::move(schedule), std::move(order)));
+        std::make_shared<PreparedSchedule>(std::move(schedule), std::move(order), preparer));
   }
   return invalid("rank 0 sent bytes in no known schedule format");
 }
@@ -63,7 +66,7 @@ Result<int32_t> PreparedSchedule::segments(const Key& key) const {
   const __int128 space =
       static_cast<__int128>(key.count) * (is_exchange ? schedule_.rank_count() : 1);
   const auto elements = static_cast<int64_t>(space * most_weight_ / schedule_.chunks.total()) + 1;
-  const int64_t place = key.place_bytes / element_bytes(key.type);
+  const int64_t place = preparer_.place_bytes / element_bytes(key.type);
   if (elements <= place) {
     return key.segment_count;
   }
@@ -74,14 +77,14 @@ Result<int32_t> PreparedSchedule::segments(const Key& key) const {
     return Error{ErrorCode::kUnsupported,
                  fmt::format("a message of {} elements in {} chunks takes more than {} segments to "
                              "fit landing places of {} bytes",
-                             elements - 1, most_chunks_, kMostSegments, key.place_bytes)};
+                             elements - 1, most_chunks_, kMostSegments, preparer_.place_bytes)};
   }
   return std::max(key.segment_count, static_cast<int32_t>(least));
 }
 
-Result<PreparedSchedule::Kind> PreparedSchedule::make_kind(const Key& key, Rank rank) const {
+Result<PreparedSchedule::Kind> PreparedSchedule::make_kind(const Key& key) const {
   Kind kind;
-  PLEACH_SET(kind.needs, buffer_needs(schedule_, rank, key.type, key.count));
+  PLEACH_SET(kind.needs, buffer_needs(schedule_, preparer_.rank, key.type, key.count));
   PLEACH_SET(kind.segment_count, segments(key));
   Fingerprint fingerprint;
   fingerprint.add(hash_);
@@ -93,14 +96,14 @@ Result<PreparedSchedule::Kind> PreparedSchedule::make_kind(const Key& key, Rank 
   return kind;
 }
 
-Result<PreparedSchedule::Kind*> PreparedSchedule::find_kind(const Key& key, Rank rank) const {
+Result<PreparedSchedule::Kind*> PreparedSchedule::find_kind(const Key& key) const {
   constexpr std::size_t kMostKept = 64;
   if (kinds_.last != nullptr && kinds_.last->first == key) {
     return &kinds_.last->second;
   }
   auto found = kinds_.all.find(key);
   if (found == kinds_.all.end()) {
-    PLEACH_ASSIGN(kind, make_kind(key, rank));
+    PLEACH_ASSIGN(kind, make_kind(key));
     if (kinds_.all.size() == kMostKept) {
       kinds_.all.clear();
     }
@@ -110,23 +113,21 @@ Result<PreparedSchedule::Kind*> PreparedSchedule::find_kind(const Key& key, Rank
   return &found->second;
 }
 
-Result<PreparedSchedule::Planned> PreparedSchedule::plan(Rank rank, const RunRequest& request,
-                                                         int64_t place_bytes) const {
+Result<PreparedSchedule::Planned> PreparedSchedule::plan(const RunRequest& request) const {
   const std::scoped_lock lock(kinds_.mutex);
   PLEACH_ASSIGN(kind, find_kind({.type = request.type,
                                  .op = request.op,
                                  .count = request.count,
-                                 .segment_count = request.segment_count,
-                                 .place_bytes = place_bytes},
-                                rank));
+                                 .segment_count = request.segment_count}));
   PLEACH_ASSIGN(buffers, check_buffers(schedule_.collective, kind->needs, request));
   std::optional<OperationPool>& pool = kind->pools[buffers.in_place ? 1 : 0];
   if (!pool) {
     PLEACH_ASSIGN(program, lower(schedule_, order_,
-                                 {.rank = rank,
+                                 {.rank = preparer_.rank,
                                   .count = request.count,
                                   .segment_count = kind->segment_count,
                                   .in_place = buffers.in_place}));
+    program.rename_peers(preparer_.job_ranks);
     pool.emplace(std::move(program));
   }
   return Planned{pool->take(), buffers, kind->fingerprint};

@@ -9,6 +9,8 @@
 #include <mutex>
 #include <optional>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "pleach/base/result.h"
 #include "pleach/collective/order.h"
@@ -19,17 +21,26 @@
 
 namespace pleach {
 
+// The communicator that a schedule is prepared for, as one of its ranks sees it.
+struct Preparer {
+  uint64_t channel = 0;
+  Rank rank;
+  std::vector<Rank> job_ranks;  // by rank
+  int64_t place_bytes = 0;
+};
+
 // Lowered once for each kind of request. Thread safe.
 class PreparedSchedule {
  public:
   // Proves a schedule that was sent as `bytes`; every rank comes to the same conclusion.
   //   errors  kInvalidArgument with the first violation; kUnsupported: needs a reducing switch
   static Result<std::shared_ptr<const PreparedSchedule>> prove(std::string_view bytes,
-                                                               int32_t rank_count);
+                                                               const Preparer& preparer);
 
-  PreparedSchedule(Schedule schedule, Order order);
+  PreparedSchedule(Schedule schedule, Order order, Preparer preparer);
 
   const Schedule& schedule() const { return schedule_; }
+  const Preparer& preparer() const { return preparer_; }
   uint64_t hash() const { return hash_; }
 
   // One operation that is to run a request.
@@ -41,7 +52,7 @@ class PreparedSchedule {
   // Checks the request, and finds a state for it: the first of its kind allocates, later ones do
   // not. Segments are cut until each fits a place.
   //   errors  kInvalidArgument; kUnsupported: a message of so many chunks fits no place
-  Result<Planned> plan(Rank rank, const RunRequest& request, int64_t place_bytes) const;
+  Result<Planned> plan(const RunRequest& request) const;
 
  private:
   // What requests of one kind have in common.
@@ -50,7 +61,6 @@ class PreparedSchedule {
     ReduceOp op = ReduceOp::kSum;
     int64_t count = 0;
     int32_t segment_count = 1;  // as asked for
-    int64_t place_bytes = 0;
     auto operator<=>(const Key&) const = default;
   };
   struct Kind {
@@ -60,11 +70,12 @@ class PreparedSchedule {
     std::array<std::optional<OperationPool>, 2> pools = {};  // buffers apart; in place
   };
   Result<int32_t> segments(const Key& key) const;
-  Result<Kind> make_kind(const Key& key, Rank rank) const;
-  Result<Kind*> find_kind(const Key& key, Rank rank) const;
+  Result<Kind> make_kind(const Key& key) const;
+  Result<Kind*> find_kind(const Key& key) const;
 
   Schedule schedule_;
   Order order_;
+  Preparer preparer_;
   uint64_t hash_;
   // Of the largest message, and the most chunks of one.
   int64_t most_weight_ = 0;

@@ -29,8 +29,9 @@ Result<std::string> wait_for(const GroupOfRanks& group, const std::string& key, 
   const Duration left = std::max<Duration>(until - SteadyClock().now(), Duration::zero());
   Result<std::string> value = group.store.get(key, left);
   if (!value && value.error().code == ErrorCode::kTimeout) {
-    return Error{ErrorCode::kTimeout, fmt::format("rank {} did not come within {:.3g} s",
-                                                  setter.value, seconds_of(group.deadline))};
+    return Error{ErrorCode::kTimeout,
+                 fmt::format("rank {} did not come within {:.3g} s", group.name_of(setter.value),
+                             seconds_of(group.deadline))};
   }
   return value;
 }
@@ -41,7 +42,7 @@ Error explain(const GroupOfRanks& group, const std::string& name) {
   for (int32_t rank = 0; rank < group.rank_count; ++rank) {
     const Result<std::string> here = group.store.get(key_of(name, "here", rank), Duration::zero());
     if (!here && here.error().code == ErrorCode::kTimeout) {
-      missing.push_back(std::to_string(rank));
+      missing.push_back(std::to_string(group.name_of(rank)));
     } else if (!here) {
       return here.error();
     }
@@ -133,7 +134,9 @@ Result<Result<std::string>> broadcast(const GroupOfRanks& group, const std::stri
   } else {
     const TimePoint until = SteadyClock().now() + group.deadline;
     PLEACH_ASSIGN(count_text, wait_for(group, count_key, Rank{0}, until));
-    PLEACH_ASSIGN(count, parse_integer(count_text, "pieces from rank 0", 1, kMaxPieces));
+    PLEACH_ASSIGN(count,
+                  parse_integer(count_text, fmt::format("pieces from rank {}", group.name_of(0)), 1,
+                                kMaxPieces));
     for (int64_t piece = 0; piece < count; ++piece) {
       PLEACH_ASSIGN(bytes, wait_for(group, key_of(name, "piece", piece), Rank{0},
                                     SteadyClock().now() + group.deadline));
@@ -154,7 +157,8 @@ Result<Status> agree(const GroupOfRanks& group, const std::string& name,
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       PLEACH_ASSIGN(theirs, read(all[rank]));
       if (const auto what = difference(theirs, *words)) {
-        return invalid(fmt::format(fmt::runtime(differs), rank, what->first, what->second));
+        return invalid(fmt::format(fmt::runtime(differs), group.name_of(static_cast<int64_t>(rank)),
+                                   what->first, what->second, group.name_of(0)));
       }
     }
     return std::string();

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,9 +22,16 @@ namespace pleach {
 
 struct GroupOfRanks {
   Store& store;
-  Rank rank;
+  Rank rank;  // in the group
   int32_t rank_count = 1;
-  Duration deadline;  // of every wait
+  Duration deadline;                     // of every wait
+  std::span<const Rank> job_ranks = {};  // by rank in the group; empty: the same
+
+  // The job's number of one of its ranks: what messages name.
+  int32_t name_of(int64_t member) const {
+    return job_ranks.empty() ? static_cast<int32_t>(member)
+                             : job_ranks[static_cast<std::size_t>(member)].value;
+  }
 };
 
 // All ranks enter before any leaves.
@@ -39,7 +47,8 @@ Result<Result<std::string>> broadcast(const GroupOfRanks& group, const std::stri
 
 // Compares what all ranks say with what rank 0 says, word by word.
 //   words    with single spaces between them; or why this rank refuses
-//   differs  a format of the refusal: "rank {} holds {}, rank 0 holds {}"
+//   differs  a format of the refusal, of who differs, what it says, what rank 0 says, and who that
+//            is: "rank {} holds {}, rank 0 holds {}"
 //   returns  the same on all ranks: ok; or the refusal of the lowest rank that refuses or differs,
 //            its own or kInvalidArgument
 Result<Status> agree(const GroupOfRanks& group, const std::string& name,
