@@ -17,7 +17,7 @@ Channel::Channel(const ChannelOptions& options, Transport& transport, std::vecto
       transport_(transport),
       sending_(sending),
       lanes_(sending.size()),
-      lost_(sending.size()) {
+      peers_(sending.size()) {
   for (Lane& lane : lanes_) {
     lane.free_places = options.places;
   }
@@ -54,8 +54,17 @@ Status Channel::start(CollectiveRun& run, const RunSpec& spec, TimePoint now) {
   runs_.push_back(&run);
   PLEACH_TRY(note(run, run.start(spec, {transport_, options_.number, lanes_, sending_}, now)));
   for (const Rank peer : run.peers()) {
-    if (const char* const reason = lost_[peer.index()]) {
-      PLEACH_TRY(tell(run, {.kind = Kind::kLost, .peer = peer, .reason = reason}));
+    const Peer& state = peers_[peer.index()];
+    if (state.lost != nullptr) {
+      PLEACH_TRY(tell(run, {.kind = Kind::kLost, .peer = peer, .reason = state.lost}));
+    }
+    if (state.begun >= spec.operation) {
+      const bool is_it = state.begun == spec.operation;
+      PLEACH_TRY(tell(run, {.kind = Kind::kBegun,
+                            .peer = peer,
+                            .channel = options_.number,
+                            .tag = {.operation = spec.operation},
+                            .fingerprint = is_it ? state.fingerprint : spec.fingerprint}));
     }
   }
   for (const TransportEvent& event : early_) {
@@ -81,7 +90,7 @@ std::span<std::byte> Channel::find_home(Rank peer, SegmentTag tag, uint64_t fing
 
 Status Channel::handle(const TransportEvent& event) {
   if (event.kind == Kind::kLost) {
-    lost_[event.peer.index()] = event.reason;
+    peers_[event.peer.index()].lost = event.reason;
     for (CollectiveRun* const run : runs_) {
       PLEACH_TRY(tell(*run, event));
     }
@@ -103,12 +112,9 @@ Status Channel::handle(const TransportEvent& event) {
       early_.push_back(event);
       break;
     case Kind::kBegun:
-      if (!is_over) {
-        // The last word of a peer stands for those before.
-        std::erase_if(early_, [&](const TransportEvent& other) {
-          return other.kind == Kind::kBegun && other.peer == event.peer;
-        });
-        early_.push_back(event);
+      if (Peer& peer = peers_[event.peer.index()]; !is_over && event.tag.operation > peer.begun) {
+        peer.begun = event.tag.operation;
+        peer.fingerprint = event.fingerprint;
       }
       break;
     default:

@@ -62,10 +62,16 @@ class Channel {
   Transport& transport_;
   std::vector<bool>& sending_;
   std::vector<Lane> lanes_;            // by rank
-  std::vector<const char*> lost_;      // by rank: why; null: it is not
   std::vector<CollectiveRun*> runs_;   // in flight, the earliest operation first
-  std::vector<TransportEvent> early_;  // of operations to come
-  uint64_t last_operation_ = 0;        // that has begun
+  std::vector<TransportEvent> early_;  // segments of operations to come
+  struct Peer {
+    const char* lost = nullptr;  // why; null: it is not
+    // The last operation, of those to come, that it said it has begun: and so all before.
+    uint64_t begun = 0;
+    uint64_t fingerprint = 0;
+  };
+  std::vector<Peer> peers_;      // by rank
+  uint64_t last_operation_ = 0;  // that has begun
   uint64_t failed_operation_ = 0;
   Rank culprit_;
 };

@@ -36,7 +36,7 @@ class ChannelCommunicator final : public Communicator {
   ChannelCommunicator(std::shared_ptr<Endpoint> endpoint, CommunicatorOptions options, Rank rank)
       : endpoint_(std::move(endpoint)),
         options_(std::move(options)),
-        self_{.channel = number(options_),
+        self_{.channel = number(*endpoint_, options_),
               .rank = rank,
               .job_ranks = options_.ranks,
               .place_bytes = options_.place_bytes} {}
@@ -62,7 +62,7 @@ class ChannelCommunicator final : public Communicator {
     RunSpec spec;
   };
 
-  static uint64_t number(const CommunicatorOptions& options);
+  static uint64_t number(Endpoint& endpoint, const CommunicatorOptions& options);
   Store& store() const { return endpoint_->store(); }
   GroupOfRanks group() const {
     return {store(), rank(), rank_count(), endpoint_->deadline(), self_.job_ranks};
@@ -95,13 +95,15 @@ std::string operation_text(uint64_t operation, std::string_view what) {
   return fmt::format("operation {} ({})", operation, what);
 }
 
-// The same on all ranks, and distinct as the names and the groups are.
-uint64_t ChannelCommunicator::number(const CommunicatorOptions& options) {
+// The same on all ranks, and distinct as the names and the groups are, and from those of a
+// communicator that was closed: what is still said of it must not be taken for this one's.
+uint64_t ChannelCommunicator::number(Endpoint& endpoint, const CommunicatorOptions& options) {
   Fingerprint number;
   number.add(options.name);
   for (const Rank rank : options.ranks) {
     number.add(rank.value);
   }
+  number.add(endpoint.count_opening(number.value()));
   return number.value();
 }
 
@@ -116,7 +118,7 @@ std::string ChannelCommunicator::next_key(std::string_view what) {
 }
 
 ChannelCommunicator::~ChannelCommunicator() {
-  if (!is_closed_ && !poison_) {
+  if (is_well_) {
     store().fail({job_rank(), fmt::format("rank {} left without closing communicator {}",
                                           job_rank().value, quoted(options_.name))});
   }
@@ -174,6 +176,7 @@ Status ChannelCommunicator::open() {
                                .place_bytes = options_.place_bytes};
   if (Status opened = endpoint_->progress().open(channel, failed); !opened) {
     is_closed_ = true;  // a mistake that harms nobody
+    is_well_ = false;
     return opened;
   }
   is_open_ = true;
@@ -281,7 +284,8 @@ Result<Operation> ChannelCommunicator::start(const PreparedSchedule& schedule,
                                              const RunRequest& request) {
   PLEACH_ASSIGN(planned, plan(schedule, request));
   PLEACH_TRY(endpoint_->progress().start(self_.channel, planned.state, planned.spec));
-  return Operation(std::move(planned.state), endpoint_->progress());
+  return Operation(std::move(planned.state),
+                   std::shared_ptr<Progress>(endpoint_, &endpoint_->progress()));
 }
 
 // The ranks of a colour in their new order, from the colour and key of every rank in turn.

@@ -18,7 +18,8 @@
 namespace pleach {
 
 struct CommunicatorOptions {
-  std::string name = "world";  // distinct communicators of the same ranks differ in it
+  // For messages. Ranks create communicators of one name and the same ranks in one order.
+  std::string name = "world";
   // The job's ranks that it is of, in the order of their ranks in it; empty: all. The others have
   // no part in it.
   std::vector<Rank> ranks = {};
@@ -43,8 +44,9 @@ struct RunRequest {
 };
 
 // Thread safe; but what is collective is called in one order on all ranks, so threads that call it
-// agree on theirs. The first error poisons it: every later call fails at once with the same
-// failure, on every rank, naming rank, operation and cause. Recovery: destroy and create a new one.
+// agree on theirs. The first error ends the job: every later call, of any communicator over a store
+// that knows of it, fails at once with the same failure on every rank, naming rank, operation and
+// cause. To go on takes a new store, and endpoints over it.
 class Communicator {
  public:
   // Collective: returns when all ranks have come, or fails within the endpoint's deadline.

@@ -396,13 +396,11 @@ TEST(CommunicatorTest, CommunicatorsOfOneEndpointMayBeWaitedForInAnyOrder) {
         Endpoint::create({.rank = rank, .rank_count = 2, .transport = "inproc", .store = store});
     ASSERT_TRUE(endpoint.has_value()) << endpoint.error().message;
     std::vector<std::unique_ptr<Communicator>> communicators;
-    for (const std::string name : {"a", "b"}) {
-      auto made = Communicator::create(*endpoint, {.name = name, .landing_places = 1});
+    for (int i = 0; i < 2; ++i) {  // of one name: their order tells them apart
+      auto made = Communicator::create(*endpoint, {.name = "a", .landing_places = 1});
       ASSERT_TRUE(made.has_value()) << made.error().message;
       communicators.push_back(std::move(*made));
     }
-    EXPECT_TRUE(contains(Communicator::create(*endpoint, {.name = "a"}).error().message,
-                         "of that name is open"));
     std::vector<std::shared_ptr<const PreparedSchedule>> prepared;
     for (const auto& communicator : communicators) {
       auto made = communicator->prepare(rank.value == 0 ? &exchange : nullptr);

@@ -20,6 +20,11 @@ Result<std::shared_ptr<Endpoint>> Endpoint::create(EndpointOptions options) {
   return endpoint;
 }
 
+int64_t Endpoint::count_opening(uint64_t kind) {
+  const std::scoped_lock lock(mutex_);
+  return openings_[kind]++;
+}
+
 Status Endpoint::open() {
   const Clock& clock = options_.clock != nullptr ? *options_.clock : steady_clock_;
   transport_ = std::move(options_.transport_override);

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "pleach/base/id.h"
@@ -37,6 +39,8 @@ class Endpoint {
   Store& store() const { return *options_.store; }
   Duration deadline() const { return options_.deadline; }
   Progress& progress() { return *progress_; }
+  // How many communicators of that kind have been opened here before.
+  int64_t count_opening(uint64_t kind);
 
  private:
   explicit Endpoint(EndpointOptions options) : options_(std::move(options)) {}
@@ -46,6 +50,8 @@ class Endpoint {
   SteadyClock steady_clock_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<Progress> progress_;
+  std::mutex mutex_;
+  std::map<uint64_t, int64_t> openings_;  // guarded by it
 };
 
 }  // namespace pleach

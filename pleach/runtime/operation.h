@@ -14,11 +14,12 @@ class Progress;
 struct OperationState;
 
 // A handle; copies are of the same operation. The buffers of its request stay the operation's until
-// it is done. Thread safe. Its communicator must be there while test() or wait() runs.
+// it is done. It keeps the endpoint, and no communicator: one that is destroyed ends its
+// operations. Thread safe.
 class Operation {
  public:
-  Operation(std::shared_ptr<OperationState> state, Progress& progress)
-      : state_(std::move(state)), progress_(&progress) {}
+  Operation(std::shared_ptr<OperationState> state, std::shared_ptr<Progress> progress)
+      : state_(std::move(state)), progress_(std::move(progress)) {}
 
   // Whether it is done, well or not. Moves on what can move without waiting.
   bool test() const;
@@ -26,8 +27,10 @@ class Operation {
   //   errors  kTimeout: it was not done within `timeout`; it goes on, and nothing is poisoned.
   //           Otherwise those of Communicator::run
   Status wait(Duration timeout = Duration::max()) const;
-  // Calls back when it is done, in the thread that finds that out, at once if it is done already.
-  // One callback; it may start operations and wait for none.
+  // Calls back when it is done, in the thread that finds that out, at once if it is done already:
+  // perhaps a little after wait() or test() tell of it elsewhere, but before its communicator is
+  // closed or destroyed by another thread. One callback, a later one takes its place; it may start
+  // operations, wait for none, and may not hold the last reference to the endpoint.
   void on_done(std::function<void(const Status&)> callback) const;
 
   // When it was started, and when it was found to be done (zero before).
@@ -36,7 +39,7 @@ class Operation {
 
  private:
   std::shared_ptr<OperationState> state_;
-  Progress* progress_;
+  std::shared_ptr<Progress> progress_;
 };
 
 }  // namespace pleach

@@ -65,7 +65,8 @@ Result<int32_t> PreparedSchedule::segments(const Key& key) const {
   const bool is_exchange = schedule_.collective == CollectiveKind::kAllToAll;
   const __int128 space =
       static_cast<__int128>(key.count) * (is_exchange ? schedule_.rank_count() : 1);
-  const auto elements = static_cast<int64_t>(space * most_weight_ / schedule_.chunks.total()) + 1;
+  const int64_t total = schedule_.chunks.total();
+  const auto elements = static_cast<int64_t>((space * most_weight_ + total - 1) / total);
   const int64_t place = preparer_.place_bytes / element_bytes(key.type);
   if (elements <= place) {
     return key.segment_count;
@@ -77,7 +78,7 @@ Result<int32_t> PreparedSchedule::segments(const Key& key) const {
     return Error{ErrorCode::kUnsupported,
                  fmt::format("a message of {} elements in {} chunks takes more than {} segments to "
                              "fit landing places of {} bytes",
-                             elements - 1, most_chunks_, kMostSegments, preparer_.place_bytes)};
+                             elements, most_chunks_, kMostSegments, preparer_.place_bytes)};
   }
   return std::max(key.segment_count, static_cast<int32_t>(least));
 }

@@ -53,7 +53,7 @@ Progress::Open* Progress::find(uint64_t channel) {
 Status Progress::open(const ChannelOptions& options, Failed failed) {
   const Lock lock(mutex_);
   if (find(options.number) != nullptr) {
-    return invalid("a communicator of that name is open on this rank");
+    return invalid("a channel of that number is open on this rank");
   }
   PLEACH_TRY(transport_.open(options));
   open_.push_back(std::make_unique<Open>(options, transport_, peers_.sending, std::move(failed)));
@@ -76,8 +76,8 @@ void Progress::close(uint64_t channel, const Error& error) {
   open->channel.abandon();
   end_all(*open);
   std::erase_if(open_, [&](const auto& other) { return other.get() == open; });
-  turn_.notify_all();
   call_back(lock);
+  turn_.wait(lock, [&] { return !has_callback_elsewhere(channel); });
 }
 
 uint64_t Progress::begun(uint64_t channel) {
@@ -95,14 +95,15 @@ Status Progress::begin(Lock& lock, uint64_t channel, const std::shared_ptr<Opera
                        RunSpec spec) {
   Open* const open = find(channel);
   PLEACH_CHECK(open != nullptr, "operations begin on channels that are open");
+  turn_.wait(lock, [&] { return !open->is_failing; });
   if (open->error) {
     return *open->error;
   }
   spec.operation = ++open->last_operation;
+  state->channel = channel;
   state->what = spec.what;
   state->is_done = false;
   state->result = ok();
-  state->callback = nullptr;
   state->started = clock_.now();
   state->finished = {};
   open->in_flight.push_back(state);
@@ -139,9 +140,11 @@ Status Progress::run(uint64_t channel, const std::shared_ptr<OperationState>& st
   return wait_locked(lock, *state, TimePoint::max());
 }
 
-Status Progress::wait(OperationState& state, TimePoint deadline) {
+Status Progress::wait(OperationState& state, Duration timeout) {
+  const TimePoint now = clock_.now();
+  const bool is_endless = timeout > TimePoint::max() - now;
   Lock lock(mutex_);
-  return wait_locked(lock, state, deadline);
+  return wait_locked(lock, state, is_endless ? TimePoint::max() : now + timeout);
 }
 
 Status Progress::wait_locked(Lock& lock, OperationState& state, TimePoint deadline) {
@@ -181,7 +184,8 @@ bool Progress::test(OperationState& state) {
 void Progress::on_done(OperationState& state, std::function<void(const Status&)> callback) {
   Lock lock(mutex_);
   if (!state.is_done) {
-    state.callback = std::move(callback);
+    state.callback.swap(callback);
+    lock.unlock();  // what was there before ends outside: it may hold anything
     return;
   }
   const Status result = state.result;
@@ -222,6 +226,7 @@ void Progress::poll(Lock& lock, TimePoint deadline) {
   }
   if (status) {
     const bool is_background = poller_.is_background;
+    poller_.until = transport_.has_events() ? TimePoint::min() : poller_.until;
     lock.unlock();
     status = transport_.wait(poller_.until, !is_background);
     lock.lock();
@@ -233,9 +238,6 @@ void Progress::poll(Lock& lock, TimePoint deadline) {
   poller_.patience = poller_.events.empty() ? kMostPatience : poller_.patience;
   act(lock, status);
   poller_.is_there = false;
-  if (poller_.waiting > 1 || poller_.is_background) {
-    turn_.notify_all();
-  }
 }
 
 std::span<std::byte> Progress::home(Rank peer, uint64_t channel, SegmentTag tag,
@@ -299,8 +301,9 @@ void Progress::end(const std::shared_ptr<OperationState>& state, const Status& r
   state->finished = clock_.now();
   --in_flight_;
   if (state->callback) {
-    to_call_.push_back(state);
+    callbacks_.due.push_back(state);
   }
+  turn_.notify_all();
 }
 
 void Progress::end_all(Open& open) {
@@ -333,28 +336,50 @@ void Progress::fail(Lock& lock, uint64_t channel, const Error& error) {
   open->error = std::move(told);
   open->is_failing = false;
   end_all(*open);
-  turn_.notify_all();
+  turn_.notify_all();  // who waits for the failure to be told
 }
 
+// Calls back, in the order in which operations have ended. The lock is open meanwhile, and until
+// the callback is gone: what it holds may end with it, a communicator too.
 void Progress::call_back(Lock& lock) {
-  while (!to_call_.empty()) {
-    const std::shared_ptr<OperationState> state = std::move(to_call_.back());
-    to_call_.pop_back();
-    const auto callback = std::exchange(state->callback, nullptr);
+  while (!callbacks_.due.empty()) {
+    std::shared_ptr<OperationState> state = std::move(callbacks_.due.front());
+    callbacks_.due.pop_front();
+    auto callback = std::exchange(state->callback, nullptr);
     const Status result = state->result;
+    const uint64_t channel = state->channel;
+    const std::thread::id self = std::this_thread::get_id();
+    callbacks_.under_way.push_back({channel, self});
     lock.unlock();
     callback(result);
+    callback = nullptr;
+    state = nullptr;
     lock.lock();
+    const auto own = std::ranges::find_if(callbacks_.under_way, [&](const auto& one) {
+      return one.channel == channel && one.thread == self;
+    });
+    callbacks_.under_way.erase(own);
+    turn_.notify_all();  // who closes the channel
   }
 }
 
-// Lets another thread poll, if there is something to poll for.
+// A callback of the channel's operations is under way, in another thread.
+bool Progress::has_callback_elsewhere(uint64_t channel) const {
+  return std::ranges::any_of(callbacks_.under_way, [&](const Callbacks::UnderWay& one) {
+    return one.channel == channel && one.thread != std::this_thread::get_id();
+  });
+}
+
+// Lets another thread poll, if there is one that waits, or something to poll for.
 void Progress::hand_over() {
-  if (poller_.is_there || in_flight_ == 0) {
+  if (poller_.is_there) {
     return;
   }
   if (poller_.waiting > 0) {
-    turn_.notify_one();
+    turn_.notify_all();
+    return;
+  }
+  if (in_flight_ == 0) {
     return;
   }
   if (!background_.thread.joinable()) {
@@ -373,6 +398,7 @@ void Progress::work_in_background() {
     poller_.is_background = true;
     poll(lock, TimePoint::max());
     poller_.is_background = false;
+    hand_over();  // to those who wait
     call_back(lock);
   }
 }
@@ -382,9 +408,7 @@ bool Operation::test() const {
 }
 
 Status Operation::wait(Duration timeout) const {
-  const TimePoint now = std::chrono::steady_clock::now();
-  const bool is_endless = timeout > TimePoint::max() - now;
-  return progress_->wait(*state_, is_endless ? TimePoint::max() : now + timeout);
+  return progress_->wait(*state_, timeout);
 }
 
 void Operation::on_done(std::function<void(const Status&)> callback) const {

@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -29,6 +30,7 @@ struct OperationState {
   const std::shared_ptr<const ProgramIndex> index;
   CollectiveRun run;
   // The rest is guarded by Progress.
+  uint64_t channel = 0;
   std::string_view what;  // as RunSpec's
   TimePoint started, finished;
   bool is_done = true;
@@ -71,7 +73,8 @@ class Progress final : public Sink {
   // Opens a channel.
   //   errors  kInvalidArgument: one of that number is open
   Status open(const ChannelOptions& options, Failed failed);
-  // Ends what is in flight there with `error`, and closes the channel.
+  // Ends what is in flight there with `error`, and closes the channel. Callbacks of its operations
+  // have then returned, but one that calls this.
   void close(uint64_t channel, const Error& error);
   // Operations that have begun there, and those of them that are in flight.
   uint64_t begun(uint64_t channel);
@@ -81,7 +84,7 @@ class Progress final : public Sink {
   //   errors  the channel's first error
   Status start(uint64_t channel, const std::shared_ptr<OperationState>& state, const RunSpec& spec);
   // As Operation's.
-  Status wait(OperationState& state, TimePoint deadline);
+  Status wait(OperationState& state, Duration timeout);
   // start() and then wait() for as long as it takes.
   Status run(uint64_t channel, const std::shared_ptr<OperationState>& state, const RunSpec& spec);
   bool test(OperationState& state);
@@ -117,6 +120,7 @@ class Progress final : public Sink {
   void end_all(Open& open);
   void fail(Lock& lock, uint64_t channel, const Error& error);
   void call_back(Lock& lock);
+  bool has_callback_elsewhere(uint64_t channel) const;
   TimePoint expiry() const;
   void work_in_background();
   void hand_over();
@@ -151,7 +155,16 @@ class Progress final : public Sink {
     std::vector<bool> sending;
   };
   Peers peers_;
-  std::vector<std::shared_ptr<OperationState>> to_call_;
+  // Callbacks that are due, the first first, and those that are under way.
+  struct Callbacks {
+    struct UnderWay {
+      uint64_t channel = 0;
+      std::thread::id thread;
+    };
+    std::deque<std::shared_ptr<OperationState>> due;
+    std::vector<UnderWay> under_way;
+  };
+  Callbacks callbacks_;
 };
 
 }  // namespace pleach

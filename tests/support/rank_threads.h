@@ -221,7 +221,7 @@ inline std::vector<RunOutcome> run_in_flight(const std::vector<Flight>& flights,
       std::swap(waits[left - 1], waits[rng.below(left)]);
     }
     for (const std::size_t i : waits) {
-      const Status status = progress.wait(*flying[i]->state, TimePoint::max());
+      const Status status = progress.wait(*flying[i]->state, Duration::max());
       outcomes[i].errors[rank.index()] = status ? "" : status.error().message;
       outcomes[i].outputs[rank.index()] = flying[i]->output();
       outcomes[i].records[rank.index()] = std::move(flying[i]->record);

@@ -114,7 +114,7 @@ class ShmTransport final : public Transport {
   Status listen();
   void set_sink(Sink& /*sink*/) override {}  // segments are written to their places
   Status open(const ChannelOptions& channel) override;
-  void abandon(uint64_t /*channel*/) override {}  // segments come whole
+  void abandon(uint64_t channel) override;
   void close(uint64_t channel) override;
   Status connect(Rank peer) override;
   Status tell_begun(Rank peer, uint64_t channel, uint64_t operation, uint64_t fingerprint) override;
@@ -237,7 +237,22 @@ Status ShmTransport::open(const ChannelOptions& channel) {
   return ok();
 }
 
+// Segments come whole; of those that wait for a peer's memory nothing is read any more.
+void ShmTransport::abandon(uint64_t channel) {
+  for (int32_t rank = 0; rank < context_.rank_count; ++rank) {
+    std::optional<Pending>& pending = at_peer(Rank{rank}).pending;
+    if (pending && pending->message.channel == channel) {
+      events_.push_back({.kind = EventKind::kSent,
+                         .peer = Rank{rank},
+                         .channel = channel,
+                         .tag = pending->message.tag()});
+      pending.reset();
+    }
+  }
+}
+
 void ShmTransport::close(uint64_t channel) {
+  abandon(channel);
   if (OwnChannel* const own = find_own(channel)) {
     control().channels[own->entry].close();
     own_.memory.discard(own->offset, shm::stride(own->options.place_bytes) * own->options.places *

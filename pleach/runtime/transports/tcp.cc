@@ -127,12 +127,22 @@ Status TcpTransport::listen() {
       fmt::format("{} {}", to_text(Address{host, address.port}), entrance_.nonce));
 }
 
-// A peer that leaves a part of a message has broken off: what is to come of it has no place.
+// A peer that leaves a part of a message has broken off: what is to come of it has no place. And so
+// has this rank, if it has begun a message whose memory is gone now.
 void TcpTransport::abandon(uint64_t channel) {
   for (int32_t rank = 0; rank < context_.rank_count; ++rank) {
     const tcp::Inbox& in = connection(Rank{rank}).in();
     if (in.has_payload() && in.arriving().frame.channel == channel) {
       lose(Rank{rank}, "it left a part of a message when its communicator was closed");
+    }
+    tcp::Outbox& out = connection(Rank{rank}).out();
+    if (const std::optional<tcp::Sending> sending = out.sending();
+        sending && sending->channel == channel) {
+      if (!out.drop_segment()) {
+        lose(Rank{rank}, "it did not take a message before its communicator was closed");
+      }
+      events_.push_back(
+          {.kind = Kind::kSent, .peer = Rank{rank}, .channel = channel, .tag = sending->tag});
     }
   }
 }

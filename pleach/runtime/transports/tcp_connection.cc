@@ -89,6 +89,19 @@ void Outbox::clear() {
   parts_.clear();
 }
 
+std::optional<Sending> Outbox::sending() const {
+  return parts_.empty() ? std::nullopt : std::optional(sending_);
+}
+
+bool Outbox::drop_segment() {
+  if (has_begun_segment_) {
+    return false;
+  }
+  parts_.clear();
+  part_ = 0;
+  return true;
+}
+
 void Outbox::start(Frame frame, std::span<const std::span<const std::byte>> pieces) {
   PLEACH_CHECK(parts_.empty(), "one segment at a time leaves on a connection");
   std::size_t length = 0;

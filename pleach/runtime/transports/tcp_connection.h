@@ -74,6 +74,10 @@ class Outbox {
   // Writes what the socket takes; `sent` is set when the segment has left.
   Flow write(int socket, uint64_t& moved_bytes, std::optional<Sending>& sent);
   void clear();
+  // The segment that has not left completely, if there is one.
+  std::optional<Sending> sending() const;
+  // Sends nothing more of it. False: a part of it has left.
+  bool drop_segment();
 
  private:
   std::size_t gather(std::span<iovec> batch) const;
