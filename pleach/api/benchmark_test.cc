@@ -103,14 +103,38 @@ TEST(RunBenchmark, ChecksEveryCollectiveInAndOutOfPlace) {
   }
 }
 
-// In every type, where a rank ends with a part of the result, with all of it, or with none.
+TEST(RunBenchmark, ChecksEveryTypeAndReduction) {
+  BenchmarkOptions options;
+  options.sizes_bytes = {8, 4096};
+  options.iterations = 1;
+  options.warmup_iterations = 0;
+  for (const ElementType type : kAllElementTypes) {
+    for (const ReduceOp op : kAllReduceOps) {
+      SCOPED_TRACE(std::string(to_text(type)) + " " + std::string(to_text(op)));
+      options.type = type;
+      options.op = op;
+      const auto report = run_on_threads("ring", CollectiveKind::kAllReduce, 3, options);
+      ASSERT_EQ(report.has_value(), check_reduction(type, op).has_value());
+      if (report) {
+        EXPECT_EQ(report->wrong_count(), 0);
+        continue;
+      }
+      EXPECT_NE(report.error().message.find(check_reduction(type, op).error().message),
+                std::string::npos)
+          << report.error().message;
+    }
+  }
+}
+
+// In every floating type, where a rank ends with a part of the result, with all of it, or with
+// none.
 TEST(RunBenchmark, ChecksAverages) {
   BenchmarkOptions options;
   options.sizes_bytes = {8, 120, 4096};
   options.iterations = 2;
   options.op = ReduceOp::kAverage;
-  for (const ElementType type :
-       {ElementType::kFloat32, ElementType::kFloat64, ElementType::kInt32}) {
+  for (const ElementType type : {ElementType::kFloat32, ElementType::kFloat64,
+                                 ElementType::kFloat16, ElementType::kBFloat16}) {
     options.type = type;
     for (const CollectiveKind collective : kAllCollectives) {
       SCOPED_TRACE(std::string(to_text(collective)) + " " + std::string(to_text(type)));

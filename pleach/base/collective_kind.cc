@@ -4,8 +4,10 @@
 
 #include <array>
 #include <string>
+#include <type_traits>
 #include <vector>
 
+#include "pleach/base/element.h"
 #include "pleach/base/names.h"
 
 namespace pleach {
@@ -20,44 +22,48 @@ constexpr std::array<Name<CollectiveKind>, 6> kCollectiveNames = {{
     {CollectiveKind::kAllToAll, "all_to_all"},
 }};
 // Ours first, then those of nccl-tests.
-constexpr std::array<Name<ElementType>, 6> kElementTypeNames = {{
+constexpr std::array<Name<ElementType>, 13> kElementTypeNames = {{
     {ElementType::kFloat32, "float32"},
     {ElementType::kFloat64, "float64"},
+    {ElementType::kFloat16, "float16"},
+    {ElementType::kBFloat16, "bfloat16"},
+    {ElementType::kInt8, "int8"},
     {ElementType::kInt32, "int32"},
+    {ElementType::kInt64, "int64"},
+    {ElementType::kUint8, "uint8"},
     {ElementType::kFloat32, "float"},
     {ElementType::kFloat64, "double"},
+    {ElementType::kFloat16, "half"},
     {ElementType::kInt32, "int"},
+    {ElementType::kInt8, "char"},
 }};
-constexpr std::array<Name<ReduceOp>, 7> kReduceOpNames = {{
+constexpr std::array<Name<ReduceOp>, 10> kReduceOpNames = {{
     {ReduceOp::kSum, "sum"},
     {ReduceOp::kProduct, "product"},
     {ReduceOp::kMin, "min"},
     {ReduceOp::kMax, "max"},
     {ReduceOp::kAverage, "average"},
+    {ReduceOp::kBitwiseAnd, "band"},
+    {ReduceOp::kBitwiseOr, "bor"},
+    {ReduceOp::kBitwiseXor, "bxor"},
     {ReduceOp::kProduct, "prod"},
     {ReduceOp::kAverage, "avg"},
 }};
 
 // Words that others have for these.
-constexpr std::array<Name<ElementType>, 3> kOtherElementTypeNames = {{
+constexpr std::array<Name<ElementType>, 5> kOtherElementTypeNames = {{
     {ElementType::kFloat32, "fp32"},
     {ElementType::kFloat64, "fp64"},
+    {ElementType::kFloat16, "fp16"},
+    {ElementType::kBFloat16, "bf16"},
     {ElementType::kFloat32, "single"},
 }};
 // Types that there are elsewhere (nccl-tests' among them), each with the nearest one here.
-constexpr std::array<Name<ElementType>, 12> kAbsentElementTypes = {{
-    {ElementType::kFloat32, "half"},
-    {ElementType::kFloat32, "float16"},
-    {ElementType::kFloat32, "fp16"},
-    {ElementType::kFloat32, "bfloat16"},
-    {ElementType::kFloat32, "bf16"},
-    {ElementType::kFloat32, "f8e4m3"},
-    {ElementType::kFloat32, "f8e5m2"},
-    {ElementType::kInt32, "int8"},
-    {ElementType::kInt32, "uint8"},
+constexpr std::array<Name<ElementType>, 4> kAbsentElementTypes = {{
+    {ElementType::kFloat16, "f8e4m3"},
+    {ElementType::kBFloat16, "f8e5m2"},
     {ElementType::kInt32, "uint32"},
-    {ElementType::kInt32, "int64"},
-    {ElementType::kInt32, "uint64"},
+    {ElementType::kInt64, "uint64"},
 }};
 
 }  // namespace
@@ -96,7 +102,27 @@ Result<ReduceOp> parse_reduce_op(std::string_view text) {
 }
 
 int64_t element_bytes(ElementType type) {
-  return type == ElementType::kFloat64 ? 8 : 4;
+  return with_element(
+      type, [](auto tag) { return static_cast<int64_t>(sizeof(typename decltype(tag)::type)); });
+}
+
+bool is_floating(ElementType type) {
+  return with_element(type,
+                      [](auto tag) { return !std::is_integral_v<typename decltype(tag)::type>; });
+}
+
+bool is_half(ElementType type) {
+  return with_element(type, [](auto tag) { return kIsHalf<typename decltype(tag)::type>; });
+}
+
+Status check_reduction(ElementType type, ReduceOp op) {
+  const bool is_bitwise =
+      op == ReduceOp::kBitwiseAnd || op == ReduceOp::kBitwiseOr || op == ReduceOp::kBitwiseXor;
+  if (is_floating(type) ? is_bitwise : op == ReduceOp::kAverage) {
+    return invalid(fmt::format("reduction {} is for {} types, not for {}", quoted(to_text(op)),
+                               is_bitwise ? "integer" : "floating", to_text(type)));
+  }
+  return ok();
 }
 
 bool reduces(CollectiveKind kind) {

@@ -14,14 +14,12 @@ TEST(CollectiveKind, TextFormsParseToTheSame) {
     ASSERT_TRUE(parsed);
     EXPECT_EQ(*parsed, kind);
   }
-  for (const ElementType type :
-       {ElementType::kFloat32, ElementType::kFloat64, ElementType::kInt32}) {
+  for (const ElementType type : kAllElementTypes) {
     const Result<ElementType> parsed = parse_element_type(to_text(type));
     ASSERT_TRUE(parsed);
     EXPECT_EQ(*parsed, type);
   }
-  for (const ReduceOp op :
-       {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kAverage}) {
+  for (const ReduceOp op : kAllReduceOps) {
     const Result<ReduceOp> parsed = parse_reduce_op(to_text(op));
     ASSERT_TRUE(parsed);
     EXPECT_EQ(*parsed, op);
@@ -32,7 +30,9 @@ TEST(CollectiveKind, UnknownNamesListTheKnownOnes) {
   EXPECT_EQ(parse_collective("allreduce").error().message,
             "unknown collective 'allreduce'; did you mean 'all_reduce'? known: all_reduce, "
             "reduce_scatter, all_gather, broadcast, reduce, all_to_all");
-  const std::string types = "known: float32, float64, int32, float, double, int";
+  const std::string types =
+      "known: float32, float64, float16, bfloat16, int8, int32, int64, uint8, float, double, half, "
+      "int, char";
   EXPECT_EQ(parse_element_type("flaot").error().message,
             "unknown element type 'flaot'; did you mean 'float'? " + types);
   EXPECT_EQ(parse_element_type("fp32").error().message,
@@ -41,13 +41,13 @@ TEST(CollectiveKind, UnknownNamesListTheKnownOnes) {
             "unknown element type 'fp64'; did you mean 'float64'? " + types);
   EXPECT_EQ(parse_element_type("complex").error().message,
             "unknown element type 'complex'; " + types);
-  for (const std::string name : {"half", "fp16", "bf16", "bfloat16"}) {
-    EXPECT_EQ(parse_element_type(name).error().message,
-              "element type '" + name + "' is not supported; the nearest is 'float32'; " + types);
-  }
-  EXPECT_EQ(parse_element_type("int64").error().message,
-            "element type 'int64' is not supported; the nearest is 'int32'; " + types);
-  const std::string ops = "known: sum, product, min, max, average, prod, avg";
+  EXPECT_EQ(parse_element_type("fp16").error().message,
+            "unknown element type 'fp16'; did you mean 'float16'? " + types);
+  EXPECT_EQ(parse_element_type("bf16").error().message,
+            "unknown element type 'bf16'; did you mean 'bfloat16'? " + types);
+  EXPECT_EQ(parse_element_type("uint64").error().message,
+            "element type 'uint64' is not supported; the nearest is 'int64'; " + types);
+  const std::string ops = "known: sum, product, min, max, average, band, bor, bxor, prod, avg";
   EXPECT_EQ(parse_reduce_op("mean").error().message,
             "unknown reduction 'mean'; did you mean 'avg'? " + ops);
   EXPECT_EQ(parse_reduce_op("averge").error().message,
@@ -57,9 +57,27 @@ TEST(CollectiveKind, UnknownNamesListTheKnownOnes) {
 TEST(CollectiveKind, KnowsTheShortNamesOfNcclTests) {
   EXPECT_EQ(parse_element_type("float").value(), ElementType::kFloat32);
   EXPECT_EQ(parse_element_type("double").value(), ElementType::kFloat64);
+  EXPECT_EQ(parse_element_type("half").value(), ElementType::kFloat16);
   EXPECT_EQ(parse_element_type("int").value(), ElementType::kInt32);
+  EXPECT_EQ(parse_element_type("char").value(), ElementType::kInt8);
   EXPECT_EQ(parse_reduce_op("prod").value(), ReduceOp::kProduct);
   EXPECT_EQ(parse_reduce_op("avg").value(), ReduceOp::kAverage);
+}
+
+TEST(CollectiveKind, NotEveryTypeHasEveryReduction) {
+  for (const ElementType type : kAllElementTypes) {
+    for (const ReduceOp op : kAllReduceOps) {
+      const bool is_bitwise =
+          op == ReduceOp::kBitwiseAnd || op == ReduceOp::kBitwiseOr || op == ReduceOp::kBitwiseXor;
+      const bool has_it = is_floating(type) ? !is_bitwise : op != ReduceOp::kAverage;
+      EXPECT_EQ(check_reduction(type, op).has_value(), has_it) << to_text(type) << to_text(op);
+    }
+  }
+  const Status average = check_reduction(ElementType::kInt32, ReduceOp::kAverage);
+  EXPECT_EQ(average.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(average.error().message, "reduction 'average' is for floating types, not for int32");
+  EXPECT_EQ(check_reduction(ElementType::kFloat16, ReduceOp::kBitwiseXor).error().message,
+            "reduction 'bxor' is for integer types, not for float16");
 }
 
 TEST(CollectiveKind, HasItsProperties) {
@@ -82,9 +100,6 @@ TEST(CollectiveKind, HasItsProperties) {
     EXPECT_EQ(has_root(kind), rooted) << to_text(kind);
     EXPECT_DOUBLE_EQ(bus_bandwidth_factor(kind, 4), factor) << to_text(kind);
   }
-  EXPECT_EQ(element_bytes(ElementType::kFloat32), 4);
-  EXPECT_EQ(element_bytes(ElementType::kFloat64), 8);
-  EXPECT_EQ(element_bytes(ElementType::kInt32), 4);
 }
 
 }  // namespace

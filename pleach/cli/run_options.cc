@@ -38,9 +38,14 @@ void declare_run(CommandLine& line) {
   line.option("-t,--nthreads", "the same");
   line.option("-n,--iterations,--iters", "timed iterations of each size", "20");
   line.option("-w,--warmup,--warmup_iters", "iterations before them", "1");
-  line.option("-d,--dtype,--datatype", "float32 (float), float64 (double) or int32 (int)",
+  line.option("-d,--dtype,--datatype",
+              "float32 (float), float64 (double), float16 (half), bfloat16, int8 (char), int32 "
+              "(int), int64 or uint8",
               "float32");
-  line.option("-o,--op", "sum, product (prod), min, max or average (avg)", "sum");
+  line.option("-o,--op",
+              "sum, product (prod), min or max; average (avg) of floating types; band, bor or bxor "
+              "of integers",
+              "sum");
   line.option("--segments", "parts of each chunk that pipeline", "1");
   line.option("--landing-places", "segments in flight on each connection", "4");
   line.option("--deadline", "of every wait; a lost rank fails the others within it", "30s");
@@ -120,6 +125,9 @@ Result<BenchmarkOptions> understand_benchmark(const CommandLine& line) {
   PLEACH_SET(benchmark.warmup_iterations, line.count("--warmup", 0, kMostIterations));
   PLEACH_SET(benchmark.type, line.value("--dtype", parse_element_type));
   PLEACH_SET(benchmark.op, line.value("--op", parse_reduce_op));
+  if (const Status has_it = check_reduction(benchmark.type, benchmark.op); !has_it) {
+    return prefixed("--op", has_it.error());
+  }
   PLEACH_SET(benchmark.segment_count, line.count("--segments", 1, kMostSegments));
   PLEACH_ASSIGN(places, parse_name(kInPlaces, "--in-place", line.text("--in-place")));
   benchmark.out_of_place = places != InPlace::kOnly;

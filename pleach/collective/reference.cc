@@ -1,12 +1,15 @@
 #include "pleach/collective/reference.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 #include <iterator>
 #include <type_traits>
 #include <vector>
 
 #include "pleach/base/check.h"
+#include "pleach/base/element.h"
 #include "pleach/base/index.h"
 
 namespace pleach {
@@ -23,37 +26,68 @@ uint64_t mixed(uint64_t value) {
   return value ^ (value >> 31);
 }
 
+// Numbers up to `largest` are exact in T where they are integers; with `exponents` factors of 2, or
+// of 1/2, products are.
+struct Exact {
+  int64_t largest;
+  int32_t exponents;
+};
+template <typename T>
+constexpr Exact kExact = std::is_same_v<T, Float16>    ? Exact{1 << 11, 15}
+                         : std::is_same_v<T, BFloat16> ? Exact{1 << 8, 126}
+                                                       : Exact{1 << 24, 126};
+
+// Whether the rank is one of those, `most` of them at each phase, that give a value of their own.
+bool is_chosen(const ReferenceRequest& request, int32_t rank, int64_t phase, int64_t most) {
+  const int64_t stride = (request.rank_count + most - 1) / most;
+  return (rank + phase) % stride == 0;
+}
+
 template <typename T>
 T input_value(const ReferenceRequest& request, int32_t rank, int64_t phase) {
   const uint64_t random =
       mixed(request.seed * 0x9e3779b97f4a7c15 +
             mixed((static_cast<uint64_t>(rank) << 32) + static_cast<uint64_t>(phase)));
+  const auto number = [](int64_t value) { return narrow<T>(static_cast<Arithmetic<T>>(value)); };
   if (request.op != ReduceOp::kProduct) {
-    return static_cast<T>(static_cast<int64_t>(random % 17) - 8);
+    const int64_t most = std::clamp<int64_t>(kExact<T>.largest / request.rank_count, 1, 8);
+    return is_chosen(request, rank, phase, kExact<T>.largest)
+               ? number(static_cast<int64_t>(random % static_cast<uint64_t>(2 * most + 1)) - most)
+               : number(0);
   }
-  switch (random % 16) {
-    case 0:
-      return T{2};
-    case 1:
-      return std::is_integral_v<T> ? T{3} : static_cast<T>(0.5);
-    default:
-      return random % 2 == 0 ? T{1} : T{-1};
+  if (random % 16 < 2 && is_chosen(request, rank, phase, kExact<T>.exponents)) {
+    if constexpr (std::is_integral_v<T>) {
+      return number(random % 16 == 0 ? 2 : 3);
+    } else {
+      return narrow<T>(random % 16 == 0 ? 2.0F : 0.5F);
+    }
   }
+  return number(random % 2 == 0 ? 1 : -1);
 }
 
 template <typename T>
 T combine_values(ReduceOp op, T left, T right) {
-  using Wide = std::conditional_t<std::is_integral_v<T>, uint32_t, double>;
+  using Wide = std::conditional_t<std::is_integral_v<T>, uint64_t, double>;
+  const auto x = static_cast<Wide>(widen(left));
+  const auto y = static_cast<Wide>(widen(right));
+  const auto narrowed = [](Wide value) { return narrow<T>(static_cast<Arithmetic<T>>(value)); };
   switch (op) {
     case ReduceOp::kSum:
     case ReduceOp::kAverage:
-      return static_cast<T>(static_cast<Wide>(left) + static_cast<Wide>(right));
+      return narrowed(x + y);
     case ReduceOp::kProduct:
-      return static_cast<T>(static_cast<Wide>(left) * static_cast<Wide>(right));
+      return narrowed(x * y);
     case ReduceOp::kMin:
-      return std::min(left, right);
+      return widen(right) < widen(left) ? right : left;
     case ReduceOp::kMax:
-      return std::max(left, right);
+      return widen(left) < widen(right) ? right : left;
+    default:
+      break;
+  }
+  if constexpr (std::is_integral_v<T>) {
+    return narrowed(op == ReduceOp::kBitwiseAnd  ? x & y
+                    : op == ReduceOp::kBitwiseOr ? x | y
+                                                 : x ^ y);
   }
   return left;
 }
@@ -80,10 +114,17 @@ std::vector<T> reduced_period(const ReferenceRequest& request) {
   }
   for (T& value : values) {
     value = request.op == ReduceOp::kAverage
-                ? static_cast<T>(value / static_cast<T>(request.rank_count))
+                ? narrow<T>(static_cast<Arithmetic<T>>(
+                      widen(value) / static_cast<Arithmetic<T>>(request.rank_count)))
                 : value;
   }
   return values;
+}
+
+// No result is NaN but what fill_output() wrote may be one.
+template <typename T>
+bool is_equal(T left, T right) {
+  return widen(left) == widen(right) || std::memcmp(&left, &right, sizeof(T)) == 0;
 }
 
 // Elements of `output` that differ from the periodic values that start at phase `begin`.
@@ -92,7 +133,7 @@ int64_t differences(std::span<const T> output, const std::vector<T>& period, int
   int64_t wrong = 0;
   std::size_t phase = period.empty() ? 0 : at(begin) % period.size();
   for (const T value : output) {
-    wrong += static_cast<int64_t>(value != period[phase]);
+    wrong += static_cast<int64_t>(!is_equal(value, period[phase]));
     phase = phase + 1 == period.size() ? 0 : phase + 1;
   }
   return wrong;
@@ -146,9 +187,9 @@ int64_t count_wrong_typed(const ReferenceRequest& request, Rank rank,
   if (in_place) {
     return differences(output, one_period<T>(request, rank.value, request.count), 0);
   }
-  T untouched;
-  std::memset(&untouched, std::to_integer<int>(kUntouched), sizeof(untouched));
-  return differences(output, std::vector<T>{untouched}, 0);
+  std::array<std::byte, sizeof(T)> untouched;
+  untouched.fill(kUntouched);
+  return differences(output, std::vector<T>{std::bit_cast<T>(untouched)}, 0);
 }
 
 template <typename T>
@@ -175,14 +216,8 @@ ReferenceRequest reference_request(const Schedule& schedule, ElementType type, R
 }
 
 void fill_input(const ReferenceRequest& request, Rank rank, std::span<std::byte> input) {
-  switch (request.type) {
-    case ElementType::kFloat32:
-      return fill_typed<float>(request, rank, input);
-    case ElementType::kFloat64:
-      return fill_typed<double>(request, rank, input);
-    case ElementType::kInt32:
-      return fill_typed<int32_t>(request, rank, input);
-  }
+  with_element(request.type,
+               [&](auto tag) { fill_typed<typename decltype(tag)::type>(request, rank, input); });
 }
 
 void fill_output(std::span<std::byte> output) {
@@ -191,15 +226,9 @@ void fill_output(std::span<std::byte> output) {
 
 int64_t count_wrong(const ReferenceRequest& request, Rank rank, std::span<const std::byte> output,
                     bool in_place) {
-  switch (request.type) {
-    case ElementType::kFloat32:
-      return count_wrong_typed<float>(request, rank, output, in_place);
-    case ElementType::kFloat64:
-      return count_wrong_typed<double>(request, rank, output, in_place);
-    case ElementType::kInt32:
-      return count_wrong_typed<int32_t>(request, rank, output, in_place);
-  }
-  return 0;
+  return with_element(request.type, [&](auto tag) {
+    return count_wrong_typed<typename decltype(tag)::type>(request, rank, output, in_place);
+  });
 }
 
 }  // namespace pleach

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "pleach/base/element.h"
 #include "pleach/base/index.h"
 
 namespace pleach {
@@ -114,27 +116,76 @@ TEST(ReferenceTest, RanksSeedsAndPlacesDiffer) {
   EXPECT_NE(Ints(input.begin(), input.begin() + 500), Ints(input.begin() + 500, input.end()));
 }
 
-TEST(ReferenceTest, FloatResultsAreExactInEveryOrder) {
-  for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kProduct}) {
-    ReferenceRequest request{.rank_count = 64, .op = op, .count = 300, .seed = 4};
-    std::vector<float> forwards, backwards;
-    for (int32_t k = 0; k < 64; ++k) {
-      std::vector<float> first(300), last(300);
-      fill_input(request, Rank{k}, std::as_writable_bytes(std::span(first)));
-      fill_input(request, Rank{63 - k}, std::as_writable_bytes(std::span(last)));
-      if (k == 0) {
-        forwards = first;
-        backwards = last;
-        continue;
-      }
-      for (std::size_t i = 0; i < first.size(); ++i) {
-        forwards[i] = op == ReduceOp::kSum ? forwards[i] + first[i] : forwards[i] * first[i];
-        backwards[i] = op == ReduceOp::kSum ? backwards[i] + last[i] : backwards[i] * last[i];
-      }
+// Folds all ranks' inputs to the left and to the right, rounding every time.
+template <typename T>
+void expect_exact(ReferenceRequest request, const std::vector<int32_t>& rank_counts) {
+  for (const ReduceOp op : kAllReduceOps) {
+    request.op = op;
+    if (op == ReduceOp::kAverage || !check_reduction(request.type, op)) {
+      continue;
     }
-    EXPECT_EQ(forwards, backwards);
-    EXPECT_EQ(count_wrong(request, Rank{0}, std::as_bytes(std::span(forwards))), 0);
+    for (const int32_t ranks : rank_counts) {
+      SCOPED_TRACE(std::string(to_text(request.type)) + " " + std::string(to_text(op)) + " on " +
+                   std::to_string(ranks));
+      request.rank_count = ranks;
+      const auto combine = [&](T left, T right) {
+        const auto x = widen(left), y = widen(right);
+        using Wide = Arithmetic<T>;
+        Wide result = op == ReduceOp::kMin ? std::min(x, y) : std::max(x, y);
+        if constexpr (std::is_integral_v<T>) {
+          const auto a = static_cast<uint64_t>(x), b = static_cast<uint64_t>(y);
+          result = static_cast<Wide>(op == ReduceOp::kSum          ? a + b
+                                     : op == ReduceOp::kProduct    ? a * b
+                                     : op == ReduceOp::kBitwiseAnd ? a & b
+                                     : op == ReduceOp::kBitwiseOr  ? a | b
+                                     : op == ReduceOp::kBitwiseXor ? a ^ b
+                                                                   : static_cast<uint64_t>(result));
+        } else if (op == ReduceOp::kSum || op == ReduceOp::kProduct) {
+          result = op == ReduceOp::kSum ? x + y : x * y;
+        }
+        return narrow<T>(result);
+      };
+      std::vector<T> forwards(at(request.count)), backwards = forwards, input = forwards;
+      for (int32_t k = 0; k < ranks; ++k) {
+        for (const bool is_last : {false, true}) {
+          std::vector<T>& result = is_last ? backwards : forwards;
+          fill_input(request, Rank{is_last ? ranks - 1 - k : k},
+                     std::as_writable_bytes(std::span(input)));
+          for (std::size_t i = 0; i < input.size(); ++i) {
+            result[i] = k == 0 ? input[i] : combine(result[i], input[i]);
+          }
+        }
+      }
+      EXPECT_EQ(count_wrong(request, Rank{0}, std::as_bytes(std::span(forwards))), 0);
+      EXPECT_EQ(count_wrong(request, Rank{0}, std::as_bytes(std::span(backwards))), 0);
+      forwards[7] = narrow<T>(static_cast<Arithmetic<T>>(widen(forwards[7]) + Arithmetic<T>{1}));
+      EXPECT_EQ(count_wrong(request, Rank{0}, std::as_bytes(std::span(forwards))), 1);
+    }
   }
+}
+
+TEST(ReferenceTest, ResultsAreExactInEveryOrderAndType) {
+  for (const ElementType type : kAllElementTypes) {
+    with_element(type, [&](auto tag) {
+      expect_exact<typename decltype(tag)::type>({.type = type, .count = 100, .seed = 4},
+                                                 {2, 3, 64, 257, 4096});
+    });
+  }
+}
+
+TEST(ReferenceTest, AveragesOfHalfTypesAreRoundedOnce) {
+  const ReferenceRequest request{
+      .rank_count = 3, .type = ElementType::kBFloat16, .op = ReduceOp::kAverage, .count = 50};
+  std::vector<BFloat16> average(50), input(50);
+  std::vector<float> sum(50, 0);
+  for (int32_t rank = 0; rank < 3; ++rank) {
+    fill_input(request, Rank{rank}, std::as_writable_bytes(std::span(input)));
+    std::transform(input.begin(), input.end(), sum.begin(), sum.begin(),
+                   [](BFloat16 value, float all) { return widen(value) + all; });
+  }
+  std::transform(sum.begin(), sum.end(), average.begin(),
+                 [](float all) { return narrow<BFloat16>(all / 3); });
+  EXPECT_EQ(count_wrong(request, Rank{0}, std::as_bytes(std::span(average))), 0);
 }
 
 }  // namespace

@@ -41,10 +41,11 @@ std::string nccl_tests_type(ElementType type) {
       return "float";
     case ElementType::kFloat64:
       return "double";
-    case ElementType::kInt32:
-      return "int32";
+    case ElementType::kFloat16:
+      return "half";
+    default:
+      return std::string(to_text(type));
   }
-  return "";
 }
 
 std::string nccl_tests_op(CollectiveKind collective, ReduceOp op) {

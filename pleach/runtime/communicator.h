@@ -32,9 +32,9 @@ class PreparedSchedule;
 
 struct RunRequest {
   ElementType type = ElementType::kFloat32;
-  ReduceOp op = ReduceOp::kSum;
-  int64_t count = 0;          // whole buffer [elements]
-  int32_t segment_count = 1;  // at least; as many as it takes for every segment to fit a place
+  ReduceOp op = ReduceOp::kSum;  // the type has it: check_reduction()
+  int64_t count = 0;             // whole buffer [elements]
+  int32_t segment_count = 1;     // at least; as many as it takes for every segment to fit a place
   // Sizes as Placement says, aligned to the element. In place: input == output is the whole buffer
   // (count elements) with the rank's shard, if it has one, at its place; a pointer to that shard
   // may stand for the whole's. Other overlaps are refused.

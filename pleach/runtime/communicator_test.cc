@@ -274,6 +274,14 @@ TEST(CommunicatorTest, ABadCallOnOneRankFailsAllRanksWithItsCause) {
        {.count = 9, .input = bytes(a) + 1, .output = bytes(b)},
        "the input is not aligned"},
       {"overlap", &ring, {.count = 9, .input = bytes(a), .output = bytes(a) + 8}, "overlap"},
+      {"average of integers",
+       &ring,
+       {.type = ElementType::kInt32,
+        .op = ReduceOp::kAverage,
+        .count = 9,
+        .input = bytes(a),
+        .output = bytes(b)},
+       "reduction 'average' is for floating types, not for int32"},
       {"blocks", &exchange, {.count = 10, .input = bytes(a), .output = bytes(b)}, "multiple"},
   };
   for (const Case& row : cases) {

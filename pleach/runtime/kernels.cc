@@ -1,96 +1,306 @@
+// The loops are plain ones, which the compiler turns into vectors (this file is compiled at -O3,
+// without contraction: CMakeLists.txt). They have no instruction set of their own: each is inlined
+// into one function per set, whose attribute says what its vectors may be. So the sets share one
+// text, nothing leaks from them into the rest of the program, as it would from files compiled for
+// them (an inline function of the standard library is kept once, in whichever version), and no
+// resolver runs before the sanitizers do. The exception is float16, whose conversions the compiler
+// has no vectors for.
 #include "pleach/runtime/kernels.h"
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
+#include <utility>
+
+#include "pleach/base/check.h"
+#include "pleach/base/element.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
 
 namespace pleach {
 namespace {
 
-// Elements that are folded over all operands before the next ones: two blocks fit a level-1 cache.
-constexpr int64_t kBlock = 2048;
+// Bytes of one operand that are folded over all operands before the next ones: they and as many of
+// the next operand fit a level-1 cache.
+constexpr int64_t kBlockBytes = 8192;
 
 template <ReduceOp op, typename T>
-T combine(T a, T b) {
+[[gnu::always_inline]] inline T combine(T a, T b) {
   if constexpr (op == ReduceOp::kMin) {
     return b < a ? b : a;
   } else if constexpr (op == ReduceOp::kMax) {
     return a < b ? b : a;
+  } else if constexpr (op == ReduceOp::kBitwiseAnd) {
+    return static_cast<T>(a & b);
+  } else if constexpr (op == ReduceOp::kBitwiseOr) {
+    return static_cast<T>(a | b);
+  } else if constexpr (op == ReduceOp::kBitwiseXor) {
+    return static_cast<T>(a ^ b);
   } else {
     // Unsigned arithmetic wraps, signed arithmetic must not overflow.
     using Wrapping = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>,
                                                  std::type_identity<T>>::type;
     const auto x = static_cast<Wrapping>(a);
     const auto y = static_cast<Wrapping>(b);
-    return static_cast<T>(op == ReduceOp::kSum ? x + y : x * y);
+    return static_cast<T>(op == ReduceOp::kProduct ? x * y : x + y);
   }
 }
 
-template <ReduceOp op, typename T>
-void fold(std::byte* out, const std::byte* a, std::span<const std::byte* const> others,
-          int64_t count) {
-  auto* const result = reinterpret_cast<T*>(out);
-  const auto* left = reinterpret_cast<const T*>(a);
-  for (int64_t begin = 0; begin < count; begin += kBlock) {
-    const int64_t end = std::min(begin + kBlock, count);
-    const T* source = left;
-    for (const std::byte* const other : others) {
-      const auto* const right = reinterpret_cast<const T*>(other);
-      for (int64_t i = begin; i < end; ++i) {
-        result[i] = combine<op, T>(source[i], right[i]);
-      }
-      source = result;
+// out[i] = left[i] op right[i]. An element is read before it is written, so `out` may be an
+// operand.
+template <ReduceOp op, typename Out, typename Left, typename Right>
+[[gnu::always_inline]] inline void combine_all(Out* out, const Left* left, const Right* right,
+                                               int64_t count) {
+  if constexpr (kIsHalf<Out> || kIsHalf<Right>) {  // long already
+#pragma GCC ivdep
+    for (int64_t i = 0; i < count; ++i) {
+      out[i] = narrow<Out>(combine<op>(widen(left[i]), widen(right[i])));
+    }
+  } else {
+#pragma GCC ivdep
+#pragma GCC unroll 8
+    for (int64_t i = 0; i < count; ++i) {
+      out[i] = combine<op>(left[i], right[i]);
     }
   }
 }
 
-template <ReduceOp op>
-void fold_typed(ElementType type, std::byte* out, const std::byte* a,
-                std::span<const std::byte* const> others, int64_t count) {
-  switch (type) {
-    case ElementType::kFloat32:
-      return fold<op, float>(out, a, others, count);
-    case ElementType::kFloat64:
-      return fold<op, double>(out, a, others, count);
-    case ElementType::kInt32:
-      return fold<op, int32_t>(out, a, others, count);
+template <typename T>
+[[gnu::always_inline]] inline const T* elements(const std::byte* bytes) {
+  return reinterpret_cast<const T*>(bytes);
+}
+
+// Of two operands: one loop.
+template <ReduceOp op, typename T>
+[[gnu::always_inline]] inline void fold_two(std::byte* out, const std::byte* a, const std::byte* b,
+                                            int64_t count) {
+  combine_all<op>(reinterpret_cast<T*>(out), elements<T>(a), elements<T>(b), count);
+}
+
+// Of more: block by block.
+template <ReduceOp op, typename T>
+[[gnu::always_inline]] inline void fold_many(std::byte* out, const std::byte* a,
+                                             std::span<const std::byte* const> others,
+                                             int64_t count) {
+  using Sum = Arithmetic<T>;
+  constexpr int64_t kBlock = kBlockBytes / static_cast<int64_t>(sizeof(Sum));
+  // Half types keep what has not been rounded yet; others need no place but the result's.
+  std::array<Sum, kIsHalf<T> ? kBlock : 1> unrounded;
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t length = std::min(kBlock, count - begin);
+    T* const result = reinterpret_cast<T*>(out) + begin;
+    Sum* sum = unrounded.data();
+    if constexpr (!kIsHalf<T>) {
+      sum = result;
+    }
+    combine_all<op>(sum, elements<T>(a) + begin, elements<T>(others.front()) + begin, length);
+    for (const std::byte* const other : others.subspan(1, others.size() - 2)) {
+      combine_all<op>(sum, sum, elements<T>(other) + begin, length);
+    }
+    combine_all<op>(result, sum, elements<T>(others.back()) + begin, length);
   }
 }
 
-template <typename T>
-void divide_typed(std::byte* out, int64_t count, int32_t divisor) {
-  auto* const values = reinterpret_cast<T*>(out);
-  for (int64_t i = 0; i < count; ++i) {
-    values[i] /= static_cast<T>(divisor);
+// Small folds are of two: they are spared the registers that the other loops save.
+struct Baseline {
+  static constexpr std::string_view kName = "baseline";
+  template <ReduceOp op, typename T>
+  [[gnu::noinline]] static void many(std::byte* out, const std::byte* a,
+                                     std::span<const std::byte* const> others, int64_t count) {
+    fold_many<op, T>(out, a, others, count);
+  }
+  template <ReduceOp op, typename T>
+  static void fold(std::byte* out, const std::byte* a, std::span<const std::byte* const> others,
+                   int64_t count) {
+    others.size() == 1 ? fold_two<op, T>(out, a, others[0], count)
+                       : many<op, T>(out, a, others, count);
+  }
+};
+
+#if defined(__x86_64__)
+
+#define PLEACH_AVX2 gnu::target("avx2,f16c")
+#define PLEACH_AVX512 gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx2,f16c")
+
+[[PLEACH_AVX2]] inline __m256 load_eight(const std::byte* from) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+}
+
+template <ReduceOp op>
+[[PLEACH_AVX2]] inline __m256 combine_eight(__m256 a, __m256 b) {
+  switch (op) {
+    case ReduceOp::kMin:
+      return _mm256_min_ps(b, a);  // b < a ? b : a
+    case ReduceOp::kMax:
+      return _mm256_max_ps(b, a);
+    case ReduceOp::kProduct:
+      return _mm256_mul_ps(a, b);
+    default:
+      return _mm256_add_ps(a, b);
   }
 }
+
+// Eight at a time, over all operands. AVX-512 could take sixteen, but the memory cannot.
+template <ReduceOp op>
+[[PLEACH_AVX2]] void fold_float16(std::byte* out, const std::byte* a,
+                                  std::span<const std::byte* const> others, int64_t count) {
+  constexpr int64_t kBytes = 16;
+  int64_t at = 0;
+  for (const int64_t bytes = count * 2; at + kBytes <= bytes; at += kBytes) {
+    __m256 sum = load_eight(a + at);
+    for (const std::byte* const other : others) {
+      sum = combine_eight<op>(sum, load_eight(other + at));
+    }
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + at),
+                     _mm256_cvtps_ph(sum, _MM_FROUND_TO_NEAREST_INT));
+  }
+  for (int64_t bytes = count * 2; at < bytes; at += 2) {
+    Float16 value;
+    std::memcpy(&value, a + at, sizeof(value));
+    float sum = widen(value);
+    for (const std::byte* const other : others) {
+      std::memcpy(&value, other + at, sizeof(value));
+      sum = combine<op>(sum, widen(value));
+    }
+    value = narrow<Float16>(sum);
+    std::memcpy(out + at, &value, sizeof(value));
+  }
+}
+
+struct Avx2 {
+  static constexpr std::string_view kName = "avx2";
+  template <ReduceOp op, typename T>
+  [[PLEACH_AVX2, gnu::noinline]] static void many(std::byte* out, const std::byte* a,
+                                                  std::span<const std::byte* const> others,
+                                                  int64_t count) {
+    fold_many<op, T>(out, a, others, count);
+  }
+  template <ReduceOp op, typename T>
+  [[PLEACH_AVX2]] static void fold(std::byte* out, const std::byte* a,
+                                   std::span<const std::byte* const> others, int64_t count) {
+    if constexpr (std::is_same_v<T, Float16>) {
+      fold_float16<op>(out, a, others, count);
+    } else {
+      others.size() == 1 ? fold_two<op, T>(out, a, others[0], count)
+                         : many<op, T>(out, a, others, count);
+    }
+  }
+};
+
+struct Avx512 {
+  static constexpr std::string_view kName = "avx512";
+  template <ReduceOp op, typename T>
+  [[PLEACH_AVX512, gnu::noinline]] static void many(std::byte* out, const std::byte* a,
+                                                    std::span<const std::byte* const> others,
+                                                    int64_t count) {
+    fold_many<op, T>(out, a, others, count);
+  }
+  template <ReduceOp op, typename T>
+  [[PLEACH_AVX512]] static void fold(std::byte* out, const std::byte* a,
+                                     std::span<const std::byte* const> others, int64_t count) {
+    if constexpr (std::is_same_v<T, Float16>) {
+      fold_float16<op>(out, a, others, count);
+    } else {
+      others.size() == 1 ? fold_two<op, T>(out, a, others[0], count)
+                         : many<op, T>(out, a, others, count);
+    }
+  }
+};
+
+#endif
+
+// The type's fold, or null. An average is a sum until it is divided.
+template <typename Set, ElementType type, ReduceOp op>
+constexpr Fold fold_of() {
+  return with_element(type, [](auto tag) -> Fold {
+    using T = typename decltype(tag)::type;
+    constexpr bool kIsBitwise = op >= ReduceOp::kBitwiseAnd;
+    if constexpr (std::is_integral_v<T> ? op == ReduceOp::kAverage : kIsBitwise) {
+      return nullptr;
+    } else {
+      return &Set::template fold < op == ReduceOp::kAverage ? ReduceOp::kSum : op, T > ;
+    }
+  });
+}
+
+template <typename Set, ElementType type, std::size_t... ops>
+constexpr std::array<Fold, sizeof...(ops)> folds_of(std::index_sequence<ops...> /*all*/) {
+  return {fold_of<Set, type, static_cast<ReduceOp>(ops)>()...};
+}
+
+template <typename Set, std::size_t... types>
+constexpr Kernels kernels_of(std::index_sequence<types...> /*all*/) {
+  return {Set::kName,
+          {folds_of<Set, static_cast<ElementType>(types)>(
+              std::make_index_sequence<kAllReduceOps.size()>())...}};
+}
+
+template <typename Set>
+constexpr Kernels kKernels = kernels_of<Set>(std::make_index_sequence<kAllElementTypes.size()>());
+
+// The instruction sets of this machine that there are kernels for.
+class RunnableKernels {
+ public:
+  RunnableKernels() {
+    add(kKernels<Baseline>);
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    unsigned int eax = 0, ebx = 0, ecx = 0, edx = 0;
+    // Not every compiler's __builtin_cpu_supports knows f16c.
+    const bool has_f16c = __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+    if (has_f16c && __builtin_cpu_supports("avx2")) {
+      add(kKernels<Avx2>);
+      if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+        add(kKernels<Avx512>);
+      }
+    }
+#endif
+  }
+  std::span<const Kernels* const> all() const {
+    return std::span(all_).first(count_);
+  }
+
+ private:
+  void add(const Kernels& kernels) {
+    all_[count_++] = &kernels;
+  }
+
+  std::array<const Kernels*, 3> all_ = {};
+  std::size_t count_ = 0;
+};
+
+// Chosen before main(): where a static variable of the function is asked whether it is there, small
+// folds pay for it.
+const Kernels* const kFastest = RunnableKernels().all().back();
 
 }  // namespace
 
+std::span<const Kernels* const> runnable_kernels() {
+  static const RunnableKernels kRunnable;
+  return kRunnable.all();
+}
+
 void reduce(Reduction reduction, std::byte* out, const std::byte* a,
             std::span<const std::byte* const> others, int64_t count) {
-  switch (reduction.op) {
-    case ReduceOp::kSum:
-    case ReduceOp::kAverage:
-      return fold_typed<ReduceOp::kSum>(reduction.type, out, a, others, count);
-    case ReduceOp::kProduct:
-      return fold_typed<ReduceOp::kProduct>(reduction.type, out, a, others, count);
-    case ReduceOp::kMin:
-      return fold_typed<ReduceOp::kMin>(reduction.type, out, a, others, count);
-    case ReduceOp::kMax:
-      return fold_typed<ReduceOp::kMax>(reduction.type, out, a, others, count);
-  }
+  const Fold fold = kFastest->fold(reduction);
+  PLEACH_CHECK(fold != nullptr, "the type has the reduction");
+  fold(out, a, others, count);
 }
 
 void divide(ElementType type, std::byte* out, int64_t count, int32_t divisor) {
-  switch (type) {
-    case ElementType::kFloat32:
-      return divide_typed<float>(out, count, divisor);
-    case ElementType::kFloat64:
-      return divide_typed<double>(out, count, divisor);
-    case ElementType::kInt32:
-      return divide_typed<int32_t>(out, count, divisor);
-  }
+  PLEACH_CHECK(is_floating(type), "averages are of floating types");
+  with_element(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    auto* const values = reinterpret_cast<T*>(out);
+    for (int64_t i = 0; i < count; ++i) {
+      values[i] = narrow<T>(widen(values[i]) / static_cast<Arithmetic<T>>(divisor));
+    }
+  });
 }
 
 }  // namespace pleach

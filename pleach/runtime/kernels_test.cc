@@ -2,11 +2,18 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <vector>
 
+#include "pleach/base/element.h"
+#include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 
 namespace pleach {
@@ -24,59 +31,170 @@ std::byte* bytes(std::vector<T>& values) {
 
 template <typename T>
 T one_by_one(ReduceOp op, T a, T b) {
+  using Wide = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
   switch (op) {
     case ReduceOp::kSum:
     case ReduceOp::kAverage:
-      return static_cast<T>(a + b);
+      return static_cast<T>(static_cast<Wide>(a) + static_cast<Wide>(b));
     case ReduceOp::kProduct:
-      return static_cast<T>(a * b);
+      return static_cast<T>(static_cast<Wide>(a) * static_cast<Wide>(b));
     case ReduceOp::kMin:
       return b < a ? b : a;
     case ReduceOp::kMax:
       return a < b ? b : a;
+    default:
+      break;
+  }
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(op == ReduceOp::kBitwiseAnd  ? a & b
+                          : op == ReduceOp::kBitwiseOr ? a | b
+                                                       : a ^ b);
   }
   return a;
 }
 
+// Everything that floating arithmetic treats in a way of its own, and numbers of all magnitudes.
 template <typename T>
-void expect_left_folds(ElementType type) {
+Arithmetic<T> any_value(Rng& rng) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(rng.below(UINT64_MAX));
+  } else {
+    using Limits = std::numeric_limits<Arithmetic<T>>;
+    const auto scale = [&](int least, int most) {
+      return std::ldexp(static_cast<Arithmetic<T>>(rng.unit() - 0.5),
+                        least + static_cast<int>(rng.below(at(most - least))));
+    };
+    switch (rng.below(8)) {
+      case 0: {
+        const std::vector<Arithmetic<T>> special = {Limits::quiet_NaN(),
+                                                    Limits::infinity(),
+                                                    -Limits::infinity(),
+                                                    0,
+                                                    -0.0F,
+                                                    1,
+                                                    -1,
+                                                    Limits::max(),
+                                                    Limits::lowest(),
+                                                    Limits::min(),
+                                                    Limits::denorm_min()};
+        return special[rng.below(special.size())];
+      }
+      case 1:  // subnormal, in half types
+        return scale(std::is_same_v<T, Float16> ? -25 : -140, -13);
+      case 2:
+        return scale(10, 18);  // the largest of float16
+      default:
+        return scale(-6, 6);
+    }
+  }
+}
+
+template <typename T>
+std::vector<T> any_values(std::size_t count, Rng& rng) {
+  std::vector<T> values(count);
+  for (T& value : values) {
+    value = narrow<T>(any_value<T>(rng));
+  }
+  return values;
+}
+
+// The bits, but one NaN is as good as another.
+template <typename T>
+bool is_same(T left, T right) {
+  const bool is_nan = widen(left) != widen(left);
+  return is_nan ? widen(right) != widen(right) : std::memcmp(&left, &right, sizeof(T)) == 0;
+}
+
+template <typename T>
+struct FoldCase {
+  Reduction reduction;
+  const std::vector<std::vector<T>>& operands;  // more elements than it takes
+  std::size_t count;
+  std::size_t begin;  // first element: vectors need not be aligned
+  std::size_t others;
+  bool in_place;
+};
+
+// The operands' elements that it folds, and the fold of them, one after the other.
+template <typename T>
+std::vector<T> serial_fold(const FoldCase<T>& row) {
+  std::vector<T> expected;
+  for (std::size_t i = row.begin; i < row.begin + row.count; ++i) {
+    Arithmetic<T> value = widen(row.operands[0][i]);
+    for (std::size_t k = 1; k <= row.others; ++k) {
+      value = one_by_one(row.reduction.op, value, widen(row.operands[k][i]));
+    }
+    expected.push_back(narrow<T>(value));
+  }
+  return expected;
+}
+
+template <typename T>
+void expect_serial_bits(const Kernels& kernels, const FoldCase<T>& row) {
+  std::vector<T> a = row.operands[0];
+  std::vector<const std::byte*> others;
+  for (std::size_t k = 1; k <= row.others; ++k) {
+    others.push_back(bytes(row.operands[k]) + row.begin * sizeof(T));
+  }
+  std::vector<T> separate(a.size());
+  std::vector<T>& out = row.in_place ? a : separate;
+  const std::vector<T> before = out;
+  kernels.fold(row.reduction)(bytes(out) + row.begin * sizeof(T),
+                              bytes(std::as_const(a)) + row.begin * sizeof(T), others,
+                              static_cast<int64_t>(row.count));
+  const std::vector<T> expected = serial_fold(row);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const bool is_inside = i >= row.begin && i < row.begin + row.count;
+    ASSERT_TRUE(is_same(out[i], is_inside ? expected[i - row.begin] : before[i])) << i;
+  }
+}
+
+template <typename T>
+void expect_serial_bits(const Kernels& kernels, Reduction reduction) {
   Rng rng(5);
-  for (const ReduceOp op :
-       {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kAverage}) {
-    for (const std::size_t count : {0u, 1u, 3u, 2047u, 2048u, 2049u, 5000u}) {
-      for (const std::size_t others : {1u, 2u, 5u}) {
-        for (const bool in_place : {false, true}) {
-          SCOPED_TRACE(std::string(to_text(op)) + " of " + std::to_string(count) + " x " +
-                       std::to_string(others));
-          const auto random = [&rng] { return static_cast<T>(rng.unit() * 20 - 10); };
-          std::vector<T> a(count), expected(count);
-          std::vector<std::vector<T>> operands(others, std::vector<T>(count));
-          for (std::size_t i = 0; i < count; ++i) {
-            expected[i] = a[i] = random();
-            for (std::vector<T>& operand : operands) {
-              operand[i] = random();
-              expected[i] = one_by_one(op, expected[i], operand[i]);
-            }
-          }
-          std::vector<const std::byte*> pointers;
-          for (const std::vector<T>& operand : operands) {
-            pointers.push_back(bytes(operand));
-          }
-          std::vector<T> separate(count, T{77});
-          std::vector<T>& out = in_place ? a : separate;
-          reduce({type, op}, bytes(out), bytes(std::as_const(a)), pointers,
-                 static_cast<int64_t>(count));
-          EXPECT_EQ(out, expected);
+  std::vector<std::vector<T>> operands;
+  for (int k = 0; k < 21; ++k) {
+    operands.push_back(any_values<T>(9000, rng));
+  }
+  for (const std::size_t count : {0u, 1u, 3u, 7u, 8u, 15u, 31u, 64u, 65u, 127u, 256u, 1025u}) {
+    for (const std::size_t others : {1u, 2u, 3u, 20u}) {
+      for (const std::size_t begin : {0u, 1u, 5u}) {
+        SCOPED_TRACE(std::to_string(count) + " x " + std::to_string(others) + " from " +
+                     std::to_string(begin));
+        expect_serial_bits<T>(kernels, {reduction, operands, count, begin, others, begin == 1});
+      }
+    }
+  }
+  for (const std::size_t others : {1u, 3u}) {  // several blocks
+    expect_serial_bits<T>(kernels, {reduction, operands, 8997, 1, others, others == 1});
+  }
+}
+
+TEST(KernelsTest, EveryInstructionSetGivesTheBitsOfASerialFold) {
+  ASSERT_EQ(runnable_kernels().front()->name, "baseline");
+  for (const Kernels* const kernels : runnable_kernels()) {
+    for (const ElementType type : kAllElementTypes) {
+      for (const ReduceOp op : kAllReduceOps) {
+        SCOPED_TRACE(std::string(kernels->name) + " " + std::string(to_text(type)) + " " +
+                     std::string(to_text(op)));
+        const bool has_it = check_reduction(type, op).has_value();
+        ASSERT_EQ(kernels->fold({type, op}) != nullptr, has_it);
+        if (has_it) {
+          with_element(type, [&](auto tag) {
+            expect_serial_bits<typename decltype(tag)::type>(*kernels, {type, op});
+          });
         }
       }
     }
   }
 }
 
-TEST(KernelsTest, FoldFromTheLeftInEveryTypeOpAndSize) {
-  expect_left_folds<float>(ElementType::kFloat32);
-  expect_left_folds<double>(ElementType::kFloat64);
-  expect_left_folds<int32_t>(ElementType::kInt32);
+TEST(KernelsTest, TheFastestIsTaken) {
+  const std::vector<float> a = {1, 2, 3}, b = {4, 5, 6};
+  std::vector<float> out(3);
+  const std::byte* const other = bytes(b);
+  reduce({ElementType::kFloat32, ReduceOp::kSum}, bytes(out), bytes(a), std::span(&other, 1), 3);
+  EXPECT_EQ(out, (std::vector<float>{5, 7, 9}));
 }
 
 TEST(KernelsTest, IntegersWrap) {
@@ -91,16 +209,30 @@ TEST(KernelsTest, IntegersWrap) {
   EXPECT_EQ(out, (std::vector<int32_t>{kMost, kLeast, 0}));
 }
 
-TEST(KernelsTest, AveragesDivideTowardsZero) {
-  std::vector<int32_t> integers = {7, -7, 6, 0};
-  divide(ElementType::kInt32, bytes(integers), 4, 3);
-  EXPECT_EQ(integers, (std::vector<int32_t>{2, -2, 2, 0}));
+TEST(KernelsTest, HalfTypesRoundOnceAStep) {
+  // 2048 + 1 is 2048 in float16, by itself; the sum of all three is not.
+  const std::vector<Float16> a = {narrow<Float16>(2048)}, b = {narrow<Float16>(1)};
+  const std::vector<const std::byte*> others = {bytes(b), bytes(b)};
+  std::vector<Float16> out(1);
+  reduce({ElementType::kFloat16, ReduceOp::kSum}, bytes(out), bytes(a), others, 1);
+  EXPECT_EQ(widen(out[0]), 2050);
+  reduce({ElementType::kFloat16, ReduceOp::kSum}, bytes(out), bytes(a), std::span(others).first(1),
+         1);
+  EXPECT_EQ(widen(out[0]), 2048);
+}
+
+TEST(KernelsTest, AveragesDivide) {
   std::vector<float> floats = {7, -7, 5};
   divide(ElementType::kFloat32, bytes(floats), 2, 2);
   EXPECT_EQ(floats, (std::vector<float>{3.5F, -3.5F, 5}));
   std::vector<double> doubles = {1};
   divide(ElementType::kFloat64, bytes(doubles), 1, 3);
   EXPECT_EQ(doubles, (std::vector<double>{1.0 / 3}));
+  std::vector<BFloat16> halves(100, narrow<BFloat16>(1));
+  divide(ElementType::kBFloat16, bytes(halves), 99, 3);
+  EXPECT_EQ(widen(halves[0]), 0.333984375F);
+  EXPECT_EQ(widen(halves[98]), 0.333984375F);
+  EXPECT_EQ(widen(halves[99]), 1);
 }
 
 TEST(KernelsTest, MinAndMaxKeepTheFirstOfEquals) {

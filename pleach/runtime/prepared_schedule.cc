@@ -85,6 +85,7 @@ Result<int32_t> PreparedSchedule::segments(const Key& key) const {
 
 Result<PreparedSchedule::Kind> PreparedSchedule::make_kind(const Key& key) const {
   Kind kind;
+  PLEACH_TRY(check_reduction(key.type, key.op));
   PLEACH_SET(kind.needs, buffer_needs(schedule_, preparer_.rank, key.type, key.count));
   PLEACH_SET(kind.segment_count, segments(key));
   Fingerprint fingerprint;
