@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstring>
 #include <memory>
@@ -27,6 +26,11 @@ CollectiveRun::CollectiveRun(const ProgramIndex& index)
   payload_.resize(program_.commits.size() * segments);
   has_begun_.resize(index.peers().size());
   is_told_.resize(index.peers().size());
+  int32_t most_commits = 0;
+  for (const ProgramSlot& slot : program_.slots) {
+    most_commits = std::max(most_commits, slot.commit_count);
+  }
+  arrived_.reserve(at(most_commits));
   outgoing_.reserve(index.targets().size());
   for (std::size_t target = 0; target < index.targets().size(); ++target) {
     outgoing_.emplace_back(index.order(target).size());
@@ -402,13 +406,24 @@ bool CollectiveRun::may_commit(int32_t slot, int32_t segment, int32_t commit) co
          (counts.commits > 0 || is_free(slot, segment));
 }
 
+// Whether all arrivals of the step that commits next are here.
+bool CollectiveRun::has_step(int32_t slot, int32_t segment) const {
+  const std::span<const int32_t> commits =
+      index_.slot_commits(slot).subspan(at(counts_[index(slot, segment)].commits));
+  const int32_t step = program_.commits[at(commits.front())].step;
+  return std::ranges::all_of(commits, [&](int32_t commit) {
+    return program_.commits[at(commit)].step != step || payload_[index(commit, segment)] != nullptr;
+  });
+}
+
 Status CollectiveRun::advance(int32_t slot, int32_t segment) {
   const ProgramSlot& what = program_.slots[at(slot)];
   const Counts& counts = counts_[index(slot, segment)];
   const std::span<const int32_t> commits = index_.slot_commits(slot);
   while (counts.commits < what.commit_count) {
     const int32_t next = commits[at(counts.commits)];
-    if (payload_[index(next, segment)] == nullptr || !may_commit(slot, segment, next)) {
+    if (payload_[index(next, segment)] == nullptr || !may_commit(slot, segment, next) ||
+        (is_half(spec_.type) && !has_step(slot, segment))) {
       return ok();
     }
     PLEACH_TRY(commit(slot, segment));
@@ -422,36 +437,33 @@ Status CollectiveRun::advance(int32_t slot, int32_t segment) {
 
 // Commits the slot's next arrival and, in the same pass, those of its step that are here too.
 Status CollectiveRun::commit(int32_t slot, int32_t segment) {
-  constexpr std::size_t kMostFused = 16;
   const ProgramSlot& what = program_.slots[at(slot)];
   Counts& counts = counts_[index(slot, segment)];
   const std::span<const int32_t> commits = index_.slot_commits(slot).subspan(at(counts.commits));
   const ProgramCommit& first = program_.commits[at(commits.front())];
-  std::array<const std::byte*, kMostFused> arrived = {};
-  std::size_t count = 0;
-  while (count < std::min(commits.size(), kMostFused)) {
-    const ProgramCommit& next = program_.commits[at(commits[count])];
-    const std::byte* const payload = payload_[index(commits[count], segment)];
-    if (next.step != first.step || payload == nullptr) {
+  arrived_.clear();
+  for (const int32_t commit : commits) {
+    const std::byte* const payload = payload_[index(commit, segment)];
+    if (program_.commits[at(commit)].step != first.step || payload == nullptr) {
       break;
     }
-    arrived[count++] = payload;
+    arrived_.push_back(payload);
   }
   const Interval elements = program_.segment(what, segment);
   const int64_t length = elements.end - elements.begin;
   if (length > 0) {
     std::byte* const out = home(what, segment);
     if (index_.commit_op(commits.front()) != TransferOp::kCopy) {
-      reduce({spec_.type, spec_.op}, out, value(what, segment, counts.commits == 0),
-             std::span(arrived).first(count), length);
-    } else if (arrived[0] != out) {
-      std::memcpy(out, arrived[0], static_cast<std::size_t>(length * element_bytes_));
+      reduce({spec_.type, spec_.op}, out, value(what, segment, counts.commits == 0), arrived_,
+             length);
+    } else if (arrived_[0] != out) {
+      std::memcpy(out, arrived_[0], static_cast<std::size_t>(length * element_bytes_));
     }
   }
-  for (std::size_t i = 0; i < count; ++i) {
-    PLEACH_TRY(finish_chunk(commits[i], segment));
+  for (const int32_t commit : commits.first(arrived_.size())) {
+    PLEACH_TRY(finish_chunk(commit, segment));
   }
-  counts.commits += static_cast<int32_t>(count);
+  counts.commits += count_of(arrived_);
   for (const int32_t read : index_.reads_after(slot, counts.commits)) {
     const int32_t send = index_.send_of_read(read);
     if (--blocked_reads_[index(send, segment)] == 0) {

@@ -66,9 +66,10 @@ struct RunWorld {
 
 // Told what has happened, it sends the ready segment with the smallest (segment·period + step,
 // segment, first chunk) of each connection that the landing places admit, and folds what has
-// arrived, as the order permits. It never waits, polls or reads a clock. Used again and again: the
-// first run of a type allocates scratch, later ones nothing (but `RunSpec::record` grows). Every
-// call's errors end the run; telling the other ranks is the caller's. Not thread safe.
+// arrived, as the order permits; of half types, which every fold rounds, whole steps only. It never
+// waits, polls or reads a clock. Used again and again: the first run of a type allocates scratch,
+// later ones nothing (but `RunSpec::record` grows). Every call's errors end the run; telling the
+// other ranks is the caller's. Not thread safe.
 //   source  docs/architecture.md, "No deadlock with bounded buffers", "Channels"
 class CollectiveRun {
  public:
@@ -138,6 +139,7 @@ class CollectiveRun {
   bool may_commit(int32_t slot, int32_t segment, int32_t commit) const;
   bool is_free(int32_t slot, int32_t segment) const;
   bool is_over(int32_t slot, int32_t segment) const;
+  bool has_step(int32_t slot, int32_t segment) const;
   Status commit(int32_t slot, int32_t segment);
   Status finish_chunk(int32_t commit, int32_t segment);
   void record(RecordEvent::Kind kind, int32_t item, int32_t segment, int32_t translate);
@@ -174,6 +176,7 @@ class CollectiveRun {
   std::vector<bool> has_begun_, is_told_;             // by peer: what it, or this rank, has said
   std::vector<std::pair<int32_t, int32_t>> touched_;  // slots and segments that may go on
   std::vector<std::span<const std::byte>> pieces_;
+  std::vector<const std::byte*> arrived_;  // of one step, to be folded
   int64_t unsent_ = 0;
   int64_t uncommitted_ = 0;
   // When the run began and when something happened last, and the bytes that had moved by then.

@@ -72,7 +72,7 @@ class NotingTransport : public support::SilentTransport {
     ++releases;
     return ok();
   }
-  Status wait(TimePoint /*deadline*/) override {
+  Status wait(TimePoint /*deadline*/, bool /*is_eager*/) override {
     ADD_FAILURE() << "a run does not wait";
     return ok();
   }

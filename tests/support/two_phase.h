@@ -18,10 +18,12 @@ namespace pleach::support {
 using Floats = std::vector<float>;
 
 // Outputs of all ranks, `untouched` where the collective writes nothing; empty: an empty slot is
-// read or reduced into. Plain transfers and float32 sums only; well-formed schedules.
+// read or reduced into. Plain transfers and float32 sums only, each step's `rounded`; well-formed
+// schedules.
 inline std::optional<std::vector<Floats>> two_phase_outputs(const Schedule& schedule, int64_t count,
                                                             const std::vector<Floats>& inputs,
-                                                            float untouched) {
+                                                            float untouched,
+                                                            float (*rounded)(float) = nullptr) {
   const Result<Placement> placement = Placement::create(schedule, count);
   const RankOfNode rank_of(schedule.participants);
   std::map<std::pair<int32_t, int32_t>, Floats> values;  // by rank and chunk
@@ -64,6 +66,11 @@ inline std::optional<std::vector<Floats>> two_phase_outputs(const Schedule& sche
         for (std::size_t i = 0; i < slot->second.size(); ++i) {
           slot->second[i] += arrival.value[i];
         }
+      }
+    }
+    for (auto& [place, slot] : values) {
+      if (rounded != nullptr) {
+        std::transform(slot.begin(), slot.end(), slot.begin(), rounded);
       }
     }
   }
