@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <thread>
 #include <utility>
 
 namespace pleach {
@@ -15,9 +16,20 @@ Result<std::shared_ptr<Endpoint>> Endpoint::create(EndpointOptions options) {
     return invalid(fmt::format("rank {} is not one of {}", options.rank.value, options.rank_count));
   }
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
-  std::shared_ptr<Endpoint> endpoint(new Endpoint(std::move(options)));
+  std::shared_ptr<Endpoint> endpoint(new Endpoint(std::move(options)), destroy);
   PLEACH_TRY(endpoint->open());
   return endpoint;
+}
+
+// The last reference may go with a callback, in the thread that the end of the endpoint waits for:
+// then it ends in another.
+void Endpoint::destroy(Endpoint* endpoint) {
+  const auto end = [endpoint] { delete endpoint; };  // NOLINT(cppcoreguidelines-owning-memory)
+  if (endpoint->progress_ != nullptr && endpoint->progress_->is_background_thread()) {
+    std::thread(end).detach();
+  } else {
+    end();
+  }
 }
 
 int64_t Endpoint::count_opening(uint64_t kind) {

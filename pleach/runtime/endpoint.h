@@ -44,6 +44,7 @@ class Endpoint {
 
  private:
   explicit Endpoint(EndpointOptions options) : options_(std::move(options)) {}
+  static void destroy(Endpoint* endpoint);
   Status open();
 
   EndpointOptions options_;

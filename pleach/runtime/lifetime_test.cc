@@ -209,12 +209,13 @@ TEST(LifetimeTest, CallbackMayHoldTheLastReferenceToItsCommunicator) {
     ASSERT_TRUE(operation.has_value()) << operation.error().message;
     std::promise<void> called;
     if (rank.value == 1) {
-      operation->on_done(
-          [held = member.communicator, &called](const Status&) { called.set_value(); });
+      operation->on_done([held = member.communicator, &called](const Status&) {
+        called.set_value();
+        std::this_thread::sleep_for(milliseconds(50));  // the last to let go
+      });
       member.communicator = nullptr;
       ASSERT_EQ(called.get_future().wait_for(seconds(10)), std::future_status::ready);
     }
-    static_cast<void>(operation->wait());
   });
 }
 

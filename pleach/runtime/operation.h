@@ -30,7 +30,7 @@ class Operation {
   // Calls back when it is done, in the thread that finds that out, at once if it is done already:
   // perhaps a little after wait() or test() tell of it elsewhere, but before its communicator is
   // closed or destroyed by another thread. One callback, a later one takes its place; it may start
-  // operations, wait for none, and may not hold the last reference to the endpoint.
+  // operations and hold the last reference to anything, but wait for nothing.
   void on_done(std::function<void(const Status&)> callback) const;
 
   // When it was started, and when it was found to be done (zero before).

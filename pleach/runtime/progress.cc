@@ -80,6 +80,11 @@ void Progress::close(uint64_t channel, const Error& error) {
   turn_.wait(lock, [&] { return !has_callback_elsewhere(channel); });
 }
 
+bool Progress::is_background_thread() const {
+  const Lock lock(mutex_);
+  return background_.thread.get_id() == std::this_thread::get_id();
+}
+
 uint64_t Progress::begun(uint64_t channel) {
   const Lock lock(mutex_);
   return find(channel)->last_operation;

@@ -123,6 +123,11 @@ inline std::vector<Counterexample> order_counterexamples() {
                                                                    {0, 2, 1, 0, kCopy, 1},
                                                                    {1, 1, 1, 0, kCopy, 2}}),
        .segment_count = 2});
+  // With one place, and the last message read at its source.
+  rows.push_back(
+      {.name = "pieces_against_borrowed_interval",
+       .weaker_rule = "a borrowed read is over with its message, not with its chunk",
+       .schedule = make_schedule({.chunk_count = 2}, {{0, 1, 0, 1}, {1, 1, 0, 1}, {0, 2, 1, 0}})});
   return rows;
 }
 

@@ -32,6 +32,10 @@ struct OracleRules {
   bool sources_by_node = false;
   bool pull_only = false;  // no landing place: a read is its commit
   bool aliased = false;    // in-place all_to_all on the bare buffers
+  // Messages that are read at their source when they are committed, by their place among the
+  // schedule's; empty: none. A chunk's read is over with its commit, or with all of its message.
+  std::vector<bool> borrowed = {};
+  bool borrows_whole = false;
 };
 
 struct OracleVerdict {
@@ -94,6 +98,9 @@ class OracleEvents {
 
   // Whether it is small enough, and every message has two ends: else there is nothing to explore.
   bool fits() const;
+  bool is_borrowed(int32_t message) const {
+    return !rules_.borrowed.empty() && rules_.borrowed[at(message)];
+  }
   const OracleRules& rules() const { return rules_; }
   const OracleTask& task() const { return task_; }
   int32_t period() const { return period_; }
@@ -129,6 +136,7 @@ class OracleEvents {
   Done commit_needs(const Message& message, int32_t target, int32_t chunk, int32_t segment) const;
   Done scratch_needs(int32_t rank, int32_t chunk, int32_t segment) const;
   bool source_before(const Message& left, const Message& right) const;
+  void need_read(Done& needs, int32_t event, int32_t chunk) const;
   std::size_t read_part(int32_t message, std::size_t source, int32_t chunk, int32_t segment) const {
     const Message& what = messages_[at(message)];
     return first_read_part_[at(message)] +

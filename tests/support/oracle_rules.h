@@ -208,7 +208,7 @@ inline OracleEvents::Done OracleEvents::commit_needs(const Message& message, int
       const bool arrives = std::count(other.targets.begin(), other.targets.end(), target) > 0;
       if ((leaves && other.step <= message.step) ||
           (arrives && rules_.fusion_waits && other.op == TransferOp::kReduce)) {
-        needs.set(index);
+        need_read(needs, static_cast<int32_t>(index), chunk);
       }
     } else if (event.target == target && event.chunk == chunk) {
       const bool same_step = other.step == message.step;
@@ -253,11 +253,30 @@ inline OracleEvents::Done OracleEvents::scratch_needs(int32_t rank, int32_t chun
     const bool is_read = event.target < 0 && other.carries(chunk) &&
                          std::count(other.sources.begin(), other.sources.end(), rank) > 0;
     const bool is_commit = event.target == rank && event.chunk == chunk;
-    if (event.segment == segment - segments && (is_read || is_commit)) {
+    if (event.segment == segment - segments && is_read) {
+      need_read(needs, static_cast<int32_t>(index), chunk);
+    } else if (event.segment == segment - segments && is_commit) {
       needs.set(index);
     }
   }
   return needs;
+}
+
+// The read of that chunk is over.
+inline void OracleEvents::need_read(Done& needs, int32_t event, int32_t chunk) const {
+  const Event& read = events_[at(event)];
+  const Message& message = messages_[at(read.message)];
+  if (!is_borrowed(read.message)) {
+    needs.set(at(event));
+    return;
+  }
+  for (int32_t k = 0; k < message.chunk_count; ++k) {
+    for (std::size_t target = 0; target < message.targets.size(); ++target) {
+      if (rules_.borrows_whole || message.first_chunk + k == chunk) {
+        needs.set(at(commit_event(read.message, target, k, read.segment)));
+      }
+    }
+  }
 }
 
 inline bool OracleEvents::source_before(const Message& left, const Message& right) const {

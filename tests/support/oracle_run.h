@@ -191,7 +191,9 @@ inline bool Oracle::apply(int32_t index, std::vector<Change>& changes) {
   flip(index);
   if (event.target >= 0) {
     const std::size_t target = cell(event.target, event.chunk, event.segment);
-    const std::size_t source = payload(event, event.chunk);
+    const std::size_t source = events_.is_borrowed(event.message)
+                                   ? cell(message.sources.front(), event.chunk, event.segment)
+                                   : payload(event, event.chunk);
     if (message.op == TransferOp::kReduce && values_[target].expression == 0) {
       return false;
     }
