@@ -2,7 +2,8 @@
 """Times Pleach's collectives beside those of other libraries, on this machine, as one JSON object.
 
     python3 bench/peers.py --pleach build/release/pleach [--ranks 2,4,8] [--rounds 5]
-        [--collective all_reduce] [--transport shm|tcp] [--sizes 1KiB:64MiB:4] [--plot FILE.svg]
+        [--collective all_reduce] [--transport shm|tcp] [--sizes 1KiB:64MiB:4]
+        [--buffers ordinary|pleach] [--plot FILE.svg] [--check]
 
 Rounds are interleaved: in each, every library runs all sizes once, with the same iterations. A
 size's peer is the one of the smallest median time, and so is the algorithm of Pleach: both sides
@@ -10,7 +11,9 @@ are chosen in the same way. A ratio is the peer's time over Pleach's, of each ro
 printed. Every program checks its results. All run under `chrt -r 1` where that is permitted: on a
 shared machine the times of short messages mean nothing without it. Peers: Open MPI (shared memory
 with and without single copies, UCX, TCP), MPICH, Gloo, and PyTorch's Gloo where it is installed;
-over TCP only those that use it. Needs the packages of [peers] in packages.txt.
+over TCP only those that use it. Needs the packages of [peers] in packages.txt. With --check a few
+sizes are measured, and the exit status is 1 where a ratio is below its floor: what holds on a
+machine that others use too.
 """
 import argparse
 import json
@@ -35,6 +38,11 @@ OPEN_MPI = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-
             "--mca", "mpi_yield_when_idle"]
 SHARED = ["--mca", "pml", "ob1", "--mca", "btl", "self,vader"]
 LIMIT_S = 120
+# all_reduce over shared memory, ordinary buffers: ratios that --check asks for, by ranks and size.
+FLOORS = {
+    2: {65536: 0.8, 1 << 20: 1.3, 16 << 20: 1.5},
+    4: {65536: 1.0, 1 << 20: 1.5, 16 << 20: 1.5},
+}
 
 
 def parse_bytes(text):
@@ -70,6 +78,7 @@ class Machine:
         self.pleach = os.path.abspath(arguments.pleach)
         self.collective = arguments.collective
         self.transport = arguments.transport
+        self.buffers = arguments.buffers
         self.folder = pathlib.Path(folder)
         self.priority = []
         if subprocess.run(["chrt", "-r", "1", "true"], capture_output=True).returncode == 0:
@@ -120,7 +129,8 @@ class Pleach:
     def time(self, sizes, iterations, warmup):
         out = run([*self.machine.priority, self.machine.pleach, "run", "--ranks", str(self.ranks),
                    "--algorithm", self.algorithm, "--collective", self.machine.collective,
-                   "--transport", self.machine.transport, "--json",
+                   "--transport", self.machine.transport,
+                   "--buffers", self.machine.buffers, "--json",
                    "--sizes", ",".join(map(str, sizes)), "-n", str(iterations),
                    "-w", str(warmup)])
         answer = json.loads(out)
@@ -286,8 +296,14 @@ def main():
     parser.add_argument("--collective", default="all_reduce", choices=ALGORITHMS)
     parser.add_argument("--transport", default="shm", choices=["shm", "tcp"])
     parser.add_argument("--sizes", default="1KiB:64MiB:4", help="from:to:factor, or a list")
+    parser.add_argument("--buffers", default="ordinary", choices=["ordinary", "pleach"])
+    parser.add_argument("--check", action="store_true", help="hold a few sizes to their floors")
     parser.add_argument("--plot", help="where to draw the ratios")
     arguments = parser.parse_args()
+    if arguments.check:
+        arguments.ranks = ",".join(map(str, FLOORS))
+        arguments.sizes = ",".join(map(str, FLOORS[2]))
+        arguments.rounds = 3
     rows = []
     with tempfile.TemporaryDirectory(prefix="pleach-peers-") as folder:
         machine = Machine(arguments, folder)
@@ -297,9 +313,16 @@ def main():
     if arguments.plot:
         plot(rows, arguments.plot)
     print(json.dumps({"collective": arguments.collective, "transport": arguments.transport,
-                      "priority": machine.priority, "cores": machine.cores, "rows": rows},
+                      "buffers": arguments.buffers, "priority": machine.priority,
+                      "cores": machine.cores, "rows": rows},
                      indent=1))
+    low = [row for row in rows if arguments.check
+           and row["ratio"] < FLOORS[row["ranks"]][row["size_bytes"]]]
+    for row in low:
+        print(f"{row['ranks']} ranks, {row['size_bytes']} bytes: ratio {row['ratio']:.2f} is below "
+              f"{FLOORS[row['ranks']][row['size_bytes']]}", file=sys.stderr)
+    return 1 if low else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

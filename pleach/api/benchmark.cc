@@ -14,6 +14,7 @@
 #include "pleach/base/value_range.h"
 #include "pleach/collective/placement.h"
 #include "pleach/collective/reference.h"
+#include "pleach/runtime/peer_memory.h"
 #include "pleach/runtime/rendezvous/agreement.h"
 
 namespace pleach {
@@ -64,10 +65,10 @@ std::string text_of(const BenchmarkOptions& options) {
   }
   return fmt::format(
       "sizes={} iterations={} warmup={} dtype={} op={} segments={} check={} out_of_place={} "
-      "in_place={} seed={}",
+      "in_place={} peer_memory={} seed={}",
       join(sizes, ","), options.iterations, options.warmup_iterations, to_text(options.type),
       to_text(options.op), options.segment_count, options.check, options.out_of_place,
-      options.in_place, options.seed);
+      options.in_place, options.peer_memory, options.seed);
 }
 
 // One rank's way through the benchmark.
@@ -163,29 +164,44 @@ Status Runner::introduce() {
 
 // The buffers of one measurement, and where in them the rank's input and output lie.
 struct Buffers {
-  Buffers(const BufferSizes& sizes, int64_t first_of_shard, int64_t element_size, bool in_place)
-      : memory(at((in_place ? std::max(sizes.input, sizes.output) : sizes.input) * element_size)),
-        apart(at(in_place ? 0 : sizes.output * element_size)) {
-    // In place a shard lies at its place in the whole.
-    const auto view = [&](int64_t size, bool is_shard) {
-      return std::span(memory).subspan(at((is_shard ? first_of_shard : 0) * element_size),
-                                       at(size * element_size));
-    };
-    input = view(sizes.input, in_place && sizes.input < sizes.output);
-    output = in_place ? view(sizes.output, sizes.output < sizes.input) : std::span(apart);
-  }
-  std::vector<std::byte> memory;
-  std::vector<std::byte> apart;
+  std::shared_ptr<std::byte> memory;
+  std::shared_ptr<std::byte> apart;  // the output, where it is not in place
   std::span<std::byte> input;
   std::span<std::byte> output;
 };
+
+Result<std::shared_ptr<std::byte>> allocate(int64_t bytes, bool is_peer_memory) {
+  if (is_peer_memory) {
+    return allocate_peer_memory(std::max<int64_t>(bytes, 1));
+  }
+  const auto memory = std::make_shared<std::vector<std::byte>>(at(bytes));
+  return std::shared_ptr<std::byte>(memory, memory->data());
+}
+
+Result<Buffers> make_buffers(const BufferSizes& sizes, int64_t first_of_shard, int64_t element_size,
+                             bool in_place, bool is_peer_memory) {
+  Buffers buffers;
+  const int64_t held = in_place ? std::max(sizes.input, sizes.output) : sizes.input;
+  PLEACH_SET(buffers.memory, allocate(held * element_size, is_peer_memory));
+  PLEACH_SET(buffers.apart, allocate(in_place ? 0 : sizes.output * element_size, is_peer_memory));
+  // In place a shard lies at its place in the whole.
+  const auto view = [&](const std::shared_ptr<std::byte>& whole, int64_t size, bool is_shard) {
+    return std::span(whole.get() + (is_shard ? first_of_shard * element_size : 0),
+                     at(size * element_size));
+  };
+  buffers.input = view(buffers.memory, sizes.input, in_place && sizes.input < sizes.output);
+  buffers.output = view(in_place ? buffers.memory : buffers.apart, sizes.output,
+                        in_place && sizes.output < sizes.input);
+  return buffers;
+}
 
 Result<Measurement> Runner::measure_place(int64_t count, bool in_place) {
   const Schedule& schedule = schedule_of(*prepared_);
   PLEACH_ASSIGN(placement, Placement::create(schedule, count));
   const int64_t element_size = element_bytes(options_.type);
   const int64_t first_of_shard = count / job_.rank_count * job_.rank.value;
-  Buffers buffers(placement.sizes(job_.rank), first_of_shard, element_size, in_place);
+  PLEACH_ASSIGN(buffers, make_buffers(placement.sizes(job_.rank), first_of_shard, element_size,
+                                      in_place, options_.peer_memory));
 
   const ReferenceRequest reference =
       reference_request(schedule, options_.type, options_.op, count, options_.seed);
@@ -194,8 +210,8 @@ Result<Measurement> Runner::measure_place(int64_t count, bool in_place) {
   request.op = options_.op;
   request.count = count;
   request.segment_count = options_.segment_count;
-  request.input = buffers.memory.data();
-  request.output = in_place ? buffers.memory.data() : buffers.apart.data();
+  request.input = buffers.memory.get();
+  request.output = (in_place ? buffers.memory : buffers.apart).get();
 
   fill_input(reference, job_.rank, buffers.input);
   for (int32_t iteration = 0; iteration < options_.warmup_iterations; ++iteration) {

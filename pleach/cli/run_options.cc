@@ -50,6 +50,9 @@ void declare_run(CommandLine& line) {
   line.option("--landing-places", "segments in flight on each connection", "4");
   line.option("--deadline", "of every wait; a lost rank fails the others within it", "30s");
   line.option("--in-place", "both, only or never", "both");
+  line.option("--buffers",
+              "ordinary, or pleach: memory that the ranks of one host read where it stands",
+              "ordinary");
   line.option("-c,--check", "compare every result with a serial reference: 1 or 0", "1");
   line.option("--seed", "of the inputs", "1");
   line.option("-J,--output-file", "file for nccl-tests' JSON; an existing one is kept");
@@ -61,6 +64,8 @@ namespace {
 enum class InPlace : uint8_t { kBoth, kOnly, kNever };
 constexpr std::array<Name<InPlace>, 3> kInPlaces = {
     {{InPlace::kBoth, "both"}, {InPlace::kOnly, "only"}, {InPlace::kNever, "never"}}};
+
+constexpr std::array<Name<bool>, 2> kBuffers = {{{false, "ordinary"}, {true, "pleach"}}};
 
 // Those of --sizes, or from --minbytes to --maxbytes, as nccl-tests counts them.
 Result<std::vector<int64_t>> sizes_option(const CommandLine& line) {
@@ -132,6 +137,7 @@ Result<BenchmarkOptions> understand_benchmark(const CommandLine& line) {
   PLEACH_ASSIGN(places, parse_name(kInPlaces, "--in-place", line.text("--in-place")));
   benchmark.out_of_place = places != InPlace::kOnly;
   benchmark.in_place = places != InPlace::kNever;
+  PLEACH_SET(benchmark.peer_memory, parse_name(kBuffers, "--buffers", line.text("--buffers")));
   PLEACH_SET(benchmark.check, line.value("--check", parse_switch));
   PLEACH_SET(benchmark.seed, seed_option(line));
   return benchmark;

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
 
 #include "pleach/base/index.h"
+#include "pleach/collective/borrowing.h"
 #include "pleach/collective/rank_of_node.h"
 #include "pleach/collective/symmetry.h"
 
@@ -47,6 +49,7 @@ class Lowering {
     PLEACH_TRY(check_size(sends, receives));
     mark_slots(sends, receives);
     number_slots();
+    may_borrow_ = find_borrowable(order_);
     for (const Seen& seen : sends) {
       add_send(seen);
     }
@@ -55,6 +58,12 @@ class Lowering {
     }
     for (ProgramSlot& slot : program_.slots) {
       PLEACH_TRY(place(slot));
+    }
+    for (ProgramMessage& send : program_.sends) {
+      const std::span reads =
+          std::span(program_.reads).subspan(at(send.first_item), at(send.item_count));
+      send.may_borrow |= std::ranges::all_of(
+          reads, [&](const ProgramRead& read) { return program_.is_constant(read); });
     }
     return std::move(program_);
   }
@@ -168,6 +177,7 @@ class Lowering {
   void add_send(const Seen& seen) {
     ProgramMessage send = message(seen);
     send.first_item = count_of(program_.reads);
+    send.may_borrow = may_borrow_[at(seen.stream)];
     for_each_chunk(seen, [&](int32_t k, int32_t chunk) {
       const int32_t item = order_.first_read(seen.stream) + k;
       const int32_t slot = slot_of_[at(chunk)];
@@ -271,6 +281,7 @@ class Lowering {
   const Order& order_;
   const Placement& placement_;
   const ProgramOptions& options_;
+  std::vector<bool> may_borrow_;  // by stream
   std::optional<Translation> translation_;
   Program program_;
   std::vector<int32_t> slot_of_;  // by chunk; -1: none

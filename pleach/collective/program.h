@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/base/result.h"
 #include "pleach/collective/order.h"
 #include "pleach/collective/placement.h"
@@ -61,7 +62,8 @@ struct ProgramMessage {
   TransferOp op = TransferOp::kCopy;
   int32_t first_item = 0;  // of Program::reads (a send) or Program::commits (a receive)
   int32_t item_count = 0;
-  int32_t translate = 0;  // of a symmetric schedule, for records
+  int32_t translate = 0;    // of a symmetric schedule, for records
+  bool may_borrow = false;  // a send that its target may read where it stands
 };
 
 struct ProgramOptions {
@@ -93,6 +95,11 @@ struct Program {
     }
     return {segment_boundary(0, slot.length, segment, segment_count),
             segment_boundary(0, slot.length, segment + 1, segment_count)};
+  }
+  // Whether what is read is never written: it may be read whenever, also once the slot has moved
+  // on.
+  bool is_constant(const ProgramRead& read) const {
+    return read.after_commits == 0 && slots[at(read.slot)].initial.buffer == Buffer::kInput;
   }
   // Names the peers by other numbers, distinct ones, and puts the messages in their order.
   //   names  by the rank that it was lowered for

@@ -65,6 +65,26 @@ TEST(ProgramTest, ExchangeReducesIntoTheOutputFromTheInput) {
   EXPECT_EQ(program.scratch_elements, 0);
 }
 
+TEST(ProgramTest, MarksWhatMayBeBorrowed) {
+  const auto may_borrow = [](const Schedule& schedule, int32_t rank, bool in_place) {
+    std::vector<bool> marks;
+    for (const ProgramMessage& send :
+         lowered(schedule, {.rank = Rank{rank}, .count = 12, .in_place = in_place}).sends) {
+      marks.push_back(send.may_borrow);
+    }
+    return marks;
+  };
+  const Schedule exchange = make_schedule({}, {{0, 1, 0, 1}, {0, 1, 1, 0}});
+  EXPECT_EQ(may_borrow(exchange, 0, true), std::vector{true});
+  EXPECT_EQ(may_borrow(exchange, 1, true), std::vector{false});
+  EXPECT_EQ(may_borrow(exchange, 0, false), std::vector{true});
+  EXPECT_EQ(may_borrow(exchange, 1, false), std::vector{true});  // nobody writes the input
+  for (const bool in_place : {false, true}) {
+    EXPECT_EQ(may_borrow(ring_schedule(CollectiveKind::kAllReduce, 3), 2, in_place),
+              std::vector(4, true));
+  }
+}
+
 struct PlaceCase {
   std::string name;
   CollectiveKind collective;

@@ -19,6 +19,7 @@ struct BenchmarkOptions {
   ReduceOp op = ReduceOp::kSum;
   int32_t segment_count = 1;
   bool check = true;
+  bool peer_memory = false;  // buffers that peers may read: allocate_peer_memory()
   bool out_of_place = true;
   bool in_place = true;
   uint64_t seed = 1;  // of the inputs

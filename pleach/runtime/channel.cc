@@ -52,7 +52,7 @@ Status Channel::start(CollectiveRun& run, const RunSpec& spec, TimePoint now) {
   PLEACH_CHECK(spec.operation == last_operation_ + 1, "operations begin in their order");
   last_operation_ = spec.operation;
   runs_.push_back(&run);
-  PLEACH_TRY(note(run, run.start(spec, {transport_, options_.number, lanes_, sending_}, now)));
+  PLEACH_TRY(note(run, run.start(spec, {transport_, options_, lanes_, sending_}, now)));
   for (const Rank peer : run.peers()) {
     const Peer& state = peers_[peer.index()];
     if (state.lost != nullptr) {

@@ -22,6 +22,7 @@ CollectiveRun::CollectiveRun(const ProgramIndex& index)
   const std::size_t segments = at(segments_);
   counts_.resize(program_.slots.size() * segments);
   blocked_reads_.resize(program_.sends.size() * segments);
+  is_read_.resize(program_.reads.size() * segments);
   arrivals_.resize(program_.receives.size() * segments);
   payload_.resize(program_.commits.size() * segments);
   has_begun_.resize(index.peers().size());
@@ -39,6 +40,7 @@ CollectiveRun::CollectiveRun(const ProgramIndex& index)
 
 void CollectiveRun::reset() {
   std::ranges::fill(counts_, Counts());
+  is_read_.assign(is_read_.size(), false);
   std::ranges::fill(arrivals_, Arrival());
   std::ranges::fill(payload_, nullptr);
   has_begun_.assign(has_begun_.size(), false);
@@ -47,6 +49,7 @@ void CollectiveRun::reset() {
     outgoing.ready.clear();
     outgoing.admitted.assign(outgoing.admitted.size(), false);
     outgoing.released.assign(outgoing.released.size(), false);
+    outgoing.lent.assign(outgoing.lent.size(), false);
     outgoing.smallest = 0;
   }
   touched_.clear();
@@ -226,9 +229,16 @@ Status CollectiveRun::send(std::size_t connection, int32_t position) {
       pieces_.emplace_back(from, bytes);
     }
   }
-  PLEACH_ASSIGN(has_left,
-                transport_->send(message.peer, channel_, {spec_.operation, message.stream, segment},
-                                 spec_.fingerprint, pieces_));
+  if (message.may_borrow && pieces_.size() == 1 &&
+      std::ssize(pieces_.front()) >= channel_.least_lent) {
+    PLEACH_ASSIGN(has_lent, lend(connection, position));
+    if (has_lent) {
+      return ok();
+    }
+  }
+  PLEACH_ASSIGN(has_left, transport_->send(message.peer, channel_.number,
+                                           {spec_.operation, message.stream, segment},
+                                           spec_.fingerprint, pieces_));
   if (has_left) {
     finish_send(send, segment);
   } else {
@@ -237,9 +247,26 @@ Status CollectiveRun::send(std::size_t connection, int32_t position) {
   return ok();
 }
 
+// Whether the peer is to read the only piece where it stands. What is never written counts as read
+// from here on, for the order; the run is not done before the peer is.
+Result<bool> CollectiveRun::lend(std::size_t connection, int32_t position) {
+  const auto [send, segment] = index_.order(connection)[at(position)];
+  const ProgramMessage& message = program_.sends[at(send)];
+  PLEACH_ASSIGN(has_lent, transport_->lend(message.peer, channel_.number,
+                                           {spec_.operation, message.stream, segment},
+                                           spec_.fingerprint, pieces_.front()));
+  outgoing_[connection].lent[at(position)] = has_lent;
+  for (int32_t item = 0; has_lent && item < message.item_count; ++item) {
+    if (program_.is_constant(program_.reads[at(message.first_item + item)])) {
+      finish_read(send, item, segment);
+    }
+  }
+  return has_lent;
+}
+
 Status CollectiveRun::tell_begun(Rank peer) {
   is_told_[at(index_.peer_index(peer))] = true;
-  return transport_->tell_begun(peer, channel_, spec_.operation, spec_.fingerprint);
+  return transport_->tell_begun(peer, channel_.number, spec_.operation, spec_.fingerprint);
 }
 
 Status CollectiveRun::handle(const TransportEvent& event) {
@@ -270,6 +297,8 @@ Status CollectiveRun::handle(const TransportEvent& event) {
       return handle_sent(event);
     case TransportEvent::Kind::kReleased:
       return handle_release(event);
+    case TransportEvent::Kind::kRead:
+      return handle_read(event);
     case TransportEvent::Kind::kBegun:
       return is_told_[at(peer)] ? ok() : tell_begun(event.peer);
     case TransportEvent::Kind::kLost:
@@ -313,7 +342,7 @@ Status CollectiveRun::handle_arrival(const TransportEvent& event) {
   if (arrival.has_arrived) {
     return broken(event);
   }
-  arrival = {true, event.place, message.item_count};
+  arrival = {true, event.is_lent, event.place, message.item_count};
   // An empty segment has no payload but must be told from one that has not arrived.
   static constexpr std::byte kNothing{0};
   const std::byte* next = event.payload.empty() ? &kNothing : event.payload.data();
@@ -342,16 +371,39 @@ Status CollectiveRun::handle_sent(const TransportEvent& event) {
   return ok();
 }
 
-// The segment has left: what it was read from may be overwritten.
+// What the segment was read from may be overwritten.
 void CollectiveRun::finish_send(int32_t send, int32_t segment) {
-  const ProgramMessage& message = program_.sends[at(send)];
   --unsent_;
-  for (int32_t item = message.first_item; item < message.first_item + message.item_count; ++item) {
-    const ProgramRead& read = program_.reads[at(item)];
-    record(RecordEvent::Kind::kFinishRead, read.record_item, segment, message.translate);
-    ++counts_[index(read.slot, segment)].reads;
-    touched_.emplace_back(read.slot, segment);
+  for (int32_t item = 0; item < program_.sends[at(send)].item_count; ++item) {
+    finish_read(send, item, segment);
   }
+}
+
+void CollectiveRun::finish_read(int32_t send, int32_t item, int32_t segment) {
+  const ProgramMessage& message = program_.sends[at(send)];
+  const std::size_t number = index(message.first_item + item, segment);
+  if (is_read_[number]) {
+    return;
+  }
+  is_read_[number] = true;
+  const ProgramRead& read = program_.reads[at(message.first_item + item)];
+  record(RecordEvent::Kind::kFinishRead, read.record_item, segment, message.translate);
+  ++counts_[index(read.slot, segment)].reads;
+  touched_.emplace_back(read.slot, segment);
+}
+
+Status CollectiveRun::handle_read(const TransportEvent& event) {
+  const int32_t send = index_.find_send(event.peer, event.tag.stream);
+  if (send < 0 || event.tag.segment < 0 || event.tag.segment >= segments_ || event.item < 0 ||
+      event.item >= program_.sends[at(send)].item_count) {
+    return broken(event);
+  }
+  const ProgramIndex::Place place = index_.place(send, event.tag.segment);
+  if (!outgoing_[at(place.target)].lent[at(place.position)]) {
+    return broken(event);
+  }
+  finish_read(send, event.item, event.tag.segment);
+  return ok();
 }
 
 Status CollectiveRun::handle_release(const TransportEvent& event) {
@@ -365,6 +417,9 @@ Status CollectiveRun::handle_release(const TransportEvent& event) {
     return broken(event);
   }
   outgoing.released[at(place.position)] = true;
+  if (outgoing.lent[at(place.position)]) {
+    finish_send(send, event.tag.segment);
+  }
   while (at(outgoing.smallest) < outgoing.released.size() &&
          outgoing.released[at(outgoing.smallest)]) {
     ++outgoing.smallest;
@@ -416,6 +471,10 @@ bool CollectiveRun::has_step(int32_t slot, int32_t segment) const {
   });
 }
 
+bool CollectiveRun::is_lent(int32_t commit, int32_t segment) const {
+  return arrivals_[index(index_.receive_of_commit(commit), segment)].is_lent;
+}
+
 Status CollectiveRun::advance(int32_t slot, int32_t segment) {
   const ProgramSlot& what = program_.slots[at(slot)];
   const Counts& counts = counts_[index(slot, segment)];
@@ -423,7 +482,7 @@ Status CollectiveRun::advance(int32_t slot, int32_t segment) {
   while (counts.commits < what.commit_count) {
     const int32_t next = commits[at(counts.commits)];
     if (payload_[index(next, segment)] == nullptr || !may_commit(slot, segment, next) ||
-        (is_half(spec_.type) && !has_step(slot, segment))) {
+        ((is_half(spec_.type) || is_lent(next, segment)) && !has_step(slot, segment))) {
       return ok();
     }
     PLEACH_TRY(commit(slot, segment));
@@ -483,10 +542,13 @@ Status CollectiveRun::finish_chunk(int32_t commit, int32_t segment) {
   --uncommitted_;
   Arrival& arrival = arrivals_[index(receive, segment)];
   if (--arrival.uncommitted > 0) {
-    return ok();
+    return arrival.is_lent ? transport_->tell_read(message.peer, channel_.number,
+                                                   {spec_.operation, message.stream, segment},
+                                                   commit - message.first_item)
+                           : ok();
   }
-  return transport_->release(message.peer, channel_, {spec_.operation, message.stream, segment},
-                             arrival.place);
+  return transport_->release(message.peer, channel_.number,
+                             {spec_.operation, message.stream, segment}, arrival.place);
 }
 
 void CollectiveRun::finish() const {
@@ -542,8 +604,13 @@ std::vector<bool> CollectiveRun::needed_peers() const {
     }
   }
   for (std::size_t target = 0; target < outgoing_.size(); ++target) {
-    const std::vector<bool>& admitted = outgoing_[target].admitted;
-    consider(index_.targets()[target], std::ranges::find(admitted, false) != admitted.end());
+    const Outgoing& outgoing = outgoing_[target];
+    bool is_needed = false;
+    for (std::size_t position = 0; position < outgoing.admitted.size(); ++position) {
+      is_needed = is_needed || !outgoing.admitted[position] ||
+                  (outgoing.lent[position] && !outgoing.released[position]);
+    }
+    consider(index_.targets()[target], is_needed);
   }
   return needed;
 }

@@ -42,10 +42,10 @@ struct RunSpec {
 
 // The segments that go to one target: which of them may leave, and which have arrived for good.
 struct Outgoing {
-  explicit Outgoing(std::size_t size) : ready(size), admitted(size), released(size) {}
+  explicit Outgoing(std::size_t size) : ready(size), admitted(size), released(size), lent(size) {}
   PositionSet ready;
-  std::vector<bool> admitted, released;  // by position
-  int32_t smallest = 0;                  // position of the smallest unreleased segment
+  std::vector<bool> admitted, released, lent;  // by position
+  int32_t smallest = 0;                        // position of the smallest unreleased segment
 };
 
 // One connection to a peer, as all runs of a channel share it.
@@ -59,17 +59,17 @@ struct Lane {
 // Where a run takes place.
 struct RunWorld {
   Transport& transport;
-  uint64_t channel = 0;
+  const ChannelOptions& channel;
   std::span<Lane> lanes;       // by rank
   std::vector<bool>& sending;  // by rank: a segment, of any channel, is on its way there
 };
 
 // Told what has happened, it sends the ready segment with the smallest (segment·period + step,
 // segment, first chunk) of each connection that the landing places admit, and folds what has
-// arrived, as the order permits; of half types, which every fold rounds, whole steps only. It never
-// waits, polls or reads a clock. Used again and again: the first run of a type allocates scratch,
-// later ones nothing (but `RunSpec::record` grows). Every call's errors end the run; telling the
-// other ranks is the caller's. Not thread safe.
+// arrived, as the order permits; of half types, which every fold rounds, and of what peers have
+// lent whole steps only. It never waits, polls or reads a clock. Used again and again: the first
+// run of a type allocates scratch, later ones nothing (but `RunSpec::record` grows). Every call's
+// errors end the run; telling the other ranks is the caller's. Not thread safe.
 //   source  docs/architecture.md, "No deadlock with bounded buffers", "Channels"
 class CollectiveRun {
  public:
@@ -113,6 +113,7 @@ class CollectiveRun {
   // One segment of one message that has arrived.
   struct Arrival {
     bool has_arrived = false;
+    bool is_lent = false;
     int32_t place = 0;
     int32_t uncommitted = 0;  // chunks
   };
@@ -133,13 +134,17 @@ class CollectiveRun {
   Status handle_arrival(const TransportEvent& event);
   Status handle_release(const TransportEvent& event);
   Status handle_sent(const TransportEvent& event);
+  Status handle_read(const TransportEvent& event);
+  Result<bool> lend(std::size_t connection, int32_t position);
   void finish_send(int32_t send, int32_t segment);
+  void finish_read(int32_t send, int32_t item, int32_t segment);
   Status advance_touched();
   Status advance(int32_t slot, int32_t segment);
   bool may_commit(int32_t slot, int32_t segment, int32_t commit) const;
   bool is_free(int32_t slot, int32_t segment) const;
   bool is_over(int32_t slot, int32_t segment) const;
   bool has_step(int32_t slot, int32_t segment) const;
+  bool is_lent(int32_t commit, int32_t segment) const;
   Status commit(int32_t slot, int32_t segment);
   Status finish_chunk(int32_t commit, int32_t segment);
   void record(RecordEvent::Kind kind, int32_t item, int32_t segment, int32_t translate);
@@ -158,7 +163,7 @@ class CollectiveRun {
   const Program& program_;
   const int32_t segments_;
   Transport* transport_ = nullptr;
-  uint64_t channel_ = 0;
+  ChannelOptions channel_;
   std::span<Lane> lanes_;
   std::vector<bool>* sending_ = nullptr;
   RunSpec spec_;
@@ -170,6 +175,7 @@ class CollectiveRun {
   } scratch_;
   std::vector<Counts> counts_;                        // by slot
   std::vector<int32_t> blocked_reads_;                // by send: chunks whose read must still wait
+  std::vector<bool> is_read_;                         // by read: it is over
   std::vector<Arrival> arrivals_;                     // by receive
   std::vector<const std::byte*> payload_;             // by commit; null: not arrived or committed
   std::vector<Outgoing> outgoing_;                    // by target

@@ -108,7 +108,7 @@ class Exchange : public testing::Test {
     spec_.deadline = std::chrono::seconds(10);
     lanes_.assign(2, Lane{free_places, {}});
     sending_.assign(2, false);
-    PLEACH_TRY(run_.start(spec_, {transport_, 0, lanes_, sending_}, at_second(0)));
+    PLEACH_TRY(run_.start(spec_, {transport_, ChannelOptions(), lanes_, sending_}, at_second(0)));
     return run_.proceed(at_second(0));
   }
   TransportEvent event(TransportEvent::Kind kind, int32_t place = 0) const {
@@ -243,7 +243,8 @@ TEST(CollectiveRunTest, SegmentsAreAtHomeWhereTheOrderPermits) {
   std::byte* const home = std::as_writable_bytes(std::span(output)).data();
   RunSpec spec;
   spec.output = home;
-  ASSERT_TRUE(run.start(spec, {transport, 0, lanes, sending}, at_second(0)));
+  const ChannelOptions channel;
+  ASSERT_TRUE(run.start(spec, {transport, channel, lanes, sending}, at_second(0)));
   ASSERT_TRUE(run.proceed(at_second(0)));
   const auto tag = [&](int32_t rank) {
     for (const ProgramMessage& message : index.program().receives) {

@@ -9,6 +9,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <system_error>
 
@@ -250,6 +252,14 @@ ssize_t receive_with_descriptors(int socket, std::span<std::byte> bytes,
     }
   }
   return count;
+}
+
+std::string host_identity() {
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  struct stat network = {};
+  stat("/proc/self/ns/net", &network);
+  return fmt::format("{}/{}", boot.empty() ? "unknown" : boot, network.st_ino);
 }
 
 Descriptor make_event() {

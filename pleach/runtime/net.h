@@ -65,6 +65,8 @@ void set_no_delay(int descriptor);
 Result<Descriptor> listen_on_host(const std::string& name);
 // Errors: kIo; also when so many wait there already that none more may.
 Result<Descriptor> connect_on_host(const std::string& name);
+// Differs where processes do not see each other's sockets: on another host, in another container.
+std::string host_identity();
 // Whether it is of the user that this process runs for.
 bool is_of_this_user(int socket);
 // Over such a connection descriptors travel too. False: not all was taken.

@@ -36,13 +36,14 @@ TEST(ProgressTest, SurvivesEveryCounterexampleWithOneLandingPlace) {
       for (uint64_t seed = 0; seed < 4; ++seed) {
         SCOPED_TRACE(example.name + ", " + std::to_string(segments) + " segments, seed " +
                      std::to_string(seed));
-        Rng rng(7);
+        Rng rng(7 + seed);
         support::expect_two_phase_bits(example.schedule,
                                        {.count = count,
                                         .segment_count = segments,
                                         .landing_places = 1,
                                         .in_place = example.in_place,
-                                        .delay_seed = seed},
+                                        .delay_seed = seed,
+                                        .lenders = rng.below(16)},
                                        rng);
       }
     }
@@ -88,7 +89,8 @@ TEST(ProgressTest, RandomSchedulesGiveTheBitsOfTheTwoPhasePass) {
                          .segment_count = 1 + support::pick(rng, 4),
                          .landing_places = 1 + support::pick(rng, 2),
                          .in_place = rng.below(3) == 0,
-                         .delay_seed = rng.below(1000)};
+                         .delay_seed = rng.below(1000),
+                         .lenders = rng.below(16)};
     Rng values(7);
     const auto inputs = support::rounding_inputs(schedule, count, values);
     if (support::two_phase_outputs(schedule, count, inputs, 0)) {
@@ -126,7 +128,8 @@ TEST(ProgressTest, OperationsInFlightGiveTheBitsOfOneAfterTheOther) {
                        .landing_places = landing_places,
                        .in_place = rng.below(3) == 0,
                        .transport = transport,
-                       .delay_seed = delay_seed}});
+                       .delay_seed = delay_seed,
+                       .lenders = rng.below(16)}});
       is_right = expect_bits(runs.back(), rng) && is_right;
     }
     if (is_right) {
@@ -152,7 +155,8 @@ TEST(ProgressTest, RandomTreesGiveTheBitsOfTheTwoPhasePass) {
                                       .segment_count = 1 + support::pick(rng, 6),
                                       .landing_places = 1 + support::pick(rng, 3),
                                       .in_place = rng.below(2) == 0,
-                                      .delay_seed = rng.below(2)},
+                                      .delay_seed = rng.below(2),
+                                      .lenders = rng.below(64)},
                                      rng);
     }
   }
@@ -219,7 +223,8 @@ TEST(ProgressTest, ResultsEqualTheSerialReference) {
                .count = count,
                .segment_count = static_cast<int32_t>(1 + seed % 3),
                .landing_places = static_cast<int32_t>(1 + seed % 4),
-               .in_place = in_place},
+               .in_place = in_place,
+               .lenders = seed % 3 == 0 ? 0 : seed},
               [&](Rank rank, std::span<std::byte> input) { fill_input(reference, rank, input); });
           for (int32_t rank = 0; rank < row.schedule.rank_count(); ++rank) {
             ASSERT_EQ(outcome.errors[at(rank)], "");

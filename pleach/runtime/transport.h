@@ -28,7 +28,9 @@ struct TransportEvent {
   enum class Kind : uint8_t {
     kSent,      // a segment that send() began: its source memory may be overwritten
     kArrived,   // `payload` is complete; it stays until release()
-    kReleased,  // the peer has released the landing place of a segment we sent
+    kReleased,  // the peer has released the landing place of a segment we sent, and read what we
+                // lent
+    kRead,      // the peer has read chunk `item` of a segment that we lent
     kBegun,     // the peer says that it has begun tag.operation
     kLost,      // the connection to a peer is gone: `reason`; of no channel, and told once
   };
@@ -38,6 +40,8 @@ struct TransportEvent {
   SegmentTag tag = {};
   uint64_t fingerprint = 0;  // kArrived, kBegun: of the operation, as the peer runs it
   int32_t place = 0;         // kArrived
+  int32_t item = 0;          // kRead
+  bool is_lent = false;      // kArrived: `payload` is the peer's own memory
   std::span<const std::byte> payload = {};
   const char* reason = "";  // a literal
 };
@@ -47,6 +51,8 @@ struct ChannelOptions {
   uint64_t number = 0;         // distinct among a transport's, the same on all ranks
   int32_t places = 4;          // for segments from each peer, and at each peer; ≥ 1
   int64_t place_bytes = 4096;  // room of each, [1, kMostPlaceBytes]
+  // Smaller segments are never lent: to copy them takes no longer than to hear that they are read.
+  int64_t least_lent = 4096;
 };
 inline constexpr int64_t kMostPlaceBytes = int64_t{1} << 30;
 
@@ -86,8 +92,21 @@ class Transport {
   //   returns  whether all has left; if not, the memory must stay until kSent (or kLost)
   virtual Result<bool> send(Rank peer, uint64_t channel, SegmentTag tag, uint64_t fingerprint,
                             std::span<const std::span<const std::byte>> pieces) = 0;
+  // Lets the peer read a segment where it stands, in place of send(): it takes a landing place, and
+  // the memory must stay until kReleased (or kLost).
+  //   returns  false: it cannot be, and nothing has happened; send() it
+  virtual Result<bool> lend(Rank /*peer*/, uint64_t /*channel*/, SegmentTag /*tag*/,
+                            uint64_t /*fingerprint*/, std::span<const std::byte> /*bytes*/) {
+    return false;
+  }
+  // Says that a chunk of a segment that the peer lent has been read; release() says it of all.
+  virtual Status tell_read(Rank /*peer*/, uint64_t /*channel*/, SegmentTag /*tag*/,
+                           int32_t /*item*/) {
+    return ok();
+  }
   // Frees the landing place of an arrived segment. The peer hears of it with the next segment that
-  // goes there, at flush(), or at once when half of the channel's places are held back.
+  // goes there, at flush(), or at once when it lent the segment or half of the channel's places are
+  // held back.
   virtual Status release(Rank peer, uint64_t channel, SegmentTag tag, int32_t place) = 0;
   // Whether releases are held back, and what sends them.
   virtual bool holds_back() const = 0;

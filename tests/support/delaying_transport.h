@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -36,7 +37,19 @@ class DelayingTransport final : public Transport {
     return false;
   }
 
+  Result<bool> lend(Rank peer, uint64_t channel, SegmentTag tag, uint64_t fingerprint,
+                    std::span<const std::byte> bytes) override {
+    return inner_->lend(peer, channel, tag, fingerprint, bytes);
+  }
+  Status tell_read(Rank peer, uint64_t channel, SegmentTag tag, int32_t item) override {
+    return inner_->tell_read(peer, channel, tag, item);
+  }
+
+  // What was lent is released at once: its reader may look at nothing any more.
   Status release(Rank peer, uint64_t channel, SegmentTag tag, int32_t place) override {
+    if (std::erase(lent_, Lent(peer, channel, place)) > 0) {
+      return inner_->release(peer, channel, tag, place);
+    }
     releases_.push_back({patience(), peer, channel, tag, place});
     holds_ = true;
     return ok();
@@ -58,6 +71,9 @@ class DelayingTransport final : public Transport {
     PLEACH_TRY(inner_->progress(fresh));
     for (const TransportEvent& event : fresh) {
       events_.push_back({patience(), event});
+      if (event.is_lent) {
+        lent_.emplace_back(event.peer, event.channel, event.place);
+      }
     }
     std::erase_if(events_, [&](HeldEvent& held) {
       if (held.patience-- > 0) {
@@ -92,6 +108,8 @@ class DelayingTransport final : public Transport {
     int patience;
     TransportEvent event;
   };
+
+  using Lent = std::tuple<Rank, uint64_t, int32_t>;  // peer, channel, place
 
   int patience() { return static_cast<int>(rng_.below(2) == 0 ? 0 : rng_.below(6)); }
 
@@ -129,6 +147,7 @@ class DelayingTransport final : public Transport {
   std::vector<HeldSend> sends_;
   std::vector<HeldRelease> releases_;
   std::vector<HeldEvent> events_;
+  std::vector<Lent> lent_;  // to this rank, and not released
 };
 
 }  // namespace pleach::support

@@ -16,6 +16,7 @@
 #include "pleach/collective/order.h"
 #include "pleach/collective/placement.h"
 #include "pleach/collective/program.h"
+#include "pleach/runtime/peer_memory.h"
 #include "pleach/runtime/progress.h"
 #include "pleach/runtime/rendezvous/store.h"
 #include "pleach/runtime/transport.h"
@@ -46,6 +47,7 @@ struct RunSetup {
   std::string transport = "inproc";
   uint64_t delay_seed = 0;  // 0: no delays
   Duration deadline = std::chrono::seconds(20);
+  uint64_t lenders = 0;  // bit r: rank r's buffers are peer memory
 };
 
 struct RunOutcome {
@@ -106,7 +108,7 @@ class RankGroup {
       return error;
     };
     static_cast<void>(progress(rank).open(
-        {.number = number, .places = places, .place_bytes = place_bytes}, failed));
+        {.number = number, .places = places, .place_bytes = place_bytes, .least_lent = 1}, failed));
   }
 
   // Runs the rank's program.
@@ -128,23 +130,47 @@ struct Flight {
   std::function<void(Rank, std::span<std::byte>)> fill;
 };
 
+// Bytes, where peers may read them or where they may not.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(int64_t bytes, bool is_peer_memory, std::byte blank) : bytes_(bytes) {
+    if (is_peer_memory && bytes > 0) {
+      shared_ = allocate_peer_memory(bytes).value();
+    } else {
+      own_.resize(at(bytes));
+    }
+    std::ranges::fill(span(), blank);
+  }
+  std::span<std::byte> span() { return {data(), at(bytes_)}; }
+  std::span<const std::byte> span() const { return {data(), at(bytes_)}; }
+  std::byte* data() { return shared_ ? shared_.get() : own_.data(); }
+  const std::byte* data() const { return shared_ ? shared_.get() : own_.data(); }
+
+ private:
+  int64_t bytes_ = 0;
+  std::shared_ptr<std::byte> shared_;
+  Bytes own_;
+};
+
 // One rank's buffers of a flight, and what becomes of it.
 class FlyingRank {
  public:
   // Outputs start as `blank` bytes.
   FlyingRank(const Flight& flight, Rank rank, std::byte blank) : flight_(flight), rank_(rank) {
     const RunSetup& setup = flight.setup;
+    const bool lends = (setup.lenders >> at(rank.value) & 1U) != 0;
     const int64_t element = element_bytes(setup.type);
     const BufferSizes sizes = Placement::create(flight.schedule, setup.count)->sizes(rank);
-    input_.resize(at(sizes.input * element));
-    flight.fill(rank, input_);
-    output_.assign(at(sizes.output * element), blank);
+    input_ = Buffer(sizes.input * element, lends, blank);
+    flight.fill(rank, input_.span());
+    output_ = Buffer(sizes.output * element, lends, blank);
     // In place: one buffer of the whole, with input and output at their places in it.
-    whole_.assign(at(setup.count * element), blank);
+    whole_ = Buffer(setup.count * element, lends, blank);
     shard_ = setup.count * rank.value / flight.schedule.rank_count() * element;
     if (setup.in_place) {
       const bool gathers = flight.schedule.collective == CollectiveKind::kAllGather;
-      std::copy(input_.begin(), input_.end(), whole_.begin() + (gathers ? shard_ : 0));
+      std::ranges::copy(input_.span(), whole_.span().begin() + (gathers ? shard_ : 0));
     }
   }
 
@@ -165,12 +191,12 @@ class FlyingRank {
                   .in_place = flight_.setup.in_place});
   }
   Bytes output() const {
-    if (!flight_.setup.in_place) {
-      return output_;
+    std::span<const std::byte> held = output_.span();
+    if (flight_.setup.in_place) {
+      const bool scatters = flight_.schedule.collective == CollectiveKind::kReduceScatter;
+      held = whole_.span().subspan(at(scatters ? shard_ : 0), held.size());
     }
-    const bool scatters = flight_.schedule.collective == CollectiveKind::kReduceScatter;
-    const auto begin = whole_.begin() + (scatters ? shard_ : 0);
-    return {begin, begin + std::ssize(output_)};
+    return {held.begin(), held.end()};
   }
 
   Record record;
@@ -179,7 +205,7 @@ class FlyingRank {
  private:
   const Flight& flight_;
   Rank rank_;
-  Bytes input_, output_, whole_;
+  Buffer input_, output_, whole_;
   int64_t shard_ = 0;
 };
 

@@ -12,6 +12,7 @@
 
 #include "pleach/base/index.h"
 #include "pleach/runtime/net.h"
+#include "pleach/runtime/peer_memory.h"
 #include "pleach/runtime/rendezvous/local_store.h"
 #include "pleach/runtime/transport.h"
 #include "pleach/runtime/transports/place_pool.h"
@@ -21,13 +22,15 @@ namespace {
 
 // What one rank puts into another's mailbox.
 struct Letter {
-  enum class Kind : uint8_t { kBegin, kData, kRelease, kLeft };
+  enum class Kind : uint8_t { kBegin, kData, kLend, kRead, kRelease, kLeft };
   Kind kind = Kind::kBegin;
   Rank from = {};
   uint64_t channel = 0;
   SegmentTag tag = {};
   uint64_t fingerprint = 0;
   std::vector<std::byte> payload = {};
+  std::span<const std::byte> lent = {};  // kLend
+  int32_t item = 0;                      // kRead
 };
 
 class Mailbox {
@@ -81,6 +84,9 @@ class InprocTransport final : public Transport {
   Status tell_begun(Rank peer, uint64_t channel, uint64_t operation, uint64_t fingerprint) override;
   Result<bool> send(Rank peer, uint64_t channel, SegmentTag tag, uint64_t fingerprint,
                     std::span<const std::span<const std::byte>> pieces) override;
+  Result<bool> lend(Rank peer, uint64_t channel, SegmentTag tag, uint64_t fingerprint,
+                    std::span<const std::byte> bytes) override;
+  Status tell_read(Rank peer, uint64_t channel, SegmentTag tag, int32_t item) override;
   Status release(Rank peer, uint64_t channel, SegmentTag tag, int32_t place) override;
   bool holds_back() const override { return false; }
   Status flush() override { return ok(); }
@@ -91,6 +97,7 @@ class InprocTransport final : public Transport {
 
  private:
   Mailbox& mailbox(Rank rank) const { return hub_->mailboxes[rank.index()]; }
+  static TransportEvent::Kind kind_of(Letter::Kind kind);
   static TransportEvent event_of(TransportEvent::Kind kind, const Letter& letter);
   TransportEvent land(const Letter& letter);
 
@@ -125,6 +132,30 @@ Result<bool> InprocTransport::send(Rank peer, uint64_t channel, SegmentTag tag,
   return true;
 }
 
+// Threads share all memory; they lend what processes could.
+Result<bool> InprocTransport::lend(Rank peer, uint64_t channel, SegmentTag tag,
+                                   uint64_t fingerprint, std::span<const std::byte> bytes) {
+  if (find_peer_region(bytes) == nullptr) {
+    return false;
+  }
+  mailbox(peer).put({.kind = Letter::Kind::kLend,
+                     .from = context_.rank,
+                     .channel = channel,
+                     .tag = tag,
+                     .fingerprint = fingerprint,
+                     .lent = bytes});
+  return true;
+}
+
+Status InprocTransport::tell_read(Rank peer, uint64_t channel, SegmentTag tag, int32_t item) {
+  mailbox(peer).put({.kind = Letter::Kind::kRead,
+                     .from = context_.rank,
+                     .channel = channel,
+                     .tag = tag,
+                     .item = item});
+  return ok();
+}
+
 Status InprocTransport::release(Rank peer, uint64_t channel, SegmentTag tag, int32_t place) {
   places_.release(channel, peer, place);
   mailbox(peer).put(
@@ -132,26 +163,45 @@ Status InprocTransport::release(Rank peer, uint64_t channel, SegmentTag tag, int
   return ok();
 }
 
+// What a letter without a payload tells of.
+TransportEvent::Kind InprocTransport::kind_of(Letter::Kind kind) {
+  switch (kind) {
+    case Letter::Kind::kBegin:
+      return TransportEvent::Kind::kBegun;
+    case Letter::Kind::kRead:
+      return TransportEvent::Kind::kRead;
+    default:
+      return TransportEvent::Kind::kReleased;
+  }
+}
+
 TransportEvent InprocTransport::event_of(TransportEvent::Kind kind, const Letter& letter) {
   return {.kind = kind,
           .peer = letter.from,
           .channel = letter.channel,
           .tag = letter.tag,
-          .fingerprint = letter.fingerprint};
+          .fingerprint = letter.fingerprint,
+          .item = letter.item};
 }
 
 TransportEvent InprocTransport::land(const Letter& letter) {
+  const bool is_lent = letter.kind == Letter::Kind::kLend;
   const std::optional<int32_t> place =
       places_.take(letter.channel, letter.from, letter.payload.size());
   PLEACH_CHECK(place.has_value(), "a sender keeps to the landing places of a channel");
+  TransportEvent event = event_of(TransportEvent::Kind::kArrived, letter);
+  event.place = *place;
+  event.is_lent = is_lent;
+  event.payload = letter.lent;
+  if (is_lent) {
+    return event;
+  }
   std::span<std::byte> memory = sink_->home(letter.from, letter.channel, letter.tag,
                                             letter.fingerprint, letter.payload.size());
   if (memory.empty()) {
     memory = places_.memory(letter.channel, letter.from, *place, letter.payload.size());
   }
   std::ranges::copy(letter.payload, memory.begin());
-  TransportEvent event = event_of(TransportEvent::Kind::kArrived, letter);
-  event.place = *place;
   event.payload = memory;
   return event;
 }
@@ -172,11 +222,10 @@ Status InprocTransport::progress(std::vector<TransportEvent>& events) {
     if (letter.kind == Letter::Kind::kLeft) {
       events.push_back(
           {.kind = Kind::kLost, .peer = letter.from, .reason = "it left the process's group"});
-    } else if (letter.kind == Letter::Kind::kData) {
+    } else if (letter.kind == Letter::Kind::kData || letter.kind == Letter::Kind::kLend) {
       events.push_back(land(letter));
     } else if (places_.is_open(letter.channel)) {  // else it was, and this came late
-      events.push_back(
-          event_of(letter.kind == Letter::Kind::kBegin ? Kind::kBegun : Kind::kReleased, letter));
+      events.push_back(event_of(kind_of(letter.kind), letter));
     }
   }
   return ok();

@@ -1,9 +1,7 @@
 // shm: the ranks of one host; segments are written to landing places in memory that they share.
 #include <fmt/format.h>
-#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,8 +10,6 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <deque>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -22,16 +18,23 @@
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/runtime/net.h"
+#include "pleach/runtime/peer_memory.h"
 #include "pleach/runtime/transport.h"
 #include "pleach/runtime/transports/door.h"
 #include "pleach/runtime/transports/patience.h"
 #include "pleach/runtime/transports/shared_memory.h"
 #include "pleach/runtime/transports/shm_layout.h"
+#include "pleach/runtime/transports/shm_peer.h"
 
 namespace pleach {
 namespace {
 
 using EventKind = TransportEvent::Kind;
+using shm::Held;
+using shm::OwnChannel;
+using shm::Peer;
+using shm::PeerChannel;
+using shm::Pending;
 
 // epoll tags: a rank, one of these, or the door's.
 constexpr uint64_t kJobFailure = uint64_t{1} << 32;
@@ -47,62 +50,6 @@ constexpr Duration kRetry = std::chrono::milliseconds(1);
 std::string address_key(const TransportContext& context, Rank rank) {
   return fmt::format("{}/shm/{}", context.key_prefix, rank.value);
 }
-
-// Differs where processes do not see each other's sockets: on another host, in another container.
-std::string host_identity() {
-  std::string boot;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-  struct stat network = {};
-  stat("/proc/self/ns/net", &network);
-  return fmt::format("{}/{}", boot.empty() ? "unknown" : boot, network.st_ino);
-}
-
-// A channel's places of this rank.
-struct OwnChannel {
-  ChannelOptions options;
-  int64_t offset = 0;
-  std::shared_ptr<std::byte> memory = nullptr;
-  std::vector<bool> is_taken = {};  // by peer and place
-  std::size_t entry = 0;            // of the control block
-};
-
-// A channel's places at a peer that are this rank's to fill.
-struct PeerChannel {
-  uint64_t number = 0;
-  int32_t places = 0;
-  int64_t place_bytes = 0;
-  std::shared_ptr<std::byte> memory = nullptr;
-  std::byte* first = nullptr;        // place
-  std::vector<int32_t> free = {};    // the last is next: it may be in the cache
-  std::vector<bool> is_filled = {};  // by place
-};
-
-// A segment that waits for the peer's memory.
-struct Pending {
-  shm::Message message;
-  std::vector<std::span<const std::byte>> pieces;
-};
-
-// What wakes a peer that sleeps.
-struct Bell {
-  Descriptor event;
-  int32_t owed = 0;  // releases that it slept through
-};
-
-struct Peer {
-  Descriptor socket;  // shows when the peer leaves
-  Bell bell;
-  SharedMemory memory;
-  std::shared_ptr<std::byte> shared;  // its control block and rings; null: not yet
-  shm::Writer out;
-  shm::Reader in;
-  std::deque<shm::Message> waiting;  // for room in its ring, or for its memory
-  std::optional<Pending> pending;
-  std::vector<PeerChannel> channels;
-  const char* lost_reason = nullptr;
-
-  bool is_lost() const { return lost_reason != nullptr; }
-};
 
 class ShmTransport final : public Transport {
  public:
@@ -120,6 +67,9 @@ class ShmTransport final : public Transport {
   Status tell_begun(Rank peer, uint64_t channel, uint64_t operation, uint64_t fingerprint) override;
   Result<bool> send(Rank peer, uint64_t channel, SegmentTag tag, uint64_t fingerprint,
                     std::span<const std::span<const std::byte>> pieces) override;
+  Result<bool> lend(Rank peer, uint64_t channel, SegmentTag tag, uint64_t fingerprint,
+                    std::span<const std::byte> bytes) override;
+  Status tell_read(Rank peer, uint64_t channel, SegmentTag tag, int32_t item) override;
   Status release(Rank peer, uint64_t channel, SegmentTag tag, int32_t place) override;
   bool holds_back() const override { return !some_.owed.empty(); }
   Status flush() override;
@@ -145,6 +95,7 @@ class ShmTransport final : public Transport {
     std::vector<Rank> active = {};  // their memory is here; changes in progress() only
     std::vector<Rank> owed = {};    // have slept through releases
     bool is_clogged = false;        // messages to some wait for room
+    uint64_t freed_regions = 0;     // that they have been told of
   };
   // What wait() saw, and how it was called.
   struct Ready {
@@ -165,12 +116,14 @@ class ShmTransport final : public Transport {
   PeerChannel* find_channel(Peer& peer, uint64_t number);
   OwnChannel* find_own(uint64_t number);
   bool fill(Peer& peer, shm::Message message, std::span<const std::span<const std::byte>> pieces);
+  void forget_freed();
   void post(Peer& peer, const shm::Message& message);
   static bool is_asleep(const Peer& peer);
   void wake(Peer& peer);
   void push_waiting();
   void receive(Rank rank);
   bool open_message(Rank rank, const shm::Message& message);
+  bool open_payload(Rank rank, const shm::Message& message);
   bool open_release(Rank rank, const shm::Message& message);
   bool has_work() const;
   Status look(int milliseconds);
@@ -227,7 +180,7 @@ Status ShmTransport::open(const ChannelOptions& channel) {
     return invalid(fmt::format("{} communicators are open on one endpoint", shm::kMostChannels));
   }
   OwnChannel own{.options = channel};
-  own.is_taken.resize(at(channel.places) * peers_.size());
+  own.held.resize(at(channel.places) * peers_.size());
   const int64_t bytes = shm::stride(channel.place_bytes) * channel.places * context_.rank_count;
   PLEACH_SET(own.offset, own_.memory.grow(bytes));
   PLEACH_SET(own.memory, own_.memory.map(own.offset, bytes));
@@ -240,7 +193,7 @@ Status ShmTransport::open(const ChannelOptions& channel) {
 // Segments come whole; of those that wait for a peer's memory nothing is read any more.
 void ShmTransport::abandon(uint64_t channel) {
   for (int32_t rank = 0; rank < context_.rank_count; ++rank) {
-    std::optional<Pending>& pending = at_peer(Rank{rank}).pending;
+    std::optional<Pending>& pending = at_peer(Rank{rank}).backlog.segment;
     if (pending && pending->message.channel == channel) {
       events_.push_back({.kind = EventKind::kSent,
                          .peer = Rank{rank},
@@ -414,8 +367,8 @@ void ShmTransport::lose(Rank rank, const char* reason) {
   }
   peer.lost_reason = reason;
   peer.socket = Descriptor();
-  peer.waiting.clear();
-  peer.pending.reset();
+  peer.backlog.messages.clear();
+  peer.backlog.segment.reset();
   std::erase(some_.active, rank);
   std::erase(some_.owed, rank);
   events_.push_back({.kind = EventKind::kLost, .peer = rank, .reason = reason});
@@ -441,8 +394,8 @@ void ShmTransport::post(Peer& peer, const shm::Message& message) {
   if (peer.is_lost()) {
     return;
   }
-  if (peer.shared == nullptr || !peer.waiting.empty() || !peer.out.has_room()) {
-    peer.waiting.push_back(message);
+  if (peer.shared == nullptr || !peer.backlog.messages.empty() || !peer.out.has_room()) {
+    peer.backlog.messages.push_back(message);
     some_.is_clogged = some_.is_clogged || peer.shared != nullptr;
     return;
   }
@@ -467,15 +420,13 @@ bool ShmTransport::fill(Peer& peer, shm::Message message,
   if (channel == nullptr || channel->free.empty()) {
     return false;
   }
-  message.place = channel->free.back();
-  channel->free.pop_back();
-  channel->is_filled[at(message.place)] = true;
+  message.place = channel->take();
   std::byte* const place = channel->first + shm::stride(channel->place_bytes) * message.place;
   for (const std::span<const std::byte> piece : pieces) {
     PLEACH_CHECK(message.length + piece.size() <= at(channel->place_bytes),
                  "segments fit the places of their channel");
     std::memcpy(place + message.length, piece.data(), piece.size());
-    message.length += piece.size();
+    message.length += static_cast<uint32_t>(piece.size());
   }
   moved_bytes_ += message.length;
   post(peer, message);
@@ -496,16 +447,56 @@ Result<bool> ShmTransport::send(Rank rank, uint64_t channel, SegmentTag tag, uin
     return false;  // kLost has been told
   }
   if (peer.shared == nullptr) {
-    peer.pending = Pending{message, {pieces.begin(), pieces.end()}};
+    peer.backlog.segment = Pending{message, {pieces.begin(), pieces.end()}};
     return false;
   }
   return fill(peer, message, pieces);
 }
 
+Result<bool> ShmTransport::lend(Rank rank, uint64_t number, SegmentTag tag, uint64_t fingerprint,
+                                std::span<const std::byte> bytes) {
+  Peer& peer = at_peer(rank);
+  if (peer.is_lost() || peer.shared == nullptr) {
+    return false;
+  }
+  const std::shared_ptr<const PeerRegion> region = find_peer_region(bytes);
+  PeerChannel* const channel = region == nullptr ? nullptr : find_channel(peer, number);
+  if (channel == nullptr || channel->free.empty() ||
+      !peer.regions.tell_of(peer.socket.get(), region)) {
+    return false;
+  }
+  post(peer, {.kind = shm::Kind::kLend,
+              .place = channel->take(),
+              .channel = number,
+              .operation = tag.operation,
+              .fingerprint = fingerprint,
+              .length = static_cast<uint32_t>(bytes.size()),
+              .region = region->number,
+              .offset = bytes.data() - region->mapping.get(),
+              .stream = tag.stream,
+              .segment = tag.segment});
+  wake(peer);
+  return true;
+}
+
+Status ShmTransport::tell_read(Rank rank, uint64_t channel, SegmentTag tag, int32_t item) {
+  Peer& peer = at_peer(rank);
+  post(peer, {.kind = shm::Kind::kRead,
+              .place = item,
+              .channel = channel,
+              .operation = tag.operation,
+              .stream = tag.stream,
+              .segment = tag.segment});
+  wake(peer);
+  return ok();
+}
+
 Status ShmTransport::release(Rank rank, uint64_t channel, SegmentTag tag, int32_t place) {
   OwnChannel* const own = find_own(channel);
   PLEACH_CHECK(own != nullptr, "places are released while their channel is open");
-  own->is_taken[at(rank.value) * at(own->options.places) + at(place)] = false;
+  Held& held = own->held[at(rank.value) * at(own->options.places) + at(place)];
+  held.is_taken = false;
+  const bool was_lent = std::exchange(held.lent, nullptr) != nullptr;
   Peer& peer = at_peer(rank);
   post(peer, {.kind = shm::Kind::kRelease,
               .place = place,
@@ -514,6 +505,10 @@ Status ShmTransport::release(Rank rank, uint64_t channel, SegmentTag tag, int32_
               .stream = tag.stream,
               .segment = tag.segment});
   if (peer.is_lost() || !is_asleep(peer)) {
+    return ok();
+  }
+  if (was_lent) {  // its operation may wait for nothing else
+    wake(peer);
     return ok();
   }
   if (++peer.bell.owed == 1) {
@@ -532,19 +527,34 @@ Status ShmTransport::flush() {
   return ok();
 }
 
+// Lets the peers forget what this process has freed.
+void ShmTransport::forget_freed() {
+  const uint64_t freed = freed_peer_regions();
+  if (freed == some_.freed_regions) {
+    return;
+  }
+  some_.freed_regions = freed;
+  for (const Rank rank : some_.active) {
+    Peer& peer = at_peer(rank);
+    for (const uint32_t number : peer.regions.take_freed()) {
+      post(peer, {.kind = shm::Kind::kForget, .region = number});
+    }
+  }
+}
+
 // Sends what has waited for a peer's memory, or for room in its ring.
 void ShmTransport::push_waiting() {
   some_.is_clogged = false;
   for (const Rank rank : some_.active) {
     Peer& peer = at_peer(rank);
     bool has_sent = false;
-    while (!peer.waiting.empty() && peer.out.has_room()) {
-      peer.out.put(peer.waiting.front());
-      peer.waiting.pop_front();
+    while (!peer.backlog.messages.empty() && peer.out.has_room()) {
+      peer.out.put(peer.backlog.messages.front());
+      peer.backlog.messages.pop_front();
       has_sent = true;
     }
-    if (peer.pending) {
-      const Pending pending = *std::exchange(peer.pending, std::nullopt);
+    if (peer.backlog.segment) {
+      const Pending pending = *std::exchange(peer.backlog.segment, std::nullopt);
       if (fill(peer, pending.message, pending.pieces)) {
         events_.push_back({.kind = EventKind::kSent,
                            .peer = rank,
@@ -555,7 +565,7 @@ void ShmTransport::push_waiting() {
     if (has_sent) {
       wake(peer);
     }
-    some_.is_clogged = some_.is_clogged || !peer.waiting.empty();
+    some_.is_clogged = some_.is_clogged || !peer.backlog.messages.empty();
   }
 }
 
@@ -581,36 +591,66 @@ bool ShmTransport::open_release(Rank rank, const shm::Message& message) {
 
 // False: the peer broke the protocol.
 bool ShmTransport::open_message(Rank rank, const shm::Message& message) {
-  if (message.kind == shm::Kind::kRelease) {
-    return open_release(rank, message);
-  }
   OwnChannel* const own = find_own(message.channel);
-  TransportEvent event{.kind = EventKind::kBegun,
-                       .peer = rank,
+  TransportEvent event{.peer = rank,
                        .channel = message.channel,
                        .tag = message.tag(),
                        .fingerprint = message.fingerprint};
-  if (message.kind == shm::Kind::kBegin) {
-    if (own != nullptr) {
-      events_.push_back(event);
-    }
-    return true;
+  switch (message.kind) {
+    case shm::Kind::kRelease:
+      return open_release(rank, message);
+    case shm::Kind::kData:
+    case shm::Kind::kLend:
+      return open_payload(rank, message);
+    case shm::Kind::kForget:
+      at_peer(rank).regions.forget(message.region);
+      return true;
+    case shm::Kind::kBegin:
+      event.kind = EventKind::kBegun;
+      break;
+    case shm::Kind::kRead:
+      event.kind = EventKind::kRead;
+      event.item = message.place;
+      break;
+    default:
+      return false;
   }
-  if (message.kind != shm::Kind::kData || own == nullptr || message.place < 0 ||
-      message.place >= own->options.places || message.length > at(own->options.place_bytes)) {
+  if (own != nullptr) {
+    events_.push_back(event);
+  }
+  return true;
+}
+
+bool ShmTransport::open_payload(Rank rank, const shm::Message& message) {
+  OwnChannel* const own = find_own(message.channel);
+  if (own == nullptr || message.place < 0 || message.place >= own->options.places ||
+      message.length > at(own->options.place_bytes)) {
     return false;
   }
   const std::size_t place = at(rank.value) * at(own->options.places) + at(message.place);
-  if (own->is_taken[place]) {
+  Held& held = own->held[place];
+  if (held.is_taken) {
     return false;
   }
-  own->is_taken[place] = true;
+  const bool is_lent = message.kind == shm::Kind::kLend;
+  const std::byte* payload = own->memory.get() + at(shm::stride(own->options.place_bytes)) * place;
+  if (is_lent) {
+    held.lent = at_peer(rank).find_lent(message);
+    if (held.lent == nullptr) {
+      return false;
+    }
+    payload = held.lent.get();
+  }
+  held.is_taken = true;
   moved_bytes_ += message.length;
-  event.kind = EventKind::kArrived;
-  event.place = message.place;
-  event.payload = {own->memory.get() + at(shm::stride(own->options.place_bytes)) * place,
-                   message.length};
-  events_.push_back(event);
+  events_.push_back({.kind = EventKind::kArrived,
+                     .peer = rank,
+                     .channel = message.channel,
+                     .tag = message.tag(),
+                     .fingerprint = message.fingerprint,
+                     .place = message.place,
+                     .is_lent = is_lent,
+                     .payload = {payload, message.length}});
   return true;
 }
 
@@ -700,7 +740,10 @@ Status ShmTransport::handle(const epoll_event& event) {
     hear_answer(rank);
     return ok();
   }
-  // It says nothing more on its socket: it has left. What it said before comes first.
+  if (peer.regions.take_offers(peer.socket.get())) {
+    return ok();
+  }
+  // It has left. What it said before comes first.
   while (!peer.is_lost() && peer.in.has_message()) {
     receive(rank);
   }
@@ -722,6 +765,7 @@ Status ShmTransport::progress(std::vector<TransportEvent>& events) {
   for (std::size_t i = 0; i < some_.active.size(); ++i) {
     receive(some_.active[i]);  // may lose it: another stands there then, and has its turn next time
   }
+  forget_freed();
   if (some_.is_clogged) {
     push_waiting();
   }

@@ -31,15 +31,26 @@ inline std::string socket_name(uint64_t nonce) {
 
 inline constexpr std::size_t kLine = 64;  // bytes of a cache line
 
-enum class Kind : uint32_t { kBegin = 1, kData = 2, kRelease = 3 };
+enum class Kind : uint32_t {
+  kBegin = 1,
+  kData = 2,
+  kRelease = 3,
+  kLend = 4,    // as kData, but the payload stays in a region of the sender's
+  kRead = 5,    // a chunk of what was lent has been read
+  kForget = 6,  // no message refers to the region any more
+};
 
 struct Message {
   Kind kind = Kind::kBegin;
-  int32_t place = 0;  // kData: where its payload lies; kRelease: which place is free
+  // kData: where the payload lies; kLend: the place that it holds; kRelease: which place is free;
+  // kRead: which chunk
+  int32_t place = 0;
   uint64_t channel = 0;
   uint64_t operation = 0;
   uint64_t fingerprint = 0;
-  uint64_t length = 0;  // kData
+  uint32_t length = 0;  // kData, kLend
+  uint32_t region = 0;  // kLend, kForget
+  int64_t offset = 0;   // kLend: in the region
   int32_t stream = 0;
   int32_t segment = 0;
 

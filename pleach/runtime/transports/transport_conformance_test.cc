@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -13,6 +14,7 @@
 #include "pleach/base/rng.h"
 #include "pleach/collective/reference.h"
 #include "pleach/runtime/net.h"
+#include "pleach/runtime/peer_memory.h"
 #include "tests/support/rank_threads.h"
 #include "tests/support/small_schedules.h"
 
@@ -124,7 +126,8 @@ TEST_P(TransportConformanceTest, CollectivesOfEverySizeAreRight) {
                .landing_places = segments == 1 ? 1 : 3,
                .in_place = segments == 7,
                .transport = name(),
-               .delay_seed = delay_seed},
+               .delay_seed = delay_seed,
+               .lenders = delay_seed == 0 ? 0xfU : 0x5U},
               [&](Rank rank, std::span<std::byte> input) { fill_input(reference, rank, input); });
           for (int32_t rank = 0; rank < schedule.rank_count(); ++rank) {
             const auto index = at(rank);
@@ -190,6 +193,69 @@ TEST_P(TransportConformanceTest, SegmentsStayInTheirPlacesUntilTheyAreReleased) 
     EXPECT_EQ(event.channel, 5U);
   }
   EXPECT_EQ(told[0].tag.operation + told[1].tag.operation, 7U);
+}
+
+// A lent segment is read where it stands; its sender hears of each chunk, and of the end.
+TEST_P(TransportConformanceTest, LentSegmentsStayWhereTheyAre) {
+  Transports ranks(name(), 3);
+  ranks.open({.number = 5, .places = 2, .place_bytes = 4096});
+  send_text(ranks[1], 0, 5, {.operation = 1}, "hello");  // they are connected then
+  static_cast<void>(ranks.see(0, 1));
+  const std::shared_ptr<std::byte> memory = allocate_peer_memory(10'000).value();
+  const std::span<std::byte> lent(memory.get() + 5000, 3000);
+  std::ranges::fill(lent, std::byte{'a'});
+  const SegmentTag tag{.operation = 3, .stream = 7, .segment = 1};
+  const std::string ordinary(100, 'x');
+  EXPECT_FALSE(ranks[1].lend(Rank{0}, 5, tag, 9, bytes_of(ordinary)).value());
+  const std::span<const std::byte> beyond(memory.get() + 9000, 5000);
+  EXPECT_FALSE(ranks[1].lend(Rank{0}, 5, tag, 9, beyond).value());
+  const bool is_lent = ranks[1].lend(Rank{0}, 5, tag, 9, lent).value();
+  EXPECT_EQ(is_lent, name() != "tcp");
+  if (!is_lent) {
+    return;
+  }
+  const std::vector<TransportEvent> arrived = ranks.see(0, 1);
+  ASSERT_EQ(arrived.size(), 1U);
+  EXPECT_EQ(arrived[0].kind, Kind::kArrived);
+  EXPECT_TRUE(arrived[0].is_lent);
+  EXPECT_EQ(arrived[0].tag, tag);
+  EXPECT_EQ(text_of(arrived[0].payload), std::string(3000, 'a'));
+  std::ranges::fill(lent, std::byte{'b'});
+  EXPECT_EQ(text_of(arrived[0].payload), std::string(3000, 'b'));
+  ASSERT_TRUE(ranks[0].tell_read(Rank{1}, 5, tag, 4));
+  ASSERT_TRUE(ranks[0].release(Rank{1}, 5, tag, arrived[0].place));
+  std::vector<TransportEvent> told;
+  for (int look = 0; look < 3 && told.size() < 2; ++look) {
+    for (const TransportEvent& event : ranks.see(1, 1)) {
+      if (event.kind != Kind::kSent) {  // of the text
+        told.push_back(event);
+      }
+    }
+  }
+  ASSERT_EQ(told.size(), 2U);
+  EXPECT_EQ(told[0].kind, Kind::kRead);
+  EXPECT_EQ(told[0].item, 4);
+  EXPECT_EQ(told[0].tag, tag);
+  EXPECT_EQ(told[1].kind, Kind::kReleased);
+  EXPECT_EQ(told[1].tag, tag);
+}
+
+// Memory that comes and goes leaves nothing behind at the peer.
+TEST_P(TransportConformanceTest, LentMemoryIsForgottenOnceItIsFreed) {
+  Transports ranks(name(), 2);
+  ranks.open({.number = 5, .places = 3, .place_bytes = 4096});
+  send_text(ranks[1], 0, 5, {.operation = 1}, "hello");
+  static_cast<void>(ranks.see(0, 1));
+  for (uint64_t operation = 2; operation < 3000 && name() != "tcp"; ++operation) {
+    const std::shared_ptr<std::byte> memory = allocate_peer_memory(100).value();
+    memory.get()[0] = static_cast<std::byte>(operation);
+    const std::span<const std::byte> lent(memory.get(), 100);
+    ASSERT_TRUE(ranks[1].lend(Rank{0}, 5, {.operation = operation}, 9, lent).value()) << operation;
+    const TransportEvent arrived = ranks.see(0, 1).at(0);
+    ASSERT_EQ(arrived.payload[0], static_cast<std::byte>(operation));
+    ASSERT_TRUE(ranks[0].release(Rank{1}, 5, arrived.tag, arrived.place));
+    ASSERT_FALSE(ranks.see(1, 1).empty());
+  }
 }
 
 // Channels have places of their own, as many in each direction as they were opened with, and empty

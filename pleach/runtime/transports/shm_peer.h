@@ -1,0 +1,96 @@
+// What a rank keeps of its own channels, and of each rank that it shares memory with.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "pleach/base/index.h"
+#include "pleach/runtime/net.h"
+#include "pleach/runtime/transport.h"
+#include "pleach/runtime/transports/shared_memory.h"
+#include "pleach/runtime/transports/shm_layout.h"
+#include "pleach/runtime/transports/shm_regions.h"
+
+namespace pleach::shm {
+
+// What lies in a place of this rank.
+struct Held {
+  bool is_taken = false;
+  std::shared_ptr<std::byte> lent = nullptr;  // the peer's memory, which stays mapped meanwhile
+};
+
+// A channel's places of this rank.
+struct OwnChannel {
+  ChannelOptions options;
+  int64_t offset = 0;
+  std::shared_ptr<std::byte> memory = nullptr;
+  std::vector<Held> held = {};  // by peer and place
+  std::size_t entry = 0;        // of the control block
+};
+
+// A channel's places at a peer that are this rank's to fill.
+struct PeerChannel {
+  uint64_t number = 0;
+  int32_t places = 0;
+  int64_t place_bytes = 0;
+  std::shared_ptr<std::byte> memory = nullptr;
+  std::byte* first = nullptr;        // place
+  std::vector<int32_t> free = {};    // the last is next: it may be in the cache
+  std::vector<bool> is_filled = {};  // by place
+
+  int32_t take() {
+    const int32_t place = free.back();
+    free.pop_back();
+    is_filled[at(place)] = true;
+    return place;
+  }
+};
+
+// A segment that waits for the peer's memory.
+struct Pending {
+  Message message;
+  std::vector<std::span<const std::byte>> pieces;
+};
+
+// What waits: messages for room in the peer's ring, or for its memory; a segment for its memory.
+struct Backlog {
+  std::deque<Message> messages;
+  std::optional<Pending> segment;
+};
+
+// What wakes a peer that sleeps.
+struct Bell {
+  Descriptor event;
+  int32_t owed = 0;  // releases that it slept through
+};
+
+struct Peer {
+  Descriptor socket;  // brings regions, and shows when the peer leaves
+  Bell bell;
+  SharedMemory memory;
+  std::shared_ptr<std::byte> shared;  // its control block and rings; null: not yet
+  Writer out;
+  Reader in;
+  Backlog backlog;
+  std::vector<PeerChannel> channels;
+  RegionExchange regions;
+  const char* lost_reason = nullptr;
+
+  bool is_lost() const { return lost_reason != nullptr; }
+  // Where the payload of kLend lies. Null: nowhere.
+  std::shared_ptr<std::byte> find_lent(const Message& message) {
+    if (auto known = regions.find(message.region, message.offset, message.length)) {
+      return known;
+    }
+    // If it has left since, its socket still says so.
+    static_cast<void>(regions.take_offers(socket.get()));
+    return regions.find(message.region, message.offset, message.length);
+  }
+};
+
+}  // namespace pleach::shm

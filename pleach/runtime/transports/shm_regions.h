@@ -1,0 +1,41 @@
+// RegionExchange: memory of their own that two ranks of a host let each other read.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "pleach/runtime/peer_memory.h"
+
+namespace pleach::shm {
+
+// What each of two ranks knows of the other's regions. They are told over the socket between them,
+// with their descriptors, before any message refers to them. Used by one thread at a time.
+class RegionExchange {
+ public:
+  // Tells the peer of a region of this process, once. False: it cannot know of it.
+  bool tell_of(int socket, const std::shared_ptr<const PeerRegion>& region);
+  // The numbers of those that it knew and that have been freed since.
+  std::vector<uint32_t> take_freed();
+
+  // Takes what the socket has brought. False: the peer has left, or broke the protocol.
+  bool take_offers(int socket);
+  // Bytes of the peer's region, mapped while somebody holds them. Null: it has told of none such.
+  std::shared_ptr<std::byte> find(uint32_t number, int64_t offset, int64_t bytes) const;
+  void forget(uint32_t number);
+
+ private:
+  struct Told {
+    uint32_t number = 0;
+    std::weak_ptr<const PeerRegion> region;
+  };
+  struct Known {
+    uint32_t number = 0;
+    int64_t bytes = 0;
+    std::shared_ptr<std::byte> memory;
+  };
+  std::vector<Told> told_;    // of this rank's
+  std::vector<Known> known_;  // of the peer's
+};
+
+}  // namespace pleach::shm
