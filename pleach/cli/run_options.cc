@@ -150,7 +150,7 @@ Result<RunSettings> understand_run(const CommandLine& line) {
   PLEACH_SET(settings.benchmark, understand_benchmark(line));
   PLEACH_SET(settings.transport,
              from_option("--transport", transports().find(line.text("--transport"))));
-  PLEACH_SET(settings.landing_places, line.count("--landing-places", 1, 1 << 16));
+  PLEACH_SET(settings.landing_places, line.count("--landing-places", 1, kMostPlaces));
   PLEACH_ASSIGN(deadline_ps, line.value("--deadline", parse_time_ps));
   constexpr int64_t kLeastDeadlinePs = kPicosecondsPerSecond / 1000;
   constexpr int64_t kMostDeadlinePs = kPicosecondsPerSecond * 86'400;

@@ -362,10 +362,11 @@ Result<Rank> find_rank(const CommunicatorOptions& options, const Endpoint& endpo
 
 Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Endpoint> endpoint,
                                                            CommunicatorOptions options) {
-  if (options.landing_places < 1 || options.place_bytes < 1 ||
-      options.place_bytes > kMostPlaceBytes) {
-    return invalid(fmt::format("{} landing places of {} bytes are not as many as 1 of [1, {}]",
-                               options.landing_places, options.place_bytes, kMostPlaceBytes));
+  if (options.landing_places < 1 || options.landing_places > kMostPlaces ||
+      options.place_bytes < 1 || options.place_bytes > kMostPlaceBytes) {
+    return invalid(fmt::format("{} landing places of {} bytes are not [1, {}] of [1, {}]",
+                               options.landing_places, options.place_bytes, kMostPlaces,
+                               kMostPlaceBytes));
   }
   if (options.ranks.empty()) {
     for (int32_t rank = 0; rank < endpoint->rank_count(); ++rank) {

@@ -23,7 +23,7 @@ struct CommunicatorOptions {
   // The job's ranks that it is of, in the order of their ranks in it; empty: all. The others have
   // no part in it.
   std::vector<Rank> ranks = {};
-  int32_t landing_places = 4;                 // per connection, ≥ 1
+  int32_t landing_places = 4;                 // per connection, [1, kMostPlaces]
   int64_t place_bytes = int64_t{256} * 1024;  // room of each; see RunRequest::segment_count
 };
 

@@ -49,11 +49,12 @@ struct TransportEvent {
 // One channel: operations with numbers and landing places of their own, on the same connections.
 struct ChannelOptions {
   uint64_t number = 0;         // distinct among a transport's, the same on all ranks
-  int32_t places = 4;          // for segments from each peer, and at each peer; ≥ 1
+  int32_t places = 4;          // for segments from each peer, and at each peer: [1, kMostPlaces]
   int64_t place_bytes = 4096;  // room of each, [1, kMostPlaceBytes]
   // Smaller segments are never lent: to copy them takes no longer than to hear that they are read.
   int64_t least_lent = 4096;
 };
+inline constexpr int32_t kMostPlaces = 64;
 inline constexpr int64_t kMostPlaceBytes = int64_t{1} << 30;
 
 // Where segments belong, for transports that put them there as they come.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -47,10 +48,6 @@ constexpr uint32_t kWaitsPerLook = 64;
 // Messages that found a ring full are tried again after so long.
 constexpr Duration kRetry = std::chrono::milliseconds(1);
 
-std::string address_key(const TransportContext& context, Rank rank) {
-  return fmt::format("{}/shm/{}", context.key_prefix, rank.value);
-}
-
 class ShmTransport final : public Transport {
  public:
   explicit ShmTransport(const TransportContext& context)
@@ -71,7 +68,7 @@ class ShmTransport final : public Transport {
                     std::span<const std::byte> bytes) override;
   Status tell_read(Rank peer, uint64_t channel, SegmentTag tag, int32_t item) override;
   Status release(Rank peer, uint64_t channel, SegmentTag tag, int32_t place) override;
-  bool holds_back() const override { return !some_.owed.empty(); }
+  bool holds_back() const override { return some_.owed > 0; }
   Status flush() override;
   bool has_events() const override { return !events_.empty() || some_.is_clogged; }
   void interrupt() override;
@@ -93,8 +90,8 @@ class ShmTransport final : public Transport {
   // Some of the peers.
   struct Some {
     std::vector<Rank> active = {};  // their memory is here; changes in progress() only
-    std::vector<Rank> owed = {};    // have slept through releases
     bool is_clogged = false;        // messages to some wait for room
+    int32_t owed = 0;               // that have not been told of free places, by channel
     uint64_t freed_regions = 0;     // that they have been told of
   };
   // What wait() saw, and how it was called.
@@ -115,7 +112,8 @@ class ShmTransport final : public Transport {
   void lose(Rank rank, const char* reason);
   PeerChannel* find_channel(Peer& peer, uint64_t number);
   OwnChannel* find_own(uint64_t number);
-  bool fill(Peer& peer, shm::Message message, std::span<const std::span<const std::byte>> pieces);
+  bool fill(Rank rank, shm::Message message, std::span<const std::span<const std::byte>> pieces);
+  uint64_t take_owed(Rank rank, OwnChannel& own);
   void forget_freed();
   void post(Peer& peer, const shm::Message& message);
   static bool is_asleep(const Peer& peer);
@@ -125,6 +123,7 @@ class ShmTransport final : public Transport {
   bool open_message(Rank rank, const shm::Message& message);
   bool open_payload(Rank rank, const shm::Message& message);
   bool open_release(Rank rank, const shm::Message& message);
+  void tell_released(Rank rank, OwnChannel& own);
   bool has_work() const;
   Status look(int milliseconds);
 
@@ -161,7 +160,7 @@ Status ShmTransport::listen() {
   if (const int failed = context_.store->failure_descriptor(); failed >= 0) {
     PLEACH_TRY(watch(ready_.epoll.get(), failed, EPOLLIN, kJobFailure));
   }
-  return context_.store->set(address_key(context_, context_.rank),
+  return context_.store->set(shm::address_key(context_, context_.rank),
                              fmt::format("{} {}", entrance_.nonce, host_identity()));
 }
 
@@ -181,6 +180,7 @@ Status ShmTransport::open(const ChannelOptions& channel) {
   }
   OwnChannel own{.options = channel};
   own.held.resize(at(channel.places) * peers_.size());
+  own.owed.resize(peers_.size());
   const int64_t bytes = shm::stride(channel.place_bytes) * channel.places * context_.rank_count;
   PLEACH_SET(own.offset, own_.memory.grow(bytes));
   PLEACH_SET(own.memory, own_.memory.map(own.offset, bytes));
@@ -208,6 +208,8 @@ void ShmTransport::close(uint64_t channel) {
   abandon(channel);
   if (OwnChannel* const own = find_own(channel)) {
     control().channels[own->entry].close();
+    some_.owed -= static_cast<int32_t>(
+        std::ranges::count_if(own->owed, [](uint64_t places) { return places != 0; }));
     own_.memory.discard(own->offset, shm::stride(own->options.place_bytes) * own->options.places *
                                          context_.rank_count);
   }
@@ -244,7 +246,7 @@ PeerChannel* ShmTransport::find_channel(Peer& peer, uint64_t number) {
                         .place_bytes = options.place_bytes,
                         .memory = *memory,
                         .first = memory->get() + slice * context_.rank.value};
-    channel.is_filled.resize(at(options.places));
+    channel.in.resize(at(options.places));
     for (int32_t place = options.places - 1; place >= 0; --place) {
       channel.free.push_back(place);
     }
@@ -269,7 +271,7 @@ Status ShmTransport::connect(Rank rank) {
   if (rank > context_.rank || peer.socket.is_open() || peer.is_lost()) {
     return ok();
   }
-  PLEACH_ASSIGN(entry, context_.store->get(address_key(context_, rank), context_.deadline));
+  PLEACH_ASSIGN(entry, context_.store->get(shm::address_key(context_, rank), context_.deadline));
   const std::vector<std::string_view> parts = split(entry, ' ');
   uint64_t nonce = 0;
   if (parts.size() != 2 ||
@@ -337,7 +339,7 @@ bool ShmTransport::adopt(Rank rank, std::vector<Descriptor> brought) {
   }
   peer.memory = std::move(memory).value();
   peer.shared = std::move(shared).value();
-  peer.bell.event = std::move(brought[1]);
+  peer.bell = std::move(brought[1]);
   peer.out = shm::Writer(shm::ring_in(peer.shared.get(), context_.rank));
   some_.active.push_back(rank);
   some_.is_clogged = true;  // what has waited for the memory may go now
@@ -370,7 +372,6 @@ void ShmTransport::lose(Rank rank, const char* reason) {
   peer.backlog.messages.clear();
   peer.backlog.segment.reset();
   std::erase(some_.active, rank);
-  std::erase(some_.owed, rank);
   events_.push_back({.kind = EventKind::kLost, .peer = rank, .reason = reason});
 }
 
@@ -381,12 +382,9 @@ bool ShmTransport::is_asleep(const Peer& peer) {
 }
 
 void ShmTransport::wake(Peer& peer) {
-  if (std::exchange(peer.bell.owed, 0) > 0) {
-    std::erase_if(some_.owed, [&](Rank rank) { return &at_peer(rank) == &peer; });
-  }
   if (peer.shared != nullptr && is_asleep(peer) &&
       shm::control_in(peer.shared.get()).is_asleep.exchange(0) != 0) {
-    signal_event(peer.bell.event.get());
+    signal_event(peer.bell.get());
   }
 }
 
@@ -414,13 +412,15 @@ Status ShmTransport::tell_begun(Rank rank, uint64_t channel, uint64_t operation,
 }
 
 // Writes a segment to a free place and says so. False: the peer has no such channel any more.
-bool ShmTransport::fill(Peer& peer, shm::Message message,
+bool ShmTransport::fill(Rank rank, shm::Message message,
                         std::span<const std::span<const std::byte>> pieces) {
+  Peer& peer = at_peer(rank);
   PeerChannel* const channel = find_channel(peer, message.channel);
   if (channel == nullptr || channel->free.empty()) {
     return false;
   }
-  message.place = channel->take();
+  message.place = channel->take(message.tag());
+  message.word = take_owed(rank, *find_own(message.channel));
   std::byte* const place = channel->first + shm::stride(channel->place_bytes) * message.place;
   for (const std::span<const std::byte> piece : pieces) {
     PLEACH_CHECK(message.length + piece.size() <= at(channel->place_bytes),
@@ -450,7 +450,7 @@ Result<bool> ShmTransport::send(Rank rank, uint64_t channel, SegmentTag tag, uin
     peer.backlog.segment = Pending{message, {pieces.begin(), pieces.end()}};
     return false;
   }
-  return fill(peer, message, pieces);
+  return fill(rank, message, pieces);
 }
 
 Result<bool> ShmTransport::lend(Rank rank, uint64_t number, SegmentTag tag, uint64_t fingerprint,
@@ -466,13 +466,13 @@ Result<bool> ShmTransport::lend(Rank rank, uint64_t number, SegmentTag tag, uint
     return false;
   }
   post(peer, {.kind = shm::Kind::kLend,
-              .place = channel->take(),
+              .place = channel->take(tag),
               .channel = number,
               .operation = tag.operation,
               .fingerprint = fingerprint,
               .length = static_cast<uint32_t>(bytes.size()),
               .region = region->number,
-              .offset = bytes.data() - region->mapping.get(),
+              .word = static_cast<uint64_t>(bytes.data() - region->mapping.get()),
               .stream = tag.stream,
               .segment = tag.segment});
   wake(peer);
@@ -491,38 +491,42 @@ Status ShmTransport::tell_read(Rank rank, uint64_t channel, SegmentTag tag, int3
   return ok();
 }
 
-Status ShmTransport::release(Rank rank, uint64_t channel, SegmentTag tag, int32_t place) {
+Status ShmTransport::release(Rank rank, uint64_t channel, SegmentTag /*tag*/, int32_t place) {
   OwnChannel* const own = find_own(channel);
   PLEACH_CHECK(own != nullptr, "places are released while their channel is open");
   Held& held = own->held[at(rank.value) * at(own->options.places) + at(place)];
   held.is_taken = false;
+  // Who lent it may wait for nothing else.
   const bool was_lent = std::exchange(held.lent, nullptr) != nullptr;
-  Peer& peer = at_peer(rank);
-  post(peer, {.kind = shm::Kind::kRelease,
-              .place = place,
-              .channel = channel,
-              .operation = tag.operation,
-              .stream = tag.stream,
-              .segment = tag.segment});
-  if (peer.is_lost() || !is_asleep(peer)) {
-    return ok();
-  }
-  if (was_lent) {  // its operation may wait for nothing else
-    wake(peer);
-    return ok();
-  }
-  if (++peer.bell.owed == 1) {
-    some_.owed.push_back(rank);
-  }
-  if (2 * peer.bell.owed >= own->options.places) {
-    wake(peer);
+  uint64_t& owed = own->owed[rank.index()];
+  some_.owed += owed == 0 ? 1 : 0;
+  owed |= uint64_t{1} << place;
+  if (was_lent || 2 * std::popcount(owed) >= own->options.places) {
+    tell_released(rank, *own);
   }
   return ok();
 }
 
+void ShmTransport::tell_released(Rank rank, OwnChannel& own) {
+  if (const uint64_t places = take_owed(rank, own); places != 0) {
+    Peer& peer = at_peer(rank);
+    post(peer, {.kind = shm::Kind::kRelease, .channel = own.options.number, .word = places});
+    wake(peer);
+  }
+}
+
+// The free places that the rank is told of now.
+uint64_t ShmTransport::take_owed(Rank rank, OwnChannel& own) {
+  const uint64_t places = std::exchange(own.owed[rank.index()], 0);
+  some_.owed -= places != 0 ? 1 : 0;
+  return places;
+}
+
 Status ShmTransport::flush() {
-  while (!some_.owed.empty()) {
-    wake(at_peer(some_.owed.back()));
+  for (OwnChannel& own : own_.channels) {
+    for (int32_t rank = 0; rank < context_.rank_count && some_.owed > 0; ++rank) {
+      tell_released(Rank{rank}, own);
+    }
   }
   return ok();
 }
@@ -555,7 +559,7 @@ void ShmTransport::push_waiting() {
     }
     if (peer.backlog.segment) {
       const Pending pending = *std::exchange(peer.backlog.segment, std::nullopt);
-      if (fill(peer, pending.message, pending.pieces)) {
+      if (fill(rank, pending.message, pending.pieces)) {
         events_.push_back({.kind = EventKind::kSent,
                            .peer = rank,
                            .channel = pending.message.channel,
@@ -576,16 +580,17 @@ bool ShmTransport::open_release(Rank rank, const shm::Message& message) {
     return true;  // it was open, and the last that was said of it came late
   }
   PeerChannel* const channel = find_channel(at_peer(rank), message.channel);
-  if (channel == nullptr || message.place < 0 || message.place >= channel->places ||
-      !channel->is_filled[at(message.place)]) {
-    return false;
+  for (uint64_t left = message.word; left != 0; left &= left - 1) {
+    const int32_t place = std::countr_zero(left);
+    if (channel == nullptr || place >= channel->places || !channel->in[at(place)]) {
+      return false;
+    }
+    channel->free.push_back(place);
+    events_.push_back({.kind = EventKind::kReleased,
+                       .peer = rank,
+                       .channel = message.channel,
+                       .tag = *std::exchange(channel->in[at(place)], std::nullopt)});
   }
-  channel->is_filled[at(message.place)] = false;
-  channel->free.push_back(message.place);
-  events_.push_back({.kind = EventKind::kReleased,
-                     .peer = rank,
-                     .channel = message.channel,
-                     .tag = message.tag()});
   return true;
 }
 
@@ -633,6 +638,9 @@ bool ShmTransport::open_payload(Rank rank, const shm::Message& message) {
     return false;
   }
   const bool is_lent = message.kind == shm::Kind::kLend;
+  if (!is_lent && message.word != 0 && !open_release(rank, message)) {
+    return false;
+  }
   const std::byte* payload = own->memory.get() + at(shm::stride(own->options.place_bytes)) * place;
   if (is_lent) {
     held.lent = at_peer(rank).find_lent(message);

@@ -42,15 +42,15 @@ enum class Kind : uint32_t {
 
 struct Message {
   Kind kind = Kind::kBegin;
-  // kData: where the payload lies; kLend: the place that it holds; kRelease: which place is free;
-  // kRead: which chunk
+  // kData: where the payload lies; kLend: the place that it holds; kRead: which chunk
   int32_t place = 0;
   uint64_t channel = 0;
   uint64_t operation = 0;
   uint64_t fingerprint = 0;
   uint32_t length = 0;  // kData, kLend
   uint32_t region = 0;  // kLend, kForget
-  int64_t offset = 0;   // kLend: in the region
+  // kLend: the offset in the region; kData, kRelease: the places that are free again, a bit each
+  uint64_t word = 0;
   int32_t stream = 0;
   int32_t segment = 0;
 

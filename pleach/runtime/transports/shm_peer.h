@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "pleach/base/index.h"
@@ -24,13 +25,19 @@ struct Held {
   std::shared_ptr<std::byte> lent = nullptr;  // the peer's memory, which stays mapped meanwhile
 };
 
+// Where a rank publishes the socket at which the others find it.
+inline std::string address_key(const TransportContext& context, Rank rank) {
+  return context.key_prefix + "/shm/" + std::to_string(rank.value);
+}
+
 // A channel's places of this rank.
 struct OwnChannel {
   ChannelOptions options;
   int64_t offset = 0;
   std::shared_ptr<std::byte> memory = nullptr;
-  std::vector<Held> held = {};  // by peer and place
-  std::size_t entry = 0;        // of the control block
+  std::vector<Held> held = {};      // by peer and place
+  std::vector<uint64_t> owed = {};  // by peer: free places that it has not been told of, a bit each
+  std::size_t entry = 0;            // of the control block
 };
 
 // A channel's places at a peer that are this rank's to fill.
@@ -39,14 +46,14 @@ struct PeerChannel {
   int32_t places = 0;
   int64_t place_bytes = 0;
   std::shared_ptr<std::byte> memory = nullptr;
-  std::byte* first = nullptr;        // place
-  std::vector<int32_t> free = {};    // the last is next: it may be in the cache
-  std::vector<bool> is_filled = {};  // by place
+  std::byte* first = nullptr;                      // place
+  std::vector<int32_t> free = {};                  // the last is next: it may be in the cache
+  std::vector<std::optional<SegmentTag>> in = {};  // by place: what lies there
 
-  int32_t take() {
+  int32_t take(const SegmentTag& tag) {
     const int32_t place = free.back();
     free.pop_back();
-    is_filled[at(place)] = true;
+    in[at(place)] = tag;
     return place;
   }
 };
@@ -63,15 +70,9 @@ struct Backlog {
   std::optional<Pending> segment;
 };
 
-// What wakes a peer that sleeps.
-struct Bell {
-  Descriptor event;
-  int32_t owed = 0;  // releases that it slept through
-};
-
 struct Peer {
   Descriptor socket;  // brings regions, and shows when the peer leaves
-  Bell bell;
+  Descriptor bell;    // wakes it
   SharedMemory memory;
   std::shared_ptr<std::byte> shared;  // its control block and rings; null: not yet
   Writer out;
@@ -84,12 +85,13 @@ struct Peer {
   bool is_lost() const { return lost_reason != nullptr; }
   // Where the payload of kLend lies. Null: nowhere.
   std::shared_ptr<std::byte> find_lent(const Message& message) {
-    if (auto known = regions.find(message.region, message.offset, message.length)) {
+    if (auto known =
+            regions.find(message.region, static_cast<int64_t>(message.word), message.length)) {
       return known;
     }
     // If it has left since, its socket still says so.
     static_cast<void>(regions.take_offers(socket.get()));
-    return regions.find(message.region, message.offset, message.length);
+    return regions.find(message.region, static_cast<int64_t>(message.word), message.length);
   }
 };
 
