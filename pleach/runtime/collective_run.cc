@@ -14,42 +14,68 @@
 #include "pleach/base/index.h"
 #include "pleach/runtime/kernels.h"
 #include "pleach/runtime/program_index.h"
+#include "pleach/runtime/streaming.h"
 
 namespace pleach {
+namespace {
+
+void copy(std::byte* out, const std::byte* in, int64_t bytes) {
+  std::memcpy(out, in, static_cast<std::size_t>(bytes));
+}
+
+}  // namespace
 
 CollectiveRun::CollectiveRun(const ProgramIndex& index)
     : index_(index), program_(index.program()), segments_(program_.segment_count) {
-  const std::size_t segments = at(segments_);
-  counts_.resize(program_.slots.size() * segments);
-  blocked_reads_.resize(program_.sends.size() * segments);
-  is_read_.resize(program_.reads.size() * segments);
-  arrivals_.resize(program_.receives.size() * segments);
-  payload_.resize(program_.commits.size() * segments);
-  has_begun_.resize(index.peers().size());
-  is_told_.resize(index.peers().size());
+  blocked_reads_.resize(program_.sends.size() * at(segments_));
   int32_t most_commits = 0;
   for (const ProgramSlot& slot : program_.slots) {
     most_commits = std::max(most_commits, slot.commit_count);
+    home_elements_ += slot.home.buffer == Buffer::kOutput ? slot.length : 0;
   }
   arrived_.reserve(at(most_commits));
   outgoing_.reserve(index.targets().size());
   for (std::size_t target = 0; target < index.targets().size(); ++target) {
     outgoing_.emplace_back(index.order(target).size());
   }
+  lay_out();
+}
+
+// Finds a place in one block for each array.
+void CollectiveRun::lay_out() {
+  std::size_t size = 0;
+  const auto for_each_array = [&](auto&& visit) {
+    const std::size_t segments = at(segments_);
+    visit(counts_, program_.slots.size() * segments);
+    visit(payload_, program_.commits.size() * segments);
+    visit(arrivals_, program_.receives.size() * segments);
+    visit(is_read_, program_.reads.size() * segments);
+    visit(has_begun_, index_.peers().size());
+    visit(is_told_, index_.peers().size());
+    for (std::size_t target = 0; target < outgoing_.size(); ++target) {
+      visit(outgoing_[target].segments, index_.order(target).size());
+    }
+  };
+  // Each begins where any type may.
+  const auto take = [&]<typename T>(std::span<T>& /*array*/, std::size_t count) {
+    constexpr std::size_t kAlignment = alignof(std::max_align_t);
+    return std::exchange(size,
+                         size + (count * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment);
+  };
+  for_each_array(take);
+  block_ = {std::make_unique<std::byte[]>(size), size};
+  size = 0;
+  for_each_array([&]<typename T>(std::span<T>& array, std::size_t count) {
+    std::byte* const begin = block_.bytes.get() + take(array, count);
+    array = {reinterpret_cast<T*>(begin), count};
+    std::uninitialized_value_construct(array.begin(), array.end());
+  });
 }
 
 void CollectiveRun::reset() {
-  std::ranges::fill(counts_, Counts());
-  is_read_.assign(is_read_.size(), false);
-  std::ranges::fill(arrivals_, Arrival());
-  std::ranges::fill(payload_, nullptr);
-  has_begun_.assign(has_begun_.size(), false);
-  is_told_.assign(is_told_.size(), false);
+  std::memset(block_.bytes.get(), 0, block_.size);
   for (Outgoing& outgoing : outgoing_) {
     outgoing.ready.clear();
-    outgoing.admitted.assign(outgoing.admitted.size(), false);
-    outgoing.released.assign(outgoing.released.size(), false);
-    outgoing.lent.assign(outgoing.lent.size(), false);
     outgoing.smallest = 0;
   }
   touched_.clear();
@@ -74,6 +100,7 @@ Status CollectiveRun::start(const RunSpec& spec, const RunWorld& world, TimePoin
   lanes_ = world.lanes;
   sending_ = &world.sending;
   element_bytes_ = element_bytes(spec.type);
+  is_large_ = home_elements_ * element_bytes_ >= least_streamed();
   if (const int64_t bytes = program_.scratch_elements * element_bytes_; scratch_.size < bytes) {
     scratch_.bytes = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes));
     scratch_.size = bytes;
@@ -198,7 +225,7 @@ Status CollectiveRun::serve(std::size_t connection) {
     // released, unless that one holds a place already.
     const Outgoing& first = *lane.runs.front();
     const bool is_smallest = &first == &outgoing && position == outgoing.smallest;
-    if (!is_smallest && lane.free_places == 1 && !first.admitted[at(first.smallest)]) {
+    if (!is_smallest && lane.free_places == 1 && !first.segments[at(first.smallest)].is_admitted) {
       return ok();
     }
     outgoing.ready.erase(position);
@@ -208,7 +235,7 @@ Status CollectiveRun::serve(std::size_t connection) {
 }
 
 Status CollectiveRun::send(std::size_t connection, int32_t position) {
-  outgoing_[connection].admitted[at(position)] = true;
+  outgoing_[connection].segments[at(position)].is_admitted = true;
   --lanes_[index_.targets()[connection].index()].free_places;
   const auto [send, segment] = index_.order(connection)[at(position)];
   const ProgramMessage& message = program_.sends[at(send)];
@@ -255,7 +282,7 @@ Result<bool> CollectiveRun::lend(std::size_t connection, int32_t position) {
   PLEACH_ASSIGN(has_lent, transport_->lend(message.peer, channel_.number,
                                            {spec_.operation, message.stream, segment},
                                            spec_.fingerprint, pieces_.front()));
-  outgoing_[connection].lent[at(position)] = has_lent;
+  outgoing_[connection].segments[at(position)].is_lent = has_lent;
   for (int32_t item = 0; has_lent && item < message.item_count; ++item) {
     if (program_.is_constant(program_.reads[at(message.first_item + item)])) {
       finish_read(send, item, segment);
@@ -399,7 +426,7 @@ Status CollectiveRun::handle_read(const TransportEvent& event) {
     return broken(event);
   }
   const ProgramIndex::Place place = index_.place(send, event.tag.segment);
-  if (!outgoing_[at(place.target)].lent[at(place.position)]) {
+  if (!outgoing_[at(place.target)].segments[at(place.position)].is_lent) {
     return broken(event);
   }
   finish_read(send, event.item, event.tag.segment);
@@ -413,18 +440,19 @@ Status CollectiveRun::handle_release(const TransportEvent& event) {
   }
   const ProgramIndex::Place place = index_.place(send, event.tag.segment);
   Outgoing& outgoing = outgoing_[at(place.target)];
-  if (!outgoing.admitted[at(place.position)] || outgoing.released[at(place.position)]) {
+  Outgoing::Segment& what = outgoing.segments[at(place.position)];
+  if (!what.is_admitted || what.is_released) {
     return broken(event);
   }
-  outgoing.released[at(place.position)] = true;
-  if (outgoing.lent[at(place.position)]) {
+  what.is_released = true;
+  if (what.is_lent) {
     finish_send(send, event.tag.segment);
   }
-  while (at(outgoing.smallest) < outgoing.released.size() &&
-         outgoing.released[at(outgoing.smallest)]) {
+  while (at(outgoing.smallest) < outgoing.segments.size() &&
+         outgoing.segments[at(outgoing.smallest)].is_released) {
     ++outgoing.smallest;
   }
-  if (at(outgoing.smallest) == outgoing.released.size()) {
+  if (at(outgoing.smallest) == outgoing.segments.size()) {
     std::erase(lanes_[event.peer.index()].runs, &outgoing);
   }
   return ok();
@@ -512,11 +540,15 @@ Status CollectiveRun::commit(int32_t slot, int32_t segment) {
   const int64_t length = elements.end - elements.begin;
   if (length > 0) {
     std::byte* const out = home(what, segment);
+    // What no message reads any more is not wanted in the cache.
+    const bool streams = is_large_ && what.home.buffer == Buffer::kOutput &&
+                         counts.commits + count_of(arrived_) == what.commit_count &&
+                         index_.reads_after(slot, what.commit_count).empty();
     if (index_.commit_op(commits.front()) != TransferOp::kCopy) {
-      reduce({spec_.type, spec_.op}, out, value(what, segment, counts.commits == 0), arrived_,
-             length);
+      (streams ? stream_reduce : reduce)(
+          {spec_.type, spec_.op}, out, value(what, segment, counts.commits == 0), arrived_, length);
     } else if (arrived_[0] != out) {
-      std::memcpy(out, arrived_[0], static_cast<std::size_t>(length * element_bytes_));
+      (streams ? stream_copy : copy)(out, arrived_[0], length * element_bytes_);
     }
   }
   for (const int32_t commit : commits.first(arrived_.size())) {
@@ -606,9 +638,8 @@ std::vector<bool> CollectiveRun::needed_peers() const {
   for (std::size_t target = 0; target < outgoing_.size(); ++target) {
     const Outgoing& outgoing = outgoing_[target];
     bool is_needed = false;
-    for (std::size_t position = 0; position < outgoing.admitted.size(); ++position) {
-      is_needed = is_needed || !outgoing.admitted[position] ||
-                  (outgoing.lent[position] && !outgoing.released[position]);
+    for (const Outgoing::Segment& segment : outgoing.segments) {
+      is_needed = is_needed || !segment.is_admitted || (segment.is_lent && !segment.is_released);
     }
     consider(index_.targets()[target], is_needed);
   }

@@ -42,10 +42,15 @@ struct RunSpec {
 
 // The segments that go to one target: which of them may leave, and which have arrived for good.
 struct Outgoing {
-  explicit Outgoing(std::size_t size) : ready(size), admitted(size), released(size), lent(size) {}
+  struct Segment {
+    bool is_admitted = false;
+    bool is_released = false;
+    bool is_lent = false;
+  };
+  explicit Outgoing(std::size_t size) : ready(size) {}
   PositionSet ready;
-  std::vector<bool> admitted, released, lent;  // by position
-  int32_t smallest = 0;                        // position of the smallest unreleased segment
+  std::span<Segment> segments;  // by position
+  int32_t smallest = 0;         // position of the smallest unreleased segment
 };
 
 // One connection to a peer, as all runs of a channel share it.
@@ -125,6 +130,7 @@ class CollectiveRun {
   std::byte* home(const ProgramSlot& slot, int32_t segment) const;
   const std::byte* value(const ProgramSlot& slot, int32_t segment, bool is_initial) const;
 
+  void lay_out();
   void reset();
   Status begin();
   Status tell_begun(Rank peer);
@@ -169,17 +175,24 @@ class CollectiveRun {
   RunSpec spec_;
   Rank culprit_;
   int64_t element_bytes_ = 0;
+  int64_t home_elements_ = 0;  // that the program writes to the output
+  bool is_large_ = false;      // too large for the caches
   struct Scratch {
     std::unique_ptr<std::byte[]> bytes;
     int64_t size = 0;
   } scratch_;
-  std::vector<Counts> counts_;                        // by slot
+  // What is zero when a run begins, in one block: its parts are the spans below.
+  struct Block {
+    std::unique_ptr<std::byte[]> bytes;
+    std::size_t size = 0;
+  } block_;
+  std::span<Counts> counts_;                          // by slot
+  std::span<bool> is_read_;                           // by read: it is over
+  std::span<Arrival> arrivals_;                       // by receive
+  std::span<const std::byte*> payload_;               // by commit; null: not arrived or committed
+  std::span<bool> has_begun_, is_told_;               // by peer: what it, or this rank, has said
   std::vector<int32_t> blocked_reads_;                // by send: chunks whose read must still wait
-  std::vector<bool> is_read_;                         // by read: it is over
-  std::vector<Arrival> arrivals_;                     // by receive
-  std::vector<const std::byte*> payload_;             // by commit; null: not arrived or committed
   std::vector<Outgoing> outgoing_;                    // by target
-  std::vector<bool> has_begun_, is_told_;             // by peer: what it, or this rank, has said
   std::vector<std::pair<int32_t, int32_t>> touched_;  // slots and segments that may go on
   std::vector<std::span<const std::byte>> pieces_;
   std::vector<const std::byte*> arrived_;  // of one step, to be folded

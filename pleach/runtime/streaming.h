@@ -1,0 +1,25 @@
+// Streaming: folds and copies whose results are written past the caches.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "pleach/runtime/kernels.h"
+
+namespace pleach {
+
+// Results of so many bytes together outgrow their share of the last cache: to write them there
+// first costs a read of each line, and drives out what is read next. Smaller ones are found there
+// by whoever reads them, and written faster.
+int64_t least_streamed();
+
+// As reduce(), with the same bits. Of types and ops that are rarely large it is reduce(), also
+// where `out` is `a`, whose lines have been read anyway.
+void stream_reduce(Reduction reduction, std::byte* out, const std::byte* a,
+                   std::span<const std::byte* const> others, int64_t count);
+
+// The ranges do not overlap.
+void stream_copy(std::byte* out, const std::byte* in, int64_t bytes);
+
+}  // namespace pleach
