@@ -139,6 +139,12 @@ Result<ExitCode> run_launched(const RunContext& context, const LaunchEnvironment
                                launch.rank_count));
   }
   PLEACH_TRY(check_memory(context.settings, 1));
+  if (launch.rank.value == 0 && launch.is_open_to_strangers()) {
+    fmt::print(context.invocation.error,
+               "rank 0: whoever reaches {} may take part in this job: it has no secret "
+               "(PLEACH_SECRET)\n",
+               launch.store_host);
+  }
   Result<std::unique_ptr<Store>> store = make_store(launch, context.settings.deadline);
   if (!store) {
     print_rank_error(context.invocation, launch.rank, store.error());

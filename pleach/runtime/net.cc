@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -63,6 +64,29 @@ Error system_error(std::string_view what) {
                fmt::format("{}: {}", what, std::generic_category().message(number))};
 }
 
+bool is_out_of_descriptors(int error) {
+  return error == EMFILE || error == ENFILE;
+}
+
+Error out_of_descriptors(std::string_view what, int error) {
+  rlimit limit = {};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const std::string who =
+      error == ENFILE ? "the host has no descriptors left"
+                      : fmt::format("this process has none left of its {} descriptors (ulimit -n)",
+                                    limit.rlim_cur);
+  return Error{ErrorCode::kInfeasible, fmt::format("cannot {}: {}", what, who)};
+}
+
+void raise_descriptor_limit() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    // Without it there are fewer: who runs out of them says so.
+    static_cast<void>(setrlimit(RLIMIT_NOFILE, &limit));
+  }
+}
+
 std::string to_text(const Address& address) {
   const bool is_ipv6 = address.host.find(':') != std::string::npos;
   return fmt::format("{}{}{}:{}", is_ipv6 ? "[" : "", address.host, is_ipv6 ? "]" : "",
@@ -83,6 +107,10 @@ Result<Address> parse_address(std::string_view text, std::string_view what) {
   }
   PLEACH_ASSIGN(port, parse_integer(text.substr(colon + 1), what, 1, 65535));
   return Address{std::string(host), static_cast<int>(port)};
+}
+
+bool is_loopback(std::string_view host) {
+  return host == "localhost" || host.starts_with("127.") || host == "::1";
 }
 
 Result<Descriptor> listen_on(const Address& address) {
@@ -110,6 +138,9 @@ Result<Descriptor> start_connect(const Address& address) {
     if (connection.is_open() &&
         (connect(connection.get(), info->ai_addr, info->ai_addrlen) == 0 || errno == EINPROGRESS)) {
       return connection;
+    }
+    if (!connection.is_open() && is_out_of_descriptors(errno)) {
+      return out_of_descriptors(fmt::format("connect to {}", to_text(address)), errno);
     }
     error = system_error(fmt::format("connect to {}", to_text(address)));
   }
@@ -195,9 +226,14 @@ Result<Descriptor> listen_on_host(const std::string& name) {
 Result<Descriptor> connect_on_host(const std::string& name) {
   PLEACH_ASSIGN(address, host_address(name));
   Descriptor connection = open_on_host();
+  if (!connection.is_open() && is_out_of_descriptors(errno)) {
+    return out_of_descriptors(fmt::format("connect to {}", name), errno);
+  }
   if (!connection.is_open() ||
       connect(connection.get(), reinterpret_cast<sockaddr*>(&address.first), address.second) != 0) {
-    return system_error(fmt::format("connect to {}", name));
+    const bool is_full = errno == EAGAIN;
+    const Error error = system_error(fmt::format("connect to {}", name));
+    return is_full ? Error{ErrorCode::kTimeout, error.message} : error;
   }
   return connection;
 }

@@ -38,6 +38,13 @@ class Descriptor {
 
 // "connect to 127.0.0.1:5: Connection refused", from errno.
 Error system_error(std::string_view what);
+// Whether an errno says that there are no descriptors for more files and sockets.
+bool is_out_of_descriptors(int error);
+// kInfeasible: "cannot WHAT: this process has none left of its 1024 descriptors (ulimit -n)", or
+// the host has none.
+Error out_of_descriptors(std::string_view what, int error);
+// Lets this process have as many descriptors as it may ask for.
+void raise_descriptor_limit();
 
 struct Address {
   std::string host;
@@ -47,14 +54,18 @@ std::string to_text(const Address& address);  // host:port, or [IPv6]:port
 // Errors: kInvalidArgument naming `what` and the text.
 Result<Address> parse_address(std::string_view text, std::string_view what);
 
+// Whether it is a name of the loopback interface, which only this machine's processes reach.
+bool is_loopback(std::string_view host);
+
 // A listening, non-blocking TCP socket. `host` is a name or number of this machine; port 0 picks a
 // free one. Errors: kIo naming the address.
 Result<Descriptor> listen_on(const Address& address);
-// Starts a non-blocking connect; wait for writability and then call connect_error().
+// Starts a non-blocking connect; wait for writability and then call connect_error(). Errors: kIo;
+// kInfeasible: there are no descriptors left.
 Result<Descriptor> start_connect(const Address& address);
 // 0, or the errno with which the connect ended.
 int connect_error(int descriptor);
-// The next waiting connection, non-blocking, or a closed descriptor when there is none.
+// The next waiting connection, non-blocking, or a closed descriptor and errno when there is none.
 Descriptor accept_one(int listener);
 Result<Address> local_address(int descriptor);
 Status set_nonblocking(int descriptor);
@@ -63,7 +74,7 @@ void set_no_delay(int descriptor);
 // The same between processes of one host (one network namespace), by a name that no file has and
 // that ends with its listener. Only processes of the same user get to see who accepts.
 Result<Descriptor> listen_on_host(const std::string& name);
-// Errors: kIo; also when so many wait there already that none more may.
+// Errors: kIo; kTimeout: so many wait there already that none more may; kInfeasible: as above.
 Result<Descriptor> connect_on_host(const std::string& name);
 // Differs where processes do not see each other's sockets: on another host, in another container.
 std::string host_identity();

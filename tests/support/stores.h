@@ -18,6 +18,7 @@ namespace pleach::support {
 struct Served {
   Descriptor listener = std::move(listen_on({"127.0.0.1", 0})).value();
   int port = local_address(listener.get())->port;
+  JobSecret secret = JobSecret::make();
 
   TcpStoreOptions options(Rank rank, int32_t rank_count,
                           Duration deadline = std::chrono::seconds(10)) const {
@@ -29,7 +30,8 @@ struct Served {
             // The store takes its own.
             .listen_descriptor = rank.value == 0 ? dup(listener.get()) : -1,
             .job = "test",
-            .rendezvous_file = ""};
+            .rendezvous_file = "",
+            .secret = secret};
   }
 };
 

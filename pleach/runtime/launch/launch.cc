@@ -1,6 +1,7 @@
 #include "pleach/runtime/launch/launch.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cctype>
@@ -175,6 +176,41 @@ Status find_store(const EnvironmentLookup& lookup, const Starter& starter,
   return ok();
 }
 
+// The file's first line; only its owner may have read it.
+Result<JobSecret> read_secret_file(const std::string& path) {
+  struct stat status = {};
+  if (stat(path.c_str(), &status) == 0 && (status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    return invalid(
+        fmt::format("PLEACH_SECRET_FILE: others than its owner may use {} (mode {:o}); "
+                    "chmod 600 it",
+                    quoted(path), status.st_mode & 0777U));
+  }
+  constexpr int64_t kMostBytes = 4096;
+  Result<std::string> text = read_file(path, kMostBytes);
+  if (!text) {
+    return prefixed("PLEACH_SECRET_FILE", text.error());
+  }
+  return JobSecret::parse(trim(std::string_view(*text).substr(0, text->find('\n'))),
+                          "PLEACH_SECRET_FILE");
+}
+
+Result<JobSecret> find_secret(const EnvironmentLookup& lookup) {
+  if (const auto secret = lookup("PLEACH_SECRET")) {
+    return JobSecret::parse(*secret, "PLEACH_SECRET");
+  }
+  if (const auto path = lookup("PLEACH_SECRET_FILE")) {
+    return read_secret_file(*path);
+  }
+  const std::optional<std::string> required = lookup("PLEACH_REQUIRE_SECRET");
+  if (required && *required != "0" && !required->empty()) {
+    return invalid(
+        fmt::format("PLEACH_REQUIRE_SECRET={} and the job has no secret; set "
+                    "PLEACH_SECRET or PLEACH_SECRET_FILE",
+                    *required));
+  }
+  return JobSecret();
+}
+
 Result<LaunchEnvironment> own_environment(const EnvironmentLookup& lookup) {
   LaunchEnvironment environment;
   environment.starter = "pleach";
@@ -201,6 +237,7 @@ std::optional<std::string> process_environment(const std::string& name) {
 Result<std::optional<LaunchEnvironment>> detect_launch(const EnvironmentLookup& lookup) {
   if (lookup("PLEACH_RANK")) {
     PLEACH_ASSIGN(environment, own_environment(lookup));
+    PLEACH_SET(environment.secret, find_secret(lookup));
     return std::optional(std::move(environment));
   }
   for (const Starter& starter : kStarters) {
@@ -213,9 +250,14 @@ Result<std::optional<LaunchEnvironment>> detect_launch(const EnvironmentLookup& 
     PLEACH_TRY(read_ranks(lookup, starter.rank, starter.rank_count, environment));
     environment.key_prefix = starter.job(lookup);
     PLEACH_TRY(find_store(lookup, starter, environment));
+    PLEACH_SET(environment.secret, find_secret(lookup));
     return std::optional(std::move(environment));
   }
   return std::optional<LaunchEnvironment>();
+}
+
+bool LaunchEnvironment::is_open_to_strangers() const {
+  return secret.is_none() && listen_descriptor < 0 && !is_loopback(store_host);
 }
 
 Result<std::unique_ptr<Store>> make_store(const LaunchEnvironment& environment, Duration deadline) {
@@ -226,7 +268,8 @@ Result<std::unique_ptr<Store>> make_store(const LaunchEnvironment& environment, 
                          .deadline = deadline,
                          .listen_descriptor = environment.listen_descriptor,
                          .job = environment.key_prefix,
-                         .rendezvous_file = environment.rendezvous_file});
+                         .rendezvous_file = environment.rendezvous_file,
+                         .secret = environment.secret});
 }
 
 }  // namespace pleach

@@ -11,6 +11,7 @@
 #include "pleach/base/id.h"
 #include "pleach/base/result.h"
 #include "pleach/runtime/clock.h"
+#include "pleach/runtime/rendezvous/secret.h"
 #include "pleach/runtime/rendezvous/store.h"
 
 namespace pleach {
@@ -24,6 +25,11 @@ struct LaunchEnvironment {
   int listen_descriptor = -1;   // rank 0 under our own starter
   std::string key_prefix;       // names the job (torchrun: and its restart)
   std::string rendezvous_file;  // not empty: one machine, rank 0 publishes its port there
+  JobSecret secret;
+
+  // Whether others than this machine's processes may take part in the job: it listens beyond
+  // loopback, and has no secret.
+  bool is_open_to_strangers() const;
 };
 
 using EnvironmentLookup = std::function<std::optional<std::string>(const std::string&)>;
@@ -34,6 +40,8 @@ std::optional<std::string> process_environment(const std::string& name);
 // The store's address is PLEACH_STORE (host:port or [IPv6]:port) or MASTER_ADDR and
 // PLEACH_STORE_PORT or MASTER_PORT + 1 (torchrun's own store listens on MASTER_PORT); on one
 // machine under mpirun or srun it is published in a file named by user and job when neither is set.
+// The secret is PLEACH_SECRET, or the first line of the file PLEACH_SECRET_FILE, which only its
+// owner may read; PLEACH_REQUIRE_SECRET=1 refuses to do without.
 Result<std::optional<LaunchEnvironment>> detect_launch(const EnvironmentLookup& lookup);
 
 // The store of the job that `environment` describes. Errors: as make_tcp_store.
@@ -51,8 +59,9 @@ struct RanksEnd {
   Rank rank;
   int signal = 0;  // 0: it ended by itself
 };
-// Starts the ranks as processes on this machine, waits for all, and ends those that remain when one
-// has failed. Signals SIGINT and SIGTERM are passed on.
+// Starts the ranks as processes on this machine, with a secret of their own in PLEACH_SECRET, waits
+// for all, and ends those that remain when one has failed. Signals SIGINT and SIGTERM are passed
+// on.
 Result<RanksEnd> start_ranks(const StartOptions& options);
 
 }  // namespace pleach

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -229,6 +230,71 @@ TEST(LaunchTest, BadVariablesAreNamedWithTheirValue) {
   }
 }
 
+TEST(LaunchTest, TheSecretIsInTheEnvironmentOrInAFileOfItsOwner) {
+  const std::string path = testing::TempDir() + "secret-" + std::to_string(getpid());
+  const auto write = [&](const std::string& text, mode_t mode) {
+    std::ofstream(path) << text;
+    chmod(path.c_str(), mode);
+  };
+  const std::string good = "0123456789abcdef";
+  struct Case {
+    std::string name;
+    Variables variables;
+    std::string file;
+    mode_t mode;
+    std::string secret, says;
+  };
+  const std::vector<Case> cases = {
+      {"none", {}, "", 0600, "", ""},
+      {"variable", {{"PLEACH_SECRET", good}}, "", 0600, good, ""},
+      {"short", {{"PLEACH_SECRET", "abc"}}, "", 0600, "", "PLEACH_SECRET has 3 letters"},
+      {"empty", {{"PLEACH_SECRET", ""}}, "", 0600, "", "PLEACH_SECRET has 0 letters"},
+      {"file", {{"PLEACH_SECRET_FILE", path}}, good + "\nmore", 0600, good, ""},
+      {"open file", {{"PLEACH_SECRET_FILE", path}}, good, 0644, "", "(mode 644); chmod 600 it"},
+      {"empty file",
+       {{"PLEACH_SECRET_FILE", path}},
+       "\n",
+       0600,
+       "",
+       "PLEACH_SECRET_FILE has 0 letters"},
+      {"no file", {{"PLEACH_SECRET_FILE", "/no/such"}}, "", 0600, "", "/no/such"},
+      {"required",
+       {{"PLEACH_REQUIRE_SECRET", "1"}},
+       "",
+       0600,
+       "",
+       "PLEACH_REQUIRE_SECRET=1 and the job has no secret"},
+      {"not required", {{"PLEACH_REQUIRE_SECRET", "0"}}, "", 0600, "", ""},
+      {"required and there",
+       {{"PLEACH_REQUIRE_SECRET", "1"}, {"PLEACH_SECRET", good}},
+       "",
+       0600,
+       good,
+       ""},
+  };
+  for (const Variables& starter : std::vector<Variables>{
+           {{"PLEACH_RANK", "1"}, {"PLEACH_RANK_COUNT", "2"}, {"PLEACH_STORE", "host:1"}},
+           {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"PLEACH_STORE", "host:1"}}}) {
+    for (const Case& row : cases) {
+      SCOPED_TRACE(row.name);
+      write(row.file, row.mode);
+      LaunchEnvironment environment;
+      const std::string said = with(row.variables, starter, environment);
+      EXPECT_NE(said.find(row.says), std::string::npos) << said;
+      EXPECT_EQ(said.empty(), row.says.empty()) << said;
+      if (said.empty()) {
+        EXPECT_EQ(environment.secret.text(), row.secret);
+        EXPECT_EQ(environment.is_open_to_strangers(), row.secret.empty());
+      }
+    }
+  }
+  unlink(path.c_str());
+  LaunchEnvironment local;
+  ASSERT_EQ(with({{"RANK", "1"}, {"WORLD_SIZE", "2"}}, {{"PLEACH_STORE", "127.0.0.1:1"}}, local),
+            "");
+  EXPECT_FALSE(local.is_open_to_strangers());
+}
+
 StartOptions shell(int32_t ranks, const std::string& script,
                    Duration deadline = std::chrono::seconds(20)) {
   return {ranks, {"/bin/sh", "-c", script}, deadline};
@@ -236,9 +302,9 @@ StartOptions shell(int32_t ranks, const std::string& script,
 
 TEST(StartRanksTest, TellsEveryRankWhoItIs) {
   const std::string path = testing::TempDir() + "ranks-" + std::to_string(getpid());
-  const Result<RanksEnd> end = start_ranks(
-      shell(3, "echo $PLEACH_RANK of $PLEACH_RANK_COUNT $PLEACH_LISTEN_DESCRIPTOR > " + path +
-                   ".$PLEACH_RANK; echo $PLEACH_STORE > " + path + ".store.$PLEACH_RANK"));
+  const Result<RanksEnd> end = start_ranks(shell(
+      3, "echo $PLEACH_RANK of $PLEACH_RANK_COUNT $PLEACH_LISTEN_DESCRIPTOR > " + path +
+             ".$PLEACH_RANK; echo $PLEACH_STORE $PLEACH_SECRET > " + path + ".store.$PLEACH_RANK"));
   ASSERT_TRUE(end.has_value()) << end.error().message;
   EXPECT_EQ(end->code, 0);
   std::string store;
@@ -254,6 +320,7 @@ TEST(StartRanksTest, TellsEveryRankWhoItIs) {
     EXPECT_EQ(said.size() > 7, rank == 0) << said;  // only rank 0 has the socket
     const std::string address = line(path + ".store." + std::to_string(rank));
     EXPECT_TRUE(address.starts_with("127.0.0.1:")) << address;
+    EXPECT_GT(address.size(), 70U) << address;  // and a secret
     EXPECT_TRUE(store.empty() || store == address);
     store = address;
   }

@@ -122,6 +122,7 @@ class Group {
   const StartOptions& options_;
   const NoticesChildren notices_children_;
   SignalMask signals_{SIGCHLD, SIGINT, SIGTERM};
+  const JobSecret secret_ = JobSecret::make();
   std::vector<pid_t> processes_;  // by rank; 0: has ended
   RanksEnd end_;
 };
@@ -143,6 +144,7 @@ Status Group::start_rank(int32_t rank, const Address& store, const Descriptor& l
       fmt::format("PLEACH_RANK_COUNT={}", options_.rank_count),
       fmt::format("PLEACH_STORE={}", to_text(store)),
       fmt::format("PLEACH_JOB=local.{}", getpid()),
+      fmt::format("PLEACH_SECRET={}", secret_.text()),
   };
   if (rank == 0) {
     variables.push_back(fmt::format("PLEACH_LISTEN_DESCRIPTOR={}", listener.get()));

@@ -1,6 +1,7 @@
 #include "pleach/runtime/rendezvous/agreement.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -23,26 +24,38 @@ double seconds_of(Duration deadline) {
   return std::chrono::duration<double>(deadline).count();
 }
 
+// Why the store has let none of those ranks in, as far as it knows.
+std::string refusals(const GroupOfRanks& group, std::span<const int32_t> missing) {
+  std::string text;
+  for (const int32_t rank : missing) {
+    if (const auto why = group.store.get(refusal_key(Rank{rank}), Duration::zero())) {
+      text += "; " + *why;
+    }
+  }
+  return text;
+}
+
 // Waits for what another rank sets.
 Result<std::string> wait_for(const GroupOfRanks& group, const std::string& key, Rank setter,
                              TimePoint until) {
   const Duration left = std::max<Duration>(until - SteadyClock().now(), Duration::zero());
   Result<std::string> value = group.store.get(key, left);
   if (!value && value.error().code == ErrorCode::kTimeout) {
+    const int32_t name = group.name_of(setter.value);
     return Error{ErrorCode::kTimeout,
-                 fmt::format("rank {} did not come within {:.3g} s", group.name_of(setter.value),
-                             seconds_of(group.deadline))};
+                 fmt::format("rank {} did not come within {:.3g} s{}", name,
+                             seconds_of(group.deadline), refusals(group, std::span(&name, 1)))};
   }
   return value;
 }
 
 // Why a barrier did not end: the ranks that have not come.
 Error explain(const GroupOfRanks& group, const std::string& name) {
-  std::vector<std::string> missing;
+  std::vector<int32_t> missing;
   for (int32_t rank = 0; rank < group.rank_count; ++rank) {
     const Result<std::string> here = group.store.get(key_of(name, "here", rank), Duration::zero());
     if (!here && here.error().code == ErrorCode::kTimeout) {
-      missing.push_back(std::to_string(group.name_of(rank)));
+      missing.push_back(group.name_of(rank));
     } else if (!here) {
       return here.error();
     }
@@ -53,8 +66,9 @@ Error explain(const GroupOfRanks& group, const std::string& name) {
                  fmt::format("barrier {} did not end within {:.3g} s", quoted(name), seconds)};
   }
   return Error{ErrorCode::kTimeout,
-               fmt::format("barrier {}: rank{} {} did not come within {:.3g} s", quoted(name),
-                           missing.size() == 1 ? "" : "s", join(missing, ", "), seconds)};
+               fmt::format("barrier {}: rank{} {} did not come within {:.3g} s{}", quoted(name),
+                           missing.size() == 1 ? "" : "s", fmt::join(missing, ", "), seconds,
+                           refusals(group, missing))};
 }
 
 // A refusal as text: "!CODE message"; a value: "=value".

@@ -27,6 +27,7 @@ class LocalStore final : public Store {
   std::optional<Failure> failure() const override;
   int failure_descriptor() const override { return failed_.get(); }
   std::string local_address() const override { return "127.0.0.1"; }
+  const JobSecret& secret() const override { return secret_; }
 
   // The object of that name, made by the first who asks: how threads meet without globals.
   std::shared_ptr<void> shared(const std::string& name,
@@ -40,6 +41,7 @@ class LocalStore final : public Store {
   std::optional<Failure> failure_;
   std::atomic<bool> has_failed_ = false;
   Descriptor failed_;  // an eventfd
+  const JobSecret secret_ = JobSecret::make();
 };
 
 }  // namespace pleach

@@ -13,6 +13,10 @@ Error fail_job(Store& store, ErrorCode code, const Failure& failure) {
   return Error{ErrorCode::kPeerLost, first->message};
 }
 
+std::string refusal_key(Rank rank) {
+  return fmt::format("refused/{}", rank.value);
+}
+
 std::string failure_text(Rank rank, std::string_view where, std::string_view cause) {
   return fmt::format("rank {}, {}: {}", rank.value, where, cause);
 }

@@ -9,6 +9,7 @@
 #include "pleach/base/id.h"
 #include "pleach/base/result.h"
 #include "pleach/runtime/clock.h"
+#include "pleach/runtime/rendezvous/secret.h"
 
 namespace pleach {
 
@@ -38,6 +39,8 @@ class Store {
   virtual int failure_descriptor() const = 0;
   // The address under which the other ranks reach this process.
   virtual std::string local_address() const = 0;
+  // By which ranks that connect to each other know that they are of one job.
+  virtual const JobSecret& secret() const = 0;
 };
 
 // Fails the job with `failure` unless it has failed already; returns the job's failure as an error,
@@ -49,6 +52,10 @@ std::string failure_text(Rank rank, std::string_view where, std::string_view cau
 // What a rank prints of such a text: on rank 2 itself "rank 2: operation 7 (all_reduce): no
 // memory", on another "rank 0: rank 2, operation 7 (all_reduce): no memory".
 std::string said_by(Rank rank, std::string_view message);
+
+// Under this key a store says why it did not let in who claimed to be that rank, if it has not
+// come.
+std::string refusal_key(Rank rank);
 
 // A store for the threads of one process (runtime/rendezvous/local_store.h).
 std::shared_ptr<Store> make_local_store();
@@ -63,12 +70,14 @@ struct TcpStoreOptions {
   std::string job = {};        // ranks of different jobs do not hear each other
   // Where rank 0 publishes its port and the others look for it; empty: they know `port`.
   std::string rendezvous_file = {};
+  JobSecret secret = {};
 };
 
-// A store over TCP: rank 0 serves, all ranks connect (rank 0 too). The server pings every rank; one
-// whose connection closes without a goodbye, or who is silent for half the deadline, fails the job
-// and is named on all others. When the server is lost, rank 0 is. Destroying the store says
-// goodbye; rank 0 then serves until all have, at most for the deadline.
+// A store over TCP: rank 0 serves, all ranks connect (rank 0 too), and prove to each other that
+// they hold the secret (runtime/rendezvous/handshake.h). The server pings every rank; one whose
+// connection closes without a goodbye, or who is silent for half the deadline, fails the job and is
+// named on all others. When the server is lost, rank 0 is. Destroying the store says goodbye; rank
+// 0 then serves until all have, at most for the deadline.
 Result<std::unique_ptr<Store>> make_tcp_store(const TcpStoreOptions& options);
 
 }  // namespace pleach

@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cstring>
+#include <span>
 
 namespace pleach {
 namespace {
@@ -28,6 +29,14 @@ constexpr std::size_t kFixedBytes = 1 + 8 + 8 + 4;
 
 }  // namespace
 
+uint64_t store_meeting(const JobSecret& secret, std::string_view job) {
+  const std::string name = "job " + std::string(job);
+  const Digest digest = secret.sign(std::as_bytes(std::span(name)));
+  uint64_t meeting = 0;
+  std::memcpy(&meeting, digest.data(), sizeof(meeting));
+  return meeting;
+}
+
 std::string write_store_message(const StoreMessage& message) {
   std::string bytes;
   const std::size_t length = kFixedBytes + message.key.size() + message.value.size();
@@ -46,7 +55,7 @@ Result<std::optional<StoreMessage>> StoreMessageReader::next() {
     return std::optional<StoreMessage>();
   }
   const auto length = take<uint32_t>(rest);
-  if (length < kFixedBytes || length > limit_bytes_) {
+  if (length < kFixedBytes || length > kMaxStoreMessageBytes) {
     return Error{ErrorCode::kIo, fmt::format("a message of {} bytes", length)};
   }
   if (rest.size() < length) {

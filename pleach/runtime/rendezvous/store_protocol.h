@@ -7,14 +7,14 @@
 #include <string_view>
 
 #include "pleach/base/result.h"
+#include "pleach/runtime/rendezvous/secret.h"
 
 namespace pleach {
 
 enum class StoreVerb : uint8_t {
-  kHello,        // client: number = rank, id = rank count, key = job, value = kStoreGreeting
-  kWelcome,      // server
+  kWelcome,      // server, once it knows who has come
   kRejected,     // server: value = why
-  kOtherJob,     // server: value = why; asking again may help
+  kOtherJob,     // server: asking again may help
   kSet,          // client: key, value
   kGet,          // client: key, number = deadline [ns]
   kIncrement,    // client: key
@@ -37,11 +37,13 @@ struct StoreMessage {
   std::string value = {};
 };
 
-inline constexpr std::string_view kStoreGreeting = "pleach store 1";
 inline constexpr std::size_t kMaxStoreKeyBytes = 4096;
 inline constexpr std::size_t kMaxStoreValueBytes = std::size_t{16} << 20;
-// Of a message from somebody who has not said hello.
-inline constexpr std::size_t kMaxStoreHelloBytes = 8192;
+// Of a message.
+inline constexpr std::size_t kMaxStoreMessageBytes = kMaxStoreKeyBytes + kMaxStoreValueBytes + 64;
+
+// What a client claims to meet: nobody learns the job's name by it.
+uint64_t store_meeting(const JobSecret& secret, std::string_view job);
 
 // The message with its length before it.
 std::string write_store_message(const StoreMessage& message);
@@ -49,16 +51,12 @@ std::string write_store_message(const StoreMessage& message);
 // Cuts a stream of bytes into messages.
 class StoreMessageReader {
  public:
-  explicit StoreMessageReader(std::size_t limit_bytes) : limit_bytes_(limit_bytes) {}
-
-  void set_limit(std::size_t limit_bytes) { limit_bytes_ = limit_bytes; }
   void append(std::string_view bytes) { bytes_ += bytes; }
   // The next message, or empty when it has not arrived completely. Errors: kIo: these are no
   // messages.
   Result<std::optional<StoreMessage>> next();
 
  private:
-  std::size_t limit_bytes_;
   std::string bytes_;
   std::size_t begin_ = 0;  // of what has not been returned
 };

@@ -16,6 +16,7 @@
 
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
+#include "pleach/runtime/rendezvous/door.h"
 #include "pleach/runtime/rendezvous/store.h"
 #include "pleach/runtime/rendezvous/store_content.h"
 #include "pleach/runtime/rendezvous/store_protocol.h"
@@ -23,13 +24,11 @@
 namespace pleach {
 namespace {
 
-constexpr int32_t kUnknownRank = -1;
-
-// One connection, of a rank once it has said hello.
+// The connection of a rank.
 struct Client {
   Descriptor socket;
-  StoreMessageReader reader{kMaxStoreHelloBytes};
-  int32_t rank = kUnknownRank;
+  int32_t rank = 0;
+  StoreMessageReader reader = {};
   std::string out = {};
   std::size_t out_sent = 0;
   bool watches_out = false;
@@ -85,15 +84,22 @@ Duration silence_limit(Duration deadline) {
 
 class StoreServer::Loop {
  public:
-  Loop(Descriptor listener, StoreServerOptions options)
-      : options_(std::move(options)), heartbeat_(ping_interval(options_.deadline)) {
-    doors_.listener = std::move(listener);
-  }
+  explicit Loop(StoreServerOptions options)
+      : options_(std::move(options)), heartbeat_(ping_interval(options_.deadline)) {}
 
-  Status open() {
+  Status open(Descriptor listener) {
     PLEACH_SET(doors_.epoll, make_epoll());
     PLEACH_TRY(watch_input(doors_.stop.get()));
-    PLEACH_TRY(watch_input(doors_.listener.get()));
+    PLEACH_TRY(doors_.door.open(
+        {.listener = std::move(listener),
+         .epoll = doors_.epoll.get(),
+         .secret = options_.secret,
+         .purpose = Purpose::kStore,
+         .rank = Rank{0},
+         .rank_count = options_.rank_count,
+         .clock = &doors_.clock},
+        [this](Guest guest) { enter(std::move(guest)); },
+        [this](const Claim& claim) { note_refusal(claim); }));
     thread_ = std::thread([this] { run(); });
     return ok();
   }
@@ -112,11 +118,12 @@ class StoreServer::Loop {
   bool is_finished(TimePoint now) const;
   TimePoint next_deadline() const;
   void tick(TimePoint now);
-  void accept_all();
+  void enter(Guest guest);
+  StoreMessage welcome(const Claim& claim) const;
+  void note_refusal(const Claim& claim);
   void serve(int descriptor, uint32_t events);
   bool receive(Client& client);
   bool obey(Client& client, StoreMessage message);
-  bool greet(Client& client, const StoreMessage& hello);
   void answer_get(Client& client, StoreMessage message);
   void wake_waiters(const std::string& key);
   void send(Client& client, const StoreMessage& message);
@@ -125,9 +132,15 @@ class StoreServer::Loop {
   void fail(const Failure& failure);
 
   struct Doors {
-    Descriptor listener, epoll;
+    SteadyClock clock = {};
+    Descriptor epoll = {};
+    Door door = {};
     Descriptor stop = make_event();
   };
+  bool is_here(int64_t rank) const {
+    return std::ranges::any_of(clients_,
+                               [&](const auto& entry) { return entry.second.rank == rank; });
+  }
 
   Doors doors_;
   StoreServerOptions options_;
@@ -138,11 +151,11 @@ class StoreServer::Loop {
   std::list<Waiter> waiters_;
   std::optional<Failure> failure_;
   std::optional<TimePoint> stopped_at_;  // when it was asked to stop
-  int32_t hello_count_ = 0;
+  int32_t entered_ = 0;
 };
 
 void StoreServer::Loop::run() {
-  const SteadyClock clock;
+  const Clock& clock = doors_.clock;
   std::array<epoll_event, 64> ready = {};
   heartbeat_.start(clock.now());
   while (!is_finished(clock.now())) {
@@ -152,8 +165,8 @@ void StoreServer::Loop::run() {
     for (int i = 0; i < count; ++i) {
       const epoll_event& event = ready[at(i)];
       const int descriptor = static_cast<int>(event.data.u64);
-      if (descriptor == doors_.listener.get()) {
-        accept_all();
+      if (event.data.u64 >= Door::kFirstTag) {
+        doors_.door.handle(event.data.u64);
       } else if (descriptor != doors_.stop.get()) {
         serve(descriptor, event.events);
       } else {
@@ -163,7 +176,7 @@ void StoreServer::Loop::run() {
     }
     tick(clock.now());
   }
-  if (hello_count_ < options_.rank_count && options_.on_complete) {
+  if (entered_ < options_.rank_count && options_.on_complete) {
     options_.on_complete();
   }
 }
@@ -176,7 +189,7 @@ bool StoreServer::Loop::is_finished(TimePoint now) const {
     const Client& client = entry.second;
     const bool is_served = client.said_goodbye || client.knows_failure ||
                            (failure_ && failure_->rank.value == client.rank);
-    return client.rank == kUnknownRank || (is_served && client.out.empty());
+    return is_served && client.out.empty();
   });
   const Duration limit =
       failure_ ? std::min<Duration>(options_.deadline, std::chrono::seconds(1)) : options_.deadline;
@@ -184,7 +197,7 @@ bool StoreServer::Loop::is_finished(TimePoint now) const {
 }
 
 TimePoint StoreServer::Loop::next_deadline() const {
-  TimePoint next = heartbeat_.next();
+  TimePoint next = std::min(heartbeat_.next(), doors_.door.expiry());
   for (const Waiter& waiter : waiters_) {
     next = std::min(next, waiter.deadline);
   }
@@ -193,16 +206,13 @@ TimePoint StoreServer::Loop::next_deadline() const {
 
 void StoreServer::Loop::tick(TimePoint now) {
   const Heartbeat::Beat beat = heartbeat_.tick(now);
-  std::vector<int> rejected;
+  doors_.door.tick(now);
+  if (const Status status = doors_.door.status(now); !status) {
+    fail({Rank{0}, failure_text(Rank{0}, "store", status.error().message)});
+  }
   for (auto& [descriptor, client] : clients_) {
     client.silent += beat.passed;
     const bool is_silent = client.silent > silence_limit(options_.deadline);
-    if (client.rank == kUnknownRank) {
-      if (is_silent) {
-        rejected.push_back(descriptor);
-      }
-      continue;
-    }
     if (is_silent && !client.said_goodbye) {
       const double seconds = std::chrono::duration<double>(client.silent).count();
       fail({Rank{client.rank},
@@ -211,9 +221,6 @@ void StoreServer::Loop::tick(TimePoint now) {
     if (beat.must_ping) {
       send(client, {.verb = StoreVerb::kPing});
     }
-  }
-  for (const int descriptor : rejected) {
-    drop(descriptor);
   }
   for (auto waiter = waiters_.begin(); waiter != waiters_.end();) {
     if (waiter->deadline <= now) {
@@ -225,18 +232,52 @@ void StoreServer::Loop::tick(TimePoint now) {
   }
 }
 
-void StoreServer::Loop::accept_all() {
-  const auto most = at(options_.rank_count) * 2 + 64;
-  while (true) {
-    Descriptor socket = accept_one(doors_.listener.get());
-    if (!socket.is_open()) {
-      return;
-    }
-    const int descriptor = socket.get();
-    if (clients_.size() < most && watch_input(descriptor)) {
-      set_no_delay(descriptor);
-      clients_.emplace(descriptor, Client{.socket = std::move(socket)});
-    }
+// Its first message says whether it may stay.
+void StoreServer::Loop::enter(Guest guest) {
+  const int descriptor = guest.socket.get();
+  const StoreMessage answer = welcome(guest.claim);
+  const bool may_stay = answer.verb == StoreVerb::kWelcome && watch_input(descriptor);
+  Client newcomer{.socket = std::move(guest.socket), .rank = guest.claim.rank};
+  if (!may_stay) {
+    return send(newcomer, answer);
+  }
+  content_.erase(refusal_key(Rank{guest.claim.rank}));
+  Client& client = clients_.emplace(descriptor, std::move(newcomer)).first->second;
+  send(client, answer);
+  if (failure_) {
+    send(client,
+         {.verb = StoreVerb::kFailure, .number = failure_->rank.value, .value = failure_->message});
+  }
+  if (++entered_ == options_.rank_count && options_.on_complete) {
+    options_.on_complete();
+  }
+}
+
+StoreMessage StoreServer::Loop::welcome(const Claim& claim) const {
+  if (claim.meeting != store_meeting(options_.secret, options_.job)) {
+    return {.verb = StoreVerb::kOtherJob};
+  }
+  StoreMessage answer{.verb = StoreVerb::kRejected};
+  if (claim.rank_count != options_.rank_count) {
+    answer.value = fmt::format("it serves {} ranks, rank {} counts {}", options_.rank_count,
+                               claim.rank, claim.rank_count);
+  } else if (claim.rank < 0 || claim.rank >= options_.rank_count) {
+    answer.value = fmt::format("rank {} is not one of {}", claim.rank, options_.rank_count);
+  } else if (is_here(claim.rank)) {
+    answer.value = fmt::format("rank {} is there already", claim.rank);
+  } else {
+    answer.verb = StoreVerb::kWelcome;
+  }
+  return answer;
+}
+
+// Whoever it was: if that rank does not come, this may be why.
+void StoreServer::Loop::note_refusal(const Claim& claim) {
+  if (claim.rank >= 0 && claim.rank < options_.rank_count && !is_here(claim.rank)) {
+    content_.set(refusal_key(Rank{claim.rank}),
+                 fmt::format("who claims to be rank {} does not hold this job's secret "
+                             "(PLEACH_SECRET)",
+                             claim.rank));
   }
 }
 
@@ -281,9 +322,6 @@ bool StoreServer::Loop::receive(Client& client) {
 }
 
 bool StoreServer::Loop::obey(Client& client, StoreMessage message) {
-  if (client.rank == kUnknownRank) {
-    return greet(client, message);
-  }
   switch (message.verb) {
     case StoreVerb::kSet:
       content_.set(message.key, std::move(message.value));
@@ -316,43 +354,6 @@ bool StoreServer::Loop::obey(Client& client, StoreMessage message) {
     default:
       return false;
   }
-}
-
-bool StoreServer::Loop::greet(Client& client, const StoreMessage& hello) {
-  if (hello.verb != StoreVerb::kHello || hello.value != kStoreGreeting) {
-    return false;
-  }
-  StoreMessage answer{.verb = StoreVerb::kRejected};
-  const bool is_taken = std::any_of(clients_.begin(), clients_.end(), [&](const auto& entry) {
-    return entry.second.rank == hello.number;
-  });
-  if (hello.key != options_.job) {
-    answer.verb = StoreVerb::kOtherJob;
-    answer.value = fmt::format("it serves job {}, not {}", quoted(options_.job), quoted(hello.key));
-  } else if (hello.id != static_cast<uint64_t>(options_.rank_count)) {
-    answer.value = fmt::format("it serves {} ranks, rank {} counts {}", options_.rank_count,
-                               hello.number, hello.id);
-  } else if (hello.number < 0 || hello.number >= options_.rank_count) {
-    answer.value = fmt::format("rank {} is not one of {}", hello.number, options_.rank_count);
-  } else if (is_taken) {
-    answer.value = fmt::format("rank {} is there already", hello.number);
-  } else {
-    answer.verb = StoreVerb::kWelcome;
-    client.rank = static_cast<int32_t>(hello.number);
-    client.reader.set_limit(kMaxStoreKeyBytes + kMaxStoreValueBytes + kMaxStoreHelloBytes);
-  }
-  send(client, answer);
-  if (answer.verb == StoreVerb::kWelcome) {
-    if (failure_) {
-      send(client, {.verb = StoreVerb::kFailure,
-                    .number = failure_->rank.value,
-                    .value = failure_->message});
-    }
-    if (++hello_count_ == options_.rank_count && options_.on_complete) {
-      options_.on_complete();
-    }
-  }
-  return answer.verb == StoreVerb::kWelcome;
 }
 
 void StoreServer::Loop::answer_get(Client& client, StoreMessage message) {
@@ -420,7 +421,7 @@ void StoreServer::Loop::drop(int descriptor) {
   const Client client = std::move(found->second);
   clients_.erase(found);
   waiters_.remove_if([&](const Waiter& waiter) { return waiter.client == descriptor; });
-  if (client.rank != kUnknownRank && !client.said_goodbye) {
+  if (!client.said_goodbye) {
     fail({Rank{client.rank},
           fmt::format("rank {} was lost: its connection to the store closed", client.rank)});
   }
@@ -432,10 +433,8 @@ void StoreServer::Loop::fail(const Failure& failure) {
   }
   failure_ = failure;
   for (auto& [descriptor, client] : clients_) {
-    if (client.rank != kUnknownRank) {
-      send(client,
-           {.verb = StoreVerb::kFailure, .number = failure.rank.value, .value = failure.message});
-    }
+    send(client,
+         {.verb = StoreVerb::kFailure, .number = failure.rank.value, .value = failure.message});
   }
 }
 
@@ -444,8 +443,8 @@ StoreServer::StoreServer() = default;
 Result<std::unique_ptr<StoreServer>> StoreServer::start(Descriptor listener,
                                                         StoreServerOptions options) {
   std::unique_ptr<StoreServer> server(new StoreServer);
-  server->loop_ = std::make_unique<Loop>(std::move(listener), std::move(options));
-  PLEACH_TRY(server->loop_->open());
+  server->loop_ = std::make_unique<Loop>(std::move(options));
+  PLEACH_TRY(server->loop_->open(std::move(listener)));
   return server;
 }
 

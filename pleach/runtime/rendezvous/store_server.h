@@ -8,14 +8,16 @@
 #include "pleach/base/result.h"
 #include "pleach/runtime/clock.h"
 #include "pleach/runtime/net.h"
+#include "pleach/runtime/rendezvous/secret.h"
 
 namespace pleach {
 
 struct StoreServerOptions {
   int32_t rank_count = 1;
   std::string job;
+  JobSecret secret;
   Duration deadline = std::chrono::seconds(30);
-  std::function<void()> on_complete = {};  // called when all ranks have said hello, or the
+  std::function<void()> on_complete = {};  // called when all ranks have come, or the
                                            // server ends before
 };
 

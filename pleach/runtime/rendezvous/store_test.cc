@@ -171,17 +171,13 @@ TEST(TcpStoreTest, BytesThatAreNoProtocolHurtNobody) {
   const Served served;
   Rng rng(77);
   std::vector<std::string> attacks = {
-      "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", std::string(100, '\0'), std::string(100, '\xff'),
+      "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+      std::string(100, '\0'),
+      std::string(100, '\xff'),
       write_store_message({.verb = StoreVerb::kSet, .key = "stolen", .value = "x"}),
       write_store_message({.verb = StoreVerb::kFail, .number = 1, .value = "lie"}),
-      write_store_message({.verb = StoreVerb::kHello, .id = 2, .number = 1, .key = "test"}),
-      // Says hello, then breaks the rules; takes no rank that is there.
-      write_store_message({.verb = StoreVerb::kHello,
-                           .id = 2,
-                           .number = 1,
-                           .key = "test",
-                           .value = std::string(kStoreGreeting)}) +
-          std::string(1000, '\x7f'),
+      "PLEACH2\n",
+      std::string("PLEACH2\n") + std::string(200, '\0'),
       std::string("\x10\x00\x00", 3)};
   for (int i = 0; i < 200; ++i) {
     std::string noise;
@@ -229,19 +225,26 @@ TEST(TcpStoreTest, WhoDoesNotBelongIsToldWhy) {
   std::vector<Case> cases = {
       {"other count", served.options(Rank{2}, 4, milliseconds(300)), "it serves 3 ranks"},
       {"twice", served.options(Rank{1}, 3, milliseconds(300)), "rank 1 is there already"},
-      {"other job", served.options(Rank{2}, 3, milliseconds(300)), "it serves job 'test'"},
+      {"other job", served.options(Rank{2}, 3, milliseconds(300)),
+       "it serves another job than 'another'"},
+      {"other secret", served.options(Rank{2}, 3, milliseconds(300)),
+       "it does not hold this job's secret, or rank 2 does not"},
+      {"no secret", served.options(Rank{2}, 3, milliseconds(300)),
+       "it has a secret, and rank 2 has none"},
       {"out of range", served.options(Rank{5}, 3, milliseconds(300)), "rank 5 is not one of 3"},
       {"no port", served.options(Rank{2}, 3, milliseconds(300)), "port is missing"},
       {"nobody", served.options(Rank{2}, 3, milliseconds(300)), "does not accept connections"},
       {"no host", served.options(Rank{2}, 3, milliseconds(300)), "host"},
   };
   cases[2].options.job = "another";
-  cases[4].options.port = 0;
+  cases[3].options.secret = JobSecret::make();
+  cases[4].options.secret = JobSecret();
+  cases[6].options.port = 0;
   {
     const Served unused;  // its port is free when it is gone
-    cases[5].options.port = unused.port;
+    cases[7].options.port = unused.port;
   }
-  cases[6].options.host = "no-such-host.invalid";
+  cases[8].options.host = "no-such-host.invalid";
   for (const Case& row : cases) {
     SCOPED_TRACE(row.name);
     const auto refused = make_tcp_store(row.options);
@@ -249,6 +252,13 @@ TEST(TcpStoreTest, WhoDoesNotBelongIsToldWhy) {
     EXPECT_NE(refused.error().message.find(row.says), std::string::npos) << refused.error().message;
   }
   EXPECT_FALSE((*store)->failure().has_value());
+  EXPECT_NE(
+      barrier({**store, Rank{0}, 3, milliseconds(10)}, "b")
+          .error()
+          .message.find(
+              "ranks 1, 2 did not come within 0.01 s; who claims to be rank 2 does not hold this "
+              "job's secret (PLEACH_SECRET)"),
+      std::string::npos);
 }
 
 TEST(TcpStoreTest, ServiceThatIsNoStoreIsRecognised) {

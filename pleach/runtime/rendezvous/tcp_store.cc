@@ -16,6 +16,7 @@
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/runtime/net.h"
+#include "pleach/runtime/rendezvous/handshake.h"
 #include "pleach/runtime/rendezvous/rendezvous_file.h"
 #include "pleach/runtime/rendezvous/store.h"
 #include "pleach/runtime/rendezvous/store_protocol.h"
@@ -179,6 +180,7 @@ class TcpStore final : public Store {
   std::optional<Failure> failure() const override { return answers_.failure(); }
   int failure_descriptor() const override { return answers_.failure_descriptor(); }
   std::string local_address() const override { return local_host_; }
+  const JobSecret& secret() const override { return options_.secret; }
 
  private:
   Result<StoreMessage> request(StoreMessage message, Duration wait);
@@ -333,11 +335,64 @@ bool TcpStore::obey(StoreMessage message) {
 
 // One try to connect and be welcome.
 struct Attempt {
-  Descriptor socket;
-  StoreMessageReader reader{kMaxStoreKeyBytes + kMaxStoreValueBytes + kMaxStoreHelloBytes};
-  std::string problem;       // empty: welcome
-  bool is_rejected = false;  // asking again does not help
+  Descriptor socket = {};
+  StoreMessageReader reader = {};
+  std::string problem = {};  // empty: welcome
+  bool is_final = false;     // asking again does not help
 };
+
+constexpr std::string_view kNoStore = "what listens there is no pleach store";
+
+// Proves to each other that both are of the job. Empty: it is so; else why not.
+std::string prove_membership(const TcpStoreOptions& options, int socket, TimePoint deadline) {
+  const Claim claim = {.purpose = Purpose::kStore,
+                       .rank = options.rank.value,
+                       .acceptor = 0,
+                       .rank_count = options.rank_count,
+                       .meeting = store_meeting(options.secret, options.job)};
+  switch (introduce(socket, options.secret, claim, deadline)) {
+    case Introduction::State::kWelcome:
+      return "";
+    case Introduction::State::kStranger:
+      return options.secret.is_none()
+                 ? fmt::format("it has a secret, and rank {} has none (PLEACH_SECRET)",
+                               options.rank.value)
+                 : fmt::format(
+                       "it does not hold this job's secret, or rank {} does not "
+                       "(PLEACH_SECRET)",
+                       options.rank.value);
+    case Introduction::State::kWaits:
+    case Introduction::State::kClosed:
+      break;
+  }
+  return std::string(kNoStore);
+}
+
+// Hears whether this rank may stay.
+void await_welcome(const TcpStoreOptions& options, Attempt& attempt, TimePoint deadline) {
+  const int descriptor = attempt.socket.get();
+  while (wait_ready(descriptor, POLLIN, deadline)) {
+    std::array<char, 4096> bytes;
+    const ssize_t count = recv(descriptor, bytes.data(), bytes.size(), 0);
+    if (count <= 0) {
+      break;
+    }
+    attempt.reader.append({bytes.data(), at(count)});
+    const Result<std::optional<StoreMessage>> answer = attempt.reader.next();
+    if (answer && !*answer) {
+      continue;
+    }
+    if (answer && (*answer)->verb == StoreVerb::kWelcome) {
+      attempt.problem.clear();
+    } else if (answer && (*answer)->verb == StoreVerb::kRejected) {
+      attempt.problem = one_line((*answer)->value);
+      attempt.is_final = true;
+    } else if (answer && (*answer)->verb == StoreVerb::kOtherJob) {
+      attempt.problem = fmt::format("it serves another job than {}", quoted(options.job));
+    }
+    return;
+  }
+}
 
 Attempt say_hello(const TcpStoreOptions& options, int port, TimePoint deadline) {
   Attempt attempt;
@@ -353,33 +408,10 @@ Attempt say_hello(const TcpStoreOptions& options, int port, TimePoint deadline) 
     return attempt;
   }
   set_no_delay(descriptor);
-  const StoreMessage hello{.verb = StoreVerb::kHello,
-                           .id = static_cast<uint64_t>(options.rank_count),
-                           .number = options.rank.value,
-                           .key = options.job,
-                           .value = std::string(kStoreGreeting)};
-  attempt.problem = "what listens there is no pleach store";
-  if (!send_all(descriptor, write_store_message(hello), deadline)) {
-    return attempt;
-  }
-  while (wait_ready(descriptor, POLLIN, deadline)) {
-    std::array<char, 4096> bytes;
-    const ssize_t count = recv(descriptor, bytes.data(), bytes.size(), 0);
-    if (count <= 0) {
-      return attempt;
-    }
-    attempt.reader.append({bytes.data(), at(count)});
-    const Result<std::optional<StoreMessage>> answer = attempt.reader.next();
-    if (!answer) {
-      return attempt;
-    }
-    if (*answer) {
-      const StoreMessage& message = **answer;
-      const bool is_welcome = message.verb == StoreVerb::kWelcome;
-      attempt.is_rejected = message.verb == StoreVerb::kRejected;
-      attempt.problem = is_welcome ? "" : message.value;
-      return attempt;
-    }
+  attempt.problem = prove_membership(options, descriptor, deadline);
+  if (attempt.problem.empty()) {
+    attempt.problem = kNoStore;
+    await_welcome(options, attempt, deadline);
   }
   return attempt;
 }
@@ -404,7 +436,7 @@ Result<Attempt> join_store(const TcpStoreOptions& options, int port) {
         problem =
             fmt::format("store at {}: {}", to_text(Address{options.host, *found}), attempt.problem);
       }
-      if (attempt.is_rejected) {
+      if (attempt.is_final) {
         return invalid(problem);
       }
     } else {
@@ -419,7 +451,8 @@ Result<Attempt> join_store(const TcpStoreOptions& options, int port) {
 
 // A name of this machine's own interface is listened on alone, any other on all interfaces.
 std::string listening_host(const std::string& host) {
-  return host == "localhost" || host.starts_with("127.") || host == "::1" ? host : "0.0.0.0";
+  const bool is_ipv6 = host.find(':') != std::string::npos;
+  return is_loopback(host) ? host : is_ipv6 ? "::" : "0.0.0.0";
 }
 
 }  // namespace
@@ -429,6 +462,7 @@ Result<std::unique_ptr<Store>> make_tcp_store(const TcpStoreOptions& options) {
       options.rank.value >= options.rank_count) {
     return invalid(fmt::format("rank {} is not one of {}", options.rank.value, options.rank_count));
   }
+  raise_descriptor_limit();
   std::unique_ptr<StoreServer> server;
   int port = options.port;
   if (options.rank.value == 0) {
@@ -440,8 +474,10 @@ Result<std::unique_ptr<Store>> make_tcp_store(const TcpStoreOptions& options) {
     }
     PLEACH_ASSIGN(address, local_address(listener.get()));
     port = address.port;
-    StoreServerOptions server_options{
-        .rank_count = options.rank_count, .job = options.job, .deadline = options.deadline};
+    StoreServerOptions server_options{.rank_count = options.rank_count,
+                                      .job = options.job,
+                                      .secret = options.secret,
+                                      .deadline = options.deadline};
     if (!options.rendezvous_file.empty()) {
       PLEACH_TRY(write_rendezvous(options.rendezvous_file, port));
       server_options.on_complete = [path = options.rendezvous_file, port] {

@@ -21,7 +21,7 @@
 #include "pleach/runtime/net.h"
 #include "pleach/runtime/peer_memory.h"
 #include "pleach/runtime/transport.h"
-#include "pleach/runtime/transports/door.h"
+#include "pleach/runtime/transports/meeting_options.h"
 #include "pleach/runtime/transports/patience.h"
 #include "pleach/runtime/transports/shared_memory.h"
 #include "pleach/runtime/transports/shm_layout.h"
@@ -37,7 +37,7 @@ using shm::Peer;
 using shm::PeerChannel;
 using shm::Pending;
 
-// epoll tags: a rank, one of these, or the door's.
+// epoll tags: a rank, one of these, or the meeting's.
 constexpr uint64_t kJobFailure = uint64_t{1} << 32;
 constexpr uint64_t kBell = kJobFailure + 1;
 
@@ -83,10 +83,6 @@ class ShmTransport final : public Transport {
     Descriptor bell;
     std::vector<OwnChannel> channels = {};
   };
-  struct Entrance {
-    Door door;
-    uint64_t nonce = 0;
-  };
   // Some of the peers.
   struct Some {
     std::vector<Rank> active = {};  // their memory is here; changes in progress() only
@@ -104,10 +100,9 @@ class ShmTransport final : public Transport {
   };
   Peer& at_peer(Rank rank) { return peers_[rank.index()]; }
   shm::Control& control() const { return shm::control_in(own_.shared.get()); }
-  shm::Hello hello(uint64_t nonce) const;
-  void enter(Guest guest);
+  void meet(Rank rank, Descriptor socket);
   bool adopt(Rank rank, std::vector<Descriptor> brought);
-  void hear_answer(Rank rank);
+  void hear_hello(Rank rank);
   Status handle(const epoll_event& event);
   void lose(Rank rank, const char* reason);
   PeerChannel* find_channel(Peer& peer, uint64_t number);
@@ -131,7 +126,7 @@ class ShmTransport final : public Transport {
   Own own_;
   std::vector<Peer> peers_;  // by rank
   Some some_;
-  Entrance entrance_;
+  Meeting meeting_;
   Ready ready_;
   const Patience patience_;
   std::vector<TransportEvent> events_;
@@ -147,21 +142,19 @@ Status ShmTransport::listen() {
   for (int32_t rank = 0; rank < context_.rank_count; ++rank) {
     at_peer(Rank{rank}).in = shm::Reader(shm::ring_in(own_.shared.get(), Rank{rank}));
   }
-  entrance_.nonce = make_nonce(context_);
-  PLEACH_ASSIGN(listener, listen_on_host(shm::socket_name(entrance_.nonce)));
-  PLEACH_TRY(entrance_.door.open({.listener = std::move(listener),
-                                  .epoll = ready_.epoll.get(),
-                                  .hello_bytes = sizeof(shm::Hello),
-                                  .rank_count = context_.rank_count,
-                                  .clock = context_.clock},
-                                 [this](Guest guest) { enter(std::move(guest)); }));
+  const uint64_t nonce = make_nonce(context_);
+  PLEACH_ASSIGN(listener, listen_on_host(shm::socket_name(nonce)));
+  PLEACH_TRY(meeting_.open(
+      meeting_options(context_, Purpose::kShm, nonce, ready_.epoll.get()), std::move(listener),
+      [this](Rank rank, Descriptor socket) { meet(rank, std::move(socket)); },
+      [this](Rank rank, const char* reason) { lose(rank, reason); }));
   // Nobody reads the bell: every ring of it is an edge.
   PLEACH_TRY(watch(ready_.epoll.get(), own_.bell.get(), EPOLLIN | EPOLLET, kBell));
   if (const int failed = context_.store->failure_descriptor(); failed >= 0) {
     PLEACH_TRY(watch(ready_.epoll.get(), failed, EPOLLIN, kJobFailure));
   }
   return context_.store->set(shm::address_key(context_, context_.rank),
-                             fmt::format("{} {}", entrance_.nonce, host_identity()));
+                             fmt::format("{} {}", nonce, host_identity()));
 }
 
 // ---- Channels.
@@ -257,14 +250,6 @@ PeerChannel* ShmTransport::find_channel(Peer& peer, uint64_t number) {
 
 // ---- Connections.
 
-shm::Hello ShmTransport::hello(uint64_t nonce) const {
-  shm::Hello words;
-  words.nonce = nonce;
-  words.rank = context_.rank.value;
-  words.rank_count = context_.rank_count;
-  return words;
-}
-
 // The lower rank of a pair listens.
 Status ShmTransport::connect(Rank rank) {
   Peer& peer = at_peer(rank);
@@ -286,35 +271,19 @@ Status ShmTransport::connect(Rank rank) {
                              "namespace of it, than rank {}",
                              rank.value, context_.rank.value)};
   }
-  Result<Descriptor> socket = connect_on_host(shm::socket_name(nonce));
-  const shm::Hello words = hello(nonce);
-  if (!socket || !is_of_this_user(socket->get()) ||
-      !send_with_descriptors(socket->get(), std::as_bytes(std::span(&words, 1)),
-                             std::array{own_.memory.descriptor(), own_.bell.get()})) {
-    lose(rank, "it does not accept connections");
-    return ok();
-  }
-  peer.socket = std::move(socket).value();
-  return watch(ready_.epoll.get(), peer.socket.get(), EPOLLIN, static_cast<uint64_t>(rank.value));
+  return meeting_.approach(rank, nonce,
+                           [nonce] { return connect_on_host(shm::socket_name(nonce)); });
 }
 
-// Whoever is no rank of this job is shown the door.
-void ShmTransport::enter(Guest guest) {
-  shm::Hello words;
-  std::memcpy(&words, guest.hello.data(), sizeof(words));
-  if (!is_of_this_user(guest.socket.get()) || words.magic != shm::Hello().magic ||
-      words.nonce != entrance_.nonce || words.rank_count != context_.rank_count ||
-      words.rank <= context_.rank.value || words.rank >= context_.rank_count) {
-    return;
-  }
-  const Rank rank{words.rank};
+// Each tells the other where its memory is.
+void ShmTransport::meet(Rank rank, Descriptor socket) {
   Peer& peer = at_peer(rank);
-  if (peer.socket.is_open() || peer.is_lost() || !adopt(rank, std::move(guest.brought))) {
+  if (peer.socket.is_open() || peer.is_lost() || !is_of_this_user(socket.get())) {
     return;
   }
-  peer.socket = std::move(guest.socket);
-  const shm::Hello answer = hello(words.nonce);
-  if (!send_with_descriptors(peer.socket.get(), std::as_bytes(std::span(&answer, 1)),
+  peer.socket = std::move(socket);
+  const shm::Hello words = {.rank = context_.rank.value, .rank_count = context_.rank_count};
+  if (!send_with_descriptors(peer.socket.get(), std::as_bytes(std::span(&words, 1)),
                              std::array{own_.memory.descriptor(), own_.bell.get()}) ||
       !watch(ready_.epoll.get(), peer.socket.get(), EPOLLIN, static_cast<uint64_t>(rank.value))) {
     lose(rank, "its connection broke");
@@ -346,7 +315,7 @@ bool ShmTransport::adopt(Rank rank, std::vector<Descriptor> brought) {
   return true;
 }
 
-void ShmTransport::hear_answer(Rank rank) {
+void ShmTransport::hear_hello(Rank rank) {
   Peer& peer = at_peer(rank);
   shm::Hello words;
   std::vector<Descriptor> brought;
@@ -720,7 +689,7 @@ Status ShmTransport::wait(TimePoint deadline, bool is_eager) {
     return status;
   }
   const TimePoint now = context_.clock->now();
-  TimePoint until = std::min(deadline, entrance_.door.expiry());
+  TimePoint until = std::min(deadline, meeting_.expiry());
   until = some_.is_clogged ? std::min(until, now + kRetry) : until;
   control().is_asleep.store(1);
   if (!has_work()) {  // else a peer wrote before it could see the sleep
@@ -732,9 +701,8 @@ Status ShmTransport::wait(TimePoint deadline, bool is_eager) {
 }
 
 Status ShmTransport::handle(const epoll_event& event) {
-  if (event.data.u64 >= Door::kFirstTag) {
-    entrance_.door.handle(event.data.u64);
-    return ok();
+  if (event.data.u64 >= Meeting::kFirstTag) {
+    return meeting_.handle(event.data.u64, event.events);
   }
   if (event.data.u64 == kBell || event.data.u64 == kJobFailure) {
     return ok();  // progress() looks at the rings, and at the store
@@ -745,7 +713,7 @@ Status ShmTransport::handle(const epoll_event& event) {
     return ok();  // lost by an earlier event of the same batch
   }
   if (peer.shared == nullptr) {
-    hear_answer(rank);
+    hear_hello(rank);
     return ok();
   }
   if (peer.regions.take_offers(peer.socket.get())) {
@@ -763,8 +731,8 @@ Status ShmTransport::progress(std::vector<TransportEvent>& events) {
   if (const std::optional<Failure> failure = context_.store->failure()) {
     return Error{ErrorCode::kPeerLost, failure->message};
   }
-  if (entrance_.door.expiry() < TimePoint::max()) {
-    entrance_.door.show_out(context_.clock->now());
+  if (meeting_.expiry() < TimePoint::max()) {
+    PLEACH_TRY(meeting_.tick(context_.clock->now()));
   }
   for (const epoll_event& event :
        std::span(ready_.events).first(at(std::exchange(ready_.count, 0)))) {

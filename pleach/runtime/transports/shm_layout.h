@@ -17,10 +17,9 @@ namespace pleach::shm {
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "processes share atomics");
 
-// What a rank says first to another, with its memory and its bell; the other answers with its own.
+// What two ranks say first to each other, with their memory and their bell.
 struct Hello {
-  uint64_t magic = 0x0a31'4d48'5350'4c50;  // "PLPSHM1\n"
-  uint64_t nonce = 0;                      // of the rank that is greeted
+  uint64_t magic = 0x0a32'4d48'5350'4c50;  // "PLPSHM2\n"
   int32_t rank = 0;
   int32_t rank_count = 0;
 };

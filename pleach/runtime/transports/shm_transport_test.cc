@@ -16,6 +16,7 @@
 #include "pleach/runtime/net.h"
 #include "pleach/runtime/transports/shared_memory.h"
 #include "pleach/runtime/transports/shm_layout.h"
+#include "tests/support/intruder.h"
 #include "tests/support/rank_threads.h"
 #include "tests/support/small_schedules.h"
 
@@ -30,7 +31,7 @@ uint64_t nonce_of(Store& store, Rank rank) {
   return std::stoull(std::string(split(entry, ' ')[0]));
 }
 
-// A program of its own that poses as a rank of a job.
+// A program of its own that poses as rank 2 of 3.
 struct Impostor {
   Descriptor socket;
   Descriptor bell = make_event();
@@ -39,15 +40,19 @@ struct Impostor {
   std::shared_ptr<std::byte> shared;
   shm::Writer out;
 
-  // Says hello to rank 0.
-  Impostor(Store& store, const shm::Hello& hello, int64_t bytes) {
+  // Comes to rank 0, whoever it says that it is.
+  Impostor(support::RankGroup& group, const Claim& claim) {
+    socket = connect_on_host(shm::socket_name(nonce_of(group.store(), Rank{0}))).value();
+    support::be_let_in(group.transport(Rank{0}), socket.get(), group.store().secret(), claim);
+  }
+  // Says hello.
+  void greet(const shm::Hello& hello, int64_t bytes) {
     memory = SharedMemory::create(bytes).value();
-    socket = connect_on_host(shm::socket_name(nonce_of(store, Rank{0}))).value();
     EXPECT_TRUE(send_with_descriptors(socket.get(), std::as_bytes(std::span(&hello, 1)),
                                       std::array{memory.descriptor(), bell.get()}));
   }
-  // Hears the answer.
-  void enter(const shm::Hello& hello) {
+  // Hears the rank's hello.
+  void enter() {
     shm::Hello answer;
     std::vector<Descriptor> brought;
     ASSERT_TRUE(wait_ready(socket.get(), POLLIN, SteadyClock().now() + seconds(10)));
@@ -55,12 +60,20 @@ struct Impostor {
                                        brought),
               ssize_t{sizeof(answer)});
     ASSERT_EQ(answer.rank, 0);
-    const int64_t bytes = shm::control_bytes(hello.rank_count);
+    const int64_t bytes = shm::control_bytes(3);
     peer = SharedMemory::adopt(std::move(brought[0]), bytes).value();
     shared = peer.map(0, bytes).value();
-    out = shm::Writer(shm::ring_in(shared.get(), Rank{hello.rank}));
+    out = shm::Writer(shm::ring_in(shared.get(), Rank{2}));
   }
 };
+
+Claim claim_of(uint64_t nonce, int32_t rank, int32_t rank_count) {
+  return {.purpose = Purpose::kShm,
+          .rank = rank,
+          .acceptor = 0,
+          .rank_count = rank_count,
+          .meeting = nonce};
+}
 
 Status run_ring(support::RankGroup& group, Rank rank) {
   const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 3);
@@ -77,37 +90,18 @@ Status run_ring(support::RankGroup& group, Rank rank) {
 TEST(ShmTransportTest, StrangersChangeNothing) {
   support::RankGroup group(3, "shm");
   const uint64_t nonce = nonce_of(group.store(), Rank{0});
-  const int64_t bytes = shm::control_bytes(3);
-  const auto hello = [](uint64_t of, int32_t rank, int32_t count) {
-    shm::Hello words;
-    words.nonce = of;
-    words.rank = rank;
-    words.rank_count = count;
-    return words;
-  };
   std::vector<Impostor> strangers;
-  for (const shm::Hello& words :
-       {hello(nonce + 1, 2, 3), hello(nonce, 0, 3), hello(nonce, -1, 3), hello(nonce, 3, 3),
-        hello(nonce, 2, 4), shm::Hello{.magic = 5, .nonce = nonce, .rank = 2, .rank_count = 3}}) {
-    strangers.emplace_back(group.store(), words, bytes);
+  for (const Claim& claim :
+       {claim_of(nonce + 1, 2, 3), claim_of(nonce, 0, 3), claim_of(nonce, -1, 3),
+        claim_of(nonce, 3, 3), claim_of(nonce, 2, 4)}) {
+    strangers.emplace_back(group, claim);
   }
-  strangers.emplace_back(group.store(), hello(nonce, 2, 3), bytes / 4);  // too little memory
   std::vector<Descriptor> silent;
   for (int i = 0; i < 300; ++i) {
     silent.push_back(connect_on_host(shm::socket_name(nonce)).value());
     if (i % 2 == 0) {
-      EXPECT_GT(send(silent.back().get(), "PLPSHM1\n", 8, MSG_NOSIGNAL), 0);
+      EXPECT_GT(send(silent.back().get(), "PLEACH2\n", 8, MSG_NOSIGNAL), 0);
     }
-  }
-  // Memory that could shrink, and no memory at all.
-  const Descriptor unsealed(memfd_create("test", MFD_CLOEXEC));
-  ASSERT_EQ(ftruncate(unsealed.get(), bytes), 0);
-  for (const int descriptor : {unsealed.get(), STDIN_FILENO}) {
-    const shm::Hello words = hello(nonce, 2, 3);
-    Descriptor socket = connect_on_host(shm::socket_name(nonce)).value();
-    EXPECT_TRUE(send_with_descriptors(socket.get(), std::as_bytes(std::span(&words, 1)),
-                                      std::array{descriptor, unsealed.get()}));
-    silent.push_back(std::move(socket));
   }
   support::on_every_rank(3, [&](Rank rank) {
     for (int operation = 1; operation <= 3; ++operation) {
@@ -161,14 +155,11 @@ TEST(ShmTransportTest, RankThatBreaksTheProtocolIsNamed) {
   for (const Case& row : cases) {
     SCOPED_TRACE(row.name);
     support::RankGroup group(3, "shm");
-    shm::Hello hello;
-    hello.nonce = nonce_of(group.store(), Rank{0});
-    hello.rank = 2;
-    hello.rank_count = 3;
-    Impostor liar(group.store(), hello, shm::control_bytes(3));
+    Impostor liar(group, claim_of(nonce_of(group.store(), Rank{0}), 2, 3));
+    liar.greet({.rank = 2, .rank_count = 3}, shm::control_bytes(3));
     support::on_every_rank(3, [&](Rank rank) {
       if (rank.value == 2) {
-        liar.enter(hello);
+        liar.enter();
         for (const Message& message : row.messages) {
           ASSERT_TRUE(liar.out.has_room());
           liar.out.put(message);
@@ -182,6 +173,40 @@ TEST(ShmTransportTest, RankThatBreaksTheProtocolIsNamed) {
       ASSERT_FALSE(status.has_value());
       EXPECT_NE(status.error().message.find("rank 2"), std::string::npos) << status.error().message;
       EXPECT_NE(status.error().message.find(row.says), std::string::npos) << status.error().message;
+    });
+    EXPECT_EQ(group.store().failure()->rank, Rank{2});
+  }
+}
+
+// What rank 2 shares is not taken: too little, of other ranks, memory that could shrink, and none.
+TEST(ShmTransportTest, RankThatSharesNoMemoryIsNamed) {
+  const int64_t bytes = shm::control_bytes(3);
+  const Descriptor unsealed(memfd_create("test", MFD_CLOEXEC));
+  ASSERT_EQ(ftruncate(unsealed.get(), bytes), 0);
+  const shm::Hello good = {.rank = 2, .rank_count = 3};
+  struct Case {
+    shm::Hello hello;
+    int64_t bytes;
+    int descriptor;
+  };
+  const std::vector<Case> cases = {{good, bytes / 4, -1},
+                                   {{.rank = 1, .rank_count = 3}, bytes, -1},
+                                   {{.magic = 5, .rank = 2, .rank_count = 3}, bytes, -1},
+                                   {good, bytes, unsealed.get()},
+                                   {good, bytes, STDIN_FILENO}};
+  for (const Case& row : cases) {
+    support::RankGroup group(3, "shm");
+    Impostor liar(group, claim_of(nonce_of(group.store(), Rank{0}), 2, 3));
+    if (row.descriptor < 0) {
+      liar.greet(row.hello, row.bytes);
+    } else {
+      EXPECT_TRUE(send_with_descriptors(liar.socket.get(), std::as_bytes(std::span(&row.hello, 1)),
+                                        std::array{row.descriptor, liar.bell.get()}));
+    }
+    support::on_every_rank(2, [&](Rank rank) {
+      const Status status = run_ring(group, rank);
+      ASSERT_FALSE(status.has_value());
+      EXPECT_NE(status.error().message.find("rank 2"), std::string::npos) << status.error().message;
     });
     EXPECT_EQ(group.store().failure()->rank, Rank{2});
   }

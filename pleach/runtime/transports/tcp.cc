@@ -16,7 +16,7 @@
 #include "pleach/base/text.h"
 #include "pleach/runtime/net.h"
 #include "pleach/runtime/transport.h"
-#include "pleach/runtime/transports/door.h"
+#include "pleach/runtime/transports/meeting_options.h"
 #include "pleach/runtime/transports/place_pool.h"
 #include "pleach/runtime/transports/tcp_connection.h"
 
@@ -25,7 +25,7 @@ namespace {
 
 using Kind = TransportEvent::Kind;
 
-// epoll tags: a rank, one of these, or the door's.
+// epoll tags: a rank, one of these, or the meeting's.
 constexpr uint64_t kJobFailure = uint64_t{1} << 32;
 constexpr uint64_t kAlarm = kJobFailure + 1;
 
@@ -70,10 +70,6 @@ class TcpTransport final : public Transport {
     tcp::Connection connection;
     int32_t releases = 0;  // held back
   };
-  struct Entrance {
-    Door door;
-    uint64_t nonce = 0;
-  };
   // Where segments go.
   struct Landing {
     PlacePool places;
@@ -85,7 +81,7 @@ class TcpTransport final : public Transport {
     int count = 0;
   };
   tcp::Connection& connection(Rank rank) { return peers_[rank.index()].connection; }
-  void enter(Guest guest);
+  void meet(Rank peer, Descriptor socket);
   Status handle(const epoll_event& event);
   Result<std::optional<tcp::Sending>> write(Rank peer);
   Status write_and_tell(Rank peer);
@@ -99,7 +95,7 @@ class TcpTransport final : public Transport {
   std::vector<Peer> peers_;  // by rank
   std::vector<Rank> held_back_;
   Descriptor epoll_, alarm_;
-  Entrance entrance_;
+  Meeting meeting_;
   Ready ready_;
   std::vector<TransportEvent> events_;
   uint64_t moved_bytes_ = 0;
@@ -111,20 +107,17 @@ Status TcpTransport::listen() {
   const std::string host = context_.store->local_address();
   PLEACH_ASSIGN(listener, listen_on({host, 0}));
   PLEACH_ASSIGN(address, local_address(listener.get()));
-  PLEACH_TRY(entrance_.door.open({.listener = std::move(listener),
-                                  .epoll = epoll_.get(),
-                                  .hello_bytes = std::tuple_size_v<tcp::HelloBytes>,
-                                  .rank_count = context_.rank_count,
-                                  .clock = context_.clock},
-                                 [this](Guest guest) { enter(std::move(guest)); }));
-  entrance_.nonce = make_nonce(context_);
+  const uint64_t nonce = make_nonce(context_);
+  PLEACH_TRY(meeting_.open(
+      meeting_options(context_, Purpose::kTcp, nonce, epoll_.get()), std::move(listener),
+      [this](Rank peer, Descriptor socket) { meet(peer, std::move(socket)); },
+      [this](Rank peer, const char* reason) { lose(peer, reason); }));
   PLEACH_TRY(watch(epoll_.get(), alarm_.get(), EPOLLIN, kAlarm));
   if (const int failed = context_.store->failure_descriptor(); failed >= 0) {
     PLEACH_TRY(watch(epoll_.get(), failed, EPOLLIN, kJobFailure));
   }
-  return context_.store->set(
-      address_key(context_, context_.rank),
-      fmt::format("{} {}", to_text(Address{host, address.port}), entrance_.nonce));
+  return context_.store->set(address_key(context_, context_.rank),
+                             fmt::format("{} {}", to_text(Address{host, address.port}), nonce));
 }
 
 // A peer that leaves a part of a message has broken off: what is to come of it has no place. And so
@@ -167,31 +160,18 @@ Status TcpTransport::connect(Rank peer) {
                                              peer.value, quoted(entry))};
   }
   PLEACH_ASSIGN(address, parse_address(parts[0], "address of a rank"));
-  Result<Descriptor> socket = start_connect(address);
-  if (!socket) {
-    lose(peer, "it does not accept connections");
-    return ok();
-  }
-  connection(peer).adopt(std::move(socket).value());
-  connection(peer).say_hello({nonce, context_.rank.value});
-  // Writable when connected.
-  return watch(epoll_.get(), connection(peer).socket(), EPOLLIN | EPOLLOUT,
-               static_cast<uint64_t>(peer.value));
+  return meeting_.approach(peer, nonce, [address] { return start_connect(address); });
 }
 
-// Whoever is no rank of this job is shown the door.
-void TcpTransport::enter(Guest guest) {
-  const std::optional<tcp::Hello> hello = tcp::parse_hello(guest.hello);
-  if (!hello || hello->nonce != entrance_.nonce || hello->rank <= context_.rank.value ||
-      hello->rank >= context_.rank_count) {
+void TcpTransport::meet(Rank peer, Descriptor socket) {
+  if (connection(peer).has_socket() || connection(peer).is_lost()) {
     return;
   }
-  const Rank peer{hello->rank};
-  if (!connection(peer).has_socket() && !connection(peer).is_lost()) {
-    set_no_delay(guest.socket.get());
-    connection(peer).adopt(std::move(guest.socket));
-    static_cast<void>(watch(epoll_.get(), connection(peer).socket(), EPOLLIN | EPOLLOUT,
-                            static_cast<uint64_t>(peer.value)));
+  connection(peer).adopt(std::move(socket));
+  // It is writable at once: what has waited for it goes then.
+  if (!watch(epoll_.get(), connection(peer).socket(), EPOLLIN | EPOLLOUT,
+             static_cast<uint64_t>(peer.value))) {
+    lose(peer, "its connection broke");
   }
 }
 
@@ -364,9 +344,8 @@ void TcpTransport::receive(Rank peer) {
 }
 
 Status TcpTransport::handle(const epoll_event& event) {
-  if (event.data.u64 >= Door::kFirstTag) {
-    entrance_.door.handle(event.data.u64);
-    return ok();
+  if (event.data.u64 >= Meeting::kFirstTag) {
+    return meeting_.handle(event.data.u64, event.events);
   }
   if (event.data.u64 == kAlarm) {
     clear_event(alarm_.get());
@@ -379,14 +358,6 @@ Status TcpTransport::handle(const epoll_event& event) {
   if (!connection(peer).has_socket()) {
     return ok();  // lost by an earlier event of the same batch
   }
-  if (connection(peer).is_connecting() && (event.events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) != 0) {
-    if (connect_error(connection(peer).socket()) != 0) {
-      lose(peer, "it does not accept connections");
-      return ok();
-    }
-    set_no_delay(connection(peer).socket());
-    connection(peer).finish_connecting();
-  }
   if ((event.events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0) {
     receive(peer);
   }
@@ -394,7 +365,7 @@ Status TcpTransport::handle(const epoll_event& event) {
 }
 
 Status TcpTransport::wait(TimePoint deadline, bool /*is_eager*/) {
-  const TimePoint expiry = std::min(deadline, entrance_.door.expiry());
+  const TimePoint expiry = std::min(deadline, meeting_.expiry());
   const int count =
       epoll_wait(epoll_.get(), ready_.events.data(), static_cast<int>(ready_.events.size()),
                  milliseconds_until(expiry, context_.clock->now()));
@@ -409,8 +380,8 @@ Status TcpTransport::progress(std::vector<TransportEvent>& events) {
   if (const std::optional<Failure> failure = context_.store->failure()) {
     return Error{ErrorCode::kPeerLost, failure->message};
   }
-  if (entrance_.door.expiry() < TimePoint::max()) {
-    entrance_.door.show_out(context_.clock->now());
+  if (meeting_.expiry() < TimePoint::max()) {
+    PLEACH_TRY(meeting_.tick(context_.clock->now()));
   }
   for (const epoll_event& event :
        std::span(ready_.events).first(at(std::exchange(ready_.count, 0)))) {

@@ -12,8 +12,7 @@
 namespace pleach::tcp {
 namespace {
 
-constexpr uint64_t kHelloMagic = 0x0a31'4843'4145'4c50;  // "PLEACH1\n"
-constexpr uint32_t kFrameMagic = 0x504c'4600;            // the kind in the lowest byte
+constexpr uint32_t kFrameMagic = 0x504c'4600;  // the kind in the lowest byte
 // As much as a read takes besides the payload that it knows of.
 constexpr std::size_t kBufferBytes = std::size_t{16} * 1024;
 
@@ -39,23 +38,6 @@ std::string_view text(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-HelloBytes write_hello(const Hello& hello) {
-  return pack<24>(kHelloMagic, hello.nonce, hello.rank, uint32_t{0});
-}
-
-std::optional<Hello> parse_hello(std::span<const std::byte> bytes) {
-  HelloBytes words = {};
-  if (bytes.size() != words.size()) {
-    return std::nullopt;
-  }
-  std::ranges::copy(bytes, words.begin());
-  uint64_t magic = 0;
-  uint32_t reserved = 0;
-  Hello hello;
-  unpack(words, magic, hello.nonce, hello.rank, reserved);
-  return magic == kHelloMagic ? std::optional(hello) : std::nullopt;
-}
-
 FrameBytes write_frame(const Frame& frame) {
   const uint32_t magic = kFrameMagic | static_cast<uint32_t>(frame.kind);
   return pack<40>(magic, frame.length, frame.channel, frame.operation, frame.fingerprint,
@@ -77,10 +59,6 @@ std::optional<Frame> parse_frame(const FrameBytes& bytes) {
 
 void Outbox::queue(const Frame& frame) {
   queued_ += text(write_frame(frame));
-}
-
-void Outbox::queue_first(const Hello& hello) {
-  queued_.insert(0, text(write_hello(hello)));
 }
 
 void Outbox::clear() {
@@ -245,24 +223,14 @@ std::optional<Arriving> Inbox::take_payload() {
   return std::exchange(arriving_, {});
 }
 
-void Connection::say_hello(const Hello& hello) {
-  is_connecting_ = true;
-  out_.queue_first(hello);
-}
-
 void Connection::close(const char* reason) {
   socket_.close();
   lost_reason_ = lost_reason_ == nullptr ? reason : lost_reason_;
-  is_connecting_ = false;
   out_.clear();
 }
 
 bool Connection::set_watching_out(bool watching) {
   return std::exchange(is_watching_out_, watching) != watching;
-}
-
-Flow Connection::write(uint64_t& moved_bytes, std::optional<Sending>& sent) {
-  return is_connecting_ ? Flow::kBlocked : out_.write(socket_.get(), moved_bytes, sent);
 }
 
 }  // namespace pleach::tcp

@@ -20,15 +20,6 @@ namespace pleach::tcp {
 
 static_assert(std::endian::native == std::endian::little, "frames travel in little-endian form");
 
-// What a rank says first on a connection that it opened.
-struct Hello {
-  uint64_t nonce = 0;  // as the listening rank published it
-  int32_t rank = 0;
-};
-using HelloBytes = std::array<std::byte, 24>;
-HelloBytes write_hello(const Hello& hello);
-std::optional<Hello> parse_hello(std::span<const std::byte> bytes);
-
 enum class FrameKind : uint8_t { kBegin = 1, kData = 2, kRelease = 3 };
 
 // A header; a kData frame's payload of `length` bytes follows.
@@ -67,8 +58,6 @@ struct Arriving {
 class Outbox {
  public:
   void queue(const Frame& frame);
-  // Before all that is queued.
-  void queue_first(const Hello& hello);
   // A kData frame, of no length yet, and what it carries.
   void start(Frame frame, std::span<const std::span<const std::byte>> pieces);
   // Writes what the socket takes; `sent` is set when the segment has left.
@@ -121,15 +110,11 @@ class Inbox {
 class Connection {
  public:
   bool has_socket() const { return socket_.is_open(); }
-  bool is_connecting() const { return is_connecting_; }
   bool is_lost() const { return lost_reason_ != nullptr; }
   // A literal; null: it is not lost.
   const char* lost_reason() const { return lost_reason_; }
   int socket() const { return socket_.get(); }
   void adopt(Descriptor socket) { socket_ = std::move(socket); }
-  // Puts the hello before all that is queued, and waits for the connect to end.
-  void say_hello(const Hello& hello);
-  void finish_connecting() { is_connecting_ = false; }
   // For good, for a reason that is a literal; the first one stays.
   void close(const char* reason);
   // Whether what epoll reports must change; starts as watched for both.
@@ -138,12 +123,13 @@ class Connection {
   Outbox& out() { return out_; }
   Inbox& in() { return in_; }
   // As those of the two, adding what they move to a counter.
-  Flow write(uint64_t& moved_bytes, std::optional<Sending>& sent);
+  Flow write(uint64_t& moved_bytes, std::optional<Sending>& sent) {
+    return out_.write(socket_.get(), moved_bytes, sent);
+  }
   Flow read(uint64_t& moved_bytes) { return in_.read(socket_.get(), moved_bytes); }
 
  private:
   Descriptor socket_;
-  bool is_connecting_ = false;
   const char* lost_reason_ = nullptr;
   bool is_watching_out_ = true;
   Outbox out_;

@@ -11,6 +11,7 @@
 #include "pleach/base/text.h"
 #include "pleach/runtime/net.h"
 #include "pleach/runtime/transports/tcp_connection.h"
+#include "tests/support/intruder.h"
 #include "tests/support/rank_threads.h"
 #include "tests/support/small_schedules.h"
 
@@ -32,10 +33,27 @@ Descriptor intrude(Store& store, Rank rank, std::string_view words) {
   return socket;
 }
 
-uint64_t nonce_of(Store& store, Rank rank) {
+Claim claim_of(Store& store, Rank door, int32_t rank, int32_t rank_count) {
   const std::string entry =
-      store.get("test/tcp/" + std::to_string(rank.value), Duration(0)).value();
-  return std::stoull(std::string(split(entry, ' ')[1]));
+      store.get("test/tcp/" + std::to_string(door.value), Duration(0)).value();
+  return {.purpose = Purpose::kTcp,
+          .rank = rank,
+          .acceptor = door.value,
+          .rank_count = rank_count,
+          .meeting = std::stoull(std::string(split(entry, ' ')[1]))};
+}
+
+void say(const Descriptor& socket, std::string_view words) {
+  EXPECT_EQ(send(socket.get(), words.data(), words.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(words.size()));
+}
+
+// A program of its own that has proved to rank 0 that it is rank 2 of 3, which it is not.
+Descriptor pose_as_rank_2(support::RankGroup& group) {
+  Descriptor socket = intrude(group.store(), Rank{0}, "");
+  support::be_let_in(group.transport(Rank{0}), socket.get(), group.store().secret(),
+                     claim_of(group.store(), Rank{0}, 2, 3));
+  return socket;
 }
 
 std::string_view text(std::span<const std::byte> bytes) {
@@ -70,11 +88,17 @@ TEST(TcpTransportTest, StrangersOnThePortChangeNothing) {
     strangers.push_back(intrude(group.store(), Rank{rank}, "GET / HTTP/1.1\r\n\r\n"));
     strangers.push_back(intrude(group.store(), Rank{rank}, ""));
     strangers.push_back(intrude(group.store(), Rank{rank}, "PLEACH1\n"));
-    // Right form, wrong nonce; right nonce, but a rank that does not connect to this one.
-    const uint64_t nonce = nonce_of(group.store(), Rank{rank});
-    for (const tcp::Hello& hello : {tcp::Hello{nonce + 1, 2}, tcp::Hello{nonce, rank},
-                                    tcp::Hello{nonce, -1}, tcp::Hello{nonce, 3}}) {
-      strangers.push_back(intrude(group.store(), Rank{rank}, text(tcp::write_hello(hello))));
+    // Of the job, but with a claim that makes no sense here.
+    const Claim good = claim_of(group.store(), Rank{rank}, 2, 3);
+    std::vector<Claim> claims(4, good);
+    claims[0].meeting += 1;
+    claims[1].rank = rank;
+    claims[2].rank = -1;
+    claims[3].rank = 3;
+    for (const Claim& claim : claims) {
+      strangers.push_back(intrude(group.store(), Rank{rank}, ""));
+      support::be_let_in(group.transport(Rank{rank}), strangers.back().get(),
+                         group.store().secret(), claim);
     }
     for (int i = 0; i < 30; ++i) {
       std::string noise;
@@ -141,12 +165,13 @@ TEST(TcpTransportTest, RankThatBreaksTheProtocolIsNamed) {
   for (const Case& row : cases) {
     SCOPED_TRACE(row.name);
     support::RankGroup group(3, "tcp");
-    std::string words(text(tcp::write_hello({nonce_of(group.store(), Rank{0}), 2})));
+    std::string words;
     for (const Frame& frame : row.frames) {
       words += text(tcp::write_frame(frame));
     }
     {
-      const Descriptor liar = intrude(group.store(), Rank{0}, words + row.tail);
+      const Descriptor liar = pose_as_rank_2(group);
+      say(liar, words + row.tail);
       if (row.name == "hangs up") {
         shutdown(liar.get(), SHUT_WR);
       }
@@ -169,12 +194,11 @@ TEST(TcpTransportTest, RankThatLeavesAPartOfAMessageIsLost) {
   support::RankGroup group(3, "tcp");
   Transport& transport = group.transport(Rank{0});
   ASSERT_TRUE(transport.open({.number = 5, .places = 1, .place_bytes = 1'000'000}));
-  std::string words(text(tcp::write_hello({nonce_of(group.store(), Rank{0}), 2})));
-  words += text(tcp::write_frame(
-      {.kind = tcp::FrameKind::kData, .length = 1'000'000, .channel = 5, .operation = 1}));
-  const Descriptor liar = intrude(group.store(), Rank{0}, words + std::string(10, 'x'));
-  const uint64_t words_and_part = words.size() - sizeof(tcp::HelloBytes) + 10;
-  while (transport.moved_bytes() < words_and_part) {
+  const std::string words(text(tcp::write_frame(
+      {.kind = tcp::FrameKind::kData, .length = 1'000'000, .channel = 5, .operation = 1})));
+  const Descriptor liar = pose_as_rank_2(group);
+  say(liar, words + std::string(10, 'x'));
+  while (transport.moved_bytes() < words.size() + 10) {
     ASSERT_TRUE(poll(transport, SteadyClock().now() + milliseconds(10)).empty());
   }
   transport.close(5);
@@ -205,8 +229,7 @@ TEST(TcpTransportTest, FramesArriveHoweverTheyAreCut) {
     support::RankGroup group(3, "tcp");
     Transport& transport = group.transport(Rank{0});
     ASSERT_TRUE(transport.open({.number = 5, .places = 30, .place_bytes = 40'000}));
-    const Descriptor peer = intrude(group.store(), Rank{0},
-                                    text(tcp::write_hello({nonce_of(group.store(), Rank{0}), 2})));
+    const Descriptor peer = pose_as_rank_2(group);
     std::vector<TransportEvent> arrived;
     for (std::size_t sent = 0; sent < frames.size() || arrived.size() < 30;) {
       const std::size_t part =
@@ -230,33 +253,36 @@ TEST(TcpTransportTest, FramesArriveHoweverTheyAreCut) {
   }
 }
 
-// However many say nothing, a rank that has said who it is gets in, and so do those after it.
-TEST(TcpTransportTest, FloodsOfSilentStrangersKeepNobodyOut) {
+// However many say nothing, or half of it, a rank gets in, and so do those after it.
+TEST(TcpTransportTest, FloodsOfStrangersKeepNobodyOut) {
   constexpr int32_t kRanks = 5;
   support::RankGroup group(kRanks, "tcp");
   Transport& transport = group.transport(Rank{0});
-  const uint64_t nonce = nonce_of(group.store(), Rank{0});
   std::vector<Descriptor> connected;
+  std::vector<Introduction> claimed;
   const auto flood = [&] {
     for (int i = 0; i < 300; ++i) {
-      connected.push_back(intrude(group.store(), Rank{0}, i % 3 == 0 ? "PLEACH1\n" : ""));
+      connected.push_back(intrude(group.store(), Rank{0}, i % 3 == 0 ? "PLEACH2\n" : ""));
+      if (i % 3 == 1) {  // says that it is rank 4, and does not know the secret
+        claimed.emplace_back(JobSecret::make(), claim_of(group.store(), Rank{0}, 4, kRanks));
+        claimed.back().advance(connected.back().get());
+      }
     }
   };
+  std::vector<TransportEvent> events;
   for (int32_t rank = 1; rank < kRanks; ++rank) {
-    if (rank % 2 == 0) {
-      flood();
+    flood();
+    connected.push_back(intrude(group.store(), Rank{0}, ""));
+    for (const TransportEvent& event :
+         support::be_let_in(transport, connected.back().get(), group.store().secret(),
+                            claim_of(group.store(), Rank{0}, rank, kRanks))) {
+      events.push_back(event);
     }
-    const std::string words =
-        std::string(text(tcp::write_hello({nonce, rank}))) +
-        std::string(
-            text(tcp::write_frame({.kind = tcp::FrameKind::kBegin, .channel = 1, .operation = 1})));
-    connected.push_back(intrude(group.store(), Rank{0}, words));
-    if (rank % 2 == 1) {
-      flood();
-    }
+    flood();
+    say(connected[at(rank) * 601 - 301],
+        text(tcp::write_frame({.kind = tcp::FrameKind::kBegin, .channel = 1, .operation = 1})));
   }
   const TimePoint last = SteadyClock().now() + seconds(10);
-  std::vector<TransportEvent> events;
   while (events.size() < at(kRanks - 1) && SteadyClock().now() < last) {
     for (const TransportEvent& event : poll(transport, last)) {
       events.push_back(event);
@@ -268,7 +294,7 @@ TEST(TcpTransportTest, FloodsOfSilentStrangersKeepNobodyOut) {
   }
 }
 
-TEST(TcpTransportTest, FramesAndHellosSurviveTheRoundTripAndNothingElseParses) {
+TEST(TcpTransportTest, FramesSurviveTheRoundTripAndNothingElseParses) {
   const tcp::Frame frame{.kind = tcp::FrameKind::kRelease,
                          .length = 11,
                          .channel = 3,
@@ -284,11 +310,6 @@ TEST(TcpTransportTest, FramesAndHellosSurviveTheRoundTripAndNothingElseParses) {
     bytes[at] ^= std::byte{0x80};
     EXPECT_FALSE(tcp::parse_frame(bytes).has_value());
   }
-  tcp::HelloBytes hello = tcp::write_hello({77, 4});
-  EXPECT_EQ(tcp::parse_hello(hello)->rank, 4);
-  EXPECT_EQ(tcp::parse_hello(hello)->nonce, 77u);
-  hello[3] ^= std::byte{1};
-  EXPECT_FALSE(tcp::parse_hello(hello).has_value());
 }
 
 }  // namespace

@@ -1,0 +1,154 @@
+#include "pleach/runtime/rendezvous/meeting.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace pleach {
+namespace {
+
+constexpr uint64_t kFirstApproach = uint64_t{1} << 62;  // then ranks
+constexpr Duration kRetry = std::chrono::milliseconds(1);
+constexpr const char* kClosedDoor = "it does not accept connections";
+
+uint64_t tag_of(Rank peer) {
+  return kFirstApproach + static_cast<uint64_t>(peer.value);
+}
+
+}  // namespace
+
+Status Meeting::open(Options options, Descriptor listener, Met met, Missed missed) {
+  options_ = std::move(options);
+  met_ = std::move(met);
+  missed_ = std::move(missed);
+  return door_.open({.listener = std::move(listener),
+                     .epoll = options_.epoll,
+                     .secret = options_.secret,
+                     .purpose = options_.purpose,
+                     .rank = options_.rank,
+                     .rank_count = options_.rank_count,
+                     .clock = options_.clock},
+                    [this](Guest guest) { enter(std::move(guest)); });
+}
+
+void Meeting::enter(Guest guest) {
+  const Claim& claim = guest.claim;
+  if (claim.meeting == options_.nonce && claim.rank_count == options_.rank_count &&
+      claim.rank > options_.rank.value && claim.rank < options_.rank_count) {
+    met_(Rank{claim.rank}, std::move(guest.socket));
+  }
+}
+
+Status Meeting::approach(Rank peer, uint64_t nonce, Connect connect) {
+  const auto [way, is_new] = approaches_.try_emplace(
+      peer.value, Approach{.connect = std::move(connect),
+                           .claim = {.purpose = options_.purpose,
+                                     .rank = options_.rank.value,
+                                     .acceptor = peer.value,
+                                     .rank_count = options_.rank_count,
+                                     .meeting = nonce},
+                           .deadline = options_.clock->now() + options_.deadline});
+  return is_new ? start(peer, way->second) : ok();
+}
+
+Status Meeting::start(Rank peer, Approach& way) {
+  way.introduction.reset();
+  way.retry = TimePoint::max();
+  Result<Descriptor> socket = way.connect();
+  if (socket) {
+    way.socket = std::move(socket).value();
+    return watch(options_.epoll, way.socket.get(), EPOLLIN | EPOLLOUT, tag_of(peer));
+  }
+  if (socket.error().code == ErrorCode::kInfeasible) {
+    return socket.error();
+  }
+  const TimePoint now = options_.clock->now();
+  if (socket.error().code == ErrorCode::kTimeout && now < way.deadline) {
+    way.retry = now + kRetry;
+  } else {
+    miss(peer, kClosedDoor);
+  }
+  return ok();
+}
+
+void Meeting::miss(Rank peer, const char* reason) {
+  approaches_.erase(peer.value);
+  missed_(peer, reason);
+}
+
+Status Meeting::advance(Rank peer, uint32_t events) {
+  const auto found = approaches_.find(peer.value);
+  if (found == approaches_.end() || !found->second.socket.is_open()) {
+    return ok();  // over by an earlier event of the same batch
+  }
+  Approach& way = found->second;
+  const int socket = way.socket.get();
+  if (!way.introduction) {
+    if ((events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) == 0) {
+      return ok();
+    }
+    if (connect_error(socket) != 0) {
+      miss(peer, kClosedDoor);
+      return ok();
+    }
+    set_no_delay(socket);
+    way.introduction.emplace(options_.secret, way.claim);
+    PLEACH_TRY(watch(options_.epoll, socket, EPOLLIN, tag_of(peer)));
+  }
+  switch (way.introduction->advance(socket)) {
+    case Introduction::State::kWaits:
+      break;
+    case Introduction::State::kWelcome: {
+      Descriptor met = std::move(way.socket);
+      approaches_.erase(found);
+      met_(peer, std::move(met));
+      break;
+    }
+    case Introduction::State::kStranger:
+      miss(peer, "what listens at its address does not hold this job's secret");
+      break;
+    case Introduction::State::kClosed: {
+      // Among many strangers a rank may be sent away before it is known.
+      const TimePoint now = options_.clock->now();
+      way.socket = Descriptor();
+      if (now < way.deadline) {
+        way.retry = now + kRetry;
+      } else {
+        miss(peer, kClosedDoor);
+      }
+      break;
+    }
+  }
+  return ok();
+}
+
+Status Meeting::handle(uint64_t tag, uint32_t events) {
+  if (tag >= kFirstApproach) {
+    return advance(Rank{static_cast<int32_t>(tag - kFirstApproach)}, events);
+  }
+  door_.handle(tag);
+  return ok();
+}
+
+TimePoint Meeting::expiry() const {
+  TimePoint first = door_.expiry();
+  for (const auto& [rank, way] : approaches_) {
+    first = std::min(first, way.retry);
+  }
+  return first;
+}
+
+Status Meeting::tick(TimePoint now) {
+  door_.tick(now);
+  PLEACH_TRY(door_.status(now));
+  for (auto next = approaches_.begin(); next != approaches_.end();) {
+    const auto way = next++;  // it may be over
+    if (way->second.retry <= now) {
+      PLEACH_TRY(start(Rank{way->first}, way->second));
+    }
+  }
+  return ok();
+}
+
+}  // namespace pleach

@@ -1,0 +1,73 @@
+// Meeting: how a rank comes by a connection to each of its peers, both sure that the other is of
+// the job. Of a pair, the lower rank has the door and the higher one comes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+
+#include "pleach/base/id.h"
+#include "pleach/base/result.h"
+#include "pleach/runtime/clock.h"
+#include "pleach/runtime/net.h"
+#include "pleach/runtime/rendezvous/door.h"
+#include "pleach/runtime/rendezvous/handshake.h"
+
+namespace pleach {
+
+// Used by one thread; its owner waits on the epoll.
+class Meeting {
+ public:
+  struct Options {
+    Purpose purpose = Purpose::kTcp;
+    Rank rank;
+    int32_t rank_count = 1;
+    JobSecret secret;
+    uint64_t nonce = 0;  // tells this meeting from another that had its address before
+    int epoll = -1;
+    const Clock* clock = nullptr;
+    Duration deadline;  // for a peer to open its door
+  };
+  // What becomes of a peer, told once: its connection, in the epoll already; or why there is none,
+  // a literal.
+  using Met = std::function<void(Rank, Descriptor)>;
+  using Missed = std::function<void(Rank, const char*)>;
+  // Starts to connect. Errors: kTimeout: not now; kInfeasible: this rank has no descriptors.
+  using Connect = std::function<Result<Descriptor>()>;
+
+  Status open(Options options, Descriptor listener, Met met, Missed missed);
+  // Comes to a peer of a lower rank, whose meeting has that nonce. Does nothing if it does already.
+  // Errors: kInfeasible: this rank has no descriptors left.
+  Status approach(Rank peer, uint64_t nonce, Connect connect);
+
+  // Tags of the epoll from here on are the meeting's; ranks have those below.
+  static constexpr uint64_t kFirstTag = Door::kFirstTag;
+  Status handle(uint64_t tag, uint32_t events);
+  // When something is to be done at the latest, and what.
+  TimePoint expiry() const;
+  // Errors: kInfeasible: as approach(); or nobody can be let in, for the same reason.
+  Status tick(TimePoint now);
+
+ private:
+  struct Approach {
+    Connect connect;
+    Claim claim;
+    TimePoint deadline;
+    Descriptor socket = {};
+    std::optional<Introduction> introduction = {};  // empty: not connected
+    TimePoint retry = TimePoint::max();
+  };
+  void enter(Guest guest);
+  Status start(Rank peer, Approach& way);
+  Status advance(Rank peer, uint32_t events);
+  void miss(Rank peer, const char* reason);
+
+  Options options_;
+  Met met_;
+  Missed missed_;
+  Door door_;
+  std::map<int32_t, Approach> approaches_;  // by rank
+};
+
+}  // namespace pleach
