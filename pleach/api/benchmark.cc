@@ -228,9 +228,7 @@ Result<Measurement> Runner::measure_place(int64_t count, bool in_place) {
   int64_t wrong = 0;
   if (options_.check) {
     // Of a run of its own, because an in-place run has overwritten its inputs.
-    if (!in_place) {
-      fill_output(buffers.output);
-    }
+    fill_output(buffers.output);
     fill_input(reference, job_.rank, buffers.input);
     PLEACH_TRY(communicator_->run(*prepared_, request));
     wrong = count_wrong(reference, job_.rank, buffers.output, in_place);
@@ -259,9 +257,7 @@ Result<Measurement> Runner::measure_place(int64_t count, bool in_place) {
 
 Result<BenchmarkRow> Runner::measure(int64_t size_bytes) {
   const CollectiveKind collective = schedule_of(*prepared_).collective;
-  const bool parts = collective == CollectiveKind::kReduceScatter ||
-                     collective == CollectiveKind::kAllGather ||
-                     collective == CollectiveKind::kAllToAll;
+  const bool parts = part_count(collective, job_.rank_count) > 1;
   int64_t count = size_bytes / element_bytes(options_.type);
   BenchmarkRow row;
   row.element_count = count;

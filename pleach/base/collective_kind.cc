@@ -13,13 +13,15 @@
 namespace pleach {
 namespace {
 
-constexpr std::array<Name<CollectiveKind>, 6> kCollectiveNames = {{
+constexpr std::array<Name<CollectiveKind>, 8> kCollectiveNames = {{
     {CollectiveKind::kAllReduce, "all_reduce"},
     {CollectiveKind::kReduceScatter, "reduce_scatter"},
     {CollectiveKind::kAllGather, "all_gather"},
     {CollectiveKind::kBroadcast, "broadcast"},
     {CollectiveKind::kReduce, "reduce"},
     {CollectiveKind::kAllToAll, "all_to_all"},
+    {CollectiveKind::kGather, "gather"},
+    {CollectiveKind::kScatter, "scatter"},
 }};
 // Ours first, then those of nccl-tests.
 constexpr std::array<Name<ElementType>, 13> kElementTypeNames = {{
@@ -131,7 +133,23 @@ bool reduces(CollectiveKind kind) {
 }
 
 bool has_root(CollectiveKind kind) {
-  return kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kReduce;
+  return is_from_root(kind) || is_to_root(kind);
+}
+
+bool is_from_root(CollectiveKind kind) {
+  return kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kScatter;
+}
+
+bool is_to_root(CollectiveKind kind) {
+  return kind == CollectiveKind::kReduce || kind == CollectiveKind::kGather;
+}
+
+bool gives_shards(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllGather || kind == CollectiveKind::kGather;
+}
+
+bool ends_with_shards(CollectiveKind kind) {
+  return kind == CollectiveKind::kReduceScatter || kind == CollectiveKind::kScatter;
 }
 
 double bus_bandwidth_factor(CollectiveKind kind, int32_t rank_count) {
@@ -143,6 +161,8 @@ double bus_bandwidth_factor(CollectiveKind kind, int32_t rank_count) {
     case CollectiveKind::kReduceScatter:
     case CollectiveKind::kAllGather:
     case CollectiveKind::kAllToAll:
+    case CollectiveKind::kGather:
+    case CollectiveKind::kScatter:
       return others_fraction;
     case CollectiveKind::kBroadcast:
     case CollectiveKind::kReduce:

@@ -16,11 +16,14 @@ enum class CollectiveKind : uint8_t {
   kBroadcast,
   kReduce,
   kAllToAll,
+  kGather,
+  kScatter,
 };
 
 inline constexpr std::array kAllCollectives = {
     CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kAllGather,
-    CollectiveKind::kBroadcast, CollectiveKind::kReduce,        CollectiveKind::kAllToAll};
+    CollectiveKind::kBroadcast, CollectiveKind::kReduce,        CollectiveKind::kAllToAll,
+    CollectiveKind::kGather,    CollectiveKind::kScatter};
 
 enum class ElementType : uint8_t {
   kFloat32,
@@ -73,8 +76,15 @@ Status check_reduction(ElementType type, ReduceOp op);
 
 // Whether the collective combines values (all_reduce, reduce_scatter, reduce).
 bool reduces(CollectiveKind kind);
-// Whether the collective has a root (broadcast, reduce).
+// Whether the collective has a root, which alone gives something (broadcast, scatter), or alone
+// ends with something (reduce, gather).
 bool has_root(CollectiveKind kind);
+bool is_from_root(CollectiveKind kind);
+bool is_to_root(CollectiveKind kind);
+// Whether every rank gives its shard of the whole (all_gather, gather), or ends with it
+// (reduce_scatter, scatter).
+bool gives_shards(CollectiveKind kind);
+bool ends_with_shards(CollectiveKind kind);
 
 // busbw = algbw × this factor; rank_count > 0. Source: nccl-tests doc/PERFORMANCE.md.
 double bus_bandwidth_factor(CollectiveKind kind, int32_t rank_count);

@@ -29,7 +29,7 @@ TEST(CollectiveKind, TextFormsParseToTheSame) {
 TEST(CollectiveKind, UnknownNamesListTheKnownOnes) {
   EXPECT_EQ(parse_collective("allreduce").error().message,
             "unknown collective 'allreduce'; did you mean 'all_reduce'? known: all_reduce, "
-            "reduce_scatter, all_gather, broadcast, reduce, all_to_all");
+            "reduce_scatter, all_gather, broadcast, reduce, all_to_all, gather, scatter");
   const std::string types =
       "known: float32, float64, float16, bfloat16, int8, int32, int64, uint8, float, double, half, "
       "int, char";
@@ -84,20 +84,30 @@ TEST(CollectiveKind, HasItsProperties) {
   struct Case {
     CollectiveKind kind;
     bool reduces;
-    bool has_root;
+    bool is_from_root;
+    bool is_to_root;
+    bool gives_shards;
+    bool ends_with_shards;
     double factor;  // of busbw on 4 ranks
   };
   const std::vector<Case> cases = {
-      {CollectiveKind::kAllReduce, true, false, 1.5},
-      {CollectiveKind::kReduceScatter, true, false, 0.75},
-      {CollectiveKind::kAllGather, false, false, 0.75},
-      {CollectiveKind::kBroadcast, false, true, 1},
-      {CollectiveKind::kReduce, true, true, 1},
-      {CollectiveKind::kAllToAll, false, false, 0.75},
+      {CollectiveKind::kAllReduce, true, false, false, false, false, 1.5},
+      {CollectiveKind::kReduceScatter, true, false, false, false, true, 0.75},
+      {CollectiveKind::kAllGather, false, false, false, true, false, 0.75},
+      {CollectiveKind::kBroadcast, false, true, false, false, false, 1},
+      {CollectiveKind::kReduce, true, false, true, false, false, 1},
+      {CollectiveKind::kAllToAll, false, false, false, false, false, 0.75},
+      {CollectiveKind::kGather, false, false, true, true, false, 0.75},
+      {CollectiveKind::kScatter, false, true, false, false, true, 0.75},
   };
-  for (const auto& [kind, combines, rooted, factor] : cases) {
+  ASSERT_EQ(cases.size(), kAllCollectives.size());
+  for (const auto& [kind, combines, from_root, to_root, gives, ends, factor] : cases) {
     EXPECT_EQ(reduces(kind), combines) << to_text(kind);
-    EXPECT_EQ(has_root(kind), rooted) << to_text(kind);
+    EXPECT_EQ(has_root(kind), from_root || to_root) << to_text(kind);
+    EXPECT_EQ(is_from_root(kind), from_root) << to_text(kind);
+    EXPECT_EQ(is_to_root(kind), to_root) << to_text(kind);
+    EXPECT_EQ(gives_shards(kind), gives) << to_text(kind);
+    EXPECT_EQ(ends_with_shards(kind), ends) << to_text(kind);
     EXPECT_DOUBLE_EQ(bus_bandwidth_factor(kind, 4), factor) << to_text(kind);
   }
 }

@@ -21,7 +21,8 @@ void declare_collective(CommandLine& line) {
   }
   line.option("--collective", alternatives(kinds), "all_reduce");
   line.option("--group", "ranks that take part, in order: 0,1,4-7");
-  line.option("-r,--root", "rank that broadcasts or receives the reduction", "0");
+  line.option("-r,--root",
+              "rank that alone gives (broadcast, scatter) or ends with all (reduce, gather)", "0");
 }
 
 void declare_schedule(CommandLine& line) {

@@ -13,6 +13,7 @@
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
+#include "pleach/collective/placement.h"
 #include "pleach/collective/rank_of_node.h"
 #include "pleach/topology/max_flow.h"
 
@@ -238,6 +239,12 @@ EdgeBound bound_of(CollectiveKind collective, const Edge& edge, double rank_coun
       return edge.has_root ? EdgeBound{edge.out, true} : EdgeBound{edge.in, false};
     case CollectiveKind::kReduce:
       return edge.has_root ? EdgeBound{edge.in, false} : EdgeBound{edge.out, true};
+    case CollectiveKind::kGather:
+      return edge.has_root ? EdgeBound{edge.in * rank_count / outside, false}
+                           : EdgeBound{edge.out * rank_count / inside, true};
+    case CollectiveKind::kScatter:
+      return edge.has_root ? EdgeBound{edge.out * rank_count / outside, true}
+                           : EdgeBound{edge.in * rank_count / inside, false};
     case CollectiveKind::kAllToAll:
       return least(edge.out * rank_count / (inside * outside),
                    edge.in * rank_count / (inside * outside));
@@ -482,8 +489,8 @@ class CutSearch {
     }
   }
 
-  // A reduce_scatter is an all_gather with all links reversed.
-  bool reversed() const { return network_.collective == CollectiveKind::kReduceScatter; }
+  // A reduce_scatter is an all_gather with all links reversed, a scatter a gather.
+  bool reversed() const { return ends_with_shards(network_.collective); }
 
   void make_graph() {
     vertex_of_.assign(network_.topology.nodes().size(), kNone);
@@ -499,8 +506,7 @@ class CutSearch {
       bandwidths.push_back(network_.topology.link(id).bandwidth_bytes_per_s);
     }
     const auto rank_count = static_cast<int64_t>(network_.participants.size());
-    const bool demands = network_.collective == CollectiveKind::kAllGather ||
-                         network_.collective == CollectiveKind::kReduceScatter;
+    const bool demands = gives_shards(network_.collective) || ends_with_shards(network_.collective);
     // A ratio multiplies links by its ranks, and has a demand of its capacity for each rank.
     const int64_t unit = capacity_unit(bandwidths, demands ? 2 * rank_count : 1);
     is_exact_ = are_multiples(bandwidths, unit);
@@ -560,6 +566,9 @@ class CutSearch {
   //   source  Dinkelbach, On nonlinear fractional programming, 1967; Zhao et al., ForestColl, 2024
   bool search_ratios() {
     start_ratio();
+    if (has_root(network_.collective)) {
+      return search_ratio(vertex_of_rank(network_.root.index()));
+    }
     if (network_.relay_count == 0) {
       return search_ratio(kNone);
     }
@@ -571,18 +580,24 @@ class CutSearch {
     return true;
   }
 
-  // The best of the single ranks, and of all but one.
+  // The best of the single ranks, and of all but one; without the root, if there is one.
   void start_ratio() {
     std::vector<Ratio> alone(at(source_)), others(at(source_));
     for (std::size_t link = 0; link < network_.links.size(); ++link) {
       alone[at(arcs_[link].source)].capacity += arcs_[link].capacity;
       others[at(arcs_[link].target)].capacity += arcs_[link].capacity;
     }
-    least_ = alone[at(vertex_of_rank(0))];
+    const auto rank_count = static_cast<int64_t>(network_.participants.size());
+    const bool rooted = has_root(network_.collective);
+    least_ = {INT64_MAX, 1};
     for (std::size_t rank = 0; rank < network_.participants.size(); ++rank) {
-      Ratio& but_one = others[at(vertex_of_rank(rank))];
-      but_one.ranks = static_cast<int64_t>(network_.participants.size()) - 1;
-      least_ = std::min({least_, alone[at(vertex_of_rank(rank))], but_one});
+      const bool is_root = rooted && rank == network_.root.index();
+      if (!is_root) {
+        least_ = std::min(least_, alone[at(vertex_of_rank(rank))]);
+      }
+      if (is_root || !rooted) {
+        least_ = std::min(least_, {others[at(vertex_of_rank(rank))].capacity, rank_count - 1});
+      }
     }
   }
 
@@ -671,9 +686,10 @@ bool is_balanced(const Network& network) {
 }
 
 // Whether the bound is known to be attained, given that all cuts were covered. Broadcasts by
-// packings of trees (Edmonds 1973), gathers also through balanced relays (ForestColl 2024);
-// all_reduce on grids whose densest part is the whole: vertex-transitive ones, and meshes of at
-// most two dimensions (Nash-Williams 1961, Tutte 1961); the rest by an obvious schedule.
+// packings of trees (Edmonds 1973), all_gathers also through balanced relays (ForestColl 2024);
+// gathers and scatters by a flow (Ford and Fulkerson 1956); all_reduce on grids whose densest part
+// is the whole: vertex-transitive ones, and meshes of at most two dimensions (Nash-Williams 1961,
+// Tutte 1961); the rest by an obvious schedule.
 bool is_exact(const Network& network, bool covered) {
   const std::size_t rank_count = network.participants.size();
   const bool direct = network.relay_count == 0;
@@ -693,6 +709,9 @@ bool is_exact(const Network& network, bool covered) {
     case CollectiveKind::kAllGather:
     case CollectiveKind::kReduceScatter:
       return covered && (direct || is_balanced(network));
+    case CollectiveKind::kGather:
+    case CollectiveKind::kScatter:
+      return covered;
     case CollectiveKind::kAllToAll: {
       const auto sizes = network.topology.grid();
       const auto differs = [&](const GridDimension& dimension) {
@@ -714,7 +733,10 @@ Result<Bound> algbw_bound(const Topology& topology, const BoundRequest& request)
   PLEACH_TRY(check_connected(network));
   Search search(network);
   consider_single_nodes(network, search);
-  bool covered = network.likeness.single_cuts_decide();
+  // A gather's cuts weigh less the fewer ranks they part from the root: the root's own decides
+  // where no other is narrower.
+  const bool is_flow = has_root(network.collective) && part_count(network.collective, 2) > 1;
+  bool covered = is_flow ? network.likeness.transitive() : network.likeness.single_cuts_decide();
   if (!network.likeness.clique && !network.likeness.star) {
     consider_rank_order(network, search);
     consider_grid(network, search);

@@ -32,6 +32,7 @@ struct BoundRequest {
 //   cost    uniform grids, cliques and stars O(links); else a few minimum cuts of the whole graph
 //           or, where nodes only relay, up to max_flow_limit max-flows
 //   source  Edmonds 1973 (broadcast = min cut); Nash-Williams and Tutte 1961 (all_reduce);
+//           Ford and Fulkerson 1956 (gather, scatter: one flow to or from the root);
 //           Zhao et al., ForestColl, 2024 (all_gather: min over cuts S of capacity(S)/|S|)
 Result<Bound> algbw_bound(const Topology& topology, const BoundRequest& request);
 

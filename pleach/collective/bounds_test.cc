@@ -27,13 +27,14 @@ Result<Bound> bound_of(const Topology& topology, CollectiveKind collective, int3
 struct Expected {
   std::string spec;
   double all_reduce;
-  double all_gather;  // and reduce_scatter
+  double all_gather;  // and reduce_scatter; gather and scatter, exactly, at a node like any other
   double broadcast;   // and reduce
   double all_to_all;
   std::string exact;  // of those four, in order
 };
 
 TEST(Bounds, EqualTheKnownOptima) {
+  constexpr std::size_t kAlways = 4;
   const std::vector<Expected> cases = {
       {"ring:2", 1, 2, 1, 2, "yyyy"},
       {"ring:8", 8.0 / 7, 16.0 / 7, 2, 1, "yyyy"},
@@ -60,13 +61,15 @@ TEST(Bounds, EqualTheKnownOptima) {
         {CollectiveKind::kBroadcast, expected.broadcast, 2},
         {CollectiveKind::kReduce, expected.broadcast, 2},
         {CollectiveKind::kAllToAll, expected.all_to_all, 3},
+        {CollectiveKind::kGather, expected.all_gather, kAlways},
+        {CollectiveKind::kScatter, expected.all_gather, kAlways},
     };
     for (const auto& [kind, algbw, place] : kinds) {
       const Result<Bound> bound = bound_of(*topology, kind);
       ASSERT_TRUE(bound) << bound.error().message;
       EXPECT_NEAR(bound->algbw_bytes_per_s / kLink, algbw, 1e-9 * algbw)
           << expected.spec << " " << to_text(kind) << ": " << bound->witness;
-      EXPECT_EQ(bound->exact, expected.exact[place] == 'y')
+      EXPECT_EQ(bound->exact, place == kAlways || expected.exact[place] == 'y')
           << expected.spec << " " << to_text(kind);
       EXPECT_FALSE(bound->witness.empty());
     }
@@ -124,6 +127,8 @@ TEST(Bounds, FindCutsAroundGroups) {
       {CollectiveKind::kBroadcast, 4e9, "cut {a, b, c}: 4.00 GB/s out"},
       {CollectiveKind::kReduce, 4e9, "cut {a, b, c}: 4.00 GB/s in"},
       {CollectiveKind::kAllToAll, 4e9 * 6 / 9, "cut {a, b, c}: 4.00 GB/s out"},
+      {CollectiveKind::kGather, 8e9, "cut {a, b, c}: 4.00 GB/s in"},
+      {CollectiveKind::kScatter, 8e9, "cut {a, b, c}: 4.00 GB/s out"},
   };
   for (const auto& [kind, algbw, witness] : cases) {
     const Result<Bound> bound = bound_of(*topology, kind);
@@ -137,6 +142,24 @@ TEST(Bounds, FindCutsAroundGroups) {
   EXPECT_DOUBLE_EQ(bound_of(*even, CollectiveKind::kBroadcast)->algbw_bytes_per_s, kLink);
   EXPECT_DOUBLE_EQ(bound_of(*even, CollectiveKind::kAllGather)->algbw_bytes_per_s, 2 * kLink);
   EXPECT_TRUE(bound_of(*even, CollectiveKind::kAllGather)->exact);
+}
+
+// On a path the side of the root with more ranks decides, or the root itself: what is for k of n
+// ranks beyond a link, or two, is k/n of the buffer.
+TEST(Bounds, OfGatherAndScatterDependOnTheRoot) {
+  const Result<Topology> path = parse_topology("mesh:8");
+  ASSERT_TRUE(path);
+  for (const CollectiveKind kind : {CollectiveKind::kGather, CollectiveKind::kScatter}) {
+    for (int32_t root = 0; root < 8; ++root) {
+      const Result<Bound> bound = bound_of(*path, kind, root);
+      ASSERT_TRUE(bound);
+      EXPECT_DOUBLE_EQ(bound->algbw_bytes_per_s / kLink, 8.0 / std::max(root, 7 - root));
+      EXPECT_TRUE(bound->exact);
+    }
+  }
+  EXPECT_EQ(bound_of(*path, CollectiveKind::kGather, 3)->witness, "cut {0, 1, 2, 3}: 16.0 GB/s in");
+  EXPECT_EQ(bound_of(*path, CollectiveKind::kScatter, 4)->witness,
+            "cut {0, 1, 2, 3}: 16.0 GB/s in");
 }
 
 TEST(Bounds, PassThroughRelays) {

@@ -60,14 +60,8 @@ Result<Placement> Placement::create(const Schedule& schedule, int64_t count) {
 BufferSizes Placement::sizes(Rank rank) const {
   const int64_t shard = shard_begin(count_, rank.value + int64_t{1}, rank_count_) -
                         shard_begin(count_, rank.value, rank_count_);
-  switch (collective_) {
-    case CollectiveKind::kReduceScatter:
-      return {count_, shard};
-    case CollectiveKind::kAllGather:
-      return {shard, count_};
-    default:
-      return {count_, count_};
-  }
+  return {gives_shards(collective_) ? shard : count_,
+          ends_with_shards(collective_) ? shard : count_};
 }
 
 int64_t Placement::begin(int32_t chunk) const {
@@ -87,8 +81,10 @@ std::optional<Interval> Placement::input(Rank rank, int32_t chunk) const {
     case CollectiveKind::kReduce:
       return whole;
     case CollectiveKind::kBroadcast:
+    case CollectiveKind::kScatter:
       return rank == root_ ? std::optional(whole) : std::nullopt;
     case CollectiveKind::kAllGather:
+    case CollectiveKind::kGather:
       if (part_of(*grid_, chunk, rank_count_) != rank.value) {
         return std::nullopt;
       }
@@ -110,8 +106,10 @@ std::optional<Interval> Placement::output(Rank rank, int32_t chunk) const {
     case CollectiveKind::kBroadcast:
       return whole;
     case CollectiveKind::kReduce:
+    case CollectiveKind::kGather:
       return rank == root_ ? std::optional(whole) : std::nullopt;
     case CollectiveKind::kReduceScatter:
+    case CollectiveKind::kScatter:
       if (part_of(*grid_, chunk, rank_count_) != rank.value) {
         return std::nullopt;
       }
@@ -131,56 +129,47 @@ std::optional<Interval> Placement::output(Rank rank, int32_t chunk) const {
 }
 
 bool has_input(const Schedule& schedule, Rank rank, int32_t chunk) {
-  switch (schedule.collective) {
-    case CollectiveKind::kAllReduce:
-    case CollectiveKind::kReduceScatter:
-    case CollectiveKind::kReduce:
-      return true;
-    default:
-      return chunk_owner(schedule, chunk) == rank;
-  }
+  return chunk_source(schedule, chunk).value_or(rank) == rank;
 }
 
 bool has_output(const Schedule& schedule, Rank rank, int32_t chunk) {
-  switch (schedule.collective) {
-    case CollectiveKind::kAllReduce:
-    case CollectiveKind::kAllGather:
-    case CollectiveKind::kBroadcast:
-      return true;
-    case CollectiveKind::kAllToAll:
-      return chunk_destination(schedule, chunk) == rank;
-    default:
-      return chunk_owner(schedule, chunk) == rank;
-  }
+  return chunk_destination(schedule, chunk).value_or(rank) == rank;
 }
 
 int64_t part_count(CollectiveKind collective, int64_t rank_count) {
-  switch (collective) {
-    case CollectiveKind::kReduceScatter:
-    case CollectiveKind::kAllGather:
-      return rank_count;
-    case CollectiveKind::kAllToAll:
-      return rank_count * rank_count;
-    default:
-      return 1;
+  if (collective == CollectiveKind::kAllToAll) {
+    return rank_count * rank_count;
   }
+  return gives_shards(collective) || ends_with_shards(collective) ? rank_count : 1;
 }
 
-Rank chunk_owner(const Schedule& schedule, int32_t chunk) {
+std::optional<Rank> chunk_source(const Schedule& schedule, int32_t chunk) {
+  const int32_t rank_count = schedule.rank_count();
+  if (reduces(schedule.collective)) {
+    return std::nullopt;
+  }
+  if (schedule.collective == CollectiveKind::kAllToAll) {
+    return Rank{static_cast<int32_t>(block_of(schedule.chunks, chunk, rank_count).source)};
+  }
+  return gives_shards(schedule.collective)
+             ? Rank{static_cast<int32_t>(part_of(schedule.chunks, chunk, rank_count))}
+             : schedule.root;
+}
+
+std::optional<Rank> chunk_destination(const Schedule& schedule, int32_t chunk) {
   const int32_t rank_count = schedule.rank_count();
   switch (schedule.collective) {
     case CollectiveKind::kReduceScatter:
-    case CollectiveKind::kAllGather:
+    case CollectiveKind::kScatter:
       return Rank{static_cast<int32_t>(part_of(schedule.chunks, chunk, rank_count))};
-    case CollectiveKind::kAllToAll:
-      return Rank{static_cast<int32_t>(block_of(schedule.chunks, chunk, rank_count).source)};
-    default:
+    case CollectiveKind::kReduce:
+    case CollectiveKind::kGather:
       return schedule.root;
+    case CollectiveKind::kAllToAll:
+      return Rank{static_cast<int32_t>(block_of(schedule.chunks, chunk, rank_count).target)};
+    default:
+      return std::nullopt;
   }
-}
-
-Rank chunk_destination(const Schedule& schedule, int32_t chunk) {
-  return Rank{static_cast<int32_t>(block_of(schedule.chunks, chunk, schedule.rank_count()).target)};
 }
 
 }  // namespace pleach

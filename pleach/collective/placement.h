@@ -26,8 +26,9 @@ struct BufferSizes {
 
 // Where the chunks of one collective lie. `count` is the whole buffer of one rank [elements]:
 //   - all_reduce, broadcast, reduce: input count, output count;
-//   - reduce_scatter: input count, output shard r = [floor(count·r/n), floor(count·(r+1)/n));
-//   - all_gather: input shard r, output count;
+//   - reduce_scatter, scatter: input count, output shard r = [floor(count·r/n),
+//     floor(count·(r+1)/n));
+//   - all_gather, gather: input shard r, output count;
 //   - all_to_all: input count, output count; count is a multiple of n; the chunk grid covers
 //     n·count elements, source rank major: block (i, j) goes from rank i's block j to rank j's
 //     block i.
@@ -62,10 +63,9 @@ int64_t part_count(CollectiveKind collective, int64_t rank_count);
 // The same questions without sizes: does the rank start with / end with the chunk?
 bool has_input(const Schedule& schedule, Rank rank, int32_t chunk);
 bool has_output(const Schedule& schedule, Rank rank, int32_t chunk);
-// For reduce_scatter and all_gather the rank that owns the chunk; for all_to_all its source; else
-// the root.
-Rank chunk_owner(const Schedule& schedule, int32_t chunk);
-// all_to_all: the rank that receives the chunk.
-Rank chunk_destination(const Schedule& schedule, int32_t chunk);
+// The only rank that starts with the chunk; nothing where all do, to reduce it.
+std::optional<Rank> chunk_source(const Schedule& schedule, int32_t chunk);
+// The only rank that ends with the chunk; nothing where all do.
+std::optional<Rank> chunk_destination(const Schedule& schedule, int32_t chunk);
 
 }  // namespace pleach

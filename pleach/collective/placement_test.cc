@@ -55,6 +55,8 @@ TEST(Placement, PlacesEachCollective) {
       // Block (1, 2): from rank 1's third part to rank 2's second.
       {CollectiveKind::kAllToAll, 5, 6, {none, {{4, 6}}, none}, {none, none, {{2, 4}}}},
       {CollectiveKind::kAllToAll, 4, 6, {none, {{2, 4}}, none}, {none, {{2, 4}}, none}},
+      {CollectiveKind::kGather, 2, 10, {none, none, {{0, 4}}}, {none, {{6, 10}}, none}},
+      {CollectiveKind::kScatter, 2, 10, {none, {{6, 10}}, none}, {none, none, {{0, 4}}}},
   };
   for (const Case& test : cases) {
     const int32_t chunk_count = test.kind == CollectiveKind::kAllToAll ? 9 : 3;
@@ -103,8 +105,8 @@ TEST(Placement, CoversEveryBufferOnce) {
               mark(to, output);
             }
           }
-          const bool reads_input = kind != CollectiveKind::kBroadcast || rank == 0;
-          const bool writes_output = kind != CollectiveKind::kReduce || rank == 0;
+          const bool reads_input = !is_from_root(kind) || rank == 0;
+          const bool writes_output = !is_to_root(kind) || rank == 0;
           EXPECT_EQ(std::count(input.begin(), input.end(), reads_input ? 1 : 0), std::ssize(input));
           EXPECT_EQ(std::count(output.begin(), output.end(), writes_output ? 1 : 0),
                     std::ssize(output));
@@ -114,19 +116,36 @@ TEST(Placement, CoversEveryBufferOnce) {
   }
 }
 
-TEST(Placement, NamesOwners) {
-  const Schedule shards =
-      make(CollectiveKind::kReduceScatter, 3, ChunkGrid::weighted({1, 2, 3, 2, 1}));
-  const std::vector<int32_t> owners = {0, 0, 1, 2, 2};
-  for (int32_t chunk = 0; chunk < 5; ++chunk) {
-    EXPECT_EQ(chunk_owner(shards, chunk).value, owners[at(chunk)]);
+TEST(Placement, NamesSourcesAndDestinations) {
+  struct Case {
+    CollectiveKind kind;
+    int32_t chunk;
+    std::optional<Rank> source;
+    std::optional<Rank> destination;
+  };
+  const ChunkGrid shards = ChunkGrid::weighted({1, 2, 3, 2, 1});
+  const std::vector<Case> cases = {
+      {CollectiveKind::kAllReduce, 1, {}, {}},
+      {CollectiveKind::kReduceScatter, 1, {}, Rank{0}},
+      {CollectiveKind::kReduceScatter, 2, {}, Rank{1}},
+      {CollectiveKind::kReduceScatter, 4, {}, Rank{2}},
+      {CollectiveKind::kAllGather, 2, Rank{1}, {}},
+      {CollectiveKind::kBroadcast, 2, Rank{1}, {}},
+      {CollectiveKind::kReduce, 4, {}, Rank{1}},
+      {CollectiveKind::kGather, 3, Rank{2}, Rank{1}},
+      {CollectiveKind::kScatter, 1, Rank{1}, Rank{0}},
+  };
+  for (const Case& test : cases) {
+    SCOPED_TRACE(to_text(test.kind));
+    const Schedule schedule = make(test.kind, 3, shards, has_root(test.kind) ? 1 : 0);
+    EXPECT_EQ(chunk_source(schedule, test.chunk), test.source);
+    EXPECT_EQ(chunk_destination(schedule, test.chunk), test.destination);
   }
   const Schedule blocks = make(CollectiveKind::kAllToAll, 2, ChunkGrid::uniform(8));
-  EXPECT_EQ(chunk_owner(blocks, 3), Rank{0});
+  EXPECT_EQ(chunk_source(blocks, 3), Rank{0});
   EXPECT_EQ(chunk_destination(blocks, 3), Rank{1});
-  EXPECT_EQ(chunk_owner(blocks, 4), Rank{1});
+  EXPECT_EQ(chunk_source(blocks, 4), Rank{1});
   EXPECT_EQ(chunk_destination(blocks, 4), Rank{0});
-  EXPECT_EQ(chunk_owner(make(CollectiveKind::kReduce, 3, ChunkGrid(), 2), 0), Rank{2});
 }
 
 TEST(Placement, RefusesCountsThatDoNotFit) {

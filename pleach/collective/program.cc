@@ -219,7 +219,7 @@ class Lowering {
     if (!input) {
       return {};
     }
-    const bool is_shard = schedule_.collective == CollectiveKind::kAllGather;
+    const bool is_shard = gives_shards(schedule_.collective);
     const int64_t origin = is_shard ? shard_origin(chunk, input->begin) : 0;
     return {options_.in_place ? Buffer::kOutput : Buffer::kInput, input->begin + origin};
   }
@@ -229,7 +229,7 @@ class Lowering {
     if (!output) {
       return {};
     }
-    const bool is_shard = schedule_.collective == CollectiveKind::kReduceScatter;
+    const bool is_shard = ends_with_shards(schedule_.collective);
     return {Buffer::kOutput, output->begin + (is_shard ? shard_origin(chunk, output->begin) : 0)};
   }
 

@@ -71,7 +71,7 @@ struct ProgramOptions {
   int64_t count = 0;  // whole buffer [elements]
   int32_t segment_count = 1;
   // Input and output are the same buffer; then every offset is into it, as Buffer::kOutput
-  // (all_gather, reduce_scatter: it is the whole, and the shard lies at its place in it).
+  // (where there are shards: it is the whole, and the shard lies at its place in it).
   bool in_place = false;
 };
 

@@ -143,7 +143,7 @@ int64_t shard_begin(const ReferenceRequest& request, int32_t rank) {
   return static_cast<int64_t>(static_cast<__int128>(request.count) * rank / request.rank_count);
 }
 
-// Compares an all_gather's or all_to_all's output: part i is what rank i gave.
+// Compares a gather's, all_gather's or all_to_all's output: part i is what rank i gave.
 template <typename T>
 int64_t gathered_differences(const ReferenceRequest& request, Rank rank,
                              std::span<const T> output) {
@@ -159,37 +159,55 @@ int64_t gathered_differences(const ReferenceRequest& request, Rank rank,
   return wrong;
 }
 
+// Elements of an output that the collective does not touch that are no longer what was there: in
+// place the input, around a shard and otherwise what fill_output wrote.
+template <typename T>
+int64_t touched(const ReferenceRequest& request, Rank rank, std::span<const T> output,
+                bool in_place) {
+  std::array<std::byte, sizeof(T)> untouched;
+  untouched.fill(kUntouched);
+  const std::vector<T> blank = {std::bit_cast<T>(untouched)};
+  if (!in_place) {
+    return differences(output, blank, 0);
+  }
+  const bool is_shard = gives_shards(request.collective);
+  const auto begin = at(is_shard ? shard_begin(request, rank.value) : 0);
+  const auto end = at(is_shard ? shard_begin(request, rank.value + 1) : request.count);
+  return differences(output.first(begin), blank, 0) +
+         differences(output.subspan(begin, end - begin),
+                     one_period<T>(request, rank.value, request.count), 0) +
+         differences(output.subspan(end), blank, 0);
+}
+
 template <typename T>
 int64_t count_wrong_typed(const ReferenceRequest& request, Rank rank,
                           std::span<const std::byte> bytes, bool in_place) {
   const std::span output(reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T));
   const int64_t expected =
-      request.collective == CollectiveKind::kReduceScatter
+      ends_with_shards(request.collective)
           ? shard_begin(request, rank.value + 1) - shard_begin(request, rank.value)
           : request.count;
   PLEACH_CHECK(std::ssize(output) == expected, "the output has the size that its placement says");
+  if (is_to_root(request.collective) && rank != request.root) {
+    return touched(request, rank, output, in_place);
+  }
   switch (request.collective) {
     case CollectiveKind::kAllReduce:
+    case CollectiveKind::kReduce:
       return differences(output, reduced_period<T>(request), 0);
     case CollectiveKind::kReduceScatter:
       return differences(output, reduced_period<T>(request), shard_begin(request, rank.value));
     case CollectiveKind::kBroadcast:
       return differences(output, one_period<T>(request, request.root.value, request.count), 0);
+    case CollectiveKind::kScatter:
+      return differences(output, one_period<T>(request, request.root.value, request.count),
+                         shard_begin(request, rank.value));
     case CollectiveKind::kAllGather:
     case CollectiveKind::kAllToAll:
+    case CollectiveKind::kGather:
       return gathered_differences(request, rank, output);
-    case CollectiveKind::kReduce:
-      break;
   }
-  if (rank == request.root) {
-    return differences(output, reduced_period<T>(request), 0);
-  }
-  if (in_place) {
-    return differences(output, one_period<T>(request, rank.value, request.count), 0);
-  }
-  std::array<std::byte, sizeof(T)> untouched;
-  untouched.fill(kUntouched);
-  return differences(output, std::vector<T>{std::bit_cast<T>(untouched)}, 0);
+  return 0;
 }
 
 template <typename T>

@@ -37,8 +37,8 @@ void fill_output(std::span<std::byte> output);
 
 // Elements of the rank's output (its size as Placement says) that differ from the serial result,
 // if only in one bit: what is exact has no tolerance. (An average is rounded once, when it
-// divides.) An output that the collective does not touch (reduce away from the root) must still
-// hold what fill_output wrote, or with `in_place` the input.
+// divides.) An output that the collective does not touch (reduce and gather away from the root)
+// must still hold what fill_output wrote, or with `in_place` the input, a shard at its place.
 //   cost  O(rank_count · min(count, 65,521) + count)
 int64_t count_wrong(const ReferenceRequest& request, Rank rank, std::span<const std::byte> output,
                     bool in_place = false);

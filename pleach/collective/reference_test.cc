@@ -55,7 +55,13 @@ Ints result_of(const ReferenceRequest& request, int32_t rank) {
               sum.begin() + static_cast<std::ptrdiff_t>(shard(rank + 1))};
     case CollectiveKind::kBroadcast:
       return input_of(request, 1, count);
+    case CollectiveKind::kScatter: {
+      const Ints input = input_of(request, 1, count);
+      return {input.begin() + static_cast<std::ptrdiff_t>(shard(rank)),
+              input.begin() + static_cast<std::ptrdiff_t>(shard(rank + 1))};
+    }
     case CollectiveKind::kAllGather:
+    case CollectiveKind::kGather:
       for (int32_t r = 0; r < 3; ++r) {
         const Ints input = input_of(request, r, shard(r + 1) - shard(r));
         output.insert(output.end(), input.begin(), input.end());
@@ -76,7 +82,7 @@ TEST(ReferenceTest, AcceptsTheResultAndCountsEveryWrongElement) {
   for (const CollectiveKind collective : kAllCollectives) {
     for (const int64_t count : {0, 3, 12, 200'001}) {
       for (int32_t rank = 0; rank < 3; ++rank) {
-        if (collective == CollectiveKind::kReduce && rank != 1) {
+        if (is_to_root(collective) && rank != 1) {
           continue;
         }
         SCOPED_TRACE(std::string(to_text(collective)) + " of " + std::to_string(count));
@@ -103,6 +109,20 @@ TEST(ReferenceTest, WhatReduceMustNotTouchIsChecked) {
   EXPECT_EQ(wrong(request, 0, output), 1);
   EXPECT_EQ(wrong(request, 0, input_of(request, 0, 5), true), 0);
   EXPECT_EQ(wrong(request, 0, result_of(request, 1), true), 5);
+}
+
+TEST(ReferenceTest, WhatGatherMustNotTouchIsChecked) {
+  const ReferenceRequest request = ints(CollectiveKind::kGather, 8);
+  Ints output(8);
+  fill_output(std::as_writable_bytes(std::span(output)));
+  EXPECT_EQ(wrong(request, 2, output), 0);
+  EXPECT_EQ(wrong(request, 2, output, true), 3);  // elements 5 to 7 are its input
+  std::ranges::copy(input_of(request, 2, 3), output.begin() + 5);
+  EXPECT_EQ(wrong(request, 2, output, true), 0);
+  EXPECT_EQ(wrong(request, 2, output), 3);
+  output[0] = 0;
+  output[7] += 1;
+  EXPECT_EQ(wrong(request, 2, output, true), 2);
 }
 
 TEST(ReferenceTest, RanksSeedsAndPlacesDiffer) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "pleach/base/index.h"
 #include "pleach/collective/placement.h"
@@ -17,21 +18,8 @@ struct RankRange {
 };
 
 RankRange outputs(const Schedule& schedule, int32_t chunk) {
-  switch (schedule.collective) {
-    case CollectiveKind::kAllReduce:
-    case CollectiveKind::kAllGather:
-    case CollectiveKind::kBroadcast:
-      return {0, schedule.rank_count()};
-    case CollectiveKind::kAllToAll: {
-      const int32_t rank = chunk_destination(schedule, chunk).value;
-      return {rank, rank + 1};
-    }
-    case CollectiveKind::kReduceScatter:
-    case CollectiveKind::kReduce:
-      break;
-  }
-  const int32_t rank = chunk_owner(schedule, chunk).value;
-  return {rank, rank + 1};
+  const std::optional<Rank> rank = chunk_destination(schedule, chunk);
+  return rank ? RankRange{rank->value, rank->value + 1} : RankRange{0, schedule.rank_count()};
 }
 
 }  // namespace
@@ -74,13 +62,12 @@ void ChunkPass::start(int32_t chunk) {
   touched_.clear();
   sums_.clear();
   known_sums_.clear();
-  if (reduces(schedule_.collective)) {
-    for (int32_t rank = 0; rank < rank_count_; ++rank) {
-      store(rank, rank);
-    }
-  } else {
-    const int32_t owner = chunk_owner(schedule_, chunk).value;
-    store(owner, owner);
+  if (const std::optional<Rank> source = chunk_source(schedule_, chunk)) {
+    store(source->value, source->value);
+    return;
+  }
+  for (int32_t rank = 0; rank < rank_count_; ++rank) {
+    store(rank, rank);
   }
 }
 
@@ -173,16 +160,17 @@ std::string ChunkPass::fault(int32_t chunk, Expression value) {
   if (value == kEmpty) {
     return "ends with nothing";
   }
-  if (reduces(schedule_.collective)) {
+  const std::optional<Rank> source = chunk_source(schedule_, chunk);
+  if (!source) {
     return count_contributions(value);
   }
-  const int32_t owner = chunk_owner(schedule_, chunk).value;
-  if (value == owner) {
+  if (value == source->value) {
     return "";
   }
   return value < rank_count_
-             ? fmt::format("ends with the value of rank {} instead of rank {}'s", value, owner)
-             : fmt::format("ends with a sum instead of the value of rank {}", owner);
+             ? fmt::format("ends with the value of rank {} instead of rank {}'s", value,
+                           source->value)
+             : fmt::format("ends with a sum instead of the value of rank {}", source->value);
 }
 
 // Walks the expression; ends at the first rank met twice, so after at most rank_count leaves.

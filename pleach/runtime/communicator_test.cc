@@ -69,12 +69,15 @@ bool contains(const std::string& text, const std::string& part) {
 }
 
 TEST(CommunicatorTest, RunsManySchedulesAndSizesOneAfterTheOther) {
+  Rng rng(6);
   const std::vector<Schedule> schedules = {
       support::ring_schedule(CollectiveKind::kAllReduce, 4),
       support::direct_schedule(CollectiveKind::kAllToAll, 4),
       support::ring_schedule(CollectiveKind::kReduceScatter, 4),
       support::ring_schedule(CollectiveKind::kAllGather, 4),
       support::symmetric_ring_schedule(4, 2),
+      support::random_tree_schedule(CollectiveKind::kGather, 4, 8, rng),
+      support::random_tree_schedule(CollectiveKind::kScatter, 4, 4, rng),
   };
   for (const std::string transport : {"inproc", "tcp", "shm"}) {
     SCOPED_TRACE(transport);
@@ -91,6 +94,7 @@ TEST(CommunicatorTest, RunsManySchedulesAndSizesOneAfterTheOther) {
             Bytes input(at(placement->sizes(rank).input * 4));
             Bytes output(at(placement->sizes(rank).output * 4));
             fill_input(reference, rank, input);
+            fill_output(output);
             const Status status =
                 communicator.run(**prepared, {.count = count,
                                               .segment_count = static_cast<int32_t>(1 + 3 * repeat),
@@ -172,12 +176,16 @@ TEST(CommunicatorTest, CutsMessagesToFitTheLandingPlaces) {
 }
 
 TEST(CommunicatorTest, ShardPointersMayStandForTheWholeBuffer) {
-  for (const CollectiveKind collective :
-       {CollectiveKind::kAllGather, CollectiveKind::kReduceScatter}) {
+  Rng rng(4);
+  for (const Schedule& schedule :
+       {support::ring_schedule(CollectiveKind::kAllGather, 3),
+        support::ring_schedule(CollectiveKind::kReduceScatter, 3),
+        support::random_tree_schedule(CollectiveKind::kGather, 3, 6, rng),
+        support::random_tree_schedule(CollectiveKind::kScatter, 3, 3, rng)}) {
     for (const bool passes_shard : {false, true}) {
-      SCOPED_TRACE(std::string(to_text(collective)) + (passes_shard ? " by shard" : " by whole"));
-      const Schedule schedule = support::ring_schedule(collective, 3);
-      const bool gathers = collective == CollectiveKind::kAllGather;
+      SCOPED_TRACE(std::string(to_text(schedule.collective)) +
+                   (passes_shard ? " by shard" : " by whole"));
+      const bool gathers = gives_shards(schedule.collective);
       constexpr int64_t kCount = 10;
       with_communicators({}, [&](Communicator& communicator, Rank rank) {
         auto prepared = communicator.prepare(rank.value == 0 ? &schedule : nullptr);
@@ -188,6 +196,7 @@ TEST(CommunicatorTest, ShardPointersMayStandForTheWholeBuffer) {
         const std::size_t begin = at(kCount * rank.value / 3) * 4;
         const std::size_t end = at(kCount * (rank.value + 1) / 3) * 4;
         const std::span shard = std::span(whole).subspan(begin, end - begin);
+        fill_output(whole);
         fill_input(reference, rank, gathers ? shard : std::span(whole));
         std::byte* const other = passes_shard ? shard.data() : whole.data();
         const Status status =
@@ -195,7 +204,7 @@ TEST(CommunicatorTest, ShardPointersMayStandForTheWholeBuffer) {
                                           .input = gathers ? other : whole.data(),
                                           .output = gathers ? whole.data() : other});
         ASSERT_TRUE(status.has_value()) << status.error().message;
-        EXPECT_EQ(count_wrong(reference, rank, gathers ? std::span(whole) : shard), 0);
+        EXPECT_EQ(count_wrong(reference, rank, gathers ? std::span(whole) : shard, true), 0);
       });
     }
   }

@@ -144,11 +144,14 @@ TEST(ProgressTest, RandomTreesGiveTheBitsOfTheTwoPhasePass) {
   constexpr uint64_t kSeed = 20240603;
   Rng rng(kSeed);
   for (const CollectiveKind collective :
-       {CollectiveKind::kAllReduce, CollectiveKind::kReduce, CollectiveKind::kBroadcast}) {
+       {CollectiveKind::kAllReduce, CollectiveKind::kReduce, CollectiveKind::kBroadcast,
+        CollectiveKind::kGather, CollectiveKind::kScatter}) {
     for (int32_t round = 0; round < support::repeated(40); ++round) {
       SCOPED_TRACE("seed " + std::to_string(kSeed) + ", round " + std::to_string(round));
-      const Schedule schedule = support::random_tree_schedule(collective, 2 + support::pick(rng, 5),
-                                                              1 + support::pick(rng, 4), rng);
+      const int32_t ranks = 2 + support::pick(rng, 5);
+      const auto parts = static_cast<int32_t>(part_count(collective, ranks));
+      const Schedule schedule = support::random_tree_schedule(
+          collective, ranks, parts * (1 + support::pick(rng, 4)), rng);
       ASSERT_TRUE(verify(schedule, nullptr).correct);
       support::expect_two_phase_bits(schedule,
                                      {.count = static_cast<int64_t>(rng.below(50)),
@@ -197,7 +200,9 @@ std::vector<ReferenceCase> reference_cases() {
           {"direct all_to_all", support::direct_schedule(Kind::kAllToAll, 3)},
           {"halving all_reduce", support::halving_schedule(8)},
           {"tree broadcast", support::random_tree_schedule(Kind::kBroadcast, 5, 2, rng)},
-          {"tree reduce", support::random_tree_schedule(Kind::kReduce, 5, 2, rng)}};
+          {"tree reduce", support::random_tree_schedule(Kind::kReduce, 5, 2, rng)},
+          {"tree gather", support::random_tree_schedule(Kind::kGather, 5, 10, rng)},
+          {"tree scatter", support::random_tree_schedule(Kind::kScatter, 5, 5, rng)}};
 }
 
 TEST(ProgressTest, ResultsEqualTheSerialReference) {

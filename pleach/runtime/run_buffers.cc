@@ -46,8 +46,8 @@ Result<BufferNeeds> buffer_needs(const Schedule& schedule, Rank rank, ElementTyp
   PLEACH_ASSIGN(placement, Placement::create(schedule, count));
   const BufferSizes sizes = placement.sizes(rank);
   const bool is_root = rank == schedule.root;
-  const bool has_input = schedule.collective != CollectiveKind::kBroadcast || is_root;
-  const bool has_output = schedule.collective != CollectiveKind::kReduce || is_root;
+  const bool has_input = !is_from_root(schedule.collective) || is_root;
+  const bool has_output = !is_to_root(schedule.collective) || is_root;
   return BufferNeeds{.element = element,
                      .input = has_input ? sizes.input * element : 0,
                      .output = has_output ? sizes.output * element : 0,
@@ -59,19 +59,20 @@ Result<RunBuffers> check_buffers(CollectiveKind collective, const BufferNeeds& n
   PLEACH_TRY(check_one("input", request.input, needs.input, needs.element));
   PLEACH_TRY(check_one("output", request.output, needs.output, needs.element));
   RunBuffers buffers{false, request.input, request.output};
-  if (!overlap(request.input, needs.input, request.output, needs.output)) {
+  const bool has_shards = gives_shards(collective) || ends_with_shards(collective);
+  // Where the root alone gives or ends with the whole, others may pass it all the same.
+  const bool is_whole = has_shards && request.input == request.output && request.input != nullptr;
+  if (!is_whole && !overlap(request.input, needs.input, request.output, needs.output)) {
     return buffers;
   }
   buffers.in_place = true;
   if (request.input == request.output) {
     return buffers;
   }
-  if (collective == CollectiveKind::kAllGather &&
-      request.input == request.output + needs.shard_begin) {
+  if (gives_shards(collective) && request.input == request.output + needs.shard_begin) {
     return buffers;
   }
-  if (collective == CollectiveKind::kReduceScatter &&
-      request.output == request.input + needs.shard_begin) {
+  if (ends_with_shards(collective) && request.output == request.input + needs.shard_begin) {
     buffers.output -= needs.shard_begin;
     return buffers;
   }

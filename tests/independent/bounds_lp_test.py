@@ -2,9 +2,10 @@
 """No bound is below what a linear program attains, and those said to be exact are attained.
 
 A program's variables are what every link carries of every flow, for a buffer of one. Where all
-nodes take part, its optimum is that of schedules: broadcasts and gathers pack trees (Edmonds 1973),
-an all_reduce is a packing of in-trees and out-trees with the same roots, an all_to_all is a
-multicommodity flow. Needs Debian's python3-scipy (HiGHS).
+nodes take part, its optimum is that of schedules: broadcasts and all_gathers pack trees (Edmonds
+1973), an all_reduce is a packing of in-trees and out-trees with the same roots, a scatter and,
+backwards, a gather is a flow, an all_to_all is a multicommodity flow. Needs Debian's python3-scipy
+(HiGHS).
 """
 import json
 import os
@@ -121,6 +122,15 @@ def exchange(graph):
     return graph.ranks * program.solve()
 
 
+def scatter(graph):
+    program = Program()
+    supply = {target: [(0, -1)] for target in range(1, graph.ranks)}
+    supply[0] = [(0, 1)] * (graph.ranks - 1)
+    for number, on in enumerate(program.flow(graph, supply)):
+        program.at_most.append(([(on, 1)], graph.links[number][2]))
+    return graph.ranks * program.solve()
+
+
 def reduce_everywhere(graph):
     """In-trees and out-trees of the same roots, `weights` of each, share the links."""
     program = Program()
@@ -144,7 +154,8 @@ def attainable(graph):
     found = {"broadcast": gather(graph, [0]), "reduce": gather(graph.reversed(), [0]),
              "all_gather": graph.ranks * gather(graph, everyone),
              "reduce_scatter": graph.ranks * gather(graph.reversed(), everyone),
-             "all_to_all": exchange(graph)}
+             "all_to_all": exchange(graph),
+             "scatter": scatter(graph), "gather": scatter(graph.reversed())}
     if graph.nodes == graph.ranks:  # relays can do less than flows say
         found["all_reduce"] = reduce_everywhere(graph)
     return found
@@ -173,7 +184,7 @@ class BoundsAgainstLinearPrograms(unittest.TestCase):
                     exact += bounds[collective]["exact"]
                     tight += bound < optimum * (1 + 1e-6)
                     checked += 1
-        self.assertGreater(checked, 5 * GRAPHS)
+        self.assertGreater(checked, 7 * GRAPHS)
         self.assertGreater(exact, checked // 2)
         self.assertGreater(tight, exact)
 

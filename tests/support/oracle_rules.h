@@ -14,8 +14,10 @@ namespace pleach::support {
 inline bool OracleTask::has_input(int32_t rank, int32_t chunk) const {
   switch (collective) {
     case CollectiveKind::kBroadcast:
+    case CollectiveKind::kScatter:
       return rank == root;
     case CollectiveKind::kAllGather:
+    case CollectiveKind::kGather:
       return rank == block_of(chunk, rank_count);
     case CollectiveKind::kAllToAll:
       return rank == block_of(chunk, rank_count * rank_count) / rank_count;
@@ -27,8 +29,10 @@ inline bool OracleTask::has_input(int32_t rank, int32_t chunk) const {
 inline bool OracleTask::has_output(int32_t rank, int32_t chunk) const {
   switch (collective) {
     case CollectiveKind::kReduce:
+    case CollectiveKind::kGather:
       return rank == root;
     case CollectiveKind::kReduceScatter:
+    case CollectiveKind::kScatter:
       return rank == block_of(chunk, rank_count);
     case CollectiveKind::kAllToAll:
       return rank == block_of(chunk, rank_count * rank_count) % rank_count;

@@ -10,6 +10,7 @@
 
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
+#include "pleach/collective/placement.h"
 #include "pleach/collective/schedule.h"
 #include "tests/support/counterexamples.h"
 
@@ -60,14 +61,13 @@ struct RandomSchedule {
 // Well-formed; its values are mostly wrong. One or two chunks per part of the buffer.
 inline Schedule random_schedule(const RandomSchedule& limits, Rng& rng) {
   constexpr std::array kKinds = {CollectiveKind::kAllReduce, CollectiveKind::kReduce,
-                                 CollectiveKind::kBroadcast, CollectiveKind::kReduceScatter};
+                                 CollectiveKind::kBroadcast, CollectiveKind::kReduceScatter,
+                                 CollectiveKind::kGather,    CollectiveKind::kScatter};
   ScheduleShape shape;
   shape.collective = kKinds[rng.below(kKinds.size())];
   shape.rank_count = 2 + pick(rng, limits.most_ranks - 1);
   shape.chunk_count = 1 + pick(rng, 2);
-  if (shape.collective == CollectiveKind::kReduceScatter) {
-    shape.chunk_count *= shape.rank_count;
-  }
+  shape.chunk_count *= static_cast<int32_t>(part_count(shape.collective, shape.rank_count));
   if (has_root(shape.collective)) {
     shape.root = pick(rng, shape.rank_count);
   }

@@ -169,7 +169,7 @@ class FlyingRank {
     whole_ = Buffer(setup.count * element, lends, blank);
     shard_ = setup.count * rank.value / flight.schedule.rank_count() * element;
     if (setup.in_place) {
-      const bool gathers = flight.schedule.collective == CollectiveKind::kAllGather;
+      const bool gathers = gives_shards(flight.schedule.collective);
       std::ranges::copy(input_.span(), whole_.span().begin() + (gathers ? shard_ : 0));
     }
   }
@@ -193,7 +193,7 @@ class FlyingRank {
   Bytes output() const {
     std::span<const std::byte> held = output_.span();
     if (flight_.setup.in_place) {
-      const bool scatters = flight_.schedule.collective == CollectiveKind::kReduceScatter;
+      const bool scatters = ends_with_shards(flight_.schedule.collective);
       held = whole_.span().subspan(at(scatters ? shard_ : 0), held.size());
     }
     return {held.begin(), held.end()};

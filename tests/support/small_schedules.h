@@ -8,6 +8,7 @@
 
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
+#include "pleach/collective/placement.h"
 #include "pleach/collective/schedule.h"
 #include "tests/support/counterexamples.h"
 
@@ -97,8 +98,9 @@ inline Schedule halving_schedule(int32_t ranks) {
   return make_schedule({.rank_count = ranks, .chunk_count = ranks}, moves);
 }
 
-// Random trees: every chunk is reduced to a random rank (or the root) and spread from there, as
-// the collective needs, at random steps and with a random period.
+// Random trees: every chunk is reduced to a random rank (or the root) and spread from there, or
+// moved up or down (gather, scatter: chunks are a multiple of ranks), as the collective needs, at
+// random steps and with a random period.
 inline Schedule random_tree_schedule(CollectiveKind collective, int32_t ranks, int32_t chunks,
                                      Rng& rng) {
   const auto below = [&rng](int32_t bound) {
@@ -124,6 +126,24 @@ inline Schedule random_tree_schedule(CollectiveKind collective, int32_t ranks, i
     std::vector<int32_t> up(order.size(), 0);  // first step at which its subtree has come in
     for (std::size_t i = 1; i < order.size(); ++i) {
       parent[i] = rng.below(i);
+    }
+    if (part_count(collective, ranks) > 1) {
+      const auto owner = std::find(order.begin(), order.end(), chunk / (chunks / ranks));
+      std::vector<int32_t> path = {*owner};  // from the owner to the root
+      for (auto i = static_cast<std::size_t>(owner - order.begin()); i > 0;) {
+        i = parent[i];
+        path.push_back(order[i]);
+      }
+      if (is_from_root(collective)) {
+        std::ranges::reverse(path);
+      }
+      int32_t step = -1;
+      for (std::size_t i = 1; i < path.size(); ++i) {
+        step += 1 + below(2);
+        moves.push_back({chunk, 1, path[i - 1], path[i], kCopy, step});
+      }
+      step_count = std::max(step_count, step + 1);
+      continue;
     }
     if (collective != CollectiveKind::kBroadcast) {
       for (std::size_t i = order.size() - 1; i > 0; --i) {

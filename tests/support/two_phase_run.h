@@ -61,12 +61,16 @@ inline bool expect_bits(ExpectedRun& run, Rng& rng) {
 
 inline void compare_bits(const ExpectedRun& run, const RunOutcome& outcome) {
   const Schedule& schedule = *run.schedule;
-  const bool keeps_inputs = run.setup.in_place && schedule.collective == CollectiveKind::kReduce;
+  const bool keeps_inputs = run.setup.in_place && is_to_root(schedule.collective);
   for (int32_t rank = 0; rank < schedule.rank_count(); ++rank) {
     const auto index = at(rank);
     ASSERT_EQ(outcome.errors[index], "") << "rank " << rank;
-    const Floats& wanted =
-        keeps_inputs && Rank{rank} != schedule.root ? run.inputs[index] : run.expected[index];
+    Floats wanted = run.expected[index];
+    if (keeps_inputs && Rank{rank} != schedule.root) {
+      const bool is_shard = gives_shards(schedule.collective);
+      const int64_t begin = is_shard ? run.setup.count * rank / schedule.rank_count() : 0;
+      std::ranges::copy(run.inputs[index], wanted.begin() + begin);
+    }
     const auto bytes = std::as_bytes(std::span(wanted));
     EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), outcome.outputs[index].begin(),
                            outcome.outputs[index].end()))

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "pleach/base/index.h"
+#include "pleach/collective/placement.h"
 #include "pleach/synthesis/algorithm.h"
 #include "pleach/synthesis/builder.h"
 
@@ -55,18 +56,22 @@ Result<Schedule> all_to_all(const SynthesisRequest& request) {
   return std::move(builder).finish({1});
 }
 
-// broadcast and reduce: the root and each other rank.
+// The root and each other rank: all of the buffer, or that rank's shard.
 Result<Schedule> star(const SynthesisRequest& request) {
-  ScheduleBuilder builder(request, request.collective, 1);
+  const auto rank_count = count_of(request.participants);
+  const auto chunk_count = static_cast<int32_t>(part_count(request.collective, rank_count));
+  ScheduleBuilder builder(request, request.collective, chunk_count);
   const int32_t root = request.root.value;
-  for (int32_t rank = 0; rank < builder.rank_count(); ++rank) {
+  const TransferOp op = reduces(request.collective) ? TransferOp::kReduce : TransferOp::kCopy;
+  for (int32_t rank = 0; rank < rank_count; ++rank) {
     if (rank == root) {
       continue;
     }
-    if (request.collective == CollectiveKind::kBroadcast) {
-      builder.send({}, root, rank);
+    const int32_t chunk = chunk_count == 1 ? 0 : rank;
+    if (is_from_root(request.collective)) {
+      builder.send({.first_chunk = chunk, .op = op}, root, rank);
     } else {
-      builder.send({.op = TransferOp::kReduce}, rank, root);
+      builder.send({.first_chunk = chunk, .op = op}, rank, root);
     }
   }
   return std::move(builder).finish({1});
@@ -111,7 +116,7 @@ extern const Algorithm kDirect = {
         "and two-shot all_reduce",
     .collectives = {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter,
                     CollectiveKind::kAllGather, CollectiveKind::kBroadcast, CollectiveKind::kReduce,
-                    CollectiveKind::kAllToAll},
+                    CollectiveKind::kAllToAll, CollectiveKind::kGather, CollectiveKind::kScatter},
     .options = {{.name = "mode",
                  .kind = OptionDescriptor::Kind::kChoice,
                  .default_value = "two_step",

@@ -1,8 +1,11 @@
 // Tree: down a tree that is rooted at the root, up it, or both.
+#include <fmt/format.h>
+
 #include <bit>
 #include <vector>
 
 #include "pleach/base/index.h"
+#include "pleach/collective/placement.h"
 #include "pleach/synthesis/algorithm.h"
 #include "pleach/synthesis/builder.h"
 
@@ -61,9 +64,50 @@ Result<Schedule> along(const SynthesisRequest& request, const Tree& tree,
   return std::move(builder).finish({tree.step_count});
 }
 
+// Of the ranks [begin, end) `head` holds all shards (of a scatter), the others nothing: it sends
+// one half of them, the one without it, to that half's first rank, and both go on. A gather runs
+// backwards.
+struct Halving {
+  ScheduleBuilder& builder;
+  bool is_gather = false;
+  int32_t step_count = 0;
+
+  void split(int32_t begin, int32_t end, int32_t head, int32_t step) {
+    if (end - begin < 2) {
+      return;
+    }
+    const int32_t middle = begin + (end - begin + 1) / 2;
+    const bool keeps_first = head < middle;
+    const int32_t first = keeps_first ? middle : begin;
+    const int32_t last = keeps_first ? end : middle;
+    if (is_gather) {
+      builder.send({first, last - first, step_count - 1 - step}, first, head);
+    } else {
+      builder.send({first, last - first, step}, head, first);
+    }
+    split(begin, middle, keeps_first ? head : first, step + 1);
+    split(middle, end, keeps_first ? first : head, step + 1);
+  }
+};
+
+Result<Schedule> move_shards(const SynthesisRequest& request) {
+  const int32_t rank_count = count_of(request.participants);
+  ScheduleBuilder builder(request, request.collective, rank_count);
+  const auto step_count =
+      static_cast<int32_t>(std::bit_width(static_cast<uint32_t>(rank_count - 1)));
+  Halving{builder, request.collective == CollectiveKind::kGather, step_count}.split(
+      0, rank_count, request.root.value, 0);
+  return std::move(builder).finish({step_count});
+}
+
 Result<Schedule> tree(const SynthesisRequest& request, const Options& options) {
   const auto arity = static_cast<int32_t>(options.integer("arity"));
   const int32_t rank_count = count_of(request.participants);
+  if (part_count(request.collective, rank_count) > 1) {
+    return arity == 0 ? move_shards(request)
+                      : invalid(fmt::format("arity={} is not for {}, whose tree is binomial", arity,
+                                            to_text(request.collective)));
+  }
   const Tree shape = arity == 0 ? binomial_tree(rank_count) : full_tree(rank_count, arity);
   if (request.collective != CollectiveKind::kAllReduce) {
     return along(request, shape, request.collective);
@@ -81,8 +125,8 @@ extern const Algorithm kTree = {
     .source =
         "Thakur, Rabenseifner & Gropp 2005, sec. 4.2 (binomial); Pjesivac-Grbovic et al. "
         "2007 (k-ary, pipelined)",
-    .collectives = {CollectiveKind::kAllReduce, CollectiveKind::kBroadcast,
-                    CollectiveKind::kReduce},
+    .collectives = {CollectiveKind::kAllReduce, CollectiveKind::kBroadcast, CollectiveKind::kReduce,
+                    CollectiveKind::kGather, CollectiveKind::kScatter},
     .options = {{.name = "arity",
                  .default_value = "0",
                  .summary = "children of a rank; 0: a binomial tree",
