@@ -257,7 +257,7 @@ Result<Measurement> Runner::measure_place(int64_t count, bool in_place) {
 
 Result<BenchmarkRow> Runner::measure(int64_t size_bytes) {
   const CollectiveKind collective = schedule_of(*prepared_).collective;
-  const bool parts = part_count(collective, job_.rank_count) > 1;
+  const bool parts = has_parts(collective);
   int64_t count = size_bytes / element_bytes(options_.type);
   BenchmarkRow row;
   row.element_count = count;

@@ -735,7 +735,7 @@ Result<Bound> algbw_bound(const Topology& topology, const BoundRequest& request)
   consider_single_nodes(network, search);
   // A gather's cuts weigh less the fewer ranks they part from the root: the root's own decides
   // where no other is narrower.
-  const bool is_flow = has_root(network.collective) && part_count(network.collective, 2) > 1;
+  const bool is_flow = has_root(network.collective) && has_parts(network.collective);
   bool covered = is_flow ? network.likeness.transitive() : network.likeness.single_cuts_decide();
   if (!network.likeness.clique && !network.likeness.star) {
     consider_rank_order(network, search);

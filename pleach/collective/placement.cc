@@ -10,11 +10,6 @@ int64_t part_of(const ChunkGrid& grid, int32_t chunk, int64_t parts) {
   return static_cast<int64_t>(static_cast<__int128>(grid.cumulative(chunk)) * parts / grid.total());
 }
 
-// First element of part r of n of a buffer.
-int64_t shard_begin(int64_t count, int64_t rank, int64_t rank_count) {
-  return static_cast<int64_t>(static_cast<__int128>(count) * rank / rank_count);
-}
-
 struct Block {  // all_to_all: from rank `source` to rank `target`
   int64_t source = 0;
   int64_t target = 0;
@@ -57,20 +52,89 @@ Result<Placement> Placement::create(const Schedule& schedule, int64_t count) {
   return placement;
 }
 
+Result<Placement> Placement::create(const Schedule& schedule,
+                                    std::span<const int64_t> part_counts) {
+  const int64_t parts = part_count(schedule.collective, schedule.rank_count());
+  if (!has_parts(schedule.collective)) {
+    return invalid(
+        fmt::format("{} has no parts with counts of their own", to_text(schedule.collective)));
+  }
+  if (std::ssize(part_counts) != parts) {
+    return invalid(fmt::format("{} counts for the {} parts of {} on {} ranks", part_counts.size(),
+                               parts, to_text(schedule.collective), schedule.rank_count()));
+  }
+  PLEACH_ASSIGN(placement, create(schedule, 0));
+  placement.part_begins_ = {0};
+  placement.part_begins_.reserve(part_counts.size() + 1);
+  for (const int64_t count : part_counts) {
+    if (count < 0) {
+      return invalid(fmt::format("count {} is negative", count));
+    }
+    if (count > INT64_MAX - placement.count_) {
+      return invalid("the counts of all parts are too large");
+    }
+    placement.count_ += count;
+    placement.part_begins_.push_back(placement.count_);
+  }
+  return placement;
+}
+
 BufferSizes Placement::sizes(Rank rank) const {
-  const int64_t shard = shard_begin(count_, rank.value + int64_t{1}, rank_count_) -
-                        shard_begin(count_, rank.value, rank_count_);
+  const int64_t n = rank_count_;
+  if (collective_ == CollectiveKind::kAllToAll) {
+    return {part_begin(n * (rank.value + 1)) - part_begin(n * rank.value),
+            output_origin(Rank{rank_count_}, rank)};
+  }
+  const int64_t shard = part_begin(rank.value + 1) - part_begin(rank.value);
   return {gives_shards(collective_) ? shard : count_,
           ends_with_shards(collective_) ? shard : count_};
 }
 
-int64_t Placement::begin(int32_t chunk) const {
+int64_t Placement::part_begin(int64_t part) const {
+  if (!part_begins_.empty()) {
+    return part_begins_[at(part)];
+  }
   const bool is_exchange = collective_ == CollectiveKind::kAllToAll;
-  return grid_->boundary(chunk, is_exchange ? count_ * rank_count_ : count_);
+  return is_exchange ? count_ / rank_count_ * part
+                     : segment_boundary(0, count_, static_cast<int32_t>(part), rank_count_);
+}
+
+int64_t Placement::part_of(int32_t chunk) const {
+  return pleach::part_of(*grid_, chunk, part_count(collective_, rank_count_));
+}
+
+int64_t Placement::begin(int32_t chunk) const {
+  if (part_begins_.empty()) {
+    const bool is_exchange = collective_ == CollectiveKind::kAllToAll;
+    return grid_->boundary(chunk, is_exchange ? count_ * rank_count_ : count_);
+  }
+  const auto parts = std::ssize(part_begins_) - 1;
+  const int64_t weight = grid_->total() / parts;  // exact: parts begin at chunks
+  const int64_t part = grid_->cumulative(chunk) / weight;
+  const int64_t behind = grid_->cumulative(chunk) % weight;
+  if (behind == 0) {
+    return part_begins_[at(part)];
+  }
+  const int64_t length = part_begins_[at(part) + 1] - part_begins_[at(part)];
+  return part_begins_[at(part)] +
+         static_cast<int64_t>(static_cast<__int128>(length) * behind / weight);
 }
 
 int64_t Placement::length(int32_t chunk) const {
   return begin(chunk + 1) - begin(chunk);
+}
+
+// all_to_all: where the block from `source` begins in the output of `target`.
+int64_t Placement::output_origin(Rank source, Rank target) const {
+  if (part_begins_.empty()) {
+    return count_ / rank_count_ * source.value;
+  }
+  int64_t begin = 0;
+  for (int64_t block = target.value; block < int64_t{source.value} * rank_count_;
+       block += rank_count_) {
+    begin += part_begin(block + 1) - part_begin(block);
+  }
+  return begin;
 }
 
 std::optional<Interval> Placement::input(Rank rank, int32_t chunk) const {
@@ -85,15 +149,15 @@ std::optional<Interval> Placement::input(Rank rank, int32_t chunk) const {
       return rank == root_ ? std::optional(whole) : std::nullopt;
     case CollectiveKind::kAllGather:
     case CollectiveKind::kGather:
-      if (part_of(*grid_, chunk, rank_count_) != rank.value) {
+      if (part_of(chunk) != rank.value) {
         return std::nullopt;
       }
-      return moved(whole.begin, length(chunk), shard_begin(count_, rank.value, rank_count_));
+      return moved(whole.begin, length(chunk), part_begin(rank.value));
     case CollectiveKind::kAllToAll:
       if (block_of(*grid_, chunk, rank_count_).source != rank.value) {
         return std::nullopt;
       }
-      return moved(whole.begin, length(chunk), count_ * rank.value);
+      return moved(whole.begin, length(chunk), part_begin(int64_t{rank.value} * rank_count_));
   }
   return std::nullopt;
 }
@@ -110,19 +174,18 @@ std::optional<Interval> Placement::output(Rank rank, int32_t chunk) const {
       return rank == root_ ? std::optional(whole) : std::nullopt;
     case CollectiveKind::kReduceScatter:
     case CollectiveKind::kScatter:
-      if (part_of(*grid_, chunk, rank_count_) != rank.value) {
+      if (part_of(chunk) != rank.value) {
         return std::nullopt;
       }
-      return moved(whole.begin, length(chunk), shard_begin(count_, rank.value, rank_count_));
+      return moved(whole.begin, length(chunk), part_begin(rank.value));
     case CollectiveKind::kAllToAll: {
       const Block block = block_of(*grid_, chunk, rank_count_);
       if (block.target != rank.value) {
         return std::nullopt;
       }
-      // Block (i, j) starts at (i·n + j)·b of the whole space and at i·b of rank j's output.
-      const int64_t block_length = count_ / rank_count_;
-      const int64_t origin = (block.source * (rank_count_ - 1) + block.target) * block_length;
-      return moved(whole.begin, length(chunk), origin);
+      const int64_t begin = part_begin(block.source * rank_count_ + block.target);
+      const int64_t origin = output_origin(Rank{static_cast<int32_t>(block.source)}, rank);
+      return moved(whole.begin, length(chunk), begin - origin);
     }
   }
   return std::nullopt;
@@ -136,11 +199,16 @@ bool has_output(const Schedule& schedule, Rank rank, int32_t chunk) {
   return chunk_destination(schedule, chunk).value_or(rank) == rank;
 }
 
+bool has_parts(CollectiveKind collective) {
+  return gives_shards(collective) || ends_with_shards(collective) ||
+         collective == CollectiveKind::kAllToAll;
+}
+
 int64_t part_count(CollectiveKind collective, int64_t rank_count) {
   if (collective == CollectiveKind::kAllToAll) {
     return rank_count * rank_count;
   }
-  return gives_shards(collective) || ends_with_shards(collective) ? rank_count : 1;
+  return has_parts(collective) ? rank_count : 1;
 }
 
 std::optional<Rank> chunk_source(const Schedule& schedule, int32_t chunk) {

@@ -116,6 +116,78 @@ TEST(Placement, CoversEveryBufferOnce) {
   }
 }
 
+// The same where every part has a count of its own; chunks of a part weigh 1 and 2.
+TEST(Placement, CoversPartsOfAnyCounts) {
+  const std::vector<int64_t> kinds_of_counts = {0, 7, 1, 0, 4, 100, 2};
+  for (const CollectiveKind kind : kAllCollectives) {
+    for (const int32_t rank_count : {1, 2, 3, 5}) {
+      const auto parts = static_cast<int32_t>(part_count(kind, rank_count));
+      std::vector<int64_t> weights, counts;
+      for (int32_t part = 0; part < parts; ++part) {
+        weights.insert(weights.end(), {1, 2});
+        counts.push_back(kinds_of_counts[at(part) % kinds_of_counts.size()]);
+      }
+      const Schedule schedule = make(kind, rank_count, ChunkGrid::weighted(weights));
+      const auto placement = Placement::create(schedule, counts);
+      ASSERT_EQ(placement.has_value(), has_parts(kind)) << to_text(kind);
+      for (int32_t chunk = 0; placement && chunk < 2 * parts; ++chunk) {
+        const int64_t count = counts[at(placement->part_of(chunk))];
+        EXPECT_EQ(placement->part_of(chunk), chunk / 2);
+        EXPECT_EQ(placement->length(chunk), chunk % 2 == 0 ? count / 3 : count - count / 3);
+      }
+      for (int32_t rank = 0; placement && rank < rank_count; ++rank) {
+        // One chunk behind the other, by part.
+        BufferSizes covered;
+        for (int32_t chunk = 0; chunk < 2 * parts; ++chunk) {
+          if (const auto from = placement->input(Rank{rank}, chunk)) {
+            EXPECT_EQ(from->begin, covered.input);
+            covered.input += placement->length(chunk);
+            EXPECT_EQ(from->end, covered.input);
+          }
+          if (const auto to = placement->output(Rank{rank}, chunk)) {
+            EXPECT_EQ(to->begin, covered.output);
+            covered.output += placement->length(chunk);
+            EXPECT_EQ(to->end, covered.output);
+          }
+        }
+        const BufferSizes sizes = placement->sizes(Rank{rank});
+        EXPECT_EQ(sizes.input, is_from_root(kind) && rank != 0 ? sizes.input : covered.input);
+        EXPECT_EQ(sizes.output, is_to_root(kind) && rank != 0 ? sizes.output : covered.output);
+      }
+    }
+  }
+}
+
+// Equal counts are those of the whole.
+TEST(Placement, EqualPartsLieAsThoseOfACount) {
+  for (const CollectiveKind kind : {CollectiveKind::kAllGather, CollectiveKind::kReduceScatter,
+                                    CollectiveKind::kAllToAll, CollectiveKind::kScatter}) {
+    const auto parts = static_cast<int32_t>(part_count(kind, 3));
+    const Schedule schedule = make(kind, 3, ChunkGrid::uniform(2 * parts));
+    const auto whole = Placement::create(schedule, 3 * 7);
+    const auto by_part = Placement::create(schedule, std::vector<int64_t>(at(parts), 7));
+    ASSERT_TRUE(whole && by_part);
+    for (int32_t chunk = 0; chunk < 2 * parts; ++chunk) {
+      for (int32_t rank = 0; rank < 3; ++rank) {
+        EXPECT_EQ(whole->input(Rank{rank}, chunk), by_part->input(Rank{rank}, chunk));
+        EXPECT_EQ(whole->output(Rank{rank}, chunk), by_part->output(Rank{rank}, chunk));
+      }
+    }
+  }
+}
+
+TEST(Placement, RefusesCountsOfPartsThatDoNotFit) {
+  const Schedule shards = make(CollectiveKind::kAllGather, 3, ChunkGrid::uniform(3));
+  const auto refused = [&](std::vector<int64_t> counts) {
+    const auto placement = Placement::create(shards, counts);
+    return placement ? "" : placement.error().message;
+  };
+  EXPECT_EQ(refused({1, 2}), "2 counts for the 3 parts of all_gather on 3 ranks");
+  EXPECT_EQ(refused({1, -2, 1}), "count -2 is negative");
+  EXPECT_EQ(refused({1, INT64_MAX, 1}), "the counts of all parts are too large");
+  EXPECT_EQ(refused({0, INT64_MAX, 0}), "");
+}
+
 TEST(Placement, NamesSourcesAndDestinations) {
   struct Case {
     CollectiveKind kind;

@@ -42,8 +42,12 @@ class Lowering {
   }
 
   Result<Program> run() {
+    program_.rank = options_.rank;
     program_.period = schedule_.period;
-    program_.segment_count = options_.segment_count;
+    program_.segment_count = options_.part_segments.empty()
+                                 ? options_.segment_count
+                                 : *std::ranges::max_element(options_.part_segments);
+    list_exchanges();
     std::vector<Seen> sends, receives;
     find_streams(sends, receives);
     PLEACH_TRY(check_size(sends, receives));
@@ -119,9 +123,9 @@ class Lowering {
         events += order_.stream(seen.stream).chunk_count;
       }
     }
-    if (events > kMaxProgramEvents / options_.segment_count) {
+    if (events > kMaxProgramEvents / program_.segment_count) {
       return invalid(fmt::format("{} segments of {} chunk events on rank {} are too many",
-                                 options_.segment_count, events, options_.rank.value));
+                                 program_.segment_count, events, options_.rank.value));
     }
     if (int64_t{order_.stream_count()} * translate_count() > INT32_MAX) {
       return Error{ErrorCode::kUnsupported,
@@ -157,10 +161,31 @@ class Lowering {
     for (int32_t chunk = 0; chunk < schedule_.chunks.count(); ++chunk) {
       if (slot_of_[at(chunk)] >= 0) {
         slot_of_[at(chunk)] = count_of(program_.slots);
-        program_.slots.push_back({.chunk = chunk, .length = placement_.length(chunk)});
+        program_.slots.push_back({.chunk = chunk,
+                                  .length = placement_.length(chunk),
+                                  .segment_count = segments_of(chunk)});
       }
     }
     uses_.resize(program_.slots.size());
+  }
+
+  int32_t segments_of(int32_t chunk) const {
+    return options_.part_segments.empty() ? options_.segment_count
+                                          : options_.part_segments[at(placement_.part_of(chunk))];
+  }
+
+  void list_exchanges() {
+    const int64_t n = schedule_.rank_count();
+    const int64_t own = options_.rank.value;
+    if (schedule_.collective != CollectiveKind::kAllToAll || options_.part_counts.empty()) {
+      return;
+    }
+    for (int32_t peer = 0; peer < n; ++peer) {
+      if (peer != own) {
+        program_.exchanges.push_back({Rank{peer}, options_.part_counts[at(own * n + peer)],
+                                      options_.part_counts[at(peer * n + own)]});
+      }
+    }
   }
 
   ProgramMessage message(const Seen& seen) const {
@@ -171,6 +196,7 @@ class Lowering {
             .first_chunk = moved(stream.first_chunk, seen.translate),
             .op = stream.op,
             .item_count = stream.chunk_count,
+            .segment_count = segments_of(moved(stream.first_chunk, seen.translate)),
             .translate = seen.translate};
   }
 
@@ -258,23 +284,23 @@ class Lowering {
     }
     slot.result = output;
     slot.home = {Buffer::kScratch, program_.scratch_elements};
-    const int32_t held = segments_held(use);
-    if (held == options_.segment_count || slot.result.buffer != Buffer::kNone) {
+    const int32_t held = segments_held(use, slot.segment_count);
+    if (held == slot.segment_count || slot.result.buffer != Buffer::kNone) {
       program_.scratch_elements += slot.length;
       return ok();
     }
     slot.scratch_segments = held;
-    slot.scratch_stride = longest_segment(slot.length, options_.segment_count);
+    slot.scratch_stride = longest_segment(slot.length, slot.segment_count);
     program_.scratch_elements += slot.scratch_stride * held;
     return ok();
   }
 
   // The fewest segments of scratch that cannot stop the schedule: D·period ≥ last event − first
   // arrival.
-  int32_t segments_held(const Use& use) const {
+  int32_t segments_held(const Use& use, int32_t segment_count) const {
     const int32_t span = use.last_event - use.first_arrival;
     const int32_t held = std::max(1, (span + schedule_.period - 1) / schedule_.period);
-    return std::min(held, options_.segment_count);
+    return std::min(held, segment_count);
   }
 
   const Schedule& schedule_;
@@ -290,13 +316,23 @@ class Lowering {
 
 }  // namespace
 
-void Program::rename_peers(std::span<const Rank> names) {
+void Program::rename_ranks(std::span<const Rank> names) {
+  rank = names[rank.index()];
+  for (Exchange& exchange : exchanges) {
+    exchange.peer = names[exchange.peer.index()];
+  }
+  std::ranges::sort(exchanges, {}, &Exchange::peer);
   for (std::vector<ProgramMessage>* const messages : {&sends, &receives}) {
     for (ProgramMessage& message : *messages) {
       message.peer = names[message.peer.index()];
     }
     std::ranges::stable_sort(*messages, {}, &ProgramMessage::peer);
   }
+}
+
+Program::Exchange Program::exchange(Rank peer) const {
+  const auto found = std::ranges::lower_bound(exchanges, peer, {}, &Exchange::peer);
+  return found != exchanges.end() && found->peer == peer ? *found : Exchange{peer};
 }
 
 int64_t Program::home_offset(const ProgramSlot& slot, int32_t segment) const {
@@ -336,6 +372,19 @@ Status check_switchless(const Schedule& schedule) {
   return ok();
 }
 
+bool moves_directly(const Schedule& schedule) {
+  const RankOfNode rank_of(schedule.participants);
+  return std::ranges::all_of(schedule.transfers, [&](const Transfer& transfer) {
+    bool is_direct = true;
+    for (int32_t k = 0; k < transfer.chunk_count; ++k) {
+      const int32_t chunk = transfer.first_chunk + k;
+      is_direct = is_direct && chunk_source(schedule, chunk) == Rank{rank_of(transfer.source)} &&
+                  chunk_destination(schedule, chunk) == Rank{rank_of(transfer.target)};
+    }
+    return is_direct;
+  });
+}
+
 Result<Program> lower(const Schedule& schedule, const Order& order, const ProgramOptions& options) {
   if (options.rank.value < 0 || options.rank.value >= schedule.rank_count()) {
     return invalid(fmt::format("rank {} is not one of the schedule's {} ranks", options.rank.value,
@@ -345,7 +394,9 @@ Result<Program> lower(const Schedule& schedule, const Order& order, const Progra
     return invalid(fmt::format("{} segments are out of range", options.segment_count));
   }
   PLEACH_TRY(check_switchless(schedule));
-  PLEACH_ASSIGN(placement, Placement::create(schedule, options.count));
+  PLEACH_ASSIGN(placement, options.part_counts.empty()
+                               ? Placement::create(schedule, options.count)
+                               : Placement::create(schedule, options.part_counts));
   return Lowering(schedule, order, placement, options).run();
 }
 

@@ -38,6 +38,7 @@ struct ProgramSlot {
   int64_t scratch_stride = 0;
   int32_t commit_count = 0;  // of one segment
   int32_t read_count = 0;
+  int32_t segment_count = 1;  // as its messages have
 };
 
 // Part of a message: one chunk, and the counter the order makes it wait for.
@@ -62,6 +63,7 @@ struct ProgramMessage {
   TransferOp op = TransferOp::kCopy;
   int32_t first_item = 0;  // of Program::reads (a send) or Program::commits (a receive)
   int32_t item_count = 0;
+  int32_t segment_count = 1;
   int32_t translate = 0;    // of a symmetric schedule, for records
   bool may_borrow = false;  // a send that its target may read where it stands
 };
@@ -70,6 +72,10 @@ struct ProgramOptions {
   Rank rank;
   int64_t count = 0;  // whole buffer [elements]
   int32_t segment_count = 1;
+  // In place of the count: of each part, as Placement wants them. An all_to_all that
+  // moves_directly() may also have segments by part.
+  std::span<const int64_t> part_counts = {};
+  std::span<const int32_t> part_segments = {};
   // Input and output are the same buffer; then every offset is into it, as Buffer::kOutput
   // (where there are shards: it is the whole, and the shard lies at its place in it).
   bool in_place = false;
@@ -86,24 +92,34 @@ struct Program {
   std::vector<ProgramCommit> commits;
   int64_t scratch_elements = 0;
   int32_t period = 1;
-  int32_t segment_count = 1;
+  int32_t segment_count = 1;  // the most that a message has
+  // Of an all_to_all with counts by part: what the rank exchanges with each other one [elements].
+  struct Exchange {
+    Rank peer;
+    int64_t sent = 0;
+    int64_t received = 0;
+  };
+  Rank rank;
+  std::vector<Exchange> exchanges;  // by peer
 
   // The segment's elements within the chunk.
   Interval segment(const ProgramSlot& slot, int32_t segment) const {
-    if (segment_count == 1) {
+    if (slot.segment_count == 1) {
       return {0, slot.length};
     }
-    return {segment_boundary(0, slot.length, segment, segment_count),
-            segment_boundary(0, slot.length, segment + 1, segment_count)};
+    return {segment_boundary(0, slot.length, segment, slot.segment_count),
+            segment_boundary(0, slot.length, segment + 1, slot.segment_count)};
   }
+  // With that peer; of nothing where there is none.
+  Exchange exchange(Rank peer) const;
   // Whether what is read is never written: it may be read whenever, also once the slot has moved
   // on.
   bool is_constant(const ProgramRead& read) const {
     return read.after_commits == 0 && slots[at(read.slot)].initial.buffer == Buffer::kInput;
   }
-  // Names the peers by other numbers, distinct ones, and puts the messages in their order.
+  // Names the ranks by other numbers, distinct ones, and puts the messages in their order.
   //   names  by the rank that it was lowered for
-  void rename_peers(std::span<const Rank> names);
+  void rename_ranks(std::span<const Rank> names);
   // Offset of the segment in the buffer of slot.home.
   int64_t home_offset(const ProgramSlot& slot, int32_t segment) const;
 };
@@ -112,6 +128,10 @@ struct Program {
 // where all are between ranks.
 //   schedule  well formed
 Status check_switchless(const Schedule& schedule);
+
+// Whether every message of an all_to_all goes from where its chunks come from to where they belong.
+//   schedule  verified
+bool moves_directly(const Schedule& schedule);
 
 // Lowers `schedule` for one rank. A symmetric schedule is lowered for that rank only.
 //   schedule  verified; `order` is its Order

@@ -47,6 +47,9 @@ TEST(NcclTests, NamesItsTypesOpsAndRoots) {
   EXPECT_EQ(nccl_tests_op(CollectiveKind::kAllGather, ReduceOp::kSum), "none");
   EXPECT_EQ(nccl_tests_root(CollectiveKind::kBroadcast, Rank{3}), "3");
   EXPECT_EQ(nccl_tests_program(CollectiveKind::kAllToAll), "alltoall_perf");
+  EXPECT_EQ(nccl_tests_op(CollectiveKind::kGather, ReduceOp::kSum), "none");
+  EXPECT_EQ(nccl_tests_root(CollectiveKind::kScatter, Rank{2}), "2");
+  EXPECT_EQ(nccl_tests_program(CollectiveKind::kGather), "gather_perf");
 }
 
 TEST(NcclTests, ReadsWhatItWrites) {

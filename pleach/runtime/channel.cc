@@ -64,7 +64,7 @@ Status Channel::start(CollectiveRun& run, const RunSpec& spec, TimePoint now) {
                             .peer = peer,
                             .channel = options_.number,
                             .tag = {.operation = spec.operation},
-                            .fingerprint = is_it ? state.fingerprint : spec.fingerprint}));
+                            .fingerprint = is_it ? state.fingerprint : run.fingerprint(peer)}));
     }
   }
   for (const TransportEvent& event : early_) {
@@ -84,8 +84,8 @@ Status Channel::tell(CollectiveRun& run, const TransportEvent& event) {
 std::span<std::byte> Channel::find_home(Rank peer, SegmentTag tag, uint64_t fingerprint,
                                         std::size_t bytes) const {
   const CollectiveRun* const run = find(tag.operation);
-  return run != nullptr && run->fingerprint() == fingerprint ? run->find_home(peer, tag, bytes)
-                                                             : std::span<std::byte>();
+  return run != nullptr && run->fingerprint(peer) == fingerprint ? run->find_home(peer, tag, bytes)
+                                                                 : std::span<std::byte>();
 }
 
 Status Channel::handle(const TransportEvent& event) {

@@ -19,6 +19,10 @@
 namespace pleach {
 namespace {
 
+bool has_segment(std::span<const ProgramMessage> messages, int32_t message, int32_t segment) {
+  return message >= 0 && segment >= 0 && segment < messages[at(message)].segment_count;
+}
+
 void copy(std::byte* out, const std::byte* in, int64_t bytes) {
   std::memcpy(out, in, static_cast<std::size_t>(bytes));
 }
@@ -32,6 +36,10 @@ CollectiveRun::CollectiveRun(const ProgramIndex& index)
   for (const ProgramSlot& slot : program_.slots) {
     most_commits = std::max(most_commits, slot.commit_count);
     home_elements_ += slot.home.buffer == Buffer::kOutput ? slot.length : 0;
+    commit_total_ += int64_t{slot.commit_count} * slot.segment_count;
+  }
+  for (const ProgramMessage& send : program_.sends) {
+    segment_total_ += send.segment_count;
   }
   arrived_.reserve(at(most_commits));
   outgoing_.reserve(index.targets().size());
@@ -79,8 +87,8 @@ void CollectiveRun::reset() {
     outgoing.smallest = 0;
   }
   touched_.clear();
-  unsent_ = std::ssize(blocked_reads_);
-  uncommitted_ = std::ssize(payload_);
+  unsent_ = segment_total_;
+  uncommitted_ = commit_total_;
   culprit_ = {};
 }
 
@@ -159,7 +167,7 @@ Status CollectiveRun::begin() {
     for (int32_t k = 0; k < message.item_count; ++k) {
       blocked += program_.reads[at(message.first_item + k)].after_commits > 0 ? 1 : 0;
     }
-    for (int32_t segment = 0; segment < segments_; ++segment) {
+    for (int32_t segment = 0; segment < message.segment_count; ++segment) {
       blocked_reads_[index(send, segment)] = blocked;
       if (blocked == 0) {
         make_ready(send, segment);
@@ -265,7 +273,7 @@ Status CollectiveRun::send(std::size_t connection, int32_t position) {
   }
   PLEACH_ASSIGN(has_left, transport_->send(message.peer, channel_.number,
                                            {spec_.operation, message.stream, segment},
-                                           spec_.fingerprint, pieces_));
+                                           fingerprint_for(message.peer), pieces_));
   if (has_left) {
     finish_send(send, segment);
   } else {
@@ -281,7 +289,7 @@ Result<bool> CollectiveRun::lend(std::size_t connection, int32_t position) {
   const ProgramMessage& message = program_.sends[at(send)];
   PLEACH_ASSIGN(has_lent, transport_->lend(message.peer, channel_.number,
                                            {spec_.operation, message.stream, segment},
-                                           spec_.fingerprint, pieces_.front()));
+                                           fingerprint_for(message.peer), pieces_.front()));
   outgoing_[connection].segments[at(position)].is_lent = has_lent;
   for (int32_t item = 0; has_lent && item < message.item_count; ++item) {
     if (program_.is_constant(program_.reads[at(message.first_item + item)])) {
@@ -293,7 +301,36 @@ Result<bool> CollectiveRun::lend(std::size_t connection, int32_t position) {
 
 Status CollectiveRun::tell_begun(Rank peer) {
   is_told_[at(index_.peer_index(peer))] = true;
-  return transport_->tell_begun(peer, channel_.number, spec_.operation, spec_.fingerprint);
+  return transport_->tell_begun(peer, channel_.number, spec_.operation, fingerprint_for(peer));
+}
+
+uint64_t CollectiveRun::fingerprint_for(Rank peer) const {
+  return spec_.fingerprint + static_cast<uint64_t>(program_.exchange(peer).sent);
+}
+
+uint64_t CollectiveRun::fingerprint(Rank peer) const {
+  return spec_.fingerprint + static_cast<uint64_t>(program_.exchange(peer).received);
+}
+
+// Whether the peer runs what this rank does.
+Status CollectiveRun::check_request(const TransportEvent& event) {
+  // No request but the same one is expected to come so near by chance.
+  constexpr uint64_t kMostElements = uint64_t{1} << 40;
+  const bool is_peer = index_.peer_index(event.peer) >= 0;
+  if (is_peer && event.fingerprint == fingerprint(event.peer)) {
+    return ok();
+  }
+  if (const uint64_t sent = event.fingerprint - spec_.fingerprint;
+      is_peer && !program_.exchanges.empty() && sent < kMostElements) {
+    return fail(
+        ErrorCode::kInvalidArgument, event.peer,
+        fmt::format("rank {} sends {} elements to rank {}, which expects {}", event.peer.value,
+                    sent, program_.rank.value, program_.exchange(event.peer).received));
+  }
+  return fail(ErrorCode::kInvalidArgument, event.peer,
+              fmt::format("rank {} runs another request: the schedule, the collective's size, "
+                          "type or reduction, or the segments differ",
+                          event.peer.value));
 }
 
 Status CollectiveRun::handle(const TransportEvent& event) {
@@ -306,11 +343,8 @@ Status CollectiveRun::handle(const TransportEvent& event) {
   }
   const bool says_what =
       event.kind == TransportEvent::Kind::kArrived || event.kind == TransportEvent::Kind::kBegun;
-  if (says_what && (peer < 0 || event.fingerprint != spec_.fingerprint)) {
-    return fail(ErrorCode::kInvalidArgument, event.peer,
-                fmt::format("rank {} runs another request: the schedule, the collective's size, "
-                            "type or reduction, or the segments differ",
-                            event.peer.value));
+  if (says_what) {
+    PLEACH_TRY(check_request(event));
   }
   if (peer < 0) {
     return broken(event);
@@ -336,7 +370,7 @@ Status CollectiveRun::handle(const TransportEvent& event) {
 
 std::span<std::byte> CollectiveRun::find_home(Rank peer, SegmentTag tag, std::size_t bytes) const {
   const int32_t receive = index_.find_receive(peer, tag.stream);
-  if (receive < 0 || tag.segment < 0 || tag.segment >= segments_ || bytes == 0) {
+  if (!has_segment(program_.receives, receive, tag.segment) || bytes == 0) {
     return {};
   }
   const ProgramMessage& message = program_.receives[at(receive)];
@@ -361,7 +395,7 @@ std::span<std::byte> CollectiveRun::find_home(Rank peer, SegmentTag tag, std::si
 
 Status CollectiveRun::handle_arrival(const TransportEvent& event) {
   const int32_t receive = index_.find_receive(event.peer, event.tag.stream);
-  if (receive < 0 || event.tag.segment < 0 || event.tag.segment >= segments_) {
+  if (!has_segment(program_.receives, receive, event.tag.segment)) {
     return broken(event);
   }
   const ProgramMessage& message = program_.receives[at(receive)];
@@ -391,7 +425,7 @@ Status CollectiveRun::handle_arrival(const TransportEvent& event) {
 
 Status CollectiveRun::handle_sent(const TransportEvent& event) {
   const int32_t send = index_.find_send(event.peer, event.tag.stream);
-  if (send < 0 || event.tag.segment < 0 || event.tag.segment >= segments_) {
+  if (!has_segment(program_.sends, send, event.tag.segment)) {
     return broken(event);
   }
   finish_send(send, event.tag.segment);
@@ -421,7 +455,7 @@ void CollectiveRun::finish_read(int32_t send, int32_t item, int32_t segment) {
 
 Status CollectiveRun::handle_read(const TransportEvent& event) {
   const int32_t send = index_.find_send(event.peer, event.tag.stream);
-  if (send < 0 || event.tag.segment < 0 || event.tag.segment >= segments_ || event.item < 0 ||
+  if (!has_segment(program_.sends, send, event.tag.segment) || event.item < 0 ||
       event.item >= program_.sends[at(send)].item_count) {
     return broken(event);
   }
@@ -435,7 +469,7 @@ Status CollectiveRun::handle_read(const TransportEvent& event) {
 
 Status CollectiveRun::handle_release(const TransportEvent& event) {
   const int32_t send = index_.find_send(event.peer, event.tag.stream);
-  if (send < 0 || event.tag.segment < 0 || event.tag.segment >= segments_) {
+  if (!has_segment(program_.sends, send, event.tag.segment)) {
     return broken(event);
   }
   const ProgramIndex::Place place = index_.place(send, event.tag.segment);
@@ -515,7 +549,7 @@ Status CollectiveRun::advance(int32_t slot, int32_t segment) {
     }
     PLEACH_TRY(commit(slot, segment));
   }
-  if (what.scratch_segments > 0 && segment + what.scratch_segments < segments_ &&
+  if (what.scratch_segments > 0 && segment + what.scratch_segments < what.segment_count &&
       is_over(slot, segment)) {
     touched_.emplace_back(slot, segment + what.scratch_segments);
   }
@@ -630,7 +664,7 @@ std::vector<bool> CollectiveRun::needed_peers() const {
     needed[peer] = needed[peer] || (is_needed && !has_begun_[peer]);
   };
   for (int32_t receive = 0; receive < count_of(program_.receives); ++receive) {
-    for (int32_t segment = 0; segment < segments_; ++segment) {
+    for (int32_t segment = 0; segment < program_.receives[at(receive)].segment_count; ++segment) {
       consider(program_.receives[at(receive)].peer,
                !arrivals_[index(receive, segment)].has_arrived);
     }
@@ -684,7 +718,7 @@ Error CollectiveRun::expired() {
     first = first ? std::min(*first, candidate) : candidate;
   };
   for (int32_t receive = 0; receive < count_of(program_.receives); ++receive) {
-    for (int32_t segment = 0; segment < segments_; ++segment) {
+    for (int32_t segment = 0; segment < program_.receives[at(receive)].segment_count; ++segment) {
       if (!arrivals_[index(receive, segment)].has_arrived) {
         consider(program_.receives[at(receive)], segment);
       }

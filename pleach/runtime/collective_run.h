@@ -104,7 +104,8 @@ class CollectiveRun {
   // When proceed() asks who has begun, or gives up, unless something happens before.
   TimePoint expiry() const;
   uint64_t operation() const { return spec_.operation; }
-  uint64_t fingerprint() const { return spec_.fingerprint; }
+  // That the peer's segments carry if it runs the same request: what only the two know is added.
+  uint64_t fingerprint(Rank peer) const;
   std::span<const Rank> peers() const { return index_.peers(); }
   // The rank that the last error was about; -1: this one.
   Rank culprit() const { return culprit_; }
@@ -122,7 +123,8 @@ class CollectiveRun {
     int32_t place = 0;
     int32_t uncommitted = 0;  // chunks
   };
-  // Every (message, segment) and (chunk event, segment) has an index item · segments + segment.
+  // Every (message, segment) and (chunk event, segment) has an index item · segments + segment; a
+  // message of fewer segments leaves the rest unused.
   std::size_t index(int32_t item, int32_t segment) const {
     return at(item) * at(segments_) + at(segment);
   }
@@ -134,6 +136,8 @@ class CollectiveRun {
   void reset();
   Status begin();
   Status tell_begun(Rank peer);
+  Status check_request(const TransportEvent& event);
+  uint64_t fingerprint_for(Rank peer) const;
   Status serve(std::size_t connection);
   Status send(std::size_t connection, int32_t position);
   void make_ready(int32_t send, int32_t segment);
@@ -176,7 +180,9 @@ class CollectiveRun {
   Rank culprit_;
   int64_t element_bytes_ = 0;
   int64_t home_elements_ = 0;  // that the program writes to the output
-  bool is_large_ = false;      // too large for the caches
+  int64_t segment_total_ = 0;  // that are sent
+  int64_t commit_total_ = 0;
+  bool is_large_ = false;  // too large for the caches
   struct Scratch {
     std::unique_ptr<std::byte[]> bytes;
     int64_t size = 0;

@@ -199,7 +199,7 @@ Result<std::shared_ptr<OperationState>> ChannelCommunicator::take_barrier() {
   if (!barriers_) {
     const Schedule schedule = barrier_schedule(rank_count());
     PLEACH_ASSIGN(program, lower(schedule, Order::build(schedule), {.rank = rank()}));
-    program.rename_peers(self_.job_ranks);
+    program.rename_ranks(self_.job_ranks);
     barriers_.emplace(std::move(program));
   }
   return barriers_->take();
@@ -269,8 +269,7 @@ Result<ChannelCommunicator::Planned> ChannelCommunicator::plan_checked(
                .record = request.record,
                .what = to_text(schedule.schedule().collective)};
   if (request.op == ReduceOp::kAverage) {
-    const ReducedPart part = reduced_part(schedule.schedule(), rank(), request, planned.buffers);
-    spec.quotient = {part.begin, part.count, rank_count()};
+    spec.quotient = {planned.reduced.begin, planned.reduced.count, rank_count()};
   }
   return Planned{std::move(planned.state), spec};
 }

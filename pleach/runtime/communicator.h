@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,10 +35,17 @@ struct RunRequest {
   ElementType type = ElementType::kFloat32;
   ReduceOp op = ReduceOp::kSum;  // the type has it: check_reduction()
   int64_t count = 0;             // whole buffer [elements]
-  int32_t segment_count = 1;     // at least; as many as it takes for every segment to fit a place
+  // In place of `count`, where ranks have parts of different sizes: of each rank's, the same on all
+  // ranks; parts lie one behind the other. An all_to_all's are what this rank sends to each rank,
+  // and what it receives from each: of a pair they must agree, and nobody else knows them. It takes
+  // a schedule that sends each block straight from its source to its target.
+  std::span<const int64_t> counts = {};
+  std::span<const int64_t> receive_counts = {};  // all_to_all
+  int32_t segment_count = 1;  // at least; as many as it takes for every segment to fit a place
   // Sizes as Placement says, aligned to the element. In place: input == output is the whole buffer
   // (count elements) with the rank's shard, if it has one, at its place; a pointer to that shard
-  // may stand for the whole's. Other overlaps are refused.
+  // may stand for the whole's. An all_to_all with counts is in place where each rank receives from
+  // each as much as it sends there. Other overlaps are refused.
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   Record* record = nullptr;  // appended to when set
@@ -69,7 +77,7 @@ class Communicator {
   // its hash compared. Errors: kInvalidArgument with the first violation, kUnsupported: needs a
   // reducing switch.
   virtual Result<std::shared_ptr<const PreparedSchedule>> prepare(const Schedule* schedule) = 0;
-  // Collective: all ranks call with the same schedule, type, op, count and segments, in one order
+  // Collective: all ranks call with the same schedule, type, op, counts and segments, in one order
   // with their other runs and starts. Wakes no other thread.
   virtual Status run(const PreparedSchedule& schedule, const RunRequest& request) = 0;
   // As run(), but returns at once. Several may be in flight; they may be waited for in any order,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "pleach/base/hash.h"
@@ -26,6 +27,23 @@ PreparedSchedule::PreparedSchedule(Schedule schedule, Order order, Preparer prep
     most_weight_ = std::max(most_weight_, weight);
     most_chunks_ = std::max<int64_t>(most_chunks_, transfer.chunk_count);
   }
+  moves_directly_ =
+      schedule_.collective == CollectiveKind::kAllToAll && pleach::moves_directly(schedule_);
+}
+
+std::strong_ordering PreparedSchedule::Key::operator<=>(const Key& other) const {
+  const auto simple = [](const Key& key) {
+    return std::tie(key.type, key.op, key.count, key.segment_count);
+  };
+  const auto compare = [](std::span<const int64_t> left, std::span<const int64_t> right) {
+    return std::lexicographical_compare_three_way(left.begin(), left.end(), right.begin(),
+                                                  right.end());
+  };
+  if (const auto order = simple(*this) <=> simple(other); order != 0) {
+    return order;
+  }
+  const auto order = compare(counts, other.counts);
+  return order != 0 ? order : compare(receive_counts, other.receive_counts);
 }
 
 Result<std::shared_ptr<const PreparedSchedule>> PreparedSchedule::prove(std::string_view bytes,
@@ -55,18 +73,85 @@ Result<std::shared_ptr<const PreparedSchedule>> PreparedSchedule::prove(std::str
   return invalid("rank 0 sent bytes in no known schedule format");
 }
 
-// As many segments of whole messages as it takes, besides those asked for, until each fits a
-// place. The same on all ranks.
-Result<int32_t> PreparedSchedule::segments(const Key& key) const {
-  if (key.segment_count < 1 || key.segment_count > kMostSegments) {
-    return invalid(fmt::format("{} segments are not in [1, {}]", key.segment_count, kMostSegments));
-  }
-  // No message is longer, whatever the rounding.
+// What the ranks' parts count, as far as this rank knows; empty: they are equal.
+Result<std::vector<int64_t>> PreparedSchedule::part_counts(const Key& key) const {
+  const auto n = at(schedule_.rank_count());
+  const std::size_t own = preparer_.rank.index();
   const bool is_exchange = schedule_.collective == CollectiveKind::kAllToAll;
-  const __int128 space =
-      static_cast<__int128>(key.count) * (is_exchange ? schedule_.rank_count() : 1);
+  if (key.counts.empty() && key.receive_counts.empty()) {
+    return std::vector<int64_t>();
+  }
+  if (key.counts.size() != n || key.receive_counts.size() != (is_exchange ? n : 0)) {
+    return invalid(fmt::format("{} counts, and {} to receive, are not what {} on {} ranks takes",
+                               key.counts.size(), key.receive_counts.size(),
+                               to_text(schedule_.collective), n));
+  }
+  if (!is_exchange) {
+    return std::vector<int64_t>(key.counts.begin(), key.counts.end());
+  }
+  if (!moves_directly_) {
+    return Error{
+        ErrorCode::kUnsupported,
+        fmt::format(
+            "counts of each pair need a schedule that sends every block straight "
+            "from its source to its target; {} does not",
+            schedule_.provenance.algorithm.empty() ? "this one" : schedule_.provenance.algorithm)};
+  }
+  if (key.counts[own] != key.receive_counts[own]) {
+    return invalid(fmt::format("{} elements are sent to the rank itself, which expects {}",
+                               key.counts[own], key.receive_counts[own]));
+  }
+  std::vector<int64_t> blocks(n * n, 0);
+  for (std::size_t peer = 0; peer < n; ++peer) {
+    blocks[own * n + peer] = key.counts[peer];
+    blocks[peer * n + own] = key.receive_counts[peer];
+  }
+  return blocks;
+}
+
+Result<Placement> PreparedSchedule::place(const Key& key,
+                                          std::span<const int64_t> part_counts) const {
+  // All ranks' buffers together must be countable in bytes.
+  const int64_t most = INT64_MAX / element_bytes(key.type) / schedule_.rank_count();
+  if (key.count > most) {
+    return invalid(fmt::format("{} elements are too many", key.count));
+  }
+  if (part_counts.empty()) {
+    return Placement::create(schedule_, key.count);
+  }
+  PLEACH_ASSIGN(placement, Placement::create(schedule_, part_counts));
+  if (const int64_t total = placement.part_begin(std::ssize(part_counts)); total > most) {
+    return invalid(fmt::format("{} elements are too many", total));
+  }
+  return placement;
+}
+
+// No message has more elements, whatever the rounding.
+int64_t PreparedSchedule::longest_message(const Key& key, const Placement& placement) const {
+  const int64_t parts = part_count(schedule_.collective, schedule_.rank_count());
+  const auto share = [&](__int128 elements, int64_t weight) {
+    return static_cast<int64_t>((elements * most_weight_ + weight - 1) / weight);
+  };
   const int64_t total = schedule_.chunks.total();
-  const auto elements = static_cast<int64_t>((space * most_weight_ + total - 1) / total);
+  if (key.counts.empty()) {
+    const bool is_exchange = schedule_.collective == CollectiveKind::kAllToAll;
+    return share(static_cast<__int128>(key.count) * (is_exchange ? schedule_.rank_count() : 1),
+                 total);
+  }
+  if (schedule_.symmetry) {  // each message lies in a part, which may be any
+    return share(std::ranges::max(key.counts), total / parts);
+  }
+  int64_t longest = 0;
+  for (const Transfer& transfer : schedule_.transfers) {
+    longest = std::max(longest, placement.begin(transfer.first_chunk + transfer.chunk_count) -
+                                    placement.begin(transfer.first_chunk));
+  }
+  return longest;
+}
+
+// As many segments of messages of so many elements as it takes, besides those asked for, until each
+// fits a place.
+Result<int32_t> PreparedSchedule::segments(const Key& key, int64_t elements) const {
   const int64_t place = preparer_.place_bytes / element_bytes(key.type);
   if (elements <= place) {
     return key.segment_count;
@@ -83,18 +168,53 @@ Result<int32_t> PreparedSchedule::segments(const Key& key) const {
   return std::max(key.segment_count, static_cast<int32_t>(least));
 }
 
-Result<PreparedSchedule::Kind> PreparedSchedule::make_kind(const Key& key) const {
-  Kind kind;
-  PLEACH_TRY(check_reduction(key.type, key.op));
-  PLEACH_SET(kind.needs, buffer_needs(schedule_, preparer_.rank, key.type, key.count));
-  PLEACH_SET(kind.segment_count, segments(key));
+// The same segments on all ranks, or of each block on the two that know it.
+Status PreparedSchedule::cut(const Key& key, const Placement& placement, Kind& kind) const {
+  if (key.segment_count < 1 || key.segment_count > kMostSegments) {
+    return invalid(fmt::format("{} segments are not in [1, {}]", key.segment_count, kMostSegments));
+  }
+  kind.segment_count = key.segment_count;
+  if (key.receive_counts.empty()) {
+    PLEACH_SET(kind.segment_count, segments(key, longest_message(key, placement)));
+    return ok();
+  }
+  kind.part_segments.assign(kind.part_counts.size(), key.segment_count);
+  for (std::size_t part = 0; part < kind.part_counts.size(); ++part) {
+    const bool travels = part % (at(schedule_.rank_count()) + 1) != 0;
+    if (travels) {
+      PLEACH_SET(kind.part_segments[part], segments(key, kind.part_counts[part]));
+    }
+  }
+  return ok();
+}
+
+uint64_t PreparedSchedule::fingerprint(const Key& key, const Kind& kind) const {
   Fingerprint fingerprint;
   fingerprint.add(hash_);
   fingerprint.add(static_cast<int32_t>(key.type));
   fingerprint.add(static_cast<int32_t>(key.op));
-  fingerprint.add(key.count);
+  fingerprint.add(static_cast<int64_t>(key.counts.size()));
+  if (key.counts.empty()) {
+    fingerprint.add(key.count);
+  } else if (key.receive_counts.empty()) {  // else the run compares those of each pair
+    for (const int64_t count : key.counts) {
+      fingerprint.add(count);
+    }
+  }
   fingerprint.add(kind.segment_count);
-  kind.fingerprint = fingerprint.value();
+  return fingerprint.value();
+}
+
+Result<PreparedSchedule::Kind> PreparedSchedule::make_kind(const Key& key) const {
+  Kind kind;
+  PLEACH_TRY(check_reduction(key.type, key.op));
+  PLEACH_SET(kind.part_counts, part_counts(key));
+  PLEACH_ASSIGN(placement, place(key, kind.part_counts));
+  kind.needs = buffer_needs(schedule_, placement, preparer_.rank, key.type);
+  PLEACH_TRY(cut(key, placement, kind));
+  kind.fingerprint = fingerprint(key, kind);
+  kind.counts.assign(key.counts.begin(), key.counts.end());
+  kind.counts.insert(kind.counts.end(), key.receive_counts.begin(), key.receive_counts.end());
   return kind;
 }
 
@@ -107,32 +227,61 @@ Result<PreparedSchedule::Kind*> PreparedSchedule::find_kind(const Key& key) cons
   if (found == kinds_.all.end()) {
     PLEACH_ASSIGN(kind, make_kind(key));
     if (kinds_.all.size() == kMostKept) {
+      kinds_.last = nullptr;
       kinds_.all.clear();
     }
-    found = kinds_.all.emplace(key, std::move(kind)).first;
+    Key kept = key;  // with counts that stay
+    kept.counts = std::span(kind.counts).first(key.counts.size());
+    kept.receive_counts = std::span(kind.counts).subspan(key.counts.size());
+    found = kinds_.all.emplace(kept, std::move(kind)).first;
   }
   kinds_.last = &*found;
   return &found->second;
+}
+
+// In place what arrives from a rank takes the room of what goes there.
+Status PreparedSchedule::check_in_place(const Kind& kind) const {
+  if (kind.part_segments.empty()) {
+    return ok();
+  }
+  const auto n = at(schedule_.rank_count());
+  for (std::size_t peer = 0; peer < n; ++peer) {
+    if (kind.counts[peer] != kind.counts[n + peer]) {
+      return invalid(
+          fmt::format("in place it must send to rank {} as much as it receives from "
+                      "there: {} and {} elements",
+                      preparer_.job_ranks[peer].value, kind.counts[peer], kind.counts[n + peer]));
+    }
+  }
+  return ok();
 }
 
 Result<PreparedSchedule::Planned> PreparedSchedule::plan(const RunRequest& request) const {
   const std::scoped_lock lock(kinds_.mutex);
   PLEACH_ASSIGN(kind, find_kind({.type = request.type,
                                  .op = request.op,
-                                 .count = request.count,
-                                 .segment_count = request.segment_count}));
+                                 .count = request.counts.empty() ? request.count : 0,
+                                 .segment_count = request.segment_count,
+                                 .counts = request.counts,
+                                 .receive_counts = request.receive_counts}));
   PLEACH_ASSIGN(buffers, check_buffers(schedule_.collective, kind->needs, request));
   std::optional<OperationPool>& pool = kind->pools[buffers.in_place ? 1 : 0];
   if (!pool) {
+    if (buffers.in_place) {
+      PLEACH_TRY(check_in_place(*kind));
+    }
     PLEACH_ASSIGN(program, lower(schedule_, order_,
                                  {.rank = preparer_.rank,
                                   .count = request.count,
                                   .segment_count = kind->segment_count,
+                                  .part_counts = kind->part_counts,
+                                  .part_segments = kind->part_segments,
                                   .in_place = buffers.in_place}));
-    program.rename_peers(preparer_.job_ranks);
+    program.rename_ranks(preparer_.job_ranks);
     pool.emplace(std::move(program));
   }
-  return Planned{pool->take(), buffers, kind->fingerprint};
+  return Planned{pool->take(), buffers, reduced_part(schedule_.collective, kind->needs, buffers),
+                 kind->fingerprint};
 }
 
 const Schedule& schedule_of(const PreparedSchedule& prepared) {

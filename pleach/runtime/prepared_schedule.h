@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -47,6 +48,7 @@ class PreparedSchedule {
   struct Planned {
     std::shared_ptr<OperationState> state;
     RunBuffers buffers;
+    ReducedPart reduced;
     uint64_t fingerprint = 0;  // of what all ranks must agree on
   };
   // Checks the request, and finds a state for it: the first of its kind allocates, later ones do
@@ -61,15 +63,27 @@ class PreparedSchedule {
     ReduceOp op = ReduceOp::kSum;
     int64_t count = 0;
     int32_t segment_count = 1;  // as asked for
-    auto operator<=>(const Key&) const = default;
+    std::span<const int64_t> counts = {};
+    std::span<const int64_t> receive_counts = {};
+    std::strong_ordering operator<=>(const Key& other) const;
+    bool operator==(const Key& other) const { return (*this <=> other) == 0; }
   };
   struct Kind {
+    std::vector<int64_t> counts = {};  // the key's, and then its receive_counts
     BufferNeeds needs;
     int32_t segment_count = 1;
+    std::vector<int64_t> part_counts = {};  // as ProgramOptions has them
+    std::vector<int32_t> part_segments = {};
     uint64_t fingerprint = 0;
     std::array<std::optional<OperationPool>, 2> pools = {};  // buffers apart; in place
   };
-  Result<int32_t> segments(const Key& key) const;
+  Result<std::vector<int64_t>> part_counts(const Key& key) const;
+  Result<Placement> place(const Key& key, std::span<const int64_t> part_counts) const;
+  int64_t longest_message(const Key& key, const Placement& placement) const;
+  Result<int32_t> segments(const Key& key, int64_t elements) const;
+  Status cut(const Key& key, const Placement& placement, Kind& kind) const;
+  uint64_t fingerprint(const Key& key, const Kind& kind) const;
+  Status check_in_place(const Kind& kind) const;
   Result<Kind> make_kind(const Key& key) const;
   Result<Kind*> find_kind(const Key& key) const;
 
@@ -80,6 +94,7 @@ class PreparedSchedule {
   // Of the largest message, and the most chunks of one.
   int64_t most_weight_ = 0;
   int64_t most_chunks_ = 1;
+  bool moves_directly_ = false;  // an all_to_all
   // A cache, guarded by its mutex.
   struct Kinds {
     std::mutex mutex;

@@ -62,8 +62,8 @@ void ProgramIndex::index_peers() {
       targets_.push_back(send.peer);
     }
   }
-  const int32_t segments = program_.segment_count;
   for (const ProgramMessage& receive : program_.receives) {
+    const int32_t segments = receive.segment_count;
     if (sources_.empty() || sources_.back().peer != receive.peer) {
       sources_.push_back({receive.peer});
     }
@@ -97,7 +97,7 @@ void ProgramIndex::order_sends() {
     std::vector<Unit>& order = orders_[target];
     for (; at(send) < program_.sends.size() && program_.sends[at(send)].peer == targets_[target];
          ++send) {
-      for (int32_t segment = 0; segment < segments; ++segment) {
+      for (int32_t segment = 0; segment < program_.sends[at(send)].segment_count; ++segment) {
         order.push_back({send, segment});
       }
     }

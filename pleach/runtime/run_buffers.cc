@@ -4,9 +4,6 @@
 
 #include <cstdint>
 
-#include "pleach/collective/chunk_grid.h"
-#include "pleach/collective/placement.h"
-
 namespace pleach {
 namespace {
 
@@ -29,29 +26,19 @@ bool overlap(const std::byte* first, int64_t first_bytes, const std::byte* secon
          other < begin + static_cast<uintptr_t>(first_bytes);
 }
 
-// First element of a rank's shard.
-int64_t shard_begin(const Schedule& schedule, int64_t count, int32_t rank) {
-  return segment_boundary(0, count, rank, schedule.rank_count());
-}
-
 }  // namespace
 
-Result<BufferNeeds> buffer_needs(const Schedule& schedule, Rank rank, ElementType type,
-                                 int64_t count) {
+BufferNeeds buffer_needs(const Schedule& schedule, const Placement& placement, Rank rank,
+                         ElementType type) {
   const int64_t element = element_bytes(type);
-  // All ranks' buffers together must be countable in bytes.
-  if (count > INT64_MAX / element / schedule.rank_count()) {
-    return invalid(fmt::format("{} elements are too many", count));
-  }
-  PLEACH_ASSIGN(placement, Placement::create(schedule, count));
   const BufferSizes sizes = placement.sizes(rank);
   const bool is_root = rank == schedule.root;
   const bool has_input = !is_from_root(schedule.collective) || is_root;
   const bool has_output = !is_to_root(schedule.collective) || is_root;
-  return BufferNeeds{.element = element,
-                     .input = has_input ? sizes.input * element : 0,
-                     .output = has_output ? sizes.output * element : 0,
-                     .shard_begin = shard_begin(schedule, count, rank.value) * element};
+  return {.element = element,
+          .input = has_input ? sizes.input * element : 0,
+          .output = has_output ? sizes.output * element : 0,
+          .shard_begin = placement.part_begin(rank.value) * element};
 }
 
 Result<RunBuffers> check_buffers(CollectiveKind collective, const BufferNeeds& needs,
@@ -59,8 +46,8 @@ Result<RunBuffers> check_buffers(CollectiveKind collective, const BufferNeeds& n
   PLEACH_TRY(check_one("input", request.input, needs.input, needs.element));
   PLEACH_TRY(check_one("output", request.output, needs.output, needs.element));
   RunBuffers buffers{false, request.input, request.output};
-  const bool has_shards = gives_shards(collective) || ends_with_shards(collective);
   // Where the root alone gives or ends with the whole, others may pass it all the same.
+  const bool has_shards = gives_shards(collective) || ends_with_shards(collective);
   const bool is_whole = has_shards && request.input == request.output && request.input != nullptr;
   if (!is_whole && !overlap(request.input, needs.input, request.output, needs.output)) {
     return buffers;
@@ -82,22 +69,13 @@ Result<RunBuffers> check_buffers(CollectiveKind collective, const BufferNeeds& n
                   needs.input, needs.output));
 }
 
-ReducedPart reduced_part(const Schedule& schedule, Rank rank, const RunRequest& request,
+ReducedPart reduced_part(CollectiveKind collective, const BufferNeeds& needs,
                          const RunBuffers& buffers) {
-  switch (schedule.collective) {
-    case CollectiveKind::kAllReduce:
-      return {buffers.output, request.count};
-    case CollectiveKind::kReduce:
-      return rank == schedule.root ? ReducedPart{buffers.output, request.count} : ReducedPart{};
-    case CollectiveKind::kReduceScatter: {
-      const int64_t begin = shard_begin(schedule, request.count, rank.value);
-      const int64_t end = shard_begin(schedule, request.count, rank.value + 1);
-      const int64_t skipped = buffers.in_place ? begin * element_bytes(request.type) : 0;
-      return {buffers.output + skipped, end - begin};
-    }
-    default:
-      return {};
+  if (!reduces(collective)) {
+    return {};
   }
+  const bool is_shard = buffers.in_place && ends_with_shards(collective);
+  return {buffers.output + (is_shard ? needs.shard_begin : 0), needs.output / needs.element};
 }
 
 }  // namespace pleach

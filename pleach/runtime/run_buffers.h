@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "pleach/base/result.h"
+#include "pleach/collective/placement.h"
 #include "pleach/runtime/communicator.h"
 
 namespace pleach {
@@ -22,9 +23,8 @@ struct BufferNeeds {
   int64_t output = 0;
   int64_t shard_begin = 0;  // of the rank's shard in the whole
 };
-// Errors: kInvalidArgument: a size that does not fit the schedule, or is too large.
-Result<BufferNeeds> buffer_needs(const Schedule& schedule, Rank rank, ElementType type,
-                                 int64_t count);
+BufferNeeds buffer_needs(const Schedule& schedule, const Placement& placement, Rank rank,
+                         ElementType type);
 
 // Errors: kInvalidArgument: a null or unaligned buffer, an overlap.
 Result<RunBuffers> check_buffers(CollectiveKind collective, const BufferNeeds& needs,
@@ -35,7 +35,7 @@ struct ReducedPart {
   std::byte* begin = nullptr;
   int64_t count = 0;  // elements
 };
-ReducedPart reduced_part(const Schedule& schedule, Rank rank, const RunRequest& request,
+ReducedPart reduced_part(CollectiveKind collective, const BufferNeeds& needs,
                          const RunBuffers& buffers);
 
 }  // namespace pleach

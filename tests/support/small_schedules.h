@@ -127,7 +127,7 @@ inline Schedule random_tree_schedule(CollectiveKind collective, int32_t ranks, i
     for (std::size_t i = 1; i < order.size(); ++i) {
       parent[i] = rng.below(i);
     }
-    if (part_count(collective, ranks) > 1) {
+    if (has_parts(collective)) {
       const auto owner = std::find(order.begin(), order.end(), chunk / (chunks / ranks));
       std::vector<int32_t> path = {*owner};  // from the owner to the root
       for (auto i = static_cast<std::size_t>(owner - order.begin()); i > 0;) {

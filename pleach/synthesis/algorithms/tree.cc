@@ -103,7 +103,7 @@ Result<Schedule> move_shards(const SynthesisRequest& request) {
 Result<Schedule> tree(const SynthesisRequest& request, const Options& options) {
   const auto arity = static_cast<int32_t>(options.integer("arity"));
   const int32_t rank_count = count_of(request.participants);
-  if (part_count(request.collective, rank_count) > 1) {
+  if (has_parts(request.collective)) {
     return arity == 0 ? move_shards(request)
                       : invalid(fmt::format("arity={} is not for {}, whose tree is binomial", arity,
                                             to_text(request.collective)));
