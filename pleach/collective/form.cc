@@ -462,6 +462,8 @@ std::vector<std::string> FormCheck::run() && {
   if (schedule_.symmetry) {
     if (std::string fault = symmetric_grid_fault(schedule_); !fault.empty()) {
       violations_.add(std::move(fault));
+    } else if (schedule_.fold_order != FoldOrder::kOwnFirst) {
+      violations_.add("the symmetric form folds own values first, not by rank");
     } else {
       check_symmetric_transfers();
     }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <span>
 #include <tuple>
@@ -59,6 +60,9 @@ class Lowering {
     }
     for (const Seen& seen : receives) {
       add_receive(seen);
+    }
+    if (schedule_.fold_order == FoldOrder::kByRank) {
+      place_own_values();
     }
     for (ProgramSlot& slot : program_.slots) {
       PLEACH_TRY(place(slot));
@@ -233,6 +237,24 @@ class Lowering {
       use.reduce_first |= commit.after_commits == 0 && receive.op == TransferOp::kReduce;
     });
     program_.receives.push_back(receive);
+  }
+
+  void place_own_values() {
+    const auto for_each_fold = [this](auto visit) {
+      for (const ProgramMessage& receive : program_.receives) {
+        for (int32_t item = 0; receive.op == TransferOp::kReduce && item < receive.item_count;
+             ++item) {
+          visit(receive, program_.commits[at(receive.first_item + item)]);
+        }
+      }
+    };
+    std::map<std::pair<int32_t, int32_t>, int32_t> smaller;  // by slot and step
+    for_each_fold([&](const ProgramMessage& receive, const ProgramCommit& commit) {
+      smaller[{commit.slot, commit.step}] += receive.peer.value < options_.rank.value ? 1 : 0;
+    });
+    for_each_fold([&](const ProgramMessage& /*receive*/, ProgramCommit& commit) {
+      commit.before_own = smaller[{commit.slot, commit.step}];
+    });
   }
 
   // Where the rank's shard begins in the whole that an in-place call passes.

@@ -53,6 +53,9 @@ struct ProgramCommit {
   int32_t after_reads = 0;
   int32_t step = 0;  // commits of one slot and step may be fused, in order
   int32_t record_item = 0;
+  // How many arrivals of its slot and step fold before the slot's own value; these commit when all
+  // of their step are there.
+  int32_t before_own = 0;
 };
 
 struct ProgramMessage {

@@ -61,6 +61,7 @@ uint64_t schedule_hash(const Schedule& schedule) {
     hash.add(schedule.chunks.weight(chunk));
   }
   hash.add(schedule.period);
+  hash.add(static_cast<int32_t>(schedule.fold_order));
   hash.add(static_cast<uint64_t>(schedule.phase_steps.size()));
   for (const int32_t steps : schedule.phase_steps) {
     hash.add(steps);

@@ -20,6 +20,11 @@ namespace pleach {
 
 enum class TransferOp : uint8_t { kCopy, kReduce };
 
+// Where a slot's own value stands among the arrivals of a step, which fold in ascending source
+// rank: before them all, or at its own rank's place. Ranks that fold the same values by rank in one
+// step get the same bits.
+enum class FoldOrder : uint8_t { kOwnFirst, kByRank };
+
 inline constexpr int32_t kNoRoute = -1;
 
 // Limits that every well-formed schedule keeps: tables indexed by these numbers, and sums of them,
@@ -64,7 +69,7 @@ class RouteTable {
 // first dimension slowest, product = rank count. With it, Schedule::transfers holds *all* transfers
 // of the representative chunks only; the translate by g moves rank r to r + g and chunk block b to
 // b + g (collective/symmetry.h). Several arrivals of a chunk at a node in one step are not allowed
-// in this form: their order by rank would depend on g.
+// in this form, nor folds by rank: their order would depend on g.
 struct Symmetry {
   std::vector<int32_t> dimensions;
   bool operator==(const Symmetry&) const = default;
@@ -97,7 +102,8 @@ struct Schedule {
   ChunkGrid chunks;
   int32_t period = 1;                // initiation interval [steps], ≥ 1
   std::vector<int32_t> phase_steps;  // steps of each phase; their sum is the step count
-  std::vector<Transfer> transfers;   // sorted by (step, first_chunk, source, target)
+  FoldOrder fold_order = FoldOrder::kOwnFirst;
+  std::vector<Transfer> transfers;  // sorted by (step, first_chunk, source, target)
   RouteTable routes;
   std::optional<Symmetry> symmetry;
   Provenance provenance;
@@ -136,8 +142,9 @@ uint64_t schedule_hash(const Schedule& schedule);
 // `first` and then `second` on the common refinement of their grids: steps of the second come after
 // those of the first. The result has `collective`, the phases of both, and period = step count; its
 // provenance keeps what both agree on, without certificate. Precondition: check_form(both) is
-// empty. Errors: kInvalidArgument when participants or symmetries differ, when one is an all_to_all
-// and the other or the result is not (the grid covers another space), or when a limit is passed.
+// empty. Errors: kInvalidArgument when participants, symmetries or, where both reduce, fold orders
+// differ, when one is an all_to_all and the other or the result is not (the grid covers another
+// space), or when a limit is passed.
 Result<Schedule> sequence(const Schedule& first, const Schedule& second, CollectiveKind collective);
 
 // The schedule without symmetry: every translate written out (one that has none is copied).

@@ -2,6 +2,7 @@
 // weaker one.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -155,6 +156,16 @@ TEST(WeakerRules, NodeOrderGivesOtherBits) {
   EXPECT_FALSE(theirs.wrong);
 }
 
+TEST(WeakerRules, ArrivalsThatCommitOneByOneMisplaceTheOwnValue) {
+  const Counterexample row = find("one_shot_by_rank");
+  OracleRules early;
+  early.folds_early = true;
+  const OracleVerdict ours = explore(row, {}), theirs = explore(row, early);
+  EXPECT_TRUE(ours.right() && ours.replicated);
+  EXPECT_TRUE(theirs.right());
+  EXPECT_FALSE(theirs.replicated);
+}
+
 // What a pass that commits as it reads believes each rank of a one-chunk schedule on two ranks
 // holds: how often it counts x0 and x1.
 using Counts = std::pair<int32_t, int32_t>;
@@ -181,6 +192,13 @@ TEST(WeakerRules, ReplicasOfAOneShotDrift) {
   const float rank_0 = (x0 + x1) + x2, rank_2 = (x2 + x0) + x1;
   EXPECT_EQ(rank_0, 0.0F);
   EXPECT_EQ(rank_2, 0x1p-24F);
+}
+
+// The minimum of 0 and -0, or of a number and a NaN, keeps the first.
+TEST(WeakerRules, ReplicasOfAnExchangeDriftWhereTheOrderOfTwoShows) {
+  const auto least = [](float first, float second) { return second < first ? second : first; };
+  EXPECT_NE(std::signbit(least(0.0F, -0.0F)), std::signbit(least(-0.0F, 0.0F)));
+  EXPECT_NE(std::isnan(least(NAN, 1)), std::isnan(least(1, NAN)));
 }
 
 }  // namespace

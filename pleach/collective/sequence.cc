@@ -66,6 +66,12 @@ Result<Refinement> refine(const ChunkGrid& first, const ChunkGrid& second) {
   return result;
 }
 
+bool folds(const Schedule& schedule) {
+  return std::ranges::any_of(schedule.transfers, [](const Transfer& transfer) {
+    return transfer.op == TransferOp::kReduce;
+  });
+}
+
 std::optional<Error> mismatch(const Schedule& first, const Schedule& second,
                               CollectiveKind collective) {
   if (first.participants != second.participants) {
@@ -84,6 +90,9 @@ std::optional<Error> mismatch(const Schedule& first, const Schedule& second,
   if (int64_t{first.step_count()} + second.step_count() > kMaxScheduleSteps) {
     return invalid(fmt::format("{} and {} steps are more than {}", first.step_count(),
                                second.step_count(), kMaxScheduleSteps));
+  }
+  if (folds(first) && folds(second) && first.fold_order != second.fold_order) {
+    return invalid("the fold orders differ");
   }
   if (first.symmetry && has_root(collective)) {
     return invalid(fmt::format("{} has a root, so no symmetry", to_text(collective)));
@@ -133,6 +142,7 @@ Result<Schedule> sequence(const Schedule& first, const Schedule& second,
   }
   result.participants = first.participants;
   result.chunks = std::move(refined.grid);
+  result.fold_order = folds(first) ? first.fold_order : second.fold_order;
   result.symmetry = first.symmetry;
   if (result.symmetry) {
     if (const std::string fault = symmetric_grid_fault(result); !fault.empty()) {

@@ -15,7 +15,8 @@ struct Verification {
   // On each link the slots (step mod period) are distinct. On a topology missing routes are the
   // shortest ones; without one, false when routes are missing.
   bool contention_free = false;
-  // Whether all ranks end with the same expression, up to commutativity, of every chunk they share.
+  // Whether all ranks end with the same expression, in the order of its operands too, of every
+  // chunk they share.
   bool bitwise_replicated = false;
   std::vector<std::string> violations;  // form first, then values by chunk; at most 20
 };

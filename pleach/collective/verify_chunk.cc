@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "pleach/base/index.h"
@@ -96,26 +97,42 @@ std::string ChunkPass::read_all(std::span<const int32_t> streams) {
 }
 
 std::string ChunkPass::commit_all() {
+  // Folded by rank, what arrives from smaller ranks waits for the slot's own value.
+  std::map<int32_t, Expression> smaller;  // by target
+  const auto take_smaller = [&](int32_t target) {
+    const auto found = smaller.find(target);
+    if (found != smaller.end()) {
+      store(target, add(found->second, slots_[at(target)]));
+      smaller.erase(found);
+    }
+  };
   for (const Arrival& arrival : arrivals_) {
     const Stream& stream = order_.stream(arrival.stream);
+    const int32_t source = order_.sources(arrival.stream).front();
     for (const int32_t target : order_.targets(arrival.stream)) {
       const Expression old = slots_[at(target)];
       if (stream.op == TransferOp::kCopy) {
         store(target, arrival.value);
       } else if (old == kEmpty) {
         return fmt::format("rank {} reduces from rank {} at step {} but holds nothing", target,
-                           order_.sources(arrival.stream).front(), stream.step);
+                           source, stream.step);
+      } else if (schedule_.fold_order == FoldOrder::kByRank && source < target) {
+        const auto [entry, is_first] = smaller.try_emplace(target, arrival.value);
+        entry->second = is_first ? arrival.value : add(entry->second, arrival.value);
       } else {
-        store(target, add(old, arrival.value));
+        take_smaller(target);
+        store(target, add(slots_[at(target)], arrival.value));
       }
     }
+  }
+  while (!smaller.empty()) {
+    take_smaller(smaller.begin()->first);
   }
   return "";
 }
 
 ChunkPass::Expression ChunkPass::add(Expression left, Expression right) {
-  const auto [least, most] = std::minmax(left, right);
-  const uint64_t key = static_cast<uint64_t>(least) << 32 | static_cast<uint64_t>(most);
+  const uint64_t key = static_cast<uint64_t>(left) << 32 | static_cast<uint64_t>(right);
   const auto next = static_cast<Expression>(sums_.size()) + rank_count_;
   const auto [entry, is_new] = known_sums_.emplace(key, next);
   if (is_new) {

@@ -13,8 +13,9 @@
 namespace pleach {
 
 // Values are expressions over the ranks' inputs, numbered so that two values are the same
-// expression up to commutativity (not associativity) exactly when their numbers are equal. Not
-// thread safe; one per thread. Borrows its arguments.
+// expression, with the same order of operands, exactly when their numbers are equal: min and max
+// choose between 0 and -0, or a number and a NaN, by that order. Not thread safe; one per thread.
+// Borrows its arguments.
 class ChunkPass {
  public:
   ChunkPass(const Schedule& schedule, const Order& order);

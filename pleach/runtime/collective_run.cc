@@ -41,7 +41,7 @@ CollectiveRun::CollectiveRun(const ProgramIndex& index)
   for (const ProgramMessage& send : program_.sends) {
     segment_total_ += send.segment_count;
   }
-  arrived_.reserve(at(most_commits));
+  arrived_.reserve(at(most_commits) + 1);
   outgoing_.reserve(index.targets().size());
   for (std::size_t target = 0; target < index.targets().size(); ++target) {
     outgoing_.emplace_back(index.order(target).size());
@@ -533,6 +533,14 @@ bool CollectiveRun::has_step(int32_t slot, int32_t segment) const {
   });
 }
 
+// Whether the arrivals of a step commit together: what is rounded once a fold would tell what was
+// folded, an own value that is not the first needs all before it, and peers' memory is read in one
+// pass.
+bool CollectiveRun::folds_whole_steps(int32_t commit, int32_t segment) const {
+  return is_half(spec_.type) || program_.commits[at(commit)].before_own > 0 ||
+         is_lent(commit, segment);
+}
+
 bool CollectiveRun::is_lent(int32_t commit, int32_t segment) const {
   return arrivals_[index(index_.receive_of_commit(commit), segment)].is_lent;
 }
@@ -544,7 +552,7 @@ Status CollectiveRun::advance(int32_t slot, int32_t segment) {
   while (counts.commits < what.commit_count) {
     const int32_t next = commits[at(counts.commits)];
     if (payload_[index(next, segment)] == nullptr || !may_commit(slot, segment, next) ||
-        ((is_half(spec_.type) || is_lent(next, segment)) && !has_step(slot, segment))) {
+        (folds_whole_steps(next, segment) && !has_step(slot, segment))) {
       return ok();
     }
     PLEACH_TRY(commit(slot, segment));
@@ -570,25 +578,29 @@ Status CollectiveRun::commit(int32_t slot, int32_t segment) {
     }
     arrived_.push_back(payload);
   }
+  const int32_t arrived = count_of(arrived_);
   const Interval elements = program_.segment(what, segment);
   const int64_t length = elements.end - elements.begin;
   if (length > 0) {
     std::byte* const out = home(what, segment);
     // What no message reads any more is not wanted in the cache.
     const bool streams = is_large_ && what.home.buffer == Buffer::kOutput &&
-                         counts.commits + count_of(arrived_) == what.commit_count &&
+                         counts.commits + arrived == what.commit_count &&
                          index_.reads_after(slot, what.commit_count).empty();
     if (index_.commit_op(commits.front()) != TransferOp::kCopy) {
-      (streams ? stream_reduce : reduce)(
-          {spec_.type, spec_.op}, out, value(what, segment, counts.commits == 0), arrived_, length);
+      const std::byte* const own = value(what, segment, counts.commits == 0);
+      arrived_.insert(arrived_.begin() + first.before_own, own);
+      const std::span<const std::byte* const> operands = arrived_;
+      (streams ? stream_reduce : reduce)({spec_.type, spec_.op}, out, operands.front(),
+                                         operands.subspan(1), length);
     } else if (arrived_[0] != out) {
       (streams ? stream_copy : copy)(out, arrived_[0], length * element_bytes_);
     }
   }
-  for (const int32_t commit : commits.first(arrived_.size())) {
+  for (const int32_t commit : commits.first(at(arrived))) {
     PLEACH_TRY(finish_chunk(commit, segment));
   }
-  counts.commits += count_of(arrived_);
+  counts.commits += arrived;
   for (const int32_t read : index_.reads_after(slot, counts.commits)) {
     const int32_t send = index_.send_of_read(read);
     if (--blocked_reads_[index(send, segment)] == 0) {

@@ -155,6 +155,7 @@ class CollectiveRun {
   bool is_over(int32_t slot, int32_t segment) const;
   bool has_step(int32_t slot, int32_t segment) const;
   bool is_lent(int32_t commit, int32_t segment) const;
+  bool folds_whole_steps(int32_t commit, int32_t segment) const;
   Status commit(int32_t slot, int32_t segment);
   Status finish_chunk(int32_t commit, int32_t segment);
   void record(RecordEvent::Kind kind, int32_t item, int32_t segment, int32_t translate);
@@ -201,7 +202,7 @@ class CollectiveRun {
   std::vector<Outgoing> outgoing_;                    // by target
   std::vector<std::pair<int32_t, int32_t>> touched_;  // slots and segments that may go on
   std::vector<std::span<const std::byte>> pieces_;
-  std::vector<const std::byte*> arrived_;  // of one step, to be folded
+  std::vector<const std::byte*> arrived_;  // of one step, to be folded with the own value
   int64_t unsent_ = 0;
   int64_t uncommitted_ = 0;
   // When the run began and when something happened last, and the bytes that had moved by then.

@@ -88,14 +88,16 @@ template <ReduceOp op, typename T>
                                              int64_t count) {
   using Sum = Arithmetic<T>;
   constexpr int64_t kBlock = kBlockBytes / static_cast<int64_t>(sizeof(Sum));
-  // Half types keep what has not been rounded yet; others need no place but the result's.
-  std::array<Sum, kIsHalf<T> ? kBlock : 1> unrounded;
+  // Half types keep what has not been rounded yet; others need no place but the result's, unless
+  // that is an operand which is yet to come.
+  std::array<Sum, kBlock> apart;
+  const bool needs_place = kIsHalf<T> || std::ranges::count(others.subspan(1), out) > 0;
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const int64_t length = std::min(kBlock, count - begin);
     T* const result = reinterpret_cast<T*>(out) + begin;
-    Sum* sum = unrounded.data();
+    Sum* sum = apart.data();
     if constexpr (!kIsHalf<T>) {
-      sum = result;
+      sum = needs_place ? sum : result;
     }
     combine_all<op>(sum, elements<T>(a) + begin, elements<T>(others.front()) + begin, length);
     for (const std::byte* const other : others.subspan(1, others.size() - 2)) {

@@ -18,10 +18,10 @@ struct Reduction {
 
 // out[i] = a[i] op b0[i] op b1[i] ..., folded from the left, for `count` elements, with the fastest
 // kernels that this machine runs. At least one other; the type has the op (check_reduction).
-// Pointers are aligned to the element; `out` may be `a`, nothing else overlaps. Integers wrap; min
-// and max take the second value when it is smaller (larger), so that they never choose between
-// equals; of an average this is the sum. float16 and bfloat16 are folded in float32 and rounded to
-// nearest even once, at the end: the fold of a fold has other bits.
+// Pointers are aligned to the element; `out` may be one of the operands, nothing else overlaps.
+// Integers wrap; min and max take the second value when it is smaller (larger), so that they never
+// choose between equals; of an average this is the sum. float16 and bfloat16 are folded in float32
+// and rounded to nearest even once, at the end: the fold of a fold has other bits.
 //   cost  one pass over memory, in blocks that stay in cache
 void reduce(Reduction reduction, std::byte* out, const std::byte* a,
             std::span<const std::byte* const> others, int64_t count);

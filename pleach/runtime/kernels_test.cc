@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <optional>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -112,7 +114,7 @@ struct FoldCase {
   std::size_t count;
   std::size_t begin;  // first element: vectors need not be aligned
   std::size_t others;
-  bool in_place;
+  std::optional<std::size_t> place = {};  // the operand whose memory the result takes
 };
 
 // The operands' elements that it folds, and the fold of them, one after the other.
@@ -131,17 +133,16 @@ std::vector<T> serial_fold(const FoldCase<T>& row) {
 
 template <typename T>
 void expect_serial_bits(const Kernels& kernels, const FoldCase<T>& row) {
-  std::vector<T> a = row.operands[0];
-  std::vector<const std::byte*> others;
-  for (std::size_t k = 1; k <= row.others; ++k) {
-    others.push_back(bytes(row.operands[k]) + row.begin * sizeof(T));
-  }
-  std::vector<T> separate(a.size());
-  std::vector<T>& out = row.in_place ? a : separate;
+  std::vector<T> out =
+      row.place ? row.operands[*row.place] : std::vector<T>(row.operands[0].size());
   const std::vector<T> before = out;
-  kernels.fold(row.reduction)(bytes(out) + row.begin * sizeof(T),
-                              bytes(std::as_const(a)) + row.begin * sizeof(T), others,
-                              static_cast<int64_t>(row.count));
+  std::vector<const std::byte*> operands;
+  for (std::size_t k = 0; k <= row.others; ++k) {
+    const std::vector<T>& operand = k == row.place ? out : row.operands[k];
+    operands.push_back(bytes(operand) + row.begin * sizeof(T));
+  }
+  kernels.fold(row.reduction)(bytes(out) + row.begin * sizeof(T), operands.front(),
+                              std::span(operands).subspan(1), static_cast<int64_t>(row.count));
   const std::vector<T> expected = serial_fold(row);
   for (std::size_t i = 0; i < out.size(); ++i) {
     const bool is_inside = i >= row.begin && i < row.begin + row.count;
@@ -161,12 +162,20 @@ void expect_serial_bits(const Kernels& kernels, Reduction reduction) {
       for (const std::size_t begin : {0u, 1u, 5u}) {
         SCOPED_TRACE(std::to_string(count) + " x " + std::to_string(others) + " from " +
                      std::to_string(begin));
-        expect_serial_bits<T>(kernels, {reduction, operands, count, begin, others, begin == 1});
+        FoldCase<T> row = {reduction, operands, count, begin, others};
+        if (begin > 0) {
+          row.place = begin == 1 ? 0 : others;
+        }
+        expect_serial_bits<T>(kernels, row);
       }
     }
   }
-  for (const std::size_t others : {1u, 3u}) {  // several blocks
-    expect_serial_bits<T>(kernels, {reduction, operands, 8997, 1, others, others == 1});
+  for (const std::size_t place : {0u, 1u, 2u, 3u, 4u}) {  // several blocks; 4: apart
+    FoldCase<T> row = {reduction, operands, 8997, 1, 3};
+    if (place < 4) {
+      row.place = place;
+    }
+    expect_serial_bits<T>(kernels, row);
   }
 }
 

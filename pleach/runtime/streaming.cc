@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -140,7 +141,8 @@ void stream_reduce(Reduction reduction, std::byte* out, const std::byte* a,
   const int64_t bytes = count * element_bytes(reduction.type);
   const int64_t head = to_line(out);
   const LineFold fold = line_fold(reduction);
-  if (fold == nullptr || out == a || bytes < head + kLine ||
+  const bool is_operand = out == a || std::ranges::count(others, out) > 0;
+  if (fold == nullptr || is_operand || bytes < head + kLine ||
       head % element_bytes(reduction.type) != 0) {
     reduce(reduction, out, a, others, count);
     return;

@@ -15,7 +15,7 @@ namespace pleach {
 int64_t least_streamed();
 
 // As reduce(), with the same bits. Of types and ops that are rarely large it is reduce(), also
-// where `out` is `a`, whose lines have been read anyway.
+// where `out` is an operand, whose lines have been read anyway.
 void stream_reduce(Reduction reduction, std::byte* out, const std::byte* a,
                    std::span<const std::byte* const> others, int64_t count);
 

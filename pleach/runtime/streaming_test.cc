@@ -38,7 +38,6 @@ TEST(StreamingTest, GivesTheBitsOfReduce) {
         const int64_t element = element_bytes(type);
         const int64_t count = static_cast<int64_t>(rng.below(round < 20 ? 20 : 500));
         const std::size_t begin = at(element) * rng.below(20);
-        const bool is_in_place = rng.below(4) == 0;
         std::vector<const std::byte*> others;
         for (std::size_t k = 0; k <= rng.below(4); ++k) {
           others.push_back(operands[k + 1].data() + at(element) * rng.below(9));
@@ -47,13 +46,20 @@ TEST(StreamingTest, GivesTheBitsOfReduce) {
                      std::to_string(count) + " from byte " + std::to_string(begin));
         Bytes expected(5000, std::byte{9});
         Bytes found = expected;
-        if (is_in_place) {
-          expected = found = operands[0];
+        const std::size_t place = rng.below(12);  // the operand that the result takes the place of
+        if (place < others.size() + 1) {
+          expected = found = operands[place];
         }
-        reduce({type, op}, expected.data() + begin,
-               (is_in_place ? expected.data() : operands[0].data()) + begin, others, count);
-        stream_reduce({type, op}, found.data() + begin,
-                      (is_in_place ? found.data() : operands[0].data()) + begin, others, count);
+        const auto fold = [&](auto* kernel, Bytes& out) {
+          const std::byte* const first = (place == 0 ? out : operands[0]).data() + begin;
+          std::vector<const std::byte*> rest = others;
+          if (place > 0 && place <= rest.size()) {
+            rest[place - 1] = out.data() + begin;
+          }
+          kernel({type, op}, out.data() + begin, first, rest, count);
+        };
+        fold(&reduce, expected);
+        fold(&stream_reduce, found);
         ASSERT_EQ(found, expected);
       }
     }

@@ -32,8 +32,7 @@ void expect_correct(const Schedule& schedule, const Topology& topology) {
   ASSERT_TRUE(faults.empty()) << faults.front();
   const Verification verification = verify(schedule, &topology);
   ASSERT_TRUE(verification.correct) << verification.violations.front();
-  const bool may_differ = schedule.provenance.options == "mode=one_shot";
-  EXPECT_TRUE(verification.bitwise_replicated || may_differ);
+  EXPECT_TRUE(verification.bitwise_replicated);
   for (const Transfer& transfer : schedule.transfers) {
     ASSERT_NE(transfer.route, kNoRoute);
   }

@@ -47,6 +47,7 @@ class ScheduleBuilder {
   void send(const Message& message, int32_t source, int32_t target) {
     add(message, node(source), node(target), route(node(source), node(target)));
   }
+  void fold_by_rank() { schedule_.fold_order = FoldOrder::kByRank; }
   void reserve(int64_t transfer_count) { schedule_.transfers.reserve(at(transfer_count)); }
 
   // The schedule in canonical order; `period` 0 means the step count.

@@ -31,6 +31,7 @@ struct ScheduleShape {
   int32_t period = 0;  // 0: the step count
   int32_t root = 0;
   std::vector<int32_t> participants = {};
+  FoldOrder fold_order = FoldOrder::kOwnFirst;
 };
 
 // One schedule without routes, sorted, of one phase.
@@ -54,6 +55,7 @@ inline Schedule make_schedule(const ScheduleShape& shape, const std::vector<Move
                                   .op = move.op});
   }
   schedule.phase_steps = {step_count};
+  schedule.fold_order = shape.fold_order;
   schedule.period = shape.period > 0 ? shape.period : step_count;
   sort_transfers(schedule);
   return schedule;
@@ -86,12 +88,13 @@ inline std::vector<Counterexample> order_counterexamples() {
   std::vector<Counterexample> rows;
   rows.push_back({.name = "exchange",
                   .weaker_rule = "no landing place at all (pull only)",
-                  .schedule = make_schedule({}, {{0, 1, 0, 1}, {0, 1, 1, 0}})});
-  rows.push_back(
-      {.name = "two_chunk_exchange",
-       .weaker_rule = "equal keys in any order",
-       .schedule = make_schedule({.chunk_count = 2},
-                                 {{0, 1, 0, 1}, {1, 1, 0, 1}, {0, 1, 1, 0}, {1, 1, 1, 0}})});
+                  .schedule = make_schedule({}, {{0, 1, 0, 1}, {0, 1, 1, 0}}),
+                  .bitwise_replicated = false});
+  rows.push_back({.name = "two_chunk_exchange",
+                  .weaker_rule = "equal keys in any order",
+                  .schedule = make_schedule(
+                      {.chunk_count = 2}, {{0, 1, 0, 1}, {1, 1, 0, 1}, {0, 1, 1, 0}, {1, 1, 1, 0}}),
+                  .bitwise_replicated = false});
   // Step 0 is the counterexample; the rest makes it an all_reduce.
   rows.push_back(
       {.name = "interval_against_pieces",
@@ -111,6 +114,7 @@ inline std::vector<Counterexample> order_counterexamples() {
                   .schedule = make_schedule(
                       {.period = 1},
                       {{0, 1, 0, 1}, {0, 1, 1, 0}, {0, 1, 0, 1, kCopy, 1}, {0, 1, 1, 0, kCopy, 1}}),
+                  .bitwise_replicated = false,
                   .segment_count = 2});
   // Key 1 is shared by segment 1 of chunk 0 and, at step 1, by segment 0 of chunk 1; from 1 to 0
   // that chunk travels in a message which starts with chunk 0.
@@ -127,7 +131,8 @@ inline std::vector<Counterexample> order_counterexamples() {
   rows.push_back(
       {.name = "pieces_against_borrowed_interval",
        .weaker_rule = "a borrowed read is over with its message, not with its chunk",
-       .schedule = make_schedule({.chunk_count = 2}, {{0, 1, 0, 1}, {1, 1, 0, 1}, {0, 2, 1, 0}})});
+       .schedule = make_schedule({.chunk_count = 2}, {{0, 1, 0, 1}, {1, 1, 0, 1}, {0, 2, 1, 0}}),
+       .bitwise_replicated = false});
   return rows;
 }
 
@@ -205,6 +210,13 @@ inline std::vector<Counterexample> value_counterexamples() {
            {.rank_count = 3},
            {{0, 1, 0, 1}, {0, 1, 0, 2}, {0, 1, 1, 0}, {0, 1, 1, 2}, {0, 1, 2, 0}, {0, 1, 2, 1}}),
        .bitwise_replicated = false});
+  // Rank 2 gets x0 before x1 is there.
+  rows.push_back(
+      {.name = "one_shot_by_rank",
+       .weaker_rule = "arrivals commit one by one, before or behind what is there",
+       .schedule = make_schedule(
+           {.rank_count = 3, .fold_order = FoldOrder::kByRank},
+           {{0, 1, 0, 1}, {0, 1, 0, 2}, {0, 1, 1, 0}, {0, 1, 1, 2}, {0, 1, 2, 0}, {0, 1, 2, 1}})});
   rows.push_back(
       {.name = "forwarded_in_the_same_step",
        .weaker_rule = "one-phase pass (commit as you read)",

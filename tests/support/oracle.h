@@ -36,6 +36,7 @@ struct OracleRules {
   // schedule's; empty: none. A chunk's read is over with its commit, or with all of its message.
   std::vector<bool> borrowed = {};
   bool borrows_whole = false;
+  bool folds_early = false;  // by rank: an arrival does not wait for the others of its step
 };
 
 struct OracleVerdict {
@@ -104,6 +105,7 @@ class OracleEvents {
   const OracleRules& rules() const { return rules_; }
   const OracleTask& task() const { return task_; }
   int32_t period() const { return period_; }
+  bool folds_by_rank() const { return folds_by_rank_; }
   const std::vector<Message>& messages() const { return messages_; }
   const std::vector<Event>& all() const { return events_; }
 
@@ -146,6 +148,7 @@ class OracleEvents {
   OracleRules rules_;
   OracleTask task_;
   int32_t period_;
+  bool folds_by_rank_;
   std::vector<int32_t> node_of_rank_;
   std::vector<Message> messages_;
   std::vector<Event> events_;
@@ -155,7 +158,8 @@ class OracleEvents {
 };
 
 // Values are pairs: the sum of random 64-bit inputs, which tells whether each was counted once, and
-// a number of the expression that is equal when the bits must be: commutative, not associative.
+// a number of the expression that is equal when the bits must be, whatever the reduction: it is
+// neither commutative nor associative.
 class Oracle {
  public:
   Oracle(const Schedule& schedule, const OracleRules& rules,
@@ -184,8 +188,7 @@ class Oracle {
     return value ^ (value >> 31);
   }
   static Value add(const Value& left, const Value& right) {
-    const auto [least, most] = std::minmax(left.expression, right.expression);
-    return {left.sum + right.sum, mix(least * 3 + mix(most)) | 1};
+    return {left.sum + right.sum, mix(left.expression * 3 + mix(right.expression)) | 1};
   }
 
   void place_cells();
@@ -214,6 +217,7 @@ class Oracle {
   bool has_left(const Event& read) const;
   bool committed(const Event& read) const;
   bool apply(int32_t event, std::vector<Change>& changes);  // false: an empty slot
+  Value folded(const Event& commit, const Value& own) const;
   void undo(int32_t event, const std::vector<Change>& changes);
   void set(std::size_t place, const Value& value);
   void flip(int32_t event);

@@ -46,7 +46,8 @@ inline OracleEvents::OracleEvents(const Schedule& schedule, const OracleRules& r
     : rules_(rules),
       task_{schedule.collective, schedule.root.value, schedule.rank_count(),
             schedule.chunks.count()},
-      period_(schedule.period) {
+      period_(schedule.period),
+      folds_by_rank_(schedule.fold_order == FoldOrder::kByRank) {
   for (const NodeId node : schedule.participants) {
     node_of_rank_.push_back(node.value);
   }
@@ -198,6 +199,7 @@ inline OracleEvents::Done OracleEvents::read_needs(const Message& message, std::
 // "An arrival of c at v at step s commits after every send of c out of v with step ≤ s has been
 // read and every arrival of smaller step has committed", those of one step in ascending source
 // rank.
+// "Folded by rank, arrivals commit when all of their step are there."
 inline OracleEvents::Done OracleEvents::commit_needs(const Message& message, int32_t target,
                                                      int32_t chunk, int32_t segment) const {
   Done needs = scratch_needs(target, chunk, segment);
@@ -213,6 +215,9 @@ inline OracleEvents::Done OracleEvents::commit_needs(const Message& message, int
       if ((leaves && other.step <= message.step) ||
           (arrives && rules_.fusion_waits && other.op == TransferOp::kReduce)) {
         need_read(needs, static_cast<int32_t>(index), chunk);
+      }
+      if (folds_by_rank_ && !rules_.folds_early && arrives && other.step == message.step) {
+        needs.set(index);
       }
     } else if (event.target == target && event.chunk == chunk) {
       const bool same_step = other.step == message.step;

@@ -1,6 +1,8 @@
 // The Oracle's execution: where values are, what may happen next, and the walk over all that can.
 #pragma once
 
+#include <iterator>
+#include <map>
 #include <vector>
 
 #include "pleach/base/index.h"
@@ -181,6 +183,34 @@ inline void Oracle::flip(int32_t event) {
   hash_ ^= mix(at(event) + 0x5bd1e995U);
 }
 
+// What the slot holds after that commit, where own values fold at their rank's place: after the
+// last of its step the fold of all; before it nobody looks.
+inline Oracle::Value Oracle::folded(const Event& commit, const Value& own) const {
+  const Message& message = message_of(commit);
+  if (!events_.folds_by_rank() || events_.rules().folds_early) {
+    const Value& value = values_[payload(commit, commit.chunk)];
+    const bool is_before = events_.folds_by_rank() && message.sources.front() < commit.target;
+    return is_before ? add(value, own) : add(own, value);
+  }
+  std::map<int32_t, Value> operands = {{commit.target, own}};  // by rank
+  for (std::size_t index = 0; index < events_.all().size(); ++index) {
+    const Event& event = events_.all()[index];
+    if (event.target != commit.target || event.chunk != commit.chunk ||
+        event.segment != commit.segment || message_of(event).step != message.step) {
+      continue;
+    }
+    if (!done_[index]) {
+      return own;
+    }
+    operands[message_of(event).sources.front()] = values_[payload(event, event.chunk)];
+  }
+  Value sum = operands.begin()->second;
+  for (auto operand = std::next(operands.begin()); operand != operands.end(); ++operand) {
+    sum = add(sum, operand->second);
+  }
+  return sum;
+}
+
 inline bool Oracle::apply(int32_t index, std::vector<Change>& changes) {
   const Event& event = events_.all()[at(index)];
   const Message& message = message_of(event);
@@ -191,14 +221,15 @@ inline bool Oracle::apply(int32_t index, std::vector<Change>& changes) {
   flip(index);
   if (event.target >= 0) {
     const std::size_t target = cell(event.target, event.chunk, event.segment);
-    const std::size_t source = events_.is_borrowed(event.message)
-                                   ? cell(message.sources.front(), event.chunk, event.segment)
-                                   : payload(event, event.chunk);
+    if (events_.is_borrowed(event.message)) {  // it is read now
+      change(payload(event, event.chunk),
+             values_[cell(message.sources.front(), event.chunk, event.segment)]);
+    }
     if (message.op == TransferOp::kReduce && values_[target].expression == 0) {
       return false;
     }
-    change(target, message.op == TransferOp::kCopy ? values_[source]
-                                                   : add(values_[target], values_[source]));
+    change(target, message.op == TransferOp::kCopy ? values_[payload(event, event.chunk)]
+                                                   : folded(event, values_[target]));
     return true;
   }
   for (int32_t chunk = message.first_chunk; message.carries(chunk); ++chunk) {

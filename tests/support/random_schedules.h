@@ -72,6 +72,7 @@ inline Schedule random_schedule(const RandomSchedule& limits, Rng& rng) {
     shape.root = pick(rng, shape.rank_count);
   }
   shape.period = 1 + pick(rng, limits.most_steps);
+  shape.fold_order = rng.below(2) == 0 ? FoldOrder::kOwnFirst : FoldOrder::kByRank;
   for (int32_t rank = 0; rank < shape.rank_count; ++rank) {
     shape.participants.push_back(rank);
   }

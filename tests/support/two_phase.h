@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <utility>
@@ -16,6 +17,20 @@
 namespace pleach::support {
 
 using Floats = std::vector<float>;
+using FloatsByRank = std::map<int32_t, Floats>;
+
+// The left fold of the operands and of a slot's own value, which is first or at its rank's place.
+inline Floats folded(const Schedule& schedule, int32_t rank, const Floats& own,
+                     FloatsByRank operands) {
+  operands[schedule.fold_order == FoldOrder::kByRank ? rank : -1] = own;
+  Floats sum = operands.begin()->second;
+  for (auto operand = std::next(operands.begin()); operand != operands.end(); ++operand) {
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+      sum[i] += operand->second[i];
+    }
+  }
+  return sum;
+}
 
 // Outputs of all ranks, `untouched` where the collective writes nothing; empty: an empty slot is
 // read or reduced into. Plain transfers and float32 sums only, each step's `rounded`; well-formed
@@ -53,20 +68,19 @@ inline std::optional<std::vector<Floats>> two_phase_outputs(const Schedule& sche
             {value->first.first, rank_of(transfer.target), chunk, transfer.op, value->second});
       }
     }
-    std::stable_sort(
-        arrivals.begin(), arrivals.end(),
-        [](const Arrival& left, const Arrival& right) { return left.source < right.source; });
+    std::map<std::pair<int32_t, int32_t>, FloatsByRank> folds;  // by slot, then source
     for (Arrival& arrival : arrivals) {
-      const auto slot = values.find({arrival.target, arrival.chunk});
+      const std::pair place(arrival.target, arrival.chunk);
       if (arrival.op == TransferOp::kCopy) {
-        values[{arrival.target, arrival.chunk}] = std::move(arrival.value);
-      } else if (slot == values.end()) {
+        values[place] = std::move(arrival.value);
+      } else if (values.count(place) == 0) {
         return std::nullopt;
       } else {
-        for (std::size_t i = 0; i < slot->second.size(); ++i) {
-          slot->second[i] += arrival.value[i];
-        }
+        folds[place][arrival.source] = std::move(arrival.value);
       }
+    }
+    for (auto& [place, operands] : folds) {
+      values[place] = folded(schedule, place.first, values[place], std::move(operands));
     }
     for (auto& [place, slot] : values) {
       if (rounded != nullptr) {

@@ -105,7 +105,8 @@ Result<std::string> write(const Schedule& schedule) {
       builder,
       file::CreateSchedule(builder, kVersion, collective, schedule.root.value, participants,
                            schedule.chunks.count(), chunk_weights, schedule.period, phase_steps,
-                           transfers, route_ends, route_links, symmetry, provenance));
+                           transfers, route_ends, route_links, symmetry, provenance,
+                           static_cast<int32_t>(schedule.fold_order)));
   return std::string(reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize());
 }
 
@@ -210,6 +211,11 @@ Result<Schedule> unpack_schedule(const file::Schedule& packed, const std::string
   PLEACH_SET(schedule.chunks, unpack_chunks(packed, path));
   schedule.period = packed.period();
   schedule.phase_steps = unpack(packed.phase_steps());
+  if (packed.fold_order() != 0 && packed.fold_order() != 1) {
+    return invalid(path, fmt::format("fold_order: {} is neither 0 (own first) nor 1 (by rank)",
+                                     packed.fold_order()));
+  }
+  schedule.fold_order = packed.fold_order() == 1 ? FoldOrder::kByRank : FoldOrder::kOwnFirst;
   PLEACH_SET(schedule.transfers, unpack_transfers(packed, path));
   PLEACH_SET(schedule.routes, unpack_routes(packed, path));
   if (packed.symmetry() != nullptr) {

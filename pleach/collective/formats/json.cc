@@ -25,6 +25,9 @@ constexpr std::string_view kFormatName = "pleach_schedule";
 constexpr int64_t kFormatVersion = 1;
 constexpr std::size_t kTransferBytes = 100;  // of text, roughly
 
+constexpr std::string_view kOwnFirst = "own_first";
+constexpr std::string_view kByRank = "by_rank";
+
 std::string_view op_text(TransferOp op) {
   return op == TransferOp::kReduce ? "reduce" : "copy";
 }
@@ -136,6 +139,9 @@ Result<std::string> write(const Schedule& schedule) {
   write_chunks(text, schedule.chunks);
   fmt::format_to(out, "  \"period\": {},\n  \"phase_steps\": {},\n", schedule.period,
                  list(schedule.phase_steps));
+  if (schedule.fold_order != FoldOrder::kOwnFirst) {
+    fmt::format_to(out, "  \"fold_order\": \"{}\",\n", kByRank);
+  }
   if (schedule.symmetry) {
     fmt::format_to(out, "  \"symmetry\": {},\n", list(schedule.symmetry->dimensions));
   }
@@ -177,6 +183,7 @@ enum class Key : uint8_t {
   kChunkWeights,
   kPeriod,
   kPhaseSteps,
+  kFoldOrder,
   kSymmetry,
   kProvenance,
   kRoutes,
@@ -221,6 +228,7 @@ constexpr std::array kFields = {
     Field{Place::kTop, Key::kChunkWeights, "chunk_weights", Kind::kArray, false, Place::kWeights},
     Field{Place::kTop, Key::kPeriod, "period", Kind::kInteger},
     Field{Place::kTop, Key::kPhaseSteps, "phase_steps", Kind::kArray, false, Place::kPhaseSteps},
+    Field{Place::kTop, Key::kFoldOrder, "fold_order", Kind::kText},
     Field{Place::kTop, Key::kSymmetry, "symmetry", Kind::kArray, false, Place::kSymmetry},
     Field{Place::kTop, Key::kProvenance, "provenance", Kind::kObject, false, Place::kProvenance},
     Field{Place::kTop, Key::kRoutes, "routes", Kind::kArray, false, Place::kRoutes},
@@ -524,6 +532,13 @@ bool Reader::string(std::string& value) {
         return fail(fmt::format("expected 'copy' or 'reduce', got {}", pleach::quoted(value)));
       }
       pending_.transfer.op = value == "reduce" ? TransferOp::kReduce : TransferOp::kCopy;
+      return true;
+    case Key::kFoldOrder:
+      if (value != kOwnFirst && value != kByRank) {
+        return fail(fmt::format("expected '{}' or '{}', got {}", kOwnFirst, kByRank,
+                                pleach::quoted(value)));
+      }
+      schedule_.fold_order = value == kByRank ? FoldOrder::kByRank : FoldOrder::kOwnFirst;
       return true;
     case Key::kTopologyFingerprint:
       return fingerprint(value);

@@ -41,6 +41,7 @@ Result<Schedule> all_gather(const SynthesisRequest& request) {
 
 Result<Schedule> one_shot(const SynthesisRequest& request) {
   ScheduleBuilder builder(request, CollectiveKind::kAllReduce, 1);
+  builder.fold_by_rank();  // so that all fold alike
   for_each_pair(builder.rank_count(), [&builder](int32_t source, int32_t target) {
     builder.send({.op = TransferOp::kReduce}, source, target);
   });

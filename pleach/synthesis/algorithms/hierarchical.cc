@@ -132,7 +132,15 @@ class Writer {
         fineness_(fineness),
         router_(plan.topology),
         builder_(plan.request, plan.request.collective,
-                 plan.rank_count() * fineness * count_of(plan.orders)) {}
+                 plan.rank_count() * fineness * count_of(plan.orders)) {
+    for (const Level& level : plan.levels) {
+      for (const Schedule& group : level.all_reduce.groups) {
+        if (group.fold_order == FoldOrder::kByRank) {
+          builder_.fold_by_rank();
+        }
+      }
+    }
+  }
 
   void write_part(int32_t part) {
     const std::vector<int32_t>& order = plan_.orders[at(part)];

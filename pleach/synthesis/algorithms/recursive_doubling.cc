@@ -9,6 +9,7 @@ namespace {
 
 Result<Schedule> all_reduce(const SynthesisRequest& request) {
   ScheduleBuilder builder(request, CollectiveKind::kAllReduce, 1);
+  builder.fold_by_rank();  // both ends of an exchange fold alike
   const Folding folding(builder.rank_count());
   int32_t step = 0;
   if (folding.extra_count() > 0) {
