@@ -54,6 +54,7 @@ class ChannelCommunicator final : public Communicator {
   Result<Operation> start(const PreparedSchedule& schedule, const RunRequest& request) override;
   Status barrier() override;
   Status close() override;
+  void abort(std::string_view reason) override;
 
  private:
   // What an operation is to do, and with what.
@@ -218,6 +219,13 @@ Status ChannelCommunicator::close() {
   is_closed_ = true;
   is_well_ = false;
   return ok();
+}
+
+void ChannelCommunicator::abort(std::string_view reason) {
+  if (check_alive()) {
+    store().fail({job_rank(), fmt::format("rank {} aborted communicator {}: {}", job_rank().value,
+                                          quoted(options_.name), reason)});
+  }
 }
 
 Result<std::shared_ptr<const PreparedSchedule>> ChannelCommunicator::prepare(

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "pleach/base/collective_kind.h"
@@ -89,6 +90,10 @@ class Communicator {
   // Collective: leaves in order, so that no rank takes the others for lost.
   //   errors  kInvalidArgument: operations are in flight; nothing has changed
   virtual Status close() = 0;
+  // Ends the job now, with all that is in flight or waited for, on every rank: "rank 2 aborted
+  // communicator 'world': REASON". From any thread or callback. Nothing, where it is closed or the
+  // job has failed already.
+  virtual void abort(std::string_view reason) = 0;
 };
 
 // As it runs, and records tell of it: on a grid of no more chunks than its transfers tell apart.

@@ -235,6 +235,56 @@ TEST(LifetimeTest, CommunicatorMayGoBesideAFailure) {
   }
 }
 
+// Rank 2 never starts what the others wait for: each in another way, none for its deadline.
+TEST(LifetimeTest, AbortEndsWhateverRanksWaitFor) {
+  const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 3);
+  const std::string expected = "rank 1 aborted communicator 'world': the loss is infinite";
+  for (const std::string transport : {"inproc", "tcp", "shm"}) {
+    SCOPED_TRACE(transport);
+    const auto store = make_local_store();
+    const TimePoint begin = SteadyClock().now();
+    support::on_every_rank(3, [&](Rank rank) {
+      const Member member(store, rank, 3, ring, transport, seconds(40));
+      auto beside = Communicator::create(member.endpoint, {.name = "beside"});
+      ASSERT_TRUE(beside.has_value()) << beside.error().message;
+      if (rank.value == 2) {
+        EXPECT_EQ(message_of((*beside)->close()), expected);  // waits at the store
+        return;
+      }
+      Floats data(12, 1);
+      const Result<Operation> operation = member.start(data, data);
+      ASSERT_TRUE(operation.has_value()) << operation.error().message;
+      std::promise<std::string> called;
+      operation->on_done([&](const Status& status) { called.set_value(message_of(status)); });
+      if (rank.value == 1) {  // nobody waits here
+        std::this_thread::sleep_for(milliseconds(50));
+        std::thread([&] { member.communicator->abort("the loss is infinite"); }).join();
+        member.communicator->abort("again");
+      } else {
+        EXPECT_EQ(message_of((*beside)->barrier()), expected);
+        EXPECT_EQ(message_of(operation->wait()), expected);
+      }
+      EXPECT_EQ(called.get_future().get(), expected);
+      EXPECT_EQ(message_of(member.communicator->barrier()), expected);
+    });
+    EXPECT_LT(seconds_since(begin), 20);
+  }
+}
+
+TEST(LifetimeTest, AbortOfAClosedCommunicatorIsNothing) {
+  const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 2);
+  const auto store = make_local_store();
+  support::on_every_rank(2, [&](Rank rank) {
+    const Member member(store, rank, 2, ring);
+    auto closed = Communicator::create(member.endpoint, {.name = "closed"});
+    ASSERT_TRUE(closed.has_value()) << closed.error().message;
+    ASSERT_EQ(message_of((*closed)->close()), "");
+    (*closed)->abort("too late");
+    EXPECT_EQ(message_of(member.communicator->barrier()), "");
+    EXPECT_EQ(message_of(member.communicator->close()), "");
+  });
+}
+
 TEST(LifetimeTest, MessageThatFitsAPlaceIsOneSegment) {
   const Schedule down = broadcast_of_two();
   for (const int64_t count : {int64_t{0}, int64_t{65'536}, int64_t{65'537}}) {
