@@ -1,0 +1,53 @@
+// Membership: which ranks take part in a job's present epoch, and who of them wants the next.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pleach/runtime/rendezvous/epoch.h"
+
+namespace pleach {
+
+// The rule by which a store keeps epochs. A failure ends the present one. The next begins at the
+// moment when every rank that takes part has asked for it since, and is of those; nobody is added.
+// Not thread safe; knows no clock.
+//   source  docs/architecture.md, "Epochs"
+class Membership {
+ public:
+  int64_t epoch() const { return epoch_; }
+  const std::optional<Failure>& failure() const { return failure_; }
+  bool has(Rank rank) const;
+
+  // A rank has come. False: it may not: it was lost, or the job has gone on without it.
+  bool join(Rank rank);
+  // A rank has gone, by its own will; it may come again while the epoch lasts.
+  void leave(Rank rank);
+  // A rank is lost, for good; whoever still speaks for it is not heard.
+  void lose(Rank rank);
+  // False: it is no news: that epoch has failed already, or is over.
+  bool fail(int64_t epoch, const Failure& failure);
+  // A rank wants to go on after the failure of that epoch. False: it has no say, or nothing failed.
+  bool ask(Rank rank, int64_t epoch);
+  // Begins the next epoch if all want it. False: they do not, or nobody does.
+  bool advance();
+  // Who takes part, ascending; and who of them has not asked.
+  std::vector<Rank> members() const;
+  std::vector<Rank> missing() const;
+  // Nobody has asked: those who had do not wait any more.
+  void give_up();
+
+ private:
+  enum class State : uint8_t { kHere, kHasAsked, kGone, kOut };
+
+  int64_t epoch_ = 0;
+  std::optional<Failure> failure_;
+  std::map<Rank, State> ranks_;
+};
+
+// "ranks 2 and 5 live and did not come to the recovery".
+std::string did_not_come(const std::vector<Rank>& ranks);
+
+}  // namespace pleach
