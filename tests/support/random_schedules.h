@@ -16,9 +16,14 @@
 
 namespace pleach::support {
 
+// Whether PLEACH_LONG is set.
+inline bool is_long() {
+  return std::getenv("PLEACH_LONG") != nullptr;
+}
+
 // How often a random test repeats: ten times as often when PLEACH_LONG is set.
 inline int32_t repeated(int32_t count) {
-  return std::getenv("PLEACH_LONG") == nullptr ? count : 10 * count;
+  return is_long() ? 10 * count : count;
 }
 
 inline int32_t pick(Rng& rng, int32_t bound) {
