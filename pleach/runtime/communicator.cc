@@ -33,10 +33,12 @@ Result<std::string> write_for_all(const Schedule* schedule) {
 class ChannelCommunicator final : public Communicator {
  public:
   // Options that are complete: with all the ranks.
-  ChannelCommunicator(std::shared_ptr<Endpoint> endpoint, CommunicatorOptions options, Rank rank)
+  ChannelCommunicator(std::shared_ptr<Endpoint> endpoint, std::shared_ptr<Wiring> wiring,
+                      CommunicatorOptions options, Rank rank)
       : endpoint_(std::move(endpoint)),
+        wiring_(std::move(wiring)),
         options_(std::move(options)),
-        self_{.channel = number(*endpoint_, options_),
+        self_{.channel = number(*endpoint_, *wiring_->epoch, options_),
               .rank = rank,
               .job_ranks = options_.ranks,
               .place_bytes = options_.place_bytes} {}
@@ -49,6 +51,7 @@ class ChannelCommunicator final : public Communicator {
   int32_t rank_count() const override { return count_of(self_.job_ranks); }
   const std::vector<Rank>& job_ranks() const override { return self_.job_ranks; }
   Result<std::unique_ptr<Communicator>> split(int32_t color, int32_t key) override;
+  Result<std::unique_ptr<Communicator>> shrink() override;
   Result<std::shared_ptr<const PreparedSchedule>> prepare(const Schedule* schedule) override;
   Status run(const PreparedSchedule& schedule, const RunRequest& request) override;
   Result<Operation> start(const PreparedSchedule& schedule, const RunRequest& request) override;
@@ -63,8 +66,11 @@ class ChannelCommunicator final : public Communicator {
     RunSpec spec;
   };
 
-  static uint64_t number(Endpoint& endpoint, const CommunicatorOptions& options);
+  static uint64_t number(Endpoint& endpoint, const Epoch& epoch,
+                         const CommunicatorOptions& options);
   Store& store() const { return endpoint_->store(); }
+  const Epoch& epoch() const { return *wiring_->epoch; }
+  Progress& progress() const { return *wiring_->progress; }
   GroupOfRanks group() const {
     return {store(), rank(), rank_count(), endpoint_->deadline(), self_.job_ranks};
   }
@@ -80,15 +86,15 @@ class ChannelCommunicator final : public Communicator {
   Result<Planned> plan_checked(const PreparedSchedule& schedule, const RunRequest& request);
 
   const std::shared_ptr<Endpoint> endpoint_;
+  const std::shared_ptr<Wiring> wiring_;
   const CommunicatorOptions options_;
   const Preparer self_;
   bool is_open_ = false;              // the channel
   std::atomic<bool> is_well_ = true;  // neither closed nor poisoned
   mutable std::mutex mutex_;
   // Guarded by it:
-  std::optional<Error> poison_;
-  bool is_closed_ = false;
-  int64_t agreements_ = 0;  // so far, over the store
+  std::optional<Error> poison_;  // why nothing may be asked of it
+  int64_t agreements_ = 0;       // so far, over the store
   std::optional<OperationPool> barriers_;
 };
 
@@ -98,9 +104,11 @@ std::string operation_text(uint64_t operation, std::string_view what) {
 
 // The same on all ranks, and distinct as the names and the groups are, and from those of a
 // communicator that was closed: what is still said of it must not be taken for this one's.
-uint64_t ChannelCommunicator::number(Endpoint& endpoint, const CommunicatorOptions& options) {
+uint64_t ChannelCommunicator::number(Endpoint& endpoint, const Epoch& epoch,
+                                     const CommunicatorOptions& options) {
   Fingerprint number;
   number.add(options.name);
+  number.add(epoch.number());
   for (const Rank rank : options.ranks) {
     number.add(rank.value);
   }
@@ -119,28 +127,31 @@ std::string ChannelCommunicator::next_key(std::string_view what) {
 }
 
 ChannelCommunicator::~ChannelCommunicator() {
+  if (!wiring_->process.is_here()) {
+    return;
+  }
   if (is_well_) {
-    store().fail({job_rank(), fmt::format("rank {} left without closing communicator {}",
-                                          job_rank().value, quoted(options_.name))});
+    store().fail(epoch(), {job_rank(), fmt::format("rank {} left without closing communicator {}",
+                                                   job_rank().value, quoted(options_.name))});
   }
   if (is_open_) {
-    endpoint_->progress().close(self_.channel,
-                                {ErrorCode::kPeerLost, "its communicator was destroyed"});
+    progress().close(self_.channel, {ErrorCode::kPeerLost, "its communicator was destroyed"});
   }
 }
 
 Status ChannelCommunicator::check_alive() {
-  if (is_well_.load(std::memory_order_acquire) && !store().failure()) {
+  if (!wiring_->process.is_here()) {
+    return invalid(fmt::format("communicator {} is of another process, which forked this one",
+                               quoted(options_.name)));
+  }
+  if (is_well_.load(std::memory_order_acquire) && !epoch().failure()) {
     return ok();
   }
   const std::scoped_lock lock(mutex_);
   if (poison_) {
     return *poison_;
   }
-  if (is_closed_) {
-    return invalid(fmt::format("communicator {} is closed", quoted(options_.name)));
-  }
-  if (const std::optional<Failure> failure = store().failure()) {
+  if (const std::optional<Failure> failure = epoch().failure()) {
     poison_ = Error{ErrorCode::kPeerLost, failure->message};
     is_well_ = false;
     return *poison_;
@@ -148,13 +159,13 @@ Status ChannelCommunicator::check_alive() {
   return ok();
 }
 
-// Ends the job for all ranks with its first failure, which this error may be, or may bring.
+// Ends the epoch for all ranks with its first failure, which this error may be, or may bring.
 Error ChannelCommunicator::poison(const Error& error, std::string_view where, Rank culprit) {
-  const std::optional<Failure> failure = store().failure();
+  const std::optional<Failure> failure = epoch().failure();
   Error first = failure && failure->message == error.message
                     ? error
-                    : fail_job(store(), error.code,
-                               {culprit, failure_text(job_rank(), where, error.message)});
+                    : fail_epoch(store(), epoch(), error.code,
+                                 {culprit, failure_text(job_rank(), where, error.message)});
   const std::scoped_lock lock(mutex_);
   poison_ = first;
   is_well_ = false;
@@ -175,8 +186,8 @@ Status ChannelCommunicator::open() {
   const ChannelOptions channel{.number = self_.channel,
                                .places = options_.landing_places,
                                .place_bytes = options_.place_bytes};
-  if (Status opened = endpoint_->progress().open(channel, failed); !opened) {
-    is_closed_ = true;  // a mistake that harms nobody
+  if (Status opened = progress().open(channel, failed); !opened) {
+    poison_ = opened.error();  // a mistake that harms nobody
     is_well_ = false;
     return opened;
   }
@@ -190,7 +201,7 @@ Status ChannelCommunicator::barrier() {
   Fingerprint fingerprint;
   fingerprint.add("barrier");
   fingerprint.add(rank_count());
-  return endpoint_->progress().run(
+  return progress().run(
       self_.channel, state,
       {.fingerprint = fingerprint.value(), .deadline = endpoint_->deadline(), .what = "barrier"});
 }
@@ -208,22 +219,23 @@ Result<std::shared_ptr<OperationState>> ChannelCommunicator::take_barrier() {
 
 Status ChannelCommunicator::close() {
   PLEACH_TRY(check_alive());
-  if (const int64_t count = endpoint_->progress().in_flight(self_.channel); count > 0) {
+  if (const int64_t count = progress().in_flight(self_.channel); count > 0) {
     return invalid(
         fmt::format("communicator {} has {} operations in flight", quoted(options_.name), count));
   }
   PLEACH_TRY(meet("close"));
-  endpoint_->progress().close(self_.channel, {ErrorCode::kPeerLost, "its communicator was closed"});
+  progress().close(self_.channel, {ErrorCode::kPeerLost, "its communicator was closed"});
   is_open_ = false;
   const std::scoped_lock lock(mutex_);
-  is_closed_ = true;
+  poison_ = invalid(fmt::format("communicator {} is closed", quoted(options_.name)));
   is_well_ = false;
   return ok();
 }
 
 void ChannelCommunicator::abort(std::string_view reason) {
   if (check_alive()) {
-    store().fail({job_rank(), fmt::format("rank {} aborted communicator {}: {}", job_rank().value,
+    store().fail(epoch(),
+                 {job_rank(), fmt::format("rank {} aborted communicator {}: {}", job_rank().value,
                                           quoted(options_.name), reason)});
   }
 }
@@ -255,7 +267,7 @@ Result<ChannelCommunicator::Planned> ChannelCommunicator::plan(const PreparedSch
   PLEACH_TRY(check_alive());
   Result<Planned> planned = plan_checked(schedule, request);
   if (!planned) {
-    const uint64_t next = endpoint_->progress().begun(self_.channel) + 1;
+    const uint64_t next = progress().begun(self_.channel) + 1;
     return poison(planned.error(), operation_text(next, to_text(schedule.schedule().collective)),
                   job_rank());
   }
@@ -284,15 +296,14 @@ Result<ChannelCommunicator::Planned> ChannelCommunicator::plan_checked(
 
 Status ChannelCommunicator::run(const PreparedSchedule& schedule, const RunRequest& request) {
   PLEACH_ASSIGN(planned, plan(schedule, request));
-  return endpoint_->progress().run(self_.channel, planned.state, planned.spec);
+  return progress().run(self_.channel, planned.state, planned.spec);
 }
 
 Result<Operation> ChannelCommunicator::start(const PreparedSchedule& schedule,
                                              const RunRequest& request) {
   PLEACH_ASSIGN(planned, plan(schedule, request));
-  PLEACH_TRY(endpoint_->progress().start(self_.channel, planned.state, planned.spec));
-  return Operation(std::move(planned.state),
-                   std::shared_ptr<Progress>(endpoint_, &endpoint_->progress()));
+  PLEACH_TRY(progress().start(self_.channel, planned.state, planned.spec));
+  return Operation(std::move(planned.state), std::shared_ptr<Progress>(wiring_, &progress()));
 }
 
 // The ranks of a colour in their new order, from the colour and key of every rank in turn.
@@ -341,6 +352,23 @@ Result<std::unique_ptr<Communicator>> ChannelCommunicator::split(int32_t color, 
   return Communicator::create(endpoint_, std::move(options));
 }
 
+Result<std::unique_ptr<Communicator>> ChannelCommunicator::shrink() {
+  const Status alive = check_alive();
+  if (alive) {
+    return invalid(
+        fmt::format("communicator {}: nothing has failed, there is nobody to go on without",
+                    quoted(options_.name)));
+  }
+  if (!wiring_->process.is_here() || !epoch().failure()) {
+    return alive.error();
+  }
+  PLEACH_TRY(endpoint_->renew());
+  const std::vector<Rank>& left = endpoint_->wiring()->epoch->members();
+  CommunicatorOptions options = options_;
+  std::erase_if(options.ranks, [&](Rank rank) { return !std::ranges::binary_search(left, rank); });
+  return Communicator::create(endpoint_, std::move(options));
+}
+
 // This rank in the group, which is named whole.
 Result<Rank> find_rank(const CommunicatorOptions& options, const Endpoint& endpoint) {
   std::vector<bool> is_member(at(endpoint.rank_count()));
@@ -375,14 +403,21 @@ Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Endpo
                                options.landing_places, options.place_bytes, kMostPlaces,
                                kMostPlaceBytes));
   }
+  std::shared_ptr<Wiring> wiring = endpoint->wiring();
+  if (const std::optional<Failure> failure = wiring->epoch->failure()) {
+    return Error{ErrorCode::kPeerLost, failure->message};
+  }
+  if (options.ranks.empty()) {
+    options.ranks = wiring->epoch->members();
+  }
   if (options.ranks.empty()) {
     for (int32_t rank = 0; rank < endpoint->rank_count(); ++rank) {
       options.ranks.push_back(Rank{rank});
     }
   }
   PLEACH_ASSIGN(rank, find_rank(options, *endpoint));
-  auto communicator =
-      std::make_unique<ChannelCommunicator>(std::move(endpoint), std::move(options), rank);
+  auto communicator = std::make_unique<ChannelCommunicator>(std::move(endpoint), std::move(wiring),
+                                                            std::move(options), rank);
   PLEACH_TRY(communicator->open());
   return std::unique_ptr<Communicator>(std::move(communicator));
 }

@@ -22,8 +22,8 @@ namespace pleach {
 struct CommunicatorOptions {
   // For messages. Ranks create communicators of one name and the same ranks in one order.
   std::string name = "world";
-  // The job's ranks that it is of, in the order of their ranks in it; empty: all. The others have
-  // no part in it.
+  // The job's ranks that it is of, in the order of their ranks in it; empty: all of the epoch. The
+  // others have no part in it.
   std::vector<Rank> ranks = {};
   int32_t landing_places = 4;                 // per connection, [1, kMostPlaces]
   int64_t place_bytes = int64_t{256} * 1024;  // room of each; see RunRequest::segment_count
@@ -53,9 +53,9 @@ struct RunRequest {
 };
 
 // Thread safe; but what is collective is called in one order on all ranks, so threads that call it
-// agree on theirs. The first error ends the job: every later call, of any communicator over a store
-// that knows of it, fails at once with the same failure on every rank, naming rank, operation and
-// cause. To go on takes a new store, and endpoints over it.
+// agree on theirs. The first error ends the epoch: every later call, of any communicator that was
+// made in it, fails at once with the same failure on every rank, naming rank, operation and cause.
+// Those who live may go on in the next epoch: shrink().
 class Communicator {
  public:
   // Collective: returns when all ranks have come, or fails within the endpoint's deadline.
@@ -73,6 +73,15 @@ class Communicator {
   // Collective: a communicator for each colour ≥ 0, of the ranks that give it, ordered by key and
   // then by their rank here. Null for those that give a negative one.
   virtual Result<std::unique_ptr<Communicator>> split(int32_t color, int32_t key) = 0;
+  // Collective among all who live, of the whole job, after a failure: a communicator of those of
+  // its ranks that take part in the next epoch, in their order here. Whatever else is in flight
+  // over the endpoint ends with the failure. Where more than one communicator is to go on, all
+  // ranks shrink them in one order; the first to be shrunk waits for all who live.
+  //   errors  kInvalidArgument: nothing has failed; kTimeout naming who lives and did not come
+  //           within the deadline, kPeerLost with a failure of the next epoch: call it again, on
+  //           any of the communicators; kPeerLost: this rank is out, or rank 0 was lost, and the
+  //           store with it
+  virtual Result<std::unique_ptr<Communicator>> shrink() = 0;
 
   // Collective: rank 0 gives the schedule, the others null; it is sent to all, verified on each and
   // its hash compared. Errors: kInvalidArgument with the first violation, kUnsupported: needs a
@@ -90,9 +99,9 @@ class Communicator {
   // Collective: leaves in order, so that no rank takes the others for lost.
   //   errors  kInvalidArgument: operations are in flight; nothing has changed
   virtual Status close() = 0;
-  // Ends the job now, with all that is in flight or waited for, on every rank: "rank 2 aborted
+  // Ends the epoch now, with all that is in flight or waited for, on every rank: "rank 2 aborted
   // communicator 'world': REASON". From any thread or callback. Nothing, where it is closed or the
-  // job has failed already.
+  // epoch has failed already.
   virtual void abort(std::string_view reason) = 0;
 };
 

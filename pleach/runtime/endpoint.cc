@@ -6,6 +6,23 @@
 #include <utility>
 
 namespace pleach {
+namespace {
+
+// The last reference may go with a callback, in the thread that the end of the wiring waits for:
+// then it ends in another.
+void destroy(Wiring* wiring) {
+  if (!wiring->process.is_here()) {
+    return;  // its threads, and what they hold, are the parent's
+  }
+  const auto end = [wiring] { delete wiring; };  // NOLINT(cppcoreguidelines-owning-memory)
+  if (wiring->progress != nullptr && wiring->progress->is_background_thread()) {
+    std::thread(end).detach();
+  } else {
+    end();
+  }
+}
+
+}  // namespace
 
 Result<std::shared_ptr<Endpoint>> Endpoint::create(EndpointOptions options) {
   if (options.store == nullptr) {
@@ -16,20 +33,22 @@ Result<std::shared_ptr<Endpoint>> Endpoint::create(EndpointOptions options) {
     return invalid(fmt::format("rank {} is not one of {}", options.rank.value, options.rank_count));
   }
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
-  std::shared_ptr<Endpoint> endpoint(new Endpoint(std::move(options)), destroy);
-  PLEACH_TRY(endpoint->open());
+  std::shared_ptr<Endpoint> endpoint(new Endpoint(std::move(options)));
+  PLEACH_SET(endpoint->wiring_, endpoint->wire());
+  PLEACH_TRY(endpoint->store().attach(endpoint->rank()));
+  endpoint->is_attached_ = true;
   return endpoint;
 }
 
-// The last reference may go with a callback, in the thread that the end of the endpoint waits for:
-// then it ends in another.
-void Endpoint::destroy(Endpoint* endpoint) {
-  const auto end = [endpoint] { delete endpoint; };  // NOLINT(cppcoreguidelines-owning-memory)
-  if (endpoint->progress_ != nullptr && endpoint->progress_->is_background_thread()) {
-    std::thread(end).detach();
-  } else {
-    end();
+Endpoint::~Endpoint() {
+  if (is_attached_ && wiring_ != nullptr && wiring_->process.is_here()) {
+    store().detach(rank());
   }
+}
+
+std::shared_ptr<Wiring> Endpoint::wiring() const {
+  const std::scoped_lock lock(mutex_);
+  return wiring_;
 }
 
 int64_t Endpoint::count_opening(uint64_t kind) {
@@ -37,19 +56,46 @@ int64_t Endpoint::count_opening(uint64_t kind) {
   return openings_[kind]++;
 }
 
-Status Endpoint::open() {
-  const Clock& clock = options_.clock != nullptr ? *options_.clock : steady_clock_;
-  transport_ = std::move(options_.transport_override);
-  if (transport_ == nullptr) {
+Result<std::shared_ptr<Wiring>> Endpoint::wire() {
+  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): it may end in another thread
+  std::shared_ptr<Wiring> wiring(new Wiring{.epoch = store().epoch()}, destroy);
+  const Clock& clock = options_.clock != nullptr ? *options_.clock : wiring->steady_clock;
+  wiring->transport = std::move(options_.transport_override);
+  if (wiring->transport == nullptr) {
+    const int64_t epoch = wiring->epoch->number();
     PLEACH_ASSIGN(kind, transports().find(options_.transport));
-    PLEACH_SET(transport_, kind->create({.rank = options_.rank,
-                                         .rank_count = options_.rank_count,
-                                         .store = options_.store,
-                                         .clock = &clock,
-                                         .key_prefix = options_.name,
-                                         .deadline = options_.deadline}));
+    PLEACH_SET(wiring->transport,
+               kind->create({.rank = options_.rank,
+                             .rank_count = options_.rank_count,
+                             .store = options_.store,
+                             .epoch = wiring->epoch,
+                             .clock = &clock,
+                             .key_prefix = epoch == 0 ? options_.name
+                                                      : fmt::format("{}#{}", options_.name, epoch),
+                             .deadline = options_.deadline}));
   }
-  progress_ = std::make_unique<Progress>(*transport_, clock, options_.rank_count);
+  wiring->progress = std::make_unique<Progress>(*wiring->transport, clock, options_.rank_count);
+  return wiring;
+}
+
+Status Endpoint::renew() {
+  const std::scoped_lock one_at_a_time(renewing_);
+  const std::shared_ptr<Wiring> old = wiring();
+  const std::optional<Failure> failure = old->epoch->failure();
+  if (!failure) {
+    return ok();
+  }
+  old->progress->fail_all({ErrorCode::kPeerLost, failure->message});
+  if (store().epoch()->failure()) {
+    PLEACH_TRY(store().recover(rank(), options_.deadline));
+  }
+  Result<std::shared_ptr<Wiring>> renewed = wire();
+  if (!renewed) {
+    const std::string cause = failure_text(rank(), "shrink", renewed.error().message);
+    return fail_epoch(store(), *store().epoch(), renewed.error().code, {rank(), cause});
+  }
+  const std::scoped_lock lock(mutex_);
+  wiring_ = std::move(renewed).value();
   return ok();
 }
 

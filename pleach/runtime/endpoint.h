@@ -10,6 +10,7 @@
 #include "pleach/base/id.h"
 #include "pleach/base/result.h"
 #include "pleach/runtime/clock.h"
+#include "pleach/runtime/process_mark.h"
 #include "pleach/runtime/progress.h"
 #include "pleach/runtime/rendezvous/store.h"
 #include "pleach/runtime/transport.h"
@@ -27,32 +28,51 @@ struct EndpointOptions {
   std::unique_ptr<Transport> transport_override = nullptr;  // tests
 };
 
+// An endpoint's connections in one epoch, and what moves operations over them. Whoever is of that
+// epoch keeps it.
+struct Wiring {
+  std::shared_ptr<const Epoch> epoch;
+  ProcessMark process = {};
+  SteadyClock steady_clock = {};
+  std::unique_ptr<Transport> transport = nullptr;
+  std::unique_ptr<Progress> progress = nullptr;
+};
+
 // What all communicators of a rank share: its transport, its store, and what moves them. A
-// communicator is a view of it: a channel of its own. Thread safe.
+// communicator is a view of it: a channel of its own. Thread safe. In a child of fork() nothing may
+// be asked of it; what is destroyed there stays as it is.
 class Endpoint {
  public:
   // Errors: kInvalidArgument: no such rank, no store; kNotFound: no such transport; its own.
   static Result<std::shared_ptr<Endpoint>> create(EndpointOptions options);
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
+  ~Endpoint();
 
   Rank rank() const { return options_.rank; }
   int32_t rank_count() const { return options_.rank_count; }
   Store& store() const { return *options_.store; }
   Duration deadline() const { return options_.deadline; }
-  Progress& progress() { return *progress_; }
+  // Of the latest epoch that it has come to.
+  std::shared_ptr<Wiring> wiring() const;
+  // Where that epoch has failed: ends all that is in flight in it, and comes to the next one with
+  // all other ranks that live and do the same; connections are new.
+  //   errors  those of Store::recover; those of create()
+  Status renew();
   // How many communicators of that kind have been opened here before.
   int64_t count_opening(uint64_t kind);
 
  private:
   explicit Endpoint(EndpointOptions options) : options_(std::move(options)) {}
-  static void destroy(Endpoint* endpoint);
-  Status open();
+  Result<std::shared_ptr<Wiring>> wire();
 
   EndpointOptions options_;
-  SteadyClock steady_clock_;
-  std::unique_ptr<Transport> transport_;
-  std::unique_ptr<Progress> progress_;
-  std::mutex mutex_;
-  std::map<uint64_t, int64_t> openings_;  // guarded by it
+  bool is_attached_ = false;
+  std::mutex renewing_;  // one at a time
+  mutable std::mutex mutex_;
+  // Guarded by it:
+  std::shared_ptr<Wiring> wiring_;
+  std::map<uint64_t, int64_t> openings_;
 };
 
 }  // namespace pleach

@@ -80,6 +80,17 @@ void Progress::close(uint64_t channel, const Error& error) {
   turn_.wait(lock, [&] { return !has_callback_elsewhere(channel); });
 }
 
+void Progress::fail_all(const Error& error) {
+  Lock lock(mutex_);
+  const auto is_well = [](const auto& open) { return !open->error; };
+  for (auto next = open_.begin(); (next = std::ranges::find_if(open_, is_well)) != open_.end();) {
+    fail(lock, (*next)->channel.number(), error);
+  }
+  transport_.interrupt();
+  hand_over();
+  call_back(lock);
+}
+
 bool Progress::is_background_thread() const {
   const Lock lock(mutex_);
   return background_.thread.get_id() == std::this_thread::get_id();

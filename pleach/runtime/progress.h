@@ -76,6 +76,8 @@ class Progress final : public Sink {
   // Ends what is in flight there with `error`, and closes the channel. Callbacks of its operations
   // have then returned, but one that calls this.
   void close(uint64_t channel, const Error& error);
+  // Ends what is in flight on every channel, where nothing has ended it yet.
+  void fail_all(const Error& error);
   // Whether this thread is the one that polls while nobody waits.
   bool is_background_thread() const;
   // Operations that have begun there, and those of them that are in flight.

@@ -121,7 +121,7 @@ class Transport {
   //   errors    kIo
   virtual Status wait(TimePoint deadline, bool is_eager) = 0;
   // Acts on what wait() saw, and appends what has happened. Never waits.
-  //   errors  kPeerLost: the job has failed, with its message; kIo
+  //   errors  kPeerLost: its epoch has failed, with its message; kIo
   virtual Status progress(std::vector<TransportEvent>& events) = 0;
   // Bytes sent and received so far: a sign of life within a large segment.
   virtual uint64_t moved_bytes() const { return 0; }
@@ -131,6 +131,7 @@ struct TransportContext {
   Rank rank;
   int32_t rank_count = 1;
   std::shared_ptr<Store> store;
+  std::shared_ptr<const Epoch> epoch;  // it is of: when that fails, progress() does
   const Clock* clock = nullptr;
   std::string key_prefix;  // of the keys it sets in the store
   Duration deadline = std::chrono::seconds(30);

@@ -23,19 +23,22 @@ class RankProcesses {
   using Body = std::function<std::string(const TcpStoreOptions& options)>;
 
   RankProcesses(int32_t rank_count, Duration deadline, const Body& body) {
-    Result<Descriptor> listener = listen_on({"127.0.0.1", 0});
-    const int port = local_address(listener->get())->port;
+    Descriptor listener = std::move(listen_on({"127.0.0.1", 0})).value();
+    const int port = local_address(listener.get())->port;
     for (int32_t rank = 0; rank < rank_count; ++rank) {
       int ends[2] = {-1, -1};
       PLEACH_CHECK(pipe(ends) == 0, "a test may open a pipe");
       const pid_t process = fork();
       if (process == 0) {
+        if (rank != 0) {
+          listener.close();
+        }
         const std::string said = body({.host = "127.0.0.1",
                                        .port = port,
                                        .rank = Rank{rank},
                                        .rank_count = rank_count,
                                        .deadline = deadline,
-                                       .listen_descriptor = rank == 0 ? listener->get() : -1,
+                                       .listen_descriptor = rank == 0 ? listener.get() : -1,
                                        .job = "test",
                                        .rendezvous_file = ""});
         static_cast<void>(!write(ends[1], said.data(), said.size()));
@@ -55,6 +58,12 @@ class RankProcesses {
   }
 
   void signal(int32_t rank, int number) { kill(processes_[at(rank)].id, number); }
+
+  // Whether the rank ends, and leaves nobody behind who holds what it had, within the limit.
+  bool ends(int32_t rank, Duration limit) {
+    const TimePoint deadline = SteadyClock().now() + limit;
+    return wait_ready(processes_[at(rank)].output.get(), /*POLLIN*/ 1, deadline);
+  }
 
   // What the rank said; "(nothing)" when it ended without a word or did not end in time.
   std::string wait(int32_t rank, Duration limit) {

@@ -69,6 +69,7 @@ class RankGroup {
       Result<std::unique_ptr<Transport>> made = (*kind)->create({.rank = Rank{rank},
                                                                  .rank_count = rank_count,
                                                                  .store = store_,
+                                                                 .epoch = store_->epoch(),
                                                                  .clock = &clock_,
                                                                  .key_prefix = "test",
                                                                  .deadline = deadline});

@@ -2,7 +2,7 @@
 //
 // Every function is collective: all ranks call it, with the same name. A name is good for one call;
 // its keys are removed when nobody needs them any more.
-//   errors  kTimeout naming who did not come within the deadline; kPeerLost: the job has failed,
+//   errors  kTimeout naming who did not come within the deadline; kPeerLost: the epoch has failed,
 //           with its message; kIo
 #pragma once
 

@@ -8,8 +8,6 @@
 
 namespace pleach {
 
-LocalStore::LocalStore() : failed_(make_event()) {}
-
 Status LocalStore::set(const std::string& key, std::string value) {
   const std::scoped_lock lock(mutex_);
   content_.set(key, std::move(value));
@@ -20,15 +18,16 @@ Status LocalStore::set(const std::string& key, std::string value) {
 Result<std::string> LocalStore::get(const std::string& key, Duration deadline) {
   std::unique_lock lock(mutex_);
   const auto until = std::chrono::steady_clock::now() + deadline;
+  const std::shared_ptr<const Epoch> epoch = epoch_;
   while (true) {
     if (const std::string* found = content_.find(key)) {
       return *found;
     }
-    if (failure_) {
-      return Error{ErrorCode::kPeerLost, failure_->message};
+    if (const std::optional<Failure> failure = epoch->failure()) {
+      return Error{ErrorCode::kPeerLost, failure->message};
     }
     if (changed_.wait_until(lock, until) == std::cv_status::timeout &&
-        content_.find(key) == nullptr && !failure_) {
+        content_.find(key) == nullptr && !epoch->failure()) {
       return Error{ErrorCode::kTimeout, fmt::format("nobody has set {}", quoted(key))};
     }
   }
@@ -45,22 +44,64 @@ Status LocalStore::erase(const std::string& prefix) {
   return ok();
 }
 
-void LocalStore::fail(const Failure& failure) {
+std::shared_ptr<const Epoch> LocalStore::epoch() const {
   const std::scoped_lock lock(mutex_);
-  if (!failure_) {
-    failure_ = failure;
-    has_failed_ = true;
-    signal_event(failed_.get());
+  return epoch_;
+}
+
+void LocalStore::fail(const Epoch& epoch, const Failure& failure) {
+  const std::scoped_lock lock(mutex_);
+  if (membership_.fail(epoch.number(), failure)) {
+    epoch_->fail(failure);
     changed_.notify_all();
   }
 }
 
-std::optional<Failure> LocalStore::failure() const {
-  if (!has_failed_.load(std::memory_order_acquire)) {
-    return std::nullopt;
+Status LocalStore::recover(Rank self, Duration deadline) {
+  std::unique_lock lock(mutex_);
+  const auto until = std::chrono::steady_clock::now() + deadline;
+  const int64_t epoch = membership_.epoch();
+  const int64_t vain = vain_recoveries_;
+  if (!membership_.ask(self, epoch)) {
+    return invalid(
+        fmt::format("epoch {} has not failed, or rank {} has left it", epoch, self.value));
   }
+  go_on();
+  while (membership_.epoch() == epoch && vain_recoveries_ == vain) {
+    if (changed_.wait_until(lock, until) == std::cv_status::timeout &&
+        membership_.epoch() == epoch && vain_recoveries_ == vain) {
+      missing_ = did_not_come(membership_.missing());
+      membership_.give_up();
+      ++vain_recoveries_;
+      changed_.notify_all();
+    }
+  }
+  return membership_.epoch() == epoch ? Status(Error{ErrorCode::kTimeout, missing_}) : ok();
+}
+
+// Begins the next epoch, if all want it. With mutex_ held.
+void LocalStore::go_on() {
+  if (membership_.advance()) {
+    epoch_ = std::make_shared<Epoch>(membership_.epoch(), membership_.members());
+    changed_.notify_all();
+  }
+}
+
+Status LocalStore::attach(Rank self) {
   const std::scoped_lock lock(mutex_);
-  return failure_;
+  if (!membership_.has(self) && !membership_.join(self)) {
+    return invalid(fmt::format("rank {} comes too late: the job goes on without it", self.value));
+  }
+  ++endpoints_[self];
+  return ok();
+}
+
+void LocalStore::detach(Rank self) {
+  const std::scoped_lock lock(mutex_);
+  if (--endpoints_[self] == 0) {
+    membership_.leave(self);
+    go_on();
+  }
 }
 
 std::shared_ptr<void> LocalStore::shared(const std::string& name,

@@ -1,16 +1,14 @@
 // LocalStore: a store for the threads of one process.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 
-#include "pleach/runtime/net.h"
+#include "pleach/runtime/rendezvous/membership.h"
 #include "pleach/runtime/rendezvous/store.h"
 #include "pleach/runtime/rendezvous/store_content.h"
 
@@ -18,14 +16,16 @@ namespace pleach {
 
 class LocalStore final : public Store {
  public:
-  LocalStore();
   Status set(const std::string& key, std::string value) override;
   Result<std::string> get(const std::string& key, Duration deadline) override;
   Result<int64_t> increment(const std::string& key) override;
   Status erase(const std::string& prefix) override;
-  void fail(const Failure& failure) override;
-  std::optional<Failure> failure() const override;
-  int failure_descriptor() const override { return failed_.get(); }
+  std::shared_ptr<const Epoch> epoch() const override;
+  using Store::fail;
+  void fail(const Epoch& epoch, const Failure& failure) override;
+  Status recover(Rank self, Duration deadline) override;
+  Status attach(Rank self) override;
+  void detach(Rank self) override;
   std::string local_address() const override { return "127.0.0.1"; }
   const JobSecret& secret() const override { return secret_; }
 
@@ -34,14 +34,18 @@ class LocalStore final : public Store {
                                const std::function<std::shared_ptr<void>()>& make);
 
  private:
+  void go_on();
+
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   StoreContent content_;
   std::map<std::string, std::shared_ptr<void>> shared_;
-  std::optional<Failure> failure_;
-  std::atomic<bool> has_failed_ = false;
-  Descriptor failed_;  // an eventfd
   const JobSecret secret_ = JobSecret::make();
+  Membership membership_;
+  std::map<Rank, int32_t> endpoints_;  // of each rank
+  std::shared_ptr<Epoch> epoch_ = std::make_shared<Epoch>(0);
+  int64_t vain_recoveries_ = 0;  // that somebody did not come to
+  std::string missing_;          // to the last of them
 };
 
 }  // namespace pleach

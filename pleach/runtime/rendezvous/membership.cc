@@ -12,9 +12,13 @@ bool Membership::has(Rank rank) const {
          (found->second == State::kHere || found->second == State::kHasAsked);
 }
 
-bool Membership::join(Rank rank) {
+bool Membership::may_join(Rank rank) const {
   const auto found = ranks_.find(rank);
-  if (found == ranks_.end() ? epoch_ > 0 : found->second == State::kOut) {
+  return found == ranks_.end() ? epoch_ == 0 : found->second != State::kOut;
+}
+
+bool Membership::join(Rank rank) {
+  if (!may_join(rank)) {
     return false;
   }
   ranks_[rank] = State::kHere;

@@ -22,6 +22,7 @@ class Membership {
   bool has(Rank rank) const;
 
   // A rank has come. False: it may not: it was lost, or the job has gone on without it.
+  bool may_join(Rank rank) const;
   bool join(Rank rank);
   // A rank has gone, by its own will; it may come again while the epoch lasts.
   void leave(Rank rank);

@@ -4,9 +4,9 @@
 
 namespace pleach {
 
-Error fail_job(Store& store, ErrorCode code, const Failure& failure) {
-  store.fail(failure);
-  const std::optional<Failure> first = store.failure();
+Error fail_epoch(Store& store, const Epoch& epoch, ErrorCode code, const Failure& failure) {
+  store.fail(epoch, failure);
+  const std::optional<Failure> first = epoch.failure();
   if (!first || first->message == failure.message) {
     return Error{code, failure.message};
   }

@@ -1,4 +1,4 @@
-// Store: the rendezvous. Keys and values that all ranks of a job see, and the news of lost ranks.
+// Store: the rendezvous. Keys and values that all ranks of a job see, and the news of failures.
 #pragma once
 
 #include <memory>
@@ -9,43 +9,50 @@
 #include "pleach/base/id.h"
 #include "pleach/base/result.h"
 #include "pleach/runtime/clock.h"
+#include "pleach/runtime/rendezvous/epoch.h"
 #include "pleach/runtime/rendezvous/secret.h"
 
 namespace pleach {
-
-// What ended the job, as every rank is told it: the first failure wins.
-struct Failure {
-  Rank rank;            // the rank that failed or was lost; -1 when unknown
-  std::string message;  // names rank, operation and cause
-};
 
 // Thread safe. Every wait has a deadline.
 class Store {
  public:
   virtual ~Store() = default;
   virtual Status set(const std::string& key, std::string value) = 0;
-  // Waits until the key exists. Errors: kTimeout naming the key; kPeerLost with the failure.
+  // Waits until the key exists. Errors: kTimeout naming the key; kPeerLost with the failure of the
+  // epoch in which it began.
   virtual Result<std::string> get(const std::string& key, Duration deadline) = 0;
   // Adds one to a counter that starts at 0 and returns the new value.
   virtual Result<int64_t> increment(const std::string& key) = 0;
   // Removes every key and counter that starts with `prefix`.
   virtual Status erase(const std::string& prefix) = 0;
 
-  // Tells every rank that the job has failed; later calls are ignored.
-  virtual void fail(const Failure& failure) = 0;
-  // The job's failure, if there is one. Cost: a load while there is none.
-  virtual std::optional<Failure> failure() const = 0;
-  // A descriptor that becomes readable when failure() is set, for an event loop; -1: none.
-  virtual int failure_descriptor() const = 0;
+  // The present epoch, as this rank knows it. Whoever belongs to it holds it.
+  virtual std::shared_ptr<const Epoch> epoch() const = 0;
+  // Tells every rank that an epoch has failed; later calls, and those of an epoch that is over, are
+  // ignored.
+  virtual void fail(const Epoch& epoch, const Failure& failure) = 0;
+  // Begins the next epoch after a failure, with all ranks that are connected and call this too.
+  //   errors  kTimeout naming who lives and did not come within the deadline, and kInvalidArgument:
+  //           the epoch has not failed: nothing has changed; kPeerLost: this rank was lost, or the
+  //           store was: it cannot go on
+  virtual Status recover(Rank self, Duration deadline) = 0;
+  // An endpoint of the rank begins and ends, for stores that do not see their ranks come and go.
+  virtual Status attach(Rank /*self*/) { return ok(); }
+  virtual void detach(Rank /*self*/) {}
   // The address under which the other ranks reach this process.
   virtual std::string local_address() const = 0;
   // By which ranks that connect to each other know that they are of one job.
   virtual const JobSecret& secret() const = 0;
+
+  // Of the present epoch.
+  void fail(const Failure& failure) { fail(*epoch(), failure); }
+  std::optional<Failure> failure() const { return epoch()->failure(); }
 };
 
-// Fails the job with `failure` unless it has failed already; returns the job's failure as an error,
+// Fails the epoch with `failure` unless it has failed already; returns its failure as an error,
 // with `code` if it is this one.
-Error fail_job(Store& store, ErrorCode code, const Failure& failure);
+Error fail_epoch(Store& store, const Epoch& epoch, ErrorCode code, const Failure& failure);
 
 // How a failure names who met it and where: "rank 2, operation 7 (all_reduce): no memory".
 std::string failure_text(Rank rank, std::string_view where, std::string_view cause);
@@ -75,9 +82,10 @@ struct TcpStoreOptions {
 
 // A store over TCP: rank 0 serves, all ranks connect (rank 0 too), and prove to each other that
 // they hold the secret (runtime/rendezvous/handshake.h). The server pings every rank; one whose
-// connection closes without a goodbye, or who is silent for half the deadline, fails the job and is
-// named on all others. When the server is lost, rank 0 is. Destroying the store says goodbye; rank
-// 0 then serves until all have, at most for the deadline.
+// connection closes without a goodbye, or who is silent for half the deadline, is lost for good: it
+// fails the epoch, is named on all others, and told that it is out if it lives. When the server is
+// lost, rank 0 is, and nobody can go on. Destroying the store says goodbye; rank 0 then serves
+// until all have, at most for the deadline.
 Result<std::unique_ptr<Store>> make_tcp_store(const TcpStoreOptions& options);
 
 }  // namespace pleach

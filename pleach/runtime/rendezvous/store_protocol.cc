@@ -6,6 +6,8 @@
 #include <cstring>
 #include <span>
 
+#include "pleach/base/text.h"
+
 namespace pleach {
 namespace {
 
@@ -47,6 +49,23 @@ std::string write_store_message(const StoreMessage& message) {
   append(bytes, message.number);
   append(bytes, static_cast<uint32_t>(message.key.size()));
   return bytes + message.key + message.value;
+}
+
+std::string write_ranks(const std::vector<Rank>& ranks) {
+  std::vector<std::string> words;
+  for (const Rank rank : ranks) {
+    words.push_back(std::to_string(rank.value));
+  }
+  return join(words, " ");
+}
+
+Result<std::vector<Rank>> read_ranks(std::string_view text) {
+  std::vector<Rank> ranks;
+  for (const std::string_view word : split(text, ' ')) {
+    PLEACH_ASSIGN(rank, parse_integer(word, "rank", 0, INT32_MAX));
+    ranks.push_back(Rank{static_cast<int32_t>(rank)});
+  }
+  return ranks;
 }
 
 Result<std::optional<StoreMessage>> StoreMessageReader::next() {

@@ -5,7 +5,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "pleach/base/id.h"
 #include "pleach/base/result.h"
 #include "pleach/runtime/rendezvous/secret.h"
 
@@ -19,10 +21,14 @@ enum class StoreVerb : uint8_t {
   kGet,          // client: key, number = deadline [ns]
   kIncrement,    // client: key
   kErase,        // client: key = prefix
-  kDone,         // server, to one of the four: value, number
-  kTimedOut,     // server, to kGet
-  kFail,         // client: number = rank, value = message
+  kRecover,      // client: number = deadline [ns], value = epoch; kEpoch comes before its kDone
+  kDone,         // server, to one of the five: value, number
+  kTimedOut,     // server, to kGet and kRecover: value = why
+  kRefused,      // server, to kRecover: value = why
+  kEpoch,        // server: number = the next epoch, value = its ranks; it has begun
+  kFail,         // client: id = epoch, number = rank, value = message
   kFailure,      // server: the same, to all
+  kOut,          // server: value = why the rank is out of the job
   kAcknowledge,  // client, to kFailure
   kPing,         // server
   kPong,         // client
@@ -47,6 +53,10 @@ uint64_t store_meeting(const JobSecret& secret, std::string_view job);
 
 // The message with its length before it.
 std::string write_store_message(const StoreMessage& message);
+
+// The ranks of kEpoch: "0 2 3".
+std::string write_ranks(const std::vector<Rank>& ranks);
+Result<std::vector<Rank>> read_ranks(std::string_view text);
 
 // Cuts a stream of bytes into messages.
 class StoreMessageReader {

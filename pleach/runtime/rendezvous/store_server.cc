@@ -17,6 +17,7 @@
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/runtime/rendezvous/door.h"
+#include "pleach/runtime/rendezvous/membership.h"
 #include "pleach/runtime/rendezvous/store.h"
 #include "pleach/runtime/rendezvous/store_content.h"
 #include "pleach/runtime/rendezvous/store_protocol.h"
@@ -37,12 +38,13 @@ struct Client {
   bool knows_failure = false;
 };
 
-// A get whose key does not exist yet.
+// A get whose key does not exist yet, or who waits for the next epoch.
 struct Waiter {
   int client = -1;  // descriptor
   uint64_t id = 0;
   std::string key;
   TimePoint deadline;
+  bool wants_epoch = false;
 };
 
 // When to ping, and how long it has been since the server looked last.
@@ -126,10 +128,14 @@ class StoreServer::Loop {
   bool obey(Client& client, StoreMessage message);
   void answer_get(Client& client, StoreMessage message);
   void wake_waiters(const std::string& key);
+  void answer_recover(Client& client, const StoreMessage& message);
+  void go_on();
+  void give_up();
   void send(Client& client, const StoreMessage& message);
   bool flush(Client& client);
   void drop(int descriptor);
-  void fail(const Failure& failure);
+  void fail(int64_t epoch, const Failure& failure);
+  void lose(Rank rank, const std::string& why);
 
   struct Doors {
     SteadyClock clock = {};
@@ -149,7 +155,7 @@ class StoreServer::Loop {
   std::map<int, Client> clients_;  // by descriptor
   StoreContent content_;
   std::list<Waiter> waiters_;
-  std::optional<Failure> failure_;
+  Membership membership_;
   std::optional<TimePoint> stopped_at_;  // when it was asked to stop
   int32_t entered_ = 0;
 };
@@ -185,14 +191,15 @@ bool StoreServer::Loop::is_finished(TimePoint now) const {
   if (!stopped_at_) {
     return false;
   }
-  const bool all_gone = std::all_of(clients_.begin(), clients_.end(), [this](const auto& entry) {
+  const std::optional<Failure>& failure = membership_.failure();
+  const bool all_gone = std::all_of(clients_.begin(), clients_.end(), [&](const auto& entry) {
     const Client& client = entry.second;
-    const bool is_served = client.said_goodbye || client.knows_failure ||
-                           (failure_ && failure_->rank.value == client.rank);
+    const bool is_served = client.knows_failure || !membership_.has(Rank{client.rank}) ||
+                           (failure && failure->rank.value == client.rank);
     return is_served && client.out.empty();
   });
   const Duration limit =
-      failure_ ? std::min<Duration>(options_.deadline, std::chrono::seconds(1)) : options_.deadline;
+      failure ? std::min<Duration>(options_.deadline, std::chrono::seconds(1)) : options_.deadline;
   return all_gone || now >= *stopped_at_ + limit;
 }
 
@@ -208,19 +215,29 @@ void StoreServer::Loop::tick(TimePoint now) {
   const Heartbeat::Beat beat = heartbeat_.tick(now);
   doors_.door.tick(now);
   if (const Status status = doors_.door.status(now); !status) {
-    fail({Rank{0}, failure_text(Rank{0}, "store", status.error().message)});
+    fail(membership_.epoch(), {Rank{0}, failure_text(Rank{0}, "store", status.error().message)});
   }
   for (auto& [descriptor, client] : clients_) {
     client.silent += beat.passed;
     const bool is_silent = client.silent > silence_limit(options_.deadline);
-    if (is_silent && !client.said_goodbye) {
+    if (is_silent && membership_.has(Rank{client.rank})) {
       const double seconds = std::chrono::duration<double>(client.silent).count();
-      fail({Rank{client.rank},
-            fmt::format("rank {} was lost: silent for {:.2g} s", client.rank, seconds)});
+      const std::string why = fmt::format("silent for {:.2g} s", seconds);
+      lose(Rank{client.rank}, why);
+      send(client, {.verb = StoreVerb::kOut,
+                    .number = client.rank,
+                    .value = fmt::format("rank {} is out of the job: the others took it for lost, "
+                                         "{}",
+                                         client.rank, why)});
     }
-    if (beat.must_ping) {
+    if (beat.must_ping && !is_silent) {
       send(client, {.verb = StoreVerb::kPing});
     }
+  }
+  if (std::ranges::any_of(waiters_, [&](const Waiter& waiter) {
+        return waiter.wants_epoch && waiter.deadline <= now;
+      })) {
+    give_up();
   }
   for (auto waiter = waiters_.begin(); waiter != waiters_.end();) {
     if (waiter->deadline <= now) {
@@ -244,9 +261,10 @@ void StoreServer::Loop::enter(Guest guest) {
   content_.erase(refusal_key(Rank{guest.claim.rank}));
   Client& client = clients_.emplace(descriptor, std::move(newcomer)).first->second;
   send(client, answer);
-  if (failure_) {
+  membership_.join(Rank{client.rank});
+  if (const std::optional<Failure>& failure = membership_.failure()) {
     send(client,
-         {.verb = StoreVerb::kFailure, .number = failure_->rank.value, .value = failure_->message});
+         {.verb = StoreVerb::kFailure, .number = failure->rank.value, .value = failure->message});
   }
   if (++entered_ == options_.rank_count && options_.on_complete) {
     options_.on_complete();
@@ -265,6 +283,8 @@ StoreMessage StoreServer::Loop::welcome(const Claim& claim) const {
     answer.value = fmt::format("rank {} is not one of {}", claim.rank, options_.rank_count);
   } else if (is_here(claim.rank)) {
     answer.value = fmt::format("rank {} is there already", claim.rank);
+  } else if (membership_.epoch() > 0 || !membership_.may_join(Rank{claim.rank})) {
+    answer.value = fmt::format("rank {} was lost, and comes back too late", claim.rank);
   } else {
     answer.verb = StoreVerb::kWelcome;
   }
@@ -322,6 +342,11 @@ bool StoreServer::Loop::receive(Client& client) {
 }
 
 bool StoreServer::Loop::obey(Client& client, StoreMessage message) {
+  const bool may_speak = message.verb == StoreVerb::kPong || message.verb == StoreVerb::kGoodbye ||
+                         message.verb == StoreVerb::kAcknowledge;
+  if (!membership_.has(Rank{client.rank}) && !may_speak) {
+    return true;  // it is out, and has been told or will be
+  }
   switch (message.verb) {
     case StoreVerb::kSet:
       content_.set(message.key, std::move(message.value));
@@ -339,12 +364,18 @@ bool StoreServer::Loop::obey(Client& client, StoreMessage message) {
       content_.erase(message.key);
       send(client, {.verb = StoreVerb::kDone, .id = message.id});
       return true;
+    case StoreVerb::kRecover:
+      answer_recover(client, message);
+      return true;
     case StoreVerb::kFail:
-      fail({Rank{static_cast<int32_t>(message.number)}, message.value});
+      fail(static_cast<int64_t>(message.id),
+           {Rank{static_cast<int32_t>(message.number)}, message.value});
       return true;
     case StoreVerb::kGoodbye:
       client.said_goodbye = true;
       send(client, {.verb = StoreVerb::kGoodbye});
+      membership_.leave(Rank{client.rank});
+      go_on();
       return true;
     case StoreVerb::kAcknowledge:
       client.knows_failure = true;
@@ -356,22 +387,26 @@ bool StoreServer::Loop::obey(Client& client, StoreMessage message) {
   }
 }
 
+// A year: no clock overflows, nobody waits longer.
+TimePoint deadline_after(int64_t nanoseconds) {
+  constexpr int64_t kLongest = int64_t{366} * 24 * 3600 * 1'000'000'000;
+  return SteadyClock().now() + Duration(std::clamp<int64_t>(nanoseconds, 0, kLongest));
+}
+
 void StoreServer::Loop::answer_get(Client& client, StoreMessage message) {
   if (const std::string* found = content_.find(message.key)) {
     send(client, {.verb = StoreVerb::kDone, .id = message.id, .value = *found});
   } else if (message.number <= 0) {
     send(client, {.verb = StoreVerb::kTimedOut, .id = message.id});
   } else {
-    // A year: no clock overflows, nobody waits longer.
-    constexpr int64_t kLongest = int64_t{366} * 24 * 3600 * 1'000'000'000;
-    waiters_.push_back({client.socket.get(), message.id, std::move(message.key),
-                        SteadyClock().now() + Duration(std::min(message.number, kLongest))});
+    waiters_.push_back(
+        {client.socket.get(), message.id, std::move(message.key), deadline_after(message.number)});
   }
 }
 
 void StoreServer::Loop::wake_waiters(const std::string& key) {
   for (auto waiter = waiters_.begin(); waiter != waiters_.end();) {
-    if (waiter->key == key) {
+    if (!waiter->wants_epoch && waiter->key == key) {
       send(clients_.at(waiter->client),
            {.verb = StoreVerb::kDone, .id = waiter->id, .value = *content_.find(key)});
       waiter = waiters_.erase(waiter);
@@ -379,6 +414,55 @@ void StoreServer::Loop::wake_waiters(const std::string& key) {
       ++waiter;
     }
   }
+}
+
+void StoreServer::Loop::answer_recover(Client& client, const StoreMessage& message) {
+  const Result<int64_t> epoch = parse_integer(message.value, "epoch", 0, INT64_MAX);
+  if (!epoch || !membership_.ask(Rank{client.rank}, *epoch)) {
+    send(client, {.verb = StoreVerb::kRefused,
+                  .id = message.id,
+                  .value = fmt::format("epoch {} has not failed", quoted(message.value))});
+    return;
+  }
+  waiters_.push_back({.client = client.socket.get(),
+                      .id = message.id,
+                      .key = {},
+                      .deadline = deadline_after(message.number),
+                      .wants_epoch = true});
+  go_on();
+}
+
+// Begins the next epoch, if all want it.
+void StoreServer::Loop::go_on() {
+  if (!membership_.advance()) {
+    return;
+  }
+  const std::string members = write_ranks(membership_.members());
+  for (auto& [descriptor, client] : clients_) {
+    if (membership_.has(Rank{client.rank})) {
+      client.knows_failure = false;
+      send(client, {.verb = StoreVerb::kEpoch, .number = membership_.epoch(), .value = members});
+    }
+  }
+  std::erase_if(waiters_, [this](const Waiter& waiter) {
+    if (waiter.wants_epoch) {
+      send(clients_.at(waiter.client), {.verb = StoreVerb::kDone, .id = waiter.id});
+    }
+    return waiter.wants_epoch;
+  });
+}
+
+// Tells those who want the next epoch who does not.
+void StoreServer::Loop::give_up() {
+  const std::string why = did_not_come(membership_.missing());
+  std::erase_if(waiters_, [&](const Waiter& waiter) {
+    if (waiter.wants_epoch) {
+      send(clients_.at(waiter.client),
+           {.verb = StoreVerb::kTimedOut, .id = waiter.id, .value = why});
+    }
+    return waiter.wants_epoch;
+  });
+  membership_.give_up();
 }
 
 void StoreServer::Loop::send(Client& client, const StoreMessage& message) {
@@ -422,19 +506,27 @@ void StoreServer::Loop::drop(int descriptor) {
   clients_.erase(found);
   waiters_.remove_if([&](const Waiter& waiter) { return waiter.client == descriptor; });
   if (!client.said_goodbye) {
-    fail({Rank{client.rank},
-          fmt::format("rank {} was lost: its connection to the store closed", client.rank)});
+    lose(Rank{client.rank}, "its connection to the store closed");
   }
 }
 
-void StoreServer::Loop::fail(const Failure& failure) {
-  if (failure_) {
+void StoreServer::Loop::lose(Rank rank, const std::string& why) {
+  membership_.lose(rank);
+  fail(membership_.epoch(), {rank, fmt::format("rank {} was lost: {}", rank.value, why)});
+  go_on();
+}
+
+void StoreServer::Loop::fail(int64_t epoch, const Failure& failure) {
+  if (!membership_.fail(epoch, failure)) {
     return;
   }
-  failure_ = failure;
   for (auto& [descriptor, client] : clients_) {
-    send(client,
-         {.verb = StoreVerb::kFailure, .number = failure.rank.value, .value = failure.message});
+    if (membership_.has(Rank{client.rank})) {
+      send(client, {.verb = StoreVerb::kFailure,
+                    .id = static_cast<uint64_t>(epoch),
+                    .number = failure.rank.value,
+                    .value = failure.message});
+    }
   }
 }
 

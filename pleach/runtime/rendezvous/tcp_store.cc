@@ -16,6 +16,7 @@
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/runtime/net.h"
+#include "pleach/runtime/process_mark.h"
 #include "pleach/runtime/rendezvous/handshake.h"
 #include "pleach/runtime/rendezvous/rendezvous_file.h"
 #include "pleach/runtime/rendezvous/store.h"
@@ -42,7 +43,7 @@ bool send_all(int socket, std::string_view bytes, TimePoint deadline) {
   return true;
 }
 
-// What the server has said: replies to requests, the job's failure, goodbye. Thread safe.
+// What the server has said: replies to requests, epochs and their failures, goodbye. Thread safe.
 class Answers {
  public:
   // Announces a request; returns its number.
@@ -51,67 +52,75 @@ class Answers {
     replies_[++last_id_] = std::nullopt;
     return last_id_;
   }
-  // The reply to a request that was sent, or why there is none; `key` names it.
-  Result<StoreMessage> wait_for(uint64_t id, bool is_sent, Duration wait, const std::string& key);
+  // The reply to a request, or why there is none: nothing more will be said, or that epoch has
+  // failed; null: the request is for the next one.
+  Result<StoreMessage> wait_for(const StoreMessage& request, bool is_sent, Duration wait,
+                                const Epoch* epoch);
   void wait_for_end(Duration wait) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, wait, [this] { return is_over_; });
+    changed_.wait_for(lock, wait, [this] { return !over_.empty(); });
   }
-  // Until the server says which failure was first, or is gone.
-  void wait_for_failure(Duration wait) {
+  // Until the server says which failure was first, or nothing more.
+  void wait_for_failure(const Epoch& epoch, Duration wait) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, wait, [this] { return failure_ || is_over_; });
+    changed_.wait_for(lock, wait, [&] { return epoch.failure() || !over_.empty(); });
   }
   // False: the server may not say that.
   bool hear(StoreMessage message);
-  // Nothing more will be said; that is a failure unless it was announced.
+  // Nothing more will be said, or can be asked: a failure, unless it was announced.
   void end(const Failure& failure);
   // The first one stays.
-  void fail(const Failure& failure) {
+  void fail(const Epoch& epoch, const Failure& failure) {
     const std::scoped_lock lock(mutex_);
-    set_failure(failure);
-  }
-  std::optional<Failure> failure() const {
-    if (!has_failed_.load(std::memory_order_acquire)) {
-      return std::nullopt;
+    if (epoch_.get() == &epoch) {
+      epoch_->fail(failure);
     }
-    const std::scoped_lock lock(mutex_);
-    return failure_;
+    changed_.notify_all();
   }
-  int failure_descriptor() const { return failed_.get(); }
+  std::shared_ptr<const Epoch> epoch() const {
+    const std::scoped_lock lock(mutex_);
+    return epoch_;
+  }
 
  private:
-  void set_failure(const Failure& failure);
-
-  const Descriptor failed_ = make_event();
   mutable std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
   std::map<uint64_t, std::optional<StoreMessage>> replies_;  // by request; empty: not yet
   uint64_t last_id_ = 0;
-  std::optional<Failure> failure_;
-  bool is_over_ = false;  // the server has said goodbye
-  std::atomic<bool> has_failed_ = false;
+  std::shared_ptr<Epoch> epoch_ = std::make_shared<Epoch>(0);
+  std::string over_;  // why nothing more will be said; empty: it may be
 };
 
-Result<StoreMessage> Answers::wait_for(uint64_t id, bool is_sent, Duration wait,
-                                       const std::string& key) {
+Result<StoreMessage> Answers::wait_for(const StoreMessage& request, bool is_sent, Duration wait,
+                                       const Epoch* epoch) {
   std::unique_lock lock(mutex_);
-  const auto is_decided = [&] { return replies_[id].has_value() || failure_ || is_over_; };
+  const auto has_failed = [&] { return epoch != nullptr && epoch->failure(); };
+  const auto is_decided = [&] {
+    return replies_[request.id].has_value() || has_failed() || !over_.empty();
+  };
   const bool in_time = is_sent && changed_.wait_for(lock, wait, is_decided);
-  std::optional<StoreMessage> reply = std::move(replies_[id]);
-  replies_.erase(id);
+  std::optional<StoreMessage> reply = std::move(replies_[request.id]);
+  replies_.erase(request.id);
   if (reply && reply->verb == StoreVerb::kDone) {
     return *std::move(reply);
   }
-  if (failure_) {
-    return Error{ErrorCode::kPeerLost, failure_->message};
+  if (has_failed()) {
+    return Error{ErrorCode::kPeerLost, epoch->failure()->message};
   }
-  if (is_over_ || !is_sent) {
-    return Error{ErrorCode::kIo, fmt::format("the store has closed, {} is lost", quoted(key))};
+  if (reply && !reply->value.empty()) {
+    const bool is_late = reply->verb == StoreVerb::kTimedOut;
+    return Error{is_late ? ErrorCode::kTimeout : ErrorCode::kInvalidArgument, reply->value};
   }
-  return Error{ErrorCode::kTimeout,
-               in_time ? fmt::format("nobody has set {}", quoted(key))
-                       : fmt::format("the store does not answer for {}", quoted(key))};
+  if (epoch == nullptr && !over_.empty()) {
+    return Error{ErrorCode::kPeerLost, over_};
+  }
+  const std::string what = epoch == nullptr ? "the next epoch" : quoted(request.key);
+  if (!over_.empty() || !is_sent) {
+    return Error{ErrorCode::kIo, fmt::format("the store has closed, {} is lost", what)};
+  }
+  return Error{ErrorCode::kTimeout, in_time
+                                        ? fmt::format("nobody has set {}", what)
+                                        : fmt::format("the store does not answer for {}", what)};
 }
 
 bool Answers::hear(StoreMessage message) {
@@ -119,15 +128,30 @@ bool Answers::hear(StoreMessage message) {
   switch (message.verb) {
     case StoreVerb::kDone:
     case StoreVerb::kTimedOut:
+    case StoreVerb::kRefused:
       if (const auto reply = replies_.find(message.id); reply != replies_.end()) {
         reply->second = std::move(message);
       }
       break;
+    case StoreVerb::kEpoch: {
+      Result<std::vector<Rank>> members = read_ranks(message.value);
+      if (!members) {
+        return false;
+      }
+      epoch_ = std::make_shared<Epoch>(message.number, std::move(members).value());
+      break;
+    }
     case StoreVerb::kFailure:
-      set_failure({Rank{static_cast<int32_t>(message.number)}, std::move(message.value)});
+      if (static_cast<int64_t>(message.id) == epoch_->number()) {
+        epoch_->fail({Rank{static_cast<int32_t>(message.number)}, std::move(message.value)});
+      }
+      break;
+    case StoreVerb::kOut:
+      epoch_->fail({Rank{static_cast<int32_t>(message.number)}, message.value});
+      over_ = std::move(message.value);
       break;
     case StoreVerb::kGoodbye:
-      is_over_ = true;
+      over_ = "the store has said goodbye";
       break;
     default:
       return false;
@@ -138,21 +162,11 @@ bool Answers::hear(StoreMessage message) {
 
 void Answers::end(const Failure& failure) {
   const std::scoped_lock lock(mutex_);
-  if (!is_over_) {
-    set_failure(failure);
+  if (over_.empty()) {
+    epoch_->fail(failure);
+    over_ = failure.message + ", and the store with it";
   }
-  is_over_ = true;
   changed_.notify_all();
-}
-
-// With mutex_ held.
-void Answers::set_failure(const Failure& failure) {
-  if (!failure_) {
-    failure_ = failure;
-    has_failed_ = true;
-    signal_event(failed_.get());
-    changed_.notify_all();
-  }
 }
 
 class TcpStore final : public Store {
@@ -176,9 +190,10 @@ class TcpStore final : public Store {
   Result<std::string> get(const std::string& key, Duration deadline) override;
   Result<int64_t> increment(const std::string& key) override;
   Status erase(const std::string& prefix) override;
-  void fail(const Failure& failure) override;
-  std::optional<Failure> failure() const override { return answers_.failure(); }
-  int failure_descriptor() const override { return answers_.failure_descriptor(); }
+  std::shared_ptr<const Epoch> epoch() const override { return answers_->epoch(); }
+  using Store::fail;
+  void fail(const Epoch& epoch, const Failure& failure) override;
+  Status recover(Rank self, Duration deadline) override;
   std::string local_address() const override { return local_host_; }
   const JobSecret& secret() const override { return options_.secret; }
 
@@ -198,14 +213,22 @@ class TcpStore final : public Store {
   StoreMessageReader reader_;  // the thread's
   std::string local_host_;
   std::mutex send_mutex_;
-  Answers answers_;
+  std::unique_ptr<Answers> answers_ = std::make_unique<Answers>();
   std::thread thread_;
+  const ProcessMark process_;
 };
 
 TcpStore::~TcpStore() {
+  if (!process_.is_here()) {
+    // The threads, and what they wait for, are those of the process that forked this one.
+    thread_.detach();
+    static_cast<void>(server_.release());
+    static_cast<void>(answers_.release());
+    return;
+  }
   if (send({.verb = StoreVerb::kGoodbye})) {
     // So that the server reads the goodbye before it sees the connection close.
-    answers_.wait_for_end(std::min<Duration>(options_.deadline, std::chrono::seconds(1)));
+    answers_->wait_for_end(std::min<Duration>(options_.deadline, std::chrono::seconds(1)));
   }
   signal_event(stop_.get());
   thread_.join();
@@ -223,9 +246,10 @@ Result<StoreMessage> TcpStore::request(StoreMessage message, Duration wait) {
     return invalid(fmt::format("store: key {} of {} bytes with a value of {} bytes is too large",
                                quoted(message.key), message.key.size(), message.value.size()));
   }
-  message.id = answers_.expect();
-  const bool is_sent = !failure() && send(message);
-  return answers_.wait_for(message.id, is_sent, wait, message.key);
+  message.id = answers_->expect();
+  const std::shared_ptr<const Epoch> now = epoch();
+  const bool is_sent = !now->failure() && send(message);
+  return answers_->wait_for(message, is_sent, wait, now.get());
 }
 
 Status TcpStore::set(const std::string& key, std::string value) {
@@ -251,16 +275,35 @@ Status TcpStore::erase(const std::string& prefix) {
   return ok();
 }
 
-void TcpStore::fail(const Failure& failure) {
-  if (send({.verb = StoreVerb::kFail, .number = failure.rank.value, .value = failure.message})) {
-    // The server decides which failure was first; without it this one stands.
-    answers_.wait_for_failure(silence_limit(options_.deadline));
+void TcpStore::fail(const Epoch& epoch, const Failure& failure) {
+  if (epoch.failure()) {
+    return;
   }
-  answers_.fail(failure);
+  if (send({.verb = StoreVerb::kFail,
+            .id = static_cast<uint64_t>(epoch.number()),
+            .number = failure.rank.value,
+            .value = failure.message})) {
+    // The server decides which failure was first; without it this one stands.
+    answers_->wait_for_failure(epoch, silence_limit(options_.deadline));
+  }
+  answers_->fail(epoch, failure);
+}
+
+Status TcpStore::recover(Rank /*self*/, Duration deadline) {
+  const std::shared_ptr<const Epoch> now = epoch();
+  StoreMessage message{.verb = StoreVerb::kRecover,
+                       .id = answers_->expect(),
+                       .number = deadline.count(),
+                       .key = {},
+                       .value = std::to_string(now->number())};
+  const bool is_sent = send(message);
+  // The server keeps the time; its answer may take a little longer.
+  PLEACH_TRY(answers_->wait_for(message, is_sent, deadline + options_.deadline, nullptr));
+  return ok();
 }
 
 void TcpStore::lose_server(const std::string& why) {
-  answers_.end({Rank{0}, fmt::format("rank 0 was lost: {}", why)});
+  answers_->end({Rank{0}, fmt::format("rank 0 was lost: {}", why)});
 }
 
 // The thread: answers pings, receives replies and the news of failures.
@@ -330,7 +373,7 @@ bool TcpStore::obey(StoreMessage message) {
   if (message.verb == StoreVerb::kFailure) {
     static_cast<void>(send({.verb = StoreVerb::kAcknowledge}));
   }
-  return answers_.hear(std::move(message));
+  return answers_->hear(std::move(message));
 }
 
 // One try to connect and be welcome.

@@ -208,14 +208,14 @@ TransportEvent InprocTransport::land(const Letter& letter) {
 
 Status InprocTransport::wait(TimePoint deadline, bool /*is_eager*/) {
   std::array<pollfd, 2> waiting = {pollfd{mailbox(context_.rank).descriptor(), POLLIN, 0},
-                                   pollfd{context_.store->failure_descriptor(), POLLIN, 0}};
+                                   pollfd{context_.epoch->descriptor(), POLLIN, 0}};
   ::poll(waiting.data(), waiting.size(), milliseconds_until(deadline, context_.clock->now()));
   return ok();
 }
 
 Status InprocTransport::progress(std::vector<TransportEvent>& events) {
   using Kind = TransportEvent::Kind;
-  if (const std::optional<Failure> failure = context_.store->failure()) {
+  if (const std::optional<Failure> failure = context_.epoch->failure()) {
     return Error{ErrorCode::kPeerLost, failure->message};
   }
   for (const Letter& letter : mailbox(context_.rank).take()) {

@@ -38,8 +38,8 @@ using shm::PeerChannel;
 using shm::Pending;
 
 // epoll tags: a rank, one of these, or the meeting's.
-constexpr uint64_t kJobFailure = uint64_t{1} << 32;
-constexpr uint64_t kBell = kJobFailure + 1;
+constexpr uint64_t kFailure = uint64_t{1} << 32;
+constexpr uint64_t kBell = kFailure + 1;
 
 // Messages of one peer before the others have their turn.
 constexpr int kMostMessages = 64;
@@ -150,9 +150,7 @@ Status ShmTransport::listen() {
       [this](Rank rank, const char* reason) { lose(rank, reason); }));
   // Nobody reads the bell: every ring of it is an edge.
   PLEACH_TRY(watch(ready_.epoll.get(), own_.bell.get(), EPOLLIN | EPOLLET, kBell));
-  if (const int failed = context_.store->failure_descriptor(); failed >= 0) {
-    PLEACH_TRY(watch(ready_.epoll.get(), failed, EPOLLIN, kJobFailure));
-  }
+  PLEACH_TRY(watch(ready_.epoll.get(), context_.epoch->descriptor(), EPOLLIN, kFailure));
   return context_.store->set(shm::address_key(context_, context_.rank),
                              fmt::format("{} {}", nonce, host_identity()));
 }
@@ -704,8 +702,8 @@ Status ShmTransport::handle(const epoll_event& event) {
   if (event.data.u64 >= Meeting::kFirstTag) {
     return meeting_.handle(event.data.u64, event.events);
   }
-  if (event.data.u64 == kBell || event.data.u64 == kJobFailure) {
-    return ok();  // progress() looks at the rings, and at the store
+  if (event.data.u64 == kBell || event.data.u64 == kFailure) {
+    return ok();  // progress() looks at the rings, and at the epoch
   }
   const Rank rank{static_cast<int32_t>(event.data.u64)};
   Peer& peer = at_peer(rank);
@@ -728,7 +726,7 @@ Status ShmTransport::handle(const epoll_event& event) {
 }
 
 Status ShmTransport::progress(std::vector<TransportEvent>& events) {
-  if (const std::optional<Failure> failure = context_.store->failure()) {
+  if (const std::optional<Failure> failure = context_.epoch->failure()) {
     return Error{ErrorCode::kPeerLost, failure->message};
   }
   if (meeting_.expiry() < TimePoint::max()) {

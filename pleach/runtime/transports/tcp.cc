@@ -26,8 +26,8 @@ namespace {
 using Kind = TransportEvent::Kind;
 
 // epoll tags: a rank, one of these, or the meeting's.
-constexpr uint64_t kJobFailure = uint64_t{1} << 32;
-constexpr uint64_t kAlarm = kJobFailure + 1;
+constexpr uint64_t kFailure = uint64_t{1} << 32;
+constexpr uint64_t kAlarm = kFailure + 1;
 
 // Frames and payloads of one connection before the others have their turn.
 constexpr int kMostReads = 64;
@@ -113,9 +113,7 @@ Status TcpTransport::listen() {
       [this](Rank peer, Descriptor socket) { meet(peer, std::move(socket)); },
       [this](Rank peer, const char* reason) { lose(peer, reason); }));
   PLEACH_TRY(watch(epoll_.get(), alarm_.get(), EPOLLIN, kAlarm));
-  if (const int failed = context_.store->failure_descriptor(); failed >= 0) {
-    PLEACH_TRY(watch(epoll_.get(), failed, EPOLLIN, kJobFailure));
-  }
+  PLEACH_TRY(watch(epoll_.get(), context_.epoch->descriptor(), EPOLLIN, kFailure));
   return context_.store->set(address_key(context_, context_.rank),
                              fmt::format("{} {}", to_text(Address{host, address.port}), nonce));
 }
@@ -351,8 +349,8 @@ Status TcpTransport::handle(const epoll_event& event) {
     clear_event(alarm_.get());
     return ok();
   }
-  if (event.data.u64 == kJobFailure) {
-    return ok();  // progress() looks at the store
+  if (event.data.u64 == kFailure) {
+    return ok();  // progress() looks at the epoch
   }
   const Rank peer{static_cast<int32_t>(event.data.u64)};
   if (!connection(peer).has_socket()) {
@@ -377,7 +375,7 @@ Status TcpTransport::wait(TimePoint deadline, bool /*is_eager*/) {
 }
 
 Status TcpTransport::progress(std::vector<TransportEvent>& events) {
-  if (const std::optional<Failure> failure = context_.store->failure()) {
+  if (const std::optional<Failure> failure = context_.epoch->failure()) {
     return Error{ErrorCode::kPeerLost, failure->message};
   }
   if (meeting_.expiry() < TimePoint::max()) {

@@ -43,6 +43,7 @@ class Transports {
                                 ->create({.rank = Rank{rank},
                                           .rank_count = rank_count,
                                           .store = store_,
+                                          .epoch = store_->epoch(),
                                           .clock = &clock_,
                                           .key_prefix = "test",
                                           .deadline = seconds(20)})
