@@ -1,0 +1,163 @@
+// Processes that leave, or fork, while communicators live.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "pleach/base/index.h"
+#include "pleach/runtime/communicator.h"
+#include "tests/support/rank_processes.h"
+#include "tests/support/small_schedules.h"
+
+namespace pleach {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Floats = std::vector<float>;
+
+// One rank's end of a job of two, and an all_reduce that takes both.
+struct Member {
+  Member(const TcpStoreOptions& options, const std::string& transport) {
+    store = make_tcp_store(options).value();
+    endpoint = Endpoint::create({.rank = options.rank,
+                                 .rank_count = options.rank_count,
+                                 .transport = transport,
+                                 .store = store,
+                                 .deadline = options.deadline})
+                   .value();
+    communicator = Communicator::create(endpoint).value();
+    const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, options.rank_count);
+    prepared = communicator->prepare(options.rank.value == 0 ? &ring : nullptr).value();
+  }
+  RunRequest request() {
+    auto* const bytes = std::as_writable_bytes(std::span(data)).data();
+    return {.count = std::ssize(data), .input = bytes, .output = bytes};
+  }
+  std::string run() {
+    data.assign(1000, 1);
+    const Status status = communicator->run(*prepared, request());
+    return !status ? status.error().message : data == Floats(1000, 2) ? "" : "wrong result";
+  }
+
+  Floats data = Floats(1000, 1);
+  std::shared_ptr<Store> store;
+  std::shared_ptr<Endpoint> endpoint;
+  std::unique_ptr<Communicator> communicator;
+  std::shared_ptr<const PreparedSchedule> prepared;
+};
+
+// As programs have it that never end what they began.
+std::unique_ptr<Member>& member_of_this_process() {
+  static std::unique_ptr<Member> member;
+  return member;
+}
+
+TEST(LeavingTest, ExitEndsAProcessWhateverIsInFlight) {
+  struct Case {
+    std::string name;
+    void (*leave)(Member& member);
+  };
+  const std::vector<Case> cases = {
+      {"at rest", [](Member& /*member*/) { std::exit(0); }},
+      {"in flight",
+       [](Member& member) {
+         static_cast<void>(member.communicator->start(*member.prepared, member.request()));
+         std::exit(0);
+       }},
+      {"in a callback",
+       [](Member& member) {
+         const auto operation = member.communicator->start(*member.prepared, member.request());
+         operation->on_done([](const Status& /*status*/) { std::exit(0); });
+         member.communicator->abort("to call back");
+         std::this_thread::sleep_for(seconds(60));
+       }},
+      {"beside a thread that waits", [](Member& member) {
+         std::thread([&member] {
+           // On the stack of a thread that never ends; the static one is empty.
+           const std::unique_ptr<Member> own = std::move(member_of_this_process());
+           static_cast<void>(own->run());
+         }).detach();
+         std::this_thread::sleep_for(milliseconds(50));
+         std::exit(0);
+       }}};
+  for (const std::string transport : {"tcp", "shm"}) {
+    for (const Case& row : cases) {
+      SCOPED_TRACE(transport + ", " + row.name);
+      support::RankProcesses ranks(2, seconds(4), [&](const TcpStoreOptions& options) {
+        auto& member = member_of_this_process() = std::make_unique<Member>(options, transport);
+        static_cast<void>(member->run());  // both are there
+        if (options.rank.value == 1) {
+          row.leave(*member);
+        }
+        std::this_thread::sleep_for(milliseconds(300));
+        const std::string said = member->run();
+        member = nullptr;
+        return "said: " + said;
+      });
+      EXPECT_TRUE(ranks.ends(1, seconds(30)));
+      const std::string said = ranks.wait(0, seconds(30));
+      EXPECT_TRUE(said.starts_with("said: rank 1")) << said;
+    }
+  }
+}
+
+TEST(LeavingTest, ForkedChildrenLeaveTheirParentsAlone) {
+  struct Case {
+    std::string name;
+    void (*live)(Member& member);
+  };
+  const std::vector<Case> cases = {
+      {"_exit", [](Member& /*member*/) { _exit(0); }},
+      {"exit", [](Member& /*member*/) { std::exit(0); }},
+      {"destroys all",
+       [](Member& /*member*/) {
+         member_of_this_process() = nullptr;
+         _exit(0);
+       }},
+      {"calls", [](Member& member) {
+         const std::string said = member.run();
+         member.communicator->abort("mine");
+         _exit(said.find("another process") != std::string::npos &&
+                       member.communicator->close().error().message == said
+                   ? 0
+                   : 1);
+       }}};
+  for (const std::string transport : {"tcp", "shm"}) {
+    for (const Case& row : cases) {
+      SCOPED_TRACE(transport + ", " + row.name);
+      support::RankProcesses ranks(2, seconds(10), [&](const TcpStoreOptions& options) {
+        auto& member = member_of_this_process() = std::make_unique<Member>(options, transport);
+        std::string said = member->run();
+        for (int round = 0; round < 3 && said.empty(); ++round) {
+          const pid_t child = fork();
+          if (child == 0) {
+            row.live(*member);
+          }
+          said = member->run();
+          int status = -1;
+          waitpid(child, &status, 0);
+          if (!WIFEXITED(status) || (row.name == "calls" && WEXITSTATUS(status) != 0)) {
+            said = "the child ended with " + std::to_string(status);
+          }
+          said += said.empty() ? member->run() : "";
+        }
+        if (const Status closed = member->communicator->close(); said.empty() && !closed) {
+          said = closed.error().message;
+        }
+        member = nullptr;
+        return said.empty() ? "well" : said;
+      });
+      for (const int32_t rank : {0, 1}) {
+        EXPECT_EQ(ranks.wait(rank, seconds(30)), "well") << rank;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace pleach
