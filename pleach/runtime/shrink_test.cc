@@ -195,7 +195,7 @@ TEST(ShrinkTest, WhoLivesAndDoesNotComeIsNamed) {
     ASSERT_TRUE(endpoint.has_value()) << endpoint.error().message;
     auto world = Communicator::create(*endpoint);
     ASSERT_TRUE(world.has_value()) << world.error().message;
-    ASSERT_EQ(message_of((*world)->barrier()), "");
+    static_cast<void>((*world)->barrier());
     (*world)->abort("all at once");
     if (rank.value == 1) {
       std::this_thread::sleep_for(milliseconds(1500));
