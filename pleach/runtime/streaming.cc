@@ -1,13 +1,13 @@
 #include "pleach/runtime/streaming.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <string>
 
-#include "pleach/base/check.h"
+#include "pleach/base/files.h"
+#include "pleach/base/text.h"
 
 #if defined(__x86_64__)
 #include <emmintrin.h>
@@ -126,10 +126,15 @@ void reduce_part(Reduction reduction, std::byte* out, const std::byte* a,
 }  // namespace
 
 int64_t least_streamed() {
-  // A quarter: operands take as much, and other ranks of the host.
+  // A quarter: operands take as much, and other ranks of the host. (The C library's answer counts
+  // the caches of cores that are not there, on virtual machines.)
   static const int64_t kLeast = [] {
-    const int64_t cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    return (cache > 0 ? cache : int64_t{32} << 20) / 4;
+    const Result<std::string> text =
+        read_file("/sys/devices/system/cpu/cpu0/cache/index3/size", 1 << 10);
+    const Result<int64_t> kibibytes =
+        text ? parse_integer(trim(*text).substr(0, trim(*text).find('K')), "cache", 1, 1 << 30)
+             : text.error();
+    return kibibytes ? *kibibytes * 1024 / 4 : int64_t{8} << 20;
   }();
   return kLeast;
 }
