@@ -18,6 +18,7 @@
 #include "pleach/base/units.h"
 #include "pleach/runtime/launch/launch.h"
 #include "pleach/runtime/transport.h"
+#include "pleach/runtime/transports/process_memory.h"
 
 namespace pleach {
 namespace {
@@ -78,6 +79,13 @@ MachineCheck check_shared_memory() {
   return {"shared memory", true, format_size(free_bytes) + " free in /dev/shm"};
 }
 
+MachineCheck check_single_copies() {
+  const Status tried = try_to_read_processes();
+  return {"single copies", tried.has_value(),
+          tried ? "ranks of this user read each other's memory over shm"
+                : tried.error().message + "; shm copies through landing places"};
+}
+
 // Tries in a child, so that this process keeps its own namespaces.
 MachineCheck check_namespaces() {
   const pid_t child = fork();
@@ -120,7 +128,7 @@ MachineReport inspect_machine() {
   report.memory_bytes = memory_line_bytes("MemTotal");
   report.available_bytes = available_memory_bytes();
   report.checks = {check_loopback(), check_descriptors(), check_shared_memory(),
-                   check_namespaces()};
+                   check_single_copies(), check_namespaces()};
   const bool loopback = report.checks.front().available;
   for (const TransportKind* transport : transports()) {
     const bool usable = loopback || !transport->spans_processes;

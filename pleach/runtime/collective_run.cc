@@ -22,12 +22,21 @@ namespace {
 bool has_segment(std::span<const ProgramMessage> messages, int32_t message, int32_t segment) {
   return message >= 0 && segment >= 0 && segment < messages[at(message)].segment_count;
 }
+// What is fetched for one fold, of all its operands, stays in a level-2 cache.
+constexpr int64_t kFetchedBytes = 512 * 1024;
 
 void copy(std::byte* out, const std::byte* in, int64_t bytes) {
   std::memcpy(out, in, static_cast<std::size_t>(bytes));
 }
 
 }  // namespace
+
+void CollectiveRun::Scratch::make_room(int64_t needed) {
+  if (size < needed) {
+    bytes = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(needed));
+    size = needed;
+  }
+}
 
 CollectiveRun::CollectiveRun(const ProgramIndex& index)
     : index_(index), program_(index.program()), segments_(program_.segment_count) {
@@ -41,7 +50,7 @@ CollectiveRun::CollectiveRun(const ProgramIndex& index)
   for (const ProgramMessage& send : program_.sends) {
     segment_total_ += send.segment_count;
   }
-  arrived_.reserve(at(most_commits) + 1);
+  operands_.reserve(at(most_commits) + 1);
   outgoing_.reserve(index.targets().size());
   for (std::size_t target = 0; target < index.targets().size(); ++target) {
     outgoing_.emplace_back(index.order(target).size());
@@ -109,10 +118,7 @@ Status CollectiveRun::start(const RunSpec& spec, const RunWorld& world, TimePoin
   sending_ = &world.sending;
   element_bytes_ = element_bytes(spec.type);
   is_large_ = home_elements_ * element_bytes_ >= least_streamed();
-  if (const int64_t bytes = program_.scratch_elements * element_bytes_; scratch_.size < bytes) {
-    scratch_.bytes = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes));
-    scratch_.size = bytes;
-  }
+  scratch_.make_room(program_.scratch_elements * element_bytes_);
   reset();
   life_ = {.start = now, .last_event = now, .moved_bytes = transport_->moved_bytes()};
   return begin();
@@ -403,7 +409,7 @@ Status CollectiveRun::handle_arrival(const TransportEvent& event) {
   if (arrival.has_arrived) {
     return broken(event);
   }
-  arrival = {true, event.is_lent, event.place, message.item_count};
+  arrival = {true, event.is_lent, event.is_remote, event.place, message.item_count};
   // An empty segment has no payload but must be told from one that has not arrived.
   static constexpr std::byte kNothing{0};
   const std::byte* next = event.payload.empty() ? &kNothing : event.payload.data();
@@ -538,11 +544,11 @@ bool CollectiveRun::has_step(int32_t slot, int32_t segment) const {
 // pass.
 bool CollectiveRun::folds_whole_steps(int32_t commit, int32_t segment) const {
   return is_half(spec_.type) || program_.commits[at(commit)].before_own > 0 ||
-         is_lent(commit, segment);
+         arrival_of(commit, segment).is_lent;
 }
 
-bool CollectiveRun::is_lent(int32_t commit, int32_t segment) const {
-  return arrivals_[index(index_.receive_of_commit(commit), segment)].is_lent;
+const CollectiveRun::Arrival& CollectiveRun::arrival_of(int32_t commit, int32_t segment) const {
+  return arrivals_[index(index_.receive_of_commit(commit), segment)];
 }
 
 Status CollectiveRun::advance(int32_t slot, int32_t segment) {
@@ -566,41 +572,18 @@ Status CollectiveRun::advance(int32_t slot, int32_t segment) {
 
 // Commits the slot's next arrival and, in the same pass, those of its step that are here too.
 Status CollectiveRun::commit(int32_t slot, int32_t segment) {
-  const ProgramSlot& what = program_.slots[at(slot)];
   Counts& counts = counts_[index(slot, segment)];
-  const std::span<const int32_t> commits = index_.slot_commits(slot).subspan(at(counts.commits));
-  const ProgramCommit& first = program_.commits[at(commits.front())];
-  arrived_.clear();
+  std::span<const int32_t> commits = index_.slot_commits(slot).subspan(at(counts.commits));
+  const int32_t step = program_.commits[at(commits.front())].step;
+  const auto last = std::ranges::find_if(commits, [&](int32_t commit) {
+    return program_.commits[at(commit)].step != step || payload_[index(commit, segment)] == nullptr;
+  });
+  commits = commits.first(at(last - commits.begin()));
+  PLEACH_TRY(fold(slot, segment, commits));
   for (const int32_t commit : commits) {
-    const std::byte* const payload = payload_[index(commit, segment)];
-    if (program_.commits[at(commit)].step != first.step || payload == nullptr) {
-      break;
-    }
-    arrived_.push_back(payload);
-  }
-  const int32_t arrived = count_of(arrived_);
-  const Interval elements = program_.segment(what, segment);
-  const int64_t length = elements.end - elements.begin;
-  if (length > 0) {
-    std::byte* const out = home(what, segment);
-    // What no message reads any more is not wanted in the cache.
-    const bool streams = is_large_ && what.home.buffer == Buffer::kOutput &&
-                         counts.commits + arrived == what.commit_count &&
-                         index_.reads_after(slot, what.commit_count).empty();
-    if (index_.commit_op(commits.front()) != TransferOp::kCopy) {
-      const std::byte* const own = value(what, segment, counts.commits == 0);
-      arrived_.insert(arrived_.begin() + first.before_own, own);
-      const std::span<const std::byte* const> operands = arrived_;
-      (streams ? stream_reduce : reduce)({spec_.type, spec_.op}, out, operands.front(),
-                                         operands.subspan(1), length);
-    } else if (arrived_[0] != out) {
-      (streams ? stream_copy : copy)(out, arrived_[0], length * element_bytes_);
-    }
-  }
-  for (const int32_t commit : commits.first(at(arrived))) {
     PLEACH_TRY(finish_chunk(commit, segment));
   }
-  counts.commits += arrived;
+  counts.commits += count_of(commits);
   for (const int32_t read : index_.reads_after(slot, counts.commits)) {
     const int32_t send = index_.send_of_read(read);
     if (--blocked_reads_[index(send, segment)] == 0) {
@@ -608,6 +591,70 @@ Status CollectiveRun::commit(int32_t slot, int32_t segment) {
     }
   }
   return ok();
+}
+
+// Writes home what the slot's next commits make of it: block by block where something is fetched.
+Status CollectiveRun::fold(int32_t slot, int32_t segment, std::span<const int32_t> commits) {
+  const ProgramSlot& what = program_.slots[at(slot)];
+  const int32_t before = counts_[index(slot, segment)].commits;
+  const int32_t after = before + count_of(commits);
+  const Interval elements = program_.segment(what, segment);
+  const int64_t bytes = (elements.end - elements.begin) * element_bytes_;
+  if (bytes == 0) {
+    return ok();
+  }
+  std::byte* const out = home(what, segment);
+  // What no message reads any more is not wanted in the cache.
+  const bool streams = is_large_ && what.home.buffer == Buffer::kOutput &&
+                       after == what.commit_count && index_.reads_after(slot, after).empty();
+  const auto is_remote = [&](int32_t commit) { return arrival_of(commit, segment).is_remote; };
+  if (index_.commit_op(commits.front()) == TransferOp::kCopy) {
+    const std::byte* const from = payload_[index(commits.front(), segment)];
+    if (is_remote(commits.front())) {
+      return fetch(commits.front(), segment, 0, {out, static_cast<std::size_t>(bytes)});
+    }
+    if (from != out) {
+      (streams ? stream_copy : copy)(out, from, bytes);
+    }
+    return ok();
+  }
+  const auto remote_count = std::ranges::count_if(commits, is_remote);
+  // A whole number of elements of any type, and of lines.
+  const int64_t block =
+      remote_count == 0 ? bytes : std::min(bytes, kFetchedBytes / remote_count / 64 * 64);
+  fetched_.make_room(remote_count * block);
+  const std::byte* const own = value(what, segment, before == 0);
+  const int32_t before_own = program_.commits[at(commits.front())].before_own;
+  for (int64_t begin = 0; begin < bytes; begin += block) {
+    const int64_t length = std::min(block, bytes - begin);
+    std::byte* room = fetched_.bytes.get();
+    operands_.clear();
+    for (const int32_t commit : commits) {
+      if (!is_remote(commit)) {
+        operands_.push_back(payload_[index(commit, segment)] + begin);
+        continue;
+      }
+      PLEACH_TRY(fetch(commit, segment, begin, {room, static_cast<std::size_t>(length)}));
+      operands_.push_back(room);
+      room += length;
+    }
+    operands_.insert(operands_.begin() + before_own, own + begin);
+    const std::span<const std::byte* const> others = std::span(operands_).subspan(1);
+    (streams ? stream_reduce : reduce)({spec_.type, spec_.op}, out + begin, operands_.front(),
+                                       others, length / element_bytes_);
+  }
+  return ok();
+}
+
+// Reads a part of a chunk where it stands at the peer.
+Status CollectiveRun::fetch(int32_t commit, int32_t segment, int64_t offset,
+                            std::span<std::byte> to) {
+  const Rank peer = program_.receives[at(index_.receive_of_commit(commit))].peer;
+  if (transport_->fetch(peer, payload_[index(commit, segment)] + offset, to)) {
+    return ok();
+  }
+  return fail(ErrorCode::kPeerLost, peer,
+              fmt::format("rank {} was lost: its memory cannot be read", peer.value));
 }
 
 // Books the commit and frees the landing place after the last chunk of its message.

@@ -120,6 +120,7 @@ class CollectiveRun {
   struct Arrival {
     bool has_arrived = false;
     bool is_lent = false;
+    bool is_remote = false;
     int32_t place = 0;
     int32_t uncommitted = 0;  // chunks
   };
@@ -154,9 +155,11 @@ class CollectiveRun {
   bool is_free(int32_t slot, int32_t segment) const;
   bool is_over(int32_t slot, int32_t segment) const;
   bool has_step(int32_t slot, int32_t segment) const;
-  bool is_lent(int32_t commit, int32_t segment) const;
   bool folds_whole_steps(int32_t commit, int32_t segment) const;
+  const Arrival& arrival_of(int32_t commit, int32_t segment) const;
   Status commit(int32_t slot, int32_t segment);
+  Status fold(int32_t slot, int32_t segment, std::span<const int32_t> commits);
+  Status fetch(int32_t commit, int32_t segment, int64_t offset, std::span<std::byte> to);
   Status finish_chunk(int32_t commit, int32_t segment);
   void record(RecordEvent::Kind kind, int32_t item, int32_t segment, int32_t translate);
   void finish() const;
@@ -187,7 +190,11 @@ class CollectiveRun {
   struct Scratch {
     std::unique_ptr<std::byte[]> bytes;
     int64_t size = 0;
-  } scratch_;
+
+    void make_room(int64_t bytes);
+  };
+  Scratch scratch_;
+  Scratch fetched_;  // of what peers have lent, block by block
   // What is zero when a run begins, in one block: its parts are the spans below.
   struct Block {
     std::unique_ptr<std::byte[]> bytes;
@@ -202,7 +209,7 @@ class CollectiveRun {
   std::vector<Outgoing> outgoing_;                    // by target
   std::vector<std::pair<int32_t, int32_t>> touched_;  // slots and segments that may go on
   std::vector<std::span<const std::byte>> pieces_;
-  std::vector<const std::byte*> arrived_;  // of one step, to be folded with the own value
+  std::vector<const std::byte*> operands_;  // of one fold
   int64_t unsent_ = 0;
   int64_t uncommitted_ = 0;
   // When the run began and when something happened last, and the bytes that had moved by then.

@@ -42,6 +42,7 @@ struct TransportEvent {
   int32_t place = 0;         // kArrived
   int32_t item = 0;          // kRead
   bool is_lent = false;      // kArrived: `payload` is the peer's own memory
+  bool is_remote = false;    // and where it stands there: only fetch() reads it
   std::span<const std::byte> payload = {};
   const char* reason = "";  // a literal
 };
@@ -53,6 +54,9 @@ struct ChannelOptions {
   int64_t place_bytes = 4096;  // room of each, [1, kMostPlaceBytes]
   // Smaller segments are never lent: to copy them takes no longer than to hear that they are read.
   int64_t least_lent = 4096;
+  // What has to be fetched is lent where that is faster; tests want it always or never.
+  enum class Fetching : uint8_t { kWhereFaster, kAlways, kNever };
+  Fetching fetching = Fetching::kWhereFaster;
 };
 inline constexpr int32_t kMostPlaces = 64;
 inline constexpr int64_t kMostPlaceBytes = int64_t{1} << 30;
@@ -98,6 +102,10 @@ class Transport {
   //   returns  false: it cannot be, and nothing has happened; send() it
   virtual Result<bool> lend(Rank /*peer*/, uint64_t /*channel*/, SegmentTag /*tag*/,
                             uint64_t /*fingerprint*/, std::span<const std::byte> /*bytes*/) {
+    return false;
+  }
+  // Copies a part of a remote payload to this rank. False: it cannot be read, the peer is lost.
+  virtual bool fetch(Rank /*peer*/, const std::byte* /*from*/, std::span<std::byte> /*to*/) {
     return false;
   }
   // Says that a chunk of a segment that the peer lent has been read; release() says it of all.

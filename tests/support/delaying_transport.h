@@ -41,6 +41,9 @@ class DelayingTransport final : public Transport {
                     std::span<const std::byte> bytes) override {
     return inner_->lend(peer, channel, tag, fingerprint, bytes);
   }
+  bool fetch(Rank peer, const std::byte* from, std::span<std::byte> to) override {
+    return inner_->fetch(peer, from, to);
+  }
   Status tell_read(Rank peer, uint64_t channel, SegmentTag tag, int32_t item) override {
     return inner_->tell_read(peer, channel, tag, item);
   }

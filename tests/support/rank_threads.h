@@ -48,6 +48,7 @@ struct RunSetup {
   uint64_t delay_seed = 0;  // 0: no delays
   Duration deadline = std::chrono::seconds(20);
   uint64_t lenders = 0;  // bit r: rank r's buffers are peer memory
+  ChannelOptions::Fetching fetching = ChannelOptions::Fetching::kAlways;
 };
 
 struct RunOutcome {
@@ -62,8 +63,9 @@ class RankGroup {
  public:
   explicit RankGroup(int32_t rank_count, const std::string& transport = "inproc",
                      uint64_t delay_seed = 0, Duration deadline = std::chrono::seconds(20),
-                     int32_t landing_places = 4)
-      : store_(make_local_store()) {
+                     int32_t landing_places = 4,
+                     ChannelOptions::Fetching fetching = ChannelOptions::Fetching::kAlways)
+      : store_(make_local_store()), fetching_(fetching) {
     const Result<const TransportKind*> kind = transports().find(transport);
     for (int32_t rank = 0; rank < rank_count; ++rank) {
       Result<std::unique_ptr<Transport>> made = (*kind)->create({.rank = Rank{rank},
@@ -108,8 +110,12 @@ class RankGroup {
       store_->fail({culprit.rank.value < 0 ? rank : culprit.rank, error.message});
       return error;
     };
-    static_cast<void>(progress(rank).open(
-        {.number = number, .places = places, .place_bytes = place_bytes, .least_lent = 1}, failed));
+    static_cast<void>(progress(rank).open({.number = number,
+                                           .places = places,
+                                           .place_bytes = place_bytes,
+                                           .least_lent = 1,
+                                           .fetching = fetching_},
+                                          failed));
   }
 
   // Runs the rank's program.
@@ -120,6 +126,7 @@ class RankGroup {
  private:
   SteadyClock clock_;
   std::shared_ptr<Store> store_;
+  ChannelOptions::Fetching fetching_;
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<std::unique_ptr<Progress>> progress_;
 };
@@ -216,7 +223,8 @@ inline std::vector<RunOutcome> run_in_flight(const std::vector<Flight>& flights,
                                              std::byte blank = std::byte{0xa5}) {
   const RunSetup& first = flights.front().setup;
   const int32_t ranks = flights.front().schedule.rank_count();
-  RankGroup group(ranks, first.transport, first.delay_seed, first.deadline, first.landing_places);
+  RankGroup group(ranks, first.transport, first.delay_seed, first.deadline, first.landing_places,
+                  first.fetching);
   std::vector<Order> orders;
   std::vector<RunOutcome> outcomes(flights.size());
   for (std::size_t i = 0; i < flights.size(); ++i) {

@@ -9,7 +9,6 @@
 #include <atomic>
 #include <bit>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -17,12 +16,12 @@
 #include <vector>
 
 #include "pleach/base/index.h"
-#include "pleach/base/text.h"
 #include "pleach/runtime/net.h"
 #include "pleach/runtime/peer_memory.h"
 #include "pleach/runtime/transport.h"
 #include "pleach/runtime/transports/meeting_options.h"
 #include "pleach/runtime/transports/patience.h"
+#include "pleach/runtime/transports/process_memory.h"
 #include "pleach/runtime/transports/shared_memory.h"
 #include "pleach/runtime/transports/shm_layout.h"
 #include "pleach/runtime/transports/shm_peer.h"
@@ -66,6 +65,7 @@ class ShmTransport final : public Transport {
                     std::span<const std::span<const std::byte>> pieces) override;
   Result<bool> lend(Rank peer, uint64_t channel, SegmentTag tag, uint64_t fingerprint,
                     std::span<const std::byte> bytes) override;
+  bool fetch(Rank peer, const std::byte* from, std::span<std::byte> to) override;
   Status tell_read(Rank peer, uint64_t channel, SegmentTag tag, int32_t item) override;
   Status release(Rank peer, uint64_t channel, SegmentTag tag, int32_t place) override;
   bool holds_back() const override { return some_.owed > 0; }
@@ -82,6 +82,7 @@ class ShmTransport final : public Transport {
     std::shared_ptr<std::byte> shared;
     Descriptor bell;
     std::vector<OwnChannel> channels = {};
+    uint64_t word = 0;  // that peers try to read
   };
   // Some of the peers.
   struct Some {
@@ -102,6 +103,7 @@ class ShmTransport final : public Transport {
   shm::Control& control() const { return shm::control_in(own_.shared.get()); }
   void meet(Rank rank, Descriptor socket);
   bool adopt(Rank rank, std::vector<Descriptor> brought);
+  void probe(Peer& peer, const shm::Hello& words);
   void hear_hello(Rank rank);
   Status handle(const epoll_event& event);
   void lose(Rank rank, const char* reason);
@@ -111,7 +113,6 @@ class ShmTransport final : public Transport {
   uint64_t take_owed(Rank rank, OwnChannel& own);
   void forget_freed();
   void post(Peer& peer, const shm::Message& message);
-  static bool is_asleep(const Peer& peer);
   void wake(Peer& peer);
   void push_waiting();
   void receive(Rank rank);
@@ -151,8 +152,8 @@ Status ShmTransport::listen() {
   // Nobody reads the bell: every ring of it is an edge.
   PLEACH_TRY(watch(ready_.epoll.get(), own_.bell.get(), EPOLLIN | EPOLLET, kBell));
   PLEACH_TRY(watch(ready_.epoll.get(), context_.epoch->descriptor(), EPOLLIN, kFailure));
-  return context_.store->set(shm::address_key(context_, context_.rank),
-                             fmt::format("{} {}", nonce, host_identity()));
+  own_.word = nonce;
+  return shm::publish_listener(context_, nonce);
 }
 
 // ---- Channels.
@@ -172,7 +173,7 @@ Status ShmTransport::open(const ChannelOptions& channel) {
   OwnChannel own{.options = channel};
   own.held.resize(at(channel.places) * peers_.size());
   own.owed.resize(peers_.size());
-  const int64_t bytes = shm::stride(channel.place_bytes) * channel.places * context_.rank_count;
+  const int64_t bytes = shm::area_bytes(channel) * context_.rank_count;
   PLEACH_SET(own.offset, own_.memory.grow(bytes));
   PLEACH_SET(own.memory, own_.memory.map(own.offset, bytes));
   own.entry = static_cast<std::size_t>(entry - control().channels.begin());
@@ -201,49 +202,24 @@ void ShmTransport::close(uint64_t channel) {
     control().channels[own->entry].close();
     some_.owed -= static_cast<int32_t>(
         std::ranges::count_if(own->owed, [](uint64_t places) { return places != 0; }));
-    own_.memory.discard(own->offset, shm::stride(own->options.place_bytes) * own->options.places *
-                                         context_.rank_count);
+    own_.memory.discard(own->offset, shm::area_bytes(own->options) * context_.rank_count);
   }
   std::erase_if(own_.channels,
                 [&](const OwnChannel& own) { return own.options.number == channel; });
   for (Peer& peer : peers_) {
-    std::erase_if(peer.channels, [&](const PeerChannel& other) { return other.number == channel; });
+    std::erase_if(peer.channels,
+                  [&](const PeerChannel& other) { return other.number() == channel; });
   }
 }
 
 // Where segments for the peer go. Null: it has not opened that channel, or no more.
 PeerChannel* ShmTransport::find_channel(Peer& peer, uint64_t number) {
-  const auto found = std::ranges::find_if(
-      peer.channels, [&](const PeerChannel& channel) { return channel.number == number; });
-  if (found != peer.channels.end()) {
-    return &*found;
+  if (PeerChannel* const known = peer.find_channel(number)) {
+    return known;
   }
   const OwnChannel* const own = find_own(number);
-  for (const shm::ChannelEntry& entry : shm::control_in(peer.shared.get()).channels) {
-    const std::optional<int64_t> offset = entry.find(number);
-    if (!offset || own == nullptr) {
-      continue;
-    }
-    // The ranks agree on a channel's places: only where they are is news.
-    const ChannelOptions& options = own->options;
-    const int64_t slice = shm::stride(options.place_bytes) * options.places;
-    Result<std::shared_ptr<std::byte>> memory =
-        peer.memory.map(*offset, slice * context_.rank_count);
-    if (!memory) {
-      return nullptr;
-    }
-    PeerChannel channel{.number = number,
-                        .places = options.places,
-                        .place_bytes = options.place_bytes,
-                        .memory = *memory,
-                        .first = memory->get() + slice * context_.rank.value};
-    channel.in.resize(at(options.places));
-    for (int32_t place = options.places - 1; place >= 0; --place) {
-      channel.free.push_back(place);
-    }
-    return &peer.channels.emplace_back(std::move(channel));
-  }
-  return nullptr;
+  return own == nullptr ? nullptr
+                        : peer.open_channel(own->options, context_.rank, context_.rank_count);
 }
 
 // ---- Connections.
@@ -254,21 +230,7 @@ Status ShmTransport::connect(Rank rank) {
   if (rank > context_.rank || peer.socket.is_open() || peer.is_lost()) {
     return ok();
   }
-  PLEACH_ASSIGN(entry, context_.store->get(shm::address_key(context_, rank), context_.deadline));
-  const std::vector<std::string_view> parts = split(entry, ' ');
-  uint64_t nonce = 0;
-  if (parts.size() != 2 ||
-      std::from_chars(parts[0].data(), parts[0].data() + parts[0].size(), nonce).ec !=
-          std::errc()) {
-    return Error{ErrorCode::kIo, fmt::format("rank {} published {}, which is no address",
-                                             rank.value, quoted(entry))};
-  }
-  if (parts[1] != host_identity()) {
-    return Error{ErrorCode::kUnsupported,
-                 fmt::format("transport shm: rank {} is on another host, or in another network "
-                             "namespace of it, than rank {}",
-                             rank.value, context_.rank.value)};
-  }
+  PLEACH_ASSIGN(nonce, shm::find_listener(context_, rank));
   return meeting_.approach(rank, nonce,
                            [nonce] { return connect_on_host(shm::socket_name(nonce)); });
 }
@@ -280,7 +242,10 @@ void ShmTransport::meet(Rank rank, Descriptor socket) {
     return;
   }
   peer.socket = std::move(socket);
-  const shm::Hello words = {.rank = context_.rank.value, .rank_count = context_.rank_count};
+  const shm::Hello words = {.rank = context_.rank.value,
+                            .rank_count = context_.rank_count,
+                            .probe = own_.word,
+                            .probe_address = reinterpret_cast<uint64_t>(&own_.word)};
   if (!send_with_descriptors(peer.socket.get(), std::as_bytes(std::span(&words, 1)),
                              std::array{own_.memory.descriptor(), own_.bell.get()}) ||
       !watch(ready_.epoll.get(), peer.socket.get(), EPOLLIN, static_cast<uint64_t>(rank.value))) {
@@ -325,7 +290,21 @@ void ShmTransport::hear_hello(Rank rank) {
   if (count != ssize_t{sizeof(words)} || words.magic != shm::Hello().magic ||
       words.rank != rank.value || words.rank_count != context_.rank_count ||
       !adopt(rank, std::move(brought))) {
-    lose(rank, count <= 0 ? "its connection closed" : "it broke the transport's protocol");
+    return lose(rank, count <= 0 ? "its connection closed" : "it broke the transport's protocol");
+  }
+  probe(peer, words);
+}
+
+// Finds out whether the peer's memory may be read, and tells it.
+void ShmTransport::probe(Peer& peer, const shm::Hello& words) {
+  uint64_t found = 0;
+  peer.reads.process = process_of(peer.socket.get());
+  if (read_process(peer.reads.process, reinterpret_cast<const std::byte*>(words.probe_address),
+                   std::as_writable_bytes(std::span(&found, 1))) &&
+      found == words.probe) {
+    peer.reads.is_readable = true;
+    post(peer, {.kind = shm::Kind::kReadable});
+    wake(peer);
   }
 }
 
@@ -344,13 +323,12 @@ void ShmTransport::lose(Rank rank, const char* reason) {
 
 // ---- Sending.
 
-bool ShmTransport::is_asleep(const Peer& peer) {
-  return shm::control_in(peer.shared.get()).is_asleep.load() != 0;
-}
-
 void ShmTransport::wake(Peer& peer) {
-  if (peer.shared != nullptr && is_asleep(peer) &&
-      shm::control_in(peer.shared.get()).is_asleep.exchange(0) != 0) {
+  if (peer.shared == nullptr) {
+    return;
+  }
+  std::atomic<uint32_t>& is_asleep = shm::control_in(peer.shared.get()).is_asleep;
+  if (is_asleep.load() != 0 && is_asleep.exchange(0) != 0) {
     signal_event(peer.bell.get());
   }
 }
@@ -383,18 +361,19 @@ bool ShmTransport::fill(Rank rank, shm::Message message,
                         std::span<const std::span<const std::byte>> pieces) {
   Peer& peer = at_peer(rank);
   PeerChannel* const channel = find_channel(peer, message.channel);
-  if (channel == nullptr || channel->free.empty()) {
+  if (channel == nullptr || !channel->has_place()) {
     return false;
   }
-  message.place = channel->take(message.tag());
-  message.word = take_owed(rank, *find_own(message.channel));
-  std::byte* const place = channel->first + shm::stride(channel->place_bytes) * message.place;
+  OwnChannel& own = *find_own(message.channel);
   for (const std::span<const std::byte> piece : pieces) {
-    PLEACH_CHECK(message.length + piece.size() <= at(channel->place_bytes),
-                 "segments fit the places of their channel");
-    std::memcpy(place + message.length, piece.data(), piece.size());
     message.length += static_cast<uint32_t>(piece.size());
   }
+  PLEACH_CHECK(message.length <= at(own.options.place_bytes),
+               "segments fit the places of their channel");
+  message.place = channel->take(message.tag(), message.length);
+  message.region = static_cast<uint32_t>(at(channel->offset(message.place)) / shm::kLine);
+  message.word = take_owed(rank, own);
+  peer.copy(pieces, channel->begin(message.place), message.length, *context_.clock);
   moved_bytes_ += message.length;
   post(peer, message);
   wake(peer);
@@ -427,23 +406,31 @@ Result<bool> ShmTransport::lend(Rank rank, uint64_t number, SegmentTag tag, uint
     return false;
   }
   const std::shared_ptr<const PeerRegion> region = find_peer_region(bytes);
-  PeerChannel* const channel = region == nullptr ? nullptr : find_channel(peer, number);
-  if (channel == nullptr || channel->free.empty() ||
-      !peer.regions.tell_of(peer.socket.get(), region)) {
+  PeerChannel* const channel = find_channel(peer, number);
+  if (channel == nullptr || !channel->has_place() ||
+      (region == nullptr && !peer.prefers_to_read(find_own(number)->options, std::ssize(bytes))) ||
+      (region != nullptr && !peer.reads.regions.tell_of(peer.socket.get(), region))) {
     return false;
   }
+  const std::byte* const base = region == nullptr ? nullptr : region->mapping.get();
+  const uint64_t offset =
+      reinterpret_cast<uint64_t>(bytes.data()) - reinterpret_cast<uint64_t>(base);
   post(peer, {.kind = shm::Kind::kLend,
-              .place = channel->take(tag),
+              .place = channel->take(tag, 0),
               .channel = number,
               .operation = tag.operation,
               .fingerprint = fingerprint,
               .length = static_cast<uint32_t>(bytes.size()),
-              .region = region->number,
-              .word = static_cast<uint64_t>(bytes.data() - region->mapping.get()),
+              .region = region == nullptr ? 0 : region->number,
+              .word = offset,
               .stream = tag.stream,
               .segment = tag.segment});
   wake(peer);
   return true;
+}
+
+bool ShmTransport::fetch(Rank rank, const std::byte* from, std::span<std::byte> to) {
+  return read_process(at_peer(rank).reads.process, from, to).has_value();
 }
 
 Status ShmTransport::tell_read(Rank rank, uint64_t channel, SegmentTag tag, int32_t item) {
@@ -462,12 +449,12 @@ Status ShmTransport::release(Rank rank, uint64_t channel, SegmentTag /*tag*/, in
   OwnChannel* const own = find_own(channel);
   PLEACH_CHECK(own != nullptr, "places are released while their channel is open");
   Held& held = own->held[at(rank.value) * at(own->options.places) + at(place)];
-  held.is_taken = false;
-  // Who lent it may wait for nothing else.
-  const bool was_lent = std::exchange(held.lent, nullptr) != nullptr;
+  const bool was_lent = held.is_lent;
+  held = {};
   uint64_t& owed = own->owed[rank.index()];
   some_.owed += owed == 0 ? 1 : 0;
   owed |= uint64_t{1} << place;
+  // Who lent it may wait for nothing else.
   if (was_lent || 2 * std::popcount(owed) >= own->options.places) {
     tell_released(rank, *own);
   }
@@ -507,7 +494,7 @@ void ShmTransport::forget_freed() {
   some_.freed_regions = freed;
   for (const Rank rank : some_.active) {
     Peer& peer = at_peer(rank);
-    for (const uint32_t number : peer.regions.take_freed()) {
+    for (const uint32_t number : peer.reads.regions.take_freed()) {
       post(peer, {.kind = shm::Kind::kForget, .region = number});
     }
   }
@@ -548,15 +535,12 @@ bool ShmTransport::open_release(Rank rank, const shm::Message& message) {
   }
   PeerChannel* const channel = find_channel(at_peer(rank), message.channel);
   for (uint64_t left = message.word; left != 0; left &= left - 1) {
-    const int32_t place = std::countr_zero(left);
-    if (channel == nullptr || place >= channel->places || !channel->in[at(place)]) {
+    const auto tag = channel == nullptr ? std::nullopt : channel->release(std::countr_zero(left));
+    if (!tag) {
       return false;
     }
-    channel->free.push_back(place);
-    events_.push_back({.kind = EventKind::kReleased,
-                       .peer = rank,
-                       .channel = message.channel,
-                       .tag = *std::exchange(channel->in[at(place)], std::nullopt)});
+    events_.push_back(
+        {.kind = EventKind::kReleased, .peer = rank, .channel = message.channel, .tag = *tag});
   }
   return true;
 }
@@ -575,7 +559,10 @@ bool ShmTransport::open_message(Rank rank, const shm::Message& message) {
     case shm::Kind::kLend:
       return open_payload(rank, message);
     case shm::Kind::kForget:
-      at_peer(rank).regions.forget(message.region);
+      at_peer(rank).reads.regions.forget(message.region);
+      return true;
+    case shm::Kind::kReadable:
+      at_peer(rank).reads.reads_this = true;
       return true;
     case shm::Kind::kBegin:
       event.kind = EventKind::kBegun;
@@ -599,17 +586,27 @@ bool ShmTransport::open_payload(Rank rank, const shm::Message& message) {
       message.length > at(own->options.place_bytes)) {
     return false;
   }
-  const std::size_t place = at(rank.value) * at(own->options.places) + at(message.place);
-  Held& held = own->held[place];
+  Held& held = own->held[at(rank.value) * at(own->options.places) + at(message.place)];
   if (held.is_taken) {
     return false;
   }
   const bool is_lent = message.kind == shm::Kind::kLend;
+  const bool is_remote = is_lent && message.region == 0;
   if (!is_lent && message.word != 0 && !open_release(rank, message)) {
     return false;
   }
-  const std::byte* payload = own->memory.get() + at(shm::stride(own->options.place_bytes)) * place;
-  if (is_lent) {
+  const std::size_t area = at(shm::area_bytes(own->options));
+  const std::size_t offset = is_lent ? 0 : message.region * shm::kLine;
+  if (offset + message.length > area) {
+    return false;
+  }
+  const std::byte* payload = own->memory.get() + area * rank.index() + offset;
+  if (is_remote) {
+    if (!at_peer(rank).reads.is_readable) {
+      return false;
+    }
+    payload = reinterpret_cast<const std::byte*>(message.word);
+  } else if (is_lent) {
     held.lent = at_peer(rank).find_lent(message);
     if (held.lent == nullptr) {
       return false;
@@ -617,6 +614,7 @@ bool ShmTransport::open_payload(Rank rank, const shm::Message& message) {
     payload = held.lent.get();
   }
   held.is_taken = true;
+  held.is_lent = is_lent;
   moved_bytes_ += message.length;
   events_.push_back({.kind = EventKind::kArrived,
                      .peer = rank,
@@ -625,6 +623,7 @@ bool ShmTransport::open_payload(Rank rank, const shm::Message& message) {
                      .fingerprint = message.fingerprint,
                      .place = message.place,
                      .is_lent = is_lent,
+                     .is_remote = is_remote,
                      .payload = {payload, message.length}});
   return true;
 }
@@ -714,7 +713,7 @@ Status ShmTransport::handle(const epoll_event& event) {
     hear_hello(rank);
     return ok();
   }
-  if (peer.regions.take_offers(peer.socket.get())) {
+  if (peer.reads.regions.take_offers(peer.socket.get())) {
     return ok();
   }
   // It has left. What it said before comes first.

@@ -2,6 +2,7 @@
 // places are. All of it is written by other processes: nothing that is read here may be trusted.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -22,6 +23,9 @@ struct Hello {
   uint64_t magic = 0x0a32'4d48'5350'4c50;  // "PLPSHM2\n"
   int32_t rank = 0;
   int32_t rank_count = 0;
+  // A word of its own memory, and where it stands: who reads it there may read the rest.
+  uint64_t probe = 0;
+  uint64_t probe_address = 0;
 };
 // Where a rank listens.
 inline std::string socket_name(uint64_t nonce) {
@@ -34,21 +38,22 @@ enum class Kind : uint32_t {
   kBegin = 1,
   kData = 2,
   kRelease = 3,
-  kLend = 4,    // as kData, but the payload stays in a region of the sender's
-  kRead = 5,    // a chunk of what was lent has been read
-  kForget = 6,  // no message refers to the region any more
+  kLend = 4,      // as kData, but the payload stays in a region of the sender's, or (0) its memory
+  kRead = 5,      // a chunk of what was lent has been read
+  kForget = 6,    // no message refers to the region any more
+  kReadable = 7,  // the writer can read the reader's memory
 };
 
 struct Message {
   Kind kind = Kind::kBegin;
-  // kData: where the payload lies; kLend: the place that it holds; kRead: which chunk
-  int32_t place = 0;
+  int32_t place = 0;  // kData, kLend: the one that is taken; kRead: which chunk
   uint64_t channel = 0;
   uint64_t operation = 0;
   uint64_t fingerprint = 0;
   uint32_t length = 0;  // kData, kLend
-  uint32_t region = 0;  // kLend, kForget
-  // kLend: the offset in the region; kData, kRelease: the places that are free again, a bit each
+  uint32_t region = 0;  // kLend, kForget; kData: the line of the area where the payload begins
+  // kLend: the offset in the region, or the address; kData, kRelease: the places that are free
+  // again, a bit each
   uint64_t word = 0;
   int32_t stream = 0;
   int32_t segment = 0;
@@ -113,8 +118,8 @@ class Reader {
   uint64_t next_ = 0;
 };
 
-// Where a channel's places are in the rank's memory: for each rank in turn, as many as the channel
-// has, each of stride() bytes. An entry is reused, so its version is read before and after.
+// Where a channel's areas are in the rank's memory: for each rank in turn, area_bytes(). An entry
+// is reused, so its version is read before and after.
 struct ChannelEntry {
   std::atomic<uint64_t> version;  // odd: the channel is open
   std::atomic<uint64_t> number;
@@ -144,7 +149,7 @@ struct Control {
 };
 
 // The memory of a rank: its control block, then the ring of each rank that sends to it, then the
-// places of its channels.
+// areas of its channels.
 inline int64_t control_bytes(int32_t rank_count) {
   return static_cast<int64_t>(sizeof(Control) + sizeof(Ring) * at(rank_count));
 }
@@ -155,10 +160,26 @@ inline Ring& ring_in(std::byte* memory, Rank from) {
   return reinterpret_cast<Ring*>(memory + sizeof(Control))[from.index()];
 }
 
-// Bytes from one place to the next.
-inline int64_t stride(int64_t place_bytes) {
+// Whole lines.
+inline int64_t stride(int64_t bytes) {
   constexpr auto kTo = static_cast<int64_t>(kLine);
-  return (place_bytes + kTo - 1) / kTo * kTo;
+  return (bytes + kTo - 1) / kTo * kTo;
+}
+// An area holds what one rank sends to another on a channel. A small segment goes to the slot of
+// its landing place, which is in the writer's cache, the last one first. A larger one goes where
+// none has been for long: lines that the reader still has in its own cache are written four times
+// as slowly as those that it has let go.
+inline constexpr int64_t kLeastRotated = 16 * 1024;
+inline int64_t slot_bytes(const ChannelOptions& channel) {
+  return std::min(kLeastRotated, stride(channel.place_bytes));
+}
+// Of what rotates. Twice the places: whichever of them are taken, a gap between them is as large as
+// the largest segment.
+inline int64_t ring_bytes(const ChannelOptions& channel) {
+  return 2 * channel.places * stride(channel.place_bytes);
+}
+inline int64_t area_bytes(const ChannelOptions& channel) {
+  return channel.places * slot_bytes(channel) + ring_bytes(channel);
 }
 
 }  // namespace pleach::shm

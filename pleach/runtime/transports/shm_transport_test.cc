@@ -130,6 +130,9 @@ TEST(ShmTransportTest, RankThatBreaksTheProtocolIsNamed) {
       {"memory that it has not told of",
        {{.kind = Kind::kLend, .channel = 1, .operation = 1, .length = 8, .region = 5}},
        broke},
+      {"memory of its own, which cannot be read",
+       {{.kind = Kind::kLend, .channel = 1, .operation = 1, .length = 8, .word = 64}},
+       broke},
       {"has read what it was not lent",
        {begin, {.kind = Kind::kRead, .channel = 1, .operation = 1}},
        "does not belong to the schedule"},
@@ -210,6 +213,38 @@ TEST(ShmTransportTest, RankThatSharesNoMemoryIsNamed) {
     });
     EXPECT_EQ(group.store().failure()->rank, Rank{2});
   }
+}
+
+// It lends memory where it has none, after it has shown that its memory can be read.
+TEST(ShmTransportTest, RankWhoseMemoryIsNotThereIsNamed) {
+  const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 3);
+  const Program program =
+      lower(ring, Order::build(ring), {.rank = Rank{0}, .count = 300, .in_place = true}).value();
+  support::RankGroup group(3, "shm");
+  const uint64_t word = 7;
+  Impostor liar(group, claim_of(nonce_of(group.store(), Rank{0}), 2, 3));
+  liar.greet({.rank = 2,
+              .rank_count = 3,
+              .probe = word,
+              .probe_address = reinterpret_cast<uint64_t>(&word)},
+             shm::control_bytes(3));
+  support::on_every_rank(3, [&](Rank rank) {
+    if (rank.value == 2) {
+      liar.enter();
+      liar.out.put({.kind = shm::Kind::kLend,
+                    .channel = 1,
+                    .operation = 1,
+                    .length = 400,
+                    .word = 64,
+                    .stream = program.receives.front().stream});
+      return;
+    }
+    const Status status = run_ring(group, rank);
+    ASSERT_FALSE(status.has_value());
+    EXPECT_NE(status.error().message.find("rank 2 was lost: its memory cannot be read"),
+              std::string::npos)
+        << status.error().message;
+  });
 }
 
 TEST(ShmTransportTest, RanksThatDoNotShareAHostSaySo) {

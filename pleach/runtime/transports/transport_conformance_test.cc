@@ -13,8 +13,8 @@
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/collective/reference.h"
-#include "pleach/runtime/net.h"
 #include "pleach/runtime/peer_memory.h"
+#include "tests/support/bare_transports.h"
 #include "tests/support/rank_threads.h"
 #include "tests/support/small_schedules.h"
 
@@ -23,67 +23,8 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using support::BareTransports;
 using Kind = TransportEvent::Kind;
-
-// Segments land in their places.
-class NoHome final : public Sink {
- public:
-  std::span<std::byte> home(Rank /*peer*/, uint64_t /*channel*/, SegmentTag /*tag*/,
-                            uint64_t /*fingerprint*/, std::size_t /*bytes*/) override {
-    return {};
-  }
-};
-
-// The bare transports of some ranks; each is used by one thread at a time.
-class Transports {
- public:
-  Transports(const std::string& name, int32_t rank_count) : store_(make_local_store()) {
-    for (int32_t rank = 0; rank < rank_count; ++rank) {
-      transports_.push_back((*transports().find(name))
-                                ->create({.rank = Rank{rank},
-                                          .rank_count = rank_count,
-                                          .store = store_,
-                                          .epoch = store_->epoch(),
-                                          .clock = &clock_,
-                                          .key_prefix = "test",
-                                          .deadline = seconds(20)})
-                                .value());
-      transports_.back()->set_sink(no_home_);
-    }
-  }
-  Transport& operator[](int32_t rank) { return *transports_[at(rank)]; }
-  void destroy(int32_t rank) { transports_[at(rank)].reset(); }
-
-  void open(const ChannelOptions& channel) {
-    for (const std::unique_ptr<Transport>& transport : transports_) {
-      ASSERT_TRUE(transport->open(channel));
-    }
-  }
-  // What a rank sees until it has seen `count` events, all ranks making progress meanwhile.
-  std::vector<TransportEvent> see(int32_t rank, std::size_t count) {
-    std::vector<TransportEvent>& seen = seen_[at(rank)];
-    const TimePoint last = clock_.now() + seconds(20);
-    while (seen.size() < count && clock_.now() < last) {
-      for (int32_t other = 0; other < std::ssize(transports_); ++other) {
-        Transport* const transport = transports_[at(other)].get();
-        if (transport != nullptr) {
-          EXPECT_TRUE(transport->flush());
-          EXPECT_TRUE(transport->wait(clock_.now() + milliseconds(1), other % 2 == 0));
-          EXPECT_TRUE(transport->progress(seen_[at(other)]));
-        }
-      }
-    }
-    EXPECT_GE(seen.size(), count);
-    return std::exchange(seen, {});
-  }
-
- private:
-  SteadyClock clock_;
-  NoHome no_home_;
-  std::shared_ptr<Store> store_;
-  std::vector<std::unique_ptr<Transport>> transports_;
-  std::vector<std::vector<TransportEvent>> seen_{64};
-};
 
 std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
@@ -128,7 +69,9 @@ TEST_P(TransportConformanceTest, CollectivesOfEverySizeAreRight) {
                .in_place = segments == 7,
                .transport = name(),
                .delay_seed = delay_seed,
-               .lenders = delay_seed == 0 ? 0xfU : 0x5U},
+               .lenders = delay_seed == 0 ? 0xfU : 0x5U,
+               .fetching = segments == 1 ? ChannelOptions::Fetching::kAlways
+                                         : ChannelOptions::Fetching::kNever},
               [&](Rank rank, std::span<std::byte> input) { fill_input(reference, rank, input); });
           for (int32_t rank = 0; rank < schedule.rank_count(); ++rank) {
             const auto index = at(rank);
@@ -161,7 +104,7 @@ TEST_P(TransportConformanceTest, MessageOfThousandsOfPiecesArrivesWhole) {
 // A segment says what it is, stays as it was sent until it is released, and its sender then hears
 // of it.
 TEST_P(TransportConformanceTest, SegmentsStayInTheirPlacesUntilTheyAreReleased) {
-  Transports ranks(name(), 3);
+  BareTransports ranks(name(), 3);
   ranks.open({.number = 5, .places = 2, .place_bytes = 1000});
   std::string first(1000, 'a');
   send_text(ranks[1], 0, 5, {.operation = 3, .stream = 7, .segment = 1}, first);
@@ -198,7 +141,7 @@ TEST_P(TransportConformanceTest, SegmentsStayInTheirPlacesUntilTheyAreReleased) 
 
 // A lent segment is read where it stands; its sender hears of each chunk, and of the end.
 TEST_P(TransportConformanceTest, LentSegmentsStayWhereTheyAre) {
-  Transports ranks(name(), 3);
+  BareTransports ranks(name(), 3);
   ranks.open({.number = 5, .places = 2, .place_bytes = 4096});
   send_text(ranks[1], 0, 5, {.operation = 1}, "hello");  // they are connected then
   static_cast<void>(ranks.see(0, 1));
@@ -243,7 +186,7 @@ TEST_P(TransportConformanceTest, LentSegmentsStayWhereTheyAre) {
 
 // Memory that comes and goes leaves nothing behind at the peer.
 TEST_P(TransportConformanceTest, LentMemoryIsForgottenOnceItIsFreed) {
-  Transports ranks(name(), 2);
+  BareTransports ranks(name(), 2);
   ranks.open({.number = 5, .places = 3, .place_bytes = 4096});
   send_text(ranks[1], 0, 5, {.operation = 1}, "hello");
   static_cast<void>(ranks.see(0, 1));
@@ -262,7 +205,7 @@ TEST_P(TransportConformanceTest, LentMemoryIsForgottenOnceItIsFreed) {
 // Channels have places of their own, as many in each direction as they were opened with, and empty
 // segments take one too.
 TEST_P(TransportConformanceTest, ChannelsShareNoPlaces) {
-  Transports ranks(name(), 2);
+  BareTransports ranks(name(), 2);
   ranks.open({.number = 5, .places = 3, .place_bytes = 64});
   ranks.open({.number = 6, .places = 1, .place_bytes = 70'000});
   const std::vector<std::string> texts = {"", "one", std::string(64, 'x')};
@@ -289,7 +232,7 @@ TEST_P(TransportConformanceTest, ChannelsShareNoPlaces) {
 // What is said before the other reads, however much it is, arrives in order.
 TEST_P(TransportConformanceTest, ManyWordsToWhoDoesNotListenArriveInOrder) {
   constexpr uint64_t kWords = 1000;
-  Transports ranks(name(), 2);
+  BareTransports ranks(name(), 2);
   ranks.open({.number = 5, .places = 1, .place_bytes = 64});
   ASSERT_TRUE(ranks[1].connect(Rank{0}));
   for (uint64_t operation = 1; operation <= kWords; ++operation) {
@@ -305,7 +248,7 @@ TEST_P(TransportConformanceTest, ManyWordsToWhoDoesNotListenArriveInOrder) {
 }
 
 TEST_P(TransportConformanceTest, WhatAClosedChannelIsToldIsNoMatter) {
-  Transports ranks(name(), 2);
+  BareTransports ranks(name(), 2);
   ranks.open({.number = 5, .places = 2, .place_bytes = 64});
   ranks.open({.number = 6, .places = 2, .place_bytes = 64});
   send_text(ranks[1], 0, 5, {.operation = 1}, "early");
@@ -325,7 +268,7 @@ TEST_P(TransportConformanceTest, WhatAClosedChannelIsToldIsNoMatter) {
 
 // Who is in wait(), asleep even, returns when something comes, and when it is told to.
 TEST_P(TransportConformanceTest, WhoWaitsIsWoken) {
-  Transports ranks(name(), 2);
+  BareTransports ranks(name(), 2);
   ranks.open({.number = 5, .places = 4, .place_bytes = 64});
   send_text(ranks[1], 0, 5, {.operation = 1}, "hello");
   const std::vector<TransportEvent> arrived = ranks.see(0, 1);
@@ -366,7 +309,7 @@ TEST_P(TransportConformanceTest, WhoWaitsIsWoken) {
 
 // What a rank said before it left comes first.
 TEST_P(TransportConformanceTest, RankThatLeavesIsLostOnce) {
-  Transports ranks(name(), 3);
+  BareTransports ranks(name(), 3);
   ranks.open({.number = 5, .places = 4, .place_bytes = 64});
   send_text(ranks[2], 0, 5, {.operation = 1}, "hello");
   ASSERT_EQ(ranks.see(0, 1)[0].kind, Kind::kArrived);

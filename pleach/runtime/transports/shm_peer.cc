@@ -1,0 +1,157 @@
+#include "pleach/runtime/transports/shm_peer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "pleach/base/check.h"
+#include "pleach/base/text.h"
+
+namespace pleach::shm {
+namespace {
+
+// Bytes over which all pairs of ranks together rotate: they do not drive out of the last cache what
+// else the ranks have there.
+constexpr int64_t kRotated = int64_t{16} << 20;
+
+std::string address_key(const TransportContext& context, Rank rank) {
+  return context.key_prefix + "/shm/" + std::to_string(rank.value);
+}
+
+}  // namespace
+
+Status publish_listener(const TransportContext& context, uint64_t nonce) {
+  return context.store->set(address_key(context, context.rank),
+                            fmt::format("{} {}", nonce, host_identity()));
+}
+
+Result<uint64_t> find_listener(const TransportContext& context, Rank rank) {
+  PLEACH_ASSIGN(entry, context.store->get(address_key(context, rank), context.deadline));
+  const std::vector<std::string_view> parts = split(entry, ' ');
+  uint64_t nonce = 0;
+  if (parts.size() != 2 ||
+      std::from_chars(parts[0].data(), parts[0].data() + parts[0].size(), nonce).ec !=
+          std::errc()) {
+    return Error{ErrorCode::kIo, fmt::format("rank {} published {}, which is no address",
+                                             rank.value, quoted(entry))};
+  }
+  if (parts[1] != host_identity()) {
+    return Error{ErrorCode::kUnsupported,
+                 fmt::format("transport shm: rank {} is on another host, or in another network "
+                             "namespace of it, than rank {}",
+                             rank.value, context.rank.value)};
+  }
+  return nonce;
+}
+
+PeerChannel::PeerChannel(const ChannelOptions& options, std::shared_ptr<std::byte> memory,
+                         Rank rank, int32_t rank_count)
+    : options_(options),
+      memory_(std::move(memory)),
+      area_(memory_.get() + area_bytes(options) * rank.value),
+      in_(at(options.places)),
+      rotates_(kRotated / (int64_t{rank_count} * (rank_count - 1))) {
+  for (int32_t place = options.places - 1; place >= 0; --place) {
+    free_.push_back(place);
+  }
+}
+
+int32_t PeerChannel::take(const SegmentTag& tag, int64_t bytes) {
+  const int32_t place = free_.back();
+  free_.pop_back();
+  int64_t begin = slot_bytes(options_) * place;
+  if (bytes >= kLeastRotated) {
+    const int64_t room = ring_bytes(options_);
+    begin = find_room(stride(bytes), std::min(room, std::max(rotates_, stride(bytes))));
+    begin = begin < 0 ? find_room(stride(bytes), room) : begin;
+    PLEACH_CHECK(begin >= 0, "twice the places have room for one more segment");
+    next_ = begin + stride(bytes);
+    begin += slot_bytes(options_) * options_.places;
+  }
+  in_[at(place)] = Segment{tag, begin, begin + stride(bytes)};
+  return place;
+}
+
+// The first gap from next_ on, and then from the beginning on, below `room`. -1: none.
+int64_t PeerChannel::find_room(int64_t bytes, int64_t room) {
+  const int64_t first = slot_bytes(options_) * options_.places;
+  int64_t begin = next_;
+  for (int wraps = 0; wraps < 2;) {
+    if (begin + bytes > room) {
+      begin = 0;
+      ++wraps;
+      continue;
+    }
+    const auto other = std::ranges::find_if(in_, [&](const std::optional<Segment>& one) {
+      return one && one->begin < first + begin + bytes && first + begin < one->end;
+    });
+    if (other == in_.end()) {
+      return begin;
+    }
+    begin = (*other)->end - first;
+  }
+  return -1;
+}
+
+std::optional<SegmentTag> PeerChannel::release(int32_t place) {
+  if (place >= options_.places || !in_[at(place)]) {
+    return std::nullopt;
+  }
+  free_.push_back(place);
+  return std::exchange(in_[at(place)], std::nullopt)->tag;
+}
+
+PeerChannel* Peer::find_channel(uint64_t number) {
+  const auto found = std::ranges::find(channels, number, &PeerChannel::number);
+  return found == channels.end() ? nullptr : &*found;
+}
+
+PeerChannel* Peer::open_channel(const ChannelOptions& options, Rank rank, int32_t rank_count) {
+  for (const ChannelEntry& entry : control_in(shared.get()).channels) {
+    const std::optional<int64_t> offset = entry.find(options.number);
+    if (!offset) {
+      continue;
+    }
+    // The ranks agree on a channel's places: only where they are is news.
+    Result<std::shared_ptr<std::byte>> mapped =
+        memory.map(*offset, area_bytes(options) * rank_count);
+    return mapped ? &channels.emplace_back(options, std::move(*mapped), rank, rank_count) : nullptr;
+  }
+  return nullptr;
+}
+
+void Peer::copy(std::span<const std::span<const std::byte>> pieces, std::byte* to, int64_t bytes,
+                const Clock& clock) {
+  const bool is_timed = bytes >= kLeastRotated;
+  const TimePoint start = is_timed ? clock.now() : TimePoint();
+  for (const std::span<const std::byte> piece : pieces) {
+    std::memcpy(to, piece.data(), piece.size());
+    to += piece.size();
+  }
+  if (is_timed) {
+    reads.copies.note(bytes, clock.now() - start);
+  }
+}
+
+bool Peer::prefers_to_read(const ChannelOptions& channel, int64_t bytes) {
+  using enum ChannelOptions::Fetching;
+  return reads.reads_this && channel.fetching != kNever &&
+         (channel.fetching == kAlways || (bytes >= kLeastRotated && reads.copies.is_slow()));
+}
+
+std::shared_ptr<std::byte> Peer::find_lent(const Message& message) {
+  if (auto known =
+          reads.regions.find(message.region, static_cast<int64_t>(message.word), message.length)) {
+    return known;
+  }
+  // If it has left since, its socket still says so.
+  static_cast<void>(reads.regions.take_offers(socket.get()));
+  return reads.regions.find(message.region, static_cast<int64_t>(message.word), message.length);
+}
+
+}  // namespace pleach::shm
