@@ -40,8 +40,8 @@ SHARED = ["--mca", "pml", "ob1", "--mca", "btl", "self,vader"]
 LIMIT_S = 120
 # all_reduce over shared memory, ordinary buffers: ratios that --check asks for, by ranks and size.
 FLOORS = {
-    2: {65536: 0.8, 1 << 20: 1.3, 16 << 20: 1.5},
-    4: {65536: 1.0, 1 << 20: 1.5, 16 << 20: 1.5},
+    2: {1024: 0.8, 65536: 1.1, 1 << 20: 1.3, 16 << 20: 0.9},
+    4: {1024: 0.6, 65536: 0.9, 1 << 20: 1.4, 16 << 20: 1.5},
 }
 
 
@@ -130,7 +130,7 @@ class Pleach:
         out = run([*self.machine.priority, self.machine.pleach, "run", "--ranks", str(self.ranks),
                    "--algorithm", self.algorithm, "--collective", self.machine.collective,
                    "--transport", self.machine.transport,
-                   "--buffers", self.machine.buffers, "--json",
+                   "--buffers", self.machine.buffers, "--in-place", "never", "--json",
                    "--sizes", ",".join(map(str, sizes)), "-n", str(iterations),
                    "-w", str(warmup)])
         answer = json.loads(out)

@@ -34,8 +34,8 @@ class BareTransports {
                                 ->create({.rank = Rank{rank},
                                           .rank_count = rank_count,
                                           .store = store_,
-                                          .clock = &clock_,
                                           .epoch = store_->epoch(),
+                                          .clock = &clock_,
                                           .key_prefix = "test",
                                           .deadline = std::chrono::seconds(20)})
                                 .value());
