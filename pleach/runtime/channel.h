@@ -1,4 +1,4 @@
-// Channel: the operations of one communicator that are in flight on this rank.
+// Channel: the collectives of one communicator that are in flight on this rank.
 #pragma once
 
 #include <cstddef>
@@ -11,46 +11,38 @@
 #include "pleach/base/result.h"
 #include "pleach/runtime/clock.h"
 #include "pleach/runtime/collective_run.h"
+#include "pleach/runtime/traffic.h"
 #include "pleach/runtime/transport.h"
 
 namespace pleach {
 
 // Gives every operation its turn on the connections, and keeps what arrives for operations that
-// have not begun here. It never waits or reads a clock. After the first error nothing may be asked
-// of it but what it is about. Used by one thread at a time.
+// have not begun here.
 //   source  docs/architecture.md, "Channels"
-class Channel {
+class Channel final : public Traffic {
  public:
   // Opened on the transport already; closes it there. Borrows both.
   //   sending  of the transport's channels, by rank: a segment is on its way there
   Channel(const ChannelOptions& options, Transport& transport, std::vector<bool>& sending);
-  ~Channel();
+  ~Channel() override;
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  uint64_t number() const { return options_.number; }
+  uint64_t number() const override { return options_.number; }
   int64_t place_bytes() const { return options_.place_bytes; }
   bool is_idle() const { return runs_.empty(); }
 
   // Begins a run as the next operation, `spec.operation`, one more than the last. Borrows the run
   // until it is done.
   Status start(CollectiveRun& run, const RunSpec& spec, TimePoint now);
-  // As Sink's, of this channel.
   std::span<std::byte> find_home(Rank peer, SegmentTag tag, uint64_t fingerprint,
-                                 std::size_t bytes) const;
-  // Takes note of an event of this channel, or of a lost peer.
-  Status handle(const TransportEvent& event);
-  // Does what follows; lets go of the runs that are done. To be called at expiry() too.
-  Status proceed(TimePoint now);
-  // When a run next has something to say, unless something happens before.
-  TimePoint expiry() const;
-
-  // Lets go of all runs where they stand: after an error, or to give up.
-  void abandon();
-
-  // What an error was about.
-  uint64_t failed_operation() const { return failed_operation_; }
-  Rank culprit() const { return culprit_; }
+                                 std::size_t bytes) const override;
+  Status handle(const TransportEvent& event) override;
+  Status proceed(TimePoint now) override;
+  TimePoint expiry() const override;
+  void abandon() override;
+  uint64_t failed_operation() const override { return failed_operation_; }
+  Rank culprit() const override { return culprit_; }
 
  private:
   CollectiveRun* find(uint64_t operation) const;

@@ -62,7 +62,7 @@ class ChannelCommunicator final : public Communicator {
  private:
   // What an operation is to do, and with what.
   struct Planned {
-    std::shared_ptr<OperationState> state;
+    std::shared_ptr<CollectiveState> state;
     RunSpec spec;
   };
 
@@ -81,7 +81,7 @@ class ChannelCommunicator final : public Communicator {
   Status check_alive();
   Error poison(const Error& error, std::string_view where, Rank culprit);
   Status meet(std::string_view what);
-  Result<std::shared_ptr<OperationState>> take_barrier();
+  Result<std::shared_ptr<CollectiveState>> take_barrier();
   Result<Planned> plan(const PreparedSchedule& schedule, const RunRequest& request);
   Result<Planned> plan_checked(const PreparedSchedule& schedule, const RunRequest& request);
 
@@ -206,7 +206,7 @@ Status ChannelCommunicator::barrier() {
       {.fingerprint = fingerprint.value(), .deadline = endpoint_->deadline(), .what = "barrier"});
 }
 
-Result<std::shared_ptr<OperationState>> ChannelCommunicator::take_barrier() {
+Result<std::shared_ptr<CollectiveState>> ChannelCommunicator::take_barrier() {
   const std::scoped_lock lock(mutex_);
   if (!barriers_) {
     const Schedule schedule = barrier_schedule(rank_count());

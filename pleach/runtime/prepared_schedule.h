@@ -46,7 +46,7 @@ class PreparedSchedule {
 
   // One operation that is to run a request.
   struct Planned {
-    std::shared_ptr<OperationState> state;
+    std::shared_ptr<CollectiveState> state;
     RunBuffers buffers;
     ReducedPart reduced;
     uint64_t fingerprint = 0;  // of what all ranks must agree on

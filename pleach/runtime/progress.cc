@@ -15,13 +15,19 @@ constexpr int32_t kMostPatience = 4;
 
 }  // namespace
 
-std::shared_ptr<OperationState> OperationPool::take() {
-  for (const std::shared_ptr<OperationState>& state : states_) {
+Status CollectiveState::begin(Traffic& traffic, uint64_t operation, TimePoint now) {
+  spec.operation = operation;
+  what = spec.what;
+  return static_cast<Channel&>(traffic).start(run, spec, now);
+}
+
+std::shared_ptr<CollectiveState> OperationPool::take() {
+  for (const std::shared_ptr<CollectiveState>& state : states_) {
     if (state.use_count() == 1) {
       return state;
     }
   }
-  return states_.emplace_back(std::make_shared<OperationState>(index_));
+  return states_.emplace_back(std::make_shared<CollectiveState>(index_));
 }
 
 Progress::Progress(Transport& transport, const Clock& clock, int32_t rank_count)
@@ -46,22 +52,28 @@ Progress::~Progress() {
 
 Progress::Open* Progress::find(uint64_t channel) {
   const auto found = std::ranges::find_if(
-      open_, [&](const auto& open) { return open->channel.number() == channel; });
+      open_, [&](const auto& open) { return open->traffic->number() == channel; });
   return found == open_.end() ? nullptr : found->get();
 }
 
-Status Progress::open(const ChannelOptions& options, Failed failed) {
+std::unique_ptr<Traffic> Progress::make_channel(const ChannelOptions& options, Transport& transport,
+                                                std::vector<bool>& sending) {
+  return std::make_unique<Channel>(options, transport, sending);
+}
+
+Status Progress::open(const ChannelOptions& options, Failed failed, const MakeTraffic& make) {
   const Lock lock(mutex_);
   if (find(options.number) != nullptr) {
     return invalid("a channel of that number is open on this rank");
   }
   PLEACH_TRY(transport_.open(options));
-  open_.push_back(std::make_unique<Open>(options, transport_, peers_.sending, std::move(failed)));
+  open_.push_back(
+      std::make_unique<Open>(make(options, transport_, peers_.sending), std::move(failed)));
   for (std::size_t rank = 0; rank < peers_.lost.size(); ++rank) {
     if (peers_.lost[rank] != nullptr) {
-      static_cast<void>(open_.back()->channel.handle({.kind = TransportEvent::Kind::kLost,
-                                                      .peer = Rank{static_cast<int32_t>(rank)},
-                                                      .reason = peers_.lost[rank]}));
+      static_cast<void>(open_.back()->traffic->handle({.kind = TransportEvent::Kind::kLost,
+                                                       .peer = Rank{static_cast<int32_t>(rank)},
+                                                       .reason = peers_.lost[rank]}));
     }
   }
   return ok();
@@ -73,7 +85,7 @@ void Progress::close(uint64_t channel, const Error& error) {
   PLEACH_CHECK(open != nullptr, "a channel that is open is closed");
   turn_.wait(lock, [&] { return !open->is_failing; });
   open->error = open->error ? open->error : error;
-  open->channel.abandon();
+  open->traffic->abandon();
   end_all(*open);
   std::erase_if(open_, [&](const auto& other) { return other.get() == open; });
   call_back(lock);
@@ -107,47 +119,43 @@ int64_t Progress::in_flight(uint64_t channel) {
 }
 
 // Begins it, and leaves nothing undone that another thread, which polls, would have to know of.
-Status Progress::begin(Lock& lock, uint64_t channel, const std::shared_ptr<OperationState>& state,
-                       RunSpec spec) {
+Status Progress::begin(Lock& lock, uint64_t channel, const std::shared_ptr<OperationState>& state) {
   Open* const open = find(channel);
   PLEACH_CHECK(open != nullptr, "operations begin on channels that are open");
   turn_.wait(lock, [&] { return !open->is_failing; });
   if (open->error) {
     return *open->error;
   }
-  spec.operation = ++open->last_operation;
+  state->number = ++open->last_operation;
   state->channel = channel;
-  state->what = spec.what;
   state->is_done = false;
   state->result = ok();
   state->started = clock_.now();
   state->finished = {};
   open->in_flight.push_back(state);
   ++in_flight_;
-  if (const Status status = open->channel.start(state->run, spec, state->started); !status) {
+  if (const Status status = state->begin(*open->traffic, state->number, state->started); !status) {
     fail(lock, channel, status.error());
     return state->result;
   }
   settle();
-  if (poller_.is_there && (transport_.has_events() || open->channel.expiry() < poller_.until)) {
+  if (poller_.is_there && (transport_.has_events() || open->traffic->expiry() < poller_.until)) {
     transport_.interrupt();
   }
   return ok();
 }
 
-Status Progress::start(uint64_t channel, const std::shared_ptr<OperationState>& state,
-                       const RunSpec& spec) {
+Status Progress::start(uint64_t channel, const std::shared_ptr<OperationState>& state) {
   Lock lock(mutex_);
-  Status status = begin(lock, channel, state, spec);
+  Status status = begin(lock, channel, state);
   hand_over();
   call_back(lock);
   return status;
 }
 
-Status Progress::run(uint64_t channel, const std::shared_ptr<OperationState>& state,
-                     const RunSpec& spec) {
+Status Progress::run(uint64_t channel, const std::shared_ptr<OperationState>& state) {
   Lock lock(mutex_);
-  Status status = begin(lock, channel, state, spec);
+  Status status = begin(lock, channel, state);
   if (!status) {
     hand_over();
     call_back(lock);
@@ -222,7 +230,7 @@ TimePoint Progress::finished(const OperationState& state) const {
 TimePoint Progress::expiry() const {
   TimePoint first = TimePoint::max();
   for (const auto& open : open_) {
-    first = std::min(first, open->channel.expiry());
+    first = std::min(first, open->traffic->expiry());
   }
   return first;
 }
@@ -259,7 +267,7 @@ void Progress::poll(Lock& lock, TimePoint deadline) {
 std::span<std::byte> Progress::home(Rank peer, uint64_t channel, SegmentTag tag,
                                     uint64_t fingerprint, std::size_t bytes) {
   const Open* const open = find(channel);
-  return open != nullptr && !open->error ? open->channel.find_home(peer, tag, fingerprint, bytes)
+  return open != nullptr && !open->error ? open->traffic->find_home(peer, tag, fingerprint, bytes)
                                          : std::span<std::byte>();
 }
 
@@ -268,7 +276,7 @@ void Progress::act(Lock& lock, const Status& status) {
   poller_.failures.clear();
   const auto note = [&](const Open& open, const Status& outcome) {
     if (!outcome) {
-      poller_.failures.emplace_back(open.channel.number(), outcome.error());
+      poller_.failures.emplace_back(open.traffic->number(), outcome.error());
     }
   };
   for (const TransportEvent& event : poller_.events) {
@@ -279,8 +287,8 @@ void Progress::act(Lock& lock, const Status& status) {
       peers_.sending[event.peer.index()] = false;
     }
     for (const auto& open : open_) {
-      if (!open->error && (is_loss || open->channel.number() == event.channel)) {
-        note(*open, open->channel.handle(event));
+      if (!open->error && (is_loss || open->traffic->number() == event.channel)) {
+        note(*open, open->traffic->handle(event));
       }
     }
   }
@@ -290,7 +298,7 @@ void Progress::act(Lock& lock, const Status& status) {
   }
   for (const auto& open : open_) {
     if (!open->error) {
-      note(*open, status ? open->channel.proceed(now) : status);
+      note(*open, status ? open->traffic->proceed(now) : status);
     }
   }
   settle();
@@ -303,7 +311,7 @@ void Progress::act(Lock& lock, const Status& status) {
 void Progress::settle() {
   for (const auto& open : open_) {
     std::erase_if(open->in_flight, [&](const std::shared_ptr<OperationState>& state) {
-      if (state->run.is_done()) {
+      if (state->is_over()) {
         end(state, ok());
       }
       return state->is_done;
@@ -335,17 +343,17 @@ void Progress::fail(Lock& lock, uint64_t channel, const Error& error) {
   if (open == nullptr || open->error) {
     return;
   }
-  Culprit culprit{open->channel.failed_operation(), open->channel.culprit(), {}};
+  Culprit culprit{open->traffic->failed_operation(), open->traffic->culprit(), {}};
   for (const std::shared_ptr<OperationState>& state : open->in_flight) {
-    if (culprit.operation == 0 || state->run.operation() == culprit.operation) {
-      culprit.operation = state->run.operation();
+    if (culprit.operation == 0 || state->number == culprit.operation) {
+      culprit.operation = state->number;
       culprit.what = state->what;
       break;
     }
   }
   open->error = error;
   open->is_failing = true;
-  open->channel.abandon();
+  open->traffic->abandon();
   lock.unlock();
   Error told = open->failed(error, culprit);
   lock.lock();

@@ -18,24 +18,39 @@
 #include "pleach/runtime/clock.h"
 #include "pleach/runtime/collective_run.h"
 #include "pleach/runtime/operation.h"
+#include "pleach/runtime/program_index.h"
+#include "pleach/runtime/traffic.h"
 #include "pleach/runtime/transport.h"
 
 namespace pleach {
 
-// One operation, of its first to its last moment; then of another of the same program.
+// One operation, of its first to its last moment; then of another of the same kind.
 struct OperationState {
-  explicit OperationState(std::shared_ptr<const ProgramIndex> program)
-      : index(std::move(program)), run(*index) {}
+  virtual ~OperationState() = default;
+  // Begins it, as the operation of that number of what drives its channel.
+  virtual Status begin(Traffic& traffic, uint64_t number, TimePoint now) = 0;
+  // Whether there is nothing left to do.
+  virtual bool is_over() const = 0;
 
-  const std::shared_ptr<const ProgramIndex> index;
-  CollectiveRun run;
-  // The rest is guarded by Progress.
+  // Guarded by Progress.
   uint64_t channel = 0;
-  std::string_view what;  // as RunSpec's
+  uint64_t number = 0;    // of its channel: 1, 2, ...
+  std::string_view what;  // for messages; a literal
   TimePoint started, finished;
   bool is_done = true;
   Status result = ok();
   std::function<void(const Status&)> callback;
+};
+
+struct CollectiveState final : OperationState {
+  explicit CollectiveState(std::shared_ptr<const ProgramIndex> program)
+      : index(std::move(program)), run(*index) {}
+  Status begin(Traffic& traffic, uint64_t operation, TimePoint now) override;
+  bool is_over() const override { return run.is_done(); }
+
+  const std::shared_ptr<const ProgramIndex> index;
+  CollectiveRun run;
+  RunSpec spec;
 };
 
 // The states of one program, each used again when nobody holds it: a first operation of its kind
@@ -45,11 +60,11 @@ class OperationPool {
   explicit OperationPool(Program program)
       : index_(std::make_shared<const ProgramIndex>(std::move(program))) {}
   const Program& program() const { return index_->program(); }
-  std::shared_ptr<OperationState> take();
+  std::shared_ptr<CollectiveState> take();
 
  private:
   std::shared_ptr<const ProgramIndex> index_;
-  std::vector<std::shared_ptr<OperationState>> states_;
+  std::vector<std::shared_ptr<CollectiveState>> states_;
 };
 
 // Thread safe. Whoever waits polls, one of them at a time; a thread of its own polls only while
@@ -70,9 +85,13 @@ class Progress final : public Sink {
   };
   // Told the first error, outside of any lock; returns it as all its operations will end.
   using Failed = std::function<Error(const Error& error, const Culprit& culprit)>;
-  // Opens a channel.
+  // Makes what drives a channel that has been opened on the transport, and closes it there.
+  //   sending  of all channels, by rank: a segment is on its way there
+  using MakeTraffic = std::function<std::unique_ptr<Traffic>(
+      const ChannelOptions& options, Transport& transport, std::vector<bool>& sending)>;
+  // Opens a channel, of collectives unless told otherwise.
   //   errors  kInvalidArgument: one of that number is open
-  Status open(const ChannelOptions& options, Failed failed);
+  Status open(const ChannelOptions& options, Failed failed, const MakeTraffic& make = make_channel);
   // Ends what is in flight there with `error`, and closes the channel. Callbacks of its operations
   // have then returned, but one that calls this.
   void close(uint64_t channel, const Error& error);
@@ -84,13 +103,22 @@ class Progress final : public Sink {
   uint64_t begun(uint64_t channel);
   int64_t in_flight(uint64_t channel);
 
-  // Begins `spec`, numbered here, as the channel's next operation.
+  // Begins an operation, numbered here, as the channel's next.
   //   errors  the channel's first error
-  Status start(uint64_t channel, const std::shared_ptr<OperationState>& state, const RunSpec& spec);
+  Status start(uint64_t channel, const std::shared_ptr<OperationState>& state);
+  Status start(uint64_t channel, const std::shared_ptr<CollectiveState>& state,
+               const RunSpec& spec) {
+    state->spec = spec;
+    return start(channel, state);
+  }
   // As Operation's.
   Status wait(OperationState& state, Duration timeout);
   // start() and then wait() for as long as it takes.
-  Status run(uint64_t channel, const std::shared_ptr<OperationState>& state, const RunSpec& spec);
+  Status run(uint64_t channel, const std::shared_ptr<OperationState>& state);
+  Status run(uint64_t channel, const std::shared_ptr<CollectiveState>& state, const RunSpec& spec) {
+    state->spec = spec;
+    return run(channel, state);
+  }
   bool test(OperationState& state);
   void on_done(OperationState& state, std::function<void(const Status&)> callback);
   TimePoint started(const OperationState& state) const;
@@ -101,10 +129,7 @@ class Progress final : public Sink {
                             std::size_t bytes) override;
 
   struct Open {
-    Open(const ChannelOptions& options, Transport& transport, std::vector<bool>& sending,
-         Failed told)
-        : channel(options, transport, sending), failed(std::move(told)) {}
-    Channel channel;
+    std::unique_ptr<Traffic> traffic;
     Failed failed;
     uint64_t last_operation = 0;
     std::vector<std::shared_ptr<OperationState>> in_flight;
@@ -114,8 +139,9 @@ class Progress final : public Sink {
   using Lock = std::unique_lock<std::mutex>;
 
   Open* find(uint64_t channel);
-  Status begin(Lock& lock, uint64_t channel, const std::shared_ptr<OperationState>& state,
-               RunSpec spec);
+  static std::unique_ptr<Traffic> make_channel(const ChannelOptions& options, Transport& transport,
+                                               std::vector<bool>& sending);
+  Status begin(Lock& lock, uint64_t channel, const std::shared_ptr<OperationState>& state);
   Status wait_locked(Lock& lock, OperationState& state, TimePoint deadline);
   void poll(Lock& lock, TimePoint deadline);
   void act(Lock& lock, const Status& status);

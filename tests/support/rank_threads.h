@@ -208,7 +208,7 @@ class FlyingRank {
   }
 
   Record record;
-  std::shared_ptr<OperationState> state;
+  std::shared_ptr<CollectiveState> state;
 
  private:
   const Flight& flight_;
