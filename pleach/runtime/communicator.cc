@@ -13,6 +13,7 @@
 #include "pleach/base/text.h"
 #include "pleach/collective/formats.h"
 #include "pleach/runtime/barrier.h"
+#include "pleach/runtime/message_channel.h"
 #include "pleach/runtime/prepared_schedule.h"
 #include "pleach/runtime/rendezvous/agreement.h"
 #include "pleach/runtime/run_buffers.h"
@@ -30,6 +31,14 @@ Result<std::string> write_for_all(const Schedule* schedule) {
   return format->write(*schedule);
 }
 
+// Of the channel for messages, which collectives do not use.
+uint64_t number_for_messages(uint64_t channel) {
+  Fingerprint number;
+  number.add(channel);
+  number.add("messages");
+  return number.value();
+}
+
 class ChannelCommunicator final : public Communicator {
  public:
   // Options that are complete: with all the ranks.
@@ -41,7 +50,13 @@ class ChannelCommunicator final : public Communicator {
         self_{.channel = number(*endpoint_, *wiring_->epoch, options_),
               .rank = rank,
               .job_ranks = options_.ranks,
-              .place_bytes = options_.place_bytes} {}
+              .place_bytes = options_.place_bytes},
+        messages_({.wiring = wiring_,
+                   .deadline = endpoint_->deadline(),
+                   .channel = number_for_messages(self_.channel),
+                   .rank = rank,
+                   .job_ranks = options_.ranks,
+                   .check_alive = [this] { return check_alive(); }}) {}
   ChannelCommunicator(const ChannelCommunicator&) = delete;
   ChannelCommunicator& operator=(const ChannelCommunicator&) = delete;
   ~ChannelCommunicator() override;
@@ -56,6 +71,7 @@ class ChannelCommunicator final : public Communicator {
   Status run(const PreparedSchedule& schedule, const RunRequest& request) override;
   Result<Operation> start(const PreparedSchedule& schedule, const RunRequest& request) override;
   Status barrier() override;
+  Messages& messages() override { return messages_; }
   Status close() override;
   void abort(std::string_view reason) override;
 
@@ -68,6 +84,9 @@ class ChannelCommunicator final : public Communicator {
 
   static uint64_t number(Endpoint& endpoint, const Epoch& epoch,
                          const CommunicatorOptions& options);
+  Progress::Failed tell_failure(std::string_view kind);
+  Status open_channels();
+  void close_channels(std::string_view why);
   Store& store() const { return endpoint_->store(); }
   const Epoch& epoch() const { return *wiring_->epoch; }
   Progress& progress() const { return *wiring_->progress; }
@@ -89,13 +108,15 @@ class ChannelCommunicator final : public Communicator {
   const std::shared_ptr<Wiring> wiring_;
   const CommunicatorOptions options_;
   const Preparer self_;
-  bool is_open_ = false;              // the channel
+  Messages messages_;
+  bool is_open_ = false;              // the channels
   std::atomic<bool> is_well_ = true;  // neither closed nor poisoned
   mutable std::mutex mutex_;
-  // Guarded by it:
-  std::optional<Error> poison_;  // why nothing may be asked of it
-  int64_t agreements_ = 0;       // so far, over the store
-  std::optional<OperationPool> barriers_;
+  struct Guarded {
+    std::optional<Error> poison = {};  // why nothing may be asked of it
+    int64_t agreements = 0;            // so far, over the store
+    std::optional<OperationPool> barriers = {};
+  } guarded_;  // by the mutex
 };
 
 std::string operation_text(uint64_t operation, std::string_view what) {
@@ -123,7 +144,7 @@ std::string ChannelCommunicator::key(std::string_view what) const {
 
 std::string ChannelCommunicator::next_key(std::string_view what) {
   const std::scoped_lock lock(mutex_);
-  return key(fmt::format("{}/{}", what, agreements_++));
+  return key(fmt::format("{}/{}", what, guarded_.agreements++));
 }
 
 ChannelCommunicator::~ChannelCommunicator() {
@@ -135,8 +156,15 @@ ChannelCommunicator::~ChannelCommunicator() {
                                                    job_rank().value, quoted(options_.name))});
   }
   if (is_open_) {
-    progress().close(self_.channel, {ErrorCode::kPeerLost, "its communicator was destroyed"});
+    close_channels("its communicator was destroyed");
   }
+}
+
+void ChannelCommunicator::close_channels(std::string_view why) {
+  for (const uint64_t channel : {self_.channel, messages_.channel()}) {
+    progress().close(channel, {ErrorCode::kPeerLost, std::string(why)});
+  }
+  is_open_ = false;
 }
 
 Status ChannelCommunicator::check_alive() {
@@ -148,13 +176,13 @@ Status ChannelCommunicator::check_alive() {
     return ok();
   }
   const std::scoped_lock lock(mutex_);
-  if (poison_) {
-    return *poison_;
+  if (guarded_.poison) {
+    return *guarded_.poison;
   }
   if (const std::optional<Failure> failure = epoch().failure()) {
-    poison_ = Error{ErrorCode::kPeerLost, failure->message};
+    guarded_.poison = Error{ErrorCode::kPeerLost, failure->message};
     is_well_ = false;
-    return *poison_;
+    return *guarded_.poison;
   }
   return ok();
 }
@@ -167,7 +195,7 @@ Error ChannelCommunicator::poison(const Error& error, std::string_view where, Ra
                     : fail_epoch(store(), epoch(), error.code,
                                  {culprit, failure_text(job_rank(), where, error.message)});
   const std::scoped_lock lock(mutex_);
-  poison_ = first;
+  guarded_.poison = first;
   is_well_ = false;
   return first;
 }
@@ -178,16 +206,37 @@ Status ChannelCommunicator::meet(std::string_view what) {
   return status ? ok() : poison(status.error(), what, job_rank());
 }
 
-Status ChannelCommunicator::open() {
-  const auto failed = [this](const Error& error, const Progress::Culprit& culprit) {
-    return poison(error, operation_text(culprit.operation, culprit.what),
+// How a channel's first error is told, which was met in something of that kind.
+Progress::Failed ChannelCommunicator::tell_failure(std::string_view kind) {
+  return [this, kind](const Error& error, const Progress::Culprit& culprit) {
+    return poison(error, fmt::format("{} {} ({})", kind, culprit.operation, culprit.what),
                   culprit.rank.value < 0 ? job_rank() : culprit.rank);
   };
-  const ChannelOptions channel{.number = self_.channel,
-                               .places = options_.landing_places,
-                               .place_bytes = options_.place_bytes};
-  if (Status opened = progress().open(channel, failed); !opened) {
-    poison_ = opened.error();  // a mistake that harms nobody
+}
+
+Status ChannelCommunicator::open_channels() {
+  PLEACH_TRY(progress().open({.number = self_.channel,
+                              .places = options_.landing_places,
+                              .place_bytes = options_.place_bytes},
+                             tell_failure("operation")));
+  const auto make = [&](const ChannelOptions& channel, Transport& transport,
+                        std::vector<bool>& sending) {
+    const MessageGroup group{job_rank(), self_.job_ranks, endpoint_->deadline()};
+    return std::make_unique<MessageChannel>(group, channel, transport, sending);
+  };
+  const Status opened = progress().open({.number = messages_.channel(),
+                                         .places = options_.message_places,
+                                         .place_bytes = options_.message_place_bytes},
+                                        tell_failure("message"), make);
+  if (!opened) {
+    progress().close(self_.channel, opened.error());
+  }
+  return opened;
+}
+
+Status ChannelCommunicator::open() {
+  if (Status opened = open_channels(); !opened) {
+    guarded_.poison = opened.error();  // a mistake that harms nobody
     is_well_ = false;
     return opened;
   }
@@ -208,26 +257,28 @@ Status ChannelCommunicator::barrier() {
 
 Result<std::shared_ptr<CollectiveState>> ChannelCommunicator::take_barrier() {
   const std::scoped_lock lock(mutex_);
-  if (!barriers_) {
+  if (!guarded_.barriers) {
     const Schedule schedule = barrier_schedule(rank_count());
     PLEACH_ASSIGN(program, lower(schedule, Order::build(schedule), {.rank = rank()}));
     program.rename_ranks(self_.job_ranks);
-    barriers_.emplace(std::move(program));
+    guarded_.barriers.emplace(std::move(program));
   }
-  return barriers_->take();
+  return guarded_.barriers->take();
 }
 
 Status ChannelCommunicator::close() {
   PLEACH_TRY(check_alive());
-  if (const int64_t count = progress().in_flight(self_.channel); count > 0) {
-    return invalid(
-        fmt::format("communicator {} has {} operations in flight", quoted(options_.name), count));
+  for (const auto& [what, channel] :
+       {std::pair("operations", self_.channel), std::pair("messages", messages_.channel())}) {
+    if (const int64_t count = progress().in_flight(channel); count > 0) {
+      return invalid(
+          fmt::format("communicator {} has {} {} in flight", quoted(options_.name), count, what));
+    }
   }
   PLEACH_TRY(meet("close"));
-  progress().close(self_.channel, {ErrorCode::kPeerLost, "its communicator was closed"});
-  is_open_ = false;
+  close_channels("its communicator was closed");
   const std::scoped_lock lock(mutex_);
-  poison_ = invalid(fmt::format("communicator {} is closed", quoted(options_.name)));
+  guarded_.poison = invalid(fmt::format("communicator {} is closed", quoted(options_.name)));
   is_well_ = false;
   return ok();
 }
@@ -393,27 +444,26 @@ Result<Rank> find_rank(const CommunicatorOptions& options, const Endpoint& endpo
   return own;
 }
 
+Status check_places(int32_t places, int64_t place_bytes) {
+  const bool fits =
+      places >= 1 && places <= kMostPlaces && place_bytes >= 1 && place_bytes <= kMostPlaceBytes;
+  return fits ? ok()
+              : invalid(fmt::format("{} landing places of {} bytes are not [1, {}] of [1, {}]",
+                                    places, place_bytes, kMostPlaces, kMostPlaceBytes));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Endpoint> endpoint,
                                                            CommunicatorOptions options) {
-  if (options.landing_places < 1 || options.landing_places > kMostPlaces ||
-      options.place_bytes < 1 || options.place_bytes > kMostPlaceBytes) {
-    return invalid(fmt::format("{} landing places of {} bytes are not [1, {}] of [1, {}]",
-                               options.landing_places, options.place_bytes, kMostPlaces,
-                               kMostPlaceBytes));
-  }
+  PLEACH_TRY(check_places(options.landing_places, options.place_bytes));
+  PLEACH_TRY(check_places(options.message_places, options.message_place_bytes));
   std::shared_ptr<Wiring> wiring = endpoint->wiring();
   if (const std::optional<Failure> failure = wiring->epoch->failure()) {
     return Error{ErrorCode::kPeerLost, failure->message};
   }
   if (options.ranks.empty()) {
     options.ranks = wiring->epoch->members();
-  }
-  if (options.ranks.empty()) {
-    for (int32_t rank = 0; rank < endpoint->rank_count(); ++rank) {
-      options.ranks.push_back(Rank{rank});
-    }
   }
   PLEACH_ASSIGN(rank, find_rank(options, *endpoint));
   auto communicator = std::make_unique<ChannelCommunicator>(std::move(endpoint), std::move(wiring),

@@ -15,6 +15,7 @@
 #include "pleach/collective/record.h"
 #include "pleach/collective/schedule.h"
 #include "pleach/runtime/endpoint.h"
+#include "pleach/runtime/messages.h"
 #include "pleach/runtime/operation.h"
 
 namespace pleach {
@@ -27,6 +28,9 @@ struct CommunicatorOptions {
   std::vector<Rank> ranks = {};
   int32_t landing_places = 4;                 // per connection, [1, kMostPlaces]
   int64_t place_bytes = int64_t{256} * 1024;  // room of each; see RunRequest::segment_count
+  // As those, for messages: the same on all ranks.
+  int32_t message_places = 8;
+  int64_t message_place_bytes = int64_t{128} * 1024;
 };
 
 // A schedule made ready to run: verified once, agreed on by all ranks, lowered per size.
@@ -96,8 +100,10 @@ class Communicator {
   virtual Result<Operation> start(const PreparedSchedule& schedule, const RunRequest& request) = 0;
   // Collective, an operation as those of run(): all ranks enter before any leaves.
   virtual Status barrier() = 0;
+  // Sends and receives, between its ranks.
+  virtual Messages& messages() = 0;
   // Collective: leaves in order, so that no rank takes the others for lost.
-  //   errors  kInvalidArgument: operations are in flight; nothing has changed
+  //   errors  kInvalidArgument: operations or messages are in flight; nothing has changed
   virtual Status close() = 0;
   // Ends the epoch now, with all that is in flight or waited for, on every rank: "rank 2 aborted
   // communicator 'world': REASON". From any thread or callback. Nothing, where it is closed or the

@@ -1,10 +1,12 @@
-// Operation: a collective that has been started.
+// Operation: a collective or a message that has been started.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <utility>
 
+#include "pleach/base/id.h"
 #include "pleach/base/result.h"
 #include "pleach/runtime/clock.h"
 
@@ -12,6 +14,12 @@ namespace pleach {
 
 class Progress;
 struct OperationState;
+
+// What a receive has received.
+struct Received {
+  Rank source;  // in its communicator; -1: nothing
+  int64_t bytes = 0;
+};
 
 // A handle; copies are of the same operation. The buffers of its request stay the operation's until
 // it is done. It keeps the endpoint, and no communicator: one that is destroyed ends its
@@ -36,6 +44,8 @@ class Operation {
   // When it was started, and when it was found to be done (zero before).
   TimePoint started() const;
   TimePoint finished() const;
+  // Of a receive that is done well.
+  Received received() const;
 
  private:
   std::shared_ptr<OperationState> state_;

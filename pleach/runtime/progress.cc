@@ -130,6 +130,7 @@ Status Progress::begin(Lock& lock, uint64_t channel, const std::shared_ptr<Opera
   state->channel = channel;
   state->is_done = false;
   state->result = ok();
+  state->received = {};
   state->started = clock_.now();
   state->finished = {};
   open->in_flight.push_back(state);
@@ -233,6 +234,11 @@ TimePoint Progress::expiry() const {
     first = std::min(first, open->traffic->expiry());
   }
   return first;
+}
+
+Received Progress::received(const OperationState& state) const {
+  const Lock lock(mutex_);
+  return state.received;
 }
 
 // One wait and what follows from it. The lock is open while it waits.
@@ -445,6 +451,10 @@ TimePoint Operation::started() const {
 
 TimePoint Operation::finished() const {
   return progress_->finished(*state_);
+}
+
+Received Operation::received() const {
+  return progress_->received(*state_);
 }
 
 }  // namespace pleach

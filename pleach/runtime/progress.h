@@ -39,6 +39,7 @@ struct OperationState {
   TimePoint started, finished;
   bool is_done = true;
   Status result = ok();
+  Received received;
   std::function<void(const Status&)> callback;
 };
 
@@ -123,6 +124,7 @@ class Progress final : public Sink {
   void on_done(OperationState& state, std::function<void(const Status&)> callback);
   TimePoint started(const OperationState& state) const;
   TimePoint finished(const OperationState& state) const;
+  Received received(const OperationState& state) const;
 
  private:
   std::span<std::byte> home(Rank peer, uint64_t channel, SegmentTag tag, uint64_t fingerprint,

@@ -222,9 +222,11 @@ Status InprocTransport::progress(std::vector<TransportEvent>& events) {
     if (letter.kind == Letter::Kind::kLeft) {
       events.push_back(
           {.kind = Kind::kLost, .peer = letter.from, .reason = "it left the process's group"});
+    } else if (!places_.is_open(letter.channel)) {
+      continue;  // it was open, and this came late
     } else if (letter.kind == Letter::Kind::kData || letter.kind == Letter::Kind::kLend) {
       events.push_back(land(letter));
-    } else if (places_.is_open(letter.channel)) {  // else it was, and this came late
+    } else {
       events.push_back(event_of(kind_of(letter.kind), letter));
     }
   }

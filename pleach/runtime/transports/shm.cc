@@ -117,7 +117,7 @@ class ShmTransport final : public Transport {
   void push_waiting();
   void receive(Rank rank);
   bool open_message(Rank rank, const shm::Message& message);
-  bool open_payload(Rank rank, const shm::Message& message);
+  bool open_payload(Rank rank, OwnChannel& own, const shm::Message& message);
   bool open_release(Rank rank, const shm::Message& message);
   void tell_released(Rank rank, OwnChannel& own);
   bool has_work() const;
@@ -556,8 +556,8 @@ bool ShmTransport::open_message(Rank rank, const shm::Message& message) {
     case shm::Kind::kRelease:
       return open_release(rank, message);
     case shm::Kind::kData:
-    case shm::Kind::kLend:
-      return open_payload(rank, message);
+    case shm::Kind::kLend:  // to a channel that was open: nobody has waited for it
+      return own == nullptr || open_payload(rank, *own, message);
     case shm::Kind::kForget:
       at_peer(rank).reads.regions.forget(message.region);
       return true;
@@ -580,13 +580,12 @@ bool ShmTransport::open_message(Rank rank, const shm::Message& message) {
   return true;
 }
 
-bool ShmTransport::open_payload(Rank rank, const shm::Message& message) {
-  OwnChannel* const own = find_own(message.channel);
-  if (own == nullptr || message.place < 0 || message.place >= own->options.places ||
-      message.length > at(own->options.place_bytes)) {
+bool ShmTransport::open_payload(Rank rank, OwnChannel& own, const shm::Message& message) {
+  if (message.place < 0 || message.place >= own.options.places ||
+      message.length > at(own.options.place_bytes)) {
     return false;
   }
-  Held& held = own->held[at(rank.value) * at(own->options.places) + at(message.place)];
+  Held& held = own.held[at(rank.value) * at(own.options.places) + at(message.place)];
   if (held.is_taken) {
     return false;
   }
@@ -595,12 +594,12 @@ bool ShmTransport::open_payload(Rank rank, const shm::Message& message) {
   if (!is_lent && message.word != 0 && !open_release(rank, message)) {
     return false;
   }
-  const std::size_t area = at(shm::area_bytes(own->options));
+  const std::size_t area = at(shm::area_bytes(own.options));
   const std::size_t offset = is_lent ? 0 : message.region * shm::kLine;
   if (offset + message.length > area) {
     return false;
   }
-  const std::byte* payload = own->memory.get() + area * rank.index() + offset;
+  const std::byte* payload = own.memory.get() + area * rank.index() + offset;
   if (is_remote) {
     if (!at_peer(rank).reads.is_readable) {
       return false;

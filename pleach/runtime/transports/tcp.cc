@@ -285,6 +285,10 @@ bool TcpTransport::open_frame(Rank peer, const tcp::Frame& frame) {
     case tcp::FrameKind::kData:
       break;
   }
+  if (!is_open) {
+    connection(peer).in().skip(frame.length);
+    return true;
+  }
   const std::optional<int32_t> place = landing_.places.take(frame.channel, peer, frame.length);
   if (!place) {
     return false;

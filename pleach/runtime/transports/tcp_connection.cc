@@ -188,6 +188,9 @@ Flow Inbox::read(int socket, uint64_t& moved_bytes) {
 }
 
 std::optional<FrameBytes> Inbox::take_header() {
+  const std::size_t count = std::min(end_ - begin_, skipped_);
+  begin_ += count;
+  skipped_ -= count;
   FrameBytes header;
   if (end_ - begin_ < header.size()) {
     return std::nullopt;

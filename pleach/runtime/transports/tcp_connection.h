@@ -92,8 +92,9 @@ class Inbox {
   const Arriving& arriving() const { return arriving_; }
   // The next header, once it is here; not while has_payload().
   std::optional<FrameBytes> take_header();
-  // What the payload of the header just taken is, and where it goes.
+  // What the payload of the header just taken is, and where it goes; or that it goes nowhere.
   void expect(const Arriving& arriving);
+  void skip(std::size_t bytes) { skipped_ = bytes; }
   // The payload, once it is here.
   std::optional<Arriving> take_payload();
 
@@ -104,6 +105,7 @@ class Inbox {
   std::size_t begin_ = 0, end_ = 0;  // of what is in the buffer
   bool has_payload_ = false;
   std::size_t received_ = 0;  // of the payload
+  std::size_t skipped_ = 0;   // bytes that are to come before the next header
   Arriving arriving_;
 };
 

@@ -257,6 +257,14 @@ TEST_P(TransportConformanceTest, WhatAClosedChannelIsToldIsNoMatter) {
   ASSERT_TRUE(ranks[0].release(Rank{1}, 5, arrived[0].tag, arrived[0].place));
   ASSERT_TRUE(ranks[0].tell_begun(Rank{1}, 5, 2, 1));
   ranks[0].close(5);
+  // What is still on its way there is dropped, and what comes behind it is not.
+  ranks.open({.number = 7, .places = 2, .place_bytes = 100'000});
+  send_text(ranks[1], 0, 7, {.operation = 1}, std::string(70'000, 'd'));
+  ranks[0].close(7);
+  send_text(ranks[1], 0, 6, {.operation = 1}, "behind");
+  const std::vector<TransportEvent> behind = ranks.see(0, 1);
+  ASSERT_EQ(behind[0].kind, Kind::kArrived);
+  EXPECT_EQ(text_of(behind[0].payload), "behind");
   // A channel that is opened anew is another.
   ranks.open({.number = 5, .places = 1, .place_bytes = 128});
   const std::string text(128, 'n');
