@@ -30,7 +30,7 @@ struct CommunicatorOptions {
   int64_t place_bytes = int64_t{256} * 1024;  // room of each; see RunRequest::segment_count
   // As those, for messages: the same on all ranks.
   int32_t message_places = 8;
-  int64_t message_place_bytes = int64_t{128} * 1024;
+  int64_t message_place_bytes = int64_t{256} * 1024;
 };
 
 // A schedule made ready to run: verified once, agreed on by all ranks, lowered per size.
