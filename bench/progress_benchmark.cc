@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "pleach/api/pleach.h"
+#include "pleach/api/library.h"
 
 namespace pleach {
 namespace {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "pleach/api/pleach.h"
+#include "pleach/api/library.h"
 
 namespace pleach {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "pleach/api/pleach.h"
+#include "pleach/api/library.h"
 #include "pleach/base/files.h"
 #include "pleach/cli/command_line.h"
 

@@ -1,6 +1,6 @@
 // A program outside the tree, with the installed package: synthesises, verifies, simulates and
 // runs, and writes a schedule by hand.
-#include <pleach/api/pleach.h>
+#include <pleach/api/library.h>
 
 #include <atomic>
 #include <cstddef>

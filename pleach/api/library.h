@@ -1,4 +1,4 @@
-// The public face of the library: everything that a program needs to describe a topology, to
+// The public face of the C++ library: everything that a program needs to describe a topology, to
 // obtain, write by hand and prove a schedule, to time it, run it on real ranks, and simulate
 // training over it. What is installed is this header and what it includes.
 #pragma once
