@@ -72,6 +72,7 @@ class ChannelCommunicator final : public Communicator {
   Result<Operation> start(const PreparedSchedule& schedule, const RunRequest& request) override;
   Status barrier() override;
   Messages& messages() override { return messages_; }
+  Result<Operation> start_barrier() override;
   Status close() override;
   void abort(std::string_view reason) override;
 
@@ -100,7 +101,9 @@ class ChannelCommunicator final : public Communicator {
   Status check_alive();
   Error poison(const Error& error, std::string_view where, Rank culprit);
   Status meet(std::string_view what);
+  Result<Planned> plan_barrier();
   Result<std::shared_ptr<CollectiveState>> take_barrier();
+  Result<Operation> start(const Planned& planned);
   Result<Planned> plan(const PreparedSchedule& schedule, const RunRequest& request);
   Result<Planned> plan_checked(const PreparedSchedule& schedule, const RunRequest& request);
 
@@ -245,14 +248,24 @@ Status ChannelCommunicator::open() {
 }
 
 Status ChannelCommunicator::barrier() {
+  PLEACH_ASSIGN(planned, plan_barrier());
+  return progress().run(self_.channel, planned.state, planned.spec);
+}
+
+Result<Operation> ChannelCommunicator::start_barrier() {
+  PLEACH_ASSIGN(planned, plan_barrier());
+  return start(planned);
+}
+
+Result<ChannelCommunicator::Planned> ChannelCommunicator::plan_barrier() {
   PLEACH_TRY(check_alive());
   PLEACH_ASSIGN(state, take_barrier());
   Fingerprint fingerprint;
   fingerprint.add("barrier");
   fingerprint.add(rank_count());
-  return progress().run(
-      self_.channel, state,
-      {.fingerprint = fingerprint.value(), .deadline = endpoint_->deadline(), .what = "barrier"});
+  return Planned{
+      std::move(state),
+      {.fingerprint = fingerprint.value(), .deadline = endpoint_->deadline(), .what = "barrier"}};
 }
 
 Result<std::shared_ptr<CollectiveState>> ChannelCommunicator::take_barrier() {
@@ -353,8 +366,12 @@ Status ChannelCommunicator::run(const PreparedSchedule& schedule, const RunReque
 Result<Operation> ChannelCommunicator::start(const PreparedSchedule& schedule,
                                              const RunRequest& request) {
   PLEACH_ASSIGN(planned, plan(schedule, request));
+  return start(planned);
+}
+
+Result<Operation> ChannelCommunicator::start(const Planned& planned) {
   PLEACH_TRY(progress().start(self_.channel, planned.state, planned.spec));
-  return Operation(std::move(planned.state), std::shared_ptr<Progress>(wiring_, &progress()));
+  return Operation(planned.state, std::shared_ptr<Progress>(wiring_, &progress()));
 }
 
 // The ranks of a colour in their new order, from the colour and key of every rank in turn.

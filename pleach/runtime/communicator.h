@@ -100,6 +100,8 @@ class Communicator {
   virtual Result<Operation> start(const PreparedSchedule& schedule, const RunRequest& request) = 0;
   // Collective, an operation as those of run(): all ranks enter before any leaves.
   virtual Status barrier() = 0;
+  // As barrier(), but returns at once: it is done when all ranks have started it.
+  virtual Result<Operation> start_barrier() = 0;
   // Sends and receives, between its ranks.
   virtual Messages& messages() = 0;
   // Collective: leaves in order, so that no rank takes the others for lost.

@@ -480,6 +480,29 @@ TEST(CommunicatorTest, NobodyLeavesABarrierBeforeAllHaveEntered) {
   }
 }
 
+TEST(CommunicatorTest, BarrierThatWasStartedIsDoneWhenAllHaveStartedIt) {
+  const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 3);
+  std::atomic<int32_t> entered = 0;
+  with_communicators({3, "tcp"}, [&](Communicator& communicator, Rank rank) {
+    const auto prepared = communicator.prepare(rank.value == 0 ? &ring : nullptr);
+    ASSERT_TRUE(prepared.has_value()) << prepared.error().message;
+    std::this_thread::sleep_for(milliseconds(20 * rank.value));
+    ++entered;
+    const Result<Operation> barrier = communicator.start_barrier();
+    ASSERT_TRUE(barrier.has_value()) << barrier.error().message;
+    if (rank.value == 0 && entered < 3) {
+      EXPECT_FALSE(barrier->test() && entered < 3);
+    }
+    // Numbered with the others.
+    Floats data(1000, 1);
+    ASSERT_EQ(message_of(communicator.run(
+                  **prepared, {.count = 1000, .input = bytes(data), .output = bytes(data)})),
+              "");
+    ASSERT_EQ(message_of(barrier->wait()), "");
+    EXPECT_EQ(entered, 3);
+  });
+}
+
 TEST(CommunicatorTest, AWaitThatIsTooShortHarmsNothing) {
   const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 2);
   with_communicators({2, "inproc"}, [&](Communicator& communicator, Rank rank) {

@@ -53,6 +53,7 @@ class Endpoint {
   int32_t rank_count() const { return options_.rank_count; }
   Store& store() const { return *options_.store; }
   Duration deadline() const { return options_.deadline; }
+  const std::string& transport() const { return options_.transport; }  // its name
   // Of the latest epoch that it has come to.
   std::shared_ptr<Wiring> wiring() const;
   // Where that epoch has failed: ends all that is in flight in it, and comes to the next one with

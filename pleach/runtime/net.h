@@ -31,6 +31,7 @@ class Descriptor {
   int get() const { return descriptor_; }
   bool is_open() const { return descriptor_ >= 0; }
   void close();
+  int release() { return std::exchange(descriptor_, -1); }  // no longer owns it
 
  private:
   int descriptor_ = -1;

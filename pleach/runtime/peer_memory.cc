@@ -14,7 +14,7 @@ namespace {
 // The regions of this process, by where they begin.
 class Regions {
  public:
-  Result<std::shared_ptr<std::byte>> allocate(int64_t bytes) {
+  Result<std::byte*> allocate(int64_t bytes) {
     auto region = std::make_shared<PeerRegion>();
     PLEACH_SET(region->memory, SharedMemory::create(bytes));
     PLEACH_SET(region->mapping, region->memory.map(0, bytes));
@@ -24,7 +24,7 @@ class Regions {
     region->number = ++last_number_;
     regions_.emplace(begin, std::move(region));
     count_.fetch_add(1);
-    return std::shared_ptr<std::byte>(begin, [this](std::byte* memory) { free(memory); });
+    return begin;
   }
 
   std::shared_ptr<const PeerRegion> find(std::span<const std::byte> bytes) {
@@ -41,20 +41,25 @@ class Regions {
     return reinterpret_cast<uintptr_t>(bytes.data()) + bytes.size() <= end ? region : nullptr;
   }
 
-  uint64_t freed() const { return freed_.load(); }
-
- private:
-  void free(std::byte* memory) {
+  // False: there is none.
+  bool free(std::byte* memory) {
     std::shared_ptr<PeerRegion> region;  // ends outside of the lock
     const std::scoped_lock lock(mutex_);
     const auto found = regions_.find(memory);
+    if (found == regions_.end()) {
+      return false;
+    }
     found->second->memory.discard(0, found->second->bytes);  // who maps it keeps no pages
     region = std::move(found->second);
     regions_.erase(found);
     count_.fetch_sub(1);
     freed_.fetch_add(1);
+    return true;
   }
 
+  uint64_t freed() const { return freed_.load(); }
+
+ private:
   std::mutex mutex_;
   std::map<const std::byte*, std::shared_ptr<PeerRegion>, std::less<>> regions_;
   uint32_t last_number_ = 0;
@@ -70,11 +75,23 @@ Regions& regions() {
 
 }  // namespace
 
-Result<std::shared_ptr<std::byte>> allocate_peer_memory(int64_t bytes) {
+Result<std::byte*> new_peer_memory(int64_t bytes) {
   if (bytes < 1) {
     return invalid(fmt::format("{} bytes of peer memory are not at least 1", bytes));
   }
   return regions().allocate(bytes);
+}
+
+Status free_peer_memory(std::byte* memory) {
+  return regions().free(memory) ? ok()
+                                : Status(invalid(fmt::format("no peer memory begins at {}",
+                                                             static_cast<void*>(memory))));
+}
+
+Result<std::shared_ptr<std::byte>> allocate_peer_memory(int64_t bytes) {
+  PLEACH_ASSIGN(memory, new_peer_memory(bytes));
+  return std::shared_ptr<std::byte>(
+      memory, [](std::byte* begin) { static_cast<void>(regions().free(begin)); });
 }
 
 std::shared_ptr<const PeerRegion> find_peer_region(std::span<const std::byte> bytes) {

@@ -26,6 +26,11 @@ struct PeerRegion {
 //   cost    a file descriptor each, and microseconds a page when it is first touched: allocate once
 Result<std::shared_ptr<std::byte>> allocate_peer_memory(int64_t bytes);
 
+// The same, freed by hand.
+Result<std::byte*> new_peer_memory(int64_t bytes);
+// Errors: kInvalidArgument: no such memory begins there (any more); nothing has happened.
+Status free_peer_memory(std::byte* memory);
+
 // The region that all of the bytes lie in; null: none. Any thread.
 std::shared_ptr<const PeerRegion> find_peer_region(std::span<const std::byte> bytes);
 // Counts the regions that have been freed.
