@@ -6,7 +6,7 @@ SHELL := /bin/bash
 .PHONY: build demo figures test check-all format format-check tidy lint bench-check clean
 
 FIGURES = dear_evaluation multitree_training policy_algorithm_fabric network_needed
-SOURCE_FILES = find pleach tests bench -name '*.h' -o -name '*.cc'
+SOURCE_FILES = find pleach tests bench examples -name '*.h' -o -name '*.cc' -o -name '*.c'
 
 build:  ## The release binary, build/release/pleach.
 	@tools/install_packages.sh build

@@ -28,6 +28,17 @@ set_tests_properties(independent.bounds PROPERTIES ENVIRONMENT "PLEACH=$<TARGET_
 pleach_script_test(example.straggler ${PROJECT_SOURCE_DIR}/examples/straggler.py
   --pleach $<TARGET_FILE:pleach>)
 
+# The C interface, and a C program that stands on it.
+add_executable(all_reduce_example ${PROJECT_SOURCE_DIR}/examples/all_reduce.c)
+set_target_properties(all_reduce_example PROPERTIES C_STANDARD 99 C_EXTENSIONS OFF)
+target_compile_options(all_reduce_example PRIVATE -Wall -Wextra -pedantic -Werror)
+target_link_options(all_reduce_example PRIVATE
+  $<TARGET_PROPERTY:pleach_flags,INTERFACE_LINK_OPTIONS>)
+target_link_libraries(all_reduce_example PRIVATE pleach_shared)
+pleach_script_test(c_interface ${PROJECT_SOURCE_DIR}/tests/c_interface_test.py
+  ${CMAKE_C_COMPILER} ${CMAKE_CXX_COMPILER} $<TARGET_FILE:pleach_shared>
+  $<TARGET_FILE:all_reduce_example> ${PROJECT_SOURCE_DIR})
+
 # Installs this build, then configures, builds and runs a program that only knows the package.
 pleach_script_test(consumer ${PROJECT_SOURCE_DIR}/tests/consumer/consumer_test.py
   ${CMAKE_COMMAND} ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR}/tests/consumer)

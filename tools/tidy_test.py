@@ -82,6 +82,7 @@ CLEAN = {
     "pleach/base/good_test.cc": '#include <gtest/gtest.h>\nvoid f() { exit(1); }\n',
     "pleach/base/words.cc": '// never calls exit(1) or abort()\nauto t = "abort( printf(";\n',
     "pleach/network/child.cc": "void f() { _exit(1); request.exit(); snprintf(a, b, c); }\n",
+    "examples/good.c": '#include <pleach/api/pleach.h>\nvoid f() { printf("x"); }\n',
     "pleach/cli/show.cc": "void f() { std::fputs(text, out); fmt::print(out, text); }\n",
 }
 # path, content, line, part of the message
@@ -98,6 +99,8 @@ PLANTED = [
     ("pleach/base/quit3.cc", "void f() { ::exit(1); }\n", 1, "returns Result"),
     ("pleach/base/quit4.cc", "void f() { std::terminate(); }\n", 1, "returns Result"),
     ("pleach/base/other.cpp", "int a;\n", 1, "sources end in .cc"),
+    ("pleach/base/other.c", "int a;\n", 1, "C is for examples"),
+    ("examples/stray.c", "#include <Eigen/Dense>\n", 1, "no library that"),
     ("pleach/base/relative.cc", '#include "../base/good.h"\n', 1, "from the root"),
     ("pleach/base/eigen.cc", "#include <Eigen/Dense>\n", 1, "no library that"),
     ("pleach/base/loud4.cc", "void f() { fputs(text, stdout); }\n", 1, "does not print"),

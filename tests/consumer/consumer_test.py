@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Installs a build and builds a program against the install tree with find_package(pleach).
+"""Installs a build and builds programs, in C++ and C, against the install tree.
 
 usage  consumer_test.py CMAKE BUILD_FOLDER CONSUMER_SOURCE_FOLDER
 """
+import os
 import pathlib
 import re
 import subprocess
@@ -10,11 +11,26 @@ import sys
 import tempfile
 
 
-def run(*command):
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+def run(*command, **environment):
+    result = subprocess.run(command, capture_output=True, text=True, check=False,
+                            env=dict(os.environ, **environment))
     if result.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}\n{result.stdout}{result.stderr}")
     return result.stdout
+
+
+def check_c_programs(prefix, consumer, source):
+    """One rank of the same program, built with CMake's package and with that of pkg-config."""
+    (library,) = prefix.rglob("libpleach.so")
+    flags = run("pkg-config", "--cflags", "--libs", "pleach",
+                PKG_CONFIG_PATH=str(library.parent / "pkgconfig")).split()
+    program = consumer / "from_pkg_config"
+    run("cc", source, "-o", program, *flags)
+    for built in (consumer / "c_consumer", program):
+        output = run(built, PLEACH_RANK="0", PLEACH_RANK_COUNT="1", PLEACH_STORE="127.0.0.1:0",
+                     LD_LIBRARY_PATH=str(library.parent))
+        if output != "rank 0 of 1 over tcp: 0 wrong\n":
+            sys.exit(f"{built} printed {output!r}")
 
 
 def main():
@@ -28,6 +44,7 @@ def main():
         output = run(consumer / "consumer")
         if not re.fullmatch(r"10 steps, [1-9]\d* ps\n2 steps, [1-9]\d* ps\n", output):
             sys.exit(f"the consumer printed {output!r}")
+        check_c_programs(prefix, consumer, pathlib.Path(source, "../../examples/all_reduce.c"))
         version = run(prefix / "bin" / "pleach", "--version")
         if not version.startswith("pleach "):
             sys.exit(f"the installed command printed {version!r}")

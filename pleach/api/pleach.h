@@ -1,0 +1,194 @@
+// Pleach's C interface: collectives among ranks, and what it takes to set them up.
+//
+// C99, and C++. A function that can fail returns a pleach_status; what went wrong is then one line
+// in pleach_last_error(). Handles are opaque, and belong to the caller until their destroy function
+// is called; they may be destroyed in any order, as each keeps what it needs. Structs of options
+// begin with their size, and a zero in any field means its default, so that they may grow: set
+// them up as `pleach_endpoint_options options = {.size = sizeof options};`. Types are numbers of a
+// fixed width, whose values do not change within one PLEACH_ABI_VERSION.
+//
+// Threads: every function may be called from any thread, on any handle, but for a handle's destroy
+// function, which comes last.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PLEACH_ABI_VERSION 1
+
+typedef int32_t pleach_status;
+enum {
+  PLEACH_OK = 0,
+  PLEACH_INVALID_ARGUMENT = 1,
+  PLEACH_INFEASIBLE = 2,
+  PLEACH_IO = 3,
+  PLEACH_TIMEOUT = 4,
+  PLEACH_PEER_LOST = 5,
+  PLEACH_UNSUPPORTED = 6,
+  PLEACH_INTERNAL = 7  // no memory, or a mistake of the library
+};
+
+typedef int32_t pleach_type;
+enum {
+  PLEACH_FLOAT32 = 0,
+  PLEACH_FLOAT64 = 1,
+  PLEACH_FLOAT16 = 2,
+  PLEACH_BFLOAT16 = 3,
+  PLEACH_INT8 = 4,
+  PLEACH_INT32 = 5,
+  PLEACH_INT64 = 6,
+  PLEACH_UINT8 = 7
+};
+
+// Averages are of floating types, bitwise reductions of integers.
+typedef int32_t pleach_reduction;
+enum {
+  PLEACH_SUM = 0,
+  PLEACH_PRODUCT = 1,
+  PLEACH_MIN = 2,
+  PLEACH_MAX = 3,
+  PLEACH_AVERAGE = 4,
+  PLEACH_BITWISE_AND = 5,
+  PLEACH_BITWISE_OR = 6,
+  PLEACH_BITWISE_XOR = 7
+};
+
+// As a timeout: as long as it takes.
+#define PLEACH_FOREVER (-1)
+
+typedef struct pleach_endpoint pleach_endpoint;          // this rank's end of a job
+typedef struct pleach_communicator pleach_communicator;  // a view of it: all of its ranks, or some
+typedef struct pleach_operation pleach_operation;        // what has been started
+
+// The library's, "0.1.0"; and the PLEACH_ABI_VERSION that it was built as.
+const char* pleach_version(void);
+int32_t pleach_abi_version(void);
+
+// Why a function failed that this thread has called last of those that failed; "" before the
+// first. Valid until the thread's next call that fails.
+const char* pleach_last_error(void);
+
+// --- Endpoints
+
+typedef struct pleach_endpoint_options {
+  size_t size;
+  // 0: the starter (`pleach`, torchrun, mpirun, srun) tells by environment variables who is which
+  // rank and where the store is; the next five fields are then left alone.
+  int32_t rank_count;
+  int32_t rank;
+  // Rank 0 serves the store there, the others look for it. NULL: 127.0.0.1.
+  const char* store_host;
+  int32_t store_port;
+  int32_t
+      listen_descriptor;  // rank 0: serve on this socket of pleach_listen(), which is taken over
+  const char* job;        // ranks of different jobs do not hear each other
+  const char* transport;  // "tcp", "shm". NULL: tcp
+  int64_t deadline_ms;    // of every wait. 0: 30 s
+} pleach_endpoint_options;
+
+// A socket for rank 0 to serve the store on, where its port has to be known to the others before.
+// port: 0 on entry picks a free one.
+pleach_status pleach_listen(const char* host, int32_t* port, int32_t* descriptor);
+
+// Joins the job. options: NULL is all defaults.
+pleach_status pleach_endpoint_create(const pleach_endpoint_options* options,
+                                     pleach_endpoint** endpoint);
+// Leaves it, when the last communicator and operation over it has been destroyed too. NULL: nothing
+// happens, as in all of the destroy functions.
+void pleach_endpoint_destroy(pleach_endpoint* endpoint);
+// -1 or NULL, and an error, where the handle is NULL.
+int32_t pleach_endpoint_rank(const pleach_endpoint* endpoint);
+int32_t pleach_endpoint_rank_count(const pleach_endpoint* endpoint);
+const char* pleach_endpoint_transport(const pleach_endpoint* endpoint);  // as long as the handle
+
+// --- Communicators. All of their ranks create, split and close them together.
+
+typedef struct pleach_communicator_options {
+  size_t size;
+  const char* name;        // distinct groups of the same ranks differ in it. NULL: "world"
+  const int32_t* ranks;    // of the job, in the order of their ranks here. NULL: all
+  int32_t rank_count;      // of `ranks`
+  int32_t landing_places;  // per connection. 0: 4
+  int64_t place_bytes;     // 0: 256 KiB
+} pleach_communicator_options;
+
+pleach_status pleach_communicator_create(pleach_endpoint* endpoint,
+                                         const pleach_communicator_options* options,
+                                         pleach_communicator** communicator);
+// One for each colour >= 0, of the ranks that give it, ordered by key and then by rank here. A
+// negative one: *part is NULL.
+pleach_status pleach_communicator_split(pleach_communicator* communicator, int32_t color,
+                                        int32_t key, pleach_communicator** part);
+// Leaves in order. Refused while operations are in flight.
+pleach_status pleach_communicator_close(pleach_communicator* communicator);
+// One that was not closed is a failure of this rank: what is in flight ends, on all ranks.
+void pleach_communicator_destroy(pleach_communicator* communicator);
+// -1, and an error, where the handle is NULL.
+int32_t pleach_communicator_rank(const pleach_communicator* communicator);
+int32_t pleach_communicator_rank_count(const pleach_communicator* communicator);
+
+// --- Collectives. All ranks of the communicator ask for the same ones in the same order, with the
+// same count, type, reduction and root. `operation` NULL: they return when it is done. Otherwise
+// they return at once, and the buffers are the operation's until it is done.
+//
+// In place: input == output, or where one is a rank's part of the other, the part's place in it.
+// What is refused because no rank could mean it (a NULL handle, an unknown number, a root out of
+// range, a negative count) has not happened. Anything else that fails ends the job, on all ranks,
+// with one message that names rank, operation and cause: nobody waits for what will not come.
+
+// input, output: count elements.
+pleach_status pleach_all_reduce(pleach_communicator* communicator, const void* input, void* output,
+                                int64_t count, pleach_type type, pleach_reduction reduction,
+                                pleach_operation** operation);
+// output: count elements, the rank's part; input: as many for each rank.
+pleach_status pleach_reduce_scatter(pleach_communicator* communicator, const void* input,
+                                    void* output, int64_t count, pleach_type type,
+                                    pleach_reduction reduction, pleach_operation** operation);
+// input: count elements, the rank's part; output: as many of each rank.
+pleach_status pleach_all_gather(pleach_communicator* communicator, const void* input, void* output,
+                                int64_t count, pleach_type type, pleach_operation** operation);
+// input: count elements for each rank; output: as many of each.
+pleach_status pleach_all_to_all(pleach_communicator* communicator, const void* input, void* output,
+                                int64_t count, pleach_type type, pleach_operation** operation);
+// input: count elements, of the root alone; output: count elements.
+pleach_status pleach_broadcast(pleach_communicator* communicator, const void* input, void* output,
+                               int64_t count, pleach_type type, int32_t root,
+                               pleach_operation** operation);
+// input: count elements; output: count elements, of the root alone.
+pleach_status pleach_reduce(pleach_communicator* communicator, const void* input, void* output,
+                            int64_t count, pleach_type type, pleach_reduction reduction,
+                            int32_t root, pleach_operation** operation);
+// Nobody is done before all have come.
+pleach_status pleach_barrier(pleach_communicator* communicator, pleach_operation** operation);
+
+// --- Operations
+
+// *is_done: 1 when it is done, well or not; else 0. Moves on what can move without waiting.
+pleach_status pleach_operation_test(pleach_operation* operation, int32_t* is_done);
+// Waits until it is done, and returns how it ended; at most so long, then PLEACH_TIMEOUT, and it
+// goes on.
+pleach_status pleach_operation_wait(pleach_operation* operation, int64_t timeout_ms);
+// Calls back once, when it is done, in the thread that finds that out; at once where it is done. A
+// later callback takes the place of one that has not been called. It may start operations, and
+// destroy handles, but not wait. `error` is "" where status is PLEACH_OK, and valid in the
+// callback.
+typedef void (*pleach_callback)(void* context, pleach_status status, const char* error);
+pleach_status pleach_operation_on_done(pleach_operation* operation, pleach_callback callback,
+                                       void* context);
+// Lets go of the handle; the operation goes on, and calls back.
+void pleach_operation_destroy(pleach_operation* operation);
+
+// --- Memory that other ranks of the host may read where it stands, which saves copies over "shm".
+
+// Zeros, at a page. NULL, and an error, where there is none.
+void* pleach_alloc(size_t bytes);
+// Of pleach_alloc() only. Not before the operations that use it are done. NULL: nothing happens.
+pleach_status pleach_free(void* memory);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,154 @@
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "pleach/c_abi/call.h"
+
+namespace pleach::c_abi {
+namespace {
+
+// A collective as it is asked for, none of it checked.
+struct Asked {
+  CollectiveKind collective = CollectiveKind::kAllReduce;
+  const void* input = nullptr;
+  void* output = nullptr;
+  int64_t count = 0;
+  pleach_type type = PLEACH_FLOAT32;
+  pleach_reduction reduction = PLEACH_SUM;
+  int32_t root = 0;
+};
+
+Result<CollectiveRequest> understand(const Asked& asked) {
+  PLEACH_ASSIGN(type, element_type(asked.type));
+  PLEACH_ASSIGN(op, reduce_op(asked.reduction));
+  return CollectiveRequest{.collective = asked.collective,
+                           .type = type,
+                           .op = op,
+                           .root = Rank{asked.root},
+                           .count = asked.count,
+                           .input = static_cast<const std::byte*>(asked.input),
+                           .output = static_cast<std::byte*>(asked.output)};
+}
+
+// Runs it, or starts it where the caller wants a handle.
+pleach_status perform(const char* function, pleach_communicator* communicator, const Asked& asked,
+                      pleach_operation** operation) {
+  return call(function, {{communicator, "communicator"}}, [&]() -> Status {
+    if (operation != nullptr) {
+      *operation = nullptr;
+    }
+    Collectives& collectives = *communicator->collectives;
+    const Result<CollectiveRequest> request = understand(asked);
+    if (!request) {
+      return prefixed(
+          fmt::format("rank {}, {}", collectives.job_rank().value, to_text(asked.collective)),
+          request.error());
+    }
+    if (operation == nullptr) {
+      return collectives.run(*request);
+    }
+    return hand_over(collectives.start(*request), operation);
+  });
+}
+
+}  // namespace
+
+Status hand_over(const Result<Operation>& started, pleach_operation** operation) {
+  if (!started) {
+    return started.error();
+  }
+  *operation = new pleach_operation{*started};  // NOLINT(cppcoreguidelines-owning-memory)
+  return ok();
+}
+
+}  // namespace pleach::c_abi
+
+using pleach::CollectiveKind;
+using pleach::c_abi::perform;
+
+pleach_status pleach_all_reduce(pleach_communicator* communicator, const void* input, void* output,
+                                int64_t count, pleach_type type, pleach_reduction reduction,
+                                pleach_operation** operation) {
+  return perform("pleach_all_reduce", communicator,
+                 {.collective = CollectiveKind::kAllReduce,
+                  .input = input,
+                  .output = output,
+                  .count = count,
+                  .type = type,
+                  .reduction = reduction},
+                 operation);
+}
+
+pleach_status pleach_reduce_scatter(pleach_communicator* communicator, const void* input,
+                                    void* output, int64_t count, pleach_type type,
+                                    pleach_reduction reduction, pleach_operation** operation) {
+  return perform("pleach_reduce_scatter", communicator,
+                 {.collective = CollectiveKind::kReduceScatter,
+                  .input = input,
+                  .output = output,
+                  .count = count,
+                  .type = type,
+                  .reduction = reduction},
+                 operation);
+}
+
+pleach_status pleach_all_gather(pleach_communicator* communicator, const void* input, void* output,
+                                int64_t count, pleach_type type, pleach_operation** operation) {
+  return perform("pleach_all_gather", communicator,
+                 {.collective = CollectiveKind::kAllGather,
+                  .input = input,
+                  .output = output,
+                  .count = count,
+                  .type = type},
+                 operation);
+}
+
+pleach_status pleach_all_to_all(pleach_communicator* communicator, const void* input, void* output,
+                                int64_t count, pleach_type type, pleach_operation** operation) {
+  return perform("pleach_all_to_all", communicator,
+                 {.collective = CollectiveKind::kAllToAll,
+                  .input = input,
+                  .output = output,
+                  .count = count,
+                  .type = type},
+                 operation);
+}
+
+pleach_status pleach_broadcast(pleach_communicator* communicator, const void* input, void* output,
+                               int64_t count, pleach_type type, int32_t root,
+                               pleach_operation** operation) {
+  return perform("pleach_broadcast", communicator,
+                 {.collective = CollectiveKind::kBroadcast,
+                  .input = input,
+                  .output = output,
+                  .count = count,
+                  .type = type,
+                  .root = root},
+                 operation);
+}
+
+pleach_status pleach_reduce(pleach_communicator* communicator, const void* input, void* output,
+                            int64_t count, pleach_type type, pleach_reduction reduction,
+                            int32_t root, pleach_operation** operation) {
+  return perform("pleach_reduce", communicator,
+                 {.collective = CollectiveKind::kReduce,
+                  .input = input,
+                  .output = output,
+                  .count = count,
+                  .type = type,
+                  .reduction = reduction,
+                  .root = root},
+                 operation);
+}
+
+pleach_status pleach_barrier(pleach_communicator* communicator, pleach_operation** operation) {
+  using pleach::Status;
+  return pleach::c_abi::call("pleach_barrier", {{communicator, "communicator"}}, [&]() -> Status {
+    if (operation == nullptr) {
+      return communicator->collectives->communicator().barrier();
+    }
+    *operation = nullptr;
+    return pleach::c_abi::hand_over(communicator->collectives->communicator().start_barrier(),
+                                    operation);
+  });
+}

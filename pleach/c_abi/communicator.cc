@@ -1,0 +1,94 @@
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pleach/c_abi/call.h"
+
+namespace pleach::c_abi {
+namespace {
+
+Status open_handle(std::unique_ptr<Communicator> communicator, pleach_communicator** handle) {
+  PLEACH_ASSIGN(collectives, Collectives::create(std::move(communicator)));
+  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory)
+  *handle = new pleach_communicator{std::move(collectives)};
+  return ok();
+}
+
+Status create(pleach_endpoint* endpoint, const pleach_communicator_options* given,
+              pleach_communicator** communicator) {
+  *communicator = nullptr;
+  PLEACH_ASSIGN(options, complete(given, "pleach_communicator_options"));
+  CommunicatorOptions wanted;
+  if (options.name != nullptr) {
+    wanted.name = options.name;
+  }
+  if (options.ranks != nullptr ? options.rank_count < 1 : options.rank_count != 0) {
+    return invalid(fmt::format("pleach_communicator_create: rank_count is {}, and ranks is{} NULL",
+                               options.rank_count, options.ranks != nullptr ? " not" : ""));
+  }
+  for (int32_t rank = 0; rank < options.rank_count; ++rank) {
+    wanted.ranks.push_back(Rank{options.ranks[rank]});
+  }
+  if (options.landing_places != 0) {
+    wanted.landing_places = options.landing_places;
+  }
+  if (options.place_bytes != 0) {
+    wanted.place_bytes = options.place_bytes;
+  }
+  PLEACH_ASSIGN(opened, Communicator::create(endpoint->endpoint, std::move(wanted)));
+  return open_handle(std::move(opened), communicator);
+}
+
+}  // namespace
+}  // namespace pleach::c_abi
+
+using pleach::ok;
+using pleach::Status;
+using pleach::c_abi::call;
+
+pleach_status pleach_communicator_create(pleach_endpoint* endpoint,
+                                         const pleach_communicator_options* options,
+                                         pleach_communicator** communicator) {
+  return call("pleach_communicator_create",
+              {{endpoint, "endpoint"}, {communicator, "communicator"}},
+              [&] { return pleach::c_abi::create(endpoint, options, communicator); });
+}
+
+pleach_status pleach_communicator_split(pleach_communicator* communicator, int32_t color,
+                                        int32_t key, pleach_communicator** part) {
+  return call("pleach_communicator_split", {{communicator, "communicator"}, {part, "part"}},
+              [&]() -> Status {
+                *part = nullptr;
+                PLEACH_ASSIGN(split, communicator->collectives->communicator().split(color, key));
+                return split == nullptr ? ok() : pleach::c_abi::open_handle(std::move(split), part);
+              });
+}
+
+pleach_status pleach_communicator_close(pleach_communicator* communicator) {
+  return call("pleach_communicator_close", {{communicator, "communicator"}},
+              [&] { return communicator->collectives->communicator().close(); });
+}
+
+void pleach_communicator_destroy(pleach_communicator* communicator) {
+  delete communicator;  // NOLINT(cppcoreguidelines-owning-memory)
+}
+
+int32_t pleach_communicator_rank(const pleach_communicator* communicator) {
+  int32_t rank = -1;
+  call("pleach_communicator_rank", {{communicator, "communicator"}}, [&] {
+    rank = communicator->collectives->communicator().rank().value;
+    return ok();
+  });
+  return rank;
+}
+
+int32_t pleach_communicator_rank_count(const pleach_communicator* communicator) {
+  int32_t count = -1;
+  call("pleach_communicator_rank_count", {{communicator, "communicator"}}, [&] {
+    count = communicator->collectives->communicator().rank_count();
+    return ok();
+  });
+  return count;
+}

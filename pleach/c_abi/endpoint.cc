@@ -1,0 +1,125 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "pleach/c_abi/call.h"
+#include "pleach/runtime/launch/launch.h"
+#include "pleach/runtime/net.h"
+
+namespace pleach::c_abi {
+namespace {
+
+constexpr int64_t kDefaultDeadlineMs = 30'000;
+constexpr int64_t kMostDeadlineMs = int64_t{365} * 24 * 3600 * 1000;
+
+std::string text_or(const char* text, const char* otherwise) {
+  return text == nullptr ? otherwise : text;
+}
+
+// Who this rank is, as the options or else the starter tell.
+Result<LaunchEnvironment> find_place(const pleach_endpoint_options& options) {
+  if (options.rank_count == 0) {
+    PLEACH_ASSIGN(launch, detect_launch(process_environment));
+    if (!launch) {
+      return invalid(
+          "pleach_endpoint_create: rank_count is 0, and no starter has told which rank this is");
+    }
+    return *std::move(launch);
+  }
+  if (options.store_port < 0 || options.store_port > UINT16_MAX) {
+    return invalid(
+        fmt::format("pleach_endpoint_create: store_port {} is no port", options.store_port));
+  }
+  LaunchEnvironment place;
+  place.rank = Rank{options.rank};
+  place.rank_count = options.rank_count;
+  place.store_host = text_or(options.store_host, "127.0.0.1");
+  place.store_port = options.store_port;
+  place.listen_descriptor = options.listen_descriptor > 0 ? options.listen_descriptor : -1;
+  place.key_prefix = text_or(options.job, "");
+  return place;
+}
+
+Status create(const pleach_endpoint_options* given, pleach_endpoint** endpoint) {
+  *endpoint = nullptr;
+  PLEACH_ASSIGN(options, complete(given, "pleach_endpoint_options"));
+  const int64_t deadline_ms = options.deadline_ms == 0 ? kDefaultDeadlineMs : options.deadline_ms;
+  if (deadline_ms < 1 || deadline_ms > kMostDeadlineMs) {
+    return invalid(fmt::format("pleach_endpoint_create: deadline_ms {} is not in [1, {}]",
+                               deadline_ms, kMostDeadlineMs));
+  }
+  const Duration deadline = std::chrono::milliseconds(deadline_ms);
+  const std::string transport = text_or(options.transport, "tcp");
+  PLEACH_TRY(transports().find(transport));  // before anybody is met
+  PLEACH_ASSIGN(place, find_place(options));
+  PLEACH_ASSIGN(store, make_store(place, deadline));
+  EndpointOptions opened;
+  opened.rank = place.rank;
+  opened.rank_count = place.rank_count;
+  opened.transport = transport;
+  opened.store = std::move(store);
+  opened.name = place.key_prefix.empty() ? opened.name : place.key_prefix;
+  opened.deadline = deadline;
+  PLEACH_ASSIGN(created, Endpoint::create(std::move(opened)));
+  *endpoint = new pleach_endpoint{std::move(created)};  // NOLINT(cppcoreguidelines-owning-memory)
+  return ok();
+}
+
+}  // namespace
+}  // namespace pleach::c_abi
+
+using pleach::Status;
+using pleach::c_abi::call;
+
+pleach_status pleach_listen(const char* host, int32_t* port, int32_t* descriptor) {
+  return call("pleach_listen", {{port, "port"}, {descriptor, "descriptor"}}, [&]() -> Status {
+    if (*port < 0 || *port > UINT16_MAX) {
+      return pleach::invalid(fmt::format("pleach_listen: port {} is no port", *port));
+    }
+    PLEACH_ASSIGN(listener, pleach::listen_on({host == nullptr ? "127.0.0.1" : host, *port}));
+    PLEACH_ASSIGN(address, pleach::local_address(listener.get()));
+    *port = address.port;
+    *descriptor = listener.release();
+    return pleach::ok();
+  });
+}
+
+pleach_status pleach_endpoint_create(const pleach_endpoint_options* options,
+                                     pleach_endpoint** endpoint) {
+  return call("pleach_endpoint_create", {{endpoint, "endpoint"}},
+              [&] { return pleach::c_abi::create(options, endpoint); });
+}
+
+void pleach_endpoint_destroy(pleach_endpoint* endpoint) {
+  delete endpoint;  // NOLINT(cppcoreguidelines-owning-memory)
+}
+
+int32_t pleach_endpoint_rank(const pleach_endpoint* endpoint) {
+  int32_t rank = -1;
+  call("pleach_endpoint_rank", {{endpoint, "endpoint"}}, [&] {
+    rank = endpoint->endpoint->rank().value;
+    return pleach::ok();
+  });
+  return rank;
+}
+
+int32_t pleach_endpoint_rank_count(const pleach_endpoint* endpoint) {
+  int32_t count = -1;
+  call("pleach_endpoint_rank_count", {{endpoint, "endpoint"}}, [&] {
+    count = endpoint->endpoint->rank_count();
+    return pleach::ok();
+  });
+  return count;
+}
+
+const char* pleach_endpoint_transport(const pleach_endpoint* endpoint) {
+  const char* name = nullptr;
+  call("pleach_endpoint_transport", {{endpoint, "endpoint"}}, [&] {
+    name = endpoint->endpoint->transport().c_str();
+    return pleach::ok();
+  });
+  return name;
+}
