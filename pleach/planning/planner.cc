@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "pleach/collective/formats.h"
+#include "pleach/planning/auto_planner.h"
 #include "pleach/planning/best_segments.h"
 #include "pleach/planning/file_planner.h"
 #include "pleach/planning/fixed_planner.h"
@@ -20,7 +21,7 @@ Result<CommonChoice> Planner::with_segments(CommonChoice choice, int64_t size_by
   for (const auto& schedule : choice.schedules) {
     jobs.push_back({schedule, size_bytes, 0});
   }
-  PLEACH_ASSIGN(best, find_best_segments(options_.model, topology_, jobs, {}));
+  PLEACH_ASSIGN(best, find_best_segments(options_.model, topology_, jobs, options_.simulation));
   choice.segment_count = best.segment_count;
   choice.time_ps = best.simulation.finish_ps;
   return choice;
@@ -62,6 +63,9 @@ Result<std::unique_ptr<Planner>> make_planner(const Topology& topology, std::str
                                               PlannerOptions options) {
   if (options.segment_count && *options.segment_count < 1) {
     return invalid(fmt::format("segments {}: must be at least 1", *options.segment_count));
+  }
+  if (source == kAutoAlgorithm) {
+    return make_auto_planner(topology, std::move(options));
   }
   return names_schedule_file(source) ? make_file_planner(topology, source, std::move(options))
                                      : make_fixed_planner(topology, source, std::move(options));

@@ -42,7 +42,9 @@ struct CommonChoice {
 struct PlannerOptions {
   std::optional<int32_t> segment_count = 1;  // none: the best of 1, 2, 4, ... 64 at each size
   std::string model = kDefaultNetworkModel;  // network model that finds it
+  SimulationOptions simulation = {};         // in it; its segment_count is ignored
   bool wants_certificate = true;             // of every schedule
+  bool only_what_ranks_run = false;          // `auto`: nothing that needs switches that reduce
 };
 
 // Equal requests get the same pointer, by which network sessions know schedules, as long as
@@ -87,8 +89,11 @@ class Planner {
 // Whether the text names a file: it has a directory or a schedule format's extension.
 bool names_schedule_file(std::string_view source);
 
+// The source that tries all algorithms (planning/auto_planner.h).
+inline constexpr const char* kAutoAlgorithm = "auto";
+
 // The planner of a source: an algorithm's spec ("multitree,step_rule=published"), which synthesises
-// when it is asked, or a schedule's file. `topology` outlives the planner.
+// when it is asked, a schedule's file, or "auto". `topology` outlives the planner.
 //   errors         those of read_schedule; kInvalidArgument: segments < 1
 //   choose errors  those of synthesize; of a file: kInvalidArgument with the first violation, or
 //                  where its collective, participants or root are not those asked for

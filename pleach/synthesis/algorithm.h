@@ -32,6 +32,8 @@ struct Algorithm {
   // Participants are filled in, distinct rank nodes, at least 2; the collective is one of
   // `collectives`; the root is in range. Sets everything but provenance, which synthesize() adds.
   Result<Schedule> (*create)(const SynthesisRequest& request, const Options& options);
+  // Options other than the defaults that are best for something: "mode=one_shot".
+  std::vector<std::string> variants = {};
 
   std::string details() const;
 };

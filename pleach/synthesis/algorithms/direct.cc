@@ -125,6 +125,7 @@ extern const Algorithm kDirect = {
                             "whole buffer to all others",
                  .allowed = {"two_step", "one_shot"}}},
     .create = &direct,
+    .variants = {"mode=one_shot"},
 };
 
 }  // namespace pleach

@@ -1,0 +1,130 @@
+#include "pleach/planning/auto_planner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "pleach/base/text.h"
+#include "pleach/collective/program.h"
+#include "pleach/collective/verify.h"
+#include "pleach/planning/best_segments.h"
+#include "pleach/synthesis/algorithm.h"
+
+namespace pleach {
+namespace {
+
+// The specs to try of algorithms that do the collective.
+std::vector<std::string> specs_for(CollectiveKind collective) {
+  std::vector<std::string> specs;
+  for (const Algorithm* algorithm : algorithms()) {
+    if (algorithm_does(algorithm->name, collective)) {
+      specs.push_back(algorithm->name);
+      for (const std::string& options : algorithm->variants) {
+        specs.push_back(algorithm->name + "," + options);
+      }
+    }
+  }
+  return specs;
+}
+
+class AutoPlanner final : public Planner {
+ public:
+  AutoPlanner(const Topology& topology, PlannerOptions options)
+      : Planner(topology, std::move(options)) {}
+
+  bool does(CollectiveKind collective) const override { return !specs_for(collective).empty(); }
+
+ private:
+  using Schedules = std::vector<std::shared_ptr<const Schedule>>;
+
+  Result<std::shared_ptr<const Schedule>> schedule(const ScheduleRequest& request) override {
+    if (request.size_bytes < 1) {
+      return invalid(
+          fmt::format("{} chooses by the size of the buffer, and none is given", kAutoAlgorithm));
+    }
+    PLEACH_ASSIGN(all, candidates(request));
+    std::shared_ptr<const Schedule> best = all->front();
+    std::optional<int64_t> least_ps;
+    for (const auto& candidate : *all) {
+      if (all->size() > 1) {
+        PLEACH_ASSIGN(time_ps, time(candidate, request.size_bytes));
+        if (!least_ps || time_ps < *least_ps) {
+          best = candidate;
+          least_ps = time_ps;
+        }
+      }
+    }
+    return best;
+  }
+
+  Result<int64_t> time(const std::shared_ptr<const Schedule>& candidate, int64_t size_bytes) const {
+    const Job job = {candidate, size_bytes, 0};
+    SimulationOptions simulation = options().simulation;
+    if (!segment_count()) {
+      PLEACH_ASSIGN(best, find_best_segments(options().model, topology(), {&job, 1}, simulation));
+      return best.simulation.finish_ps;
+    }
+    simulation.segment_count = *segment_count();
+    PLEACH_ASSIGN(result, simulate(options().model, topology(), {&job, 1}, simulation));
+    return result.finish_ps;
+  }
+
+  // What may be chosen, whatever the size; at least one.
+  Result<const Schedules*> candidates(const ScheduleRequest& request) {
+    const CollectiveKind collective = request.collective.value_or(CollectiveKind::kAllReduce);
+    const Rank root = request.root.value_or(Rank{0});
+    Schedules& known = known_[{collective, root.value, request.participants}];
+    if (!known.empty()) {
+      return &known;
+    }
+    std::vector<std::string> refusals;
+    for (const std::string& spec : specs_for(collective)) {
+      Result<Schedule> made = make({.topology = topology(),
+                                    .participants = request.participants,
+                                    .collective = collective,
+                                    .root = root,
+                                    .wants_certificate = options().wants_certificate},
+                                   spec);
+      if (made) {
+        known.push_back(std::make_shared<const Schedule>(std::move(*made)));
+      } else {
+        refusals.push_back(made.error().message);
+      }
+    }
+    if (known.empty()) {
+      return Error{ErrorCode::kInfeasible,
+                   fmt::format("no algorithm does {} on {}: {}", to_text(collective),
+                               topology().name(), join(refusals, "; "))};
+    }
+    return &known;
+  }
+
+  Result<Schedule> make(const SynthesisRequest& request, const std::string& spec) const {
+    PLEACH_ASSIGN(schedule, synthesize(request, spec));
+    // Only after an all_reduce do several ranks hold the same sum.
+    if (request.collective == CollectiveKind::kAllReduce &&
+        !verify(schedule, nullptr).bitwise_replicated) {
+      return invalid(spec + ": ranks would end with other last bits");
+    }
+    if (options().only_what_ranks_run) {
+      PLEACH_TRY(check_switchless(schedule));
+    }
+    return std::move(schedule);
+  }
+
+  std::map<std::tuple<CollectiveKind, int32_t, std::vector<NodeId>>, Schedules> known_;
+};
+
+}  // namespace
+
+std::unique_ptr<Planner> make_auto_planner(const Topology& topology, PlannerOptions options) {
+  return std::make_unique<AutoPlanner>(topology, std::move(options));
+}
+
+}  // namespace pleach

@@ -1,0 +1,20 @@
+// The planner that tries all algorithms.
+#pragma once
+
+#include <memory>
+
+#include "pleach/planning/planner.h"
+
+namespace pleach {
+
+// Simulates what every registered algorithm writes, with the options that it says are worth trying,
+// at the size that is asked for, and takes the fastest; the one registered first on a tie. Those
+// that the topology does not allow do not count, nor all_reduces after which replicas may differ in
+// their last bits (Verification::bitwise_replicated). Groups are each planned as if alone.
+//   choose errors  kInvalidArgument: no size is given; kInfeasible: no algorithm does it here, with
+//                  why not
+//   cost           of the first choice of a collective, participants and root: all syntheses; of
+//                  each: all simulations
+std::unique_ptr<Planner> make_auto_planner(const Topology& topology, PlannerOptions options);
+
+}  // namespace pleach

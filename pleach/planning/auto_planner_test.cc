@@ -1,0 +1,131 @@
+#include "pleach/planning/auto_planner.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "pleach/collective/verify.h"
+#include "pleach/planning/best_segments.h"
+#include "pleach/synthesis/algorithm.h"
+#include "tests/support/topologies.h"
+
+namespace pleach {
+namespace {
+
+using support::topology_of;
+using Kind = CollectiveKind;
+
+int64_t time_of(const Topology& topology, std::shared_ptr<const Schedule> schedule,
+                int64_t size_bytes, std::optional<int32_t> segment_count) {
+  const Job job = {std::move(schedule), size_bytes, 0};
+  const auto simulation =
+      segment_count ? simulate("flow", topology, {&job, 1}, {.segment_count = *segment_count})
+                    : find_best_segments("flow", topology, {&job, 1}, {})->simulation;
+  EXPECT_TRUE(simulation) << simulation.error().message;
+  return simulation->finish_ps;
+}
+
+// No algorithm of the registry whose replicas agree is faster.
+TEST(AutoPlanner, TakesTheFastest) {
+  for (const char* spec : {"ring:5", "fully_connected:4,overhead=1us,latency=2us", "mesh:2x3",
+                           "switch:4,header=1000", "fully_connected:2"}) {
+    const Topology topology = topology_of(spec);
+    for (const std::optional<int32_t> segments :
+         {std::optional<int32_t>(1), std::optional<int32_t>()}) {
+      const auto planner = make_planner(topology, "auto", {.segment_count = segments});
+      ASSERT_TRUE(planner);
+      for (const Kind collective : kAllCollectives) {
+        if (!(*planner)->does(collective)) {
+          continue;
+        }
+        for (const int64_t size_bytes : {int64_t{720}, int64_t{720} << 12}) {
+          SCOPED_TRACE(std::string(spec) + " " + std::string(to_text(collective)) + " " +
+                       std::to_string(size_bytes));
+          const auto choice =
+              (*planner)->choose({.collective = collective, .size_bytes = size_bytes});
+          ASSERT_TRUE(choice) << choice.error().message;
+          EXPECT_TRUE(verify(*choice->schedule, &topology).bitwise_replicated);
+          const int64_t time_ps =
+              time_of(topology, choice->schedule, size_bytes, choice->segment_count);
+          for (const Algorithm* algorithm : algorithms()) {
+            const auto other =
+                synthesize({.topology = topology, .participants = {}, .collective = collective},
+                           algorithm->name);
+            if (other && verify(*other, nullptr).bitwise_replicated) {
+              EXPECT_LE(time_ps,
+                        time_of(topology, std::make_shared<Schedule>(*other), size_bytes, segments))
+                  << algorithm->name;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(AutoPlanner, TakesOtherAlgorithmsForOtherSizes) {
+  const Topology topology = topology_of("switch:4,bandwidth=1GB/s,header=10000,packet=1GiB");
+  const auto planner = make_planner(topology, "auto");
+  ASSERT_TRUE(planner);
+  const auto algorithm = [&](int64_t size_bytes) {
+    const auto choice = (*planner)->choose({.size_bytes = size_bytes});
+    EXPECT_TRUE(choice);
+    return choice->schedule->provenance.algorithm + "," + choice->schedule->provenance.options;
+  };
+  EXPECT_EQ(algorithm(1000), "recursive_doubling,");
+  EXPECT_EQ(algorithm(1'000'000), "halving_doubling,");
+}
+
+// With two ranks they add up in one order, with more in several.
+TEST(AutoPlanner, TakesOneExchangeWhereReplicasAgree) {
+  for (const auto& [spec, steps] :
+       {std::pair("fully_connected:2", 1), std::pair("fully_connected:4", 2)}) {
+    const Topology topology = topology_of(std::string(spec) + ",latency=10us");
+    const auto choice = (*make_planner(topology, "auto"))->choose({.size_bytes = 1000});
+    ASSERT_TRUE(choice) << choice.error().message;
+    EXPECT_EQ(choice->schedule->step_count(), steps) << spec;
+  }
+}
+
+TEST(AutoPlanner, GivesEqualRequestsOneSchedule) {
+  const Topology topology = topology_of("ring:4");
+  const auto planner = make_planner(topology, "auto");
+  ASSERT_TRUE(planner);
+  const ScheduleRequest request = {
+      .collective = Kind::kBroadcast, .root = Rank{2}, .size_bytes = 100};
+  EXPECT_EQ((*planner)->choose(request)->schedule, (*planner)->choose(request)->schedule);
+  EXPECT_EQ((*planner)->choose(request)->schedule->root, Rank{2});
+}
+
+// Ranks run nothing that a switch has to add up.
+TEST(AutoPlanner, KnowsWhatRanksRun) {
+  const Topology topology = topology_of("switch:8,reduce,multicast");
+  for (const bool only_what_ranks_run : {false, true}) {
+    const auto planner = make_planner(
+        topology, "auto", {.wants_certificate = false, .only_what_ranks_run = only_what_ranks_run});
+    ASSERT_TRUE(planner);
+    const auto choice = (*planner)->choose({.size_bytes = 1 << 20});
+    ASSERT_TRUE(choice) << choice.error().message;
+    EXPECT_EQ(choice->schedule->provenance.algorithm == "in_switch", !only_what_ranks_run);
+  }
+}
+
+TEST(AutoPlanner, SaysWhyNot) {
+  const Topology topology = topology_of("ring:4");
+  const auto planner = make_planner(topology, "auto");
+  ASSERT_TRUE(planner);
+  EXPECT_EQ((*planner)->choose({}).error().message,
+            "auto chooses by the size of the buffer, and none is given");
+  const auto refused =
+      (*planner)->choose({.participants = {NodeId{0}, NodeId{9}}, .size_bytes = 100});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("no algorithm does all_reduce on ring:4: participant 1"),
+            std::string::npos)
+      << refused.error().message;
+}
+
+}  // namespace
+}  // namespace pleach
