@@ -22,14 +22,7 @@ namespace pleach {
 
 namespace {
 
-// What rank 0 sends: the schedule's bytes, or why there are none.
-Result<std::string> write_for_all(const Schedule* schedule) {
-  if (schedule == nullptr) {
-    return invalid("rank 0 has no schedule to prepare");
-  }
-  PLEACH_ASSIGN(format, schedule_formats().find("binary"));
-  return format->write(*schedule);
-}
+constexpr std::string_view kFormatOnTheWay = "binary";
 
 // Of the channel for messages, which collectives do not use.
 uint64_t number_for_messages(uint64_t channel) {
@@ -67,7 +60,8 @@ class ChannelCommunicator final : public Communicator {
   const std::vector<Rank>& job_ranks() const override { return self_.job_ranks; }
   Result<std::unique_ptr<Communicator>> split(int32_t color, int32_t key) override;
   Result<std::unique_ptr<Communicator>> shrink() override;
-  Result<std::shared_ptr<const PreparedSchedule>> prepare(const Schedule* schedule) override;
+  Result<std::vector<std::shared_ptr<const PreparedSchedule>>> prepare_all(
+      const Pack& pack, const Unpack& unpack) override;
   Status run(const PreparedSchedule& schedule, const RunRequest& request) override;
   Result<Operation> start(const PreparedSchedule& schedule, const RunRequest& request) override;
   Status barrier() override;
@@ -304,26 +298,33 @@ void ChannelCommunicator::abort(std::string_view reason) {
   }
 }
 
-Result<std::shared_ptr<const PreparedSchedule>> ChannelCommunicator::prepare(
-    const Schedule* schedule) {
+Result<std::vector<std::shared_ptr<const PreparedSchedule>>> ChannelCommunicator::prepare_all(
+    const Pack& pack, const Unpack& unpack) {
   PLEACH_TRY(check_alive());
   const std::string name = next_key("prepare");
-  const auto produce = [&] { return write_for_all(schedule); };
-  const Result<Result<std::string>> bytes = broadcast(group(), name + "/schedule", produce);
+  const Result<Result<std::string>> bytes = broadcast(group(), name + "/schedule", pack);
   if (!bytes) {
     return poison(bytes.error(), "prepare", job_rank());
   }
-  Result<std::shared_ptr<const PreparedSchedule>> prepared =
-      *bytes ? PreparedSchedule::prove(**bytes, self_) : bytes->error();
-  const Result<std::string> hash =
-      prepared ? Result(fmt::format("{:016x}", (*prepared)->hash())) : prepared.error();
+  std::vector<std::shared_ptr<const PreparedSchedule>> all;
+  const auto prove = [&]() -> Result<std::string> {
+    PLEACH_TRY(*bytes);
+    PLEACH_ASSIGN(schedules, unpack(**bytes));
+    Fingerprint hash;
+    for (const auto& schedule : schedules) {
+      PLEACH_ASSIGN(prepared, PreparedSchedule::prove(*schedule, self_));
+      hash.add(prepared->hash());
+      all.push_back(std::move(prepared));
+    }
+    return fmt::format("{:016x}", hash.value());
+  };
   Result<Status> agreed =
-      agree(group(), name + "/verdict", hash, "rank {0} holds {1}, rank {3} holds {2}");
+      agree(group(), name + "/verdict", prove(), "rank {0} holds {1}, rank {3} holds {2}");
   if (!agreed) {
     return poison(agreed.error(), "prepare", job_rank());
   }
   PLEACH_TRY(std::move(*agreed));
-  return prepared;
+  return all;
 }
 
 Result<ChannelCommunicator::Planned> ChannelCommunicator::plan(const PreparedSchedule& schedule,
@@ -470,6 +471,22 @@ Status check_places(int32_t places, int64_t place_bytes) {
 }
 
 }  // namespace
+
+Result<std::shared_ptr<const PreparedSchedule>> Communicator::prepare(const Schedule* schedule) {
+  PLEACH_ASSIGN(format, schedule_formats().find(kFormatOnTheWay));
+  const auto pack = [&]() -> Result<std::string> {
+    return schedule != nullptr ? format->write(*schedule)
+                               : invalid("rank 0 has no schedule to prepare");
+  };
+  const auto unpack =
+      [&](const std::string& bytes) -> Result<std::vector<std::shared_ptr<const Schedule>>> {
+    PLEACH_ASSIGN(sent, format->read(bytes, "schedule of rank 0"));
+    return std::vector{
+        std::shared_ptr<const Schedule>(std::make_shared<const Schedule>(std::move(sent)))};
+  };
+  PLEACH_ASSIGN(prepared, prepare_all(pack, unpack));
+  return std::move(prepared.front());
+}
 
 Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Endpoint> endpoint,
                                                            CommunicatorOptions options) {

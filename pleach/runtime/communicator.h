@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -90,7 +91,14 @@ class Communicator {
   // Collective: rank 0 gives the schedule, the others null; it is sent to all, verified on each and
   // its hash compared. Errors: kInvalidArgument with the first violation, kUnsupported: needs a
   // reducing switch.
-  virtual Result<std::shared_ptr<const PreparedSchedule>> prepare(const Schedule* schedule) = 0;
+  Result<std::shared_ptr<const PreparedSchedule>> prepare(const Schedule* schedule);
+  // The same of several, in one round: what rank 0's `pack` gives is sent to all, and each makes
+  // the schedules of it by `unpack`.
+  using Pack = std::function<Result<std::string>()>;
+  using Unpack =
+      std::function<Result<std::vector<std::shared_ptr<const Schedule>>>(const std::string& bytes)>;
+  virtual Result<std::vector<std::shared_ptr<const PreparedSchedule>>> prepare_all(
+      const Pack& pack, const Unpack& unpack) = 0;
   // Collective: all ranks call with the same schedule, type, op, counts and segments, in one order
   // with their other runs and starts. Wakes no other thread.
   virtual Status run(const PreparedSchedule& schedule, const RunRequest& request) = 0;

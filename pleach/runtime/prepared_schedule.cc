@@ -8,7 +8,6 @@
 
 #include "pleach/base/hash.h"
 #include "pleach/base/index.h"
-#include "pleach/collective/formats.h"
 #include "pleach/collective/merge_chunks.h"
 #include "pleach/collective/program.h"
 #include "pleach/collective/verify.h"
@@ -46,31 +45,24 @@ std::strong_ordering PreparedSchedule::Key::operator<=>(const Key& other) const 
   return order != 0 ? order : compare(receive_counts, other.receive_counts);
 }
 
-Result<std::shared_ptr<const PreparedSchedule>> PreparedSchedule::prove(std::string_view bytes,
+Result<std::shared_ptr<const PreparedSchedule>> PreparedSchedule::prove(Schedule schedule,
                                                                         const Preparer& preparer) {
-  for (const ScheduleFormat* format : schedule_formats()) {
-    if (!format->recognises(bytes)) {
-      continue;
-    }
-    PLEACH_ASSIGN(schedule, format->read(bytes, "schedule of rank 0"));
-    if (schedule.rank_count() != count_of(preparer.job_ranks)) {
-      return invalid(fmt::format("the schedule is for {} ranks, the communicator has {}",
-                                 schedule.rank_count(), preparer.job_ranks.size()));
-    }
-    const Verification proof = verify(schedule, nullptr);
-    if (!proof.correct) {
-      return invalid("the schedule is wrong: " +
-                     (proof.violations.empty() ? "no proof" : proof.violations.front()));
-    }
-    if (std::optional<MergedChunks> merged = merge_alike_chunks(schedule)) {
-      schedule = std::move(merged->schedule);
-    }
-    PLEACH_TRY(check_switchless(schedule));
-    Order order = Order::build(schedule);
-    return std::shared_ptr<const PreparedSchedule>(
-        std::make_shared<PreparedSchedule>(std::move(schedule), std::move(order), preparer));
+  if (schedule.rank_count() != count_of(preparer.job_ranks)) {
+    return invalid(fmt::format("the schedule is for {} ranks, the communicator has {}",
+                               schedule.rank_count(), preparer.job_ranks.size()));
   }
-  return invalid("rank 0 sent bytes in no known schedule format");
+  const Verification proof = verify(schedule, nullptr);
+  if (!proof.correct) {
+    return invalid("the schedule is wrong: " +
+                   (proof.violations.empty() ? "no proof" : proof.violations.front()));
+  }
+  if (std::optional<MergedChunks> merged = merge_alike_chunks(schedule)) {
+    schedule = std::move(merged->schedule);
+  }
+  PLEACH_TRY(check_switchless(schedule));
+  Order order = Order::build(schedule);
+  return std::shared_ptr<const PreparedSchedule>(
+      std::make_shared<PreparedSchedule>(std::move(schedule), std::move(order), preparer));
 }
 
 // What the ranks' parts count, as far as this rank knows; empty: they are equal.

@@ -9,7 +9,6 @@
 #include <mutex>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,9 +32,9 @@ struct Preparer {
 // Lowered once for each kind of request. Thread safe.
 class PreparedSchedule {
  public:
-  // Proves a schedule that was sent as `bytes`; every rank comes to the same conclusion.
+  // Proves a schedule; every rank comes to the same conclusion.
   //   errors  kInvalidArgument with the first violation; kUnsupported: needs a reducing switch
-  static Result<std::shared_ptr<const PreparedSchedule>> prove(std::string_view bytes,
+  static Result<std::shared_ptr<const PreparedSchedule>> prove(Schedule schedule,
                                                                const Preparer& preparer);
 
   PreparedSchedule(Schedule schedule, Order order, Preparer preparer);
