@@ -7,13 +7,17 @@
 #include <array>
 #include <ctime>
 #include <memory>
+#include <optional>
+#include <span>
 
+#include "pleach/api/job_book.h"
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
 #include "pleach/base/value_range.h"
 #include "pleach/collective/placement.h"
 #include "pleach/collective/reference.h"
+#include "pleach/report/plan.h"
 #include "pleach/runtime/peer_memory.h"
 #include "pleach/runtime/rendezvous/agreement.h"
 
@@ -43,7 +47,7 @@ Result<std::vector<int64_t>> parse_sizes(std::string_view text) {
 int64_t benchmark_memory_bytes(const BenchmarkOptions& options) {
   const auto largest = std::max_element(options.sizes_bytes.begin(), options.sizes_bytes.end());
   const int64_t buffers = options.out_of_place ? 2 : 1;
-  return largest == options.sizes_bytes.end() ? 0 : *largest * buffers;
+  return largest == options.sizes_bytes.end() ? 0 : *largest * buffers * options.in_flight;
 }
 
 namespace {
@@ -64,11 +68,11 @@ std::string text_of(const BenchmarkOptions& options) {
     sizes.push_back(std::to_string(size_bytes));
   }
   return fmt::format(
-      "sizes={} iterations={} warmup={} dtype={} op={} segments={} check={} out_of_place={} "
+      "sizes={} iterations={} warmup={} dtype={} op={} in_flight={} check={} out_of_place={} "
       "in_place={} peer_memory={} seed={}",
       join(sizes, ","), options.iterations, options.warmup_iterations, to_text(options.type),
-      to_text(options.op), options.segment_count, options.check, options.out_of_place,
-      options.in_place, options.peer_memory, options.seed);
+      to_text(options.op), options.in_flight, options.check, options.out_of_place, options.in_place,
+      options.peer_memory, options.seed);
 }
 
 // One rank's way through the benchmark.
@@ -83,7 +87,10 @@ class Runner {
   Status agree();
   Status introduce();
   Result<BenchmarkRow> measure(int64_t size_bytes);
-  Result<Measurement> measure_place(int64_t count, bool in_place);
+  Result<Measurement> measure_place(const PreparedBook::Choice& choice, int64_t count,
+                                    bool in_place);
+  Status repeat(const PreparedBook::Choice& choice, std::span<const RunRequest> requests,
+                int32_t iterations);
   Result<std::vector<std::string>> gather(std::string value);
   Result<bool> agree_to_go_on(bool goes_on);
   GroupOfRanks group() const { return {*job_.store, job_.rank, job_.rank_count, job_.deadline}; }
@@ -91,7 +98,7 @@ class Runner {
   const BenchmarkJob& job_;
   const BenchmarkOptions& options_;
   std::unique_ptr<Communicator> communicator_;
-  std::shared_ptr<const PreparedSchedule> prepared_;
+  std::unique_ptr<PreparedBook> book_;
   BenchmarkReport report_;
   int64_t gather_count_ = 0;
 };
@@ -103,10 +110,12 @@ Result<std::vector<std::string>> Runner::gather(std::string value) {
 }
 
 Status Runner::connect() {
+  PLEACH_ASSIGN(choice,
+                choose_transport(group(), job_.name + "/benchmark/transport", job_.transport));
   EndpointOptions options;
   options.rank = job_.rank;
   options.rank_count = job_.rank_count;
-  options.transport = job_.transport;
+  options.transport = choice.transport;
   options.store = job_.store;
   options.name = job_.name;
   options.deadline = job_.deadline;
@@ -114,12 +123,10 @@ Status Runner::connect() {
   PLEACH_SET(communicator_,
              Communicator::create(std::move(endpoint),
                                   {.name = job_.name, .landing_places = job_.landing_places}));
-
-  std::shared_ptr<const Schedule> schedule;
-  if (job_.rank.value == 0) {
-    PLEACH_SET(schedule, job_.choose());
-  }
-  PLEACH_SET(prepared_, communicator_->prepare(schedule.get()));
+  PLEACH_SET(book_, PreparedBook::prepare(*communicator_, [&] {
+               return job_.plan(choice.transport, choice.spans_hosts);
+             }));
+  report_.transport = choice.transport;
   return ok();
 }
 
@@ -151,11 +158,14 @@ Status Runner::introduce() {
                                          0, INT64_MAX));
     report_.ranks.push_back({static_cast<int32_t>(rank), process, lines[rank].substr(space + 1)});
   }
-  const Schedule& schedule = schedule_of(*prepared_);
-  report_.collective = schedule.collective;
-  report_.root = schedule.root;
-  report_.algorithm = schedule.provenance.algorithm;
-  report_.transport = job_.transport;
+  const Book& book = book_->book();
+  if (book.entries.empty()) {
+    return invalid("the book is empty");
+  }
+  const Schedule& first = *book.schedules[at(book.entries.front().schedule)];
+  report_.collective = first.collective;
+  report_.root = job_.root.value_or(first.root);
+  report_.algorithm = book.entries.size() == 1 ? first.provenance.algorithm : kSeveralAlgorithms;
   report_.options = options_;
   report_.rank_count = job_.rank_count;
   report_.start_time = local_time();
@@ -195,43 +205,73 @@ Result<Buffers> make_buffers(const BufferSizes& sizes, int64_t first_of_shard, i
   return buffers;
 }
 
-Result<Measurement> Runner::measure_place(int64_t count, bool in_place) {
-  const Schedule& schedule = schedule_of(*prepared_);
+// As many in flight as there are requests.
+Status Runner::repeat(const PreparedBook::Choice& choice, std::span<const RunRequest> requests,
+                      int32_t iterations) {
+  if (requests.size() == 1) {
+    for (int32_t iteration = 0; iteration < iterations; ++iteration) {
+      PLEACH_TRY(communicator_->run(*choice.schedule, requests.front()));
+    }
+    return ok();
+  }
+  std::vector<std::optional<Operation>> operations(requests.size());
+  for (int32_t iteration = 0; iteration < iterations; ++iteration) {
+    const std::size_t turn = at(iteration) % requests.size();
+    if (operations[turn]) {
+      PLEACH_TRY(operations[turn]->wait());
+    }
+    PLEACH_SET(operations[turn], communicator_->start(*choice.schedule, requests[turn]));
+  }
+  for (const std::optional<Operation>& operation : operations) {
+    if (operation) {
+      PLEACH_TRY(operation->wait());
+    }
+  }
+  return ok();
+}
+
+Result<Measurement> Runner::measure_place(const PreparedBook::Choice& choice, int64_t count,
+                                          bool in_place) {
+  const Schedule& schedule = schedule_of(*choice.schedule);
   PLEACH_ASSIGN(placement, Placement::create(schedule, count));
   const int64_t element_size = element_bytes(options_.type);
   const int64_t first_of_shard = count / job_.rank_count * job_.rank.value;
-  PLEACH_ASSIGN(buffers, make_buffers(placement.sizes(job_.rank), first_of_shard, element_size,
-                                      in_place, options_.peer_memory));
-
   const ReferenceRequest reference =
       reference_request(schedule, options_.type, options_.op, count, options_.seed);
-  RunRequest request;
-  request.type = options_.type;
-  request.op = options_.op;
-  request.count = count;
-  request.segment_count = options_.segment_count;
-  request.input = buffers.memory.get();
-  request.output = (in_place ? buffers.memory : buffers.apart).get();
-
-  fill_input(reference, job_.rank, buffers.input);
-  for (int32_t iteration = 0; iteration < options_.warmup_iterations; ++iteration) {
-    PLEACH_TRY(communicator_->run(*prepared_, request));
+  std::vector<Buffers> all;
+  std::vector<RunRequest> requests;
+  for (int32_t turn = 0; turn < options_.in_flight; ++turn) {
+    PLEACH_ASSIGN(made, make_buffers(placement.sizes(job_.rank), first_of_shard, element_size,
+                                     in_place, options_.peer_memory));
+    all.push_back(std::move(made));
+    const Buffers& buffers = all.back();
+    fill_input(reference, job_.rank, buffers.input);
+    requests.push_back({.type = options_.type,
+                        .op = options_.op,
+                        .count = count,
+                        .segment_count = choice.segment_count,
+                        .input = buffers.memory.get(),
+                        .output = (in_place ? buffers.memory : buffers.apart).get()});
   }
+
+  PLEACH_TRY(repeat(choice, requests, options_.warmup_iterations));
   PLEACH_TRY(communicator_->barrier());
   const SteadyClock clock;
   const TimePoint start = clock.now();
-  for (int32_t iteration = 0; iteration < options_.iterations; ++iteration) {
-    PLEACH_TRY(communicator_->run(*prepared_, request));
-  }
+  PLEACH_TRY(repeat(choice, requests, options_.iterations));
   const double elapsed_s = std::chrono::duration<double>(clock.now() - start).count();
 
   int64_t wrong = 0;
   if (options_.check) {
-    // Of a run of its own, because an in-place run has overwritten its inputs.
-    fill_output(buffers.output);
-    fill_input(reference, job_.rank, buffers.input);
-    PLEACH_TRY(communicator_->run(*prepared_, request));
-    wrong = count_wrong(reference, job_.rank, buffers.output, in_place);
+    // Of runs of their own, because an in-place run has overwritten its inputs.
+    for (const Buffers& buffers : all) {
+      fill_output(buffers.output);
+      fill_input(reference, job_.rank, buffers.input);
+    }
+    PLEACH_TRY(repeat(choice, requests, options_.in_flight));
+    for (const Buffers& buffers : all) {
+      wrong += count_wrong(reference, job_.rank, buffers.output, in_place);
+    }
   }
 
   PLEACH_ASSIGN(values, gather(fmt::format("{:.17g} {}", elapsed_s / options_.iterations, wrong)));
@@ -256,7 +296,7 @@ Result<Measurement> Runner::measure_place(int64_t count, bool in_place) {
 }
 
 Result<BenchmarkRow> Runner::measure(int64_t size_bytes) {
-  const CollectiveKind collective = schedule_of(*prepared_).collective;
+  const CollectiveKind collective = report_.collective;
   const bool parts = has_parts(collective);
   int64_t count = size_bytes / element_bytes(options_.type);
   BenchmarkRow row;
@@ -266,11 +306,14 @@ Result<BenchmarkRow> Runner::measure(int64_t size_bytes) {
     count = row.element_count * job_.rank_count;
   }
   row.size_bytes = count * element_bytes(options_.type);
+  PLEACH_ASSIGN(choice, book_->choose(collective, row.size_bytes, report_.root));
+  row.algorithm = algorithm_text(schedule_of(*choice.schedule).provenance);
+  row.segment_count = choice.segment_count;
   if (options_.out_of_place) {
-    PLEACH_SET(row.out_of_place, measure_place(count, false));
+    PLEACH_SET(row.out_of_place, measure_place(choice, count, false));
   }
   if (options_.in_place) {
-    PLEACH_SET(row.in_place, measure_place(count, true));
+    PLEACH_SET(row.in_place, measure_place(choice, count, true));
   }
   return row;
 }

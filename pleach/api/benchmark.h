@@ -1,16 +1,18 @@
-// Benchmark: times a schedule on real ranks and checks every result, as nccl-tests does.
+// Benchmark: times schedules on real ranks and checks every result, as nccl-tests does.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "pleach/api/transport_choice.h"
 #include "pleach/base/id.h"
 #include "pleach/base/result.h"
-#include "pleach/collective/schedule.h"
+#include "pleach/planning/book.h"
 #include "pleach/report/benchmark.h"
 #include "pleach/runtime/clock.h"
 #include "pleach/runtime/communicator.h"
@@ -27,18 +29,19 @@ struct BenchmarkJob {
   int32_t rank_count = 1;
   std::shared_ptr<Store> store;
   std::string name = "world";  // distinct jobs over one store differ in it
-  std::string transport = "tcp";
+  std::string transport = kAutoTransport;
   Duration deadline = std::chrono::seconds(30);
   int32_t landing_places = 4;
-  // Rank 0's schedule, as a planner chooses it; the other ranks receive it.
-  std::function<Result<std::shared_ptr<const Schedule>>()> choose;
+  // Rank 0's book, of one collective, for ranks that use the transport; the others receive it.
+  std::function<Result<Book>(const std::string& transport, bool spans_hosts)> plan;
+  std::optional<Rank> root = {};  // none: the one of the book's first schedule
   // Called on rank 0 before the first row and after each, with what is known so far; they return
   // whether to go on. If not, all ranks end well, with the rows that there are.
   std::function<bool(const BenchmarkReport&)> started;
   std::function<bool(const BenchmarkReport&)> measured;
 };
 
-// One rank's part: connects, agrees on the schedule, measures every size, leaves in order.
+// One rank's part: connects, agrees on the book, measures every size, leaves in order.
 // Collective. The first error of any rank ends it on all, naming the rank.
 //   returns  the report on rank 0; elsewhere its rows are this rank's own
 Result<BenchmarkReport> run_benchmark(const BenchmarkJob& job, const BenchmarkOptions& options);

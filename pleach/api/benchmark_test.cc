@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "pleach/api/job_book.h"
 #include "pleach/api/schedule_source.h"
 #include "pleach/base/index.h"
 #include "pleach/topology/shapes.h"
@@ -59,10 +60,14 @@ Result<BenchmarkReport> run_on_threads(const char* algorithm, CollectiveKind col
       job.rank_count = rank_count;
       job.store = store;
       job.transport = "inproc";
-      job.choose = [&]() -> Result<std::shared_ptr<const Schedule>> {
+      job.plan = [&](const std::string&, bool) -> Result<Book> {
+        if (std::string(algorithm) == kAutoAlgorithm) {
+          return obtain_book({.transport = "inproc"}, rank_count);
+        }
         const std::string spec = "fully_connected:" + std::to_string(rank_count);
         PLEACH_ASSIGN(topology, parse_topology(spec));
-        return obtain_schedule(topology, algorithm, {.collective = collective});
+        PLEACH_ASSIGN(schedule, obtain_schedule(topology, algorithm, {.collective = collective}));
+        return book_of(std::move(schedule));
       };
       reports[at(rank)] = run_benchmark(job, options);
     });
@@ -101,6 +106,24 @@ TEST(RunBenchmark, ChecksEveryCollectiveInAndOutOfPlace) {
       EXPECT_GT(row.in_place->time_s, 0);
     }
   }
+}
+
+// One algorithm for small buffers, another for large ones; several operations in flight.
+TEST(RunBenchmark, MeasuresWhatTheBookSays) {
+  BenchmarkOptions options;
+  options.sizes_bytes = {100, 1 << 20};
+  options.iterations = 7;
+  for (const int32_t in_flight : {1, 3, 9}) {
+    options.in_flight = in_flight;
+    const auto report = run_on_threads("auto", CollectiveKind::kAllReduce, 4, options);
+    ASSERT_TRUE(report) << report.error().message;
+    EXPECT_EQ(report->algorithm, kSeveralAlgorithms);
+    EXPECT_EQ(report->transport, "inproc");
+    EXPECT_EQ(report->wrong_count(), 0);
+    ASSERT_EQ(report->rows.size(), 2U);
+    EXPECT_NE(report->rows[0].algorithm, report->rows[1].algorithm);
+  }
+  EXPECT_EQ(benchmark_memory_bytes(options), 9 * 2 * (1 << 20));
 }
 
 TEST(RunBenchmark, ChecksEveryTypeAndReduction) {

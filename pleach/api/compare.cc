@@ -11,6 +11,7 @@
 #include "pleach/api/schedule_source.h"
 #include "pleach/base/units.h"
 #include "pleach/collective/formats.h"
+#include "pleach/report/plan.h"
 #include "pleach/synthesis/algorithm.h"
 
 namespace pleach {
@@ -28,7 +29,7 @@ Status check_request(const ComparisonRequest& request) {
   for (const ComparisonCase& one : request.cases) {
     if (names_schedule_file(one.source)) {
       PLEACH_TRY(read_schedule(one.source));
-    } else {
+    } else if (one.source != kAutoAlgorithm) {
       PLEACH_TRY(algorithms().select(one.source));
     }
     cases.push_back(fmt::format("{} on {}", one.source, one.topology_text));
@@ -41,13 +42,14 @@ Status check_request(const ComparisonRequest& request) {
   return refuse_repetition(request.models);
 }
 
-Result<std::shared_ptr<const Schedule>> obtain(const ComparisonCase& one) {
+Status check_does(const ComparisonCase& one) {
   const CollectiveKind collective = one.request.collective.value_or(CollectiveKind::kAllReduce);
-  if (!names_schedule_file(one.source) && !algorithm_does(one.source, collective)) {
+  if (!names_schedule_file(one.source) && one.source != kAutoAlgorithm &&
+      !algorithm_does(one.source, collective)) {
     return Error{ErrorCode::kUnsupported,
                  fmt::format("{}: it does no {}", one.source, to_text(collective))};
   }
-  return obtain_schedule(*one.topology, one.source, one.request);
+  return ok();
 }
 
 // "broadcast with root 2".
@@ -65,9 +67,7 @@ class Comparer {
       if (request_.progress) {
         request_.progress(fmt::format("{} on {}", one.source, one.topology_text));
       }
-      const auto schedule = obtain(one);
-      const Status added = schedule ? add_rows(one, *schedule) : Status(schedule.error());
-      if (!added) {
+      if (const Status added = add_case(one); !added) {
         refuse(one, added.error().message);
       }
     }
@@ -98,41 +98,78 @@ class Comparer {
                : invalid(one.source, "it is of other ranks than the ones before");
   }
 
-  Status add_rows(const ComparisonCase& one, const std::shared_ptr<const Schedule>& schedule) {
+  Status add_case(const ComparisonCase& one) {
+    PLEACH_TRY(check_does(one));
+    if (one.source == kAutoAlgorithm) {  // chooses for each size, as each model has it
+      for (const std::string& model : request_.models) {
+        PLEACH_TRY(add_choices(one, model));
+      }
+      return ok();
+    }
+    PLEACH_ASSIGN(schedule, obtain_schedule(*one.topology, one.source, one.request));
     PLEACH_TRY(check_alike(one, *schedule));
     PLEACH_ASSIGN(summary, summarize(*schedule, *one.topology));
     for (const std::string& model : request_.models) {
       for (const int64_t wanted_bytes : request_.sizes_bytes) {
-        TimingRequest how = request_.how;
-        how.model = model;
-        how.size_bytes = possible_bytes(*schedule, wanted_bytes);
-        const auto timing = time_schedule(*one.topology, schedule, how);
-        if (!timing) {
-          refuse(one, fmt::format("{}: {} by {}: {}", one.source, format_size(how.size_bytes),
-                                  model, timing.error().message));
-          continue;
-        }
-        comparison_.rows.push_back(
-            {.topology = one.topology_text,
-             .algorithm = one.source,
-             .model = model,
-             .rank_count = schedule->rank_count(),
-             .size_bytes = how.size_bytes,
-             .segment_count = timing->segment_count,
-             .time_ps = timing->time_ps,
-             .algbw_bytes_per_s = timing->algbw_bytes_per_s,
-             .busbw_bytes_per_s = timing->busbw_bytes_per_s,
-             .bound_algbw_bytes_per_s = summary.provenance.certificate.bound_algbw_bytes_per_s,
-             .messages_are_free = timing->messages_are_free});
+        add_row(one,
+                timing_of(model, possible_bytes(schedule->collective, schedule->rank_count(),
+                                                wanted_bytes)),
+                schedule, summary.provenance.certificate);
       }
     }
     return ok();
   }
 
+  Status add_choices(const ComparisonCase& one, const std::string& model) {
+    PLEACH_ASSIGN(planner,
+                  make_planner(*one.topology, one.source, planner_options(timing_of(model, 0))));
+    const CollectiveKind collective = one.request.collective.value_or(CollectiveKind::kAllReduce);
+    const int32_t ranks =
+        count_of(one.request.participants.empty() ? one.topology->rank_nodes()
+                                                  : std::span(one.request.participants));
+    for (const int64_t wanted_bytes : request_.sizes_bytes) {
+      ScheduleRequest request = one.request;
+      request.size_bytes = possible_bytes(collective, ranks, wanted_bytes);
+      PLEACH_ASSIGN(choice, planner->choose(request));
+      PLEACH_TRY(check_alike(one, *choice.schedule));
+      add_row(one, timing_of(model, request.size_bytes), choice.schedule,
+              choice.schedule->provenance.certificate);
+    }
+    return ok();
+  }
+
+  TimingRequest timing_of(const std::string& model, int64_t size_bytes) const {
+    TimingRequest how = request_.how;
+    how.model = model;
+    how.size_bytes = size_bytes;
+    return how;
+  }
+
+  void add_row(const ComparisonCase& one, const TimingRequest& how,
+               const std::shared_ptr<const Schedule>& schedule, const Certificate& certificate) {
+    const auto timing = time_schedule(*one.topology, schedule, how);
+    if (!timing) {
+      refuse(one, fmt::format("{}: {} by {}: {}", one.source, format_size(how.size_bytes),
+                              how.model, timing.error().message));
+      return;
+    }
+    comparison_.rows.push_back({.topology = one.topology_text,
+                                .algorithm = one.source,
+                                .chosen = algorithm_text(schedule->provenance),
+                                .model = how.model,
+                                .rank_count = schedule->rank_count(),
+                                .size_bytes = how.size_bytes,
+                                .segment_count = timing->segment_count,
+                                .time_ps = timing->time_ps,
+                                .algbw_bytes_per_s = timing->algbw_bytes_per_s,
+                                .busbw_bytes_per_s = timing->busbw_bytes_per_s,
+                                .bound_algbw_bytes_per_s = certificate.bound_algbw_bytes_per_s,
+                                .messages_are_free = timing->messages_are_free});
+  }
+
   // An all_to_all is of whole blocks, one for each rank.
-  static int64_t possible_bytes(const Schedule& schedule, int64_t size_bytes) {
-    const int64_t ranks = schedule.rank_count();
-    return schedule.collective == CollectiveKind::kAllToAll
+  static int64_t possible_bytes(CollectiveKind collective, int64_t ranks, int64_t size_bytes) {
+    return collective == CollectiveKind::kAllToAll
                ? std::max(size_bytes / ranks, int64_t{1}) * ranks
                : size_bytes;
   }

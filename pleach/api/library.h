@@ -6,10 +6,13 @@
 #include "pleach/api/benchmark.h"          // IWYU pragma: export
 #include "pleach/api/calibration.h"        // IWYU pragma: export
 #include "pleach/api/compare.h"            // IWYU pragma: export
+#include "pleach/api/host.h"               // IWYU pragma: export
 #include "pleach/api/inspect.h"            // IWYU pragma: export
+#include "pleach/api/job_book.h"           // IWYU pragma: export
 #include "pleach/api/machine.h"            // IWYU pragma: export
 #include "pleach/api/schedule_source.h"    // IWYU pragma: export
 #include "pleach/api/timing.h"             // IWYU pragma: export
+#include "pleach/api/transport_choice.h"   // IWYU pragma: export
 #include "pleach/base/units.h"             // IWYU pragma: export
 #include "pleach/base/version.h"           // IWYU pragma: export
 #include "pleach/collective/formats.h"     // IWYU pragma: export
@@ -20,6 +23,7 @@
 #include "pleach/report/comparison.h"      // IWYU pragma: export
 #include "pleach/report/machine.h"         // IWYU pragma: export
 #include "pleach/report/nccl_tests.h"      // IWYU pragma: export
+#include "pleach/report/plan.h"            // IWYU pragma: export
 #include "pleach/report/registries.h"      // IWYU pragma: export
 #include "pleach/report/schedule.h"        // IWYU pragma: export
 #include "pleach/report/sweep.h"           // IWYU pragma: export

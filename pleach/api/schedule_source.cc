@@ -13,8 +13,9 @@ namespace pleach {
 
 Result<std::shared_ptr<const Schedule>> obtain_schedule(const Topology& topology,
                                                         std::string_view source,
-                                                        const ScheduleRequest& request) {
-  PLEACH_ASSIGN(planner, make_planner(topology, source));
+                                                        const ScheduleRequest& request,
+                                                        const PlannerOptions& options) {
+  PLEACH_ASSIGN(planner, make_planner(topology, source, options));
   PLEACH_ASSIGN(choice, planner->choose(request));
   return std::move(choice.schedule);
 }

@@ -16,11 +16,12 @@
 namespace pleach {
 
 // Synthesises, or reads and proves, one schedule for `topology`; every transfer has a route.
-// `source` is an algorithm's spec or a file, as make_planner() takes it.
+// `source` is an algorithm's spec, a file or `auto`, as make_planner() takes it.
 //   errors  those of make_planner and of the planner
 Result<std::shared_ptr<const Schedule>> obtain_schedule(const Topology& topology,
                                                         std::string_view source,
-                                                        const ScheduleRequest& request = {});
+                                                        const ScheduleRequest& request = {},
+                                                        const PlannerOptions& options = {});
 
 // Reads and proves the schedule of a file for ranks that reach each other in ways of their own: its
 // nodes and routes may be of any topology.

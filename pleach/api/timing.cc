@@ -67,6 +67,17 @@ std::string link_name(const Topology& topology, LinkId link) {
   return fmt::format("{}->{}", topology.node(ends.source).name, topology.node(ends.target).name);
 }
 
+PlannerOptions planner_options(const TimingRequest& request) {
+  PlannerOptions options;
+  options.model = request.model;
+  options.simulation = request.options;
+  options.segment_count = request.options.segment_count;
+  if (request.choose_segments) {
+    options.segment_count = std::nullopt;
+  }
+  return options;
+}
+
 Result<Timing> time_schedule(const Topology& topology,
                              const std::shared_ptr<const Schedule>& schedule,
                              const TimingRequest& request) {

@@ -7,6 +7,7 @@
 #include "pleach/base/result.h"
 #include "pleach/collective/schedule.h"
 #include "pleach/network/model.h"
+#include "pleach/planning/planner.h"
 #include "pleach/report/timing.h"
 #include "pleach/topology/topology.h"
 
@@ -20,6 +21,9 @@ struct TimingRequest {
   bool choose_segments = false;
   int64_t cycle_ps = 1000;  // length of a clock cycle
 };
+
+// How a planner chooses for what is then timed so.
+PlannerOptions planner_options(const TimingRequest& request);
 
 // Simulates `schedule` (correct, of this topology) once, or once per segment count tried.
 Result<Timing> time_schedule(const Topology& topology,

@@ -4,7 +4,7 @@
 namespace pleach {
 
 PLEACH_REGISTRY(commands, Command, "command", "commands", kTopologyCommand, kSynthesizeCommand,
-                kVerifyCommand, kSimulateCommand, kCompareCommand, kRunCommand, kTrainCommand,
-                kListCommand, kDoctorCommand)
+                kVerifyCommand, kSimulateCommand, kCompareCommand, kPlanCommand, kRunCommand,
+                kTrainCommand, kListCommand, kDoctorCommand)
 
 }  // namespace pleach

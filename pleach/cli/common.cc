@@ -25,9 +25,10 @@ void declare_collective(CommandLine& line) {
               "rank that alone gives (broadcast, scatter) or ends with all (reduce, gather)", "0");
 }
 
-void declare_schedule(CommandLine& line) {
+void declare_schedule(CommandLine& line, const std::string& otherwise) {
   line.optional_argument("FILE", "schedule file, in place of --algorithm");
-  line.option("--algorithm", "ring, multitree, ... or a schedule file");
+  line.option("--algorithm", "auto (the fastest), ring, multitree, ... or a schedule file",
+              otherwise);
   declare_collective(line);
 }
 
@@ -53,6 +54,12 @@ Result<std::vector<std::string>> schedule_sources(const CommandLine& line) {
   return std::vector<std::string>{schedule_source(line)};
 }
 
+Status check_root(const CommandLine& line, CollectiveKind collective) {
+  return line.given("--root") && !has_root(collective)
+             ? invalid("--root", fmt::format("{} has no root", to_text(collective)))
+             : ok();
+}
+
 Result<ScheduleRequest> schedule_request(const CommandLine& line, const Topology& on,
                                          const std::string& source) {
   PLEACH_ASSIGN(collective, line.value("--collective", parse_collective));
@@ -61,9 +68,7 @@ Result<ScheduleRequest> schedule_request(const CommandLine& line, const Topology
       return invalid(option, source + " says itself which ranks take part");
     }
   }
-  if (line.given("--root") && !has_root(collective)) {
-    return invalid("--root", fmt::format("{} has no root", to_text(collective)));
-  }
+  PLEACH_TRY(check_root(line, collective));
   ScheduleRequest request;
   if (line.given("--collective") || !names_schedule_file(source)) {
     request.collective = collective;

@@ -19,8 +19,8 @@ namespace pleach {
 void declare_topology(CommandLine& line);
 // --collective, --group, --root.
 void declare_collective(CommandLine& line);
-// FILE or --algorithm, and the above.
-void declare_schedule(CommandLine& line);
+// FILE or --algorithm (none given: `otherwise`), and the above.
+void declare_schedule(CommandLine& line, const std::string& otherwise = "");
 
 // Whether FILE and --algorithm are neither or both given: says so.
 std::optional<ExitCode> check_schedule(const CommandLine& line);
@@ -28,6 +28,8 @@ std::optional<ExitCode> check_schedule(const CommandLine& line);
 std::string schedule_source(const CommandLine& line);
 // The same of a command that takes several: --algorithm ring,multitree,step_rule=published.
 Result<std::vector<std::string>> schedule_sources(const CommandLine& line);
+// Refuses --root of a collective that has none.
+Status check_root(const CommandLine& line, CollectiveKind collective);
 // What of `source` the options of declare_collective ask for.
 // Errors: a value out of range; --group or --root where they have no meaning.
 Result<ScheduleRequest> schedule_request(const CommandLine& line, const Topology& on,

@@ -60,17 +60,23 @@ ExitCode run_rank(const RunContext& context, BenchmarkJob job) {
   const RunSettings& settings = context.settings;
   std::FILE* out = context.invocation.out;
   const bool prints = job.rank.value == 0 && !context.line.json();
-  job.transport = settings.transport->name;
+  job.transport = settings.transport;
   job.deadline = settings.deadline;
   job.landing_places = settings.landing_places;
   std::string output_file;
   Printer printer(out);
-  job.choose = [&]() -> Result<std::shared_ptr<const Schedule>> {
+  job.plan = [&](const std::string& transport, bool spans_hosts) -> Result<Book> {
     if (context.line.given("--output-file")) {
       PLEACH_SET(output_file, context.line.value("--output-file", new_file_name));
     }
-    return schedule_for(context.line, job.rank_count);
+    return book_for(context.line, job.rank_count, transport, spans_hosts);
   };
+  const Result<std::optional<Rank>> root = root_option(context.line, job.rank_count);
+  if (!root) {
+    print_rank_error(context.invocation, job.rank, root.error());
+    return ExitCode::kFailed;
+  }
+  job.root = *root;
   if (prints) {
     job.started = [&](const BenchmarkReport& report) {
       const std::string file =
@@ -78,7 +84,7 @@ ExitCode run_rank(const RunContext& context, BenchmarkJob job) {
       return printer.print(file + nccl_tests_header(report));
     };
     job.measured = [&](const BenchmarkReport& report) {
-      return printer.print(nccl_tests_row(report, report.rows.back()));
+      return printer.print(nccl_tests_choice(report) + nccl_tests_row(report, report.rows.back()));
     };
   }
   const Result<BenchmarkReport> report = run_benchmark(job, settings.benchmark);
@@ -133,10 +139,9 @@ Result<ExitCode> run_launched(const RunContext& context, const LaunchEnvironment
     return invalid(fmt::format("--ranks is {}, but {} started {}", context.settings.rank_count,
                                launch.starter, launch.rank_count));
   }
-  if (!context.settings.transport->spans_processes) {
+  if (!context.settings.spans_processes) {
     return invalid(fmt::format("--transport: {} keeps all ranks in one process, but {} started {}",
-                               context.settings.transport->name, launch.starter,
-                               launch.rank_count));
+                               context.settings.transport, launch.starter, launch.rank_count));
   }
   PLEACH_TRY(check_memory(context.settings, 1));
   if (launch.rank.value == 0 && launch.is_open_to_strangers()) {
@@ -207,8 +212,8 @@ Result<ExitCode> run_run(const Command& command, const Invocation& invocation) {
   if (const auto stop = line.parse()) {
     return *stop;
   }
-  if (const auto stop = check_schedule(line)) {
-    return *stop;
+  if (line.given("FILE") && line.given("--algorithm")) {
+    return line.refuse("give either FILE or --algorithm");
   }
   PLEACH_ASSIGN(settings, understand_run(line));
   PLEACH_ASSIGN(launch, detect_launch(process_environment));
@@ -220,19 +225,21 @@ Result<ExitCode> run_run(const Command& command, const Invocation& invocation) {
     return line.refuse("give --ranks, or start it under mpirun, torchrun or srun");
   }
   // What would fail on rank 0 fails here already, as one line, before any rank exists.
-  PLEACH_TRY(schedule_for(line, settings.rank_count));
+  PLEACH_TRY(book_for(line, settings.rank_count, settings.transport, false));
+  PLEACH_TRY(root_option(line, settings.rank_count));
   PLEACH_TRY(check_memory(settings, settings.rank_count));
   if (line.given("--output-file")) {
     PLEACH_TRY(line.value("--output-file", new_file_name));
   }
-  return settings.transport->spans_processes ? run_processes(context) : run_threads(context);
+  return settings.spans_processes ? run_processes(context) : run_threads(context);
 }
 
 }  // namespace
 
 extern const Command kRunCommand = {
     "run", "runs a schedule on real ranks, times it and checks every result",
-    "  pleach run --ranks 4 --algorithm ring --sizes 1KiB:1MiB:4\n"
+    "  pleach run --ranks 4 --sizes 1KiB:1MiB:4\n"
+    "  pleach run --ranks 4 --algorithm ring --transport tcp --sizes 1KiB:1MiB:4\n"
     "  pleach run --ranks 16 --topology torus:4x4 --algorithm multitree --sizes 100MB -n 3\n"
     "  pleach run --ranks 8 schedule.json --dtype int32 --op max\n"
     "  mpirun -np 4 pleach run --algorithm halving_doubling --sizes 1MiB\n"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "pleach/cli/common.h"
@@ -14,14 +15,22 @@ void declare_run(CommandLine& line);
 struct RunSettings {
   BenchmarkOptions benchmark;
   int32_t rank_count = 0;  // 0: as many as were started
-  const TransportKind* transport = nullptr;
+  std::string transport;
+  bool spans_processes = true;  // what the transport does
   Duration deadline = std::chrono::seconds(30);
   int32_t landing_places = 4;
 };
 Result<RunSettings> understand_run(const CommandLine& line);
 
-// The schedule for `rank_count` ranks. Errors: kInvalidArgument when the topology has another
-// number of ranks, and those of obtain_schedule.
-Result<std::shared_ptr<const Schedule>> schedule_for(const CommandLine& line, int32_t rank_count);
+// What `rank_count` ranks are to run: the asked collective's part of a book, or one schedule.
+//   transport    that they use; for a book that is planned
+//   spans_hosts  they are on several
+//   errors       kInvalidArgument: the topology, file or book is for another number of ranks; those
+//                of obtain_book and obtain_schedule
+Result<Book> book_for(const CommandLine& line, int32_t rank_count, const std::string& transport,
+                      bool spans_hosts);
+
+// Of the collective; none: whatever what is run has.
+Result<std::optional<Rank>> root_option(const CommandLine& line, int32_t rank_count);
 
 }  // namespace pleach

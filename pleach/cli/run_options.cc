@@ -12,9 +12,9 @@ namespace pleach {
 
 namespace {
 
-// "tcp: processes; inproc: threads of one process".
+// "auto: ...; tcp: processes; inproc: threads of one process".
 std::string describe_transports() {
-  std::vector<std::string> words;
+  std::vector<std::string> words = {"auto: shm on one host, else tcp"};
   for (const TransportKind* kind : transports()) {
     words.push_back(kind->name +
                     (kind->spans_processes ? ": processes" : ": threads of one process"));
@@ -26,9 +26,11 @@ std::string describe_transports() {
 
 void declare_run(CommandLine& line) {
   line.option("--ranks", "processes to start here; under mpirun, torchrun, Slurm: theirs");
-  line.option("--topology", "where to plan (default fully_connected:RANKS)");
-  declare_schedule(line);
-  line.option("--transport", describe_transports(), "tcp");
+  line.option("--topology",
+              "where to plan (default: what is known of the transport; of an algorithm's name "
+              "fully_connected:RANKS)");
+  declare_schedule(line, kAutoAlgorithm);
+  line.option("--transport", describe_transports(), kAutoTransport);
   line.option("--sizes", "whole buffers: 1KiB:256MiB:4 (from, to, factor) or a list");
   line.option("-b,--minbytes", "first size, without --sizes", "32MiB");
   line.option("-e,--maxbytes", "last size, without --sizes", "32MiB");
@@ -46,7 +48,9 @@ void declare_run(CommandLine& line) {
               "sum, product (prod), min or max; average (avg) of floating types; band, bor or bxor "
               "of integers",
               "sum");
-  line.option("--segments", "parts of each chunk that pipeline", "1");
+  line.option("--segments", "parts of each chunk that pipeline; default: the planner's, else 1");
+  line.option("--in-flight", "operations started before the first is waited for, buffers apart",
+              "1");
   line.option("--landing-places", "segments in flight on each connection", "4");
   line.option("--deadline", "of every wait; a lost rank fails the others within it", "30s");
   line.option("--in-place", "both, only or never", "both");
@@ -133,7 +137,8 @@ Result<BenchmarkOptions> understand_benchmark(const CommandLine& line) {
   if (const Status has_it = check_reduction(benchmark.type, benchmark.op); !has_it) {
     return prefixed("--op", has_it.error());
   }
-  PLEACH_SET(benchmark.segment_count, line.count("--segments", 1, kMostSegments));
+  constexpr int32_t kMostInFlight = 64;
+  PLEACH_SET(benchmark.in_flight, line.count("--in-flight", 1, kMostInFlight));
   PLEACH_ASSIGN(places, parse_name(kInPlaces, "--in-place", line.text("--in-place")));
   benchmark.out_of_place = places != InPlace::kOnly;
   benchmark.in_place = places != InPlace::kNever;
@@ -148,8 +153,11 @@ Result<BenchmarkOptions> understand_benchmark(const CommandLine& line) {
 Result<RunSettings> understand_run(const CommandLine& line) {
   RunSettings settings;
   PLEACH_SET(settings.benchmark, understand_benchmark(line));
-  PLEACH_SET(settings.transport,
-             from_option("--transport", transports().find(line.text("--transport"))));
+  settings.transport = line.text("--transport");
+  if (settings.transport != kAutoTransport) {
+    PLEACH_ASSIGN(kind, from_option("--transport", transports().find(settings.transport)));
+    settings.spans_processes = kind->spans_processes;
+  }
   PLEACH_SET(settings.landing_places, line.count("--landing-places", 1, kMostPlaces));
   PLEACH_ASSIGN(deadline_ps, line.value("--deadline", parse_time_ps));
   constexpr int64_t kLeastDeadlinePs = kPicosecondsPerSecond / 1000;
@@ -162,10 +170,10 @@ Result<RunSettings> understand_run(const CommandLine& line) {
   return settings;
 }
 
+namespace {
+
+// The schedule of a file, or of the algorithm that is named.
 Result<std::shared_ptr<const Schedule>> schedule_for(const CommandLine& line, int32_t rank_count) {
-  if (rank_count < 2) {
-    return invalid(fmt::format("{} rank: a collective needs at least 2", rank_count));
-  }
   const std::string spec = line.given("--topology") ? line.text("--topology")
                                                     : fmt::format("fully_connected:{}", rank_count);
   PLEACH_ASSIGN(topology, from_option("--topology", parse_topology(spec)));
@@ -181,6 +189,63 @@ Result<std::shared_ptr<const Schedule>> schedule_for(const CommandLine& line, in
   // Schedules for a switch that reduces are refused here, before any rank exists.
   PLEACH_TRY(check_switchless(*schedule));
   return std::move(schedule);
+}
+
+// Of --segments, where it is given.
+Result<std::optional<int32_t>> given_segments(const CommandLine& line) {
+  if (line.text("--segments").empty()) {
+    return std::optional<int32_t>();
+  }
+  PLEACH_ASSIGN(count, line.count("--segments", 1, kMostSegments));
+  return std::optional(count);
+}
+
+// Those entries of a book that are of a collective.
+Result<Book> part_of(Book book, CollectiveKind collective, std::optional<int32_t> segments) {
+  std::erase_if(book.entries,
+                [&](const Book::Entry& entry) { return entry.collective != collective; });
+  if (book.entries.empty()) {
+    return invalid(fmt::format("the book has no {}", to_text(collective)));
+  }
+  for (Book::Entry& entry : book.entries) {
+    entry.segment_count = segments.value_or(entry.segment_count);
+  }
+  return book;
+}
+
+}  // namespace
+
+Result<Book> book_for(const CommandLine& line, int32_t rank_count, const std::string& transport,
+                      bool spans_hosts) {
+  if (rank_count < 2) {
+    return invalid(fmt::format("{} rank: a collective needs at least 2", rank_count));
+  }
+  PLEACH_ASSIGN(segments, given_segments(line));
+  if (schedule_source(line) != kAutoAlgorithm) {
+    PLEACH_ASSIGN(schedule, schedule_for(line, rank_count));
+    return book_of(std::move(schedule), segments.value_or(1));
+  }
+  if (line.given("--group")) {
+    return invalid("--group", "auto plans for all ranks");
+  }
+  PLEACH_ASSIGN(collective, line.value("--collective", parse_collective));
+  PLEACH_TRY(check_root(line, collective));
+  BookRequest request = book_request(process_environment, transport);
+  request.spans_hosts = spans_hosts;
+  if (line.given("--topology")) {
+    request.topology = line.text("--topology");
+    request.file.clear();
+  }
+  PLEACH_ASSIGN(book, obtain_book(request, rank_count));
+  return part_of(std::move(book), collective, segments);
+}
+
+Result<std::optional<Rank>> root_option(const CommandLine& line, int32_t rank_count) {
+  if (!line.given("--root")) {
+    return std::optional<Rank>();
+  }
+  PLEACH_ASSIGN(root, line.count("--root", 0, rank_count - 1));
+  return std::optional(Rank{root});
 }
 
 }  // namespace pleach

@@ -85,7 +85,8 @@ Result<ExitCode> simulate_one(const CommandLine& line, const Invocation& invocat
   PLEACH_ASSIGN(topology, line.value("--topology", parse_topology));
   PLEACH_ASSIGN(request, schedule_request(line, topology, source));
   log_step(fmt::format("obtaining a schedule: {}", pleach::quoted(source)));
-  PLEACH_ASSIGN(schedule, obtain_schedule(topology, source, request));
+  request.size_bytes = how.size_bytes;
+  PLEACH_ASSIGN(schedule, obtain_schedule(topology, source, request, planner_options(how)));
   log_step(fmt::format("simulating {} transfers by {}", schedule->transfer_count(), how.model));
   PLEACH_ASSIGN(timing, time_schedule(topology, schedule, how));
   if (line.given("--csv")) {

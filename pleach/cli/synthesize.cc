@@ -47,7 +47,7 @@ Result<ExitCode> run_synthesize(const Command& command, const Invocation& invoca
   declare_topology(line);
   line.required_option("--algorithm", "how: ring, multitree,step_rule=published");
   declare_collective(line);
-  line.option("--size", "also estimate the time for this buffer: 64MiB");
+  line.option("--size", "also estimate the time for this buffer: 64MiB; auto chooses by it");
   line.option("-o,--output", "file to write, " + schedule_extensions());
   line.json_flag();
   if (const auto stop = line.parse()) {
@@ -61,6 +61,10 @@ Result<ExitCode> run_synthesize(const Command& command, const Invocation& invoca
   PLEACH_ASSIGN(topology, line.value("--topology", parse_topology));
   const std::string& source = line.text("--algorithm");
   PLEACH_ASSIGN(request, schedule_request(line, topology, source));
+  request.size_bytes = size_bytes.value_or(0);
+  if (source == kAutoAlgorithm && !size_bytes) {
+    return line.refuse("--algorithm auto chooses by --size");
+  }
   log_step(fmt::format("obtaining a schedule: {}", pleach::quoted(source)));
   PLEACH_ASSIGN(schedule, obtain_schedule(topology, source, request));
   if (line.given("--output")) {

@@ -199,9 +199,9 @@ Status check_entries(const Book& book, const Reader& reader) {
     const Schedule& schedule = *book.schedules[at(entry.schedule)];
     if (schedule.collective != entry.collective || schedule.root != Rank{0} ||
         schedule.rank_count() != book.rank_count) {
-      return reader.error(fmt::format("entry {}: schedule {} is of {} on {} ranks with root {}", i,
+      return reader.error(fmt::format("entry {}: schedule {} is of {} on {} ranks", i,
                                       entry.schedule, to_text(schedule.collective),
-                                      schedule.rank_count(), schedule.root.value));
+                                      schedule.rank_count()));
     }
   }
   return ok();

@@ -49,6 +49,8 @@ std::string to_json(const BenchmarkReport& report) {
     Json entry = measurement_json(row.out_of_place ? row.out_of_place : row.in_place);
     entry["size_bytes"] = row.size_bytes;
     entry["element_count"] = row.element_count;
+    entry["algorithm"] = row.algorithm;
+    entry["segments"] = row.segment_count;
     entry["out_of_place"] = measurement_json(row.out_of_place);
     entry["in_place"] = measurement_json(row.in_place);
     rows.push_back(entry);

@@ -17,7 +17,7 @@ struct BenchmarkOptions {
   int32_t warmup_iterations = 1;
   ElementType type = ElementType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
-  int32_t segment_count = 1;
+  int32_t in_flight = 1;  // started before the first is waited for, with buffers of their own
   bool check = true;
   bool peer_memory = false;  // buffers that peers may read: allocate_peer_memory()
   bool out_of_place = true;
@@ -33,10 +33,12 @@ struct Measurement {
 };
 
 struct BenchmarkRow {
-  int64_t size_bytes = 0;     // whole buffer of one rank
-  int64_t element_count = 0;  // as nccl-tests counts: of one rank's part where buffers differ
-  std::optional<Measurement> out_of_place;
-  std::optional<Measurement> in_place;
+  int64_t size_bytes = 0;      // whole buffer of one rank
+  int64_t element_count = 0;   // as nccl-tests counts: of one rank's part where buffers differ
+  std::string algorithm = {};  // with its options
+  int32_t segment_count = 1;
+  std::optional<Measurement> out_of_place = {};
+  std::optional<Measurement> in_place = {};
 };
 
 struct RankInformation {
@@ -45,11 +47,14 @@ struct RankInformation {
   std::string host;
 };
 
+// The algorithm of a report whose rows may have several.
+inline constexpr const char* kSeveralAlgorithms = "auto";
+
 // What rank 0 knows when the benchmark is over.
 struct BenchmarkReport {
   CollectiveKind collective = CollectiveKind::kAllReduce;
   Rank root = {0};
-  std::string algorithm;
+  std::string algorithm;  // or kSeveralAlgorithms
   std::string transport;
   BenchmarkOptions options;
   int32_t rank_count = 0;

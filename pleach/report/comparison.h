@@ -9,8 +9,9 @@
 namespace pleach {
 
 struct ComparisonRow {
-  std::string topology;   // as it was asked for
-  std::string algorithm;  // the same: a spec or a file
+  std::string topology;     // as it was asked for
+  std::string algorithm;    // the same: a spec, a file or auto
+  std::string chosen = {};  // what that came to: an algorithm and its options
   std::string model;
   int32_t rank_count = 0;  // that take part
   int64_t size_bytes = 0;  // whole buffer of one rank

@@ -107,6 +107,16 @@ std::string nccl_tests_row(const BenchmarkReport& report, const BenchmarkRow& ro
                      measurement_columns(row.out_of_place), measurement_columns(row.in_place));
 }
 
+std::string nccl_tests_choice(const BenchmarkReport& report) {
+  const BenchmarkRow& row = report.rows.back();
+  const BenchmarkRow* before = report.rows.size() > 1 ? &report.rows.end()[-2] : nullptr;
+  const bool is_new = before == nullptr || before->algorithm != row.algorithm ||
+                      before->segment_count != row.segment_count;
+  return is_new && report.algorithm == kSeveralAlgorithms
+             ? fmt::format("# algorithm {} segments {}\n", row.algorithm, row.segment_count)
+             : "";
+}
+
 std::string nccl_tests_footer(const BenchmarkReport& report) {
   const int64_t wrong = report.wrong_count();
   return fmt::format("# {:<20} : {} {}\n# {:<20} : {:g} \n#\n# Collective test concluded: {}\n",

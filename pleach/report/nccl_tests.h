@@ -18,6 +18,10 @@ namespace pleach {
 //   source  nccl-tests 2.19, src/util.cu: writeDeviceReport and writeResultHeader
 std::string nccl_tests_header(const BenchmarkReport& report);
 
+// What does the last row, as a comment to stand before it, where that is not what does them all and
+// not what did the row before; else nothing. There is a row.
+std::string nccl_tests_choice(const BenchmarkReport& report);
+
 // One row. Bandwidths in GB/s (10^9), times in us, N/A where results were not checked.
 std::string nccl_tests_row(const BenchmarkReport& report, const BenchmarkRow& row);
 

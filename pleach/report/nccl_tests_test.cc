@@ -32,6 +32,21 @@ TEST(NcclTests, RowsHaveItsColumns) {
             "  12345.6  123.46  1234.5     N/A\n");
 }
 
+// A comment wherever another algorithm takes over, unless one does them all.
+TEST(NcclTests, SayWhatRunsEachRow) {
+  BenchmarkReport report = example_report();
+  report.rows.front().algorithm = "tree";
+  EXPECT_EQ(nccl_tests_choice(report), "");
+  report.algorithm = kSeveralAlgorithms;
+  EXPECT_EQ(nccl_tests_choice(report), "# algorithm tree segments 1\n");
+  report.rows.push_back(report.rows.front());
+  EXPECT_EQ(nccl_tests_choice(report), "");
+  report.rows.back().segment_count = 4;
+  EXPECT_EQ(nccl_tests_choice(report), "# algorithm tree segments 4\n");
+  report.rows.back().algorithm = "ring";
+  EXPECT_EQ(nccl_tests_choice(report), "# algorithm ring segments 4\n");
+}
+
 TEST(NcclTests, FooterCountsWrongElements) {
   BenchmarkReport report = example_report();
   EXPECT_NE(nccl_tests_footer(report).find("# Out of bounds values : 0 OK\n"), std::string::npos);

@@ -115,6 +115,8 @@ BenchmarkReport unchecked_in_place() {
   report.rank_count = 2;
   report.rows = {{.size_bytes = 8,
                   .element_count = 2,
+                  .algorithm = "ring,form=explicit",
+                  .segment_count = 4,
                   .out_of_place = std::nullopt,
                   .in_place = Measurement{0.5, 16, 32, std::nullopt}}};
   return report;
@@ -178,7 +180,9 @@ TEST(Results, HaveTheirJson) {
       {to_json(unchecked_in_place()),
        R"({"collective":"all_reduce","algorithm":"ring","transport":"tcp","rank_count":2,)"
        R"("rows":[{)" +
-           measured + R"(,"size_bytes":8,"element_count":2,"out_of_place":null,"in_place":{)" +
+           measured +
+           R"(,"size_bytes":8,"element_count":2,"algorithm":"ring,form=explicit",)"
+           R"("segments":4,"out_of_place":null,"in_place":{)" +
            measured + R"(}}],"wrong_count":0,"average_busbw_bytes_per_s":32.0})"},
       {to_json(std::span(&listing, 1)),
        R"({"models":[{"name":"flow","summary":"fluid","source":"a book","details":""}]})"},

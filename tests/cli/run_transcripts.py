@@ -52,8 +52,9 @@ def run(command, folder):
     words = [word.replace("{folder}", folder) for word in shlex.split(command)]
     if words[0] == "pleach":
         words[0] = os.environ["PLEACH"]
+    cache = {"XDG_CACHE_HOME": f"{folder}.cache"}
     result = subprocess.run(words, capture_output=True, text=True, cwd=ROOT, timeout=TIMEOUT_S,
-                            stdin=subprocess.DEVNULL, check=False)
+                            stdin=subprocess.DEVNULL, env={**os.environ, **cache}, check=False)
     hide = lambda text: text.replace(folder, "{folder}").splitlines()
     lines = hide(result.stdout) + ["! " + line for line in hide(result.stderr)]
     if result.returncode != 0:

@@ -1,0 +1,45 @@
+#include "pleach/api/host.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+namespace pleach {
+namespace {
+
+// Of one core, and of a rank that has one; where several share it, each waits for the others.
+struct TransportFigures {
+  int64_t copy_bytes_per_s;  // sent and received by one core
+  int64_t message_ps;        // sent and received
+  int64_t latency_ps;
+  int64_t turn_ps;  // of a rank on a core that others wait for
+};
+
+constexpr TransportFigures kShm = {3'000'000'000, 400'000, 500'000, 2'000'000};
+constexpr TransportFigures kTcp = {3'000'000'000, 9'000'000, 10'000'000, 3'500'000};
+constexpr int64_t kReduceBytesPerS = 8'000'000'000;
+
+}  // namespace
+
+int32_t core_count() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? std::max(CPU_COUNT(&cores), 1) : 1;
+}
+
+HostModel default_host_model(std::string_view transport, int32_t rank_count, int32_t core_count) {
+  const TransportFigures& figures = transport == "tcp" ? kTcp : kShm;
+  const int64_t busy_cores = std::min(rank_count, core_count);
+  HostModel model;
+  // A rank sends while another receives: what passes takes both.
+  model.rank_bandwidth_bytes_per_s = figures.copy_bytes_per_s;
+  model.host_bandwidth_bytes_per_s = figures.copy_bytes_per_s * busy_cores;
+  model.latency_ps =
+      rank_count <= core_count ? figures.latency_ps : figures.turn_ps * rank_count / core_count;
+  model.message_bytes = static_cast<int64_t>(static_cast<double>(figures.copy_bytes_per_s) * 1e-12 *
+                                             static_cast<double>(figures.message_ps));
+  model.reduce_bandwidth_bytes_per_s = kReduceBytesPerS;
+  return model;
+}
+
+}  // namespace pleach

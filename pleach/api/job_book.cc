@@ -1,0 +1,172 @@
+#include "pleach/api/job_book.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+#include "pleach/api/host.h"
+#include "pleach/base/files.h"
+#include "pleach/base/hash.h"
+#include "pleach/base/index.h"
+#include "pleach/base/version.h"
+#include "pleach/collective/formats.h"
+#include "pleach/collective/rerooted.h"
+#include "pleach/planning/file_planner.h"
+#include "pleach/runtime/prepared_schedule.h"
+#include "pleach/synthesis/algorithm.h"
+#include "pleach/topology/shapes.h"
+
+namespace pleach {
+namespace {
+
+constexpr std::string_view kBookExtension = ".book";
+
+// What is planned, and for what.
+struct Plan {
+  Topology topology;
+  BookOptions options;
+};
+
+Result<Plan> plan_for(const BookRequest& request, int32_t rank_count) {
+  BookOptions options;
+  options.planner.only_what_ranks_run = true;
+  if (!request.topology.empty()) {
+    PLEACH_ASSIGN(topology, parse_topology(request.topology));
+    return Plan{std::move(topology), std::move(options)};
+  }
+  if (request.spans_hosts) {
+    PLEACH_ASSIGN(topology,
+                  parse_topology(fmt::format("fully_connected:{},link=eth_25", rank_count)));
+    return Plan{std::move(topology), std::move(options)};
+  }
+  const HostModel model = default_host_model(request.transport, rank_count, core_count());
+  options.planner.simulation.reduce_bandwidth_bytes_per_s = model.reduce_bandwidth_bytes_per_s;
+  PLEACH_ASSIGN(topology, host_topology(model, rank_count, request.transport));
+  return Plan{std::move(topology), std::move(options)};
+}
+
+// What a plan follows from: another one has another name in the cache.
+std::string cache_name(const Plan& plan) {
+  Fingerprint key;
+  key.add(version());
+  for (const Algorithm* algorithm : algorithms()) {
+    key.add(algorithm->name);
+  }
+  key.add(plan.topology.fingerprint());
+  key.add(plan.options.algorithm);
+  key.add(plan.options.planner.model);
+  key.add(plan.options.planner.simulation.reduce_bandwidth_bytes_per_s);
+  for (const int64_t size_bytes : plan.options.sizes_bytes) {
+    key.add(size_bytes);
+  }
+  return fmt::format("{:016x}{}", key.value(), kBookExtension);
+}
+
+Result<Book> cached_book(const Plan& plan, const std::string& folder) {
+  namespace fs = std::filesystem;
+  const fs::path path = fs::path(folder) / cache_name(plan);
+  if (Result<Book> known = read_book(path.string());
+      known && known->topology_fingerprint == plan.topology.fingerprint()) {
+    return known;
+  }
+  PLEACH_ASSIGN(book, plan_book(plan.topology, plan.options));
+  std::error_code ignored;
+  fs::create_directories(folder, ignored);
+  if (const Status written = write_book(book, path.string()); !written) {
+    // The next job plans again.
+  }
+  return book;
+}
+
+// A book's file, or a schedule's.
+Result<Book> read_plan(const std::string& path) {
+  if (path.ends_with(kBookExtension)) {
+    return read_book(path);
+  }
+  PLEACH_ASSIGN(schedule, read_schedule(path));
+  PLEACH_TRY(check_proof(schedule, path, nullptr));
+  return book_of(std::make_shared<const Schedule>(std::move(schedule)));
+}
+
+}  // namespace
+
+BookRequest book_request(const EnvironmentLookup& lookup, std::string transport) {
+  BookRequest request;
+  request.transport = std::move(transport);
+  request.file = lookup("PLEACH_BOOK").value_or("");
+  const std::string cache = lookup("XDG_CACHE_HOME").value_or("");
+  const std::string home = lookup("HOME").value_or("");
+  if (cache.starts_with('/')) {
+    request.cache = cache + "/pleach";
+  } else if (home.starts_with('/')) {
+    request.cache = home + "/.cache/pleach";
+  }
+  return request;
+}
+
+Result<Book> obtain_book(const BookRequest& request, int32_t rank_count) {
+  std::string where = request.file;
+  Result<Book> book = Book{};
+  if (!request.file.empty()) {
+    book = read_plan(request.file);
+  } else {
+    PLEACH_ASSIGN(plan, plan_for(request, rank_count));
+    where = request.topology;
+    book = request.cache.empty() ? plan_book(plan.topology, plan.options)
+                                 : cached_book(plan, request.cache);
+  }
+  if (book && book->rank_count != rank_count) {
+    return invalid(
+        where, fmt::format("plans for {} ranks, but there are {}", book->rank_count, rank_count));
+  }
+  return book;
+}
+
+Book book_of(std::shared_ptr<const Schedule> schedule, int32_t segment_count) {
+  Book book;
+  book.topology_fingerprint = schedule->provenance.topology_fingerprint;
+  book.rank_count = schedule->rank_count();
+  book.entries = {{schedule->collective, INT64_MAX, segment_count, 0}};
+  book.schedules = {std::move(schedule)};
+  return book;
+}
+
+Result<std::unique_ptr<PreparedBook>> PreparedBook::prepare(
+    Communicator& communicator, const std::function<Result<Book>()>& obtain) {
+  auto prepared = std::make_unique<PreparedBook>();
+  const auto pack = [&]() -> Result<std::string> {
+    PLEACH_ASSIGN(book, obtain());
+    return pack_book(book);
+  };
+  const auto unpack =
+      [&](const std::string& bytes) -> Result<std::vector<std::shared_ptr<const Schedule>>> {
+    PLEACH_SET(prepared->book_, unpack_book(bytes, "book of rank 0"));
+    return prepared->book_.schedules;
+  };
+  PLEACH_SET(prepared->prepared_, communicator.prepare_all(pack, unpack));
+  return prepared;
+}
+
+Result<PreparedBook::Choice> PreparedBook::choose(CollectiveKind collective, int64_t size_bytes,
+                                                  Rank root) const {
+  const Book::Entry* entry = book_.find(collective, size_bytes);
+  if (entry == nullptr) {
+    return invalid(fmt::format("the book has no {}", to_text(collective)));
+  }
+  const Schedule& planned = *book_.schedules[at(entry->schedule)];
+  const auto& prepared = prepared_[at(entry->schedule)];
+  if (!has_root(collective) || planned.root == root) {
+    return Choice{prepared, entry->segment_count};
+  }
+  const std::scoped_lock lock(mutex_);
+  auto& known = rerooted_[{entry->schedule, root.value}];
+  if (known == nullptr) {
+    PLEACH_ASSIGN(other, rerooted(planned, root));
+    PLEACH_SET(known, PreparedSchedule::prove(std::move(other), prepared->preparer()));
+  }
+  return Choice{known, entry->segment_count};
+}
+
+}  // namespace pleach
