@@ -17,7 +17,6 @@ struct TransportFigures {
 
 constexpr TransportFigures kShm = {3'000'000'000, 400'000, 500'000, 2'000'000};
 constexpr TransportFigures kTcp = {3'000'000'000, 9'000'000, 10'000'000, 3'500'000};
-constexpr int64_t kReduceBytesPerS = 8'000'000'000;
 
 }  // namespace
 
@@ -38,7 +37,6 @@ HostModel default_host_model(std::string_view transport, int32_t rank_count, int
       rank_count <= core_count ? figures.latency_ps : figures.turn_ps * rank_count / core_count;
   model.message_bytes = static_cast<int64_t>(static_cast<double>(figures.copy_bytes_per_s) * 1e-12 *
                                              static_cast<double>(figures.message_ps));
-  model.reduce_bandwidth_bytes_per_s = kReduceBytesPerS;
   return model;
 }
 

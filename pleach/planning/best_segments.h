@@ -19,8 +19,8 @@ struct BestSegments {
 };
 
 // Tries 1, 2, 4, ... 64 segments, none smaller than a byte of the largest job, and keeps the
-// fastest (the fewest on a tie), while the jobs have at most kAutoSegmentLimit transfers × segments
-// in all; options.segment_count is ignored.
+// fastest (the fewest on a tie), until two in a row are no faster, and while the jobs have at most
+// kAutoSegmentLimit transfers × segments in all; options.segment_count is ignored.
 //   errors  those of the model
 Result<BestSegments> find_best_segments(std::string_view model, const Topology& topology,
                                         std::span<const Job> jobs, SimulationOptions options);

@@ -197,8 +197,7 @@ Status check_entries(const Book& book, const Reader& reader) {
     }
     seen.push_back(entry.collective);
     const Schedule& schedule = *book.schedules[at(entry.schedule)];
-    if (schedule.collective != entry.collective || schedule.root != Rank{0} ||
-        schedule.rank_count() != book.rank_count) {
+    if (schedule.collective != entry.collective || schedule.rank_count() != book.rank_count) {
       return reader.error(fmt::format("entry {}: schedule {} is of {} on {} ranks", i,
                                       entry.schedule, to_text(schedule.collective),
                                       schedule.rank_count()));

@@ -22,6 +22,7 @@ namespace {
 bool has_segment(std::span<const ProgramMessage> messages, int32_t message, int32_t segment) {
   return message >= 0 && segment >= 0 && segment < messages[at(message)].segment_count;
 }
+
 // What is fetched for one fold, of all its operands, stays in a level-2 cache.
 constexpr int64_t kFetchedBytes = 512 * 1024;
 
@@ -30,13 +31,6 @@ void copy(std::byte* out, const std::byte* in, int64_t bytes) {
 }
 
 }  // namespace
-
-void CollectiveRun::Scratch::make_room(int64_t needed) {
-  if (size < needed) {
-    bytes = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(needed));
-    size = needed;
-  }
-}
 
 CollectiveRun::CollectiveRun(const ProgramIndex& index)
     : index_(index), program_(index.program()), segments_(program_.segment_count) {

@@ -191,7 +191,12 @@ class CollectiveRun {
     std::unique_ptr<std::byte[]> bytes;
     int64_t size = 0;
 
-    void make_room(int64_t bytes);
+    void make_room(int64_t needed) {
+      if (size < needed) {
+        bytes = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(needed));
+        size = needed;
+      }
+    }
   };
   Scratch scratch_;
   Scratch fetched_;  // of what peers have lent, block by block

@@ -14,11 +14,13 @@ namespace pleach {
 // costs whatever its size is a header: it takes of the cores' time as much as so many bytes, of
 // those of its two ranks and of all together.
 struct HostModel {
-  int64_t rank_bandwidth_bytes_per_s = 1;    // of one rank, each way
-  int64_t host_bandwidth_bytes_per_s = 1;    // of all together
-  int64_t latency_ps = 0;                    // until who waits goes on
-  int64_t message_bytes = 0;                 // that take as long as a message of nothing
-  int64_t reduce_bandwidth_bytes_per_s = 0;  // of a rank; of no topology (SimulationOptions)
+  int64_t rank_bandwidth_bytes_per_s = 1;  // of one rank, each way
+  int64_t host_bandwidth_bytes_per_s = 1;  // of all together
+  int64_t latency_ps = 0;                  // until who waits goes on
+  int64_t message_bytes = 0;               // that take as long as a message of nothing
+  // Of a rank, of no topology (SimulationOptions); 0: none of its own, but those of the copies
+  // hold for what is reduced.
+  int64_t reduce_bandwidth_bytes_per_s = 0;
   bool operator==(const HostModel&) const = default;
 };
 
