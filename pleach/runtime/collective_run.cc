@@ -14,6 +14,7 @@
 #include "pleach/base/index.h"
 #include "pleach/runtime/kernels.h"
 #include "pleach/runtime/program_index.h"
+#include "pleach/runtime/request_fingerprint.h"
 #include "pleach/runtime/streaming.h"
 
 namespace pleach {
@@ -305,32 +306,28 @@ Status CollectiveRun::tell_begun(Rank peer) {
 }
 
 uint64_t CollectiveRun::fingerprint_for(Rank peer) const {
-  return spec_.fingerprint + static_cast<uint64_t>(program_.exchange(peer).sent);
+  return with_count(spec_.fingerprint, program_.exchange(peer).sent);
 }
 
 uint64_t CollectiveRun::fingerprint(Rank peer) const {
-  return spec_.fingerprint + static_cast<uint64_t>(program_.exchange(peer).received);
+  return with_count(spec_.fingerprint, program_.exchange(peer).received);
 }
 
 // Whether the peer runs what this rank does.
 Status CollectiveRun::check_request(const TransportEvent& event) {
-  // No request but the same one is expected to come so near by chance.
-  constexpr uint64_t kMostElements = uint64_t{1} << 40;
   const bool is_peer = index_.peer_index(event.peer) >= 0;
-  if (is_peer && event.fingerprint == fingerprint(event.peer)) {
+  const uint64_t own = is_peer ? fingerprint(event.peer) : spec_.fingerprint;
+  if (event.fingerprint == own) {
     return ok();
   }
-  if (const uint64_t sent = event.fingerprint - spec_.fingerprint;
-      is_peer && !program_.exchanges.empty() && sent < kMostElements) {
-    return fail(
-        ErrorCode::kInvalidArgument, event.peer,
-        fmt::format("rank {} sends {} elements to rank {}, which expects {}", event.peer.value,
-                    sent, program_.rank.value, program_.exchange(event.peer).received));
+  if (is_peer && !program_.exchanges.empty() && differ_in_count(event.fingerprint, own)) {
+    return fail(ErrorCode::kInvalidArgument, event.peer,
+                fmt::format("rank {} sends {} elements to rank {}, which expects {}",
+                            event.peer.value, read_request(event.fingerprint).count,
+                            program_.rank.value, program_.exchange(event.peer).received));
   }
-  return fail(ErrorCode::kInvalidArgument, event.peer,
-              fmt::format("rank {} runs another request: the schedule, the collective's size, "
-                          "type or reduction, or the segments differ",
-                          event.peer.value));
+  return fail(ErrorCode::kInvalidArgument, std::max(event.peer, program_.rank),
+              difference_text(event.peer, event.fingerprint, program_.rank, own));
 }
 
 Status CollectiveRun::handle(const TransportEvent& event) {

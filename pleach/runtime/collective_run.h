@@ -24,7 +24,7 @@ namespace pleach {
 // What one run is to do.
 struct RunSpec {
   uint64_t operation = 1;    // of its channel: 1, 2, ... the same on all ranks
-  uint64_t fingerprint = 0;  // of what the ranks must agree on
+  uint64_t fingerprint = 0;  // request_fingerprint()
   ElementType type = ElementType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
   const std::byte* input = nullptr;              // the base of Buffer::kInput
@@ -94,7 +94,8 @@ class CollectiveRun {
   // order permits their commits now.
   std::span<std::byte> find_home(Rank peer, SegmentTag tag, std::size_t bytes) const;
   // Takes note of an event of this run.
-  //   errors  kPeerLost; kInvalidArgument: a peer runs another request; kIo: a peer broke the rules
+  //   errors  kPeerLost; kInvalidArgument: a peer runs something else, with both; kIo: a peer broke
+  //   the rules
   Status handle(const TransportEvent& event);
   // Does what follows from the events since it was called last; to be called at expiry() too.
   //   errors  those of the transport; kTimeout naming the peers that it waits for

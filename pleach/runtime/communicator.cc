@@ -16,6 +16,7 @@
 #include "pleach/runtime/message_channel.h"
 #include "pleach/runtime/prepared_schedule.h"
 #include "pleach/runtime/rendezvous/agreement.h"
+#include "pleach/runtime/request_fingerprint.h"
 #include "pleach/runtime/run_buffers.h"
 
 namespace pleach {
@@ -23,6 +24,8 @@ namespace pleach {
 namespace {
 
 constexpr std::string_view kFormatOnTheWay = "binary";
+// What fails on a channel of collectives.
+constexpr std::string_view kOperation = "operation";
 
 // Of the channel for messages, which collectives do not use.
 uint64_t number_for_messages(uint64_t channel) {
@@ -94,6 +97,7 @@ class ChannelCommunicator final : public Communicator {
   std::string next_key(std::string_view what);
   Status check_alive();
   Error poison(const Error& error, std::string_view where, Rank culprit);
+  Error end_epoch(const Error& error, const Failure& failure);
   Status meet(std::string_view what);
   Result<Planned> plan_barrier();
   Result<std::shared_ptr<CollectiveState>> take_barrier();
@@ -184,13 +188,16 @@ Status ChannelCommunicator::check_alive() {
   return ok();
 }
 
-// Ends the epoch for all ranks with its first failure, which this error may be, or may bring.
 Error ChannelCommunicator::poison(const Error& error, std::string_view where, Rank culprit) {
-  const std::optional<Failure> failure = epoch().failure();
-  Error first = failure && failure->message == error.message
+  return end_epoch(error, {culprit, failure_text(job_rank(), where, error.message)});
+}
+
+// Ends the epoch for all ranks with its first failure, which this error may be, or may bring.
+Error ChannelCommunicator::end_epoch(const Error& error, const Failure& failure) {
+  const std::optional<Failure> known = epoch().failure();
+  Error first = known && known->message == error.message
                     ? error
-                    : fail_epoch(store(), epoch(), error.code,
-                                 {culprit, failure_text(job_rank(), where, error.message)});
+                    : fail_epoch(store(), epoch(), error.code, failure);
   const std::scoped_lock lock(mutex_);
   guarded_.poison = first;
   is_well_ = false;
@@ -206,6 +213,11 @@ Status ChannelCommunicator::meet(std::string_view what) {
 // How a channel's first error is told, which was met in something of that kind.
 Progress::Failed ChannelCommunicator::tell_failure(std::string_view kind) {
   return [this, kind](const Error& error, const Progress::Culprit& culprit) {
+    if (error.code == ErrorCode::kInvalidArgument && kind == kOperation) {
+      // What two ranks run: whoever says so.
+      return end_epoch(
+          error, {culprit.rank, fmt::format("{} {}: {}", kind, culprit.operation, error.message)});
+    }
     return poison(error, fmt::format("{} {} ({})", kind, culprit.operation, culprit.what),
                   culprit.rank.value < 0 ? job_rank() : culprit.rank);
   };
@@ -215,7 +227,7 @@ Status ChannelCommunicator::open_channels() {
   PLEACH_TRY(progress().open({.number = self_.channel,
                               .places = options_.landing_places,
                               .place_bytes = options_.place_bytes},
-                             tell_failure("operation")));
+                             tell_failure(kOperation)));
   const auto make = [&](const ChannelOptions& channel, Transport& transport,
                         std::vector<bool>& sending) {
     const MessageGroup group{job_rank(), self_.job_ranks, endpoint_->deadline()};
@@ -254,12 +266,10 @@ Result<Operation> ChannelCommunicator::start_barrier() {
 Result<ChannelCommunicator::Planned> ChannelCommunicator::plan_barrier() {
   PLEACH_TRY(check_alive());
   PLEACH_ASSIGN(state, take_barrier());
-  Fingerprint fingerprint;
-  fingerprint.add("barrier");
-  fingerprint.add(rank_count());
-  return Planned{
-      std::move(state),
-      {.fingerprint = fingerprint.value(), .deadline = endpoint_->deadline(), .what = "barrier"}};
+  return Planned{std::move(state),
+                 {.fingerprint = request_fingerprint({}),
+                  .deadline = endpoint_->deadline(),
+                  .what = "barrier"}};
 }
 
 Result<std::shared_ptr<CollectiveState>> ChannelCommunicator::take_barrier() {

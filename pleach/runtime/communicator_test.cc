@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -337,10 +338,15 @@ TEST(CommunicatorTest, AveragesOverTheRanks) {
   });
 }
 
-TEST(CommunicatorTest, RanksThatAskForDifferentThingsAreNamed) {
+TEST(CommunicatorTest, RanksThatAskForDifferentThingsAreNamedWithBoth) {
   const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 3);
+  const std::vector<std::array<std::string, 2>> differences = {
+      {"of 13 float32 sum", "of 12"},
+      {"of 12 int32 sum", "of 12 float32 sum"},
+      {"of 12 float32 max", "of 12 float32 sum"},
+      {"of 12 float32 sum in 2 segments", "of 12 in 1 segment"}};
   for (const std::string transport : {"inproc", "tcp", "shm"}) {
-    for (int variant = 0; variant < 4; ++variant) {
+    for (std::size_t variant = 0; variant < differences.size(); ++variant) {
       SCOPED_TRACE(transport + std::to_string(variant));
       with_communicators({3, transport}, [&](Communicator& communicator, Rank rank) {
         const auto prepared = communicator.prepare(rank.value == 0 ? &ring : nullptr);
@@ -354,10 +360,37 @@ TEST(CommunicatorTest, RanksThatAskForDifferentThingsAreNamed) {
           request.segment_count += variant == 3 ? 1 : 0;
         }
         const std::string said = message_of(communicator.run(**prepared, request));
-        EXPECT_TRUE(contains(said, "runs another request")) << said;
-        EXPECT_TRUE(contains(said, "rank 2")) << said;
+        const auto& [odd, usual] = differences[variant];
+        EXPECT_TRUE(said == "operation 1: rank 2 runs all_reduce " + odd + ", rank 0 " + usual ||
+                    said == "operation 1: rank 2 runs all_reduce " + odd + ", rank 1 " + usual)
+            << said;
       });
     }
+  }
+}
+
+TEST(CommunicatorTest, AnotherOrderOfCallsIsSaidOfBoth) {
+  const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 2);
+  const Schedule gather = support::ring_schedule(CollectiveKind::kAllGather, 2);
+  for (const std::string transport : {"inproc", "tcp", "shm"}) {
+    with_communicators({2, transport}, [&](Communicator& communicator, Rank rank) {
+      const auto reduces = communicator.prepare(rank.value == 0 ? &ring : nullptr);
+      const auto gathers = communicator.prepare(rank.value == 0 ? &gather : nullptr);
+      ASSERT_TRUE(communicator.barrier());
+      Floats data(8, 1);
+      const RunRequest request{.count = 8, .input = bytes(data), .output = bytes(data)};
+      std::string said;
+      if (rank.value == 0) {
+        said = message_of(communicator.run(**reduces, request));
+      } else {
+        const Result<Operation> begun = communicator.start(**gathers, request);
+        said = begun ? message_of(begun->wait()) : begun.error().message;
+      }
+      EXPECT_EQ(said,
+                "operation 2: rank 1 runs all_gather of 8 float32, rank 0 all_reduce of 8 float32 "
+                "sum");
+      EXPECT_EQ(message_of(communicator.barrier()), said);
+    });
   }
 }
 

@@ -11,6 +11,7 @@
 #include "pleach/collective/merge_chunks.h"
 #include "pleach/collective/program.h"
 #include "pleach/collective/verify.h"
+#include "pleach/runtime/request_fingerprint.h"
 
 namespace pleach {
 
@@ -181,20 +182,25 @@ Status PreparedSchedule::cut(const Key& key, const Placement& placement, Kind& k
 }
 
 uint64_t PreparedSchedule::fingerprint(const Key& key, const Kind& kind) const {
-  Fingerprint fingerprint;
-  fingerprint.add(hash_);
-  fingerprint.add(static_cast<int32_t>(key.type));
-  fingerprint.add(static_cast<int32_t>(key.op));
-  fingerprint.add(static_cast<int64_t>(key.counts.size()));
-  if (key.counts.empty()) {
-    fingerprint.add(key.count);
-  } else if (key.receive_counts.empty()) {  // else the run compares those of each pair
-    for (const int64_t count : key.counts) {
-      fingerprint.add(count);
+  RequestTraits traits{.collective = schedule_.collective,
+                       .type = key.type,
+                       .op = key.op,
+                       .count = key.count,
+                       .segment_count = kind.segment_count,
+                       .schedule_hash = hash_};
+  if (!key.counts.empty()) {
+    Fingerprint parts;
+    parts.add(hash_);
+    traits.count = 0;
+    if (key.receive_counts.empty()) {  // else the run compares those of each pair
+      for (const int64_t count : key.counts) {
+        parts.add(count);
+        traits.count += count;
+      }
     }
+    traits.schedule_hash = parts.value();
   }
-  fingerprint.add(kind.segment_count);
-  return fingerprint.value();
+  return request_fingerprint(traits);
 }
 
 Result<PreparedSchedule::Kind> PreparedSchedule::make_kind(const Key& key) const {

@@ -48,7 +48,7 @@ class PreparedSchedule {
     std::shared_ptr<CollectiveState> state;
     RunBuffers buffers;
     ReducedPart reduced;
-    uint64_t fingerprint = 0;  // of what all ranks must agree on
+    uint64_t fingerprint = 0;  // request_fingerprint()
   };
   // Checks the request, and finds a state for it: the first of its kind allocates, later ones do
   // not. Segments are cut until each fits a place.

@@ -149,7 +149,7 @@ TEST(ShmTransportTest, RankThatBreaksTheProtocolIsNamed) {
        "sent a segment of operation 0, which is over"},
       {"another request",
        {{.kind = Kind::kBegin, .channel = 1, .operation = 1, .fingerprint = 8}},
-       "runs another request"},
+       " runs what is unknown here, "},
       {"unknown stream",
        {begin, {.kind = Kind::kData, .channel = 1, .operation = 1, .stream = 99}},
        "does not belong to the schedule"},

@@ -155,7 +155,7 @@ TEST(TcpTransportTest, RankThatBreaksTheProtocolIsNamed) {
       {"another request",
        {{.kind = FrameKind::kBegin, .channel = 1, .operation = 1, .fingerprint = 8}},
        "",
-       "runs another request"},
+       " runs what is unknown here, "},
       {"unknown stream",
        {begin, {.kind = FrameKind::kData, .channel = 1, .operation = 1, .stream = 99}},
        "",

@@ -1,0 +1,93 @@
+#include "pleach/runtime/request_fingerprint.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace pleach {
+namespace {
+
+constexpr RequestTraits kUsual{.collective = CollectiveKind::kAllReduce,
+                               .count = 1024,
+                               .segment_count = 4,
+                               .schedule_hash = 0x3fa2};
+
+template <typename Change>
+RequestTraits changed(const Change& change) {
+  RequestTraits traits = kUsual;
+  change(traits);
+  return traits;
+}
+
+TEST(RequestFingerprintTest, WhatDiffersIsSaidOfBoth) {
+  struct Case {
+    RequestTraits other;  // of rank 0; rank 2 has the usual
+    std::string says;
+  };
+  const std::vector<Case> cases = {
+      {changed([](RequestTraits& traits) { traits.count = 2048; }),
+       "rank 2 runs all_reduce of 1024 float32 sum, rank 0 of 2048"},
+      {changed([](RequestTraits& traits) { traits.count = int64_t{1} << 40; }),
+       "rank 2 runs all_reduce of 1024 float32 sum, rank 0 of 4294967295 or more"},
+      {changed([](RequestTraits& traits) { traits.type = ElementType::kUint8; }),
+       "rank 2 runs all_reduce of 1024 float32 sum, rank 0 of 1024 uint8 sum"},
+      {changed([](RequestTraits& traits) { traits.op = ReduceOp::kBitwiseXor; }),
+       "rank 2 runs all_reduce of 1024 float32 sum, rank 0 of 1024 float32 bxor"},
+      {changed([](RequestTraits& traits) { traits.segment_count = 62; }),
+       "rank 2 runs all_reduce of 1024 float32 sum in 4 segments, rank 0 of 1024 in 62 segments"},
+      {changed([](RequestTraits& traits) { traits.schedule_hash = 0x77b1; }),
+       "rank 2 runs all_reduce of 1024 float32 sum by schedule or parts 3fa2, rank 0 of 1024 by "
+       "schedule or parts 77b1"},
+      {changed([](RequestTraits& traits) {
+         traits.collective = CollectiveKind::kBroadcast;
+         traits.count = 0;
+       }),
+       "rank 2 runs all_reduce of 1024 float32 sum, rank 0 broadcast of 0 float32"},
+      {{}, "rank 2 runs all_reduce of 1024 float32 sum, rank 0 barrier"},
+  };
+  const uint64_t usual = request_fingerprint(kUsual);
+  for (const Case& row : cases) {
+    const uint64_t other = request_fingerprint(row.other);
+    ASSERT_NE(other, usual) << row.says;
+    EXPECT_EQ(difference_text(Rank{2}, usual, Rank{0}, other), row.says);
+    EXPECT_EQ(difference_text(Rank{0}, other, Rank{2}, usual), row.says);
+  }
+  EXPECT_EQ(difference_text(Rank{0}, request_fingerprint({}), Rank{1}, 77),
+            "rank 1 runs what is unknown here, rank 0 barrier");
+}
+
+TEST(RequestFingerprintTest, ReadsAsWhatWasAskedFor) {
+  for (const CollectiveKind collective : kAllCollectives) {
+    for (const ElementType type : kAllElementTypes) {
+      for (const ReduceOp op : kAllReduceOps) {
+        for (const int64_t count : {int64_t{0}, int64_t{1}, (int64_t{1} << 32) - 2}) {
+          const std::string expected = std::string(to_text(collective)) + " of " +
+                                       std::to_string(count) + " " + std::string(to_text(type)) +
+                                       (reduces(collective) ? " " + std::string(to_text(op)) : "");
+          EXPECT_EQ(request_text(request_fingerprint({collective, type, op, count, 1, 9})),
+                    expected);
+        }
+      }
+    }
+  }
+  for (uint64_t noise = 1; noise != 0; noise <<= 1) {
+    EXPECT_NE(request_text(noise), "");
+    EXPECT_NE(request_text(~noise), "");
+  }
+}
+
+TEST(RequestFingerprintTest, NoTwoNumbersOfSegmentsGoTogether) {
+  std::set<uint64_t> seen;
+  for (int32_t segments = 1; segments <= 65'536; ++segments) {
+    RequestTraits traits = kUsual;
+    traits.segment_count = segments;
+    seen.insert(request_fingerprint(traits));
+  }
+  EXPECT_EQ(seen.size(), 65'536u);
+}
+
+}  // namespace
+}  // namespace pleach
