@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "pleach/base/id.h"
@@ -52,6 +53,10 @@ struct StartOptions {
   std::vector<std::string> arguments;  // the command line to run, argv[0] first
   Duration deadline =
       std::chrono::seconds(30);  // after the first failure, before the rest is killed
+  // After the first failure, before the rest is sent SIGTERM; none: it hears of the failure itself.
+  std::optional<Duration> patience = {};
+  // Told each line that a rank prints, without its end; none: they print where this process does.
+  std::function<void(Rank rank, bool is_error, std::string_view line)> on_line = {};
 };
 // How ranks have ended: all well, or what the first that failed did.
 struct RanksEnd {
@@ -60,8 +65,9 @@ struct RanksEnd {
   int signal = 0;  // 0: it ended by itself
 };
 // Starts the ranks as processes on this machine, with a secret of their own in PLEACH_SECRET, waits
-// for all, and ends those that remain when one has failed. Signals SIGINT and SIGTERM are passed
-// on.
+// for all, and ends those that remain when one has failed. SIGINT, SIGTERM, SIGHUP and SIGQUIT are
+// passed on, after which whoever remains has the deadline to end, and so are SIGUSR1 and SIGUSR2.
+// Ranks end with this process.
 Result<RanksEnd> start_ranks(const StartOptions& options);
 
 }  // namespace pleach

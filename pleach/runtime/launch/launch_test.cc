@@ -381,6 +381,56 @@ TEST(StartRanksTest, PassesSignalsOn) {
   EXPECT_EQ(end->code, 9);
 }
 
+TEST(StartRanksTest, TellsWhatRanksPrintLineByLine) {
+  StartOptions options = shell(
+      3,
+      "echo first $PLEACH_RANK; printf 'two\\nthree\\n\\n'; printf unfinished; echo loud >&2; "
+      "test $PLEACH_RANK = 2 || exit 0; head -c 200000 /dev/zero | tr '\\0' x");
+  std::vector<std::vector<std::string>> lines(3), errors(3);
+  options.on_line = [&](Rank rank, bool is_error, std::string_view line) {
+    (is_error ? errors : lines)[rank.index()].emplace_back(line);
+  };
+  const Result<RanksEnd> end = start_ranks(options);
+  ASSERT_TRUE(end.has_value()) << end.error().message;
+  EXPECT_EQ(end->code, 0);
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(errors[rank], std::vector<std::string>{"loud"});
+    ASSERT_GE(lines[rank].size(), 5u);
+    EXPECT_EQ(lines[rank][0], "first " + std::to_string(rank));
+    EXPECT_EQ(std::vector(lines[rank].begin() + 1, lines[rank].begin() + 4),
+              (std::vector<std::string>{"two", "three", ""}));
+    std::string rest;  // of what is long, in parts
+    for (std::size_t line = 4; line < lines[rank].size(); ++line) {
+      rest += lines[rank][line];
+    }
+    EXPECT_EQ(rest.size(), 10u + (rank == 2 ? 200'000 : 0));
+  }
+}
+
+// A grandchild that holds the pipe is not waited for.
+TEST(StartRanksTest, EndsWithItsRanksWhoeverElseMayPrint) {
+  StartOptions options = shell(1, "sleep 20 & echo here");
+  std::vector<std::string> lines;
+  options.on_line = [&](Rank, bool, std::string_view line) { lines.emplace_back(line); };
+  const TimePoint start = SteadyClock().now();
+  ASSERT_TRUE(start_ranks(options).has_value());
+  EXPECT_LT(SteadyClock().now() - start, std::chrono::seconds(30));
+  EXPECT_EQ(lines, std::vector<std::string>{"here"});
+}
+
+TEST(StartRanksTest, AsksTheOthersToEndAfterAWhile) {
+  StartOptions options = shell(2,
+                               "test $PLEACH_RANK = 1 && exit 3; trap 'echo asked; exit 0' TERM; "
+                               "while :; do sleep 0.05; done");
+  options.patience = std::chrono::milliseconds(100);
+  std::vector<std::string> lines;
+  options.on_line = [&](Rank, bool, std::string_view line) { lines.emplace_back(line); };
+  const Result<RanksEnd> end = start_ranks(options);
+  ASSERT_TRUE(end.has_value()) << end.error().message;
+  EXPECT_EQ(end->code, 3);
+  EXPECT_EQ(lines, std::vector<std::string>{"asked"});
+}
+
 TEST(StartRanksTest, BadRequestsAreRefused) {
   for (const StartOptions& options :
        {StartOptions{0, {"/bin/true"}}, StartOptions{-3, {"/bin/true"}},

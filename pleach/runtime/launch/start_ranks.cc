@@ -1,17 +1,19 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <optional>
 
 #include "pleach/base/signal_mask.h"
 #include "pleach/runtime/launch/launch.h"
+#include "pleach/runtime/launch/rank_output.h"
 #include "pleach/runtime/net.h"
 
 namespace pleach {
@@ -19,11 +21,10 @@ namespace {
 
 constexpr int32_t kMaxLocalRanks = 4096;
 
-// The next of the signals, which are blocked, or 0 when `deadline` passes.
-int wait_for(const sigset_t& signals, TimePoint deadline, TimePoint now) {
-  const int64_t left_ms = milliseconds_until(deadline, now);
-  const timespec timeout = {.tv_sec = left_ms / 1000, .tv_nsec = left_ms % 1000 * 1'000'000};
-  return std::max(0, sigtimedwait(&signals, nullptr, &timeout));
+// The next of the signals, which are blocked; 0: none is here.
+int next_signal(const sigset_t& signals) {
+  const timespec at_once = {};
+  return std::max(0, sigtimedwait(&signals, nullptr, &at_once));
 }
 
 // What a child needs between fork and exec, where nothing may be allocated.
@@ -62,12 +63,18 @@ Image make_image(std::vector<std::string>& arguments, const std::vector<std::str
 }
 
 // The child's part; only what is safe after fork. Returns when it could not run the program.
-void become_rank(const Image& image, pid_t parent, const sigset_t& signals, int kept_descriptor) {
+//   ends  where it is to write, if they are open
+void become_rank(const Image& image, pid_t parent, const sigset_t& signals, int kept_descriptor,
+                 const RankOutput::Ends& ends) {
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
     return;
   }
   if (kept_descriptor >= 0) {
     fcntl(kept_descriptor, F_SETFD, 0);
+  }
+  if (ends.output.is_open() &&
+      (dup2(ends.output.get(), STDOUT_FILENO) < 0 || dup2(ends.error.get(), STDERR_FILENO) < 0)) {
+    return;
   }
   pthread_sigmask(SIG_SETMASK, &signals, nullptr);
   execvpe(image.argument_pointers[0], image.argument_pointers.data(),
@@ -93,7 +100,7 @@ class NoticesChildren {
 
 class Group {
  public:
-  explicit Group(const StartOptions& options) : options_(options) {}
+  explicit Group(const StartOptions& options) : options_(options), output_(options.on_line) {}
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
   ~Group() {  // whoever is left after an error
@@ -111,6 +118,7 @@ class Group {
  private:
   Status start_rank(int32_t rank, const Address& store, const Descriptor& listener);
   void reap();
+  void wait_until(TimePoint deadline, TimePoint now);
   void signal_all(int number) const {
     for (const pid_t process : processes_) {
       if (process > 0) {
@@ -121,13 +129,19 @@ class Group {
 
   const StartOptions& options_;
   const NoticesChildren notices_children_;
-  SignalMask signals_{SIGCHLD, SIGINT, SIGTERM};
+  SignalMask signals_{SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+  Descriptor signal_;  // readable when one of them is here
+  RankOutput output_;
   const JobSecret secret_ = JobSecret::make();
   std::vector<pid_t> processes_;  // by rank; 0: has ended
   RanksEnd end_;
 };
 
 Status Group::start() {
+  signal_ = Descriptor(signalfd(-1, &signals_.blocked(), SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signal_.is_open()) {
+    return system_error("signalfd");
+  }
   // Opened here and inherited by rank 0, so that nobody can take the port in between.
   PLEACH_ASSIGN(listener, listen_on({"127.0.0.1", 0}));
   PLEACH_ASSIGN(store, local_address(listener.get()));
@@ -156,10 +170,14 @@ Status Group::start_rank(int32_t rank, const Address& store, const Descriptor& l
   }
   const Descriptor read_end(ends[0]);
   Descriptor write_end(ends[1]);
+  RankOutput::Ends output;
+  if (options_.on_line) {
+    PLEACH_SET(output, output_.open(Rank{rank}));
+  }
   const pid_t parent = getpid();
   const pid_t process = fork();
   if (process == 0) {
-    become_rank(image, parent, signals_.before(), rank == 0 ? listener.get() : -1);
+    become_rank(image, parent, signals_.before(), rank == 0 ? listener.get() : -1, output);
     const int error = errno;
     static_cast<void>(!write(write_end.get(), &error, sizeof(error)));
     _exit(127);
@@ -192,27 +210,46 @@ void Group::reap() {
   }
 }
 
+// Waits for a signal, and for what ranks print.
+void Group::wait_until(TimePoint deadline, TimePoint now) {
+  std::vector<pollfd> waits = {{.fd = signal_.get(), .events = POLLIN, .revents = 0}};
+  output_.add_to(waits);
+  static_cast<void>(poll(waits.data(), waits.size(), milliseconds_until(deadline, now)));
+  output_.read();
+}
+
 RanksEnd Group::wait() {
+  constexpr TimePoint kNever = TimePoint::max();
   const SteadyClock clock;
-  std::optional<TimePoint> kill_at;
+  TimePoint terminate_at = kNever, kill_at = kNever;
   while (true) {
     reap();
     if (std::all_of(processes_.begin(), processes_.end(), [](pid_t p) { return p == 0; })) {
+      output_.finish();
       return end_;
     }
     const TimePoint now = clock.now();
-    if (end_.code != 0 && !kill_at) {
+    if (end_.code != 0 && kill_at == kNever) {
       kill_at = now + options_.deadline;
+      terminate_at = options_.patience ? now + *options_.patience : kNever;
     }
-    if (kill_at && now >= *kill_at) {
+    if (now >= terminate_at) {
+      signal_all(SIGTERM);
+      terminate_at = kNever;
+    }
+    if (now >= kill_at) {
       signal_all(SIGKILL);
       kill_at = now + std::chrono::seconds(1);
     }
-    const TimePoint wake = now + std::chrono::seconds(1);
-    const int number = wait_for(signals_.blocked(), kill_at ? std::min(*kill_at, wake) : wake, now);
-    if (number == SIGINT || number == SIGTERM) {
+    wait_until(std::min({now + std::chrono::seconds(1), kill_at, terminate_at}), now);
+    while (const int number = next_signal(signals_.blocked())) {
+      if (number == SIGCHLD) {
+        continue;
+      }
       signal_all(number);
-      kill_at = kill_at.value_or(clock.now() + options_.deadline);
+      if (number != SIGUSR1 && number != SIGUSR2) {
+        kill_at = std::min(kill_at, clock.now() + options_.deadline);
+      }
     }
   }
 }
