@@ -37,6 +37,8 @@ check-all: test  ## Also the sanitizers, clang-tidy, long property runs, benchma
 	@cmake --workflow --preset asan
 	@cmake --workflow --preset tsan
 	@PLEACH_LONG=1 ctest --preset long
+	@tools/install_packages.sh slurm
+	@python3 tests/slurm_run.py --pleach build/dev/pleach
 	@$(MAKE) --no-print-directory lint bench-check
 
 format:
