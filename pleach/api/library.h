@@ -6,6 +6,7 @@
 #include "pleach/api/benchmark.h"          // IWYU pragma: export
 #include "pleach/api/calibration.h"        // IWYU pragma: export
 #include "pleach/api/compare.h"            // IWYU pragma: export
+#include "pleach/api/flight.h"             // IWYU pragma: export
 #include "pleach/api/host.h"               // IWYU pragma: export
 #include "pleach/api/inspect.h"            // IWYU pragma: export
 #include "pleach/api/job_book.h"           // IWYU pragma: export

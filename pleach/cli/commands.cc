@@ -5,6 +5,6 @@ namespace pleach {
 
 PLEACH_REGISTRY(commands, Command, "command", "commands", kTopologyCommand, kSynthesizeCommand,
                 kVerifyCommand, kSimulateCommand, kCompareCommand, kPlanCommand, kRunCommand,
-                kLaunchCommand, kTrainCommand, kListCommand, kDoctorCommand)
+                kLaunchCommand, kFlightCommand, kTrainCommand, kListCommand, kDoctorCommand)
 
 }  // namespace pleach

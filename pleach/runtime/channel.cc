@@ -7,6 +7,7 @@
 
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
+#include "pleach/runtime/request_fingerprint.h"
 
 namespace pleach {
 
@@ -36,21 +37,20 @@ CollectiveRun* Channel::find(uint64_t operation) const {
 // Remembers what an error is about.
 Status Channel::note(const CollectiveRun& run, Status status) {
   if (!status) {
-    failed_operation_ = run.operation();
-    culprit_ = run.culprit();
+    failed_ = {run.operation(), run.culprit()};
   }
   return status;
 }
 
 Error Channel::broken(const TransportEvent& event, std::string what) {
-  failed_operation_ = event.tag.operation;
-  culprit_ = event.peer;
+  failed_ = {event.tag.operation, event.peer};
   return {ErrorCode::kIo, fmt::format("rank {} {}", event.peer.value, what)};
 }
 
 Status Channel::start(CollectiveRun& run, const RunSpec& spec, TimePoint now) {
   PLEACH_CHECK(spec.operation == last_operation_ + 1, "operations begin in their order");
   last_operation_ = spec.operation;
+  flight_ = spec.flight;
   runs_.push_back(&run);
   PLEACH_TRY(note(run, run.start(spec, {transport_, options_, lanes_, sending_}, now)));
   for (const Rank peer : run.peers()) {
@@ -106,13 +106,15 @@ Status Channel::handle(const TransportEvent& event) {
   switch (event.kind) {
     case Kind::kArrived:
       if (is_over) {
-        return broken(event, fmt::format("sent a segment of operation {}, which is over",
-                                         event.tag.operation));
+        return refuse(event);
       }
       early_.push_back(event);
       break;
     case Kind::kBegun:
-      if (Peer& peer = peers_[event.peer.index()]; !is_over && event.tag.operation > peer.begun) {
+      if (is_over) {
+        return differs(event) ? refuse(event) : ok();
+      }
+      if (Peer& peer = peers_[event.peer.index()]; event.tag.operation > peer.begun) {
         peer.begun = event.tag.operation;
         peer.fingerprint = event.fingerprint;
       }
@@ -121,6 +123,24 @@ Status Channel::handle(const TransportEvent& event) {
       break;  // of an operation whose last segments have left
   }
   return ok();
+}
+
+// An operation of this rank that is over, as far as it is known, was another than the peer's.
+bool Channel::differs(const TransportEvent& event) const {
+  const FlightEntry* const own = flight_.find(options_.number, event.tag.operation);
+  return own != nullptr && !may_be_one(own->fingerprint, event.fingerprint);
+}
+
+// What a peer says of an operation that is over.
+Error Channel::refuse(const TransportEvent& event) {
+  if (!differs(event)) {
+    return broken(
+        event, fmt::format("sent a segment of operation {}, which is over", event.tag.operation));
+  }
+  const Rank self = flight_.recorder->rank();
+  failed_ = {event.tag.operation, std::max(event.peer, self)};
+  const FlightEntry* const own = flight_.find(options_.number, event.tag.operation);
+  return invalid(difference_text(event.peer, event.fingerprint, self, own->fingerprint));
 }
 
 Status Channel::proceed(TimePoint now) {

@@ -41,13 +41,15 @@ class Channel final : public Traffic {
   Status proceed(TimePoint now) override;
   TimePoint expiry() const override;
   void abandon() override;
-  uint64_t failed_operation() const override { return failed_operation_; }
-  Rank culprit() const override { return culprit_; }
+  uint64_t failed_operation() const override { return failed_.operation; }
+  Rank culprit() const override { return failed_.culprit; }
 
  private:
   CollectiveRun* find(uint64_t operation) const;
   Status tell(CollectiveRun& run, const TransportEvent& event);
   Status note(const CollectiveRun& run, Status status);
+  bool differs(const TransportEvent& event) const;
+  Error refuse(const TransportEvent& event);
   Error broken(const TransportEvent& event, std::string what);
 
   ChannelOptions options_;
@@ -64,8 +66,11 @@ class Channel final : public Traffic {
   };
   std::vector<Peer> peers_;      // by rank
   uint64_t last_operation_ = 0;  // that has begun
-  uint64_t failed_operation_ = 0;
-  Rank culprit_;
+  FlightNote flight_;            // of that
+  struct Failed {
+    uint64_t operation = 0;
+    Rank culprit = {};
+  } failed_;
 };
 
 }  // namespace pleach

@@ -401,6 +401,7 @@ Status CollectiveRun::handle_arrival(const TransportEvent& event) {
     return broken(event);
   }
   arrival = {true, event.is_lent, event.is_remote, event.place, message.item_count};
+  spec_.flight.arrived(event.peer);
   // An empty segment has no payload but must be told from one that has not arrived.
   static constexpr std::byte kNothing{0};
   const std::byte* next = event.payload.empty() ? &kNothing : event.payload.data();

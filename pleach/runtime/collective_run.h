@@ -15,6 +15,7 @@
 #include "pleach/base/result.h"
 #include "pleach/collective/record.h"
 #include "pleach/runtime/clock.h"
+#include "pleach/runtime/flight_recorder.h"
 #include "pleach/runtime/position_set.h"
 #include "pleach/runtime/program_index.h"
 #include "pleach/runtime/transport.h"
@@ -31,6 +32,7 @@ struct RunSpec {
   std::byte* output = nullptr;                   // the base of Buffer::kOutput
   Duration deadline = std::chrono::seconds(30);  // for peers to begin, and between events
   Record* record = nullptr;                      // appended to when set
+  FlightNote flight = {};                        // where what happens is noted
   std::string_view what = {};                    // for messages; a literal
   // Elements of the output that a number divides once they are complete.
   struct Quotient {

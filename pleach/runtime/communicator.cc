@@ -181,6 +181,7 @@ Status ChannelCommunicator::check_alive() {
     return *guarded_.poison;
   }
   if (const std::optional<Failure> failure = epoch().failure()) {
+    wiring_->flight->fail(failure->message);
     guarded_.poison = Error{ErrorCode::kPeerLost, failure->message};
     is_well_ = false;
     return *guarded_.poison;
@@ -198,6 +199,7 @@ Error ChannelCommunicator::end_epoch(const Error& error, const Failure& failure)
   Error first = known && known->message == error.message
                     ? error
                     : fail_epoch(store(), epoch(), error.code, failure);
+  wiring_->flight->fail(first.message);
   const std::scoped_lock lock(mutex_);
   guarded_.poison = first;
   is_well_ = false;
@@ -250,6 +252,7 @@ Status ChannelCommunicator::open() {
     return opened;
   }
   is_open_ = true;
+  progress().name_channel(self_.channel, {options_.name, options_.ranks});
   return meet("create");
 }
 
@@ -334,6 +337,9 @@ Result<std::vector<std::shared_ptr<const PreparedSchedule>>> ChannelCommunicator
     return poison(agreed.error(), "prepare", job_rank());
   }
   PLEACH_TRY(std::move(*agreed));
+  for (const auto& prepared : all) {
+    progress().name_schedule(prepared->hash(), prepared->schedule().provenance.algorithm);
+  }
   return all;
 }
 

@@ -5,6 +5,8 @@
 #include <thread>
 #include <utility>
 
+#include "pleach/base/files.h"
+
 namespace pleach {
 namespace {
 
@@ -34,6 +36,9 @@ Result<std::shared_ptr<Endpoint>> Endpoint::create(EndpointOptions options) {
   }
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
   std::shared_ptr<Endpoint> endpoint(new Endpoint(std::move(options)));
+  if (!endpoint->options_.flight) {
+    PLEACH_SET(endpoint->options_.flight, flight_options_from_environment());
+  }
   PLEACH_SET(endpoint->wiring_, endpoint->wire());
   PLEACH_TRY(endpoint->store().attach(endpoint->rank()));
   endpoint->is_attached_ = true;
@@ -49,6 +54,11 @@ Endpoint::~Endpoint() {
 std::shared_ptr<Wiring> Endpoint::wiring() const {
   const std::scoped_lock lock(mutex_);
   return wiring_;
+}
+
+Status Endpoint::write_flight(const std::string& path) const {
+  return write_file(path,
+                    flight_text(wiring()->progress->flight_log(), options_.name, {"request", ""}));
 }
 
 int64_t Endpoint::count_opening(uint64_t kind) {
@@ -74,7 +84,15 @@ Result<std::shared_ptr<Wiring>> Endpoint::wire() {
                                                       : fmt::format("{}#{}", options_.name, epoch),
                              .deadline = options_.deadline}));
   }
-  wiring->progress = std::make_unique<Progress>(*wiring->transport, clock, options_.rank_count);
+  wiring->progress =
+      std::make_unique<Progress>(*wiring->transport, clock, options_.rank_count, rank());
+  FlightOptions flight = *options_.flight;
+  flight.keeps = wiring->epoch->number() > 0;
+  const auto text = [progress = wiring->progress.get(),
+                     job = options_.name](const FlightReason& reason) {
+    return flight_text(progress->flight_log(), job, reason);
+  };
+  PLEACH_SET(wiring->flight, FlightWriter::create(flight, rank(), text));
   return wiring;
 }
 

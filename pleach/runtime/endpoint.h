@@ -5,11 +5,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "pleach/base/id.h"
 #include "pleach/base/result.h"
 #include "pleach/runtime/clock.h"
+#include "pleach/runtime/flight_file.h"
 #include "pleach/runtime/process_mark.h"
 #include "pleach/runtime/progress.h"
 #include "pleach/runtime/rendezvous/store.h"
@@ -25,6 +27,7 @@ struct EndpointOptions {
   std::string name = "job";                      // distinct endpoints of a rank differ in it
   Duration deadline = std::chrono::seconds(30);  // of every wait
   const Clock* clock = nullptr;                  // null: the steady clock
+  std::optional<FlightOptions> flight = {};      // none: as the environment says
   std::unique_ptr<Transport> transport_override = nullptr;  // tests
 };
 
@@ -36,6 +39,7 @@ struct Wiring {
   SteadyClock steady_clock = {};
   std::unique_ptr<Transport> transport = nullptr;
   std::unique_ptr<Progress> progress = nullptr;
+  std::unique_ptr<FlightWriter> flight = nullptr;
 };
 
 // What all communicators of a rank share: its transport, its store, and what moves them. A
@@ -60,6 +64,8 @@ class Endpoint {
   // all other ranks that live and do the same; connections are new.
   //   errors  those of Store::recover; those of create()
   Status renew();
+  // Writes the last operations of this rank, as JSON (docs/cli.md, "flight"). Errors: kIo.
+  Status write_flight(const std::string& path) const;
   // How many communicators of that kind have been opened here before.
   int64_t count_opening(uint64_t kind);
 

@@ -17,6 +17,8 @@ constexpr int32_t kMostPatience = 4;
 
 Status CollectiveState::begin(Traffic& traffic, uint64_t operation, TimePoint now) {
   spec.operation = operation;
+  flight.begin(channel, operation, spec.fingerprint, index->sources());
+  spec.flight = flight;
   what = spec.what;
   return static_cast<Channel&>(traffic).start(run, spec, now);
 }
@@ -30,9 +32,10 @@ std::shared_ptr<CollectiveState> OperationPool::take() {
   return states_.emplace_back(std::make_shared<CollectiveState>(index_));
 }
 
-Progress::Progress(Transport& transport, const Clock& clock, int32_t rank_count)
+Progress::Progress(Transport& transport, const Clock& clock, int32_t rank_count, Rank rank)
     : transport_(transport),
       clock_(clock),
+      flight_(rank, rank_count),
       peers_{std::vector<const char*>(at(rank_count)), std::vector<bool>(at(rank_count))} {
   transport_.set_sink(*this);
 }
@@ -96,11 +99,28 @@ void Progress::fail_all(const Error& error) {
   Lock lock(mutex_);
   const auto is_well = [](const auto& open) { return !open->error; };
   for (auto next = open_.begin(); (next = std::ranges::find_if(open_, is_well)) != open_.end();) {
-    fail(lock, (*next)->channel.number(), error);
+    fail(lock, (*next)->traffic->number(), error);
   }
   transport_.interrupt();
   hand_over();
   call_back(lock);
+}
+
+FlightLog Progress::flight_log() const {
+  const Lock lock(mutex_);
+  FlightLog log = flight_.log();
+  log.now = clock_.now();
+  return log;
+}
+
+void Progress::name_channel(uint64_t channel, FlightLog::Channel names) {
+  const Lock lock(mutex_);
+  flight_.name_channel(channel, std::move(names));
+}
+
+void Progress::name_schedule(uint64_t schedule_hash, const std::string& algorithm) {
+  const Lock lock(mutex_);
+  flight_.name_schedule(schedule_hash, algorithm);
 }
 
 bool Progress::is_background_thread() const {
@@ -133,8 +153,10 @@ Status Progress::begin(Lock& lock, uint64_t channel, const std::shared_ptr<Opera
   state->received = {};
   state->started = clock_.now();
   state->finished = {};
+  flight_.set_now(state->started);
+  state->flight = {&flight_, 0};
   open->in_flight.push_back(state);
-  ++in_flight_;
+  ++background_.in_flight;
   if (const Status status = state->begin(*open->traffic, state->number, state->started); !status) {
     fail(lock, channel, status.error());
     return state->result;
@@ -280,6 +302,8 @@ std::span<std::byte> Progress::home(Rank peer, uint64_t channel, SegmentTag tag,
 // Tells the channels what has happened.
 void Progress::act(Lock& lock, const Status& status) {
   poller_.failures.clear();
+  const TimePoint now = clock_.now();
+  flight_.set_now(now);
   const auto note = [&](const Open& open, const Status& outcome) {
     if (!outcome) {
       poller_.failures.emplace_back(open.traffic->number(), outcome.error());
@@ -298,7 +322,6 @@ void Progress::act(Lock& lock, const Status& status) {
       }
     }
   }
-  const TimePoint now = clock_.now();
   if (open_.size() > 1) {  // each has its turn to be the first to send
     std::rotate(open_.begin(), open_.begin() + 1, open_.end());
   }
@@ -329,7 +352,9 @@ void Progress::end(const std::shared_ptr<OperationState>& state, const Status& r
   state->result = result;
   state->is_done = true;
   state->finished = clock_.now();
-  --in_flight_;
+  flight_.set_now(state->finished);
+  state->flight.end(!result);
+  --background_.in_flight;
   if (state->callback) {
     callbacks_.due.push_back(state);
   }
@@ -356,6 +381,9 @@ void Progress::fail(Lock& lock, uint64_t channel, const Error& error) {
       culprit.what = state->what;
       break;
     }
+  }
+  for (const std::shared_ptr<OperationState>& state : open->in_flight) {
+    state->flight.end(true);  // as who is told may ask
   }
   open->error = error;
   open->is_failing = true;
@@ -409,7 +437,7 @@ void Progress::hand_over() {
     turn_.notify_all();
     return;
   }
-  if (in_flight_ == 0) {
+  if (background_.in_flight == 0) {
     return;
   }
   if (!background_.thread.joinable()) {
@@ -421,7 +449,7 @@ void Progress::hand_over() {
 void Progress::work_in_background() {
   Lock lock(mutex_);
   while (!background_.is_ending) {
-    if (in_flight_ == 0 || poller_.waiting > 0 || poller_.is_there) {
+    if (background_.in_flight == 0 || poller_.waiting > 0 || poller_.is_there) {
       background_.wake.wait(lock);
       continue;
     }

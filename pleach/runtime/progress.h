@@ -17,6 +17,7 @@
 #include "pleach/runtime/channel.h"
 #include "pleach/runtime/clock.h"
 #include "pleach/runtime/collective_run.h"
+#include "pleach/runtime/flight_recorder.h"
 #include "pleach/runtime/operation.h"
 #include "pleach/runtime/program_index.h"
 #include "pleach/runtime/traffic.h"
@@ -36,6 +37,7 @@ struct OperationState {
   uint64_t channel = 0;
   uint64_t number = 0;    // of its channel: 1, 2, ...
   std::string_view what;  // for messages; a literal
+  FlightNote flight;      // begin() begins it, if it is to be noted
   TimePoint started, finished;
   bool is_done = true;
   Status result = ok();
@@ -73,7 +75,8 @@ class OperationPool {
 class Progress final : public Sink {
  public:
   // Borrows both. The transport then asks it where segments belong.
-  Progress(Transport& transport, const Clock& clock, int32_t rank_count);
+  //   rank  this one, for the flight recorder
+  Progress(Transport& transport, const Clock& clock, int32_t rank_count, Rank rank = Rank{0});
   ~Progress() override;
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -98,6 +101,10 @@ class Progress final : public Sink {
   void close(uint64_t channel, const Error& error);
   // Ends what is in flight on every channel, where nothing has ended it yet.
   void fail_all(const Error& error);
+  // What the last operations were, and what the flight recorder is to call things.
+  FlightLog flight_log() const;
+  void name_channel(uint64_t channel, FlightLog::Channel names);
+  void name_schedule(uint64_t schedule_hash, const std::string& algorithm);
   // Whether this thread is the one that polls while nobody waits.
   bool is_background_thread() const;
   // Operations that have begun there, and those of them that are in flight.
@@ -171,6 +178,7 @@ class Progress final : public Sink {
     std::condition_variable wake = {};
     bool is_ending = false;
     std::thread thread = {};
+    int32_t in_flight = 0;  // operations: it polls only while there are some
   };
 
   Transport& transport_;
@@ -179,7 +187,7 @@ class Progress final : public Sink {
   std::condition_variable turn_;  // for those who wait while another polls
   Poller poller_;
   Background background_;
-  int32_t in_flight_ = 0;                    // operations
+  FlightRecorder flight_;
   std::vector<std::unique_ptr<Open>> open_;  // the first is the next to be served last
   // By rank: why it is lost, or null; whether a segment is on its way there.
   struct Peers {

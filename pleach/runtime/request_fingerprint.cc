@@ -27,6 +27,13 @@ static_assert(kAllElementTypes.size() - 1 <= kType.most());
 static_assert(kAllReduceOps.size() - 1 <= kOp.most());
 static_assert(kAllCollectives.size() < kBarrier);
 
+std::optional<CollectiveKind> collective_of(uint64_t fingerprint) {
+  const uint64_t number = kCollective.of(fingerprint);
+  return number >= 1 && number <= kAllCollectives.size()
+             ? std::optional(static_cast<CollectiveKind>(number - 1))
+             : std::nullopt;
+}
+
 std::string number_text(int64_t value, const Field& field) {
   const bool is_most = static_cast<uint64_t>(value) == field.most();
   return fmt::format("{}{}", value, is_most ? " or more" : "");
@@ -81,16 +88,23 @@ uint64_t with_count(uint64_t fingerprint, int64_t count) {
   return (fingerprint ^ (number >> kCount.bits & kMark.most())) | kCount.put(number);
 }
 
+bool may_be_one(uint64_t own, uint64_t theirs) {
+  const bool is_in_pairs = collective_of(own) == CollectiveKind::kAllToAll && kCount.of(own) == 0;
+  const uint64_t unknown = is_in_pairs ? kCount.put(kCount.most()) | kMark.most() : 0;
+  return ((own ^ theirs) & ~unknown) == 0;
+}
+
 bool differ_in_count(uint64_t fingerprint, uint64_t other) {
   return (fingerprint ^ other) == (kCount.of(fingerprint ^ other) << kCount.shift);
 }
 
 RequestWords read_request(uint64_t fingerprint) {
-  const uint64_t number = kCollective.of(fingerprint);
-  if (number < 1 || number > kAllCollectives.size()) {
-    return {.collective = number == kBarrier ? "barrier" : "what is unknown here"};
+  const std::optional<CollectiveKind> known = collective_of(fingerprint);
+  if (!known) {
+    const bool is_barrier = kCollective.of(fingerprint) == kBarrier;
+    return {.collective = is_barrier ? "barrier" : "what is unknown here"};
   }
-  const auto collective = static_cast<CollectiveKind>(number - 1);
+  const CollectiveKind collective = *known;
   const auto op = static_cast<ReduceOp>(kOp.of(fingerprint));
   return {.collective = to_text(collective),
           .has_elements = true,

@@ -26,6 +26,9 @@ uint64_t request_fingerprint(const RequestTraits& traits);
 
 // One of a count of 0, with another: where ranks agree in pairs.
 uint64_t with_count(uint64_t fingerprint, int64_t count);
+// Whether a peer's may be of this rank's operation, so far as it is not known what the two
+// exchange.
+bool may_be_one(uint64_t own, uint64_t theirs);
 // Whether it is the count below 2^32 alone in which they differ.
 bool differ_in_count(uint64_t fingerprint, uint64_t other);
 

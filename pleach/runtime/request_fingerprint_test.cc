@@ -79,6 +79,24 @@ TEST(RequestFingerprintTest, ReadsAsWhatWasAskedFor) {
   }
 }
 
+TEST(RequestFingerprintTest, PairsMayHaveCountsOfTheirOwn) {
+  RequestTraits traits{.collective = CollectiveKind::kAllToAll, .schedule_hash = 0x3fa2};
+  const uint64_t pairs = request_fingerprint(traits);
+  for (const int64_t count : {int64_t{0}, int64_t{1}, int64_t{1} << 20, int64_t{1} << 40}) {
+    const uint64_t one = with_count(pairs, count);
+    EXPECT_TRUE(may_be_one(pairs, one)) << count;
+    EXPECT_NE(with_count(pairs, 77), one);
+    EXPECT_EQ(differ_in_count(with_count(pairs, 77), one), count < int64_t{1} << 32);
+    traits.count = count;
+    EXPECT_EQ(request_fingerprint(traits), one);
+  }
+  EXPECT_FALSE(may_be_one(pairs, request_fingerprint({})));
+  EXPECT_FALSE(may_be_one(with_count(pairs, 5), with_count(pairs, 6)));
+  const uint64_t usual = request_fingerprint(kUsual);
+  EXPECT_TRUE(may_be_one(usual, usual));
+  EXPECT_FALSE(may_be_one(usual, with_count(request_fingerprint({CollectiveKind::kAllReduce}), 1)));
+}
+
 TEST(RequestFingerprintTest, NoTwoNumbersOfSegmentsGoTogether) {
   std::set<uint64_t> seen;
   for (int32_t segments = 1; segments <= 65'536; ++segments) {

@@ -1,0 +1,260 @@
+#include "pleach/api/flight.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "pleach/base/files.h"
+#include "pleach/base/index.h"
+#include "pleach/base/rng.h"
+#include "pleach/runtime/communicator.h"
+#include "tests/support/rank_threads.h"
+#include "tests/support/small_schedules.h"
+
+namespace pleach {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// An empty folder, and nothing afterwards.
+class Folder {
+ public:
+  Folder() {
+    std::string name = std::filesystem::temp_directory_path() / "pleach-flight-XXXXXX";
+    path_ = mkdtemp(name.data());
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+  std::string file(int32_t rank) const { return path_ + "/rank-" + std::to_string(rank) + ".json"; }
+
+ private:
+  std::string path_;
+};
+
+// Every rank with a communicator and a ring's all_reduce.
+using Body = std::function<void(Endpoint&, Communicator&, const PreparedSchedule&, Rank)>;
+void with_ranks(int32_t rank_count, const FlightOptions& flight, Duration deadline,
+                const Body& body) {
+  const auto store = make_local_store();
+  const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, rank_count);
+  support::on_every_rank(rank_count, [&](Rank rank) {
+    const auto endpoint = Endpoint::create({.rank = rank,
+                                            .rank_count = rank_count,
+                                            .transport = "inproc",
+                                            .store = store,
+                                            .deadline = deadline,
+                                            .flight = flight});
+    ASSERT_TRUE(endpoint.has_value()) << endpoint.error().message;
+    const auto communicator = Communicator::create(*endpoint);
+    ASSERT_TRUE(communicator.has_value()) << communicator.error().message;
+    const auto prepared = (*communicator)->prepare(rank.value == 0 ? &ring : nullptr);
+    ASSERT_TRUE(prepared.has_value()) << prepared.error().message;
+    body(**endpoint, **communicator, **prepared, rank);
+  });
+}
+
+std::string reduce(Communicator& communicator, const PreparedSchedule& prepared, int64_t count) {
+  std::vector<float> data(at(count), 1);
+  std::byte* const bytes = std::as_writable_bytes(std::span(data)).data();
+  const Status status =
+      communicator.run(prepared, {.count = count, .input = bytes, .output = bytes});
+  return status ? "" : status.error().message;
+}
+
+TEST(FlightTest, TellsWhoRunsSomethingElse) {
+  const Folder folder;
+  with_ranks(4, {.folder = folder.path()}, seconds(20),
+             [](Endpoint&, Communicator& communicator, const PreparedSchedule& ring, Rank rank) {
+               EXPECT_EQ(reduce(communicator, ring, 1024), "");
+               EXPECT_NE(reduce(communicator, ring, rank.value == 2 ? 1024 : 2048), "");
+             });
+  const Result<FlightReport> report = inspect_flight(folder.path());
+  ASSERT_TRUE(report.has_value()) << report.error().message;
+  EXPECT_EQ(report->rank_count, 4);
+  EXPECT_EQ(report->job, "job");
+  EXPECT_TRUE(report->missing.empty());
+  EXPECT_TRUE(report->problems.empty());
+  ASSERT_EQ(report->failures.size(), 1u);
+  EXPECT_TRUE(report->failures[0].message.starts_with("operation 2: rank "));
+  EXPECT_EQ(report->failures[0].ranks, (std::vector<int32_t>{0, 1, 2, 3}));
+  // Who had not begun when the job failed has nothing to compare.
+  for (const std::string& mismatch : report->mismatches) {
+    EXPECT_EQ(mismatch,
+              "operation 2 of world: rank 2 runs all_reduce of 1024 float32 sum, rank 0 of 2048");
+  }
+  for (const FlightReport::Place& place : report->places) {
+    EXPECT_EQ(place.communicator, "world");
+    EXPECT_EQ(place.done, 1);
+  }
+  ASSERT_EQ(report->lateness.size(), 4u);
+  EXPECT_GE(report->lateness[0].mean_s, report->lateness[3].mean_s);
+}
+
+TEST(FlightTest, TellsWhoIsBehindAndWhoWaitsForWhom) {
+  const Folder folder;
+  with_ranks(3, {.folder = folder.path()}, milliseconds(400),
+             [](Endpoint&, Communicator& communicator, const PreparedSchedule& ring, Rank rank) {
+               EXPECT_EQ(reduce(communicator, ring, 30), "");
+               if (rank.value == 1) {  // it does something else until the others have given up
+                 std::this_thread::sleep_for(milliseconds(1200));
+                 EXPECT_NE(reduce(communicator, ring, 30), "");
+                 return;
+               }
+               EXPECT_NE(reduce(communicator, ring, 30), "");
+             });
+  const Result<FlightReport> report = inspect_flight(folder.path());
+  ASSERT_TRUE(report.has_value()) << report.error().message;
+  ASSERT_EQ(report->places.size(), 3u);
+  EXPECT_EQ(report->places[1].begun, 1);
+  EXPECT_TRUE(report->places[1].is_behind);
+  EXPECT_EQ(report->places[1].operation, 0);
+  for (const std::size_t rank : {0, 2}) {
+    const FlightReport::Place& place = report->places[rank];
+    EXPECT_EQ(place.begun, 2);
+    EXPECT_EQ(place.done, 1);
+    EXPECT_FALSE(place.is_behind);
+    EXPECT_EQ(place.operation, 2);
+    EXPECT_EQ(place.text, "all_reduce of 30 float32 sum");
+    EXPECT_GT(place.since_s, 0.3);
+  }
+  EXPECT_EQ(report->places[2].awaited, (std::vector<int32_t>{1}));
+  EXPECT_TRUE(report->mismatches.empty());
+  ASSERT_EQ(report->failures.size(), 1u);
+  EXPECT_NE(report->failures[0].message.find("rank 1 did not begin it"), std::string::npos);
+}
+
+TEST(FlightTest, FilesAreWrittenOnRequestAndWhenASignalComes) {
+  const Folder folder;
+  with_ranks(
+      2, {.folder = folder.path(), .signal = SIGUSR2}, seconds(20),
+      [&](Endpoint& endpoint, Communicator& communicator, const PreparedSchedule& ring, Rank rank) {
+        EXPECT_EQ(reduce(communicator, ring, 7), "");
+        EXPECT_TRUE(communicator.barrier());
+        EXPECT_FALSE(std::filesystem::exists(folder.file(rank.value)));
+        EXPECT_TRUE(communicator.barrier());
+        if (rank.value == 0) {
+          kill(getpid(), SIGUSR2);
+        }
+        const TimePoint until = SteadyClock().now() + seconds(20);
+        while (!std::filesystem::exists(folder.file(rank.value)) && SteadyClock().now() < until) {
+          std::this_thread::sleep_for(milliseconds(1));
+        }
+        const Result<FlightReport> report = inspect_flight(folder.path());
+        ASSERT_TRUE(report.has_value()) << report.error().message;
+        EXPECT_TRUE(report->failures.empty());
+        EXPECT_TRUE(communicator.barrier());
+        const std::string path = folder.path() + "/own";
+        EXPECT_TRUE(endpoint.write_flight(path + std::to_string(rank.value)));
+        EXPECT_EQ(endpoint.write_flight(folder.path()).error().code, ErrorCode::kIo);
+        EXPECT_TRUE(communicator.close());
+      });
+  struct sigaction after = {};
+  sigaction(SIGUSR2, nullptr, &after);
+  EXPECT_EQ(after.sa_handler, SIG_DFL);
+  const Result<std::string> own = read_file(folder.path() + "/own1");
+  ASSERT_TRUE(own.has_value());
+  const Result<FlightFile> file = read_flight_file(*own, "own1");
+  ASSERT_TRUE(file.has_value()) << file.error().message;
+  EXPECT_EQ(file->rank, 1);
+  EXPECT_EQ(file->operations.size(), 4u);  // an all_reduce, and three barriers
+}
+
+TEST(FlightTest, NothingIsWrittenUnasked) {
+  const Folder folder;
+  std::filesystem::current_path(folder.path());
+  with_ranks(2, {}, seconds(20),
+             [](Endpoint&, Communicator& communicator, const PreparedSchedule& ring, Rank rank) {
+               EXPECT_NE(reduce(communicator, ring, 8 + rank.value), "");
+             });
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  std::filesystem::current_path("/");
+}
+
+TEST(FlightTest, OptionsThatCannotBeAreRefused) {
+  const Folder folder;
+  const auto refusal = [](const FlightOptions& options) {
+    const auto endpoint = Endpoint::create(
+        {.rank = Rank{0}, .transport = "inproc", .store = make_local_store(), .flight = options});
+    return endpoint ? "" : endpoint.error().message;
+  };
+  EXPECT_EQ(refusal({.folder = folder.path()}), "");
+  EXPECT_NE(refusal({.signal = SIGUSR2}).find("no folder"), std::string::npos);
+  EXPECT_NE(refusal({.folder = "/proc/no/folder"}).find("/proc/no/folder"), std::string::npos);
+  struct sigaction own = {}, before = {};
+  own.sa_handler = SIG_IGN;
+  sigaction(SIGUSR2, &own, &before);
+  EXPECT_NE(refusal({.folder = folder.path(), .signal = SIGUSR2}).find("USR2"), std::string::npos);
+  struct sigaction after = {};
+  sigaction(SIGUSR2, &before, &after);
+  EXPECT_EQ(after.sa_handler, SIG_IGN);
+
+  setenv("PLEACH_FLIGHT_SIGNAL", "KILL", 1);
+  EXPECT_EQ(flight_options_from_environment().error().message,
+            "PLEACH_FLIGHT_SIGNAL is 'KILL', not USR1 or USR2");
+  setenv("PLEACH_FLIGHT_SIGNAL", "USR1", 1);
+  setenv("PLEACH_FLIGHT_FOLDER", "somewhere", 1);
+  EXPECT_EQ(flight_options_from_environment()->signal, SIGUSR1);
+  EXPECT_EQ(flight_options_from_environment()->folder, "somewhere");
+  unsetenv("PLEACH_FLIGHT_SIGNAL");
+  unsetenv("PLEACH_FLIGHT_FOLDER");
+  EXPECT_EQ(flight_options_from_environment()->signal, 0);
+}
+
+// What is left of a file, and what somebody else has made of it.
+TEST(FlightTest, ReadsWhateverAFileHolds) {
+  FlightRecorder recorder(Rank{1}, 3);
+  recorder.name_channel(9, {"a \"name\"\n", {Rank{0}, Rank{1}}});
+  recorder.name_schedule(3, "ring");
+  const std::vector<ProgramIndex::Source> sources = {{.peer = Rank{2}}};
+  for (uint64_t operation = 1; operation <= 3; ++operation) {
+    recorder.end(recorder.begin(9, operation, operation << 60, sources), operation == 3);
+  }
+  const std::string text = flight_text(recorder.log(), "job", {"failure", "it\tfailed"});
+  const Result<FlightFile> whole = read_flight_file(text, "it");
+  ASSERT_TRUE(whole.has_value()) << whole.error().message;
+  EXPECT_EQ(whole->operations.size(), 3u);
+  EXPECT_EQ(whole->operations[0].awaited, (std::vector<int32_t>{2}));
+  for (std::size_t length = 0; length + 1 < text.size(); ++length) {
+    const Result<FlightFile> part =
+        read_flight_file(std::string_view(text).substr(0, length), "it");
+    ASSERT_FALSE(part.has_value()) << length;
+    EXPECT_TRUE(part.error().message.starts_with("it:")) << part.error().message;
+  }
+  constexpr uint64_t kSeed = 20'261'124;
+  Rng rng(kSeed);
+  constexpr std::string_view kLetters = "{}[]\":,0123456789-.eE nulltrue\\\xff";
+  for (int round = 0; round < 20'000; ++round) {
+    std::string other = text;
+    for (uint64_t change = 1 + rng.below(4); change > 0; --change) {
+      const std::size_t place = rng.below(other.size());
+      const char letter = kLetters[rng.below(kLetters.size())];
+      switch (rng.below(3)) {
+        case 0:
+          other[place] = letter;
+          break;
+        case 1:
+          other.erase(place, 1 + rng.below(20));
+          break;
+        default:
+          other.insert(place, 1, letter);
+      }
+    }
+    const Result<FlightFile> file = read_flight_file(other, "it");
+    EXPECT_TRUE(file || file.error().message.find('\n') == std::string::npos) << kSeed;
+  }
+}
+
+}  // namespace
+}  // namespace pleach
