@@ -87,6 +87,10 @@ Result<FlightFile> Inspection::read(const std::string& name) const {
   if (!rank) {
     return invalid("it is no rank's flight file");
   }
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(report_.folder + "/" + name, error)) {
+    return invalid("it is no regular file");  // a pipe might never be written to
+  }
   PLEACH_ASSIGN(text, read_file(report_.folder + "/" + name, kMostBytes));
   PLEACH_ASSIGN(file, read_flight_file(text, one_line(name)));
   if (file.rank != *rank) {

@@ -10,6 +10,7 @@
 #include "pleach/base/index.h"
 #include "pleach/collective/reference.h"
 #include "pleach/collective/verify.h"
+#include "pleach/runtime/request_fingerprint.h"
 #include "tests/support/counterexamples.h"
 #include "tests/support/random_schedules.h"
 #include "tests/support/rank_threads.h"
@@ -277,6 +278,59 @@ TEST(ProgressTest, RankWithAnotherRequestIsRefused) {
                   said.find("rank 1 runs what is unknown here, rank 0 ") != std::string::npos)
           << said;
     });
+  }
+}
+
+// Takes everything, and says one thing again and again.
+class LateTransport final : public support::SilentTransport {
+ public:
+  explicit LateTransport(TransportEvent late) : late_(late) {}
+  Status progress(std::vector<TransportEvent>& events) override {
+    events.push_back(late_);
+    return ok();
+  }
+
+ private:
+  TransportEvent late_;
+};
+
+TEST(ProgressTest, AnOperationThatIsOverHereAndIsAnotherThereIsSaidOfBoth) {
+  using Kind = TransportEvent::Kind;
+  const RequestTraits own{.collective = CollectiveKind::kBroadcast, .count = 4};
+  const RequestTraits other{.collective = CollectiveKind::kAllReduce, .count = 4};
+  const Schedule away = support::make_schedule({}, {{0, 1, 0, 1}});
+  const Schedule here = support::make_schedule({}, {{0, 1, 1, 0}});
+  const SteadyClock clock;
+  for (const Kind kind : {Kind::kArrived, Kind::kBegun}) {
+    LateTransport transport({.kind = kind,
+                             .peer = Rank{1},
+                             .tag = {.operation = 1},
+                             .fingerprint = request_fingerprint(other)});
+    Floats data(4, 1);
+    std::byte* const bytes = std::as_writable_bytes(std::span(data)).data();
+    const auto lowered = [](const Schedule& schedule) {
+      return lower(schedule, Order::build(schedule),
+                   {.rank = Rank{0}, .count = 4, .in_place = true})
+          .value();
+    };
+    OperationPool sends(lowered(away)), receives(lowered(here));
+    Progress progress(transport, clock, 2);
+    Progress::Culprit culprit;
+    const auto failed = [&](const Error& error, const Progress::Culprit& what) {
+      culprit = what;
+      return error;
+    };
+    ASSERT_TRUE(progress.open({.number = 0, .places = 3, .place_bytes = 1000}, failed));
+    ASSERT_TRUE(
+        progress.run(0, sends.take(), {.fingerprint = request_fingerprint(own), .output = bytes}));
+    const Status status = progress.run(0, receives.take(),
+                                       {.fingerprint = request_fingerprint(own), .output = bytes});
+    progress.close(0, {ErrorCode::kPeerLost, ""});
+    ASSERT_FALSE(status.has_value());
+    EXPECT_EQ(status.error().message,
+              "rank 1 runs all_reduce of 4 float32 sum, rank 0 broadcast of 4 float32");
+    EXPECT_EQ(culprit.operation, 1u);
+    EXPECT_EQ(culprit.rank, Rank{1});
   }
 }
 

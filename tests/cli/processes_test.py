@@ -146,6 +146,65 @@ class LostRanks(unittest.TestCase):
         wait_until(lambda: not any(map(is_running, processes.values())), START_S, "the end")
 
 
+class Launched(unittest.TestCase):
+    """`pleach launch`, and the flight files that its ranks leave."""
+
+    def start(self, folder, *options):
+        run = subprocess.Popen([PLEACH, "launch", "-n", "3", "--", PLEACH, "run", *options],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env=clean_environment(PLEACH_FLIGHT_FOLDER=folder,
+                                                     PLEACH_FLIGHT_SIGNAL="USR2"))
+        self.addCleanup(run.stdout.close)
+        self.addCleanup(run.stderr.close)
+        self.addCleanup(run.kill)
+        for line in run.stdout:
+            if "(elements)" in line:
+                break
+        processes = {rank_of(child): child for child in children_of(run.pid)}
+        self.assertEqual(sorted(processes), [0, 1, 2])
+        return run, processes
+
+    def flight(self, folder):
+        result = subprocess.run([PLEACH, "flight", folder, "--json"], capture_output=True,
+                                text=True, timeout=START_S, check=False)
+        return json.loads(result.stdout) if result.returncode == 0 else None
+
+    def test_runs_ranks(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run, _ = self.start(folder, *SHORT_RUN[1:])
+            output, error = run.communicate(timeout=START_S)
+            self.assertEqual((run.returncode, error), (0, ""))
+            self.assertIn("# Out of bounds values : 0 OK", output)
+            self.assertEqual(os.listdir(folder), [])
+
+    def test_leaves_nobody_behind_when_it_is_killed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run, processes = self.start(folder, *LONG_RUN)
+            run.kill()
+            run.wait()
+            wait_until(lambda: not any(map(is_running, processes.values())), START_S, "the end")
+
+    def test_flight_files_tell_of_a_killed_rank(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run, processes = self.start(folder, *LONG_RUN)
+
+            def ask():
+                os.kill(run.pid, signal.SIGUSR2)  # passed on: the ranks go on
+                report = self.flight(folder)
+                return report if report and len(report["places"]) == 3 else None
+
+            report = wait_until(ask, START_S, "a flight file of every rank")
+            self.assertEqual(report["failures"], [])
+            self.assertEqual([place["rank"] for place in report["places"]], [0, 1, 2])
+            os.kill(processes[1], signal.SIGKILL)
+            _, error = run.communicate(timeout=START_S)
+            self.assertEqual(run.returncode, 128 + signal.SIGKILL)
+            self.assertIn("pleach launch: rank 1 was ended by signal 9 (Killed)", error)
+            report = self.flight(folder)
+            self.assertEqual(report["failures"][0]["ranks"], [0, 2])
+            self.assertIn("rank 1", report["failures"][0]["message"])
+
+
 class Starters(unittest.TestCase):
     def check_output(self, output, rank_count):
         self.assertEqual(len(re.findall(r"^#  Rank ", output, re.M)), rank_count, output)

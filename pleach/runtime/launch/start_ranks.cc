@@ -196,14 +196,17 @@ Status Group::start_rank(int32_t rank, const Address& store, const Descriptor& l
   return ok();
 }
 
+// Of several that are found to have failed at once, one that a signal ended is the first: the
+// others may have heard of it.
 void Group::reap() {
+  const bool is_first = end_.code == 0;
   for (std::size_t rank = 0; rank < processes_.size(); ++rank) {
     int status = 0;
     if (processes_[rank] > 0 && waitpid(processes_[rank], &status, WNOHANG) == processes_[rank]) {
       processes_[rank] = 0;
       const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
       const int code = signal != 0 ? 128 + signal : WEXITSTATUS(status);
-      if (code != 0 && end_.code == 0) {
+      if (code != 0 && (end_.code == 0 || (is_first && end_.signal == 0 && signal != 0))) {
         end_ = {code, Rank{static_cast<int32_t>(rank)}, signal};
       }
     }
