@@ -10,7 +10,7 @@ namespace pleach {
 
 Status LocalStore::set(const std::string& key, std::string value) {
   const std::scoped_lock lock(mutex_);
-  content_.set(key, std::move(value));
+  static_cast<void>(content_.set(key, std::move(value)));
   changed_.notify_all();
   return ok();
 }
@@ -35,7 +35,7 @@ Result<std::string> LocalStore::get(const std::string& key, Duration deadline) {
 
 Result<int64_t> LocalStore::increment(const std::string& key) {
   const std::scoped_lock lock(mutex_);
-  return content_.increment(key);
+  return *content_.increment(key);
 }
 
 Status LocalStore::erase(const std::string& prefix) {

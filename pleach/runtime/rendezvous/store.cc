@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "pleach/base/text.h"
+
 namespace pleach {
 
 Error fail_epoch(Store& store, const Epoch& epoch, ErrorCode code, const Failure& failure) {
@@ -23,8 +25,9 @@ std::string failure_text(Rank rank, std::string_view where, std::string_view cau
 
 std::string said_by(Rank rank, std::string_view message) {
   const std::string own = fmt::format("rank {}, ", rank.value);
-  return fmt::format("rank {}: {}", rank.value,
-                     message.starts_with(own) ? message.substr(own.size()) : message);
+  // What other ranks and programs have said may be in it.
+  return one_line(fmt::format("rank {}: {}", rank.value,
+                              message.starts_with(own) ? message.substr(own.size()) : message));
 }
 
 }  // namespace pleach

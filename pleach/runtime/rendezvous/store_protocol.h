@@ -24,7 +24,7 @@ enum class StoreVerb : uint8_t {
   kRecover,      // client: number = deadline [ns], value = epoch; kEpoch comes before its kDone
   kDone,         // server, to one of the five: value, number
   kTimedOut,     // server, to kGet and kRecover: value = why
-  kRefused,      // server, to kRecover: value = why
+  kRefused,      // server, to one of the five: value = why
   kEpoch,        // server: number = the next epoch, value = its ranks; it has begun
   kFail,         // client: id = epoch, number = rank, value = message
   kFailure,      // server: the same, to all

@@ -25,6 +25,20 @@
 namespace pleach {
 namespace {
 
+// Reads of one rank before the others have their turn.
+constexpr int kMostReads = 16;
+// A rank that does not take so much of what it has asked for is not heard until it does.
+constexpr std::size_t kMostUnsent = std::size_t{32} << 20;
+// Keys that a rank may wait for at once: each is a thread of it.
+constexpr int32_t kMostWaits = 256;
+// Of the message of a failure.
+constexpr std::size_t kMostFailureBytes = 4000;
+
+// Why a rank was lost.
+constexpr const char* kClosed = "its connection to the store closed";
+constexpr const char* kBroken = "it broke the store's protocol";
+constexpr const char* kFull = "this rank keeps too much there";
+
 // The connection of a rank.
 struct Client {
   Descriptor socket;
@@ -32,10 +46,13 @@ struct Client {
   StoreMessageReader reader = {};
   std::string out = {};
   std::size_t out_sent = 0;
-  bool watches_out = false;
+  uint32_t watched = EPOLLIN;
+  int32_t waits = 0;  // gets that are not answered
   Duration silent = Duration::zero();
   bool said_goodbye = false;
   bool knows_failure = false;
+
+  bool is_clogged() const { return out.size() - out_sent > kMostUnsent; }
 };
 
 // A get whose key does not exist yet, or who waits for the next epoch.
@@ -124,8 +141,11 @@ class StoreServer::Loop {
   StoreMessage welcome(const Claim& claim) const;
   void note_refusal(const Claim& claim);
   void serve(int descriptor, uint32_t events);
-  bool receive(Client& client);
+  const char* receive(Client& client);
+  bool obey_all(Client& client);
   bool obey(Client& client, StoreMessage message);
+  void refuse(Client& client, const StoreMessage& request, const char* why);
+  void answer_set(Client& client, StoreMessage message);
   void answer_get(Client& client, StoreMessage message);
   void wake_waiters(const std::string& key);
   void answer_recover(Client& client, const StoreMessage& message);
@@ -133,7 +153,7 @@ class StoreServer::Loop {
   void give_up();
   void send(Client& client, const StoreMessage& message);
   bool flush(Client& client);
-  void drop(int descriptor);
+  void drop(int descriptor, const char* why);
   void fail(int64_t epoch, const Failure& failure);
   void lose(Rank rank, const std::string& why);
 
@@ -241,7 +261,9 @@ void StoreServer::Loop::tick(TimePoint now) {
   }
   for (auto waiter = waiters_.begin(); waiter != waiters_.end();) {
     if (waiter->deadline <= now) {
-      send(clients_.at(waiter->client), {.verb = StoreVerb::kTimedOut, .id = waiter->id});
+      Client& client = clients_.at(waiter->client);
+      --client.waits;
+      send(client, {.verb = StoreVerb::kTimedOut, .id = waiter->id});
       waiter = waiters_.erase(waiter);
     } else {
       ++waiter;
@@ -307,38 +329,55 @@ void StoreServer::Loop::serve(int descriptor, uint32_t events) {
     return;  // dropped by an earlier event of the same batch
   }
   Client& client = found->second;
-  if (((events & EPOLLOUT) != 0 && !flush(client)) ||
-      ((events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0 && !receive(client))) {
-    drop(descriptor);
+  const bool was_clogged = client.is_clogged();
+  if ((events & EPOLLOUT) != 0 && !flush(client)) {
+    return drop(descriptor, kClosed);
+  }
+  if (was_clogged && !client.is_clogged() && !obey_all(client)) {
+    return drop(descriptor, kBroken);
+  }
+  if ((events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0) {
+    if (const char* const why = receive(client)) {
+      drop(descriptor, why);
+    }
   }
 }
 
-// Reads and obeys what is there. False: the connection is over.
-bool StoreServer::Loop::receive(Client& client) {
+// Reads and obeys what is there. Returns why the connection is over; null: it is not.
+const char* StoreServer::Loop::receive(Client& client) {
   std::array<char, 65536> bytes;
-  while (true) {
+  for (int reads = 0; reads < kMostReads && !client.is_clogged(); ++reads) {
     const ssize_t count = recv(client.socket.get(), bytes.data(), bytes.size(), 0);
     if (count < 0 && errno == EINTR) {
       continue;
     }
     if (count <= 0) {
-      return count < 0 && errno == EAGAIN;
+      return count < 0 && errno == EAGAIN ? nullptr : kClosed;
     }
     client.silent = Duration::zero();
     client.reader.append({bytes.data(), at(count)});
-    while (true) {
-      Result<std::optional<StoreMessage>> message = client.reader.next();
-      if (!message) {
-        return false;
-      }
-      if (!*message) {
-        break;
-      }
-      if (!obey(client, *std::move(message).value())) {
-        return false;
-      }
+    if (!obey_all(client)) {
+      return kBroken;
     }
   }
+  return nullptr;
+}
+
+// Obeys what has come, as long as it takes what it asks for. False: these are no messages.
+bool StoreServer::Loop::obey_all(Client& client) {
+  while (!client.is_clogged()) {
+    Result<std::optional<StoreMessage>> message = client.reader.next();
+    if (!message) {
+      return false;
+    }
+    if (!*message) {
+      return true;
+    }
+    if (!obey(client, *std::move(message).value())) {
+      return false;
+    }
+  }
+  return true;
 }
 
 bool StoreServer::Loop::obey(Client& client, StoreMessage message) {
@@ -349,16 +388,17 @@ bool StoreServer::Loop::obey(Client& client, StoreMessage message) {
   }
   switch (message.verb) {
     case StoreVerb::kSet:
-      content_.set(message.key, std::move(message.value));
-      send(client, {.verb = StoreVerb::kDone, .id = message.id});
-      wake_waiters(message.key);
+      answer_set(client, std::move(message));
       return true;
     case StoreVerb::kGet:
       answer_get(client, std::move(message));
       return true;
     case StoreVerb::kIncrement:
-      send(client,
-           {.verb = StoreVerb::kDone, .id = message.id, .number = content_.increment(message.key)});
+      if (const auto now = content_.increment(message.key, Rank{client.rank})) {
+        send(client, {.verb = StoreVerb::kDone, .id = message.id, .number = *now});
+      } else {
+        refuse(client, message, kFull);
+      }
       return true;
     case StoreVerb::kErase:
       content_.erase(message.key);
@@ -368,6 +408,9 @@ bool StoreServer::Loop::obey(Client& client, StoreMessage message) {
       answer_recover(client, message);
       return true;
     case StoreVerb::kFail:
+      if (message.number < -1 || message.number >= options_.rank_count) {
+        return false;
+      }
       fail(static_cast<int64_t>(message.id),
            {Rank{static_cast<int32_t>(message.number)}, message.value});
       return true;
@@ -387,6 +430,20 @@ bool StoreServer::Loop::obey(Client& client, StoreMessage message) {
   }
 }
 
+void StoreServer::Loop::refuse(Client& client, const StoreMessage& request, const char* why) {
+  send(client, {.verb = StoreVerb::kRefused,
+                .id = request.id,
+                .value = fmt::format("store, {}: {}", quoted(request.key), why)});
+}
+
+void StoreServer::Loop::answer_set(Client& client, StoreMessage message) {
+  if (!content_.set(message.key, std::move(message.value), Rank{client.rank})) {
+    return refuse(client, message, kFull);
+  }
+  send(client, {.verb = StoreVerb::kDone, .id = message.id});
+  wake_waiters(message.key);
+}
+
 // A year: no clock overflows, nobody waits longer.
 TimePoint deadline_after(int64_t nanoseconds) {
   constexpr int64_t kLongest = int64_t{366} * 24 * 3600 * 1'000'000'000;
@@ -398,7 +455,10 @@ void StoreServer::Loop::answer_get(Client& client, StoreMessage message) {
     send(client, {.verb = StoreVerb::kDone, .id = message.id, .value = *found});
   } else if (message.number <= 0) {
     send(client, {.verb = StoreVerb::kTimedOut, .id = message.id});
+  } else if (client.waits == kMostWaits) {
+    refuse(client, message, "this rank waits for too many keys at once");
   } else {
+    ++client.waits;
     waiters_.push_back(
         {client.socket.get(), message.id, std::move(message.key), deadline_after(message.number)});
   }
@@ -407,8 +467,9 @@ void StoreServer::Loop::answer_get(Client& client, StoreMessage message) {
 void StoreServer::Loop::wake_waiters(const std::string& key) {
   for (auto waiter = waiters_.begin(); waiter != waiters_.end();) {
     if (!waiter->wants_epoch && waiter->key == key) {
-      send(clients_.at(waiter->client),
-           {.verb = StoreVerb::kDone, .id = waiter->id, .value = *content_.find(key)});
+      Client& client = clients_.at(waiter->client);
+      --client.waits;
+      send(client, {.verb = StoreVerb::kDone, .id = waiter->id, .value = *content_.find(key)});
       waiter = waiters_.erase(waiter);
     } else {
       ++waiter;
@@ -491,22 +552,22 @@ bool StoreServer::Loop::flush(Client& client) {
     client.out.clear();
     client.out_sent = 0;
   }
-  if (client.watches_out == is_blocked) {
+  const uint32_t events = (client.is_clogged() ? 0U : EPOLLIN) | (is_blocked ? EPOLLOUT : 0U);
+  if (std::exchange(client.watched, events) == events) {
     return true;
   }
-  client.watches_out = is_blocked;
-  return watch(doors_.epoll.get(), client.socket.get(), is_blocked ? EPOLLIN | EPOLLOUT : EPOLLIN,
+  return watch(doors_.epoll.get(), client.socket.get(), events,
                static_cast<uint64_t>(client.socket.get()))
       .has_value();
 }
 
-void StoreServer::Loop::drop(int descriptor) {
+void StoreServer::Loop::drop(int descriptor, const char* why) {
   const auto found = clients_.find(descriptor);
   const Client client = std::move(found->second);
   clients_.erase(found);
   waiters_.remove_if([&](const Waiter& waiter) { return waiter.client == descriptor; });
   if (!client.said_goodbye) {
-    lose(Rank{client.rank}, "its connection to the store closed");
+    lose(Rank{client.rank}, why);
   }
 }
 
@@ -517,7 +578,9 @@ void StoreServer::Loop::lose(Rank rank, const std::string& why) {
 }
 
 void StoreServer::Loop::fail(int64_t epoch, const Failure& failure) {
-  if (!membership_.fail(epoch, failure)) {
+  // It comes from a rank, and goes to terminals.
+  const std::string message = one_line(failure.message.substr(0, kMostFailureBytes));
+  if (!membership_.fail(epoch, {failure.rank, message})) {
     return;
   }
   for (auto& [descriptor, client] : clients_) {
@@ -525,7 +588,7 @@ void StoreServer::Loop::fail(int64_t epoch, const Failure& failure) {
       send(client, {.verb = StoreVerb::kFailure,
                     .id = static_cast<uint64_t>(epoch),
                     .number = failure.rank.value,
-                    .value = failure.message});
+                    .value = message});
     }
   }
 }

@@ -109,7 +109,7 @@ Result<StoreMessage> Answers::wait_for(const StoreMessage& request, bool is_sent
   }
   if (reply && !reply->value.empty()) {
     const bool is_late = reply->verb == StoreVerb::kTimedOut;
-    return Error{is_late ? ErrorCode::kTimeout : ErrorCode::kInvalidArgument, reply->value};
+    return Error{is_late ? ErrorCode::kTimeout : ErrorCode::kInvalidArgument, one_line(reply->value)};
   }
   if (epoch == nullptr && !over_.empty()) {
     return Error{ErrorCode::kPeerLost, over_};
