@@ -198,11 +198,14 @@ Result<ExitCode> run_processes(const RunContext& context) {
   options.arguments.insert(options.arguments.end(), context.invocation.arguments.begin(),
                            context.invocation.arguments.end());
   std::fflush(context.invocation.out);
+  options.failed = [&](const RanksEnd& first) {
+    if (first.signal != 0) {
+      fmt::print(context.invocation.error, "pleach run: rank {} was ended by signal {} ({})\n",
+                 first.rank.value, first.signal, strsignal(first.signal));
+      std::fflush(context.invocation.error);
+    }
+  };
   PLEACH_ASSIGN(end, start_ranks(options));
-  if (end.signal != 0) {
-    fmt::print(context.invocation.error, "pleach run: rank {} was ended by signal {} ({})\n",
-               end.rank.value, end.signal, strsignal(end.signal));
-  }
   return end.code == 0 ? ExitCode::kDone : ExitCode::kFailed;
 }
 

@@ -68,8 +68,9 @@ int64_t Endpoint::count_opening(uint64_t kind) {
 
 Result<std::shared_ptr<Wiring>> Endpoint::wire() {
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): it may end in another thread
-  std::shared_ptr<Wiring> wiring(new Wiring{.epoch = store().epoch()}, destroy);
-  const Clock& clock = options_.clock != nullptr ? *options_.clock : wiring->steady_clock;
+  std::shared_ptr<Wiring> wiring(new Wiring{.epoch = store().epoch(), .store = options_.store},
+                                 destroy);
+  const Clock& clock = options_.clock != nullptr ? *options_.clock : store().clock();
   wiring->transport = std::move(options_.transport_override);
   if (wiring->transport == nullptr) {
     const int64_t epoch = wiring->epoch->number();

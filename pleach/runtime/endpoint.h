@@ -26,7 +26,7 @@ struct EndpointOptions {
   std::shared_ptr<Store> store;
   std::string name = "job";                      // distinct endpoints of a rank differ in it
   Duration deadline = std::chrono::seconds(30);  // of every wait
-  const Clock* clock = nullptr;                  // null: the steady clock
+  const Clock* clock = nullptr;                  // null: the store's
   std::optional<FlightOptions> flight = {};      // none: as the environment says
   std::unique_ptr<Transport> transport_override = nullptr;  // tests
 };
@@ -36,7 +36,7 @@ struct EndpointOptions {
 struct Wiring {
   std::shared_ptr<const Epoch> epoch;
   ProcessMark process = {};
-  SteadyClock steady_clock = {};
+  std::shared_ptr<Store> store = nullptr;  // and its clock
   std::unique_ptr<Transport> transport = nullptr;
   std::unique_ptr<Progress> progress = nullptr;
   std::unique_ptr<FlightWriter> flight = nullptr;

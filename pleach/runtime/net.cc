@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -20,29 +21,56 @@
 #include <cstddef>
 #include <cstring>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <system_error>
+#include <thread>
 
 #include "pleach/base/text.h"
 
 namespace pleach {
 namespace {
 
-using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+using AddressList = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 
-Result<AddressList> look_up(const Address& address) {
+constexpr std::chrono::seconds kLookUpTime{5};
+
+using Found = std::pair<int, AddressList>;  // with getaddrinfo's error
+
+Found look_up_now(const Address& address, int flags) {
   addrinfo hints = {};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV;
+  hints.ai_flags = AI_NUMERICSERV | flags;
   addrinfo* found = nullptr;
   const int error =
       getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
-  if (error != 0) {
-    return Error{ErrorCode::kIo,
-                 fmt::format("host {}: {}", quoted(address.host), gai_strerror(error))};
+  return {error, AddressList(found, [](addrinfo* list) {
+            if (list != nullptr) {
+              freeaddrinfo(list);
+            }
+          })};
+}
+
+Result<AddressList> look_up(const Address& address) {
+  Found found = look_up_now(address, AI_NUMERICHOST);
+  if (found.first == EAI_NONAME) {
+    // A server of names may take minutes to say nothing, and cannot be interrupted.
+    std::packaged_task<Found()> task([address] { return look_up_now(address, 0); });
+    std::future<Found> answer = task.get_future();
+    std::thread(std::move(task)).detach();
+    if (answer.wait_for(kLookUpTime) != std::future_status::ready) {
+      return Error{ErrorCode::kTimeout,
+                   fmt::format("host {}: nobody says what its address is within {} s",
+                               quoted(address.host), kLookUpTime.count())};
+    }
+    found = answer.get();
   }
-  return AddressList(found, &freeaddrinfo);
+  if (found.first != 0) {
+    return Error{ErrorCode::kIo,
+                 fmt::format("host {}: {}", quoted(address.host), gai_strerror(found.first))};
+  }
+  return std::move(found.second);
 }
 
 Descriptor open_socket(const addrinfo& info) {
@@ -296,6 +324,10 @@ std::string host_identity() {
   struct stat network = {};
   stat("/proc/self/ns/net", &network);
   return fmt::format("{}/{}", boot.empty() ? "unknown" : boot, network.st_ino);
+}
+
+Descriptor watch_process(int process) {
+  return Descriptor(process > 1 ? static_cast<int>(syscall(SYS_pidfd_open, process, 0)) : -1);
 }
 
 Descriptor make_event() {

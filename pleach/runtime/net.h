@@ -59,10 +59,10 @@ Result<Address> parse_address(std::string_view text, std::string_view what);
 bool is_loopback(std::string_view host);
 
 // A listening, non-blocking TCP socket. `host` is a name or number of this machine; port 0 picks a
-// free one. Errors: kIo naming the address.
+// free one. Errors: kIo naming the address; kTimeout: its name has none within a few seconds.
 Result<Descriptor> listen_on(const Address& address);
 // Starts a non-blocking connect; wait for writability and then call connect_error(). Errors: kIo;
-// kInfeasible: there are no descriptors left.
+// kInfeasible: there are no descriptors left; kTimeout: as above.
 Result<Descriptor> start_connect(const Address& address);
 // 0, or the errno with which the connect ended.
 int connect_error(int descriptor);
@@ -88,6 +88,8 @@ bool send_with_descriptors(int socket, std::span<const std::byte> bytes,
 ssize_t receive_with_descriptors(int socket, std::span<std::byte> bytes,
                                  std::vector<Descriptor>& descriptors);
 
+// Becomes readable when the process has ended; closed when there is none to be watched: 0 is none.
+Descriptor watch_process(int process);
 Descriptor make_event();            // an eventfd, non-blocking
 void signal_event(int descriptor);  // makes it readable
 void clear_event(int descriptor);   // makes it unreadable

@@ -208,7 +208,7 @@ Status Progress::wait_locked(Lock& lock, OperationState& state, TimePoint deadli
     if (is_endless) {
       turn_.wait(lock);
     } else {
-      turn_.wait_until(lock, deadline);
+      turn_.wait_for(lock, deadline - clock_.now());  // it may be behind the steady clock
     }
   }
   --poller_.waiting;

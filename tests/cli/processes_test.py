@@ -138,6 +138,63 @@ class LostRanks(unittest.TestCase):
             with self.subTest(transport):
                 self.lose(2, signal.SIGSTOP, transport)
 
+    def test_a_job_that_is_suspended_goes_on(self):
+        for transport in ("tcp", "shm"):
+            run = subprocess.Popen(
+                [PLEACH, "run", "--ranks", "3", "--transport", transport, "--algorithm", "ring",
+                 "--sizes", "1MiB", "--iterations", "300", "--deadline", "2s"],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean_environment())
+            self.addCleanup(run.kill)
+            for line in run.stdout:
+                if "(elements)" in line:
+                    break
+            processes = children_of(run.pid)
+            for process in processes:
+                os.kill(process, signal.SIGSTOP)
+            time.sleep(5)
+            self.assertTrue(all(map(is_running, processes)), "it was over before")
+            for process in processes:
+                os.kill(process, signal.SIGCONT)
+            output, error = run.communicate(timeout=START_S)
+            self.assertEqual((run.returncode, error), (0, ""), transport)
+            self.assertIn("# Out of bounds values : 0 OK", output)
+
+    def test_a_rank_that_never_comes_is_named_at_once(self):
+        """The starter tells the others of it: they do not wait until their deadline."""
+        begin = time.monotonic()
+        run = subprocess.Popen([PLEACH, *SHORT_RUN[:-1], "60s", "--ranks", "4"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env=clean_environment())
+        self.addCleanup(run.kill)
+        lost = wait_until(lambda: next((child for child in children_of(run.pid)
+                                        if rank_of(child) == 3), None), START_S, "rank 3")
+        os.kill(lost, signal.SIGKILL)
+        _, error = run.communicate(timeout=START_S)
+        self.assertLess(time.monotonic() - begin, 40)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("pleach run: rank 3 was ended by signal 9 (Killed)\n", error)
+        # Who comes when rank 0 has left already hears nothing more.
+        self.assertRegex(error, r"(?m)^rank [0-2]: .*rank 3 was ")
+
+    def test_ranks_end_when_a_killed_starter_leaves_them(self):
+        run = subprocess.Popen(
+            ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-np", "3", PLEACH, "run",
+             *LONG_RUN], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            env=clean_environment())
+        self.addCleanup(run.stdout.close)
+        for line in run.stdout:
+            if "(elements)" in line:
+                break
+        processes = children_of(run.pid)
+        self.assertEqual(len(processes), 3)
+        run.kill()
+        run.wait()
+        try:
+            wait_until(lambda: not any(map(is_running, processes)), START_S, "the end")
+        finally:
+            for process in filter(is_running, processes):
+                os.kill(process, signal.SIGKILL)
+
     def test_an_interrupt_ends_every_rank(self):
         run, processes = self.start(3, "shm")
         run.send_signal(signal.SIGINT)

@@ -238,6 +238,7 @@ Result<std::optional<LaunchEnvironment>> detect_launch(const EnvironmentLookup& 
   if (lookup("PLEACH_RANK")) {
     PLEACH_ASSIGN(environment, own_environment(lookup));
     PLEACH_SET(environment.secret, find_secret(lookup));
+    environment.interface = lookup("PLEACH_SOCKET_IFNAME").value_or("");
     return std::optional(std::move(environment));
   }
   for (const Starter& starter : kStarters) {
@@ -251,6 +252,7 @@ Result<std::optional<LaunchEnvironment>> detect_launch(const EnvironmentLookup& 
     environment.key_prefix = starter.job(lookup);
     PLEACH_TRY(find_store(lookup, starter, environment));
     PLEACH_SET(environment.secret, find_secret(lookup));
+    environment.interface = lookup("PLEACH_SOCKET_IFNAME").value_or("");
     return std::optional(std::move(environment));
   }
   return std::optional<LaunchEnvironment>();
@@ -269,7 +271,9 @@ Result<std::unique_ptr<Store>> make_store(const LaunchEnvironment& environment, 
                          .listen_descriptor = environment.listen_descriptor,
                          .job = environment.key_prefix,
                          .rendezvous_file = environment.rendezvous_file,
-                         .secret = environment.secret});
+                         .secret = environment.secret,
+                         .interface = environment.interface,
+                         .starter_process = getppid()});
 }
 
 }  // namespace pleach

@@ -27,6 +27,7 @@ struct LaunchEnvironment {
   std::string key_prefix;       // names the job (torchrun: and its restart)
   std::string rendezvous_file;  // not empty: one machine, rank 0 publishes its port there
   JobSecret secret;
+  std::string interface;  // empty: any
 
   // Whether others than this machine's processes may take part in the job: it listens beyond
   // loopback, and has no secret.
@@ -41,6 +42,7 @@ std::optional<std::string> process_environment(const std::string& name);
 // The store's address is PLEACH_STORE (host:port or [IPv6]:port) or MASTER_ADDR and
 // PLEACH_STORE_PORT or MASTER_PORT + 1 (torchrun's own store listens on MASTER_PORT); on one
 // machine under mpirun or srun it is published in a file named by user and job when neither is set.
+// PLEACH_SOCKET_IFNAME is the interface (runtime/rendezvous/interfaces.h).
 // The secret is PLEACH_SECRET, or the first line of the file PLEACH_SECRET_FILE, which only its
 // owner may read; PLEACH_REQUIRE_SECRET=1 refuses to do without.
 Result<std::optional<LaunchEnvironment>> detect_launch(const EnvironmentLookup& lookup);
@@ -57,6 +59,8 @@ struct StartOptions {
   std::optional<Duration> patience = {};
   // Told each line that a rank prints, without its end; none: they print where this process does.
   std::function<void(Rank rank, bool is_error, std::string_view line)> on_line = {};
+  // Told at once of the first rank that fails.
+  std::function<void(const struct RanksEnd&)> failed = nullptr;
 };
 // How ranks have ended: all well, or what the first that failed did.
 struct RanksEnd {

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <thread>
 
 #include "pleach/base/signal_mask.h"
 #include "pleach/runtime/launch/launch.h"
@@ -103,7 +104,11 @@ class Group {
   explicit Group(const StartOptions& options) : options_(options), output_(options.on_line) {}
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
-  ~Group() {  // whoever is left after an error
+  ~Group() {
+    if (herald_.joinable()) {
+      herald_.join();
+    }
+    // Whoever is left after an error.
     signal_all(SIGKILL);
     for (const pid_t process : processes_) {
       if (process > 0) {
@@ -116,9 +121,10 @@ class Group {
   RanksEnd wait();
 
  private:
-  Status start_rank(int32_t rank, const Address& store, const Descriptor& listener);
+  Status start_rank(int32_t rank, const Descriptor& listener);
   void reap();
   void wait_until(TimePoint deadline, TimePoint now);
+  void tell_others();
   void signal_all(int number) const {
     for (const pid_t process : processes_) {
       if (process > 0) {
@@ -132,7 +138,14 @@ class Group {
   SignalMask signals_{SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
   Descriptor signal_;  // readable when one of them is here
   RankOutput output_;
-  const JobSecret secret_ = JobSecret::make();
+  // By which the ranks find each other.
+  struct Job {
+    std::string name = fmt::format("local.{}", getpid());
+    JobSecret secret = JobSecret::make();
+    Address store = {};
+  };
+  Job job_;
+  std::thread herald_;            // of the first failure
   std::vector<pid_t> processes_;  // by rank; 0: has ended
   RanksEnd end_;
 };
@@ -144,21 +157,21 @@ Status Group::start() {
   }
   // Opened here and inherited by rank 0, so that nobody can take the port in between.
   PLEACH_ASSIGN(listener, listen_on({"127.0.0.1", 0}));
-  PLEACH_ASSIGN(store, local_address(listener.get()));
+  PLEACH_SET(job_.store, local_address(listener.get()));
   for (int32_t rank = 0; rank < options_.rank_count; ++rank) {
-    PLEACH_TRY(start_rank(rank, store, listener));
+    PLEACH_TRY(start_rank(rank, listener));
   }
   return ok();
 }
 
-Status Group::start_rank(int32_t rank, const Address& store, const Descriptor& listener) {
+Status Group::start_rank(int32_t rank, const Descriptor& listener) {
   std::vector<std::string> arguments = options_.arguments;
   std::vector<std::string> variables = {
       fmt::format("PLEACH_RANK={}", rank),
       fmt::format("PLEACH_RANK_COUNT={}", options_.rank_count),
-      fmt::format("PLEACH_STORE={}", to_text(store)),
-      fmt::format("PLEACH_JOB=local.{}", getpid()),
-      fmt::format("PLEACH_SECRET={}", secret_.text()),
+      fmt::format("PLEACH_STORE={}", to_text(job_.store)),
+      "PLEACH_JOB=" + job_.name,
+      fmt::format("PLEACH_SECRET={}", job_.secret.text()),
   };
   if (rank == 0) {
     variables.push_back(fmt::format("PLEACH_LISTEN_DESCRIPTOR={}", listener.get()));
@@ -211,6 +224,12 @@ void Group::reap() {
       }
     }
   }
+  if (is_first && end_.code != 0) {
+    if (options_.failed) {
+      options_.failed(end_);
+    }
+    tell_others();
+  }
 }
 
 // Waits for a signal, and for what ranks print.
@@ -219,6 +238,23 @@ void Group::wait_until(TimePoint deadline, TimePoint now) {
   output_.add_to(waits);
   static_cast<void>(poll(waits.data(), waits.size(), milliseconds_until(deadline, now)));
   output_.read();
+}
+
+// The others may wait for it, and it may never have come to the store that would miss it.
+void Group::tell_others() {
+  const std::string what = end_.signal != 0 ? fmt::format("was ended by signal {}", end_.signal)
+                                            : fmt::format("ended with code {}", end_.code);
+  herald_ =
+      std::thread([where = TcpStoreOptions{.host = job_.store.host,
+                                           .port = job_.store.port,
+                                           .rank = Rank{},
+                                           .rank_count = options_.rank_count,
+                                           .deadline = options_.deadline,
+                                           .job = job_.name,
+                                           .secret = job_.secret},
+                   failure = Failure{end_.rank, fmt::format("rank {} {}", end_.rank.value, what)}] {
+        fail_from_outside(where, failure);
+      });
 }
 
 RanksEnd Group::wait() {

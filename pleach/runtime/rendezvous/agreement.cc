@@ -38,7 +38,7 @@ std::string refusals(const GroupOfRanks& group, std::span<const int32_t> missing
 // Waits for what another rank sets.
 Result<std::string> wait_for(const GroupOfRanks& group, const std::string& key, Rank setter,
                              TimePoint until) {
-  const Duration left = std::max<Duration>(until - SteadyClock().now(), Duration::zero());
+  const Duration left = std::max<Duration>(until - group.store.clock().now(), Duration::zero());
   Result<std::string> value = group.store.get(key, left);
   if (!value && value.error().code == ErrorCode::kTimeout) {
     const int32_t name = group.name_of(setter.value);
@@ -125,7 +125,7 @@ Result<std::vector<std::string>> gather(const GroupOfRanks& group, const std::st
   if (group.rank.value != 0) {
     return values;
   }
-  const TimePoint until = SteadyClock().now() + group.deadline;
+  const TimePoint until = group.store.clock().now() + group.deadline;
   for (int32_t rank = 0; rank < group.rank_count; ++rank) {
     PLEACH_ASSIGN(theirs, wait_for(group, key_of(name, "rank", rank), Rank{rank}, until));
     values.push_back(std::move(theirs));
@@ -146,14 +146,14 @@ Result<Result<std::string>> broadcast(const GroupOfRanks& group, const std::stri
     }
     PLEACH_TRY(group.store.set(count_key, std::to_string(count)));
   } else {
-    const TimePoint until = SteadyClock().now() + group.deadline;
+    const TimePoint until = group.store.clock().now() + group.deadline;
     PLEACH_ASSIGN(count_text, wait_for(group, count_key, Rank{0}, until));
     PLEACH_ASSIGN(count,
                   parse_integer(count_text, fmt::format("pieces from rank {}", group.name_of(0)), 1,
                                 kMaxPieces));
     for (int64_t piece = 0; piece < count; ++piece) {
       PLEACH_ASSIGN(bytes, wait_for(group, key_of(name, "piece", piece), Rank{0},
-                                    SteadyClock().now() + group.deadline));
+                                    group.store.clock().now() + group.deadline));
       text += bytes;
     }
   }

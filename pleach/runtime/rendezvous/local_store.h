@@ -27,7 +27,8 @@ class LocalStore final : public Store {
   Status attach(Rank self) override;
   void detach(Rank self) override;
   std::string local_address() const override { return "127.0.0.1"; }
-  const JobSecret& secret() const override { return secret_; }
+  const Clock& clock() const override { return given_.clock; }
+  const JobSecret& secret() const override { return given_.secret; }
 
   // The object of that name, made by the first who asks: how threads meet without globals.
   std::shared_ptr<void> shared(const std::string& name,
@@ -40,7 +41,11 @@ class LocalStore final : public Store {
   std::condition_variable changed_;
   StoreContent content_;
   std::map<std::string, std::shared_ptr<void>> shared_;
-  const JobSecret secret_ = JobSecret::make();
+  struct Given {
+    SteadyClock clock = {};
+    JobSecret secret = JobSecret::make();
+  };
+  const Given given_;
   Membership membership_;
   std::map<Rank, int32_t> endpoints_;  // of each rank
   std::shared_ptr<Epoch> epoch_ = std::make_shared<Epoch>(0);

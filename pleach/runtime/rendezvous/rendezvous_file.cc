@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,25 +11,26 @@
 
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
-#include "pleach/runtime/net.h"
 
 namespace pleach {
 
-Status write_rendezvous(const std::string& path, int port) {
+Result<Descriptor> write_rendezvous(const std::string& path, int port) {
   // The folder is everybody's: a fresh name that nobody can have prepared, then a rename.
   std::string temporary = path + ".XXXXXX";
-  const Descriptor file(mkostemp(temporary.data(), O_CLOEXEC));
+  Descriptor file(mkostemp(temporary.data(), O_CLOEXEC));
   if (!file.is_open()) {
     return system_error(fmt::format("create {}", path));
   }
   const std::string text = fmt::format("{}\n", port);
-  if (write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+  // The lock ends with this process, however that ends.
+  if (flock(file.get(), LOCK_EX | LOCK_NB) != 0 ||
+      write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
       rename(temporary.c_str(), path.c_str()) != 0) {
     const Error error = system_error(fmt::format("write {}", path));
     unlink(temporary.c_str());
     return error;
   }
-  return ok();
+  return file;
 }
 
 std::optional<int> read_rendezvous(const std::string& path) {
@@ -37,6 +39,9 @@ std::optional<int> read_rendezvous(const std::string& path) {
   if (!file.is_open() || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
       status.st_uid != geteuid()) {
     return std::nullopt;
+  }
+  if (flock(file.get(), LOCK_SH | LOCK_NB) == 0) {
+    return std::nullopt;  // whoever wrote it is gone
   }
   std::array<char, 16> text = {};
   const ssize_t size = read(file.get(), text.data(), text.size());

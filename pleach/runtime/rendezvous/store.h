@@ -42,6 +42,9 @@ class Store {
   virtual void detach(Rank /*self*/) {}
   // The address under which the other ranks reach this process.
   virtual std::string local_address() const = 0;
+  // What the job's waits are measured with: it stands still while this process is stopped, where
+  // the store can tell.
+  virtual const Clock& clock() const = 0;
   // By which ranks that connect to each other know that they are of one job.
   virtual const JobSecret& secret() const = 0;
 
@@ -78,6 +81,11 @@ struct TcpStoreOptions {
   // Where rank 0 publishes its port and the others look for it; empty: they know `port`.
   std::string rendezvous_file = {};
   JobSecret secret = {};
+  // Which interface the others reach this rank by (runtime/rendezvous/interfaces.h); empty: the one
+  // that reaches the store.
+  std::string interface = {};
+  // What started this rank: if it ends, the rank fails the job. 0: nobody looks at it.
+  int starter_process = 0;
 };
 
 // A store over TCP: rank 0 serves, all ranks connect (rank 0 too), and prove to each other that
@@ -87,5 +95,10 @@ struct TcpStoreOptions {
 // lost, rank 0 is, and nobody can go on. Destroying the store says goodbye; rank 0 then serves
 // until all have, at most for the deadline.
 Result<std::unique_ptr<Store>> make_tcp_store(const TcpStoreOptions& options);
+
+// Fails the job of a TCP store on behalf of somebody who is no rank of it, but holds its secret: a
+// starter knows first of a rank that never came. Gives up at the deadline.
+//   where  its host, port, rank count, deadline, job and secret
+void fail_from_outside(const TcpStoreOptions& where, const Failure& failure);
 
 }  // namespace pleach

@@ -82,8 +82,7 @@ class StoreContent {
   void erase_from(Map& map, const std::string& prefix, const Size& size) {
     auto entry = map.lower_bound(prefix);
     while (entry != map.end() && entry->first.starts_with(prefix)) {
-      bytes_[entry->second.setter] -=
-          cost(entry->first, "") + static_cast<int64_t>(size(*entry));
+      bytes_[entry->second.setter] -= cost(entry->first, "") + static_cast<int64_t>(size(*entry));
       entry = map.erase(entry);
     }
   }

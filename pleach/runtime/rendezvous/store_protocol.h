@@ -48,6 +48,9 @@ inline constexpr std::size_t kMaxStoreValueBytes = std::size_t{16} << 20;
 // Of a message.
 inline constexpr std::size_t kMaxStoreMessageBytes = kMaxStoreKeyBytes + kMaxStoreValueBytes + 64;
 
+// Who claims to be this rank is none: it may tell of a failure, and nobody waits for it.
+inline constexpr int32_t kNoRank = -1;
+
 // What a client claims to meet: nobody learns the job's name by it.
 uint64_t store_meeting(const JobSecret& secret, std::string_view job);
 

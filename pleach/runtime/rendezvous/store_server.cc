@@ -17,6 +17,7 @@
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/runtime/rendezvous/door.h"
+#include "pleach/runtime/rendezvous/job_clock.h"
 #include "pleach/runtime/rendezvous/membership.h"
 #include "pleach/runtime/rendezvous/store.h"
 #include "pleach/runtime/rendezvous/store_content.h"
@@ -76,8 +77,7 @@ class Heartbeat {
   void start(TimePoint now) { last_tick_ = next_ping_ = now; }
   TimePoint next() const { return next_ping_; }
   Beat tick(TimePoint now) {
-    // A process that was stopped must not take the others for silent.
-    const Beat beat = {std::min<Duration>(now - last_tick_, interval_), now >= next_ping_};
+    const Beat beat = {now - last_tick_, now >= next_ping_};
     last_tick_ = now;
     if (beat.must_ping) {
       next_ping_ = now + interval_;
@@ -95,6 +95,10 @@ class Heartbeat {
 Duration ping_interval(Duration deadline) {
   return std::clamp<Duration>(deadline / 20, std::chrono::milliseconds(10),
                               std::chrono::seconds(1));
+}
+
+Duration clock_reach(Duration deadline) {
+  return 3 * ping_interval(deadline);
 }
 
 Duration silence_limit(Duration deadline) {
@@ -147,7 +151,9 @@ class StoreServer::Loop {
   void refuse(Client& client, const StoreMessage& request, const char* why);
   void answer_set(Client& client, StoreMessage message);
   void answer_get(Client& client, StoreMessage message);
-  void wake_waiters(const std::string& key);
+  template <typename Concerns>
+  void wake_waiters(const Concerns& concerns);
+  TimePoint deadline_after(int64_t nanoseconds) const;
   void answer_recover(Client& client, const StoreMessage& message);
   void go_on();
   void give_up();
@@ -158,7 +164,7 @@ class StoreServer::Loop {
   void lose(Rank rank, const std::string& why);
 
   struct Doors {
-    SteadyClock clock = {};
+    JobClock clock = {};
     Descriptor epoll = {};
     Door door = {};
     Descriptor stop = make_event();
@@ -181,13 +187,16 @@ class StoreServer::Loop {
 };
 
 void StoreServer::Loop::run() {
-  const Clock& clock = doors_.clock;
+  JobClock& clock = doors_.clock;
+  const Duration reach = clock_reach(options_.deadline);
+  clock.beat(reach);
   std::array<epoll_event, 64> ready = {};
   heartbeat_.start(clock.now());
   while (!is_finished(clock.now())) {
     const int wait_ms = milliseconds_until(next_deadline(), clock.now());
     const int count =
         epoll_wait(doors_.epoll.get(), ready.data(), static_cast<int>(ready.size()), wait_ms);
+    clock.beat(reach);
     for (int i = 0; i < count; ++i) {
       const epoll_event& event = ready[at(i)];
       const int descriptor = static_cast<int>(event.data.u64);
@@ -220,7 +229,9 @@ bool StoreServer::Loop::is_finished(TimePoint now) const {
   });
   const Duration limit =
       failure ? std::min<Duration>(options_.deadline, std::chrono::seconds(1)) : options_.deadline;
-  return all_gone || now >= *stopped_at_ + limit;
+  // Who is on its way still shall hear of a failure.
+  const bool all_came = !failure || entered_ >= options_.rank_count;
+  return (all_gone && all_came) || now >= *stopped_at_ + limit;
 }
 
 TimePoint StoreServer::Loop::next_deadline() const {
@@ -282,7 +293,11 @@ void StoreServer::Loop::enter(Guest guest) {
   }
   content_.erase(refusal_key(Rank{guest.claim.rank}));
   Client& client = clients_.emplace(descriptor, std::move(newcomer)).first->second;
+  client.said_goodbye = client.rank == kNoRank;
   send(client, answer);
+  if (client.rank == kNoRank) {
+    return;
+  }
   membership_.join(Rank{client.rank});
   if (const std::optional<Failure>& failure = membership_.failure()) {
     send(client,
@@ -301,6 +316,8 @@ StoreMessage StoreServer::Loop::welcome(const Claim& claim) const {
   if (claim.rank_count != options_.rank_count) {
     answer.value = fmt::format("it serves {} ranks, rank {} counts {}", options_.rank_count,
                                claim.rank, claim.rank_count);
+  } else if (claim.rank == kNoRank) {
+    answer.verb = StoreVerb::kWelcome;
   } else if (claim.rank < 0 || claim.rank >= options_.rank_count) {
     answer.value = fmt::format("rank {} is not one of {}", claim.rank, options_.rank_count);
   } else if (is_here(claim.rank)) {
@@ -333,8 +350,11 @@ void StoreServer::Loop::serve(int descriptor, uint32_t events) {
   if ((events & EPOLLOUT) != 0 && !flush(client)) {
     return drop(descriptor, kClosed);
   }
-  if (was_clogged && !client.is_clogged() && !obey_all(client)) {
-    return drop(descriptor, kBroken);
+  if (was_clogged && !client.is_clogged()) {
+    wake_waiters([&](const Waiter& waiter) { return waiter.client == descriptor; });
+    if (!obey_all(client)) {
+      return drop(descriptor, kBroken);
+    }
   }
   if ((events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0) {
     if (const char* const why = receive(client)) {
@@ -383,7 +403,8 @@ bool StoreServer::Loop::obey_all(Client& client) {
 bool StoreServer::Loop::obey(Client& client, StoreMessage message) {
   const bool may_speak = message.verb == StoreVerb::kPong || message.verb == StoreVerb::kGoodbye ||
                          message.verb == StoreVerb::kAcknowledge;
-  if (!membership_.has(Rank{client.rank}) && !may_speak) {
+  const bool is_herald = client.rank == kNoRank && message.verb == StoreVerb::kFail;
+  if (!membership_.has(Rank{client.rank}) && !may_speak && !is_herald) {
     return true;  // it is out, and has been told or will be
   }
   switch (message.verb) {
@@ -441,13 +462,13 @@ void StoreServer::Loop::answer_set(Client& client, StoreMessage message) {
     return refuse(client, message, kFull);
   }
   send(client, {.verb = StoreVerb::kDone, .id = message.id});
-  wake_waiters(message.key);
+  wake_waiters([&](const Waiter& waiter) { return waiter.key == message.key; });
 }
 
 // A year: no clock overflows, nobody waits longer.
-TimePoint deadline_after(int64_t nanoseconds) {
+TimePoint StoreServer::Loop::deadline_after(int64_t nanoseconds) const {
   constexpr int64_t kLongest = int64_t{366} * 24 * 3600 * 1'000'000'000;
-  return SteadyClock().now() + Duration(std::clamp<int64_t>(nanoseconds, 0, kLongest));
+  return doors_.clock.now() + Duration(std::clamp<int64_t>(nanoseconds, 0, kLongest));
 }
 
 void StoreServer::Loop::answer_get(Client& client, StoreMessage message) {
@@ -464,16 +485,23 @@ void StoreServer::Loop::answer_get(Client& client, StoreMessage message) {
   }
 }
 
-void StoreServer::Loop::wake_waiters(const std::string& key) {
+// Answers those who wait for a key, or of a rank, if what they wait for is there. A rank that does
+// not take its answers gets the next when it does.
+template <typename Concerns>
+void StoreServer::Loop::wake_waiters(const Concerns& concerns) {
   for (auto waiter = waiters_.begin(); waiter != waiters_.end();) {
-    if (!waiter->wants_epoch && waiter->key == key) {
-      Client& client = clients_.at(waiter->client);
-      --client.waits;
-      send(client, {.verb = StoreVerb::kDone, .id = waiter->id, .value = *content_.find(key)});
-      waiter = waiters_.erase(waiter);
-    } else {
+    Client& client = clients_.at(waiter->client);
+    const std::string* const value =
+        !waiter->wants_epoch && concerns(*waiter) && !client.is_clogged()
+            ? content_.find(waiter->key)
+            : nullptr;
+    if (value == nullptr) {
       ++waiter;
+      continue;
     }
+    --client.waits;
+    send(client, {.verb = StoreVerb::kDone, .id = waiter->id, .value = *value});
+    waiter = waiters_.erase(waiter);
   }
 }
 

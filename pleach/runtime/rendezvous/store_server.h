@@ -22,8 +22,10 @@ struct StoreServerOptions {
 };
 
 // How often the server pings, and how long a silent end is waited for. Half the deadline, so that
-// all ranks know of a lost one within it.
+// all ranks know of a lost one within it. A thread that wakes as often beats a JobClock, which
+// reaches a few pings further.
 Duration ping_interval(Duration deadline);
+Duration clock_reach(Duration deadline);
 Duration silence_limit(Duration deadline);
 
 // Serves on its own thread until destroyed; then until every rank has said goodbye or has heard of

@@ -2,19 +2,27 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 #include <chrono>
 #include <fstream>
+#include <latch>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "pleach/base/rng.h"
+#include "pleach/base/text.h"
 #include "pleach/runtime/net.h"
 #include "pleach/runtime/rendezvous/agreement.h"
+#include "pleach/runtime/rendezvous/handshake.h"
+#include "pleach/runtime/rendezvous/interfaces.h"
+#include "pleach/runtime/rendezvous/local_store.h"
 #include "pleach/runtime/rendezvous/rendezvous_file.h"
 #include "pleach/runtime/rendezvous/store_protocol.h"
+#include "tests/support/random_schedules.h"
 #include "tests/support/rank_processes.h"
 #include "tests/support/rank_threads.h"
 #include "tests/support/stores.h"
@@ -261,6 +269,271 @@ TEST(TcpStoreTest, WhoDoesNotBelongIsToldWhy) {
               "ranks 1, 2 did not come within 0.01 s; who claims to be rank 2 does not hold this "
               "job's secret (PLEACH_SECRET)"),
       std::string::npos);
+}
+
+// Comes as a rank of the job, and then does as it likes.
+Descriptor pose_as(const Served& served, int32_t rank, int32_t rank_count) {
+  Descriptor socket = std::move(start_connect({"127.0.0.1", served.port})).value();
+  const TimePoint deadline = SteadyClock().now() + seconds(10);
+  EXPECT_TRUE(wait_ready(socket.get(), POLLOUT, deadline));
+  EXPECT_EQ(introduce(socket.get(), served.secret,
+                      {.purpose = Purpose::kStore,
+                       .rank = rank,
+                       .acceptor = 0,
+                       .rank_count = rank_count,
+                       .meeting = store_meeting(served.secret, "test")},
+                      deadline),
+            Introduction::State::kWelcome);
+  return socket;
+}
+
+// As much as the other end takes.
+void say(const Descriptor& socket, std::string_view words) {
+  const TimePoint deadline = SteadyClock().now() + seconds(5);
+  while (!words.empty() && wait_ready(socket.get(), POLLOUT, deadline)) {
+    const ssize_t count = send(socket.get(), words.data(), words.size(), MSG_NOSIGNAL);
+    if (count <= 0) {
+      return;
+    }
+    words.remove_prefix(static_cast<std::size_t>(count));
+  }
+}
+
+StoreMessage draw_message(Rng& rng) {
+  const auto draw_text = [&](uint64_t limit) {
+    std::string text(rng.below(limit), '\0');
+    for (char& letter : text) {
+      letter = static_cast<char>(rng.below(256));
+    }
+    return text;
+  };
+  const auto goodbye = static_cast<uint64_t>(StoreVerb::kGoodbye);  // whoever says it is not missed
+  return {.verb = static_cast<StoreVerb>((goodbye + 1 + rng.below(15)) % 16),
+          .id = rng.below(4),
+          .number = rng.below(2) == 0 ? static_cast<int64_t>(rng.next())
+                                      : static_cast<int64_t>(rng.below(5)) - 1,
+          .key = draw_text(20),
+          .value = draw_text(rng.below(10) == 0 ? 5000 : 50)};
+}
+
+// Whatever a rank says, the others go on or are told that it is lost.
+TEST(TcpStoreTest, MembersThatBreakTheRulesAreNamed) {
+  for (int round = 0; round < support::repeated(20); ++round) {
+    SCOPED_TRACE(round);
+    Rng rng(static_cast<uint64_t>(round));
+    const Served served;
+    on_every_rank(3, [&](Rank rank) {
+      if (rank.value == 2) {
+        const Descriptor socket = pose_as(served, 2, 3);
+        for (uint64_t left = rng.below(30); left > 0; --left) {
+          std::string words = write_store_message(draw_message(rng));
+          if (rng.below(8) == 0) {
+            words[rng.below(words.size())] ^= static_cast<char>(1 + rng.below(255));
+          }
+          say(socket, words);
+        }
+        return;  // and leaves without a goodbye
+      }
+      const auto store = make_tcp_store(served.options(rank, 3));
+      ASSERT_TRUE(store.has_value()) << store.error().message;
+      const Result<std::string> value = (*store)->get("never", seconds(10));
+      ASSERT_FALSE(value.has_value());
+      EXPECT_EQ(value.error().code, ErrorCode::kPeerLost) << value.error().message;
+      EXPECT_EQ(value.error().message, one_line(value.error().message));
+      EXPECT_LT(value.error().message.size(), 20'000U);
+      EXPECT_GE((*store)->failure()->rank.value, -1);
+      EXPECT_LT((*store)->failure()->rank.value, 3);
+    });
+  }
+}
+
+TEST(TcpStoreTest, AFailureIsCutAndCleaned) {
+  const Served served;
+  on_every_rank(2, [&](Rank rank) {
+    const auto store = make_tcp_store(served.options(rank, 2));
+    ASSERT_TRUE(store.has_value());
+    if (rank.value == 1) {
+      (*store)->fail({Rank{1}, "rank 1: \x1b[2J\r\n" + std::string(1 << 20, 'x')});
+    }
+    const std::string said = (*store)->get("never", seconds(10)).error().message;
+    if (rank.value == 0) {
+      EXPECT_TRUE(said.starts_with("rank 1: \\x1b[2J\\x0d\\x0a")) << said.substr(0, 40);
+      EXPECT_LT(said.size(), 5000U);
+    }
+  });
+}
+
+TEST(TcpStoreTest, WhatARankMayKeepIsCapped) {
+  with_stores(2, [](Store& store, Rank rank) {
+    if (dynamic_cast<LocalStore*>(&store) != nullptr) {
+      return;  // its ranks share their memory anyway
+    }
+    const std::string value(kMaxStoreValueBytes, 'x');
+    if (rank.value == 1) {
+      Status status = ok();
+      int kept = 0;
+      while (status && kept < 100) {
+        status = store.set("big/" + std::to_string(kept), value);
+        kept += status ? 1 : 0;
+      }
+      EXPECT_EQ(kept, 15);
+      ASSERT_FALSE(status);
+      EXPECT_EQ(status.error().message, "store, 'big/15': this rank keeps too much there");
+      EXPECT_TRUE(store.set("big/3", "") && store.set("big/15", value));
+      EXPECT_TRUE(store.erase("big/"));
+      EXPECT_TRUE(store.set("again", value));
+    } else {
+      EXPECT_TRUE(store.get("again", seconds(60)).has_value());
+    }
+    EXPECT_TRUE(barrier({store, rank, 2, seconds(60)}, "end").has_value());
+  });
+}
+
+// Asks for more than it takes, and waits for more keys than it has threads.
+TEST(TcpStoreTest, RankThatTakesNothingCostsLittle) {
+  const Served served;
+  std::latch served_well(2);
+  on_every_rank(3, [&](Rank rank) {
+    if (rank.value == 2) {
+      const Descriptor socket = pose_as(served, 2, 3);
+      std::string words;
+      for (uint64_t id = 1; id <= 1000; ++id) {
+        words += write_store_message(
+            {.verb = StoreVerb::kGet, .id = id, .number = seconds(60) / Duration(1), .key = "big"});
+      }
+      say(socket, words);
+      served_well.wait();
+      return;
+    }
+    const auto store = make_tcp_store(served.options(rank, 3));
+    ASSERT_TRUE(store.has_value());
+    if (rank.value == 0) {
+      ASSERT_TRUE((*store)->set("big", std::string(kMaxStoreValueBytes, 'x')).has_value());
+    }
+    const Result<std::string> big = (*store)->get("big", seconds(10));
+    EXPECT_TRUE(big && big->size() == kMaxStoreValueBytes);
+    served_well.count_down();
+    const std::string said = (*store)->get("never", seconds(20)).error().message;
+    EXPECT_EQ(said, "rank 2 was lost: its connection to the store closed");
+  });
+  // What it has asked for is not kept for it: the peak says so.
+  rusage usage = {};
+  ASSERT_EQ(getrusage(RUSAGE_SELF, &usage), 0);
+  EXPECT_LT(usage.ru_maxrss, 2L << 20);  // KiB
+}
+
+TEST(RendezvousFileTest, IsOfAWriterThatLives) {
+  const std::string path = testing::TempDir() + "pleach-rendezvous-" + std::to_string(getpid());
+  {
+    const Result<Descriptor> held = write_rendezvous(path, 77);
+    ASSERT_TRUE(held.has_value());
+    EXPECT_EQ(read_rendezvous(path), 77);
+    EXPECT_EQ(read_rendezvous(path), 77);
+  }
+  EXPECT_EQ(read_rendezvous(path), std::nullopt);
+  const Result<Descriptor> next = write_rendezvous(path, 78);
+  ASSERT_TRUE(next.has_value());
+  remove_rendezvous(path, 77);
+  EXPECT_EQ(read_rendezvous(path), 78);
+  remove_rendezvous(path, 78);
+  EXPECT_FALSE(std::ifstream(path).good());
+}
+
+TEST(TcpStoreTest, WhoIsNoRankMayTellOfAFailure) {
+  const Served served;
+  on_every_rank(2, [&](Rank rank) {
+    const auto store = make_tcp_store(served.options(rank, 3));
+    ASSERT_TRUE(store.has_value());
+    if (rank.value == 1) {
+      TcpStoreOptions stranger = served.options(rank, 3);
+      stranger.secret = JobSecret::make();
+      fail_from_outside(stranger, {Rank{0}, "lies"});
+      fail_from_outside(served.options(rank, 3), {Rank{2}, "rank 2 was ended by signal 9"});
+    }
+    EXPECT_EQ((*store)->get("never", seconds(10)).error().message, "rank 2 was ended by signal 9");
+  });
+}
+
+TEST(TcpStoreTest, RankWhoseStarterHasEndedEndsTheJob) {
+  const pid_t starter = fork();
+  if (starter == 0) {
+    pause();
+    _exit(0);
+  }
+  const Served served;
+  on_every_rank(2, [&](Rank rank) {
+    TcpStoreOptions options = served.options(rank, 2);
+    options.starter_process = rank.value == 1 ? starter : 0;
+    const auto store = make_tcp_store(options);
+    ASSERT_TRUE(store.has_value());
+    ASSERT_TRUE(barrier({**store, rank, 2, seconds(10)}, "begin").has_value());
+    if (rank.value == 1) {
+      kill(starter, SIGKILL);
+    }
+    EXPECT_EQ((*store)->get("never", seconds(10)).error().message,
+              "rank 1 was left alone: process " + std::to_string(starter) +
+                  ", which started it, has ended");
+  });
+  waitpid(starter, nullptr, 0);
+}
+
+TEST(TcpStoreTest, InterfacesThatAreNotThereAreNamed) {
+  const Served served;
+  TcpStoreOptions options = served.options(Rank{0}, 1);
+  options.interface = "=nonesuch0";
+  const auto refused = make_tcp_store(options);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().message.find("PLEACH_SOCKET_IFNAME '=nonesuch0' admits no interface; "
+                                         "there are: lo (127.0.0.1)"),
+            std::string::npos)
+      << refused.error().message;
+  options = served.options(Rank{0}, 1);
+  options.interface = "lo";
+  const auto store = make_tcp_store(options);
+  ASSERT_TRUE(store.has_value());
+  EXPECT_EQ((*store)->local_address(), "127.0.0.1");
+}
+
+// The store is reached over the loopback, by a name that means that to this host only.
+TEST(TcpStoreTest, NoLoopbackAddressIsPublishedToOtherHosts) {
+  const Served served;
+  TcpStoreOptions options = served.options(Rank{0}, 1);
+  options.host = "0.0.0.0";
+  const auto store = make_tcp_store(options);
+  ASSERT_TRUE(store.has_value()) << store.error().message;
+  const Result<std::string> other = choose_address(list_interfaces(), "", "127.0.0.1");
+  EXPECT_EQ((*store)->local_address(), other ? *other : "127.0.0.1");
+}
+
+// All ranks are stopped for longer than the deadline, while they wait, and go on.
+TEST(TcpStoreTest, AJobThatIsSuspendedGoesOn) {
+  constexpr Duration kDeadline = seconds(2);
+  support::RankProcesses ranks(3, kDeadline, [](const TcpStoreOptions& options) -> std::string {
+    const auto store = make_tcp_store(options);
+    if (!store) {
+      return store.error().message;
+    }
+    const GroupOfRanks group{**store, options.rank, options.rank_count, options.deadline};
+    if (const Status begun = barrier(group, "begin"); !begun) {
+      return begun.error().message;
+    }
+    if (options.rank.value == 0) {
+      std::this_thread::sleep_for(milliseconds(1500));
+    }
+    const Status ended = barrier(group, "end");
+    return ended ? "done" : ended.error().message;
+  });
+  std::this_thread::sleep_for(milliseconds(700));
+  for (int32_t rank = 0; rank < 3; ++rank) {
+    ranks.signal(rank, SIGSTOP);
+  }
+  std::this_thread::sleep_for(2 * kDeadline);
+  for (int32_t rank = 0; rank < 3; ++rank) {
+    ranks.signal(rank, SIGCONT);
+  }
+  for (int32_t rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(ranks.wait(rank, seconds(20)), "done");
+  }
 }
 
 TEST(TcpStoreTest, ServiceThatIsNoStoreIsRecognised) {

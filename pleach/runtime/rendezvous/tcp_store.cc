@@ -18,6 +18,8 @@
 #include "pleach/runtime/net.h"
 #include "pleach/runtime/process_mark.h"
 #include "pleach/runtime/rendezvous/handshake.h"
+#include "pleach/runtime/rendezvous/interfaces.h"
+#include "pleach/runtime/rendezvous/job_clock.h"
 #include "pleach/runtime/rendezvous/rendezvous_file.h"
 #include "pleach/runtime/rendezvous/store.h"
 #include "pleach/runtime/rendezvous/store_protocol.h"
@@ -46,6 +48,8 @@ bool send_all(int socket, std::string_view bytes, TimePoint deadline) {
 // What the server has said: replies to requests, epochs and their failures, goodbye. Thread safe.
 class Answers {
  public:
+  explicit Answers(const Clock& clock) : clock_(clock) {}
+
   // Announces a request; returns its number.
   uint64_t expect() {
     const std::scoped_lock lock(mutex_);
@@ -83,6 +87,7 @@ class Answers {
   }
 
  private:
+  const Clock& clock_;
   mutable std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
   std::map<uint64_t, std::optional<StoreMessage>> replies_;  // by request; empty: not yet
@@ -98,7 +103,13 @@ Result<StoreMessage> Answers::wait_for(const StoreMessage& request, bool is_sent
   const auto is_decided = [&] {
     return replies_[request.id].has_value() || has_failed() || !over_.empty();
   };
-  const bool in_time = is_sent && changed_.wait_for(lock, wait, is_decided);
+  const TimePoint start = clock_.now();
+  bool in_time = is_sent && is_decided();
+  // The time that passes here is the job's, so that it may take several waits.
+  for (Duration left = wait; is_sent && !in_time && left > Duration::zero();
+       left = wait - (clock_.now() - start)) {
+    in_time = changed_.wait_for(lock, left, is_decided);
+  }
   std::optional<StoreMessage> reply = std::move(replies_[request.id]);
   replies_.erase(request.id);
   if (reply && reply->verb == StoreVerb::kDone) {
@@ -109,7 +120,8 @@ Result<StoreMessage> Answers::wait_for(const StoreMessage& request, bool is_sent
   }
   if (reply && !reply->value.empty()) {
     const bool is_late = reply->verb == StoreVerb::kTimedOut;
-    return Error{is_late ? ErrorCode::kTimeout : ErrorCode::kInvalidArgument, one_line(reply->value)};
+    return Error{is_late ? ErrorCode::kTimeout : ErrorCode::kInvalidArgument,
+                 one_line(reply->value)};
   }
   if (epoch == nullptr && !over_.empty()) {
     return Error{ErrorCode::kPeerLost, over_};
@@ -172,14 +184,13 @@ void Answers::end(const Failure& failure) {
 class TcpStore final : public Store {
  public:
   TcpStore(const TcpStoreOptions& options, Descriptor socket, StoreMessageReader reader,
-           std::unique_ptr<StoreServer> server)
+           std::unique_ptr<StoreServer> server, std::string local_host)
       : options_(options),
         server_(std::move(server)),
         socket_(std::move(socket)),
-        stop_(make_event()),
-        reader_(std::move(reader)) {
-    const Result<Address> address = pleach::local_address(socket_.get());
-    local_host_ = address ? address->host : options_.host;
+        watch_{.starter = watch_process(options_.starter_process)},
+        reader_(std::move(reader)),
+        local_host_(std::move(local_host)) {
     thread_ = std::thread([this] { listen(); });
   }
   TcpStore(const TcpStore&) = delete;
@@ -195,11 +206,13 @@ class TcpStore final : public Store {
   void fail(const Epoch& epoch, const Failure& failure) override;
   Status recover(Rank self, Duration deadline) override;
   std::string local_address() const override { return local_host_; }
+  const Clock& clock() const override { return watch_.clock; }
   const JobSecret& secret() const override { return options_.secret; }
 
  private:
   Result<StoreMessage> request(StoreMessage message, Duration wait);
   bool send(const StoreMessage& message);
+  bool tell_failure(const Epoch& epoch, const Failure& failure);
   void listen();
   bool receive();
   bool digest();
@@ -209,11 +222,17 @@ class TcpStore final : public Store {
   const TcpStoreOptions options_;
   std::unique_ptr<StoreServer> server_;  // rank 0; outlives the connection to it
   Descriptor socket_;
-  const Descriptor stop_;
+  // What the thread looks after.
+  struct Watch {
+    Descriptor stop = make_event();
+    Descriptor starter = {};  // readable when it has ended
+    JobClock clock = {};
+  };
+  Watch watch_;
   StoreMessageReader reader_;  // the thread's
-  std::string local_host_;
+  const std::string local_host_;
   std::mutex send_mutex_;
-  std::unique_ptr<Answers> answers_ = std::make_unique<Answers>();
+  std::unique_ptr<Answers> answers_ = std::make_unique<Answers>(watch_.clock);
   std::thread thread_;
   const ProcessMark process_;
 };
@@ -230,7 +249,7 @@ TcpStore::~TcpStore() {
     // So that the server reads the goodbye before it sees the connection close.
     answers_->wait_for_end(std::min<Duration>(options_.deadline, std::chrono::seconds(1)));
   }
-  signal_event(stop_.get());
+  signal_event(watch_.stop.get());
   thread_.join();
   socket_.close();
 }
@@ -275,14 +294,18 @@ Status TcpStore::erase(const std::string& prefix) {
   return ok();
 }
 
+bool TcpStore::tell_failure(const Epoch& epoch, const Failure& failure) {
+  return send({.verb = StoreVerb::kFail,
+               .id = static_cast<uint64_t>(epoch.number()),
+               .number = failure.rank.value,
+               .value = failure.message});
+}
+
 void TcpStore::fail(const Epoch& epoch, const Failure& failure) {
   if (epoch.failure()) {
     return;
   }
-  if (send({.verb = StoreVerb::kFail,
-            .id = static_cast<uint64_t>(epoch.number()),
-            .number = failure.rank.value,
-            .value = failure.message})) {
+  if (tell_failure(epoch, failure)) {
     // The server decides which failure was first; without it this one stands.
     answers_->wait_for_failure(epoch, silence_limit(options_.deadline));
   }
@@ -309,31 +332,37 @@ void TcpStore::lose_server(const std::string& why) {
 // The thread: answers pings, receives replies and the news of failures.
 void TcpStore::listen() {
   const Duration interval = ping_interval(options_.deadline);
-  Duration silent = Duration::zero();
-  const SteadyClock clock;
+  const Duration reach = clock_reach(options_.deadline);
+  watch_.clock.beat(reach);
+  TimePoint heard = watch_.clock.now();
   if (!digest()) {  // what came with the welcome
     return lose_server("its store broke the protocol");
   }
   while (true) {
-    std::array<pollfd, 2> waiting = {pollfd{socket_.get(), POLLIN, 0},
-                                     pollfd{stop_.get(), POLLIN, 0}};
-    const TimePoint before = clock.now();
-    poll(waiting.data(), waiting.size(), milliseconds_until(before + interval, before));
+    std::array<pollfd, 3> waiting = {pollfd{socket_.get(), POLLIN, 0},
+                                     pollfd{watch_.stop.get(), POLLIN, 0},
+                                     pollfd{watch_.starter.get(), POLLIN, 0}};
+    poll(waiting.data(), waiting.size(), milliseconds_until(TimePoint() + interval, TimePoint()));
+    watch_.clock.beat(reach);
     if (waiting[1].revents != 0) {
       return;
     }
+    if (waiting[2].revents != 0) {
+      watch_.starter = Descriptor();
+      tell_failure(*epoch(),
+                   {options_.rank,
+                    fmt::format("rank {} was left alone: process {}, which started it, has ended",
+                                options_.rank.value, options_.starter_process)});
+    }
     if (waiting[0].revents != 0) {
-      silent = Duration::zero();
+      heard = watch_.clock.now();
       if (!receive()) {
         return lose_server("its store closed the connection");
       }
-    } else {
-      // A process that was stopped must not take the server for silent.
-      silent += std::min<Duration>(clock.now() - before, interval);
-      if (silent > silence_limit(options_.deadline)) {
-        return lose_server(fmt::format("its store was silent for {:.2g} s",
-                                       std::chrono::duration<double>(silent).count()));
-      }
+    } else if (const Duration silent = watch_.clock.now() - heard;
+               silent > silence_limit(options_.deadline)) {
+      return lose_server(fmt::format("its store was silent for {:.2g} s",
+                                     std::chrono::duration<double>(silent).count()));
     }
   }
 }
@@ -465,12 +494,9 @@ Result<Attempt> join_store(const TcpStoreOptions& options, int port) {
   const TimePoint deadline = clock.now() + options.deadline;
   std::string problem;
   while (true) {
-    // A stale file may name the port of somebody who does not answer.
-    const Duration patience =
-        options.rendezvous_file.empty() ? options.deadline : options.deadline / 4;
     const std::optional<int> found = port > 0 ? port : read_rendezvous(options.rendezvous_file);
     if (found) {
-      Attempt attempt = say_hello(options, *found, std::min(deadline, clock.now() + patience));
+      Attempt attempt = say_hello(options, *found, deadline);
       if (attempt.problem.empty()) {
         return attempt;
       }
@@ -498,6 +524,17 @@ std::string listening_host(const std::string& host) {
   return is_loopback(host) ? host : is_ipv6 ? "::" : "0.0.0.0";
 }
 
+// Where the others reach this rank: by the interface that reaches the store. By the loopback only
+// in a job that says so: its own name often means that to a host.
+Result<std::string> reachable_address(const TcpStoreOptions& options, int socket) {
+  PLEACH_ASSIGN(address, local_address(socket));
+  if (is_loopback(options.host) || !is_loopback(address.host)) {
+    return address.host;
+  }
+  const Result<std::string> other = choose_address(list_interfaces(), "", address.host);
+  return other ? *other : address.host;  // a host without a network is all there is
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Store>> make_tcp_store(const TcpStoreOptions& options) {
@@ -506,6 +543,10 @@ Result<std::unique_ptr<Store>> make_tcp_store(const TcpStoreOptions& options) {
     return invalid(fmt::format("rank {} is not one of {}", options.rank.value, options.rank_count));
   }
   raise_descriptor_limit();
+  std::string local_host;
+  if (!options.interface.empty()) {
+    PLEACH_SET(local_host, choose_address(list_interfaces(), options.interface, options.host));
+  }
   std::unique_ptr<StoreServer> server;
   int port = options.port;
   if (options.rank.value == 0) {
@@ -522,9 +563,11 @@ Result<std::unique_ptr<Store>> make_tcp_store(const TcpStoreOptions& options) {
                                       .secret = options.secret,
                                       .deadline = options.deadline};
     if (!options.rendezvous_file.empty()) {
-      PLEACH_TRY(write_rendezvous(options.rendezvous_file, port));
-      server_options.on_complete = [path = options.rendezvous_file, port] {
+      PLEACH_ASSIGN(file, write_rendezvous(options.rendezvous_file, port));
+      server_options.on_complete = [path = options.rendezvous_file, port,
+                                    held = std::make_shared<Descriptor>(std::move(file))] {
         remove_rendezvous(path, port);
+        held->close();
       };
     }
     PLEACH_SET(server, StoreServer::start(std::move(listener), std::move(server_options)));
@@ -532,8 +575,24 @@ Result<std::unique_ptr<Store>> make_tcp_store(const TcpStoreOptions& options) {
     return invalid("the store's port is missing");
   }
   PLEACH_ASSIGN(joined, join_store(options, port));
-  return std::unique_ptr<Store>(std::make_unique<TcpStore>(
-      options, std::move(joined.socket), std::move(joined.reader), std::move(server)));
+  if (options.interface.empty()) {
+    PLEACH_SET(local_host, reachable_address(options, joined.socket.get()));
+  }
+  return std::unique_ptr<Store>(
+      std::make_unique<TcpStore>(options, std::move(joined.socket), std::move(joined.reader),
+                                 std::move(server), std::move(local_host)));
+}
+
+void fail_from_outside(const TcpStoreOptions& where, const Failure& failure) {
+  TcpStoreOptions options = where;
+  options.rank = Rank{kNoRank};
+  const TimePoint deadline = SteadyClock().now() + options.deadline;
+  Attempt attempt = say_hello(options, options.port, deadline);
+  if (attempt.problem.empty()) {
+    const StoreMessage message{
+        .verb = StoreVerb::kFail, .number = failure.rank.value, .value = failure.message};
+    static_cast<void>(send_all(attempt.socket.get(), write_store_message(message), deadline));
+  }
 }
 
 }  // namespace pleach

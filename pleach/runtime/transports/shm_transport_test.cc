@@ -12,11 +12,13 @@
 #include <vector>
 
 #include "pleach/base/index.h"
+#include "pleach/base/rng.h"
 #include "pleach/base/text.h"
 #include "pleach/runtime/net.h"
 #include "pleach/runtime/transports/shared_memory.h"
 #include "pleach/runtime/transports/shm_layout.h"
 #include "tests/support/intruder.h"
+#include "tests/support/random_schedules.h"
 #include "tests/support/rank_threads.h"
 #include "tests/support/small_schedules.h"
 
@@ -75,14 +77,13 @@ Claim claim_of(uint64_t nonce, int32_t rank, int32_t rank_count) {
           .meeting = nonce};
 }
 
-Status run_ring(support::RankGroup& group, Rank rank) {
+Status run_ring(support::RankGroup& group, Rank rank, Duration deadline = seconds(10)) {
   const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 3);
   std::vector<float> data(300, 1);
   OperationPool pool(
       lower(ring, Order::build(ring), {.rank = rank, .count = 300, .in_place = true}).value());
   Status status = group.run(
-      rank, pool,
-      {.output = std::as_writable_bytes(std::span(data)).data(), .deadline = seconds(10)});
+      rank, pool, {.output = std::as_writable_bytes(std::span(data)).data(), .deadline = deadline});
   EXPECT_TRUE(!status || data == std::vector<float>(300, 3));
   return status;
 }
@@ -178,6 +179,48 @@ TEST(ShmTransportTest, RankThatBreaksTheProtocolIsNamed) {
       EXPECT_NE(status.error().message.find(row.says), std::string::npos) << status.error().message;
     });
     EXPECT_EQ(group.store().failure()->rank, Rank{2});
+  }
+}
+
+// Rank 2 is a program of its own that says anything, in its messages and in its memory.
+TEST(ShmTransportTest, WhateverAMemberSaysItIsNamed) {
+  for (int round = 0; round < support::repeated(8); ++round) {
+    SCOPED_TRACE(round);
+    Rng rng(static_cast<uint64_t>(round));
+    support::RankGroup group(3, "shm");
+    Impostor liar(group, claim_of(nonce_of(group.store(), Rank{0}), 2, 3));
+    const int64_t bytes = shm::control_bytes(3);
+    liar.greet({.rank = 2, .rank_count = 3}, bytes);
+    const auto own = liar.memory.map(0, bytes).value();
+    support::on_every_rank(3, [&](Rank rank) {
+      if (rank.value == 2) {
+        liar.enter();
+        for (shm::ChannelEntry& entry : shm::control_in(own.get()).channels) {
+          entry.offset.store(static_cast<int64_t>(rng.next()) >> rng.below(64));
+          entry.number.store(rng.below(3));
+          entry.version.store(rng.below(4));
+        }
+        for (uint64_t left = rng.below(40); left > 0 && liar.out.has_room(); --left) {
+          liar.out.put({.kind = static_cast<shm::Kind>(rng.below(8)),
+                        .place = static_cast<int32_t>(rng.below(6)) - 1,
+                        .channel = rng.below(6) == 0 ? rng.next() : 1,
+                        .operation = rng.below(4),
+                        .fingerprint = rng.below(6) == 0 ? rng.next() : 0,
+                        .length = static_cast<uint32_t>(rng.next() >> rng.below(64)),
+                        .region = static_cast<uint32_t>(rng.below(3)),
+                        .word = rng.next() >> rng.below(64),
+                        .stream = static_cast<int32_t>(rng.below(9)) - 1,
+                        .segment = static_cast<int32_t>(rng.below(3)) - 1});
+        }
+        if (round % 2 == 0) {
+          liar.socket = Descriptor();
+        }
+        return;
+      }
+      const Status status = run_ring(group, rank, std::chrono::milliseconds(500));
+      ASSERT_FALSE(status.has_value());
+      EXPECT_NE(status.error().message.find("rank 2"), std::string::npos) << status.error().message;
+    });
   }
 }
 

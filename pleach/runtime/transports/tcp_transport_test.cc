@@ -12,6 +12,7 @@
 #include "pleach/runtime/net.h"
 #include "pleach/runtime/transports/tcp_connection.h"
 #include "tests/support/intruder.h"
+#include "tests/support/random_schedules.h"
 #include "tests/support/rank_threads.h"
 #include "tests/support/small_schedules.h"
 
@@ -185,6 +186,42 @@ TEST(TcpTransportTest, RankThatBreaksTheProtocolIsNamed) {
       });
     }
     EXPECT_EQ(group.store().failure()->rank, Rank{2});
+  }
+}
+
+// Rank 2 is a program of its own that says anything.
+TEST(TcpTransportTest, WhateverAMemberSaysItIsNamed) {
+  for (int round = 0; round < support::repeated(8); ++round) {
+    SCOPED_TRACE(round);
+    Rng rng(static_cast<uint64_t>(round));
+    support::RankGroup group(3, "tcp");
+    const Descriptor liar = pose_as_rank_2(group);
+    std::string words;
+    for (uint64_t left = rng.below(20); left > 0; --left) {
+      const auto length = static_cast<uint32_t>(rng.below(8) == 0 ? rng.next() : rng.below(500));
+      std::string frame(
+          text(tcp::write_frame({.kind = static_cast<tcp::FrameKind>(1 + rng.below(3)),
+                                 .length = rng.below(2) == 0 ? 0 : length,
+                                 .channel = rng.below(6) == 0 ? rng.next() : 1,
+                                 .operation = rng.below(4),
+                                 .fingerprint = rng.below(6) == 0 ? rng.next() : 0,
+                                 .stream = static_cast<int32_t>(rng.below(9)) - 1,
+                                 .segment = static_cast<int32_t>(rng.below(3)) - 1})));
+      frame += std::string(std::min<std::size_t>(length, 500), 'x');
+      if (rng.below(6) == 0) {
+        frame[rng.below(frame.size())] ^= static_cast<char>(1 + rng.below(255));
+      }
+      words += frame;
+    }
+    say(liar, words);
+    if (round % 2 == 0) {
+      shutdown(liar.get(), SHUT_WR);
+    }
+    support::on_every_rank(2, [&](Rank rank) {
+      const Status status = run_ring(group, rank, milliseconds(500));
+      ASSERT_FALSE(status.has_value());
+      EXPECT_NE(status.error().message.find("rank 2"), std::string::npos) << status.error().message;
+    });
   }
 }
 
