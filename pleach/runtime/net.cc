@@ -331,9 +331,7 @@ Descriptor watch_process(int process) {
 }
 
 Descriptor make_event() {
-  Descriptor event(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  PLEACH_CHECK(event.is_open(), "the process may open a descriptor");
-  return event;
+  return Descriptor(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
 }
 
 void signal_event(int descriptor) {
@@ -356,6 +354,9 @@ Result<Descriptor> make_epoll() {
 }
 
 Status watch(int epoll, int descriptor, uint32_t events, uint64_t tag) {
+  if (descriptor < 0) {
+    return out_of_descriptors("wait for an event", EMFILE);
+  }
   epoll_event event = {};
   event.events = events;
   event.data.u64 = tag;

@@ -90,11 +90,12 @@ ssize_t receive_with_descriptors(int socket, std::span<std::byte> bytes,
 
 // Becomes readable when the process has ended; closed when there is none to be watched: 0 is none.
 Descriptor watch_process(int process);
-Descriptor make_event();            // an eventfd, non-blocking
+Descriptor make_event();            // an eventfd, non-blocking; closed: no descriptors are left
 void signal_event(int descriptor);  // makes it readable
 void clear_event(int descriptor);   // makes it unreadable
 Result<Descriptor> make_epoll();
-// Adds or changes what epoll reports of a descriptor. `events` are EPOLLIN and the like.
+// Adds or changes what epoll reports of a descriptor. Errors: kIo; kInfeasible: it is closed, as no
+// descriptors were left for it. `events` are EPOLLIN and the like.
 Status watch(int epoll, int descriptor, uint32_t events, uint64_t tag);
 void unwatch(int epoll, int descriptor);
 // Waits until the descriptor is ready for `events` (POLLIN, POLLOUT). False: the deadline passed.

@@ -184,11 +184,11 @@ void Answers::end(const Failure& failure) {
 class TcpStore final : public Store {
  public:
   TcpStore(const TcpStoreOptions& options, Descriptor socket, StoreMessageReader reader,
-           std::unique_ptr<StoreServer> server, std::string local_host)
+           std::unique_ptr<StoreServer> server, std::string local_host, Descriptor stop)
       : options_(options),
         server_(std::move(server)),
         socket_(std::move(socket)),
-        watch_{.starter = watch_process(options_.starter_process)},
+        watch_{.stop = std::move(stop), .starter = watch_process(options_.starter_process)},
         reader_(std::move(reader)),
         local_host_(std::move(local_host)) {
     thread_ = std::thread([this] { listen(); });
@@ -224,7 +224,7 @@ class TcpStore final : public Store {
   Descriptor socket_;
   // What the thread looks after.
   struct Watch {
-    Descriptor stop = make_event();
+    Descriptor stop = {};
     Descriptor starter = {};  // readable when it has ended
     JobClock clock = {};
   };
@@ -574,13 +574,17 @@ Result<std::unique_ptr<Store>> make_tcp_store(const TcpStoreOptions& options) {
   } else if (port == 0 && options.rendezvous_file.empty()) {
     return invalid("the store's port is missing");
   }
+  Descriptor stop = make_event();
+  if (!stop.is_open()) {
+    return out_of_descriptors("wait for events", errno);
+  }
   PLEACH_ASSIGN(joined, join_store(options, port));
   if (options.interface.empty()) {
     PLEACH_SET(local_host, reachable_address(options, joined.socket.get()));
   }
   return std::unique_ptr<Store>(
       std::make_unique<TcpStore>(options, std::move(joined.socket), std::move(joined.reader),
-                                 std::move(server), std::move(local_host)));
+                                 std::move(server), std::move(local_host), std::move(stop)));
 }
 
 void fail_from_outside(const TcpStoreOptions& where, const Failure& failure) {

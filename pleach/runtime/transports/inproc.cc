@@ -35,7 +35,9 @@ struct Letter {
 
 class Mailbox {
  public:
-  Mailbox() : arrived_(make_event()) {}
+  Mailbox() : arrived_(make_event()) {
+    PLEACH_CHECK(arrived_.is_open(), "threads of one process share its descriptors");
+  }
 
   void put(Letter letter) {
     const std::scoped_lock lock(mutex_);
