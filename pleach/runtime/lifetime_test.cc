@@ -17,6 +17,7 @@
 #include "pleach/runtime/communicator.h"
 #include "pleach/runtime/net.h"
 #include "pleach/runtime/transports/tcp_connection.h"
+#include "tests/support/intruder.h"
 #include "tests/support/rank_threads.h"
 #include "tests/support/small_schedules.h"
 
@@ -334,14 +335,18 @@ TEST(LifetimeTest, HundredsInFlightEndBackwards) {
 
 // ---- A peer over TCP that is a socket in the test's hands.
 
-Descriptor pose_as(Store& store, int32_t rank) {
-  const std::string entry = store.get("test/tcp/0", Duration(0)).value();
+// As rank 1 of 2, which has proved to rank 0 that it is.
+Descriptor pose_as_rank_1(support::RankGroup& group) {
+  const std::string entry = group.store().get("test/tcp/0", Duration(0)).value();
   const std::vector<std::string_view> parts = split(entry, ' ');
   Descriptor socket = std::move(start_connect(parse_address(parts[0], "address").value())).value();
   wait_ready(socket.get(), POLLOUT, SteadyClock().now() + seconds(5));
-  const tcp::HelloBytes hello = tcp::write_hello({std::stoull(std::string(parts[1])), rank});
-  EXPECT_EQ(send(socket.get(), hello.data(), hello.size(), MSG_NOSIGNAL),
-            static_cast<ssize_t>(hello.size()));
+  support::be_let_in(group.transport(Rank{0}), socket.get(), group.store().secret(),
+                     {.purpose = Purpose::kTcp,
+                      .rank = 1,
+                      .acceptor = 0,
+                      .rank_count = 2,
+                      .meeting = std::stoull(std::string(parts[1]))});
   return socket;
 }
 
@@ -350,7 +355,7 @@ TEST(LifetimeTest, LossThatASendFindsIsToldAtOnce) {
   support::RankGroup group(2, "tcp");
   Transport& transport = group.transport(Rank{0});
   {
-    const Descriptor peer = pose_as(group.store(), 1);
+    const Descriptor peer = pose_as_rank_1(group);
     for (int i = 0; i < 5; ++i) {
       std::vector<TransportEvent> events;
       ASSERT_TRUE(transport.wait(SteadyClock().now() + milliseconds(20), false));
@@ -377,7 +382,7 @@ TEST(LifetimeTest, NobodyReadsMemoryOfAChannelThatIsClosed) {
   Progress& progress = group.progress(Rank{0});
   ASSERT_TRUE(progress.open({.number = 5, .place_bytes = 64 << 20},
                             [](const Error& error, const auto&) { return error; }));
-  const Descriptor peer = pose_as(group.store(), 1);
+  const Descriptor peer = pose_as_rank_1(group);
   constexpr int64_t kCount = 4 << 20;
   OperationPool pool(
       lower(down, Order::build(down), {.rank = Rank{0}, .count = kCount, .in_place = true})
