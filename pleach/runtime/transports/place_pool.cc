@@ -39,6 +39,7 @@ void PlacePool::open(const ChannelOptions& channel) {
 
 void PlacePool::close(uint64_t channel) {
   std::erase_if(channels_, [&](const Channel& open) { return open.options.number == channel; });
+  closed_.add(channel);
 }
 
 int32_t PlacePool::places(uint64_t channel) const {

@@ -10,6 +10,7 @@
 
 #include "pleach/base/id.h"
 #include "pleach/runtime/transport.h"
+#include "pleach/runtime/transports/closed_channels.h"
 
 namespace pleach {
 
@@ -22,6 +23,7 @@ class PlacePool {
   void open(const ChannelOptions& channel);
   void close(uint64_t channel);
   bool is_open(uint64_t channel) const { return find(channel) != nullptr; }
+  bool was_open(uint64_t channel) const { return closed_.contains(channel); }
   // Of one peer; 0: the channel is not open.
   int32_t places(uint64_t channel) const;
 
@@ -46,6 +48,7 @@ class PlacePool {
 
   int32_t rank_count_;
   std::vector<Channel> channels_;
+  ClosedChannels closed_;
 };
 
 }  // namespace pleach

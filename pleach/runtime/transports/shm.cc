@@ -19,6 +19,7 @@
 #include "pleach/runtime/net.h"
 #include "pleach/runtime/peer_memory.h"
 #include "pleach/runtime/transport.h"
+#include "pleach/runtime/transports/closed_channels.h"
 #include "pleach/runtime/transports/meeting_options.h"
 #include "pleach/runtime/transports/patience.h"
 #include "pleach/runtime/transports/process_memory.h"
@@ -82,6 +83,7 @@ class ShmTransport final : public Transport {
     std::shared_ptr<std::byte> shared;
     Descriptor bell;
     std::vector<OwnChannel> channels = {};
+    ClosedChannels closed = {};
     uint64_t word = 0;  // that peers try to read
   };
   // Some of the peers.
@@ -198,6 +200,7 @@ void ShmTransport::abandon(uint64_t channel) {
 
 void ShmTransport::close(uint64_t channel) {
   abandon(channel);
+  own_.closed.add(channel);
   if (OwnChannel* const own = find_own(channel)) {
     control().channels[own->entry].close();
     some_.owed -= static_cast<int32_t>(
@@ -557,7 +560,8 @@ bool ShmTransport::open_message(Rank rank, const shm::Message& message) {
       return open_release(rank, message);
     case shm::Kind::kData:
     case shm::Kind::kLend:  // to a channel that was open: nobody has waited for it
-      return own == nullptr || open_payload(rank, *own, message);
+      return own == nullptr ? own_.closed.contains(message.channel)
+                            : open_payload(rank, *own, message);
     case shm::Kind::kForget:
       at_peer(rank).reads.regions.forget(message.region);
       return true;

@@ -287,7 +287,7 @@ bool TcpTransport::open_frame(Rank peer, const tcp::Frame& frame) {
   }
   if (!is_open) {
     connection(peer).in().skip(frame.length);
-    return true;
+    return landing_.places.was_open(frame.channel);
   }
   const std::optional<int32_t> place = landing_.places.take(frame.channel, peer, frame.length);
   if (!place) {
