@@ -51,6 +51,7 @@ Result<std::shared_ptr<Endpoint>> make_endpoint(const JobSetup& setup, Rank rank
     PLEACH_ASSIGN(inner, kind->create({.rank = rank,
                                        .rank_count = setup.rank_count,
                                        .store = store,
+                                       .epoch = store->epoch(),
                                        .clock = &kClock,
                                        .key_prefix = "delayed",
                                        .deadline = setup.deadline}));
