@@ -515,6 +515,11 @@ Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Endpo
   if (options.ranks.empty()) {
     options.ranks = wiring->epoch->members();
   }
+  if (options.ranks.empty()) {
+    for (int32_t rank = 0; rank < endpoint->rank_count(); ++rank) {
+      options.ranks.push_back(Rank{rank});
+    }
+  }
   PLEACH_ASSIGN(rank, find_rank(options, *endpoint));
   auto communicator = std::make_unique<ChannelCommunicator>(std::move(endpoint), std::move(wiring),
                                                             std::move(options), rank);
