@@ -31,7 +31,7 @@ ALGORITHMS = {
     "all_reduce": ["direct,mode=one_shot", "direct", "ring", "halving_doubling"],
     "reduce_scatter": ["direct", "ring", "halving_doubling"],
     "all_gather": ["direct", "ring", "halving_doubling"],
-    "broadcast": ["direct", "ring", "dbtree"],
+    "broadcast": ["direct", "ring", "tree"],
     "all_to_all": ["direct", "pairwise"],
 }
 OPEN_MPI = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",

@@ -681,8 +681,8 @@ void CollectiveRun::copy_results() const {
       continue;
     }
     const Location& from = slot.commit_count > 0 ? slot.home : slot.initial;
-    std::memcpy(spec_.output + slot.result.offset * element_bytes_, address(from, from.offset),
-                static_cast<std::size_t>(slot.length * element_bytes_));
+    (is_large_ ? stream_copy : copy)(spec_.output + slot.result.offset * element_bytes_,
+                                     address(from, from.offset), slot.length * element_bytes_);
   }
 }
 

@@ -1,6 +1,8 @@
 #include "pleach/runtime/transports/shm_peer.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -67,6 +69,9 @@ int32_t PeerChannel::take(const SegmentTag& tag, int64_t bytes) {
   int64_t begin = slot_bytes(options_) * place;
   if (bytes >= kLeastRotated) {
     const int64_t room = ring_bytes(options_);
+    if (next_ < 0) {
+      populate();
+    }
     begin = find_room(stride(bytes), std::min(room, std::max(rotates_, stride(bytes))));
     begin = begin < 0 ? find_room(stride(bytes), room) : begin;
     PLEACH_CHECK(begin >= 0, "twice the places have room for one more segment");
@@ -75,6 +80,17 @@ int32_t PeerChannel::take(const SegmentTag& tag, int64_t bytes) {
   }
   in_[at(place)] = Segment{tag, begin, begin + stride(bytes)};
   return place;
+}
+
+// Has the pages that rotate made at once: copies that make them look slow, and are.
+void PeerChannel::populate() {
+  next_ = 0;
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(area_ + slot_bytes(options_) * options_.places);
+  const int64_t bytes = std::min(ring_bytes(options_), rotates_);
+  // Where the kernel does not know how, pages are made as they are touched.
+  static_cast<void>(madvise(reinterpret_cast<void*>(begin / page * page), at(bytes) + begin % page,
+                            MADV_POPULATE_WRITE));
 }
 
 // The first gap from next_ on, and then from the beginning on, below `room`. -1: none.

@@ -69,6 +69,7 @@ class PeerChannel {
 
  private:
   int64_t find_room(int64_t bytes, int64_t room);
+  void populate();
 
   ChannelOptions options_;
   std::shared_ptr<std::byte> memory_;
@@ -76,7 +77,7 @@ class PeerChannel {
   std::vector<int32_t> free_;               // the last is next
   std::vector<std::optional<Segment>> in_;  // by place
   int64_t rotates_;                         // over so many bytes, if it can
-  int64_t next_ = 0;                        // byte of what rotates
+  int64_t next_ = -1;                       // byte of what rotates; -1: none has been there yet
 };
 
 // How fast segments are copied to a peer's memory. Where cores share a cache that takes less time
