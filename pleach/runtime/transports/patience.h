@@ -1,7 +1,9 @@
-// Patience: how a rank waits for memory to change before it sleeps.
+// Patience: how a rank waits for memory to change, or for its sockets, before it sleeps.
 #pragma once
 
 #include <cstdint>
+
+#include "pleach/base/result.h"
 
 namespace pleach {
 
@@ -30,7 +32,25 @@ class Patience {
     return false;
   }
 
+  // The same where cores are not shared, for what only a system call sees: `look` makes it, every
+  // three microseconds, and returns whether it happened.
+  template <typename Look>
+  Result<bool> look_until(const Look& look) const {
+    for (int32_t left = spins_ / kSpinsPerLook; left > 0; --left) {
+      PLEACH_ASSIGN(happened, look());
+      if (happened) {
+        return true;
+      }
+      for (int32_t spin = 0; spin < kSpinsPerLook; ++spin) {
+        relax();
+      }
+    }
+    return false;
+  }
+
  private:
+  static constexpr int32_t kSpinsPerLook = 250;
+
   static void relax() {
 #if defined(__x86_64__)
     __builtin_ia32_pause();

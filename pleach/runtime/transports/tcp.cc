@@ -17,6 +17,7 @@
 #include "pleach/runtime/net.h"
 #include "pleach/runtime/transport.h"
 #include "pleach/runtime/transports/meeting_options.h"
+#include "pleach/runtime/transports/patience.h"
 #include "pleach/runtime/transports/place_pool.h"
 #include "pleach/runtime/transports/tcp_connection.h"
 
@@ -42,7 +43,8 @@ class TcpTransport final : public Transport {
   explicit TcpTransport(const TransportContext& context)
       : context_(context),
         landing_{PlacePool(context.rank_count)},
-        peers_(at(context.rank_count)) {}
+        peers_(at(context.rank_count)),
+        ready_{.patience = Patience::for_ranks(context.rank_count)} {}
 
   Status listen();
   void set_sink(Sink& sink) override { landing_.sink = &sink; }
@@ -75,13 +77,15 @@ class TcpTransport final : public Transport {
     PlacePool places;
     Sink* sink = nullptr;
   };
-  // What wait() saw.
+  // What wait() saw, and for how long it looks.
   struct Ready {
+    Patience patience;
     std::array<epoll_event, 64> events = {};
     int count = 0;
   };
   tcp::Connection& connection(Rank rank) { return peers_[rank.index()].connection; }
   void meet(Rank peer, Descriptor socket);
+  Status look(int milliseconds);
   Status handle(const epoll_event& event);
   Result<std::optional<tcp::Sending>> write(Rank peer);
   Status write_and_tell(Rank peer);
@@ -366,16 +370,29 @@ Status TcpTransport::handle(const epoll_event& event) {
   return (event.events & EPOLLOUT) != 0 ? write_and_tell(peer) : ok();
 }
 
-Status TcpTransport::wait(TimePoint deadline, bool /*is_eager*/) {
-  const TimePoint expiry = std::min(deadline, meeting_.expiry());
-  const int count =
-      epoll_wait(epoll_.get(), ready_.events.data(), static_cast<int>(ready_.events.size()),
-                 milliseconds_until(expiry, context_.clock->now()));
+Status TcpTransport::look(int milliseconds) {
+  const int count = epoll_wait(epoll_.get(), ready_.events.data(),
+                               static_cast<int>(ready_.events.size()), milliseconds);
   if (count < 0 && errno != EINTR) {
     return system_error("epoll");
   }
   ready_.count = std::max(count, 0);
   return ok();
+}
+
+Status TcpTransport::wait(TimePoint deadline, bool is_eager) {
+  if (is_eager && deadline > TimePoint::min()) {
+    const auto sees = [this]() -> Result<bool> {
+      PLEACH_TRY(look(0));
+      return ready_.count > 0;
+    };
+    PLEACH_ASSIGN(has_something, ready_.patience.look_until(sees));
+    if (has_something) {
+      return ok();
+    }
+  }
+  const TimePoint expiry = std::min(deadline, meeting_.expiry());
+  return look(milliseconds_until(expiry, context_.clock->now()));
 }
 
 Status TcpTransport::progress(std::vector<TransportEvent>& events) {
