@@ -110,6 +110,7 @@ class ShmTransport final : public Transport {
   Status handle(const epoll_event& event);
   void lose(Rank rank, const char* reason);
   PeerChannel* find_channel(Peer& peer, uint64_t number);
+  Status check_lender(Rank rank, uint64_t number);
   OwnChannel* find_own(uint64_t number);
   bool fill(Rank rank, shm::Message message, std::span<const std::span<const std::byte>> pieces);
   uint64_t take_owed(Rank rank, OwnChannel& own);
@@ -184,8 +185,12 @@ Status ShmTransport::open(const ChannelOptions& channel) {
   return ok();
 }
 
-// Segments come whole; of those that wait for a peer's memory nothing is read any more.
+// Segments come whole; of those that wait for a peer's memory nothing is read any more. What the
+// peers read of this rank's memory from here on they do not take.
 void ShmTransport::abandon(uint64_t channel) {
+  if (OwnChannel* const own = find_own(channel)) {
+    control().channels[own->entry].is_given_up.store(1);
+  }
   for (int32_t rank = 0; rank < context_.rank_count; ++rank) {
     std::optional<Pending>& pending = at_peer(Rank{rank}).backlog.segment;
     if (pending && pending->message.channel == channel) {
@@ -436,7 +441,18 @@ bool ShmTransport::fetch(Rank rank, const std::byte* from, std::span<std::byte> 
   return read_process(at_peer(rank).reads.process, from, to).has_value();
 }
 
+// After a read: its memory may have changed meanwhile once the peer has given up.
+Status ShmTransport::check_lender(Rank rank, uint64_t number) {
+  PeerChannel* const channel = find_channel(at_peer(rank), number);
+  if (channel != nullptr && channel->is_sound()) {
+    return ok();
+  }
+  return Error{ErrorCode::kPeerLost,
+               fmt::format("rank {} gave up while its memory was read", rank.value)};
+}
+
 Status ShmTransport::tell_read(Rank rank, uint64_t channel, SegmentTag tag, int32_t item) {
+  PLEACH_TRY(check_lender(rank, channel));
   Peer& peer = at_peer(rank);
   post(peer, {.kind = shm::Kind::kRead,
               .place = item,
@@ -454,6 +470,9 @@ Status ShmTransport::release(Rank rank, uint64_t channel, SegmentTag /*tag*/, in
   Held& held = own->held[at(rank.value) * at(own->options.places) + at(place)];
   const bool was_lent = held.is_lent;
   held = {};
+  if (was_lent) {
+    PLEACH_TRY(check_lender(rank, channel));
+  }
   uint64_t& owed = own->owed[rank.index()];
   some_.owed += owed == 0 ? 1 : 0;
   owed |= uint64_t{1} << place;

@@ -124,11 +124,13 @@ struct ChannelEntry {
   std::atomic<uint64_t> version;  // odd: the channel is open
   std::atomic<uint64_t> number;
   std::atomic<int64_t> offset;
+  std::atomic<uint32_t> is_given_up;  // its operations have failed: what was lent may change
 
   bool is_open() const { return version.load() % 2 == 1; }
   void open(uint64_t channel, int64_t begin) {
     number.store(channel);
     offset.store(begin);
+    is_given_up.store(0);
     version.fetch_add(1);
   }
   void close() { version.fetch_add(1); }

@@ -51,9 +51,10 @@ Result<uint64_t> find_listener(const TransportContext& context, Rank rank) {
   return nonce;
 }
 
-PeerChannel::PeerChannel(const ChannelOptions& options, std::shared_ptr<std::byte> memory,
-                         Rank rank, int32_t rank_count)
+PeerChannel::PeerChannel(const ChannelOptions& options, const ChannelEntry& entry,
+                         std::shared_ptr<std::byte> memory, Rank rank, int32_t rank_count)
     : options_(options),
+      entry_(&entry),
       memory_(std::move(memory)),
       area_(memory_.get() + area_bytes(options) * rank.value),
       in_(at(options.places)),
@@ -136,7 +137,8 @@ PeerChannel* Peer::open_channel(const ChannelOptions& options, Rank rank, int32_
     // The ranks agree on a channel's places: only where they are is news.
     Result<std::shared_ptr<std::byte>> mapped =
         memory.map(*offset, area_bytes(options) * rank_count);
-    return mapped ? &channels.emplace_back(options, std::move(*mapped), rank, rank_count) : nullptr;
+    return mapped ? &channels.emplace_back(options, entry, std::move(*mapped), rank, rank_count)
+                  : nullptr;
   }
   return nullptr;
 }

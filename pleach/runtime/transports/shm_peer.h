@@ -54,12 +54,14 @@ class PeerChannel {
     int64_t begin = 0;
     int64_t end = 0;
   };
-  // `memory`: the areas of all ranks; this rank is one of so many.
-  PeerChannel(const ChannelOptions& options, std::shared_ptr<std::byte> memory, Rank rank,
-              int32_t rank_count);
+  // `memory`: the areas of all ranks; this rank is one of so many. Borrows the peer's entry.
+  PeerChannel(const ChannelOptions& options, const ChannelEntry& entry,
+              std::shared_ptr<std::byte> memory, Rank rank, int32_t rank_count);
 
   uint64_t number() const { return options_.number; }
   bool has_place() const { return !free_.empty(); }
+  // Whether what the peer lends is as it was when it lent it.
+  bool is_sound() const { return entry_->find(number()) && entry_->is_given_up.load() == 0; }
   // There is one. Of what is lent 0 bytes lie there.
   int32_t take(const SegmentTag& tag, int64_t bytes);
   int64_t offset(int32_t place) const { return in_[at(place)]->begin; }
@@ -72,6 +74,7 @@ class PeerChannel {
   void populate();
 
   ChannelOptions options_;
+  const ChannelEntry* entry_;
   std::shared_ptr<std::byte> memory_;
   std::byte* area_;
   std::vector<int32_t> free_;               // the last is next

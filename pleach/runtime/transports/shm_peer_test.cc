@@ -20,9 +20,10 @@ TEST(PeerChannelTest, SegmentsOfAnySizeFindRoom) {
       for (const int32_t ranks : {2, 9}) {
         SCOPED_TRACE(std::to_string(places) + " places of " + std::to_string(place_bytes));
         const ChannelOptions options{.places = places, .place_bytes = place_bytes};
-        const int64_t bytes = area_bytes(options) * ranks;
-        PeerChannel channel(options, SharedMemory::create(bytes)->map(0, bytes).value(), Rank{1},
-                            ranks);
+        const int64_t total = area_bytes(options) * ranks;
+        const ChannelEntry entry = {};
+        PeerChannel channel(options, entry, SharedMemory::create(total)->map(0, total).value(),
+                            Rank{1}, ranks);
         Rng rng(static_cast<uint64_t>(place_bytes + places));
         std::map<int32_t, std::pair<int64_t, int64_t>> held;  // bytes of the area, by place
         for (uint64_t round = 0; round < 2000; ++round) {

@@ -87,6 +87,20 @@ TEST(SingleCopyTest, OrdinaryMemoryIsReadWhereItStands) {
   EXPECT_EQ(ranks.see(1, 1).at(0).kind, Kind::kReleased);
 }
 
+// Its memory may be anything by then: no rank takes what it has read.
+TEST(SingleCopyTest, WhatIsReadOfARankThatHasGivenUpIsNotTaken) {
+  BareTransports ranks("shm", 2);
+  const std::string text(1000, 'a');
+  const std::vector<TransportEvent> seen = see_lent(ranks, text);
+  ASSERT_EQ(seen.size(), 1U);
+  ASSERT_TRUE(ranks[0].tell_read(Rank{1}, 5, seen[0].tag, 0));
+  ranks[1].abandon(5);
+  const Status told = ranks[0].tell_read(Rank{1}, 5, seen[0].tag, 0);
+  ASSERT_FALSE(told.has_value());
+  EXPECT_EQ(told.error().message, "rank 1 gave up while its memory was read");
+  EXPECT_FALSE(ranks[0].release(Rank{1}, 5, seen[0].tag, seen[0].place).has_value());
+}
+
 TEST(SingleCopyTest, NothingIsLentWhereTheKernelForbidsToReadIt) {
   where_it_is_forbidden([] {
     EXPECT_FALSE(try_to_read_processes().has_value());
