@@ -79,8 +79,10 @@ def measure(arguments, transport, ranks, sizes):
                                           for auto, other in zip(times["auto"], times[name]))
                   for name in contenders[1:]}
         noise = ratios.pop("auto" + AGAIN)
-        best = max(ratios, key=ratios.get)
         taken = times["auto"][0][size]
+        if taken["segments"] == 1 and taken["algorithm"] in ratios:
+            ratios[taken["algorithm"]] = 1.0  # the same schedule
+        best = max(ratios, key=ratios.get)
         rows.append({"transport": transport, "ranks": ranks, "size_bytes": size,
                      "algorithm": taken["algorithm"], "segments": taken["segments"],
                      "time_s": statistics.median(one[size]["time_s"] for one in times["auto"]),

@@ -11,6 +11,7 @@
 #include "pleach/api/inspect.h"            // IWYU pragma: export
 #include "pleach/api/job_book.h"           // IWYU pragma: export
 #include "pleach/api/machine.h"            // IWYU pragma: export
+#include "pleach/api/probe.h"              // IWYU pragma: export
 #include "pleach/api/schedule_source.h"    // IWYU pragma: export
 #include "pleach/api/timing.h"             // IWYU pragma: export
 #include "pleach/api/transport_choice.h"   // IWYU pragma: export
@@ -25,6 +26,7 @@
 #include "pleach/report/machine.h"         // IWYU pragma: export
 #include "pleach/report/nccl_tests.h"      // IWYU pragma: export
 #include "pleach/report/plan.h"            // IWYU pragma: export
+#include "pleach/report/probe.h"           // IWYU pragma: export
 #include "pleach/report/registries.h"      // IWYU pragma: export
 #include "pleach/report/schedule.h"        // IWYU pragma: export
 #include "pleach/report/sweep.h"           // IWYU pragma: export

@@ -18,6 +18,7 @@
 #include "pleach/base/files.h"
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
+#include "pleach/cli/processes.h"
 
 namespace pleach {
 namespace {
@@ -186,29 +187,6 @@ ExitCode run_threads(const RunContext& context) {
   return failed ? ExitCode::kFailed : ExitCode::kDone;
 }
 
-// Starts this command line again, once per rank.
-Result<ExitCode> run_processes(const RunContext& context) {
-  std::array<char, 4096> path = {};
-  const ssize_t length = readlink("/proc/self/exe", path.data(), path.size() - 1);
-  StartOptions options;
-  options.rank_count = context.settings.rank_count;
-  // The others hear of a failure at once: little time is enough to say so and leave.
-  options.deadline = std::min<Duration>(context.settings.deadline, std::chrono::seconds(5));
-  options.arguments = {length > 0 ? path.data() : context.invocation.program, "run"};
-  options.arguments.insert(options.arguments.end(), context.invocation.arguments.begin(),
-                           context.invocation.arguments.end());
-  std::fflush(context.invocation.out);
-  options.failed = [&](const RanksEnd& first) {
-    if (first.signal != 0) {
-      fmt::print(context.invocation.error, "pleach run: rank {} was ended by signal {} ({})\n",
-                 first.rank.value, first.signal, strsignal(first.signal));
-      std::fflush(context.invocation.error);
-    }
-  };
-  PLEACH_ASSIGN(end, start_ranks(options));
-  return end.code == 0 ? ExitCode::kDone : ExitCode::kFailed;
-}
-
 Result<ExitCode> run_run(const Command& command, const Invocation& invocation) {
   CommandLine line(command, invocation);
   declare_run(line);
@@ -234,7 +212,9 @@ Result<ExitCode> run_run(const Command& command, const Invocation& invocation) {
   if (line.given("--output-file")) {
     PLEACH_TRY(line.value("--output-file", new_file_name));
   }
-  return settings.spans_processes ? run_processes(context) : run_threads(context);
+  return settings.spans_processes
+             ? start_again(invocation, command.name, settings.rank_count, settings.deadline)
+             : run_threads(context);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "pleach/report/benchmark.h"
 #include "pleach/report/comparison.h"
 #include "pleach/report/machine.h"
+#include "pleach/report/probe.h"
 #include "pleach/report/registries.h"
 #include "pleach/report/schedule.h"
 #include "pleach/report/sweep.h"
@@ -184,6 +185,10 @@ TEST(Results, HaveTheirJson) {
            R"(,"size_bytes":8,"element_count":2,"algorithm":"ring,form=explicit",)"
            R"("segments":4,"out_of_place":null,"in_place":{)" +
            measured + R"(}}],"wrong_count":0,"average_busbw_bytes_per_s":32.0})"},
+      {to_json(ProbeReport{"shm", 4, 2, {3, 6, 500, 70, 8}}),
+       R"({"transport":"shm","rank_count":4,"core_count":2,"latency_ps":500,"message_bytes":70,)"
+       R"("rank_bandwidth_bytes_per_s":3,"host_bandwidth_bytes_per_s":6,)"
+       R"("reduce_bandwidth_bytes_per_s":8})"},
       {to_json(std::span(&listing, 1)),
        R"({"models":[{"name":"flow","summary":"fluid","source":"a book","details":""}]})"},
       {to_json(machine),

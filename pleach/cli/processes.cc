@@ -1,0 +1,39 @@
+#include "pleach/cli/processes.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+
+#include "pleach/runtime/launch/launch.h"
+
+namespace pleach {
+
+Result<ExitCode> start_again(const Invocation& invocation, const std::string& command,
+                             int32_t rank_count, Duration deadline) {
+  std::array<char, 4096> path = {};
+  const ssize_t length = readlink("/proc/self/exe", path.data(), path.size() - 1);
+  StartOptions options;
+  options.rank_count = rank_count;
+  // The others hear of a failure at once: little time is enough to say so and leave.
+  options.deadline = std::min<Duration>(deadline, std::chrono::seconds(5));
+  options.arguments = {length > 0 ? path.data() : invocation.program, command};
+  options.arguments.insert(options.arguments.end(), invocation.arguments.begin(),
+                           invocation.arguments.end());
+  std::fflush(invocation.out);
+  options.failed = [&](const RanksEnd& first) {
+    if (first.signal != 0) {
+      fmt::print(invocation.error, "pleach {}: rank {} was ended by signal {} ({})\n", command,
+                 first.rank.value, first.signal, strsignal(first.signal));
+      std::fflush(invocation.error);
+    }
+  };
+  PLEACH_ASSIGN(end, start_ranks(options));
+  return end.code == 0 ? ExitCode::kDone : ExitCode::kFailed;
+}
+
+}  // namespace pleach
