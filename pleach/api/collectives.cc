@@ -3,10 +3,6 @@
 #include <fmt/format.h>
 
 #include <string>
-#include <string_view>
-
-#include "pleach/api/schedule_source.h"
-#include "pleach/topology/shapes.h"
 
 namespace pleach {
 namespace {
@@ -17,45 +13,18 @@ bool counts_whole(CollectiveKind collective) {
          collective == CollectiveKind::kReduce;
 }
 
-// One rank has nothing to send.
-std::shared_ptr<const Schedule> schedule_of_one(CollectiveKind collective) {
-  Schedule schedule;
-  schedule.collective = collective;
-  schedule.participants = {NodeId{0}};
-  return std::make_shared<const Schedule>(std::move(schedule));
-}
-
-Result<std::shared_ptr<const Schedule>> plan(CollectiveKind collective, Rank root,
-                                             int32_t rank_count) {
-  if (rank_count == 1) {
-    return schedule_of_one(collective);
-  }
-  PLEACH_ASSIGN(topology, parse_topology(fmt::format("fully_connected:{}", rank_count)));
-  return obtain_schedule(topology, "direct", {.collective = collective, .root = root});
-}
-
 }  // namespace
 
-Result<std::unique_ptr<Collectives>> Collectives::create(
-    std::unique_ptr<Communicator> communicator) {
-  std::unique_ptr<Collectives> collectives(new Collectives(std::move(communicator)));
-  PLEACH_TRY(collectives->prepare());
+Result<std::unique_ptr<Collectives>> Collectives::create(std::unique_ptr<Communicator> communicator,
+                                                         BookRequest request) {
+  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
+  std::unique_ptr<Collectives> collectives(
+      new Collectives(std::move(communicator), std::move(request)));
+  Communicator& ranks = *collectives->communicator_;
+  PLEACH_SET(collectives->book_, PreparedBook::prepare(ranks, [&] {
+               return obtain_book(collectives->request_, ranks.rank_count());
+             }));
   return collectives;
-}
-
-Status Collectives::prepare() {
-  const int32_t rank_count = communicator_->rank_count();
-  for (const CollectiveKind collective : kAllCollectives) {
-    for (int32_t root = 0; root < (has_root(collective) ? rank_count : 1); ++root) {
-      std::shared_ptr<const Schedule> schedule;
-      if (communicator_->rank().value == 0) {
-        PLEACH_SET(schedule, plan(collective, Rank{root}, rank_count));
-      }
-      PLEACH_ASSIGN(prepared, communicator_->prepare(schedule.get()));
-      prepared_.emplace(Key{collective, root}, std::move(prepared));
-    }
-  }
-  return ok();
 }
 
 Result<Collectives::Chosen> Collectives::choose(const CollectiveRequest& request) const {
@@ -77,11 +46,17 @@ Result<Collectives::Chosen> Collectives::choose(const CollectiveRequest& request
     return refuse(
         fmt::format("{} elements for each of {} ranks are too many", request.count, rank_count));
   }
-  const int32_t root = has_root(request.collective) ? request.root.value : 0;
-  return Chosen{prepared_.at(Key{request.collective, root}).get(),
+  const int64_t element = element_bytes(request.type);
+  const int64_t size_bytes = whole > INT64_MAX / element ? INT64_MAX : whole * element;
+  Result<PreparedBook::Choice> choice = book_->choose(request.collective, size_bytes, request.root);
+  if (!choice) {
+    return refuse(choice.error().message);
+  }
+  return Chosen{std::move(choice->schedule),
                 {.type = request.type,
                  .op = request.op,
                  .count = whole,
+                 .segment_count = choice->segment_count,
                  .input = request.input,
                  .output = request.output}};
 }

@@ -3,10 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <utility>
 
+#include "pleach/api/job_book.h"
 #include "pleach/base/collective_kind.h"
 #include "pleach/base/id.h"
 #include "pleach/base/result.h"
@@ -30,34 +30,37 @@ struct CollectiveRequest {
 // Thread safe as its communicator is.
 class Collectives {
  public:
-  // Collective: agrees on a schedule for every collective and root. Later calls agree on nothing.
-  //   errors  those of Communicator::prepare, and of planning on rank 0
-  static Result<std::unique_ptr<Collectives>> create(std::unique_ptr<Communicator> communicator);
+  // Collective: agrees on the book that rank 0 obtains. Later calls agree on nothing.
+  //   errors  those of PreparedBook::prepare and obtain_book()
+  static Result<std::unique_ptr<Collectives>> create(std::unique_ptr<Communicator> communicator,
+                                                     BookRequest request);
 
   // As Communicator's.
-  //   errors  kInvalidArgument: no such root, a count that is negative or too large. Then nothing
+  //   errors  kInvalidArgument: no such root, a count that is negative or too large, a collective
+  //           that the book lacks. Then nothing
   //           has happened
   Status run(const CollectiveRequest& request);
   Result<Operation> start(const CollectiveRequest& request);
 
   Communicator& communicator() { return *communicator_; }
+  // For those of communicators that are split off.
+  const BookRequest& book_request() const { return request_; }
   // This rank in the job, as messages name it.
   Rank job_rank() const { return communicator_->job_ranks()[communicator_->rank().index()]; }
 
  private:
   struct Chosen {
-    const PreparedSchedule* schedule = nullptr;
+    std::shared_ptr<const PreparedSchedule> schedule;
     RunRequest request;
   };
 
-  explicit Collectives(std::unique_ptr<Communicator> communicator)
-      : communicator_(std::move(communicator)) {}
-  Status prepare();
+  Collectives(std::unique_ptr<Communicator> communicator, BookRequest request)
+      : communicator_(std::move(communicator)), request_(std::move(request)) {}
   Result<Chosen> choose(const CollectiveRequest& request) const;
 
   const std::unique_ptr<Communicator> communicator_;
-  using Key = std::pair<CollectiveKind, int32_t>;  // of one root
-  std::map<Key, std::shared_ptr<const PreparedSchedule>> prepared_;
+  const BookRequest request_;
+  std::unique_ptr<PreparedBook> book_;
 };
 
 }  // namespace pleach

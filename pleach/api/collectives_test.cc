@@ -29,7 +29,8 @@ void with_collectives(int32_t rank_count, const std::function<void(Collectives&,
     ASSERT_TRUE(endpoint.has_value()) << endpoint.error().message;
     auto communicator = Communicator::create(*endpoint);
     ASSERT_TRUE(communicator.has_value()) << communicator.error().message;
-    auto collectives = Collectives::create(std::move(communicator).value());
+    auto collectives =
+        Collectives::create(std::move(communicator).value(), {.transport = "inproc"});
     ASSERT_TRUE(collectives.has_value()) << collectives.error().message;
     body(**collectives, rank);
     EXPECT_TRUE((*collectives)->communicator().close().has_value());

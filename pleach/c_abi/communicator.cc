@@ -9,8 +9,9 @@
 namespace pleach::c_abi {
 namespace {
 
-Status open_handle(std::unique_ptr<Communicator> communicator, pleach_communicator** handle) {
-  PLEACH_ASSIGN(collectives, Collectives::create(std::move(communicator)));
+Status open_handle(std::unique_ptr<Communicator> communicator, BookRequest request,
+                   pleach_communicator** handle) {
+  PLEACH_ASSIGN(collectives, Collectives::create(std::move(communicator), std::move(request)));
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory)
   *handle = new pleach_communicator{std::move(collectives)};
   return ok();
@@ -38,7 +39,9 @@ Status create(pleach_endpoint* endpoint, const pleach_communicator_options* give
     wanted.place_bytes = options.place_bytes;
   }
   PLEACH_ASSIGN(opened, Communicator::create(endpoint->endpoint, std::move(wanted)));
-  return open_handle(std::move(opened), communicator);
+  return open_handle(std::move(opened),
+                     book_request(process_environment, endpoint->endpoint->transport()),
+                     communicator);
 }
 
 }  // namespace
@@ -62,7 +65,10 @@ pleach_status pleach_communicator_split(pleach_communicator* communicator, int32
               [&]() -> Status {
                 *part = nullptr;
                 PLEACH_ASSIGN(split, communicator->collectives->communicator().split(color, key));
-                return split == nullptr ? ok() : pleach::c_abi::open_handle(std::move(split), part);
+                return split == nullptr
+                           ? ok()
+                           : pleach::c_abi::open_handle(
+                                 std::move(split), communicator->collectives->book_request(), part);
               });
 }
 
