@@ -77,15 +77,17 @@ const char* pleach_last_error(void);
 typedef struct pleach_endpoint_options {
   size_t size;
   // 0: the starter (`pleach`, torchrun, mpirun, srun) tells by environment variables who is which
-  // rank and where the store is; the next five fields are then left alone.
+  // rank and where the store is; the next six fields are then left alone.
   int32_t rank_count;
   int32_t rank;
   // Rank 0 serves the store there, the others look for it. NULL: 127.0.0.1.
   const char* store_host;
   int32_t store_port;
-  int32_t
-      listen_descriptor;  // rank 0: serve on this socket of pleach_listen(), which is taken over
+  // Rank 0: serve on this socket of pleach_listen(), which is taken over.
+  int32_t listen_descriptor;
   const char* job;        // ranks of different jobs do not hear each other
+  const char* secret;     // of the job's ranks alone. NULL: what PLEACH_SECRET or
+                          // PLEACH_SECRET_FILE says, if anything
   const char* transport;  // "tcp", "shm". NULL: tcp
   int64_t deadline_ms;    // of every wait. 0: 30 s
 } pleach_endpoint_options;

@@ -120,6 +120,8 @@ TEST(CAbiTest, OptionsThatAreWrongAreRefused) {
        "deadline_ms -1 is not in [1, "},
       {[](auto& options) { options.deadline_ms = INT64_MAX; }, PLEACH_INVALID_ARGUMENT,
        "deadline_ms 9223372036854775807 is not in [1, "},
+      {[](auto& options) { options.secret = "short"; }, PLEACH_INVALID_ARGUMENT,
+       "pleach_endpoint_options.secret"},
       {[](auto& options) { options.transport = "pigeon"; }, PLEACH_INVALID_ARGUMENT, "'pigeon'"},
       {[](auto& options) {
          options.rank_count = 2;
@@ -140,6 +142,32 @@ TEST(CAbiTest, OptionsThatAreWrongAreRefused) {
     EXPECT_TRUE(contains(pleach_last_error(), row.said)) << pleach_last_error();
     EXPECT_EQ(endpoint, nullptr);
   }
+}
+
+TEST(CAbiTest, WhoDoesNotHoldTheSecretIsNotLetIn) {
+  int32_t port = 0;
+  int32_t listener = -1;
+  ASSERT_EQ(said(pleach_listen(nullptr, &port, &listener)), "");
+  const auto join = [&](int32_t rank, const char* secret) {
+    pleach_endpoint_options options = {};
+    options.size = sizeof(options);
+    options.rank_count = 2;
+    options.rank = rank;
+    options.store_port = port;
+    options.listen_descriptor = rank == 0 ? listener : 0;
+    options.secret = secret;
+    options.deadline_ms = 2000;
+    pleach_endpoint* endpoint = nullptr;
+    const std::string refusal = said(pleach_endpoint_create(&options, &endpoint));
+    return std::pair(Endpoint(endpoint), refusal);
+  };
+  std::thread stranger([&] {
+    const auto [endpoint, refusal] = join(1, "the secret of another job, in another place");
+    EXPECT_EQ(endpoint, nullptr);
+    EXPECT_NE(refusal, "");
+  });
+  const auto [endpoint, refusal] = join(0, "the secret of this job and its two ranks");
+  stranger.join();
 }
 
 // Options of an older and of a newer version.

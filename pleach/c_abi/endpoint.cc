@@ -40,6 +40,10 @@ Result<LaunchEnvironment> find_place(const pleach_endpoint_options& options) {
   place.store_port = options.store_port;
   place.listen_descriptor = options.listen_descriptor > 0 ? options.listen_descriptor : -1;
   place.key_prefix = text_or(options.job, "");
+  PLEACH_SET(place.secret,
+             options.secret == nullptr
+                 ? find_secret(process_environment)
+                 : JobSecret::parse(options.secret, "pleach_endpoint_options.secret"));
   return place;
 }
 

@@ -194,23 +194,6 @@ Result<JobSecret> read_secret_file(const std::string& path) {
                           "PLEACH_SECRET_FILE");
 }
 
-Result<JobSecret> find_secret(const EnvironmentLookup& lookup) {
-  if (const auto secret = lookup("PLEACH_SECRET")) {
-    return JobSecret::parse(*secret, "PLEACH_SECRET");
-  }
-  if (const auto path = lookup("PLEACH_SECRET_FILE")) {
-    return read_secret_file(*path);
-  }
-  const std::optional<std::string> required = lookup("PLEACH_REQUIRE_SECRET");
-  if (required && *required != "0" && !required->empty()) {
-    return invalid(
-        fmt::format("PLEACH_REQUIRE_SECRET={} and the job has no secret; set "
-                    "PLEACH_SECRET or PLEACH_SECRET_FILE",
-                    *required));
-  }
-  return JobSecret();
-}
-
 Result<LaunchEnvironment> own_environment(const EnvironmentLookup& lookup) {
   LaunchEnvironment environment;
   environment.starter = "pleach";
@@ -232,6 +215,23 @@ Result<LaunchEnvironment> own_environment(const EnvironmentLookup& lookup) {
 std::optional<std::string> process_environment(const std::string& name) {
   const char* value = std::getenv(name.c_str());
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+Result<JobSecret> find_secret(const EnvironmentLookup& lookup) {
+  if (const auto secret = lookup("PLEACH_SECRET")) {
+    return JobSecret::parse(*secret, "PLEACH_SECRET");
+  }
+  if (const auto path = lookup("PLEACH_SECRET_FILE")) {
+    return read_secret_file(*path);
+  }
+  const std::optional<std::string> required = lookup("PLEACH_REQUIRE_SECRET");
+  if (required && *required != "0" && !required->empty()) {
+    return invalid(
+        fmt::format("PLEACH_REQUIRE_SECRET={} and the job has no secret; set "
+                    "PLEACH_SECRET or PLEACH_SECRET_FILE",
+                    *required));
+  }
+  return JobSecret();
 }
 
 Result<std::optional<LaunchEnvironment>> detect_launch(const EnvironmentLookup& lookup) {

@@ -43,9 +43,11 @@ std::optional<std::string> process_environment(const std::string& name);
 // PLEACH_STORE_PORT or MASTER_PORT + 1 (torchrun's own store listens on MASTER_PORT); on one
 // machine under mpirun or srun it is published in a file named by user and job when neither is set.
 // PLEACH_SOCKET_IFNAME is the interface (runtime/rendezvous/interfaces.h).
-// The secret is PLEACH_SECRET, or the first line of the file PLEACH_SECRET_FILE, which only its
-// owner may read; PLEACH_REQUIRE_SECRET=1 refuses to do without.
 Result<std::optional<LaunchEnvironment>> detect_launch(const EnvironmentLookup& lookup);
+
+// The job's secret: PLEACH_SECRET, or the first line of the file PLEACH_SECRET_FILE, which only its
+// owner may read. PLEACH_REQUIRE_SECRET=1 refuses to do without.
+Result<JobSecret> find_secret(const EnvironmentLookup& lookup);
 
 // The store of the job that `environment` describes. Errors: as make_tcp_store.
 Result<std::unique_ptr<Store>> make_store(const LaunchEnvironment& environment, Duration deadline);
