@@ -7,10 +7,10 @@
 namespace pleach {
 namespace {
 
-// Whether a request counts the elements of the whole buffer, and not of one rank's part.
-bool counts_whole(CollectiveKind collective) {
-  return collective == CollectiveKind::kAllReduce || collective == CollectiveKind::kBroadcast ||
-         collective == CollectiveKind::kReduce;
+// Whether a request counts the elements of one rank's part, and not of the whole buffer.
+bool counts_part(CollectiveKind collective) {
+  return gives_shards(collective) || ends_with_shards(collective) ||
+         collective == CollectiveKind::kAllToAll;
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ Result<Collectives::Chosen> Collectives::choose(const CollectiveRequest& request
     return refuse(fmt::format("a count of {} elements is negative", request.count));
   }
   int64_t whole = request.count;
-  if (!counts_whole(request.collective) &&
+  if (counts_part(request.collective) &&
       __builtin_mul_overflow(request.count, int64_t{rank_count}, &whole)) {
     return refuse(
         fmt::format("{} elements for each of {} ranks are too many", request.count, rank_count));
@@ -56,6 +56,8 @@ Result<Collectives::Chosen> Collectives::choose(const CollectiveRequest& request
                 {.type = request.type,
                  .op = request.op,
                  .count = whole,
+                 .counts = request.counts,
+                 .receive_counts = request.receive_counts,
                  .segment_count = choice->segment_count,
                  .input = request.input,
                  .output = request.output}};

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "pleach/api/job_book.h"
@@ -22,6 +23,9 @@ struct CollectiveRequest {
   // Elements: of the whole buffer of all_reduce, broadcast and reduce; else of one rank's part, of
   // which the whole has as many as there are ranks.
   int64_t count = 0;
+  // In place of `count`, a number for each rank; as RunRequest's.
+  std::span<const int64_t> counts = {};
+  std::span<const int64_t> receive_counts = {};
   // As RunRequest's.
   const std::byte* input = nullptr;
   std::byte* output = nullptr;

@@ -37,11 +37,6 @@ void with_collectives(int32_t rank_count, const std::function<void(Collectives&,
   });
 }
 
-bool counts_parts(CollectiveKind collective) {
-  return collective != CollectiveKind::kAllReduce && collective != CollectiveKind::kBroadcast &&
-         collective != CollectiveKind::kReduce;
-}
-
 TEST(CollectivesTest, DoesEveryCollectiveFromEveryRoot) {
   for (const int32_t ranks : {1, 2, 3, 5}) {
     with_collectives(ranks, [&](Collectives& collectives, Rank rank) {
@@ -50,11 +45,13 @@ TEST(CollectivesTest, DoesEveryCollectiveFromEveryRoot) {
           for (const int64_t count : {0, 1, 7, 1000}) {
             SCOPED_TRACE(testing::Message() << ranks << " ranks, " << to_text(collective) << " of "
                                             << count << ", root " << root);
-            const int64_t whole = counts_parts(collective) ? count * ranks : count;
+            const bool counts_part = gives_shards(collective) || ends_with_shards(collective) ||
+                                     collective == CollectiveKind::kAllToAll;
+            const int64_t whole = counts_part ? count * ranks : count;
             const ReferenceRequest reference = {
                 .collective = collective, .rank_count = ranks, .root = Rank{root}, .count = whole};
-            const int64_t given = collective == CollectiveKind::kAllGather ? count : whole;
-            const int64_t held = collective == CollectiveKind::kReduceScatter ? count : whole;
+            const int64_t given = gives_shards(collective) ? count : whole;
+            const int64_t held = ends_with_shards(collective) ? count : whole;
             Bytes input(at(given * 4)), output(at(held * 4));
             fill_input(reference, rank, input);
             const CollectiveRequest request = {.collective = collective,

@@ -137,7 +137,8 @@ int32_t pleach_communicator_rank_count(const pleach_communicator* communicator);
 // same count, type, reduction and root. `operation` NULL: they return when it is done. Otherwise
 // they return at once, and the buffers are the operation's until it is done.
 //
-// In place: input == output, or where one is a rank's part of the other, the part's place in it.
+// In place: input == output, or where one is a rank's part of the other, the part's place in it. A
+// buffer that a rank does not need, as it is not the root, may be NULL.
 // What is refused because no rank could mean it (a NULL handle, an unknown number, a root out of
 // range, a negative count) has not happened. Anything else that fails ends the job, on all ranks,
 // with one message that names rank, operation and cause: nobody waits for what will not come.
@@ -164,6 +165,28 @@ pleach_status pleach_broadcast(pleach_communicator* communicator, const void* in
 pleach_status pleach_reduce(pleach_communicator* communicator, const void* input, void* output,
                             int64_t count, pleach_type type, pleach_reduction reduction,
                             int32_t root, pleach_operation** operation);
+// input: count elements, the rank's part; output: as many of each rank, of the root alone.
+pleach_status pleach_gather(pleach_communicator* communicator, const void* input, void* output,
+                            int64_t count, pleach_type type, int32_t root,
+                            pleach_operation** operation);
+// input: count elements for each rank, of the root alone; output: count elements, the rank's part.
+pleach_status pleach_scatter(pleach_communicator* communicator, const void* input, void* output,
+                             int64_t count, pleach_type type, int32_t root,
+                             pleach_operation** operation);
+// The same with parts of different sizes, which lie one behind the other: a count for each rank of
+// the communicator, the same on all ranks. They are read before the call returns.
+pleach_status pleach_all_gather_v(pleach_communicator* communicator, const void* input,
+                                  void* output, const int64_t* counts, pleach_type type,
+                                  pleach_operation** operation);
+pleach_status pleach_reduce_scatter_v(pleach_communicator* communicator, const void* input,
+                                      void* output, const int64_t* counts, pleach_type type,
+                                      pleach_reduction reduction, pleach_operation** operation);
+// What this rank sends to each, and receives from each. Of a pair they must agree, and nobody else
+// knows them.
+pleach_status pleach_all_to_all_v(pleach_communicator* communicator, const void* input,
+                                  const int64_t* send_counts, void* output,
+                                  const int64_t* receive_counts, pleach_type type,
+                                  pleach_operation** operation);
 // Nobody is done before all have come.
 pleach_status pleach_barrier(pleach_communicator* communicator, pleach_operation** operation);
 

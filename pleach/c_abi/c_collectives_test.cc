@@ -140,6 +140,26 @@ const std::vector<CollectiveRow>& collectives() {
           auto** done) {
          return pleach_reduce(communicator, input, output, count, type, PLEACH_SUM, root, done);
        }},
+      {"gather", true, own_whole,
+       [](int32_t rank, int32_t ranks, int32_t root, int64_t count) {
+         return rank == root ? from_each(ranks, 0, count) : Values();
+       },
+       [](auto* communicator, auto* input, auto* output, auto count, auto type, auto root,
+          auto** done) {
+         return pleach_gather(communicator, input, output, count, type, root, done);
+       }},
+      {"scatter", true,
+       [](int32_t rank, int32_t ranks, int32_t root, int64_t count) {
+         return rank == root ? whole_of(rank, count * ranks) : Values();
+       },
+       [](int32_t rank, int32_t, int32_t root, int64_t count) {
+         const Values whole = whole_of(root, count * (rank + 1));
+         return Values(whole.end() - count, whole.end());
+       },
+       [](auto* communicator, auto* input, auto* output, auto count, auto type, auto root,
+          auto** done) {
+         return pleach_scatter(communicator, input, output, count, type, root, done);
+       }},
   };
   return rows;
 }
@@ -160,13 +180,15 @@ class Performance {
       return;
     }
     // The larger of the two, with the smaller one, where it is a part, at its place.
-    const bool is_part = given.size() != expected_.size() && !row.has_root;
+    const bool is_part = given.size() != expected_.size() && !given.empty() && !expected_.empty();
     output_.assign(std::max(given.size(), expected_.size()), std::byte{0xa5});
     const std::size_t part = is_part ? std::min(given.size(), expected_.size()) : 0;
     const std::size_t place = part * static_cast<std::size_t>(rank);
-    source_ = output_.data() + (given.size() == part ? place : 0);
-    target_ = output_.data() + (expected_.size() == part ? place : 0);
-    std::ranges::copy(given, source_);
+    std::byte* const source = output_.data() + (given.size() == part ? place : 0);
+    std::ranges::copy(given, source);
+    // What a rank does not need may be NULL.
+    source_ = given.empty() ? nullptr : source;
+    target_ = expected_.empty() ? nullptr : output_.data() + (expected_.size() == part ? place : 0);
   }
 
   pleach_status call(pleach_communicator* communicator, pleach_operation** operation) {
@@ -210,6 +232,54 @@ TEST(CCollectivesTest, EveryCollectiveOfEveryType) {
         }
       });
     }
+  }
+}
+
+TEST(CCollectivesTest, PartsOfDifferentSizes) {
+  for (const char* transport : {"tcp", "shm"}) {
+    with_communicators({3, transport}, [](pleach_communicator* communicator, int32_t rank) {
+      using Numbers = std::vector<int32_t>;
+      const int64_t counts[] = {2, 0, 3};
+      const Numbers own(static_cast<std::size_t>(counts[rank]), rank);
+      Numbers gathered(5, -1);
+      ASSERT_EQ(said(pleach_all_gather_v(communicator, own.data(), gathered.data(), counts,
+                                         PLEACH_INT32, nullptr)),
+                "");
+      EXPECT_EQ(gathered, (Numbers{0, 0, 2, 2, 2}));
+
+      Numbers whole = {1, 2, 3, 4, 5};
+      Numbers part(own.size(), -1);
+      pleach_operation* operation = nullptr;
+      ASSERT_EQ(said(pleach_reduce_scatter_v(communicator, whole.data(), part.data(), counts,
+                                             PLEACH_INT32, PLEACH_SUM, &operation)),
+                "");
+      ASSERT_EQ(said(pleach_operation_wait(operation, PLEACH_FOREVER)), "");
+      pleach_operation_destroy(operation);
+      EXPECT_EQ(part, rank == 0 ? (Numbers{3, 6}) : rank == 1 ? Numbers() : (Numbers{9, 12, 15}));
+
+      // Rank i sends i + j elements to rank j.
+      const int64_t pairs[] = {rank, rank + 1, rank + 2};
+      const Numbers sent(static_cast<std::size_t>(3 * rank + 3), rank);
+      Numbers received(sent.size(), -1);
+      ASSERT_EQ(said(pleach_all_to_all_v(communicator, sent.data(), pairs, received.data(), pairs,
+                                         PLEACH_INT32, nullptr)),
+                "");
+      Numbers expected;
+      for (int32_t source = 0; source < 3; ++source) {
+        expected.insert(expected.end(), static_cast<std::size_t>(source + rank), source);
+      }
+      EXPECT_EQ(received, expected);
+
+      EXPECT_EQ(said(pleach_all_gather_v(communicator, own.data(), gathered.data(), nullptr,
+                                         PLEACH_INT32, nullptr)),
+                "pleach_all_gather_v: counts is NULL");
+      EXPECT_EQ(said(pleach_all_to_all_v(communicator, sent.data(), nullptr, received.data(), pairs,
+                                         PLEACH_INT32, nullptr)),
+                "pleach_all_to_all_v: send_counts is NULL");
+      EXPECT_EQ(said(pleach_all_to_all_v(communicator, sent.data(), pairs, received.data(), nullptr,
+                                         PLEACH_INT32, nullptr)),
+                "pleach_all_to_all_v: receive_counts is NULL");
+    });
   }
 }
 

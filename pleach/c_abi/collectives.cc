@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
+#include <span>
 #include <utility>
 
+#include "pleach/base/index.h"
 #include "pleach/c_abi/call.h"
 
 namespace pleach::c_abi {
@@ -16,16 +18,25 @@ struct Asked {
   pleach_type type = PLEACH_FLOAT32;
   pleach_reduction reduction = PLEACH_SUM;
   int32_t root = 0;
+  // One per rank, in place of `count`; read where `has_counts`.
+  bool has_counts = false;
+  const int64_t* counts = nullptr;
+  const int64_t* receive_counts = nullptr;
 };
 
-Result<CollectiveRequest> understand(const Asked& asked) {
+Result<CollectiveRequest> understand(const Asked& asked, int32_t rank_count) {
   PLEACH_ASSIGN(type, element_type(asked.type));
   PLEACH_ASSIGN(op, reduce_op(asked.reduction));
+  const auto span = [&](const int64_t* counts) {
+    return counts == nullptr ? std::span<const int64_t>() : std::span(counts, at(rank_count));
+  };
   return CollectiveRequest{.collective = asked.collective,
                            .type = type,
                            .op = op,
                            .root = Rank{asked.root},
                            .count = asked.count,
+                           .counts = span(asked.counts),
+                           .receive_counts = span(asked.receive_counts),
                            .input = static_cast<const std::byte*>(asked.input),
                            .output = static_cast<std::byte*>(asked.output)};
 }
@@ -33,12 +44,22 @@ Result<CollectiveRequest> understand(const Asked& asked) {
 // Runs it, or starts it where the caller wants a handle.
 pleach_status perform(const char* function, pleach_communicator* communicator, const Asked& asked,
                       pleach_operation** operation) {
-  return call(function, {{communicator, "communicator"}}, [&]() -> Status {
+  // What stands for a pointer that may be missing.
+  const auto needed = [&](bool is_needed, const void* pointer) {
+    return is_needed ? pointer : &asked;
+  };
+  const bool exchanges = asked.collective == CollectiveKind::kAllToAll;
+  const Needed counts = {needed(asked.has_counts, asked.counts),
+                         exchanges ? "send_counts" : "counts"};
+  const Needed receive_counts = {needed(asked.has_counts && exchanges, asked.receive_counts),
+                                 "receive_counts"};
+  return call(function, {{communicator, "communicator"}, counts, receive_counts}, [&]() -> Status {
     if (operation != nullptr) {
       *operation = nullptr;
     }
     Collectives& collectives = *communicator->collectives;
-    const Result<CollectiveRequest> request = understand(asked);
+    const Result<CollectiveRequest> request =
+        understand(asked, collectives.communicator().rank_count());
     if (!request) {
       return prefixed(
           fmt::format("rank {}, {}", collectives.job_rank().value, to_text(asked.collective)),
@@ -138,6 +159,74 @@ pleach_status pleach_reduce(pleach_communicator* communicator, const void* input
                   .type = type,
                   .reduction = reduction,
                   .root = root},
+                 operation);
+}
+
+pleach_status pleach_gather(pleach_communicator* communicator, const void* input, void* output,
+                            int64_t count, pleach_type type, int32_t root,
+                            pleach_operation** operation) {
+  return perform("pleach_gather", communicator,
+                 {.collective = CollectiveKind::kGather,
+                  .input = input,
+                  .output = output,
+                  .count = count,
+                  .type = type,
+                  .root = root},
+                 operation);
+}
+
+pleach_status pleach_scatter(pleach_communicator* communicator, const void* input, void* output,
+                             int64_t count, pleach_type type, int32_t root,
+                             pleach_operation** operation) {
+  return perform("pleach_scatter", communicator,
+                 {.collective = CollectiveKind::kScatter,
+                  .input = input,
+                  .output = output,
+                  .count = count,
+                  .type = type,
+                  .root = root},
+                 operation);
+}
+
+pleach_status pleach_all_gather_v(pleach_communicator* communicator, const void* input,
+                                  void* output, const int64_t* counts, pleach_type type,
+                                  pleach_operation** operation) {
+  return perform("pleach_all_gather_v", communicator,
+                 {.collective = CollectiveKind::kAllGather,
+                  .input = input,
+                  .output = output,
+                  .type = type,
+                  .has_counts = true,
+                  .counts = counts},
+                 operation);
+}
+
+pleach_status pleach_reduce_scatter_v(pleach_communicator* communicator, const void* input,
+                                      void* output, const int64_t* counts, pleach_type type,
+                                      pleach_reduction reduction, pleach_operation** operation) {
+  return perform("pleach_reduce_scatter_v", communicator,
+                 {.collective = CollectiveKind::kReduceScatter,
+                  .input = input,
+                  .output = output,
+                  .type = type,
+                  .reduction = reduction,
+                  .has_counts = true,
+                  .counts = counts},
+                 operation);
+}
+
+pleach_status pleach_all_to_all_v(pleach_communicator* communicator, const void* input,
+                                  const int64_t* send_counts, void* output,
+                                  const int64_t* receive_counts, pleach_type type,
+                                  pleach_operation** operation) {
+  return perform("pleach_all_to_all_v", communicator,
+                 {.collective = CollectiveKind::kAllToAll,
+                  .input = input,
+                  .output = output,
+                  .type = type,
+                  .has_counts = true,
+                  .counts = send_counts,
+                  .receive_counts = receive_counts},
                  operation);
 }
 
