@@ -125,6 +125,14 @@ pleach_status pleach_communicator_create(pleach_endpoint* endpoint,
 // negative one: *part is NULL.
 pleach_status pleach_communicator_split(pleach_communicator* communicator, int32_t color,
                                         int32_t key, pleach_communicator** part);
+// Among all ranks that live, after a failure: of those of this communicator's ranks that go on, in
+// their order. What else is in flight over the endpoint has ended then; the others may be shrunk
+// too, in one order. It may be called again where somebody else is lost meanwhile.
+pleach_status pleach_communicator_shrink(pleach_communicator* communicator,
+                                         pleach_communicator** survivors);
+// Ends all that is in flight or waited for, on every rank, which is told the reason. From any
+// thread or callback; nothing happens where it is closed, or something has failed already.
+pleach_status pleach_communicator_abort(pleach_communicator* communicator, const char* reason);
 // Leaves in order. Refused while operations are in flight.
 pleach_status pleach_communicator_close(pleach_communicator* communicator);
 // One that was not closed is a failure of this rank: what is in flight ends, on all ranks.

@@ -55,6 +55,10 @@ TEST(CAbiTest, WhatNoRankCouldMeanIsRefusedAndHarmsNothing) {
          "pleach_operation_on_done: operation is NULL"},
         {[&] { return pleach_communicator_close(nullptr); },
          "pleach_communicator_close: communicator is NULL"},
+        {[&] { return pleach_communicator_shrink(world, nullptr); },
+         "pleach_communicator_shrink: survivors is NULL"},
+        {[&] { return pleach_communicator_abort(nullptr, "why"); },
+         "pleach_communicator_abort: communicator is NULL"},
         {[&] { return pleach_communicator_split(world, 0, 0, nullptr); },
          "pleach_communicator_split: part is NULL"},
         {[&] { return pleach_communicator_create(nullptr, nullptr, &world); },
@@ -320,6 +324,49 @@ TEST(CAbiTest, TimeoutOfAWaitHarmsNothingAndTheDeadlineNamesWhoDidNotCome) {
     }
     EXPECT_NE(told.status, PLEACH_OK);
     EXPECT_EQ(told.error, end);
+  });
+}
+
+TEST(CAbiTest, AbortEndsWhatIsWaitedForOnEveryRank) {
+  for (const char* transport : {"tcp", "shm"}) {
+    with_endpoints({3, transport}, [](const Endpoint& endpoint, int32_t rank) {
+      const Communicator world = create(endpoint);
+      float data[4] = {};
+      std::string end;
+      if (rank == 2) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        EXPECT_EQ(pleach_communicator_abort(world.get(), nullptr), PLEACH_INVALID_ARGUMENT);
+        EXPECT_EQ(said(pleach_communicator_abort(world.get(), "out of patience")), "");
+        end = said(pleach_barrier(world.get(), nullptr));
+      } else {
+        end = said(
+            pleach_all_reduce(world.get(), data, data, 4, PLEACH_FLOAT32, PLEACH_SUM, nullptr));
+      }
+      EXPECT_EQ(end, "rank 2 aborted communicator 'world': out of patience");
+    });
+  }
+}
+
+TEST(CAbiTest, SurvivorsGoOn) {
+  with_endpoints({3, "tcp"}, [](const Endpoint& endpoint, int32_t rank) {
+    Communicator world = create(endpoint);
+    if (rank == 1) {
+      return;  // without closing it
+    }
+    int32_t data = rank;
+    EXPECT_NE(
+        said(pleach_all_reduce(world.get(), &data, &data, 1, PLEACH_INT32, PLEACH_SUM, nullptr)),
+        "");
+    pleach_communicator* survivors = nullptr;
+    ASSERT_EQ(said(pleach_communicator_shrink(world.get(), &survivors)), "");
+    const Communicator two(survivors);
+    EXPECT_EQ(pleach_communicator_rank_count(survivors), 2);
+    EXPECT_EQ(pleach_communicator_rank(survivors), rank / 2);
+    data = rank;
+    EXPECT_EQ(
+        said(pleach_all_reduce(survivors, &data, &data, 1, PLEACH_INT32, PLEACH_SUM, nullptr)), "");
+    EXPECT_EQ(data, 2);
+    EXPECT_EQ(said(pleach_communicator_close(survivors)), "");
   });
 }
 

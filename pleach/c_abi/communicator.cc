@@ -72,6 +72,24 @@ pleach_status pleach_communicator_split(pleach_communicator* communicator, int32
               });
 }
 
+pleach_status pleach_communicator_shrink(pleach_communicator* communicator,
+                                         pleach_communicator** survivors) {
+  return call("pleach_communicator_shrink",
+              {{communicator, "communicator"}, {survivors, "survivors"}}, [&]() -> Status {
+                *survivors = nullptr;
+                PLEACH_ASSIGN(shrunk, communicator->collectives->communicator().shrink());
+                return pleach::c_abi::open_handle(std::move(shrunk), survivors);
+              });
+}
+
+pleach_status pleach_communicator_abort(pleach_communicator* communicator, const char* reason) {
+  return call("pleach_communicator_abort", {{communicator, "communicator"}, {reason, "reason"}},
+              [&] {
+                communicator->collectives->communicator().abort(reason);
+                return ok();
+              });
+}
+
 pleach_status pleach_communicator_close(pleach_communicator* communicator) {
   return call("pleach_communicator_close", {{communicator, "communicator"}},
               [&] { return communicator->collectives->communicator().close(); });
