@@ -198,6 +198,30 @@ pleach_status pleach_all_to_all_v(pleach_communicator* communicator, const void*
 // Nobody is done before all have come.
 pleach_status pleach_barrier(pleach_communicator* communicator, pleach_operation** operation);
 
+// --- Messages between two ranks of a communicator. Those of one source, target and tag come in the
+// order in which they were sent, and hold up no others. A small one is sent before it is received,
+// if there is room; any may wait for its receive, so ranks that send to each other start before
+// they wait. A receive of more bytes than come is done with those; of fewer it ends the job.
+// `operation`: as a collective's.
+
+#define PLEACH_ANY_RANK (-1)  // as a source
+
+typedef struct pleach_received {
+  int64_t bytes;
+  int32_t source;
+  int32_t reserved;  // 0
+} pleach_received;
+
+// tag: >= 0.
+pleach_status pleach_send(pleach_communicator* communicator, const void* message, int64_t bytes,
+                          int32_t target, int32_t tag, pleach_operation** operation);
+// *received: what has come, where it blocks; may be NULL.
+pleach_status pleach_receive(pleach_communicator* communicator, void* buffer, int64_t bytes,
+                             int32_t source, int32_t tag, pleach_received* received,
+                             pleach_operation** operation);
+// What has come, once a receive that was started is done.
+pleach_status pleach_operation_received(pleach_operation* operation, pleach_received* received);
+
 // --- Operations
 
 // *is_done: 1 when it is done, well or not; else 0. Moves on what can move without waiting.
