@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <string_view>
 
 namespace pleach {
 namespace {
@@ -13,17 +14,32 @@ bool counts_part(CollectiveKind collective) {
          collective == CollectiveKind::kAllToAll;
 }
 
+// The class of sizes that a request belongs to. Parts of different sizes take that of the largest:
+// blocks go straight to where they belong there.
+int64_t size_class_bytes(const CollectiveRequest& request, int64_t whole) {
+  int64_t size_bytes = 0;
+  if (!request.counts.empty() ||
+      __builtin_mul_overflow(whole, element_bytes(request.type), &size_bytes)) {
+    return INT64_MAX;
+  }
+  return size_bytes;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Collectives>> Collectives::create(std::unique_ptr<Communicator> communicator,
                                                          BookRequest request) {
-  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
   std::unique_ptr<Collectives> collectives(
       new Collectives(std::move(communicator), std::move(request)));
-  Communicator& ranks = *collectives->communicator_;
-  PLEACH_SET(collectives->book_, PreparedBook::prepare(ranks, [&] {
-               return obtain_book(collectives->request_, ranks.rank_count());
-             }));
+  Communicator& agreeing = *collectives->communicator_;
+  Result<std::unique_ptr<PreparedBook>> book = PreparedBook::prepare(
+      agreeing, [&] { return obtain_book(collectives->book_request_, agreeing.rank_count()); });
+  if (!book) {
+    // All ranks have been told the same, and leave together: the job goes on.
+    static_cast<void>(agreeing.close());
+    return book.error();
+  }
+  collectives->book_ = std::move(book).value();
   return collectives;
 }
 
@@ -46,19 +62,15 @@ Result<Collectives::Chosen> Collectives::choose(const CollectiveRequest& request
     return refuse(
         fmt::format("{} elements for each of {} ranks are too many", request.count, rank_count));
   }
-  const int64_t element = element_bytes(request.type);
-  const int64_t size_bytes = whole > INT64_MAX / element ? INT64_MAX : whole * element;
-  Result<PreparedBook::Choice> choice = book_->choose(request.collective, size_bytes, request.root);
-  if (!choice) {
-    return refuse(choice.error().message);
-  }
-  return Chosen{std::move(choice->schedule),
+  PLEACH_ASSIGN(choice, book_->choose(request.collective, size_class_bytes(request, whole),
+                                      has_root(request.collective) ? request.root : Rank{0}));
+  return Chosen{std::move(choice.schedule),
                 {.type = request.type,
                  .op = request.op,
                  .count = whole,
                  .counts = request.counts,
                  .receive_counts = request.receive_counts,
-                 .segment_count = choice->segment_count,
+                 .segment_count = choice.segment_count,
                  .input = request.input,
                  .output = request.output}};
 }

@@ -34,23 +34,23 @@ struct CollectiveRequest {
 // Thread safe as its communicator is.
 class Collectives {
  public:
-  // Collective: agrees on the book that rank 0 obtains. Later calls agree on nothing.
-  //   errors  those of PreparedBook::prepare and obtain_book()
+  // Collective: agrees on a book, which rank 0 obtains. Later calls agree on nothing.
+  //   errors  those of obtain_book() on rank 0, and of PreparedBook::prepare
   static Result<std::unique_ptr<Collectives>> create(std::unique_ptr<Communicator> communicator,
                                                      BookRequest request);
 
   // As Communicator's.
   //   errors  kInvalidArgument: no such root, a count that is negative or too large, a collective
-  //           that the book lacks. Then nothing
-  //           has happened
+  //           that the book lacks. Then nothing has happened
   Status run(const CollectiveRequest& request);
   Result<Operation> start(const CollectiveRequest& request);
 
   Communicator& communicator() { return *communicator_; }
-  // For those of communicators that are split off.
-  const BookRequest& book_request() const { return request_; }
   // This rank in the job, as messages name it.
   Rank job_rank() const { return communicator_->job_ranks()[communicator_->rank().index()]; }
+
+  // How its book was asked for.
+  const BookRequest& book_request() const { return book_request_; }
 
  private:
   struct Chosen {
@@ -59,12 +59,12 @@ class Collectives {
   };
 
   Collectives(std::unique_ptr<Communicator> communicator, BookRequest request)
-      : communicator_(std::move(communicator)), request_(std::move(request)) {}
+      : communicator_(std::move(communicator)), book_request_(std::move(request)) {}
   Result<Chosen> choose(const CollectiveRequest& request) const;
 
   const std::unique_ptr<Communicator> communicator_;
-  const BookRequest request_;
-  std::unique_ptr<PreparedBook> book_;
+  const BookRequest book_request_;
+  std::unique_ptr<const PreparedBook> book_;
 };
 
 }  // namespace pleach

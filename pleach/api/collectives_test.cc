@@ -30,7 +30,7 @@ void with_collectives(int32_t rank_count, const std::function<void(Collectives&,
     auto communicator = Communicator::create(*endpoint);
     ASSERT_TRUE(communicator.has_value()) << communicator.error().message;
     auto collectives =
-        Collectives::create(std::move(communicator).value(), {.transport = "inproc"});
+        Collectives::create(std::move(communicator).value(), BookRequest{.transport = "inproc"});
     ASSERT_TRUE(collectives.has_value()) << collectives.error().message;
     body(**collectives, rank);
     EXPECT_TRUE((*collectives)->communicator().close().has_value());

@@ -88,7 +88,7 @@ typedef struct pleach_endpoint_options {
   const char* job;        // ranks of different jobs do not hear each other
   const char* secret;     // of the job's ranks alone. NULL: what PLEACH_SECRET or
                           // PLEACH_SECRET_FILE says, if anything
-  const char* transport;  // "tcp", "shm". NULL: tcp
+  const char* transport;  // "tcp", "shm", "auto". NULL: auto, shm where all ranks are on one host
   int64_t deadline_ms;    // of every wait. 0: 30 s
 } pleach_endpoint_options;
 
@@ -116,6 +116,9 @@ typedef struct pleach_communicator_options {
   int32_t rank_count;      // of `ranks`
   int32_t landing_places;  // per connection. 0: 4
   int64_t place_bytes;     // 0: 256 KiB
+  // A file of rank 0, a book of `pleach plan` or a schedule: what is run. NULL: that of
+  // PLEACH_BOOK, or what rank 0 plans, once for this transport and number of ranks.
+  const char* book;
 } pleach_communicator_options;
 
 pleach_status pleach_communicator_create(pleach_endpoint* endpoint,

@@ -185,7 +185,7 @@ TEST(CAbiTest, OptionsGrow) {
   options.known.size = offsetof(pleach_endpoint_options, store_host);
   options.known.transport = "what an older program has there";
   ASSERT_EQ(said(pleach_endpoint_create(&options.known, &endpoint)), "");
-  EXPECT_STREQ(pleach_endpoint_transport(endpoint), "tcp");
+  EXPECT_STREQ(pleach_endpoint_transport(endpoint), "shm");
   pleach_endpoint_destroy(endpoint);
   options.known.size = sizeof(options);
   options.known.transport = nullptr;

@@ -19,6 +19,7 @@
 
 struct pleach_endpoint {
   std::shared_ptr<pleach::Endpoint> endpoint;
+  bool spans_hosts = false;
 };
 struct pleach_communicator {
   std::unique_ptr<pleach::Collectives> collectives;

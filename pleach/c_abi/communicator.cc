@@ -4,7 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include "pleach/api/job_book.h"
 #include "pleach/c_abi/call.h"
+#include "pleach/runtime/launch/launch.h"
 
 namespace pleach::c_abi {
 namespace {
@@ -15,6 +17,14 @@ Status open_handle(std::unique_ptr<Communicator> communicator, BookRequest reque
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory)
   *handle = new pleach_communicator{std::move(collectives)};
   return ok();
+}
+
+// Of some of a communicator's ranks.
+Status open_part(const pleach_communicator& whole, std::unique_ptr<Communicator> part,
+                 pleach_communicator** handle) {
+  BookRequest request = whole.collectives->book_request();
+  request.file.clear();  // it is for another number of ranks
+  return open_handle(std::move(part), std::move(request), handle);
 }
 
 Status create(pleach_endpoint* endpoint, const pleach_communicator_options* given,
@@ -39,9 +49,12 @@ Status create(pleach_endpoint* endpoint, const pleach_communicator_options* give
     wanted.place_bytes = options.place_bytes;
   }
   PLEACH_ASSIGN(opened, Communicator::create(endpoint->endpoint, std::move(wanted)));
-  return open_handle(std::move(opened),
-                     book_request(process_environment, endpoint->endpoint->transport()),
-                     communicator);
+  BookRequest request = book_request(process_environment, endpoint->endpoint->transport());
+  request.spans_hosts = endpoint->spans_hosts;
+  if (options.book != nullptr) {
+    request.file = options.book;
+  }
+  return open_handle(std::move(opened), std::move(request), communicator);
 }
 
 }  // namespace
@@ -50,6 +63,7 @@ Status create(pleach_endpoint* endpoint, const pleach_communicator_options* give
 using pleach::ok;
 using pleach::Status;
 using pleach::c_abi::call;
+using pleach::c_abi::open_part;
 
 pleach_status pleach_communicator_create(pleach_endpoint* endpoint,
                                          const pleach_communicator_options* options,
@@ -65,10 +79,7 @@ pleach_status pleach_communicator_split(pleach_communicator* communicator, int32
               [&]() -> Status {
                 *part = nullptr;
                 PLEACH_ASSIGN(split, communicator->collectives->communicator().split(color, key));
-                return split == nullptr
-                           ? ok()
-                           : pleach::c_abi::open_handle(
-                                 std::move(split), communicator->collectives->book_request(), part);
+                return split == nullptr ? ok() : open_part(*communicator, std::move(split), part);
               });
 }
 
@@ -78,7 +89,7 @@ pleach_status pleach_communicator_shrink(pleach_communicator* communicator,
               {{communicator, "communicator"}, {survivors, "survivors"}}, [&]() -> Status {
                 *survivors = nullptr;
                 PLEACH_ASSIGN(shrunk, communicator->collectives->communicator().shrink());
-                return pleach::c_abi::open_handle(std::move(shrunk), survivors);
+                return open_part(*communicator, std::move(shrunk), survivors);
               });
 }
 

@@ -5,9 +5,11 @@
 #include <string>
 #include <utility>
 
+#include "pleach/api/transport_choice.h"
 #include "pleach/c_abi/call.h"
 #include "pleach/runtime/launch/launch.h"
 #include "pleach/runtime/net.h"
+#include "pleach/runtime/rendezvous/agreement.h"
 
 namespace pleach::c_abi {
 namespace {
@@ -56,19 +58,24 @@ Status create(const pleach_endpoint_options* given, pleach_endpoint** endpoint) 
                                deadline_ms, kMostDeadlineMs));
   }
   const Duration deadline = std::chrono::milliseconds(deadline_ms);
-  const std::string transport = text_or(options.transport, "tcp");
-  PLEACH_TRY(transports().find(transport));  // before anybody is met
+  const std::string wanted = text_or(options.transport, kAutoTransport);
+  if (wanted != kAutoTransport) {
+    PLEACH_TRY(transports().find(wanted));  // before anybody is met
+  }
   PLEACH_ASSIGN(place, find_place(options));
   PLEACH_ASSIGN(store, make_store(place, deadline));
+  const GroupOfRanks ranks = {*store, place.rank, place.rank_count, deadline};
+  PLEACH_ASSIGN(choice, choose_transport(ranks, place.key_prefix + "/transport", wanted));
   EndpointOptions opened;
   opened.rank = place.rank;
   opened.rank_count = place.rank_count;
-  opened.transport = transport;
+  opened.transport = choice.transport;
   opened.store = std::move(store);
   opened.name = place.key_prefix.empty() ? opened.name : place.key_prefix;
   opened.deadline = deadline;
   PLEACH_ASSIGN(created, Endpoint::create(std::move(opened)));
-  *endpoint = new pleach_endpoint{std::move(created)};  // NOLINT(cppcoreguidelines-owning-memory)
+  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory)
+  *endpoint = new pleach_endpoint{std::move(created), choice.spans_hosts};
   return ok();
 }
 

@@ -29,7 +29,7 @@ def check_c_programs(prefix, consumer, source):
     for built in (consumer / "c_consumer", program):
         output = run(built, PLEACH_RANK="0", PLEACH_RANK_COUNT="1", PLEACH_STORE="127.0.0.1:0",
                      LD_LIBRARY_PATH=str(library.parent))
-        if output != "rank 0 of 1 over tcp: 0 wrong\n":
+        if output != "rank 0 of 1 over shm: 0 wrong\n":
             sys.exit(f"{built} printed {output!r}")
 
 
