@@ -601,6 +601,7 @@ TEST(CommunicatorTest, DestructionEndsWhatIsInFlight) {
       started.operation->on_done([&](const Status& status) { said = message_of(status); });
       made->reset();
       EXPECT_TRUE(said == "its communicator was destroyed" ||
+                  said == "rank 0 left without closing communicator 'world'" ||
                   (said.empty() && started.output == Floats(1000, 2)))
           << said;
     } else {
