@@ -3,7 +3,8 @@ find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
 function(pleach_script_test name)
   add_test(NAME ${name} COMMAND ${Python3_EXECUTABLE} ${ARGN})
-  set_tests_properties(${name} PROPERTIES ENVIRONMENT "PLEACH=$<TARGET_FILE:pleach>")
+  set_tests_properties(${name} PROPERTIES
+    ENVIRONMENT "PLEACH=$<TARGET_FILE:pleach>;XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/cache")
 endfunction()
 
 pleach_script_test(tidy ${PROJECT_SOURCE_DIR}/tools/tidy.py ${PROJECT_SOURCE_DIR})
