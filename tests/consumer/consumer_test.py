@@ -6,14 +6,15 @@ usage  consumer_test.py CMAKE BUILD_FOLDER CONSUMER_SOURCE_FOLDER
 import os
 import pathlib
 import re
+import socket
 import subprocess
 import sys
 import tempfile
 
 
-def run(*command, **environment):
+def run(*command, pass_fds=(), **environment):
     result = subprocess.run(command, capture_output=True, text=True, check=False,
-                            env=dict(os.environ, **environment))
+                            pass_fds=pass_fds, env=dict(os.environ, **environment))
     if result.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}\n{result.stdout}{result.stderr}")
     return result.stdout
@@ -27,8 +28,11 @@ def check_c_programs(prefix, consumer, source):
     program = consumer / "from_pkg_config"
     run("cc", source, "-o", program, *flags)
     for built in (consumer / "c_consumer", program):
-        output = run(built, PLEACH_RANK="0", PLEACH_RANK_COUNT="1", PLEACH_STORE="127.0.0.1:0",
-                     LD_LIBRARY_PATH=str(library.parent))
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            output = run(built, pass_fds=[listener.fileno()], PLEACH_RANK="0",
+                         PLEACH_RANK_COUNT="1", LD_LIBRARY_PATH=str(library.parent),
+                         PLEACH_STORE=f"127.0.0.1:{listener.getsockname()[1]}",
+                         PLEACH_LISTEN_DESCRIPTOR=str(listener.fileno()))
         if output != "rank 0 of 1 over shm: 0 wrong\n":
             sys.exit(f"{built} printed {output!r}")
 
