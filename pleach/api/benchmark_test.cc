@@ -7,6 +7,7 @@
 #include "pleach/api/job_book.h"
 #include "pleach/api/schedule_source.h"
 #include "pleach/base/index.h"
+#include "pleach/collective/placement.h"
 #include "pleach/topology/shapes.h"
 
 namespace pleach {
@@ -95,9 +96,7 @@ TEST(RunBenchmark, ChecksEveryCollectiveInAndOutOfPlace) {
     ASSERT_EQ(report->rows.size(), 3U);
     EXPECT_EQ(report->wrong_count(), 0);
     EXPECT_EQ(report->ranks.size(), 3U);
-    const bool parts = collective == CollectiveKind::kReduceScatter ||
-                       collective == CollectiveKind::kAllGather ||
-                       collective == CollectiveKind::kAllToAll;
+    const bool parts = has_parts(collective);
     EXPECT_EQ(report->rows[1].size_bytes, parts ? 96 : 100);
     EXPECT_EQ(report->rows[1].element_count, parts ? 8 : 25);
     for (const BenchmarkRow& row : report->rows) {

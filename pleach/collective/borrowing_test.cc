@@ -112,7 +112,7 @@ TEST(Borrowing, MarksWhatFormsNoCycle) {
 TEST(Borrowing, RuleIsExact) {
   int64_t acyclic = 0;
   int64_t cyclic = 0;
-  for (int32_t seed = 0; seed < support::repeated(400) && !HasFatalFailure(); ++seed) {
+  for (int32_t seed = 0; seed < support::repeated(500) && !HasFatalFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Rng rng(static_cast<uint64_t>(seed));
     Schedule schedule =

@@ -42,7 +42,8 @@ std::vector<int32_t> match_streams(const OracleEvents& oracle, const Order& orde
 class Walk {
  public:
   Walk(const Schedule& schedule, int32_t segment_count, int32_t translate)
-      : oracle_(schedule, {.segment_count = segment_count}),
+      // The Cursor knows no arrivals, nor so which of a step are there.
+      : oracle_(schedule, {.segment_count = segment_count, .folds_early = true}),
         order_(Order::build(schedule)),
         cursor_(order_, segment_count, translate + 1),
         segment_count_(segment_count),
