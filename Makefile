@@ -33,7 +33,7 @@ test:  ## What must hold before every commit: tests, tidy, format. Two cores, no
 	@$(MAKE) --no-print-directory format-check tidy
 	@cmake --workflow --preset dev
 
-check-all: test  ## Also the sanitizers, clang-tidy, long property runs, benchmark limits: hours.
+check-all: test  ## Also sanitizers, clang-tidy, long property runs, Slurm, benchmark limits: hours.
 	@cmake --workflow --preset asan
 	@cmake --workflow --preset tsan
 	@PLEACH_LONG=1 ctest --preset long

@@ -46,7 +46,7 @@ class Collectives {
   Result<Operation> start(const CollectiveRequest& request);
 
   Communicator& communicator() { return *communicator_; }
-  // This rank in the job, as messages name it.
+  // This rank in the job, as errors name it.
   Rank job_rank() const { return communicator_->job_ranks()[communicator_->rank().index()]; }
 
   // How its book was asked for.

@@ -25,7 +25,7 @@ Result<ScheduleSummary> summarize(const Schedule& schedule, const Topology& topo
 int64_t estimate_time_ps(const Certificate& certificate, int64_t size_bytes);
 
 // The registries in which there is a choice: topologies, algorithms, policies, workloads,
-// accelerators, transports, models, formats; kinds of switches once there are two.
+// accelerators, transports, models, formats, kinds of links; kinds of switches once there are two.
 std::vector<RegistryListing> list_registries();
 // Errors: kInvalidArgument listing the known registries.
 Result<RegistryListing> list_registry(std::string_view name);

@@ -1,4 +1,4 @@
-// Pleach's C interface: collectives among ranks, and what it takes to set them up.
+// Pleach's C interface: collectives and messages among ranks, and what it takes to set them up.
 //
 // C99, and C++. A function that can fail returns a pleach_status; what went wrong is then one line
 // in pleach_last_error(). Handles are opaque, and belong to the caller until their destroy function

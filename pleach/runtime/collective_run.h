@@ -33,7 +33,7 @@ struct RunSpec {
   Duration deadline = std::chrono::seconds(30);  // for peers to begin, and between events
   Record* record = nullptr;                      // appended to when set
   FlightNote flight = {};                        // where what happens is noted
-  std::string_view what = {};                    // for messages; a literal
+  std::string_view what = {};                    // for errors; a literal
   // Elements of the output that a number divides once they are complete.
   struct Quotient {
     std::byte* begin = nullptr;

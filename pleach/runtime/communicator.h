@@ -1,4 +1,4 @@
-// Communicator: one rank's end of a job; runs schedules on real buffers.
+// Communicator: some or all of a job's ranks, as one of them sees them; runs schedules on buffers.
 #pragma once
 
 #include <cstddef>
@@ -22,19 +22,19 @@
 namespace pleach {
 
 struct CommunicatorOptions {
-  // For messages. Ranks create communicators of one name and the same ranks in one order.
+  // For errors. Ranks create communicators of one name and the same ranks in one order.
   std::string name = "world";
   // The job's ranks that it is of, in the order of their ranks in it; empty: all of the epoch. The
   // others have no part in it.
   std::vector<Rank> ranks = {};
   int32_t landing_places = 4;                 // per connection, [1, kMostPlaces]
   int64_t place_bytes = int64_t{256} * 1024;  // room of each; see RunRequest::segment_count
-  // As those, for messages: the same on all ranks.
+  // The same of what messages() moves. All four are the same on all ranks.
   int32_t message_places = 8;
   int64_t message_place_bytes = int64_t{256} * 1024;
 };
 
-// A schedule made ready to run: verified once, agreed on by all ranks, lowered per size.
+// A schedule made ready to run: verified once, agreed on by all ranks, lowered per request.
 class PreparedSchedule;
 
 struct RunRequest {
@@ -72,7 +72,7 @@ class Communicator {
   // In this communicator.
   virtual Rank rank() const = 0;
   virtual int32_t rank_count() const = 0;
-  // The job's ranks, by rank in this communicator: messages name ranks so.
+  // The job's ranks, by rank in this communicator: errors name ranks so.
   virtual const std::vector<Rank>& job_ranks() const = 0;
 
   // Collective: a communicator for each colour ≥ 0, of the ranks that give it, ordered by key and

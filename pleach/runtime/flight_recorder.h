@@ -17,7 +17,7 @@
 
 namespace pleach {
 
-// One operation. What is not an operation of a channel yet, messages, may stand here too.
+// One operation of a channel of collectives; messages are not noted.
 struct FlightEntry {
   uint64_t number = 0;  // of the recorder: 1, 2, ...; 0: none
   uint64_t channel = 0;

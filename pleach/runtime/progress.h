@@ -36,7 +36,7 @@ struct OperationState {
   // Guarded by Progress.
   uint64_t channel = 0;
   uint64_t number = 0;    // of its channel: 1, 2, ...
-  std::string_view what;  // for messages; a literal
+  std::string_view what;  // for errors; a literal
   FlightNote flight;      // begin() begins it, if it is to be noted
   TimePoint started, finished;
   bool is_done = true;

@@ -149,7 +149,7 @@ struct TransportContext {
 uint64_t make_nonce(const TransportContext& context);
 
 struct TransportKind {
-  std::string name;  // "tcp", "inproc"
+  std::string name;  // "tcp", "shm", "inproc"
   std::string summary;
   bool spans_processes = false;
   bool spans_hosts = false;

@@ -27,7 +27,7 @@ struct GroupOfRanks {
   Duration deadline;                     // of every wait
   std::span<const Rank> job_ranks = {};  // by rank in the group; empty: the same
 
-  // The job's number of one of its ranks: what messages name.
+  // The job's number of one of its ranks: what errors name.
   int32_t name_of(int64_t member) const {
     return job_ranks.empty() ? static_cast<int32_t>(member)
                              : job_ranks[static_cast<std::size_t>(member)].value;
