@@ -18,8 +18,8 @@ struct HostModel {
   int64_t host_bandwidth_bytes_per_s = 1;  // of all together
   int64_t latency_ps = 0;                  // until who waits goes on
   int64_t message_bytes = 0;               // that take as long as a message of nothing
-  // Of a rank, of no topology (SimulationOptions); 0: none of its own, but those of the copies
-  // hold for what is reduced.
+  // Of a rank's reductions: an option of simulations, as topologies have none. 0: they take no
+  // time beyond that of the messages.
   int64_t reduce_bandwidth_bytes_per_s = 0;
   bool operator==(const HostModel&) const = default;
 };
