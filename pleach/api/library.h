@@ -5,6 +5,7 @@
 
 #include "pleach/api/benchmark.h"          // IWYU pragma: export
 #include "pleach/api/calibration.h"        // IWYU pragma: export
+#include "pleach/api/collectives.h"        // IWYU pragma: export
 #include "pleach/api/compare.h"            // IWYU pragma: export
 #include "pleach/api/flight.h"             // IWYU pragma: export
 #include "pleach/api/host.h"               // IWYU pragma: export
@@ -36,6 +37,7 @@
 #include "pleach/report/verification.h"    // IWYU pragma: export
 #include "pleach/runtime/communicator.h"   // IWYU pragma: export
 #include "pleach/runtime/launch/launch.h"  // IWYU pragma: export
+#include "pleach/runtime/peer_memory.h"    // IWYU pragma: export
 #include "pleach/synthesis/algorithm.h"    // IWYU pragma: export
 #include "pleach/synthesis/builder.h"      // IWYU pragma: export
 #include "pleach/topology/changes.h"       // IWYU pragma: export

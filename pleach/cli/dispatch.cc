@@ -22,7 +22,7 @@ void print_help(std::FILE* out) {
              "\nA first look:\n"
              "  pleach topology torus:4x4\n"
              "  pleach simulate --topology torus:4x4 --algorithm multitree --size 64MiB\n"
-             "  pleach run --ranks 4 --algorithm ring --sizes 1KiB:1MiB:4\n");
+             "  pleach run --ranks 4 --sizes 1KiB:1MiB:4\n");
 }
 
 }  // namespace

@@ -12,12 +12,13 @@ namespace pleach {
 
 namespace {
 
-// "auto: ...; tcp: processes; inproc: threads of one process".
+// "auto: ...; tcp: processes; shm: processes of one host; inproc: threads of one process".
 std::string describe_transports() {
   std::vector<std::string> words = {"auto: shm on one host, else tcp"};
   for (const TransportKind* kind : transports()) {
-    words.push_back(kind->name +
-                    (kind->spans_processes ? ": processes" : ": threads of one process"));
+    words.push_back(kind->name + (kind->spans_hosts       ? ": processes"
+                                  : kind->spans_processes ? ": processes of one host"
+                                                          : ": threads of one process"));
   }
   return join(words, "; ");
 }

@@ -85,6 +85,7 @@ class ChannelCommunicator final : public Communicator {
   Progress::Failed tell_failure(std::string_view kind);
   Status open_channels();
   void close_channels(std::string_view why);
+  Status agree_on_places();
   Store& store() const { return endpoint_->store(); }
   const Epoch& epoch() const { return *wiring_->epoch; }
   Progress& progress() const { return *wiring_->progress; }
@@ -253,7 +254,19 @@ Status ChannelCommunicator::open() {
   }
   is_open_ = true;
   progress().name_channel(self_.channel, {options_.name, options_.ranks});
-  return meet("create");
+  return agree_on_places();
+}
+
+// All ranks have opened the channels when it returns, with as many places, and as large ones.
+Status ChannelCommunicator::agree_on_places() {
+  const std::string places =
+      fmt::format("landing_places={} place_bytes={} message_places={} message_place_bytes={}",
+                  options_.landing_places, options_.place_bytes, options_.message_places,
+                  options_.message_place_bytes);
+  Result<Status> agreed =
+      agree(group(), key("create"), places, "rank {0} opens {1}, rank {3} opens {2}");
+  const Status status = agreed ? std::move(*agreed) : Status(agreed.error());
+  return status ? ok() : poison(status.error(), "create", job_rank());
 }
 
 Status ChannelCommunicator::barrier() {

@@ -369,6 +369,23 @@ TEST(CommunicatorTest, RanksThatAskForDifferentThingsAreNamedWithBoth) {
   }
 }
 
+TEST(CommunicatorTest, RanksThatOpenOtherPlacesAreNamedWithBoth) {
+  const std::vector<std::pair<CommunicatorOptions, std::string>> differences = {
+      {{.landing_places = 3}, "rank 1 opens landing_places=3, rank 0 opens landing_places=4"},
+      {{.place_bytes = 4096}, "rank 1 opens place_bytes=4096, rank 0 opens place_bytes=262144"},
+      {{.message_places = 2}, "rank 1 opens message_places=2, rank 0 opens message_places=8"}};
+  for (const auto& [options, expected] : differences) {
+    const auto store = make_local_store();
+    support::on_every_rank(2, [&](Rank rank) {
+      const auto made =
+          make_communicator({.rank = rank, .rank_count = 2, .transport = "inproc", .store = store},
+                            rank.value == 1 ? options : CommunicatorOptions());
+      ASSERT_FALSE(made.has_value());
+      EXPECT_TRUE(contains(made.error().message, expected)) << made.error().message;
+    });
+  }
+}
+
 TEST(CommunicatorTest, AnotherOrderOfCallsIsSaidOfBoth) {
   const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 2);
   const Schedule gather = support::ring_schedule(CollectiveKind::kAllGather, 2);
