@@ -298,9 +298,11 @@ void divide(ElementType type, std::byte* out, int64_t count, int32_t divisor) {
   PLEACH_CHECK(is_floating(type), "averages are of floating types");
   with_element(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    auto* const values = reinterpret_cast<T*>(out);
-    for (int64_t i = 0; i < count; ++i) {
-      values[i] = narrow<T>(widen(values[i]) / static_cast<Arithmetic<T>>(divisor));
+    if constexpr (!std::is_integral_v<T>) {
+      auto* const values = reinterpret_cast<T*>(out);
+      for (int64_t i = 0; i < count; ++i) {
+        values[i] = narrow<T>(widen(values[i]) / static_cast<Arithmetic<T>>(divisor));
+      }
     }
   });
 }
