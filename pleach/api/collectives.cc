@@ -56,6 +56,13 @@ Result<Collectives::Chosen> Collectives::choose(const CollectiveRequest& request
   if (request.count < 0) {
     return refuse(fmt::format("a count of {} elements is negative", request.count));
   }
+  for (const std::span<const int64_t> counts : {request.counts, request.receive_counts}) {
+    for (const int64_t count : counts) {
+      if (count < 0) {
+        return refuse(fmt::format("a count of {} elements for one rank is negative", count));
+      }
+    }
+  }
   int64_t whole = request.count;
   if (counts_part(request.collective) &&
       __builtin_mul_overflow(request.count, int64_t{rank_count}, &whole)) {

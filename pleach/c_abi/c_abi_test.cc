@@ -80,6 +80,11 @@ TEST(CAbiTest, WhatNoRankCouldMeanIsRefusedAndHarmsNothing) {
         {[&] { return pleach_all_gather(world, data, data, -4, PLEACH_FLOAT32, nullptr); },
          own + "all_gather: a count of -4 elements is negative"},
         {[&] {
+           const int64_t counts[] = {4, -3};
+           return pleach_all_gather_v(world, data, data, counts, PLEACH_FLOAT32, nullptr);
+         },
+         own + "all_gather: a count of -3 elements for one rank is negative"},
+        {[&] {
            return pleach_all_to_all(world, data, data, INT64_MAX / 2 + 1, PLEACH_INT8, nullptr);
          },
          own + "all_to_all: 4611686018427387904 elements for each of 2 ranks are too many"},

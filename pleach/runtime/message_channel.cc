@@ -407,7 +407,12 @@ Status MessageChannel::handle_segment(const TransportEvent& event) {
   if (home.size() != event.payload.size()) {
     return broken(event);
   }
-  copy_bytes(home.data(), event.payload.data(), std::ssize(home));
+  if (!event.is_remote) {
+    copy_bytes(home.data(), event.payload.data(), std::ssize(home));
+  } else if (!transport_.fetch(event.peer, event.payload.data(), home)) {
+    return fail(*receive, ErrorCode::kPeerLost, event.peer,
+                fmt::format("rank {} was lost: its memory cannot be read", event.peer.value));
+  }
   finish_segments(*receive, 1);
   return transport_.release(event.peer, options_.number, event.tag, event.place);
 }

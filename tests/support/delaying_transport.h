@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <tuple>
 #include <utility>
@@ -22,7 +23,14 @@ class DelayingTransport final : public Transport {
 
   void set_sink(Sink& sink) override { inner_->set_sink(sink); }
   void abandon(uint64_t channel) override { inner_->abandon(channel); }
-  Status open(const ChannelOptions& channel) override { return inner_->open(channel); }
+  // What may be fetched is.
+  Status open(const ChannelOptions& channel) override {
+    ChannelOptions wanted = channel;
+    if (wanted.fetching == ChannelOptions::Fetching::kWhereFaster) {
+      wanted.fetching = ChannelOptions::Fetching::kAlways;
+    }
+    return inner_->open(wanted);
+  }
   void close(uint64_t channel) override { inner_->close(channel); }
   Status connect(Rank peer) override { return inner_->connect(peer); }
   Status tell_begun(Rank peer, uint64_t channel, uint64_t operation,
@@ -42,7 +50,7 @@ class DelayingTransport final : public Transport {
     return inner_->lend(peer, channel, tag, fingerprint, bytes);
   }
   bool fetch(Rank peer, const std::byte* from, std::span<std::byte> to) override {
-    return inner_->fetch(peer, from, to);
+    return inner_->fetch(peer, moved(from, -kElsewhere), to);
   }
   Status tell_read(Rank peer, uint64_t channel, SegmentTag tag, int32_t item) override {
     return inner_->tell_read(peer, channel, tag, item);
@@ -74,6 +82,10 @@ class DelayingTransport final : public Transport {
     PLEACH_TRY(inner_->progress(fresh));
     for (const TransportEvent& event : fresh) {
       events_.push_back({patience(), event});
+      if (event.is_remote) {
+        std::span<const std::byte>& payload = events_.back().event.payload;
+        payload = {moved(payload.data(), kElsewhere), payload.size()};
+      }
       if (event.is_lent) {
         lent_.emplace_back(event.peer, event.channel, event.place);
       }
@@ -92,6 +104,11 @@ class DelayingTransport final : public Transport {
   uint64_t moved_bytes() const override { return inner_->moved_bytes(); }
 
  private:
+  // Remote payloads are not where ranks that are threads could read them all the same.
+  static constexpr intptr_t kElsewhere = intptr_t{1} << 60;
+  static const std::byte* moved(const std::byte* address, intptr_t by) {
+    return reinterpret_cast<const std::byte*>(reinterpret_cast<intptr_t>(address) + by);
+  }
   struct HeldSend {
     int patience;
     Rank peer;
