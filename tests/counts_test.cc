@@ -115,8 +115,9 @@ Bytes bytes_of(const std::vector<int64_t>& values, ElementType type, int64_t div
   with_element(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto whole = static_cast<Arithmetic<T>>(values[i]);
       const T value =
-          narrow<T>(static_cast<Arithmetic<T>>(values[i]) / static_cast<Arithmetic<T>>(divisor));
+          narrow<T>(static_cast<Arithmetic<T>>(whole / static_cast<Arithmetic<T>>(divisor)));
       std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
     }
   });

@@ -196,7 +196,7 @@ TEST(MessageChannelTest, EventsInAnyOrderGiveWhatTheRuleSays) {
       previous += 4;  // the next of that source and tag
       const Bytes& bytes = memory[at(previous) * 2];
       ASSERT_EQ(receive.received.bytes, std::ssize(bytes));
-      ASSERT_EQ(std::memcmp(receive.request.memory, bytes.data(), bytes.size()), 0);
+      ASSERT_TRUE(std::ranges::equal(bytes, std::span(receive.request.memory, bytes.size())));
       ASSERT_TRUE(bytes.size() == 60 || receive.request.memory[bytes.size()] == std::byte{0xff});
     }
     ASSERT_TRUE(std::ranges::all_of(sends, [](const auto& message) { return message.is_over(); }));

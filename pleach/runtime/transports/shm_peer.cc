@@ -148,8 +148,7 @@ void Peer::copy(std::span<const std::span<const std::byte>> pieces, std::byte* t
   const bool is_timed = bytes >= kLeastRotated;
   const TimePoint start = is_timed ? clock.now() : TimePoint();
   for (const std::span<const std::byte> piece : pieces) {
-    std::memcpy(to, piece.data(), piece.size());
-    to += piece.size();
+    to = std::copy(piece.begin(), piece.end(), to);
   }
   if (is_timed) {
     reads.copies.note(bytes, clock.now() - start);
