@@ -259,7 +259,7 @@ Result<Measurement> Runner::measure_place(const PreparedBook::Choice& choice, in
   const SteadyClock clock;
   const TimePoint start = clock.now();
   PLEACH_TRY(repeat(choice, requests, options_.iterations));
-  const double elapsed_s = std::chrono::duration<double>(clock.now() - start).count();
+  const double elapsed_s = seconds_of(clock.now() - start);
 
   int64_t wrong = 0;
   if (options_.check) {

@@ -55,8 +55,7 @@ Status time_once(Communicator& communicator, Exchange& exchange, std::span<std::
     PLEACH_TRY(communicator.run(*exchange.schedule, request));
   }
   exchange.least_s =
-      std::min(exchange.least_s,
-               std::chrono::duration<double>(clock.now() - start).count() / exchange.iterations);
+      std::min(exchange.least_s, seconds_of(clock.now() - start) / exchange.iterations);
   return ok();
 }
 
@@ -94,7 +93,7 @@ int64_t time_reductions() {
   for (int32_t repetition = 0; repetition < kRepetitions; ++repetition) {
     reduce({ElementType::kFloat32, ReduceOp::kSum}, out, out, {&other, 1}, kCount);
   }
-  const double elapsed_s = std::chrono::duration<double>(clock.now() - start).count();
+  const double elapsed_s = seconds_of(clock.now() - start);
   return std::llround(kRepetitions * kCount * sizeof(float) / std::max(elapsed_s, 1e-9));
 }
 

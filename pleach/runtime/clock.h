@@ -8,6 +8,15 @@ namespace pleach {
 using Duration = std::chrono::nanoseconds;
 using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 
+inline double seconds_of(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+// Never beyond the end of time.
+inline TimePoint after(TimePoint now, Duration duration) {
+  return duration > TimePoint::max() - now ? TimePoint::max() : now + duration;
+}
+
 class Clock {
  public:
   virtual ~Clock() = default;

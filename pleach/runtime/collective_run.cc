@@ -756,11 +756,11 @@ Error CollectiveRun::not_begun(const std::vector<bool>& needed) {
   return fail(ErrorCode::kTimeout, culprit,
               fmt::format("rank{} {} did not begin it within {:.3g} s",
                           std::ranges::count(needed, true) == 1 ? "" : "s", missing,
-                          std::chrono::duration<double>(spec_.deadline).count()));
+                          seconds_of(spec_.deadline)));
 }
 
 Error CollectiveRun::expired() {
-  const double seconds = std::chrono::duration<double>(spec_.deadline).count();
+  const double seconds = seconds_of(spec_.deadline);
   // The first segment in key order that has not arrived, else the first that has not left.
   std::optional<std::tuple<int64_t, int32_t, int32_t, Rank>> first;
   const auto consider = [&](const ProgramMessage& message, int32_t segment) {

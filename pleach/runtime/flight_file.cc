@@ -36,10 +36,6 @@ std::string json_text(std::string_view text) {
   return out + '"';
 }
 
-double seconds_of(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
 std::string_view state_of(const FlightLog::Operation& operation) {
   if (operation.entry.finished != TimePoint()) {
     return operation.entry.has_failed ? "failed" : "done";

@@ -24,14 +24,6 @@ constexpr int32_t kGranted = -3;    // to the source: it may come
 constexpr int32_t kSent = 0;
 constexpr int32_t kLent = 1;
 
-TimePoint after(TimePoint now, Duration duration) {
-  return duration > TimePoint::max() - now ? TimePoint::max() : now + duration;
-}
-
-double seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
 void copy_bytes(std::byte* out, const std::byte* in, int64_t bytes) {
   if (bytes > 0 && out != in) {
     std::memcpy(out, in, static_cast<std::size_t>(bytes));
@@ -511,19 +503,20 @@ Error MessageChannel::expired(const MessageState& message) {
   const MessageRequest& request = message.request;
   std::string cause;
   if (course.is_matched) {
-    cause =
-        fmt::format("waited {:.3g} s for rank {} to {} {} more of {} segments with tag {}",
-                    seconds(group_.deadline), course.peer.value, request.is_send ? "take" : "send",
-                    course.left, segment_count(course.bytes), request.tag);
+    cause = fmt::format("waited {:.3g} s for rank {} to {} {} more of {} segments with tag {}",
+                        seconds_of(group_.deadline), course.peer.value,
+                        request.is_send ? "take" : "send", course.left, segment_count(course.bytes),
+                        request.tag);
   } else if (request.is_send) {
-    cause = fmt::format("rank {} did not receive {} bytes with tag {} within {:.3g} s",
-                        request.peer.value, request.bytes, request.tag, seconds(request.deadline));
+    cause =
+        fmt::format("rank {} did not receive {} bytes with tag {} within {:.3g} s",
+                    request.peer.value, request.bytes, request.tag, seconds_of(request.deadline));
   } else {
     const std::string who = request.peer.value < 0
                                 ? "no rank sent"
                                 : fmt::format("rank {} did not send", request.peer.value);
     cause = fmt::format("{} a message with tag {} within {:.3g} s", who, request.tag,
-                        seconds(request.deadline));
+                        seconds_of(request.deadline));
   }
   return fail(message, ErrorCode::kTimeout, course.peer, std::move(cause));
 }

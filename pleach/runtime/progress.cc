@@ -188,10 +188,9 @@ Status Progress::run(uint64_t channel, const std::shared_ptr<OperationState>& st
 }
 
 Status Progress::wait(OperationState& state, Duration timeout) {
-  const TimePoint now = clock_.now();
-  const bool is_endless = timeout > TimePoint::max() - now;
+  const TimePoint deadline = after(clock_.now(), timeout);
   Lock lock(mutex_);
-  return wait_locked(lock, state, is_endless ? TimePoint::max() : now + timeout);
+  return wait_locked(lock, state, deadline);
 }
 
 Status Progress::wait_locked(Lock& lock, OperationState& state, TimePoint deadline) {

@@ -20,10 +20,6 @@ std::string key_of(const std::string& name, std::string_view what, int64_t numbe
   return fmt::format("{}/{}/{}", name, what, number);
 }
 
-double seconds_of(Duration deadline) {
-  return std::chrono::duration<double>(deadline).count();
-}
-
 // Why the store has let none of those ranks in, as far as it knows.
 std::string refusals(const GroupOfRanks& group, std::span<const int32_t> missing) {
   std::string text;

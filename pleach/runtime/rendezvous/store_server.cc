@@ -252,8 +252,7 @@ void StoreServer::Loop::tick(TimePoint now) {
     client.silent += beat.passed;
     const bool is_silent = client.silent > silence_limit(options_.deadline);
     if (is_silent && membership_.has(Rank{client.rank})) {
-      const double seconds = std::chrono::duration<double>(client.silent).count();
-      const std::string why = fmt::format("silent for {:.2g} s", seconds);
+      const std::string why = fmt::format("silent for {:.2g} s", seconds_of(client.silent));
       lose(Rank{client.rank}, why);
       send(client, {.verb = StoreVerb::kOut,
                     .number = client.rank,

@@ -361,8 +361,7 @@ void TcpStore::listen() {
       }
     } else if (const Duration silent = watch_.clock.now() - heard;
                silent > silence_limit(options_.deadline)) {
-      return lose_server(fmt::format("its store was silent for {:.2g} s",
-                                     std::chrono::duration<double>(silent).count()));
+      return lose_server(fmt::format("its store was silent for {:.2g} s", seconds_of(silent)));
     }
   }
 }
