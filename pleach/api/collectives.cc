@@ -5,14 +5,10 @@
 #include <string>
 #include <string_view>
 
+#include "pleach/collective/placement.h"
+
 namespace pleach {
 namespace {
-
-// Whether a request counts the elements of one rank's part, and not of the whole buffer.
-bool counts_part(CollectiveKind collective) {
-  return gives_shards(collective) || ends_with_shards(collective) ||
-         collective == CollectiveKind::kAllToAll;
-}
 
 // The class of sizes that a request belongs to. Parts of different sizes take that of the largest:
 // blocks go straight to where they belong there.
@@ -64,7 +60,7 @@ Result<Collectives::Chosen> Collectives::choose(const CollectiveRequest& request
     }
   }
   int64_t whole = request.count;
-  if (counts_part(request.collective) &&
+  if (has_parts(request.collective) &&
       __builtin_mul_overflow(request.count, int64_t{rank_count}, &whole)) {
     return refuse(
         fmt::format("{} elements for each of {} ranks are too many", request.count, rank_count));

@@ -7,13 +7,12 @@
 #include <system_error>
 
 #include "pleach/api/host.h"
+#include "pleach/api/schedule_source.h"
 #include "pleach/base/files.h"
 #include "pleach/base/hash.h"
 #include "pleach/base/index.h"
 #include "pleach/base/version.h"
-#include "pleach/collective/formats.h"
 #include "pleach/collective/rerooted.h"
-#include "pleach/planning/file_planner.h"
 #include "pleach/runtime/prepared_schedule.h"
 #include "pleach/synthesis/algorithm.h"
 #include "pleach/topology/shapes.h"
@@ -85,9 +84,8 @@ Result<Book> read_plan(const std::string& path) {
   if (path.ends_with(kBookExtension)) {
     return read_book(path);
   }
-  PLEACH_ASSIGN(schedule, read_schedule(path));
-  PLEACH_TRY(check_proof(schedule, path, nullptr));
-  return book_of(std::make_shared<const Schedule>(std::move(schedule)));
+  PLEACH_ASSIGN(schedule, obtain_schedule_without_routes(path));
+  return book_of(std::move(schedule));
 }
 
 }  // namespace

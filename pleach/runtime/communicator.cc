@@ -99,7 +99,6 @@ class ChannelCommunicator final : public Communicator {
   Status check_alive();
   Error poison(const Error& error, std::string_view where, Rank culprit);
   Error end_epoch(const Error& error, const Failure& failure);
-  Status meet(std::string_view what);
   Result<Planned> plan_barrier();
   Result<std::shared_ptr<CollectiveState>> take_barrier();
   Result<Operation> start(const Planned& planned);
@@ -207,12 +206,6 @@ Error ChannelCommunicator::end_epoch(const Error& error, const Failure& failure)
   return first;
 }
 
-// A barrier at the store: before the channel is open on all ranks, and after its last operation.
-Status ChannelCommunicator::meet(std::string_view what) {
-  const Status status = pleach::barrier(group(), key(what));
-  return status ? ok() : poison(status.error(), what, job_rank());
-}
-
 // How a channel's first error is told, which was met in something of that kind.
 Progress::Failed ChannelCommunicator::tell_failure(std::string_view kind) {
   return [this, kind](const Error& error, const Progress::Culprit& culprit) {
@@ -308,7 +301,10 @@ Status ChannelCommunicator::close() {
           fmt::format("communicator {} has {} {} in flight", quoted(options_.name), count, what));
     }
   }
-  PLEACH_TRY(meet("close"));
+  // At the store: nothing travels on the channels any more.
+  if (const Status met = pleach::barrier(group(), key("close")); !met) {
+    return poison(met.error(), "close", job_rank());
+  }
   close_channels("its communicator was closed");
   const std::scoped_lock lock(mutex_);
   guarded_.poison = invalid(fmt::format("communicator {} is closed", quoted(options_.name)));

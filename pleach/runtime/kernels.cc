@@ -15,6 +15,7 @@
 
 #include "pleach/base/check.h"
 #include "pleach/base/element.h"
+#include "pleach/runtime/combine.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -27,28 +28,6 @@ namespace {
 // Bytes of one operand that are folded over all operands before the next ones: they and as many of
 // the next operand fit a level-1 cache.
 constexpr int64_t kBlockBytes = 8192;
-
-template <ReduceOp op, typename T>
-[[gnu::always_inline]] inline T combine(T a, T b) {
-  if constexpr (op == ReduceOp::kMin) {
-    return b < a ? b : a;
-  } else if constexpr (op == ReduceOp::kMax) {
-    return a < b ? b : a;
-  } else if constexpr (op == ReduceOp::kBitwiseAnd) {
-    return static_cast<T>(a & b);
-  } else if constexpr (op == ReduceOp::kBitwiseOr) {
-    return static_cast<T>(a | b);
-  } else if constexpr (op == ReduceOp::kBitwiseXor) {
-    return static_cast<T>(a ^ b);
-  } else {
-    // Unsigned arithmetic wraps, signed arithmetic must not overflow.
-    using Wrapping = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>,
-                                                 std::type_identity<T>>::type;
-    const auto x = static_cast<Wrapping>(a);
-    const auto y = static_cast<Wrapping>(b);
-    return static_cast<T>(op == ReduceOp::kProduct ? x * y : x + y);
-  }
-}
 
 // out[i] = left[i] op right[i]. An element is read before it is written, so `out` may be an
 // operand.

@@ -8,6 +8,7 @@
 
 #include "pleach/base/files.h"
 #include "pleach/base/text.h"
+#include "pleach/runtime/combine.h"
 
 #if defined(__x86_64__)
 #include <emmintrin.h>
@@ -32,19 +33,6 @@ template <typename T>
   typename VectorOf<T>::Type value;
   std::memcpy(&value, from, sizeof(value));
   return value;
-}
-
-template <ReduceOp op, typename V>
-[[gnu::always_inline]] inline V combine(V a, V b) {
-  if constexpr (op == ReduceOp::kMin) {
-    return b < a ? b : a;
-  } else if constexpr (op == ReduceOp::kMax) {
-    return a < b ? b : a;
-  } else if constexpr (op == ReduceOp::kProduct) {
-    return a * b;
-  } else {
-    return a + b;
-  }
 }
 
 // Bytes up to the next line.
