@@ -10,7 +10,7 @@
 #include "pleach/base/index.h"
 #include "pleach/collective/placement.h"
 #include "pleach/collective/reference.h"
-#include "tests/support/rank_threads.h"
+#include "tests/support/communicators.h"
 
 namespace pleach {
 namespace {
@@ -19,18 +19,10 @@ using support::Bytes;
 
 // Runs the body on every rank, over one local store; closes at the end.
 void with_collectives(int32_t rank_count, const std::function<void(Collectives&, Rank)>& body) {
-  const auto store = make_local_store();
-  support::on_every_rank(rank_count, [&](Rank rank) {
-    auto endpoint = Endpoint::create({.rank = rank,
-                                      .rank_count = rank_count,
-                                      .transport = "inproc",
-                                      .store = store,
-                                      .deadline = std::chrono::seconds(20)});
-    ASSERT_TRUE(endpoint.has_value()) << endpoint.error().message;
-    auto communicator = Communicator::create(*endpoint);
-    ASSERT_TRUE(communicator.has_value()) << communicator.error().message;
+  support::with_communicators(rank_count, [&](std::unique_ptr<Communicator> communicator) {
+    const Rank rank = communicator->rank();
     auto collectives =
-        Collectives::create(std::move(communicator).value(), BookRequest{.transport = "inproc"});
+        Collectives::create(std::move(communicator), BookRequest{.transport = "inproc"});
     ASSERT_TRUE(collectives.has_value()) << collectives.error().message;
     body(**collectives, rank);
     EXPECT_TRUE((*collectives)->communicator().close().has_value());

@@ -17,7 +17,7 @@
 #include "pleach/collective/placement.h"
 #include "pleach/collective/reference.h"
 #include "pleach/topology/shapes.h"
-#include "tests/support/rank_threads.h"
+#include "tests/support/communicators.h"
 
 namespace pleach {
 namespace {
@@ -121,18 +121,9 @@ TEST(ObtainBook, TakesFilesInPlaceOfPlanning) {
 }
 
 void with_communicators(int32_t rank_count, const std::function<void(Communicator&)>& body) {
-  const auto store = make_local_store();
-  support::on_every_rank(rank_count, [&](Rank rank) {
-    auto endpoint = Endpoint::create({.rank = rank,
-                                      .rank_count = rank_count,
-                                      .transport = "inproc",
-                                      .store = store,
-                                      .deadline = std::chrono::seconds(20)});
-    ASSERT_TRUE(endpoint) << endpoint.error().message;
-    auto communicator = Communicator::create(*endpoint);
-    ASSERT_TRUE(communicator) << communicator.error().message;
-    body(**communicator);
-    EXPECT_TRUE((*communicator)->close());
+  support::with_communicators(rank_count, [&](std::unique_ptr<Communicator> communicator) {
+    body(*communicator);
+    EXPECT_TRUE(communicator->close());
   });
 }
 

@@ -3,45 +3,15 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <cstring>
-#include <new>
 #include <string>
 #include <vector>
 
 #include "pleach/collective/order.h"
 #include "pleach/collective/program.h"
 #include "tests/support/counterexamples.h"
+#include "tests/support/counting_allocator.h"
 #include "tests/support/silent_transport.h"
-
-namespace {
-
-// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): operator new has no other
-int64_t allocations = 0;
-
-}  // namespace
-
-// The compiler sees half of each pair after inlining.
-#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
-void* operator new(std::size_t size, const std::nothrow_t& /*tag*/) noexcept {
-  ++allocations;
-  return std::malloc(size);
-}
-void* operator new(std::size_t size) {
-  if (void* const memory = operator new(size, std::nothrow)) {
-    return memory;
-  }
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t /*size*/) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, const std::nothrow_t& /*tag*/) noexcept {
-  std::free(memory);
-}
 
 namespace pleach {
 namespace {
@@ -194,11 +164,11 @@ TEST_F(Exchange, WaitsForAFreePlace) {
 
 TEST_F(Exchange, AllocatesNothingAfterTheFirstRun) {
   exchange(1);
-  const int64_t before = allocations;
+  const int64_t before = support::allocations;
   for (uint64_t sequence = 2; sequence < 100; ++sequence) {
     exchange(sequence);
   }
-  EXPECT_EQ(allocations, before);
+  EXPECT_EQ(support::allocations, before);
 }
 
 TEST_F(Exchange, BeginsAnewAfterARunThatFailed) {

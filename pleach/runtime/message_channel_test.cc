@@ -5,12 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <memory>
-#include <new>
 #include <span>
 #include <string>
 #include <utility>
@@ -18,30 +16,8 @@
 
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
+#include "tests/support/counting_allocator.h"
 #include "tests/support/silent_transport.h"
-
-namespace {
-
-// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): operator new has no other
-int64_t allocations = 0;
-
-}  // namespace
-
-// The compiler sees half of each pair after inlining.
-#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
-void* operator new(std::size_t size) {
-  ++allocations;
-  if (void* const memory = std::malloc(size)) {
-    return memory;
-  }
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t /*size*/) noexcept {
-  std::free(memory);
-}
 
 namespace pleach {
 namespace {
@@ -214,7 +190,7 @@ TEST(MessageChannelTest, AllocatesNothingOnceItIsWarm) {
   int64_t before = 0;
   uint64_t heard = 0;
   for (int round = 0; round < 3; ++round) {
-    before = allocations;
+    before = support::allocations;
     for (int i = 0; i < 6; ++i) {
       const bool is_early = i % 2 == 0;
       out[i].resize(8);
@@ -240,7 +216,7 @@ TEST(MessageChannelTest, AllocatesNothingOnceItIsWarm) {
       EXPECT_TRUE(sends[i].is_over());
     }
   }
-  EXPECT_EQ(allocations, before);
+  EXPECT_EQ(support::allocations, before);
 }
 
 // A receive of 20 bytes with tag 5 from rank 1 waits, and a send of 20 bytes has been announced.

@@ -72,23 +72,28 @@ def free_port():
         return listener.getsockname()[1]
 
 
+def start_measuring(test, rank_count, command, **environment):
+    """The started command, and its ranks' processes once it measures; ended with the test."""
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                           env=clean_environment(**environment))
+    test.addCleanup(run.stdout.close)
+    test.addCleanup(run.stderr.close)
+    test.addCleanup(run.kill)
+    for line in run.stdout:
+        if "(elements)" in line:
+            break
+    processes = {rank_of(child): child for child in children_of(run.pid)}
+    test.assertEqual(sorted(processes), list(range(rank_count)), processes)
+    return run, processes
+
+
 class LostRanks(unittest.TestCase):
     def start(self, rank_count, transport):
         """Starts a long run and waits until every rank is measuring."""
-        run = subprocess.Popen([PLEACH, "run", "--ranks", str(rank_count), "--transport",
-                                transport, *LONG_RUN],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               env=clean_environment())
-        self.addCleanup(run.stdout.close)
-        self.addCleanup(run.stderr.close)
-        self.addCleanup(run.kill)
-        for line in run.stdout:
-            if "(elements)" in line:
-                break
-        processes = {rank_of(child): child for child in children_of(run.pid)}
-        self.assertEqual(sorted(processes), list(range(rank_count)), processes)
+        started = start_measuring(self, rank_count, [PLEACH, "run", "--ranks", str(rank_count),
+                                                     "--transport", transport, *LONG_RUN])
         time.sleep(0.2)
-        return run, processes
+        return started
 
     def lose(self, lost, how, transport):
         run, processes = self.start(3, transport)
@@ -207,19 +212,9 @@ class Launched(unittest.TestCase):
     """`pleach launch`, and the flight files that its ranks leave."""
 
     def start(self, folder, *options):
-        run = subprocess.Popen([PLEACH, "launch", "-n", "3", "--", PLEACH, "run", *options],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               env=clean_environment(PLEACH_FLIGHT_FOLDER=folder,
-                                                     PLEACH_FLIGHT_SIGNAL="USR2"))
-        self.addCleanup(run.stdout.close)
-        self.addCleanup(run.stderr.close)
-        self.addCleanup(run.kill)
-        for line in run.stdout:
-            if "(elements)" in line:
-                break
-        processes = {rank_of(child): child for child in children_of(run.pid)}
-        self.assertEqual(sorted(processes), [0, 1, 2])
-        return run, processes
+        return start_measuring(self, 3, [PLEACH, "launch", "-n", "3", "--", PLEACH, "run",
+                                         *options],
+                               PLEACH_FLIGHT_FOLDER=folder, PLEACH_FLIGHT_SIGNAL="USR2")
 
     def flight(self, folder):
         result = subprocess.run([PLEACH, "flight", folder, "--json"], capture_output=True,
