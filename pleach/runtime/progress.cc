@@ -162,7 +162,7 @@ Status Progress::begin(Lock& lock, uint64_t channel, const std::shared_ptr<Opera
     return state->result;
   }
   settle();
-  if (poller_.is_there && (transport_.has_events() || open->traffic->expiry() < poller_.until)) {
+  if (poller_.is_there && (transport_.has_events() || expiry() < poller_.until)) {
     transport_.interrupt();
   }
   return ok();
@@ -250,7 +250,7 @@ TimePoint Progress::finished(const OperationState& state) const {
 }
 
 TimePoint Progress::expiry() const {
-  TimePoint first = TimePoint::max();
+  TimePoint first = transport_.expiry();
   for (const auto& open : open_) {
     first = std::min(first, open->traffic->expiry());
   }

@@ -122,6 +122,9 @@ class Transport {
   virtual Status flush() = 0;
   // Whether something has happened that progress() would tell now, besides what wait() would see.
   virtual bool has_events() const = 0;
+  // When progress() has something to do at the latest, whatever wait() sees: a part of the deadline
+  // that whoever calls wait() gives it, as only he knows what others have called since.
+  virtual TimePoint expiry() const { return TimePoint::max(); }
   // Makes who is in wait(), or will be next, return at once.
   virtual void interrupt() = 0;
   // Waits until progress() has something to do, at most until `deadline`.

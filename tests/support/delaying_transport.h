@@ -70,6 +70,7 @@ class DelayingTransport final : public Transport {
   Status flush() override { return inner_->flush(); }
 
   bool has_events() const override { return holds_ || inner_->has_events(); }
+  TimePoint expiry() const override { return inner_->expiry(); }
   void interrupt() override { inner_->interrupt(); }
 
   Status wait(TimePoint deadline, bool is_eager) override {

@@ -72,6 +72,7 @@ class ShmTransport final : public Transport {
   bool holds_back() const override { return some_.owed > 0; }
   Status flush() override;
   bool has_events() const override { return !events_.empty() || some_.is_clogged; }
+  TimePoint expiry() const override;
   void interrupt() override;
   Status wait(TimePoint deadline, bool is_eager) override;
   Status progress(std::vector<TransportEvent>& events) override;
@@ -696,6 +697,11 @@ Status ShmTransport::look(int milliseconds) {
   return ok();
 }
 
+TimePoint ShmTransport::expiry() const {
+  return some_.is_clogged ? std::min(meeting_.expiry(), context_.clock->now() + kRetry)
+                          : meeting_.expiry();
+}
+
 Status ShmTransport::wait(TimePoint deadline, bool is_eager) {
   Status status = ok();
   if (++ready_.waits % kWaitsPerLook == 0) {
@@ -707,12 +713,9 @@ Status ShmTransport::wait(TimePoint deadline, bool is_eager) {
     ready_.is_interrupted.store(false);
     return status;
   }
-  const TimePoint now = context_.clock->now();
-  TimePoint until = std::min(deadline, meeting_.expiry());
-  until = some_.is_clogged ? std::min(until, now + kRetry) : until;
   control().is_asleep.store(1);
   if (!has_work()) {  // else a peer wrote before it could see the sleep
-    status = look(milliseconds_until(until, now));
+    status = look(milliseconds_until(deadline, context_.clock->now()));
   }
   control().is_asleep.store(0);
   ready_.is_interrupted.store(false);

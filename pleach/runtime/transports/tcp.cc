@@ -62,6 +62,7 @@ class TcpTransport final : public Transport {
   bool holds_back() const override { return !held_back_.empty(); }
   Status flush() override;
   bool has_events() const override { return !events_.empty(); }
+  TimePoint expiry() const override { return meeting_.expiry(); }
   void interrupt() override { signal_event(alarm_.get()); }
   Status wait(TimePoint deadline, bool is_eager) override;
   Status progress(std::vector<TransportEvent>& events) override;
@@ -391,8 +392,7 @@ Status TcpTransport::wait(TimePoint deadline, bool is_eager) {
       return ok();
     }
   }
-  const TimePoint expiry = std::min(deadline, meeting_.expiry());
-  return look(milliseconds_until(expiry, context_.clock->now()));
+  return look(milliseconds_until(deadline, context_.clock->now()));
 }
 
 Status TcpTransport::progress(std::vector<TransportEvent>& events) {
