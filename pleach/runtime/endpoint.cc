@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "pleach/base/files.h"
+#include "pleach/runtime/net.h"
 
 namespace pleach {
 namespace {
@@ -38,6 +39,9 @@ Result<std::shared_ptr<Endpoint>> Endpoint::create(EndpointOptions options) {
   std::shared_ptr<Endpoint> endpoint(new Endpoint(std::move(options)));
   if (!endpoint->options_.flight) {
     PLEACH_SET(endpoint->options_.flight, flight_options_from_environment());
+  }
+  if (!endpoint->options_.host_name) {
+    PLEACH_SET(endpoint->options_.host_name, given_host_name());
   }
   PLEACH_SET(endpoint->wiring_, endpoint->wire());
   PLEACH_TRY(endpoint->store().attach(endpoint->rank()));
@@ -83,7 +87,8 @@ Result<std::shared_ptr<Wiring>> Endpoint::wire() {
                              .clock = &clock,
                              .key_prefix = epoch == 0 ? options_.name
                                                       : fmt::format("{}#{}", options_.name, epoch),
-                             .deadline = options_.deadline}));
+                             .deadline = options_.deadline,
+                             .host_name = *options_.host_name}));
   }
   wiring->progress =
       std::make_unique<Progress>(*wiring->transport, clock, options_.rank_count, rank());

@@ -19,6 +19,7 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <future>
@@ -318,12 +319,28 @@ ssize_t receive_with_descriptors(int socket, std::span<std::byte> bytes,
   return count;
 }
 
-std::string host_identity() {
+std::string host_identity(std::string_view name) {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-  struct stat network = {};
+  struct stat network = {}, users = {};
   stat("/proc/self/ns/net", &network);
-  return fmt::format("{}/{}", boot.empty() ? "unknown" : boot, network.st_ino);
+  stat("/proc/self/ns/user", &users);
+  return fmt::format("{}/{}/{}/{}/{}", boot.empty() ? "unknown" : boot, network.st_ino,
+                     users.st_ino, getuid(), name);
+}
+
+Result<std::string> given_host_name() {
+  constexpr std::size_t kMostLetters = 64;
+  constexpr std::string_view kLetters =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
+  const char* const given = std::getenv("PLEACH_HOST");
+  std::string name = given == nullptr ? "" : given;
+  if (name.size() > kMostLetters || name.find_first_not_of(kLetters) != std::string::npos) {
+    return invalid("PLEACH_HOST",
+                   fmt::format("{} is not up to {} letters, digits, '.', '-' and '_'", quoted(name),
+                               kMostLetters));
+  }
+  return name;
 }
 
 Descriptor watch_process(int process) {

@@ -77,8 +77,12 @@ void set_no_delay(int descriptor);
 Result<Descriptor> listen_on_host(const std::string& name);
 // Errors: kIo; kTimeout: so many wait there already that none more may; kInfeasible: as above.
 Result<Descriptor> connect_on_host(const std::string& name);
-// Differs where processes do not see each other's sockets: on another host, in another container.
-std::string host_identity();
+// Differs where processes share no memory: on another host, in another container (its network or
+// users are others), for another user, and by the name that the host is given.
+std::string host_identity(std::string_view name);
+// PLEACH_HOST: a name that tells apart what is one machine. Empty: it is not set.
+//   errors  kInvalidArgument: not letters, digits, '.', '-' and '_', at most 64
+Result<std::string> given_host_name();
 // Whether it is of the user that this process runs for.
 bool is_of_this_user(int socket);
 // Over such a connection descriptors travel too. False: not all was taken.

@@ -136,6 +136,9 @@ class Transport {
   virtual Status progress(std::vector<TransportEvent>& events) = 0;
   // Bytes sent and received so far: a sign of life within a large segment.
   virtual uint64_t moved_bytes() const { return 0; }
+  // For who waits for other things too: is readable when wait() has something to see. -1: only
+  // wait() knows.
+  virtual int descriptor() const { return -1; }
 };
 
 struct TransportContext {
@@ -146,13 +149,15 @@ struct TransportContext {
   const Clock* clock = nullptr;
   std::string key_prefix;  // of the keys it sets in the store
   Duration deadline = std::chrono::seconds(30);
+  std::string host_name = {};  // of ranks on one machine those of different names count as apart
+  int beside = -1;  // a descriptor: wait() returns when it is readable, too ("shm" alone)
 };
 
 // Tells connections to this transport from those to another that had its address before.
 uint64_t make_nonce(const TransportContext& context);
 
 struct TransportKind {
-  std::string name;  // "tcp", "shm", "inproc"
+  std::string name;  // "tcp", "shm", "host", "inproc"
   std::string summary;
   bool spans_processes = false;
   bool spans_hosts = false;

@@ -15,6 +15,6 @@ uint64_t make_nonce(const TransportContext& context) {
 }
 
 PLEACH_REGISTRY(transports, TransportKind, "transport", "transports", kTcpTransport, kShmTransport,
-                kInprocTransport)
+                kHostTransport, kInprocTransport)
 
 }  // namespace pleach

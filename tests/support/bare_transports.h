@@ -13,6 +13,7 @@
 #include "pleach/base/index.h"
 #include "pleach/runtime/rendezvous/store.h"
 #include "pleach/runtime/transport.h"
+#include "tests/support/transports.h"
 
 namespace pleach::support {
 
@@ -30,15 +31,13 @@ class BareTransports {
  public:
   BareTransports(const std::string& name, int32_t rank_count) : store_(make_local_store()) {
     for (int32_t rank = 0; rank < rank_count; ++rank) {
-      transports_.push_back((*transports().find(name))
-                                ->create({.rank = Rank{rank},
-                                          .rank_count = rank_count,
-                                          .store = store_,
-                                          .epoch = store_->epoch(),
-                                          .clock = &clock_,
-                                          .key_prefix = "test",
-                                          .deadline = std::chrono::seconds(20)})
-                                .value());
+      transports_.push_back(make_transport(name, {.rank = Rank{rank},
+                                                  .rank_count = rank_count,
+                                                  .store = store_,
+                                                  .epoch = store_->epoch(),
+                                                  .clock = &clock_,
+                                                  .key_prefix = "test",
+                                                  .deadline = std::chrono::seconds(20)}));
       transports_.back()->set_sink(no_home_);
     }
   }

@@ -21,6 +21,7 @@
 #include "pleach/runtime/rendezvous/store.h"
 #include "pleach/runtime/transport.h"
 #include "tests/support/delaying_transport.h"
+#include "tests/support/transports.h"
 
 namespace pleach::support {
 
@@ -66,16 +67,14 @@ class RankGroup {
                      int32_t landing_places = 4,
                      ChannelOptions::Fetching fetching = ChannelOptions::Fetching::kAlways)
       : store_(make_local_store()), fetching_(fetching) {
-    const Result<const TransportKind*> kind = transports().find(transport);
     for (int32_t rank = 0; rank < rank_count; ++rank) {
-      Result<std::unique_ptr<Transport>> made = (*kind)->create({.rank = Rank{rank},
-                                                                 .rank_count = rank_count,
-                                                                 .store = store_,
-                                                                 .epoch = store_->epoch(),
-                                                                 .clock = &clock_,
-                                                                 .key_prefix = "test",
-                                                                 .deadline = deadline});
-      std::unique_ptr<Transport> own = std::move(made).value();
+      std::unique_ptr<Transport> own = make_transport(transport, {.rank = Rank{rank},
+                                                                  .rank_count = rank_count,
+                                                                  .store = store_,
+                                                                  .epoch = store_->epoch(),
+                                                                  .clock = &clock_,
+                                                                  .key_prefix = "test",
+                                                                  .deadline = deadline});
       if (delay_seed != 0) {
         own = std::make_unique<DelayingTransport>(std::move(own),
                                                   delay_seed * 1000 + static_cast<uint64_t>(rank));

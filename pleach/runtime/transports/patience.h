@@ -11,6 +11,8 @@ namespace pleach {
 // share cores it gives its core away instead. Both end soon: waits for a late peer cost nothing.
 class Patience {
  public:
+  static constexpr int32_t kSpinsPerLook = 250;
+
   // For so many ranks on the cores that this process may run on.
   static Patience for_ranks(int32_t rank_count);
 
@@ -49,8 +51,6 @@ class Patience {
   }
 
  private:
-  static constexpr int32_t kSpinsPerLook = 250;
-
   static void relax() {
 #if defined(__x86_64__)
     __builtin_ia32_pause();

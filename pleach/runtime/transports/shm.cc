@@ -40,6 +40,7 @@ using shm::Pending;
 // epoll tags: a rank, one of these, or the meeting's.
 constexpr uint64_t kFailure = uint64_t{1} << 32;
 constexpr uint64_t kBell = kFailure + 1;
+constexpr uint64_t kBeside = kFailure + 2;
 
 // Messages of one peer before the others have their turn.
 constexpr int kMostMessages = 64;
@@ -156,6 +157,9 @@ Status ShmTransport::listen() {
   // Nobody reads the bell: every ring of it is an edge.
   PLEACH_TRY(watch(ready_.epoll.get(), own_.bell.get(), EPOLLIN | EPOLLET, kBell));
   PLEACH_TRY(watch(ready_.epoll.get(), context_.epoch->descriptor(), EPOLLIN, kFailure));
+  if (context_.beside >= 0) {
+    PLEACH_TRY(watch(ready_.epoll.get(), context_.beside, EPOLLIN, kBeside));
+  }
   own_.word = nonce;
   return shm::publish_listener(context_, nonce);
 }
@@ -707,9 +711,14 @@ Status ShmTransport::wait(TimePoint deadline, bool is_eager) {
   if (++ready_.waits % kWaitsPerLook == 0) {
     status = look(0);
   }
-  const auto has_something = [this] { return ready_.count > 0 || has_work(); };
+  int32_t spins = 0;
+  const auto has_something = [&] {
+    const bool looks = context_.beside >= 0 && ++spins % Patience::kSpinsPerLook == 0;
+    status = looks ? look(0) : status;
+    return !status || ready_.count > 0 || has_work();
+  };
   const bool may_spin = is_eager && deadline > TimePoint::min();
-  if (!status || has_something() || (may_spin && patience_.spin_until(has_something))) {
+  if (has_something() || (may_spin && patience_.spin_until(has_something))) {
     ready_.is_interrupted.store(false);
     return status;
   }
@@ -726,8 +735,8 @@ Status ShmTransport::handle(const epoll_event& event) {
   if (event.data.u64 >= Meeting::kFirstTag) {
     return meeting_.handle(event.data.u64, event.events);
   }
-  if (event.data.u64 == kBell || event.data.u64 == kFailure) {
-    return ok();  // progress() looks at the rings, and at the epoch
+  if (event.data.u64 >= kFailure) {
+    return ok();  // progress() looks at the rings, and at the epoch; who gave it, at kBeside
   }
   const Rank rank{static_cast<int32_t>(event.data.u64)};
   Peer& peer = at_peer(rank);

@@ -29,7 +29,7 @@ std::string address_key(const TransportContext& context, Rank rank) {
 
 Status publish_listener(const TransportContext& context, uint64_t nonce) {
   return context.store->set(address_key(context, context.rank),
-                            fmt::format("{} {}", nonce, host_identity()));
+                            fmt::format("{} {}", nonce, host_identity(context.host_name)));
 }
 
 Result<uint64_t> find_listener(const TransportContext& context, Rank rank) {
@@ -42,10 +42,10 @@ Result<uint64_t> find_listener(const TransportContext& context, Rank rank) {
     return Error{ErrorCode::kIo, fmt::format("rank {} published {}, which is no address",
                                              rank.value, quoted(entry))};
   }
-  if (parts[1] != host_identity()) {
+  if (parts[1] != host_identity(context.host_name)) {
     return Error{ErrorCode::kUnsupported,
-                 fmt::format("transport shm: rank {} is on another host, or in another network "
-                             "namespace of it, than rank {}",
+                 fmt::format("transport shm: rank {} is on another host, in another container of "
+                             "it or of another user than rank {}",
                              rank.value, context.rank.value)};
   }
   return nonce;

@@ -295,9 +295,10 @@ TEST(ShmTransportTest, RanksThatDoNotShareAHostSaySo) {
   ASSERT_TRUE(group.store().set("test/shm/0", "12 another/1"));
   const Status status = group.transport(Rank{1}).connect(Rank{0});
   ASSERT_FALSE(status.has_value());
-  EXPECT_EQ(status.error().message,
-            "transport shm: rank 0 is on another host, or in another network namespace of it, than "
-            "rank 1");
+  EXPECT_EQ(
+      status.error().message,
+      "transport shm: rank 0 is on another host, in another container of it or of another user "
+      "than rank 1");
 }
 
 TEST(SharedMemoryTest, GrowsAndIsMappedOnceInAProcess) {

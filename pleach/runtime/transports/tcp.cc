@@ -67,6 +67,7 @@ class TcpTransport final : public Transport {
   Status wait(TimePoint deadline, bool is_eager) override;
   Status progress(std::vector<TransportEvent>& events) override;
   uint64_t moved_bytes() const override { return moved_bytes_; }
+  int descriptor() const override { return epoll_.get(); }
 
  private:
   struct Peer {

@@ -1,0 +1,139 @@
+// host: the ranks of one host share memory, and reach those of others over TCP.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pleach/base/index.h"
+#include "pleach/runtime/net.h"
+#include "pleach/runtime/transport.h"
+
+namespace pleach {
+namespace {
+
+// Where a rank is: its host's identity in the store.
+std::string place_key(const TransportContext& context, Rank rank) {
+  return fmt::format("{}/host/{}", context.key_prefix, rank.value);
+}
+
+// Two transports, of which each peer has one. Who waits, waits in the near one, which is woken
+// through memory; it returns when there is something to see in the far one.
+class HostTransport final : public Transport {
+ public:
+  explicit HostTransport(const TransportContext& context)
+      : context_(context),
+        place_(host_identity(context.host_name)),
+        ways_(at(context.rank_count)) {}
+
+  Status meet() {
+    PLEACH_SET(far_, make("tcp"));
+    context_.beside = far_->descriptor();
+    PLEACH_SET(near_, make("shm"));
+    return context_.store->set(place_key(context_, context_.rank), place_);
+  }
+
+  void set_sink(Sink& sink) override {
+    near_->set_sink(sink);
+    far_->set_sink(sink);
+  }
+  Status open(const ChannelOptions& channel) override {
+    PLEACH_TRY(near_->open(channel));
+    return far_->open(channel);
+  }
+  void abandon(uint64_t channel) override {
+    near_->abandon(channel);
+    far_->abandon(channel);
+  }
+  void close(uint64_t channel) override {
+    near_->close(channel);
+    far_->close(channel);
+  }
+  Status connect(Rank peer) override {
+    PLEACH_ASSIGN(way, way_to(peer));
+    return way->connect(peer);
+  }
+  Status tell_begun(Rank peer, uint64_t channel, uint64_t operation,
+                    uint64_t fingerprint) override {
+    PLEACH_ASSIGN(way, way_to(peer));
+    return way->tell_begun(peer, channel, operation, fingerprint);
+  }
+  Result<bool> send(Rank peer, uint64_t channel, SegmentTag tag, uint64_t fingerprint,
+                    std::span<const std::span<const std::byte>> pieces) override {
+    PLEACH_ASSIGN(way, way_to(peer));
+    return way->send(peer, channel, tag, fingerprint, pieces);
+  }
+  Result<bool> lend(Rank peer, uint64_t channel, SegmentTag tag, uint64_t fingerprint,
+                    std::span<const std::byte> bytes) override {
+    PLEACH_ASSIGN(way, way_to(peer));
+    return way->lend(peer, channel, tag, fingerprint, bytes);
+  }
+  // What is lent is lent by who shares memory.
+  bool fetch(Rank peer, const std::byte* from, std::span<std::byte> to) override {
+    return near_->fetch(peer, from, to);
+  }
+  Status tell_read(Rank peer, uint64_t channel, SegmentTag tag, int32_t item) override {
+    return near_->tell_read(peer, channel, tag, item);
+  }
+  Status release(Rank peer, uint64_t channel, SegmentTag tag, int32_t place) override {
+    PLEACH_ASSIGN(way, way_to(peer));
+    return way->release(peer, channel, tag, place);
+  }
+  bool holds_back() const override { return near_->holds_back() || far_->holds_back(); }
+  Status flush() override {
+    PLEACH_TRY(near_->flush());
+    return far_->flush();
+  }
+  bool has_events() const override { return near_->has_events() || far_->has_events(); }
+  TimePoint expiry() const override { return std::min(near_->expiry(), far_->expiry()); }
+  void interrupt() override { near_->interrupt(); }
+  Status wait(TimePoint deadline, bool is_eager) override {
+    PLEACH_TRY(near_->wait(deadline, is_eager));
+    return far_->wait(TimePoint::min(), false);
+  }
+  Status progress(std::vector<TransportEvent>& events) override {
+    PLEACH_TRY(near_->progress(events));
+    return far_->progress(events);
+  }
+  uint64_t moved_bytes() const override { return near_->moved_bytes() + far_->moved_bytes(); }
+
+ private:
+  Result<std::unique_ptr<Transport>> make(const std::string& name) const {
+    PLEACH_ASSIGN(kind, transports().find(name));
+    return kind->create(context_);
+  }
+  // Peers have said where they are before a channel is open on all ranks.
+  Result<Transport*> way_to(Rank peer) {
+    Transport*& way = ways_[peer.index()];
+    if (way == nullptr) {
+      PLEACH_ASSIGN(place, context_.store->get(place_key(context_, peer), context_.deadline));
+      way = place == place_ ? near_.get() : far_.get();
+    }
+    return way;
+  }
+
+  TransportContext context_;
+  std::string place_;
+  std::unique_ptr<Transport> far_, near_;  // near_ watches a descriptor of far_
+  std::vector<Transport*> ways_;           // by rank; null: not asked for yet
+};
+
+Result<std::unique_ptr<Transport>> create_host(const TransportContext& context) {
+  auto transport = std::make_unique<HostTransport>(context);
+  PLEACH_TRY(transport->meet());
+  return std::unique_ptr<Transport>(std::move(transport));
+}
+
+}  // namespace
+
+extern const TransportKind kHostTransport = {
+    .name = "host",
+    .summary = "shm between the ranks of a host, tcp between hosts",
+    .spans_processes = true,
+    .spans_hosts = true,
+    .create = create_host,
+};
+
+}  // namespace pleach
