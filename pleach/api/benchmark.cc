@@ -123,9 +123,7 @@ Status Runner::connect() {
   PLEACH_SET(communicator_,
              Communicator::create(std::move(endpoint),
                                   {.name = job_.name, .landing_places = job_.landing_places}));
-  PLEACH_SET(book_, PreparedBook::prepare(*communicator_, [&] {
-               return job_.plan(choice.transport, choice.spans_hosts);
-             }));
+  PLEACH_SET(book_, PreparedBook::prepare(*communicator_, [&] { return job_.plan(choice); }));
   report_.transport = choice.transport;
   return ok();
 }

@@ -33,7 +33,7 @@ struct BenchmarkJob {
   Duration deadline = std::chrono::seconds(30);
   int32_t landing_places = 4;
   // Rank 0's book, of one collective, for ranks that use the transport; the others receive it.
-  std::function<Result<Book>(const std::string& transport, bool spans_hosts)> plan;
+  std::function<Result<Book>(const TransportChoice& choice)> plan;
   std::optional<Rank> root = {};  // none: the one of the book's first schedule
   // Called on rank 0 before the first row and after each, with what is known so far; they return
   // whether to go on. If not, all ranks end well, with the rows that there are.

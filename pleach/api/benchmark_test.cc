@@ -61,7 +61,7 @@ Result<BenchmarkReport> run_on_threads(const char* algorithm, CollectiveKind col
       job.rank_count = rank_count;
       job.store = store;
       job.transport = "inproc";
-      job.plan = [&](const std::string&, bool) -> Result<Book> {
+      job.plan = [&](const TransportChoice&) -> Result<Book> {
         if (std::string(algorithm) == kAutoAlgorithm) {
           return obtain_book({.transport = "inproc"}, rank_count);
         }

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "pleach/api/transport_choice.h"
 #include "pleach/collective/placement.h"
 
 namespace pleach {
@@ -28,8 +29,10 @@ Result<std::unique_ptr<Collectives>> Collectives::create(std::unique_ptr<Communi
   std::unique_ptr<Collectives> collectives(
       new Collectives(std::move(communicator), std::move(request)));
   Communicator& agreeing = *collectives->communicator_;
-  Result<std::unique_ptr<PreparedBook>> book = PreparedBook::prepare(
-      agreeing, [&] { return obtain_book(collectives->book_request_, agreeing.rank_count()); });
+  BookRequest own = collectives->book_request_;
+  own.hosts = hosts_of(own.hosts, agreeing.job_ranks());
+  Result<std::unique_ptr<PreparedBook>> book =
+      PreparedBook::prepare(agreeing, [&] { return obtain_book(own, agreeing.rank_count()); });
   if (!book) {
     // All ranks have been told the same, and leave together: the job goes on.
     static_cast<void>(agreeing.close());

@@ -34,7 +34,8 @@ struct CollectiveRequest {
 // Thread safe as its communicator is.
 class Collectives {
  public:
-  // Collective: agrees on a book, which rank 0 obtains. Later calls agree on nothing.
+  // Collective: agrees on a book, which rank 0 obtains. Later calls agree on nothing. Of the
+  // request, `hosts` are those of all ranks of the job.
   //   errors  those of obtain_book() on rank 0, and of PreparedBook::prepare
   static Result<std::unique_ptr<Collectives>> create(std::unique_ptr<Communicator> communicator,
                                                      BookRequest request);

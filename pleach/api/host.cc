@@ -3,6 +3,9 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <utility>
+
+#include "pleach/base/index.h"
 
 namespace pleach {
 namespace {
@@ -17,6 +20,9 @@ struct TransportFigures {
 
 constexpr TransportFigures kShm = {3'000'000'000, 400'000, 500'000, 2'000'000};
 constexpr TransportFigures kTcp = {3'000'000'000, 9'000'000, 10'000'000, 3'500'000};
+
+// 25 Gb/s, two links of 5 us (the link preset eth_25), and TCP at both ends.
+constexpr HostNetwork kNetwork = {3'125'000'000, 20'000'000};
 
 }  // namespace
 
@@ -38,6 +44,27 @@ HostModel default_host_model(std::string_view transport, int32_t rank_count, int
   model.message_bytes = static_cast<int64_t>(static_cast<double>(figures.copy_bytes_per_s) * 1e-12 *
                                              static_cast<double>(figures.message_ps));
   return model;
+}
+
+std::vector<int32_t> spread_over_hosts(int32_t rank_count, int32_t host_count) {
+  std::vector<int32_t> hosts;
+  for (int64_t rank = 0; rank < rank_count; ++rank) {
+    hosts.push_back(static_cast<int32_t>(rank * host_count / rank_count));
+  }
+  return hosts;
+}
+
+Result<RankTopology> default_topology(const std::string& transport, std::span<const int32_t> hosts,
+                                      const std::string& name) {
+  std::vector<int32_t> ranks_on(at(1 + *std::ranges::max_element(hosts)));
+  for (const int32_t host : hosts) {
+    ++ranks_on[at(host)];
+  }
+  const HostModel model =
+      default_host_model(transport, *std::ranges::max_element(ranks_on), core_count());
+  PLEACH_ASSIGN(topology, ranks_on.size() > 1 ? hosts_topology(model, kNetwork, hosts, name)
+                                              : host_topology(model, ranks_on[0], name));
+  return RankTopology{std::move(topology), model.reduce_bandwidth_bytes_per_s};
 }
 
 }  // namespace pleach

@@ -2,9 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
+#include "pleach/base/result.h"
 #include "pleach/topology/host_model.h"
+#include "pleach/topology/topology.h"
 
 namespace pleach {
 
@@ -15,5 +20,18 @@ int32_t core_count();
 // what a rank that shares its core waits until it has it. Which algorithm is the fastest depends on
 // their ratios; `pleach probe` measures them.
 HostModel default_host_model(std::string_view transport, int32_t rank_count, int32_t core_count);
+
+// `hosts` by rank, as TransportChoice has them: so many ranks evenly on so many hosts.
+std::vector<int32_t> spread_over_hosts(int32_t rank_count, int32_t host_count);
+
+// Ranks over a transport, as a topology: those of a host as default_host_model() has them, with as
+// many cores as this one; hosts joined by 25 Gb/s Ethernet.
+//   hosts  by rank, as TransportChoice has them
+struct RankTopology {
+  Topology topology;
+  int64_t reduce_bandwidth_bytes_per_s = 0;  // HostModel's
+};
+Result<RankTopology> default_topology(const std::string& transport, std::span<const int32_t> hosts,
+                                      const std::string& name);
 
 }  // namespace pleach

@@ -35,15 +35,12 @@ Result<Plan> plan_for(const BookRequest& request, int32_t rank_count) {
     PLEACH_ASSIGN(topology, parse_topology(request.topology));
     return Plan{std::move(topology), std::move(options)};
   }
-  if (request.spans_hosts) {
-    PLEACH_ASSIGN(topology,
-                  parse_topology(fmt::format("fully_connected:{},link=eth_25", rank_count)));
-    return Plan{std::move(topology), std::move(options)};
-  }
-  const HostModel model = default_host_model(request.transport, rank_count, core_count());
-  options.planner.simulation.reduce_bandwidth_bytes_per_s = model.reduce_bandwidth_bytes_per_s;
-  PLEACH_ASSIGN(topology, host_topology(model, rank_count, request.transport));
-  return Plan{std::move(topology), std::move(options)};
+  const std::vector<int32_t> hosts =
+      request.hosts.empty() ? spread_over_hosts(rank_count, 1) : request.hosts;
+  PLEACH_CHECK(count_of(hosts) == rank_count, "each rank is on a host");
+  PLEACH_ASSIGN(ranks, default_topology(request.transport, hosts, request.transport));
+  options.planner.simulation.reduce_bandwidth_bytes_per_s = ranks.reduce_bandwidth_bytes_per_s;
+  return Plan{std::move(ranks.topology), std::move(options)};
 }
 
 // What a plan follows from: another one has another name in the cache.

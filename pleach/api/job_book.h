@@ -21,7 +21,8 @@ namespace pleach {
 
 struct BookRequest {
   std::string transport = "tcp";
-  bool spans_hosts = false;   // ranks are on several
+  // Where each rank is, as TransportChoice has it; empty: all are on one host.
+  std::vector<int32_t> hosts = {};
   std::string topology = {};  // to plan for, a spec; empty: what is known of the transport
   std::string file = {};      // a book or a schedule, in place of planning
   std::string cache = {};     // a folder of books; empty: none

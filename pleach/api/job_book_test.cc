@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -193,9 +194,37 @@ TEST(ChooseTransport, IsSharedMemoryOnOneHost) {
       const auto choice = choose_transport(group, "a", wanted);
       ASSERT_TRUE(choice) << choice.error().message;
       EXPECT_EQ(choice->transport, chosen);
-      EXPECT_FALSE(choice->spans_hosts);
+      EXPECT_EQ(choice->hosts, (std::vector<int32_t>{0, 0, 0}));
     });
   }
+}
+
+TEST(ChooseTransport, IsWhatJoinsAllRanks) {
+  using Hosts = std::vector<int32_t>;
+  EXPECT_EQ(best_transport(Hosts{0}), "shm");
+  EXPECT_EQ(best_transport(Hosts{0, 0, 0}), "shm");
+  EXPECT_EQ(best_transport(Hosts{0, 1, 2}), "tcp");
+  EXPECT_EQ(best_transport(Hosts{0, 1, 1}), "host");
+  EXPECT_EQ(best_transport(Hosts{0, 1, 0, 1}), "host");
+  const Hosts all = {0, 1, 1, 2};
+  EXPECT_EQ(hosts_of(all, std::vector<Rank>{{3}, {1}, {2}}), (Hosts{0, 1, 1}));
+  EXPECT_EQ(hosts_of(all, std::vector<Rank>{{1}, {2}}), (Hosts{0, 0}));
+  EXPECT_EQ(hosts_of({}, std::vector<Rank>{{1}, {2}}), Hosts{});
+}
+
+// Ranks of several hosts are planned for as such: some sums go level by level.
+TEST(JobBook, KnowsHosts) {
+  const Result<Book> one = obtain_book({.transport = "host"}, 4);
+  ASSERT_TRUE(one) << one.error().message;
+  const Result<Book> two = obtain_book({.transport = "host", .hosts = {0, 0, 1, 1}}, 4);
+  ASSERT_TRUE(two) << two.error().message;
+  EXPECT_NE(one->topology_fingerprint, two->topology_fingerprint);
+  const auto goes_by_level = [&](const Book::Entry& entry) {
+    return entry.collective == Kind::kAllReduce &&
+           two->schedules[at(entry.schedule)]->provenance.algorithm == "hierarchical";
+  };
+  EXPECT_TRUE(std::ranges::any_of(two->entries, goes_by_level));
+  EXPECT_TRUE(obtain_book({.transport = "host", .hosts = {0, 1, 1}}, 3));
 }
 
 TEST(DefaultHostModel, KnowsWhoSharesCores) {

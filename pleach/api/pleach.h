@@ -85,11 +85,13 @@ typedef struct pleach_endpoint_options {
   int32_t store_port;
   // Rank 0: serve on this socket of pleach_listen(), which is taken over.
   int32_t listen_descriptor;
-  const char* job;        // ranks of different jobs do not hear each other
-  const char* secret;     // of the job's ranks alone. NULL: what PLEACH_SECRET or
-                          // PLEACH_SECRET_FILE says, if anything
-  const char* transport;  // "tcp", "shm", "auto". NULL: auto, shm where all ranks are on one host
-  int64_t deadline_ms;    // of every wait. 0: 30 s
+  const char* job;     // ranks of different jobs do not hear each other
+  const char* secret;  // of the job's ranks alone. NULL: what PLEACH_SECRET or
+                       // PLEACH_SECRET_FILE says, if anything
+  // "tcp", "shm", "host" (memory within a host, TCP between), "auto". NULL: auto, the one that
+  // joins all ranks by memory where they share it
+  const char* transport;
+  int64_t deadline_ms;  // of every wait. 0: 30 s
 } pleach_endpoint_options;
 
 // A socket for rank 0 to serve the store on, where its port has to be known to the others before.

@@ -1,31 +1,63 @@
 #include "pleach/api/transport_choice.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <functional>
-#include <vector>
+#include <string_view>
 
+#include "pleach/base/text.h"
 #include "pleach/runtime/net.h"
 
 namespace pleach {
+namespace {
+
+// Equal places have equal numbers, in the order of their first ranks.
+template <typename Place>
+std::vector<int32_t> number(const std::vector<Place>& places) {
+  std::vector<Place> known;
+  std::vector<int32_t> numbers;
+  for (const Place& place : places) {
+    const auto found = std::ranges::find(known, place);
+    numbers.push_back(static_cast<int32_t>(found - known.begin()));
+    if (found == known.end()) {
+      known.push_back(place);
+    }
+  }
+  return numbers;
+}
+
+}  // namespace
+
+std::string best_transport(std::span<const int32_t> hosts) {
+  const int32_t last = hosts.empty() ? 0 : *std::ranges::max_element(hosts);
+  return last == 0 ? "shm" : last + 1 == std::ssize(hosts) ? "tcp" : "host";
+}
+
+std::vector<int32_t> hosts_of(std::span<const int32_t> hosts, std::span<const Rank> ranks) {
+  std::vector<int32_t> some;
+  for (const Rank rank : ranks) {
+    if (!hosts.empty()) {
+      some.push_back(hosts[rank.index()]);
+    }
+  }
+  return number(some);
+}
+
 Result<TransportChoice> choose_transport(const GroupOfRanks& group, const std::string& name,
                                          const std::string& wanted) {
-  // Who may share memory: the host, the network namespace and the user are the same.
-  const std::string place = host_identity("");
-  PLEACH_ASSIGN(hosts, gather(group, name + "/hosts", place));
-  const auto judge = [&]() -> Result<std::string> {
-    return std::string(
-        std::ranges::adjacent_find(hosts, std::not_equal_to()) == hosts.end() ? "one" : "more");
-  };
-  PLEACH_ASSIGN(said, broadcast(group, name, judge));
-  PLEACH_ASSIGN(word, std::move(said));
-  const bool spans_hosts = word == "more";
-  return TransportChoice{wanted != kAutoTransport ? wanted
-                         : spans_hosts            ? "tcp"
-                                                  : "shm",
-                         spans_hosts};
+  PLEACH_ASSIGN(host_name, given_host_name());
+  PLEACH_ASSIGN(places, gather(group, name + "/hosts", host_identity(host_name)));
+  PLEACH_ASSIGN(said, broadcast(group, name, [&]() -> Result<std::string> {
+                  return fmt::format("{}", fmt::join(number(places), " "));
+                }));
+  PLEACH_ASSIGN(numbers, std::move(said));
+  TransportChoice choice;
+  for (const std::string_view number : split(numbers, ' ')) {
+    PLEACH_ASSIGN(host, parse_integer(number, "host of a rank", 0, group.rank_count - 1));
+    choice.hosts.push_back(static_cast<int32_t>(host));
+  }
+  choice.transport = wanted != kAutoTransport ? wanted : best_transport(choice.hosts);
+  return choice;
 }
 
 }  // namespace pleach

@@ -8,6 +8,7 @@
 #include <exception>
 #include <initializer_list>
 #include <memory>
+#include <vector>
 
 #include "pleach/api/collectives.h"
 #include "pleach/api/pleach.h"
@@ -19,7 +20,7 @@
 
 struct pleach_endpoint {
   std::shared_ptr<pleach::Endpoint> endpoint;
-  bool spans_hosts = false;
+  std::vector<int32_t> hosts;  // by rank, as TransportChoice has them
 };
 struct pleach_communicator {
   std::unique_ptr<pleach::Collectives> collectives;

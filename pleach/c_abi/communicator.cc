@@ -50,7 +50,7 @@ Status create(pleach_endpoint* endpoint, const pleach_communicator_options* give
   }
   PLEACH_ASSIGN(opened, Communicator::create(endpoint->endpoint, std::move(wanted)));
   BookRequest request = book_request(process_environment, endpoint->endpoint->transport());
-  request.spans_hosts = endpoint->spans_hosts;
+  request.hosts = endpoint->hosts;
   if (options.book != nullptr) {
     request.file = options.book;
   }

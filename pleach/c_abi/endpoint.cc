@@ -76,7 +76,7 @@ Status create(const pleach_endpoint_options* given, pleach_endpoint** endpoint) 
   opened.deadline = deadline;
   PLEACH_ASSIGN(created, Endpoint::create(std::move(opened)));
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory)
-  *endpoint = new pleach_endpoint{std::move(created), choice.spans_hosts};
+  *endpoint = new pleach_endpoint{std::move(created), std::move(choice.hosts)};
   return ok();
 }
 

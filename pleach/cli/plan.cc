@@ -15,6 +15,7 @@ void declare(CommandLine& line) {
   line.optional_argument("FILE", "a book to print");
   line.option("--topology", "where: torus:4x4, cluster.toml, ...");
   line.option("--ranks", "without --topology: so many on this host, as its transport is known");
+  line.option("--hosts", "where these ranks are, evenly", "1");
   line.option("--transport", "of these ranks", "shm");
   declare_collective(line);
   line.option("--algorithm", "what plans: auto, or one algorithm, whose segments are planned",
@@ -69,11 +70,15 @@ Result<Topology> topology_option(const CommandLine& line, TimingRequest& how) {
   PLEACH_ASSIGN(ranks, line.count("--ranks", 2, kMostRanks));
   const std::string& transport = line.text("--transport");
   PLEACH_TRY(from_option("--transport", transports().find(transport)));
-  const HostModel model = default_host_model(transport, ranks, core_count());
+  PLEACH_ASSIGN(hosts, line.count("--hosts", 1, ranks));
+  const std::string where = hosts > 1 ? fmt::format(" on {} hosts", hosts) : "";
+  PLEACH_ASSIGN(known,
+                default_topology(transport, spread_over_hosts(ranks, hosts),
+                                 fmt::format("{} ranks{} over {}", ranks, where, transport)));
   if (!line.given("--reduce-bandwidth")) {
-    how.options.reduce_bandwidth_bytes_per_s = model.reduce_bandwidth_bytes_per_s;
+    how.options.reduce_bandwidth_bytes_per_s = known.reduce_bandwidth_bytes_per_s;
   }
-  return host_topology(model, ranks, fmt::format("{} ranks over {}", ranks, transport));
+  return std::move(known.topology);
 }
 
 Result<ExitCode> plan_sizes(const CommandLine& line, const Invocation& invocation,

@@ -96,7 +96,7 @@ Result<ExitCode> run_probe(const Command& command, const Invocation& invocation)
   }
   constexpr int32_t kMostRanks = 1024;
   PLEACH_ASSIGN(rank_count, line.count("--ranks", 2, kMostRanks));
-  return start_again(invocation, command.name, rank_count, kDeadline);
+  return start_again(invocation, command.name, {.rank_count = rank_count, .deadline = kDeadline});
 }
 
 }  // namespace

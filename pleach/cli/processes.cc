@@ -14,13 +14,14 @@
 namespace pleach {
 
 Result<ExitCode> start_again(const Invocation& invocation, const std::string& command,
-                             int32_t rank_count, Duration deadline) {
+                             const RanksHere& ranks) {
   std::array<char, 4096> path = {};
   const ssize_t length = readlink("/proc/self/exe", path.data(), path.size() - 1);
   StartOptions options;
-  options.rank_count = rank_count;
+  options.rank_count = ranks.rank_count;
+  options.host_count = ranks.host_count;
   // The others hear of a failure at once: little time is enough to say so and leave.
-  options.deadline = std::min<Duration>(deadline, std::chrono::seconds(5));
+  options.deadline = std::min<Duration>(ranks.deadline, std::chrono::seconds(5));
   options.arguments = {length > 0 ? path.data() : invocation.program, command};
   options.arguments.insert(options.arguments.end(), invocation.arguments.begin(),
                            invocation.arguments.end());

@@ -10,7 +10,12 @@
 namespace pleach {
 
 // Starts this command line again, once per rank, and waits for all; says who was ended by a signal.
+struct RanksHere {
+  int32_t rank_count = 1;
+  int32_t host_count = 1;  // that they take themselves to be on
+  Duration deadline;       // for the others to end, once one has failed
+};
 Result<ExitCode> start_again(const Invocation& invocation, const std::string& command,
-                             int32_t rank_count, Duration deadline);
+                             const RanksHere& ranks);
 
 }  // namespace pleach

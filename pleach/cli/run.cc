@@ -66,11 +66,11 @@ ExitCode run_rank(const RunContext& context, BenchmarkJob job) {
   job.landing_places = settings.landing_places;
   std::string output_file;
   Printer printer(out);
-  job.plan = [&](const std::string& transport, bool spans_hosts) -> Result<Book> {
+  job.plan = [&](const TransportChoice& choice) -> Result<Book> {
     if (context.line.given("--output-file")) {
       PLEACH_SET(output_file, context.line.value("--output-file", new_file_name));
     }
-    return book_for(context.line, job.rank_count, transport, spans_hosts);
+    return book_for(context.line, job.rank_count, choice);
   };
   const Result<std::optional<Rank>> root = root_option(context.line, job.rank_count);
   if (!root) {
@@ -144,6 +144,10 @@ Result<ExitCode> run_launched(const RunContext& context, const LaunchEnvironment
     return invalid(fmt::format("--transport: {} keeps all ranks in one process, but {} started {}",
                                context.settings.transport, launch.starter, launch.rank_count));
   }
+  if (context.settings.host_count > 1 && launch.starter != "pleach") {
+    return invalid(fmt::format("--hosts: {} started the ranks; PLEACH_HOST says where each is",
+                               launch.starter));
+  }
   PLEACH_TRY(check_memory(context.settings, 1));
   if (launch.rank.value == 0 && launch.is_open_to_strangers()) {
     fmt::print(context.invocation.error,
@@ -206,14 +210,17 @@ Result<ExitCode> run_run(const Command& command, const Invocation& invocation) {
     return line.refuse("give --ranks, or start it under mpirun, torchrun or srun");
   }
   // What would fail on rank 0 fails here already, as one line, before any rank exists.
-  PLEACH_TRY(book_for(line, settings.rank_count, settings.transport, false));
+  PLEACH_TRY(
+      book_for(line, settings.rank_count,
+               {settings.transport, spread_over_hosts(settings.rank_count, settings.host_count)}));
   PLEACH_TRY(root_option(line, settings.rank_count));
   PLEACH_TRY(check_memory(settings, settings.rank_count));
   if (line.given("--output-file")) {
     PLEACH_TRY(line.value("--output-file", new_file_name));
   }
   return settings.spans_processes
-             ? start_again(invocation, command.name, settings.rank_count, settings.deadline)
+             ? start_again(invocation, command.name,
+                           {settings.rank_count, settings.host_count, settings.deadline})
              : run_threads(context);
 }
 

@@ -14,7 +14,8 @@ namespace {
 
 // "auto: ...; tcp: processes; shm: processes of one host; inproc: threads of one process".
 std::string describe_transports() {
-  std::vector<std::string> words = {"auto: shm on one host, else tcp"};
+  std::vector<std::string> words = {
+      "auto: shm on one host, tcp on as many as there are ranks, else host"};
   for (const TransportKind* kind : transports()) {
     words.push_back(kind->name + (kind->spans_hosts       ? ": processes"
                                   : kind->spans_processes ? ": processes of one host"
@@ -31,6 +32,7 @@ void declare_run(CommandLine& line) {
               "where to plan (default: what is known of the transport; of an algorithm's name "
               "fully_connected:RANKS)");
   declare_schedule(line, kAutoAlgorithm);
+  line.option("--hosts", "that the ranks started here take themselves to be on, evenly", "1");
   line.option("--transport", describe_transports(), kAutoTransport);
   line.option("--sizes", "whole buffers: 1KiB:256MiB:4 (from, to, factor) or a list");
   line.option("-b,--minbytes", "first size, without --sizes", "32MiB");
@@ -103,9 +105,10 @@ Result<std::vector<int64_t>> sizes_option(const CommandLine& line) {
   return sizes;
 }
 
+constexpr int32_t kMostRanks = 65'536;
+
 // --ranks, or the product of nccl-tests' two numbers, of which 1 says nothing; 0: none is given.
 Result<int32_t> rank_count_option(const CommandLine& line) {
-  constexpr int32_t kMostRanks = 65'536;
   int64_t product = 1;
   for (const char* name : {"--ngpus", "--nthreads"}) {
     if (line.given(name)) {
@@ -168,6 +171,8 @@ Result<RunSettings> understand_run(const CommandLine& line) {
   }
   settings.deadline = std::chrono::nanoseconds(deadline_ps / 1000);
   PLEACH_SET(settings.rank_count, rank_count_option(line));
+  PLEACH_SET(settings.host_count,
+             line.count("--hosts", 1, settings.rank_count == 0 ? kMostRanks : settings.rank_count));
   return settings;
 }
 
@@ -216,8 +221,7 @@ Result<Book> part_of(Book book, CollectiveKind collective, std::optional<int32_t
 
 }  // namespace
 
-Result<Book> book_for(const CommandLine& line, int32_t rank_count, const std::string& transport,
-                      bool spans_hosts) {
+Result<Book> book_for(const CommandLine& line, int32_t rank_count, const TransportChoice& choice) {
   if (rank_count < 2) {
     return invalid(fmt::format("{} rank: a collective needs at least 2", rank_count));
   }
@@ -231,8 +235,8 @@ Result<Book> book_for(const CommandLine& line, int32_t rank_count, const std::st
   }
   PLEACH_ASSIGN(collective, line.value("--collective", parse_collective));
   PLEACH_TRY(check_root(line, collective));
-  BookRequest request = book_request(process_environment, transport);
-  request.spans_hosts = spans_hosts;
+  BookRequest request = book_request(process_environment, choice.transport);
+  request.hosts = choice.hosts;
   if (line.given("--topology")) {
     request.topology = line.text("--topology");
     request.file.clear();

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -18,6 +19,7 @@
 #include "tests/support/random_schedules.h"
 #include "tests/support/rank_processes.h"
 #include "tests/support/small_schedules.h"
+#include "tests/support/transports.h"
 
 namespace pleach {
 namespace {
@@ -165,11 +167,13 @@ std::string live(const TcpStoreOptions& options, const std::string& transport) {
     return made.error().message;
   }
   const std::shared_ptr<Store> store = std::move(made).value();
+  const support::TransportSpec spec(transport);
   const auto endpoint = Endpoint::create({.rank = options.rank,
                                           .rank_count = options.rank_count,
-                                          .transport = transport,
+                                          .transport = spec.name,
                                           .store = store,
-                                          .deadline = options.deadline});
+                                          .deadline = options.deadline,
+                                          .host_name = spec.host_of(options.rank)});
   if (!endpoint) {
     return endpoint.error().message;
   }
@@ -206,7 +210,7 @@ class Kill {
     Rng rng(seed);
     rank_ = support::pick(rng, kRanks);
     how_ = rng.below(3) == 0 ? SIGSTOP : SIGKILL;
-    transport_ = rng.below(2) == 0 ? "tcp" : "shm";
+    transport_ = std::array{"tcp", "shm", "host/2"}[rng.below(3)];
     // From before the first word on.
     wait_ = std::chrono::microseconds(rng.below(rng.below(3) == 0 ? 30'000 : 600'000));
   }

@@ -109,8 +109,8 @@ TEST(ProgressTest, OperationsInFlightGiveTheBitsOfOneAfterTheOther) {
   for (int32_t round = 0; round < support::repeated(300); ++round) {
     SCOPED_TRACE("seed " + std::to_string(kSeed) + ", round " + std::to_string(round));
     const int32_t count = 2 + support::pick(rng, 3);
-    const std::array kTransports = {"tcp", "shm"};
-    const std::string transport = round % 5 == 0 ? kTransports[at(round % 2)] : "inproc";
+    const std::array kTransports = {"tcp", "shm", "host/2"};
+    const std::string transport = round % 5 == 0 ? kTransports[at(round / 5 % 3)] : "inproc";
     std::vector<Schedule> schedules;
     while (std::ssize(schedules) < count) {
       Schedule drawn = support::random_schedule({}, rng);

@@ -14,6 +14,7 @@
 #include "tests/support/rank_threads.h"
 #include "tests/support/small_schedules.h"
 #include "tests/support/stores.h"
+#include "tests/support/transports.h"
 
 namespace pleach {
 namespace {
@@ -51,11 +52,13 @@ std::string add_up(Communicator& communicator, Rank self, int64_t count) {
 Result<std::shared_ptr<Endpoint>> endpoint_of(const std::shared_ptr<Store>& store, Rank rank,
                                               int32_t rank_count, const std::string& transport,
                                               Duration deadline = seconds(20)) {
+  const support::TransportSpec spec(transport);
   return Endpoint::create({.rank = rank,
                            .rank_count = rank_count,
-                           .transport = transport,
+                           .transport = spec.name,
                            .store = store,
-                           .deadline = deadline});
+                           .deadline = deadline,
+                           .host_name = spec.host_of(rank)});
 }
 
 std::string text(const std::vector<Rank>& ranks) {
@@ -104,7 +107,7 @@ TEST(ShrinkTest, DownToOne) {
     const std::shared_ptr<Store> local = make_local_store();
     support::on_every_rank(4, [&](Rank rank) { leave_one_by_one(local, rank, 4, transport); });
   }
-  for (const std::string transport : {"tcp", "shm"}) {
+  for (const std::string transport : {"tcp", "shm", "host/2"}) {
     SCOPED_TRACE(transport);
     const support::Served served;
     support::on_every_rank(4, [&](Rank rank) {

@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
 #include "pleach/base/text.h"
 #include "pleach/topology/shapes.h"
 
@@ -61,6 +66,39 @@ count = {{ rank = {ranks} }}
 Result<Topology> host_topology(const HostModel& model, int32_t rank_count,
                                const std::string& name) {
   return parse_topology_toml(host_topology_toml(model, rank_count, name), name);
+}
+
+Result<Topology> hosts_topology(const HostModel& model, const HostNetwork& network,
+                                std::span<const int32_t> hosts, const std::string& name) {
+  const Framing framing = {.header_bytes = model.message_bytes, .packet_bytes = int64_t{1} << 30};
+  PLEACH_TRY(check_framing(framing, name));
+  TopologyBuilder builder(name);
+  builder.set_framing(framing);
+  std::vector<NodeId> ranks;
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+    PLEACH_ASSIGN(node, builder.add_node({.name = std::to_string(rank)}));
+    ranks.push_back(node);
+  }
+  PLEACH_ASSIGN(middle, builder.add_node({.name = "network", .kind = NodeKind::kSwitch}));
+  const int64_t half_ps = network.latency_ps / 2;
+  const int32_t host_count = 1 + *std::ranges::max_element(hosts);
+  for (int32_t host = 0; host < host_count; ++host) {
+    const auto gate = [&](std::string_view side) {
+      return builder.add_node({.name = fmt::format("{}{}", side, host), .kind = NodeKind::kSwitch});
+    };
+    PLEACH_ASSIGN(in, gate("in"));
+    PLEACH_ASSIGN(out, gate("out"));
+    PLEACH_TRY(builder.add_link({in, out, model.host_bandwidth_bytes_per_s, model.latency_ps}));
+    PLEACH_TRY(builder.add_link({in, middle, network.bandwidth_bytes_per_s, half_ps}));
+    PLEACH_TRY(builder.add_link({middle, out, network.bandwidth_bytes_per_s, half_ps}));
+    for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+      if (hosts[rank] == host) {
+        PLEACH_TRY(builder.add_link({ranks[rank], in, model.rank_bandwidth_bytes_per_s, 0}));
+        PLEACH_TRY(builder.add_link({out, ranks[rank], model.rank_bandwidth_bytes_per_s, 0}));
+      }
+    }
+  }
+  return std::move(builder).build();
 }
 
 }  // namespace pleach

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "pleach/base/result.h"
@@ -31,5 +32,18 @@ std::string host_topology_toml(const HostModel& model, int32_t rank_count, const
 
 // The same, read. Errors: kInvalidArgument: figures that no topology has.
 Result<Topology> host_topology(const HostModel& model, int32_t rank_count, const std::string& name);
+
+// What joins hosts: a way to a switch that all reach, and one from it, at each.
+struct HostNetwork {
+  int64_t bandwidth_bytes_per_s = 1;  // of a host, each way
+  int64_t latency_ps = 0;             // from a host to another
+};
+
+// Several hosts of one model. What goes to another host leaves it beside the link on which the
+// messages of the host meet. Messages cost the same wherever they go.
+//   hosts   by rank: 0, 1, ..., each at least once
+//   errors  as host_topology()
+Result<Topology> hosts_topology(const HostModel& model, const HostNetwork& network,
+                                std::span<const int32_t> hosts, const std::string& name);
 
 }  // namespace pleach

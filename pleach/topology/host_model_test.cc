@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
+#include "pleach/topology/routes.h"
 #include "pleach/topology/shapes.h"
 
 namespace pleach {
@@ -41,10 +44,40 @@ TEST(HostModel, IsAFile) {
   EXPECT_EQ(read->fingerprint(), host_topology(kModel, 3, "another name")->fingerprint());
 }
 
+// Within a host there are three links between two ranks, to another host four.
+TEST(HostModel, HostsMeetInTheirNetwork) {
+  const HostNetwork network = {1'000'000'000, 20'000'000};
+  const std::vector<int32_t> hosts = {0, 1, 0, 1, 1};
+  const Result<Topology> topology = hosts_topology(kModel, network, hosts, "hosts");
+  ASSERT_TRUE(topology) << topology.error().message;
+  EXPECT_EQ(topology->rank_nodes().size(), hosts.size());
+  Router router(*topology);
+  for (std::size_t from = 0; from < hosts.size(); ++from) {
+    EXPECT_EQ(topology->node(topology->rank_nodes()[from]).name, std::to_string(from));
+    for (std::size_t to = 0; to < hosts.size(); ++to) {
+      if (from == to) {
+        continue;
+      }
+      const auto route = router.route(topology->rank_nodes()[from], topology->rank_nodes()[to]);
+      ASSERT_TRUE(route);
+      int64_t latency_ps = 0, least = INT64_MAX;
+      for (const LinkId link : *route) {
+        latency_ps += topology->link(link).latency_ps;
+        least = std::min(least, topology->link(link).bandwidth_bytes_per_s);
+      }
+      const bool is_near = hosts[from] == hosts[to];
+      EXPECT_EQ(route->size(), is_near ? 3U : 4U);
+      EXPECT_EQ(latency_ps, is_near ? kModel.latency_ps : network.latency_ps);
+      EXPECT_EQ(least, is_near ? kModel.rank_bandwidth_bytes_per_s : 1'000'000'000);
+    }
+  }
+}
+
 TEST(HostModel, RefusesWhatNoTopologyHas) {
   HostModel model = kModel;
   model.message_bytes = int64_t{1} << 30;
   EXPECT_FALSE(host_topology(model, 2, "host"));
+  EXPECT_FALSE(hosts_topology(model, {1, 1}, std::vector<int32_t>{0, 1}, "hosts"));
   model = kModel;
   model.host_bandwidth_bytes_per_s = 0;
   EXPECT_FALSE(host_topology(model, 2, "host"));

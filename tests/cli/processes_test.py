@@ -87,11 +87,43 @@ def start_measuring(test, rank_count, command, **environment):
     return run, processes
 
 
+def memories_of(process):
+    """The shared memories that a process has, its own and its peers'."""
+    links = pathlib.Path(f"/proc/{process}/fd").iterdir()
+    return {link.stat().st_ino for link in links if os.readlink(link).startswith("/memfd:")}
+
+
+def connections_of(process):
+    """How many TCP connections a process has."""
+    links = [os.readlink(link) for link in pathlib.Path(f"/proc/{process}/fd").iterdir()]
+    lines = pathlib.Path(f"/proc/{process}/net/tcp").read_text().splitlines()[1:]
+    established = [line.split()[9] for line in lines if line.split()[3] == "01"]
+    return sum(f"socket:[{inode}]" in links for inode in established)
+
+
+class SeveralHosts(unittest.TestCase):
+    def test_ranks_share_memory_within_a_host_and_connections_beyond(self):
+        run, processes = start_measuring(
+            self, 4, [PLEACH, "run", "--ranks", "4", "--hosts", "2", "--algorithm",
+                      "hierarchical,levels=2x2", *LONG_RUN[2:]])
+        wait_until(lambda: connections_of(processes[3]) == 2, START_S, "a peer's and the store's")
+        memories = [wait_until(lambda: len(memories_of(processes[rank])) == 2
+                               and memories_of(processes[rank]), START_S, "a neighbour's memory")
+                    for rank in range(4)]
+        self.assertEqual(memories[0], memories[1])
+        self.assertEqual(memories[2], memories[3])
+        self.assertFalse(memories[0] & memories[2])
+        run.terminate()
+        run.communicate(timeout=START_S)
+
+
 class LostRanks(unittest.TestCase):
     def start(self, rank_count, transport):
         """Starts a long run and waits until every rank is measuring."""
+        hosts = "2" if transport == "host" else "1"
         started = start_measuring(self, rank_count, [PLEACH, "run", "--ranks", str(rank_count),
-                                                     "--transport", transport, *LONG_RUN])
+                                                     "--hosts", hosts, "--transport", transport,
+                                                     *LONG_RUN])
         time.sleep(0.2)
         return started
 
@@ -134,12 +166,12 @@ class LostRanks(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
 
     def test_a_killed_rank_is_named_by_all_others(self):
-        for lost, transport in ((0, "tcp"), (1, "tcp"), (0, "shm"), (2, "shm")):
+        for lost, transport in ((0, "tcp"), (1, "tcp"), (0, "shm"), (2, "shm"), (1, "host")):
             with self.subTest(f"{lost} {transport}"):
                 self.lose(lost, signal.SIGKILL, transport)
 
     def test_a_stopped_rank_is_named_by_all_others(self):
-        for transport in ("tcp", "shm"):
+        for transport in ("tcp", "shm", "host"):
             with self.subTest(transport):
                 self.lose(2, signal.SIGSTOP, transport)
 

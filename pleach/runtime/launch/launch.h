@@ -57,6 +57,8 @@ struct StartOptions {
   std::vector<std::string> arguments;  // the command line to run, argv[0] first
   Duration deadline =
       std::chrono::seconds(30);  // after the first failure, before the rest is killed
+  // More than 1: PLEACH_HOST tells the ranks that they are on so many hosts, evenly.
+  int32_t host_count = 1;
   // After the first failure, before the rest is sent SIGTERM; none: it hears of the failure itself.
   std::optional<Duration> patience = {};
   // Told each line that a rank prints, without its end; none: they print where this process does.

@@ -173,6 +173,10 @@ Status Group::start_rank(int32_t rank, const Descriptor& listener) {
       "PLEACH_JOB=" + job_.name,
       fmt::format("PLEACH_SECRET={}", job_.secret.text()),
   };
+  if (options_.host_count > 1) {
+    variables.push_back(
+        fmt::format("PLEACH_HOST={}", int64_t{rank} * options_.host_count / options_.rank_count));
+  }
   if (rank == 0) {
     variables.push_back(fmt::format("PLEACH_LISTEN_DESCRIPTOR={}", listener.get()));
   }
