@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -63,19 +64,46 @@ std::FILE* open_beside(const std::string& path, std::string& temporary) {
   return nullptr;
 }
 
+// Opens what can be read to its end: a file, a device, or a pipe that this process was given. To
+// one with a name nobody may ever write.
+Result<File> open_to_read(const std::string& path, bool& is_device) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  File file(descriptor < 0 ? nullptr : ::fdopen(descriptor, "rb"));
+  struct stat status = {};
+  if (file == nullptr || ::fstat(descriptor, &status) != 0) {
+    return io_error("read", path, std::strerror(errno));
+  }
+  const auto is_given = [&] {
+    return std::ranges::any_of(std::array{"/dev/stdin", "/dev/fd/", "/proc/self/fd/"},
+                               [&](const char* own) { return path.starts_with(own); });
+  };
+  is_device = S_ISCHR(status.st_mode);
+  if (S_ISDIR(status.st_mode)) {
+    return io_error("read", path, "it is a directory");
+  }
+  if (!S_ISREG(status.st_mode) && !is_device && !(S_ISFIFO(status.st_mode) && is_given())) {
+    return io_error("read", path, "it is no regular file");
+  }
+  static_cast<void>(::fcntl(descriptor, F_SETFL, O_RDONLY));
+  return file;
+}
+
+// Opens a device or a pipe, but no pipe that nobody reads: signals wait meanwhile.
+std::FILE* open_in_place(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) {
+    return nullptr;
+  }
+  static_cast<void>(::fcntl(descriptor, F_SETFL, O_WRONLY));
+  return ::fdopen(descriptor, "wb");
+}
+
 }  // namespace
 
 Result<std::string> read_file(const std::string& path, int64_t limit_bytes) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
-    return io_error("read", path, "it is a directory");
-  }
-  const File file(std::fopen(path.c_str(), "rb"));
-  if (file == nullptr) {
-    return io_error("read", path, std::strerror(errno));
-  }
+  bool is_device = false;
+  PLEACH_ASSIGN(file, open_to_read(path, is_device));
   // That /dev/zero never ends should not take long to be found.
-  const bool is_device = std::filesystem::is_character_file(path, ignored);
   const auto limit =
       static_cast<std::size_t>(is_device ? std::min(limit_bytes, kMostDeviceBytes) : limit_bytes);
   std::string content;
@@ -138,7 +166,7 @@ Status FileSet::commit() {
   for (Pending& file : pending_) {
     int cause = 0;
     if (file.temporary.empty()) {
-      std::FILE* opened = std::fopen(file.path.c_str(), "wb");
+      std::FILE* opened = open_in_place(file.path);
       cause = opened == nullptr ? errno : write_and_close(opened, file.content);
     } else if (std::rename(file.temporary.c_str(), file.target.c_str()) != 0) {
       cause = errno;
@@ -162,8 +190,12 @@ Status write_file(const std::string& path, std::string_view content) {
 Result<std::string> new_file_name(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code code;
-  if (fs::is_directory(path, code)) {
+  const fs::file_status status = fs::status(path, code);
+  if (fs::is_directory(status)) {
     return io_error("write", path, "it is a directory");
+  }
+  if (fs::exists(status) && !fs::is_regular_file(status)) {
+    return io_error("write", path, "it is no regular file");
   }
   const fs::path folder = fs::path(path).parent_path();
   if (::access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0) {

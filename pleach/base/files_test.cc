@@ -2,12 +2,16 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <thread>
 
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
@@ -61,6 +65,31 @@ TEST_F(Files, ErrorsNameThePathAndTheCause) {
   EXPECT_EQ(read_file(folder_).error().message, "cannot read '" + folder_ + is_folder);
   EXPECT_EQ(write_file(folder_, "x").error().message, "cannot write '" + folder_ + is_folder);
   EXPECT_EQ(read_file(folder_).error().code, ErrorCode::kIo);
+}
+
+// Nobody may ever write to a pipe with a name.
+TEST_F(Files, WhatIsNoFileIsNotWaitedFor) {
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  EXPECT_EQ(read_file(path("pipe")).error().message,
+            "cannot read '" + path("pipe") + "': it is no regular file");
+  EXPECT_FALSE(write_file(path("pipe"), "x"));
+  EXPECT_EQ(new_file_name(path("pipe")).error().message,
+            "cannot write '" + path("pipe") + "': it is no regular file");
+  EXPECT_EQ(write_new_file("/dev/full", "x").error().message,
+            "cannot write '/dev/full': it is no regular file");
+  EXPECT_FALSE(std::filesystem::exists("/dev/full.0"));
+  int ends[2] = {-1, -1};
+  ASSERT_EQ(pipe(ends), 0);
+  std::thread writer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_EQ(write(ends[1], "given", 5), 5);
+    close(ends[1]);
+  });
+  const Result<std::string> given = read_file("/dev/fd/" + std::to_string(ends[0]));
+  writer.join();
+  close(ends[0]);
+  ASSERT_TRUE(given) << given.error().message;
+  EXPECT_EQ(*given, "given");
 }
 
 TEST_F(Files, FailedWritesLeaveTheOldFile) {
