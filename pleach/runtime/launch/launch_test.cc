@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <fstream>
 #include <map>
 #include <string>
@@ -353,6 +354,30 @@ TEST(StartRanksTest, ReturnsTheFirstFailureAndLeavesNobodyBehind) {
     EXPECT_EQ(end->signal, row.code == 128 + SIGKILL ? SIGKILL : 0);
     EXPECT_LT(SteadyClock().now() - start, std::chrono::seconds(30));
   }
+}
+
+// A rank whose connections have closed, which the others notice, may take its time to end: here its
+// first thread has gone, and another ends it by a signal when rank 0 has failed for it.
+TEST(StartRanksTest, NamesWhomASignalEndedThoughAnotherFailedBefore) {
+  const std::string path = testing::TempDir() + "pleach-ending-" + std::to_string(getpid());
+  const std::string program =
+      "import ctypes, os, platform, signal, threading, time\n"
+      "def end():\n"
+      "  while ') Z ' not in open('/proc/self/stat').read(): time.sleep(0.01)\n"
+      "  open('" +
+      path +
+      "', 'w').close()\n"
+      "  time.sleep(0.5)\n"
+      "  os.kill(os.getpid(), signal.SIGKILL)\n"
+      "threading.Thread(target=end).start()\n"
+      "ctypes.CDLL(None).syscall(93 if platform.machine() == 'aarch64' else 60, 0)\n";
+  const Result<RanksEnd> end = start_ranks(
+      shell(2, "if test $PLEACH_RANK = 0; then while ! test -e " + path +
+                   "; do sleep 0.02; done; exit 5; fi; exec python3 -c \"" + program + "\""));
+  std::remove(path.c_str());
+  ASSERT_TRUE(end.has_value()) << end.error().message;
+  EXPECT_EQ(end->rank, Rank{1});
+  EXPECT_EQ(end->signal, SIGKILL);
 }
 
 // Of ignored signals of children the kernel keeps nothing to wait for.

@@ -10,9 +10,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <fstream>
+#include <optional>
 #include <thread>
 
 #include "pleach/base/signal_mask.h"
+#include "pleach/base/text.h"
 #include "pleach/runtime/launch/launch.h"
 #include "pleach/runtime/launch/rank_output.h"
 #include "pleach/runtime/net.h"
@@ -82,6 +85,21 @@ void become_rank(const Image& image, pid_t parent, const sigset_t& signals, int 
           image.environment_pointers.data());
 }
 
+// Whether the process has begun to end: its connections may have closed, and it cannot be waited
+// for as yet. False where the system does not tell.
+bool is_ending(pid_t process) {
+  constexpr uint64_t kExiting = 4;   // PF_EXITING
+  constexpr std::size_t kFlags = 6;  // after the program's name, see proc(5)
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
+  std::string text;
+  std::getline(file, text);
+  const std::vector<std::string_view> words =
+      split(std::string_view(text).substr(std::min(text.rfind(')') + 2, text.size())), ' ');
+  const Result<int64_t> flags =
+      parse_integer(words.size() > kFlags ? words[kFlags] : "0", "flags", 0, INT64_MAX);
+  return flags && (static_cast<uint64_t>(*flags) & kExiting) != 0;
+}
+
 // Children are waited for, also where whoever started this program ignores the signal of their end:
 // they would vanish then.
 class NoticesChildren {
@@ -123,6 +141,7 @@ class Group {
  private:
   Status start_rank(int32_t rank, const Descriptor& listener);
   void reap();
+  TimePoint tell_failure(TimePoint now);
   void wait_until(TimePoint deadline, TimePoint now);
   void tell_others();
   void signal_all(int number) const {
@@ -148,6 +167,12 @@ class Group {
   std::thread herald_;            // of the first failure
   std::vector<pid_t> processes_;  // by rank; 0: has ended
   RanksEnd end_;
+  // The first failure.
+  struct News {
+    std::optional<TimePoint> at = {};
+    bool is_told = false;
+  };
+  News news_;
 };
 
 Status Group::start() {
@@ -213,27 +238,47 @@ Status Group::start_rank(int32_t rank, const Descriptor& listener) {
   return ok();
 }
 
-// Of several that are found to have failed at once, one that a signal ended is the first: the
+// Of those that have failed when the first is told, one that a signal ended is the first: the
 // others may have heard of it.
 void Group::reap() {
-  const bool is_first = end_.code == 0;
   for (std::size_t rank = 0; rank < processes_.size(); ++rank) {
     int status = 0;
     if (processes_[rank] > 0 && waitpid(processes_[rank], &status, WNOHANG) == processes_[rank]) {
       processes_[rank] = 0;
       const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
       const int code = signal != 0 ? 128 + signal : WEXITSTATUS(status);
-      if (code != 0 && (end_.code == 0 || (is_first && end_.signal == 0 && signal != 0))) {
+      if (code != 0 && (end_.code == 0 || (!news_.is_told && end_.signal == 0 && signal != 0))) {
         end_ = {code, Rank{static_cast<int32_t>(rank)}, signal};
       }
     }
   }
-  if (is_first && end_.code != 0) {
-    if (options_.failed) {
-      options_.failed(end_);
-    }
-    tell_others();
+}
+
+// Tells of the first failure: of a signal at once; of a code when it has had time to come to light
+// that a signal ended another rank, which closes its connections before it can be waited for.
+//   returns  when to look again
+TimePoint Group::tell_failure(TimePoint now) {
+  constexpr Duration kLook = std::chrono::milliseconds(100);
+  constexpr Duration kLongest = std::chrono::seconds(5);
+  if (end_.code == 0 || news_.is_told) {
+    return TimePoint::max();
   }
+  news_.at = news_.at.value_or(now);
+  const Duration passed = now - *news_.at;
+  const bool may_change =
+      end_.signal == 0 && std::ranges::any_of(processes_, [](pid_t p) { return p > 0; }) &&
+      (passed < kLook || (passed < kLongest && std::ranges::any_of(processes_, [](pid_t p) {
+                            return p > 0 && is_ending(p);
+                          })));
+  if (may_change) {
+    return now + kLook / 4;
+  }
+  news_.is_told = true;
+  if (options_.failed) {
+    options_.failed(end_);
+  }
+  tell_others();
+  return TimePoint::max();
 }
 
 // Waits for a signal, and for what ranks print.
@@ -267,12 +312,13 @@ RanksEnd Group::wait() {
   TimePoint terminate_at = kNever, kill_at = kNever;
   while (true) {
     reap();
+    const TimePoint now = clock.now();
+    const TimePoint look_at = tell_failure(now);
     if (std::all_of(processes_.begin(), processes_.end(), [](pid_t p) { return p == 0; })) {
       output_.finish();
       return end_;
     }
-    const TimePoint now = clock.now();
-    if (end_.code != 0 && kill_at == kNever) {
+    if (news_.is_told && kill_at == kNever) {
       kill_at = now + options_.deadline;
       terminate_at = options_.patience ? now + *options_.patience : kNever;
     }
@@ -284,7 +330,7 @@ RanksEnd Group::wait() {
       signal_all(SIGKILL);
       kill_at = now + std::chrono::seconds(1);
     }
-    wait_until(std::min({now + std::chrono::seconds(1), kill_at, terminate_at}), now);
+    wait_until(std::min({now + std::chrono::seconds(1), kill_at, terminate_at, look_at}), now);
     while (const int number = next_signal(signals_.blocked())) {
       if (number == SIGCHLD) {
         continue;
