@@ -27,6 +27,8 @@ bool has_segment(std::span<const ProgramMessage> messages, int32_t message, int3
 // What is fetched for one fold, of all its operands, stays in a level-2 cache.
 constexpr int64_t kFetchedBytes = 512 * 1024;
 
+constexpr Duration kAskAfter = std::chrono::seconds(1);
+
 void copy(std::byte* out, const std::byte* in, int64_t bytes) {
   std::memcpy(out, in, static_cast<std::size_t>(bytes));
 }
@@ -686,12 +688,14 @@ void CollectiveRun::copy_results() const {
   }
 }
 
-// Peers get the deadline to begin; half of it has passed when they are asked whether they have.
+// Peers get the deadline to begin; they are asked whether they have after half of it, or a second:
+// two that only receive, and run something else, hear of it then.
 // After that a rank that sees nothing at all for the deadline gives up a little later still, so
 // that who knows more speaks first.
 TimePoint CollectiveRun::expiry() const {
   if (!life_.has_waited) {
-    return life_.start + (life_.has_asked ? spec_.deadline : spec_.deadline / 2);
+    return life_.start +
+           (life_.has_asked ? spec_.deadline : std::min<Duration>(spec_.deadline / 2, kAskAfter));
   }
   return life_.last_event + spec_.deadline + spec_.deadline / 4;
 }

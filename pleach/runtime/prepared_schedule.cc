@@ -187,7 +187,8 @@ uint64_t PreparedSchedule::fingerprint(const Key& key, const Kind& kind) const {
                        .op = key.op,
                        .count = key.count,
                        .segment_count = kind.segment_count,
-                       .schedule_hash = hash_};
+                       .schedule_hash = hash_,
+                       .root = schedule_.root};
   if (!key.counts.empty()) {
     Fingerprint parts;
     parts.add(hash_);

@@ -138,6 +138,18 @@ int64_t Progress::in_flight(uint64_t channel) {
   return std::ssize(find(channel)->in_flight);
 }
 
+Status Progress::look(uint64_t channel) {
+  Lock lock(mutex_);
+  if (!poller_.is_there) {
+    poll(lock, TimePoint::min());
+    hand_over();
+    call_back(lock);
+  }
+  Open* const open = find(channel);
+  turn_.wait(lock, [&] { return !open->is_failing; });
+  return open->error ? Status(*open->error) : ok();
+}
+
 // Begins it, and leaves nothing undone that another thread, which polls, would have to know of.
 Status Progress::begin(Lock& lock, uint64_t channel, const std::shared_ptr<OperationState>& state) {
   Open* const open = find(channel);

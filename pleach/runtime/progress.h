@@ -111,6 +111,9 @@ class Progress final : public Sink {
   uint64_t begun(uint64_t channel);
   int64_t in_flight(uint64_t channel);
 
+  // Hears what has come, without waiting for more. Errors: the channel's first error.
+  Status look(uint64_t channel);
+
   // Begins an operation, numbered here, as the channel's next.
   //   errors  the channel's first error
   Status start(uint64_t channel, const std::shared_ptr<OperationState>& state);

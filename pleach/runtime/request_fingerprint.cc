@@ -17,6 +17,9 @@ struct Field {
 };
 constexpr Field kMark{0, 16};
 constexpr Field kCount{16, 32};
+// In its place where there is a root.
+constexpr Field kShortCount{16, 26};
+constexpr Field kRoot{42, 6};
 constexpr Field kSegments{48, 6};
 constexpr Field kType{54, 3};
 constexpr Field kOp{57, 3};
@@ -34,6 +37,15 @@ std::optional<CollectiveKind> collective_of(uint64_t fingerprint) {
              : std::nullopt;
 }
 
+bool is_rooted(uint64_t fingerprint) {
+  const std::optional<CollectiveKind> collective = collective_of(fingerprint);
+  return collective && has_root(*collective);
+}
+
+const Field& count_field(uint64_t fingerprint) {
+  return is_rooted(fingerprint) ? kShortCount : kCount;
+}
+
 std::string number_text(int64_t value, const Field& field) {
   const bool is_most = static_cast<uint64_t>(value) == field.most();
   return fmt::format("{}{}", value, is_most ? " or more" : "");
@@ -44,9 +56,11 @@ std::string element_text(const RequestWords& words) {
 }
 
 // How one of two that differ reads, after its collective.
-std::string rest_text(const RequestWords& words, const RequestWords& other, bool is_first) {
+//   count  its field
+std::string rest_text(const RequestWords& words, const RequestWords& other, const Field& count,
+                      bool is_first) {
   const bool differs = words.type != other.type || words.op != other.op;
-  std::string text = fmt::format("of {}", number_text(words.count, kCount));
+  std::string text = fmt::format("of {}", number_text(words.count, count));
   if (is_first || differs) {
     text += " " + element_text(words);
   }
@@ -54,7 +68,11 @@ std::string rest_text(const RequestWords& words, const RequestWords& other, bool
     text += fmt::format(" in {} segment{}", number_text(words.segment_count, kSegments),
                         words.segment_count == 1 ? "" : "s");
   }
-  if (!differs && words.count == other.count && words.schedule != other.schedule) {
+  if (words.root != other.root) {
+    text += fmt::format(" with root {}", number_text(words.root, kRoot));
+  }
+  if (!differs && words.count == other.count && words.root == other.root &&
+      words.schedule != other.schedule) {
     text += fmt::format(" by schedule or parts {:04x}", words.schedule);
   }
   return text;
@@ -76,7 +94,9 @@ uint64_t request_fingerprint(const RequestTraits& traits) {
   const uint64_t mark =
       schedule_mark(traits.schedule_hash) + segments - std::min(segments, kSegments.most());
   const ReduceOp op = reduces(*traits.collective) ? traits.op : ReduceOp::kSum;
-  return with_count((mark & kMark.most()) | kSegments.put(segments) |
+  const uint64_t root =
+      has_root(*traits.collective) ? kRoot.put(static_cast<uint64_t>(traits.root.value)) : 0;
+  return with_count((mark & kMark.most()) | root | kSegments.put(segments) |
                         kType.put(static_cast<uint64_t>(traits.type)) |
                         kOp.put(static_cast<uint64_t>(op)) |
                         kCollective.put(static_cast<uint64_t>(*traits.collective) + 1),
@@ -85,7 +105,8 @@ uint64_t request_fingerprint(const RequestTraits& traits) {
 
 uint64_t with_count(uint64_t fingerprint, int64_t count) {
   const auto number = static_cast<uint64_t>(count);
-  return (fingerprint ^ (number >> kCount.bits & kMark.most())) | kCount.put(number);
+  const Field& field = count_field(fingerprint);
+  return (fingerprint ^ (number >> field.bits & kMark.most())) | field.put(number);
 }
 
 bool may_be_one(uint64_t own, uint64_t theirs) {
@@ -110,15 +131,17 @@ RequestWords read_request(uint64_t fingerprint) {
           .has_elements = true,
           .type = to_text(static_cast<ElementType>(kType.of(fingerprint))),
           .op = reduces(collective) ? to_text(op) : "",
-          .count = static_cast<int64_t>(kCount.of(fingerprint)),
+          .count = static_cast<int64_t>(count_field(fingerprint).of(fingerprint)),
           .segment_count = static_cast<int32_t>(kSegments.of(fingerprint)),
+          .root = is_rooted(fingerprint) ? static_cast<int32_t>(kRoot.of(fingerprint)) : 0,
           .schedule = static_cast<uint16_t>(kMark.of(fingerprint))};
 }
 
 std::string request_text(uint64_t fingerprint) {
   const RequestWords words = read_request(fingerprint);
   std::string text(words.collective);
-  return words.has_elements ? text + " " + rest_text(words, words, true) : text;
+  return words.has_elements ? text + " " + rest_text(words, words, count_field(fingerprint), true)
+                            : text;
 }
 
 std::string difference_text(Rank rank, uint64_t fingerprint, Rank other, uint64_t others) {
@@ -130,8 +153,10 @@ std::string difference_text(Rank rank, uint64_t fingerprint, Rank other, uint64_
     return fmt::format("rank {} runs {}, rank {} {}", rank.value, request_text(fingerprint),
                        other.value, request_text(others));
   }
+  const Field& count = count_field(fingerprint);
   return fmt::format("rank {} runs {} {}, rank {} {}", rank.value, words.collective,
-                     rest_text(words, theirs, true), other.value, rest_text(theirs, words, false));
+                     rest_text(words, theirs, count, true), other.value,
+                     rest_text(theirs, words, count, false));
 }
 
 }  // namespace pleach

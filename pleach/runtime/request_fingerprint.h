@@ -18,10 +18,12 @@ struct RequestTraits {
   int64_t count = 0;  // elements
   int32_t segment_count = 1;
   uint64_t schedule_hash = 0;  // and of the parts' counts, where they have some
+  Rank root = {0};             // of a collective that has one
 };
 
-// Differs where collective, type, op, count below 2^32 - 1 or segments do, else of two schedules or
-// larger counts with 65,535 chances in 65,536.
+// Differs where collective, type, op, segments or count below 2^32 - 1 do, or, of what has a root,
+// a root below 63 or a count below 2^26 - 1; else of two schedules, larger roots or counts with
+// 65,535 chances in 65,536.
 uint64_t request_fingerprint(const RequestTraits& traits);
 
 // One of a count of 0, with another: where ranks agree in pairs.
@@ -41,6 +43,7 @@ struct RequestWords {
   std::string_view op = {};  // empty where nothing is reduced
   int64_t count = 0;
   int32_t segment_count = 0;
+  int32_t root = 0;
   uint16_t schedule = 0;
 };
 RequestWords read_request(uint64_t fingerprint);

@@ -22,6 +22,24 @@ RequestTraits changed(const Change& change) {
   return traits;
 }
 
+TEST(RequestFingerprintTest, RootsThatDifferAreSaid) {
+  const auto of_root = [](int32_t root, int64_t count, uint64_t hash) {
+    return request_fingerprint({.collective = CollectiveKind::kBroadcast,
+                                .count = count,
+                                .schedule_hash = hash,
+                                .root = Rank{root}});
+  };
+  const int64_t large = int64_t{1} << 40;
+  EXPECT_EQ(difference_text(Rank{0}, of_root(0, 8, 1), Rank{1}, of_root(1, 8, 2)),
+            "rank 1 runs broadcast of 8 float32 with root 1, rank 0 of 8 with root 0");
+  EXPECT_EQ(difference_text(Rank{0}, of_root(0, 9, 1), Rank{1}, of_root(100, 8, 2)),
+            "rank 1 runs broadcast of 8 float32 with root 63 or more, rank 0 of 9 with root 0");
+  EXPECT_EQ(difference_text(Rank{0}, of_root(2, large, 1), Rank{1}, of_root(2, 8, 1)),
+            "rank 1 runs broadcast of 8 float32, rank 0 of 67108863 or more");
+  EXPECT_NE(of_root(70, 8, 1), of_root(71, 8, 2));
+  EXPECT_NE(of_root(2, large, 1), of_root(2, 3 * large, 1));
+}
+
 TEST(RequestFingerprintTest, WhatDiffersIsSaidOfBoth) {
   struct Case {
     RequestTraits other;  // of rank 0; rank 2 has the usual
@@ -63,7 +81,8 @@ TEST(RequestFingerprintTest, ReadsAsWhatWasAskedFor) {
   for (const CollectiveKind collective : kAllCollectives) {
     for (const ElementType type : kAllElementTypes) {
       for (const ReduceOp op : kAllReduceOps) {
-        for (const int64_t count : {int64_t{0}, int64_t{1}, (int64_t{1} << 32) - 2}) {
+        const int64_t most = (int64_t{1} << (has_root(collective) ? 26 : 32)) - 2;
+        for (const int64_t count : {int64_t{0}, int64_t{1}, most}) {
           const std::string expected = std::string(to_text(collective)) + " of " +
                                        std::to_string(count) + " " + std::string(to_text(type)) +
                                        (reduces(collective) ? " " + std::string(to_text(op)) : "");
