@@ -46,10 +46,10 @@ std::vector<int32_t> hosts_of(std::span<const int32_t> hosts, std::span<const Ra
 Result<TransportChoice> choose_transport(const GroupOfRanks& group, const std::string& name,
                                          const std::string& wanted) {
   PLEACH_ASSIGN(host_name, given_host_name());
-  PLEACH_ASSIGN(places, gather(group, name + "/hosts", host_identity(host_name)));
-  PLEACH_ASSIGN(said, broadcast(group, name, [&]() -> Result<std::string> {
-                  return fmt::format("{}", fmt::join(number(places), " "));
-                }));
+  const auto judge = [](const std::vector<std::string>& places) -> Result<std::string> {
+    return fmt::format("{}", fmt::join(number(places), " "));
+  };
+  PLEACH_ASSIGN(said, settle(group, name, host_identity(host_name), judge));
   PLEACH_ASSIGN(numbers, std::move(said));
   TransportChoice choice;
   for (const std::string_view number : split(numbers, ' ')) {

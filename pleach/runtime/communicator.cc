@@ -246,6 +246,7 @@ Status ChannelCommunicator::open() {
     return opened;
   }
   is_open_ = true;
+  endpoint_->note_opened();
   progress().name_channel(self_.channel, {options_.name, options_.ranks});
   return agree_on_places();
 }
@@ -301,11 +302,14 @@ Status ChannelCommunicator::close() {
           fmt::format("communicator {} has {} {} in flight", quoted(options_.name), count, what));
     }
   }
+  // Of two ranks that only sent, and ran something else, the later one to come here hears of it.
+  PLEACH_TRY(progress().look(self_.channel));
   // At the store: nothing travels on the channels any more.
   if (const Status met = pleach::barrier(group(), key("close")); !met) {
     return poison(met.error(), "close", job_rank());
   }
   close_channels("its communicator was closed");
+  endpoint_->note_closed();
   const std::scoped_lock lock(mutex_);
   guarded_.poison = invalid(fmt::format("communicator {} is closed", quoted(options_.name)));
   is_well_ = false;
@@ -422,13 +426,9 @@ Result<std::vector<int32_t>> ranks_of_color(std::string_view table, int32_t colo
 Result<std::unique_ptr<Communicator>> ChannelCommunicator::split(int32_t color, int32_t key) {
   PLEACH_TRY(check_alive());
   const std::string name = next_key("split");
-  const Result<std::vector<std::string>> all =
-      gather(group(), name + "/colors", fmt::format("{} {}", color, key));
-  if (!all) {
-    return poison(all.error(), "split", job_rank());
-  }
-  const Result<Result<std::string>> table =
-      broadcast(group(), name, [&] { return Result(join(*all, " ")); });
+  const Result<Result<std::string>> table = settle(
+      group(), name, fmt::format("{} {}", color, key),
+      [](const std::vector<std::string>& all) { return Result<std::string>(join(all, " ")); });
   if (!table) {
     return poison(table.error(), "split", job_rank());
   }
@@ -438,7 +438,7 @@ Result<std::unique_ptr<Communicator>> ChannelCommunicator::split(int32_t color, 
   PLEACH_TRY(*table);
   PLEACH_ASSIGN(ranks, ranks_of_color(**table, color));
   CommunicatorOptions options = options_;
-  options.name = fmt::format("{}.{}", name, color);  // not beneath what broadcast() removes
+  options.name = fmt::format("{}.{}", name, color);  // not beneath what settle() removes
   options.ranks.clear();
   for (const int32_t rank : ranks) {
     options.ranks.push_back(self_.job_ranks[at(rank)]);

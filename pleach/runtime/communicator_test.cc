@@ -645,16 +645,48 @@ TEST(CommunicatorTest, WhoLeavesWithoutClosingIsNamed) {
   });
 }
 
+// Whoever gives up first: rank 1 waits for rank 0's word, which waits for rank 2.
 TEST(CommunicatorTest, RankThatNeverComesIsNamed) {
+  for (const int32_t first : {0, 1}) {
+    SCOPED_TRACE(first);
+    const auto store = make_local_store();
+    support::on_every_rank(2, [&](Rank rank) {
+      const auto create = [&](Duration deadline) {
+        const auto made = make_communicator({.rank = rank,
+                                             .rank_count = 3,
+                                             .transport = "inproc",
+                                             .store = store,
+                                             .deadline = deadline});
+        return made ? "" : made.error().message;
+      };
+      std::string said = create(rank.value == first ? milliseconds(200) : seconds(20));
+      // Where the other had not come by then, it is named too.
+      EXPECT_TRUE(contains(said, "rank 2 did not come") || contains(said, ", 2 did not come"))
+          << said;
+      EXPECT_TRUE(said.starts_with("rank " + std::to_string(first) + ", create: ")) << said;
+    });
+  }
+}
+
+TEST(CommunicatorTest, WhoDoesNotComeToASplitIsNamed) {
   const auto store = make_local_store();
-  support::on_every_rank(2, [&](Rank rank) {
-    const auto made = make_communicator({.rank = rank,
-                                         .rank_count = 3,
-                                         .transport = "inproc",
-                                         .store = store,
-                                         .deadline = milliseconds(200)});
-    ASSERT_FALSE(made.has_value());
-    EXPECT_TRUE(contains(made.error().message, "rank 2 did not come")) << made.error().message;
+  support::on_every_rank(3, [&](Rank rank) {
+    auto made = make_communicator({.rank = rank,
+                                   .rank_count = 3,
+                                   .transport = "inproc",
+                                   .store = store,
+                                   .deadline = seconds(rank.value == 1 ? 3 : 20)});
+    ASSERT_TRUE(made.has_value()) << made.error().message;
+    if (rank.value == 2) {
+      EXPECT_FALSE(store->get("nothing", seconds(20)));
+      return;
+    }
+    const auto part = (*made)->split(0, 0);
+    ASSERT_FALSE(part);
+    const std::string& said = part.error().message;
+    EXPECT_TRUE(said == "rank 1, split: rank 2 did not come within 3 s" ||
+                said == "rank 1, split: ranks 0, 2 did not come within 3 s")
+        << said;
   });
 }
 

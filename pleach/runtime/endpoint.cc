@@ -50,6 +50,7 @@ Result<std::shared_ptr<Endpoint>> Endpoint::create(EndpointOptions options) {
 }
 
 Endpoint::~Endpoint() {
+  leaving_ = nullptr;
   if (is_attached_ && wiring_ != nullptr && wiring_->process.is_here()) {
     store().detach(rank());
   }
@@ -67,7 +68,27 @@ Status Endpoint::write_flight(const std::string& path) const {
 
 int64_t Endpoint::count_opening(uint64_t kind) {
   const std::scoped_lock lock(mutex_);
-  return openings_[kind]++;
+  return openings_.by_kind[kind]++;
+}
+
+void Endpoint::note_opened() {
+  const std::scoped_lock lock(mutex_);
+  ++openings_.open;
+}
+
+void Endpoint::note_closed() {
+  const std::scoped_lock lock(mutex_);
+  --openings_.open;
+  if (leaving_ == nullptr) {
+    leaving_ = std::make_unique<AtExit>([this] {
+      std::unique_lock open(mutex_);
+      const bool is_in_order = openings_.open == 0;
+      open.unlock();
+      if (is_in_order) {
+        store().leave();
+      }
+    });
+  }
 }
 
 Result<std::shared_ptr<Wiring>> Endpoint::wire() {

@@ -10,6 +10,7 @@
 
 #include "pleach/base/id.h"
 #include "pleach/base/result.h"
+#include "pleach/runtime/at_exit.h"
 #include "pleach/runtime/clock.h"
 #include "pleach/runtime/flight_file.h"
 #include "pleach/runtime/process_mark.h"
@@ -69,6 +70,10 @@ class Endpoint {
   Status write_flight(const std::string& path) const;
   // How many communicators of that kind have been opened here before.
   int64_t count_opening(uint64_t kind);
+  // A communicator of it has been opened, or closed in order. A process that ends when all have
+  // been closed leaves in order too, though it has not destroyed this.
+  void note_opened();
+  void note_closed();
 
  private:
   explicit Endpoint(EndpointOptions options) : options_(std::move(options)) {}
@@ -80,7 +85,11 @@ class Endpoint {
   mutable std::mutex mutex_;
   // Guarded by it:
   std::shared_ptr<Wiring> wiring_;
-  std::map<uint64_t, int64_t> openings_;
+  struct Openings {
+    std::map<uint64_t, int64_t> by_kind = {};
+    int64_t open = 0;
+  } openings_;
+  std::unique_ptr<AtExit> leaving_;  // once a communicator has been closed
 };
 
 }  // namespace pleach

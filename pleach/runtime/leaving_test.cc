@@ -113,6 +113,53 @@ TEST(LeavingTest, ExitEndsAProcessWhateverIsInFlight) {
   }
 }
 
+// The store's host too: the others may not have heard that all have closed.
+TEST(LeavingTest, WhoEndsAfterAClosedJobHarmsNobody) {
+  constexpr int32_t kRanks = 4;
+  for (const std::string transport : {"tcp", "shm"}) {
+    for (int32_t round = 0; round < 12; ++round) {
+      const int32_t first = round % kRanks;
+      SCOPED_TRACE(transport + ", rank " + std::to_string(first));
+      support::RankProcesses ranks(kRanks, seconds(30), [&](const TcpStoreOptions& options) {
+        auto member = std::make_unique<Member>(options, transport);
+        const Status closed = member->communicator->close();
+        if (options.rank.value == first) {
+          static_cast<void>(member.release());
+          std::exit(0);
+        }
+        return closed ? "well" : closed.error().message;
+      });
+      for (int32_t rank = 0; rank < kRanks; ++rank) {
+        EXPECT_EQ(ranks.wait(rank, seconds(40)), rank == first ? "(nothing)" : "well") << rank;
+      }
+    }
+  }
+}
+
+// But not who ends with a communicator that was not closed.
+TEST(LeavingTest, WhoEndsAnOpenJobIsMissedAtOnce) {
+  for (const int32_t first : {0, 1}) {
+    SCOPED_TRACE(first);
+    support::RankProcesses ranks(2, seconds(30), [&](const TcpStoreOptions& options) {
+      auto member = std::make_unique<Member>(options, "tcp");
+      auto second = Communicator::create(member->endpoint, {.name = "second"}).value();
+      const Status closed = second->close();
+      if (options.rank.value == first) {
+        static_cast<void>(member.release());
+        std::exit(0);
+      }
+      const TimePoint start = SteadyClock().now();
+      const Status last = member->communicator->close();
+      EXPECT_LT(SteadyClock().now() - start, seconds(20));
+      return last ? "well" : last.error().message;
+    });
+    EXPECT_EQ(ranks.wait(first, seconds(40)), "(nothing)");
+    const std::string said = ranks.wait(1 - first, seconds(40));
+    EXPECT_NE(said.find("rank " + std::to_string(first) + " was lost: "), std::string::npos)
+        << said;
+  }
+}
+
 TEST(LeavingTest, ForkedChildrenLeaveTheirParentsAlone) {
   struct Case {
     std::string name;

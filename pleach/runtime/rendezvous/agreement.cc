@@ -31,40 +31,60 @@ std::string refusals(const GroupOfRanks& group, std::span<const int32_t> missing
   return text;
 }
 
-// Waits for what another rank sets.
-Result<std::string> wait_for(const GroupOfRanks& group, const std::string& key, Rank setter,
-                             TimePoint until) {
-  const Duration left = std::max<Duration>(until - group.store.clock().now(), Duration::zero());
-  Result<std::string> value = group.store.get(key, left);
-  if (!value && value.error().code == ErrorCode::kTimeout) {
-    const int32_t name = group.name_of(setter.value);
-    return Error{ErrorCode::kTimeout,
-                 fmt::format("rank {} did not come within {:.3g} s{}", name,
-                             seconds_of(group.deadline), refusals(group, std::span(&name, 1)))};
-  }
-  return value;
+// Under which key a rank says that it has come.
+std::string here_key(const std::string& name, int64_t rank) {
+  return key_of(name, "here", rank);
 }
 
-// Why a barrier did not end: the ranks that have not come.
-Error explain(const GroupOfRanks& group, const std::string& name) {
+// Of the first so many ranks of the group, those that have not come, by their numbers in the job.
+Result<std::vector<int32_t>> absent(const GroupOfRanks& group, const std::string& name,
+                                    int32_t count) {
   std::vector<int32_t> missing;
-  for (int32_t rank = 0; rank < group.rank_count; ++rank) {
-    const Result<std::string> here = group.store.get(key_of(name, "here", rank), Duration::zero());
-    if (!here && here.error().code == ErrorCode::kTimeout) {
-      missing.push_back(group.name_of(rank));
-    } else if (!here) {
+  for (int32_t rank = 0; rank < count; ++rank) {
+    const Result<std::string> here = group.store.get(here_key(name, rank), Duration::zero());
+    if (!here && here.error().code != ErrorCode::kTimeout) {
       return here.error();
     }
+    if (!here) {
+      missing.push_back(group.name_of(rank));
+    }
   }
+  return missing;
+}
+
+// What is set once the first so many ranks have come.
+struct Awaited {
+  const std::string& name;  // of what they come to
+  int32_t count = 0;
+  std::string key;
+  std::string_view setter;  // who goes on when they have come
+  TimePoint until;          // they may come
+};
+
+// Waits for it: for those ranks first, and then for who goes on.
+Result<std::string> wait_for(const GroupOfRanks& group, const Awaited& what) {
+  const Clock& clock = group.store.clock();
   const double seconds = seconds_of(group.deadline);
-  if (missing.empty()) {
-    return Error{ErrorCode::kTimeout,
-                 fmt::format("barrier {} did not end within {:.3g} s", quoted(name), seconds)};
+  TimePoint until = what.until;
+  for (bool all_came = false;; all_came = true) {
+    const Duration left = std::max<Duration>(until - clock.now(), Duration::zero());
+    Result<std::string> value = group.store.get(what.key, left);
+    if (value || value.error().code != ErrorCode::kTimeout) {
+      return value;
+    }
+    PLEACH_ASSIGN(missing, absent(group, what.name, what.count));
+    if (!missing.empty()) {
+      return Error{
+          ErrorCode::kTimeout,
+          fmt::format("rank{} {} did not come within {:.3g} s{}", missing.size() == 1 ? "" : "s",
+                      fmt::join(missing, ", "), seconds, refusals(group, missing))};
+    }
+    if (all_came) {
+      return Error{ErrorCode::kTimeout,
+                   fmt::format("{} came, and did not go on within {:.3g} s", what.setter, seconds)};
+    }
+    until = clock.now() + group.deadline;
   }
-  return Error{ErrorCode::kTimeout,
-               fmt::format("barrier {}: rank{} {} did not come within {:.3g} s{}", quoted(name),
-                           missing.size() == 1 ? "" : "s", fmt::join(missing, ", "), seconds,
-                           refusals(group, missing))};
 }
 
 // A refusal as text: "!CODE message"; a value: "=value".
@@ -99,57 +119,33 @@ std::optional<std::pair<std::string, std::string>> difference(std::string_view l
   return std::nullopt;
 }
 
-}  // namespace
-
-Status barrier(const GroupOfRanks& group, const std::string& name) {
-  PLEACH_TRY(group.store.set(key_of(name, "here", group.rank.value), ""));
-  PLEACH_ASSIGN(arrived, group.store.increment(name + "/arrived"));
-  const std::string all_key = name + "/all";
-  if (arrived == group.rank_count) {
-    PLEACH_TRY(group.store.set(all_key, ""));
-  } else if (const Result<std::string> all = group.store.get(all_key, group.deadline); !all) {
-    return all.error().code == ErrorCode::kTimeout ? explain(group, name) : all.error();
-  }
-  PLEACH_ASSIGN(left, group.store.increment(name + "/left"));
-  return left == group.rank_count ? group.store.erase(name + "/") : ok();
-}
-
-Result<std::vector<std::string>> gather(const GroupOfRanks& group, const std::string& name,
-                                        std::string value) {
-  PLEACH_TRY(group.store.set(key_of(name, "rank", group.rank.value), std::move(value)));
-  std::vector<std::string> values;
-  if (group.rank.value != 0) {
-    return values;
-  }
-  const TimePoint until = group.store.clock().now() + group.deadline;
-  for (int32_t rank = 0; rank < group.rank_count; ++rank) {
-    PLEACH_ASSIGN(theirs, wait_for(group, key_of(name, "rank", rank), Rank{rank}, until));
-    values.push_back(std::move(theirs));
-  }
-  PLEACH_TRY(group.store.erase(name + "/"));
-  return values;
-}
-
-Result<Result<std::string>> broadcast(const GroupOfRanks& group, const std::string& name,
-                                      const std::function<Result<std::string>()>& produce) {
+// All get what rank 0 makes, which says before that it has come.
+//   count  of the ranks that have to come before it makes anything
+Result<Result<std::string>> spread(const GroupOfRanks& group, const std::string& name,
+                                   int32_t count,
+                                   const std::function<Result<std::string>()>& produce) {
   const std::string count_key = name + "/count";
   std::string text;
   if (group.rank.value == 0) {
     text = write(produce());
-    int64_t count = 0;
+    int64_t pieces = 0;
     for (std::size_t begin = 0; begin < text.size(); begin += kPieceBytes) {
-      PLEACH_TRY(group.store.set(key_of(name, "piece", count++), text.substr(begin, kPieceBytes)));
+      PLEACH_TRY(group.store.set(key_of(name, "piece", pieces++), text.substr(begin, kPieceBytes)));
     }
-    PLEACH_TRY(group.store.set(count_key, std::to_string(count)));
+    PLEACH_TRY(group.store.set(count_key, std::to_string(pieces)));
   } else {
-    const TimePoint until = group.store.clock().now() + group.deadline;
-    PLEACH_ASSIGN(count_text, wait_for(group, count_key, Rank{0}, until));
-    PLEACH_ASSIGN(count,
-                  parse_integer(count_text, fmt::format("pieces from rank {}", group.name_of(0)), 1,
-                                kMaxPieces));
-    for (int64_t piece = 0; piece < count; ++piece) {
-      PLEACH_ASSIGN(bytes, wait_for(group, key_of(name, "piece", piece), Rank{0},
-                                    group.store.clock().now() + group.deadline));
+    const std::string zero = fmt::format("rank {}", group.name_of(0));
+    const auto get = [&](const std::string& key) {
+      return wait_for(group, {.name = name,
+                              .count = count,
+                              .key = key,
+                              .setter = zero,
+                              .until = group.store.clock().now() + group.deadline});
+    };
+    PLEACH_ASSIGN(count_text, get(count_key));
+    PLEACH_ASSIGN(pieces, parse_integer(count_text, "pieces from " + zero, 1, kMaxPieces));
+    for (int64_t piece = 0; piece < pieces; ++piece) {
+      PLEACH_ASSIGN(bytes, get(key_of(name, "piece", piece)));
       text += bytes;
     }
   }
@@ -160,10 +156,77 @@ Result<Result<std::string>> broadcast(const GroupOfRanks& group, const std::stri
   return read(std::move(text));
 }
 
+// On rank 0 what all say when they come.
+Result<std::vector<std::string>> hear_all(const GroupOfRanks& group, const std::string& name) {
+  const TimePoint until = group.store.clock().now() + group.deadline;
+  std::vector<std::string> words;
+  for (int32_t rank = 0; rank < group.rank_count; ++rank) {
+    PLEACH_ASSIGN(theirs, wait_for(group, {.name = name,
+                                           .count = group.rank_count,
+                                           .key = here_key(name, rank),
+                                           .setter = "a rank",
+                                           .until = until}));
+    words.push_back(std::move(theirs));
+  }
+  return words;
+}
+
+}  // namespace
+
+Status barrier(const GroupOfRanks& group, const std::string& name) {
+  PLEACH_TRY(group.store.set(here_key(name, group.rank.value), ""));
+  PLEACH_ASSIGN(arrived, group.store.increment(name + "/arrived"));
+  const std::string all_key = name + "/all";
+  if (arrived == group.rank_count) {
+    PLEACH_TRY(group.store.set(all_key, ""));
+  } else {
+    PLEACH_TRY(wait_for(group, {.name = name,
+                                .count = group.rank_count,
+                                .key = all_key,
+                                .setter = "all ranks",
+                                .until = group.store.clock().now() + group.deadline}));
+  }
+  // All have entered, whatever becomes of them now.
+  const Result<int64_t> left = group.store.increment(name + "/left");
+  if (left && *left == group.rank_count) {
+    static_cast<void>(group.store.erase(name + "/"));
+  }
+  return ok();
+}
+
+Result<Result<std::string>> settle(const GroupOfRanks& group, const std::string& name,
+                                   std::string word, const Make& make) {
+  PLEACH_TRY(group.store.set(here_key(name, group.rank.value), std::move(word)));
+  std::vector<std::string> words;
+  if (group.rank.value == 0) {
+    PLEACH_SET(words, hear_all(group, name));
+  }
+  return spread(group, name, group.rank_count, [&] { return make(std::move(words)); });
+}
+
+Result<std::vector<std::string>> gather(const GroupOfRanks& group, const std::string& name,
+                                        std::string value) {
+  std::vector<std::string> values;
+  const auto keep = [&](std::vector<std::string> all) -> Result<std::string> {
+    values = std::move(all);
+    return std::string();
+  };
+  PLEACH_ASSIGN(done, settle(group, name, std::move(value), keep));
+  PLEACH_TRY(done);
+  return values;
+}
+
+Result<Result<std::string>> broadcast(const GroupOfRanks& group, const std::string& name,
+                                      const std::function<Result<std::string>()>& produce) {
+  if (group.rank.value == 0) {
+    PLEACH_TRY(group.store.set(here_key(name, 0), ""));
+  }
+  return spread(group, name, 1, produce);
+}
+
 Result<Status> agree(const GroupOfRanks& group, const std::string& name,
                      const Result<std::string>& words, std::string_view differs) {
-  PLEACH_ASSIGN(all, gather(group, name + "/words", write(words)));
-  const auto judge = [&]() -> Result<std::string> {
+  const auto judge = [&](const std::vector<std::string>& all) -> Result<std::string> {
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       PLEACH_ASSIGN(theirs, read(all[rank]));
       if (const auto what = difference(theirs, *words)) {
@@ -173,7 +236,7 @@ Result<Status> agree(const GroupOfRanks& group, const std::string& name,
     }
     return std::string();
   };
-  PLEACH_ASSIGN(verdict, broadcast(group, name, judge));
+  PLEACH_ASSIGN(verdict, settle(group, name, write(words), judge));
   return verdict ? ok() : Status(verdict.error());
 }
 

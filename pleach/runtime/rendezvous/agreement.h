@@ -1,9 +1,12 @@
 // Agreement: what the ranks of a group settle over the store, before and between runs.
 //
-// Every function is collective: all ranks call it, with the same name. A name is good for one call;
-// its keys are removed when nobody needs them any more.
-//   errors  kTimeout naming who did not come within the deadline; kPeerLost: the epoch has failed,
-//           with its message; kIo
+// Every function is collective: all ranks call it, with the same name, and none returns before all
+// have come. A name is good for one call; its keys are removed when nobody needs them any more.
+// Every rank says in the store that it has come before it waits for another, so that whoever gives
+// up first knows who has not.
+//   errors  kTimeout naming who did not come within the deadline, or, where all came, who did not
+//           go on within another; kPeerLost: the epoch has failed, with its message; kIo
+//   source  docs/architecture.md, "Agreement"
 #pragma once
 
 #include <cstdint>
@@ -37,11 +40,17 @@ struct GroupOfRanks {
 // All ranks enter before any leaves.
 Status barrier(const GroupOfRanks& group, const std::string& name);
 
-// Rank 0 gets the values of all, by rank; the others get nothing, and wait for nobody.
+// Rank 0 makes a value of what all ranks say, by rank, or refuses to; all ranks get the same.
+using Make = std::function<Result<std::string>(std::vector<std::string> words)>;
+Result<Result<std::string>> settle(const GroupOfRanks& group, const std::string& name,
+                                   std::string word, const Make& make);
+
+// Rank 0 gets the values of all, by rank; the others get nothing.
 Result<std::vector<std::string>> gather(const GroupOfRanks& group, const std::string& name,
                                         std::string value);
 
-// Rank 0 produces a value, or refuses to; all ranks get the same, a value in pieces.
+// Rank 0 produces a value, or refuses to, and waits for nobody before; all ranks get the same, a
+// value in pieces.
 Result<Result<std::string>> broadcast(const GroupOfRanks& group, const std::string& name,
                                       const std::function<Result<std::string>()>& produce);
 

@@ -34,16 +34,21 @@ TEST(Agreement, NobodyLeavesABarrierBeforeAllHaveEntered) {
   });
 }
 
-TEST(Agreement, BarrierNamesWhoDidNotCome) {
+TEST(Agreement, BarrierNamesAllWhoDidNotCome) {
   with_stores(4, [](Store& store, Rank rank) {
-    if (rank.value % 2 == 0) {
-      const Status status = barrier({store, rank, 4, milliseconds(150)}, "half");
-      ASSERT_FALSE(status.has_value());
-      EXPECT_EQ(status.error().code, ErrorCode::kTimeout);
-      EXPECT_NE(status.error().message.find("ranks 1, 3 did not come"), std::string::npos)
-          << status.error().message;
+    if (rank.value % 2 == 1) {
+      EXPECT_FALSE(store.get("nothing", seconds(20)).has_value());
+      return;
     }
-    EXPECT_TRUE(barrier({store, rank, 4, seconds(10)}, "end").has_value());
+    if (rank.value == 2) {
+      ASSERT_TRUE(store.get("half/here/0", seconds(20)).has_value());
+    }
+    const Duration deadline = rank.value == 2 ? milliseconds(150) : milliseconds(20'000);
+    const Status status = barrier({store, rank, 4, deadline}, "half");
+    ASSERT_FALSE(status.has_value());
+    EXPECT_EQ(status.error().message,
+              rank.value == 2 ? "ranks 1, 3 did not come within 0.15 s" : "that was all");
+    store.fail({rank, "that was all"});
   });
 }
 
@@ -60,7 +65,7 @@ TEST(Agreement, GatherGivesRankZeroTheValuesOfAll) {
       using Values = std::vector<std::string>;
       EXPECT_EQ(*values, rank.value == 0 ? Values({"of 0", "of 1", "of 2", "of 3"}) : Values());
       if (rank.value == 0) {
-        EXPECT_FALSE(store.get(name + "/rank/1", Duration(0)).has_value()) << "a key was left";
+        EXPECT_FALSE(store.get(name + "/here/1", Duration(0)).has_value()) << "a key was left";
       }
     }
     EXPECT_TRUE(barrier(group, "end").has_value());
@@ -156,62 +161,113 @@ TEST(Agreement, AgreeNamesTheLowestRankThatDiffersOrRefuses) {
   }
 }
 
-// Rank 1 stays away; the others wait no longer than the deadline.
-TEST(Agreement, WhoDoesNotComeIsNamedWithinTheDeadline) {
+// Rank 1 stays away. Whoever gives up first, however late the others are: it names rank 1 alone
+// once they have come.
+TEST(Agreement, WhoDoesNotComeIsNamedWhoeverGivesUpFirst) {
   struct Case {
     std::string name;
     std::function<Status(const GroupOfRanks&)> settle;
-    std::string on_rank_0, on_rank_2;  // what they say; empty: nothing is wrong there
+    std::string here;  // under which key a rank says that it has come to where it waits
+    std::vector<int32_t> first = {0, 2};  // who gives up first
   };
   const auto forget = [](const auto& result) { return result ? ok() : Status(result.error()); };
   const auto produce = [] { return Result<std::string>(std::string("value")); };
   const std::vector<Case> cases = {
-      {"barrier", [](const GroupOfRanks& group) { return barrier(group, "b"); },
-       "barrier 'b': rank 1 did not come within 0.2 s",
-       "barrier 'b': rank 1 did not come within 0.2 s"},
+      {"barrier", [](const GroupOfRanks& group) { return barrier(group, "b"); }, "b/here/"},
       {"gather", [&](const GroupOfRanks& group) { return forget(gather(group, "g", "value")); },
-       "rank 1 did not come within 0.2 s", ""},
+       "g/here/"},
       {"broadcast",
        [&](const GroupOfRanks& group) { return forget(broadcast(group, "c", produce)); },
-       "barrier 'c.read': rank 1 did not come within 0.2 s",
-       "barrier 'c.read': rank 1 did not come within 0.2 s"},
+       "c.read/here/",
+       {2}},
       {"agree",
        [&](const GroupOfRanks& group) {
          return forget(agree(group, "a", std::string("word"), "{} {} {}"));
        },
-       "rank 1 did not come within 0.2 s", "rank 0 did not come within 0.2 s"},
+       "a/here/"},
   };
   for (const Case& row : cases) {
-    SCOPED_TRACE(row.name);
-    with_stores(3, [&](Store& store, Rank rank) {
-      if (rank.value != 1) {
-        const TimePoint start = SteadyClock().now();
-        const Status status = row.settle({store, rank, 3, milliseconds(200)});
-        EXPECT_LT(SteadyClock().now() - start, seconds(5));
-        EXPECT_EQ(status ? "" : status.error().message,
-                  rank.value == 0 ? row.on_rank_0 : row.on_rank_2);
-        EXPECT_TRUE(status || status.error().code == ErrorCode::kTimeout);
-      }
-      EXPECT_TRUE(barrier({store, rank, 3, seconds(10)}, "end").has_value());
-    });
+    for (const int32_t first : row.first) {
+      SCOPED_TRACE(row.name + ", " + std::to_string(first));
+      with_stores(3, [&](Store& store, Rank rank) {
+        if (rank.value == first) {
+          const std::string other = row.here + std::to_string(2 - first);
+          ASSERT_TRUE(store.get(other, seconds(20)));
+          const Status status = row.settle({store, rank, 3, milliseconds(200)});
+          ASSERT_FALSE(status);
+          EXPECT_EQ(status.error().code, ErrorCode::kTimeout);
+          EXPECT_EQ(status.error().message, "rank 1 did not come within 0.2 s");
+          store.fail({rank, "that was the first"});
+        } else {
+          const Status status = rank.value == 1 ? forget(store.get("nothing", seconds(20)))
+                                                : row.settle({store, rank, 3, seconds(20)});
+          ASSERT_FALSE(status);
+          EXPECT_EQ(status.error().message, "that was the first");
+        }
+      });
+    }
   }
+}
+
+// In the ranks' numbers in the job.
+TEST(Agreement, AGroupNamesWhomItMissesNotItsFirst) {
+  with_stores(3, [](Store& store, Rank rank) {
+    const std::vector<Rank> job_ranks = {Rank{7}, Rank{4}, Rank{5}};
+    GroupOfRanks group{store, rank, 3, seconds(20), job_ranks};
+    if (rank.value == 1) {
+      ASSERT_TRUE(store.get("s/here/0", seconds(20)));
+      group.deadline = milliseconds(100);
+    }
+    if (rank.value == 2) {
+      EXPECT_FALSE(store.get("nothing", seconds(20)));
+      return;
+    }
+    const auto all = settle(group, "s", "word", [](const auto&) { return std::string("never"); });
+    ASSERT_FALSE(all);
+    EXPECT_EQ(all.error().message,
+              rank.value == 1 ? "rank 5 did not come within 0.1 s" : "rank 4 has left");
+    store.fail({rank, "rank 4 has left"});
+  });
+}
+
+// All have come: who does not go on is named then, not who is late.
+TEST(Agreement, WhoCameAndDoesNotGoOnIsNamedSo) {
+  with_stores(3, [](Store& store, Rank rank) {
+    const auto never = [&]() -> Result<std::string> {
+      EXPECT_FALSE(store.get("nothing", seconds(20)));
+      return std::string("late");
+    };
+    GroupOfRanks group{store, rank, 3, seconds(20)};
+    if (rank.value == 1) {
+      ASSERT_TRUE(store.get("b/here/0", seconds(20)));
+      group.deadline = milliseconds(100);
+    }
+    const auto got = broadcast(group, "b", never);
+    ASSERT_FALSE(got);
+    if (rank.value == 1) {
+      EXPECT_EQ(got.error().message, "rank 0 came, and did not go on within 0.1 s");
+      store.fail({rank, "rank 1 has left"});
+    }
+  });
 }
 
 // One deadline for all: whoever comes late leaves no more time to the next.
 TEST(Agreement, GatherWaitsForAllTogetherNoLongerThanTheDeadline) {
   with_stores(3, [](Store& store, Rank rank) {
-    const GroupOfRanks group{store, rank, 3, milliseconds(300)};
     if (rank.value == 0) {
       const TimePoint start = SteadyClock().now();
-      const auto values = gather(group, "g", "0");
+      const auto values = gather({store, rank, 3, seconds(2)}, "g", "0");
       ASSERT_FALSE(values.has_value());
-      EXPECT_EQ(values.error().message, "rank 2 did not come within 0.3 s");
-      EXPECT_LT(SteadyClock().now() - start, milliseconds(450));
+      EXPECT_EQ(values.error().message, "rank 2 did not come within 2 s");
+      EXPECT_LT(SteadyClock().now() - start, milliseconds(3500));
+      store.fail({rank, "rank 2 did not come"});
     } else if (rank.value == 1) {
-      std::this_thread::sleep_for(milliseconds(200));
-      EXPECT_TRUE(gather(group, "g", "1").has_value());
+      ASSERT_TRUE(store.get("g/here/0", seconds(20)));
+      std::this_thread::sleep_for(milliseconds(1500));
+      EXPECT_FALSE(gather({store, rank, 3, seconds(20)}, "g", "1").has_value());
+    } else {
+      EXPECT_FALSE(store.get("nothing", seconds(20)));
     }
-    EXPECT_TRUE(barrier({store, rank, 3, seconds(10)}, "end").has_value());
   });
 }
 

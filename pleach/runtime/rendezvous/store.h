@@ -40,6 +40,8 @@ class Store {
   // An endpoint of the rank begins and ends, for stores that do not see their ranks come and go.
   virtual Status attach(Rank /*self*/) { return ok(); }
   virtual void detach(Rank /*self*/) {}
+  // Leaves in order, as its end does: nothing may be asked of it after that.
+  virtual void leave() {}
   // The address under which the other ranks reach this process.
   virtual std::string local_address() const = 0;
   // What the job's waits are measured with: it stands still while this process is stopped, where

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <latch>
@@ -537,12 +538,56 @@ TEST(TcpStoreTest, AJobThatIsSuspendedGoesOn) {
 }
 
 TEST(TcpStoreTest, ServiceThatIsNoStoreIsRecognised) {
-  const Served silent;  // accepts and never answers
-  TcpStoreOptions options = silent.options(Rank{1}, 2, milliseconds(200));
-  const auto store = make_tcp_store(options);
-  ASSERT_FALSE(store.has_value());
-  EXPECT_NE(store.error().message.find("no pleach store"), std::string::npos)
-      << store.error().message;
+  const auto said_by_rank_1 = [](const Served& served) {
+    const auto store = make_tcp_store(served.options(Rank{1}, 2, seconds(2)));
+    return store ? "welcome" : store.error().message;
+  };
+  // As rank 0 is that has not come, or is stopped.
+  const Served silent;
+  EXPECT_NE(said_by_rank_1(silent).find("rank 0 does not answer there: it has not come"),
+            std::string::npos);
+  const Served other;
+  std::atomic<bool> is_over = false;
+  std::thread service([&] {
+    while (!is_over) {
+      const Descriptor guest(accept(other.listener.get(), nullptr, nullptr));
+      if (guest.is_open()) {
+        wait_ready(guest.get(), POLLIN, SteadyClock().now() + seconds(5));
+        const std::string_view answer = "HTTP/1.1 400 Bad Request\r\n\r\n";
+        static_cast<void>(send(guest.get(), answer.data(), answer.size(), MSG_NOSIGNAL));
+      }
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+  });
+  EXPECT_NE(said_by_rank_1(other).find("what listens there is no pleach store"), std::string::npos);
+  is_over = true;
+  service.join();
+}
+
+TEST(TcpStoreTest, ARankThatIsStoppedBeforeItHasComeIsNamed) {
+  for (const int32_t stopped : {0, 2}) {
+    SCOPED_TRACE(stopped);
+    support::RankProcesses ranks(3, seconds(3), [&](const TcpStoreOptions& options) -> std::string {
+      if (options.rank.value == stopped) {
+        raise(SIGSTOP);
+      }
+      const auto store = make_tcp_store(options);
+      if (!store) {
+        return store.error().message;
+      }
+      const auto said = settle({**store, options.rank, 3, seconds(3)}, "word", "",
+                               [](const auto&) { return std::string(); });
+      return said ? "all came" : said.error().message;
+    });
+    for (const int32_t rank : {0, 1, 2}) {
+      if (rank != stopped) {
+        const std::string said = ranks.wait(rank, seconds(30));
+        EXPECT_NE(said.find(stopped == 0 ? "rank 0 does not answer there" : "rank 2 did not come"),
+                  std::string::npos)
+            << said;
+      }
+    }
+  }
 }
 
 TEST(TcpStoreTest, RanksMeetInAFileWhateverAJobBeforeHasLeft) {

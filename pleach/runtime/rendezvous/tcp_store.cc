@@ -205,6 +205,7 @@ class TcpStore final : public Store {
   using Store::fail;
   void fail(const Epoch& epoch, const Failure& failure) override;
   Status recover(Rank self, Duration deadline) override;
+  void leave() override;
   std::string local_address() const override { return local_host_; }
   const Clock& clock() const override { return watch_.clock; }
   const JobSecret& secret() const override { return options_.secret; }
@@ -234,24 +235,36 @@ class TcpStore final : public Store {
   std::mutex send_mutex_;
   std::unique_ptr<Answers> answers_ = std::make_unique<Answers>(watch_.clock);
   std::thread thread_;
-  const ProcessMark process_;
+  struct Presence {
+    const ProcessMark process = {};
+    std::atomic<bool> has_left = false;
+  };
+  Presence presence_;
 };
 
 TcpStore::~TcpStore() {
-  if (!process_.is_here()) {
+  if (!presence_.process.is_here()) {
     // The threads, and what they wait for, are those of the process that forked this one.
     thread_.detach();
     static_cast<void>(server_.release());
     static_cast<void>(answers_.release());
     return;
   }
+  leave();
+  signal_event(watch_.stop.get());
+  thread_.join();
+  socket_.close();
+}
+
+void TcpStore::leave() {
+  if (!presence_.process.is_here() || presence_.has_left.exchange(true)) {
+    return;
+  }
   if (send({.verb = StoreVerb::kGoodbye})) {
     // So that the server reads the goodbye before it sees the connection close.
     answers_->wait_for_end(std::min<Duration>(options_.deadline, std::chrono::seconds(1)));
   }
-  signal_event(watch_.stop.get());
-  thread_.join();
-  socket_.close();
+  server_.reset();
 }
 
 bool TcpStore::send(const StoreMessage& message) {
@@ -412,7 +425,10 @@ struct Attempt {
   bool is_final = false;     // asking again does not help
 };
 
-constexpr std::string_view kNoStore = "what listens there is no pleach store";
+constexpr const char* kNoStore = "what listens there is no pleach store";
+// Its system accepts for it.
+constexpr const char* kSilent =
+    "rank 0 does not answer there: it has not come so far or is stopped, or it is no pleach store";
 
 // Proves to each other that both are of the job. Empty: it is so; else why not.
 std::string prove_membership(const TcpStoreOptions& options, int socket, TimePoint deadline) {
@@ -433,26 +449,30 @@ std::string prove_membership(const TcpStoreOptions& options, int socket, TimePoi
                        "(PLEACH_SECRET)",
                        options.rank.value);
     case Introduction::State::kWaits:
+      return kSilent;
     case Introduction::State::kClosed:
       break;
   }
-  return std::string(kNoStore);
+  return kNoStore;
 }
 
 // Hears whether this rank may stay.
 void await_welcome(const TcpStoreOptions& options, Attempt& attempt, TimePoint deadline) {
   const int descriptor = attempt.socket.get();
+  attempt.problem = kSilent;
   while (wait_ready(descriptor, POLLIN, deadline)) {
     std::array<char, 4096> bytes;
     const ssize_t count = recv(descriptor, bytes.data(), bytes.size(), 0);
     if (count <= 0) {
-      break;
+      attempt.problem = kNoStore;
+      return;
     }
     attempt.reader.append({bytes.data(), at(count)});
     const Result<std::optional<StoreMessage>> answer = attempt.reader.next();
     if (answer && !*answer) {
       continue;
     }
+    attempt.problem = kNoStore;
     if (answer && (*answer)->verb == StoreVerb::kWelcome) {
       attempt.problem.clear();
     } else if (answer && (*answer)->verb == StoreVerb::kRejected) {
@@ -481,7 +501,6 @@ Attempt say_hello(const TcpStoreOptions& options, int port, TimePoint deadline) 
   set_no_delay(descriptor);
   attempt.problem = prove_membership(options, descriptor, deadline);
   if (attempt.problem.empty()) {
-    attempt.problem = kNoStore;
     await_welcome(options, attempt, deadline);
   }
   return attempt;
