@@ -113,14 +113,16 @@ Result<HostModel> fit_host_model(const ProbeTimes& times, int64_t ranks) {
   const double message_s = std::max(times.exchange_in_parts - times.small_exchange, 0.0) /
                            (messages * (kProbeSegments - 1));
   const double message_bytes = message_s * host_bandwidth;
+  // No hop is copying alone, whatever a busy machine measures.
+  const double hop_s = times.small_chain / hops;
   const double latency_s =
-      times.small_chain / hops - (message_bytes + kProbeSmallBytes) / rank_bandwidth;
+      std::max(hop_s - (message_bytes + kProbeSmallBytes) / rank_bandwidth, hop_s / 10);
   constexpr double kMostMessageBytes = 1 << 20;  // a topology's header
   HostModel model;
   model.rank_bandwidth_bytes_per_s = std::llround(rank_bandwidth);
   model.host_bandwidth_bytes_per_s = std::llround(std::max(host_bandwidth, rank_bandwidth));
   model.message_bytes = std::llround(std::min(message_bytes, kMostMessageBytes));
-  model.latency_ps = std::llround(std::max(latency_s, 0.0) * kPicosecondsPerSecond);
+  model.latency_ps = std::llround(latency_s * kPicosecondsPerSecond);
   return model;
 }
 

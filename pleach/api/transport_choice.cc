@@ -7,6 +7,7 @@
 
 #include "pleach/base/text.h"
 #include "pleach/runtime/net.h"
+#include "pleach/runtime/transport.h"
 
 namespace pleach {
 namespace {
@@ -41,6 +42,14 @@ std::vector<int32_t> hosts_of(std::span<const int32_t> hosts, std::span<const Ra
     }
   }
   return number(some);
+}
+
+Status check_transport(const std::string& wanted) {
+  std::vector<std::string> known = transports().names();
+  known.insert(known.begin(), kAutoTransport);
+  return std::ranges::find(known, wanted) != known.end()
+             ? ok()
+             : Status(unknown_name("transport", wanted, known));
 }
 
 Result<TransportChoice> choose_transport(const GroupOfRanks& group, const std::string& name,

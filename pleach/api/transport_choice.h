@@ -26,6 +26,9 @@ struct TransportChoice {
   std::vector<int32_t> hosts;  // by rank; numbered in the order of their first ranks
 };
 
+// Errors: kInvalidArgument listing the known names, where it is none and not kAutoTransport.
+Status check_transport(const std::string& wanted);
+
 // Collective: all ranks say where they are. `wanted`: a transport, or kAutoTransport.
 //   name    as the agreements'
 //   errors  as the agreements; kInvalidArgument: PLEACH_HOST is no name

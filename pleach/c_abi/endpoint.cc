@@ -60,9 +60,7 @@ Status create(const pleach_endpoint_options* given, pleach_endpoint** endpoint) 
   }
   const Duration deadline = std::chrono::milliseconds(deadline_ms);
   const std::string wanted = text_or(options.transport, kAutoTransport);
-  if (wanted != kAutoTransport) {
-    PLEACH_TRY(transports().find(wanted));  // before anybody is met
-  }
+  PLEACH_TRY(check_transport(wanted));  // before anybody is met
   PLEACH_ASSIGN(place, find_place(options));
   PLEACH_ASSIGN(store, make_store(place, deadline));
   const GroupOfRanks ranks = {*store, place.rank, place.rank_count, deadline};

@@ -129,6 +129,11 @@ Result<ExitCode> run_plan(const Command& command, const Invocation& invocation) 
     return *stop;
   }
   if (line.given("FILE")) {
+    for (const char* option : {"--topology", "--ranks", "--size", "--sizes", "--output"}) {
+      if (line.given(option)) {
+        return line.refuse(fmt::format("a book is printed as it is: it takes no {}", option));
+      }
+    }
     PLEACH_ASSIGN(book, read_book(line.text("FILE")));
     print(line, invocation, book);
     return ExitCode::kDone;

@@ -158,6 +158,7 @@ Result<RunSettings> understand_run(const CommandLine& line) {
   RunSettings settings;
   PLEACH_SET(settings.benchmark, understand_benchmark(line));
   settings.transport = line.text("--transport");
+  PLEACH_TRY(from_option("--transport", check_transport(settings.transport)));
   if (settings.transport != kAutoTransport) {
     PLEACH_ASSIGN(kind, from_option("--transport", transports().find(settings.transport)));
     settings.spans_processes = kind->spans_processes;

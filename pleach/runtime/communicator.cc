@@ -157,7 +157,8 @@ ChannelCommunicator::~ChannelCommunicator() {
                                                    job_rank().value, quoted(options_.name))});
   }
   if (is_open_) {
-    close_channels("its communicator was destroyed");
+    const std::optional<Failure> failure = epoch().failure();
+    close_channels(failure ? failure->message : "its communicator was destroyed");
   }
 }
 

@@ -201,6 +201,8 @@ Status FolderWriter::begin() {
   if (!options_.keeps) {
     std::filesystem::remove(path_, error);
   }
+  FileSet attempt;  // a folder that takes no files is better known now
+  PLEACH_TRY(attempt.add(path_, ""));
   if (options_.signal != 0) {
     PLEACH_TRY(handler_.install(options_.signal));
     thread_ = std::thread([this, seen = signal_count.load()] { wait_for_signals(seen); });

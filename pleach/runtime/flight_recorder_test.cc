@@ -4,7 +4,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
 #include <vector>
+
+#include "pleach/runtime/flight_file.h"
 
 namespace pleach {
 namespace {
@@ -108,6 +111,14 @@ TEST(FlightRecorderTest, FirstSegmentsHaveTimesFromTheirOperationsStartOn) {
     ASSERT_TRUE(recorder.log().operations[0].first_segments[0].has_come);
     EXPECT_EQ(recorder.log().operations[0].first_segments[0].after, told);
   }
+}
+
+TEST(FlightRecorderTest, AFolderThatTakesNoFilesIsSaidAtOnce) {
+  const auto text = [](const FlightReason&) { return std::string(); };
+  const auto writer = FlightWriter::create({.folder = "/proc/self"}, Rank{3}, text);
+  ASSERT_FALSE(writer);
+  EXPECT_EQ(writer.error().code, ErrorCode::kIo);
+  EXPECT_TRUE(writer.error().message.starts_with("cannot write '/proc/self/rank-3.json': "));
 }
 
 TEST(FlightRecorderTest, LargeJobsAreNotedInPart) {

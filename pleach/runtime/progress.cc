@@ -13,6 +13,8 @@ namespace {
 constexpr Duration kPatience = std::chrono::milliseconds(1);
 constexpr int32_t kMostPatience = 4;
 
+constexpr const char* kForked = "the operation is of another process, which forked this one";
+
 }  // namespace
 
 Status CollectiveState::begin(Traffic& traffic, uint64_t operation, TimePoint now) {
@@ -200,6 +202,9 @@ Status Progress::run(uint64_t channel, const std::shared_ptr<OperationState>& st
 }
 
 Status Progress::wait(OperationState& state, Duration timeout) {
+  if (!background_.process.is_here()) {
+    return invalid(kForked);
+  }
   const TimePoint deadline = after(clock_.now(), timeout);
   Lock lock(mutex_);
   return wait_locked(lock, state, deadline);
@@ -230,6 +235,9 @@ Status Progress::wait_locked(Lock& lock, OperationState& state, TimePoint deadli
 }
 
 bool Progress::test(OperationState& state) {
+  if (!background_.process.is_here()) {
+    return true;  // nothing will come of it here: wait() says so
+  }
   Lock lock(mutex_);
   if (!state.is_done && !poller_.is_there) {
     poll(lock, TimePoint::min());
@@ -240,6 +248,9 @@ bool Progress::test(OperationState& state) {
 }
 
 void Progress::on_done(OperationState& state, std::function<void(const Status&)> callback) {
+  if (!background_.process.is_here()) {
+    return callback(invalid(kForked));
+  }
   Lock lock(mutex_);
   if (!state.is_done) {
     state.callback.swap(callback);

@@ -19,6 +19,7 @@
 #include "pleach/runtime/collective_run.h"
 #include "pleach/runtime/flight_recorder.h"
 #include "pleach/runtime/operation.h"
+#include "pleach/runtime/process_mark.h"
 #include "pleach/runtime/program_index.h"
 #include "pleach/runtime/traffic.h"
 #include "pleach/runtime/transport.h"
@@ -182,6 +183,7 @@ class Progress final : public Sink {
     bool is_ending = false;
     std::thread thread = {};
     int32_t in_flight = 0;  // operations: it polls only while there are some
+    ProcessMark process = {};
   };
 
   Transport& transport_;

@@ -9,7 +9,8 @@
 namespace pleach {
 namespace {
 
-constexpr std::size_t kMostLine = 64 << 10;
+constexpr std::size_t kBlock = 64 << 10;
+constexpr std::size_t kMostLine = 16 << 20;
 
 }  // namespace
 
@@ -42,7 +43,7 @@ void RankOutput::read() {
 
 // One read of each, so that none that prints without end keeps the others waiting.
 void RankOutput::read(Pipe& pipe) {
-  std::array<char, kMostLine> buffer;
+  std::array<char, kBlock> buffer;
   const ssize_t count = ::read(pipe.end.get(), buffer.data(), buffer.size());
   if (count < 0) {
     return;  // nothing is here

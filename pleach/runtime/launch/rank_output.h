@@ -14,7 +14,7 @@
 
 namespace pleach {
 
-// Collects it over pipes. Lines of more than 64 KiB are told in parts. Used by one thread.
+// Collects it over pipes. Lines of more than 16 MiB are told in parts. Used by one thread.
 class RankOutput {
  public:
   // Told each line, without its end.
