@@ -294,7 +294,7 @@ TEST(CAbiTest, WhatFailsOnOneRankFailsOnAllWithTheSameMessage) {
 }
 
 TEST(CAbiTest, TimeoutOfAWaitHarmsNothingAndTheDeadlineNamesWhoDidNotCome) {
-  with_endpoints({2, "tcp", 1500}, [](const Endpoint& endpoint, int32_t rank) {
+  with_endpoints({2, "tcp", 3000}, [](const Endpoint& endpoint, int32_t rank) {
     const Communicator world = create(endpoint);
     float data[4] = {1, 1, 1, 1};
     pleach_operation* operation = nullptr;
@@ -313,7 +313,7 @@ TEST(CAbiTest, TimeoutOfAWaitHarmsNothingAndTheDeadlineNamesWhoDidNotCome) {
     EXPECT_EQ(said(pleach_operation_wait(operation, INT64_MAX)), "");
     EXPECT_EQ(data[0], 2);
     if (rank == 1) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+      std::this_thread::sleep_for(std::chrono::milliseconds(6000));
       return;
     }
     Told told;

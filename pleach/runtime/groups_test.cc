@@ -16,7 +16,6 @@
 namespace pleach {
 namespace {
 
-using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Floats = std::vector<float>;
 
@@ -196,7 +195,7 @@ TEST(GroupsTest, WhoDiffersAndWhoDoesNotComeIsNamedByItsNumberInTheJob) {
           const auto ring = prepare(*group, support::ring_schedule(CollectiveKind::kAllReduce, 2));
           Floats data(8);
           if (rank.value == 3 && !comes) {
-            std::this_thread::sleep_for(milliseconds(1200));
+            std::this_thread::sleep_for(seconds(4));
             return;
           }
           const Status status = group->run(
@@ -209,7 +208,7 @@ TEST(GroupsTest, WhoDiffersAndWhoDoesNotComeIsNamedByItsNumberInTheJob) {
               << said;
           EXPECT_EQ(said.find("rank 0"), std::string::npos) << said;
         },
-        comes ? Duration(seconds(20)) : Duration(milliseconds(400)));
+        seconds(comes ? 20 : 2));
   }
 }
 

@@ -371,7 +371,7 @@ TEST(LifetimeTest, LossThatASendFindsIsToldAtOnce) {
       lower(ring, Order::build(ring), {.rank = Rank{0}, .count = 300, .in_place = true}).value());
   const TimePoint begin = SteadyClock().now();
   EXPECT_FALSE(group.run(Rank{0}, pool, {.output = bytes(data), .deadline = seconds(16)}));
-  EXPECT_LT(seconds_since(begin), 4);
+  EXPECT_LT(seconds_since(begin), 8);
 }
 
 // A segment is under way, its channel is closed and its memory freed; another channel goes on.
@@ -403,7 +403,7 @@ TEST(LifetimeTest, NobodyReadsMemoryOfAChannelThatIsClosed) {
   OperationPool other(
       lower(down, Order::build(down), {.rank = Rank{0}, .count = 4, .in_place = true}).value());
   const Status status =
-      group.run(Rank{0}, other, {.output = bytes(small), .deadline = milliseconds(400)});
+      group.run(Rank{0}, other, {.output = bytes(small), .deadline = seconds(10)});
   EXPECT_NE(message_of(status).find("rank 1 was lost"), std::string::npos) << message_of(status);
   reader.join();
 }

@@ -556,7 +556,7 @@ TEST(MessagesTest, MessageLargerThanItsReceiveFailsTheJobWithBothSizes) {
 }
 
 TEST(MessagesTest, WaitsForAsLongAsEachOperationMay) {
-  with_communicators({.deadline = milliseconds(300)}, [&](Communicator& communicator) {
+  with_communicators({.deadline = seconds(2)}, [&](Communicator& communicator) {
     Messages& messages = communicator.messages();
     Bytes buffer(10);
     if (communicator.rank().value == 0) {
@@ -573,7 +573,7 @@ TEST(MessagesTest, WaitsForAsLongAsEachOperationMay) {
                    "within 0.05 s"))
           << status.error().message;
     } else {
-      std::this_thread::sleep_for(milliseconds(700));
+      std::this_thread::sleep_for(seconds(3));
       EXPECT_EQ(message_of(messages.blocking_send(Rank{0}, 1, buffer)), "");
       const Bytes large(100'000);
       const Status status = messages.blocking_send(Rank{0}, 3, large, {.deadline = seconds(10)});
@@ -602,7 +602,8 @@ TEST(MessagesTest, LostRankIsNamedByWhoWaitsForIt) {
   for (const std::string transport : {"tcp", "shm"}) {
     for (const int signal : {SIGKILL, SIGSTOP}) {
       SCOPED_TRACE(transport + ", signal " + std::to_string(signal));
-      constexpr Duration kDeadline = seconds(2);
+      constexpr Duration kDeadline = seconds(4);
+      support::Arrivals open;
       support::RankProcesses job(3, kDeadline, [&](const TcpStoreOptions& options) -> std::string {
         Result<std::unique_ptr<Store>> store = make_tcp_store(options);
         if (!store) {
@@ -615,6 +616,7 @@ TEST(MessagesTest, LostRankIsNamedByWhoWaitsForIt) {
         if (!communicator) {
           return communicator.error().message;
         }
+        open.note();
         Messages& messages = (*communicator)->messages();
         Bytes buffer(1'000'000);
         const MessageOptions endless{.deadline = Duration::max()};
@@ -630,7 +632,8 @@ TEST(MessagesTest, LostRankIsNamedByWhoWaitsForIt) {
             return "it was to be lost";
         }
       });
-      std::this_thread::sleep_for(milliseconds(500));
+      ASSERT_TRUE(open.reach(3));
+      std::this_thread::sleep_for(milliseconds(200));
       job.signal(2, signal);
       for (const int32_t rank : {0, 1}) {
         const std::string said = job.wait(rank, 3 * kDeadline);

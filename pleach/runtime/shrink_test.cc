@@ -194,14 +194,14 @@ TEST(ShrinkTest, WhoLivesAndDoesNotComeIsNamed) {
   const support::Served served;
   support::on_every_rank(3, [&](Rank rank) {
     std::shared_ptr<Store> store = make_tcp_store(served.options(rank, 3)).value();
-    auto endpoint = endpoint_of(store, rank, 3, "tcp", milliseconds(500));
+    auto endpoint = endpoint_of(store, rank, 3, "tcp", seconds(2));
     ASSERT_TRUE(endpoint.has_value()) << endpoint.error().message;
     auto world = Communicator::create(*endpoint);
     ASSERT_TRUE(world.has_value()) << world.error().message;
     static_cast<void>((*world)->barrier());
     (*world)->abort("all at once");
     if (rank.value == 1) {
-      std::this_thread::sleep_for(milliseconds(1500));
+      std::this_thread::sleep_for(seconds(4));
     } else {
       const auto alone = (*world)->shrink();
       ASSERT_FALSE(alone.has_value());
@@ -222,7 +222,8 @@ TEST(ShrinkTest, WhoLivesAndDoesNotComeIsNamed) {
 // ---- Processes, some of which are killed or stopped.
 
 // Adds up until something fails, then with those who are left; says how it ended.
-std::string go_on(const TcpStoreOptions& options, const std::string& transport, int32_t failures) {
+std::string go_on(const TcpStoreOptions& options, const std::string& transport, int32_t failures,
+                  support::Arrivals& begun) {
   auto made = make_tcp_store(options);
   if (!made) {
     return "store: " + made.error().message;
@@ -242,6 +243,9 @@ std::string go_on(const TcpStoreOptions& options, const std::string& transport, 
     std::string said;
     for (int round = 0; said.empty() && (!is_last || round < 20); ++round) {
       said = add_up(**communicator, options.rank, 20'000);
+      if (log.empty() && round == 0) {
+        begun.note();
+      }
     }
     if (is_last || said == "wrong result") {
       return log + said + message_of((*communicator)->close());
@@ -261,12 +265,13 @@ TEST(ShrinkTest, SurvivorsOfProcessesGoOn) {
   for (const std::string transport : {"tcp", "shm"}) {
     for (const int how : {SIGKILL, SIGSTOP}) {
       SCOPED_TRACE(transport + " signal " + std::to_string(how));
-      support::RankProcesses ranks(4, seconds(2), [&](const TcpStoreOptions& options) {
-        return go_on(options, transport, 2);
+      support::Arrivals begun;
+      support::RankProcesses ranks(4, seconds(4), [&](const TcpStoreOptions& options) {
+        return go_on(options, transport, 2, begun);
       });
-      std::this_thread::sleep_for(milliseconds(700));
+      ASSERT_TRUE(begun.reach(4));
       ranks.signal(2, how);
-      std::this_thread::sleep_for(how == SIGSTOP ? milliseconds(2500) : milliseconds(500));
+      std::this_thread::sleep_for(how == SIGSTOP ? seconds(5) : seconds(1));
       if (how == SIGSTOP) {  // it lives, and learns that it is out
         ranks.signal(2, SIGCONT);
         const std::string said = ranks.wait(2, seconds(30));
@@ -287,9 +292,11 @@ TEST(ShrinkTest, SurvivorsOfProcessesGoOn) {
 }
 
 TEST(ShrinkTest, NobodyGoesOnWithoutTheStore) {
-  support::RankProcesses ranks(
-      3, seconds(3), [&](const TcpStoreOptions& options) { return go_on(options, "tcp", 1); });
-  std::this_thread::sleep_for(milliseconds(700));
+  support::Arrivals begun;
+  support::RankProcesses ranks(3, seconds(4), [&](const TcpStoreOptions& options) {
+    return go_on(options, "tcp", 1, begun);
+  });
+  ASSERT_TRUE(begun.reach(3));
   ranks.signal(0, SIGKILL);
   for (const int32_t rank : {1, 2}) {
     const std::string said = ranks.wait(rank, seconds(20));

@@ -2,19 +2,51 @@
 #pragma once
 
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "pleach/base/check.h"
 #include "pleach/base/index.h"
 #include "pleach/runtime/net.h"
 #include "pleach/runtime/rendezvous/store.h"
 
 namespace pleach::support {
+
+// Counts, in memory that forked ranks share with who forked them, those that have come so far.
+class Arrivals {
+ public:
+  Arrivals()
+      : count_(static_cast<std::atomic<int32_t>*>(mmap(nullptr, sizeof(std::atomic<int32_t>),
+                                                       PROT_READ | PROT_WRITE,
+                                                       MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {
+    PLEACH_CHECK(count_ != MAP_FAILED, "a test may share a page");
+  }
+  Arrivals(const Arrivals&) = delete;
+  Arrivals& operator=(const Arrivals&) = delete;
+  ~Arrivals() { munmap(count_, sizeof(*count_)); }
+
+  void note() { ++*count_; }
+  // Whether so many have come within a minute.
+  bool reach(int32_t count) const {
+    const TimePoint limit = SteadyClock().now() + std::chrono::minutes(1);
+    while (*count_ < count && SteadyClock().now() < limit) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return *count_ >= count;
+  }
+
+ private:
+  std::atomic<int32_t>* count_;
+};
 
 // Forks one process per rank; what the body returns is collected. Fork before starting threads.
 class RankProcesses {

@@ -122,7 +122,7 @@ TEST(StoreTest, AFailureNamesARankOnce) {
 }
 
 // The ranks wait for what never comes and say why they stopped.
-std::string wait_for_failure(const TcpStoreOptions& options) {
+std::string wait_for_failure(const TcpStoreOptions& options, support::Arrivals& begun_ones) {
   const auto store = make_tcp_store(options);
   if (!store) {
     return store.error().message;
@@ -132,6 +132,7 @@ std::string wait_for_failure(const TcpStoreOptions& options) {
       !begun) {
     return begun.error().message;
   }
+  begun_ones.note();
   return (*store)->get("never", seconds(30)).error().message;
 }
 
@@ -147,10 +148,14 @@ TEST(TcpStoreTest, LostRankIsNamedOnAllOthersWithinTheDeadline) {
                                            {"server stopped", 0, SIGSTOP}}) {
     SCOPED_TRACE(row.name);
     constexpr Duration kDeadline = seconds(4);
-    support::RankProcesses ranks(3, kDeadline, wait_for_failure);
-    std::this_thread::sleep_for(milliseconds(400));
+    support::Arrivals begun;
+    support::RankProcesses ranks(3, kDeadline, [&](const TcpStoreOptions& options) {
+      return wait_for_failure(options, begun);
+    });
+    ASSERT_TRUE(begun.reach(3));
+    std::this_thread::sleep_for(milliseconds(50));
     ranks.signal(row.rank, row.signal);
-    const TimePoint until = SteadyClock().now() + kDeadline;
+    const TimePoint until = SteadyClock().now() + 3 * kDeadline;
     const std::string expected = "rank " + std::to_string(row.rank) + " was lost";
     for (int32_t rank = 0; rank < 3; ++rank) {
       if (rank != row.rank) {
@@ -508,8 +513,9 @@ TEST(TcpStoreTest, NoLoopbackAddressIsPublishedToOtherHosts) {
 
 // All ranks are stopped for longer than the deadline, while they wait, and go on.
 TEST(TcpStoreTest, AJobThatIsSuspendedGoesOn) {
-  constexpr Duration kDeadline = seconds(2);
-  support::RankProcesses ranks(3, kDeadline, [](const TcpStoreOptions& options) -> std::string {
+  constexpr Duration kDeadline = seconds(4);
+  support::Arrivals begun_ones;
+  support::RankProcesses ranks(3, kDeadline, [&](const TcpStoreOptions& options) -> std::string {
     const auto store = make_tcp_store(options);
     if (!store) {
       return store.error().message;
@@ -518,13 +524,15 @@ TEST(TcpStoreTest, AJobThatIsSuspendedGoesOn) {
     if (const Status begun = barrier(group, "begin"); !begun) {
       return begun.error().message;
     }
+    begun_ones.note();
     if (options.rank.value == 0) {
       std::this_thread::sleep_for(milliseconds(1500));
     }
     const Status ended = barrier(group, "end");
     return ended ? "done" : ended.error().message;
   });
-  std::this_thread::sleep_for(milliseconds(700));
+  ASSERT_TRUE(begun_ones.reach(3));
+  std::this_thread::sleep_for(milliseconds(100));
   for (int32_t rank = 0; rank < 3; ++rank) {
     ranks.signal(rank, SIGSTOP);
   }
@@ -567,7 +575,7 @@ TEST(TcpStoreTest, ServiceThatIsNoStoreIsRecognised) {
 TEST(TcpStoreTest, ARankThatIsStoppedBeforeItHasComeIsNamed) {
   for (const int32_t stopped : {0, 2}) {
     SCOPED_TRACE(stopped);
-    support::RankProcesses ranks(3, seconds(3), [&](const TcpStoreOptions& options) -> std::string {
+    support::RankProcesses ranks(3, seconds(4), [&](const TcpStoreOptions& options) -> std::string {
       if (options.rank.value == stopped) {
         raise(SIGSTOP);
       }
@@ -575,7 +583,7 @@ TEST(TcpStoreTest, ARankThatIsStoppedBeforeItHasComeIsNamed) {
       if (!store) {
         return store.error().message;
       }
-      const auto said = settle({**store, options.rank, 3, seconds(3)}, "word", "",
+      const auto said = settle({**store, options.rank, 3, seconds(4)}, "word", "",
                                [](const auto&) { return std::string(); });
       return said ? "all came" : said.error().message;
     });
