@@ -7,6 +7,8 @@
 
 #include "pleach/base/index.h"
 
+#include "pleach/runtime/transport.h"
+
 namespace pleach {
 namespace {
 
@@ -33,7 +35,7 @@ int32_t core_count() {
 }
 
 HostModel default_host_model(std::string_view transport, int32_t rank_count, int32_t core_count) {
-  const TransportFigures& figures = transport == "tcp" ? kTcp : kShm;
+  const TransportFigures& figures = transport_name(transport) == "tcp" ? kTcp : kShm;
   const int64_t busy_cores = std::min(rank_count, core_count);
   HostModel model;
   // A rank sends while another receives: what passes takes both.

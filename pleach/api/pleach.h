@@ -88,8 +88,8 @@ typedef struct pleach_endpoint_options {
   const char* job;     // ranks of different jobs do not hear each other
   const char* secret;  // of the job's ranks alone. NULL: what PLEACH_SECRET or
                        // PLEACH_SECRET_FILE says, if anything
-  // "tcp", "shm", "host" (memory within a host, TCP between), "auto". NULL: auto, the one that
-  // joins all ranks by memory where they share it
+  // "tcp", "tcp,sockets=2", "shm", "host" (memory within a host, TCP between), "auto". NULL: auto,
+  // the one that joins all ranks by memory where they share it
   const char* transport;
   int64_t deadline_ms;  // of every wait. 0: 30 s
 } pleach_endpoint_options;

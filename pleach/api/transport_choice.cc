@@ -47,9 +47,14 @@ std::vector<int32_t> hosts_of(std::span<const int32_t> hosts, std::span<const Ra
 Status check_transport(const std::string& wanted) {
   std::vector<std::string> known = transports().names();
   known.insert(known.begin(), kAutoTransport);
-  return std::ranges::find(known, wanted) != known.end()
-             ? ok()
-             : Status(unknown_name("transport", wanted, known));
+  const std::string name = transport_name(wanted);
+  if (std::ranges::find(known, name) == known.end()) {
+    return unknown_name("transport", name, known);
+  }
+  if (wanted != kAutoTransport) {
+    PLEACH_TRY(transports().select(wanted));
+  }
+  return ok();
 }
 
 Result<TransportChoice> choose_transport(const GroupOfRanks& group, const std::string& name,

@@ -69,7 +69,7 @@ Result<Topology> topology_option(const CommandLine& line, TimingRequest& how) {
   constexpr int32_t kMostRanks = 4096;
   PLEACH_ASSIGN(ranks, line.count("--ranks", 2, kMostRanks));
   const std::string& transport = line.text("--transport");
-  PLEACH_TRY(from_option("--transport", transports().find(transport)));
+  PLEACH_TRY(from_option("--transport", transports().select(transport)));
   PLEACH_ASSIGN(hosts, line.count("--hosts", 1, ranks));
   const std::string where = hosts > 1 ? fmt::format(" on {} hosts", hosts) : "";
   PLEACH_ASSIGN(known,

@@ -83,9 +83,10 @@ Result<ExitCode> run_probe(const Command& command, const Invocation& invocation)
   if (const auto stop = line.parse()) {
     return *stop;
   }
-  PLEACH_ASSIGN(kind, from_option("--transport", transports().find(line.text("--transport"))));
-  if (!kind->spans_processes) {
-    return invalid("--transport", fmt::format("{} has no ranks that are processes", kind->name));
+  PLEACH_ASSIGN(kind, from_option("--transport", transports().select(line.text("--transport"))));
+  if (!kind.entry->spans_processes) {
+    return invalid("--transport",
+                   fmt::format("{} has no ranks that are processes", kind.entry->name));
   }
   PLEACH_ASSIGN(launch, detect_launch(process_environment));
   if (launch) {

@@ -160,8 +160,8 @@ Result<RunSettings> understand_run(const CommandLine& line) {
   settings.transport = line.text("--transport");
   PLEACH_TRY(from_option("--transport", check_transport(settings.transport)));
   if (settings.transport != kAutoTransport) {
-    PLEACH_ASSIGN(kind, from_option("--transport", transports().find(settings.transport)));
-    settings.spans_processes = kind->spans_processes;
+    PLEACH_ASSIGN(kind, from_option("--transport", transports().select(settings.transport)));
+    settings.spans_processes = kind.entry->spans_processes;
   }
   PLEACH_SET(settings.landing_places, line.count("--landing-places", 1, kMostPlaces));
   PLEACH_ASSIGN(deadline_ps, line.value("--deadline", parse_time_ps));

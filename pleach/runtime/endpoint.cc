@@ -99,17 +99,18 @@ Result<std::shared_ptr<Wiring>> Endpoint::wire() {
   wiring->transport = std::move(options_.transport_override);
   if (wiring->transport == nullptr) {
     const int64_t epoch = wiring->epoch->number();
-    PLEACH_ASSIGN(kind, transports().find(options_.transport));
-    PLEACH_SET(wiring->transport,
-               kind->create({.rank = options_.rank,
-                             .rank_count = options_.rank_count,
-                             .store = options_.store,
-                             .epoch = wiring->epoch,
-                             .clock = &clock,
-                             .key_prefix = epoch == 0 ? options_.name
-                                                      : fmt::format("{}#{}", options_.name, epoch),
-                             .deadline = options_.deadline,
-                             .host_name = *options_.host_name}));
+    PLEACH_SET(
+        wiring->transport,
+        create_transport(
+            options_.transport,
+            {.rank = options_.rank,
+             .rank_count = options_.rank_count,
+             .store = options_.store,
+             .epoch = wiring->epoch,
+             .clock = &clock,
+             .key_prefix = epoch == 0 ? options_.name : fmt::format("{}#{}", options_.name, epoch),
+             .deadline = options_.deadline,
+             .host_name = *options_.host_name}));
   }
   wiring->progress =
       std::make_unique<Progress>(*wiring->transport, clock, options_.rank_count, rank());

@@ -23,7 +23,7 @@ namespace pleach {
 struct EndpointOptions {
   Rank rank;
   int32_t rank_count = 1;
-  std::string transport = "tcp";
+  std::string transport = "tcp";  // or with options: "tcp,sockets=4"
   std::shared_ptr<Store> store;
   std::string name = "job";                      // distinct endpoints of a rank differ in it
   Duration deadline = std::chrono::seconds(30);  // of every wait
@@ -59,7 +59,7 @@ class Endpoint {
   int32_t rank_count() const { return options_.rank_count; }
   Store& store() const { return *options_.store; }
   Duration deadline() const { return options_.deadline; }
-  const std::string& transport() const { return options_.transport; }  // its name
+  const std::string& transport() const { return options_.transport; }  // as it was asked for
   // Of the latest epoch that it has come to.
   std::shared_ptr<Wiring> wiring() const;
   // Where that epoch has failed: ends all that is in flight in it, and comes to the next one with

@@ -339,7 +339,7 @@ TEST(LifetimeTest, HundredsInFlightEndBackwards) {
 Descriptor pose_as_rank_1(support::RankGroup& group) {
   const std::string entry = group.store().get("test/tcp/0", Duration(0)).value();
   const std::vector<std::string_view> parts = split(entry, ' ');
-  Descriptor socket = std::move(start_connect(parse_address(parts[0], "address").value())).value();
+  Descriptor socket = std::move(start_connect(parse_address(parts[2], "address").value())).value();
   wait_ready(socket.get(), POLLOUT, SteadyClock().now() + seconds(5));
   support::be_let_in(group.transport(Rank{0}), socket.get(), group.store().secret(),
                      {.purpose = Purpose::kTcp,

@@ -159,12 +159,17 @@ Result<Descriptor> listen_on(const Address& address) {
   return error;
 }
 
-Result<Descriptor> start_connect(const Address& address) {
+Result<Descriptor> start_connect(const Address& address, const std::string& from) {
   PLEACH_ASSIGN(found, look_up(address));
+  AddressList own(nullptr, [](addrinfo*) {});
+  if (!from.empty()) {
+    PLEACH_SET(own, look_up({from, 0}));
+  }
   Error error{ErrorCode::kIo, fmt::format("connect to {}: no address", to_text(address))};
   for (const addrinfo* info = found.get(); info != nullptr; info = info->ai_next) {
     Descriptor connection = open_socket(*info);
     if (connection.is_open() &&
+        (own == nullptr || bind(connection.get(), own->ai_addr, own->ai_addrlen) == 0) &&
         (connect(connection.get(), info->ai_addr, info->ai_addrlen) == 0 || errno == EINPROGRESS)) {
       return connection;
     }

@@ -63,7 +63,8 @@ bool is_loopback(std::string_view host);
 Result<Descriptor> listen_on(const Address& address);
 // Starts a non-blocking connect; wait for writability and then call connect_error(). Errors: kIo;
 // kInfeasible: there are no descriptors left; kTimeout: as above.
-Result<Descriptor> start_connect(const Address& address);
+//   from  a number of this machine that it comes from; empty: the one that reaches the address
+Result<Descriptor> start_connect(const Address& address, const std::string& from = {});
 // 0, or the errno with which the connect ended.
 int connect_error(int descriptor);
 // The next waiting connection, non-blocking, or a closed descriptor and errno when there is none.

@@ -4,11 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "pleach/base/id.h"
+#include "pleach/base/options.h"
 #include "pleach/base/registry.h"
 #include "pleach/base/result.h"
 #include "pleach/runtime/clock.h"
@@ -151,6 +154,7 @@ struct TransportContext {
   Duration deadline = std::chrono::seconds(30);
   std::string host_name = {};  // of ranks on one machine those of different names count as apart
   int beside = -1;  // a descriptor: wait() returns when it is readable, too ("shm" alone)
+  std::optional<Options> options = {};  // of its kind's; none: as their defaults
 };
 
 // Tells connections to this transport from those to another that had its address before.
@@ -161,15 +165,24 @@ struct TransportKind {
   std::string summary;
   bool spans_processes = false;
   bool spans_hosts = false;
+  std::vector<OptionDescriptor> options = {};
   Result<std::unique_ptr<Transport>> (*create)(const TransportContext& context);
 
   std::string details() const {
-    return spans_hosts       ? "ranks are processes"
-           : spans_processes ? "ranks are processes of one host"
-                             : "ranks are threads of one process";
+    const std::string ranks = spans_hosts       ? "ranks are processes"
+                              : spans_processes ? "ranks are processes of one host"
+                                                : "ranks are threads of one process";
+    return options.empty() ? ranks : ranks + "; " + option_details(options);
   }
 };
 
 Registry<TransportKind> transports();
+
+// One of a kind, as a spec names it: "tcp,sockets=2".
+//   errors  kInvalidArgument: no such kind, or option; its own
+Result<std::unique_ptr<Transport>> create_transport(std::string_view spec,
+                                                    TransportContext context);
+// Its kind alone.
+std::string transport_name(std::string_view spec);
 
 }  // namespace pleach

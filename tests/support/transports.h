@@ -26,7 +26,7 @@ inline std::unique_ptr<Transport> make_transport(const std::string& text,
                                                  TransportContext context) {
   const TransportSpec spec(text);
   context.host_name = spec.host_of(context.rank);
-  return (*transports().find(spec.name))->create(context).value();
+  return create_transport(spec.name, std::move(context)).value();
 }
 
 }  // namespace pleach::support

@@ -27,17 +27,27 @@ Status Door::open(Options options, Enter enter, Refuse refuse) {
   options_ = std::move(options);
   enter_ = std::move(enter);
   refuse_ = std::move(refuse);
-  return watch(options_.epoll, options_.listener.get(), EPOLLIN, kFirstTag);
+  return also_listen(std::move(options_.listener));
+}
+
+Status Door::also_listen(Descriptor listener) {
+  listeners_.push_back(std::move(listener));
+  return watch(options_.epoll, listeners_.back().get(), EPOLLIN, kFirstTag);
 }
 
 void Door::handle(uint64_t tag) {
-  tag == kFirstTag ? accept_some() : hear(tag);
+  if (tag != kFirstTag) {
+    return hear(tag);
+  }
+  for (const Descriptor& listener : listeners_) {
+    accept_some(listener.get());
+  }
 }
 
-void Door::accept_some() {
+void Door::accept_some(int listener) {
   const std::size_t most = at(options_.rank_count) + kMostStrangers;
   for (int accepts = 0; accepts < kMostAccepts; ++accepts) {
-    Descriptor socket = accept_one(options_.listener.get());
+    Descriptor socket = accept_one(listener);
     if (!socket.is_open()) {
       const int error = errno;
       if (error == EAGAIN) {
@@ -65,7 +75,9 @@ bool Door::makes_room(int error) {
     show_out_oldest();
     return true;
   }
-  unwatch(options_.epoll, options_.listener.get());
+  for (const Descriptor& listener : listeners_) {
+    unwatch(options_.epoll, listener.get());
+  }
   rest_.until = now + kRest;
   rest_.error = error;
   return false;
@@ -133,7 +145,9 @@ void Door::tick(TimePoint now) {
   }
   if (rest_.until <= now) {
     rest_.until = TimePoint::max();
-    static_cast<void>(watch(options_.epoll, options_.listener.get(), EPOLLIN, kFirstTag));
+    for (const Descriptor& listener : listeners_) {
+      static_cast<void>(watch(options_.epoll, listener.get(), EPOLLIN, kFirstTag));
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <vector>
 
 #include "pleach/base/id.h"
 #include "pleach/base/result.h"
@@ -41,6 +42,8 @@ class Door {
   // Watches the listener. `enter` is told of every guest; what it does not keep is shown out.
   // `refuse`, of every claim whose proof is wrong.
   Status open(Options options, Enter enter, Refuse refuse = nullptr);
+  // Lets in who comes there, too.
+  Status also_listen(Descriptor listener);
 
   // Tags of the epoll from here on are the door's; ranks have those below.
   static constexpr uint64_t kFirstTag = uint64_t{1} << 33;
@@ -62,16 +65,17 @@ class Door {
   // While there are no descriptors for those who come.
   struct Rest {
     TimePoint since = TimePoint::max();  // max: there are
-    TimePoint until = TimePoint::max();  // the listener is not watched
+    TimePoint until = TimePoint::max();  // the listeners are not watched
     int error = 0;
   };
-  void accept_some();
+  void accept_some(int listener);
   bool makes_room(int error);
   void hear(uint64_t tag);
   void queue(Stranger stranger);
   void show_out_oldest();
 
-  Options options_;
+  Options options_;  // without its listener
+  std::vector<Descriptor> listeners_;
   Enter enter_;
   Refuse refuse_;
   Strangers strangers_;  // by tag: who has been silent longest first

@@ -25,7 +25,8 @@ constexpr std::byte kWelcomeByte{'w'};
 struct ClaimWords {
   uint64_t magic = kMagic;
   uint64_t meeting = 0;
-  uint32_t purpose = 0;
+  uint16_t purpose = 0;
+  uint16_t lane = 0;
   int32_t rank = 0;
   int32_t acceptor = 0;
   int32_t rank_count = 0;
@@ -35,7 +36,8 @@ static_assert(sizeof(ClaimWords) == 64);
 
 ClaimWords write(const Claim& claim) {
   return {.meeting = claim.meeting,
-          .purpose = static_cast<uint32_t>(claim.purpose),
+          .purpose = static_cast<uint16_t>(claim.purpose),
+          .lane = claim.lane,
           .rank = claim.rank,
           .acceptor = claim.acceptor,
           .rank_count = claim.rank_count,
@@ -137,6 +139,7 @@ Examination::State Examination::hear(int socket) {
     return State::kClosed;
   }
   claim_ = {.purpose = static_cast<Purpose>(words.purpose),
+            .lane = words.lane,
             .rank = words.rank,
             .acceptor = words.acceptor,
             .rank_count = words.rank_count,

@@ -26,12 +26,13 @@
 
 namespace pleach {
 
-enum class Purpose : uint32_t { kStore = 1, kTcp = 2, kShm = 3 };
+enum class Purpose : uint16_t { kStore = 1, kTcp = 2, kShm = 3 };
 
 // What the initiator says of the connection. Nothing of it is secret, and nothing of it is known to
 // be true before its proof.
 struct Claim {
   Purpose purpose = Purpose::kStore;
+  uint16_t lane = 0;       // which of the pair's connections for that purpose it is
   int32_t rank = 0;        // of the initiator
   int32_t acceptor = 0;    // the rank that it looks for
   int32_t rank_count = 1;  // as it counts them

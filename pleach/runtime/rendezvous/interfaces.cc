@@ -8,43 +8,53 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "pleach/base/text.h"
 
 namespace pleach {
 namespace {
 
-bool is_admitted(std::string_view name, std::string_view choice) {
+// Which of the choice's names admits the interface, by its place; empty: none does.
+std::optional<std::ptrdiff_t> admitted_by(std::string_view name, std::string_view choice) {
   const bool excludes = choice.starts_with('^');
   choice.remove_prefix(excludes ? 1 : 0);
   const bool is_exact = choice.starts_with('=');
   choice.remove_prefix(is_exact ? 1 : 0);
   const std::vector<std::string_view> names = split(choice, ',');
-  const bool is_named = std::ranges::any_of(names, [&](std::string_view one) {
+  const auto found = std::ranges::find_if(names, [&](std::string_view one) {
     return !one.empty() && (is_exact ? name == one : name.starts_with(one));
   });
-  return is_named != excludes;
+  if ((found != names.end()) == excludes) {
+    return std::nullopt;
+  }
+  return excludes ? 0 : found - names.begin();
 }
 
 bool is_ipv6(std::string_view address) {
   return address.find(':') != std::string_view::npos;
 }
 
-// Null: there is none.
-const Interface* find(std::span<const Interface> interfaces, std::string_view choice,
-                      std::string_view like) {
-  const Interface* first = nullptr;
+std::vector<std::string> find(std::span<const Interface> interfaces, std::string_view choice,
+                              bool wants_ipv6) {
+  std::vector<std::pair<std::ptrdiff_t, const Interface*>> found;
   for (const Interface& one : interfaces) {
-    if (!is_admitted(one.name, choice)) {
-      continue;
+    const std::optional<std::ptrdiff_t> place = admitted_by(one.name, choice);
+    const bool is_new = std::ranges::none_of(
+        found, [&](const auto& entry) { return entry.second->name == one.name; });
+    if (place && is_new && is_ipv6(one.address) == wants_ipv6) {
+      found.emplace_back(*place, &one);
     }
-    if (is_ipv6(one.address) == is_ipv6(like)) {
-      return &one;
-    }
-    first = first == nullptr ? &one : first;
   }
-  return first;
+  std::ranges::stable_sort(found, {}, [](const auto& entry) { return entry.first; });
+  std::vector<std::string> addresses;
+  for (const auto& [place, one] : found) {
+    addresses.push_back(one->address);
+  }
+  return addresses;
 }
 
 }  // namespace
@@ -77,14 +87,17 @@ std::vector<Interface> list_interfaces() {
   return found;
 }
 
-Result<std::string> choose_address(std::span<const Interface> interfaces, std::string_view choice,
-                                   std::string_view like) {
+Result<std::vector<std::string>> choose_addresses(std::span<const Interface> interfaces,
+                                                  std::string_view choice, std::string_view like) {
   const std::vector<std::string_view> choices =
       choice.empty() ? std::vector<std::string_view>{"^lo,docker,br-,virbr,veth", "^lo"}
                      : std::vector<std::string_view>{choice};
   for (const std::string_view one : choices) {
-    if (const Interface* const found = find(interfaces, one, like)) {
-      return found->address;
+    for (const bool wants_ipv6 : {is_ipv6(like), !is_ipv6(like)}) {
+      std::vector<std::string> found = find(interfaces, one, wants_ipv6);
+      if (!found.empty()) {
+        return found;
+      }
     }
   }
   std::vector<std::string> known;

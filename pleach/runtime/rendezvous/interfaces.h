@@ -20,12 +20,13 @@ struct Interface {
 // left out.
 std::vector<Interface> list_interfaces();
 
-// The first address that the choice admits, of the same family as `like` where there is one.
+// An address of every interface that the choice admits: those of the same family as `like`, where
+// there are any. In the order of the choice's names, then of the interfaces.
 //   choice  names as NCCL_SOCKET_IFNAME has them: "eth,ib" (what begins so), "=eth0,eth1" (exactly
 //           these), "^docker,lo", "^=eth1" (all but those); empty: all but the loopback, and
 //           containers' bridges only where there is nothing else
 //   errors  kInvalidArgument: none; it lists those there are
-Result<std::string> choose_address(std::span<const Interface> interfaces, std::string_view choice,
-                                   std::string_view like);
+Result<std::vector<std::string>> choose_addresses(std::span<const Interface> interfaces,
+                                                  std::string_view choice, std::string_view like);
 
 }  // namespace pleach

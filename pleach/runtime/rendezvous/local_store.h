@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "pleach/runtime/rendezvous/membership.h"
 #include "pleach/runtime/rendezvous/store.h"
@@ -26,7 +27,7 @@ class LocalStore final : public Store {
   Status recover(Rank self, Duration deadline) override;
   Status attach(Rank self) override;
   void detach(Rank self) override;
-  std::string local_address() const override { return "127.0.0.1"; }
+  std::vector<std::string> local_addresses() const override { return {"127.0.0.1"}; }
   const Clock& clock() const override { return given_.clock; }
   const JobSecret& secret() const override { return given_.secret; }
 

@@ -8,12 +8,16 @@
 namespace pleach {
 namespace {
 
-constexpr uint64_t kFirstApproach = uint64_t{1} << 62;  // then ranks
+constexpr uint64_t kFirstApproach = uint64_t{1} << 62;  // and the lane and the rank
 constexpr Duration kRetry = std::chrono::milliseconds(1);
 constexpr const char* kClosedDoor = "it does not accept connections";
 
-uint64_t tag_of(Rank peer) {
-  return kFirstApproach + static_cast<uint64_t>(peer.value);
+uint64_t tag_of(Rank peer, uint16_t lane) {
+  return kFirstApproach + (uint64_t{lane} << 32) + static_cast<uint64_t>(peer.value);
+}
+
+Rank peer_of(uint64_t tag) {
+  return Rank{static_cast<int32_t>(tag)};
 }
 
 }  // namespace
@@ -35,30 +39,33 @@ Status Meeting::open(Options options, Descriptor listener, Met met, Missed misse
 void Meeting::enter(Guest guest) {
   const Claim& claim = guest.claim;
   if (claim.meeting == options_.nonce && claim.rank_count == options_.rank_count &&
-      claim.rank > options_.rank.value && claim.rank < options_.rank_count) {
-    met_(Rank{claim.rank}, std::move(guest.socket));
+      claim.rank > options_.rank.value && claim.rank < options_.rank_count &&
+      claim.lane < options_.lanes) {
+    met_(Rank{claim.rank}, claim.lane, std::move(guest.socket));
   }
 }
 
-Status Meeting::approach(Rank peer, uint64_t nonce, Connect connect) {
-  const auto [way, is_new] = approaches_.try_emplace(
-      peer.value, Approach{.connect = std::move(connect),
-                           .claim = {.purpose = options_.purpose,
-                                     .rank = options_.rank.value,
-                                     .acceptor = peer.value,
-                                     .rank_count = options_.rank_count,
-                                     .meeting = nonce},
-                           .deadline = options_.clock->now() + options_.deadline});
-  return is_new ? start(peer, way->second) : ok();
+Status Meeting::approach(Rank peer, uint16_t lane, uint64_t nonce, Connect connect) {
+  const uint64_t tag = tag_of(peer, lane);
+  const auto [way, is_new] =
+      approaches_.try_emplace(tag, Approach{.connect = std::move(connect),
+                                            .claim = {.purpose = options_.purpose,
+                                                      .lane = lane,
+                                                      .rank = options_.rank.value,
+                                                      .acceptor = peer.value,
+                                                      .rank_count = options_.rank_count,
+                                                      .meeting = nonce},
+                                            .deadline = options_.clock->now() + options_.deadline});
+  return is_new ? start(tag, way->second) : ok();
 }
 
-Status Meeting::start(Rank peer, Approach& way) {
+Status Meeting::start(uint64_t tag, Approach& way) {
   way.introduction.reset();
   way.retry = TimePoint::max();
   Result<Descriptor> socket = way.connect();
   if (socket) {
     way.socket = std::move(socket).value();
-    return watch(options_.epoll, way.socket.get(), EPOLLIN | EPOLLOUT, tag_of(peer));
+    return watch(options_.epoll, way.socket.get(), EPOLLIN | EPOLLOUT, tag);
   }
   if (socket.error().code == ErrorCode::kInfeasible) {
     return socket.error();
@@ -67,18 +74,18 @@ Status Meeting::start(Rank peer, Approach& way) {
   if (socket.error().code == ErrorCode::kTimeout && now < way.deadline) {
     way.retry = now + kRetry;
   } else {
-    miss(peer, kClosedDoor);
+    miss(tag, kClosedDoor);
   }
   return ok();
 }
 
-void Meeting::miss(Rank peer, const char* reason) {
-  approaches_.erase(peer.value);
-  missed_(peer, reason);
+void Meeting::miss(uint64_t tag, const char* reason) {
+  approaches_.erase(tag);
+  missed_(peer_of(tag), reason);
 }
 
-Status Meeting::advance(Rank peer, uint32_t events) {
-  const auto found = approaches_.find(peer.value);
+Status Meeting::advance(uint64_t tag, uint32_t events) {
+  const auto found = approaches_.find(tag);
   if (found == approaches_.end() || !found->second.socket.is_open()) {
     return ok();  // over by an earlier event of the same batch
   }
@@ -89,12 +96,12 @@ Status Meeting::advance(Rank peer, uint32_t events) {
       return ok();
     }
     if (connect_error(socket) != 0) {
-      miss(peer, kClosedDoor);
+      miss(tag, kClosedDoor);
       return ok();
     }
     set_no_delay(socket);
     way.introduction.emplace(options_.secret, way.claim);
-    PLEACH_TRY(watch(options_.epoll, socket, EPOLLIN, tag_of(peer)));
+    PLEACH_TRY(watch(options_.epoll, socket, EPOLLIN, tag));
   }
   switch (way.introduction->advance(socket)) {
     case Introduction::State::kWaits:
@@ -102,11 +109,11 @@ Status Meeting::advance(Rank peer, uint32_t events) {
     case Introduction::State::kWelcome: {
       Descriptor met = std::move(way.socket);
       approaches_.erase(found);
-      met_(peer, std::move(met));
+      met_(peer_of(tag), static_cast<uint16_t>(tag >> 32), std::move(met));
       break;
     }
     case Introduction::State::kStranger:
-      miss(peer, "what listens at its address does not hold this job's secret");
+      miss(tag, "what listens at its address does not hold this job's secret");
       break;
     case Introduction::State::kClosed: {
       // Among many strangers a rank may be sent away before it is known.
@@ -115,7 +122,7 @@ Status Meeting::advance(Rank peer, uint32_t events) {
       if (now < way.deadline) {
         way.retry = now + kRetry;
       } else {
-        miss(peer, kClosedDoor);
+        miss(tag, kClosedDoor);
       }
       break;
     }
@@ -125,7 +132,7 @@ Status Meeting::advance(Rank peer, uint32_t events) {
 
 Status Meeting::handle(uint64_t tag, uint32_t events) {
   if (tag >= kFirstApproach) {
-    return advance(Rank{static_cast<int32_t>(tag - kFirstApproach)}, events);
+    return advance(tag, events);
   }
   door_.handle(tag);
   return ok();
@@ -133,7 +140,7 @@ Status Meeting::handle(uint64_t tag, uint32_t events) {
 
 TimePoint Meeting::expiry() const {
   TimePoint first = door_.expiry();
-  for (const auto& [rank, way] : approaches_) {
+  for (const auto& [tag, way] : approaches_) {
     first = std::min(first, way.retry);
   }
   return first;
@@ -145,7 +152,7 @@ Status Meeting::tick(TimePoint now) {
   for (auto next = approaches_.begin(); next != approaches_.end();) {
     const auto way = next++;  // it may be over
     if (way->second.retry <= now) {
-      PLEACH_TRY(start(Rank{way->first}, way->second));
+      PLEACH_TRY(start(way->first, way->second));
     }
   }
   return ok();

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "pleach/base/id.h"
 #include "pleach/base/result.h"
@@ -23,23 +24,26 @@ class Meeting {
     Purpose purpose = Purpose::kTcp;
     Rank rank;
     int32_t rank_count = 1;
+    uint16_t lanes = 1;  // connections of each pair
     JobSecret secret;
     uint64_t nonce = 0;  // tells this meeting from another that had its address before
     int epoll = -1;
     const Clock* clock = nullptr;
     Duration deadline;  // for a peer to open its door
   };
-  // What becomes of a peer, told once: its connection, in the epoll already; or why there is none,
-  // a literal.
-  using Met = std::function<void(Rank, Descriptor)>;
+  // What becomes of a peer, told once of each lane: its connection, in the epoll already; or why
+  // there is none, a literal.
+  using Met = std::function<void(Rank, uint16_t lane, Descriptor)>;
   using Missed = std::function<void(Rank, const char*)>;
   // Starts to connect. Errors: kTimeout: not now; kInfeasible: this rank has no descriptors.
   using Connect = std::function<Result<Descriptor>()>;
 
   Status open(Options options, Descriptor listener, Met met, Missed missed);
+  // Lets in who comes there, too.
+  Status also_listen(Descriptor listener) { return door_.also_listen(std::move(listener)); }
   // Comes to a peer of a lower rank, whose meeting has that nonce. Does nothing if it does already.
   // Errors: kInfeasible: this rank has no descriptors left.
-  Status approach(Rank peer, uint64_t nonce, Connect connect);
+  Status approach(Rank peer, uint16_t lane, uint64_t nonce, Connect connect);
 
   // Tags of the epoll from here on are the meeting's; ranks have those below.
   static constexpr uint64_t kFirstTag = Door::kFirstTag;
@@ -59,15 +63,15 @@ class Meeting {
     TimePoint retry = TimePoint::max();
   };
   void enter(Guest guest);
-  Status start(Rank peer, Approach& way);
-  Status advance(Rank peer, uint32_t events);
-  void miss(Rank peer, const char* reason);
+  Status start(uint64_t tag, Approach& way);
+  Status advance(uint64_t tag, uint32_t events);
+  void miss(uint64_t tag, const char* reason);
 
   Options options_;
   Met met_;
   Missed missed_;
   Door door_;
-  std::map<int32_t, Approach> approaches_;  // by rank
+  std::map<uint64_t, Approach> approaches_;  // by tag
 };
 
 }  // namespace pleach

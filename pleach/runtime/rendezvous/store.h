@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "pleach/base/id.h"
 #include "pleach/base/result.h"
@@ -42,8 +43,8 @@ class Store {
   virtual void detach(Rank /*self*/) {}
   // Leaves in order, as its end does: nothing may be asked of it after that.
   virtual void leave() {}
-  // The address under which the other ranks reach this process.
-  virtual std::string local_address() const = 0;
+  // The addresses under which the other ranks reach this process: the first serves for all.
+  virtual std::vector<std::string> local_addresses() const = 0;
   // What the job's waits are measured with: it stands still while this process is stopped, where
   // the store can tell.
   virtual const Clock& clock() const = 0;
@@ -83,8 +84,8 @@ struct TcpStoreOptions {
   // Where rank 0 publishes its port and the others look for it; empty: they know `port`.
   std::string rendezvous_file = {};
   JobSecret secret = {};
-  // Which interface the others reach this rank by (runtime/rendezvous/interfaces.h); empty: the one
-  // that reaches the store.
+  // Which interfaces the others reach this rank by (runtime/rendezvous/interfaces.h); empty: the
+  // one that reaches the store.
   std::string interface = {};
   // What started this rank: if it ends, the rank fails the job. 0: nobody looks at it.
   int starter_process = 0;

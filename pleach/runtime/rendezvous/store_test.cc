@@ -497,7 +497,7 @@ TEST(TcpStoreTest, InterfacesThatAreNotThereAreNamed) {
   options.interface = "lo";
   const auto store = make_tcp_store(options);
   ASSERT_TRUE(store.has_value());
-  EXPECT_EQ((*store)->local_address(), "127.0.0.1");
+  EXPECT_EQ((*store)->local_addresses(), std::vector<std::string>{"127.0.0.1"});
 }
 
 // The store is reached over the loopback, by a name that means that to this host only.
@@ -507,8 +507,9 @@ TEST(TcpStoreTest, NoLoopbackAddressIsPublishedToOtherHosts) {
   options.host = "0.0.0.0";
   const auto store = make_tcp_store(options);
   ASSERT_TRUE(store.has_value()) << store.error().message;
-  const Result<std::string> other = choose_address(list_interfaces(), "", "127.0.0.1");
-  EXPECT_EQ((*store)->local_address(), other ? *other : "127.0.0.1");
+  const auto others = choose_addresses(list_interfaces(), "", "127.0.0.1");
+  EXPECT_EQ((*store)->local_addresses(),
+            std::vector<std::string>{others ? others->front() : "127.0.0.1"});
 }
 
 // All ranks are stopped for longer than the deadline, while they wait, and go on.

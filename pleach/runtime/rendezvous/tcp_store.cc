@@ -12,6 +12,7 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
@@ -184,13 +185,14 @@ void Answers::end(const Failure& failure) {
 class TcpStore final : public Store {
  public:
   TcpStore(const TcpStoreOptions& options, Descriptor socket, StoreMessageReader reader,
-           std::unique_ptr<StoreServer> server, std::string local_host, Descriptor stop)
+           std::unique_ptr<StoreServer> server, std::vector<std::string> local_hosts,
+           Descriptor stop)
       : options_(options),
         server_(std::move(server)),
         socket_(std::move(socket)),
         watch_{.stop = std::move(stop), .starter = watch_process(options_.starter_process)},
         reader_(std::move(reader)),
-        local_host_(std::move(local_host)) {
+        local_hosts_(std::move(local_hosts)) {
     thread_ = std::thread([this] { listen(); });
   }
   TcpStore(const TcpStore&) = delete;
@@ -206,7 +208,7 @@ class TcpStore final : public Store {
   void fail(const Epoch& epoch, const Failure& failure) override;
   Status recover(Rank self, Duration deadline) override;
   void leave() override;
-  std::string local_address() const override { return local_host_; }
+  std::vector<std::string> local_addresses() const override { return local_hosts_; }
   const Clock& clock() const override { return watch_.clock; }
   const JobSecret& secret() const override { return options_.secret; }
 
@@ -231,7 +233,7 @@ class TcpStore final : public Store {
   };
   Watch watch_;
   StoreMessageReader reader_;  // the thread's
-  const std::string local_host_;
+  const std::vector<std::string> local_hosts_;
   std::mutex send_mutex_;
   std::unique_ptr<Answers> answers_ = std::make_unique<Answers>(watch_.clock);
   std::thread thread_;
@@ -549,8 +551,8 @@ Result<std::string> reachable_address(const TcpStoreOptions& options, int socket
   if (is_loopback(options.host) || !is_loopback(address.host)) {
     return address.host;
   }
-  const Result<std::string> other = choose_address(list_interfaces(), "", address.host);
-  return other ? *other : address.host;  // a host without a network is all there is
+  const auto others = choose_addresses(list_interfaces(), "", address.host);
+  return others ? others->front() : address.host;  // a host without a network is all there is
 }
 
 }  // namespace
@@ -561,9 +563,9 @@ Result<std::unique_ptr<Store>> make_tcp_store(const TcpStoreOptions& options) {
     return invalid(fmt::format("rank {} is not one of {}", options.rank.value, options.rank_count));
   }
   raise_descriptor_limit();
-  std::string local_host;
+  std::vector<std::string> local_hosts;
   if (!options.interface.empty()) {
-    PLEACH_SET(local_host, choose_address(list_interfaces(), options.interface, options.host));
+    PLEACH_SET(local_hosts, choose_addresses(list_interfaces(), options.interface, options.host));
   }
   std::unique_ptr<StoreServer> server;
   int port = options.port;
@@ -598,11 +600,12 @@ Result<std::unique_ptr<Store>> make_tcp_store(const TcpStoreOptions& options) {
   }
   PLEACH_ASSIGN(joined, join_store(options, port));
   if (options.interface.empty()) {
-    PLEACH_SET(local_host, reachable_address(options, joined.socket.get()));
+    PLEACH_ASSIGN(reachable, reachable_address(options, joined.socket.get()));
+    local_hosts = {reachable};
   }
   return std::unique_ptr<Store>(
       std::make_unique<TcpStore>(options, std::move(joined.socket), std::move(joined.reader),
-                                 std::move(server), std::move(local_host), std::move(stop)));
+                                 std::move(server), std::move(local_hosts), std::move(stop)));
 }
 
 void fail_from_outside(const TcpStoreOptions& where, const Failure& failure) {

@@ -101,8 +101,7 @@ class HostTransport final : public Transport {
 
  private:
   Result<std::unique_ptr<Transport>> make(const std::string& name) const {
-    PLEACH_ASSIGN(kind, transports().find(name));
-    return kind->create(context_);
+    return create_transport(name, context_);
   }
   // Peers have said where they are before a channel is open on all ranks.
   Result<Transport*> way_to(Rank peer) {

@@ -152,7 +152,7 @@ Status ShmTransport::listen() {
   PLEACH_ASSIGN(listener, listen_on_host(shm::socket_name(nonce)));
   PLEACH_TRY(meeting_.open(
       meeting_options(context_, Purpose::kShm, nonce, ready_.epoll.get()), std::move(listener),
-      [this](Rank rank, Descriptor socket) { meet(rank, std::move(socket)); },
+      [this](Rank rank, uint16_t /*lane*/, Descriptor socket) { meet(rank, std::move(socket)); },
       [this](Rank rank, const char* reason) { lose(rank, reason); }));
   // Nobody reads the bell: every ring of it is an edge.
   PLEACH_TRY(watch(ready_.epoll.get(), own_.bell.get(), EPOLLIN | EPOLLET, kBell));
@@ -244,7 +244,7 @@ Status ShmTransport::connect(Rank rank) {
     return ok();
   }
   PLEACH_ASSIGN(nonce, shm::find_listener(context_, rank));
-  return meeting_.approach(rank, nonce,
+  return meeting_.approach(rank, 0, nonce,
                            [nonce] { return connect_on_host(shm::socket_name(nonce)); });
 }
 

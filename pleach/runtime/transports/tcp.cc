@@ -1,4 +1,5 @@
-// tcp: one connection per pair of ranks that talk, for all channels.
+// tcp: one connection per pair of ranks that talk, for all channels; it is one socket or several,
+// each by interfaces of its own where there are several.
 #include <fmt/format.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -8,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -26,16 +28,55 @@ namespace {
 
 using Kind = TransportEvent::Kind;
 
-// epoll tags: a rank, one of these, or the meeting's.
+// epoll tags: a rank, a rank's other sockets, one of these, or the meeting's.
+constexpr uint64_t kOtherLane = uint64_t{1} << 31;  // and the rank
 constexpr uint64_t kFailure = uint64_t{1} << 32;
 constexpr uint64_t kAlarm = kFailure + 1;
 
 // Frames and payloads of one connection before the others have their turn.
 constexpr int kMostReads = 64;
+constexpr int64_t kMostSockets = 16;
+constexpr const char* kClosed = "its connection closed";
 
-// How a rank is found: "host:port nonce" in the store.
+// How a rank is found: "2 nonce host:port host:port" in the store: with two sockets a peer, at
+// these addresses.
 std::string address_key(const TransportContext& context, Rank rank) {
   return fmt::format("{}/tcp/{}", context.key_prefix, rank.value);
+}
+
+struct Entry {
+  int64_t lanes = 1;
+  uint64_t nonce = 0;
+  std::vector<Address> addresses;
+};
+
+Result<Entry> parse_entry(std::string_view text, Rank rank) {
+  const std::vector<std::string_view> parts = split(text, ' ');
+  const Error error{ErrorCode::kIo, fmt::format("rank {} published {}, which is no address",
+                                                rank.value, quoted(text))};
+  Entry entry;
+  if (parts.size() < 3 ||
+      std::from_chars(parts[1].data(), parts[1].data() + parts[1].size(), entry.nonce).ec !=
+          std::errc()) {
+    return error;
+  }
+  PLEACH_SET(entry.lanes, parse_integer(parts[0], "sockets of a rank", 1, kMostSockets));
+  for (const std::string_view part : std::span(parts).subspan(2)) {
+    PLEACH_ASSIGN(address, parse_address(part, "address of a rank"));
+    entry.addresses.push_back(std::move(address));
+  }
+  return entry;
+}
+
+// As the options say, else the environment.
+Result<uint16_t> count_lanes(const std::optional<Options>& options) {
+  int64_t count = options ? options->integer("sockets") : 0;
+  const char* const variable = std::getenv("PLEACH_SOCKETS");
+  if (count == 0) {
+    PLEACH_SET(count, parse_integer(variable == nullptr ? "1" : variable, "PLEACH_SOCKETS", 1,
+                                    kMostSockets));
+  }
+  return static_cast<uint16_t>(count);
 }
 
 class TcpTransport final : public Transport {
@@ -63,7 +104,7 @@ class TcpTransport final : public Transport {
   Status flush() override;
   bool has_events() const override { return !events_.empty(); }
   TimePoint expiry() const override { return meeting_.expiry(); }
-  void interrupt() override { signal_event(alarm_.get()); }
+  void interrupt() override { signal_event(ready_.alarm.get()); }
   Status wait(TimePoint deadline, bool is_eager) override;
   Status progress(std::vector<TransportEvent>& events) override;
   uint64_t moved_bytes() const override { return moved_bytes_; }
@@ -84,11 +125,13 @@ class TcpTransport final : public Transport {
     Patience patience;
     std::array<epoll_event, 64> events = {};
     int count = 0;
+    Descriptor alarm = {};
   };
   tcp::Connection& connection(Rank rank) { return peers_[rank.index()].connection; }
-  void meet(Rank peer, Descriptor socket);
+  void meet(Rank peer, uint16_t lane, Descriptor socket);
   Status look(int milliseconds);
   Status handle(const epoll_event& event);
+  Status watch_first(Rank peer);
   Result<std::optional<tcp::Sending>> write(Rank peer);
   Status write_and_tell(Rank peer);
   void receive(Rank peer);
@@ -96,11 +139,18 @@ class TcpTransport final : public Transport {
   bool open_frame(Rank peer, const tcp::Frame& frame);
   void lose(Rank peer, const char* reason);
 
+  // Where this rank is reached, and by how many sockets.
+  struct Reach {
+    std::vector<std::string> hosts;
+    uint16_t lanes = 1;
+  };
+
   TransportContext context_;
+  Reach reach_;
   Landing landing_;
   std::vector<Peer> peers_;  // by rank
   std::vector<Rank> held_back_;
-  Descriptor epoll_, alarm_;
+  Descriptor epoll_;
   Meeting meeting_;
   Ready ready_;
   std::vector<TransportEvent> events_;
@@ -108,20 +158,32 @@ class TcpTransport final : public Transport {
 };
 
 Status TcpTransport::listen() {
+  PLEACH_SET(reach_.lanes, count_lanes(context_.options));
+  reach_.hosts = context_.store->local_addresses();
+  reach_.hosts.resize(std::min<std::size_t>(reach_.hosts.size(), reach_.lanes));
   PLEACH_SET(epoll_, make_epoll());
-  alarm_ = make_event();
-  const std::string host = context_.store->local_address();
-  PLEACH_ASSIGN(listener, listen_on({host, 0}));
-  PLEACH_ASSIGN(address, local_address(listener.get()));
+  ready_.alarm = make_event();
   const uint64_t nonce = make_nonce(context_);
+  std::string entry = fmt::format("{} {}", reach_.lanes, nonce);
+  std::vector<Descriptor> listeners;
+  for (const std::string& host : reach_.hosts) {
+    PLEACH_ASSIGN(listener, listen_on({host, 0}));
+    PLEACH_ASSIGN(address, local_address(listener.get()));
+    listeners.push_back(std::move(listener));
+    entry += " " + to_text(Address{host, address.port});
+  }
+  Meeting::Options options = meeting_options(context_, Purpose::kTcp, nonce, epoll_.get());
+  options.lanes = reach_.lanes;
   PLEACH_TRY(meeting_.open(
-      meeting_options(context_, Purpose::kTcp, nonce, epoll_.get()), std::move(listener),
-      [this](Rank peer, Descriptor socket) { meet(peer, std::move(socket)); },
+      std::move(options), std::move(listeners.front()),
+      [this](Rank peer, uint16_t lane, Descriptor socket) { meet(peer, lane, std::move(socket)); },
       [this](Rank peer, const char* reason) { lose(peer, reason); }));
-  PLEACH_TRY(watch(epoll_.get(), alarm_.get(), EPOLLIN, kAlarm));
+  for (Descriptor& listener : std::span(listeners).subspan(1)) {
+    PLEACH_TRY(meeting_.also_listen(std::move(listener)));
+  }
+  PLEACH_TRY(watch(epoll_.get(), ready_.alarm.get(), EPOLLIN, kAlarm));
   PLEACH_TRY(watch(epoll_.get(), context_.epoch->descriptor(), EPOLLIN, kFailure));
-  return context_.store->set(address_key(context_, context_.rank),
-                             fmt::format("{} {}", to_text(Address{host, address.port}), nonce));
+  return context_.store->set(address_key(context_, context_.rank), entry);
 }
 
 // A peer that leaves a part of a message has broken off: what is to come of it has no place. And so
@@ -133,8 +195,8 @@ void TcpTransport::abandon(uint64_t channel) {
       lose(Rank{rank}, "it left a part of a message when its communicator was closed");
     }
     tcp::Outbox& out = connection(Rank{rank}).out();
-    if (const std::optional<tcp::Sending> sending = out.sending();
-        sending && sending->channel == channel) {
+    const std::optional<tcp::Sending> sending = out.sending();
+    if (sending && sending->channel == channel) {
       if (!out.drop_segment()) {
         lose(Rank{rank}, "it did not take a message before its communicator was closed");
       }
@@ -149,34 +211,53 @@ void TcpTransport::close(uint64_t channel) {
   landing_.places.close(channel);
 }
 
-// The lower rank of a pair listens.
+// The lower rank of a pair listens. The k-th socket goes by the k-th of its addresses and the k-th
+// of the peer's.
 Status TcpTransport::connect(Rank peer) {
-  if (peer > context_.rank || connection(peer).has_socket() || connection(peer).is_lost()) {
+  if (peer > context_.rank || connection(peer).is_open() || connection(peer).is_lost()) {
     return ok();
   }
-  PLEACH_ASSIGN(entry, context_.store->get(address_key(context_, peer), context_.deadline));
-  const std::vector<std::string_view> parts = split(entry, ' ');
-  uint64_t nonce = 0;
-  if (parts.size() != 2 ||
-      std::from_chars(parts[1].data(), parts[1].data() + parts[1].size(), nonce).ec !=
-          std::errc()) {
-    return Error{ErrorCode::kIo, fmt::format("rank {} published {}, which is no address",
-                                             peer.value, quoted(entry))};
+  PLEACH_ASSIGN(text, context_.store->get(address_key(context_, peer), context_.deadline));
+  PLEACH_ASSIGN(entry, parse_entry(text, peer));
+  if (entry.lanes != reach_.lanes) {
+    return invalid(fmt::format("rank {} has sockets={}, rank {} has sockets={} (PLEACH_SOCKETS)",
+                               context_.rank.value, reach_.lanes, peer.value, entry.lanes));
   }
-  PLEACH_ASSIGN(address, parse_address(parts[0], "address of a rank"));
-  return meeting_.approach(peer, nonce, [address] { return start_connect(address); });
+  const std::size_t ways = std::min(reach_.hosts.size(), entry.addresses.size());
+  for (uint16_t lane = 0; lane < reach_.lanes; ++lane) {
+    const std::string from = ways > 1 ? reach_.hosts[lane % ways] : "";
+    PLEACH_TRY(meeting_.approach(
+        peer, lane, entry.nonce,
+        [to = entry.addresses[lane % ways], from] { return start_connect(to, from); }));
+  }
+  return ok();
 }
 
-void TcpTransport::meet(Rank peer, Descriptor socket) {
-  if (connection(peer).has_socket() || connection(peer).is_lost()) {
+void TcpTransport::meet(Rank peer, uint16_t lane, Descriptor socket) {
+  tcp::Connection& to = connection(peer);
+  unwatch(epoll_.get(), socket.get());
+  if (to.is_lost() || !to.adopt(std::move(socket), lane, reach_.lanes) || !to.is_open()) {
     return;
   }
-  connection(peer).adopt(std::move(socket));
   // It is writable at once: what has waited for it goes then.
-  if (!watch(epoll_.get(), connection(peer).socket(), EPOLLIN | EPOLLOUT,
-             static_cast<uint64_t>(peer.value))) {
+  bool is_watched = watch_first(peer).has_value();
+  for (const Descriptor& other : to.lanes().subspan(1)) {
+    is_watched = is_watched && watch(epoll_.get(), other.get(), EPOLLIN | EPOLLOUT | EPOLLET,
+                                     kOtherLane | static_cast<uint64_t>(peer.value));
+  }
+  if (!is_watched) {
     lose(peer, "its connection broke");
   }
+}
+
+// What is to be told of the first socket. The others' news comes once, when there is any.
+Status TcpTransport::watch_first(Rank peer) {
+  tcp::Connection& of = connection(peer);
+  const uint32_t events =
+      (of.in().has_room() ? EPOLLIN : 0U) | (of.out().is_blocked() ? EPOLLOUT : 0U);
+  return of.set_watched(events)
+             ? watch(epoll_.get(), of.lanes()[0].get(), events, static_cast<uint64_t>(peer.value))
+             : ok();
 }
 
 void TcpTransport::lose(Rank peer, const char* reason) {
@@ -190,7 +271,7 @@ void TcpTransport::lose(Rank peer, const char* reason) {
 Result<std::optional<tcp::Sending>> TcpTransport::write(Rank peer) {
   std::optional<tcp::Sending> sent;
   tcp::Connection& to = connection(peer);
-  if (!to.has_socket()) {
+  if (!to.is_open()) {
     return sent;  // until it has connected
   }
   if (std::exchange(peers_[peer.index()].releases, 0) > 0) {
@@ -201,11 +282,7 @@ Result<std::optional<tcp::Sending>> TcpTransport::write(Rank peer) {
     lose(peer, "its connection broke");
     return sent;
   }
-  const bool wants_out = flow == tcp::Flow::kBlocked;
-  if (to.set_watching_out(wants_out)) {
-    PLEACH_TRY(watch(epoll_.get(), to.socket(), wants_out ? EPOLLIN | EPOLLOUT : EPOLLIN,
-                     static_cast<uint64_t>(peer.value)));
-  }
+  PLEACH_TRY(watch_first(peer));
   return sent;
 }
 
@@ -241,7 +318,7 @@ Result<bool> TcpTransport::send(Rank peer, uint64_t channel, SegmentTag tag, uin
                                 .fingerprint = fingerprint,
                                 .stream = tag.stream,
                                 .segment = tag.segment},
-                               pieces);
+                               pieces, reach_.lanes);
   PLEACH_ASSIGN(sent, write(peer));
   return sent.has_value();
 }
@@ -292,7 +369,7 @@ bool TcpTransport::open_frame(Rank peer, const tcp::Frame& frame) {
       break;
   }
   if (!is_open) {
-    connection(peer).in().skip(frame.length);
+    connection(peer).in().skip(frame.length, reach_.lanes);
     return landing_.places.was_open(frame.channel);
   }
   const std::optional<int32_t> place = landing_.places.take(frame.channel, peer, frame.length);
@@ -304,14 +381,18 @@ bool TcpTransport::open_frame(Rank peer, const tcp::Frame& frame) {
   if (memory.empty()) {
     memory = landing_.places.memory(frame.channel, peer, *place, frame.length);
   }
-  connection(peer).in().expect({frame, *place, memory});
+  connection(peer).in().expect({frame, *place, memory}, reach_.lanes);
   return true;
 }
 
-// Opens all that is here. False: the peer broke the protocol.
+// Opens all that is here. Otherwise the peer is lost.
 bool TcpTransport::open_frames(Rank peer) {
   tcp::Inbox& in = connection(peer).in();
   while (true) {
+    if (connection(peer).read_parts(moved_bytes_) == tcp::Flow::kLost) {
+      lose(peer, kClosed);
+      return false;
+    }
     if (const std::optional<tcp::Arriving> arrived = in.take_payload()) {
       events_.push_back({.kind = Kind::kArrived,
                          .peer = peer,
@@ -330,6 +411,7 @@ bool TcpTransport::open_frames(Rank peer) {
     }
     const std::optional<tcp::Frame> frame = tcp::parse_frame(*header);
     if (!frame || !open_frame(peer, *frame)) {
+      lose(peer, "it broke the transport's protocol");
       return false;
     }
   }
@@ -340,12 +422,9 @@ void TcpTransport::receive(Rank peer) {
   for (int reads = 0; reads < kMostReads; ++reads) {
     const tcp::Flow flow = from.read(moved_bytes_);
     if (flow == tcp::Flow::kLost) {
-      return lose(peer, "its connection closed");
+      return lose(peer, kClosed);
     }
-    if (!open_frames(peer)) {
-      return lose(peer, "it broke the transport's protocol");
-    }
-    if (flow == tcp::Flow::kBlocked) {
+    if (!open_frames(peer) || flow == tcp::Flow::kBlocked) {
       return;
     }
   }
@@ -356,20 +435,24 @@ Status TcpTransport::handle(const epoll_event& event) {
     return meeting_.handle(event.data.u64, event.events);
   }
   if (event.data.u64 == kAlarm) {
-    clear_event(alarm_.get());
+    clear_event(ready_.alarm.get());
     return ok();
   }
   if (event.data.u64 == kFailure) {
     return ok();  // progress() looks at the epoch
   }
-  const Rank peer{static_cast<int32_t>(event.data.u64)};
-  if (!connection(peer).has_socket()) {
+  const Rank peer{static_cast<int32_t>(event.data.u64 & ~kOtherLane)};
+  const bool is_other_lane = (event.data.u64 & kOtherLane) != 0;
+  if (!connection(peer).is_open()) {
     return ok();  // lost by an earlier event of the same batch
   }
   if ((event.events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0) {
-    receive(peer);
+    is_other_lane ? static_cast<void>(open_frames(peer)) : receive(peer);
   }
-  return (event.events & EPOLLOUT) != 0 ? write_and_tell(peer) : ok();
+  if ((event.events & EPOLLOUT) != 0) {
+    return write_and_tell(peer);
+  }
+  return connection(peer).is_open() ? watch_first(peer) : ok();
 }
 
 Status TcpTransport::look(int milliseconds) {
@@ -422,9 +505,14 @@ Result<std::unique_ptr<Transport>> create_tcp(const TransportContext& context) {
 
 extern const TransportKind kTcpTransport = {
     .name = "tcp",
-    .summary = "one TCP connection per pair of ranks that talk",
+    .summary = "one TCP connection, or several, per pair of ranks that talk",
     .spans_processes = true,
     .spans_hosts = true,
+    .options = {{.name = "sockets",
+                 .default_value = "0",
+                 .summary = "connections of each pair, over several interfaces where there are; 0: "
+                            "as PLEACH_SOCKETS says, else 1",
+                 .most = kMostSockets}},
     .create = create_tcp,
 };
 

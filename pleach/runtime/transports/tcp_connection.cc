@@ -15,6 +15,8 @@ namespace {
 constexpr uint32_t kFrameMagic = 0x504c'4600;  // the kind in the lowest byte
 // As much as a read takes besides the payload that it knows of.
 constexpr std::size_t kBufferBytes = std::size_t{16} * 1024;
+// Smaller payloads travel on the first lane alone: their time is not that of their bytes.
+constexpr std::size_t kLeastStriped = std::size_t{64} * 1024;
 
 template <std::size_t size, typename... Fields>
 std::array<std::byte, size> pack(const Fields&... fields) {
@@ -61,59 +63,95 @@ void Outbox::queue(const Frame& frame) {
   queued_ += text(write_frame(frame));
 }
 
+Stripe stripe(std::size_t length, std::size_t lane, std::size_t lane_count) {
+  if (length < kLeastStriped) {
+    return lane == 0 ? Stripe{0, length} : Stripe{length, length};
+  }
+  return {length * lane / lane_count, length * (lane + 1) / lane_count};
+}
+
+void Pieces::add(std::span<const std::byte> bytes) {
+  if (!bytes.empty()) {
+    // sendmsg reads only, but its type does not say so.
+    pieces_.push_back({const_cast<std::byte*>(bytes.data()), bytes.size()});
+  }
+}
+
+void Pieces::clear() {
+  pieces_.clear();
+  next_ = 0;
+  has_begun_ = false;
+}
+
+std::size_t Pieces::gather(std::span<iovec> batch, std::size_t used) const {
+  for (std::size_t piece = next_; piece < pieces_.size() && used < batch.size(); ++piece) {
+    batch[used++] = pieces_[piece];
+  }
+  return used;
+}
+
+void Pieces::advance(std::size_t count) {
+  has_begun_ |= count > 0;
+  while (count > 0) {
+    iovec& piece = pieces_[next_];
+    const std::size_t taken = std::min(count, piece.iov_len);
+    piece.iov_base = static_cast<std::byte*>(piece.iov_base) + taken;
+    piece.iov_len -= taken;
+    count -= taken;
+    next_ += piece.iov_len == 0 ? 1 : 0;
+  }
+}
+
 void Outbox::clear() {
   queued_.clear();
   queued_sent_ = 0;
-  parts_.clear();
-}
-
-std::optional<Sending> Outbox::sending() const {
-  return parts_.empty() ? std::nullopt : std::optional(sending_);
+  drop_segment();
 }
 
 bool Outbox::drop_segment() {
-  if (has_begun_segment_) {
-    return false;
-  }
-  parts_.clear();
-  part_ = 0;
-  return true;
+  const bool has_begun = std::ranges::any_of(parts_, &Pieces::has_begun);
+  std::ranges::for_each(parts_, &Pieces::clear);
+  sending_.reset();
+  return !has_begun;
 }
 
-void Outbox::start(Frame frame, std::span<const std::span<const std::byte>> pieces) {
-  PLEACH_CHECK(parts_.empty(), "one segment at a time leaves on a connection");
+void Outbox::start(Frame frame, std::span<const std::span<const std::byte>> pieces,
+                   std::size_t lane_count) {
+  PLEACH_CHECK(!sending_, "one segment at a time leaves on a connection");
+  parts_.resize(lane_count);
+  parts_[0].add(header_);
   std::size_t length = 0;
-  parts_.push_back({header_.data(), header_.size()});
   for (const std::span<const std::byte> piece : pieces) {
-    if (piece.empty()) {
-      continue;
-    }
     length += piece.size();
-    // sendmsg reads only, but its type does not say so.
-    parts_.push_back({const_cast<std::byte*>(piece.data()), piece.size()});
+  }
+  std::size_t lane = 0, sent = 0;
+  for (std::span<const std::byte> piece : pieces) {
+    while (!piece.empty()) {
+      const std::size_t room = stripe(length, lane, lane_count).end - sent;
+      const std::size_t taken = std::min(room, piece.size());
+      parts_[lane].add(piece.first(taken));
+      piece = piece.subspan(taken);
+      sent += taken;
+      lane += taken == room ? 1 : 0;
+    }
   }
   frame.length = static_cast<uint32_t>(length);
   header_ = write_frame(frame);
   sending_ = {frame.channel, frame.tag()};
-  part_ = 0;
-  has_begun_segment_ = false;
 }
 
-// What to write next: queued frames unless a segment is under way, then the segment.
-std::size_t Outbox::gather(std::span<iovec> batch) const {
+// What to write next: on the first lane queued frames, unless a segment is under way there.
+std::size_t Outbox::gather(std::span<iovec> batch, std::size_t lane) const {
   std::size_t count = 0;
-  if (!has_begun_segment_ && queued_sent_ < queued_.size()) {
+  if (lane == 0 && !parts_[0].is_under_way() && queued_sent_ < queued_.size()) {
     batch[count++] = {const_cast<char*>(queued_.data()) + queued_sent_,
                       queued_.size() - queued_sent_};
   }
-  for (std::size_t part = part_; part < parts_.size() && count < batch.size(); ++part) {
-    batch[count++] = parts_[part];
-  }
-  return count;
+  return parts_[lane].gather(batch, count);
 }
 
-void Outbox::advance(std::size_t count) {
-  if (!has_begun_segment_ && queued_sent_ < queued_.size()) {
+void Outbox::advance(std::size_t count, std::size_t lane) {
+  if (lane == 0 && !parts_[0].is_under_way() && queued_sent_ < queued_.size()) {
     const std::size_t taken = std::min(count, queued_.size() - queued_sent_);
     queued_sent_ += taken;
     count -= taken;
@@ -122,23 +160,15 @@ void Outbox::advance(std::size_t count) {
       queued_sent_ = 0;
     }
   }
-  has_begun_segment_ |= count > 0;
-  while (count > 0) {
-    iovec& part = parts_[part_];
-    const std::size_t taken = std::min(count, part.iov_len);
-    part.iov_base = static_cast<std::byte*>(part.iov_base) + taken;
-    part.iov_len -= taken;
-    count -= taken;
-    part_ += part.iov_len == 0 ? 1 : 0;
-  }
+  parts_[lane].advance(count);
 }
 
-Flow Outbox::write(int socket, uint64_t& moved_bytes, std::optional<Sending>& sent) {
+Flow Outbox::write_lane(int socket, std::size_t lane, uint64_t& moved_bytes) {
   std::array<iovec, 64> batch = {};
   while (true) {
     msghdr message = {};
     message.msg_iov = batch.data();
-    message.msg_iovlen = gather(batch);
+    message.msg_iovlen = gather(batch, lane);
     if (message.msg_iovlen == 0) {
       return Flow::kDone;
     }
@@ -149,27 +179,48 @@ Flow Outbox::write(int socket, uint64_t& moved_bytes, std::optional<Sending>& se
     if (count < 0) {
       return errno == EAGAIN ? Flow::kBlocked : Flow::kLost;
     }
-    advance(at(count));
+    advance(at(count), lane);
     moved_bytes += static_cast<uint64_t>(count);
-    if (has_begun_segment_ && part_ == parts_.size()) {
-      parts_.clear();
-      part_ = 0;
-      has_begun_segment_ = false;
-      sent = sending_;
-    }
   }
+}
+
+Flow Outbox::write(std::span<const Descriptor> lanes, uint64_t& moved_bytes,
+                   std::optional<Sending>& sent) {
+  const Flow first = write_lane(lanes[0].get(), 0, moved_bytes);
+  is_blocked_ = first == Flow::kBlocked;
+  bool is_lost = first == Flow::kLost;
+  for (std::size_t lane = 1; lane < parts_.size(); ++lane) {
+    const Flow flow = write_lane(lanes[lane].get(), lane, moved_bytes);
+    is_lost = is_lost || flow == Flow::kLost;
+  }
+  if (sending_ && std::ranges::all_of(parts_, &Pieces::is_empty)) {
+    sent = sending_;
+    drop_segment();
+  }
+  return is_lost ? Flow::kLost : first;
+}
+
+bool Inbox::has_all_parts() const {
+  return std::ranges::all_of(parts_, [](const Part& part) { return part.left == 0; });
+}
+
+bool Inbox::has_room() const {
+  return received_ < own_.size() || end_ - begin_ < kBufferBytes;
 }
 
 Flow Inbox::read(int socket, uint64_t& moved_bytes) {
   if (buffer_ == nullptr) {
     buffer_ = std::make_unique_for_overwrite<std::byte[]>(kBufferBytes);
   }
-  // A part of a header at most.
+  // A part of a header at most, unless parts of other lanes are waited for.
   std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
   end_ -= begin_;
   begin_ = 0;
-  const std::size_t rest = has_payload_ ? arriving_.payload.size() - received_ : 0;
-  std::array<iovec, 2> targets = {iovec{arriving_.payload.data() + received_, rest},
+  const std::size_t rest = has_payload_ ? own_.size() - received_ : 0;
+  if (rest == 0 && end_ == kBufferBytes) {
+    return Flow::kBlocked;
+  }
+  std::array<iovec, 2> targets = {iovec{own_.data() + received_, rest},
                                   iovec{buffer_.get() + end_, kBufferBytes - end_}};
   const auto to = std::span(targets).subspan(rest > 0 ? 0 : 1);
   ssize_t count = 0;
@@ -187,12 +238,41 @@ Flow Inbox::read(int socket, uint64_t& moved_bytes) {
   return is_full ? Flow::kDone : Flow::kBlocked;
 }
 
+Flow Inbox::read_parts(std::span<const Descriptor> lanes, uint64_t& moved_bytes) {
+  bool is_blocked = false;
+  for (std::size_t other = 0; other < parts_.size(); ++other) {
+    Part& part = parts_[other];
+    const int socket = lanes[other + 1].get();
+    while (part.left > 0) {
+      std::array<std::byte, 4096> nowhere;
+      const auto to = part.to != nullptr
+                          ? std::span(part.to, part.left)
+                          : std::span(nowhere).first(std::min(part.left, nowhere.size()));
+      const ssize_t count = recv(socket, to.data(), to.size(), 0);
+      if (count < 0 && errno == EINTR) {
+        continue;
+      }
+      if (count < 0 && errno == EAGAIN) {
+        is_blocked = true;
+        break;
+      }
+      if (count <= 0) {
+        return Flow::kLost;
+      }
+      part.left -= at(count);
+      part.to += part.to != nullptr ? count : 0;
+      moved_bytes += static_cast<uint64_t>(count);
+    }
+  }
+  return is_blocked ? Flow::kBlocked : Flow::kDone;
+}
+
 std::optional<FrameBytes> Inbox::take_header() {
   const std::size_t count = std::min(end_ - begin_, skipped_);
   begin_ += count;
   skipped_ -= count;
   FrameBytes header;
-  if (end_ - begin_ < header.size()) {
+  if (end_ - begin_ < header.size() || !has_all_parts()) {
     return std::nullopt;
   }
   std::memcpy(header.data(), buffer_.get() + begin_, header.size());
@@ -200,40 +280,69 @@ std::optional<FrameBytes> Inbox::take_header() {
   return header;
 }
 
-void Inbox::expect(const Arriving& arriving) {
+void Inbox::expect(const Arriving& arriving, std::size_t lane_count) {
+  const std::span<std::byte> payload = arriving.payload;
+  skip(payload.size(), lane_count);
+  own_ = payload.first(std::exchange(skipped_, 0));
+  std::size_t begin = own_.size();
+  for (Part& part : parts_) {
+    part.to = payload.data() + begin;
+    begin += part.left;
+  }
   arriving_ = arriving;
   has_payload_ = true;
   received_ = 0;
   absorb();
 }
 
+void Inbox::skip(std::size_t bytes, std::size_t lane_count) {
+  skipped_ = stripe(bytes, 0, lane_count).end;
+  parts_.resize(lane_count - 1);
+  for (std::size_t other = 0; other < parts_.size(); ++other) {
+    const Stripe part = stripe(bytes, other + 1, lane_count);
+    parts_[other] = {nullptr, part.end - part.begin};
+  }
+}
+
 // Moves what of the payload came with its header.
 void Inbox::absorb() {
-  const std::size_t count = std::min(end_ - begin_, arriving_.payload.size() - received_);
+  const std::size_t count = std::min(end_ - begin_, own_.size() - received_);
   if (count > 0) {
-    std::memcpy(arriving_.payload.data() + received_, buffer_.get() + begin_, count);
+    std::memcpy(own_.data() + received_, buffer_.get() + begin_, count);
     begin_ += count;
     received_ += count;
   }
 }
 
 std::optional<Arriving> Inbox::take_payload() {
-  if (!has_payload_ || received_ < arriving_.payload.size()) {
+  if (!has_payload_ || received_ < own_.size() || !has_all_parts()) {
     return std::nullopt;
   }
   has_payload_ = false;
   received_ = 0;
+  own_ = {};
   return std::exchange(arriving_, {});
 }
 
+bool Connection::adopt(Descriptor socket, std::size_t lane, std::size_t lane_count) {
+  lanes_.resize(lane_count);
+  if (lanes_[lane].is_open()) {
+    return false;
+  }
+  lanes_[lane] = std::move(socket);
+  is_open_ = std::ranges::all_of(lanes_, &Descriptor::is_open);
+  return true;
+}
+
 void Connection::close(const char* reason) {
-  socket_.close();
+  lanes_.clear();
+  is_open_ = false;
   lost_reason_ = lost_reason_ == nullptr ? reason : lost_reason_;
   out_.clear();
 }
 
-bool Connection::set_watching_out(bool watching) {
-  return std::exchange(is_watching_out_, watching) != watching;
+bool Connection::set_watched(uint32_t events) {
+  return std::exchange(watched_, events) != events;
 }
 
 }  // namespace pleach::tcp

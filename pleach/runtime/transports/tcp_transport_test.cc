@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,7 @@ using std::chrono::seconds;
 Descriptor intrude(Store& store, Rank rank, std::string_view words) {
   const std::string entry =
       store.get("test/tcp/" + std::to_string(rank.value), Duration(0)).value();
-  const Address address = parse_address(split(entry, ' ').front(), "address").value();
+  const Address address = parse_address(split(entry, ' ')[2], "address").value();
   Descriptor socket = std::move(start_connect(address)).value();
   wait_ready(socket.get(), POLLOUT, SteadyClock().now() + seconds(5));
   EXPECT_EQ(send(socket.get(), words.data(), words.size(), MSG_NOSIGNAL),
@@ -50,10 +51,11 @@ void say(const Descriptor& socket, std::string_view words) {
 }
 
 // A program of its own that has proved to rank 0 that it is rank 2 of 3, which it is not.
-Descriptor pose_as_rank_2(support::RankGroup& group) {
+Descriptor pose_as_rank_2(support::RankGroup& group, uint16_t lane = 0) {
   Descriptor socket = intrude(group.store(), Rank{0}, "");
-  support::be_let_in(group.transport(Rank{0}), socket.get(), group.store().secret(),
-                     claim_of(group.store(), Rank{0}, 2, 3));
+  Claim claim = claim_of(group.store(), Rank{0}, 2, 3);
+  claim.lane = lane;
+  support::be_let_in(group.transport(Rank{0}), socket.get(), group.store().secret(), claim);
   return socket;
 }
 
@@ -249,45 +251,158 @@ TEST(TcpTransportTest, RankThatLeavesAPartOfAMessageIsLost) {
   EXPECT_STREQ(events[0].reason, "it left a part of a message when its communicator was closed");
 }
 
-// A header may come in two reads, and one read may bring many frames and the beginning of another.
-TEST(TcpTransportTest, FramesArriveHoweverTheyAreCut) {
-  std::string frames;
-  for (uint64_t operation = 1; operation <= 30; ++operation) {
-    const auto length = static_cast<uint32_t>(operation * operation * 97 % 40'000);
-    frames += text(tcp::write_frame({.kind = tcp::FrameKind::kData,
-                                     .length = length,
-                                     .channel = 5,
-                                     .operation = operation,
-                                     .stream = 7}));
-    frames += std::string(length, static_cast<char>('a' + operation % 26));
+// What a peer writes on each of its sockets to send those segments, which are of channel 5.
+std::vector<std::string> lanes_of(const std::vector<uint32_t>& lengths, std::size_t lane_count) {
+  std::vector<std::string> lanes(lane_count);
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    lanes[0] += text(tcp::write_frame({.kind = tcp::FrameKind::kData,
+                                       .length = lengths[i],
+                                       .channel = 5,
+                                       .operation = i + 1,
+                                       .stream = 7}));
+    for (std::size_t lane = 0; lane < lane_count; ++lane) {
+      const tcp::Stripe part = tcp::stripe(lengths[i], lane, lane_count);
+      for (std::size_t at = part.begin; at < part.end; ++at) {
+        lanes[lane] += static_cast<char>(at * 7 + i);
+      }
+    }
   }
+  return lanes;
+}
+
+void expect_segment(const TransportEvent& event, std::size_t number, uint32_t length) {
+  ASSERT_EQ(event.kind, TransportEvent::Kind::kArrived);
+  ASSERT_EQ(event.tag, (SegmentTag{.operation = number + 1, .stream = 7}));
+  ASSERT_EQ(event.payload.size(), length);
+  for (std::size_t at = 0; at < length; ++at) {
+    ASSERT_EQ(event.payload[at], static_cast<std::byte>(at * 7 + number)) << number << " " << at;
+  }
+}
+
+// A header may come in two reads, and one read may bring many frames and the beginning of another;
+// each of several sockets may be ahead of the others.
+TEST(TcpTransportTest, FramesArriveInOrderHoweverTheyAreCut) {
   Rng rng(12);
-  for (int round = 0; round < 20; ++round) {
-    support::RankGroup group(3, "tcp");
+  for (int round = 0; round < 30; ++round) {
+    const std::size_t lane_count = round % 3 == 0 ? 1 : 1 + rng.below(4);
+    SCOPED_TRACE(std::to_string(round) + " " + std::to_string(lane_count));
+    std::vector<uint32_t> lengths;
+    for (uint64_t i = 1; i <= 30; ++i) {
+      lengths.push_back(static_cast<uint32_t>(i * i * 97 % 40'000 * (lane_count > 1 ? 4 : 1)));
+    }
+    std::vector<std::string> words = lanes_of(lengths, lane_count);
+    support::RankGroup group(3, "tcp,sockets=" + std::to_string(lane_count));
     Transport& transport = group.transport(Rank{0});
-    ASSERT_TRUE(transport.open({.number = 5, .places = 30, .place_bytes = 40'000}));
-    const Descriptor peer = pose_as_rank_2(group);
+    ASSERT_TRUE(transport.open({.number = 5, .places = 30, .place_bytes = 160'000}));
+    std::vector<Descriptor> lanes;
+    for (std::size_t lane = 0; lane < lane_count; ++lane) {
+      lanes.push_back(pose_as_rank_2(group, static_cast<uint16_t>(lane)));
+    }
+    std::vector<std::size_t> sent(lane_count);
     std::vector<TransportEvent> arrived;
-    for (std::size_t sent = 0; sent < frames.size() || arrived.size() < 30;) {
-      const std::size_t part =
-          std::min(frames.size() - sent, at(1 + rng.below(round % 2 == 0 ? 60 : 60'000)));
-      ASSERT_EQ(send(peer.get(), frames.data() + sent, part, MSG_NOSIGNAL),
-                static_cast<ssize_t>(part));
-      sent += part;
-      for (const TransportEvent& event : poll(transport, SteadyClock().now() + seconds(5))) {
+    const auto is_all_said = [&] {
+      for (std::size_t lane = 0; lane < lane_count; ++lane) {
+        if (sent[lane] < words[lane].size()) {
+          return false;
+        }
+      }
+      return true;
+    };
+    while (arrived.size() < lengths.size()) {
+      const std::size_t lane = rng.below(lane_count);
+      const std::size_t part = std::min(words[lane].size() - sent[lane],
+                                        at(1 + rng.below(round % 2 == 0 ? 600 : 60'000)));
+      const ssize_t taken =
+          ::send(lanes[lane].get(), words[lane].data() + sent[lane], part, MSG_DONTWAIT);
+      sent[lane] += at(std::max<ssize_t>(taken, 0));
+      const TimePoint now = SteadyClock().now();
+      for (const TransportEvent& event : poll(transport, is_all_said() ? now + seconds(5) : now)) {
         arrived.push_back(event);
       }
     }
-    ASSERT_EQ(arrived.size(), 30U);
-    for (const TransportEvent& event : arrived) {
-      ASSERT_EQ(event.kind, TransportEvent::Kind::kArrived);
-      ASSERT_EQ(event.tag.stream, 7);
-      const uint64_t operation = event.tag.operation;
-      const std::string expected(operation * operation * 97 % 40'000,
-                                 static_cast<char>('a' + operation % 26));
-      ASSERT_EQ(text(event.payload), expected) << operation;
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      expect_segment(arrived[i], i, lengths[i]);
     }
   }
+}
+
+// Of what is sent to a channel that is closed, each socket carries a part, and all of it is
+// dropped.
+TEST(TcpTransportTest, PartsForAClosedChannelAreDropped) {
+  support::RankGroup group(3, "tcp,sockets=3");
+  Transport& transport = group.transport(Rank{0});
+  ASSERT_TRUE(transport.open({.number = 5, .places = 4, .place_bytes = 200'000}));
+  ASSERT_TRUE(transport.open({.number = 6, .places = 4, .place_bytes = 200'000}));
+  std::vector<Descriptor> lanes;
+  for (uint16_t lane = 0; lane < 3; ++lane) {
+    lanes.push_back(pose_as_rank_2(group, lane));
+  }
+  transport.close(5);
+  std::vector<std::string> words = lanes_of({150'000, 3, 66'000}, 3);
+  words[0] += text(tcp::write_frame({.kind = tcp::FrameKind::kBegin, .channel = 6}));
+  for (const std::size_t lane : {0U, 2U, 1U}) {
+    EXPECT_TRUE(poll(transport, SteadyClock().now() + milliseconds(10)).empty());
+    say(lanes[lane], words[lane]);
+  }
+  std::vector<TransportEvent> events;
+  for (int look = 0; look < 100 && events.empty(); ++look) {
+    events = poll(transport, SteadyClock().now() + milliseconds(100));
+  }
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0].kind, TransportEvent::Kind::kBegun);
+}
+
+// Any of its sockets loses the peer, when it is needed next.
+TEST(TcpTransportTest, PeerWithoutOneOfItsSocketsIsLost) {
+  for (const bool receives : {false, true}) {
+    for (uint16_t gone = 0; gone < 3; ++gone) {
+      SCOPED_TRACE(std::to_string(gone) + (receives ? " receives" : " sends"));
+      support::RankGroup group(3, "tcp,sockets=3");
+      Transport& transport = group.transport(Rank{0});
+      ASSERT_TRUE(transport.open({.number = 5, .places = 1, .place_bytes = 20'000'000}));
+      std::vector<Descriptor> lanes;
+      for (uint16_t lane = 0; lane < 3; ++lane) {
+        lanes.push_back(pose_as_rank_2(group, lane));
+      }
+      const std::vector<std::string> words = lanes_of({100'000}, 3);
+      for (uint16_t lane = 0; receives && lane < 3; ++lane) {
+        say(lanes[lane], words[lane].substr(0, words[lane].size() - (lane == gone ? 1 : 0)));
+      }
+      lanes[gone].close();
+      const std::vector<std::byte> data(20'000'000);
+      const std::array pieces = {std::span(data)};
+      if (!receives) {
+        EXPECT_FALSE(transport.send(Rank{2}, 5, {.operation = 1}, 0, pieces).value());
+      }
+      std::vector<TransportEvent> events;
+      for (int look = 0; look < 100 && events.empty(); ++look) {
+        events = poll(transport, SteadyClock().now() + milliseconds(100));
+      }
+      ASSERT_EQ(events.size(), 1U);
+      EXPECT_EQ(events[0].kind, TransportEvent::Kind::kLost);
+      EXPECT_EQ(events[0].peer, Rank{2});
+    }
+  }
+}
+
+TEST(TcpTransportTest, RanksAgreeOnHowManySocketsThereAre) {
+  const std::shared_ptr<Store> store = make_local_store();
+  const SteadyClock clock;
+  std::vector<std::unique_ptr<Transport>> ranks;
+  for (int32_t rank = 0; rank < 2; ++rank) {
+    ranks.push_back(
+        create_transport(rank == 0 ? "tcp,sockets=2" : "tcp,sockets=1", {.rank = Rank{rank},
+                                                                         .rank_count = 2,
+                                                                         .store = store,
+                                                                         .epoch = store->epoch(),
+                                                                         .clock = &clock,
+                                                                         .key_prefix = "test"})
+            .value());
+  }
+  EXPECT_EQ(ranks[1]->connect(Rank{0}).error().message,
+            "rank 1 has sockets=1, rank 0 has sockets=2 (PLEACH_SOCKETS)");
+  EXPECT_EQ(create_transport("tcp,sockets=17", {}).error().message,
+            "transport tcp: option 'sockets': value '17' is outside 0 to 16");
 }
 
 // However many say nothing, or half of it, a rank gets in, and so do those after it.

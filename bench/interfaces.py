@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Several sockets of a pair over several interfaces, really: as one JSON object.
+
+    python3 bench/interfaces.py --pleach build/release/pleach [--check]
+
+Two ranks in two network namespaces, with two pairs of virtual interfaces between them, each of
+which lets a given rate through. One socket uses one of them and two use both, so that large
+broadcasts take half the time. With --check the exit status is 1 where they do not. Where namespaces
+may not be made, as without root, it says so and measures nothing.
+"""
+import argparse
+import contextlib
+import json
+import os
+import secrets
+import subprocess
+import sys
+
+RATE = "400mbit"
+SIZE = "8MiB"
+LEAST_GAIN = 1.7
+ROUNDS = 3
+
+
+def ip(*words):
+    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+
+
+class Network:
+    """Two namespaces, and two shaped ways between them."""
+
+    def __init__(self):
+        mark = secrets.token_hex(3)
+        self.names = [f"pleach-{mark}-{side}" for side in range(2)]
+
+    def make(self):
+        for name in self.names:
+            ip("netns", "add", name)
+            ip("-n", name, "link", "set", "lo", "up")
+        for way in range(2):
+            ip("-n", self.names[0], "link", "add", f"way{way}", "type", "veth", "peer", "name",
+               f"way{way}", "netns", self.names[1])
+            for side, name in enumerate(self.names):
+                ip("-n", name, "addr", "add", f"10.77.{way}.{side + 1}/24", "dev", f"way{way}")
+                ip("-n", name, "link", "set", f"way{way}", "up")
+                self.run(name, ["tc", "qdisc", "add", "dev", f"way{way}", "root", "tbf", "rate",
+                                RATE, "burst", "128kb", "latency", "50ms"], check=True)
+
+    def remove(self):
+        for name in self.names:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+
+    @staticmethod
+    def run(name, command, **options):
+        return subprocess.run(["ip", "netns", "exec", name, *command], capture_output=True,
+                              text=True, **options)
+
+    def start(self, side, command, environment):
+        return subprocess.Popen(["ip", "netns", "exec", self.names[side], *command],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                env={**os.environ, **environment})
+
+
+@contextlib.contextmanager
+def network():
+    """The network, or None where it may not be made."""
+    made = Network()
+    try:
+        try:
+            made.make()
+        except (OSError, subprocess.CalledProcessError) as error:
+            print(f"interfaces: no network namespaces here: {getattr(error, 'stderr', error)}",
+                  file=sys.stderr)
+            yield None
+        else:
+            yield made
+    finally:
+        made.remove()
+
+
+def measure(made, pleach, sockets):
+    """Seconds that a broadcast takes; a rank that fails says why, and ends the program."""
+    common = {"PLEACH_RANK_COUNT": "2", "PLEACH_STORE": "10.77.0.1:29500",
+              "PLEACH_SECRET": secrets.token_hex(32), "PLEACH_SOCKET_IFNAME": "way",
+              "PLEACH_SOCKETS": str(sockets)}
+    command = [pleach, "run", "--collective", "broadcast", "--algorithm", "direct", "--transport",
+               "tcp", "--sizes", SIZE, "--iterations", "3", "--json"]
+    ranks = [made.start(side, command, {**common, "PLEACH_RANK": str(side)}) for side in range(2)]
+    outputs = [rank.communicate(timeout=120) for rank in ranks]
+    if any(rank.returncode for rank in ranks):
+        sys.exit("".join(errors for _, errors in outputs))
+    row = json.loads(outputs[0][0])["rows"][0]
+    if row["wrong_count"]:
+        sys.exit(f"interfaces: {row['wrong_count']} wrong elements")
+    return row["time_s"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pleach", required=True, help="the binary, built for release")
+    parser.add_argument("--check", action="store_true", help="hold the gain to its floor")
+    arguments = parser.parse_args()
+    with network() as made:
+        if made is None:
+            return 0
+        gains = sorted(measure(made, arguments.pleach, 1) / measure(made, arguments.pleach, 2)
+                       for _ in range(ROUNDS))
+    gain = gains[ROUNDS // 2]
+    print(json.dumps({"rate": RATE, "size": SIZE, "gain_of_two_sockets": round(gain, 2)}))
+    if arguments.check and gain < LEAST_GAIN:
+        print(f"interfaces: two sockets over two interfaces are {gain:.2f} times as fast as one, "
+              f"not {LEAST_GAIN}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
