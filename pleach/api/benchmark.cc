@@ -68,11 +68,12 @@ std::string text_of(const BenchmarkOptions& options) {
     sizes.push_back(std::to_string(size_bytes));
   }
   return fmt::format(
-      "sizes={} iterations={} warmup={} dtype={} op={} in_flight={} check={} out_of_place={} "
+      "sizes={} iterations={} warmup={} dtype={} wire={} op={} in_flight={} check={} "
+      "out_of_place={} "
       "in_place={} peer_memory={} seed={}",
       join(sizes, ","), options.iterations, options.warmup_iterations, to_text(options.type),
-      to_text(options.op), options.in_flight, options.check, options.out_of_place, options.in_place,
-      options.peer_memory, options.seed);
+      to_text(options.wire.value_or(options.type)), to_text(options.op), options.in_flight,
+      options.check, options.out_of_place, options.in_place, options.peer_memory, options.seed);
 }
 
 // One rank's way through the benchmark.
@@ -246,6 +247,7 @@ Result<Measurement> Runner::measure_place(const PreparedBook::Choice& choice, in
     fill_input(reference, job_.rank, buffers.input);
     requests.push_back({.type = options_.type,
                         .op = options_.op,
+                        .wire = options_.wire,
                         .count = count,
                         .segment_count = choice.segment_count,
                         .input = buffers.memory.get(),
@@ -304,7 +306,8 @@ Result<BenchmarkRow> Runner::measure(int64_t size_bytes) {
     count = row.element_count * job_.rank_count;
   }
   row.size_bytes = count * element_bytes(options_.type);
-  PLEACH_ASSIGN(choice, book_->choose(collective, row.size_bytes, report_.root));
+  const int64_t wire_bytes = count * element_bytes(options_.wire.value_or(options_.type));
+  PLEACH_ASSIGN(choice, book_->choose(collective, wire_bytes, report_.root));
   row.algorithm = algorithm_text(schedule_of(*choice.schedule).provenance);
   row.segment_count = choice.segment_count;
   if (options_.out_of_place) {

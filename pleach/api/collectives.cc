@@ -11,12 +11,13 @@
 namespace pleach {
 namespace {
 
-// The class of sizes that a request belongs to. Parts of different sizes take that of the largest:
-// blocks go straight to where they belong there.
+// The class of sizes that a request belongs to, by what travels. Parts of different sizes take that
+// of the largest: blocks go straight to where they belong there.
 int64_t size_class_bytes(const CollectiveRequest& request, int64_t whole) {
   int64_t size_bytes = 0;
   if (!request.counts.empty() ||
-      __builtin_mul_overflow(whole, element_bytes(request.type), &size_bytes)) {
+      __builtin_mul_overflow(whole, element_bytes(request.wire.value_or(request.type)),
+                             &size_bytes)) {
     return INT64_MAX;
   }
   return size_bytes;
@@ -73,6 +74,7 @@ Result<Collectives::Chosen> Collectives::choose(const CollectiveRequest& request
   return Chosen{std::move(choice.schedule),
                 {.type = request.type,
                  .op = request.op,
+                 .wire = request.wire,
                  .count = whole,
                  .counts = request.counts,
                  .receive_counts = request.receive_counts,

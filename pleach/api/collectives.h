@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -19,7 +20,8 @@ struct CollectiveRequest {
   CollectiveKind collective = CollectiveKind::kAllReduce;
   ElementType type = ElementType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
-  Rank root = {0};  // where the collective has one
+  std::optional<ElementType> wire = {};  // as RunRequest's
+  Rank root = {0};                       // where the collective has one
   // Elements: of the whole buffer of all_reduce, broadcast and reduce; else of one rank's part, of
   // which the whole has as many as there are ranks.
   int64_t count = 0;

@@ -51,6 +51,9 @@ void declare_run(CommandLine& line) {
               "sum, product (prod), min or max; average (avg) of floating types; band, bor or bxor "
               "of integers",
               "sum");
+  line.option("--wire",
+              "what travels, and partial sums are kept in: float32, where float16 or bfloat16 are "
+              "reduced; default: the type");
   line.option("--segments", "parts of each chunk that pipeline; default: the planner's, else 1");
   line.option("--in-flight", "operations started before the first is waited for, buffers apart",
               "1");
@@ -140,6 +143,11 @@ Result<BenchmarkOptions> understand_benchmark(const CommandLine& line) {
   PLEACH_SET(benchmark.op, line.value("--op", parse_reduce_op));
   if (const Status has_it = check_reduction(benchmark.type, benchmark.op); !has_it) {
     return prefixed("--op", has_it.error());
+  }
+  if (line.given("--wire")) {
+    PLEACH_SET(benchmark.wire, line.value("--wire", parse_element_type));
+    PLEACH_ASSIGN(collective, line.value("--collective", parse_collective));
+    PLEACH_TRY(from_option("--wire", check_wire(collective, benchmark.type, *benchmark.wire)));
   }
   constexpr int32_t kMostInFlight = 64;
   PLEACH_SET(benchmark.in_flight, line.count("--in-flight", 1, kMostInFlight));

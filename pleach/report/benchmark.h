@@ -17,6 +17,7 @@ struct BenchmarkOptions {
   int32_t warmup_iterations = 1;
   ElementType type = ElementType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
+  std::optional<ElementType> wire = {};  // what travels; none: the type
   int32_t in_flight = 1;  // started before the first is waited for, with buffers of their own
   bool check = true;
   bool peer_memory = false;  // buffers that peers may read: allocate_peer_memory()

@@ -672,9 +672,7 @@ Status CollectiveRun::finish_chunk(int32_t commit, int32_t segment) {
 
 void CollectiveRun::finish() const {
   copy_results();
-  if (const auto& [begin, count, divisor] = spec_.quotient; count > 0) {
-    divide(spec_.type, begin, count, divisor);
-  }
+  finish_output(spec_);
 }
 
 void CollectiveRun::copy_results() const {

@@ -18,29 +18,10 @@
 #include "pleach/runtime/flight_recorder.h"
 #include "pleach/runtime/position_set.h"
 #include "pleach/runtime/program_index.h"
+#include "pleach/runtime/run_spec.h"
 #include "pleach/runtime/transport.h"
 
 namespace pleach {
-
-// What one run is to do.
-struct RunSpec {
-  uint64_t operation = 1;    // of its channel: 1, 2, ... the same on all ranks
-  uint64_t fingerprint = 0;  // request_fingerprint()
-  ElementType type = ElementType::kFloat32;
-  ReduceOp op = ReduceOp::kSum;
-  const std::byte* input = nullptr;              // the base of Buffer::kInput
-  std::byte* output = nullptr;                   // the base of Buffer::kOutput
-  Duration deadline = std::chrono::seconds(30);  // for peers to begin, and between events
-  Record* record = nullptr;                      // appended to when set
-  FlightNote flight = {};                        // where what happens is noted
-  std::string_view what = {};                    // for errors; a literal
-  // Elements of the output that a number divides once they are complete.
-  struct Quotient {
-    std::byte* begin = nullptr;
-    int64_t count = 0;
-    int32_t divisor = 1;
-  } quotient = {};
-};
 
 // The segments that go to one target: which of them may leave, and which have arrived for good.
 struct Outgoing {

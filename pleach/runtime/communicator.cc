@@ -376,13 +376,14 @@ Result<ChannelCommunicator::Planned> ChannelCommunicator::plan_checked(
   }
   PLEACH_ASSIGN(planned, schedule.plan(request));
   RunSpec spec{.fingerprint = planned.fingerprint,
-               .type = request.type,
+               .type = planned.type,
                .op = request.op,
                .input = planned.buffers.input,
                .output = planned.buffers.output,
                .deadline = endpoint_->deadline(),
                .record = request.record,
-               .what = to_text(schedule.schedule().collective)};
+               .what = to_text(schedule.schedule().collective),
+               .rounded = planned.rounded};
   if (request.op == ReduceOp::kAverage) {
     spec.quotient = {planned.reduced.begin, planned.reduced.count, rank_count()};
   }
@@ -497,6 +498,17 @@ Status check_places(int32_t places, int64_t place_bytes) {
 }
 
 }  // namespace
+
+Status check_wire(CollectiveKind collective, ElementType type, ElementType wire) {
+  const bool is_wide = wire == ElementType::kFloat32 && is_half(type);
+  if (wire == type || (is_wide && reduces(collective))) {
+    return ok();
+  }
+  return invalid(
+      fmt::format("{} of {} cannot travel as {}: only float16 and bfloat16 that are "
+                  "reduced can, as float32",
+                  to_text(collective), to_text(type), to_text(wire)));
+}
 
 Result<std::shared_ptr<const PreparedSchedule>> Communicator::prepare(const Schedule* schedule) {
   PLEACH_ASSIGN(format, schedule_formats().find(kFormatOnTheWay));

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,7 +41,11 @@ class PreparedSchedule;
 struct RunRequest {
   ElementType type = ElementType::kFloat32;
   ReduceOp op = ReduceOp::kSum;  // the type has it: check_reduction()
-  int64_t count = 0;             // whole buffer [elements]
+  // What travels, and what partial sums are kept in: float32, where a half type is reduced, which
+  // is rounded once then, when all is folded. None: the type. It runs in a float32 copy of the
+  // whole buffer that the schedule keeps, and reads the input before it starts.
+  std::optional<ElementType> wire = {};
+  int64_t count = 0;  // whole buffer [elements]
   // In place of `count`, where ranks have parts of different sizes: of each rank's, the same on all
   // ranks; parts lie one behind the other. An all_to_all's are what this rank sends to each rank,
   // and what it receives from each: of a pair they must agree, and nobody else knows them. It takes
@@ -56,6 +61,10 @@ struct RunRequest {
   std::byte* output = nullptr;
   Record* record = nullptr;  // appended to when set
 };
+
+// Whether what is given as `type` may travel as `wire`.
+//   errors  kInvalidArgument: another type, but float32 in place of a half type that is reduced
+Status check_wire(CollectiveKind collective, ElementType type, ElementType wire);
 
 // Thread safe; but what is collective is called in one order on all ranks, so threads that call it
 // agree on theirs. The first error ends the epoch: every later call, of any communicator that was

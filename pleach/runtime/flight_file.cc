@@ -61,11 +61,13 @@ std::string operation_json(const FlightLog::Operation& operation) {
           : fmt::format("{:.9f}", seconds_of(entry.finished.time_since_epoch()));
   return fmt::format(
       R"({{"channel":"{:016x}","operation":{},"fingerprint":"{:016x}","collective":{},"count":{},)"
-      R"("type":{},"op":{},"segments":{},"schedule":"{:04x}","state":"{}","started_s":{:.9f},)"
+      R"("type":{},"wire":{},"op":{},"segments":{},"schedule":"{:04x}","state":"{}",)"
+      R"("started_s":{:.9f},)"
       R"("finished_s":{},"first_segment_after_s":{{{}}}}})",
       entry.channel, entry.operation, entry.fingerprint, json_text(words.collective), words.count,
-      json_text(words.type), json_text(words.op), words.segment_count, words.schedule,
-      state_of(operation), seconds_of(entry.started.time_since_epoch()), finished, first);
+      json_text(words.type), json_text(words.wire), json_text(words.op), words.segment_count,
+      words.schedule, state_of(operation), seconds_of(entry.started.time_since_epoch()), finished,
+      first);
 }
 
 std::string channel_json(uint64_t number, const FlightLog::Channel& channel) {

@@ -86,6 +86,22 @@ template <ReduceOp op, typename T>
   }
 }
 
+template <typename T>
+[[gnu::always_inline]] inline void widen_elements(float* out, const std::byte* in, int64_t count) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < count; ++i) {
+    out[i] = widen(elements<T>(in)[i]);
+  }
+}
+
+template <typename T>
+[[gnu::always_inline]] inline void narrow_elements(std::byte* out, const float* in, int64_t count) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < count; ++i) {
+    reinterpret_cast<T*>(out)[i] = narrow<T>(in[i]);
+  }
+}
+
 // Small folds are of two: they are spared the registers that the other loops save.
 struct Baseline {
   static constexpr std::string_view kName = "baseline";
@@ -99,6 +115,14 @@ struct Baseline {
                    int64_t count) {
     others.size() == 1 ? fold_two<op, T>(out, a, others[0], count)
                        : many<op, T>(out, a, others, count);
+  }
+  template <typename T>
+  static void widen(float* out, const std::byte* in, int64_t count) {
+    widen_elements<T>(out, in, count);
+  }
+  template <typename T>
+  static void narrow(std::byte* out, const float* in, int64_t count) {
+    narrow_elements<T>(out, in, count);
   }
 };
 
@@ -152,6 +176,23 @@ template <ReduceOp op>
   }
 }
 
+[[PLEACH_AVX2]] void widen_float16(float* out, const std::byte* in, int64_t count) {
+  int64_t at = 0;
+  for (; at + 8 <= count; at += 8) {
+    _mm256_storeu_ps(out + at, load_eight(in + 2 * at));
+  }
+  widen_elements<Float16>(out + at, in + 2 * at, count - at);
+}
+
+[[PLEACH_AVX2]] void narrow_float16(std::byte* out, const float* in, int64_t count) {
+  int64_t at = 0;
+  for (; at + 8 <= count; at += 8) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + 2 * at),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(in + at), _MM_FROUND_TO_NEAREST_INT));
+  }
+  narrow_elements<Float16>(out + 2 * at, in + at, count - at);
+}
+
 struct Avx2 {
   static constexpr std::string_view kName = "avx2";
   template <ReduceOp op, typename T>
@@ -168,6 +209,22 @@ struct Avx2 {
     } else {
       others.size() == 1 ? fold_two<op, T>(out, a, others[0], count)
                          : many<op, T>(out, a, others, count);
+    }
+  }
+  template <typename T>
+  [[PLEACH_AVX2]] static void widen(float* out, const std::byte* in, int64_t count) {
+    if constexpr (std::is_same_v<T, Float16>) {
+      widen_float16(out, in, count);
+    } else {
+      widen_elements<T>(out, in, count);
+    }
+  }
+  template <typename T>
+  [[PLEACH_AVX2]] static void narrow(std::byte* out, const float* in, int64_t count) {
+    if constexpr (std::is_same_v<T, Float16>) {
+      narrow_float16(out, in, count);
+    } else {
+      narrow_elements<T>(out, in, count);
     }
   }
 };
@@ -188,6 +245,22 @@ struct Avx512 {
     } else {
       others.size() == 1 ? fold_two<op, T>(out, a, others[0], count)
                          : many<op, T>(out, a, others, count);
+    }
+  }
+  template <typename T>
+  [[PLEACH_AVX512]] static void widen(float* out, const std::byte* in, int64_t count) {
+    if constexpr (std::is_same_v<T, Float16>) {
+      widen_float16(out, in, count);
+    } else {
+      widen_elements<T>(out, in, count);
+    }
+  }
+  template <typename T>
+  [[PLEACH_AVX512]] static void narrow(std::byte* out, const float* in, int64_t count) {
+    if constexpr (std::is_same_v<T, Float16>) {
+      narrow_float16(out, in, count);
+    } else {
+      narrow_elements<T>(out, in, count);
     }
   }
 };
@@ -213,11 +286,24 @@ constexpr std::array<Fold, sizeof...(ops)> folds_of(std::index_sequence<ops...> 
   return {fold_of<Set, type, static_cast<ReduceOp>(ops)>()...};
 }
 
+template <typename Set, ElementType type>
+constexpr Conversions conversions_of() {
+  return with_element(type, [](auto tag) -> Conversions {
+    using T = typename decltype(tag)::type;
+    if constexpr (kIsHalf<T>) {
+      return {&Set::template widen<T>, &Set::template narrow<T>};
+    } else {
+      return {};
+    }
+  });
+}
+
 template <typename Set, std::size_t... types>
 constexpr Kernels kernels_of(std::index_sequence<types...> /*all*/) {
   return {Set::kName,
           {folds_of<Set, static_cast<ElementType>(types)>(
-              std::make_index_sequence<kAllReduceOps.size()>())...}};
+              std::make_index_sequence<kAllReduceOps.size()>())...},
+          {conversions_of<Set, static_cast<ElementType>(types)>()...}};
 }
 
 template <typename Set>
@@ -271,6 +357,16 @@ void reduce(Reduction reduction, std::byte* out, const std::byte* a,
   const Fold fold = kFastest->fold(reduction);
   PLEACH_CHECK(fold != nullptr, "the type has the reduction");
   fold(out, a, others, count);
+}
+
+void widen(ElementType type, float* out, const std::byte* in, int64_t count) {
+  PLEACH_CHECK(is_half(type), "half types are widened");
+  kFastest->conversion(type).widen(out, in, count);
+}
+
+void narrow(ElementType type, std::byte* out, const float* in, int64_t count) {
+  PLEACH_CHECK(is_half(type), "half types are rounded to");
+  kFastest->conversion(type).narrow(out, in, count);
 }
 
 void divide(ElementType type, std::byte* out, int64_t count, int32_t divisor) {

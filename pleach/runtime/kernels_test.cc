@@ -230,6 +230,38 @@ TEST(KernelsTest, HalfTypesRoundOnceAStep) {
   EXPECT_EQ(widen(out[0]), 2048);
 }
 
+// Every half, and floats of every size, in pieces that no vector divides.
+template <typename T>
+void expect_conversions(const Kernels& kernels, ElementType type) {
+  ASSERT_NE(kernels.conversion(type).widen, nullptr);
+  std::vector<T> halves(65'536 + 5);
+  for (std::size_t i = 0; i < halves.size(); ++i) {
+    halves[i].bits = static_cast<uint16_t>(i);
+  }
+  std::vector<float> floats(halves.size());
+  kernels.conversion(type).widen(floats.data(), bytes(halves), std::ssize(halves));
+  Rng rng(9);
+  std::vector<float> any(halves.size());
+  for (std::size_t i = 0; i < halves.size(); ++i) {
+    ASSERT_TRUE(is_same(floats[i], widen(halves[i]))) << i;
+    any[i] = std::bit_cast<float>(static_cast<uint32_t>(rng.next()));
+  }
+  kernels.conversion(type).narrow(bytes(halves), any.data(), std::ssize(halves) - 2);
+  for (std::size_t i = 0; i + 2 < halves.size(); ++i) {
+    ASSERT_TRUE(is_same(halves[i], narrow<T>(any[i]))) << any[i];
+  }
+  EXPECT_EQ(halves.back().bits, 4);
+}
+
+TEST(KernelsTest, HalvesWidenAndRoundTheSameWithEveryInstructionSet) {
+  for (const Kernels* const kernels : runnable_kernels()) {
+    SCOPED_TRACE(kernels->name);
+    expect_conversions<Float16>(*kernels, ElementType::kFloat16);
+    expect_conversions<BFloat16>(*kernels, ElementType::kBFloat16);
+    EXPECT_EQ(kernels->conversion(ElementType::kFloat64).widen, nullptr);
+  }
+}
+
 TEST(KernelsTest, AveragesDivide) {
   std::vector<float> floats = {7, -7, 5};
   divide(ElementType::kFloat32, bytes(floats), 2, 2);

@@ -11,6 +11,7 @@
 #include "pleach/collective/merge_chunks.h"
 #include "pleach/collective/program.h"
 #include "pleach/collective/verify.h"
+#include "pleach/runtime/kernels.h"
 #include "pleach/runtime/request_fingerprint.h"
 
 namespace pleach {
@@ -33,7 +34,7 @@ PreparedSchedule::PreparedSchedule(Schedule schedule, Order order, Preparer prep
 
 std::strong_ordering PreparedSchedule::Key::operator<=>(const Key& other) const {
   const auto simple = [](const Key& key) {
-    return std::tie(key.type, key.op, key.count, key.segment_count);
+    return std::tie(key.type, key.wire, key.op, key.count, key.segment_count);
   };
   const auto compare = [](std::span<const int64_t> left, std::span<const int64_t> right) {
     return std::lexicographical_compare_three_way(left.begin(), left.end(), right.begin(),
@@ -105,7 +106,7 @@ Result<std::vector<int64_t>> PreparedSchedule::part_counts(const Key& key) const
 Result<Placement> PreparedSchedule::place(const Key& key,
                                           std::span<const int64_t> part_counts) const {
   // All ranks' buffers together must be countable in bytes.
-  const int64_t most = INT64_MAX / element_bytes(key.type) / schedule_.rank_count();
+  const int64_t most = INT64_MAX / element_bytes(key.wire) / schedule_.rank_count();
   if (key.count > most) {
     return invalid(fmt::format("{} elements are too many", key.count));
   }
@@ -145,7 +146,7 @@ int64_t PreparedSchedule::longest_message(const Key& key, const Placement& place
 // As many segments of messages of so many elements as it takes, besides those asked for, until each
 // fits a place.
 Result<int32_t> PreparedSchedule::segments(const Key& key, int64_t elements) const {
-  const int64_t place = preparer_.place_bytes / element_bytes(key.type);
+  const int64_t place = preparer_.place_bytes / element_bytes(key.wire);
   if (elements <= place) {
     return key.segment_count;
   }
@@ -184,6 +185,7 @@ Status PreparedSchedule::cut(const Key& key, const Placement& placement, Kind& k
 uint64_t PreparedSchedule::fingerprint(const Key& key, const Kind& kind) const {
   RequestTraits traits{.collective = schedule_.collective,
                        .type = key.type,
+                       .is_wide = key.wire != key.type,
                        .op = key.op,
                        .count = key.count,
                        .segment_count = kind.segment_count,
@@ -207,6 +209,7 @@ uint64_t PreparedSchedule::fingerprint(const Key& key, const Kind& kind) const {
 Result<PreparedSchedule::Kind> PreparedSchedule::make_kind(const Key& key) const {
   Kind kind;
   PLEACH_TRY(check_reduction(key.type, key.op));
+  PLEACH_TRY(check_wire(schedule_.collective, key.type, key.wire));
   PLEACH_SET(kind.part_counts, part_counts(key));
   PLEACH_ASSIGN(placement, place(key, kind.part_counts));
   kind.needs = buffer_needs(schedule_, placement, preparer_.rank, key.type);
@@ -255,18 +258,15 @@ Status PreparedSchedule::check_in_place(const Kind& kind) const {
   return ok();
 }
 
-Result<PreparedSchedule::Planned> PreparedSchedule::plan(const RunRequest& request) const {
+Result<PreparedSchedule::Planned> PreparedSchedule::take(const RunRequest& request,
+                                                         const Key& key) const {
   const std::scoped_lock lock(kinds_.mutex);
-  PLEACH_ASSIGN(kind, find_kind({.type = request.type,
-                                 .op = request.op,
-                                 .count = request.counts.empty() ? request.count : 0,
-                                 .segment_count = request.segment_count,
-                                 .counts = request.counts,
-                                 .receive_counts = request.receive_counts}));
+  PLEACH_ASSIGN(kind, find_kind(key));
   PLEACH_ASSIGN(buffers, check_buffers(schedule_.collective, kind->needs, request));
-  std::optional<OperationPool>& pool = kind->pools[buffers.in_place ? 1 : 0];
+  const bool in_place = buffers.in_place || key.wire != key.type;
+  std::optional<OperationPool>& pool = kind->pools[in_place ? 1 : 0];
   if (!pool) {
-    if (buffers.in_place) {
+    if (in_place) {
       PLEACH_TRY(check_in_place(*kind));
     }
     PLEACH_ASSIGN(program, lower(schedule_, order_,
@@ -275,12 +275,51 @@ Result<PreparedSchedule::Planned> PreparedSchedule::plan(const RunRequest& reque
                                   .segment_count = kind->segment_count,
                                   .part_counts = kind->part_counts,
                                   .part_segments = kind->part_segments,
-                                  .in_place = buffers.in_place}));
+                                  .in_place = in_place}));
     program.rename_ranks(preparer_.job_ranks);
     pool.emplace(std::move(program));
   }
-  return Planned{pool->take(), buffers, reduced_part(schedule_.collective, kind->needs, buffers),
-                 kind->fingerprint};
+  return Planned{.state = pool->take(),
+                 .needs = kind->needs,
+                 .buffers = buffers,
+                 .reduced = reduced_part(schedule_.collective, kind->needs, buffers),
+                 .fingerprint = kind->fingerprint,
+                 .type = key.wire};
+}
+
+// What is reduced has the whole for its input on every rank: a copy of that, in float32, is run in
+// place, and what the rank holds of the result is rounded.
+void PreparedSchedule::run_wide(Planned& planned, const Key& key) const {
+  CollectiveState& state = *planned.state;
+  const BufferNeeds& needs = planned.needs;
+  const int64_t count = needs.input / needs.element;
+  if (state.wide == nullptr) {
+    state.wide = std::make_unique_for_overwrite<float[]>(at(count));
+  }
+  float* const whole = state.wide.get();
+  widen(key.type, whole, planned.buffers.input, count);
+  const bool is_shard = ends_with_shards(schedule_.collective);
+  float* const part = whole + (is_shard ? needs.shard_begin / needs.element : 0);
+  ReducedPart& reduced = planned.reduced;
+  planned.rounded = {key.type, reduced.begin, part, reduced.count};
+  reduced.begin = reinterpret_cast<std::byte*>(part);
+  auto* const bytes = reinterpret_cast<std::byte*>(whole);
+  planned.buffers = {true, bytes, bytes};
+}
+
+Result<PreparedSchedule::Planned> PreparedSchedule::plan(const RunRequest& request) const {
+  const Key key{.type = request.type,
+                .wire = request.wire.value_or(request.type),
+                .op = request.op,
+                .count = request.counts.empty() ? request.count : 0,
+                .segment_count = request.segment_count,
+                .counts = request.counts,
+                .receive_counts = request.receive_counts};
+  PLEACH_ASSIGN(planned, take(request, key));
+  if (key.wire != key.type) {
+    run_wide(planned, key);
+  }
+  return planned;
 }
 
 const Schedule& schedule_of(const PreparedSchedule& prepared) {

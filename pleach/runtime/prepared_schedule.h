@@ -46,12 +46,15 @@ class PreparedSchedule {
   // One operation that is to run a request.
   struct Planned {
     std::shared_ptr<CollectiveState> state;
-    RunBuffers buffers;
-    ReducedPart reduced;
-    uint64_t fingerprint = 0;  // request_fingerprint()
+    BufferNeeds needs;                         // of the request's buffers
+    RunBuffers buffers;                        // that it runs on
+    ReducedPart reduced;                       // in those
+    uint64_t fingerprint = 0;                  // request_fingerprint()
+    ElementType type = ElementType::kFloat32;  // that it runs on
+    RunSpec::Rounded rounded = {};
   };
   // Checks the request, and finds a state for it: the first of its kind allocates, later ones do
-  // not. Segments are cut until each fits a place.
+  // not. Segments are cut until each fits a place. What travels wider than it is given is widened.
   //   errors  kInvalidArgument; kUnsupported: a message of so many chunks fits no place
   Result<Planned> plan(const RunRequest& request) const;
 
@@ -59,6 +62,7 @@ class PreparedSchedule {
   // What requests of one kind have in common.
   struct Key {
     ElementType type = ElementType::kFloat32;
+    ElementType wire = ElementType::kFloat32;  // what travels
     ReduceOp op = ReduceOp::kSum;
     int64_t count = 0;
     int32_t segment_count = 1;  // as asked for
@@ -85,6 +89,8 @@ class PreparedSchedule {
   Status check_in_place(const Kind& kind) const;
   Result<Kind> make_kind(const Key& key) const;
   Result<Kind*> find_kind(const Key& key) const;
+  Result<Planned> take(const RunRequest& request, const Key& key) const;
+  void run_wide(Planned& planned, const Key& key) const;
 
   Schedule schedule_;
   Order order_;

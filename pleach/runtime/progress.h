@@ -55,6 +55,7 @@ struct CollectiveState final : OperationState {
   const std::shared_ptr<const ProgramIndex> index;
   CollectiveRun run;
   RunSpec spec;
+  std::unique_ptr<float[]> wide;  // what a half type that travels as float32 runs in
 };
 
 // The states of one program, each used again when nobody holds it: a first operation of its kind

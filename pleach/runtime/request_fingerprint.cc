@@ -20,7 +20,8 @@ constexpr Field kCount{16, 32};
 // In its place where there is a root.
 constexpr Field kShortCount{16, 26};
 constexpr Field kRoot{42, 6};
-constexpr Field kSegments{48, 6};
+constexpr Field kSegments{48, 5};
+constexpr Field kIsWide{53, 1};
 constexpr Field kType{54, 3};
 constexpr Field kOp{57, 3};
 constexpr Field kCollective{60, 4};  // its number and 1
@@ -52,14 +53,15 @@ std::string number_text(int64_t value, const Field& field) {
 }
 
 std::string element_text(const RequestWords& words) {
-  return fmt::format("{}{}{}", words.type, words.op.empty() ? "" : " ", words.op);
+  std::string text = fmt::format("{}{}{}", words.type, words.op.empty() ? "" : " ", words.op);
+  return words.wire == words.type ? text : fmt::format("{} (wire {})", text, words.wire);
 }
 
 // How one of two that differ reads, after its collective.
 //   count  its field
 std::string rest_text(const RequestWords& words, const RequestWords& other, const Field& count,
                       bool is_first) {
-  const bool differs = words.type != other.type || words.op != other.op;
+  const bool differs = words.type != other.type || words.wire != other.wire || words.op != other.op;
   std::string text = fmt::format("of {}", number_text(words.count, count));
   if (is_first || differs) {
     text += " " + element_text(words);
@@ -97,6 +99,7 @@ uint64_t request_fingerprint(const RequestTraits& traits) {
   const uint64_t root =
       has_root(*traits.collective) ? kRoot.put(static_cast<uint64_t>(traits.root.value)) : 0;
   return with_count((mark & kMark.most()) | root | kSegments.put(segments) |
+                        kIsWide.put(traits.is_wide ? 1 : 0) |
                         kType.put(static_cast<uint64_t>(traits.type)) |
                         kOp.put(static_cast<uint64_t>(op)) |
                         kCollective.put(static_cast<uint64_t>(*traits.collective) + 1),
@@ -126,10 +129,12 @@ RequestWords read_request(uint64_t fingerprint) {
     return {.collective = is_barrier ? "barrier" : "what is unknown here"};
   }
   const CollectiveKind collective = *known;
+  const auto type = static_cast<ElementType>(kType.of(fingerprint));
   const auto op = static_cast<ReduceOp>(kOp.of(fingerprint));
   return {.collective = to_text(collective),
           .has_elements = true,
-          .type = to_text(static_cast<ElementType>(kType.of(fingerprint))),
+          .type = to_text(type),
+          .wire = to_text(kIsWide.of(fingerprint) != 0 ? ElementType::kFloat32 : type),
           .op = reduces(collective) ? to_text(op) : "",
           .count = static_cast<int64_t>(count_field(fingerprint).of(fingerprint)),
           .segment_count = static_cast<int32_t>(kSegments.of(fingerprint)),

@@ -14,6 +14,7 @@ namespace pleach {
 struct RequestTraits {
   std::optional<CollectiveKind> collective;  // none: a barrier
   ElementType type = ElementType::kFloat32;
+  bool is_wide = false;  // it travels as float32, and the type is another
   ReduceOp op = ReduceOp::kSum;
   int64_t count = 0;  // elements
   int32_t segment_count = 1;
@@ -21,9 +22,9 @@ struct RequestTraits {
   Rank root = {0};             // of a collective that has one
 };
 
-// Differs where collective, type, op, segments or count below 2^32 - 1 do, or, of what has a root,
-// a root below 63 or a count below 2^26 - 1; else of two schedules, larger roots or counts with
-// 65,535 chances in 65,536.
+// Differs where collective, type, what travels, op, segments or count below 2^32 - 1 do, or, of what
+// has a root, a root below 63 or a count below 2^26 - 1; else of two schedules, larger roots or
+// counts with 65,535 chances in 65,536.
 uint64_t request_fingerprint(const RequestTraits& traits);
 
 // One of a count of 0, with another: where ranks agree in pairs.
@@ -40,7 +41,8 @@ struct RequestWords {
   std::string_view collective;  // "barrier", "what is unknown here": then the rest says nothing
   bool has_elements = false;
   std::string_view type = {};
-  std::string_view op = {};  // empty where nothing is reduced
+  std::string_view wire = {};  // the type that travels
+  std::string_view op = {};    // empty where nothing is reduced
   int64_t count = 0;
   int32_t segment_count = 0;
   int32_t root = 0;

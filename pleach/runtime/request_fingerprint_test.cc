@@ -52,10 +52,17 @@ TEST(RequestFingerprintTest, WhatDiffersIsSaidOfBoth) {
        "rank 2 runs all_reduce of 1024 float32 sum, rank 0 of 4294967295 or more"},
       {changed([](RequestTraits& traits) { traits.type = ElementType::kUint8; }),
        "rank 2 runs all_reduce of 1024 float32 sum, rank 0 of 1024 uint8 sum"},
+      {changed([](RequestTraits& traits) { traits.type = ElementType::kFloat16; }),
+       "rank 2 runs all_reduce of 1024 float32 sum, rank 0 of 1024 float16 sum"},
+      {changed([](RequestTraits& traits) {
+         traits.type = ElementType::kFloat16;
+         traits.is_wide = true;
+       }),
+       "rank 2 runs all_reduce of 1024 float32 sum, rank 0 of 1024 float16 sum (wire float32)"},
       {changed([](RequestTraits& traits) { traits.op = ReduceOp::kBitwiseXor; }),
        "rank 2 runs all_reduce of 1024 float32 sum, rank 0 of 1024 float32 bxor"},
-      {changed([](RequestTraits& traits) { traits.segment_count = 62; }),
-       "rank 2 runs all_reduce of 1024 float32 sum in 4 segments, rank 0 of 1024 in 62 segments"},
+      {changed([](RequestTraits& traits) { traits.segment_count = 30; }),
+       "rank 2 runs all_reduce of 1024 float32 sum in 4 segments, rank 0 of 1024 in 30 segments"},
       {changed([](RequestTraits& traits) { traits.schedule_hash = 0x77b1; }),
        "rank 2 runs all_reduce of 1024 float32 sum by schedule or parts 3fa2, rank 0 of 1024 by "
        "schedule or parts 77b1"},
@@ -86,7 +93,11 @@ TEST(RequestFingerprintTest, ReadsAsWhatWasAskedFor) {
           const std::string expected = std::string(to_text(collective)) + " of " +
                                        std::to_string(count) + " " + std::string(to_text(type)) +
                                        (reduces(collective) ? " " + std::string(to_text(op)) : "");
-          EXPECT_EQ(request_text(request_fingerprint({collective, type, op, count, 1, 9})),
+          EXPECT_EQ(request_text(request_fingerprint({.collective = collective,
+                                                      .type = type,
+                                                      .op = op,
+                                                      .count = count,
+                                                      .schedule_hash = 9})),
                     expected);
         }
       }
