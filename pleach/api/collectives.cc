@@ -63,6 +63,11 @@ Result<Collectives::Chosen> Collectives::choose(const CollectiveRequest& request
       }
     }
   }
+  if (const Status may =
+          check_wire(request.collective, request.type, request.wire.value_or(request.type));
+      !may) {
+    return refuse(may.error().message);
+  }
   int64_t whole = request.count;
   if (has_parts(request.collective) &&
       __builtin_mul_overflow(request.count, int64_t{rank_count}, &whole)) {

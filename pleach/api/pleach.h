@@ -14,48 +14,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "pleach/api/pleach_types.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 #define PLEACH_ABI_VERSION 1
-
-typedef int32_t pleach_status;
-enum {
-  PLEACH_OK = 0,
-  PLEACH_INVALID_ARGUMENT = 1,
-  PLEACH_INFEASIBLE = 2,
-  PLEACH_IO = 3,
-  PLEACH_TIMEOUT = 4,
-  PLEACH_PEER_LOST = 5,
-  PLEACH_UNSUPPORTED = 6,
-  PLEACH_INTERNAL = 7  // no memory, or a mistake of the library
-};
-
-typedef int32_t pleach_type;
-enum {
-  PLEACH_FLOAT32 = 0,
-  PLEACH_FLOAT64 = 1,
-  PLEACH_FLOAT16 = 2,
-  PLEACH_BFLOAT16 = 3,
-  PLEACH_INT8 = 4,
-  PLEACH_INT32 = 5,
-  PLEACH_INT64 = 6,
-  PLEACH_UINT8 = 7
-};
-
-// Averages are of floating types, bitwise reductions of integers.
-typedef int32_t pleach_reduction;
-enum {
-  PLEACH_SUM = 0,
-  PLEACH_PRODUCT = 1,
-  PLEACH_MIN = 2,
-  PLEACH_MAX = 3,
-  PLEACH_AVERAGE = 4,
-  PLEACH_BITWISE_AND = 5,
-  PLEACH_BITWISE_OR = 6,
-  PLEACH_BITWISE_XOR = 7
-};
 
 // As a timeout: as long as it takes.
 #define PLEACH_FOREVER (-1)
@@ -101,6 +66,9 @@ pleach_status pleach_listen(const char* host, int32_t* port, int32_t* descriptor
 // Joins the job. options: NULL is all defaults.
 pleach_status pleach_endpoint_create(const pleach_endpoint_options* options,
                                      pleach_endpoint** endpoint);
+// Writes what this rank's last operations were, as `pleach flight` reads it: `path` is
+// FOLDER/rank-R.json. A file that is there is replaced as a whole.
+pleach_status pleach_endpoint_write_flight(const pleach_endpoint* endpoint, const char* path);
 // Leaves it, when the last communicator and operation over it has been destroyed too. NULL: nothing
 // happens, as in all of the destroy functions.
 void pleach_endpoint_destroy(pleach_endpoint* endpoint);
@@ -194,12 +162,36 @@ pleach_status pleach_all_gather_v(pleach_communicator* communicator, const void*
 pleach_status pleach_reduce_scatter_v(pleach_communicator* communicator, const void* input,
                                       void* output, const int64_t* counts, pleach_type type,
                                       pleach_reduction reduction, pleach_operation** operation);
+pleach_status pleach_gather_v(pleach_communicator* communicator, const void* input, void* output,
+                              const int64_t* counts, pleach_type type, int32_t root,
+                              pleach_operation** operation);
+pleach_status pleach_scatter_v(pleach_communicator* communicator, const void* input, void* output,
+                               const int64_t* counts, pleach_type type, int32_t root,
+                               pleach_operation** operation);
 // What this rank sends to each, and receives from each. Of a pair they must agree, and nobody else
 // knows them.
 pleach_status pleach_all_to_all_v(pleach_communicator* communicator, const void* input,
                                   const int64_t* send_counts, void* output,
                                   const int64_t* receive_counts, pleach_type type,
                                   pleach_operation** operation);
+// Any of them, with all that may be asked.
+typedef struct pleach_request {
+  size_t size;
+  pleach_collective collective;
+  pleach_type type;
+  pleach_reduction reduction;  // where it reduces
+  pleach_wire wire;            // the same on all ranks
+  int32_t root;                // where it has one
+  int32_t reserved;            // 0
+  const void* input;
+  void* output;
+  int64_t count;
+  const int64_t* counts;          // in place of `count`, as the _v functions have them. NULL: none
+  const int64_t* receive_counts;  // of an all_to_all that has counts
+} pleach_request;
+pleach_status pleach_perform(pleach_communicator* communicator, const pleach_request* request,
+                             pleach_operation** operation);
+
 // Nobody is done before all have come.
 pleach_status pleach_barrier(pleach_communicator* communicator, pleach_operation** operation);
 
@@ -224,6 +216,21 @@ pleach_status pleach_send(pleach_communicator* communicator, const void* message
 pleach_status pleach_receive(pleach_communicator* communicator, void* buffer, int64_t bytes,
                              int32_t source, int32_t tag, pleach_received* received,
                              pleach_operation** operation);
+typedef struct pleach_message_options {
+  size_t size;
+  // Until both sides have called; then the endpoint's ends one in which nothing happens. 0: the
+  // endpoint's; PLEACH_FOREVER: as long as it takes.
+  int64_t deadline_ms;
+} pleach_message_options;
+
+// The same with options. NULL: all defaults.
+pleach_status pleach_send_with(pleach_communicator* communicator, const void* message,
+                               int64_t bytes, int32_t target, int32_t tag,
+                               const pleach_message_options* options, pleach_operation** operation);
+pleach_status pleach_receive_with(pleach_communicator* communicator, void* buffer, int64_t bytes,
+                                  int32_t source, int32_t tag,
+                                  const pleach_message_options* options, pleach_received* received,
+                                  pleach_operation** operation);
 // What has come, once a receive that was started is done.
 pleach_status pleach_operation_received(pleach_operation* operation, pleach_received* received);
 
@@ -241,6 +248,11 @@ pleach_status pleach_operation_wait(pleach_operation* operation, int64_t timeout
 typedef void (*pleach_callback)(void* context, pleach_status status, const char* error);
 pleach_status pleach_operation_on_done(pleach_operation* operation, pleach_callback callback,
                                        void* context);
+// When it was started, and when it was found to be done (0 before that), in nanoseconds of the
+// clock that deadlines go by: CLOCK_MONOTONIC, less what the process was stopped. Either pointer
+// may be NULL.
+pleach_status pleach_operation_times(pleach_operation* operation, int64_t* started_ns,
+                                     int64_t* finished_ns);
 // Lets go of the handle; the operation goes on, and calls back.
 void pleach_operation_destroy(pleach_operation* operation);
 

@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdio>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <latch>
 #include <string>
 #include <thread>
@@ -494,6 +497,24 @@ TEST(CAbiTest, ForkLeavesTheParentsCommunicatorsUsable) {
       EXPECT_EQ(data[0], 4);
     });
   }
+}
+
+TEST(CAbiTest, FlightRecordsAreWrittenOnRequest) {
+  with_endpoints({2, "shm"}, [](const Endpoint& endpoint, int32_t rank) {
+    const Communicator world = create(endpoint);
+    ASSERT_EQ(said(pleach_barrier(world.get(), nullptr)), "");
+    const std::string path = testing::TempDir() + "pleach-flight-" + std::to_string(getpid()) +
+                             "-" + std::to_string(rank) + ".json";
+    ASSERT_EQ(said(pleach_endpoint_write_flight(endpoint.get(), path.c_str())), "");
+    std::ifstream file(path);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_TRUE(contains(text, "\"collective\":\"barrier\"")) << text;
+    EXPECT_EQ(std::remove(path.c_str()), 0);
+    EXPECT_EQ(said(pleach_endpoint_write_flight(nullptr, path.c_str())),
+              "pleach_endpoint_write_flight: endpoint is NULL");
+    EXPECT_EQ(pleach_endpoint_write_flight(endpoint.get(), "/nowhere/at/all"), PLEACH_IO);
+    EXPECT_EQ(said(pleach_communicator_close(world.get())), "");
+  });
 }
 
 TEST(CAbiTest, VersionIsTold) {

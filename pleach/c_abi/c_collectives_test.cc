@@ -283,6 +283,125 @@ TEST(CCollectivesTest, PartsOfDifferentSizes) {
   }
 }
 
+TEST(CCollectivesTest, PartsOfDifferentSizesToAndFromARoot) {
+  for (const char* transport : {"tcp", "shm"}) {
+    with_communicators({3, transport}, [](pleach_communicator* communicator, int32_t rank) {
+      using Numbers = std::vector<int32_t>;
+      const int64_t counts[] = {2, 0, 3};
+      for (int32_t root = 0; root < 3; ++root) {
+        const Numbers own(static_cast<std::size_t>(counts[rank]), rank);
+        Numbers gathered(rank == root ? 5 : 0, -1);
+        ASSERT_EQ(said(pleach_gather_v(communicator, own.data(), gathered.data(), counts,
+                                       PLEACH_INT32, root, nullptr)),
+                  "");
+        EXPECT_EQ(gathered, rank == root ? (Numbers{0, 0, 2, 2, 2}) : Numbers());
+
+        const Numbers whole = rank == root ? (Numbers{1, 2, 3, 4, 5}) : Numbers();
+        Numbers part(own.size(), -1);
+        pleach_operation* operation = nullptr;
+        ASSERT_EQ(said(pleach_scatter_v(communicator, whole.data(), part.data(), counts,
+                                        PLEACH_INT32, root, &operation)),
+                  "");
+        const Operation held(operation);
+        ASSERT_EQ(said(pleach_operation_wait(operation, PLEACH_FOREVER)), "");
+        EXPECT_EQ(part, rank == 0 ? (Numbers{1, 2}) : rank == 1 ? Numbers() : (Numbers{3, 4, 5}));
+      }
+      EXPECT_EQ(
+          said(pleach_gather_v(communicator, nullptr, nullptr, nullptr, PLEACH_INT32, 0, nullptr)),
+          "pleach_gather_v: counts is NULL");
+      EXPECT_EQ(
+          said(pleach_scatter_v(communicator, nullptr, nullptr, nullptr, PLEACH_INT32, 0, nullptr)),
+          "pleach_scatter_v: counts is NULL");
+    });
+  }
+}
+
+pleach_request request_of(pleach_collective collective, pleach_type type) {
+  pleach_request request = {};
+  request.size = sizeof(request);
+  request.collective = collective;
+  request.type = type;
+  return request;
+}
+
+TEST(CCollectivesTest, RequestsSayAllThatMayBeAsked) {
+  with_communicators({3, "shm"}, [](pleach_communicator* communicator, int32_t rank) {
+    // 2048 + 1 + 1 is 2050 in float16, unless it is rounded in between.
+    std::vector<Float16> data(9, narrow<Float16>(rank == 0 ? 2048 : 1));
+    pleach_request request = request_of(PLEACH_ALL_REDUCE, PLEACH_FLOAT16);
+    request.wire = PLEACH_WIRE_FLOAT32;
+    request.input = request.output = data.data();
+    request.count = 9;
+    ASSERT_EQ(said(pleach_perform(communicator, &request, nullptr)), "");
+    for (const Float16 value : data) {
+      EXPECT_EQ(widen(value), 2050);
+    }
+    std::vector<int32_t> whole(5, rank), part(2, -1);
+    const int64_t counts[] = {2, 1, 2};
+    request = request_of(PLEACH_REDUCE_SCATTER, PLEACH_INT32);
+    request.reduction = PLEACH_MAX;
+    request.input = whole.data();
+    request.output = part.data();
+    request.counts = counts;
+    pleach_operation* operation = nullptr;
+    ASSERT_EQ(said(pleach_perform(communicator, &request, &operation)), "");
+    const Operation held(operation);
+    ASSERT_EQ(said(pleach_operation_wait(operation, PLEACH_FOREVER)), "");
+    EXPECT_EQ(part, (std::vector<int32_t>{2, rank == 1 ? -1 : 2}));
+    request = request_of(PLEACH_BROADCAST, PLEACH_INT32);
+    request.root = 2;
+    request.input = whole.data();
+    request.output = part.data();
+    request.count = 2;
+    ASSERT_EQ(said(pleach_perform(communicator, &request, nullptr)), "");
+    EXPECT_EQ(part, std::vector<int32_t>(2, 2));
+  });
+}
+
+TEST(CCollectivesTest, RequestsThatNobodyCouldMeanAreRefused) {
+  with_communicators({2, "tcp"}, [](pleach_communicator* communicator, int32_t /*rank*/) {
+    const auto refused = [&](const std::function<void(pleach_request&)>& change) {
+      pleach_request request = request_of(PLEACH_ALL_GATHER, PLEACH_FLOAT16);
+      change(request);
+      pleach_operation* operation = nullptr;
+      EXPECT_EQ(pleach_perform(communicator, &request, &operation), PLEACH_INVALID_ARGUMENT);
+      EXPECT_EQ(operation, nullptr);
+      return std::string(pleach_last_error());
+    };
+    EXPECT_EQ(refused([](auto& request) { request.collective = 8; }), "8 is no pleach_collective");
+    EXPECT_TRUE(contains(refused([](auto& request) { request.wire = 2; }), "2 is no pleach_wire"));
+    EXPECT_TRUE(contains(refused([](auto& request) { request.wire = PLEACH_WIRE_FLOAT32; }),
+                         "all_gather of float16 cannot travel as float32"));
+    EXPECT_TRUE(contains(refused([](auto& request) { request.size = 3; }), "a size of 3"));
+    EXPECT_EQ(said(pleach_perform(communicator, nullptr, nullptr)),
+              "pleach_perform: request is NULL");
+    EXPECT_EQ(said(pleach_barrier(communicator, nullptr)), "");  // nothing has happened
+  });
+}
+
+TEST(CCollectivesTest, OperationsTellWhenTheyBeganAndEnded) {
+  with_communicators({2, "shm"}, [](pleach_communicator* communicator, int32_t rank) {
+    int32_t value = rank;
+    int64_t before = 0;
+    for (int round = 0; round < 3; ++round) {
+      pleach_operation* operation = nullptr;
+      ASSERT_EQ(said(pleach_all_reduce(communicator, &value, &value, 1, PLEACH_INT32, PLEACH_SUM,
+                                       &operation)),
+                "");
+      const Operation held(operation);
+      ASSERT_EQ(said(pleach_operation_wait(operation, PLEACH_FOREVER)), "");
+      int64_t started = 0, finished = 0;
+      ASSERT_EQ(said(pleach_operation_times(operation, &started, &finished)), "");
+      EXPECT_GT(started, before);
+      EXPECT_GE(finished, started);
+      before = finished;
+      EXPECT_EQ(said(pleach_operation_times(operation, nullptr, nullptr)), "");
+    }
+    EXPECT_EQ(said(pleach_operation_times(nullptr, nullptr, nullptr)),
+              "pleach_operation_times: operation is NULL");
+  });
+}
+
 TEST(CCollectivesTest, EveryReduction) {
   struct Row {
     pleach_reduction reduction;

@@ -112,5 +112,37 @@ TEST(CMessagesTest, WhatIsWrongIsRefused) {
   });
 }
 
+// Each has its own: of a receive that nobody answers the shorter one, and the endpoint's of the
+// rest.
+TEST(CMessagesTest, DeadlinesAreTheMessages) {
+  with_endpoints({2, "tcp"}, [](const Endpoint& endpoint, int32_t rank) {
+    const Communicator world = create(endpoint);
+    ASSERT_NE(world, nullptr);
+    pleach_message_options options = {};
+    options.size = sizeof(options);
+    options.deadline_ms = PLEACH_FOREVER;
+    int32_t data = rank;
+    const auto exchange =
+        rank == 0 ? pleach_send_with(world.get(), &data, 4, 1, 5, &options, nullptr)
+                  : pleach_receive_with(world.get(), &data, 4, 0, 5, &options, nullptr, nullptr);
+    ASSERT_EQ(said(exchange), "");
+    EXPECT_EQ(data, 0);
+    options.deadline_ms = -7;
+    EXPECT_EQ(pleach_send_with(world.get(), &data, 4, 1, 5, &options, nullptr),
+              PLEACH_INVALID_ARGUMENT);
+    EXPECT_TRUE(contains(pleach_last_error(), "-7 ms")) << pleach_last_error();
+    ASSERT_EQ(said(pleach_barrier(world.get(), nullptr)), "");
+    options.deadline_ms = 50;
+    pleach_status status = PLEACH_OK;
+    if (rank == 1) {
+      status = pleach_receive_with(world.get(), &data, 4, 0, 6, &options, nullptr, nullptr);
+    } else {
+      status = pleach_receive(world.get(), &data, 4, 1, 7, nullptr, nullptr);  // until rank 1 fails
+    }
+    EXPECT_NE(status, PLEACH_OK);
+    EXPECT_TRUE(contains(pleach_last_error(), "tag 6")) << pleach_last_error();
+  });
+}
+
 }  // namespace
 }  // namespace pleach::support::c

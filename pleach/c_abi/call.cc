@@ -21,8 +21,22 @@ constexpr std::array kTypes = {ElementType::kFloat32,  ElementType::kFloat64, El
 constexpr std::array kReductions = {
     ReduceOp::kSum,     ReduceOp::kProduct,    ReduceOp::kMin,       ReduceOp::kMax,
     ReduceOp::kAverage, ReduceOp::kBitwiseAnd, ReduceOp::kBitwiseOr, ReduceOp::kBitwiseXor};
+constexpr std::array kCollectives = {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter,
+                                     CollectiveKind::kAllGather, CollectiveKind::kBroadcast,
+                                     CollectiveKind::kReduce,    CollectiveKind::kAllToAll,
+                                     CollectiveKind::kGather,    CollectiveKind::kScatter};
 static_assert(kTypes[PLEACH_UINT8] == ElementType::kUint8);
 static_assert(kReductions[PLEACH_BITWISE_XOR] == ReduceOp::kBitwiseXor);
+static_assert(kCollectives[PLEACH_SCATTER] == CollectiveKind::kScatter);
+
+template <typename Choices>
+Result<typename Choices::value_type> choice_of(const Choices& choices, int32_t number,
+                                               const char* kind) {
+  if (number < 0 || number >= std::ssize(choices)) {
+    return invalid(fmt::format("{} is no {}", number, kind));
+  }
+  return choices[at(number)];
+}
 
 std::string& last_error() {
   thread_local std::string text;
@@ -87,17 +101,21 @@ Status check_needed(const char* function, std::initializer_list<Needed> needed) 
 }
 
 Result<ElementType> element_type(pleach_type type) {
-  if (type < 0 || type >= std::ssize(kTypes)) {
-    return invalid(fmt::format("{} is no pleach_type", type));
-  }
-  return kTypes[at(type)];
+  return choice_of(kTypes, type, "pleach_type");
 }
 
 Result<ReduceOp> reduce_op(pleach_reduction reduction) {
-  if (reduction < 0 || reduction >= std::ssize(kReductions)) {
-    return invalid(fmt::format("{} is no pleach_reduction", reduction));
-  }
-  return kReductions[at(reduction)];
+  return choice_of(kReductions, reduction, "pleach_reduction");
+}
+
+Result<CollectiveKind> collective_kind(pleach_collective collective) {
+  return choice_of(kCollectives, collective, "pleach_collective");
+}
+
+Result<std::optional<ElementType>> wire_type(pleach_wire wire) {
+  constexpr std::array kWires = {std::optional<ElementType>(),
+                                 std::optional(ElementType::kFloat32)};
+  return choice_of(kWires, wire, "pleach_wire");
 }
 
 Result<Duration> timeout(const char* function, int64_t timeout_ms) {

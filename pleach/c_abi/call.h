@@ -8,6 +8,7 @@
 #include <exception>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "pleach/api/collectives.h"
@@ -59,6 +60,9 @@ pleach_status call(const char* function, std::initializer_list<Needed> needed,
 
 Result<ElementType> element_type(pleach_type type);
 Result<ReduceOp> reduce_op(pleach_reduction reduction);
+Result<CollectiveKind> collective_kind(pleach_collective collective);
+// None: the type itself.
+Result<std::optional<ElementType>> wire_type(pleach_wire wire);
 // Errors: kInvalidArgument: negative, and not PLEACH_FOREVER.
 Result<Duration> timeout(const char* function, int64_t timeout_ms);
 

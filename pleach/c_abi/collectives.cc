@@ -17,6 +17,7 @@ struct Asked {
   int64_t count = 0;
   pleach_type type = PLEACH_FLOAT32;
   pleach_reduction reduction = PLEACH_SUM;
+  pleach_wire wire = PLEACH_WIRE_TYPE;
   int32_t root = 0;
   // One per rank, in place of `count`; read where `has_counts`.
   bool has_counts = false;
@@ -27,18 +28,36 @@ struct Asked {
 Result<CollectiveRequest> understand(const Asked& asked, int32_t rank_count) {
   PLEACH_ASSIGN(type, element_type(asked.type));
   PLEACH_ASSIGN(op, reduce_op(asked.reduction));
+  PLEACH_ASSIGN(wire, wire_type(asked.wire));
   const auto span = [&](const int64_t* counts) {
     return counts == nullptr ? std::span<const int64_t>() : std::span(counts, at(rank_count));
   };
   return CollectiveRequest{.collective = asked.collective,
                            .type = type,
                            .op = op,
+                           .wire = wire,
                            .root = Rank{asked.root},
                            .count = asked.count,
                            .counts = span(asked.counts),
                            .receive_counts = span(asked.receive_counts),
                            .input = static_cast<const std::byte*>(asked.input),
                            .output = static_cast<std::byte*>(asked.output)};
+}
+
+Status read(const pleach_request& request, Asked& asked) {
+  PLEACH_ASSIGN(given, complete(&request, "pleach_request"));
+  PLEACH_SET(asked.collective, collective_kind(given.collective));
+  asked.input = given.input;
+  asked.output = given.output;
+  asked.count = given.count;
+  asked.type = given.type;
+  asked.reduction = given.reduction;
+  asked.wire = given.wire;
+  asked.root = given.root;
+  asked.has_counts = given.counts != nullptr || given.receive_counts != nullptr;
+  asked.counts = given.counts;
+  asked.receive_counts = given.receive_counts;
+  return ok();
 }
 
 // Runs it, or starts it where the caller wants a handle.
@@ -215,6 +234,34 @@ pleach_status pleach_reduce_scatter_v(pleach_communicator* communicator, const v
                  operation);
 }
 
+pleach_status pleach_gather_v(pleach_communicator* communicator, const void* input, void* output,
+                              const int64_t* counts, pleach_type type, int32_t root,
+                              pleach_operation** operation) {
+  return perform("pleach_gather_v", communicator,
+                 {.collective = CollectiveKind::kGather,
+                  .input = input,
+                  .output = output,
+                  .type = type,
+                  .root = root,
+                  .has_counts = true,
+                  .counts = counts},
+                 operation);
+}
+
+pleach_status pleach_scatter_v(pleach_communicator* communicator, const void* input, void* output,
+                               const int64_t* counts, pleach_type type, int32_t root,
+                               pleach_operation** operation) {
+  return perform("pleach_scatter_v", communicator,
+                 {.collective = CollectiveKind::kScatter,
+                  .input = input,
+                  .output = output,
+                  .type = type,
+                  .root = root,
+                  .has_counts = true,
+                  .counts = counts},
+                 operation);
+}
+
 pleach_status pleach_all_to_all_v(pleach_communicator* communicator, const void* input,
                                   const int64_t* send_counts, void* output,
                                   const int64_t* receive_counts, pleach_type type,
@@ -228,6 +275,19 @@ pleach_status pleach_all_to_all_v(pleach_communicator* communicator, const void*
                   .counts = send_counts,
                   .receive_counts = receive_counts},
                  operation);
+}
+
+pleach_status pleach_perform(pleach_communicator* communicator, const pleach_request* request,
+                             pleach_operation** operation) {
+  constexpr const char* kName = "pleach_perform";
+  pleach::c_abi::Asked asked;
+  const pleach_status status = pleach::c_abi::call(kName, {{request, "request"}}, [&] {
+    if (operation != nullptr) {
+      *operation = nullptr;
+    }
+    return pleach::c_abi::read(*request, asked);
+  });
+  return status == PLEACH_OK ? perform(kName, communicator, asked, operation) : status;
 }
 
 pleach_status pleach_barrier(pleach_communicator* communicator, pleach_operation** operation) {

@@ -103,6 +103,11 @@ pleach_status pleach_endpoint_create(const pleach_endpoint_options* options,
               [&] { return pleach::c_abi::create(options, endpoint); });
 }
 
+pleach_status pleach_endpoint_write_flight(const pleach_endpoint* endpoint, const char* path) {
+  return call("pleach_endpoint_write_flight", {{endpoint, "endpoint"}, {path, "path"}},
+              [&] { return endpoint->endpoint->write_flight(path); });
+}
+
 void pleach_endpoint_destroy(pleach_endpoint* endpoint) {
   delete endpoint;  // NOLINT(cppcoreguidelines-owning-memory)
 }

@@ -1,3 +1,5 @@
+#include <chrono>
+
 #include "pleach/c_abi/call.h"
 
 using pleach::ok;
@@ -30,6 +32,20 @@ pleach_status pleach_operation_on_done(pleach_operation* operation, pleach_callb
                  status.error().message.c_str());
       }
     });
+    return ok();
+  });
+}
+
+pleach_status pleach_operation_times(pleach_operation* operation, int64_t* started_ns,
+                                     int64_t* finished_ns) {
+  return call("pleach_operation_times", {{operation, "operation"}}, [&] {
+    const auto tell = [](pleach::TimePoint time, int64_t* told) {
+      if (told != nullptr) {
+        *told = std::chrono::nanoseconds(time.time_since_epoch()).count();
+      }
+    };
+    tell(operation->operation.started(), started_ns);
+    tell(operation->operation.finished(), finished_ns);
     return ok();
   });
 }
