@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "pleach/api/flight_messages.h"
 #include "pleach/base/files.h"
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
@@ -247,6 +248,7 @@ Result<FlightReport> Inspection::run() {
   collect_failures();
   find_places();
   compare_operations();
+  report_.messages = match_messages(files_);
   return std::move(report_);
 }
 

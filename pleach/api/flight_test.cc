@@ -1,10 +1,12 @@
 #include "pleach/api/flight.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -137,6 +139,49 @@ TEST(FlightTest, TellsWhoIsBehindAndWhoWaitsForWhom) {
   EXPECT_NE(report->failures[0].message.find("rank 1 did not begin it"), std::string::npos);
 }
 
+// Three messages from rank 0 to 1: one that is received, a small one that has left and is not, and
+// one too large to leave before it is; and two receives that nothing comes for.
+TEST(FlightTest, TellsWhichMessagesNobodyMatches) {
+  const Folder folder;
+  with_ranks(2, {}, seconds(20),
+             [&](Endpoint& endpoint, Communicator& world, const PreparedSchedule&, Rank rank) {
+               std::vector<std::byte> data(1 << 20);
+               const std::span<std::byte> small = std::span(data).first(4);
+               const MessageOptions forever{.deadline = Duration::max()};
+               Messages& messages = world.messages();
+               if (rank.value == 0) {
+                 EXPECT_TRUE(messages.blocking_send(Rank{1}, 5, small).has_value());
+                 EXPECT_TRUE(messages.blocking_send(Rank{1}, 9, small).has_value());
+                 EXPECT_TRUE(messages.send(Rank{1}, 7, data, forever).has_value());
+                 EXPECT_TRUE(messages.receive_any(3, small, forever).has_value());
+               } else {
+                 EXPECT_TRUE(messages.blocking_receive(Rank{0}, 5, small).has_value());
+                 EXPECT_TRUE(messages.receive(Rank{0}, 6, small, forever).has_value());
+               }
+               EXPECT_TRUE(world.barrier());
+               EXPECT_TRUE(endpoint.write_flight(folder.file(rank.value)));
+               static_cast<void>(world.barrier());  // who has left it may end the job
+               world.abort("it is over");
+             });
+  const Result<FlightReport> report = inspect_flight(folder.path());
+  ASSERT_TRUE(report.has_value()) << report.error().message;
+  std::vector<std::string> said;
+  for (const FlightReport::Message& message : report->messages) {
+    EXPECT_EQ(message.communicator, "world");
+    EXPECT_GT(message.since_s, 0);
+    said.push_back(fmt::format("{} {} {} {} {}: {}", message.rank,
+                               message.is_send ? "sends" : "receives", message.peer, message.tag,
+                               message.bytes, message.unmatched));
+  }
+  std::ranges::sort(said);
+  EXPECT_EQ(said, (std::vector<std::string>{
+                      "0 receives -1 3 4: no rank sends it tag 3",
+                      "0 sends 1 7 1048576: rank 1 receives nothing from it with tag 7, but tag 6",
+                      "0 sends 1 9 4: rank 1 has not received it",
+                      "1 receives 0 6 4: rank 0 sends it nothing with tag 6, but tag 7",
+                  }));
+}
+
 TEST(FlightTest, FilesAreWrittenOnRequestAndWhenASignalComes) {
   const Folder folder;
   with_ranks(
@@ -252,11 +297,18 @@ TEST(FlightTest, ReadsWhateverAFileHolds) {
   for (uint64_t operation = 1; operation <= 3; ++operation) {
     recorder.end(recorder.begin(9, operation, operation << 60, sources), operation == 3);
   }
+  recorder.end_message(recorder.begin_message({.channel = 9, .is_send = true, .peer = Rank{0}}),
+                       true);
+  recorder.begin_message({.channel = 9, .tag = 4, .bytes = 7});
   const std::string text = flight_text(recorder.log(), "job", {"failure", "it\tfailed"});
   const Result<FlightFile> whole = read_flight_file(text, "it");
   ASSERT_TRUE(whole.has_value()) << whole.error().message;
   EXPECT_EQ(whole->operations.size(), 3u);
   EXPECT_EQ(whole->operations[0].awaited, (std::vector<int32_t>{2}));
+  ASSERT_EQ(whole->messages.size(), 2u);
+  EXPECT_EQ(whole->messages[0].peer, 0);
+  EXPECT_EQ(whole->messages[1].peer, -1);
+  EXPECT_EQ(whole->messages[1].bytes, 7);
   for (std::size_t length = 0; length + 1 < text.size(); ++length) {
     const Result<FlightFile> part =
         read_flight_file(std::string_view(text).substr(0, length), "it");

@@ -63,6 +63,16 @@ std::string behind_text(const FlightReport& report) {
   return text;
 }
 
+// "message: rank 0 sends 4 bytes to rank 1 with tag 7, for 3 s: rank 1 receives nothing ...".
+std::string message_text(const FlightReport::Message& message) {
+  const std::string peer = message.peer < 0 ? "any rank" : fmt::format("rank {}", message.peer);
+  return fmt::format("message: rank {} {} {} bytes {} {} with tag {} ({}), for {}{}{}\n",
+                     message.rank, message.is_send ? "sends" : "receives", message.bytes,
+                     message.is_send ? "to" : "from", peer, message.tag,
+                     one_line(message.communicator), time_text(message.since_s),
+                     message.unmatched.empty() ? "" : ": ", message.unmatched);
+}
+
 std::string text_of(const FlightReport& report) {
   std::string text =
       fmt::format("job {}, {} ranks\n", pleach::quoted(report.job), report.rank_count);
@@ -79,6 +89,9 @@ std::string text_of(const FlightReport& report) {
   text += places_text(report) + behind_text(report);
   for (const std::string& mismatch : report.mismatches) {
     text += fmt::format("mismatch: {}\n", mismatch);
+  }
+  for (const FlightReport::Message& message : report.messages) {
+    text += message_text(message);
   }
   if (!report.lateness.empty()) {
     const FlightReport::Lateness& late = report.lateness.front();

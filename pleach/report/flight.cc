@@ -98,6 +98,39 @@ Result<FlightFile::Operation> read_operation(const Object& object, double offset
   return operation;
 }
 
+// Of a number or null: that, or `otherwise`.
+Result<int64_t> number_or(const Object& object, const char* key, int64_t most, int64_t otherwise) {
+  PLEACH_ASSIGN(value, object.get(key, "whole number or null", [](const auto& it) {
+    return it.is_number_integer() || it.is_null();
+  }));
+  return value->is_null() ? Result<int64_t>(otherwise) : object.whole(key, 0, most);
+}
+
+Result<FlightFile::Message> read_message(const Object& object, double offset_s,
+                                         std::string_view where) {
+  FlightFile::Message message;
+  PLEACH_SET(message.channel, object.text("channel"));
+  PLEACH_ASSIGN(kind, object.text("kind"));
+  if (kind != "send" && kind != "receive") {
+    return invalid(fmt::format("{}: {} is neither send nor receive", where, pleach::quoted(kind)));
+  }
+  message.is_send = kind == "send";
+  PLEACH_ASSIGN(peer, number_or(object, "peer", kMostRanks - 1, -1));
+  PLEACH_ASSIGN(tag, object.whole("tag", 0, INT32_MAX));
+  message.peer = static_cast<int32_t>(peer);
+  message.tag = static_cast<int32_t>(tag);
+  PLEACH_SET(message.bytes, object.whole("bytes", 0, INT64_MAX));
+  PLEACH_SET(message.sequence, number_or(object, "message", INT64_MAX, 0));
+  PLEACH_ASSIGN(state, object.text("state"));
+  message.is_over = state == "done";
+  PLEACH_ASSIGN(matched,
+                object.get("matched", "truth", [](const auto& it) { return it.is_boolean(); }));
+  message.is_matched = matched->get<bool>();
+  PLEACH_ASSIGN(started_s, object.seconds("started_s"));
+  message.started_s = started_s + offset_s;
+  return message;
+}
+
 Result<FlightFile::Channel> read_channel(const Object& object, std::string_view where) {
   FlightFile::Channel channel;
   PLEACH_SET(channel.name, object.text("name"));
@@ -133,6 +166,11 @@ Result<FlightFile> read_object(const Object& top, std::string_view where) {
                   read_operation(Object(value, where), file.written_s - steady_s, where));
     file.operations.push_back(std::move(operation));
   }
+  PLEACH_ASSIGN(messages, top.list("messages"));
+  for (const nlohmann::json& value : *messages) {
+    PLEACH_ASSIGN(message, read_message(Object(value, where), file.written_s - steady_s, where));
+    file.messages.push_back(std::move(message));
+  }
   return file;
 }
 
@@ -150,7 +188,7 @@ Result<FlightFile> read_flight_file(std::string_view text, std::string_view wher
 
 std::string to_json(const FlightReport& report) {
   Json problems = Json::array(), failures = Json::array(), places = Json::array(),
-       lateness = Json::array();
+       messages = Json::array(), lateness = Json::array();
   for (const FlightReport::Problem& problem : report.problems) {
     problems.push_back({{"file", problem.file}, {"why", problem.why}});
   }
@@ -170,6 +208,17 @@ std::string to_json(const FlightReport& report) {
                       {"waits_for", place.awaited},
                       {"behind", place.is_behind}});
   }
+  for (const FlightReport::Message& message : report.messages) {
+    messages.push_back(
+        {{"communicator", message.communicator},
+         {"rank", message.rank},
+         {"kind", message.is_send ? "send" : "receive"},
+         {"peer", message.peer < 0 ? Json(nullptr) : Json(message.peer)},
+         {"tag", message.tag},
+         {"bytes", message.bytes},
+         {"since_s", message.since_s},
+         {"unmatched", message.unmatched.empty() ? Json(nullptr) : Json(message.unmatched)}});
+  }
   for (const FlightReport::Lateness& late : report.lateness) {
     lateness.push_back({{"rank", late.rank},
                         {"operation_count", late.operation_count},
@@ -186,6 +235,7 @@ std::string to_json(const FlightReport& report) {
        {"failures", failures},
        {"mismatches", report.mismatches},
        {"places", places},
+       {"messages", messages},
        {"lateness", lateness},
        {"slowest", report.lateness.empty() ? Json(nullptr) : Json(report.lateness.front().rank)}});
 }

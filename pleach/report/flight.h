@@ -22,6 +22,17 @@ struct FlightFile {
     double started_s = 0;          // by the clock of the world, as all times
     std::vector<int32_t> awaited;  // ranks of which no segment has come
   };
+  struct Message {
+    std::string channel;
+    bool is_send = false;
+    int32_t peer = -1;  // -1: any
+    int32_t tag = 0;
+    int64_t bytes = 0;
+    int64_t sequence = 0;     // from its source to its target: 1, 2, ...; 0: not known
+    bool is_over = false;     // well
+    bool is_matched = false;  // the other side has taken its part, as far as this one knows
+    double started_s = 0;
+  };
   struct Channel {
     std::string name;
     std::vector<int32_t> ranks;
@@ -32,6 +43,7 @@ struct FlightFile {
   std::string failure;  // empty: none
   double written_s = 0;
   std::vector<Operation> operations;
+  std::vector<Message> messages;  // the earliest first
   std::map<std::string, Channel> channels;
 };
 
@@ -68,6 +80,17 @@ struct FlightReport {
     double mean_s = 0;
     double most_s = 0;
   };
+  // A message that is in flight on a rank, or that was sent and not received.
+  struct Message {
+    std::string communicator;
+    int32_t rank = 0;
+    bool is_send = false;
+    int32_t peer = -1;  // -1: any
+    int32_t tag = 0;
+    int64_t bytes = 0;
+    double since_s = 0;     // it began
+    std::string unmatched;  // what its peer lacks; empty: nothing
+  };
   std::string folder;
   std::string job;
   int32_t rank_count = 0;
@@ -76,6 +99,7 @@ struct FlightReport {
   std::vector<Failure> failures;
   std::vector<std::string> mismatches;
   std::vector<Place> places;       // by communicator and rank
+  std::vector<Message> messages;   // what nobody matches first, then the oldest
   std::vector<Lateness> lateness;  // the slowest first
 };
 

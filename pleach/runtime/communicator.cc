@@ -248,7 +248,9 @@ Status ChannelCommunicator::open() {
   }
   is_open_ = true;
   endpoint_->note_opened();
-  progress().name_channel(self_.channel, {options_.name, options_.ranks});
+  for (const uint64_t channel : {self_.channel, messages_.channel()}) {
+    progress().name_channel(channel, {options_.name, options_.ranks});
+  }
   return agree_on_places();
 }
 

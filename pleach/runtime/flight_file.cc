@@ -46,6 +46,33 @@ std::string_view state_of(const FlightLog::Operation& operation) {
   return has_data ? "data" : "started";
 }
 
+std::string time_json(TimePoint time) {
+  return fmt::format("{:.9f}", seconds_of(time.time_since_epoch()));
+}
+std::string end_json(TimePoint finished) {
+  return finished == TimePoint() ? "null" : time_json(finished);
+}
+
+std::string_view state_of(const FlightMessage& message) {
+  if (message.finished != TimePoint()) {
+    return message.has_failed ? "failed" : "done";
+  }
+  return "started";
+}
+
+std::string message_json(const FlightMessage& message) {
+  const auto number_or_null = [](auto number, bool is_known) {
+    return is_known ? fmt::format("{}", number) : std::string("null");
+  };
+  return fmt::format(
+      R"({{"channel":"{:016x}","kind":"{}","peer":{},"tag":{},"bytes":{},"message":{},)"
+      R"("matched":{},"state":"{}","started_s":{},"finished_s":{}}})",
+      message.channel, message.is_send ? "send" : "receive",
+      number_or_null(message.peer.value, message.peer.value >= 0), message.tag, message.bytes,
+      number_or_null(message.sequence, message.sequence > 0), message.is_matched, state_of(message),
+      time_json(message.started), end_json(message.finished));
+}
+
 std::string operation_json(const FlightLog::Operation& operation) {
   const FlightEntry& entry = operation.entry;
   const RequestWords words = read_request(entry.fingerprint);
@@ -55,18 +82,13 @@ std::string operation_json(const FlightLog::Operation& operation) {
         fmt::format(R"({}"{}":{})", first.empty() ? "" : ",", segment.peer.value,
                     segment.has_come ? fmt::format("{:.7f}", seconds_of(segment.after)) : "null");
   }
-  const std::string finished =
-      entry.finished == TimePoint()
-          ? "null"
-          : fmt::format("{:.9f}", seconds_of(entry.finished.time_since_epoch()));
   return fmt::format(
       R"({{"channel":"{:016x}","operation":{},"fingerprint":"{:016x}","collective":{},"count":{},)"
       R"("type":{},"wire":{},"op":{},"segments":{},"schedule":"{:04x}","state":"{}",)"
-      R"("started_s":{:.9f},)"
-      R"("finished_s":{},"first_segment_after_s":{{{}}}}})",
+      R"("started_s":{},"finished_s":{},"first_segment_after_s":{{{}}}}})",
       entry.channel, entry.operation, entry.fingerprint, json_text(words.collective), words.count,
       json_text(words.type), json_text(words.wire), json_text(words.op), words.segment_count,
-      words.schedule, state_of(operation), seconds_of(entry.started.time_since_epoch()), finished,
+      words.schedule, state_of(operation), time_json(entry.started), end_json(entry.finished),
       first);
 }
 
@@ -262,7 +284,7 @@ std::string flight_text(const FlightLog& log, std::string_view job, const Flight
   const auto add = [&](std::string_view key, const std::vector<std::string>& items) {
     text += fmt::format("\n\"{}\":[\n{}\n]", key, join(items, ",\n"));
   };
-  std::vector<std::string> channels, schedules, operations;
+  std::vector<std::string> channels, schedules, operations, messages;
   for (const auto& [number, channel] : log.channels) {
     channels.push_back(channel_json(number, channel));
   }
@@ -273,11 +295,16 @@ std::string flight_text(const FlightLog& log, std::string_view job, const Flight
   for (const FlightLog::Operation& operation : log.operations) {
     operations.push_back(operation_json(operation));
   }
+  for (const FlightMessage& message : log.messages) {
+    messages.push_back(message_json(message));
+  }
   add("channels", channels);
   text += ',';
   add("schedules", schedules);
   text += ',';
   add("operations", operations);
+  text += ',';
+  add("messages", messages);
   return text + "}\n";
 }
 

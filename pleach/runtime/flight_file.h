@@ -26,8 +26,8 @@ struct FlightReason {
   std::string_view reason;   // "failure", "signal" or "request"
   std::string_view failure;  // the job's; empty: none
 };
-// One object, a line for each operation. Times are those of the steady clock; `steady_s` and
-// `unix_s` say when the log was taken, by both clocks.
+// One object, a line for each operation and each message. Times are those of the steady clock;
+// `steady_s` and `unix_s` say when the log was taken, by both clocks.
 std::string flight_text(const FlightLog& log, std::string_view job, const FlightReason& reason);
 
 // Writes a rank's file: at its first failure, and whenever the signal comes. A thread waits for

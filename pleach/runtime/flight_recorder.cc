@@ -18,13 +18,15 @@ FlightRecorder::FlightRecorder(Rank rank, int32_t rank_count)
       rank_count_(rank_count),
       width_(std::min(rank_count, kMostPeers)),
       entries_(std::make_unique<FlightEntry[]>(kEntries)),
-      first_(std::make_unique<First[]>(kEntries * at(width_))) {}
+      first_(std::make_unique<First[]>(kEntries * at(width_))),
+      messages_{0, std::make_unique<FlightMessage[]>(kEntries)} {}
 
 void FlightRecorder::name_channel(uint64_t channel, FlightLog::Channel names) {
   if (channels_.size() >= kMostNames) {
     std::erase_if(channels_, [&](const auto& named) {
-      return std::none_of(entries_.get(), entries_.get() + kEntries,
-                          [&](const FlightEntry& entry) { return entry.channel == named.first; });
+      const auto is_of_it = [&](const auto& entry) { return entry.channel == named.first; };
+      return std::none_of(entries_.get(), entries_.get() + kEntries, is_of_it) &&
+             std::none_of(messages_.all.get(), messages_.all.get() + kEntries, is_of_it);
     });
   }
   channels_[channel] = std::move(names);
@@ -63,6 +65,22 @@ void FlightRecorder::end(uint64_t number, bool has_failed) {
   }
 }
 
+uint64_t FlightRecorder::begin_message(const FlightMessage& message) {
+  const uint64_t number = ++messages_.last_number;
+  FlightMessage& noted = messages_.all[number % kEntries];
+  noted = message;
+  noted.number = number;
+  noted.started = now_;
+  return number;
+}
+
+void FlightRecorder::end_message(uint64_t number, bool has_failed) {
+  if (FlightMessage* const message = find_message(number)) {
+    message->finished = now_;
+    message->has_failed = has_failed;
+  }
+}
+
 const FlightEntry* FlightRecorder::find(uint64_t channel, uint64_t operation) const {
   const FlightEntry* const end = entries_.get() + kEntries;
   const FlightEntry* const found =
@@ -77,6 +95,7 @@ FlightLog FlightRecorder::log() const {
                 .rank_count = rank_count_,
                 .now = now_,
                 .operations = {},
+                .messages = {},
                 .channels = channels_,
                 .schedules = schedules_};
   const uint64_t count = std::min<uint64_t>(last_number_, kEntries);
@@ -92,6 +111,11 @@ FlightLog FlightRecorder::log() const {
       }
     }
     log.operations.push_back(std::move(operation));
+  }
+  const uint64_t messages = std::min<uint64_t>(messages_.last_number, kEntries);
+  for (uint64_t number = messages_.last_number - messages + 1; number <= messages_.last_number;
+       ++number) {
+    log.messages.push_back(messages_.all[number % kEntries]);
   }
   return log;
 }

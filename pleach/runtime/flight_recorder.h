@@ -1,4 +1,5 @@
-// FlightRecorder: the last operations of one rank, for who asks why a job is slow or stuck.
+// FlightRecorder: the last operations and messages of one rank, for who asks why a job is slow or
+// stuck.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +18,7 @@
 
 namespace pleach {
 
-// One operation of a channel of collectives; messages are not noted.
+// One operation of a channel of collectives.
 struct FlightEntry {
   uint64_t number = 0;  // of the recorder: 1, 2, ...; 0: none
   uint64_t channel = 0;
@@ -26,6 +27,21 @@ struct FlightEntry {
   TimePoint started = {};
   TimePoint finished = {};  // zero while it is in flight
   bool has_failed = false;
+};
+
+// One message that this rank sends or receives. Ranks are the job's.
+struct FlightMessage {
+  uint64_t number = 0;  // of the recorder: 1, 2, ...; 0: none
+  uint64_t channel = 0;
+  bool is_send = false;
+  Rank peer = {};  // -1: any, as far as it is known
+  int32_t tag = 0;
+  int64_t bytes = 0;        // of a receive: the most that it takes, until it is matched
+  uint64_t sequence = 0;    // of the message, from its source to its target; 0: not known
+  bool is_matched = false;  // the other side has taken its part
+  bool has_failed = false;
+  TimePoint started = {};
+  TimePoint finished = {};  // zero while it is in flight
 };
 
 // When the first segment of one peer came.
@@ -48,12 +64,13 @@ struct FlightLog {
   Rank rank;
   int32_t rank_count = 1;
   TimePoint now;
-  std::vector<Operation> operations;  // the earliest first
+  std::vector<Operation> operations;    // the earliest first
+  std::vector<FlightMessage> messages;  // the same
   std::map<uint64_t, Channel> channels;
   std::map<uint16_t, std::string> schedules;  // schedule_mark() to the algorithm's name
 };
 
-// A ring. What is called within an operation allocates nothing and costs some ten instructions.
+// Two rings. What is called within an operation allocates nothing and costs some ten instructions.
 // Used by one thread at a time.
 class FlightRecorder {
  public:
@@ -85,6 +102,14 @@ class FlightRecorder {
     }
   }
   void end(uint64_t number, bool has_failed);
+  // Notes that a message begins; returns its number.
+  uint64_t begin_message(const FlightMessage& message);
+  // One that has begun. Null: it is noted no more.
+  FlightMessage* find_message(uint64_t number) {
+    FlightMessage& message = messages_.all[number % kEntries];
+    return message.number == number ? &message : nullptr;
+  }
+  void end_message(uint64_t number, bool has_failed);
 
   // The operation of a channel, if it is still here.
   //   cost  O(kEntries): for errors
@@ -116,14 +141,19 @@ class FlightRecorder {
   uint64_t last_number_ = 0;
   std::unique_ptr<FlightEntry[]> entries_;
   std::unique_ptr<First[]> first_;  // by entry and peer
+  struct Messages {
+    uint64_t last_number = 0;
+    std::unique_ptr<FlightMessage[]> all;
+  } messages_;
   std::map<uint64_t, FlightLog::Channel> channels_;
   std::map<uint16_t, std::string> schedules_;
 };
 
-// One operation of a recorder, or of none: then nothing is noted.
+// One operation or message of a recorder, or of none: then nothing is noted.
 struct FlightNote {
   FlightRecorder* recorder = nullptr;
   uint64_t number = 0;
+  bool is_message = false;
 
   void begin(uint64_t channel, uint64_t operation, uint64_t fingerprint,
              std::span<const ProgramIndex::Source> sources) {
@@ -134,9 +164,30 @@ struct FlightNote {
       recorder->arrived(number, peer);
     }
   }
+  void begin_message(const FlightMessage& message) {
+    number = recorder != nullptr ? recorder->begin_message(message) : 0;
+    is_message = true;
+  }
+  // The number of a message that is sent.
+  void counted(uint64_t sequence) const {
+    FlightMessage* const message = number != 0 ? recorder->find_message(number) : nullptr;
+    if (message != nullptr) {
+      message->sequence = sequence;
+    }
+  }
+  // The other side of a message has taken its part.
+  void matched(Rank peer, uint64_t sequence, int64_t bytes) const {
+    FlightMessage* const message = number != 0 ? recorder->find_message(number) : nullptr;
+    if (message != nullptr) {
+      message->peer = peer;
+      message->sequence = sequence;
+      message->bytes = bytes;
+      message->is_matched = true;
+    }
+  }
   void end(bool has_failed) const {
     if (number != 0) {
-      recorder->end(number, has_failed);
+      is_message ? recorder->end_message(number, has_failed) : recorder->end(number, has_failed);
     }
   }
   // An operation of its channel, if it is noted still.

@@ -33,6 +33,11 @@ void copy_bytes(std::byte* out, const std::byte* in, int64_t bytes) {
 }  // namespace
 
 Status MessageState::begin(Traffic& traffic, uint64_t /*number*/, TimePoint now) {
+  flight.begin_message({.channel = channel,
+                        .is_send = request.is_send,
+                        .peer = request.peer,
+                        .tag = request.tag,
+                        .bytes = request.bytes});
   return static_cast<MessageChannel&>(traffic).start(*this, now);
 }
 
@@ -93,6 +98,7 @@ Status MessageChannel::start_send(MessageState& message) {
   Peer& peer = at_peer(rank);
   message.course.bytes = message.request.bytes;
   message.course.sequence = ++peer.sent;
+  message.flight.counted(message.course.sequence);
   if (rank == group_.rank) {
     announced_.append(message.course.sequence, message);
     return deliver({.source = rank,
@@ -142,6 +148,7 @@ Status MessageChannel::match(MessageState& receive, const MessageLetter& letter)
   course.bytes = letter.bytes;
   course.is_matched = true;
   receive.received = {Rank{peer.group_rank}, letter.bytes};
+  receive.flight.matched(letter.source, letter.sequence, letter.bytes);
   if (letter.bytes > request.bytes) {
     return fail(receive, ErrorCode::kInvalidArgument, letter.source,
                 fmt::format("rank {} sends {} bytes with tag {}, the receive takes {}",
@@ -151,6 +158,7 @@ Status MessageChannel::match(MessageState& receive, const MessageLetter& letter)
     copy_bytes(request.memory, letter.own->request.memory, letter.bytes);
     course.is_over = true;
     letter.own->course.is_matched = true;
+    letter.own->flight.matched(letter.source, letter.sequence, letter.bytes);
     finish_segments(*letter.own, 0);
     return ok();
   }
@@ -381,6 +389,7 @@ Status MessageChannel::handle_grant(const TransportEvent& event) {
   if (message == nullptr || std::exchange(message->course.is_matched, true)) {
     return broken(event);
   }
+  message->flight.matched(event.peer, event.tag.operation, message->course.bytes);
   if (message->course.left > 0) {
     at_peer(event.peer).granted.append(*message);
     activate(event.peer);
