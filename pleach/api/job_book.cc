@@ -44,11 +44,19 @@ Result<Plan> plan_for(const BookRequest& request, int32_t rank_count) {
 }
 
 // What a plan follows from: another one has another name in the cache.
-std::string cache_name(const Plan& plan) {
+std::string cache_name(const Plan& plan, uint64_t code) {
   Fingerprint key;
   key.add(version());
-  for (const Algorithm* algorithm : algorithms()) {
+  key.add(code);
+  for (const Algorithm* algorithm : algorithms()) {  // those that others have added too
     key.add(algorithm->name);
+    for (const OptionDescriptor& option : algorithm->options) {
+      key.add(option.name);
+      key.add(option.default_value);
+    }
+    for (const std::string& variant : algorithm->variants) {
+      key.add(variant);
+    }
   }
   key.add(plan.topology.fingerprint());
   key.add(plan.options.algorithm);
@@ -60,9 +68,10 @@ std::string cache_name(const Plan& plan) {
   return fmt::format("{:016x}{}", key.value(), kBookExtension);
 }
 
-Result<Book> cached_book(const Plan& plan, const std::string& folder) {
+Result<Book> cached_book(const Plan& plan, const BookRequest& request) {
   namespace fs = std::filesystem;
-  const fs::path path = fs::path(folder) / cache_name(plan);
+  const fs::path folder = request.cache;
+  const fs::path path = folder / cache_name(plan, request.code);
   if (Result<Book> known = read_book(path.string());
       known && known->topology_fingerprint == plan.topology.fingerprint()) {
     return known;
@@ -109,8 +118,8 @@ Result<Book> obtain_book(const BookRequest& request, int32_t rank_count) {
   } else {
     PLEACH_ASSIGN(plan, plan_for(request, rank_count));
     where = request.topology;
-    book = request.cache.empty() ? plan_book(plan.topology, plan.options)
-                                 : cached_book(plan, request.cache);
+    book =
+        request.cache.empty() ? plan_book(plan.topology, plan.options) : cached_book(plan, request);
   }
   if (book && book->rank_count != rank_count) {
     return invalid(

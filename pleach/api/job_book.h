@@ -14,6 +14,7 @@
 #include "pleach/base/id.h"
 #include "pleach/base/result.h"
 #include "pleach/planning/book.h"
+#include "pleach/planning/code_mark.h"
 #include "pleach/runtime/communicator.h"
 #include "pleach/runtime/launch/launch.h"
 
@@ -23,9 +24,10 @@ struct BookRequest {
   std::string transport = "tcp";
   // Where each rank is, as TransportChoice has it; empty: all are on one host.
   std::vector<int32_t> hosts = {};
-  std::string topology = {};  // to plan for, a spec; empty: what is known of the transport
-  std::string file = {};      // a book or a schedule, in place of planning
-  std::string cache = {};     // a folder of books; empty: none
+  std::string topology = {};    // to plan for, a spec; empty: what is known of the transport
+  std::string file = {};        // a book or a schedule, in place of planning
+  std::string cache = {};       // a folder of books; empty: none
+  uint64_t code = code_mark();  // that plans: books of other code are left alone
 };
 
 // With the file that PLEACH_BOOK names, and the cache $XDG_CACHE_HOME/pleach or ~/.cache/pleach.

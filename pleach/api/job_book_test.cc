@@ -98,6 +98,19 @@ TEST(ObtainBook, KeepsWhatItHasPlanned) {
   EXPECT_EQ(again->entries, planned->entries);
 }
 
+// What other code has planned, or code that was built since, is not taken.
+TEST(ObtainBook, LeavesBooksOfOtherCodeAlone) {
+  const Folder folder;
+  BookRequest request = {.transport = "shm", .cache = folder.path() + "/made"};
+  request.code += 1;
+  Book stale = *obtain_book(request, 2);
+  stale.entries.front().segment_count = 7;
+  ASSERT_TRUE(write_book(stale, only_file_in(request.cache)));
+  ASSERT_EQ(obtain_book(request, 2)->entries, stale.entries);
+  request.code = code_mark();
+  EXPECT_NE(obtain_book(request, 2)->entries, stale.entries);
+}
+
 TEST(ObtainBook, TakesFilesInPlaceOfPlanning) {
   const Folder folder;
   const std::string book_path = folder.path() + "/a.book", path = folder.path() + "/ring.json";

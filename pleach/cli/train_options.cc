@@ -26,7 +26,9 @@ void declare_train(CommandLine& line) {
   line.option("--strategy", "dp=64,tp=8,pp=8,micro_batches=16; all ranks dp if not given");
   line.option("--policy", "one or several: dear,bucket=25MiB,ddp", "wfbp,ddp,dear,work_conserving");
   line.option("--algorithm",
-              "of all_reduce, reduce_scatter and all_gather; or dp.json,ring: files first", "ring");
+              "of all_reduce, reduce_scatter and all_gather; or dp.json,ring: files first; or "
+              "auto: the fastest at each size",
+              "ring");
   line.option("--exchange-algorithm", "of all_to_all", "direct");
   line.option("--family-algorithms",
               "of all of a family's: 'tensor=halving_doubling;data=multitree'");
@@ -186,11 +188,11 @@ Status understand_alpha_beta(const CommandLine& line, TrainSettings& settings) {
       });
 }
 
-// Algorithms that are known, and files.
+// Algorithms that are known, files, and `auto`.
 Status check_sources(const std::string& text) {
   PLEACH_ASSIGN(sources, split_specs(text));
   for (const std::string& source : sources) {
-    if (!names_schedule_file(source)) {
+    if (source != kAutoAlgorithm && !names_schedule_file(source)) {
       PLEACH_TRY(algorithms().entry_of(source));
     }
   }
@@ -329,7 +331,9 @@ Result<std::set<CollectiveKind>> collectives_of(const std::vector<std::string>& 
       continue;
     }
     std::ranges::copy_if(kAllCollectives, std::inserter(kinds, kinds.end()),
-                         [&](CollectiveKind kind) { return algorithm_does(source, kind); });
+                         [&](CollectiveKind kind) {
+                           return source == kAutoAlgorithm || algorithm_does(source, kind);
+                         });
   }
   return kinds;
 }

@@ -220,25 +220,45 @@ Result<PreparedSchedule::Kind> PreparedSchedule::make_kind(const Key& key) const
   return kind;
 }
 
+bool PreparedSchedule::Kind::is_in_use() const {
+  return std::ranges::any_of(pools, [](const auto& pool) { return pool && pool->is_in_use(); });
+}
+
+// The kind that was asked for longest ago, of those that no operation is of.
+void PreparedSchedule::forget_oldest() const {
+  auto oldest = kinds_.all.end();
+  for (auto kind = kinds_.all.begin(); kind != kinds_.all.end(); ++kind) {
+    const bool is_older =
+        oldest == kinds_.all.end() || kind->second.last_use < oldest->second.last_use;
+    if (is_older && !kind->second.is_in_use()) {
+      oldest = kind;
+    }
+  }
+  if (oldest != kinds_.all.end()) {
+    kinds_.last = kinds_.last == &*oldest ? nullptr : kinds_.last;
+    kinds_.all.erase(oldest);
+  }
+}
+
 Result<PreparedSchedule::Kind*> PreparedSchedule::find_kind(const Key& key) const {
   constexpr std::size_t kMostKept = 64;
-  if (kinds_.last != nullptr && kinds_.last->first == key) {
-    return &kinds_.last->second;
-  }
-  auto found = kinds_.all.find(key);
-  if (found == kinds_.all.end()) {
-    PLEACH_ASSIGN(kind, make_kind(key));
-    if (kinds_.all.size() == kMostKept) {
-      kinds_.last = nullptr;
-      kinds_.all.clear();
+  if (kinds_.last == nullptr || kinds_.last->first != key) {
+    auto found = kinds_.all.find(key);
+    if (found == kinds_.all.end()) {
+      PLEACH_ASSIGN(kind, make_kind(key));
+      if (kinds_.all.size() >= kMostKept) {
+        forget_oldest();
+      }
+      Key kept = key;  // with counts that stay
+      kept.counts = std::span(kind.counts).first(key.counts.size());
+      kept.receive_counts = std::span(kind.counts).subspan(key.counts.size());
+      found = kinds_.all.emplace(kept, std::move(kind)).first;
     }
-    Key kept = key;  // with counts that stay
-    kept.counts = std::span(kind.counts).first(key.counts.size());
-    kept.receive_counts = std::span(kind.counts).subspan(key.counts.size());
-    found = kinds_.all.emplace(kept, std::move(kind)).first;
+    kinds_.last = &*found;
   }
-  kinds_.last = &*found;
-  return &found->second;
+  Kind& kind = kinds_.last->second;
+  kind.last_use = ++kinds_.use_count;
+  return &kind;
 }
 
 // In place what arrives from a rank takes the room of what goes there.

@@ -79,6 +79,8 @@ class PreparedSchedule {
     std::vector<int32_t> part_segments = {};
     uint64_t fingerprint = 0;
     std::array<std::optional<OperationPool>, 2> pools = {};  // buffers apart; in place
+    uint64_t last_use = 0;                                   // the larger, the later
+    bool is_in_use() const;
   };
   Result<std::vector<int64_t>> part_counts(const Key& key) const;
   Result<Placement> place(const Key& key, std::span<const int64_t> part_counts) const;
@@ -89,6 +91,7 @@ class PreparedSchedule {
   Status check_in_place(const Kind& kind) const;
   Result<Kind> make_kind(const Key& key) const;
   Result<Kind*> find_kind(const Key& key) const;
+  void forget_oldest() const;
   Result<Planned> take(const RunRequest& request, const Key& key) const;
   void run_wide(Planned& planned, const Key& key) const;
 
@@ -105,6 +108,7 @@ class PreparedSchedule {
     std::mutex mutex;
     std::map<Key, Kind> all;
     std::pair<const Key, Kind>* last = nullptr;
+    uint64_t use_count = 0;
   };
   mutable Kinds kinds_;
 };

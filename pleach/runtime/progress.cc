@@ -34,6 +34,10 @@ std::shared_ptr<CollectiveState> OperationPool::take() {
   return states_.emplace_back(std::make_shared<CollectiveState>(index_));
 }
 
+bool OperationPool::is_in_use() const {
+  return std::ranges::any_of(states_, [](const auto& state) { return state.use_count() > 1; });
+}
+
 Progress::Progress(Transport& transport, const Clock& clock, int32_t rank_count, Rank rank)
     : transport_(transport),
       clock_(clock),

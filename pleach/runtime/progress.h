@@ -66,6 +66,8 @@ class OperationPool {
       : index_(std::make_shared<const ProgramIndex>(std::move(program))) {}
   const Program& program() const { return index_->program(); }
   std::shared_ptr<CollectiveState> take();
+  // Whether somebody holds one.
+  bool is_in_use() const;
 
  private:
   std::shared_ptr<const ProgramIndex> index_;
