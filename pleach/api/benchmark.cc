@@ -46,7 +46,8 @@ Result<std::vector<int64_t>> parse_sizes(std::string_view text) {
 
 int64_t benchmark_memory_bytes(const BenchmarkOptions& options) {
   const auto largest = std::max_element(options.sizes_bytes.begin(), options.sizes_bytes.end());
-  const int64_t buffers = options.out_of_place ? 2 : 1;
+  const bool is_wide = options.wire.value_or(options.type) != options.type;
+  const int64_t buffers = (options.out_of_place ? 2 : 1) + (is_wide ? 2 : 0);
   return largest == options.sizes_bytes.end() ? 0 : *largest * buffers * options.in_flight;
 }
 

@@ -58,6 +58,7 @@ std::string to_json(const BenchmarkReport& report) {
   return line_of({{"collective", to_text(report.collective)},
                   {"algorithm", report.algorithm},
                   {"transport", report.transport},
+                  {"wire", to_text(report.options.wire.value_or(report.options.type))},
                   {"rank_count", report.rank_count},
                   {"rows", rows},
                   {"wrong_count", report.wrong_count()},

@@ -71,12 +71,13 @@ std::string nccl_tests_header(const BenchmarkReport& report) {
   const auto [least, most] =
       std::minmax_element(options.sizes_bytes.begin(), options.sizes_bytes.end());
   std::string text = fmt::format(
-      "# pleach algorithm {} transport {} ranks {}\n# Collective test starting: {}\n"
+      "# pleach algorithm {} transport {} ranks {}{}\n# Collective test starting: {}\n"
       "# nThread 1 nGpus 1 minBytes {} maxBytes {} sizes: {} warmup iters: {} iters: {} "
       "agg iters: 1 validation: {} graph: 0 unalign: 0\n#\n# Using devices\n",
-      report.algorithm, report.transport, report.rank_count, nccl_tests_program(report.collective),
-      *least, *most, options.sizes_bytes.size(), options.warmup_iterations, options.iterations,
-      options.check ? 1 : 0);
+      report.algorithm, report.transport, report.rank_count,
+      options.wire ? fmt::format(" wire {}", to_text(*options.wire)) : "",
+      nccl_tests_program(report.collective), *least, *most, options.sizes_bytes.size(),
+      options.warmup_iterations, options.iterations, options.check ? 1 : 0);
   for (const RankInformation& rank : report.ranks) {
     fmt::format_to(std::back_inserter(text),
                    "#  Rank {:2} Group  0 Pid {:6} on {:>10} device  0 [0000:00:00] cpu\n",
