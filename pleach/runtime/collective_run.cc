@@ -598,9 +598,11 @@ Status CollectiveRun::fold(int32_t slot, int32_t segment, std::span<const int32_
     return ok();
   }
   std::byte* const out = home(what, segment);
-  // What no message reads any more is not wanted in the cache.
-  const bool streams = is_large_ && what.home.buffer == Buffer::kOutput &&
-                       after == what.commit_count && index_.reads_after(slot, after).empty();
+  // What no message reads any more is not wanted in the cache, nor what far peers read.
+  const bool is_read = !index_.reads_after(slot, after).empty();
+  const bool streams =
+      is_read ? bytes >= kLeastStreamedToPeers && transport_->has_far_peers()
+              : is_large_ && what.home.buffer == Buffer::kOutput && after == what.commit_count;
   const auto is_remote = [&](int32_t commit) { return arrival_of(commit, segment).is_remote; };
   if (index_.commit_op(commits.front()) == TransferOp::kCopy) {
     const std::byte* const from = payload_[index(commits.front(), segment)];

@@ -13,6 +13,8 @@ namespace pleach {
 // first costs a read of each line, and drives out what is read next. Smaller ones are found there
 // by whoever reads them, and written faster.
 int64_t least_streamed();
+// So much and more is streamed where those who read it next share no cache with this rank.
+inline constexpr int64_t kLeastStreamedToPeers = 2048;
 
 // As reduce(), with the same bits. Of types and ops that are rarely large it is reduce(), also
 // where `out` is an operand, whose lines have been read anyway.

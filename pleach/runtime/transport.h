@@ -137,6 +137,9 @@ class Transport {
   // Acts on what wait() saw, and appends what has happened. Never waits.
   //   errors  kPeerLost: its epoch has failed, with its message; kIo
   virtual Status progress(std::vector<TransportEvent>& events) = 0;
+  // Whether peers read memory faster than this rank's caches: what they are to read is then written
+  // past them.
+  virtual bool has_far_peers() const { return false; }
   // Bytes sent and received so far: a sign of life within a large segment.
   virtual uint64_t moved_bytes() const { return 0; }
   // For who waits for other things too: is readable when wait() has something to see. -1: only

@@ -103,6 +103,7 @@ class DelayingTransport final : public Transport {
   }
 
   uint64_t moved_bytes() const override { return inner_->moved_bytes(); }
+  bool has_far_peers() const override { return !events_.empty(); }  // now and then
 
  private:
   // Remote payloads are not where ranks that are threads could read them all the same.

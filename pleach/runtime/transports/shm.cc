@@ -78,6 +78,7 @@ class ShmTransport final : public Transport {
   Status wait(TimePoint deadline, bool is_eager) override;
   Status progress(std::vector<TransportEvent>& events) override;
   uint64_t moved_bytes() const override { return moved_bytes_; }
+  bool has_far_peers() const override { return distance_.is_far(); }
 
  private:
   struct Own {
@@ -135,6 +136,7 @@ class ShmTransport final : public Transport {
   Meeting meeting_;
   Ready ready_;
   const Patience patience_;
+  shm::Distance distance_;
   std::vector<TransportEvent> events_;
   uint64_t moved_bytes_ = 0;
 };
@@ -355,7 +357,7 @@ void ShmTransport::post(Peer& peer, const shm::Message& message) {
     some_.is_clogged = some_.is_clogged || peer.shared != nullptr;
     return;
   }
-  peer.out.put(message);
+  peer.put(message, distance_, *context_.clock);
 }
 
 Status ShmTransport::tell_begun(Rank rank, uint64_t channel, uint64_t operation,
@@ -386,7 +388,7 @@ bool ShmTransport::fill(Rank rank, shm::Message message,
   message.place = channel->take(message.tag(), message.length);
   message.region = static_cast<uint32_t>(at(channel->offset(message.place)) / shm::kLine);
   message.word = take_owed(rank, own);
-  peer.copy(pieces, channel->begin(message.place), message.length, *context_.clock);
+  shm::copy_segment(pieces, channel->begin(message.place), has_far_peers());
   moved_bytes_ += message.length;
   post(peer, message);
   wake(peer);
@@ -421,7 +423,8 @@ Result<bool> ShmTransport::lend(Rank rank, uint64_t number, SegmentTag tag, uint
   const std::shared_ptr<const PeerRegion> region = find_peer_region(bytes);
   PeerChannel* const channel = find_channel(peer, number);
   if (channel == nullptr || !channel->has_place() ||
-      (region == nullptr && !peer.prefers_to_read(find_own(number)->options, std::ssize(bytes))) ||
+      (region == nullptr &&
+       !peer.prefers_to_read(find_own(number)->options, std::ssize(bytes), has_far_peers())) ||
       (region != nullptr && !peer.reads.regions.tell_of(peer.socket.get(), region))) {
     return false;
   }

@@ -13,6 +13,7 @@
 
 #include "pleach/base/check.h"
 #include "pleach/base/text.h"
+#include "pleach/runtime/streaming.h"
 
 namespace pleach::shm {
 namespace {
@@ -20,6 +21,9 @@ namespace {
 // Bytes over which all pairs of ranks together rotate: they do not drive out of the last cache what
 // else the ranks have there.
 constexpr int64_t kRotated = int64_t{16} << 20;
+
+// A system call for less takes longer than two copies.
+constexpr int64_t kLeastFetched = 32 * 1024;
 
 std::string address_key(const TransportContext& context, Rank rank) {
   return context.key_prefix + "/shm/" + std::to_string(rank.value);
@@ -143,22 +147,32 @@ PeerChannel* Peer::open_channel(const ChannelOptions& options, Rank rank, int32_
   return nullptr;
 }
 
-void Peer::copy(std::span<const std::span<const std::byte>> pieces, std::byte* to, int64_t bytes,
-                const Clock& clock) {
-  const bool is_timed = bytes >= kLeastRotated;
-  const TimePoint start = is_timed ? clock.now() : TimePoint();
+void copy_segment(std::span<const std::span<const std::byte>> pieces, std::byte* to, bool is_far) {
   for (const std::span<const std::byte> piece : pieces) {
-    to = std::copy(piece.begin(), piece.end(), to);
-  }
-  if (is_timed) {
-    reads.copies.note(bytes, clock.now() - start);
+    if (is_far && std::ssize(piece) >= kLeastStreamedToPeers) {
+      stream_copy(to, piece.data(), std::ssize(piece));
+    } else {
+      std::copy(piece.begin(), piece.end(), to);
+    }
+    to += piece.size();
   }
 }
 
-bool Peer::prefers_to_read(const ChannelOptions& channel, int64_t bytes) {
+void Peer::put(const Message& message, Distance& distance, const Clock& clock) {
+  if (!distance.is_due()) {
+    out.put(message);
+    return;
+  }
+  distance.settle();
+  const TimePoint start = clock.now();
+  out.put(message);
+  distance.note(clock.now() - start);
+}
+
+bool Peer::prefers_to_read(const ChannelOptions& channel, int64_t bytes, bool is_far) const {
   using enum ChannelOptions::Fetching;
   return reads.reads_this && channel.fetching != kNever &&
-         (channel.fetching == kAlways || (bytes >= kLeastRotated && reads.copies.is_slow()));
+         (channel.fetching == kAlways || (is_far && bytes >= kLeastFetched));
 }
 
 std::shared_ptr<std::byte> Peer::find_lent(const Message& message) {

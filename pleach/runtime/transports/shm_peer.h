@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -83,22 +84,30 @@ class PeerChannel {
   int64_t next_ = -1;                       // byte of what rotates; -1: none has been there yet
 };
 
-// How fast segments are copied to a peer's memory. Where cores share a cache that takes less time
-// than the system call that reads across processes; where they share none, several times as much.
-class CopySpeed {
+// How far the peers' cores are, by how long it takes to write to a line that one of them has read
+// last: where they share a cache, or ranks a core, half as long as where they share none. What was
+// written to one cache is read from another, then, and what others have in theirs is written,
+// several times as slowly as memory is.
+class Distance {
  public:
-  void note(int64_t bytes, Duration took) {
-    slow_ = took.count() > bytes / kBytesPerNs ? std::min(slow_ + 1, kEnough) : 0;
+  // Whether to time the next write: a clock takes as long.
+  bool is_due() { return ++writes_ % kPeriod == 0; }
+  // What was written before is not of the time that follows.
+  void settle() { settled_.exchange(0); }
+  void note(Duration took) {
+    far_share_ += ((took.count() > kNearNs ? kWhole : 0) - far_share_) / kWeight;
   }
-  // Whether the last copies were slow; now and then not, so that another is timed.
-  bool is_slow() { return slow_ == kEnough && ++asked_ % kPeriod != 0; }
+  // Of ranks that share cores, not all are.
+  bool is_far() const { return far_share_ > kWhole / 4; }
 
  private:
-  static constexpr int64_t kBytesPerNs = 4;
-  static constexpr int32_t kEnough = 4;
-  static constexpr uint32_t kPeriod = 64;
-  int32_t slow_ = 0;  // copies in a row
-  uint32_t asked_ = 0;
+  static constexpr uint32_t kPeriod = 13;
+  static constexpr int64_t kNearNs = 105;
+  static constexpr int32_t kWhole = 1024;
+  static constexpr int32_t kWeight = 16;  // writes that count, about
+  uint32_t writes_ = 0;
+  int32_t far_share_ = 0;
+  std::atomic<uint32_t> settled_ = 0;
 };
 
 // A segment that waits for the peer's memory.
@@ -119,8 +128,10 @@ struct Reads {
   pid_t process = 0;         // the peer's
   bool is_readable = false;  // all its memory, by this rank
   bool reads_this = false;   // rank's memory, the peer
-  CopySpeed copies;          // what else there is
 };
+
+// Writes a segment's pieces to its place, past the caches where who reads it is far.
+void copy_segment(std::span<const std::span<const std::byte>> pieces, std::byte* to, bool is_far);
 
 struct Peer {
   Descriptor socket;  // brings regions, and shows when the peer leaves
@@ -139,11 +150,11 @@ struct Peer {
   // Null: it has not opened the channel, or no more.
   //   rank  this one, of so many
   PeerChannel* open_channel(const ChannelOptions& options, Rank rank, int32_t rank_count);
-  // Writes a segment's pieces, so many bytes, to its place.
-  void copy(std::span<const std::span<const std::byte>> pieces, std::byte* to, int64_t bytes,
-            const Clock& clock);
-  // Whether to read the segment itself takes it less time.
-  bool prefers_to_read(const ChannelOptions& channel, int64_t bytes);
+  // Writes to its ring, which has room.
+  void put(const Message& message, Distance& distance, const Clock& clock);
+  // Whether it takes less time that it reads a segment of ordinary memory than that this rank
+  // copies it.
+  bool prefers_to_read(const ChannelOptions& channel, int64_t bytes, bool is_far) const;
   // Where the payload of kLend lies, in a region. Null: nowhere.
   std::shared_ptr<std::byte> find_lent(const Message& message);
 };

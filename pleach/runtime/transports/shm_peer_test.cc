@@ -53,24 +53,31 @@ TEST(PeerChannelTest, SegmentsOfAnySizeFindRoom) {
   }
 }
 
-TEST(CopySpeedTest, IsSlowAfterSomeSlowCopiesAndTriesAgain) {
-  CopySpeed copies;
-  for (int i = 0; i < 3; ++i) {
-    copies.note(40'000, std::chrono::microseconds(11));
-    EXPECT_FALSE(copies.is_slow());
+TEST(DistanceTest, IsFarWhereWritesTakeLongAndNotBecauseOfAFew) {
+  using std::chrono::nanoseconds;
+  Distance distance;
+  int due = 0;
+  for (int i = 0; i < 130; ++i) {
+    due += distance.is_due() ? 1 : 0;
   }
-  copies.note(40'000, std::chrono::microseconds(9));  // one that is not
-  for (int i = 0; i < 4; ++i) {
-    EXPECT_FALSE(copies.is_slow());
-    copies.note(40'000, std::chrono::microseconds(11));
+  EXPECT_EQ(due, 10);
+  EXPECT_FALSE(distance.is_far());
+  for (int i = 0; i < 100; ++i) {  // of a near peer, and interrupted now and then
+    distance.note(i % 10 == 0 ? nanoseconds(1'000'000) : nanoseconds(60));
+    EXPECT_FALSE(distance.is_far()) << i;
   }
-  int tried = 0;
-  for (int i = 0; i < 640; ++i) {
-    tried += copies.is_slow() ? 0 : 1;
+  for (int i = 0; i < 20; ++i) {
+    distance.note(nanoseconds(170));
   }
-  EXPECT_EQ(tried, 10);
-  copies.note(40'000, std::chrono::microseconds(1));
-  EXPECT_FALSE(copies.is_slow());
+  EXPECT_TRUE(distance.is_far());
+  for (int i = 0; i < 100; ++i) {  // of far peers and of one that has the same core
+    distance.note(nanoseconds(i % 2 == 0 ? 30 : 170));
+    EXPECT_TRUE(distance.is_far()) << i;
+  }
+  for (int i = 0; i < 50; ++i) {
+    distance.note(nanoseconds(60));
+  }
+  EXPECT_FALSE(distance.is_far());
 }
 
 }  // namespace
