@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "pleach/base/index.h"
-
 #include "pleach/runtime/transport.h"
 
 namespace pleach {

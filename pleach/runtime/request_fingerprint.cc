@@ -98,12 +98,11 @@ uint64_t request_fingerprint(const RequestTraits& traits) {
   const ReduceOp op = reduces(*traits.collective) ? traits.op : ReduceOp::kSum;
   const uint64_t root =
       has_root(*traits.collective) ? kRoot.put(static_cast<uint64_t>(traits.root.value)) : 0;
-  return with_count((mark & kMark.most()) | root | kSegments.put(segments) |
-                        kIsWide.put(traits.is_wide ? 1 : 0) |
-                        kType.put(static_cast<uint64_t>(traits.type)) |
-                        kOp.put(static_cast<uint64_t>(op)) |
-                        kCollective.put(static_cast<uint64_t>(*traits.collective) + 1),
-                    traits.count);
+  return with_count(
+      (mark & kMark.most()) | root | kSegments.put(segments) | kIsWide.put(traits.is_wide ? 1 : 0) |
+          kType.put(static_cast<uint64_t>(traits.type)) | kOp.put(static_cast<uint64_t>(op)) |
+          kCollective.put(static_cast<uint64_t>(*traits.collective) + 1),
+      traits.count);
 }
 
 uint64_t with_count(uint64_t fingerprint, int64_t count) {

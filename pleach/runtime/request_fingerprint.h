@@ -22,9 +22,9 @@ struct RequestTraits {
   Rank root = {0};             // of a collective that has one
 };
 
-// Differs where collective, type, what travels, op, segments or count below 2^32 - 1 do, or, of what
-// has a root, a root below 63 or a count below 2^26 - 1; else of two schedules, larger roots or
-// counts with 65,535 chances in 65,536.
+// Differs where collective, type, what travels, op, segments or count below 2^32 - 1 do, or, of
+// what has a root, a root below 63 or a count below 2^26 - 1; else of two schedules, larger roots
+// or counts with 65,535 chances in 65,536.
 uint64_t request_fingerprint(const RequestTraits& traits);
 
 // One of a count of 0, with another: where ranks agree in pairs.

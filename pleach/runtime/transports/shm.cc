@@ -73,7 +73,10 @@ class ShmTransport final : public Transport {
   bool holds_back() const override { return some_.owed > 0; }
   Status flush() override;
   bool has_events() const override { return !events_.empty() || some_.is_clogged; }
-  TimePoint expiry() const override;
+  TimePoint expiry() const override {
+    return some_.is_clogged ? std::min(meeting_.expiry(), context_.clock->now() + kRetry)
+                            : meeting_.expiry();
+  }
   void interrupt() override;
   Status wait(TimePoint deadline, bool is_eager) override;
   Status progress(std::vector<TransportEvent>& events) override;
@@ -702,11 +705,6 @@ Status ShmTransport::look(int milliseconds) {
   }
   ready_.count = std::max(count, 0);
   return ok();
-}
-
-TimePoint ShmTransport::expiry() const {
-  return some_.is_clogged ? std::min(meeting_.expiry(), context_.clock->now() + kRetry)
-                          : meeting_.expiry();
 }
 
 Status ShmTransport::wait(TimePoint deadline, bool is_eager) {
