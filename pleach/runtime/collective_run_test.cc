@@ -251,9 +251,9 @@ TEST(CollectiveRunTest, SegmentsAreAtHomeWhereTheOrderPermits) {
 
 TEST_F(Exchange, AsksWhoHasBegunBeforeItGivesUp) {
   ASSERT_TRUE(start(1));
-  EXPECT_EQ(run_.expiry(), at_second(5));
+  EXPECT_EQ(run_.expiry(), at_second(1));
   EXPECT_EQ(transport_.begun, 0);
-  ASSERT_TRUE(run_.proceed(at_second(5)));
+  ASSERT_TRUE(run_.proceed(at_second(1)));
   EXPECT_EQ(transport_.begun, 1);
   EXPECT_EQ(run_.expiry(), at_second(10));
   EXPECT_TRUE(run_.proceed(at_second(9)));

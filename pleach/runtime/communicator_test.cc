@@ -759,7 +759,7 @@ TEST(CommunicatorTest, LostRankIsNamedOnAllOthersWithinTheDeadline) {
     int32_t rank;
     int signal;  // 0: it goes idle by itself
   };
-  constexpr Duration kDeadline = seconds(4);
+  constexpr Duration kDeadline = seconds(8);
   for (const Case& row : std::vector<Case>{{"killed", 2, SIGKILL},
                                            {"stopped", 1, SIGSTOP},
                                            {"rank 0 killed", 0, SIGKILL},
