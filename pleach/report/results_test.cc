@@ -179,7 +179,8 @@ TEST(Results, HaveTheirJson) {
        R"("bottleneck_busy":1.0,"messages_are_free":true,"events":7,"folded":false,)" +
            kCertificate + R"(,"wall_s":0.0})"},
       {to_json(unchecked_in_place()),
-       R"({"collective":"all_reduce","algorithm":"ring","transport":"tcp","rank_count":2,)"
+       R"({"collective":"all_reduce","algorithm":"ring","transport":"tcp",)"
+       R"("wire":"float32","rank_count":2,)"
        R"("rows":[{)" +
            measured +
            R"(,"size_bytes":8,"element_count":2,"algorithm":"ring,form=explicit",)"
