@@ -46,6 +46,7 @@ Result<LaunchEnvironment> find_place(const pleach_endpoint_options& options) {
              options.secret == nullptr
                  ? find_secret(process_environment)
                  : JobSecret::parse(options.secret, "pleach_endpoint_options.secret"));
+  PLEACH_SET(place.secret, with_tls(process_environment, std::move(place.secret)));
   place.interface = process_environment("PLEACH_SOCKET_IFNAME").value_or("");
   return place;
 }

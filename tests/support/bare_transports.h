@@ -13,6 +13,7 @@
 #include "pleach/base/index.h"
 #include "pleach/runtime/rendezvous/store.h"
 #include "pleach/runtime/transport.h"
+#include "tests/support/job_secret.h"
 #include "tests/support/transports.h"
 
 namespace pleach::support {
@@ -29,7 +30,8 @@ class NoHome final : public Sink {
 // The bare transports of some ranks; each is used by one thread at a time.
 class BareTransports {
  public:
-  BareTransports(const std::string& name, int32_t rank_count) : store_(make_local_store()) {
+  BareTransports(const std::string& name, int32_t rank_count)
+      : store_(make_local_store(job_secret())) {
     for (int32_t rank = 0; rank < rank_count; ++rank) {
       transports_.push_back(make_transport(name, {.rank = Rank{rank},
                                                   .rank_count = rank_count,

@@ -21,6 +21,7 @@
 #include "pleach/runtime/rendezvous/store.h"
 #include "pleach/runtime/transport.h"
 #include "tests/support/delaying_transport.h"
+#include "tests/support/job_secret.h"
 #include "tests/support/transports.h"
 
 namespace pleach::support {
@@ -66,7 +67,7 @@ class RankGroup {
                      uint64_t delay_seed = 0, Duration deadline = std::chrono::seconds(20),
                      int32_t landing_places = 4,
                      ChannelOptions::Fetching fetching = ChannelOptions::Fetching::kAlways)
-      : store_(make_local_store()), fetching_(fetching) {
+      : store_(make_local_store(job_secret())), fetching_(fetching) {
     for (int32_t rank = 0; rank < rank_count; ++rank) {
       std::unique_ptr<Transport> own = make_transport(transport, {.rank = Rank{rank},
                                                                   .rank_count = rank_count,

@@ -10,6 +10,7 @@
 
 #include "pleach/runtime/net.h"
 #include "pleach/runtime/rendezvous/store.h"
+#include "tests/support/job_secret.h"
 #include "tests/support/rank_threads.h"
 
 namespace pleach::support {
@@ -18,7 +19,7 @@ namespace pleach::support {
 struct Served {
   Descriptor listener = std::move(listen_on({"127.0.0.1", 0})).value();
   int port = local_address(listener.get())->port;
-  JobSecret secret = JobSecret::make();
+  JobSecret secret = job_secret();
 
   TcpStoreOptions options(Rank rank, int32_t rank_count,
                           Duration deadline = std::chrono::seconds(10)) const {

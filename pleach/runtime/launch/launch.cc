@@ -210,14 +210,11 @@ Result<LaunchEnvironment> own_environment(const EnvironmentLookup& lookup) {
   return environment;
 }
 
-}  // namespace
-
-std::optional<std::string> process_environment(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
-  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+bool is_switched_on(const std::optional<std::string>& variable) {
+  return variable && *variable != "0" && !variable->empty();
 }
 
-Result<JobSecret> find_secret(const EnvironmentLookup& lookup) {
+Result<JobSecret> look_up_secret(const EnvironmentLookup& lookup) {
   if (const auto secret = lookup("PLEACH_SECRET")) {
     return JobSecret::parse(*secret, "PLEACH_SECRET");
   }
@@ -225,13 +222,39 @@ Result<JobSecret> find_secret(const EnvironmentLookup& lookup) {
     return read_secret_file(*path);
   }
   const std::optional<std::string> required = lookup("PLEACH_REQUIRE_SECRET");
-  if (required && *required != "0" && !required->empty()) {
+  if (is_switched_on(required)) {
     return invalid(
         fmt::format("PLEACH_REQUIRE_SECRET={} and the job has no secret; set "
                     "PLEACH_SECRET or PLEACH_SECRET_FILE",
                     *required));
   }
   return JobSecret();
+}
+
+}  // namespace
+
+std::optional<std::string> process_environment(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+Result<JobSecret> with_tls(const EnvironmentLookup& lookup, JobSecret secret) {
+  const std::optional<std::string> wanted = lookup("PLEACH_TLS");
+  if (!is_switched_on(wanted)) {
+    return secret;
+  }
+  if (secret.is_none()) {
+    return invalid(fmt::format(
+        "PLEACH_TLS={} and the job has no secret, by which its ranks would encrypt; set "
+        "PLEACH_SECRET or PLEACH_SECRET_FILE",
+        *wanted));
+  }
+  return secret.encrypting();
+}
+
+Result<JobSecret> find_secret(const EnvironmentLookup& lookup) {
+  PLEACH_ASSIGN(secret, look_up_secret(lookup));
+  return with_tls(lookup, std::move(secret));
 }
 
 Result<std::optional<LaunchEnvironment>> detect_launch(const EnvironmentLookup& lookup) {

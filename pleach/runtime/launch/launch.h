@@ -46,8 +46,11 @@ std::optional<std::string> process_environment(const std::string& name);
 Result<std::optional<LaunchEnvironment>> detect_launch(const EnvironmentLookup& lookup);
 
 // The job's secret: PLEACH_SECRET, or the first line of the file PLEACH_SECRET_FILE, which only its
-// owner may read. PLEACH_REQUIRE_SECRET=1 refuses to do without.
+// owner may read. PLEACH_REQUIRE_SECRET=1 refuses to do without. As with_tls() has it.
 Result<JobSecret> find_secret(const EnvironmentLookup& lookup);
+// A secret of a job whose ranks encrypt what they say over TCP, if PLEACH_TLS=1 says so. Errors:
+// kInvalidArgument: it is none.
+Result<JobSecret> with_tls(const EnvironmentLookup& lookup, JobSecret secret);
 
 // The store of the job that `environment` describes. Errors: as make_tcp_store.
 Result<std::unique_ptr<Store>> make_store(const LaunchEnvironment& environment, Duration deadline);

@@ -265,6 +265,14 @@ TEST(LaunchTest, TheSecretIsInTheEnvironmentOrInAFileOfItsOwner) {
        0600,
        "",
        "PLEACH_REQUIRE_SECRET=1 and the job has no secret"},
+      {"encrypted", {{"PLEACH_TLS", "1"}, {"PLEACH_SECRET", good}}, "", 0600, good, ""},
+      {"encrypted without",
+       {{"PLEACH_TLS", "1"}},
+       "",
+       0600,
+       "",
+       "PLEACH_TLS=1 and the job has no secret"},
+      {"not encrypted", {{"PLEACH_TLS", "0"}}, "", 0600, "", ""},
       {"not required", {{"PLEACH_REQUIRE_SECRET", "0"}}, "", 0600, "", ""},
       {"required and there",
        {{"PLEACH_REQUIRE_SECRET", "1"}, {"PLEACH_SECRET", good}},
@@ -285,6 +293,7 @@ TEST(LaunchTest, TheSecretIsInTheEnvironmentOrInAFileOfItsOwner) {
       EXPECT_EQ(said.empty(), row.says.empty()) << said;
       if (said.empty()) {
         EXPECT_EQ(environment.secret.text(), row.secret);
+        EXPECT_EQ(environment.secret.encrypts(), row.name == "encrypted");
         EXPECT_EQ(environment.is_open_to_strangers(), row.secret.empty());
       }
     }

@@ -293,15 +293,15 @@ void Group::wait_until(TimePoint deadline, TimePoint now) {
 void Group::tell_others() {
   const std::string what = end_.signal != 0 ? fmt::format("was ended by signal {}", end_.signal)
                                             : fmt::format("ended with code {}", end_.code);
-  herald_ =
-      std::thread([where = TcpStoreOptions{.host = job_.store.host,
-                                           .port = job_.store.port,
-                                           .rank = Rank{},
-                                           .rank_count = options_.rank_count,
-                                           .deadline = options_.deadline,
-                                           .job = job_.name,
-                                           .secret = job_.secret},
-                   failure = Failure{end_.rank, fmt::format("rank {} {}", end_.rank.value, what)}] {
+  herald_ = std::thread(
+      [where = TcpStoreOptions{.host = job_.store.host,
+                               .port = job_.store.port,
+                               .rank = Rank{},
+                               .rank_count = options_.rank_count,
+                               .deadline = options_.deadline,
+                               .job = job_.name,
+                               .secret = with_tls(process_environment, job_.secret).value()},
+       failure = Failure{end_.rank, fmt::format("rank {} {}", end_.rank.value, what)}] {
         fail_from_outside(where, failure);
       });
 }

@@ -97,7 +97,8 @@ void Door::hear(uint64_t tag) {
   }
   Stranger& stranger = found->second;
   const int socket = stranger.socket.get();
-  switch (stranger.examination.hear(socket)) {
+  const Examination::State state = stranger.examination.hear(socket);
+  switch (state) {
     case Examination::State::kWaits:
       return;
     case Examination::State::kClaims: {
@@ -112,13 +113,15 @@ void Door::hear(uint64_t tag) {
       return queue(std::move(answered));
     }
     case Examination::State::kPassed: {
-      Guest guest{std::move(stranger.socket), stranger.examination.claim()};
+      Guest guest{stranger.examination.wire(std::move(stranger.socket)),
+                  stranger.examination.claim()};
       strangers_.erase(found);
       return enter_(std::move(guest));
     }
     case Examination::State::kFailed:
+    case Examination::State::kDiffers:
       if (refuse_) {
-        refuse_(stranger.examination.claim());
+        refuse_(stranger.examination.claim(), state);
       }
       break;
     case Examination::State::kClosed:

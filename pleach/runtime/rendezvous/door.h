@@ -18,7 +18,7 @@ namespace pleach {
 
 // Who holds the job's secret. It did claim that, but whether there is such a rank is not looked at.
 struct Guest {
-  Descriptor socket;
+  Wire wire;
   Claim claim;
 };
 
@@ -38,9 +38,10 @@ class Door {
     const Clock* clock = nullptr;
   };
   using Enter = std::function<void(Guest)>;
-  using Refuse = std::function<void(const Claim&)>;
+  // Why somebody who claims to be of the job stays out: as the Examination ended.
+  using Refuse = std::function<void(const Claim&, Examination::State)>;
   // Watches the listener. `enter` is told of every guest; what it does not keep is shown out.
-  // `refuse`, of every claim whose proof is wrong.
+  // `refuse`, of every claim that ended in kFailed or kDiffers.
   Status open(Options options, Enter enter, Refuse refuse = nullptr);
   // Lets in who comes there, too.
   Status also_listen(Descriptor listener);

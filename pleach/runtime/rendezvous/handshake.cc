@@ -12,6 +12,7 @@
 
 #include "pleach/base/index.h"
 #include "pleach/runtime/net.h"
+#include "pleach/runtime/rendezvous/wire.h"
 
 namespace pleach {
 namespace {
@@ -19,13 +20,23 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "claims travel in little-endian form");
 
 constexpr uint64_t kMagic = 0x0a32'4843'4145'4c50;  // "PLEACH2\n"
-constexpr std::byte kWelcomeByte{'w'};
+
+// The welcome, and what the acceptor does from then on.
+constexpr std::byte welcome(bool encrypts) {
+  return encrypts ? std::byte{'t'} : std::byte{'w'};
+}
+
+// Memory is shared by descriptors, which only travel as they are.
+bool encrypts(const JobSecret& secret, Purpose purpose) {
+  return secret.encrypts() && purpose != Purpose::kShm;
+}
 
 // A claim as it travels, and as it is signed.
 struct ClaimWords {
   uint64_t magic = kMagic;
   uint64_t meeting = 0;
-  uint16_t purpose = 0;
+  uint8_t purpose = 0;
+  uint8_t encrypts = 0;
   uint16_t lane = 0;
   int32_t rank = 0;
   int32_t acceptor = 0;
@@ -36,7 +47,8 @@ static_assert(sizeof(ClaimWords) == 64);
 
 ClaimWords write(const Claim& claim) {
   return {.meeting = claim.meeting,
-          .purpose = static_cast<uint16_t>(claim.purpose),
+          .purpose = static_cast<uint8_t>(claim.purpose),
+          .encrypts = claim.encrypts ? uint8_t{1} : uint8_t{0},
           .lane = claim.lane,
           .rank = claim.rank,
           .acceptor = claim.acceptor,
@@ -44,7 +56,7 @@ ClaimWords write(const Claim& claim) {
           .nonce = claim.nonce};
 }
 
-enum class Side : uint64_t { kInitiator = 1, kAcceptor = 2 };
+enum class Side : uint64_t { kInitiator = 1, kAcceptor = 2, kBoth = 3 };
 
 Digest prove(const JobSecret& secret, Side side, const Claim& claim, const Digest& nonce) {
   struct Statement {
@@ -55,6 +67,15 @@ Digest prove(const JobSecret& secret, Side side, const Claim& claim, const Diges
   static_assert(sizeof(Statement) == 8 + 64 + 32, "no byte of it is left open");
   const Statement statement = {static_cast<uint64_t>(side), write(claim), nonce};
   return secret.sign(std::as_bytes(std::span(&statement, 1)));
+}
+
+// The key of a connection.
+Digest make_key(const JobSecret& secret, const Claim& claim, const Digest& nonce) {
+  return prove(secret, Side::kBoth, claim, nonce);
+}
+
+Wire make_wire(Descriptor socket, bool encrypts, const Digest& key, TlsSession::Side side) {
+  return encrypts ? Wire(std::move(socket), key, side) : Wire(std::move(socket));
 }
 
 // A few bytes into a socket that has just connected: it takes them, or is gone.
@@ -83,6 +104,15 @@ Reading read_into(int socket, std::span<std::byte> bytes, std::size_t& received)
 Introduction::Introduction(JobSecret secret, Claim claim)
     : secret_(std::move(secret)), claim_(claim) {
   claim_.nonce = random_digest();
+  claim_.encrypts = encrypts(secret_, claim_.purpose);
+}
+
+Wire Introduction::wire(Descriptor socket) const {
+  return make_wire(std::move(socket), claim_.encrypts, key_, TlsSession::Side::kClient);
+}
+
+Wire Examination::wire(Descriptor socket) const {
+  return make_wire(std::move(socket), encrypts_, key_, TlsSession::Side::kServer);
 }
 
 Introduction::State Introduction::advance(int socket) {
@@ -107,6 +137,7 @@ Introduction::State Introduction::advance(int socket) {
       return State::kStranger;
     }
     has_proved_ = true;
+    key_ = make_key(secret_, claim_, nonce);
     if (!say(socket, prove(secret_, Side::kInitiator, claim_, nonce))) {
       return State::kClosed;
     }
@@ -115,7 +146,10 @@ Introduction::State Introduction::advance(int socket) {
   if (reading == Reading::kWaits) {
     return State::kWaits;
   }
-  const bool is_welcome = reading == Reading::kDone && answer_[0] == kWelcomeByte;
+  if (reading == Reading::kDone && answer_[0] == welcome(!claim_.encrypts)) {
+    return State::kDiffers;
+  }
+  const bool is_welcome = reading == Reading::kDone && answer_[0] == welcome(claim_.encrypts);
   return is_welcome ? State::kWelcome : State::kClosed;
 }
 
@@ -131,7 +165,11 @@ Examination::State Examination::hear(int socket) {
     if (!is_same(proof, expected_)) {
       return State::kFailed;
     }
-    return say(socket, std::span(&kWelcomeByte, 1)) ? State::kPassed : State::kClosed;
+    const std::byte word = welcome(encrypts_);
+    if (!say(socket, std::span(&word, 1))) {
+      return State::kClosed;
+    }
+    return encrypts_ == claim_->encrypts ? State::kPassed : State::kDiffers;
   }
   ClaimWords words;
   std::memcpy(&words, words_.data(), sizeof(words));
@@ -143,6 +181,7 @@ Examination::State Examination::hear(int socket) {
             .rank = words.rank,
             .acceptor = words.acceptor,
             .rank_count = words.rank_count,
+            .encrypts = words.encrypts == 1,
             .meeting = words.meeting,
             .nonce = words.nonce};
   return State::kClaims;
@@ -152,15 +191,15 @@ bool Examination::answer(int socket, const JobSecret& secret) {
   const Digest nonce = random_digest();
   const Digest proof = prove(secret, Side::kAcceptor, *claim_, nonce);
   expected_ = prove(secret, Side::kInitiator, *claim_, nonce);
+  key_ = make_key(secret, *claim_, nonce);
+  encrypts_ = encrypts(secret, claim_->purpose);
   std::array<std::byte, 2 * sizeof(Digest)> words;
   std::memcpy(words.data(), nonce.data(), nonce.size());
   std::memcpy(words.data() + nonce.size(), proof.data(), proof.size());
   return say(socket, words);
 }
 
-Introduction::State introduce(int socket, const JobSecret& secret, const Claim& claim,
-                              TimePoint deadline) {
-  Introduction introduction(secret, claim);
+Introduction::State introduce(int socket, Introduction& introduction, TimePoint deadline) {
   Introduction::State state = introduction.advance(socket);
   while (state == Introduction::State::kWaits && wait_ready(socket, POLLIN, deadline)) {
     state = introduction.advance(socket);

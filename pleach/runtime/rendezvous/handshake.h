@@ -8,7 +8,9 @@
 //
 // A proof signs its side, the whole claim and both nonces. So one that was made on another
 // connection, by the other side, for another purpose or other ranks is none here. What follows on
-// the connection is neither signed nor encrypted.
+// the connection is neither signed nor encrypted; or it is TLS by a key of this connection's own,
+// which both have made of the secret, the claim and the nonces. The claim, and the welcome, say
+// which: where the two differ, both know it, and nothing follows.
 //   source  ISO/IEC 9798-4, three pass mutual authentication; Menezes et al., Handbook of Applied
 //           Cryptography, 10.17 (SKID3); the welcome is ours: from then on the acceptor keeps the
 //           connection, however many strangers come
@@ -23,10 +25,11 @@
 #include "pleach/base/result.h"
 #include "pleach/runtime/clock.h"
 #include "pleach/runtime/rendezvous/secret.h"
+#include "pleach/runtime/rendezvous/wire.h"
 
 namespace pleach {
 
-enum class Purpose : uint16_t { kStore = 1, kTcp = 2, kShm = 3 };
+enum class Purpose : uint8_t { kStore = 1, kTcp = 2, kShm = 3 };
 
 // What the initiator says of the connection. Nothing of it is secret, and nothing of it is known to
 // be true before its proof.
@@ -36,6 +39,7 @@ struct Claim {
   int32_t rank = 0;        // of the initiator
   int32_t acceptor = 0;    // the rank that it looks for
   int32_t rank_count = 1;  // as it counts them
+  bool encrypts = false;   // made by Introduction
   uint64_t meeting = 0;    // what the acceptor has published, where it has
   Digest nonce = {};       // made by Introduction
 };
@@ -48,10 +52,13 @@ class Introduction {
     kWelcome,   // the rest of what comes is the acceptor's own
     kClosed,    // it was not let in, or the connection broke: another try may help
     kStranger,  // the acceptor does not hold the secret
+    kDiffers,   // one of the two encrypts, and the other does not
   };
   Introduction(JobSecret secret, Claim claim);
   // Says the claim at first, then what there is to say.
   State advance(int socket);
+  // What follows on the socket, after kWelcome.
+  Wire wire(Descriptor socket) const;
 
  private:
   JobSecret secret_;
@@ -60,16 +67,18 @@ class Introduction {
   bool has_proved_ = false;
   std::array<std::byte, 2 * sizeof(Digest)> answer_ = {};
   std::size_t received_ = 0;
+  Digest key_ = {};
 };
 
 // The acceptor's side.
 class Examination {
  public:
   enum class State : uint8_t {
-    kWaits,   // until the socket is readable
-    kClaims,  // the claim is here: call answer(), or leave
-    kPassed,  // and was told so
-    kFailed,  // its proof is wrong
+    kWaits,    // until the socket is readable
+    kClaims,   // the claim is here: call answer(), or leave
+    kPassed,   // and was told so
+    kFailed,   // its proof is wrong
+    kDiffers,  // it is of the job, but one of the two encrypts, and the other does not
     kClosed,
   };
   // Reads what there is to read.
@@ -77,16 +86,19 @@ class Examination {
   const Claim& claim() const { return *claim_; }
   // Returns false when the connection broke.
   bool answer(int socket, const JobSecret& secret);
+  // What follows on the socket, after kPassed.
+  Wire wire(Descriptor socket) const;
 
  private:
   std::array<std::byte, 64> words_ = {};
   std::size_t received_ = 0;
   std::optional<Claim> claim_;
   Digest expected_ = {};  // the initiator's proof
+  Digest key_ = {};
+  bool encrypts_ = false;  // this side
 };
 
 // An Introduction from its beginning to its end, or until the deadline (kWaits).
-Introduction::State introduce(int socket, const JobSecret& secret, const Claim& claim,
-                              TimePoint deadline);
+Introduction::State introduce(int socket, Introduction& introduction, TimePoint deadline);
 
 }  // namespace pleach

@@ -103,6 +103,30 @@ TEST(HandshakeTest, WhoDoesNotIsKnownToTheOther) {
   }
 }
 
+// Where one encrypts and the other does not, both know it, and nothing follows. Over shared memory
+// nothing is encrypted.
+TEST(HandshakeTest, BothKnowWhereOnlyOneEncrypts) {
+  const JobSecret secret = JobSecret::make();
+  const JobSecret encrypting = secret.encrypting();
+  for (const auto& [one, other] : {std::pair(secret, encrypting), std::pair(encrypting, secret)}) {
+    const Outcome outcome = shake(one, other, kClaim, {});
+    EXPECT_EQ(outcome.initiator, Initiator::kDiffers);
+    EXPECT_EQ(outcome.acceptor, Acceptor::kDiffers);
+    Claim shared = kClaim;
+    shared.purpose = Purpose::kShm;
+    EXPECT_EQ(shake(one, other, shared, {}).initiator, Initiator::kWelcome);
+  }
+  EXPECT_EQ(shake(encrypting, encrypting, kClaim, {}).acceptor, Acceptor::kPassed);
+  // Nobody in between can make them do without.
+  std::vector<Change> changes(4, nothing());
+  changes[0] = [](std::string& claim) { claim[17] ^= 1; };
+  const Outcome outcome = shake(encrypting, encrypting, kClaim, changes);
+  EXPECT_EQ(outcome.initiator, Initiator::kStranger);
+  changes[0] = nothing();
+  changes[3] = [](std::string& welcome) { welcome = "w"; };
+  EXPECT_EQ(shake(encrypting, encrypting, kClaim, changes).initiator, Initiator::kDiffers);
+}
+
 // Every byte that is said counts, and what was said elsewhere does not.
 TEST(HandshakeTest, WhatWasChangedOrSaidBeforeIsNoProof) {
   const JobSecret secret = JobSecret::make();

@@ -114,8 +114,8 @@ std::shared_ptr<void> LocalStore::shared(const std::string& name,
   return object;
 }
 
-std::shared_ptr<Store> make_local_store() {
-  return std::make_shared<LocalStore>();
+std::shared_ptr<Store> make_local_store(JobSecret secret) {
+  return std::make_shared<LocalStore>(std::move(secret));
 }
 
 }  // namespace pleach

@@ -17,6 +17,7 @@ namespace pleach {
 
 class LocalStore final : public Store {
  public:
+  explicit LocalStore(JobSecret secret) : given_{.secret = std::move(secret)} {}
   Status set(const std::string& key, std::string value) override;
   Result<std::string> get(const std::string& key, Duration deadline) override;
   Result<int64_t> increment(const std::string& key) override;
@@ -44,7 +45,7 @@ class LocalStore final : public Store {
   std::map<std::string, std::shared_ptr<void>> shared_;
   struct Given {
     SteadyClock clock = {};
-    JobSecret secret = JobSecret::make();
+    JobSecret secret;
   };
   const Given given_;
   Membership membership_;

@@ -41,7 +41,7 @@ void Meeting::enter(Guest guest) {
   if (claim.meeting == options_.nonce && claim.rank_count == options_.rank_count &&
       claim.rank > options_.rank.value && claim.rank < options_.rank_count &&
       claim.lane < options_.lanes) {
-    met_(Rank{claim.rank}, claim.lane, std::move(guest.socket));
+    met_(Rank{claim.rank}, claim.lane, std::move(guest.wire));
   }
 }
 
@@ -107,11 +107,14 @@ Status Meeting::advance(uint64_t tag, uint32_t events) {
     case Introduction::State::kWaits:
       break;
     case Introduction::State::kWelcome: {
-      Descriptor met = std::move(way.socket);
+      Wire met = way.introduction->wire(std::move(way.socket));
       approaches_.erase(found);
       met_(peer_of(tag), static_cast<uint16_t>(tag >> 32), std::move(met));
       break;
     }
+    case Introduction::State::kDiffers:
+      miss(tag, "one of the two encrypts, and the other does not (PLEACH_TLS)");
+      break;
     case Introduction::State::kStranger:
       miss(tag, "what listens at its address does not hold this job's secret");
       break;

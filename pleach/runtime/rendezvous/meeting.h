@@ -33,7 +33,7 @@ class Meeting {
   };
   // What becomes of a peer, told once of each lane: its connection, in the epoll already; or why
   // there is none, a literal.
-  using Met = std::function<void(Rank, uint16_t lane, Descriptor)>;
+  using Met = std::function<void(Rank, uint16_t lane, Wire)>;
   using Missed = std::function<void(Rank, const char*)>;
   // Starts to connect. Errors: kTimeout: not now; kInfeasible: this rank has no descriptors.
   using Connect = std::function<Result<Descriptor>()>;

@@ -32,6 +32,13 @@ JobSecret JobSecret::make() {
   return JobSecret(std::move(letters));
 }
 
+JobSecret JobSecret::encrypting() const {
+  PLEACH_CHECK(!is_none(), "what everybody knows encrypts nothing");
+  JobSecret other = *this;
+  other.encrypts_ = true;
+  return other;
+}
+
 Digest JobSecret::sign(std::span<const std::byte> statement) const {
   Digest digest = {};
   const unsigned char* const made =

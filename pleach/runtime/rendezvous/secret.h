@@ -23,7 +23,11 @@ class JobSecret {
   // A new one, of 256 random bits.
   static JobSecret make();
 
+  // The same, of a job whose ranks encrypt what they say to each other over TCP.
+  JobSecret encrypting() const;
+
   bool is_none() const { return text_.empty(); }
+  bool encrypts() const { return encrypts_; }
   // As parse() reads it.
   const std::string& text() const { return text_; }
   // What only who holds the secret can say of a statement: its HMAC-SHA256.
@@ -34,6 +38,7 @@ class JobSecret {
   explicit JobSecret(std::string text) : text_(std::move(text)) {}
 
   std::string text_;
+  bool encrypts_ = false;
 };
 
 // In a time that does not tell where they differ.

@@ -71,7 +71,7 @@ std::string said_by(Rank rank, std::string_view message);
 std::string refusal_key(Rank rank);
 
 // A store for the threads of one process (runtime/rendezvous/local_store.h).
-std::shared_ptr<Store> make_local_store();
+std::shared_ptr<Store> make_local_store(JobSecret secret = JobSecret::make());
 
 struct TcpStoreOptions {
   std::string host = "127.0.0.1";

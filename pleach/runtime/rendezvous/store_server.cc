@@ -34,6 +34,8 @@ constexpr std::size_t kMostUnsent = std::size_t{32} << 20;
 constexpr int32_t kMostWaits = 256;
 // Of the message of a failure.
 constexpr std::size_t kMostFailureBytes = 4000;
+// The rank of who may not stay, and has been told so: nothing that it says counts.
+constexpr int32_t kTurnedAway = kNoRank - 1;
 
 // Why a rank was lost.
 constexpr const char* kClosed = "its connection to the store closed";
@@ -42,7 +44,7 @@ constexpr const char* kFull = "this rank keeps too much there";
 
 // The connection of a rank.
 struct Client {
-  Descriptor socket;
+  Wire wire;
   int32_t rank = 0;
   StoreMessageReader reader = {};
   std::string out = {};
@@ -122,7 +124,7 @@ class StoreServer::Loop {
          .rank_count = options_.rank_count,
          .clock = &doors_.clock},
         [this](Guest guest) { enter(std::move(guest)); },
-        [this](const Claim& claim) { note_refusal(claim); }));
+        [this](const Claim& claim, Examination::State why) { note_refusal(claim, why); }));
     thread_ = std::thread([this] { run(); });
     return ok();
   }
@@ -143,7 +145,7 @@ class StoreServer::Loop {
   void tick(TimePoint now);
   void enter(Guest guest);
   StoreMessage welcome(const Claim& claim) const;
-  void note_refusal(const Claim& claim);
+  void note_refusal(const Claim& claim, Examination::State why);
   void serve(int descriptor, uint32_t events);
   const char* receive(Client& client);
   bool obey_all(Client& client);
@@ -283,20 +285,20 @@ void StoreServer::Loop::tick(TimePoint now) {
 
 // Its first message says whether it may stay.
 void StoreServer::Loop::enter(Guest guest) {
-  const int descriptor = guest.socket.get();
+  const int descriptor = guest.wire.socket();
   const StoreMessage answer = welcome(guest.claim);
-  const bool may_stay = answer.verb == StoreVerb::kWelcome && watch_input(descriptor);
-  Client newcomer{.socket = std::move(guest.socket), .rank = guest.claim.rank};
-  if (!may_stay) {
-    return send(newcomer, answer);
-  }
-  content_.erase(refusal_key(Rank{guest.claim.rank}));
-  Client& client = clients_.emplace(descriptor, std::move(newcomer)).first->second;
-  client.said_goodbye = client.rank == kNoRank;
-  send(client, answer);
-  if (client.rank == kNoRank) {
+  const bool may_stay = answer.verb == StoreVerb::kWelcome;
+  if (!watch_input(descriptor)) {
     return;
   }
+  Client newcomer{.wire = std::move(guest.wire), .rank = may_stay ? guest.claim.rank : kTurnedAway};
+  Client& client = clients_.emplace(descriptor, std::move(newcomer)).first->second;
+  client.said_goodbye = client.rank < 0;
+  send(client, answer);
+  if (client.rank < 0) {
+    return;
+  }
+  content_.erase(refusal_key(Rank{client.rank}));
   membership_.join(Rank{client.rank});
   if (const std::optional<Failure>& failure = membership_.failure()) {
     send(client,
@@ -329,8 +331,18 @@ StoreMessage StoreServer::Loop::welcome(const Claim& claim) const {
   return answer;
 }
 
-// Whoever it was: if that rank does not come, this may be why.
-void StoreServer::Loop::note_refusal(const Claim& claim) {
+// Whoever it was: if that rank does not come, this may be why. Who holds the secret is that rank.
+void StoreServer::Loop::note_refusal(const Claim& claim, Examination::State why) {
+  if (why == Examination::State::kDiffers) {
+    if (claim.meeting == store_meeting(options_.secret, options_.job) && claim.rank >= 0 &&
+        claim.rank < options_.rank_count) {
+      fail(membership_.epoch(),
+           {Rank{claim.rank}, fmt::format("rank {} {}, and rank 0 {} (PLEACH_TLS)", claim.rank,
+                                          claim.encrypts ? "encrypts" : "does not encrypt",
+                                          claim.encrypts ? "does not" : "does")});
+    }
+    return;
+  }
   if (claim.rank >= 0 && claim.rank < options_.rank_count && !is_here(claim.rank)) {
     content_.set(refusal_key(Rank{claim.rank}),
                  fmt::format("who claims to be rank {} does not hold this job's secret "
@@ -355,9 +367,13 @@ void StoreServer::Loop::serve(int descriptor, uint32_t events) {
       return drop(descriptor, kBroken);
     }
   }
-  if ((events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0) {
+  if ((events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0 || client.wire.has_unread()) {
+    const bool must_flush = client.wire.waits_to_read();
     if (const char* const why = receive(client)) {
-      drop(descriptor, why);
+      return drop(descriptor, why);
+    }
+    if (must_flush && !flush(client)) {
+      drop(descriptor, kClosed);
     }
   }
 }
@@ -365,8 +381,9 @@ void StoreServer::Loop::serve(int descriptor, uint32_t events) {
 // Reads and obeys what is there. Returns why the connection is over; null: it is not.
 const char* StoreServer::Loop::receive(Client& client) {
   std::array<char, 65536> bytes;
-  for (int reads = 0; reads < kMostReads && !client.is_clogged(); ++reads) {
-    const ssize_t count = recv(client.socket.get(), bytes.data(), bytes.size(), 0);
+  for (int reads = 0; (reads < kMostReads || client.wire.has_unread()) && !client.is_clogged();
+       ++reads) {
+    const ssize_t count = client.wire.read(bytes);
     if (count < 0 && errno == EINTR) {
       continue;
     }
@@ -480,7 +497,7 @@ void StoreServer::Loop::answer_get(Client& client, StoreMessage message) {
   } else {
     ++client.waits;
     waiters_.push_back(
-        {client.socket.get(), message.id, std::move(message.key), deadline_after(message.number)});
+        {client.wire.socket(), message.id, std::move(message.key), deadline_after(message.number)});
   }
 }
 
@@ -512,7 +529,7 @@ void StoreServer::Loop::answer_recover(Client& client, const StoreMessage& messa
                   .value = fmt::format("epoch {} has not failed", quoted(message.value))});
     return;
   }
-  waiters_.push_back({.client = client.socket.get(),
+  waiters_.push_back({.client = client.wire.socket(),
                       .id = message.id,
                       .key = {},
                       .deadline = deadline_after(message.number),
@@ -561,30 +578,29 @@ void StoreServer::Loop::send(Client& client, const StoreMessage& message) {
 
 // False: the connection is over.
 bool StoreServer::Loop::flush(Client& client) {
-  bool is_blocked = false;
-  while (client.out_sent < client.out.size() && !is_blocked) {
-    const ssize_t count = ::send(client.socket.get(), client.out.data() + client.out_sent,
-                                 client.out.size() - client.out_sent, MSG_NOSIGNAL);
-    if (count >= 0) {
-      client.out_sent += at(count);
-    } else if (errno == EAGAIN) {
-      is_blocked = true;
-    } else if (errno != EINTR) {
-      client.out.clear();
-      client.out_sent = 0;
-      return false;
+  while (client.out_sent < client.out.size()) {
+    const ssize_t count = client.wire.write(std::string_view(client.out).substr(client.out_sent));
+    client.out_sent += at(std::max<ssize_t>(count, 0));
+    if (count < 0 && errno != EINTR) {
+      break;
     }
   }
+  const bool is_done = client.out_sent == client.out.size() && client.wire.flush();
+  const bool is_blocked = !is_done && errno == EAGAIN;
   if (!is_blocked) {
     client.out.clear();
     client.out_sent = 0;
   }
-  const uint32_t events = (client.is_clogged() ? 0U : EPOLLIN) | (is_blocked ? EPOLLOUT : 0U);
+  if (!is_done && !is_blocked) {
+    return false;
+  }
+  const bool wants_out = is_blocked && !client.wire.waits_to_read();
+  const uint32_t events = (client.is_clogged() ? 0U : EPOLLIN) | (wants_out ? EPOLLOUT : 0U);
   if (std::exchange(client.watched, events) == events) {
     return true;
   }
-  return watch(doors_.epoll.get(), client.socket.get(), events,
-               static_cast<uint64_t>(client.socket.get()))
+  return watch(doors_.epoll.get(), client.wire.socket(), events,
+               static_cast<uint64_t>(client.wire.socket()))
       .has_value();
 }
 

@@ -277,19 +277,40 @@ TEST(TcpStoreTest, WhoDoesNotBelongIsToldWhy) {
       std::string::npos);
 }
 
+// A rank that encrypts where the job does not, or the other way round, ends the job with a line
+// that says so, there and on all others.
+TEST(TcpStoreTest, RanksOfWhichOnlySomeEncryptAreTold) {
+  for (const bool job_encrypts : {false, true}) {
+    Served served;
+    const JobSecret plain = JobSecret::make();
+    served.secret = job_encrypts ? plain.encrypting() : plain;
+    const auto store = make_tcp_store(served.options(Rank{0}, 3));
+    ASSERT_TRUE(store.has_value()) << store.error().message;
+    const auto first = make_tcp_store(served.options(Rank{1}, 3));
+    ASSERT_TRUE(first.has_value()) << first.error().message;
+    served.secret = job_encrypts ? plain : plain.encrypting();
+    const auto refused = make_tcp_store(served.options(Rank{2}, 3));
+    ASSERT_FALSE(refused.has_value());
+    const std::string says = job_encrypts ? "rank 2 does not encrypt, and it does (PLEACH_TLS)"
+                                          : "rank 2 encrypts, and it does not (PLEACH_TLS)";
+    EXPECT_NE(refused.error().message.find(says), std::string::npos) << refused.error().message;
+    EXPECT_EQ((*first)->get("key", seconds(10)).error().message,
+              job_encrypts ? "rank 2 does not encrypt, and rank 0 does (PLEACH_TLS)"
+                           : "rank 2 encrypts, and rank 0 does not (PLEACH_TLS)");
+  }
+}
+
 // Comes as a rank of the job, and then does as it likes.
 Descriptor pose_as(const Served& served, int32_t rank, int32_t rank_count) {
   Descriptor socket = std::move(start_connect({"127.0.0.1", served.port})).value();
   const TimePoint deadline = SteadyClock().now() + seconds(10);
   EXPECT_TRUE(wait_ready(socket.get(), POLLOUT, deadline));
-  EXPECT_EQ(introduce(socket.get(), served.secret,
-                      {.purpose = Purpose::kStore,
-                       .rank = rank,
-                       .acceptor = 0,
-                       .rank_count = rank_count,
-                       .meeting = store_meeting(served.secret, "test")},
-                      deadline),
-            Introduction::State::kWelcome);
+  Introduction introduction(served.secret, {.purpose = Purpose::kStore,
+                                            .rank = rank,
+                                            .acceptor = 0,
+                                            .rank_count = rank_count,
+                                            .meeting = store_meeting(served.secret, "test")});
+  EXPECT_EQ(introduce(socket.get(), introduction, deadline), Introduction::State::kWelcome);
   return socket;
 }
 
@@ -467,12 +488,14 @@ TEST(TcpStoreTest, RankWhoseStarterHasEndedEndsTheJob) {
     _exit(0);
   }
   const Served served;
+  std::latch both_have_begun(2);
   on_every_rank(2, [&](Rank rank) {
     TcpStoreOptions options = served.options(rank, 2);
     options.starter_process = rank.value == 1 ? starter : 0;
     const auto store = make_tcp_store(options);
     ASSERT_TRUE(store.has_value());
     ASSERT_TRUE(barrier({**store, rank, 2, seconds(10)}, "begin").has_value());
+    both_have_begun.arrive_and_wait();
     if (rank.value == 1) {
       kill(starter, SIGKILL);
     }

@@ -30,20 +30,20 @@ namespace pleach {
 namespace {
 
 // Writes all of it. False: the connection is over, or takes nothing until the deadline.
-bool send_all(int socket, std::string_view bytes, TimePoint deadline) {
-  while (!bytes.empty()) {
-    const ssize_t count = send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (count >= 0) {
-      bytes.remove_prefix(at(count));
-    } else if (errno == EAGAIN) {
-      if (!wait_ready(socket, POLLOUT, deadline)) {
+bool send_all(Wire& wire, std::string_view bytes, TimePoint deadline) {
+  while (true) {
+    const ssize_t count = bytes.empty() ? 0 : wire.write(bytes);
+    bytes.remove_prefix(at(std::max<ssize_t>(count, 0)));
+    if (count >= 0 && bytes.empty() && wire.flush()) {
+      return true;
+    }
+    if (count < 0 || bytes.empty()) {
+      const bool is_blocked = errno == EAGAIN && wait_ready(wire.socket(), POLLOUT, deadline);
+      if (!is_blocked && errno != EINTR) {
         return false;
       }
-    } else if (errno != EINTR) {
-      return false;
     }
   }
-  return true;
 }
 
 // What the server has said: replies to requests, epochs and their failures, goodbye. Thread safe.
@@ -184,12 +184,12 @@ void Answers::end(const Failure& failure) {
 
 class TcpStore final : public Store {
  public:
-  TcpStore(const TcpStoreOptions& options, Descriptor socket, StoreMessageReader reader,
+  TcpStore(const TcpStoreOptions& options, Wire wire, StoreMessageReader reader,
            std::unique_ptr<StoreServer> server, std::vector<std::string> local_hosts,
            Descriptor stop)
       : options_(options),
         server_(std::move(server)),
-        socket_(std::move(socket)),
+        wire_(std::move(wire)),
         watch_{.stop = std::move(stop), .starter = watch_process(options_.starter_process)},
         reader_(std::move(reader)),
         local_hosts_(std::move(local_hosts)) {
@@ -224,7 +224,7 @@ class TcpStore final : public Store {
 
   const TcpStoreOptions options_;
   std::unique_ptr<StoreServer> server_;  // rank 0; outlives the connection to it
-  Descriptor socket_;
+  Wire wire_;
   // What the thread looks after.
   struct Watch {
     Descriptor stop = {};
@@ -255,7 +255,7 @@ TcpStore::~TcpStore() {
   leave();
   signal_event(watch_.stop.get());
   thread_.join();
-  socket_.close();
+  wire_.close();
 }
 
 void TcpStore::leave() {
@@ -272,7 +272,7 @@ void TcpStore::leave() {
 bool TcpStore::send(const StoreMessage& message) {
   const std::string bytes = write_store_message(message);
   const std::scoped_lock lock(send_mutex_);
-  return send_all(socket_.get(), bytes, SteadyClock().now() + options_.deadline);
+  return send_all(wire_, bytes, SteadyClock().now() + options_.deadline);
 }
 
 Result<StoreMessage> TcpStore::request(StoreMessage message, Duration wait) {
@@ -350,11 +350,11 @@ void TcpStore::listen() {
   const Duration reach = clock_reach(options_.deadline);
   watch_.clock.beat(reach);
   TimePoint heard = watch_.clock.now();
-  if (!digest()) {  // what came with the welcome
+  if (!digest() || (wire_.has_unread() && !receive())) {  // what came with the welcome
     return lose_server("its store broke the protocol");
   }
   while (true) {
-    std::array<pollfd, 3> waiting = {pollfd{socket_.get(), POLLIN, 0},
+    std::array<pollfd, 3> waiting = {pollfd{wire_.socket(), POLLIN, 0},
                                      pollfd{watch_.stop.get(), POLLIN, 0},
                                      pollfd{watch_.starter.get(), POLLIN, 0}};
     poll(waiting.data(), waiting.size(), milliseconds_until(TimePoint() + interval, TimePoint()));
@@ -383,13 +383,18 @@ void TcpStore::listen() {
 
 // False: the connection is over.
 bool TcpStore::receive() {
-  std::array<char, 65536> bytes;
-  const ssize_t count = recv(socket_.get(), bytes.data(), bytes.size(), 0);
-  if (count <= 0) {
-    return count < 0 && (errno == EAGAIN || errno == EINTR);
-  }
-  reader_.append({bytes.data(), at(count)});
-  return digest();
+  do {
+    std::array<char, 65536> bytes;
+    const ssize_t count = wire_.read(bytes);
+    if (count <= 0) {
+      return count < 0 && (errno == EAGAIN || errno == EINTR);
+    }
+    reader_.append({bytes.data(), at(count)});
+    if (!digest()) {
+      return false;
+    }
+  } while (wire_.has_unread());
+  return true;
 }
 
 // Obeys the messages that have arrived. False: the connection is over.
@@ -421,7 +426,7 @@ bool TcpStore::obey(StoreMessage message) {
 
 // One try to connect and be welcome.
 struct Attempt {
-  Descriptor socket = {};
+  Wire wire = {};
   StoreMessageReader reader = {};
   std::string problem = {};  // empty: welcome
   bool is_final = false;     // asking again does not help
@@ -432,39 +437,65 @@ constexpr const char* kNoStore = "what listens there is no pleach store";
 constexpr const char* kSilent =
     "rank 0 does not answer there: it has not come so far or is stopped, or it is no pleach store";
 
-// Proves to each other that both are of the job. Empty: it is so; else why not.
-std::string prove_membership(const TcpStoreOptions& options, int socket, TimePoint deadline) {
-  const Claim claim = {.purpose = Purpose::kStore,
-                       .rank = options.rank.value,
-                       .acceptor = 0,
-                       .rank_count = options.rank_count,
-                       .meeting = store_meeting(options.secret, options.job)};
-  switch (introduce(socket, options.secret, claim, deadline)) {
+// Waits until the wire is ready to be written to. False: it breaks, or never is.
+bool begin(Wire& wire, TimePoint deadline) {
+  while (!wire.flush()) {
+    if (errno != EAGAIN || !wait_ready(wire.socket(), POLLIN, deadline)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Proves to each other that both are of the job.
+void prove_membership(const TcpStoreOptions& options, Descriptor socket, Attempt& attempt,
+                      TimePoint deadline) {
+  Introduction introduction(options.secret,
+                            {.purpose = Purpose::kStore,
+                             .rank = options.rank.value,
+                             .acceptor = 0,
+                             .rank_count = options.rank_count,
+                             .meeting = store_meeting(options.secret, options.job)});
+  attempt.problem = kNoStore;
+  switch (introduce(socket.get(), introduction, deadline)) {
     case Introduction::State::kWelcome:
-      return "";
+      attempt.wire = introduction.wire(std::move(socket));
+      if (begin(attempt.wire, deadline)) {
+        attempt.problem.clear();
+      }
+      break;
     case Introduction::State::kStranger:
-      return options.secret.is_none()
-                 ? fmt::format("it has a secret, and rank {} has none (PLEACH_SECRET)",
-                               options.rank.value)
-                 : fmt::format(
-                       "it does not hold this job's secret, or rank {} does not "
-                       "(PLEACH_SECRET)",
-                       options.rank.value);
+      attempt.problem = options.secret.is_none()
+                            ? fmt::format("it has a secret, and rank {} has none (PLEACH_SECRET)",
+                                          options.rank.value)
+                            : fmt::format(
+                                  "it does not hold this job's secret, or rank {} does "
+                                  "not (PLEACH_SECRET)",
+                                  options.rank.value);
+      break;
+    case Introduction::State::kDiffers:
+      attempt.problem = fmt::format("rank {} {}, and it {} (PLEACH_TLS)", options.rank.value,
+                                    options.secret.encrypts() ? "encrypts" : "does not encrypt",
+                                    options.secret.encrypts() ? "does not" : "does");
+      attempt.is_final = true;
+      break;
     case Introduction::State::kWaits:
-      return kSilent;
+      attempt.problem = kSilent;
+      break;
     case Introduction::State::kClosed:
       break;
   }
-  return kNoStore;
 }
 
 // Hears whether this rank may stay.
 void await_welcome(const TcpStoreOptions& options, Attempt& attempt, TimePoint deadline) {
-  const int descriptor = attempt.socket.get();
   attempt.problem = kSilent;
-  while (wait_ready(descriptor, POLLIN, deadline)) {
-    std::array<char, 4096> bytes;
-    const ssize_t count = recv(descriptor, bytes.data(), bytes.size(), 0);
+  while (wait_ready(attempt.wire.socket(), POLLIN, deadline)) {
+    std::array<char, 65536> bytes;
+    const ssize_t count = attempt.wire.read(bytes);
+    if (count < 0 && errno == EAGAIN) {
+      continue;
+    }
     if (count <= 0) {
       attempt.problem = kNoStore;
       return;
@@ -494,14 +525,12 @@ Attempt say_hello(const TcpStoreOptions& options, int port, TimePoint deadline) 
     attempt.problem = socket.error().message;
     return attempt;
   }
-  attempt.socket = std::move(socket).value();
-  const int descriptor = attempt.socket.get();
-  if (!wait_ready(descriptor, POLLOUT, deadline) || connect_error(descriptor) != 0) {
+  if (!wait_ready(socket->get(), POLLOUT, deadline) || connect_error(socket->get()) != 0) {
     attempt.problem = "it does not accept connections";
     return attempt;
   }
-  set_no_delay(descriptor);
-  attempt.problem = prove_membership(options, descriptor, deadline);
+  set_no_delay(socket->get());
+  prove_membership(options, std::move(socket).value(), attempt, deadline);
   if (attempt.problem.empty()) {
     await_welcome(options, attempt, deadline);
   }
@@ -600,11 +629,11 @@ Result<std::unique_ptr<Store>> make_tcp_store(const TcpStoreOptions& options) {
   }
   PLEACH_ASSIGN(joined, join_store(options, port));
   if (options.interface.empty()) {
-    PLEACH_ASSIGN(reachable, reachable_address(options, joined.socket.get()));
+    PLEACH_ASSIGN(reachable, reachable_address(options, joined.wire.socket()));
     local_hosts = {reachable};
   }
   return std::unique_ptr<Store>(
-      std::make_unique<TcpStore>(options, std::move(joined.socket), std::move(joined.reader),
+      std::make_unique<TcpStore>(options, std::move(joined.wire), std::move(joined.reader),
                                  std::move(server), std::move(local_hosts), std::move(stop)));
 }
 
@@ -616,7 +645,7 @@ void fail_from_outside(const TcpStoreOptions& where, const Failure& failure) {
   if (attempt.problem.empty()) {
     const StoreMessage message{
         .verb = StoreVerb::kFail, .number = failure.rank.value, .value = failure.message};
-    static_cast<void>(send_all(attempt.socket.get(), write_store_message(message), deadline));
+    static_cast<void>(send_all(attempt.wire, write_store_message(message), deadline));
   }
 }
 

@@ -157,7 +157,9 @@ Status ShmTransport::listen() {
   PLEACH_ASSIGN(listener, listen_on_host(shm::socket_name(nonce)));
   PLEACH_TRY(meeting_.open(
       meeting_options(context_, Purpose::kShm, nonce, ready_.epoll.get()), std::move(listener),
-      [this](Rank rank, uint16_t /*lane*/, Descriptor socket) { meet(rank, std::move(socket)); },
+      [this](Rank rank, uint16_t /*lane*/, Wire wire) {
+        meet(rank, std::move(wire).take_socket());
+      },
       [this](Rank rank, const char* reason) { lose(rank, reason); }));
   // Nobody reads the bell: every ring of it is an edge.
   PLEACH_TRY(watch(ready_.epoll.get(), own_.bell.get(), EPOLLIN | EPOLLET, kBell));

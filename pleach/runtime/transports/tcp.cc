@@ -100,7 +100,7 @@ class TcpTransport final : public Transport {
   Result<bool> send(Rank peer, uint64_t channel, SegmentTag tag, uint64_t fingerprint,
                     std::span<const std::span<const std::byte>> pieces) override;
   Status release(Rank peer, uint64_t channel, SegmentTag tag, int32_t place) override;
-  bool holds_back() const override { return !held_back_.empty(); }
+  bool holds_back() const override { return !due_.held_back.empty(); }
   Status flush() override;
   bool has_events() const override { return !events_.empty(); }
   TimePoint expiry() const override { return meeting_.expiry(); }
@@ -120,6 +120,11 @@ class TcpTransport final : public Transport {
     PlacePool places;
     Sink* sink = nullptr;
   };
+  // Ranks that something is to be done for.
+  struct Due {
+    std::vector<Rank> held_back;  // releases are to be sent to them
+    std::vector<Rank> unread;     // more is here of them than epoll knows
+  };
   // What wait() saw, and for how long it looks.
   struct Ready {
     Patience patience;
@@ -128,13 +133,14 @@ class TcpTransport final : public Transport {
     Descriptor alarm = {};
   };
   tcp::Connection& connection(Rank rank) { return peers_[rank.index()].connection; }
-  void meet(Rank peer, uint16_t lane, Descriptor socket);
+  void meet(Rank peer, uint16_t lane, Wire wire);
   Status look(int milliseconds);
   Status handle(const epoll_event& event);
   Status watch_first(Rank peer);
   Result<std::optional<tcp::Sending>> write(Rank peer);
   Status write_and_tell(Rank peer);
   void receive(Rank peer);
+  void receive_parts(Rank peer);
   bool open_frames(Rank peer);
   bool open_frame(Rank peer, const tcp::Frame& frame);
   void lose(Rank peer, const char* reason);
@@ -149,7 +155,7 @@ class TcpTransport final : public Transport {
   Reach reach_;
   Landing landing_;
   std::vector<Peer> peers_;  // by rank
-  std::vector<Rank> held_back_;
+  Due due_;
   Descriptor epoll_;
   Meeting meeting_;
   Ready ready_;
@@ -176,7 +182,7 @@ Status TcpTransport::listen() {
   options.lanes = reach_.lanes;
   PLEACH_TRY(meeting_.open(
       std::move(options), std::move(listeners.front()),
-      [this](Rank peer, uint16_t lane, Descriptor socket) { meet(peer, lane, std::move(socket)); },
+      [this](Rank peer, uint16_t lane, Wire wire) { meet(peer, lane, std::move(wire)); },
       [this](Rank peer, const char* reason) { lose(peer, reason); }));
   for (Descriptor& listener : std::span(listeners).subspan(1)) {
     PLEACH_TRY(meeting_.also_listen(std::move(listener)));
@@ -233,16 +239,16 @@ Status TcpTransport::connect(Rank peer) {
   return ok();
 }
 
-void TcpTransport::meet(Rank peer, uint16_t lane, Descriptor socket) {
+void TcpTransport::meet(Rank peer, uint16_t lane, Wire wire) {
   tcp::Connection& to = connection(peer);
-  unwatch(epoll_.get(), socket.get());
-  if (to.is_lost() || !to.adopt(std::move(socket), lane, reach_.lanes) || !to.is_open()) {
+  unwatch(epoll_.get(), wire.socket());
+  if (to.is_lost() || !to.adopt(std::move(wire), lane, reach_.lanes) || !to.is_open()) {
     return;
   }
   // It is writable at once: what has waited for it goes then.
   bool is_watched = watch_first(peer).has_value();
-  for (const Descriptor& other : to.lanes().subspan(1)) {
-    is_watched = is_watched && watch(epoll_.get(), other.get(), EPOLLIN | EPOLLOUT | EPOLLET,
+  for (const Wire& other : to.lanes().subspan(1)) {
+    is_watched = is_watched && watch(epoll_.get(), other.socket(), EPOLLIN | EPOLLOUT | EPOLLET,
                                      kOtherLane | static_cast<uint64_t>(peer.value));
   }
   if (!is_watched) {
@@ -253,10 +259,11 @@ void TcpTransport::meet(Rank peer, uint16_t lane, Descriptor socket) {
 // What is to be told of the first socket. The others' news comes once, when there is any.
 Status TcpTransport::watch_first(Rank peer) {
   tcp::Connection& of = connection(peer);
-  const uint32_t events =
-      (of.in().has_room() ? EPOLLIN : 0U) | (of.out().is_blocked() ? EPOLLOUT : 0U);
+  const Wire& first = of.lanes()[0];
+  const bool wants_out = of.out().is_blocked() && !first.waits_to_read();
+  const uint32_t events = (of.in().has_room() ? EPOLLIN : 0U) | (wants_out ? EPOLLOUT : 0U);
   return of.set_watched(events)
-             ? watch(epoll_.get(), of.lanes()[0].get(), events, static_cast<uint64_t>(peer.value))
+             ? watch(epoll_.get(), first.socket(), events, static_cast<uint64_t>(peer.value))
              : ok();
 }
 
@@ -275,7 +282,7 @@ Result<std::optional<tcp::Sending>> TcpTransport::write(Rank peer) {
     return sent;  // until it has connected
   }
   if (std::exchange(peers_[peer.index()].releases, 0) > 0) {
-    std::erase(held_back_, peer);
+    std::erase(due_.held_back, peer);
   }
   const tcp::Flow flow = to.write(moved_bytes_, sent);
   if (flow == tcp::Flow::kLost) {
@@ -335,16 +342,16 @@ Status TcpTransport::release(Rank peer, uint64_t channel, SegmentTag tag, int32_
                                 .segment = tag.segment});
   int32_t& releases = peers_[peer.index()].releases;
   if (++releases == 1) {
-    held_back_.push_back(peer);
+    due_.held_back.push_back(peer);
   }
   return 2 * releases >= landing_.places.places(channel) ? write_and_tell(peer) : ok();
 }
 
 Status TcpTransport::flush() {
-  while (!held_back_.empty()) {
-    const Rank peer = held_back_.back();
+  while (!due_.held_back.empty()) {
+    const Rank peer = due_.held_back.back();
     peers_[peer.index()].releases = 0;
-    held_back_.pop_back();
+    due_.held_back.pop_back();
     PLEACH_TRY(write_and_tell(peer));
   }
   return ok();
@@ -419,7 +426,7 @@ bool TcpTransport::open_frames(Rank peer) {
 
 void TcpTransport::receive(Rank peer) {
   tcp::Connection& from = connection(peer);
-  for (int reads = 0; reads < kMostReads; ++reads) {
+  for (int reads = 0; reads < kMostReads && from.in().has_room(); ++reads) {
     const tcp::Flow flow = from.read(moved_bytes_);
     if (flow == tcp::Flow::kLost) {
       return lose(peer, kClosed);
@@ -427,6 +434,16 @@ void TcpTransport::receive(Rank peer) {
     if (!open_frames(peer) || flow == tcp::Flow::kBlocked) {
       return;
     }
+  }
+  if (from.in().has_room() && from.lanes()[0].has_unread()) {
+    due_.unread.push_back(peer);
+  }
+}
+
+// What the other sockets bring may make room for what the first has brought.
+void TcpTransport::receive_parts(Rank peer) {
+  if (open_frames(peer) && connection(peer).lanes()[0].has_unread()) {
+    receive(peer);
   }
 }
 
@@ -447,9 +464,9 @@ Status TcpTransport::handle(const epoll_event& event) {
     return ok();  // lost by an earlier event of the same batch
   }
   if ((event.events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0) {
-    is_other_lane ? static_cast<void>(open_frames(peer)) : receive(peer);
+    is_other_lane ? receive_parts(peer) : receive(peer);
   }
-  if ((event.events & EPOLLOUT) != 0) {
+  if ((event.events & EPOLLOUT) != 0 || connection(peer).waits_to_read()) {
     return write_and_tell(peer);
   }
   return connection(peer).is_open() ? watch_first(peer) : ok();
@@ -466,6 +483,9 @@ Status TcpTransport::look(int milliseconds) {
 }
 
 Status TcpTransport::wait(TimePoint deadline, bool is_eager) {
+  if (!due_.unread.empty()) {
+    deadline = TimePoint::min();
+  }
   if (is_eager && deadline > TimePoint::min()) {
     const auto sees = [this]() -> Result<bool> {
       PLEACH_TRY(look(0));
@@ -489,6 +509,14 @@ Status TcpTransport::progress(std::vector<TransportEvent>& events) {
   for (const epoll_event& event :
        std::span(ready_.events).first(at(std::exchange(ready_.count, 0)))) {
     PLEACH_TRY(handle(event));
+  }
+  for (const Rank peer : std::exchange(due_.unread, {})) {
+    if (connection(peer).is_open()) {
+      receive(peer);
+    }
+    if (connection(peer).is_open()) {
+      PLEACH_TRY(watch_first(peer));
+    }
   }
   events.insert(events.end(), events_.begin(), events_.end());
   events_.clear();

@@ -163,16 +163,14 @@ void Outbox::advance(std::size_t count, std::size_t lane) {
   parts_[lane].advance(count);
 }
 
-Flow Outbox::write_lane(int socket, std::size_t lane, uint64_t& moved_bytes) {
+Flow Outbox::write_lane(Wire& wire, std::size_t lane, uint64_t& moved_bytes) {
   std::array<iovec, 64> batch = {};
   while (true) {
-    msghdr message = {};
-    message.msg_iov = batch.data();
-    message.msg_iovlen = gather(batch, lane);
-    if (message.msg_iovlen == 0) {
+    const std::size_t parts = gather(batch, lane);
+    if (parts == 0 && wire.flush()) {
       return Flow::kDone;
     }
-    const ssize_t count = sendmsg(socket, &message, MSG_NOSIGNAL);
+    const ssize_t count = parts == 0 ? -1 : wire.write(std::span(batch).first(parts));
     if (count < 0 && errno == EINTR) {
       continue;
     }
@@ -184,13 +182,13 @@ Flow Outbox::write_lane(int socket, std::size_t lane, uint64_t& moved_bytes) {
   }
 }
 
-Flow Outbox::write(std::span<const Descriptor> lanes, uint64_t& moved_bytes,
-                   std::optional<Sending>& sent) {
-  const Flow first = write_lane(lanes[0].get(), 0, moved_bytes);
+Flow Outbox::write(std::span<Wire> lanes, uint64_t& moved_bytes, std::optional<Sending>& sent) {
+  parts_.resize(lanes.size());
+  const Flow first = write_lane(lanes[0], 0, moved_bytes);
   is_blocked_ = first == Flow::kBlocked;
   bool is_lost = first == Flow::kLost;
   for (std::size_t lane = 1; lane < parts_.size(); ++lane) {
-    const Flow flow = write_lane(lanes[lane].get(), lane, moved_bytes);
+    const Flow flow = write_lane(lanes[lane], lane, moved_bytes);
     is_lost = is_lost || flow == Flow::kLost;
   }
   if (sending_ && std::ranges::all_of(parts_, &Pieces::is_empty)) {
@@ -208,7 +206,7 @@ bool Inbox::has_room() const {
   return received_ < own_.size() || end_ - begin_ < kBufferBytes;
 }
 
-Flow Inbox::read(int socket, uint64_t& moved_bytes) {
+Flow Inbox::read(Wire& wire, uint64_t& moved_bytes) {
   if (buffer_ == nullptr) {
     buffer_ = std::make_unique_for_overwrite<std::byte[]>(kBufferBytes);
   }
@@ -225,7 +223,7 @@ Flow Inbox::read(int socket, uint64_t& moved_bytes) {
   const auto to = std::span(targets).subspan(rest > 0 ? 0 : 1);
   ssize_t count = 0;
   do {
-    count = readv(socket, to.data(), static_cast<int>(to.size()));
+    count = wire.read(to);
   } while (count < 0 && errno == EINTR);
   if (count <= 0) {
     return count < 0 && errno == EAGAIN ? Flow::kBlocked : Flow::kLost;
@@ -238,17 +236,16 @@ Flow Inbox::read(int socket, uint64_t& moved_bytes) {
   return is_full ? Flow::kDone : Flow::kBlocked;
 }
 
-Flow Inbox::read_parts(std::span<const Descriptor> lanes, uint64_t& moved_bytes) {
+Flow Inbox::read_parts(std::span<Wire> lanes, uint64_t& moved_bytes) {
   bool is_blocked = false;
   for (std::size_t other = 0; other < parts_.size(); ++other) {
     Part& part = parts_[other];
-    const int socket = lanes[other + 1].get();
     while (part.left > 0) {
       std::array<std::byte, 4096> nowhere;
-      const auto to = part.to != nullptr
-                          ? std::span(part.to, part.left)
-                          : std::span(nowhere).first(std::min(part.left, nowhere.size()));
-      const ssize_t count = recv(socket, to.data(), to.size(), 0);
+      const iovec to = part.to != nullptr
+                           ? iovec{part.to, part.left}
+                           : iovec{nowhere.data(), std::min(part.left, nowhere.size())};
+      const ssize_t count = lanes[other + 1].read(std::span(&to, 1));
       if (count < 0 && errno == EINTR) {
         continue;
       }
@@ -324,13 +321,13 @@ std::optional<Arriving> Inbox::take_payload() {
   return std::exchange(arriving_, {});
 }
 
-bool Connection::adopt(Descriptor socket, std::size_t lane, std::size_t lane_count) {
+bool Connection::adopt(Wire wire, std::size_t lane, std::size_t lane_count) {
   lanes_.resize(lane_count);
   if (lanes_[lane].is_open()) {
     return false;
   }
-  lanes_[lane] = std::move(socket);
-  is_open_ = std::ranges::all_of(lanes_, &Descriptor::is_open);
+  lanes_[lane] = std::move(wire);
+  is_open_ = std::ranges::all_of(lanes_, &Wire::is_open);
   return true;
 }
 

@@ -3,6 +3,7 @@
 
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -13,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "pleach/runtime/net.h"
+#include "pleach/runtime/rendezvous/wire.h"
 #include "pleach/runtime/transport.h"
 
 namespace pleach::tcp {
@@ -91,8 +92,7 @@ class Outbox {
              std::size_t lane_count);
   // Writes what the sockets take; `sent` is set when the segment has left. Not kDone: the first
   // lane is blocked, or one is gone.
-  Flow write(std::span<const Descriptor> lanes, uint64_t& moved_bytes,
-             std::optional<Sending>& sent);
+  Flow write(std::span<Wire> lanes, uint64_t& moved_bytes, std::optional<Sending>& sent);
   void clear();
   // Whether the first lane takes no more for now, or is not there yet.
   bool is_blocked() const { return is_blocked_; }
@@ -104,7 +104,7 @@ class Outbox {
  private:
   std::size_t gather(std::span<iovec> batch, std::size_t lane) const;
   void advance(std::size_t count, std::size_t lane);
-  Flow write_lane(int socket, std::size_t lane, uint64_t& moved_bytes);
+  Flow write_lane(Wire& wire, std::size_t lane, uint64_t& moved_bytes);
 
   std::string queued_;  // frames
   std::size_t queued_sent_ = 0;
@@ -123,9 +123,9 @@ class Inbox {
   bool has_room() const;
   // One read of the first lane. kDone: something came, and there may be more; kBlocked: that was
   // all.
-  Flow read(int socket, uint64_t& moved_bytes);
+  Flow read(Wire& wire, uint64_t& moved_bytes);
   // Reads the other lanes' parts of a payload. kBlocked: some are to come.
-  Flow read_parts(std::span<const Descriptor> lanes, uint64_t& moved_bytes);
+  Flow read_parts(std::span<Wire> lanes, uint64_t& moved_bytes);
   // A payload is expected or under way.
   bool has_payload() const { return has_payload_; }
   const Arriving& arriving() const { return arriving_; }
@@ -163,9 +163,11 @@ class Connection {
   bool is_lost() const { return lost_reason_ != nullptr; }
   // A literal; null: it is not lost.
   const char* lost_reason() const { return lost_reason_; }
-  std::span<const Descriptor> lanes() const { return lanes_; }
+  std::span<const Wire> lanes() const { return lanes_; }
+  // Something that is to be written waits until somebody reads.
+  bool waits_to_read() const { return std::ranges::any_of(lanes_, &Wire::waits_to_read); }
   // One of the lanes, whose number is `lane_count` in the end. False: it has that one.
-  bool adopt(Descriptor socket, std::size_t lane, std::size_t lane_count);
+  bool adopt(Wire wire, std::size_t lane, std::size_t lane_count);
   // For good, for a reason that is a literal; the first one stays.
   void close(const char* reason);
   // Whether what epoll reports of the first lane must change.
@@ -177,11 +179,11 @@ class Connection {
   Flow write(uint64_t& moved_bytes, std::optional<Sending>& sent) {
     return out_.write(lanes_, moved_bytes, sent);
   }
-  Flow read(uint64_t& moved_bytes) { return in_.read(lanes_[0].get(), moved_bytes); }
+  Flow read(uint64_t& moved_bytes) { return in_.read(lanes_[0], moved_bytes); }
   Flow read_parts(uint64_t& moved_bytes) { return in_.read_parts(lanes_, moved_bytes); }
 
  private:
-  std::vector<Descriptor> lanes_;
+  std::vector<Wire> lanes_;
   bool is_open_ = false;
   const char* lost_reason_ = nullptr;
   uint32_t watched_ = 0;
