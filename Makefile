@@ -35,6 +35,7 @@ test:  ## What must hold before every commit: tests, tidy, format. Two cores, no
 
 check-all: test  ## Also sanitizers, clang-tidy, long property runs, Slurm, benchmark limits: hours.
 	@cmake --workflow --preset asan
+	@PLEACH_LONG=1 ctest --preset asan -R '^runtime\.(tcp_transport|shm_transport|store|handshake|tls_session)_test$$'
 	@cmake --workflow --preset tsan
 	@PLEACH_LONG=1 ctest --preset long
 	@tools/install_packages.sh slurm

@@ -2,7 +2,8 @@
 """Foreign connections to the ranks of a job, before, while and after they join: none gets past the
 hello, and the job ends right.
 
-With PLEACH_LONG: more than 5,000 of them for each of three jobs of 16 ranks.
+With PLEACH_LONG: more than 5,000 of them for each of three jobs of 16 ranks, one of which has three
+sockets a pair, and one encrypts.
 """
 import os
 import pathlib
@@ -20,7 +21,8 @@ import unittest
 
 PLEACH = os.environ["PLEACH"]
 IS_LONG = bool(os.environ.get("PLEACH_LONG"))
-RANKS, STRANGERS, JOBS = (16, 8000, 3) if IS_LONG else (4, 400, 1)
+RANKS, STRANGERS = (16, 8000) if IS_LONG else (4, 400)
+JOBS = [{}, {"PLEACH_SOCKETS": "3"}, {"PLEACH_TLS": "1", "PLEACH_SOCKETS": "2"}]
 LIMIT_S = 240
 CLAIM_BYTES, PROOF_BYTES = 64, 32
 SEED = int(os.environ.get("PLEACH_SEED", "1"))
@@ -162,14 +164,14 @@ def record_hellos(port, how_many):
 
 
 class Strangers(unittest.TestCase):
-    def start(self, rank, port, secret):
+    def start(self, rank, port, secret, job):
         variables = {"PLEACH_RANK": str(rank), "PLEACH_RANK_COUNT": str(RANKS),
-                     "PLEACH_STORE": f"127.0.0.1:{port}", "PLEACH_SECRET": secret}
+                     "PLEACH_STORE": f"127.0.0.1:{port}", "PLEACH_SECRET": secret, **job}
         kept = {name: value for name, value in os.environ.items()
                 if not name.startswith("PLEACH_")}
         process = subprocess.Popen(
-            [PLEACH, "run", "--algorithm", "ring", "--sizes", "1KiB:64KiB:8", "--iterations",
-             "20", "--deadline", "60s"],
+            [PLEACH, "run", "--algorithm", "ring", "--sizes", "1KiB:64KiB:8", "--transport",
+             "tcp", "--iterations", "20", "--deadline", "60s"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**kept, **variables})
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.stderr.close)
@@ -178,19 +180,19 @@ class Strangers(unittest.TestCase):
 
     def test_strangers_change_nothing(self):
         port = free_port()
-        ranks = [self.start(rank, port, secrets.token_hex(32)) for rank in range(1, 3)]
+        ranks = [self.start(rank, port, secrets.token_hex(32), {}) for rank in range(1, 3)]
         recorded = record_hellos(port, 4)
         for rank in ranks:
             rank.kill()
         self.assertTrue(recorded)
-        for job in range(JOBS):
+        for job in JOBS:
             with self.subTest(f"job {job}, PLEACH_SEED={SEED}"):
-                self.flood(recorded)
+                self.flood(recorded, job)
 
-    def flood(self, recorded):
+    def flood(self, recorded, job):
         port, secret = free_port(), secrets.token_hex(32)
         flood = Flood(port, recorded)
-        ranks = [self.start(0, port, secret)]
+        ranks = [self.start(0, port, secret, job)]
         flood.processes = [rank.pid for rank in ranks]
         flood.thread.start()
         try:
@@ -198,7 +200,7 @@ class Strangers(unittest.TestCase):
                 # Most come before the last rank does, between any two of them; the rest to a job
                 # that runs.
                 flood.wait_for(rank * STRANGERS * 2 // (3 * (RANKS - 1)))
-                ranks.append(self.start(rank, port, secret))
+                ranks.append(self.start(rank, port, secret, job))
                 flood.processes = [one.pid for one in ranks]
             outputs = [rank.communicate(timeout=LIMIT_S) for rank in ranks]
         finally:

@@ -109,7 +109,7 @@ class ShmTransport final : public Transport {
   };
   Peer& at_peer(Rank rank) { return peers_[rank.index()]; }
   shm::Control& control() const { return shm::control_in(own_.shared.get()); }
-  void meet(Rank rank, Descriptor socket);
+  void meet(Rank rank, Wire wire);
   bool adopt(Rank rank, std::vector<Descriptor> brought);
   void probe(Peer& peer, const shm::Hello& words);
   void hear_hello(Rank rank);
@@ -157,9 +157,7 @@ Status ShmTransport::listen() {
   PLEACH_ASSIGN(listener, listen_on_host(shm::socket_name(nonce)));
   PLEACH_TRY(meeting_.open(
       meeting_options(context_, Purpose::kShm, nonce, ready_.epoll.get()), std::move(listener),
-      [this](Rank rank, uint16_t /*lane*/, Wire wire) {
-        meet(rank, std::move(wire).take_socket());
-      },
+      [this](Rank rank, uint16_t /*lane*/, Wire wire) { meet(rank, std::move(wire)); },
       [this](Rank rank, const char* reason) { lose(rank, reason); }));
   // Nobody reads the bell: every ring of it is an edge.
   PLEACH_TRY(watch(ready_.epoll.get(), own_.bell.get(), EPOLLIN | EPOLLET, kBell));
@@ -256,12 +254,12 @@ Status ShmTransport::connect(Rank rank) {
 }
 
 // Each tells the other where its memory is.
-void ShmTransport::meet(Rank rank, Descriptor socket) {
+void ShmTransport::meet(Rank rank, Wire wire) {
   Peer& peer = at_peer(rank);
-  if (peer.socket.is_open() || peer.is_lost() || !is_of_this_user(socket.get())) {
+  if (peer.socket.is_open() || peer.is_lost() || !is_of_this_user(wire.socket())) {
     return;
   }
-  peer.socket = std::move(socket);
+  peer.socket = std::move(wire).take_socket();
   const shm::Hello words = {.rank = context_.rank.value,
                             .rank_count = context_.rank_count,
                             .probe = own_.word,

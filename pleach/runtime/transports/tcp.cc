@@ -102,7 +102,7 @@ class TcpTransport final : public Transport {
   Status release(Rank peer, uint64_t channel, SegmentTag tag, int32_t place) override;
   bool holds_back() const override { return !due_.held_back.empty(); }
   Status flush() override;
-  bool has_events() const override { return !events_.empty(); }
+  bool has_events() const override { return !events_.empty() || !due_.unread.empty(); }
   TimePoint expiry() const override { return meeting_.expiry(); }
   void interrupt() override { signal_event(ready_.alarm.get()); }
   Status wait(TimePoint deadline, bool is_eager) override;
@@ -483,9 +483,6 @@ Status TcpTransport::look(int milliseconds) {
 }
 
 Status TcpTransport::wait(TimePoint deadline, bool is_eager) {
-  if (!due_.unread.empty()) {
-    deadline = TimePoint::min();
-  }
   if (is_eager && deadline > TimePoint::min()) {
     const auto sees = [this]() -> Result<bool> {
       PLEACH_TRY(look(0));
