@@ -9,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "pleach/api/transport_choice.h"
 #include "pleach/base/id.h"
 #include "pleach/base/result.h"
 #include "pleach/planning/book.h"
@@ -17,6 +16,7 @@
 #include "pleach/runtime/clock.h"
 #include "pleach/runtime/communicator.h"
 #include "pleach/runtime/rendezvous/store.h"
+#include "pleach/runtime/transport_choice.h"
 
 namespace pleach {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "pleach/api/transport_choice.h"
 #include "pleach/collective/placement.h"
+#include "pleach/runtime/transport_choice.h"
 
 namespace pleach {
 namespace {

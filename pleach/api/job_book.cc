@@ -38,7 +38,9 @@ Result<Plan> plan_for(const BookRequest& request, int32_t rank_count) {
   const std::vector<int32_t> hosts =
       request.hosts.empty() ? spread_over_hosts(rank_count, 1) : request.hosts;
   PLEACH_CHECK(count_of(hosts) == rank_count, "each rank is on a host");
-  PLEACH_ASSIGN(ranks, default_topology(request.transport, hosts, request.transport));
+  const std::string transport =
+      request.transport == kAutoTransport ? best_transport(hosts) : request.transport;
+  PLEACH_ASSIGN(ranks, default_topology(transport, hosts, transport));
   options.planner.simulation.reduce_bandwidth_bytes_per_s = ranks.reduce_bandwidth_bytes_per_s;
   return Plan{std::move(ranks.topology), std::move(options)};
 }

@@ -17,11 +17,12 @@
 #include "pleach/planning/code_mark.h"
 #include "pleach/runtime/communicator.h"
 #include "pleach/runtime/launch/launch.h"
+#include "pleach/runtime/transport_choice.h"
 
 namespace pleach {
 
 struct BookRequest {
-  std::string transport = "tcp";
+  std::string transport = kAutoTransport;
   // Where each rank is, as TransportChoice has it; empty: all are on one host.
   std::vector<int32_t> hosts = {};
   std::string topology = {};    // to plan for, a spec; empty: what is known of the transport

@@ -11,7 +11,6 @@
 
 #include "pleach/api/host.h"
 #include "pleach/api/schedule_source.h"
-#include "pleach/api/transport_choice.h"
 #include "pleach/base/files.h"
 #include "pleach/base/index.h"
 #include "pleach/collective/formats.h"
@@ -197,32 +196,6 @@ TEST(PreparedBook, SaysOnAllRanksWhyThereIsNone) {
     ASSERT_TRUE(ring) << ring.error().message;
     EXPECT_EQ((*ring)->choose(Kind::kAllToAll, 100).error().message, "the book has no all_to_all");
   });
-}
-
-TEST(ChooseTransport, IsSharedMemoryOnOneHost) {
-  for (const auto& [wanted, chosen] : {std::pair("auto", "shm"), std::pair("tcp", "tcp")}) {
-    const auto store = make_local_store();
-    support::on_every_rank(3, [&](Rank rank) {
-      const GroupOfRanks group{*store, rank, 3, std::chrono::seconds(20)};
-      const auto choice = choose_transport(group, "a", wanted);
-      ASSERT_TRUE(choice) << choice.error().message;
-      EXPECT_EQ(choice->transport, chosen);
-      EXPECT_EQ(choice->hosts, (std::vector<int32_t>{0, 0, 0}));
-    });
-  }
-}
-
-TEST(ChooseTransport, IsWhatJoinsAllRanks) {
-  using Hosts = std::vector<int32_t>;
-  EXPECT_EQ(best_transport(Hosts{0}), "shm");
-  EXPECT_EQ(best_transport(Hosts{0, 0, 0}), "shm");
-  EXPECT_EQ(best_transport(Hosts{0, 1, 2}), "tcp");
-  EXPECT_EQ(best_transport(Hosts{0, 1, 1}), "host");
-  EXPECT_EQ(best_transport(Hosts{0, 1, 0, 1}), "host");
-  const Hosts all = {0, 1, 1, 2};
-  EXPECT_EQ(hosts_of(all, std::vector<Rank>{{3}, {1}, {2}}), (Hosts{0, 1, 1}));
-  EXPECT_EQ(hosts_of(all, std::vector<Rank>{{1}, {2}}), (Hosts{0, 0}));
-  EXPECT_EQ(hosts_of({}, std::vector<Rank>{{1}, {2}}), Hosts{});
 }
 
 // Ranks of several hosts are planned for as such: some sums go level by level.

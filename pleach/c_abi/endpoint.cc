@@ -5,11 +5,11 @@
 #include <string>
 #include <utility>
 
-#include "pleach/api/transport_choice.h"
 #include "pleach/c_abi/call.h"
 #include "pleach/runtime/launch/launch.h"
 #include "pleach/runtime/net.h"
 #include "pleach/runtime/rendezvous/agreement.h"
+#include "pleach/runtime/transport_choice.h"
 
 namespace pleach::c_abi {
 namespace {

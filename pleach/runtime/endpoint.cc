@@ -43,10 +43,22 @@ Result<std::shared_ptr<Endpoint>> Endpoint::create(EndpointOptions options) {
   if (!endpoint->options_.host_name) {
     PLEACH_SET(endpoint->options_.host_name, given_host_name());
   }
+  PLEACH_TRY(endpoint->find_transport());
   PLEACH_SET(endpoint->wiring_, endpoint->wire());
   PLEACH_TRY(endpoint->store().attach(endpoint->rank()));
   endpoint->is_attached_ = true;
   return endpoint;
+}
+
+Status Endpoint::find_transport() {
+  if (options_.transport == kAutoTransport && options_.transport_override == nullptr) {
+    const GroupOfRanks all{store(), rank(), rank_count(), options_.deadline};
+    PLEACH_ASSIGN(choice, choose_transport(all, options_.name + "/transport", kAutoTransport,
+                                           options_.host_name));
+    options_.transport = choice.transport;
+    hosts_ = std::move(choice.hosts);
+  }
+  return ok();
 }
 
 Endpoint::~Endpoint() {

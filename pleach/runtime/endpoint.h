@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "pleach/base/id.h"
 #include "pleach/base/result.h"
@@ -17,13 +18,16 @@
 #include "pleach/runtime/progress.h"
 #include "pleach/runtime/rendezvous/store.h"
 #include "pleach/runtime/transport.h"
+#include "pleach/runtime/transport_choice.h"
 
 namespace pleach {
 
 struct EndpointOptions {
   Rank rank;
   int32_t rank_count = 1;
-  std::string transport = "tcp";  // or with options: "tcp,sockets=4"
+  // By name, or with options: "tcp,sockets=4". kAutoTransport: the best for all ranks, which then
+  // create their endpoints together.
+  std::string transport = kAutoTransport;
   std::shared_ptr<Store> store;
   std::string name = "job";                      // distinct endpoints of a rank differ in it
   Duration deadline = std::chrono::seconds(30);  // of every wait
@@ -49,7 +53,8 @@ struct Wiring {
 // be asked of it; what is destroyed there stays as it is.
 class Endpoint {
  public:
-  // Errors: kInvalidArgument: no such rank, no store; kNotFound: no such transport; its own.
+  // Errors: kInvalidArgument: no such rank, no store, no such transport; its own; those of
+  // choose_transport().
   static Result<std::shared_ptr<Endpoint>> create(EndpointOptions options);
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
@@ -59,7 +64,10 @@ class Endpoint {
   int32_t rank_count() const { return options_.rank_count; }
   Store& store() const { return *options_.store; }
   Duration deadline() const { return options_.deadline; }
-  const std::string& transport() const { return options_.transport; }  // as it was asked for
+  // As it was asked for, or the best.
+  const std::string& transport() const { return options_.transport; }
+  // As TransportChoice's; empty where a transport was asked for by name.
+  const std::vector<int32_t>& hosts() const { return hosts_; }
   // Of the latest epoch that it has come to.
   std::shared_ptr<Wiring> wiring() const;
   // Where that epoch has failed: ends all that is in flight in it, and comes to the next one with
@@ -77,9 +85,11 @@ class Endpoint {
 
  private:
   explicit Endpoint(EndpointOptions options) : options_(std::move(options)) {}
+  Status find_transport();
   Result<std::shared_ptr<Wiring>> wire();
 
   EndpointOptions options_;
+  std::vector<int32_t> hosts_;
   bool is_attached_ = false;
   std::mutex renewing_;  // one at a time
   mutable std::mutex mutex_;

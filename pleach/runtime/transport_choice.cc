@@ -1,4 +1,4 @@
-#include "pleach/api/transport_choice.h"
+#include "pleach/runtime/transport_choice.h"
 
 #include <fmt/format.h>
 
@@ -58,12 +58,15 @@ Status check_transport(const std::string& wanted) {
 }
 
 Result<TransportChoice> choose_transport(const GroupOfRanks& group, const std::string& name,
-                                         const std::string& wanted) {
-  PLEACH_ASSIGN(host_name, given_host_name());
+                                         const std::string& wanted,
+                                         std::optional<std::string> host_name) {
+  if (!host_name) {
+    PLEACH_SET(host_name, given_host_name());
+  }
   const auto judge = [](const std::vector<std::string>& places) -> Result<std::string> {
     return fmt::format("{}", fmt::join(number(places), " "));
   };
-  PLEACH_ASSIGN(said, settle(group, name, host_identity(host_name), judge));
+  PLEACH_ASSIGN(said, settle(group, name, host_identity(*host_name), judge));
   PLEACH_ASSIGN(numbers, std::move(said));
   TransportChoice choice;
   for (const std::string_view number : split(numbers, ' ')) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,9 +31,11 @@ struct TransportChoice {
 Status check_transport(const std::string& wanted);
 
 // Collective: all ranks say where they are. `wanted`: a transport, or kAutoTransport.
-//   name    as the agreements'
-//   errors  as the agreements; kInvalidArgument: PLEACH_HOST is no name
+//   name       as the agreements'
+//   host_name  TransportContext's; none: PLEACH_HOST
+//   errors     as the agreements; kInvalidArgument: PLEACH_HOST is no name
 Result<TransportChoice> choose_transport(const GroupOfRanks& group, const std::string& name,
-                                         const std::string& wanted);
+                                         const std::string& wanted,
+                                         std::optional<std::string> host_name = {});
 
 }  // namespace pleach
