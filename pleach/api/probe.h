@@ -16,7 +16,7 @@ namespace pleach {
 // What is timed: messages of these sizes (the larger one fits a place), and exchanges in one part
 // and in several.
 inline constexpr int64_t kProbeSmallBytes = 256;
-inline constexpr int64_t kProbeLargeBytes = 128 * 1024;
+inline constexpr int64_t kProbeLargeBytes = int64_t{128} * 1024;
 inline constexpr int32_t kProbeSegments = 17;
 
 // Of one operation [s]. In a chain messages follow each other, up the ranks and down again; in an

@@ -100,7 +100,7 @@ pleach_status receive(const Asked& asked, pleach_received* received) {
 
 // Only read.
 void* memory_of(const void* message) {
-  return const_cast<void*>(message);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  return const_cast<void*>(message);
 }
 
 }  // namespace

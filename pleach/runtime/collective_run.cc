@@ -25,7 +25,7 @@ bool has_segment(std::span<const ProgramMessage> messages, int32_t message, int3
 }
 
 // What is fetched for one fold, of all its operands, stays in a level-2 cache.
-constexpr int64_t kFetchedBytes = 512 * 1024;
+constexpr int64_t kFetchedBytes = int64_t{512} * 1024;
 
 constexpr Duration kAskAfter = std::chrono::seconds(1);
 

@@ -230,10 +230,10 @@ Status ChannelCommunicator::open_channels() {
     const MessageGroup group{job_rank(), self_.job_ranks, endpoint_->deadline()};
     return std::make_unique<MessageChannel>(group, channel, transport, sending);
   };
-  const Status opened = progress().open({.number = messages_.channel(),
-                                         .places = options_.message_places,
-                                         .place_bytes = options_.message_place_bytes},
-                                        tell_failure("message"), make);
+  Status opened = progress().open({.number = messages_.channel(),
+                                   .places = options_.message_places,
+                                   .place_bytes = options_.message_place_bytes},
+                                  tell_failure("message"), make);
   if (!opened) {
     progress().close(self_.channel, opened.error());
   }
@@ -337,7 +337,9 @@ Result<std::vector<std::shared_ptr<const PreparedSchedule>>> ChannelCommunicator
   }
   std::vector<std::shared_ptr<const PreparedSchedule>> all;
   const auto prove = [&]() -> Result<std::string> {
-    PLEACH_TRY(*bytes);
+    if (!*bytes) {
+      return bytes->error();
+    }
     PLEACH_ASSIGN(schedules, unpack(**bytes));
     Fingerprint hash;
     for (const auto& schedule : schedules) {
@@ -421,6 +423,7 @@ Result<std::vector<int32_t>> ranks_of_color(std::string_view table, int32_t colo
   }
   std::ranges::sort(members);
   std::vector<int32_t> ranks;
+  ranks.reserve(members.size());
   for (const auto& [key, rank] : members) {
     ranks.push_back(rank);
   }
@@ -439,7 +442,9 @@ Result<std::unique_ptr<Communicator>> ChannelCommunicator::split(int32_t color, 
   if (color < 0) {
     return std::unique_ptr<Communicator>();
   }
-  PLEACH_TRY(*table);
+  if (!*table) {
+    return table->error();
+  }
   PLEACH_ASSIGN(ranks, ranks_of_color(**table, color));
   CommunicatorOptions options = options_;
   options.name = fmt::format("{}.{}", name, color);  // not beneath what settle() removes
