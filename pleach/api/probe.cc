@@ -83,7 +83,7 @@ Result<ProbeTimes> time_exchanges(Communicator& communicator, int32_t rounds) {
 // Of sums of float32 in cache.
 int64_t time_reductions() {
   constexpr int32_t kRepetitions = 200;
-  constexpr int64_t kCount = 16 * 1024;
+  constexpr int64_t kCount = int64_t{16} * 1024;
   std::vector<float> sum(kCount, 1);
   const std::vector<float> term(kCount, 1);
   std::byte* const out = std::as_writable_bytes(std::span(sum)).data();

@@ -116,7 +116,7 @@ void reduce_part(Reduction reduction, std::byte* out, const std::byte* a,
 int64_t least_streamed() {
   // A quarter: operands take as much, and other ranks of the host. (The C library's answer counts
   // the caches of cores that are not there, on virtual machines.)
-  static const int64_t kLeast = [] {
+  static const int64_t least = [] {
     const Result<std::string> text =
         read_file("/sys/devices/system/cpu/cpu0/cache/index3/size", 1 << 10);
     const Result<int64_t> kibibytes =
@@ -124,7 +124,7 @@ int64_t least_streamed() {
              : text.error();
     return kibibytes ? *kibibytes * 1024 / 4 : int64_t{8} << 20;
   }();
-  return kLeast;
+  return least;
 }
 
 #if defined(__x86_64__)

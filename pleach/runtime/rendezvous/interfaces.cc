@@ -51,6 +51,7 @@ std::vector<std::string> find(std::span<const Interface> interfaces, std::string
   }
   std::ranges::stable_sort(found, {}, [](const auto& entry) { return entry.first; });
   std::vector<std::string> addresses;
+  addresses.reserve(found.size());
   for (const auto& [place, one] : found) {
     addresses.push_back(one->address);
   }

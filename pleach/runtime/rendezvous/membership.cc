@@ -90,6 +90,7 @@ void Membership::give_up() {
 
 std::string did_not_come(const std::vector<Rank>& ranks) {
   std::vector<std::string> names;
+  names.reserve(ranks.size());
   for (const Rank rank : ranks) {
     names.push_back(std::to_string(rank.value));
   }

@@ -53,6 +53,7 @@ std::string write_store_message(const StoreMessage& message) {
 
 std::string write_ranks(const std::vector<Rank>& ranks) {
   std::vector<std::string> words;
+  words.reserve(ranks.size());
   for (const Rank rank : ranks) {
     words.push_back(std::to_string(rank.value));
   }
