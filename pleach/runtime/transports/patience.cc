@@ -2,6 +2,8 @@
 
 #include <sched.h>
 
+#include <chrono>
+
 namespace pleach {
 
 Patience Patience::for_ranks(int32_t rank_count) {
@@ -17,8 +19,11 @@ Patience Patience::for_ranks(int32_t rank_count) {
   return patience;
 }
 
-void Patience::give_way() {
+bool Patience::give_way() {
+  constexpr std::chrono::microseconds kSoon(200);
+  const auto start = std::chrono::steady_clock::now();
   sched_yield();
+  return std::chrono::steady_clock::now() - start < kSoon;
 }
 
 }  // namespace pleach

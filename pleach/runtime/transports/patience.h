@@ -8,7 +8,8 @@
 namespace pleach {
 
 // Where every rank has a core, a rank spins: what it waits for is a cache miss away. Where ranks
-// share cores it gives its core away instead. Both end soon: waits for a late peer cost nothing.
+// share cores it gives its core away instead, until it once gets it back late: others want it more,
+// and who sleeps is served before who gives way. All ends soon: waits for a late peer cost nothing.
 class Patience {
  public:
   static constexpr int32_t kSpinsPerLook = 250;
@@ -25,8 +26,9 @@ class Patience {
       }
       relax();
     }
-    for (int32_t i = 0; i < yields_; ++i) {
-      give_way();
+    bool is_soon = true;
+    for (int32_t i = 0; i < yields_ && is_soon; ++i) {
+      is_soon = give_way();
       if (happened()) {
         return true;
       }
@@ -58,7 +60,8 @@ class Patience {
     asm volatile("yield");
 #endif
   }
-  static void give_way();
+  // Whether the core came back soon.
+  static bool give_way();
 
   int32_t spins_ = 0;
   int32_t yields_ = 0;
