@@ -18,6 +18,9 @@ Channel::Channel(const ChannelOptions& options, Transport& transport, std::vecto
       transport_(transport),
       sending_(sending),
       lanes_(sending.size()),
+      outbox_(transport.reads_peers()
+                  ? std::make_unique<Outbox>(static_cast<int32_t>(sending.size()))
+                  : nullptr),
       peers_(sending.size()) {
   for (Lane& lane : lanes_) {
     lane.free_places = options.places;
@@ -48,11 +51,12 @@ Error Channel::broken(const TransportEvent& event, std::string what) {
 }
 
 Status Channel::start(CollectiveRun& run, const RunSpec& spec, TimePoint now) {
-  PLEACH_CHECK(spec.operation == last_operation_ + 1, "operations begin in their order");
-  last_operation_ = spec.operation;
-  flight_ = spec.flight;
+  PLEACH_CHECK(spec.operation == last_.operation + 1, "operations begin in their order");
+  last_.operation = spec.operation;
+  last_.flight = spec.flight;
   runs_.push_back(&run);
-  PLEACH_TRY(note(run, run.start(spec, {transport_, options_, lanes_, sending_}, now)));
+  PLEACH_TRY(
+      note(run, run.start(spec, {transport_, options_, lanes_, sending_, outbox_.get()}, now)));
   for (const Rank peer : run.peers()) {
     const Peer& state = peers_[peer.index()];
     if (state.lost != nullptr) {
@@ -102,7 +106,7 @@ Status Channel::handle(const TransportEvent& event) {
   if (CollectiveRun* const run = find(event.tag.operation)) {
     return tell(*run, event);
   }
-  const bool is_over = event.tag.operation <= last_operation_;
+  const bool is_over = event.tag.operation <= last_.operation;
   switch (event.kind) {
     case Kind::kArrived:
       if (is_over) {
@@ -127,7 +131,7 @@ Status Channel::handle(const TransportEvent& event) {
 
 // An operation of this rank that is over, as far as it is known, was another than the peer's.
 bool Channel::differs(const TransportEvent& event) const {
-  const FlightEntry* const own = flight_.find(options_.number, event.tag.operation);
+  const FlightEntry* const own = last_.flight.find(options_.number, event.tag.operation);
   return own != nullptr && !may_be_one(own->fingerprint, event.fingerprint);
 }
 
@@ -137,9 +141,9 @@ Error Channel::refuse(const TransportEvent& event) {
     return broken(
         event, fmt::format("sent a segment of operation {}, which is over", event.tag.operation));
   }
-  const Rank self = flight_.recorder->rank();
+  const Rank self = last_.flight.recorder->rank();
   failed_ = {event.tag.operation, std::max(event.peer, self)};
-  const FlightEntry* const own = flight_.find(options_.number, event.tag.operation);
+  const FlightEntry* const own = last_.flight.find(options_.number, event.tag.operation);
   return invalid(difference_text(event.peer, event.fingerprint, self, own->fingerprint));
 }
 

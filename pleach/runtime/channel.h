@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -56,6 +57,7 @@ class Channel final : public Traffic {
   Transport& transport_;
   std::vector<bool>& sending_;
   std::vector<Lane> lanes_;            // by rank
+  std::unique_ptr<Outbox> outbox_;     // null: peers cannot read there
   std::vector<CollectiveRun*> runs_;   // in flight, the earliest operation first
   std::vector<TransportEvent> early_;  // segments of operations to come
   struct Peer {
@@ -64,9 +66,11 @@ class Channel final : public Traffic {
     uint64_t begun = 0;
     uint64_t fingerprint = 0;
   };
-  std::vector<Peer> peers_;      // by rank
-  uint64_t last_operation_ = 0;  // that has begun
-  FlightNote flight_;            // of that
+  std::vector<Peer> peers_;  // by rank
+  struct Last {
+    uint64_t operation = 0;
+    FlightNote flight;
+  } last_;  // that has begun
   struct Failed {
     uint64_t operation = 0;
     Rank culprit = {};

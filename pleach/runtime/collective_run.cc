@@ -13,6 +13,7 @@
 
 #include "pleach/base/index.h"
 #include "pleach/runtime/kernels.h"
+#include "pleach/runtime/peer_memory.h"
 #include "pleach/runtime/program_index.h"
 #include "pleach/runtime/request_fingerprint.h"
 #include "pleach/runtime/streaming.h"
@@ -26,8 +27,8 @@ bool has_segment(std::span<const ProgramMessage> messages, int32_t message, int3
 
 // What is fetched for one fold, of all its operands, stays in a level-2 cache.
 constexpr int64_t kFetchedBytes = int64_t{512} * 1024;
-
-constexpr Duration kAskAfter = std::chrono::seconds(1);
+// Smaller values are copied for each of their readers: that they are read is told to each of them.
+constexpr int64_t kLeastCopied = int64_t{8} * 1024;
 
 void copy(std::byte* out, const std::byte* in, int64_t bytes) {
   std::memcpy(out, in, static_cast<std::size_t>(bytes));
@@ -104,6 +105,9 @@ void CollectiveRun::leave() {
     std::erase(lanes_[index_.targets()[target].index()].runs, &outgoing_[target]);
   }
   lanes_ = {};
+  if (outbox_ != nullptr) {
+    outbox_->drop(this);
+  }
 }
 
 Status CollectiveRun::start(const RunSpec& spec, const RunWorld& world, TimePoint now) {
@@ -113,6 +117,7 @@ Status CollectiveRun::start(const RunSpec& spec, const RunWorld& world, TimePoin
   channel_ = world.channel;
   lanes_ = world.lanes;
   sending_ = &world.sending;
+  outbox_ = world.outbox;
   element_bytes_ = element_bytes(spec.type);
   is_large_ = home_elements_ * element_bytes_ >= least_streamed();
   scratch_.make_room(program_.scratch_elements * element_bytes_);
@@ -200,27 +205,6 @@ Status CollectiveRun::proceed(TimePoint now) {
   return check_expiry(now);
 }
 
-Status CollectiveRun::check_expiry(TimePoint now) {
-  if (now < expiry()) {
-    return ok();
-  }
-  if (!life_.has_asked) {
-    return ask_who_has_begun();
-  }
-  if (!life_.has_waited) {
-    life_.has_waited = true;
-    const std::vector<bool> needed = needed_peers();
-    return std::ranges::find(needed, true) != needed.end() ? not_begun(needed) : ok();
-  }
-  const uint64_t moved = transport_->moved_bytes();
-  if (moved == life_.moved_bytes) {
-    return expired();
-  }
-  life_.moved_bytes = moved;  // A large segment is on its way.
-  life_.last_event = now;
-  return ok();
-}
-
 void CollectiveRun::make_ready(int32_t send, int32_t segment) {
   const ProgramIndex::Place place = index_.place(send, segment);
   outgoing_[at(place.target)].ready.insert(place.position);
@@ -285,21 +269,60 @@ Status CollectiveRun::send(std::size_t connection, int32_t position) {
   return ok();
 }
 
-// Whether the peer is to read the only piece where it stands. What is never written counts as read
-// from here on, for the order; the run is not done before the peer is.
+// Whether the peer is to read the only piece where it stands, or a copy that others read too. What
+// is never written, or has been copied, counts as read from here on, for the order; the run is not
+// done before the peer is.
 Result<bool> CollectiveRun::lend(std::size_t connection, int32_t position) {
   const auto [send, segment] = index_.order(connection)[at(position)];
   const ProgramMessage& message = program_.sends[at(send)];
-  PLEACH_ASSIGN(has_lent, transport_->lend(message.peer, channel_.number,
-                                           {spec_.operation, message.stream, segment},
-                                           fingerprint_for(message.peer), pieces_.front()));
-  outgoing_[connection].segments[at(position)].is_lent = has_lent;
+  const std::span<const std::byte> copied = copy_for_readers(send, segment);
+  PLEACH_ASSIGN(
+      has_lent,
+      transport_->lend(message.peer, channel_.number, {spec_.operation, message.stream, segment},
+                       fingerprint_for(message.peer), copied.empty() ? pieces_.front() : copied));
+  Outgoing::Segment& what = outgoing_[connection].segments[at(position)];
+  what.is_lent = has_lent;
+  what.is_copied = has_lent && !copied.empty();
+  if (!has_lent && !copied.empty()) {
+    outbox_->release(outbox_key(send, segment));
+  }
   for (int32_t item = 0; has_lent && item < message.item_count; ++item) {
-    if (program_.is_constant(program_.reads[at(message.first_item + item)])) {
+    if (what.is_copied || program_.is_constant(program_.reads[at(message.first_item + item)])) {
       finish_read(send, item, segment);
     }
   }
   return has_lent;
+}
+
+// The copy of what several peers read. Empty: the only piece goes to one, or they read it itself.
+std::span<const std::byte> CollectiveRun::copy_for_readers(int32_t send, int32_t segment) const {
+  const ProgramMessage& message = program_.sends[at(send)];
+  const ProgramRead& read = program_.reads[at(message.first_item)];
+  if (outbox_ == nullptr || std::ssize(pieces_.front()) < kLeastCopied || message.item_count > 1 ||
+      index_.reads_after(read.slot, read.after_commits).size() < 2 ||
+      find_peer_region(pieces_.front()) != nullptr) {
+    return {};
+  }
+  return outbox_->put(outbox_key(send, segment), pieces_.front(), 1 + count_readers(read, segment),
+                      transport_->has_far_peers());
+}
+
+// Others that the value will be lent to.
+int32_t CollectiveRun::count_readers(const ProgramRead& read, int32_t segment) const {
+  int32_t count = 0;
+  for (const int32_t other : index_.reads_after(read.slot, read.after_commits)) {
+    const int32_t send = index_.send_of_read(other);
+    const ProgramMessage& message = program_.sends[at(send)];
+    const ProgramIndex::Place place = index_.place(send, segment);
+    const bool has_left = outgoing_[at(place.target)].segments[at(place.position)].is_admitted;
+    count += message.may_borrow && message.item_count == 1 && !has_left ? 1 : 0;
+  }
+  return count;
+}
+
+Outbox::Key CollectiveRun::outbox_key(int32_t send, int32_t segment) const {
+  const ProgramRead& read = program_.reads[at(program_.sends[at(send)].first_item)];
+  return {this, read.slot, read.after_commits, segment};
 }
 
 Status CollectiveRun::tell_begun(Rank peer) {
@@ -482,6 +505,9 @@ Status CollectiveRun::handle_release(const TransportEvent& event) {
   if (what.is_lent) {
     finish_send(send, event.tag.segment);
   }
+  if (what.is_copied) {
+    outbox_->release(outbox_key(send, event.tag.segment));
+  }
   while (at(outgoing.smallest) < outgoing.segments.size() &&
          outgoing.segments[at(outgoing.smallest)].is_released) {
     ++outgoing.smallest;
@@ -587,6 +613,21 @@ Status CollectiveRun::commit(int32_t slot, int32_t segment) {
   return ok();
 }
 
+// Whether what so many commits leave at home is not wanted in the cache: no message reads it any
+// more, or one does from far.
+bool CollectiveRun::writes_past_caches(int32_t slot, int32_t commits,
+                                       std::span<const std::byte> bytes) const {
+  const ProgramSlot& what = program_.slots[at(slot)];
+  const std::size_t readers = index_.reads_after(slot, commits).size();
+  if (readers == 0) {
+    return is_large_ && what.home.buffer == Buffer::kOutput && commits == what.commit_count;
+  }
+  const bool is_copied = readers > 1 && outbox_ != nullptr &&
+                         std::ssize(bytes) >= std::max(kLeastCopied, channel_.least_lent) &&
+                         find_peer_region(bytes) == nullptr;
+  return !is_copied && std::ssize(bytes) >= kLeastStreamedToPeers && transport_->has_far_peers();
+}
+
 // Writes home what the slot's next commits make of it: block by block where something is fetched.
 Status CollectiveRun::fold(int32_t slot, int32_t segment, std::span<const int32_t> commits) {
   const ProgramSlot& what = program_.slots[at(slot)];
@@ -598,11 +639,7 @@ Status CollectiveRun::fold(int32_t slot, int32_t segment, std::span<const int32_
     return ok();
   }
   std::byte* const out = home(what, segment);
-  // What no message reads any more is not wanted in the cache, nor what far peers read.
-  const bool is_read = !index_.reads_after(slot, after).empty();
-  const bool streams =
-      is_read ? bytes >= kLeastStreamedToPeers && transport_->has_far_peers()
-              : is_large_ && what.home.buffer == Buffer::kOutput && after == what.commit_count;
+  const bool streams = writes_past_caches(slot, after, {out, static_cast<std::size_t>(bytes)});
   const auto is_remote = [&](int32_t commit) { return arrival_of(commit, segment).is_remote; };
   if (index_.commit_op(commits.front()) == TransferOp::kCopy) {
     const std::byte* const from = payload_[index(commits.front(), segment)];
@@ -688,53 +725,6 @@ void CollectiveRun::copy_results() const {
   }
 }
 
-// Peers get the deadline to begin; they are asked whether they have after half of it, or a second:
-// two that only receive, and run something else, hear of it then.
-// After that a rank that sees nothing at all for the deadline gives up a little later still, so
-// that who knows more speaks first.
-TimePoint CollectiveRun::expiry() const {
-  if (!life_.has_waited) {
-    return life_.start +
-           (life_.has_asked ? spec_.deadline : std::min<Duration>(spec_.deadline / 2, kAskAfter));
-  }
-  return life_.last_event + spec_.deadline + spec_.deadline / 4;
-}
-
-Status CollectiveRun::ask_who_has_begun() {
-  life_.has_asked = true;
-  for (std::size_t peer = 0; peer < is_told_.size(); ++peer) {
-    if (!is_told_[peer]) {
-      PLEACH_TRY(tell_begun(index_.peers()[peer]));
-    }
-  }
-  return ok();
-}
-
-// By peer: it has not begun, as far as this rank knows, and something must still go there or come
-// from there.
-std::vector<bool> CollectiveRun::needed_peers() const {
-  std::vector<bool> needed(has_begun_.size());
-  const auto consider = [&](Rank rank, bool is_needed) {
-    const std::size_t peer = at(index_.peer_index(rank));
-    needed[peer] = needed[peer] || (is_needed && !has_begun_[peer]);
-  };
-  for (int32_t receive = 0; receive < count_of(program_.receives); ++receive) {
-    for (int32_t segment = 0; segment < program_.receives[at(receive)].segment_count; ++segment) {
-      consider(program_.receives[at(receive)].peer,
-               !arrivals_[index(receive, segment)].has_arrived);
-    }
-  }
-  for (std::size_t target = 0; target < outgoing_.size(); ++target) {
-    const Outgoing& outgoing = outgoing_[target];
-    bool is_needed = false;
-    for (const Outgoing::Segment& segment : outgoing.segments) {
-      is_needed = is_needed || !segment.is_admitted || (segment.is_lent && !segment.is_released);
-    }
-    consider(index_.targets()[target], is_needed);
-  }
-  return needed;
-}
-
 Error CollectiveRun::fail(ErrorCode code, Rank culprit, std::string cause) {
   culprit_ = culprit;
   return {code, std::move(cause)};
@@ -746,54 +736,6 @@ Error CollectiveRun::broken(const TransportEvent& event) {
                           "segment {}, {} bytes)",
                           event.peer.value, static_cast<int>(event.kind), event.tag.stream,
                           event.tag.segment, event.payload.size()));
-}
-
-Error CollectiveRun::not_begun(const std::vector<bool>& needed) {
-  std::string missing;
-  Rank culprit;
-  for (std::size_t peer = 0; peer < needed.size(); ++peer) {
-    if (needed[peer]) {
-      culprit = culprit.value < 0 ? index_.peers()[peer] : culprit;
-      missing += fmt::format("{}{}", missing.empty() ? "" : ", ", index_.peers()[peer].value);
-    }
-  }
-  return fail(ErrorCode::kTimeout, culprit,
-              fmt::format("rank{} {} did not begin it within {:.3g} s",
-                          std::ranges::count(needed, true) == 1 ? "" : "s", missing,
-                          seconds_of(spec_.deadline)));
-}
-
-Error CollectiveRun::expired() {
-  const double seconds = seconds_of(spec_.deadline);
-  // The first segment in key order that has not arrived, else the first that has not left.
-  std::optional<std::tuple<int64_t, int32_t, int32_t, Rank>> first;
-  const auto consider = [&](const ProgramMessage& message, int32_t segment) {
-    const int64_t key = int64_t{segment} * program_.period + message.step;
-    const std::tuple candidate(key, segment, message.first_chunk, message.peer);
-    first = first ? std::min(*first, candidate) : candidate;
-  };
-  for (int32_t receive = 0; receive < count_of(program_.receives); ++receive) {
-    for (int32_t segment = 0; segment < program_.receives[at(receive)].segment_count; ++segment) {
-      if (!arrivals_[index(receive, segment)].has_arrived) {
-        consider(program_.receives[at(receive)], segment);
-      }
-    }
-  }
-  const bool is_arrival = first.has_value();
-  for (std::size_t target = 0; target < outgoing_.size() && !is_arrival; ++target) {
-    if (at(outgoing_[target].smallest) < index_.order(target).size()) {
-      const auto [send, segment] = index_.order(target)[at(outgoing_[target].smallest)];
-      consider(program_.sends[at(send)], segment);
-    }
-  }
-  if (!first) {
-    return Error{ErrorCode::kTimeout, "nothing happens and nothing is missing"};
-  }
-  const auto [key, segment, chunk, peer] = *first;
-  return fail(ErrorCode::kTimeout, peer,
-              fmt::format("waited {:.3g} s for rank {} to {} chunk {} of step {}, segment {}",
-                          seconds, peer.value, is_arrival ? "send" : "take", chunk,
-                          key - int64_t{segment} * program_.period, segment));
 }
 
 }  // namespace pleach

@@ -16,6 +16,7 @@
 #include "pleach/collective/record.h"
 #include "pleach/runtime/clock.h"
 #include "pleach/runtime/flight_recorder.h"
+#include "pleach/runtime/outbox.h"
 #include "pleach/runtime/position_set.h"
 #include "pleach/runtime/program_index.h"
 #include "pleach/runtime/run_spec.h"
@@ -29,6 +30,7 @@ struct Outgoing {
     bool is_admitted = false;
     bool is_released = false;
     bool is_lent = false;
+    bool is_copied = false;  // what is lent is a copy in the outbox
   };
   explicit Outgoing(std::size_t size) : ready(size) {}
   PositionSet ready;
@@ -50,6 +52,7 @@ struct RunWorld {
   const ChannelOptions& channel;
   std::span<Lane> lanes;       // by rank
   std::vector<bool>& sending;  // by rank: a segment, of any channel, is on its way there
+  Outbox* outbox = nullptr;    // null: peers cannot read there
 };
 
 // Told what has happened, it sends the ready segment with the smallest (segment·period + step,
@@ -131,6 +134,9 @@ class CollectiveRun {
   Status handle_sent(const TransportEvent& event);
   Status handle_read(const TransportEvent& event);
   Result<bool> lend(std::size_t connection, int32_t position);
+  std::span<const std::byte> copy_for_readers(int32_t send, int32_t segment) const;
+  int32_t count_readers(const ProgramRead& read, int32_t segment) const;
+  Outbox::Key outbox_key(int32_t send, int32_t segment) const;
   void finish_send(int32_t send, int32_t segment);
   void finish_read(int32_t send, int32_t item, int32_t segment);
   Status advance_touched();
@@ -142,6 +148,7 @@ class CollectiveRun {
   bool folds_whole_steps(int32_t commit, int32_t segment) const;
   const Arrival& arrival_of(int32_t commit, int32_t segment) const;
   Status commit(int32_t slot, int32_t segment);
+  bool writes_past_caches(int32_t slot, int32_t commits, std::span<const std::byte> bytes) const;
   Status fold(int32_t slot, int32_t segment, std::span<const int32_t> commits);
   Status fetch(int32_t commit, int32_t segment, int64_t offset, std::span<std::byte> to);
   Status finish_chunk(int32_t commit, int32_t segment);
@@ -164,6 +171,7 @@ class CollectiveRun {
   ChannelOptions channel_;
   std::span<Lane> lanes_;
   std::vector<bool>* sending_ = nullptr;
+  Outbox* outbox_ = nullptr;
   RunSpec spec_;
   Rank culprit_;
   int64_t element_bytes_ = 0;

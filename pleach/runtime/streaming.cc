@@ -176,4 +176,12 @@ void stream_copy(std::byte* out, const std::byte* in, int64_t bytes) {
 
 #endif
 
+void copy_to_peers(std::byte* out, std::span<const std::byte> in, bool are_far) {
+  if (are_far && std::ssize(in) >= kLeastStreamedToPeers) {
+    stream_copy(out, in.data(), std::ssize(in));
+  } else {
+    std::copy(in.begin(), in.end(), out);
+  }
+}
+
 }  // namespace pleach

@@ -23,5 +23,7 @@ void stream_reduce(Reduction reduction, std::byte* out, const std::byte* a,
 
 // The ranges do not overlap.
 void stream_copy(std::byte* out, const std::byte* in, int64_t bytes);
+// The same, of what peers are to read: past the caches where they are far and it is not small.
+void copy_to_peers(std::byte* out, std::span<const std::byte> in, bool are_far);
 
 }  // namespace pleach

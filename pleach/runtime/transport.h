@@ -107,6 +107,8 @@ class Transport {
                             uint64_t /*fingerprint*/, std::span<const std::byte> /*bytes*/) {
     return false;
   }
+  // Whether peers may read this rank's peer memory: lend() takes what lies there.
+  virtual bool reads_peers() const { return false; }
   // Copies a part of a remote payload to this rank. False: it cannot be read, the peer is lost.
   virtual bool fetch(Rank /*peer*/, const std::byte* /*from*/, std::span<std::byte> /*to*/) {
     return false;

@@ -49,6 +49,7 @@ class DelayingTransport final : public Transport {
                     std::span<const std::byte> bytes) override {
     return inner_->lend(peer, channel, tag, fingerprint, bytes);
   }
+  bool reads_peers() const override { return inner_->reads_peers(); }
   bool fetch(Rank peer, const std::byte* from, std::span<std::byte> to) override {
     return inner_->fetch(peer, moved(from, -kElsewhere), to);
   }

@@ -17,6 +17,7 @@ class Patience {
   // For so many ranks on the cores that this process may run on.
   static Patience for_ranks(int32_t rank_count);
 
+  bool has_core() const { return yields_ == 0; }  // every rank of them
   // Whether `happened` came true before the patience was at its end.
   template <typename Happened>
   bool spin_until(const Happened& happened) const {

@@ -113,4 +113,12 @@ void SharedMemory::discard(int64_t offset, int64_t bytes) {
       fallocate(descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, to_pages(bytes)));
 }
 
+void SharedMemory::populate(const std::byte* memory, int64_t bytes) {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(memory);
+  // Where the kernel does not know how, pages are made as they are touched.
+  static_cast<void>(madvise(reinterpret_cast<void*>(begin / page * page),
+                            static_cast<std::size_t>(bytes) + begin % page, MADV_POPULATE_WRITE));
+}
+
 }  // namespace pleach

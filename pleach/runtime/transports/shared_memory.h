@@ -28,6 +28,8 @@ class SharedMemory {
   Result<std::shared_ptr<std::byte>> map(int64_t offset, int64_t bytes) const;
   // Gives the memory of a part back: whoever maps it sees zeros.
   void discard(int64_t offset, int64_t bytes);
+  // Has the pages of a mapping made at once, which takes longer one by one, as they are touched.
+  static void populate(const std::byte* memory, int64_t bytes);
 
  private:
   explicit SharedMemory(Descriptor descriptor) : descriptor_(std::move(descriptor)) {}

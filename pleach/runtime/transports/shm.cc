@@ -67,6 +67,7 @@ class ShmTransport final : public Transport {
                     std::span<const std::span<const std::byte>> pieces) override;
   Result<bool> lend(Rank peer, uint64_t channel, SegmentTag tag, uint64_t fingerprint,
                     std::span<const std::byte> bytes) override;
+  bool reads_peers() const override { return true; }
   bool fetch(Rank peer, const std::byte* from, std::span<std::byte> to) override;
   Status tell_read(Rank peer, uint64_t channel, SegmentTag tag, int32_t item) override;
   Status release(Rank peer, uint64_t channel, SegmentTag tag, int32_t place) override;
@@ -391,7 +392,7 @@ bool ShmTransport::fill(Rank rank, shm::Message message,
   message.place = channel->take(message.tag(), message.length);
   message.region = static_cast<uint32_t>(at(channel->offset(message.place)) / shm::kLine);
   message.word = take_owed(rank, own);
-  shm::copy_segment(pieces, channel->begin(message.place), has_far_peers());
+  shm::copy_pieces(pieces, channel->begin(message.place), has_far_peers());
   moved_bytes_ += message.length;
   post(peer, message);
   wake(peer);
@@ -425,15 +426,14 @@ Result<bool> ShmTransport::lend(Rank rank, uint64_t number, SegmentTag tag, uint
   }
   const std::shared_ptr<const PeerRegion> region = find_peer_region(bytes);
   PeerChannel* const channel = find_channel(peer, number);
+  const bool is_alone = has_far_peers() && patience_.has_core();
   if (channel == nullptr || !channel->has_place() ||
-      (region == nullptr &&
-       !peer.prefers_to_read(find_own(number)->options, std::ssize(bytes), has_far_peers())) ||
-      (region != nullptr && !peer.reads.regions.tell_of(peer.socket.get(), region))) {
+      !(region == nullptr ? peer.prefers_to_read(find_own(number)->options, bytes, is_alone)
+                          : peer.reads.regions.tell_of(peer.socket.get(), region))) {
     return false;
   }
-  const std::byte* const base = region == nullptr ? nullptr : region->mapping.get();
-  const uint64_t offset =
-      reinterpret_cast<uint64_t>(bytes.data()) - reinterpret_cast<uint64_t>(base);
+  const auto* const base = region == nullptr ? nullptr : region->mapping.get();
+  const auto offset = reinterpret_cast<uint64_t>(bytes.data()) - reinterpret_cast<uint64_t>(base);
   post(peer, {.kind = shm::Kind::kLend,
               .place = channel->take(tag, 0),
               .channel = number,

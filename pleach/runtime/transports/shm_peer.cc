@@ -23,7 +23,7 @@ namespace {
 constexpr int64_t kRotated = int64_t{16} << 20;
 
 // A system call for less takes longer than two copies.
-constexpr int64_t kLeastFetched = 32 * 1024;
+constexpr int64_t kLeastFetched = int64_t{64} * 1024;
 
 std::string address_key(const TransportContext& context, Rank rank) {
   return context.key_prefix + "/shm/" + std::to_string(rank.value);
@@ -90,12 +90,8 @@ int32_t PeerChannel::take(const SegmentTag& tag, int64_t bytes) {
 // Has the pages that rotate made at once: copies that make them look slow, and are.
 void PeerChannel::populate() {
   next_ = 0;
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<uintptr_t>(area_ + slot_bytes(options_) * options_.places);
-  const int64_t bytes = std::min(ring_bytes(options_), rotates_);
-  // Where the kernel does not know how, pages are made as they are touched.
-  static_cast<void>(madvise(reinterpret_cast<void*>(begin / page * page), at(bytes) + begin % page,
-                            MADV_POPULATE_WRITE));
+  SharedMemory::populate(area_ + slot_bytes(options_) * options_.places,
+                         std::min(ring_bytes(options_), rotates_));
 }
 
 // The first gap from next_ on, and then from the beginning on, below `room`. -1: none.
@@ -147,13 +143,9 @@ PeerChannel* Peer::open_channel(const ChannelOptions& options, Rank rank, int32_
   return nullptr;
 }
 
-void copy_segment(std::span<const std::span<const std::byte>> pieces, std::byte* to, bool is_far) {
+void copy_pieces(std::span<const std::span<const std::byte>> pieces, std::byte* to, bool is_far) {
   for (const std::span<const std::byte> piece : pieces) {
-    if (is_far && std::ssize(piece) >= kLeastStreamedToPeers) {
-      stream_copy(to, piece.data(), std::ssize(piece));
-    } else {
-      std::copy(piece.begin(), piece.end(), to);
-    }
+    copy_to_peers(to, piece, is_far);
     to += piece.size();
   }
 }
@@ -169,10 +161,11 @@ void Peer::put(const Message& message, Distance& distance, const Clock& clock) {
   distance.note(clock.now() - start);
 }
 
-bool Peer::prefers_to_read(const ChannelOptions& channel, int64_t bytes, bool is_far) const {
+bool Peer::prefers_to_read(const ChannelOptions& channel, std::span<const std::byte> bytes,
+                           bool is_alone) const {
   using enum ChannelOptions::Fetching;
   return reads.reads_this && channel.fetching != kNever &&
-         (channel.fetching == kAlways || (is_far && bytes >= kLeastFetched));
+         (channel.fetching == kAlways || (is_alone && std::ssize(bytes) >= kLeastFetched));
 }
 
 std::shared_ptr<std::byte> Peer::find_lent(const Message& message) {

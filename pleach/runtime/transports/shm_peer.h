@@ -130,8 +130,8 @@ struct Reads {
   bool reads_this = false;   // rank's memory, the peer
 };
 
-// Writes a segment's pieces to its place, past the caches where who reads it is far.
-void copy_segment(std::span<const std::span<const std::byte>> pieces, std::byte* to, bool is_far);
+// Writes a segment to its place, past the caches where who reads it is far.
+void copy_pieces(std::span<const std::span<const std::byte>> pieces, std::byte* to, bool is_far);
 
 struct Peer {
   Descriptor socket;  // brings regions, and shows when the peer leaves
@@ -154,7 +154,9 @@ struct Peer {
   void put(const Message& message, Distance& distance, const Clock& clock);
   // Whether it takes less time that it reads a segment of ordinary memory than that this rank
   // copies it.
-  bool prefers_to_read(const ChannelOptions& channel, int64_t bytes, bool is_far) const;
+  //   is_alone  on its core, and far from this one's
+  bool prefers_to_read(const ChannelOptions& channel, std::span<const std::byte> bytes,
+                       bool is_alone) const;
   // Where the payload of kLend lies, in a region. Null: nowhere.
   std::shared_ptr<std::byte> find_lent(const Message& message);
 };

@@ -21,6 +21,8 @@ struct Offer {
 };
 // Of one rank, at a time.
 constexpr std::size_t kMostRegions = 1024;
+// Larger ones may be read in part.
+constexpr int64_t kMostPopulated = int64_t{8} << 20;
 
 }  // namespace
 
@@ -69,6 +71,9 @@ bool RegionExchange::take_offers(int socket) {
         memory ? memory->map(0, offer.bytes) : memory.error();
     if (!mapping) {
       return false;
+    }
+    if (offer.bytes <= kMostPopulated) {
+      SharedMemory::populate(mapping->get(), offer.bytes);
     }
     known_.push_back(
         {static_cast<uint32_t>(offer.region), offer.bytes, std::move(mapping).value()});
