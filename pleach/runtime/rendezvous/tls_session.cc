@@ -134,7 +134,6 @@ TlsSession::TlsSession(int socket, const Digest& key, Side side, int64_t records
   }
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_mode(context, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  SSL_CTX_set_read_ahead(context, 1);
   SSL_CTX_set_default_read_buffer_len(context, 4 * kRecordBytes);
   SSL_CTX_set_psk_use_session_callback(context, offer_key);
   SSL_CTX_set_psk_find_session_callback(context, find_key);
@@ -167,6 +166,9 @@ bool TlsSession::State::shake() {
   if (!succeed(SSL_do_handshake(ssl.get()))) {
     return false;
   }
+  // From here on. A handshake that ended in flush() would else have taken in what comes behind it,
+  // which the socket then shows to nobody.
+  SSL_set_read_ahead(ssl.get(), 1);
   errno = EPROTO;
   return SSL_session_reused(ssl.get()) == 1;  // by the key
 }

@@ -1,6 +1,7 @@
 #include "pleach/runtime/rendezvous/tls_session.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -114,6 +115,26 @@ TEST(TlsSessionTest, WhatIsSaidIsHeardHoweverItIsCut) {
     EXPECT_FALSE(talk.client.is_broken || talk.server.is_broken);
     EXPECT_EQ(plain, 0U);
   }
+}
+
+// Who waits for the socket would wait for ever for what a write has taken from it.
+TEST(TlsSessionTest, WhatComesBehindTheHandshakeStaysInTheSocketUntilItIsRead) {
+  const auto [left, right] = make_pair();
+  const Digest key = random_digest();
+  TlsSession client(left.get(), key, Side::kClient);
+  TlsSession server(right.get(), key, Side::kServer);
+  EXPECT_FALSE(client.flush());
+  EXPECT_FALSE(server.flush());
+  std::string word = "behind";
+  const iovec from = {word.data(), word.size()};
+  EXPECT_EQ(client.write(std::span(&from, 1)), std::ssize(word));
+  EXPECT_TRUE(server.flush());
+  pollfd what = {right.get(), POLLIN, 0};
+  EXPECT_EQ(poll(&what, 1, 0), 1);
+  std::string place(word.size(), '?');
+  const iovec to = {place.data(), place.size()};
+  EXPECT_EQ(server.read(std::span(&to, 1)), std::ssize(word));
+  EXPECT_EQ(place, word);
 }
 
 TEST(TlsSessionTest, WithoutTheKeyNothingIsHeard) {
