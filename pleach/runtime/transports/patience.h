@@ -12,8 +12,6 @@ namespace pleach {
 // and who sleeps is served before who gives way. All ends soon: waits for a late peer cost nothing.
 class Patience {
  public:
-  static constexpr int32_t kSpinsPerLook = 250;
-
   // For so many ranks on the cores that this process may run on.
   static Patience for_ranks(int32_t rank_count);
 
@@ -37,6 +35,10 @@ class Patience {
     return false;
   }
 
+  // How often spin_until() asks between two looks for what only a system call sees. Who gives his
+  // core away may have it back late: he looks each time.
+  int32_t asks_per_look() const { return yields_ > 0 ? 1 : kSpinsPerLook; }
+
   // The same where cores are not shared, for what only a system call sees: `look` makes it, every
   // three microseconds, and returns whether it happened.
   template <typename Look>
@@ -54,6 +56,8 @@ class Patience {
   }
 
  private:
+  static constexpr int32_t kSpinsPerLook = 250;
+
   static void relax() {
 #if defined(__x86_64__)
     __builtin_ia32_pause();

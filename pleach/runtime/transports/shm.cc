@@ -712,9 +712,9 @@ Status ShmTransport::wait(TimePoint deadline, bool is_eager) {
   if (++ready_.waits % kWaitsPerLook == 0) {
     status = look(0);
   }
-  int32_t spins = 0;
+  int32_t asks = 0;
   const auto has_something = [&] {
-    const bool looks = context_.beside >= 0 && ++spins % Patience::kSpinsPerLook == 0;
+    const bool looks = context_.beside >= 0 && ++asks % patience_.asks_per_look() == 0;
     status = looks ? look(0) : status;
     return !status || ready_.count > 0 || has_work();
   };
