@@ -135,7 +135,9 @@ MachineReport inspect_machine() {
     report.checks.push_back({"transport " + transport->name, usable,
                              usable ? transport->summary : "needs the loopback interface"});
   }
-  report.checks.push_back({"transport ucx", false, "not built into this version"});
+  if (!transports().find("ucx")) {
+    report.checks.push_back({"transport ucx", false, "built without libucx-dev"});
+  }
   for (const char* name : {"mpirun.openmpi", "mpirun.mpich", "mpirun", "torchrun", "srun"}) {
     report.checks.push_back(check_program(name));
   }

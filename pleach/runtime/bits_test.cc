@@ -91,15 +91,18 @@ uint64_t hash_of(const std::vector<support::Bytes>& outputs) {
 // All types in flight at once, in all that may differ between runs otherwise.
 void run_once(const NamedSchedule& named, uint64_t seed,
               std::array<std::optional<uint64_t>, kAllElementTypes.size()>& hashes) {
-  const std::array transports = {"inproc", "shm", "tcp", "host/2"};
+  std::vector<std::string> names = {"inproc", "shm", "tcp", "host/2"};
+  if (transports().find("ucx")) {
+    names.emplace_back("ucx");
+  }
   Rng rng(seed);
   std::vector<support::Flight> flights;
   for (const ElementType type : kAllElementTypes) {
     const support::RunSetup setup{.type = type,
                                   .count = 4 * 23,
                                   .segment_count = 1 + static_cast<int32_t>(rng.below(4)),
-                                  .landing_places = 1 + static_cast<int32_t>(seed / 4 % 3),
-                                  .transport = transports[seed % transports.size()],
+                                  .landing_places = 1 + static_cast<int32_t>(seed / 5 % 3),
+                                  .transport = names[seed % names.size()],
                                   .delay_seed = seed,
                                   .lenders = rng.below(1 << kRanks)};
     flights.push_back({named.schedule, setup, [type](Rank rank, std::span<std::byte> input) {
@@ -124,7 +127,7 @@ void run_once(const NamedSchedule& named, uint64_t seed,
 }
 
 TEST(BitsTest, OneHashPerScheduleAndType) {
-  const uint64_t runs = support::is_long() ? 1000 : 8;
+  const uint64_t runs = support::is_long() ? 1000 : 10;
   for (const NamedSchedule& named : all_schedules()) {
     SCOPED_TRACE(named.name);
     std::array<std::optional<uint64_t>, kAllElementTypes.size()> hashes;

@@ -27,7 +27,13 @@ std::string transport_name(std::string_view spec) {
   return std::string(spec.substr(0, spec.find(',')));
 }
 
+#ifdef PLEACH_HAS_UCX
+#define PLEACH_UCX_TRANSPORT , kUcxTransport
+#else
+#define PLEACH_UCX_TRANSPORT
+#endif
+
 PLEACH_REGISTRY(transports, TransportKind, "transport", "transports", kTcpTransport, kShmTransport,
-                kHostTransport, kInprocTransport)
+                kHostTransport, kInprocTransport PLEACH_UCX_TRANSPORT)
 
 }  // namespace pleach

@@ -83,7 +83,9 @@ class Namespaces(unittest.TestCase):
                 self.assertEqual(report["wrong_count"], 0)
 
     def test_every_transport_that_spans_hosts_does(self):
-        for transport in ("tcp", "host"):
+        names = subprocess.run([PLEACH, "list", "transports"], check=True, capture_output=True,
+                               text=True).stdout
+        for transport in ("tcp", "host", "ucx") if "\n  ucx " in names else ("tcp", "host"):
             ends = self.run_ranks([0, 1, 1, 0], "--transport", transport, "--algorithm", "ring",
                                   "--sizes", "100KiB", "--iterations", "3")
             self.assertEqual([end[0] for end in ends], [0] * 4, ends)

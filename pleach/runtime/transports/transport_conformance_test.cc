@@ -39,7 +39,7 @@ class TransportConformanceTest : public testing::TestWithParam<std::string> {
  public:
   static const std::string& name() { return GetParam(); }
   // Ranks 0 and 1 share memory.
-  static bool lends() { return name() != "tcp" && name() != "host/1"; }
+  static bool lends() { return name() != "tcp" && name() != "host/1" && name() != "ucx"; }
 
   // Sends a text; the transport takes it at once or later.
   static void send_text(Transport& from, int32_t to, uint64_t channel, SegmentTag tag,
