@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import subprocess
+import time
 import unittest
 
 PLEACH = os.environ["PLEACH"]
@@ -16,7 +17,7 @@ PORT = 29517
 
 
 def ip(*words):
-    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+    return subprocess.run(["ip", *words], check=True, capture_output=True, text=True).stdout
 
 
 class TwoHosts:
@@ -33,6 +34,10 @@ class TwoHosts:
                 ip("-n", name, "address", "add", f"10.97.0.{side + 1}/24", "dev", "card")
                 ip("-n", name, "link", "set", "card", "up")
                 ip("-n", name, "link", "set", "lo", "up")
+            end = time.monotonic() + START_S
+            while not all("state UP" in ip("-n", name, "link", "show", "card")
+                          for name in self.names) and time.monotonic() < end:
+                time.sleep(0.02)
         except (OSError, subprocess.CalledProcessError) as error:
             self.end()
             raise unittest.SkipTest(f"no network namespaces: {error}") from error
