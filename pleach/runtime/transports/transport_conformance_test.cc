@@ -61,6 +61,9 @@ TEST_P(TransportConformanceTest, CollectivesOfEverySizeAreRight) {
     for (const int64_t count : {0, 4, 12, 120'000, 3'000'000}) {
       for (const int32_t segments : {1, 7}) {
         for (const uint64_t delay_seed : {0U, 3U}) {
+          if (count > 1'000'000 && delay_seed != 0) {
+            continue;  // small ones show what delays do
+          }
           SCOPED_TRACE(std::string(to_text(schedule.collective)) + " of " + std::to_string(count));
           const ReferenceRequest reference =
               reference_request(schedule, ElementType::kFloat32, ReduceOp::kSum, count, 5);
