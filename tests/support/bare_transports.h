@@ -44,6 +44,7 @@ class BareTransports {
     }
   }
   Transport& operator[](int32_t rank) { return *transports_[at(rank)]; }
+  Store& store() { return *store_; }
   void destroy(int32_t rank) { transports_[at(rank)].reset(); }
 
   void open(const ChannelOptions& channel) {

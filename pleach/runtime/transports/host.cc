@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
@@ -26,7 +27,8 @@ class HostTransport final : public Transport {
   explicit HostTransport(const TransportContext& context)
       : context_(context),
         place_(host_identity(context.host_name)),
-        ways_(at(context.rank_count)) {}
+        ways_(at(context.rank_count)),
+        is_lost_(at(context.rank_count)) {}
 
   Status meet() {
     PLEACH_SET(far_, make("tcp"));
@@ -94,14 +96,45 @@ class HostTransport final : public Transport {
     return far_->wait(TimePoint::min(), false);
   }
   Status progress(std::vector<TransportEvent>& events) override {
-    PLEACH_TRY(near_->progress(events));
-    return far_->progress(events);
+    for (Transport* const way : {near_.get(), far_.get()}) {
+      std::size_t kept = events.size();
+      PLEACH_TRY(way->progress(events));
+      for (std::size_t i = kept; i < events.size(); ++i) {
+        if (accept(*way, events[i])) {
+          events[kept++] = events[i];
+        }
+      }
+      events.resize(kept);
+    }
+    return ok();
   }
+  bool has_far_peers() const override { return near_->has_far_peers(); }
   uint64_t moved_bytes() const override { return near_->moved_bytes() + far_->moved_bytes(); }
 
  private:
   Result<std::unique_ptr<Transport>> make(const std::string& name) const {
     return create_transport(name, context_);
+  }
+  // Whether to tell of it. What a peer sends goes one way, so that its places are freed where they
+  // are: the one asked for, or the first that something came by. By another: it is lost.
+  bool accept(Transport& by, TransportEvent& event) {
+    const std::size_t peer = event.peer.index();
+    if (is_lost_[peer]) {
+      return false;
+    }
+    const bool is_loss = event.kind == TransportEvent::Kind::kLost;
+    if (!is_loss && ways_[peer] == nullptr) {
+      ways_[peer] = &by;
+    }
+    if (!is_loss && ways_[peer] != &by) {
+      event = {.kind = TransportEvent::Kind::kLost,
+               .peer = event.peer,
+               .reason = &by == near_.get()
+                             ? "it sent through shared memory though it is on another host"
+                             : "it sent over TCP though it shares this host's memory"};
+    }
+    is_lost_[peer] = event.kind == TransportEvent::Kind::kLost;
+    return true;
   }
   // Peers have said where they are before a channel is open on all ranks.
   Result<Transport*> way_to(Rank peer) {
@@ -116,7 +149,8 @@ class HostTransport final : public Transport {
   TransportContext context_;
   std::string place_;
   std::unique_ptr<Transport> far_, near_;  // near_ watches a descriptor of far_
-  std::vector<Transport*> ways_;           // by rank; null: not asked for yet
+  std::vector<Transport*> ways_;           // by rank; null: not known yet
+  std::vector<bool> is_lost_;              // by rank
 };
 
 Result<std::unique_ptr<Transport>> create_host(const TransportContext& context) {

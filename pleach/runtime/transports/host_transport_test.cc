@@ -62,6 +62,23 @@ TEST(HostTransportTest, NamesTellHostsApart) {
   EXPECT_EQ(given_host_name().value(), "");
 }
 
+// A peer that says that it is elsewhere, and comes through the memory of this host.
+TEST(HostTransportTest, WhoComesByAnotherWayThanItsOwnIsLost) {
+  BareTransports ranks("host", 2);
+  ranks.open({.number = 5, .places = 2, .place_bytes = 4096});
+  ASSERT_TRUE(ranks.store().set("test/host/1", "elsewhere"));
+  ASSERT_TRUE(ranks[0].tell_begun(Rank{1}, 5, 1, 9));
+  ASSERT_TRUE(ranks[1].connect(Rank{0}));
+  for (uint64_t operation = 1; operation <= 3; ++operation) {
+    ASSERT_TRUE(ranks[1].tell_begun(Rank{0}, 5, operation, 9));
+  }
+  const std::vector<TransportEvent> events = ranks.see(0, 1);
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0].kind, Kind::kLost);
+  EXPECT_EQ(events[0].peer, Rank{1});
+  EXPECT_STREQ(events[0].reason, "it sent through shared memory though it is on another host");
+}
+
 int64_t processor_ns() {
   timespec now = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
