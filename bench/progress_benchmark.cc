@@ -131,7 +131,7 @@ class LateTransport final : public Transport {
   }
   void interrupt() override { inner_->interrupt(); }
   Status wait(TimePoint deadline, bool is_eager) override {
-    return inner_->wait(std::min(deadline, expiry()), is_eager);
+    return inner_->wait(held_.empty() ? deadline : std::min(deadline, held_.front().due), is_eager);
   }
   Status progress(std::vector<TransportEvent>& events) override {
     std::vector<TransportEvent> fresh;

@@ -118,6 +118,7 @@ Status Runner::connect() {
   options.rank = job_.rank;
   options.rank_count = job_.rank_count;
   options.transport = choice.transport;
+  options.hosts = choice.hosts;
   options.store = job_.store;
   options.name = job_.name;
   options.deadline = job_.deadline;

@@ -70,6 +70,7 @@ Status create(const pleach_endpoint_options* given, pleach_endpoint** endpoint) 
   opened.rank = place.rank;
   opened.rank_count = place.rank_count;
   opened.transport = choice.transport;
+  opened.hosts = choice.hosts;
   opened.store = std::move(store);
   opened.name = place.key_prefix.empty() ? opened.name : place.key_prefix;
   opened.deadline = deadline;

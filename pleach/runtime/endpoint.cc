@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
@@ -56,7 +57,7 @@ Status Endpoint::find_transport() {
     PLEACH_ASSIGN(choice, choose_transport(all, options_.name + "/transport", kAutoTransport,
                                            options_.host_name));
     options_.transport = choice.transport;
-    hosts_ = std::move(choice.hosts);
+    options_.hosts = std::move(choice.hosts);
   }
   return ok();
 }
@@ -111,12 +112,16 @@ Result<std::shared_ptr<Wiring>> Endpoint::wire() {
   wiring->transport = std::move(options_.transport_override);
   if (wiring->transport == nullptr) {
     const int64_t epoch = wiring->epoch->number();
+    const std::vector<int32_t>& hosts = options_.hosts;
     PLEACH_SET(
         wiring->transport,
         create_transport(
             options_.transport,
             {.rank = options_.rank,
              .rank_count = options_.rank_count,
+             .ranks_here = static_cast<int32_t>(
+                 rank().index() < hosts.size() ? std::ranges::count(hosts, hosts[rank().index()])
+                                               : 0),
              .store = options_.store,
              .epoch = wiring->epoch,
              .clock = &clock,

@@ -28,6 +28,7 @@ struct EndpointOptions {
   // By name, or with options: "tcp,sockets=4". kAutoTransport: the best for all ranks, which then
   // create their endpoints together.
   std::string transport = kAutoTransport;
+  std::vector<int32_t> hosts = {};  // TransportChoice's, where the choice has been made before
   std::shared_ptr<Store> store;
   std::string name = "job";                      // distinct endpoints of a rank differ in it
   Duration deadline = std::chrono::seconds(30);  // of every wait
@@ -66,8 +67,8 @@ class Endpoint {
   Duration deadline() const { return options_.deadline; }
   // As it was asked for, or the best.
   const std::string& transport() const { return options_.transport; }
-  // As TransportChoice's; empty where a transport was asked for by name.
-  const std::vector<int32_t>& hosts() const { return hosts_; }
+  // As TransportChoice's; empty where a transport was asked for by name, without them.
+  const std::vector<int32_t>& hosts() const { return options_.hosts; }
   // Of the latest epoch that it has come to.
   std::shared_ptr<Wiring> wiring() const;
   // Where that epoch has failed: ends all that is in flight in it, and comes to the next one with
@@ -89,7 +90,6 @@ class Endpoint {
   Result<std::shared_ptr<Wiring>> wire();
 
   EndpointOptions options_;
-  std::vector<int32_t> hosts_;
   bool is_attached_ = false;
   std::mutex renewing_;  // one at a time
   mutable std::mutex mutex_;

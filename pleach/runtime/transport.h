@@ -132,7 +132,8 @@ class Transport {
   virtual TimePoint expiry() const { return TimePoint::max(); }
   // Makes who is in wait(), or will be next, return at once.
   virtual void interrupt() = 0;
-  // Waits until progress() has something to do, at most until `deadline`.
+  // Waits until progress() has something to do, at most until `deadline`. It reads nothing that the
+  // others write: what they change goes by expiry() and interrupt().
   //   is_eager  somebody waits for it: it may keep a core busy for a while before it sleeps
   //   errors    kIo
   virtual Status wait(TimePoint deadline, bool is_eager) = 0;
@@ -152,6 +153,7 @@ class Transport {
 struct TransportContext {
   Rank rank;
   int32_t rank_count = 1;
+  int32_t ranks_here = 0;  // of them on this rank's host; 0: not known
   std::shared_ptr<Store> store;
   std::shared_ptr<const Epoch> epoch;  // it is of: when that fails, progress() does
   const Clock* clock = nullptr;
@@ -160,6 +162,9 @@ struct TransportContext {
   std::string host_name = {};  // of ranks on one machine those of different names count as apart
   int beside = -1;  // a descriptor: wait() returns when it is readable, too ("shm" alone)
   std::optional<Options> options = {};  // of its kind's; none: as their defaults
+
+  // So many may share its cores.
+  int32_t ranks_on_host() const { return ranks_here > 0 ? ranks_here : rank_count; }
 };
 
 // Tells connections to this transport from those to another that had its address before.

@@ -85,7 +85,7 @@ class TcpTransport final : public Transport {
       : context_(context),
         landing_{PlacePool(context.rank_count)},
         peers_(at(context.rank_count)),
-        ready_{.patience = Patience::for_ranks(context.rank_count)} {}
+        ready_{.patience = Patience::for_ranks(context.ranks_on_host())} {}
 
   Status listen();
   void set_sink(Sink& sink) override { landing_.sink = &sink; }
