@@ -39,7 +39,7 @@ using shm::Pending;
 
 // epoll tags: a rank, one of these, or the meeting's.
 constexpr uint64_t kFailure = uint64_t{1} << 32;
-constexpr uint64_t kBell = kFailure + 1;
+constexpr uint64_t kInterrupt = kFailure + 1;
 constexpr uint64_t kBeside = kFailure + 2;
 
 // Messages of one peer before the others have their turn.
@@ -54,7 +54,7 @@ class ShmTransport final : public Transport {
   explicit ShmTransport(const TransportContext& context)
       : context_(context),
         peers_(at(context.rank_count)),
-        patience_(Patience::for_ranks(context.rank_count)) {}
+        patience_(Patience::for_ranks(context.ranks_on_host())) {}
 
   Status listen();
   void set_sink(Sink& /*sink*/) override {}  // segments are written to their places
@@ -88,7 +88,7 @@ class ShmTransport final : public Transport {
   struct Own {
     SharedMemory memory;
     std::shared_ptr<std::byte> shared;
-    Descriptor bell;
+    Descriptor interrupts;
     std::vector<OwnChannel> channels = {};
     ClosedChannels closed = {};
     uint64_t word = 0;  // that peers try to read
@@ -150,7 +150,7 @@ Status ShmTransport::listen() {
   const int64_t bytes = shm::control_bytes(context_.rank_count);
   PLEACH_SET(own_.memory, SharedMemory::create(bytes));
   PLEACH_SET(own_.shared, own_.memory.map(0, bytes));
-  own_.bell = make_event();
+  own_.interrupts = make_event();
   for (int32_t rank = 0; rank < context_.rank_count; ++rank) {
     at_peer(Rank{rank}).in = shm::Reader(shm::ring_in(own_.shared.get(), Rank{rank}));
   }
@@ -160,8 +160,8 @@ Status ShmTransport::listen() {
       meeting_options(context_, Purpose::kShm, nonce, ready_.epoll.get()), std::move(listener),
       [this](Rank rank, uint16_t /*lane*/, Wire wire) { meet(rank, std::move(wire)); },
       [this](Rank rank, const char* reason) { lose(rank, reason); }));
-  // Nobody reads the bell: every ring of it is an edge.
-  PLEACH_TRY(watch(ready_.epoll.get(), own_.bell.get(), EPOLLIN | EPOLLET, kBell));
+  // Nobody reads it: every interrupt is an edge.
+  PLEACH_TRY(watch(ready_.epoll.get(), own_.interrupts.get(), EPOLLIN | EPOLLET, kInterrupt));
   PLEACH_TRY(watch(ready_.epoll.get(), context_.epoch->descriptor(), EPOLLIN, kFailure));
   if (context_.beside >= 0) {
     PLEACH_TRY(watch(ready_.epoll.get(), context_.beside, EPOLLIN, kBeside));
@@ -266,7 +266,7 @@ void ShmTransport::meet(Rank rank, Wire wire) {
                             .probe = own_.word,
                             .probe_address = reinterpret_cast<uint64_t>(&own_.word)};
   if (!send_with_descriptors(peer.socket.get(), std::as_bytes(std::span(&words, 1)),
-                             std::array{own_.memory.descriptor(), own_.bell.get()}) ||
+                             std::array{own_.memory.descriptor()}) ||
       !watch(ready_.epoll.get(), peer.socket.get(), EPOLLIN, static_cast<uint64_t>(rank.value))) {
     lose(rank, "its connection broke");
   }
@@ -274,8 +274,7 @@ void ShmTransport::meet(Rank rank, Wire wire) {
 
 // From here on messages flow.
 bool ShmTransport::adopt(Rank rank, std::vector<Descriptor> brought) {
-  constexpr std::size_t kBrought = 2;
-  if (brought.size() != kBrought) {
+  if (brought.size() != 1) {
     return false;
   }
   Peer& peer = at_peer(rank);
@@ -290,7 +289,6 @@ bool ShmTransport::adopt(Rank rank, std::vector<Descriptor> brought) {
   }
   peer.memory = std::move(memory).value();
   peer.shared = std::move(shared).value();
-  peer.bell = std::move(brought[1]);
   peer.out = shm::Writer(shm::ring_in(peer.shared.get(), context_.rank));
   some_.active.push_back(rank);
   some_.is_clogged = true;  // what has waited for the memory may go now
@@ -343,12 +341,12 @@ void ShmTransport::lose(Rank rank, const char* reason) {
 // ---- Sending.
 
 void ShmTransport::wake(Peer& peer) {
-  if (peer.shared == nullptr) {
+  if (peer.shared == nullptr || peer.is_lost()) {
     return;
   }
   std::atomic<uint32_t>& is_asleep = shm::control_in(peer.shared.get()).is_asleep;
   if (is_asleep.load() != 0 && is_asleep.exchange(0) != 0) {
-    signal_event(peer.bell.get());
+    shm::ring(peer.socket.get());
   }
 }
 
@@ -682,7 +680,7 @@ void ShmTransport::receive(Rank rank) {
 
 void ShmTransport::interrupt() {
   ready_.is_interrupted.store(true);
-  signal_event(own_.bell.get());
+  signal_event(own_.interrupts.get());
 }
 
 bool ShmTransport::has_work() const {
@@ -751,8 +749,8 @@ Status ShmTransport::handle(const epoll_event& event) {
   if (peer.reads.regions.take_offers(peer.socket.get())) {
     return ok();
   }
-  // It has left. What it said before comes first.
-  while (!peer.is_lost() && peer.in.has_message()) {
+  // It has left. What it said before comes first: what its ring holds, as others may write there.
+  for (uint64_t left = shm::Ring::kCells / kMostMessages; left > 0 && !peer.is_lost(); --left) {
     receive(rank);
   }
   lose(rank, "its connection closed");

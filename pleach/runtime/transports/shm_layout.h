@@ -18,9 +18,9 @@ namespace pleach::shm {
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "processes share atomics");
 
-// What two ranks say first to each other, with their memory and their bell.
+// What two ranks say first to each other, with their memory.
 struct Hello {
-  uint64_t magic = 0x0a32'4d48'5350'4c50;  // "PLPSHM2\n"
+  uint64_t magic = 0x0a33'4d48'5350'4c50;  // "PLPSHM3\n"
   int32_t rank = 0;
   int32_t rank_count = 0;
   // A word of its own memory, and where it stands: who reads it there may read the rest.
@@ -145,7 +145,7 @@ struct ChannelEntry {
 inline constexpr std::size_t kMostChannels = 1024;
 
 struct Control {
-  // The rank sleeps, or is about to: who has a message for it rings its bell.
+  // The rank sleeps, or is about to: who has a message for it rings it awake.
   alignas(kLine) std::atomic<uint32_t> is_asleep;
   alignas(kLine) std::array<ChannelEntry, kMostChannels> channels;
 };

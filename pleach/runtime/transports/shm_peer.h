@@ -134,8 +134,7 @@ struct Reads {
 void copy_pieces(std::span<const std::span<const std::byte>> pieces, std::byte* to, bool is_far);
 
 struct Peer {
-  Descriptor socket;  // brings regions, and shows when the peer leaves
-  Descriptor bell;    // wakes it
+  Descriptor socket;  // brings regions, wakes either end, and shows when the peer leaves
   SharedMemory memory;
   std::shared_ptr<std::byte> shared;  // its control block and rings; null: not yet
   Writer out;

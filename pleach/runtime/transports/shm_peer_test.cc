@@ -1,7 +1,10 @@
 #include "pleach/runtime/transports/shm_peer.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
 
+#include <array>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -9,6 +12,8 @@
 #include <utility>
 
 #include "pleach/base/rng.h"
+#include "pleach/runtime/net.h"
+#include "pleach/runtime/peer_memory.h"
 
 namespace pleach::shm {
 namespace {
@@ -51,6 +56,29 @@ TEST(PeerChannelTest, SegmentsOfAnySizeFindRoom) {
       }
     }
   }
+}
+
+// A peer that does not listen is rung in vain, and one that has left, too.
+TEST(RegionExchangeTest, WhoeverIsRungHoldsUpNobody) {
+  std::array<int, 2> ends = {};
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+  const Descriptor own(ends[0]);
+  Descriptor others(ends[1]);
+  ASSERT_TRUE(set_nonblocking(others.get()));
+  const auto shared = allocate_peer_memory(100).value();
+  const auto region = find_peer_region({shared.get(), 100});
+  RegionExchange teller;
+  RegionExchange hearer;
+  ring(own.get());
+  ASSERT_TRUE(teller.tell_of(own.get(), region));
+  for (int i = 0; i < 10'000; ++i) {
+    ring(own.get());
+  }
+  EXPECT_TRUE(hearer.take_offers(others.get()));
+  EXPECT_NE(hearer.find(region->number, 0, 100), nullptr);
+  EXPECT_FALSE(wait_ready(others.get(), POLLIN, TimePoint::min()));
+  others.close();
+  ring(own.get());
 }
 
 TEST(DistanceTest, IsFarWhereWritesTakeLongAndNotBecauseOfAFew) {

@@ -1,5 +1,7 @@
 #include "pleach/runtime/transports/shm_regions.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -12,7 +14,7 @@
 namespace pleach::shm {
 namespace {
 
-// Travels with the descriptor of the region.
+// Travels with the descriptor of the region. Of no bytes: rings, and brings none.
 struct Offer {
   static constexpr uint64_t kMagic = 0x0a31'4d45'4d4c'5050;  // "PPLMEM1\n"
   uint64_t magic = kMagic;
@@ -21,10 +23,19 @@ struct Offer {
 };
 // Of one rank, at a time.
 constexpr std::size_t kMostRegions = 1024;
+// More than a socket holds at once: whoever sends more than that does not stop.
+constexpr int kMostOffers = 4096;
 // Larger ones may be read in part.
 constexpr int64_t kMostPopulated = int64_t{8} << 20;
 
 }  // namespace
+
+// All offers have one size, so that none is ever read in part.
+void ring(int socket) {
+  const Offer nothing;
+  // Where it does not fit, the other end is readable already.
+  static_cast<void>(!send(socket, &nothing, sizeof(nothing), MSG_DONTWAIT | MSG_NOSIGNAL));
+}
 
 bool RegionExchange::tell_of(int socket, const std::shared_ptr<const PeerRegion>& region) {
   const bool is_known = std::ranges::find(told_, region->number, &Told::number) != told_.end();
@@ -53,7 +64,7 @@ std::vector<uint32_t> RegionExchange::take_freed() {
 }
 
 bool RegionExchange::take_offers(int socket) {
-  for (;;) {
+  for (int left = kMostOffers; left > 0; --left) {
     Offer offer;
     std::vector<Descriptor> brought;
     const ssize_t count =
@@ -61,8 +72,13 @@ bool RegionExchange::take_offers(int socket) {
     if (count < 0) {
       return errno == EAGAIN || errno == EINTR;
     }
-    if (count != ssize_t{sizeof(offer)} || offer.magic != Offer::kMagic ||
-        offer.region > UINT32_MAX || offer.bytes < 1 || brought.size() != 1 ||
+    if (count != ssize_t{sizeof(offer)} || offer.magic != Offer::kMagic) {
+      return false;
+    }
+    if (offer.bytes == 0 && brought.empty()) {
+      continue;
+    }
+    if (offer.region > UINT32_MAX || offer.bytes < 1 || brought.size() != 1 ||
         known_.size() >= kMostRegions) {
       return false;
     }
@@ -78,6 +94,7 @@ bool RegionExchange::take_offers(int socket) {
     known_.push_back(
         {static_cast<uint32_t>(offer.region), offer.bytes, std::move(mapping).value()});
   }
+  return true;
 }
 
 std::shared_ptr<std::byte> RegionExchange::find(uint32_t number, int64_t offset,

@@ -1,4 +1,5 @@
-// RegionExchange: memory of their own that two ranks of a host let each other read.
+// The socket between two ranks of a host: memory of their own that they let each other read, and
+// how one wakes the other.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,10 @@
 
 namespace pleach::shm {
 
+// Makes the peer's end of the socket readable, until it takes offers: wakes it. Nothing that the
+// peer does to its end makes the caller wait.
+void ring(int socket);
+
 // What each of two ranks knows of the other's regions. They are told over the socket between them,
 // with their descriptors, before any message refers to them. Used by one thread at a time.
 class RegionExchange {
@@ -18,7 +23,8 @@ class RegionExchange {
   // The numbers of those that it knew and that have been freed since.
   std::vector<uint32_t> take_freed();
 
-  // Takes what the socket has brought. False: the peer has left, or broke the protocol.
+  // Takes what the socket has brought, or so much of it that the peer's turn is over; what rang
+  // too. False: the peer has left, or broke the protocol.
   bool take_offers(int socket);
   // Bytes of the peer's region, mapped while somebody holds them. Null: it has told of none such.
   std::shared_ptr<std::byte> find(uint32_t number, int64_t offset, int64_t bytes) const;

@@ -1,4 +1,5 @@
 // What is particular to shared memory: who comes in, and what a peer writes there.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -36,7 +37,6 @@ uint64_t nonce_of(Store& store, Rank rank) {
 // A program of its own that poses as rank 2 of 3.
 struct Impostor {
   Descriptor socket;
-  Descriptor bell = make_event();
   SharedMemory memory;
   SharedMemory peer;
   std::shared_ptr<std::byte> shared;
@@ -51,7 +51,7 @@ struct Impostor {
   void greet(const shm::Hello& hello, int64_t bytes) {
     memory = SharedMemory::create(bytes).value();
     EXPECT_TRUE(send_with_descriptors(socket.get(), std::as_bytes(std::span(&hello, 1)),
-                                      std::array{memory.descriptor(), bell.get()}));
+                                      std::array{memory.descriptor()}));
   }
   // Hears the rank's hello.
   void enter() {
@@ -233,21 +233,27 @@ TEST(ShmTransportTest, RankThatSharesNoMemoryIsNamed) {
   struct Case {
     shm::Hello hello;
     int64_t bytes;
-    int descriptor;
+    std::vector<int> descriptors;
   };
-  const std::vector<Case> cases = {{good, bytes / 4, -1},
-                                   {{.rank = 1, .rank_count = 3}, bytes, -1},
-                                   {{.magic = 5, .rank = 2, .rank_count = 3}, bytes, -1},
-                                   {good, bytes, unsealed.get()},
-                                   {good, bytes, STDIN_FILENO}};
+  std::array<int, 2> ends = {};
+  ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
+  const Descriptor unread(ends[1]);  // who writes there is killed
+  Descriptor(ends[0]).close();
+  const SharedMemory enough = SharedMemory::create(bytes).value();
+  const std::vector<Case> cases = {{good, bytes / 4, {}},
+                                   {{.rank = 1, .rank_count = 3}, bytes, {}},
+                                   {{.magic = 5, .rank = 2, .rank_count = 3}, bytes, {}},
+                                   {good, bytes, {unsealed.get()}},
+                                   {good, bytes, {enough.descriptor(), unread.get()}},
+                                   {good, bytes, {STDIN_FILENO}}};
   for (const Case& row : cases) {
     support::RankGroup group(3, "shm");
     Impostor liar(group, claim_of(nonce_of(group.store(), Rank{0}), 2, 3));
-    if (row.descriptor < 0) {
+    if (row.descriptors.empty()) {
       liar.greet(row.hello, row.bytes);
     } else {
       EXPECT_TRUE(send_with_descriptors(liar.socket.get(), std::as_bytes(std::span(&row.hello, 1)),
-                                        std::array{row.descriptor, liar.bell.get()}));
+                                        row.descriptors));
     }
     support::on_every_rank(2, [&](Rank rank) {
       const Status status = run_ring(group, rank);
