@@ -113,21 +113,20 @@ Result<std::shared_ptr<Wiring>> Endpoint::wire() {
   if (wiring->transport == nullptr) {
     const int64_t epoch = wiring->epoch->number();
     const std::vector<int32_t>& hosts = options_.hosts;
+    const auto ranks_here =
+        rank().index() < hosts.size() ? std::ranges::count(hosts, hosts[rank().index()]) : 0;
     PLEACH_SET(
         wiring->transport,
         create_transport(
             options_.transport,
             {.rank = options_.rank,
              .rank_count = options_.rank_count,
-             .ranks_here = static_cast<int32_t>(
-                 rank().index() < hosts.size() ? std::ranges::count(hosts, hosts[rank().index()])
-                                               : 0),
              .store = options_.store,
              .epoch = wiring->epoch,
              .clock = &clock,
              .key_prefix = epoch == 0 ? options_.name : fmt::format("{}#{}", options_.name, epoch),
              .deadline = options_.deadline,
-             .host_name = *options_.host_name}));
+             .host = {*options_.host_name, static_cast<int32_t>(ranks_here)}}));
   }
   wiring->progress =
       std::make_unique<Progress>(*wiring->transport, clock, options_.rank_count, rank());

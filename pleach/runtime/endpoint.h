@@ -34,7 +34,7 @@ struct EndpointOptions {
   Duration deadline = std::chrono::seconds(30);  // of every wait
   const Clock* clock = nullptr;                  // null: the store's
   std::optional<FlightOptions> flight = {};      // none: as the environment says
-  std::optional<std::string> host_name = {};     // TransportContext's; none: PLEACH_HOST
+  std::optional<std::string> host_name = {};     // OwnHost's; none: PLEACH_HOST
   std::unique_ptr<Transport> transport_override = nullptr;  // tests
 };
 

@@ -150,21 +150,26 @@ class Transport {
   virtual int descriptor() const { return -1; }
 };
 
+// Where a rank is.
+struct OwnHost {
+  std::string name = {};  // of ranks on one machine those of different names count as apart
+  int32_t ranks = 0;      // of the transport's, on that host; 0: not known
+};
+
 struct TransportContext {
   Rank rank;
   int32_t rank_count = 1;
-  int32_t ranks_here = 0;  // of them on this rank's host; 0: not known
   std::shared_ptr<Store> store;
   std::shared_ptr<const Epoch> epoch;  // it is of: when that fails, progress() does
   const Clock* clock = nullptr;
   std::string key_prefix;  // of the keys it sets in the store
   Duration deadline = std::chrono::seconds(30);
-  std::string host_name = {};  // of ranks on one machine those of different names count as apart
+  OwnHost host = {};
   int beside = -1;  // a descriptor: wait() returns when it is readable, too ("shm" alone)
   std::optional<Options> options = {};  // of its kind's; none: as their defaults
 
   // So many may share its cores.
-  int32_t ranks_on_host() const { return ranks_here > 0 ? ranks_here : rank_count; }
+  int32_t ranks_on_host() const { return host.ranks > 0 ? host.ranks : rank_count; }
 };
 
 // Tells connections to this transport from those to another that had its address before.

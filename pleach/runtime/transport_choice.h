@@ -32,7 +32,7 @@ Status check_transport(const std::string& wanted);
 
 // Collective: all ranks say where they are. `wanted`: a transport, or kAutoTransport.
 //   name       as the agreements'
-//   host_name  TransportContext's; none: PLEACH_HOST
+//   host_name  OwnHost's; none: PLEACH_HOST
 //   errors     as the agreements; kInvalidArgument: PLEACH_HOST is no name
 Result<TransportChoice> choose_transport(const GroupOfRanks& group, const std::string& name,
                                          const std::string& wanted,

@@ -25,7 +25,7 @@ struct TransportSpec {
 inline std::unique_ptr<Transport> make_transport(const std::string& text,
                                                  TransportContext context) {
   const TransportSpec spec(text);
-  context.host_name = spec.host_of(context.rank);
+  context.host.name = spec.host_of(context.rank);
   return create_transport(spec.name, std::move(context)).value();
 }
 

@@ -26,7 +26,7 @@ class HostTransport final : public Transport {
  public:
   explicit HostTransport(const TransportContext& context)
       : context_(context),
-        place_(host_identity(context.host_name)),
+        place_(host_identity(context.host.name)),
         ways_(at(context.rank_count)),
         is_lost_(at(context.rank_count)) {}
 

@@ -237,8 +237,7 @@ PeerChannel* ShmTransport::find_channel(Peer& peer, uint64_t number) {
     return known;
   }
   const OwnChannel* const own = find_own(number);
-  return own == nullptr ? nullptr
-                        : peer.open_channel(own->options, context_.rank, context_.rank_count);
+  return own == nullptr ? nullptr : peer.open_channel(own->options, context_);
 }
 
 // ---- Connections.

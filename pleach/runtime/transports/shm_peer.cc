@@ -33,7 +33,7 @@ std::string address_key(const TransportContext& context, Rank rank) {
 
 Status publish_listener(const TransportContext& context, uint64_t nonce) {
   return context.store->set(address_key(context, context.rank),
-                            fmt::format("{} {}", nonce, host_identity(context.host_name)));
+                            fmt::format("{} {}", nonce, host_identity(context.host.name)));
 }
 
 Result<uint64_t> find_listener(const TransportContext& context, Rank rank) {
@@ -46,7 +46,7 @@ Result<uint64_t> find_listener(const TransportContext& context, Rank rank) {
     return Error{ErrorCode::kIo, fmt::format("rank {} published {}, which is no address",
                                              rank.value, quoted(entry))};
   }
-  if (parts[1] != host_identity(context.host_name)) {
+  if (parts[1] != host_identity(context.host.name)) {
     return Error{ErrorCode::kUnsupported,
                  fmt::format("transport shm: rank {} is on another host, in another container of "
                              "it or of another user than rank {}",
@@ -128,7 +128,8 @@ PeerChannel* Peer::find_channel(uint64_t number) {
   return found == channels.end() ? nullptr : &*found;
 }
 
-PeerChannel* Peer::open_channel(const ChannelOptions& options, Rank rank, int32_t rank_count) {
+PeerChannel* Peer::open_channel(const ChannelOptions& options, const TransportContext& context) {
+  const int32_t ranks = std::max(2, context.ranks_on_host());
   for (const ChannelEntry& entry : control_in(shared.get()).channels) {
     const std::optional<int64_t> offset = entry.find(options.number);
     if (!offset) {
@@ -136,8 +137,8 @@ PeerChannel* Peer::open_channel(const ChannelOptions& options, Rank rank, int32_
     }
     // The ranks agree on a channel's places: only where they are is news.
     Result<std::shared_ptr<std::byte>> mapped =
-        memory.map(*offset, area_bytes(options) * rank_count);
-    return mapped ? &channels.emplace_back(options, entry, std::move(*mapped), rank, rank_count)
+        memory.map(*offset, area_bytes(options) * context.rank_count);
+    return mapped ? &channels.emplace_back(options, entry, std::move(*mapped), context.rank, ranks)
                   : nullptr;
   }
   return nullptr;

@@ -55,7 +55,8 @@ class PeerChannel {
     int64_t begin = 0;
     int64_t end = 0;
   };
-  // `memory`: the areas of all ranks; this rank is one of so many. Borrows the peer's entry.
+  // `memory`: the areas of all ranks; this rank is one of so many on the host, at least 2. Borrows
+  // the peer's entry.
   PeerChannel(const ChannelOptions& options, const ChannelEntry& entry,
               std::shared_ptr<std::byte> memory, Rank rank, int32_t rank_count);
 
@@ -147,8 +148,8 @@ struct Peer {
   bool is_lost() const { return lost_reason != nullptr; }
   PeerChannel* find_channel(uint64_t number);
   // Null: it has not opened the channel, or no more.
-  //   rank  this one, of so many
-  PeerChannel* open_channel(const ChannelOptions& options, Rank rank, int32_t rank_count);
+  //   context  this rank's
+  PeerChannel* open_channel(const ChannelOptions& options, const TransportContext& context);
   // Writes to its ring, which has room.
   void put(const Message& message, Distance& distance, const Clock& clock);
   // Whether it takes less time that it reads a segment of ordinary memory than that this rank
