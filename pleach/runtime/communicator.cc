@@ -307,9 +307,17 @@ Status ChannelCommunicator::close() {
   }
   // Of two ranks that only sent, and ran something else, the later one to come here hears of it.
   PLEACH_TRY(progress().look(self_.channel));
-  // At the store: nothing travels on the channels any more.
-  if (const Status met = pleach::barrier(group(), key("close")); !met) {
-    return poison(met.error(), "close", job_rank());
+  // At the store: nothing travels on the channels any more. Who only sends hears of nobody.
+  const Result<Status> agreed =
+      agree(group(), key("close"), fmt::format("{}", progress().begun(self_.channel)),
+            "rank {0} ran {1} operations, rank {3} ran {2}");
+  if (!agreed) {
+    return poison(agreed.error(), "close", job_rank());
+  }
+  if (!*agreed) {
+    const std::string& differs = agreed->error().message;
+    return end_epoch(agreed->error(), {job_rank(), fmt::format("close of communicator {}: {}",
+                                                               quoted(options_.name), differs)});
   }
   close_channels("its communicator was closed");
   endpoint_->note_closed();

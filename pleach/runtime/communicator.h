@@ -122,7 +122,7 @@ class Communicator {
   // Sends and receives, between its ranks.
   virtual Messages& messages() = 0;
   // Collective: leaves in order, so that no rank takes the others for lost.
-  //   errors  kInvalidArgument: operations or messages are in flight; nothing has changed
+  //   errors  kInvalidArgument: something is in flight, and goes on; unlike numbers of operations
   virtual Status close() = 0;
   // Ends the epoch now, with all that is in flight or waited for, on every rank: "rank 2 aborted
   // communicator 'world': REASON". From any thread or callback. Nothing, where it is closed or the

@@ -158,6 +158,7 @@ Status Endpoint::renew() {
   }
   const std::scoped_lock lock(mutex_);
   wiring_ = std::move(renewed).value();
+  openings_.open = 0;  // what was open has failed, and is never closed
   return ok();
 }
 

@@ -54,8 +54,8 @@ struct Wiring {
 // be asked of it; what is destroyed there stays as it is.
 class Endpoint {
  public:
-  // Errors: kInvalidArgument: no such rank, no store, no such transport; its own; those of
-  // choose_transport().
+  // Collective where the transport is kAutoTransport. Errors: kInvalidArgument: no such rank, no
+  // store, no such transport; its own; those of choose_transport().
   static Result<std::shared_ptr<Endpoint>> create(EndpointOptions options);
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;

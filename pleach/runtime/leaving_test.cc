@@ -162,6 +162,39 @@ TEST(LeavingTest, WhoEndsAnOpenJobIsMissedAtOnce) {
   }
 }
 
+// What had failed before the job was shrunk cannot be closed, and is not missed.
+TEST(LeavingTest, WhoEndsAfterAShrunkJobIsClosedHarmsNobody) {
+  for (const int32_t first : {0, 1}) {
+    SCOPED_TRACE(first);
+    support::RankProcesses ranks(2, seconds(30), [&](const TcpStoreOptions& options) {
+      auto member = std::make_unique<Member>(options, "tcp");
+      auto second = Communicator::create(member->endpoint, {.name = "second"}).value();
+      if (options.rank.value == 0) {
+        member->communicator->abort("to shrink it");
+      }
+      while (member->run().empty()) {
+      }
+      auto left = member->communicator->shrink();
+      if (!left) {
+        return left.error().message;
+      }
+      auto other = Communicator::create(member->endpoint, {.name = "other"}).value();
+      const Status closed = other->close();
+      const Status last = closed ? (*left)->close() : closed;
+      if (options.rank.value == first) {
+        static_cast<void>(member.release());
+        static_cast<void>(left->release());
+        std::exit(0);
+      }
+      std::this_thread::sleep_for(milliseconds(500));
+      const std::optional<Failure> failure = member->endpoint->store().epoch()->failure();
+      return failure ? failure->message : last ? "well" : last.error().message;
+    });
+    EXPECT_EQ(ranks.wait(first, seconds(40)), "(nothing)");
+    EXPECT_EQ(ranks.wait(1 - first, seconds(40)), "well");
+  }
+}
+
 TEST(LeavingTest, ForkedChildrenLeaveTheirParentsAlone) {
   struct Case {
     std::string name;

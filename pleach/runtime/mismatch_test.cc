@@ -81,5 +81,37 @@ TEST(MismatchTest, RanksThatOnlySendOrOnlyReceiveHearOfEachOther) {
   }
 }
 
+// The root only sends: nobody would tell it that one broadcast has not been received.
+TEST(MismatchTest, RanksThatCloseHearOfWhatOnlySomeHaveRun) {
+  for (const int32_t root : {0, 1}) {
+    SCOPED_TRACE(root);
+    const Schedule schedule = rooted(CollectiveKind::kBroadcast, root, root);
+    const auto store = make_local_store();
+    support::on_every_rank(2, [&](Rank rank) {
+      auto endpoint = Endpoint::create({.rank = rank,
+                                        .rank_count = 2,
+                                        .transport = "tcp",
+                                        .store = store,
+                                        .deadline = seconds(30)});
+      ASSERT_TRUE(endpoint.has_value()) << endpoint.error().message;
+      auto communicator = Communicator::create(*endpoint);
+      ASSERT_TRUE(communicator.has_value()) << communicator.error().message;
+      const auto prepared = (*communicator)->prepare(rank.value == 0 ? &schedule : nullptr);
+      ASSERT_TRUE(prepared.has_value()) << prepared.error().message;
+      std::vector<float> data(8, 1);
+      std::byte* const bytes = std::as_writable_bytes(std::span(data)).data();
+      for (int32_t run = 0; run < (rank.value == root ? 2 : 1); ++run) {
+        EXPECT_EQ(
+            message_of(
+                (*communicator)->run(**prepared, {.count = 8, .input = bytes, .output = bytes})),
+            "");
+      }
+      EXPECT_EQ(message_of((*communicator)->close()),
+                root == 0 ? "close of communicator 'world': rank 1 ran 1 operations, rank 0 ran 2"
+                          : "close of communicator 'world': rank 1 ran 2 operations, rank 0 ran 1");
+    });
+  }
+}
+
 }  // namespace
 }  // namespace pleach
