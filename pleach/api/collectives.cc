@@ -23,6 +23,38 @@ int64_t size_class_bytes(const CollectiveRequest& request, int64_t whole) {
   return size_bytes;
 }
 
+// Of one rank's part, or all together: what bytes of any type can still count.
+constexpr int64_t kMostElements = int64_t{1} << 60;
+
+std::string why_counts_are_wrong(const CollectiveRequest& request) {
+  if (request.count < 0) {
+    return fmt::format("a count of {} elements is negative", request.count);
+  }
+  const bool has_counts = !request.counts.empty() || !request.receive_counts.empty();
+  if (has_counts && request.count != 0) {
+    return fmt::format("a count of {} elements, and counts for each rank too", request.count);
+  }
+  if (has_counts && !has_parts(request.collective)) {
+    return "it has no parts, and takes no counts for each rank";
+  }
+  if (!request.receive_counts.empty() && request.collective != CollectiveKind::kAllToAll) {
+    return "it takes no receive_counts: all_to_all does";
+  }
+  for (const std::span<const int64_t> counts : {request.counts, request.receive_counts}) {
+    int64_t whole = 0;
+    for (const int64_t count : counts) {
+      if (count < 0) {
+        return fmt::format("a count of {} elements for one rank is negative", count);
+      }
+      if (count > kMostElements - whole) {
+        return fmt::format("counts of {} elements and {} more are too many", whole, count);
+      }
+      whole += count;
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Collectives>> Collectives::create(std::unique_ptr<Communicator> communicator,
@@ -53,15 +85,8 @@ Result<Collectives::Chosen> Collectives::choose(const CollectiveRequest& request
       (request.root.value < 0 || request.root.value >= rank_count)) {
     return refuse(fmt::format("root {} is none of {} ranks", request.root.value, rank_count));
   }
-  if (request.count < 0) {
-    return refuse(fmt::format("a count of {} elements is negative", request.count));
-  }
-  for (const std::span<const int64_t> counts : {request.counts, request.receive_counts}) {
-    for (const int64_t count : counts) {
-      if (count < 0) {
-        return refuse(fmt::format("a count of {} elements for one rank is negative", count));
-      }
-    }
+  if (const std::string why = why_counts_are_wrong(request); !why.empty()) {
+    return refuse(why);
   }
   if (const Status may =
           check_wire(request.collective, request.type, request.wire.value_or(request.type));
@@ -78,7 +103,7 @@ Result<Collectives::Chosen> Collectives::choose(const CollectiveRequest& request
                                       has_root(request.collective) ? request.root : Rank{0}));
   return Chosen{std::move(choice.schedule),
                 {.type = request.type,
-                 .op = request.op,
+                 .op = reduces(request.collective) ? request.op : ReduceOp::kSum,
                  .wire = request.wire,
                  .count = whole,
                  .counts = request.counts,

@@ -43,10 +43,10 @@ class Collectives {
                                                      BookRequest request);
 
   // As Communicator's.
-  //   errors  kInvalidArgument: no such root, a count that is negative or too large, a wire that
-  //   the
-  //           type or collective has not, a collective
-  //           that the book lacks. Then nothing has happened
+  //   errors  kInvalidArgument: no such root, a count that is negative or too large, counts that
+  //           the collective has not, or beside a count, a wire that the type or collective has
+  //           not, a collective that the book lacks.
+  //           Then nothing has happened
   Status run(const CollectiveRequest& request);
   Result<Operation> start(const CollectiveRequest& request);
 

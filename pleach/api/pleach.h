@@ -87,7 +87,8 @@ typedef struct pleach_communicator_options {
   int32_t landing_places;  // per connection. 0: 4
   int64_t place_bytes;     // 0: 256 KiB
   // A file of rank 0, a book of `pleach plan` or a schedule: what is run. NULL: that of
-  // PLEACH_BOOK, or what rank 0 plans, once for this transport and number of ranks.
+  // PLEACH_BOOK, or what rank 0 plans, once for this transport, number of ranks and the hosts that
+  // they are on.
   const char* book;
 } pleach_communicator_options;
 
@@ -179,14 +180,15 @@ typedef struct pleach_request {
   size_t size;
   pleach_collective collective;
   pleach_type type;
-  pleach_reduction reduction;  // where it reduces
+  pleach_reduction reduction;  // where it reduces; else it is passed over, as the root is
   pleach_wire wire;            // the same on all ranks
   int32_t root;                // where it has one
   int32_t reserved;            // 0
   const void* input;
   void* output;
   int64_t count;
-  const int64_t* counts;          // in place of `count`, as the _v functions have them. NULL: none
+  const int64_t*
+      counts;  // in place of `count`, which is 0, as the _v functions have them. NULL: none
   const int64_t* receive_counts;  // of an all_to_all that has counts
 } pleach_request;
 pleach_status pleach_perform(pleach_communicator* communicator, const pleach_request* request,
@@ -256,7 +258,7 @@ pleach_status pleach_operation_times(pleach_operation* operation, int64_t* start
 // Lets go of the handle; the operation goes on, and calls back.
 void pleach_operation_destroy(pleach_operation* operation);
 
-// --- Memory that other ranks of the host may read where it stands, which saves copies over "shm".
+// --- Memory that other ranks of the host may read where it stands: fewer copies within a host.
 
 // Zeros, at a page. NULL, and an error, where there is none.
 void* pleach_alloc(size_t bytes);

@@ -350,6 +350,7 @@ TEST(CCollectivesTest, RequestsSayAllThatMayBeAsked) {
     EXPECT_EQ(part, (std::vector<int32_t>{2, rank == 1 ? -1 : 2}));
     request = request_of(PLEACH_BROADCAST, PLEACH_INT32);
     request.root = 2;
+    request.reduction = PLEACH_AVERAGE;  // it reduces nothing
     request.input = whole.data();
     request.output = part.data();
     request.count = 2;
@@ -372,7 +373,27 @@ TEST(CCollectivesTest, RequestsThatNobodyCouldMeanAreRefused) {
     EXPECT_TRUE(contains(refused([](auto& request) { request.wire = 2; }), "2 is no pleach_wire"));
     EXPECT_TRUE(contains(refused([](auto& request) { request.wire = PLEACH_WIRE_FLOAT32; }),
                          "all_gather of float16 cannot travel as float32"));
-    EXPECT_TRUE(contains(refused([](auto& request) { request.size = 3; }), "a size of 3"));
+    for (const std::size_t size : {3, 8, 13}) {
+      EXPECT_TRUE(contains(refused([&](auto& request) { request.size = size; }),
+                           "a size of " + std::to_string(size)));
+    }
+    EXPECT_TRUE(contains(refused([](auto& request) { request.reserved = 7; }), "reserved"));
+    const std::vector<int64_t> few = {1, 2}, many = {1, int64_t{1} << 62};
+    EXPECT_TRUE(contains(refused([&](auto& request) {
+                           request.counts = few.data();
+                           request.count = 1;
+                         }),
+                         "counts for each rank too"));
+    EXPECT_TRUE(
+        contains(refused([&](auto& request) { request.counts = many.data(); }), "too many"));
+    EXPECT_TRUE(contains(
+        refused([&](auto& request) { request.counts = request.receive_counts = few.data(); }),
+        "no receive_counts"));
+    EXPECT_TRUE(contains(refused([&](auto& request) {
+                           request.collective = PLEACH_BROADCAST;
+                           request.counts = few.data();
+                         }),
+                         "no parts"));
     EXPECT_EQ(said(pleach_perform(communicator, nullptr, nullptr)),
               "pleach_perform: request is NULL");
     EXPECT_EQ(said(pleach_barrier(communicator, nullptr)), "");  // nothing has happened

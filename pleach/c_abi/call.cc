@@ -132,8 +132,8 @@ Result<Duration> timeout(const char* function, int64_t timeout_ms) {
 }
 
 Status copy_options(const void* given, std::size_t size, void* options, std::size_t bytes,
-                    const char* name) {
-  if (size < sizeof(size)) {
+                    const char* name, std::size_t least) {
+  if (size < least) {
     return invalid(fmt::format("{} has a size of {}: it is sizeof({})", name, size, name));
   }
   const auto* const begin = static_cast<const std::byte*>(given);

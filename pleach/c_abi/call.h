@@ -66,17 +66,18 @@ Result<std::optional<ElementType>> wire_type(pleach_wire wire);
 // Errors: kInvalidArgument: negative, and not PLEACH_FOREVER.
 Result<Duration> timeout(const char* function, int64_t timeout_ms);
 
-// Copies `size` bytes of options over `bytes` zeros; `least` is what its first version had.
+// Copies `size` bytes of options, of at least `least`, over `bytes` zeros.
 //   errors  kInvalidArgument: size is less; kUnsupported: what is beyond `bytes` is not zero
 Status copy_options(const void* given, std::size_t size, void* options, std::size_t bytes,
-                    const char* name);
+                    const char* name, std::size_t least);
 // Options as this version has them; of NULL, all defaults.
 template <typename Options>
-Result<Options> complete(const Options* given, const char* name) {
+Result<Options> complete(const Options* given, const char* name,
+                         std::size_t least = sizeof(std::size_t)) {
   Options options;
   std::memset(&options, 0, sizeof(options));
   if (given != nullptr) {
-    PLEACH_TRY(copy_options(given, given->size, &options, sizeof(options), name));
+    PLEACH_TRY(copy_options(given, given->size, &options, sizeof(options), name, least));
   }
   return options;
 }

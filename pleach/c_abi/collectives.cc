@@ -45,7 +45,13 @@ Result<CollectiveRequest> understand(const Asked& asked, int32_t rank_count) {
 }
 
 Status read(const pleach_request& request, Asked& asked) {
-  PLEACH_ASSIGN(given, complete(&request, "pleach_request"));
+  constexpr std::size_t kFirstVersionBytes =
+      offsetof(pleach_request, receive_counts) + sizeof(request.receive_counts);
+  PLEACH_ASSIGN(given, complete(&request, "pleach_request", kFirstVersionBytes));
+  if (given.reserved != 0) {
+    return invalid(
+        fmt::format("pleach_request has {} where it is reserved: it is 0 there", given.reserved));
+  }
   PLEACH_SET(asked.collective, collective_kind(given.collective));
   asked.input = given.input;
   asked.output = given.output;
