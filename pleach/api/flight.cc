@@ -13,6 +13,7 @@
 #include "pleach/base/files.h"
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
+#include "pleach/runtime/flight_recorder.h"
 #include "pleach/runtime/request_fingerprint.h"
 
 namespace pleach {
@@ -96,6 +97,14 @@ Result<FlightFile> Inspection::read(const std::string& name) const {
   PLEACH_ASSIGN(file, read_flight_file(text, one_line(name)));
   if (file.rank != *rank) {
     return invalid(fmt::format("it is of rank {}", file.rank));
+  }
+  // What takes long to compare, and no recorder has written.
+  for (const auto& [what, count] : {std::pair("operations", file.operations.size()),
+                                    std::pair("messages", file.messages.size())}) {
+    if (count > FlightRecorder::kEntries) {
+      return invalid(fmt::format("it has {} {}, and a recorder holds {}", count, what,
+                                 FlightRecorder::kEntries));
+    }
   }
   return file;
 }

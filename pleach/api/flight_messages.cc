@@ -40,7 +40,7 @@ std::set<int64_t> taken_from(const FlightFile& file, const std::string& channel,
   return taken;
 }
 
-// What others do in place of what a message waits for: "; rank 1 sends it tag 7".
+// What others do in place of what a message waits for: ", but tag 7".
 std::string instead(const FlightFile& peer, const FlightFile::Message& message, int32_t rank) {
   std::set<int32_t> tags;
   for (const FlightFile::Message& other : peer.messages) {

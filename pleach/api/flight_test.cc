@@ -288,6 +288,32 @@ TEST(FlightTest, WhatIsNoFileOfTheJobIsNamedAndLeftOut) {
                       }));
 }
 
+TEST(FlightTest, WhatNoRecorderWritesIsRefused) {
+  const Folder folder;
+  FlightRecorder recorder(Rank{0}, 2);
+  recorder.begin_message({.channel = 9, .tag = 4, .bytes = 7});
+  const FlightLog log = recorder.log();
+  const auto why = [&](const FlightLog& held) {
+    EXPECT_TRUE(write_file(folder.file(0), flight_text(held, "job", {"request", ""})));
+    const auto report = inspect_flight(folder.path());
+    return report ? "" : report.error().message;
+  };
+  FlightLog held = log;
+  held.messages.resize(FlightRecorder::kEntries, log.messages[0]);
+  EXPECT_EQ(why(held), "");
+  held.messages.push_back(log.messages[0]);
+  EXPECT_NE(why(held).find("it has 2049 messages, and a recorder holds 2048"), std::string::npos);
+  held = log;
+  held.rank_count = 1 << 20;
+  EXPECT_NE(why(held).find("'rank_count' is outside 1 to 65536"), std::string::npos);
+}
+
+TEST(FlightTest, ItsJsonHoldsNothingThatATerminalObeys) {
+  FlightReport report;
+  report.failures.push_back({"to\xe2\x80\xaeleft", {0}});
+  EXPECT_NE(to_json(report).find("to\\u202eleft"), std::string::npos);
+}
+
 // What is left of a file, and what somebody else has made of it.
 TEST(FlightTest, ReadsWhateverAFileHolds) {
   FlightRecorder recorder(Rank{1}, 3);

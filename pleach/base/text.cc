@@ -222,9 +222,11 @@ Error unknown_name(std::string_view what, std::string_view name, std::span<const
   } else {
     message += ";";
   }
-  message += fmt::format(
-      " known: {}",
-      known.empty() ? "none" : join(known.first(std::min(known.size(), kKnownNamesLimit)), ", "));
+  std::vector<std::string> shown;
+  for (const std::string& one : known.first(std::min(known.size(), kKnownNamesLimit))) {
+    shown.push_back(one_line(one));
+  }
+  message += fmt::format(" known: {}", known.empty() ? "none" : join(shown, ", "));
   if (known.size() > kKnownNamesLimit) {
     message += fmt::format(", ... ({} in all)", known.size());
   }

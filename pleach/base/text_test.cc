@@ -140,6 +140,11 @@ TEST(Text, UnknownNamesListKnownOnesAndTheNearest) {
     EXPECT_EQ(unknown_name("shape", name, known).message, message);
   }
   EXPECT_EQ(unknown_name("shape", "x", {}).message, "unknown shape 'x'; known: none");
+  const std::vector<std::string> raw = {
+      "a\xc2\x9b"
+      "31m"};
+  EXPECT_EQ(unknown_name("node", "wxyz", raw).message,
+            R"(unknown node 'wxyz'; known: a\xc2\x9b31m)");
   const std::vector<std::string> many(100, "name");
   EXPECT_TRUE(unknown_name("node", "x", many).message.ends_with("name, ... (100 in all)"));
 }

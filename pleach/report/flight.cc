@@ -13,7 +13,7 @@ namespace pleach {
 namespace {
 
 constexpr std::string_view kFormat = "pleach flight 1";
-constexpr int64_t kMostRanks = 1 << 20;
+constexpr int64_t kMostRanks = 65'536;
 constexpr double kMostSeconds = 1e12;  // of what is a time
 
 // One object of a file, whose members are asked for by type.
@@ -226,18 +226,20 @@ std::string to_json(const FlightReport& report) {
                         {"mean_s", late.mean_s},
                         {"most_s", late.most_s}});
   }
-  return line_of(
-      {{"folder", report.folder},
-       {"job", report.job},
-       {"rank_count", report.rank_count},
-       {"missing", report.missing},
-       {"problems", problems},
-       {"failures", failures},
-       {"mismatches", report.mismatches},
-       {"places", places},
-       {"messages", messages},
-       {"lateness", lateness},
-       {"slowest", report.lateness.empty() ? Json(nullptr) : Json(report.lateness.front().rank)}});
+  // ASCII alone: others wrote what the files hold, and a terminal may obey it.
+  const Json report_json = {
+      {"folder", report.folder},
+      {"job", report.job},
+      {"rank_count", report.rank_count},
+      {"missing", report.missing},
+      {"problems", problems},
+      {"failures", failures},
+      {"mismatches", report.mismatches},
+      {"places", places},
+      {"messages", messages},
+      {"lateness", lateness},
+      {"slowest", report.lateness.empty() ? Json(nullptr) : Json(report.lateness.front().rank)}};
+  return report_json.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
 }  // namespace pleach
