@@ -90,7 +90,9 @@ Result<Options> Options::create(std::span<const OptionDescriptor> descriptors,
   Options options;
   std::vector<std::string> known;
   for (const OptionDescriptor& descriptor : descriptors) {
-    const Result<int64_t> number = parse_value(descriptor, descriptor.default_value);
+    OptionDescriptor any = descriptor;
+    any.least = std::min<int64_t>(descriptor.least, 0);
+    const Result<int64_t> number = parse_value(any, descriptor.default_value);
     PLEACH_CHECK(number.has_value(), "the default of an option is no value of it");
     const bool fresh =
         options.values_.emplace(descriptor.name, Value{descriptor.default_value, *number, true})

@@ -16,7 +16,7 @@ void declare(CommandLine& line) {
   line.option("--topology", "where: torus:4x4, cluster.toml, ...");
   line.option("--ranks", "without --topology: so many on this host, as its transport is known");
   line.option("--hosts", "where these ranks are, evenly", "1");
-  line.option("--transport", "of these ranks", "shm");
+  line.option("--transport", "of these ranks", kAutoTransport);
   declare_collective(line);
   line.option("--algorithm", "what plans: auto, or one algorithm, whose segments are planned",
               kAutoAlgorithm);
@@ -68,12 +68,14 @@ Result<Topology> topology_option(const CommandLine& line, TimingRequest& how) {
   }
   constexpr int32_t kMostRanks = 4096;
   PLEACH_ASSIGN(ranks, line.count("--ranks", 2, kMostRanks));
-  const std::string& transport = line.text("--transport");
-  PLEACH_TRY(from_option("--transport", transports().select(transport)));
+  const std::string& wanted = line.text("--transport");
+  PLEACH_TRY(from_option("--transport", check_transport(wanted)));
   PLEACH_ASSIGN(hosts, line.count("--hosts", 1, ranks));
+  const std::vector<int32_t> spread = spread_over_hosts(ranks, hosts);
+  const std::string transport = wanted == kAutoTransport ? best_transport(spread) : wanted;
   const std::string where = hosts > 1 ? fmt::format(" on {} hosts", hosts) : "";
   PLEACH_ASSIGN(known,
-                default_topology(transport, spread_over_hosts(ranks, hosts),
+                default_topology(transport, spread,
                                  fmt::format("{} ranks{} over {}", ranks, where, transport)));
   if (!line.given("--reduce-bandwidth")) {
     how.options.reduce_bandwidth_bytes_per_s = known.reduce_bandwidth_bytes_per_s;

@@ -77,7 +77,7 @@ Result<ExitCode> probe_launched(const CommandLine& line, const Invocation& invoc
 Result<ExitCode> run_probe(const Command& command, const Invocation& invocation) {
   CommandLine line(command, invocation);
   line.option("--ranks", "processes to start here; under mpirun, torchrun, Slurm: theirs");
-  line.option("--transport", "between them: shm or tcp", "shm");
+  line.option("--transport", "between them: shm, tcp or host, which is shm here", "shm");
   line.option("-o,--output", "topology file to write: host.toml");
   line.json_flag();
   if (const auto stop = line.parse()) {

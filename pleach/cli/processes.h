@@ -9,12 +9,12 @@
 
 namespace pleach {
 
-// Starts this command line again, once per rank, and waits for all; says who was ended by a signal.
 struct RanksHere {
   int32_t rank_count = 1;
   int32_t host_count = 1;  // that they take themselves to be on
   Duration deadline;       // for the others to end, once one has failed
 };
+// Starts this command line again, once per rank, and waits for all; says who was ended by a signal.
 Result<ExitCode> start_again(const Invocation& invocation, const std::string& command,
                              const RanksHere& ranks);
 

@@ -192,6 +192,9 @@ Status understand_alpha_beta(const CommandLine& line, TrainSettings& settings) {
 Status check_sources(const std::string& text) {
   PLEACH_ASSIGN(sources, split_specs(text));
   for (const std::string& source : sources) {
+    if (source.starts_with(std::string(kAutoAlgorithm) + ",")) {
+      return invalid(fmt::format("auto takes no options, as {} has", pleach::quoted(source)));
+    }
     if (source != kAutoAlgorithm && !names_schedule_file(source)) {
       PLEACH_TRY(algorithms().entry_of(source));
     }

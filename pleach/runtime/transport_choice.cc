@@ -51,6 +51,9 @@ Status check_transport(const std::string& wanted) {
   if (std::ranges::find(known, name) == known.end()) {
     return unknown_name("transport", name, known);
   }
+  if (name == kAutoTransport && wanted != name) {
+    return invalid(fmt::format("{} takes no options, as {} has", name, quoted(wanted)));
+  }
   if (wanted != kAutoTransport) {
     PLEACH_TRY(transports().select(wanted));
   }

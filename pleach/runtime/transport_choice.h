@@ -27,7 +27,7 @@ struct TransportChoice {
   std::vector<int32_t> hosts;  // by rank; numbered in the order of their first ranks
 };
 
-// Errors: kInvalidArgument listing the known names, where it is none and not kAutoTransport.
+// Errors: kInvalidArgument: it is none, listing the known names; kAutoTransport with options.
 Status check_transport(const std::string& wanted);
 
 // Collective: all ranks say where they are. `wanted`: a transport, or kAutoTransport.

@@ -535,8 +535,9 @@ extern const TransportKind kTcpTransport = {
     .spans_hosts = true,
     .options = {{.name = "sockets",
                  .default_value = "0",
-                 .summary = "connections of each pair, over several interfaces where there are; 0: "
-                            "as PLEACH_SOCKETS says, else 1",
+                 .summary = "connections of each pair, over several interfaces where there are; "
+                            "without it as PLEACH_SOCKETS says, else 1",
+                 .least = 1,
                  .most = kMostSockets}},
     .create = create_tcp,
 };
