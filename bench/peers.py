@@ -127,12 +127,10 @@ class Pleach:
         self.name = f"pleach {algorithm}"
 
     def time(self, sizes, iterations, warmup):
-        # A broadcast of MPI is in place, the other collectives of the peers are not.
-        in_place = "only" if self.machine.collective == "broadcast" else "never"
         out = run([*self.machine.priority, self.machine.pleach, "run", "--ranks", str(self.ranks),
                    "--algorithm", self.algorithm, "--collective", self.machine.collective,
                    "--transport", self.machine.transport,
-                   "--buffers", self.machine.buffers, "--in-place", in_place, "--json",
+                   "--buffers", self.machine.buffers, "--in-place", "never", "--json",
                    "--sizes", ",".join(map(str, sizes)), "-n", str(iterations),
                    "-w", str(warmup)])
         answer = json.loads(out)

@@ -90,7 +90,8 @@ uint64_t hash_of(const std::vector<support::Bytes>& outputs) {
 
 // All types in flight at once, in all that may differ between runs otherwise.
 void run_once(const NamedSchedule& named, uint64_t seed,
-              std::array<std::optional<uint64_t>, kAllElementTypes.size()>& hashes) {
+              std::array<std::optional<uint64_t>, kAllElementTypes.size()>& hashes,
+              int64_t count = 4 * 23) {
   std::vector<std::string> names = {"inproc", "shm", "tcp", "host/2"};
   if (transports().find("ucx")) {
     names.emplace_back("ucx");
@@ -99,7 +100,7 @@ void run_once(const NamedSchedule& named, uint64_t seed,
   std::vector<support::Flight> flights;
   for (const ElementType type : kAllElementTypes) {
     const support::RunSetup setup{.type = type,
-                                  .count = 4 * 23,
+                                  .count = count,
                                   .segment_count = 1 + static_cast<int32_t>(rng.below(4)),
                                   .landing_places = 1 + static_cast<int32_t>(seed / 5 % 3),
                                   .transport = names[seed % names.size()],
@@ -138,6 +139,16 @@ TEST(BitsTest, OneHashPerScheduleAndType) {
         return;
       }
     }
+  }
+}
+
+// Segments of 64 KiB and more, which several sockets share; and smaller ones.
+TEST(BitsTest, OneHashWhereSeveralSocketsShareASegment) {
+  constexpr int64_t kCount = 4 * 40'003;
+  std::array<std::optional<uint64_t>, kAllElementTypes.size()> hashes;
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    run_once(all_schedules()[0], seed, hashes, kCount);
   }
 }
 

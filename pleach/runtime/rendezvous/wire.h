@@ -31,7 +31,7 @@ class Wire {
     socket_.close();
   }
 
-  // As readv(): bytes; 0: it is over; -1: see errno.
+  // As readv(): bytes; 0: it is over; -1: see errno; EPROTO: it is encrypted, and over.
   ssize_t read(std::span<const iovec> to);
   // As sendmsg(), and no signal comes. Encrypted, what it has taken may wait here: see flush().
   ssize_t write(std::span<const iovec> from);

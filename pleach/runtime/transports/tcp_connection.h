@@ -161,8 +161,6 @@ class Connection {
   // It has all of its sockets.
   bool is_open() const { return is_open_; }
   bool is_lost() const { return lost_reason_ != nullptr; }
-  // A literal; null: it is not lost.
-  const char* lost_reason() const { return lost_reason_; }
   std::span<const Wire> lanes() const { return lanes_; }
   // Something that is to be written waits until somebody reads.
   bool waits_to_read() const { return std::ranges::any_of(lanes_, &Wire::waits_to_read); }
@@ -185,7 +183,7 @@ class Connection {
  private:
   std::vector<Wire> lanes_;
   bool is_open_ = false;
-  const char* lost_reason_ = nullptr;
+  const char* lost_reason_ = nullptr;  // a literal; null: it is not lost
   uint32_t watched_ = 0;
   Outbox out_;
   Inbox in_;
