@@ -18,7 +18,7 @@ namespace {
 using Floats = std::vector<float>;
 
 constexpr int32_t kRanks = 3;
-constexpr Duration kDeadline = std::chrono::seconds(3);
+constexpr Duration kDeadline = std::chrono::seconds(10);
 
 struct Caller {
   std::shared_ptr<Endpoint> endpoint;
