@@ -1,5 +1,6 @@
 // tcp: one connection per pair of ranks that talk, for all channels; it is one socket or several,
 // each by interfaces of its own where there are several.
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -50,6 +51,14 @@ struct Entry {
   std::vector<Address> addresses;
 };
 
+// A number, which no name server is asked about.
+bool is_number(std::string_view host) {
+  const std::string number(host.substr(0, host.find('%')));  // without the scope of an IPv6 one
+  in6_addr bytes;
+  return inet_pton(AF_INET, number.c_str(), &bytes) == 1 ||
+         inet_pton(AF_INET6, number.c_str(), &bytes) == 1;
+}
+
 Result<Entry> parse_entry(std::string_view text, Rank rank) {
   const std::vector<std::string_view> parts = split(text, ' ');
   const Error error{ErrorCode::kIo, fmt::format("rank {} published {}, which is no address",
@@ -63,6 +72,9 @@ Result<Entry> parse_entry(std::string_view text, Rank rank) {
   PLEACH_SET(entry.lanes, parse_integer(parts[0], "sockets of a rank", 1, kMostSockets));
   for (const std::string_view part : std::span(parts).subspan(2)) {
     PLEACH_ASSIGN(address, parse_address(part, "address of a rank"));
+    if (!is_number(address.host)) {
+      return error;
+    }
     entry.addresses.push_back(std::move(address));
   }
   return entry;
