@@ -221,6 +221,18 @@ class LostRanks(unittest.TestCase):
         # Who comes when rank 0 has left already hears nothing more.
         self.assertRegex(error, r"(?m)^rank [0-2]: .*rank 3 was ")
 
+    def test_rank_0_that_never_comes_is_named_to_all(self):
+        """It would serve the store at which the others hear of failures."""
+        script = 'test $PLEACH_RANK != 0 || kill -9 $$; exec "$0" "$@"'
+        done = subprocess.run(
+            [PLEACH, "launch", "-n", "3", "--", "sh", "-c", script, PLEACH, *SHORT_RUN[:-1],
+             "300s"],
+            capture_output=True, text=True, env=clean_environment(), timeout=120)
+        self.assertEqual(done.returncode, 137, done.stderr)
+        self.assertEqual(sorted(done.stderr.splitlines()), [
+            "pleach launch: rank 0 was ended by signal 9 (Killed)",
+            "rank 1: rank 0 was ended by signal 9", "rank 2: rank 0 was ended by signal 9"])
+
     def test_ranks_end_when_a_killed_starter_leaves_them(self):
         run = subprocess.Popen(
             ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-np", "3", PLEACH, "run",

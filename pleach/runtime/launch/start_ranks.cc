@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <csignal>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <thread>
 
@@ -19,6 +20,7 @@
 #include "pleach/runtime/launch/launch.h"
 #include "pleach/runtime/launch/rank_output.h"
 #include "pleach/runtime/net.h"
+#include "pleach/runtime/rendezvous/store_server.h"
 
 namespace pleach {
 namespace {
@@ -144,6 +146,7 @@ class Group {
   TimePoint tell_failure(TimePoint now);
   void wait_until(TimePoint deadline, TimePoint now);
   void tell_others();
+  bool serve_failure(const Failure& failure, const JobSecret& secret);
   void signal_all(int number) const {
     for (const pid_t process : processes_) {
       if (process > 0) {
@@ -171,6 +174,7 @@ class Group {
   struct News {
     std::optional<TimePoint> at = {};
     bool is_told = false;
+    std::unique_ptr<StoreServer> server = {};  // that tells them, in rank 0's place
   };
   News news_;
 };
@@ -289,21 +293,41 @@ void Group::wait_until(TimePoint deadline, TimePoint now) {
   output_.read();
 }
 
-// The others may wait for it, and it may never have come to the store that would miss it.
+// The others may wait for it, and it may never have come to the store that would miss it. Where
+// rank 0 has ended, whoever comes to its store is told here.
 void Group::tell_others() {
   const std::string what = end_.signal != 0 ? fmt::format("was ended by signal {}", end_.signal)
                                             : fmt::format("ended with code {}", end_.code);
+  const Failure failure{end_.rank, fmt::format("rank {} {}", end_.rank.value, what)};
+  const JobSecret secret = with_tls(process_environment, job_.secret).value();
+  if (processes_.front() == 0 && serve_failure(failure, secret)) {
+    return;
+  }
   herald_ = std::thread(
-      [where = TcpStoreOptions{.host = job_.store.host,
-                               .port = job_.store.port,
-                               .rank = Rank{},
-                               .rank_count = options_.rank_count,
-                               .deadline = options_.deadline,
-                               .job = job_.name,
-                               .secret = with_tls(process_environment, job_.secret).value()},
-       failure = Failure{end_.rank, fmt::format("rank {} {}", end_.rank.value, what)}] {
-        fail_from_outside(where, failure);
-      });
+      [failure, where = TcpStoreOptions{.host = job_.store.host,
+                                        .port = job_.store.port,
+                                        .rank = Rank{},
+                                        .rank_count = options_.rank_count,
+                                        .deadline = options_.deadline,
+                                        .job = job_.name,
+                                        .secret = secret}] { fail_from_outside(where, failure); });
+}
+
+// False: something else has its address.
+bool Group::serve_failure(const Failure& failure, const JobSecret& secret) {
+  Result<Descriptor> listener = listen_on(job_.store);
+  if (!listener) {
+    return false;
+  }
+  auto server = StoreServer::start(std::move(listener).value(), {.rank_count = options_.rank_count,
+                                                                 .job = job_.name,
+                                                                 .secret = secret,
+                                                                 .deadline = options_.deadline,
+                                                                 .failure = failure});
+  if (server) {
+    news_.server = std::move(server).value();
+  }
+  return server.has_value();
 }
 
 RanksEnd Group::wait() {

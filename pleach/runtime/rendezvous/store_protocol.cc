@@ -75,7 +75,7 @@ Result<std::optional<StoreMessage>> StoreMessageReader::next() {
     return std::optional<StoreMessage>();
   }
   const auto length = take<uint32_t>(rest);
-  if (length < kFixedBytes || length > kMaxStoreMessageBytes) {
+  if (length < kFixedBytes || length > most_bytes_) {
     return Error{ErrorCode::kIo, fmt::format("a message of {} bytes", length)};
   }
   if (rest.size() < length) {

@@ -64,12 +64,15 @@ Result<std::vector<Rank>> read_ranks(std::string_view text);
 // Cuts a stream of bytes into messages.
 class StoreMessageReader {
  public:
+  StoreMessageReader() = default;
+  explicit StoreMessageReader(std::size_t most_bytes) : most_bytes_(most_bytes) {}
   void append(std::string_view bytes) { bytes_ += bytes; }
   // The next message, or empty when it has not arrived completely. Errors: kIo: these are no
   // messages.
   Result<std::optional<StoreMessage>> next();
 
  private:
+  std::size_t most_bytes_ = kMaxStoreMessageBytes;  // of a message
   std::string bytes_;
   std::size_t begin_ = 0;  // of what has not been returned
 };

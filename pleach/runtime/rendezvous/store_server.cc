@@ -30,32 +30,43 @@ namespace {
 constexpr int kMostReads = 16;
 // A rank that does not take so much of what it has asked for is not heard until it does.
 constexpr std::size_t kMostUnsent = std::size_t{32} << 20;
-// Keys that a rank may wait for at once: each is a thread of it.
+// Of what it has taken, so much or half is kept at most: who takes it slowly never takes all.
+constexpr std::size_t kMostSent = std::size_t{1} << 20;
+// Keys and epochs that a rank may wait for at once: each is a thread of it.
 constexpr int32_t kMostWaits = 256;
 // Of the message of a failure.
 constexpr std::size_t kMostFailureBytes = 4000;
 // The rank of who may not stay, and has been told so: nothing that it says counts.
 constexpr int32_t kTurnedAway = kNoRank - 1;
+// Those who are no ranks: how many stay, and how long.
+constexpr std::ptrdiff_t kMostVisitors = 64;
+constexpr Duration kVisitTime = std::chrono::seconds(10);
 
 // Why a rank was lost.
 constexpr const char* kClosed = "its connection to the store closed";
 constexpr const char* kBroken = "it broke the store's protocol";
 constexpr const char* kFull = "this rank keeps too much there";
+constexpr const char* kWaitsForMuch = "this rank waits for too many keys at once";
 
 // The connection of a rank.
 struct Client {
   Wire wire;
   int32_t rank = 0;
   StoreMessageReader reader = {};
-  std::string out = {};
-  std::size_t out_sent = 0;
+  struct Out {
+    std::string bytes = {};
+    std::size_t sent = 0;
+  };
+  Out out = {};
   uint32_t watched = EPOLLIN;
-  int32_t waits = 0;  // gets that are not answered
+  int32_t waits = 0;  // requests that are not answered
+  TimePoint expiry = TimePoint::max();
   Duration silent = Duration::zero();
   bool said_goodbye = false;
   bool knows_failure = false;
 
-  bool is_clogged() const { return out.size() - out_sent > kMostUnsent; }
+  bool is_visitor() const { return rank < 0; }
+  bool is_clogged() const { return out.bytes.size() > kMostUnsent; }
 };
 
 // A get whose key does not exist yet, or who waits for the next epoch.
@@ -113,6 +124,9 @@ class StoreServer::Loop {
       : options_(std::move(options)), heartbeat_(ping_interval(options_.deadline)) {}
 
   Status open(Descriptor listener) {
+    if (options_.failure) {
+      fail(0, *options_.failure);
+    }
     PLEACH_SET(doors_.epoll, make_epoll());
     PLEACH_TRY(watch_input(doors_.stop.get()));
     PLEACH_TRY(doors_.door.open(
@@ -144,6 +158,7 @@ class StoreServer::Loop {
   TimePoint next_deadline() const;
   void tick(TimePoint now);
   void enter(Guest guest);
+  void show_out_visitors(TimePoint now);
   StoreMessage welcome(const Claim& claim) const;
   void note_refusal(const Claim& claim, Examination::State why);
   void serve(int descriptor, uint32_t events);
@@ -222,12 +237,15 @@ bool StoreServer::Loop::is_finished(TimePoint now) const {
   if (!stopped_at_) {
     return false;
   }
+  if (options_.failure) {
+    return true;
+  }
   const std::optional<Failure>& failure = membership_.failure();
   const bool all_gone = std::all_of(clients_.begin(), clients_.end(), [&](const auto& entry) {
     const Client& client = entry.second;
     const bool is_served = client.knows_failure || !membership_.has(Rank{client.rank}) ||
                            (failure && failure->rank.value == client.rank);
-    return is_served && client.out.empty();
+    return is_served && client.out.bytes.empty();
   });
   const Duration limit =
       failure ? std::min<Duration>(options_.deadline, std::chrono::seconds(1)) : options_.deadline;
@@ -247,6 +265,7 @@ TimePoint StoreServer::Loop::next_deadline() const {
 void StoreServer::Loop::tick(TimePoint now) {
   const Heartbeat::Beat beat = heartbeat_.tick(now);
   doors_.door.tick(now);
+  show_out_visitors(now);
   if (const Status status = doors_.door.status(now); !status) {
     fail(membership_.epoch(), {Rank{0}, failure_text(Rank{0}, "store", status.error().message)});
   }
@@ -293,10 +312,12 @@ void StoreServer::Loop::enter(Guest guest) {
   }
   Client newcomer{.wire = std::move(guest.wire), .rank = may_stay ? guest.claim.rank : kTurnedAway};
   Client& client = clients_.emplace(descriptor, std::move(newcomer)).first->second;
-  client.said_goodbye = client.rank < 0;
   send(client, answer);
-  if (client.rank < 0) {
-    return;
+  if (client.is_visitor()) {
+    client.said_goodbye = true;
+    client.expiry = doors_.clock.now() + kVisitTime;
+    client.reader = StoreMessageReader(kMostFailureBytes);
+    return show_out_visitors(doors_.clock.now());
   }
   content_.erase(refusal_key(Rank{client.rank}));
   membership_.join(Rank{client.rank});
@@ -306,6 +327,19 @@ void StoreServer::Loop::enter(Guest guest) {
   }
   if (++entered_ == options_.rank_count && options_.on_complete) {
     options_.on_complete();
+  }
+}
+
+// Those who have stayed too long; where there are too many, who came first.
+void StoreServer::Loop::show_out_visitors(TimePoint now) {
+  const auto first = [this] {
+    return std::ranges::min_element(clients_, {},
+                                    [](const auto& entry) { return entry.second.expiry; });
+  };
+  std::ptrdiff_t count =
+      std::ranges::count_if(clients_, [](const auto& entry) { return entry.second.is_visitor(); });
+  for (; count > 0 && (count > kMostVisitors || first()->second.expiry <= now); --count) {
+    drop(first()->first, kClosed);
   }
 }
 
@@ -493,7 +527,7 @@ void StoreServer::Loop::answer_get(Client& client, StoreMessage message) {
   } else if (message.number <= 0) {
     send(client, {.verb = StoreVerb::kTimedOut, .id = message.id});
   } else if (client.waits == kMostWaits) {
-    refuse(client, message, "this rank waits for too many keys at once");
+    refuse(client, message, kWaitsForMuch);
   } else {
     ++client.waits;
     waiters_.push_back(
@@ -529,6 +563,10 @@ void StoreServer::Loop::answer_recover(Client& client, const StoreMessage& messa
                   .value = fmt::format("epoch {} has not failed", quoted(message.value))});
     return;
   }
+  if (client.waits == kMostWaits) {
+    return refuse(client, message, kWaitsForMuch);
+  }
+  ++client.waits;
   waiters_.push_back({.client = client.wire.socket(),
                       .id = message.id,
                       .key = {},
@@ -551,7 +589,9 @@ void StoreServer::Loop::go_on() {
   }
   std::erase_if(waiters_, [this](const Waiter& waiter) {
     if (waiter.wants_epoch) {
-      send(clients_.at(waiter.client), {.verb = StoreVerb::kDone, .id = waiter.id});
+      Client& client = clients_.at(waiter.client);
+      --client.waits;
+      send(client, {.verb = StoreVerb::kDone, .id = waiter.id});
     }
     return waiter.wants_epoch;
   });
@@ -562,8 +602,9 @@ void StoreServer::Loop::give_up() {
   const std::string why = did_not_come(membership_.missing());
   std::erase_if(waiters_, [&](const Waiter& waiter) {
     if (waiter.wants_epoch) {
-      send(clients_.at(waiter.client),
-           {.verb = StoreVerb::kTimedOut, .id = waiter.id, .value = why});
+      Client& client = clients_.at(waiter.client);
+      --client.waits;
+      send(client, {.verb = StoreVerb::kTimedOut, .id = waiter.id, .value = why});
     }
     return waiter.wants_epoch;
   });
@@ -571,25 +612,28 @@ void StoreServer::Loop::give_up() {
 }
 
 void StoreServer::Loop::send(Client& client, const StoreMessage& message) {
-  client.out += write_store_message(message);
+  client.out.bytes += write_store_message(message);
   // A broken connection is found, and its rank reported, when it is read.
   static_cast<void>(flush(client));
 }
 
 // False: the connection is over.
 bool StoreServer::Loop::flush(Client& client) {
-  while (client.out_sent < client.out.size()) {
-    const ssize_t count = client.wire.write(std::string_view(client.out).substr(client.out_sent));
-    client.out_sent += at(std::max<ssize_t>(count, 0));
+  while (client.out.sent < client.out.bytes.size()) {
+    const ssize_t count =
+        client.wire.write(std::string_view(client.out.bytes).substr(client.out.sent));
+    client.out.sent += at(std::max<ssize_t>(count, 0));
     if (count < 0 && errno != EINTR) {
       break;
     }
   }
-  const bool is_done = client.out_sent == client.out.size() && client.wire.flush();
+  const bool is_done = client.out.sent == client.out.bytes.size() && client.wire.flush();
   const bool is_blocked = !is_done && errno == EAGAIN;
   if (!is_blocked) {
-    client.out.clear();
-    client.out_sent = 0;
+    client.out.bytes.clear();
+    client.out.sent = 0;
+  } else if (client.out.sent > std::max(kMostSent, client.out.bytes.size() / 2)) {
+    client.out.bytes.erase(0, std::exchange(client.out.sent, 0));
   }
   if (!is_done && !is_blocked) {
     return false;

@@ -3,11 +3,13 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "pleach/base/result.h"
 #include "pleach/runtime/clock.h"
 #include "pleach/runtime/net.h"
+#include "pleach/runtime/rendezvous/epoch.h"
 #include "pleach/runtime/rendezvous/secret.h"
 
 namespace pleach {
@@ -19,6 +21,8 @@ struct StoreServerOptions {
   Duration deadline = std::chrono::seconds(30);
   std::function<void()> on_complete = {};  // called when all ranks have come, or the
                                            // server ends before
+  // The job has failed before: all who come are told, and the end of the server waits for none.
+  std::optional<Failure> failure = {};
 };
 
 // How often the server pings, and how long a silent end is waited for. Half the deadline, so that

@@ -5,11 +5,14 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <fstream>
 #include <latch>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -441,12 +444,136 @@ TEST(TcpStoreTest, RankThatTakesNothingCostsLittle) {
     EXPECT_TRUE(big && big->size() == kMaxStoreValueBytes);
     served_well.count_down();
     const std::string said = (*store)->get("never", seconds(20)).error().message;
-    EXPECT_EQ(said, "rank 2 was lost: its connection to the store closed");
+    // Its connection closed; on a loaded machine it was silent for too long before.
+    EXPECT_TRUE(said.starts_with("rank 2 was lost: ")) << said;
   });
   // What it has asked for is not kept for it: the peak says so.
   rusage usage = {};
   ASSERT_EQ(getrusage(RUSAGE_SELF, &usage), 0);
   EXPECT_LT(usage.ru_maxrss, 2L << 20);  // KiB
+}
+
+// The next message that is no ping; pings are answered.
+std::optional<StoreMessage> hear(const Descriptor& socket, StoreMessageReader& reader) {
+  const TimePoint deadline = SteadyClock().now() + seconds(20);
+  std::array<char, 65536> bytes;
+  while (true) {
+    Result<std::optional<StoreMessage>> message = reader.next();
+    if (message && *message && (*message)->verb == StoreVerb::kPing) {
+      say(socket, write_store_message({.verb = StoreVerb::kPong}));
+    } else if (!message || *message) {
+      return message ? std::move(message).value() : std::nullopt;
+    } else if (wait_ready(socket.get(), POLLIN, deadline)) {
+      const ssize_t count = recv(socket.get(), bytes.data(), bytes.size(), 0);
+      if (count <= 0) {
+        return std::nullopt;
+      }
+      reader.append({bytes.data(), static_cast<std::size_t>(count)});
+    } else {
+      return std::nullopt;
+    }
+  }
+}
+
+int64_t resident_mib() {
+  std::ifstream file("/proc/self/statm");
+  int64_t all = 0, resident = 0;
+  file >> all >> resident;
+  return resident * sysconf(_SC_PAGESIZE) >> 20;
+}
+
+// Always asks for more before it has taken all: what it has taken is not kept.
+TEST(TcpStoreTest, RankThatNeverTakesAllCostsLittle) {
+  const Served served;
+  on_every_rank(2, [&](Rank rank) {
+    if (rank.value == 0) {
+      const auto store = make_tcp_store(served.options(rank, 2));
+      ASSERT_TRUE(store.has_value());
+      EXPECT_TRUE((*store)->get("end", seconds(60)).has_value());
+      return;
+    }
+    const Descriptor socket = pose_as(served, 1, 2);
+    StoreMessageReader reader;
+    const auto ask = [&] {
+      say(socket, write_store_message({.verb = StoreVerb::kGet, .key = "big"}));
+    };
+    const std::string value(std::size_t{8} << 20, 'x');
+    say(socket, write_store_message({.verb = StoreVerb::kSet, .key = "big", .value = value}));
+    for (int asked = 0; asked < 3; ++asked) {
+      ask();
+    }
+    const int64_t before = resident_mib();
+    for (int taken = 0; taken < 75; ++taken) {
+      ASSERT_TRUE(hear(socket, reader));
+      ask();
+    }
+    EXPECT_LT(resident_mib() - before, 300);
+    say(socket, write_store_message({.verb = StoreVerb::kSet, .key = "end"}));
+    say(socket, write_store_message({.verb = StoreVerb::kGoodbye}));
+    while (hear(socket, reader)) {
+    }
+  });
+}
+
+// Only short messages, and not many at once: whoever came first leaves.
+TEST(TcpStoreTest, ThoseWhoAreNoRanksCostLittle) {
+  const Served served;
+  on_every_rank(2, [&](Rank rank) {
+    const auto store = make_tcp_store(served.options(rank, 2));
+    ASSERT_TRUE(store.has_value());
+    if (rank.value == 1) {
+      std::vector<Descriptor> heralds;
+      std::vector<StoreMessageReader> readers(100);
+      for (StoreMessageReader& reader : readers) {
+        heralds.push_back(pose_as(served, kNoRank, 2));
+        ASSERT_TRUE(hear(heralds.back(), reader));  // its welcome
+      }
+      EXPECT_FALSE(hear(heralds.front(), readers.front()));
+      say(heralds.back(),
+          write_store_message(
+              {.verb = StoreVerb::kFail, .number = 0, .value = std::string(5000, 'x')}));
+      EXPECT_FALSE(hear(heralds.back(), readers.back()));
+    }
+    EXPECT_TRUE(barrier({**store, rank, 2, seconds(60)}, "end").has_value());
+  });
+}
+
+// Asks again and again for an epoch that does not begin.
+TEST(TcpStoreTest, ARankThatRecoversManyTimesIsRefused) {
+  const Served served;
+  std::latch refused_one(1);
+  on_every_rank(2, [&](Rank rank) {
+    if (rank.value == 0) {
+      const auto store = make_tcp_store(served.options(rank, 2));
+      ASSERT_TRUE(store.has_value());
+      EXPECT_TRUE((*store)->set("here", "").has_value());
+      EXPECT_FALSE((*store)->get("never", seconds(60)).has_value());
+      refused_one.wait();
+      EXPECT_TRUE((*store)->recover(rank, seconds(20)).has_value());
+      return;
+    }
+    const Descriptor socket = pose_as(served, 1, 2);
+    StoreMessageReader reader;
+    say(socket, write_store_message(
+                    {.verb = StoreVerb::kGet, .number = seconds(20) / Duration(1), .key = "here"}));
+    ASSERT_TRUE(hear(socket, reader) && hear(socket, reader));  // its welcome, and that
+    say(socket, write_store_message({.verb = StoreVerb::kFail, .number = 1, .value = "it ends"}));
+    std::string words;
+    for (uint64_t id = 1; id <= 300; ++id) {
+      words += write_store_message({.verb = StoreVerb::kRecover,
+                                    .id = id,
+                                    .number = seconds(60) / Duration(1),
+                                    .value = "0"});
+    }
+    say(socket, words);
+    std::optional<StoreMessage> refused;
+    do {
+      refused = hear(socket, reader);
+    } while (refused && refused->verb != StoreVerb::kRefused);
+    refused_one.count_down();
+    ASSERT_TRUE(refused);
+    EXPECT_EQ(refused->id, 257U);
+  });
 }
 
 TEST(RendezvousFileTest, IsOfAWriterThatLives) {
