@@ -1,6 +1,5 @@
 #include "pleach/runtime/rendezvous/handshake.h"
 
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -199,9 +198,10 @@ bool Examination::answer(int socket, const JobSecret& secret) {
   return say(socket, words);
 }
 
-Introduction::State introduce(int socket, Introduction& introduction, TimePoint deadline) {
+Introduction::State introduce(int socket, Introduction& introduction,
+                              const std::function<bool()>& wait) {
   Introduction::State state = introduction.advance(socket);
-  while (state == Introduction::State::kWaits && wait_ready(socket, POLLIN, deadline)) {
+  while (state == Introduction::State::kWaits && wait()) {
     state = introduction.advance(socket);
   }
   return state;

@@ -19,6 +19,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string_view>
 
@@ -98,7 +99,8 @@ class Examination {
   bool encrypts_ = false;  // this side
 };
 
-// An Introduction from its beginning to its end, or until the deadline (kWaits).
-Introduction::State introduce(int socket, Introduction& introduction, TimePoint deadline);
+// An Introduction from its beginning to its end, or until the wait for an answer fails (kWaits).
+Introduction::State introduce(int socket, Introduction& introduction,
+                              const std::function<bool()>& wait);
 
 }  // namespace pleach

@@ -313,7 +313,9 @@ Descriptor pose_as(const Served& served, int32_t rank, int32_t rank_count) {
                                             .acceptor = 0,
                                             .rank_count = rank_count,
                                             .meeting = store_meeting(served.secret, "test")});
-  EXPECT_EQ(introduce(socket.get(), introduction, deadline), Introduction::State::kWelcome);
+  EXPECT_EQ(introduce(socket.get(), introduction,
+                      [&] { return wait_ready(socket.get(), POLLIN, deadline); }),
+            Introduction::State::kWelcome);
   return socket;
 }
 

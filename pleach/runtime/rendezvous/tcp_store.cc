@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <stop_token>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -424,6 +425,47 @@ bool TcpStore::obey(StoreMessage message) {
   return answers_->hear(std::move(message));
 }
 
+// What is left of the time to join, in which this process ran: a job that is stopped as a whole
+// while its ranks join goes on. Its thread beats the clock, whatever the one that joins waits for.
+class TimeToJoin {
+ public:
+  explicit TimeToJoin(Duration deadline) : deadline_(deadline) {
+    clock_.beat(clock_reach(deadline));
+    end_ = after(clock_.now(), deadline);
+    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+  }
+  bool is_over() const { return clock_.now() >= end_; }
+  // False: it is over.
+  bool wait_ready(int descriptor, short events) const {
+    while (true) {
+      pollfd waiting = {descriptor, events, 0};
+      const TimePoint now = clock_.now();
+      if (poll(&waiting, 1, milliseconds_until(end_, now)) > 0) {
+        return true;
+      }
+      if (now >= end_) {
+        return false;
+      }
+    }
+  }
+
+ private:
+  void run(const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any never;
+    std::unique_lock lock(mutex);
+    while (!stop.stop_requested()) {
+      never.wait_for(lock, stop, ping_interval(deadline_), [] { return false; });
+      clock_.beat(clock_reach(deadline_));
+    }
+  }
+
+  const Duration deadline_;
+  JobClock clock_;
+  TimePoint end_;
+  std::jthread thread_;
+};
+
 // One try to connect and be welcome.
 struct Attempt {
   Wire wire = {};
@@ -438,9 +480,9 @@ constexpr const char* kSilent =
     "rank 0 does not answer there: it has not come so far or is stopped, or it is no pleach store";
 
 // Waits until the wire is ready to be written to. False: it breaks, or never is.
-bool begin(Wire& wire, TimePoint deadline) {
+bool begin(Wire& wire, const TimeToJoin& time) {
   while (!wire.flush()) {
-    if (errno != EAGAIN || !wait_ready(wire.socket(), POLLIN, deadline)) {
+    if (errno != EAGAIN || !time.wait_ready(wire.socket(), POLLIN)) {
       return false;
     }
   }
@@ -449,7 +491,7 @@ bool begin(Wire& wire, TimePoint deadline) {
 
 // Proves to each other that both are of the job.
 void prove_membership(const TcpStoreOptions& options, Descriptor socket, Attempt& attempt,
-                      TimePoint deadline) {
+                      const TimeToJoin& time) {
   Introduction introduction(options.secret,
                             {.purpose = Purpose::kStore,
                              .rank = options.rank.value,
@@ -457,10 +499,11 @@ void prove_membership(const TcpStoreOptions& options, Descriptor socket, Attempt
                              .rank_count = options.rank_count,
                              .meeting = store_meeting(options.secret, options.job)});
   attempt.problem = kNoStore;
-  switch (introduce(socket.get(), introduction, deadline)) {
+  switch (introduce(socket.get(), introduction,
+                    [&] { return time.wait_ready(socket.get(), POLLIN); })) {
     case Introduction::State::kWelcome:
       attempt.wire = introduction.wire(std::move(socket));
-      if (begin(attempt.wire, deadline)) {
+      if (begin(attempt.wire, time)) {
         attempt.problem.clear();
       }
       break;
@@ -488,9 +531,9 @@ void prove_membership(const TcpStoreOptions& options, Descriptor socket, Attempt
 }
 
 // Hears whether this rank may stay.
-void await_welcome(const TcpStoreOptions& options, Attempt& attempt, TimePoint deadline) {
+void await_welcome(const TcpStoreOptions& options, Attempt& attempt, const TimeToJoin& time) {
   attempt.problem = kSilent;
-  while (wait_ready(attempt.wire.socket(), POLLIN, deadline)) {
+  while (time.wait_ready(attempt.wire.socket(), POLLIN)) {
     std::array<char, 65536> bytes;
     const ssize_t count = attempt.wire.read(bytes);
     if (count < 0 && errno == EAGAIN) {
@@ -518,39 +561,38 @@ void await_welcome(const TcpStoreOptions& options, Attempt& attempt, TimePoint d
   }
 }
 
-Attempt say_hello(const TcpStoreOptions& options, int port, TimePoint deadline) {
+Attempt say_hello(const TcpStoreOptions& options, int port, const TimeToJoin& time) {
   Attempt attempt;
   Result<Descriptor> socket = start_connect({options.host, port});
   if (!socket) {
     attempt.problem = socket.error().message;
     return attempt;
   }
-  if (!wait_ready(socket->get(), POLLOUT, deadline) || connect_error(socket->get()) != 0) {
+  if (!time.wait_ready(socket->get(), POLLOUT) || connect_error(socket->get()) != 0) {
     attempt.problem = "it does not accept connections";
     return attempt;
   }
   set_no_delay(socket->get());
-  prove_membership(options, std::move(socket).value(), attempt, deadline);
+  prove_membership(options, std::move(socket).value(), attempt, time);
   if (attempt.problem.empty()) {
-    await_welcome(options, attempt, deadline);
+    await_welcome(options, attempt, time);
   }
   return attempt;
 }
 
 // Connects, again and again until the deadline: the server may be later than this rank.
 Result<Attempt> join_store(const TcpStoreOptions& options, int port) {
-  const SteadyClock clock;
-  const TimePoint deadline = clock.now() + options.deadline;
+  const TimeToJoin time(options.deadline);
   std::string problem;
   while (true) {
     const std::optional<int> found = port > 0 ? port : read_rendezvous(options.rendezvous_file);
     if (found) {
-      Attempt attempt = say_hello(options, *found, deadline);
+      Attempt attempt = say_hello(options, *found, time);
       if (attempt.problem.empty()) {
         return attempt;
       }
       // The try that the deadline cuts short knows less than the one before.
-      if (problem.empty() || clock.now() < deadline) {
+      if (problem.empty() || !time.is_over()) {
         problem =
             fmt::format("store at {}: {}", to_text(Address{options.host, *found}), attempt.problem);
       }
@@ -560,7 +602,7 @@ Result<Attempt> join_store(const TcpStoreOptions& options, int port) {
     } else {
       problem = fmt::format("rank 0 has not published its store in {}", options.rendezvous_file);
     }
-    if (clock.now() >= deadline) {
+    if (time.is_over()) {
       return Error{ErrorCode::kTimeout, problem};
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -640,12 +682,12 @@ Result<std::unique_ptr<Store>> make_tcp_store(const TcpStoreOptions& options) {
 void fail_from_outside(const TcpStoreOptions& where, const Failure& failure) {
   TcpStoreOptions options = where;
   options.rank = Rank{kNoRank};
-  const TimePoint deadline = SteadyClock().now() + options.deadline;
-  Attempt attempt = say_hello(options, options.port, deadline);
+  Attempt attempt = say_hello(options, options.port, TimeToJoin(options.deadline));
   if (attempt.problem.empty()) {
     const StoreMessage message{
         .verb = StoreVerb::kFail, .number = failure.rank.value, .value = failure.message};
-    static_cast<void>(send_all(attempt.wire, write_store_message(message), deadline));
+    static_cast<void>(send_all(attempt.wire, write_store_message(message),
+                               SteadyClock().now() + options.deadline));
   }
 }
 
