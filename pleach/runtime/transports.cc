@@ -28,12 +28,11 @@ std::string transport_name(std::string_view spec) {
 }
 
 #ifdef PLEACH_HAS_UCX
-#define PLEACH_UCX_TRANSPORT , kUcxTransport
-#else
-#define PLEACH_UCX_TRANSPORT
-#endif
-
 PLEACH_REGISTRY(transports, TransportKind, "transport", "transports", kTcpTransport, kShmTransport,
-                kHostTransport, kInprocTransport PLEACH_UCX_TRANSPORT)
+                kHostTransport, kInprocTransport, kUcxTransport)
+#else
+PLEACH_REGISTRY(transports, TransportKind, "transport", "transports", kTcpTransport, kShmTransport,
+                kHostTransport, kInprocTransport)
+#endif
 
 }  // namespace pleach
