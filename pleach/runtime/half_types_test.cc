@@ -9,6 +9,7 @@
 
 #include "pleach/base/element.h"
 #include "pleach/base/index.h"
+#include "tests/support/halves.h"
 #include "tests/support/random_schedules.h"
 #include "tests/support/rank_threads.h"
 #include "tests/support/small_schedules.h"
@@ -18,21 +19,14 @@ namespace pleach {
 namespace {
 
 using support::Floats;
+using support::Halves;
+using support::kType;
+using support::rounded;
 using support::RunOutcome;
 using support::RunSetup;
 
 template <typename T>
-constexpr ElementType kType =
-    std::is_same_v<T, Float16> ? ElementType::kFloat16 : ElementType::kBFloat16;
-
-template <typename T>
-float rounded(float value) {
-  return widen(narrow<T>(value));
-}
-
-template <typename T>
 class HalfTypesTest : public testing::Test {};
-using Halves = testing::Types<Float16, BFloat16>;
 TYPED_TEST_SUITE(HalfTypesTest, Halves);
 
 // By rank: values of the type whose sums round, and do not overflow.

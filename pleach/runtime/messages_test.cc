@@ -47,14 +47,13 @@ Result<std::shared_ptr<Endpoint>> make_endpoint(const JobSetup& setup, Rank rank
                           .store = store,
                           .deadline = setup.deadline};
   if (setup.delay_seed != 0) {
-    PLEACH_ASSIGN(kind, transports().find(setup.transport));
-    PLEACH_ASSIGN(inner, kind->create({.rank = rank,
-                                       .rank_count = setup.rank_count,
-                                       .store = store,
-                                       .epoch = store->epoch(),
-                                       .clock = &kClock,
-                                       .key_prefix = "delayed",
-                                       .deadline = setup.deadline}));
+    PLEACH_ASSIGN(inner, create_transport(setup.transport, {.rank = rank,
+                                                            .rank_count = setup.rank_count,
+                                                            .store = store,
+                                                            .epoch = store->epoch(),
+                                                            .clock = &kClock,
+                                                            .key_prefix = "delayed",
+                                                            .deadline = setup.deadline}));
     options.transport_override = std::make_unique<support::DelayingTransport>(
         std::move(inner), setup.delay_seed * 100 + static_cast<uint64_t>(rank.value));
   }

@@ -13,6 +13,7 @@
 #include "pleach/base/index.h"
 #include "pleach/collective/placement.h"
 #include "tests/support/communicators.h"
+#include "tests/support/halves.h"
 #include "tests/support/random_schedules.h"
 #include "tests/support/small_schedules.h"
 #include "tests/support/two_phase_run.h"
@@ -21,19 +22,12 @@ namespace pleach {
 namespace {
 
 using support::Floats;
-
-template <typename T>
-constexpr ElementType kType =
-    std::is_same_v<T, Float16> ? ElementType::kFloat16 : ElementType::kBFloat16;
-
-template <typename T>
-float rounded(float value) {
-  return widen(narrow<T>(value));
-}
+using support::Halves;
+using support::kType;
+using support::rounded;
 
 template <typename T>
 class WideTest : public testing::Test {};
-using Halves = testing::Types<Float16, BFloat16>;
 TYPED_TEST_SUITE(WideTest, Halves);
 
 struct WideRun {
