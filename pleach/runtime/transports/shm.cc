@@ -23,6 +23,7 @@
 #include "pleach/runtime/transports/meeting_options.h"
 #include "pleach/runtime/transports/patience.h"
 #include "pleach/runtime/transports/process_memory.h"
+#include "pleach/runtime/transports/seen_events.h"
 #include "pleach/runtime/transports/shared_memory.h"
 #include "pleach/runtime/transports/shm_layout.h"
 #include "pleach/runtime/transports/shm_peer.h"
@@ -103,8 +104,7 @@ class ShmTransport final : public Transport {
   // What wait() saw, and how it was called.
   struct Ready {
     Descriptor epoll;
-    std::array<epoll_event, 64> events = {};
-    int count = 0;
+    SeenEvents seen = {};
     uint32_t waits = 0;
     std::atomic<bool> is_interrupted = false;
   };
@@ -131,7 +131,7 @@ class ShmTransport final : public Transport {
   bool open_release(Rank rank, const shm::Message& message);
   void tell_released(Rank rank, OwnChannel& own);
   bool has_work() const;
-  Status look(int milliseconds);
+  Status look(int milliseconds) { return ready_.seen.look(ready_.epoll.get(), milliseconds); }
 
   TransportContext context_;
   Own own_;
@@ -694,16 +694,6 @@ bool ShmTransport::has_work() const {
   return false;
 }
 
-Status ShmTransport::look(int milliseconds) {
-  const int count = epoll_wait(ready_.epoll.get(), ready_.events.data(),
-                               static_cast<int>(ready_.events.size()), milliseconds);
-  if (count < 0 && errno != EINTR) {
-    return system_error("epoll");
-  }
-  ready_.count = std::max(count, 0);
-  return ok();
-}
-
 Status ShmTransport::wait(TimePoint deadline, bool is_eager) {
   Status status = ok();
   if (++ready_.waits % kWaitsPerLook == 0) {
@@ -713,7 +703,7 @@ Status ShmTransport::wait(TimePoint deadline, bool is_eager) {
   const auto has_something = [&] {
     const bool looks = context_.beside >= 0 && ++asks % patience_.asks_per_look() == 0;
     status = looks ? look(0) : status;
-    return !status || ready_.count > 0 || has_work();
+    return !status || ready_.seen.has_some() || has_work();
   };
   const bool may_spin = is_eager && deadline > TimePoint::min();
   if (has_something() || (may_spin && patience_.spin_until(has_something))) {
@@ -763,8 +753,7 @@ Status ShmTransport::progress(std::vector<TransportEvent>& events) {
   if (meeting_.expiry() < TimePoint::max()) {
     PLEACH_TRY(meeting_.tick(context_.clock->now()));
   }
-  for (const epoll_event& event :
-       std::span(ready_.events).first(at(std::exchange(ready_.count, 0)))) {
+  for (const epoll_event& event : ready_.seen.take()) {
     PLEACH_TRY(handle(event));
   }
   for (std::size_t i = 0; i < some_.active.size(); ++i) {

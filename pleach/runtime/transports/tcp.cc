@@ -7,8 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <memory>
@@ -22,6 +20,7 @@
 #include "pleach/runtime/transports/meeting_options.h"
 #include "pleach/runtime/transports/patience.h"
 #include "pleach/runtime/transports/place_pool.h"
+#include "pleach/runtime/transports/seen_events.h"
 #include "pleach/runtime/transports/tcp_connection.h"
 
 namespace pleach {
@@ -140,13 +139,12 @@ class TcpTransport final : public Transport {
   // What wait() saw, and for how long it looks.
   struct Ready {
     Patience patience;
-    std::array<epoll_event, 64> events = {};
-    int count = 0;
+    SeenEvents seen = {};
     Descriptor alarm = {};
   };
   tcp::Connection& connection(Rank rank) { return peers_[rank.index()].connection; }
   void meet(Rank peer, uint16_t lane, Wire wire);
-  Status look(int milliseconds);
+  Status look(int milliseconds) { return ready_.seen.look(epoll_.get(), milliseconds); }
   Status handle(const epoll_event& event);
   Status watch_first(Rank peer);
   Result<std::optional<tcp::Sending>> write(Rank peer);
@@ -484,21 +482,11 @@ Status TcpTransport::handle(const epoll_event& event) {
   return connection(peer).is_open() ? watch_first(peer) : ok();
 }
 
-Status TcpTransport::look(int milliseconds) {
-  const int count = epoll_wait(epoll_.get(), ready_.events.data(),
-                               static_cast<int>(ready_.events.size()), milliseconds);
-  if (count < 0 && errno != EINTR) {
-    return system_error("epoll");
-  }
-  ready_.count = std::max(count, 0);
-  return ok();
-}
-
 Status TcpTransport::wait(TimePoint deadline, bool is_eager) {
   if (is_eager && deadline > TimePoint::min()) {
     const auto sees = [this]() -> Result<bool> {
       PLEACH_TRY(look(0));
-      return ready_.count > 0;
+      return ready_.seen.has_some();
     };
     PLEACH_ASSIGN(has_something, ready_.patience.look_until(sees));
     if (has_something) {
@@ -515,8 +503,7 @@ Status TcpTransport::progress(std::vector<TransportEvent>& events) {
   if (meeting_.expiry() < TimePoint::max()) {
     PLEACH_TRY(meeting_.tick(context_.clock->now()));
   }
-  for (const epoll_event& event :
-       std::span(ready_.events).first(at(std::exchange(ready_.count, 0)))) {
+  for (const epoll_event& event : ready_.seen.take()) {
     PLEACH_TRY(handle(event));
   }
   for (const Rank peer : std::exchange(due_.unread, {})) {

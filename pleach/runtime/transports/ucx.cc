@@ -6,7 +6,6 @@
 #include <ucp/api/ucp.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <chrono>
 #include <cstring>
@@ -28,6 +27,7 @@
 #include "pleach/runtime/transport.h"
 #include "pleach/runtime/transports/patience.h"
 #include "pleach/runtime/transports/place_pool.h"
+#include "pleach/runtime/transports/seen_events.h"
 
 namespace pleach {
 namespace {
@@ -603,13 +603,9 @@ Status UcxTransport::wait(TimePoint deadline, bool is_eager) {
     return ok();
   }
   PLEACH_TRY(checked("fall asleep", armed));
-  std::array<epoll_event, 3> events = {};
-  const int count = epoll_wait(wakeup_.epoll.get(), events.data(), static_cast<int>(events.size()),
-                               milliseconds_until(deadline, context_.clock->now()));
-  if (count < 0 && errno != EINTR) {
-    return system_error("epoll");
-  }
-  for (const epoll_event& event : std::span(events).first(at(std::max(count, 0)))) {
+  SeenEvents seen;
+  PLEACH_TRY(seen.look(wakeup_.epoll.get(), milliseconds_until(deadline, context_.clock->now())));
+  for (const epoll_event& event : seen.take()) {
     if (event.data.u64 == kAlarm) {
       clear_event(wakeup_.alarm.get());
     }
