@@ -3,17 +3,18 @@
 
     python3 bench/peers.py --pleach build/release/pleach [--ranks 2,4,8] [--rounds 5]
         [--collective all_reduce] [--transport shm|tcp] [--sizes 1KiB:64MiB:4]
-        [--buffers ordinary|pleach] [--plot FILE.svg] [--check]
+        [--buffers ordinary,pleach] [--plot FILE.svg] [--check]
 
 Rounds are interleaved: in each, every library runs all sizes once, with the same iterations. A
 size's peer is the one of the smallest median time, and so is the algorithm of Pleach: both sides
 are chosen in the same way. A ratio is the peer's time over Pleach's, of each round; the median is
 printed. Every program checks its results. All run under `chrt -r 1` where that is permitted: on a
-shared machine the times of short messages mean nothing without it. Peers: Open MPI (shared memory
-with and without single copies, UCX, TCP), MPICH, Gloo, and PyTorch's Gloo where it is installed;
-over TCP only those that use it. Needs the packages of [peers] in packages.txt. With --check a few
-sizes are measured, and the exit status is 1 where a ratio is below its floor: what holds on a
-machine that others use too.
+shared machine the times of short messages mean nothing without it. Beside them stands what a word
+takes between two cores in each round: a virtual machine's cores may move. Peers: Open MPI (shared
+memory with and without single copies, UCX, TCP), MPICH, Gloo, and PyTorch's Gloo where it is
+installed; over TCP only those that use it. Needs the packages of [peers] in packages.txt. With
+--check a few sizes are measured, and the exit status is 1 where a ratio is below its floor: what
+holds on a machine that others use too.
 """
 import argparse
 import json
@@ -78,12 +79,17 @@ class Machine:
         self.pleach = os.path.abspath(arguments.pleach)
         self.collective = arguments.collective
         self.transport = arguments.transport
-        self.buffers = arguments.buffers
+        self.buffers = arguments.buffers.split(",")
         self.folder = pathlib.Path(folder)
         self.priority = []
         if subprocess.run(["chrt", "-r", "1", "true"], capture_output=True).returncode == 0:
             self.priority = ["chrt", "-r", "1"]
         self.cores = len(os.sched_getaffinity(0))
+        self.ping_pong = self.build(["g++", "-O2", "-std=c++17", str(HERE / "peers/ping_pong.cc"),
+                                     "-lpthread"], "ping_pong") if self.cores > 1 else None
+
+    def ping_pong_ns(self):
+        return float(run([self.ping_pong])) if self.ping_pong else None
 
     def build(self, command, output):
         """The program, or None where what it takes is not installed."""
@@ -122,15 +128,16 @@ def run(command):
 
 
 class Pleach:
-    def __init__(self, machine, ranks, algorithm):
-        self.machine, self.ranks, self.algorithm = machine, ranks, algorithm
-        self.name = f"pleach {algorithm}"
+    def __init__(self, machine, ranks, buffers, algorithm):
+        self.machine, self.ranks, self.buffers = machine, ranks, buffers
+        self.algorithm = algorithm
+        self.name = f"pleach {algorithm}, {buffers} buffers"
 
     def time(self, sizes, iterations, warmup):
         out = run([*self.machine.priority, self.machine.pleach, "run", "--ranks", str(self.ranks),
                    "--algorithm", self.algorithm, "--collective", self.machine.collective,
                    "--transport", self.machine.transport,
-                   "--buffers", self.machine.buffers, "--in-place", "never", "--json",
+                   "--buffers", self.buffers, "--in-place", "never", "--json",
                    "--sizes", ",".join(map(str, sizes)), "-n", str(iterations),
                    "-w", str(warmup)])
         answer = json.loads(out)
@@ -215,18 +222,22 @@ def gloo(machine, ranks):
 
 
 def contenders(machine, ranks):
-    ours = [Pleach(machine, ranks, algorithm) for algorithm in ALGORITHMS[machine.collective]]
+    ours = [Pleach(machine, ranks, buffers, algorithm) for buffers in machine.buffers
+            for algorithm in ALGORITHMS[machine.collective]]
     return ours, [*open_mpi(machine, ranks), *mpich(machine, ranks), *gloo(machine, ranks)]
 
 
 def measure(machine, ranks, sizes, rounds):
-    """Times by contender and size, one a round; who fails is left out, and said."""
+    """Those who took part, ours and peers, their times by name and size, one a round, and what a
+    word took between two cores in each; who fails is left out, and said."""
     ours, peers = contenders(machine, ranks)
     times = {one.name: {size: [] for size in sizes} for one in [*ours, *peers]}
     classes = {}
     for size in sizes:
         classes.setdefault(iterations_of(size), []).append(size)
+    ping_pongs = []
     for current in range(rounds):
+        ping_pongs.append(machine.ping_pong_ns())
         print(f"{ranks} ranks: round {current + 1} of {rounds}", file=sys.stderr)
         for one in [*ours, *peers]:
             if one.name not in times:
@@ -238,37 +249,40 @@ def measure(machine, ranks, sizes, rounds):
             except RuntimeError as error:
                 print(f"{one.name} is left out: {error}", file=sys.stderr)
                 del times[one.name]
-    names = {one.name for one in ours}
-    return ({name: rows for name, rows in times.items() if name in names},
-            {name: rows for name, rows in times.items() if name not in names})
+    return ([one for one in ours if one.name in times],
+            [one for one in peers if one.name in times], times, ping_pongs)
 
 
-def best(times, size):
-    return min(times, key=lambda name: statistics.median(times[name][size]))
+def best(contenders_, times, size):
+    return min(contenders_, key=lambda one: statistics.median(times[one.name][size]))
 
 
 def compare(machine, ranks, sizes, rounds):
-    ours, peers = measure(machine, ranks, sizes, rounds)
+    all_ours, peers, times, ping_pongs = measure(machine, ranks, sizes, rounds)
     rows = []
-    for size in sizes:
-        own, peer = best(ours, size), best(peers, size)
-        ratios = [theirs / mine for mine, theirs in zip(ours[own][size], peers[peer][size])]
-        rows.append({"ranks": ranks, "size_bytes": size, "ratio": statistics.median(ratios),
-                     "ratios": ratios, "algorithm": own.removeprefix("pleach "), "peer": peer,
-                     "time_s": statistics.median(ours[own][size]),
-                     "peer_time_s": statistics.median(peers[peer][size]),
-                     "times_s": {name: statistics.median(by_size[size])
-                                 for name, by_size in {**ours, **peers}.items()}})
+    for buffers in machine.buffers:
+        ours = [one for one in all_ours if one.buffers == buffers]
+        for size in sizes:
+            own, peer = best(ours, times, size), best(peers, times, size)
+            mine, theirs = times[own.name][size], times[peer.name][size]
+            ratios = [one / other for one, other in zip(theirs, mine)]
+            rows.append({"ranks": ranks, "buffers": buffers, "size_bytes": size,
+                         "ratio": statistics.median(ratios), "ratios": ratios,
+                         "algorithm": own.algorithm, "peer": peer.name,
+                         "time_s": statistics.median(mine),
+                         "peer_time_s": statistics.median(theirs), "ping_pong_ns": ping_pongs,
+                         "times_s": {one.name: statistics.median(times[one.name][size])
+                                     for one in [*ours, *peers]}})
     return rows
 
 
 def print_table(rows):
-    print(f"{'ranks':>5} {'bytes':>10} {'pleach us':>10} {'peer us':>10} {'ratio':>6}  "
-          f"{'algorithm':<22} peer", file=sys.stderr)
+    print(f"{'ranks':>5} {'buffers':<8} {'bytes':>10} {'pleach us':>10} {'peer us':>10} "
+          f"{'ratio':>6}  {'algorithm':<22} peer", file=sys.stderr)
     for row in rows:
-        print(f"{row['ranks']:>5} {row['size_bytes']:>10} {row['time_s'] * 1e6:>10.2f} "
-              f"{row['peer_time_s'] * 1e6:>10.2f} {row['ratio']:>6.2f}  {row['algorithm']:<22} "
-              f"{row['peer']}", file=sys.stderr)
+        print(f"{row['ranks']:>5} {row['buffers']:<8} {row['size_bytes']:>10} "
+              f"{row['time_s'] * 1e6:>10.2f} {row['peer_time_s'] * 1e6:>10.2f} "
+              f"{row['ratio']:>6.2f}  {row['algorithm']:<22} {row['peer']}", file=sys.stderr)
 
 
 def plot(rows, path):
@@ -276,10 +290,10 @@ def plot(rows, path):
     matplotlib.use("Agg")
     from matplotlib import pyplot
     figure, axes = pyplot.subplots(figsize=(7, 4))
-    for ranks in sorted({row["ranks"] for row in rows}):
-        mine = [row for row in rows if row["ranks"] == ranks]
+    for ranks, buffers in sorted({(row["ranks"], row["buffers"]) for row in rows}):
+        mine = [row for row in rows if (row["ranks"], row["buffers"]) == (ranks, buffers)]
         axes.plot([row["size_bytes"] for row in mine], [row["ratio"] for row in mine],
-                  marker="o", label=f"{ranks} ranks")
+                  marker="o", label=f"{ranks} ranks, {buffers} buffers")
     axes.axhline(1, color="grey", linewidth=1)
     axes.set(xscale="log", yscale="log", xlabel="bytes", ylabel="time of the best peer / Pleach")
     axes.legend()
@@ -296,14 +310,14 @@ def main():
     parser.add_argument("--collective", default="all_reduce", choices=ALGORITHMS)
     parser.add_argument("--transport", default="shm", choices=["shm", "tcp"])
     parser.add_argument("--sizes", default="1KiB:64MiB:4", help="from:to:factor, or a list")
-    parser.add_argument("--buffers", default="ordinary", choices=["ordinary", "pleach"])
+    parser.add_argument("--buffers", default="ordinary", help="ordinary, pleach, or both: a list")
     parser.add_argument("--check", action="store_true", help="hold a few sizes to their floors")
     parser.add_argument("--plot", help="where to draw the ratios")
     arguments = parser.parse_args()
     if arguments.check:
         arguments.ranks = ",".join(map(str, FLOORS))
         arguments.sizes = ",".join(map(str, FLOORS[2]))
-        arguments.rounds = 3
+        arguments.rounds, arguments.buffers = 3, "ordinary"
     rows = []
     with tempfile.TemporaryDirectory(prefix="pleach-peers-") as folder:
         machine = Machine(arguments, folder)
@@ -313,7 +327,7 @@ def main():
     if arguments.plot:
         plot(rows, arguments.plot)
     print(json.dumps({"collective": arguments.collective, "transport": arguments.transport,
-                      "buffers": arguments.buffers, "priority": machine.priority,
+                      "priority": machine.priority,
                       "cores": machine.cores, "rows": rows},
                      indent=1))
     low = [row for row in rows if arguments.check
