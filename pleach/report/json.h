@@ -14,9 +14,10 @@ namespace pleach {
 
 using Json = nlohmann::ordered_json;  // keys in the order in which they are written
 
-// One line. Names may hold any bytes: malformed UTF-8 is replaced, so that the text always parses.
+// One line, of ASCII: what names hold reaches no terminal raw. Malformed UTF-8 is replaced, so that
+// the text always parses.
 inline std::string line_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
 template <typename Value>
