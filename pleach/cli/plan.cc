@@ -71,6 +71,7 @@ Result<Topology> topology_option(const CommandLine& line, TimingRequest& how) {
   const std::string& wanted = line.text("--transport");
   PLEACH_TRY(from_option("--transport", check_transport(wanted)));
   PLEACH_ASSIGN(hosts, line.count("--hosts", 1, ranks));
+  PLEACH_TRY(from_option("--hosts", check_hosts(wanted, hosts)));
   const std::vector<int32_t> spread = spread_over_hosts(ranks, hosts);
   const std::string transport = wanted == kAutoTransport ? best_transport(spread) : wanted;
   const std::string where = hosts > 1 ? fmt::format(" on {} hosts", hosts) : "";

@@ -182,9 +182,7 @@ Result<RunSettings> understand_run(const CommandLine& line) {
   PLEACH_SET(settings.rank_count, rank_count_option(line));
   PLEACH_SET(settings.host_count,
              line.count("--hosts", 1, settings.rank_count == 0 ? kMostRanks : settings.rank_count));
-  if (settings.host_count > 1 && !settings.spans_processes) {
-    return invalid("--hosts", settings.transport + " keeps all ranks in one process");
-  }
+  PLEACH_TRY(from_option("--hosts", check_hosts(settings.transport, settings.host_count)));
   return settings;
 }
 

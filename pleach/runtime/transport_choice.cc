@@ -60,6 +60,18 @@ Status check_transport(const std::string& wanted) {
   return ok();
 }
 
+Status check_hosts(const std::string& wanted, int32_t host_count) {
+  if (host_count == 1 || wanted == kAutoTransport) {
+    return ok();
+  }
+  PLEACH_ASSIGN(kind, transports().select(wanted));
+  if (kind.entry->spans_hosts) {
+    return ok();
+  }
+  return invalid(fmt::format("{} keeps all ranks {}", wanted,
+                             kind.entry->spans_processes ? "on one host" : "in one process"));
+}
+
 Result<TransportChoice> choose_transport(const GroupOfRanks& group, const std::string& name,
                                          const std::string& wanted,
                                          std::optional<std::string> host_name) {

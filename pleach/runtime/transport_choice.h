@@ -29,6 +29,8 @@ struct TransportChoice {
 
 // Errors: kInvalidArgument: it is none, listing the known names; kAutoTransport with options.
 Status check_transport(const std::string& wanted);
+// Errors: kInvalidArgument: ranks on so many hosts are not within its reach.
+Status check_hosts(const std::string& wanted, int32_t host_count);
 
 // Collective: all ranks say where they are. `wanted`: a transport, or kAutoTransport.
 //   name       as the agreements'

@@ -40,6 +40,15 @@ TEST(ChooseTransport, IsWhatJoinsAllRanks) {
   EXPECT_EQ(hosts_of({}, std::vector<Rank>{{1}, {2}}), Hosts{});
 }
 
+TEST(ChooseTransport, RefusesHostsThatAreBeyondItsReach) {
+  for (const char* transport : {"auto", "tcp", "tcp,sockets=2", "host"}) {
+    EXPECT_TRUE(check_hosts(transport, 2)) << transport;
+  }
+  EXPECT_TRUE(check_hosts("shm", 1));
+  EXPECT_EQ(check_hosts("shm", 2).error().message, "shm keeps all ranks on one host");
+  EXPECT_EQ(check_hosts("inproc", 2).error().message, "inproc keeps all ranks in one process");
+}
+
 // Endpoints of ranks that say nothing but where they are.
 void expect_transport(const std::vector<std::string>& host_names, const std::string& transport,
                       const std::vector<int32_t>& hosts) {
