@@ -47,7 +47,8 @@ constexpr uint64_t kBeside = kFailure + 2;
 constexpr int kMostMessages = 64;
 // Sockets are looked at once in so many waits, even where messages never cease.
 constexpr uint32_t kWaitsPerLook = 64;
-// Messages that found a ring full are tried again after so long.
+// Messages that found a ring full are tried again at once, so often, and then after so long.
+constexpr int32_t kEagerTurns = 1000;
 constexpr Duration kRetry = std::chrono::milliseconds(1);
 
 class ShmTransport final : public Transport {
@@ -74,7 +75,9 @@ class ShmTransport final : public Transport {
   Status release(Rank peer, uint64_t channel, SegmentTag tag, int32_t place) override;
   bool holds_back() const override { return some_.owed > 0; }
   Status flush() override;
-  bool has_events() const override { return !events_.empty() || some_.is_clogged; }
+  bool has_events() const override {
+    return !events_.empty() || (some_.is_clogged && some_.clogged_turns < kEagerTurns);
+  }
   TimePoint expiry() const override {
     return some_.is_clogged ? std::min(meeting_.expiry(), context_.clock->now() + kRetry)
                             : meeting_.expiry();
@@ -98,6 +101,7 @@ class ShmTransport final : public Transport {
   struct Some {
     std::vector<Rank> active = {};  // their memory is here; changes in progress() only
     bool is_clogged = false;        // messages to some wait for room
+    int32_t clogged_turns = 0;      // since they do
     int32_t owed = 0;               // that have not been told of free places, by channel
     uint64_t freed_regions = 0;     // that they have been told of
   };
@@ -555,6 +559,7 @@ void ShmTransport::push_waiting() {
     }
     some_.is_clogged = some_.is_clogged || !peer.backlog.messages.empty();
   }
+  some_.clogged_turns = some_.is_clogged ? some_.clogged_turns + 1 : 0;
 }
 
 // ---- Receiving.

@@ -225,6 +225,33 @@ TEST(ShmTransportTest, WhateverAMemberSaysItIsNamed) {
 }
 
 // What rank 2 shares is not taken: too little, of other ranks, memory that could shrink, and none.
+// A peer that hears nothing costs no core: its ring is tried again from time to time.
+TEST(ShmTransportTest, RankWithoutRoomAtAPeerSleeps) {
+  support::RankGroup group(3, "shm");
+  support::on_every_rank(3, [&](Rank rank) { EXPECT_TRUE(run_ring(group, rank)); });
+  Transport& own = group.transport(Rank{0});
+  Transport& peer = group.transport(Rank{1});
+  constexpr int kMessages = 3 * static_cast<int>(shm::Ring::kCells);
+  for (int i = 0; i < kMessages; ++i) {
+    ASSERT_TRUE(own.tell_begun(Rank{1}, support::RankGroup::kChannel, 2, 0));
+  }
+  std::vector<TransportEvent> events;
+  EXPECT_TRUE(own.has_events());
+  for (int turn = 0; turn < 2000 && own.has_events(); ++turn) {
+    ASSERT_TRUE(own.progress(events));
+  }
+  EXPECT_FALSE(own.has_events());
+  EXPECT_LT(own.expiry(), SteadyClock().now() + seconds(1));
+  std::vector<TransportEvent> heard;
+  for (int turn = 0; turn < 100 && std::ssize(heard) < kMessages; ++turn) {
+    ASSERT_TRUE(peer.progress(heard));
+    ASSERT_TRUE(own.progress(events));
+  }
+  EXPECT_EQ(std::ssize(heard), kMessages);
+  EXPECT_FALSE(own.has_events());
+  EXPECT_EQ(own.expiry(), TimePoint::max());
+}
+
 TEST(ShmTransportTest, RankThatSharesNoMemoryIsNamed) {
   const int64_t bytes = shm::control_bytes(3);
   const Descriptor unsealed(memfd_create("test", MFD_CLOEXEC));
