@@ -32,9 +32,12 @@ Channel::~Channel() {
 }
 
 CollectiveRun* Channel::find(uint64_t operation) const {
-  const auto found = std::ranges::find_if(
-      runs_, [&](const CollectiveRun* run) { return run->operation() == operation; });
-  return found == runs_.end() ? nullptr : *found;
+  for (CollectiveRun* const run : runs_) {
+    if (run->operation() == operation) {
+      return run;
+    }
+  }
+  return nullptr;
 }
 
 // Remembers what an error is about.
@@ -148,10 +151,14 @@ Error Channel::refuse(const TransportEvent& event) {
 }
 
 Status Channel::proceed(TimePoint now) {
+  bool is_over = false;
   for (CollectiveRun* const run : runs_) {
     PLEACH_TRY(note(*run, run->proceed(now)));
+    is_over = is_over || run->is_done();
   }
-  std::erase_if(runs_, [](const CollectiveRun* run) { return run->is_done(); });
+  if (is_over) {
+    std::erase_if(runs_, [](const CollectiveRun* run) { return run->is_done(); });
+  }
   return ok();
 }
 

@@ -37,17 +37,27 @@ void copy(std::byte* out, const std::byte* in, int64_t bytes) {
 }  // namespace
 
 CollectiveRun::CollectiveRun(const ProgramIndex& index)
-    : index_(index), program_(index.program()), segments_(program_.segment_count) {
-  blocked_reads_.resize(program_.sends.size() * at(segments_));
+    : index_(index),
+      program_(index.program()),
+      segments_(program_.segment_count),
+      is_alike_(program_.exchanges.empty()),
+      blocked_first_(program_.sends.size() * at(segments_)) {
   int32_t most_commits = 0;
   for (const ProgramSlot& slot : program_.slots) {
     most_commits = std::max(most_commits, slot.commit_count);
     home_elements_ += slot.home.buffer == Buffer::kOutput ? slot.length : 0;
     commit_total_ += int64_t{slot.commit_count} * slot.segment_count;
   }
-  for (const ProgramMessage& send : program_.sends) {
-    segment_total_ += send.segment_count;
+  for (int32_t send = 0; send < count_of(program_.sends); ++send) {
+    const ProgramMessage& message = program_.sends[at(send)];
+    segment_total_ += message.segment_count;
+    const auto reads =
+        std::span(program_.reads).subspan(at(message.first_item), at(message.item_count));
+    const auto blocked = static_cast<int32_t>(std::ranges::count_if(
+        reads, [](const ProgramRead& read) { return read.after_commits > 0; }));
+    std::fill_n(&blocked_first_[this->index(send, 0)], message.segment_count, blocked);
   }
+  blocked_reads_ = blocked_first_;
   operands_.reserve(at(most_commits) + 1);
   outgoing_.reserve(index.targets().size());
   for (std::size_t target = 0; target < index.targets().size(); ++target) {
@@ -90,7 +100,9 @@ void CollectiveRun::lay_out() {
 void CollectiveRun::reset() {
   std::memset(block_.bytes.get(), 0, block_.size);
   for (Outgoing& outgoing : outgoing_) {
-    outgoing.ready.clear();
+    if (!outgoing.ready.empty()) {
+      outgoing.ready.clear();
+    }
     outgoing.smallest = 0;
   }
   touched_.clear();
@@ -112,9 +124,9 @@ void CollectiveRun::leave() {
 
 Status CollectiveRun::start(const RunSpec& spec, const RunWorld& world, TimePoint now) {
   leave();
-  spec_ = spec;
+  spec_ = &spec;
   transport_ = &world.transport;
-  channel_ = world.channel;
+  channel_ = &world.channel;
   lanes_ = world.lanes;
   sending_ = &world.sending;
   outbox_ = world.outbox;
@@ -130,9 +142,9 @@ const std::byte* CollectiveRun::address(const Location& location, int64_t offset
   const int64_t bytes = offset * element_bytes_;
   switch (location.buffer) {
     case Buffer::kInput:
-      return spec_.input + bytes;
+      return spec_->input + bytes;
     case Buffer::kOutput:
-      return spec_.output + bytes;
+      return spec_->output + bytes;
     case Buffer::kScratch:
       return scratch_.bytes.get() + bytes;
     case Buffer::kNone:
@@ -144,7 +156,7 @@ const std::byte* CollectiveRun::address(const Location& location, int64_t offset
 
 std::byte* CollectiveRun::home(const ProgramSlot& slot, int32_t segment) const {
   std::byte* const base =
-      slot.home.buffer == Buffer::kScratch ? scratch_.bytes.get() : spec_.output;
+      slot.home.buffer == Buffer::kScratch ? scratch_.bytes.get() : spec_->output;
   return base + program_.home_offset(slot, segment) * element_bytes_;
 }
 
@@ -155,13 +167,6 @@ const std::byte* CollectiveRun::value(const ProgramSlot& slot, int32_t segment,
              : home(slot, segment);
 }
 
-void CollectiveRun::record(RecordEvent::Kind kind, int32_t item, int32_t segment,
-                           int32_t translate) {
-  if (spec_.record != nullptr) {
-    spec_.record->push_back({kind, item, segment, translate});
-  }
-}
-
 Status CollectiveRun::begin() {
   for (const Rank peer : index_.peers()) {
     PLEACH_TRY(transport_->connect(peer));
@@ -169,15 +174,10 @@ Status CollectiveRun::begin() {
   for (std::size_t target = 0; target < outgoing_.size(); ++target) {
     lanes_[index_.targets()[target].index()].runs.push_back(&outgoing_[target]);
   }
+  std::copy(blocked_first_.begin(), blocked_first_.end(), blocked_reads_.begin());
   for (int32_t send = 0; send < count_of(program_.sends); ++send) {
-    const ProgramMessage& message = program_.sends[at(send)];
-    int32_t blocked = 0;
-    for (int32_t k = 0; k < message.item_count; ++k) {
-      blocked += program_.reads[at(message.first_item + k)].after_commits > 0 ? 1 : 0;
-    }
-    for (int32_t segment = 0; segment < message.segment_count; ++segment) {
-      blocked_reads_[index(send, segment)] = blocked;
-      if (blocked == 0) {
+    for (int32_t segment = 0; segment < program_.sends[at(send)].segment_count; ++segment) {
+      if (blocked_reads_[index(send, segment)] == 0) {
         make_ready(send, segment);
       }
     }
@@ -203,11 +203,6 @@ Status CollectiveRun::proceed(TimePoint now) {
     return ok();
   }
   return check_expiry(now);
-}
-
-void CollectiveRun::make_ready(int32_t send, int32_t segment) {
-  const ProgramIndex::Place place = index_.place(send, segment);
-  outgoing_[at(place.target)].ready.insert(place.position);
 }
 
 Status CollectiveRun::serve(std::size_t connection) {
@@ -252,14 +247,14 @@ Status CollectiveRun::send(std::size_t connection, int32_t position) {
     }
   }
   if (message.may_borrow && pieces_.size() == 1 &&
-      std::ssize(pieces_.front()) >= channel_.least_lent) {
+      std::ssize(pieces_.front()) >= channel_->least_lent) {
     PLEACH_ASSIGN(has_lent, lend(connection, position));
     if (has_lent) {
       return ok();
     }
   }
-  PLEACH_ASSIGN(has_left, transport_->send(message.peer, channel_.number,
-                                           {spec_.operation, message.stream, segment},
+  PLEACH_ASSIGN(has_left, transport_->send(message.peer, channel_->number,
+                                           {spec_->operation, message.stream, segment},
                                            fingerprint_for(message.peer), pieces_));
   if (has_left) {
     finish_send(send, segment);
@@ -278,7 +273,7 @@ Result<bool> CollectiveRun::lend(std::size_t connection, int32_t position) {
   const std::span<const std::byte> copied = copy_for_readers(send, segment);
   PLEACH_ASSIGN(
       has_lent,
-      transport_->lend(message.peer, channel_.number, {spec_.operation, message.stream, segment},
+      transport_->lend(message.peer, channel_->number, {spec_->operation, message.stream, segment},
                        fingerprint_for(message.peer), copied.empty() ? pieces_.front() : copied));
   Outgoing::Segment& what = outgoing_[connection].segments[at(position)];
   what.is_lent = has_lent;
@@ -327,21 +322,17 @@ Outbox::Key CollectiveRun::outbox_key(int32_t send, int32_t segment) const {
 
 Status CollectiveRun::tell_begun(Rank peer) {
   is_told_[at(index_.peer_index(peer))] = true;
-  return transport_->tell_begun(peer, channel_.number, spec_.operation, fingerprint_for(peer));
+  return transport_->tell_begun(peer, channel_->number, spec_->operation, fingerprint_for(peer));
 }
 
-uint64_t CollectiveRun::fingerprint_for(Rank peer) const {
-  return with_count(spec_.fingerprint, program_.exchange(peer).sent);
-}
-
-uint64_t CollectiveRun::fingerprint(Rank peer) const {
-  return with_count(spec_.fingerprint, program_.exchange(peer).received);
+uint64_t CollectiveRun::with_exchange(int64_t count) const {
+  return with_count(spec_->fingerprint, count);
 }
 
 // Whether the peer runs what this rank does.
 Status CollectiveRun::check_request(const TransportEvent& event) {
   const bool is_peer = index_.peer_index(event.peer) >= 0;
-  const uint64_t own = is_peer ? fingerprint(event.peer) : spec_.fingerprint;
+  const uint64_t own = is_peer ? fingerprint(event.peer) : spec_->fingerprint;
   if (event.fingerprint == own) {
     return ok();
   }
@@ -426,7 +417,8 @@ Status CollectiveRun::handle_arrival(const TransportEvent& event) {
     return broken(event);
   }
   arrival = {true, event.is_lent, event.is_remote, event.place, message.item_count};
-  spec_.flight.arrived(event.peer);
+  life_.has_remote = life_.has_remote || event.is_remote;
+  spec_->flight.arrived(event.peer);
   // An empty segment has no payload but must be told from one that has not arrived.
   static constexpr std::byte kNothing{0};
   const std::byte* next = event.payload.empty() ? &kNothing : event.payload.data();
@@ -472,8 +464,15 @@ void CollectiveRun::finish_read(int32_t send, int32_t item, int32_t segment) {
   is_read_[number] = true;
   const ProgramRead& read = program_.reads[at(message.first_item + item)];
   record(RecordEvent::Kind::kFinishRead, read.record_item, segment, message.translate);
-  ++counts_[index(read.slot, segment)].reads;
-  touched_.emplace_back(read.slot, segment);
+  Counts& counts = counts_[index(read.slot, segment)];
+  ++counts.reads;
+  // What has not arrived goes on when it does.
+  const std::span<const int32_t> commits = index_.slot_commits(read.slot);
+  const bool is_here = at(counts.commits) < commits.size() &&
+                       payload_[index(commits[at(counts.commits)], segment)] != nullptr;
+  if (is_here || program_.slots[at(read.slot)].scratch_segments > 0) {
+    touched_.emplace_back(read.slot, segment);
+  }
 }
 
 Status CollectiveRun::handle_read(const TransportEvent& event) {
@@ -563,7 +562,7 @@ bool CollectiveRun::has_step(int32_t slot, int32_t segment) const {
 // folded, an own value that is not the first needs all before it, and peers' memory is read in one
 // pass.
 bool CollectiveRun::folds_whole_steps(int32_t commit, int32_t segment) const {
-  return is_half(spec_.type) || program_.commits[at(commit)].before_own > 0 ||
+  return is_half(spec_->type) || program_.commits[at(commit)].before_own > 0 ||
          arrival_of(commit, segment).is_lent;
 }
 
@@ -618,12 +617,15 @@ Status CollectiveRun::commit(int32_t slot, int32_t segment) {
 bool CollectiveRun::writes_past_caches(int32_t slot, int32_t commits,
                                        std::span<const std::byte> bytes) const {
   const ProgramSlot& what = program_.slots[at(slot)];
+  if (!is_large_ && std::ssize(bytes) < kLeastStreamedToPeers) {
+    return false;
+  }
   const std::size_t readers = index_.reads_after(slot, commits).size();
   if (readers == 0) {
     return is_large_ && what.home.buffer == Buffer::kOutput && commits == what.commit_count;
   }
   const bool is_copied = readers > 1 && outbox_ != nullptr &&
-                         std::ssize(bytes) >= std::max(kLeastCopied, channel_.least_lent) &&
+                         std::ssize(bytes) >= std::max(kLeastCopied, channel_->least_lent) &&
                          find_peer_region(bytes) == nullptr;
   return !is_copied && std::ssize(bytes) >= kLeastStreamedToPeers && transport_->has_far_peers();
 }
@@ -651,19 +653,23 @@ Status CollectiveRun::fold(int32_t slot, int32_t segment, std::span<const int32_
     }
     return ok();
   }
-  const auto remote_count = std::ranges::count_if(commits, is_remote);
+  const auto remote_count =
+      life_.has_remote ? std::ranges::count_if(commits, is_remote) : std::ptrdiff_t{0};
   // A whole number of elements of any type, and of lines.
   const int64_t block =
       remote_count == 0 ? bytes : std::min(bytes, kFetchedBytes / remote_count / 64 * 64);
   fetched_.make_room(remote_count * block);
   const std::byte* const own = value(what, segment, before == 0);
-  const int32_t before_own = program_.commits[at(commits.front())].before_own;
+  const auto before_own = at(program_.commits[at(commits.front())].before_own);
   for (int64_t begin = 0; begin < bytes; begin += block) {
     const int64_t length = std::min(block, bytes - begin);
     std::byte* room = fetched_.bytes.get();
     operands_.clear();
     for (const int32_t commit : commits) {
-      if (!is_remote(commit)) {
+      if (operands_.size() == before_own) {
+        operands_.push_back(own + begin);
+      }
+      if (remote_count == 0 || !is_remote(commit)) {
         operands_.push_back(payload_[index(commit, segment)] + begin);
         continue;
       }
@@ -671,9 +677,11 @@ Status CollectiveRun::fold(int32_t slot, int32_t segment, std::span<const int32_
       operands_.push_back(room);
       room += length;
     }
-    operands_.insert(operands_.begin() + before_own, own + begin);
+    if (operands_.size() == before_own) {
+      operands_.push_back(own + begin);
+    }
     const std::span<const std::byte* const> others = std::span(operands_).subspan(1);
-    (streams ? stream_reduce : reduce)({spec_.type, spec_.op}, out + begin, operands_.front(),
+    (streams ? stream_reduce : reduce)({spec_->type, spec_->op}, out + begin, operands_.front(),
                                        others, length / element_bytes_);
   }
   return ok();
@@ -700,18 +708,18 @@ Status CollectiveRun::finish_chunk(int32_t commit, int32_t segment) {
   --uncommitted_;
   Arrival& arrival = arrivals_[index(receive, segment)];
   if (--arrival.uncommitted > 0) {
-    return arrival.is_lent ? transport_->tell_read(message.peer, channel_.number,
-                                                   {spec_.operation, message.stream, segment},
+    return arrival.is_lent ? transport_->tell_read(message.peer, channel_->number,
+                                                   {spec_->operation, message.stream, segment},
                                                    commit - message.first_item)
                            : ok();
   }
-  return transport_->release(message.peer, channel_.number,
-                             {spec_.operation, message.stream, segment}, arrival.place);
+  return transport_->release(message.peer, channel_->number,
+                             {spec_->operation, message.stream, segment}, arrival.place);
 }
 
 void CollectiveRun::finish() const {
   copy_results();
-  finish_output(spec_);
+  finish_output(*spec_);
 }
 
 void CollectiveRun::copy_results() const {
@@ -720,7 +728,7 @@ void CollectiveRun::copy_results() const {
       continue;
     }
     const Location& from = slot.commit_count > 0 ? slot.home : slot.initial;
-    (is_large_ ? stream_copy : copy)(spec_.output + slot.result.offset * element_bytes_,
+    (is_large_ ? stream_copy : copy)(spec_->output + slot.result.offset * element_bytes_,
                                      address(from, from.offset), slot.length * element_bytes_);
   }
 }

@@ -71,9 +71,9 @@ class CollectiveRun {
   CollectiveRun(const CollectiveRun&) = delete;
   CollectiveRun& operator=(const CollectiveRun&) = delete;
 
-  // Begins a run, whatever has become of the one before. Borrows the world until this one is done.
+  // Begins a run, whatever has become of the one before. Borrows both until this one is done.
   // proceed() then sends what may go.
-  Status start(const RunSpec& spec, const RunWorld& world, TimePoint now);
+  [[gnu::flatten]] Status start(const RunSpec& spec, const RunWorld& world, TimePoint now);
   // Ends it where it stands: its part in the lanes is over.
   void leave();
   // As Sink's, of this run: the segment is copied, its chunks stand there in one piece, and the
@@ -82,17 +82,19 @@ class CollectiveRun {
   // Takes note of an event of this run.
   //   errors  kPeerLost; kInvalidArgument: a peer runs something else, with both; kIo: a peer broke
   //   the rules
-  Status handle(const TransportEvent& event);
+  [[gnu::flatten]] Status handle(const TransportEvent& event);
   // Does what follows from the events since it was called last; to be called at expiry() too.
   //   errors  those of the transport; kTimeout naming the peers that it waits for
-  Status proceed(TimePoint now);
+  [[gnu::flatten]] Status proceed(TimePoint now);
   // Every segment has left and arrived, and the output is complete.
   bool is_done() const { return unsent_ == 0 && uncommitted_ == 0; }
   // When proceed() asks who has begun, or gives up, unless something happens before.
   TimePoint expiry() const;
-  uint64_t operation() const { return spec_.operation; }
+  uint64_t operation() const { return spec_->operation; }
   // That the peer's segments carry if it runs the same request: what only the two know is added.
-  uint64_t fingerprint(Rank peer) const;
+  uint64_t fingerprint(Rank peer) const {
+    return is_alike_ ? spec_->fingerprint : with_exchange(program_.exchange(peer).received);
+  }
   std::span<const Rank> peers() const { return index_.peers(); }
   // The rank that the last error was about; -1: this one.
   Rank culprit() const { return culprit_; }
@@ -125,10 +127,16 @@ class CollectiveRun {
   Status begin();
   Status tell_begun(Rank peer);
   Status check_request(const TransportEvent& event);
-  uint64_t fingerprint_for(Rank peer) const;
+  uint64_t fingerprint_for(Rank peer) const {
+    return is_alike_ ? spec_->fingerprint : with_exchange(program_.exchange(peer).sent);
+  }
+  uint64_t with_exchange(int64_t count) const;
   Status serve(std::size_t connection);
   Status send(std::size_t connection, int32_t position);
-  void make_ready(int32_t send, int32_t segment);
+  void make_ready(int32_t send, int32_t segment) {
+    const ProgramIndex::Place place = index_.place(send, segment);
+    outgoing_[at(place.target)].ready.insert(place.position);
+  }
   Status handle_arrival(const TransportEvent& event);
   Status handle_release(const TransportEvent& event);
   Status handle_sent(const TransportEvent& event);
@@ -152,27 +160,32 @@ class CollectiveRun {
   Status fold(int32_t slot, int32_t segment, std::span<const int32_t> commits);
   Status fetch(int32_t commit, int32_t segment, int64_t offset, std::span<std::byte> to);
   Status finish_chunk(int32_t commit, int32_t segment);
-  void record(RecordEvent::Kind kind, int32_t item, int32_t segment, int32_t translate);
+  void record(RecordEvent::Kind kind, int32_t item, int32_t segment, int32_t translate) {
+    if (spec_->record != nullptr) {
+      spec_->record->push_back({kind, item, segment, translate});
+    }
+  }
   void finish() const;
   void copy_results() const;
 
   Status check_expiry(TimePoint now);
   Status ask_who_has_begun();
   std::vector<bool> needed_peers() const;
-  Error fail(ErrorCode code, Rank culprit, std::string cause);
+  [[gnu::cold, gnu::noinline]] Error fail(ErrorCode code, Rank culprit, std::string cause);
   Error not_begun(const std::vector<bool>& needed);
   Error expired();
-  Error broken(const TransportEvent& event);
+  [[gnu::cold, gnu::noinline]] Error broken(const TransportEvent& event);
 
   const ProgramIndex& index_;
   const Program& program_;
   const int32_t segments_;
+  const bool is_alike_;  // the request is the same on all ranks
   Transport* transport_ = nullptr;
-  ChannelOptions channel_;
+  const ChannelOptions* channel_ = nullptr;
   std::span<Lane> lanes_;
   std::vector<bool>* sending_ = nullptr;
   Outbox* outbox_ = nullptr;
-  RunSpec spec_;
+  const RunSpec* spec_ = nullptr;
   Rank culprit_;
   int64_t element_bytes_ = 0;
   int64_t home_elements_ = 0;  // that the program writes to the output
@@ -203,6 +216,7 @@ class CollectiveRun {
   std::span<const std::byte*> payload_;               // by commit; null: not arrived or committed
   std::span<bool> has_begun_, is_told_;               // by peer: what it, or this rank, has said
   std::vector<int32_t> blocked_reads_;                // by send: chunks whose read must still wait
+  std::vector<int32_t> blocked_first_;                // the same, when a run begins
   std::vector<Outgoing> outgoing_;                    // by target
   std::vector<std::pair<int32_t, int32_t>> touched_;  // slots and segments that may go on
   std::vector<std::span<const std::byte>> pieces_;
@@ -216,6 +230,7 @@ class CollectiveRun {
     bool has_news = false;    // an event since proceed() was called last
     bool has_asked = false;   // who has begun
     bool has_waited = false;  // for those who had not begun
+    bool has_remote = false;  // something has arrived that fetch() reads
   } life_;
 };
 

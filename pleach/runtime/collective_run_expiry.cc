@@ -46,9 +46,9 @@ Status CollectiveRun::check_expiry(TimePoint now) {
 TimePoint CollectiveRun::expiry() const {
   if (!life_.has_waited) {
     return life_.start +
-           (life_.has_asked ? spec_.deadline : std::min<Duration>(spec_.deadline / 2, kAskAfter));
+           (life_.has_asked ? spec_->deadline : std::min<Duration>(spec_->deadline / 2, kAskAfter));
   }
-  return life_.last_event + spec_.deadline + spec_.deadline / 4;
+  return life_.last_event + spec_->deadline + spec_->deadline / 4;
 }
 
 Status CollectiveRun::ask_who_has_begun() {
@@ -98,11 +98,11 @@ Error CollectiveRun::not_begun(const std::vector<bool>& needed) {
   return fail(ErrorCode::kTimeout, culprit,
               fmt::format("rank{} {} did not begin it within {:.3g} s",
                           std::ranges::count(needed, true) == 1 ? "" : "s", missing,
-                          seconds_of(spec_.deadline)));
+                          seconds_of(spec_->deadline)));
 }
 
 Error CollectiveRun::expired() {
-  const double seconds = seconds_of(spec_.deadline);
+  const double seconds = seconds_of(spec_->deadline);
   // The first segment in key order that has not arrived, else the first that has not left.
   std::optional<std::tuple<int64_t, int32_t, int32_t, Rank>> first;
   const auto consider = [&](const ProgramMessage& message, int32_t segment) {

@@ -61,6 +61,8 @@ TimePoint at_second(int32_t second) {
   return TimePoint(std::chrono::seconds(second));
 }
 
+const ChannelOptions kChannel;
+
 // Rank 0 of two that exchange one float.
 class Exchange : public testing::Test {
  protected:
@@ -78,7 +80,7 @@ class Exchange : public testing::Test {
     spec_.deadline = std::chrono::seconds(10);
     lanes_.assign(2, Lane{free_places, {}});
     sending_.assign(2, false);
-    PLEACH_TRY(run_.start(spec_, {transport_, ChannelOptions(), lanes_, sending_}, at_second(0)));
+    PLEACH_TRY(run_.start(spec_, {transport_, kChannel, lanes_, sending_}, at_second(0)));
     return run_.proceed(at_second(0));
   }
   TransportEvent event(TransportEvent::Kind kind, int32_t place = 0) const {

@@ -74,11 +74,7 @@ class ChannelCommunicator final : public Communicator {
   void abort(std::string_view reason) override;
 
  private:
-  // What an operation is to do, and with what.
-  struct Planned {
-    std::shared_ptr<CollectiveState> state;
-    RunSpec spec;
-  };
+  using Planned = std::shared_ptr<CollectiveState>;
 
   static uint64_t number(Endpoint& endpoint, const Epoch& epoch,
                          const CommunicatorOptions& options);
@@ -100,10 +96,8 @@ class ChannelCommunicator final : public Communicator {
   Error poison(const Error& error, std::string_view where, Rank culprit);
   Error end_epoch(const Error& error, const Failure& failure);
   Result<Planned> plan_barrier();
-  Result<std::shared_ptr<CollectiveState>> take_barrier();
   Result<Operation> start(const Planned& planned);
   Result<Planned> plan(const PreparedSchedule& schedule, const RunRequest& request);
-  Result<Planned> plan_checked(const PreparedSchedule& schedule, const RunRequest& request);
 
   const std::shared_ptr<Endpoint> endpoint_;
   const std::shared_ptr<Wiring> wiring_;
@@ -268,7 +262,7 @@ Status ChannelCommunicator::agree_on_places() {
 
 Status ChannelCommunicator::barrier() {
   PLEACH_ASSIGN(planned, plan_barrier());
-  return progress().run(self_.channel, planned.state, planned.spec);
+  return progress().run(self_.channel, planned);
 }
 
 Result<Operation> ChannelCommunicator::start_barrier() {
@@ -278,14 +272,6 @@ Result<Operation> ChannelCommunicator::start_barrier() {
 
 Result<ChannelCommunicator::Planned> ChannelCommunicator::plan_barrier() {
   PLEACH_TRY(check_alive());
-  PLEACH_ASSIGN(state, take_barrier());
-  return Planned{std::move(state),
-                 {.fingerprint = request_fingerprint({}),
-                  .deadline = endpoint_->deadline(),
-                  .what = "barrier"}};
-}
-
-Result<std::shared_ptr<CollectiveState>> ChannelCommunicator::take_barrier() {
   const std::scoped_lock lock(mutex_);
   if (!guarded_.barriers) {
     const Schedule schedule = barrier_schedule(rank_count());
@@ -293,7 +279,9 @@ Result<std::shared_ptr<CollectiveState>> ChannelCommunicator::take_barrier() {
     program.rename_ranks(self_.job_ranks);
     guarded_.barriers.emplace(std::move(program));
   }
-  return guarded_.barriers->take();
+  return guarded_.barriers->take({.fingerprint = request_fingerprint({}),
+                                  .deadline = endpoint_->deadline(),
+                                  .what = "barrier"});
 }
 
 Status ChannelCommunicator::close() {
@@ -372,39 +360,22 @@ Result<std::vector<std::shared_ptr<const PreparedSchedule>>> ChannelCommunicator
 Result<ChannelCommunicator::Planned> ChannelCommunicator::plan(const PreparedSchedule& schedule,
                                                                const RunRequest& request) {
   PLEACH_TRY(check_alive());
-  Result<Planned> planned = plan_checked(schedule, request);
+  const bool is_own = schedule.preparer().channel == self_.channel;
+  Result<Planned> planned =
+      is_own ? schedule.plan(request)
+             : Result<Planned>(invalid("the schedule was prepared by another communicator"));
   if (!planned) {
     const uint64_t next = progress().begun(self_.channel) + 1;
     return poison(planned.error(), operation_text(next, to_text(schedule.schedule().collective)),
                   job_rank());
   }
+  (*planned)->spec.deadline = endpoint_->deadline();
   return planned;
-}
-
-Result<ChannelCommunicator::Planned> ChannelCommunicator::plan_checked(
-    const PreparedSchedule& schedule, const RunRequest& request) {
-  if (schedule.preparer().channel != self_.channel) {
-    return invalid("the schedule was prepared by another communicator");
-  }
-  PLEACH_ASSIGN(planned, schedule.plan(request));
-  RunSpec spec{.fingerprint = planned.fingerprint,
-               .type = planned.type,
-               .op = request.op,
-               .input = planned.buffers.input,
-               .output = planned.buffers.output,
-               .deadline = endpoint_->deadline(),
-               .record = request.record,
-               .what = to_text(schedule.schedule().collective),
-               .rounded = planned.rounded};
-  if (request.op == ReduceOp::kAverage) {
-    spec.quotient = {planned.reduced.begin, planned.reduced.count, rank_count()};
-  }
-  return Planned{std::move(planned.state), spec};
 }
 
 Status ChannelCommunicator::run(const PreparedSchedule& schedule, const RunRequest& request) {
   PLEACH_ASSIGN(planned, plan(schedule, request));
-  return progress().run(self_.channel, planned.state, planned.spec);
+  return progress().run(self_.channel, planned);
 }
 
 Result<Operation> ChannelCommunicator::start(const PreparedSchedule& schedule,
@@ -414,8 +385,8 @@ Result<Operation> ChannelCommunicator::start(const PreparedSchedule& schedule,
 }
 
 Result<Operation> ChannelCommunicator::start(const Planned& planned) {
-  PLEACH_TRY(progress().start(self_.channel, planned.state, planned.spec));
-  return Operation(planned.state, std::shared_ptr<Progress>(wiring_, &progress()));
+  PLEACH_TRY(progress().start(self_.channel, planned));
+  return Operation(planned, std::shared_ptr<Progress>(wiring_, &progress()));
 }
 
 // The ranks of a colour in their new order, from the colour and key of every rank in turn.

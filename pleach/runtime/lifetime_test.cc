@@ -388,7 +388,7 @@ TEST(LifetimeTest, NobodyReadsMemoryOfAChannelThatIsClosed) {
       lower(down, Order::build(down), {.rank = Rank{0}, .count = kCount, .in_place = true})
           .value());
   auto memory = std::make_unique<Floats>(kCount, 1.0F);
-  ASSERT_TRUE(progress.start(5, pool.take(), {.output = bytes(*memory)}));
+  ASSERT_TRUE(progress.start(5, pool.take({.output = bytes(*memory)})));
   std::this_thread::sleep_for(milliseconds(100));
   progress.close(5, {ErrorCode::kPeerLost, "gone"});
   memory = nullptr;

@@ -56,8 +56,4 @@ void Outbox::release(const Key& key) {
   }
 }
 
-void Outbox::drop(const void* run) {
-  std::erase_if(copies_, [run](const Copy& copy) { return copy.key.run == run; });
-}
-
 }  // namespace pleach

@@ -33,7 +33,9 @@ class Outbox {
   // One of the readers has read it, or will not.
   void release(const Key& key);
   // Whatever has become of the run's readers.
-  void drop(const void* run);
+  void drop(const void* run) {
+    std::erase_if(copies_, [run](const Copy& copy) { return copy.key.run == run; });
+  }
 
  private:
   struct Copy {

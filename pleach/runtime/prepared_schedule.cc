@@ -47,6 +47,12 @@ std::strong_ordering PreparedSchedule::Key::operator<=>(const Key& other) const 
   return order != 0 ? order : compare(receive_counts, other.receive_counts);
 }
 
+bool PreparedSchedule::Key::operator==(const Key& other) const {
+  return count == other.count && type == other.type && wire == other.wire && op == other.op &&
+         segment_count == other.segment_count && std::ranges::equal(counts, other.counts) &&
+         std::ranges::equal(receive_counts, other.receive_counts);
+}
+
 Result<std::shared_ptr<const PreparedSchedule>> PreparedSchedule::prove(Schedule schedule,
                                                                         const Preparer& preparer) {
   if (schedule.rank_count() != count_of(preparer.job_ranks)) {
@@ -278,56 +284,70 @@ Status PreparedSchedule::check_in_place(const Kind& kind) const {
   return ok();
 }
 
-Result<PreparedSchedule::Planned> PreparedSchedule::take(const RunRequest& request,
-                                                         const Key& key) const {
-  const std::scoped_lock lock(kinds_.mutex);
-  PLEACH_ASSIGN(kind, find_kind(key));
-  PLEACH_ASSIGN(buffers, check_buffers(schedule_.collective, kind->needs, request));
-  const bool in_place = buffers.in_place || key.wire != key.type;
-  std::optional<OperationPool>& pool = kind->pools[in_place ? 1 : 0];
+// The states that run a kind; lowered when they are asked for first.
+Result<OperationPool*> PreparedSchedule::find_pool(Kind& kind, int64_t count, bool in_place) const {
+  std::optional<OperationPool>& pool = kind.pools[in_place ? 1 : 0];
   if (!pool) {
     if (in_place) {
-      PLEACH_TRY(check_in_place(*kind));
+      PLEACH_TRY(check_in_place(kind));
     }
     PLEACH_ASSIGN(program, lower(schedule_, order_,
                                  {.rank = preparer_.rank,
-                                  .count = request.count,
-                                  .segment_count = kind->segment_count,
-                                  .part_counts = kind->part_counts,
-                                  .part_segments = kind->part_segments,
+                                  .count = count,
+                                  .segment_count = kind.segment_count,
+                                  .part_counts = kind.part_counts,
+                                  .part_segments = kind.part_segments,
                                   .in_place = in_place}));
     program.rename_ranks(preparer_.job_ranks);
     pool.emplace(std::move(program));
   }
-  return Planned{.state = pool->take(),
-                 .needs = kind->needs,
-                 .buffers = buffers,
-                 .reduced = reduced_part(schedule_.collective, kind->needs, buffers),
-                 .fingerprint = kind->fingerprint,
-                 .type = key.wire};
+  return &*pool;
+}
+
+// All but the operation's number, its note and its deadline.
+void PreparedSchedule::specify(RunSpec& spec, const RunRequest& request, const Kind& kind,
+                               const RunBuffers& buffers) const {
+  spec.fingerprint = kind.fingerprint;
+  spec.type = request.wire.value_or(request.type);
+  spec.op = request.op;
+  spec.input = buffers.input;
+  spec.output = buffers.output;
+  spec.record = request.record;
+  spec.what = to_text(schedule_.collective);
+  spec.rounded = {};
+  spec.quotient = {};
+  if (request.op == ReduceOp::kAverage) {
+    const ReducedPart part = reduced_part(schedule_.collective, kind.needs, buffers);
+    spec.quotient = {part.begin, part.count, schedule_.rank_count()};
+  }
 }
 
 // What is reduced has the whole for its input on every rank: a copy of that, in float32, is run in
 // place, and what the rank holds of the result is rounded.
-void PreparedSchedule::run_wide(Planned& planned, const Key& key) const {
-  CollectiveState& state = *planned.state;
-  const BufferNeeds& needs = planned.needs;
+void PreparedSchedule::run_wide(CollectiveState& state, ElementType type,
+                                const BufferNeeds& needs) const {
+  RunSpec& spec = state.spec;
   const int64_t count = needs.input / needs.element;
   if (state.wide == nullptr) {
     state.wide = std::make_unique_for_overwrite<float[]>(at(count));
   }
   float* const whole = state.wide.get();
-  widen(key.type, whole, planned.buffers.input, count);
+  widen(type, whole, spec.input, count);
   const bool is_shard = ends_with_shards(schedule_.collective);
   float* const part = whole + (is_shard ? needs.shard_begin / needs.element : 0);
-  ReducedPart& reduced = planned.reduced;
-  planned.rounded = {key.type, reduced.begin, part, reduced.count};
-  reduced.begin = reinterpret_cast<std::byte*>(part);
+  const bool in_place = spec.input == spec.output;
+  const ReducedPart reduced =
+      reduced_part(schedule_.collective, needs, {in_place, spec.input, spec.output});
+  spec.rounded = {type, reduced.begin, part, reduced.count};
   auto* const bytes = reinterpret_cast<std::byte*>(whole);
-  planned.buffers = {true, bytes, bytes};
+  spec.input = bytes;
+  spec.output = bytes;
+  if (spec.quotient.count > 0) {
+    spec.quotient.begin = reinterpret_cast<std::byte*>(part);
+  }
 }
 
-Result<PreparedSchedule::Planned> PreparedSchedule::plan(const RunRequest& request) const {
+Result<std::shared_ptr<CollectiveState>> PreparedSchedule::plan(const RunRequest& request) const {
   const Key key{.type = request.type,
                 .wire = request.wire.value_or(request.type),
                 .op = request.op,
@@ -335,11 +355,22 @@ Result<PreparedSchedule::Planned> PreparedSchedule::plan(const RunRequest& reque
                 .segment_count = request.segment_count,
                 .counts = request.counts,
                 .receive_counts = request.receive_counts};
-  PLEACH_ASSIGN(planned, take(request, key));
-  if (key.wire != key.type) {
-    run_wide(planned, key);
+  const bool is_wide = key.wire != key.type;
+  std::shared_ptr<CollectiveState> state;
+  BufferNeeds needs;
+  {
+    const std::scoped_lock lock(kinds_.mutex);
+    PLEACH_ASSIGN(kind, find_kind(key));
+    PLEACH_ASSIGN(buffers, check_buffers(schedule_.collective, kind->needs, request));
+    PLEACH_ASSIGN(pool, find_pool(*kind, request.count, buffers.in_place || is_wide));
+    state = pool->take();
+    specify(state->spec, request, *kind, buffers);
+    needs = kind->needs;
   }
-  return planned;
+  if (is_wide) {
+    run_wide(*state, key.type, needs);
+  }
+  return state;
 }
 
 const Schedule& schedule_of(const PreparedSchedule& prepared) {

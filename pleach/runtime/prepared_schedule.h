@@ -43,20 +43,11 @@ class PreparedSchedule {
   const Preparer& preparer() const { return preparer_; }
   uint64_t hash() const { return hash_; }
 
-  // One operation that is to run a request.
-  struct Planned {
-    std::shared_ptr<CollectiveState> state;
-    BufferNeeds needs;                         // of the request's buffers
-    RunBuffers buffers;                        // that it runs on
-    ReducedPart reduced;                       // in those
-    uint64_t fingerprint = 0;                  // request_fingerprint()
-    ElementType type = ElementType::kFloat32;  // that it runs on
-    RunSpec::Rounded rounded = {};
-  };
-  // Checks the request, and finds a state for it: the first of its kind allocates, later ones do
-  // not. Segments are cut until each fits a place. What travels wider than it is given is widened.
+  // Checks the request, and finds a state for it, whose spec says what is to run, but for how long:
+  // the first of its kind allocates, later ones do not. Segments are cut until each fits a place.
+  // What travels wider than it is given is widened.
   //   errors  kInvalidArgument; kUnsupported: a message of so many chunks fits no place
-  Result<Planned> plan(const RunRequest& request) const;
+  Result<std::shared_ptr<CollectiveState>> plan(const RunRequest& request) const;
 
  private:
   // What requests of one kind have in common.
@@ -69,7 +60,7 @@ class PreparedSchedule {
     std::span<const int64_t> counts = {};
     std::span<const int64_t> receive_counts = {};
     std::strong_ordering operator<=>(const Key& other) const;
-    bool operator==(const Key& other) const { return (*this <=> other) == 0; }
+    bool operator==(const Key& other) const;
   };
   struct Kind {
     std::vector<int64_t> counts = {};  // the key's, and then its receive_counts
@@ -92,8 +83,10 @@ class PreparedSchedule {
   Result<Kind> make_kind(const Key& key) const;
   Result<Kind*> find_kind(const Key& key) const;
   void forget_oldest() const;
-  Result<Planned> take(const RunRequest& request, const Key& key) const;
-  void run_wide(Planned& planned, const Key& key) const;
+  Result<OperationPool*> find_pool(Kind& kind, int64_t count, bool in_place) const;
+  void specify(RunSpec& spec, const RunRequest& request, const Kind& kind,
+               const RunBuffers& buffers) const;
+  void run_wide(CollectiveState& state, ElementType type, const BufferNeeds& needs) const;
 
   Schedule schedule_;
   Order order_;

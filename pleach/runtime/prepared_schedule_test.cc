@@ -15,11 +15,11 @@ class Kinds {
  public:
   using Program = std::shared_ptr<const ProgramIndex>;
 
-  PreparedSchedule::Planned plan(int64_t count) {
+  std::shared_ptr<CollectiveState> plan(int64_t count) {
     return prepared_->plan({.count = count, .input = bytes_.data(), .output = bytes_.data()})
         .value();
   }
-  Program program(int64_t count) { return plan(count).state->index; }
+  Program program(int64_t count) { return plan(count)->index; }
 
  private:
   std::vector<std::byte> bytes_ = std::vector<std::byte>(4096);
@@ -47,11 +47,11 @@ TEST(PreparedScheduleTest, KeepsTheKindsThatWereUsedLast) {
 
 TEST(PreparedScheduleTest, KeepsTheKindsThatAreInUse) {
   Kinds kinds;
-  const PreparedSchedule::Planned in_flight = kinds.plan(1);
+  const std::shared_ptr<CollectiveState> in_flight = kinds.plan(1);
   for (int64_t count = 2; count < 300; ++count) {
     kinds.plan(count);
   }
-  EXPECT_EQ(kinds.program(1), in_flight.state->index);
+  EXPECT_EQ(kinds.program(1), in_flight->index);
 }
 
 }  // namespace

@@ -10,9 +10,13 @@
 namespace pleach {
 namespace {
 
-int32_t find_rank(std::span<const Rank> ranks, Rank rank) {
-  const auto found = std::lower_bound(ranks.begin(), ranks.end(), rank);
-  return found != ranks.end() && *found == rank ? static_cast<int32_t>(found - ranks.begin()) : -1;
+// By slot: how many keys those before it take, one for each number of commits; then of all.
+std::vector<int32_t> number_keys(std::span<const ProgramSlot> slots) {
+  std::vector<int32_t> first(1, 0);
+  for (const ProgramSlot& slot : slots) {
+    first.push_back(first.back() + slot.commit_count + 1);
+  }
+  return first;
 }
 
 }  // namespace
@@ -21,37 +25,47 @@ ProgramIndex::Messages::Messages(std::span<const ProgramMessage> messages, std::
     : of_item(item_count) {
   for (int32_t message = 0; message < count_of(messages); ++message) {
     const ProgramMessage& what = messages[at(message)];
-    of_stream.emplace(what.stream, message);
+    of_stream.emplace_back(what.stream, message);
     std::fill_n(of_item.begin() + what.first_item, what.item_count, message);
   }
+  std::sort(of_stream.begin(), of_stream.end());
 }
 
 int32_t ProgramIndex::Messages::find(std::span<const ProgramMessage> messages, Rank peer,
                                      int32_t stream) const {
-  const auto found = of_stream.find(stream);
-  return found != of_stream.end() && messages[at(found->second)].peer == peer ? found->second : -1;
+  const auto found = std::lower_bound(of_stream.begin(), of_stream.end(), std::pair(stream, 0));
+  const bool is_it = found != of_stream.end() && found->first == stream &&
+                     messages[at(found->second)].peer == peer;
+  return is_it ? found->second : -1;
 }
 
-template <typename Item>
-ProgramIndex::BySlot::BySlot(std::span<const Item> all, std::size_t slot_count)
-    : items(all.size()), first(slot_count + 1) {
+template <typename Items, typename KeyOf>
+ProgramIndex::ByKey::ByKey(const Items& all, std::size_t key_count, const KeyOf& key_of)
+    : items(all.size()), first(key_count + 1) {
   std::iota(items.begin(), items.end(), 0);
   std::sort(items.begin(), items.end(), [&](int32_t left, int32_t right) {
-    return std::pair(all[at(left)].slot, all[at(left)].after_commits) <
-           std::pair(all[at(right)].slot, all[at(right)].after_commits);
+    return std::tuple(key_of(all[at(left)]), all[at(left)].after_commits) <
+           std::tuple(key_of(all[at(right)]), all[at(right)].after_commits);
   });
-  for (const Item& item : all) {
-    ++first[at(item.slot) + 1];
+  for (const auto& item : all) {
+    ++first[at(key_of(item)) + 1];
   }
   std::partial_sum(first.begin(), first.end(), first.begin());
 }
+
+ProgramIndex::Reads::Reads(const Program& program)
+    : first(number_keys(program.slots)),
+      by_key(program.reads, at(first.back()), [this](const ProgramRead& read) {
+        return first[at(read.slot)] + read.after_commits;
+      }) {}
 
 ProgramIndex::ProgramIndex(Program program)
     : program_(std::move(program)),
       sends_(program_.sends, program_.reads.size()),
       receives_(program_.receives, program_.commits.size()),
-      slot_reads_(std::span<const ProgramRead>(program_.reads), program_.slots.size()),
-      slot_commits_(std::span<const ProgramCommit>(program_.commits), program_.slots.size()) {
+      slot_commits_(program_.commits, program_.slots.size(),
+                    [](const ProgramCommit& commit) { return commit.slot; }),
+      reads_(program_) {
   index_peers();
   order_sends();
 }
@@ -75,12 +89,17 @@ void ProgramIndex::index_peers() {
     sources_.back().segment_total += segments;
     sources_.back().place_elements = std::max(sources_.back().place_elements, elements);
   }
-  peers_ = targets_;
+  auto& [peers, of_rank] = peers_;
+  peers = targets_;
   for (const Source& source : sources_) {
-    peers_.push_back(source.peer);
+    peers.push_back(source.peer);
   }
-  std::sort(peers_.begin(), peers_.end());
-  peers_.erase(std::unique(peers_.begin(), peers_.end()), peers_.end());
+  std::sort(peers.begin(), peers.end());
+  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
+  of_rank.assign(peers.empty() ? 0 : peers.back().index() + 1, -1);
+  for (std::size_t peer = 0; peer < peers.size(); ++peer) {
+    of_rank[peers[peer].index()] = static_cast<int32_t>(peer);
+  }
 }
 
 void ProgramIndex::order_sends() {
@@ -109,24 +128,6 @@ void ProgramIndex::order_sends() {
                                                                   static_cast<int32_t>(position)};
     }
   }
-}
-
-int32_t ProgramIndex::target_index(Rank peer) const {
-  return find_rank(targets_, peer);
-}
-
-int32_t ProgramIndex::peer_index(Rank peer) const {
-  return find_rank(peers_, peer);
-}
-
-std::span<const int32_t> ProgramIndex::reads_after(int32_t slot, int32_t commit_count) const {
-  const std::span<const int32_t> all = slot_reads_.of(slot);
-  const auto waits = [this](int32_t read) { return program_.reads[at(read)].after_commits; };
-  const auto begin = std::partition_point(all.begin(), all.end(),
-                                          [&](int32_t read) { return waits(read) < commit_count; });
-  const auto end = std::partition_point(begin, all.end(),
-                                        [&](int32_t read) { return waits(read) == commit_count; });
-  return {begin, end};
 }
 
 }  // namespace pleach

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 #include <span>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "pleach/base/index.h"
@@ -37,9 +37,12 @@ class ProgramIndex {
 
   std::span<const Rank> targets() const { return targets_; }
   std::span<const Source> sources() const { return sources_; }
-  std::span<const Rank> peers() const { return peers_; }  // targets and sources, ascending
-  int32_t target_index(Rank peer) const;                  // -1: none
-  int32_t peer_index(Rank peer) const;                    // -1: none
+  std::span<const Rank> peers() const { return peers_.ranks; }  // targets and sources, ascending
+  // -1: none of them.
+  int32_t peer_index(Rank peer) const {
+    return peer.value >= 0 && peer.index() < peers_.of_rank.size() ? peers_.of_rank[peer.index()]
+                                                                   : -1;
+  }
 
   // What goes to a target, by (segment·period + step, segment, first chunk).
   std::span<const Unit> order(std::size_t target) const { return orders_[target]; }
@@ -63,7 +66,9 @@ class ProgramIndex {
   // The slot's commits, in their order.
   std::span<const int32_t> slot_commits(int32_t slot) const { return slot_commits_.of(slot); }
   // The slot's reads that wait for exactly so many commits.
-  std::span<const int32_t> reads_after(int32_t slot, int32_t commit_count) const;
+  std::span<const int32_t> reads_after(int32_t slot, int32_t commit_count) const {
+    return reads_.by_key.of(reads_.first[at(slot)] + commit_count);
+  }
 
  private:
   // The sends, or the receives, by what they carry.
@@ -71,31 +76,44 @@ class ProgramIndex {
     Messages(std::span<const ProgramMessage> messages, std::size_t item_count);
     int32_t find(std::span<const ProgramMessage> messages, Rank peer, int32_t stream) const;
 
-    std::unordered_map<int32_t, int32_t> of_stream;
-    std::vector<int32_t> of_item;  // by read, or by commit
+    std::vector<std::pair<int32_t, int32_t>> of_stream;  // ascending, and the message
+    std::vector<int32_t> of_item;                        // by read, or by commit
   };
-  // The reads, or the commits, by slot and then by the number of commits that they wait for.
-  struct BySlot {
-    template <typename Item>
-    BySlot(std::span<const Item> items, std::size_t slot_count);
-    std::span<const int32_t> of(int32_t slot) const {
-      return std::span(items).subspan(at(first[at(slot)]),
-                                      at(first[at(slot) + 1] - first[at(slot)]));
+  // Reads, or commits, by a key in [0, key count) and then by the commits that they wait for.
+  struct ByKey {
+    template <typename Items, typename KeyOf>
+    ByKey(const Items& all, std::size_t key_count, const KeyOf& key_of);
+    std::span<const int32_t> of(int32_t key) const {
+      const std::size_t begin = at(first[at(key)]);
+      return std::span(items).subspan(begin, at(first[at(key) + 1]) - begin);
     }
 
     std::vector<int32_t> items;
-    std::vector<int32_t> first;  // slot count + 1
+    std::vector<int32_t> first;  // key count + 1
+  };
+  // The reads by slot and by the commits that they wait for.
+  struct Reads {
+    explicit Reads(const Program& program);
+
+    std::vector<int32_t> first;  // by slot: the key of those that wait for none
+    ByKey by_key;
+  };
+  struct Peers {
+    std::vector<Rank> ranks;
+    std::vector<int32_t> of_rank;  // up to the largest; -1: none
   };
   void index_peers();
   void order_sends();
 
   Program program_;
-  std::vector<Rank> targets_, peers_;
+  std::vector<Rank> targets_;
+  Peers peers_;
   std::vector<Source> sources_;
   std::vector<std::vector<Unit>> orders_;
   std::vector<Place> places_;
   Messages sends_, receives_;
-  BySlot slot_reads_, slot_commits_;
+  ByKey slot_commits_;  // by slot
+  Reads reads_;
 };
 
 }  // namespace pleach

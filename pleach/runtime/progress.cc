@@ -60,9 +60,12 @@ Progress::~Progress() {
 }
 
 Progress::Open* Progress::find(uint64_t channel) {
-  const auto found = std::ranges::find_if(
-      open_, [&](const auto& open) { return open->traffic->number() == channel; });
-  return found == open_.end() ? nullptr : found->get();
+  for (const auto& open : open_) {
+    if (open->number == channel) {
+      return open.get();
+    }
+  }
+  return nullptr;
 }
 
 std::unique_ptr<Traffic> Progress::make_channel(const ChannelOptions& options, Transport& transport,
@@ -76,8 +79,8 @@ Status Progress::open(const ChannelOptions& options, Failed failed, const MakeTr
     return invalid("a channel of that number is open on this rank");
   }
   PLEACH_TRY(transport_.open(options));
-  open_.push_back(
-      std::make_unique<Open>(make(options, transport_, peers_.sending), std::move(failed)));
+  open_.push_back(std::make_unique<Open>(options.number, make(options, transport_, peers_.sending),
+                                         std::move(failed)));
   for (std::size_t rank = 0; rank < peers_.lost.size(); ++rank) {
     if (peers_.lost[rank] != nullptr) {
       static_cast<void>(open_.back()->traffic->handle({.kind = TransportEvent::Kind::kLost,
@@ -105,7 +108,7 @@ void Progress::fail_all(const Error& error) {
   Lock lock(mutex_);
   const auto is_well = [](const auto& open) { return !open->error; };
   for (auto next = open_.begin(); (next = std::ranges::find_if(open_, is_well)) != open_.end();) {
-    fail(lock, (*next)->traffic->number(), error);
+    fail(lock, (*next)->number, error);
   }
   transport_.interrupt();
   hand_over();
@@ -179,7 +182,9 @@ Status Progress::begin(Lock& lock, uint64_t channel, const std::shared_ptr<Opera
     fail(lock, channel, status.error());
     return state->result;
   }
-  settle();
+  if (state->is_over()) {  // of one rank, or of what had come early
+    settle();
+  }
   if (poller_.is_there && (transport_.has_events() || expiry() < poller_.until)) {
     transport_.interrupt();
   }
@@ -314,7 +319,7 @@ void Progress::poll(Lock& lock, TimePoint deadline) {
     status = transport_.progress(poller_.events);
   }
   poller_.patience = poller_.events.empty() ? kMostPatience : poller_.patience;
-  act(lock, status);
+  act(lock, std::move(status));
   poller_.is_there = false;
 }
 
@@ -325,35 +330,40 @@ std::span<std::byte> Progress::home(Rank peer, uint64_t channel, SegmentTag tag,
                                          : std::span<std::byte>();
 }
 
-// Tells the channels what has happened.
-void Progress::act(Lock& lock, const Status& status) {
-  poller_.failures.clear();
-  const TimePoint now = clock_.now();
-  flight_.set_now(now);
-  const auto note = [&](const Open& open, const Status& outcome) {
-    if (!outcome) {
-      poller_.failures.emplace_back(open.traffic->number(), outcome.error());
-    }
-  };
-  for (const TransportEvent& event : poller_.events) {
-    const bool is_loss = event.kind == TransportEvent::Kind::kLost;
-    if (is_loss) {
-      peers_.lost[event.peer.index()] = event.reason;
-    } else if (event.kind == TransportEvent::Kind::kSent) {
-      peers_.sending[event.peer.index()] = false;
-    }
+// Tells a channel what has happened there, or all that a peer is lost.
+void Progress::tell(const TransportEvent& event) {
+  if (event.kind == TransportEvent::Kind::kLost) {
+    peers_.lost[event.peer.index()] = event.reason;
     for (const auto& open : open_) {
-      if (!open->error && (is_loss || open->traffic->number() == event.channel)) {
+      if (!open->error) {
         note(*open, open->traffic->handle(event));
       }
     }
+    return;
   }
-  if (open_.size() > 1) {  // each has its turn to be the first to send
-    std::rotate(open_.begin(), open_.begin() + 1, open_.end());
+  if (event.kind == TransportEvent::Kind::kSent) {
+    peers_.sending[event.peer.index()] = false;
   }
-  for (const auto& open : open_) {
-    if (!open->error) {
-      note(*open, status ? open->traffic->proceed(now) : status);
+  if (const Open* const open = find(event.channel); open != nullptr && !open->error) {
+    note(*open, open->traffic->handle(event));
+  }
+}
+
+// Lets the channels do what follows from what has happened.
+void Progress::act(Lock& lock, Status status) {
+  poller_.failures.clear();
+  const TimePoint now = clock_.now();
+  flight_.set_now(now);
+  for (const TransportEvent& event : poller_.events) {
+    tell(event);
+  }
+  // Each has its turn to be the first to send.
+  const auto following = [&](std::size_t one) { return one + 1 < open_.size() ? one + 1 : 0; };
+  std::size_t next = poller_.first_served = following(poller_.first_served);
+  for (std::size_t i = 0; i < open_.size(); ++i, next = following(next)) {
+    const Open& open = *open_[next];
+    if (!open.error) {
+      note(open, status ? open.traffic->proceed(now) : status);
     }
   }
   settle();
@@ -365,12 +375,15 @@ void Progress::act(Lock& lock, const Status& status) {
 // Ends what is done.
 void Progress::settle() {
   for (const auto& open : open_) {
-    std::erase_if(open->in_flight, [&](const std::shared_ptr<OperationState>& state) {
-      if (state->is_over()) {
-        end(state, ok());
+    auto& states = open->in_flight;
+    for (std::size_t i = 0; i < states.size();) {
+      if (!states[i]->is_over()) {
+        ++i;
+        continue;
       }
-      return state->is_done;
-    });
+      end(states[i], ok());
+      states.erase(states.begin() + static_cast<std::ptrdiff_t>(i));
+    }
   }
 }
 
@@ -425,7 +438,7 @@ void Progress::fail(Lock& lock, uint64_t channel, const Error& error) {
 
 // Calls back, in the order in which operations have ended. The lock is open meanwhile, and until
 // the callback is gone: what it holds may end with it, a communicator too.
-void Progress::call_back(Lock& lock) {
+void Progress::call_back_all(Lock& lock) {
   while (!callbacks_.due.empty()) {
     std::shared_ptr<OperationState> state = std::move(callbacks_.due.front());
     callbacks_.due.pop_front();
@@ -455,15 +468,9 @@ bool Progress::has_callback_elsewhere(uint64_t channel) const {
 }
 
 // Lets another thread poll, if there is one that waits, or something to poll for.
-void Progress::hand_over() {
-  if (poller_.is_there) {
-    return;
-  }
+void Progress::hand_over_to_another() {
   if (poller_.waiting > 0) {
     turn_.notify_all();
-    return;
-  }
-  if (background_.in_flight == 0) {
     return;
   }
   if (!background_.thread.joinable()) {

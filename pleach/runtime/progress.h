@@ -66,6 +66,12 @@ class OperationPool {
       : index_(std::make_shared<const ProgramIndex>(std::move(program))) {}
   const Program& program() const { return index_->program(); }
   std::shared_ptr<CollectiveState> take();
+  // To run that.
+  std::shared_ptr<CollectiveState> take(const RunSpec& spec) {
+    std::shared_ptr<CollectiveState> state = take();
+    state->spec = spec;
+    return state;
+  }
   // Whether somebody holds one.
   bool is_in_use() const;
 
@@ -121,19 +127,10 @@ class Progress final : public Sink {
   // Begins an operation, numbered here, as the channel's next.
   //   errors  the channel's first error
   Status start(uint64_t channel, const std::shared_ptr<OperationState>& state);
-  Status start(uint64_t channel, const std::shared_ptr<CollectiveState>& state,
-               const RunSpec& spec) {
-    state->spec = spec;
-    return start(channel, state);
-  }
   // As Operation's.
   Status wait(OperationState& state, Duration timeout);
   // start() and then wait() for as long as it takes.
-  Status run(uint64_t channel, const std::shared_ptr<OperationState>& state);
-  Status run(uint64_t channel, const std::shared_ptr<CollectiveState>& state, const RunSpec& spec) {
-    state->spec = spec;
-    return run(channel, state);
-  }
+  [[gnu::flatten]] Status run(uint64_t channel, const std::shared_ptr<OperationState>& state);
   bool test(OperationState& state);
   void on_done(OperationState& state, std::function<void(const Status&)> callback);
   TimePoint started(const OperationState& state) const;
@@ -145,6 +142,7 @@ class Progress final : public Sink {
                             std::size_t bytes) override;
 
   struct Open {
+    uint64_t number = 0;
     std::unique_ptr<Traffic> traffic;
     Failed failed;
     uint64_t last_operation = 0;
@@ -160,16 +158,32 @@ class Progress final : public Sink {
   Status begin(Lock& lock, uint64_t channel, const std::shared_ptr<OperationState>& state);
   Status wait_locked(Lock& lock, OperationState& state, TimePoint deadline);
   void poll(Lock& lock, TimePoint deadline);
-  void act(Lock& lock, const Status& status);
+  void act(Lock& lock, Status status);
+  void tell(const TransportEvent& event);
+  void note(const Open& open, const Status& outcome) {
+    if (!outcome) {
+      poller_.failures.emplace_back(open.number, outcome.error());
+    }
+  }
   void settle();
   void end(const std::shared_ptr<OperationState>& state, const Status& result);
   void end_all(Open& open);
-  void fail(Lock& lock, uint64_t channel, const Error& error);
-  void call_back(Lock& lock);
+  [[gnu::cold, gnu::noinline]] void fail(Lock& lock, uint64_t channel, const Error& error);
+  void call_back(Lock& lock) {
+    if (!callbacks_.due.empty()) {
+      call_back_all(lock);
+    }
+  }
+  [[gnu::noinline]] void call_back_all(Lock& lock);
   bool has_callback_elsewhere(uint64_t channel) const;
   TimePoint expiry() const;
   void work_in_background();
-  void hand_over();
+  void hand_over() {
+    if (!poller_.is_there && (poller_.waiting > 0 || background_.in_flight > 0)) {
+      hand_over_to_another();
+    }
+  }
+  [[gnu::noinline]] void hand_over_to_another();
 
   // Who polls, and for how long; guarded as all the rest is.
   struct Poller {
@@ -178,6 +192,7 @@ class Progress final : public Sink {
     int32_t waiting = 0;                      // threads in wait() or run(), it among them
     TimePoint until = TimePoint::min();       // it waits at most
     int32_t patience = 0;                     // polls since releases are held back
+    std::size_t first_served = 0;             // of the open channels, when it polled last
     std::vector<TransportEvent> events = {};  // of one poll
     std::vector<std::pair<uint64_t, Error>> failures = {};  // of one poll, by channel
   };
@@ -196,7 +211,7 @@ class Progress final : public Sink {
   Poller poller_;
   Background background_;
   FlightRecorder flight_;
-  std::vector<std::unique_ptr<Open>> open_;  // the first is the next to be served last
+  std::vector<std::unique_ptr<Open>> open_;
   // By rank: why it is lost, or null; whether a segment is on its way there.
   struct Peers {
     std::vector<const char*> lost;

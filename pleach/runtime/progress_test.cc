@@ -322,9 +322,9 @@ TEST(ProgressTest, AnOperationThatIsOverHereAndIsAnotherThereIsSaidOfBoth) {
     };
     ASSERT_TRUE(progress.open({.number = 0, .places = 3, .place_bytes = 1000}, failed));
     ASSERT_TRUE(
-        progress.run(0, sends.take(), {.fingerprint = request_fingerprint(own), .output = bytes}));
-    const Status status = progress.run(0, receives.take(),
-                                       {.fingerprint = request_fingerprint(own), .output = bytes});
+        progress.run(0, sends.take({.fingerprint = request_fingerprint(own), .output = bytes})));
+    const Status status =
+        progress.run(0, receives.take({.fingerprint = request_fingerprint(own), .output = bytes}));
     progress.close(0, {ErrorCode::kPeerLost, ""});
     ASSERT_FALSE(status.has_value());
     EXPECT_EQ(status.error().message,
@@ -394,7 +394,7 @@ TEST(ProgressTest, EventsThatCannotBeAreRefused) {
     };
     ASSERT_TRUE(progress.open({.number = 0, .places = 3, .place_bytes = 1000}, failed));
     const Status status =
-        progress.run(0, pool.take(), {.output = std::as_writable_bytes(std::span(data)).data()});
+        progress.run(0, pool.take({.output = std::as_writable_bytes(std::span(data)).data()}));
     progress.close(0, {ErrorCode::kPeerLost, ""});
     ASSERT_FALSE(status.has_value());
     EXPECT_EQ(culprit, row.lie.peer);

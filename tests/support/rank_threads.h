@@ -120,7 +120,7 @@ class RankGroup {
 
   // Runs the rank's program.
   Status run(Rank rank, OperationPool& pool, const RunSpec& spec) {
-    return progress(rank).run(kChannel, pool.take(), spec);
+    return progress(rank).run(kChannel, pool.take(spec));
   }
 
  private:
@@ -244,10 +244,10 @@ inline std::vector<RunOutcome> run_in_flight(const std::vector<Flight>& flights,
         group.store().fail({rank, program.error().message});
         return;
       }
-      own.state = OperationPool(std::move(program).value()).take();
+      own.state = OperationPool(std::move(program).value()).take(own.spec());
     }
     for (const auto& own : flying) {
-      static_cast<void>(progress.start(RankGroup::kChannel, own->state, own->spec()));
+      static_cast<void>(progress.start(RankGroup::kChannel, own->state));
     }
     Rng rng(first.delay_seed * 77 + static_cast<uint64_t>(rank.value));
     std::vector<std::size_t> waits(flights.size());

@@ -177,9 +177,12 @@ Status ShmTransport::listen() {
 // ---- Channels.
 
 OwnChannel* ShmTransport::find_own(uint64_t number) {
-  const auto found = std::ranges::find_if(
-      own_.channels, [&](const OwnChannel& channel) { return channel.options.number == number; });
-  return found == own_.channels.end() ? nullptr : &*found;
+  for (OwnChannel& own : own_.channels) {
+    if (own.options.number == number) {
+      return &own;
+    }
+  }
+  return nullptr;
 }
 
 Status ShmTransport::open(const ChannelOptions& channel) {
@@ -583,10 +586,17 @@ bool ShmTransport::open_release(Rank rank, const shm::Message& message) {
 // False: the peer broke the protocol.
 bool ShmTransport::open_message(Rank rank, const shm::Message& message) {
   OwnChannel* const own = find_own(message.channel);
-  TransportEvent event{.peer = rank,
-                       .channel = message.channel,
-                       .tag = message.tag(),
-                       .fingerprint = message.fingerprint};
+  const auto tell = [&](EventKind kind) {
+    if (own != nullptr) {
+      events_.push_back({.kind = kind,
+                         .peer = rank,
+                         .channel = message.channel,
+                         .tag = message.tag(),
+                         .fingerprint = message.fingerprint,
+                         .item = message.place});
+    }
+    return true;
+  };
   switch (message.kind) {
     case shm::Kind::kRelease:
       return open_release(rank, message);
@@ -601,19 +611,11 @@ bool ShmTransport::open_message(Rank rank, const shm::Message& message) {
       at_peer(rank).reads.reads_this = true;
       return true;
     case shm::Kind::kBegin:
-      event.kind = EventKind::kBegun;
-      break;
+      return tell(EventKind::kBegun);
     case shm::Kind::kRead:
-      event.kind = EventKind::kRead;
-      event.item = message.place;
-      break;
-    default:
-      return false;
+      return tell(EventKind::kRead);
   }
-  if (own != nullptr) {
-    events_.push_back(event);
-  }
-  return true;
+  return false;
 }
 
 bool ShmTransport::open_payload(Rank rank, OwnChannel& own, const shm::Message& message) {
@@ -768,8 +770,12 @@ Status ShmTransport::progress(std::vector<TransportEvent>& events) {
   if (some_.is_clogged) {
     push_waiting();
   }
-  events.insert(events.end(), events_.begin(), events_.end());
-  events_.clear();
+  if (events.empty()) {
+    events.swap(events_);
+  } else {
+    events.insert(events.end(), events_.begin(), events_.end());
+    events_.clear();
+  }
   return ok();
 }
 

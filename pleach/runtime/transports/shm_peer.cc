@@ -68,23 +68,17 @@ PeerChannel::PeerChannel(const ChannelOptions& options, const ChannelEntry& entr
   }
 }
 
-int32_t PeerChannel::take(const SegmentTag& tag, int64_t bytes) {
-  const int32_t place = free_.back();
-  free_.pop_back();
-  int64_t begin = slot_bytes(options_) * place;
-  if (bytes >= kLeastRotated) {
-    const int64_t room = ring_bytes(options_);
-    if (next_ < 0) {
-      populate();
-    }
-    begin = find_room(stride(bytes), std::min(room, std::max(rotates_, stride(bytes))));
-    begin = begin < 0 ? find_room(stride(bytes), room) : begin;
-    PLEACH_CHECK(begin >= 0, "twice the places have room for one more segment");
-    next_ = begin + stride(bytes);
-    begin += slot_bytes(options_) * options_.places;
+// Where so many bytes of what rotates begin.
+int64_t PeerChannel::take_rotating(int64_t bytes) {
+  const int64_t room = ring_bytes(options_);
+  if (next_ < 0) {
+    populate();
   }
-  in_[at(place)] = Segment{tag, begin, begin + stride(bytes)};
-  return place;
+  int64_t begin = find_room(stride(bytes), std::min(room, std::max(rotates_, stride(bytes))));
+  begin = begin < 0 ? find_room(stride(bytes), room) : begin;
+  PLEACH_CHECK(begin >= 0, "twice the places have room for one more segment");
+  next_ = begin + stride(bytes);
+  return begin + slot_bytes(options_) * options_.places;
 }
 
 // Has the pages that rotate made at once: copies that make them look slow, and are.
@@ -123,11 +117,6 @@ std::optional<SegmentTag> PeerChannel::release(int32_t place) {
   return std::exchange(in_[at(place)], std::nullopt)->tag;
 }
 
-PeerChannel* Peer::find_channel(uint64_t number) {
-  const auto found = std::ranges::find(channels, number, &PeerChannel::number);
-  return found == channels.end() ? nullptr : &*found;
-}
-
 PeerChannel* Peer::open_channel(const ChannelOptions& options, const TransportContext& context) {
   const int32_t ranks = std::max(2, context.ranks_on_host());
   for (const ChannelEntry& entry : control_in(shared.get()).channels) {
@@ -151,11 +140,7 @@ void copy_pieces(std::span<const std::span<const std::byte>> pieces, std::byte* 
   }
 }
 
-void Peer::put(const Message& message, Distance& distance, const Clock& clock) {
-  if (!distance.is_due()) {
-    out.put(message);
-    return;
-  }
+void Peer::put_timed(const Message& message, Distance& distance, const Clock& clock) {
   distance.settle();
   const TimePoint start = clock.now();
   out.put(message);

@@ -65,13 +65,21 @@ class PeerChannel {
   // Whether what the peer lends is as it was when it lent it.
   bool is_sound() const { return entry_->find(number()) && entry_->is_given_up.load() == 0; }
   // There is one. Of what is lent 0 bytes lie there.
-  int32_t take(const SegmentTag& tag, int64_t bytes);
+  int32_t take(const SegmentTag& tag, int64_t bytes) {
+    const int32_t place = free_.back();
+    free_.pop_back();
+    const int64_t begin =
+        bytes < kLeastRotated ? slot_bytes(options_) * place : take_rotating(bytes);
+    in_[at(place)] = Segment{tag, begin, begin + stride(bytes)};
+    return place;
+  }
   int64_t offset(int32_t place) const { return in_[at(place)]->begin; }
   std::byte* begin(int32_t place) { return area_ + offset(place); }
   // Whose place it was. Nothing: nobody's.
   std::optional<SegmentTag> release(int32_t place);
 
  private:
+  int64_t take_rotating(int64_t bytes);
   int64_t find_room(int64_t bytes, int64_t room);
   void populate();
 
@@ -146,12 +154,22 @@ struct Peer {
   const char* lost_reason = nullptr;
 
   bool is_lost() const { return lost_reason != nullptr; }
-  PeerChannel* find_channel(uint64_t number);
+  PeerChannel* find_channel(uint64_t number) {
+    for (PeerChannel& channel : channels) {
+      if (channel.number() == number) {
+        return &channel;
+      }
+    }
+    return nullptr;
+  }
   // Null: it has not opened the channel, or no more.
   //   context  this rank's
   PeerChannel* open_channel(const ChannelOptions& options, const TransportContext& context);
   // Writes to its ring, which has room.
-  void put(const Message& message, Distance& distance, const Clock& clock);
+  void put(const Message& message, Distance& distance, const Clock& clock) {
+    distance.is_due() ? put_timed(message, distance, clock) : out.put(message);
+  }
+  void put_timed(const Message& message, Distance& distance, const Clock& clock);
   // Whether it takes less time that it reads a segment of ordinary memory than that this rank
   // copies it.
   //   is_alone  on its core, and far from this one's
