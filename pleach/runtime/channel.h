@@ -29,7 +29,6 @@ class Channel final : public Traffic {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  uint64_t number() const override { return options_.number; }
   int64_t place_bytes() const { return options_.place_bytes; }
   bool is_idle() const { return runs_.empty(); }
 

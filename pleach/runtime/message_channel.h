@@ -44,7 +44,6 @@ class MessageChannel final : public Traffic {
   // Begins `message.request`, of members of the group. Borrows the message until it is over.
   Status start(MessageState& message, TimePoint now);
 
-  uint64_t number() const override { return options_.number; }
   std::span<std::byte> find_home(Rank peer, SegmentTag tag, uint64_t fingerprint,
                                  std::size_t bytes) const override;
   Status handle(const TransportEvent& event) override;

@@ -199,6 +199,20 @@ TEST(MessagesTest, LargeMessagesPassEachOther) {
   expect_to_pass(3, 1'000'003);
 }
 
+// What nothing on a connection ends is over when the call is that ends it.
+TEST(MessagesTest, SendToItselfEndsTheReceiveAtOnce) {
+  with_communicators({1}, [&](Communicator& communicator) {
+    Messages& messages = communicator.messages();
+    const Bytes message = make_message(3, 100);
+    Bytes buffer(100);
+    const auto received = messages.receive(Rank{0}, 9, buffer);
+    EXPECT_EQ(received->finished(), TimePoint());
+    ASSERT_TRUE(messages.send(Rank{0}, 9, message).has_value());
+    EXPECT_GT(received->finished(), TimePoint());
+    EXPECT_EQ(buffer, message);
+  });
+}
+
 TEST(MessagesTest, RankSendsToItself) {
   with_communicators({1}, [&](Communicator& communicator) {
     Messages& messages = communicator.messages();

@@ -335,7 +335,7 @@ void PreparedSchedule::run_wide(CollectiveState& state, ElementType type,
   widen(type, whole, spec.input, count);
   const bool is_shard = ends_with_shards(schedule_.collective);
   float* const part = whole + (is_shard ? needs.shard_begin / needs.element : 0);
-  const bool in_place = spec.input == spec.output;
+  const bool in_place = spec.input == spec.output;  // check_buffers() made them so
   const ReducedPart reduced =
       reduced_part(schedule_.collective, needs, {in_place, spec.input, spec.output});
   spec.rounded = {type, reduced.begin, part, reduced.count};

@@ -182,7 +182,8 @@ Status Progress::begin(Lock& lock, uint64_t channel, const std::shared_ptr<Opera
     fail(lock, channel, status.error());
     return state->result;
   }
-  if (state->is_over()) {  // of one rank, or of what had come early
+  // What had come early ends it at once; and it may end what waited for it, as a message to itself.
+  if (open->in_flight.size() > 1 || state->is_over()) {
     settle();
   }
   if (poller_.is_there && (transport_.has_events() || expiry() < poller_.until)) {
@@ -319,7 +320,7 @@ void Progress::poll(Lock& lock, TimePoint deadline) {
     status = transport_.progress(poller_.events);
   }
   poller_.patience = poller_.events.empty() ? kMostPatience : poller_.patience;
-  act(lock, std::move(status));
+  act(lock, status);
   poller_.is_there = false;
 }
 
@@ -350,7 +351,7 @@ void Progress::tell(const TransportEvent& event) {
 }
 
 // Lets the channels do what follows from what has happened.
-void Progress::act(Lock& lock, Status status) {
+void Progress::act(Lock& lock, const Status& status) {
   poller_.failures.clear();
   const TimePoint now = clock_.now();
   flight_.set_now(now);

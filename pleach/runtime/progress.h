@@ -158,7 +158,7 @@ class Progress final : public Sink {
   Status begin(Lock& lock, uint64_t channel, const std::shared_ptr<OperationState>& state);
   Status wait_locked(Lock& lock, OperationState& state, TimePoint deadline);
   void poll(Lock& lock, TimePoint deadline);
-  void act(Lock& lock, Status status);
+  void act(Lock& lock, const Status& status);
   void tell(const TransportEvent& event);
   void note(const Open& open, const Status& outcome) {
     if (!outcome) {

@@ -18,7 +18,6 @@ class Traffic {
  public:
   virtual ~Traffic() = default;
 
-  virtual uint64_t number() const = 0;  // the channel's
   // As Sink's, of this channel.
   virtual std::span<std::byte> find_home(Rank peer, SegmentTag tag, uint64_t fingerprint,
                                          std::size_t bytes) const = 0;

@@ -562,7 +562,7 @@ void ShmTransport::push_waiting() {
     }
     some_.is_clogged = some_.is_clogged || !peer.backlog.messages.empty();
   }
-  some_.clogged_turns = some_.is_clogged ? some_.clogged_turns + 1 : 0;
+  some_.clogged_turns = some_.is_clogged ? std::min(some_.clogged_turns + 1, kEagerTurns) : 0;
 }
 
 // ---- Receiving.

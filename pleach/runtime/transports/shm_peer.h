@@ -167,7 +167,11 @@ struct Peer {
   PeerChannel* open_channel(const ChannelOptions& options, const TransportContext& context);
   // Writes to its ring, which has room.
   void put(const Message& message, Distance& distance, const Clock& clock) {
-    distance.is_due() ? put_timed(message, distance, clock) : out.put(message);
+    if (distance.is_due()) {
+      put_timed(message, distance, clock);
+    } else {
+      out.put(message);
+    }
   }
   void put_timed(const Message& message, Distance& distance, const Clock& clock);
   // Whether it takes less time that it reads a segment of ordinary memory than that this rank

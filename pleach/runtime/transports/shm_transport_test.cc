@@ -224,7 +224,6 @@ TEST(ShmTransportTest, WhateverAMemberSaysItIsNamed) {
   }
 }
 
-// What rank 2 shares is not taken: too little, of other ranks, memory that could shrink, and none.
 // A peer that hears nothing costs no core: its ring is tried again from time to time.
 TEST(ShmTransportTest, RankWithoutRoomAtAPeerSleeps) {
   support::RankGroup group(3, "shm");
@@ -252,6 +251,7 @@ TEST(ShmTransportTest, RankWithoutRoomAtAPeerSleeps) {
   EXPECT_EQ(own.expiry(), TimePoint::max());
 }
 
+// What rank 2 shares is not taken: too little, of other ranks, memory that could shrink, and none.
 TEST(ShmTransportTest, RankThatSharesNoMemoryIsNamed) {
   const int64_t bytes = shm::control_bytes(3);
   const Descriptor unsealed(memfd_create("test", MFD_CLOEXEC));
