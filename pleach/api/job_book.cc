@@ -20,8 +20,6 @@
 namespace pleach {
 namespace {
 
-constexpr std::string_view kBookExtension = ".book";
-
 // What is planned, and for what.
 struct Plan {
   Topology topology;

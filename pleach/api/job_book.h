@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,9 @@
 #include "pleach/runtime/transport_choice.h"
 
 namespace pleach {
+
+// What a book's file ends in; others hold schedules.
+inline constexpr std::string_view kBookExtension = ".book";
 
 struct BookRequest {
   std::string transport = kAutoTransport;

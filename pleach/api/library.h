@@ -15,6 +15,7 @@
 #include "pleach/api/probe.h"                 // IWYU pragma: export
 #include "pleach/api/schedule_source.h"       // IWYU pragma: export
 #include "pleach/api/timing.h"                // IWYU pragma: export
+#include "pleach/api/tune.h"                  // IWYU pragma: export
 #include "pleach/base/units.h"                // IWYU pragma: export
 #include "pleach/base/version.h"              // IWYU pragma: export
 #include "pleach/collective/formats.h"        // IWYU pragma: export

@@ -6,6 +6,7 @@
 
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
+#include "pleach/cli/table.h"
 
 namespace pleach {
 
@@ -131,6 +132,30 @@ Status write_csv(const CommandLine& line,
   FileSet set;
   PLEACH_TRY(add_csv(line, files, set));
   return set.commit();
+}
+
+namespace {
+
+std::string text_of(const Book& book) {
+  Table table({{"collective", Table::Align::kLeft},
+               {"up to", Table::Align::kRight},
+               {"algorithm", Table::Align::kLeft},
+               {"segments", Table::Align::kRight}});
+  for (const Book::Entry& entry : book.entries) {
+    const Schedule& schedule = *book.schedules[at(entry.schedule)];
+    table.add({std::string(to_text(entry.collective)),
+               entry.up_to_bytes == INT64_MAX ? "any" : format_size(entry.up_to_bytes),
+               algorithm_text(schedule.provenance), std::to_string(entry.segment_count)});
+  }
+  return fmt::format("{} ranks, planned on {}\n{}", book.rank_count, one_line(book.topology),
+                     table.text("  "));
+}
+
+}  // namespace
+
+void print_book(const CommandLine& line, const Invocation& invocation, const Book& book) {
+  fmt::print(invocation.out, "{}{}", line.json() ? plan_json(book) : text_of(book),
+             line.json() ? "\n" : "");
 }
 
 }  // namespace pleach

@@ -53,6 +53,9 @@ Status add_csv(const CommandLine& line,
 Status write_csv(const CommandLine& line,
                  const std::vector<std::pair<std::string, std::string>>& files);
 
+// A book, as a table or as JSON.
+void print_book(const CommandLine& line, const Invocation& invocation, const Book& book);
+
 class Stopwatch {
  public:
   double elapsed_s() const {

@@ -41,26 +41,6 @@ std::string text_of(const Comparison& choices) {
   return table.text("  ");
 }
 
-std::string text_of(const Book& book) {
-  Table table({{"collective", Table::Align::kLeft},
-               {"up to", Table::Align::kRight},
-               {"algorithm", Table::Align::kLeft},
-               {"segments", Table::Align::kRight}});
-  for (const Book::Entry& entry : book.entries) {
-    const Schedule& schedule = *book.schedules[at(entry.schedule)];
-    table.add({std::string(to_text(entry.collective)),
-               entry.up_to_bytes == INT64_MAX ? "any" : format_size(entry.up_to_bytes),
-               algorithm_text(schedule.provenance), std::to_string(entry.segment_count)});
-  }
-  return fmt::format("{} ranks, planned on {}\n{}", book.rank_count, one_line(book.topology),
-                     table.text("  "));
-}
-
-void print(const CommandLine& line, const Invocation& invocation, const Book& book) {
-  fmt::print(invocation.out, "{}{}", line.json() ? plan_json(book) : text_of(book),
-             line.json() ? "\n" : "");
-}
-
 // Where to plan; adds to `how` what is known of ranks on this host.
 Result<Topology> topology_option(const CommandLine& line, TimingRequest& how) {
   if (line.given("--topology")) {
@@ -121,7 +101,7 @@ Result<ExitCode> write_plan(const CommandLine& line, const Invocation& invocatio
   log_step(fmt::format("planning {} sizes of every collective", options.sizes_bytes.size()));
   PLEACH_ASSIGN(book, plan_book(topology, options));
   PLEACH_TRY(write_book(book, line.text("--output")));
-  print(line, invocation, book);
+  print_book(line, invocation, book);
   return ExitCode::kDone;
 }
 
@@ -138,7 +118,7 @@ Result<ExitCode> run_plan(const Command& command, const Invocation& invocation) 
       }
     }
     PLEACH_ASSIGN(book, read_book(line.text("FILE")));
-    print(line, invocation, book);
+    print_book(line, invocation, book);
     return ExitCode::kDone;
   }
   if (line.given("--topology") == line.given("--ranks")) {

@@ -1,11 +1,17 @@
 // pleach probe: measures what messages between ranks of this host cost.
 #include <fmt/core.h>
 
+#include <filesystem>
+#include <memory>
 #include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
 
 #include "pleach/base/files.h"
 #include "pleach/base/text.h"
 #include "pleach/cli/common.h"
+#include "pleach/cli/log.h"
 #include "pleach/cli/processes.h"
 #include "pleach/cli/table.h"
 
@@ -13,6 +19,14 @@ namespace pleach {
 namespace {
 
 constexpr Duration kDeadline = std::chrono::seconds(30);
+
+// One rank of them.
+struct RankJob {
+  Rank rank;
+  int32_t rank_count = 1;
+  std::string name;  // what its jobs' begin with
+  std::shared_ptr<Store> store;
+};
 
 std::string text_of(const ProbeReport& report) {
   const HostModel& model = report.model;
@@ -46,26 +60,67 @@ Status tell(const CommandLine& line, const Invocation& invocation, const ProbeRe
   return ok();
 }
 
+// What this rank measures; rank 0 tells it.
+Status measure_model(const CommandLine& line, const Invocation& invocation, const RankJob& rank) {
+  ProbeJob job;
+  job.rank = rank.rank;
+  job.rank_count = rank.rank_count;
+  job.transport = line.text("--transport");
+  job.deadline = kDeadline;
+  job.name = rank.name + "probe";
+  job.store = rank.store;
+  PLEACH_ASSIGN(model, probe_host(job));
+  return job.rank.value == 0
+             ? tell(line, invocation, {job.transport, job.rank_count, core_count(), model})
+             : ok();
+}
+
+Status measure_book(const CommandLine& line, const Invocation& invocation, const RankJob& rank) {
+  TuneJob job;
+  job.rank = rank.rank;
+  job.rank_count = rank.rank_count;
+  job.transport = line.text("--transport");
+  job.deadline = kDeadline;
+  job.name = rank.name + "tune";
+  job.store = rank.store;
+  job.progress = log_step;
+  if (line.given("--sizes")) {
+    PLEACH_SET(job.sizes_bytes, line.value("--sizes", parse_sizes));
+  }
+  PLEACH_ASSIGN(book, tune_book(job));
+  if (job.rank.value == 0) {
+    print_book(line, invocation, book);
+    PLEACH_TRY(write_book(book, line.text("--book")));
+  }
+  return ok();
+}
+
+// Before minutes are spent for it.
+Status check_book_file(const std::string& path) {
+  if (!path.ends_with(kBookExtension)) {
+    return invalid(
+        fmt::format("{} does not end in {}, as a book must", pleach::quoted(path), kBookExtension));
+  }
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code ignored;
+  if (!folder.empty() && !std::filesystem::is_directory(folder, ignored)) {
+    return invalid(fmt::format("there is no folder {}", pleach::quoted(folder.string())));
+  }
+  return ok();
+}
+
 // This process is one rank of those that the command has started, or another starter.
 Result<ExitCode> probe_launched(const CommandLine& line, const Invocation& invocation,
                                 const LaunchEnvironment& launch) {
-  ProbeJob job;
-  job.rank = launch.rank;
-  job.rank_count = launch.rank_count;
-  job.transport = line.text("--transport");
-  job.deadline = kDeadline;
-  job.name = (launch.key_prefix.empty() ? "" : launch.key_prefix + "/") + "probe";
-  Result<std::unique_ptr<Store>> store = make_store(launch, job.deadline);
+  Result<std::unique_ptr<Store>> store = make_store(launch, kDeadline);
   Status done = store ? ok() : Status(store.error());
   if (store) {
-    job.store = std::move(*store);
-    Result<HostModel> model = probe_host(job);
-    done = model ? ok() : Status(model.error());
-    if (model && job.rank.value == 0) {
-      done = tell(line, invocation, {job.transport, job.rank_count, core_count(), *model});
-    }
+    const RankJob rank{launch.rank, launch.rank_count,
+                       launch.key_prefix.empty() ? "" : launch.key_prefix + "/", std::move(*store)};
+    done = line.given("--book") ? measure_book(line, invocation, rank)
+                                : measure_model(line, invocation, rank);
     if (!done) {
-      job.store->fail({job.rank, done.error().message});
+      rank.store->fail({rank.rank, done.error().message});
     }
   }
   if (!done) {
@@ -79,6 +134,8 @@ Result<ExitCode> run_probe(const Command& command, const Invocation& invocation)
   line.option("--ranks", "processes to start here; under mpirun, torchrun, Slurm: theirs");
   line.option("--transport", "between them: shm, tcp or host, which is shm here", "shm");
   line.option("-o,--output", "topology file to write: host.toml");
+  line.option("--book", "instead: measures every algorithm, and writes a book of the fastest");
+  line.option("--sizes", "of that book: 1KiB:64MiB:4 (from, to, factor) or a list", "1KiB:64MiB:4");
   line.json_flag();
   if (const auto stop = line.parse()) {
     return *stop;
@@ -88,12 +145,23 @@ Result<ExitCode> run_probe(const Command& command, const Invocation& invocation)
     return invalid("--transport",
                    fmt::format("{} has no ranks that are processes", kind.entry->name));
   }
+  if (line.given("--book") && line.given("--output")) {
+    return line.refuse("give either --book or --output");
+  }
+  if (line.given("--sizes") && !line.given("--book")) {
+    return line.refuse("--sizes are those of a --book");
+  }
+  PLEACH_ASSIGN(sizes, line.value("--sizes", parse_sizes));
+  PLEACH_TRY(from_option("--sizes", check_book_sizes(sizes)));
   PLEACH_ASSIGN(launch, detect_launch(process_environment));
   if (launch) {
     return probe_launched(line, invocation, *launch);
   }
   if (!line.given("--ranks")) {
     return line.refuse("give --ranks, or start it under mpirun, torchrun or srun");
+  }
+  if (line.given("--book")) {
+    PLEACH_TRY(from_option("--book", check_book_file(line.text("--book"))));
   }
   constexpr int32_t kMostRanks = 1024;
   PLEACH_ASSIGN(rank_count, line.count("--ranks", 2, kMostRanks));
@@ -103,10 +171,12 @@ Result<ExitCode> run_probe(const Command& command, const Invocation& invocation)
 }  // namespace
 
 extern const Command kProbeCommand = {
-    "probe", "measures what messages between the ranks of this host cost, as a topology",
+    "probe", "measures what messages between the ranks of this host cost, or what is the fastest",
     "  pleach probe --ranks 4\n"
     "  pleach probe --ranks 4 --transport tcp -o host.toml\n"
-    "  pleach plan --topology host.toml -o host.book\n",
+    "  pleach plan --topology host.toml -o host.book\n"
+    "  pleach probe --ranks 4 --book host.book\n"
+    "  PLEACH_BOOK=host.book pleach run --ranks 4 --sizes 1KiB:1MiB:4\n",
     run_probe};
 
 }  // namespace pleach

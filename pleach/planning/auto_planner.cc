@@ -33,6 +33,20 @@ std::vector<std::string> specs_for(CollectiveKind collective) {
   return specs;
 }
 
+Result<Schedule> make(const SynthesisRequest& request, const std::string& spec,
+                      const PlannerOptions& options) {
+  PLEACH_ASSIGN(schedule, synthesize(request, spec));
+  // Only after an all_reduce do several ranks hold the same sum.
+  if (request.collective == CollectiveKind::kAllReduce &&
+      !verify(schedule, nullptr).bitwise_replicated) {
+    return invalid(spec + ": ranks would end with other last bits");
+  }
+  if (options.only_what_ranks_run) {
+    PLEACH_TRY(check_switchless(schedule));
+  }
+  return std::move(schedule);
+}
+
 class AutoPlanner final : public Planner {
  public:
   AutoPlanner(const Topology& topology, PlannerOptions options)
@@ -75,53 +89,46 @@ class AutoPlanner final : public Planner {
     return result.finish_ps;
   }
 
-  // What may be chosen, whatever the size; at least one.
   Result<const Schedules*> candidates(const ScheduleRequest& request) {
     const CollectiveKind collective = request.collective.value_or(CollectiveKind::kAllReduce);
     const Rank root = request.root.value_or(Rank{0});
     Schedules& known = known_[{collective, root.value, request.participants}];
-    if (!known.empty()) {
-      return &known;
-    }
-    std::vector<std::string> refusals;
-    for (const std::string& spec : specs_for(collective)) {
-      Result<Schedule> made = make({.topology = topology(),
-                                    .participants = request.participants,
-                                    .collective = collective,
-                                    .root = root,
-                                    .wants_certificate = options().wants_certificate},
-                                   spec);
-      if (made) {
-        known.push_back(std::make_shared<const Schedule>(std::move(*made)));
-      } else {
-        refusals.push_back(made.error().message);
-      }
-    }
     if (known.empty()) {
-      return Error{ErrorCode::kInfeasible,
-                   fmt::format("no algorithm does {} on {}: {}", to_text(collective),
-                               topology().name(), join(refusals, "; "))};
+      PLEACH_SET(known, candidate_schedules(topology(), request, options()));
     }
     return &known;
-  }
-
-  Result<Schedule> make(const SynthesisRequest& request, const std::string& spec) const {
-    PLEACH_ASSIGN(schedule, synthesize(request, spec));
-    // Only after an all_reduce do several ranks hold the same sum.
-    if (request.collective == CollectiveKind::kAllReduce &&
-        !verify(schedule, nullptr).bitwise_replicated) {
-      return invalid(spec + ": ranks would end with other last bits");
-    }
-    if (options().only_what_ranks_run) {
-      PLEACH_TRY(check_switchless(schedule));
-    }
-    return std::move(schedule);
   }
 
   std::map<std::tuple<CollectiveKind, int32_t, std::vector<NodeId>>, Schedules> known_;
 };
 
 }  // namespace
+
+Result<std::vector<std::shared_ptr<const Schedule>>> candidate_schedules(
+    const Topology& topology, const ScheduleRequest& request, const PlannerOptions& options) {
+  const CollectiveKind collective = request.collective.value_or(CollectiveKind::kAllReduce);
+  std::vector<std::shared_ptr<const Schedule>> found;
+  std::vector<std::string> refusals;
+  for (const std::string& spec : specs_for(collective)) {
+    Result<Schedule> made = make({.topology = topology,
+                                  .participants = request.participants,
+                                  .collective = collective,
+                                  .root = request.root.value_or(Rank{0}),
+                                  .wants_certificate = options.wants_certificate},
+                                 spec, options);
+    if (made) {
+      found.push_back(std::make_shared<const Schedule>(std::move(*made)));
+    } else {
+      refusals.push_back(made.error().message);
+    }
+  }
+  if (found.empty()) {
+    return Error{ErrorCode::kInfeasible,
+                 fmt::format("no algorithm does {} on {}: {}", to_text(collective), topology.name(),
+                             join(refusals, "; "))};
+  }
+  return found;
+}
 
 std::unique_ptr<Planner> make_auto_planner(const Topology& topology, PlannerOptions options) {
   return std::make_unique<AutoPlanner>(topology, std::move(options));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "pleach/planning/planner.h"
 
@@ -16,5 +17,10 @@ namespace pleach {
 //   cost           of the first choice of a collective, participants and root: all syntheses; of
 //                  each: all simulations
 std::unique_ptr<Planner> make_auto_planner(const Topology& topology, PlannerOptions options);
+
+// What it takes one of, whatever the size; at least one, in the order of the algorithms.
+//   errors  kInfeasible: no algorithm does it here, with why not
+Result<std::vector<std::shared_ptr<const Schedule>>> candidate_schedules(
+    const Topology& topology, const ScheduleRequest& request, const PlannerOptions& options);
 
 }  // namespace pleach

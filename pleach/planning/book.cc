@@ -54,16 +54,20 @@ void add_choice(Book& book, CollectiveKind collective, const Choice& choice, int
   book.entries.push_back(entry);
 }
 
-Status plan_collective(Planner& planner, const BookOptions& options, CollectiveKind collective,
-                       Book& book) {
+Status add_collective(const ChooseForBook& choose, std::span<const int64_t> sizes_bytes,
+                      CollectiveKind collective, Book& book) {
   const int64_t blocks = collective == CollectiveKind::kAllToAll ? book.rank_count : 1;
   int64_t before_bytes = 0;
-  for (const int64_t size_bytes : options.sizes_bytes) {
+  for (const int64_t size_bytes : sizes_bytes) {
     ScheduleRequest request;
     request.collective = collective;
     request.size_bytes = std::max<int64_t>(size_bytes / blocks, 1) * blocks;
-    PLEACH_ASSIGN(choice, planner.choose(request));
-    add_choice(book, collective, choice, middle(before_bytes, size_bytes));
+    PLEACH_ASSIGN(choice, choose(request));
+    if (!choice) {
+      PLEACH_CHECK(before_bytes == 0, "a collective is planned at all sizes, or at none");
+      return ok();
+    }
+    add_choice(book, collective, *choice, middle(before_bytes, size_bytes));
     before_bytes = size_bytes;
   }
   return ok();
@@ -223,13 +227,16 @@ std::vector<int64_t> BookOptions::book_sizes() {
   return sizes;
 }
 
-Result<Book> plan_book(const Topology& topology, const BookOptions& options) {
-  const std::vector<int64_t>& sizes = options.sizes_bytes;
-  if (sizes.empty() || sizes.front() < 1 ||
-      std::ranges::adjacent_find(sizes, std::greater_equal()) != sizes.end()) {
-    return invalid("the sizes of a book must be at least 1 and ascend");
-  }
-  PLEACH_ASSIGN(planner, make_planner(topology, options.algorithm, options.planner));
+Status check_book_sizes(std::span<const int64_t> sizes_bytes) {
+  const bool is_fine =
+      !sizes_bytes.empty() && sizes_bytes.front() >= 1 &&
+      std::ranges::adjacent_find(sizes_bytes, std::greater_equal()) == sizes_bytes.end();
+  return is_fine ? ok() : Status(invalid("the sizes of a book must be at least 1 and ascend"));
+}
+
+Result<Book> make_book(const Topology& topology, std::span<const int64_t> sizes_bytes,
+                       const ChooseForBook& choose) {
+  PLEACH_TRY(check_book_sizes(sizes_bytes));
   Book book;
   book.topology = topology.name();
   book.topology_fingerprint = topology.fingerprint();
@@ -238,11 +245,23 @@ Result<Book> plan_book(const Topology& topology, const BookOptions& options) {
     if (book.rank_count == 1) {
       const NodeId node = topology.rank_nodes().front();
       add_choice(book, collective, {empty_schedule(collective, node), 1}, 0);
-    } else if (planner->does(collective)) {
-      PLEACH_TRY(plan_collective(*planner, options, collective, book));
+    } else {
+      PLEACH_TRY(add_collective(choose, sizes_bytes, collective, book));
     }
   }
   return book;
+}
+
+Result<Book> plan_book(const Topology& topology, const BookOptions& options) {
+  PLEACH_ASSIGN(planner, make_planner(topology, options.algorithm, options.planner));
+  const auto choose = [&](const ScheduleRequest& request) -> Result<std::optional<Choice>> {
+    if (!planner->does(*request.collective)) {
+      return std::optional<Choice>();
+    }
+    PLEACH_ASSIGN(choice, planner->choose(request));
+    return std::optional<Choice>(std::move(choice));
+  };
+  return make_book(topology, options.sizes_bytes, choose);
 }
 
 Result<std::string> pack_book(const Book& book) {

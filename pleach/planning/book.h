@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,6 +54,16 @@ struct BookOptions {
 // sizes takes what the one nearer by ratio does. For one rank: schedules of nothing.
 //   errors  kInvalidArgument: sizes that do not ascend; those of the planner
 Result<Book> plan_book(const Topology& topology, const BookOptions& options = {});
+
+// Errors: kInvalidArgument: they are none, below 1, or do not ascend.
+Status check_book_sizes(std::span<const int64_t> sizes_bytes);
+
+// The same of what `choose` takes, for each collective in turn and each size of it; nothing, of
+// all its sizes: the collective is not in the book.
+//   errors  those of check_book_sizes() and of `choose`
+using ChooseForBook = std::function<Result<std::optional<Choice>>(const ScheduleRequest&)>;
+Result<Book> make_book(const Topology& topology, std::span<const int64_t> sizes_bytes,
+                       const ChooseForBook& choose);
 
 // The book as bytes: a head of text lines (format and library version, topology, a hash over the
 // rest), the entries, and the schedules in the binary format.
