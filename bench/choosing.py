@@ -2,15 +2,16 @@
 """Tells how far what `--algorithm auto` takes is from the best algorithm, as one JSON object.
 
     python3 bench/choosing.py --pleach build/release/pleach [--ranks 2,4,8] [--rounds 5]
-        [--transport shm,tcp] [--sizes 1KiB:64MiB:4] [--collective all_reduce] [--check]
+        [--transport shm,tcp] [--sizes 1KiB:64MiB:4] [--collective all_reduce] [--probed] [--check]
 
 Rounds are interleaved: in each, `auto` and every registered algorithm that does the collective run
 all sizes once, with the same iterations, under `chrt -r 1` where that is permitted. A ratio is the
 time of `auto` over that of another algorithm, of each round, and then the median; a size's figure
 is the largest of these, its regret. Only algorithms count that leave the same bits on all ranks:
 `auto` takes no others. The noise of a size is the same figure of `auto` itself, timed a second
-time. With --check a few sizes are measured, and the exit status is 1 where a regret is beyond its
-limit: what holds on a machine that others use too.
+time. With --probed `auto` has a book that `pleach probe --book` measured just before. With --check
+a few sizes are measured, and the exit status is 1 where a regret is beyond its limit: what holds on
+a machine that others use too.
 """
 import argparse
 import json
@@ -61,10 +62,20 @@ def time_rows(arguments, transport, ranks, algorithm, sizes):
     return rows
 
 
-def measure(arguments, transport, ranks, sizes):
+def probe(arguments, transport, ranks, sizes, folder):
+    """Gives `auto` a book that was measured."""
+    book = os.path.join(folder, f"{transport}.{ranks}.book")
+    peers.run([*arguments.priority, arguments.pleach, "probe", "--ranks", str(ranks),
+               "--transport", transport, "--sizes", ",".join(map(str, sizes)), "--book", book],
+              limit_s=600)
+    os.environ["PLEACH_BOOK"] = book
+
+
+def measure(arguments, transport, ranks, sizes, folder):
     """A row for each size: what auto took, the best, and how far it was from it."""
-    with tempfile.TemporaryDirectory() as folder:
-        names = algorithms_of(arguments.pleach, arguments.collective, ranks, folder)
+    names = algorithms_of(arguments.pleach, arguments.collective, ranks, folder)
+    if arguments.probed:
+        probe(arguments, transport, ranks, sizes, folder)
     contenders = ["auto", *names, "auto" + AGAIN]
     times = {name: [] for name in contenders}
     for current in range(arguments.rounds):
@@ -108,6 +119,7 @@ def main():
     parser.add_argument("--transport", default="shm,tcp")
     parser.add_argument("--sizes", default="1KiB:64MiB:4")
     parser.add_argument("--collective", default="all_reduce")
+    parser.add_argument("--probed", action="store_true")
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
     allowed = subprocess.run(["chrt", "-r", "1", "true"], capture_output=True).returncode == 0
@@ -116,9 +128,10 @@ def main():
     if arguments.check:
         sizes, all_ranks = CHECKED["sizes"], CHECKED["ranks"]
     rows = []
-    for ranks in all_ranks:
-        for transport in arguments.transport.split(","):
-            rows += measure(arguments, transport, ranks, sizes)
+    with tempfile.TemporaryDirectory() as folder:
+        for ranks in all_ranks:
+            for transport in arguments.transport.split(","):
+                rows += measure(arguments, transport, ranks, sizes, folder)
     print("\n".join(table(rows)), file=sys.stderr)
     print(json.dumps({"collective": arguments.collective, "rows": rows}))
     beyond = [row for row in rows if row["regret"] > CHECKED["limit"] * row["noise"]]

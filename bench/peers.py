@@ -89,7 +89,11 @@ class Machine:
                                      "-lpthread"], "ping_pong") if self.cores > 1 else None
 
     def ping_pong_ns(self):
-        return float(run([self.ping_pong])) if self.ping_pong else None
+        try:
+            return float(run([self.ping_pong])) if self.ping_pong else None
+        except RuntimeError as error:
+            print(f"not told how far the cores are: {error}", file=sys.stderr)
+            return None
 
     def build(self, command, output):
         """The program, or None where what it takes is not installed."""
@@ -112,16 +116,16 @@ def rows_of(text):
     return {row["size_bytes"]: row["time_s"] for row in rows}
 
 
-def run(command):
+def run(command, limit_s=LIMIT_S):
     """What it prints; past the limit it ends with all that it started."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                start_new_session=True)
     try:
-        out, error = process.communicate(timeout=LIMIT_S)
+        out, error = process.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        raise RuntimeError(f"{command[0]} took more than {LIMIT_S} s") from None
+        raise RuntimeError(f"{command[0]} took more than {limit_s} s") from None
     if process.returncode != 0:
         raise RuntimeError(f"{command[0]}: {error.strip()[-300:]}")
     return out
@@ -314,6 +318,8 @@ def main():
     parser.add_argument("--check", action="store_true", help="hold a few sizes to their floors")
     parser.add_argument("--plot", help="where to draw the ratios")
     arguments = parser.parse_args()
+    if not set(arguments.buffers.split(",")) <= {"ordinary", "pleach"}:
+        parser.error(f"--buffers: {arguments.buffers} is not of ordinary and pleach")
     if arguments.check:
         arguments.ranks = ",".join(map(str, FLOORS))
         arguments.sizes = ",".join(map(str, FLOORS[2]))

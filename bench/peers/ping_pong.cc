@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 #include <thread>
+#include <vector>
 
 namespace {
 
@@ -18,18 +19,33 @@ struct alignas(128) Word {
   std::atomic<int> value{0};
 };
 
-void pin_to(int core) {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  CPU_SET(core, &cores);
-  sched_setaffinity(0, sizeof(cores), &cores);  // where it is not permitted, the kernel chooses
+// The cores that this process may run on.
+std::vector<int> own_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) {
+    for (int core = 0; core < CPU_SETSIZE; ++core) {
+      if (CPU_ISSET(core, &set)) {
+        cores.push_back(core);
+      }
+    }
+  }
+  return cores;
 }
 
-double time_ns() {
+void pin_to(int core) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(core, &set);
+  sched_setaffinity(0, sizeof(set), &set);
+}
+
+double time_ns(int other_core) {
   Word there;
   Word back;
   std::thread other([&] {
-    pin_to(1);
+    pin_to(other_core);
     for (int turn = 1; turn <= kTurns; ++turn) {
       while (there.value.load(std::memory_order_acquire) != turn) {
       }
@@ -50,9 +66,14 @@ double time_ns() {
 }  // namespace
 
 int main() {
-  pin_to(0);
+  const std::vector<int> cores = own_cores();
+  if (cores.size() < 2) {
+    std::fprintf(stderr, "there are no two cores\n");
+    return 1;
+  }
+  pin_to(cores[0]);
   std::array<double, kRepeats> times{};
-  std::generate(times.begin(), times.end(), time_ns);
+  std::generate(times.begin(), times.end(), [&] { return time_ns(cores[1]); });
   std::sort(times.begin(), times.end());
   std::printf("%.0f\n", times[kRepeats / 2]);
   return 0;
