@@ -19,7 +19,7 @@ struct TransportFigures {
   int64_t turn_ps;  // of a rank on a core that others wait for
 };
 
-constexpr TransportFigures kShm = {3'000'000'000, 400'000, 500'000, 2'000'000};
+constexpr TransportFigures kShm = {6'000'000'000, 800'000, 300'000, 4'000'000};
 constexpr TransportFigures kTcp = {3'000'000'000, 9'000'000, 10'000'000, 3'500'000};
 
 // 25 Gb/s, two links of 5 us (the link preset eth_25), and TCP at both ends.
