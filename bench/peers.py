@@ -29,7 +29,8 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ALGORITHMS = {
-    "all_reduce": ["direct,mode=one_shot", "direct", "ring", "halving_doubling"],
+    "all_reduce": ["direct,mode=one_shot", "direct", "ring", "bidirectional_ring",
+                   "recursive_doubling", "halving_doubling", "tree", "multitree", "hierarchical"],
     "reduce_scatter": ["direct", "ring", "halving_doubling"],
     "all_gather": ["direct", "ring", "halving_doubling"],
     "broadcast": ["direct", "ring", "tree"],
@@ -138,10 +139,12 @@ class Pleach:
         self.name = f"pleach {algorithm}, {buffers} buffers"
 
     def time(self, sizes, iterations, warmup):
+        # A broadcast of MPI is in place, the other collectives of the peers are not.
+        in_place = "only" if self.machine.collective == "broadcast" else "never"
         out = run([*self.machine.priority, self.machine.pleach, "run", "--ranks", str(self.ranks),
                    "--algorithm", self.algorithm, "--collective", self.machine.collective,
                    "--transport", self.machine.transport,
-                   "--buffers", self.buffers, "--in-place", "never", "--json",
+                   "--buffers", self.buffers, "--in-place", in_place, "--json",
                    "--sizes", ",".join(map(str, sizes)), "-n", str(iterations),
                    "-w", str(warmup)])
         answer = json.loads(out)
