@@ -135,6 +135,7 @@ Result<double> Tuner::time(const Contender& contender, const ScheduleRequest& as
 Result<std::vector<Contender>> Tuner::without_slow_ones(const std::vector<Contender>& contenders) {
   const auto numbers = [&]() -> Result<std::string> {
     std::vector<double> times_s;
+    times_s.reserve(contenders.size());
     for (const Contender& contender : contenders) {
       times_s.push_back(contender.times_s.front());
     }
@@ -173,6 +174,7 @@ Result<std::optional<Choice>> Tuner::choose(const ScheduleRequest& request) {
     }
   }
   std::vector<std::vector<double>> times_s;
+  times_s.reserve(contenders.size());
   for (const Contender& contender : contenders) {
     times_s.push_back(contender.times_s);
   }

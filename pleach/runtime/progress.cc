@@ -79,8 +79,10 @@ Status Progress::open(const ChannelOptions& options, Failed failed, const MakeTr
     return invalid("a channel of that number is open on this rank");
   }
   PLEACH_TRY(transport_.open(options));
-  open_.push_back(std::make_unique<Open>(options.number, make(options, transport_, peers_.sending),
-                                         std::move(failed)));
+  open_.push_back(std::make_unique<Open>());
+  open_.back()->number = options.number;
+  open_.back()->traffic = make(options, transport_, peers_.sending);
+  open_.back()->failed = std::move(failed);
   for (std::size_t rank = 0; rank < peers_.lost.size(); ++rank) {
     if (peers_.lost[rank] != nullptr) {
       static_cast<void>(open_.back()->traffic->handle({.kind = TransportEvent::Kind::kLost,

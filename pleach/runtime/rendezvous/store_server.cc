@@ -348,16 +348,15 @@ StoreMessage StoreServer::Loop::welcome(const Claim& claim) const {
     return {.verb = StoreVerb::kOtherJob};
   }
   StoreMessage answer{.verb = StoreVerb::kRejected};
+  const bool is_no_rank = claim.rank == kNoRank;
   if (claim.rank_count != options_.rank_count) {
     answer.value = fmt::format("it serves {} ranks, rank {} counts {}", options_.rank_count,
                                claim.rank, claim.rank_count);
-  } else if (claim.rank == kNoRank) {
-    answer.verb = StoreVerb::kWelcome;
-  } else if (claim.rank < 0 || claim.rank >= options_.rank_count) {
+  } else if (!is_no_rank && (claim.rank < 0 || claim.rank >= options_.rank_count)) {
     answer.value = fmt::format("rank {} is not one of {}", claim.rank, options_.rank_count);
-  } else if (is_here(claim.rank)) {
+  } else if (!is_no_rank && is_here(claim.rank)) {
     answer.value = fmt::format("rank {} is there already", claim.rank);
-  } else if (membership_.epoch() > 0 || !membership_.may_join(Rank{claim.rank})) {
+  } else if (!is_no_rank && (membership_.epoch() > 0 || !membership_.may_join(Rank{claim.rank}))) {
     answer.value = fmt::format("rank {} was lost, and comes back too late", claim.rank);
   } else {
     answer.verb = StoreVerb::kWelcome;

@@ -322,8 +322,9 @@ void ShmTransport::hear_hello(Rank rank) {
 void ShmTransport::probe(Peer& peer, const shm::Hello& words) {
   uint64_t found = 0;
   peer.reads.process = process_of(peer.socket.get());
-  if (read_process(peer.reads.process, reinterpret_cast<const std::byte*>(words.probe_address),
-                   std::as_writable_bytes(std::span(&found, 1))) &&
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of another process
+  const auto* const there = reinterpret_cast<const std::byte*>(words.probe_address);
+  if (read_process(peer.reads.process, there, std::as_writable_bytes(std::span(&found, 1))) &&
       found == words.probe) {
     peer.reads.is_readable = true;
     post(peer, {.kind = shm::Kind::kReadable});
@@ -642,6 +643,7 @@ bool ShmTransport::open_payload(Rank rank, OwnChannel& own, const shm::Message& 
     if (!at_peer(rank).reads.is_readable) {
       return false;
     }
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of another process
     payload = reinterpret_cast<const std::byte*>(message.word);
   } else if (is_lent) {
     held.lent = at_peer(rank).find_lent(message);

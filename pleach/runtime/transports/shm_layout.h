@@ -171,14 +171,14 @@ inline int64_t stride(int64_t bytes) {
 // its landing place, which is in the writer's cache, the last one first. A larger one goes where
 // none has been for long: lines that the reader still has in its own cache are written four times
 // as slowly as those that it has let go.
-inline constexpr int64_t kLeastRotated = 16 * 1024;
+inline constexpr int64_t kLeastRotated = int64_t{16} * 1024;
 inline int64_t slot_bytes(const ChannelOptions& channel) {
   return std::min(kLeastRotated, stride(channel.place_bytes));
 }
 // Of what rotates. Twice the places: whichever of them are taken, a gap between them is as large as
 // the largest segment.
 inline int64_t ring_bytes(const ChannelOptions& channel) {
-  return 2 * channel.places * stride(channel.place_bytes);
+  return int64_t{2} * channel.places * stride(channel.place_bytes);
 }
 inline int64_t area_bytes(const ChannelOptions& channel) {
   return channel.places * slot_bytes(channel) + ring_bytes(channel);
