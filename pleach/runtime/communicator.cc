@@ -517,9 +517,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Endpo
   PLEACH_TRY(check_places(options.landing_places, options.place_bytes));
   PLEACH_TRY(check_places(options.message_places, options.message_place_bytes));
   std::shared_ptr<Wiring> wiring = endpoint->wiring();
-  if (const std::optional<Failure> failure = wiring->epoch->failure()) {
-    return Error{ErrorCode::kPeerLost, failure->message};
-  }
+  PLEACH_TRY(wiring->epoch->check());
   if (options.ranks.empty()) {
     options.ranks = wiring->epoch->members();
   }

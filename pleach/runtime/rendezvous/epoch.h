@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "pleach/base/id.h"
+#include "pleach/base/result.h"
 #include "pleach/runtime/net.h"
 
 namespace pleach {
@@ -39,6 +40,11 @@ class Epoch {
     }
     const std::scoped_lock lock(mutex_);
     return failure_;
+  }
+  // Errors: kPeerLost: it has ended, with what ended it. Cost: as failure().
+  Status check() const {
+    const std::optional<Failure> ended = failure();
+    return ended ? Status(Error{ErrorCode::kPeerLost, ended->message}) : ok();
   }
   // Becomes readable when failure() is set, for an event loop.
   int descriptor() const { return failed_.get(); }

@@ -23,9 +23,7 @@ Result<std::string> LocalStore::get(const std::string& key, Duration deadline) {
     if (const std::string* found = content_.find(key)) {
       return *found;
     }
-    if (const std::optional<Failure> failure = epoch->failure()) {
-      return Error{ErrorCode::kPeerLost, failure->message};
-    }
+    PLEACH_TRY(epoch->check());
     if (changed_.wait_until(lock, until) == std::cv_status::timeout &&
         content_.find(key) == nullptr && !epoch->failure()) {
       return Error{ErrorCode::kTimeout, fmt::format("nobody has set {}", quoted(key))};

@@ -217,9 +217,7 @@ Status InprocTransport::wait(TimePoint deadline, bool /*is_eager*/) {
 
 Status InprocTransport::progress(std::vector<TransportEvent>& events) {
   using Kind = TransportEvent::Kind;
-  if (const std::optional<Failure> failure = context_.epoch->failure()) {
-    return Error{ErrorCode::kPeerLost, failure->message};
-  }
+  PLEACH_TRY(context_.epoch->check());
   for (const Letter& letter : mailbox(context_.rank).take()) {
     if (letter.kind == Letter::Kind::kLeft) {
       events.push_back(

@@ -20,6 +20,7 @@
 #include "pleach/runtime/peer_memory.h"
 #include "pleach/runtime/transport.h"
 #include "pleach/runtime/transports/closed_channels.h"
+#include "pleach/runtime/transports/create_listening.h"
 #include "pleach/runtime/transports/meeting_options.h"
 #include "pleach/runtime/transports/patience.h"
 #include "pleach/runtime/transports/process_memory.h"
@@ -756,9 +757,7 @@ Status ShmTransport::handle(const epoll_event& event) {
 }
 
 Status ShmTransport::progress(std::vector<TransportEvent>& events) {
-  if (const std::optional<Failure> failure = context_.epoch->failure()) {
-    return Error{ErrorCode::kPeerLost, failure->message};
-  }
+  PLEACH_TRY(context_.epoch->check());
   if (meeting_.expiry() < TimePoint::max()) {
     PLEACH_TRY(meeting_.tick(context_.clock->now()));
   }
@@ -781,19 +780,13 @@ Status ShmTransport::progress(std::vector<TransportEvent>& events) {
   return ok();
 }
 
-Result<std::unique_ptr<Transport>> create_shm(const TransportContext& context) {
-  auto transport = std::make_unique<ShmTransport>(context);
-  PLEACH_TRY(transport->listen());
-  return std::unique_ptr<Transport>(std::move(transport));
-}
-
 }  // namespace
 
 extern const TransportKind kShmTransport = {
     .name = "shm",
     .summary = "memory that the ranks of one host share",
     .spans_processes = true,
-    .create = create_shm,
+    .create = create_listening<ShmTransport>,
 };
 
 }  // namespace pleach

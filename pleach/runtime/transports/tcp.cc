@@ -17,6 +17,7 @@
 #include "pleach/base/text.h"
 #include "pleach/runtime/net.h"
 #include "pleach/runtime/transport.h"
+#include "pleach/runtime/transports/create_listening.h"
 #include "pleach/runtime/transports/meeting_options.h"
 #include "pleach/runtime/transports/patience.h"
 #include "pleach/runtime/transports/place_pool.h"
@@ -497,9 +498,7 @@ Status TcpTransport::wait(TimePoint deadline, bool is_eager) {
 }
 
 Status TcpTransport::progress(std::vector<TransportEvent>& events) {
-  if (const std::optional<Failure> failure = context_.epoch->failure()) {
-    return Error{ErrorCode::kPeerLost, failure->message};
-  }
+  PLEACH_TRY(context_.epoch->check());
   if (meeting_.expiry() < TimePoint::max()) {
     PLEACH_TRY(meeting_.tick(context_.clock->now()));
   }
@@ -519,12 +518,6 @@ Status TcpTransport::progress(std::vector<TransportEvent>& events) {
   return ok();
 }
 
-Result<std::unique_ptr<Transport>> create_tcp(const TransportContext& context) {
-  auto transport = std::make_unique<TcpTransport>(context);
-  PLEACH_TRY(transport->listen());
-  return std::unique_ptr<Transport>(std::move(transport));
-}
-
 }  // namespace
 
 extern const TransportKind kTcpTransport = {
@@ -538,7 +531,7 @@ extern const TransportKind kTcpTransport = {
                             "without it as PLEACH_SOCKETS says, else 1",
                  .least = 1,
                  .most = kMostSockets}},
-    .create = create_tcp,
+    .create = create_listening<TcpTransport>,
 };
 
 }  // namespace pleach

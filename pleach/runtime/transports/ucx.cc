@@ -25,6 +25,7 @@
 #include "pleach/base/text.h"
 #include "pleach/runtime/net.h"
 #include "pleach/runtime/transport.h"
+#include "pleach/runtime/transports/create_listening.h"
 #include "pleach/runtime/transports/patience.h"
 #include "pleach/runtime/transports/place_pool.h"
 #include "pleach/runtime/transports/seen_events.h"
@@ -563,9 +564,7 @@ void UcxTransport::open_messages(Rank rank, std::vector<TransportEvent>& events)
 }
 
 Status UcxTransport::progress(std::vector<TransportEvent>& events) {
-  if (const std::optional<Failure> failure = context_.epoch->failure()) {
-    return Error{ErrorCode::kPeerLost, failure->message};
-  }
+  PLEACH_TRY(context_.epoch->check());
   const Lock lock(ucx_.mutex);
   advance();
   receive();
@@ -617,9 +616,7 @@ Result<std::unique_ptr<Transport>> create_ucx(const TransportContext& context) {
   if (!loaded()) {
     return loaded().error();
   }
-  auto transport = std::make_unique<UcxTransport>(context);
-  PLEACH_TRY(transport->listen());
-  return std::unique_ptr<Transport>(std::move(transport));
+  return create_listening<UcxTransport>(context);
 }
 
 }  // namespace
