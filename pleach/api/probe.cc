@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstddef>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "pleach/api/schedule_source.h"
@@ -126,22 +128,16 @@ Result<HostModel> fit_host_model(const ProbeTimes& times, int64_t ranks) {
   return model;
 }
 
-Result<HostModel> probe_host(const ProbeJob& job) {
-  EndpointOptions options;
-  options.rank = job.rank;
-  options.rank_count = job.rank_count;
-  options.transport = job.transport;
-  options.store = job.store;
-  options.name = job.name;
-  options.deadline = job.deadline;
+Result<HostModel> probe_host(EndpointOptions options, int32_t rounds) {
+  const std::string name = options.name;
   PLEACH_ASSIGN(endpoint, Endpoint::create(std::move(options)));
-  PLEACH_ASSIGN(communicator, Communicator::create(std::move(endpoint), {.name = job.name}));
-  PLEACH_ASSIGN(times, time_exchanges(*communicator, job.rounds));
+  PLEACH_ASSIGN(communicator, Communicator::create(std::move(endpoint), {.name = name}));
+  PLEACH_ASSIGN(times, time_exchanges(*communicator, rounds));
   PLEACH_TRY(communicator->close());
-  if (job.rank.value != 0) {
+  if (communicator->rank().value != 0) {
     return HostModel{};
   }
-  PLEACH_ASSIGN(model, fit_host_model(times, job.rank_count));
+  PLEACH_ASSIGN(model, fit_host_model(times, communicator->rank_count()));
   model.reduce_bandwidth_bytes_per_s = time_reductions();
   return model;
 }

@@ -2,13 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <string>
 
-#include "pleach/base/id.h"
 #include "pleach/base/result.h"
-#include "pleach/runtime/clock.h"
-#include "pleach/runtime/rendezvous/store.h"
+#include "pleach/runtime/endpoint.h"
 #include "pleach/topology/host_model.h"
 
 namespace pleach {
@@ -32,21 +28,12 @@ struct ProbeTimes {
 //   errors  kInvalidArgument: larger messages take no longer
 Result<HostModel> fit_host_model(const ProbeTimes& times, int64_t rank_count);
 
-struct ProbeJob {
-  Rank rank;
-  int32_t rank_count = 2;  // ≥ 2
-  std::shared_ptr<Store> store;
-  std::string name = "probe";
-  std::string transport = "shm";
-  Duration deadline = std::chrono::seconds(30);
-  int32_t rounds = 60;  // of which the fastest counts
-};
-
 // Collective: all ranks of a host run chains of messages, one at a time, and exchanges of all with
 // all, of small and of large ones, of few and of many; HostModel's figures follow from how long
 // they take. Takes about a second.
+//   rounds   of which the fastest counts
 //   returns  on rank 0 the model; elsewhere one that says nothing
 //   errors   those of endpoints, communicators and fit_host_model()
-Result<HostModel> probe_host(const ProbeJob& job);
+Result<HostModel> probe_host(EndpointOptions options, int32_t rounds = 60);
 
 }  // namespace pleach

@@ -60,10 +60,10 @@ TEST(ProbeHost, MeasuresRanks) {
     support::on_every_rank(ranks, [&](Rank rank) {
       const auto model = probe_host({.rank = rank,
                                      .rank_count = ranks,
-                                     .store = store,
                                      .transport = "inproc",
-                                     .deadline = std::chrono::seconds(20),
-                                     .rounds = 3});
+                                     .store = store,
+                                     .deadline = std::chrono::seconds(20)},
+                                    3);
       ASSERT_TRUE(model) << model.error().message;
       if (rank.value == 0) {
         EXPECT_GT(model->rank_bandwidth_bytes_per_s, 1'000'000);

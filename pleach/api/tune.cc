@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "pleach/api/host.h"
@@ -46,12 +47,16 @@ struct Contender {
 
 class Tuner {
  public:
-  Tuner(const TuneJob& job, const Topology& topology, Communicator& communicator)
-      : job_(job),
+  // `name`: what the keys of its agreements begin with.
+  Tuner(const TuneOptions& options, const Topology& topology, const GroupOfRanks& group,
+        std::string name, Communicator& communicator)
+      : options_(options),
         topology_(topology),
+        group_(group),
+        name_(std::move(name)),
         communicator_(communicator),
-        input_(at(std::max(job.sizes_bytes.back(),
-                           job.rank_count * element_bytes(ElementType::kFloat32)))),
+        input_(at(std::max(options.sizes_bytes.back(),
+                           group.rank_count * element_bytes(ElementType::kFloat32)))),
         output_(input_.size()) {}
 
   Result<std::optional<Choice>> choose(const ScheduleRequest& request);
@@ -62,51 +67,55 @@ class Tuner {
   Result<std::vector<Contender>> without_slow_ones(const std::vector<Contender>& contenders);
   Result<std::string> hear(const std::function<Result<std::string>()>& say);
 
-  const TuneJob& job_;
+  bool is_first() const { return group_.rank.value == 0; }
+
+  const TuneOptions& options_;
   const Topology& topology_;
+  const GroupOfRanks& group_;
+  const std::string name_;
   Communicator& communicator_;
   std::vector<std::byte> input_;
   std::vector<std::byte> output_;
-  std::optional<CollectiveKind> collective_;
-  std::vector<std::shared_ptr<const Schedule>> candidates_;  // on rank 0
-  std::vector<std::shared_ptr<const PreparedSchedule>> prepared_;
+  // What does the collective that is measured now.
+  struct Ready {
+    std::optional<CollectiveKind> collective = {};
+    std::vector<std::shared_ptr<const Schedule>> candidates = {};  // on rank 0
+    std::vector<std::shared_ptr<const PreparedSchedule>> prepared = {};
+  };
+  Ready ready_;
   int64_t heard_ = 0;
 };
 
 // What rank 0 says.
 Result<std::string> Tuner::hear(const std::function<Result<std::string>()>& say) {
-  const GroupOfRanks group{*job_.store, job_.rank, job_.rank_count, job_.deadline};
-  PLEACH_ASSIGN(word, broadcast(group, fmt::format("{}/said/{}", job_.name, heard_++), say));
+  PLEACH_ASSIGN(word, broadcast(group_, fmt::format("{}/tune/{}", name_, heard_++), say));
   return std::move(word);
 }
 
-// Has all that does the collective ready; nothing may.
+// Prepares all that does the collective, which may be nothing.
 Status Tuner::change_to(CollectiveKind collective) {
-  collective_ = collective;
-  candidates_.clear();
-  prepared_.clear();
+  ready_ = {.collective = collective};
   const auto count = [&]() -> Result<std::string> {
-    if (job_.progress) {
-      job_.progress(fmt::format("measuring {}", to_text(collective)));
+    if (options_.progress) {
+      options_.progress(fmt::format("measuring {}", to_text(collective)));
     }
     PlannerOptions options;
     options.wants_certificate = false;
     options.only_what_ranks_run = true;
     auto found = candidate_schedules(topology_, {.collective = collective}, options);
-    candidates_.clear();
     if (found) {
-      candidates_ = std::move(*found);
-    } else if (job_.progress) {
-      job_.progress(fmt::format("no {}: {}", to_text(collective), found.error().message));
+      ready_.candidates = std::move(*found);
+    } else if (options_.progress) {
+      options_.progress(fmt::format("no {}: {}", to_text(collective), found.error().message));
     }
-    return std::to_string(candidates_.size());
+    return std::to_string(ready_.candidates.size());
   };
   PLEACH_ASSIGN(said, hear(count));
   PLEACH_ASSIGN(candidate_count, parse_integer(said, "candidates", 0, INT32_MAX));
   for (std::size_t i = 0; i < at(candidate_count); ++i) {
     PLEACH_ASSIGN(prepared,
-                  communicator_.prepare(job_.rank.value == 0 ? candidates_[i].get() : nullptr));
-    prepared_.push_back(std::move(prepared));
+                  communicator_.prepare(is_first() ? ready_.candidates[i].get() : nullptr));
+    ready_.prepared.push_back(std::move(prepared));
   }
   return ok();
 }
@@ -114,11 +123,11 @@ Status Tuner::change_to(CollectiveKind collective) {
 // Of one operation [s].
 Result<double> Tuner::time(const Contender& contender, const ScheduleRequest& asked) {
   const RunRequest request = {.type = ElementType::kFloat32,
-                              .count = count_of_size(asked, job_.rank_count),
+                              .count = count_of_size(asked, group_.rank_count),
                               .segment_count = contender.segment_count,
                               .input = input_.data(),
                               .output = output_.data()};
-  const PreparedSchedule& schedule = *prepared_[contender.candidate];
+  const PreparedSchedule& schedule = *ready_.prepared[contender.candidate];
   const int32_t iterations = iterations_of(asked.size_bytes);
   PLEACH_TRY(communicator_.run(schedule, request));
   PLEACH_TRY(communicator_.barrier());
@@ -151,20 +160,20 @@ Result<std::vector<Contender>> Tuner::without_slow_ones(const std::vector<Conten
 }
 
 Result<std::optional<Choice>> Tuner::choose(const ScheduleRequest& request) {
-  if (request.collective != collective_) {
+  if (request.collective != ready_.collective) {
     PLEACH_TRY(change_to(*request.collective));
   }
-  if (prepared_.empty()) {
+  if (ready_.prepared.empty()) {
     return std::optional<Choice>();
   }
   std::vector<Contender> contenders;
-  for (std::size_t candidate = 0; candidate < prepared_.size(); ++candidate) {
+  for (std::size_t candidate = 0; candidate < ready_.prepared.size(); ++candidate) {
     contenders.push_back({candidate, 1});
     if (request.size_bytes >= kLeastCut) {
       contenders.push_back({candidate, kSegments});
     }
   }
-  for (int32_t round = 0; round < job_.rounds; ++round) {
+  for (int32_t round = 0; round < options_.rounds; ++round) {
     for (Contender& contender : contenders) {
       PLEACH_ASSIGN(time_s, time(contender, request));
       contender.times_s.push_back(time_s);
@@ -179,10 +188,10 @@ Result<std::optional<Choice>> Tuner::choose(const ScheduleRequest& request) {
     times_s.push_back(contender.times_s);
   }
   const Contender& best = contenders[fastest(times_s)];
-  const auto& prepared = prepared_[best.candidate];
+  const auto& prepared = ready_.prepared[best.candidate];
   return std::optional<Choice>(
-      {job_.rank.value == 0 ? candidates_[best.candidate]
-                            : std::shared_ptr<const Schedule>(prepared, &prepared->schedule()),
+      {is_first() ? ready_.candidates[best.candidate]
+                  : std::shared_ptr<const Schedule>(prepared, &prepared->schedule()),
        best.segment_count});
 }
 
@@ -207,32 +216,20 @@ std::size_t fastest(std::span<const std::vector<double>> times_s) {
   return at(std::ranges::min_element(times_s, {}, median) - times_s.begin());
 }
 
-std::vector<int64_t> TuneJob::tune_sizes() {
-  std::vector<int64_t> sizes;
-  for (int64_t size_bytes = 1024; size_bytes <= int64_t{64} << 20; size_bytes *= 4) {
-    sizes.push_back(size_bytes);
-  }
-  return sizes;
-}
-
-Result<Book> tune_book(const TuneJob& job) {
-  PLEACH_TRY(check_book_sizes(job.sizes_bytes));
-  EndpointOptions options;
-  options.rank = job.rank;
-  options.rank_count = job.rank_count;
-  options.transport = job.transport;
-  options.store = job.store;
-  options.name = job.name;
-  options.deadline = job.deadline;
-  PLEACH_ASSIGN(endpoint, Endpoint::create(std::move(options)));
+Result<Book> tune_book(EndpointOptions endpoint_options, const TuneOptions& options) {
+  PLEACH_TRY(check_book_sizes(options.sizes_bytes));
+  const std::string name = endpoint_options.name;
+  PLEACH_ASSIGN(endpoint, Endpoint::create(std::move(endpoint_options)));
   const std::vector<int32_t> hosts =
-      endpoint->hosts().empty() ? spread_over_hosts(job.rank_count, 1) : endpoint->hosts();
+      endpoint->hosts().empty() ? spread_over_hosts(endpoint->rank_count(), 1) : endpoint->hosts();
   PLEACH_ASSIGN(
       known, default_topology(endpoint->transport(), hosts, endpoint->transport() + ", measured"));
-  PLEACH_ASSIGN(communicator, Communicator::create(std::move(endpoint), {.name = job.name}));
-  Tuner tuner(job, known.topology, *communicator);
+  PLEACH_ASSIGN(communicator, Communicator::create(endpoint, {.name = name}));
+  const GroupOfRanks group{endpoint->store(), endpoint->rank(), endpoint->rank_count(),
+                           endpoint->deadline()};
+  Tuner tuner(options, known.topology, group, name, *communicator);
   PLEACH_ASSIGN(book,
-                make_book(known.topology, job.sizes_bytes,
+                make_book(known.topology, options.sizes_bytes,
                           [&](const ScheduleRequest& request) { return tuner.choose(request); }));
   PLEACH_TRY(communicator->close());
   return std::move(book);

@@ -4,17 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "pleach/base/id.h"
 #include "pleach/base/result.h"
 #include "pleach/planning/book.h"
-#include "pleach/runtime/clock.h"
-#include "pleach/runtime/rendezvous/store.h"
-#include "pleach/runtime/transport_choice.h"
+#include "pleach/runtime/endpoint.h"
 
 namespace pleach {
 
@@ -23,20 +19,11 @@ namespace pleach {
 std::vector<std::size_t> worth_another_round(std::span<const double> times_s);
 std::size_t fastest(std::span<const std::vector<double>> times_s);
 
-struct TuneJob {
-  Rank rank = {};
-  int32_t rank_count = 2;  // ≥ 2
-  std::shared_ptr<Store> store = nullptr;
-  std::string name = "tune";
-  std::string transport = kAutoTransport;
-  Duration deadline = std::chrono::seconds(30);
-  std::vector<int64_t> sizes_bytes = tune_sizes();  // whole buffers: ascending, > 0
-  int32_t rounds = 5;                               // of which the median counts, ≥ 1
+struct TuneOptions {
+  std::vector<int64_t> sizes_bytes;  // whole buffers: ascending, > 0
+  int32_t rounds = 5;                // of which the median counts, ≥ 1
   // Told on rank 0 what is measured next.
   std::function<void(const std::string& what)> progress = {};
-
-  // From 1 KiB to 64 MiB, each four times the one before.
-  static std::vector<int64_t> tune_sizes();
 };
 
 // Collective: all ranks run what `auto` takes one of, for every collective (with root 0) and size,
@@ -46,6 +33,6 @@ struct TuneJob {
 //   returns  on rank 0 the book; elsewhere one that is of no use
 //   errors   those of check_book_sizes(), endpoints and communicators
 //   cost     two buffers of the largest size on each rank; a minute or two
-Result<Book> tune_book(const TuneJob& job);
+Result<Book> tune_book(EndpointOptions endpoint, const TuneOptions& options);
 
 }  // namespace pleach

@@ -16,16 +16,12 @@ namespace pleach {
 namespace {
 
 // What every rank was returned.
-std::vector<Result<Book>> tune(int32_t rank_count, const TuneJob& job) {
+std::vector<Result<Book>> tune(int32_t rank_count, const TuneOptions& options) {
   std::vector<Result<Book>> books(at(rank_count), Book{});
   const std::shared_ptr<Store> store = make_local_store();
   support::on_every_rank(rank_count, [&](Rank rank) {
-    TuneJob own = job;
-    own.rank = rank;
-    own.rank_count = rank_count;
-    own.store = store;
-    own.transport = "inproc";
-    books[rank.index()] = tune_book(own);
+    books[rank.index()] = tune_book(
+        {.rank = rank, .rank_count = rank_count, .transport = "inproc", .store = store}, options);
   });
   return books;
 }

@@ -20,14 +20,6 @@ namespace {
 
 constexpr Duration kDeadline = std::chrono::seconds(30);
 
-// One rank of them.
-struct RankJob {
-  Rank rank;
-  int32_t rank_count = 1;
-  std::string name;  // what its jobs' begin with
-  std::shared_ptr<Store> store;
-};
-
 std::string text_of(const ProbeReport& report) {
   const HostModel& model = report.model;
   Facts facts;
@@ -61,34 +53,22 @@ Status tell(const CommandLine& line, const Invocation& invocation, const ProbeRe
 }
 
 // What this rank measures; rank 0 tells it.
-Status measure_model(const CommandLine& line, const Invocation& invocation, const RankJob& rank) {
-  ProbeJob job;
-  job.rank = rank.rank;
-  job.rank_count = rank.rank_count;
-  job.transport = line.text("--transport");
-  job.deadline = kDeadline;
-  job.name = rank.name + "probe";
-  job.store = rank.store;
-  PLEACH_ASSIGN(model, probe_host(job));
-  return job.rank.value == 0
-             ? tell(line, invocation, {job.transport, job.rank_count, core_count(), model})
+Status measure_model(const CommandLine& line, const Invocation& invocation,
+                     EndpointOptions options) {
+  const bool is_first = options.rank.value == 0;
+  const int32_t rank_count = options.rank_count;
+  PLEACH_ASSIGN(model, probe_host(std::move(options)));
+  return is_first
+             ? tell(line, invocation, {line.text("--transport"), rank_count, core_count(), model})
              : ok();
 }
 
-Status measure_book(const CommandLine& line, const Invocation& invocation, const RankJob& rank) {
-  TuneJob job;
-  job.rank = rank.rank;
-  job.rank_count = rank.rank_count;
-  job.transport = line.text("--transport");
-  job.deadline = kDeadline;
-  job.name = rank.name + "tune";
-  job.store = rank.store;
-  job.progress = log_step;
-  if (line.given("--sizes")) {
-    PLEACH_SET(job.sizes_bytes, line.value("--sizes", parse_sizes));
-  }
-  PLEACH_ASSIGN(book, tune_book(job));
-  if (job.rank.value == 0) {
+Status measure_book(const CommandLine& line, const Invocation& invocation,
+                    EndpointOptions options) {
+  const bool is_first = options.rank.value == 0;
+  PLEACH_ASSIGN(sizes, line.value("--sizes", parse_sizes));
+  PLEACH_ASSIGN(book, tune_book(std::move(options), {.sizes_bytes = sizes, .progress = log_step}));
+  if (is_first) {
     print_book(line, invocation, book);
     PLEACH_TRY(write_book(book, line.text("--book")));
   }
@@ -112,15 +92,21 @@ Status check_book_file(const std::string& path) {
 // This process is one rank of those that the command has started, or another starter.
 Result<ExitCode> probe_launched(const CommandLine& line, const Invocation& invocation,
                                 const LaunchEnvironment& launch) {
-  Result<std::unique_ptr<Store>> store = make_store(launch, kDeadline);
-  Status done = store ? ok() : Status(store.error());
-  if (store) {
-    const RankJob rank{launch.rank, launch.rank_count,
-                       launch.key_prefix.empty() ? "" : launch.key_prefix + "/", std::move(*store)};
-    done = line.given("--book") ? measure_book(line, invocation, rank)
-                                : measure_model(line, invocation, rank);
+  Result<std::unique_ptr<Store>> made = make_store(launch, kDeadline);
+  Status done = made ? ok() : Status(made.error());
+  if (made) {
+    const std::shared_ptr<Store> store = std::move(*made);
+    EndpointOptions options;
+    options.rank = launch.rank;
+    options.rank_count = launch.rank_count;
+    options.transport = line.text("--transport");
+    options.store = store;
+    options.name = (launch.key_prefix.empty() ? "" : launch.key_prefix + "/") + "probe";
+    options.deadline = kDeadline;
+    done = line.given("--book") ? measure_book(line, invocation, std::move(options))
+                                : measure_model(line, invocation, std::move(options));
     if (!done) {
-      rank.store->fail({rank.rank, done.error().message});
+      store->fail({launch.rank, done.error().message});
     }
   }
   if (!done) {
