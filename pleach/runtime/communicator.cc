@@ -94,7 +94,7 @@ class ChannelCommunicator final : public Communicator {
   std::string next_key(std::string_view what);
   Status check_alive();
   Error poison(const Error& error, std::string_view where, Rank culprit);
-  Error end_epoch(const Error& error, const Failure& failure);
+  Error end_epoch(const Failure& failure);
   Result<Planned> plan_barrier();
   Result<Operation> start(const Planned& planned);
   Result<Planned> plan(const PreparedSchedule& schedule, const RunRequest& request);
@@ -175,9 +175,9 @@ Status ChannelCommunicator::check_alive() {
   if (guarded_.poison) {
     return *guarded_.poison;
   }
-  if (const std::optional<Failure> failure = epoch().failure()) {
-    wiring_->flight->fail(failure->message);
-    guarded_.poison = Error{ErrorCode::kPeerLost, failure->message};
+  if (const Status ended = epoch().check(); !ended) {
+    wiring_->flight->fail(ended.error().message);
+    guarded_.poison = ended.error();
     is_well_ = false;
     return *guarded_.poison;
   }
@@ -185,15 +185,12 @@ Status ChannelCommunicator::check_alive() {
 }
 
 Error ChannelCommunicator::poison(const Error& error, std::string_view where, Rank culprit) {
-  return end_epoch(error, {culprit, failure_text(job_rank(), where, error.message)});
+  return end_epoch(failure_of(error, culprit, failure_text(job_rank(), where, error.message)));
 }
 
-// Ends the epoch for all ranks with its first failure, which this error may be, or may bring.
-Error ChannelCommunicator::end_epoch(const Error& error, const Failure& failure) {
-  const std::optional<Failure> known = epoch().failure();
-  Error first = known && known->message == error.message
-                    ? error
-                    : fail_epoch(store(), epoch(), error.code, failure);
+// Ends the epoch for all ranks with its first failure, which this may be.
+Error ChannelCommunicator::end_epoch(const Failure& failure) {
+  Error first = fail_epoch(store(), epoch(), failure);
   wiring_->flight->fail(first.message);
   const std::scoped_lock lock(mutex_);
   guarded_.poison = first;
@@ -206,8 +203,8 @@ Progress::Failed ChannelCommunicator::tell_failure(std::string_view kind) {
   return [this, kind](const Error& error, const Progress::Culprit& culprit) {
     if (error.code == ErrorCode::kInvalidArgument && kind == kOperation) {
       // What two ranks run: whoever says so.
-      return end_epoch(
-          error, {culprit.rank, fmt::format("{} {}: {}", kind, culprit.operation, error.message)});
+      return end_epoch(failure_of(
+          error, culprit.rank, fmt::format("{} {}: {}", kind, culprit.operation, error.message)));
     }
     return poison(error, fmt::format("{} {} ({})", kind, culprit.operation, culprit.what),
                   culprit.rank.value < 0 ? job_rank() : culprit.rank);
@@ -304,8 +301,9 @@ Status ChannelCommunicator::close() {
   }
   if (!*agreed) {
     const std::string& differs = agreed->error().message;
-    return end_epoch(agreed->error(), {job_rank(), fmt::format("close of communicator {}: {}",
-                                                               quoted(options_.name), differs)});
+    return end_epoch(
+        failure_of(agreed->error(), job_rank(),
+                   fmt::format("close of communicator {}: {}", quoted(options_.name), differs)));
   }
   close_channels("its communicator was closed");
   endpoint_->note_closed();

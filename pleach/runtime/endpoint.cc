@@ -143,18 +143,18 @@ Result<std::shared_ptr<Wiring>> Endpoint::wire() {
 Status Endpoint::renew() {
   const std::scoped_lock one_at_a_time(renewing_);
   const std::shared_ptr<Wiring> old = wiring();
-  const std::optional<Failure> failure = old->epoch->failure();
-  if (!failure) {
+  const Status ended = old->epoch->check();
+  if (ended) {
     return ok();
   }
-  old->progress->fail_all({ErrorCode::kPeerLost, failure->message});
+  old->progress->fail_all(ended.error());
   if (store().epoch()->failure()) {
     PLEACH_TRY(store().recover(rank(), options_.deadline));
   }
   Result<std::shared_ptr<Wiring>> renewed = wire();
   if (!renewed) {
     const std::string cause = failure_text(rank(), "shrink", renewed.error().message);
-    return fail_epoch(store(), *store().epoch(), renewed.error().code, {rank(), cause});
+    return fail_epoch(store(), *store().epoch(), failure_of(renewed.error(), rank(), cause));
   }
   const std::scoped_lock lock(mutex_);
   wiring_ = std::move(renewed).value();

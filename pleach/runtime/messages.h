@@ -42,7 +42,7 @@ struct MessageOptions {
 // several threads is theirs to agree on. After the first of their kind calls allocate nothing.
 //   errors  kInvalidArgument: no such rank, a negative tag, no memory, a closed communicator:
 //           nothing has happened. A message larger than its receive fails the job, as a lost peer
-//           does: kInvalidArgument, kPeerLost, kTimeout, with rank, peer, tag and both values.
+//           does: kInvalidArgument, kPeerLost, with rank, peer, tag and both values.
 class Messages {
  public:
   // Which communicator's they are.

@@ -138,7 +138,7 @@ class Transport {
   //   errors    kIo
   virtual Status wait(TimePoint deadline, bool is_eager) = 0;
   // Acts on what wait() saw, and appends what has happened. Never waits.
-  //   errors  kPeerLost: its epoch has failed, with its message; kIo
+  //   errors  the failure of its epoch; kIo
   virtual Status progress(std::vector<TransportEvent>& events) = 0;
   // Whether peers read memory faster than this rank's caches: what they are to read is then written
   // past them.

@@ -5,7 +5,7 @@
 // Every rank says in the store that it has come before it waits for another, so that whoever gives
 // up first knows who has not.
 //   errors  kTimeout naming who did not come within the deadline, or, where all came, who did not
-//           go on within another; kPeerLost: the epoch has failed, with its message; kIo
+//           go on within another; the epoch's failure; kIo
 //   source  docs/architecture.md, "Agreement"
 #pragma once
 

@@ -19,6 +19,8 @@ namespace pleach {
 struct Failure {
   Rank rank;            // the rank that failed or was lost; -1 when unknown
   std::string message;  // names rank, operation and cause
+  // Never kTimeout, which would say that one may wait again: who does not come in time is lost.
+  ErrorCode code = ErrorCode::kPeerLost;
 };
 
 // One rank's knowledge of it. Thread safe.
@@ -41,10 +43,10 @@ class Epoch {
     const std::scoped_lock lock(mutex_);
     return failure_;
   }
-  // Errors: kPeerLost: it has ended, with what ended it. Cost: as failure().
+  // Errors: it has ended: what ended it. Cost: as failure().
   Status check() const {
     const std::optional<Failure> ended = failure();
-    return ended ? Status(Error{ErrorCode::kPeerLost, ended->message}) : ok();
+    return ended ? Status(Error{ended->code, ended->message}) : ok();
   }
   // Becomes readable when failure() is set, for an event loop.
   int descriptor() const { return failed_.get(); }

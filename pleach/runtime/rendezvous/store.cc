@@ -6,13 +6,15 @@
 
 namespace pleach {
 
-Error fail_epoch(Store& store, const Epoch& epoch, ErrorCode code, const Failure& failure) {
+Failure failure_of(const Error& error, Rank rank, std::string message) {
+  const bool is_late = error.code == ErrorCode::kTimeout;
+  return {rank, std::move(message), is_late ? ErrorCode::kPeerLost : error.code};
+}
+
+Error fail_epoch(Store& store, const Epoch& epoch, const Failure& failure) {
   store.fail(epoch, failure);
-  const std::optional<Failure> first = epoch.failure();
-  if (!first || first->message == failure.message) {
-    return Error{code, failure.message};
-  }
-  return Error{ErrorCode::kPeerLost, first->message};
+  const Status ended = epoch.check();
+  return ended ? Error{failure.code, failure.message} : ended.error();
 }
 
 std::string refusal_key(Rank rank) {

@@ -20,8 +20,8 @@ class Store {
  public:
   virtual ~Store() = default;
   virtual Status set(const std::string& key, std::string value) = 0;
-  // Waits until the key exists. Errors: kTimeout naming the key; kPeerLost with the failure of the
-  // epoch in which it began.
+  // Waits until the key exists. Errors: kTimeout naming the key; the failure of the epoch in
+  // which it began.
   virtual Result<std::string> get(const std::string& key, Duration deadline) = 0;
   // Adds one to a counter that starts at 0 and returns the new value.
   virtual Result<int64_t> increment(const std::string& key) = 0;
@@ -56,9 +56,10 @@ class Store {
   std::optional<Failure> failure() const { return epoch()->failure(); }
 };
 
-// Fails the epoch with `failure` unless it has failed already; returns its failure as an error,
-// with `code` if it is this one.
-Error fail_epoch(Store& store, const Epoch& epoch, ErrorCode code, const Failure& failure);
+// What ends an epoch by an error that a rank has met.
+Failure failure_of(const Error& error, Rank rank, std::string message);
+// Fails the epoch with `failure` unless it has failed already; returns its failure as an error.
+Error fail_epoch(Store& store, const Epoch& epoch, const Failure& failure);
 
 // How a failure names who met it and where: "rank 2, operation 7 (all_reduce): no memory".
 std::string failure_text(Rank rank, std::string_view where, std::string_view cause);

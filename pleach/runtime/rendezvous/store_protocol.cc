@@ -7,6 +7,7 @@
 #include <span>
 
 #include "pleach/base/text.h"
+#include "pleach/runtime/rendezvous/store.h"
 
 namespace pleach {
 namespace {
@@ -49,6 +50,21 @@ std::string write_store_message(const StoreMessage& message) {
   append(bytes, message.number);
   append(bytes, static_cast<uint32_t>(message.key.size()));
   return bytes + message.key + message.value;
+}
+
+StoreMessage write_failure(StoreVerb verb, int64_t epoch, const Failure& failure) {
+  return {.verb = verb,
+          .id = static_cast<uint64_t>(epoch),
+          .number = failure.rank.value,
+          .key = std::to_string(static_cast<int>(failure.code)),
+          .value = failure.message};
+}
+
+Failure read_failure(const StoreMessage& message) {
+  const Result<int64_t> code =
+      parse_integer(message.key, "code", 0, static_cast<int>(ErrorCode::kUnsupported));
+  return failure_of({code ? static_cast<ErrorCode>(*code) : ErrorCode::kPeerLost, ""},
+                    Rank{static_cast<int32_t>(message.number)}, message.value);
 }
 
 std::string write_ranks(const std::vector<Rank>& ranks) {

@@ -9,6 +9,7 @@
 
 #include "pleach/base/id.h"
 #include "pleach/base/result.h"
+#include "pleach/runtime/rendezvous/epoch.h"
 #include "pleach/runtime/rendezvous/secret.h"
 
 namespace pleach {
@@ -26,7 +27,7 @@ enum class StoreVerb : uint8_t {
   kTimedOut,     // server, to kGet and kRecover: value = why
   kRefused,      // server, to one of the five: value = why
   kEpoch,        // server: number = the next epoch, value = its ranks; it has begun
-  kFail,         // client: id = epoch, number = rank, value = message
+  kFail,         // client: id = epoch, number = rank, key = code, value = message
   kFailure,      // server: the same, to all
   kOut,          // server: value = why the rank is out of the job
   kAcknowledge,  // client, to kFailure
@@ -56,6 +57,10 @@ uint64_t store_meeting(const JobSecret& secret, std::string_view job);
 
 // The message with its length before it.
 std::string write_store_message(const StoreMessage& message);
+
+// kFail and kFailure. Of a code that this process does not know kPeerLost is read.
+StoreMessage write_failure(StoreVerb verb, int64_t epoch, const Failure& failure);
+Failure read_failure(const StoreMessage& message);
 
 // The ranks of kEpoch: "0 2 3".
 std::string write_ranks(const std::vector<Rank>& ranks);

@@ -322,8 +322,7 @@ void StoreServer::Loop::enter(Guest guest) {
   content_.erase(refusal_key(Rank{client.rank}));
   membership_.join(Rank{client.rank});
   if (const std::optional<Failure>& failure = membership_.failure()) {
-    send(client,
-         {.verb = StoreVerb::kFailure, .number = failure->rank.value, .value = failure->message});
+    send(client, write_failure(StoreVerb::kFailure, membership_.epoch(), *failure));
   }
   if (++entered_ == options_.rank_count && options_.on_complete) {
     options_.on_complete();
@@ -481,8 +480,7 @@ bool StoreServer::Loop::obey(Client& client, StoreMessage message) {
       if (message.number < -1 || message.number >= options_.rank_count) {
         return false;
       }
-      fail(static_cast<int64_t>(message.id),
-           {Rank{static_cast<int32_t>(message.number)}, message.value});
+      fail(static_cast<int64_t>(message.id), read_failure(message));
       return true;
     case StoreVerb::kGoodbye:
       client.said_goodbye = true;
@@ -665,16 +663,14 @@ void StoreServer::Loop::lose(Rank rank, const std::string& why) {
 
 void StoreServer::Loop::fail(int64_t epoch, const Failure& failure) {
   // It comes from a rank, and goes to terminals.
-  const std::string message = one_line(failure.message.substr(0, kMostFailureBytes));
-  if (!membership_.fail(epoch, {failure.rank, message})) {
+  Failure told = failure;
+  told.message = one_line(failure.message.substr(0, kMostFailureBytes));
+  if (!membership_.fail(epoch, told)) {
     return;
   }
   for (auto& [descriptor, client] : clients_) {
     if (membership_.has(Rank{client.rank})) {
-      send(client, {.verb = StoreVerb::kFailure,
-                    .id = static_cast<uint64_t>(epoch),
-                    .number = failure.rank.value,
-                    .value = message});
+      send(client, write_failure(StoreVerb::kFailure, epoch, told));
     }
   }
 }

@@ -98,15 +98,14 @@ TEST(StoreTest, TheFirstFailureReachesEveryWaiterOnEveryRank) {
     if (rank.value == 1) {
       std::this_thread::sleep_for(milliseconds(20));
       const Error first =
-          fail_epoch(store, *store.epoch(), ErrorCode::kIo, {Rank{2}, "rank 2 caught fire"});
+          fail_epoch(store, *store.epoch(), {Rank{2}, "rank 2 caught fire", ErrorCode::kIo});
       EXPECT_EQ(first.message, "rank 2 caught fire");
       EXPECT_EQ(first.code, ErrorCode::kIo);
-      EXPECT_EQ(fail_epoch(store, *store.epoch(), ErrorCode::kIo, {Rank{0}, "too late"}).message,
-                first.message);
+      EXPECT_EQ(fail_epoch(store, *store.epoch(), {Rank{0}, "too late"}).message, first.message);
     } else {
       const Result<std::string> value = store.get("never", seconds(10));
       ASSERT_FALSE(value.has_value());
-      EXPECT_EQ(value.error().code, ErrorCode::kPeerLost);
+      EXPECT_EQ(value.error().code, ErrorCode::kIo);
       EXPECT_EQ(value.error().message, "rank 2 caught fire");
     }
     EXPECT_TRUE(wait_ready(store.epoch()->descriptor(), POLLIN, SteadyClock().now() + seconds(5)));

@@ -118,7 +118,7 @@ Result<StoreMessage> Answers::wait_for(const StoreMessage& request, bool is_sent
     return *std::move(reply);
   }
   if (has_failed()) {
-    return Error{ErrorCode::kPeerLost, epoch->failure()->message};
+    return epoch->check().error();
   }
   if (reply && !reply->value.empty()) {
     const bool is_late = reply->verb == StoreVerb::kTimedOut;
@@ -157,7 +157,7 @@ bool Answers::hear(StoreMessage message) {
     }
     case StoreVerb::kFailure:
       if (static_cast<int64_t>(message.id) == epoch_->number()) {
-        epoch_->fail({Rank{static_cast<int32_t>(message.number)}, std::move(message.value)});
+        epoch_->fail(read_failure(message));
       }
       break;
     case StoreVerb::kOut:
@@ -311,10 +311,7 @@ Status TcpStore::erase(const std::string& prefix) {
 }
 
 bool TcpStore::tell_failure(const Epoch& epoch, const Failure& failure) {
-  return send({.verb = StoreVerb::kFail,
-               .id = static_cast<uint64_t>(epoch.number()),
-               .number = failure.rank.value,
-               .value = failure.message});
+  return send(write_failure(StoreVerb::kFail, epoch.number(), failure));
 }
 
 void TcpStore::fail(const Epoch& epoch, const Failure& failure) {
@@ -684,9 +681,8 @@ void fail_from_outside(const TcpStoreOptions& where, const Failure& failure) {
   options.rank = Rank{kNoRank};
   Attempt attempt = say_hello(options, options.port, TimeToJoin(options.deadline));
   if (attempt.problem.empty()) {
-    const StoreMessage message{
-        .verb = StoreVerb::kFail, .number = failure.rank.value, .value = failure.message};
-    static_cast<void>(send_all(attempt.wire, write_store_message(message),
+    static_cast<void>(send_all(attempt.wire,
+                               write_store_message(write_failure(StoreVerb::kFail, 0, failure)),
                                SteadyClock().now() + options.deadline));
   }
 }
