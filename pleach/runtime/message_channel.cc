@@ -24,6 +24,9 @@ constexpr int32_t kGranted = -3;    // to the source: it may come
 constexpr int32_t kSent = 0;
 constexpr int32_t kLent = 1;
 
+// Of one source, which a rank remembers: in 80 bytes each.
+constexpr int64_t kMostUnreceived = int64_t{1} << 20;
+
 void copy_bytes(std::byte* out, const std::byte* in, int64_t bytes) {
   if (bytes > 0 && out != in) {
     std::memcpy(out, in, static_cast<std::size_t>(bytes));
@@ -120,6 +123,7 @@ Status MessageChannel::start_receive(MessageState& message) {
   const bool is_any = message.request.peer.value < 0;
   message.what = is_any ? "receive from any" : "receive";
   if (const std::optional<MessageLetter> letter = matcher_.post(message)) {
+    --at_peer(letter->source).unreceived;
     return match(message, *letter);
   }
   for (const Rank rank : is_any ? std::span<const Rank>(group_.job_ranks)
@@ -135,8 +139,15 @@ Status MessageChannel::start_receive(MessageState& message) {
 }
 
 Status MessageChannel::deliver(const MessageLetter& letter) {
-  MessageState* const receive = matcher_.hear_of(letter);
-  return receive != nullptr ? match(*receive, letter) : ok();
+  if (MessageState* const receive = matcher_.hear_of(letter)) {
+    return match(*receive, letter);
+  }
+  if (++at_peer(letter.source).unreceived <= kMostUnreceived) {
+    return ok();
+  }
+  blame_ = {0, letter.source};
+  return invalid(fmt::format("rank {} has sent {} messages that nobody has received",
+                             letter.source.value, kMostUnreceived + 1));
 }
 
 Status MessageChannel::match(MessageState& receive, const MessageLetter& letter) {
@@ -170,6 +181,7 @@ Status MessageChannel::match(MessageState& receive, const MessageLetter& letter)
   }
   course.left = segment_count(letter.bytes);
   course.is_granting = true;
+  receive.marked.assign(at(course.left), false);
   announced_.append(course.sequence, receive);
   peer.grants.append(receive);
   activate(letter.source);
@@ -227,6 +239,7 @@ Status MessageChannel::send_first(Rank rank, MessageState& message) {
                 {message.request.memory, at(bytes)}, 0);
   }
   message.course.left = segment_count(bytes);
+  message.marked.assign(at(message.course.left), false);
   announced_.append(sequence, message);
   return send(rank, message, {sequence, message.request.tag, kAnnounced}, {},
               static_cast<uint64_t>(bytes));
@@ -243,6 +256,7 @@ Status MessageChannel::send_segment(Rank rank, MessageState& message) {
   if (std::ssize(bytes) >= options_.least_lent) {
     PLEACH_ASSIGN(has_lent, transport_.lend(rank, options_.number, tag, 0, bytes));
     if (has_lent) {
+      message.marked[at(number)] = true;
       --at_peer(rank).free_places;
       return ok();
     }
@@ -272,14 +286,16 @@ void MessageChannel::finish_frame(MessageState& message, int32_t segment) {
   } else if (segment == kGranted) {
     message.course.is_granting = false;
     finish_segments(message, 0);
-  } else if (segment >= 0) {
-    finish_segments(message, 1);
+  } else {
+    finish_segments(message, segment == kAnnounced ? 0 : 1);
   }
 }
 
 void MessageChannel::finish_segments(MessageState& message, int64_t count) {
   message.course.left -= count;
-  if (message.course.left > 0 || !message.course.is_matched || message.course.is_granting) {
+  // A grant may be seen before it is that the announcement has left, and be one for what has not.
+  if (message.course.left > 0 || !message.course.is_matched || message.course.is_granting ||
+      at_peer(message.course.peer).leaving == &message) {
     return;
   }
   message.course.is_over = true;
@@ -293,7 +309,8 @@ std::span<std::byte> MessageChannel::find_home(Rank peer, SegmentTag tag, uint64
                                                std::size_t bytes) const {
   if (tag.segment >= 0) {
     const MessageState* const receive = find(false, peer, tag.operation);
-    const bool is_right = receive != nullptr && tag.segment < segment_count(receive->course.bytes);
+    const bool is_right = receive != nullptr && tag.segment < std::ssize(receive->marked) &&
+                          !receive->marked[at(tag.segment)];
     const auto home = is_right ? segment(*receive, tag.segment) : std::span<std::byte>();
     return home.size() == bytes ? home : std::span<std::byte>();
   }
@@ -401,7 +418,7 @@ Status MessageChannel::handle_grant(const TransportEvent& event) {
 Status MessageChannel::handle_segment(const TransportEvent& event) {
   MessageState* const receive = find(false, event.peer, event.tag.operation);
   if (receive == nullptr || event.tag.segment < 0 ||
-      event.tag.segment >= segment_count(receive->course.bytes) || receive->course.left == 0) {
+      event.tag.segment >= std::ssize(receive->marked) || receive->marked[at(event.tag.segment)]) {
     return broken(event);
   }
   const std::span<std::byte> home = segment(*receive, event.tag.segment);
@@ -414,6 +431,7 @@ Status MessageChannel::handle_segment(const TransportEvent& event) {
     return fail(*receive, ErrorCode::kPeerLost, event.peer,
                 fmt::format("rank {} was lost: its memory cannot be read", event.peer.value));
   }
+  receive->marked[at(event.tag.segment)] = true;
   finish_segments(*receive, 1);
   return transport_.release(event.peer, options_.number, event.tag, event.place);
 }
@@ -426,9 +444,11 @@ Status MessageChannel::handle_release(const TransportEvent& event) {
   }
   if (event.tag.segment >= 0 && event.tag.stream == kLent) {
     MessageState* const message = find(true, event.peer, event.tag.operation);
-    if (message == nullptr || message->course.left == 0) {
+    if (message == nullptr || event.tag.segment >= std::ssize(message->marked) ||
+        !message->marked[at(event.tag.segment)]) {
       return broken(event);
     }
+    message->marked[at(event.tag.segment)] = false;
     finish_segments(*message, 1);
   }
   return ok();

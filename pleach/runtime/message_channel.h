@@ -62,6 +62,7 @@ class MessageChannel final : public Traffic {
     int32_t whole = 0;                      // of the others, with whole messages
     uint64_t sent = 0;                      // messages to it, of which it hears in this order
     uint64_t heard = 0;                     // messages from it that this rank has heard of
+    int64_t unreceived = 0;                 // of them, those that wait for a receive
     std::vector<MessageLetter> ahead = {};  // that came before earlier ones
     // What is to go there: messages that it has not heard of, grants, messages that it granted.
     Turns unheard = {}, grants = {}, granted = {};

@@ -254,11 +254,15 @@ TEST(MessageChannelTest, RefusesWhatBelongsToNoMessage) {
       {"segment beyond the end", {arrived({1, 5, -2}, 20), arrived({1, 0, 3}, 0, 8)}},
       {"segments after the last",
        {arrived({1, 5, -2}, 8), arrived({1, 0, 0}, 0, 8), arrived({1, 0, 0}, 0, 8)}},
+      {"segment twice",
+       {arrived({1, 5, -2}, 20), arrived({1, 0, 0}, 0, 8), arrived({1, 0, 0}, 0, 8)}},
       {"release of a place that is free",
        {{Kind::kReleased, Rank{1}, kChannel, {1, 5, -2}},
         {Kind::kReleased, Rank{1}, kChannel, {1, 5, -2}}}},
       {"release of what was not whole", {{Kind::kReleased, Rank{1}, kChannel, {1, 5, -1}}}},
       {"release of what was not lent", {{Kind::kReleased, Rank{1}, kChannel, {9, 1, 0}}}},
+      {"release of what was sent, as if it had been lent",
+       {arrived({1, 0, -3}), {Kind::kReleased, Rank{1}, kChannel, {1, 1, 0}}}},
       {"word of a collective", {{Kind::kBegun, Rank{1}, kChannel, {1, 0, 0}}}},
   };
   for (const Case& row : cases) {
@@ -283,6 +287,58 @@ TEST(MessageChannelTest, RefusesWhatBelongsToNoMessage) {
     EXPECT_EQ(channel.culprit(), row.events.back().peer);
     EXPECT_NE(status.error().message.find("sent what belongs to no message"), std::string::npos);
   }
+}
+
+// A peer may guess what it is to be told, and grant it before.
+TEST(MessageChannelTest, NoMessageEndsWhileItIsAnnounced) {
+  class Slow final : public support::SilentTransport {
+    Result<bool> send(Rank, uint64_t, SegmentTag, uint64_t,
+                      std::span<const std::span<const std::byte>>) override {
+      return false;
+    }
+  } slow;
+  std::vector<bool> sending(2);
+  MessageChannel channel({Rank{0}, {Rank{0}, Rank{1}}, std::chrono::seconds(9)},
+                         {.number = kChannel, .places = 1, .place_bytes = 8}, slow, sending);
+  Bytes none;
+  MessageState send;
+  send.request = send_request(1, 5, none);
+  ASSERT_TRUE(send.begin(channel, 1, TimePoint()));
+  ASSERT_TRUE(channel.handle(
+      {.kind = Kind::kArrived, .peer = Rank{1}, .channel = kChannel, .tag = {1, 0, -3}}));
+  EXPECT_FALSE(send.is_over());
+  ASSERT_TRUE(channel.handle({Kind::kSent, Rank{1}, kChannel, {1, 5, -2}}));
+  EXPECT_TRUE(send.is_over());
+}
+
+// Of one that only announces, a rank remembers so many.
+TEST(MessageChannelTest, UnreceivedMessagesHaveALimit) {
+  support::SilentTransport silent;
+  std::vector<bool> sending(2);
+  MessageChannel channel({Rank{0}, {Rank{0}, Rank{1}}, std::chrono::seconds(9)},
+                         {.number = kChannel, .places = 2, .place_bytes = 8}, silent, sending);
+  Bytes in(8);
+  MessageState receive;
+  receive.request = receive_request(1, 7, in);
+  Status status = ok();
+  uint64_t heard = 0;
+  const auto announce = [&] {
+    status = channel.handle({.kind = Kind::kArrived,
+                             .peer = Rank{1},
+                             .channel = kChannel,
+                             .tag = {++heard, 7, -2},
+                             .fingerprint = 8});
+  };
+  announce();
+  ASSERT_TRUE(receive.begin(channel, 1, TimePoint()));
+  while (status && heard < (1U << 20) + 1) {
+    announce();
+  }
+  EXPECT_TRUE(status.has_value()) << heard;
+  announce();
+  ASSERT_FALSE(status.has_value());
+  EXPECT_EQ(status.error().message, "rank 1 has sent 1048577 messages that nobody has received");
+  EXPECT_EQ(channel.culprit(), Rank{1});
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "pleach/base/id.h"
 #include "pleach/base/result.h"
@@ -40,6 +41,8 @@ struct MessageState final : OperationState {
     bool is_granting = false;  // the grant has not left
     bool is_over = false;
   } course;
+  // By segment: of a receive those that have come, of a send those that are lent.
+  std::vector<bool> marked;
   MessageState* next = nullptr;       // that waits for the same
   MessageState* next_turn = nullptr;  // that goes to the same peer
 };
