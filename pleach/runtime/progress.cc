@@ -93,6 +93,11 @@ Status Progress::open(const ChannelOptions& options, Failed failed, const MakeTr
   return ok();
 }
 
+Status Progress::introduce(Rank peer, std::string_view address) {
+  const Lock lock(mutex_);
+  return transport_.introduce(peer, address);
+}
+
 void Progress::close(uint64_t channel, const Error& error) {
   Lock lock(mutex_);
   Open* const open = find(channel);
@@ -329,13 +334,28 @@ void Progress::poll(Lock& lock, TimePoint deadline) {
 std::span<std::byte> Progress::home(Rank peer, uint64_t channel, SegmentTag tag,
                                     uint64_t fingerprint, std::size_t bytes) {
   const Open* const open = find(channel);
-  return open != nullptr && !open->error ? open->traffic->find_home(peer, tag, fingerprint, bytes)
-                                         : std::span<std::byte>();
+  if (open == nullptr || open->error) {
+    return {};
+  }
+  const Homecoming coming{peer, channel, tag};
+  if (std::ranges::find(poller_.homecomings, coming) != poller_.homecomings.end()) {
+    return {};
+  }
+  const std::span<std::byte> memory = open->traffic->find_home(peer, tag, fingerprint, bytes);
+  if (!memory.empty()) {
+    poller_.homecomings.push_back(coming);
+  }
+  return memory;
 }
 
 // Tells a channel what has happened there, or all that a peer is lost.
 void Progress::tell(const TransportEvent& event) {
+  if (!poller_.homecomings.empty() && event.kind == TransportEvent::Kind::kArrived) {
+    std::erase(poller_.homecomings, Homecoming{event.peer, event.channel, event.tag});
+  }
   if (event.kind == TransportEvent::Kind::kLost) {
+    std::erase_if(poller_.homecomings,
+                  [&](const Homecoming& one) { return one.peer == event.peer; });
     peers_.lost[event.peer.index()] = event.reason;
     for (const auto& open : open_) {
       if (!open->error) {

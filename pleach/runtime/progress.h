@@ -106,6 +106,8 @@ class Progress final : public Sink {
   // Opens a channel, of collectives unless told otherwise.
   //   errors  kInvalidArgument: one of that number is open
   Status open(const ChannelOptions& options, Failed failed, const MakeTraffic& make = make_channel);
+  // Tells the transport where a peer is: before anything is started with it. Errors: its own.
+  Status introduce(Rank peer, std::string_view address);
   // Ends what is in flight there with `error`, and closes the channel. Callbacks of its operations
   // have then returned, but one that calls this.
   void close(uint64_t channel, const Error& error);
@@ -185,6 +187,15 @@ class Progress final : public Sink {
   }
   [[gnu::noinline]] void hand_over_to_another();
 
+  // A segment that is written to where it belongs, or has been and has not been told of: another of
+  // its tag, which no rank sends, would be written to memory that may be somebody else's by then.
+  struct Homecoming {
+    Rank peer;
+    uint64_t channel = 0;
+    SegmentTag tag;
+    bool operator==(const Homecoming&) const = default;
+  };
+
   // Who polls, and for how long; guarded as all the rest is.
   struct Poller {
     bool is_there = false;
@@ -194,6 +205,7 @@ class Progress final : public Sink {
     int32_t patience = 0;                     // polls since releases are held back
     std::size_t first_served = 0;             // of the open channels, when it polled last
     std::vector<TransportEvent> events = {};  // of one poll
+    std::vector<Homecoming> homecomings = {};
     std::vector<std::pair<uint64_t, Error>> failures = {};  // of one poll, by channel
   };
   struct Background {

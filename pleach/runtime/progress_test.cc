@@ -403,5 +403,50 @@ TEST(ProgressTest, EventsThatCannotBeAreRefused) {
   }
 }
 
+// Asks twice where a segment belongs, before it tells that it has come.
+class RepeatingTransport final : public support::SilentTransport {
+ public:
+  void set_sink(Sink& sink) override { sink_ = &sink; }
+  Status progress(std::vector<TransportEvent>& events) override {
+    homes_.push_back(ask());
+    homes_.push_back(ask());
+    if (!homes_.front().empty()) {
+      events.push_back({.kind = TransportEvent::Kind::kArrived,
+                        .peer = Rank{0},
+                        .tag = kTag,
+                        .payload = homes_.front()});
+    }
+    return ok();
+  }
+  const std::vector<std::span<std::byte>>& homes() const { return homes_; }
+
+ private:
+  static constexpr SegmentTag kTag = {.operation = 1};
+  std::span<std::byte> ask() { return sink_->home(Rank{0}, 0, kTag, 0, 16); }
+
+  Sink* sink_ = nullptr;
+  std::vector<std::span<std::byte>> homes_;
+};
+
+// The first may end the operation: the memory is its owner's then, and the second is still written.
+TEST(ProgressTest, NoSegmentIsWrittenWhereAnotherOfItsTagIs) {
+  const Schedule down = support::make_schedule({.collective = CollectiveKind::kBroadcast},
+                                               {{0, 1, 0, 1, TransferOp::kCopy}});
+  const SteadyClock clock;
+  RepeatingTransport transport;
+  Floats data(4, 1);
+  OperationPool pool(
+      lower(down, Order::build(down), {.rank = Rank{1}, .count = 4, .in_place = true}).value());
+  Progress progress(transport, clock, 2, Rank{1});
+  ASSERT_TRUE(progress.open({.number = 0, .places = 3, .place_bytes = 1000},
+                            [](const Error& error, const auto&) { return error; }));
+  EXPECT_TRUE(
+      progress.run(0, pool.take({.output = std::as_writable_bytes(std::span(data)).data()})));
+  progress.close(0, {ErrorCode::kPeerLost, ""});
+  ASSERT_GE(transport.homes().size(), 2U);
+  EXPECT_EQ(transport.homes()[0].size(), 16U);
+  EXPECT_TRUE(transport.homes()[1].empty());
+}
+
 }  // namespace
 }  // namespace pleach
