@@ -63,7 +63,6 @@ Status Endpoint::find_transport() {
 }
 
 Endpoint::~Endpoint() {
-  leaving_ = nullptr;
   if (is_attached_ && wiring_ != nullptr && wiring_->process.is_here()) {
     store().detach(rank());
   }
@@ -79,26 +78,26 @@ Status Endpoint::write_flight(const std::string& path) const {
                     flight_text(wiring()->progress->flight_log(), options_.name, {"request", ""}));
 }
 
-int64_t Endpoint::count_opening(uint64_t kind) {
+int64_t Openings::count(uint64_t kind) {
   const std::scoped_lock lock(mutex_);
-  return openings_.by_kind[kind]++;
+  return by_kind_[kind]++;
 }
 
-void Endpoint::note_opened() {
+void Openings::note_opened() {
   const std::scoped_lock lock(mutex_);
-  ++openings_.open;
+  ++open_;
 }
 
-void Endpoint::note_closed() {
+void Openings::note_closed() {
   const std::scoped_lock lock(mutex_);
-  --openings_.open;
+  --open_;
   if (leaving_ == nullptr) {
     leaving_ = std::make_unique<AtExit>([this] {
       std::unique_lock open(mutex_);
-      const bool is_in_order = openings_.open == 0;
+      const bool is_in_order = open_ == 0;
       open.unlock();
       if (is_in_order) {
-        store().leave();
+        store_->leave();
       }
     });
   }
@@ -106,8 +105,9 @@ void Endpoint::note_closed() {
 
 Result<std::shared_ptr<Wiring>> Endpoint::wire() {
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): it may end in another thread
-  std::shared_ptr<Wiring> wiring(new Wiring{.epoch = store().epoch(), .store = options_.store},
-                                 destroy);
+  std::shared_ptr<Wiring> wiring(
+      new Wiring{.epoch = store().epoch(), .store = options_.store, .openings = openings_},
+      destroy);
   const Clock& clock = options_.clock != nullptr ? *options_.clock : store().clock();
   wiring->transport = std::move(options_.transport_override);
   if (wiring->transport == nullptr) {
@@ -158,7 +158,7 @@ Status Endpoint::renew() {
   }
   const std::scoped_lock lock(mutex_);
   wiring_ = std::move(renewed).value();
-  openings_.open = 0;  // what was open has failed, and is never closed
+  openings_->forget_all();  // what was open has failed, and is never closed
   return ok();
 }
 

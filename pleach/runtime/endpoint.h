@@ -38,12 +38,36 @@ struct EndpointOptions {
   std::unique_ptr<Transport> transport_override = nullptr;  // tests
 };
 
+// An endpoint's communicators that are open. A process that ends when all have been closed leaves
+// the job in order, whatever it has not destroyed. Thread safe.
+class Openings {
+ public:
+  explicit Openings(std::shared_ptr<Store> store) : store_(std::move(store)) {}
+  // How many of that kind have been opened before.
+  int64_t count(uint64_t kind);
+  void note_opened();
+  void note_closed();
+  // None is open.
+  void forget_all() {
+    const std::scoped_lock lock(mutex_);
+    open_ = 0;
+  }
+
+ private:
+  const std::shared_ptr<Store> store_;
+  std::mutex mutex_;
+  std::map<uint64_t, int64_t> by_kind_;
+  int64_t open_ = 0;
+  std::unique_ptr<AtExit> leaving_;  // once one has been closed
+};
+
 // An endpoint's connections in one epoch, and what moves operations over them. Whoever is of that
-// epoch keeps it.
+// epoch keeps it, and with it the store, which cannot say goodbye then by being destroyed.
 struct Wiring {
   std::shared_ptr<const Epoch> epoch;
   ProcessMark process = {};
   std::shared_ptr<Store> store = nullptr;  // and its clock
+  std::shared_ptr<Openings> openings = nullptr;
   std::unique_ptr<Transport> transport = nullptr;
   std::unique_ptr<Progress> progress = nullptr;
   std::unique_ptr<FlightWriter> flight = nullptr;
@@ -77,15 +101,11 @@ class Endpoint {
   Status renew();
   // Writes the last operations of this rank, as JSON (docs/cli.md, "flight"). Errors: kIo.
   Status write_flight(const std::string& path) const;
-  // How many communicators of that kind have been opened here before.
-  int64_t count_opening(uint64_t kind);
-  // A communicator of it has been opened, or closed in order. A process that ends when all have
-  // been closed leaves in order too, though it has not destroyed this.
-  void note_opened();
-  void note_closed();
+  Openings& openings() { return *openings_; }
 
  private:
-  explicit Endpoint(EndpointOptions options) : options_(std::move(options)) {}
+  explicit Endpoint(EndpointOptions options)
+      : options_(std::move(options)), openings_(std::make_shared<Openings>(options_.store)) {}
   Status find_transport();
   Result<std::shared_ptr<Wiring>> wire();
 
@@ -93,13 +113,8 @@ class Endpoint {
   bool is_attached_ = false;
   std::mutex renewing_;  // one at a time
   mutable std::mutex mutex_;
-  // Guarded by it:
-  std::shared_ptr<Wiring> wiring_;
-  struct Openings {
-    std::map<uint64_t, int64_t> by_kind = {};
-    int64_t open = 0;
-  } openings_;
-  std::unique_ptr<AtExit> leaving_;  // once a communicator has been closed
+  std::shared_ptr<Wiring> wiring_;  // guarded by it
+  const std::shared_ptr<Openings> openings_;
 };
 
 }  // namespace pleach

@@ -21,7 +21,7 @@ class Store {
   virtual ~Store() = default;
   virtual Status set(const std::string& key, std::string value) = 0;
   // Waits until the key exists. Errors: kTimeout naming the key; the failure of the epoch in
-  // which it began.
+  // which it began, but where it waits for nothing: then what is there, whatever has failed.
   virtual Result<std::string> get(const std::string& key, Duration deadline) = 0;
   // Adds one to a counter that starts at 0 and returns the new value.
   virtual Result<int64_t> increment(const std::string& key) = 0;
