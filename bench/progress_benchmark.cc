@@ -111,6 +111,10 @@ class LateTransport final : public Transport {
   Status open(const ChannelOptions& channel) override { return inner_->open(channel); }
   void abandon(uint64_t channel) override { inner_->abandon(channel); }
   void close(uint64_t channel) override { inner_->close(channel); }
+  std::string address() const override { return inner_->address(); }
+  Status introduce(Rank peer, std::string_view address) override {
+    return inner_->introduce(peer, address);
+  }
   Status connect(Rank peer) override { return inner_->connect(peer); }
   Status tell_begun(Rank peer, uint64_t channel, uint64_t operation,
                     uint64_t fingerprint) override {

@@ -81,7 +81,7 @@ class ChannelCommunicator final : public Communicator {
   Progress::Failed tell_failure(std::string_view kind);
   Status open_channels();
   void close_channels(std::string_view why);
-  Status agree_on_places();
+  Status meet();
   Store& store() const { return endpoint_->store(); }
   const Epoch& epoch() const { return *wiring_->epoch; }
   Progress& progress() const { return *wiring_->progress; }
@@ -128,7 +128,7 @@ uint64_t ChannelCommunicator::number(Endpoint& endpoint, const Epoch& epoch,
   for (const Rank rank : options.ranks) {
     number.add(rank.value);
   }
-  number.add(endpoint.count_opening(number.value()));
+  number.add(endpoint.openings().count(number.value()));
   return number.value();
 }
 
@@ -238,23 +238,33 @@ Status ChannelCommunicator::open() {
     return opened;
   }
   is_open_ = true;
-  endpoint_->note_opened();
+  endpoint_->openings().note_opened();
   for (const uint64_t channel : {self_.channel, messages_.channel()}) {
     progress().name_channel(channel, {options_.name, options_.ranks});
   }
-  return agree_on_places();
+  const Status met = meet();
+  return met ? ok() : poison(met.error(), "create", job_rank());
 }
 
-// All ranks have opened the channels when it returns, with as many places, and as large ones.
-Status ChannelCommunicator::agree_on_places() {
+// All ranks have opened the channels when it returns, with as many places, and as large ones, and
+// know how to reach each other: nothing that follows asks the store.
+Status ChannelCommunicator::meet() {
   const std::string places =
       fmt::format("landing_places={} place_bytes={} message_places={} message_place_bytes={}",
                   options_.landing_places, options_.place_bytes, options_.message_places,
                   options_.message_place_bytes);
-  Result<Status> agreed =
-      agree(group(), key("create"), places, "rank {0} opens {1}, rank {3} opens {2}");
-  const Status status = agreed ? std::move(*agreed) : Status(agreed.error());
-  return status ? ok() : poison(status.error(), "create", job_rank());
+  PLEACH_ASSIGN(words,
+                exchange(group(), key("create"), places + "\n" + wiring_->transport->address()));
+  for (int32_t rank = 0; rank < rank_count(); ++rank) {
+    const std::string_view word = words[at(rank)];
+    const std::string_view theirs = word.substr(0, word.find('\n'));
+    PLEACH_TRY(compare(group(), Rank{rank}, theirs, words[0].substr(0, words[0].find('\n')),
+                       "rank {0} opens {1}, rank {3} opens {2}"));
+    const std::string_view address = word.substr(std::min(theirs.size() + 1, word.size()));
+    PLEACH_TRY(rank == this->rank().value ? ok()
+                                          : progress().introduce(job_ranks()[at(rank)], address));
+  }
+  return ok();
 }
 
 Status ChannelCommunicator::barrier() {
@@ -306,7 +316,7 @@ Status ChannelCommunicator::close() {
                    fmt::format("close of communicator {}: {}", quoted(options_.name), differs)));
   }
   close_channels("its communicator was closed");
-  endpoint_->note_closed();
+  endpoint_->openings().note_closed();
   const std::scoped_lock lock(mutex_);
   guarded_.poison = invalid(fmt::format("communicator {} is closed", quoted(options_.name)));
   is_well_ = false;

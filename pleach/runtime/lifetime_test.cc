@@ -337,7 +337,7 @@ TEST(LifetimeTest, HundredsInFlightEndBackwards) {
 
 // As rank 1 of 2, which has proved to rank 0 that it is.
 Descriptor pose_as_rank_1(support::RankGroup& group) {
-  const std::string entry = group.store().get("test/tcp/0", Duration(0)).value();
+  const std::string entry = group.transport(Rank{0}).address();
   const std::vector<std::string_view> parts = split(entry, ' ');
   Descriptor socket = std::move(start_connect(parse_address(parts[2], "address").value())).value();
   wait_ready(socket.get(), POLLOUT, SteadyClock().now() + seconds(5));

@@ -91,7 +91,14 @@ class Transport {
   virtual void abandon(uint64_t channel) = 0;
   // abandon(), and the places are gone.
   virtual void close(uint64_t channel) = 0;
-  // Starts to connect to a peer where that is needed; send() then waits for it.
+  // What its peers need to reach this rank: any bytes, the same while it lives.
+  virtual std::string address() const = 0;
+  // Tells it a peer's address. Before connect(); what is known of a connected peer changes nothing.
+  //   errors  kIo: that is no address; kUnsupported: it is out of reach; kInvalidArgument: the two
+  //           ends are made for different connections
+  virtual Status introduce(Rank peer, std::string_view address) = 0;
+  // Starts to connect to a peer that it was introduced to, where that is needed; send() then waits
+  // for it.
   virtual Status connect(Rank peer) = 0;
   // Tells a peer that this rank has begun an operation.
   virtual Status tell_begun(Rank peer, uint64_t channel, uint64_t operation,
@@ -162,7 +169,7 @@ struct TransportContext {
   std::shared_ptr<Store> store;
   std::shared_ptr<const Epoch> epoch;  // it is of: when that fails, progress() does
   const Clock* clock = nullptr;
-  std::string key_prefix;  // of the keys it sets in the store
+  std::string key_prefix;  // distinct from other transports' of the job
   Duration deadline = std::chrono::seconds(30);
   OwnHost host = {};
   int beside = -1;  // a descriptor: wait() returns when it is readable, too ("shm" alone)
@@ -172,8 +179,9 @@ struct TransportContext {
   int32_t ranks_on_host() const { return host.ranks > 0 ? host.ranks : rank_count; }
 };
 
-// Tells connections to this transport from those to another that had its address before.
-uint64_t make_nonce(const TransportContext& context);
+// Tells connections to a transport from those to another that had its address before. Random: only
+// who is told it knows it.
+uint64_t make_nonce();
 
 struct TransportKind {
   std::string name;  // "tcp", "shm", "host", "inproc"

@@ -1,19 +1,17 @@
 // The transports, each defined in transports/NAME.cc.
-#include <unistd.h>
-
+#include <cstring>
 #include <utility>
 
-#include "pleach/base/hash.h"
+#include "pleach/runtime/rendezvous/secret.h"
 #include "pleach/runtime/transport.h"
 
 namespace pleach {
 
-uint64_t make_nonce(const TransportContext& context) {
-  Fingerprint nonce;
-  nonce.add(static_cast<int64_t>(getpid()));
-  nonce.add(static_cast<int64_t>(context.clock->now().time_since_epoch().count()));
-  nonce.add(context.key_prefix);
-  return nonce.value();
+uint64_t make_nonce() {
+  uint64_t nonce = 0;
+  const Digest digest = random_digest();
+  std::memcpy(&nonce, digest.data(), sizeof(nonce));
+  return nonce;
 }
 
 Result<std::unique_ptr<Transport>> create_transport(std::string_view spec,

@@ -42,6 +42,7 @@ class BareTransports {
                                                   .deadline = std::chrono::seconds(20)}));
       transports_.back()->set_sink(no_home_);
     }
+    introduce_all(transports_);
   }
   Transport& operator[](int32_t rank) { return *transports_[at(rank)]; }
   Store& store() { return *store_; }

@@ -32,6 +32,10 @@ class DelayingTransport final : public Transport {
     return inner_->open(wanted);
   }
   void close(uint64_t channel) override { inner_->close(channel); }
+  std::string address() const override { return inner_->address(); }
+  Status introduce(Rank peer, std::string_view address) override {
+    return inner_->introduce(peer, address);
+  }
   Status connect(Rank peer) override { return inner_->connect(peer); }
   Status tell_begun(Rank peer, uint64_t channel, uint64_t operation,
                     uint64_t fingerprint) override {

@@ -84,6 +84,7 @@ class RankGroup {
       progress_.push_back(std::make_unique<Progress>(*transports_.back(), clock_, rank_count));
       open_channel(Rank{rank}, kChannel, landing_places, kPlaceBytes);
     }
+    introduce_all(transports_);
   }
 
   ~RankGroup() {

@@ -14,6 +14,8 @@ class SilentTransport : public Transport {
   void abandon(uint64_t /*channel*/) override {}
   Status open(const ChannelOptions& /*channel*/) override { return ok(); }
   void close(uint64_t /*channel*/) override {}
+  std::string address() const override { return {}; }
+  Status introduce(Rank /*peer*/, std::string_view /*address*/) override { return ok(); }
   Status connect(Rank /*peer*/) override { return ok(); }
   Status tell_begun(Rank /*peer*/, uint64_t /*channel*/, uint64_t /*operation*/,
                     uint64_t /*fingerprint*/) override {

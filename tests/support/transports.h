@@ -4,7 +4,9 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "pleach/base/check.h"
 #include "pleach/runtime/transport.h"
 
 namespace pleach::support {
@@ -27,6 +29,18 @@ inline std::unique_ptr<Transport> make_transport(const std::string& text,
   const TransportSpec spec(text);
   context.host.name = spec.host_of(context.rank);
   return create_transport(spec.name, std::move(context)).value();
+}
+
+// Each to each.
+inline void introduce_all(const std::vector<std::unique_ptr<Transport>>& ranks) {
+  for (std::size_t one = 0; one < ranks.size(); ++one) {
+    for (std::size_t other = 0; other < ranks.size(); ++other) {
+      if (one != other) {
+        const Rank peer{static_cast<int32_t>(other)};
+        PLEACH_CHECK(ranks[one]->introduce(peer, ranks[other]->address()), "no address");
+      }
+    }
+  }
 }
 
 }  // namespace pleach::support

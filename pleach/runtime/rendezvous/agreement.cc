@@ -151,7 +151,7 @@ Result<Result<std::string>> spread(const GroupOfRanks& group, const std::string&
   }
   PLEACH_TRY(barrier(group, name + ".read"));
   if (group.rank.value == 0) {
-    PLEACH_TRY(group.store.erase(name + "/"));
+    static_cast<void>(group.store.erase(name + "/"));  // all have it, whatever becomes of them now
   }
   return read(std::move(text));
 }
@@ -180,11 +180,16 @@ Status barrier(const GroupOfRanks& group, const std::string& name) {
   if (arrived == group.rank_count) {
     PLEACH_TRY(group.store.set(all_key, ""));
   } else {
-    PLEACH_TRY(wait_for(group, {.name = name,
-                                .count = group.rank_count,
-                                .key = all_key,
-                                .setter = "all ranks",
-                                .until = group.store.clock().now() + group.deadline}));
+    const Result<std::string> all =
+        wait_for(group, {.name = name,
+                         .count = group.rank_count,
+                         .key = all_key,
+                         .setter = "all ranks",
+                         .until = group.store.clock().now() + group.deadline});
+    // Who saw them all come may have gone on to its end, which is a failure of the next thing.
+    if (!all && (!group.store.failure() || !group.store.get(all_key, Duration::zero()))) {
+      return all.error();
+    }
   }
   // All have entered, whatever becomes of them now.
   const Result<int64_t> left = group.store.increment(name + "/left");
@@ -216,6 +221,32 @@ Result<std::vector<std::string>> gather(const GroupOfRanks& group, const std::st
   return values;
 }
 
+Result<std::vector<std::string>> exchange(const GroupOfRanks& group, const std::string& name,
+                                          std::string value) {
+  const auto put_together = [](const std::vector<std::string>& all) -> Result<std::string> {
+    std::string text;
+    for (const std::string& one : all) {
+      text += fmt::format("{} {}", one.size(), one);
+    }
+    return text;
+  };
+  PLEACH_ASSIGN(done, settle(group, name, std::move(value), put_together));
+  PLEACH_ASSIGN(text, done);
+  std::vector<std::string> values;
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::size_t space = std::min(rest.find(' '), rest.size() - 1);
+    PLEACH_ASSIGN(size, parse_integer(rest.substr(0, space), "bytes of a rank's value", 0,
+                                      std::ssize(rest) - static_cast<int64_t>(space) - 1));
+    values.emplace_back(rest.substr(space + 1, static_cast<std::size_t>(size)));
+    rest.remove_prefix(space + 1 + static_cast<std::size_t>(size));
+  }
+  if (std::ssize(values) != group.rank_count) {
+    return Error{ErrorCode::kIo, fmt::format("rank {} told the values of {} ranks, not of {}",
+                                             group.name_of(0), values.size(), group.rank_count)};
+  }
+  return values;
+}
+
 Result<Result<std::string>> broadcast(const GroupOfRanks& group, const std::string& name,
                                       const std::function<Result<std::string>()>& produce) {
   if (group.rank.value == 0) {
@@ -227,17 +258,22 @@ Result<Result<std::string>> broadcast(const GroupOfRanks& group, const std::stri
 Result<Status> agree(const GroupOfRanks& group, const std::string& name,
                      const Result<std::string>& words, std::string_view differs) {
   const auto judge = [&](const std::vector<std::string>& all) -> Result<std::string> {
-    for (std::size_t rank = 0; rank < all.size(); ++rank) {
-      PLEACH_ASSIGN(theirs, read(all[rank]));
-      if (const auto what = difference(theirs, *words)) {
-        return invalid(fmt::format(fmt::runtime(differs), group.name_of(static_cast<int64_t>(rank)),
-                                   what->first, what->second, group.name_of(0)));
-      }
+    for (int32_t rank = 0; rank < std::ssize(all); ++rank) {
+      PLEACH_ASSIGN(theirs, read(all[static_cast<std::size_t>(rank)]));
+      PLEACH_TRY(compare(group, Rank{rank}, theirs, *words, differs));
     }
     return std::string();
   };
   PLEACH_ASSIGN(verdict, settle(group, name, write(words), judge));
   return verdict ? ok() : Status(verdict.error());
+}
+
+Status compare(const GroupOfRanks& group, Rank rank, std::string_view words, std::string_view first,
+               std::string_view differs) {
+  const auto what = difference(words, first);
+  return what ? invalid(fmt::format(fmt::runtime(differs), group.name_of(rank.value), what->first,
+                                    what->second, group.name_of(0)))
+              : ok();
 }
 
 }  // namespace pleach

@@ -49,6 +49,10 @@ Result<Result<std::string>> settle(const GroupOfRanks& group, const std::string&
 Result<std::vector<std::string>> gather(const GroupOfRanks& group, const std::string& name,
                                         std::string value);
 
+// All get the values of all, by rank.
+Result<std::vector<std::string>> exchange(const GroupOfRanks& group, const std::string& name,
+                                          std::string value);
+
 // Rank 0 produces a value, or refuses to, and waits for nobody before; all ranks get the same, a
 // value in pieces.
 Result<Result<std::string>> broadcast(const GroupOfRanks& group, const std::string& name,
@@ -62,5 +66,10 @@ Result<Result<std::string>> broadcast(const GroupOfRanks& group, const std::stri
 //            its own or kInvalidArgument
 Result<Status> agree(const GroupOfRanks& group, const std::string& name,
                      const Result<std::string>& words, std::string_view differs);
+
+// The same of one rank, where everybody knows what all say.
+//   returns  kInvalidArgument: it differs
+Status compare(const GroupOfRanks& group, Rank rank, std::string_view words, std::string_view first,
+               std::string_view differs);
 
 }  // namespace pleach

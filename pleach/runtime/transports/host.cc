@@ -8,17 +8,14 @@
 #include <utility>
 #include <vector>
 
+#include "pleach/base/check.h"
 #include "pleach/base/index.h"
+#include "pleach/base/text.h"
 #include "pleach/runtime/net.h"
 #include "pleach/runtime/transport.h"
 
 namespace pleach {
 namespace {
-
-// Where a rank is: its host's identity in the store.
-std::string place_key(const TransportContext& context, Rank rank) {
-  return fmt::format("{}/host/{}", context.key_prefix, rank.value);
-}
 
 // Two transports, of which each peer has one. Who waits, waits in the near one, which is woken
 // through memory; it returns when there is something to see in the far one.
@@ -26,7 +23,7 @@ class HostTransport final : public Transport {
  public:
   explicit HostTransport(const TransportContext& context)
       : context_(context),
-        place_(host_identity(context.host.name)),
+        home_(host_identity(context.host.name)),
         ways_(at(context.rank_count)),
         is_lost_(at(context.rank_count)) {}
 
@@ -34,7 +31,7 @@ class HostTransport final : public Transport {
     PLEACH_SET(far_, make("tcp"));
     context_.beside = far_->descriptor();
     PLEACH_SET(near_, make("shm"));
-    return context_.store->set(place_key(context_, context_.rank), place_);
+    return ok();
   }
 
   void set_sink(Sink& sink) override {
@@ -53,24 +50,32 @@ class HostTransport final : public Transport {
     near_->close(channel);
     far_->close(channel);
   }
-  Status connect(Rank peer) override {
-    PLEACH_ASSIGN(way, way_to(peer));
-    return way->connect(peer);
+  // Which host it is on, and both addresses.
+  std::string address() const override {
+    return fmt::format("{}\n{}\n{}", home_, near_->address(), far_->address());
   }
+  Status introduce(Rank peer, std::string_view address) override {
+    const std::vector<std::string_view> parts = split(address, '\n');
+    if (parts.size() != 3) {
+      return Error{ErrorCode::kIo, fmt::format("rank {} told {}, which is no address", peer.value,
+                                               quoted(address))};
+    }
+    const bool is_near = parts[0] == home_;
+    ways_[peer.index()] = is_near ? near_.get() : far_.get();
+    return is_near ? near_->introduce(peer, parts[1]) : far_->introduce(peer, parts[2]);
+  }
+  Status connect(Rank peer) override { return way_to(peer).connect(peer); }
   Status tell_begun(Rank peer, uint64_t channel, uint64_t operation,
                     uint64_t fingerprint) override {
-    PLEACH_ASSIGN(way, way_to(peer));
-    return way->tell_begun(peer, channel, operation, fingerprint);
+    return way_to(peer).tell_begun(peer, channel, operation, fingerprint);
   }
   Result<bool> send(Rank peer, uint64_t channel, SegmentTag tag, uint64_t fingerprint,
                     std::span<const std::span<const std::byte>> pieces) override {
-    PLEACH_ASSIGN(way, way_to(peer));
-    return way->send(peer, channel, tag, fingerprint, pieces);
+    return way_to(peer).send(peer, channel, tag, fingerprint, pieces);
   }
   Result<bool> lend(Rank peer, uint64_t channel, SegmentTag tag, uint64_t fingerprint,
                     std::span<const std::byte> bytes) override {
-    PLEACH_ASSIGN(way, way_to(peer));
-    return way->lend(peer, channel, tag, fingerprint, bytes);
+    return way_to(peer).lend(peer, channel, tag, fingerprint, bytes);
   }
   // What is lent is lent by who shares memory.
   bool fetch(Rank peer, const std::byte* from, std::span<std::byte> to) override {
@@ -80,9 +85,9 @@ class HostTransport final : public Transport {
     return near_->tell_read(peer, channel, tag, item);
   }
   Status release(Rank peer, uint64_t channel, SegmentTag tag, int32_t place) override {
-    PLEACH_ASSIGN(way, way_to(peer));
-    return way->release(peer, channel, tag, place);
+    return way_to(peer).release(peer, channel, tag, place);
   }
+  bool reads_peers() const override { return near_->reads_peers(); }
   bool holds_back() const override { return near_->holds_back() || far_->holds_back(); }
   Status flush() override {
     PLEACH_TRY(near_->flush());
@@ -136,18 +141,14 @@ class HostTransport final : public Transport {
     is_lost_[peer] = event.kind == TransportEvent::Kind::kLost;
     return true;
   }
-  // Peers have said where they are before a channel is open on all ranks.
-  Result<Transport*> way_to(Rank peer) {
-    Transport*& way = ways_[peer.index()];
-    if (way == nullptr) {
-      PLEACH_ASSIGN(place, context_.store->get(place_key(context_, peer), context_.deadline));
-      way = place == place_ ? near_.get() : far_.get();
-    }
-    return way;
+  Transport& way_to(Rank peer) const {
+    Transport* const way = ways_[peer.index()];
+    PLEACH_CHECK(way != nullptr, "a peer that nobody has introduced");
+    return *way;
   }
 
   TransportContext context_;
-  std::string place_;
+  std::string home_;
   std::unique_ptr<Transport> far_, near_;  // near_ watches a descriptor of far_
   std::vector<Transport*> ways_;           // by rank; null: not known yet
   std::vector<bool> is_lost_;              // by rank

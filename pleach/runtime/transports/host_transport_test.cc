@@ -66,7 +66,8 @@ TEST(HostTransportTest, NamesTellHostsApart) {
 TEST(HostTransportTest, WhoComesByAnotherWayThanItsOwnIsLost) {
   BareTransports ranks("host", 2);
   ranks.open({.number = 5, .places = 2, .place_bytes = 4096});
-  ASSERT_TRUE(ranks.store().set("test/host/1", "elsewhere"));
+  const std::string address = ranks[1].address();
+  ASSERT_TRUE(ranks[0].introduce(Rank{1}, "elsewhere" + address.substr(address.find('\n'))));
   ASSERT_TRUE(ranks[0].tell_begun(Rank{1}, 5, 1, 9));
   ASSERT_TRUE(ranks[1].connect(Rank{0}));
   for (uint64_t operation = 1; operation <= 3; ++operation) {

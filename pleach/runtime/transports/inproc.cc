@@ -82,6 +82,8 @@ class InprocTransport final : public Transport {
   }
   void abandon(uint64_t /*channel*/) override {}  // segments come whole
   void close(uint64_t channel) override { places_.close(channel); }
+  std::string address() const override { return {}; }
+  Status introduce(Rank /*peer*/, std::string_view /*address*/) override { return ok(); }
   Status connect(Rank /*peer*/) override { return ok(); }
   Status tell_begun(Rank peer, uint64_t channel, uint64_t operation, uint64_t fingerprint) override;
   Result<bool> send(Rank peer, uint64_t channel, SegmentTag tag, uint64_t fingerprint,

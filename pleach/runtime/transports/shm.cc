@@ -64,6 +64,12 @@ class ShmTransport final : public Transport {
   Status open(const ChannelOptions& channel) override;
   void abandon(uint64_t channel) override;
   void close(uint64_t channel) override;
+  // The word that shows whether peers may read this rank's memory is its socket's number, too.
+  std::string address() const override { return shm::write_address(context_, own_.word); }
+  Status introduce(Rank peer, std::string_view address) override {
+    PLEACH_SET(at_peer(peer).nonce, shm::read_address(context_, peer, address));
+    return ok();
+  }
   Status connect(Rank peer) override;
   Status tell_begun(Rank peer, uint64_t channel, uint64_t operation, uint64_t fingerprint) override;
   Result<bool> send(Rank peer, uint64_t channel, SegmentTag tag, uint64_t fingerprint,
@@ -159,7 +165,7 @@ Status ShmTransport::listen() {
   for (int32_t rank = 0; rank < context_.rank_count; ++rank) {
     at_peer(Rank{rank}).in = shm::Reader(shm::ring_in(own_.shared.get(), Rank{rank}));
   }
-  const uint64_t nonce = make_nonce(context_);
+  const uint64_t nonce = make_nonce();
   PLEACH_ASSIGN(listener, listen_on_host(shm::socket_name(nonce)));
   PLEACH_TRY(meeting_.open(
       meeting_options(context_, Purpose::kShm, nonce, ready_.epoll.get()), std::move(listener),
@@ -172,7 +178,7 @@ Status ShmTransport::listen() {
     PLEACH_TRY(watch(ready_.epoll.get(), context_.beside, EPOLLIN, kBeside));
   }
   own_.word = nonce;
-  return shm::publish_listener(context_, nonce);
+  return ok();
 }
 
 // ---- Channels.
@@ -256,7 +262,8 @@ Status ShmTransport::connect(Rank rank) {
   if (rank > context_.rank || peer.socket.is_open() || peer.is_lost()) {
     return ok();
   }
-  PLEACH_ASSIGN(nonce, shm::find_listener(context_, rank));
+  PLEACH_CHECK(peer.nonce.has_value(), "a peer that nobody has introduced");
+  const uint64_t nonce = *peer.nonce;
   return meeting_.approach(rank, 0, nonce,
                            [nonce] { return connect_on_host(shm::socket_name(nonce)); });
 }

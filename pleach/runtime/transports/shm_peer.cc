@@ -25,26 +25,21 @@ constexpr int64_t kRotated = int64_t{16} << 20;
 // A system call for less takes longer than two copies.
 constexpr int64_t kLeastFetched = int64_t{64} * 1024;
 
-std::string address_key(const TransportContext& context, Rank rank) {
-  return context.key_prefix + "/shm/" + std::to_string(rank.value);
-}
-
 }  // namespace
 
-Status publish_listener(const TransportContext& context, uint64_t nonce) {
-  return context.store->set(address_key(context, context.rank),
-                            fmt::format("{} {}", nonce, host_identity(context.host.name)));
+std::string write_address(const TransportContext& context, uint64_t nonce) {
+  return fmt::format("{} {}", nonce, host_identity(context.host.name));
 }
 
-Result<uint64_t> find_listener(const TransportContext& context, Rank rank) {
-  PLEACH_ASSIGN(entry, context.store->get(address_key(context, rank), context.deadline));
-  const std::vector<std::string_view> parts = split(entry, ' ');
+Result<uint64_t> read_address(const TransportContext& context, Rank rank,
+                              std::string_view address) {
+  const std::vector<std::string_view> parts = split(address, ' ');
   uint64_t nonce = 0;
   if (parts.size() != 2 ||
       std::from_chars(parts[0].data(), parts[0].data() + parts[0].size(), nonce).ec !=
           std::errc()) {
-    return Error{ErrorCode::kIo, fmt::format("rank {} published {}, which is no address",
-                                             rank.value, quoted(entry))};
+    return Error{ErrorCode::kIo,
+                 fmt::format("rank {} told {}, which is no address", rank.value, quoted(address))};
   }
   if (parts[1] != host_identity(context.host.name)) {
     return Error{ErrorCode::kUnsupported,

@@ -31,10 +31,10 @@ struct Held {
   std::shared_ptr<std::byte> lent = nullptr;  // the peer's memory, which stays mapped meanwhile
 };
 
-// Tells the others the nonce of this rank's socket, at which they find it.
-Status publish_listener(const TransportContext& context, uint64_t nonce);
-// Errors: kUnsupported: the rank is on another host; kIo: it published no such thing; the store's.
-Result<uint64_t> find_listener(const TransportContext& context, Rank rank);
+// The address of a rank: the nonce of its socket, and its host.
+std::string write_address(const TransportContext& context, uint64_t nonce);
+// The nonce in a rank's. Errors: kUnsupported: it is on another host; kIo: that is no address.
+Result<uint64_t> read_address(const TransportContext& context, Rank rank, std::string_view address);
 
 // A channel's places of this rank.
 struct OwnChannel {
@@ -148,6 +148,7 @@ struct Peer {
   std::shared_ptr<std::byte> shared;  // its control block and rings; null: not yet
   Writer out;
   Reader in;
+  std::optional<uint64_t> nonce = {};  // of its socket, once it is introduced
   Backlog backlog;
   std::vector<PeerChannel> channels;
   Reads reads;

@@ -28,10 +28,8 @@ namespace {
 
 using std::chrono::seconds;
 
-uint64_t nonce_of(Store& store, Rank rank) {
-  const std::string entry =
-      store.get("test/shm/" + std::to_string(rank.value), Duration(0)).value();
-  return std::stoull(std::string(split(entry, ' ')[0]));
+uint64_t nonce_of(const Transport& transport) {
+  return std::stoull(std::string(split(transport.address(), ' ')[0]));
 }
 
 // A program of its own that poses as rank 2 of 3.
@@ -44,7 +42,7 @@ struct Impostor {
 
   // Comes to rank 0, whoever it says that it is.
   Impostor(support::RankGroup& group, const Claim& claim) {
-    socket = connect_on_host(shm::socket_name(nonce_of(group.store(), Rank{0}))).value();
+    socket = connect_on_host(shm::socket_name(nonce_of(group.transport(Rank{0})))).value();
     support::be_let_in(group.transport(Rank{0}), socket.get(), group.store().secret(), claim);
   }
   // Says hello.
@@ -90,7 +88,7 @@ Status run_ring(support::RankGroup& group, Rank rank, Duration deadline = second
 
 TEST(ShmTransportTest, StrangersChangeNothing) {
   support::RankGroup group(3, "shm");
-  const uint64_t nonce = nonce_of(group.store(), Rank{0});
+  const uint64_t nonce = nonce_of(group.transport(Rank{0}));
   std::vector<Impostor> strangers;
   for (const Claim& claim :
        {claim_of(nonce + 1, 2, 3), claim_of(nonce, 0, 3), claim_of(nonce, -1, 3),
@@ -159,7 +157,7 @@ TEST(ShmTransportTest, RankThatBreaksTheProtocolIsNamed) {
   for (const Case& row : cases) {
     SCOPED_TRACE(row.name);
     support::RankGroup group(3, "shm");
-    Impostor liar(group, claim_of(nonce_of(group.store(), Rank{0}), 2, 3));
+    Impostor liar(group, claim_of(nonce_of(group.transport(Rank{0})), 2, 3));
     liar.greet({.rank = 2, .rank_count = 3}, shm::control_bytes(3));
     support::on_every_rank(3, [&](Rank rank) {
       if (rank.value == 2) {
@@ -188,7 +186,7 @@ TEST(ShmTransportTest, WhateverAMemberSaysItIsNamed) {
     SCOPED_TRACE(round);
     Rng rng(static_cast<uint64_t>(round));
     support::RankGroup group(3, "shm");
-    Impostor liar(group, claim_of(nonce_of(group.store(), Rank{0}), 2, 3));
+    Impostor liar(group, claim_of(nonce_of(group.transport(Rank{0})), 2, 3));
     const int64_t bytes = shm::control_bytes(3);
     liar.greet({.rank = 2, .rank_count = 3}, bytes);
     const auto own = liar.memory.map(0, bytes).value();
@@ -275,7 +273,7 @@ TEST(ShmTransportTest, RankThatSharesNoMemoryIsNamed) {
                                    {good, bytes, {STDIN_FILENO}}};
   for (const Case& row : cases) {
     support::RankGroup group(3, "shm");
-    Impostor liar(group, claim_of(nonce_of(group.store(), Rank{0}), 2, 3));
+    Impostor liar(group, claim_of(nonce_of(group.transport(Rank{0})), 2, 3));
     if (row.descriptors.empty()) {
       liar.greet(row.hello, row.bytes);
     } else {
@@ -298,7 +296,7 @@ TEST(ShmTransportTest, RankWhoseMemoryIsNotThereIsNamed) {
       lower(ring, Order::build(ring), {.rank = Rank{0}, .count = 300, .in_place = true}).value();
   support::RankGroup group(3, "shm");
   const uint64_t word = 7;
-  Impostor liar(group, claim_of(nonce_of(group.store(), Rank{0}), 2, 3));
+  Impostor liar(group, claim_of(nonce_of(group.transport(Rank{0})), 2, 3));
   liar.greet({.rank = 2,
               .rank_count = 3,
               .probe = word,
@@ -325,8 +323,7 @@ TEST(ShmTransportTest, RankWhoseMemoryIsNotThereIsNamed) {
 
 TEST(ShmTransportTest, RanksThatDoNotShareAHostSaySo) {
   support::RankGroup group(2, "shm");
-  ASSERT_TRUE(group.store().set("test/shm/0", "12 another/1"));
-  const Status status = group.transport(Rank{1}).connect(Rank{0});
+  const Status status = group.transport(Rank{1}).introduce(Rank{0}, "12 another/1");
   ASSERT_FALSE(status.has_value());
   EXPECT_EQ(
       status.error().message,

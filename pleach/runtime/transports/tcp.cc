@@ -39,12 +39,7 @@ constexpr int kMostReads = 64;
 constexpr int64_t kMostSockets = 16;
 constexpr const char* kClosed = "its connection closed";
 
-// How a rank is found: "2 nonce host:port host:port" in the store: with two sockets a peer, at
-// these addresses.
-std::string address_key(const TransportContext& context, Rank rank) {
-  return fmt::format("{}/tcp/{}", context.key_prefix, rank.value);
-}
-
+// How a rank is found: "2 nonce host:port host:port": with two sockets a peer, at these addresses.
 struct Entry {
   int64_t lanes = 1;
   uint64_t nonce = 0;
@@ -61,8 +56,8 @@ bool is_number(std::string_view host) {
 
 Result<Entry> parse_entry(std::string_view text, Rank rank) {
   const std::vector<std::string_view> parts = split(text, ' ');
-  const Error error{ErrorCode::kIo, fmt::format("rank {} published {}, which is no address",
-                                                rank.value, quoted(text))};
+  const Error error{ErrorCode::kIo,
+                    fmt::format("rank {} told {}, which is no address", rank.value, quoted(text))};
   Entry entry;
   if (parts.size() < 3 ||
       std::from_chars(parts[1].data(), parts[1].data() + parts[1].size(), entry.nonce).ec !=
@@ -107,6 +102,8 @@ class TcpTransport final : public Transport {
   }
   void abandon(uint64_t channel) override;
   void close(uint64_t channel) override;
+  std::string address() const override { return reach_.address; }
+  Status introduce(Rank peer, std::string_view address) override;
   Status connect(Rank peer) override;
   Status tell_begun(Rank peer, uint64_t channel, uint64_t operation, uint64_t fingerprint) override;
   Result<bool> send(Rank peer, uint64_t channel, SegmentTag tag, uint64_t fingerprint,
@@ -125,6 +122,7 @@ class TcpTransport final : public Transport {
  private:
   struct Peer {
     tcp::Connection connection;
+    Entry entry = {};      // where it listens
     int32_t releases = 0;  // held back
   };
   // Where segments go.
@@ -158,6 +156,7 @@ class TcpTransport final : public Transport {
 
   // Where this rank is reached, and by how many sockets.
   struct Reach {
+    std::string address;
     std::vector<std::string> hosts;
     uint16_t lanes = 1;
   };
@@ -180,14 +179,14 @@ Status TcpTransport::listen() {
   reach_.hosts.resize(std::min<std::size_t>(reach_.hosts.size(), reach_.lanes));
   PLEACH_SET(epoll_, make_epoll());
   ready_.alarm = make_event();
-  const uint64_t nonce = make_nonce(context_);
-  std::string entry = fmt::format("{} {}", reach_.lanes, nonce);
+  const uint64_t nonce = make_nonce();
+  reach_.address = fmt::format("{} {}", reach_.lanes, nonce);
   std::vector<Descriptor> listeners;
   for (const std::string& host : reach_.hosts) {
     PLEACH_ASSIGN(listener, listen_on({host, 0}));
     PLEACH_ASSIGN(address, local_address(listener.get()));
     listeners.push_back(std::move(listener));
-    entry += " " + to_text(Address{host, address.port});
+    reach_.address += " " + to_text(Address{host, address.port});
   }
   Meeting::Options options = meeting_options(context_, Purpose::kTcp, nonce, epoll_.get());
   options.lanes = reach_.lanes;
@@ -199,8 +198,7 @@ Status TcpTransport::listen() {
     PLEACH_TRY(meeting_.also_listen(std::move(listener)));
   }
   PLEACH_TRY(watch(epoll_.get(), ready_.alarm.get(), EPOLLIN, kAlarm));
-  PLEACH_TRY(watch(epoll_.get(), context_.epoch->descriptor(), EPOLLIN, kFailure));
-  return context_.store->set(address_key(context_, context_.rank), entry);
+  return watch(epoll_.get(), context_.epoch->descriptor(), EPOLLIN, kFailure);
 }
 
 // A peer that leaves a part of a message has broken off: what is to come of it has no place. And so
@@ -228,18 +226,24 @@ void TcpTransport::close(uint64_t channel) {
   landing_.places.close(channel);
 }
 
+Status TcpTransport::introduce(Rank peer, std::string_view address) {
+  PLEACH_ASSIGN(entry, parse_entry(address, peer));
+  if (entry.lanes != reach_.lanes) {
+    return invalid(fmt::format("rank {} has sockets={}, rank {} has sockets={} (PLEACH_SOCKETS)",
+                               context_.rank.value, reach_.lanes, peer.value, entry.lanes));
+  }
+  peers_[peer.index()].entry = std::move(entry);
+  return ok();
+}
+
 // The lower rank of a pair listens. The k-th socket goes by the k-th of its addresses and the k-th
 // of the peer's.
 Status TcpTransport::connect(Rank peer) {
   if (peer > context_.rank || connection(peer).is_open() || connection(peer).is_lost()) {
     return ok();
   }
-  PLEACH_ASSIGN(text, context_.store->get(address_key(context_, peer), context_.deadline));
-  PLEACH_ASSIGN(entry, parse_entry(text, peer));
-  if (entry.lanes != reach_.lanes) {
-    return invalid(fmt::format("rank {} has sockets={}, rank {} has sockets={} (PLEACH_SOCKETS)",
-                               context_.rank.value, reach_.lanes, peer.value, entry.lanes));
-  }
+  const Entry& entry = peers_[peer.index()].entry;
+  PLEACH_CHECK(!entry.addresses.empty(), "a peer that nobody has introduced");
   const std::size_t ways = std::min(reach_.hosts.size(), entry.addresses.size());
   for (uint16_t lane = 0; lane < reach_.lanes; ++lane) {
     const std::string from = ways > 1 ? reach_.hosts[lane % ways] : "";

@@ -24,9 +24,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // Connects to where a rank listens and says something.
-Descriptor intrude(Store& store, Rank rank, std::string_view words) {
-  const std::string entry =
-      store.get("test/tcp/" + std::to_string(rank.value), Duration(0)).value();
+Descriptor intrude(const Transport& transport, std::string_view words) {
+  const std::string entry = transport.address();
   const Address address = parse_address(split(entry, ' ')[2], "address").value();
   Descriptor socket = std::move(start_connect(address)).value();
   wait_ready(socket.get(), POLLOUT, SteadyClock().now() + seconds(5));
@@ -35,9 +34,8 @@ Descriptor intrude(Store& store, Rank rank, std::string_view words) {
   return socket;
 }
 
-Claim claim_of(Store& store, Rank door, int32_t rank, int32_t rank_count) {
-  const std::string entry =
-      store.get("test/tcp/" + std::to_string(door.value), Duration(0)).value();
+Claim claim_of(const Transport& transport, Rank door, int32_t rank, int32_t rank_count) {
+  const std::string entry = transport.address();
   return {.purpose = Purpose::kTcp,
           .rank = rank,
           .acceptor = door.value,
@@ -52,8 +50,8 @@ void say(const Descriptor& socket, std::string_view words) {
 
 // A program of its own that has proved to rank 0 that it is rank 2 of 3, which it is not.
 Descriptor pose_as_rank_2(support::RankGroup& group, uint16_t lane = 0) {
-  Descriptor socket = intrude(group.store(), Rank{0}, "");
-  Claim claim = claim_of(group.store(), Rank{0}, 2, 3);
+  Descriptor socket = intrude(group.transport(Rank{0}), "");
+  Claim claim = claim_of(group.transport(Rank{0}), Rank{0}, 2, 3);
   claim.lane = lane;
   support::be_let_in(group.transport(Rank{0}), socket.get(), group.store().secret(), claim);
   return socket;
@@ -88,18 +86,18 @@ TEST(TcpTransportTest, StrangersOnThePortChangeNothing) {
   Rng rng(31);
   std::vector<Descriptor> strangers;
   for (int32_t rank = 0; rank < 3; ++rank) {
-    strangers.push_back(intrude(group.store(), Rank{rank}, "GET / HTTP/1.1\r\n\r\n"));
-    strangers.push_back(intrude(group.store(), Rank{rank}, ""));
-    strangers.push_back(intrude(group.store(), Rank{rank}, "PLEACH1\n"));
+    strangers.push_back(intrude(group.transport(Rank{rank}), "GET / HTTP/1.1\r\n\r\n"));
+    strangers.push_back(intrude(group.transport(Rank{rank}), ""));
+    strangers.push_back(intrude(group.transport(Rank{rank}), "PLEACH1\n"));
     // Of the job, but with a claim that makes no sense here.
-    const Claim good = claim_of(group.store(), Rank{rank}, 2, 3);
+    const Claim good = claim_of(group.transport(Rank{rank}), Rank{rank}, 2, 3);
     std::vector<Claim> claims(4, good);
     claims[0].meeting += 1;
     claims[1].rank = rank;
     claims[2].rank = -1;
     claims[3].rank = 3;
     for (const Claim& claim : claims) {
-      strangers.push_back(intrude(group.store(), Rank{rank}, ""));
+      strangers.push_back(intrude(group.transport(Rank{rank}), ""));
       support::be_let_in(group.transport(Rank{rank}), strangers.back().get(),
                          group.store().secret(), claim);
     }
@@ -108,7 +106,7 @@ TEST(TcpTransportTest, StrangersOnThePortChangeNothing) {
       for (uint64_t k = rng.below(80); k > 0; --k) {
         noise += static_cast<char>(rng.below(256));
       }
-      strangers.push_back(intrude(group.store(), Rank{rank}, noise));
+      strangers.push_back(intrude(group.transport(Rank{rank}), noise));
     }
   }
   support::on_every_rank(3, [&](Rank rank) {
@@ -401,7 +399,7 @@ TEST(TcpTransportTest, RanksAgreeOnHowManySocketsThereAre) {
                                                                          .key_prefix = "test"})
             .value());
   }
-  EXPECT_EQ(ranks[1]->connect(Rank{0}).error().message,
+  EXPECT_EQ(ranks[1]->introduce(Rank{0}, ranks[0]->address()).error().message,
             "rank 1 has sockets=1, rank 0 has sockets=2 (PLEACH_SOCKETS)");
   EXPECT_EQ(create_transport("tcp,sockets=17", {}).error().message,
             "transport tcp: option 'sockets': value '17' is outside 1 to 16");
@@ -418,9 +416,10 @@ TEST(TcpTransportTest, FloodsOfStrangersKeepNobodyOut) {
   std::vector<Introduction> claimed;
   const auto flood = [&] {
     for (int i = 0; i < 300; ++i) {
-      connected.push_back(intrude(group.store(), Rank{0}, i % 3 == 0 ? "PLEACH2\n" : ""));
+      connected.push_back(intrude(group.transport(Rank{0}), i % 3 == 0 ? "PLEACH2\n" : ""));
       if (i % 3 == 1) {  // says that it is rank 4, and does not know the secret
-        claimed.emplace_back(JobSecret::make(), claim_of(group.store(), Rank{0}, 4, kRanks));
+        claimed.emplace_back(JobSecret::make(),
+                             claim_of(group.transport(Rank{0}), Rank{0}, 4, kRanks));
         claimed.back().advance(connected.back().get());
       }
     }
@@ -428,10 +427,10 @@ TEST(TcpTransportTest, FloodsOfStrangersKeepNobodyOut) {
   std::vector<TransportEvent> events;
   for (int32_t rank = 1; rank < kRanks; ++rank) {
     flood();
-    connected.push_back(intrude(group.store(), Rank{0}, ""));
+    connected.push_back(intrude(group.transport(Rank{0}), ""));
     for (const TransportEvent& event :
          support::be_let_in(transport, connected.back().get(), group.store().secret(),
-                            claim_of(group.store(), Rank{0}, rank, kRanks))) {
+                            claim_of(group.transport(Rank{0}), Rank{0}, rank, kRanks))) {
       events.push_back(event);
     }
     flood();

@@ -103,10 +103,6 @@ constexpr Duration kRetry = std::chrono::milliseconds(1);
 // In a row, before others have their turn.
 constexpr int kMostSteps = 64;
 
-std::string address_key(const TransportContext& context, Rank rank) {
-  return fmt::format("{}/ucx/{}", context.key_prefix, rank.value);
-}
-
 Status checked(std::string_view what, ucs_status_t status) {
   if (status == UCS_OK) {
     return ok();
@@ -144,7 +140,7 @@ class UcxTransport final : public Transport {
  public:
   explicit UcxTransport(const TransportContext& context)
       : context_(context),
-        nonce_(make_nonce(context) << kRankBits),
+        nonce_(make_nonce() << kRankBits),
         places_(context.rank_count),
         peers_(at(context.rank_count) + 1),
         patience_(Patience::for_ranks(context.rank_count)) {}
@@ -160,6 +156,8 @@ class UcxTransport final : public Transport {
   }
   void abandon(uint64_t channel) override;
   void close(uint64_t channel) override;
+  std::string address() const override { return address_; }
+  Status introduce(Rank rank, std::string_view address) override;
   Status connect(Rank peer) override;
   Status tell_begun(Rank peer, uint64_t channel, uint64_t operation, uint64_t fingerprint) override;
   Result<bool> send(Rank peer, uint64_t channel, SegmentTag tag, uint64_t fingerprint,
@@ -189,6 +187,7 @@ class UcxTransport final : public Transport {
   struct Peer {
     ucp_ep_h endpoint = nullptr;
     uint64_t nonce = 0;
+    std::string address = {};                       // empty: it has not been introduced
     std::deque<std::unique_ptr<Message>> arriving;  // in the order in which they were sent
     const char* lost_reason = nullptr;
     bool is_told = false;  // that it is lost
@@ -230,6 +229,7 @@ class UcxTransport final : public Transport {
 
   TransportContext context_;
   const uint64_t nonce_;
+  std::string address_;
   PlacePool places_;
   std::vector<Peer> peers_;  // by rank; the last is nobody, whose messages are dropped
   const Patience patience_;
@@ -267,10 +267,10 @@ Status UcxTransport::listen() {
   ucp_address_t* address = nullptr;
   std::size_t length = 0;
   PLEACH_TRY(checked("tell its address", ucx().ucp_worker_get_address(worker, &address, &length)));
-  std::string entry = fmt::format("{} ", nonce_);
-  entry.append(reinterpret_cast<const char*>(address), length);
+  address_ = fmt::format("{} ", nonce_);
+  address_.append(reinterpret_cast<const char*>(address), length);
   ucx().ucp_worker_release_address(worker, address);
-  return context_.store->set(address_key(context_, context_.rank), std::move(entry));
+  return ok();
 }
 
 // Says so to all who may wait for it. Who does not take it in time finds out otherwise.
@@ -332,19 +332,26 @@ void UcxTransport::close(uint64_t channel) {
   std::erase_if(kept_.held, [&](const Held& held) { return held.channel == channel; });
 }
 
+Status UcxTransport::introduce(Rank rank, std::string_view address) {
+  const char* const end = address.data() + address.size();
+  uint64_t nonce = 0;
+  const auto [rest, error] = std::from_chars(address.data(), end, nonce);
+  if (error != std::errc() || end - rest < 2 || *rest != ' ') {
+    return Error{ErrorCode::kIo,
+                 fmt::format("rank {} told {}, which is no address", rank.value, quoted(address))};
+  }
+  peers_[rank.index()].nonce = nonce;
+  peers_[rank.index()].address.assign(rest + 1, end);
+  return ok();
+}
+
 // Makes the way to a peer, unless there is one.
 Status UcxTransport::reach(Rank rank) {
   Peer& peer = peers_[rank.index()];
   if (peer.endpoint != nullptr || peer.lost_reason != nullptr) {
     return ok();
   }
-  PLEACH_ASSIGN(entry, context_.store->get(address_key(context_, rank), context_.deadline));
-  const char* const end = entry.data() + entry.size();
-  const auto [rest, error] = std::from_chars(entry.data(), end, peer.nonce);
-  if (error != std::errc() || rest == end || *rest != ' ') {
-    return Error{ErrorCode::kIo, fmt::format("rank {} published {}, which is no address",
-                                             rank.value, quoted(entry))};
-  }
+  PLEACH_CHECK(!peer.address.empty(), "a peer that nobody has introduced");
   const Lock lock(ucx_.mutex);
   const auto lose = [](void* lost, ucp_ep_h /*endpoint*/, ucs_status_t /*status*/) {
     static_cast<Peer*>(lost)->lost_reason = "its connection closed";
@@ -352,7 +359,7 @@ Status UcxTransport::reach(Rank rank) {
   ucp_ep_params_t to = {};
   to.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                   UCP_EP_PARAM_FIELD_ERR_HANDLER;
-  to.address = reinterpret_cast<const ucp_address_t*>(rest + 1);
+  to.address = reinterpret_cast<const ucp_address_t*>(peer.address.data());
   to.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   to.err_handler = {lose, &peer};
   return checked(fmt::format("connect to rank {}", rank.value),
