@@ -28,6 +28,11 @@ class JobClock final : public Clock {
     lag_.store(real - shown, std::memory_order_relaxed);
     limit_.store(shown + reach.count(), std::memory_order_release);
   }
+  // No beat follows: from here on it runs as the steady clock does. Called by the same thread.
+  void run_free() {
+    beat(Duration::zero());
+    limit_.store(INT64_MAX, std::memory_order_release);
+  }
 
  private:
   using Ticks = Duration::rep;

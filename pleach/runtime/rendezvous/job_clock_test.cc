@@ -36,5 +36,16 @@ TEST(JobClockTest, StandsStillBeyondItsReachAndGoesOnFromThere) {
   EXPECT_EQ(clock.now(), stopped + milliseconds(20));
 }
 
+TEST(JobClockTest, RunsOnWhenNobodyBeatsItAnyMore) {
+  JobClock clock;
+  clock.beat(milliseconds(5));
+  std::this_thread::sleep_for(milliseconds(40));
+  clock.run_free();
+  const TimePoint start = clock.now();
+  std::this_thread::sleep_for(milliseconds(40));
+  EXPECT_GE(clock.now() - start, milliseconds(40));
+  EXPECT_LT(clock.now(), SteadyClock().now() - milliseconds(20));  // it does not catch up
+}
+
 }  // namespace
 }  // namespace pleach
