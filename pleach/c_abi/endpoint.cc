@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <chrono>
@@ -42,11 +43,12 @@ Result<LaunchEnvironment> find_place(const pleach_endpoint_options& options) {
   place.store_port = options.store_port;
   place.listen_descriptor = options.listen_descriptor > 0 ? options.listen_descriptor : -1;
   place.key_prefix = text_or(options.job, "");
-  PLEACH_SET(place.secret,
-             options.secret == nullptr
-                 ? find_secret(process_environment)
-                 : JobSecret::parse(options.secret, "pleach_endpoint_options.secret"));
-  PLEACH_SET(place.secret, with_tls(process_environment, std::move(place.secret)));
+  if (options.secret == nullptr) {
+    PLEACH_SET(place.secret, find_secret(process_environment));
+  } else {
+    PLEACH_ASSIGN(given, JobSecret::parse(options.secret, "pleach_endpoint_options.secret"));
+    PLEACH_SET(place.secret, with_tls(process_environment, std::move(given)));
+  }
   place.interface = process_environment("PLEACH_SOCKET_IFNAME").value_or("");
   return place;
 }
@@ -70,13 +72,13 @@ Status create(const pleach_endpoint_options* given, pleach_endpoint** endpoint) 
   opened.rank = place.rank;
   opened.rank_count = place.rank_count;
   opened.transport = choice.transport;
-  opened.hosts = choice.hosts;
+  opened.hosts = std::move(choice.hosts);
   opened.store = std::move(store);
   opened.name = place.key_prefix.empty() ? opened.name : place.key_prefix;
   opened.deadline = deadline;
   PLEACH_ASSIGN(created, Endpoint::create(std::move(opened)));
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory)
-  *endpoint = new pleach_endpoint{std::move(created), std::move(choice.hosts)};
+  *endpoint = new pleach_endpoint{std::move(created)};
   return ok();
 }
 
@@ -93,8 +95,13 @@ pleach_status pleach_listen(const char* host, int32_t* port, int32_t* descriptor
     }
     PLEACH_ASSIGN(listener, pleach::listen_on({host == nullptr ? "127.0.0.1" : host, *port}));
     PLEACH_ASSIGN(address, pleach::local_address(listener.get()));
+    // 0 would say that there is none.
+    pleach::Descriptor copy(fcntl(listener.get(), F_DUPFD_CLOEXEC, 3));
+    if (!copy.is_open()) {
+      return pleach::system_error("pleach_listen");
+    }
     *port = address.port;
-    *descriptor = listener.release();
+    *descriptor = copy.release();
     return pleach::ok();
   });
 }

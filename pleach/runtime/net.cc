@@ -209,6 +209,12 @@ Result<Address> local_address(int descriptor) {
   return Address{host, static_cast<int>(number)};
 }
 
+bool is_listening(int descriptor) {
+  int value = 0;
+  socklen_t length = sizeof(value);
+  return getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &value, &length) == 0 && value != 0;
+}
+
 Status set_nonblocking(int descriptor) {
   const int flags = fcntl(descriptor, F_GETFL);
   if (flags < 0 || fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) < 0) {

@@ -70,6 +70,7 @@ int connect_error(int descriptor);
 // The next waiting connection, non-blocking, or a closed descriptor and errno when there is none.
 Descriptor accept_one(int listener);
 Result<Address> local_address(int descriptor);
+bool is_listening(int descriptor);
 Status set_nonblocking(int descriptor);
 void set_no_delay(int descriptor);
 

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cctype>
 #include <cstdlib>
 #include <utility>
@@ -210,8 +211,13 @@ Result<LaunchEnvironment> own_environment(const EnvironmentLookup& lookup) {
   return environment;
 }
 
-bool is_switched_on(const std::optional<std::string>& variable) {
-  return variable && *variable != "0" && !variable->empty();
+// "1": yes; "0", nothing or none: no. What else it may mean to whom is not guessed.
+Result<bool> is_switched_on(const EnvironmentLookup& lookup, const std::string& name) {
+  const std::string value = lookup(name).value_or("0");
+  if (value != "1" && value != "0" && !value.empty()) {
+    return invalid(fmt::format("{} is {}, not 1 or 0", name, quoted(value)));
+  }
+  return value == "1";
 }
 
 Result<JobSecret> look_up_secret(const EnvironmentLookup& lookup) {
@@ -221,12 +227,11 @@ Result<JobSecret> look_up_secret(const EnvironmentLookup& lookup) {
   if (const auto path = lookup("PLEACH_SECRET_FILE")) {
     return read_secret_file(*path);
   }
-  const std::optional<std::string> required = lookup("PLEACH_REQUIRE_SECRET");
-  if (is_switched_on(required)) {
+  PLEACH_ASSIGN(is_required, is_switched_on(lookup, "PLEACH_REQUIRE_SECRET"));
+  if (is_required) {
     return invalid(
-        fmt::format("PLEACH_REQUIRE_SECRET={} and the job has no secret; set "
-                    "PLEACH_SECRET or PLEACH_SECRET_FILE",
-                    *required));
+        "PLEACH_REQUIRE_SECRET=1 and the job has no secret; set PLEACH_SECRET or "
+        "PLEACH_SECRET_FILE");
   }
   return JobSecret();
 }
@@ -239,15 +244,14 @@ std::optional<std::string> process_environment(const std::string& name) {
 }
 
 Result<JobSecret> with_tls(const EnvironmentLookup& lookup, JobSecret secret) {
-  const std::optional<std::string> wanted = lookup("PLEACH_TLS");
-  if (!is_switched_on(wanted)) {
+  PLEACH_ASSIGN(is_wanted, is_switched_on(lookup, "PLEACH_TLS"));
+  if (!is_wanted) {
     return secret;
   }
   if (secret.is_none()) {
-    return invalid(fmt::format(
-        "PLEACH_TLS={} and the job has no secret, by which its ranks would encrypt; set "
-        "PLEACH_SECRET or PLEACH_SECRET_FILE",
-        *wanted));
+    return invalid(
+        "PLEACH_TLS=1 and the job has no secret, by which its ranks would encrypt; set "
+        "PLEACH_SECRET or PLEACH_SECRET_FILE");
   }
   return secret.encrypting();
 }
@@ -285,13 +289,22 @@ bool LaunchEnvironment::is_open_to_strangers() const {
   return secret.is_none() && listen_descriptor < 0 && !is_loopback(store_host);
 }
 
+// A socket that a starter hands over is one endpoint's: the next one of the process listens anew.
+int take_listener(int descriptor) {
+  static std::atomic<bool> is_taken = false;
+  return descriptor >= 0 && !is_taken.exchange(true) ? descriptor : -1;
+}
+
 Result<std::unique_ptr<Store>> make_store(const LaunchEnvironment& environment, Duration deadline) {
+  const bool is_handed_over = environment.starter == "pleach";
   return make_tcp_store({.host = environment.store_host,
                          .port = environment.store_port,
                          .rank = environment.rank,
                          .rank_count = environment.rank_count,
                          .deadline = deadline,
-                         .listen_descriptor = environment.listen_descriptor,
+                         .listen_descriptor = is_handed_over
+                                                  ? take_listener(environment.listen_descriptor)
+                                                  : environment.listen_descriptor,
                          .job = environment.key_prefix,
                          .rendezvous_file = environment.rendezvous_file,
                          .secret = environment.secret,

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -12,6 +13,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "pleach/runtime/net.h"
 
 namespace pleach {
 namespace {
@@ -274,6 +277,18 @@ TEST(LaunchTest, TheSecretIsInTheEnvironmentOrInAFileOfItsOwner) {
        "PLEACH_TLS=1 and the job has no secret"},
       {"not encrypted", {{"PLEACH_TLS", "0"}}, "", 0600, "", ""},
       {"not required", {{"PLEACH_REQUIRE_SECRET", "0"}}, "", 0600, "", ""},
+      {"neither required nor not",
+       {{"PLEACH_REQUIRE_SECRET", "no"}},
+       "",
+       0600,
+       "",
+       "PLEACH_REQUIRE_SECRET is 'no', not 1 or 0"},
+      {"neither encrypted nor not",
+       {{"PLEACH_TLS", "true"}, {"PLEACH_SECRET", good}},
+       "",
+       0600,
+       "",
+       "PLEACH_TLS is 'true', not 1 or 0"},
       {"required and there",
        {{"PLEACH_REQUIRE_SECRET", "1"}, {"PLEACH_SECRET", good}},
        "",
@@ -471,6 +486,36 @@ TEST(StartRanksTest, BadRequestsAreRefused) {
   ASSERT_FALSE(end.has_value());
   EXPECT_NE(end.error().message.find("/no/such/program: No such file"), std::string::npos)
       << end.error().message;
+}
+
+// What else its number may be is left alone, and the store is where it was to be.
+TEST(LaunchTest, DescriptorThatIsNoListenerIsNotTakenOver) {
+  std::array<int, 2> pipe = {-1, -1};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  const Descriptor reader(pipe[0]), writer(pipe[1]);
+  const Descriptor other = listen_on({"127.0.0.1", 0}).value();
+  int port = 0;
+  {
+    const Descriptor unused = listen_on({"127.0.0.1", 0}).value();
+    port = local_address(unused.get())->port;
+  }
+  for (const int handed : {reader.get(), other.get(), 9999}) {
+    SCOPED_TRACE(handed);
+    TcpStoreOptions options{.port = port, .rank = Rank{0}, .listen_descriptor = handed};
+    const auto store = make_tcp_store(options);
+    ASSERT_TRUE(store.has_value()) << store.error().message;
+    EXPECT_TRUE((*store)->set("key", "value"));
+    options.port = local_address(other.get())->port;
+    options.listen_descriptor = reader.get();
+    const auto refused = make_tcp_store(options);
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_TRUE(refused.error().message.starts_with(
+        "descriptor " + std::to_string(reader.get()) +
+        ", which the starter hands over (PLEACH_LISTEN_DESCRIPTOR), does not listen at port "))
+        << refused.error().message;
+  }
+  EXPECT_EQ(write(writer.get(), "x", 1), 1);
+  EXPECT_TRUE(is_listening(other.get()));
 }
 
 }  // namespace

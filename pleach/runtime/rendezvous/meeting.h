@@ -29,7 +29,9 @@ class Meeting {
     uint64_t nonce = 0;  // tells this meeting from another that had its address before
     int epoll = -1;
     const Clock* clock = nullptr;
-    Duration deadline;  // for a peer to open its door
+    // So long what fails is tried again. A peer that answers nothing, perhaps because it computes
+    // and does not look, is waited for as long as who has something for it waits.
+    Duration deadline;
   };
   // What becomes of a peer, told once of each lane: its connection, in the epoll already; or why
   // there is none, a literal.

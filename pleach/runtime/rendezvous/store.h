@@ -80,8 +80,10 @@ struct TcpStoreOptions {
   Rank rank;
   int32_t rank_count = 1;
   Duration deadline = std::chrono::seconds(30);  // to connect, and for all to know of a lost rank
-  int listen_descriptor = -1;  // rank 0: an already listening socket to serve on; taken over
-  std::string job = {};        // ranks of different jobs do not hear each other
+  // Rank 0: a socket that listens at `port`, to serve on; taken over. One that is none is left
+  // alone, and another made.
+  int listen_descriptor = -1;
+  std::string job = {};  // ranks of different jobs do not hear each other
   // Where rank 0 publishes its port and the others look for it; empty: they know `port`.
   std::string rendezvous_file = {};
   JobSecret secret = {};

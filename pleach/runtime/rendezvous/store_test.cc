@@ -250,7 +250,8 @@ TEST(TcpStoreTest, WhoDoesNotBelongIsToldWhy) {
       {"no secret", served.options(Rank{2}, 3, milliseconds(300)),
        "it has a secret, and rank 2 has none"},
       {"out of range", served.options(Rank{5}, 3, milliseconds(300)), "rank 5 is not one of 3"},
-      {"no port", served.options(Rank{2}, 3, milliseconds(300)), "port is missing"},
+      {"no port", served.options(Rank{2}, 3, milliseconds(300)),
+       "does not know the port of the store"},
       {"nobody", served.options(Rank{2}, 3, milliseconds(300)), "does not accept connections"},
       {"no host", served.options(Rank{2}, 3, milliseconds(300)), "host"},
   };

@@ -197,7 +197,10 @@ class TcpStore final : public Store {
         watch_{.stop = std::move(stop), .starter = watch_process(options_.starter_process)},
         reader_(std::move(reader)),
         local_hosts_(std::move(local_hosts)) {
-    thread_ = std::thread([this] { listen(); });
+    thread_ = std::thread([this] {
+      listen();
+      watch_.clock.run_free();
+    });
   }
   TcpStore(const TcpStore&) = delete;
   TcpStore& operator=(const TcpStore&) = delete;
@@ -629,6 +632,28 @@ Result<std::string> reachable_address(const TcpStoreOptions& options, int socket
   return others ? others->front() : address.host;  // a host without a network is all there is
 }
 
+// What it was handed, if that is what it should be: a program between a rank and its starter may
+// have closed it, and its number may be a file's now.
+Result<Descriptor> obtain_listener(const TcpStoreOptions& options) {
+  const int handed = options.listen_descriptor;
+  if (handed >= 0 && is_listening(handed)) {
+    const Result<Address> address = local_address(handed);
+    if (address && (options.port == 0 || address->port == options.port)) {
+      PLEACH_TRY(set_nonblocking(handed));
+      return Descriptor(handed);
+    }
+  }
+  Result<Descriptor> listener = listen_on({listening_host(options.host), options.port});
+  if (!listener && handed >= 0) {
+    return prefixed(fmt::format("descriptor {}, which the starter hands over "
+                                "(PLEACH_LISTEN_DESCRIPTOR), does not listen at port {} in this "
+                                "process, and nothing else can",
+                                handed, options.port),
+                    listener.error());
+  }
+  return listener;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Store>> make_tcp_store(const TcpStoreOptions& options) {
@@ -644,12 +669,7 @@ Result<std::unique_ptr<Store>> make_tcp_store(const TcpStoreOptions& options) {
   std::unique_ptr<StoreServer> server;
   int port = options.port;
   if (options.rank.value == 0) {
-    Descriptor listener(options.listen_descriptor);
-    if (listener.is_open()) {
-      PLEACH_TRY(set_nonblocking(listener.get()));
-    } else {
-      PLEACH_SET(listener, listen_on({listening_host(options.host), options.port}));
-    }
+    PLEACH_ASSIGN(listener, obtain_listener(options));
     PLEACH_ASSIGN(address, local_address(listener.get()));
     port = address.port;
     StoreServerOptions server_options{.rank_count = options.rank_count,
@@ -666,7 +686,9 @@ Result<std::unique_ptr<Store>> make_tcp_store(const TcpStoreOptions& options) {
     }
     PLEACH_SET(server, StoreServer::start(std::move(listener), std::move(server_options)));
   } else if (port == 0 && options.rendezvous_file.empty()) {
-    return invalid("the store's port is missing");
+    return invalid(fmt::format(
+        "rank {} does not know the port of the store (PLEACH_STORE, or store_port in C)",
+        options.rank.value));
   }
   Descriptor stop = make_event();
   if (!stop.is_open()) {
