@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 
@@ -48,12 +49,14 @@ Result<ExitCode> run_launch(const Command& command, const Invocation& invocation
   }
   options.arguments.assign(end_of_options + 1, words.end());
   std::FILE* const out = line.json() ? invocation.error : invocation.out;
+  bool is_lost = false;  // something that a rank printed
   if (line.given("--label") || line.json()) {
     options.on_line = [&, has_label = line.given("--label")](Rank rank, bool is_error,
                                                              std::string_view text) {
       std::FILE* const to = is_error ? invocation.error : out;
       fmt::print(to, "{}{}\n", has_label ? fmt::format("{}: ", rank.value) : "", text);
-      std::fflush(to);
+      const bool is_written = std::fflush(to) == 0 || errno == EPIPE;  // read as much as wanted
+      is_lost = is_lost || (!is_written && to == invocation.out);
     };
   }
   std::fflush(invocation.out);
@@ -68,6 +71,8 @@ Result<ExitCode> run_launch(const Command& command, const Invocation& invocation
   }
   if (end.code != 0) {
     fmt::print(invocation.error, "pleach launch: {}\n", text_of(end));
+  } else if (is_lost) {
+    return Error{ErrorCode::kIo, "cannot write to the standard output"};
   }
   return static_cast<ExitCode>(end.code);
 }

@@ -1,4 +1,7 @@
 // The process: arguments in, exit code out.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <exception>
@@ -7,7 +10,25 @@
 
 #include "pleach/cli/command.h"
 
+namespace {
+
+// Where a standard stream is closed, what is opened first would be it. What nobody can write to
+// fails, as it did when it was closed.
+bool hold_standard_streams() {
+  while (true) {
+    const int descriptor = open("/dev/null", O_RDONLY);
+    if (descriptor < 0 || descriptor > STDERR_FILENO) {
+      return descriptor > STDERR_FILENO && close(descriptor) == 0;
+    }
+  }
+}
+
+}  // namespace
+
 int main(int argument_count, char** arguments) {
+  if (!hold_standard_streams()) {
+    return static_cast<int>(pleach::ExitCode::kFailed);
+  }
   try {
     const std::vector<std::string> words(arguments, arguments + argument_count);
     const pleach::ExitCode code = pleach::run_command_line(words, stdout, stderr);

@@ -169,6 +169,15 @@ class LostRanks(unittest.TestCase):
         self.assertEqual(done.stderr, "rank 0: cannot write to the standard output\n")
         self.assertEqual(done.returncode, 1)
 
+    def test_closed_streams_are_no_connections(self):
+        for closed in ("<&- >&-", "<&- >&- 2>&-"):
+            done = subprocess.run(
+                ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", PLEACH, *SHORT_RUN, "--ranks", "2"],
+                stderr=subprocess.PIPE, text=True, env=clean_environment(), timeout=START_S)
+            self.assertEqual(done.returncode, 1, closed)
+            if "2>" not in closed:
+                self.assertEqual(done.stderr, "rank 0: cannot write to the standard output\n")
+
     def test_a_killed_rank_is_named_by_all_others(self):
         cases = [(0, "tcp"), (1, "tcp"), (0, "shm"), (2, "shm"), (1, "host")]
         if has_transport("ucx"):
@@ -279,6 +288,27 @@ class Launched(unittest.TestCase):
             self.assertEqual((run.returncode, error), (0, ""))
             self.assertIn("# Out of bounds values : 0 OK", output)
             self.assertEqual(os.listdir(folder), [])
+
+    def test_lines_that_cannot_be_written_are_told(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([PLEACH, "launch", "-n", "2", "--label", "--", "echo", "word"],
+                                  stdout=full, stderr=subprocess.PIPE, text=True,
+                                  env=clean_environment(), timeout=START_S)
+        self.assertEqual(done.stderr, "pleach launch: cannot write to the standard output\n")
+        self.assertEqual(done.returncode, 1)
+
+    def test_a_rank_whose_socket_was_closed_on_the_way_listens_anew(self):
+        with_closed = ("import subprocess, sys; "
+                       "sys.exit(subprocess.run(sys.argv[1:]).returncode)")
+        for holds in (False, True):  # what lies between holds it itself
+            keep = "" if holds else "import os; os.closerange(3, 64); "
+            done = subprocess.run([PLEACH, "launch", "-n", "2", "--", sys.executable, "-c",
+                                   keep + with_closed, PLEACH, *SHORT_RUN],
+                                  capture_output=True, text=True, env=clean_environment(),
+                                  timeout=START_S)
+            self.assertEqual(done.returncode, 1 if holds else 0, done.stderr)
+            if holds:
+                self.assertIn("PLEACH_LISTEN_DESCRIPTOR", done.stderr)
 
     def test_leaves_nobody_behind_when_it_is_killed(self):
         with tempfile.TemporaryDirectory() as folder:
