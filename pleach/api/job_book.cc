@@ -100,6 +100,7 @@ BookRequest book_request(const EnvironmentLookup& lookup, std::string transport)
   BookRequest request;
   request.transport = std::move(transport);
   request.file = lookup("PLEACH_BOOK").value_or("");
+  request.source = "PLEACH_BOOK";
   const std::string cache = lookup("XDG_CACHE_HOME").value_or("");
   const std::string home = lookup("HOME").value_or("");
   if (cache.starts_with('/')) {
@@ -115,6 +116,10 @@ Result<Book> obtain_book(const BookRequest& request, int32_t rank_count) {
   Result<Book> book = Book{};
   if (!request.file.empty()) {
     book = read_plan(request.file);
+    if (!request.source.empty()) {
+      where = request.source + ": " + where;
+      book = book ? std::move(book) : prefixed(request.source, book.error());
+    }
   } else {
     PLEACH_ASSIGN(plan, plan_for(request, rank_count));
     where = request.topology;
@@ -157,7 +162,7 @@ Result<PreparedBook::Choice> PreparedBook::choose(CollectiveKind collective, int
                                                   Rank root) const {
   const Book::Entry* entry = book_.find(collective, size_bytes);
   if (entry == nullptr) {
-    return invalid(fmt::format("the book has no {}", to_text(collective)));
+    return invalid(fmt::format("the book that the job runs by has no {}", to_text(collective)));
   }
   const Schedule& planned = *book_.schedules[at(entry->schedule)];
   const auto& prepared = prepared_[at(entry->schedule)];

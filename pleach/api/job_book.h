@@ -31,6 +31,7 @@ struct BookRequest {
   std::vector<int32_t> hosts = {};
   std::string topology = {};    // to plan for, a spec; empty: what is known of the transport
   std::string file = {};        // a book or a schedule, in place of planning
+  std::string source = {};      // who named the file, as errors say it: "PLEACH_BOOK"
   std::string cache = {};       // a folder of books; empty: none
   uint64_t code = code_mark();  // that plans: books of other code are left alone
 };

@@ -194,7 +194,8 @@ TEST(PreparedBook, SaysOnAllRanksWhyThereIsNone) {
       return plan_book(topology, {.algorithm = "ring"});
     });
     ASSERT_TRUE(ring) << ring.error().message;
-    EXPECT_EQ((*ring)->choose(Kind::kAllToAll, 100).error().message, "the book has no all_to_all");
+    EXPECT_EQ((*ring)->choose(Kind::kAllToAll, 100).error().message,
+              "the book that the job runs by has no all_to_all");
   });
 }
 

@@ -37,7 +37,8 @@ int32_t pleach_abi_version(void);
 // first. Valid until the thread's next call that fails.
 const char* pleach_last_error(void);
 
-// --- Endpoints
+// --- Endpoints. In a child of fork() they, and all that is made of them, refuse what is asked of
+// them, and may be destroyed.
 
 typedef struct pleach_endpoint_options {
   size_t size;
@@ -82,13 +83,15 @@ const char* pleach_endpoint_transport(const pleach_endpoint* endpoint);  // as l
 typedef struct pleach_communicator_options {
   size_t size;
   const char* name;        // distinct groups of the same ranks differ in it. NULL: "world"
-  const int32_t* ranks;    // of the job, in the order of their ranks here. NULL: all
+  const int32_t* ranks;    // of the job, in the order of their ranks here: another order is another
+                           // group. NULL: all
   int32_t rank_count;      // of `ranks`
   int32_t landing_places;  // per connection. 0: 4
   int64_t place_bytes;     // 0: 256 KiB
   // A file of rank 0, a book of `pleach plan` or a schedule: what is run. NULL: that of
-  // PLEACH_BOOK, or what rank 0 plans, once for this transport, number of ranks and the hosts that
-  // they are on.
+  // PLEACH_BOOK, where all of the job's ranks take part, or what rank 0 plans, once for this
+  // transport, number of ranks and the hosts that they are on. Parts of other sizes are planned
+  // for.
   const char* book;
 } pleach_communicator_options;
 
@@ -105,7 +108,8 @@ pleach_status pleach_communicator_split(pleach_communicator* communicator, int32
 pleach_status pleach_communicator_shrink(pleach_communicator* communicator,
                                          pleach_communicator** survivors);
 // Ends all that is in flight or waited for, on every rank, which is told the reason. From any
-// thread or callback; nothing happens where it is closed, or something has failed already.
+// thread or callback; nothing happens where it is closed, something has failed already, or in a
+// child of fork().
 pleach_status pleach_communicator_abort(pleach_communicator* communicator, const char* reason);
 // Leaves in order. Refused while operations are in flight.
 pleach_status pleach_communicator_close(pleach_communicator* communicator);

@@ -140,7 +140,7 @@ TEST(CAbiTest, OptionsThatAreWrongAreRefused) {
          options.rank_count = 2;
          options.rank = 1;
        },
-       PLEACH_INVALID_ARGUMENT, "the store's port is missing"},
+       PLEACH_INVALID_ARGUMENT, "rank 1 does not know the port of the store"},
       {[](auto& options) { options.rank_count = 0; }, PLEACH_INVALID_ARGUMENT,
        "rank_count is 0, and no starter has told which rank this is"},
   };

@@ -21,7 +21,6 @@
 
 struct pleach_endpoint {
   std::shared_ptr<pleach::Endpoint> endpoint;
-  std::vector<int32_t> hosts;  // by rank, as TransportChoice has them
 };
 struct pleach_communicator {
   std::unique_ptr<pleach::Collectives> collectives;

@@ -27,7 +27,10 @@ struct Asked {
 
 Result<CollectiveRequest> understand(const Asked& asked, int32_t rank_count) {
   PLEACH_ASSIGN(type, element_type(asked.type));
-  PLEACH_ASSIGN(op, reduce_op(asked.reduction));
+  ReduceOp op = ReduceOp::kSum;
+  if (reduces(asked.collective)) {
+    PLEACH_SET(op, reduce_op(asked.reduction));
+  }
   PLEACH_ASSIGN(wire, wire_type(asked.wire));
   const auto span = [&](const int64_t* counts) {
     return counts == nullptr ? std::span<const int64_t>() : std::span(counts, at(rank_count));

@@ -19,11 +19,13 @@ Status open_handle(std::unique_ptr<Communicator> communicator, BookRequest reque
   return ok();
 }
 
-// Of some of a communicator's ranks.
+// Of a communicator's ranks, or some of them.
 Status open_part(const pleach_communicator& whole, std::unique_ptr<Communicator> part,
                  pleach_communicator** handle) {
   BookRequest request = whole.collectives->book_request();
-  request.file.clear();  // it is for another number of ranks
+  if (part->rank_count() != whole.collectives->communicator().rank_count()) {
+    request.file.clear();  // it is for another number of ranks
+  }
   return open_handle(std::move(part), std::move(request), handle);
 }
 
@@ -50,9 +52,13 @@ Status create(pleach_endpoint* endpoint, const pleach_communicator_options* give
   }
   PLEACH_ASSIGN(opened, Communicator::create(endpoint->endpoint, std::move(wanted)));
   BookRequest request = book_request(process_environment, endpoint->endpoint->transport());
-  request.hosts = endpoint->hosts;
+  request.hosts = endpoint->endpoint->hosts();
+  if (opened->rank_count() != endpoint->endpoint->rank_count()) {
+    request.file.clear();  // PLEACH_BOOK's is for the job
+  }
   if (options.book != nullptr) {
     request.file = options.book;
+    request.source.clear();
   }
   return open_handle(std::move(opened), std::move(request), communicator);
 }

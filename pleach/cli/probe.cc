@@ -92,6 +92,7 @@ Status check_book_file(const std::string& path) {
 // This process is one rank of those that the command has started, or another starter.
 Result<ExitCode> probe_launched(const CommandLine& line, const Invocation& invocation,
                                 const LaunchEnvironment& launch) {
+  warn_of_strangers(invocation, launch);
   Result<std::unique_ptr<Store>> made = make_store(launch, kDeadline);
   Status done = made ? ok() : Status(made.error());
   if (made) {
@@ -139,18 +140,22 @@ Result<ExitCode> run_probe(const Command& command, const Invocation& invocation)
   }
   PLEACH_ASSIGN(sizes, line.value("--sizes", parse_sizes));
   PLEACH_TRY(from_option("--sizes", check_book_sizes(sizes)));
+  constexpr int32_t kMostRanks = 1024;
+  int32_t rank_count = 0;  // as the starter has it
+  if (line.given("--ranks")) {
+    PLEACH_SET(rank_count, line.count("--ranks", 2, kMostRanks));
+  }
   PLEACH_ASSIGN(launch, detect_launch(process_environment));
-  if (launch) {
-    return probe_launched(line, invocation, *launch);
-  }
-  if (!line.given("--ranks")) {
-    return line.refuse("give --ranks, or start it under mpirun, torchrun or srun");
-  }
-  if (line.given("--book")) {
+  if (line.given("--book") && (!launch || launch->rank.value == 0)) {
     PLEACH_TRY(from_option("--book", check_book_file(line.text("--book"))));
   }
-  constexpr int32_t kMostRanks = 1024;
-  PLEACH_ASSIGN(rank_count, line.count("--ranks", 2, kMostRanks));
+  if (launch) {
+    PLEACH_TRY(check_rank_count(rank_count, *launch));
+    return probe_launched(line, invocation, *launch);
+  }
+  if (rank_count == 0) {
+    return line.refuse("give --ranks, or start it under mpirun, torchrun or srun");
+  }
   return start_again(invocation, command.name, {.rank_count = rank_count, .deadline = kDeadline});
 }
 

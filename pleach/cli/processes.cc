@@ -9,8 +9,6 @@
 #include <cstdio>
 #include <cstring>
 
-#include "pleach/runtime/launch/launch.h"
-
 namespace pleach {
 
 Result<ExitCode> start_again(const Invocation& invocation, const std::string& command,
@@ -35,6 +33,22 @@ Result<ExitCode> start_again(const Invocation& invocation, const std::string& co
   };
   PLEACH_ASSIGN(end, start_ranks(options));
   return end.code == 0 ? ExitCode::kDone : ExitCode::kFailed;
+}
+
+Status check_rank_count(int32_t rank_count, const LaunchEnvironment& launch) {
+  return rank_count == 0 || rank_count == launch.rank_count
+             ? ok()
+             : invalid(fmt::format("--ranks is {}, but {} started {}", rank_count, launch.starter,
+                                   launch.rank_count));
+}
+
+void warn_of_strangers(const Invocation& invocation, const LaunchEnvironment& launch) {
+  if (launch.rank.value == 0 && launch.is_open_to_strangers()) {
+    fmt::print(invocation.error,
+               "rank 0: whoever reaches {} may take part in this job: it has no secret "
+               "(PLEACH_SECRET)\n",
+               launch.store_host);
+  }
 }
 
 }  // namespace pleach

@@ -6,6 +6,7 @@
 
 #include "pleach/cli/command.h"
 #include "pleach/runtime/clock.h"
+#include "pleach/runtime/launch/launch.h"
 
 namespace pleach {
 
@@ -17,5 +18,10 @@ struct RanksHere {
 // Starts this command line again, once per rank, and waits for all; says who was ended by a signal.
 Result<ExitCode> start_again(const Invocation& invocation, const std::string& command,
                              const RanksHere& ranks);
+
+// Whether a starter has made as many ranks as --ranks says; 0: it says nothing.
+Status check_rank_count(int32_t rank_count, const LaunchEnvironment& launch);
+// A line, of rank 0, where others may take part in the job.
+void warn_of_strangers(const Invocation& invocation, const LaunchEnvironment& launch);
 
 }  // namespace pleach

@@ -136,10 +136,7 @@ Status check_memory(const RunSettings& settings, int64_t ranks_here) {
 
 // This process is one rank among those that a starter made.
 Result<ExitCode> run_launched(const RunContext& context, const LaunchEnvironment& launch) {
-  if (context.settings.rank_count != 0 && context.settings.rank_count != launch.rank_count) {
-    return invalid(fmt::format("--ranks is {}, but {} started {}", context.settings.rank_count,
-                               launch.starter, launch.rank_count));
-  }
+  PLEACH_TRY(check_rank_count(context.settings.rank_count, launch));
   if (!context.settings.spans_processes) {
     return invalid(fmt::format("--transport: {} keeps all ranks in one process, but {} started {}",
                                context.settings.transport, launch.starter, launch.rank_count));
@@ -149,12 +146,7 @@ Result<ExitCode> run_launched(const RunContext& context, const LaunchEnvironment
                                launch.starter));
   }
   PLEACH_TRY(check_memory(context.settings, 1));
-  if (launch.rank.value == 0 && launch.is_open_to_strangers()) {
-    fmt::print(context.invocation.error,
-               "rank 0: whoever reaches {} may take part in this job: it has no secret "
-               "(PLEACH_SECRET)\n",
-               launch.store_host);
-  }
+  warn_of_strangers(context.invocation, launch);
   Result<std::unique_ptr<Store>> store = make_store(launch, context.settings.deadline);
   if (!store) {
     print_rank_error(context.invocation, launch.rank, store.error());

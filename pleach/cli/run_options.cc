@@ -217,11 +217,13 @@ Result<std::optional<int32_t>> given_segments(const CommandLine& line) {
 }
 
 // Those entries of a book that are of a collective.
-Result<Book> part_of(Book book, CollectiveKind collective, std::optional<int32_t> segments) {
+Result<Book> part_of(Book book, const BookRequest& from, CollectiveKind collective,
+                     std::optional<int32_t> segments) {
   std::erase_if(book.entries,
                 [&](const Book::Entry& entry) { return entry.collective != collective; });
   if (book.entries.empty()) {
-    return invalid(fmt::format("the book has no {}", to_text(collective)));
+    const std::string place = from.file.empty() ? "" : from.source + ": " + from.file;
+    return invalid(place, fmt::format("the book has no {}", to_text(collective)));
   }
   for (Book::Entry& entry : book.entries) {
     entry.segment_count = segments.value_or(entry.segment_count);
@@ -252,7 +254,7 @@ Result<Book> book_for(const CommandLine& line, int32_t rank_count, const Transpo
     request.file.clear();
   }
   PLEACH_ASSIGN(book, obtain_book(request, rank_count));
-  return part_of(std::move(book), collective, segments);
+  return part_of(std::move(book), request, collective, segments);
 }
 
 Result<std::optional<Rank>> root_option(const CommandLine& line, int32_t rank_count) {
