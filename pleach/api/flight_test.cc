@@ -319,7 +319,7 @@ TEST(FlightTest, ReadsWhateverAFileHolds) {
   FlightRecorder recorder(Rank{1}, 3);
   recorder.name_channel(9, {"a \"name\"\n", {Rank{0}, Rank{1}}});
   recorder.name_schedule(3, "ring");
-  const std::vector<ProgramIndex::Source> sources = {{.peer = Rank{2}}};
+  const std::vector<Rank> sources = {Rank{2}};
   for (uint64_t operation = 1; operation <= 3; ++operation) {
     recorder.end(recorder.begin(9, operation, operation << 60, sources), operation == 3);
   }

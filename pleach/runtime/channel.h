@@ -29,9 +29,6 @@ class Channel final : public Traffic {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  int64_t place_bytes() const { return options_.place_bytes; }
-  bool is_idle() const { return runs_.empty(); }
-
   // Begins a run as the next operation, `spec.operation`, one more than the last. Borrows the run
   // until it is done.
   Status start(CollectiveRun& run, const RunSpec& spec, TimePoint now);

@@ -707,14 +707,14 @@ Status CollectiveRun::finish_chunk(int32_t commit, int32_t segment) {
   payload_[index(commit, segment)] = nullptr;
   --uncommitted_;
   Arrival& arrival = arrivals_[index(receive, segment)];
-  if (--arrival.uncommitted > 0) {
-    return arrival.is_lent ? transport_->tell_read(message.peer, channel_->number,
-                                                   {spec_->operation, message.stream, segment},
-                                                   commit - message.first_item)
-                           : ok();
+  const SegmentTag tag{spec_->operation, message.stream, segment};
+  Status told = ok();
+  if (--arrival.uncommitted == 0) {
+    told = transport_->release(message.peer, channel_->number, tag, arrival.place);
+  } else if (arrival.is_lent) {
+    told = transport_->tell_read(message.peer, channel_->number, tag, commit - message.first_item);
   }
-  return transport_->release(message.peer, channel_->number,
-                             {spec_->operation, message.stream, segment}, arrival.place);
+  return told ? ok() : Status(fail(told.error().code, message.peer, told.error().message));
 }
 
 void CollectiveRun::finish() const {

@@ -39,7 +39,7 @@ void FlightRecorder::name_schedule(uint64_t schedule_hash, const std::string& al
 }
 
 uint64_t FlightRecorder::begin(uint64_t channel, uint64_t operation, uint64_t fingerprint,
-                               std::span<const ProgramIndex::Source> sources) {
+                               std::span<const Rank> sources) {
   const uint64_t number = ++last_number_;
   FlightEntry& entry = entries_[number % kEntries];
   entry.number = number;
@@ -49,9 +49,9 @@ uint64_t FlightRecorder::begin(uint64_t channel, uint64_t operation, uint64_t fi
   entry.started = now_;
   entry.finished = {};
   entry.has_failed = false;
-  for (const ProgramIndex::Source& source : sources) {
-    if (source.peer.value < width_) {
-      first_at(number, source.peer) = {static_cast<uint32_t>(number), kAwaited};
+  for (const Rank source : sources) {
+    if (source.value < width_) {
+      first_at(number, source) = {static_cast<uint32_t>(number), kAwaited};
     }
   }
   return number;

@@ -90,7 +90,7 @@ class FlightRecorder {
   void set_now(TimePoint now) { now_ = now; }
   // Notes that an operation begins, which waits for segments of `sources`; returns its number.
   uint64_t begin(uint64_t channel, uint64_t operation, uint64_t fingerprint,
-                 std::span<const ProgramIndex::Source> sources);
+                 std::span<const Rank> sources);
   // Notes a segment of a peer.
   void arrived(uint64_t number, Rank peer) {
     if (peer.value >= width_) {
@@ -156,7 +156,7 @@ struct FlightNote {
   bool is_message = false;
 
   void begin(uint64_t channel, uint64_t operation, uint64_t fingerprint,
-             std::span<const ProgramIndex::Source> sources) {
+             std::span<const Rank> sources) {
     number = recorder != nullptr ? recorder->begin(channel, operation, fingerprint, sources) : 0;
   }
   void arrived(Rank peer) const {

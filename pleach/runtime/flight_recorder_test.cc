@@ -20,10 +20,10 @@ constexpr TimePoint at_us(int64_t us) {
   return TimePoint(microseconds(us));
 }
 
-std::vector<ProgramIndex::Source> sources(std::initializer_list<int32_t> ranks) {
-  std::vector<ProgramIndex::Source> all;
+std::vector<Rank> sources(std::initializer_list<int32_t> ranks) {
+  std::vector<Rank> all;
   for (const int32_t rank : ranks) {
-    all.push_back({.peer = Rank{rank}});
+    all.push_back(Rank{rank});
   }
   return all;
 }

@@ -433,7 +433,10 @@ Status MessageChannel::handle_segment(const TransportEvent& event) {
   }
   receive->marked[at(event.tag.segment)] = true;
   finish_segments(*receive, 1);
-  return transport_.release(event.peer, options_.number, event.tag, event.place);
+  const Status released = transport_.release(event.peer, options_.number, event.tag, event.place);
+  return released
+             ? ok()
+             : Status(fail(*receive, released.error().code, event.peer, released.error().message));
 }
 
 Status MessageChannel::handle_release(const TransportEvent& event) {

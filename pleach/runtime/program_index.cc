@@ -77,23 +77,13 @@ void ProgramIndex::index_peers() {
     }
   }
   for (const ProgramMessage& receive : program_.receives) {
-    const int32_t segments = receive.segment_count;
-    if (sources_.empty() || sources_.back().peer != receive.peer) {
-      sources_.push_back({receive.peer});
+    if (sources_.empty() || sources_.back() != receive.peer) {
+      sources_.push_back(receive.peer);
     }
-    int64_t elements = 0;
-    for (int32_t k = 0; k < receive.item_count; ++k) {
-      const int32_t slot = program_.commits[at(receive.first_item + k)].slot;
-      elements += (program_.slots[at(slot)].length + segments - 1) / segments;
-    }
-    sources_.back().segment_total += segments;
-    sources_.back().place_elements = std::max(sources_.back().place_elements, elements);
   }
   auto& [peers, of_rank] = peers_;
   peers = targets_;
-  for (const Source& source : sources_) {
-    peers.push_back(source.peer);
-  }
+  peers.insert(peers.end(), sources_.begin(), sources_.end());
   std::sort(peers.begin(), peers.end());
   peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
   of_rank.assign(peers.empty() ? 0 : peers.back().index() + 1, -1);

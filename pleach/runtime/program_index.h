@@ -28,15 +28,8 @@ class ProgramIndex {
     int32_t target = 0;
     int32_t position = 0;
   };
-  // A peer that sends to this rank.
-  struct Source {
-    Rank peer;
-    int64_t segment_total = 0;   // segments that it will send
-    int64_t place_elements = 0;  // room for the largest
-  };
-
   std::span<const Rank> targets() const { return targets_; }
-  std::span<const Source> sources() const { return sources_; }
+  std::span<const Rank> sources() const { return sources_; }
   std::span<const Rank> peers() const { return peers_.ranks; }  // targets and sources, ascending
   // -1: none of them.
   int32_t peer_index(Rank peer) const {
@@ -108,7 +101,7 @@ class ProgramIndex {
   Program program_;
   std::vector<Rank> targets_;
   Peers peers_;
-  std::vector<Source> sources_;
+  std::vector<Rank> sources_;
   std::vector<std::vector<Unit>> orders_;
   std::vector<Place> places_;
   Messages sends_, receives_;
