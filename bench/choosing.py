@@ -24,7 +24,8 @@ import tempfile
 import peers
 
 AGAIN = " again"  # auto, a second time: what noise alone makes of a ratio
-CHECKED = {"ranks": [2, 4], "sizes": [1 << 10, 64 << 10, 1 << 20], "limit": 1.6}
+CHECKED = {"ranks": [2, 4], "sizes": [1 << 10, 64 << 10, 1 << 20], "limit": 1.6,
+           "most_noise": 1.5}
 
 
 def algorithms_of(pleach, collective, ranks, folder):
@@ -73,6 +74,7 @@ def probe(arguments, transport, ranks, sizes, folder):
 
 def measure(arguments, transport, ranks, sizes, folder):
     """A row for each size: what auto took, the best, and how far it was from it."""
+    os.environ.pop("PLEACH_BOOK", None)
     names = algorithms_of(arguments.pleach, arguments.collective, ranks, folder)
     if arguments.probed:
         probe(arguments, transport, ranks, sizes, folder)
@@ -134,7 +136,8 @@ def main():
                 rows += measure(arguments, transport, ranks, sizes, folder)
     print("\n".join(table(rows)), file=sys.stderr)
     print(json.dumps({"collective": arguments.collective, "rows": rows}))
-    beyond = [row for row in rows if row["regret"] > CHECKED["limit"] * row["noise"]]
+    beyond = [row for row in rows
+              if row["regret"] > CHECKED["limit"] * min(row["noise"], CHECKED["most_noise"])]
     return 1 if arguments.check and beyond else 0
 
 

@@ -261,6 +261,8 @@ def measure(machine, ranks, sizes, rounds):
 
 
 def best(contenders_, times, size):
+    if not contenders_:
+        raise SystemExit("peers: nobody is left to compare: the lines above say why")
     return min(contenders_, key=lambda one: statistics.median(times[one.name][size]))
 
 

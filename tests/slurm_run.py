@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Runs ranks under a real Slurm of one node, which it starts and ends.
 
-    usage  tests/slurm_run.py --pleach build/dev/pleach
+    usage  tests/slurm_run.py [--must-run] --pleach build/dev/pleach
 
 munged, slurmctld and slurmd run in a folder of their own, on free ports of loopback, as this user.
-Exit code 0 also where Slurm cannot run here: then the line says why.
+Without --must-run the exit code is 0 also where Slurm cannot run here: then the line says why.
 """
 import argparse
 import getpass
@@ -180,11 +180,15 @@ def check(cluster, pleach):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pleach", required=True)
-    pleach = str(pathlib.Path(parser.parse_args().pleach).resolve())
+    parser.add_argument("--must-run", action="store_true",
+                        help="fail where Slurm is missing or cannot be started")
+    arguments = parser.parse_args()
+    pleach = str(pathlib.Path(arguments.pleach).resolve())
     missing = [name for name in (*DAEMONS, "srun") if shutil.which(name) is None]
     if missing:
         print(f"slurm: skipped: no {', '.join(missing)} (packages slurm-wlm, munge)")
-        return 0
+        return int(arguments.must_run)
+    code = 0
     # Names of sockets are short, so the folder stands where paths are.
     with tempfile.TemporaryDirectory(prefix="pleach-slurm-", dir="/tmp") as name:
         folder = pathlib.Path(name)
@@ -194,10 +198,11 @@ def main():
                 check(cluster, pleach)
         except CannotRun as why:
             print(f"slurm: skipped: {why}")
+            code = int(arguments.must_run)
         remaining = left_behind(folder)
         if remaining:
             raise AssertionError(f"processes are left behind: {remaining}")
-    return 0
+    return code
 
 
 if __name__ == "__main__":

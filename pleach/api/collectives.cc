@@ -26,7 +26,7 @@ int64_t size_class_bytes(const CollectiveRequest& request, int64_t whole) {
 // Of one rank's part, or all together: what bytes of any type can still count.
 constexpr int64_t kMostElements = int64_t{1} << 60;
 
-std::string why_counts_are_wrong(const CollectiveRequest& request) {
+std::string why_counts_are_wrong(const CollectiveRequest& request, int32_t rank_count) {
   if (request.count < 0) {
     return fmt::format("a count of {} elements is negative", request.count);
   }
@@ -41,6 +41,9 @@ std::string why_counts_are_wrong(const CollectiveRequest& request) {
     return "it takes no receive_counts: all_to_all does";
   }
   for (const std::span<const int64_t> counts : {request.counts, request.receive_counts}) {
+    if (!counts.empty() && std::ssize(counts) != rank_count) {
+      return fmt::format("counts for {} ranks, but there are {}", counts.size(), rank_count);
+    }
     int64_t whole = 0;
     for (const int64_t count : counts) {
       if (count < 0) {
@@ -85,7 +88,7 @@ Result<Collectives::Chosen> Collectives::choose(const CollectiveRequest& request
       (request.root.value < 0 || request.root.value >= rank_count)) {
     return refuse(fmt::format("root {} is none of {} ranks", request.root.value, rank_count));
   }
-  if (const std::string why = why_counts_are_wrong(request); !why.empty()) {
+  if (const std::string why = why_counts_are_wrong(request, rank_count); !why.empty()) {
     return refuse(why);
   }
   if (const Status may =

@@ -1,4 +1,4 @@
-// Clock: the only door through which time enters the runtime.
+// Clock: the door through which time enters what runs operations.
 #pragma once
 
 #include <chrono>

@@ -525,6 +525,10 @@ Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<Endpo
   PLEACH_TRY(check_places(options.landing_places, options.place_bytes));
   PLEACH_TRY(check_places(options.message_places, options.message_place_bytes));
   std::shared_ptr<Wiring> wiring = endpoint->wiring();
+  if (!wiring->process.is_here()) {
+    return invalid(fmt::format("rank {}: the endpoint is of another process, which forked this one",
+                               endpoint->rank().value));
+  }
   PLEACH_TRY(wiring->epoch->check());
   if (options.ranks.empty()) {
     options.ranks = wiring->epoch->members();

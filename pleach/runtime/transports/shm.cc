@@ -196,7 +196,8 @@ Status ShmTransport::open(const ChannelOptions& channel) {
   const auto entry = std::ranges::find_if(
       control().channels, [](const shm::ChannelEntry& one) { return !one.is_open(); });
   if (entry == control().channels.end()) {
-    return invalid(fmt::format("{} communicators are open on one endpoint", shm::kMostChannels));
+    return invalid(fmt::format("{} channels are open on one endpoint, two of each communicator",
+                               shm::kMostChannels));
   }
   OwnChannel own{.options = channel};
   own.held.resize(at(channel.places) * peers_.size());

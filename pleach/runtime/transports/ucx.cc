@@ -143,7 +143,7 @@ class UcxTransport final : public Transport {
         nonce_(make_nonce() << kRankBits),
         places_(context.rank_count),
         peers_(at(context.rank_count) + 1),
-        patience_(Patience::for_ranks(context.rank_count)) {}
+        patience_(Patience::for_ranks(context.ranks_on_host())) {}
   UcxTransport(const UcxTransport&) = delete;
   UcxTransport& operator=(const UcxTransport&) = delete;
   ~UcxTransport() override;
