@@ -289,6 +289,13 @@ class Launched(unittest.TestCase):
             self.assertIn("# Out of bounds values : 0 OK", output)
             self.assertEqual(os.listdir(folder), [])
 
+    def test_a_probe_has_as_many_ranks_as_were_started(self):
+        done = subprocess.run([PLEACH, "launch", "-n", "1", "--", PLEACH, "probe", "--ranks", "4"],
+                              capture_output=True, text=True, env=clean_environment(),
+                              timeout=START_S)
+        self.assertIn("pleach probe: --ranks is 4, but pleach started 1\n", done.stderr)
+        self.assertEqual(done.returncode, 1)
+
     def test_lines_that_cannot_be_written_are_told(self):
         with open("/dev/full", "w") as full:
             done = subprocess.run([PLEACH, "launch", "-n", "2", "--label", "--", "echo", "word"],
