@@ -197,10 +197,7 @@ class TcpStore final : public Store {
         watch_{.stop = std::move(stop), .starter = watch_process(options_.starter_process)},
         reader_(std::move(reader)),
         local_hosts_(std::move(local_hosts)) {
-    thread_ = std::thread([this] {
-      listen();
-      watch_.clock.run_free();
-    });
+    thread_ = std::thread(&TcpStore::work, this);
   }
   TcpStore(const TcpStore&) = delete;
   TcpStore& operator=(const TcpStore&) = delete;
@@ -223,6 +220,10 @@ class TcpStore final : public Store {
   Result<StoreMessage> request(StoreMessage message, Duration wait);
   bool send(const StoreMessage& message);
   bool tell_failure(const Epoch& epoch, const Failure& failure);
+  void work() {
+    listen();
+    watch_.clock.run_free();
+  }
   void listen();
   bool receive();
   bool digest();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -41,14 +42,17 @@ class TransportConformanceTest : public testing::TestWithParam<std::string> {
   // Ranks 0 and 1 share memory.
   static bool lends() { return name() != "tcp" && name() != "host/1" && name() != "ucx"; }
 
-  // Sends a text; the transport takes it at once or later.
+  // Sends a text; the transport takes it at once or later, so it is kept.
   static void send_text(Transport& from, int32_t to, uint64_t channel, SegmentTag tag,
                         const std::string& text, uint64_t fingerprint = 9) {
     ASSERT_TRUE(from.connect(Rank{to}));
-    const std::array pieces = {bytes_of(text).first(text.size() / 3),
-                               bytes_of(text).subspan(text.size() / 3)};
+    const std::span<const std::byte> bytes = bytes_of(kept_.emplace_back(text));
+    const std::array pieces = {bytes.first(text.size() / 3), bytes.subspan(text.size() / 3)};
     ASSERT_TRUE(from.send(Rank{to}, channel, tag, fingerprint, pieces));
   }
+
+ private:
+  static inline std::deque<std::string> kept_ = {};
 };
 
 TEST_P(TransportConformanceTest, CollectivesOfEverySizeAreRight) {
