@@ -44,6 +44,7 @@ using EventKind = TransportEvent::Kind;
                   ucp_worker_progress, ucp_worker_arm, ucp_ep_create, ucp_ep_close_nbx,          \
                   ucp_tag_send_nbx, ucp_tag_probe_nb, ucp_tag_msg_recv_nbx, ucp_request_free,    \
                   ucp_request_check_status, ucs_status_string)
+// NOLINTNEXTLINE(bugprone-macro-parentheses): what is declared
 #define PLEACH_UCX_POINTER(unused, name) decltype(&::name) name = nullptr;
 #define PLEACH_UCX_FIND(library, name)                                                  \
   functions.name = reinterpret_cast<decltype(functions.name)>(dlsym(library, #name));   \
@@ -66,8 +67,8 @@ Result<Functions> load_functions() {
 }
 
 const Result<Functions>& loaded() {
-  static const Result<Functions> kLoaded = load_functions();
-  return kLoaded;
+  static const Result<Functions> functions = load_functions();
+  return functions;
 }
 
 const Functions& ucx() {
