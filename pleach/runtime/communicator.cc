@@ -246,25 +246,27 @@ Status ChannelCommunicator::open() {
   return met ? ok() : poison(met.error(), "create", job_rank());
 }
 
-// All ranks have opened the channels when it returns, with as many places, and as large ones, and
+// When it returns, all ranks have opened the channels, with as many places, and as large ones, and
 // know how to reach each other: nothing that follows asks the store.
 Status ChannelCommunicator::meet() {
   const std::string places =
       fmt::format("landing_places={} place_bytes={} message_places={} message_place_bytes={}",
                   options_.landing_places, options_.place_bytes, options_.message_places,
                   options_.message_place_bytes);
-  PLEACH_ASSIGN(words,
-                exchange(group(), key("create"), places + "\n" + wiring_->transport->address()));
-  for (int32_t rank = 0; rank < rank_count(); ++rank) {
-    const std::string_view word = words[at(rank)];
-    const std::string_view theirs = word.substr(0, word.find('\n'));
-    PLEACH_TRY(compare(group(), Rank{rank}, theirs, words[0].substr(0, words[0].find('\n')),
-                       "rank {0} opens {1}, rank {3} opens {2}"));
-    const std::string_view address = word.substr(std::min(theirs.size() + 1, word.size()));
-    PLEACH_TRY(rank == this->rank().value ? ok()
-                                          : progress().introduce(job_ranks()[at(rank)], address));
-  }
-  return ok();
+  const auto take = [this](const std::vector<std::string>& words) -> Status {
+    for (int32_t rank = 0; rank < rank_count(); ++rank) {
+      const std::string_view word = words[at(rank)];
+      const std::string_view theirs = word.substr(0, word.find('\n'));
+      PLEACH_TRY(compare(group(), Rank{rank}, theirs, words[0].substr(0, words[0].find('\n')),
+                         "rank {0} opens {1}, rank {3} opens {2}"));
+      if (rank != this->rank().value) {
+        PLEACH_TRY(progress().introduce(job_ranks()[at(rank)],
+                                        word.substr(std::min(theirs.size() + 1, word.size()))));
+      }
+    }
+    return ok();
+  };
+  return exchange(group(), key("create"), places + "\n" + wiring_->transport->address(), take);
 }
 
 Status ChannelCommunicator::barrier() {

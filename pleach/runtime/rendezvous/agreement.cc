@@ -119,11 +119,15 @@ std::optional<std::pair<std::string, std::string>> difference(std::string_view l
   return std::nullopt;
 }
 
+// What a rank does with the value before any goes on.
+using Use = std::function<Status(std::string_view)>;
+
 // All get what rank 0 makes, which says before that it has come.
 //   count  of the ranks that have to come before it makes anything
 Result<Result<std::string>> spread(const GroupOfRanks& group, const std::string& name,
                                    int32_t count,
-                                   const std::function<Result<std::string>()>& produce) {
+                                   const std::function<Result<std::string>()>& produce,
+                                   const Use& use = {}) {
   const std::string count_key = name + "/count";
   std::string text;
   if (group.rank.value == 0) {
@@ -149,11 +153,15 @@ Result<Result<std::string>> spread(const GroupOfRanks& group, const std::string&
       text += bytes;
     }
   }
+  Result<std::string> value = read(std::move(text));
+  if (use && value) {
+    PLEACH_TRY(use(*value));
+  }
   PLEACH_TRY(barrier(group, name + ".read"));
   if (group.rank.value == 0) {
     static_cast<void>(group.store.erase(name + "/"));  // all have it, whatever becomes of them now
   }
-  return read(std::move(text));
+  return value;
 }
 
 // On rank 0 what all say when they come.
@@ -169,6 +177,17 @@ Result<std::vector<std::string>> hear_all(const GroupOfRanks& group, const std::
     words.push_back(std::move(theirs));
   }
   return words;
+}
+
+Result<Result<std::string>> settle_and_use(const GroupOfRanks& group, const std::string& name,
+                                           std::string word, const Make& make, const Use& use) {
+  PLEACH_TRY(group.store.set(here_key(name, group.rank.value), std::move(word)));
+  std::vector<std::string> words;
+  if (group.rank.value == 0) {
+    PLEACH_SET(words, hear_all(group, name));
+  }
+  return spread(
+      group, name, group.rank_count, [&] { return make(std::move(words)); }, use);
 }
 
 }  // namespace
@@ -201,12 +220,7 @@ Status barrier(const GroupOfRanks& group, const std::string& name) {
 
 Result<Result<std::string>> settle(const GroupOfRanks& group, const std::string& name,
                                    std::string word, const Make& make) {
-  PLEACH_TRY(group.store.set(here_key(name, group.rank.value), std::move(word)));
-  std::vector<std::string> words;
-  if (group.rank.value == 0) {
-    PLEACH_SET(words, hear_all(group, name));
-  }
-  return spread(group, name, group.rank_count, [&] { return make(std::move(words)); });
+  return settle_and_use(group, name, std::move(word), make, {});
 }
 
 Result<std::vector<std::string>> gather(const GroupOfRanks& group, const std::string& name,
@@ -221,8 +235,8 @@ Result<std::vector<std::string>> gather(const GroupOfRanks& group, const std::st
   return values;
 }
 
-Result<std::vector<std::string>> exchange(const GroupOfRanks& group, const std::string& name,
-                                          std::string value) {
+Status exchange(const GroupOfRanks& group, const std::string& name, std::string value,
+                const Take& take) {
   const auto put_together = [](const std::vector<std::string>& all) -> Result<std::string> {
     std::string text;
     for (const std::string& one : all) {
@@ -230,21 +244,23 @@ Result<std::vector<std::string>> exchange(const GroupOfRanks& group, const std::
     }
     return text;
   };
-  PLEACH_ASSIGN(done, settle(group, name, std::move(value), put_together));
-  PLEACH_ASSIGN(text, done);
-  std::vector<std::string> values;
-  for (std::string_view rest = text; !rest.empty();) {
-    const std::size_t space = std::min(rest.find(' '), rest.size() - 1);
-    PLEACH_ASSIGN(size, parse_integer(rest.substr(0, space), "bytes of a rank's value", 0,
-                                      std::ssize(rest) - static_cast<int64_t>(space) - 1));
-    values.emplace_back(rest.substr(space + 1, static_cast<std::size_t>(size)));
-    rest.remove_prefix(space + 1 + static_cast<std::size_t>(size));
-  }
-  if (std::ssize(values) != group.rank_count) {
-    return Error{ErrorCode::kIo, fmt::format("rank {} told the values of {} ranks, not of {}",
-                                             group.name_of(0), values.size(), group.rank_count)};
-  }
-  return values;
+  const auto take_apart = [&](std::string_view rest) -> Status {
+    std::vector<std::string> values;
+    while (!rest.empty()) {
+      const std::size_t space = std::min(rest.find(' '), rest.size() - 1);
+      PLEACH_ASSIGN(size, parse_integer(rest.substr(0, space), "bytes of a rank's value", 0,
+                                        std::ssize(rest) - static_cast<int64_t>(space) - 1));
+      values.emplace_back(rest.substr(space + 1, static_cast<std::size_t>(size)));
+      rest.remove_prefix(space + 1 + static_cast<std::size_t>(size));
+    }
+    if (std::ssize(values) != group.rank_count) {
+      return Error{ErrorCode::kIo, fmt::format("rank {} told the values of {} ranks, not of {}",
+                                               group.name_of(0), values.size(), group.rank_count)};
+    }
+    return take(values);
+  };
+  PLEACH_ASSIGN(done, settle_and_use(group, name, std::move(value), put_together, take_apart));
+  return done ? ok() : Status(done.error());
 }
 
 Result<Result<std::string>> broadcast(const GroupOfRanks& group, const std::string& name,

@@ -49,9 +49,11 @@ Result<Result<std::string>> settle(const GroupOfRanks& group, const std::string&
 Result<std::vector<std::string>> gather(const GroupOfRanks& group, const std::string& name,
                                         std::string value);
 
-// All get the values of all, by rank.
-Result<std::vector<std::string>> exchange(const GroupOfRanks& group, const std::string& name,
-                                          std::string value);
+// All get the values of all, by rank, and have taken them before any goes on.
+//   errors  as above; and those of `take`, which the caller has to make a failure of all
+using Take = std::function<Status(const std::vector<std::string>& values)>;
+Status exchange(const GroupOfRanks& group, const std::string& name, std::string value,
+                const Take& take);
 
 // Rank 0 produces a value, or refuses to, and waits for nobody before; all ranks get the same, a
 // value in pieces.
