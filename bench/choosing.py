@@ -74,7 +74,6 @@ def probe(arguments, transport, ranks, sizes, folder):
 
 def measure(arguments, transport, ranks, sizes, folder):
     """A row for each size: what auto took, the best, and how far it was from it."""
-    os.environ.pop("PLEACH_BOOK", None)
     names = algorithms_of(arguments.pleach, arguments.collective, ranks, folder)
     if arguments.probed:
         probe(arguments, transport, ranks, sizes, folder)
@@ -129,6 +128,7 @@ def main():
     sizes, all_ranks = peers.parse_sizes(arguments.sizes), map(int, arguments.ranks.split(","))
     if arguments.check:
         sizes, all_ranks = CHECKED["sizes"], CHECKED["ranks"]
+    os.environ.pop("PLEACH_BOOK", None)
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for ranks in all_ranks:

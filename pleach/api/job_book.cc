@@ -111,24 +111,25 @@ BookRequest book_request(const EnvironmentLookup& lookup, std::string transport)
   return request;
 }
 
+std::string BookRequest::place() const {
+  return file.empty() ? topology : source.empty() ? file : source + ": " + file;
+}
+
 Result<Book> obtain_book(const BookRequest& request, int32_t rank_count) {
-  std::string where = request.file;
   Result<Book> book = Book{};
   if (!request.file.empty()) {
     book = read_plan(request.file);
-    if (!request.source.empty()) {
-      where = request.source + ": " + where;
-      book = book ? std::move(book) : prefixed(request.source, book.error());
+    if (!book && !request.source.empty()) {
+      return prefixed(request.source, book.error());
     }
   } else {
     PLEACH_ASSIGN(plan, plan_for(request, rank_count));
-    where = request.topology;
     book =
         request.cache.empty() ? plan_book(plan.topology, plan.options) : cached_book(plan, request);
   }
   if (book && book->rank_count != rank_count) {
-    return invalid(
-        where, fmt::format("plans for {} ranks, but there are {}", book->rank_count, rank_count));
+    return invalid(request.place(), fmt::format("plans for {} ranks, but there are {}",
+                                                book->rank_count, rank_count));
   }
   return book;
 }

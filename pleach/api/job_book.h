@@ -29,11 +29,14 @@ struct BookRequest {
   std::string transport = kAutoTransport;
   // Where each rank is, as TransportChoice has it; empty: all are on one host.
   std::vector<int32_t> hosts = {};
-  std::string topology = {};    // to plan for, a spec; empty: what is known of the transport
-  std::string file = {};        // a book or a schedule, in place of planning
-  std::string source = {};      // who named the file, as errors say it: "PLEACH_BOOK"
-  std::string cache = {};       // a folder of books; empty: none
+  std::string topology = {};  // to plan for, a spec; empty: what is known of the transport
+  std::string file = {};      // a book or a schedule, in place of planning
+  std::string source = {};  // who named the file, as errors say it: "PLEACH_BOOK"; empty: all know
+  std::string cache = {};   // a folder of books; empty: none
   uint64_t code = code_mark();  // that plans: books of other code are left alone
+
+  // Where what is wrong with it comes from: "PLEACH_BOOK: FILE", or the topology.
+  std::string place() const;
 };
 
 // With the file that PLEACH_BOOK names, and the cache $XDG_CACHE_HOME/pleach or ~/.cache/pleach.

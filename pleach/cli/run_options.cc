@@ -222,8 +222,8 @@ Result<Book> part_of(Book book, const BookRequest& from, CollectiveKind collecti
   std::erase_if(book.entries,
                 [&](const Book::Entry& entry) { return entry.collective != collective; });
   if (book.entries.empty()) {
-    const std::string place = from.file.empty() ? "" : from.source + ": " + from.file;
-    return invalid(place, fmt::format("the book has no {}", to_text(collective)));
+    return invalid(from.file.empty() ? "" : from.place(),
+                   fmt::format("the book has no {}", to_text(collective)));
   }
   for (Book::Entry& entry : book.entries) {
     entry.segment_count = segments.value_or(entry.segment_count);

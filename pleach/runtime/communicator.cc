@@ -185,7 +185,8 @@ Status ChannelCommunicator::check_alive() {
 }
 
 Error ChannelCommunicator::poison(const Error& error, std::string_view where, Rank culprit) {
-  return end_epoch(failure_of(error, culprit, failure_text(job_rank(), where, error.message)));
+  return end_epoch(
+      failure_of({error.code, failure_text(job_rank(), where, error.message)}, culprit));
 }
 
 // Ends the epoch for all ranks with its first failure, which this may be.
@@ -203,8 +204,9 @@ Progress::Failed ChannelCommunicator::tell_failure(std::string_view kind) {
   return [this, kind](const Error& error, const Progress::Culprit& culprit) {
     if (error.code == ErrorCode::kInvalidArgument && kind == kOperation) {
       // What two ranks run: whoever says so.
-      return end_epoch(failure_of(
-          error, culprit.rank, fmt::format("{} {}: {}", kind, culprit.operation, error.message)));
+      return end_epoch(
+          failure_of({error.code, fmt::format("{} {}: {}", kind, culprit.operation, error.message)},
+                     culprit.rank));
     }
     return poison(error, fmt::format("{} {} ({})", kind, culprit.operation, culprit.what),
                   culprit.rank.value < 0 ? job_rank() : culprit.rank);
@@ -253,11 +255,12 @@ Status ChannelCommunicator::meet() {
       fmt::format("landing_places={} place_bytes={} message_places={} message_place_bytes={}",
                   options_.landing_places, options_.place_bytes, options_.message_places,
                   options_.message_place_bytes);
-  const auto take = [this](const std::vector<std::string>& words) -> Status {
+  const auto places_in = [](std::string_view word) { return word.substr(0, word.find('\n')); };
+  const auto take = [&](const std::vector<std::string>& words) -> Status {
     for (int32_t rank = 0; rank < rank_count(); ++rank) {
       const std::string_view word = words[at(rank)];
-      const std::string_view theirs = word.substr(0, word.find('\n'));
-      PLEACH_TRY(compare(group(), Rank{rank}, theirs, words[0].substr(0, words[0].find('\n')),
+      const std::string_view theirs = places_in(word);
+      PLEACH_TRY(compare(group(), Rank{rank}, theirs, places_in(words[0]),
                          "rank {0} opens {1}, rank {3} opens {2}"));
       if (rank != this->rank().value) {
         PLEACH_TRY(progress().introduce(job_ranks()[at(rank)],
@@ -313,9 +316,9 @@ Status ChannelCommunicator::close() {
   }
   if (!*agreed) {
     const std::string& differs = agreed->error().message;
-    return end_epoch(
-        failure_of(agreed->error(), job_rank(),
-                   fmt::format("close of communicator {}: {}", quoted(options_.name), differs)));
+    return end_epoch(failure_of({agreed->error().code, fmt::format("close of communicator {}: {}",
+                                                                   quoted(options_.name), differs)},
+                                job_rank()));
   }
   close_channels("its communicator was closed");
   endpoint_->openings().note_closed();

@@ -105,9 +105,8 @@ void Openings::note_closed() {
 
 Result<std::shared_ptr<Wiring>> Endpoint::wire() {
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): it may end in another thread
-  std::shared_ptr<Wiring> wiring(
-      new Wiring{.epoch = store().epoch(), .store = options_.store, .openings = openings_},
-      destroy);
+  std::shared_ptr<Wiring> wiring(new Wiring{.epoch = store().epoch(), .openings = openings_},
+                                 destroy);
   const Clock& clock = options_.clock != nullptr ? *options_.clock : store().clock();
   wiring->transport = std::move(options_.transport_override);
   if (wiring->transport == nullptr) {
@@ -154,7 +153,7 @@ Status Endpoint::renew() {
   Result<std::shared_ptr<Wiring>> renewed = wire();
   if (!renewed) {
     const std::string cause = failure_text(rank(), "shrink", renewed.error().message);
-    return fail_epoch(store(), *store().epoch(), failure_of(renewed.error(), rank(), cause));
+    return fail_epoch(store(), *store().epoch(), failure_of({renewed.error().code, cause}, rank()));
   }
   const std::scoped_lock lock(mutex_);
   wiring_ = std::move(renewed).value();

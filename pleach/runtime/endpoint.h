@@ -66,8 +66,7 @@ class Openings {
 struct Wiring {
   std::shared_ptr<const Epoch> epoch;
   ProcessMark process = {};
-  std::shared_ptr<Store> store = nullptr;  // and its clock
-  std::shared_ptr<Openings> openings = nullptr;
+  std::shared_ptr<Openings> openings = nullptr;  // and the store, with its clock
   std::unique_ptr<Transport> transport = nullptr;
   std::unique_ptr<Progress> progress = nullptr;
   std::unique_ptr<FlightWriter> flight = nullptr;

@@ -179,6 +179,8 @@ struct TransportContext {
   int32_t ranks_on_host() const { return host.ranks > 0 ? host.ranks : rank_count; }
 };
 
+// What introduce() says of such bytes.
+Error no_address(Rank peer, std::string_view address);
 // Tells connections to a transport from those to another that had its address before. Random: only
 // who is told it knows it.
 uint64_t make_nonce();

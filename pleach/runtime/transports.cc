@@ -1,11 +1,19 @@
 // The transports, each defined in transports/NAME.cc.
+#include <fmt/format.h>
+
 #include <cstring>
 #include <utility>
 
+#include "pleach/base/text.h"
 #include "pleach/runtime/rendezvous/secret.h"
 #include "pleach/runtime/transport.h"
 
 namespace pleach {
+
+Error no_address(Rank peer, std::string_view address) {
+  return {ErrorCode::kIo,
+          fmt::format("rank {} told {}, which is no address", peer.value, quoted(address))};
+}
 
 uint64_t make_nonce() {
   uint64_t nonce = 0;

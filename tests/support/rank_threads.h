@@ -108,7 +108,7 @@ class RankGroup {
   // A channel whose first error all ranks are told.
   void open_channel(Rank rank, uint64_t number, int32_t places, int64_t place_bytes) {
     const auto failed = [this, rank](const Error& error, const Progress::Culprit& culprit) {
-      store_->fail(failure_of(error, culprit.rank.value < 0 ? rank : culprit.rank, error.message));
+      store_->fail(failure_of(error, culprit.rank.value < 0 ? rank : culprit.rank));
       return error;
     };
     static_cast<void>(progress(rank).open({.number = number,
@@ -242,7 +242,7 @@ inline std::vector<RunOutcome> run_in_flight(const std::vector<Flight>& flights,
       Result<Program> program = own.program(orders[i]);
       if (!program) {
         outcomes[i].errors[rank.index()] = program.error().message;
-        group.store().fail(failure_of(program.error(), rank, program.error().message));
+        group.store().fail(failure_of(program.error(), rank));
         return;
       }
       own.state = OperationPool(std::move(program).value()).take(own.spec());

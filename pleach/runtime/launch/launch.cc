@@ -236,6 +236,14 @@ Result<JobSecret> look_up_secret(const EnvironmentLookup& lookup) {
   return JobSecret();
 }
 
+// A socket that our starter hands over is one endpoint's: the next one of the process listens anew.
+int take_listener(const LaunchEnvironment& environment) {
+  static std::atomic<bool> is_taken = false;
+  const bool is_from_starter =
+      environment.starter == "pleach" && environment.listen_descriptor >= 0;
+  return is_from_starter && is_taken.exchange(true) ? -1 : environment.listen_descriptor;
+}
+
 }  // namespace
 
 std::optional<std::string> process_environment(const std::string& name) {
@@ -289,22 +297,13 @@ bool LaunchEnvironment::is_open_to_strangers() const {
   return secret.is_none() && listen_descriptor < 0 && !is_loopback(store_host);
 }
 
-// A socket that a starter hands over is one endpoint's: the next one of the process listens anew.
-int take_listener(int descriptor) {
-  static std::atomic<bool> is_taken = false;
-  return descriptor >= 0 && !is_taken.exchange(true) ? descriptor : -1;
-}
-
 Result<std::unique_ptr<Store>> make_store(const LaunchEnvironment& environment, Duration deadline) {
-  const bool is_handed_over = environment.starter == "pleach";
   return make_tcp_store({.host = environment.store_host,
                          .port = environment.store_port,
                          .rank = environment.rank,
                          .rank_count = environment.rank_count,
                          .deadline = deadline,
-                         .listen_descriptor = is_handed_over
-                                                  ? take_listener(environment.listen_descriptor)
-                                                  : environment.listen_descriptor,
+                         .listen_descriptor = take_listener(environment),
                          .job = environment.key_prefix,
                          .rendezvous_file = environment.rendezvous_file,
                          .secret = environment.secret,

@@ -90,7 +90,7 @@ Result<std::string> wait_for(const GroupOfRanks& group, const Awaited& what) {
 // A refusal as text: "!CODE message"; a value: "=value".
 std::string write(const Result<std::string>& value) {
   return value ? "=" + *value
-               : fmt::format("!{} {}", static_cast<int>(value.error().code), value.error().message);
+               : fmt::format("!{} {}", write_code(value.error().code), value.error().message);
 }
 
 Result<std::string> read(std::string text) {
@@ -100,9 +100,8 @@ Result<std::string> read(std::string text) {
   }
   const std::size_t space = std::min(text.find(' '), text.size());
   const std::string_view code = std::string_view(text).substr(std::min<std::size_t>(1, space));
-  PLEACH_ASSIGN(number, parse_integer(code.substr(0, code.find(' ')), "error code of a rank", 0,
-                                      static_cast<int>(ErrorCode::kUnsupported)));
-  return Error{static_cast<ErrorCode>(number), text.substr(std::min(space + 1, text.size()))};
+  PLEACH_ASSIGN(known, read_code(code.substr(0, code.find(' '))));
+  return Error{known, text.substr(std::min(space + 1, text.size()))};
 }
 
 // The first words that differ, if any.

@@ -2,13 +2,25 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "pleach/base/text.h"
 
 namespace pleach {
 
-Failure failure_of(const Error& error, Rank rank, std::string message) {
+Failure failure_of(Error error, Rank rank) {
   const bool is_late = error.code == ErrorCode::kTimeout;
-  return {rank, std::move(message), is_late ? ErrorCode::kPeerLost : error.code};
+  return {rank, std::move(error.message), is_late ? ErrorCode::kPeerLost : error.code};
+}
+
+std::string write_code(ErrorCode code) {
+  return std::to_string(static_cast<int>(code));
+}
+
+Result<ErrorCode> read_code(std::string_view text) {
+  PLEACH_ASSIGN(number, parse_integer(text, "error code of a rank", 0,
+                                      static_cast<int>(ErrorCode::kUnsupported)));
+  return static_cast<ErrorCode>(number);
 }
 
 Error fail_epoch(Store& store, const Epoch& epoch, const Failure& failure) {

@@ -56,8 +56,11 @@ class Store {
   std::optional<Failure> failure() const { return epoch()->failure(); }
 };
 
-// What ends an epoch by an error that a rank has met.
-Failure failure_of(const Error& error, Rank rank, std::string message);
+// What ends an epoch by an error of that rank.
+Failure failure_of(Error error, Rank rank);
+// An error's code, as ranks tell it to each other.
+std::string write_code(ErrorCode code);
+Result<ErrorCode> read_code(std::string_view text);
 // Fails the epoch with `failure` unless it has failed already; returns its failure as an error.
 Error fail_epoch(Store& store, const Epoch& epoch, const Failure& failure);
 

@@ -56,15 +56,14 @@ StoreMessage write_failure(StoreVerb verb, int64_t epoch, const Failure& failure
   return {.verb = verb,
           .id = static_cast<uint64_t>(epoch),
           .number = failure.rank.value,
-          .key = std::to_string(static_cast<int>(failure.code)),
+          .key = write_code(failure.code),
           .value = failure.message};
 }
 
 Failure read_failure(const StoreMessage& message) {
-  const Result<int64_t> code =
-      parse_integer(message.key, "code", 0, static_cast<int>(ErrorCode::kUnsupported));
-  return failure_of({code ? static_cast<ErrorCode>(*code) : ErrorCode::kPeerLost, ""},
-                    Rank{static_cast<int32_t>(message.number)}, message.value);
+  const Result<ErrorCode> code = read_code(message.key);
+  return failure_of({code ? *code : ErrorCode::kPeerLost, message.value},
+                    Rank{static_cast<int32_t>(message.number)});
 }
 
 std::string write_ranks(const std::vector<Rank>& ranks) {

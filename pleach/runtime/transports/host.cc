@@ -57,8 +57,7 @@ class HostTransport final : public Transport {
   Status introduce(Rank peer, std::string_view address) override {
     const std::vector<std::string_view> parts = split(address, '\n');
     if (parts.size() != 3) {
-      return Error{ErrorCode::kIo, fmt::format("rank {} told {}, which is no address", peer.value,
-                                               quoted(address))};
+      return no_address(peer, address);
     }
     const bool is_near = parts[0] == home_;
     ways_[peer.index()] = is_near ? near_.get() : far_.get();

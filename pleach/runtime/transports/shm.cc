@@ -64,10 +64,9 @@ class ShmTransport final : public Transport {
   Status open(const ChannelOptions& channel) override;
   void abandon(uint64_t channel) override;
   void close(uint64_t channel) override;
-  // The word that shows whether peers may read this rank's memory is its socket's number, too.
-  std::string address() const override { return shm::write_address(context_, own_.word); }
+  std::string address() const override { return own_.address; }
   Status introduce(Rank peer, std::string_view address) override {
-    PLEACH_SET(at_peer(peer).nonce, shm::read_address(context_, peer, address));
+    PLEACH_SET(at_peer(peer).nonce, shm::read_address(own_.address, context_.rank, address, peer));
     return ok();
   }
   Status connect(Rank peer) override;
@@ -103,6 +102,7 @@ class ShmTransport final : public Transport {
     std::vector<OwnChannel> channels = {};
     ClosedChannels closed = {};
     uint64_t word = 0;  // that peers try to read
+    std::string address = {};
   };
   // Some of the peers.
   struct Some {
@@ -165,10 +165,10 @@ Status ShmTransport::listen() {
   for (int32_t rank = 0; rank < context_.rank_count; ++rank) {
     at_peer(Rank{rank}).in = shm::Reader(shm::ring_in(own_.shared.get(), Rank{rank}));
   }
-  const uint64_t nonce = make_nonce();
-  PLEACH_ASSIGN(listener, listen_on_host(shm::socket_name(nonce)));
+  own_.word = make_nonce();
+  PLEACH_ASSIGN(listener, listen_on_host(shm::socket_name(own_.word)));
   PLEACH_TRY(meeting_.open(
-      meeting_options(context_, Purpose::kShm, nonce, ready_.epoll.get()), std::move(listener),
+      meeting_options(context_, Purpose::kShm, own_.word, ready_.epoll.get()), std::move(listener),
       [this](Rank rank, uint16_t /*lane*/, Wire wire) { meet(rank, std::move(wire)); },
       [this](Rank rank, const char* reason) { lose(rank, reason); }));
   // Nobody reads it: every interrupt is an edge.
@@ -177,7 +177,7 @@ Status ShmTransport::listen() {
   if (context_.beside >= 0) {
     PLEACH_TRY(watch(ready_.epoll.get(), context_.beside, EPOLLIN, kBeside));
   }
-  own_.word = nonce;
+  own_.address = fmt::format("{} {}", own_.word, host_identity(context_.host.name));
   return ok();
 }
 

@@ -27,25 +27,20 @@ constexpr int64_t kLeastFetched = int64_t{64} * 1024;
 
 }  // namespace
 
-std::string write_address(const TransportContext& context, uint64_t nonce) {
-  return fmt::format("{} {}", nonce, host_identity(context.host.name));
-}
-
-Result<uint64_t> read_address(const TransportContext& context, Rank rank,
-                              std::string_view address) {
+Result<uint64_t> read_address(std::string_view own, Rank self, std::string_view address,
+                              Rank rank) {
   const std::vector<std::string_view> parts = split(address, ' ');
   uint64_t nonce = 0;
   if (parts.size() != 2 ||
       std::from_chars(parts[0].data(), parts[0].data() + parts[0].size(), nonce).ec !=
           std::errc()) {
-    return Error{ErrorCode::kIo,
-                 fmt::format("rank {} told {}, which is no address", rank.value, quoted(address))};
+    return no_address(rank, address);
   }
-  if (parts[1] != host_identity(context.host.name)) {
+  if (parts[1] != own.substr(own.find(' ') + 1)) {
     return Error{ErrorCode::kUnsupported,
                  fmt::format("transport shm: rank {} is on another host, in another container of "
                              "it or of another user than rank {}",
-                             rank.value, context.rank.value)};
+                             rank.value, self.value)};
   }
   return nonce;
 }

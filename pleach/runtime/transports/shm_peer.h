@@ -31,10 +31,9 @@ struct Held {
   std::shared_ptr<std::byte> lent = nullptr;  // the peer's memory, which stays mapped meanwhile
 };
 
-// The address of a rank: the nonce of its socket, and its host.
-std::string write_address(const TransportContext& context, uint64_t nonce);
-// The nonce in a rank's. Errors: kUnsupported: it is on another host; kIo: that is no address.
-Result<uint64_t> read_address(const TransportContext& context, Rank rank, std::string_view address);
+// The nonce in a rank's address, which is "NONCE HOST", as this rank's own is.
+//   errors  kUnsupported: it is on another host; kIo: that is no address
+Result<uint64_t> read_address(std::string_view own, Rank self, std::string_view address, Rank rank);
 
 // A channel's places of this rank.
 struct OwnChannel {

@@ -56,8 +56,7 @@ bool is_number(std::string_view host) {
 
 Result<Entry> parse_entry(std::string_view text, Rank rank) {
   const std::vector<std::string_view> parts = split(text, ' ');
-  const Error error{ErrorCode::kIo,
-                    fmt::format("rank {} told {}, which is no address", rank.value, quoted(text))};
+  const Error error = no_address(rank, text);
   Entry entry;
   if (parts.size() < 3 ||
       std::from_chars(parts[1].data(), parts[1].data() + parts[1].size(), entry.nonce).ec !=

@@ -338,8 +338,7 @@ Status UcxTransport::introduce(Rank rank, std::string_view address) {
   uint64_t nonce = 0;
   const auto [rest, error] = std::from_chars(address.data(), end, nonce);
   if (error != std::errc() || end - rest < 2 || *rest != ' ') {
-    return Error{ErrorCode::kIo,
-                 fmt::format("rank {} told {}, which is no address", rank.value, quoted(address))};
+    return no_address(rank, address);
   }
   peers_[rank.index()].nonce = nonce;
   peers_[rank.index()].address.assign(rest + 1, end);
