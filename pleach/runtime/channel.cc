@@ -18,9 +18,10 @@ Channel::Channel(const ChannelOptions& options, Transport& transport, std::vecto
       transport_(transport),
       sending_(sending),
       lanes_(sending.size()),
-      outbox_(transport.reads_peers()
+      memory_{transport.reads_peers()
                   ? std::make_unique<Outbox>(static_cast<int32_t>(sending.size()))
-                  : nullptr),
+                  : nullptr,
+              {}},
       peers_(sending.size()) {
   for (Lane& lane : lanes_) {
     lane.free_places = options.places;
@@ -58,8 +59,9 @@ Status Channel::start(CollectiveRun& run, const RunSpec& spec, TimePoint now) {
   last_.operation = spec.operation;
   last_.flight = spec.flight;
   runs_.push_back(&run);
-  PLEACH_TRY(
-      note(run, run.start(spec, {transport_, options_, lanes_, sending_, outbox_.get()}, now)));
+  const RunWorld world = {transport_, options_,        lanes_,
+                          sending_,   memory_.scratch, memory_.outbox.get()};
+  PLEACH_TRY(note(run, run.start(spec, world, now)));
   for (const Rank peer : run.peers()) {
     const Peer& state = peers_[peer.index()];
     if (state.lost != nullptr) {

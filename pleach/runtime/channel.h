@@ -52,8 +52,11 @@ class Channel final : public Traffic {
   ChannelOptions options_;
   Transport& transport_;
   std::vector<bool>& sending_;
-  std::vector<Lane> lanes_;            // by rank
-  std::unique_ptr<Outbox> outbox_;     // null: peers cannot read there
+  std::vector<Lane> lanes_;  // by rank
+  struct Memory {
+    std::unique_ptr<Outbox> outbox;  // null: peers cannot read there
+    ScratchBlocks scratch;
+  } memory_;                           // that runs share
   std::vector<CollectiveRun*> runs_;   // in flight, the earliest operation first
   std::vector<TransportEvent> early_;  // segments of operations to come
   struct Peer {

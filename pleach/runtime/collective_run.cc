@@ -120,6 +120,10 @@ void CollectiveRun::leave() {
   if (outbox_ != nullptr) {
     outbox_->drop(this);
   }
+  if (blocks_ != nullptr) {
+    blocks_->give_back(std::exchange(scratch_, {}));
+    blocks_ = nullptr;
+  }
 }
 
 Status CollectiveRun::start(const RunSpec& spec, const RunWorld& world, TimePoint now) {
@@ -130,9 +134,10 @@ Status CollectiveRun::start(const RunSpec& spec, const RunWorld& world, TimePoin
   lanes_ = world.lanes;
   sending_ = &world.sending;
   outbox_ = world.outbox;
+  blocks_ = &world.scratch;
   element_bytes_ = element_bytes(spec.type);
   is_large_ = home_elements_ * element_bytes_ >= least_streamed();
-  scratch_.make_room(program_.scratch_elements * element_bytes_);
+  scratch_ = blocks_->take(program_.scratch_elements * element_bytes_);
   reset();
   life_ = {.start = now, .last_event = now, .moved_bytes = transport_->moved_bytes()};
   return begin();
@@ -198,8 +203,8 @@ Status CollectiveRun::proceed(TimePoint now) {
     }
   } while (!touched_.empty());  // what has left at once may let other segments go on
   if (is_done()) {
-    leave();
     finish();
+    leave();
     return ok();
   }
   return check_expiry(now);
@@ -658,12 +663,12 @@ Status CollectiveRun::fold(int32_t slot, int32_t segment, std::span<const int32_
   // A whole number of elements of any type, and of lines.
   const int64_t block =
       remote_count == 0 ? bytes : std::min(bytes, kFetchedBytes / remote_count / 64 * 64);
-  fetched_.make_room(remote_count * block);
+  ScratchBlocks::Block fetched = blocks_->take(remote_count * block);
   const std::byte* const own = value(what, segment, before == 0);
   const auto before_own = at(program_.commits[at(commits.front())].before_own);
   for (int64_t begin = 0; begin < bytes; begin += block) {
     const int64_t length = std::min(block, bytes - begin);
-    std::byte* room = fetched_.bytes.get();
+    std::byte* room = fetched.bytes.get();
     operands_.clear();
     for (const int32_t commit : commits) {
       if (operands_.size() == before_own) {
@@ -684,6 +689,7 @@ Status CollectiveRun::fold(int32_t slot, int32_t segment, std::span<const int32_
     (streams ? stream_reduce : reduce)({spec_->type, spec_->op}, out + begin, operands_.front(),
                                        others, length / element_bytes_);
   }
+  blocks_->give_back(std::move(fetched));
   return ok();
 }
 

@@ -20,6 +20,7 @@
 #include "pleach/runtime/position_set.h"
 #include "pleach/runtime/program_index.h"
 #include "pleach/runtime/run_spec.h"
+#include "pleach/runtime/scratch_blocks.h"
 #include "pleach/runtime/transport.h"
 
 namespace pleach {
@@ -52,15 +53,16 @@ struct RunWorld {
   const ChannelOptions& channel;
   std::span<Lane> lanes;       // by rank
   std::vector<bool>& sending;  // by rank: a segment, of any channel, is on its way there
-  Outbox* outbox = nullptr;    // null: peers cannot read there
+  ScratchBlocks& scratch;
+  Outbox* outbox = nullptr;  // null: peers cannot read there
 };
 
 // Told what has happened, it sends the ready segment with the smallest (segment·period + step,
 // segment, first chunk) of each connection that the landing places admit, and folds what has
 // arrived, as the order permits; of half types, which every fold rounds, and of what peers have
-// lent whole steps only. It never waits, polls or reads a clock. Used again and again: the first
-// run of a type allocates scratch, later ones nothing (but `RunSpec::record` grows). Every call's
-// errors end the run; telling the other ranks is the caller's. Not thread safe.
+// lent whole steps only. It never waits, polls or reads a clock. Used again and again: runs
+// allocate nothing but scratch that their world has not got (and `RunSpec::record` grows). Every
+// call's errors end the run; telling the other ranks is the caller's. Not thread safe.
 //   source  docs/architecture.md, "No deadlock with bounded buffers", "Channels"
 class CollectiveRun {
  public:
@@ -74,7 +76,7 @@ class CollectiveRun {
   // Begins a run, whatever has become of the one before. Borrows both until this one is done.
   // proceed() then sends what may go.
   [[gnu::flatten]] Status start(const RunSpec& spec, const RunWorld& world, TimePoint now);
-  // Ends it where it stands: its part in the lanes is over.
+  // Ends it where it stands: its part in the lanes is over, and its scratch is the next one's.
   void leave();
   // As Sink's, of this run: the segment is copied, its chunks stand there in one piece, and the
   // order permits their commits now.
@@ -192,19 +194,8 @@ class CollectiveRun {
   int64_t segment_total_ = 0;  // that are sent
   int64_t commit_total_ = 0;
   bool is_large_ = false;  // too large for the caches
-  struct Scratch {
-    std::unique_ptr<std::byte[]> bytes;
-    int64_t size = 0;
-
-    void make_room(int64_t needed) {
-      if (size < needed) {
-        bytes = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(needed));
-        size = needed;
-      }
-    }
-  };
-  Scratch scratch_;
-  Scratch fetched_;  // of what peers have lent, block by block
+  ScratchBlocks* blocks_ = nullptr;
+  ScratchBlocks::Block scratch_;  // while it runs
   // What is zero when a run begins, in one block: its parts are the spans below.
   struct Block {
     std::unique_ptr<std::byte[]> bytes;

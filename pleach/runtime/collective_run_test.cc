@@ -66,10 +66,12 @@ const ChannelOptions kChannel;
 // Rank 0 of two that exchange one float.
 class Exchange : public testing::Test {
  protected:
-  Exchange()
-      : schedule_(make_schedule({}, {{0, 1, 0, 1, kReduce}, {0, 1, 1, 0, kReduce}})),
-        index_(lower(schedule_, Order::build(schedule_), {.rank = Rank{0}, .count = 1}).value()),
-        run_(index_) {}
+  Exchange() : index_(exchange_program()), run_(index_) {}
+
+  static Program exchange_program() {
+    const Schedule schedule = make_schedule({}, {{0, 1, 0, 1, kReduce}, {0, 1, 1, 0, kReduce}});
+    return lower(schedule, Order::build(schedule), {.rank = Rank{0}, .count = 1}).value();
+  }
 
   Status start(uint64_t operation, int32_t free_places = 1) {
     input_ = 3;
@@ -80,7 +82,8 @@ class Exchange : public testing::Test {
     spec_.deadline = std::chrono::seconds(10);
     lanes_.assign(2, Lane{free_places, {}});
     sending_.assign(2, false);
-    PLEACH_TRY(run_.start(spec_, {transport_, kChannel, lanes_, sending_}, at_second(0)));
+    const RunWorld world = {transport_, kChannel, lanes_, sending_, scratch_};
+    PLEACH_TRY(run_.start(spec_, world, at_second(0)));
     return run_.proceed(at_second(0));
   }
   TransportEvent event(TransportEvent::Kind kind, int32_t place = 0) const {
@@ -109,15 +112,14 @@ class Exchange : public testing::Test {
     ASSERT_EQ(output_, 8);
   }
 
-  Schedule schedule_;
   ProgramIndex index_;
   CollectiveRun run_;
-  NotingTransport transport_;
   RunSpec spec_;
+  NotingTransport transport_;  // and the rest of its world
   std::vector<Lane> lanes_;
   std::vector<bool> sending_;
-  float input_ = 0, output_ = 0;
-  float theirs_ = 5;
+  ScratchBlocks scratch_;
+  float input_ = 0, output_ = 0, theirs_ = 5;
 };
 
 TEST_F(Exchange, GoesOnAsItIsTold) {
@@ -216,7 +218,8 @@ TEST(CollectiveRunTest, SegmentsAreAtHomeWhereTheOrderPermits) {
   RunSpec spec;
   spec.output = home;
   const ChannelOptions channel;
-  ASSERT_TRUE(run.start(spec, {transport, channel, lanes, sending}, at_second(0)));
+  ScratchBlocks scratch;
+  ASSERT_TRUE(run.start(spec, {transport, channel, lanes, sending, scratch}, at_second(0)));
   ASSERT_TRUE(run.proceed(at_second(0)));
   const auto tag = [&](int32_t rank) {
     for (const ProgramMessage& message : index.program().receives) {
