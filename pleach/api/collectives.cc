@@ -11,11 +11,14 @@
 namespace pleach {
 namespace {
 
-// The class of sizes that a request belongs to, by what travels. Parts of different sizes take that
-// of the largest: blocks go straight to where they belong there.
+// The class of sizes that a request belongs to, by what travels. Blocks of different sizes, which
+// nobody knows all of, take that of the largest: they go straight to where they belong there.
 int64_t size_class_bytes(const CollectiveRequest& request, int64_t whole) {
   int64_t size_bytes = 0;
-  if (!request.counts.empty() ||
+  for (const int64_t count : request.counts) {
+    whole += count;  // no more than kMostElements
+  }
+  if (!request.receive_counts.empty() ||
       __builtin_mul_overflow(whole, element_bytes(request.wire.value_or(request.type)),
                              &size_bytes)) {
     return INT64_MAX;
@@ -40,9 +43,14 @@ std::string why_counts_are_wrong(const CollectiveRequest& request, int32_t rank_
   if (!request.receive_counts.empty() && request.collective != CollectiveKind::kAllToAll) {
     return "it takes no receive_counts: all_to_all does";
   }
+  const bool may_have_pieces =
+      gives_shards(request.collective) || ends_with_shards(request.collective);
   for (const std::span<const int64_t> counts : {request.counts, request.receive_counts}) {
-    if (!counts.empty() && std::ssize(counts) != rank_count) {
+    if (std::ssize(counts) % rank_count != 0) {
       return fmt::format("counts for {} ranks, but there are {}", counts.size(), rank_count);
+    }
+    if (std::ssize(counts) > rank_count && !may_have_pieces) {
+      return "it has no shards that could lie in pieces";
     }
     int64_t whole = 0;
     for (const int64_t count : counts) {

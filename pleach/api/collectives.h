@@ -25,7 +25,7 @@ struct CollectiveRequest {
   // Elements: of the whole buffer of all_reduce, broadcast and reduce; else of one rank's part, of
   // which the whole has as many as there are ranks.
   int64_t count = 0;
-  // In place of `count`, a number for each rank; as RunRequest's.
+  // In place of `count`, a number for each rank, or of each piece for each rank; as RunRequest's.
   std::span<const int64_t> counts = {};
   std::span<const int64_t> receive_counts = {};
   // As RunRequest's.

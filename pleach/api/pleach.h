@@ -187,7 +187,11 @@ typedef struct pleach_request {
   pleach_reduction reduction;  // where it reduces; else it is passed over, as the root is
   pleach_wire wire;            // the same on all ranks
   int32_t root;                // where it has one
-  int32_t reserved;            // 0
+  // Of an all_gather, reduce_scatter, gather or scatter that has counts: the whole is so many
+  // pieces, one behind the other, in each of which every rank has a part; a rank's own parts of all
+  // pieces lie one behind the other. So it is as many collectives in one. `counts` then has
+  // piece_count times as many entries, of piece p and rank r at p · ranks + r. 0: 1
+  int32_t piece_count;
   const void* input;
   void* output;
   int64_t count;

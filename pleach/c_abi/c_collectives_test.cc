@@ -359,6 +359,40 @@ TEST(CCollectivesTest, RequestsSayAllThatMayBeAsked) {
   });
 }
 
+// Two gathers, and two scattered averages, each as one: ranks have parts of both pieces.
+TEST(CCollectivesTest, PiecesAreSeveralCollectivesInOne) {
+  for (const char* transport : {"tcp", "shm"}) {
+    with_communicators({2, transport}, [](pleach_communicator* communicator, int32_t rank) {
+      const int64_t counts[] = {2, 2, 0, 3};
+      const std::vector<float> own(rank == 0 ? 2 : 5, static_cast<float>(rank + 1));
+      std::vector<float> whole(7, -1);
+      pleach_request request = request_of(PLEACH_ALL_GATHER, PLEACH_FLOAT32);
+      request.piece_count = 2;
+      request.counts = counts;
+      request.input = own.data();
+      request.output = whole.data();
+      ASSERT_EQ(said(pleach_perform(communicator, &request, nullptr)), "");
+      EXPECT_EQ(whole, (std::vector<float>{1, 1, 2, 2, 2, 2, 2}));
+
+      whole = {1, 2, 3, 4, 5, 6, 7};
+      for (float& value : whole) {
+        value += static_cast<float>(2 * rank);
+      }
+      request.collective = PLEACH_REDUCE_SCATTER;
+      request.reduction = PLEACH_AVERAGE;
+      request.input = request.output = whole.data();
+      pleach_operation* operation = nullptr;
+      ASSERT_EQ(said(pleach_perform(communicator, &request, &operation)), "");
+      const Operation held(operation);
+      ASSERT_EQ(said(pleach_operation_wait(operation, PLEACH_FOREVER)), "");
+      for (const std::size_t place :
+           rank == 0 ? std::vector<std::size_t>{0, 1} : std::vector<std::size_t>{2, 3, 4, 5, 6}) {
+        EXPECT_EQ(whole[place], static_cast<float>(place) + 2) << place;
+      }
+    });
+  }
+}
+
 TEST(CCollectivesTest, RequestsThatNobodyCouldMeanAreRefused) {
   with_communicators({2, "tcp"}, [](pleach_communicator* communicator, int32_t /*rank*/) {
     const auto refused = [&](const std::function<void(pleach_request&)>& change) {
@@ -377,7 +411,10 @@ TEST(CCollectivesTest, RequestsThatNobodyCouldMeanAreRefused) {
       EXPECT_TRUE(contains(refused([&](auto& request) { request.size = size; }),
                            "a size of " + std::to_string(size)));
     }
-    EXPECT_TRUE(contains(refused([](auto& request) { request.reserved = 7; }), "reserved"));
+    EXPECT_TRUE(
+        contains(refused([](auto& request) { request.piece_count = -1; }), "piece_count is -1"));
+    EXPECT_TRUE(contains(refused([](auto& request) { request.piece_count = 2; }),
+                         "piece_count is 2, but there are no counts"));
     const std::vector<int64_t> few = {1, 2}, many = {1, int64_t{1} << 62};
     EXPECT_TRUE(contains(refused([&](auto& request) {
                            request.counts = few.data();
@@ -389,6 +426,19 @@ TEST(CCollectivesTest, RequestsThatNobodyCouldMeanAreRefused) {
     EXPECT_TRUE(contains(
         refused([&](auto& request) { request.counts = request.receive_counts = few.data(); }),
         "no receive_counts"));
+    const std::vector<int64_t> pairs = {1, 2, 3, 4};
+    EXPECT_TRUE(contains(refused([&](auto& request) {
+                           request.collective = PLEACH_ALL_TO_ALL;
+                           request.piece_count = 2;
+                           request.counts = pairs.data();
+                           request.receive_counts = few.data();
+                         }),
+                         "it has no shards that could lie in pieces"));
+    EXPECT_TRUE(contains(refused([&](auto& request) {
+                           request.piece_count = 1 << 30;
+                           request.counts = few.data();
+                         }),
+                         "piece_count is 1073741824"));
     EXPECT_TRUE(contains(refused([&](auto& request) {
                            request.collective = PLEACH_BROADCAST;
                            request.counts = few.data();

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -21,6 +22,7 @@ struct Asked {
   int32_t root = 0;
   // One per rank, in place of `count`; read where `has_counts`.
   bool has_counts = false;
+  int32_t piece_count = 1;
   const int64_t* counts = nullptr;
   const int64_t* receive_counts = nullptr;
 };
@@ -32,8 +34,9 @@ Result<CollectiveRequest> understand(const Asked& asked, int32_t rank_count) {
     PLEACH_SET(op, reduce_op(asked.reduction));
   }
   PLEACH_ASSIGN(wire, wire_type(asked.wire));
-  const auto span = [&](const int64_t* counts) {
-    return counts == nullptr ? std::span<const int64_t>() : std::span(counts, at(rank_count));
+  const auto span = [&](const int64_t* counts, int32_t pieces) {
+    return counts == nullptr ? std::span<const int64_t>()
+                             : std::span(counts, at(rank_count) * at(pieces));
   };
   return CollectiveRequest{.collective = asked.collective,
                            .type = type,
@@ -41,21 +44,28 @@ Result<CollectiveRequest> understand(const Asked& asked, int32_t rank_count) {
                            .wire = wire,
                            .root = Rank{asked.root},
                            .count = asked.count,
-                           .counts = span(asked.counts),
-                           .receive_counts = span(asked.receive_counts),
+                           .counts = span(asked.counts, asked.piece_count),
+                           .receive_counts = span(asked.receive_counts, 1),
                            .input = static_cast<const std::byte*>(asked.input),
                            .output = static_cast<std::byte*>(asked.output)};
 }
+
+// What is read of `counts` stays an array that somebody could mean.
+constexpr int32_t kMostPieces = 1 << 20;
 
 Status read(const pleach_request& request, Asked& asked) {
   constexpr std::size_t kFirstVersionBytes =
       offsetof(pleach_request, receive_counts) + sizeof(request.receive_counts);
   PLEACH_ASSIGN(given, complete(&request, "pleach_request", kFirstVersionBytes));
-  if (given.reserved != 0) {
-    return invalid(
-        fmt::format("pleach_request has {} where it is reserved: it is 0 there", given.reserved));
-  }
   PLEACH_SET(asked.collective, collective_kind(given.collective));
+  if (given.piece_count < 0 || given.piece_count > kMostPieces) {
+    return invalid(
+        fmt::format("piece_count is {}, not in [0, {}]", given.piece_count, kMostPieces));
+  }
+  if (given.piece_count > 1 && given.counts == nullptr) {
+    return invalid(fmt::format("piece_count is {}, but there are no counts", given.piece_count));
+  }
+  asked.piece_count = std::max(1, given.piece_count);
   asked.input = given.input;
   asked.output = given.output;
   asked.count = given.count;

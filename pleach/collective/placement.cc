@@ -20,8 +20,8 @@ Block block_of(const ChunkGrid& grid, int32_t chunk, int64_t rank_count) {
   return {block / rank_count, block % rank_count};
 }
 
-Interval moved(int64_t begin, int64_t length, int64_t origin) {
-  return {begin - origin, begin - origin + length};
+Interval moved(const Interval& interval, int64_t origin) {
+  return {interval.begin - origin, interval.end - origin};
 }
 
 }  // namespace
@@ -79,6 +79,12 @@ Result<Placement> Placement::create(const Schedule& schedule,
   return placement;
 }
 
+Placement Placement::create(const PiecedSchedule& pieced) {
+  Placement placement = *create(pieced.schedule, pieced.shards);
+  placement.places_ = &pieced.places;
+  return placement;
+}
+
 BufferSizes Placement::sizes(Rank rank) const {
   const int64_t n = rank_count_;
   if (collective_ == CollectiveKind::kAllToAll) {
@@ -104,6 +110,9 @@ int64_t Placement::part_of(int32_t chunk) const {
 }
 
 int64_t Placement::begin(int32_t chunk) const {
+  if (places_ != nullptr) {
+    return (*places_)[at(chunk)].whole_begin;
+  }
   if (part_begins_.empty()) {
     const bool is_exchange = collective_ == CollectiveKind::kAllToAll;
     return grid_->boundary(chunk, is_exchange ? count_ * rank_count_ : count_);
@@ -121,7 +130,20 @@ int64_t Placement::begin(int32_t chunk) const {
 }
 
 int64_t Placement::length(int32_t chunk) const {
-  return begin(chunk + 1) - begin(chunk);
+  return places_ != nullptr ? (*places_)[at(chunk)].length : begin(chunk + 1) - begin(chunk);
+}
+
+Interval Placement::in_whole(int32_t chunk) const {
+  const int64_t first = begin(chunk);
+  return {first, first + length(chunk)};
+}
+
+Interval Placement::in_shard(Rank rank, int32_t chunk) const {
+  if (places_ == nullptr) {
+    return moved(in_whole(chunk), part_begin(rank.value));
+  }
+  const ChunkPlace& place = (*places_)[at(chunk)];
+  return {place.shard_begin, place.shard_begin + place.length};
 }
 
 // all_to_all: where the block from `source` begins in the output of `target`.
@@ -138,7 +160,7 @@ int64_t Placement::output_origin(Rank source, Rank target) const {
 }
 
 std::optional<Interval> Placement::input(Rank rank, int32_t chunk) const {
-  const Interval whole = {begin(chunk), begin(chunk + 1)};
+  const Interval whole = in_whole(chunk);
   switch (collective_) {
     case CollectiveKind::kAllReduce:
     case CollectiveKind::kReduceScatter:
@@ -152,18 +174,18 @@ std::optional<Interval> Placement::input(Rank rank, int32_t chunk) const {
       if (part_of(chunk) != rank.value) {
         return std::nullopt;
       }
-      return moved(whole.begin, length(chunk), part_begin(rank.value));
+      return in_shard(rank, chunk);
     case CollectiveKind::kAllToAll:
       if (block_of(*grid_, chunk, rank_count_).source != rank.value) {
         return std::nullopt;
       }
-      return moved(whole.begin, length(chunk), part_begin(int64_t{rank.value} * rank_count_));
+      return moved(whole, part_begin(int64_t{rank.value} * rank_count_));
   }
   return std::nullopt;
 }
 
 std::optional<Interval> Placement::output(Rank rank, int32_t chunk) const {
-  const Interval whole = {begin(chunk), begin(chunk + 1)};
+  const Interval whole = in_whole(chunk);
   switch (collective_) {
     case CollectiveKind::kAllReduce:
     case CollectiveKind::kAllGather:
@@ -177,7 +199,7 @@ std::optional<Interval> Placement::output(Rank rank, int32_t chunk) const {
       if (part_of(chunk) != rank.value) {
         return std::nullopt;
       }
-      return moved(whole.begin, length(chunk), part_begin(rank.value));
+      return in_shard(rank, chunk);
     case CollectiveKind::kAllToAll: {
       const Block block = block_of(*grid_, chunk, rank_count_);
       if (block.target != rank.value) {
@@ -185,7 +207,7 @@ std::optional<Interval> Placement::output(Rank rank, int32_t chunk) const {
       }
       const int64_t begin = part_begin(block.source * rank_count_ + block.target);
       const int64_t origin = output_origin(Rank{static_cast<int32_t>(block.source)}, rank);
-      return moved(whole.begin, length(chunk), begin - origin);
+      return moved(whole, begin - origin);
     }
   }
   return std::nullopt;

@@ -10,6 +10,7 @@
 #include "pleach/base/id.h"
 #include "pleach/base/result.h"
 #include "pleach/collective/chunk_grid.h"
+#include "pleach/collective/pieces.h"
 #include "pleach/collective/schedule.h"
 
 namespace pleach {
@@ -48,7 +49,11 @@ class Placement {
   // the others for empty, places its own chunks right. Errors: kInvalidArgument: another number of
   // counts, a negative one, a sum beyond int64.
   static Result<Placement> create(const Schedule& schedule, std::span<const int64_t> part_counts);
+  // In pieces (pieces.h). Borrows it; then begin() is where a chunk lies in the whole, and
+  // part_begin() only measures shards: they lie in no one place there.
+  static Placement create(const PiecedSchedule& pieced);
 
+  bool is_pieced() const { return places_ != nullptr; }
   BufferSizes sizes(Rank rank) const;
   // The rank's own contribution to the chunk, in its input buffer.
   std::optional<Interval> input(Rank rank, int32_t chunk) const;
@@ -64,6 +69,8 @@ class Placement {
 
  private:
   int64_t output_origin(Rank source, Rank target) const;
+  Interval in_whole(int32_t chunk) const;
+  Interval in_shard(Rank rank, int32_t chunk) const;
 
   CollectiveKind collective_ = CollectiveKind::kAllReduce;
   Rank root_;
@@ -71,6 +78,7 @@ class Placement {
   const ChunkGrid* grid_ = nullptr;
   int64_t count_ = 0;
   std::vector<int64_t> part_begins_;  // by part, and the end; empty: equal parts of the count
+  const std::vector<ChunkPlace>* places_ = nullptr;  // null: chunks lie as the grid says
 };
 
 // Equal parts of the space whose chunks have a source or an owner of their own: n, n² for

@@ -336,6 +336,17 @@ class Lowering {
   std::vector<Use> uses_;         // by slot
 };
 
+Status check_lowering(const Schedule& schedule, const ProgramOptions& options) {
+  if (options.rank.value < 0 || options.rank.value >= schedule.rank_count()) {
+    return invalid(fmt::format("rank {} is not one of the schedule's {} ranks", options.rank.value,
+                               schedule.rank_count()));
+  }
+  if (options.segment_count < 1 || options.segment_count > kMaxProgramEvents) {
+    return invalid(fmt::format("{} segments are out of range", options.segment_count));
+  }
+  return check_switchless(schedule);
+}
+
 }  // namespace
 
 void Program::rename_ranks(std::span<const Rank> names) {
@@ -408,18 +419,17 @@ bool moves_directly(const Schedule& schedule) {
 }
 
 Result<Program> lower(const Schedule& schedule, const Order& order, const ProgramOptions& options) {
-  if (options.rank.value < 0 || options.rank.value >= schedule.rank_count()) {
-    return invalid(fmt::format("rank {} is not one of the schedule's {} ranks", options.rank.value,
-                               schedule.rank_count()));
-  }
-  if (options.segment_count < 1 || options.segment_count > kMaxProgramEvents) {
-    return invalid(fmt::format("{} segments are out of range", options.segment_count));
-  }
-  PLEACH_TRY(check_switchless(schedule));
+  PLEACH_TRY(check_lowering(schedule, options));
   PLEACH_ASSIGN(placement, options.part_counts.empty()
                                ? Placement::create(schedule, options.count)
                                : Placement::create(schedule, options.part_counts));
   return Lowering(schedule, order, placement, options).run();
+}
+
+Result<Program> lower(const PiecedSchedule& pieced, const Order& order,
+                      const ProgramOptions& options) {
+  PLEACH_TRY(check_lowering(pieced.schedule, options));
+  return Lowering(pieced.schedule, order, Placement::create(pieced), options).run();
 }
 
 }  // namespace pleach

@@ -8,6 +8,7 @@
 #include "pleach/base/index.h"
 #include "pleach/base/result.h"
 #include "pleach/collective/order.h"
+#include "pleach/collective/pieces.h"
 #include "pleach/collective/placement.h"
 #include "pleach/collective/schedule.h"
 
@@ -142,5 +143,9 @@ bool moves_directly(const Schedule& schedule);
 //             range
 //   cost      O(transfers held + chunks); symmetric ones are not expanded
 Result<Program> lower(const Schedule& schedule, const Order& order, const ProgramOptions& options);
+// The same of a schedule in pieces, which has its counts; the options have none.
+//   order  that of pieced.schedule
+Result<Program> lower(const PiecedSchedule& pieced, const Order& order,
+                      const ProgramOptions& options);
 
 }  // namespace pleach

@@ -47,16 +47,18 @@ struct RunRequest {
   std::optional<ElementType> wire = {};
   int64_t count = 0;  // whole buffer [elements]
   // In place of `count`, where ranks have parts of different sizes: of each rank's, the same on all
-  // ranks; parts lie one behind the other. An all_to_all's are what this rank sends to each rank,
-  // and what it receives from each: of a pair they must agree, and nobody else knows them. It takes
-  // a schedule that sends each block straight from its source to its target.
+  // ranks; parts lie one behind the other. Where there are shards, counts of several pieces, one
+  // behind the other, make one run of as many collectives (collective/pieces.h). An all_to_all's
+  // are what this rank sends to each rank, and what it receives from each: of a pair they must
+  // agree, and nobody else knows them. It takes a schedule that sends each block straight from its
+  // source to its target.
   std::span<const int64_t> counts = {};
   std::span<const int64_t> receive_counts = {};  // all_to_all
   int32_t segment_count = 1;  // at least; as many as it takes for every segment to fit a place
   // Sizes as Placement says, aligned to the element. In place: input == output is the whole buffer
-  // (count elements) with the rank's shard, if it has one, at its place; a pointer to that shard
-  // may stand for the whole's. An all_to_all with counts is in place where each rank receives from
-  // each as much as it sends there. Other overlaps are refused.
+  // (count elements) with the rank's shard, if it has one, at its place (or its places, in pieces);
+  // a pointer to a shard in one piece may stand for the whole's. An all_to_all with counts is in
+  // place where each rank receives from each as much as it sends there. Other overlaps are refused.
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   Record* record = nullptr;  // appended to when set

@@ -73,12 +73,20 @@ Result<std::shared_ptr<const PreparedSchedule>> PreparedSchedule::prove(Schedule
       std::make_shared<PreparedSchedule>(std::move(schedule), std::move(order), preparer));
 }
 
+// Whether the counts are those of several pieces.
+bool PreparedSchedule::has_pieces(const Key& key) const {
+  const CollectiveKind collective = schedule_.collective;
+  const auto n = at(schedule_.rank_count());
+  return (gives_shards(collective) || ends_with_shards(collective)) && key.counts.size() > n &&
+         key.counts.size() % n == 0 && key.receive_counts.empty();
+}
+
 // What the ranks' parts count, as far as this rank knows; empty: they are equal.
 Result<std::vector<int64_t>> PreparedSchedule::part_counts(const Key& key) const {
   const auto n = at(schedule_.rank_count());
   const std::size_t own = preparer_.rank.index();
   const bool is_exchange = schedule_.collective == CollectiveKind::kAllToAll;
-  if (key.counts.empty() && key.receive_counts.empty()) {
+  if ((key.counts.empty() && key.receive_counts.empty()) || has_pieces(key)) {
     return std::vector<int64_t>();
   }
   if (key.counts.size() != n || key.receive_counts.size() != (is_exchange ? n : 0)) {
@@ -109,25 +117,28 @@ Result<std::vector<int64_t>> PreparedSchedule::part_counts(const Key& key) const
   return blocks;
 }
 
-Result<Placement> PreparedSchedule::place(const Key& key,
-                                          std::span<const int64_t> part_counts) const {
+Result<Placement> PreparedSchedule::place(const Key& key, const Kind& kind) const {
   // All ranks' buffers together must be countable in bytes.
   const int64_t most = INT64_MAX / element_bytes(key.wire) / schedule_.rank_count();
   if (key.count > most) {
     return invalid(fmt::format("{} elements are too many", key.count));
   }
-  if (part_counts.empty()) {
+  if (kind.pieced == nullptr && kind.part_counts.empty()) {
     return Placement::create(schedule_, key.count);
   }
-  PLEACH_ASSIGN(placement, Placement::create(schedule_, part_counts));
-  if (const int64_t total = placement.part_begin(std::ssize(part_counts)); total > most) {
+  PLEACH_ASSIGN(placement, kind.pieced != nullptr
+                               ? Result<Placement>(Placement::create(kind.pieced->cut))
+                               : Placement::create(schedule_, kind.part_counts));
+  const int64_t parts = part_count(schedule_.collective, schedule_.rank_count());
+  if (const int64_t total = placement.part_begin(parts); total > most) {
     return invalid(fmt::format("{} elements are too many", total));
   }
   return placement;
 }
 
 // No message has more elements, whatever the rounding.
-int64_t PreparedSchedule::longest_message(const Key& key, const Placement& placement) const {
+PreparedSchedule::LongestMessage PreparedSchedule::longest_message(
+    const Key& key, const Kind& kind, const Placement& placement) const {
   const int64_t parts = part_count(schedule_.collective, schedule_.rank_count());
   const auto share = [&](__int128 elements, int64_t weight) {
     return static_cast<int64_t>((elements * most_weight_ + weight - 1) / weight);
@@ -135,35 +146,41 @@ int64_t PreparedSchedule::longest_message(const Key& key, const Placement& place
   const int64_t total = schedule_.chunks.total();
   if (key.counts.empty()) {
     const bool is_exchange = schedule_.collective == CollectiveKind::kAllToAll;
-    return share(static_cast<__int128>(key.count) * (is_exchange ? schedule_.rank_count() : 1),
-                 total);
+    return {
+        share(static_cast<__int128>(key.count) * (is_exchange ? schedule_.rank_count() : 1), total),
+        most_chunks_};
   }
-  if (schedule_.symmetry) {  // each message lies in a part, which may be any
-    return share(std::ranges::max(key.counts), total / parts);
+  const Schedule& schedule = kind.pieced != nullptr ? kind.pieced->cut.schedule : schedule_;
+  if (schedule.symmetry) {  // each message lies in a part, which may be any
+    return {share(std::ranges::max(key.counts), total / parts), most_chunks_};
   }
-  int64_t longest = 0;
-  for (const Transfer& transfer : schedule_.transfers) {
-    longest = std::max(longest, placement.begin(transfer.first_chunk + transfer.chunk_count) -
-                                    placement.begin(transfer.first_chunk));
+  LongestMessage longest;
+  for (const Transfer& transfer : schedule.transfers) {
+    int64_t elements = 0;
+    for (int32_t chunk = 0; chunk < transfer.chunk_count; ++chunk) {
+      elements += placement.length(transfer.first_chunk + chunk);
+    }
+    longest = {std::max(longest.elements, elements),
+               std::max<int64_t>(longest.chunks, transfer.chunk_count)};
   }
   return longest;
 }
 
 // As many segments of messages of so many elements as it takes, besides those asked for, until each
 // fits a place.
-Result<int32_t> PreparedSchedule::segments(const Key& key, int64_t elements) const {
+Result<int32_t> PreparedSchedule::segments(const Key& key, const LongestMessage& longest) const {
+  const auto& [elements, chunks] = longest;
   const int64_t place = preparer_.place_bytes / element_bytes(key.wire);
   if (elements <= place) {
     return key.segment_count;
   }
   // Every chunk of a segment may be rounded up.
-  const int64_t least =
-      place > most_chunks_ ? (elements - 1) / (place - most_chunks_) + 1 : INT64_MAX;
+  const int64_t least = place > chunks ? (elements - 1) / (place - chunks) + 1 : INT64_MAX;
   if (least > kMostSegments) {
     return Error{ErrorCode::kUnsupported,
                  fmt::format("a message of {} elements in {} chunks takes more than {} segments to "
                              "fit landing places of {} bytes",
-                             elements, most_chunks_, kMostSegments, preparer_.place_bytes)};
+                             elements, chunks, kMostSegments, preparer_.place_bytes)};
   }
   return std::max(key.segment_count, static_cast<int32_t>(least));
 }
@@ -175,14 +192,14 @@ Status PreparedSchedule::cut(const Key& key, const Placement& placement, Kind& k
   }
   kind.segment_count = key.segment_count;
   if (key.receive_counts.empty()) {
-    PLEACH_SET(kind.segment_count, segments(key, longest_message(key, placement)));
+    PLEACH_SET(kind.segment_count, segments(key, longest_message(key, kind, placement)));
     return ok();
   }
   kind.part_segments.assign(kind.part_counts.size(), key.segment_count);
   for (std::size_t part = 0; part < kind.part_counts.size(); ++part) {
     const bool travels = part % (at(schedule_.rank_count()) + 1) != 0;
     if (travels) {
-      PLEACH_SET(kind.part_segments[part], segments(key, kind.part_counts[part]));
+      PLEACH_SET(kind.part_segments[part], segments(key, {kind.part_counts[part], most_chunks_}));
     }
   }
   return ok();
@@ -217,8 +234,15 @@ Result<PreparedSchedule::Kind> PreparedSchedule::make_kind(const Key& key) const
   PLEACH_TRY(check_reduction(key.type, key.op));
   PLEACH_TRY(check_wire(schedule_.collective, key.type, key.wire));
   PLEACH_SET(kind.part_counts, part_counts(key));
-  PLEACH_ASSIGN(placement, place(key, kind.part_counts));
-  kind.needs = buffer_needs(schedule_, placement, preparer_.rank, key.type);
+  if (has_pieces(key)) {
+    PLEACH_ASSIGN(cut, cut_into_pieces(schedule_, key.counts));
+    Order order = Order::build(cut.schedule);
+    kind.pieced = std::make_unique<const Pieced>(Pieced{std::move(cut), std::move(order)});
+  }
+  const Schedule& schedule = kind.pieced != nullptr ? kind.pieced->cut.schedule : schedule_;
+  PLEACH_ASSIGN(placement, place(key, kind));
+  kind.needs = buffer_needs(schedule, placement, preparer_.rank, key.type);
+  kind.reduced = reduced_parts(schedule, placement, preparer_.rank);
   PLEACH_TRY(cut(key, placement, kind));
   kind.fingerprint = fingerprint(key, kind);
   kind.counts.assign(key.counts.begin(), key.counts.end());
@@ -247,12 +271,11 @@ void PreparedSchedule::forget_oldest() const {
 }
 
 Result<PreparedSchedule::Kind*> PreparedSchedule::find_kind(const Key& key) const {
-  constexpr std::size_t kMostKept = 64;
   if (kinds_.last == nullptr || kinds_.last->first != key) {
     auto found = kinds_.all.find(key);
     if (found == kinds_.all.end()) {
       PLEACH_ASSIGN(kind, make_kind(key));
-      if (kinds_.all.size() >= kMostKept) {
+      if (kinds_.all.size() >= kMostKinds) {
         forget_oldest();
       }
       Key kept = key;  // with counts that stay
@@ -291,13 +314,15 @@ Result<OperationPool*> PreparedSchedule::find_pool(Kind& kind, int64_t count, bo
     if (in_place) {
       PLEACH_TRY(check_in_place(kind));
     }
-    PLEACH_ASSIGN(program, lower(schedule_, order_,
-                                 {.rank = preparer_.rank,
-                                  .count = count,
-                                  .segment_count = kind.segment_count,
-                                  .part_counts = kind.part_counts,
-                                  .part_segments = kind.part_segments,
-                                  .in_place = in_place}));
+    const ProgramOptions options = {.rank = preparer_.rank,
+                                    .count = count,
+                                    .segment_count = kind.segment_count,
+                                    .part_counts = kind.part_counts,
+                                    .part_segments = kind.part_segments,
+                                    .in_place = in_place};
+    PLEACH_ASSIGN(program, kind.pieced != nullptr
+                               ? lower(kind.pieced->cut, kind.pieced->order, options)
+                               : lower(schedule_, order_, options));
     program.rename_ranks(preparer_.job_ranks);
     pool.emplace(std::move(program));
   }
@@ -317,33 +342,28 @@ void PreparedSchedule::specify(RunSpec& spec, const RunRequest& request, const K
   spec.rounded = {};
   spec.quotient = {};
   if (request.op == ReduceOp::kAverage) {
-    const ReducedPart part = reduced_part(schedule_.collective, kind.needs, buffers);
-    spec.quotient = {part.begin, part.count, schedule_.rank_count()};
+    spec.quotient = {buffers.output, buffers.in_place ? kind.reduced.in_whole : kind.reduced.apart,
+                     schedule_.rank_count()};
   }
 }
 
 // What is reduced has the whole for its input on every rank: a copy of that, in float32, is run in
 // place, and what the rank holds of the result is rounded.
-void PreparedSchedule::run_wide(CollectiveState& state, ElementType type,
-                                const BufferNeeds& needs) const {
+void PreparedSchedule::run_wide(CollectiveState& state, ElementType type, const Kind& kind) const {
   RunSpec& spec = state.spec;
-  const int64_t count = needs.input / needs.element;
+  const int64_t count = kind.needs.input / kind.needs.element;
   if (state.wide == nullptr) {
     state.wide = std::make_unique_for_overwrite<float[]>(at(count));
   }
   float* const whole = state.wide.get();
   widen(type, whole, spec.input, count);
-  const bool is_shard = ends_with_shards(schedule_.collective);
-  float* const part = whole + (is_shard ? needs.shard_begin / needs.element : 0);
   const bool in_place = spec.input == spec.output;  // check_buffers() made them so
-  const ReducedPart reduced =
-      reduced_part(schedule_.collective, needs, {in_place, spec.input, spec.output});
-  spec.rounded = {type, reduced.begin, part, reduced.count};
+  spec.rounded = {type, spec.output, whole, kind.reduced.in_whole, !in_place};
   auto* const bytes = reinterpret_cast<std::byte*>(whole);
   spec.input = bytes;
   spec.output = bytes;
-  if (spec.quotient.count > 0) {
-    spec.quotient.begin = reinterpret_cast<std::byte*>(part);
+  if (spec.op == ReduceOp::kAverage) {
+    spec.quotient = {bytes, kind.reduced.in_whole, schedule_.rank_count()};
   }
 }
 
@@ -357,18 +377,18 @@ Result<std::shared_ptr<CollectiveState>> PreparedSchedule::plan(const RunRequest
                 .receive_counts = request.receive_counts};
   const bool is_wide = key.wire != key.type;
   std::shared_ptr<CollectiveState> state;
-  BufferNeeds needs;
+  const Kind* kind = nullptr;  // stays while the state is in use
   {
     const std::scoped_lock lock(kinds_.mutex);
-    PLEACH_ASSIGN(kind, find_kind(key));
-    PLEACH_ASSIGN(buffers, check_buffers(schedule_.collective, kind->needs, request));
-    PLEACH_ASSIGN(pool, find_pool(*kind, request.count, buffers.in_place || is_wide));
+    PLEACH_ASSIGN(found, find_kind(key));
+    PLEACH_ASSIGN(buffers, check_buffers(schedule_.collective, found->needs, request));
+    PLEACH_ASSIGN(pool, find_pool(*found, request.count, buffers.in_place || is_wide));
     state = pool->take();
-    specify(state->spec, request, *kind, buffers);
-    needs = kind->needs;
+    specify(state->spec, request, *found, buffers);
+    kind = found;
   }
   if (is_wide) {
-    run_wide(*state, key.type, needs);
+    run_wide(*state, key.type, *kind);
   }
   return state;
 }

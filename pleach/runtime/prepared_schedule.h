@@ -3,6 +3,7 @@
 
 #include <array>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -14,6 +15,7 @@
 
 #include "pleach/base/result.h"
 #include "pleach/collective/order.h"
+#include "pleach/collective/pieces.h"
 #include "pleach/collective/schedule.h"
 #include "pleach/runtime/communicator.h"
 #include "pleach/runtime/progress.h"
@@ -32,6 +34,9 @@ struct Preparer {
 // Lowered once for each kind of request. Thread safe.
 class PreparedSchedule {
  public:
+  // Kinds of requests that are kept ready; of more, those that were asked for last.
+  static constexpr std::size_t kMostKinds = 512;
+
   // Proves a schedule; every rank comes to the same conclusion.
   //   errors  kInvalidArgument with the first violation; kUnsupported: needs a reducing switch
   static Result<std::shared_ptr<const PreparedSchedule>> prove(Schedule schedule,
@@ -62,9 +67,20 @@ class PreparedSchedule {
     std::strong_ordering operator<=>(const Key& other) const;
     bool operator==(const Key& other) const;
   };
+  // A schedule cut into the pieces of a kind.
+  struct Pieced {
+    PiecedSchedule cut;
+    Order order;
+  };
+  struct LongestMessage {
+    int64_t elements = 0;
+    int64_t chunks = 1;  // the most of any
+  };
   struct Kind {
-    std::vector<int64_t> counts = {};  // the key's, and then its receive_counts
+    std::vector<int64_t> counts = {};           // the key's, and then its receive_counts
+    std::unique_ptr<const Pieced> pieced = {};  // null: it is in one piece
     BufferNeeds needs;
+    ReducedParts reduced = {};
     int32_t segment_count = 1;
     std::vector<int64_t> part_counts = {};  // as ProgramOptions has them
     std::vector<int32_t> part_segments = {};
@@ -74,9 +90,11 @@ class PreparedSchedule {
     bool is_in_use() const;
   };
   Result<std::vector<int64_t>> part_counts(const Key& key) const;
-  Result<Placement> place(const Key& key, std::span<const int64_t> part_counts) const;
-  int64_t longest_message(const Key& key, const Placement& placement) const;
-  Result<int32_t> segments(const Key& key, int64_t elements) const;
+  bool has_pieces(const Key& key) const;
+  Result<Placement> place(const Key& key, const Kind& kind) const;
+  LongestMessage longest_message(const Key& key, const Kind& kind,
+                                 const Placement& placement) const;
+  Result<int32_t> segments(const Key& key, const LongestMessage& longest) const;
   Status cut(const Key& key, const Placement& placement, Kind& kind) const;
   uint64_t fingerprint(const Key& key, const Kind& kind) const;
   Status check_in_place(const Kind& kind) const;
@@ -86,7 +104,7 @@ class PreparedSchedule {
   Result<OperationPool*> find_pool(Kind& kind, int64_t count, bool in_place) const;
   void specify(RunSpec& spec, const RunRequest& request, const Kind& kind,
                const RunBuffers& buffers) const;
-  void run_wide(CollectiveState& state, ElementType type, const BufferNeeds& needs) const;
+  void run_wide(CollectiveState& state, ElementType type, const Kind& kind) const;
 
   Schedule schedule_;
   Order order_;

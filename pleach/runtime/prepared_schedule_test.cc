@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "tests/support/small_schedules.h"
 
 namespace pleach {
@@ -22,7 +23,7 @@ class Kinds {
   Program program(int64_t count) { return plan(count)->index; }
 
  private:
-  std::vector<std::byte> bytes_ = std::vector<std::byte>(4096);
+  std::vector<std::byte> bytes_ = std::vector<std::byte>(std::size_t{1} << 16);
   std::shared_ptr<const PreparedSchedule> prepared_ =
       PreparedSchedule::prove(
           support::ring_schedule(CollectiveKind::kAllReduce, 2),
@@ -30,17 +31,19 @@ class Kinds {
           .value();
 };
 
+constexpr auto kMost = static_cast<int64_t>(PreparedSchedule::kMostKinds);
+
 TEST(PreparedScheduleTest, KeepsTheKindsThatWereUsedLast) {
   Kinds kinds;
   std::vector<Kinds::Program> programs;
-  for (int64_t count = 0; count < 64; ++count) {
+  for (int64_t count = 0; count < kMost; ++count) {
     programs.push_back(kinds.program(count));
   }
   EXPECT_EQ(kinds.program(0), programs[0]);
-  kinds.program(64);  // in place of that of 1
+  kinds.program(kMost);  // in place of that of 1
   EXPECT_EQ(kinds.program(0), programs[0]);
-  for (std::size_t count = 2; count < 64; ++count) {
-    EXPECT_EQ(kinds.program(static_cast<int64_t>(count)), programs[count]) << count;
+  for (int64_t count = 2; count < kMost; ++count) {
+    EXPECT_EQ(kinds.program(count), programs[at(count)]) << count;
   }
   EXPECT_NE(kinds.program(1), programs[1]);
 }
@@ -48,7 +51,7 @@ TEST(PreparedScheduleTest, KeepsTheKindsThatWereUsedLast) {
 TEST(PreparedScheduleTest, KeepsTheKindsThatAreInUse) {
   Kinds kinds;
   const std::shared_ptr<CollectiveState> in_flight = kinds.plan(1);
-  for (int64_t count = 2; count < 300; ++count) {
+  for (int64_t count = 2; count < 3 * kMost; ++count) {
     kinds.plan(count);
   }
   EXPECT_EQ(kinds.program(1), in_flight->index);

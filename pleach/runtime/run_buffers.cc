@@ -38,7 +38,7 @@ BufferNeeds buffer_needs(const Schedule& schedule, const Placement& placement, R
   return {.element = element,
           .input = has_input ? sizes.input * element : 0,
           .output = has_output ? sizes.output * element : 0,
-          .shard_begin = placement.part_begin(rank.value) * element};
+          .shard_begin = placement.is_pieced() ? -1 : placement.part_begin(rank.value) * element};
 }
 
 Result<RunBuffers> check_buffers(CollectiveKind collective, const BufferNeeds& needs,
@@ -56,10 +56,13 @@ Result<RunBuffers> check_buffers(CollectiveKind collective, const BufferNeeds& n
   if (request.input == request.output) {
     return buffers;
   }
-  if (gives_shards(collective) && request.input == request.output + needs.shard_begin) {
+  const bool is_one_shard = needs.shard_begin >= 0;
+  if (is_one_shard && gives_shards(collective) &&
+      request.input == request.output + needs.shard_begin) {
     return buffers;
   }
-  if (ends_with_shards(collective) && request.output == request.input + needs.shard_begin) {
+  if (is_one_shard && ends_with_shards(collective) &&
+      request.output == request.input + needs.shard_begin) {
     buffers.output -= needs.shard_begin;
     return buffers;
   }
@@ -69,13 +72,32 @@ Result<RunBuffers> check_buffers(CollectiveKind collective, const BufferNeeds& n
                   needs.input, needs.output));
 }
 
-ReducedPart reduced_part(CollectiveKind collective, const BufferNeeds& needs,
-                         const RunBuffers& buffers) {
-  if (!reduces(collective)) {
-    return {};
+ReducedParts reduced_parts(const Schedule& schedule, const Placement& placement, Rank rank) {
+  ReducedParts parts;
+  if (!reduces(schedule.collective)) {
+    return parts;
   }
-  const bool is_shard = buffers.in_place && ends_with_shards(collective);
-  return {buffers.output + (is_shard ? needs.shard_begin : 0), needs.output / needs.element};
+  if (!ends_with_shards(schedule.collective)) {
+    if (!is_to_root(schedule.collective) || rank == schedule.root) {
+      parts.in_whole = {{0, placement.sizes(rank).output}};
+      parts.apart = parts.in_whole;
+    }
+    return parts;
+  }
+  for (int32_t chunk = 0; chunk < schedule.chunks.count(); ++chunk) {
+    const int64_t begin = placement.begin(chunk);
+    const int64_t end = begin + placement.length(chunk);
+    if (!has_output(schedule, rank, chunk) || begin == end) {
+      continue;
+    }
+    if (!parts.in_whole.empty() && parts.in_whole.back().end == begin) {
+      parts.in_whole.back().end = end;
+    } else {
+      parts.in_whole.push_back({begin, end});
+    }
+  }
+  parts.apart = {{0, placement.sizes(rank).output}};
+  return parts;
 }
 
 }  // namespace pleach

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "pleach/base/result.h"
 #include "pleach/collective/placement.h"
@@ -21,7 +22,7 @@ struct BufferNeeds {
   int64_t element = 1;  // bytes, as all that follows
   int64_t input = 0;
   int64_t output = 0;
-  int64_t shard_begin = 0;  // of the rank's shard in the whole
+  int64_t shard_begin = 0;  // of the rank's shard in the whole; −1: it is in pieces there
 };
 BufferNeeds buffer_needs(const Schedule& schedule, const Placement& placement, Rank rank,
                          ElementType type);
@@ -30,12 +31,12 @@ BufferNeeds buffer_needs(const Schedule& schedule, const Placement& placement, R
 Result<RunBuffers> check_buffers(CollectiveKind collective, const BufferNeeds& needs,
                                  const RunRequest& request);
 
-// What a rank holds of the reduced result once it has run; empty where it holds none.
-struct ReducedPart {
-  std::byte* begin = nullptr;
-  int64_t count = 0;  // elements
+// Where what a rank holds of a reduced result lies [elements]: in the whole, and in the output of a
+// run that is not in place. Empty where it holds none.
+struct ReducedParts {
+  std::vector<Interval> in_whole;
+  std::vector<Interval> apart;
 };
-ReducedPart reduced_part(CollectiveKind collective, const BufferNeeds& needs,
-                         const RunBuffers& buffers);
+ReducedParts reduced_parts(const Schedule& schedule, const Placement& placement, Rank rank);
 
 }  // namespace pleach

@@ -4,9 +4,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "pleach/base/collective_kind.h"
+#include "pleach/collective/placement.h"
 #include "pleach/collective/record.h"
 #include "pleach/runtime/clock.h"
 #include "pleach/runtime/flight_recorder.h"
@@ -26,16 +28,17 @@ struct RunSpec {
   std::string_view what = {};                    // for errors; a literal
   // Elements of the output that a number divides once they are complete.
   struct Quotient {
-    std::byte* begin = nullptr;
-    int64_t count = 0;
+    std::byte* output = nullptr;
+    std::span<const Interval> parts = {};  // borrowed; empty: none
     int32_t divisor = 1;
   } quotient = {};
   // Elements of a float32 output that are rounded to a half type, elsewhere, after that.
   struct Rounded {
     ElementType type = ElementType::kFloat32;
-    std::byte* begin = nullptr;
+    std::byte* output = nullptr;
     const float* from = nullptr;
-    int64_t count = 0;
+    std::span<const Interval> parts = {};  // of `from`; borrowed; empty: none
+    bool is_packed = false;  // they lie one behind the other in the output; else in their places
   } rounded = {};
 };
 
