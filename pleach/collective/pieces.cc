@@ -29,8 +29,9 @@ std::vector<std::vector<RankPiece>> pieces_by_rank(std::span<const int64_t> coun
   return pieces;
 }
 
-// Elements [begin, end) of a shard, cut where its pieces end; what is empty stays one chunk.
-void cut_chunk(std::span<const RankPiece> pieces, int64_t begin, int64_t end,
+// Elements [begin, end) of a shard, cut where its pieces end, and into chunks of `most`; what is
+// empty stays one chunk.
+void cut_chunk(std::span<const RankPiece> pieces, int64_t begin, int64_t end, int64_t most,
                std::vector<ChunkPlace>& places) {
   auto piece = std::ranges::upper_bound(pieces, begin, {}, &RankPiece::shard_end);
   if (begin == end) {
@@ -39,12 +40,28 @@ void cut_chunk(std::span<const RankPiece> pieces, int64_t begin, int64_t end,
   }
   while (begin < end) {
     const int64_t piece_begin = piece == pieces.begin() ? 0 : (piece - 1)->shard_end;
-    const int64_t cut = std::min(end, piece->shard_end);
-    if (cut > begin) {
-      places.push_back({cut - begin, piece->whole_begin + begin - piece_begin, begin});
+    const int64_t piece_end = std::min(end, piece->shard_end);
+    while (begin < piece_end) {
+      const int64_t length = std::min(most, piece_end - begin);
+      places.push_back({length, piece->whole_begin + begin - piece_begin, begin});
+      begin += length;
     }
-    begin = cut;
     ++piece;
+  }
+}
+
+// A transfer's chunks, as few transfers as hold `most` elements each at most.
+void split_transfer(Transfer transfer, std::span<const ChunkPlace> places, int64_t most,
+                    std::vector<Transfer>& transfers) {
+  const int32_t end = transfer.first_chunk + transfer.chunk_count;
+  for (int32_t chunk = transfer.first_chunk; chunk < end;) {
+    transfer.first_chunk = chunk;
+    for (int64_t elements = 0;
+         chunk < end && (elements == 0 || elements + places[at(chunk)].length <= most); ++chunk) {
+      elements += places[at(chunk)].length;
+    }
+    transfer.chunk_count = chunk - transfer.first_chunk;
+    transfers.push_back(transfer);
   }
 }
 
@@ -89,7 +106,9 @@ Status check_counts(const Schedule& schedule, std::span<const int64_t> counts) {
 
 }  // namespace
 
-Result<PiecedSchedule> cut_into_pieces(const Schedule& schedule, std::span<const int64_t> counts) {
+Result<PiecedSchedule> cut_into_pieces(const Schedule& schedule, std::span<const int64_t> counts,
+                                       int64_t most) {
+  constexpr auto most_chunks = static_cast<std::size_t>(kMaxScheduleChunks);
   const auto n = at(schedule.rank_count());
   PLEACH_TRY(check_counts(schedule, counts));
   PLEACH_ASSIGN(explicit_form, expand(schedule, nullptr, kMaxScheduleMoves));
@@ -108,7 +127,11 @@ Result<PiecedSchedule> cut_into_pieces(const Schedule& schedule, std::span<const
       const __int128 product = static_cast<__int128>(pieced.shards[rank]) * weight;
       return static_cast<int64_t>(product / part_weight);
     };
-    cut_chunk(pieces[rank], boundary(behind), boundary(behind + grid.weight(chunk)), pieced.places);
+    cut_chunk(pieces[rank], boundary(behind), boundary(behind + grid.weight(chunk)), most,
+              pieced.places);
+    if (pieced.places.size() > most_chunks) {
+      return invalid(fmt::format("{} pieces make over {} chunks", counts.size() / n, most_chunks));
+    }
     first.push_back(count_of(pieced.places));
   }
   if (grid.total() > INT64_MAX / count_of(pieced.places)) {
@@ -116,16 +139,20 @@ Result<PiecedSchedule> cut_into_pieces(const Schedule& schedule, std::span<const
                                pieced.places.size()));
   }
   int64_t move_count = 0;
-  for (Transfer& transfer : pieced.schedule.transfers) {
+  std::vector<Transfer> transfers;
+  for (Transfer transfer : pieced.schedule.transfers) {
     const int32_t end = first[at(transfer.first_chunk + transfer.chunk_count)];
     transfer.first_chunk = first[at(transfer.first_chunk)];
     transfer.chunk_count = end - transfer.first_chunk;
     move_count += transfer.chunk_count;
+    if (move_count > kMaxScheduleMoves) {
+      return invalid(fmt::format("{} pieces make over {} moves of chunks", counts.size() / n,
+                                 kMaxScheduleMoves));
+    }
+    split_transfer(transfer, pieced.places, most, transfers);
   }
-  if (move_count > kMaxScheduleMoves) {
-    return invalid(fmt::format("{} pieces make {} moves of chunks; the limit is {}",
-                               counts.size() / n, move_count, kMaxScheduleMoves));
-  }
+  pieced.schedule.transfers = std::move(transfers);
+  sort_transfers(pieced.schedule);
   pieced.schedule.chunks = refined_grid(grid, first);
   return pieced;
 }

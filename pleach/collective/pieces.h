@@ -22,8 +22,10 @@ struct ChunkPlace {
   int64_t shard_begin = 0;  // in the shard of the rank that its part belongs to
 };
 
-// The same transfers in the same order, on a grid none of whose chunks crosses the end of a piece.
-// Its parts, which its chunks begin and end as ever, weigh alike; what they measure is in `places`.
+// The same moves in the same order, on a grid none of whose chunks crosses the end of a piece. Its
+// parts, which its chunks begin and end as ever, weigh alike; what they measure is in `places`.
+// A transfer is several, each of whole chunks, in place of several segments of all of its chunks:
+// so small chunks stay in one piece on their way.
 struct PiecedSchedule {
   Schedule schedule;               // without symmetry
   std::vector<ChunkPlace> places;  // by chunk
@@ -34,10 +36,12 @@ struct PiecedSchedule {
 // measure, and chunks that every transfer treats alike fare alike.
 //   schedule  well formed; a collective with shards
 //   counts    of piece p on rank r at p·n + r [elements]
+//   most      elements of a transfer, and of a chunk, ≥ 1
 //   errors    kInvalidArgument: counts that are not some pieces of n, a negative one, a sum beyond
 //             int64; so many pieces that the result would be over the limits of a schedule; those
 //             of expand()
-//   cost      O(chunks · pieces + moves of the result)
-Result<PiecedSchedule> cut_into_pieces(const Schedule& schedule, std::span<const int64_t> counts);
+//   cost      O(chunks + pieces + moves of the result)
+Result<PiecedSchedule> cut_into_pieces(const Schedule& schedule, std::span<const int64_t> counts,
+                                       int64_t most);
 
 }  // namespace pleach

@@ -81,6 +81,26 @@ bool PreparedSchedule::has_pieces(const Key& key) const {
          key.counts.size() % n == 0 && key.receive_counts.empty();
 }
 
+// Into transfers that fit a place, and are as many at least as the segments asked for.
+Result<std::unique_ptr<const PreparedSchedule::Pieced>> PreparedSchedule::cut_pieces(
+    const Key& key) const {
+  const std::size_t n = at(schedule_.rank_count());
+  std::vector<__int128> parts(n, 0);
+  for (std::size_t index = 0; index < key.counts.size(); ++index) {
+    parts[index % n] += key.counts[index];
+  }
+  const __int128 share = std::ranges::max(parts) / std::max(1, key.segment_count);
+  const int64_t place = preparer_.place_bytes / element_bytes(key.wire);
+  if (place < 1) {
+    return Error{ErrorCode::kUnsupported, fmt::format("landing places of {} bytes hold no {}",
+                                                      preparer_.place_bytes, to_text(key.wire))};
+  }
+  const auto most = static_cast<int64_t>(std::clamp<__int128>(share, 1, place));
+  PLEACH_ASSIGN(cut, cut_into_pieces(schedule_, key.counts, most));
+  Order order = Order::build(cut.schedule);
+  return std::make_unique<const Pieced>(Pieced{std::move(cut), std::move(order)});
+}
+
 // What the ranks' parts count, as far as this rank knows; empty: they are equal.
 Result<std::vector<int64_t>> PreparedSchedule::part_counts(const Key& key) const {
   const auto n = at(schedule_.rank_count());
@@ -137,8 +157,7 @@ Result<Placement> PreparedSchedule::place(const Key& key, const Kind& kind) cons
 }
 
 // No message has more elements, whatever the rounding.
-PreparedSchedule::LongestMessage PreparedSchedule::longest_message(
-    const Key& key, const Kind& kind, const Placement& placement) const {
+int64_t PreparedSchedule::longest_message(const Key& key, const Placement& placement) const {
   const int64_t parts = part_count(schedule_.collective, schedule_.rank_count());
   const auto share = [&](__int128 elements, int64_t weight) {
     return static_cast<int64_t>((elements * most_weight_ + weight - 1) / weight);
@@ -146,41 +165,35 @@ PreparedSchedule::LongestMessage PreparedSchedule::longest_message(
   const int64_t total = schedule_.chunks.total();
   if (key.counts.empty()) {
     const bool is_exchange = schedule_.collective == CollectiveKind::kAllToAll;
-    return {
-        share(static_cast<__int128>(key.count) * (is_exchange ? schedule_.rank_count() : 1), total),
-        most_chunks_};
+    return share(static_cast<__int128>(key.count) * (is_exchange ? schedule_.rank_count() : 1),
+                 total);
   }
-  const Schedule& schedule = kind.pieced != nullptr ? kind.pieced->cut.schedule : schedule_;
-  if (schedule.symmetry) {  // each message lies in a part, which may be any
-    return {share(std::ranges::max(key.counts), total / parts), most_chunks_};
+  if (schedule_.symmetry) {  // each message lies in a part, which may be any
+    return share(std::ranges::max(key.counts), total / parts);
   }
-  LongestMessage longest;
-  for (const Transfer& transfer : schedule.transfers) {
-    int64_t elements = 0;
-    for (int32_t chunk = 0; chunk < transfer.chunk_count; ++chunk) {
-      elements += placement.length(transfer.first_chunk + chunk);
-    }
-    longest = {std::max(longest.elements, elements),
-               std::max<int64_t>(longest.chunks, transfer.chunk_count)};
+  int64_t longest = 0;
+  for (const Transfer& transfer : schedule_.transfers) {
+    longest = std::max(longest, placement.begin(transfer.first_chunk + transfer.chunk_count) -
+                                    placement.begin(transfer.first_chunk));
   }
   return longest;
 }
 
 // As many segments of messages of so many elements as it takes, besides those asked for, until each
 // fits a place.
-Result<int32_t> PreparedSchedule::segments(const Key& key, const LongestMessage& longest) const {
-  const auto& [elements, chunks] = longest;
+Result<int32_t> PreparedSchedule::segments(const Key& key, int64_t elements) const {
   const int64_t place = preparer_.place_bytes / element_bytes(key.wire);
   if (elements <= place) {
     return key.segment_count;
   }
   // Every chunk of a segment may be rounded up.
-  const int64_t least = place > chunks ? (elements - 1) / (place - chunks) + 1 : INT64_MAX;
+  const int64_t least =
+      place > most_chunks_ ? (elements - 1) / (place - most_chunks_) + 1 : INT64_MAX;
   if (least > kMostSegments) {
     return Error{ErrorCode::kUnsupported,
                  fmt::format("a message of {} elements in {} chunks takes more than {} segments to "
                              "fit landing places of {} bytes",
-                             elements, chunks, kMostSegments, preparer_.place_bytes)};
+                             elements, most_chunks_, kMostSegments, preparer_.place_bytes)};
   }
   return std::max(key.segment_count, static_cast<int32_t>(least));
 }
@@ -190,16 +203,19 @@ Status PreparedSchedule::cut(const Key& key, const Placement& placement, Kind& k
   if (key.segment_count < 1 || key.segment_count > kMostSegments) {
     return invalid(fmt::format("{} segments are not in [1, {}]", key.segment_count, kMostSegments));
   }
-  kind.segment_count = key.segment_count;
+  kind.segment_count = kind.pieced != nullptr ? 1 : key.segment_count;
+  if (kind.pieced != nullptr) {
+    return ok();
+  }
   if (key.receive_counts.empty()) {
-    PLEACH_SET(kind.segment_count, segments(key, longest_message(key, kind, placement)));
+    PLEACH_SET(kind.segment_count, segments(key, longest_message(key, placement)));
     return ok();
   }
   kind.part_segments.assign(kind.part_counts.size(), key.segment_count);
   for (std::size_t part = 0; part < kind.part_counts.size(); ++part) {
     const bool travels = part % (at(schedule_.rank_count()) + 1) != 0;
     if (travels) {
-      PLEACH_SET(kind.part_segments[part], segments(key, {kind.part_counts[part], most_chunks_}));
+      PLEACH_SET(kind.part_segments[part], segments(key, kind.part_counts[part]));
     }
   }
   return ok();
@@ -235,9 +251,7 @@ Result<PreparedSchedule::Kind> PreparedSchedule::make_kind(const Key& key) const
   PLEACH_TRY(check_wire(schedule_.collective, key.type, key.wire));
   PLEACH_SET(kind.part_counts, part_counts(key));
   if (has_pieces(key)) {
-    PLEACH_ASSIGN(cut, cut_into_pieces(schedule_, key.counts));
-    Order order = Order::build(cut.schedule);
-    kind.pieced = std::make_unique<const Pieced>(Pieced{std::move(cut), std::move(order)});
+    PLEACH_SET(kind.pieced, cut_pieces(key));
   }
   const Schedule& schedule = kind.pieced != nullptr ? kind.pieced->cut.schedule : schedule_;
   PLEACH_ASSIGN(placement, place(key, kind));

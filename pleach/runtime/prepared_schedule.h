@@ -72,10 +72,6 @@ class PreparedSchedule {
     PiecedSchedule cut;
     Order order;
   };
-  struct LongestMessage {
-    int64_t elements = 0;
-    int64_t chunks = 1;  // the most of any
-  };
   struct Kind {
     std::vector<int64_t> counts = {};           // the key's, and then its receive_counts
     std::unique_ptr<const Pieced> pieced = {};  // null: it is in one piece
@@ -91,10 +87,10 @@ class PreparedSchedule {
   };
   Result<std::vector<int64_t>> part_counts(const Key& key) const;
   bool has_pieces(const Key& key) const;
+  Result<std::unique_ptr<const Pieced>> cut_pieces(const Key& key) const;
   Result<Placement> place(const Key& key, const Kind& kind) const;
-  LongestMessage longest_message(const Key& key, const Kind& kind,
-                                 const Placement& placement) const;
-  Result<int32_t> segments(const Key& key, const LongestMessage& longest) const;
+  int64_t longest_message(const Key& key, const Placement& placement) const;
+  Result<int32_t> segments(const Key& key, int64_t elements) const;
   Status cut(const Key& key, const Placement& placement, Kind& kind) const;
   uint64_t fingerprint(const Key& key, const Kind& kind) const;
   Status check_in_place(const Kind& kind) const;
