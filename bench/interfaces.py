@@ -11,66 +11,38 @@ may not be made, as without root, it says so and measures nothing.
 import argparse
 import contextlib
 import json
-import os
+import pathlib
 import secrets
-import subprocess
 import sys
 
-RATE = "400mbit"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from testbed import namespaces  # noqa: E402
+
+HOSTS = ["0", "1"]
+RATE = "400Mbit"
 SIZE = "8MiB"
 LEAST_GAIN = 1.7
 ROUNDS = 3
 
 
-def ip(*words):
-    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
-
-
-class Network:
-    """Two namespaces, and two shaped ways between them."""
-
-    def __init__(self):
-        mark = secrets.token_hex(3)
-        self.names = [f"pleach-{mark}-{side}" for side in range(2)]
-
-    def make(self):
-        for name in self.names:
-            ip("netns", "add", name)
-            ip("-n", name, "link", "set", "lo", "up")
-        for way in range(2):
-            ip("-n", self.names[0], "link", "add", f"way{way}", "type", "veth", "peer", "name",
-               f"way{way}", "netns", self.names[1])
-            for side, name in enumerate(self.names):
-                ip("-n", name, "addr", "add", f"10.77.{way}.{side + 1}/24", "dev", f"way{way}")
-                ip("-n", name, "link", "set", f"way{way}", "up")
-                self.run(name, ["tc", "qdisc", "add", "dev", f"way{way}", "root", "tbf", "rate",
-                                RATE, "burst", "128kb", "latency", "50ms"], check=True)
-
-    def remove(self):
-        for name in self.names:
-            subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
-
-    @staticmethod
-    def run(name, command, **options):
-        return subprocess.run(["ip", "netns", "exec", name, *command], capture_output=True,
-                              text=True, **options)
-
-    def start(self, side, command, environment):
-        return subprocess.Popen(["ip", "netns", "exec", self.names[side], *command],
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                env={**os.environ, **environment})
-
-
 @contextlib.contextmanager
 def network():
-    """The network, or None where it may not be made."""
-    made = Network()
+    """Two hosts with two shaped ways between them, or None where they may not be made."""
+    made = namespaces.Network(namespaces.owned_name("interfaces"), HOSTS)
     try:
         try:
             made.make()
-        except (OSError, subprocess.CalledProcessError) as error:
-            print(f"interfaces: no network namespaces here: {getattr(error, 'stderr', error)}",
-                  file=sys.stderr)
+            ways = [f"way{way}" for way in range(2)]
+            for way, interface in enumerate(ways):
+                made.cable(HOSTS[0], interface, HOSTS[1], interface)
+                for side, host in enumerate(HOSTS):
+                    namespaces.ip("-n", made.namespace(host), "addr", "add",
+                                  f"10.77.{way}.{side + 1}/24", "dev", interface)
+                    made.limit_rate(host, interface, RATE)
+            made.wait_until_up([(host, interface) for host in HOSTS for interface in ways])
+        except namespaces.Unavailable as error:
+            print(f"interfaces: no network namespaces here: {error}", file=sys.stderr)
             yield None
         else:
             yield made
@@ -85,7 +57,7 @@ def measure(made, pleach, sockets):
               "PLEACH_SOCKETS": str(sockets)}
     command = [pleach, "run", "--collective", "broadcast", "--algorithm", "direct", "--transport",
                "tcp", "--sizes", SIZE, "--iterations", "3", "--json"]
-    ranks = [made.start(side, command, {**common, "PLEACH_RANK": str(side)}) for side in range(2)]
+    ranks = [made.start(host, command, {**common, "PLEACH_RANK": host}) for host in HOSTS]
     outputs = [rank.communicate(timeout=120) for rank in ranks]
     if any(rank.returncode for rank in ranks):
         sys.exit("".join(errors for _, errors in outputs))

@@ -10,6 +10,7 @@ endfunction()
 pleach_script_test(tidy ${PROJECT_SOURCE_DIR}/tools/tidy.py ${PROJECT_SOURCE_DIR})
 pleach_script_test(tidy_test ${PROJECT_SOURCE_DIR}/tools/tidy_test.py)
 pleach_script_test(contributing ${PROJECT_SOURCE_DIR}/tests/contributing_test.py)
+pleach_script_test(testbed ${PROJECT_SOURCE_DIR}/tests/testbed_test.py)
 
 set(cli_tests ${PROJECT_SOURCE_DIR}/tests/cli)
 pleach_script_test(cli.processes ${cli_tests}/processes_test.py)

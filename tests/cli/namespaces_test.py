@@ -8,44 +8,34 @@ import os
 import pathlib
 import re
 import subprocess
-import time
+import sys
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+
+from testbed import namespaces  # noqa: E402
+from testbed.namespaces import Network  # noqa: E402
 
 PLEACH = os.environ["PLEACH"]
 START_S = 60
 PORT = 29517
 
 
-def ip(*words):
-    return subprocess.run(["ip", *words], check=True, capture_output=True, text=True).stdout
-
-
 class TwoHosts:
-    """Namespaces with an interface `card` each, 10.97.0.1 and 10.97.0.2."""
+    """Hosts with an interface `card` each, 10.97.0.1 and 10.97.0.2."""
 
     def __init__(self):
-        self.names = [f"pleach-{os.getpid()}-{side}" for side in (0, 1)]
+        self.network = Network(namespaces.owned_name("hosts"), ["0", "1"])
         try:
-            for name in self.names:
-                ip("netns", "add", name)
-            ip("link", "add", "card", "netns", self.names[0], "type", "veth", "peer", "name",
-               "card", "netns", self.names[1])
-            for side, name in enumerate(self.names):
-                ip("-n", name, "address", "add", f"10.97.0.{side + 1}/24", "dev", "card")
-                ip("-n", name, "link", "set", "card", "up")
-                ip("-n", name, "link", "set", "lo", "up")
-            end = time.monotonic() + START_S
-            while not all("state UP" in ip("-n", name, "link", "show", "card")
-                          for name in self.names) and time.monotonic() < end:
-                time.sleep(0.02)
-        except (OSError, subprocess.CalledProcessError) as error:
-            self.end()
+            self.network.make()
+            self.network.cable("0", "card", "1", "card")
+            for side in (0, 1):
+                namespaces.ip("-n", self.network.namespace(str(side)), "address", "add",
+                              f"10.97.0.{side + 1}/24", "dev", "card")
+            self.network.wait_until_up([("0", "card"), ("1", "card")])
+        except namespaces.Unavailable as error:
+            self.network.remove()
             raise unittest.SkipTest(f"no network namespaces: {error}") from error
-
-    def end(self):
-        for name in self.names:
-            if pathlib.Path(f"/run/netns/{name}").exists():
-                ip("netns", "delete", name)
 
 
 def clean_environment(**variables):
@@ -56,7 +46,7 @@ def clean_environment(**variables):
 class Namespaces(unittest.TestCase):
     def setUp(self):
         self.hosts = TwoHosts()
-        self.addCleanup(self.hosts.end)
+        self.addCleanup(self.hosts.network.remove)
 
     def run_ranks(self, places, *options, interface="card"):
         """Rank r runs in namespace places[r]; the exit codes, outputs and errors of all."""
@@ -67,7 +57,7 @@ class Namespaces(unittest.TestCase):
                 PLEACH_STORE=f"10.97.0.{places[0] + 1}:{PORT}", PLEACH_SECRET="s" * 32,
                 PLEACH_SOCKET_IFNAME=interface)
             ranks.append(subprocess.Popen(
-                ["ip", "netns", "exec", self.hosts.names[place], PLEACH, "run", *options],
+                self.hosts.network.command(str(place), [PLEACH, "run", *options]),
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment))
             self.addCleanup(ranks[-1].kill)
         ends = []

@@ -1,0 +1,1 @@
+"""Emulated clusters on one machine: hosts as network namespaces, links with a given rate."""
