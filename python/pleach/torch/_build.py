@@ -1,0 +1,178 @@
+"""Compiles the backend's C++ against the PyTorch that is installed, once, and loads it.
+
+`python -m pleach.torch._build` compiles ahead of the first use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pleach
+import torch
+
+_SOURCES = Path(__file__).parent / "shim"
+_MODULE = "pleach.torch._shim"
+_DEADLINE_S = 900.0
+# What every compiler of PyTorch 2.13's headers understands; debug information would be most of it.
+_FLAGS = ("-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w")
+
+
+def load_shim() -> ModuleType:
+    """Returns the shim's module; compiles it where the cache has none for this PyTorch.
+
+    Raises:
+        ImportError: It does not compile, or there is no compiler. One line; a log has the rest.
+    """
+    loaded = sys.modules.get(_MODULE)
+    if loaded is not None:
+        return loaded
+    path = build_shim()
+    specification = importlib.util.spec_from_file_location(_MODULE, path)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    sys.modules[_MODULE] = module
+    return module
+
+
+def build_shim() -> Path:
+    """Returns the path of the compiled shim, made now if it is not there.
+
+    Several processes compile it once: the first does, the others wait for it.
+
+    Raises:
+        ImportError: As `load_shim`.
+    """
+    compiler = _find_compiler()
+    folder = cache_folder() / "torch" / _key(compiler)
+    target = folder / "_shim.so"
+    if target.exists():
+        return target
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ImportError(
+            f"pleach.torch: cannot write {folder}: {error.strerror}: set PLEACH_CACHE to a folder "
+            "that can be written"
+        ) from None
+    with _locked(folder / "lock"):
+        if not target.exists():
+            _compile(compiler, target)
+    return target
+
+
+def cache_folder() -> Path:
+    """Returns where what is compiled is kept: $PLEACH_CACHE, else $XDG_CACHE_HOME/pleach."""
+    chosen = os.environ.get("PLEACH_CACHE")
+    if chosen:
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "pleach"
+
+
+def _find_compiler() -> str:
+    wanted = os.environ.get("CXX")
+    for name in [wanted] if wanted else ["g++", "c++", "clang++"]:
+        found = shutil.which(name)
+        if found:
+            return found
+    raise ImportError(
+        f"pleach.torch: there is no C++ compiler ({wanted or 'g++'}): the backend is compiled "
+        "against the PyTorch that is installed"
+    )
+
+
+def _key(compiler: str) -> str:
+    """The name of what would be made: by all that it is made of."""
+    told = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
+    parts = [torch.__version__, sys.version, compiler, told.stdout, *_FLAGS, *_links()]
+    headers = pleach.include_folder() / "pleach" / "api"
+    for path in [*sorted(_SOURCES.glob("*.[hc]*")), *sorted(headers.glob("pleach*.h"))]:
+        parts += [path.name, path.read_text(encoding="utf-8")]
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    return f"{torch.__version__.replace('+', '-')}-{digest[:16]}"
+
+
+def _links() -> list[str]:
+    library = pleach.library_folder()
+    torch_library = Path(torch.__file__).parent / "lib"
+    return [
+        f"-L{torch_library}", "-ltorch", "-ltorch_cpu", "-lc10", "-ltorch_python",
+        f"-L{library}", "-lpleach", f"-Wl,-rpath,{library}", f"-Wl,-rpath,{torch_library}",
+    ]  # fmt: skip
+
+
+def _includes() -> list[str]:
+    torch_include = Path(torch.__file__).parent / "include"
+    folders = [
+        torch_include, torch_include / "torch" / "csrc" / "api" / "include",
+        sysconfig.get_path("include"),
+    ]  # fmt: skip
+    found = [part for folder in folders for part in ("-isystem", str(folder))]
+    return [f"-I{_SOURCES}", f"-I{pleach.include_folder()}", *found]
+
+
+def _compile(compiler: str, target: Path) -> None:
+    print(
+        f"pleach: compiling the backend for PyTorch {torch.__version__} (once, about 40 s)",
+        file=sys.stderr,
+        flush=True,
+    )
+    abi = int(torch._C._GLIBCXX_USE_CXX11_ABI)
+    made = target.with_suffix(f".{os.getpid()}.tmp")
+    command = [
+        compiler, *_FLAGS, f"-D_GLIBCXX_USE_CXX11_ABI={abi}", "-DTORCH_EXTENSION_NAME=_shim",
+        *_includes(), str(_SOURCES / "shim.cc"), *_links(), "-o", str(made),
+    ]  # fmt: skip
+    log = target.with_name("compile.log")
+    with log.open("w", encoding="utf-8") as output:
+        output.write(" ".join(command) + "\n")
+        output.flush()
+        try:
+            ended = subprocess.run(
+                command, stdout=output, stderr=subprocess.STDOUT, check=False, timeout=_DEADLINE_S
+            ).returncode
+        except subprocess.TimeoutExpired:
+            ended = -1
+    if ended != 0:
+        made.unlink(missing_ok=True)
+        raise ImportError(
+            f"pleach.torch: the backend, made for PyTorch 2.13, does not compile against "
+            f"{torch.__version__}: {log} says why"
+        )
+    made.replace(target)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    deadline = time.monotonic() + _DEADLINE_S
+    with path.open("w", encoding="utf-8") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise ImportError(
+                        f"pleach.torch: another process has compiled the backend for "
+                        f"{_DEADLINE_S:.0f} s: {path} is locked"
+                    ) from None
+                time.sleep(0.1)
+        yield
+
+
+if __name__ == "__main__":
+    print(build_shim())

@@ -1,0 +1,106 @@
+"""The backend `pleach` of torch.distributed: its options, and how a group's is made."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import weakref
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch.distributed as dist
+
+from ._build import load_shim
+from .rendezvous import meet
+
+_MOST_TIMEOUT = timedelta(days=300)
+_FAREWELL_MS = 5000
+
+_groups: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
+
+
+@dataclass
+class Options:
+    """What may be chosen for a group: `init_process_group("pleach", pg_options=Options(...))`.
+
+    Attributes:
+        transport: `tcp`, `shm`, `host`, `auto`; auto's choice unless PLEACH_TRANSPORT names one.
+        book: A file of rank 0, a book of `pleach plan` or a schedule; else PLEACH_BOOK's, or what
+            rank 0 plans.
+        landing_places: Segments that may be under way on a connection; 0 is the default.
+        place_bytes: The largest segment [bytes]; 0 is the default.
+    """
+
+    transport: str = ""
+    book: str = ""
+    landing_places: int = 0
+    place_bytes: int = 0
+
+
+def create_backend(distributed_options: Any, backend_options: Any = None) -> Any:
+    """Creates the backend of one process group: torch.distributed calls it on the group's ranks.
+
+    Args:
+        distributed_options: torch's `_DistributedBackendOptions`.
+        backend_options: An `Options`, or None.
+
+    Returns:
+        A `torch._C._distributed_c10d.Backend`.
+
+    Raises:
+        ImportError: The backend cannot be compiled against this PyTorch.
+        TypeError: The options are not an `Options`.
+        RuntimeError: The ranks do not find each other in time; names who is missing.
+    """
+    options = Options() if backend_options is None else backend_options
+    if not isinstance(options, Options):
+        raise TypeError(
+            f"pleach: pg_options is a {type(options).__name__}: it is a pleach.torch.Options"
+        )
+    shim = load_shim()
+    timeout = min(distributed_options.timeout, _MOST_TIMEOUT)
+    rank = distributed_options.group_rank
+    place = meet(distributed_options.store, rank, timeout, shim)
+    name = distributed_options.group_id
+    backend = shim.create(
+        name=name,
+        rank=rank,
+        rank_count=distributed_options.group_size,
+        store_host=place.host,
+        store_port=place.port,
+        listen_descriptor=place.descriptor,
+        timeout_ms=max(1, int(timeout.total_seconds() * 1000)),
+        transport=options.transport or os.environ.get("PLEACH_TRANSPORT", ""),
+        book=options.book,
+        landing_places=options.landing_places,
+        place_bytes=options.place_bytes,
+        global_ranks=list(distributed_options.global_ranks_in_group),
+    )
+    _groups[name] = backend
+    return backend
+
+
+def transport_of(group: dist.ProcessGroup | None = None) -> str:
+    """Returns what a group's messages travel by: `shm`, `tcp`, ...
+
+    Args:
+        group: The default group unless given.
+
+    Raises:
+        TypeError: Its backend is another one.
+    """
+    import torch
+
+    chosen = group if group is not None else dist.group.WORLD
+    assert chosen is not None
+    return str(load_shim().transport(chosen._get_backend(torch.device("cpu"))))
+
+
+def _leave_all() -> None:
+    """Leaves the groups that nobody destroyed, in order: who exits first ends no other's work."""
+    for backend in list(_groups.values()):
+        load_shim().leave(backend, _FAREWELL_MS)
+
+
+atexit.register(_leave_all)

@@ -1,0 +1,117 @@
+// ProcessGroup backend "pleach": c10d's collectives and messages over the C interface.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <vector>
+
+#include "elements.h"
+#include "group.h"
+#include "work.h"
+
+namespace pleach_torch {
+
+using WorkPointer = c10::intrusive_ptr<c10d::Work>;
+
+// Tensors may be of any strides: what does not lie end to end is copied. All ranks call the same
+// collectives in the same order. Sizes are checked here, with the collective's name; what differs
+// between ranks ends the group, with both sides named.
+class Backend final : public c10d::Backend {
+ public:
+  //   global_ranks  of the group; none: it is the default one
+  explicit Backend(std::shared_ptr<Group> group, std::vector<uint64_t> global_ranks = {});
+  ~Backend() override;
+
+  const std::string getBackendName() const override { return "pleach"; }
+  c10::intrusive_ptr<Options> getBackendOptions() override;
+  const std::shared_ptr<Group>& group() const { return group_; }
+
+  // --- Collectives (collectives.cc, gathering.cc, reducing.cc)
+  WorkPointer broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
+  WorkPointer allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPointer allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPointer allreduce_coalesced(Tensors& tensors,
+                                  const c10d::AllreduceCoalescedOptions& options) override;
+  WorkPointer reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
+  WorkPointer allgather(std::vector<Tensors>& outputs, Tensors& inputs,
+                        const c10d::AllgatherOptions& options) override;
+  WorkPointer _allgather_base(at::Tensor& output, at::Tensor& input,
+                              const c10d::AllgatherOptions& options) override;
+  WorkPointer allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
+                                  const c10d::AllgatherOptions& options) override;
+  WorkPointer allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                              const c10d::AllgatherOptions& options) override;
+  WorkPointer gather(std::vector<Tensors>& outputs, Tensors& inputs,
+                     const c10d::GatherOptions& options) override;
+  WorkPointer scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                      const c10d::ScatterOptions& options) override;
+  WorkPointer reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                             const c10d::ReduceScatterOptions& options) override;
+  WorkPointer _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                                   const c10d::ReduceScatterOptions& options) override;
+  WorkPointer reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                              const c10d::ReduceScatterOptions& options) override;
+  WorkPointer alltoall_base(at::Tensor& output, at::Tensor& input,
+                            std::vector<int64_t>& output_splits, std::vector<int64_t>& input_splits,
+                            const c10d::AllToAllOptions& options) override;
+  WorkPointer alltoall(Tensors& outputs, Tensors& inputs,
+                       const c10d::AllToAllOptions& options) override;
+  WorkPointer barrier(const c10d::BarrierOptions& options) override;
+
+  // --- Messages (messages.cc)
+  WorkPointer send(Tensors& tensors, int target, int tag) override;
+  WorkPointer recv(Tensors& tensors, int source, int tag) override;
+  WorkPointer recvAnysource(Tensors& tensors, int tag) override;
+  // Rank 0 hears from all, and names who did not come; the group is aborted then.
+  void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
+  bool supportsCoalescing() const override { return true; }
+  void startCoalescing() override;
+  WorkPointer endCoalescing() override;
+
+  // --- The group
+  void setTimeout(std::chrono::milliseconds timeout) override;
+  void setSequenceNumberForGroup() override {}
+  uint64_t getSequenceNumberForGroup() override { return sequence_; }
+  bool supportsTensorAlloc(c10::DeviceIndex /*device*/) override { return true; }
+  at::Tensor allocateTensor(long size, at::TensorOptions options) override;
+  void abort() override;
+  void shutdown() override;
+  c10d::ErrorType getError() override;
+
+ private:
+  // The beginning of every request: of `size` elements for each rank, or of the whole.
+  struct Request {
+    Task task;
+    pleach_request asked = {};
+    std::vector<int64_t> counts, receive_counts;
+  };
+
+  Request request(c10d::OpType kind, const char* name, pleach_collective collective) const;
+  template <typename AnyOptions>
+  void set_caller(Request& request, const AnyOptions& options) const {
+    set_caller(request, options.asyncOp, options.timeout);
+  }
+  void set_caller(Request& request, bool is_async, std::chrono::milliseconds timeout) const;
+  std::chrono::milliseconds own_timeout(std::chrono::milliseconds wanted) const;
+  WorkPointer begin(Request request);
+  WorkPointer begin_task(Task task, const Ask& ask);
+  WorkPointer message(Request request, int peer, int tag);
+  bool await_message(pleach_operation* operation, std::chrono::steady_clock::time_point deadline);
+  void monitor_as_first(std::chrono::milliseconds timeout, bool wait_all_ranks);
+  void monitor_as_other(std::chrono::milliseconds timeout);
+  void check_rank(const char* what, int64_t rank) const;
+  void scale(Request& request, const Elements& elements) const;
+
+  const std::shared_ptr<Group> group_;
+  const c10::intrusive_ptr<Options> options_;
+  std::atomic<uint64_t> sequence_ = 0;
+  std::atomic<uint64_t> message_sequence_ = 0;
+  std::atomic<int64_t> timeout_ms_;
+  std::mutex coalescing_mutex_;
+  bool is_coalescing_ = false;
+  std::vector<WorkPointer> coalesced_;
+};
+
+}  // namespace pleach_torch

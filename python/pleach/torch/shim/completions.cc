@@ -1,0 +1,53 @@
+#include "completions.h"
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace pleach_torch {
+namespace {
+
+class Completions {
+ public:
+  void add(std::function<void()> task) {
+    const std::scoped_lock lock(mutex_);
+    tasks_.push_back(std::move(task));
+    if (tasks_.size() > idle_) {
+      std::thread(&Completions::work, this).detach();
+      ++idle_;  // it will be
+    }
+    changed_.notify_one();
+  }
+
+ private:
+  void work() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [&] { return !tasks_.empty(); });
+      std::function<void()> task = std::move(tasks_.front());
+      tasks_.pop_front();
+      --idle_;
+      lock.unlock();
+      task();
+      task = nullptr;
+      lock.lock();
+      ++idle_;
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> tasks_;
+  size_t idle_ = 0;  // threads that take a task next
+};
+
+}  // namespace
+
+void run_soon(std::function<void()> task) {
+  static auto* const all = new Completions;  // its threads end with the process
+  all->add(std::move(task));
+}
+
+}  // namespace pleach_torch

@@ -1,0 +1,35 @@
+// What the shim throws: one line each, which PyTorch turns into Python exceptions.
+#pragma once
+
+#include <c10/util/Exception.h>
+
+#include <exception>
+#include <string>
+
+#include "pleach/api/pleach.h"
+
+namespace pleach_torch {
+
+// How a call of the C interface failed, as PyTorch's exceptions have it: a lost rank, or a failed
+// job, is a DistBackendError, a mistake of the caller a ValueError.
+inline std::exception_ptr exception_of(pleach_status status, const std::string& message) {
+  const std::string text = message.empty() ? "pleach: failed" : "pleach: " + message;
+  const ::c10::SourceLocation here = {__func__, __FILE__, static_cast<uint32_t>(__LINE__)};
+  switch (status) {
+    case PLEACH_INVALID_ARGUMENT:
+      return std::make_exception_ptr(c10::ValueError(here, text));
+    case PLEACH_UNSUPPORTED:
+      return std::make_exception_ptr(c10::NotImplementedError(here, text));
+    default:
+      return std::make_exception_ptr(c10::DistBackendError(here, text));
+  }
+}
+
+// Throws this thread's last error where a call failed.
+inline void check(pleach_status status) {
+  if (status != PLEACH_OK) {
+    std::rethrow_exception(exception_of(status, pleach_last_error()));
+  }
+}
+
+}  // namespace pleach_torch

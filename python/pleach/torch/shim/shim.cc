@@ -1,0 +1,13 @@
+// All of the shim as one translation unit: PyTorch's headers take most of the time to compile.
+#include "backend.cc"
+#include "buffers.cc"
+#include "collectives.cc"
+#include "completions.cc"
+#include "elements.cc"
+#include "flight.cc"
+#include "group.cc"
+#include "memory.cc"
+#include "messages.cc"
+#include "module.cc"
+#include "shards.cc"
+#include "work.cc"

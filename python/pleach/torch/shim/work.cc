@@ -1,0 +1,318 @@
+#include "work.h"
+
+#include <ATen/core/ivalue.h>
+
+#include <utility>
+
+#include "completions.h"
+#include "errors.h"
+
+namespace pleach_torch {
+namespace {
+
+using Future = c10::ivalue::Future;
+using std::chrono::milliseconds;
+
+// The title in profiles: "pleach:all_reduce".
+std::string title_of(const Task& task) {
+  return std::string("pleach:") + task.name;
+}
+
+Tensors joined(const std::vector<Tensors>& lists) {
+  Tensors all;
+  for (const Tensors& list : lists) {
+    all.insert(all.end(), list.begin(), list.end());
+  }
+  return all;
+}
+
+FlightRecord record_of(const Task& task, const Group& group, uint64_t sequence) {
+  FlightRecord record;
+  record.group = group.name();
+  record.name = task.name;
+  record.peer = task.peer;
+  record.is_message = task.is_message;
+  (task.is_message ? record.message_sequence : record.collective_sequence) = sequence;
+  const Tensors outputs = joined(task.outputs);
+  record.input_sizes = sizes_of(task.inputs);
+  record.output_sizes = sizes_of(outputs);
+  record.input_types = types_of(task.inputs);
+  record.output_types = types_of(outputs);
+  record.timeout_ms = (task.timeout.count() > 0 ? task.timeout : group.timeout()).count();
+  return record;
+}
+
+}  // namespace
+
+Work::Work(std::shared_ptr<Group> group, Task task, uint64_t sequence)
+    : c10d::Work(group->rank(), task.kind, title_of(task).c_str(), task.inputs),
+      group_(std::move(group)),
+      task_(std::move(task)),
+      sequence_(sequence),
+      flight_(FlightRing::of_process().begin(record_of(task_, *group_, sequence))) {}
+
+Work::~Work() {
+  pleach_operation_destroy(operation_);
+}
+
+c10::intrusive_ptr<Work> Work::begin(std::shared_ptr<Group> group, Task task, uint64_t sequence,
+                                     const Ask& ask) {
+  const bool runs = !task.is_async && task.timeout.count() == 0 && !task.is_message;
+  auto work = c10::make_intrusive<Work>(std::move(group), std::move(task), sequence);
+  runs ? work->run(ask) : work->start(ask);
+  return work;
+}
+
+// As the caller waits anyway nothing else has to hear of it, and nobody has to be woken.
+void Work::run(const Ask& ask) {
+  const pleach_status status = ask(group_->communicator(), nullptr);
+  finish(status, status == PLEACH_OK ? "" : pleach_last_error());
+  if (exception_) {
+    std::rethrow_exception(exception_);
+  }
+}
+
+void Work::start(const Ask& ask) {
+  const pleach_status status = ask(group_->communicator(), &operation_);
+  if (status != PLEACH_OK) {
+    finish(status, pleach_last_error());
+    std::rethrow_exception(exception_);
+  }
+  group_->note_begun();
+  // It keeps itself until it is done, whether somebody else does or not.
+  c10::raw::intrusive_ptr::incref(this);
+  check(pleach_operation_on_done(operation_, &Work::called_back, this));
+}
+
+void Work::called_back(void* work, pleach_status status, const char* error) {
+  const auto self = c10::intrusive_ptr<Work>::reclaim(static_cast<Work*>(work));
+  const std::shared_ptr<Group> group = self->group_;
+  self->finish(status, error);
+  group->note_done();
+}
+
+void Work::finish(pleach_status status, const char* error) {
+  std::exception_ptr exception;
+  if (status != PLEACH_OK) {
+    exception = exception_of(status, text() + ": " + error);
+  } else {
+    pleach_received received = {};
+    if (operation_ != nullptr && task_.is_message &&
+        pleach_operation_received(operation_, &received) == PLEACH_OK) {
+      source_ = received.source;
+    }
+    try {
+      for (const Landing& landing : task_.landings) {
+        land(landing);
+      }
+    } catch (...) {
+      exception = std::current_exception();
+    }
+  }
+  FlightRing::of_process().end(flight_, exception ? FlightState::kFailed : FlightState::kCompleted);
+  task_.landings.clear();
+  task_.kept.clear();
+  c10::intrusive_ptr<Future> future;
+  {
+    const std::scoped_lock lock(mutex_);
+    exception_ = exception;
+    is_done_ = true;
+    future = future_;
+  }
+  cv_.notify_all();
+  if (recordFunctionEndCallback_) {
+    recordFunctionEndCallback_();
+    recordFunctionEndCallback_ = nullptr;
+  }
+  if (future) {
+    auto self = c10::intrusive_ptr<Work>::reclaim_copy(this);
+    run_soon([self, future] { self->complete(future); });
+  }
+}
+
+void Work::complete(const c10::intrusive_ptr<Future>& future) const {
+  if (exception_) {
+    future->setError(exception_);
+  } else {
+    future->markCompleted(value());
+  }
+}
+
+bool Work::isCompleted() {
+  if (!is_done_ && operation_ != nullptr) {
+    int32_t is_done = 0;
+    pleach_operation_test(operation_, &is_done);
+  }
+  return is_done_;
+}
+
+bool Work::isSuccess() const {
+  const std::scoped_lock lock(mutex_);
+  return is_done_ && !exception_;
+}
+
+std::exception_ptr Work::exception() const {
+  const std::scoped_lock lock(mutex_);
+  return exception_;
+}
+
+int Work::sourceRank() const {
+  TORCH_CHECK(task_.is_message, "pleach: ", task_.name, " has no source rank");
+  return source_;
+}
+
+Tensors Work::result() {
+  TORCH_CHECK(isCompleted(), "pleach: ", task_.name,
+              ": work needs to be completed before calling result(): call wait() before");
+  return joined(task_.outputs);
+}
+
+bool Work::wait(milliseconds timeout) {
+  if (!is_done_) {
+    await_end(timeout);
+  }
+  const std::scoped_lock lock(mutex_);
+  if (exception_) {
+    std::rethrow_exception(exception_);
+  }
+  return true;
+}
+
+void Work::await_end(milliseconds timeout) {
+  const bool is_given = timeout != kNoTimeout;
+  const milliseconds longest = is_given ? timeout : task_.timeout;
+  const int64_t longest_ms = longest.count() > 0 ? longest.count() : PLEACH_FOREVER;
+  const pleach_status status = pleach_operation_wait(operation_, longest_ms);
+  if (status == PLEACH_TIMEOUT && !is_done_) {
+    const std::string late = c10::str(text(), " was not done within ", longest.count(), " ms");
+    TORCH_CHECK_WITH(DistBackendError, !is_given, "pleach: ", late, ": it goes on");
+    group_->abort(late);
+    pleach_operation_wait(operation_, PLEACH_FOREVER);
+  }
+  // Another thread may have found it done, and be about to say so.
+  std::unique_lock lock(mutex_);
+  cv_.wait(lock, [&] { return is_done_.load(); });
+}
+
+void Work::abort() {
+  group_->abort(text() + " was aborted");
+}
+
+c10::intrusive_ptr<Future> Work::getFuture() {
+  const std::unique_lock lock(mutex_);
+  if (!future_) {
+    const auto list = c10::ListType::create(c10::TensorType::get());
+    const bool is_nested = task_.outputs.size() > 1;
+    future_ = c10::make_intrusive<Future>(is_nested ? c10::ListType::create(list) : list);
+    if (is_done_) {
+      complete(future_);
+    }
+  }
+  return future_;
+}
+
+c10::IValue Work::value() const {
+  if (task_.outputs.empty()) {
+    return Tensors();
+  }
+  return task_.outputs.size() == 1 ? c10::IValue(task_.outputs[0]) : c10::IValue(task_.outputs);
+}
+
+float Work::getDuration() const {
+  int64_t started_ns = 0;
+  int64_t finished_ns = 0;
+  TORCH_CHECK(is_done_ && operation_ != nullptr, "pleach: ", task_.name,
+              " has no duration: it is not done, or its caller waited at once");
+  check(pleach_operation_times(operation_, &started_ns, &finished_ns));
+  return static_cast<float>(finished_ns - started_ns) / 1e6F;
+}
+
+std::string Work::text() const {
+  return c10::str(task_.name, " ", sequence_, " of group ", group_->name());
+}
+
+CoalescedWork::CoalescedWork(int rank, std::vector<c10::intrusive_ptr<c10d::Work>> works)
+    : c10d::Work(rank, c10d::OpType::COALESCED), works_(std::move(works)) {}
+
+bool CoalescedWork::isCompleted() {
+  return std::all_of(works_.begin(), works_.end(),
+                     [](const auto& work) { return work->isCompleted(); });
+}
+
+bool CoalescedWork::isSuccess() const {
+  return std::all_of(works_.begin(), works_.end(),
+                     [](const auto& work) { return work->isSuccess(); });
+}
+
+std::exception_ptr CoalescedWork::exception() const {
+  for (const auto& work : works_) {
+    if (const std::exception_ptr exception = work->exception()) {
+      return exception;
+    }
+  }
+  return nullptr;
+}
+
+Tensors CoalescedWork::result() {
+  Tensors all;
+  for (const auto& work : works_) {
+    const Tensors some = work->result();
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
+void CoalescedWork::synchronize() {
+  for (const auto& work : works_) {
+    work->synchronize();
+  }
+}
+
+bool CoalescedWork::wait(milliseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  for (const auto& work : works_) {
+    if (timeout == kNoTimeout) {
+      work->wait(kNoTimeout);
+      continue;
+    }
+    const auto left = deadline - std::chrono::steady_clock::now();
+    work->wait(std::max(std::chrono::duration_cast<milliseconds>(left), milliseconds(1)));
+  }
+  return true;
+}
+
+void CoalescedWork::abort() {
+  for (const auto& work : works_) {
+    work->abort();
+  }
+}
+
+c10::intrusive_ptr<Future> CoalescedWork::getFuture() {
+  c10::List<c10::intrusive_ptr<Future>> parts(
+      c10::FutureType::create(c10::ListType::create(c10::TensorType::get())));
+  for (const auto& work : works_) {
+    parts.push_back(work->getFuture());
+  }
+  const auto all = c10::collectAll(parts);
+  return all->then(
+      [](Future& done) {
+        Tensors outputs;
+        for (const c10::IValue& part : done.value().toListRef()) {
+          const auto future = part.toFuture();
+          if (future->hasError()) {
+            std::rethrow_exception(future->exception_ptr());
+          }
+          for (const at::Tensor& tensor : future->value().toTensorVector()) {
+            outputs.push_back(tensor);
+          }
+        }
+        return c10::IValue(std::move(outputs));
+      },
+      c10::ListType::create(c10::TensorType::get()));
+}
+
+uint64_t CoalescedWork::getSequencenumber() const {
+  return works_.empty() ? 0 : works_.back()->getSequencenumber();
+}
+
+}  // namespace pleach_torch
