@@ -6,7 +6,7 @@ SHELL := /bin/bash
 .PHONY: build demo figures test check-all format format-check tidy lint bench-check clean
 
 FIGURES = dear_evaluation multitree_training policy_algorithm_fabric network_needed
-SOURCE_FILES = find pleach tests bench examples -name '*.h' -o -name '*.cc' -o -name '*.c'
+SOURCE_FILES = find pleach python tests bench examples -name '*.h' -o -name '*.cc' -o -name '*.c'
 
 build:  ## The release binary, build/release/pleach.
 	@tools/install_packages.sh build
@@ -31,6 +31,7 @@ figures:  ## Tables, CSV and plots of docs/validation. Debian's python3: it has 
 test:  ## What must hold before every commit: tests, tidy, format. Two cores, nothing built: 25 minutes.
 	@tools/install_packages.sh build test
 	@$(MAKE) --no-print-directory format-check tidy
+	@tools/python_venv.sh build/venv
 	@cmake --workflow --preset dev
 
 check-all: test  ## Also sanitizers, clang-tidy, long property runs, Slurm, benchmark limits: hours.
@@ -57,6 +58,7 @@ TESTS_MAY = -readability-function-size,-bugprone-implicit-widening-of-multiplica
   -performance-inefficient-vector-operation,-performance-inefficient-string-concatenation
 
 lint:  ## clang-tidy over all that dev compiles, tests and benchmarks too.
+	@tools/python_venv.sh build/venv
 	@cmake --preset dev
 	@cmake --build --preset dev --target generated_sources
 	@run-clang-tidy -quiet -p build/dev "$(CURDIR)/pleach/(?!.*_test\.cc).*\.cc$$"

@@ -83,10 +83,15 @@ CLEAN = {
     "pleach/base/words.cc": '// never calls exit(1) or abort()\nauto t = "abort( printf(";\n',
     "pleach/network/child.cc": "void f() { _exit(1); request.exit(); snprintf(a, b, c); }\n",
     "examples/good.c": '#include <pleach/api/pleach.h>\nvoid f() { printf("x"); }\n',
+    "python/pleach/torch/shim/good.cc": '#include <torch/torch.h>\n'
+                                        '#include "pleach/api/pleach.h"\n',
     "pleach/cli/show.cc": "void f() { std::fputs(text, out); fmt::print(out, text); }\n",
 }
 # path, content, line, part of the message
 PLANTED = [
+    ("pleach/base/bind.cc", "#include <nanobind/nanobind.h>\n", 1, "may include nanobind"),
+    ("python/pleach/a.cc", "#include <torch/torch.h>\n", 1, "may include torch"),
+    ("python/pleach/torch/shim/a.cc", '#include "pleach/api/library.h"\n', 1, "C interface alone"),
     ("pleach/base/up.cc", '#include "pleach/network/model.h"\n', 1, "may not include network"),
     ("pleach/stray/a.cc", "int a;\n", 1, "not a pleach_layer"),
     ("pleach/base/bare.h", "int f();\n", 1, "#pragma once"),

@@ -16,6 +16,9 @@
 namespace pleach {
 namespace {
 
+// Of the thread's StepListener.
+thread_local const std::function<void(const std::string&)>* listening = nullptr;
+
 void write_line(const std::string& line) {
   spdlog::logger logger("pleach", std::make_shared<spdlog::sinks::ansicolor_stderr_sink_st>());
   logger.set_pattern("%H:%M:%S.%e %v");
@@ -54,11 +57,24 @@ void ProgressLog::repeat(const std::stop_token& ended) {
 }
 
 void log_step(const std::string& what) {
+  if (listening != nullptr) {
+    (*listening)(what);
+    return;
+  }
   if (std::getenv("PLEACH_LOG") == nullptr && isatty(STDERR_FILENO) == 0) {
     return;
   }
   static ProgressLog log(write_line, std::chrono::seconds(5));
   log.step(what);
+}
+
+StepListener::StepListener(std::function<void(const std::string&)> listen)
+    : listen_(std::move(listen)) {
+  listening = &listen_;
+}
+
+StepListener::~StepListener() {
+  listening = nullptr;
 }
 
 }  // namespace pleach

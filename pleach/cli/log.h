@@ -37,4 +37,17 @@ class ProgressLog {
 // another one every five seconds until the next step, or the end of the program.
 void log_step(const std::string& what);
 
+// While it lives, log_step() in the thread that made it tells `listen` instead: of a program that
+// runs commands without being one. One at a time per thread.
+class StepListener {
+ public:
+  explicit StepListener(std::function<void(const std::string&)> listen);
+  ~StepListener();
+  StepListener(const StepListener&) = delete;
+  StepListener& operator=(const StepListener&) = delete;
+
+ private:
+  const std::function<void(const std::string&)> listen_;
+};
+
 }  // namespace pleach

@@ -19,8 +19,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-import pleach
 import torch
+
+import pleach
 
 _SOURCES = Path(__file__).parent / "shim"
 _MODULE = "pleach.torch._shim"

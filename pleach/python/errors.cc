@@ -1,0 +1,57 @@
+#include "pleach/python/errors.h"
+
+#include <nanobind/nanobind.h>
+
+#include <string>
+
+namespace pleach::python {
+namespace {
+
+namespace nb = nanobind;
+
+[[noreturn]] void raise_as(const char* name, const std::string& message) {
+  const nb::object type = nb::module_::import_("pleach.errors").attr(name);
+  PyErr_SetString(type.ptr(), message.c_str());
+  throw nb::python_error();
+}
+
+}  // namespace
+
+void raise(const Error& error) {
+  switch (error.code) {
+    case ErrorCode::kInvalidArgument:
+      raise_as("InvalidArgumentError", error.message);
+    case ErrorCode::kInfeasible:
+      raise_as("InfeasibleError", error.message);
+    case ErrorCode::kIo:
+      raise_as("FileError", error.message);
+    case ErrorCode::kTimeout:
+      raise_as("DeadlineError", error.message);
+    case ErrorCode::kPeerLost:
+      raise_as("PeerLostError", error.message);
+    case ErrorCode::kUnsupported:
+      raise_as("UnsupportedError", error.message);
+  }
+  raise_as("Error", error.message);
+}
+
+void raise(pleach_status status, const std::string& message) {
+  switch (status) {
+    case PLEACH_INVALID_ARGUMENT:
+      raise_as("InvalidArgumentError", message);
+    case PLEACH_INFEASIBLE:
+      raise_as("InfeasibleError", message);
+    case PLEACH_IO:
+      raise_as("FileError", message);
+    case PLEACH_TIMEOUT:
+      raise_as("DeadlineError", message);
+    case PLEACH_PEER_LOST:
+      raise_as("PeerLostError", message);
+    case PLEACH_UNSUPPORTED:
+      raise_as("UnsupportedError", message);
+    default:
+      raise_as("Error", message);
+  }
+}
+
+}  // namespace pleach::python

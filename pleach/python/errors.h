@@ -1,0 +1,39 @@
+// The one place where the library's errors become Python's exceptions.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <string>
+#include <utility>
+
+#include "pleach/api/pleach_types.h"
+#include "pleach/base/result.h"
+
+namespace pleach::python {
+
+// Throws the exception of pleach.errors that stands for the code. The interpreter's lock is held.
+[[noreturn]] void raise(const Error& error);
+// The same for a status of the C interface that is not PLEACH_OK.
+[[noreturn]] void raise(pleach_status status, const std::string& message);
+
+template <typename T>
+T take(Result<T> result) {
+  if (!result) {
+    raise(result.error());
+  }
+  return std::move(result).value();
+}
+inline void check(const Status& status) {
+  if (!status) {
+    raise(status.error());
+  }
+}
+
+// What `function` returns, called without the interpreter's lock.
+template <typename Function>
+auto unlocked(Function function) {
+  const nanobind::gil_scoped_release released;
+  return function();
+}
+
+}  // namespace pleach::python

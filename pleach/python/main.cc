@@ -1,0 +1,14 @@
+// The extension module pleach._core, which the package's Python wraps.
+#include <nanobind/nanobind.h>
+
+#include "pleach/python/bindings.h"
+
+NB_MODULE(_core, module) {
+  pleach::python::bind_library(module);
+  pleach::python::bind_topology(module);
+  pleach::python::bind_schedule(module);
+  pleach::python::bind_timing(module);
+  pleach::python::bind_command(module);
+  pleach::python::bind_communicator(module);
+  pleach::python::bind_memory(module);
+}

@@ -1,0 +1,112 @@
+"""Topologies and schedules: described, synthesised, read, written and proved."""
+
+from __future__ import annotations
+
+import os
+
+from pleach import _core
+from pleach._core import Schedule, Topology
+from pleach._results import RegistryEntry, ScheduleSummary, TopologySummary, Verification, record_of
+
+Group = str | list[int]
+
+
+def topology(spec: str | os.PathLike[str]) -> Topology:
+    """Makes a topology.
+
+    Args:
+        spec: `torus:4x4,bandwidth=16GB/s,without_link=5-6`, or the path of a TOML file.
+
+    Returns:
+        The topology.
+
+    Raises:
+        InvalidArgumentError: The spec, or the file, is malformed.
+        FileError: The file cannot be read.
+    """
+    return _core.parse_topology(os.fspath(spec))
+
+
+def describe(of: Topology) -> TopologySummary:
+    """Describes a topology: its narrowest cut, and the bounds on what is possible on it."""
+    return record_of(TopologySummary, of.summary_json())
+
+
+def nodes_of(group: Group | None, on: Topology) -> list[int] | None:
+    """Returns the nodes of a group of ranks, `0,1,4-7` or a list of ranks; None: all."""
+    if group is None:
+        return None
+    return on.group(group if isinstance(group, str) else ",".join(map(str, group)))
+
+
+def synthesize(
+    topology: Topology,
+    algorithm: str | os.PathLike[str] = "auto",
+    *,
+    collective: str | None = None,
+    group: Group | None = None,
+    root: int | None = None,
+    size: int | str = 0,
+) -> Schedule:
+    """Obtains a schedule, proved, with all its routes.
+
+    Args:
+        topology: Where.
+        algorithm: `multitree,step_rule=published`; a schedule's file; or `auto`, which chooses by
+            the size.
+        collective: `all_reduce`, ...; None: an all_reduce, or what the file does.
+        group: Ranks that take part, in this order, `0,1,4-7` or a list; None: all.
+        root: Of a collective that has one, counted within the group; None: 0, or the file's.
+        size: Whole buffer of one rank, `64MiB` or bytes.
+
+    Returns:
+        The schedule.
+
+    Raises:
+        InvalidArgumentError: Unknown names, options and ranks; a file that is not correct.
+        InfeasibleError: The topology does not allow it.
+    """
+    nodes = nodes_of(group, topology)
+    return _core.obtain_schedule(
+        topology,
+        os.fspath(algorithm),
+        collective=collective,
+        group=nodes,
+        root=root,
+        size=size,
+    )
+
+
+def load(path: str | os.PathLike[str]) -> Schedule:
+    """Reads a schedule's file, of any format. It is well-formed in its ranges, and not proved."""
+    return _core.read_schedule(os.fspath(path))
+
+
+def summarize(schedule: Schedule, topology: Topology) -> ScheduleSummary:
+    """Describes a well-formed schedule of a topology."""
+    return record_of(ScheduleSummary, _core.schedule_json(schedule, topology))
+
+
+def verify(schedule: Schedule, topology: Topology | None = None) -> Verification:
+    """Proves that every interleaving of a schedule gives the collective's result.
+
+    Args:
+        schedule: What is proved.
+        topology: Then routes, switches and contention are checked too.
+
+    Returns:
+        The proof, or the violations. Nothing is raised for them.
+    """
+    return record_of(Verification, _core.verification_json(schedule, topology))
+
+
+def registry(name: str) -> list[RegistryEntry]:
+    """Lists `topologies`, `algorithms`, `policies`, `workloads`, `transports`, `models`, ...
+
+    Raises:
+        InvalidArgumentError: There is no such registry; the message lists those that there are.
+    """
+    return [
+        RegistryEntry(entry_name, summary, source, details)
+        for entry_name, summary, source, details in _core.registry(name)
+    ]

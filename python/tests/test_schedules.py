@@ -1,0 +1,197 @@
+"""Topologies and schedules: described, synthesised, read, written, proved and timed."""
+
+import itertools
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pleach
+
+PLEACH = os.environ.get("PLEACH", "pleach")
+
+
+def command(*words: str, status: int = 0) -> str:
+    """Runs the command line; returns what it prints."""
+    run = subprocess.run([PLEACH, *words], capture_output=True, text=True, timeout=60, check=False)
+    assert run.returncode == status, run.stderr
+    return run.stdout if status == 0 else run.stderr
+
+
+def test_topology_is_what_the_command_line_says() -> None:
+    for spec in ("torus:4x4", "ring:8,latency=1us", "mesh:3x5,without_link=5-6", "switch:4"):
+        topology = pleach.topology(spec)
+        told = json.loads(command("topology", spec, "--json"))
+        summary = pleach.describe(topology)
+        assert topology.name == told["name"]
+        assert summary.rank_count == topology.rank_count == told["rank_count"]
+        assert summary.link_count == len(topology.links) == told["link_count"]
+        assert summary.diameter == told["diameter"]
+        assert summary.bounds["all_reduce"].witness == told["bounds"]["all_reduce"]["witness"]
+
+
+def test_topology_built_in_python() -> None:
+    builder = pleach.TopologyBuilder("line")
+    nodes = [builder.add_node(name, forwards=True) for name in ("a", "b", "c")]
+    for first, second in itertools.pairwise(nodes):
+        builder.add_cable(first, second, bandwidth="1GB/s", latency="1us")
+    line = builder.build()
+    assert [node.name for node in line.nodes] == ["a", "b", "c"]
+    assert line.links[0].bandwidth_bytes_per_s == 10**9
+    assert line.links[0].latency_ps == 10**6
+    assert line.link_name(0) == "a->b"
+    assert line.group("0,2") == [0, 2]
+    assert pleach.describe(line).diameter == 2
+    schedule = pleach.synthesize(line, "ring", collective="all_gather")
+    assert pleach.verify(schedule, line).correct
+    with pytest.raises(pleach.InvalidArgumentError, match="has been built"):
+        builder.add_node("d")
+
+
+@pytest.mark.parametrize(
+    ("spec", "what"),
+    [
+        ("torus:4y4", "4y4"),
+        ("torsu:4x4", "torus"),
+        ("ring:4,bandwidth=fast", "fast"),
+        ("nowhere/at_all.toml", "nowhere/at_all.toml"),
+    ],
+)
+def test_bad_topologies_name_the_value(spec: str, what: str) -> None:
+    with pytest.raises(pleach.Error, match=what) as raised:
+        pleach.topology(spec)
+    assert "\n" not in str(raised.value)
+
+
+def test_exceptions_are_of_pythons_kinds() -> None:
+    with pytest.raises(ValueError, match="ring"):
+        pleach.synthesize(pleach.topology("ring:4"), "rnig")
+    with pytest.raises(OSError, match="none\\.json"):
+        pleach.load("/none.json")
+
+
+def test_schedules_survive_files(tmp_path: Path) -> None:
+    torus = pleach.topology("torus:4x4")
+    for algorithm in ("ring", "multitree", "ring,form=explicit"):
+        schedule = pleach.synthesize(torus, algorithm)
+        for name in ("a.json", "a.pleach"):
+            schedule.save(str(tmp_path / name))
+            again = pleach.load(tmp_path / name)
+            assert again == schedule
+            assert hash(again) == hash(schedule)
+            assert pleach.verify(again, torus).correct
+    assert schedule != "a string"
+
+
+def neighbour_exchange(topology: pleach.Topology) -> pleach.Schedule:
+    """An all_reduce of a ring of ranks by passing everything on, written in Python."""
+    builder = pleach.ScheduleBuilder(topology, "all_reduce", chunk_count=topology.rank_count)
+    ranks = builder.rank_count
+    for step in range(ranks - 1):
+        for rank in range(ranks):
+            chunk = (rank - step) % ranks
+            builder.send(rank, (rank + 1) % ranks, chunk=chunk, step=step, op="reduce")
+            chunk = (rank + 1 - step) % ranks
+            builder.send(rank, (rank + 1) % ranks, chunk=chunk, step=ranks - 1 + step)
+    return builder.finish("passing", phase_steps=[ranks - 1, ranks - 1])
+
+
+def test_schedule_written_in_python_is_everybodys(tmp_path: Path) -> None:
+    ring = pleach.topology("ring:5")
+    schedule = neighbour_exchange(ring)
+    proof = pleach.verify(schedule, ring)
+    assert proof.correct
+    assert proof.contention_free
+    assert proof.bitwise_replicated
+    assert schedule.algorithm == "passing"
+    assert (schedule.step_count, schedule.transfer_count) == (8, 40)
+    assert pleach.summarize(schedule, ring).certificate.fraction == 0.5
+    path = str(tmp_path / "passing.json")
+    schedule.save(path)
+    assert "yes: all_reduce on 5 ranks" in command("verify", path, "--topology", "ring:5")
+    told = json.loads(command("simulate", path, "--topology", "ring:5", "--size", "1MiB", "--json"))
+    timing = pleach.simulate(schedule, ring, "1MiB")
+    assert timing.time_ps == told["time_ps"]
+    assert timing.time_ps == pleach.simulate("ring", ring, 1 << 20).time_ps
+    printed = command("run", path, "--ranks", "5", "--sizes", "64KiB", "-n", "2", "--warmup", "0")
+    assert "Out of bounds values : 0 OK" in printed
+    chosen = pleach.compare(ring, [schedule, "ring"], ["1MiB"], segments=1)
+    assert [row.time_ps for row in chosen.rows] == [timing.time_ps, timing.time_ps]
+
+
+def test_wrong_schedules_are_refused_with_the_first_violation(tmp_path: Path) -> None:
+    ring = pleach.topology("ring:3")
+    builder = pleach.ScheduleBuilder(ring, "broadcast", root=1)
+    builder.send(1, 2)
+    with pytest.raises(pleach.VerificationError, match="rank 0"):
+        builder.finish("half")
+    half = builder.finish("half", prove=False)
+    proof = pleach.verify(half)
+    assert not proof.correct
+    assert proof.contention_free is None
+    half.save(str(tmp_path / "half.json"))
+    assert "rank 0" in command("verify", str(tmp_path / "half.json"), status=3)
+    builder.send(1, 0)
+    assert pleach.verify(builder.finish("whole"), ring).correct
+    for words, what in (
+        ({"source": 3, "target": 0}, "rank 3"),
+        ({"source": 0, "target": -1}, "rank -1"),
+        ({"source": 0, "target": 1, "op": "add"}, "add"),
+    ):
+        with pytest.raises(pleach.InvalidArgumentError, match=what):
+            builder.send(**words)  # type: ignore[arg-type]
+    with pytest.raises(pleach.InvalidArgumentError, match="chunk_count"):
+        pleach.ScheduleBuilder(ring, chunk_count=0)
+    with pytest.raises(pleach.InvalidArgumentError, match="chunk_weights"):
+        pleach.ScheduleBuilder(ring, chunk_weights=[1, 0])
+
+
+def test_timing_has_every_link() -> None:
+    torus = pleach.topology("torus:4x4")
+    timing = pleach.simulate("multitree", torus, "64MiB", segments=None)
+    assert timing.link_wire_bytes.shape == (torus.link_count,)
+    assert timing.link_wire_bytes.dtype == np.int64
+    assert int(timing.link_wire_bytes.sum()) == timing.bytes_on_wire
+    assert int(timing.link_busy_ps.max()) <= timing.time_ps
+    assert timing.time_s == timing.time_ps / 1e12
+    for words in ({"gate": "open"}, {"flow_control": "none"}, {"model": "guess"}, {"cycle": 0}):
+        with pytest.raises(pleach.InvalidArgumentError):
+            pleach.simulate("ring", torus, 1, **words)  # type: ignore[arg-type]
+    with pytest.raises(pleach.InvalidArgumentError, match="many"):
+        pleach.simulate("ring", torus, "many")
+
+
+def test_plans_and_books_agree_with_the_command_line(tmp_path: Path) -> None:
+    topology = pleach.topology("torus:2x2,overhead=1us")
+    told: list[str] = []
+    choices = pleach.plan(topology, ["1KiB", "1MiB"], progress=told.append)
+    assert told
+    printed = command(
+        "plan", "--topology", "torus:2x2,overhead=1us", "--sizes", "1KiB,1MiB", "--json"
+    )
+    expected = json.loads(printed)["choices"]
+    assert [choice.algorithm for choice in choices] == [row["algorithm"] for row in expected]
+    assert [choice.time_ps for choice in choices] == [row["time_ps"] for row in expected]
+    book = pleach.plan_book(topology, sizes=["1KiB", "1MiB"])
+    path = str(tmp_path / "a.book")
+    book.save(path)
+    assert pleach.entries_of(pleach.load_book(path)) == pleach.entries_of(book)
+    assert "all_reduce" in command("plan", path)
+
+
+def test_what_progress_raises_comes_out() -> None:
+    def stop(what: str) -> None:
+        raise KeyError(what)
+
+    with pytest.raises(KeyError):
+        pleach.compare(pleach.topology("ring:4"), ["ring", "direct"], [1024], progress=stop)
+
+
+def test_registries() -> None:
+    names = [entry.name for entry in pleach.registry("algorithms")]
+    assert "multitree" in names
+    with pytest.raises(pleach.InvalidArgumentError, match="policies"):
+        pleach.registry("polices")
