@@ -79,6 +79,7 @@ CLEAN = {
     "pleach/base/table.cc": body(70, rows=200) + "auto g() {\n  return {\n" + "{1},\n" * 99 +
                             "  };\n}\n",
     "tools/function.py": "def f():\n" + "    a = 1\n" * 69,
+    "python/function.py": 'def f():\n    """Contract.\n\n    More.\n    """\n' + "    a = 1\n" * 69,
     "pleach/base/good_test.cc": '#include <gtest/gtest.h>\nvoid f() { exit(1); }\n',
     "pleach/base/words.cc": '// never calls exit(1) or abort()\nauto t = "abort( printf(";\n',
     "pleach/network/child.cc": "void f() { _exit(1); request.exit(); snprintf(a, b, c); }\n",
