@@ -44,6 +44,18 @@ TEST(ProgressLog, SaysAgainWhatIsStillBeingDone) {
   EXPECT_TRUE(lines.back().starts_with("second: ")) << lines.back();
 }
 
+TEST(StepListener, IsToldWhatItsThreadDoesWhileItLives) {
+  std::vector<std::string> told;
+  {
+    const StepListener listener([&told](const std::string& what) { told.push_back(what); });
+    log_step("first");
+    std::jthread([] { log_step("of another thread"); }).join();
+    log_step("second");
+  }
+  log_step("too late");
+  EXPECT_EQ(told, (std::vector<std::string>{"first", "second"}));
+}
+
 // A signal that the main thread blocks, for a set of files, waits there.
 TEST(ProgressLog, TakesNoSignals) {
   ProgressLog log([](const std::string& /*line*/) {}, std::chrono::hours(1));
