@@ -20,6 +20,7 @@ namespace {
 NetworkChoice network_of(const TrainSettings& settings) {
   NetworkChoice network = settings.network;
   network.topology = settings.topology.has_value() ? &*settings.topology : nullptr;
+  network.measured = settings.measured.has_value() ? &*settings.measured : nullptr;
   return network;
 }
 
@@ -40,6 +41,9 @@ template <typename T>
 Result<T> name_algorithm(const TrainSettings& settings, Result<T> result) {
   if (!result && result.error().code == ErrorCode::kUnsupported && settings.topology) {
     return prefixed("--algorithm " + settings.network.fabric.algorithm, result.error());
+  }
+  if (!result && result.error().code == ErrorCode::kUnsupported && settings.measured) {
+    return prefixed("--costs", result.error());
   }
   return result;
 }
@@ -249,6 +253,10 @@ std::string network_text(const TrainSettings& settings, const CommandLine& line)
                        swept.empty() ? format_bandwidth(network.bandwidth_bytes_per_s) : swept,
                        families, overhead);
   }
+  if (settings.measured.has_value()) {
+    return fmt::format("as measured on {} ranks ({})", settings.rank_count,
+                       line.text("--costs").substr(line.text("--costs").find(':') + 1));
+  }
   const std::string& chosen = line.text("--links");
   const std::string links = chosen == kAllLinks ? "links" : chosen + " links";
   std::string families;
@@ -338,7 +346,9 @@ Result<ExitCode> run_train(const Command& command, const Invocation& invocation)
     return *stop;
   }
   if (lacks_topology(line)) {
-    return line.refuse("give --topology, or --costs alpha_beta with --bandwidth and --ranks");
+    return line.refuse(
+        "give --topology, --costs alpha_beta with --bandwidth and --ranks, or --costs "
+        "measured:FILE");
   }
   const Stopwatch watch;
   PLEACH_ASSIGN(settings, understand_train(line));

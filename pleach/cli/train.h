@@ -33,11 +33,12 @@ struct SweepSettings {
 struct TrainSettings {
   std::optional<WorkloadSettings> workload;
   std::optional<Trace> trace;
-  std::optional<Topology> topology;  // empty: two numbers
-  NetworkChoice network;             // without its topology
+  std::optional<Topology> topology;  // empty: two numbers, or measured
+  NetworkChoice network;             // without its topology and what was measured
   int32_t rank_count = 0;
   IterationOptions iteration;
   std::optional<Calibration> calibration;
+  std::optional<MeasuredCosts> measured;
   std::optional<SweepSettings> sweep;
 };
 

@@ -36,7 +36,7 @@ void declare_train(CommandLine& line) {
   line.option("--segments", "parts of each chunk that pipeline; auto (curves only)", "1");
   line.option("--costs",
               "curves: simulated once per size; full: all transfers share the links as they come; "
-              "alpha_beta: rings of a few numbers",
+              "alpha_beta: rings of a few numbers; measured:FILE: as measured on a group of ranks",
               "curves");
   line.option("--alpha", "latency per hop, with alpha_beta: 15us, or '15us;tensor=1us'");
   line.option("--overhead", "of every collective, before its first byte: 0.2ms");
@@ -69,16 +69,23 @@ namespace {
 
 constexpr std::string_view kChakraPrefix = "chakra:";
 
-constexpr std::array<Name<CostSource>, 3> kCosts = {{{CostSource::kCurves, "curves"},
+constexpr std::array<Name<CostSource>, 4> kCosts = {{{CostSource::kCurves, "curves"},
                                                      {CostSource::kFull, "full"},
-                                                     {CostSource::kAlphaBeta, "alpha_beta"}}};
+                                                     {CostSource::kAlphaBeta, "alpha_beta"},
+                                                     {CostSource::kMeasured, "measured"}}};
+
+// "measured:FILE" names its file behind the colon.
+std::string costs_name(const CommandLine& line) {
+  const std::string& text = line.text("--costs");
+  return text.substr(0, text.find(':'));
+}
 
 }  // namespace
 
 bool lacks_topology(const CommandLine& line) {
-  const auto costs = parse_name(kCosts, "--costs", line.text("--costs"));
+  const auto costs = parse_name(kCosts, "--costs", costs_name(line));
   return !line.given("--topology") && !line.given("--calibration") && costs &&
-         *costs != CostSource::kAlphaBeta;
+         *costs != CostSource::kAlphaBeta && *costs != CostSource::kMeasured;
 }
 
 namespace {
@@ -213,12 +220,37 @@ Result<std::map<std::string, std::string>> family_algorithms(const std::string& 
   return values.by_family;
 }
 
+// What was measured says all there is to say of the network.
+Status understand_measured(const CommandLine& line, TrainSettings& settings) {
+  for (const char* name :
+       {"--topology", "--ranks", "--alpha", "--bandwidth", "--overhead", "--bandwidths",
+        "--segments", "--model", "--algorithm", "--exchange-algorithm", "--family-algorithms"}) {
+    if (line.given(name)) {
+      return invalid(name, "not with --costs measured, which has ranks and times of its own");
+    }
+  }
+  const std::string& text = line.text("--costs");
+  if (text.find(':') == std::string::npos) {
+    return invalid("--costs", "measured needs a file: measured:costs.json");
+  }
+  PLEACH_SET(settings.measured,
+             from_option("--costs", MeasuredCosts::read(text.substr(text.find(':') + 1))));
+  return ok();
+}
+
 Status understand_costs(const CommandLine& line, TrainSettings& settings) {
   const bool calibrated = line.given("--calibration");
-  const std::string costs = calibrated ? "alpha_beta" : line.text("--costs");
+  const std::string costs = calibrated ? "alpha_beta" : costs_name(line);
   PLEACH_SET(settings.network.source, parse_name(kCosts, "--costs", costs));
   if (calibrated && line.given("--costs") && line.text("--costs") != costs) {
     return invalid("--calibration", "gives alpha_beta costs, not " + line.text("--costs"));
+  }
+  if (settings.network.source == CostSource::kMeasured) {
+    return understand_measured(line, settings);
+  }
+  if (!calibrated && line.text("--costs") != costs) {
+    return invalid("--costs", fmt::format("{} takes no file, as in {}", costs,
+                                          pleach::quoted(line.text("--costs"))));
   }
   PLEACH_TRY(understand_alpha_beta(line, settings));
   NetworkChoice& network = settings.network;
@@ -250,6 +282,10 @@ Status understand_costs(const CommandLine& line, TrainSettings& settings) {
 
 // Where the ranks are: the topology, or as many as --ranks says.
 Status understand_ranks(const CommandLine& line, TrainSettings& settings) {
+  if (settings.measured.has_value()) {
+    settings.rank_count = settings.measured->rank_count();
+    return ok();
+  }
   if (settings.network.source == CostSource::kAlphaBeta && !line.given("--topology")) {
     const std::string text = !line.given("--ranks") && settings.trace
                                  ? std::to_string(settings.trace->rank_count)
@@ -344,7 +380,8 @@ Result<std::set<CollectiveKind>> collectives_of(const std::vector<std::string>& 
 // Without --policy, those of the default that the algorithm can serve.
 Result<std::vector<std::string>> policies_option(const CommandLine& line, CostSource costs) {
   PLEACH_ASSIGN(specs, line.value("--policy", split_specs));
-  if (!line.given("--policy") && costs != CostSource::kAlphaBeta) {
+  if (!line.given("--policy") && costs != CostSource::kAlphaBeta &&
+      costs != CostSource::kMeasured) {
     PLEACH_ASSIGN(sources, line.value("--algorithm", split_specs));
     PLEACH_ASSIGN(kinds, collectives_of(sources));
     std::erase_if(specs, [&](const std::string& name) {

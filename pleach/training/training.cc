@@ -114,6 +114,9 @@ int64_t largest_message(const Trace& trace) {
 }
 
 std::unique_ptr<TraceCosts> make_costs(const Trace& trace, const NetworkChoice& network) {
+  if (network.source == CostSource::kMeasured) {
+    return measured_costs(trace, *network.measured);
+  }
   return network.source == CostSource::kAlphaBeta
              ? alpha_beta_costs(trace, {.alpha_ps = network.alpha_ps,
                                         .bandwidth_bytes_per_s = network.bandwidth_bytes_per_s,
@@ -145,6 +148,9 @@ Status check_network(const NetworkChoice& network, int32_t rank_count) {
     }
     return ok();
   }
+  if (network.source == CostSource::kMeasured) {
+    return network.overhead_ps == 0 ? ok() : Status(invalid("measured costs have their overhead"));
+  }
   const auto ranks = count_of(network.topology->rank_nodes());
   if (ranks < rank_count) {
     return invalid(fmt::format("topology {} has {} ranks, and {} are needed",
@@ -175,9 +181,16 @@ Status check_families(const Trace& trace, const NetworkChoice& network) {
       return prefixed("links by family", unknown_name("family", name, known));
     }
   }
-  return network.source == CostSource::kAlphaBeta
-             ? ok()
-             : check_schedule_files(*network.topology, trace, network.fabric);
+  switch (network.source) {
+    case CostSource::kAlphaBeta:
+      return ok();
+    case CostSource::kMeasured:
+      return check_measured(trace, *network.measured);
+    case CostSource::kCurves:
+    case CostSource::kFull:
+      break;
+  }
+  return check_schedule_files(*network.topology, trace, network.fabric);
 }
 
 // Simulates the row's trace, and fills in what a row says of its run.

@@ -10,6 +10,7 @@
 
 #include "pleach/base/result.h"
 #include "pleach/topology/topology.h"
+#include "pleach/training/measured_costs.h"
 #include "pleach/training/simulator.h"
 #include "pleach/training/trace_network.h"
 #include "pleach/workload/memory.h"
@@ -22,6 +23,7 @@ enum class CostSource : uint8_t {
   kCurves,     // simulated once per size; a group's collectives do not slow other families'
   kFull,       // every transfer shares the links with all others under way
   kAlphaBeta,  // rings of a few numbers; no topology
+  kMeasured,   // what collectives of a group took; no topology
 };
 
 struct NetworkChoice {
@@ -33,6 +35,7 @@ struct NetworkChoice {
   double bandwidth_bytes_per_s = 0;  // kAlphaBeta, > 0
   // kAlphaBeta: what families have in place of these, and "pipeline", messages between stages.
   std::map<std::string, RingLink> family_links = {};
+  const MeasuredCosts* measured = nullptr;  // kMeasured
 };
 
 struct TrainingRequest {
