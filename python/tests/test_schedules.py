@@ -142,7 +142,7 @@ def test_wrong_schedules_are_refused_with_the_first_violation(tmp_path: Path) ->
         ({"source": 0, "target": 1, "op": "add"}, "add"),
     ):
         with pytest.raises(pleach.InvalidArgumentError, match=what):
-            builder.send(**words)  # type: ignore[arg-type]
+            builder.send(**words)
     with pytest.raises(pleach.InvalidArgumentError, match="chunk_count"):
         pleach.ScheduleBuilder(ring, chunk_count=0)
     with pytest.raises(pleach.InvalidArgumentError, match="chunk_weights"):
@@ -159,7 +159,7 @@ def test_timing_has_every_link() -> None:
     assert timing.time_s == timing.time_ps / 1e12
     for words in ({"gate": "open"}, {"flow_control": "none"}, {"model": "guess"}, {"cycle": 0}):
         with pytest.raises(pleach.InvalidArgumentError):
-            pleach.simulate("ring", torus, 1, **words)  # type: ignore[arg-type]
+            pleach.simulate("ring", torus, 1, **words)
     with pytest.raises(pleach.InvalidArgumentError, match="many"):
         pleach.simulate("ring", torus, "many")
 
