@@ -170,6 +170,7 @@ TEST(Horovod, NegotiatesBesideTheWireAndAtThePaceOfNegotiation) {
 TEST(ByteScheduler, NegotiatesWithinItsCreditBesideTheWire) {
   TrainingProfile profile;
   profile.layers = {{.tensor_bytes = {40}}};
+  profile.atom_bytes.assign(8, 5);
   ByHand scheduler(profile, "byte_scheduler,partition=10,credit=20,negotiation=7ps");
   scheduler.gradient(0, 0);
   EXPECT_EQ(scheduler.started(0), Ranges{});
@@ -188,6 +189,7 @@ TEST(ByteScheduler, SendsUrgentPartitionsFirstWithinItsCredit) {
   TrainingProfile profile;
   profile.layers = {{.tensor_bytes = {25}, .forward_ps = 1, .backward_ps = 15},
                     {.tensor_bytes = {40}, .forward_ps = 1, .backward_ps = 1}};
+  profile.atom_bytes.assign(13, 5);
   // When layer 0's gradients come at 16, what is under way is not stopped: 1 or 2 partitions.
   EXPECT_EQ(last_complete(profile, "byte_scheduler,partition=10,credit=0"),
             all_reduces({{25, 35}, {35, 45}, {0, 10}, {10, 20}, {20, 25}, {45, 55}, {55, 65}}));
@@ -238,6 +240,7 @@ TEST(Fsdp, GathersWholeBlocks) {
 TEST(Sequential, CutsTheModelAfterBackward) {
   TrainingProfile profile;
   profile.layers.assign(2, {.tensor_bytes = {4}, .forward_ps = 1, .backward_ps = 1});
+  profile.atom_bytes.assign(8, 1);
   EXPECT_EQ(last_complete(profile, "sequential"), all_reduces({{0, 8}}));
   EXPECT_EQ(last_complete(profile, "sequential,bucket=3"), all_reduces({{0, 3}, {3, 6}, {6, 8}}));
 }

@@ -17,8 +17,7 @@ std::vector<ByteRange> blocks_of(const TrainingProfile& profile) {
     }
     blocks.back().end = space.layer(layer).end;
   }
-  std::erase_if(blocks, [](const ByteRange& block) { return block.size() == 0; });
-  return blocks;
+  return space.at_atoms(blocks);
 }
 
 std::vector<ByteRange> fuse_by_threshold(std::span<const ByteRange> parts,
@@ -37,11 +36,9 @@ std::vector<ByteRange> fuse_by_threshold(std::span<const ByteRange> parts,
 std::vector<ByteRange> fuse_by_threshold(const ParameterSpace& space, int64_t threshold_bytes) {
   std::vector<ByteRange> layers;
   for (int32_t layer = 0; layer < space.layer_count(); ++layer) {
-    if (space.layer(layer).size() > 0) {
-      layers.push_back(space.layer(layer));
-    }
+    layers.push_back(space.layer(layer));
   }
-  return fuse_by_threshold(layers, threshold_bytes);
+  return fuse_by_threshold(space.at_atoms(layers), threshold_bytes);
 }
 
 std::vector<ByteRange> fuse_backward(const ParameterSpace& space, int64_t first_cap_bytes,
@@ -60,16 +57,15 @@ std::vector<ByteRange> fuse_backward(const ParameterSpace& space, int64_t first_
   return buckets;
 }
 
-std::vector<ByteRange> cut_range(ByteRange range, int64_t piece_bytes) {
+std::vector<ByteRange> cut_range(const ParameterSpace& space, ByteRange range,
+                                 int64_t piece_bytes) {
   std::vector<ByteRange> pieces;
   while (range.size() > piece_bytes) {
     pieces.push_back({range.begin, range.begin + piece_bytes});
     range.begin += piece_bytes;
   }
-  if (range.size() > 0) {
-    pieces.push_back(range);
-  }
-  return pieces;
+  pieces.push_back(range);
+  return space.at_atoms(pieces);
 }
 
 std::vector<TimedTensor> backward_order(const TrainingProfile& profile) {

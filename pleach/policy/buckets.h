@@ -13,6 +13,8 @@
 
 namespace pleach {
 
+// All of these cut at atoms alone: layers, blocks and tensors end at the nearest ends of atoms.
+
 // Runs of layers that are one block, as far as they own parameters, in forward order.
 std::vector<ByteRange> blocks_of(const TrainingProfile& profile);
 
@@ -30,8 +32,9 @@ std::vector<ByteRange> fuse_by_threshold(const ParameterSpace& space, int64_t th
 std::vector<ByteRange> fuse_backward(const ParameterSpace& space, int64_t first_cap_bytes,
                                      int64_t cap_bytes);
 
-// Cuts `range` into pieces of `piece_bytes` > 0 and a last one of the rest, in forward order.
-std::vector<ByteRange> cut_range(ByteRange range, int64_t piece_bytes);
+// Cuts `range` into pieces of `piece_bytes` > 0 and a last one of the rest, at the nearest atoms,
+// in forward order.
+std::vector<ByteRange> cut_range(const ParameterSpace& space, ByteRange range, int64_t piece_bytes);
 
 // A tensor, and when its gradient is there, counted from the start of backward.
 struct TimedTensor {

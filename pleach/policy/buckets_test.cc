@@ -132,9 +132,35 @@ TEST(FuseBackward, BucketsOfResnet50) {
 }
 
 TEST(CutRange, LeavesARest) {
-  EXPECT_EQ(cut_range({5, 12}, 3), (std::vector<ByteRange>{{5, 8}, {8, 11}, {11, 12}}));
-  EXPECT_EQ(cut_range({5, 11}, 3), (std::vector<ByteRange>{{5, 8}, {8, 11}}));
-  EXPECT_EQ(cut_range({5, 5}, 3), (std::vector<ByteRange>{}));
+  const ParameterSpace space(
+      {.layers = {{.tensor_bytes = {20}}}, .atom_bytes = std::vector<int64_t>(20, 1)});
+  EXPECT_EQ(cut_range(space, {5, 12}, 3), (std::vector<ByteRange>{{5, 8}, {8, 11}, {11, 12}}));
+  EXPECT_EQ(cut_range(space, {5, 11}, 3), (std::vector<ByteRange>{{5, 8}, {8, 11}}));
+  EXPECT_EQ(cut_range(space, {5, 5}, 3), (std::vector<ByteRange>{}));
+}
+
+TEST(CutRange, CutsAtTheNearestAtoms) {
+  const ParameterSpace space(
+      {.layers = {{.tensor_bytes = {20}}}, .atom_bytes = {1, 5, 1, 9, 4}});  // at 1, 6, 7, 16
+  EXPECT_EQ(cut_range(space, {0, 20}, 5),
+            (std::vector<ByteRange>{{0, 6}, {6, 7}, {7, 16}, {16, 20}}));
+  EXPECT_EQ(cut_range(space, {0, 20}, 8), (std::vector<ByteRange>{{0, 7}, {7, 16}, {16, 20}}));
+  EXPECT_EQ(cut_range(space, {0, 20}, 1),
+            (std::vector<ByteRange>{{0, 1}, {1, 6}, {6, 7}, {7, 16}, {16, 20}}));
+}
+
+// Six layers of which atoms join the second and third, and the end of the fourth with the fifth.
+TEST(FuseByThreshold, FusesWhatSharesAnAtom) {
+  TrainingProfile profile;
+  for (const auto& tensors : std::vector<std::vector<int64_t>>{{4}, {1}, {2}, {6, 2}, {1}, {5}}) {
+    profile.layers.push_back({.tensor_bytes = tensors});
+  }
+  profile.atom_bytes = {4, 3, 6, 3, 5};
+  const ParameterSpace space(profile);
+  EXPECT_EQ(fuse_by_threshold(space, 0),
+            (std::vector<ByteRange>{{0, 4}, {4, 7}, {7, 16}, {16, 21}}));
+  EXPECT_EQ(space.tensors(), (std::vector<ByteRange>{{0, 4}, {4, 7}, {7, 13}, {13, 16}, {16, 21}}));
+  EXPECT_EQ(fuse_backward(space, 6, 8), (std::vector<ByteRange>{{13, 21}, {4, 13}, {0, 4}}));
 }
 
 // startup + per_byte · bytes.

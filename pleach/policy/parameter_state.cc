@@ -46,6 +46,7 @@ void ParameterState::gradient_ready(int32_t layer, int64_t now_ps) {
     phase->begun.remove(range);
     phase->done.remove(range);
   }
+  owned_.remove(range);
   Layer& one = layers_[at(layer)];
   one = {.gradients_ps = now_ps, .gradients = one.gradients + 1};
 }
@@ -54,20 +55,35 @@ void ParameterState::forward_finished(int32_t layer) {
   layers_[at(layer)].forward_done = true;
 }
 
-Status ParameterState::start(const PolicyCollective& what) {
+Status ParameterState::check_range(const PolicyCollective& what) const {
   const ByteRange range = what.range;
   if (range.begin < 0 || range.size() <= 0 || range.end > space_.total_bytes()) {
     return illegal(what, fmt::format("of a model of {} bytes", space_.total_bytes()));
   }
+  for (const int64_t byte : {range.begin, range.end}) {
+    if (space_.atom_at(byte) < 0) {
+      return illegal(what, fmt::format("which cuts an atom at byte {}", byte));
+    }
+  }
+  return ok();
+}
+
+Status ParameterState::start(const PolicyCollective& what) {
+  PLEACH_TRY(check_range(what));
   switch (what.kind) {
     case CollectiveKind::kAllReduce:
     case CollectiveKind::kReduceScatter:
+    case CollectiveKind::kReduce:
       PLEACH_TRY(check_reduction(what));
-      reduction_.begun.add(range);
+      reduction_.begun.add(what.range);
+      if (what.kind == CollectiveKind::kReduce) {
+        owned_.add(what.range);
+      }
       return ok();
     case CollectiveKind::kAllGather:
+    case CollectiveKind::kBroadcast:
       PLEACH_TRY(check_gather(what));
-      (gather_.begun.meets(range) ? regather_ : gather_).begun.add(range);
+      (gather_.begun.meets(what.range) ? regather_ : gather_).begun.add(what.range);
       return ok();
     default:
       return illegal(what, "which no policy may");
@@ -90,6 +106,12 @@ Status ParameterState::check_gather(const PolicyCollective& what) const {
   if (!reduction_.done.covers(what.range)) {
     return illegal(what, "some of which is not reduced yet");
   }
+  if (what.kind == CollectiveKind::kAllGather ? owned_.meets(what.range)
+                                              : !owned_.covers(what.range)) {
+    return illegal(what, what.kind == CollectiveKind::kAllGather
+                             ? "some of which is reduced to an owner"
+                             : "some of which no owner has");
+  }
   if (!gather_.begun.meets(what.range)) {
     return ok();
   }
@@ -105,14 +127,26 @@ Status ParameterState::check_gather(const PolicyCollective& what) const {
 }
 
 void ParameterState::finish(const PolicyCollective& what) {
-  if (what.kind != CollectiveKind::kAllGather) {
-    reduction_.done.add(what.range);
+  if (!reduces(what.kind)) {
+    (gather_.done.covers(what.range) ? regather_ : gather_).done.add(what.range);
+    return;
   }
+  reduction_.done.add(what.range);
   if (what.kind == CollectiveKind::kAllReduce) {
     gather_.begun.add(what.range);
     gather_.done.add(what.range);
-  } else if (what.kind == CollectiveKind::kAllGather) {
-    (gather_.done.covers(what.range) ? regather_ : gather_).done.add(what.range);
+  }
+}
+
+void ParameterState::repeat() {
+  PLEACH_CHECK(!frees_parameters_, "freed parameters are not there to repeat with");
+  for (int32_t layer = 0; layer < space_.layer_count(); ++layer) {
+    layers_[at(layer)].gradients -= gather_.done.covers(space_.layer(layer)) ? 0 : 1;
+  }
+  const ByteRange all{0, space_.total_bytes()};
+  for (Phase* phase : {&reduction_, &gather_}) {
+    phase->begun.add(all);
+    phase->done.add(all);
   }
 }
 

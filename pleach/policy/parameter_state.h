@@ -11,9 +11,9 @@
 
 namespace pleach {
 
-// In every iteration a byte's gradient is complete, it is reduced, then gathered (an all_reduce
-// does both), and forward may use it. Where parameters are freed, forward drops them, and they are
-// gathered once more for backward. Not thread safe.
+// In every iteration a byte's gradient is complete, it is reduced, then gathered or broadcast (an
+// all_reduce does both), and forward may use it. Where parameters are freed, forward drops them,
+// and they are gathered once more for backward. Not thread safe.
 class ParameterState {
  public:
   // Before the first iteration all parameters are in place, unless they are freed after use.
@@ -29,7 +29,12 @@ class ParameterState {
   // A collective is decided. Errors: kInvalidArgument: it breaks synchronous training, or it is no
   // collective of these parameters (names it, its bytes and what is missing).
   Status start(const PolicyCollective& what);
+  // It has finished; of a reduction, what it brought is used up, too.
   void finish(const PolicyCollective& what);
+  // The iteration's gradients are dropped: all parameters are in place again, as before them. None
+  // of its collectives but reductions may have been decided, and none has finished. Of parameters
+  // that are not freed.
+  void repeat();
 
   // Whether forward, or backward, may use the bytes.
   bool has_for_forward(ByteRange range) const { return gather_.done.covers(range); }
@@ -44,6 +49,7 @@ class ParameterState {
   }
 
  private:
+  Status check_range(const PolicyCollective& what) const;
   // Bytes that collectives of one purpose are decided for, and those for which they have finished.
   struct Phase {
     ByteSet begun;
@@ -63,6 +69,7 @@ class ParameterState {
   const ParameterSpace space_;
   const bool frees_parameters_;
   Phase reduction_;
+  ByteSet owned_;   // reduced to owners
   Phase gather_;    // for forward
   Phase regather_;  // for backward
   std::vector<Layer> layers_;

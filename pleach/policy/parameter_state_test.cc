@@ -13,7 +13,8 @@ using Kind = CollectiveKind;
 
 // Layers of 4, 0 and 6 bytes.
 TrainingProfile three_layers() {
-  return {.layers = {{.tensor_bytes = {4}}, {.tensor_bytes = {}}, {.tensor_bytes = {6}}}};
+  return {.layers = {{.tensor_bytes = {4}}, {.tensor_bytes = {}}, {.tensor_bytes = {6}}},
+          .atom_bytes = {4, 1, 1, 1, 1, 1, 1}};
 }
 
 // One fact after another, each with what it says: "" where it is legal.
@@ -54,10 +55,27 @@ TEST(ParameterState, AllowsSynchronousTrainingOnly) {
       {"reductions want gradients, once",
        false,
        {start(Kind::kAllReduce, {0, 4}, "reduced already, or not computed yet"), gradient(2),
-        start(Kind::kAllReduce, {2, 10}, "reduced already, or not computed yet"),
+        start(Kind::kAllReduce, {0, 10}, "reduced already, or not computed yet"),
         start(Kind::kAllReduce, {4, 8}),
         start(Kind::kReduceScatter, {7, 10}, "reduced already, or not computed yet"),
         start(Kind::kReduceScatter, {8, 10})}},
+      {"collectives move whole atoms",
+       false,
+       {gradient(2), gradient(0), start(Kind::kAllReduce, {2, 10}, "which cuts an atom at byte 2"),
+        start(Kind::kReduceScatter, {0, 3}, "which cuts an atom at byte 3"),
+        start(Kind::kAllReduce, {0, 5})}},
+      {"what owners have is broadcast",
+       false,
+       {gradient(2), start(Kind::kReduce, {4, 8}), start(Kind::kReduceScatter, {8, 10}),
+        start(Kind::kBroadcast, {4, 8}, "some of which is not reduced yet"),
+        finish(Kind::kReduce, {4, 8}), finish(Kind::kReduceScatter, {8, 10}),
+        start(Kind::kAllGather, {4, 8}, "some of which is reduced to an owner"),
+        start(Kind::kBroadcast, {4, 10}, "some of which no owner has"),
+        start(Kind::kBroadcast, {4, 8}), start(Kind::kAllGather, {8, 10}),
+        finish(Kind::kBroadcast, {4, 8}), finish(Kind::kAllGather, {8, 10}), gradient(2),
+        start(Kind::kReduceScatter, {4, 10}), finish(Kind::kReduceScatter, {4, 10}),
+        start(Kind::kBroadcast, {4, 8}, "some of which no owner has"),
+        start(Kind::kAllGather, {4, 10})}},
       {"gathers want what is reduced, once",
        false,
        {gradient(2), start(Kind::kReduceScatter, {4, 10}),

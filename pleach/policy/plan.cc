@@ -51,11 +51,11 @@ int64_t plan_time_ps(const TrainingProfile& profile, const CostModel& costs, con
   for (const PolicyCollective& one : plan) {
     // The first layer of a range yields its gradients last and needs its parameters first.
     const auto layer = at(space.layer_of(one.range.begin));
-    if (one.kind != CollectiveKind::kAllGather) {
+    if (reduces(one.kind)) {
       now_ps = std::max(now_ps, times.ready_ps[layer]);
     }
     now_ps += costs.time_ps(one.kind, one.range.size());
-    if (one.kind != CollectiveKind::kReduceScatter) {
+    if (distributes(one.kind)) {
       end_ps = std::max(end_ps, now_ps + times.rest_ps[layer]);
     }
   }

@@ -9,7 +9,8 @@
 
 namespace pleach {
 
-// Every byte is in one all_reduce, or in one reduce_scatter and, later, in one all_gather.
+// Every byte is in one all_reduce, or in one reduce_scatter and, later, in one all_gather, or in
+// one reduce and, later, in one broadcast.
 using Plan = std::vector<PolicyCollective>;
 
 // An all_reduce per bucket, in their order.

@@ -31,13 +31,21 @@ struct PolicyEvent {
   int32_t index = 0;
 };
 
-// A bucket on its way. all_reduce and reduce_scatter need the gradients of every byte of the range,
-// all_gather a finished reduce_scatter of every byte; each byte travels once an iteration (twice in
-// an all_gather, where the policy frees parameters).
+// A bucket on its way: whole atoms. all_reduce, reduce_scatter and reduce need the gradients of
+// every byte of the range, all_gather a finished reduce_scatter of every byte and broadcast a
+// finished reduce; each byte travels once an iteration (twice in an all_gather, where the policy
+// frees parameters). A reduce brings every atom to its owner, who may be another one for each.
 struct PolicyCollective {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   ByteRange range;
+  bool operator==(const PolicyCollective&) const = default;
 };
+
+// Whether the collective leaves what forward needs on every rank: the second half of a pair, or
+// both of them in one.
+inline bool distributes(CollectiveKind kind) {
+  return !reduces(kind) || kind == CollectiveKind::kAllReduce;
+}
 
 struct PolicyActions {
   // Numbered from 0 over the whole training, in this order, in which they also start, the same ones
@@ -87,6 +95,7 @@ struct PolicyDescriptor {
   std::vector<CollectiveKind> collectives;  // what the cost model must have
   int32_t zero_stage = 0;                   // what it shards whatever the training's own stage says
   bool plans_by_costs = false;  // what it does depends on how long the costs say things take
+  bool settles = true;  // false: what it starts depends on a clock that knows of no iterations
   Result<std::unique_ptr<Policy>> (*create)(const PolicySetting& setting, const Options& options);
 };
 

@@ -13,6 +13,7 @@
 #include "pleach/policy/bound.h"
 #include "pleach/policy/policy.h"
 #include "pleach/policy/rehearsal.h"
+#include "tests/support/random_profiles.h"
 
 namespace pleach {
 namespace {
@@ -34,9 +35,17 @@ struct Scene {
   AlphaBeta costs{1, 0, 1e9};
 };
 
+constexpr uint64_t kHardProfiles = 12;
+
 Scene random_scene(uint64_t seed) {
   Rng rng(seed);
   Scene scene;
+  if (seed >= kProfiles) {
+    scene.profile = support::draw_hard_profile(rng);
+    scene.costs = AlphaBeta(scene.profile.rank_count, seed % 2 == 0 ? 0 : 15 * kUs,
+                            static_cast<double>(log_uniform(rng, 1e9, 1e11)));
+    return scene;
+  }
   const auto layers = 1 + static_cast<int64_t>(rng.below(60));
   for (int64_t index = 0; index < layers; ++index) {
     PolicyLayer& layer = scene.profile.layers.emplace_back();
@@ -125,7 +134,7 @@ std::string test_name(std::string spec) {
 }
 
 TEST_P(EveryPolicy, TrainsSynchronouslyAndNoFasterThanTheBound) {
-  for (uint64_t seed = 0; seed < kProfiles; ++seed) {
+  for (uint64_t seed = 0; seed < kProfiles + kHardProfiles; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const Scene scene = random_scene(seed);
     const auto policy = create_for(scene, GetParam());

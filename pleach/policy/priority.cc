@@ -1,25 +1,27 @@
 #include "pleach/policy/priority.h"
 
-#include "pleach/base/index.h"
 #include "pleach/base/units.h"
 #include "pleach/policy/buckets.h"
 
 namespace pleach {
+namespace {
 
-ReadyPieces::ReadyPieces(const ParameterSpace& space, int64_t piece_bytes)
-    : first_of_(at(space.layer_count()) + 1) {
+std::vector<ByteRange> pieces_of(const ParameterSpace& space, int64_t piece_bytes) {
+  std::vector<ByteRange> pieces;
   for (const ByteRange& tensor : space.tensors()) {
-    const std::vector<ByteRange> cut = cut_range(tensor, piece_bytes);
-    pieces_.insert(pieces_.end(), cut.begin(), cut.end());
-    first_of_[at(space.layer_of(tensor.begin)) + 1] += cut.size();
+    const std::vector<ByteRange> cut = cut_range(space, tensor, piece_bytes);
+    pieces.insert(pieces.end(), cut.begin(), cut.end());
   }
-  for (std::size_t layer = 1; layer < first_of_.size(); ++layer) {
-    first_of_[layer] += first_of_[layer - 1];
-  }
+  return pieces;
 }
 
+}  // namespace
+
+ReadyPieces::ReadyPieces(const ParameterSpace& space, int64_t piece_bytes)
+    : pieces_(space, pieces_of(space, piece_bytes)) {}
+
 void ReadyPieces::gradient_ready(int32_t layer) {
-  for (std::size_t piece = first_of_[at(layer)]; piece < first_of_[at(layer) + 1]; ++piece) {
+  for (const std::size_t piece : pieces_.gradient_ready(layer)) {
     ready_.push(piece);
   }
 }

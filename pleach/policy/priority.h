@@ -10,6 +10,7 @@
 
 #include "pleach/policy/policy.h"
 #include "pleach/policy/profile.h"
+#include "pleach/policy/ready_ranges.h"
 
 namespace pleach {
 
@@ -17,16 +18,15 @@ namespace pleach {
 // input) in front. Not thread safe.
 class ReadyPieces {
  public:
-  // Every tensor is cut into pieces of at most `piece_bytes` > 0.
+  // Every tensor is cut into pieces of `piece_bytes` > 0, at the nearest atoms.
   ReadyPieces(const ParameterSpace& space, int64_t piece_bytes);
   void gradient_ready(int32_t layer);
   bool empty() const { return ready_.empty(); }
-  ByteRange front() const { return pieces_[ready_.top()]; }
+  ByteRange front() const { return pieces_.range(ready_.top()); }
   void pop() { ready_.pop(); }
 
  private:
-  std::vector<ByteRange> pieces_;      // in forward order
-  std::vector<std::size_t> first_of_;  // by layer, and one more: its first piece
+  ReadyRanges pieces_;  // in forward order
   std::priority_queue<std::size_t, std::vector<std::size_t>, std::greater<>> ready_;
 };
 
@@ -36,7 +36,7 @@ class ReadyPieces {
 class PriorityPolicy : public Policy {
  public:
   struct Setting {
-    int64_t piece_bytes = 0;     // most bytes of a piece, > 0
+    int64_t piece_bytes = 0;     // of a piece, > 0
     int64_t window_bytes = 0;    // on their way, unless one piece alone is more; 0: one by one
     int64_t negotiation_ps = 0;  // before a piece goes, beside what is on the wire
   };

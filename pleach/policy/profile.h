@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "pleach/base/collective_kind.h"
@@ -24,10 +25,15 @@ struct PolicyLayer {
 struct TrainingProfile {
   std::vector<PolicyLayer> layers;
   int32_t rank_count = 1;  // of the group
+  // Sizes of the atoms, which collectives move as a whole: end to end they are the flat space. An
+  // atom may hold tensors of several layers. Empty: those of cut_atoms, where every tensor may be
+  // cut at an element of 8 bytes for each rank.
+  std::vector<int64_t> atom_bytes = {};
 };
 
 // Errors: kInvalidArgument naming the layer: no layers, a negative time, a tensor without bytes,
-// weight_gradient_ps > backward_ps, times that add up to over kLongestPs, bytes that overflow.
+// weight_gradient_ps > backward_ps, times that add up to over kLongestPs, bytes that overflow; or
+// the atom: no bytes, or not those of the tensors together.
 Status check_profile(const TrainingProfile& profile);
 
 // [begin, end) of the flat parameter space: all tensors end to end in forward order.
@@ -38,7 +44,7 @@ struct ByteRange {
   bool operator==(const ByteRange&) const = default;
 };
 
-// Where layers lie in the flat parameter space. Immutable; thread safe.
+// Where layers and atoms lie in the flat parameter space. Immutable; thread safe.
 class ParameterSpace {
  public:
   // `profile` has passed check_profile.
@@ -48,13 +54,25 @@ class ParameterSpace {
   ByteRange layer(int32_t layer) const {
     return {layer_begin_[at(layer)], layer_begin_[at(layer) + 1]};
   }
-  // Every tensor, in forward order.
+  // Every tensor, in forward order, as far as atoms keep them apart: at_atoms of them.
   const std::vector<ByteRange>& tensors() const { return tensors_; }
   // The layer that owns a byte; 0 ≤ byte < total_bytes().
   int32_t layer_of(int64_t byte) const;
 
+  int32_t atom_count() const { return count_of(cuts_) - 1; }
+  // Of atoms [first, end).
+  ByteRange atoms(int32_t first, int32_t end) const { return {cuts_[at(first)], cuts_[at(end)]}; }
+  // The atom that begins at the byte; atom_count() at the end of the last one; −1: none does.
+  int32_t atom_at(int64_t byte) const;
+  // The end of an atom that is nearest to the byte; of two, the lower one.
+  int64_t nearest_cut(int64_t byte) const;
+  // Ranges whose ends have moved to the nearest ends of atoms, without those that are empty then.
+  // Of ranges that follow one another no byte is lost, and none comes twice.
+  std::vector<ByteRange> at_atoms(std::span<const ByteRange> ranges) const;
+
  private:
   std::vector<int64_t> layer_begin_;
+  std::vector<int64_t> cuts_;  // where atoms begin, and the last one ends
   std::vector<ByteRange> tensors_;
 };
 

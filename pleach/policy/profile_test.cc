@@ -38,6 +38,15 @@ TEST(CheckProfile, RefusesWhatMakesNoSense) {
        "layer 1: the time of the layers so far is out of range"},
       {{.layers = {{.tensor_bytes = std::vector<int64_t>(65, INT64_MAX / 64)}}},
        "layer 0: the sum of bytes of the layers so far is out of range"},
+      {{.layers = {{.tensor_bytes = {4, 4}}}, .atom_bytes = {3, 5}}, ""},
+      {{.layers = {{.tensor_bytes = {}}}, .atom_bytes = {1}},
+       "atom 0 of 1 bytes, from byte 0 of 0"},
+      {{.layers = {{.tensor_bytes = {4, 4}}}, .atom_bytes = {8, 0}},
+       "atom 1 of 0 bytes, from byte 8 of 8 on"},
+      {{.layers = {{.tensor_bytes = {4, 4}}}, .atom_bytes = {4, INT64_MAX}},
+       "atom 1 of 9223372036854775807 bytes, from byte 4 of 8 on"},
+      {{.layers = {{.tensor_bytes = {4, 4}}}, .atom_bytes = {4, 3}},
+       "the atoms have 7 of the tensors' 8 bytes"},
   };
   for (const auto& one : cases) {
     const Status status = check_profile(one.profile);
@@ -57,6 +66,37 @@ TEST(ParameterSpace, LaysTensorsEndToEnd) {
   EXPECT_EQ(space.tensors(), (std::vector<ByteRange>{{0, 4}, {4, 10}, {10, 15}}));
   EXPECT_EQ(space.layer_of(9), 0);
   EXPECT_EQ(space.layer_of(10), 2);
+  EXPECT_EQ(space.atom_count(), 3);
+  EXPECT_EQ(space.atoms(1, 3), (ByteRange{4, 15}));
+}
+
+TEST(ParameterSpace, KnowsItsAtoms) {
+  const ParameterSpace space({.layers = {{.tensor_bytes = {4, 6}}, {.tensor_bytes = {5}}},
+                              .atom_bytes = {3, 8, 4}});  // at 3 and 11
+  EXPECT_EQ(space.atom_count(), 3);
+  EXPECT_EQ(space.atoms(0, 2), (ByteRange{0, 11}));
+  for (const auto& [byte, atom] : std::vector<std::pair<int64_t, int32_t>>{
+           {0, 0}, {3, 1}, {11, 2}, {15, 3}, {4, -1}, {16, -1}}) {
+    EXPECT_EQ(space.atom_at(byte), atom) << byte;
+  }
+  for (const auto& [byte, cut] : std::vector<std::pair<int64_t, int64_t>>{
+           {0, 0}, {1, 0}, {2, 3}, {7, 3}, {8, 11}, {13, 11}, {14, 15}, {15, 15}}) {
+    EXPECT_EQ(space.nearest_cut(byte), cut) << byte;
+  }
+  EXPECT_EQ(space.at_atoms(std::vector<ByteRange>{{0, 4}, {4, 10}, {10, 15}}),
+            (std::vector<ByteRange>{{0, 3}, {3, 11}, {11, 15}}));
+  EXPECT_EQ(space.at_atoms(std::vector<ByteRange>{{0, 1}, {1, 6}, {6, 7}, {7, 15}}),
+            (std::vector<ByteRange>{{0, 3}, {3, 15}}));
+}
+
+TEST(ParameterSpace, CutsByItselfAtAnElementForEachRank) {
+  TrainingProfile profile{.layers = {{.tensor_bytes = {100}}, {.tensor_bytes = {4, 40}}},
+                          .rank_count = 3};
+  const ParameterSpace space(profile);  // quanta of 24 bytes
+  EXPECT_EQ(space.atom_count(), 6);
+  for (const int64_t byte : {24, 48, 72, 100, 104}) {
+    EXPECT_GE(space.atom_at(byte), 0) << byte;
+  }
 }
 
 }  // namespace

@@ -29,6 +29,7 @@ class PerByte : public CostModel {
 TrainingProfile four_layers() {
   TrainingProfile profile;
   profile.rank_count = 8;
+  profile.atom_bytes.assign(32, 125);
   for (int layer = 0; layer < 4; ++layer) {
     profile.layers.push_back(
         {.tensor_bytes = {1000}, .forward_ps = 10 * kMs, .backward_ps = 20 * kMs});

@@ -26,7 +26,7 @@ extern const PolicyDescriptor kByteSchedulerPolicy = {
     .options = {{.name = "partition",
                  .kind = OptionDescriptor::Kind::kSize,
                  .default_value = "4MB",
-                 .summary = "most bytes of a partition"},
+                 .summary = "bytes of a partition, to the nearest atoms"},
                 {.name = "credit",
                  .kind = OptionDescriptor::Kind::kSize,
                  .default_value = "16MB",

@@ -24,8 +24,9 @@ class Fsdp : public Policy {
         // Before the first iteration whole parameters are there, unless they are dropped after use.
         next_forward_(reshards ? 0 : groups_.size()),
         next_backward_(groups_.size()) {
-    for (int32_t layer = 0; layer < space.layer_count(); ++layer) {
-      layers_.push_back(space.layer(layer));
+    for (std::size_t group = 0; group < groups_.size(); ++group) {
+      needed_[group].first_layer = space.layer_of(groups_[group].begin);
+      needed_[group].last_layer = space.layer_of(groups_[group].end - 1);
     }
   }
   PolicyNeeds needs() const override { return {.frees_parameters = reshards_}; }
@@ -39,8 +40,14 @@ class Fsdp : public Policy {
         reducing_.erase(event.index);
         return;
       case EventKind::kForwardNeeded:
+        for (Needed& group : needed_) {
+          group.forwards += group.first_layer == event.index ? 1 : 0;
+        }
+        return;
       case EventKind::kBackwardNeeded:
-        note_needed(event);
+        for (Needed& group : needed_) {
+          group.backwards += group.last_layer == event.index ? 1 : 0;
+        }
         return;
       case EventKind::kWake:
         return;
@@ -68,26 +75,15 @@ class Fsdp : public Policy {
   }
 
  private:
-  // Iterations in which the ranks have come to the group, so far.
+  // Iterations in which the ranks have come to the group, so far: to its first layer in forward, to
+  // its last one in backward.
   struct Needed {
+    int32_t first_layer = 0;
+    int32_t last_layer = 0;
     int64_t forwards = 0;
     int64_t backwards = 0;
   };
 
-  void note_needed(const PolicyEvent& event) {
-    const ByteRange layer = layers_[at(event.index)];
-    if (layer.size() == 0) {
-      return;
-    }
-    const auto group = std::ranges::upper_bound(groups_, layer.begin, {}, &ByteRange::end);
-    Needed& needed = needed_[at(group - groups_.begin())];
-    // Groups consist of whole layers: count each at the one where its pass begins.
-    if (event.kind == EventKind::kForwardNeeded) {
-      needed.forwards += layer.begin == group->begin ? 1 : 0;
-    } else {
-      needed.backwards += layer.end == group->end ? 1 : 0;
-    }
-  }
   void start(CollectiveKind kind, ByteRange range, PolicyActions& actions) {
     actions.start.push_back({kind, range});
     if (kind == CollectiveKind::kReduceScatter) {
@@ -96,7 +92,6 @@ class Fsdp : public Policy {
     ++next_number_;
   }
 
-  std::vector<ByteRange> layers_;
   std::vector<ByteRange> groups_;  // in forward order
   PlanQueue reductions_;           // of groups, in backward order
   bool reshards_;

@@ -3,10 +3,10 @@
 #include <memory>
 #include <vector>
 
-#include "pleach/base/index.h"
 #include "pleach/base/units.h"
 #include "pleach/policy/buckets.h"
 #include "pleach/policy/policy.h"
+#include "pleach/policy/ready_ranges.h"
 
 namespace pleach {
 namespace {
@@ -25,19 +25,15 @@ class Horovod : public Policy {
   Horovod(const ParameterSpace& space, const Setting& setting)
       : setting_(setting),
         period_ps_(std::min(std::max(setting.cycle_ps, setting.negotiation_ps), kLongestPs + 1)),
-        tensors_of_(at(space.layer_count())),
-        last_cycle_ps_(-period_ps_) {
-    const std::vector<ByteRange>& tensors = space.tensors();
-    for (auto tensor = tensors.rbegin(); tensor != tensors.rend(); ++tensor) {
-      tensors_of_[at(space.layer_of(tensor->begin))].push_back(*tensor);
-    }
-  }
+        tensors_(space, {space.tensors().rbegin(), space.tensors().rend()}),
+        last_cycle_ps_(-period_ps_) {}
   PolicyNeeds needs() const override { return {.step_at_once = true}; }
 
   void observe(const PolicyEvent& event) override {
     if (event.kind == EventKind::kGradientReady) {
-      const auto& tensors = tensors_of_[at(event.index)];
-      ready_.insert(ready_.end(), tensors.begin(), tensors.end());
+      for (const std::size_t tensor : tensors_.gradient_ready(event.index)) {
+        ready_.push_back(tensors_.range(tensor));
+      }
     }
   }
 
@@ -90,12 +86,12 @@ class Horovod : public Policy {
 
   const Setting setting_;
   const int64_t period_ps_;
-  std::vector<std::vector<ByteRange>> tensors_of_;  // by layer, in backward order
-  std::vector<ByteRange> ready_;                    // that no cycle has found
-  std::vector<ByteRange> found_;                    // that ranks negotiate on, until
-  int64_t agreed_ps_ = 0;                           // this
-  int64_t last_cycle_ps_;                           // that found something; one before all time
-  int64_t tick_ps_ = -1;                            // the cycle that will; −1: none is awaited
+  ReadyRanges tensors_;           // in backward order
+  std::vector<ByteRange> ready_;  // that no cycle has found
+  std::vector<ByteRange> found_;  // that ranks negotiate on, until
+  int64_t agreed_ps_ = 0;         // this
+  int64_t last_cycle_ps_;         // that found something; one before all time
+  int64_t tick_ps_ = -1;          // the cycle that will; −1: none is awaited
 };
 
 Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Options& options) {
@@ -128,6 +124,7 @@ extern const PolicyDescriptor kHorovodPolicy = {
                  .summary =
                      "time in which ranks agree on what a cycle has found; a cycle takes as long"}},
     .collectives = {CollectiveKind::kAllReduce},
+    .settles = false,
     .create = create,
 };
 

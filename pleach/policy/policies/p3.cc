@@ -25,7 +25,8 @@ extern const PolicyDescriptor kP3Policy = {
     .options = {{.name = "slice",
                  .kind = OptionDescriptor::Kind::kSize,
                  .default_value = "200kB",
-                 .summary = "most bytes of a slice; 50,000 parameters of 4 bytes"}},
+                 .summary =
+                     "bytes of a slice, to the nearest atoms; 50,000 parameters of 4 bytes"}},
     .collectives = {CollectiveKind::kAllReduce},
     .create = create,
 };

@@ -1,5 +1,6 @@
 // Sequential: nothing travels before backward has ended, nothing computes before all has arrived.
 #include <memory>
+#include <vector>
 
 #include "pleach/policy/buckets.h"
 #include "pleach/policy/plan_queue.h"
@@ -10,7 +11,8 @@ namespace {
 class Sequential : public Policy {
  public:
   Sequential(const ParameterSpace& space, int64_t bucket_bytes)
-      : model_(space, all_reduce_plan(cut_range({0, space.total_bytes()}, space.total_bytes()))),
+      : space_(space),
+        model_(space, all_reduce_plan(pieces_of({0, space.total_bytes()}, 0))),
         bucket_bytes_(bucket_bytes) {}
   PolicyNeeds needs() const override { return {.step_at_once = true}; }
   void observe(const PolicyEvent& event) override {
@@ -20,14 +22,18 @@ class Sequential : public Policy {
   }
   void decide(int64_t /*now_ps*/, PolicyActions& actions) override {
     if (const std::optional<PolicyCollective> model = model_.take()) {
-      const int64_t piece_bytes = bucket_bytes_ > 0 ? bucket_bytes_ : model->range.size();
-      for (const ByteRange& piece : cut_range(model->range, piece_bytes)) {
+      for (const ByteRange& piece : pieces_of(model->range, bucket_bytes_)) {
         actions.start.push_back({CollectiveKind::kAllReduce, piece});
       }
     }
   }
 
  private:
+  std::vector<ByteRange> pieces_of(ByteRange range, int64_t bucket_bytes) const {
+    return cut_range(space_, range, bucket_bytes > 0 ? bucket_bytes : range.size());
+  }
+
+  const ParameterSpace space_;
   PlanQueue model_;  // as one
   int64_t bucket_bytes_;
 };
@@ -46,7 +52,7 @@ extern const PolicyDescriptor kSequentialPolicy = {
     .options = {{.name = "bucket",
                  .kind = OptionDescriptor::Kind::kSize,
                  .default_value = "0",
-                 .summary = "most bytes of one all_reduce; 0: the whole model"}},
+                 .summary = "bytes of one all_reduce, to the nearest atoms; 0: the whole model"}},
     .collectives = {CollectiveKind::kAllReduce},
     .create = create,
 };

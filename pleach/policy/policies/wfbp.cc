@@ -2,43 +2,37 @@
 #include <memory>
 #include <vector>
 
-#include "pleach/base/index.h"
 #include "pleach/policy/policy.h"
+#include "pleach/policy/ready_ranges.h"
 
 namespace pleach {
 namespace {
 
 class Wfbp : public Policy {
  public:
-  explicit Wfbp(const TrainingProfile& profile)
-      : space_(profile), tensors_of_(profile.layers.size()) {
-    for (const ByteRange& tensor : space_.tensors()) {
-      tensors_of_[at(space_.layer_of(tensor.begin))].push_back(tensor);
-    }
-  }
+  explicit Wfbp(const ParameterSpace& space) : tensors_(space, space.tensors()) {}
   PolicyNeeds needs() const override { return {.step_at_once = true}; }
   void observe(const PolicyEvent& event) override {
     if (event.kind == EventKind::kGradientReady) {
-      ready_.push_back(event.index);
+      for (const std::size_t tensor : tensors_.gradient_ready(event.index)) {
+        ready_.push_back(tensors_.range(tensor));
+      }
     }
   }
   void decide(int64_t /*now_ps*/, PolicyActions& actions) override {
-    for (const int32_t layer : ready_) {
-      for (const ByteRange& tensor : tensors_of_[at(layer)]) {
-        actions.start.push_back({CollectiveKind::kAllReduce, tensor});
-      }
+    for (const ByteRange& tensor : ready_) {
+      actions.start.push_back({CollectiveKind::kAllReduce, tensor});
     }
     ready_.clear();
   }
 
  private:
-  ParameterSpace space_;
-  std::vector<std::vector<ByteRange>> tensors_of_;  // by layer
-  std::vector<int32_t> ready_;
+  ReadyRanges tensors_;
+  std::vector<ByteRange> ready_;
 };
 
 Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Options& /*options*/) {
-  return std::unique_ptr<Policy>(std::make_unique<Wfbp>(setting.profile));
+  return std::unique_ptr<Policy>(std::make_unique<Wfbp>(ParameterSpace(setting.profile)));
 }
 
 }  // namespace

@@ -5,12 +5,6 @@
 #include "pleach/base/index.h"
 
 namespace pleach {
-namespace {
-
-// Cuts inside a layer keep elements whole.
-constexpr int64_t kCutBytes = 8;
-
-}  // namespace
 
 PlanGrid::PlanGrid(const TrainingProfile& profile, const CostModel& costs, int64_t cell_bytes)
     : costs_(costs) {
@@ -22,12 +16,14 @@ PlanGrid::PlanGrid(const TrainingProfile& profile, const CostModel& costs, int64
     const ByteRange range = space.layer(layer);
     const int64_t count = std::max<int64_t>(1, range.size() / cell_bytes);
     for (int64_t cell = 1; cell <= count; ++cell) {
-      const int64_t share = range.size() / count * cell;
-      const int64_t cut = cell == count ? range.end : range.begin + share / kCutBytes * kCutBytes;
+      const int64_t cut =
+          space.nearest_cut(cell == count ? range.end : range.begin + range.size() / count * cell);
       if (cut > cuts_.back()) {
+        // Its first layer yields its gradients last and needs its parameters first.
+        const auto first = at(space.layer_of(cuts_.back()));
+        ready_ps_.push_back(times.ready_ps[first]);
+        rest_ps_.push_back(times.rest_ps[first]);
         cuts_.push_back(cut);
-        ready_ps_.push_back(times.ready_ps[at(layer)]);
-        rest_ps_.push_back(times.rest_ps[at(layer)]);
       }
     }
   }
@@ -46,12 +42,11 @@ PlanScore score_pieces(const PlanGrid& grid, std::span<const PlanPiece> pieces) 
   int64_t now_ps = 0;
   for (std::size_t index = 0; index < pieces.size(); ++index) {
     const PlanPiece& one = pieces[index];
-    if (one.kind != CollectiveKind::kAllGather) {
+    if (reduces(one.kind)) {
       now_ps = std::max(now_ps, grid.ready_ps(one.first));
     }
     now_ps += one.cost_ps;
-    if (one.kind != CollectiveKind::kReduceScatter &&
-        now_ps + grid.rest_ps(one.first) > score.time_ps) {
+    if (distributes(one.kind) && now_ps + grid.rest_ps(one.first) > score.time_ps) {
       score = {now_ps + grid.rest_ps(one.first), static_cast<int32_t>(index)};
     }
   }

@@ -22,7 +22,8 @@ struct PlanPiece {
 // In the order on the wire.
 using PlanPieces = std::vector<PlanPiece>;
 
-// Cells end at the ends of layers, and every `cell_bytes` inside a large one. Immutable.
+// Cells end at the atoms nearest to the ends of layers, and nearest to every `cell_bytes` inside a
+// large one. Immutable.
 class PlanGrid {
  public:
   // Both outlive the grid. `cell_bytes` > 0.
