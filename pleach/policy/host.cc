@@ -38,8 +38,29 @@ void PolicyHost::backward_needed(int32_t layer, int64_t now_ps) {
 }
 
 void PolicyHost::finish(int32_t number, int64_t now_ps) {
-  parameters_.finish(wire_.finish(number, now_ps).what);
+  land(number, now_ps);
+  if (reduces(wire_.find(number)->what.kind)) {
+    update(number, now_ps);
+  }
+}
+
+void PolicyHost::land(int32_t number, int64_t now_ps) {
+  const PolicyCollective& what = wire_.finish(number, now_ps).what;
+  if (!reduces(what.kind)) {
+    parameters_.finish(what);
+    tell(EventKind::kCollectiveFinished, now_ps, number);
+  }
+}
+
+void PolicyHost::update(int32_t number, int64_t now_ps) {
+  parameters_.finish(wire_.update(number, now_ps).what);
   tell(EventKind::kCollectiveFinished, now_ps, number);
+}
+
+void PolicyHost::repeat() {
+  parameters_.repeat();
+  wire_.drop_reductions();
+  has_news_ = true;
 }
 
 Result<std::span<const HostedCollective>> PolicyHost::next(int64_t now_ps) {
@@ -59,12 +80,11 @@ Status PolicyHost::decide(int64_t now_ps) {
   policy_.decide(now_ps, actions);
   for (const PolicyCollective& what : actions.start) {
     PLEACH_TRY(parameters_.start(what));
-    const bool gathers = what.kind == CollectiveKind::kAllGather;
-    wire_.issue(
-        {.what = what,
-         .iteration = parameters_.iteration_of(what.range),
-         .ready_ps = gathers ? wire_.reduced_ps(what.range) : parameters_.gradients_ps(what.range),
-         .issued_ps = now_ps});
+    wire_.issue({.what = what,
+                 .iteration = parameters_.iteration_of(what.range),
+                 .ready_ps = reduces(what.kind) ? parameters_.gradients_ps(what.range)
+                                                : wire_.reduced_ps(what.range),
+                 .issued_ps = now_ps});
   }
   if (actions.wake_ps >= 0 && actions.wake_ps <= now_ps) {
     return invalid(fmt::format("the policy asks at {} ps to be woken at {} ps, which never comes",

@@ -27,8 +27,16 @@ class PolicyHost {
   void forward_needed(int32_t layer, int64_t now_ps);
   void forward_finished(int32_t layer) { parameters_.forward_finished(layer); }
   void backward_needed(int32_t layer, int64_t now_ps);
-  // The collective of this number has finished; it is on the wire.
+  // The collective of this number, which is on the wire, has finished.
   void finish(int32_t number, int64_t now_ps);
+  // The same in two steps, where a reduction is of no use before its gradients have updated
+  // parameters: it leaves the wire, and what it distributes is in place, unless it reduces; what it
+  // reduced is used, once it has left the wire.
+  void land(int32_t number, int64_t now_ps);
+  void update(int32_t number, int64_t now_ps);
+  // The iteration's gradients are dropped, and come again; the policy knows of it. Nothing is on
+  // the wire, and nothing reduced has been used.
+  void repeat();
   // Computation stands still for want of parameters from now on, and goes on again.
   void stand_still(int64_t now_ps) { wire_.stand_still(now_ps); }
   void go_on(int64_t now_ps) { wire_.go_on(now_ps); }
@@ -51,8 +59,12 @@ class PolicyHost {
 
   const PolicyNeeds& needs() const { return needs_; }
   const ParameterSpace& space() const { return parameters_.space(); }
+  // Whether all parameters are in place for forward.
+  bool is_in_place() const { return parameters_.has_for_forward({0, space().total_bytes()}); }
   // As those of Wire.
   const HostedCollective& on_wire(int32_t number) const { return wire_.carried(number); }
+  const HostedCollective* find(int32_t number) const { return wire_.find(number); }
+  bool is_idle() const { return wire_.is_idle(); }
   std::span<const HostedCollective> log() const { return wire_.log(); }
   void forget_before(int32_t iteration) { wire_.forget_before(iteration); }
 

@@ -21,6 +21,8 @@ class PlanPolicy : public Policy {
   void observe(const PolicyEvent& event) override;
   void decide(int64_t now_ps, PolicyActions& actions) override;
 
+  // As PlanQueue's.
+  void repeat() { queue_.repeat(); }
   // Follows another plan from the next iteration's gradients on.
   void replace(Plan plan) { queue_.replace(std::move(plan)); }
 

@@ -26,10 +26,10 @@ void PlanQueue::set(Plan plan) {
   for (std::size_t index = 0; index < plan_.size(); ++index) {
     const PolicyCollective& one = plan_[index];
     missing_bytes_.push_back(one.range.size());
-    if (one.kind == CollectiveKind::kAllGather) {
+    if (!reduces(one.kind)) {
       for (std::size_t before = 0; before < index; ++before) {
         const int64_t bytes = shared_bytes(plan_[before].range, one.range);
-        if (plan_[before].kind == CollectiveKind::kReduceScatter && bytes > 0) {
+        if (reduces(plan_[before].kind) && bytes > 0) {
           shares_of_reduction_[before].push_back({index, bytes});
         }
       }
@@ -76,6 +76,15 @@ void PlanQueue::begin_iteration() {
   is_collecting_ = false;
   if (next_plan_.has_value()) {
     set(*std::exchange(next_plan_, std::nullopt));
+  }
+}
+
+void PlanQueue::repeat() {
+  first_number_ += static_cast<int32_t>(next_);
+  next_ = 0;
+  is_collecting_ = false;
+  for (std::size_t index = 0; index < plan_.size(); ++index) {
+    missing_bytes_[index] = plan_[index].range.size();
   }
 }
 

@@ -11,8 +11,8 @@
 namespace pleach {
 
 // Hands out a plan's collectives strictly in its order: a reduction when the gradients of all its
-// bytes are there, an all_gather when all reductions of its bytes have finished. Starts over by
-// itself after the last. Not thread safe.
+// bytes are there, an all_gather or a broadcast when all reductions of its bytes have finished.
+// Starts over by itself after the last. Not thread safe.
 class PlanQueue {
  public:
   // `plan`: reductions of the whole model, or of nothing; each byte gathered after it is reduced.
@@ -27,6 +27,9 @@ class PlanQueue {
   // The next collective, if it may start.
   std::optional<PolicyCollective> take();
 
+  // The iteration's gradients are dropped: they come again, and its collectives are taken again
+  // from the first. None but reductions may have been taken.
+  void repeat();
   // Takes another plan from the next iteration's gradients on: at once if none of this one's have
   // come, else after its last collective.
   void replace(Plan plan);

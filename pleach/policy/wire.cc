@@ -24,6 +24,12 @@ std::span<const HostedCollective> Wire::start_waiting(int64_t now_ps) {
   return log().subspan(before);
 }
 
+const HostedCollective* Wire::find(int32_t number) const {
+  const bool is_logged =
+      !log_.empty() && number >= log_.front().number && number <= log_.back().number;
+  return is_logged ? &log_[at(number - log_.front().number)] : nullptr;
+}
+
 const HostedCollective& Wire::carried(int32_t number) const {
   PLEACH_CHECK(std::ranges::count(carried_, number, &Carried::number) == 1,
                "no such collective is on the wire");
@@ -38,6 +44,22 @@ const HostedCollective& Wire::finish(int32_t number, int64_t now_ps) {
   done.exposed_ps = stood_still_ps(now_ps) - carried->stood_still_ps;
   carried_.erase(carried);
   return done;
+}
+
+const HostedCollective& Wire::update(int32_t number, int64_t now_ps) {
+  const HostedCollective* known = find(number);
+  PLEACH_CHECK(known != nullptr && known->finished_ps >= 0, "no such collective has finished");
+  HostedCollective& one = log_[at(number - log_.front().number)];
+  one.updated_ps = now_ps;
+  return one;
+}
+
+void Wire::drop_reductions() {
+  for (HostedCollective& one : log_) {
+    if (one.updated_ps < 0) {
+      one.updated_ps = one.finished_ps;
+    }
+  }
 }
 
 void Wire::stand_still(int64_t now_ps) {
@@ -57,8 +79,8 @@ int64_t Wire::reduced_ps(ByteRange range) const {
   for (auto one = log_.rbegin(); one != log_.rend() && missing_bytes > 0; ++one) {
     const int64_t shared_bytes =
         std::min(one->what.range.end, range.end) - std::max(one->what.range.begin, range.begin);
-    if (one->what.kind != CollectiveKind::kAllGather && shared_bytes > 0) {
-      reduced_ps = std::max(reduced_ps, one->finished_ps);
+    if (reduces(one->what.kind) && shared_bytes > 0) {
+      reduced_ps = std::max(reduced_ps, one->updated_ps);
       missing_bytes -= shared_bytes;
     }
   }
@@ -67,7 +89,8 @@ int64_t Wire::reduced_ps(ByteRange range) const {
 
 void Wire::forget_before(int32_t iteration) {
   const auto kept = std::ranges::find_if(log_, [&](const HostedCollective& one) {
-    return one.iteration >= iteration || one.finished_ps < 0;
+    return one.iteration >= iteration || one.finished_ps < 0 ||
+           (reduces(one.what.kind) && one.updated_ps < 0);
   });
   log_.erase(log_.begin(), kept);
 }

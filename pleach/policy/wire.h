@@ -19,6 +19,7 @@ struct HostedCollective {
   int64_t issued_ps = 0;  // the policy's decision
   int64_t started_ps = 0;
   int64_t finished_ps = -1;  // −1: on the wire
+  int64_t updated_ps = -1;   // what a reduction brought was used; −1: not yet
   int64_t exposed_ps = 0;    // of its time on the wire during which computation stood still
 };
 
@@ -37,19 +38,26 @@ class Wire {
   std::span<const HostedCollective> start(int64_t now_ps) {
     return may_start() ? start_waiting(now_ps) : std::span<const HostedCollective>();
   }
+  // One that has started; null: none that is in the log has the number. Valid as long.
+  const HostedCollective* find(int32_t number) const;
   // One that is on the wire. Valid as long.
   const HostedCollective& carried(int32_t number) const;
   // It finishes.
   const HostedCollective& finish(int32_t number, int64_t now_ps);
+  // What a reduction, which has finished, brought is used; or, of all that have, dropped.
+  const HostedCollective& update(int32_t number, int64_t now_ps);
+  void drop_reductions();
+  // Whether nothing is on the wire, or waits for it.
+  bool is_idle() const { return carried_.empty() && waiting_.empty(); }
 
   // Computation stands still from now on, and goes on again; to say so twice changes nothing.
   void stand_still(int64_t now_ps);
   void go_on(int64_t now_ps);
 
-  // When the last reduction of the bytes finished, of those logged.
+  // When what the last reduction of the bytes brought was used, of those logged.
   int64_t reduced_ps(ByteRange range) const;
-  // Every collective started so far, in that order; forget_before drops finished ones of older
-  // iterations.
+  // Every collective started so far, in that order; forget_before drops those of older iterations
+  // that are over.
   std::span<const HostedCollective> log() const { return log_; }
   void forget_before(int32_t iteration);
 

@@ -66,13 +66,15 @@ TEST(Wire, ExposesWhatItCarriesWhileComputationStandsStill) {
   EXPECT_EQ(wire.finish(2, 36).exposed_ps, 10 + 6);
 }
 
-TEST(Wire, KnowsWhenBytesWereReduced) {
+TEST(Wire, KnowsWhenReducedBytesWereUsed) {
   Wire wire(2);
   wire.issue(of(Kind::kReduceScatter, {4, 10}));
   wire.issue(of(Kind::kAllReduce, {0, 4}));
   EXPECT_EQ(started(wire, 0), (Numbers{0, 1}));
   wire.finish(1, 7);
-  wire.finish(0, 9);
+  wire.update(1, 7);
+  wire.finish(0, 8);
+  wire.update(0, 9);
   wire.issue(of(Kind::kAllGather, {0, 10}));
   EXPECT_EQ(started(wire, 10), Numbers{2});
   wire.finish(2, 20);
@@ -82,7 +84,8 @@ TEST(Wire, KnowsWhenBytesWereReduced) {
   // An iteration later the last reductions count.
   wire.issue(of(Kind::kReduceScatter, {0, 10}, 1));
   EXPECT_EQ(started(wire, 30), Numbers{3});
-  wire.finish(3, 40);
+  wire.finish(3, 39);
+  wire.update(3, 40);
   EXPECT_EQ(wire.reduced_ps({0, 4}), 40);
 }
 
@@ -97,9 +100,16 @@ TEST(Wire, ForgetsWhatIsOverAndOld) {
   wire.forget_before(2);  // the first is still on the wire
   EXPECT_EQ(wire.log().size(), 3U);
   wire.finish(0, 2);
+  wire.update(0, 2);
+  wire.forget_before(2);  // the second is not used yet
+  EXPECT_EQ(wire.log().size(), 2U);
+  wire.drop_reductions();
   wire.forget_before(2);
   ASSERT_EQ(wire.log().size(), 1U);
   EXPECT_EQ(wire.log().front().number, 2);
+  EXPECT_EQ(wire.find(1), nullptr);
+  EXPECT_EQ(wire.find(2)->number, 2);
+  EXPECT_EQ(wire.find(3), nullptr);
   EXPECT_EQ(wire.finish(2, 3).finished_ps, 3);
   EXPECT_EQ(started(wire, 3), Numbers{3});
 }

@@ -1,6 +1,4 @@
 // DeAR whose fusion threshold is searched for during training.
-#include <fmt/format.h>
-
 #include <memory>
 
 #include "pleach/policy/buckets.h"
@@ -38,17 +36,7 @@ class DearBo : public Policy {
 };
 
 Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Options& options) {
-  const BucketTunerOptions tuner = {.least_bytes = options.number("least"),
-                                    .most_bytes = options.number("most"),
-                                    .first_bytes = options.number("first"),
-                                    .trials = static_cast<int32_t>(options.integer("trials")),
-                                    .seed = setting.seed};
-  if (tuner.least_bytes >= tuner.most_bytes || tuner.first_bytes < tuner.least_bytes ||
-      tuner.first_bytes > tuner.most_bytes) {
-    return invalid(
-        fmt::format("policy dear_bo: first={} is not between least={} and a greater most={}",
-                    options.text("first"), options.text("least"), options.text("most")));
-  }
+  PLEACH_ASSIGN(tuner, bucket_tuner_options(options, setting.seed));
   return std::unique_ptr<Policy>(std::make_unique<DearBo>(setting.profile, tuner));
 }
 

@@ -1,10 +1,13 @@
 #include "pleach/policy/search/bucket_tuner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
 #include "pleach/base/index.h"
+#include "pleach/policy/policy.h"
 #include "pleach/policy/search/gaussian_process.h"
 
 namespace pleach {
@@ -40,13 +43,32 @@ bool BucketTuner::start_iteration(int64_t now_ps) {
     return false;
   }
   const int64_t span_ps = now_ps - window_ps_[kWindow - 1 - kIntervals];
+  return end_window(static_cast<double>(span_ps) / kIntervals);
+}
+
+bool BucketTuner::observe(int64_t iteration_ps) {
+  if (settled()) {
+    return false;
+  }
+  window_ps_.push_back(iteration_ps);
+  if (window_ps_.size() < kWindow - 1) {
+    return false;
+  }
+  int64_t sum_ps = 0;
+  for (std::size_t index = kWindow - 1 - kIntervals; index < kWindow - 1; ++index) {
+    sum_ps += window_ps_[index];
+  }
+  return end_window(static_cast<double>(sum_ps) / kIntervals);
+}
+
+bool BucketTuner::end_window(double mean_ps) {
   window_ps_.clear();
   if (!is_warm_) {
     is_warm_ = true;
     return false;
   }
   sizes_.push_back(static_cast<double>(size_bytes_));
-  scores_.push_back(-static_cast<double>(span_ps) / kIntervals);
+  scores_.push_back(-mean_ps);
   const int64_t before_bytes = size_bytes_;
   size_bytes_ = settled() ? best_size() : propose();
   return size_bytes_ != before_bytes;
@@ -73,6 +95,31 @@ int64_t BucketTuner::propose() {
     }
   }
   return best_bytes;
+}
+
+Result<BucketTunerOptions> bucket_tuner_options(const Options& options, uint64_t seed) {
+  const BucketTunerOptions tuner = {.least_bytes = options.number("least"),
+                                    .most_bytes = options.number("most"),
+                                    .first_bytes = options.number("first"),
+                                    .trials = static_cast<int32_t>(options.integer("trials")),
+                                    .seed = seed};
+  if (tuner.least_bytes >= tuner.most_bytes || tuner.first_bytes < tuner.least_bytes ||
+      tuner.first_bytes > tuner.most_bytes) {
+    return invalid(
+        fmt::format("policy dear_bo: first={} is not between least={} and a greater most={}",
+                    options.text("first"), options.text("least"), options.text("most")));
+  }
+  return tuner;
+}
+
+Result<BucketTuner> create_bucket_tuner(std::string_view spec, uint64_t seed) {
+  PLEACH_ASSIGN(selected, policies().select(spec));
+  if (selected.entry->name != "dear_bo") {
+    return invalid(
+        fmt::format("policy {} has no bucket size to tune; dear_bo has", selected.entry->name));
+  }
+  PLEACH_ASSIGN(options, bucket_tuner_options(selected.options, seed));
+  return BucketTuner(options);
 }
 
 }  // namespace pleach

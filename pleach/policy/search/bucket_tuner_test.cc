@@ -80,6 +80,37 @@ BucketTunerOptions options_with(uint64_t seed) {
           .seed = seed};
 }
 
+// Told the times of iterations, of which four make a window, it tries what it tries when it is told
+// their starts, of which five do.
+TEST(BucketTuner, TakesMeasuredIterations) {
+  const auto time_ps = [](int64_t bytes) { return kMs + std::abs(bytes - 60 * kMiB); };
+  BucketTuner by_starts(options_with(7));
+  const std::vector<int64_t> sizes = drive(by_starts, time_ps);
+  BucketTuner by_times(options_with(7));
+  for (std::size_t iteration = 0; iteration < sizes.size() / 5 * 4; ++iteration) {
+    ASSERT_FALSE(by_times.settled());
+    const int64_t before_bytes = by_times.size_bytes();
+    EXPECT_EQ(before_bytes, sizes[iteration / 4 * 5]);
+    const bool changes = by_times.observe(time_ps(before_bytes));
+    EXPECT_EQ(changes, by_times.size_bytes() != before_bytes);
+    EXPECT_TRUE(!changes || iteration % 4 == 3);
+  }
+  EXPECT_TRUE(by_times.settled());
+  EXPECT_EQ(by_times.size_bytes(), by_starts.size_bytes());
+  EXPECT_FALSE(by_times.observe(1));
+}
+
+TEST(BucketTuner, IsCreatedFromTheSpecOfItsPolicy) {
+  const auto tuner = create_bucket_tuner("dear_bo,first=2MiB,trials=3", 1);
+  ASSERT_TRUE(tuner) << tuner.error().message;
+  EXPECT_EQ(tuner->size_bytes(), 2 * kMiB);
+  EXPECT_FALSE(tuner->settled());
+  EXPECT_EQ(create_bucket_tuner("dear", 1).error().message,
+            "policy dear has no bucket size to tune; dear_bo has");
+  EXPECT_EQ(create_bucket_tuner("dear_bo,first=1kB", 1).error().message,
+            "policy dear_bo: first=1kB is not between least=1MiB and a greater most=256MiB");
+}
+
 int64_t valley_ps(int64_t size_bytes) {
   const double mib = static_cast<double>(size_bytes) / static_cast<double>(kMiB);
   return 100 * kMs + static_cast<int64_t>((mib - 90.0) * (mib - 90.0) * 1e6);
