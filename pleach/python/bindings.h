@@ -19,5 +19,7 @@ void bind_command(nanobind::module_& module);
 void bind_communicator(nanobind::module_& module);
 // Arrays that other ranks of the host may read.
 void bind_memory(nanobind::module_& module);
+// Atoms, plans and their replay.
+void bind_policy(nanobind::module_& module);
 
 }  // namespace pleach::python

@@ -11,4 +11,5 @@ NB_MODULE(_core, module) {
   pleach::python::bind_command(module);
   pleach::python::bind_communicator(module);
   pleach::python::bind_memory(module);
+  pleach::python::bind_policy(module);
 }
