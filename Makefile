@@ -41,6 +41,7 @@ check-all: test  ## Also sanitizers, clang-tidy, long property runs, Slurm, benc
 	@PLEACH_LONG=1 ctest --preset long
 	@tools/install_packages.sh slurm
 	@python3 tests/slurm_run.py --must-run --pleach build/dev/pleach
+	@python3 python/tests/install_check.py
 	@$(MAKE) --no-print-directory lint bench-check
 
 format:
