@@ -1,7 +1,8 @@
-"""PyTorch over Pleach: a backend of torch.distributed.
+"""PyTorch over Pleach: a backend of torch.distributed, and data parallelism over any backend.
 
     import torch.distributed as dist
     dist.init_process_group("pleach")            # or "cpu:pleach,cuda:nccl"
+    model, optimizer = pleach.torch.data_parallel(model, optimizer, policy="dear")
 
 Where Pleach is installed PyTorch knows the name without an import of this module. docs/pytorch.md
 has what is supported.
@@ -24,8 +25,18 @@ if not _distributed.is_available():
 from pleach import _torch_entry
 
 from .backend import Options, create_backend, transport_of
+from .parallel import Costs, Profile, data_parallel, hook, profile
 
-__all__ = ["Options", "create_backend", "transport_of"]
+__all__ = [
+    "Costs",
+    "Options",
+    "Profile",
+    "create_backend",
+    "data_parallel",
+    "hook",
+    "profile",
+    "transport_of",
+]
 
 _torch_entry.register()
 

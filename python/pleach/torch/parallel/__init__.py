@@ -1,0 +1,141 @@
+"""Data parallelism whose gradients travel by a policy, over any process group."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
+
+from .adoption import adopt_model, adopt_optimizer
+from .comm_hook import hook
+from .comparing import check_model, compare, describe, share_values
+from .costs import Costs, measure_costs
+from .first_use import is_compiled
+from .group_calls import GroupCalls
+from .groups import make_groups
+from .profiling import Profile, profile
+from .trainer import Options, Resources, Trainer
+
+__all__ = ["Costs", "Profile", "data_parallel", "hook", "profile"]
+
+# Policies whose plans follow from what collectives cost.
+PLAN_BY_COST = frozenset({"mg_wfbp", "prophet", "work_conserving"})
+
+_TRAINERS: weakref.WeakSet[Trainer] = weakref.WeakSet()
+
+
+def data_parallel(
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    policy: str = "dear",
+    *,
+    process_group: dist.ProcessGroup | None = None,
+    gather: str = "parameters",
+    whole_tensor: bool | None = None,
+    broadcast_buffers: bool = True,
+    channel_width: int = 2,
+    check: bool = False,
+    profile: Profile | None = None,
+    costs: Costs | None = None,
+    replan: bool = True,
+) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
+    """Trains the same model on all ranks of a group, each on its part of a batch.
+
+    Collective: all ranks of the group call it, with models and optimizers that are alike. They get
+    the first rank's parameters, buffers and optimizer state. A step is then what one process would
+    make of the whole batch, if the loss is a mean over it; it returns before communication has
+    ended, and the next forward waits, layer by layer, for what it needs. `state_dict()`, `eval()`
+    and what runs under `no_grad` see updated parameters.
+
+    Args:
+        model: On one device. It stays the same object, its parameters too; they become views of
+            flat buffers after the first backward pass.
+        optimizer: Of all of its parameters that take gradients. Its update is run on this rank's
+            shards where it is elementwise, or on tensors that this rank owns.
+        policy: As `pleach train --policy`: `dear,bucket=25MiB`, `work_conserving`, `ddp`, ...
+        process_group: The ranks; the default group's. Two groups of the same ranks are made.
+        gather: `parameters` that were updated in shards, or `gradients`, which every rank updates
+            everything with.
+        whole_tensor: Whether the optimizer's update of an element depends on others of its tensor;
+            known of torch's own.
+        broadcast_buffers: Whether the first rank's buffers are everybody's after a step.
+        channel_width: Collectives on the wire at once, >= 1.
+        check: Fills what has not been gathered with NaN, and compares the ranks' parameters at
+            every step.
+        profile: Of the model, for policies that plan with times; None: those of the first
+            iterations, from which on there is a new plan. The first rank's counts.
+        costs: Of the group's collectives, for the same; None: measured now where the policy asks.
+        replan: Whether there is another plan when iterations take 15 % more or less than they did.
+
+    Returns:
+        The model and the optimizer.
+
+    Raises:
+        ValueError: What cannot be trained so, or differs between ranks; on all ranks, naming it.
+    """
+    if not dist.is_initialized():
+        raise ValueError("data_parallel: call torch.distributed.init_process_group first")
+    if gather not in ("parameters", "gradients"):
+        raise ValueError(f"gather is {gather!r}: it is 'parameters' or 'gradients'")
+    if channel_width < 1:
+        raise ValueError(f"channel_width is {channel_width}: at least 1 collective travels")
+    if is_compiled(model):
+        raise ValueError(
+            "the model is compiled as a whole, so its gradients come all at the end of backward: "
+            "compile its blocks, one by one"
+        )
+    trained = check_model(model, optimizer)
+    device = next(iter(trained)).device
+    parent = process_group if process_group is not None else dist.group.WORLD
+    assert parent is not None
+    groups = make_groups(parent, device)
+    options = Options(
+        policy, gather == "gradients", whole_tensor, broadcast_buffers, channel_width, check, replan
+    )
+    compare(groups.exchange, describe(model, optimizer, {"options": options}))
+    share_values(groups.exchange, model, optimizer)
+    if costs is None and policy.split(",")[0] in PLAN_BY_COST:
+        costs = measure_costs(groups.calls, groups.exchange, device, _bytes_of(trained))
+    resources = Resources(_allocator(groups.calls, device), profile, costs)
+    trainer = Trainer(model, optimizer, groups, options, resources)
+    adopt_optimizer(optimizer, trainer)
+    adopt_model(model, trainer)
+    _TRAINERS.add(trainer)
+    _leave_in_order(trainer)
+    return model, optimizer
+
+
+def _bytes_of(parameters: Iterable[torch.Tensor]) -> int:
+    return sum(parameter.numel() * parameter.element_size() for parameter in parameters)
+
+
+def _allocator(calls: GroupCalls, device: torch.device) -> Callable[..., torch.Tensor]:
+    """Of memory that the group's backend prefers, where it has any."""
+    backend = calls.group._get_backend(device)
+    if backend.supports_tensor_alloc(device):
+        return lambda size, dtype, on: backend.allocate_tensor(size, dtype=dtype, device=on)
+    return lambda size, dtype, on: torch.empty(size, dtype=dtype, device=on)
+
+
+class _Farewell:
+    """Ends trainings before their process groups go: destroy_process_group finalizes it."""
+
+    def finalize(self) -> None:
+        for trainer in list(_TRAINERS):
+            with contextlib.suppress(Exception):
+                trainer.close()
+
+
+def _leave_in_order(trainer: Trainer) -> None:
+    communicators: list[Any] = c10d._world.comms
+    if not any(isinstance(one, _Farewell) for one in communicators):
+        communicators.append(_Farewell())
+
+
+atexit.register(_Farewell().finalize)

@@ -1,0 +1,141 @@
+"""Gives a model and an optimizer what data parallelism adds, and leaves them what they are."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import copyreg
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from .explaining import Explanation, save_spans
+from .trainer import Trainer
+
+
+def adopt_model(model: torch.nn.Module, trainer: Trainer) -> None:
+    """Changes a model's class to one derived from it, whose readers find updated parameters."""
+    base = type(model)
+
+    class Parallel(base):  # type: ignore[misc, valid-type]
+        def named_parameters(self, *arguments: Any, **keywords: Any) -> Any:
+            trainer.synchronize()
+            return super().named_parameters(*arguments, **keywords)
+
+        def train(self, mode: bool = True) -> Any:
+            if not mode:
+                trainer.synchronize()
+            return super().train(mode)
+
+        def zero_grad(self, set_to_none: bool = True) -> None:
+            trainer.optimizer.zero_grad(set_to_none)
+
+        @contextlib.contextmanager
+        def no_sync(self) -> Iterator[None]:
+            with no_sync(trainer):
+                yield
+
+        def __reduce_ex__(self, protocol: Any) -> Any:
+            trainer.synchronize()
+            _, _, *rest = super().__reduce_ex__(protocol)
+            return (copyreg._reconstructor, (base, object, None), *rest)  # type: ignore
+
+    Parallel.__name__, Parallel.__qualname__ = base.__name__, base.__qualname__
+    Parallel.__module__ = base.__module__
+    model.__class__ = Parallel
+
+
+@contextlib.contextmanager
+def no_sync(trainer: Trainer) -> Iterator[None]:
+    """In its `with` block gradients only add up on this rank."""
+    trainer.set_synchronous(False)
+    try:
+        yield
+    finally:
+        trainer.set_synchronous(True)
+
+
+class ParallelOptimizer:
+    """What data parallelism adds to an optimizer."""
+
+    trainer: Trainer
+
+    def synchronize(self) -> None:
+        """Returns when all parameters are those of after the last step."""
+        self.trainer.synchronize()
+
+    def no_sync(self) -> contextlib.AbstractContextManager[None]:
+        """In its `with` block gradients only add up on this rank."""
+        return no_sync(self.trainer)
+
+    def whole_gradients(self) -> contextlib.AbstractContextManager[None]:
+        """In its `with` block gradients can be read and changed. Collective."""
+        return self.trainer.whole_gradients()
+
+    def explain(self) -> Explanation:
+        """Per bucket what was exposed on this rank, and what it waited for; to be printed."""
+        return self.trainer.explain()
+
+    def save_trace(
+        self, path: str | pathlib.Path, beside: str | pathlib.Path | None = None
+    ) -> None:
+        """Writes what happened on this rank in the last iterations, for Perfetto.
+
+        Args:
+            path: The file.
+            beside: A trace that torch.profiler has exported; its events are written too.
+        """
+        save_spans(path, self.trainer.spans(), self.trainer.groups.calls.rank, beside)
+
+    def close(self) -> None:
+        """Ends the training, when what is under way has ended, and leaves its groups."""
+        self.trainer.close()
+        self.trainer.groups.destroy()
+
+
+def adopt_optimizer(optimizer: torch.optim.Optimizer, trainer: Trainer) -> None:
+    """Changes an optimizer's class to one derived from it, whose step is the trainer's."""
+    base = type(optimizer)
+
+    class Parallel(ParallelOptimizer, base):  # type: ignore[misc, valid-type]
+        _step_supports_amp_scaling = False
+
+        def step(self, closure: Callable[[], Any] | None = None) -> Any:
+            loss = None
+            if closure is not None:
+                with torch.enable_grad():
+                    loss = closure()
+            trainer.step()
+            return loss
+
+        def state_dict(self) -> dict[str, Any]:
+            """As the plain optimizer's, gathered from all ranks, which all call it."""
+            held: Any = self.state
+            states = trainer.state()
+            self.state: Any = collections.defaultdict(dict)
+            for group in self.param_groups:  # in the order in which it would have made them
+                for parameter in group["params"]:
+                    if parameter in states:
+                        self.state[parameter] = states[parameter]
+            try:
+                made: dict[str, Any] = super().state_dict()
+                return made
+            finally:
+                self.state = held
+
+        def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+            """Takes a plain optimizer's, the same on all ranks."""
+            super().load_state_dict(state_dict)
+            trainer.load_state()
+
+        def add_param_group(self, param_group: dict[str, Any]) -> None:
+            raise RuntimeError("parameters are fixed once an optimizer is data parallel")
+
+    Parallel.trainer = trainer
+    Parallel.__name__, Parallel.__qualname__ = base.__name__, base.__qualname__
+    Parallel.__module__ = base.__module__
+    Parallel.step = torch.optim.Optimizer.profile_hook_step(Parallel.step)  # type: ignore
+    Parallel.step.hooked = True  # type: ignore
+    optimizer.__class__ = Parallel

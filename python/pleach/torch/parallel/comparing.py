@@ -1,0 +1,109 @@
+"""What must be alike on all ranks before they train together, and what is made so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+from .exchange import Exchange
+
+
+def describe(
+    model: torch.nn.Module, optimizer: torch.optim.Optimizer, settings: dict[str, Any]
+) -> list[str]:
+    """Everything that ranks compare, a line each."""
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    lines = [f"{key} {value}" for key, value in settings.items()]
+    for kind, tensors in (
+        ("parameter", model.named_parameters()),
+        ("buffer", model.named_buffers()),
+    ):
+        for name, tensor in tensors:
+            frozen = "" if tensor.requires_grad or kind == "buffer" else ", frozen"
+            lines.append(f"{kind} {name}: {tuple(tensor.shape)} {tensor.dtype}{frozen}")
+    lines.append(f"optimizer {type(optimizer).__name__}")
+    for index, group in enumerate(optimizer.param_groups):
+        own = {key: value for key, value in sorted(group.items()) if key != "params"}
+        lines.append(f"group {index} of the optimizer: {own}")
+        lines += [
+            f"group {index} of the optimizer has {names.get(parameter, 'a parameter of no name')}"
+            for parameter in group["params"]
+        ]
+    return lines
+
+
+def compare(exchange: Exchange, own: Sequence[str]) -> None:
+    """Compares every rank's lines with the first rank's. Collective.
+
+    Raises:
+        ValueError: On all ranks, with the first line in which a rank differs.
+    """
+    gathered = exchange.gather_objects(list(own))
+    for rank, lines in enumerate(gathered):
+        for index in range(max(len(lines), len(gathered[0]))):
+            ours = gathered[0][index] if index < len(gathered[0]) else "nothing more"
+            theirs = lines[index] if index < len(lines) else "nothing more"
+            if ours != theirs:
+                raise ValueError(f"rank {rank} has {theirs}; rank 0 has {ours}")
+
+
+@torch.no_grad()
+def share_values(
+    exchange: Exchange, model: torch.nn.Module, optimizer: torch.optim.Optimizer
+) -> None:
+    """Gives every rank the first one's parameters, buffers and optimizer state. Collective."""
+    tensors = [*model.parameters(), *model.buffers()]
+    exchange.broadcast([tensor.detach() for tensor in tensors if tensor.numel() > 0])
+    own = optimizer.state_dict() if optimizer.state and exchange.rank == 0 else None
+    given = exchange.broadcast_object(own)
+    if given is not None and exchange.rank != 0:
+        optimizer.load_state_dict(given)
+
+
+def check_model(
+    model: torch.nn.Module, optimizer: torch.optim.Optimizer
+) -> dict[torch.nn.Parameter, str]:
+    """The parameters that are trained, with their names.
+
+    Raises:
+        ValueError: What cannot be trained in parallel: a line that names it.
+    """
+    trained = {
+        parameter: name for name, parameter in model.named_parameters() if parameter.requires_grad
+    }
+    if not trained:
+        raise ValueError("the model has no parameter that takes gradients")
+    held: list[torch.nn.Parameter] = [
+        parameter for group in optimizer.param_groups for parameter in group["params"]
+    ]
+    known = set(held)
+    for parameter, name in trained.items():
+        if parameter not in known:
+            raise ValueError(f"parameter {name} takes gradients, and the optimizer has it not")
+    for parameter in held:
+        if parameter.requires_grad and parameter not in trained:
+            raise ValueError(
+                f"the optimizer has a parameter of shape {tuple(parameter.shape)} that is not the "
+                "model's"
+            )
+    for parameter, name in trained.items():
+        if type(parameter) is not torch.nn.Parameter or parameter.layout is not torch.strided:
+            raise ValueError(
+                f"parameter {name} is a {type(parameter).__name__} of layout {parameter.layout}: "
+                "pleach.torch takes plain ones"
+            )
+        if parameter.grad_fn is not None or not parameter.is_leaf:
+            raise ValueError(f"parameter {name} is computed from others")
+    kinds = {parameter.device.type for parameter in trained}
+    if len(kinds) > 1 or len({parameter.device for parameter in trained}) > 1:
+        raise ValueError(
+            f"parameters are on several devices: {sorted(map(str, devices_of(trained)))}"
+        )
+    return trained
+
+
+def devices_of(parameters: Iterable[torch.Tensor]) -> set[torch.device]:
+    """The devices that tensors are on."""
+    return {parameter.device for parameter in parameters}

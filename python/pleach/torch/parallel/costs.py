@@ -1,0 +1,148 @@
+"""How long a group's collectives take, measured: `pleach train --costs measured:FILE` reads it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import statistics
+import time
+from collections.abc import Callable, Sequence
+
+import torch
+
+from pleach.policy import MeasuredCosts
+
+from .exchange import Exchange
+from .group_calls import Call, GroupCalls, Stretch
+
+LEAST_BYTES = 1 << 12
+FACTOR = 4
+REPEATS = 5
+# A size that takes longer is the last one; larger ones follow its slope.
+LONGEST_S = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Costs:
+    """Times of collectives of one group.
+
+    Attributes:
+        rank_count: Of the group.
+        points: Collective, bytes of one rank's whole buffer, seconds.
+    """
+
+    rank_count: int
+    points: tuple[tuple[str, int, float], ...]
+
+    def model(self) -> MeasuredCosts:
+        """What policies are told; reduce and broadcast, unless measured, as all_reduce's halves."""
+        kinds = {kind for kind, _, _ in self.points}
+        halves = {"reduce_scatter": "reduce", "all_gather": "broadcast"}
+        others = [
+            (halves[kind], size_bytes, seconds)
+            for kind, size_bytes, seconds in self.points
+            if kind in halves and halves[kind] not in kinds
+        ]
+        return MeasuredCosts(self.rank_count, [*self.points, *others])
+
+    def scaled(self, ratio: float) -> Costs:
+        """The same, so many times as long."""
+        return Costs(
+            self.rank_count,
+            tuple((kind, size, time * ratio) for kind, size, time in self.points),
+        )
+
+    @staticmethod
+    def load(path: str | pathlib.Path) -> Costs:
+        """Reads what `save` has written.
+
+        Raises:
+            ValueError: Another format or version.
+        """
+        given = json.loads(pathlib.Path(path).read_text())
+        if given.get("format") != "pleach-costs" or given.get("version") != 1:
+            raise ValueError(f"{path}: no file of measured costs, version 1")
+        return Costs(
+            given["rank_count"],
+            tuple((one["collective"], one["size_bytes"], one["time_s"]) for one in given["points"]),
+        )
+
+    def to_json(self) -> str:
+        """As a file of measured costs has it (docs/formats.md)."""
+        points = [
+            {"collective": kind, "size_bytes": size, "time_s": seconds}
+            for kind, size, seconds in self.points
+        ]
+        return json.dumps(
+            {
+                "format": "pleach-costs",
+                "version": 1,
+                "rank_count": self.rank_count,
+                "points": points,
+            }
+        )
+
+    def save(self, path: str | pathlib.Path) -> None:
+        """Writes that to a file."""
+        pathlib.Path(path).write_text(self.to_json() + "\n")
+
+
+def measure_costs(
+    calls: GroupCalls,
+    exchange: Exchange,
+    device: torch.device,
+    most_bytes: int,
+    kinds: Sequence[str] = ("all_reduce", "reduce_scatter", "all_gather"),
+) -> Costs:
+    """Times collectives of float32 of all sizes up to a model's, the slowest rank's. Collective.
+
+    Args:
+        calls: Of a group that nothing else is under way in.
+        exchange: Of the same ranks, for what they tell each other.
+        device: Of the tensors.
+        most_bytes: The largest size; it is measured unless smaller ones take long.
+        kinds: Of all_reduce, reduce_scatter, all_gather, reduce and broadcast.
+    """
+    points = []
+    for kind in kinds:
+        size = min(LEAST_BYTES, most_bytes)
+        while True:
+            elements = max(1, size // (4 * calls.size)) * calls.size
+            seconds = _time(_call_of(kind, calls, elements, device), exchange, device)
+            points.append((kind, 4 * elements, seconds))
+            if size >= most_bytes or seconds > LONGEST_S:
+                break
+            size = min(size * FACTOR, most_bytes)
+    return Costs(calls.size, tuple(points))
+
+
+def _call_of(kind: str, calls: GroupCalls, elements: int, device: torch.device) -> Call:
+    whole = torch.zeros(elements, device=device)
+    shares = (elements // calls.size,) * calls.size
+    if kind in ("reduce", "broadcast"):
+        shares = (elements,) + (0,) * (calls.size - 1)
+    stretch = Stretch(whole, (shares,))
+    make: dict[str, Callable[[Stretch], list[Call]]] = {
+        "all_reduce": calls.all_reduce,
+        "reduce_scatter": calls.reduce,
+        "reduce": calls.reduce,
+        "all_gather": calls.distribute,
+        "broadcast": calls.distribute,
+    }
+    (call,) = make[kind](stretch)
+    return call
+
+
+def _time(call: Call, exchange: Exchange, device: torch.device) -> float:
+    """The median over several, of which the first is not counted; of the slowest rank."""
+    own = []
+    for _ in range(REPEATS + 1):
+        exchange.all_reduce(torch.zeros(1), is_maximum=True)  # all are here
+        begin = time.perf_counter()
+        call().wait()
+        if device.type != "cpu":
+            torch.get_device_module(device).synchronize(device)
+        own.append(time.perf_counter() - begin)
+    median = torch.tensor([statistics.median(own[1:])], dtype=torch.float64)
+    return float(exchange.all_reduce(median, is_maximum=True))

@@ -1,0 +1,584 @@
+"""Drives the communication of training: a plan's collectives, and the updates between them.
+
+Gradients come from hooks in the thread that runs backward, which starts what may start. A thread of
+the engine's own learns what has ended, updates what is reduced, and starts what follows. A gate
+before each layer's forward waits for its parameters, and for nothing else.
+
+All ranks start the same collectives in the same order, the plan's, each as soon as it can; so the
+groups that they travel in are nobody else's. docs/architecture.md, "Training", has the argument.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import queue
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pleach.policy import LoggedCollective, PlanReplay
+
+from .endings import Endings
+from .explaining import Described
+from .health import PATIENCE_S, Health
+from .program import Gathers, Program
+from .streams import Streams
+from .updates import Settings, UnitOptimizer
+
+PICOSECONDS_PER_NANOSECOND = 1000
+# What its thread is given to end, when nothing is to come any more.
+LEAVING_S = 5.0
+# How long its thread waits for news before it looks after the other ranks.
+LISTENING_S = 1.0
+# What is remembered, to be explained.
+KEPT_ITERATIONS = 20
+MOST_STALLS = 10_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Agreement:
+    """What the ranks together have found of an iteration's gradients.
+
+    Attributes:
+        used: By member: some rank has a gradient of it; nobody updates the others.
+        late: By member: on some rank more of its gradient came when it was reduced already.
+        proposes: The first rank has another plan to propose.
+    """
+
+    used: Sequence[bool]
+    late: Sequence[bool]
+    proposes: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Following:
+    """What an engine follows: a plan, made ready, and what says when its parts may start.
+
+    Attributes:
+        program: It, on this rank.
+        replay: Fresh, of the same plan.
+        gathers: What the plan's second halves distribute.
+        updates_early: A unit is updated when it is reduced, with the settings of its forward.
+        described: By index in the plan: collectives in words.
+    """
+
+    program: Program
+    replay: PlanReplay
+    gathers: Gathers
+    updates_early: bool
+    described: Sequence[Described]
+
+
+@dataclasses.dataclass(frozen=True)
+class Surroundings:
+    """What an engine works with, whatever its plan.
+
+    Attributes:
+        optimizer: Updates the units; the engine's thread alone uses it.
+        layer_of: By member, the gate that it stands behind.
+        streams: Of the device.
+        reduce_late: Reduces late gradients on top of what is reduced, and returns when they are.
+        updated: Told atoms that this rank has updated its share of, before others' shares come.
+        arrived: Told the layers whose parameters are in place anew.
+        health: Of the ranks.
+        deadline_s: Of every wait, beyond that of the groups.
+    """
+
+    optimizer: UnitOptimizer
+    layer_of: Sequence[int]
+    streams: Streams
+    reduce_late: Callable[[Agreement], None]
+    updated: Callable[[range], None]
+    arrived: Callable[[Sequence[int]], None]
+    health: Health
+    deadline_s: float
+
+
+@dataclasses.dataclass
+class _Flight:
+    """A collective on the wire."""
+
+    index: int  # in the plan
+    works: list[Any]
+    left: int  # works that have not ended
+
+
+@dataclasses.dataclass
+class _Iteration:
+    """How far an iteration's gradients and updates have come."""
+
+    settings: Settings | None = None  # None: its step has not been asked for
+    agreement: Agreement | None = None
+    has_stepped: bool = True  # it is over, but for what follows by itself
+    reductions: int = 0  # that have ended
+    is_final: bool = False  # late gradients are in, too
+    doubtful: set[int] = dataclasses.field(default_factory=set)  # members unused on this rank
+    ready: list[tuple[int, int]] = dataclasses.field(default_factory=list)  # first atom, index
+    units: dict[int, list[int]] = dataclasses.field(default_factory=dict)  # by index: to update
+
+
+@dataclasses.dataclass(frozen=True)
+class History:
+    """What has happened. Times in ps, of the engine's clock.
+
+    Attributes:
+        log: The lives of collectives.
+        starts_ps: By iteration, when its forward began.
+        stalls: Layers that forward has waited for, from when to when.
+    """
+
+    log: list[LoggedCollective]
+    starts_ps: dict[int, int]
+    stalls: list[tuple[int, int, int]]
+
+
+class TrainingError(RuntimeError):
+    """Communication has failed, and training cannot go on."""
+
+
+class Engine:
+    """One rank's. The training thread's, and backward's threads', but for what says otherwise."""
+
+    def __init__(self, following: Following, surroundings: Surroundings):
+        """Starts its thread."""
+        self._following = following
+        self._surroundings = surroundings
+        self._iteration = _Iteration(is_final=True)
+        self._flights: dict[int, _Flight] = {}
+        self._numbers: dict[int, int] = {}  # by index in the plan: of this iteration
+        self._closed: dict[int, int] = {}  # layers that wait, and the units each waits for
+        self._marks: dict[int, Any] = {}  # by layer: what wrote its gradients, then its parameters
+        self._next: Following | None = None
+        self._error: TrainingError | None = None  # what has failed
+        self._failure: TrainingError | None = None  # it, with who does not answer
+        self._waits = 0
+        self._begun = -1  # iterations of the present plan, less one
+        self._forward_ps: int | None = None  # when the next iteration's forward began
+        self._starts_ps: dict[int, int] = {}  # by iteration of the present plan
+        self._stalls: collections.deque[tuple[int, int, int]] = collections.deque(
+            maxlen=MOST_STALLS
+        )
+        self._start_ns = time.perf_counter_ns()
+        self._changed = threading.Condition()
+        self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._endings = Endings()
+        weakref.finalize(self, self._endings.stop)
+        # The thread holds it only while there is something to do, so that it can be forgotten.
+        self._thread = threading.Thread(
+            target=_serve, args=(self._inbox, weakref.ref(self)), name="pleach-engine", daemon=True
+        )
+        self._thread.start()
+
+    # --- Gradients.
+
+    def begin(self, settings: Settings | None) -> None:
+        """The first gradients of an iteration come; returns when all parameters are in place.
+
+        Args:
+            settings: That it is updated with, where updates come early; else None.
+        """
+        self.flush()
+        with self._changed:
+            if self._next is not None:
+                self._following, self._next = self._next, None
+                self._begun, self._starts_ps = -1, {}
+            self._note_begun()
+            self._iteration = _Iteration(settings=settings, has_stepped=False)
+            self._following.program.begin()
+            self._numbers.clear()
+
+    def _note_begun(self) -> None:
+        self._begun += 1
+        start_ps = self._now_ps() if self._forward_ps is None else self._forward_ps
+        self._starts_ps[self._begun] = start_ps
+        self._forward_ps = None
+        oldest = self._begun - KEPT_ITERATIONS
+        self._starts_ps.pop(oldest, None)
+        self._following.replay.forget_before(oldest + 1)
+
+    def note_forward(self) -> None:
+        """A forward pass begins."""
+        if self._forward_ps is None:
+            self._forward_ps = self._now_ps()
+
+    def gradient_ready(self, layer: int, doubtful: Sequence[int] = ()) -> None:
+        """This rank has all of a layer's gradients in place; each layer once an iteration.
+
+        Args:
+            layer: It.
+            doubtful: Its members that this rank has no gradients of, zeros in their place.
+        """
+        with self._changed:
+            self._check()
+            self._marks[layer] = self._surroundings.streams.mark()
+            self._iteration.doubtful.update(doubtful)
+            if self._following.updates_early:
+                self._close([layer])
+            self._following.replay.gradient_ready(layer, self._now_ps())
+            self._pump()
+            self._check()
+
+    def agree(self, agreement: Agreement) -> None:
+        """What all ranks have found is known. From any thread; once an iteration."""
+        self._inbox.put(functools.partial(self._note_agreement, agreement))
+
+    def fail(self, error: BaseException) -> None:
+        """Something that it waits for has failed. From any thread."""
+        with self._changed:
+            self._fail(error)
+
+    def finish(self) -> None:
+        """Returns when this rank's share of all averaged gradients is in place."""
+        self._wait(lambda: self._iteration.is_final, "the averaged gradients")
+
+    def repeat(self) -> None:
+        """This iteration's gradients, reduced or not, are dropped, and come again."""
+        total = self._total_reductions()
+        self._wait(lambda: self._iteration.reductions == total, "gradients that are dropped")
+        with self._changed:
+            self._following.replay.repeat()
+            self._following.program.begin()
+            self._numbers.clear()
+            self._iteration = _Iteration(settings=self._iteration.settings, has_stepped=False)
+
+    # --- Steps.
+
+    def step(self, settings: Settings) -> None:
+        """Updates with this iteration's gradients, when they are there. Returns at once."""
+        self._iteration.has_stepped = True
+        if not self._following.updates_early:
+            with self._changed:
+                self._check()
+                self._close(range(1 + max(self._surroundings.layer_of, default=-1)))
+            self._inbox.put(functools.partial(self._note_step, settings))
+
+    def wait_for(self, layer: int) -> None:
+        """The gate of a layer: returns when its parameters are in place."""
+        if layer in self._closed:
+            with self._changed:
+                begin_ps = self._now_ps()
+                self._following.replay.stand_still(begin_ps)
+            try:
+                self._wait(lambda: layer not in self._closed, f"the parameters of layer {layer}")
+            finally:
+                with self._changed:
+                    end_ps = self._now_ps()
+                    self._following.replay.go_on(end_ps)
+                    self._stalls.append((layer, begin_ps, end_ps))
+        self._surroundings.streams.wait_for(self._marks.get(layer))
+
+    def flush(self) -> None:
+        """Returns when all parameters are in place."""
+        self._wait(lambda: not self._closed, "the parameters of all layers")
+        for mark in self._marks.values():
+            self._surroundings.streams.wait_for(mark)
+
+    def follow(self, following: Following) -> None:
+        """Follows another plan from the next iteration's gradients on."""
+        with self._changed:
+            self._next = following
+
+    @property
+    def following(self) -> Following:
+        """What it follows."""
+        return self._following
+
+    def history(self) -> History:
+        """What the present plan's collectives did in the last iterations."""
+        with self._changed:
+            return History(
+                list(self._following.replay.log()), dict(self._starts_ps), list(self._stalls)
+            )
+
+    def unix_ns(self, time_ps: int) -> int:
+        """A time of the log, since 1970."""
+        since = time.time_ns() - time.perf_counter_ns()
+        return since + self._start_ns + time_ps // PICOSECONDS_PER_NANOSECOND
+
+    def stop(self) -> None:
+        """Ends its thread: after the present iteration, if its step has been asked for."""
+        try:
+            if self._iteration.has_stepped:
+                self.flush()
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        self._endings.stop()
+        self._inbox.put(None)
+        self._thread.join(LEAVING_S)
+
+    # --- What happens to it, with the lock held unless it says otherwise.
+
+    def _now_ps(self) -> int:
+        return (time.perf_counter_ns() - self._start_ns) * PICOSECONDS_PER_NANOSECOND
+
+    def _check(self) -> None:
+        if self._error is None:
+            return
+        self._changed.wait_for(lambda: self._failure is not None, 2 * PATIENCE_S)
+        failure = self._failure or self._error
+        raise TrainingError(str(failure)) from failure
+
+    def _total_reductions(self) -> int:
+        return sum(one.reduces for one in self._following.program.plan)
+
+    def _close(self, layers: Sequence[int]) -> None:
+        for layer in layers:
+            self._closed[layer] = 0
+        if self._following.gathers is Gathers.GRADIENTS:
+            for unit in self._following.program.units:
+                layer = self._surroundings.layer_of[unit.member]
+                if layer in layers:
+                    self._closed[layer] += 1
+
+    def _pump(self) -> None:
+        """Starts what may start."""
+        following = self._following
+        for number in following.replay.next(self._now_ps()):
+            index = following.program.issued
+            following.program.issued += 1
+            self._numbers[index] = number
+            streams = self._surroundings.streams
+            try:
+                with streams.beside():
+                    for mark in self._marks.values():
+                        streams.wait_for(mark)
+                    works = [call() for call in following.program.calls[index]]
+            except Exception as error:
+                self._fail(error, index)
+                return
+            self._flights[number] = _Flight(index, works, len(works))
+            ended = functools.partial(self._inbox.put, functools.partial(self._end_work, number))
+            for work in works:
+                self._endings.tell(work, ended)
+
+    def _fail(self, error: BaseException, index: int | None = None) -> None:
+        if self._error is not None:
+            return
+        if index is None:
+            self._error = TrainingError(f"{error}; {self._whereabouts()}")
+        else:
+            self._error = TrainingError(f"{self._following.described[index]}: {error}")
+        self._error.__cause__ = error
+        self._inbox.put(self._diagnose)
+        self._changed.notify_all()
+
+    def _whereabouts(self) -> str:
+        """How far it has come with its plan, in words."""
+        following = self._following
+        flying = [str(following.described[one.index]) for one in self._flights.values()]
+        if flying:
+            return f"under way: {'; '.join(flying)}"
+        if following.program.issued < len(following.described):
+            return f"next: {following.described[following.program.issued]}"
+        return "nothing under way"
+
+    def _wait(self, is_there: Callable[[], bool], what: str) -> None:
+        """Takes the lock, and waits."""
+        deadline = time.monotonic() + self._surroundings.deadline_s
+        with self._changed:
+            self._waits += 1
+            try:
+                while not is_there():
+                    self._check()
+                    if not self._changed.wait(max(0.0, deadline - time.monotonic())):
+                        self._fail(
+                            TimeoutError(
+                                f"{what} did not come within {self._surroundings.deadline_s:g} s"
+                            )
+                        )
+                self._check()
+            finally:
+                self._waits -= 1
+
+    # --- The engine's thread; these take the lock.
+
+    def _take(self, news: Callable[[], None]) -> None:
+        """Does what is to be done, and updates meanwhile what may be."""
+        if self._error is not None and news != self._diagnose:
+            return
+        try:
+            news()
+            while self._error is None and self._inbox.empty() and self._update_one():
+                pass
+        except BaseException as error:
+            with self._changed:
+                self._fail(error)
+
+    def _listen(self) -> None:
+        """Nothing has happened for a while: whether another rank has failed."""
+        if self._error is not None or not (self._flights or self._waits):
+            return
+        other = self._surroundings.health.others()
+        if other is not None:
+            raise RuntimeError(other)
+
+    def _diagnose(self) -> None:
+        error = self._error
+        assert error is not None
+        health = self._surroundings.health
+        health.report(str(error))
+        missing = health.missing()
+        with self._changed:
+            self._failure = TrainingError(f"{error}; {missing}" if missing else str(error))
+            self._failure.__cause__ = error
+            self._changed.notify_all()
+
+    def _end_work(self, number: int) -> None:
+        flight = self._flights[number]
+        flight.left -= 1
+        if flight.left > 0:
+            return
+        streams = self._surroundings.streams
+        with streams.beside():
+            try:
+                for work in flight.works:
+                    work.wait()
+                self._following.program.divide(flight.index)
+            except Exception as error:
+                with self._changed:
+                    self._fail(error, flight.index)
+                return
+            mark = streams.mark()
+        with self._changed:
+            del self._flights[number]
+            self._land(number, flight.index, mark)
+
+    def _land(self, number: int, index: int, mark: Any) -> None:
+        """With the lock held."""
+        following, iteration = self._following, self._iteration
+        planned = following.program.plan[index]
+        following.replay.land(number, self._now_ps())
+        is_final = following.program.finals[index]
+        if planned.reduces or is_final:
+            iteration.units[index] = following.program.end(index) if is_final else []
+            iteration.ready.append((planned.first, index))
+        if planned.reduces:
+            iteration.reductions += 1
+            self._find_final()
+        self._open(mark)
+        self._pump()
+        self._changed.notify_all()
+
+    def _open(self, mark: Any) -> None:
+        """With the lock held: opens the gates of layers that are in place."""
+        opened = [
+            layer
+            for layer, units in self._closed.items()
+            if units == 0 and self._following.replay.may_run_forward(layer)
+        ]
+        for layer in opened:
+            self._marks[layer] = mark
+        if opened:
+            self._surroundings.arrived(opened)
+        for layer in opened:
+            del self._closed[layer]
+
+    def _note_agreement(self, agreement: Agreement) -> None:
+        with self._changed:
+            self._iteration.agreement = agreement
+            self._iteration.is_final = False
+            self._find_final()
+            self._changed.notify_all()
+
+    def _note_step(self, settings: Settings) -> None:
+        with self._changed:
+            self._iteration.settings = settings
+
+    def _find_final(self) -> None:
+        """With the lock held: whether the gradients are final, which late ones come in front of."""
+        iteration = self._iteration
+        agreement = iteration.agreement
+        if agreement is None or iteration.reductions < self._total_reductions():
+            return
+        if any(agreement.late) and not iteration.is_final:
+            self._inbox.put(functools.partial(self._reduce_late, agreement))
+        else:
+            iteration.is_final = True
+
+    def _reduce_late(self, agreement: Agreement) -> None:
+        with self._surroundings.streams.beside():
+            self._surroundings.reduce_late(agreement)
+        with self._changed:
+            self._iteration.is_final = True
+            self._changed.notify_all()
+
+    def _may_update(self, index: int) -> bool:
+        """With the lock held: whether what is reduced may be used now."""
+        iteration = self._iteration
+        if iteration.settings is None:
+            return False
+        agreement = iteration.agreement
+        if self._following.updates_early:
+            units = self._following.program.units
+            is_certain = all(
+                units[unit].member not in iteration.doubtful for unit in iteration.units[index]
+            )
+            return is_certain or agreement is not None
+        return agreement is not None and (iteration.is_final or not any(agreement.late))
+
+    def _update_one(self) -> bool:
+        """Updates what one collective has made final, the nearest to the input first, if it may."""
+        with self._changed:
+            iteration, program = self._iteration, self._following.program
+            found = min((one for one in iteration.ready if self._may_update(one[1])), default=None)
+            if found is None:
+                return False
+            iteration.ready.remove(found)
+            index = found[1]
+            units = iteration.units.pop(index)
+            agreement, settings = iteration.agreement, iteration.settings
+        assert settings is not None
+        chosen = [
+            program.units[unit]
+            for unit in units
+            if agreement is None or agreement.used[program.units[unit].member]
+        ]
+        streams = self._surroundings.streams
+        with streams.beside():
+            if chosen:
+                self._surroundings.optimizer.update(chosen, settings)
+            planned = program.plan[index]
+            self._surroundings.updated(range(planned.first, planned.end))
+            mark = streams.mark()
+        with self._changed:
+            self._note_updated(index, units, mark)
+        return True
+
+    def _note_updated(self, index: int, units: Sequence[int], mark: Any) -> None:
+        """With the lock held."""
+        following = self._following
+        complete = [] if following.program.has_units(index) else [index]
+        for unit in units:
+            complete += following.program.update(unit)
+            layer = self._surroundings.layer_of[following.program.units[unit].member]
+            if self._closed.get(layer, 0) > 0:
+                self._closed[layer] -= 1
+        for each in complete:
+            if following.program.plan[each].reduces:
+                following.replay.update(self._numbers[each], self._now_ps())
+        self._open(mark)
+        self._pump()
+        self._changed.notify_all()
+
+
+def _serve(
+    inbox: queue.SimpleQueue[Callable[[], None] | None], reference: weakref.ref[Engine]
+) -> None:
+    """What an engine's thread does: until it is told to end, or the engine is forgotten."""
+    while True:
+        news: Callable[[], None] | None
+        try:
+            news, is_idle = inbox.get(timeout=LISTENING_S), False
+        except queue.Empty:
+            news, is_idle = None, True
+        engine = reference()
+        if engine is None or (news is None and not is_idle):
+            return
+        engine._take(engine._listen if news is None else news)
+        del engine, news

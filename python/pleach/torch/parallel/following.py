@@ -1,0 +1,181 @@
+"""Makes plans of policies, and makes them ready for a rank."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from pleach.policy import (
+    AlphaBeta,
+    AtomCollective,
+    BucketTuner,
+    CostModel,
+    PlanReplay,
+    SettledPlan,
+    TrainingProfile,
+    profile,
+    settle_plan,
+)
+
+from .costs import Costs
+from .engine import Following
+from .explaining import Described
+from .group_calls import GroupCalls
+from .layer_times import LayerTimes
+from .layout import Layout
+from .program import Gathers, Program
+from .updates import Unit
+
+# What layers and collectives take where nobody has measured it, until training has.
+NOMINAL_BYTES_PER_S = 1e9
+NOMINAL_ALPHA = "50us"
+NOMINAL_BANDWIDTH = "8Gb/s"
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """What is asked of plans.
+
+    Attributes:
+        policy: As a stock training loop allows it, or as its user has promised.
+        gathers: What second halves distribute.
+        channel_width: Collectives on the wire at once.
+        costs: Of the group; None: nominal ones.
+    """
+
+    policy: str
+    gathers: Gathers
+    channel_width: int
+    costs: Costs | None
+
+    @property
+    def updates_early(self) -> bool:
+        """Whether the user promises that what is reduced may be used before step()."""
+        return is_early(self.policy)
+
+
+def is_early(policy: str) -> bool:
+    """Whether a policy's text promises updates before step()."""
+    return "gathers=early" in policy.split(",")
+
+
+def for_training(policy: str) -> str:
+    """A policy's text with what a training loop needs of it and its user has not said."""
+    name, *options = policy.split(",")
+    given = {option.split("=")[0] for option in options}
+    if name == "work_conserving":
+        if "gathers" not in given:
+            options.append("gathers=after_step")
+        if "collectives" not in given:
+            options.append("collectives=scatter")
+    return ",".join([name, *options])
+
+
+def first_policy(policy: str, tuner: BucketTuner | None) -> str:
+    """What is settled first: a search begins with its first trial."""
+    return policy if tuner is None else f"dear,bucket={tuner.size_bytes}"
+
+
+def check_kinds(policy: str, plan: Sequence[AtomCollective], early: bool) -> bool:
+    """Whether a plan scatters gradients.
+
+    Raises:
+        ValueError: It does so with some only, or wants updates before step() that nobody promised.
+    """
+    scattered = [one for one in plan if one.kind != "all_reduce"]
+    if scattered and len(scattered) < len(plan):
+        raise ValueError(
+            f"policy {policy}: its plan reduces some tensors to shards and others whole; a "
+            "training keeps one kind of state"
+        )
+    last_reduction = max(index for index, one in enumerate(plan) if one.reduces)
+    if not early and any(not one.reduces for one in plan[:last_reduction]):
+        raise ValueError(
+            f"policy {policy}: it gathers parameters before step(); say gathers=early if the "
+            "training allows it"
+        )
+    return bool(scattered)
+
+
+def model_of(costs: Costs | None, rank_count: int, ratio: float = 1.0) -> CostModel:
+    """What policies are told of costs: nominal ones where there are none."""
+    if costs is None:
+        return AlphaBeta(rank_count, alpha=NOMINAL_ALPHA, bandwidth=NOMINAL_BANDWIDTH)
+    return costs.scaled(ratio).model()
+
+
+class Plans:
+    """The plans of one training, on one rank. Of the training thread."""
+
+    def __init__(self, layout: Layout, calls: GroupCalls, wanted: Wanted, units: Sequence[Unit]):
+        """For a layout's atoms.
+
+        Args:
+            layout: Where parameters lie.
+            calls: Of the group that collectives travel in.
+            wanted: What plans are to be like.
+            units: What this rank updates.
+        """
+        self.wanted = wanted
+        self._layout = layout
+        self._calls = calls
+        self._units = units
+        self._tensor_bytes = layout.tensor_bytes()
+        self._atom_bytes = layout.atom_bytes()
+        self._model = model_of(wanted.costs, calls.size)
+
+    def profile(self, times: LayerTimes | None) -> TrainingProfile:
+        """The layout as policies see it."""
+        if times is None:
+            sizes = [sum(layer) / NOMINAL_BYTES_PER_S for layer in self._tensor_bytes]
+            times = LayerTimes(tuple(sizes), tuple(2 * size for size in sizes))
+        return profile(
+            self._tensor_bytes,
+            self._atom_bytes,
+            self._calls.size,
+            times.forward_s,
+            times.backward_s,
+        )
+
+    def settle(
+        self, policy: str, times: LayerTimes | None = None, ratio: float = 1.0
+    ) -> SettledPlan:
+        """A policy's plan.
+
+        Args:
+            policy: Its text.
+            times: Of the layers, measured.
+            ratio: How many times as long as known collectives take.
+        """
+        costs = model_of(self.wanted.costs, self._calls.size, ratio)
+        settled = settle_plan(policy, self.profile(times), costs)
+        check_kinds(policy, settled.collectives, self.wanted.updates_early)
+        return settled
+
+    def follow(self, settled: SettledPlan) -> Following:
+        """Makes a plan ready."""
+        plan = settled.collectives
+        described = tuple(self._describe(one) for one in plan)
+        return Following(
+            Program(plan, self._layout, self._calls, self.wanted.gathers, self._units),
+            PlanReplay(self.profile(None), plan, self.wanted.channel_width, settled.step_at_once),
+            self.wanted.gathers,
+            self.wanted.updates_early,
+            described,
+        )
+
+    def predicted_s(self, one: AtomCollective) -> float:
+        """What a collective takes by the costs; 0: nobody knows."""
+        if self.wanted.costs is None:
+            return 0.0
+        size_bytes = sum(self._atom_bytes[one.first : one.end])
+        return self._model.time_ps(one.kind, size_bytes) / 1e12
+
+    def _describe(self, one: AtomCollective) -> Described:
+        atoms, members = self._layout.atoms, self._layout.members
+        return Described(
+            one.kind,
+            members[atoms[one.first].parts[0].member].name,
+            members[atoms[one.end - 1].parts[-1].member].name,
+            sum(self._atom_bytes[one.first : one.end]),
+        )

@@ -1,0 +1,141 @@
+"""Collectives of atoms over a process group, whatever its backend."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
+
+from .layout import Layout
+
+# Backends that divide a sum by the number of ranks themselves.
+AVERAGING = frozenset({"pleach", "nccl", "gloo"})
+
+Call = Callable[[], Any]  # starts a collective; gives its Work
+
+
+@dataclasses.dataclass(frozen=True)
+class Stretch:
+    """Atoms that lie one behind the other in one flat tensor.
+
+    Attributes:
+        whole: All of them, 1-D.
+        shares: By atom, the elements of each rank, one behind the other.
+    """
+
+    whole: torch.Tensor
+    shares: tuple[tuple[int, ...], ...]
+
+    def atoms(self) -> list[torch.Tensor]:
+        """Each atom, 1-D."""
+        return list(self.whole.split([sum(shares) for shares in self.shares]))
+
+    def parts(self, rank: int) -> list[torch.Tensor]:
+        """By atom: a rank's share of it, 1-D."""
+        return [
+            atom.narrow(0, sum(shares[:rank]), shares[rank])
+            for atom, shares in zip(self.atoms(), self.shares, strict=True)
+        ]
+
+    def are_equal(self) -> bool:
+        """Whether all ranks have as much of each atom."""
+        return all(len(set(shares)) == 1 for shares in self.shares)
+
+
+def stretches(layout: Layout, atoms: range, of_gradients: bool) -> list[Stretch]:
+    """The memory of consecutive atoms: a stretch of every buffer that has some of them."""
+    found = []
+    for index, buffer in enumerate(layout.buffers):
+        own = [layout.atoms[atom] for atom in atoms if layout.atoms[atom].buffer == index]
+        if own:
+            flat = buffer.gradients if of_gradients else buffer.parameters
+            begin, end = own[0].place, own[-1].place + own[-1].size
+            found.append(Stretch(flat[begin:end], tuple(atom.shares for atom in own)))
+    return found
+
+
+class GroupCalls:
+    """Makes collectives ready to be started many times. Starting them is for one thread a time."""
+
+    def __init__(self, group: dist.ProcessGroup, device: torch.device):
+        """Of a group that nobody else uses: all ranks start the same ones in one order."""
+        self.group = group
+        self.rank = group.rank()
+        self.size = group.size()
+        backend = group._get_backend(device)
+        self._backend = backend
+        self.name = backend.name()
+        self.averages = self.name in AVERAGING
+        self._operation = dist.ReduceOp.AVG if self.averages else dist.ReduceOp.SUM
+
+    def reduce(self, stretch: Stretch) -> list[Call]:
+        """Every rank's share becomes the average (or the sum), in place."""
+        if hasattr(self._backend, "reduce_scatter_pieces"):
+            counts = [count for shares in stretch.shares for count in shares]
+            return [
+                lambda: self._backend.reduce_scatter_pieces(stretch.whole, counts, self._operation)
+            ]
+        atoms, parts = stretch.atoms(), stretch.parts(self.rank)
+        if not stretch.are_equal():
+            return [
+                self._reduce_to(atom, owner_of(shares))
+                for atom, shares in zip(atoms, stretch.shares, strict=True)
+            ]
+        options = c10d.ReduceScatterOptions()
+        options.reduceOp = self._operation  # type: ignore[assignment]
+        options.asyncOp = True
+        if len(atoms) == 1:
+            return [lambda: self.group._reduce_scatter_base(parts[0], atoms[0], options)]
+        return [lambda: self.group.reduce_scatter_tensor_coalesced(parts, atoms, options)]
+
+    def distribute(self, stretch: Stretch) -> list[Call]:
+        """Every rank gets the others' shares, in place."""
+        if hasattr(self._backend, "all_gather_pieces"):
+            counts = [count for shares in stretch.shares for count in shares]
+            return [lambda: self._backend.all_gather_pieces(stretch.whole, counts)]
+        atoms, parts = stretch.atoms(), stretch.parts(self.rank)
+        if not stretch.are_equal():
+            return [
+                self._broadcast(atom, owner_of(shares))
+                for atom, shares in zip(atoms, stretch.shares, strict=True)
+            ]
+        options = c10d.AllgatherOptions()
+        options.asyncOp = True
+        if len(atoms) == 1:
+            return [lambda: self.group._allgather_base(atoms[0], parts[0], options)]
+        return [lambda: self.group.allgather_into_tensor_coalesced(atoms, parts, options)]
+
+    def all_reduce(self, stretch: Stretch) -> list[Call]:
+        """Everything becomes the average (or the sum), in place."""
+        options = c10d.AllreduceOptions()
+        options.reduceOp = self._operation  # type: ignore[assignment]
+        options.asyncOp = True
+        return [lambda: self.group.allreduce([stretch.whole], options)]
+
+    def divide(self, stretch: Stretch, is_whole: bool) -> None:
+        """Makes averages of this rank's sums, where the backend has not."""
+        if not self.averages:
+            for part in [stretch.whole] if is_whole else stretch.parts(self.rank):
+                part.div_(self.size)
+
+    def _reduce_to(self, atom: torch.Tensor, owner: int) -> Call:
+        options = c10d.ReduceOptions()
+        options.reduceOp = self._operation  # type: ignore[assignment]
+        options.rootRank = owner
+        options.asyncOp = True
+        return lambda: self.group.reduce([atom], options)
+
+    def _broadcast(self, atom: torch.Tensor, owner: int) -> Call:
+        options = c10d.BroadcastOptions()
+        options.rootRank = owner
+        options.asyncOp = True
+        return lambda: self.group.broadcast([atom], options)
+
+
+def owner_of(shares: Sequence[int]) -> int:
+    """The rank that an atom is whole on."""
+    return max(range(len(shares)), key=lambda rank: shares[rank])

@@ -1,0 +1,302 @@
+"""Where parameters and gradients lie: flat buffers, cut into atoms that ranks share.
+
+The flat space is all tensors, one behind the other, in the order in which forward first reads
+them. It is cut into atoms: whole small tensors, or parts of large ones. A collective moves whole
+atoms, and every atom is divided among all ranks, so that a new plan of collectives moves no state.
+Tensors of one type and device lie in one buffer, so an atom is a stretch of one buffer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+import torch
+
+from pleach.policy import cut_atoms, own_atoms
+
+# Allocates a flat buffer: elements, type, device.
+Allocator = Callable[[int, torch.dtype, torch.device], torch.Tensor]
+
+# Of tensors on accelerators, whose kernels read vectors.
+ALIGNMENT_BYTES = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """A parameter of the flat space.
+
+    Attributes:
+        name: As the model calls it.
+        parameter: The tensor that the model computes with; it stays the same object.
+        layer: The gate that its first reader stands behind, from 0 in forward order.
+        group: The group of the optimizer that it is in.
+    """
+
+    name: str
+    parameter: torch.nn.Parameter
+    layer: int
+    group: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """Elements [begin, begin + length) of a member, and where they lie in its buffer."""
+
+    member: int
+    begin: int
+    length: int
+    place: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Atom:
+    """A stretch of a buffer that collectives move as one.
+
+    Attributes:
+        buffer: Its index.
+        place: Where it begins there [elements].
+        shares: Elements of each rank, one behind the other; they add up to its size, in which the
+            parts may leave up to a share's rounding unused at the end.
+        parts: What it holds, one behind the other, in order.
+    """
+
+    buffer: int
+    place: int
+    shares: tuple[int, ...]
+    parts: tuple[Part, ...]
+
+    @property
+    def size(self) -> int:
+        """Elements, those that fill it up too."""
+        return sum(self.shares)
+
+    def share(self, rank: int) -> tuple[int, int]:
+        """Where a rank's share begins and ends in the buffer [elements]."""
+        begin = self.place + sum(self.shares[:rank])
+        return begin, begin + self.shares[rank]
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a member begins: in which buffer, at which element."""
+
+    buffer: int
+    begin: int
+
+
+class Buffer:
+    """Flat memory of one type on one device: of the parameters, and as much of their gradients."""
+
+    def __init__(self, size: int, dtype: torch.dtype, device: torch.device, allocate: Allocator):
+        self.parameters = allocate(size, dtype, device)
+        self.gradients = allocate(size, dtype, device)
+        self.parameters.zero_()
+        self.gradients.zero_()
+
+
+@dataclasses.dataclass(frozen=True)
+class Rules:
+    """How the flat space is cut.
+
+    Attributes:
+        rank_count: Among whom every atom is divided.
+        keeps_tensors: No tensor is cut, and an atom is one rank's alone: for optimizers that need
+            whole tensors.
+    """
+
+    rank_count: int
+    keeps_tensors: bool
+
+
+# A cut part of a tensor has at least this for every rank, and this part of the model at least.
+LEAST_SHARE_BYTES = 16 * 1024
+MOST_CUTS = 256
+# Where nothing is cut.
+WHOLE_BYTES = 1 << 62
+# Tensors of one layer are joined up to this for every rank.
+JOINED_SHARE_BYTES = 4 * 1024
+
+
+def dense_strides(tensor: torch.Tensor) -> tuple[int, ...]:
+    """The strides of a tensor that fills a stretch of memory, or else those of a contiguous one."""
+    sizes_by_stride = sorted(
+        (stride, size)
+        for stride, size in zip(tensor.stride(), tensor.shape, strict=True)
+        if size != 1
+    )
+    expected = 1
+    for stride, size in sizes_by_stride:
+        if stride != expected:
+            return torch.empty(tensor.shape, device="meta").stride()
+        expected *= size
+    return tensor.stride()
+
+
+class Layout:
+    """The flat space of a model, on one rank.
+
+    Creation copies nothing; `adopt` makes the parameters views of the buffers.
+    """
+
+    def __init__(self, members: Sequence[Member], rules: Rules, allocate: Allocator):
+        """Cuts the flat space.
+
+        Args:
+            members: In forward order, their layers ascending; none is empty.
+            rules: How.
+            allocate: Gives memory for the buffers.
+        """
+        self.members = tuple(members)
+        self.rules = rules
+        self._keys: list[tuple[torch.dtype, torch.device]] = []
+        self._sizes: list[int] = []
+        self.atoms = tuple(self._cut())
+        self.buffers = [
+            Buffer(size, dtype, device, allocate)
+            for size, (dtype, device) in zip(self._sizes, self._keys, strict=True)
+        ]
+        self._places = {
+            part.member: Place(atom.buffer, part.place)
+            for atom in self.atoms
+            for part in atom.parts
+            if part.begin == 0
+        }
+
+    def _cut(self) -> Iterable[Atom]:
+        """Cuts at the ends of tensors, and in large ones where shares stay whole."""
+        tensors = [member.parameter for member in self.members]
+        sizes = [tensor.numel() * tensor.element_size() for tensor in tensors]
+        # Multiples of it are whole elements of every type, as many for each rank.
+        quantum = 16 * self.rules.rank_count
+        least = max(self.rules.rank_count * LEAST_SHARE_BYTES, sum(sizes) // MOST_CUTS, quantum)
+        if self.rules.keeps_tensors:
+            least = WHOLE_BYTES
+        keys = [self._key(member) for member in range(len(self.members))]
+        self._keys = list(dict.fromkeys(keys))
+        self._sizes = [0] * len(self._keys)
+        atom_bytes = cut_atoms(
+            sizes,
+            [member.layer for member in self.members],
+            quantum,
+            least,
+            buffers=[self._keys.index(key) for key in keys],
+            join_bytes=self.rules.rank_count * JOINED_SHARE_BYTES,
+        )
+        owners = own_atoms(atom_bytes, self.rules.rank_count)
+        for parts, owner in zip(self._parts_of_atoms(atom_bytes), owners, strict=True):
+            yield self._place(parts, owner)
+
+    def _parts_of_atoms(self, atom_bytes: Sequence[int]) -> Iterable[list[tuple[int, int, int]]]:
+        """By atom: members, and which of their elements; all of one buffer."""
+        member, begin = 0, 0
+        for left in atom_bytes:
+            parts: list[tuple[int, int, int]] = []
+            while left > 0:
+                tensor = self.members[member].parameter
+                length = min(left // tensor.element_size(), tensor.numel() - begin)
+                parts.append((member, begin, length))
+                left -= length * tensor.element_size()
+                begin += length
+                if begin == tensor.numel():
+                    member, begin = member + 1, 0
+            yield parts
+
+    def _key(self, member: int) -> tuple[torch.dtype, torch.device]:
+        tensor = self.members[member].parameter
+        return tensor.dtype, tensor.device
+
+    def _place(self, parts: list[tuple[int, int, int]], owner: int) -> Atom:
+        """Gives an atom its place at the end of its buffer, and its shares to ranks."""
+        key = self._key(parts[0][0])
+        buffer = self._keys.index(key)
+        place = end = self._sizes[buffer]
+        placed = []
+        for member, begin, length in parts:
+            placed.append(Part(member, begin, length, end))
+            end += length
+        ranks = self.rules.rank_count
+        granule = self._granule(*key)
+        if self.rules.keeps_tensors:
+            size = math.ceil((end - place) / granule) * granule
+            shares = tuple(size if rank == owner else 0 for rank in range(ranks))
+        else:
+            granule = math.lcm(granule, ranks)
+            share = math.ceil((end - place) / granule) * granule // ranks
+            shares = (share,) * ranks
+        self._sizes[buffer] = place + sum(shares)
+        return Atom(buffer, place, shares, tuple(placed))
+
+    @staticmethod
+    def _granule(dtype: torch.dtype, device: torch.device) -> int:
+        """Elements whose multiples atoms have, so that the next one is aligned."""
+        return 1 if device.type == "cpu" else max(1, ALIGNMENT_BYTES // dtype.itemsize)
+
+    def place(self, member: int) -> Place:
+        """Where a member lies; it is in one stretch."""
+        return self._places[member]
+
+    def view(self, flat: torch.Tensor, member: int) -> torch.Tensor:
+        """A member in its shape, of memory that is like its buffer."""
+        tensor = self.members[member].parameter
+        return flat.as_strided(
+            tensor.shape, dense_strides(tensor), flat.storage_offset() + self.place(member).begin
+        )
+
+    def parameter(self, member: int) -> torch.Tensor:
+        """A member's values in its buffer, in its shape."""
+        return self.view(self.buffers[self.place(member).buffer].parameters, member)
+
+    def gradient(self, member: int) -> torch.Tensor:
+        """A member's gradients in its buffer, in its shape."""
+        return self.view(self.buffers[self.place(member).buffer].gradients, member)
+
+    @torch.no_grad()
+    def adopt(self) -> None:
+        """Makes every parameter a view of its buffer, with the values that it has."""
+        for index, member in enumerate(self.members):
+            view = self.parameter(index)
+            view.copy_(member.parameter)
+            member.parameter.data = view
+
+    def tensor_bytes(self) -> list[list[int]]:
+        """By layer: bytes of its tensors, with what fills atoms up behind them."""
+        sizes = [0] * len(self.members)
+        for atom in self.atoms:
+            element = self.members[atom.parts[0].member].parameter.element_size()
+            for part in atom.parts:
+                sizes[part.member] += part.length * element
+            used = sum(part.length for part in atom.parts)
+            sizes[atom.parts[-1].member] += (atom.size - used) * element
+        layers: list[list[int]] = [[] for _ in range(self.layer_count)]
+        for member, size in zip(self.members, sizes, strict=True):
+            layers[member.layer].append(size)
+        return layers
+
+    def lines(self) -> list[str]:
+        """Everything that ranks compare, a line each."""
+        return [f"{member.name} in layer {member.layer}" for member in self.members] + [
+            f"atom {index}: {atom.shares} of buffer {atom.buffer} at {atom.place}"
+            for index, atom in enumerate(self.atoms)
+        ]
+
+    def atom_bytes(self) -> list[int]:
+        """Sizes of the atoms, in order; they add up to all tensors' bytes."""
+        return [
+            atom.size * self.members[atom.parts[0].member].parameter.element_size()
+            for atom in self.atoms
+        ]
+
+    @property
+    def layer_count(self) -> int:
+        """Gates of the flat space."""
+        return self.members[-1].layer + 1 if self.members else 0
+
+    def atoms_by_member(self) -> list[list[int]]:
+        """By member: the atoms that hold something of it, in order."""
+        atoms: list[list[int]] = [[] for _ in self.members]
+        for index, atom in enumerate(self.atoms):
+            for part in atom.parts:
+                atoms[part.member].append(index)
+        return atoms

@@ -1,0 +1,60 @@
+"""Orders what runs on an accelerator's streams. On a CPU everything is in order already.
+
+Communication and updates have a stream of their own. What it reads waits for the stream that wrote
+it, and who reads what it wrote waits for it, by events: the host waits for nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+
+class Streams:
+    """Of a CPU: nothing to order."""
+
+    def mark(self) -> Any:
+        """What the caller's present stream has been given so far."""
+        return None
+
+    def wait_for(self, mark: Any) -> None:
+        """Lets what the caller's present stream is given from now on wait for that."""
+
+    @contextlib.contextmanager
+    def beside(self) -> Iterator[None]:
+        """Makes the stream of communication the present one in a `with` block."""
+        yield
+
+
+class AcceleratorStreams(Streams):
+    """Of a device with streams and events."""
+
+    def __init__(self, device: torch.device):
+        self._module = torch.get_device_module(device)
+        self._device = device
+        self._stream = self._module.Stream(device=device)
+
+    def mark(self) -> Any:
+        """As Streams': an event."""
+        event = self._module.Event()
+        event.record(self._module.current_stream(self._device))
+        return event
+
+    def wait_for(self, mark: Any) -> None:
+        """As Streams'."""
+        if mark is not None:
+            self._module.current_stream(self._device).wait_event(mark)
+
+    @contextlib.contextmanager
+    def beside(self) -> Iterator[None]:
+        """As Streams'."""
+        with self._module.stream(self._stream):
+            yield
+
+
+def streams_of(device: torch.device) -> Streams:
+    """What orders work on a device."""
+    return Streams() if device.type == "cpu" else AcceleratorStreams(device)

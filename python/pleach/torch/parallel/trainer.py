@@ -1,0 +1,759 @@
+"""One rank of a data-parallel training: everything that belongs to a model and its optimizer."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from pleach.policy import BucketTuner, SettledPlan, profile, settle_plan
+
+from .buffers import SharedBuffers
+from .clocks import clock_of
+from .collecting import Collector, Rights
+from .comparing import compare
+from .costs import Costs
+from .engine import Agreement, Engine, Surroundings
+from .explaining import Explanation, Span, explain_log
+from .first_use import Gate, Watcher, find_gates
+from .following import Plans, Wanted, check_kinds, first_policy, for_training, is_early, model_of
+from .gradients import AveragedGradient
+from .group_calls import GroupCalls, stretches
+from .groups import Groups
+from .health import Health
+from .hooks import Hook
+from .layer_times import LayerTimer, LayerTimes
+from .layout import Allocator, Layout, Member, Rules
+from .optimizer_state import gather_state
+from .passes import Passes, in_backward
+from .planning import BucketSearch, DriftWatch, Planner, Proposal, ratio_of_costs
+from .profiling import Profile
+from .program import Gathers
+from .streams import streams_of
+from .updates import (
+    Kind,
+    Unit,
+    UnitOptimizer,
+    kind_of,
+    settings_of,
+    shard_units,
+    whole_units,
+)
+
+# Of searches of bucket sizes.
+SEED = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What was asked of data_parallel."""
+
+    policy: str
+    gathers_gradients: bool = False
+    whole_tensor: bool | None = None
+    broadcast_buffers: bool = True
+    channel_width: int = 2
+    check: bool = False
+    replan: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Resources:
+    """What a rank brings along.
+
+    Attributes:
+        allocate: Memory for flat buffers.
+        times: A profile of the model; rank 0's counts.
+        costs: Of the group's collectives; rank 0's count.
+    """
+
+    allocate: Allocator
+    times: Profile | None = None
+    costs: Costs | None = None
+
+
+@dataclasses.dataclass
+class _Built:
+    """What exists once the order of the parameters is known."""
+
+    layout: Layout
+    engine: Engine
+    collector: Collector
+    optimizer: UnitOptimizer
+    plans: Plans
+    planner: Planner | None  # the first rank's
+    members_of: list[list[int]]  # by layer
+    shards: list[list[torch.Tensor]]  # by member: this rank's parts of its gradient, flat
+
+    @property
+    def gathers(self) -> Gathers:
+        """What the plans' second halves distribute."""
+        return self.plans.wanted.gathers
+
+    @property
+    def timer(self) -> LayerTimer | None:
+        """What wants to know of layers now."""
+        return None if self.planner is None else self.planner.timer
+
+
+class Trainer:
+    """Joins hooks, engine and optimizer. Of the training thread, but for the hooks of backward."""
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        groups: Groups,
+        options: Options,
+        resources: Resources,
+    ):
+        """Hooks into the model's forward and backward. Collective.
+
+        Args:
+            model: The same on all ranks, its values too.
+            optimizer: Of all of its parameters that take gradients.
+            groups: Of the ranks.
+            options: The same on all ranks.
+            resources: Of this rank.
+
+        Raises:
+            ValueError: An optimizer or a policy that cannot be trained with; on all ranks.
+        """
+        self.model = model
+        self.optimizer = optimizer
+        self.groups = groups
+        self.options = options
+        self.policy = for_training(options.policy)
+        self.proposals: list[Proposal] = []  # that were followed
+        self._resources = resources
+        self._base = type(optimizer)
+        self._kind = kind_of(optimizer, options.whole_tensor)
+        self._names = {
+            parameter: name
+            for name, parameter in model.named_parameters()
+            if parameter.requires_grad and parameter.numel() > 0
+        }
+        self._tuner, self._kinds = self._check_policy()
+        self._passes = Passes(self._begin_pass, self._end_pass)
+        self._watcher: Watcher | None = Watcher(model, list(self._names), self._passes.join)
+        self._built: _Built | None = None
+        self._is_synchronous = True
+        self._first_pass: list[torch.nn.Parameter] = []
+        self._kept_nodes = [self._hook(parameter) for parameter in self._names]
+        self._buffers = SharedBuffers(model, groups.exchange) if options.broadcast_buffers else None
+        self._steps = 0
+        self._stepped_s: float | None = None  # when the last step was asked for
+        self._has_announced = False  # a proposal, that has not been told
+        self._announces = False  # it in the next agreement
+        self._agreements: list[Callable[[], Agreement]] = []  # of this iteration
+        model.register_forward_pre_hook(Hook(self._begin_forward), prepend=True)
+        model.register_forward_hook(Hook(self._end_forward))
+        for module in model.modules():
+            module.register_state_dict_pre_hook(Hook(self._before_state_dict))
+
+    def _check_policy(self) -> tuple[BucketTuner | None, frozenset[str]]:
+        """Rank 0's search of a bucket size, if there is one; and the kinds of collectives."""
+        tuner = None
+        if self.groups.calls.rank == 0 and self.policy.split(",")[0] == "dear_bo":
+            tuner = BucketTuner(self.policy, SEED)
+        sizes = [parameter.numel() * parameter.element_size() for parameter in self._names]
+
+        def kinds() -> frozenset[str]:
+            count = self.groups.calls.size
+            times = [1e-3] * len(sizes)
+            settled = settle_plan(
+                first_policy(self.policy, tuner),
+                profile([[size] for size in sizes], (), count, times, times),
+                model_of(None, count),
+            )
+            check_kinds(self.policy, settled.collectives, is_early(self.policy))
+            return frozenset(one.kind for one in settled.collectives)
+
+        return tuner, self.groups.exchange.share(kinds)
+
+    # --- Hooks.
+
+    def _hook(self, parameter: torch.nn.Parameter) -> Any:
+        """Hooks into the accumulation of a parameter's gradient, whose node lives as it is held."""
+        function = parameter.expand_as(parameter).grad_fn
+        assert function is not None
+        node = function.next_functions[0][0]
+        assert node is not None
+        member: list[int] = []  # found when the order is known
+
+        def index() -> int:
+            if not member:
+                built = self._built
+                assert built is not None
+                member.extend(
+                    i for i, one in enumerate(built.layout.members) if one.parameter is parameter
+                )
+            return member[0]
+
+        def before(_gradients: Any) -> None:
+            self._passes.join()
+            if self._built is not None:
+                self._built.collector.will_accumulate(index())
+
+        def after(_parameter: torch.Tensor) -> None:
+            if self._built is not None:
+                self._built.collector.has_accumulated(index())
+            else:
+                self._first_pass.append(parameter)
+
+        node.register_prehook(before)
+        parameter.register_post_accumulate_grad_hook(after)
+        return node
+
+    def _begin_pass(self) -> None:
+        if self._built is not None:
+            self._built.collector.begin_pass()
+
+    def _end_pass(self) -> None:
+        if self._built is None:
+            self._build()
+        assert self._built is not None
+        self._built.collector.end_pass()
+        if (timer := self._built.timer) is not None:
+            timer.end_iteration()
+        if self._built.plans.wanted.updates_early and self._is_synchronous:
+            self._agree()
+
+    def _begin_forward(self, _module: torch.nn.Module, _inputs: Any) -> None:
+        if in_backward():
+            return
+        self._passes.forget()
+        self._take_buffers()
+        if self._built is None:
+            return
+        if torch.is_grad_enabled():
+            self._built.engine.note_forward()
+            self._built.collector.begin_forward()
+        else:
+            self.synchronize()
+
+    def _end_forward(self, *_arguments: Any) -> None:
+        if self._built is not None and (timer := self._built.timer) is not None:
+            timer.end_forward()
+
+    def _take_buffers(self) -> None:
+        if self._buffers is not None:
+            self._buffers.take()
+
+    def _before_state_dict(self, *_arguments: Any) -> None:
+        self.synchronize()
+
+    # --- What users ask of it.
+
+    def synchronize(self) -> None:
+        """Returns when all parameters and buffers are those of after the last step."""
+        self._take_buffers()
+        if self._built is not None:
+            self._built.engine.flush()
+
+    def set_synchronous(self, is_synchronous: bool) -> None:
+        """Whether gradients are reduced, or only add up on this rank."""
+        self._is_synchronous = is_synchronous
+        if self._built is not None:
+            self._built.collector.is_synchronous = is_synchronous
+
+    def step(self) -> None:
+        """Updates the parameters with the gradients that have come; collective."""
+        self._passes.forget()
+        if self._built is None:
+            self._build()
+        built = self._built
+        assert built is not None
+        if self.options.check:
+            self._compare_parameters()
+        self._steps += 1
+        self._observe()
+        built.collector.complete()
+        before, self._agreements = self._agreements, []
+        self._agree()
+        if built.collector.has_replaced():
+            built.engine.finish()
+            built.collector.take_replaced()
+        built.collector.step()
+        built.engine.step(settings_of(self.optimizer))
+        if self._buffers is not None:
+            self._buffers.give()
+        self._follow_proposal(before)
+
+    def _observe(self) -> None:
+        """Rank 0 measures its iterations, and may have something to propose."""
+        now_s, before_s = time.perf_counter(), self._stepped_s
+        self._stepped_s = now_s
+        assert self._built is not None
+        planner = self._built.planner
+        if planner is None or before_s is None or self._has_announced:
+            return
+        if planner.observe(now_s - before_s):
+            self._has_announced = self._announces = True
+
+    def _follow_proposal(self, agreements: Sequence[Callable[[], Agreement]]) -> None:
+        """Takes what rank 0 announced before the last step, to follow it from the next one on."""
+        if not any(read().proposes for read in agreements):
+            return
+        built = self._built
+        assert built is not None
+        planner, iteration = built.planner, self._steps
+
+        def propose() -> Proposal:
+            assert planner is not None
+            return planner.propose(iteration)
+
+        proposal: Proposal = self.groups.exchange.share(propose)
+        self._has_announced = False
+        if proposal.iteration != iteration:
+            raise RuntimeError(
+                f"rank {self.groups.calls.rank} is at iteration {iteration}, and rank 0 proposes a "
+                f"plan from {proposal.iteration} on: a rank has left out a step"
+            )
+        self.proposals.append(proposal)
+        built.engine.follow(built.plans.follow(proposal.settled))
+
+    @contextlib.contextmanager
+    def whole_gradients(self) -> Iterator[None]:
+        """In its `with` block gradients are whole tensors, which may be changed. Collective.
+
+        What is done to them must be the same on all ranks; it is in effect for the step.
+        """
+        built = self._need_built("whole_gradients")
+        reason = self.why_untouchable(0)
+        if reason:
+            raise RuntimeError(f"whole_gradients: {reason}")
+        self.finish()
+        if not self.is_whole():
+            calls = GroupCalls(self.groups.exchange.group, self._device())
+            atoms = range(len(built.layout.atoms))
+            for stretch in stretches(built.layout, atoms, of_gradients=True):
+                for call in calls.distribute(stretch):
+                    call().wait()
+        built.collector.show(is_whole=True)
+        try:
+            yield
+        finally:
+            built.collector.take_replaced()
+            built.collector.show(is_whole=False)
+
+    def state(self) -> dict[torch.nn.Parameter, dict[str, Any]]:
+        """The optimizer's state as it would be without data parallelism. Collective."""
+        built = self._built
+        if built is None:
+            held: dict[Any, dict[str, Any]] = self.optimizer.state
+            return dict(held)
+        self.synchronize()
+        members = built.layout.members
+        if built.gathers is not Gathers.PARAMETERS:
+            return {
+                members[unit.member].parameter: built.optimizer.state(unit)
+                for unit in built.optimizer.units
+                if built.optimizer.state(unit)
+            }
+        exchange = self.groups.exchange
+        exchange.call_roll("optimizer.state_dict()", self.groups.deadline_s)
+        calls = GroupCalls(exchange.group, self._device())
+        states = gather_state(built.optimizer, built.layout, exchange, calls)
+        return {members[member].parameter: state for member, state in states.items()}
+
+    def load_state(self) -> None:
+        """Takes what the optimizer has been given for its state."""
+        if self._built is not None:
+            self.synchronize()
+            members = self._built.layout.members
+            self._built.optimizer.load(
+                {
+                    index: self.optimizer.state[member.parameter]
+                    for index, member in enumerate(members)
+                    if member.parameter in self.optimizer.state
+                }
+            )
+            self.optimizer.state.clear()
+
+    def _device(self) -> torch.device:
+        return next(iter(self._names)).device
+
+    def _need_built(self, what: str) -> _Built:
+        if self._built is None:
+            raise RuntimeError(f"{what}: no backward pass has been yet")
+        return self._built
+
+    def close(self) -> None:
+        """Ends its thread, when what is under way has ended."""
+        self._take_buffers()
+        if self._built is not None:
+            self._built.engine.stop()
+
+    def explain(self) -> Explanation:
+        """What the present plan's collectives did in the last iterations, on this rank."""
+        built = self._need_built("explain")
+        engine = built.engine
+        history = engine.history()
+        policy = self.proposals[-1].spec if self.proposals else self.policy
+        return explain_log(policy, engine.following.described, history.log, history.starts_ps)
+
+    def spans(self) -> list[Span]:
+        """What happened in the last iterations, for a trace."""
+        built = self._need_built("trace")
+        engine = built.engine
+        history, described = engine.history(), engine.following.described
+        spans = [
+            Span(
+                "collectives" if described[one.index].reduces else "collectives, distributing",
+                str(described[one.index]),
+                engine.unix_ns(one.started_ps),
+                engine.unix_ns(one.finished_ps),
+                {
+                    "iteration": one.iteration,
+                    "bytes": described[one.index].size_bytes,
+                    "waited_us": (one.started_ps - one.ready_ps) / 1e6,
+                    "exposed_us": one.exposed_ps / 1e6,
+                },
+            )
+            for one in history.log
+            if one.finished_ps >= 0
+        ]
+        for layer, begin_ps, end_ps in history.stalls:
+            names = [built.layout.members[index].name for index in built.members_of[layer]]
+            spans.append(
+                Span(
+                    "forward waits",
+                    f"for {names[0]}",
+                    engine.unix_ns(begin_ps),
+                    engine.unix_ns(end_ps),
+                    {"layer": layer, "parameters": names},
+                )
+            )
+        return spans
+
+    # --- Source, of the gradients' stand-ins.
+
+    def finish(self) -> None:
+        """See gradients.Source."""
+        built = self._built
+        assert built is not None
+        built.collector.complete()
+        self._agree()
+        built.engine.finish()
+
+    def is_whole(self) -> bool:
+        """See gradients.Source."""
+        return self._built is not None and self._built.gathers is Gathers.NOTHING
+
+    def shards(self, member: int) -> list[torch.Tensor]:
+        """See gradients.Source."""
+        assert self._built is not None
+        return self._built.shards[member]
+
+    def whole(self, member: int) -> torch.Tensor:
+        """See gradients.Source."""
+        assert self._built is not None
+        return self._built.layout.gradient(member)
+
+    def all_reduce(self, values: torch.Tensor, is_maximum: bool) -> torch.Tensor:
+        """See gradients.Source."""
+        return self.groups.exchange.all_reduce(values, is_maximum)
+
+    def clear(self, member: int) -> None:
+        """See gradients.Source."""
+        assert self._built is not None
+        self._built.collector.cleared.add(member)
+
+    def why_unreadable(self, member: int) -> str:
+        """See gradients.Source."""
+        if self.is_whole():
+            return ""
+        assert self._built is not None
+        return (
+            f"the gradient of {self._built.layout.members[member].name}: it is scattered over "
+            f"{self.groups.calls.size} ranks; read it inside `with optimizer.whole_gradients():`"
+        )
+
+    def why_untouchable(self, member: int) -> str:
+        """See gradients.Source."""
+        assert self._built is not None
+        if not self._built.plans.wanted.updates_early:
+            return ""
+        return (
+            f"the gradient of {self._built.layout.members[member].name}: gathers=early has used it"
+        )
+
+    # --- Making it.
+
+    def _build(self) -> None:
+        """The first backward pass has ended: lays out the parameters, and begins to train."""
+        assert self._watcher is not None
+        self._watcher.stop()
+        gates, unread = find_gates(self.model, self._watcher.reading, list(self._names))
+        self._watcher = None
+        module_names = {module: name for name, module in self.model.named_modules()}
+        order, waits = self.groups.exchange.broadcast_object(
+            _order_of(gates, unread, self._names, module_names)
+        )
+        parameters = {name: parameter for parameter, name in self._names.items()}
+        group_of = {
+            parameter: index
+            for index, group in enumerate(self.optimizer.param_groups)
+            for parameter in group["params"]
+        }
+        members = [
+            Member(name, parameters[name], layer, group_of[parameters[name]])
+            for name, layer in order
+        ]
+        scatters = "all_reduce" not in self._kinds
+        gathers = Gathers.NOTHING
+        if scatters:
+            gathers = Gathers.GRADIENTS if self.options.gathers_gradients else Gathers.PARAMETERS
+        keeps_tensors = scatters and (
+            "reduce" in self._kinds
+            or (self._kind is Kind.WHOLE_TENSOR and gathers is Gathers.PARAMETERS)
+        )
+        rules = Rules(self.groups.calls.size, keeps_tensors)
+        layout = Layout(members, rules, self._resources.allocate)
+        layout.adopt()
+        units = _units_for(layout, gathers, keeps_tensors, self.groups.calls.rank)
+        wanted = Wanted(self.policy, gathers, self.options.channel_width, self._resources.costs)
+        self._follow(layout, Plans(layout, self.groups.calls, wanted, units), units)
+        modules = dict(self.model.named_modules())
+        for wait in waits:
+            modules[wait.module].register_forward_pre_hook(
+                Hook(self._gate_of(wait.layers, wait.opens)), prepend=True
+            )
+        self._take_over_first_pass()
+
+    def _follow(self, layout: Layout, plans: Plans, units: Sequence[Unit]) -> None:
+        """Makes the first plan, and what follows it."""
+        exchange = self.groups.exchange
+        compare(exchange, layout.lines())
+        times = _times_of(layout, self._resources.times)
+        settled: SettledPlan = exchange.share(
+            lambda: plans.settle(first_policy(self.policy, self._tuner), times)
+        )
+        optimizer = UnitOptimizer(self.optimizer, self._base, layout, units)
+        self.optimizer.state.clear()
+        spoils = self.options.check and plans.wanted.gathers is Gathers.PARAMETERS
+        engine = Engine(
+            plans.follow(settled),
+            Surroundings(
+                optimizer,
+                [member.layer for member in layout.members],
+                streams_of(layout.members[0].parameter.device),
+                self._reduce_late,
+                self._spoil if spoils else _nothing,
+                self._arrived,
+                Health(exchange.group),
+                self.groups.deadline_s,
+            ),
+        )
+        stand_ins = [
+            AveragedGradient(self, index, member.parameter)
+            for index, member in enumerate(layout.members)
+        ]
+        rights = Rights(plans.wanted.updates_early, lambda: settings_of(self.optimizer))
+        collector = Collector(layout, engine, stand_ins, rights, self._complete)
+        collector.is_synchronous = self._is_synchronous
+        members_of: list[list[int]] = [[] for _ in range(layout.layer_count)]
+        for index, member in enumerate(layout.members):
+            members_of[member.layer].append(index)
+        shards: list[list[torch.Tensor]] = [[] for _ in layout.members]
+        for unit in shard_units(layout, self.groups.calls.rank):
+            shards[unit.member].append(unit.gradient)
+        planner = self._planner(plans, settled, engine, times is not None)
+        self._built = _Built(
+            layout, engine, collector, optimizer, plans, planner, members_of, shards
+        )
+
+    def _planner(
+        self, plans: Plans, settled: SettledPlan, engine: Engine, knows_times: bool
+    ) -> Planner | None:
+        if self.groups.calls.rank != 0:
+            return None
+        if self._tuner is not None:
+            return BucketSearch(self._tuner, plans.settle)
+        if not self.options.replan:
+            return None
+        layers, device = plans.profile(None).layer_count, self._device()
+
+        def ratio() -> float:
+            plan = engine.following.program.plan
+            return ratio_of_costs(
+                engine.history().log, lambda index: plans.predicted_s(plan[index])
+            )
+
+        return DriftWatch(
+            self.policy,
+            plans.settle,
+            lambda: LayerTimer(layers, clock_of(device)),
+            settled,
+            ratio,
+            knows_times,
+        )
+
+    def _complete(self, layer: int) -> None:
+        """All of a layer's gradients are there."""
+        if self._built is not None and (timer := self._built.timer) is not None:
+            timer.complete(layer)
+
+    def _gate_of(
+        self, layers: tuple[int, ...], opens: int | None
+    ) -> Callable[[torch.nn.Module, Any], None]:
+        def gate(_module: torch.nn.Module, _inputs: Any) -> None:
+            assert self._built is not None
+            timer = self._built.timer
+            if in_backward():
+                self._passes.join()
+            elif timer is not None and opens is not None and torch.is_grad_enabled():
+                timer.enter(opens)
+            for layer in layers:
+                self._built.engine.wait_for(layer)
+            if timer is not None and opens is not None:
+                timer.begin(opens)
+
+        return gate
+
+    def _take_over_first_pass(self) -> None:
+        """What the first pass has left in the parameters' gradients is collected."""
+        built = self._built
+        assert built is not None
+        fired = set(map(id, self._first_pass))
+        built.collector.adopt(
+            [
+                index
+                for index, member in enumerate(built.layout.members)
+                if id(member.parameter) in fired
+            ]
+        )
+        self._first_pass.clear()
+
+    # --- While it runs.
+
+    def _agree(self) -> None:
+        """Joins what the ranks have found of this iteration's gradients, once."""
+        built = self._built
+        assert built is not None
+        own = built.collector.find()
+        if own is None:
+            return
+        own = dataclasses.replace(own, proposes=self._announces)
+        self._announces = False
+
+        def note(agreement: Agreement) -> None:
+            built.collector.note(agreement)
+            built.engine.agree(agreement)
+
+        self._agreements.append(self.groups.exchange.agree(own, note, built.engine.fail))
+
+    def _reduce_late(self, agreement: Agreement) -> None:
+        built = self._built
+        assert built is not None
+        built.collector.reduce_late(agreement, self.groups.calls, self.is_whole())
+
+    def _arrived(self, layers: Sequence[int]) -> None:
+        """A reader of older values finds out in backward, as after any step."""
+        built = self._built
+        assert built is not None
+        members = built.layout.members
+        torch.autograd.graph.increment_version(
+            [members[index].parameter for layer in layers for index in built.members_of[layer]]
+        )
+
+    @torch.no_grad()
+    def _spoil(self, atoms: range) -> None:
+        """Parameters that others have to bring cannot be used unnoticed until they do."""
+        built = self._built
+        assert built is not None
+        for stretch in stretches(built.layout, atoms, of_gradients=False):
+            for rank in range(self.groups.calls.size):
+                if rank != self.groups.calls.rank:
+                    for part in stretch.parts(rank):
+                        part.fill_(math.nan)
+
+    def _compare_parameters(self) -> None:
+        """All ranks have the same parameters, or learn which differ. Collective."""
+        built = self._built
+        assert built is not None
+        built.engine.flush()
+        own = [
+            hashlib.blake2b(
+                member.parameter.detach()
+                .cpu()
+                .contiguous()
+                .flatten()
+                .view(torch.uint8)
+                .numpy()
+                .tobytes(),
+                digest_size=8,
+            ).digest()
+            for member in built.layout.members
+        ]
+        everyone = self.groups.exchange.gather_objects(own)
+        for rank, theirs in enumerate(everyone):
+            for member, one, other in zip(built.layout.members, everyone[0], theirs, strict=True):
+                if one != other:
+                    raise RuntimeError(f"parameter {member.name} differs on ranks 0 and {rank}")
+
+
+def _nothing(_atoms: range) -> None:
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class _Wait:
+    """A module's gate: layers that it waits for, and the one that begins there, if one does."""
+
+    module: str
+    layers: tuple[int, ...]
+    opens: int | None
+
+
+def _order_of(
+    gates: Sequence[Gate],
+    unread: Sequence[torch.nn.Parameter],
+    names: dict[torch.nn.Parameter, str],
+    module_names: dict[torch.nn.Module, str],
+) -> tuple[list[tuple[str, int]], list[_Wait]]:
+    """Parameters by name with their layers, in order; and the layers that modules wait for."""
+    order: list[tuple[str, int]] = []
+    layer_of: dict[torch.nn.Parameter, int] = {}
+    layers = [tuple(unread)] + [gate.first for gate in gates]
+    for layer, parameters in enumerate(one for one in layers if one):
+        for parameter in parameters:
+            layer_of[parameter] = layer
+            order.append((names[parameter], layer))
+    waits = [
+        _Wait(
+            module_names[gate.module],
+            tuple(sorted({layer_of[parameter] for parameter in gate.needed})),
+            layer_of[gate.first[0]] if gate.first else None,
+        )
+        for gate in gates
+    ]
+    return order, waits
+
+
+def _times_of(layout: Layout, profile: Profile | None) -> LayerTimes | None:
+    """A profile's times by the layers of a layout: each layer's count where its first tensor is."""
+    if profile is None:
+        return None
+    layer_of = {member.name: member.layer for member in layout.members}
+    forward_s, backward_s = [0.0] * layout.layer_count, [0.0] * layout.layer_count
+    for layer in profile.layers:
+        index = layer_of.get(layer.tensors[0][0]) if layer.tensors else None
+        if index is None:
+            raise ValueError(f"the profile {profile.name} has a layer {layer.name} of no parameter")
+        forward_s[index] += layer.forward_s
+        backward_s[index] += layer.backward_s
+    return LayerTimes(tuple(forward_s), tuple(backward_s))
+
+
+def _units_for(layout: Layout, gathers: Gathers, keeps_tensors: bool, rank: int) -> list[Unit]:
+    if gathers is not Gathers.PARAMETERS:
+        return whole_units(layout, None)
+    return whole_units(layout, rank) if keeps_tensors else shard_units(layout, rank)

@@ -1,0 +1,257 @@
+"""The user's optimizer, run on what this rank has to update.
+
+The same class with the same settings runs on pieces of the flat buffers in place of the model's
+parameters: on this rank's shards, on the tensors that it owns, or, where gradients are whole on
+every rank, on everything.
+"""
+
+from __future__ import annotations
+
+import collections
+import copy
+import dataclasses
+import enum
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+from .layout import Layout
+
+# Whose update of an element depends on no other element.
+ELEMENTWISE = frozenset(
+    {
+        "SGD",
+        "Adam",
+        "AdamW",
+        "Adamax",
+        "NAdam",
+        "RAdam",
+        "Adagrad",
+        "Adadelta",
+        "ASGD",
+        "RMSprop",
+        "Rprop",
+    }
+)
+WHOLE_TENSOR = frozenset({"Muon", "Adafactor"})
+REFUSED = {
+    "LBFGS": "it evaluates the model several times a step",
+    "SparseAdam": "it needs sparse gradients",
+}
+# What optimizers keep for a whole tensor, of one element.
+SCALARS = frozenset({"step", "mu_product", "eta", "mu"})
+
+
+class Kind(enum.Enum):
+    """What an optimizer's update of an element depends on."""
+
+    ELEMENTWISE = "elementwise"
+    WHOLE_TENSOR = "whole_tensor"
+
+
+def kind_of(optimizer: torch.optim.Optimizer, whole_tensor: bool | None) -> Kind:
+    """Which kind an optimizer is.
+
+    Args:
+        optimizer: It. A class may say `whole_tensor = True` or `False` itself.
+        whole_tensor: What the caller says of it; None: nothing.
+
+    Raises:
+        ValueError: One that cannot be run in parts at all, or of which nobody has said.
+    """
+    name = type(optimizer).__name__
+    if name in REFUSED:
+        raise ValueError(f"optimizer {name} cannot be run by pleach.torch: {REFUSED[name]}")
+    declared = (
+        whole_tensor if whole_tensor is not None else getattr(optimizer, "whole_tensor", None)
+    )
+    if declared is not None:
+        return Kind.WHOLE_TENSOR if declared else Kind.ELEMENTWISE
+    is_torch = type(optimizer).__module__.startswith("torch.optim")
+    if is_torch and name in ELEMENTWISE:
+        return Kind.ELEMENTWISE
+    if is_torch and name in WHOLE_TENSOR:
+        return Kind.WHOLE_TENSOR
+    raise ValueError(
+        f"optimizer {name}: say whole_tensor=True if the update of an element depends on other "
+        "elements of its tensor, else whole_tensor=False"
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Unit:
+    """What is updated at once: a part of one parameter, or all of it.
+
+    Attributes:
+        member: Of the layout.
+        atoms: Those whose gradients it needs.
+        begin: Where it begins in the parameter, in memory order [elements].
+        values: What the optimizer takes for a parameter.
+        gradient: Its gradient.
+    """
+
+    member: int
+    atoms: tuple[int, ...]
+    begin: int
+    values: torch.Tensor
+    gradient: torch.Tensor
+
+
+def shard_units(layout: Layout, rank: int) -> list[Unit]:
+    """The parts of all parameters that are in a rank's shares, flat, in order."""
+    units = []
+    for index, atom in enumerate(layout.atoms):
+        buffer = layout.buffers[atom.buffer]
+        begin, end = atom.share(rank)
+        for part in atom.parts:
+            low, high = max(begin, part.place), min(end, part.place + part.length)
+            if low < high:
+                units.append(
+                    Unit(
+                        part.member,
+                        (index,),
+                        part.begin + low - part.place,
+                        buffer.parameters[low:high],
+                        buffer.gradients[low:high],
+                    )
+                )
+    return units
+
+
+def whole_units(layout: Layout, owner: int | None) -> list[Unit]:
+    """Whole parameters, in their shapes: those of one owner, or all of them."""
+    atoms_of = layout.atoms_by_member()
+    units = []
+    for member, atoms in enumerate(atoms_of):
+        if owner is None or all(layout.atoms[atom].shares[owner] > 0 for atom in atoms):
+            units.append(
+                Unit(member, tuple(atoms), 0, layout.parameter(member), layout.gradient(member))
+            )
+    return units
+
+
+# Settings of all groups of an optimizer, as they were at one time.
+Settings = list[dict[str, Any]]
+
+
+def settings_of(optimizer: torch.optim.Optimizer) -> Settings:
+    """The settings of an optimizer's groups, as they are now."""
+    return [
+        {
+            key: value.clone() if isinstance(value, torch.Tensor) else value
+            for key, value in group.items()
+            if key != "params"
+        }
+        for group in optimizer.param_groups
+    ]
+
+
+def first_change(before: Settings, after: Settings) -> str:
+    """The first setting that has changed, in words; "": none has."""
+    for index, (one, other) in enumerate(zip(before, after, strict=True)):
+        for key, value in other.items():
+            old = one.get(key)
+            if old is not value and not bool(torch.as_tensor(old == value).all()):
+                return f"{key} of group {index}, from {old} to {value}"
+    return ""
+
+
+class UnitOptimizer:
+    """An optimizer over units. Used by one thread at a time."""
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        base: type[torch.optim.Optimizer],
+        layout: Layout,
+        units: Sequence[Unit],
+    ):
+        """Takes over the optimizer's state, which may be large, for its units.
+
+        Args:
+            optimizer: The user's, which is left as it is.
+            base: Its class, as it was.
+            layout: Where parameters lie.
+            units: What this rank updates; a parameter has several where it is cut.
+        """
+        self.units = tuple(units)
+        self._layout = layout
+        self._inner = object.__new__(base)
+        self._inner.__dict__.update(optimizer.__dict__)
+        self._inner.__dict__.pop("step", None)  # a scheduler's
+        self._inner.state = collections.defaultdict(dict)
+        self._inner.param_groups = []
+        # Hooks are of the user's step, not of its parts.
+        step: Any = base.step
+        self._step: Any = step.__wrapped__ if getattr(step, "hooked", False) else step
+        self.load(
+            {
+                member: optimizer.state[layout.members[member].parameter]
+                for member in range(len(layout.members))
+                if layout.members[member].parameter in optimizer.state
+            }
+        )
+
+    def update(self, units: Iterable[Unit], settings: Settings) -> None:
+        """Updates units in place, as optimizer.step() would with these settings."""
+        groups: list[list[torch.Tensor]] = [[] for _ in settings]
+        chosen = list(units)
+        for unit in chosen:
+            unit.values.grad = unit.gradient
+            groups[self._layout.members[unit.member].group].append(unit.values)
+        self._inner.param_groups = [
+            {**group, "params": values}
+            for group, values in zip(settings, groups, strict=True)
+            if values
+        ]
+        try:
+            self._step(self._inner)
+        finally:
+            for unit in chosen:
+                unit.values.grad = None
+
+    def load(self, states: dict[int, dict[str, Any]]) -> None:
+        """Takes a whole parameter's state, by member, for the units that are parts of it."""
+        self._inner.state.clear()
+        for unit in self.units:
+            if unit.member in states:
+                parameter = self._layout.members[unit.member].parameter
+                self._inner.state[unit.values] = {
+                    key: part_of(key, value, parameter, unit)
+                    for key, value in states[unit.member].items()
+                }
+
+    def state(self, unit: Unit) -> dict[str, Any]:
+        """A unit's state; empty before its first update."""
+        state: dict[str, Any] = self._inner.state.get(unit.values, {})
+        return state
+
+
+def is_per_element(key: str, value: Any, parameter: torch.Tensor) -> bool:
+    """Whether an entry of an optimizer's state has a number for each of a parameter's elements."""
+    return (
+        isinstance(value, torch.Tensor)
+        and value.shape == parameter.shape
+        and not (value.numel() == 1 and key in SCALARS)
+    )
+
+
+def part_of(key: str, value: Any, parameter: torch.Tensor, unit: Unit) -> Any:
+    """A unit's part of an entry of a parameter's state: a copy."""
+    if not isinstance(value, torch.Tensor):
+        return copy.deepcopy(value)
+    if not is_per_element(key, value, parameter):
+        return value.clone()
+    if unit.values.shape == parameter.shape and unit.values.dim() != 1:
+        part = torch.empty_like(unit.values, dtype=value.dtype, device=value.device)
+        return part.copy_(value)
+    return flat(value, parameter)[unit.begin : unit.begin + unit.values.numel()].clone()
+
+
+def flat(value: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
+    """A tensor of a parameter's shape, in the order in which that lies in memory."""
+    ordered = torch.empty_strided(
+        parameter.shape, parameter.stride(), dtype=value.dtype, device=value.device
+    )
+    return ordered.copy_(value).as_strided((parameter.numel(),), (1,))

@@ -1,0 +1,75 @@
+"""What ranks run in tests of data parallelism."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from parallel_cases import (
+    digest,
+    distance,
+    make_batches,
+    make_model,
+    make_optimizer,
+    make_parallel,
+    share,
+    train,
+    values_of,
+)
+from parallel_loops import LOOPS, Run, differences, make, run_plain
+from parallel_pool import GROUPS
+
+import pleach.torch.parallel as parallel
+
+
+def compare_with_whole_batch(
+    rank: int,
+    kind: str,
+    optimizer: str,
+    count: int,
+    dtype_name: str,
+    policy: str,
+    options: dict[str, Any],
+) -> tuple[float, float, str]:
+    """Trains on a rank's part; how far parameters and losses are from whole-batch training."""
+    dtype = getattr(torch, dtype_name)
+    batches = make_batches(kind, dtype)
+    plain = make_model(kind, dtype, 0)
+    expected = torch.tensor(
+        train(plain, make_optimizer(optimizer, plain), batches), dtype=torch.float64
+    )
+    model, own = make_parallel(kind, optimizer, count, policy, dtype, **options)
+    losses = torch.tensor(
+        train(model, own, [share(one, rank, count) for one in batches]), dtype=torch.float64
+    )
+    values = values_of(model)
+    dist.all_reduce(losses, group=GROUPS[count])
+    own.close()
+    return (
+        distance(values, values_of(plain)),
+        float((losses / count - expected).abs().max()),
+        digest(values),
+    )
+
+
+def compare_loop(
+    rank: int,
+    loop: str,
+    kind: str,
+    optimizer: str,
+    count: int,
+    policy: str,
+    options: dict[str, Any],
+) -> tuple[float, float, str]:
+    """Runs a loop in parallel; how far parameters and notes are from whole-batch training."""
+    plain = run_plain(loop, kind, optimizer)
+    model = make(kind, rank)
+    own, tuned = parallel.data_parallel(
+        model, make_optimizer(optimizer, model), policy, process_group=GROUPS[count], **options
+    )
+    run = Run(own, tuned, rank, count)
+    LOOPS[loop](run, make_batches(kind if kind in ("cnn", "transformer") else "mlp"))
+    found = (*differences(run, plain), digest(values_of(own)))
+    tuned.close()
+    return found

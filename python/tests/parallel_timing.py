@@ -1,0 +1,255 @@
+"""What ranks check of when things happen: delays, races, what waits for what, plans that change."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from typing import Any
+
+import torch
+from parallel_cases import (
+    digest,
+    distance,
+    loss_of,
+    make_batches,
+    make_model,
+    make_optimizer,
+    make_parallel,
+    share,
+    train,
+    values_of,
+)
+from parallel_checks import DEAR, step, trainer_of
+from parallel_pool import GROUPS
+from torch import nn
+
+import pleach.torch.parallel as parallel
+from pleach.torch.parallel import collecting, engine, planning, trainer
+
+
+class Delays:
+    """Seeded sleeps wherever threads meet: before copies of gradients, calls, ends and updates."""
+
+    PLACES: tuple[tuple[Any, str], ...] = (
+        (collecting.Collector, "has_accumulated"),
+        (collecting.Collector, "will_accumulate"),
+        (engine.Engine, "_end_work"),
+        (engine.Engine, "gradient_ready"),
+        (engine.Engine, "_update_one"),
+        (engine.Engine, "wait_for"),
+        (engine.Engine, "step"),
+    )
+
+    def __init__(self, seed: int):
+        self._draw = random.Random(seed)
+        self._kept = [(owner, name, getattr(owner, name)) for owner, name in self.PLACES]
+        for owner, name, kept in self._kept:
+            setattr(owner, name, self._delayed(kept))
+
+    def _delayed(self, kept: Any) -> Any:
+        def call(*arguments: Any) -> Any:
+            if self._draw.random() < 0.2:
+                time.sleep(self._draw.random() * 0.002)
+            return kept(*arguments)
+
+        return call
+
+    def stop(self) -> None:
+        for owner, name, kept in self._kept:
+            setattr(owner, name, kept)
+
+
+def poison(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """What no gradient has been written to is NaN, before each backward."""
+    for buffer in trainer_of(optimizer)._built.layout.buffers:
+        buffer.gradients.fill_(float("nan"))
+
+
+def bits_under_delays(rank: int, policy: str, seeds: list[int | None], count: int) -> list[str]:
+    """The parameters' bits after a few steps, for each seed of delays; None: no delays."""
+    found = []
+    batches = [share(one, rank, count) for one in make_batches("mlp", steps=4)]
+    for seed in seeds:
+        model, optimizer = make_parallel("mlp", "nesterov", count, policy, check=True)
+        delays = None if seed is None else Delays(1000 * seed + rank)
+        for index, batch in enumerate(batches):
+            optimizer.zero_grad()
+            loss = loss_of(model, batch)
+            if index > 0:
+                trainer_of(optimizer).synchronize()
+                poison(model, optimizer)
+            loss.backward()
+            optimizer.step()
+        found.append(digest(values_of(model)))
+        if delays is not None:
+            delays.stop()
+        optimizer.close()
+    return found
+
+
+class SlowCalls:
+    """Makes every collective of a plan take longer: its work ends late."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, delay_s: float):
+        self._engine = trainer_of(optimizer)._built.engine
+        kept = self._engine._endings.tell
+
+        def tell(work: Any, ended: Any) -> None:
+            kept(work, lambda: threading.Timer(delay_s, ended).start())
+
+        self._engine._endings.tell = tell
+
+
+def only_forward_waits(rank: int) -> dict[str, float]:
+    """Seconds that backward, step and the parts of forward take when collectives are slow."""
+    torch.manual_seed(0)
+    model = nn.Sequential(*[nn.Linear(64, 64) for _ in range(4)])
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    parallel.data_parallel(
+        model, optimizer, "dear,bucket=1KiB", process_group=GROUPS[2], channel_width=1
+    )
+    inputs = torch.randn(3, 64)
+    model(inputs).sum().backward()
+    optimizer.step()
+    optimizer.synchronize()
+    SlowCalls(optimizer, 0.05)  # 4 reductions and 4 gathers, one after the other
+    times: dict[str, float] = {}
+    at: list[float] = []
+    for layer in model:
+        layer.register_forward_hook(lambda *_: at.append(time.perf_counter()))
+    begin = time.perf_counter()
+    loss = model(inputs).sum()
+    times["forward"] = time.perf_counter() - begin
+    begin = time.perf_counter()
+    loss.backward()
+    times["backward"] = time.perf_counter() - begin
+    begin = time.perf_counter()
+    optimizer.zero_grad()
+    optimizer.step()
+    times["step"] = time.perf_counter() - begin
+    optimizer.zero_grad()
+    model(inputs).sum().backward()
+    begin = time.perf_counter()
+    optimizer.step()
+    times["step"] = max(times["step"], time.perf_counter() - begin)
+    at.clear()
+    begin = time.perf_counter()
+    model(inputs)
+    times["first"], times["last"] = at[0] - begin, at[-1] - begin
+    optimizer.close()
+    return times
+
+
+class Trials:
+    """A search that goes through some sizes."""
+
+    SIZES = (25 << 20, 1 << 10, 4 << 10)
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, int]] = []  # bucket, iteration time in ps
+        self.at = 0
+
+    @property
+    def size_bytes(self) -> int:
+        return self.SIZES[self.at]
+
+    @property
+    def settled(self) -> bool:
+        return self.at == len(self.SIZES) - 1
+
+    def observe(self, iteration_ps: int) -> bool:
+        self.seen.append((self.size_bytes, iteration_ps))
+        if len(self.seen) % 3 or self.settled:
+            return False
+        self.at += 1
+        return True
+
+
+def a_search_changes_plans(rank: int) -> list[tuple[str, int, int]]:
+    """dear_bo: all ranks follow the same trials from the same iterations on."""
+    kept = trainer.BucketTuner
+    trainer.BucketTuner = lambda *_: Trials()  # type: ignore
+    try:
+        batches = make_batches("transformer")
+        plain = make_model("transformer")
+        train(plain, make_optimizer("nesterov", plain), batches)
+        model, optimizer = make_parallel("transformer", "nesterov", 3, "dear_bo")
+        train(model, optimizer, [share(one, rank, 3) for one in batches])
+    finally:
+        trainer.BucketTuner = kept
+    assert distance(values_of(model), values_of(plain)) <= 1e-12
+    made = trainer_of(optimizer)
+    found = [(one.spec, one.iteration, len(one.settled.collectives)) for one in made.proposals]
+    if rank == 0:
+        seen = made._tuner.seen
+        assert [size for size, _ in seen] == sorted(
+            (size for size, _ in seen), key=Trials.SIZES.index
+        )
+    optimizer.close()
+    return found
+
+
+class Slow(nn.Module):
+    """A layer that takes a given time."""
+
+    delay_s = 0.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(7, 7, dtype=torch.float64)
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        values = self.inner(values)
+        time.sleep(Slow.delay_s)
+        return values
+
+
+def watch_plans(planner: Any, asked: list[Any]) -> None:
+    """Notes what is asked of a planner; what is settled is another plan from the second time on."""
+    settle = planner._settle
+
+    def settle_noting(spec: str, times: Any, ratio: float) -> Any:
+        asked.append((spec, times))
+        return settle("dear,bucket=1" if len(asked) > 1 else spec, times, ratio)
+
+    planner._settle = settle_noting
+
+
+def drift_makes_a_new_plan(rank: int) -> list[str]:
+    """When iterations take longer, the layers are timed anew, and a plan is made of that."""
+    asked: list[Any] = []
+    planning.WINDOW = 4
+    model = nn.Sequential(Slow(), nn.Linear(7, 3, dtype=torch.float64))
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    parallel.data_parallel(model, optimizer, DEAR, process_group=GROUPS[2])
+    inputs = torch.randn(4, 7, dtype=torch.float64)
+    Slow.delay_s = 0.004
+    for index in range(60):
+        if index == 1 and rank == 0:
+            watch_plans(trainer_of(optimizer)._built.planner, asked)
+        if index == 25:
+            Slow.delay_s = 0.012
+        optimizer.zero_grad()
+        model(inputs).sum().backward()
+        optimizer.step()
+    reasons = [one.why for one in trainer_of(optimizer).proposals]
+    if rank == 0:
+        assert len(asked) == 2, asked
+        assert 0.003 < max(asked[0][1].forward_s) < 0.008, asked
+        assert 0.011 < max(asked[1][1].forward_s) < 0.020, asked
+    optimizer.close()
+    return reasons
+
+
+def stands_after(rank: int, policy: str) -> float:
+    """After the last step nothing is lost: what is read is what plain training makes."""
+    batches = make_batches("mlp", steps=2)
+    plain = make_model("mlp")
+    train(plain, make_optimizer("sgd", plain), batches, schedules=False)
+    model, optimizer = make_parallel("mlp", "sgd", 2, policy)
+    for batch in batches:
+        step(model, optimizer, share(batch, rank, 2))
+    found = distance(list(model.state_dict().values()), list(plain.state_dict().values()))
+    optimizer.close()
+    return found

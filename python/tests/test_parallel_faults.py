@@ -1,0 +1,42 @@
+"""A rank that falls ends every rank in time, and is named."""
+
+from __future__ import annotations
+
+# timeout_s: 300
+
+import contextlib
+import os
+import signal
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import parallel_faults as faults  # noqa: E402
+from parallel_pool import RankPool  # noqa: E402
+
+
+@pytest.mark.parametrize("what", ["kill", "stop", "leave"])
+def test_a_rank_that_falls_ends_all(what: str) -> None:
+    count = 3
+    pool = RankPool(count, "gloo", timeout_s=faults.TIMEOUT_S)
+    try:
+        last = count - 1
+        for rank in range(count):
+            pool.send(rank, faults.train_until, what)
+        for rank in range(last):
+            is_well, found = pool.receive(rank, 60)
+            assert is_well, found
+            took_s, message = found
+            assert took_s < faults.TIMEOUT_S + 6, message
+            assert any(kind in message for kind in ("reduce_scatter of ", "all_gather of ")), (
+                message
+            )
+            if what != "leave":
+                assert f"rank {last} does not answer" in message, message
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            if what == "stop":
+                os.kill(pool.processes[last].pid, signal.SIGKILL)
+        pool.close()
+    assert not any(process.is_alive() for process in pool.processes)

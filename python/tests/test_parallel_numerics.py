@@ -1,0 +1,123 @@
+"""Training in parallel is training on whole batches, within rounding, and alike on all ranks."""
+
+from __future__ import annotations
+
+# timeout_s: 300
+
+import os
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import parallel_jobs as jobs  # noqa: E402
+from parallel_cases import EARLY, OWNERS, needs_early, needs_owners  # noqa: E402
+from parallel_pool import shared_pool  # noqa: E402
+
+LONG = bool(os.environ.get("PLEACH_LONG"))
+BUCKET = "bucket=1KiB"
+POLICIES = [
+    f"dear,{BUCKET}",
+    f"ddp,{BUCKET}",
+    pytest.param(EARLY, marks=needs_early),
+    "wfbp",
+    f"zero1,{BUCKET}",
+]
+# Largest differences that are rounding: by how an optimizer treats small differences, and by type.
+TOLERANCES = {
+    ("sgd", "float32"): 1e-6,
+    ("nesterov", "float32"): 1e-6,
+    ("sgd", "float64"): 1e-12,
+    ("nesterov", "float64"): 1e-12,
+}
+
+
+def tolerance(optimizer: str, dtype: str) -> float:
+    if optimizer in ("muon", "adafactor"):
+        return 1e-6
+    return TOLERANCES.get((optimizer, dtype), 1e-10)
+
+
+def check(
+    kind: str, optimizer: str, count: int, dtype: str, policy: str, **options: object
+) -> None:
+    found = shared_pool().run(
+        jobs.compare_with_whole_batch,
+        kind,
+        optimizer,
+        count,
+        dtype,
+        policy,
+        options,
+        ranks=range(count),
+    )
+    within = tolerance(optimizer, dtype)
+    assert max(parameters for parameters, _, _ in found) <= within
+    assert max(losses for _, losses, _ in found) <= 10 * within
+    assert len({digest for _, _, digest in found}) == 1
+
+
+@pytest.mark.parametrize("kind", ["mlp", "cnn", "transformer"])
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+@pytest.mark.parametrize(("optimizer", "dtype"), [("nesterov", "float32"), ("adamw", "float64")])
+def test_ranks(kind: str, count: int, optimizer: str, dtype: str) -> None:
+    check(kind, optimizer, count, dtype, POLICIES[0])
+
+
+@pytest.mark.parametrize("policy", POLICIES[1:])
+def test_policies(policy: str) -> None:
+    check("transformer", "nesterov", 3, "float64", policy)
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        "sgd",
+        "adam",
+        "amsgrad",
+        "adamax",
+        "nadam",
+        "radam",
+        "adagrad",
+        "adadelta",
+        "asgd",
+        "rmsprop",
+        "rprop",
+    ],
+)
+@pytest.mark.parametrize("gather", ["parameters", "gradients"])
+def test_elementwise_optimizers(optimizer: str, gather: str) -> None:
+    check("mlp", optimizer, 2, "float64", POLICIES[0], gather=gather)
+
+
+@pytest.mark.parametrize("optimizer", ["adafactor", "muon"])
+@pytest.mark.parametrize("options", [{}, {"gather": "gradients"}])
+def test_optimizers_of_whole_tensors(optimizer: str, options: dict[str, str]) -> None:
+    check(
+        "weights" if optimizer == "muon" else "cnn", optimizer, 3, "float64", POLICIES[0], **options
+    )
+
+
+@needs_owners
+def test_an_elementwise_optimizer_may_be_run_by_owners() -> None:
+    check("mlp", "adamw", 3, "float64", OWNERS)
+
+
+if LONG:
+
+    @pytest.mark.parametrize("kind", ["mlp", "cnn", "transformer"])
+    @pytest.mark.parametrize("count", [1, 2, 3, 4])
+    @pytest.mark.parametrize(
+        ("optimizer", "dtype"),
+        [
+            ("sgd", "float32"),
+            ("sgd", "float64"),
+            ("nesterov", "float32"),
+            ("nesterov", "float64"),
+            ("adam", "float64"),
+            ("adamw", "float64"),
+        ],
+    )
+    @pytest.mark.parametrize("policy", POLICIES)
+    def test_everything(kind: str, count: int, optimizer: str, dtype: str, policy: str) -> None:
+        check(kind, optimizer, count, dtype, policy)

@@ -1,0 +1,58 @@
+"""Delays, races, and plans that change while training runs."""
+
+from __future__ import annotations
+
+# timeout_s: 300
+
+import os
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import parallel_timing as timing  # noqa: E402
+from parallel_cases import EARLY, needs_early  # noqa: E402
+from parallel_pool import shared_pool  # noqa: E402
+
+LONG = bool(os.environ.get("PLEACH_LONG"))
+EARLY_ONE = pytest.param(EARLY, marks=needs_early)
+# A hundred seeds where there is time; the same in slices.
+SEEDS = range(100) if LONG else range(0, 100, 10)
+
+
+@pytest.mark.parametrize("policy", ["dear,bucket=1KiB", "ddp,bucket=1KiB", EARLY_ONE])
+def test_delays_change_no_bit(policy: str) -> None:
+    found = shared_pool().run(
+        timing.bits_under_delays, policy, [None, *SEEDS], 2, ranks=range(2), deadline_s=300
+    )
+    assert {bits for each in found for bits in each} == {found[0][0]}
+
+
+def test_only_forward_waits() -> None:
+    for times in shared_pool().run(timing.only_forward_waits, ranks=range(2)):
+        # 50 ms a collective, one at a time: neither backward nor step waits for any.
+        assert times["backward"] < 0.04, times
+        assert times["step"] < 0.04, times
+        # The first layer waits for 4 reductions and its gather, the last for 3 gathers more.
+        assert 0.15 < times["first"] < times["last"] - 0.12, times
+
+
+def test_a_search_changes_plans_on_all_ranks_at_once() -> None:
+    found = shared_pool().run(timing.a_search_changes_plans, ranks=range(3))
+    assert found[0] == found[1] == found[2]
+    specs = [spec for spec, _, _ in found[0]]
+    assert specs == ["dear,bucket=1024", "dear,bucket=4096"]
+    assert found[0][0][2] > found[0][1][2]
+
+
+def test_drift_makes_a_new_plan() -> None:
+    found = shared_pool().run(timing.drift_makes_a_new_plan, ranks=range(2))
+    assert found[0] == found[1]
+    assert len(found[0]) == 1
+    assert "instead of" in found[0][0]
+
+
+@pytest.mark.parametrize("policy", ["dear,bucket=1KiB", "ddp", EARLY_ONE])
+def test_no_step_is_lost(policy: str) -> None:
+    found = shared_pool().run(timing.stands_after, policy, ranks=range(2))
+    assert max(found) <= 1e-12
