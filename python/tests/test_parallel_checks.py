@@ -1,8 +1,7 @@
 """What data parallelism refuses, names, keeps and tells."""
 
-from __future__ import annotations
-
 # timeout_s: 300
+from __future__ import annotations
 
 import pathlib
 from collections.abc import Callable

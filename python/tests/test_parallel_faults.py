@@ -1,8 +1,7 @@
 """A rank that falls ends every rank in time, and is named."""
 
-from __future__ import annotations
-
 # timeout_s: 300
+from __future__ import annotations
 
 import contextlib
 import os

@@ -1,9 +1,8 @@
 """Loops as people write them make what they make on one process: among them all that DeAR's
 published code gets wrong."""
 
-from __future__ import annotations
-
 # timeout_s: 300
+from __future__ import annotations
 
 import os
 

@@ -1,8 +1,7 @@
 """Training in parallel is training on whole batches, within rounding, and alike on all ranks."""
 
-from __future__ import annotations
-
 # timeout_s: 300
+from __future__ import annotations
 
 import os
 

@@ -1,8 +1,7 @@
 """Delays, races, and plans that change while training runs."""
 
-from __future__ import annotations
-
 # timeout_s: 300
+from __future__ import annotations
 
 import os
 
