@@ -8,13 +8,16 @@ namespace pleach {
 
 bool AlphaBeta::has(CollectiveKind kind) const {
   return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduceScatter ||
-         kind == CollectiveKind::kAllGather || kind == CollectiveKind::kAllToAll;
+         kind == CollectiveKind::kAllGather || kind == CollectiveKind::kAllToAll ||
+         kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kReduce;
 }
 
 int64_t AlphaBeta::time_ps(CollectiveKind kind, int64_t size_bytes) const {
   const double ranks = rank_count_;
   const int64_t phases = kind == CollectiveKind::kAllReduce ? 2 : 1;
-  const double seconds = (ranks - 1) / ranks * static_cast<double>(size_bytes) / bandwidth_;
+  const bool moves_all = kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kReduce;
+  const double part = moves_all && rank_count_ > 1 ? 1.0 : (ranks - 1) / ranks;
+  const double seconds = part * static_cast<double>(size_bytes) / bandwidth_;
   const double moves_ps = std::ceil(seconds * static_cast<double>(kPicosecondsPerSecond));
   const double hops_ps = (ranks - 1) * static_cast<double>(alpha_ps_);
   const double all_ps =

@@ -8,13 +8,16 @@
 namespace pleach {
 
 // reduce_scatter and all_gather of n bytes on P ranks: (P−1)·alpha + (P−1)/P · n / bandwidth;
-// all_reduce twice that; all_to_all (P−1)·alpha + (P−1)/P · n / bandwidth. Rounded up to 1 ps.
+// all_reduce twice that; all_to_all (P−1)·alpha + (P−1)/P · n / bandwidth; broadcast and reduce,
+// along the ring in pieces that follow one another, (P−1)·alpha + n / bandwidth, and nothing on one
+// rank. Rounded up to 1 ps.
 // Each of them pays `overhead` once more, all_reduce too; on one rank none does. What takes longer
 // than kLongestPs takes 1 ps more than that.
 //   alpha_ps               per hop [ps], ≥ 0
 //   overhead_ps            per collective, whatever its ranks and size [ps], ≥ 0
 //   bandwidth_bytes_per_s  of the slowest link a rank sends over, > 0
-//   source  docs of nccl-tests (PERFORMANCE.md); Thakur et al., IJHPCA 2005, sec. 4
+//   source  docs of nccl-tests (PERFORMANCE.md), for what each rank's link carries; Thakur et al.,
+//           IJHPCA 2005, sec. 4
 class AlphaBeta : public CostModel {
  public:
   AlphaBeta(int32_t rank_count, int64_t alpha_ps, double bandwidth_bytes_per_s,

@@ -29,8 +29,9 @@ double least_ps_per_byte(const CostModel& costs, CollectiveKind kind, int64_t to
 // The least for reducing and distributing, each half at the size that suits it.
 double least_ps_per_byte(const CostModel& costs, int64_t total_bytes) {
   const auto one = [&](CollectiveKind kind) { return least_ps_per_byte(costs, kind, total_bytes); };
-  return std::min(one(CollectiveKind::kAllReduce),
-                  one(CollectiveKind::kReduceScatter) + one(CollectiveKind::kAllGather));
+  return std::min({one(CollectiveKind::kAllReduce),
+                   one(CollectiveKind::kReduceScatter) + one(CollectiveKind::kAllGather),
+                   one(CollectiveKind::kReduce) + one(CollectiveKind::kBroadcast)});
 }
 
 }  // namespace

@@ -16,10 +16,11 @@ struct IterationBound {
 
 // T* = max(Σ ff + Σ bp, Σ c, max_l [Σ_{k≥l} (ff_k + bp_k) + Σ_{k≤l} c_k]), where c_l is the least
 // time that layer l's bytes can take on the channel: their number times the least time per byte
-// that the costs offer at any size up to the model's, as reduce_scatter + all_gather or as
-// all_reduce. That size is the model's or one of costs.breakpoints(). Exact where costs are
-// proportional to bytes; else a lower bound that charges startups only as far as the largest useful
-// message cannot avoid them. Costs rounded to whole picoseconds move it by one per collective.
+// that the costs offer at any size up to the model's, as reduce_scatter + all_gather, as reduce +
+// broadcast or as all_reduce. That size is the model's or one of costs.breakpoints(). Exact where
+// costs are proportional to bytes; else a lower bound that charges startups only as far as the
+// largest useful message cannot avoid them. Costs rounded to whole picoseconds move it by one per
+// collective.
 //   profile  checked
 //   costs    never fall with the size; concave between their breakpoints
 //   cost     O(layers + breakpoints)

@@ -15,7 +15,9 @@ Status check_costs(const PolicySetting& setting) {
     return static_cast<double>(setting.costs.time_ps(kind, bytes));
   };
   const double pieces = static_cast<double>(space.tensors().size()) + kMostCuts;
-  for (const CollectiveKind kind : gradient_collectives()) {
+  for (const CollectiveKind kind :
+       {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kAllGather,
+        CollectiveKind::kReduce, CollectiveKind::kBroadcast}) {
     if (space.total_bytes() > 0 && setting.costs.has(kind) &&
         time_ps(kind, space.total_bytes()) + pieces * time_ps(kind, 1) >
             static_cast<double>(kLongestPs)) {
@@ -32,7 +34,7 @@ Result<std::unique_ptr<Policy>> create_policy(std::string_view spec, const Polic
   PLEACH_TRY(check_profile(setting.profile));
   PLEACH_ASSIGN(selected, policies().select(spec));
   const auto& [policy, options] = selected;
-  for (const CollectiveKind kind : policy->collectives) {
+  for (const CollectiveKind kind : collectives_of(*policy, options)) {
     if (!setting.costs.has(kind)) {
       return Error{ErrorCode::kUnsupported,
                    fmt::format("policy {} needs {}, which the algorithm does not do", policy->name,

@@ -30,6 +30,14 @@ Plan decoupled_plan(std::span<const ByteRange> groups) {
   return plan;
 }
 
+Plan owned_plan(std::span<const ByteRange> groups) {
+  Plan plan = decoupled_plan(groups);
+  for (PolicyCollective& one : plan) {
+    one.kind = reduces(one.kind) ? CollectiveKind::kReduce : CollectiveKind::kBroadcast;
+  }
+  return plan;
+}
+
 PlanTimes::PlanTimes(const TrainingProfile& profile)
     : ready_ps(profile.layers.size()), rest_ps(profile.layers.size()) {
   int64_t backward_ps = 0;

@@ -21,6 +21,8 @@ Plan all_reduce_plan(std::span<const ByteRange> buckets);
 //   source  Zhang et al., DeAR, ICDCS 2023: decoupled all_reduce
 Plan scatter_plan(std::span<const ByteRange> groups);
 Plan decoupled_plan(std::span<const ByteRange> groups);
+// The same with a reduce and a broadcast for each group.
+Plan owned_plan(std::span<const ByteRange> groups);
 
 // When layers yield and need their bytes. All communication of an iteration lies between the start
 // of its backward and the forward of the last layer that owns parameters, so an iteration is: heads

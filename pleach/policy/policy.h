@@ -92,12 +92,20 @@ struct PolicyDescriptor {
   std::string summary;
   std::string source;  // paper and section
   std::vector<OptionDescriptor> options;
-  std::vector<CollectiveKind> collectives;  // what the cost model must have
+  std::vector<CollectiveKind> collectives;  // what the cost model must have; but for collectives_of
   int32_t zero_stage = 0;                   // what it shards whatever the training's own stage says
   bool plans_by_costs = false;  // what it does depends on how long the costs say things take
   bool settles = true;  // false: what it starts depends on a clock that knows of no iterations
+  // Where options decide, what the cost model must have.
+  std::vector<CollectiveKind> (*collectives_of)(const Options& options) = nullptr;
   Result<std::unique_ptr<Policy>> (*create)(const PolicySetting& setting, const Options& options);
 };
+
+// What the cost model must have for a policy with these options.
+inline std::vector<CollectiveKind> collectives_of(const PolicyDescriptor& policy,
+                                                  const Options& options) {
+  return policy.collectives_of != nullptr ? policy.collectives_of(options) : policy.collectives;
+}
 
 Registry<PolicyDescriptor> policies();
 

@@ -87,8 +87,8 @@ testing::AssertionResult carries_all(const Rehearsal& rehearsal, int32_t iterati
   for (std::size_t edge = 0; edge + 1 < edges.size(); ++edge) {
     depth[edges[edge].kind] += edges[edge].change;
     const int64_t whole = depth[CollectiveKind::kAllReduce];
-    const int64_t half = depth[CollectiveKind::kReduceScatter];
-    const int64_t gathered = depth[CollectiveKind::kAllGather];
+    const int64_t half = depth[CollectiveKind::kReduceScatter] + depth[CollectiveKind::kReduce];
+    const int64_t gathered = depth[CollectiveKind::kAllGather] + depth[CollectiveKind::kBroadcast];
     if (edges[edge].at < edges[edge + 1].at && (whole + half != 1 || gathered != gathers * half)) {
       return testing::AssertionFailure() << "byte " << edges[edge].at << ": " << whole << " "
                                          << half << " " << gathered << " times";
@@ -106,6 +106,8 @@ std::vector<std::string> specs() {
                                      "p3,slice=1GB",
                                      "byte_scheduler,partition=10MB,credit=0,negotiation=1us",
                                      "dear,bucket=0",
+                                     "dear,halves=reduce_broadcast",
+                                     "work_conserving,gathers=after_step,collectives=scatter",
                                      "zero1,bucket=0",
                                      "fsdp,bucket=0",
                                      "fsdp,reshard_after_forward=0",
@@ -184,6 +186,9 @@ TEST(Policies, RefuseWhatMakesNoSense) {
       {"mg_wfbp,merge=best", "best"},
       {"fsdp,reshard_after_forward=2", "reshard_after_forward"},
       {"lancet,parts=0", "parts"},
+      {"dear,halves=rb", "rb"},
+      {"work_conserving,gathers=late", "late"},
+      {"work_conserving,collectives=all", "all"},
   };
   const Scene scene = random_scene(1);
   for (const BadSpec& bad : cases) {

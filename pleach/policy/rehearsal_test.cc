@@ -67,10 +67,11 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Case{"wfbp", 10, 130'000}, Case{"wfbp", 30, 180'000}, Case{"wfbp", 40, 220'000},
                     Case{"wfbp", 60, 300'000}, Case{"dear,bucket=0", 10, 130'000},
                     Case{"dear,bucket=0", 30, 165'000}, Case{"dear,bucket=0", 40, 190'000},
-                    Case{"dear,bucket=0", 60, 270'000}, Case{"p3,slice=1000", 30, 170'000},
-                    Case{"p3,slice=1000", 40, 200'000}, Case{"p3,slice=1000", 60, 280'000},
-                    Case{"p3,slice=125", 30, 152'500}, Case{"p3,slice=125", 40, 190'000},
-                    Case{"p3,slice=125", 60, 270'000}));
+                    Case{"dear,bucket=0", 60, 270'000},
+                    Case{"dear,bucket=0,halves=reduce_broadcast", 30, 165'000},
+                    Case{"p3,slice=1000", 30, 170'000}, Case{"p3,slice=1000", 40, 200'000},
+                    Case{"p3,slice=1000", 60, 280'000}, Case{"p3,slice=125", 30, 152'500},
+                    Case{"p3,slice=125", 40, 190'000}, Case{"p3,slice=125", 60, 270'000}));
 
 // The others at 30 ms per layer, where every gradient waits for the channel.
 //   sequential     compute 120, then 4 × 30
@@ -139,6 +140,11 @@ TEST(AlphaBetaCosts, OfALargeBucket) {
   }
   EXPECT_EQ(costs.time_ps(CollectiveKind::kAllReduce, 1) / 1'000'000, 1890);
   EXPECT_EQ(AlphaBeta(1, 15'000'000, 1.18e9).time_ps(CollectiveKind::kAllReduce, bytes), 0);
+  // All bytes pass every link of a chain: 22.2156 ms.
+  for (const CollectiveKind half : {CollectiveKind::kReduce, CollectiveKind::kBroadcast}) {
+    EXPECT_NEAR(static_cast<double>(costs.time_ps(half, bytes) - startup_ps), 22.2156e9, 0.5e6);
+    EXPECT_EQ(AlphaBeta(1, 15'000'000, 1.18e9).time_ps(half, bytes), 0);
+  }
 }
 
 TEST(AlphaBetaCosts, EndAtJustMoreThanTheLongestTime) {

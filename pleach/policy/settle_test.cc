@@ -111,10 +111,14 @@ TEST(SettlePlan, HashesWhatRanksMustAgreeOn) {
 }
 
 std::vector<std::string> settling_specs() {
-  std::vector<std::string> specs = {
-      "sequential,bucket=1MB", "p3,slice=2MB",
-      "dear,bucket=0",         "byte_scheduler,credit=0,negotiation=1us",
-      "mg_wfbp,merge=optimal", "fsdp,reshard_after_forward=0"};
+  std::vector<std::string> specs = {"sequential,bucket=1MB",
+                                    "p3,slice=2MB",
+                                    "dear,bucket=0",
+                                    "byte_scheduler,credit=0,negotiation=1us",
+                                    "mg_wfbp,merge=optimal",
+                                    "fsdp,reshard_after_forward=0",
+                                    "dear,halves=reduce_broadcast",
+                                    "work_conserving,gathers=after_step,collectives=scatter"};
   for (const PolicyDescriptor* policy : policies()) {
     if (policy->name != "horovod" && policy->name != "fsdp" && policy->name != "lancet") {
       specs.push_back(policy->name);

@@ -16,16 +16,19 @@ std::span<const CollectiveKind> gradient_collectives() {
 
 Result<PolicySetup> PolicySetup::create(std::string_view spec, int32_t zero_stage) {
   PLEACH_ASSIGN(policy, policies().entry_of(spec));
-  if (zero_stage > 0 && std::ranges::count(policy->collectives, CollectiveKind::kAllReduce) > 0) {
+  const auto selected = policies().select(spec);
+  std::vector<CollectiveKind> collectives =
+      selected ? collectives_of(*policy, selected->options) : policy->collectives;
+  if (zero_stage > 0 && std::ranges::count(collectives, CollectiveKind::kAllReduce) > 0) {
     return invalid(fmt::format("policy {} does not fit zero={}: it needs all_reduce; use {}",
                                policy->name, zero_stage,
                                zero_stage == 3 ? "fsdp" : "zero1, dear or work_conserving"));
   }
-  return PolicySetup(spec, *policy, zero_stage);
+  return PolicySetup(spec, *policy, std::move(collectives), zero_stage);
 }
 
 std::span<const CollectiveKind> PolicySetup::collectives() const {
-  return policy_.collectives.empty() ? gradient_collectives() : policy_.collectives;
+  return collectives_.empty() ? gradient_collectives() : collectives_;
 }
 
 Result<FittedPolicy> PolicySetup::fit(const PolicySetting& setting) const {

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "pleach/base/result.h"
@@ -63,11 +64,16 @@ class PolicySetup {
   Result<FittedPolicy> fit(const PolicySetting& setting) const;
 
  private:
-  PolicySetup(std::string_view spec, const PolicyDescriptor& policy, int32_t zero_stage)
-      : spec_(spec), policy_(policy), zero_stage_(zero_stage) {}
+  PolicySetup(std::string_view spec, const PolicyDescriptor& policy,
+              std::vector<CollectiveKind> collectives, int32_t zero_stage)
+      : spec_(spec),
+        policy_(policy),
+        collectives_(std::move(collectives)),
+        zero_stage_(zero_stage) {}
 
   std::string spec_;
   const PolicyDescriptor& policy_;
+  std::vector<CollectiveKind> collectives_;  // that it must have
   int32_t zero_stage_;
 };
 

@@ -41,6 +41,7 @@ TEST(PolicySetup, RefusesWhatDoesNotFitTheStage) {
             "policy ddp does not fit zero=1: " + all_reduces + "zero1, dear or work_conserving"},
            {"ddp,bucket=1MiB", 3, "policy ddp does not fit zero=3: " + all_reduces + "fsdp"},
            {"dear", 2, ""},
+           {"dear,halves=reduce_broadcast", 1, ""},
            {"work_conserving,effort=1", 2, ""},
            {"dear", 3,
             "policy dear does not fit zero=3: it keeps all parameters on every rank; use fsdp"},
@@ -68,6 +69,10 @@ TEST(PolicySetup, TellsWhatAPolicyAsksFor) {
   const auto best = PolicySetup::create("work_conserving", 0);
   ASSERT_TRUE(best);
   EXPECT_EQ(best->collectives().size(), gradient_collectives().size());
+  const auto owned = PolicySetup::create("dear,halves=reduce_broadcast", 0);
+  ASSERT_TRUE(owned);
+  EXPECT_EQ(std::vector<Kind>(owned->collectives().begin(), owned->collectives().end()),
+            (std::vector<Kind>{Kind::kReduce, Kind::kBroadcast}));
 }
 
 TEST(StageCosts, HaveNoAllReduceWhereGradientsStayScattered) {

@@ -79,9 +79,8 @@ class GroupWriter {
       if (index > 0) {
         after.push_back(written_[index - 1]);
       }
-      for (int32_t layer = 0; index >= own_from_ && what.kind != CollectiveKind::kAllGather &&
-                              layer < space_.layer_count();
-           ++layer) {
+      for (int32_t layer = 0;
+           index >= own_from_ && reduces(what.kind) && layer < space_.layer_count(); ++layer) {
         if (meets(what.range, layer)) {
           after.insert(after.end(), after_gradients_[at(layer)].begin(),
                        after_gradients_[at(layer)].end());

@@ -1,5 +1,7 @@
 // Work-conserving: a plan made before training, from profile and costs, that keeps the channel
 // busy.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -9,6 +11,7 @@
 #include "pleach/base/check.h"
 #include "pleach/policy/plan_policy.h"
 #include "pleach/policy/search/plan_search.h"
+#include "pleach/policy/setup.h"
 
 namespace pleach {
 namespace {
@@ -29,7 +32,8 @@ constexpr std::array kKnown = {"dear",
                                "mg_wfbp",
                                "mg_wfbp,merge=optimal"};
 
-// Their plans, as far as the costs have what they need.
+// Their plans, as far as the costs have what they need. All of them distribute after all
+// reductions.
 Result<std::vector<Plan>> known_plans(const PolicySetting& setting) {
   std::vector<Plan> plans;
   for (const char* spec : kKnown) {
@@ -47,18 +51,22 @@ Result<std::vector<Plan>> known_plans(const PolicySetting& setting) {
 }
 
 Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Options& options) {
-  const CostModel& costs = setting.costs;
+  const bool scatters = options.text("collectives") == "scatter";
+  const StageCosts costs(setting.costs, scatters ? 1 : 0);
   if (!costs.has(CollectiveKind::kAllReduce) &&
       !(costs.has(CollectiveKind::kReduceScatter) && costs.has(CollectiveKind::kAllGather))) {
     return Error{ErrorCode::kUnsupported,
-                 "policy work_conserving needs all_reduce, or reduce_scatter and all_gather, which "
-                 "the algorithm does not do"};
+                 fmt::format("policy work_conserving needs {}reduce_scatter and all_gather, which "
+                             "the algorithm does not do",
+                             scatters ? "" : "all_reduce, or ")};
   }
   PlanSearchOptions search = {.least_bytes = options.number("piece"),
                               .effort = 1000 * options.integer("effort"),
+                              .gathers_last = options.text("gathers") == "after_step",
                               .seed = setting.seed};
   if (ParameterSpace(setting.profile).total_bytes() > 0) {
-    PLEACH_SET(search.known, known_plans(setting));
+    PLEACH_SET(search.known,
+               known_plans({.profile = setting.profile, .costs = costs, .seed = setting.seed}));
   }
   return std::unique_ptr<Policy>(
       std::make_unique<PlanPolicy>(setting.profile, search_plan(setting.profile, costs, search)));
@@ -76,7 +84,18 @@ extern const PolicyDescriptor kWorkConservingPolicy = {
                  .summary = "least bytes of a collective; 0: 1/256 of the model"},
                 {.name = "effort",
                  .default_value = "2000",
-                 .summary = "thousands of collectives that the search for a plan may place"}},
+                 .summary = "thousands of collectives that the search for a plan may place"},
+                {.name = "gathers",
+                 .kind = OptionDescriptor::Kind::kChoice,
+                 .default_value = "early",
+                 .summary = "all_gathers may travel in backward, which needs updates before the "
+                            "step, or none before all reductions",
+                 .allowed = {"early", "after_step"}},
+                {.name = "collectives",
+                 .kind = OptionDescriptor::Kind::kChoice,
+                 .default_value = "any",
+                 .summary = "scatter: no all_reduce, for state that is sharded",
+                 .allowed = {"any", "scatter"}}},
     .collectives = {},
     .plans_by_costs = true,
     .create = create,

@@ -160,8 +160,10 @@ class Walk {
   bool halve(int32_t index) {
     const PlanPiece whole = piece(index);
     piece(index) = grid_.piece(Kind::kReduceScatter, whole.first, whole.end);
-    pieces_.insert(pieces_.begin() + index + 1,
-                   grid_.piece(Kind::kAllGather, whole.first, whole.end));
+    const auto place = options_.gathers_last
+                           ? std::ranges::find(pieces_, Kind::kAllGather, &PlanPiece::kind)
+                           : pieces_.begin() + index + 1;
+    pieces_.insert(place, grid_.piece(Kind::kAllGather, whole.first, whole.end));
     return true;
   }
 
@@ -170,7 +172,8 @@ class Walk {
     const PlanPiece half = piece(index);
     for (int32_t other = 0; other < size(); ++other) {
       if (other != index && piece(other).first == half.first && piece(other).end == half.end) {
-        piece(coin() ? index : other) = grid_.piece(Kind::kAllReduce, half.first, half.end);
+        const bool takes_first = options_.gathers_last ? half.kind == Kind::kReduceScatter : coin();
+        piece(takes_first ? index : other) = grid_.piece(Kind::kAllReduce, half.first, half.end);
         const bool keeps_other = piece(other).kind == Kind::kAllReduce;
         pieces_.erase(pieces_.begin() + (keeps_other ? index : other));
         return true;
@@ -188,12 +191,17 @@ class Walk {
     return found == pieces_.end() ? -1 : static_cast<int32_t>(found - pieces_.begin());
   }
 
-  // No reduction of its cells comes after an all_gather, no all_gather before a reduction.
+  // No reduction of its cells (or of any) comes after an all_gather, no all_gather before a
+  // reduction.
   bool stands_well(int32_t index) {
     const PlanPiece one = piece(index);
-    const Kind other = one.kind == Kind::kAllGather ? Kind::kReduceScatter : Kind::kAllGather;
+    const bool gathers = one.kind == Kind::kAllGather;
     const auto conflicts = [&](const PlanPiece& two) {
-      return two.kind == other && two.first < one.end && one.first < two.end;
+      if (options_.gathers_last) {
+        return (two.kind == Kind::kAllGather) != gathers;
+      }
+      return two.kind == (gathers ? Kind::kReduceScatter : Kind::kAllGather) &&
+             two.first < one.end && one.first < two.end;
     };
     const auto here = pieces_.begin() + index;
     return one.kind == Kind::kAllGather ? std::none_of(here, pieces_.end(), conflicts)

@@ -8,10 +8,11 @@
 namespace pleach {
 
 struct AnnealingOptions {
-  int64_t least_bytes = 1;   // of a collective that it makes
-  int64_t effort = 0;        // collectives placed, over all plans that it tries
-  int64_t enough_ps = 0;     // stops at an iteration of this time
-  bool may_convert = false;  // between an all_reduce and its two halves
+  int64_t least_bytes = 1;    // of a collective that it makes
+  int64_t effort = 0;         // collectives placed, over all plans that it tries
+  int64_t enough_ps = 0;      // stops at an iteration of this time
+  bool may_convert = false;   // between an all_reduce and its two halves
+  bool gathers_last = false;  // no all_gather before all reductions
   uint64_t seed = 1;
 };
 

@@ -74,13 +74,20 @@ Partitions exact_partition(const PlanGrid& grid, Kind kind, int64_t least_bytes)
   return {cut_optimally(grid, kind, least_bytes)};
 }
 
-// Every pair of partitions, where it has gathers, in every order.
+using Orders = std::span<const PlanOrder>;
+
+Orders orders_of(const PlanSearchOptions& options) {
+  static constexpr std::array kAll = {PlanOrder::kForwardPriority, PlanOrder::kReduceFirst,
+                                      PlanOrder::kGatherLast};
+  return Orders(kAll).subspan(options.gathers_last ? 2 : 0);
+}
+
+// Every pair of partitions, where it has gathers, in each of the orders.
 void offer_orders(const PlanGrid& grid, const Partitions& reductions, const Partitions& gathers,
-                  Best& best) {
+                  Orders orders, Best& best) {
   for (const PlanPieces& reduced : reductions) {
     for (const PlanPieces& gathered : gathers) {
-      for (const PlanOrder order :
-           {PlanOrder::kForwardPriority, PlanOrder::kReduceFirst, PlanOrder::kGatherLast}) {
+      for (const PlanOrder order : orders) {
         best.offer(order_pieces(grid, reduced, gathered, order));
       }
     }
@@ -88,7 +95,8 @@ void offer_orders(const PlanGrid& grid, const Partitions& reductions, const Part
 }
 
 // Where annealing starts: the best of uniform partitions, and of those with an exact one.
-std::array<PlanPieces, 2> starts(const PlanGrid& grid, const Abilities& can, int64_t least_bytes) {
+std::array<PlanPieces, 2> starts(const PlanGrid& grid, const Abilities& can, Orders orders,
+                                 int64_t least_bytes) {
   Best uniform(grid);
   Best exact(grid);
   const auto offer = [&](Kind kind, const auto& gathers_of) {
@@ -96,10 +104,10 @@ std::array<PlanPieces, 2> starts(const PlanGrid& grid, const Abilities& can, int
     const Partitions exact_reductions = exact_partition(grid, kind, least_bytes);
     const Partitions gathers = gathers_of(uniform_partitions);
     const Partitions exact_gathers = gathers_of(exact_partition);
-    offer_orders(grid, reductions, gathers, uniform);
-    offer_orders(grid, exact_reductions, gathers, exact);
-    offer_orders(grid, reductions, exact_gathers, exact);
-    offer_orders(grid, exact_reductions, exact_gathers, exact);
+    offer_orders(grid, reductions, gathers, orders, uniform);
+    offer_orders(grid, exact_reductions, gathers, orders, exact);
+    offer_orders(grid, reductions, exact_gathers, orders, exact);
+    offer_orders(grid, exact_reductions, exact_gathers, orders, exact);
   };
   if (can.all_reduce) {
     offer(Kind::kAllReduce, [](const auto& /*partition*/) { return Partitions(1); });
@@ -125,12 +133,13 @@ Plan search_plan(const TrainingProfile& profile, const CostModel& costs,
       std::min(total_bytes, options.least_bytes > 0 ? options.least_bytes : part(kMostPieces));
   const PlanGrid grid(profile, costs, std::max(least_bytes, part(kMostCells)));
   Best found(grid);
-  for (PlanPieces& start : starts(grid, can, least_bytes)) {
+  for (PlanPieces& start : starts(grid, can, orders_of(options), least_bytes)) {
     found.offer(anneal(grid, std::move(start),
                        {.least_bytes = least_bytes,
                         .effort = options.effort,
                         .enough_ps = iteration_bound(profile, costs).iteration_ps,
                         .may_convert = can.all_reduce_is_cheaper,
+                        .gathers_last = options.gathers_last,
                         .seed = options.seed}));
   }
   const PlanPieces& pieces = found.pieces();

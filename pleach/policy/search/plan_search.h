@@ -11,6 +11,7 @@ namespace pleach {
 struct PlanSearchOptions {
   int64_t least_bytes = 0;  // of a collective; 0: 1/256 of the model
   int64_t effort = 0;       // collectives that annealing from a start may place, over all its plans
+  bool gathers_last = false;  // no all_gather before all reductions; `known` does that, too
   uint64_t seed = 0;
   std::vector<Plan> known = {};  // plans that the one found must not be worse than; legal
 };

@@ -148,6 +148,71 @@ TrainingProfile equal_layers(int layers, int64_t bytes, int64_t forward_ps, int6
 
 // Four layers, forward 10 ms, backward 20 ms, all_reduce 30 ms each: DeAR takes 165 ms, wait-free
 // back-propagation 180 ms, and the bound is 150 ms.
+// Whether no all_gather comes before a reduction.
+bool gathers_last(std::span<const PolicyCollective> plan) {
+  return std::ranges::is_partitioned(plan,
+                                     [](const PolicyCollective& one) { return reduces(one.kind); });
+}
+
+// Whatever annealing moves, cuts, joins and converts, and without it.
+TEST(SearchPlan, GathersAfterTheStepWhereThatIsAsked) {
+  int mixed = 0;
+  int slower = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Rng rng(seed);
+    const TrainingProfile profile = random_profile(rng, 30);
+    Priced costs;
+    costs.startup_ps = static_cast<int64_t>(rng.below(kMs / 10));
+    costs.half_ps_per_byte = static_cast<int64_t>(1 + rng.below(1000));
+    costs.whole_ps_per_byte = 2 * costs.half_ps_per_byte - static_cast<int64_t>(rng.below(2));
+    for (const int64_t effort : {0, 100'000}) {
+      PlanSearchOptions options{.effort = effort, .gathers_last = true, .seed = seed};
+      const Plan last = search_plan(profile, costs, options);
+      EXPECT_TRUE(gathers_last(last));
+      const int64_t last_ps = plan_time_ps(profile, costs, last);
+      EXPECT_EQ(last_ps, rehearsed_ps(profile, costs, last));  // legal
+      options.gathers_last = false;
+      options.known = {last};
+      const Plan early = search_plan(profile, costs, options);
+      EXPECT_LE(plan_time_ps(profile, costs, early), last_ps);
+      slower += plan_time_ps(profile, costs, early) < last_ps ? 1 : 0;
+      mixed += std::ranges::count(last, Kind::kAllReduce, &PolicyCollective::kind) > 0 &&
+                       std::ranges::count(last, Kind::kAllGather, &PolicyCollective::kind) > 0
+                   ? 1
+                   : 0;
+    }
+  }
+  EXPECT_GT(slower, 10);
+  EXPECT_GT(mixed, 5);
+}
+
+TEST(WorkConserving, ScattersWhereStateIsSharded) {
+  Rng rng(5);
+  const TrainingProfile profile = random_profile(rng, 30);
+  Priced costs;
+  costs.startup_ps = kMs;
+  costs.half_ps_per_byte = 100;
+  costs.whole_ps_per_byte = 100;  // an all_reduce is cheaper by far
+  for (const char* spec : {"work_conserving", "work_conserving,collectives=scatter",
+                           "work_conserving,collectives=scatter,gathers=after_step"}) {
+    const auto policy = create_policy(spec, {.profile = profile, .costs = costs});
+    ASSERT_TRUE(policy) << policy.error().message;
+    const bool has_whole =
+        std::ranges::count((*policy)->plan(), Kind::kAllReduce, &PolicyCollective::kind) > 0;
+    EXPECT_EQ(has_whole, std::string(spec) == "work_conserving") << spec;
+    EXPECT_TRUE(std::string(spec).find("after_step") == std::string::npos ||
+                gathers_last((*policy)->plan()));
+  }
+  costs.has_halves = false;
+  const auto policy =
+      create_policy("work_conserving,collectives=scatter", {.profile = profile, .costs = costs});
+  ASSERT_FALSE(policy);
+  EXPECT_EQ(policy.error().message,
+            "policy work_conserving needs reduce_scatter and all_gather, which the algorithm does "
+            "not do");
+}
+
 TEST(SearchPlan, FillsIdleSlots) {
   const TrainingProfile profile = equal_layers(4, 1000, 10 * kMs, 20 * kMs);
   Priced costs;
