@@ -52,15 +52,18 @@ foreach(name libpleach.so libpleach.so.${abi_version})
   file(CREATE_LINK ${PROJECT_BINARY_DIR}/libpleach.so.${PROJECT_VERSION} ${package}/lib/${name}
     SYMBOLIC)
 endforeach()
+set(entry ${PROJECT_SOURCE_DIR}/python/_pleach_torch_entry.py)
+file(CREATE_LINK ${entry} ${PROJECT_BINARY_DIR}/python/_pleach_torch_entry.py SYMBOLIC)
 # What an installer would write: `import torch` finds the backend by it.
 set(metadata ${PROJECT_BINARY_DIR}/python/pleach-${PROJECT_VERSION}.dist-info)
 file(WRITE ${metadata}/METADATA
   "Metadata-Version: 2.1\nName: pleach\nVersion: ${PROJECT_VERSION}\n")
 file(WRITE ${metadata}/entry_points.txt
-  "[torch.backends]\npleach = pleach._torch_entry:register\n")
+  "[torch.backends]\npleach = _pleach_torch_entry:register\n")
 
 if(SKBUILD)
   install(TARGETS pleach_core LIBRARY DESTINATION pleach COMPONENT python)
+  install(FILES ${entry} DESTINATION . COMPONENT python)
   install(FILES ${package}/_core.pyi DESTINATION pleach COMPONENT python)
   install(FILES pleach/api/pleach.h pleach/api/pleach_types.h
     DESTINATION pleach/include/pleach/api COMPONENT python)

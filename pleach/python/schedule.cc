@@ -311,6 +311,22 @@ void bind_schedule(nb::module_& module) {
       },
       nb::arg("path"));
   module.def(
+      "sequence",
+      [](const SharedSchedule& first, const SharedSchedule& second, const std::string& collective) {
+        const CollectiveKind kind = take(parse_collective(collective));
+        return SharedSchedule{
+            std::make_shared<const Schedule>(take(unlocked([&]() -> Result<Schedule> {
+              for (const SharedSchedule* part : {&first, &second}) {
+                const auto violations = check_form(*part->value, nullptr, 1);
+                if (!violations.empty()) {
+                  return invalid(violations.front());
+                }
+              }
+              return sequence(*first.value, *second.value, kind);
+            })))};
+      },
+      nb::arg("first"), nb::arg("second"), nb::arg("collective"));
+  module.def(
       "verification_json",
       [](const SharedSchedule& schedule, const Topology* topology) {
         return verification_json(*schedule.value, topology);

@@ -59,7 +59,16 @@ from pleach.errors import (
     UnsupportedError,
     VerificationError,
 )
-from pleach.schedules import describe, load, registry, summarize, synthesize, topology, verify
+from pleach.schedules import (
+    describe,
+    load,
+    registry,
+    sequence,
+    summarize,
+    synthesize,
+    topology,
+    verify,
+)
 from pleach.timing import compare, entries_of, load_book, plan, plan_book, simulate
 from pleach.training import train
 
@@ -117,6 +126,7 @@ __all__ = [
     "plan",
     "plan_book",
     "registry",
+    "sequence",
     "simulate",
     "summarize",
     "synthesize",

@@ -419,7 +419,7 @@ class Endpoint:
         Raises:
             DeadlineError: A rank did not come in time; the message names it.
         """
-        self._core = _core.Endpoint(
+        self._core: _core.Endpoint | None = _core.Endpoint(
             _core.EndpointArguments(
                 rank_count=rank_count,
                 rank=rank,
@@ -459,7 +459,7 @@ class Endpoint:
             The communicator; close it, or use it in a `with` statement.
         """
         return Communicator(
-            self._core.communicator(
+            self._open().communicator(
                 name=name,
                 ranks=None if ranks is None else list(ranks),
                 landing_places=landing_places,
@@ -470,13 +470,22 @@ class Endpoint:
 
     def write_flight(self, path: str | os.PathLike[str]) -> None:
         """Writes this rank's last operations, as `pleach flight` reads them: FOLDER/rank-R.json."""
-        self._core.write_flight(os.fspath(path))
+        self._open().write_flight(os.fspath(path))
+
+    def close(self) -> None:
+        """Leaves the job, once the last communicator and operation over it has gone too."""
+        self._core = None
+
+    def _open(self) -> _core.Endpoint:
+        if self._core is None:
+            raise InvalidArgumentError("the endpoint is closed")
+        return self._core
 
     def __enter__(self) -> Endpoint:
         return self
 
     def __exit__(self, *_: object) -> None:
-        return
+        self.close()
 
 
 def listen(host: str = "127.0.0.1", port: int = 0) -> tuple[int, int]:

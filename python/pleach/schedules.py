@@ -6,6 +6,7 @@ import os
 
 from pleach import _core
 from pleach._core import Schedule, Topology
+from pleach._progress import busy_with
 from pleach._results import RegistryEntry, ScheduleSummary, TopologySummary, Verification, record_of
 
 Group = str | list[int]
@@ -67,19 +68,33 @@ def synthesize(
         InfeasibleError: The topology does not allow it.
     """
     nodes = nodes_of(group, topology)
-    return _core.obtain_schedule(
-        topology,
-        os.fspath(algorithm),
-        collective=collective,
-        group=nodes,
-        root=root,
-        size=size,
-    )
+    source = os.fspath(algorithm)
+    with busy_with(f"obtaining a schedule: {source}"):
+        return _core.obtain_schedule(
+            topology, source, collective=collective, group=nodes, root=root, size=size
+        )
 
 
 def load(path: str | os.PathLike[str]) -> Schedule:
     """Reads a schedule's file, of any format. It is well-formed in its ranges, and not proved."""
     return _core.read_schedule(os.fspath(path))
+
+
+def sequence(first: Schedule, second: Schedule, collective: str) -> Schedule:
+    """Joins two schedules of the same ranks: a reduce_scatter and an all_gather to an all_reduce.
+
+    Args:
+        first: Well-formed, as the second.
+        second: Its steps come after those of the first.
+        collective: What they do together.
+
+    Returns:
+        Both on the common refinement of their chunks.
+
+    Raises:
+        InvalidArgumentError: They do not fit: other participants, an all_to_all beside another.
+    """
+    return _core.sequence(first, second, collective)
 
 
 def summarize(schedule: Schedule, topology: Topology) -> ScheduleSummary:
@@ -97,7 +112,8 @@ def verify(schedule: Schedule, topology: Topology | None = None) -> Verification
     Returns:
         The proof, or the violations. Nothing is raised for them.
     """
-    return record_of(Verification, _core.verification_json(schedule, topology))
+    with busy_with(f"proving {schedule.transfer_count} transfers"):
+        return record_of(Verification, _core.verification_json(schedule, topology))
 
 
 def registry(name: str) -> list[RegistryEntry]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from pleach import _core
 from pleach._core import Book, Schedule, Topology
-from pleach._progress import Progress, progress_or_default
+from pleach._progress import Progress, busy_with, progress_or_default
 from pleach._results import BookEntries, BookEntry, Choice, Choices, Comparison, Timing, record_of
 from pleach.schedules import Group, synthesize
 
@@ -104,7 +104,8 @@ def simulate(
         schedule = synthesize(
             topology, schedule, collective=collective, group=group, root=root, size=size
         )
-    text, busy_ps, wire_bytes = _core.simulate(schedule, topology, size, how, cycle)
+    with busy_with(f"simulating {schedule.transfer_count} transfers by {model}"):
+        text, busy_ps, wire_bytes = _core.simulate(schedule, topology, size, how, cycle)
     return _timing_of(text, busy_ps, wire_bytes)
 
 
@@ -251,9 +252,10 @@ def plan_book(
         The book; `save` writes a file for PLEACH_BOOK.
     """
     how = _how(None, "dataflow", "packet", 0, reduce_bandwidth, True, model)
-    return _core.plan_book(
-        topology, algorithm=algorithm, sizes=None if sizes is None else list(sizes), how=how
-    )
+    with busy_with("planning a book"):
+        return _core.plan_book(
+            topology, algorithm=algorithm, sizes=None if sizes is None else list(sizes), how=how
+        )
 
 
 def load_book(path: str | os.PathLike[str]) -> Book:

@@ -154,6 +154,23 @@ def test_several_in_flight_and_shared_memory() -> None:
     jobs.run(2, in_flight, transport="tcp")
 
 
+def brain_floats(endpoint: pleach.Endpoint) -> None:
+    import ml_dtypes
+
+    with endpoint.communicator() as ranks:
+        array = np.full(1001, 1.5, ml_dtypes.bfloat16)
+        total = ranks.all_reduce(array, wire="float32")
+        assert total.dtype == array.dtype
+        np.testing.assert_array_equal(total.astype(np.float32), 1.5 * ranks.rank_count)
+        with pytest.raises(pleach.InvalidArgumentError, match="float8"):
+            ranks.all_reduce(np.zeros(3, ml_dtypes.float8_e5m2))
+
+
+def test_brain_floats() -> None:
+    pytest.importorskip("ml_dtypes")
+    jobs.run(2, brain_floats)
+
+
 def messages(endpoint: pleach.Endpoint) -> None:
     with endpoint.communicator() as ranks:
         rank, count = ranks.rank, ranks.rank_count
@@ -221,6 +238,9 @@ def refusals(endpoint: pleach.Endpoint) -> None:
         np.testing.assert_array_equal(ranks.all_reduce(three), 2 * three)
     with pytest.raises(ValueError, match="closed"):
         ranks.barrier()
+    endpoint.close()
+    with pytest.raises(ValueError, match="closed"):
+        endpoint.communicator()
 
 
 def test_what_does_not_fit_is_refused_and_harms_nothing() -> None:

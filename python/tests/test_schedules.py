@@ -122,6 +122,20 @@ def test_schedule_written_in_python_is_everybodys(tmp_path: Path) -> None:
     assert [row.time_ps for row in chosen.rows] == [timing.time_ps, timing.time_ps]
 
 
+def test_schedules_in_sequence() -> None:
+    ring = pleach.topology("ring:4")
+    halves = [
+        pleach.synthesize(ring, "ring,form=explicit", collective=kind)
+        for kind in ("reduce_scatter", "all_gather")
+    ]
+    whole = pleach.sequence(halves[0], halves[1], "all_reduce")
+    assert whole.step_count == sum(half.step_count for half in halves)
+    assert pleach.verify(whole, ring).correct
+    other = pleach.synthesize(pleach.topology("ring:5"), "ring", collective="all_gather")
+    with pytest.raises(pleach.InvalidArgumentError):
+        pleach.sequence(halves[0], other, "all_reduce")
+
+
 def test_wrong_schedules_are_refused_with_the_first_violation(tmp_path: Path) -> None:
     ring = pleach.topology("ring:3")
     builder = pleach.ScheduleBuilder(ring, "broadcast", root=1)
