@@ -67,7 +67,7 @@ if(SKBUILD)
   install(FILES ${package}/_core.pyi DESTINATION pleach COMPONENT python)
   install(FILES pleach/api/pleach.h pleach/api/pleach_types.h
     DESTINATION pleach/include/pleach/api COMPONENT python)
-  install(FILES $<TARGET_FILE:pleach_shared> DESTINATION pleach/lib COMPONENT python)
+  # A wheel has no links: the name that is loaded, and the one that is linked with.
   foreach(name libpleach.so.${abi_version} libpleach.so)
     install(FILES $<TARGET_FILE:pleach_shared> DESTINATION pleach/lib RENAME ${name}
       COMPONENT python)

@@ -54,4 +54,8 @@ void raise(pleach_status status, const std::string& message) {
   }
 }
 
+void raise_violation(const std::string& violation) {
+  raise_as("VerificationError", violation);
+}
+
 }  // namespace pleach::python

@@ -15,6 +15,8 @@ namespace pleach::python {
 [[noreturn]] void raise(const Error& error);
 // The same for a status of the C interface that is not PLEACH_OK.
 [[noreturn]] void raise(pleach_status status, const std::string& message);
+// The exception of a schedule that is not correct: what is wrong first.
+[[noreturn]] void raise_violation(const std::string& violation);
 
 template <typename T>
 T take(Result<T> result) {

@@ -37,6 +37,7 @@ using Collective = std::tuple<std::string, int32_t, int32_t>;
 
 std::vector<AtomCollective> plan_of(const std::vector<Collective>& given) {
   std::vector<AtomCollective> plan;
+  plan.reserve(given.size());
   for (const auto& [kind, first, end] : given) {
     plan.push_back({take(parse_collective(kind)), first, end});
   }
@@ -170,6 +171,7 @@ void bind_costs(nb::module_& module) {
           [](MeasuredCosts* self, int32_t rank_count,
              const std::vector<std::tuple<std::string, int64_t, double>>& points) {
             std::vector<MeasuredCosts::Point> measured;
+            measured.reserve(points.size());
             for (const auto& [collective, size_bytes, time_s] : points) {
               measured.push_back({take(parse_collective(collective)), size_bytes, time_s});
             }

@@ -40,6 +40,20 @@ ScheduleRequest request_of(const std::optional<std::string>& collective,
   return request;
 }
 
+void require_fit(const SharedSchedule& schedule, const Topology& topology) {
+  if (!schedule.is_proved) {
+    const Verification verification = unlocked([&] { return verify(*schedule.value, &topology); });
+    if (!verification.correct) {
+      raise_violation(verification.violations.front());
+    }
+    return;
+  }
+  const auto violations = unlocked([&] { return check_form(*schedule.value, &topology, 1); });
+  if (!violations.empty()) {
+    raise(invalid(violations.front()));
+  }
+}
+
 namespace {
 
 // A message of a schedule, between nodes by number.
@@ -144,6 +158,7 @@ void bind_schedule_class(nb::module_& module) {
       .def(
           "expanded",
           [](const SharedSchedule& self, const Topology& topology) {
+            require_fit(self, topology);
             return SharedSchedule{std::make_shared<const Schedule>(
                 take(unlocked([&] { return expand(*self.value, &topology); })))};
           },
@@ -163,48 +178,50 @@ void bind_schedule_class(nb::module_& module) {
       });
 }
 
+ChunkGrid chunks_of(int32_t chunk_count, const std::optional<std::vector<int64_t>>& weights) {
+  if (weights.has_value()) {
+    if (!ChunkGrid::valid(*weights)) {
+      raise(invalid("chunk_weights: all are positive, and there is at least one"));
+    }
+    return ChunkGrid::weighted(*weights);
+  }
+  if (chunk_count < 1 || chunk_count > kMaxScheduleChunks) {
+    raise(invalid(
+        fmt::format("chunk_count: {} is not from 1 to {}", chunk_count, kMaxScheduleChunks)));
+  }
+  return ChunkGrid::uniform(chunk_count);
+}
+
+TransferOp op_of(const std::string& op) {
+  if (op != "copy" && op != "reduce") {
+    raise(invalid(fmt::format("op: \"{}\" is neither copy nor reduce", op)));
+  }
+  return op == "copy" ? TransferOp::kCopy : TransferOp::kReduce;
+}
+
 // The transfers of one schedule, collected from Python.
 class TransferList {
  public:
-  TransferList(const Topology& topology, const std::string& collective, int32_t chunk_count,
-               const std::optional<std::vector<int64_t>>& chunk_weights, int32_t root,
-               const std::optional<std::vector<int32_t>>& group)
-      : topology_(&topology) {
-    schedule_.collective = take(parse_collective(collective));
-    schedule_.root = Rank{root};
-    if (group.has_value()) {
-      schedule_.participants = request_of({}, group, {}, 0).participants;
-    } else {
+  // `empty` has no transfers; without participants, all ranks of the topology take part.
+  TransferList(const Topology& topology, Schedule empty)
+      : topology_(&topology), schedule_(std::move(empty)) {
+    if (schedule_.participants.empty()) {
       schedule_.participants.assign(topology.rank_nodes().begin(), topology.rank_nodes().end());
-    }
-    if (chunk_weights.has_value()) {
-      if (!ChunkGrid::valid(*chunk_weights)) {
-        raise(invalid("chunk_weights: all are positive, and there is at least one"));
-      }
-      schedule_.chunks = ChunkGrid::weighted(*chunk_weights);
-    } else if (chunk_count < 1 || chunk_count > kMaxScheduleChunks) {
-      raise(invalid(
-          fmt::format("chunk_count: {} is not from 1 to {}", chunk_count, kMaxScheduleChunks)));
-    } else {
-      schedule_.chunks = ChunkGrid::uniform(chunk_count);
     }
   }
 
   int32_t rank_count() const { return schedule_.rank_count(); }
-
-  void send(int32_t source, int32_t target, int32_t chunk, int32_t step, const std::string& op,
-            int32_t chunk_count, const std::optional<std::vector<int32_t>>& route) {
-    if (op != "copy" && op != "reduce") {
-      raise(invalid(fmt::format("op: \"{}\" is neither copy nor reduce", op)));
+  NodeId node(const char* what, int32_t rank) const {
+    if (rank < 0 || rank >= rank_count()) {
+      raise(invalid(fmt::format("{}: rank {} is not from 0 to {}", what, rank, rank_count() - 1)));
     }
-    Transfer transfer{.first_chunk = chunk,
-                      .chunk_count = chunk_count,
-                      .source = node("source", source),
-                      .target = node("target", target),
-                      .step = step,
-                      .op = op == "copy" ? TransferOp::kCopy : TransferOp::kReduce};
+    return schedule_.participants[at(rank)];
+  }
+
+  void add(Transfer transfer, const std::optional<std::vector<int32_t>>& route) {
     if (route.has_value()) {
       std::vector<LinkId> links;
+      links.reserve(route->size());
       for (const int32_t link : *route) {
         links.push_back({link});
       }
@@ -228,32 +245,19 @@ class TransferList {
     schedule.provenance.topology_fingerprint = topology_->fingerprint();
     sort_transfers(schedule);
     if (prove) {
-      const std::string wrong = unlocked([&] { return fault_of(schedule); });
-      if (!wrong.empty()) {
-        PyErr_SetString(nb::module_::import_("pleach.errors").attr("VerificationError").ptr(),
-                        fmt::format("{}: {}", name, wrong).c_str());
-        throw nb::python_error();
+      const Verification verification = unlocked([&] { return verify(schedule, topology_); });
+      if (!verification.correct) {
+        raise_violation(fmt::format("{}: {}", name, verification.violations.front()));
       }
       check(unlocked([&]() -> Status {
         PLEACH_TRY(fill_routes(schedule, *topology_));
         return certify(schedule, *topology_);
       }));
     }
-    return {std::make_shared<const Schedule>(std::move(schedule))};
+    return {std::make_shared<const Schedule>(std::move(schedule)), prove};
   }
 
  private:
-  NodeId node(const char* what, int32_t rank) const {
-    if (rank < 0 || rank >= rank_count()) {
-      raise(invalid(fmt::format("{}: rank {} is not from 0 to {}", what, rank, rank_count() - 1)));
-    }
-    return schedule_.participants[at(rank)];
-  }
-  std::string fault_of(const Schedule& schedule) const {
-    const Verification verification = verify(schedule, topology_);
-    return verification.correct ? "" : verification.violations.front();
-  }
-
   const Topology* topology_;  // borrowed
   Schedule schedule_;
 };
@@ -261,9 +265,17 @@ class TransferList {
 void bind_builder(nb::module_& module) {
   nb::class_<TransferList>(module, "ScheduleBuilder", "Collects the transfers of one schedule.")
       .def(
-          nb::init<const Topology&, const std::string&, int32_t,
-                   const std::optional<std::vector<int64_t>>&, int32_t,
-                   const std::optional<std::vector<int32_t>>&>(),
+          "__init__",
+          [](TransferList* self, const Topology& topology, const std::string& collective,
+             int32_t chunk_count, const std::optional<std::vector<int64_t>>& chunk_weights,
+             int32_t root, const std::optional<std::vector<int32_t>>& group) {
+            Schedule empty;
+            empty.collective = take(parse_collective(collective));
+            empty.root = Rank{root};
+            empty.participants = request_of({}, group, {}, 0).participants;
+            empty.chunks = chunks_of(chunk_count, chunk_weights);
+            new (self) TransferList(topology, std::move(empty));
+          },
           nb::arg("topology"), nb::arg("collective") = "all_reduce", nb::kw_only(),
           nb::arg("chunk_count") = 1, nb::arg("chunk_weights") = nb::none(), nb::arg("root") = 0,
           nb::arg("group") = nb::none(), nb::keep_alive<1, 2>(),
@@ -271,9 +283,21 @@ void bind_builder(nb::module_& module) {
           "ranks, where not all of the topology's take part (`Topology.group`).")
       .def_prop_ro("rank_count", &TransferList::rank_count)
       .def(
-          "send", &TransferList::send, nb::arg("source"), nb::arg("target"), nb::kw_only(),
-          nb::arg("chunk") = 0, nb::arg("step") = 0, nb::arg("op") = "copy",
-          nb::arg("chunk_count") = 1, nb::arg("route") = nb::none(),
+          "send",
+          [](TransferList& self, int32_t source, int32_t target, int32_t chunk, int32_t step,
+             const std::string& op, int32_t chunk_count,
+             const std::optional<std::vector<int32_t>>& route) {
+            self.add({.first_chunk = chunk,
+                      .chunk_count = chunk_count,
+                      .source = self.node("source", source),
+                      .target = self.node("target", target),
+                      .step = step,
+                      .op = op_of(op)},
+                     route);
+          },
+          nb::arg("source"), nb::arg("target"), nb::kw_only(), nb::arg("chunk") = 0,
+          nb::arg("step") = 0, nb::arg("op") = "copy", nb::arg("chunk_count") = 1,
+          nb::arg("route") = nb::none(),
           "Adds a message from one rank to another: `chunk` and those that follow it. op: `copy`,\n"
           "or `reduce` into what the target has. route: links by number; none: by the topology's\n"
           "routing.")
@@ -299,7 +323,7 @@ void bind_schedule(nb::module_& module) {
          const Size& size) {
         const ScheduleRequest request = request_of(collective, group, root, size_bytes(size));
         return SharedSchedule{
-            take(unlocked([&] { return obtain_schedule(topology, source, request); }))};
+            take(unlocked([&] { return obtain_schedule(topology, source, request); })), true};
       },
       nb::arg("topology"), nb::arg("source"), nb::kw_only(), nb::arg("collective"),
       nb::arg("group"), nb::arg("root"), nb::arg("size"));
@@ -335,6 +359,7 @@ void bind_schedule(nb::module_& module) {
   module.def(
       "schedule_json",
       [](const SharedSchedule& schedule, const Topology& topology) {
+        require_fit(schedule, topology);
         return to_json(take(unlocked([&] { return summarize(*schedule.value, topology); })), 0);
       },
       nb::arg("schedule"), nb::arg("topology"));

@@ -68,6 +68,7 @@ SimulationResult simulate(const SharedSchedule& schedule, const Topology& topolo
   if (request.cycle_ps < 1) {
     raise(invalid("cycle", "a cycle takes time"));
   }
+  require_fit(schedule, topology);
   ScheduleSummary summary;
   const Timing timing = take(unlocked([&]() -> Result<Timing> {
     PLEACH_SET(summary, summarize(*schedule.value, topology));

@@ -35,16 +35,6 @@ struct TopologyParts {
   }
 };
 
-Node node_of(const std::string& name, const std::string& kind, bool forwards, bool reduces,
-             bool multicasts, const Time& overhead) {
-  return {.name = name,
-          .kind = take(parse_node_kind(kind)),
-          .forwards = forwards,
-          .reduces = reduces,
-          .multicasts = multicasts,
-          .overhead_ps = time_ps(overhead)};
-}
-
 void bind_parts(nb::module_& module) {
   nb::class_<Node>(module, "Node", "A node of a topology.")
       .def_ro("name", &Node::name)
@@ -149,9 +139,13 @@ void bind_topology(nb::module_& module) {
           "add_node",
           [](TopologyParts& self, const std::string& name, const std::string& kind, bool forwards,
              bool reduces, bool multicasts, const Time& overhead) {
-            return take(self.open().add_node(
-                            node_of(name, kind, forwards, reduces, multicasts, overhead)))
-                .value;
+            const Node node = {.name = name,
+                               .kind = take(parse_node_kind(kind)),
+                               .forwards = forwards,
+                               .reduces = reduces,
+                               .multicasts = multicasts,
+                               .overhead_ps = time_ps(overhead)};
+            return take(self.open().add_node(node)).value;
           },
           nb::arg("name") = "", nb::kw_only(), nb::arg("kind") = "rank",
           nb::arg("forwards") = false, nb::arg("reduces") = false, nb::arg("multicasts") = false,

@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import random
 import subprocess
 from pathlib import Path
 
@@ -161,6 +162,53 @@ def test_wrong_schedules_are_refused_with_the_first_violation(tmp_path: Path) ->
         pleach.ScheduleBuilder(ring, chunk_count=0)
     with pytest.raises(pleach.InvalidArgumentError, match="chunk_weights"):
         pleach.ScheduleBuilder(ring, chunk_weights=[1, 0])
+
+
+def test_what_is_not_proved_or_of_another_topology_is_refused() -> None:
+    ring, torus = pleach.topology("ring:3"), pleach.topology("torus:4x4")
+    builder = pleach.ScheduleBuilder(ring, "broadcast")
+    builder.send(0, 1)
+    half = builder.finish("half", prove=False)
+    schedule = pleach.synthesize(torus, "multitree")
+    for call in (
+        lambda: pleach.simulate(half, ring, 1),
+        lambda: pleach.summarize(half, ring),
+        lambda: half.expanded(ring),
+        lambda: pleach.simulate(schedule, ring, 1),
+        lambda: pleach.summarize(schedule, ring),
+        lambda: schedule.expanded(ring),
+    ):
+        with pytest.raises(pleach.InvalidArgumentError):
+            call()
+
+
+def test_random_transfers_are_refused_or_simulated() -> None:
+    chance = random.Random(11)
+    ring = pleach.topology("ring:3")
+    proved = 0
+    for trial in range(600):
+        junk = trial % 3 == 0
+        builder = pleach.ScheduleBuilder(ring, "broadcast", chunk_count=2)
+        for _ in range(chance.randrange(2, 5)):
+            builder.send(
+                chance.randrange(3),
+                chance.randrange(3),
+                chunk=chance.choice([-1, 0, 1, 2]) if junk else 0,
+                chunk_count=chance.choice([-1, 0, 1, 2**31 - 1]) if junk else 2,
+                step=chance.choice([-5, 0, 2, 2**31 - 1]) if junk else chance.randrange(3),
+                op=chance.choice(["copy", "copy", "copy", "reduce"]),
+                route=chance.choice([None, [0], [99], []]) if junk else None,
+            )
+        schedule = builder.finish("random", prove=False)
+        if pleach.verify(schedule, ring).correct:
+            proved += 1
+            assert pleach.simulate(schedule, ring, 1000).time_ps > 0
+        else:
+            with pytest.raises(pleach.VerificationError):
+                pleach.simulate(schedule, ring, 1000)
+            with pytest.raises(pleach.VerificationError):
+                builder.finish("random")
+    assert proved > 0
 
 
 def test_timing_has_every_link() -> None:
