@@ -50,6 +50,7 @@ class RankPool:
             timeout_s: Of the process group.
         """
         self.count = count
+        self._is_closed = False
         self._folder = tempfile.TemporaryDirectory()
         context = multiprocessing.get_context("spawn")
         self._pipes: list[Connection] = []
@@ -97,8 +98,7 @@ class RankPool:
             AssertionError: A rank failed; has the traceback of each that did.
         """
         chosen = list(range(self.count)) if ranks is None else list(ranks)
-        for rank in chosen:
-            self._pipes[rank].send((function, arguments))
+        self.start(function, *arguments, ranks=chosen)
         deadline = time.monotonic() + deadline_s
         results: list[Any] = []
         failures: list[str] = []
@@ -113,8 +113,16 @@ class RankPool:
             raise AssertionError("\n".join(failures))
         return results
 
+    def start(
+        self, function: Callable[..., Any], *arguments: Any, ranks: Sequence[int]
+    ) -> None:
+        """Calls it as `run` does, on ranks whose answer nobody waits for."""
+        for rank in ranks:
+            self._pipes[rank].send((function, arguments))
+
     def close(self) -> None:
         """Ends the processes; in order if they answer."""
+        self._is_closed = True
         for pipe in self._pipes:
             with contextlib.suppress(OSError):
                 pipe.send(None)
@@ -131,7 +139,7 @@ class RankPool:
     @property
     def is_open(self) -> bool:
         """Whether all processes live."""
-        return all(process.is_alive() for process in self.processes)
+        return not self._is_closed and all(process.is_alive() for process in self.processes)
 
     def _answer(self, rank: int, deadline: float, deadline_s: float) -> tuple[Any] | str:
         """What the rank returned, or a text that says how it failed."""
@@ -201,3 +209,30 @@ def _serve(
             pipe.send((False, traceback.format_exc()))
     with contextlib.suppress(Exception):
         dist.destroy_process_group()
+
+
+class Pools:
+    """Pools by their arguments, each used until it is broken; `close()` ends them all."""
+
+    def __init__(self) -> None:
+        self._pools: dict[tuple[Any, ...], RankPool] = {}
+
+    def get(
+        self,
+        count: int,
+        backend: str,
+        environment: dict[str, str] | None = None,
+        timeout_s: float = DEADLINE_S,
+    ) -> RankPool:
+        """Returns an open pool, as `RankPool` takes it, that an earlier call may have used."""
+        key = (count, backend, tuple(sorted((environment or {}).items())), timeout_s)
+        pool = self._pools.get(key)
+        if pool is None or not pool.is_open:
+            pool = self._pools[key] = RankPool(count, backend, environment, timeout_s)
+        return pool
+
+    def close(self) -> None:
+        """Ends all of them."""
+        for pool in self._pools.values():
+            pool.close()
+        self._pools.clear()

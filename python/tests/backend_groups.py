@@ -1,0 +1,298 @@
+"""What the ranks of the tests of groups, messages and failures run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+
+def said_by(call: Any) -> str:
+    """Returns the error that a call ends with; "" where it ends well."""
+    try:
+        call()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def messages(rank: int) -> None:
+    """Messages to the next rank, around: both ways of waiting, tags out of order, any source."""
+    count = dist.get_world_size()
+    to, source = (rank + 1) % count, (rank - 1) % count
+    for length in (0, 1, 1000, 300_001):
+        out, into = torch.full((length,), float(rank)), torch.empty(length)
+        works = [dist.isend(out, to), dist.irecv(into, source)]
+        for work in works:
+            assert work is not None
+            work.wait()
+        assert torch.equal(into, torch.full((length,), float(source)))
+    first, second = torch.full((3,), 1), torch.full((3,), 2)
+    sent = [dist.isend(first, to, tag=5), dist.isend(second, to, tag=6)]
+    into = torch.empty(3, dtype=torch.int64)
+    dist.recv(into, source, tag=6)
+    assert into.tolist() == [2, 2, 2]
+    dist.recv(into, source, tag=5)
+    assert into.tolist() == [1, 1, 1]
+    for work in sent:
+        assert work is not None
+        work.wait()
+    if rank != 0:
+        dist.send(torch.tensor([rank]), 0, tag=9)
+        return
+    seen = set()
+    for _ in range(count - 1):
+        one = torch.empty(1, dtype=torch.int64)
+        seen.add(dist.recv(one, tag=9))
+        assert one.item() in seen
+    assert seen == set(range(1, count))
+
+
+def batched(rank: int) -> None:
+    """Sends and receives of a batch in an order that blocks if they are taken one by one."""
+    count = dist.get_world_size()
+    peers = [one for one in range(count) if one != rank]
+    length = 400_000  # waits for its receive
+    into = {one: torch.empty(length) for one in peers}
+    operations = [dist.P2POp(dist.isend, torch.full((length,), float(rank)), one) for one in peers]
+    operations += [dist.P2POp(dist.irecv, into[one], one) for one in reversed(peers)]
+    for work in dist.batch_isend_irecv(operations):
+        work.wait()
+    for one in peers:
+        assert torch.equal(into[one], torch.full((length,), float(one)))
+
+
+def objects(rank: int) -> None:
+    """Collectives of objects."""
+    count = dist.get_world_size()
+    gathered: list[Any] = [None] * count
+    dist.all_gather_object(gathered, {"rank": rank, "text": "x" * rank})
+    assert gathered == [{"rank": one, "text": "x" * one} for one in range(count)]
+    shared = [("plan", rank), rank]
+    dist.broadcast_object_list(shared, 1)
+    assert shared == [("plan", 1), 1]
+    own: list[Any] = [None]
+    dist.scatter_object_list(own, list(range(10, 10 + count)) if rank == 0 else None, 0)
+    assert own == [10 + rank]
+    at_root: list[Any] | None = [None] * count if rank == count - 1 else None
+    dist.gather_object(rank, at_root, count - 1)
+    assert at_root is None or at_root == list(range(count))
+
+
+def works(rank: int) -> None:
+    """What a Work tells, and its future."""
+    count = dist.get_world_size()
+    tensor = torch.full((5,), float(rank))
+    work = dist.all_reduce(tensor, async_op=True)
+    assert work is not None
+    future = work.get_future().then(lambda done: done.value()[0] * 2)
+    assert work.wait(timedelta(seconds=20))
+    assert work.is_completed()
+    assert work.is_success()
+    assert torch.equal(work.result()[0], tensor)
+    total = sum(range(count))
+    assert torch.equal(future.wait(), torch.full((5,), 2.0 * total))
+    again = work.get_future().wait()
+    assert again[0].data_ptr() == tensor.data_ptr()
+    outputs = [torch.empty(2) for _ in range(count)]
+    gathered = dist.all_gather(outputs, torch.full((2,), float(rank)), async_op=True)
+    assert gathered is not None
+    assert [one[0].item() for one in gathered.get_future().wait()] == list(range(count))
+    numbers = [dist.all_reduce(tensor, async_op=True) for _ in range(3)]
+    for one in reversed(numbers):
+        assert one is not None
+        one.wait()
+
+
+def waits_in_callbacks(rank: int) -> None:
+    """Callbacks of futures that start and wait for collectives, as PowerSGD's hook does."""
+    count = dist.get_world_size()
+    futures = []
+    for number in range(4):
+        work = dist.all_reduce(torch.full((3,), float(number)), async_op=True)
+        assert work is not None
+
+        def again(done: Any) -> torch.Tensor:
+            inner = dist.all_reduce(done.value()[0], async_op=True)
+            assert inner is not None
+            return inner.get_future().wait()[0]
+
+        futures.append(work.get_future().then(again))
+        futures[-1].wait()
+    for number, future in enumerate(futures):
+        assert torch.equal(future.wait(), torch.full((3,), float(number * count * count)))
+
+
+def forgotten(rank: int) -> None:
+    """Works that nobody keeps, with memory that has to be copied back."""
+    tensors = [torch.full((1001, 2), float(rank)).t() for _ in range(50)]
+    for tensor in tensors:
+        dist.all_reduce(tensor, async_op=True)
+    dist.barrier()
+    deadline = time.monotonic() + 20
+    total = float(sum(range(dist.get_world_size())))
+    for tensor in tensors:
+        while not bool((tensor == total).all()):
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+
+
+def subgroups(rank: int) -> None:
+    """Groups of some ranks, overlapping, in an order of their own."""
+    count = dist.get_world_size()
+    pairs = [[one, (one + 1) % count] for one in range(count)] if count > 2 else [[0, 1]]
+    groups = [dist.new_group(pair) for pair in pairs]
+    mine = [group for group, pair in zip(groups, pairs, strict=True) if rank in pair]
+    total = torch.ones(3)
+    started = [dist.all_reduce(torch.ones(3), group=group, async_op=True) for group in mine]
+    for work in reversed(started):
+        assert work is not None
+        work.wait()
+        assert work.result()[0].tolist() == [2, 2, 2]
+    alone = dist.new_group([rank], use_local_synchronization=True)
+    dist.all_reduce(total, group=alone)
+    assert total.tolist() == [1, 1, 1]
+    dist.barrier(group=alone)
+    for group in mine:
+        dist.destroy_process_group(group)
+    dist.all_reduce(total)
+    assert total[0].item() == count
+
+
+def backend_object(rank: int) -> None:
+    """What torch refuses for backends that it does not know is there on the object."""
+    group = dist.group.WORLD
+    assert group is not None
+    backend = group._get_backend(torch.device("cpu"))
+    assert backend.name() == "pleach"
+    assert dist.get_backend() == "pleach"
+    backend._set_sequence_number_for_group()
+    before = backend._get_sequence_number_for_group()
+    dist.barrier()
+    assert backend._get_sequence_number_for_group() == before + 1
+    block = backend.allocate_tensor(1000, dtype=torch.float32, device="cpu")
+    block.fill_(rank)
+    dist.all_reduce(block)
+    assert block[7].item() == sum(range(dist.get_world_size()))
+    assert backend.supports_tensor_alloc(torch.device("cpu"))
+
+
+def monitored(rank: int, late: int) -> str:
+    """Returns what a monitored barrier says that one rank does not come to."""
+    group = dist.new_group(timeout=timedelta(seconds=30))
+    assert group is not None
+    backend = group._get_backend(torch.device("cpu"))
+    backend.monitored_barrier(timedelta(seconds=20))
+    if rank == late:
+        time.sleep(2)
+        return ""
+    return said_by(lambda: backend.monitored_barrier(timedelta(seconds=1), wait_all_ranks=True))
+
+
+def late_in_group(rank: int, late: int) -> tuple[str, float]:
+    """Returns what a group with a timeout says of a rank that does not come, and after how long."""
+    group = dist.new_group(timeout=timedelta(seconds=2))
+    dist.all_reduce(torch.ones(3), group=group)
+    dist.barrier()
+    begun = time.monotonic()
+    if rank == late:
+        time.sleep(4)
+        return "", 0.0
+    said = said_by(lambda: dist.all_reduce(torch.ones(3), group=group))
+    return said, time.monotonic() - begun
+
+
+def waits_at_most(rank: int) -> list[str]:
+    """Returns what wait(timeout) says before the last rank comes; then all is well."""
+    last = dist.get_world_size() - 1
+    tensor = torch.ones(3)
+    said = []
+    dist.barrier()
+    if rank == last:
+        time.sleep(1)
+    work = dist.all_reduce(tensor, async_op=True)
+    assert work is not None
+    if rank != last:
+        said.append(said_by(lambda: work.wait(timedelta(milliseconds=100))))
+    work.wait()
+    assert tensor.tolist() == [last + 1] * 3
+    return said
+
+
+def mismatched(rank: int) -> str:
+    """Returns what is said where rank 1 asks for other elements than the others."""
+    group = dist.new_group(timeout=timedelta(seconds=20))
+    length = 7 if rank == 1 else 5
+    return said_by(lambda: dist.all_reduce(torch.ones(length), group=group))
+
+
+def aborted(rank: int) -> str:
+    """Returns what is said of an operation that rank 0 aborts."""
+    group = dist.new_group(timeout=timedelta(seconds=30))
+    assert group is not None
+    backend = group._get_backend(torch.device("cpu"))
+    dist.barrier(group=group)
+    if rank == 0:
+        time.sleep(0.3)
+        backend.abort()
+        return said_by(lambda: dist.all_reduce(torch.ones(3), group=group))
+    work = dist.all_reduce(torch.ones(3), group=group, async_op=True)
+    assert work is not None
+    return said_by(work.wait)
+
+
+def lose(rank: int, victim: int, how: int) -> tuple[str, float]:
+    """Returns what is said, and after how long, when a rank is killed or stopped in the middle."""
+    dist.barrier()
+    tensor = torch.ones(100_000)
+    begun = time.monotonic()
+    for number in range(1000):
+        if rank == victim and number == 20:
+            os.kill(os.getpid(), how)
+        said = said_by(lambda: dist.all_reduce(tensor))
+        if said:
+            return said, time.monotonic() - begun
+    return "", time.monotonic() - begun
+
+
+def join_again(rank: int, folder: str, count: int) -> None:
+    """Makes and destroys the default group several times in one process."""
+    for turn in range(3):
+        store = dist.FileStore(f"{folder}/again-{turn % 2}", count)
+        dist.init_process_group("pleach", store=store, rank=rank, world_size=count)
+        tensor = torch.ones(2)
+        dist.all_reduce(tensor)
+        assert tensor.tolist() == [count, count]
+        dist.destroy_process_group()
+
+
+def device_backends(rank: int, folder: str, count: int) -> str:
+    """Makes a group that names the backend by device."""
+    store = dist.FileStore(f"{folder}/device", count)
+    dist.init_process_group("cpu:pleach,cuda:gloo", store=store, rank=rank, world_size=count)
+    tensor = torch.ones(2)
+    dist.all_reduce(tensor)
+    assert tensor.tolist() == [count, count]
+    name = dist.group.WORLD._get_backend(torch.device("cpu")).name()
+    dist.destroy_process_group()
+    return name
+
+
+def never_comes(rank: int, folder: str, count: int) -> tuple[str, float]:
+    """Returns what is said where the last rank never makes the group."""
+    if rank == count - 1:
+        return "", 0.0
+    store = dist.FileStore(f"{folder}/never", count)
+    begun = time.monotonic()
+    said = said_by(lambda: dist.init_process_group(
+        "pleach", store=store, rank=rank, world_size=count, timeout=timedelta(seconds=3)))
+    return said, time.monotonic() - begun
+
+
+STOP = int(signal.SIGSTOP)
+KILL = int(signal.SIGKILL)

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed")
+
+import backend_groups
+from rank_pool import Pools, RankPool
+
+
+@pytest.fixture(scope="module")
+def pools() -> Iterator[Pools]:
+    made = Pools()
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=[2, 3], ids=lambda count: f"{count} ranks")
+def pool(pools: Pools, request: pytest.FixtureRequest) -> RankPool:
+    return pools.get(request.param, "pleach")
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        backend_groups.messages,
+        backend_groups.batched,
+        backend_groups.objects,
+        backend_groups.works,
+        backend_groups.waits_in_callbacks,
+        backend_groups.forgotten,
+        backend_groups.subgroups,
+        backend_groups.backend_object,
+    ],
+    ids=lambda function: function.__name__,
+)
+def test_that_goes_well(pool: RankPool, what: object) -> None:
+    pool.run(what)
+
+
+def test_waiting_may_be_given_up_and_the_operation_goes_on(pool: RankPool) -> None:
+    for said in pool.run(backend_groups.waits_at_most)[:-1]:
+        assert "was not done within 100 ms" in said[0]
+
+
+def test_a_group_has_a_timeout_of_its_own_and_others_go_on(pool: RankPool) -> None:
+    late = pool.count - 1
+    for said, after_s in pool.run(backend_groups.late_in_group, late)[:-1]:
+        assert f"rank {late}" in said
+        assert "\n" not in said.strip()
+        assert 1.0 < after_s < 10.0
+    pool.run(backend_groups.works)
+
+
+def test_a_monitored_barrier_names_who_does_not_come(pool: RankPool) -> None:
+    said = pool.run(backend_groups.monitored, pool.count - 1)
+    assert f"rank {pool.count - 1} failed to pass monitoredBarrier in 1000 ms" in said[0]
+    pool.run(backend_groups.works)
+
+
+def test_a_mismatch_names_both_sides(pool: RankPool) -> None:
+    for said in pool.run(backend_groups.mismatched):
+        assert "rank 1 runs all_reduce of 7" in said or "rank 1 of 7" in said
+        assert "of 5" in said
+    pool.run(backend_groups.works)
+
+
+def test_an_abort_ends_what_is_in_flight_on_every_rank(pool: RankPool) -> None:
+    for said in pool.run(backend_groups.aborted):
+        assert "rank 0 aborted" in said
+    pool.run(backend_groups.works)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+def test_the_others_hear_of_a_lost_rank(how: signal.Signals) -> None:
+    timeout_s = 6.0
+    with RankPool(3, "pleach", timeout_s=timeout_s) as pool:
+        pool.run(backend_groups.works)
+        pool.start(backend_groups.lose, 1, int(how), ranks=[1])
+        for said, after_s in pool.run(backend_groups.lose, 1, int(how), ranks=[0, 2]):
+            assert "rank 1" in said
+            assert "\n" not in said.strip()
+            assert after_s < timeout_s + 4.0
+
+
+def test_groups_are_made_and_destroyed_again_and_again() -> None:
+    with RankPool(2, "") as pool:
+        folder = str(pool.folder())
+        pool.run(backend_groups.join_again, folder, 2)
+        assert pool.run(backend_groups.device_backends, folder, 2) == ["pleach", "pleach"]
+
+
+def test_who_never_comes_is_named() -> None:
+    with RankPool(3, "") as pool:
+        for said, after_s in pool.run(backend_groups.never_comes, str(pool.folder()), 3)[:-1]:
+            assert "rank 2" in said
+            assert after_s < 10.0
