@@ -57,7 +57,8 @@ class Suite(distributed_test.TestDistBackend, distributed_test.DistributedTest._
         def process(target, name, args, kwargs):
             # The server's environment is that of its start; tests tell their ranks by theirs.
             return context.Process(
-                target=run_in, name=name, args=(dict(os.environ), target, args, kwargs))
+                target=run_in, name=name, args=(dict(os.environ), target, args, kwargs)
+            )
 
         self._start_processes(process)
 

@@ -289,8 +289,11 @@ def never_comes(rank: int, folder: str, count: int) -> tuple[str, float]:
         return "", 0.0
     store = dist.FileStore(f"{folder}/never", count)
     begun = time.monotonic()
-    said = said_by(lambda: dist.init_process_group(
-        "pleach", store=store, rank=rank, world_size=count, timeout=timedelta(seconds=3)))
+    said = said_by(
+        lambda: dist.init_process_group(
+            "pleach", store=store, rank=rank, world_size=count, timeout=timedelta(seconds=3)
+        )
+    )
     return said, time.monotonic() - begun
 
 

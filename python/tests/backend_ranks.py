@@ -62,21 +62,29 @@ def assert_same(ours: Any, theirs: Any, what: str) -> None:
     if ours.dtype == torch.bool:  # Gloo adds the bytes: 1 + 1 is 2
         ours, theirs = ours.view(torch.uint8) != 0, theirs.view(torch.uint8) != 0
     tolerance = 1e-2 if "AVG" in what else 0.0
-    torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance, msg=lambda m: f"{what}: {m}")
+    torch.testing.assert_close(
+        ours, theirs, rtol=tolerance, atol=tolerance, msg=lambda m: f"{what}: {m}"
+    )
 
 
-def on_both(what: str, call: Callable[[dist.ProcessGroup], Any]) -> None:
+def on_both(what: str, call: Callable[..., Any], *arguments: Any) -> None:
     """Calls with either group; what comes of it has to be the same."""
-    theirs = call(gloo())
-    ours = call(dist.group.WORLD)
+    theirs = call(gloo(), *arguments)
+    ours = call(dist.group.WORLD, *arguments)
     assert_same(ours, theirs, what)
 
 
 def reductions(rank: int, seed: int) -> int:
     """all_reduce by every type and operation, and each with two of the other forms in turn."""
     count = dist.get_world_size()
-    forms = (all_reduced_strided, reduced, coalesced_reduced, scattered_list, scattered_tensor,
-             coalesced_scattered)
+    forms = (
+        all_reduced_strided,
+        reduced,
+        coalesced_reduced,
+        scattered_list,
+        scattered_tensor,
+        coalesced_scattered,
+    )
     done = 0
     for dtype, names in REDUCED.items():
         for name in names:
@@ -89,8 +97,7 @@ def reductions(rank: int, seed: int) -> int:
             for form in (all_reduced, forms[turn], forms[turn - 1]):
                 if dtype.is_complex and form in (coalesced_scattered, coalesced_reduced):
                     continue  # Gloo does not know the type there
-                on_both(f"{form.__name__} {what}",
-                        lambda group, f=form: f(group, rank, dtype, op, length, root, seed))
+                on_both(f"{form.__name__} {what}", form, rank, dtype, op, length, root, seed)
     return done
 
 
@@ -160,10 +167,17 @@ def moves(rank: int, seed: int) -> int:
         length = size(seed * 100 + number)
         root = number % count
         what = f"{dtype} of {length}"
-        for form in (broadcast, gathered_list, gathered_tensor, gathered_strided,
-                         coalesced_gathered, exchanged_evenly, exchanged_unevenly, exchanged_lists):
-            on_both(f"{form.__name__} {what}",
-                    lambda group, f=form: f(group, rank, dtype, length, root, seed))
+        for form in (
+            broadcast,
+            gathered_list,
+            gathered_tensor,
+            gathered_strided,
+            coalesced_gathered,
+            exchanged_evenly,
+            exchanged_unevenly,
+            exchanged_lists,
+        ):
+            on_both(f"{form.__name__} {what}", form, rank, dtype, length, root, seed)
     return len(MOVED)
 
 
@@ -231,8 +245,10 @@ def exchanged_evenly(group, rank, dtype, length, root, seed):
 
 def exchanged_unevenly(group, rank, dtype, length, root, seed):
     # What a rank sends to another: known to both, different for all pairs, sometimes nothing.
-    rows = [[(7 * one + 3 * two + length) % 5 for two in range(group.size())]
-            for one in range(group.size())]
+    rows = [
+        [(7 * one + 3 * two + length) % 5 for two in range(group.size())]
+        for one in range(group.size())
+    ]
     sends = rows[rank]
     receives = [row[rank] for row in rows]
     mine = filled((sum(sends), 3), dtype, rank, seed)
@@ -247,8 +263,13 @@ def exchanged_lists(group, rank, dtype, length, root, seed):
     outputs = [torch.empty(lengths[rank] + one, dtype=dtype) for one in range(group.size())]
     if group is gloo():  # which has no list form
         output = torch.empty(sum(one.numel() for one in outputs), dtype=dtype)
-        dist.all_to_all_single(output, torch.cat(inputs), [one.numel() for one in outputs],
-                               [one.numel() for one in inputs], group=group)
+        dist.all_to_all_single(
+            output,
+            torch.cat(inputs),
+            [one.numel() for one in outputs],
+            [one.numel() for one in inputs],
+            group=group,
+        )
         return list(output.split([one.numel() for one in outputs]))
     dist.all_to_all(outputs, inputs, group=group)
     return outputs
@@ -262,7 +283,9 @@ def uneven_lists(rank: int) -> None:
     outputs = [torch.empty(length, dtype=torch.float64) for length in lengths]
     dist.all_gather(outputs, parts[rank])
     assert_same(outputs, parts, "uneven all_gather")
-    inputs = [filled((length,), torch.float64, rank, 10 + one) for one, length in enumerate(lengths)]
+    inputs = [
+        filled((length,), torch.float64, rank, 10 + one) for one, length in enumerate(lengths)
+    ]
     output = torch.empty(lengths[rank], dtype=torch.float64)
     dist.reduce_scatter(output, inputs)
     expected = sum(filled((lengths[rank],), torch.float64, one, 10 + rank) for one in range(count))
@@ -276,8 +299,9 @@ def adjacent_pieces(rank: int) -> None:
     group = dist.group.WORLD
     whole = torch.empty(sum(sizes) * count)
     wholes = list(whole.split([one * count for one in sizes]))
-    shards = [one.narrow(0, rank * length, length)
-              for one, length in zip(wholes, sizes, strict=True)]
+    shards = [
+        one.narrow(0, rank * length, length) for one, length in zip(wholes, sizes, strict=True)
+    ]
     for shard in shards:
         shard.fill_(rank)
     group.allgather_into_tensor_coalesced(wholes, shards).wait()
@@ -306,7 +330,13 @@ def mixed_pieces(rank: int) -> None:
 def other_types(rank: int) -> None:
     """What Gloo does not move."""
     count = dist.get_world_size()
-    for dtype in (torch.int16, torch.complex64, torch.complex128, torch.float8_e4m3fn, torch.uint16):
+    for dtype in (
+        torch.int16,
+        torch.complex64,
+        torch.complex128,
+        torch.float8_e4m3fn,
+        torch.uint16,
+    ):
         mine = torch.full((5,), rank + 1).to(dtype)
         outputs = [torch.empty(5, dtype=dtype) for _ in range(count)]
         dist.all_gather(outputs, mine)
@@ -320,6 +350,19 @@ def other_types(rank: int) -> None:
         assert torch.equal(back.view(torch.uint8), mine.view(torch.uint8)), dtype
 
 
+def sparse_sums(rank: int) -> None:
+    """Sums of sparse tensors of other entries on every rank, some of none."""
+    for dtype in (torch.float32, torch.float64, torch.int64):
+        shape = (7, 5, 3)
+        places = torch.tensor([[rank, 6, 6], [0, 4, rank % 5]])[:, : 3 * (rank != 1)]
+        values = filled((places.shape[1], 3), dtype, rank, 4)
+        tensor = torch.sparse_coo_tensor(places, values, shape)
+        dense = tensor.to_dense()
+        dist.all_reduce(tensor)
+        dist.all_reduce(dense)
+        assert torch.equal(tensor.to_dense(), dense), dtype
+
+
 def refusals(rank: int) -> list[str]:
     """Returns what is said of what no rank can ask for; none of it reaches another rank."""
     tensor = torch.ones(4)
@@ -328,10 +371,12 @@ def refusals(rank: int) -> list[str]:
         lambda: dist.all_reduce(torch.ones(4, dtype=torch.int16)),
         lambda: dist.all_reduce(tensor, dist.ReduceOp.BAND),
         lambda: dist.all_reduce(tensor, dist._make_nccl_premul_sum(2.0)),
-        lambda: dist.all_reduce(tensor.to_sparse()),
+        lambda: dist.all_reduce(tensor.to_sparse(), dist.ReduceOp.MAX),
+        lambda: dist.broadcast(tensor.to_sparse(), 0),
         lambda: dist.all_gather_into_tensor(torch.empty(3), tensor),
-        lambda: dist.all_to_all_single(torch.empty(4), tensor, [1] * dist.get_world_size(),
-                                       [9] * dist.get_world_size()),
+        lambda: dist.all_to_all_single(
+            torch.empty(4), tensor, [1] * dist.get_world_size(), [9] * dist.get_world_size()
+        ),
         lambda: dist.send(tensor, (rank + 1) % dist.get_world_size(), tag=-1),
     ]
     said = []

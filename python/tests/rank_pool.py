@@ -49,6 +49,12 @@ class RankPool:
             environment: Set in the ranks before PyTorch is imported.
             timeout_s: Of the process group.
         """
+        if "pleach" in backend:
+            # Which takes longer than ranks wait for each other. Not imported with this module: the
+            # ranks set their environment before PyTorch is.
+            from pleach.torch._build import build_shim
+
+            build_shim()
         self.count = count
         self._is_closed = False
         self._folder = tempfile.TemporaryDirectory()
@@ -113,9 +119,7 @@ class RankPool:
             raise AssertionError("\n".join(failures))
         return results
 
-    def start(
-        self, function: Callable[..., Any], *arguments: Any, ranks: Sequence[int]
-    ) -> None:
+    def start(self, function: Callable[..., Any], *arguments: Any, ranks: Sequence[int]) -> None:
         """Calls it as `run` does, on ranks whose answer nobody waits for."""
         for rank in ranks:
             self._pipes[rank].send((function, arguments))

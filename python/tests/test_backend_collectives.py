@@ -54,9 +54,13 @@ def test_any_type_is_moved(pool: RankPool) -> None:
     pool.run(backend_ranks.other_types)
 
 
+def test_sparse_tensors_are_added(pool: RankPool) -> None:
+    pool.run(backend_ranks.sparse_sums)
+
+
 def test_what_no_rank_can_ask_for_is_refused_by_name(pool: RankPool) -> None:
     expected = [
-        "AVG of Int", "SUM of Short", "BAND of Float", "PREMUL_SUM", "sparse", "parts of 4",
+        "AVG of Int", "SUM of Short", "BAND of Float", "PREMUL_SUM", "sparse", "sparse", "parts of 4",
         "split", "tag -1",
     ]  # fmt: skip
     for said in pool.run(backend_ranks.refusals):

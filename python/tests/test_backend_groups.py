@@ -57,7 +57,7 @@ def test_a_group_has_a_timeout_of_its_own_and_others_go_on(pool: RankPool) -> No
 
 def test_a_monitored_barrier_names_who_does_not_come(pool: RankPool) -> None:
     said = pool.run(backend_groups.monitored, pool.count - 1)
-    assert f"rank {pool.count - 1} failed to pass monitoredBarrier in 1000 ms" in said[0]
+    assert f"Rank {pool.count - 1} failed to pass monitoredBarrier in 1000 ms" in said[0]
     pool.run(backend_groups.works)
 
 

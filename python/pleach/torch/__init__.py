@@ -25,6 +25,7 @@ if not _distributed.is_available():
 from pleach import _torch_entry
 
 from .backend import Options, create_backend, transport_of
+from .flight import flight_dump
 from .parallel import Costs, Profile, data_parallel, hook, profile
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Profile",
     "create_backend",
     "data_parallel",
+    "flight_dump",
     "hook",
     "profile",
     "transport_of",

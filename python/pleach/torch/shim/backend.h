@@ -31,6 +31,7 @@ class Backend final : public c10d::Backend {
   // --- Collectives (collectives.cc, gathering.cc, reducing.cc)
   WorkPointer broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
   WorkPointer allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  // Sums alone; returns when it is done.
   WorkPointer allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override;
   WorkPointer allreduce_coalesced(Tensors& tensors,
                                   const c10d::AllreduceCoalescedOptions& options) override;

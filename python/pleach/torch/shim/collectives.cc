@@ -53,6 +53,9 @@ WorkPointer Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& o
 
 WorkPointer Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
   constexpr const char* kName = "all_reduce";
+  if (tensors.size() == 1 && tensors[0].layout() == at::kSparse) {
+    return allreduce_sparse(tensors, options);
+  }
   const at::Tensor& tensor = only(kName, tensors);
   TORCH_CHECK_NOT_IMPLEMENTED(!options.sparseIndices, "pleach: ", kName,
                               ": sparse indices are not supported");
@@ -69,11 +72,6 @@ WorkPointer Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& o
   wanted.asked.reduction = reduction.reduction;
   scale(wanted, reduction.elements);
   return begin(std::move(wanted));
-}
-
-WorkPointer Backend::allreduce_sparse(Tensors& /*tensors*/,
-                                      const c10d::AllreduceOptions& /*options*/) {
-  TORCH_CHECK_NOT_IMPLEMENTED(false, "pleach: all_reduce: sparse tensors are not supported");
 }
 
 WorkPointer Backend::allreduce_coalesced(Tensors& tensors,

@@ -10,10 +10,16 @@
 
 namespace pleach_torch {
 
-// How a call of the C interface failed, as PyTorch's exceptions have it: a lost rank, or a failed
-// job, is a DistBackendError, a mistake of the caller a ValueError.
+// How an operation ended that has failed: its group is then of no more use.
+inline std::exception_ptr failure(const std::string& message) {
+  const ::c10::SourceLocation here = {__func__, __FILE__, static_cast<uint32_t>(__LINE__)};
+  return std::make_exception_ptr(c10::DistBackendError(here, "pleach: " + message));
+}
+
+// How a call of the C interface failed, as PyTorch's exceptions have it: a mistake of the caller is
+// a ValueError.
 inline std::exception_ptr exception_of(pleach_status status, const std::string& message) {
-  const std::string text = message.empty() ? "pleach: failed" : "pleach: " + message;
+  const std::string text = "pleach: " + message;
   const ::c10::SourceLocation here = {__func__, __FILE__, static_cast<uint32_t>(__LINE__)};
   switch (status) {
     case PLEACH_INVALID_ARGUMENT:
@@ -21,7 +27,7 @@ inline std::exception_ptr exception_of(pleach_status status, const std::string& 
     case PLEACH_UNSUPPORTED:
       return std::make_exception_ptr(c10::NotImplementedError(here, text));
     default:
-      return std::make_exception_ptr(c10::DistBackendError(here, text));
+      return failure(message);
   }
 }
 

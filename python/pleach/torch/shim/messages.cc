@@ -78,7 +78,9 @@ WorkPointer Backend::recvAnysource(Tensors& tensors, int tag) {
 
 void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
   const milliseconds timeout =
-      options.timeout.count() > 0 ? options.timeout : milliseconds(timeout_ms_.load());
+      options.timeout == c10d::kUnsetTimeout ? milliseconds(timeout_ms_.load()) : options.timeout;
+  TORCH_CHECK_WITH(DistBackendError, timeout.count() > 0, "pleach: Rank ", rank_,
+                   " timed out in monitoredBarrier after ", timeout.count(), " ms");
   if (rank_ == 0) {
     monitor_as_first(timeout, wait_all_ranks);
   } else {
@@ -106,7 +108,7 @@ void Backend::monitor_as_first(milliseconds timeout, bool wait_all_ranks) {
   }
   if (!missing.empty()) {
     const std::string late =
-        c10::str("rank", missing.size() > 1 ? "s " : " ", c10::Join(", ", missing),
+        c10::str("Rank", missing.size() > 1 ? "s " : " ", c10::Join(", ", missing),
                  " failed to pass monitoredBarrier in ", timeout.count(), " ms");
     group_->abort(late);
     C10_THROW_ERROR(DistBackendError, "pleach: [Rank 0]: " + late);

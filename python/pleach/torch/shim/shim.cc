@@ -10,4 +10,5 @@
 #include "messages.cc"
 #include "module.cc"
 #include "shards.cc"
+#include "sparse.cc"
 #include "work.cc"

@@ -94,7 +94,7 @@ void Work::called_back(void* work, pleach_status status, const char* error) {
 void Work::finish(pleach_status status, const char* error) {
   std::exception_ptr exception;
   if (status != PLEACH_OK) {
-    exception = exception_of(status, text() + ": " + error);
+    exception = failure(text() + ": " + error);
   } else {
     pleach_received received = {};
     if (operation_ != nullptr && task_.is_message &&
@@ -184,7 +184,7 @@ void Work::await_end(milliseconds timeout) {
   const int64_t longest_ms = longest.count() > 0 ? longest.count() : PLEACH_FOREVER;
   const pleach_status status = pleach_operation_wait(operation_, longest_ms);
   if (status == PLEACH_TIMEOUT && !is_done_) {
-    const std::string late = c10::str(text(), " was not done within ", longest.count(), " ms");
+    const std::string late = c10::str(text(), ", was not done within ", longest.count(), " ms");
     TORCH_CHECK_WITH(DistBackendError, !is_given, "pleach: ", late, ": it goes on");
     group_->abort(late);
     pleach_operation_wait(operation_, PLEACH_FOREVER);
@@ -195,7 +195,7 @@ void Work::await_end(milliseconds timeout) {
 }
 
 void Work::abort() {
-  group_->abort(text() + " was aborted");
+  group_->abort(text() + ", was aborted");
 }
 
 c10::intrusive_ptr<Future> Work::getFuture() {
@@ -228,7 +228,9 @@ float Work::getDuration() const {
 }
 
 std::string Work::text() const {
-  return c10::str(task_.name, " ", sequence_, " of group ", group_->name());
+  const milliseconds timeout = task_.timeout.count() > 0 ? task_.timeout : group_->timeout();
+  return c10::str(task_.name, " ", sequence_, " of group ", group_->name(), ", with a timeout of ",
+                  timeout.count(), " ms");
 }
 
 CoalescedWork::CoalescedWork(int rank, std::vector<c10::intrusive_ptr<c10d::Work>> works)

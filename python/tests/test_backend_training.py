@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed")
+
+import backend_training
+from rank_pool import Pools, RankPool
+
+
+@pytest.fixture(scope="module")
+def pools() -> Iterator[Pools]:
+    made = Pools()
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=[2, 4], ids=lambda count: f"{count} ranks")
+def pool(pools: Pools, request: pytest.FixtureRequest) -> RankPool:
+    return pools.get(request.param, "pleach")
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        backend_training.data_parallel,
+        backend_training.hooks,
+        backend_training.sharded_optimizer,
+        backend_training.functional_collectives,
+        backend_training.sharded_tensors,
+        backend_training.coalesced,
+        backend_training.mesh,
+    ],
+    ids=lambda function: function.__name__,
+)
+def test_as_on_gloo(pool: RankPool, what: object) -> None:
+    pool.run(what)
+
+
+@pytest.mark.parametrize("own_memory", [False, True])
+def test_fully_sharded_as_on_gloo(pool: RankPool, own_memory: bool) -> None:
+    pool.run(backend_training.fully_sharded, own_memory)
+
+
+def test_debug_level_detail_names_a_mismatch() -> None:
+    with RankPool(2, "", {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}) as pool:
+        for said in pool.run(backend_training.debugged, str(pool.folder()), 2):
+            assert "Detected mismatch between collectives" in said
