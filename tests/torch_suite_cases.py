@@ -1,7 +1,7 @@
 """PyTorch's own distributed tests, as torch_suite.py runs them.
 
-The tests gate and branch by the backend's name, so BACKEND is gloo; where PLEACH_SUITE_BACKEND names
-another one, process groups are made with that in its place. Ranks are forked from a server that has
+The tests gate and branch by the backend's name, so BACKEND is gloo; where PLEACH_SUITE_BACKEND has
+another, process groups are made with that in its place. Ranks are forked from a server that has
 imported all this once.
 """
 

@@ -175,7 +175,8 @@ def backend_object(rank: int) -> None:
     before = backend._get_sequence_number_for_group()
     dist.barrier()
     assert backend._get_sequence_number_for_group() == before + 1
-    block = backend.allocate_tensor(1000, dtype=torch.float32, device="cpu")
+    cpu = torch.device("cpu")
+    block = backend.allocate_tensor(1000, dtype=torch.float32, device=cpu)
     block.fill_(rank)
     dist.all_reduce(block)
     assert block[7].item() == sum(range(dist.get_world_size()))

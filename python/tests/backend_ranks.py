@@ -372,7 +372,6 @@ def refusals(rank: int) -> list[str]:
         lambda: dist.all_reduce(tensor, dist.ReduceOp.BAND),
         lambda: dist.all_reduce(tensor, dist._make_nccl_premul_sum(2.0)),
         lambda: dist.all_reduce(tensor.to_sparse(), dist.ReduceOp.MAX),
-        lambda: dist.broadcast(tensor.to_sparse(), 0),
         lambda: dist.all_gather_into_tensor(torch.empty(3), tensor),
         lambda: dist.all_to_all_single(
             torch.empty(4), tensor, [1] * dist.get_world_size(), [9] * dist.get_world_size()

@@ -1,3 +1,4 @@
+# timeout_s: 400
 from __future__ import annotations
 
 import pickle
