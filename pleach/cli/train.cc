@@ -31,6 +31,7 @@ TrainingRequest training_request(const TrainSettings& settings) {
           .strategy = own.strategy,
           .network = network_of(settings),
           .policies = own.policies,
+          .settled = own.settled,
           .slowness = own.slowness,
           .iteration = settings.iteration,
           .progress = log_step};

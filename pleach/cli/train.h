@@ -17,6 +17,7 @@ struct WorkloadSettings {
   Workload workload;
   Strategy strategy;
   std::vector<std::string> policies;
+  bool settled = false;
   std::vector<double> slowness;  // by rank; empty: 1
   int64_t capacity_bytes = 0;    // of the accelerator; 0: unknown
 };

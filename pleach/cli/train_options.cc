@@ -25,6 +25,7 @@ void declare_train(CommandLine& line) {
   line.option("--ranks", "with --costs alpha_beta and no topology");
   line.option("--strategy", "dp=64,tp=8,pp=8,micro_batches=16; all ranks dp if not given");
   line.option("--policy", "one or several: dear,bucket=25MiB,ddp", "wfbp,ddp,dear,work_conserving");
+  line.flag("--settled", "policies as real ranks follow them: by the plans that they settle on");
   line.option("--algorithm",
               "of all_reduce, reduce_scatter and all_gather; or dp.json,ring: files first; or "
               "auto: the fastest at each size",
@@ -308,7 +309,8 @@ Status understand_ranks(const CommandLine& line, TrainSettings& settings) {
 }
 
 Result<Trace> trace_option(const CommandLine& line, const Accelerator& accelerator) {
-  for (const char* name : {"--strategy", "--policy", "--batch", "--compute", "--slow"}) {
+  for (const char* name :
+       {"--strategy", "--policy", "--settled", "--batch", "--compute", "--slow"}) {
     if (line.given(name)) {
       return invalid(name, "a trace says itself what it does");
     }
@@ -464,6 +466,7 @@ Result<TrainSettings> understand_train(const CommandLine& line) {
     own.capacity_bytes = computes || line.given("--accelerator") ? accelerator.capacity_bytes : 0;
     PLEACH_SET(own.strategy, strategy_option(line, settings.rank_count));
     PLEACH_SET(own.policies, policies_option(line, settings.network.source));
+    own.settled = line.given("--settled");
     PLEACH_SET(own.slowness, slowness_option(line, own.strategy.rank_count()));
   }
   if (line.given("--bandwidths")) {

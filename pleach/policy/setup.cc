@@ -6,6 +6,9 @@
 #include <array>
 #include <utility>
 
+#include "pleach/policy/plan_policy.h"
+#include "pleach/policy/settle.h"
+
 namespace pleach {
 
 std::span<const CollectiveKind> gradient_collectives() {
@@ -14,7 +17,7 @@ std::span<const CollectiveKind> gradient_collectives() {
   return kKinds;
 }
 
-Result<PolicySetup> PolicySetup::create(std::string_view spec, int32_t zero_stage) {
+Result<PolicySetup> PolicySetup::create(std::string_view spec, int32_t zero_stage, bool settles) {
   PLEACH_ASSIGN(policy, policies().entry_of(spec));
   const auto selected = policies().select(spec);
   std::vector<CollectiveKind> collectives =
@@ -24,7 +27,7 @@ Result<PolicySetup> PolicySetup::create(std::string_view spec, int32_t zero_stag
                                policy->name, zero_stage,
                                zero_stage == 3 ? "fsdp" : "zero1, dear or work_conserving"));
   }
-  return PolicySetup(spec, *policy, std::move(collectives), zero_stage);
+  return PolicySetup(spec, *policy, std::move(collectives), zero_stage, settles);
 }
 
 std::span<const CollectiveKind> PolicySetup::collectives() const {
@@ -37,6 +40,15 @@ Result<FittedPolicy> PolicySetup::fit(const PolicySetting& setting) const {
   PLEACH_SET(fitted.policy, create_policy(spec_, {.profile = setting.profile,
                                                   .costs = *fitted.costs,
                                                   .seed = setting.seed}));
+  if (settles_) {
+    const auto plan = settle_plan(spec_, setting.profile, *fitted.costs, {.seed = setting.seed});
+    if (!plan) {  // no matter of the costs, as those were for create_policy
+      return invalid(plan.error().message);
+    }
+    fitted.policy = std::make_unique<PlanPolicy>(
+        setting.profile, plan_of_bytes(ParameterSpace(setting.profile), plan->collectives),
+        PolicyNeeds{.step_at_once = plan->step_at_once});
+  }
   fitted.needs = fitted.policy->needs();
   if (zero_stage_ == 3 && !fitted.needs.frees_parameters) {
     return invalid(fmt::format(

@@ -75,6 +75,27 @@ TEST(PolicySetup, TellsWhatAPolicyAsksFor) {
             (std::vector<Kind>{Kind::kReduce, Kind::kBroadcast}));
 }
 
+// What a policy decides as things happen becomes a plan.
+TEST(PolicySetup, SettlesPolicies) {
+  const AlphaBeta costs(4, 1000, 1e9);
+  for (const bool settles : {false, true}) {
+    const auto setup = PolicySetup::create("p3,slice=500", 0, settles);
+    ASSERT_TRUE(setup);
+    EXPECT_EQ(setup->plans_by_costs(), settles);
+    const auto fitted = setup->fit({.profile = kProfile, .costs = costs});
+    ASSERT_TRUE(fitted) << fitted.error().message;
+    EXPECT_EQ(fitted->policy->plan().size(), settles ? 2U : 0U);
+    EXPECT_FALSE(fitted->needs.step_at_once);
+  }
+  const auto sequential = PolicySetup::create("sequential", 0, true);
+  EXPECT_TRUE(sequential->fit({.profile = kProfile, .costs = costs})->needs.step_at_once);
+  const auto refused =
+      PolicySetup::create("horovod", 0, true)->fit({.profile = kProfile, .costs = costs});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message,
+            "policy horovod never settles: it follows a clock that knows of no iterations");
+}
+
 TEST(StageCosts, HaveNoAllReduceWhereGradientsStayScattered) {
   const AlphaBeta costs(4, 1000, 1e9);
   for (const int32_t stage : {0, 1, 2, 3}) {

@@ -287,7 +287,7 @@ class Trainer {
 
   Result<TrainingRow> run_policy(const std::string& spec) {
     report(fmt::format("policy {}", spec));
-    PLEACH_ASSIGN(setup, PolicySetup::create(spec, request_.strategy.zero));
+    PLEACH_ASSIGN(setup, PolicySetup::create(spec, request_.strategy.zero, request_.settled));
     const bool shards = setup.zero_stage() > 0;
     PLEACH_ASSIGN(profiles, told(shards));
     std::vector<GroupCosts> costs;

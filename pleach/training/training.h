@@ -43,6 +43,7 @@ struct TrainingRequest {
   const Strategy& strategy;
   NetworkChoice network;
   std::vector<std::string> policies;  // specs: "dear,bucket=25MiB"
+  bool settled = false;               // by the plans that these settle on, as ranks replay them
   std::vector<double> slowness = {};  // by rank; empty: 1
   IterationOptions iteration = {};
   // Called before each policy and each measurement, with what is about to be done.
