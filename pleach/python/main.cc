@@ -4,6 +4,8 @@
 #include "pleach/python/bindings.h"
 
 NB_MODULE(_core, module) {
+  // A program may end with objects in its hands.
+  nanobind::set_leak_warnings(false);
   pleach::python::bind_library(module);
   pleach::python::bind_topology(module);
   pleach::python::bind_schedule(module);
