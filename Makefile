@@ -13,11 +13,12 @@ build:  ## The release binary, build/release/pleach.
 	@cmake --preset release
 	@cmake --build --preset release
 
-demo:  ## Plans, proves, simulates and runs the all-reduce of ResNet-50's gradients.
+demo:  ## Plans, proves, simulates and runs the all-reduce of ResNet-50's gradients; trains a ResNet.
 	@tools/install_packages.sh build
 	@cmake --preset release >&2
 	@cmake --build --preset release --target pleach >&2
 	@python3 examples/demo.py --pleach build/release/pleach
+	@tools/demo_training.sh
 
 figures:  ## Tables, CSV and plots of docs/validation. Debian's python3: it has matplotlib.
 	@tools/install_packages.sh build figures
@@ -29,7 +30,7 @@ figures:  ## Tables, CSV and plots of docs/validation. Debian's python3: it has 
 	@/usr/bin/python3 bench/figures/published_throughput.py --check --pleach build/release/pleach
 
 test:  ## What must hold before every commit: tests, tidy, format. Two cores, nothing built: 25 minutes.
-	@tools/install_packages.sh build test
+	@tools/install_packages.sh build test python
 	@$(MAKE) --no-print-directory format-check tidy
 	@tools/python_venv.sh build/venv
 	@cmake --workflow --preset dev

@@ -55,3 +55,15 @@ def test_documents(document: str, tmp_path: Path) -> None:
     script = tmp_path / "document.py"
     script.write_text("\n".join(blocks))
     run(PLEACH, "launch", "-n", "1", "--", sys.executable, str(script), folder=tmp_path)
+
+
+def test_train_resnet(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    script = str(EXAMPLES / "train_resnet.py")
+    words = ("--ranks", "2", "--steps", "1", "--rounds", "1")
+    printed = run(sys.executable, script, *words, folder=tmp_path)
+    assert "DDP over Gloo" in printed
+    assert "dear over Pleach" in printed
+    apart = re.search(r"apart by at most (\S+) of", printed)
+    assert apart is not None
+    assert float(apart[1]) < 1e-5
