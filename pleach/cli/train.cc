@@ -306,11 +306,25 @@ TrainingReport report_of(const TrainSettings& settings, const CommandLine& line,
           .with_buckets = line.given("--explain")};
 }
 
+// The workload with what its layers take on one rank, whatever that follows from.
+Workload with_times(const Workload& workload) {
+  Workload timed = workload;
+  MeasuredTimes& times = timed.times.emplace<MeasuredTimes>(workload.batch);
+  for (int32_t layer = 0; layer < count_of(workload.model.layers); ++layer) {
+    times.layers.push_back(layer_times(workload, layer, static_cast<double>(workload.batch), 1));
+  }
+  return timed;
+}
+
 Result<ExitCode> print_training(const TrainSettings& settings, const CommandLine& line,
                                 const Stopwatch& watch, std::FILE* out) {
   PLEACH_ASSIGN(rows, run_training(settings));
   if (line.given("--csv")) {
     PLEACH_TRY(write_csv(line, {{"rows.csv", rows_csv(rows)}, {"buckets.csv", buckets_csv(rows)}}));
+  }
+  if (line.given("--export-profile")) {
+    const std::string text = workload_json(with_times(settings.workload->workload));
+    PLEACH_TRY(from_option("--export-profile", write_file(line.text("--export-profile"), text)));
   }
   if (line.given("--export-chakra")) {
     const Trace whole = with_gradient_collectives(rows.back());

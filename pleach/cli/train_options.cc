@@ -62,6 +62,8 @@ void declare_train(CommandLine& line) {
   line.option("--target", "with --bandwidths: finds the least that meets this: 300ms");
   line.option("--csv", "folder for rows.csv and buckets.csv");
   line.option("--export-chakra", "writes the last policy's iteration as PREFIX.RANK.et");
+  line.option("--export-profile",
+              "writes the workload with every layer's times, as --workload reads it: FILE.json");
   line.flag("--explain", "shows each bucket: when it went, and what it waited for");
   line.json_flag();
 }
@@ -309,8 +311,8 @@ Status understand_ranks(const CommandLine& line, TrainSettings& settings) {
 }
 
 Result<Trace> trace_option(const CommandLine& line, const Accelerator& accelerator) {
-  for (const char* name :
-       {"--strategy", "--policy", "--settled", "--batch", "--compute", "--slow"}) {
+  for (const char* name : {"--strategy", "--policy", "--settled", "--batch", "--compute", "--slow",
+                           "--export-profile"}) {
     if (line.given(name)) {
       return invalid(name, "a trace says itself what it does");
     }
@@ -354,7 +356,7 @@ Status check_combinations(const CommandLine& line) {
   if (line.given("--groups") && !line.text("--workload").starts_with(kChakraPrefix)) {
     return invalid("--groups", "goes with --workload chakra:PREFIX");
   }
-  for (const char* option : {"--csv", "--export-chakra", "--explain"}) {
+  for (const char* option : {"--csv", "--export-chakra", "--export-profile", "--explain"}) {
     if (sweeps && line.given(option)) {
       return invalid(option, "not with --bandwidths, which tries many networks");
     }
