@@ -174,16 +174,22 @@ class DriftWatch:
 
 
 def ratio_of_costs(log: Sequence[Any], predicted_s: Callable[[int], float]) -> float:
-    """How many times as long as predicted the collectives of a log took; 1 where it has none.
+    """How many times as long as predicted collectives kept the wire; 1 where the log has none.
+
+    Several travel at a time and share the wire, so the time in which any of them is under way
+    counts, once, and not the sum of their durations.
 
     Args:
         log: Of a replay.
         predicted_s: By index in the plan.
     """
-    ratios = []
-    for one in log:
-        expected = predicted_s(one.index)
-        if one.finished_ps >= 0 and expected > 0:
-            took = (one.finished_ps - one.started_ps) / PICOSECONDS_PER_SECOND
-            ratios.append(took / expected)
-    return statistics.median(ratios) if ratios else 1.0
+    ended = sorted(
+        (one for one in log if one.finished_ps >= 0 and predicted_s(one.index) > 0),
+        key=lambda one: one.started_ps,
+    )
+    busy_ps, until_ps = 0, 0
+    for one in ended:
+        busy_ps += max(0, one.finished_ps - max(one.started_ps, until_ps))
+        until_ps = max(until_ps, one.finished_ps)
+    expected_s = sum(predicted_s(one.index) for one in ended)
+    return busy_ps / PICOSECONDS_PER_SECOND / expected_s if ended else 1.0
