@@ -1,0 +1,1 @@
+"""Paced training: real tensors and collectives around computation that is waited for."""
