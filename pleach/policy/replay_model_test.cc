@@ -277,7 +277,7 @@ class Model {
 
   const Training& training_;
   const Rules rules_;
-  int32_t layers_ = 0;
+  int32_t layers_ = 1;
 };
 
 // Meets every state that can be; returns the first fault, "" if there is none.
