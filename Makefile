@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
 
-.PHONY: build demo figures test check-all format format-check tidy lint bench-check clean
+.PHONY: build demo figures test torch-suite check-all format format-check tidy lint bench-check clean
 
 FIGURES = dear_evaluation multitree_training policy_algorithm_fabric network_needed
 SOURCE_FILES = find pleach python tests bench examples -name '*.h' -o -name '*.cc' -o -name '*.c'
@@ -43,7 +43,14 @@ check-all: test  ## Also sanitizers, clang-tidy, long property runs, Slurm, benc
 	@tools/install_packages.sh slurm
 	@python3 tests/slurm_run.py --must-run --pleach build/dev/pleach
 	@python3 python/tests/install_check.py
+	@$(MAKE) --no-print-directory torch-suite
 	@$(MAKE) --no-print-directory lint bench-check
+
+torch-suite:  ## The distributed tests that PyTorch ships: what passes over Gloo passes over ours.
+	@if build/venv/bin/python -c 'import torch' 2>/dev/null; then \
+	  PYTHONPATH="$(CURDIR)/build/dev/python" XDG_CACHE_HOME="$(CURDIR)/build/dev/cache" \
+	    build/venv/bin/python tests/torch_suite.py; \
+	else echo "torch suite: left out, PyTorch cannot be had"; fi
 
 format:
 	@$(SOURCE_FILES) | xargs clang-format -i
