@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import parallel_pool
@@ -191,11 +191,21 @@ def values_of(model: nn.Module) -> list[torch.Tensor]:
     return [parameter.detach().clone() for parameter in model.parameters()]
 
 
+def largest(values: Iterable[torch.Tensor]) -> float:
+    """The largest magnitude in some tensors; NaN where there is one."""
+    return float(
+        torch.stack(
+            [
+                torch.zeros((), dtype=torch.float64),
+                *(value.detach().double().abs().max() for value in values if value.numel() > 0),
+            ]
+        ).max()
+    )
+
+
 def distance(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> float:
     """The largest difference of two models' parameters."""
-    return max(
-        float((a - b).abs().max()) if a.numel() else 0.0 for a, b in zip(one, other, strict=True)
-    )
+    return largest(a - b for a, b in zip(one, other, strict=True))
 
 
 def digest(tensors: Sequence[torch.Tensor]) -> str:

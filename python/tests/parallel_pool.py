@@ -18,6 +18,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 DEADLINE_S = 60.0
+# What ranks have to start, and to import PyTorch, on a machine that has other things to do.
+START_S = 150.0
 # In a rank: groups of the first ranks, by how many.
 GROUPS: dict[int, Any] = {}
 
@@ -62,6 +64,18 @@ class RankPool:
             theirs.close()
             self._pipes.append(ours)
             self.processes.append(process)
+        self._deadline = time.monotonic() + START_S
+        self._are_ready = False
+
+    def _get_ready(self) -> None:
+        if self._are_ready:
+            return
+        self._are_ready = True
+        answers = [self.receive(r, self._deadline - time.monotonic()) for r in range(self.count)]
+        failures = [f"rank {r}: {what}" for r, (is_well, what) in enumerate(answers) if not is_well]
+        if failures:
+            self.close()
+            raise AssertionError("\n".join(failures))
 
     def send(
         self,
@@ -71,6 +85,7 @@ class RankPool:
         deadline_s: float = DEADLINE_S,
     ) -> None:
         """Lets a rank run something."""
+        self._get_ready()
         self._pipes[rank].send((function, arguments, deadline_s))
 
     def receive(self, rank: int, within_s: float) -> tuple[bool, Any]:
@@ -174,6 +189,7 @@ def _serve(
     )
     for size in range(1, count + 1):
         GROUPS[size] = dist.new_group(list(range(size)))
+    pipe.send((True, None))
     while True:
         try:
             sent = pipe.recv()

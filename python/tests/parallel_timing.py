@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -20,12 +22,12 @@ from parallel_cases import (
     train,
     values_of,
 )
-from parallel_checks import DEAR, step, trainer_of
+from parallel_checks import DEAR, Recorder, step, trainer_of
 from parallel_pool import GROUPS
 from torch import nn
 
 import pleach.torch.parallel as parallel
-from pleach.torch.parallel import collecting, engine, planning, trainer
+from pleach.torch.parallel import collecting, engine, planning, streams, trainer
 
 
 class Delays:
@@ -69,7 +71,10 @@ def poison(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
 def bits_under_delays(rank: int, policy: str, seeds: list[int | None], count: int) -> list[str]:
     """The parameters' bits after a few steps, for each seed of delays; None: no delays."""
     found = []
-    batches = [share(one, rank, count) for one in make_batches("mlp", steps=4)]
+    whole = make_batches("mlp", steps=4)
+    plain = make_model("mlp")
+    train(plain, make_optimizer("nesterov", plain), whole, schedules=False)
+    batches = [share(one, rank, count) for one in whole]
     for seed in seeds:
         model, optimizer = make_parallel("mlp", "nesterov", count, policy, check=True)
         delays = None if seed is None else Delays(1000 * seed + rank)
@@ -82,6 +87,7 @@ def bits_under_delays(rank: int, policy: str, seeds: list[int | None], count: in
             loss.backward()
             optimizer.step()
         found.append(digest(values_of(model)))
+        assert distance(values_of(model), values_of(plain)) <= 1e-12, seed
         if delays is not None:
             delays.stop()
         optimizer.close()
@@ -253,3 +259,99 @@ def stands_after(rank: int, policy: str) -> float:
     found = distance(list(model.state_dict().values()), list(plain.state_dict().values()))
     optimizer.close()
     return found
+
+
+class OrderedStreams(streams.Streams):
+    """Streams of a device on which nothing waits for anything by itself: notes what is told to."""
+
+    def __init__(self) -> None:
+        self.marks = 0
+        self.waited: set[int] = set()  # by the present stream of communication, in its block
+        self.read: set[int] = set()  # by the stream of computation
+        self._inside = threading.local()
+
+    def mark(self) -> int:
+        """The next number."""
+        self.marks += 1
+        return self.marks
+
+    def wait_for(self, mark: Any) -> None:
+        """Notes it, where the caller is."""
+        if mark is not None:
+            (self.waited if getattr(self._inside, "is_it", False) else self.read).add(mark)
+
+    @contextlib.contextmanager
+    def beside(self) -> Iterator[None]:
+        """A block on the stream of communication."""
+        self._inside.is_it = True
+        self.waited = set()
+        try:
+            yield
+        finally:
+            self._inside.is_it = False
+
+
+def streams_wait_for_each_other(rank: int) -> int:
+    """Reductions wait for what wrote their gradients, and forward for what wrote parameters."""
+    made: list[OrderedStreams] = []
+    kept = trainer.streams_of
+    trainer.streams_of = lambda _device: made.append(OrderedStreams()) or made[-1]  # type: ignore
+    try:
+        model, optimizer = make_parallel("mlp", "sgd", 2, DEAR)
+        batches = [share(one, rank, 2) for one in make_batches("mlp", steps=4)]
+        step(model, optimizer, batches[0])
+    finally:
+        trainer.streams_of = kept
+    (streams_made,) = made
+    optimizer.synchronize()
+    driver = trainer_of(optimizer)._built.engine
+    program = driver.following.program
+    seen = []
+
+    def watched(index: int, call: Any) -> Any:
+        def start() -> Any:
+            seen.append(index)
+            missing = set(driver._marks.values()) - streams_made.waited
+            assert streams_made._inside.is_it, "it runs on the stream of computation"
+            assert not missing, f"{program.plan[index]} does not wait for {missing}"
+            return call()
+
+        return start
+
+    for index, calls in enumerate(program.calls):
+        program.calls[index] = [watched(index, call) for call in calls]
+    wait_for = driver.wait_for
+
+    def watched_wait(layer: int) -> None:
+        wait_for(layer)
+        assert driver._marks[layer] in streams_made.read, "forward reads what is being written"
+
+    driver.wait_for = watched_wait
+    for batch in batches[1:]:
+        step(model, optimizer, batch)
+    optimizer.synchronize()
+    optimizer.close()
+    return len(seen)
+
+
+def accumulation_reduces_once(rank: int) -> list[int]:
+    """Collectives of a step of four passes, learnt to be so, and of one in no_sync()."""
+    model, optimizer = make_parallel("mlp", "sgd", 2, DEAR)
+    batches = [share(one, rank, 2) for one in make_batches("mlp", steps=4)]
+    counts = []
+    for is_told in (False, False, True):
+        optimizer.synchronize()
+        made = trainer_of(optimizer)
+        recorder = Recorder(made.groups.calls.group) if made._built is not None else None
+        optimizer.zero_grad()
+        for index, batch in enumerate(batches):
+            with optimizer.no_sync() if is_told and index < 3 else contextlib.nullcontext():
+                loss_of(model, batch).backward()
+        optimizer.step()
+        optimizer.synchronize()
+        if recorder is not None:
+            recorder.stop()
+            plan = made._built.engine.following.program.plan
+            counts.append(len(recorder.calls) - len(plan))
+    optimizer.close()
+    return counts

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.timeout(250)  # the first one starts the ranks
 
 import parallel_checks as checks  # noqa: E402
 from parallel_cases import needs_early  # noqa: E402

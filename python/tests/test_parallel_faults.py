@@ -10,6 +10,7 @@ import signal
 import pytest
 
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.timeout(250)  # the first one starts the ranks
 
 import parallel_faults as faults  # noqa: E402
 from parallel_pool import RankPool  # noqa: E402

@@ -9,6 +9,7 @@ import os
 import pytest
 
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.timeout(250)  # the first one starts the ranks
 
 import parallel_jobs as jobs  # noqa: E402
 from parallel_cases import EARLY, needs_early  # noqa: E402

@@ -8,6 +8,7 @@ import os
 import pytest
 
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.timeout(250)  # the first one starts the ranks
 
 import parallel_timing as timing  # noqa: E402
 from parallel_cases import EARLY, needs_early  # noqa: E402
@@ -55,3 +56,12 @@ def test_drift_makes_a_new_plan() -> None:
 def test_no_step_is_lost(policy: str) -> None:
     found = shared_pool().run(timing.stands_after, policy, ranks=range(2))
     assert max(found) <= 1e-12
+
+
+def test_streams_wait_for_each_other() -> None:
+    assert min(shared_pool().run(timing.streams_wait_for_each_other, ranks=range(2))) > 10
+
+
+def test_accumulation_reduces_once() -> None:
+    for more_than_the_plan in shared_pool().run(timing.accumulation_reduces_once, ranks=range(2)):
+        assert more_than_the_plan == [0, 0]

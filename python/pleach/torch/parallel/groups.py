@@ -47,7 +47,9 @@ def make_groups(parent: dist.ProcessGroup, device: torch.device) -> Groups:
         device: Of the tensors that will travel.
     """
     ranks = dist.get_process_group_ranks(parent)
-    backend = dist.get_backend_config(parent)
+    # Of the device alone: "cpu:gloo,cuda:nccl" would be two backends.
+    backends = dict(one.split(":") for one in dist.get_backend_config(parent).split(","))
+    backend = backends[device.type]
     timeout = timeout_of(parent, device)
     token = [uuid.uuid4().hex]
     dist.broadcast_object_list(token, group=parent, group_src=0)
