@@ -26,16 +26,30 @@ from pleach import _torch_entry
 
 from .backend import Options, create_backend, transport_of
 from .flight import flight_dump
-from .parallel import Costs, Profile, data_parallel, hook, profile
+from .parallel import (
+    Choice,
+    Costs,
+    Explanation,
+    Profile,
+    data_parallel,
+    hook,
+    measure_costs,
+    plan,
+    profile,
+)
 
 __all__ = [
+    "Choice",
     "Costs",
+    "Explanation",
     "Options",
     "Profile",
     "create_backend",
     "data_parallel",
     "flight_dump",
     "hook",
+    "measure_costs",
+    "plan",
     "profile",
     "transport_of",
 ]

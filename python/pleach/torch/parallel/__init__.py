@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import dataclasses
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,19 +14,31 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from .adoption import adopt_model, adopt_optimizer
+from .choosing import Choice, plan
 from .comm_hook import hook
 from .comparing import check_model, compare, describe, share_values
-from .costs import Costs, measure_costs
+from .costs import Costs, measure_costs, time_collectives
+from .explaining import Explanation
 from .first_use import is_compiled
 from .group_calls import GroupCalls
-from .groups import make_groups
+from .groups import Groups, make_groups
 from .profiling import Profile, profile
 from .trainer import Options, Resources, Trainer
 
-__all__ = ["Costs", "Profile", "data_parallel", "hook", "profile"]
+__all__ = [
+    "Choice",
+    "Costs",
+    "Explanation",
+    "Profile",
+    "data_parallel",
+    "hook",
+    "measure_costs",
+    "plan",
+    "profile",
+]
 
 # Policies whose plans follow from what collectives cost.
-PLAN_BY_COST = frozenset({"mg_wfbp", "prophet", "work_conserving"})
+PLAN_BY_COST = frozenset({"auto", "mg_wfbp", "prophet", "work_conserving"})
 
 _TRAINERS: weakref.WeakSet[Trainer] = weakref.WeakSet()
 
@@ -58,7 +71,8 @@ def data_parallel(
             flat buffers after the first backward pass.
         optimizer: Of all of its parameters that take gradients. Its update is run on this rank's
             shards where it is elementwise, or on tensors that this rank owns.
-        policy: As `pleach train --policy`: `dear,bucket=25MiB`, `work_conserving`, `ddp`, ...
+        policy: As `pleach train --policy`: `dear,bucket=25MiB`, `work_conserving`, `ddp`, ...; or
+            `auto`: what `plan` chooses for the profile.
         process_group: The ranks; the default group's. Two groups of the same ranks are made.
         gather: `parameters` that were updated in shards, or `gradients`, which every rank updates
             everything with.
@@ -81,6 +95,34 @@ def data_parallel(
     """
     if not dist.is_initialized():
         raise ValueError("data_parallel: call torch.distributed.init_process_group first")
+    parent = process_group if process_group is not None else dist.group.WORLD
+    assert parent is not None
+    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    options = Options(
+        policy, gather == "gradients", whole_tensor, broadcast_buffers, channel_width, check, replan
+    )
+    groups = make_groups(parent, device)
+    try:
+        groups.exchange.agree_on_success(lambda: _check(model, optimizer, gather, channel_width))
+        compare(groups.exchange, describe(model, optimizer, {"options": options}))
+        share_values(groups.exchange, model, optimizer)
+        costs, options = _plan_ahead(groups, model, options, profile, costs)
+        resources = Resources(_allocator(groups.calls, device), profile, costs)
+        trainer = Trainer(model, optimizer, groups, options, resources)
+    except ValueError:
+        groups.destroy()
+        raise
+    adopt_optimizer(optimizer, trainer)
+    adopt_model(model, trainer)
+    _TRAINERS.add(trainer)
+    _leave_in_order(trainer)
+    return model, optimizer
+
+
+def _check(
+    model: torch.nn.Module, optimizer: torch.optim.Optimizer, gather: str, channel_width: int
+) -> None:
+    """What this rank can tell by itself."""
     if gather not in ("parameters", "gradients"):
         raise ValueError(f"gather is {gather!r}: it is 'parameters' or 'gradients'")
     if channel_width < 1:
@@ -90,29 +132,32 @@ def data_parallel(
             "the model is compiled as a whole, so its gradients come all at the end of backward: "
             "compile its blocks, one by one"
         )
-    trained = check_model(model, optimizer)
-    device = next(iter(trained)).device
-    parent = process_group if process_group is not None else dist.group.WORLD
-    assert parent is not None
-    groups = make_groups(parent, device)
-    options = Options(
-        policy, gather == "gradients", whole_tensor, broadcast_buffers, channel_width, check, replan
-    )
-    compare(groups.exchange, describe(model, optimizer, {"options": options}))
-    share_values(groups.exchange, model, optimizer)
-    if costs is None and policy.split(",")[0] in PLAN_BY_COST:
-        costs = measure_costs(groups.calls, groups.exchange, device, _bytes_of(trained))
-    resources = Resources(_allocator(groups.calls, device), profile, costs)
-    trainer = Trainer(model, optimizer, groups, options, resources)
-    adopt_optimizer(optimizer, trainer)
-    adopt_model(model, trainer)
-    _TRAINERS.add(trainer)
-    _leave_in_order(trainer)
-    return model, optimizer
+    check_model(model, optimizer)
 
 
-def _bytes_of(parameters: Iterable[torch.Tensor]) -> int:
-    return sum(parameter.numel() * parameter.element_size() for parameter in parameters)
+def _plan_ahead(
+    groups: Groups,
+    model: torch.nn.Module,
+    options: Options,
+    profile: Profile | None,
+    costs: Costs | None,
+) -> tuple[Costs | None, Options]:
+    """Measures what the policy asks for, and chooses one where that is left to us. Collective."""
+    exchange, name = groups.exchange, options.policy.split(",")[0]
+    if name in PLAN_BY_COST and exchange.share(lambda: costs is None):
+        sizes = [parameter.nbytes for parameter in model.parameters() if parameter.requires_grad]
+        device = next(model.parameters()).device
+        costs = time_collectives(groups.calls, exchange, device, sum(sizes))
+    if name != "auto":
+        return costs, options
+
+    def choose() -> str:
+        if profile is None:
+            raise ValueError("policy auto: give the model's profile (pleach.torch.profile)")
+        assert costs is not None
+        return plan(profile, costs).policy
+
+    return costs, dataclasses.replace(options, policy=exchange.share(choose))
 
 
 def _allocator(calls: GroupCalls, device: torch.device) -> Callable[..., torch.Tensor]:

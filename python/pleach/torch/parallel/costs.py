@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 
 import torch
+import torch.distributed as dist
 
 from pleach.policy import MeasuredCosts
 
@@ -89,6 +90,26 @@ class Costs:
 
 
 def measure_costs(
+    process_group: dist.ProcessGroup | None = None,
+    *,
+    device: torch.device | str = "cpu",
+    most_bytes: int = 64 << 20,
+) -> Costs:
+    """Times a group's collectives, for `plan`, `data_parallel` and `pleach train`. Collective.
+
+    Args:
+        process_group: The group, with nothing under way in it; None: the default one.
+        device: Of the tensors.
+        most_bytes: The largest size; smaller where one takes over half a second.
+    """
+    group = process_group if process_group is not None else dist.group.WORLD
+    if group is None:
+        raise ValueError("measure_costs: call torch.distributed.init_process_group first")
+    place = torch.device(device)
+    return time_collectives(GroupCalls(group, place), Exchange(group, place), place, most_bytes)
+
+
+def time_collectives(
     calls: GroupCalls,
     exchange: Exchange,
     device: torch.device,
@@ -106,7 +127,8 @@ def measure_costs(
     """
     points = []
     for kind in kinds:
-        size = min(LEAST_BYTES, most_bytes)
+        most_bytes = max(most_bytes, 2 * LEAST_BYTES)  # a line wants two points
+        size = LEAST_BYTES
         while True:
             elements = max(1, size // (4 * calls.size)) * calls.size
             seconds = _time(_call_of(kind, calls, elements, device), exchange, device)

@@ -122,6 +122,24 @@ class Exchange:
             raise ValueError(made)
         return made
 
+    def agree_on_success(self, check: Callable[[], None]) -> None:
+        """Runs what may fail on some ranks only.
+
+        Raises:
+            ValueError: It has; on all ranks, which say where.
+        """
+        own = ""
+        try:
+            check()
+        except ValueError as error:
+            own = str(error)
+        found = self.gather_objects(own)
+        if own and all(each == own for each in found):
+            raise ValueError(own)
+        for rank, each in enumerate(found):
+            if each:
+                raise ValueError(f"rank {rank}: {each}")
+
     def broadcast(self, tensors: list[torch.Tensor]) -> None:
         """Overwrites the tensors with those of the first rank."""
         if tensors:

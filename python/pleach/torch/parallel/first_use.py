@@ -204,16 +204,15 @@ def find_gates(
     Returns:
         The gates, and the parameters that nobody has read, in the model's order.
     """
-    wanted = {id(parameter) for parameter in parameters}
-    own = {
-        module: [p for p in module.parameters(recurse=False) if id(p) in wanted]
-        for module in model.modules()
-    }
+    own = _held_by_module(model, parameters)
     read_by = reading.parameters or own
+    read_by_any = {id(p) for read in read_by.values() for p in read}
     gates, taken = [], set[int]()
     for module in reading.entered or own:
-        read = read_by.get(module, [])
-        needed = list(read) + [p for p in own[module] if all(p is not q for q in read)]
+        read = list(read_by.get(module, []))
+        # What an autograd function is given, and no operation reads, is its module's all the same.
+        read += [p for p in own[module] if id(p) not in read_by_any]
+        needed = read + [p for p in own[module] if all(p is not q for q in read)]
         if needed:
             first = [p for p in read if id(p) not in taken]
             taken.update(id(p) for p in first)
@@ -224,3 +223,20 @@ def find_gates(
             gates.append(Gate(module, (), tuple(tensors)))
     unread = [p for p in parameters if id(p) not in taken]
     return gates, unread
+
+
+def _held_by_module(
+    model: torch.nn.Module, parameters: Sequence[torch.nn.Parameter]
+) -> dict[torch.nn.Module, list[torch.nn.Parameter]]:
+    """By module, what it holds; what a list of modules or parameters holds, its holder does."""
+    wanted = {id(parameter) for parameter in parameters}
+    held: dict[torch.nn.Module, list[torch.nn.Parameter]] = {}
+    modules = dict(model.named_modules())
+    for name, module in modules.items():
+        holder = module
+        while type(holder).forward is torch.nn.Module.forward and name:
+            name = name.rpartition(".")[0]
+            holder = modules[name]
+        held.setdefault(module, [])
+        held[holder] += [p for p in module.parameters(recurse=False) if id(p) in wanted]
+    return held

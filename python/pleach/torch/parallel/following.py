@@ -71,7 +71,7 @@ def for_training(policy: str) -> str:
     return ",".join([name, *options])
 
 
-def first_policy(policy: str, tuner: BucketTuner | None) -> str:
+def first_policy(policy: str, tuner: BucketTuner | None = None) -> str:
     """What is settled first: a search begins with its first trial."""
     return policy if tuner is None else f"dear,bucket={tuner.size_bytes}"
 

@@ -159,23 +159,24 @@ class Trainer:
 
     def _check_policy(self) -> tuple[BucketTuner | None, frozenset[str]]:
         """Rank 0's search of a bucket size, if there is one; and the kinds of collectives."""
-        tuner = None
-        if self.groups.calls.rank == 0 and self.policy.split(",")[0] == "dear_bo":
-            tuner = BucketTuner(self.policy, SEED)
+        tuners: list[BucketTuner] = []
         sizes = [parameter.numel() * parameter.element_size() for parameter in self._names]
 
         def kinds() -> frozenset[str]:
+            if self.policy.split(",")[0] == "dear_bo":
+                tuners.append(BucketTuner(self.policy, SEED))
             count = self.groups.calls.size
             times = [1e-3] * len(sizes)
             settled = settle_plan(
-                first_policy(self.policy, tuner),
+                first_policy(self.policy, *tuners),
                 profile([[size] for size in sizes], (), count, times, times),
                 model_of(None, count),
             )
             check_kinds(self.policy, settled.collectives, is_early(self.policy))
             return frozenset(one.kind for one in settled.collectives)
 
-        return tuner, self.groups.exchange.share(kinds)
+        found: frozenset[str] = self.groups.exchange.share(kinds)
+        return next(iter(tuners), None), found
 
     # --- Hooks.
 
