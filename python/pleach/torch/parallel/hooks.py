@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 
 class Hook:
-    """A hook that a copy of its module is without."""
+    """A hook that a copy of its module is without.
+
+    The hooks of a compiled module are compiled with it: what this one calls is left out, as it
+    waits, and shares what it reads with other threads.
+    """
 
     def __init__(self, function: Callable[..., None]):
-        self._function = function
+        self._function: Callable[..., None] = torch.compiler.disable(function)
 
     def __call__(self, *arguments: Any) -> None:
         """Calls the function."""
