@@ -164,6 +164,20 @@ def subgroups(rank: int) -> None:
     assert total[0].item() == count
 
 
+def destroyed_in_any_order(rank: int) -> float:
+    """Returns how long it takes to destroy groups, in an order of each rank's own [s]."""
+    groups = [dist.new_group() for _ in range(4)]
+    into = torch.empty(1)
+    for group in groups:
+        dist.all_reduce(torch.ones(1), group=group)
+    dropped = dist.irecv(into, (rank + 1) % dist.get_world_size(), group=groups[0])
+    assert dropped is not None
+    begun = time.monotonic()
+    for group in groups if rank == 0 else reversed(groups):
+        dist.destroy_process_group(group)
+    return time.monotonic() - begun
+
+
 def backend_object(rank: int) -> None:
     """What torch refuses for backends that it does not know is there on the object."""
     group = dist.group.WORLD
@@ -181,6 +195,10 @@ def backend_object(rank: int) -> None:
     dist.all_reduce(block)
     assert block[7].item() == sum(range(dist.get_world_size()))
     assert backend.supports_tensor_alloc(torch.device("cpu"))
+    for size in (2**62 + 1, 2**47, -1):
+        assert "elements of Float" in said_by(
+            lambda size=size: backend.allocate_tensor(size, dtype=torch.float32, device=cpu)
+        )
 
 
 def monitored(rank: int, late: int) -> str:

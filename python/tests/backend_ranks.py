@@ -316,6 +316,25 @@ def adjacent_pieces(rank: int) -> None:
         assert_same(shard, (first * count + sum(range(count))).float(), "reduce_scatter in place")
 
 
+def aliases(rank: int) -> None:
+    """Inputs that are views of the outputs, at their place in them and elsewhere."""
+    count = dist.get_world_size()
+    for step, offset in ((0, 0), (0, 1), (1, 0)):  # the first's place, a shifted one, its own
+        begins = [3 * step * one + offset for one in range(count)]
+        whole = torch.arange(3.0 * count) + 100 * rank
+        parts = [torch.arange(3.0) + begins[one] + 100 * one for one in range(count)]
+        dist.all_gather(list(whole.chunk(count)), whole[begins[rank] : begins[rank] + 3])
+        assert_same(whole, torch.cat(parts), f"all_gather from {begins}")
+        whole = torch.arange(2.0 * count)
+        place = whole.narrow(0, 2 * step * rank + offset, 2)
+        dist.reduce_scatter_tensor(place, whole)
+        assert_same(place, torch.arange(2.0 * rank, 2.0 * rank + 2) * count, "reduce_scatter")
+    whole = torch.arange(2.0 * count) + 10 * rank
+    expected = torch.cat([torch.arange(2.0 * rank, 2.0 * rank + 2) + 10 * o for o in range(count)])
+    dist.all_to_all_single(whole, whole)
+    assert_same(whole, expected, "all_to_all in place")
+
+
 def mixed_pieces(rank: int) -> None:
     """Coalesced forms of tensors of several types."""
     count = dist.get_world_size()

@@ -47,6 +47,10 @@ def test_coalesced_tensors_that_lie_end_to_end_are_taken_in_place(pool: RankPool
     pool.run(backend_ranks.adjacent_pieces)
 
 
+def test_inputs_may_be_views_of_outputs(pool: RankPool) -> None:
+    pool.run(backend_ranks.aliases)
+
+
 def test_coalesced_tensors_may_be_of_several_types(pool: RankPool) -> None:
     pool.run(backend_ranks.mixed_pieces)
 

@@ -56,6 +56,11 @@ def test_a_group_has_a_timeout_of_its_own_and_others_go_on(pool: RankPool) -> No
     pool.run(backend_groups.works)
 
 
+def test_destroying_a_group_waits_for_nobody(pool: RankPool) -> None:
+    assert max(pool.run(backend_groups.destroyed_in_any_order)) < 3.0
+    pool.run(backend_groups.works)
+
+
 def test_a_monitored_barrier_names_who_does_not_come(pool: RankPool) -> None:
     said = pool.run(backend_groups.monitored, pool.count - 1)
     assert f"Rank {pool.count - 1} failed to pass monitoredBarrier in 1000 ms" in said[0]

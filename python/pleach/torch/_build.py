@@ -10,6 +10,7 @@ import fcntl
 import hashlib
 import importlib.util
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -36,7 +37,7 @@ def load_shim() -> ModuleType:
     Raises:
         ImportError: It does not compile, or there is no compiler. One line; a log has the rest.
     """
-    loaded = sys.modules.get(_MODULE)
+    loaded = loaded_shim()
     if loaded is not None:
         return loaded
     path = build_shim()
@@ -49,6 +50,11 @@ def load_shim() -> ModuleType:
     return module
 
 
+def loaded_shim() -> ModuleType | None:
+    """Returns the shim's module if it has been loaded."""
+    return sys.modules.get(_MODULE)
+
+
 def build_shim() -> Path:
     """Returns the path of the compiled shim, made now if it is not there.
 
@@ -57,8 +63,11 @@ def build_shim() -> Path:
     Raises:
         ImportError: As `load_shim`.
     """
+    key = _key()
     compiler = _find_compiler()
-    folder = cache_folder() / "torch" / _key(compiler)
+    if not compiler:
+        return _find_compiled(key)
+    folder = cache_folder() / "torch" / f"{key}-{_mark_of(compiler)}"
     target = folder / "_shim.so"
     if target.exists():
         return target
@@ -84,22 +93,34 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "pleach"
 
 
-def _find_compiler() -> str:
-    wanted = os.environ.get("CXX")
-    for name in [wanted] if wanted else ["g++", "c++", "clang++"]:
-        found = shutil.which(name)
-        if found:
-            return found
+def _find_compiler() -> list[str]:
+    """The compiler as a command: $CXX, which may have words before it; empty if there is none."""
+    wanted = shlex.split(os.environ.get("CXX", ""))
+    for command in [wanted] if wanted else [["g++"], ["c++"], ["clang++"]]:
+        if shutil.which(command[0]):
+            return command
+    return []
+
+
+def _find_compiled(key: str) -> Path:
+    """What somebody has compiled of this, with whichever compiler."""
+    for path in sorted((cache_folder() / "torch").glob(f"{key}-*/_shim.so")):
+        return path
     raise ImportError(
-        f"pleach.torch: there is no C++ compiler ({wanted or 'g++'}): the backend is compiled "
-        "against the PyTorch that is installed"
+        f"pleach.torch: there is no C++ compiler ({os.environ.get('CXX') or 'g++'}), and nothing "
+        f"compiled in {cache_folder()}: the backend is compiled against the PyTorch that is "
+        "installed"
     )
 
 
-def _key(compiler: str) -> str:
-    """The name of what would be made: by all that it is made of."""
-    told = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
-    parts = [torch.__version__, sys.version, compiler, told.stdout, *_FLAGS, *_links()]
+def _mark_of(compiler: list[str]) -> str:
+    told = subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=False)
+    return hashlib.sha256(" ".join([*compiler, told.stdout]).encode()).hexdigest()[:8]
+
+
+def _key() -> str:
+    """The name of what would be made: by all that it is made of, but the compiler."""
+    parts = [torch.__version__, sys.version, *_FLAGS, *_links()]
     headers = pleach.include_folder() / "pleach" / "api"
     for path in [*sorted(_SOURCES.glob("*.[hc]*")), *sorted(headers.glob("pleach*.h"))]:
         parts += [path.name, path.read_text(encoding="utf-8")]
@@ -108,8 +129,8 @@ def _key(compiler: str) -> str:
 
 
 def _links() -> list[str]:
-    library = pleach.library_folder()
-    torch_library = Path(torch.__file__).parent / "lib"
+    library = pleach.library_folder().resolve()
+    torch_library = Path(torch.__file__).resolve().parent / "lib"
     return [
         f"-L{torch_library}", "-ltorch", "-ltorch_cpu", "-lc10", "-ltorch_python",
         f"-L{library}", "-lpleach", f"-Wl,-rpath,{library}", f"-Wl,-rpath,{torch_library}",
@@ -126,7 +147,7 @@ def _includes() -> list[str]:
     return [f"-I{_SOURCES}", f"-I{pleach.include_folder()}", *found]
 
 
-def _compile(compiler: str, target: Path) -> None:
+def _compile(compiler: list[str], target: Path) -> None:
     print(
         f"pleach: compiling the backend for PyTorch {torch.__version__} (once, about 40 s)",
         file=sys.stderr,
@@ -135,7 +156,7 @@ def _compile(compiler: str, target: Path) -> None:
     abi = int(torch._C._GLIBCXX_USE_CXX11_ABI)
     made = target.with_suffix(f".{os.getpid()}.tmp")
     command = [
-        compiler, *_FLAGS, f"-D_GLIBCXX_USE_CXX11_ABI={abi}", "-DTORCH_EXTENSION_NAME=_shim",
+        *compiler, *_FLAGS, f"-D_GLIBCXX_USE_CXX11_ABI={abi}", "-DTORCH_EXTENSION_NAME=_shim",
         *_includes(), str(_SOURCES / "shim.cc"), *_links(), "-o", str(made),
     ]  # fmt: skip
     log = target.with_name("compile.log")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import multiprocessing.util
 import os
 import weakref
 from dataclasses import dataclass
@@ -11,10 +12,11 @@ from typing import Any
 
 import torch.distributed as dist
 
-from ._build import load_shim
+from ._build import load_shim, loaded_shim
 from .rendezvous import meet
 
 _MOST_TIMEOUT = timedelta(days=300)
+# How long a process that ends waits for those who are in groups with it.
 _FAREWELL_MS = 5000
 
 _groups: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
@@ -99,8 +101,13 @@ def transport_of(group: dist.ProcessGroup | None = None) -> str:
 
 def _leave_all() -> None:
     """Leaves the groups that nobody destroyed, in order: who exits first ends no other's work."""
-    for backend in list(_groups.values()):
-        load_shim().leave(backend, _FAREWELL_MS)
+    shim = loaded_shim()
+    if shim is not None:
+        for backend in list(_groups.values()):
+            shim.leave(backend)
+        shim.await_left(_FAREWELL_MS)
 
 
 atexit.register(_leave_all)
+# Processes of multiprocessing that were forked do not get to the other.
+multiprocessing.util.Finalize(None, _leave_all, exitpriority=0)

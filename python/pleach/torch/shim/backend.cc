@@ -1,22 +1,12 @@
 #include "backend.h"
 
-#include <Python.h>
-#include <pybind11/pybind11.h>
-
 #include <utility>
 
 #include "errors.h"
 #include "memory.h"
 
 namespace pleach_torch {
-namespace {
-
 using std::chrono::milliseconds;
-
-// How long who shuts down waits for the others, at most: they may never do it.
-constexpr auto kPatience = milliseconds(5000);
-
-}  // namespace
 
 Backend::Backend(std::shared_ptr<Group> group, std::vector<uint64_t> global_ranks)
     : c10d::Backend(group->rank(), group->rank_count()),
@@ -29,13 +19,7 @@ Backend::Backend(std::shared_ptr<Group> group, std::vector<uint64_t> global_rank
 }
 
 Backend::~Backend() {
-  // Others may need this thread's lock of the interpreter to come to an end.
-  if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
-    const pybind11::gil_scoped_release released;
-    group_->leave(milliseconds(0));
-  } else {
-    group_->leave(milliseconds(0));
-  }
+  group_->leave();
 }
 
 c10::intrusive_ptr<c10d::Backend::Options> Backend::getBackendOptions() {
@@ -136,7 +120,7 @@ void Backend::abort() {
 }
 
 void Backend::shutdown() {
-  group_->leave(std::min(kPatience, group_->timeout()));
+  group_->leave();
 }
 
 c10d::ErrorType Backend::getError() {

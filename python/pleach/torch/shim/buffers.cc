@@ -96,6 +96,10 @@ Flat flat_input(const Tensors& tensors) {
   if (are_adjacent(tensors)) {
     return {first_with_memory(tensors).data_ptr(), total_size(tensors), {}};
   }
+  return flat_copy(tensors);
+}
+
+Flat flat_copy(const Tensors& tensors) {
   Tensors parts;
   Flat flat = new_flat(tensors, parts);
   for (size_t index = 0; index < tensors.size(); ++index) {
@@ -125,6 +129,20 @@ Flat flat_in_place(const Tensors& tensors, std::vector<Landing>& landings) {
     copy_elements(tensor.is_contiguous() ? tensor : tensor.contiguous(), landings[index].source);
   }
   return flat;
+}
+
+void separate(Flat& from, const Flat& to, int64_t others, const Tensors& inputs) {
+  const auto element_bytes = static_cast<int64_t>(inputs[0].element_size());
+  const auto* const input = static_cast<const std::byte*>(from.data);
+  const auto* const output = static_cast<const std::byte*>(to.data);
+  const int64_t input_bytes = from.size * element_bytes;
+  const int64_t output_bytes = to.size * element_bytes;
+  const bool overlap = input_bytes > 0 && output_bytes > 0 && input < output + output_bytes &&
+                       output < input + input_bytes;
+  const int64_t apart = from.size < to.size ? input - output : output - input;
+  if (overlap && apart != others * element_bytes) {
+    from = flat_copy(inputs);
+  }
 }
 
 void land(const Landing& landing) {

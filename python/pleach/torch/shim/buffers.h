@@ -35,10 +35,16 @@ bool are_adjacent(const Tensors& tensors);
 
 // They where they stand if they lie end to end, otherwise a copy.
 Flat flat_input(const Tensors& tensors);
+// Always a copy.
+Flat flat_copy(const Tensors& tensors);
 // They where they stand, otherwise new memory, which the landings copy to them.
 Flat flat_output(const Tensors& tensors, std::vector<Landing>& landings);
 // As an output that begins with what is in it.
 Flat flat_in_place(const Tensors& tensors, std::vector<Landing>& landings);
+
+// Takes a copy of the inputs where they lie partly where results are written. The one that is
+// smaller may be its rank's part of the other, which then begins with so many elements of others.
+void separate(Flat& from, const Flat& to, int64_t others, const Tensors& inputs);
 
 // In any thread; touches no gradients.
 void land(const Landing& landing);

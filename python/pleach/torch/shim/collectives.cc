@@ -135,8 +135,10 @@ WorkPointer Backend::alltoall_base(at::Tensor& output, at::Tensor& input,
   wanted.task.outputs = {{output}};
   wanted.counts = split_counts("input", input, input_splits, size_);
   wanted.receive_counts = split_counts("output", output, output_splits, size_);
-  const Flat from = flat_input({input});
+  Flat from = flat_input({input});
   const Flat to = flat_output({output}, wanted.task.landings);
+  // In place where each rank sends to each as much as it receives from there.
+  separate(from, to, wanted.counts == wanted.receive_counts ? 0 : -1, {input});
   wanted.task.kept = {from.memory, to.memory};
   wanted.asked.input = from.data;
   wanted.asked.output = to.data;
@@ -161,8 +163,10 @@ WorkPointer Backend::alltoall(Tensors& outputs, Tensors& inputs,
     wanted.counts.push_back(inputs[rank].numel());
     wanted.receive_counts.push_back(outputs[rank].numel());
   }
-  const Flat from = flat_input(inputs);
+  Flat from = flat_input(inputs);
   const Flat to = flat_output(outputs, wanted.task.landings);
+  // In place where each rank sends to each as much as it receives from there.
+  separate(from, to, wanted.counts == wanted.receive_counts ? 0 : -1, inputs);
   wanted.task.kept = {from.memory, to.memory};
   wanted.asked.input = from.data;
   wanted.asked.output = to.data;

@@ -1,5 +1,7 @@
 #include "group.h"
 
+#include <condition_variable>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -7,13 +9,32 @@
 
 namespace pleach_torch {
 
+namespace {
+
+// How long what is in flight has to end, when its group is left.
+constexpr auto kPatience = std::chrono::seconds(5);
+
+// Groups that are being left. Never destroyed: threads use it until the process ends.
+struct Leaving {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int count = 0;
+
+  static Leaving& of_process() {
+    static auto* const leaving = new Leaving;
+    return *leaving;
+  }
+};
+
+}  // namespace
+
 // What a thread that leaves in the background keeps.
 struct Group::Handles {
   pleach_endpoint* endpoint = nullptr;
   pleach_communicator* communicator = nullptr;
   std::mutex mutex;
-  std::condition_variable closed;
-  bool is_closed = false;
+  std::condition_variable changed;
+  int64_t in_flight = 0;
 
   ~Handles() {
     pleach_communicator_destroy(communicator);
@@ -47,7 +68,7 @@ std::shared_ptr<Group> Group::join(const JoinOptions& options) {
 }
 
 Group::~Group() {
-  leave(std::chrono::milliseconds(0));
+  leave();
 }
 
 pleach_communicator* Group::communicator() const {
@@ -68,10 +89,15 @@ void Group::write_flight(const std::string& path) const {
   check(pleach_endpoint_write_flight(handles_->endpoint, path.c_str()));
 }
 
+void Group::note_begun() {
+  const std::scoped_lock lock(handles_->mutex);
+  ++handles_->in_flight;
+}
+
 void Group::note_done() {
-  if (--in_flight_ == 0 && is_left_) {
-    const std::scoped_lock lock(mutex_);
-    changed_.notify_all();
+  const std::scoped_lock lock(handles_->mutex);
+  if (--handles_->in_flight == 0) {
+    handles_->changed.notify_all();
   }
 }
 
@@ -79,28 +105,41 @@ void Group::abort(const std::string& reason) {
   pleach_communicator_abort(handles_->communicator, reason.c_str());
 }
 
-bool Group::leave(std::chrono::milliseconds patience) {
+void Group::leave() {
+  if (is_left_.exchange(true) || handles_ == nullptr || handles_->communicator == nullptr) {
+    return;
+  }
   {
-    std::unique_lock lock(mutex_);
-    if (is_left_.exchange(true)) {
-      return true;
-    }
-    // Nobody has to come for these but those who are in them too.
-    changed_.wait_for(lock, patience, [&] { return in_flight_ == 0; });
+    const std::scoped_lock lock(Leaving::of_process().mutex);
+    ++Leaving::of_process().count;
   }
-  if (in_flight_ > 0) {
-    abort("it was shut down with operations in flight");
-  }
-  std::thread(&Group::close, handles_).detach();
-  std::unique_lock lock(handles_->mutex);
-  return handles_->closed.wait_for(lock, patience, [&] { return handles_->is_closed; });
+  std::thread(
+      [](std::shared_ptr<Handles> handles) {
+        close(handles);
+        handles.reset();
+        const std::scoped_lock lock(Leaving::of_process().mutex);
+        --Leaving::of_process().count;
+        Leaving::of_process().changed.notify_all();
+      },
+      handles_)
+      .detach();
 }
 
 void Group::close(const std::shared_ptr<Handles>& handles) {
+  std::unique_lock lock(handles->mutex);
+  const bool is_quiet =
+      handles->changed.wait_for(lock, kPatience, [&] { return handles->in_flight == 0; });
+  lock.unlock();
+  if (!is_quiet) {
+    pleach_communicator_abort(handles->communicator, "it was shut down with operations in flight");
+  }
   pleach_communicator_close(handles->communicator);  // whatever comes of it, it is left
-  const std::scoped_lock lock(handles->mutex);
-  handles->is_closed = true;
-  handles->closed.notify_all();
+}
+
+bool Group::await_left(std::chrono::milliseconds longest) {
+  Leaving& leaving = Leaving::of_process();
+  std::unique_lock lock(leaving.mutex);
+  return leaving.changed.wait_for(lock, longest, [&] { return leaving.count == 0; });
 }
 
 }  // namespace pleach_torch

@@ -3,11 +3,10 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
+#include <utility>
 
 #include "pleach/api/pleach.h"
 
@@ -33,7 +32,7 @@ class Group {
  public:
   // Blocks until all ranks have come. Throws what went wrong.
   static std::shared_ptr<Group> join(const JoinOptions& options);
-  // Leaves in the background, if nobody has: see leave().
+  // Leaves, if nobody has.
   ~Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -48,14 +47,16 @@ class Group {
   void write_flight(const std::string& path) const;
 
   // Operations that are not done.
-  void note_begun() { ++in_flight_; }
+  void note_begun();
   void note_done();
 
   // Ends what is in flight, on every rank.
   void abort(const std::string& reason);
-  // Leaves in order, when what is in flight is done and the others leave too. They may be long in
-  // coming: after `patience` it returns, and a thread goes on waiting. False then.
-  bool leave(std::chrono::milliseconds patience);
+  // Leaves in order, in the background: when what is in flight is done and the others leave too,
+  // who may be long in coming. What is in flight for longer than some seconds is aborted.
+  void leave();
+  // Waits for all groups of the process that are being left; false where one still is after that.
+  static bool await_left(std::chrono::milliseconds longest);
 
  private:
   explicit Group(JoinOptions options) : options_(std::move(options)) {}
@@ -64,11 +65,8 @@ class Group {
   static void close(const std::shared_ptr<Handles>& handles);
 
   const JoinOptions options_;
-  std::atomic<int64_t> in_flight_ = 0;
   std::shared_ptr<Handles> handles_;
   std::atomic<bool> is_left_ = false;
-  std::mutex mutex_;
-  std::condition_variable changed_;
 };
 
 }  // namespace pleach_torch

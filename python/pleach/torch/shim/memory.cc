@@ -68,7 +68,9 @@ Blocks& blocks() {
 }  // namespace
 
 at::Tensor allocate(int64_t size, at::ScalarType type) {
-  TORCH_CHECK_VALUE(size >= 0, "pleach: a tensor of ", size, " elements");
+  constexpr int64_t kMostBytes = int64_t{1} << 48;  // what addresses reach
+  TORCH_CHECK_VALUE(size >= 0 && size <= kMostBytes / static_cast<int64_t>(c10::elementSize(type)),
+                    "pleach: a tensor of ", size, " elements of ", c10::toString(type));
   const size_t bytes = block_bytes(static_cast<size_t>(size) * c10::elementSize(type));
   void* block = blocks().take(bytes);
   if (block == nullptr) {

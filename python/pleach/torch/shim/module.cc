@@ -115,10 +115,11 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("write_flight", [](const BackendPointer& backend, const std::string& path) {
     group_of(backend)->write_flight(path);
   });
-  module.def("leave", [](const BackendPointer& backend, int64_t patience_ms) {
-    const py::gil_scoped_release released;
-    return group_of(backend)->leave(std::chrono::milliseconds(patience_ms));
-  });
+  module.def("leave", [](const BackendPointer& backend) { group_of(backend)->leave(); });
+  module.def(
+      "await_left",
+      [](int64_t longest_ms) { return Group::await_left(std::chrono::milliseconds(longest_ms)); },
+      py::call_guard<py::gil_scoped_release>());
   module.def("flight_entries", &flight_entries);
   module.def("allocate", [](int64_t size, py::object type) {
     return allocate(size, reinterpret_cast<THPDtype*>(type.ptr())->scalar_type);

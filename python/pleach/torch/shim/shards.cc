@@ -40,6 +40,11 @@ std::vector<int64_t> uneven_counts(const Tensors& tensors) {
   return is_even ? std::vector<int64_t>() : counts;
 }
 
+// The elements of the ranks before this one.
+int64_t size_before(const Tensors& list, int rank) {
+  return total_size(Tensors(list.begin(), list.begin() + rank));
+}
+
 // Whether each part is its rank's place in the whole, which lies end to end.
 bool are_in_place(const Tensors& wholes, const Tensors& parts, int rank) {
   if (!are_adjacent(wholes)) {
@@ -109,8 +114,9 @@ WorkPointer Backend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
   set_caller(wanted, options);
   wanted.task.inputs = inputs;
   wanted.task.outputs = outputs;
-  const Flat from = flat_input(inputs);
+  Flat from = flat_input(inputs);
   const Flat to = flat_output(list, wanted.task.landings);
+  separate(from, to, size_before(list, rank_), inputs);
   wanted.task.kept = {from.memory, to.memory};
   wanted.asked.input = from.data;
   wanted.asked.output = to.data;
@@ -128,8 +134,9 @@ WorkPointer Backend::_allgather_base(at::Tensor& output, at::Tensor& input,
   set_caller(wanted, options);
   wanted.task.inputs = {input};
   wanted.task.outputs = {{output}};
-  const Flat from = flat_input({input});
+  Flat from = flat_input({input});
   const Flat to = flat_output({output}, wanted.task.landings);
+  separate(from, to, rank_ * from.size, {input});
   wanted.task.kept = {from.memory, to.memory};
   wanted.asked.input = from.data;
   wanted.asked.output = to.data;
@@ -156,8 +163,9 @@ WorkPointer Backend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors&
   set_caller(wanted, options);
   wanted.task.inputs = inputs;
   wanted.task.outputs = outputs;
-  const Flat from = flat_input(inputs);
+  Flat from = flat_input(inputs);
   const Flat to = flat_output(all, wanted.task.landings);
+  separate(from, to, rank_ * from.size, inputs);
   wanted.task.kept = {from.memory, to.memory};
   wanted.asked.input = from.data;
   wanted.asked.output = to.data;
@@ -187,7 +195,10 @@ WorkPointer Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& 
   }
   const Flat to = flat_output(outputs, wanted.task.landings);
   const bool is_in_place = are_in_place(outputs, inputs, rank_);
-  const Flat from = is_in_place ? to : flat_input(inputs);
+  Flat from = is_in_place ? to : flat_input(inputs);
+  if (!is_in_place) {
+    separate(from, to, -1, inputs);
+  }
   wanted.task.kept = {from.memory, to.memory};
   wanted.asked.input = from.data;
   wanted.asked.output = to.data;
@@ -207,7 +218,7 @@ WorkPointer Backend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
   set_caller(wanted, options);
   wanted.task.inputs = inputs;
   wanted.task.outputs = outputs;
-  const Flat from = flat_input(inputs);
+  Flat from = flat_input(inputs);
   Flat to;
   if (is_root) {
     for (const at::Tensor& output : only_list(kName, outputs, size_)) {
@@ -215,6 +226,7 @@ WorkPointer Backend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
     }
     to = flat_output(outputs[0], wanted.task.landings);
   }
+  separate(from, to, rank_ * from.size, inputs);
   wanted.task.kept = {from.memory, to.memory};
   wanted.asked.input = from.data;
   wanted.asked.output = to.data;
@@ -244,6 +256,9 @@ WorkPointer Backend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
     from = flat_input(inputs[0]);
   }
   const Flat to = flat_output(outputs, wanted.task.landings);
+  if (is_root) {
+    separate(from, to, rank_ * to.size, inputs[0]);
+  }
   wanted.task.kept = {from.memory, to.memory};
   wanted.asked.input = from.data;
   wanted.asked.output = to.data;
@@ -264,8 +279,9 @@ WorkPointer Backend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inpu
   set_caller(wanted, options);
   wanted.task.inputs = list;
   wanted.task.outputs = {outputs};
-  const Flat from = flat_input(list);
+  Flat from = flat_input(list);
   const Flat to = flat_output(outputs, wanted.task.landings);
+  separate(from, to, size_before(list, rank_), list);
   wanted.task.kept = {from.memory, to.memory};
   wanted.asked.input = from.data;
   wanted.asked.output = to.data;
@@ -286,8 +302,9 @@ WorkPointer Backend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
   set_caller(wanted, options);
   wanted.task.inputs = {input};
   wanted.task.outputs = {{output}};
-  const Flat from = flat_input({input});
+  Flat from = flat_input({input});
   const Flat to = flat_output({output}, wanted.task.landings);
+  separate(from, to, rank_ * to.size, {input});
   wanted.task.kept = {from.memory, to.memory};
   wanted.asked.input = from.data;
   wanted.asked.output = to.data;
@@ -318,9 +335,12 @@ WorkPointer Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& 
     check_whole(kName, inputs[index], outputs[index], size_);
     wanted.counts.insert(wanted.counts.end(), size_, outputs[index].numel());
   }
-  const Flat from = flat_input(inputs);
+  Flat from = flat_input(inputs);
   const bool is_in_place = are_in_place(inputs, outputs, rank_);
   const Flat to = is_in_place ? from : flat_output(outputs, wanted.task.landings);
+  if (!is_in_place) {
+    separate(from, to, -1, inputs);
+  }
   wanted.task.kept = {from.memory, to.memory};
   wanted.asked.input = from.data;
   wanted.asked.output = to.data;
