@@ -67,3 +67,15 @@ def test_train_resnet(tmp_path: Path) -> None:
     apart = re.search(r"apart by at most (\S+) of", printed)
     assert apart is not None
     assert float(apart[1]) < 1e-5
+
+
+def test_data_parallel(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    script = str(EXAMPLES / "data_parallel.py")
+    words = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", script)
+    printed = run(sys.executable, *words, folder=tmp_path)
+    losses = [float(one) for one in re.findall(r"loss (\S+)", printed)]
+    assert len(losses) == 3
+    assert losses[2] < losses[0]
+    assert "6 tensors of state" in printed
+    assert "reduce_scatter" in printed
