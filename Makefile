@@ -28,6 +28,11 @@ figures:  ## Tables, CSV and plots of docs/validation. Debian's python3: it has 
 	  /usr/bin/python3 bench/figures/$$name.py --pleach build/release/pleach; \
 	done
 	@/usr/bin/python3 bench/figures/published_throughput.py --check --pleach build/release/pleach
+	@tools/install_packages.sh python
+	@tools/python_venv.sh build/venv
+	@cmake --preset release -DPLEACH_PYTHON="$(CURDIR)/build/venv/bin/python" >&2
+	@cmake --build --preset release --target pleach_core pleach_shared >&2
+	@/usr/bin/python3 bench/figures/dear_measured.py --pleach build/release/pleach
 
 test:  ## What must hold before every commit: tests, tidy, format. Two cores, nothing built: 25 minutes.
 	@tools/install_packages.sh build test python

@@ -28,8 +28,7 @@ from bench.paced.job import Job, equal_layers  # noqa: E402
 
 RATE = "200Mbit"
 LAYERS, LAYER_ELEMENTS = 12, 100 * 1024
-# Iterations until layers' times are known, and there is a plan by them.
-WARM_UP = 16
+WARM_UP = 8
 TIMEOUT_S = 1500
 ONE, TWO = 0.3, 0.7  # MiB: a bucket of one layer, and of two
 DDP = [f"torch_ddp:{size}@pleach" for size in (ONE, TWO)]

@@ -28,8 +28,11 @@ MODELS_OF_DEAR = [
 ]
 
 
-def parse_options(description, checks=False):
-    """A figure's options: pleach, output (a folder, made if need be) and, if asked for, check."""
+def parse_options(description, checks=False, more=None):
+    """A figure's options: pleach, output (a folder, made if need be) and, if asked for, check.
+
+    `more` adds its own to the parser.
+    """
     parser = argparse.ArgumentParser(description=description,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pleach", required=True, help="the binary")
@@ -37,6 +40,8 @@ def parse_options(description, checks=False):
                         help="folder of the page, the CSV and the plot")
     if checks:
         parser.add_argument("--check", action="store_true", help="exit 1 when a limit is missed")
+    if more:
+        more(parser)
     options = parser.parse_args()
     options.output = pathlib.Path(options.output)
     options.output.mkdir(parents=True, exist_ok=True)

@@ -71,6 +71,7 @@ class Job:
         warm_up: Iterations of each variant before the first that counts.
         rounds: Turns that every variant gets.
         iterations: Of a turn that are measured, after one that is not.
+        costs_over: The backend whose collectives are timed beside, each model's sizes; "": none.
     """
 
     models: dict[str, list[PacedLayer]]
@@ -78,6 +79,7 @@ class Job:
     warm_up: int = 5
     rounds: int = 5
     iterations: int = 5
+    costs_over: str = ""
 
     def to_json(self) -> str:
         """The text that `from_json` reads."""

@@ -38,7 +38,7 @@ _CLOCK = _Clock()
 
 class _Sleep(torch.autograd.Function):
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any, values: torch.Tensor, layer: Any, *parameters: torch.Tensor
     ) -> Any:
         ctx.layer = layer

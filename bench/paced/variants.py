@@ -1,11 +1,13 @@
 """Ways to train a model on the ranks of a job, by name, so that they can be compared in one run.
 
-`POLICY@BACKEND` is pleach.torch.data_parallel over that backend, `torch_ddp:MIB@BACKEND` is
+`POLICY@BACKEND` is pleach.torch.data_parallel over that backend, `POLICY@BACKEND:1` the same with
+one collective at a time on the wire, `torch_ddp:MIB@BACKEND` is
 DistributedDataParallel with buckets of so many MiB, `fsdp2@BACKEND` is fully_shard of every layer
-that keeps parameters after forward (`fsdp2_reshard` does not).
+that keeps parameters after forward (`fsdp2_reshard` does not) and gathers the next layer's ahead.
 """
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Sequence
 
@@ -14,7 +16,10 @@ import torch.distributed as dist
 
 import pleach.torch
 
-Iterate = Callable[[], None]
+WIDTH = 2  # collectives on the wire, as data_parallel has it by itself
+# Iterations more until a policy's plan stays: `dear_bo` has tried its sizes, others have learnt the
+# layers' times.
+LEARNING = {"dear_bo": 65, "work_conserving": 20, "mg_wfbp": 20}
 
 
 class Variant:
@@ -26,7 +31,8 @@ class Variant:
         make_optimizer: Callable[[Sequence[torch.nn.Parameter]], torch.optim.Optimizer],
     ):
         self.name = name
-        way, backend = name.rsplit("@", 1)
+        way, _, backend = name.rpartition("@")
+        backend, _, width = backend.partition(":")
         group = self._group = dist.new_group(backend=backend)
         self.model = make_model()
         self._loss = loss
@@ -41,7 +47,8 @@ class Variant:
         else:
             self.optimizer = make_optimizer(list(self.model.parameters()))
             self._forward, self.optimizer = pleach.torch.data_parallel(
-                self.model, self.optimizer, way, process_group=group
+                self.model, self.optimizer, way, process_group=group,
+                channel_width=int(width or WIDTH),
             )
 
     def iterate(self) -> float:
@@ -56,6 +63,17 @@ class Variant:
         """Returns when nothing is under way."""
         if hasattr(self.optimizer, "synchronize"):
             self.optimizer.synchronize()
+
+    def exposed_s(self) -> dict[str, float]:
+        """Seconds of an iteration that computation stood still for, by kind of collective.
+
+        Those that are on the wire at once both count. Only of what Pleach schedules.
+        """
+        exposed: dict[str, float] = {}
+        if hasattr(self.optimizer, "explain"):
+            for bucket in self.optimizer.explain().buckets:
+                exposed[bucket.kind] = exposed.get(bucket.kind, 0.0) + bucket.exposed_s
+        return exposed
 
     def close(self) -> None:
         """Lets the model and its group go."""
@@ -78,12 +96,20 @@ def _fully_shard(
     model: torch.nn.Module, group: dist.ProcessGroup, reshards: bool
 ) -> torch.nn.Module:
     from torch.distributed.device_mesh import DeviceMesh
-    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.fsdp import FSDPModule, fully_shard
 
     mesh = DeviceMesh.from_group(group, "cpu")
-    for layer in model.get_submodule("layers").children():
+    layers = list(model.get_submodule("layers").children())
+    for layer in layers:
         fully_shard(layer, mesh=mesh, reshard_after_forward=reshards)
     fully_shard(model, mesh=mesh, reshard_after_forward=reshards)
+    # On a CPU it prefetches nothing unless it is told to.
+    for layer, following in itertools.pairwise(layers):
+        assert isinstance(layer, FSDPModule)
+        assert isinstance(following, FSDPModule)
+        layer.set_modules_to_forward_prefetch([following])
+    assert isinstance(model, FSDPModule)
+    model._set_unshard_async_op(True)
     return model
 
 
@@ -107,7 +133,8 @@ def measure(
         The seconds, and the bytes that this host sent in an iteration, of the last turn; by name.
     """
     for variant in variants:
-        for _ in range(warm_up):
+        policy = variant.name.split("@")[0].split(",")[0]
+        for _ in range(warm_up + LEARNING.get(policy, 0)):
             variant.iterate()
         variant.synchronize()
     times: dict[str, list[float]] = {variant.name: [] for variant in variants}
