@@ -264,6 +264,8 @@ def stands_after(rank: int, policy: str) -> float:
 class OrderedStreams(streams.Streams):
     """Streams of a device on which nothing waits for anything by itself: notes what is told to."""
 
+    are_many = True
+
     def __init__(self) -> None:
         self.marks = 0
         self.waited: set[int] = set()  # by the present stream of communication, in its block

@@ -17,7 +17,7 @@ import queue
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pleach.policy import LoggedCollective, PlanReplay
@@ -64,6 +64,8 @@ class Following:
         gathers: What the plan's second halves distribute.
         updates_early: A unit is updated when it is reduced, with the settings of its forward.
         described: By index in the plan: collectives in words.
+        layers_of: By index in the plan: layers that have something in a collective.
+        opens_at_once: No layer is in place before all are.
     """
 
     program: Program
@@ -71,6 +73,8 @@ class Following:
     gathers: Gathers
     updates_early: bool
     described: Sequence[Described]
+    layers_of: Sequence[Sequence[int]]
+    opens_at_once: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -237,7 +241,7 @@ class Engine:
 
     def repeat(self) -> None:
         """This iteration's gradients, reduced or not, are dropped, and come again."""
-        total = self._total_reductions()
+        total = self._following.program.reduction_count
         self._wait(lambda: self._iteration.reductions == total, "gradients that are dropped")
         with self._changed:
             self._following.replay.repeat()
@@ -324,9 +328,6 @@ class Engine:
         failure = self._failure or self._error
         raise TrainingError(str(failure)) from failure
 
-    def _total_reductions(self) -> int:
-        return sum(one.reduces for one in self._following.program.plan)
-
     def _close(self, layers: Sequence[int]) -> None:
         for layer in layers:
             self._closed[layer] = 0
@@ -346,8 +347,9 @@ class Engine:
             streams = self._surroundings.streams
             try:
                 with streams.beside():
-                    for mark in self._marks.values():
-                        streams.wait_for(mark)
+                    if streams.are_many:
+                        for mark in self._marks.values():
+                            streams.wait_for(mark)
                     works = [call() for call in following.program.calls[index]]
             except Exception as error:
                 self._fail(error, index)
@@ -461,16 +463,23 @@ class Engine:
         if planned.reduces:
             iteration.reductions += 1
             self._find_final()
-        self._open(mark)
+            if iteration.reductions == following.program.reduction_count:
+                self._changed.notify_all()
+        self._open([index], mark)
         self._pump()
-        self._changed.notify_all()
 
-    def _open(self, mark: Any) -> None:
-        """With the lock held: opens the gates of layers that are in place."""
+    def _open(self, indices: Sequence[int], mark: Any) -> None:
+        """With the lock held: opens the gates that are in place now that collectives have ended."""
+        following = self._following
+        layers: Iterable[int] = {layer for index in indices for layer in following.layers_of[index]}
+        if following.opens_at_once:
+            if not all(map(following.replay.may_run_forward, layers)):
+                return
+            layers = self._closed
         opened = [
             layer
-            for layer, units in self._closed.items()
-            if units == 0 and self._following.replay.may_run_forward(layer)
+            for layer in layers
+            if self._closed.get(layer) == 0 and following.replay.may_run_forward(layer)
         ]
         for layer in opened:
             self._marks[layer] = mark
@@ -478,13 +487,14 @@ class Engine:
             self._surroundings.arrived(opened)
         for layer in opened:
             del self._closed[layer]
+        if opened:
+            self._changed.notify_all()
 
     def _note_agreement(self, agreement: Agreement) -> None:
         with self._changed:
             self._iteration.agreement = agreement
             self._iteration.is_final = False
             self._find_final()
-            self._changed.notify_all()
 
     def _note_step(self, settings: Settings) -> None:
         with self._changed:
@@ -494,12 +504,13 @@ class Engine:
         """With the lock held: whether the gradients are final, which late ones come in front of."""
         iteration = self._iteration
         agreement = iteration.agreement
-        if agreement is None or iteration.reductions < self._total_reductions():
+        if agreement is None or iteration.reductions < self._following.program.reduction_count:
             return
         if any(agreement.late) and not iteration.is_final:
             self._inbox.put(functools.partial(self._reduce_late, agreement))
         else:
             iteration.is_final = True
+        self._changed.notify_all()
 
     def _reduce_late(self, agreement: Agreement) -> None:
         with self._surroundings.streams.beside():
@@ -508,25 +519,35 @@ class Engine:
             self._iteration.is_final = True
             self._changed.notify_all()
 
-    def _may_update(self, index: int) -> bool:
-        """With the lock held: whether what is reduced may be used now."""
+    def _next_to_update(self) -> tuple[int, int] | None:
+        """With the lock held: of what is reduced and may be used now, the nearest to the input."""
         iteration = self._iteration
-        if iteration.settings is None:
-            return False
+        if iteration.settings is None or not iteration.ready:
+            return None
         agreement = iteration.agreement
-        if self._following.updates_early:
-            units = self._following.program.units
-            is_certain = all(
-                units[unit].member not in iteration.doubtful for unit in iteration.units[index]
-            )
-            return is_certain or agreement is not None
-        return agreement is not None and (iteration.is_final or not any(agreement.late))
+        if agreement is not None:
+            is_late = any(agreement.late) and not iteration.is_final
+            may_all = self._following.updates_early or not is_late
+            return min(iteration.ready) if may_all else None
+        if not self._following.updates_early:
+            return None
+        units = self._following.program.units
+        return min(
+            (
+                one
+                for one in iteration.ready
+                if all(
+                    units[unit].member not in iteration.doubtful for unit in iteration.units[one[1]]
+                )
+            ),
+            default=None,
+        )
 
     def _update_one(self) -> bool:
         """Updates what one collective has made final, the nearest to the input first, if it may."""
         with self._changed:
             iteration, program = self._iteration, self._following.program
-            found = min((one for one in iteration.ready if self._may_update(one[1])), default=None)
+            found = self._next_to_update()
             if found is None:
                 return False
             iteration.ready.remove(found)
@@ -562,9 +583,8 @@ class Engine:
         for each in complete:
             if following.program.plan[each].reduces:
                 following.replay.update(self._numbers[each], self._now_ps())
-        self._open(mark)
+        self._open([index, *complete], mark)
         self._pump()
-        self._changed.notify_all()
 
 
 def _serve(

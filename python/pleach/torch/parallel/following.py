@@ -162,6 +162,8 @@ class Plans:
             self.wanted.gathers,
             self.wanted.updates_early,
             described,
+            tuple(self._layers_of(one) for one in plan),
+            settled.step_at_once,
         )
 
     def predicted_s(self, one: AtomCollective) -> float:
@@ -170,6 +172,10 @@ class Plans:
             return 0.0
         size_bytes = sum(self._atom_bytes[one.first : one.end])
         return self._model.time_ps(one.kind, size_bytes) / 1e12
+
+    def _layers_of(self, one: AtomCollective) -> tuple[int, ...]:
+        members, atoms = self._layout.members, self._layout.atoms[one.first : one.end]
+        return tuple(sorted({members[part.member].layer for atom in atoms for part in atom.parts}))
 
     def _describe(self, one: AtomCollective) -> Described:
         atoms, members = self._layout.atoms, self._layout.members

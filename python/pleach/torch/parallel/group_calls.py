@@ -66,19 +66,11 @@ class GroupCalls:
         self.group = group
         self.rank = group.rank()
         self.size = group.size()
-        backend = group._get_backend(device)
-        self._backend = backend
-        self.name = backend.name()
-        self.averages = self.name in AVERAGING
+        self.averages = group._get_backend(device).name() in AVERAGING
         self._operation = dist.ReduceOp.AVG if self.averages else dist.ReduceOp.SUM
 
     def reduce(self, stretch: Stretch) -> list[Call]:
         """Every rank's share becomes the average (or the sum), in place."""
-        if hasattr(self._backend, "reduce_scatter_pieces"):
-            counts = [count for shares in stretch.shares for count in shares]
-            return [
-                lambda: self._backend.reduce_scatter_pieces(stretch.whole, counts, self._operation)
-            ]
         atoms, parts = stretch.atoms(), stretch.parts(self.rank)
         if not stretch.are_equal():
             return [
@@ -94,9 +86,6 @@ class GroupCalls:
 
     def distribute(self, stretch: Stretch) -> list[Call]:
         """Every rank gets the others' shares, in place."""
-        if hasattr(self._backend, "all_gather_pieces"):
-            counts = [count for shares in stretch.shares for count in shares]
-            return [lambda: self._backend.all_gather_pieces(stretch.whole, counts)]
         atoms, parts = stretch.atoms(), stretch.parts(self.rank)
         if not stretch.are_equal():
             return [

@@ -48,6 +48,7 @@ class Program:
         """
         self.plan = tuple(plan)
         self.units = tuple(units)
+        self.reduction_count = sum(one.reduces for one in self.plan)
         self.calls = [_calls_of(one, layout, calls, gathers) for one in self.plan]
         self._divisions = [
             functools.partial(_divide, one, layout, calls)

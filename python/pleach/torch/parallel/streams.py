@@ -16,6 +16,8 @@ import torch
 class Streams:
     """Of a CPU: nothing to order."""
 
+    are_many = False
+
     def mark(self) -> Any:
         """What the caller's present stream has been given so far."""
         return None
@@ -31,6 +33,8 @@ class Streams:
 
 class AcceleratorStreams(Streams):
     """Of a device with streams and events."""
+
+    are_many = True
 
     def __init__(self, device: torch.device):
         self._module = torch.get_device_module(device)
