@@ -226,6 +226,19 @@ def late_in_group(rank: int, late: int) -> tuple[str, float]:
     return said, time.monotonic() - begun
 
 
+def shortened(rank: int, late: int) -> tuple[str, str]:
+    """Returns what is said of a timeout that is lengthened, and of one that was shortened."""
+    group = dist.new_group(timeout=timedelta(seconds=40))
+    assert group is not None
+    backend = group._get_backend(torch.device("cpu"))
+    longer = said_by(lambda: backend.set_timeout(timedelta(seconds=50)))
+    backend.set_timeout(timedelta(seconds=1))
+    if rank == late:
+        time.sleep(3)
+        return longer, ""
+    return longer, said_by(lambda: dist.all_reduce(torch.ones(3), group=group))
+
+
 def waits_at_most(rank: int) -> list[str]:
     """Returns what wait(timeout) says before the last rank comes; then all is well."""
     last = dist.get_world_size() - 1

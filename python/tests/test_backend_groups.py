@@ -61,6 +61,14 @@ def test_destroying_a_group_waits_for_nobody(pool: RankPool) -> None:
     pool.run(backend_groups.works)
 
 
+def test_a_timeout_can_be_shortened(pool: RankPool) -> None:
+    late = pool.count - 1
+    for rank, (longer, said) in enumerate(pool.run(backend_groups.shortened, late)):
+        assert "can only be shortened" in longer
+        assert rank == late or "not done within 1000 ms" in said
+    pool.run(backend_groups.works)
+
+
 def test_a_monitored_barrier_names_who_does_not_come(pool: RankPool) -> None:
     said = pool.run(backend_groups.monitored, pool.count - 1)
     assert f"Rank {pool.count - 1} failed to pass monitoredBarrier in 1000 ms" in said[0]

@@ -44,8 +44,13 @@ def load_shim() -> ModuleType:
     specification = importlib.util.spec_from_file_location(_MODULE, path)
     assert specification is not None
     assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
+    try:
+        module = importlib.util.module_from_spec(specification)
+        specification.loader.exec_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f"pleach.torch: {path} cannot be loaded: {error}: remove it to have it made again"
+        ) from None
     sys.modules[_MODULE] = module
     return module
 
@@ -73,14 +78,14 @@ def build_shim() -> Path:
         return target
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        with _locked(folder / "lock"):
+            if not target.exists():
+                _compile(compiler, target)
     except OSError as error:
         raise ImportError(
             f"pleach.torch: cannot write {folder}: {error.strerror}: set PLEACH_CACHE to a folder "
             "that can be written"
         ) from None
-    with _locked(folder / "lock"):
-        if not target.exists():
-            _compile(compiler, target)
     return target
 
 
@@ -153,6 +158,8 @@ def _compile(compiler: list[str], target: Path) -> None:
         file=sys.stderr,
         flush=True,
     )
+    for left in target.parent.glob("*.tmp"):  # by who was ended in the middle
+        left.unlink(missing_ok=True)
     abi = int(torch._C._GLIBCXX_USE_CXX11_ABI)
     made = target.with_suffix(f".{os.getpid()}.tmp")
     command = [

@@ -61,13 +61,21 @@ def meet(store: Store, rank: int, timeout: timedelta, shim: ModuleType) -> Meeti
             f"pleach: rank {rank}: rank 0 of the group did not say where to meet within "
             f"{timeout.total_seconds():g} s"
         ) from error
-    host, port_text, its_host = store.get(key).decode().split("\n")
+    told = store.get(key)
+    try:
+        host, port_text, its_host = told.decode().split("\n")
+        port = int(port_text)
+    except ValueError:
+        raise RuntimeError(
+            f"pleach: rank {rank}: the group's store has {told[:60]!r} under {key}, which is no "
+            "address"
+        ) from None
     if _is_loopback(host) and its_host != socket.gethostname():
         raise RuntimeError(
             f"pleach: rank {rank} on {socket.gethostname()}: rank 0 of the group is at {host} of "
             f"{its_host}: set PLEACH_STORE_HOST there to an address that others can reach"
         )
-    return Meeting(host, int(port_text))
+    return Meeting(host, port)
 
 
 def _own_address(store: Store) -> str:

@@ -1,4 +1,5 @@
-// Tensors as the C interface wants them: end to end in memory, where they stand or copied.
+// Tensors as the C interface wants them: end to end in this host's memory, where they stand or
+// copied. Those of a GPU are copied here and back.
 #pragma once
 
 #include <ATen/core/Tensor.h>
