@@ -154,7 +154,8 @@ def tell(job: Job, ways: dict[str, Training]) -> None:
               f"loss {way.losses[0]:.4f} to {way.losses[-1]:.4f}")  # fmt: skip
     pairs = zip(*(way.losses for way in ways.values()), strict=True)
     apart = max(abs(one - other) / abs(one) for one, other in pairs)
-    print(f"  losses apart by at most {apart:.1e} of themselves, over {len(way.losses)} steps")
+    print(f"  losses apart by at most {apart:.1e} of themselves over {len(way.losses)} steps: "
+          "sums are rounded in another order")  # fmt: skip
 
 
 def main() -> None:

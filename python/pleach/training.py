@@ -28,7 +28,7 @@ def train(
     iterations: int | None = None,
     seed: int | None = None,
     explain: bool = False,
-    options: Mapping[str, str] | None = None,
+    options: Mapping[str, str | bool] | None = None,
     progress: Progress | None = None,
 ) -> Training:
     """Simulates a training under several policies. What is None has the default of `pleach train`.
@@ -50,7 +50,8 @@ def train(
         iterations: At most.
         seed: Of noise and of searches.
         explain: Whether rows have their buckets.
-        options: Any other option of `pleach train` by its name: {"slow": "5=1.5"}.
+        options: Any other option of `pleach train` by its name: {"slow": "5=1.5"}; of one that has
+            no value, whether it is given: {"settled": True}.
         progress: Told what is done next; None: lines on the standard error of a terminal.
 
     Returns:
@@ -80,11 +81,12 @@ def train(
         if sources:
             given["algorithm"] = ",".join(sources)
         words = [f"--workload={os.fspath(workload)}", "--json"]
-        words += [
-            f"--{name.replace('_', '-')}={value}"
-            for name, value in given.items()
-            if value is not None
-        ]
+        for name, value in given.items():
+            option = f"--{name.replace('_', '-')}"
+            if value is True:
+                words.append(option)
+            elif value is not None and value is not False:
+                words.append(f"{option}={value}")
         words += ["--explain"] if explain else []
         text = _core.run_command("train", words, progress_or_default(progress))
     return record_of(Training, text)

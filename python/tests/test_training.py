@@ -59,6 +59,12 @@ def test_a_schedule_of_ones_own_is_an_algorithm() -> None:
     assert mine.rows[0].iteration_s == ours.rows[0].iteration_s
 
 
+def test_settled_plans() -> None:
+    settled = pleach.train("resnet50", policy="dear", options={"settled": True}, **TWO_NUMBERS)
+    live = pleach.train("resnet50", policy="dear", options={"settled": False}, **TWO_NUMBERS)
+    assert settled.rows[0].iteration_s >= live.rows[0].iteration_s > 0
+
+
 def test_progress_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     steps: list[str] = []
     rows = str(tmp_path / "tables")
