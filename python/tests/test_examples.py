@@ -1,5 +1,7 @@
 """The examples run, and so does what the documents show."""
 
+# timeout_s: 400
+
 from __future__ import annotations
 
 import os
@@ -15,12 +17,14 @@ import pleach
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "python"
 PLEACH = os.environ.get("PLEACH", "pleach")
+# Where many share the cores, starting PyTorch takes its time.
+pytestmark = pytest.mark.timeout(190)
 
 
 def run(*words: str, folder: Path) -> str:
     """Runs a program in a folder; returns what it prints."""
     ended = subprocess.run(
-        words, capture_output=True, text=True, timeout=90, check=False, cwd=folder
+        words, capture_output=True, text=True, timeout=180, check=False, cwd=folder
     )
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
