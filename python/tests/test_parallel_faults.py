@@ -15,11 +15,15 @@ pytestmark = pytest.mark.timeout(250)  # the first one starts the ranks
 import parallel_faults as faults  # noqa: E402
 from parallel_pool import RankPool  # noqa: E402
 
+LONG = bool(os.environ.get("PLEACH_LONG"))
+CASES = [("kill", "gloo"), ("stop", "pleach")]
+OTHERS = [("stop", "gloo"), ("leave", "gloo"), ("kill", "pleach"), ("leave", "pleach")]
 
-@pytest.mark.parametrize("what", ["kill", "stop", "leave"])
-def test_a_rank_that_falls_ends_all(what: str) -> None:
+
+@pytest.mark.parametrize(("what", "backend"), CASES + OTHERS if LONG else CASES)
+def test_a_rank_that_falls_ends_all(what: str, backend: str) -> None:
     count = 3
-    pool = RankPool(count, "gloo", timeout_s=faults.TIMEOUT_S)
+    pool = RankPool(count, backend, timeout_s=faults.TIMEOUT_S)
     try:
         last = count - 1
         for rank in range(count):

@@ -20,6 +20,7 @@ _MOST_TIMEOUT = timedelta(days=300)
 _FAREWELL_MS = 5000
 
 _groups: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
+_timeouts: dict[str, timedelta] = {}
 
 
 @dataclass
@@ -80,7 +81,20 @@ def create_backend(distributed_options: Any, backend_options: Any = None) -> Any
         global_ranks=list(distributed_options.global_ranks_in_group),
     )
     _groups[name] = backend
+    _timeouts[name] = timeout
     return backend
+
+
+def timeout_of(group: dist.ProcessGroup) -> timedelta | None:
+    """Returns what a group was created with: torch tells it of its own backends alone.
+
+    Args:
+        group: Any.
+
+    Returns:
+        The timeout; None where the backend is another one.
+    """
+    return _timeouts.get(group.group_name)
 
 
 def transport_of(group: dist.ProcessGroup | None = None) -> str:

@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
+from .. import backend as ours
 from .exchange import Exchange
 from .group_calls import GroupCalls
 
@@ -72,7 +73,7 @@ def timeout_of(group: dist.ProcessGroup, device: torch.device) -> datetime.timed
     """How long a group's collectives may take."""
     options = getattr(group._get_backend(device), "options", None)
     timeout: datetime.timedelta | None = getattr(options, "_timeout", None)
-    return timeout or c10d.default_pg_timeout
+    return timeout or ours.timeout_of(group) or c10d.default_pg_timeout
 
 
 @contextlib.contextmanager
