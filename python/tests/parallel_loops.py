@@ -98,6 +98,27 @@ def clip_norm_foreach(run: Run, batches: Sequence[Batch]) -> None:
         run.optimizer.step()
 
 
+def passes_after_clipping(run: Run, batches: Sequence[Batch]) -> None:
+    """More comes on top of averages that have been looked at; every second time they are again."""
+    for index in range(0, 18, 3):
+        run.optimizer.zero_grad()
+        for batch in batches[index : index + 2]:
+            run.backward(batch)
+            run.note(nn.utils.clip_grad_norm_(run.model.parameters(), 0.3))
+        if index % 2:
+            run.backward(batches[index + 2])
+        run.optimizer.step()
+
+
+def steps_left_out(run: Run, batches: Sequence[Batch]) -> None:
+    """As where a scaler finds an infinite gradient, but that nothing is cleared."""
+    for index, batch in enumerate(batches[:12]):
+        run.backward(batch)
+        run.note(nn.utils.clip_grad_norm_(run.model.parameters(), 0.3))
+        if index % 3 == 2:
+            run.optimizer.step()
+
+
 def clip_value(run: Run, batches: Sequence[Batch]) -> None:
     for batch in batches:
         run.optimizer.zero_grad()
@@ -277,6 +298,8 @@ LOOPS: dict[str, Callable[[Run, Sequence[Batch]], None]] = {
         cleared_sometimes,
         clip_norm,
         clip_norm_foreach,
+        passes_after_clipping,
+        steps_left_out,
         clip_value,
         scaler,
         scaler_alone,

@@ -226,8 +226,14 @@ class Engine:
             self._pump()
             self._check()
 
+    def await_agreement(self) -> None:
+        """The ranks begin to join what they have found: what they found before is not all."""
+        with self._changed:
+            self._iteration.agreement = None
+            self._iteration.is_final = False
+
     def agree(self, agreement: Agreement) -> None:
-        """What all ranks have found is known. From any thread; once an iteration."""
+        """What all ranks have found is known. From any thread; once for each await_agreement."""
         self._inbox.put(functools.partial(self._note_agreement, agreement))
 
     def fail(self, error: BaseException) -> None:
@@ -493,7 +499,6 @@ class Engine:
     def _note_agreement(self, agreement: Agreement) -> None:
         with self._changed:
             self._iteration.agreement = agreement
-            self._iteration.is_final = False
             self._find_final()
 
     def _note_step(self, settings: Settings) -> None:

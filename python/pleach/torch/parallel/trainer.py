@@ -644,6 +644,7 @@ class Trainer:
             return
         own = dataclasses.replace(own, proposes=self._announces)
         self._announces = False
+        built.engine.await_agreement()
 
         def note(agreement: Agreement) -> None:
             built.collector.note(agreement)
