@@ -150,6 +150,10 @@ class Rehearser {
 Result<Rehearsal> rehearse(const TrainingProfile& profile, const CostModel& costs, Policy& policy,
                            const RehearsalOptions& options) {
   PLEACH_TRY(check_profile(profile));
+  if (options.most_iterations < 1 || options.channel_width < 1) {
+    return invalid(fmt::format("a rehearsal of {} iterations on a channel for {} collectives",
+                               options.most_iterations, options.channel_width));
+  }
   Rehearser rehearser(profile, costs, policy, options);
   const SteadyState& steady = rehearser.steady();
   while (steady.iterations() < options.most_iterations && !steady.found()) {

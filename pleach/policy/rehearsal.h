@@ -12,9 +12,9 @@
 namespace pleach {
 
 struct RehearsalOptions {
-  int32_t most_iterations = 100;
-  int32_t channel_width = 1;  // collectives on the wire at once, each as fast as alone
-  bool keep_log = false;      // of the last iteration
+  int32_t most_iterations = 100;  // ≥ 1
+  int32_t channel_width = 1;      // ≥ 1: collectives on the wire at once, each as fast as alone
+  bool keep_log = false;          // of the last iteration
 };
 
 struct Rehearsal {
@@ -29,7 +29,8 @@ struct Rehearsal {
 // Runs iterations until the timeline of one (relative to its start) repeats and the policy has
 // settled.
 //   errors  kInvalidArgument: a bad profile, an illegal decision, a policy that stops (names the
-//           layer waiting), iterations that take over kLongestPs together
+//           layer waiting), iterations that take over kLongestPs together, none, a channel
+//           without width
 //   cost    O(iterations · (layers + collectives) log collectives)   threads  safe: no shared state
 Result<Rehearsal> rehearse(const TrainingProfile& profile, const CostModel& costs, Policy& policy,
                            const RehearsalOptions& options = {});

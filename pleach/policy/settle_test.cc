@@ -93,6 +93,11 @@ TEST(SettlePlan, RefusesByNameWhatNoPlanCanBe) {
   const auto early = settle_plan("dear_bo,first=1MiB", profile, PerByte(), {.most_iterations = 20});
   ASSERT_FALSE(early);
   EXPECT_EQ(early.error().message, "policy dear_bo has not settled within 20 iterations");
+  for (const int32_t none : {0, -1}) {
+    const auto plan = settle_plan("dear", profile, PerByte(), {.most_iterations = none});
+    ASSERT_FALSE(plan);
+    EXPECT_EQ(plan.error().code, ErrorCode::kInvalidArgument);
+  }
   EXPECT_TRUE(settle_plan("dear_bo", profile, PerByte()));
   EXPECT_TRUE(settle_plan("fsdp,reshard_after_forward=0", profile, PerByte()));
   EXPECT_FALSE(settle_plan("nothing", profile, PerByte()));
