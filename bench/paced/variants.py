@@ -19,7 +19,7 @@ import pleach.torch
 WIDTH = 2  # collectives on the wire, as data_parallel has it by itself
 # Iterations more until a policy's plan stays: `dear_bo` has tried its sizes, others have learnt the
 # layers' times.
-LEARNING = {"dear_bo": 65, "work_conserving": 20, "mg_wfbp": 20}
+LEARNING = {"dear_bo": 65, "work_conserving": 40, "mg_wfbp": 40}
 
 
 class Variant:
