@@ -8,11 +8,13 @@ Under `pleach launch`, torchrun, mpirun or srun, which tell who is which rank.
 
 from __future__ import annotations
 
+import math
+import operator
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -23,9 +25,12 @@ from pleach.errors import DeadlineError, Error, InvalidArgumentError
 
 ANY_RANK = -1
 _FOREVER = -1
+_MOST_BYTES = 1 << 62
 
 
-def empty(shape: int | Sequence[int], dtype: DTypeLike = np.float32) -> NDArray[Any]:
+def empty(
+    shape: SupportsIndex | Sequence[SupportsIndex], dtype: DTypeLike = np.float32
+) -> NDArray[Any]:
     """Makes an array of zeros that other ranks of the host may read where it stands.
 
     Collectives on such arrays copy less. It is freed with the last view of it.
@@ -38,11 +43,14 @@ def empty(shape: int | Sequence[int], dtype: DTypeLike = np.float32) -> NDArray[
         The array.
     """
     kind = np.dtype(dtype)
-    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    given = (shape,) if isinstance(shape, SupportsIndex) else shape
+    sizes = tuple(operator.index(size) for size in given)
     if any(size < 0 for size in sizes):
         raise InvalidArgumentError(f"shape: {sizes} has a negative size")
-    count = int(np.prod(sizes, dtype=np.int64))
-    return _core.allocate(count * kind.itemsize).view(kind).reshape(sizes)
+    size_bytes = math.prod(sizes) * kind.itemsize
+    if size_bytes > _MOST_BYTES:
+        raise InvalidArgumentError(f"shape: {sizes} of {kind} takes over 2^62 bytes")
+    return _core.allocate(size_bytes).view(kind).reshape(sizes)
 
 
 def _milliseconds(time_s: float | None, otherwise: int) -> int:
@@ -61,7 +69,15 @@ class Received:
     source: int
 
 
-class Operation:
+class _Handle:
+    """What only one object may hold: it ends what is in flight when it goes."""
+
+    def __reduce_ex__(self, _protocol: Any) -> Any:
+        """Refuses to be copied or pickled."""
+        raise TypeError(f"a pleach.{type(self).__name__} cannot be copied or pickled")
+
+
+class Operation(_Handle):
     """Something that has been started. Its arrays are its own until it is done."""
 
     def __init__(self, core: _core.Operation, kept: tuple[Array | None, ...], result: Any) -> None:
@@ -99,7 +115,7 @@ class Operation:
         return None if finished_ns == 0 else (finished_ns - started_ns) / 1e9
 
 
-class Communicator:
+class Communicator(_Handle):
     """A view of a job for all of its ranks, or some. They all call in the same order."""
 
     def __init__(self, core: _core.Communicator) -> None:
@@ -333,10 +349,20 @@ class Communicator:
         self._open().abort(reason)
 
     def close(self) -> None:
-        """Leaves in order, with all ranks. Refused while operations are in flight."""
-        if self._core is not None:
+        """Leaves in order, with all ranks. Refused while operations are in flight.
+
+        Raises:
+            Error: The communicator has failed; it is closed then, and says so once.
+        """
+        if self._core is None:
+            return
+        try:
             self._core.close()
-            self._core = None
+        except Error:
+            if all(operation.is_done for operation in self._in_flight):
+                self._core = None
+            raise
+        self._core = None
 
     def __enter__(self) -> Communicator:
         return self
@@ -386,7 +412,7 @@ class Communicator:
         return result
 
 
-class Endpoint:
+class Endpoint(_Handle):
     """This rank's end of a job."""
 
     def __init__(

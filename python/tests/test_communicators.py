@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -279,6 +281,9 @@ def waiting(endpoint: pleach.Endpoint) -> str:
         operation.wait(0.1)
     with pytest.raises((pleach.DeadlineError, pleach.PeerLostError)) as raised:
         operation.wait()
+    with pytest.raises(pleach.Error):
+        ranks.close()
+    ranks.close()  # what has been said once hides no other error
     return str(raised.value)
 
 
@@ -292,6 +297,27 @@ def test_deadlines_name_who_did_not_come() -> None:
     for process in processes:
         process.kill()
         process.join()
+
+
+def handles(endpoint: pleach.Endpoint) -> None:
+    with endpoint.communicator() as ranks:
+        operation = ranks.start("all_reduce", np.ones(10, np.float32))
+        for handle in (endpoint, ranks, operation):
+            for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
+                with pytest.raises(TypeError, match="cannot be copied or pickled"):
+                    duplicate(handle)
+        operation.wait()
+
+
+def test_handles_have_one_owner() -> None:
+    jobs.run(1, handles)
+
+
+def test_memory_that_others_read_is_of_any_shape() -> None:
+    assert pleach.empty(np.int64(3)).shape == (3,)
+    assert pleach.empty([np.int32(2), 0], np.int64).shape == (2, 0)
+    with pytest.raises(pleach.InvalidArgumentError, match="over 2\\^62 bytes"):
+        pleach.empty((1 << 32, 1 << 32), np.float64)
 
 
 def stopped(endpoint: pleach.Endpoint) -> None:
