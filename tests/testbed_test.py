@@ -74,11 +74,17 @@ class Texts(unittest.TestCase):
 @unittest.skipIf(WHY_NOT, WHY_NOT)
 class Stars(unittest.TestCase):
     def test_links_carry_their_rate_both_ways(self):
+        best = {}
         with star.Star(3, "100Mbit") as made:
-            rates = star.measure(made)
-        self.assertEqual(list(rates), ["0-1", "1-2", "2-0"])
-        for link, rate in rates.items():
-            self.assertAlmostEqual(rate, 100e6, delta=10e6, msg=link)
+            for _ in range(6):  # other work on the machine makes links slower, never faster
+                for link, rate in star.measure(made, 1.0).items():
+                    self.assertLess(rate, 100e6, link)
+                    best[link] = max(rate, best.get(link, 0))
+                if min(best.values()) >= 90e6:
+                    break
+        self.assertEqual(list(best), ["0-1", "1-2", "2-0"])
+        for link, rate in best.items():
+            self.assertGreaterEqual(rate, 90e6, link)
         self.assertEqual(standing(made.network.name), [])
 
     def test_two_stand_beside_each_other(self):
