@@ -486,3 +486,58 @@ def explanations(rank: int, folder: str) -> None:
     inside = [one for one in own if low <= one["ts"] <= high]
     assert len(inside) >= len(own) / 2, "the two traces are of one time"
     optimizer.close()
+
+
+class _WithNothing(nn.Module):
+    """A layer beside a parameter without elements."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(5, 3)
+        self.nothing = nn.Parameter(torch.zeros(0))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.layer(inputs) + self.nothing.sum()
+
+
+def what_was_made_before_goes_on(rank: int, policy: str, way: str) -> None:
+    """A scheduler of before, an optimizer's own ways to clear and to unscale."""
+
+    def made() -> tuple[Any, Any, Any]:
+        torch.manual_seed(0)
+        model = _WithNothing().double()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, **{way: True})
+        return model, optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
+
+    model, optimizer, scheduler = made()
+    plain, plain_optimizer, plain_scheduler = made()
+    group = GROUPS[2]
+    model, optimizer = parallel.data_parallel(model, optimizer, policy, process_group=group)
+    scalers = [torch.amp.GradScaler("cpu", init_scale=8.0, growth_interval=3) for _ in range(2)]
+    for index in range(6):
+        generator = torch.Generator().manual_seed(index)
+        batch = torch.randn(4, 5, dtype=torch.float64, generator=generator)
+        factor = float("inf") if index == 3 else 1.0
+        for inputs, one, its, scaler, rates in (
+            (batch[2 * rank :][:2], model, optimizer, scalers[0], scheduler),
+            (batch, plain, plain_optimizer, scalers[1], plain_scheduler),
+        ):
+            its.zero_grad(set_to_none=index % 2 == 0)
+            scaler.scale(one(inputs).square().mean() * factor).backward()
+            scaler.step(its)
+            scaler.update()
+            rates.step()
+    assert scalers[0].get_scale() == scalers[1].get_scale()
+    found = dict(model.named_parameters())
+    for name, expected in plain.named_parameters():
+        assert distance([found[name]], [expected]) <= 1e-12
+    assert len(optimizer.state_dict()["state"]) >= 2  # those that have elements
+    optimizer.close()
+
+
+def a_step_of_the_users_own_is_refused(_rank: int) -> None:
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer.step = lambda: None  # type: ignore
+    with pytest.raises(ValueError, match="step is not its class's"):
+        parallel.data_parallel(model, optimizer, process_group=GROUPS[2])

@@ -120,3 +120,13 @@ def test_the_hook_in_ddp() -> None:
 
 def test_explanations_and_traces(tmp_path: pathlib.Path) -> None:
     run(checks.explanations, str(tmp_path))
+
+
+@pytest.mark.parametrize("policy", [checks.DEAR, "ddp"])
+@pytest.mark.parametrize("way", ["fused", "foreach"])
+def test_what_was_made_before_goes_on(policy: str, way: str) -> None:
+    run(checks.what_was_made_before_goes_on, policy, way)
+
+
+def test_a_step_of_the_users_own_is_refused() -> None:
+    run(checks.a_step_of_the_users_own_is_refused)

@@ -6,6 +6,7 @@ import collections
 import contextlib
 import copyreg
 import pathlib
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -139,3 +140,21 @@ def adopt_optimizer(optimizer: torch.optim.Optimizer, trainer: Trainer) -> None:
     Parallel.step = torch.optim.Optimizer.profile_hook_step(Parallel.step)  # type: ignore
     Parallel.step.hooked = True  # type: ignore
     optimizer.__class__ = Parallel
+    # Fused optimizers say of themselves that they unscale gradients; shards are unscaled before.
+    optimizer.__dict__.pop("_step_supports_amp_scaling", None)
+    _take_over_step(optimizer)
+
+
+def _take_over_step(optimizer: torch.optim.Optimizer) -> None:
+    """A scheduler that was made before has put a step of its own in front of the class's."""
+    if optimizer.__dict__.pop("step", None) is None:
+        return
+    held = weakref.ref(optimizer)
+
+    def step(*arguments: Any, **keywords: Any) -> Any:
+        made: Any = held()
+        made._opt_called = True  # what schedulers look for
+        return type(made).step(made, *arguments, **keywords)
+
+    step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
+    optimizer.step = step  # type: ignore[method-assign]

@@ -73,6 +73,9 @@ def check_model(
     trained = {
         parameter: name for name, parameter in model.named_parameters() if parameter.requires_grad
     }
+    step = optimizer.__dict__.get("step")
+    if step is not None and not hasattr(step, "_wrapped_by_lr_sched"):
+        raise ValueError("the optimizer's step is not its class's: replace it after data_parallel")
     if not trained:
         raise ValueError("the model has no parameter that takes gradients")
     held: list[torch.nn.Parameter] = [

@@ -78,8 +78,9 @@ class AveragedGradient(torch.Tensor):
             return first
         if func in (aten.zero_.default, aten._foreach_zero_.default):
             for one in args[0] if isinstance(args[0], (list, tuple)) else [args[0]]:
-                one.source.clear(one.member)
-            return first
+                if isinstance(one, AveragedGradient):
+                    one.source.clear(one.member)
+            return first if func is aten.zero_.default else None
         reason = first.source.why_untouchable(first.member)
         if not reason and func not in _SHARDED:
             reason = first.source.why_unreadable(first.member)
@@ -104,7 +105,9 @@ def _name(func: Any) -> str:
     return str(func).removeprefix("aten.").split(".")[0]
 
 
-def _held(gradient: AveragedGradient) -> list[torch.Tensor]:
+def _held(gradient: torch.Tensor) -> list[torch.Tensor]:
+    if not isinstance(gradient, AveragedGradient):  # a parameter without elements has its own
+        return [gradient]
     source = gradient.source
     return [source.whole(gradient.member)] if source.is_whole() else source.shards(gradient.member)
 
@@ -141,8 +144,13 @@ def _vector_norm(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def _foreach_norm(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    first = _first_of(args)
+    order = float(args[1] if len(args) > 1 else 2)
     return [
-        _vector_norm(aten.linalg_vector_norm.default, [one, *args[1:]], kwargs) for one in args[0]
+        _vector_norm(aten.linalg_vector_norm.default, [one, *args[1:]], kwargs)
+        if isinstance(one, AveragedGradient)
+        else PartialNorm.of(first.source, [[]], order, one.dtype, one.device)
+        for one in args[0]
     ]
 
 
@@ -150,7 +158,7 @@ def _foreach_in_place(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) ->
     """The same on every element of every gradient, with one scalar for all."""
     gradients, *others = args
     if any(isinstance(each, (list, tuple)) for each in others):
-        first = gradients[0]
+        first = _first_of(args)
         raise RuntimeError(f"{_name(func)} of {first.source.why_unreadable(first.member)}")
     shards = [shard for one in gradients for shard in _held(one) if shard.numel() > 0]
     if shards:
@@ -163,7 +171,7 @@ def _unscale(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     shards = [shard for gradient in gradients for shard in _held(gradient) if shard.numel() > 0]
     if shards:
         func(shards, found, factor)
-    found.copy_(gradients[0].source.all_reduce(found, is_maximum=True))
+    found.copy_(_first_of(args).source.all_reduce(found, is_maximum=True))
 
 
 _SHARDED: dict[Any, Callable[[Any, Sequence[Any], dict[str, Any]], Any]] = {
