@@ -16,13 +16,13 @@ using Kind = TraceNodeKind;
 using Nodes = std::vector<WorkerNode>;
 using Started = std::vector<GradientCollective>;
 
-// Two workers, two groups of one layer of 8 bytes. Every worker: of each group in turn a forward
-// gate, a computation behind it, a gradient.
+// Two workers, two groups of one layer of two tensors, 4 bytes each. Every worker: of each group in
+// turn a forward gate, a computation behind it, a gradient.
 Trace two_groups() {
   Trace trace{.name = "two", .rank_count = 2, .families = {{.name = "data", .groups = {{0, 1}}}}};
   for (const char* name : {"first", "second"}) {
     trace.gradient_groups.push_back(
-        {.name = name, .workers = {0, 1}, .layers = {{.name = "layer", .tensor_bytes = {8}}}});
+        {.name = name, .workers = {0, 1}, .layers = {{.name = "layer", .tensor_bytes = {4, 4}}}});
   }
   for (int32_t rank = 0; rank < 2; ++rank) {
     WorkerTrace& worker = trace.workers.emplace_back();
