@@ -70,7 +70,7 @@ def test_train_resnet(tmp_path: Path) -> None:
     assert "dear over Pleach" in printed
     apart = re.search(r"apart by at most (\S+) of", printed)
     assert apart is not None
-    assert float(apart[1]) < 1e-5
+    assert float(apart[1]) < 1e-12
 
 
 def test_data_parallel(tmp_path: Path) -> None:
