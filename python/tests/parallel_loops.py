@@ -289,6 +289,140 @@ def look_at_gradients(run: Run, batches: Sequence[Batch]) -> None:
         run.optimizer.step()
 
 
+def step_again(run: Run, batches: Sequence[Batch]) -> None:
+    """Steps without a backward between them, whose gradients are there or not."""
+    for index, batch in enumerate(batches[:6]):
+        run.optimizer.zero_grad(set_to_none=index % 2 == 0)
+        run.backward(batch)
+        run.optimizer.step()
+        if index % 3:
+            run.optimizer.step()
+        if index % 3 == 2:
+            run.optimizer.zero_grad()
+            run.optimizer.step()
+
+
+def freeze_and_thaw(run: Run, batches: Sequence[Batch]) -> None:
+    """Parameters take no gradients for a while, their last one cleared or not."""
+    modules = list(run.model.children())
+    for index, batch in enumerate(batches[:12]):
+        if index % 3 == 0:
+            for module in modules:
+                module.requires_grad_(True)
+            modules[index // 3 % 2].requires_grad_(False)
+        if index % 2 == 0:
+            run.optimizer.zero_grad()
+        run.backward(batch)
+        run.optimizer.step()
+
+
+class InterruptionError(Exception):
+    """What a loop catches."""
+
+
+def interrupted(run: Run, batches: Sequence[Batch]) -> None:
+    """Forward or backward fails on all ranks, and the loop goes on with the next batch."""
+    *_, middle, _ = [one for one in run.model.modules() if isinstance(one, nn.Linear)]
+    fails = ""
+
+    def in_forward(*_: object) -> None:
+        if fails == "forward":
+            raise InterruptionError
+
+    def in_backward(_gradient: torch.Tensor) -> None:
+        if fails == "backward":
+            raise InterruptionError
+
+    middle.register_forward_hook(in_forward)
+    middle.weight.register_hook(in_backward)
+    for index, batch in enumerate(batches[:14]):
+        fails = {0: "backward", 3: "forward", 5: "backward", 6: "backward", 9: "forward"}.get(
+            index, ""
+        )
+        if index != 6:  # where a part of a pass is left from before
+            run.optimizer.zero_grad()
+        try:
+            run.backward(batch)
+        except InterruptionError:
+            continue
+        run.optimizer.step()
+
+
+def replace_values(run: Run, batches: Sequence[Batch]) -> None:
+    """Parameters are written to, or given other memory."""
+    for index, batch in enumerate(batches[:9]):
+        run.optimizer.zero_grad()
+        run.backward(batch)
+        run.optimizer.step()
+        for number, parameter in enumerate(run.model.parameters()):
+            if index % 3 == 0:
+                parameter.data = parameter.data * 0.9 + 0.01 * number
+            elif index % 3 == 1:
+                parameter.data.clamp_(-0.5, 0.5)
+
+
+def penalties(run: Run, batches: Sequence[Batch]) -> None:
+    """The loss reads parameters itself, after forward and before it."""
+    for batch in batches[:8]:
+        run.optimizer.zero_grad()
+        values = list(run.model.parameters())
+        before = values[0].square().sum() * 0.01
+        loss = loss_of(run.model, run.part(batch))
+        (before + loss + sum(value.abs().sum() for value in values) * 0.001).backward()
+        run.optimizer.step()
+
+
+def hooks_of_their_own(run: Run, batches: Sequence[Batch]) -> None:
+    """Hooks of modules and tensors, which change gradients, and of optimizers."""
+    calls: list[str] = []
+
+    def halve(_module: nn.Module, inputs: Any, _outputs: Any) -> Any:
+        calls.append("backward")
+        return tuple(None if one is None else one * 0.5 for one in inputs)
+
+    linears = [one for one in run.model.modules() if isinstance(one, nn.Linear)]
+    linears[-1].register_full_backward_hook(halve)
+    linears[-1].register_full_backward_pre_hook(lambda *_: calls.append("before"))
+    linears[0].weight.register_hook(lambda gradient: gradient * 0.5)
+    linears[0].weight.register_post_accumulate_grad_hook(lambda _: calls.append("accumulated"))
+    run.optimizer.register_step_pre_hook(lambda *_: calls.append("pre"))
+    run.optimizer.register_step_post_hook(lambda *_: calls.append("post"))
+    plain_steps(run, batches[:6])
+    for kind in ("backward", "before", "accumulated", "pre", "post"):
+        run.note(calls.count(kind))
+
+
+def average_weights(run: Run, batches: Sequence[Batch]) -> None:
+    """Averages of weights as torch.optim.swa_utils makes them."""
+    averages = torch.optim.swa_utils
+    models = [
+        averages.AveragedModel(run.model),
+        averages.AveragedModel(run.model, multi_avg_fn=averages.get_ema_multi_avg_fn(0.9)),
+    ]
+    for batch in batches[:6]:
+        run.optimizer.zero_grad()
+        run.backward(batch)
+        run.optimizer.step()
+        for model in models:
+            model.update_parameters(run.model)
+    for model in models:
+        with torch.no_grad():
+            run.note(loss_of(model, batches[0]))
+
+
+def clip_replaced(run: Run, batches: Sequence[Batch]) -> None:
+    """Some gradients are somebody's own when all are clipped."""
+    for index, batch in enumerate(batches[:6]):
+        run.optimizer.zero_grad()
+        run.backward(batch)
+        for number, parameter in enumerate(run.model.parameters()):
+            if parameter.grad is not None and number % 2:
+                parameter.grad = torch.full_like(parameter.detach(), 0.01 * number)
+        norm = nn.utils.clip_grad_norm_(run.model.parameters(), 0.1, foreach=index % 2 == 0)
+        run.note(norm)
+        run.optimizer.step()
+
+
 LOOPS: dict[str, Callable[[Run, Sequence[Batch]], None]] = {
     made.__name__: made
     for made in (
@@ -314,6 +448,14 @@ LOOPS: dict[str, Callable[[Run, Sequence[Batch]], None]] = {
         evaluate_between,
         replace_gradients,
         look_at_gradients,
+        step_again,
+        freeze_and_thaw,
+        interrupted,
+        replace_values,
+        penalties,
+        hooks_of_their_own,
+        average_weights,
+        clip_replaced,
     )
 }
 
@@ -409,6 +551,71 @@ class Frozen(nn.Module):
         return self.last(torch.relu(self.first(values))) + self.empty.sum()
 
 
+class Alternating(nn.Module):
+    """Uses one layer in a pass, and another one in the next."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(7, 9)
+        self.middles = nn.ModuleList(nn.Linear(9, 9) for _ in range(3))
+        self.last = nn.Linear(9, 3)
+        self.passes = 0
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        hidden = torch.relu(self.first(values))
+        hidden = torch.tanh(self.middles[self.passes % 2](hidden))
+        self.passes += self.training and torch.is_grad_enabled()
+        return self.last(hidden)
+
+
+class Parametrized(nn.Module):
+    """Weights that are computed of parameters, in both of torch's ways."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        kinds = nn.utils.parametrizations
+        self.first = kinds.weight_norm(nn.Linear(7, 11))
+        self.second = kinds.spectral_norm(nn.Linear(11, 9))
+        self.third = kinds.orthogonal(nn.Linear(9, 9))
+        self.last = nn.utils.weight_norm(nn.Linear(9, 3))  # deprecated: by a hook before forward
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        hidden = torch.tanh(self.second(torch.relu(self.first(values))))
+        return self.last(self.third(hidden)) + 0.01 * self.second.weight.mean()
+
+
+class Shared(nn.Module):
+    """One parameter in two modules, and one module in two places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Linear(7, 9, bias=False)
+        self.block = nn.Linear(9, 9)
+        self.again = self.block
+        self.head = nn.Linear(9, 7, bias=False)
+        self.head.weight = nn.Parameter(torch.zeros(7, 9))
+        self.out = nn.Linear(7, 9, bias=False)
+        self.out.weight = self.embedding.weight
+        self.last = nn.Linear(9, 3)
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        hidden = torch.tanh(self.again(torch.tanh(self.block(self.embedding(values)))))
+        return self.last(self.out(self.head(hidden) + values))
+
+
+class Lazy(nn.Module):
+    """Lazy layers, whose shapes are known since a first batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.LazyLinear(9)
+        self.last = nn.LazyLinear(3)
+        self(torch.zeros(1, 7))
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        return self.last(torch.relu(self.first(values)))
+
+
 OTHERS: dict[str, Callable[[], nn.Module]] = {
     "checkpointed": lambda: Checkpointed(False),
     "checkpointed_reentrant": lambda: Checkpointed(True),
@@ -417,6 +624,10 @@ OTHERS: dict[str, Callable[[], nn.Module]] = {
     "wandering": Wandering,
     "mixed": Mixed,
     "frozen": Frozen,
+    "alternating": Alternating,
+    "parametrized": Parametrized,
+    "shared": Shared,
+    "lazy": Lazy,
 }
 
 

@@ -50,6 +50,14 @@ def test_models(kind: str) -> None:
     check("accumulate", kind, DEAR)
 
 
+@pytest.mark.parametrize("loop", ["never_cleared", "cleared_sometimes", "step_again"])
+@pytest.mark.parametrize("policy", [DEAR, "ddp,bucket=1KiB"])
+def test_what_no_rank_uses(loop: str, policy: str) -> None:
+    """A gradient that is still there counts, as in plain training, and one that never was not."""
+    check(loop, "alternating", policy)
+    check(loop, "frozen", policy)
+
+
 @pytest.mark.parametrize("loop", ["clip_norm", "scaler", "accumulate_unevenly", "evaluate_between"])
 @pytest.mark.parametrize(
     ("policy", "options"), [("ddp,bucket=1KiB", {}), (DEAR, {"gather": "gradients"})]

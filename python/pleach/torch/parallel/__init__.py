@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from .adoption import adopt_model, adopt_optimizer
+from .adoption import ParallelOptimizer, adopt_model, adopt_optimizer
 from .choosing import Choice, plan
 from .comm_hook import hook
 from .comparing import check_model, compare, describe, share_values
@@ -127,6 +127,10 @@ def _check(
         raise ValueError(f"gather is {gather!r}: it is 'parameters' or 'gradients'")
     if channel_width < 1:
         raise ValueError(f"channel_width is {channel_width}: at least 1 collective travels")
+    if isinstance(optimizer, ParallelOptimizer):
+        raise ValueError("the optimizer is data parallel already: make another one")
+    if any(hasattr(type(module), "pleach_trainer") for module in model.modules()):
+        raise ValueError("the model is data parallel already: close() its optimizer first")
     if is_compiled(model):
         raise ValueError(
             "the model is compiled as a whole, so its gradients come all at the end of backward: "

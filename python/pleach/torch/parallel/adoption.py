@@ -21,6 +21,8 @@ def adopt_model(model: torch.nn.Module, trainer: Trainer) -> None:
     base = type(model)
 
     class Parallel(base):  # type: ignore[misc, valid-type]
+        pleach_trainer = trainer
+
         def named_parameters(self, *arguments: Any, **keywords: Any) -> Any:
             trainer.synchronize()
             return super().named_parameters(*arguments, **keywords)
@@ -29,6 +31,10 @@ def adopt_model(model: torch.nn.Module, trainer: Trainer) -> None:
             if not mode:
                 trainer.synchronize()
             return super().train(mode)
+
+        def _apply(self, *arguments: Any, **keywords: Any) -> Any:
+            trainer.synchronize()
+            return super()._apply(*arguments, **keywords)
 
         def zero_grad(self, set_to_none: bool = True) -> None:
             trainer.optimizer.zero_grad(set_to_none)
@@ -46,6 +52,12 @@ def adopt_model(model: torch.nn.Module, trainer: Trainer) -> None:
     Parallel.__name__, Parallel.__qualname__ = base.__name__, base.__qualname__
     Parallel.__module__ = base.__module__
     model.__class__ = Parallel
+
+
+def leave_model(model: torch.nn.Module) -> None:
+    """Gives a model its own class back."""
+    if getattr(type(model), "pleach_trainer", None) is not None:
+        model.__class__ = type(model).__bases__[0]
 
 
 @contextlib.contextmanager
@@ -91,8 +103,12 @@ class ParallelOptimizer:
         save_spans(path, self.trainer.spans(), self.trainer.groups.calls.rank, beside)
 
     def close(self) -> None:
-        """Ends the training, when what is under way has ended, and leaves its groups."""
+        """Ends the training, when what is under way has ended, and leaves its groups.
+
+        The model is as it was before data_parallel, but trained; the optimizer is of no more use.
+        """
         self.trainer.close()
+        leave_model(self.trainer.model)
         self.trainer.groups.destroy()
 
 

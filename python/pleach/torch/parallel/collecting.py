@@ -192,6 +192,7 @@ class Collector:
 
     def _carry(self) -> None:
         """Keeps the averages of the last step that nobody has cleared: more is added to them."""
+        self.drop_unused()
         self._now.carried = {
             index
             for index, member in enumerate(self.layout.members)
@@ -206,6 +207,13 @@ class Collector:
         self._now.averages = {
             index: self._flat(index).clone() for index in self._atoms_of(self._now.carried)
         }
+
+    def drop_unused(self) -> None:
+        """Takes the stand-ins of gradients away that no rank has had, when that was agreed."""
+        for index, member in enumerate(self.layout.members):
+            if member.parameter.grad is self._stand_ins[index] and not self._has_gradient[index]:
+                member.parameter.grad = None
+                self.cleared.discard(index)
 
     def _atoms_of(self, members: Collection[int]) -> list[int]:
         return [
@@ -243,6 +251,11 @@ class Collector:
 
     # --- The training thread's.
 
+    @property
+    def has_stepped(self) -> bool:
+        """Whether the gradients are used up, and no pass has begun since."""
+        return self._now.has_stepped
+
     def begin_forward(self) -> None:
         """A forward pass begins, whose gradients may be used with the settings of this time."""
         if self.rights.updates_early and (self._now.has_stepped or not any(self._now.reported)):
@@ -264,6 +277,7 @@ class Collector:
             for member in doubtful:
                 parameter = self.layout.members[member].parameter
                 if parameter.grad is None:
+                    self.cleared.discard(member)
                     parameter.grad = self._stand_ins[member]
 
     def show(self, is_whole: bool) -> None:
@@ -295,16 +309,23 @@ class Collector:
         if self._now.is_agreed:
             return None
         self._now.is_agreed = True
-        used = [
-            member.parameter.grad is not None
-            and (self._now.fired[index] or (index in self.cleared and self._has_gradient[index]))
-            for index, member in enumerate(self.layout.members)
-        ]
+        used = [self._is_used(index) for index in range(len(self.layout.members))]
         late = [
             index in self._now.late or index in self._now.carried
             for index in range(len(self.layout.members))
         ]
         return Agreement(used, late)
+
+    def _is_used(self, member: int) -> bool:
+        """Whether an optimizer would find a gradient, which this rank knows of."""
+        gradient = self.layout.members[member].parameter.grad
+        if gradient is None:
+            return False
+        if gradient is not self._stand_ins[member] or self._now.fired[member]:
+            return True
+        if member in self.cleared:
+            return self._has_gradient[member]
+        return member in self._now.carried
 
     def note(self, agreement: Agreement) -> None:
         """What the ranks have found is known. From any thread."""

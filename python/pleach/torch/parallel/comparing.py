@@ -70,13 +70,18 @@ def check_model(
     Raises:
         ValueError: What cannot be trained in parallel: a line that names it.
     """
+    for name, parameter in model.named_parameters():
+        if torch.nn.parameter.is_lazy(parameter):
+            raise ValueError(
+                f"parameter {name} has no shape yet: let the model see a batch before data_parallel"
+            )
     trained = {
         parameter: name for name, parameter in model.named_parameters() if parameter.requires_grad
     }
     step = optimizer.__dict__.get("step")
     if step is not None and not hasattr(step, "_wrapped_by_lr_sched"):
         raise ValueError("the optimizer's step is not its class's: replace it after data_parallel")
-    if not trained:
+    if not any(parameter.numel() > 0 for parameter in trained):
         raise ValueError("the model has no parameter that takes gradients")
     held: list[torch.nn.Parameter] = [
         parameter for group in optimizer.param_groups for parameter in group["params"]

@@ -46,3 +46,4 @@ class Endings:
             with contextlib.suppress(Exception):
                 work.wait()
             ended()
+            del one, work, ended  # which hold whoever is told

@@ -240,3 +240,37 @@ def _held_by_module(
         held.setdefault(module, [])
         held[holder] += [p for p in module.parameters(recurse=False) if id(p) in wanted]
     return held
+
+
+@dataclasses.dataclass(frozen=True)
+class Wait:
+    """A module's gate: layers that it waits for, and the one that begins there, if one does."""
+
+    module: str
+    layers: tuple[int, ...]
+    opens: int | None
+
+
+def order_of(
+    gates: Sequence[Gate],
+    unread: Sequence[torch.nn.Parameter],
+    names: dict[torch.nn.Parameter, str],
+    module_names: dict[torch.nn.Module, str],
+) -> tuple[list[tuple[str, int]], list[Wait]]:
+    """Parameters by name with their layers, in order; and the layers that modules wait for."""
+    order: list[tuple[str, int]] = []
+    layer_of: dict[torch.nn.Parameter, int] = {}
+    layers = [tuple(unread)] + [gate.first for gate in gates]
+    for layer, parameters in enumerate(one for one in layers if one):
+        for parameter in parameters:
+            layer_of[parameter] = layer
+            order.append((names[parameter], layer))
+    waits = [
+        Wait(
+            module_names[gate.module],
+            tuple(sorted({layer_of[parameter] for parameter in gate.needed})),
+            layer_of[gate.first[0]] if gate.first else None,
+        )
+        for gate in gates
+    ]
+    return order, waits

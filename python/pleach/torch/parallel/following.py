@@ -23,6 +23,7 @@ from .explaining import Described
 from .group_calls import GroupCalls
 from .layer_times import LayerTimes
 from .layout import Layout
+from .profiling import Profile
 from .program import Gathers, Program
 from .updates import Unit
 
@@ -185,3 +186,18 @@ class Plans:
             members[atoms[one.end - 1].parts[-1].member].name,
             sum(self._atom_bytes[one.first : one.end]),
         )
+
+
+def times_of(layout: Layout, profile: Profile | None) -> LayerTimes | None:
+    """A profile's times by the layers of a layout: each layer's count where its first tensor is."""
+    if profile is None:
+        return None
+    layer_of = {member.name: member.layer for member in layout.members}
+    forward_s, backward_s = [0.0] * layout.layer_count, [0.0] * layout.layer_count
+    for layer in profile.layers:
+        index = layer_of.get(layer.tensors[0][0]) if layer.tensors else None
+        if index is None:
+            raise ValueError(f"the profile {profile.name} has a layer {layer.name} of no parameter")
+        forward_s[index] += layer.forward_s
+        backward_s[index] += layer.backward_s
+    return LayerTimes(tuple(forward_s), tuple(backward_s))

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import functools
 import math
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import torch
 
 aten = torch.ops.aten
+_UNSCALE = aten._amp_foreach_non_finite_check_and_unscale_.default
 
 
 class Source(Protocol):
@@ -39,6 +41,9 @@ class Source(Protocol):
     def clear(self, member: int) -> None:
         """Sets a gradient to zero."""
 
+    def find_infinities(self) -> None:
+        """Told that some gradient is infinite: the step will be left out, on all ranks."""
+
     def why_unreadable(self, member: int) -> str:
         """Why a gradient cannot be read whole, and what can be done, in one line; "": it can."""
 
@@ -49,8 +54,16 @@ class Source(Protocol):
 class AveragedGradient(torch.Tensor):
     """Stands for a gradient that is averaged and scattered. One per parameter, used again."""
 
-    source: Source
     member: int
+    _source: weakref.ref[Source]  # autograd holds gradients out of the garbage collector's sight
+
+    @property
+    def source(self) -> Source:
+        """Whoever has it."""
+        source = self._source()
+        if source is None:
+            raise RuntimeError("the training that this gradient was of is no more")
+        return source
 
     @staticmethod
     def __new__(cls, source: Source, member: int, like: torch.Tensor) -> AveragedGradient:
@@ -58,7 +71,7 @@ class AveragedGradient(torch.Tensor):
         made = torch.Tensor._make_wrapper_subclass(
             cls, like.shape, strides=like.stride(), dtype=like.dtype, device=like.device
         )
-        made.source = source
+        made._source = weakref.ref(source)
         made.member = member
         return made
 
@@ -80,6 +93,8 @@ class AveragedGradient(torch.Tensor):
             for one in args[0] if isinstance(args[0], (list, tuple)) else [args[0]]:
                 if isinstance(one, AveragedGradient):
                     one.source.clear(one.member)
+                else:
+                    one.zero_()
             return first if func is aten.zero_.default else None
         reason = first.source.why_untouchable(first.member)
         if not reason and func not in _SHARDED:
@@ -88,8 +103,12 @@ class AveragedGradient(torch.Tensor):
             raise RuntimeError(f"{_name(func)} of {reason}")
         first.source.finish()
         if first.source.is_whole():
-            return _on_whole(func, args, kwargs, first)
-        return _SHARDED[func](func, args, kwargs)
+            made = _on_whole(func, args, kwargs, first)
+        else:
+            made = _SHARDED[func](func, args, kwargs)
+        if func is _UNSCALE and bool(args[1]):
+            first.source.find_infinities()
+        return made
 
 
 def _first_of(args: Sequence[Any]) -> AveragedGradient:
@@ -106,7 +125,7 @@ def _name(func: Any) -> str:
 
 
 def _held(gradient: torch.Tensor) -> list[torch.Tensor]:
-    if not isinstance(gradient, AveragedGradient):  # a parameter without elements has its own
+    if not isinstance(gradient, AveragedGradient):  # somebody's own, the same on all ranks
         return [gradient]
     source = gradient.source
     return [source.whole(gradient.member)] if source.is_whole() else source.shards(gradient.member)
@@ -144,12 +163,11 @@ def _vector_norm(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def _foreach_norm(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    first = _first_of(args)
-    order = float(args[1] if len(args) > 1 else 2)
+    of_one = aten.linalg_vector_norm.default
     return [
-        _vector_norm(aten.linalg_vector_norm.default, [one, *args[1:]], kwargs)
+        _vector_norm(of_one, [one, *args[1:]], kwargs)
         if isinstance(one, AveragedGradient)
-        else PartialNorm.of(first.source, [[]], order, one.dtype, one.device)
+        else of_one(one, *args[1:], **kwargs)
         for one in args[0]
     ]
 
@@ -178,7 +196,7 @@ _SHARDED: dict[Any, Callable[[Any, Sequence[Any], dict[str, Any]], Any]] = {
     aten.linalg_vector_norm.default: _vector_norm,
     aten.norm.Scalar: _vector_norm,
     aten.norm.ScalarOpt_dim: _vector_norm,
-    aten._amp_foreach_non_finite_check_and_unscale_.default: _unscale,
+    _UNSCALE: _unscale,
     **dict.fromkeys(
         (
             aten.mul_.Tensor,
@@ -250,7 +268,7 @@ class PartialNorm(torch.Tensor):
         """The norm of each list's elements on this rank."""
         powers = torch.zeros(len(tensors), dtype=torch.float64, device=device)
         for index, parts in enumerate(tensors):
-            for part in parts:
+            for part in filter(torch.Tensor.numel, parts):
                 norm = torch.linalg.vector_norm(part, order, dtype=_wide(dtype)).double()
                 if math.isinf(order):
                     powers[index] = torch.maximum(powers[index], norm)

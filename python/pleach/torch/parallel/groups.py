@@ -39,6 +39,15 @@ class Groups:
         for group in (self.calls.group, self.exchange.group):
             dist.destroy_process_group(group)
 
+    def destroy_later(self) -> None:
+        """Leaves both some time from now, if nobody else has: for the garbage collector."""
+
+        def leave() -> None:
+            with contextlib.suppress(Exception):  # the process may end meanwhile
+                self.destroy()
+
+        threading.Thread(target=leave, name="pleach-leaving", daemon=True).start()
+
 
 def make_groups(parent: dist.ProcessGroup, device: torch.device) -> Groups:
     """Makes them of a group's ranks, with its backend and its timeout. Collective.

@@ -144,12 +144,13 @@ class Layout:
         """Cuts the flat space.
 
         Args:
-            members: In forward order, their layers ascending; none is empty.
+            members: In forward order, their layers ascending; those without elements come last.
             rules: How.
             allocate: Gives memory for the buffers.
         """
         self.members = tuple(members)
         self.rules = rules
+        self._adopted: list[tuple[int, torch.Tensor]] = []  # by member: addresses, views
         self._keys: list[tuple[torch.dtype, torch.device]] = []
         self._sizes: list[int] = []
         self.atoms = tuple(self._cut())
@@ -157,28 +158,29 @@ class Layout:
             Buffer(size, dtype, device, allocate)
             for size, (dtype, device) in zip(self._sizes, self._keys, strict=True)
         ]
-        self._places = {
-            part.member: Place(atom.buffer, part.place)
-            for atom in self.atoms
-            for part in atom.parts
-            if part.begin == 0
-        }
+        # Who has no elements goes with the last atom, wherever that is.
+        last = self.atoms[-1]
+        self._places = dict.fromkeys(range(len(members)), Place(last.buffer, last.place))
+        for atom in self.atoms:
+            for part in atom.parts:
+                if part.begin == 0:
+                    self._places[part.member] = Place(atom.buffer, part.place)
 
     def _cut(self) -> Iterable[Atom]:
         """Cuts at the ends of tensors, and in large ones where shares stay whole."""
-        tensors = [member.parameter for member in self.members]
-        sizes = [tensor.numel() * tensor.element_size() for tensor in tensors]
+        held = [member for member in self.members if member.parameter.numel() > 0]
+        sizes = [one.parameter.numel() * one.parameter.element_size() for one in held]
         # Multiples of it are whole elements of every type, as many for each rank.
         quantum = 16 * self.rules.rank_count
         least = max(self.rules.rank_count * LEAST_SHARE_BYTES, sum(sizes) // MOST_CUTS, quantum)
         if self.rules.keeps_tensors:
             least = WHOLE_BYTES
-        keys = [self._key(member) for member in range(len(self.members))]
+        keys = [self._key(member) for member in range(len(held))]
         self._keys = list(dict.fromkeys(keys))
         self._sizes = [0] * len(self._keys)
         atom_bytes = cut_atoms(
             sizes,
-            [member.layer for member in self.members],
+            [member.layer for member in held],
             quantum,
             least,
             buffers=[self._keys.index(key) for key in keys],
@@ -246,11 +248,16 @@ class Layout:
 
     def parameter(self, member: int) -> torch.Tensor:
         """A member's values in its buffer, in its shape."""
-        return self.view(self.buffers[self.place(member).buffer].parameters, member)
+        return self._own(self.buffers[self.place(member).buffer].parameters, member)
 
     def gradient(self, member: int) -> torch.Tensor:
         """A member's gradients in its buffer, in its shape."""
-        return self.view(self.buffers[self.place(member).buffer].gradients, member)
+        return self._own(self.buffers[self.place(member).buffer].gradients, member)
+
+    def _own(self, flat: torch.Tensor, member: int) -> torch.Tensor:
+        """A view; of a type of its own where it has no elements."""
+        view = self.view(flat, member)
+        return view if view.numel() > 0 else view.to(self.members[member].parameter.dtype)
 
     @torch.no_grad()
     def adopt(self) -> None:
@@ -259,6 +266,31 @@ class Layout:
             view = self.parameter(index)
             view.copy_(member.parameter)
             member.parameter.data = view
+            self._adopted.append((view.data_ptr(), view))
+
+    @torch.no_grad()
+    def take_moved(self) -> None:
+        """Takes the values of parameters whose `data` somebody has replaced, and adopts them again.
+
+        Raises:
+            RuntimeError: One has another shape or type, or is on another device.
+        """
+        for member, (address, view) in zip(self.members, self._adopted, strict=False):
+            parameter = member.parameter
+            if parameter.data_ptr() == address:
+                continue
+            for what, before, now in (
+                ("shape", tuple(view.shape), tuple(parameter.shape)),
+                ("type", view.dtype, parameter.dtype),
+                ("device", view.device, parameter.device),
+            ):
+                if before != now:
+                    raise RuntimeError(
+                        f"parameter {member.name} has {what} {now}, and had {before} "
+                        "when training began: change it before data_parallel, or close() and "
+                        "begin anew"
+                    )
+            parameter.data = view.copy_(parameter)
 
     def tensor_bytes(self) -> list[list[int]]:
         """By layer: bytes of its tensors, with what fills atoms up behind them."""
@@ -271,7 +303,8 @@ class Layout:
             sizes[atom.parts[-1].member] += (atom.size - used) * element
         layers: list[list[int]] = [[] for _ in range(self.layer_count)]
         for member, size in zip(self.members, sizes, strict=True):
-            layers[member.layer].append(size)
+            if size > 0:
+                layers[member.layer].append(size)
         return layers
 
     def lines(self) -> list[str]:
@@ -294,9 +327,9 @@ class Layout:
         return self.members[-1].layer + 1 if self.members else 0
 
     def atoms_by_member(self) -> list[list[int]]:
-        """By member: the atoms that hold something of it, in order."""
+        """By member: the atoms that hold something of it, or that it goes with, in order."""
         atoms: list[list[int]] = [[] for _ in self.members]
         for index, atom in enumerate(self.atoms):
             for part in atom.parts:
                 atoms[part.member].append(index)
-        return atoms
+        return [each or [len(self.atoms) - 1] for each in atoms]

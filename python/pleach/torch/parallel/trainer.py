@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 import math
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -21,14 +22,23 @@ from .comparing import compare
 from .costs import Costs
 from .engine import Agreement, Engine, Surroundings
 from .explaining import Explanation, Span, explain_log
-from .first_use import Gate, Watcher, find_gates
-from .following import Plans, Wanted, check_kinds, first_policy, for_training, is_early, model_of
+from .first_use import Watcher, find_gates, order_of
+from .following import (
+    Plans,
+    Wanted,
+    check_kinds,
+    first_policy,
+    for_training,
+    is_early,
+    model_of,
+    times_of,
+)
 from .gradients import AveragedGradient
 from .group_calls import GroupCalls, stretches
 from .groups import Groups
 from .health import Health
 from .hooks import Hook
-from .layer_times import LayerTimer, LayerTimes
+from .layer_times import LayerTimer
 from .layout import Allocator, Layout, Member, Rules
 from .optimizer_state import gather_state
 from .passes import Passes, in_backward
@@ -89,6 +99,7 @@ class _Built:
     plans: Plans
     planner: Planner | None  # the first rank's
     members_of: list[list[int]]  # by layer
+    index_of: dict[int, int]  # members, by the identity of their parameters
     shards: list[list[torch.Tensor]]  # by member: this rank's parts of its gradient, flat
 
     @property
@@ -134,28 +145,33 @@ class Trainer:
         self._resources = resources
         self._base = type(optimizer)
         self._kind = kind_of(optimizer, options.whole_tensor)
-        self._names = {
-            parameter: name
-            for name, parameter in model.named_parameters()
-            if parameter.requires_grad and parameter.numel() > 0
-        }
+        names = {parameter: name for name, parameter in model.named_parameters()}
+        trained = [parameter for parameter in names if parameter.requires_grad]
+        self._names = {one: names[one] for one in trained if one.numel() > 0}
+        self._empty = {one: names[one] for one in trained if one.numel() == 0}
+        self._frozen = {one: name for one, name in names.items() if not one.requires_grad}
         self._tuner, self._kinds = self._check_policy()
         self._passes = Passes(self._begin_pass, self._end_pass)
         self._watcher: Watcher | None = Watcher(model, list(self._names), self._passes.join)
         self._built: _Built | None = None
         self._is_synchronous = True
-        self._first_pass: list[torch.nn.Parameter] = []
-        self._kept_nodes = [self._hook(parameter) for parameter in self._names]
+        self._first_pass: list[torch.Tensor] = []
+        self._forget = weakref.finalize(self, groups.destroy_later)
+        self._forget.atexit = False
+        self._handles: list[Any] = []  # of all hooks
+        self._kept_nodes = [self._hook(parameter) for parameter in trained]
         self._buffers = SharedBuffers(model, groups.exchange) if options.broadcast_buffers else None
         self._steps = 0
         self._stepped_s: float | None = None  # when the last step was asked for
         self._has_announced = False  # a proposal, that has not been told
         self._announces = False  # it in the next agreement
         self._agreements: list[Callable[[], Agreement]] = []  # of this iteration
-        model.register_forward_pre_hook(Hook(self._begin_forward), prepend=True)
-        model.register_forward_hook(Hook(self._end_forward))
+        self._handles += [
+            model.register_forward_pre_hook(Hook(self._begin_forward), prepend=True),
+            model.register_forward_hook(Hook(self._end_forward)),
+        ]
         for module in model.modules():
-            module.register_state_dict_pre_hook(Hook(self._before_state_dict))
+            self._handles.append(module.register_state_dict_pre_hook(Hook(self._before_state_dict)))
 
     def _check_policy(self) -> tuple[BucketTuner | None, frozenset[str]]:
         """Rank 0's search of a bucket size, if there is one; and the kinds of collectives."""
@@ -186,30 +202,29 @@ class Trainer:
         assert function is not None
         node = function.next_functions[0][0]
         assert node is not None
-        member: list[int] = []  # found when the order is known
-
-        def index() -> int:
-            if not member:
-                built = self._built
-                assert built is not None
-                member.extend(
-                    i for i, one in enumerate(built.layout.members) if one.parameter is parameter
-                )
-            return member[0]
+        # The hooks are held by autograd, out of the garbage collector's sight: they hold nothing.
+        key, held = id(parameter), weakref.ref(self)
 
         def before(_gradients: Any) -> None:
-            self._passes.join()
-            if self._built is not None:
-                self._built.collector.will_accumulate(index())
+            trainer = held()
+            if trainer is not None:
+                trainer._passes.join()
+                if trainer._built is not None:
+                    trainer._built.collector.will_accumulate(trainer._built.index_of[key])
 
-        def after(_parameter: torch.Tensor) -> None:
-            if self._built is not None:
-                self._built.collector.has_accumulated(index())
+        def after(accumulated: torch.Tensor) -> None:
+            trainer = held()
+            if trainer is None:
+                return
+            if trainer._built is not None:
+                trainer._built.collector.has_accumulated(trainer._built.index_of[key])
             else:
-                self._first_pass.append(parameter)
+                trainer._first_pass.append(accumulated)
 
-        node.register_prehook(before)
-        parameter.register_post_accumulate_grad_hook(after)
+        self._handles += [
+            node.register_prehook(before),
+            parameter.register_post_accumulate_grad_hook(after),
+        ]
         return node
 
     def _begin_pass(self) -> None:
@@ -264,8 +279,22 @@ class Trainer:
         if self._built is not None:
             self._built.collector.is_synchronous = is_synchronous
 
+    def _check_parameters(self) -> None:
+        """What has been done to parameters since creation is what can be trained."""
+        if not self._handles:
+            raise RuntimeError("step: this training was closed")
+        for parameter, name in self._frozen.items():
+            if parameter.requires_grad:
+                raise RuntimeError(
+                    f"parameter {name} takes gradients, and did not when data_parallel was called: "
+                    "let it take them then, and freeze it afterwards, or close() and begin anew"
+                )
+        if self._built is not None:
+            self._built.layout.take_moved()
+
     def step(self) -> None:
         """Updates the parameters with the gradients that have come; collective."""
+        self._check_parameters()
         self._passes.forget()
         if self._built is None:
             self._build()
@@ -275,6 +304,8 @@ class Trainer:
             self._compare_parameters()
         self._steps += 1
         self._observe()
+        if built.collector.has_stepped:  # nothing has come since: what is still there counts again
+            built.collector.begin_pass()
         built.collector.complete()
         before, self._agreements = self._agreements, []
         self._agree()
@@ -387,10 +418,21 @@ class Trainer:
         return self._built
 
     def close(self) -> None:
-        """Ends its thread, when what is under way has ended."""
-        self._take_buffers()
-        if self._built is not None:
-            self._built.engine.stop()
+        """Ends its thread, when what is under way has ended, and takes its hooks away."""
+        try:
+            self._take_buffers()
+            if self._built is not None:
+                self._built.engine.stop()
+        finally:
+            self._forget.detach()
+            for handle in self._handles:
+                handle.remove()
+            self._handles.clear()
+            if self._watcher is not None:
+                self._watcher.stop()
+            for parameter in self._names | self._empty:
+                if isinstance(parameter.grad, AveragedGradient):
+                    parameter.grad = None
 
     def explain(self) -> Explanation:
         """What the present plan's collectives did in the last iterations, on this rank."""
@@ -443,6 +485,7 @@ class Trainer:
         built.collector.complete()
         self._agree()
         built.engine.finish()
+        built.collector.drop_unused()
 
     def is_whole(self) -> bool:
         """See gradients.Source."""
@@ -466,6 +509,11 @@ class Trainer:
         """See gradients.Source."""
         assert self._built is not None
         self._built.collector.cleared.add(member)
+
+    def find_infinities(self) -> None:
+        """See gradients.Source. Other ranks' buffers are shared all the same, as after a step."""
+        if self._buffers is not None:
+            self._buffers.give()
 
     def why_unreadable(self, member: int) -> str:
         """See gradients.Source."""
@@ -496,9 +544,10 @@ class Trainer:
         self._watcher = None
         module_names = {module: name for name, module in self.model.named_modules()}
         order, waits = self.groups.exchange.broadcast_object(
-            _order_of(gates, unread, self._names, module_names)
+            order_of(gates, unread, self._names, module_names)
         )
-        parameters = {name: parameter for parameter, name in self._names.items()}
+        order += [(name, order[-1][1]) for name in self._empty.values()]
+        parameters = {name: one for one, name in (self._names | self._empty).items()}
         group_of = {
             parameter: index
             for index, group in enumerate(self.optimizer.param_groups)
@@ -524,16 +573,15 @@ class Trainer:
         self._follow(layout, Plans(layout, self.groups.calls, wanted, units), units)
         modules = dict(self.model.named_modules())
         for wait in waits:
-            modules[wait.module].register_forward_pre_hook(
-                Hook(self._gate_of(wait.layers, wait.opens)), prepend=True
-            )
+            gate = Hook(self._gate_of(wait.layers, wait.opens))
+            self._handles.append(modules[wait.module].register_forward_pre_hook(gate, prepend=True))
         self._take_over_first_pass()
 
     def _follow(self, layout: Layout, plans: Plans, units: Sequence[Unit]) -> None:
         """Makes the first plan, and what follows it."""
         exchange = self.groups.exchange
         compare(exchange, layout.lines())
-        times = _times_of(layout, self._resources.times)
+        times = times_of(layout, self._resources.times)
         settled: SettledPlan = exchange.share(
             lambda: plans.settle(first_policy(self.policy, self._tuner), times)
         )
@@ -567,8 +615,9 @@ class Trainer:
         for unit in shard_units(layout, self.groups.calls.rank):
             shards[unit.member].append(unit.gradient)
         planner = self._planner(plans, settled, engine, times is not None)
+        index_of = {id(member.parameter): index for index, member in enumerate(layout.members)}
         self._built = _Built(
-            layout, engine, collector, optimizer, plans, planner, members_of, shards
+            layout, engine, collector, optimizer, plans, planner, members_of, index_of, shards
         )
 
     def _planner(
@@ -623,14 +672,7 @@ class Trainer:
         """What the first pass has left in the parameters' gradients is collected."""
         built = self._built
         assert built is not None
-        fired = set(map(id, self._first_pass))
-        built.collector.adopt(
-            [
-                index
-                for index, member in enumerate(built.layout.members)
-                if id(member.parameter) in fired
-            ]
-        )
+        built.collector.adopt(sorted({built.index_of[id(one)] for one in self._first_pass}))
         self._first_pass.clear()
 
     # --- While it runs.
@@ -704,55 +746,6 @@ class Trainer:
 
 def _nothing(_atoms: range) -> None:
     pass
-
-
-@dataclasses.dataclass(frozen=True)
-class _Wait:
-    """A module's gate: layers that it waits for, and the one that begins there, if one does."""
-
-    module: str
-    layers: tuple[int, ...]
-    opens: int | None
-
-
-def _order_of(
-    gates: Sequence[Gate],
-    unread: Sequence[torch.nn.Parameter],
-    names: dict[torch.nn.Parameter, str],
-    module_names: dict[torch.nn.Module, str],
-) -> tuple[list[tuple[str, int]], list[_Wait]]:
-    """Parameters by name with their layers, in order; and the layers that modules wait for."""
-    order: list[tuple[str, int]] = []
-    layer_of: dict[torch.nn.Parameter, int] = {}
-    layers = [tuple(unread)] + [gate.first for gate in gates]
-    for layer, parameters in enumerate(one for one in layers if one):
-        for parameter in parameters:
-            layer_of[parameter] = layer
-            order.append((names[parameter], layer))
-    waits = [
-        _Wait(
-            module_names[gate.module],
-            tuple(sorted({layer_of[parameter] for parameter in gate.needed})),
-            layer_of[gate.first[0]] if gate.first else None,
-        )
-        for gate in gates
-    ]
-    return order, waits
-
-
-def _times_of(layout: Layout, profile: Profile | None) -> LayerTimes | None:
-    """A profile's times by the layers of a layout: each layer's count where its first tensor is."""
-    if profile is None:
-        return None
-    layer_of = {member.name: member.layer for member in layout.members}
-    forward_s, backward_s = [0.0] * layout.layer_count, [0.0] * layout.layer_count
-    for layer in profile.layers:
-        index = layer_of.get(layer.tensors[0][0]) if layer.tensors else None
-        if index is None:
-            raise ValueError(f"the profile {profile.name} has a layer {layer.name} of no parameter")
-        forward_s[index] += layer.forward_s
-        backward_s[index] += layer.backward_s
-    return LayerTimes(tuple(forward_s), tuple(backward_s))
 
 
 def _units_for(layout: Layout, gathers: Gathers, keeps_tensors: bool, rank: int) -> list[Unit]:

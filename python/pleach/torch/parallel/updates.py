@@ -63,6 +63,11 @@ def kind_of(optimizer: torch.optim.Optimizer, whole_tensor: bool | None) -> Kind
     name = type(optimizer).__name__
     if name in REFUSED:
         raise ValueError(f"optimizer {name} cannot be run by pleach.torch: {REFUSED[name]}")
+    if any(group.get("differentiable") for group in optimizer.param_groups):
+        raise ValueError(
+            f"optimizer {name} with differentiable=True cannot be run by pleach.torch: its updates "
+            "have no graph"
+        )
     declared = (
         whole_tensor if whole_tensor is not None else getattr(optimizer, "whole_tensor", None)
     )
@@ -99,7 +104,10 @@ class Unit:
 
 
 def shard_units(layout: Layout, rank: int) -> list[Unit]:
-    """The parts of all parameters that are in a rank's shares, flat, in order."""
+    """The parts of all parameters that are in a rank's shares, flat, in order.
+
+    Parameters without elements are every rank's, as a whole.
+    """
     units = []
     for index, atom in enumerate(layout.atoms):
         buffer = layout.buffers[atom.buffer]
@@ -116,6 +124,9 @@ def shard_units(layout: Layout, rank: int) -> list[Unit]:
                         buffer.gradients[low:high],
                     )
                 )
+    for member, one in enumerate(layout.members):
+        if one.parameter.numel() == 0:
+            units.append(_whole_unit(layout, member, (len(layout.atoms) - 1,)))
     return units
 
 
@@ -125,10 +136,12 @@ def whole_units(layout: Layout, owner: int | None) -> list[Unit]:
     units = []
     for member, atoms in enumerate(atoms_of):
         if owner is None or all(layout.atoms[atom].shares[owner] > 0 for atom in atoms):
-            units.append(
-                Unit(member, tuple(atoms), 0, layout.parameter(member), layout.gradient(member))
-            )
+            units.append(_whole_unit(layout, member, tuple(atoms)))
     return units
+
+
+def _whole_unit(layout: Layout, member: int, atoms: tuple[int, ...]) -> Unit:
+    return Unit(member, atoms, 0, layout.parameter(member), layout.gradient(member))
 
 
 # Settings of all groups of an optimizer, as they were at one time.
