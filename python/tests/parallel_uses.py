@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import ctypes
 import gc
+import pathlib
 import threading
 import time
 from collections.abc import Callable
@@ -329,36 +331,36 @@ def lazy_layers_are_named(rank: int) -> None:
         parallel.data_parallel(model, optimizer, process_group=GROUPS[2])
 
 
-def peak_bytes() -> int:
-    """The most that this process has had in memory since it was asked to count anew."""
+def resident_bytes(what: str) -> int:
+    """Memory that this process has (`VmRSS`), or has had since it was asked to forget (`VmHWM`)."""
     with open("/proc/self/status") as status:
-        line = next(line for line in status if line.startswith("VmHWM"))
+        line = next(line for line in status if line.startswith(what))
     return int(line.split()[1]) * 1024
 
 
-def memory_beside_ddp(rank: int, policy: str) -> tuple[int, int, int]:
-    """Bytes of a model, and at most used in training it: by DDP, and by data_parallel."""
-    peaks = []
-    for is_ddp in (True, False):
+def memory_beside_ddp(rank: int, policy: str, count: int) -> tuple[int, int, int]:
+    """Bytes of a model, and the most that its training takes by DDP, and by data_parallel."""
+    peaks: dict[bool, int] = {}
+    for is_ddp in (True, False, True, False):  # the first ones load what is loaded once
         gc.collect()
-        torch.manual_seed(0)
-        with open("/proc/self/clear_refs", "w") as file:
-            file.write("5")
-        before = peak_bytes()
+        ctypes.CDLL(None).malloc_trim(0)
+        pathlib.Path("/proc/self/clear_refs").write_text("5")
+        before = resident_bytes("VmRSS")
         model = nn.Sequential(*[nn.Linear(1024, 1024, bias=False) for _ in range(8)])
         size = sum(one.nbytes for one in model.parameters())
         optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)
+        run: nn.Module = model
         if is_ddp:
-            run: nn.Module = nn.parallel.DistributedDataParallel(model, process_group=GROUPS[2])
+            run = nn.parallel.DistributedDataParallel(model, process_group=GROUPS[count])
         else:
-            run, _ = parallel.data_parallel(model, optimizer, policy, process_group=GROUPS[2])
-        for _ in range(4):
+            parallel.data_parallel(model, optimizer, policy, process_group=GROUPS[count])
+        for _ in range(3):
             optimizer.zero_grad()
-            run(torch.randn(2, 1024)).sum().backward()
+            run(torch.ones(2, 1024)).sum().backward()
             optimizer.step()
         if not is_ddp:
-            optimizer.synchronize()
             optimizer.close()
-        peaks.append(peak_bytes() - before)
+        peaks[is_ddp] = resident_bytes("VmHWM") - before
+        dist.barrier(GROUPS[count])
         del run, model, optimizer
-    return size, peaks[0], peaks[1]
+    return size, peaks[True], peaks[False]

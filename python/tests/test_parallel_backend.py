@@ -10,6 +10,7 @@ pytestmark = pytest.mark.timeout(250)  # the first one starts the ranks
 
 import parallel_checks as checks  # noqa: E402
 import parallel_jobs as jobs  # noqa: E402
+import parallel_uses as uses  # noqa: E402
 from parallel_cases import EARLY  # noqa: E402
 from parallel_pool import RankPool, shared_pool  # noqa: E402
 
@@ -57,3 +58,10 @@ def test_the_hook_in_ddp() -> None:
 
 def test_states() -> None:
     pool().run(checks.optimizer_states_are_the_plain_ones, "transformer", "adamw", COUNT)
+
+
+@pytest.mark.parametrize("policy", ["dear", "zero1"])
+def test_memory_is_no_more_than_ddps_and_a_shard(policy: str) -> None:
+    """As the kernel counts it. (Gloo's scatters and gathers copy what they move.)"""
+    for size, theirs, ours in pool().run(uses.memory_beside_ddp, policy, COUNT):
+        assert ours <= theirs + size / COUNT, (size, theirs, ours)

@@ -95,3 +95,37 @@ def test_every_policy_trains_or_is_refused_by_name(policy: str, count: int) -> N
     else:
         are_close(found)
     print(policy, count, found[0][0])
+
+
+OPTIMIZERS: list[tuple[str, dict[str, Any]]] = [
+    *((name, {"foreach": True}) for name in (
+        "SGD", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "Adagrad", "Adadelta", "ASGD",
+        "RMSprop", "Rprop", "Adafactor")),
+    *((name, {"fused": True}) for name in ("SGD", "Adam", "AdamW", "Adagrad")),
+    *((name, {"capturable": True}) for name in (
+        "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "Adadelta", "ASGD", "RMSprop", "Rprop")),
+    *((name, {"differentiable": True}) for name in ("SGD", "AdamW")),
+    ("Adam", {"lr": "tensor"}),
+    ("SGD", {"lr": "tensor", "momentum": 0.9}),
+    ("Adam", {"amsgrad": True, "maximize": True, "fused": True}),
+    ("NAdam", {"decoupled_weight_decay": True, "weight_decay": 0.1}),
+    ("RMSprop", {"centered": True, "momentum": 0.9}),
+    ("Adagrad", {"lr_decay": 0.1, "initial_accumulator_value": 0.1}),
+    ("Muon", {"nesterov": False}),
+    ("LBFGS", {}),
+    ("SparseAdam", {}),
+]  # fmt: skip
+
+
+def test_every_optimizer_trains_or_is_refused_by_name() -> None:
+    for name, options in OPTIMIZERS:
+        found = run(uses.any_optimizer, name, options)
+        print(name, options, found[0][0])
+        if isinstance(found[0][0], str):
+            assert name in found[0][0], (name, options)
+            assert "\n" not in found[0][0]
+            assert name in ("LBFGS", "SparseAdam") or {"capturable", "differentiable"} & {*options}
+        else:
+            within = 1e-6 if name in ("Muon", "Adafactor") else 1e-10
+            assert max(distance for distance, _ in found) <= within, (name, options)
+            assert len({digest for _, digest in found}) == 1

@@ -63,11 +63,16 @@ def kind_of(optimizer: torch.optim.Optimizer, whole_tensor: bool | None) -> Kind
     name = type(optimizer).__name__
     if name in REFUSED:
         raise ValueError(f"optimizer {name} cannot be run by pleach.torch: {REFUSED[name]}")
-    if any(group.get("differentiable") for group in optimizer.param_groups):
-        raise ValueError(
-            f"optimizer {name} with differentiable=True cannot be run by pleach.torch: its updates "
-            "have no graph"
-        )
+    for group in optimizer.param_groups:
+        if group.get("differentiable"):
+            raise ValueError(
+                f"optimizer {name} with differentiable=True cannot be run by pleach.torch: its "
+                "updates have no graph"
+            )
+        if group.get("capturable") and any(one.device.type == "cpu" for one in group["params"]):
+            raise ValueError(
+                f"optimizer {name} with capturable=True cannot be run: its parameters are on a CPU"
+            )
     declared = (
         whole_tensor if whole_tensor is not None else getattr(optimizer, "whole_tensor", None)
     )
