@@ -17,7 +17,7 @@ TRAIN = ROOT / "bench/paced/train.py"
 # What a link carries of TCP's payload, of its rate: 1448 of 1514 bytes.
 GOODPUT = 1448 / 1514
 # For the planner: what a message costs on these links, whatever its size.
-LATENCY, OVERHEAD = "100us", "200us"
+LATENCY, OVERHEAD = "100us", "20us"
 # Before others' work on the machine, but not as real time: that would starve progress threads.
 PRIORITY = ["nice", "-n", "-20"]
 

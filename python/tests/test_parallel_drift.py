@@ -12,7 +12,9 @@ pytest.importorskip("torch")
 
 import torch
 
+from pleach.policy import AlphaBeta
 from pleach.torch.parallel import costs
+from pleach.torch.parallel.following import with_pieces
 from pleach.torch.parallel.planning import ratio_of_costs
 
 
@@ -48,11 +50,60 @@ def test_what_disturbs_a_measurement_is_no_cost() -> None:
         def all_reduce(self, values: Any, is_maximum: bool) -> Any:
             return values
 
-    naps = iter([0.0, 0.06, 0.06, 0.001, 0.06, 0.06])
+    # Trains of two: one that is not timed and one that is, four times.
+    naps = iter([0.0, 0.0, 0.06, 0.06] + [0.06, 0.06, 0.001, 0.001] + 8 * [0.06])
 
     def call() -> SimpleNamespace:
         time.sleep(next(naps))
         return SimpleNamespace(wait=lambda: None)
 
-    measured_s = costs._time(call, Alone(), torch.device("cpu"))  # type: ignore[arg-type]
+    measured_s = costs._time(
+        [call, call],
+        1 << 20,
+        Alone(),  # type: ignore[arg-type]
+        torch.device("cpu"),
+    )
     assert 0.001 <= measured_s < 0.05
+
+
+def test_an_idle_links_burst_is_no_cost() -> None:
+    """A link that lets 70,000 bytes through at once, and then a byte a microsecond."""
+
+    class Alone:
+        def all_reduce(self, values: Any, is_maximum: bool) -> Any:
+            return values
+
+    size, state = 1 << 14, {"free": 70_000.0, "at": time.perf_counter()}
+
+    def call() -> SimpleNamespace:
+        now = time.perf_counter()
+        state["free"] = min(70_000.0, state["free"] + (now - state["at"]) * 1e6) - size
+        state["at"] = now
+        due = now + max(0.0, -state["free"] * 1e-6)
+        return SimpleNamespace(wait=lambda: time.sleep(max(0.0, due - time.perf_counter())))
+
+    measured_s = costs._time(
+        [call, call],
+        size,
+        Alone(),  # type: ignore[arg-type]
+        torch.device("cpu"),
+    )
+    assert measured_s > 0.5 * size * 1e-6
+
+
+def test_pieces_are_worth_what_starting_them_takes() -> None:
+    costs_of_two = AlphaBeta(2, alpha="10us", bandwidth="100MB/s")
+    cases = [
+        ("dear,bucket=0", 1e-3, 1 << 20, None),
+        ("work_conserving,piece=64KiB", 1e-3, 1 << 20, None),
+        ("work_conserving,gathers=early", 1e-3, 1 << 20, (150_000, 250_000)),
+        ("work_conserving", 1e-9, 1 << 20, (4096, 4096)),
+        ("work_conserving", 1e-3, 50_000, (50_000, 50_000)),
+    ]
+    for policy, least_s, total_bytes, piece in cases:
+        made = with_pieces(policy, least_s, total_bytes, costs_of_two)
+        if piece is None:
+            assert made == policy
+        else:
+            assert made.startswith(policy + ",piece=")
+            assert piece[0] <= int(made.rpartition("=")[2]) <= piece[1], made

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "pleach/base/index.h"
 #include "pleach/policy/bound.h"
 #include "pleach/policy/search/plan_annealing.h"
 #include "pleach/policy/search/plan_order.h"
@@ -146,10 +147,12 @@ Plan search_plan(const TrainingProfile& profile, const CostModel& costs,
   Plan best = grid.plan(pieces);
   int64_t best_ps = score_pieces(grid, pieces).time_ps;
   for (const Plan& plan : options.known) {
+    int64_t moved_bytes = 0;
+    for (const PolicyCollective& one : plan) {
+      moved_bytes += one.range.size();
+    }
     const bool is_allowed =
-        options.least_bytes <= 0 || std::ranges::all_of(plan, [&](const PolicyCollective& one) {
-          return one.range.size() >= least_bytes;
-        });
+        options.least_bytes <= 0 || moved_bytes >= count_of(plan) * least_bytes;
     const int64_t time_ps = plan_time_ps(profile, costs, plan);
     if (is_allowed && time_ps < best_ps) {
       best_ps = time_ps;

@@ -13,11 +13,13 @@ struct PlanSearchOptions {
   int64_t effort = 0;       // collectives that annealing from a start may place, over all its plans
   bool gathers_last = false;  // no all_gather before all reductions; `known` does that, too
   uint64_t seed = 0;
-  std::vector<Plan> known = {};  // plans that the one found must not be worse than; legal
+  // Plans that the one found must not be worse than; legal.
+  std::vector<Plan> known = {};
 };
 
-// The best of the plans that annealing makes of two starts, and of the known ones, unless
-// least_bytes > 0 forbids these. The starts are the best of uniform partitions, and of those with
+// The best of the plans that annealing makes of two starts, and of the known ones; where
+// least_bytes > 0 of those whose collectives have as much on the average, as a last bucket may have
+// little. The starts are the best of uniform partitions, and of those with
 // an exact one (plan_partition.h) for one phase or both, in three orders. The same on every rank,
 // so that nobody negotiates.
 //   profile, costs  checked; the costs have all_reduce or both halves of it

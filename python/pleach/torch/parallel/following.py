@@ -31,6 +31,11 @@ from .updates import Unit
 NOMINAL_BYTES_PER_S = 1e9
 NOMINAL_ALPHA = "50us"
 NOMINAL_BANDWIDTH = "8Gb/s"
+# What of the engine's time to start and end a collective is not hidden behind another one.
+STARTING_S = 0.1e-3
+# What a piece that a search cuts is to travel at the least. The engine has 0.4 ms to do for each,
+# which on a CPU are taken from computation.
+LEAST_ON_CPU_S, LEAST_BESIDE_S = 4e-3, 1.6e-3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +77,24 @@ def for_training(policy: str) -> str:
     return ",".join([name, *options])
 
 
+def with_pieces(policy: str, least_s: float, total_bytes: int, costs: CostModel) -> str:
+    """A policy's text; where it searches for cuts, and none says how fine, with the least piece.
+
+    Args:
+        policy: Its text.
+        least_s: What a piece is to take on the wire at the least.
+        total_bytes: Of the model: no piece is larger.
+        costs: Of collectives.
+    """
+    name, *options = policy.split(",")
+    if name != "work_conserving" or any(one.startswith("piece=") for one in options):
+        return policy
+    size = 1 << 12
+    while size < total_bytes and costs.time_ps("reduce_scatter", size) < least_s * 1e12:
+        size += size // 4
+    return ",".join([name, *options, f"piece={min(size, max(1, total_bytes))}"])
+
+
 def first_policy(policy: str, tuner: BucketTuner | None = None) -> str:
     """What is settled first: a search begins with its first trial."""
     return policy if tuner is None else f"dear,bucket={tuner.size_bytes}"
@@ -99,10 +122,10 @@ def check_kinds(policy: str, plan: Sequence[AtomCollective], early: bool) -> boo
 
 
 def model_of(costs: Costs | None, rank_count: int, ratio: float = 1.0) -> CostModel:
-    """What policies are told of costs: nominal ones where there are none."""
+    """What policies are told of costs, the engine's among them: nominal ones where none are."""
     if costs is None:
         return AlphaBeta(rank_count, alpha=NOMINAL_ALPHA, bandwidth=NOMINAL_BANDWIDTH)
-    return costs.scaled(ratio).model()
+    return costs.scaled(ratio, STARTING_S).model()
 
 
 class Plans:
@@ -123,7 +146,7 @@ class Plans:
         self._units = units
         self._tensor_bytes = layout.tensor_bytes()
         self._atom_bytes = layout.atom_bytes()
-        self._model = model_of(wanted.costs, calls.size)
+        self._measured = None if wanted.costs is None else wanted.costs.model()
 
     def profile(self, times: LayerTimes | None) -> TrainingProfile:
         """The layout as policies see it."""
@@ -149,7 +172,10 @@ class Plans:
             ratio: How many times as long as known collectives take.
         """
         costs = model_of(self.wanted.costs, self._calls.size, ratio)
-        settled = settle_plan(policy, self.profile(times), costs)
+        is_beside = self._layout.members[0].parameter.device.type != "cpu"
+        least_s = LEAST_BESIDE_S if is_beside else LEAST_ON_CPU_S
+        pieced = with_pieces(policy, least_s, sum(self._atom_bytes), costs)
+        settled = settle_plan(pieced, self.profile(times), costs)
         check_kinds(policy, settled.collectives, self.wanted.updates_early)
         return settled
 
@@ -169,10 +195,10 @@ class Plans:
 
     def predicted_s(self, one: AtomCollective) -> float:
         """What a collective takes by the costs; 0: nobody knows."""
-        if self.wanted.costs is None:
+        if self._measured is None:
             return 0.0
         size_bytes = sum(self._atom_bytes[one.first : one.end])
-        return self._model.time_ps(one.kind, size_bytes) / 1e12
+        return self._measured.time_ps(one.kind, size_bytes) / 1e12
 
     def _layers_of(self, one: AtomCollective) -> tuple[int, ...]:
         members, atoms = self._layout.members, self._layout.atoms[one.first : one.end]
