@@ -151,8 +151,7 @@ Plan search_plan(const TrainingProfile& profile, const CostModel& costs,
     for (const PolicyCollective& one : plan) {
       moved_bytes += one.range.size();
     }
-    const bool is_allowed =
-        options.least_bytes <= 0 || moved_bytes >= count_of(plan) * least_bytes;
+    const bool is_allowed = options.least_bytes <= 0 || moved_bytes >= count_of(plan) * least_bytes;
     const int64_t time_ps = plan_time_ps(profile, costs, plan);
     if (is_allowed && time_ps < best_ps) {
       best_ps = time_ps;
