@@ -1,4 +1,4 @@
-"""Paced trainings on a star: what to give its ranks, and what comes back, without PyTorch."""
+"""Trainings on a star: what to give its ranks, and what comes back, without PyTorch."""
 from __future__ import annotations
 
 import json
@@ -23,7 +23,7 @@ PRIORITY = ["nice", "-n", "-20"]
 
 
 class NotHere(Exception):
-    """Paced trainings cannot be run here; the text says why."""
+    """Trainings cannot be run here; the text says why."""
 
 
 class Cluster:
@@ -88,10 +88,17 @@ class Cluster:
                         "-o", path], check=True, capture_output=True, text=True, timeout=300)
 
     def train(self, job: Job, timeout_s: float, star: Star | None = None) -> dict[str, Any]:
-        """What rank 0 reports of the job (bench/paced/train.py).
+        """What rank 0 reports of a paced job (bench/paced/train.py); see `run`."""
+        return self.run(TRAIN, job.to_json(), timeout_s, star)
+
+    def run(
+        self, script: pathlib.Path, job: str, timeout_s: float, star: Star | None = None
+    ) -> dict[str, Any]:
+        """What rank 0 writes, as JSON, of a script that every rank runs.
 
         Args:
-            job: It.
+            script: Its argument is @ and the name of a file with the job.
+            job: What the file says.
             timeout_s: When ranks that still run are ended.
             star: On which to run it; one of its own without it.
 
@@ -100,12 +107,12 @@ class Cluster:
         """
         if star is None:
             with Star(self.rank_count, self.rate) as own:
-                return self.train(job, timeout_s, own)
+                return self.run(script, job, timeout_s, own)
         with tempfile.TemporaryDirectory() as folder:
             book, task = pathlib.Path(folder, "star.book"), pathlib.Path(folder, "job.json")
             self._plan_book(book)
-            task.write_text(job.to_json())
-            ends = star.run([*PRIORITY, self._python, str(TRAIN), f"@{task}"], timeout_s, {
+            task.write_text(job)
+            ends = star.run([*PRIORITY, self._python, str(script), f"@{task}"], timeout_s, {
                 "PYTHONPATH": str(self._package()), "OMP_NUM_THREADS": "1",
                 "PLEACH_BOOK": str(book), "PYTHONWARNINGS": "ignore",
             })

@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 
 import pleach.torch
+from pleach.torch import Costs, Profile
 
 WIDTH = 2  # collectives on the wire, as data_parallel has it by itself
 # Iterations more until a policy's plan stays: `dear_bo` has tried its sizes, others have learnt the
@@ -29,8 +30,22 @@ class Variant:
         self, name: str, make_model: Callable[[], torch.nn.Module],
         loss: Callable[[torch.nn.Module], torch.Tensor],
         make_optimizer: Callable[[Sequence[torch.nn.Parameter]], torch.optim.Optimizer],
+        known: tuple[Profile, Costs] | None = None,
     ):
+        """Makes it.
+
+        Args:
+            name: See above.
+            make_model: Makes a model of its own.
+            loss: What backward begins at.
+            make_optimizer: Of parameters.
+            known: What the model and the backend's collectives take, for policies that plan by
+                that; None: they find out.
+        """
         self.name = name
+        self.learns = LEARNING.get(name.split("@")[0].split(",")[0], 0)
+        if known is not None and not name.startswith("dear_bo"):
+            self.learns = 0
         way, _, backend = name.rpartition("@")
         backend, _, width = backend.partition(":")
         group = self._group = dist.new_group(backend=backend)
@@ -48,7 +63,8 @@ class Variant:
             self.optimizer = make_optimizer(list(self.model.parameters()))
             self._forward, self.optimizer = pleach.torch.data_parallel(
                 self.model, self.optimizer, way, process_group=group,
-                channel_width=int(width or WIDTH),
+                channel_width=int(width or WIDTH), profile=known and known[0],
+                costs=known and known[1], replan=known is None,
             )
 
     def iterate(self) -> float:
@@ -133,8 +149,7 @@ def measure(
         The seconds, and the bytes that this host sent in an iteration, of the last turn; by name.
     """
     for variant in variants:
-        policy = variant.name.split("@")[0].split(",")[0]
-        for _ in range(warm_up + LEARNING.get(policy, 0)):
+        for _ in range(warm_up + variant.learns):
             variant.iterate()
         variant.synchronize()
     times: dict[str, list[float]] = {variant.name: [] for variant in variants}

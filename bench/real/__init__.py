@@ -1,0 +1,1 @@
+"""Real training: models that compute, on the ranks of a job."""
