@@ -86,6 +86,7 @@ class Collector:
         self._expected = 1  # passes before a step
         self._fired_now: set[int] = set()  # members, in the present pass
         self._has_gradient = [False] * len(layout.members)  # on some rank, when last agreed
+        self._drops = 0  # iterations whose gradients were cleared before their step
         self._now = self._nothing()
 
     def _nothing(self) -> _Iteration:
@@ -183,6 +184,7 @@ class Collector:
             )
         self.complete()
         self._engine.repeat()
+        self._drops += 1
 
     def _are_cleared(self) -> bool:
         return all(
@@ -314,7 +316,9 @@ class Collector:
             index in self._now.late or index in self._now.carried
             for index in range(len(self.layout.members))
         ]
-        return Agreement(used, late)
+        # Two more of each: whether this rank has dropped an odd or an even number of iterations.
+        odd = self._drops % 2 == 1
+        return Agreement([*used, odd, not odd], [*late, False, False])
 
     def _is_used(self, member: int) -> bool:
         """Whether an optimizer would find a gradient, which this rank knows of."""
@@ -328,8 +332,18 @@ class Collector:
         return member in self._now.carried
 
     def note(self, agreement: Agreement) -> None:
-        """What the ranks have found is known. From any thread."""
-        self._has_gradient = list(agreement.used)
+        """What the ranks have found is known. From any thread.
+
+        Raises:
+            RuntimeError: Some have dropped gradients that the others step with.
+        """
+        *used, odd, even = agreement.used
+        if odd and even:
+            raise RuntimeError(
+                "gradients were cleared before their step, on some ranks only: ranks leave out the "
+                "same steps, or none"
+            )
+        self._has_gradient = used
 
     def step(self) -> None:
         """A step has been asked for: the gradients are used up."""

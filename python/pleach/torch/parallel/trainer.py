@@ -689,8 +689,12 @@ class Trainer:
         built.engine.await_agreement()
 
         def note(agreement: Agreement) -> None:
-            built.collector.note(agreement)
-            built.engine.agree(agreement)
+            try:
+                built.collector.note(agreement)
+            except RuntimeError as error:
+                built.engine.fail(error)
+            else:
+                built.engine.agree(agreement)
 
         self._agreements.append(self.groups.exchange.agree(own, note, built.engine.fail))
 
