@@ -121,7 +121,8 @@ Result<Collectives::Chosen> Collectives::choose(const CollectiveRequest& request
                  .receive_counts = request.receive_counts,
                  .segment_count = choice.segment_count,
                  .input = request.input,
-                 .output = request.output}};
+                 .output = request.output,
+                 .deadline = request.deadline}};
 }
 
 Status Collectives::run(const CollectiveRequest& request) {

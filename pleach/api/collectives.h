@@ -31,6 +31,7 @@ struct CollectiveRequest {
   // As RunRequest's.
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
+  std::optional<Duration> deadline = {};
 };
 
 // Thread safe as its communicator is.

@@ -198,12 +198,24 @@ typedef struct pleach_request {
   const int64_t*
       counts;  // in place of `count`, which is 0, as the _v functions have them. NULL: none
   const int64_t* receive_counts;  // of an all_to_all that has counts
+  // How long this rank waits for others to begin it, and then while nothing of it moves. 0: the
+  // endpoint's.
+  int64_t deadline_ms;
 } pleach_request;
 pleach_status pleach_perform(pleach_communicator* communicator, const pleach_request* request,
                              pleach_operation** operation);
 
 // Nobody is done before all have come.
 pleach_status pleach_barrier(pleach_communicator* communicator, pleach_operation** operation);
+typedef struct pleach_barrier_options {
+  size_t size;
+  int64_t deadline_ms;  // as a request's
+} pleach_barrier_options;
+
+// The same with options. NULL: all defaults.
+pleach_status pleach_barrier_with(pleach_communicator* communicator,
+                                  const pleach_barrier_options* options,
+                                  pleach_operation** operation);
 
 // --- Messages between two ranks of a communicator. Those of one source, target and tag come in the
 // order in which they were sent, and hold up no others. A small one is sent before it is received,

@@ -415,6 +415,8 @@ TEST(CCollectivesTest, RequestsThatNobodyCouldMeanAreRefused) {
         contains(refused([](auto& request) { request.piece_count = -1; }), "piece_count is -1"));
     EXPECT_TRUE(contains(refused([](auto& request) { request.piece_count = 2; }),
                          "piece_count is 2, but there are no counts"));
+    EXPECT_TRUE(contains(refused([](auto& request) { request.deadline_ms = -1; }),
+                         "deadline_ms -1 is not in [1, "));
     const std::vector<int64_t> few = {1, 2}, many = {1, int64_t{1} << 62};
     EXPECT_TRUE(contains(refused([&](auto& request) {
                            request.counts = few.data();
@@ -628,6 +630,41 @@ TEST(CCollectivesTest, BarrierHoldsAllUntilTheLastHasCome) {
         pleach_operation_destroy(barrier);
       }
       ASSERT_GE(come, 3 * round);
+    }
+  });
+}
+
+// Asks for an all_reduce of one number and a barrier, with a deadline of their own.
+std::string ask_with(pleach_communicator* communicator, int64_t deadline_ms) {
+  float number = 1;
+  pleach_request request = request_of(PLEACH_ALL_REDUCE, PLEACH_FLOAT32);
+  request.input = request.output = &number;
+  request.count = 1;
+  request.deadline_ms = deadline_ms;
+  const std::string error = said(pleach_perform(communicator, &request, nullptr));
+  pleach_barrier_options options = {};
+  options.size = sizeof(options);
+  options.deadline_ms = deadline_ms;
+  return error.empty() ? said(pleach_barrier_with(communicator, &options, nullptr)) : error;
+}
+
+TEST(CCollectivesTest, DeadlinesOfTheirOwnAreLonger) {
+  with_communicators({2, "tcp", 2000}, [](pleach_communicator* communicator, int32_t rank) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(rank * 2600));
+    EXPECT_EQ(ask_with(communicator, 30'000), "");
+  });
+}
+
+TEST(CCollectivesTest, DeadlinesOfTheirOwnAreShorter) {
+  with_endpoints({2, "tcp", 60'000}, [](const auto& endpoint, int32_t rank) {
+    static std::atomic<bool> is_over = false;
+    const auto communicator = create(endpoint);
+    if (rank == 0) {
+      EXPECT_TRUE(contains(ask_with(communicator.get(), 200), "rank 1")) << "who has not come";
+      is_over = true;
+    }
+    while (!is_over) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
   });
 }

@@ -118,6 +118,18 @@ Result<std::optional<ElementType>> wire_type(pleach_wire wire) {
   return choice_of(kWires, wire, "pleach_wire");
 }
 
+Result<std::optional<Duration>> deadline(const char* function, int64_t deadline_ms) {
+  constexpr int64_t kMostMs = int64_t{365} * 24 * 3600 * 1000;
+  if (deadline_ms == 0) {
+    return std::optional<Duration>();
+  }
+  if (deadline_ms < 1 || deadline_ms > kMostMs) {
+    return invalid(
+        fmt::format("{}: deadline_ms {} is not in [1, {}]", function, deadline_ms, kMostMs));
+  }
+  return std::optional<Duration>(std::chrono::milliseconds(deadline_ms));
+}
+
 Result<Duration> timeout(const char* function, int64_t timeout_ms) {
   using std::chrono::milliseconds;
   if (timeout_ms == PLEACH_FOREVER) {

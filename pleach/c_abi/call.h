@@ -62,6 +62,9 @@ Result<ReduceOp> reduce_op(pleach_reduction reduction);
 Result<CollectiveKind> collective_kind(pleach_collective collective);
 // None: the type itself.
 Result<std::optional<ElementType>> wire_type(pleach_wire wire);
+// How long others are waited for; none where it is 0.
+//   errors  kInvalidArgument: negative, or more than a year
+Result<std::optional<Duration>> deadline(const char* function, int64_t deadline_ms);
 // Errors: kInvalidArgument: negative, and not PLEACH_FOREVER.
 Result<Duration> timeout(const char* function, int64_t timeout_ms);
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -25,6 +26,7 @@ struct Asked {
   int32_t piece_count = 1;
   const int64_t* counts = nullptr;
   const int64_t* receive_counts = nullptr;
+  std::optional<Duration> deadline = {};
 };
 
 Result<CollectiveRequest> understand(const Asked& asked, int32_t rank_count) {
@@ -47,7 +49,8 @@ Result<CollectiveRequest> understand(const Asked& asked, int32_t rank_count) {
                            .counts = span(asked.counts, asked.piece_count),
                            .receive_counts = span(asked.receive_counts, 1),
                            .input = static_cast<const std::byte*>(asked.input),
-                           .output = static_cast<std::byte*>(asked.output)};
+                           .output = static_cast<std::byte*>(asked.output),
+                           .deadline = asked.deadline};
 }
 
 // What is read of `counts` stays an array that somebody could mean.
@@ -76,6 +79,7 @@ Status read(const pleach_request& request, Asked& asked) {
   asked.has_counts = given.counts != nullptr || given.receive_counts != nullptr;
   asked.counts = given.counts;
   asked.receive_counts = given.receive_counts;
+  PLEACH_SET(asked.deadline, deadline("pleach_perform", given.deadline_ms));
   return ok();
 }
 
@@ -310,13 +314,22 @@ pleach_status pleach_perform(pleach_communicator* communicator, const pleach_req
 }
 
 pleach_status pleach_barrier(pleach_communicator* communicator, pleach_operation** operation) {
+  return pleach_barrier_with(communicator, nullptr, operation);
+}
+
+pleach_status pleach_barrier_with(pleach_communicator* communicator,
+                                  const pleach_barrier_options* options,
+                                  pleach_operation** operation) {
   using pleach::Status;
   return pleach::c_abi::call("pleach_barrier", {{communicator, "communicator"}}, [&]() -> Status {
-    if (operation == nullptr) {
-      return communicator->collectives->communicator().barrier();
+    if (operation != nullptr) {
+      *operation = nullptr;
     }
-    *operation = nullptr;
-    return pleach::c_abi::hand_over(communicator->collectives->communicator().start_barrier(),
-                                    operation);
+    PLEACH_ASSIGN(given, pleach::c_abi::complete(options, "pleach_barrier_options"));
+    PLEACH_ASSIGN(deadline, pleach::c_abi::deadline("pleach_barrier", given.deadline_ms));
+    pleach::Communicator& ranks = communicator->collectives->communicator();
+    return operation == nullptr
+               ? ranks.barrier(deadline)
+               : pleach::c_abi::hand_over(ranks.start_barrier(deadline), operation);
   });
 }

@@ -15,8 +15,7 @@
 namespace pleach::c_abi {
 namespace {
 
-constexpr int64_t kDefaultDeadlineMs = 30'000;
-constexpr int64_t kMostDeadlineMs = int64_t{365} * 24 * 3600 * 1000;
+constexpr Duration kDefaultDeadline = std::chrono::seconds(30);
 
 std::string text_or(const char* text, const char* otherwise) {
   return text == nullptr ? otherwise : text;
@@ -56,12 +55,8 @@ Result<LaunchEnvironment> find_place(const pleach_endpoint_options& options) {
 Status create(const pleach_endpoint_options* given, pleach_endpoint** endpoint) {
   *endpoint = nullptr;
   PLEACH_ASSIGN(options, complete(given, "pleach_endpoint_options"));
-  const int64_t deadline_ms = options.deadline_ms == 0 ? kDefaultDeadlineMs : options.deadline_ms;
-  if (deadline_ms < 1 || deadline_ms > kMostDeadlineMs) {
-    return invalid(fmt::format("pleach_endpoint_create: deadline_ms {} is not in [1, {}]",
-                               deadline_ms, kMostDeadlineMs));
-  }
-  const Duration deadline = std::chrono::milliseconds(deadline_ms);
+  PLEACH_ASSIGN(wanted_deadline, c_abi::deadline("pleach_endpoint_create", options.deadline_ms));
+  const Duration deadline = wanted_deadline.value_or(kDefaultDeadline);
   const std::string wanted = text_or(options.transport, kAutoTransport);
   PLEACH_TRY(check_transport(wanted));  // before anybody is met
   PLEACH_ASSIGN(place, find_place(options));

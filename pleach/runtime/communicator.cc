@@ -67,9 +67,9 @@ class ChannelCommunicator final : public Communicator {
       const Pack& pack, const Unpack& unpack) override;
   Status run(const PreparedSchedule& schedule, const RunRequest& request) override;
   Result<Operation> start(const PreparedSchedule& schedule, const RunRequest& request) override;
-  Status barrier() override;
+  Status barrier(std::optional<Duration> deadline) override;
   Messages& messages() override { return messages_; }
-  Result<Operation> start_barrier() override;
+  Result<Operation> start_barrier(std::optional<Duration> deadline) override;
   Status close() override;
   void abort(std::string_view reason) override;
 
@@ -95,7 +95,7 @@ class ChannelCommunicator final : public Communicator {
   Status check_alive();
   Error poison(const Error& error, std::string_view where, Rank culprit);
   Error end_epoch(const Failure& failure);
-  Result<Planned> plan_barrier();
+  Result<Planned> plan_barrier(std::optional<Duration> deadline);
   Result<Operation> start(const Planned& planned);
   Result<Planned> plan(const PreparedSchedule& schedule, const RunRequest& request);
 
@@ -272,17 +272,18 @@ Status ChannelCommunicator::meet() {
   return exchange(group(), key("create"), places + "\n" + wiring_->transport->address(), take);
 }
 
-Status ChannelCommunicator::barrier() {
-  PLEACH_ASSIGN(planned, plan_barrier());
+Status ChannelCommunicator::barrier(std::optional<Duration> deadline) {
+  PLEACH_ASSIGN(planned, plan_barrier(deadline));
   return progress().run(self_.channel, planned);
 }
 
-Result<Operation> ChannelCommunicator::start_barrier() {
-  PLEACH_ASSIGN(planned, plan_barrier());
+Result<Operation> ChannelCommunicator::start_barrier(std::optional<Duration> deadline) {
+  PLEACH_ASSIGN(planned, plan_barrier(deadline));
   return start(planned);
 }
 
-Result<ChannelCommunicator::Planned> ChannelCommunicator::plan_barrier() {
+Result<ChannelCommunicator::Planned> ChannelCommunicator::plan_barrier(
+    std::optional<Duration> deadline) {
   PLEACH_TRY(check_alive());
   const std::scoped_lock lock(mutex_);
   if (!guarded_.barriers) {
@@ -292,7 +293,7 @@ Result<ChannelCommunicator::Planned> ChannelCommunicator::plan_barrier() {
     guarded_.barriers.emplace(std::move(program));
   }
   return guarded_.barriers->take({.fingerprint = request_fingerprint({}),
-                                  .deadline = endpoint_->deadline(),
+                                  .deadline = deadline.value_or(endpoint_->deadline()),
                                   .what = "barrier"});
 }
 
@@ -382,7 +383,7 @@ Result<ChannelCommunicator::Planned> ChannelCommunicator::plan(const PreparedSch
     return poison(planned.error(), operation_text(next, to_text(schedule.schedule().collective)),
                   job_rank());
   }
-  (*planned)->spec.deadline = endpoint_->deadline();
+  (*planned)->spec.deadline = request.deadline.value_or(endpoint_->deadline());
   return planned;
 }
 

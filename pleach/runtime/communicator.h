@@ -62,6 +62,9 @@ struct RunRequest {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   Record* record = nullptr;  // appended to when set
+  // How long this rank waits for others to begin, and then while nothing moves. None: the
+  // endpoint's.
+  std::optional<Duration> deadline = {};
 };
 
 // Whether what is given as `type` may travel as `wire`.
@@ -118,9 +121,10 @@ class Communicator {
   // operation, and made progress since: by waiting, or by their background threads.
   virtual Result<Operation> start(const PreparedSchedule& schedule, const RunRequest& request) = 0;
   // Collective, an operation as those of run(): all ranks enter before any leaves.
-  virtual Status barrier() = 0;
+  //   deadline  as a RunRequest's
+  virtual Status barrier(std::optional<Duration> deadline = std::nullopt) = 0;
   // As barrier(), but returns at once: it is done when all ranks have started it.
-  virtual Result<Operation> start_barrier() = 0;
+  virtual Result<Operation> start_barrier(std::optional<Duration> deadline = std::nullopt) = 0;
   // Sends and receives, between its ranks.
   virtual Messages& messages() = 0;
   // Collective: leaves in order, so that no rank takes the others for lost.
