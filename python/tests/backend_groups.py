@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import time
@@ -226,17 +227,25 @@ def late_in_group(rank: int, late: int) -> tuple[str, float]:
     return said, time.monotonic() - begun
 
 
-def shortened(rank: int, late: int) -> tuple[str, str]:
-    """Returns what is said of a timeout that is lengthened, and of one that was shortened."""
-    group = dist.new_group(timeout=timedelta(seconds=40))
+def with_new_timeout(rank: int, late: int, before_s: float, after_s: float) -> list[str]:
+    """Returns what is said of a rank that is late, by collectives that nobody waits for and that
+    somebody does, where the group's timeout has changed."""
+    group = dist.new_group(timeout=timedelta(seconds=before_s))
     assert group is not None
-    backend = group._get_backend(torch.device("cpu"))
-    longer = said_by(lambda: backend.set_timeout(timedelta(seconds=50)))
-    backend.set_timeout(timedelta(seconds=1))
+    group._get_backend(torch.device("cpu")).set_timeout(timedelta(seconds=after_s))
+    tensors = [torch.ones(3), torch.ones(3)]
     if rank == late:
         time.sleep(3)
-        return longer, ""
-    return longer, said_by(lambda: dist.all_reduce(torch.ones(3), group=group))
+        return [
+            said_by(functools.partial(dist.all_reduce, tensor, group=group)) for tensor in tensors
+        ]
+    works = [dist.all_reduce(tensor, group=group, async_op=True) for tensor in tensors]
+    time.sleep(4)  # nobody waits
+    deadline = time.monotonic() + 60
+    while not all(work is not None and work.is_completed() for work in works):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    return [said_by(work.wait) for work in works if work is not None]
 
 
 def waits_at_most(rank: int) -> list[str]:

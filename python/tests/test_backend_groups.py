@@ -61,11 +61,18 @@ def test_destroying_a_group_waits_for_nobody(pool: RankPool) -> None:
     pool.run(backend_groups.works)
 
 
-def test_a_timeout_can_be_shortened(pool: RankPool) -> None:
+def test_a_timeout_can_be_shortened_and_holds_where_nobody_waits(pool: RankPool) -> None:
     late = pool.count - 1
-    for rank, (longer, said) in enumerate(pool.run(backend_groups.shortened, late)):
-        assert "can only be shortened" in longer
-        assert rank == late or "not done within 1000 ms" in said
+    for said in pool.run(backend_groups.with_new_timeout, late, 40.0, 0.5)[:-1]:
+        assert len(said) == 2
+        assert all(f"rank {late}" in one for one in said)
+    pool.run(backend_groups.works)
+
+
+def test_a_timeout_can_be_lengthened(pool: RankPool) -> None:
+    late = pool.count - 1
+    for said in pool.run(backend_groups.with_new_timeout, late, 2.0, 60.0)[:-1]:
+        assert said == ["", ""]
     pool.run(backend_groups.works)
 
 
@@ -112,3 +119,21 @@ def test_who_never_comes_is_named() -> None:
         for said, after_s in pool.run(backend_groups.never_comes, str(pool.folder()), 3)[:-1]:
             assert "rank 2" in said
             assert after_s < 10.0
+
+
+def test_ranks_that_were_given_different_options_are_told() -> None:
+    from datetime import timedelta
+    from types import SimpleNamespace
+
+    from torch.distributed import HashStore
+
+    from pleach.torch.rendezvous import meet
+
+    store = HashStore()
+    shim = SimpleNamespace(listen=lambda host, port: (1234, 5))
+    timeout = timedelta(seconds=5)
+    given = {"transport": "shm", "place_bytes": 0}
+    assert meet(store, 0, timeout, shim, given).port == 1234
+    assert meet(store, 1, timeout, shim, dict(given)).port == 1234
+    with pytest.raises(ValueError, match=r"rank 2 .* transport='tcp', rank 0 has 'shm'"):
+        meet(store, 2, timeout, shim, {"transport": "tcp", "place_bytes": 0})

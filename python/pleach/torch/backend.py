@@ -33,12 +33,14 @@ class Options:
             rank 0 plans.
         landing_places: Segments that may be under way on a connection; 0 is the default.
         place_bytes: The largest segment [bytes]; 0 is the default.
+        chunk_bytes: Of what a GPU's tensors are cut into on their way [bytes]; 0 is the default.
     """
 
     transport: str = ""
     book: str = ""
     landing_places: int = 0
     place_bytes: int = 0
+    chunk_bytes: int = 0
 
 
 def create_backend(distributed_options: Any, backend_options: Any = None) -> Any:
@@ -64,7 +66,13 @@ def create_backend(distributed_options: Any, backend_options: Any = None) -> Any
     shim = load_shim()
     timeout = min(distributed_options.timeout, _MOST_TIMEOUT)
     rank = distributed_options.group_rank
-    place = meet(distributed_options.store, rank, timeout, shim)
+    shared: dict[str, object] = {
+        "transport": options.transport or os.environ.get("PLEACH_TRANSPORT", ""),
+        "landing_places": options.landing_places,
+        "place_bytes": options.place_bytes,
+        "chunk_bytes": options.chunk_bytes,
+    }
+    place = meet(distributed_options.store, rank, timeout, shim, shared)
     name = distributed_options.group_id
     backend = shim.create(
         name=name,
@@ -74,10 +82,8 @@ def create_backend(distributed_options: Any, backend_options: Any = None) -> Any
         store_port=place.port,
         listen_descriptor=place.descriptor,
         timeout_ms=max(1, int(timeout.total_seconds() * 1000)),
-        transport=options.transport or os.environ.get("PLEACH_TRANSPORT", ""),
         book=options.book,
-        landing_places=options.landing_places,
-        place_bytes=options.place_bytes,
+        **shared,
         global_ranks=list(distributed_options.global_ranks_in_group),
     )
     _groups[name] = backend

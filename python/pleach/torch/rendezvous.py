@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from dataclasses import dataclass
@@ -28,16 +29,20 @@ class Meeting:
     descriptor: int = 0
 
 
-def meet(store: Store, rank: int, timeout: timedelta, shim: ModuleType) -> Meeting:
+def meet(
+    store: Store, rank: int, timeout: timedelta, shim: ModuleType, options: dict[str, object]
+) -> Meeting:
     """Agrees on where the group meets; every rank of it calls this.
 
-    The first rank listens and publishes its address, the only thing that the store is told.
+    The first rank listens and publishes its address and options, the only things that the store
+    is told.
 
     Args:
         store: The group's, of any kind.
         rank: This one's, in the group.
         timeout: How long the first rank is waited for.
         shim: The compiled module.
+        options: What all ranks have to be given alike, by name.
 
     Returns:
         The place.
@@ -45,6 +50,7 @@ def meet(store: Store, rank: int, timeout: timedelta, shim: ModuleType) -> Meeti
     Raises:
         RuntimeError: The first rank has not published it in time, or is on another host and can
             be reached by its loopback only.
+        ValueError: The first rank was given other options; names the first that differs.
     """
     # A store may have served an earlier group of this name: the n-th time is not the one before.
     turn = store.add(f"pleach/turn/{rank}", 1)
@@ -52,7 +58,7 @@ def meet(store: Store, rank: int, timeout: timedelta, shim: ModuleType) -> Meeti
     if rank == 0:
         host = _own_address(store)
         port, descriptor = shim.listen(host, 0)
-        store.set(key, f"{host}\n{port}\n{socket.gethostname()}")
+        store.set(key, f"{host}\n{port}\n{socket.gethostname()}\n{json.dumps(options)}")
         return Meeting(host, port, descriptor)
     try:
         store.wait([key], timeout)
@@ -63,13 +69,20 @@ def meet(store: Store, rank: int, timeout: timedelta, shim: ModuleType) -> Meeti
         ) from error
     told = store.get(key)
     try:
-        host, port_text, its_host = told.decode().split("\n")
+        host, port_text, its_host, its_options = told.decode().split("\n")
         port = int(port_text)
+        theirs = dict(json.loads(its_options))
     except ValueError:
         raise RuntimeError(
             f"pleach: rank {rank}: the group's store has {told[:60]!r} under {key}, which is no "
             "address"
         ) from None
+    for name, ours in options.items():
+        if theirs.get(name) != ours:
+            raise ValueError(
+                f"pleach: rank {rank} of the group has {name}={ours!r}, rank 0 has "
+                f"{theirs.get(name)!r}: give all ranks the same"
+            )
     if _is_loopback(host) and its_host != socket.gethostname():
         raise RuntimeError(
             f"pleach: rank {rank} on {socket.gethostname()}: rank 0 of the group is at {host} of "

@@ -26,26 +26,8 @@ c10::intrusive_ptr<c10d::Backend::Options> Backend::getBackendOptions() {
   return options_;
 }
 
-Backend::Request Backend::request(c10d::OpType kind, const char* name,
-                                  pleach_collective collective) const {
-  Request request;
-  request.task.kind = kind;
-  request.task.name = name;
-  request.asked.size = sizeof request.asked;
-  request.asked.collective = collective;
-  return request;
-}
-
-void Backend::set_caller(Request& request, bool is_async, milliseconds timeout) const {
-  request.task.is_async = is_async;
-  request.task.timeout = own_timeout(timeout);
-}
-
-// 0 where the endpoint's deadline, which every operation has, is the one to go by.
-milliseconds Backend::own_timeout(milliseconds wanted) const {
-  const milliseconds least =
-      wanted.count() > 0 ? wanted : milliseconds(timeout_ms_.load(std::memory_order_relaxed));
-  return least < group_->timeout() ? least : milliseconds(0);
+milliseconds Backend::timeout_of(milliseconds wanted) const {
+  return wanted.count() > 0 ? wanted : milliseconds(timeout_ms_.load(std::memory_order_relaxed));
 }
 
 void Backend::check_rank(const char* what, int64_t rank) const {
@@ -53,34 +35,35 @@ void Backend::check_rank(const char* what, int64_t rank) const {
               size_, ")");
 }
 
-// Counts are of PyTorch's elements so far.
-void Backend::scale(Request& request, const Elements& elements) const {
-  request.asked.type = elements.type;
-  request.asked.count *= elements.per_element;
-  if (elements.per_element != 1) {
-    for (int64_t& count : request.counts) {
-      count *= elements.per_element;
-    }
-    for (int64_t& count : request.receive_counts) {
-      count *= elements.per_element;
-    }
-  }
-}
-
 WorkPointer Backend::begin(Request request) {
-  pleach_request asked = request.asked;
-  asked.counts = request.counts.empty() ? nullptr : request.counts.data();
-  asked.receive_counts = request.receive_counts.empty() ? nullptr : request.receive_counts.data();
-  return begin_task(std::move(request.task),
-                    [&](pleach_communicator* communicator, pleach_operation** operation) {
-                      return pleach_perform(communicator, &asked, operation);
+  request.asked.deadline_ms = request.task.timeout.count();
+  if (!request.device().is_cpu()) {
+    const auto kept = std::make_shared<Request>(std::move(request));
+    Task task = std::move(kept->task);
+    const uint64_t sequence = next_sequence(task);
+    return note(Work::begin_staged(group_, std::move(task), sequence, kept));
+  }
+  request.place();
+  request.scale();
+  Task task = std::move(request.task);
+  return begin_task(std::move(task),
+                    [kept = std::make_shared<Request>(std::move(request))](
+                        pleach_communicator* communicator, pleach_operation** operation) {
+                      return kept->perform(communicator, operation);
                     });
 }
 
 WorkPointer Backend::begin_task(Task task, const Ask& ask) {
-  const bool is_message = task.is_message;
-  auto work =
-      Work::begin(group_, std::move(task), is_message ? ++message_sequence_ : ++sequence_, ask);
+  const uint64_t sequence = next_sequence(task);
+  return note(Work::begin(group_, std::move(task), sequence, ask));
+}
+
+uint64_t Backend::next_sequence(const Task& task) {
+  return task.is_message ? ++message_sequence_ : ++sequence_;
+}
+
+// For the caller, if coalescing.
+WorkPointer Backend::note(WorkPointer work) {
   const std::scoped_lock lock(coalescing_mutex_);
   if (is_coalescing_) {
     coalesced_.push_back(work);
@@ -101,9 +84,7 @@ WorkPointer Backend::endCoalescing() {
 }
 
 void Backend::setTimeout(milliseconds timeout) {
-  TORCH_CHECK_VALUE(timeout.count() > 0 && timeout <= group_->timeout(), "pleach: a timeout of ",
-                    timeout.count(), " ms: group ", group_->name(), " was created with one of ",
-                    group_->timeout().count(), " ms, which can only be shortened");
+  TORCH_CHECK_VALUE(timeout.count() > 0, "pleach: a timeout of ", timeout.count(), " ms");
   timeout_ms_ = timeout.count();
   options_->timeout = timeout;
 }

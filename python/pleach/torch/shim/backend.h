@@ -9,6 +9,7 @@
 
 #include "elements.h"
 #include "group.h"
+#include "request.h"
 #include "work.h"
 
 namespace pleach_torch {
@@ -28,7 +29,7 @@ class Backend final : public c10d::Backend {
   c10::intrusive_ptr<Options> getBackendOptions() override;
   const std::shared_ptr<Group>& group() const { return group_; }
 
-  // --- Collectives (collectives.cc, gathering.cc, reducing.cc)
+  // --- Collectives (collectives.cc, shards.cc, sparse.cc)
   WorkPointer broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
   WorkPointer allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
   // Sums alone; returns when it is done.
@@ -82,28 +83,40 @@ class Backend final : public c10d::Backend {
   c10d::ErrorType getError() override;
 
  private:
-  // The beginning of every request: of `size` elements for each rank, or of the whole.
-  struct Request {
-    Task task;
-    pleach_request asked = {};
-    std::vector<int64_t> counts, receive_counts;
-  };
-
-  Request request(c10d::OpType kind, const char* name, pleach_collective collective) const;
+  // The beginning of a request of these options: any of c10d's.
   template <typename AnyOptions>
-  void set_caller(Request& request, const AnyOptions& options) const {
-    set_caller(request, options.asyncOp, options.timeout);
+  Request request(c10d::OpType kind, const char* name, pleach_collective collective,
+                  const AnyOptions& options) const {
+    Request request(kind, name, {rank_, size_});
+    request.asked.collective = collective;
+    request.task.is_async = options.asyncOp;
+    request.task.timeout = timeout_of(options.timeout);
+    return request;
   }
-  void set_caller(Request& request, bool is_async, std::chrono::milliseconds timeout) const;
-  std::chrono::milliseconds own_timeout(std::chrono::milliseconds wanted) const;
+  // How a collective is called that has a form of one tensor and one of several.
+  struct Form {
+    c10d::OpType kind;
+    const char* name;
+    const char* what;  // for errors
+  };
+  WorkPointer allgather_pieces(const Form& form, const Tensors& outputs, const Tensors& inputs,
+                               const c10d::AllgatherOptions& options);
+  WorkPointer reduce_scatter_pieces(const Form& form, const Tensors& outputs, const Tensors& inputs,
+                                    const c10d::ReduceScatterOptions& options);
+  WorkPointer allreduce_as(c10d::OpType kind, const char* name, Tensors& tensors,
+                           const c10d::AllreduceOptions& options);
+  // What was wanted, or else what operations of the group have.
+  std::chrono::milliseconds timeout_of(std::chrono::milliseconds wanted) const;
   WorkPointer begin(Request request);
   WorkPointer begin_task(Task task, const Ask& ask);
+  uint64_t next_sequence(const Task& task);
+  WorkPointer note(WorkPointer work);
   WorkPointer message(Request request, int peer, int tag);
+  WorkPointer receive(Request wanted, const Tensors& tensors, int source, int tag);
   bool await_message(pleach_operation* operation, std::chrono::steady_clock::time_point deadline);
   void monitor_as_first(std::chrono::milliseconds timeout, bool wait_all_ranks);
   void monitor_as_other(std::chrono::milliseconds timeout);
   void check_rank(const char* what, int64_t rank) const;
-  void scale(Request& request, const Elements& elements) const;
 
   const std::shared_ptr<Group> group_;
   const c10::intrusive_ptr<Options> options_;

@@ -2,9 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <c10/core/DeviceGuard.h>
-#include <c10/core/Stream.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <cstring>
@@ -18,13 +15,11 @@ void copy_elements(const at::Tensor& source, const at::Tensor& target) {
   if (source.nbytes() == 0) {
     return;
   }
-  if (source.is_contiguous() && target.is_contiguous() && source.is_cpu() && target.is_cpu()) {
+  if (source.is_contiguous() && target.is_contiguous()) {
     std::memcpy(target.mutable_data_ptr(), source.const_data_ptr(), source.nbytes());
     return;
   }
   const at::AutoDispatchBelowADInplaceOrView guard;
-  // Of another device: returns when it has been copied, whichever stream computes it or reads it.
-  const c10::OptionalDeviceGuard device(source.is_cpu() ? target.device() : source.device());
   target.copy_(source.view(target.sizes()));
 }
 
@@ -66,8 +61,9 @@ void check_tensors(const char* what, const Tensors& tensors) {
                 ": tensors of mixed types, ", first.scalar_type(), " and ", tensor.scalar_type());
     TORCH_CHECK(tensor.device() == first.device(), "pleach: ", what,
                 ": tensors on several devices, ", first.device(), " and ", tensor.device());
-    TORCH_CHECK_NOT_IMPLEMENTED(tensor.is_cpu() || tensor.is_cuda(), "pleach: ", what,
-                                ": tensors on ", tensor.device(), " are not supported");
+    TORCH_CHECK_NOT_IMPLEMENTED(tensor.is_cpu() || tensor.is_cuda() || tensor.is_privateuseone(),
+                                "pleach: ", what, ": tensors on ", tensor.device(),
+                                " are not supported");
     TORCH_CHECK_NOT_IMPLEMENTED(!tensor.is_conj() && !tensor.is_neg(), "pleach: ", what,
                                 ": a tensor that is conjugated or negated when it is read is not "
                                 "supported: call resolve_conj() or resolve_neg() before");
@@ -84,7 +80,7 @@ bool are_adjacent(const Tensors& tensors) {
   const at::Tensor& first = first_with_memory(tensors);
   const std::byte* next = nullptr;
   for (const at::Tensor& tensor : tensors) {
-    if (!tensor.is_contiguous() || !tensor.is_cpu()) {
+    if (!tensor.is_contiguous()) {
       return false;
     }
     if (tensor.nbytes() == 0) {
@@ -119,11 +115,6 @@ Flat flat_copy(const Tensors& tensors) {
 Flat flat_output(const Tensors& tensors, std::vector<Landing>& landings) {
   if (are_adjacent(tensors)) {
     return {first_with_memory(tensors).data_ptr(), total_size(tensors), {}};
-  }
-  if (const at::Device device = tensors[0].device(); !device.is_cpu()) {
-    // What the caller has asked for before may still use it.
-    const c10::impl::VirtualGuardImpl streams(device.type());
-    streams.getStream(device).synchronize();
   }
   Tensors parts;
   Flat flat = new_flat(tensors, parts);
@@ -167,6 +158,15 @@ int64_t total_size(const Tensors& tensors) {
     size += tensor.numel();
   }
   return size;
+}
+
+std::vector<int64_t> sizes_in(const Tensors& tensors) {
+  std::vector<int64_t> sizes;
+  sizes.reserve(tensors.size());
+  for (const at::Tensor& tensor : tensors) {
+    sizes.push_back(tensor.numel());
+  }
+  return sizes;
 }
 
 }  // namespace pleach_torch

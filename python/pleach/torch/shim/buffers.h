@@ -1,5 +1,5 @@
-// Tensors as the C interface wants them: end to end in this host's memory, where they stand or
-// copied. Those of a GPU are copied here and back.
+// Tensors of this host as the C interface wants them: end to end in memory, where they stand or
+// copied.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -51,5 +51,7 @@ void separate(Flat& from, const Flat& to, int64_t others, const Tensors& inputs)
 void land(const Landing& landing);
 
 int64_t total_size(const Tensors& tensors);
+// Of each [elements].
+std::vector<int64_t> sizes_in(const Tensors& tensors);
 
 }  // namespace pleach_torch

@@ -34,20 +34,15 @@ std::vector<int64_t> split_counts(const char* side, const at::Tensor& tensor,
 
 WorkPointer Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   constexpr const char* kName = "broadcast";
-  const at::Tensor& tensor = only(kName, tensors);
+  only(kName, tensors);
   check_rank(kName, options.rootRank);
-  Request wanted = request(c10d::OpType::BROADCAST, kName, PLEACH_BROADCAST);
-  set_caller(wanted, options);
+  Request wanted = request(c10d::OpType::BROADCAST, kName, PLEACH_BROADCAST, options);
   wanted.task.inputs = tensors;
   wanted.task.outputs = {tensors};
-  const bool is_root = options.rootRank == rank_;
-  const Flat flat = is_root ? flat_input(tensors) : flat_output(tensors, wanted.task.landings);
-  wanted.task.kept.push_back(flat.memory);
-  wanted.asked.input = is_root ? flat.data : nullptr;
-  wanted.asked.output = flat.data;
+  wanted.is_one_buffer = options.rootRank == rank_;
+  (wanted.is_one_buffer ? wanted.from : wanted.to) = tensors;
   wanted.asked.root = static_cast<int32_t>(options.rootRank);
-  wanted.asked.count = flat.size;
-  scale(wanted, moved_elements(tensor.scalar_type()));
+  wanted.asked.count = tensors[0].numel();
   return begin(std::move(wanted));
 }
 
@@ -56,61 +51,45 @@ WorkPointer Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& o
   if (tensors.size() == 1 && tensors[0].layout() == at::kSparse) {
     return allreduce_sparse(tensors, options);
   }
-  const at::Tensor& tensor = only(kName, tensors);
+  only(kName, tensors);
   TORCH_CHECK_NOT_IMPLEMENTED(!options.sparseIndices, "pleach: ", kName,
                               ": sparse indices are not supported");
-  const Reduction reduction = reduction_of(tensor.scalar_type(), options.reduceOp, kName);
-  Request wanted = request(c10d::OpType::ALLREDUCE, kName, PLEACH_ALL_REDUCE);
-  set_caller(wanted, options);
-  wanted.task.inputs = tensors;
-  wanted.task.outputs = {tensors};
-  const Flat flat = flat_in_place(tensors, wanted.task.landings);
-  wanted.task.kept.push_back(flat.memory);
-  wanted.asked.input = flat.data;
-  wanted.asked.output = flat.data;
-  wanted.asked.count = flat.size;
-  wanted.asked.reduction = reduction.reduction;
-  scale(wanted, reduction.elements);
-  return begin(std::move(wanted));
+  return allreduce_as(c10d::OpType::ALLREDUCE, kName, tensors, options);
 }
 
 WorkPointer Backend::allreduce_coalesced(Tensors& tensors,
                                          const c10d::AllreduceCoalescedOptions& options) {
   constexpr const char* kName = "all_reduce_coalesced";
   check_tensors(kName, tensors);
-  const Reduction reduction = reduction_of(tensors[0].scalar_type(), options.reduceOp, kName);
-  Request wanted = request(c10d::OpType::ALLREDUCE_COALESCED, kName, PLEACH_ALL_REDUCE);
-  set_caller(wanted, options);
-  wanted.task.inputs = tensors;
+  return allreduce_as(c10d::OpType::ALLREDUCE_COALESCED, kName, tensors, options);
+}
+
+// One or several, which have been checked.
+WorkPointer Backend::allreduce_as(c10d::OpType kind, const char* name, Tensors& tensors,
+                                  const c10d::AllreduceOptions& options) {
+  Request wanted = request(kind, name, PLEACH_ALL_REDUCE, options);
+  wanted.task.inputs = wanted.from = wanted.to = tensors;
   wanted.task.outputs = {tensors};
-  const Flat flat = flat_in_place(tensors, wanted.task.landings);
-  wanted.task.kept.push_back(flat.memory);
-  wanted.asked.input = flat.data;
-  wanted.asked.output = flat.data;
-  wanted.asked.count = flat.size;
-  wanted.asked.reduction = reduction.reduction;
-  scale(wanted, reduction.elements);
+  wanted.is_one_buffer = true;
+  wanted.asked.count = total_size(tensors);
+  wanted.reduce_by(options.reduceOp, name);
   return begin(std::move(wanted));
 }
 
 WorkPointer Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
   constexpr const char* kName = "reduce";
-  const at::Tensor& tensor = only(kName, tensors);
+  only(kName, tensors);
   check_rank(kName, options.rootRank);
-  const Reduction reduction = reduction_of(tensor.scalar_type(), options.reduceOp, kName);
-  Request wanted = request(c10d::OpType::REDUCE, kName, PLEACH_REDUCE);
-  set_caller(wanted, options);
-  wanted.task.inputs = tensors;
+  Request wanted = request(c10d::OpType::REDUCE, kName, PLEACH_REDUCE, options);
+  wanted.task.inputs = wanted.from = tensors;
   wanted.task.outputs = {tensors};
-  const bool is_root = options.rootRank == rank_;
-  const Flat flat = is_root ? flat_in_place(tensors, wanted.task.landings) : flat_input(tensors);
-  wanted.task.kept.push_back(flat.memory);
-  wanted.asked.input = flat.data;
-  wanted.asked.output = is_root ? flat.data : nullptr;
+  wanted.is_one_buffer = options.rootRank == rank_;
+  if (wanted.is_one_buffer) {
+    wanted.to = tensors;
+  }
   wanted.asked.root = static_cast<int32_t>(options.rootRank);
-  wanted.asked.count = flat.size;
-  wanted.asked.reduction = reduction.reduction;
-  scale(wanted, reduction.elements);
+  wanted.asked.count = tensors[0].numel();
+  wanted.reduce_by(options.reduceOp, kName);
   return begin(std::move(wanted));
 }
 
@@ -119,8 +98,14 @@ WorkPointer Backend::barrier(const c10d::BarrierOptions& options) {
   task.kind = c10d::OpType::BARRIER;
   task.name = "barrier";
   task.is_async = options.asyncOp;
-  task.timeout = own_timeout(options.timeout);
-  return begin_task(std::move(task), &pleach_barrier);
+  task.timeout = timeout_of(options.timeout);
+  pleach_barrier_options barrier = {};
+  barrier.size = sizeof barrier;
+  barrier.deadline_ms = task.timeout.count();
+  return begin_task(std::move(task),
+                    [barrier](pleach_communicator* communicator, pleach_operation** operation) {
+                      return pleach_barrier_with(communicator, &barrier, operation);
+                    });
 }
 
 WorkPointer Backend::alltoall_base(at::Tensor& output, at::Tensor& input,
@@ -129,20 +114,12 @@ WorkPointer Backend::alltoall_base(at::Tensor& output, at::Tensor& input,
                                    const c10d::AllToAllOptions& options) {
   constexpr const char* kName = "all_to_all";
   check_tensors(kName, {input, output});
-  Request wanted = request(c10d::OpType::ALLTOALL_BASE, kName, PLEACH_ALL_TO_ALL);
-  set_caller(wanted, options);
-  wanted.task.inputs = {input};
+  Request wanted = request(c10d::OpType::ALLTOALL_BASE, kName, PLEACH_ALL_TO_ALL, options);
+  wanted.task.inputs = wanted.from = {input};
   wanted.task.outputs = {{output}};
+  wanted.to = {output};
   wanted.counts = split_counts("input", input, input_splits, size_);
   wanted.receive_counts = split_counts("output", output, output_splits, size_);
-  Flat from = flat_input({input});
-  const Flat to = flat_output({output}, wanted.task.landings);
-  // In place where each rank sends to each as much as it receives from there.
-  separate(from, to, wanted.counts == wanted.receive_counts ? 0 : -1, {input});
-  wanted.task.kept = {from.memory, to.memory};
-  wanted.asked.input = from.data;
-  wanted.asked.output = to.data;
-  scale(wanted, moved_elements(input.scalar_type()));
   return begin(std::move(wanted));
 }
 
@@ -155,22 +132,12 @@ WorkPointer Backend::alltoall(Tensors& outputs, Tensors& inputs,
   check_tensors(kName, inputs);
   check_tensors(kName, outputs);
   check_tensors(kName, {inputs[0], outputs[0]});
-  Request wanted = request(c10d::OpType::ALLTOALL, kName, PLEACH_ALL_TO_ALL);
-  set_caller(wanted, options);
-  wanted.task.inputs = inputs;
+  Request wanted = request(c10d::OpType::ALLTOALL, kName, PLEACH_ALL_TO_ALL, options);
+  wanted.task.inputs = wanted.from = inputs;
   wanted.task.outputs = {outputs};
-  for (int rank = 0; rank < size_; ++rank) {
-    wanted.counts.push_back(inputs[rank].numel());
-    wanted.receive_counts.push_back(outputs[rank].numel());
-  }
-  Flat from = flat_input(inputs);
-  const Flat to = flat_output(outputs, wanted.task.landings);
-  // In place where each rank sends to each as much as it receives from there.
-  separate(from, to, wanted.counts == wanted.receive_counts ? 0 : -1, inputs);
-  wanted.task.kept = {from.memory, to.memory};
-  wanted.asked.input = from.data;
-  wanted.asked.output = to.data;
-  scale(wanted, moved_elements(inputs[0].scalar_type()));
+  wanted.to = outputs;
+  wanted.counts = sizes_in(inputs);
+  wanted.receive_counts = sizes_in(outputs);
   return begin(std::move(wanted));
 }
 

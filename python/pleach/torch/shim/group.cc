@@ -1,11 +1,13 @@
 #include "group.h"
 
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <utility>
 
 #include "errors.h"
+#include "staging.h"
 
 namespace pleach_torch {
 
@@ -24,6 +26,21 @@ struct Leaving {
     static auto* const leaving = new Leaving;
     return *leaving;
   }
+
+  // Does it in a thread of its own.
+  void run(std::function<void()> task) {
+    {
+      const std::scoped_lock lock(mutex);
+      ++count;
+    }
+    std::thread([this, task = std::move(task)]() mutable {
+      task();
+      task = nullptr;
+      const std::scoped_lock lock(mutex);
+      --count;
+      changed.notify_all();
+    }).detach();
+  }
 };
 
 }  // namespace
@@ -35,6 +52,15 @@ struct Group::Handles {
   std::mutex mutex;
   std::condition_variable changed;
   int64_t in_flight = 0;
+  const std::shared_ptr<Lane> collectives = std::make_shared<Lane>(kMostChunks);
+  const std::shared_ptr<Lane> messages = std::make_shared<Lane>(kMostChunks);
+
+  void abort(const std::string& whose, const std::string& reason) const {
+    pleach_communicator_abort(communicator, reason.c_str());
+    for (const auto& lane : {collectives, messages}) {
+      lane->fail(failure(whose + ": " + reason));
+    }
+  }
 
   ~Handles() {
     pleach_communicator_destroy(communicator);
@@ -44,7 +70,10 @@ struct Group::Handles {
 
 std::shared_ptr<Group> Group::join(const JoinOptions& options) {
   const std::shared_ptr<Group> group(new Group(options));
-  group->handles_ = std::make_shared<Handles>();
+  // An endpoint waits for others when it is destroyed: whoever lets go of it last must not.
+  group->handles_ = std::shared_ptr<Handles>(new Handles, [](Handles* handles) {
+    Leaving::of_process().run([handles] { delete handles; });
+  });
   pleach_endpoint_options endpoint = {};
   endpoint.size = sizeof endpoint;
   endpoint.rank_count = options.rank_count;
@@ -77,6 +106,18 @@ pleach_communicator* Group::communicator() const {
   return handles_->communicator;
 }
 
+pleach_communicator* Group::handle() const {
+  return handles_->communicator;
+}
+
+const std::shared_ptr<Lane>& Group::lane(bool is_message) const {
+  return is_message ? handles_->messages : handles_->collectives;
+}
+
+int64_t Group::chunk_bytes() const {
+  return options_.chunk_bytes > 0 ? options_.chunk_bytes : kChunkBytes;
+}
+
 std::chrono::milliseconds Group::timeout() const {
   return std::chrono::milliseconds(options_.timeout_ms);
 }
@@ -102,27 +143,14 @@ void Group::note_done() {
 }
 
 void Group::abort(const std::string& reason) {
-  pleach_communicator_abort(handles_->communicator, reason.c_str());
+  handles_->abort("process group " + name(), reason);
 }
 
 void Group::leave() {
   if (is_left_.exchange(true) || handles_ == nullptr || handles_->communicator == nullptr) {
     return;
   }
-  {
-    const std::scoped_lock lock(Leaving::of_process().mutex);
-    ++Leaving::of_process().count;
-  }
-  std::thread(
-      [](std::shared_ptr<Handles> handles) {
-        close(handles);
-        handles.reset();
-        const std::scoped_lock lock(Leaving::of_process().mutex);
-        --Leaving::of_process().count;
-        Leaving::of_process().changed.notify_all();
-      },
-      handles_)
-      .detach();
+  Leaving::of_process().run([handles = handles_] { close(handles); });
 }
 
 void Group::close(const std::shared_ptr<Handles>& handles) {
@@ -131,7 +159,7 @@ void Group::close(const std::shared_ptr<Handles>& handles) {
       handles->changed.wait_for(lock, kPatience, [&] { return handles->in_flight == 0; });
   lock.unlock();
   if (!is_quiet) {
-    pleach_communicator_abort(handles->communicator, "it was shut down with operations in flight");
+    handles->abort("process group", "it was shut down with operations in flight");
   }
   pleach_communicator_close(handles->communicator);  // whatever comes of it, it is left
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "lane.h"
 #include "pleach/api/pleach.h"
 
 namespace pleach_torch {
@@ -24,6 +25,7 @@ struct JoinOptions {
   std::string book;               // "": PLEACH_BOOK's, or what rank 0 plans
   int32_t landing_places = 0;     // 0: the default
   int64_t place_bytes = 0;
+  int64_t chunk_bytes = 0;  // of a device's tensors in host memory. 0: the default
 };
 
 // Each process group has an endpoint of its own: one that fails, or is aborted, ends no other.
@@ -39,12 +41,18 @@ class Group {
 
   // Throws where the group has been left.
   pleach_communicator* communicator() const;
+  // The same for what has been called before.
+  pleach_communicator* handle() const;
   const std::string& name() const { return options_.name; }
   int32_t rank() const { return options_.rank; }
   int32_t rank_count() const { return options_.rank_count; }
   std::chrono::milliseconds timeout() const;  // of the endpoint
   std::string transport() const;
   void write_flight(const std::string& path) const;
+
+  // Where collectives, or messages, wait that do not start when they are called.
+  const std::shared_ptr<Lane>& lane(bool is_message) const;
+  int64_t chunk_bytes() const;
 
   // Operations that are not done.
   void note_begun();

@@ -28,52 +28,38 @@ struct Sent {
 }  // namespace
 
 WorkPointer Backend::message(Request request, int peer, int tag) {
+  request.message = {peer, tag};
+  request.asked.count = total_size(request.to.empty() ? request.from : request.to);
   request.task.is_message = true;
   request.task.peer = peer;
-  request.task.timeout = own_timeout(milliseconds(0));
-  const bool sends = request.task.kind == c10d::OpType::SEND;
-  const int64_t bytes = request.asked.count;
-  return begin_task(std::move(request.task), [&](pleach_communicator* communicator,
-                                                 pleach_operation** operation) {
-    return sends ? pleach_send(communicator, request.asked.input, bytes, peer, tag, operation)
-                 : pleach_receive(communicator, request.asked.output, bytes, peer, tag, nullptr,
-                                  operation);
-  });
+  request.task.timeout = timeout_of(milliseconds(0));
+  return begin(std::move(request));
 }
 
 WorkPointer Backend::send(Tensors& tensors, int target, int tag) {
   check_message("send", tensors, tag);
   check_rank("send", target);
-  Request wanted = request(c10d::OpType::SEND, "send", 0);
-  wanted.task.inputs = tensors;
-  const Flat flat = flat_input(tensors);
-  wanted.task.kept = {flat.memory};
-  wanted.asked.input = flat.data;
-  wanted.asked.count = static_cast<int64_t>(tensors[0].nbytes());
+  Request wanted(c10d::OpType::SEND, "send", {rank_, size_});
+  wanted.task.inputs = wanted.from = tensors;
   return message(std::move(wanted), target, tag);
 }
 
 WorkPointer Backend::recv(Tensors& tensors, int source, int tag) {
   check_rank("recv", source);
   check_message("recv", tensors, tag);
-  Request wanted = request(c10d::OpType::RECV, "recv", 0);
-  wanted.task.outputs = {tensors};
-  const Flat flat = flat_output(tensors, wanted.task.landings);
-  wanted.task.kept = {flat.memory};
-  wanted.asked.output = flat.data;
-  wanted.asked.count = static_cast<int64_t>(tensors[0].nbytes());
-  return message(std::move(wanted), source, tag);
+  return receive({c10d::OpType::RECV, "recv", {rank_, size_}}, tensors, source, tag);
 }
 
 WorkPointer Backend::recvAnysource(Tensors& tensors, int tag) {
   check_message("recv", tensors, tag);
-  Request wanted = request(c10d::OpType::RECVANYSOURCE, "recvAnySource", 0);
+  return receive({c10d::OpType::RECVANYSOURCE, "recvAnySource", {rank_, size_}}, tensors,
+                 PLEACH_ANY_RANK, tag);
+}
+
+WorkPointer Backend::receive(Request wanted, const Tensors& tensors, int source, int tag) {
   wanted.task.outputs = {tensors};
-  const Flat flat = flat_output(tensors, wanted.task.landings);
-  wanted.task.kept = {flat.memory};
-  wanted.asked.output = flat.data;
-  wanted.asked.count = static_cast<int64_t>(tensors[0].nbytes());
-  return message(std::move(wanted), PLEACH_ANY_RANK, tag);
+  wanted.to = tensors;
+  return message(std::move(wanted), source, tag);
 }
 
 void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {

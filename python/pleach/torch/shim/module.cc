@@ -28,6 +28,7 @@ c10::intrusive_ptr<c10d::Backend> create(const std::string& name, int32_t rank, 
                                          int32_t listen_descriptor, int64_t timeout_ms,
                                          const std::string& transport, const std::string& book,
                                          int32_t landing_places, int64_t place_bytes,
+                                         int64_t chunk_bytes,
                                          const std::vector<uint64_t>& global_ranks) {
   JoinOptions options;
   options.name = name;
@@ -41,6 +42,7 @@ c10::intrusive_ptr<c10d::Backend> create(const std::string& name, int32_t rank, 
   options.book = book;
   options.landing_places = landing_places;
   options.place_bytes = place_bytes;
+  options.chunk_bytes = chunk_bytes;
   return c10::make_intrusive<Backend>(Group::join(options), global_ranks);
 }
 
@@ -108,8 +110,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("create", &create, py::arg("name"), py::arg("rank"), py::arg("rank_count"),
              py::arg("store_host"), py::arg("store_port"), py::arg("listen_descriptor"),
              py::arg("timeout_ms"), py::arg("transport"), py::arg("book"),
-             py::arg("landing_places"), py::arg("place_bytes"), py::arg("global_ranks"),
-             py::call_guard<py::gil_scoped_release>());
+             py::arg("landing_places"), py::arg("place_bytes"), py::arg("chunk_bytes"),
+             py::arg("global_ranks"), py::call_guard<py::gil_scoped_release>());
   module.def("transport",
              [](const BackendPointer& backend) { return group_of(backend)->transport(); });
   module.def("write_flight", [](const BackendPointer& backend, const std::string& path) {

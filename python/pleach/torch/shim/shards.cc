@@ -31,33 +31,10 @@ void check_whole(const char* what, const at::Tensor& whole, const at::Tensor& pa
 
 // A list's sizes, where they differ; none otherwise.
 std::vector<int64_t> uneven_counts(const Tensors& tensors) {
-  std::vector<int64_t> counts;
-  bool is_even = true;
-  for (const at::Tensor& tensor : tensors) {
-    counts.push_back(tensor.numel());
-    is_even &= counts.back() == counts.front();
-  }
+  std::vector<int64_t> counts = sizes_in(tensors);
+  const bool is_even = std::all_of(counts.begin(), counts.end(),
+                                   [&](int64_t count) { return count == counts.front(); });
   return is_even ? std::vector<int64_t>() : counts;
-}
-
-// The elements of the ranks before this one.
-int64_t size_before(const Tensors& list, int rank) {
-  return total_size(Tensors(list.begin(), list.begin() + rank));
-}
-
-// Whether each part is its rank's place in the whole, which lies end to end.
-bool are_in_place(const Tensors& wholes, const Tensors& parts, int rank) {
-  if (!are_adjacent(wholes)) {
-    return false;
-  }
-  for (size_t index = 0; index < parts.size(); ++index) {
-    const auto* whole = static_cast<const std::byte*>(wholes[index].const_data_ptr());
-    if (!parts[index].is_contiguous() ||
-        parts[index].const_data_ptr() != whole + rank * parts[index].nbytes()) {
-      return false;
-    }
-  }
-  return true;
 }
 
 // Indices of tensors of one type each.
@@ -77,8 +54,12 @@ std::vector<std::vector<size_t>> by_type(const Tensors& tensors) {
 template <typename Call>
 WorkPointer for_each_type(int rank, const Tensors& outputs, const Tensors& inputs,
                           const Call& call) {
+  const std::vector<std::vector<size_t>> types = by_type(inputs);
+  if (types.size() == 1) {
+    return call(outputs, inputs);
+  }
   std::vector<WorkPointer> works;
-  for (const std::vector<size_t>& indices : by_type(inputs)) {
+  for (const std::vector<size_t>& indices : types) {
     Tensors some_outputs;
     Tensors some_inputs;
     for (const size_t index : indices) {
@@ -96,10 +77,28 @@ void check_pairs(const char* what, const Tensors& outputs, const Tensors& inputs
               " inputs and ", outputs.size(), " outputs");
 }
 
-bool are_mixed(const Tensors& tensors) {
-  return std::any_of(tensors.begin(), tensors.end(), [&](const at::Tensor& tensor) {
-    return tensor.scalar_type() != tensors[0].scalar_type();
-  });
+// The request of a collective whose parts and wholes have been checked.
+//   list  of the ranks' parts: their sizes may differ
+void set_parts(Request& wanted, const Tensors& from, const Tensors& to, const Tensors& list) {
+  wanted.from = from;
+  wanted.to = to;
+  wanted.counts = uneven_counts(list);
+  wanted.asked.count = wanted.counts.empty() ? list[0].numel() : 0;
+}
+
+// The same of pieces, each of which is even: one or several, of `parts` of every rank.
+void set_pieces(Request& wanted, const Tensors& from, const Tensors& to, const Tensors& parts,
+                int size) {
+  wanted.from = from;
+  wanted.to = to;
+  if (parts.size() == 1) {
+    wanted.asked.count = parts[0].numel();
+    return;
+  }
+  wanted.asked.piece_count = static_cast<int32_t>(parts.size());
+  for (const at::Tensor& part : parts) {
+    wanted.counts.insert(wanted.counts.end(), size, part.numel());
+  }
 }
 
 }  // namespace
@@ -110,38 +109,10 @@ WorkPointer Backend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
   const at::Tensor& input = only(kName, inputs);
   const Tensors& list = only_list(kName, outputs, size_);
   check_part(kName, input, list[rank_], rank_);
-  Request wanted = request(c10d::OpType::ALLGATHER, kName, PLEACH_ALL_GATHER);
-  set_caller(wanted, options);
+  Request wanted = request(c10d::OpType::ALLGATHER, kName, PLEACH_ALL_GATHER, options);
   wanted.task.inputs = inputs;
   wanted.task.outputs = outputs;
-  Flat from = flat_input(inputs);
-  const Flat to = flat_output(list, wanted.task.landings);
-  separate(from, to, size_before(list, rank_), inputs);
-  wanted.task.kept = {from.memory, to.memory};
-  wanted.asked.input = from.data;
-  wanted.asked.output = to.data;
-  wanted.counts = uneven_counts(list);
-  wanted.asked.count = wanted.counts.empty() ? input.numel() : 0;
-  scale(wanted, moved_elements(input.scalar_type()));
-  return begin(std::move(wanted));
-}
-
-WorkPointer Backend::_allgather_base(at::Tensor& output, at::Tensor& input,
-                                     const c10d::AllgatherOptions& options) {
-  constexpr const char* kName = "all_gather_into_tensor";
-  check_whole(kName, output, input, size_);
-  Request wanted = request(c10d::OpType::_ALLGATHER_BASE, "_all_gather_base", PLEACH_ALL_GATHER);
-  set_caller(wanted, options);
-  wanted.task.inputs = {input};
-  wanted.task.outputs = {{output}};
-  Flat from = flat_input({input});
-  const Flat to = flat_output({output}, wanted.task.landings);
-  separate(from, to, rank_ * from.size, {input});
-  wanted.task.kept = {from.memory, to.memory};
-  wanted.asked.input = from.data;
-  wanted.asked.output = to.data;
-  wanted.asked.count = input.numel();
-  scale(wanted, moved_elements(input.scalar_type()));
+  set_parts(wanted, inputs, list, list);
   return begin(std::move(wanted));
 }
 
@@ -151,58 +122,49 @@ WorkPointer Backend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors&
   TORCH_CHECK(outputs.size() == static_cast<size_t>(size_), "pleach: ", kName, ": ", outputs.size(),
               " lists of outputs for ", size_, " ranks");
   check_tensors(kName, inputs);
-  Tensors all;
+  Request wanted = request(c10d::OpType::ALLGATHER_COALESCED, kName, PLEACH_ALL_GATHER, options);
   for (const Tensors& list : outputs) {
     check_pairs(kName, list, inputs);
     for (size_t index = 0; index < inputs.size(); ++index) {
       check_part(kName, inputs[index], list[index], rank_);
-      all.push_back(list[index]);
+      wanted.to.push_back(list[index]);
     }
   }
-  Request wanted = request(c10d::OpType::ALLGATHER_COALESCED, kName, PLEACH_ALL_GATHER);
-  set_caller(wanted, options);
-  wanted.task.inputs = inputs;
+  wanted.task.inputs = wanted.from = inputs;
   wanted.task.outputs = outputs;
-  Flat from = flat_input(inputs);
-  const Flat to = flat_output(all, wanted.task.landings);
-  separate(from, to, rank_ * from.size, inputs);
-  wanted.task.kept = {from.memory, to.memory};
-  wanted.asked.input = from.data;
-  wanted.asked.output = to.data;
-  wanted.asked.count = from.size;
-  scale(wanted, moved_elements(inputs[0].scalar_type()));
+  wanted.asked.count = total_size(inputs);
   return begin(std::move(wanted));
+}
+
+WorkPointer Backend::_allgather_base(at::Tensor& output, at::Tensor& input,
+                                     const c10d::AllgatherOptions& options) {
+  return allgather_pieces(
+      {c10d::OpType::_ALLGATHER_BASE, "_all_gather_base", "all_gather_into_tensor"}, {output},
+      {input}, options);
 }
 
 WorkPointer Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                      const c10d::AllgatherOptions& options) {
   constexpr const char* kName = "all_gather_into_tensor_coalesced";
   check_pairs(kName, outputs, inputs);
-  if (are_mixed(inputs)) {
-    return for_each_type(rank_, outputs, inputs, [&](Tensors& some_outputs, Tensors& some_inputs) {
-      return allgather_into_tensor_coalesced(some_outputs, some_inputs, options);
-    });
+  return for_each_type(rank_, outputs, inputs,
+                       [&](const Tensors& some_outputs, const Tensors& some_inputs) {
+                         return allgather_pieces({c10d::OpType::COALESCED, kName, kName},
+                                                 some_outputs, some_inputs, options);
+                       });
+}
+
+WorkPointer Backend::allgather_pieces(const Form& form, const Tensors& outputs,
+                                      const Tensors& inputs,
+                                      const c10d::AllgatherOptions& options) {
+  check_tensors(form.what, inputs);
+  for (size_t index = 0; index < inputs.size(); ++index) {
+    check_whole(form.what, outputs[index], inputs[index], size_);
   }
-  check_tensors(kName, inputs);
-  Request wanted = request(c10d::OpType::COALESCED, kName, PLEACH_ALL_GATHER);
-  set_caller(wanted, options);
+  Request wanted = request(form.kind, form.name, PLEACH_ALL_GATHER, options);
   wanted.task.inputs = inputs;
   wanted.task.outputs = {outputs};
-  wanted.asked.piece_count = static_cast<int32_t>(inputs.size());
-  for (size_t index = 0; index < inputs.size(); ++index) {
-    check_whole(kName, outputs[index], inputs[index], size_);
-    wanted.counts.insert(wanted.counts.end(), size_, inputs[index].numel());
-  }
-  const Flat to = flat_output(outputs, wanted.task.landings);
-  const bool is_in_place = are_in_place(outputs, inputs, rank_);
-  Flat from = is_in_place ? to : flat_input(inputs);
-  if (!is_in_place) {
-    separate(from, to, -1, inputs);
-  }
-  wanted.task.kept = {from.memory, to.memory};
-  wanted.asked.input = from.data;
-  wanted.asked.output = to.data;
-  scale(wanted, moved_elements(inputs[0].scalar_type()));
+  set_pieces(wanted, inputs, outputs, inputs, size_);
   return begin(std::move(wanted));
 }
 
@@ -214,25 +176,17 @@ WorkPointer Backend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
   const bool is_root = options.rootRank == rank_;
   TORCH_CHECK(is_root || outputs.empty() || outputs[0].empty(), "pleach: ", kName, ": rank ", rank_,
               " has a list of outputs, and is not the root");
-  Request wanted = request(c10d::OpType::GATHER, kName, PLEACH_GATHER);
-  set_caller(wanted, options);
-  wanted.task.inputs = inputs;
+  Request wanted = request(c10d::OpType::GATHER, kName, PLEACH_GATHER, options);
+  wanted.task.inputs = wanted.from = inputs;
   wanted.task.outputs = outputs;
-  Flat from = flat_input(inputs);
-  Flat to;
   if (is_root) {
-    for (const at::Tensor& output : only_list(kName, outputs, size_)) {
-      check_part(kName, input, output, rank_);
-    }
-    to = flat_output(outputs[0], wanted.task.landings);
+    wanted.to = only_list(kName, outputs, size_);
   }
-  separate(from, to, rank_ * from.size, inputs);
-  wanted.task.kept = {from.memory, to.memory};
-  wanted.asked.input = from.data;
-  wanted.asked.output = to.data;
+  for (const at::Tensor& output : wanted.to) {
+    check_part(kName, input, output, rank_);
+  }
   wanted.asked.root = static_cast<int32_t>(options.rootRank);
   wanted.asked.count = input.numel();
-  scale(wanted, moved_elements(input.scalar_type()));
   return begin(std::move(wanted));
 }
 
@@ -244,27 +198,17 @@ WorkPointer Backend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
   const bool is_root = options.rootRank == rank_;
   TORCH_CHECK(is_root || inputs.empty() || inputs[0].empty(), "pleach: ", kName, ": rank ", rank_,
               " has a list of inputs, and is not the root");
-  Request wanted = request(c10d::OpType::SCATTER, kName, PLEACH_SCATTER);
-  set_caller(wanted, options);
+  Request wanted = request(c10d::OpType::SCATTER, kName, PLEACH_SCATTER, options);
+  if (is_root) {
+    wanted.task.inputs = wanted.from = only_list(kName, inputs, size_);
+  }
+  for (const at::Tensor& input : wanted.from) {
+    check_part(kName, output, input, rank_);
+  }
   wanted.task.outputs = {outputs};
-  Flat from;
-  if (is_root) {
-    for (const at::Tensor& input : only_list(kName, inputs, size_)) {
-      check_part(kName, output, input, rank_);
-    }
-    wanted.task.inputs = inputs[0];
-    from = flat_input(inputs[0]);
-  }
-  const Flat to = flat_output(outputs, wanted.task.landings);
-  if (is_root) {
-    separate(from, to, rank_ * to.size, inputs[0]);
-  }
-  wanted.task.kept = {from.memory, to.memory};
-  wanted.asked.input = from.data;
-  wanted.asked.output = to.data;
+  wanted.to = outputs;
   wanted.asked.root = static_cast<int32_t>(options.rootRank);
   wanted.asked.count = output.numel();
-  scale(wanted, moved_elements(output.scalar_type()));
   return begin(std::move(wanted));
 }
 
@@ -274,78 +218,44 @@ WorkPointer Backend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inpu
   const at::Tensor& output = only(kName, outputs);
   const Tensors& list = only_list(kName, inputs, size_);
   check_part(kName, output, list[rank_], rank_);
-  const Reduction reduction = reduction_of(output.scalar_type(), options.reduceOp, kName);
-  Request wanted = request(c10d::OpType::REDUCE_SCATTER, kName, PLEACH_REDUCE_SCATTER);
-  set_caller(wanted, options);
+  Request wanted = request(c10d::OpType::REDUCE_SCATTER, kName, PLEACH_REDUCE_SCATTER, options);
   wanted.task.inputs = list;
   wanted.task.outputs = {outputs};
-  Flat from = flat_input(list);
-  const Flat to = flat_output(outputs, wanted.task.landings);
-  separate(from, to, size_before(list, rank_), list);
-  wanted.task.kept = {from.memory, to.memory};
-  wanted.asked.input = from.data;
-  wanted.asked.output = to.data;
-  wanted.counts = uneven_counts(list);
-  wanted.asked.count = wanted.counts.empty() ? output.numel() : 0;
-  wanted.asked.reduction = reduction.reduction;
-  scale(wanted, reduction.elements);
+  set_parts(wanted, list, outputs, list);
+  wanted.reduce_by(options.reduceOp, kName);
   return begin(std::move(wanted));
 }
 
 WorkPointer Backend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                           const c10d::ReduceScatterOptions& options) {
-  constexpr const char* kName = "reduce_scatter_tensor";
-  check_whole(kName, input, output, size_);
-  const Reduction reduction = reduction_of(output.scalar_type(), options.reduceOp, kName);
-  Request wanted =
-      request(c10d::OpType::_REDUCE_SCATTER_BASE, "_reduce_scatter_base", PLEACH_REDUCE_SCATTER);
-  set_caller(wanted, options);
-  wanted.task.inputs = {input};
-  wanted.task.outputs = {{output}};
-  Flat from = flat_input({input});
-  const Flat to = flat_output({output}, wanted.task.landings);
-  separate(from, to, rank_ * to.size, {input});
-  wanted.task.kept = {from.memory, to.memory};
-  wanted.asked.input = from.data;
-  wanted.asked.output = to.data;
-  wanted.asked.count = output.numel();
-  wanted.asked.reduction = reduction.reduction;
-  scale(wanted, reduction.elements);
-  return begin(std::move(wanted));
+  return reduce_scatter_pieces(
+      {c10d::OpType::_REDUCE_SCATTER_BASE, "_reduce_scatter_base", "reduce_scatter_tensor"},
+      {output}, {input}, options);
 }
 
 WorkPointer Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                      const c10d::ReduceScatterOptions& options) {
   constexpr const char* kName = "reduce_scatter_tensor_coalesced";
   check_pairs(kName, outputs, inputs);
-  if (are_mixed(inputs)) {
-    return for_each_type(rank_, outputs, inputs, [&](Tensors& some_outputs, Tensors& some_inputs) {
-      return reduce_scatter_tensor_coalesced(some_outputs, some_inputs, options);
-    });
+  return for_each_type(
+      rank_, outputs, inputs, [&](const Tensors& some_outputs, const Tensors& some_inputs) {
+        return reduce_scatter_pieces({c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED, kName, kName},
+                                     some_outputs, some_inputs, options);
+      });
+}
+
+WorkPointer Backend::reduce_scatter_pieces(const Form& form, const Tensors& outputs,
+                                           const Tensors& inputs,
+                                           const c10d::ReduceScatterOptions& options) {
+  check_tensors(form.what, inputs);
+  for (size_t index = 0; index < inputs.size(); ++index) {
+    check_whole(form.what, inputs[index], outputs[index], size_);
   }
-  check_tensors(kName, inputs);
-  const Reduction reduction = reduction_of(inputs[0].scalar_type(), options.reduceOp, kName);
-  Request wanted =
-      request(c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED, kName, PLEACH_REDUCE_SCATTER);
-  set_caller(wanted, options);
+  Request wanted = request(form.kind, form.name, PLEACH_REDUCE_SCATTER, options);
   wanted.task.inputs = inputs;
   wanted.task.outputs = {outputs};
-  wanted.asked.piece_count = static_cast<int32_t>(inputs.size());
-  for (size_t index = 0; index < inputs.size(); ++index) {
-    check_whole(kName, inputs[index], outputs[index], size_);
-    wanted.counts.insert(wanted.counts.end(), size_, outputs[index].numel());
-  }
-  Flat from = flat_input(inputs);
-  const bool is_in_place = are_in_place(inputs, outputs, rank_);
-  const Flat to = is_in_place ? from : flat_output(outputs, wanted.task.landings);
-  if (!is_in_place) {
-    separate(from, to, -1, inputs);
-  }
-  wanted.task.kept = {from.memory, to.memory};
-  wanted.asked.input = from.data;
-  wanted.asked.output = to.data;
-  wanted.asked.reduction = reduction.reduction;
-  scale(wanted, reduction.elements);
+  set_pieces(wanted, inputs, outputs, outputs, size_);
+  wanted.reduce_by(options.reduceOp, form.what);
   return begin(std::move(wanted));
 }
 

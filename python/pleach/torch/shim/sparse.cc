@@ -65,6 +65,7 @@ WorkPointer Backend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOpt
   task.kind = c10d::OpType::_ALLREDUCE_SPARSE;
   task.name = kName;
   task.outputs = {tensors};
+  task.timeout = timeout_of(options.timeout);
   task.is_async = false;  // how many entries there are decides what is run next
   at::Tensor sum;
   auto work = begin_task(std::move(task),

@@ -1,7 +1,10 @@
 #include "work.h"
 
 #include <ATen/core/ivalue.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <thread>
 #include <utility>
 
 #include "completions.h"
@@ -38,9 +41,49 @@ FlightRecord record_of(const Task& task, const Group& group, uint64_t sequence) 
   record.output_sizes = sizes_of(outputs);
   record.input_types = types_of(task.inputs);
   record.output_types = types_of(outputs);
-  record.timeout_ms = (task.timeout.count() > 0 ? task.timeout : group.timeout()).count();
+  record.timeout_ms = task.timeout.count();
   return record;
 }
+
+// An operation that starts when those before it have.
+class LaterJob final : public Job {
+ public:
+  LaterJob(c10::intrusive_ptr<Work> work, Ask ask, milliseconds patience)
+      : Job(patience), work_(std::move(work)), ask_(std::move(ask)) {
+    work_->group().note_begun();
+  }
+  ~LaterJob() override { work_->group().note_done(); }
+
+  bool advance(bool may_start, LaneMeans& /*means*/) override {
+    if (may_start && !has_started_) {
+      has_started_ = true;
+      try {
+        work_->start(ask_);
+      } catch (...) {  // It has been told how it ended.
+      }
+    }
+    return false;
+  }
+  bool has_started() const override { return has_started_; }
+  bool has_ended() const override { return has_started_; }
+  bool is_over() const override { return has_started_; }
+  void fail(const std::exception_ptr& why) override {
+    if (!has_started_) {
+      has_started_ = true;
+      work_->end(why, nullptr);
+    }
+  }
+  void expire() override {
+    const std::string late = work_->text() + ": what was called before it has not been started";
+    work_->group().abort(late);
+    fail(failure(late));
+  }
+
+ private:
+  const c10::intrusive_ptr<Work> work_;
+  const Ask ask_;
+  bool has_started_ = false;
+};
 
 }  // namespace
 
@@ -57,9 +100,37 @@ Work::~Work() {
 
 c10::intrusive_ptr<Work> Work::begin(std::shared_ptr<Group> group, Task task, uint64_t sequence,
                                      const Ask& ask) {
-  const bool runs = !task.is_async && task.timeout.count() == 0 && !task.is_message;
+  group->communicator();  // refused where it has been left
+  const std::shared_ptr<Lane> lane = group->lane(task.is_message);
+  const bool runs = !task.is_async && !task.is_message;
   auto work = c10::make_intrusive<Work>(std::move(group), std::move(task), sequence);
+  if (lane->has_waiting()) {
+    const milliseconds patience = work->task_.timeout;
+    if (!runs) {
+      work->is_queued_ = true;
+      lane->add(std::make_shared<LaterJob>(work, ask, patience));
+      return work;
+    }
+    lane->await_started(std::chrono::steady_clock::now() +
+                        patience);  // where they are late, their group has failed
+  }
   runs ? work->run(ask) : work->start(ask);
+  return work;
+}
+
+c10::intrusive_ptr<Work> Work::begin_staged(std::shared_ptr<Group> group, Task task,
+                                            uint64_t sequence,
+                                            const std::shared_ptr<Request>& request) {
+  group->communicator();  // refused where it has been left
+  const std::shared_ptr<Lane> lane = group->lane(task.is_message);
+  auto work = c10::make_intrusive<Work>(std::move(group), std::move(task), sequence);
+  work->is_queued_ = true;
+  try {
+    lane->add(stage(work, request, work->group_->chunk_bytes(), work->task_.timeout));
+  } catch (...) {
+    work->end(std::current_exception(), nullptr);
+    throw;
+  }
   return work;
 }
 
@@ -73,7 +144,7 @@ void Work::run(const Ask& ask) {
 }
 
 void Work::start(const Ask& ask) {
-  const pleach_status status = ask(group_->communicator(), &operation_);
+  const pleach_status status = ask(group_->handle(), &operation_);
   if (status != PLEACH_OK) {
     finish(status, pleach_last_error());
     std::rethrow_exception(exception_);
@@ -109,13 +180,18 @@ void Work::finish(pleach_status status, const char* error) {
       exception = std::current_exception();
     }
   }
+  end(exception, nullptr);
+}
+
+void Work::end(std::exception_ptr exception, std::shared_ptr<Arrival> arrival) {
   FlightRing::of_process().end(flight_, exception ? FlightState::kFailed : FlightState::kCompleted);
   task_.landings.clear();
   task_.kept.clear();
   c10::intrusive_ptr<Future> future;
   {
     const std::scoped_lock lock(mutex_);
-    exception_ = exception;
+    exception_ = std::move(exception);
+    arrival_ = std::move(arrival);
     is_done_ = true;
     future = future_;
   }
@@ -133,17 +209,22 @@ void Work::finish(pleach_status status, const char* error) {
 void Work::complete(const c10::intrusive_ptr<Future>& future) const {
   if (exception_) {
     future->setError(exception_);
-  } else {
-    future->markCompleted(value());
+    return;
   }
+  // Its readers wait for what the present stream has been given.
+  c10::OptionalStreamGuard stream;
+  if (arrival_) {
+    stream.reset_stream(arrival_->stream);
+  }
+  future->markCompleted(value());
 }
 
 bool Work::isCompleted() {
-  if (!is_done_ && operation_ != nullptr) {
+  if (!is_done_ && !is_queued_) {
     int32_t is_done = 0;
     pleach_operation_test(operation_, &is_done);
   }
-  return is_done_;
+  return is_done_ && (!arrival_ || arrival_->written.query());
 }
 
 bool Work::isSuccess() const {
@@ -168,27 +249,45 @@ Tensors Work::result() {
 }
 
 bool Work::wait(milliseconds timeout) {
+  const TimePoint deadline = std::chrono::steady_clock::now() + timeout;
   if (!is_done_) {
     await_end(timeout);
   }
-  const std::scoped_lock lock(mutex_);
-  if (exception_) {
-    std::rethrow_exception(exception_);
+  {
+    const std::scoped_lock lock(mutex_);
+    if (exception_) {
+      std::rethrow_exception(exception_);
+    }
+  }
+  synchronize();
+  while (timeout != kNoTimeout && !isCompleted()) {
+    TORCH_CHECK_WITH(DistBackendError, std::chrono::steady_clock::now() < deadline,
+                     "pleach: ", text(), ", was not on its device within ", timeout.count(),
+                     " ms: it goes on");
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   return true;
 }
 
+void Work::synchronize() {
+  if (is_done_ && arrival_) {
+    const c10::Device device = arrival_->stream.device();
+    arrival_->written.block(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+  }
+}
+
 void Work::await_end(milliseconds timeout) {
   const bool is_given = timeout != kNoTimeout;
-  const milliseconds longest = is_given ? timeout : task_.timeout;
-  const int64_t longest_ms = longest.count() > 0 ? longest.count() : PLEACH_FOREVER;
-  const pleach_status status = pleach_operation_wait(operation_, longest_ms);
-  if (status == PLEACH_TIMEOUT && !is_done_) {
-    const std::string late = c10::str(text(), ", was not done within ", longest.count(), " ms");
-    TORCH_CHECK_WITH(DistBackendError, !is_given, "pleach: ", late, ": it goes on");
-    group_->abort(late);
-    pleach_operation_wait(operation_, PLEACH_FOREVER);
+  bool is_late = false;
+  if (is_queued_) {  // Whoever starts it ends it in time.
+    std::unique_lock lock(mutex_);
+    is_late = is_given && !cv_.wait_for(lock, timeout, [&] { return is_done_.load(); });
+  } else {
+    const int64_t longest_ms = is_given ? timeout.count() : PLEACH_FOREVER;
+    is_late = pleach_operation_wait(operation_, longest_ms) == PLEACH_TIMEOUT && !is_done_;
   }
+  TORCH_CHECK_WITH(DistBackendError, !is_late, "pleach: ", text(), ", was not done within ",
+                   timeout.count(), " ms: it goes on");
   // Another thread may have found it done, and be about to say so.
   std::unique_lock lock(mutex_);
   cv_.wait(lock, [&] { return is_done_.load(); });
@@ -203,7 +302,8 @@ c10::intrusive_ptr<Future> Work::getFuture() {
   if (!future_) {
     const auto list = c10::ListType::create(c10::TensorType::get());
     const bool is_nested = task_.outputs.size() > 1;
-    future_ = c10::make_intrusive<Future>(is_nested ? c10::ListType::create(list) : list);
+    future_ =
+        c10::make_intrusive<Future>(is_nested ? c10::ListType::create(list) : list, devices());
     if (is_done_) {
       complete(future_);
     }
@@ -227,10 +327,19 @@ float Work::getDuration() const {
   return static_cast<float>(finished_ns - started_ns) / 1e6F;
 }
 
+// Those of the outputs that have streams.
+std::vector<c10::Device> Work::devices() const {
+  for (const Tensors& list : task_.outputs) {
+    for (const at::Tensor& tensor : list) {
+      return tensor.is_cpu() ? std::vector<c10::Device>() : std::vector{tensor.device()};
+    }
+  }
+  return {};
+}
+
 std::string Work::text() const {
-  const milliseconds timeout = task_.timeout.count() > 0 ? task_.timeout : group_->timeout();
   return c10::str(task_.name, " ", sequence_, " of group ", group_->name(), ", with a timeout of ",
-                  timeout.count(), " ms");
+                  task_.timeout.count(), " ms");
 }
 
 CoalescedWork::CoalescedWork(int rank, std::vector<c10::intrusive_ptr<c10d::Work>> works)

@@ -10,26 +10,13 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
 
-#include "buffers.h"
 #include "flight.h"
 #include "group.h"
+#include "request.h"
+#include "staging.h"
+#include "task.h"
 
 namespace pleach_torch {
-
-// What is to be done, as the backend understood it.
-struct Task {
-  c10d::OpType kind = c10d::OpType::UNKNOWN;
-  const char* name = "";  // "all_reduce"
-  Tensors inputs;
-  // Of the results: a list, or several.
-  std::vector<Tensors> outputs;
-  std::vector<Landing> landings;  // when it is done
-  Tensors kept;                   // memory that it needs until then
-  bool is_async = true;           // otherwise the caller waits at once
-  std::chrono::milliseconds timeout = std::chrono::milliseconds(0);  // 0: the group's
-  bool is_message = false;
-  int peer = -1;  // of a message
-};
 
 // Asks the runtime for it: blocking where `operation` is NULL.
 using Ask = std::function<pleach_status(pleach_communicator*, pleach_operation** operation)>;
@@ -43,15 +30,23 @@ class Work final : public c10d::Work {
   // what was run failed.
   static c10::intrusive_ptr<Work> begin(std::shared_ptr<Group> group, Task task, uint64_t sequence,
                                         const Ask& ask);
+  // The same of a device's tensors, which travel through the host's memory. Returns at once.
+  //   request  not placed
+  static c10::intrusive_ptr<Work> begin_staged(std::shared_ptr<Group> group, Task task,
+                                               uint64_t sequence,
+                                               const std::shared_ptr<Request>& request);
 
   bool isCompleted() override;
   bool isSuccess() const override;
   std::exception_ptr exception() const override;
   int sourceRank() const override;
   Tensors result() override;
-  void synchronize() override {}
-  // Waits, at most so long: then the operation goes on. 0: the timeout that it was started with,
-  // after which the group is aborted.
+  // Lets the caller's stream wait for the results, on a device.
+  void synchronize() override;
+  // Waits, at most so long: then the operation goes on. 0: until it is done, or fails as others do
+  // not take part within the timeout that it was started with. On a device it waits until the
+  // results are on their way there, and lets the caller's stream wait for the rest; with a
+  // timeout, until they are there.
   bool wait(std::chrono::milliseconds timeout) override;
   void abort() override;
   // Holds the list of outputs.
@@ -59,21 +54,30 @@ class Work final : public c10d::Work {
   uint64_t getSequencenumber() const override { return sequence_; }
   float getDuration() const override;
 
+  // --- For what moves it on
+  Group& group() const { return *group_; }
+  std::string text() const;  // "all_reduce 7 of group default_pg"
+  void set_source(int rank) { source_ = rank; }
+  void start(const Ask& ask);
+  // How it ended. arrival: of the results, on a device.
+  void end(std::exception_ptr exception, std::shared_ptr<Arrival> arrival);
+
  private:
   void run(const Ask& ask);
-  void start(const Ask& ask);
   static void called_back(void* work, pleach_status status, const char* error);
   void finish(pleach_status status, const char* error);
   void complete(const c10::intrusive_ptr<c10::ivalue::Future>& future) const;
   void await_end(std::chrono::milliseconds timeout);
   c10::IValue value() const;
-  std::string text() const;  // "all_reduce 7 of group default_pg"
+  std::vector<c10::Device> devices() const;
 
   const std::shared_ptr<Group> group_;
   Task task_;
   const uint64_t sequence_;
   pleach_operation* operation_ = nullptr;
+  bool is_queued_ = false;  // another thread starts it
   std::atomic<bool> is_done_ = false;
+  std::shared_ptr<Arrival> arrival_;
   int source_ = -1;
   FlightPlace flight_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;

@@ -1,0 +1,74 @@
+// Ranks of a process group as threads of a test.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backend.h"
+
+namespace pleach_torch {
+
+using BackendPointer = c10::intrusive_ptr<Backend>;
+
+inline JoinOptions options_of(const std::string& name, int rank_count) {
+  JoinOptions options;
+  options.name = name;
+  options.rank_count = rank_count;
+  options.store_host = "127.0.0.1";
+  options.timeout_ms = 30'000;
+  options.transport = "tcp";
+  return options;
+}
+
+// Runs `body` on every rank, and tells what it threw ("" if it did not).
+inline std::vector<std::string> run_ranks(JoinOptions options,
+                                          const std::function<void(const BackendPointer&)>& body) {
+  pleach_listen("127.0.0.1", &options.store_port, &options.listen_descriptor);
+  std::vector<std::string> errors(options.rank_count);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < options.rank_count; ++rank) {
+    threads.emplace_back([&errors, &body, rank, own = options]() mutable {
+      own.rank = rank;
+      own.listen_descriptor = rank == 0 ? own.listen_descriptor : 0;
+      try {
+        body(c10::make_intrusive<Backend>(Group::join(own)));
+      } catch (const std::exception& error) {
+        errors[rank] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_TRUE(Group::await_left(std::chrono::seconds(30)));
+  return errors;
+}
+
+// As run_ranks(), where none may fail.
+inline void run_well(const JoinOptions& options,
+                     const std::function<void(const BackendPointer&)>& body) {
+  const std::vector<std::string> errors = run_ranks(options, body);
+  for (size_t rank = 0; rank < errors.size(); ++rank) {
+    EXPECT_EQ(errors[rank], "") << "rank " << rank;
+  }
+}
+
+inline bool has_text(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// c10d's options, asked for as asynchronous.
+template <typename Options>
+Options asynchronous() {
+  Options options;
+  options.asyncOp = true;
+  return options;
+}
+
+}  // namespace pleach_torch
