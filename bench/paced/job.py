@@ -71,7 +71,9 @@ class Job:
         warm_up: Iterations of each variant before the first that counts.
         rounds: Turns that every variant gets.
         iterations: Of a turn that are measured, after one that is not.
-        costs_over: The backend whose collectives are timed beside, each model's sizes; "": none.
+        costs_over: The backend whose collectives are timed, up to each model's size; policies that
+            plan by times then know them, and what every way takes without communication is
+            measured too. "": none of that.
     """
 
     models: dict[str, list[PacedLayer]]

@@ -8,13 +8,13 @@ start it on the hosts of a star.
 """
 from __future__ import annotations
 
+import gc
+import itertools
 import json
 import pathlib
 import statistics
 import sys
 import time
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
@@ -22,9 +22,16 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 
+from bench.paced.costs import measure_in_training  # noqa: E402
 from bench.paced.job import Job, PacedLayer  # noqa: E402
-from bench.paced.layers import PacedModel  # noqa: E402
-from bench.paced.variants import Variant, measure, slowest  # noqa: E402
+from bench.paced.layers import PacedModel, paced_loss  # noqa: E402
+from bench.paced.variants import PLANS_BY_COST, Variant, measure, slowest, warm_up  # noqa: E402
+from pleach.torch import Costs, Profile  # noqa: E402
+from pleach.torch.parallel.profiling import Layer  # noqa: E402
+
+# What is left out where nothing communicates.
+KINDS = ("all_reduce", "reduce_scatter", "all_gather")
+PARTS_ITERATIONS = 4  # of what is taken apart
 
 
 def _sent_bytes() -> int:
@@ -33,56 +40,104 @@ def _sent_bytes() -> int:
     return int(path.read_text()) if path.exists() else 0
 
 
-def _variant(spec: str, layers: list[PacedLayer]) -> Variant:
-    values = torch.ones(1, requires_grad=True)
-
-    def loss(model: torch.nn.Module) -> torch.Tensor:
-        result: torch.Tensor = model(values)
-        return result.sum()
-
-    return Variant(spec, lambda: PacedModel(layers), loss,
-                   lambda parameters: torch.optim.SGD(parameters, lr=0.1))
+def _variant(
+    spec: str, layers: list[PacedLayer], known: tuple[Profile, Costs] | None, replans: bool
+) -> Variant:
+    return Variant(spec, lambda: PacedModel(layers), paced_loss,
+                   lambda parameters: torch.optim.SGD(parameters, lr=0.1), known, replans)
 
 
-def _costs(backend: str, most_bytes: int) -> dict[str, Any]:
-    """What collectives take, up to a model's size, as a file of costs has it (docs/formats.md).
+def _variants(
+    job: Job, name: str, layers: list[PacedLayer]
+) -> tuple[list[Variant], tuple[Profile, Costs] | None]:
+    """A model's, warmed up; and what the layers and collectives take, if that is asked for.
 
-    Each several times, one after the other: an idle link lets a first burst through at once.
+    Collectives are timed where variants are there already, as they are in what is measured.
     """
-    group = dist.new_group(backend=backend)
-    ranks = dist.get_world_size(group)
-    sizes = [4096]
-    while sizes[-1] < most_bytes:
-        sizes.append(min(4 * sizes[-1], most_bytes))
-    points = []
-    for size in sizes:
-        share = torch.zeros(-(-size // (4 * ranks)))
-        whole = torch.zeros(share.numel() * ranks)
-        calls: dict[str, Callable[[], Any]] = {
-            "all_reduce": partial(dist.all_reduce, whole, group=group),
-            "reduce_scatter": partial(dist.reduce_scatter_tensor, share, whole, group=group),
-            "all_gather": partial(dist.all_gather_into_tensor, whole, share, group=group),
-        }
-        for kind, call in calls.items():
-            points.append({"collective": kind, "size_bytes": 4 * whole.numel(),
-                           "time_s": _time(call, 3 if size < (1 << 22) else 1)})
-    dist.destroy_process_group(group)
-    return {"format": "pleach-costs", "version": 1, "rank_count": ranks, "points": points}
+    made: dict[str, Variant] = {}
+    plan = [spec for spec in job.variants if spec.startswith(PLANS_BY_COST)]
+    for spec in job.variants:
+        if spec not in plan:
+            made[spec] = _variant(spec, layers, None, not job.costs_over)
+    _warm_up(list(made.values()), job.warm_up)
+    known = None
+    if job.costs_over:
+        model_bytes = 4 * sum(size for layer in layers for size in layer.tensors)
+        known = _profile(name, layers), measure_in_training(job.costs_over, model_bytes)
+    for spec in plan:
+        made[spec] = _variant(spec, layers, known, True)
+    _warm_up([made[spec] for spec in plan], job.warm_up)
+    return [made[spec] for spec in job.variants], known
 
 
-def _time(call: Callable[[], Any], repeats: int) -> float:
-    """Seconds of one call of several in a row; of the slowest rank, the median of three."""
-    times = []
-    for _ in range(3):
-        dist.barrier()
-        call()
+def _warm_up(variants: list[Variant], iterations: int) -> None:
+    """As warm_up; what they hold is then not searched for garbage in each other's turns."""
+    warm_up(variants, iterations)
+    gc.collect()
+    gc.freeze()
+
+
+def _profile(name: str, layers: list[PacedLayer]) -> Profile:
+    """The layers as a model of them has them."""
+    return Profile(name, 1, 4, tuple(
+        Layer(layer.name, tuple((f"layers.{index}.tensors.{tensor}", size)
+                                for tensor, size in enumerate(layer.tensors)),
+              layer.forward_s, layer.backward_s)
+        for index, layer in enumerate(layers)), 0.0)
+
+
+def _tensors(variant: Variant) -> list[list[int]] | None:
+    """By layer: elements of tensors as they travel; of what Pleach schedules."""
+    found = variant.tensors()
+    assert isinstance(variant.model, PacedModel)
+    count = len(variant.model.layers)
+    return [found.get(f"layers.{index}", []) for index in range(count)] if found else None
+
+
+def _without_communication(variant: Variant, iterations: int) -> dict[str, list[float]]:
+    """What a way's layers take in a whole iteration without communication, the ranks' mean.
+
+    From the beginning of each layer to that of the next one; the step, and what is between two
+    iterations, are part of the first layer's backward.
+    """
+    assert isinstance(variant.model, PacedModel)
+    begins, steps = variant.model.begins, 2 * len(variant.model.layers)
+    with variant.without(*KINDS):
+        begins.clear()
+        for _ in range(iterations + 2):
+            variant.iterate()
+    spans = [following - begin for begin, following in itertools.pairwise(begins[steps:])]
+    medians = torch.tensor([statistics.median(spans[step::steps]) for step in range(steps)],
+                           dtype=torch.float64)
+    dist.all_reduce(medians)
+    times = (medians / dist.get_world_size()).tolist()
+    return {"forward_s": times[:steps // 2], "backward_s": times[:steps // 2 - 1:-1]}
+
+
+def _without_gathers(variant: Variant, iterations: int) -> float:
+    """Seconds of an iteration that reduces only, the slowest rank's."""
+    with variant.without("all_gather"):
+        variant.iterate()
         begin = time.perf_counter()
-        for _ in range(repeats):
-            call()
-        times.append((time.perf_counter() - begin) / repeats)
-    median = torch.tensor([statistics.median(times)], dtype=torch.float64)
-    dist.all_reduce(median, dist.ReduceOp.MAX)
-    return float(median)
+        for _ in range(iterations):
+            variant.iterate()
+        seconds = torch.tensor([(time.perf_counter() - begin) / iterations])
+    dist.all_reduce(seconds, dist.ReduceOp.MAX)
+    return float(seconds)
+
+
+def _take_apart(variants: list[Variant], iterations: int) -> dict[str, Any]:
+    """What every way takes with parts left out, as far as they can be."""
+    computes: dict[str, Any] = {}
+    reduces: dict[str, float] = {}
+    for variant in variants:
+        dist.barrier()
+        if variant.can_leave_out():
+            computes[variant.name] = _without_communication(variant, iterations)
+            dist.barrier()
+        if "all_gather" in variant.exposed_s():
+            reduces[variant.name] = _without_gathers(variant, iterations)
+    return {"computes": computes, "reduces_s": reduces}
 
 
 def run(job: Job) -> dict[str, Any]:
@@ -92,14 +147,18 @@ def run(job: Job) -> dict[str, Any]:
     """
     report: dict[str, Any] = {}
     for name, layers in job.models.items():
-        model_bytes = 4 * sum(size for layer in layers for size in layer.tensors)
-        variants = [_variant(spec, layers) for spec in job.variants]
-        times, sent = measure(variants, job.warm_up, job.rounds, job.iterations, _sent_bytes)
+        variants, known = _variants(job, name, layers)
+        times, sent = measure(variants, job.rounds, job.iterations, _sent_bytes)
         report[name] = {
             "time_s": slowest(times), "sent_bytes": sent,
             "exposed_s": {variant.name: variant.exposed_s() for variant in variants},
-            "costs": _costs(job.costs_over, model_bytes) if job.costs_over else None,
+            "rounds": job.rounds, "iterations": job.iterations,
+            "policy": {variant.name: variant.policy() for variant in variants},
+            "tensors": {variant.name: _tensors(variant) for variant in variants},
         }
+        if known is not None:
+            report[name] |= {"costs": json.loads(known[1].to_json()),
+                             **_take_apart(variants, PARTS_ITERATIONS)}
         for variant in variants:
             variant.close()
     return report

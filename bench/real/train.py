@@ -21,7 +21,7 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 
 import pleach.torch  # noqa: E402
-from bench.paced.variants import Variant, measure, slowest  # noqa: E402
+from bench.paced.variants import Variant, measure, slowest, warm_up  # noqa: E402
 from bench.real.job import Job  # noqa: E402
 from bench.real.models import MODELS, Model  # noqa: E402
 
@@ -124,7 +124,8 @@ def train(model: Model, job: Job) -> dict[str, Any]:
     searched: dict[str, float] = {}
     for ways in job.choices:
         tried = [variant(way) for way in ways]
-        times, _ = measure(tried, WARM_UP, SEARCH_ROUNDS, SEARCH_ITERATIONS, lambda: 0)
+        warm_up(tried, WARM_UP)
+        times, _ = measure(tried, SEARCH_ROUNDS, SEARCH_ITERATIONS, lambda: 0)
         least = {name: min(each) for name, each in slowest(times).items()}
         searched.update(least)
         for one in tried:
@@ -133,7 +134,8 @@ def train(model: Model, job: Job) -> dict[str, Any]:
             else:
                 one.close()
                 del feeds[one.name]
-    times, _ = measure(variants, 0, job.rounds, job.iterations, lambda: 0)
+    warm_up(variants, 0)
+    times, _ = measure(variants, job.rounds, job.iterations, lambda: 0)
     report = {
         "profile": json.loads(profile.to_json()), "distortion": profile.distortion,
         "costs": json.loads(costs.to_json()), "searched_s": searched,
