@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pleach import _core
+from pleach._arguments import shown
 from pleach.errors import InvalidArgumentError
 
 Array = NDArray[Any]
@@ -71,7 +72,7 @@ def prepared(ask: Ask, rank: int, rank_count: int) -> Request:
     """
     if ask.collective not in COLLECTIVES:
         known = ", ".join(COLLECTIVES)
-        raise InvalidArgumentError(f"no collective {ask.collective!r}: there are {known}")
+        raise InvalidArgumentError(f"no collective {shown(ask.collective)}: there are {known}")
     if not 0 <= ask.root < rank_count:
         raise InvalidArgumentError(f"root: {ask.root} is not a rank from 0 to {rank_count - 1}")
     given, result = _arrays(ask, rank, rank_count)
@@ -112,12 +113,26 @@ def type_of(array: Array) -> str:
     return name
 
 
-def writable(array: Array, what: str) -> Array:
+def array_of(given: object, what: str) -> Array:
+    """Returns what was given, an array.
+
+    Raises:
+        InvalidArgumentError: It is something else, or its elements are Python objects.
+    """
+    if not isinstance(given, np.ndarray):
+        raise InvalidArgumentError(f"{what}: {shown(given)} is no NumPy array")
+    if given.dtype.hasobject:
+        raise InvalidArgumentError(f"{what}: arrays of {given.dtype} do not travel")
+    return given
+
+
+def writable(given: object, what: str) -> Array:
     """Returns an array that can be written where it stands.
 
     Raises:
-        InvalidArgumentError: It is read-only, or not contiguous.
+        InvalidArgumentError: As `array_of`; it is read-only, or not contiguous.
     """
+    array = array_of(given, what)
     if not array.flags.c_contiguous or not array.flags.writeable:
         raise InvalidArgumentError(f"{what}: wants a contiguous array that can be written")
     return array
@@ -127,7 +142,7 @@ def _wire_is_float32(wire: str | None, reference: Array) -> bool:
     if wire in (None, reference.dtype.name):
         return False
     if wire != "float32":
-        raise InvalidArgumentError(f"wire: {wire!r} is neither float32 nor the arrays' type")
+        raise InvalidArgumentError(f"wire: {shown(wire)} is neither float32 nor the arrays' type")
     return True
 
 
@@ -135,9 +150,9 @@ def _arrays(ask: Ask, rank: int, rank_count: int) -> tuple[Array | None, Array |
     is_root = rank == ask.root
     gives = ask.collective not in _FROM_ROOT or is_root
     gets = ask.collective not in _TO_ROOT or is_root
-    given = ask.input if gives else None
+    given = array_of(ask.input, "input") if gives and ask.input is not None else None
     if ask.collective == "broadcast" and gives and given is None:
-        given = ask.output
+        given = None if ask.output is None else array_of(ask.output, "output")
     if gives and given is None:
         raise InvalidArgumentError(f"{ask.collective}: rank {rank} gives no array")
     if given is not None and not given.flags.c_contiguous:

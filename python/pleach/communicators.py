@@ -20,14 +20,17 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from pleach import _core
-from pleach._requests import Array, Ask, prepared, writable
+from pleach._arguments import in_one_line
+from pleach._requests import Array, Ask, array_of, prepared, writable
 from pleach.errors import DeadlineError, Error, InvalidArgumentError
 
 ANY_RANK = -1
 _FOREVER = -1
 _MOST_BYTES = 1 << 62
+_MOST_S = 1e9
 
 
+@in_one_line
 def empty(
     shape: SupportsIndex | Sequence[SupportsIndex], dtype: DTypeLike = np.float32
 ) -> NDArray[Any]:
@@ -43,6 +46,8 @@ def empty(
         The array.
     """
     kind = np.dtype(dtype)
+    if kind.hasobject:
+        raise InvalidArgumentError(f"dtype: arrays of {kind} do not travel")
     given = (shape,) if isinstance(shape, SupportsIndex) else shape
     sizes = tuple(operator.index(size) for size in given)
     if any(size < 0 for size in sizes):
@@ -56,8 +61,8 @@ def empty(
 def _milliseconds(time_s: float | None, otherwise: int) -> int:
     if time_s is None:
         return otherwise
-    if time_s < 0:
-        raise InvalidArgumentError(f"a time of {time_s} s is negative")
+    if not 0 <= time_s <= _MOST_S:
+        raise InvalidArgumentError(f"a time of {time_s} s is not from 0 to {_MOST_S}")
     return max(1, round(time_s * 1000))
 
 
@@ -90,6 +95,7 @@ class Operation(_Handle):
         """Whether it is done, well or not; moves on what can move without waiting."""
         return self._core.test()
 
+    @in_one_line
     def wait(self, timeout_s: float | None = None) -> Any:
         """Waits until it is done.
 
@@ -124,6 +130,7 @@ class Communicator(_Handle):
         self.rank: int = core.rank
         self.rank_count: int = core.rank_count
 
+    @in_one_line
     def start(
         self,
         collective: str,
@@ -257,6 +264,7 @@ class Communicator(_Handle):
         """Waits until all ranks have come."""
         self._keep(Operation(self._open().barrier(), (), None)).wait()
 
+    @in_one_line
     def start_send(
         self,
         message: NDArray[Any],
@@ -276,12 +284,13 @@ class Communicator(_Handle):
         Returns:
             The operation.
         """
-        sent = np.ascontiguousarray(message)
+        sent = np.ascontiguousarray(array_of(message, "message"))
         started = self._open().send(
             sent.ctypes.data, sent.nbytes, target, tag, _milliseconds(deadline_s, 0)
         )
         return self._keep(Operation(started, (sent,), None))
 
+    @in_one_line
     def start_receive(
         self,
         buffer: NDArray[Any],
@@ -331,6 +340,7 @@ class Communicator(_Handle):
         assert isinstance(received, Received)
         return received
 
+    @in_one_line
     def split(self, color: int, key: int = 0) -> Communicator | None:
         """Makes a communicator for each colour, of the ranks that give it, by key and rank.
 
@@ -344,6 +354,7 @@ class Communicator(_Handle):
         """Makes one of the ranks that live, after a failure. They all call it."""
         return Communicator(self._open().shrink())
 
+    @in_one_line
     def abort(self, reason: str) -> None:
         """Ends all that is in flight, on every rank, which is told the reason."""
         self._open().abort(reason)
@@ -415,6 +426,7 @@ class Communicator(_Handle):
 class Endpoint(_Handle):
     """This rank's end of a job."""
 
+    @in_one_line
     def __init__(
         self,
         rank: int = 0,
@@ -462,6 +474,7 @@ class Endpoint(_Handle):
         self.rank_count: int = self._core.rank_count
         self.transport: str = self._core.transport
 
+    @in_one_line
     def communicator(
         self,
         name: str | None = None,
@@ -494,6 +507,7 @@ class Endpoint(_Handle):
             )
         )
 
+    @in_one_line
     def write_flight(self, path: str | os.PathLike[str]) -> None:
         """Writes this rank's last operations, as `pleach flight` reads them: FOLDER/rank-R.json."""
         self._open().write_flight(os.fspath(path))
@@ -514,6 +528,7 @@ class Endpoint(_Handle):
         self.close()
 
 
+@in_one_line
 def listen(host: str = "127.0.0.1", port: int = 0) -> tuple[int, int]:
     """Makes a socket for rank 0 to serve the store on.
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pleach import _core
+from pleach._arguments import in_one_line, shown
 from pleach._core import AlphaBeta, BucketTuner, CostModel, MeasuredCosts, TrainingProfile
 from pleach.errors import InvalidArgumentError
 
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 _PS = 1e12
+_MOST_S = 1e6
 # Collectives on the wire at once in real training, so that it does not idle between two.
 TRAINING_CHANNEL_WIDTH = 2
 
@@ -95,6 +97,7 @@ class LoggedCollective:
     exposed_ps: int
 
 
+@in_one_line
 def cut_atoms(
     sizes: Sequence[int],
     layers: Sequence[int],
@@ -131,15 +134,22 @@ def cut_atoms(
     )
 
 
+@in_one_line
 def own_atoms(atom_bytes: Sequence[int], rank_count: int) -> list[int]:
     """Says who owns which atom where ranks own whole ones: the same on every rank, balanced."""
     return _core.own_atoms(list(atom_bytes), rank_count)
 
 
-def _picoseconds(times_s: Sequence[float] | None) -> list[int] | None:
-    return None if times_s is None else [round(time_s * _PS) for time_s in times_s]
+def _picoseconds(what: str, times_s: Sequence[float] | None) -> list[int] | None:
+    if times_s is None:
+        return None
+    for time_s in times_s:
+        if not 0 <= time_s <= _MOST_S:
+            raise InvalidArgumentError(f"{what}: {shown(time_s)} is no time from 0 to {_MOST_S} s")
+    return [round(time_s * _PS) for time_s in times_s]
 
 
+@in_one_line
 def profile(
     tensor_bytes: Sequence[Sequence[int]],
     atom_bytes: Sequence[int] = (),
@@ -166,11 +176,12 @@ def profile(
         tensor_bytes=[list(layer) for layer in tensor_bytes],
         atom_bytes=list(atom_bytes),
         rank_count=rank_count,
-        forward_ps=_picoseconds(forward_s),
-        backward_ps=_picoseconds(backward_s),
+        forward_ps=_picoseconds("forward_s", forward_s),
+        backward_ps=_picoseconds("backward_s", backward_s),
     )
 
 
+@in_one_line
 def settle_plan(
     policy: str,
     profile: TrainingProfile,
@@ -211,6 +222,7 @@ def _tuples(plan: Sequence[AtomCollective]) -> list[tuple[str, int, int]]:
     return [(one.kind, one.first, one.end) for one in plan]
 
 
+@in_one_line
 def check_plan(profile: TrainingProfile, plan: Sequence[AtomCollective]) -> None:
     """Checks that ranks can train by a plan.
 
@@ -231,6 +243,7 @@ class PlanReplay:
     back. What cannot be is an InvalidArgumentError that changes nothing. Not thread safe.
     """
 
+    @in_one_line
     def __init__(
         self,
         profile: TrainingProfile,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from pleach import _core
+from pleach._arguments import in_one_line
 from pleach._core import Schedule, Topology
 from pleach._progress import busy_with
 from pleach._results import RegistryEntry, ScheduleSummary, TopologySummary, Verification, record_of
@@ -12,6 +13,7 @@ from pleach._results import RegistryEntry, ScheduleSummary, TopologySummary, Ver
 Group = str | list[int]
 
 
+@in_one_line
 def topology(spec: str | os.PathLike[str]) -> Topology:
     """Makes a topology.
 
@@ -28,6 +30,7 @@ def topology(spec: str | os.PathLike[str]) -> Topology:
     return _core.parse_topology(os.fspath(spec))
 
 
+@in_one_line
 def describe(of: Topology) -> TopologySummary:
     """Describes a topology: its narrowest cut, and the bounds on what is possible on it."""
     return record_of(TopologySummary, of.summary_json())
@@ -40,6 +43,7 @@ def nodes_of(group: Group | None, on: Topology) -> list[int] | None:
     return on.group(group if isinstance(group, str) else ",".join(map(str, group)))
 
 
+@in_one_line
 def synthesize(
     topology: Topology,
     algorithm: str | os.PathLike[str] = "auto",
@@ -75,11 +79,13 @@ def synthesize(
         )
 
 
+@in_one_line
 def load(path: str | os.PathLike[str]) -> Schedule:
     """Reads a schedule's file, of any format. It is well-formed in its ranges, and not proved."""
     return _core.read_schedule(os.fspath(path))
 
 
+@in_one_line
 def sequence(first: Schedule, second: Schedule, collective: str) -> Schedule:
     """Joins two schedules of the same ranks: a reduce_scatter and an all_gather to an all_reduce.
 
@@ -97,11 +103,13 @@ def sequence(first: Schedule, second: Schedule, collective: str) -> Schedule:
     return _core.sequence(first, second, collective)
 
 
+@in_one_line
 def summarize(schedule: Schedule, topology: Topology) -> ScheduleSummary:
     """Describes a well-formed schedule of a topology."""
     return record_of(ScheduleSummary, _core.schedule_json(schedule, topology))
 
 
+@in_one_line
 def verify(schedule: Schedule, topology: Topology | None = None) -> Verification:
     """Proves that every interleaving of a schedule gives the collective's result.
 
@@ -116,6 +124,7 @@ def verify(schedule: Schedule, topology: Topology | None = None) -> Verification
         return record_of(Verification, _core.verification_json(schedule, topology))
 
 
+@in_one_line
 def registry(name: str) -> list[RegistryEntry]:
     """Lists `topologies`, `algorithms`, `policies`, `workloads`, `transports`, `models`, ...
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from pleach import _core
+from pleach._arguments import in_one_line
 from pleach._core import Book, Schedule, Topology
 from pleach._progress import Progress, busy_with, progress_or_default
 from pleach._results import BookEntries, BookEntry, Choice, Choices, Comparison, Timing, record_of
@@ -57,6 +58,7 @@ def _how(
     )
 
 
+@in_one_line
 def simulate(
     schedule: Schedule | str | os.PathLike[str],
     topology: Topology,
@@ -120,6 +122,7 @@ def _timing_of(text: str, busy_ps: Sequence[int], wire_bytes: Sequence[int]) -> 
     )
 
 
+@in_one_line
 def compare(
     topologies: Topology | Sequence[Topology],
     algorithms: Source | Sequence[Source],
@@ -175,6 +178,7 @@ def compare(
         return record_of(Comparison, _core.compare(what, how, progress_or_default(progress)))
 
 
+@in_one_line
 def plan(
     topology: Topology,
     sizes: Sequence[Size],
@@ -231,6 +235,7 @@ def plan(
     return record_of(Choices, text).choices
 
 
+@in_one_line
 def plan_book(
     topology: Topology,
     *,
@@ -258,11 +263,13 @@ def plan_book(
         )
 
 
+@in_one_line
 def load_book(path: str | os.PathLike[str]) -> Book:
     """Reads a book's file, which this version of the library has written."""
     return _core.read_book(os.fspath(path))
 
 
+@in_one_line
 def entries_of(book: Book) -> list[BookEntry]:
     """Lists what a book has, by collective and size."""
     return record_of(BookEntries, book.json()).entries

@@ -6,11 +6,13 @@ import os
 from collections.abc import Mapping, Sequence
 
 from pleach import _core
+from pleach._arguments import in_one_line
 from pleach._progress import Progress, progress_or_default
 from pleach._results import Training, record_of
 from pleach.timing import Source, sources_of
 
 
+@in_one_line
 def train(
     workload: str | os.PathLike[str],
     *,

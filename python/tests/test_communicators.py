@@ -231,11 +231,24 @@ def refusals(endpoint: pleach.Endpoint) -> None:
             ("all_gather", {"input": three, "counts": [3]}, "counts"),
             ("all_to_all", {"input": three, "counts": [1, 2]}, "receive_counts"),
             ("broadcast", {"output": three, "root": 2}, "root"),
+            ("all_reduce", {"input": [1.0, 2.0]}, r"input: \[1.0, 2.0\] is no NumPy array"),
+            ("all_reduce", {"input": three, "output": [0]}, "output: .* is no NumPy array"),
+            ("broadcast", {"output": "x"}, "output: 'x' is no NumPy array"),
+            ("all_reduce", {"input": np.array([object()])}, "object do not travel"),
+            ("reduce_scatter", {"input": three, "counts": [1.5, None]}, r"start: .*counts="),
+            ("broadcast", {"output": three, "root": "0"}, r"start: .*root='0'"),
             ("all_reduse", {"input": three}, "all_reduce"),
         ]
         for collective, words, what in cases:
             with pytest.raises(ValueError, match=what):
                 ranks.start(collective, **words)
+        for time_s in (-1, float("nan"), float("inf"), 1e300):
+            with pytest.raises(pleach.InvalidArgumentError, match="is not from 0 to"):
+                ranks.start_send(three, 0, deadline_s=time_s)
+        with pytest.raises(pleach.InvalidArgumentError, match="object do not travel"):
+            ranks.start_send(np.array([None]), 0)
+        with pytest.raises(TypeError, match="unexpected keyword"):
+            ranks.start("all_reduce", three, sum="op")  # type: ignore[call-arg]
         # None of them has happened.
         np.testing.assert_array_equal(ranks.all_reduce(three), 2 * three)
     with pytest.raises(ValueError, match="closed"):
@@ -316,6 +329,8 @@ def test_handles_have_one_owner() -> None:
 def test_memory_that_others_read_is_of_any_shape() -> None:
     assert pleach.empty(np.int64(3)).shape == (3,)
     assert pleach.empty([np.int32(2), 0], np.int64).shape == (2, 0)
+    with pytest.raises(pleach.InvalidArgumentError, match="object do not travel"):
+        pleach.empty(3, object)
     with pytest.raises(pleach.InvalidArgumentError, match="over 2\\^62 bytes"):
         pleach.empty((1 << 32, 1 << 32), np.float64)
 

@@ -64,8 +64,11 @@ def test_bad_profiles_and_plans() -> None:
         policy.profile([[4]], [3], 2)
     with pytest.raises(pleach.InvalidArgumentError, match="times of 2"):
         policy.profile([[4]], [4], 2, [1.0, 2.0])
-    with pytest.raises(pleach.InvalidArgumentError):
-        policy.profile([[4]], [4], 2, [-1.0])
+    for time_s in (-1.0, float("nan"), float("inf"), 1e300):
+        with pytest.raises(pleach.InvalidArgumentError, match=r"forward_s: .* is no time"):
+            policy.profile([[4]], [4], 2, [time_s])
+    with pytest.raises(pleach.InvalidArgumentError, match=r"own_atoms: .*rank_count=2\.5"):
+        policy.own_atoms([4], 2.5)  # type: ignore[arg-type]
     profile = policy.profile([[4], [4]], [4, 4], 2)
     good = policy.AtomCollective("all_reduce", 0, 2)
     policy.check_plan(profile, [good])

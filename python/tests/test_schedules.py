@@ -1,11 +1,15 @@
 """Topologies and schedules: described, synthesised, read, written, proved and timed."""
 
+from __future__ import annotations
+
 import itertools
 import json
 import os
 import random
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,6 +69,29 @@ def test_bad_topologies_name_the_value(spec: str, what: str) -> None:
     with pytest.raises(pleach.Error, match=what) as raised:
         pleach.topology(spec)
     assert "\n" not in str(raised.value)
+
+
+class Nameless:
+    """Nobody can say what it is."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
+def test_types_that_do_not_fit_are_named_in_one_line() -> None:
+    ring = pleach.topology("ring:4")
+    calls: tuple[tuple[Callable[..., Any], dict[str, Any], str], ...] = (
+        (pleach.topology, {"spec": 5}, "topology: .*spec=5"),
+        (pleach.synthesize, {"topology": ring, "root": 1.5}, "synthesize: .*root=1.5"),
+        (pleach.synthesize, {"topology": None}, "synthesize: .*topology=None"),
+        (pleach.simulate, {"schedule": "ring", "topology": ring, "size": [1]}, r"size=\[1\]"),
+        (pleach.plan_book, {"topology": ring, "sizes": 7}, "plan_book: .*sizes=7"),
+        (pleach.describe, {"of": Nameless()}, "of=<Nameless instance|of=a Nameless"),
+    )
+    for call, given, what in calls:
+        with pytest.raises(pleach.InvalidArgumentError, match=what) as raised:
+            call(**given)
+        assert "\n" not in str(raised.value)
 
 
 def test_exceptions_are_of_pythons_kinds() -> None:
