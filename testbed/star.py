@@ -131,6 +131,7 @@ class Star:
             "RANK": str(rank), "WORLD_SIZE": str(self.rank_count), "LOCAL_RANK": "0",
             "MASTER_ADDR": address(0), "MASTER_PORT": str(PORT),
             "GLOO_SOCKET_IFNAME": CARD, "PLEACH_SOCKET_IFNAME": f"={CARD}",
+            "PLEACH_NETWORK": f"{namespaces.bits_per_s(self.rate) / 1e3:.0f}kb/s",
         }
 
     def start(

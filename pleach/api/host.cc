@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "pleach/base/index.h"
+#include "pleach/base/units.h"
 #include "pleach/runtime/transport.h"
 
 namespace pleach {
@@ -21,9 +22,6 @@ struct TransportFigures {
 
 constexpr TransportFigures kShm = {6'000'000'000, 800'000, 300'000, 4'000'000};
 constexpr TransportFigures kTcp = {3'000'000'000, 9'000'000, 10'000'000, 3'500'000};
-
-// 25 Gb/s, two links of 5 us (the link preset eth_25), and TCP at both ends.
-constexpr HostNetwork kNetwork = {3'125'000'000, 20'000'000};
 
 }  // namespace
 
@@ -55,15 +53,24 @@ std::vector<int32_t> spread_over_hosts(int32_t rank_count, int32_t host_count) {
   return hosts;
 }
 
+// Two links of 5 us (the link preset eth_25), and TCP at both ends.
+Result<HostNetwork> default_network(std::string_view bandwidth) {
+  HostNetwork network = {3'125'000'000, 20'000'000, "tail_drop"};
+  if (!bandwidth.empty()) {
+    PLEACH_SET(network.bandwidth_bytes_per_s, parse_bandwidth_bytes_per_s(bandwidth));
+  }
+  return network;
+}
+
 Result<RankTopology> default_topology(const std::string& transport, std::span<const int32_t> hosts,
-                                      const std::string& name) {
+                                      const std::string& name, const HostNetwork& network) {
   std::vector<int32_t> ranks_on(at(1 + *std::ranges::max_element(hosts)));
   for (const int32_t host : hosts) {
     ++ranks_on[at(host)];
   }
   const HostModel model =
       default_host_model(transport, *std::ranges::max_element(ranks_on), core_count());
-  PLEACH_ASSIGN(topology, ranks_on.size() > 1 ? hosts_topology(model, kNetwork, hosts, name)
+  PLEACH_ASSIGN(topology, ranks_on.size() > 1 ? hosts_topology(model, network, hosts, name)
                                               : host_topology(model, ranks_on[0], name));
   return RankTopology{std::move(topology), model.reduce_bandwidth_bytes_per_s};
 }

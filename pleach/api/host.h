@@ -24,14 +24,19 @@ HostModel default_host_model(std::string_view transport, int32_t rank_count, int
 // `hosts` by rank, as TransportChoice has them: so many ranks evenly on so many hosts.
 std::vector<int32_t> spread_over_hosts(int32_t rank_count, int32_t host_count);
 
+// What joins hosts: Ethernet without flow control (topology/switches/tail_drop.cc), over TCP.
+//   bandwidth  of a host's link, each way, "10Gb/s"; empty: 25 Gb/s
+//   errors     kInvalidArgument: it is none
+Result<HostNetwork> default_network(std::string_view bandwidth);
+
 // Ranks over a transport, as a topology: those of a host as default_host_model() has them, with as
-// many cores as this one; hosts joined by 25 Gb/s Ethernet.
+// many cores as this one.
 //   hosts  by rank, as TransportChoice has them
 struct RankTopology {
   Topology topology;
   int64_t reduce_bandwidth_bytes_per_s = 0;  // HostModel's
 };
 Result<RankTopology> default_topology(const std::string& transport, std::span<const int32_t> hosts,
-                                      const std::string& name);
+                                      const std::string& name, const HostNetwork& network);
 
 }  // namespace pleach

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -30,6 +31,7 @@ Result<Plan> plan_for(const BookRequest& request, int32_t rank_count) {
   BookOptions options;
   options.planner.only_what_ranks_run = true;
   if (!request.topology.empty()) {
+    options.planner = on_network(options.planner);
     PLEACH_ASSIGN(topology, parse_topology(request.topology));
     return Plan{std::move(topology), std::move(options)};
   }
@@ -38,8 +40,15 @@ Result<Plan> plan_for(const BookRequest& request, int32_t rank_count) {
   PLEACH_CHECK(count_of(hosts) == rank_count, "each rank is on a host");
   const std::string transport =
       request.transport == kAutoTransport ? best_transport(hosts) : request.transport;
-  PLEACH_ASSIGN(ranks, default_topology(transport, hosts, transport));
+  const Result<HostNetwork> network = default_network(request.network);
+  if (!network) {
+    return prefixed("PLEACH_NETWORK", network.error());
+  }
+  PLEACH_ASSIGN(ranks, default_topology(transport, hosts, transport, *network));
   options.planner.simulation.reduce_bandwidth_bytes_per_s = ranks.reduce_bandwidth_bytes_per_s;
+  if (*std::ranges::max_element(hosts) > 0) {
+    options.planner = on_network(options.planner);
+  }
   return Plan{std::move(ranks.topology), std::move(options)};
 }
 
@@ -61,6 +70,7 @@ std::string cache_name(const Plan& plan, uint64_t code) {
   key.add(plan.topology.fingerprint());
   key.add(plan.options.algorithm);
   key.add(plan.options.planner.model);
+  key.add(plan.options.planner.least_segment_bytes);
   key.add(plan.options.planner.simulation.reduce_bandwidth_bytes_per_s);
   for (const int64_t size_bytes : plan.options.sizes_bytes) {
     key.add(size_bytes);
@@ -101,6 +111,7 @@ BookRequest book_request(const EnvironmentLookup& lookup, std::string transport)
   request.transport = std::move(transport);
   request.file = lookup("PLEACH_BOOK").value_or("");
   request.source = "PLEACH_BOOK";
+  request.network = lookup("PLEACH_NETWORK").value_or("");
   const std::string cache = lookup("XDG_CACHE_HOME").value_or("");
   const std::string home = lookup("HOME").value_or("");
   if (cache.starts_with('/')) {

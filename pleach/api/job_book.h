@@ -30,6 +30,7 @@ struct BookRequest {
   // Where each rank is, as TransportChoice has it; empty: all are on one host.
   std::vector<int32_t> hosts = {};
   std::string topology = {};  // to plan for, a spec; empty: what is known of the transport
+  std::string network = {};   // what a host's link to the others carries: default_network()
   std::string file = {};      // a book or a schedule, in place of planning
   std::string source = {};  // who named the file, as errors say it: "PLEACH_BOOK"; empty: all know
   std::string cache = {};   // a folder of books; empty: none
@@ -39,7 +40,8 @@ struct BookRequest {
   std::string place() const;
 };
 
-// With the file that PLEACH_BOOK names, and the cache $XDG_CACHE_HOME/pleach or ~/.cache/pleach.
+// With the file that PLEACH_BOOK names, the network that PLEACH_NETWORK tells, and the cache
+// $XDG_CACHE_HOME/pleach or ~/.cache/pleach.
 BookRequest book_request(const EnvironmentLookup& lookup, std::string transport);
 
 // Reads, or plans and keeps in the cache, what `rank_count` ranks run. A cache that cannot be read

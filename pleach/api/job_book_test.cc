@@ -214,6 +214,29 @@ TEST(JobBook, KnowsHosts) {
   EXPECT_TRUE(obtain_book({.transport = "host", .hosts = {0, 1, 1}}, 3));
 }
 
+// Between hosts messages that meet lose time, and a ring's never meet; segments let another
+// operation's pass, and are no smaller than is sensible.
+TEST(JobBook, GoesAroundBetweenHosts) {
+  for (const std::string network : {"", "200Mbit/s"}) {
+    const Result<Book> book =
+        obtain_book({.transport = "tcp", .hosts = {0, 1, 2, 3}, .network = network}, 4);
+    ASSERT_TRUE(book) << book.error().message;
+    for (const Kind kind : {Kind::kAllReduce, Kind::kReduceScatter, Kind::kAllGather}) {
+      const Book::Entry& entry = *book->find(kind, 64 << 20);
+      EXPECT_EQ(book->schedules[at(entry.schedule)]->provenance.algorithm, "ring") << network;
+    }
+    for (const Book::Entry& entry : book->entries) {
+      EXPECT_LE(int64_t{entry.segment_count - 1} * 16384, entry.up_to_bytes);
+    }
+  }
+  const Result<Book> slow =
+      obtain_book({.transport = "tcp", .hosts = {0, 1, 2, 3}, .network = "200Mbit/s"}, 4);
+  EXPECT_GE(slow->find(Kind::kAllGather, 800'000)->segment_count, 4);
+  EXPECT_LE(slow->find(Kind::kAllGather, 800'000)->segment_count, 8);
+  EXPECT_EQ(obtain_book({.hosts = {0, 1}, .network = "fast"}, 2).error().message.substr(0, 23),
+            "PLEACH_NETWORK: 'fast' ");
+}
+
 TEST(DefaultHostModel, KnowsWhoSharesCores) {
   EXPECT_GE(core_count(), 1);
   const HostModel two = default_host_model("shm", 2, 2), eight = default_host_model("shm", 8, 2);

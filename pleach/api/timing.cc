@@ -84,7 +84,8 @@ Result<Timing> time_schedule(const Topology& topology,
   const Job job = {schedule, request.size_bytes, 0};
   if (request.choose_segments) {
     PLEACH_ASSIGN(best,
-                  find_best_segments(request.model, topology, std::span(&job, 1), request.options));
+                  find_best_segments(topology, {&job, 1},
+                                     {.model = request.model, .simulation = request.options}));
     Timing timing = finish(topology, *schedule, request, std::move(best.simulation));
     timing.segment_count = best.segment_count;
     return timing;

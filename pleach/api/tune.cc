@@ -222,8 +222,9 @@ Result<Book> tune_book(EndpointOptions endpoint_options, const TuneOptions& opti
   PLEACH_ASSIGN(endpoint, Endpoint::create(std::move(endpoint_options)));
   const std::vector<int32_t> hosts =
       endpoint->hosts().empty() ? spread_over_hosts(endpoint->rank_count(), 1) : endpoint->hosts();
-  PLEACH_ASSIGN(
-      known, default_topology(endpoint->transport(), hosts, endpoint->transport() + ", measured"));
+  PLEACH_ASSIGN(known,
+                default_topology(endpoint->transport(), hosts, endpoint->transport() + ", measured",
+                                 *default_network("")));
   PLEACH_ASSIGN(communicator, Communicator::create(endpoint, {.name = name}));
   const GroupOfRanks group{endpoint->store(), endpoint->rank(), endpoint->rank_count(),
                            endpoint->deadline()};

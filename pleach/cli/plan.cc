@@ -17,6 +17,7 @@ void declare(CommandLine& line) {
   line.option("--ranks", "without --topology: so many on this host, as its transport is known");
   line.option("--hosts", "where these ranks are, evenly", "1");
   line.option("--transport", "of these ranks", kAutoTransport);
+  line.option("--network", "of these hosts: what the link of each carries", "25Gb/s");
   declare_collective(line);
   line.option("--algorithm", "what plans: auto, or one algorithm, whose segments are planned",
               kAutoAlgorithm);
@@ -52,12 +53,13 @@ Result<Topology> topology_option(const CommandLine& line, TimingRequest& how) {
   PLEACH_TRY(from_option("--transport", check_transport(wanted)));
   PLEACH_ASSIGN(hosts, line.count("--hosts", 1, ranks));
   PLEACH_TRY(from_option("--hosts", check_hosts(wanted, hosts)));
+  PLEACH_ASSIGN(network, line.value("--network", default_network));
   const std::vector<int32_t> spread = spread_over_hosts(ranks, hosts);
   const std::string transport = wanted == kAutoTransport ? best_transport(spread) : wanted;
   const std::string where = hosts > 1 ? fmt::format(" on {} hosts", hosts) : "";
-  PLEACH_ASSIGN(known,
-                default_topology(transport, spread,
-                                 fmt::format("{} ranks{} over {}", ranks, where, transport)));
+  PLEACH_ASSIGN(
+      known, default_topology(transport, spread,
+                              fmt::format("{} ranks{} over {}", ranks, where, transport), network));
   if (!line.given("--reduce-bandwidth")) {
     how.options.reduce_bandwidth_bytes_per_s = known.reduce_bandwidth_bytes_per_s;
   }
@@ -95,6 +97,9 @@ Result<ExitCode> write_plan(const CommandLine& line, const Invocation& invocatio
   options.planner = planner_options(how);
   options.planner.wants_certificate = false;
   options.planner.only_what_ranks_run = true;
+  if (line.given("--topology") || line.given("--hosts")) {
+    options.planner = on_network(options.planner);
+  }
   if (line.given("--sizes")) {
     PLEACH_SET(options.sizes_bytes, line.value("--sizes", parse_sizes));
   }

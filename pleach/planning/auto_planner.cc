@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -12,8 +13,8 @@
 
 #include "pleach/base/text.h"
 #include "pleach/collective/program.h"
+#include "pleach/collective/symmetry.h"
 #include "pleach/collective/verify.h"
-#include "pleach/planning/best_segments.h"
 #include "pleach/synthesis/algorithm.h"
 
 namespace pleach {
@@ -47,6 +48,32 @@ Result<Schedule> make(const SynthesisRequest& request, const std::string& spec,
   return std::move(schedule);
 }
 
+// Ranks that a rank sends to, at the most.
+int32_t connection_count(const Schedule& schedule) {
+  std::map<NodeId, int32_t> rank_of;
+  for (const NodeId node : schedule.participants) {
+    rank_of.emplace(node, count_of(rank_of));
+  }
+  std::set<std::pair<int32_t, int32_t>> pairs;
+  for (const Transfer& transfer : schedule.transfers) {
+    const auto source = rank_of.find(transfer.source), target = rank_of.find(transfer.target);
+    if (source == rank_of.end() || target == rank_of.end()) {
+      continue;  // a switch's
+    }
+    if (schedule.symmetry) {  // every rank does as rank 0
+      const Translation translation(schedule.symmetry->dimensions);
+      pairs.emplace(0, translation.subtract(target->second, source->second));
+    } else {
+      pairs.emplace(source->second, target->second);
+    }
+  }
+  std::vector<int32_t> targets(at(schedule.rank_count()));
+  for (const auto& [source, target] : pairs) {
+    ++targets[at(source)];
+  }
+  return targets.empty() ? 0 : *std::ranges::max_element(targets);
+}
+
 class AutoPlanner final : public Planner {
  public:
   AutoPlanner(const Topology& topology, PlannerOptions options)
@@ -63,27 +90,33 @@ class AutoPlanner final : public Planner {
           fmt::format("{} chooses by the size of the buffer, and none is given", kAutoAlgorithm));
     }
     PLEACH_ASSIGN(all, candidates(request));
-    std::shared_ptr<const Schedule> best = all->front();
-    std::optional<int64_t> least_ps;
+    if (all->size() == 1) {
+      return all->front();
+    }
+    std::vector<int64_t> times_ps;
     for (const auto& candidate : *all) {
-      if (all->size() > 1) {
-        PLEACH_ASSIGN(time_ps, time(candidate, request.size_bytes));
-        if (!least_ps || time_ps < *least_ps) {
-          best = candidate;
-          least_ps = time_ps;
-        }
+      PLEACH_ASSIGN(time_ps, time(candidate, request.size_bytes));
+      times_ps.push_back(time_ps);
+    }
+    const auto best = std::ranges::min_element(times_ps) - times_ps.begin();
+    const double enough_ps = options().as_good * static_cast<double>(times_ps[at(best)]);
+    std::shared_ptr<const Schedule> taken = (*all)[at(best)];
+    for (std::size_t index = 0; options().as_good > 1 && index < all->size(); ++index) {
+      if (static_cast<double>(times_ps[index]) <= enough_ps &&
+          connection_count(*(*all)[index]) < connection_count(*taken)) {
+        taken = (*all)[index];
       }
     }
-    return best;
+    return taken;
   }
 
   Result<int64_t> time(const std::shared_ptr<const Schedule>& candidate, int64_t size_bytes) const {
     const Job job = {candidate, size_bytes, 0};
-    SimulationOptions simulation = options().simulation;
     if (!segment_count()) {
-      PLEACH_ASSIGN(best, find_best_segments(options().model, topology(), {&job, 1}, simulation));
+      PLEACH_ASSIGN(best, best_segments({&job, 1}, 1));
       return best.simulation.finish_ps;
     }
+    SimulationOptions simulation = options().simulation;
     simulation.segment_count = *segment_count();
     PLEACH_ASSIGN(result, simulate(options().model, topology(), {&job, 1}, simulation));
     return result.finish_ps;

@@ -23,7 +23,7 @@ int64_t time_of(const Topology& topology, std::shared_ptr<const Schedule> schedu
   const Job job = {std::move(schedule), size_bytes, 0};
   const auto simulation =
       segment_count ? simulate("flow", topology, {&job, 1}, {.segment_count = *segment_count})
-                    : find_best_segments("flow", topology, {&job, 1}, {})->simulation;
+                    : find_best_segments(topology, {&job, 1})->simulation;
   EXPECT_TRUE(simulation) << simulation.error().message;
   return simulation->finish_ps;
 }
@@ -111,6 +111,43 @@ TEST(AutoPlanner, KnowsWhatRanksRun) {
     ASSERT_TRUE(choice) << choice.error().message;
     EXPECT_EQ(choice->schedule->provenance.algorithm == "in_switch", !only_what_ranks_run);
   }
+}
+
+// What a segment costs a rank is in no topology whose messages cost nothing.
+TEST(AutoPlanner, CutsNothingOnNetworksBelowWhatASegmentCosts) {
+  const Topology topology = topology_of("switch:4");
+  for (const char* algorithm : {"auto", "ring", "tree"}) {
+    for (const int64_t size_bytes : {int64_t{16}, int64_t{20'000}, int64_t{1} << 22}) {
+      const auto choose = [&](bool is_network) {
+        const PlannerOptions options = {.segment_count = std::nullopt, .wants_certificate = false};
+        const auto planner =
+            make_planner(topology, algorithm, is_network ? on_network(options) : options);
+        const auto choice =
+            (*planner)->choose({.collective = Kind::kBroadcast, .size_bytes = size_bytes});
+        EXPECT_TRUE(choice) << choice.error().message;
+        return choice->segment_count;
+      };
+      EXPECT_GE(std::max<int64_t>(size_bytes / 16384, 1), choose(true))
+          << algorithm << " " << size_bytes;
+      EXPECT_GE(choose(false), size_bytes > 64 ? 16 : 1) << algorithm << " " << size_bytes;
+    }
+  }
+}
+
+// A ring has one connection for each rank, and steps that cost next to nothing here; segments that
+// cost nothing let others pass.
+TEST(AutoPlanner, TakesFewConnectionsAndManySegmentsOfWhatIsAsGood) {
+  const Topology topology = topology_of("switch:8,latency=1us,overhead=1us,bandwidth=25MB/s");
+  const PlannerOptions exact = {.segment_count = std::nullopt, .wants_certificate = false};
+  const auto choose = [&](const PlannerOptions& options) {
+    return *(*make_planner(topology, "auto", options))->choose({.size_bytes = 8 << 20});
+  };
+  const Choice best = choose(exact), taken = choose(on_network(exact));
+  EXPECT_EQ(best.schedule->provenance.algorithm, "halving_doubling");
+  EXPECT_EQ(taken.schedule->provenance.algorithm, "ring");
+  EXPECT_GT(taken.segment_count, best.segment_count);
+  EXPECT_LE(time_of(topology, taken.schedule, 8 << 20, taken.segment_count) * 50,
+            time_of(topology, best.schedule, 8 << 20, best.segment_count) * 51);
 }
 
 TEST(AutoPlanner, SaysWhyNot) {

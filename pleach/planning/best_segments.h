@@ -18,11 +18,18 @@ struct BestSegments {
   Simulation simulation;
 };
 
-// Tries 1, 2, 4, ... 64 segments, none smaller than a byte of the largest job, and keeps the
-// fastest (the fewest on a tie), until two in a row are no faster, and while the jobs have at most
-// kAutoSegmentLimit transfers × segments in all; options.segment_count is ignored.
+struct SegmentSearch {
+  std::string_view model = kDefaultNetworkModel;
+  SimulationOptions simulation = {};  // its segment_count is ignored
+  int64_t least_bytes = 1;            // of a segment of the jobs' largest message, where it is cut
+  double as_good = 1;                 // PlannerOptions'
+};
+
+// Tries 1, 2, 4, ... 64 segments, none smaller than that, and keeps the fastest (the fewest on a
+// tie); or the most that are as good, where others are than the fastest. Until two in a row are no
+// better, and while the jobs have at most kAutoSegmentLimit transfers × segments in all.
 //   errors  those of the model
-Result<BestSegments> find_best_segments(std::string_view model, const Topology& topology,
-                                        std::span<const Job> jobs, SimulationOptions options);
+Result<BestSegments> find_best_segments(const Topology& topology, std::span<const Job> jobs,
+                                        const SegmentSearch& search = {});
 
 }  // namespace pleach

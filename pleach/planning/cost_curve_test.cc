@@ -133,7 +133,7 @@ TEST(CostCurve, IsWithinItsToleranceOfTheSimulation) {
       const int64_t simulated_ps =
           segment_count
               ? simulate("flow", topology, jobs, {.segment_count = *segment_count})->finish_ps
-              : find_best_segments("flow", topology, jobs, {})->simulation.finish_ps;
+              : find_best_segments(topology, jobs)->simulation.finish_ps;
       EXPECT_NEAR(static_cast<double>(curve.time_ps(size_bytes)), static_cast<double>(simulated_ps),
                   error * static_cast<double>(simulated_ps))
           << size_bytes;

@@ -6,11 +6,18 @@
 
 #include "pleach/collective/formats.h"
 #include "pleach/planning/auto_planner.h"
-#include "pleach/planning/best_segments.h"
 #include "pleach/planning/file_planner.h"
 #include "pleach/planning/fixed_planner.h"
 
 namespace pleach {
+
+Result<BestSegments> Planner::best_segments(std::span<const Job> jobs, double as_good) const {
+  return find_best_segments(topology_, jobs,
+                            {.model = options_.model,
+                             .simulation = options_.simulation,
+                             .least_bytes = options_.least_segment_bytes,
+                             .as_good = as_good});
+}
 
 Result<CommonChoice> Planner::with_segments(CommonChoice choice, int64_t size_bytes) const {
   if (options_.segment_count) {
@@ -21,7 +28,7 @@ Result<CommonChoice> Planner::with_segments(CommonChoice choice, int64_t size_by
   for (const auto& schedule : choice.schedules) {
     jobs.push_back({schedule, size_bytes, 0});
   }
-  PLEACH_ASSIGN(best, find_best_segments(options_.model, topology_, jobs, options_.simulation));
+  PLEACH_ASSIGN(best, best_segments(jobs, options_.as_good));
   choice.segment_count = best.segment_count;
   choice.time_ps = best.simulation.finish_ps;
   return choice;

@@ -96,6 +96,13 @@ void bind_profile(nb::module_& module) {
         if (rank_count < 1) {
           raise(invalid(fmt::format("rank_count: {} is not positive", rank_count)));
         }
+        int64_t left = kMostProfileBytes;
+        for (const int64_t bytes : atom_bytes) {
+          if (bytes < 0 || bytes > left) {
+            raise(invalid(fmt::format("atom_bytes: {} is not from 0 to {}", bytes, left)));
+          }
+          left -= bytes;
+        }
         return own_atoms(atom_bytes, rank_count);
       },
       nb::arg("atom_bytes"), nb::arg("rank_count"));

@@ -101,6 +101,9 @@ Comparison comparison_of(const Compared& what, const HowSimulated& how, const Pr
     request.sizes_bytes.push_back(size_bytes(size));
   }
   for (const Topology* topology : what.topologies) {
+    if (topology == nullptr) {
+      raise(invalid("topologies: None is none"));
+    }
     for (const std::string& source : what.sources) {
       ScheduleRequest schedule = request_of(what.collective, std::nullopt, what.root, 0);
       if (what.group.has_value()) {
@@ -144,6 +147,7 @@ void bind_books(nb::module_& module) {
         options.planner = planner_options(timing_of(how));
         options.planner.wants_certificate = false;
         options.planner.only_what_ranks_run = true;
+        options.planner = on_network(options.planner);
         if (sizes.has_value()) {
           options.sizes_bytes.clear();
           for (const Size& size : *sizes) {

@@ -251,20 +251,21 @@ Status ChannelCommunicator::open() {
 // When it returns, all ranks have opened the channels, with as many places, and as large ones, and
 // know how to reach each other: nothing that follows asks the store.
 Status ChannelCommunicator::meet() {
-  const std::string places =
-      fmt::format("landing_places={} place_bytes={} message_places={} message_place_bytes={}",
-                  options_.landing_places, options_.place_bytes, options_.message_places,
-                  options_.message_place_bytes);
+  const std::string places = fmt::format(
+      "transport={} landing_places={} place_bytes={} message_places={} message_place_bytes={}",
+      transport_name(endpoint_->transport()), options_.landing_places, options_.place_bytes,
+      options_.message_places, options_.message_place_bytes);
   const auto places_in = [](std::string_view word) { return word.substr(0, word.find('\n')); };
   const auto take = [&](const std::vector<std::string>& words) -> Status {
     for (int32_t rank = 0; rank < rank_count(); ++rank) {
+      PLEACH_TRY(compare(group(), Rank{rank}, places_in(words[at(rank)]), places_in(words[0]),
+                         "rank {0} has {1}, rank {3} has {2}"));
+    }
+    for (int32_t rank = 0; rank < rank_count(); ++rank) {
       const std::string_view word = words[at(rank)];
-      const std::string_view theirs = places_in(word);
-      PLEACH_TRY(compare(group(), Rank{rank}, theirs, places_in(words[0]),
-                         "rank {0} opens {1}, rank {3} opens {2}"));
+      const std::size_t address = std::min(places_in(word).size() + 1, word.size());
       if (rank != this->rank().value) {
-        PLEACH_TRY(progress().introduce(job_ranks()[at(rank)],
-                                        word.substr(std::min(theirs.size() + 1, word.size()))));
+        PLEACH_TRY(progress().introduce(job_ranks()[at(rank)], word.substr(address)));
       }
     }
     return ok();

@@ -369,20 +369,26 @@ TEST(CommunicatorTest, RanksThatAskForDifferentThingsAreNamedWithBoth) {
   }
 }
 
-TEST(CommunicatorTest, RanksThatOpenOtherPlacesAreNamedWithBoth) {
-  const std::vector<std::pair<CommunicatorOptions, std::string>> differences = {
-      {{.landing_places = 3}, "rank 1 opens landing_places=3, rank 0 opens landing_places=4"},
-      {{.place_bytes = 4096}, "rank 1 opens place_bytes=4096, rank 0 opens place_bytes=262144"},
-      {{.message_places = 2}, "rank 1 opens message_places=2, rank 0 opens message_places=8"}};
-  for (const auto& [options, expected] : differences) {
-    const auto store = make_local_store();
-    support::on_every_rank(2, [&](Rank rank) {
-      const auto made =
-          make_communicator({.rank = rank, .rank_count = 2, .transport = "inproc", .store = store},
-                            rank.value == 1 ? options : CommunicatorOptions());
-      ASSERT_FALSE(made.has_value());
-      EXPECT_TRUE(contains(made.error().message, expected)) << made.error().message;
-    });
+// The refusal that two ranks hear who come with these options.
+void expect_refusal(const CommunicatorOptions& options, const std::string& transport,
+                    const std::string& expected) {
+  const auto store = make_local_store();
+  support::on_every_rank(2, [&](Rank rank) {
+    const bool is_odd = rank.value == 1;
+    const auto made = make_communicator(
+        {.rank = rank, .rank_count = 2, .transport = is_odd ? transport : "tcp", .store = store},
+        is_odd ? options : CommunicatorOptions());
+    ASSERT_FALSE(made.has_value());
+    EXPECT_TRUE(contains(made.error().message, expected)) << made.error().message;
+  });
+}
+
+TEST(CommunicatorTest, RanksOfOtherPlacesOrTransportsAreNamedWithBoth) {
+  expect_refusal({.landing_places = 3}, "tcp", "rank 1 has landing_places=3, rank 0 has landing_");
+  expect_refusal({.message_places = 2}, "tcp", "rank 1 has message_places=2, rank 0 has message_");
+  expect_refusal({}, "tcp,sockets=2", "(PLEACH_SOCKETS)");
+  for (const std::string other : {"shm", "host", "inproc"}) {
+    expect_refusal({}, other, "rank 1 has transport=" + other + ", rank 0 has transport=tcp");
   }
 }
 

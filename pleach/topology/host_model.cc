@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -70,7 +71,15 @@ Result<Topology> host_topology(const HostModel& model, int32_t rank_count,
 
 Result<Topology> hosts_topology(const HostModel& model, const HostNetwork& network,
                                 std::span<const int32_t> hosts, const std::string& name) {
-  const Framing framing = {.header_bytes = model.message_bytes, .packet_bytes = int64_t{1} << 30};
+  // As long as a message of nothing takes at the ranks; in their host that is too little where the
+  // network is slower than they.
+  const int64_t message_bytes =
+      network.bandwidth_bytes_per_s < model.rank_bandwidth_bytes_per_s
+          ? std::llround(static_cast<double>(model.message_bytes) *
+                         static_cast<double>(network.bandwidth_bytes_per_s) /
+                         static_cast<double>(model.rank_bandwidth_bytes_per_s))
+          : model.message_bytes;
+  const Framing framing = {.header_bytes = message_bytes, .packet_bytes = int64_t{1} << 30};
   PLEACH_TRY(check_framing(framing, name));
   TopologyBuilder builder(name);
   builder.set_framing(framing);
@@ -79,7 +88,9 @@ Result<Topology> hosts_topology(const HostModel& model, const HostNetwork& netwo
     PLEACH_ASSIGN(node, builder.add_node({.name = std::to_string(rank)}));
     ranks.push_back(node);
   }
-  PLEACH_ASSIGN(middle, builder.add_node({.name = "network", .kind = NodeKind::kSwitch}));
+  PLEACH_ASSIGN(middle, builder.add_node({.name = "network",
+                                          .kind = NodeKind::kSwitch,
+                                          .switch_kind = network.switch_kind}));
   const int64_t half_ps = network.latency_ps / 2;
   const int32_t host_count = 1 + *std::ranges::max_element(hosts);
   for (int32_t host = 0; host < host_count; ++host) {

@@ -37,10 +37,12 @@ Result<Topology> host_topology(const HostModel& model, int32_t rank_count, const
 struct HostNetwork {
   int64_t bandwidth_bytes_per_s = 1;  // of a host, each way
   int64_t latency_ps = 0;             // from a host to another
+  std::string switch_kind = {};       // Node's
 };
 
 // Several hosts of one model. What goes to another host leaves it beside the link on which the
-// messages of the host meet. Messages cost the same wherever they go.
+// messages of the host meet. Messages cost the same wherever they go; where the network is slower
+// than a rank, what they cost there.
 //   hosts   by rank: 0, 1, ..., each at least once
 //   errors  as host_topology()
 Result<Topology> hosts_topology(const HostModel& model, const HostNetwork& network,

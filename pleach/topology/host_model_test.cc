@@ -77,7 +77,7 @@ TEST(HostModel, RefusesWhatNoTopologyHas) {
   HostModel model = kModel;
   model.message_bytes = int64_t{1} << 30;
   EXPECT_FALSE(host_topology(model, 2, "host"));
-  EXPECT_FALSE(hosts_topology(model, {1, 1}, std::vector<int32_t>{0, 1}, "hosts"));
+  EXPECT_FALSE(hosts_topology(model, {int64_t{1} << 40, 1}, std::vector<int32_t>{0, 1}, "hosts"));
   model = kModel;
   model.host_bandwidth_bytes_per_s = 0;
   EXPECT_FALSE(host_topology(model, 2, "host"));

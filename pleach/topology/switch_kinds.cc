@@ -3,6 +3,7 @@
 
 namespace pleach {
 
-PLEACH_REGISTRY(switch_kinds, SwitchKind, "kind of switch", "switches", kUnlimitedSwitch)
+PLEACH_REGISTRY(switch_kinds, SwitchKind, "kind of switch", "switches", kUnlimitedSwitch,
+                kTailDropSwitch)
 
 }  // namespace pleach

@@ -67,6 +67,8 @@ def test_bad_profiles_and_plans() -> None:
     for time_s in (-1.0, float("nan"), float("inf"), 1e300):
         with pytest.raises(pleach.InvalidArgumentError, match=r"forward_s: .* is no time"):
             policy.profile([[4]], [4], 2, [time_s])
+    with pytest.raises(pleach.InvalidArgumentError, match="atom_bytes: -4 is"):
+        policy.own_atoms([-4], 2)
     with pytest.raises(pleach.InvalidArgumentError, match=r"own_atoms: .*rank_count=2\.5"):
         policy.own_atoms([4], 2.5)  # type: ignore[arg-type]
     profile = policy.profile([[4], [4]], [4, 4], 2)

@@ -86,6 +86,7 @@ def test_types_that_do_not_fit_are_named_in_one_line() -> None:
         (pleach.synthesize, {"topology": None}, "synthesize: .*topology=None"),
         (pleach.simulate, {"schedule": "ring", "topology": ring, "size": [1]}, r"size=\[1\]"),
         (pleach.plan_book, {"topology": ring, "sizes": 7}, "plan_book: .*sizes=7"),
+        (pleach.compare, {"topologies": [None], "algorithms": "ring", "sizes": [8]}, "None"),
         (pleach.describe, {"of": Nameless()}, "of=<Nameless instance|of=a Nameless"),
     )
     for call, given, what in calls:

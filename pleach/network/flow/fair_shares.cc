@@ -11,9 +11,15 @@ namespace {
 
 constexpr double kUnfixed = -1;
 
+double capacity_for(const FairShares::Capacity& link, int32_t flow_count) {
+  return link.crowding == 0 || flow_count < 2
+             ? link.bytes_per_s
+             : link.bytes_per_s / (1 + link.crowding * (1 - 1.0 / flow_count));
+}
+
 }  // namespace
 
-FairShares::FairShares(std::vector<double> capacities,
+FairShares::FairShares(std::vector<Capacity> capacities,
                        std::vector<std::span<const LinkId>> flow_links)
     : capacities_(std::move(capacities)),
       flow_links_(std::move(flow_links)),
@@ -107,8 +113,8 @@ void FairShares::fill_part() {
   std::vector<std::size_t> changed;
   for (std::size_t index = 0; index < part_links_.size(); ++index) {
     const std::size_t link = part_links_[index].index();
-    left[index] = capacities_[link];
     unfixed[index] = count_of(active_[link]);
+    left[index] = capacity_for(capacities_[link], unfixed[index]);
     place_[link] = static_cast<int32_t>(index);
     if (unfixed[index] > 0) {
       heap.push_back({left[index] / unfixed[index], index});

@@ -5,6 +5,7 @@
 // flows keep the rate they have, and the rest go on.
 //     rate(f) = min over links l of f of  (capacity(l) − Σ rates fixed before on l) / (flows left
 //     on l)
+// The capacity of a link may depend on how many flows are active on it.
 // A change reaches only flows that share links with it, directly or through others: those alone are
 // solved again. Source: Bertsekas & Gallager, Data Networks, sec. 6.5.2.
 #pragma once
@@ -25,9 +26,14 @@ class FairShares {
     double rate_bytes_per_s;
   };
 
-  //   capacities  by LinkId [bytes/s], > 0
+  struct Capacity {
+    double bytes_per_s;   // of one flow, > 0
+    double crowding = 0;  // of k flows: bytes_per_s / (1 + crowding · (1 − 1/k)); ≥ 0
+  };
+
+  //   capacities  by LinkId
   //   flow_links  by flow number: the links it uses; must outlive this
-  FairShares(std::vector<double> capacities, std::vector<std::span<const LinkId>> flow_links);
+  FairShares(std::vector<Capacity> capacities, std::vector<std::span<const LinkId>> flow_links);
 
   // The next flow number gets these links, which must outlive this.
   void add_flow(std::span<const LinkId> links);
@@ -42,7 +48,7 @@ class FairShares {
   void fill_part();
   std::span<const LinkId> links_of(int32_t flow) const { return flow_links_[at(flow)]; }
 
-  std::vector<double> capacities_;
+  std::vector<Capacity> capacities_;
   std::vector<std::span<const LinkId>> flow_links_;
   std::vector<std::vector<int32_t>> active_;  // by link: its active flows
   std::vector<double> rates_;                 // by flow; 0: not active

@@ -21,7 +21,7 @@ std::vector<std::span<const LinkId>> spans(const Links& links) {
 //   b = c = 4/2 = 2;  a = 10 - 2 = 8;  d = 100 - 2 = 98
 TEST(FairShares, FillsProgressively) {
   const Links links = {{{0}}, {{0}, {1}}, {{1}, {2}}, {{2}}};
-  FairShares shares({10, 4, 100}, spans(links));
+  FairShares shares({{10}, {4}, {100}}, spans(links));
   for (int32_t flow = 0; flow < 4; ++flow) {
     shares.start(flow);
   }
@@ -39,6 +39,31 @@ TEST(FairShares, FillsProgressively) {
   }
   EXPECT_EQ(rates, (std::map<int32_t, double>{{0, 10}, {2, 4}, {3, 96}}));
   EXPECT_TRUE(shares.solve().empty());
+}
+
+// Link 0 (12, crowding 1) carries a to c, link 1 (2) c alone.
+//   of three: 12 / (1 + 2/3) = 7.2;  c = 2;  a = b = 5.2 / 2;  without a and b: c = 2
+TEST(FairShares, CrowdsLoseCapacity) {
+  const Links links = {{{0}}, {{0}}, {{0}, {1}}};
+  FairShares shares({{12, 1}, {2, 1}}, spans(links));
+  for (int32_t flow = 0; flow < 3; ++flow) {
+    shares.start(flow);
+  }
+  std::map<int32_t, double> rates;
+  for (const auto& [flow, rate] : shares.solve()) {
+    rates[flow] = rate;
+  }
+  EXPECT_DOUBLE_EQ(rates[0], 2.6);
+  EXPECT_DOUBLE_EQ(rates[1], 2.6);
+  EXPECT_DOUBLE_EQ(rates[2], 2);
+  shares.stop(0);
+  shares.stop(2);
+  ASSERT_EQ(shares.solve().size(), 1U);
+  EXPECT_EQ(shares.solve().size(), 0U);
+  shares.start(0);
+  for (const auto& [flow, rate] : shares.solve()) {
+    EXPECT_DOUBLE_EQ(rate, 12 / 1.5 / 2) << flow;
+  }
 }
 
 // Max-min: no link is overfull, and every flow has a full link on which nobody is faster.
@@ -85,7 +110,11 @@ TEST(FairShares, IsMaxMinAfterEveryChange) {
         own.push_back({0});
       }
     }
-    FairShares shares(capacities, spans(links));
+    std::vector<FairShares::Capacity> given;
+    for (const double capacity : capacities) {
+      given.push_back({capacity});
+    }
+    FairShares shares(given, spans(links));
     std::map<int32_t, double> rates;
     for (int change = 0; change < 30; ++change) {
       const auto flow = static_cast<int32_t>(rng.below(links.size()));

@@ -6,6 +6,7 @@
 
 #include "pleach/base/units.h"
 #include "pleach/network/job_checks.h"
+#include "pleach/topology/switch_model.h"
 
 namespace pleach {
 namespace {
@@ -13,10 +14,18 @@ namespace {
 constexpr auto kPerSecond = static_cast<double>(kPicosecondsPerSecond);
 constexpr double kRounding = 1e-13;  // of a transmission
 
-std::vector<double> capacities_of(const Topology& topology) {
-  std::vector<double> capacities;
+std::vector<FairShares::Capacity> capacities_of(const Topology& topology) {
+  std::vector<FairShares::Capacity> capacities;
   for (const Link& link : topology.links()) {
-    capacities.push_back(static_cast<double>(link.bandwidth_bytes_per_s));
+    capacities.push_back({static_cast<double>(link.bandwidth_bytes_per_s)});
+  }
+  for (int32_t node = 0; node < count_of(topology.nodes()); ++node) {
+    if (topology.node(NodeId{node}).kind == NodeKind::kSwitch) {
+      const double crowding = make_switch_model(topology, NodeId{node})->crowding();
+      for (const LinkId link : topology.links_out(NodeId{node})) {
+        capacities[link.index()].crowding = crowding;
+      }
+    }
   }
   return capacities;
 }
