@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import parallel_pool
-import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
 
 import pleach.torch.parallel as parallel
-from pleach.policy import AlphaBeta, profile, settle_plan
 
 STEPS = 20
 SAMPLES = 12  # of all ranks together: divided by 1, 2, 3 and 4
@@ -216,20 +214,8 @@ def digest(tensors: Sequence[torch.Tensor]) -> str:
     return made.hexdigest()
 
 
-def knows(policy: str) -> bool:
-    """Whether there is such a policy, with such options."""
-    costs = AlphaBeta(1, alpha="1us", bandwidth="1Gb/s")
-    try:
-        settle_plan(policy, profile([[8]], (), 1, [1e-3], [1e-3]), costs)
-    except ValueError:
-        return False
-    return True
-
-
 EARLY = "work_conserving,gathers=early"
 OWNERS = "dear,bucket=1KiB,halves=reduce_broadcast"
-needs_early = pytest.mark.skipif(not knows(EARLY), reason=f"no policy {EARLY}")
-needs_owners = pytest.mark.skipif(not knows(OWNERS), reason=f"no policy {OWNERS}")
 
 
 def make_parallel(

@@ -13,7 +13,6 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.timeout(250)  # the first one starts the ranks
 
 import parallel_checks as checks  # noqa: E402
-from parallel_cases import needs_early  # noqa: E402
 from parallel_pool import shared_pool  # noqa: E402
 
 
@@ -26,7 +25,6 @@ def test_gradients_are_averages_or_nothing(policy: str) -> None:
     run(checks.gradients_are_averages_or_nothing, policy)
 
 
-@needs_early
 def test_early_updates_refuse_to_show_gradients() -> None:
     run(checks.early_refuses)
 

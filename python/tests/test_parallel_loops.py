@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.timeout(250)  # the first one starts the ranks
 
 import parallel_jobs as jobs  # noqa: E402
-from parallel_cases import EARLY, needs_early  # noqa: E402
+from parallel_cases import EARLY  # noqa: E402
 from parallel_loops import LOOPS, OTHERS  # noqa: E402
 from parallel_pool import shared_pool  # noqa: E402
 
@@ -66,13 +66,11 @@ def test_loops_with_whole_gradients(loop: str, policy: str, options: dict[str, s
     check(loop, "unused_on_some", policy, **options)
 
 
-@needs_early
 @pytest.mark.parametrize("loop", EARLY_LOOPS)
 def test_loops_with_early_updates(loop: str) -> None:
     check(loop, "mlp", EARLY)
 
 
-@needs_early
 @pytest.mark.parametrize("kind", ["unused_on_some", "unused_on_all", "wandering", "checkpointed"])
 def test_models_with_early_updates(kind: str) -> None:
     check("plain_steps", kind, EARLY, count=3)

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.timeout(250)  # the first one starts the ranks
 
 import parallel_jobs as jobs  # noqa: E402
-from parallel_cases import EARLY, OWNERS, needs_early, needs_owners  # noqa: E402
+from parallel_cases import EARLY, OWNERS  # noqa: E402
 from parallel_pool import shared_pool  # noqa: E402
 
 LONG = bool(os.environ.get("PLEACH_LONG"))
@@ -19,7 +19,7 @@ BUCKET = "bucket=1KiB"
 POLICIES = [
     f"dear,{BUCKET}",
     f"ddp,{BUCKET}",
-    pytest.param(EARLY, marks=needs_early),
+    EARLY,
     "wfbp",
     f"zero1,{BUCKET}",
 ]
@@ -98,7 +98,6 @@ def test_optimizers_of_whole_tensors(optimizer: str, options: dict[str, str]) ->
     )
 
 
-@needs_owners
 def test_an_elementwise_optimizer_may_be_run_by_owners() -> None:
     check("mlp", "adamw", 3, "float64", OWNERS)
 

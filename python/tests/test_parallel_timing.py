@@ -11,16 +11,15 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.timeout(250)  # the first one starts the ranks
 
 import parallel_timing as timing  # noqa: E402
-from parallel_cases import EARLY, needs_early  # noqa: E402
+from parallel_cases import EARLY  # noqa: E402
 from parallel_pool import shared_pool  # noqa: E402
 
 LONG = bool(os.environ.get("PLEACH_LONG"))
-EARLY_ONE = pytest.param(EARLY, marks=needs_early)
 # A hundred seeds where there is time; the same in slices.
 SEEDS = range(100) if LONG else range(0, 100, 10)
 
 
-@pytest.mark.parametrize("policy", ["dear,bucket=1KiB", "ddp,bucket=1KiB", EARLY_ONE])
+@pytest.mark.parametrize("policy", ["dear,bucket=1KiB", "ddp,bucket=1KiB", EARLY])
 def test_delays_change_no_bit(policy: str) -> None:
     found = shared_pool().run(
         timing.bits_under_delays, policy, [None, *SEEDS], 2, ranks=range(2), deadline_s=300
@@ -52,7 +51,7 @@ def test_drift_makes_a_new_plan() -> None:
     assert "instead of" in found[0][0]
 
 
-@pytest.mark.parametrize("policy", ["dear,bucket=1KiB", "ddp", EARLY_ONE])
+@pytest.mark.parametrize("policy", ["dear,bucket=1KiB", "ddp", EARLY])
 def test_no_step_is_lost(policy: str) -> None:
     found = shared_pool().run(timing.stands_after, policy, ranks=range(2))
     assert max(found) <= 1e-12
