@@ -37,6 +37,8 @@ __all__ = [
     "profile",
 ]
 
+# What collectives are measured up to at creation: what is larger follows their slope.
+MOST_BYTES = 16 << 20
 # Policies whose plans follow from what collectives cost.
 PLAN_BY_COST = frozenset({"auto", "mg_wfbp", "prophet", "work_conserving"})
 
@@ -151,7 +153,7 @@ def _plan_ahead(
     if name in PLAN_BY_COST and exchange.share(lambda: costs is None):
         sizes = [parameter.nbytes for parameter in model.parameters() if parameter.requires_grad]
         device = next(model.parameters()).device
-        costs = time_collectives(groups.calls, exchange, device, sum(sizes))
+        costs = time_collectives(groups.calls, exchange, device, min(sum(sizes), MOST_BYTES))
     if name != "auto":
         return costs, options
 
