@@ -173,6 +173,8 @@ class Variant:
     def close(self) -> None:
         """Lets the model and its group go."""
         self.synchronize()
+        if hasattr(self.optimizer, "explain"):
+            self.optimizer.close()
         del self._forward, self.optimizer, self.model
         dist.destroy_process_group(self._group)
 

@@ -107,9 +107,11 @@ class ParallelOptimizer:
 
         The model is as it was before data_parallel, but trained; the optimizer is of no more use.
         """
-        self.trainer.close()
-        leave_model(self.trainer.model)
-        self.trainer.groups.destroy()
+        try:
+            self.trainer.close()
+        finally:  # a training that has failed is left, too
+            leave_model(self.trainer.model)
+            self.trainer.groups.destroy()
 
 
 def adopt_optimizer(optimizer: torch.optim.Optimizer, trainer: Trainer) -> None:

@@ -10,6 +10,7 @@ from pleach.policy import profile as profile_of
 from pleach.policy import settle_plan
 
 from .costs import Costs
+from .following import LEAST_ON_CPU_S, model_of, with_pieces
 from .profiling import Profile
 
 MIB = 1 << 20
@@ -77,12 +78,14 @@ def plan(profile: Profile, costs: Costs, policies: Sequence[str] | None = None) 
         [profile.layers[index].forward_s for index in layers],
         [profile.layers[index].backward_s for index in layers],
     )
-    model = costs.model()
+    model = model_of(costs, costs.rank_count)
+    total_bytes = sum(map(sum, sizes))
     found: list[tuple[str, float]] = []
     refused: list[tuple[str, str]] = []
-    for policy in policies or candidates(sum(map(sum, sizes))):
+    for policy in policies or candidates(total_bytes):
+        pieced = with_pieces(policy, LEAST_ON_CPU_S, total_bytes, model)
         try:
-            found.append((policy, settle_plan(policy, described, model).iteration_s))
+            found.append((policy, settle_plan(pieced, described, model).iteration_s))
         except (InvalidArgumentError, UnsupportedError) as error:
             refused.append((policy, str(error)))
     if not found:

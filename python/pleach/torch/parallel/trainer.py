@@ -255,6 +255,8 @@ class Trainer:
             self.synchronize()
 
     def _end_forward(self, *_arguments: Any) -> None:
+        if not torch.is_grad_enabled():
+            return
         if self._built is not None and (timer := self._built.timer) is not None:
             timer.end_forward()
 
@@ -656,10 +658,10 @@ class Trainer:
     ) -> Callable[[torch.nn.Module, Any], None]:
         def gate(_module: torch.nn.Module, _inputs: Any) -> None:
             assert self._built is not None
-            timer = self._built.timer
+            timer = self._built.timer if torch.is_grad_enabled() else None
             if in_backward():
                 self._passes.join()
-            elif timer is not None and opens is not None and torch.is_grad_enabled():
+            elif timer is not None and opens is not None:
                 timer.enter(opens)
             for layer in layers:
                 self._built.engine.wait_for(layer)
