@@ -78,7 +78,7 @@ TEST(Summarize, CountsTheSameInSymmetricAndExplicitForm) {
 }
 
 TEST(ListRegistry, KnowsEveryRegistryAndNamesTheNearest) {
-  EXPECT_EQ(list_registries().size(), 9U);
+  EXPECT_EQ(list_registries().size(), 10U);
   for (const RegistryListing& listing : list_registries()) {
     EXPECT_FALSE(listing.entries.empty()) << listing.registry;
     for (const RegistryEntry& entry : listing.entries) {
