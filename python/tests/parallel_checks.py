@@ -469,7 +469,8 @@ def explanations(rank: int, folder: str) -> None:
     assert explanation.iterations >= 10
     for bucket in explanation.buckets:
         assert bucket.ready_s <= bucket.started_s <= bucket.finished_s
-        assert 0 <= bucket.exposed_s <= bucket.finished_s - bucket.started_s + 1e-3
+        # Medians each by itself, of iterations that other work on the machine may have disturbed.
+        assert 0 <= bucket.exposed_s <= bucket.finished_s - bucket.started_s + 0.05
         assert bucket.waited_for in ("gradients", "update", "policy", "channel")
     text = str(explanation)
     assert len(text.splitlines()) == 2 + len(plan)
