@@ -25,6 +25,7 @@ import torch.distributed as dist  # noqa: E402
 from bench.paced.costs import measure_in_training  # noqa: E402
 from bench.paced.job import Job, PacedLayer  # noqa: E402
 from bench.paced.layers import PacedModel, paced_loss  # noqa: E402
+from bench.paced.rank import report_as_rank  # noqa: E402
 from bench.paced.variants import PLANS_BY_COST, Variant, measure, slowest, warm_up  # noqa: E402
 from pleach.torch import Costs, Profile  # noqa: E402
 from pleach.torch.parallel.profiling import Layer  # noqa: E402
@@ -164,18 +165,5 @@ def run(job: Job) -> dict[str, Any]:
     return report
 
 
-def main() -> None:
-    """Measures, and prints on rank 0."""
-    text = sys.argv[1]
-    job = Job.from_json(pathlib.Path(text[1:]).read_text() if text.startswith("@") else text)
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    report = run(job)
-    if dist.get_rank() == 0:
-        print(json.dumps(report), flush=True)
-    dist.barrier()
-    dist.destroy_process_group()
-
-
 if __name__ == "__main__":
-    main()
+    report_as_rank(lambda text: run(Job.from_json(text)))

@@ -21,6 +21,7 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 
 import pleach.torch  # noqa: E402
+from bench.paced.rank import report_as_rank  # noqa: E402
 from bench.paced.variants import Variant, measure, slowest, warm_up  # noqa: E402
 from bench.real.job import Job  # noqa: E402
 from bench.real.models import MODELS, Model  # noqa: E402
@@ -161,18 +162,5 @@ def run(job: Job) -> dict[str, Any]:
     return report
 
 
-def main() -> None:
-    """Measures, and prints on rank 0."""
-    text = sys.argv[1]
-    job = Job.from_json(pathlib.Path(text[1:]).read_text() if text.startswith("@") else text)
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    report = run(job)
-    if dist.get_rank() == 0:
-        print(json.dumps(report), flush=True)
-    dist.barrier()
-    dist.destroy_process_group()
-
-
 if __name__ == "__main__":
-    main()
+    report_as_rank(lambda text: run(Job.from_json(text)))

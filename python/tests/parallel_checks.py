@@ -469,9 +469,11 @@ def explanations(rank: int, folder: str) -> None:
     assert explanation.iterations >= 10
     for bucket in explanation.buckets:
         assert bucket.ready_s <= bucket.started_s <= bucket.finished_s
-        # Medians each by itself, of iterations that other work on the machine may have disturbed.
-        assert 0 <= bucket.exposed_s <= bucket.finished_s - bucket.started_s + 0.05
+        assert bucket.exposed_s >= 0
         assert bucket.waited_for in ("gradients", "update", "policy", "channel")
+    # Of single collectives, as medians are each by itself.
+    for one in trainer_of(optimizer)._built.engine.history().log:
+        assert one.finished_ps < 0 or 0 <= one.exposed_ps <= one.finished_ps - one.started_ps
     text = str(explanation)
     assert len(text.splitlines()) == 2 + len(plan)
     assert "reduce_scatter" in text
