@@ -114,6 +114,14 @@ DeviceSide::DeviceSide(Request& request) : written(request.device().type()) {
   written.record(stream);
 }
 
+// What has become of a chunk's travel. It is apart from the chunk, as who tells of it lets go of it
+// late: the chunk's memory is the next one's by then.
+struct Outcome {
+  std::atomic<bool> is_known = false;
+  pleach_status status = PLEACH_OK;  // then
+  std::string error;
+};
+
 // A part of the request on its way.
 struct Chunk {
   enum class State : uint8_t { kCopiedOut, kTravels, kCopiedBack };
@@ -123,9 +131,7 @@ struct Chunk {
   State state = State::kCopiedOut;
   c10::Event copied;  // of the last copy
   pleach_operation* operation = nullptr;
-  std::atomic<bool> has_arrived = false;
-  pleach_status status = PLEACH_OK;  // then
-  std::string error;
+  std::shared_ptr<Outcome> outcome = std::make_shared<Outcome>();
 
   Chunk(const Cut& its_cut, const Request& request);
   Chunk(const Chunk&) = delete;
@@ -158,14 +164,14 @@ Chunk::Chunk(const Cut& its_cut, const Request& request)
 
 // Whom to tell when a chunk has travelled.
 struct Notice {
-  std::shared_ptr<Chunk> chunk;
+  std::shared_ptr<Outcome> outcome;
   std::shared_ptr<Lane> lane;
 
   static void give(void* context, pleach_status status, const char* error) {
     const std::unique_ptr<Notice> notice(static_cast<Notice*>(context));
-    notice->chunk->status = status;
-    notice->chunk->error = error;
-    notice->chunk->has_arrived = true;
+    notice->outcome->status = status;
+    notice->outcome->error = error;
+    notice->outcome->is_known = true;
     notice->lane->wake();
   }
 };
@@ -238,7 +244,7 @@ void StagedJob::send_off(const std::shared_ptr<Chunk>& chunk) {
   ++started_;
   note_progress();
   auto notice =
-      std::make_unique<Notice>(Notice{chunk, group.lane(chunk->part.message.has_value())});
+      std::make_unique<Notice>(Notice{chunk->outcome, group.lane(chunk->part.message.has_value())});
   check(pleach_operation_on_done(chunk->operation, &Notice::give, notice.release()));
 }
 
@@ -277,9 +283,9 @@ bool StagedJob::move(const std::shared_ptr<Chunk>& chunk, bool may_start,
       chunk->copied.query()) {
     send_off(chunk);
   }
-  if (chunk->state == Chunk::State::kTravels && chunk->has_arrived && !has_ended_) {
-    if (chunk->status != PLEACH_OK) {
-      fail(failure(work_->text() + ": " + chunk->error));
+  if (chunk->state == Chunk::State::kTravels && chunk->outcome->is_known && !has_ended_) {
+    if (chunk->outcome->status != PLEACH_OK) {
+      fail(failure(work_->text() + ": " + chunk->outcome->error));
     } else {
       copy_back(*chunk, streams);
     }
@@ -293,7 +299,7 @@ bool is_done_with(const Chunk& chunk, bool has_ended) {
     case Chunk::State::kCopiedOut:
       return has_ended && chunk.copied.query();
     case Chunk::State::kTravels:
-      return has_ended && chunk.has_arrived;
+      return has_ended && chunk.outcome->is_known;
     case Chunk::State::kCopiedBack:
       return chunk.copied.query();
   }
