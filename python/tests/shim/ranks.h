@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <exception>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -61,6 +63,22 @@ inline void run_well(const JoinOptions& options,
 
 inline bool has_text(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
+}
+
+// Waits for a work that another thread aborts meanwhile; then tells that it is over. Throws what it
+// ends with.
+inline void wait_while_aborted(const c10::intrusive_ptr<c10d::Work>& work,
+                               std::promise<void>& is_over) {
+  std::thread aborts([&] { work->abort(); });
+  try {
+    work->wait(std::chrono::milliseconds(0));
+  } catch (...) {
+    aborts.join();
+    is_over.set_value();
+    throw;
+  }
+  aborts.join();
+  is_over.set_value();
 }
 
 // c10d's options, asked for as asynchronous.

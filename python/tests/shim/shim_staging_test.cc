@@ -420,14 +420,7 @@ TEST_F(Staging, IsAbortedWhileItTravels) {
         fake_device::fill(tensors[0], 1);
         const auto work = backend->allreduce(tensors, asynchronous<c10d::AllreduceOptions>());
         fake_device::synchronize();
-        std::thread aborts([&] { work->abort(); });
-        try {
-          work->wait(milliseconds(0));
-        } catch (...) {
-          aborts.join();
-          is_over.set_value();
-          throw;
-        }
+        wait_while_aborted(work, is_over);
       }));
   EXPECT_TRUE(has_text(errors[0], "aborted")) << errors[0];
 }

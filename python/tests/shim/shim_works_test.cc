@@ -154,14 +154,7 @@ TEST(Works, EndWhenTheirGroupIsAborted) {
     }
     Tensors tensors = {at::full({4}, 1, at::kFloat)};
     const auto work = backend->allreduce(tensors, asynchronous<c10d::AllreduceOptions>());
-    std::thread aborts([&] { work->abort(); });
-    try {
-      work->wait(milliseconds(0));
-    } catch (...) {
-      aborts.join();
-      is_over.set_value();
-      throw;
-    }
+    wait_while_aborted(work, is_over);
   });
   EXPECT_TRUE(has_text(errors[0], "was aborted")) << errors[0];
 }
