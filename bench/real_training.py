@@ -32,6 +32,7 @@ from typing import Any
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from bench.paced.cluster import Cluster, NotHere  # noqa: E402
+from bench.paced.command import conclude, make_parser  # noqa: E402
 from bench.real.job import Job  # noqa: E402
 from testbed.namespaces import bits_per_s  # noqa: E402
 
@@ -156,16 +157,8 @@ def judge(known: Mapping[str, Any], rows: list[dict[str, Any]]) -> list[dict[str
 
 def main() -> int:
     """Measures, prints, and checks if asked to."""
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pleach", required=True, help="the binary; its Python package beside it")
-    parser.add_argument("--python", help="with PyTorch (build/venv/bin/python)")
-    parser.add_argument("--ranks", default="2,4", help="of the star (2,4)")
+    parser = make_parser(__doc__ or "", "2,4", "1,3", 4, "way")
     parser.add_argument("--models", default=",".join(MODELS), help=f"({','.join(MODELS)})")
-    parser.add_argument("--x", default="1,3", help="all_reduce over forward (1,3)")
-    parser.add_argument("--rounds", type=int, default=4, help="turns of each way (4)")
-    parser.add_argument("--iterations", type=int, default=4, help="of a turn (4)")
-    parser.add_argument("--check", action="store_true", help="hold the claims")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
     judged: list[dict[str, Any]] = []
@@ -183,11 +176,7 @@ def main() -> int:
                 print(f"real_training: {ranks} ranks, {model}, x={x:g} measured", file=sys.stderr)
             rows += own
             judged += judge(known, own)
-    print(json.dumps({"rows": rows, "claims": judged}))
-    missed = [one for one in judged if not one["holds"]]
-    for one in missed:
-        print(f"real_training: does not hold: {json.dumps(one)}", file=sys.stderr)
-    return 1 if options.check and missed else 0
+    return conclude("real_training", {"rows": rows}, judged, options.check)
 
 
 if __name__ == "__main__":

@@ -13,9 +13,7 @@ nothing.
 """
 from __future__ import annotations
 
-import argparse
 import dataclasses
-import json
 import pathlib
 import statistics
 import sys
@@ -24,6 +22,7 @@ from typing import Any
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from bench.paced.cluster import Cluster, NotHere  # noqa: E402
+from bench.paced.command import conclude, make_parser  # noqa: E402
 from bench.paced.job import Job, equal_layers  # noqa: E402
 
 RATE = "200Mbit"
@@ -130,16 +129,7 @@ def judge(rows: list[dict[str, Any]], ranks: int, x: float) -> list[dict[str, An
 
 def main() -> int:
     """Measures, prints, and checks if asked to."""
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pleach", required=True, help="the binary; its Python package beside it")
-    parser.add_argument("--python", help="with PyTorch (build/venv/bin/python)")
-    parser.add_argument("--ranks", default="4,8", help="of the star (4,8)")
-    parser.add_argument("--x", default="0.5,1,3,4", help="all_reduce over forward (0.5,1,3,4)")
-    parser.add_argument("--rounds", type=int, default=5, help="turns of each variant (5)")
-    parser.add_argument("--iterations", type=int, default=5, help="of a turn (5)")
-    parser.add_argument("--check", action="store_true", help="hold the claims")
-    arguments = parser.parse_args()
+    arguments = make_parser(__doc__ or "", "4,8", "0.5,1,3,4", 5, "variant").parse_args()
     rows: list[dict[str, Any]] = []
     judged: list[dict[str, Any]] = []
     for ranks in map(int, arguments.ranks.split(",")):
@@ -153,12 +143,9 @@ def main() -> int:
             rows += measure(cluster, x, arguments.rounds, arguments.iterations)
             judged += judge(rows, ranks, x)
             print(f"star_training: {ranks} ranks, x={x:g} measured", file=sys.stderr)
-    print(json.dumps({"rate": RATE, "layers": LAYERS, "layer_bytes": 4 * LAYER_ELEMENTS,
-                      "rows": rows, "claims": judged}))
-    missed = [one for one in judged if not one["holds"]]
-    for one in missed:
-        print(f"star_training: does not hold: {json.dumps(one)}", file=sys.stderr)
-    return 1 if arguments.check and missed else 0
+    return conclude("star_training", {"rate": RATE, "layers": LAYERS,
+                                      "layer_bytes": 4 * LAYER_ELEMENTS, "rows": rows},
+                    judged, arguments.check)
 
 
 if __name__ == "__main__":
