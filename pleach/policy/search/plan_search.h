@@ -19,9 +19,9 @@ struct PlanSearchOptions {
 
 // The best of the plans that annealing makes of two starts, and of the known ones; where
 // least_bytes > 0 of those whose collectives have as much on the average, as a last bucket may have
-// little. The starts are the best of uniform partitions, and of those with
-// an exact one (plan_partition.h) for one phase or both, in three orders. The same on every rank,
-// so that nobody negotiates.
+// little. The starts are the best of uniform partitions, and of those with an exact one
+// (plan_partition.h) for one phase or both, in three orders. The same on every rank, so that nobody
+// negotiates.
 //   profile, costs  checked; the costs have all_reduce or both halves of it
 //   cost            O(2 effort + 10^6) steps and as many calls of the costs at most
 //   source          Zhang et al., DeAR, ICDCS 2023, sec. 3, for what may run when
