@@ -249,6 +249,9 @@ struct DeviceAllocator final : c10::Allocator {
 
 std::atomic<int64_t> pinned_now = 0;
 std::atomic<int64_t> pinned_peak = 0;
+std::mutex hook_mutex;
+std::function<void(size_t)> pinned_hook;
+std::atomic<bool> is_broken_now = false;
 
 struct PinnedAllocator final : at::HostAllocator {
   struct Pinned {
@@ -256,6 +259,12 @@ struct PinnedAllocator final : at::HostAllocator {
     size_t bytes;
   };
   c10::DataPtr allocate(size_t bytes) override {
+    {
+      const std::scoped_lock lock(hook_mutex);
+      if (pinned_hook) {
+        pinned_hook(bytes);
+      }
+    }
     auto pinned =
         std::make_unique<Pinned>(Pinned{::operator new(std::max<size_t>(bytes, 1)), bytes});
     poison(pinned->memory, bytes);
@@ -321,6 +330,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     }
   }
   bool queryEvent(void* event) const override {
+    TORCH_CHECK(!is_broken_now, "the device has failed");
     return event == nullptr || Machine::of_process().has_reached(*event_of(event));
   }
   void synchronizeEvent(void* event) const override {
@@ -375,8 +385,12 @@ at::Tensor on_host(const at::Tensor& tensor) {
 }
 
 at::Tensor copy_from(const at::Tensor& source, const at::Tensor& target, bool non_blocking) {
-  Machine::of_process().give(
-      current, {[from = on_host(source), to = on_host(target)] { to.copy_(from); }, nullptr});
+  Machine::of_process().give(current, {[from = on_host(source), to = on_host(target)] {
+                                         if (!is_broken_now) {
+                                           to.copy_(from);
+                                         }
+                                       },
+                                       nullptr});
   if (!non_blocking) {
     Machine::of_process().await_stream(current);
   }
@@ -453,6 +467,15 @@ std::shared_ptr<std::vector<float>> read(const at::Tensor& tensor) {
     values->assign(data, data + flat.numel());
   });
   return values;
+}
+
+void set_broken(bool is_broken) {
+  is_broken_now = is_broken;
+}
+
+void on_pinned(std::function<void(size_t)> hook) {
+  const std::scoped_lock lock(hook_mutex);
+  pinned_hook = std::move(hook);
 }
 
 int64_t pinned_bytes() {

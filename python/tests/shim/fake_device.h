@@ -39,6 +39,13 @@ void fill(const at::Tensor& tensor, float begin, float step = 1);
 // What is in it when the present stream gets there.
 std::shared_ptr<std::vector<float>> read(const at::Tensor& tensor);
 
+// From now on its events cannot be asked about, and nothing is copied, as after an error of a
+// device's; until it is false.
+void set_broken(bool is_broken);
+
+// Called for each piece of pinned memory that is asked for, of so many bytes; may throw. Empty:
+// nothing is.
+void on_pinned(std::function<void(size_t bytes)> hook);
 // Of pinned memory, since the last call of reset_peak().
 int64_t pinned_bytes();
 int64_t pinned_peak_bytes();

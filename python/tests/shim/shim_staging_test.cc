@@ -26,8 +26,10 @@ class Staging : public ::testing::Test {
     fake_device::set_seed(0);
   }
   ~Staging() override {
+    fake_device::on_pinned({});
     fake_device::release_all();
     fake_device::synchronize();
+    fake_device::set_broken(false);
   }
 
   static JoinOptions options(const char* name, int rank_count) {
@@ -441,6 +443,108 @@ TEST_F(Staging, TellsThatTheDeviceDidNotWrite) {
               has_text(errors[0], "rank 1"))
       << errors[0];
   EXPECT_NE(errors[1], "");
+}
+
+// Otherwise the next one would meet what other ranks have in its place.
+TEST_F(Staging, EndsItsGroupWhereOneRankFails) {
+  std::promise<void> is_over;
+  const std::shared_future<void> over = is_over.get_future().share();
+  const auto errors = run_ranks(
+      options("memory", 2), on_own_stream([&](const BackendPointer& backend) {
+        std::vector<Tensors> tensors;
+        std::vector<WorkPointer> works;
+        const auto calls_twice = [&] {
+          for (int index = 0; index < 2; ++index) {
+            tensors.push_back({fake_device::empty({2 * 64})});
+            fake_device::fill(tensors.back()[0], static_cast<float>(index));
+            works.push_back(
+                backend->allreduce(tensors.back(), asynchronous<c10d::AllreduceOptions>()));
+          }
+        };
+        if (backend->getRank() == 1) {
+          over.wait();
+          calls_twice();
+        } else {
+          fake_device::on_pinned([times = 0](size_t /*bytes*/) mutable {
+            TORCH_CHECK(++times != 2, "no pinned memory");  // for the first one's second chunk
+          });
+          calls_twice();
+          EXPECT_TRUE(await([&] { return works[0]->isCompleted(); }));
+          is_over.set_value();
+        }
+        EXPECT_THROW(works[1]->wait(milliseconds(0)), c10::DistBackendError);
+        works[0]->wait(milliseconds(0));
+      }));
+  for (const std::string& error : errors) {
+    EXPECT_TRUE(has_text(error, "all_reduce 1 of group memory") &&
+                has_text(error, "no pinned memory"))
+        << error;
+  }
+}
+
+TEST_F(Staging, IsNotOvertakenByWhatDoesNotWait) {
+  const auto errors = run_ranks(
+      options("overtaken", 1), on_own_stream([](const BackendPointer& backend) {
+        fake_device::hold(fake_device::current_stream());
+        Tensors on_device = {fake_device::empty({100})};
+        fake_device::fill(on_device[0], 1);
+        const auto first = backend->allreduce(on_device, asynchronous<c10d::AllreduceOptions>());
+        Tensors on_host = {at::zeros({3}, at::kFloat)};
+        c10d::AllreduceOptions hasty;
+        hasty.asyncOp = false;
+        hasty.timeout = milliseconds(50);
+        try {
+          backend->allreduce(on_host, hasty);
+          ADD_FAILURE() << "the one before has not been started";
+        } catch (const c10::DistBackendError& error) {
+          EXPECT_TRUE(has_text(error.what(),
+                               "all_reduce 2 of group overtaken, with a timeout of 50 ms: what was "
+                               "called before it has not been started"))
+              << error.what();
+        }
+        first->wait(milliseconds(0));
+      }));
+  EXPECT_TRUE(has_text(errors[0], "all_reduce 2 of group overtaken")) << errors[0];
+}
+
+TEST_F(Staging, LetsGoOfItsMemoryWhereTheDeviceFails) {
+  const auto errors = run_ranks(
+      options("broken", 1), on_own_stream([](const BackendPointer& backend) {
+        fake_device::hold_all();
+        Tensors tensors = {fake_device::empty({1000})};
+        const auto work = backend->allreduce(tensors, asynchronous<c10d::AllreduceOptions>());
+        EXPECT_TRUE(await([] { return fake_device::pinned_bytes() > 0; }));
+        fake_device::set_broken(true);
+        work->wait(milliseconds(0));
+      }));
+  EXPECT_TRUE(has_text(errors[0], "the device has failed")) << errors[0];
+  EXPECT_TRUE(await([] { return fake_device::pinned_bytes() == 0; }));
+}
+
+TEST_F(Staging, LooksAtTheDeviceBeforeItSaysThatItIsLate) {
+  run_well(options("stopped", 1), on_own_stream([](const BackendPointer& backend) {
+             // As if the process had been stopped, when the first chunk is on its way out.
+             fake_device::on_pinned([times = 0](size_t /*bytes*/) mutable {
+               if (++times == 2) {
+                 std::this_thread::sleep_for(milliseconds(800));
+               }
+             });
+             auto options = asynchronous<c10d::AllreduceOptions>();
+             options.timeout = milliseconds(600);
+             Tensors tensors = {fake_device::empty({2 * 64})};
+             fake_device::fill(tensors[0], 1);
+             expect(read_after(backend->allreduce(tensors, options), tensors[0]),
+                    sequence(2 * 64, 1));
+           }));
+}
+
+TEST_F(Staging, OffersMemoryOfTheHostAlone) {
+  run_well(options("offered", 1), [](const BackendPointer& backend) {
+    const at::Tensor on_device = fake_device::empty({4});
+    EXPECT_TRUE(backend->supportsTensorAlloc(at::zeros({4}).device().index()));
+    EXPECT_FALSE(backend->supportsTensorAlloc(on_device.device().index()));
+    EXPECT_THROW(backend->allocateTensor(4, on_device.options()), c10::NotImplementedError);
+  });
 }
 
 TEST_F(Staging, RefusesWhatItCannotTake) {

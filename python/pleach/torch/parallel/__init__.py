@@ -169,8 +169,7 @@ def _plan_ahead(
 def _allocator(calls: GroupCalls, device: torch.device) -> Callable[..., torch.Tensor]:
     """Of memory that the group's backend prefers, where it has any on that device."""
     backend = calls.group._get_backend(device)
-    is_ours = backend.name() == "pleach"  # whose memory is the host's
-    if backend.supports_tensor_alloc(device) and not (is_ours and device.type != "cpu"):
+    if backend.supports_tensor_alloc(device):
         return lambda size, dtype, on: backend.allocate_tensor(size, dtype=dtype, device=on)
     return lambda size, dtype, on: torch.empty(size, dtype=dtype, device=on)
 

@@ -76,7 +76,8 @@ class Backend final : public c10d::Backend {
   void setTimeout(std::chrono::milliseconds timeout) override;
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override { return sequence_; }
-  bool supportsTensorAlloc(c10::DeviceIndex /*device*/) override { return true; }
+  // Of the host's memory alone, whose index is -1.
+  bool supportsTensorAlloc(c10::DeviceIndex device) override { return device < 0; }
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;
   void abort() override;
   void shutdown() override;

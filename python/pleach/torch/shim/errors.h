@@ -16,6 +16,13 @@ inline std::exception_ptr failure(const std::string& message) {
   return std::make_exception_ptr(c10::DistBackendError(here, "pleach: " + message));
 }
 
+// The first line of what an exception says, without where it was thrown.
+inline std::string said_by(const std::exception& error) {
+  const auto* const torchs = dynamic_cast<const c10::Error*>(&error);
+  const std::string said = torchs != nullptr ? torchs->what_without_backtrace() : error.what();
+  return said.substr(0, said.find('\n'));
+}
+
 // How a call of the C interface failed, as PyTorch's exceptions have it: a mistake of the caller is
 // a ValueError.
 inline std::exception_ptr exception_of(pleach_status status, const std::string& message) {

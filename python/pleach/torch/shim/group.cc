@@ -53,7 +53,7 @@ struct Group::Handles {
   std::condition_variable changed;
   int64_t in_flight = 0;
   const std::shared_ptr<Lane> collectives = std::make_shared<Lane>(kMostChunks);
-  const std::shared_ptr<Lane> messages = std::make_shared<Lane>(kMostChunks);
+  const std::shared_ptr<Lane> messages = std::make_shared<Lane>(kNoBound);
 
   void abort(const std::string& whose, const std::string& reason) const {
     pleach_communicator_abort(communicator, reason.c_str());

@@ -43,17 +43,25 @@ class Job {
   virtual bool has_started() const = 0;  // or will never
   virtual bool has_ended() const = 0;    // for its caller
   virtual bool is_over() const = 0;      // nothing of it is in use any more
-  // Ends it where it has not ended.
+  // Ends it where it has not ended: its group has failed. One that fails by itself ends its group.
   virtual void fail(const std::exception_ptr& why) = 0;
   // The same when nothing has come of it for too long; ends its group too.
   virtual void expire() = 0;
   TimePoint deadline() const { return deadline_; }
+  TimePoint moved() const { return moved_; }
 
  protected:
-  void note_progress() { deadline_ = std::chrono::steady_clock::now() + patience_; }
+  // It has moved on, which the device will soon, too.
+  void note_move() { moved_ = std::chrono::steady_clock::now(); }
+  // The same, and nobody is late.
+  void note_progress() {
+    note_move();
+    deadline_ = moved_ + patience_;
+  }
 
  private:
   const std::chrono::milliseconds patience_;
+  TimePoint moved_;
   TimePoint deadline_;
 };
 
@@ -66,8 +74,8 @@ class Lane : public std::enable_shared_from_this<Lane> {
 
   // Whether something has been added that has not started: what is called now has to wait for it.
   bool has_waiting() const { return waiting_ > 0; }
-  // Until they have, or it is too late.
-  void await_started(TimePoint deadline);
+  // Waits until they have; returns whether they have by then.
+  [[nodiscard]] bool await_started(TimePoint deadline);
   void add(std::shared_ptr<Job> job);
   // Ends all that is in it, and whatever is added later.
   void fail(std::exception_ptr why);

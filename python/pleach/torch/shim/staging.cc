@@ -198,7 +198,10 @@ class StagedJob final : public Job {
   void expire() override;
 
  private:
-  bool is_held_up() const;
+  bool has_got_to(const c10::Event& event);
+  void break_off(const std::string& why);
+  bool is_held_up();
+  int64_t let_go_of_chunks();
   void copy_out(const SideStreams& streams);
   void copy_back(Chunk& chunk, const SideStreams& streams);
   void send_off(const std::shared_ptr<Chunk>& chunk);
@@ -229,6 +232,7 @@ void StagedJob::copy_out(const SideStreams& streams) {
   }
   chunks_.push_back(chunk);
   ++copied_out_;
+  note_move();
 }
 
 void StagedJob::send_off(const std::shared_ptr<Chunk>& chunk) {
@@ -237,7 +241,7 @@ void StagedJob::send_off(const std::shared_ptr<Chunk>& chunk) {
   Group& group = work_->group();
   const pleach_status status = chunk->part.perform(group.handle(), &chunk->operation);
   if (status != PLEACH_OK) {
-    fail(failure(work_->text() + ": " + pleach_last_error()));
+    break_off(pleach_last_error());
     return;
   }
   chunk->state = Chunk::State::kTravels;
@@ -263,6 +267,7 @@ void StagedJob::copy_back(Chunk& chunk, const SideStreams& streams) {
   }
   chunk.state = Chunk::State::kCopiedBack;
   ++copied_back_;
+  note_move();
 }
 
 void StagedJob::finish(const SideStreams& streams) {
@@ -285,7 +290,7 @@ bool StagedJob::move(const std::shared_ptr<Chunk>& chunk, bool may_start,
   }
   if (chunk->state == Chunk::State::kTravels && chunk->outcome->is_known && !has_ended_) {
     if (chunk->outcome->status != PLEACH_OK) {
-      fail(failure(work_->text() + ": " + chunk->outcome->error));
+      break_off(chunk->outcome->error);
     } else {
       copy_back(*chunk, streams);
     }
@@ -293,22 +298,37 @@ bool StagedJob::move(const std::shared_ptr<Chunk>& chunk, bool may_start,
   return chunk->state != Chunk::State::kTravels;
 }
 
-// Of no more use to anybody: nor does a device write it or read it.
-bool is_done_with(const Chunk& chunk, bool has_ended) {
-  switch (chunk.state) {
-    case Chunk::State::kCopiedOut:
-      return has_ended && chunk.copied.query();
-    case Chunk::State::kTravels:
-      return has_ended && chunk.outcome->is_known;
-    case Chunk::State::kCopiedBack:
-      return chunk.copied.query();
+// A device that has failed will not get anywhere, and writes nothing more.
+bool StagedJob::has_got_to(const c10::Event& event) {
+  try {
+    return event.query();
+  } catch (const std::exception& error) {
+    break_off(said_by(error));
+    return true;
   }
-  return false;
+}
+
+// Those of no more use to anybody, which no device writes or reads; returns how many.
+int64_t StagedJob::let_go_of_chunks() {
+  const auto freed = std::erase_if(chunks_, [&](const std::shared_ptr<Chunk>& chunk) {
+    switch (chunk->state) {
+      case Chunk::State::kCopiedOut:
+        return has_ended_ && has_got_to(chunk->copied);
+      case Chunk::State::kTravels:
+        return has_ended_ && chunk->outcome->is_known;
+      case Chunk::State::kCopiedBack:
+        return has_got_to(chunk->copied);
+    }
+    return false;
+  });
+  if (freed > 0) {
+    note_move();
+  }
+  return static_cast<int64_t>(freed);
 }
 
 bool StagedJob::advance(bool may_start, LaneMeans& means) {
   const at::AutoDispatchBelowADInplaceOrView below_gradients;
-  const bool is_limited = !request_->message;
   const size_t copied_out_before = copied_out_;
   bool waits_for_device = false;
   try {
@@ -320,18 +340,16 @@ bool StagedJob::advance(bool may_start, LaneMeans& means) {
     if (copied_back_ == cuts_.size() && !has_ended_) {
       finish(streams);
     }
-    const auto freed =
-        std::erase_if(chunks_, [&](const auto& chunk) { return is_done_with(*chunk, has_ended_); });
-    means.free_chunks += is_limited ? static_cast<int64_t>(freed) : 0;
-    while (!has_ended_ && copied_out_ < cuts_.size() && (!is_limited || means.free_chunks > 0)) {
+    means.free_chunks += let_go_of_chunks();
+    while (!has_ended_ && copied_out_ < cuts_.size() && means.free_chunks > 0) {
       copy_out(streams);
-      means.free_chunks -= is_limited ? 1 : 0;
+      --means.free_chunks;
     }
-    if (arrival_ && arrival_->written.query()) {
-      arrival_ = nullptr;
-    }
-  } catch (...) {
-    fail(std::current_exception());
+  } catch (const std::exception& error) {
+    break_off(said_by(error));
+  }
+  if (arrival_ && has_got_to(arrival_->written)) {
+    arrival_ = nullptr;
   }
   return waits_for_device || arrival_ || copied_out_ > copied_out_before;
 }
@@ -344,9 +362,16 @@ void StagedJob::fail(const std::exception_ptr& why) {
   }
 }
 
-bool StagedJob::is_held_up() const {
+// Ends its group, too: a later operation would take the place of what has not been started.
+void StagedJob::break_off(const std::string& why) {
+  if (!has_ended_) {
+    fail(work_->break_off(why));
+  }
+}
+
+bool StagedJob::is_held_up() {
   return started_ < copied_out_ &&
-         !chunks_[chunks_.size() - (copied_out_ - started_)]->copied.query();
+         !has_got_to(chunks_[chunks_.size() - (copied_out_ - started_)]->copied);
 }
 
 void StagedJob::expire() {
@@ -357,12 +382,7 @@ void StagedJob::expire() {
     note_progress();
     return;
   }
-  const std::string late =
-      work_->text() + (is_held_up()    ? ": its device has not written what it reads"
-                       : has_started() ? ", was not done"
-                                       : ": what was called before it has not been started");
-  work_->group().abort(late);
-  fail(failure(late));
+  break_off(is_held_up() ? "its device has not written what it reads" : kHeldUp);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 
+#include <limits>
 #include <memory>
 
 #include "lane.h"
@@ -20,6 +21,9 @@ class Work;
 // Of a chunk's whole; several are in host memory at a time.
 constexpr int64_t kChunkBytes = int64_t{4} << 20;
 constexpr int64_t kMostChunks = 4;
+// Of messages: no order among them is known that a bound could keep without holding up one that
+// another rank waits for.
+constexpr int64_t kNoBound = std::numeric_limits<int64_t>::max();
 
 // When the results will have been written, on the stream that writes them.
 struct Arrival {

@@ -59,7 +59,8 @@ class LaterJob final : public Job {
       has_started_ = true;
       try {
         work_->start(ask_);
-      } catch (...) {  // It has been told how it ended.
+      } catch (const std::exception& error) {  // It has been told how it ended.
+        work_->group().abort(said_by(error));  // Nothing may take its place on the wire.
       }
     }
     return false;
@@ -73,11 +74,7 @@ class LaterJob final : public Job {
       work_->end(why, nullptr);
     }
   }
-  void expire() override {
-    const std::string late = work_->text() + ": what was called before it has not been started";
-    work_->group().abort(late);
-    fail(failure(late));
-  }
+  void expire() override { fail(work_->break_off(kHeldUp)); }
 
  private:
   const c10::intrusive_ptr<Work> work_;
@@ -111,8 +108,11 @@ c10::intrusive_ptr<Work> Work::begin(std::shared_ptr<Group> group, Task task, ui
       lane->add(std::make_shared<LaterJob>(work, ask, patience));
       return work;
     }
-    lane->await_started(std::chrono::steady_clock::now() +
-                        patience);  // where they are late, their group has failed
+    // It may not overtake them: on other ranks it has not.
+    if (!lane->await_started(std::chrono::steady_clock::now() + patience)) {
+      work->end(work->break_off(kHeldUp), nullptr);
+      std::rethrow_exception(work->exception_);
+    }
   }
   runs ? work->run(ask) : work->start(ask);
   return work;
@@ -291,6 +291,12 @@ void Work::await_end(milliseconds timeout) {
   // Another thread may have found it done, and be about to say so.
   std::unique_lock lock(mutex_);
   cv_.wait(lock, [&] { return is_done_.load(); });
+}
+
+std::exception_ptr Work::break_off(const std::string& why) const {
+  const std::string reason = text() + ": " + why;
+  group_->abort(reason);
+  return failure(reason);
 }
 
 void Work::abort() {

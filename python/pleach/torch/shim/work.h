@@ -21,6 +21,9 @@ namespace pleach_torch {
 // Asks the runtime for it: blocking where `operation` is NULL.
 using Ask = std::function<pleach_status(pleach_communicator*, pleach_operation** operation)>;
 
+// Why it is broken off where those before it take too long.
+constexpr const char* kHeldUp = "what was called before it has not been started";
+
 class Work final : public c10d::Work {
  public:
   Work(std::shared_ptr<Group> group, Task task, uint64_t sequence);
@@ -58,6 +61,9 @@ class Work final : public c10d::Work {
   Group& group() const { return *group_; }
   std::string text() const;  // "all_reduce 7 of group default_pg"
   void set_source(int rank) { source_ = rank; }
+  // Ends its group, on every rank: a later operation must not take its place on the wire. Returns
+  // what to end it with.
+  std::exception_ptr break_off(const std::string& why) const;
   void start(const Ask& ask);
   // How it ended. arrival: of the results, on a device.
   void end(std::exception_ptr exception, std::shared_ptr<Arrival> arrival);
