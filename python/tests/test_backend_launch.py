@@ -1,6 +1,7 @@
 # timeout_s: 300
 from __future__ import annotations
 
+import concurrent.futures
 import os
 import socket
 import subprocess
@@ -14,6 +15,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed")
 # Nothing in it knows Pleach but the backend's name.
 SCRIPT = """
 import sys
+import time
 import torch
 import torch.distributed as dist
 
@@ -24,6 +26,7 @@ assert tensor.tolist() == [dist.get_world_size()] * 3
 if dist.get_rank() == 0:
     dist.send(tensor, 1)
 elif dist.get_rank() == 1:
+    time.sleep(1)  # the other one ends meanwhile
     dist.recv(tensor, 0)
 if "destroy" in sys.argv:
     dist.destroy_process_group()
@@ -77,3 +80,58 @@ def test_ranks_meet_by_the_environment(script: str) -> None:
             rank.kill()
         assert rank.returncode == 0, stderr
         assert "is well" in stdout
+
+
+def compiler(folder: Path, compiles: str, tells_version: str = "echo 1.0") -> str:
+    """Returns a script to call as a compiler; each compile adds a line to folder/count."""
+    path = folder / "compiler"
+    path.write_text(
+        f"#!/bin/sh\n"
+        f'if [ "$1" = --version ]; then {tells_version}; exit; fi\n'
+        f"echo once >> {folder}/count\n"
+        f"{compiles}\n"
+    )
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_a_compile_that_fails_is_not_tried_by_every_rank(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pleach.torch._build import build_shim
+
+    monkeypatch.setenv("PLEACH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CXX", compiler(tmp_path, "sleep 1; exit 1"))
+    with concurrent.futures.ThreadPoolExecutor() as ranks:
+        builds = [ranks.submit(build_shim) for _ in range(3)]
+    said = {str(build.exception()) for build in builds}
+    assert len(said) == 1
+    assert "does not compile against" in said.pop()
+    assert (tmp_path / "count").read_text().count("once") == 1
+    with pytest.raises(ImportError):
+        build_shim()
+    assert (tmp_path / "count").read_text().count("once") == 2, "who comes later tries again"
+
+
+@pytest.mark.parametrize(
+    ("compiles", "tells_version", "said"),
+    [
+        ("exec sleep 60", "echo 1.0", r"compiler has not compiled the backend within 1 s: .*log"),
+        ("", "exec sleep 60", r"compiler --version` has not ended within 1 s"),
+    ],
+)
+def test_a_compiler_that_does_not_end_is_named(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    compiles: str,
+    tells_version: str,
+    said: str,
+) -> None:
+    from pleach.torch import _build
+
+    monkeypatch.setattr(_build, "_DEADLINE_S", 1.0)
+    monkeypatch.setattr(_build, "_VERSION_DEADLINE_S", 1.0)
+    monkeypatch.setenv("PLEACH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CXX", compiler(tmp_path, compiles, tells_version))
+    with pytest.raises(ImportError, match=said):
+        _build.build_shim()

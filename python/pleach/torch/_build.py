@@ -12,6 +12,7 @@ import importlib.util
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -19,6 +20,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import IO
 
 import torch
 
@@ -27,6 +29,7 @@ import pleach
 _SOURCES = Path(__file__).parent / "shim"
 _MODULE = "pleach.torch._shim"
 _DEADLINE_S = 900.0
+_VERSION_DEADLINE_S = 20.0
 # What every compiler of PyTorch 2.13's headers understands; debug information would be most of it.
 _FLAGS = ("-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w")
 
@@ -35,7 +38,8 @@ def load_shim() -> ModuleType:
     """Returns the shim's module; compiles it where the cache has none for this PyTorch.
 
     Raises:
-        ImportError: It does not compile, or there is no compiler. One line; a log has the rest.
+        ImportError: It does not compile, not in time, or there is no compiler. One line; a log has
+            the rest.
     """
     loaded = loaded_shim()
     if loaded is not None:
@@ -63,7 +67,7 @@ def loaded_shim() -> ModuleType | None:
 def build_shim() -> Path:
     """Returns the path of the compiled shim, made now if it is not there.
 
-    Several processes compile it once: the first does, the others wait for it.
+    Several processes compile it once: the first does, the others wait for it, and fail with it.
 
     Raises:
         ImportError: As `load_shim`.
@@ -76,11 +80,12 @@ def build_shim() -> Path:
     target = folder / "_shim.so"
     if target.exists():
         return target
+    wanted_ns = time.time_ns()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _locked(folder / "lock"):
             if not target.exists():
-                _compile(compiler, target)
+                _compile_once(compiler, target, wanted_ns)
     except OSError as error:
         raise ImportError(
             f"pleach.torch: cannot write {folder}: {error.strerror}: set PLEACH_CACHE to a folder "
@@ -119,7 +124,15 @@ def _find_compiled(key: str) -> Path:
 
 
 def _mark_of(compiler: list[str]) -> str:
-    told = subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=False)
+    asked = [*compiler, "--version"]
+    try:
+        told = subprocess.run(
+            asked, capture_output=True, text=True, check=False, timeout=_VERSION_DEADLINE_S
+        )
+    except subprocess.TimeoutExpired:
+        raise ImportError(
+            f"pleach.torch: `{shlex.join(asked)}` has not ended within {_VERSION_DEADLINE_S:.0f} s"
+        ) from None
     return hashlib.sha256(" ".join([*compiler, told.stdout]).encode()).hexdigest()[:8]
 
 
@@ -152,6 +165,19 @@ def _includes() -> list[str]:
     return [f"-I{_SOURCES}", f"-I{pleach.include_folder()}", *found]
 
 
+def _compile_once(compiler: list[str], target: Path, wanted_ns: int) -> None:
+    """Compiles it, unless somebody has failed to since `wanted_ns`: who waited fails alike."""
+    failed = target.with_name("failed")
+    with contextlib.suppress(FileNotFoundError):
+        if failed.stat().st_mtime_ns >= wanted_ns:
+            raise ImportError(failed.read_text(encoding="utf-8"))
+    try:
+        _compile(compiler, target)
+    except ImportError as error:
+        failed.write_text(str(error), encoding="utf-8")
+        raise
+
+
 def _compile(compiler: list[str], target: Path) -> None:
     print(
         f"pleach: compiling the backend for PyTorch {torch.__version__} (once, about 40 s)",
@@ -170,19 +196,34 @@ def _compile(compiler: list[str], target: Path) -> None:
     with log.open("w", encoding="utf-8") as output:
         output.write(" ".join(command) + "\n")
         output.flush()
-        try:
-            ended = subprocess.run(
-                command, stdout=output, stderr=subprocess.STDOUT, check=False, timeout=_DEADLINE_S
-            ).returncode
-        except subprocess.TimeoutExpired:
-            ended = -1
-    if ended != 0:
-        made.unlink(missing_ok=True)
+        code = _run(command, output)
+    if code == 0:
+        made.replace(target)
+        return
+    made.unlink(missing_ok=True)
+    if code is None:
         raise ImportError(
-            f"pleach.torch: the backend, made for PyTorch 2.13, does not compile against "
-            f"{torch.__version__}: {log} says why"
+            f"pleach.torch: {compiler[0]} has not compiled the backend within {_DEADLINE_S:.0f} s: "
+            f"{log} has the command"
         )
-    made.replace(target)
+    raise ImportError(
+        f"pleach.torch: the backend, made for PyTorch 2.13, does not compile against "
+        f"{torch.__version__}: {log} says why"
+    )
+
+
+def _run(command: list[str], output: IO[str]) -> int | None:
+    """Returns a command's exit code; None where it has not ended in time."""
+    with subprocess.Popen(
+        command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+    ) as process:
+        try:
+            return process.wait(_DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            if process.returncode is None:  # a compiler has processes of its own
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 @contextlib.contextmanager
