@@ -324,6 +324,37 @@ def device_backends(rank: int, folder: str, count: int) -> str:
     return name
 
 
+def hands_on_options(rank: int, folder: str, count: int) -> None:
+    """Makes groups as a training does: all that was chosen for their parent holds for them."""
+    import pleach.torch
+    from pleach.torch.backend import options_of, unwrapped
+    from pleach.torch.parallel.groups import make_groups
+
+    chosen = pleach.torch.Options(transport="tcp", landing_places=3, chunk_bytes=12_345)
+    dist.init_process_group(
+        "pleach",
+        store=dist.FileStore(f"{folder}/options", count),
+        rank=rank,
+        world_size=count,
+        timeout=timedelta(seconds=50),
+        pg_options=chosen,
+    )
+    assert dist.group.WORLD is not None
+    cpu = torch.device("cpu")
+    made = make_groups(dist.group.WORLD, cpu)
+    assert made.deadline_s == 50
+    for group in (made.calls.group, made.exchange.group):
+        assert options_of(unwrapped(group._get_backend(cpu))) == chosen
+        assert pleach.torch.transport_of(group) == "tcp"
+    assert "no backend for xpu:0: it is over" in said_by(
+        lambda: make_groups(dist.group.WORLD, torch.device("xpu:0"))
+    )
+    made.destroy()
+    made.destroy()  # nobody needs to know who was first
+    dist.destroy_process_group()
+    assert "init_process_group first" in said_by(pleach.torch.transport_of)
+
+
 def never_comes(rank: int, folder: str, count: int) -> tuple[str, float]:
     """Returns what is said where the last rank never makes the group."""
     if rank == count - 1:

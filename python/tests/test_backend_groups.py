@@ -110,6 +110,7 @@ def test_the_others_hear_of_a_lost_rank(how: signal.Signals) -> None:
 def test_groups_are_made_and_destroyed_again_and_again() -> None:
     with RankPool(2, "") as pool:
         folder = str(pool.folder())
+        pool.run(backend_groups.hands_on_options, folder, 2)
         pool.run(backend_groups.join_again, folder, 2)
         assert pool.run(backend_groups.device_backends, folder, 2) == ["pleach", "pleach"]
 

@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
+import backend_groups
 import backend_training
 from rank_pool import Pools, RankPool
 
@@ -47,5 +48,6 @@ def test_fully_sharded_as_on_gloo(pool: RankPool, own_memory: bool) -> None:
 
 def test_debug_level_detail_names_a_mismatch() -> None:
     with RankPool(2, "", {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}) as pool:
+        pool.run(backend_groups.hands_on_options, str(pool.folder()), 2)
         for said in pool.run(backend_training.debugged, str(pool.folder()), 2):
             assert "Detected mismatch between collectives" in said

@@ -4,8 +4,8 @@
     dist.init_process_group("pleach")            # or "cpu:pleach,cuda:nccl"
     model, optimizer = pleach.torch.data_parallel(model, optimizer, policy="dear")
 
-Where Pleach is installed PyTorch knows the name without an import of this module. docs/pytorch.md
-has what is supported.
+Where Pleach is installed PyTorch knows the name without an import of this module.
+docs/pytorch_backend.md has what the backend does, docs/pytorch.md what data parallelism does.
 """
 
 from __future__ import annotations

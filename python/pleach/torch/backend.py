@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import multiprocessing.util
 import os
-import weakref
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -19,8 +18,7 @@ _MOST_TIMEOUT = timedelta(days=300)
 # How long a process that ends waits for those who are in groups with it.
 _FAREWELL_MS = 5000
 
-_groups: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
-_timeouts: dict[str, timedelta] = {}
+_processes: set[int] = set()  # that have made groups: a child of fork() leaves none of its parent's
 
 
 @dataclass
@@ -29,8 +27,8 @@ class Options:
 
     Attributes:
         transport: `tcp`, `shm`, `host`, `auto`; auto's choice unless PLEACH_TRANSPORT names one.
-        book: A file of rank 0, a book of `pleach plan` or a schedule; else PLEACH_BOOK's, or what
-            rank 0 plans.
+        book: A file, a book of `pleach plan` or a schedule; else PLEACH_BOOK's, or what rank 0
+            plans. Rank 0's is taken, whatever the others give.
         landing_places: Segments that may be under way on a connection; 0 is the default.
         place_bytes: The largest segment [bytes]; 0 is the default.
         chunk_bytes: Of what a GPU's tensors are cut into on their way [bytes]; 0 is the default.
@@ -56,6 +54,8 @@ def create_backend(distributed_options: Any, backend_options: Any = None) -> Any
     Raises:
         ImportError: The backend cannot be compiled against this PyTorch.
         TypeError: The options are not an `Options`.
+        ValueError: Rank 0 was given other options, the book apart; or what one of them says is
+            nothing that there is.
         RuntimeError: The ranks do not find each other in time; names who is missing.
     """
     options = Options() if backend_options is None else backend_options
@@ -73,9 +73,9 @@ def create_backend(distributed_options: Any, backend_options: Any = None) -> Any
         "chunk_bytes": options.chunk_bytes,
     }
     place = meet(distributed_options.store, rank, timeout, shim, shared)
-    name = distributed_options.group_id
-    backend = shim.create(
-        name=name,
+    _processes.add(os.getpid())
+    return shim.create(
+        name=distributed_options.group_id,
         rank=rank,
         rank_count=distributed_options.group_size,
         store_host=place.host,
@@ -86,21 +86,32 @@ def create_backend(distributed_options: Any, backend_options: Any = None) -> Any
         **shared,
         global_ranks=list(distributed_options.global_ranks_in_group),
     )
-    _groups[name] = backend
-    _timeouts[name] = timeout
-    return backend
 
 
-def timeout_of(group: dist.ProcessGroup) -> timedelta | None:
-    """Returns what a group was created with: torch tells it of its own backends alone.
+def unwrapped(backend: Any) -> Any:
+    """Returns the backend itself, which TORCH_DISTRIBUTED_DEBUG=DETAIL puts another in front of."""
+    return getattr(backend, "wrapped_pg", backend)
+
+
+def options_of(backend: Any) -> Options:
+    """Returns what a backend was created with; the transport may be PLEACH_TRANSPORT's.
 
     Args:
-        group: Any.
+        backend: What `create_backend` has returned.
 
-    Returns:
-        The timeout; None where the backend is another one.
+    Raises:
+        TypeError: It is another one.
     """
-    return _timeouts.get(group.group_name)
+    return Options(**load_shim().options(backend))
+
+
+def timeout_of(backend: Any) -> timedelta:
+    """Returns how long what is called now may take, which torch tells of its own backends alone.
+
+    Args:
+        backend: What `create_backend` has returned.
+    """
+    return timedelta(milliseconds=load_shim().timeout_ms(backend))
 
 
 def transport_of(group: dist.ProcessGroup | None = None) -> str:
@@ -110,22 +121,27 @@ def transport_of(group: dist.ProcessGroup | None = None) -> str:
         group: The default group unless given.
 
     Raises:
-        TypeError: Its backend is another one.
+        RuntimeError: There is no process group.
+        TypeError: Its backend is another one, for whichever device.
     """
-    import torch
-
+    if group is None and not dist.is_initialized():
+        raise RuntimeError("transport_of: call torch.distributed.init_process_group first")
     chosen = group if group is not None else dist.group.WORLD
     assert chosen is not None
-    return str(load_shim().transport(chosen._get_backend(torch.device("cpu"))))
+    for device in chosen._device_types:
+        backend = unwrapped(chosen._get_backend(device))
+        if backend.name() == "pleach":
+            return str(load_shim().transport(backend))
+    raise TypeError(
+        f"transport_of: the group is over {dist.get_backend_config(chosen)}, not over pleach"
+    )
 
 
 def _leave_all() -> None:
     """Leaves the groups that nobody destroyed, in order: who exits first ends no other's work."""
     shim = loaded_shim()
-    if shim is not None:
-        for backend in list(_groups.values()):
-            shim.leave(backend)
-        shim.await_left(_FAREWELL_MS)
+    if shim is not None and os.getpid() in _processes:
+        shim.leave_all(_FAREWELL_MS)
 
 
 atexit.register(_leave_all)

@@ -44,9 +44,7 @@ def flight_dump(folder: str | os.PathLike[str], prefix: str = "pleach_rank_") ->
         raise RuntimeError("flight_dump: call torch.distributed.init_process_group first")
     groups = _groups()
     entries = [
-        _entry(number, one, groups)
-        for number, one in enumerate(load_shim().flight_entries())
-        if one["group"] in groups
+        _entry(one, groups) for one in load_shim().flight_entries() if one["group"] in groups
     ]
     dump = {
         "version": _VERSION,
@@ -66,7 +64,8 @@ def flight_dump(folder: str | os.PathLike[str], prefix: str = "pleach_rank_") ->
 def _groups() -> dict[str, dict[str, str]]:
     """The groups over this backend, by name, as the dump's `pg_config` has them."""
     found = {}
-    for group, name in dist.distributed_c10d._world.pg_names.items():
+    # A copy: a training that nobody holds any more may be leaving its groups in another thread.
+    for group, name in list(dist.distributed_c10d._world.pg_names.items()):
         ranks = dist.get_process_group_ranks(group)
         if "pleach" in dist.get_backend_config(group):
             found[str(name)] = {
@@ -84,7 +83,7 @@ def _as_one(name: str, parts: list[list[int]]) -> tuple[str, list[list[int]]]:
     return f"{name}_v", parts
 
 
-def _entry(number: int, told: dict[str, Any], groups: dict[str, dict[str, str]]) -> dict[str, Any]:
+def _entry(told: dict[str, Any], groups: dict[str, dict[str, str]]) -> dict[str, Any]:
     """One operation, of what the shim tells of it."""
     group = told["group"]
     name = _NAMES.get(told["name"], told["name"])
@@ -99,7 +98,7 @@ def _entry(number: int, told: dict[str, Any], groups: dict[str, dict[str, str]])
             name, sizes[side] = _as_one(name, sizes[side])
     ended = told["time_ended_ns"] or None
     return {
-        "record_id": number,
+        "record_id": told["record_id"],
         "pg_id": list(groups).index(group),
         "process_group": (group, groups[group]["desc"]),
         "collective_seq_id": told["collective_seq_id"],

@@ -9,6 +9,7 @@
 #include <future>
 
 #include "completions.h"
+#include "memory.h"
 #include "python/tests/shim/ranks.h"
 
 namespace pleach_torch {
@@ -134,8 +135,10 @@ TEST(Works, TellWhoDidNotCome) {
     Tensors tensors = {at::full({4}, 1, at::kFloat)};
     const auto work = backend->allreduce(tensors, asynchronous<c10d::AllreduceOptions>());
     const auto future = work->getFuture();
+    EXPECT_EQ(backend->getError(), c10d::ErrorType::SUCCESS);
     EXPECT_THROW(work->wait(milliseconds(0)), c10::DistBackendError);
     is_over.set_value();
+    EXPECT_EQ(backend->getError(), c10d::ErrorType::COMM_ERROR);
     EXPECT_FALSE(work->isSuccess());
     EXPECT_TRUE(work->isCompleted());
     future->waitAndThrow();
@@ -243,6 +246,39 @@ TEST(Groups, CollectWhoComesToTheMonitoredBarrier) {
   });
   EXPECT_TRUE(has_text(errors[0], "Rank 2 failed to pass monitoredBarrier")) << errors[0];
   EXPECT_EQ(errors[2], "");
+}
+
+// Memory that has been in use before, or a new block, which is zeros.
+bool was_kept(const at::Tensor& block) {
+  return std::exchange(*static_cast<uint8_t*>(block.data_ptr()), 7) == 7;
+}
+
+at::Tensor block_of(int64_t mebibytes) {
+  return allocate(mebibytes << 20, at::kByte);
+}
+
+TEST(Memory, IsKeptForTheSizesThatAreInUse) {
+  let_go_of_idle_memory();
+  {
+    const at::Tensor old[] = {block_of(200), block_of(200)};
+    EXPECT_FALSE(was_kept(old[0]) || was_kept(old[1]));
+  }
+  for (const bool is_again : {false, true}) {
+    EXPECT_EQ(was_kept(block_of(160)), is_again) << "of 512 MiB one of the old ones' is too much";
+  }
+  const at::Tensor old[] = {block_of(200), block_of(200)};
+  EXPECT_TRUE(was_kept(old[0]));
+  EXPECT_FALSE(was_kept(old[1]));
+  EXPECT_FALSE(was_kept(block_of(600)));
+  EXPECT_FALSE(was_kept(block_of(600)));
+  EXPECT_TRUE(was_kept(block_of(160)));
+}
+
+TEST(Memory, GoesBackWhenTheLastGroupIsLeft) {
+  was_kept(block_of(1));
+  EXPECT_TRUE(was_kept(block_of(1)));
+  run_well(options_of("last", 2), [](const BackendPointer& /*backend*/) {});
+  EXPECT_FALSE(was_kept(block_of(1)));
 }
 
 TEST(Completions, RunTasksThatWaitForEachOther) {

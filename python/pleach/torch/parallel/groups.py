@@ -8,6 +8,7 @@ import datetime
 import threading
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -35,9 +36,11 @@ class Groups:
     deadline_s: float
 
     def destroy(self) -> None:
-        """Leaves both."""
-        for group in (self.calls.group, self.exchange.group):
-            dist.destroy_process_group(group)
+        """Leaves both, where nobody has; each also where leaving the other one fails."""
+        with contextlib.ExitStack() as leaving:
+            for group in (self.calls.group, self.exchange.group):
+                if group in c10d._world.pg_map:
+                    leaving.callback(dist.destroy_process_group, group)
 
     def destroy_later(self) -> None:
         """Leaves both some time from now, if nobody else has: for the garbage collector."""
@@ -50,17 +53,24 @@ class Groups:
 
 
 def make_groups(parent: dist.ProcessGroup, device: torch.device) -> Groups:
-    """Makes them of a group's ranks, with its backend and its timeout. Collective.
+    """Makes them of a group's ranks, with its backend, its timeout and its Options. Collective.
 
     Args:
         parent: The group.
         device: Of the tensors that will travel.
+
+    Raises:
+        ValueError: The group has no backend for the device.
     """
     ranks = dist.get_process_group_ranks(parent)
     # Of the device alone: "cpu:gloo,cuda:nccl" would be two backends.
-    backends = dict(one.split(":") for one in dist.get_backend_config(parent).split(","))
-    backend = backends[device.type]
-    timeout = timeout_of(parent, device)
+    config = dist.get_backend_config(parent)
+    backend = dict(one.split(":") for one in config.split(",")).get(device.type)
+    if backend is None:
+        raise ValueError(f"the process group has no backend for {device}: it is over {config}")
+    theirs = ours.unwrapped(parent._get_backend(device))
+    timeout = timeout_of(theirs)
+    options = ours.options_of(theirs) if backend == "pleach" else None
     token = [uuid.uuid4().hex]
     dist.broadcast_object_list(token, group=parent, group_src=0)
     made = []
@@ -71,6 +81,7 @@ def make_groups(parent: dist.ProcessGroup, device: torch.device) -> Groups:
                     ranks,
                     timeout,
                     backend,
+                    pg_options=options,
                     use_local_synchronization=True,
                     group_desc=f"pleach:{what}",
                 )
@@ -78,11 +89,13 @@ def make_groups(parent: dist.ProcessGroup, device: torch.device) -> Groups:
     return Groups(GroupCalls(made[0], device), Exchange(made[1], device), timeout.total_seconds())
 
 
-def timeout_of(group: dist.ProcessGroup, device: torch.device) -> datetime.timedelta:
-    """How long a group's collectives may take."""
-    options = getattr(group._get_backend(device), "options", None)
+def timeout_of(backend: Any) -> datetime.timedelta:
+    """How long the collectives of a group's backend may take."""
+    if backend.name() == "pleach":
+        return ours.timeout_of(backend)
+    options = getattr(backend, "options", None)
     timeout: datetime.timedelta | None = getattr(options, "_timeout", None)
-    return timeout or ours.timeout_of(group) or c10d.default_pg_timeout
+    return timeout or c10d.default_pg_timeout
 
 
 @contextlib.contextmanager
@@ -94,7 +107,10 @@ def _named(name: str) -> Iterator[None]:
     """
     with _NAMING:
         held = c10d._hash_ranks_to_str
-        c10d._hash_ranks_to_str = lambda ranks: name
+        thread = threading.get_ident()
+        c10d._hash_ranks_to_str = lambda ranks: (
+            name if threading.get_ident() == thread else held(ranks)
+        )
         try:
             yield
         finally:

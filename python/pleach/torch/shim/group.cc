@@ -5,8 +5,10 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "errors.h"
+#include "memory.h"
 #include "staging.h"
 
 namespace pleach_torch {
@@ -16,15 +18,23 @@ namespace {
 // How long what is in flight has to end, when its group is left.
 constexpr auto kPatience = std::chrono::seconds(5);
 
-// Groups that are being left. Never destroyed: threads use it until the process ends.
+// The groups of the process, and those that are being left. Never destroyed: threads use it until
+// the process ends.
 struct Leaving {
   std::mutex mutex;
   std::condition_variable changed;
-  int count = 0;
+  int count = 0;  // that are being left
+  std::vector<std::weak_ptr<Group>> groups;
 
   static Leaving& of_process() {
     static auto* const leaving = new Leaving;
     return *leaving;
+  }
+
+  void add(const std::shared_ptr<Group>& group) {
+    const std::scoped_lock lock(mutex);
+    std::erase_if(groups, [](const auto& one) { return one.expired(); });
+    groups.push_back(group);
   }
 
   // Does it in a thread of its own.
@@ -47,15 +57,21 @@ struct Leaving {
 
 // What a thread that leaves in the background keeps.
 struct Group::Handles {
+  // Of those that there are, with what is being left.
+  static inline std::atomic<int> count = 0;
+
+  Handles() { ++count; }
   pleach_endpoint* endpoint = nullptr;
   pleach_communicator* communicator = nullptr;
   std::mutex mutex;
   std::condition_variable changed;
   int64_t in_flight = 0;
+  std::atomic<bool> has_failed = false;
   const std::shared_ptr<Lane> collectives = std::make_shared<Lane>(kMostChunks);
   const std::shared_ptr<Lane> messages = std::make_shared<Lane>(kNoBound);
 
-  void abort(const std::string& whose, const std::string& reason) const {
+  void abort(const std::string& whose, const std::string& reason) {
+    has_failed = true;
     pleach_communicator_abort(communicator, reason.c_str());
     for (const auto& lane : {collectives, messages}) {
       lane->fail(failure(whose + ": " + reason));
@@ -65,6 +81,9 @@ struct Group::Handles {
   ~Handles() {
     pleach_communicator_destroy(communicator);
     pleach_endpoint_destroy(endpoint);
+    if (--count == 0) {
+      let_go_of_idle_memory();
+    }
   }
 };
 
@@ -93,6 +112,7 @@ std::shared_ptr<Group> Group::join(const JoinOptions& options) {
   communicator.book = options.book.empty() ? nullptr : options.book.c_str();
   check(pleach_communicator_create(group->handles_->endpoint, &communicator,
                                    &group->handles_->communicator));
+  Leaving::of_process().add(group);
   return group;
 }
 
@@ -118,16 +138,8 @@ int64_t Group::chunk_bytes() const {
   return options_.chunk_bytes > 0 ? options_.chunk_bytes : kChunkBytes;
 }
 
-std::chrono::milliseconds Group::timeout() const {
-  return std::chrono::milliseconds(options_.timeout_ms);
-}
-
 std::string Group::transport() const {
   return pleach_endpoint_transport(handles_->endpoint);
-}
-
-void Group::write_flight(const std::string& path) const {
-  check(pleach_endpoint_write_flight(handles_->endpoint, path.c_str()));
 }
 
 void Group::note_begun() {
@@ -146,6 +158,14 @@ void Group::abort(const std::string& reason) {
   handles_->abort("process group " + name(), reason);
 }
 
+bool Group::has_failed() const {
+  return handles_->has_failed;
+}
+
+void Group::note_failed() {
+  handles_->has_failed = true;
+}
+
 void Group::leave() {
   if (is_left_.exchange(true) || handles_ == nullptr || handles_->communicator == nullptr) {
     return;
@@ -162,6 +182,20 @@ void Group::close(const std::shared_ptr<Handles>& handles) {
     handles->abort("process group", "it was shut down with operations in flight");
   }
   pleach_communicator_close(handles->communicator);  // whatever comes of it, it is left
+}
+
+void Group::leave_all() {
+  Leaving& leaving = Leaving::of_process();
+  std::vector<std::weak_ptr<Group>> groups;
+  {
+    const std::scoped_lock lock(leaving.mutex);
+    groups = leaving.groups;
+  }
+  for (const auto& one : groups) {
+    if (const std::shared_ptr<Group> group = one.lock()) {
+      group->leave();
+    }
+  }
 }
 
 bool Group::await_left(std::chrono::milliseconds longest) {

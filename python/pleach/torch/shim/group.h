@@ -20,7 +20,7 @@ struct JoinOptions {
   std::string store_host;
   int32_t store_port = 0;
   int32_t listen_descriptor = 0;  // rank 0's
-  int64_t timeout_ms = 0;         // of every wait
+  int64_t timeout_ms = 0;         // of joining, and of operations that have none of their own
   std::string transport;          // "": auto
   std::string book;               // "": PLEACH_BOOK's, or what rank 0 plans
   int32_t landing_places = 0;     // 0: the default
@@ -46,9 +46,8 @@ class Group {
   const std::string& name() const { return options_.name; }
   int32_t rank() const { return options_.rank; }
   int32_t rank_count() const { return options_.rank_count; }
-  std::chrono::milliseconds timeout() const;  // of the endpoint
+  const JoinOptions& options() const { return options_; }
   std::string transport() const;
-  void write_flight(const std::string& path) const;
 
   // Where collectives, or messages, wait that do not start when they are called.
   const std::shared_ptr<Lane>& lane(bool is_message) const;
@@ -60,10 +59,15 @@ class Group {
 
   // Ends what is in flight, on every rank.
   void abort(const std::string& reason);
+  // Whether it is of no more use: it was aborted here, or an operation has told.
+  bool has_failed() const;
+  void note_failed();
   // Leaves in order, in the background: when what is in flight is done and the others leave too,
   // who may be long in coming. What is in flight for longer than some seconds is aborted.
   void leave();
-  // Waits for all groups of the process that are being left; false where one still is after that.
+  // Leaves all groups of the process that nobody has left.
+  static void leave_all();
+  // Waits for all that are being left; false where one still is after that.
   static bool await_left(std::chrono::milliseconds longest);
 
  private:

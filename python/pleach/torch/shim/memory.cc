@@ -2,6 +2,7 @@
 
 #include <ATen/ops/from_blob.h>
 
+#include <algorithm>
 #include <bit>
 #include <mutex>
 #include <unordered_map>
@@ -14,7 +15,7 @@ namespace pleach_torch {
 namespace {
 
 constexpr size_t kSmallestBlockBytes = 4096;
-// What is kept for later; more goes back at once.
+// What is kept for later.
 constexpr size_t kMostIdleBytes = size_t{512} << 20;
 
 // Eight classes between two powers of two: at most an eighth of a block is not used.
@@ -33,31 +34,63 @@ class Blocks {
   void* take(size_t bytes) {
     const std::scoped_lock lock(mutex_);
     const auto found = idle_.find(bytes);
-    if (found == idle_.end() || found->second.empty()) {
+    if (found == idle_.end()) {
       return nullptr;
     }
-    void* const block = found->second.back();
-    found->second.pop_back();
-    idle_bytes_ -= bytes;
-    return block;
+    found->second.last_use = ++uses_;
+    return pop(found);
   }
 
   void put_back(void* block, size_t bytes) {
-    {
-      const std::scoped_lock lock(mutex_);
-      if (idle_bytes_ + bytes <= kMostIdleBytes) {
-        idle_[bytes].push_back(block);
-        idle_bytes_ += bytes;
-        return;
-      }
+    const std::scoped_lock lock(mutex_);
+    if (bytes > kMostIdleBytes) {
+      pleach_free(block);
+      return;
     }
-    pleach_free(block);
+    Class& its_class = idle_[bytes];
+    its_class.blocks.push_back(block);
+    its_class.last_use = ++uses_;
+    idle_bytes_ += bytes;
+    let_go(kMostIdleBytes);
+  }
+
+  void let_go_of_all() {
+    const std::scoped_lock lock(mutex_);
+    let_go(0);
   }
 
  private:
+  struct Class {
+    std::vector<void*> blocks;  // one at least
+    uint64_t last_use = 0;
+  };
+  using Classes = std::unordered_map<size_t, Class>;  // by size
+
+  // Lets go of those of the classes that were used longest ago until no more than `most` are left.
+  void let_go(size_t most) {
+    while (idle_bytes_ > most) {
+      pleach_free(
+          pop(std::min_element(idle_.begin(), idle_.end(), [](const auto& one, const auto& other) {
+            return one.second.last_use < other.second.last_use;
+          })));
+    }
+  }
+
+  void* pop(Classes::iterator where) {
+    auto& [bytes, its_class] = *where;
+    void* const block = its_class.blocks.back();
+    its_class.blocks.pop_back();
+    idle_bytes_ -= bytes;
+    if (its_class.blocks.empty()) {
+      idle_.erase(where);
+    }
+    return block;
+  }
+
   std::mutex mutex_;
-  std::unordered_map<size_t, std::vector<void*>> idle_;  // by size
+  Classes idle_;
   size_t idle_bytes_ = 0;
+  uint64_t uses_ = 0;
 };
 
 Blocks& blocks() {
@@ -80,6 +113,10 @@ at::Tensor allocate(int64_t size, at::ScalarType type) {
   return at::from_blob(
       block, {size}, [bytes](void* memory) { blocks().put_back(memory, bytes); },
       at::TensorOptions().dtype(type));
+}
+
+void let_go_of_idle_memory() {
+  blocks().let_go_of_all();
 }
 
 }  // namespace pleach_torch

@@ -2,15 +2,9 @@
 #include <pybind11/chrono.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
-#include <torch/version.h>
 
 #include "backend.h"
 #include "errors.h"
-#include "memory.h"
-
-#if TORCH_VERSION_MAJOR != 2 || TORCH_VERSION_MINOR != 13
-#warning "pleach: made for PyTorch 2.13"
-#endif
 
 namespace py = pybind11;
 
@@ -114,17 +108,25 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
              py::arg("global_ranks"), py::call_guard<py::gil_scoped_release>());
   module.def("transport",
              [](const BackendPointer& backend) { return group_of(backend)->transport(); });
-  module.def("write_flight", [](const BackendPointer& backend, const std::string& path) {
-    group_of(backend)->write_flight(path);
+  module.def("options", [](const BackendPointer& backend) {
+    const JoinOptions& options = group_of(backend)->options();
+    py::dict given;
+    given["transport"] = options.transport;
+    given["book"] = options.book;
+    given["landing_places"] = options.landing_places;
+    given["place_bytes"] = options.place_bytes;
+    given["chunk_bytes"] = options.chunk_bytes;
+    return given;
   });
-  module.def("leave", [](const BackendPointer& backend) { group_of(backend)->leave(); });
+  module.def("timeout_ms", [](const BackendPointer& backend) {
+    return backend->getBackendOptions()->timeout.count();
+  });
   module.def(
-      "await_left",
-      [](int64_t longest_ms) { return Group::await_left(std::chrono::milliseconds(longest_ms)); },
+      "leave_all",
+      [](int64_t longest_ms) {
+        Group::leave_all();
+        return Group::await_left(std::chrono::milliseconds(longest_ms));
+      },
       py::call_guard<py::gil_scoped_release>());
   module.def("flight_entries", &flight_entries);
-  module.def("allocate", [](int64_t size, py::object type) {
-    return allocate(size, reinterpret_cast<THPDtype*>(type.ptr())->scalar_type);
-  });
-  module.def("version", &pleach_version);
 }

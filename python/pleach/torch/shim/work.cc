@@ -166,6 +166,7 @@ void Work::finish(pleach_status status, const char* error) {
   std::exception_ptr exception;
   if (status != PLEACH_OK) {
     exception = failure(text() + ": " + error);
+    group_->note_failed();
   } else {
     pleach_received received = {};
     if (operation_ != nullptr && task_.is_message &&
