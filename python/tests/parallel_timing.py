@@ -38,7 +38,7 @@ class Delays:
         (collecting.Collector, "will_accumulate"),
         (engine.Engine, "_end_work"),
         (engine.Engine, "gradient_ready"),
-        (engine.Engine, "_update_one"),
+        (engine.Engine, "_update_some"),
         (engine.Engine, "wait_for"),
         (engine.Engine, "step"),
     )

@@ -14,6 +14,8 @@ import parallel_jobs as jobs  # noqa: E402
 from parallel_cases import EARLY, OWNERS  # noqa: E402
 from parallel_pool import shared_pool  # noqa: E402
 
+from pleach.torch.parallel import updates  # noqa: E402
+
 LONG = bool(os.environ.get("PLEACH_LONG"))
 BUCKET = "bucket=1KiB"
 POLICIES = [
@@ -55,6 +57,42 @@ def check(
     assert max(parameters for parameters, _, _ in found) <= within
     assert max(losses for _, losses, _ in found) <= 10 * within
     assert len({digest for _, _, digest in found}) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True}),
+        ("SGD", {"lr": 0.1, "momentum": 0.9, "dampening": 0.1, "weight_decay": 0.1}),
+        ("SGD", {"lr": 0.1, "maximize": True, "weight_decay": 0.1}),
+        ("Adam", {"amsgrad": True, "weight_decay": 0.1}),
+        ("Adam", {"lr": torch.tensor(0.1)}),
+        ("AdamW", {"amsgrad": True, "maximize": True}),
+        ("Adamax", {"weight_decay": 0.1}),
+        ("Adagrad", {"lr_decay": 0.1, "weight_decay": 0.1}),
+        ("Adagrad", {"maximize": True}),
+        ("Adadelta", {"weight_decay": 0.1}),
+        ("RMSprop", {"momentum": 0.9, "centered": True, "weight_decay": 0.1}),
+    ],
+)
+def test_updates_together_have_the_same_bits(name: str, options: dict[str, object]) -> None:
+    draw = torch.Generator().manual_seed(0)
+    gradients = [[torch.randn(40 * i + 7, generator=draw) for i in range(4)] for _ in range(12)]
+    found = []
+    for is_together in (False, True):
+        values = [torch.nn.Parameter(torch.ones_like(one)) for one in gradients[0]]
+        optimizer = getattr(torch.optim, name)(values, **options)
+        if is_together:
+            optimizer.param_groups = list(map(updates.together, optimizer.param_groups))
+        for step in gradients:
+            for value, gradient in zip(values, step, strict=True):
+                value.grad = gradient.clone()
+            optimizer.step()
+            for value, gradient in zip(values, step, strict=True):
+                assert torch.equal(value.grad, gradient)
+        found.append([value.detach() for value in values])
+    assert all(map(torch.equal, *found))
+    assert name in updates.SAME_TOGETHER
 
 
 @pytest.mark.parametrize("kind", ["mlp", "cnn", "transformer"])

@@ -34,6 +34,9 @@ PICOSECONDS_PER_NANOSECOND = 1000
 LEAVING_S = 5.0
 # How long its thread waits for news before it looks after the other ranks.
 LISTENING_S = 1.0
+# Elements that are updated together, if what several collectives have brought is so small: every
+# update has a part that is Python.
+JOINED_ELEMENTS = 1 << 17
 # What is remembered, to be explained.
 KEPT_ITERATIONS = 20
 MOST_STALLS = 10_000
@@ -159,7 +162,7 @@ class Engine:
         self._next: Following | None = None
         self._error: TrainingError | None = None  # what has failed
         self._failure: TrainingError | None = None  # it, with who does not answer
-        self._waits = 0
+        self._awaited: list[Callable[[], bool]] = []  # what threads wait for
         self._begun = -1  # iterations of the present plan, less one
         self._forward_ps: int | None = None  # when the next iteration's forward began
         self._starts_ps: dict[int, int] = {}  # by iteration of the present plan
@@ -390,7 +393,7 @@ class Engine:
         """Takes the lock, and waits."""
         deadline = time.monotonic() + self._surroundings.deadline_s
         with self._changed:
-            self._waits += 1
+            self._awaited.append(is_there)
             try:
                 while not is_there():
                     self._check()
@@ -402,7 +405,12 @@ class Engine:
                         )
                 self._check()
             finally:
-                self._waits -= 1
+                self._awaited.remove(is_there)
+
+    def _wake(self) -> None:
+        """With the lock held: what somebody waits for may be there."""
+        if any(is_there() for is_there in self._awaited):
+            self._changed.notify_all()
 
     # --- The engine's thread; these take the lock.
 
@@ -412,7 +420,7 @@ class Engine:
             return
         try:
             news()
-            while self._error is None and self._inbox.empty() and self._update_one():
+            while self._error is None and self._inbox.empty() and self._update_some():
                 pass
         except BaseException as error:
             with self._changed:
@@ -420,7 +428,7 @@ class Engine:
 
     def _listen(self) -> None:
         """Nothing has happened for a while: whether another rank has failed."""
-        if self._error is not None or not (self._flights or self._waits):
+        if self._error is not None or not (self._flights or self._awaited):
             return
         other = self._surroundings.health.others()
         if other is not None:
@@ -469,8 +477,7 @@ class Engine:
         if planned.reduces:
             iteration.reductions += 1
             self._find_final()
-            if iteration.reductions == following.program.reduction_count:
-                self._changed.notify_all()
+            self._wake()
         self._open([index], mark)
         self._pump()
 
@@ -494,7 +501,7 @@ class Engine:
         for layer in opened:
             del self._closed[layer]
         if opened:
-            self._changed.notify_all()
+            self._wake()
 
     def _note_agreement(self, agreement: Agreement) -> None:
         with self._changed:
@@ -515,14 +522,14 @@ class Engine:
             self._inbox.put(functools.partial(self._reduce_late, agreement))
         else:
             iteration.is_final = True
-        self._changed.notify_all()
+        self._wake()
 
     def _reduce_late(self, agreement: Agreement) -> None:
         with self._surroundings.streams.beside():
             self._surroundings.reduce_late(agreement)
         with self._changed:
             self._iteration.is_final = True
-            self._changed.notify_all()
+            self._wake()
 
     def _next_to_update(self) -> tuple[int, int] | None:
         """With the lock held: of what is reduced and may be used now, the nearest to the input."""
@@ -548,33 +555,49 @@ class Engine:
             default=None,
         )
 
-    def _update_one(self) -> bool:
-        """Updates what one collective has made final, the nearest to the input first, if it may."""
+    def _update_some(self) -> bool:
+        """Updates what is final, the nearest to the input first, if anything may be updated."""
         with self._changed:
-            iteration, program = self._iteration, self._following.program
-            found = self._next_to_update()
-            if found is None:
-                return False
-            iteration.ready.remove(found)
-            index = found[1]
-            units = iteration.units.pop(index)
+            program, iteration = self._following.program, self._iteration
+            taken = self._take_ready()
             agreement, settings = iteration.agreement, iteration.settings
+        if not taken:
+            return False
         assert settings is not None
         chosen = [
             program.units[unit]
+            for _, units in taken
             for unit in units
             if agreement is None or agreement.used[program.units[unit].member]
         ]
-        streams = self._surroundings.streams
-        with streams.beside():
+        with self._surroundings.streams.beside():
             if chosen:
                 self._surroundings.optimizer.update(chosen, settings)
-            planned = program.plan[index]
-            self._surroundings.updated(range(planned.first, planned.end))
-            mark = streams.mark()
+            for index, _ in taken:
+                planned = program.plan[index]
+                self._surroundings.updated(range(planned.first, planned.end))
+            mark = self._surroundings.streams.mark()
         with self._changed:
-            self._note_updated(index, units, mark)
+            for index, units in taken:
+                self._note_updated(index, units, mark)
         return True
+
+    def _take_ready(self) -> list[tuple[int, list[int]]]:
+        """With the lock held: takes the next collective to update, and small ones after it.
+
+        Returns:
+            By collective: its index, and the units that it has made final.
+        """
+        iteration, units = self._iteration, self._following.program.units
+        taken: list[tuple[int, list[int]]] = []
+        left = JOINED_ELEMENTS
+        while (found := self._next_to_update()) is not None:
+            left -= sum(units[unit].values.numel() for unit in iteration.units[found[1]])
+            if taken and left < 0:
+                break
+            iteration.ready.remove(found)
+            taken.append((found[1], iteration.units.pop(found[1])))
+        return taken
 
     def _note_updated(self, index: int, units: Sequence[int], mark: Any) -> None:
         """With the lock held."""

@@ -35,6 +35,8 @@ ELEMENTWISE = frozenset(
     }
 )
 WHOLE_TENSOR = frozenset({"Muon", "Adafactor"})
+# Whose update with foreach has the same bits as without, and writes no gradients.
+SAME_TOGETHER = frozenset({"SGD", "Adam", "AdamW", "Adamax", "Adagrad", "Adadelta", "RMSprop"})
 REFUSED = {
     "LBFGS": "it evaluates the model several times a step",
     "SparseAdam": "it needs sparse gradients",
@@ -78,15 +80,18 @@ def kind_of(optimizer: torch.optim.Optimizer, whole_tensor: bool | None) -> Kind
     )
     if declared is not None:
         return Kind.WHOLE_TENSOR if declared else Kind.ELEMENTWISE
-    is_torch = type(optimizer).__module__.startswith("torch.optim")
-    if is_torch and name in ELEMENTWISE:
+    if _is_torchs(type(optimizer), ELEMENTWISE):
         return Kind.ELEMENTWISE
-    if is_torch and name in WHOLE_TENSOR:
+    if _is_torchs(type(optimizer), WHOLE_TENSOR):
         return Kind.WHOLE_TENSOR
     raise ValueError(
         f"optimizer {name}: say whole_tensor=True if the update of an element depends on other "
         "elements of its tensor, else whole_tensor=False"
     )
+
+
+def _is_torchs(kind: type[torch.optim.Optimizer], names: frozenset[str]) -> bool:
+    return kind.__module__.startswith("torch.optim") and kind.__name__ in names
 
 
 @dataclasses.dataclass(frozen=True)
@@ -195,6 +200,7 @@ class UnitOptimizer:
         """
         self.units = tuple(units)
         self._layout = layout
+        self._has_same_bits = _is_torchs(base, SAME_TOGETHER)
         self._inner = object.__new__(base)
         self._inner.__dict__.update(optimizer.__dict__)
         self._inner.__dict__.pop("step", None)  # a scheduler's
@@ -219,7 +225,7 @@ class UnitOptimizer:
             unit.values.grad = unit.gradient
             groups[self._layout.members[unit.member].group].append(unit.values)
         self._inner.param_groups = [
-            {**group, "params": values}
+            {**(together(group) if self._has_same_bits else group), "params": values}
             for group, values in zip(settings, groups, strict=True)
             if values
         ]
@@ -244,6 +250,25 @@ class UnitOptimizer:
         """A unit's state; empty before its first update."""
         state: dict[str, Any] = self._inner.state.get(unit.values, {})
         return state
+
+
+def together(group: dict[str, Any]) -> dict[str, Any]:
+    """A group's settings, with which an operation is one call for all units, where that may be.
+
+    On a CPU torch has a call for each tensor unless it is told otherwise. Here other threads
+    compute, and every call hands the interpreter to and fro.
+    """
+    is_said = group.get("foreach") is not None or bool(group.get("fused"))
+    writes_gradients = bool(group.get("nesterov"))
+    if is_said or writes_gradients or any(map(_has_tensor, group.values())):  # which it refuses
+        return group
+    return {**group, "foreach": True}
+
+
+def _has_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) or (
+        isinstance(value, tuple) and any(map(_has_tensor, value))
+    )
 
 
 def is_per_element(key: str, value: Any, parameter: torch.Tensor) -> bool:
