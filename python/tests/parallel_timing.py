@@ -357,3 +357,68 @@ def accumulation_reduces_once(rank: int) -> list[int]:
             counts.append(len(recorder.calls) - len(plan))
     optimizer.close()
     return counts
+
+
+class TwoWays(nn.Module):
+    """A layer that every sample takes, and one that is left out where it is said."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.other = (nn.Linear(7, 3, dtype=torch.float64) for _ in range(2))
+        self.takes_both = True
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        return self.one(values) + self.other(values) if self.takes_both else self.one(values)
+
+
+def hold_back(optimizer: torch.optim.Optimizer, which: int) -> None:
+    """What the ranks agree on comes late in one iteration: in the midst of the next, if it may."""
+    exchange = trainer_of(optimizer).groups.exchange
+    kept, follows = exchange.agree, threading.Event()
+    held: list[threading.Thread] = []
+
+    def agree(own: Any, note: Any, fail: Any) -> Any:
+        nonlocal which
+        which -= 1
+
+        def note_late(agreement: Any) -> None:
+            def wait() -> None:
+                follows.wait(0.5)
+                note(agreement)
+
+            held.append(threading.Thread(target=wait))
+            held[0].start()
+
+        def note_after(agreement: Any) -> None:
+            follows.set()
+            held[0].join()
+            time.sleep(0.1)  # for the engine's thread to use it
+            note(agreement)
+
+        return kept(own, {0: note_late, -1: note_after}.get(which, note), fail)
+
+    exchange.agree = agree
+
+
+def late_agreement(rank: int) -> float:
+    """Every layer is used, and not updated without a gradient in the next iteration."""
+    draw = torch.Generator().manual_seed(2)
+    batches = [torch.randn(4, 7, generator=draw, dtype=torch.float64) for _ in range(5)]
+    models = []
+    for count in (1, 2):
+        torch.manual_seed(3)
+        model = TwoWays()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+        if count > 1:
+            parallel.data_parallel(
+                model, optimizer, "work_conserving,gathers=early", process_group=GROUPS[count]
+            )
+            hold_back(optimizer, 3)
+        for index, batch in enumerate(batches):
+            model.takes_both = index != 3
+            optimizer.zero_grad()
+            model(batch.chunk(count)[rank % count]).square().mean().backward()
+            optimizer.step()
+        models.append(values_of(model))
+    optimizer.close()
+    return distance(*models)

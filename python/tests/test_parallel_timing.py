@@ -64,3 +64,7 @@ def test_streams_wait_for_each_other() -> None:
 def test_accumulation_reduces_once() -> None:
     for more_than_the_plan in shared_pool().run(timing.accumulation_reduces_once, ranks=range(2)):
         assert more_than_the_plan == [0, 0]
+
+
+def test_agreements_are_of_their_iteration() -> None:
+    assert max(shared_pool().run(timing.late_agreement, ranks=range(2))) <= 1e-12

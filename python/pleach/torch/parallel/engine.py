@@ -163,6 +163,7 @@ class Engine:
         self._error: TrainingError | None = None  # what has failed
         self._failure: TrainingError | None = None  # it, with who does not answer
         self._awaited: list[Callable[[], bool]] = []  # what threads wait for
+        self._is_agreeing = False
         self._begun = -1  # iterations of the present plan, less one
         self._forward_ps: int | None = None  # when the next iteration's forward began
         self._starts_ps: dict[int, int] = {}  # by iteration of the present plan
@@ -193,6 +194,7 @@ class Engine:
             if self._next is not None:
                 self._following, self._next = self._next, None
                 self._begun, self._starts_ps = -1, {}
+                self._stalls.clear()
             self._note_begun()
             self._iteration = _Iteration(settings=settings, has_stepped=False)
             self._following.program.begin()
@@ -230,8 +232,14 @@ class Engine:
             self._check()
 
     def await_agreement(self) -> None:
-        """The ranks begin to join what they have found: what they found before is not all."""
+        """The ranks begin to join what they have found: what they found before is not all.
+
+        The next iteration begins when that is known.
+        """
         with self._changed:
+            self._check()
+            assert not self._is_agreeing
+            self._is_agreeing = True
             self._iteration.agreement = None
             self._iteration.is_final = False
 
@@ -285,8 +293,9 @@ class Engine:
         self._surroundings.streams.wait_for(self._marks.get(layer))
 
     def flush(self) -> None:
-        """Returns when all parameters are in place."""
+        """Returns when all parameters are in place, and what was to be agreed on is known."""
         self._wait(lambda: not self._closed, "the parameters of all layers")
+        self._wait(lambda: not self._is_agreeing, "what the ranks have found of their gradients")
         for mark in self._marks.values():
             self._surroundings.streams.wait_for(mark)
 
@@ -505,8 +514,10 @@ class Engine:
 
     def _note_agreement(self, agreement: Agreement) -> None:
         with self._changed:
+            self._is_agreeing = False
             self._iteration.agreement = agreement
             self._find_final()
+            self._wake()
 
     def _note_step(self, settings: Settings) -> None:
         with self._changed:

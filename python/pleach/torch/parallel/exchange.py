@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import concurrent.futures
 import datetime
 from collections.abc import Callable
 from typing import Any
@@ -26,6 +28,7 @@ class Exchange:
         self.size = group.size()
         self._device = device
         self._roll_calls = 0
+        self._roll_keys: collections.deque[str] = collections.deque()  # this rank's, in the store
 
     def call_roll(self, what: str, deadline_s: float) -> None:
         """Returns when all ranks have come to this call.
@@ -37,6 +40,9 @@ class Exchange:
         _, store = c10d._world.pg_map[self.group]
         keys = [f"pleach/{what}/{self._roll_calls}/{rank}" for rank in range(self.size)]
         store.set(keys[self.rank], "1")
+        self._roll_keys.append(keys[self.rank])
+        if len(self._roll_keys) > 2:  # all have come to the last call, so nobody waits for this one
+            store.delete_key(self._roll_keys.popleft())
         try:
             store.wait(keys, datetime.timedelta(seconds=deadline_s))
         except RuntimeError as error:  # stores have several kinds of them
@@ -52,12 +58,8 @@ class Exchange:
         own: Agreement,
         note: Callable[[Agreement], None],
         fail: Callable[[BaseException], None],
-    ) -> Callable[[], Agreement]:
-        """Joins what the ranks have found, and tells it, or why not, from any thread.
-
-        Returns:
-            What waits for it.
-        """
+    ) -> concurrent.futures.Future[Agreement]:
+        """Joins what the ranks have found, and tells it, or why not, from any thread."""
         flags = torch.tensor(
             [*own.used, *own.late, own.proposes], dtype=torch.uint8, device=self._device
         )
@@ -65,26 +67,23 @@ class Exchange:
         options.reduceOp = dist.ReduceOp.MAX  # type: ignore[assignment]
         options.asyncOp = True
         work = self.group.allreduce([flags], options)
-
-        def decode() -> Agreement:
-            values = [bool(each) for each in flags.tolist()]
-            members = len(own.used)
-            return Agreement(values[:members], values[members:-1], values[-1])
+        agreed: concurrent.futures.Future[Agreement] = concurrent.futures.Future()
 
         def tell(done: Any) -> None:
             try:
-                done.wait()  # not the work, which ends after its future's callbacks
+                done.wait()
+                values = [bool(each) for each in flags.tolist()]
             except Exception as error:
+                agreed.set_exception(error)
                 fail(error)
                 return
-            note(decode())
-
-        def read() -> Agreement:
-            work.wait()
-            return decode()
+            members = len(own.used)
+            agreement = Agreement(values[:members], values[members:-1], values[-1])
+            agreed.set_result(agreement)
+            note(agreement)
 
         work.get_future().add_done_callback(tell)
-        return read
+        return agreed
 
     def all_reduce(self, values: torch.Tensor, is_maximum: bool) -> torch.Tensor:
         """The sum, or the maximum, over the ranks; a new tensor where the values were."""

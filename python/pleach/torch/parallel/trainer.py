@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import concurrent.futures
 import contextlib
 import dataclasses
 import hashlib
@@ -58,6 +60,8 @@ from .updates import (
 
 # Of searches of bucket sizes.
 SEED = 0
+# That are remembered.
+MOST_PROPOSALS = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,7 +145,8 @@ class Trainer:
         self.groups = groups
         self.options = options
         self.policy = for_training(options.policy)
-        self.proposals: list[Proposal] = []  # that were followed
+        # That were followed, the last of them.
+        self.proposals: collections.deque[Proposal] = collections.deque(maxlen=MOST_PROPOSALS)
         self._resources = resources
         self._base = type(optimizer)
         self._kind = kind_of(optimizer, options.whole_tensor)
@@ -165,7 +170,7 @@ class Trainer:
         self._stepped_s: float | None = None  # when the last step was asked for
         self._has_announced = False  # a proposal, that has not been told
         self._announces = False  # it in the next agreement
-        self._agreements: list[Callable[[], Agreement]] = []  # of this iteration
+        self._agreements: list[concurrent.futures.Future[Agreement]] = []  # of this iteration
         self._handles += [
             model.register_forward_pre_hook(Hook(self._begin_forward), prepend=True),
             model.register_forward_hook(Hook(self._end_forward)),
@@ -331,9 +336,9 @@ class Trainer:
         if planner.observe(now_s - before_s):
             self._has_announced = self._announces = True
 
-    def _follow_proposal(self, agreements: Sequence[Callable[[], Agreement]]) -> None:
+    def _follow_proposal(self, agreements: Sequence[concurrent.futures.Future[Agreement]]) -> None:
         """Takes what rank 0 announced before the last step, to follow it from the next one on."""
-        if not any(read().proposes for read in agreements):
+        if not any(one.result(self.groups.deadline_s).proposes for one in agreements):
             return
         built = self._built
         assert built is not None
