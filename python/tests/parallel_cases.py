@@ -72,6 +72,20 @@ class Transformer(nn.Module):
         return torch.randint(0, 17, (SAMPLES, 5), generator=draw)
 
 
+class Wide(nn.Module):
+    """Its weights are large enough to be cut, between ranks that divide none of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(7, 4099)
+        self.second = nn.Linear(4099, 3)
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        return self.second(torch.relu(self.first(values)))
+
+    batch = Perceptron.batch
+
+
 class Weights(nn.Module):
     """Matrices only, as Muon wants them."""
 
@@ -89,6 +103,7 @@ class Weights(nn.Module):
 
 MODELS: dict[str, Any] = {
     "weights": Weights,
+    "wide": Wide,
     "mlp": Perceptron,
     "cnn": Convolutions,
     "transformer": Transformer,

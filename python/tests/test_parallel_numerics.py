@@ -11,10 +11,11 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.timeout(250)  # the first one starts the ranks
 
 import parallel_jobs as jobs  # noqa: E402
-from parallel_cases import EARLY, OWNERS  # noqa: E402
+from parallel_cases import EARLY, OWNERS, make_model  # noqa: E402
 from parallel_pool import shared_pool  # noqa: E402
 
 from pleach.torch.parallel import updates  # noqa: E402
+from pleach.torch.parallel.layout import Layout, Member, Rules  # noqa: E402
 
 LONG = bool(os.environ.get("PLEACH_LONG"))
 BUCKET = "bucket=1KiB"
@@ -100,6 +101,14 @@ def test_updates_together_have_the_same_bits(name: str, options: dict[str, objec
 @pytest.mark.parametrize(("optimizer", "dtype"), [("nesterov", "float32"), ("adamw", "float64")])
 def test_ranks(kind: str, count: int, optimizer: str, dtype: str) -> None:
     check(kind, optimizer, count, dtype, POLICIES[0])
+
+
+@pytest.mark.parametrize("policy", ["dear,bucket=64KiB", "ddp,bucket=64KiB", EARLY])
+def test_tensors_that_are_cut(policy: str) -> None:
+    members = [Member("", one, 0, 0) for one in make_model("wide").parameters()]
+    layout = Layout(members, Rules(3, False), lambda size, dtype, _: torch.empty(size, dtype=dtype))
+    assert [len(atoms) for atoms in layout.atoms_by_member()] == [4, 1, 2, 1]
+    check("wide", "adamw", 3, "float64", policy)
 
 
 @pytest.mark.parametrize("policy", POLICIES[1:])
