@@ -117,7 +117,7 @@ def judge(rows: list[dict[str, Any]], ranks: int, x: float) -> list[dict[str, An
             over = min(times[name] for name in claim.over)
             least = claim.least if claim.least != 1 else 1 - TIE
             judged.append({"ranks": ranks, "x": x, "claim": claim.name,
-                           "speedup": round(over / ours, 3), "least": claim.least,
+                           "speedup": round(over / ours, 3), "least": least,
                            "ceiling": claim.ceiling or None, "holds": over / ours >= least})
     for row in own:
         if row["variant"] in [*DEAR, *CONSERVING, *EARLY]:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """One rank of a paced training: measures variants in turns, and rank 0 prints them as JSON.
 
-    torchrun --nproc-per-node 2 bench/paced/train.py '{"layers": {...}, "variants": [...]}'
+    torchrun --nproc-per-node 2 bench/paced/train.py '{"models": {...}, "variants": [...]}'
 
 The argument is one JSON object, or `@FILE` with it: see Job. bench/star_training.py and the figures
 start it on the hosts of a star.
@@ -74,6 +74,7 @@ def _variants(
 def _warm_up(variants: list[Variant], iterations: int) -> None:
     """As warm_up; what they hold is then not searched for garbage in each other's turns."""
     warm_up(variants, iterations)
+    gc.unfreeze()  # what is closed goes now, and not in the midst of a turn
     gc.collect()
     gc.freeze()
 

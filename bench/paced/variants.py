@@ -18,12 +18,14 @@ import torch.distributed as dist
 
 import pleach.torch
 from pleach.torch import Costs, Profile
+from pleach.torch.parallel import PLAN_BY_COST
+from pleach.torch.parallel.planning import WINDOW
 
 WIDTH = 2  # collectives on the wire, as data_parallel has it by itself
 # Iterations more until a policy's plan stays: `dear_bo` has tried its sizes, others have learnt the
 # layers' times.
-LEARNING = {"dear_bo": 65, "work_conserving": 40, "mg_wfbp": 40}
-PLANS_BY_COST = ("work_conserving", "mg_wfbp")
+LEARNING = {"dear_bo": 65, "work_conserving": 4 * WINDOW, "mg_wfbp": 4 * WINDOW}
+PLANS_BY_COST = tuple(sorted(PLAN_BY_COST))
 
 
 class _Done:
@@ -59,8 +61,8 @@ class Variant:
             make_optimizer: Of parameters.
             known: What the model and the backend's collectives take, for policies that plan by
                 that; None: they find out.
-            replans: Makes another plan when iterations take longer or shorter than they did,
-                unless that is known.
+            replans: A policy that learns makes another plan when iterations take longer or shorter
+                than they did, unless that is known.
         """
         self.name = name
         self.learns = LEARNING.get(name.split("@")[0].split(",")[0], 0)
@@ -72,9 +74,7 @@ class Variant:
         self.model = make_model()
         self._loss = loss
         if way.startswith("torch_ddp"):
-            self._forward: torch.nn.Module = torch.nn.parallel.DistributedDataParallel(
-                self.model, process_group=group, bucket_cap_mb=_bucket_mib(way)
-            )
+            self._forward: torch.nn.Module = _ddp(self.model, group, float(way.split(":")[1]))
             self.optimizer = make_optimizer(list(self.model.parameters()))
         elif way.startswith("fsdp2"):
             self._forward = _fully_shard(self.model, group, way)
@@ -84,7 +84,7 @@ class Variant:
             self._forward, self.optimizer = pleach.torch.data_parallel(
                 self.model, self.optimizer, way, process_group=group,
                 channel_width=int(width or WIDTH), profile=known and known[0],
-                costs=known and known[1], replan=replans and known is None,
+                costs=known and known[1], replan=replans and self.learns > 0,
             )
 
     def iterate(self) -> float:
@@ -179,14 +179,19 @@ class Variant:
         dist.destroy_process_group(self._group)
 
 
-def _bucket_mib(way: str) -> float:
-    """The size of `torch_ddp:MIB`, which the first bucket has too."""
-    size = float(way.split(":")[1])
+def _ddp(model: torch.nn.Module, group: dist.ProcessGroup, mib: float) -> torch.nn.Module:
+    """DDP with buckets of that size, the first one not over the 1 MiB that it has by itself."""
+    default = dist._DEFAULT_FIRST_BUCKET_BYTES  # type: ignore[attr-defined]
     # What DDP's own documents say to set.
     dist._DEFAULT_FIRST_BUCKET_BYTES = min(  # type: ignore[attr-defined]
-        1 << 20, int(size * (1 << 20))
+        default, int(mib * (1 << 20))
     )
-    return size
+    try:
+        return torch.nn.parallel.DistributedDataParallel(
+            model, process_group=group, bucket_cap_mb=mib
+        )
+    finally:
+        dist._DEFAULT_FIRST_BUCKET_BYTES = default  # type: ignore[attr-defined]
 
 
 def _fully_shard(model: torch.nn.Module, group: dist.ProcessGroup, way: str) -> torch.nn.Module:

@@ -26,7 +26,7 @@ from bench.paced.variants import Variant, measure, slowest, warm_up  # noqa: E40
 from bench.real.job import Job  # noqa: E402
 from bench.real.models import MODELS, Model  # noqa: E402
 
-SEARCH_ROUNDS, SEARCH_ITERATIONS = 2, 2
+SEARCH_ROUNDS, SEARCH_ITERATIONS = 3, 2
 WARM_UP = 2
 
 
