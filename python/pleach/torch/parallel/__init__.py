@@ -94,6 +94,7 @@ def data_parallel(
 
     Raises:
         ValueError: What cannot be trained so, or differs between ranks; on all ranks, naming it.
+        RuntimeError: Communication has failed.
     """
     if not dist.is_initialized():
         raise ValueError("data_parallel: call torch.distributed.init_process_group first")
@@ -106,12 +107,12 @@ def data_parallel(
     groups = make_groups(parent, device)
     try:
         groups.exchange.agree_on_success(lambda: _check(model, optimizer, gather, channel_width))
-        compare(groups.exchange, describe(model, optimizer, {"options": options}))
+        compare(groups.exchange, describe(model, optimizer, dataclasses.asdict(options)))
         share_values(groups.exchange, model, optimizer)
         costs, options = _plan_ahead(groups, model, options, profile, costs)
         resources = Resources(_allocator(groups.calls, device), profile, costs)
         trainer = Trainer(model, optimizer, groups, options, resources)
-    except ValueError:
+    except BaseException:
         groups.destroy()
         raise
     adopt_optimizer(optimizer, trainer)

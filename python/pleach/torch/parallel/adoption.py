@@ -150,7 +150,10 @@ def adopt_optimizer(optimizer: torch.optim.Optimizer, trainer: Trainer) -> None:
             trainer.load_state()
 
         def add_param_group(self, param_group: dict[str, Any]) -> None:
-            raise RuntimeError("parameters are fixed once an optimizer is data parallel")
+            raise RuntimeError(
+                f"add_param_group: the parameters of a data-parallel {base.__name__} are fixed; "
+                "close() it, and begin anew with another optimizer"
+            )
 
     Parallel.trainer = trainer
     Parallel.__name__, Parallel.__qualname__ = base.__name__, base.__qualname__

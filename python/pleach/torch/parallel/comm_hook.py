@@ -16,7 +16,7 @@ def hook(
     """Averages a bucket in place: `ddp_model.register_comm_hook(None, pleach.torch.hook)`.
 
     Nothing is deferred: DDP wants gradients whole before backward ends. Where the backend divides
-    by itself, so that it takes no pass over the bucket of its own.
+    by itself, no pass over the bucket is made for it.
 
     Args:
         state: The group; None: the default one.

@@ -15,7 +15,7 @@ def describe(
 ) -> list[str]:
     """Everything that ranks compare, a line each."""
     names = {parameter: name for name, parameter in model.named_parameters()}
-    lines = [f"{key} {value}" for key, value in settings.items()]
+    lines = [f"option {key} {value!r}" for key, value in settings.items()]
     for kind, tensors in (
         ("parameter", model.named_parameters()),
         ("buffer", model.named_buffers()),
@@ -109,6 +109,12 @@ def check_model(
         raise ValueError(
             f"parameters are on several devices: {sorted(map(str, devices_of(trained)))}"
         )
+    device = next(iter(trained)).device
+    for name, buffer in model.named_buffers():
+        if buffer.device != device:
+            raise ValueError(
+                f"buffer {name} is on {buffer.device}, and the parameters are on {device}"
+            )
     return trained
 
 

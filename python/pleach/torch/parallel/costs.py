@@ -63,15 +63,22 @@ class Costs:
         """Reads what `save` has written.
 
         Raises:
-            ValueError: Another format or version.
+            ValueError: Another format or version, or something is missing.
         """
         given = json.loads(pathlib.Path(path).read_text())
-        if given.get("format") != "pleach-costs" or given.get("version") != 1:
-            raise ValueError(f"{path}: no file of measured costs, version 1")
-        return Costs(
-            given["rank_count"],
-            tuple((one["collective"], one["size_bytes"], one["time_s"]) for one in given["points"]),
-        )
+        found = given.get("format"), given.get("version")
+        if found != ("pleach-costs", 1):
+            raise ValueError(
+                f"{path}: format {found[0]!r}, version {found[1]!r}: measured costs are "
+                "'pleach-costs', version 1"
+            )
+        try:
+            points = tuple(
+                (one["collective"], one["size_bytes"], one["time_s"]) for one in given["points"]
+            )
+            return Costs(given["rank_count"], points)
+        except KeyError as error:
+            raise ValueError(f"{path}: {error} is missing") from error
 
     def to_json(self) -> str:
         """As a file of measured costs has it (docs/formats.md)."""
@@ -104,7 +111,10 @@ def measure_costs(
     Args:
         process_group: The group, with nothing under way in it; None: the default one.
         device: Of the tensors.
-        most_bytes: The largest size; smaller where one takes over half a second.
+        most_bytes: The largest size, 8 KiB at least; smaller where one takes over half a second.
+
+    Raises:
+        ValueError: There is no process group.
     """
     group = process_group if process_group is not None else dist.group.WORLD
     if group is None:
@@ -126,7 +136,7 @@ def time_collectives(
         calls: Of a group that nothing else is under way in.
         exchange: Of the same ranks, for what they tell each other.
         device: Of the tensors.
-        most_bytes: The largest size; it is measured unless smaller ones take long.
+        most_bytes: The largest size, 8 KiB at least; measured unless smaller ones take long.
         kinds: Of all_reduce, reduce_scatter, all_gather, reduce and broadcast.
     """
     points = []

@@ -104,8 +104,8 @@ def profile(
         name: Of the profile; None: the model's class.
 
     Raises:
-        ValueError: Too few iterations; a model without parameters that take gradients, or whose
-            forward reads none.
+        ValueError: Too few iterations; a model without parameters that take gradients, whose
+            forward reads none, or whose output needs a loss.
     """
     if iterations < LEAST_ITERATIONS:
         raise ValueError(f"iterations is {iterations}: medians want {LEAST_ITERATIONS} at least")
@@ -155,6 +155,11 @@ def _forward(model: torch.nn.Module, batch: Any, loss: Loss | None) -> torch.Ten
         for each in tree_leaves(output)
         if isinstance(each, torch.Tensor) and each.requires_grad
     ]
+    if not tensors:
+        raise ValueError(
+            f"profile: the model gives a {type(output).__name__}, and no tensor with gradients is "
+            "found in it: say loss="
+        )
     return torch.stack([each.float().mean() for each in tensors]).sum()
 
 

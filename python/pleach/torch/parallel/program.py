@@ -75,7 +75,6 @@ class Program:
     def begin(self) -> None:
         """An iteration begins: nothing has been issued, has ended, or is updated."""
         self.issued = 0
-        self.updated = 0
         self._missing_finals = [len(finals) for finals in self._finals_of_unit]
         self._missing_units = [len(units) for units in self._units_of_final]
 
@@ -96,7 +95,6 @@ class Program:
 
     def update(self, unit: int) -> list[int]:
         """A unit is updated. Returns the final collectives that have no other unit left."""
-        self.updated += 1
         complete = []
         for index in self._finals_of_unit[unit]:
             self._missing_units[index] -= 1
@@ -107,11 +105,6 @@ class Program:
     def has_units(self, index: int) -> bool:
         """Whether updates are to come that a collective's bytes wait for."""
         return self._missing_units[index] > 0
-
-    @property
-    def is_updated(self) -> bool:
-        """Whether all units are."""
-        return self.updated == len(self.units)
 
 
 def _calls_of(
