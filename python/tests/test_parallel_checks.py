@@ -41,7 +41,7 @@ def test_what_cannot_be_trained_is_named() -> None:
         ("name", "rank 1 has parameter extra.weight"),
         ("rate", "'lr': 0.2"),
         ("optimizer", "rank 1 has optimizer Adam; rank 0 has optimizer SGD"),
-        ("policy", "policy='ddp'"),
+        ("policy", "rank 1 has option policy 'ddp'; rank 0 has option policy 'dear,bucket=1KiB'"),
     ],
 )
 def test_the_first_difference_between_ranks_is_named(what: str, message: str) -> None:
