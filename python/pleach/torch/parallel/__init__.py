@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import dataclasses
+import multiprocessing.util
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -191,3 +192,5 @@ def _leave_in_order(trainer: Trainer) -> None:
 
 
 atexit.register(_Farewell().finalize)
+# Processes of multiprocessing do not get there; theirs end before the backend's groups do.
+multiprocessing.util.Finalize(None, _Farewell().finalize, exitpriority=1)
