@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import time
 
 import torch
@@ -50,3 +51,14 @@ def miss(rank: int, folder: str) -> None:
         pleach.torch.flight_dump(folder)
         time.sleep(1)
         dist.all_reduce(tensor)
+
+
+def read(_rank: int, folder: str) -> str:
+    """Returns what PyTorch's reader says of the files."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        # Imported here: it speaks to where stderr was then.
+        from torch.distributed.flight_recorder import fr_trace
+
+        fr_trace.main([folder, "--prefix", "pleach_rank_"])
+    return said.getvalue()

@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 import torch
+import torch._dynamo  # as the first optimizer does: no rank has to
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 from backend_ranks import gloo

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import parallel_pool
+import rank_pool
 import torch
+import torch._dynamo  # as the first optimizer does: no rank has to
 import torch.distributed as dist
 from torch import nn
 
 import pleach.torch.parallel as parallel
 
 STEPS = 20
+# Where only values count: what a loop does every fifth time it has done twice.
+FEW_STEPS = STEPS if os.environ.get("PLEACH_LONG") else 10
 SAMPLES = 12  # of all ranks together: divided by 1, 2, 3 and 4
 
 
@@ -233,6 +237,19 @@ EARLY = "work_conserving,gathers=early"
 OWNERS = "dear,bucket=1KiB,halves=reduce_broadcast"
 
 
+def costs_of(policy: str, count: int) -> parallel.Costs | None:
+    """Given costs for a policy that asks for some, which it would measure with some thousand
+    collectives."""
+    if policy.split(",")[0] not in parallel.PLAN_BY_COST:
+        return None
+    points = [
+        (kind, size, (2 if kind == "all_reduce" else 1) * (1e-4 + size * 1e-6))
+        for kind in ("all_reduce", "reduce_scatter", "all_gather")
+        for size in (1 << 10, 1 << 16)
+    ]
+    return parallel.Costs(count, tuple(points))
+
+
 def make_parallel(
     kind: str,
     optimizer: str,
@@ -242,13 +259,16 @@ def make_parallel(
     seed: int | None = None,
     **options: Any,
 ) -> tuple[nn.Module, torch.optim.Optimizer]:
-    """A data-parallel model; ranks begin with different values unless a seed is given."""
+    """A data-parallel model; ranks begin with different values unless a seed is given.
+
+    Costs are given unless the options say None.
+    """
     rank = dist.get_rank()
     model = make_model(kind, dtype, rank if seed is None else seed)
     return parallel.data_parallel(
         model,
         make_optimizer(optimizer, model),
         policy,
-        process_group=parallel_pool.GROUPS[count],
-        **options,
+        process_group=rank_pool.GROUPS[count],
+        **{"costs": costs_of(policy, count), **options},
     )

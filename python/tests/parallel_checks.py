@@ -25,7 +25,7 @@ from parallel_cases import (
     train,
     values_of,
 )
-from parallel_pool import GROUPS
+from rank_pool import GROUPS
 from torch import nn
 
 import pleach.torch.parallel as parallel

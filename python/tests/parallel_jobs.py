@@ -7,6 +7,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from parallel_cases import (
+    FEW_STEPS,
+    costs_of,
     digest,
     distance,
     make_batches,
@@ -18,7 +20,7 @@ from parallel_cases import (
     values_of,
 )
 from parallel_loops import LOOPS, Run, differences, make, run_plain
-from parallel_pool import GROUPS
+from rank_pool import GROUPS
 
 import pleach.torch.parallel as parallel
 
@@ -34,7 +36,7 @@ def compare_with_whole_batch(
 ) -> tuple[float, float, str]:
     """Trains on a rank's part; how far parameters and losses are from whole-batch training."""
     dtype = getattr(torch, dtype_name)
-    batches = make_batches(kind, dtype)
+    batches = make_batches(kind, dtype, FEW_STEPS)
     plain = make_model(kind, dtype, 0)
     expected = torch.tensor(
         train(plain, make_optimizer(optimizer, plain), batches), dtype=torch.float64
@@ -66,7 +68,11 @@ def compare_loop(
     plain = run_plain(loop, kind, optimizer)
     model = make(kind, rank)
     own, tuned = parallel.data_parallel(
-        model, make_optimizer(optimizer, model), policy, process_group=GROUPS[count], **options
+        model,
+        make_optimizer(optimizer, model),
+        policy,
+        process_group=GROUPS[count],
+        **{"costs": costs_of(policy, count), **options},
     )
     run = Run(own, tuned, rank, count)
     LOOPS[loop](run, make_batches(kind if kind in ("cnn", "transformer") else "mlp"))

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from parallel_cases import (
+    FEW_STEPS,
     distance,
     largest,
     loss_of,
@@ -53,7 +54,7 @@ class Run:
 
 
 def plain_steps(run: Run, batches: Sequence[Batch], **clear: bool) -> None:
-    for batch in batches:
+    for batch in batches[:FEW_STEPS]:
         run.optimizer.zero_grad(**clear)
         run.backward(batch)
         run.optimizer.step()
@@ -78,7 +79,7 @@ def cleared_sometimes(run: Run, batches: Sequence[Batch]) -> None:
 
 
 def clip_norm(run: Run, batches: Sequence[Batch]) -> None:
-    for index, batch in enumerate(batches):
+    for index, batch in enumerate(batches[:FEW_STEPS]):
         run.optimizer.zero_grad()
         run.backward(batch)
         kind = 2.0 if index % 3 else float("inf")
@@ -87,7 +88,7 @@ def clip_norm(run: Run, batches: Sequence[Batch]) -> None:
 
 
 def clip_norm_foreach(run: Run, batches: Sequence[Batch]) -> None:
-    for batch in batches:
+    for batch in batches[:FEW_STEPS]:
         run.optimizer.zero_grad()
         run.backward(batch)
         norm = nn.utils.get_total_norm(
@@ -120,7 +121,7 @@ def steps_left_out(run: Run, batches: Sequence[Batch]) -> None:
 
 
 def clip_value(run: Run, batches: Sequence[Batch]) -> None:
-    for batch in batches:
+    for batch in batches[:FEW_STEPS]:
         run.optimizer.zero_grad()
         run.backward(batch)
         nn.utils.clip_grad_value_(run.model.parameters(), 0.01)
@@ -129,7 +130,7 @@ def clip_value(run: Run, batches: Sequence[Batch]) -> None:
 
 def scaler(run: Run, batches: Sequence[Batch]) -> None:
     made = torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=3)
-    for index, batch in enumerate(batches):
+    for index, batch in enumerate(batches[:FEW_STEPS]):
         run.optimizer.zero_grad()
         loss = loss_of(run.model, run.part(batch))
         if index == 5 and run.rank == run.count - 1:
@@ -145,7 +146,7 @@ def scaler(run: Run, batches: Sequence[Batch]) -> None:
 
 def scaler_alone(run: Run, batches: Sequence[Batch]) -> None:
     made = torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=4)
-    for index, batch in enumerate(batches):
+    for index, batch in enumerate(batches[:12]):
         run.optimizer.zero_grad()
         loss = loss_of(run.model, run.part(batch))
         if index == 7 and run.rank == 0:  # one element's gradient, which is in one rank's shard
@@ -186,7 +187,7 @@ def accumulate_unevenly(run: Run, batches: Sequence[Batch]) -> None:
 
 
 def two_forwards(run: Run, batches: Sequence[Batch]) -> None:
-    for batch in batches:
+    for batch in batches[:FEW_STEPS]:
         run.optimizer.zero_grad()
         part = run.part(batch)
         loss = loss_of(run.model, part) + loss_of(run.model, [part[0] * 0.5, part[1]])
@@ -231,7 +232,7 @@ def with_closure(run: Run, batches: Sequence[Batch]) -> None:
 def settings_change(run: Run, batches: Sequence[Batch]) -> None:
     """Rates, decay and momentum change between steps, by hand and by a scheduler."""
     scheduler = torch.optim.lr_scheduler.LambdaLR(run.optimizer, lambda step: 1 / (1 + step % 5))
-    for index, batch in enumerate(batches):
+    for index, batch in enumerate(batches[:FEW_STEPS]):
         run.optimizer.zero_grad()
         run.backward(batch)
         run.optimizer.param_groups[1]["weight_decay"] = 0.01 * index
@@ -243,7 +244,7 @@ def settings_change(run: Run, batches: Sequence[Batch]) -> None:
 
 def evaluate_between(run: Run, batches: Sequence[Batch]) -> None:
     """What is read between steps is new: by eval, no_grad, state_dict, parameters(), copies."""
-    for index, batch in enumerate(batches):
+    for index, batch in enumerate(batches[:FEW_STEPS]):
         run.optimizer.zero_grad()
         run.backward(batch)
         run.optimizer.step()

@@ -16,7 +16,7 @@ from parallel_cases import (
     values_of,
 )
 from parallel_checks import trainer_of
-from parallel_pool import GROUPS
+from rank_pool import GROUPS
 from torch import nn
 
 import pleach.torch

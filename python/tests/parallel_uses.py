@@ -29,7 +29,7 @@ from parallel_cases import (
 )
 from parallel_checks import DEAR, compare_states, step
 from parallel_loops import Frozen
-from parallel_pool import GROUPS
+from rank_pool import GROUPS
 from torch import nn
 from torch.distributed import distributed_c10d as c10d
 

@@ -2,21 +2,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
 import backend_ranks
-from rank_pool import Pools, RankPool
-
-
-@pytest.fixture(scope="module")
-def pools() -> Iterator[Pools]:
-    made = Pools()
-    yield made
-    made.close()
+from rank_pool import RankPool, shared_pool
 
 
 @pytest.fixture(scope="module", params=[2, 3, 4], ids=lambda count: f"{count} ranks")
@@ -25,8 +17,8 @@ def count(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture
-def pool(pools: Pools, count: int) -> RankPool:
-    return pools.get(count, "pleach")
+def pool(count: int) -> RankPool:
+    return shared_pool(count, "pleach")
 
 
 @pytest.mark.parametrize("seed", [int(os.environ.get("PLEACH_TEST_SEED", "1"))])

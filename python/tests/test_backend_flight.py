@@ -2,8 +2,6 @@
 from __future__ import annotations
 
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,12 +14,9 @@ from rank_pool import RankPool
 
 def read(folder: Path) -> str:
     """What PyTorch's reader says of the files."""
-    command = [sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", str(folder)]
-    told = subprocess.run(
-        [*command, "--prefix", "pleach_rank_"], capture_output=True, text=True, timeout=60
-    )
-    assert told.returncode == 0, told.stderr
-    return told.stdout + told.stderr
+    with RankPool(1, "") as reader:
+        (said,) = reader.run(backend_flight.read, str(folder))
+    return said
 
 
 def test_what_went_well_is_read_without_a_complaint(tmp_path: Path) -> None:

@@ -2,26 +2,18 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
 
 import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
 import backend_groups
-from rank_pool import Pools, RankPool
-
-
-@pytest.fixture(scope="module")
-def pools() -> Iterator[Pools]:
-    made = Pools()
-    yield made
-    made.close()
+from rank_pool import RankPool, shared_pool
 
 
 @pytest.fixture(params=[2, 3], ids=lambda count: f"{count} ranks")
-def pool(pools: Pools, request: pytest.FixtureRequest) -> RankPool:
-    return pools.get(request.param, "pleach")
+def pool(request: pytest.FixtureRequest) -> RankPool:
+    return shared_pool(request.param, "pleach")
 
 
 @pytest.mark.parametrize(
@@ -105,6 +97,7 @@ def test_the_others_hear_of_a_lost_rank(how: signal.Signals) -> None:
             assert "rank 1" in said
             assert "\n" not in said.strip()
             assert after_s < timeout_s + 4.0
+        pool.kill(1)
 
 
 def test_groups_are_made_and_destroyed_again_and_again() -> None:

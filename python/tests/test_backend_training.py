@@ -1,27 +1,18 @@
 # timeout_s: 400
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
 import backend_groups
 import backend_training
-from rank_pool import Pools, RankPool
-
-
-@pytest.fixture(scope="module")
-def pools() -> Iterator[Pools]:
-    made = Pools()
-    yield made
-    made.close()
+from rank_pool import RankPool, shared_pool
 
 
 @pytest.fixture(params=[2, 4], ids=lambda count: f"{count} ranks")
-def pool(pools: Pools, request: pytest.FixtureRequest) -> RankPool:
-    return pools.get(request.param, "pleach")
+def pool(request: pytest.FixtureRequest) -> RankPool:
+    return shared_pool(request.param, "pleach")
 
 
 @pytest.mark.parametrize(

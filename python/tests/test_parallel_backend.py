@@ -12,21 +12,21 @@ import parallel_checks as checks  # noqa: E402
 import parallel_jobs as jobs  # noqa: E402
 import parallel_uses as uses  # noqa: E402
 from parallel_cases import EARLY  # noqa: E402
-from parallel_pool import RankPool, shared_pool  # noqa: E402
+from rank_pool import RankPool, training_pool  # noqa: E402
 
 COUNT = 3
 DEAR = "dear,bucket=1KiB"
 
 
 def pool() -> RankPool:
-    return shared_pool(COUNT, "pleach")
+    return training_pool(COUNT, "pleach")
 
 
 @pytest.mark.parametrize("kind", ["cnn", "transformer"])
 @pytest.mark.parametrize("policy", [DEAR, "ddp,bucket=1KiB", EARLY, "zero1"])
 def test_training(kind: str, policy: str) -> None:
     found = pool().run(
-        jobs.compare_with_whole_batch, kind, "nesterov", COUNT, "float64", policy, {}
+        jobs.compare_with_whole_batch, kind, "nesterov", COUNT, "float64", policy, {"costs": None}
     )
     assert max(parameters for parameters, _, _ in found) <= 1e-12
     assert len({digest for _, _, digest in found}) == 1

@@ -13,11 +13,11 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.timeout(250)  # the first one starts the ranks
 
 import parallel_checks as checks  # noqa: E402
-from parallel_pool import shared_pool  # noqa: E402
+from rank_pool import training_pool  # noqa: E402
 
 
 def run(check: Callable[..., Any], *arguments: Any, count: int = 2) -> list[Any]:
-    return shared_pool().run(check, *arguments, ranks=range(count))
+    return training_pool().run(check, *arguments, ranks=range(count))
 
 
 @pytest.mark.parametrize("policy", [checks.DEAR, "ddp"])

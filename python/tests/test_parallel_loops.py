@@ -14,7 +14,7 @@ pytestmark = pytest.mark.timeout(250)  # the first one starts the ranks
 import parallel_jobs as jobs  # noqa: E402
 from parallel_cases import EARLY  # noqa: E402
 from parallel_loops import LOOPS, OTHERS  # noqa: E402
-from parallel_pool import shared_pool  # noqa: E402
+from rank_pool import training_pool  # noqa: E402
 
 LONG = bool(os.environ.get("PLEACH_LONG"))
 DEAR = "dear,bucket=1KiB"
@@ -23,7 +23,7 @@ EARLY_LOOPS = ["plain_steps", "zero_in_place", "two_forwards", "with_closure", "
 
 
 def check(loop: str, kind: str, policy: str, count: int = 2, **options: object) -> None:
-    found = shared_pool().run(
+    found = training_pool().run(
         jobs.compare_loop,
         loop,
         kind,

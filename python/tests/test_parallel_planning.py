@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.timeout(250)  # the first one starts the ranks
 
 import parallel_planning as planning  # noqa: E402
-from parallel_pool import shared_pool  # noqa: E402
+from rank_pool import training_pool  # noqa: E402
 
 import pleach.torch  # noqa: E402
 
@@ -60,7 +60,7 @@ def test_watching_distorts_nothing() -> None:
 def test_files_of_profiles_and_costs_are_simulated(tmp_path: pathlib.Path) -> None:
     profile, costs = tmp_path / "profile.json", tmp_path / "costs.json"
     pleach.torch.profile(sleeping(), torch.ones(3, 4, requires_grad=True)).save(profile)
-    counts = shared_pool().run(planning.costs, 2, str(costs), ranks=range(2))
+    counts = training_pool().run(planning.costs, 2, str(costs), ranks=range(2))
     assert counts[0] == counts[1], "all have the slowest rank's times"
     kinds = {kind for kind, _, _ in counts[0][1]}
     assert kinds == {"all_reduce", "reduce_scatter", "all_gather"}
@@ -90,14 +90,14 @@ def test_a_plan_is_the_best_of_what_is_rehearsed() -> None:
 
 
 def test_a_policy_can_be_chosen_for_a_training() -> None:
-    found = shared_pool().run(planning.auto, ranks=range(2))
+    found = training_pool().run(planning.auto, ranks=range(2))
     assert found[0] == found[1]
     assert found[0][0] != "auto"
     assert found[0][1] <= 1e-12
 
 
 def test_a_search_over_real_iterations() -> None:
-    found = shared_pool().run(planning.search, ranks=range(2))
+    found = training_pool().run(planning.search, ranks=range(2))
     assert found[0] == found[1]
     assert len(found[0]) >= 2
     assert all(spec.startswith("dear,bucket=") for spec, _ in found[0])

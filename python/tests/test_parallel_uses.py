@@ -14,7 +14,7 @@ pytestmark = pytest.mark.timeout(250)  # the first one starts the ranks
 
 import parallel_uses as uses  # noqa: E402
 from parallel_cases import OWNERS  # noqa: E402
-from parallel_pool import shared_pool  # noqa: E402
+from rank_pool import training_pool  # noqa: E402
 
 LONG = bool(os.environ.get("PLEACH_LONG"))
 DEAR = "dear,bucket=1KiB"
@@ -22,7 +22,7 @@ DDP = "ddp,bucket=1KiB"
 
 
 def run(check: Callable[..., Any], *arguments: Any, count: int = 2) -> list[Any]:
-    return shared_pool().run(check, *arguments, ranks=range(count))
+    return training_pool().run(check, *arguments, ranks=range(count))
 
 
 def are_close(found: list[tuple[float, str]]) -> None:
