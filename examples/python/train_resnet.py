@@ -184,7 +184,8 @@ def main() -> None:
     options = vars(parser.parse_args())
     with tempfile.TemporaryDirectory(prefix="pleach-train-") as folder:
         job = Job(**options, folder=folder)
-        torch.multiprocessing.spawn(train, (job,), job.ranks)
+        # Forked: PyTorch has been imported, and nothing computed, which would have started threads.
+        torch.multiprocessing.start_processes(train, (job,), job.ranks, start_method="fork")
 
 
 if __name__ == "__main__":

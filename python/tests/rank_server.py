@@ -51,7 +51,7 @@ class RankServer:
         return code
 
     def close(self) -> None:
-        """Ends it; what it has forked ends with its pipe."""
+        """Ends it, and what it has forked; both end with this process too."""
         self._pipe.close()
         os.waitpid(self._pid, 0)
 
@@ -97,13 +97,19 @@ class Forked:
 def _fork_when_asked(pipe: Connection) -> None:
     """The server's life."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's, which the tests' process handles
+    living: set[int] = set()
     while True:
         try:
             asked = pipe.recv()
         except EOFError:
+            for pid in living:
+                os.kill(pid, signal.SIGKILL)
             return
         if isinstance(asked[0], int):
-            pipe.send(_exit_code(*asked))
+            code = _exit_code(*asked)
+            if code is not None:
+                living.remove(asked[0])
+            pipe.send(code)
             continue
         function, arguments, log = asked
         handle = recv_handle(pipe)
@@ -112,6 +118,7 @@ def _fork_when_asked(pipe: Connection) -> None:
             pipe.close()
             _leave(_begin, function, arguments, log, Connection(handle))
         os.close(handle)
+        living.add(pid)
         pipe.send(pid)
 
 
