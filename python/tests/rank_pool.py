@@ -25,7 +25,7 @@ from pleach.torch._build import build_shim  # with pleach.torch: no rank has to 
 DEADLINE_S = 60.0
 # How long who did not answer has to write where it is, before it is ended.
 _STACK_S = 1.0
-_LOG_CHARACTERS = 4000
+_LOG_CHARACTERS = 16_000  # the stacks of some threads
 # In a rank of a pool that has them: groups of the first ranks, by how many.
 GROUPS: dict[int, Any] = {}
 

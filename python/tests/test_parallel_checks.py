@@ -3,6 +3,7 @@
 # timeout_s: 300
 from __future__ import annotations
 
+import importlib
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,8 @@ pytestmark = pytest.mark.timeout(250)  # the first one starts the ranks
 
 import parallel_checks as checks  # noqa: E402
 from rank_pool import training_pool  # noqa: E402
+
+importlib.import_module("torch._inductor.pattern_matcher")  # as compiling does: no rank has to
 
 
 def run(check: Callable[..., Any], *arguments: Any, count: int = 2) -> list[Any]:
@@ -76,7 +79,7 @@ def test_batch_norm_is_as_in_ddp() -> None:
 
 
 def test_blocks_may_be_compiled() -> None:
-    run(checks.blocks_may_be_compiled)
+    training_pool().run(checks.blocks_may_be_compiled, ranks=range(2), deadline_s=200)
 
 
 @pytest.mark.parametrize("what", ["double", "sparse"])
