@@ -67,4 +67,4 @@ def test_accumulation_reduces_once() -> None:
 
 
 def test_agreements_are_of_their_iteration() -> None:
-    assert max(shared_pool().run(timing.late_agreement, ranks=range(2))) <= 1e-12
+    assert max(training_pool().run(timing.late_agreement, ranks=range(2))) <= 1e-12
