@@ -11,6 +11,7 @@
 #include "pleach/base/rng.h"
 #include "pleach/collective/verify.h"
 #include "pleach/synthesis/algorithm.h"
+#include "tests/support/random_schedules.h"
 #include "tests/support/topologies.h"
 
 namespace pleach {
@@ -169,7 +170,7 @@ TEST(Algorithms, AreCorrectOnRandomGroupsOfSwitchedNetworks) {
                                           "dragonfly:2x2x1",
                                           "dgx_h100:2",
                                           "dgx_a100:3,fabric=rails"};
-  for (int32_t round = 0; round < 20; ++round) {
+  for (int32_t round = 0; round < support::repeated(8); ++round) {
     const std::string routing[] = {"shortest", "spread", "ecmp"};
     const std::string name = names[rng.below(names.size())] + ",routing=" + routing[rng.below(3)];
     const Topology topology = topology_of(name);
