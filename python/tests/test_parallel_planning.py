@@ -17,6 +17,7 @@ import parallel_planning as planning  # noqa: E402
 from rank_pool import training_pool  # noqa: E402
 
 import pleach.torch  # noqa: E402
+from pleach.torch.parallel import comparing  # noqa: E402
 
 PLEACH = os.environ.get("PLEACH", "pleach")
 
@@ -101,3 +102,30 @@ def test_a_search_over_real_iterations() -> None:
     assert found[0] == found[1]
     assert len(found[0]) >= 2
     assert all(spec.startswith("dear,bucket=") for spec, _ in found[0])
+
+
+def test_what_cannot_be_used_is_named(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "costs.json"
+    path.write_text('{"format": "pleach-costs", "version": 1, "rank_count": 2}')
+    with pytest.raises(ValueError, match=r"costs.json: 'points' is missing"):
+        pleach.torch.Costs.load(path)
+    path.write_text('{"format": "pleach-costs", "version": 2}')
+    with pytest.raises(ValueError, match=r"costs.json: format 'pleach-costs', version 2"):
+        pleach.torch.Costs.load(path)
+    model = torch.nn.Linear(3, 2)
+    model.register_buffer("mean", torch.empty(2, device="meta"))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with pytest.raises(ValueError, match="buffer mean is on meta, and the parameters are on cpu"):
+        comparing.check_model(model, optimizer)
+    with pytest.raises(ValueError, match=r"gives a NoneType, .*: say loss="):
+        pleach.torch.profile(_Silent(), torch.ones(1, 3))
+
+
+class _Silent(torch.nn.Linear):
+    """Gives nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(3, 2)
+
+    def forward(self, values: torch.Tensor) -> None:  # type: ignore[override]
+        super().forward(values)
