@@ -44,6 +44,7 @@ def test_loops(loop: str) -> None:
 def test_optimizers_of_whole_tensors() -> None:
     found = pool().run(jobs.compare_with_whole_batch, "weights", "muon", COUNT, "float64", DEAR, {})
     assert max(parameters for parameters, _, _ in found) <= 1e-6
+    assert len({digest for _, _, digest in found}) == 1
 
 
 @pytest.mark.parametrize("policy", [DEAR, "ddp,bucket=1KiB"])
