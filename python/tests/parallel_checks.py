@@ -96,6 +96,7 @@ def early_refuses(rank: int) -> None:
         (lambda m, o: torch.amp.GradScaler("cpu").unscale_(o), "unscale_|scale"),
         (lambda m, o: next(m.parameters()).grad.sum(), "gathers=early"),
         (lambda m, o: o.whole_gradients().__enter__(), "gathers=early"),
+        (lambda m, o: (o.zero_grad(), o.step()), "cleared before its step: gathers=early"),
         (lambda m, o: loss_of(m, share(make_batches("mlp")[1], rank, 2)).backward(), "early"),
         (
             lambda m, o: (o.param_groups[1].update(lr=0.7), o.step()),

@@ -120,6 +120,27 @@ def steps_left_out(run: Run, batches: Sequence[Batch]) -> None:
             run.optimizer.step()
 
 
+def cleared_before_step(run: Run, batches: Sequence[Batch]) -> None:
+    """Averages are set to zero or taken away, some or all, looked at before and after or not."""
+    for index, batch in enumerate(batches[:10]):
+        run.optimizer.zero_grad()
+        run.backward(batch)
+        is_looked_at, sets_to_none, clears_all = index & 1, index & 2, index % 5 == 4
+        if is_looked_at:
+            run.note(nn.utils.clip_grad_norm_(run.model.parameters(), 0.3))
+        for number, parameter in enumerate(run.model.parameters()):
+            if parameter.grad is not None and (clears_all or number % 2):
+                if sets_to_none:
+                    parameter.grad = None
+                else:
+                    parameter.grad.zero_()
+        if index % 3 == 2:
+            run.backward(batches[0])
+        if is_looked_at:
+            run.note(nn.utils.clip_grad_norm_(run.model.parameters(), 0.2))
+        run.optimizer.step()
+
+
 def clip_value(run: Run, batches: Sequence[Batch]) -> None:
     for batch in batches[:FEW_STEPS]:
         run.optimizer.zero_grad()
@@ -435,6 +456,7 @@ LOOPS: dict[str, Callable[[Run, Sequence[Batch]], None]] = {
         clip_norm_foreach,
         passes_after_clipping,
         steps_left_out,
+        cleared_before_step,
         clip_value,
         scaler,
         scaler_alone,

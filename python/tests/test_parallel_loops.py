@@ -58,7 +58,10 @@ def test_what_no_rank_uses(loop: str, policy: str) -> None:
     check(loop, "frozen", policy)
 
 
-@pytest.mark.parametrize("loop", ["clip_norm", "scaler", "accumulate_unevenly", "evaluate_between"])
+@pytest.mark.parametrize(
+    "loop",
+    ["clip_norm", "scaler", "accumulate_unevenly", "cleared_before_step", "evaluate_between"],
+)
 @pytest.mark.parametrize(
     ("policy", "options"), [("ddp,bucket=1KiB", {}), (DEAR, {"gather": "gradients"})]
 )

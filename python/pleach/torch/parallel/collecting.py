@@ -9,7 +9,7 @@ was handed over is late: it is kept, and reduced by itself when the step is aske
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import torch
 
@@ -44,6 +44,9 @@ class _Iteration:
     missing: list[int]  # by layer: members that have not fired in this pass
     late: dict[int, torch.Tensor] = dataclasses.field(default_factory=dict)  # by member
     dropped: set[int] = dataclasses.field(default_factory=set)  # members cleared when reduced
+    zeroed: set[int] = dataclasses.field(default_factory=set)  # members set to zero meanwhile
+    idle: set[int] = dataclasses.field(default_factory=set)  # those of them that had no gradient
+    absent: set[int] = dataclasses.field(default_factory=set)  # members known to have no gradient
     carried: set[int] = dataclasses.field(default_factory=set)  # members of an older average
     averages: dict[int, torch.Tensor] = dataclasses.field(default_factory=dict)  # by atom: theirs
     settings: Settings | None = None
@@ -99,6 +102,8 @@ class Collector:
         """Before autograd adds to a parameter's gradient."""
         now, parameter = self._now, self.layout.members[member].parameter
         is_reported = now.reported[self.layout.members[member].layer]
+        now.zeroed.discard(member)
+        now.absent.discard(member)
         if parameter.grad is None or member in self.cleared:
             if is_reported:
                 now.dropped.add(member)
@@ -172,6 +177,8 @@ class Collector:
         """It has ended."""
         if self._may_report():
             self.complete()
+        else:
+            self._stand_in_for(range(len(self.layout.members)))
 
     def _forget(self) -> None:
         self._now = dataclasses.replace(self._nothing(), settings=self._now.settings)
@@ -216,6 +223,7 @@ class Collector:
             if member.parameter.grad is self._stand_ins[index] and not self._has_gradient[index]:
                 member.parameter.grad = None
                 self.cleared.discard(index)
+                self._now.absent.add(index)
 
     def _atoms_of(self, members: Collection[int]) -> list[int]:
         return [
@@ -266,21 +274,71 @@ class Collector:
     def complete(self) -> None:
         """No more gradients are to come: hands over what is left, zeros where there are none."""
         now = self._now
+        if not now.has_stepped:
+            self._drop_cleared()
         for layer, members in enumerate(self._members_of):
             if now.reported[layer]:
                 continue
             for member in members:
-                if self.layout.members[member].parameter.grad is None:
-                    now.local[member] = now.fired[member] = False
+                is_gone = self.layout.members[member].parameter.grad is None
+                if is_gone:
+                    now.fired[member] = False
+                if is_gone or member in self.cleared:
+                    now.local[member] = False
+                    now.carried.discard(member)
+                now.zeroed.discard(member)
             doubtful = [member for member in members if not now.local[member]]
             for member in doubtful:
                 self._views[member].zero_()
             self._report(layer, doubtful)
-            for member in doubtful:
-                parameter = self.layout.members[member].parameter
-                if parameter.grad is None:
-                    self.cleared.discard(member)
-                    parameter.grad = self._stand_ins[member]
+            self._stand_in_for(doubtful)
+
+    def _stand_in_for(self, members: Iterable[int]) -> None:
+        """Has gradients that this rank has none of stood in for, until all ranks have agreed."""
+        for member in members:
+            parameter = self.layout.members[member].parameter
+            if parameter.grad is None:
+                self.cleared.discard(member)
+                self._now.absent.discard(member)
+                parameter.grad = self._stand_ins[member]
+
+    def clear(self, member: int) -> None:
+        """A gradient was set to zero."""
+        now = self._now
+        if not (now.fired[member] or member in now.carried or member in self.cleared):
+            now.idle.add(member)
+        self.cleared.add(member)
+        now.zeroed.add(member)
+
+    def _drop_cleared(self) -> None:
+        """Takes those out of the averages that were cleared, on all ranks, after they were reduced.
+
+        Raises:
+            RuntimeError: They have been used already.
+        """
+        now = self._now
+        for index, member in enumerate(self.layout.members):
+            has_gone = member.parameter.grad is None and index not in now.absent
+            if not now.reported[member.layer] or not (has_gone or index in now.zeroed):
+                continue
+            if self.rights.updates_early:
+                raise RuntimeError(
+                    f"the gradient of {member.name} was cleared before its step: gathers=early has "
+                    "used it already"
+                )
+            if has_gone:
+                now.fired[index] = False
+            now.zeroed.discard(index)
+            now.carried.discard(index)
+            now.late.pop(index, None)
+            now.dropped.add(index)
+            now.is_agreed = False
+        if not now.is_agreed:
+            self._stand_in_for(
+                index
+                for index, member in enumerate(self.layout.members)
+                if now.reported[member.layer]
+            )
 
     def show(self, is_whole: bool) -> None:
         """Puts whole gradients, or their stand-ins, where gradients are."""
@@ -313,7 +371,7 @@ class Collector:
         self._now.is_agreed = True
         used = [self._is_used(index) for index in range(len(self.layout.members))]
         late = [
-            index in self._now.late or index in self._now.carried
+            index in self._now.late or index in self._now.carried or index in self._now.dropped
             for index in range(len(self.layout.members))
         ]
         # Two more of each: whether this rank has dropped an odd or an even number of iterations.
@@ -328,7 +386,7 @@ class Collector:
         if gradient is not self._stand_ins[member] or self._now.fired[member]:
             return True
         if member in self.cleared:
-            return self._has_gradient[member]
+            return self._has_gradient[member] and member not in self._now.idle
         return member in self._now.carried
 
     def note(self, agreement: Agreement) -> None:

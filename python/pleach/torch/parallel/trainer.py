@@ -515,7 +515,7 @@ class Trainer:
     def clear(self, member: int) -> None:
         """See gradients.Source."""
         assert self._built is not None
-        self._built.collector.cleared.add(member)
+        self._built.collector.clear(member)
 
     def find_infinities(self) -> None:
         """See gradients.Source. Other ranks' buffers are shared all the same, as after a step."""
