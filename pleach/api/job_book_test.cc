@@ -226,7 +226,7 @@ TEST(JobBook, GoesAroundBetweenHosts) {
       EXPECT_EQ(book->schedules[at(entry.schedule)]->provenance.algorithm, "ring") << network;
     }
     for (const Book::Entry& entry : book->entries) {
-      EXPECT_LE(int64_t{entry.segment_count - 1} * 16384, entry.up_to_bytes);
+      EXPECT_LE(int64_t{entry.segment_count - 1} * 32768, entry.up_to_bytes);
     }
   }
   const Result<Book> slow =

@@ -127,7 +127,7 @@ TEST(AutoPlanner, CutsNothingOnNetworksBelowWhatASegmentCosts) {
         EXPECT_TRUE(choice) << choice.error().message;
         return choice->segment_count;
       };
-      EXPECT_GE(std::max<int64_t>(size_bytes / 16384, 1), choose(true))
+      EXPECT_GE(std::max<int64_t>(size_bytes / 32768, 1), choose(true))
           << algorithm << " " << size_bytes;
       EXPECT_GE(choose(false), size_bytes > 64 ? 16 : 1) << algorithm << " " << size_bytes;
     }

@@ -54,10 +54,10 @@ struct PlannerOptions {
 };
 
 // For ranks on a network: models are no nearer than 1 %, and no topology need say what a segment
-// costs ranks whatever its size, tens of microseconds, as much as 16 KiB on a fast link.
+// costs ranks whatever its size, tens of microseconds, as much as 32 KiB on a fast link.
 inline PlannerOptions on_network(PlannerOptions options) {
   options.as_good = 1.01;
-  options.least_segment_bytes = 16384;
+  options.least_segment_bytes = 32768;
   return options;
 }
 
