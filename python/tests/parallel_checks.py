@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 from parallel_cases import (
     EARLY,
+    costs_of,
     distance,
     loss_of,
     make_batches,
@@ -27,6 +28,7 @@ from parallel_cases import (
 )
 from rank_pool import GROUPS
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import pleach.torch.parallel as parallel
 
@@ -111,6 +113,45 @@ def early_refuses(rank: int) -> None:
         with pytest.raises((RuntimeError, AssertionError), match=message):
             act(model, optimizer)
         dist.barrier(GROUPS[2])
+
+
+class UsedTwice(nn.Module):
+    """Recomputes a layer twice in backward; the other one's gradient comes after both."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(7, 7)
+        self.again = nn.Linear(7, 7)
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        hidden = self.first(values)
+        for _ in range(2):
+            hidden = checkpoint(self.again, hidden, use_reentrant=True)
+        return hidden
+
+
+def early_refuses_to_recompute_what_is_updated(rank: int) -> None:
+    """Which would wait for an update that waits for the rest of backward."""
+    torch.manual_seed(0)
+    model = UsedTwice().double()
+    model, optimizer = parallel.data_parallel(
+        model,
+        torch.optim.SGD(model.parameters(), 0.1),
+        EARLY,
+        process_group=GROUPS[2],
+        costs=costs_of(EARLY, 2),
+    )
+    values = torch.full((3, 7), 1.0 + rank, dtype=torch.float64)
+
+    def train_on() -> None:
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(values).sum().backward()
+            optimizer.step()
+
+    with pytest.raises(RuntimeError, match=r"again.weight is needed again .* gathers=early"):
+        train_on()
+    dist.barrier(GROUPS[2])
 
 
 def refuses(rank: int) -> None:

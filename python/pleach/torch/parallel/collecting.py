@@ -156,6 +156,22 @@ class Collector:
         late = self._now.late
         late[member] = late[member] + gradient if member in late else gradient.detach()
 
+    def check_recomputed(self, layers: Iterable[int]) -> None:
+        """Layers are read in backward, to compute what was not kept of their forward.
+
+        Raises:
+            RuntimeError: They have other values by now.
+        """
+        if not self.rights.updates_early:
+            return
+        for layer in layers:
+            if self._now.reported[layer]:
+                name = self.layout.members[self._members_of[layer][0]].name
+                raise RuntimeError(
+                    f"{name} is needed again after its gradient was used: gathers=early updates in "
+                    "backward, and uses what use_reentrant=True recomputes once in a pass"
+                )
+
     # --- Passes.
 
     def begin_pass(self) -> None:

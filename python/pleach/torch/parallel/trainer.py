@@ -666,6 +666,7 @@ class Trainer:
             timer = self._built.timer if torch.is_grad_enabled() else None
             if in_backward():
                 self._passes.join()
+                self._built.collector.check_recomputed(layers)
             elif timer is not None and opens is not None:
                 timer.enter(opens)
             for layer in layers:
