@@ -26,8 +26,9 @@ from bench.paced.costs import measure_in_training  # noqa: E402
 from bench.paced.job import Job, PacedLayer  # noqa: E402
 from bench.paced.layers import PacedModel, paced_loss  # noqa: E402
 from bench.paced.rank import report_as_rank  # noqa: E402
-from bench.paced.variants import PLANS_BY_COST, Variant, measure, slowest, warm_up  # noqa: E402
+from bench.paced.variants import Variant, measure, slowest, warm_up  # noqa: E402
 from pleach.torch import Costs, Profile  # noqa: E402
+from pleach.torch.parallel import PLAN_BY_COST  # noqa: E402
 from pleach.torch.parallel.profiling import Layer  # noqa: E402
 
 # What is left out where nothing communicates.
@@ -56,7 +57,7 @@ def _variants(
     Collectives are timed where variants are there already, as they are in what is measured.
     """
     made: dict[str, Variant] = {}
-    plan = [spec for spec in job.variants if spec.startswith(PLANS_BY_COST)]
+    plan = [spec for spec in job.variants if spec.startswith(tuple(PLAN_BY_COST))]
     for spec in job.variants:
         if spec not in plan:
             made[spec] = _variant(spec, layers, None, not job.costs_over)

@@ -18,14 +18,12 @@ import torch.distributed as dist
 
 import pleach.torch
 from pleach.torch import Costs, Profile
-from pleach.torch.parallel import PLAN_BY_COST
 from pleach.torch.parallel.planning import WINDOW
 
 WIDTH = 2  # collectives on the wire, as data_parallel has it by itself
 # Iterations more until a policy's plan stays: `dear_bo` has tried its sizes, others have learnt the
 # layers' times.
 LEARNING = {"dear_bo": 65, "work_conserving": 4 * WINDOW, "mg_wfbp": 4 * WINDOW}
-PLANS_BY_COST = tuple(sorted(PLAN_BY_COST))
 
 
 class _Done:

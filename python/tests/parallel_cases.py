@@ -250,6 +250,19 @@ def costs_of(policy: str, count: int) -> parallel.Costs | None:
     return parallel.Costs(count, tuple(points))
 
 
+def make_any_parallel(
+    model: nn.Module, optimizer: torch.optim.Optimizer, count: int, policy: str, **options: Any
+) -> tuple[nn.Module, torch.optim.Optimizer]:
+    """Makes them data parallel on so many ranks. Costs are given unless the options say None."""
+    return parallel.data_parallel(
+        model,
+        optimizer,
+        policy,
+        process_group=rank_pool.GROUPS[count],
+        **{"costs": costs_of(policy, count), **options},
+    )
+
+
 def make_parallel(
     kind: str,
     optimizer: str,
@@ -259,16 +272,7 @@ def make_parallel(
     seed: int | None = None,
     **options: Any,
 ) -> tuple[nn.Module, torch.optim.Optimizer]:
-    """A data-parallel model; ranks begin with different values unless a seed is given.
-
-    Costs are given unless the options say None.
-    """
+    """A data-parallel model; ranks begin with different values unless a seed is given."""
     rank = dist.get_rank()
     model = make_model(kind, dtype, rank if seed is None else seed)
-    return parallel.data_parallel(
-        model,
-        make_optimizer(optimizer, model),
-        policy,
-        process_group=rank_pool.GROUPS[count],
-        **{"costs": costs_of(policy, count), **options},
-    )
+    return make_any_parallel(model, make_optimizer(optimizer, model), count, policy, **options)

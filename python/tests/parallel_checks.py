@@ -15,9 +15,9 @@ import torch
 import torch.distributed as dist
 from parallel_cases import (
     EARLY,
-    costs_of,
     distance,
     loss_of,
+    make_any_parallel,
     make_batches,
     make_model,
     make_optimizer,
@@ -134,13 +134,7 @@ def early_refuses_to_recompute_what_is_updated(rank: int) -> None:
     """Which would wait for an update that waits for the rest of backward."""
     torch.manual_seed(0)
     model = UsedTwice().double()
-    model, optimizer = parallel.data_parallel(
-        model,
-        torch.optim.SGD(model.parameters(), 0.1),
-        EARLY,
-        process_group=GROUPS[2],
-        costs=costs_of(EARLY, 2),
-    )
+    model, optimizer = make_any_parallel(model, torch.optim.SGD(model.parameters(), 0.1), 2, EARLY)
     values = torch.full((3, 7), 1.0 + rank, dtype=torch.float64)
 
     def train_on() -> None:

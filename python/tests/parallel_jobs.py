@@ -8,9 +8,9 @@ import torch
 import torch.distributed as dist
 from parallel_cases import (
     FEW_STEPS,
-    costs_of,
     digest,
     distance,
+    make_any_parallel,
     make_batches,
     make_model,
     make_optimizer,
@@ -21,8 +21,6 @@ from parallel_cases import (
 )
 from parallel_loops import LOOPS, Run, differences, make, run_plain
 from rank_pool import GROUPS
-
-import pleach.torch.parallel as parallel
 
 
 def compare_with_whole_batch(
@@ -70,12 +68,8 @@ def compare_loop(
     """Runs a loop in parallel; how far parameters and notes are from whole-batch training."""
     plain = run_plain(loop, kind, optimizer)
     model = make(kind, rank)
-    own, tuned = parallel.data_parallel(
-        model,
-        make_optimizer(optimizer, model),
-        policy,
-        process_group=GROUPS[count],
-        **{"costs": costs_of(policy, count), **options},
+    own, tuned = make_any_parallel(
+        model, make_optimizer(optimizer, model), count, policy, **options
     )
     run = Run(own, tuned, rank, count)
     LOOPS[loop](run, make_batches(kind if kind in ("cnn", "transformer") else "mlp"))

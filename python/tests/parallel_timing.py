@@ -11,9 +11,11 @@ from typing import Any
 
 import torch
 from parallel_cases import (
+    EARLY,
     digest,
     distance,
     loss_of,
+    make_any_parallel,
     make_batches,
     make_model,
     make_optimizer,
@@ -410,9 +412,7 @@ def late_agreement(rank: int) -> float:
         model = TwoWays()
         optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
         if count > 1:
-            parallel.data_parallel(
-                model, optimizer, "work_conserving,gathers=early", process_group=GROUPS[count]
-            )
+            make_any_parallel(model, optimizer, count, EARLY)
             hold_back(optimizer, 3)
         for index, batch in enumerate(batches):
             model.takes_both = index != 3
