@@ -429,6 +429,7 @@ class Collector:
                     "used those of before"
                 )
         self._expected = max(1, self._now.passes)
+        self.cleared.clear()  # others may have added to what this rank had set to zero
         self._now.has_stepped = True
 
     @torch.no_grad()
