@@ -79,13 +79,13 @@ class Play:
     def step(self) -> None:
         self.optimizer.step()
 
-    def zero(self, names: str = "", to_none: bool = False) -> None:
+    def zero(self, *names: str, to_none: bool = False) -> None:
         """Clears the gradients of some layers, or all."""
         for module in [self.model.get_submodule(name) for name in names] or [self.model]:
             module.zero_grad(set_to_none=to_none)
 
     def norm(self) -> None:
-        """Notes the gradients' norm, and clips."""
+        """Notes the norm of all gradients, and clips them."""
         self.note("norm", nn.utils.clip_grad_norm_(self.model.parameters(), 0.5))
 
     @contextlib.contextmanager
@@ -108,7 +108,7 @@ def kept_where_ranks_differ(play: Play) -> None:
     for _ in range(2):
         play.backward("a", "b")
         play.step()
-        play.zero("ab")
+        play.zero("a", "b")
     play.backward("a", "b")
     play.step()
     play.backward("c")
@@ -116,8 +116,29 @@ def kept_where_ranks_differ(play: Play) -> None:
     play.step()
 
 
+def looked_at_after_step(play: Play) -> None:
+    """What was used is still there, until it is cleared; and counts again when it is not."""
+    for names in ((), ("a",), ("a", "b", "c"), ("first", "last")):
+        play.backward("ab", "b")
+        play.step()
+        play.look()
+        play.zero(*names)
+        play.look()
+        play.norm()
+    play.zero(to_none=True)
+    play.look()
+    play.backward("a", "b")
+    play.step()
+    play.zero("a", "b", to_none=True)
+    play.zero()
+    play.look()
+    with play.whole():
+        play.model.first.weight.grad.add_(1.0)
+    play.step()
+
+
 SCRIPTS: dict[str, Callable[[Play], None]] = {
-    made.__name__: made for made in (kept_where_ranks_differ,)
+    made.__name__: made for made in (kept_where_ranks_differ, looked_at_after_step)
 }
 
 

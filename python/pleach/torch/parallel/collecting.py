@@ -356,6 +356,13 @@ class Collector:
                 if now.reported[member.layer]
             )
 
+    @torch.no_grad()
+    def clear_used(self) -> None:
+        """Sets to zero what was cleared since the step, whose updates have ended, to be read."""
+        for member in self.cleared:
+            self._views[member].zero_()
+        self.cleared.clear()
+
     def show(self, is_whole: bool) -> None:
         """Puts whole gradients, or their stand-ins, where gradients are."""
         for index, member in enumerate(self.layout.members):

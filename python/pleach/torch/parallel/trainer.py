@@ -493,6 +493,9 @@ class Trainer:
         self._agree()
         built.engine.finish()
         built.collector.drop_unused()
+        if built.collector.has_stepped:
+            built.engine.flush()
+            built.collector.clear_used()
 
     def is_whole(self) -> bool:
         """See gradients.Source."""
