@@ -137,8 +137,22 @@ def looked_at_after_step(play: Play) -> None:
     play.step()
 
 
+def recomputed_first(play: Play) -> None:
+    """What is recomputed ends a backward of its own before the pass has reached a parameter."""
+    play.model.last.requires_grad_(False)
+    for _ in range(3):
+        play.backward("bA")
+        play.step()
+        play.zero()
+
+
 SCRIPTS: dict[str, Callable[[Play], None]] = {
-    made.__name__: made for made in (kept_where_ranks_differ, looked_at_after_step)
+    made.__name__: made
+    for made in (
+        kept_where_ranks_differ,
+        looked_at_after_step,
+        recomputed_first,
+    )
 }
 
 

@@ -9,6 +9,7 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.timeout(250)  # the first one starts the ranks
 
 import parallel_scripts as scripts  # noqa: E402
+from parallel_cases import EARLY  # noqa: E402
 from rank_pool import training_pool  # noqa: E402
 
 DEAR = "dear,bucket=1KiB"
@@ -30,3 +31,7 @@ def check(script: str, policy: str, count: int, **options: object) -> None:
 )
 def test_scripts(script: str, policy: str, options: dict[str, str]) -> None:
     check(script, policy, 2, **options)
+
+
+def test_scripts_with_early_updates() -> None:
+    check("recomputed_first", EARLY, 2)

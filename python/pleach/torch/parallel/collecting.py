@@ -149,9 +149,12 @@ class Collector:
     def _keep_late(self, member: int, gradient: torch.Tensor) -> None:
         name = self.layout.members[member].name
         if self.rights.updates_early:
+            allowed = "allows one pass before a step"
+            if member in self._fired_now:
+                allowed = "uses what use_reentrant=True recomputes once in a pass"
             raise RuntimeError(
                 f"another gradient of {name} came after it was used: gathers=early updates in "
-                "backward, and allows one pass before a step"
+                f"backward, and {allowed}"
             )
         late = self._now.late
         late[member] = late[member] + gradient if member in late else gradient.detach()

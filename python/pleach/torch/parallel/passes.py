@@ -16,7 +16,7 @@ class Passes:
     """Tells of backward passes by what joins them.
 
     A pass is one or several tasks of autograd: what is recomputed in backward may run a backward of
-    its own in it. The pass ends when all tasks have that joined it.
+    its own in it. The pass ends when all tasks have that joined it, or enclose what did.
     """
 
     def __init__(self, begin: Callable[[], None], end: Callable[[], None]):
@@ -24,22 +24,29 @@ class Passes:
         self._begin = begin
         self._end = end
         self._tasks: set[int] = set()
+        self._has_begun = False
+
+    def enclose(self) -> None:
+        """This thread is in a backward pass in which something may join; or nothing does."""
+        task = torch._C._current_graph_task_id()
+        if task not in self._tasks:
+            self._tasks.add(task)
+            torch.autograd.Variable._execution_engine.queue_callback(lambda: self._end_task(task))
 
     def join(self) -> None:
         """This thread is in a backward pass that concerns us."""
-        task = torch._C._current_graph_task_id()
-        if task in self._tasks:
-            return
-        if not self._tasks:
+        if not self._has_begun:
             self._begin()
-        self._tasks.add(task)
-        torch.autograd.Variable._execution_engine.queue_callback(lambda: self._end_task(task))
+            self._has_begun = True
+        self.enclose()
 
     def forget(self) -> None:
         """None is under way: one that has failed has not told of its end."""
         self._tasks.clear()
+        self._has_begun = False
 
     def _end_task(self, task: int) -> None:
         self._tasks.discard(task)
-        if not self._tasks:
+        if self._has_begun and not self._tasks:
+            self._has_begun = False
             self._end()

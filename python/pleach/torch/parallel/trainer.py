@@ -259,11 +259,28 @@ class Trainer:
         else:
             self.synchronize()
 
-    def _end_forward(self, *_arguments: Any) -> None:
+    def _end_forward(self, _module: torch.nn.Module, _inputs: Any, outputs: Any) -> None:
         if not torch.is_grad_enabled():
             return
+        self._watch(outputs)
         if self._built is not None and (timer := self._built.timer) is not None:
             timer.end_forward()
+
+    def _watch(self, outputs: Any) -> None:
+        """A pass from a model's outputs has not ended with a backward that is run in it.
+
+        What is recomputed runs one, which may be the first in the pass that reaches a parameter.
+        """
+        held = weakref.ref(self)
+
+        def enclose(_gradient: torch.Tensor) -> None:
+            trainer = held()
+            if trainer is not None:
+                trainer._passes.enclose()
+
+        for output in torch.utils._pytree.tree_leaves(outputs):
+            if isinstance(output, torch.Tensor) and output.grad_fn is not None:
+                output.register_hook(enclose)
 
     def _take_buffers(self) -> None:
         if self._buffers is not None:
