@@ -29,8 +29,8 @@ std::vector<std::vector<RankPiece>> pieces_by_rank(std::span<const int64_t> coun
   return pieces;
 }
 
-// Elements [begin, end) of a shard, cut where its pieces end, and into chunks of `most`; what is
-// empty stays one chunk.
+// Elements [begin, end) of a shard, cut where its pieces end, and at every multiple of `most` from
+// `begin` on: so transfers are full, wherever pieces end. What is empty stays one chunk.
 void cut_chunk(std::span<const RankPiece> pieces, int64_t begin, int64_t end, int64_t most,
                std::vector<ChunkPlace>& places) {
   auto piece = std::ranges::upper_bound(pieces, begin, {}, &RankPiece::shard_end);
@@ -38,13 +38,15 @@ void cut_chunk(std::span<const RankPiece> pieces, int64_t begin, int64_t end, in
     places.push_back({.shard_begin = begin});
     return;
   }
+  int64_t room = most;
   while (begin < end) {
     const int64_t piece_begin = piece == pieces.begin() ? 0 : (piece - 1)->shard_end;
     const int64_t piece_end = std::min(end, piece->shard_end);
     while (begin < piece_end) {
-      const int64_t length = std::min(most, piece_end - begin);
+      const int64_t length = std::min(room, piece_end - begin);
       places.push_back({length, piece->whole_begin + begin - piece_begin, begin});
       begin += length;
+      room = room == length ? most : room - length;
     }
     ++piece;
   }

@@ -25,7 +25,7 @@ struct ChunkPlace {
 // The same moves in the same order, on a grid none of whose chunks crosses the end of a piece. Its
 // parts, which its chunks begin and end as ever, weigh alike; what they measure is in `places`.
 // A transfer is several, each of whole chunks, in place of several segments of all of its chunks:
-// so small chunks stay in one piece on their way.
+// so small pieces travel whole, many in one transfer.
 struct PiecedSchedule {
   Schedule schedule;               // without symmetry
   std::vector<ChunkPlace> places;  // by chunk

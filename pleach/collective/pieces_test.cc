@@ -87,6 +87,24 @@ TEST(Pieces, OneChunkPerPartIsCutWhereThePiecesEnd) {
   EXPECT_EQ(pieced->schedule.transfers[0].chunk_count, 2);
 }
 
+// Pieces of five elements, of which no number makes eight: transfers are full all the same.
+TEST(Pieces, TransfersAreFullWhereverPiecesEnd) {
+  const Schedule ring = support::ring_schedule(Kind::kReduceScatter, 2);
+  const Counts counts(12, 5);
+  const auto pieced = cut_into_pieces(ring, counts, 8);
+  ASSERT_TRUE(pieced.has_value()) << pieced.error().message;
+  std::vector<int64_t> lengths;
+  for (const Transfer& transfer : pieced->schedule.transfers) {
+    lengths.push_back(0);
+    for (int32_t k = 0; k < transfer.chunk_count; ++k) {
+      lengths.back() += pieced->places[at(transfer.first_chunk + k)].length;
+    }
+  }
+  EXPECT_EQ(lengths, (Counts{8, 8, 8, 6, 8, 8, 8, 6}));
+  EXPECT_TRUE(verify(pieced->schedule, nullptr).correct);
+  expect_placed(*pieced, counts);
+}
+
 TEST(Pieces, RefinedSchedulesAreProvedAndPlaced) {
   Rng rng(20'260);
   for (int trial = 0; trial < 300; ++trial) {

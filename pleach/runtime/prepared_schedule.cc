@@ -81,7 +81,7 @@ bool PreparedSchedule::has_pieces(const Key& key) const {
          key.counts.size() % n == 0 && key.receive_counts.empty();
 }
 
-// Into transfers that fit a place, and are as many at least as the segments asked for.
+// Into transfers that fit a place, as many as the segments asked for if such ones do.
 Result<std::unique_ptr<const PreparedSchedule::Pieced>> PreparedSchedule::cut_pieces(
     const Key& key) const {
   const std::size_t n = at(schedule_.rank_count());
@@ -89,7 +89,8 @@ Result<std::unique_ptr<const PreparedSchedule::Pieced>> PreparedSchedule::cut_pi
   for (std::size_t index = 0; index < key.counts.size(); ++index) {
     parts[index % n] += key.counts[index];
   }
-  const __int128 share = std::ranges::max(parts) / std::max(1, key.segment_count);
+  const int32_t segments = std::max(1, key.segment_count);
+  const __int128 share = (std::ranges::max(parts) + segments - 1) / segments;
   const int64_t place = preparer_.place_bytes / element_bytes(key.wire);
   if (place < 1) {
     return Error{ErrorCode::kUnsupported, fmt::format("landing places of {} bytes hold no {}",
