@@ -32,7 +32,7 @@ from typing import Any
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from bench.paced.cluster import Cluster, NotHere  # noqa: E402
-from bench.paced.command import conclude, make_parser  # noqa: E402
+from bench.paced.command import Judged, conclude, make_parser  # noqa: E402
 from bench.real.job import Job  # noqa: E402
 from testbed.namespaces import bits_per_s  # noqa: E402
 
@@ -161,7 +161,7 @@ def main() -> int:
     parser.add_argument("--models", default=",".join(MODELS), help=f"({','.join(MODELS)})")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
-    judged: list[dict[str, Any]] = []
+    judged = Judged()
     for ranks in map(int, options.ranks.split(",")):
         cluster = Cluster(options.pleach, options.python, ranks, FAST)
         try:
@@ -170,12 +170,15 @@ def main() -> int:
             print(f"real_training: not here: {error}", file=sys.stderr)
             return 0
         for model in options.models.split(","):
-            known, own = prepare(cluster, model), []
-            for x in map(float, options.x.split(",")):
-                own += measure(options, known, x)
-                print(f"real_training: {ranks} ranks, {model}, x={x:g} measured", file=sys.stderr)
-            rows += own
-            judged += judge(known, own)
+            with judged.attempt(ranks=ranks, model=model):
+                known, own = prepare(cluster, model), list[dict[str, Any]]()
+                for x in map(float, options.x.split(",")):
+                    with judged.attempt(ranks=ranks, model=model, x=x):
+                        own += measure(options, known, x)
+                        print(f"real_training: {ranks} ranks, {model}, x={x:g} measured",
+                              file=sys.stderr)
+                rows += own
+                judged += judge(known, own)
     return conclude("real_training", {"rows": rows}, judged, options.check)
 
 

@@ -22,7 +22,7 @@ from typing import Any
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from bench.paced.cluster import Cluster, NotHere  # noqa: E402
-from bench.paced.command import conclude, make_parser  # noqa: E402
+from bench.paced.command import Judged, conclude, make_parser  # noqa: E402
 from bench.paced.job import Job, equal_layers  # noqa: E402
 
 RATE = "200Mbit"
@@ -131,7 +131,7 @@ def main() -> int:
     """Measures, prints, and checks if asked to."""
     arguments = make_parser(__doc__ or "", "4,8", "0.5,1,3,4", 5, "variant").parse_args()
     rows: list[dict[str, Any]] = []
-    judged: list[dict[str, Any]] = []
+    judged = Judged()
     for ranks in map(int, arguments.ranks.split(",")):
         cluster = Cluster(arguments.pleach, arguments.python, ranks, RATE)
         try:
@@ -140,9 +140,10 @@ def main() -> int:
             print(f"star_training: not here: {error}", file=sys.stderr)
             return 0
         for x in map(float, arguments.x.split(",")):
-            rows += measure(cluster, x, arguments.rounds, arguments.iterations)
-            judged += judge(rows, ranks, x)
-            print(f"star_training: {ranks} ranks, x={x:g} measured", file=sys.stderr)
+            with judged.attempt(ranks=ranks, x=x):
+                rows += measure(cluster, x, arguments.rounds, arguments.iterations)
+                judged += judge(rows, ranks, x)
+                print(f"star_training: {ranks} ranks, x={x:g} measured", file=sys.stderr)
     return conclude("star_training", {"rate": RATE, "layers": LAYERS,
                                       "layer_bytes": 4 * LAYER_ELEMENTS, "rows": rows},
                     judged, arguments.check)

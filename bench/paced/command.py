@@ -2,9 +2,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 
@@ -31,6 +32,24 @@ def make_parser(
     parser.add_argument("--iterations", type=int, default=turns, help=f"of a turn ({turns})")
     parser.add_argument("--check", action="store_true", help="hold the claims")
     return parser
+
+
+class Judged(list[dict[str, Any]]):
+    """Claims, as `conclude` takes them."""
+
+    @contextlib.contextmanager
+    def attempt(self, **about: Any) -> Iterator[None]:
+        """A measurement, in its `with` block: should it fail, that is a claim that does not hold.
+
+        So that what was measured before is not lost, and what comes after it is measured.
+
+        Args:
+            about: What is measured.
+        """
+        try:
+            yield
+        except (RuntimeError, TimeoutError) as error:
+            self.append({**about, "claim": "can be measured", "error": str(error), "holds": False})
 
 
 def conclude(name: str, report: Mapping[str, Any], judged: Sequence[Mapping[str, Any]],
