@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -146,12 +147,35 @@ def recomputed_first(play: Play) -> None:
         play.zero()
 
 
+def written_after_step(play: Play) -> None:
+    """Values that are loaded, or made anew, right after a step are not those of the step."""
+
+    def halve(module: nn.Module) -> None:
+        for parameter in module.parameters(recurse=False):
+            parameter.data.mul_(0.5)
+
+    play.backward("a")
+    play.step()
+    saved = copy.deepcopy(play.model.state_dict())
+    for _ in range(2):
+        for name in ("", "b"):
+            play.backward("b")
+            play.step()
+            module = play.model.get_submodule(name)
+            begin = len(name) + 1 if name else 0
+            module.load_state_dict({k[begin:]: v for k, v in saved.items() if k.startswith(name)})
+        play.backward("b")
+        play.step()
+        play.model.apply(halve)
+
+
 SCRIPTS: dict[str, Callable[[Play], None]] = {
     made.__name__: made
     for made in (
         kept_where_ranks_differ,
         looked_at_after_step,
         recomputed_first,
+        written_after_step,
     )
 }
 

@@ -32,6 +32,10 @@ def adopt_model(model: torch.nn.Module, trainer: Trainer) -> None:
                 trainer.synchronize()
             return super().train(mode)
 
+        def apply(self, function: Callable[[torch.nn.Module], None]) -> Any:
+            trainer.synchronize()
+            return super().apply(function)
+
         def _apply(self, *arguments: Any, **keywords: Any) -> Any:
             trainer.synchronize()
             return super()._apply(*arguments, **keywords)

@@ -176,7 +176,11 @@ class Trainer:
             model.register_forward_hook(Hook(self._end_forward)),
         ]
         for module in model.modules():
-            self._handles.append(module.register_state_dict_pre_hook(Hook(self._before_state_dict)))
+            before = Hook(self._before_state_dict)
+            self._handles += [
+                module.register_state_dict_pre_hook(before),
+                module.register_load_state_dict_pre_hook(before),
+            ]
 
     def _check_policy(self) -> tuple[BucketTuner | None, frozenset[str]]:
         """Rank 0's search of a bucket size, if there is one; and the kinds of collectives."""
