@@ -23,7 +23,7 @@ from pleach.torch.parallel.planning import WINDOW
 WIDTH = 2  # collectives on the wire, as data_parallel has it by itself
 # Iterations more until a policy's plan stays: `dear_bo` has tried its sizes, others have learnt the
 # layers' times.
-LEARNING = {"dear_bo": 65, "work_conserving": 4 * WINDOW, "mg_wfbp": 4 * WINDOW}
+LEARNING = {"dear_bo": 100, "work_conserving": 4 * WINDOW, "mg_wfbp": 4 * WINDOW}
 
 
 class _Done:
