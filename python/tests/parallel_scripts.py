@@ -147,6 +147,223 @@ def recomputed_first(play: Play) -> None:
         play.zero()
 
 
+def recomputed_by_some(play: Play) -> None:
+    """Ranks recompute different layers, some of which no gradient comes through."""
+    for ways in (("aBc", "Abc"), ("A", "cB"), ("", "AaA"), ("CC", "b")):
+        play.backward(*ways, syncs=False)
+        play.backward(*reversed(ways))
+        play.norm()
+        play.step()
+        play.zero("a", "first", to_none=True)
+        play.zero("b")
+
+
+def unequal_passes(play: Play) -> None:
+    """Passes that only add up, in which ranks use different layers; more and fewer of them."""
+    for passes in (1, 3, 2, 4, 1):
+        for index in range(passes - 1):
+            play.backward("ab"[index % 2], "c", syncs=index % 3 == 2)
+        play.backward("", "b" * (passes % 2))
+        play.step()
+        play.zero(to_none=passes % 2 == 0)
+
+
+def only_adding_up(play: Play) -> None:
+    """Passes of which none says that it is the last one."""
+    for names in ((), ("a",), ("b", "c")):
+        play.backward("a", "b", syncs=False)
+        play.backward("b", "", syncs=False)
+        play.step()
+        play.zero(*names)
+
+
+def cleared_before_backward(play: Play) -> None:
+    """Gradients are cleared between forward and backward."""
+    for to_none in (True, False, False, True):
+        loss = play.loss("ab", "c")
+        play.zero(to_none=to_none)
+        loss.backward()
+        other = play.loss("a")
+        play.zero("a", to_none=to_none)
+        other.backward()
+        play.step()
+
+
+def clearing_differs(play: Play) -> None:
+    """Layers are cleared in different ways, at different times."""
+    for index in range(6):
+        play.zero("a", "last", to_none=index % 2 == 0)
+        play.zero("b", to_none=index % 3 == 0)
+        play.backward("a", "bc")
+        play.zero("c", to_none=index % 2 == 1)
+        play.backward("c", "a")
+        if index % 2:
+            play.norm()
+        play.zero("first", to_none=index % 3 == 1)
+        play.step()
+        play.zero("last")
+        play.look()
+
+
+def cleared_where_it_was(play: Play) -> None:
+    """One rank has set to zero what only another has added to; then all but that is cleared."""
+    for to_none in (True, False):
+        play.backward("a", "b")
+        play.step()
+        play.zero()
+        play.backward("a", "b")
+        play.zero("first", "b", "last", to_none=to_none)
+        play.backward("c")
+        play.step()
+
+
+def steps_without_backward(play: Play) -> None:
+    """Steps with what is left, of which a part was cleared."""
+    for to_none in (True, False):
+        play.backward("ab", "c")
+        for name in "abc":
+            play.step()
+            play.zero(name, to_none=to_none)
+        play.step()
+        play.look()
+        play.zero(to_none=to_none)
+        play.step()
+
+
+def passes_without_step(play: Play) -> None:
+    """What was reduced is cleared, or a part of it, and comes again, in other layers."""
+    for names, to_none in (((), True), ((), False), (("a", "last"), True), (("a", "b"), False)):
+        play.backward("a", "b")
+        play.zero(*names, to_none=to_none)
+        play.backward("b", "c")
+        play.zero(*names, to_none=not to_none)
+        play.backward("c", "a")
+        play.norm()
+        play.step()
+        play.zero(to_none=to_none)
+
+
+def nothing_is_left(play: Play) -> None:
+    """All is cleared before the step: by zeros, with which momentum goes on, or by None."""
+    for to_none in (False, True, False):
+        for is_looked_at in (False, True):
+            play.backward("a", "b")
+            if is_looked_at:
+                play.norm()
+            play.zero(to_none=to_none)
+            if is_looked_at:
+                play.look()
+            play.step()
+
+
+def losses_of_one_forward(play: Play) -> None:
+    """Several backwards, through one graph or several, with clearing between them."""
+    for names in ((), ("a",), ("first", "c")):
+        one, other = play.loss("ab", "ca"), play.loss("c", "b")
+        other.backward(retain_graph=True)
+        play.zero(*names)
+        one.backward()
+        other.backward()
+        play.step()
+
+
+def frozen_midway(play: Play) -> None:
+    """Layers take no gradients for a while, what they have is kept or cleared."""
+    for index, name in enumerate(("a", "b", "c", "first", "last")):
+        layer = play.model.get_submodule(name)
+        play.backward("abc", "ca")
+        layer.requires_grad_(False)
+        play.backward("a", "bc")
+        play.step()
+        play.backward("ab")
+        play.step()
+        layer.requires_grad_(True)
+        if index % 2:
+            play.zero(name, to_none=index == 1)
+        play.backward("b", "a")
+        play.norm()
+        play.step()
+
+
+def left_out_by_scaler(play: Play) -> None:
+    """An infinity on one rank: nobody steps; gradients are cleared in one way or the other."""
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0, growth_interval=2)
+    for index in range(8):
+        factor = float("inf") if index % 3 == 1 and play.rank in (None, 1) else 1.0
+        if index % 4 == 2:
+            scaler.scale(play.loss("c", "b")).backward()
+        scaler.scale(play.loss("ab", "a") * factor).backward()
+        if index % 2:
+            scaler.unscale_(play.optimizer)
+        scaler.step(play.optimizer)
+        scaler.update()
+        play.note("scale", torch.tensor(scaler.get_scale()))
+        play.zero(to_none=index % 4 < 2)
+
+
+def looked_at_all_the_time(play: Play) -> None:
+    play.backward("a", "b")
+    for index in range(4):
+        play.look()
+        loss = play.loss("ab", "b")
+        play.look()
+        play.zero("b", to_none=index % 2 == 0)
+        play.look()
+        loss.backward()
+        play.look()
+        play.backward("c", "", syncs=index % 2 == 0)
+        play.look()
+        play.norm()
+        play.step()
+        play.look()
+        play.zero("a", "c", to_none=index % 2 == 1)
+
+
+def own_gradients(play: Play) -> None:
+    """Gradients of somebody's own, before, between and after passes, where one was or none."""
+
+    def put(name: str, value: float) -> None:
+        for parameter in play.model.get_submodule(name).parameters():
+            parameter.grad = torch.full_like(parameter.detach(), value)
+
+    put("b", 0.1)
+    play.backward("a")
+    play.step()
+    for index in range(4):
+        play.zero("a", "b", to_none=index % 2 == 0)
+        put("a", 0.2)
+        play.backward("c", "b")
+        put("c", 0.3)
+        play.backward("b", "c")
+        with play.whole():
+            put("b", 0.4)
+            if index % 2:
+                put("a", 0.5)
+                play.model.first.weight.grad = None
+        play.norm()
+        if index == 2:
+            put("c", 0.6)
+        play.step()
+        with play.whole():
+            put("a", 0.7)
+        play.backward("", "a")
+        play.step()
+        play.step()
+
+
+def of_some_parameters(play: Play) -> None:
+    """Backward for some parameters only, and gradients that are not kept in parameters."""
+    for names in (("a", "last"), ("first",)):
+        wanted = [one for name in names for one in play.model.get_submodule(name).parameters()]
+        play.loss("a", "ab").backward(inputs=wanted)
+        play.look()
+        torch.autograd.grad(play.loss("b", "c"), [play.model.last.weight])
+        play.step()
+        play.backward("b", "c")
+        play.step()
+        play.zero("a")
+
+
 def written_after_step(play: Play) -> None:
     """Values that are loaded, or made anew, right after a step are not those of the step."""
 
@@ -175,6 +392,21 @@ SCRIPTS: dict[str, Callable[[Play], None]] = {
         kept_where_ranks_differ,
         looked_at_after_step,
         recomputed_first,
+        recomputed_by_some,
+        unequal_passes,
+        only_adding_up,
+        cleared_before_backward,
+        clearing_differs,
+        cleared_where_it_was,
+        steps_without_backward,
+        passes_without_step,
+        nothing_is_left,
+        losses_of_one_forward,
+        frozen_midway,
+        left_out_by_scaler,
+        looked_at_all_the_time,
+        own_gradients,
+        of_some_parameters,
         written_after_step,
     )
 }

@@ -34,25 +34,43 @@ class Rights:
     settings: Callable[[], Settings]
 
 
+@dataclasses.dataclass(slots=True)
+class _Gradient:
+    """What this rank knows of a member's gradient.
+
+    Its value is the sum of an older average, if that is kept, of what has been handed over to be
+    reduced, unless that is dropped, and of this rank's own part. Clearing takes all of them away.
+    """
+
+    is_there: bool = False  # it was, when last looked at; as a stand-in, or somebody's own
+    exists: bool = False  # an optimizer would find it: on this rank, or on any when last agreed
+    is_cleared: bool = False  # it was set to zero since the last pass
+    is_kept: bool = False  # the average of the last step counts
+    is_local: bool = False  # its view holds this rank's part, or did so when it was handed over
+    is_dropped: bool = False  # what was handed over does not count
+    late: torch.Tensor | None = None  # this rank's part that came after that
+
+
 @dataclasses.dataclass
 class _Iteration:
-    """What has come since the last step."""
+    """What has come since the last step, or of that step, when nothing has."""
 
-    local: list[bool]  # by member: its view holds some of this rank's gradient
-    fired: list[bool]  # by member: in any pass
     reported: list[bool]  # by layer: handed over to be reduced
     missing: list[int]  # by layer: members that have not fired in this pass
-    late: dict[int, torch.Tensor] = dataclasses.field(default_factory=dict)  # by member
-    dropped: set[int] = dataclasses.field(default_factory=set)  # members cleared when reduced
-    zeroed: set[int] = dataclasses.field(default_factory=set)  # members set to zero meanwhile
-    idle: set[int] = dataclasses.field(default_factory=set)  # those of them that had no gradient
-    absent: set[int] = dataclasses.field(default_factory=set)  # members known to have no gradient
-    carried: set[int] = dataclasses.field(default_factory=set)  # members of an older average
-    averages: dict[int, torch.Tensor] = dataclasses.field(default_factory=dict)  # by atom: theirs
-    settings: Settings | None = None
+    settings: Settings | None
     passes: int = 0
     is_agreed: bool = False  # what has come so far is being agreed on
-    has_stepped: bool = False
+    has_stepped: bool = False  # nothing has
+
+
+@dataclasses.dataclass
+class _Corrections:
+    """What is to be done to the averages, when they are there."""
+
+    late: dict[int, torch.Tensor] = dataclasses.field(default_factory=dict)  # by member: to add
+    dropped: set[int] = dataclasses.field(default_factory=set)  # members to set to zero before
+    kept: set[int] = dataclasses.field(default_factory=set)  # members of older averages to add
+    averages: dict[int, torch.Tensor] = dataclasses.field(default_factory=dict)  # by atom: these
 
 
 class Collector:
@@ -78,77 +96,64 @@ class Collector:
         self.layout = layout
         self.rights = rights
         self.is_synchronous = True  # False: gradients only add up
-        self.cleared: set[int] = set()  # members whose gradients were set to zero, not to None
         self._engine = engine
         self._complete = complete
         self._stand_ins = stand_ins
+        self._parameters = [member.parameter for member in layout.members]
         self._views = [layout.gradient(member) for member in range(len(layout.members))]
+        self._gradients = [_Gradient() for _ in layout.members]
         self._members_of: list[list[int]] = [[] for _ in range(layout.layer_count)]
         for index, member in enumerate(layout.members):
             self._members_of[member.layer].append(index)
+        self._layer_of = [member.layer for member in layout.members]
         self._expected = 1  # passes before a step
         self._fired_now: set[int] = set()  # members, in the present pass
         self._has_gradient = [False] * len(layout.members)  # on some rank, when last agreed
+        self._averages: dict[int, torch.Tensor] = {}  # by atom: of the last step, where kept
+        self._corrections = _Corrections()  # of what is being agreed on
         self._drops = 0  # iterations whose gradients were cleared before their step
-        self._now = self._nothing()
+        self.is_shown = False  # whole gradients are in the place of stand-ins
+        self._now = self._begin_iteration(None)
 
-    def _nothing(self) -> _Iteration:
-        members, layers = len(self.layout.members), len(self._members_of)
-        return _Iteration([False] * members, [False] * members, [False] * layers, [0] * layers)
+    def _begin_iteration(self, settings: Settings | None) -> _Iteration:
+        layers = len(self._members_of)
+        return _Iteration([False] * layers, [0] * layers, settings)
 
     # --- Hooks.
 
     def will_accumulate(self, member: int) -> None:
         """Before autograd adds to a parameter's gradient."""
-        now, parameter = self._now, self.layout.members[member].parameter
-        is_reported = now.reported[self.layout.members[member].layer]
-        now.zeroed.discard(member)
-        now.absent.discard(member)
-        if parameter.grad is None or member in self.cleared:
-            if is_reported:
-                now.dropped.add(member)
-                now.late.pop(member, None)
-            now.carried.discard(member)
-            now.local[member] = False
-            self.cleared.discard(member)
-            parameter.grad = None
-        elif parameter.grad is self._stand_ins[member]:
-            may_add = now.local[member] and not is_reported
+        parameter, held = self._parameters[member], self._look(member)
+        if parameter.grad is self._stand_ins[member]:
+            may_add = held.is_local and not self._now.reported[self._layer_of[member]]
             parameter.grad = self._views[member] if may_add else None
 
     def has_accumulated(self, member: int) -> None:
         """After that: takes the gradient, and leaves its stand-in."""
-        now, parameter = self._now, self.layout.members[member].parameter
-        gradient, layer = parameter.grad, self.layout.members[member].layer
+        gradient = self._parameters[member].grad
         assert gradient is not None
+        self._take(member, gradient)
+        self._count(member)
+
+    def _take(self, member: int, gradient: torch.Tensor) -> None:
+        """Takes what autograd has left: in the view, or anew, which is late if that is reported."""
+        name, held = self.layout.members[member].name, self._gradients[member]
         if gradient.requires_grad:
             raise RuntimeError(
-                f"the gradient of {self.layout.members[member].name} has a graph of its own: "
-                "pleach.torch cannot differentiate twice"
+                f"the gradient of {name} has a graph of its own: pleach.torch cannot differentiate "
+                "twice"
             )
         if gradient.layout is not torch.strided:
-            raise RuntimeError(
-                f"the gradient of {self.layout.members[member].name} is sparse: pleach.torch "
-                "reduces dense ones"
-            )
-        parameter.grad = self._stand_ins[member]
-        now.fired[member] = True
-        if now.reported[layer]:
-            self._keep_late(member, gradient)
-            return
-        view = self._views[member]
-        if gradient.data_ptr() != view.data_ptr():
-            view.copy_(gradient)
-        now.local[member] = True
-        if member not in self._fired_now:
-            self._fired_now.add(member)
-            now.missing[layer] -= 1
-            if now.missing[layer] == 0 and self._may_report():
-                self._report(layer)
-
-    def _keep_late(self, member: int, gradient: torch.Tensor) -> None:
-        name = self.layout.members[member].name
-        if self.rights.updates_early:
+            raise RuntimeError(f"the gradient of {name} is sparse: pleach.torch reduces dense ones")
+        self._parameters[member].grad = self._stand_ins[member]
+        held.is_there = held.exists = True
+        held.is_cleared = False
+        if not self._now.reported[self._layer_of[member]]:
+            view = self._views[member]
+            if gradient.data_ptr() != view.data_ptr():
+                view.copy_(gradient)
+            held.is_local = True
+        elif self.rights.updates_early:
             allowed = "allows one pass before a step"
             if member in self._fired_now:
                 allowed = "uses what use_reentrant=True recomputes once in a pass"
@@ -156,8 +161,18 @@ class Collector:
                 f"another gradient of {name} came after it was used: gathers=early updates in "
                 f"backward, and {allowed}"
             )
-        late = self._now.late
-        late[member] = late[member] + gradient if member in late else gradient.detach()
+        else:
+            held.late = gradient.detach() if held.late is None else held.late + gradient
+
+    def _count(self, member: int) -> None:
+        """It has come in this pass."""
+        layer = self._layer_of[member]
+        if member in self._fired_now or self._now.reported[layer]:
+            return
+        self._fired_now.add(member)
+        self._now.missing[layer] -= 1
+        if self._now.missing[layer] == 0 and self._may_report():
+            self._report(layer)
 
     def check_recomputed(self, layers: Iterable[int]) -> None:
         """Layers are read in backward, to compute what was not kept of their forward.
@@ -175,74 +190,130 @@ class Collector:
                     "backward, and uses what use_reentrant=True recomputes once in a pass"
                 )
 
+    # --- Clearing.
+
+    def clear(self, member: int) -> None:
+        """A gradient was set to zero.
+
+        Raises:
+            RuntimeError: It has been used already.
+        """
+        self._take_away(member)
+        self._gradients[member].is_cleared = True
+
+    def _look(self, member: int) -> _Gradient:
+        """Finds out whether a gradient was set to None."""
+        held = self._gradients[member]
+        if held.is_there and self._parameters[member].grad is None:
+            self._take_away(member)
+            held.is_there = held.exists = False
+        return held
+
+    def _take_away(self, member: int) -> None:
+        """Nothing that has come so far counts; on any rank, as they all do so."""
+        held = self._gradients[member]
+        held.is_kept = held.is_local = False
+        held.late = None
+        if not self._now.reported[self._layer_of[member]]:
+            return
+        if self.rights.updates_early:
+            raise RuntimeError(
+                f"the gradient of {self.layout.members[member].name} was cleared before its step: "
+                "gathers=early has used it already"
+            )
+        held.is_dropped = True
+        self._now.is_agreed = False
+
+    def _stand_in(self) -> None:
+        """Has gradients that this rank has none of stood in for, until all ranks have agreed."""
+        for held, parameter, stand_in in zip(
+            self._gradients, self._parameters, self._stand_ins, strict=True
+        ):
+            if parameter.grad is None:
+                parameter.grad = stand_in
+                held.is_there = True
+                held.is_cleared = False
+
+    def drop_unused(self) -> None:
+        """All have agreed: takes away the stand-ins of gradients that no rank has had."""
+        for held, parameter, stand_in, exists in zip(
+            self._gradients, self._parameters, self._stand_ins, self._has_gradient, strict=True
+        ):
+            if parameter.grad is stand_in:
+                held.exists = exists
+                if not exists:
+                    parameter.grad = None
+                    held.is_there = held.is_kept = held.is_cleared = False
+
     # --- Passes.
 
     def begin_pass(self) -> None:
         """A backward pass begins."""
         if self._now.has_stepped:
             self._engine.flush()
-            self._forget()
-            self._carry()
+            self._now = self._begin_iteration(self._now.settings)
+            self._keep()
         elif self._are_cleared():
             if any(self._now.reported):
                 self._drop()
-            self._forget()
+            self._now = self._begin_iteration(self._now.settings)
         self._fired_now.clear()
         self._now.is_agreed = False
         self._now.missing = [len(members) for members in self._members_of]
         self._now.passes += 1 if self.is_synchronous else 0
+        self._take_own()
 
     def end_pass(self) -> None:
         """It has ended."""
         if self._may_report():
             self.complete()
         else:
-            self._stand_in_for(range(len(self.layout.members)))
+            self._stand_in()
 
-    def _forget(self) -> None:
-        self._now = dataclasses.replace(self._nothing(), settings=self._now.settings)
+    def _are_cleared(self) -> bool:
+        """Whether all gradients are, by somebody who begins anew before a step."""
+        return all(
+            self._look(member).is_cleared or parameter.grad is None
+            for member, parameter in enumerate(self._parameters)
+        )
 
     def _drop(self) -> None:
         """What was reduced has been cleared before its step."""
-        if self.rights.updates_early:
-            raise RuntimeError(
-                "gradients were cleared before their step: gathers=early has used them already"
-            )
         self.complete()
         self._engine.repeat()
         self._drops += 1
+        for held in self._gradients:
+            held.is_dropped = False
 
-    def _are_cleared(self) -> bool:
-        return all(
-            member.parameter.grad is None or index in self.cleared
-            for index, member in enumerate(self.layout.members)
-        )
-
-    def _carry(self) -> None:
+    def _keep(self) -> None:
         """Keeps the averages of the last step that nobody has cleared: more is added to them."""
         self.drop_unused()
-        self._now.carried = {
-            index
-            for index, member in enumerate(self.layout.members)
-            if member.parameter.grad is self._stand_ins[index] and index not in self.cleared
-        }
-        if self._now.carried and self.rights.updates_early:
-            name = self.layout.members[min(self._now.carried)].name
+        kept = set()
+        for index, (parameter, stand_in) in enumerate(
+            zip(self._parameters, self._stand_ins, strict=True)
+        ):
+            held = self._look(index)
+            held.is_kept = held.is_kept and parameter.grad is stand_in
+            if held.is_kept:
+                kept.add(index)
+        if kept and self.rights.updates_early:
+            name = self.layout.members[min(kept)].name
             raise RuntimeError(
                 f"the gradient of {name} has not been cleared since the last step: gathers=early "
                 "has used it"
             )
-        self._now.averages = {
-            index: self._flat(index).clone() for index in self._atoms_of(self._now.carried)
-        }
+        self._averages = {atom: self._flat(atom).clone() for atom in self._atoms_of(kept)}
 
-    def drop_unused(self) -> None:
-        """Takes the stand-ins of gradients away that no rank has had, when that was agreed."""
-        for index, member in enumerate(self.layout.members):
-            if member.parameter.grad is self._stand_ins[index] and not self._has_gradient[index]:
-                member.parameter.grad = None
-                self.cleared.discard(index)
-                self._now.absent.add(index)
+    def _take_own(self) -> None:
+        """Takes gradients of somebody's own, in place of stand-ins, for this rank's part."""
+        for index, (held, parameter, stand_in) in enumerate(
+            zip(self._gradients, self._parameters, self._stand_ins, strict=True)
+        ):
+            held.is_cleared = False
+            gradient = parameter.grad
+            if gradient is not None and gradient is not stand_in:
+                self._take_away(index)
+                self._take(index, gradient)
 
     def _atoms_of(self, members: Collection[int]) -> list[int]:
         return [
@@ -275,8 +346,8 @@ class Collector:
         """
         self.begin_pass()
         for member in members:
-            if self.layout.members[member].parameter.grad is not None:
-                self.has_accumulated(member)
+            if self._gradients[member].is_local:
+                self._count(member)
 
     # --- The training thread's.
 
@@ -292,128 +363,83 @@ class Collector:
 
     def complete(self) -> None:
         """No more gradients are to come: hands over what is left, zeros where there are none."""
-        now = self._now
-        if not now.has_stepped:
-            self._drop_cleared()
+        if self._now.has_stepped:
+            return
+        for member in range(len(self._gradients)):
+            self._look(member)
         for layer, members in enumerate(self._members_of):
-            if now.reported[layer]:
+            if self._now.reported[layer]:
                 continue
-            for member in members:
-                is_gone = self.layout.members[member].parameter.grad is None
-                if is_gone:
-                    now.fired[member] = False
-                if is_gone or member in self.cleared:
-                    now.local[member] = False
-                    now.carried.discard(member)
-                now.zeroed.discard(member)
-            doubtful = [member for member in members if not now.local[member]]
+            doubtful = [member for member in members if not self._gradients[member].is_local]
             for member in doubtful:
                 self._views[member].zero_()
             self._report(layer, doubtful)
-            self._stand_in_for(doubtful)
-
-    def _stand_in_for(self, members: Iterable[int]) -> None:
-        """Has gradients that this rank has none of stood in for, until all ranks have agreed."""
-        for member in members:
-            parameter = self.layout.members[member].parameter
-            if parameter.grad is None:
-                self.cleared.discard(member)
-                self._now.absent.discard(member)
-                parameter.grad = self._stand_ins[member]
-
-    def clear(self, member: int) -> None:
-        """A gradient was set to zero."""
-        now = self._now
-        if not (now.fired[member] or member in now.carried or member in self.cleared):
-            now.idle.add(member)
-        self.cleared.add(member)
-        now.zeroed.add(member)
-
-    def _drop_cleared(self) -> None:
-        """Takes those out of the averages that were cleared, on all ranks, after they were reduced.
-
-        Raises:
-            RuntimeError: They have been used already.
-        """
-        now = self._now
-        for index, member in enumerate(self.layout.members):
-            has_gone = member.parameter.grad is None and index not in now.absent
-            if not now.reported[member.layer] or not (has_gone or index in now.zeroed):
-                continue
-            if self.rights.updates_early:
-                raise RuntimeError(
-                    f"the gradient of {member.name} was cleared before its step: gathers=early has "
-                    "used it already"
-                )
-            if has_gone:
-                now.fired[index] = False
-            now.zeroed.discard(index)
-            now.carried.discard(index)
-            now.late.pop(index, None)
-            now.dropped.add(index)
-            now.is_agreed = False
-        if not now.is_agreed:
-            self._stand_in_for(
-                index
-                for index, member in enumerate(self.layout.members)
-                if now.reported[member.layer]
-            )
+        if not self._now.is_agreed:
+            self._stand_in()
 
     @torch.no_grad()
     def clear_used(self) -> None:
         """Sets to zero what was cleared since the step, whose updates have ended, to be read."""
-        for member in self.cleared:
-            self._views[member].zero_()
-        self.cleared.clear()
+        for member, view in enumerate(self._views):
+            held = self._look(member)
+            if held.is_there and not held.is_kept:
+                view.zero_()
+                held.is_kept = True
 
     def show(self, is_whole: bool) -> None:
         """Puts whole gradients, or their stand-ins, where gradients are."""
-        for index, member in enumerate(self.layout.members):
-            if member.parameter.grad is not None:
-                member.parameter.grad = self._views[index] if is_whole else self._stand_ins[index]
+        self.is_shown = is_whole
+        for parameter, view, stand_in in zip(
+            self._parameters, self._views, self._stand_ins, strict=True
+        ):
+            if parameter.grad is not None:
+                parameter.grad = view if is_whole else stand_in
 
     def has_replaced(self) -> bool:
         """Whether somebody has put gradients of his own in the place of stand-ins."""
         return any(
-            member.parameter.grad is not None
-            and member.parameter.grad is not self._stand_ins[index]
-            for index, member in enumerate(self.layout.members)
+            parameter.grad is not None and parameter.grad is not stand_in
+            for parameter, stand_in in zip(self._parameters, self._stand_ins, strict=True)
         )
 
     @torch.no_grad()
     def take_replaced(self) -> None:
         """Takes such gradients, whole and the same on all ranks, for the averages."""
-        for index, member in enumerate(self.layout.members):
-            gradient = member.parameter.grad
+        for index, parameter in enumerate(self._parameters):
+            gradient, held = parameter.grad, self._gradients[index]
             if gradient is not None and gradient is not self._stand_ins[index]:
                 if gradient.data_ptr() != self._views[index].data_ptr():
                     self._views[index].copy_(gradient)
-                member.parameter.grad = self._stand_ins[index]
+                parameter.grad = self._stand_ins[index]
+                held.is_kept = self._now.has_stepped
+                if not held.exists:
+                    held.is_there = held.exists = self._has_gradient[index] = True
+                    self._now.is_agreed = self._now.has_stepped  # for what follows
 
     def find(self) -> Agreement | None:
         """What this rank has found, to be agreed on with the others; None: it has been told."""
         if self._now.is_agreed:
             return None
         self._now.is_agreed = True
-        used = [self._is_used(index) for index in range(len(self.layout.members))]
-        late = [
-            index in self._now.late or index in self._now.carried or index in self._now.dropped
-            for index in range(len(self.layout.members))
-        ]
+        used, late, corrections = [], [], _Corrections(averages=self._averages)
+        for index, (held, parameter, stand_in) in enumerate(
+            zip(self._gradients, self._parameters, self._stand_ins, strict=True)
+        ):
+            gradient = parameter.grad
+            used.append(held.exists or (gradient is not None and gradient is not stand_in))
+            late.append(held.is_kept or held.is_dropped or held.late is not None)
+            if held.is_kept:
+                corrections.kept.add(index)
+            if held.is_dropped:
+                corrections.dropped.add(index)
+            if held.late is not None:
+                corrections.late[index] = held.late
+            held.is_kept = held.is_dropped = False
+            held.late = None
+        self._corrections, self._averages = corrections, {}
         # Two more of each: whether this rank has dropped an odd or an even number of iterations.
         odd = self._drops % 2 == 1
         return Agreement([*used, odd, not odd], [*late, False, False])
-
-    def _is_used(self, member: int) -> bool:
-        """Whether an optimizer would find a gradient, which this rank knows of."""
-        gradient = self.layout.members[member].parameter.grad
-        if gradient is None:
-            return False
-        if gradient is not self._stand_ins[member] or self._now.fired[member]:
-            return True
-        if member in self.cleared:
-            return self._has_gradient[member] and member not in self._now.idle
-        return member in self._now.carried
 
     def note(self, agreement: Agreement) -> None:
         """What the ranks have found is known. From any thread.
@@ -439,8 +465,10 @@ class Collector:
                     "used those of before"
                 )
         self._expected = max(1, self._now.passes)
-        self.cleared.clear()  # others may have added to what this rank had set to zero
-        self._now.has_stepped = True
+        self._now = self._begin_iteration(self._now.settings)
+        self._now.is_agreed = self._now.has_stepped = True
+        for held in self._gradients:
+            held.is_kept, held.is_local = True, False
 
     @torch.no_grad()
     def reduce_late(self, agreement: Agreement, calls: GroupCalls, is_whole: bool) -> None:
@@ -448,7 +476,7 @@ class Collector:
 
         In the engine's thread, when all reductions have ended. Collective, among those of `calls`.
         """
-        now = self._now
+        found, self._corrections = self._corrections, _Corrections()
         atoms = self._atoms_of({index for index, is_late in enumerate(agreement.late) if is_late})
         before = {atom: self._flat(atom).clone() for atom in atoms}
         for index in atoms:
@@ -456,13 +484,13 @@ class Collector:
             self._flat(index).zero_()
             for part in atom.parts:
                 begin = part.place - atom.place
-                if part.member in now.dropped:
+                if part.member in found.dropped:
                     kept[begin : begin + part.length].zero_()
-                if part.member in now.carried:
+                if part.member in found.kept:
                     kept[begin : begin + part.length].add_(
-                        now.averages[index][begin : begin + part.length]
+                        found.averages[index][begin : begin + part.length]
                     )
-        for member, gradient in now.late.items():
+        for member, gradient in found.late.items():
             self._views[member].copy_(gradient)
         for index in atoms:
             shares = self.layout.atoms[index].shares
@@ -473,7 +501,3 @@ class Collector:
             own = stretch.whole if is_whole else stretch.parts(calls.rank)[0]
             begin = int(own.storage_offset()) - int(stretch.whole.storage_offset())
             own.add_(before[index][begin : begin + own.numel()])
-        now.late.clear()
-        now.dropped.clear()
-        now.carried.clear()
-        now.averages.clear()

@@ -237,8 +237,14 @@ class Trainer:
         return node
 
     def _begin_pass(self) -> None:
-        if self._built is not None:
-            self._built.collector.begin_pass()
+        if self._built is None:
+            return
+        if self._built.collector.is_shown:
+            raise RuntimeError(
+                "backward() inside `with optimizer.whole_gradients():` would add to what is "
+                "averaged: call it before or after"
+            )
+        self._built.collector.begin_pass()
 
     def _end_pass(self) -> None:
         if self._built is None:
