@@ -122,11 +122,12 @@ class UsedTwice(nn.Module):
         super().__init__()
         self.first = nn.Linear(7, 7)
         self.again = nn.Linear(7, 7)
+        self.times = 2
         self._calls_module = calls_module
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
         hidden = self.first(values)
-        for _ in range(2):
+        for _ in range(self.times):
             what = self.again if self._calls_module else self._recomputed
             hidden = checkpoint(what, hidden, use_reentrant=True)
         return hidden
@@ -150,6 +151,27 @@ def early_refuses_to_recompute_what_is_updated(rank: int, calls_module: bool, me
 
     with pytest.raises(RuntimeError, match=message):
         train_on()
+    dist.barrier(GROUPS[2])
+
+
+def early_refusals_reach_others(rank: int) -> None:
+    """A rank that has done what is refused elsewhere does not wait until its timeout."""
+    torch.manual_seed(0)
+    model: Any = UsedTwice(False).double()
+    model, optimizer = make_any_parallel(model, torch.optim.SGD(model.parameters(), 0.1), 2, EARLY)
+    values = torch.full((3, 7), 1.0 + rank, dtype=torch.float64)
+
+    def train_on(passes: int) -> None:
+        for _ in range(passes):
+            optimizer.zero_grad()
+            model(values).sum().backward()
+            optimizer.step()
+
+    model.times = 1
+    train_on(2)
+    model.times = 1 + rank
+    with pytest.raises(RuntimeError, match=r"another gradient of again.* came after it was used"):
+        train_on(2)
     dist.barrier(GROUPS[2])
 
 

@@ -35,6 +35,10 @@ def test_early_updates_refuse_to_show_gradients() -> None:
     run(refuse, False, r"another gradient of again.\w+ came .* gathers=early .* use_reentrant=True")
 
 
+def test_early_refusals_reach_other_ranks() -> None:
+    run(checks.early_refusals_reach_others)
+
+
 def test_what_cannot_be_trained_is_named() -> None:
     run(checks.refuses)
 

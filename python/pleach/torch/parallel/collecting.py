@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import NoReturn
 
 import torch
 
@@ -157,7 +158,7 @@ class Collector:
             allowed = "allows one pass before a step"
             if member in self._fired_now:
                 allowed = "uses what use_reentrant=True recomputes once in a pass"
-            raise RuntimeError(
+            self._refuse(
                 f"another gradient of {name} came after it was used: gathers=early updates in "
                 f"backward, and {allowed}"
             )
@@ -185,10 +186,16 @@ class Collector:
         for layer in layers:
             if self._now.reported[layer]:
                 name = self.layout.members[self._members_of[layer][0]].name
-                raise RuntimeError(
+                self._refuse(
                     f"{name} is needed again after its gradient was used: gathers=early updates in "
                     "backward, and uses what use_reentrant=True recomputes once in a pass"
                 )
+
+    def _refuse(self, what: str) -> NoReturn:
+        """What early updates have used cannot be taken back: no rank can go on."""
+        error = RuntimeError(what)
+        self._engine.fail(error)
+        raise error
 
     # --- Clearing.
 
@@ -217,7 +224,7 @@ class Collector:
         if not self._now.reported[self._layer_of[member]]:
             return
         if self.rights.updates_early:
-            raise RuntimeError(
+            self._refuse(
                 f"the gradient of {self.layout.members[member].name} was cleared before its step: "
                 "gathers=early has used it already"
             )
@@ -298,7 +305,7 @@ class Collector:
                 kept.add(index)
         if kept and self.rights.updates_early:
             name = self.layout.members[min(kept)].name
-            raise RuntimeError(
+            self._refuse(
                 f"the gradient of {name} has not been cleared since the last step: gathers=early "
                 "has used it"
             )
@@ -460,7 +467,7 @@ class Collector:
         if self.rights.updates_early and self._now.settings is not None:
             change = first_change(self._now.settings, self.rights.settings())
             if change:
-                raise RuntimeError(
+                self._refuse(
                     f"the optimizer's settings changed after forward ({change}): gathers=early has "
                     "used those of before"
                 )

@@ -11,6 +11,7 @@ groups that they travel in are nobody else's. docs/architecture.md, "Training", 
 from __future__ import annotations
 
 import collections
+import concurrent.futures
 import dataclasses
 import functools
 import queue
@@ -246,6 +247,13 @@ class Engine:
     def agree(self, agreement: Agreement) -> None:
         """What all ranks have found is known. From any thread; once for each await_agreement."""
         self._inbox.put(functools.partial(self._note_agreement, agreement))
+
+    def await_known(self, agreements: Sequence[concurrent.futures.Future[Agreement]]) -> None:
+        """Returns when all ranks' findings are known, of each."""
+        self._wait(
+            lambda: all(one.done() for one in agreements),
+            "what the ranks have found of their gradients",
+        )
 
     def fail(self, error: BaseException) -> None:
         """Something that it waits for has failed. From any thread."""

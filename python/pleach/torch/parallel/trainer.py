@@ -365,10 +365,11 @@ class Trainer:
 
     def _follow_proposal(self, agreements: Sequence[concurrent.futures.Future[Agreement]]) -> None:
         """Takes what rank 0 announced before the last step, to follow it from the next one on."""
-        if not any(one.result(self.groups.deadline_s).proposes for one in agreements):
-            return
         built = self._built
         assert built is not None
+        built.engine.await_known(agreements)
+        if not any(one.result().proposes for one in agreements):
+            return
         planner, iteration = built.planner, self._steps
 
         def propose() -> Proposal:
