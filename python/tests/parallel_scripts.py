@@ -60,12 +60,12 @@ class Play:
             make_any_parallel(self.model, self.optimizer, count, policy, **options)
 
     def loss(self, *uses: str) -> torch.Tensor:
-        """Of this rank, which goes through `uses[rank]`: or all through the one that is given."""
+        """Of this rank, which goes through one of the uses; ranks take turns."""
         values = [
             torch.randn(3, SIZE, generator=self._draw, dtype=torch.float64)
             for _ in range(self.count)
         ]
-        ways = uses if len(uses) > 1 else uses * self.count
+        ways = [uses[rank % len(uses)] for rank in range(self.count)]
         if self.rank is not None:
             return self.model(values[self.rank], ways[self.rank]).square().mean()
         each = [self.model(one, way).square().mean() for one, way in zip(values, ways, strict=True)]
@@ -386,6 +386,20 @@ def written_after_step(play: Play) -> None:
         play.model.apply(halve)
 
 
+def once_a_step(play: Play) -> None:
+    """What early updates allow: all is cleared before a pass, in one way or another."""
+    for index, ways in enumerate((("ab", "c"), ("", "b"), ("A", "cB"), ("Ca", "Ac"), ("b", "a"))):
+        loss = play.loss(*ways)
+        play.zero(to_none=index % 2 == 0)
+        play.model.c.requires_grad_(index != 3)
+        loss.backward()
+        play.step()
+        play.zero("a", "first", to_none=True)
+        play.zero()
+        if index % 2:
+            play.step()
+
+
 SCRIPTS: dict[str, Callable[[Play], None]] = {
     made.__name__: made
     for made in (
@@ -408,8 +422,10 @@ SCRIPTS: dict[str, Callable[[Play], None]] = {
         own_gradients,
         of_some_parameters,
         written_after_step,
+        once_a_step,
     )
 }
+EARLY_SCRIPTS = ["recomputed_first", "once_a_step"]
 
 
 def play_script(

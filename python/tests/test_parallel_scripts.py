@@ -3,15 +3,18 @@
 # timeout_s: 300
 from __future__ import annotations
 
+import os
+
 import pytest
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.timeout(250)  # the first one starts the ranks
 
 import parallel_scripts as scripts  # noqa: E402
-from parallel_cases import EARLY  # noqa: E402
+from parallel_cases import EARLY, OWNERS  # noqa: E402
 from rank_pool import training_pool  # noqa: E402
 
+LONG = bool(os.environ.get("PLEACH_LONG"))
 DEAR = "dear,bucket=1KiB"
 
 
@@ -24,14 +27,14 @@ def check(script: str, policy: str, count: int, **options: object) -> None:
 
 
 @pytest.mark.parametrize("script", list(scripts.SCRIPTS))
-@pytest.mark.parametrize(
-    ("policy", "options"),
-    [(DEAR, {}), (DEAR, {"gather": "gradients"}), ("ddp,bucket=1KiB", {})],
-    ids=["dear", "dear_gradients", "ddp"],
-)
-def test_scripts(script: str, policy: str, options: dict[str, str]) -> None:
-    check(script, policy, 2, **options)
+def test_scripts(script: str) -> None:
+    check(script, DEAR, 2)
+    check(script, "ddp,bucket=1KiB", 3 if LONG else 2)
+    if LONG:
+        check(script, DEAR, 3, gather="gradients")
+        check(script, OWNERS, 3)
 
 
-def test_scripts_with_early_updates() -> None:
-    check("recomputed_first", EARLY, 2)
+@pytest.mark.parametrize("script", scripts.EARLY_SCRIPTS)
+def test_scripts_with_early_updates(script: str) -> None:
+    check(script, EARLY, 3 if LONG else 2)

@@ -125,13 +125,15 @@ class Collector:
     def will_accumulate(self, member: int) -> None:
         """Before autograd adds to a parameter's gradient."""
         parameter, held = self._parameters[member], self._look(member)
-        if parameter.grad is self._stand_ins[member]:
+        if parameter.requires_grad and parameter.grad is self._stand_ins[member]:
             may_add = held.is_local and not self._now.reported[self._layer_of[member]]
             parameter.grad = self._views[member] if may_add else None
 
     def has_accumulated(self, member: int) -> None:
         """After that: takes the gradient, and leaves its stand-in."""
         gradient = self._parameters[member].grad
+        if not self._parameters[member].requires_grad:  # since forward: autograd has added nothing
+            return
         assert gradient is not None
         self._take(member, gradient)
         self._count(member)
