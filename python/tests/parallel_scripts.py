@@ -400,6 +400,18 @@ def once_a_step(play: Play) -> None:
             play.step()
 
 
+def given_other_memory(play: Play) -> None:
+    """Values that are in other memory when a pass begins are what it updates."""
+    for ways in (("ab", "c"), ("abc", "cba"), ("b", "a"), ("ca", "")):
+        play.zero()
+        play.backward(*ways)
+        if play.rank is not None:
+            play.optimizer.synchronize()  # with early updates
+        play.step()
+        for parameter in play.model.parameters():
+            parameter.data = parameter.data * 0.5
+
+
 SCRIPTS: dict[str, Callable[[Play], None]] = {
     made.__name__: made
     for made in (
@@ -423,9 +435,10 @@ SCRIPTS: dict[str, Callable[[Play], None]] = {
         of_some_parameters,
         written_after_step,
         once_a_step,
+        given_other_memory,
     )
 }
-EARLY_SCRIPTS = ["recomputed_first", "once_a_step"]
+EARLY_SCRIPTS = ["recomputed_first", "once_a_step", "given_other_memory"]
 
 
 def play_script(

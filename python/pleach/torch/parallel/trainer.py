@@ -245,6 +245,8 @@ class Trainer:
                 "averaged: call it before or after"
             )
         self._built.collector.begin_pass()
+        if self._built.plans.wanted.updates_early:
+            self._built.layout.take_moved()
 
     def _end_pass(self) -> None:
         if self._built is None:
