@@ -103,6 +103,28 @@ def states_of_what_has_no_elements(rank: int, policy: str, optimizer_name: str) 
     optimizer.close()
 
 
+def trained_before(rank: int, name: str, policy: str) -> tuple[float, str]:
+    """Ranks have trained by themselves: the first one's values count, and its optimizer's state."""
+    models = [make_model("mlp", seed=seed) for seed in (0, rank)]
+    optimizers = [getattr(torch.optim, name)(one.parameters(), 0.01) for one in models]
+    batches = make_batches("mlp", steps=6)
+    for model, optimizer in zip(models, optimizers, strict=True):
+        train(model, optimizer, batches[:2], schedules=False)
+        model.scale.requires_grad_(False)
+    plain, model = models
+    reference, optimizer = optimizers
+    parallel.data_parallel(model, optimizer, policy, process_group=GROUPS[2])
+    train(plain, reference, batches[2:], schedules=False)
+    train(model, optimizer, [share(one, rank, 2) for one in batches[2:]], schedules=False)
+    found = distance(values_of(model), values_of(plain))
+    for _ in range(2):
+        compare_states(optimizer.state_dict(), reference.state_dict())
+        for one in (optimizer, reference):
+            one.load_state_dict(reference.state_dict())
+    optimizer.close()
+    return found, digest(values_of(model))
+
+
 def unused_gradients_are_none(rank: int, policy: str) -> None:
     """A gradient that no rank has is None again once the ranks have agreed on it."""
     model = nn.ModuleDict({"used": nn.Linear(7, 3), "unused": nn.Linear(7, 3)}).double()

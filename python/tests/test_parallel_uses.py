@@ -42,6 +42,11 @@ def test_states_of_what_has_no_elements(policy: str, optimizer: str) -> None:
     run(uses.states_of_what_has_no_elements, policy, optimizer)
 
 
+@pytest.mark.parametrize(("name", "policy"), [("NAdam", DDP), ("Adagrad", DEAR)])
+def test_what_was_trained_before(name: str, policy: str) -> None:
+    are_close(run(uses.trained_before, name, policy))
+
+
 @pytest.mark.parametrize("policy", [DEAR, DDP])
 def test_unused_gradients_are_none(policy: str) -> None:
     run(uses.unused_gradients_are_none, policy)

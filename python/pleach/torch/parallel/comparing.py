@@ -58,8 +58,15 @@ def share_values(
     exchange.broadcast([tensor.detach() for tensor in tensors if tensor.numel() > 0])
     own = optimizer.state_dict() if optimizer.state and exchange.rank == 0 else None
     given = exchange.broadcast_object(own)
-    if given is not None and exchange.rank != 0:
-        optimizer.load_state_dict(given)
+    if given is None or exchange.rank == 0:
+        return
+    optimizer.load_state_dict(given)
+    held = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    for index, state in given["state"].items():
+        loaded = optimizer.state[held[index]]
+        for key, value in state.items():  # which loading has given their parameter's type
+            if isinstance(value, torch.Tensor):
+                loaded[key] = value.to(loaded[key].device)
 
 
 def check_model(

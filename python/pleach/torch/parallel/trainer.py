@@ -415,13 +415,13 @@ class Trainer:
     def state(self) -> dict[torch.nn.Parameter, dict[str, Any]]:
         """The optimizer's state as it would be without data parallelism. Collective."""
         built = self._built
+        held: dict[Any, dict[str, Any]] = dict(self.optimizer.state)  # of what is not trained
         if built is None:
-            held: dict[Any, dict[str, Any]] = self.optimizer.state
-            return dict(held)
+            return held
         self.synchronize()
         members = built.layout.members
         if built.gathers is not Gathers.PARAMETERS:
-            return {
+            return held | {
                 members[unit.member].parameter: built.optimizer.state(unit)
                 for unit in built.optimizer.units
                 if built.optimizer.state(unit)
@@ -430,7 +430,7 @@ class Trainer:
         exchange.call_roll("optimizer.state_dict()", self.groups.deadline_s)
         calls = GroupCalls(exchange.group, self._device())
         states = gather_state(built.optimizer, built.layout, exchange, calls)
-        return {members[member].parameter: state for member, state in states.items()}
+        return held | {members[member].parameter: state for member, state in states.items()}
 
     def load_state(self) -> None:
         """Takes what the optimizer has been given for its state."""
@@ -444,7 +444,8 @@ class Trainer:
                     if member.parameter in self.optimizer.state
                 }
             )
-            self.optimizer.state.clear()
+            for member in members:
+                self.optimizer.state.pop(member.parameter, None)
 
     def _device(self) -> torch.device:
         return next(iter(self._names)).device
@@ -626,7 +627,8 @@ class Trainer:
             lambda: plans.settle(first_policy(self.policy, self._tuner), times)
         )
         optimizer = UnitOptimizer(self.optimizer, self._base, layout, units)
-        self.optimizer.state.clear()
+        for member in layout.members:
+            self.optimizer.state.pop(member.parameter, None)
         spoils = self.options.check and plans.wanted.gathers is Gathers.PARAMETERS
         engine = Engine(
             plans.follow(settled),
