@@ -35,6 +35,8 @@ if(PLEACH_SANITIZE)
     $<TARGET_PROPERTY:pleach_flags,INTERFACE_COMPILE_OPTIONS>)
   target_link_options(pleach_torch_shim_tested PUBLIC
     $<TARGET_PROPERTY:pleach_flags,INTERFACE_LINK_OPTIONS>)
+  list(APPEND environment
+    TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/python/tests/shim/tsan.supp)
 endif()
 
 file(GLOB tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/python/tests/shim/*_test.cc)
