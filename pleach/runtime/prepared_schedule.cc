@@ -254,7 +254,8 @@ Result<PreparedSchedule::Kind> PreparedSchedule::make_kind(const Key& key) const
   if (has_pieces(key)) {
     PLEACH_SET(kind.pieced, cut_pieces(key));
   }
-  const Schedule& schedule = kind.pieced != nullptr ? kind.pieced->cut.schedule : schedule_;
+  const Pieced* const pieced = kind.pieced.get();
+  const Schedule& schedule = pieced != nullptr ? pieced->cut.schedule : schedule_;
   PLEACH_ASSIGN(placement, place(key, kind));
   kind.needs = buffer_needs(schedule, placement, preparer_.rank, key.type);
   kind.reduced = reduced_parts(schedule, placement, preparer_.rank);
