@@ -16,8 +16,13 @@
 namespace pleach {
 namespace {
 
-// Of the thread's StepListener.
-thread_local const std::function<void(const std::string&)>* listening = nullptr;
+using Listening = const std::function<void(const std::string&)>*;
+
+// Of the thread's StepListener; null: it has none.
+Listening& listening() {
+  thread_local Listening own = nullptr;
+  return own;
+}
 
 void write_line(const std::string& line) {
   spdlog::logger logger("pleach", std::make_shared<spdlog::sinks::ansicolor_stderr_sink_st>());
@@ -57,8 +62,8 @@ void ProgressLog::repeat(const std::stop_token& ended) {
 }
 
 void log_step(const std::string& what) {
-  if (listening != nullptr) {
-    (*listening)(what);
+  if (const Listening listen = listening(); listen != nullptr) {
+    (*listen)(what);
     return;
   }
   if (std::getenv("PLEACH_LOG") == nullptr && isatty(STDERR_FILENO) == 0) {
@@ -70,11 +75,11 @@ void log_step(const std::string& what) {
 
 StepListener::StepListener(std::function<void(const std::string&)> listen)
     : listen_(std::move(listen)) {
-  listening = &listen_;
+  listening() = &listen_;
 }
 
 StepListener::~StepListener() {
-  listening = nullptr;
+  listening() = nullptr;
 }
 
 }  // namespace pleach

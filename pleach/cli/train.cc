@@ -309,7 +309,8 @@ TrainingReport report_of(const TrainSettings& settings, const CommandLine& line,
 // The workload with what its layers take on one rank, whatever that follows from.
 Workload with_times(const Workload& workload) {
   Workload timed = workload;
-  MeasuredTimes& times = timed.times.emplace<MeasuredTimes>(workload.batch);
+  MeasuredTimes& times = timed.times.emplace<MeasuredTimes>();
+  times.batch = workload.batch;
   for (int32_t layer = 0; layer < count_of(workload.model.layers); ++layer) {
     times.layers.push_back(layer_times(workload, layer, static_cast<double>(workload.batch), 1));
   }

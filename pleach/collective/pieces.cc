@@ -110,7 +110,7 @@ Status check_counts(const Schedule& schedule, std::span<const int64_t> counts) {
 
 Result<PiecedSchedule> cut_into_pieces(const Schedule& schedule, std::span<const int64_t> counts,
                                        int64_t most) {
-  constexpr auto most_chunks = static_cast<std::size_t>(kMaxScheduleChunks);
+  constexpr auto kMostChunks = static_cast<std::size_t>(kMaxScheduleChunks);
   const auto n = at(schedule.rank_count());
   PLEACH_TRY(check_counts(schedule, counts));
   PLEACH_ASSIGN(explicit_form, expand(schedule, nullptr, kMaxScheduleMoves));
@@ -131,8 +131,8 @@ Result<PiecedSchedule> cut_into_pieces(const Schedule& schedule, std::span<const
     };
     cut_chunk(pieces[rank], boundary(behind), boundary(behind + grid.weight(chunk)), most,
               pieced.places);
-    if (pieced.places.size() > most_chunks) {
-      return invalid(fmt::format("{} pieces make over {} chunks", counts.size() / n, most_chunks));
+    if (pieced.places.size() > kMostChunks) {
+      return invalid(fmt::format("{} pieces make over {} chunks", counts.size() / n, kMostChunks));
     }
     first.push_back(count_of(pieced.places));
   }

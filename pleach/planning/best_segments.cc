@@ -1,7 +1,6 @@
 #include "pleach/planning/best_segments.h"
 
 #include <algorithm>
-#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -63,7 +62,7 @@ Result<BestSegments> find_best_segments(const Topology& topology, std::span<cons
       ++worse_in_a_row;
     }
   }
-  const auto most = std::ranges::find_if(std::views::reverse(good), [&](const BestSegments& one) {
+  const auto most = std::find_if(good.rbegin(), good.rend(), [&](const BestSegments& one) {
     return is_good(one.simulation.finish_ps);
   });
   return std::move(*most);
