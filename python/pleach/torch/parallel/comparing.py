@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -47,6 +48,28 @@ def compare(exchange: Exchange, own: Sequence[str]) -> None:
             theirs = lines[index] if index < len(lines) else "nothing more"
             if ours != theirs:
                 raise ValueError(f"rank {rank} has {theirs}; rank 0 has {ours}")
+
+
+def compare_values(exchange: Exchange, tensors: dict[str, torch.Tensor]) -> None:
+    """Compares every rank's values, bit for bit, with the first rank's. Collective.
+
+    Args:
+        exchange: Among the ranks.
+        tensors: By name; the same names on all ranks.
+
+    Raises:
+        RuntimeError: On all ranks, with the first name at which a rank differs.
+    """
+    everyone = exchange.gather_objects([_digest(tensor) for tensor in tensors.values()])
+    for rank, theirs in enumerate(everyone):
+        for name, one, other in zip(tensors, everyone[0], theirs, strict=True):
+            if one != other:
+                raise RuntimeError(f"parameter {name} differs on ranks 0 and {rank}")
+
+
+def _digest(tensor: torch.Tensor) -> bytes:
+    flat = tensor.cpu().contiguous().flatten().view(torch.uint8)
+    return hashlib.blake2b(flat.numpy().tobytes(), digest_size=8).digest()
 
 
 @torch.no_grad()

@@ -6,7 +6,6 @@ import collections
 import concurrent.futures
 import contextlib
 import dataclasses
-import hashlib
 import math
 import time
 import weakref
@@ -20,7 +19,7 @@ from pleach.policy import BucketTuner, SettledPlan, profile, settle_plan
 from .buffers import SharedBuffers
 from .clocks import clock_of
 from .collecting import Collector, Rights
-from .comparing import compare
+from .comparing import compare, compare_values
 from .costs import Costs
 from .engine import Agreement, Engine, Surroundings
 from .explaining import Explanation, Span, explain_log
@@ -771,24 +770,10 @@ class Trainer:
         built = self._built
         assert built is not None
         built.engine.flush()
-        own = [
-            hashlib.blake2b(
-                member.parameter.detach()
-                .cpu()
-                .contiguous()
-                .flatten()
-                .view(torch.uint8)
-                .numpy()
-                .tobytes(),
-                digest_size=8,
-            ).digest()
-            for member in built.layout.members
-        ]
-        everyone = self.groups.exchange.gather_objects(own)
-        for rank, theirs in enumerate(everyone):
-            for member, one, other in zip(built.layout.members, everyone[0], theirs, strict=True):
-                if one != other:
-                    raise RuntimeError(f"parameter {member.name} differs on ranks 0 and {rank}")
+        compare_values(
+            self.groups.exchange,
+            {member.name: member.parameter.detach() for member in built.layout.members},
+        )
 
 
 def _nothing(_atoms: range) -> None:
