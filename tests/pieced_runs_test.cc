@@ -292,8 +292,8 @@ int64_t most_of(const Job& job, const Group& group) {
     largest = std::max(largest, std::ssize(places_of(job, rank)));
   }
   const ElementType wire = job.is_wide ? ElementType::kFloat32 : job.type;
-  return std::max<int64_t>(
-      1, std::min(largest / job.segment_count, group.options.place_bytes / element_bytes(wire)));
+  return std::max<int64_t>(1, std::min((largest + job.segment_count - 1) / job.segment_count,
+                                       group.options.place_bytes / element_bytes(wire)));
 }
 
 using Records = std::vector<std::vector<Record>>;  // by job and rank
