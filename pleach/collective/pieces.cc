@@ -10,6 +10,8 @@
 namespace pleach {
 namespace {
 
+constexpr auto kMostChunks = static_cast<std::size_t>(kMaxScheduleChunks);
+
 // A piece of one rank's: where it ends in the shard, and where it begins in the whole.
 struct RankPiece {
   int64_t shard_end = 0;
@@ -88,8 +90,7 @@ Status check_counts(const Schedule& schedule, std::span<const int64_t> counts) {
     return invalid(
         fmt::format("{} counts are not those of some pieces on {} ranks", counts.size(), n));
   }
-  const auto most_chunks = static_cast<std::size_t>(kMaxScheduleChunks);
-  if (counts.size() + at(schedule.chunks.count()) > most_chunks) {
+  if (counts.size() + at(schedule.chunks.count()) > kMostChunks) {
     return invalid(fmt::format("{} pieces of {} chunks are too many", counts.size() / n,
                                schedule.chunks.count()));
   }
@@ -110,7 +111,6 @@ Status check_counts(const Schedule& schedule, std::span<const int64_t> counts) {
 
 Result<PiecedSchedule> cut_into_pieces(const Schedule& schedule, std::span<const int64_t> counts,
                                        int64_t most) {
-  constexpr auto kMostChunks = static_cast<std::size_t>(kMaxScheduleChunks);
   const auto n = at(schedule.rank_count());
   PLEACH_TRY(check_counts(schedule, counts));
   PLEACH_ASSIGN(explicit_form, expand(schedule, nullptr, kMaxScheduleMoves));

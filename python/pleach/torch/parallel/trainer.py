@@ -435,16 +435,7 @@ class Trainer:
         """Takes what the optimizer has been given for its state."""
         if self._built is not None:
             self.synchronize()
-            members = self._built.layout.members
-            self._built.optimizer.load(
-                {
-                    index: self.optimizer.state[member.parameter]
-                    for index, member in enumerate(members)
-                    if member.parameter in self.optimizer.state
-                }
-            )
-            for member in members:
-                self.optimizer.state.pop(member.parameter, None)
+            self._built.optimizer.take_over(self.optimizer)
 
     def _device(self) -> torch.device:
         return next(iter(self._names)).device
@@ -626,8 +617,6 @@ class Trainer:
             lambda: plans.settle(first_policy(self.policy, self._tuner), times)
         )
         optimizer = UnitOptimizer(self.optimizer, self._base, layout, units)
-        for member in layout.members:
-            self.optimizer.state.pop(member.parameter, None)
         spoils = self.options.check and plans.wanted.gathers is Gathers.PARAMETERS
         engine = Engine(
             plans.follow(settled),

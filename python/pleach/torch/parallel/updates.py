@@ -193,7 +193,7 @@ class UnitOptimizer:
         """Takes over the optimizer's state, which may be large, for its units.
 
         Args:
-            optimizer: The user's, which is left as it is.
+            optimizer: The user's, which keeps the state of other parameters.
             base: Its class, as it was.
             layout: Where parameters lie.
             units: What this rank updates; a parameter has several where it is cut.
@@ -209,13 +209,7 @@ class UnitOptimizer:
         # Hooks are of the user's step, not of its parts.
         step: Any = base.step
         self._step: Any = step.__wrapped__ if getattr(step, "hooked", False) else step
-        self.load(
-            {
-                member: optimizer.state[layout.members[member].parameter]
-                for member in range(len(layout.members))
-                if layout.members[member].parameter in optimizer.state
-            }
-        )
+        self.take_over(optimizer)
 
     def update(self, units: Iterable[Unit], settings: Settings) -> None:
         """Updates units in place, as optimizer.step() would with these settings."""
@@ -235,16 +229,19 @@ class UnitOptimizer:
             for unit in chosen:
                 unit.values.grad = None
 
-    def load(self, states: dict[int, dict[str, Any]]) -> None:
-        """Takes a whole parameter's state, by member, for the units that are parts of it."""
+    def take_over(self, optimizer: torch.optim.Optimizer) -> None:
+        """Takes the state of the layout's parameters away from an optimizer, for the units."""
+        held, members = optimizer.state, self._layout.members
         self._inner.state.clear()
         for unit in self.units:
-            if unit.member in states:
-                parameter = self._layout.members[unit.member].parameter
+            parameter = members[unit.member].parameter
+            if parameter in held:
                 self._inner.state[unit.values] = {
                     key: part_of(key, value, parameter, unit)
-                    for key, value in states[unit.member].items()
+                    for key, value in held[parameter].items()
                 }
+        for member in members:
+            held.pop(member.parameter, None)
 
     def state(self, unit: Unit) -> dict[str, Any]:
         """A unit's state; empty before its first update."""
