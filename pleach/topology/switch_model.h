@@ -23,8 +23,9 @@ class SwitchModel {
   // Whether the switch can carry all of `streams` at the same time; any single one it can. Pure;
   // thread safe.
   virtual bool admits(std::span<const SwitchStream> streams) const = 0;
-  // What streams lose that meet at an output: k that leave by one link at once have its
-  // bandwidth / (1 + crowding · (1 − 1/k)), together. ≥ 0; models that know no shares leave it out.
+  // What streams lose that meet at an output: those that come by k links and leave by one at once
+  // have its bandwidth / (1 + crowding · (1 − 1/k)), together. What comes by one link has met
+  // before, where nothing is lost. ≥ 0; models that know no shares leave it out.
   virtual double crowding() const { return 0; }
 };
 

@@ -11,12 +11,6 @@ namespace {
 
 constexpr double kUnfixed = -1;
 
-double capacity_for(const FairShares::Capacity& link, int32_t flow_count) {
-  return link.crowding == 0 || flow_count < 2
-             ? link.bytes_per_s
-             : link.bytes_per_s / (1 + link.crowding * (1 - 1.0 / flow_count));
-}
-
 }  // namespace
 
 FairShares::FairShares(std::vector<Capacity> capacities,
@@ -99,6 +93,24 @@ void FairShares::collect_part() {
   std::sort(part_links_.begin(), part_links_.end());
 }
 
+double FairShares::capacity(LinkId link) const {
+  const Capacity& own = capacities_[link.index()];
+  const std::vector<int32_t>& flows = active_[link.index()];
+  if (own.crowding == 0 || flows.size() < 2) {
+    return own.bytes_per_s;
+  }
+  std::vector<LinkId> entries;
+  for (const int32_t flow : flows) {
+    const auto entry = std::ranges::find_if(
+        links_of(flow), [&](LinkId one) { return capacities_[one.index()].target == own.source; });
+    entries.push_back(entry == links_of(flow).end() ? link : *entry);
+  }
+  std::ranges::sort(entries);
+  const auto repeated = std::ranges::unique(entries);
+  const auto count = static_cast<double>(entries.size() - repeated.size());
+  return own.bytes_per_s / (1 + own.crowding * (1 - 1 / count));
+}
+
 // The fullest link is the one whose flows left get the least; of several the first. A heap holds
 // every link with its share; an entry that is no longer true is passed over.
 void FairShares::fill_part() {
@@ -114,7 +126,7 @@ void FairShares::fill_part() {
   for (std::size_t index = 0; index < part_links_.size(); ++index) {
     const std::size_t link = part_links_[index].index();
     unfixed[index] = count_of(active_[link]);
-    left[index] = capacity_for(capacities_[link], unfixed[index]);
+    left[index] = capacity(part_links_[index]);
     place_[link] = static_cast<int32_t>(index);
     if (unfixed[index] > 0) {
       heap.push_back({left[index] / unfixed[index], index});

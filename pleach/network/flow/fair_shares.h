@@ -5,7 +5,7 @@
 // flows keep the rate they have, and the rest go on.
 //     rate(f) = min over links l of f of  (capacity(l) − Σ rates fixed before on l) / (flows left
 //     on l)
-// The capacity of a link may depend on how many flows are active on it.
+// The capacity of a link may depend on the links by which its active flows come.
 // A change reaches only flows that share links with it, directly or through others: those alone are
 // solved again. Source: Bertsekas & Gallager, Data Networks, sec. 6.5.2.
 #pragma once
@@ -27,8 +27,12 @@ class FairShares {
   };
 
   struct Capacity {
-    double bytes_per_s;   // of one flow, > 0
-    double crowding = 0;  // of k flows: bytes_per_s / (1 + crowding · (1 − 1/k)); ≥ 0
+    double bytes_per_s;  // of one flow, > 0
+    // Of flows that come by k links: bytes_per_s / (1 + crowding · (1 − 1/k)); ≥ 0.
+    double crowding = 0;
+    // Flows come to a link by one that ends where it begins; those that come by none, by one more.
+    NodeId source = {};
+    NodeId target = {};
   };
 
   //   capacities  by LinkId
@@ -46,6 +50,7 @@ class FairShares {
  private:
   void collect_part();
   void fill_part();
+  double capacity(LinkId link) const;
   std::span<const LinkId> links_of(int32_t flow) const { return flow_links_[at(flow)]; }
 
   std::vector<Capacity> capacities_;

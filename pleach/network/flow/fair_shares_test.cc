@@ -41,29 +41,46 @@ TEST(FairShares, FillsProgressively) {
   EXPECT_TRUE(shares.solve().empty());
 }
 
-// Link 0 (12, crowding 1) carries a to c, link 1 (2) c alone.
-//   of three: 12 / (1 + 2/3) = 7.2;  c = 2;  a = b = 5.2 / 2;  without a and b: c = 2
-TEST(FairShares, CrowdsLoseCapacity) {
-  const Links links = {{{0}}, {{0}}, {{0}, {1}}};
-  FairShares shares({{12, 1}, {2, 1}}, spans(links));
-  for (int32_t flow = 0; flow < 3; ++flow) {
-    shares.start(flow);
-  }
+// Links 0 to 2 (100) lead to node 9, by which all flows go on by link 3 (12, crowding 1), and c by
+// link 4 (2) then.
+TEST(FairShares, WhatComesByManyLinksLosesCapacity) {
+  const Links links = {{{0}, {3}}, {{1}, {3}}, {{2}, {3}, {4}}, {{0}, {3}}};
+  const NodeId hub = {9};
+  FairShares shares({{100, 0, NodeId{0}, hub},
+                     {100, 0, NodeId{1}, hub},
+                     {100, 0, NodeId{2}, hub},
+                     {12, 1, hub, NodeId{3}},
+                     {2, 0, NodeId{3}, NodeId{4}}},
+                    spans(links));
   std::map<int32_t, double> rates;
-  for (const auto& [flow, rate] : shares.solve()) {
-    rates[flow] = rate;
-  }
-  EXPECT_DOUBLE_EQ(rates[0], 2.6);
-  EXPECT_DOUBLE_EQ(rates[1], 2.6);
-  EXPECT_DOUBLE_EQ(rates[2], 2);
-  shares.stop(0);
-  shares.stop(2);
-  ASSERT_EQ(shares.solve().size(), 1U);
-  EXPECT_EQ(shares.solve().size(), 0U);
-  shares.start(0);
-  for (const auto& [flow, rate] : shares.solve()) {
-    EXPECT_DOUBLE_EQ(rate, 12 / 1.5 / 2) << flow;
-  }
+  const auto change = [&](const std::vector<int32_t>& stopped, const std::vector<int32_t>& begun) {
+    for (const int32_t flow : stopped) {
+      shares.stop(flow);
+      rates.erase(flow);
+    }
+    for (const int32_t flow : begun) {
+      shares.start(flow);
+    }
+    for (const auto& [flow, rate] : shares.solve()) {
+      rates[flow] = rate;
+    }
+  };
+  const auto expect = [&](const std::map<int32_t, double>& expected) {
+    ASSERT_EQ(rates.size(), expected.size());
+    for (const auto& [flow, rate] : expected) {
+      EXPECT_DOUBLE_EQ(rates.at(flow), rate) << flow;
+    }
+  };
+  change({}, {0, 1, 2});  // by three links: 12 / (1 + 2/3) = 7.2
+  expect({{0, 2.6}, {1, 2.6}, {2, 2}});
+  change({0, 2}, {});
+  expect({{1, 12}});
+  change({}, {0});  // by two: 12 / 1.5
+  expect({{0, 4}, {1, 4}});
+  change({1}, {3});  // both by link 0
+  expect({{0, 6}, {3, 6}});
+  change({}, {1});
+  expect({{0, 8.0 / 3}, {1, 8.0 / 3}, {3, 8.0 / 3}});
 }
 
 // Max-min: no link is overfull, and every flow has a full link on which nobody is faster.

@@ -68,9 +68,9 @@ TEST(Flow, OneTransferTakesOverheadAndBytesAndLatency) {
   EXPECT_EQ(time_of(std::string("fully_connected:2") + kPlain, kBroadcast, 0), kLatencyPs);
 }
 
-// Where k streams leave a switch that drops by one link, they have C / (1 + 0.25·(1 − 1/k))
-// together: of three, 7/6 of the time on that link; ways that nobody else takes are as fast as
-// ever.
+// Where streams that come by k links leave a switch that drops by one, they have
+// C / (1 + 0.25·(1 − 1/k)) together: of three, 7/6 of the time on that link; ways that nobody else
+// takes are as fast as ever, and so is what two jobs send between the same two ranks.
 TEST(Flow, StreamsThatMeetWherePacketsAreDroppedLoseSome) {
   const auto hosts = [](const std::string& kind) {
     return *hosts_topology({.rank_bandwidth_bytes_per_s = 100'000'000'000,
@@ -90,6 +90,10 @@ TEST(Flow, StreamsThatMeetWherePacketsAreDroppedLoseSome) {
   EXPECT_EQ(time("", gather), 18'000'000 + 2 * kLatencyPs);
   EXPECT_EQ(time("tail_drop", gather), 21'000'000 + 2 * kLatencyPs);
   EXPECT_EQ(time("tail_drop", scatter), 18'000'000 + 2 * kLatencyPs);
+  const Schedule pair = make_schedule({.collective = CollectiveKind::kBroadcast, .rank_count = 2},
+                                      {{0, 1, 0, 1, kCopy}});
+  const Job job = {borrowed(pair), 6'000, 0};
+  EXPECT_EQ(run(hosts("tail_drop"), {job, job}).finish_ps, 12'000'000 + 2 * kLatencyPs);
 }
 
 // Segments follow one another on the connection: overhead and bytes each, latency once.

@@ -17,7 +17,8 @@ constexpr double kRounding = 1e-13;  // of a transmission
 std::vector<FairShares::Capacity> capacities_of(const Topology& topology) {
   std::vector<FairShares::Capacity> capacities;
   for (const Link& link : topology.links()) {
-    capacities.push_back({static_cast<double>(link.bandwidth_bytes_per_s)});
+    const auto bytes_per_s = static_cast<double>(link.bandwidth_bytes_per_s);
+    capacities.push_back({bytes_per_s, 0, link.source, link.target});
   }
   for (int32_t node = 0; node < count_of(topology.nodes()); ++node) {
     if (topology.node(NodeId{node}).kind == NodeKind::kSwitch) {

@@ -23,7 +23,7 @@ std::unique_ptr<SwitchModel> create(const Topology& /*topology*/, NodeId /*node*
 
 extern const SwitchKind kTailDropSwitch = {
     .name = "tail_drop",
-    .summary = "carries whatever enters; streams that meet at an output lose up to a fifth of it",
+    .summary = "carries whatever enters; streams of several inputs lose up to a fifth of an output",
     .source =
         "Phanishayee et al., FAST 2008: TCP throughput collapse (incast); the figure: measured",
     .create = create,
