@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -93,33 +95,62 @@ class AutoPlanner final : public Planner {
     if (all->size() == 1) {
       return all->front();
     }
-    std::vector<int64_t> times_ps;
+    std::vector<Timed> timed;
     for (const auto& candidate : *all) {
-      PLEACH_ASSIGN(time_ps, time(candidate, request.size_bytes));
-      times_ps.push_back(time_ps);
+      PLEACH_ASSIGN(one, time(candidate, request.size_bytes));
+      timed.push_back(std::move(one));
     }
-    const auto best = std::ranges::min_element(times_ps) - times_ps.begin();
-    const double enough_ps = options().as_good * static_cast<double>(times_ps[at(best)]);
-    std::shared_ptr<const Schedule> taken = (*all)[at(best)];
-    for (std::size_t index = 0; options().as_good > 1 && index < all->size(); ++index) {
-      if (static_cast<double>(times_ps[index]) <= enough_ps &&
-          connection_count(*(*all)[index]) < connection_count(*taken)) {
-        taken = (*all)[index];
+    if (options().counts_on_another) {
+      PLEACH_TRY(add_another(timed, request.size_bytes));
+    }
+    const auto best = std::ranges::min_element(timed, {}, &Timed::time_ps);
+    const double enough_ps = options().as_good * static_cast<double>(best->time_ps);
+    std::shared_ptr<const Schedule> taken = best->schedule;
+    for (const Timed& one : timed) {
+      if (options().as_good > 1 && static_cast<double>(one.time_ps) <= enough_ps &&
+          connection_count(*one.schedule) < connection_count(*taken)) {
+        taken = one.schedule;
       }
     }
     return taken;
   }
 
-  Result<int64_t> time(const std::shared_ptr<const Schedule>& candidate, int64_t size_bytes) const {
+  // A candidate, and how long it takes.
+  struct Timed {
+    std::shared_ptr<const Schedule> schedule;
+    int32_t segment_count = 1;
+    int64_t time_ps = 0;
+  };
+
+  Result<Timed> time(const std::shared_ptr<const Schedule>& candidate, int64_t size_bytes) const {
     const Job job = {candidate, size_bytes, 0};
     if (!segment_count()) {
       PLEACH_ASSIGN(best, best_segments({&job, 1}, 1));
-      return best.simulation.finish_ps;
+      return Timed{candidate, best.segment_count, best.simulation.finish_ps};
     }
     SimulationOptions simulation = options().simulation;
     simulation.segment_count = *segment_count();
     PLEACH_ASSIGN(result, simulate(options().model, topology(), {&job, 1}, simulation));
-    return result.finish_ps;
+    return Timed{candidate, *segment_count(), result.finish_ps};
+  }
+
+  // Adds to the times alone those of two, for as long as that can make one the best: the fastest
+  // alone first, and two take no less than one and a half.
+  Status add_another(std::vector<Timed>& timed, int64_t size_bytes) const {
+    std::ranges::stable_sort(timed, {}, &Timed::time_ps);
+    double enough_ps = std::numeric_limits<double>::infinity();
+    auto next = timed.begin();
+    for (; next != timed.end() && 2.5 * static_cast<double>(next->time_ps) <= enough_ps; ++next) {
+      const std::array<Job, 2> jobs = {
+          {{next->schedule, size_bytes, 0}, {next->schedule, size_bytes, next->time_ps / 2}}};
+      SimulationOptions simulation = options().simulation;
+      simulation.segment_count = next->segment_count;
+      PLEACH_ASSIGN(both, simulate(options().model, topology(), jobs, simulation));
+      next->time_ps += both.finish_ps;
+      enough_ps = std::min(enough_ps, options().as_good * static_cast<double>(next->time_ps));
+    }
+    timed.erase(next, timed.end());
+    return ok();
   }
 
   Result<const Schedules*> candidates(const ScheduleRequest& request) {

@@ -10,6 +10,7 @@
 #include "pleach/collective/verify.h"
 #include "pleach/planning/best_segments.h"
 #include "pleach/synthesis/algorithm.h"
+#include "pleach/topology/host_model.h"
 #include "tests/support/topologies.h"
 
 namespace pleach {
@@ -148,6 +149,25 @@ TEST(AutoPlanner, TakesFewConnectionsAndManySegmentsOfWhatIsAsGood) {
   EXPECT_GT(taken.segment_count, best.segment_count);
   EXPECT_LE(time_of(topology, taken.schedule, 8 << 20, taken.segment_count) * 50,
             time_of(topology, best.schedule, 8 << 20, best.segment_count) * 51);
+}
+
+// Ranks that halve and double exchange with others in every step: two such collectives meet where
+// one alone never does. In rings everybody receives from one rank only.
+TEST(AutoPlanner, CountsOnAnotherUnderWay) {
+  const Topology topology = *hosts_topology({.rank_bandwidth_bytes_per_s = 1'000'000'000,
+                                             .host_bandwidth_bytes_per_s = 1'000'000'000,
+                                             .latency_ps = 10'000'000},
+                                            {25'000'000, 20'000'000, "tail_drop"},
+                                            std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7}, "hosts");
+  PlannerOptions options = on_network({.segment_count = std::nullopt, .wants_certificate = false});
+  const auto algorithm = [&](bool counts_on_another, int64_t size_bytes) {
+    options.counts_on_another = counts_on_another;
+    const auto planner = make_planner(topology, "auto", options);
+    return (*planner)->choose({.size_bytes = size_bytes})->schedule->provenance.algorithm;
+  };
+  EXPECT_EQ(algorithm(false, 128 << 10), "halving_doubling");
+  EXPECT_EQ(algorithm(true, 128 << 10), "ring");
+  EXPECT_EQ(algorithm(true, 1 << 10), algorithm(false, 1 << 10)) << "messages are short";
 }
 
 TEST(AutoPlanner, SaysWhyNot) {

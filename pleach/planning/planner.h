@@ -49,15 +49,20 @@ struct PlannerOptions {
   // schedule of the fewest connections, as each is a stream that has to find its rate, and segments
   // are the most, as operations that are under way together wait for each other's.
   double as_good = 1;
-  int64_t least_segment_bytes = 1;   // of the largest message, where the number is not given
+  int64_t least_segment_bytes = 1;  // of the largest message, where the number is not given
+  // `auto`: what one takes alone and what two take, of which the second begins when the first would
+  // be half over, count together; else what one takes alone.
+  bool counts_on_another = false;
   bool only_what_ranks_run = false;  // `auto`: nothing that needs switches that reduce
 };
 
-// For ranks on a network: models are no nearer than 1 %, and no topology need say what a segment
-// costs ranks whatever its size, tens of microseconds, as much as 32 KiB on a fast link.
+// For ranks on a network: models are no nearer than 1 %, no topology need say what a segment costs
+// ranks whatever its size, tens of microseconds, as much as 32 KiB on a fast link, and training has
+// two collectives under way, which may meet on their ways though neither does alone.
 inline PlannerOptions on_network(PlannerOptions options) {
   options.as_good = 1.01;
   options.least_segment_bytes = 32768;
+  options.counts_on_another = true;
   return options;
 }
 
