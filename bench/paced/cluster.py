@@ -16,8 +16,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TRAIN = ROOT / "bench/paced/train.py"
 # What a link carries of TCP's payload, of its rate: 1448 of 1514 bytes.
 GOODPUT = 1448 / 1514
-# For the planner: what a message costs on these links, whatever its size.
-LATENCY, OVERHEAD = "100us", "20us"
 # Before others' work on the machine, but not as real time: that would starve progress threads.
 PRIORITY = ["nice", "-n", "-20"]
 
@@ -76,18 +74,6 @@ class Cluster:
     def _package(self) -> pathlib.Path:
         return self._pleach.parent / "python"
 
-    def _plan_book(self, path: pathlib.Path) -> None:
-        """A book of rings for these links: what goes around in one meets nobody else's on the way.
-
-        Without it small collectives are halved and doubled from four hosts on: that is as fast by
-        itself, but not while another one is under way. With eight hosts early updates then gain
-        half as much over DDP; with four it makes no difference that could be measured.
-        """
-        topology = (f"switch:{self.rank_count},bandwidth={self.bytes_per_s:.0f}B/s,"
-                    f"latency={LATENCY},overhead={OVERHEAD}")
-        subprocess.run([self._pleach, "plan", "--topology", topology, "--algorithm", "ring",
-                        "-o", path], check=True, capture_output=True, text=True, timeout=300)
-
     def train(self, job: Job, timeout_s: float, star: Star | None = None) -> dict[str, Any]:
         """What rank 0 reports of a paced job (bench/paced/train.py); see `run`."""
         return self.run(TRAIN, job.to_json(), timeout_s, star)
@@ -110,12 +96,11 @@ class Cluster:
             with Star(self.rank_count, self.rate) as own:
                 return self.run(script, job, timeout_s, own)
         with tempfile.TemporaryDirectory() as folder:
-            book, task = pathlib.Path(folder, "star.book"), pathlib.Path(folder, "job.json")
-            self._plan_book(book)
+            task = pathlib.Path(folder, "job.json")
             task.write_text(job)
             ends = star.run([*PRIORITY, self._python, str(script), f"@{task}"], timeout_s, {
                 "PYTHONPATH": str(self._package()), "OMP_NUM_THREADS": "1",
-                "PLEACH_BOOK": str(book), "PYTHONWARNINGS": "ignore",
+                "PLEACH_NETWORK": f"{self.rate}/s", "PYTHONWARNINGS": "ignore",
             })
         for ended in sorted(ends, key=lambda one: one.code == -9):
             if ended.code:
