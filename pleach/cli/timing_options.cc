@@ -1,26 +1,19 @@
 #include "pleach/cli/timing_options.h"
 
 #include <algorithm>
-#include <array>
 
 #include "pleach/base/names.h"
 #include "pleach/base/text.h"
 
 namespace pleach {
-namespace {
-
-constexpr std::array<Name<Gate>, 2> kGates = {
-    {{Gate::kDataflow, "dataflow"}, {Gate::kLockstep, "lockstep"}}};
-constexpr std::array<Name<FlowControl>, 2> kFlowControls = {
-    {{FlowControl::kPacket, "packet"}, {FlowControl::kMessage, "message"}}};
-
-}  // namespace
-
 void declare_timing(CommandLine& line, const std::string& segments) {
   std::vector<std::string> models = network_models().names();
   std::ranges::sort(models);
   line.option("--model", alternatives(models) + " (pleach list models)", kDefaultNetworkModel);
-  line.option("--gate", "dataflow, or lockstep: steps open one after another", "dataflow");
+  line.option("--gate",
+              "dataflow, or steps that open one after another: lockstep, by each rank's own time, "
+              "oracle, for all at once",
+              "dataflow");
   line.option("--flow-control", "headers per packet, or per message", "packet");
   line.option("--segments", "parts of each chunk that pipeline; auto tries 1, 2, 4, ... 64",
               segments);

@@ -20,7 +20,9 @@ Execution::Execution(LoweredJob job, const SimulationOptions& options, const Nop
     landing_.emplace(job_.schedule(), options.landing_places);
   }
   if (options.gate == Gate::kLockstep) {
-    gate_.emplace(job_.schedule(), nops);
+    gate_.emplace(job_.schedule(), nops, StepGate::Ranks::kApart);
+  } else if (options.gate == Gate::kOracle) {
+    gate_.emplace(job_.schedule(), NopTimes(), StepGate::Ranks::kTogether);
   }
   if (options.keep_records) {
     record_.emplace();
@@ -40,8 +42,8 @@ void Execution::start(int64_t now_ps) {
       }
     }
   }
-  for (int32_t rank = 0; gate_.has_value() && rank < schedule.rank_count(); ++rank) {
-    open_steps(rank, false, now_ps);
+  for (int32_t line = 0; gate_.has_value() && line < gate_->line_count(); ++line) {
+    open_steps(line, false, now_ps);
   }
 }
 
@@ -101,19 +103,19 @@ void Execution::leave_step(const Send& send, int64_t now_ps) {
   for (const int32_t source : job_.order().sources(send.stream)) {
     const int32_t rank = job_.schedule().rank_of(source, send.translate);
     gate_->over(rank);
-    open_steps(rank, false, now_ps);
+    open_steps(gate_->line_of(rank), false, now_ps);
   }
 }
 
 void Execution::nop_over(int32_t rank, int64_t now_ps) {
-  open_steps(rank, true, now_ps);
+  open_steps(gate_->line_of(rank), true, now_ps);
 }
 
-void Execution::open_steps(int32_t rank, bool after_nop, int64_t now_ps) {
-  if (const auto nop_ps = gate_->advance(rank, after_nop)) {
-    answers_.alarms.push_back({Alarm::Kind::kNopOver, rank, add_times_ps(now_ps, *nop_ps)});
+void Execution::open_steps(int32_t line, bool after_nop, int64_t now_ps) {
+  if (const auto nop_ps = gate_->advance(line, after_nop)) {
+    answers_.alarms.push_back({Alarm::Kind::kNopOver, line, add_times_ps(now_ps, *nop_ps)});
   }
-  const auto connections = gate_->connections(rank);
+  const auto connections = gate_->connections(line);
   answers_.connections.insert(answers_.connections.end(), connections.begin(), connections.end());
 }
 

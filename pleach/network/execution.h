@@ -3,8 +3,8 @@
 // The model owns the links and the clock. It asks next() what a connection may start, and tells
 // what has happened: begin(), sent(), over(), arrived(), and the alarms that it was asked for. The
 // interfaces keep the order (Cursor), serve ready sends by priority, admit them to landing places
-// and, in lockstep, to steps, hold back what lands too early, and reduce one chunk after the other.
-// After every call the answers say what follows.
+// and, where they have a gate, to steps, hold back what lands too early, and reduce one chunk after
+// the other. After every call the answers say what follows.
 //
 // Source: docs/architecture.md, "Order", "Priority", "No deadlock with bounded buffers".
 #pragma once
@@ -59,7 +59,7 @@ class Execution {
   Send begin(int32_t connection);
   // Its sources may be overwritten.
   void sent(const Send& send, int64_t now_ps);
-  // It no longer holds up the steps of its sources. Without effect but in lockstep.
+  // It no longer holds up the steps of its sources. Without effect where steps have no gate.
   void over(const Send& send, int64_t now_ps) {
     if (gate_.has_value()) {
       leave_step(send, now_ps);
@@ -84,7 +84,7 @@ class Execution {
  private:
   void make_ready(const Send& send);
   void leave_step(const Send& send, int64_t now_ps);
-  void open_steps(int32_t rank, bool after_nop, int64_t now_ps);
+  void open_steps(int32_t line, bool after_nop, int64_t now_ps);
   void land(const Arrival& arrival, int64_t now_ps);
   void commit_landed(int32_t slot, int32_t segment, int32_t translate, int64_t now_ps);
   void start_commit(const Arrival& arrival, int64_t now_ps);

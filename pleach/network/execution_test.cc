@@ -339,7 +339,7 @@ class RandomModel {
 
 SimulationOptions random_options(Rng& rng) {
   return {.segment_count = 1 + support::pick(rng, 3),
-          .gate = rng.below(3) == 0 ? Gate::kLockstep : Gate::kDataflow,
+          .gate = kGates[rng.below(kGates.size())].value,
           .landing_places = support::pick(rng, 3),
           .reduce_bandwidth_bytes_per_s = rng.below(2) == 0 ? 0 : 1'000'000'000,
           .keep_records = true};

@@ -1,20 +1,28 @@
 // NetworkSession: a network on which jobs run; what all network models have in common.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "pleach/base/names.h"
 #include "pleach/base/result.h"
 #include "pleach/collective/record.h"
 #include "pleach/collective/schedule.h"
 
 namespace pleach {
 
-enum class Gate : uint8_t { kDataflow, kLockstep };
+// When a send may start: as soon as it is ready; in its rank's step, of which no other rank knows
+// (kLockstep); in a step that all ranks take together, at no cost (kOracle).
+enum class Gate : uint8_t { kDataflow, kLockstep, kOracle };
+inline constexpr std::array<Name<Gate>, 3> kGates = {
+    {{Gate::kDataflow, "dataflow"}, {Gate::kLockstep, "lockstep"}, {Gate::kOracle, "oracle"}}};
 // kPacket: a header per packet of at most Framing::packet_bytes; kMessage: one per segment.
 enum class FlowControl : uint8_t { kPacket, kMessage };
+inline constexpr std::array<Name<FlowControl>, 2> kFlowControls = {
+    {{FlowControl::kPacket, "packet"}, {FlowControl::kMessage, "message"}}};
 
 // What every model is asked; what only one model knows is in that model's own options.
 struct SimulationOptions {

@@ -1,4 +1,5 @@
-// StepGate: opens a rank's steps one after the other, as MultiTree's network interface does.
+// StepGate: opens steps one after the other, each rank's as MultiTree's network interface does, or
+// those of all ranks together.
 #pragma once
 
 #include <cstdint>
@@ -21,39 +22,47 @@ struct NopTimes {
 // when all of them are over; a NOP is held open for its time. No messages are exchanged. Source:
 // MultiTree (ISCA 2021), section IV, schedule tables and NOPs: there a send is over when its bytes
 // are in the interface's buffers, and the first NOP lasts two estimates of a step.
+//
+// Together, the slots of all ranks are one: a barrier that costs nothing, to show what ranks lose
+// that know no step but their own.
 class StepGate {
  public:
-  StepGate(const LoweredSchedule& schedule, const NopTimes& nops);
+  enum class Ranks : uint8_t { kApart, kTogether };
+  StepGate(const LoweredSchedule& schedule, const NopTimes& nops, Ranks ranks);
 
-  bool is_open(int32_t rank, int64_t slot) const { return slot <= ranks_[at(rank)].open; }
+  // Ranks of one line open their slots together.
+  int32_t line_count() const { return count_of(lines_); }
+  int32_t line_of(int32_t rank) const { return are_together_ ? 0 : rank; }
+  bool is_open(int32_t rank, int64_t slot) const { return slot <= lines_[at(line_of(rank))].open; }
   // A send of the rank's open slot is over.
-  void over(int32_t rank) { --ranks_[at(rank)].left; }
+  void over(int32_t rank) { --lines_[at(line_of(rank))].left; }
   // Opens the following slots as far as they go now. Called at the start, after over(), and when a
   // NOP is over (`after_nop`). Returns how long the NOP now open lasts, if it is one.
-  std::optional<int64_t> advance(int32_t rank, bool after_nop);
-  // The connections that the rank sends over, ascending.
-  std::span<const int32_t> connections(int32_t rank) const { return connections_[at(rank)]; }
+  std::optional<int64_t> advance(int32_t line, bool after_nop);
+  // The connections that the line's ranks send over, ascending.
+  std::span<const int32_t> connections(int32_t line) const { return connections_[at(line)]; }
 
  private:
-  struct RankState {
+  struct Line {
     int64_t open = -1;
     int64_t left = 0;     // sends of the open slot that are not over
     bool is_nop = false;  // the open slot
   };
-  // The sends of one segment, of ranks that are alike by step alone.
-  int32_t& sends_of(int32_t rank, int64_t step) {
-    return sends_[at(all_alike_ ? 0 : rank) * at(step_count_) + at(step)];
+  // The sends of one segment, of lines that are alike by step alone.
+  int32_t& sends_of(int32_t line, int64_t step) {
+    return sends_[at(all_alike_ ? 0 : line) * at(step_count_) + at(step)];
   }
-  int64_t sends(int32_t rank, int64_t slot);
+  int64_t sends(int32_t line, int64_t slot);
 
   const int32_t period_;
   const int32_t segment_count_;
   const int32_t step_count_;
   const NopTimes nops_;
+  const bool are_together_;
   const bool all_alike_;
   std::vector<int32_t> sends_;
-  std::vector<RankState> ranks_;
-  std::vector<std::vector<int32_t>> connections_;  // by rank
+  std::vector<Line> lines_;
+  std::vector<std::vector<int32_t>> connections_;  // by line
 };
 
 }  // namespace pleach

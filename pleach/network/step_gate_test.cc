@@ -36,7 +36,7 @@ const Schedule kPauses =
 
 TEST(StepGate, OpensTheNextSlotWhenAllSendsAreOver) {
   const auto schedule = lowered("fully_connected:3", kPauses, 1);
-  StepGate gate(*schedule, kNops);
+  StepGate gate(*schedule, kNops, StepGate::Ranks::kApart);
   EXPECT_FALSE(gate.is_open(0, 0));
   EXPECT_EQ(gate.advance(0, false), std::nullopt);
   EXPECT_TRUE(gate.is_open(0, 0));
@@ -62,7 +62,7 @@ TEST(StepGate, SegmentsFollowAtThePeriod) {
   Schedule pauses = kPauses;
   pauses.period = 2;
   const auto schedule = lowered("fully_connected:3", pauses, 2);
-  StepGate gate(*schedule, kNops);
+  StepGate gate(*schedule, kNops, StepGate::Ranks::kApart);
   std::vector<bool> has_sends;
   bool after_nop = false;
   for (int64_t slot = 0; slot < 6; ++slot) {
@@ -81,7 +81,7 @@ TEST(StepGate, SegmentsFollowAtThePeriod) {
 
 TEST(StepGate, RanksOfASymmetricScheduleAreApart) {
   const auto schedule = lowered("ring:4", support::symmetric_ring_schedule(4), 1);
-  StepGate gate(*schedule, kNops);
+  StepGate gate(*schedule, kNops, StepGate::Ranks::kApart);
   for (int32_t rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(gate.advance(rank, false), std::nullopt);
     EXPECT_EQ(gate.connections(rank).size(), 1U);
@@ -91,6 +91,47 @@ TEST(StepGate, RanksOfASymmetricScheduleAreApart) {
   for (int32_t rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(gate.is_open(rank, 1), rank == 2);
   }
+}
+
+// Rank 0 sends in steps 0 and 3, rank 1 twice in step 1, and nobody in step 2.
+TEST(StepGate, RanksTogetherOpenASlotWhenAllSendsOfTheLastAreOver) {
+  const Schedule uneven = support::make_schedule(
+      {.collective = CollectiveKind::kBroadcast, .rank_count = 4}, {{0, 1, 0, 1, kCopy, 0},
+                                                                    {0, 1, 1, 2, kCopy, 1},
+                                                                    {0, 1, 1, 3, kCopy, 1},
+                                                                    {0, 1, 0, 2, kCopy, 3}});
+  const auto schedule = lowered("fully_connected:4", uneven, 1);
+  StepGate gate(*schedule, NopTimes(), StepGate::Ranks::kTogether);
+  ASSERT_EQ(gate.line_count(), 1);
+  EXPECT_EQ(gate.connections(0).size(), 4U);
+  EXPECT_EQ(gate.advance(0, false), std::nullopt);
+  EXPECT_TRUE(gate.is_open(1, 0));
+  EXPECT_FALSE(gate.is_open(1, 1)) << "rank 1 has nothing in slot 0, and waits for rank 0";
+  gate.over(0);
+  EXPECT_EQ(gate.advance(0, false), std::nullopt);
+  EXPECT_TRUE(gate.is_open(1, 1));
+  gate.over(1);
+  EXPECT_EQ(gate.advance(0, false), std::nullopt);
+  EXPECT_FALSE(gate.is_open(0, 2)) << "rank 1 sends once more";
+  gate.over(1);
+  EXPECT_EQ(gate.advance(0, false), 0) << "what nobody sends in costs nothing";
+  EXPECT_EQ(gate.advance(0, true), std::nullopt);
+  EXPECT_TRUE(gate.is_open(3, 3));
+}
+
+TEST(StepGate, TranslatesTogetherAreOneSlot) {
+  const auto schedule = lowered("ring:4", support::symmetric_ring_schedule(4), 1);
+  StepGate gate(*schedule, NopTimes(), StepGate::Ranks::kTogether);
+  EXPECT_EQ(gate.advance(0, false), std::nullopt);
+  EXPECT_EQ(gate.connections(0).size(), 4U);
+  for (const int32_t rank : {2, 0, 1}) {
+    gate.over(rank);
+    EXPECT_EQ(gate.advance(0, false), std::nullopt);
+    EXPECT_FALSE(gate.is_open(2, 1));
+  }
+  gate.over(3);
+  gate.advance(0, false);
+  EXPECT_TRUE(gate.is_open(2, 1));
 }
 
 }  // namespace

@@ -28,11 +28,6 @@ namespace {
 
 namespace nb = nanobind;
 
-constexpr std::array<Name<Gate>, 2> kGates = {
-    {{Gate::kDataflow, "dataflow"}, {Gate::kLockstep, "lockstep"}}};
-constexpr std::array<Name<FlowControl>, 2> kFlowControls = {
-    {{FlowControl::kPacket, "packet"}, {FlowControl::kMessage, "message"}}};
-
 // How simulations are asked for; none of segments: the best number of them.
 struct HowSimulated {
   std::string model;

@@ -87,7 +87,8 @@ def simulate(
         root: The same.
         model: A network model, `flow` or `analytic`.
         segments: Of each chunk, which pipeline; None: the best of 1, 2, 4, ... 64.
-        gate: `dataflow`, or `lockstep`: steps open one after another.
+        gate: `dataflow`, or steps that open one after another: `lockstep`, by each rank's own
+            time, `oracle`, for all ranks at once.
         flow_control: A header per `packet`, or per `message`.
         landing_places: Of each connection; 0: as many as needed.
         reduce_bandwidth: Of a rank's reductions, `100GB/s` or bytes per second; 0: no time.

@@ -204,6 +204,17 @@ TEST(Flow, LockstepOpensSlotsInOrder) {
       2 * (1'000'000 + kLatencyPs));
 }
 
+// Rank 0 sends a chunk in step 0 and one in step 1, rank 2 two together in step 0: by itself rank 0
+// goes on after 1 us; the barrier makes it wait for rank 2.
+TEST(Flow, OracleOpensSlotsForAllRanksAtOnce) {
+  const Schedule uneven =
+      make_schedule({.rank_count = 4, .chunk_count = 4},
+                    {{0, 1, 0, 1, kReduce}, {2, 2, 2, 3, kReduce}, {1, 1, 0, 1, kReduce, 1}});
+  const std::string spec = std::string("fully_connected:4") + kPlain;
+  EXPECT_EQ(time_of(spec, uneven, 4'000, {.gate = Gate::kLockstep}), 2'000'000 + kLatencyPs);
+  EXPECT_EQ(time_of(spec, uneven, 4'000, {.gate = Gate::kOracle}), 3'000'000 + kLatencyPs);
+}
+
 TEST(Flow, RingMatchesItsClosedFormAndFolds) {
   for (const int32_t n : {2, 3, 8, 33}) {
     const Topology topology = topology_of("ring:" + std::to_string(n) + kPlain);
@@ -267,7 +278,7 @@ void expect_survives(const Schedule& schedule, int32_t segment_count) {
   const Topology topology = topology_of(spec_for(schedule));
   const int64_t size_bytes = 60 * schedule.rank_count();
   for (const int32_t places : {0, 1, 2}) {
-    for (const Gate gate : {Gate::kDataflow, Gate::kLockstep}) {
+    for (const Gate gate : {Gate::kDataflow, Gate::kLockstep, Gate::kOracle}) {
       for (const int64_t reduce_bandwidth : {int64_t{0}, int64_t{500'000'000}}) {
         const SimulationOptions options{.segment_count = segment_count,
                                         .gate = gate,
