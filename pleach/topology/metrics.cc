@@ -159,6 +159,11 @@ std::vector<std::vector<std::size_t>> orders_to_try(const Topology& topology) {
     sort_along(axis, ranks);
   }
   orders.push_back(ranks);
+  if (axes.empty()) {
+    const auto quarter = static_cast<std::ptrdiff_t>(ranks.size() / 4);
+    std::rotate(ranks.begin() + quarter, ranks.begin() + 2 * quarter, ranks.begin() + 3 * quarter);
+    orders.push_back(ranks);
+  }
   return orders;
 }
 

@@ -14,7 +14,8 @@ struct Bisection {
 
 // Finds the narrowest cut between two halves of the ranks (of an odd number, one half has one
 // more). Exact up to 14 ranks by enumeration; beyond, the halves in rank order, along each grid
-// dimension and along all of them, the longest first, are tried. Their narrowest is known to be
+// dimension and along all of them, the longest first, are tried, off grids also the first and third
+// quarter against the others. Their narrowest is known to be
 // exact where a bound from below meets it: on meshes, and on tori without dimensions of two, of
 // links that are equally fast; on grids where a straight cut through an even dimension is
 // narrowest; under one switch, and where all are connected. Switches go to whichever side makes the

@@ -35,7 +35,7 @@ std::vector<OptionDescriptor> change_options() {
        Kind::kChoice,
        "shortest",
        "which of the shortest routes traffic takes",
-       {"shortest", "spread", "ecmp"}},
+       {"shortest", "spread", "ecmp", "dmodk"}},
       {"latency_spread", Kind::kText, "0%", "each link's latency varies by up to this, uniformly"},
       {"seed", Kind::kInteger, "0", "of the latency spread and of ecmp", {}, 0, INT64_MAX},
       {"without_link", Kind::kText, "", "removes 5-6 (both directions), 5>6 (one); more by +"},

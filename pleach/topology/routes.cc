@@ -92,6 +92,9 @@ std::vector<LinkId>& Router::alike() {
 
 LinkId Router::pick(NodeId node, NodeId source, NodeId target, int32_t stripe) {
   const Routing& routing = topology_.routing();
+  if (routing.kind == RoutingKind::kDmodk && topology_.node(node).kind == NodeKind::kSwitch) {
+    return choices_[(target.index() + at(stripe)) % choices_.size()];
+  }
   if (routing.kind != RoutingKind::kEcmp || choices_.size() == 1) {
     const std::vector<LinkId>& equal = alike();
     return equal[at(stripe) % equal.size()];

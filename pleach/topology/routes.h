@@ -14,11 +14,14 @@ namespace pleach {
 // Finds a route with the fewest links, passing only through nodes that forward. Which one of them,
 // says the topology's routing:
 //   shortest  the first in link order at every node, which on grids is dimension-order routing
+//   dmodk     at a switch, of c of them, the one numbered target mod c. Source: Zahavi, D-Mod-K
+//             routing, 2010
 //   ecmp      at every node the one of several that a hash of the seed, the node and both ends
 //             picks
 //   spread    as shortest: what is spread over links is spread for many at once (spread_routes.h)
 // What is cut into stripes may take a route for each: where stripe 0 takes one of several links of
-// the same bandwidth and latency, stripe s takes the s-th after it (with ecmp, its own hash).
+// the same bandwidth and latency, stripe s takes the s-th after it (with dmodk, of all; with ecmp,
+// its own hash).
 // Borrows the topology. Keeps one distance field (4 bytes a node) per target asked for, at most
 // 256 MiB of them. Not thread safe.
 class Router {

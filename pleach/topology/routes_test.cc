@@ -187,6 +187,24 @@ int64_t most_on_a_link(const std::string& spec, std::set<std::vector<LinkId>>& r
   return *std::ranges::max_element(load);
 }
 
+// The spine that the target says, of eight: every cable down carries what its own ranks get.
+TEST(Router, TakesTheSpineThatTheTargetSays) {
+  const Topology topology = *parse_topology("fat_tree:64,routing=dmodk");
+  Router router(topology);
+  for (int32_t source = 0; source < 64; ++source) {
+    for (int32_t target = 0; target < 64; ++target) {
+      if (source / 8 == target / 8) {
+        continue;
+      }
+      const auto route = router.route(NodeId{source}, NodeId{target});
+      ASSERT_TRUE(route);
+      ASSERT_EQ(route->size(), 4U);
+      EXPECT_EQ(topology.node(topology.link(route->at(1)).target).name,
+                "spine" + std::to_string(target % 8));
+    }
+  }
+}
+
 // Hashes collide: over seeds, the busiest link of an all_to_all carries more than its share of 8,
 // now more, now less.
 TEST(Router, HashesFlowsBySeed) {

@@ -5,7 +5,7 @@ namespace pleach {
 
 PLEACH_REGISTRY(shapes, Shape, "topology", "topologies", kRingShape, kFullyConnectedShape,
                 kSwitchShape, kMeshShape, kTorusShape, kHypercubeShape, kFatTreeShape,
-                kLeafSpineShape, kBigraphShape, kDragonflyShape, kDgxA100Shape, kDgxH100Shape,
-                kDgxB200Shape)
+                kLeafSpineShape, kBigraphShape, kTwinSwitchShape, kDragonflyShape, kDgxA100Shape,
+                kDgxH100Shape, kDgxB200Shape)
 
 }  // namespace pleach

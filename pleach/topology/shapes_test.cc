@@ -10,6 +10,7 @@
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/topology/metrics.h"
+#include "pleach/topology/routes.h"
 
 namespace pleach {
 namespace {
@@ -158,8 +159,8 @@ TEST(Shapes, LeafSpinesHaveTheirClosedForms) {
   EXPECT_EQ(parse_topology("leaf_spine:2x4,rails=2")->node(NodeId{8}).name, "rail0.leaf0");
 }
 
-// Half of the even and half of the odd switches on either side: N²/8 cables cross, unless cutting
-// off ranks is cheaper.
+// Half of the lower and half of the upper switches on either side: N²/8 cables cross, unless
+// cutting off ranks is cheaper.
 TEST(Shapes, BigraphsHaveTheirClosedForms) {
   const auto form = [](int64_t each, int64_t switches, int32_t diameter) {
     const int64_t half = switches / 2;
@@ -172,6 +173,15 @@ TEST(Shapes, BigraphsHaveTheirClosedForms) {
   };
   expect_forms({form(4, 8, 4), form(4, 16, 4), form(8, 4, 4), form(2, 8, 4)});
   expect_forms({{"bigraph:4x2", 8, 2, 9, 3, kCable}});
+  const Topology topology = *parse_topology("bigraph:4x8");
+  Router router(topology);
+  EXPECT_EQ(router.distance(NodeId{0}, NodeId{16}), 3) << "of different halves";
+  EXPECT_EQ(router.distance(NodeId{0}, NodeId{12}), 4) << "of one";
+}
+
+TEST(Shapes, TwinSwitchesHaveTheirClosedForms) {
+  expect_forms(
+      {{"twin_switch:16", 16, 2, 24, 3, 8 * kCable}, {"twin_switch:2", 2, 2, 3, 3, kCable}});
 }
 
 // All groups joined: A·H + 1 of them, each pair by one cable.
@@ -302,7 +312,7 @@ TEST(Shapes, NameWhatIsRemovedAsInTheWhole) {
 TEST(Shapes, RefuseBadSpecs) {
   const std::string shapes =
       "known: ring, fully_connected, switch, mesh, torus, hypercube, fat_tree, leaf_spine, "
-      "bigraph, "
+      "bigraph, twin_switch, "
       "dragonfly, dgx_a100, dgx_h100, dgx_b200";
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"", "'' has no name: expected NAME[:ARGUMENT][,key=value...]"},
@@ -343,6 +353,7 @@ TEST(Shapes, RefuseBadSpecs) {
        "link leaf0->spine0 has bandwidth 0 B/s: it must be positive"},
       {"bigraph:4x7", "bigraph: 7 switches: it takes an even number of at most 4096"},
       {"bigraph:4", "bigraph: '4' is not of the form MxN"},
+      {"twin_switch:7", "twin_switch: 7 ranks: it takes an even number"},
       {"dragonfly:4x4", "dragonfly: '4x4' is not of the form PxAxH"},
       {"dragonfly:16x32x16",
        "dragonfly: 16x32x16 has 513 groups of 512 ranks: at most 65536 ranks"},
@@ -367,7 +378,7 @@ TEST(Shapes, RefuseBadSpecs) {
        "overhead, header, packet, link, routing, latency_spread, seed, without_link, without_node"},
       {"torus:4x4,routing=spraed",
        "torus: option 'routing': unknown value 'spraed'; did you mean 'spread'? known: shortest, "
-       "spread, ecmp"},
+       "spread, ecmp, dmodk"},
       {"torus:4x4,bandwidth=0GB/s",
        "torus: option 'bandwidth': '0GB/s' is not a bandwidth: it must be at least 1 B/s"},
       {"torus:4x4,latency=2000s",

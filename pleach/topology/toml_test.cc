@@ -240,7 +240,8 @@ TEST(TopologyFile, NamesWhatIsWrongAndWhere) {
        "x.toml:1: unknown key 'default'; did you mean 'defaults'? known: name, shape, routing, "
        "seed, defaults, framing, node, link, cable"},
       {"routing = 'spraed'",
-       "x.toml:1: unknown routing 'spraed'; did you mean 'spread'? known: shortest, spread, ecmp"},
+       "x.toml:1: unknown routing 'spraed'; did you mean 'spread'? known: shortest, spread, ecmp, "
+       "dmodk"},
       {"\nseed = 3", "x.toml:2: seed is of routing = \"ecmp\""},
       {"routing = 'ecmp'\nseed = -1",
        "x.toml:2: seed: value '-1' is outside 0 to 9223372036854775807"},
@@ -280,13 +281,13 @@ TEST(TopologyFile, RefusesBadShapes) {
   expect_errors({
       {"shape = 'rnig:8'",
        "x.toml:1: unknown topology 'rnig'; did you mean 'ring'? known: ring, fully_connected, "
-       "switch, mesh, torus, hypercube, fat_tree, leaf_spine, bigraph, dragonfly, dgx_a100, "
-       "dgx_h100, dgx_b200"},
+       "switch, mesh, torus, hypercube, fat_tree, leaf_spine, bigraph, twin_switch, dragonfly, "
+       "dgx_a100, dgx_h100, dgx_b200"},
       {"\nshape = 'torus:99999x99999'", "x.toml:2: torus: dimension '99999' is outside 1 to 65536"},
       {"shape = 'other.toml'",
        "x.toml:1: unknown topology 'other.toml'; known: ring, fully_connected, switch, mesh, "
-       "torus, hypercube, fat_tree, leaf_spine, bigraph, dragonfly, dgx_a100, dgx_h100, "
-       "dgx_b200"},
+       "torus, hypercube, fat_tree, leaf_spine, bigraph, twin_switch, dragonfly, dgx_a100, "
+       "dgx_h100, dgx_b200"},
       {"shape = ''", "x.toml:1: '' has no name: expected NAME[:ARGUMENT][,key=value...]"},
       {"shape = ['ring:4']", "x.toml:1: shape must be text, in quotes"},
       {"shape = 'ring:4'\n[[node]]\nname = '3'", "x.toml:2: duplicate node name '3'"},

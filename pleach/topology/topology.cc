@@ -35,10 +35,11 @@ bool is_well_formed_name(std::string_view name) {
          });
 }
 
-constexpr std::array<Name<RoutingKind>, 3> kRoutingKindNames = {
+constexpr std::array<Name<RoutingKind>, 4> kRoutingKindNames = {
     {{RoutingKind::kShortest, "shortest"},
      {RoutingKind::kSpread, "spread"},
-     {RoutingKind::kEcmp, "ecmp"}}};
+     {RoutingKind::kEcmp, "ecmp"},
+     {RoutingKind::kDmodk, "dmodk"}}};
 
 // Whether every rank reaches every other. Walks from a node visit the nodes that traffic may reach
 // and go on from those that forward. A node whose walk finds every rank is universal; so is every

@@ -32,9 +32,9 @@ struct Node {
 };
 
 // Which of the shortest routes traffic takes (topology/routes.h).
-enum class RoutingKind : uint8_t { kShortest, kSpread, kEcmp };
+enum class RoutingKind : uint8_t { kShortest, kSpread, kEcmp, kDmodk };
 
-// "shortest", "spread", "ecmp". parse_routing_kind lists the known ones in its error.
+// "shortest", "spread", "ecmp", "dmodk". parse_routing_kind lists the known ones in its error.
 std::string_view to_text(RoutingKind kind);
 Result<RoutingKind> parse_routing_kind(std::string_view text);
 

@@ -6,7 +6,7 @@
 namespace pleach {
 namespace {
 
-// Even switches are one half and odd ones the other, so that consecutive switches have a cable.
+// The switches of the lower half come first, then those of the upper.
 Result<Topology> make_bigraph(const std::string& name, const std::string& argument,
                               const Options& options) {
   PLEACH_ASSIGN(settings, shape_settings(options));
@@ -29,10 +29,10 @@ Result<Topology> make_bigraph(const std::string& name, const std::string& argume
     PLEACH_TRY(builder.add_cable(
         settings.link(NodeId{rank}, NodeId{rank_count + rank / ranks_per_switch})));
   }
-  for (int32_t even = 0; even < switch_count; even += 2) {
-    for (int32_t odd = 1; odd < switch_count; odd += 2) {
+  for (int32_t lower = 0; lower < switch_count / 2; ++lower) {
+    for (int32_t upper = switch_count / 2; upper < switch_count; ++upper) {
       PLEACH_TRY(
-          builder.add_cable(settings.link(NodeId{rank_count + even}, NodeId{rank_count + odd})));
+          builder.add_cable(settings.link(NodeId{rank_count + lower}, NodeId{rank_count + upper})));
     }
   }
   return std::move(builder).build();
@@ -43,7 +43,7 @@ Result<Topology> make_bigraph(const std::string& name, const std::string& argume
 // Dong et al., EFLOPS, HPCA 2020.
 extern const Shape kBigraphShape = {
     "bigraph",
-    "N switches with M ranks each, a cable between every even switch and every odd one",
+    "N switches with M ranks each, a cable between every two of different halves",
     "MxN",
     {},
     make_bigraph};
