@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "pleach/base/index.h"
@@ -40,7 +41,8 @@ class ScheduleBuilder {
   int32_t route(NodeId source, NodeId target, int32_t stripe = 0) {
     return routes_.route(source, target, schedule_.routes, stripe);
   }
-  int32_t route(LinkId link) { return routes_.route(link, schedule_.routes); }
+  // Over these links.
+  int32_t route(std::span<const LinkId> links) { return routes_.route(links, schedule_.routes); }
 
   void add(const Message& message, NodeId source, NodeId target, int32_t route);
   // Between two ranks, by route().

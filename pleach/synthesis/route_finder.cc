@@ -65,6 +65,17 @@ int32_t RouteFinder::route(LinkId link, RouteTable& routes) {
   return route;
 }
 
+int32_t RouteFinder::route(std::span<const LinkId> links, RouteTable& routes) {
+  if (links.size() == 1) {
+    return route(links.front(), routes);
+  }
+  const auto [known, is_new] = route_of_links_.try_emplace({links.begin(), links.end()}, kNoRoute);
+  if (is_new) {
+    known->second = add(links, routes);
+  }
+  return known->second;
+}
+
 int32_t RouteFinder::route(NodeId source, NodeId target, RouteTable& routes, int32_t stripe) {
   if (leaves_open()) {
     return kNoRoute;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -34,13 +35,15 @@ class RouteFinder {
   // leaves_open(). Of a transfer cut into stripes, the one of 0 ≤ `stripe` < kStripeLimit. Fast
   // when consecutive calls share the source.
   int32_t route(NodeId source, NodeId target, RouteTable& routes, int32_t stripe = 0);
-  int32_t route(LinkId link, RouteTable& routes);
+  // Over these links.
+  int32_t route(std::span<const LinkId> links, RouteTable& routes);
   bool leaves_open() const { return topology_.routing().kind == RoutingKind::kSpread; }
   // The first error: kInfeasible: no route, or more of them than memory should hold.
   const std::optional<Error>& error() const { return error_; }
 
  private:
   LinkId direct_link(NodeId source, NodeId target);
+  int32_t route(LinkId link, RouteTable& routes);
   int32_t add(std::span<const LinkId> links, RouteTable& routes);
   int32_t find(NodeId source, NodeId target, int32_t stripe, RouteTable& routes);
 
@@ -49,8 +52,9 @@ class RouteFinder {
   std::vector<int32_t> route_of_link_;  // by link; kNoRoute: not in the table yet
   // By stripe and pair: routes of more than one link, or of later stripes.
   std::array<std::unordered_map<int64_t, int32_t>, kStripeLimit> route_of_pair_;
-  NodeId direct_source_;                        // whose links link_to_ holds
-  std::vector<LinkId> link_to_;                 // by target node
+  std::map<std::vector<LinkId>, int32_t> route_of_links_;  // of more than one, that were given
+  NodeId direct_source_;                                   // whose links link_to_ holds
+  std::vector<LinkId> link_to_;                            // by target node
   std::unordered_set<int32_t> routed_targets_;  // the router keeps a distance field for each
   int64_t link_count_ = 0;                      // of all routes
   std::optional<Error> error_;

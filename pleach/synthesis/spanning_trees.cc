@@ -1,5 +1,8 @@
 #include "pleach/synthesis/spanning_trees.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
 
@@ -10,7 +13,7 @@ namespace {
 // interfaces only become fewer and members more, so a parent that finds no child finds none later.
 struct Tree {
   std::vector<uint64_t> members;  // bit set
-  std::vector<int32_t> frontier;  // members with an arc to a vertex outside, in order of joining
+  std::vector<int32_t> frontier;  // members that may have a way outside, in order of joining
   std::size_t parent_count = 0;   // of the frontier: members since before this step
   std::size_t scanned_count = 0;  // of the parents: find no more children in this step
   std::size_t kept_count = 0;     // of the scanned: stay in the frontier; moved to its front
@@ -29,10 +32,127 @@ struct Tree {
   }
 };
 
+// What a step has left: links, and what a vertex may still send and receive.
+struct Room {
+  std::vector<uint8_t> is_taken;  // by link
+  int32_t free_link_count = 0;
+  std::vector<int32_t> sends, receives;
+
+  void begin_step(const TreeGraph& graph, int32_t interface_limit) {
+    const int32_t limit = interface_limit > 0 ? interface_limit : INT32_MAX;
+    is_taken.assign(at(graph.link_count), 0);
+    free_link_count = graph.link_count;
+    sends.assign(at(graph.vertex_count), limit);
+    receives.assign(at(graph.vertex_count), limit);
+  }
+  bool admits(const TreeGraph::Arc& arc) const {
+    return is_taken[at(arc.link)] == 0 && receives[at(arc.target)] > 0;
+  }
+  void take(std::span<const int32_t> way, int32_t parent, int32_t child) {
+    for (const int32_t link : way) {
+      is_taken[at(link)] = 1;
+    }
+    free_link_count -= count_of(way);
+    --sends[at(parent)];
+    --receives[at(child)];
+  }
+};
+
+// Finds ways from a parent to a vertex outside its tree.
+class WaySearch {
+ public:
+  explicit WaySearch(const TreeGraph& graph)
+      : graph_(graph), last_search_(at(graph.node_count() - graph.vertex_count)) {
+    for (int32_t node = graph.vertex_count; node < graph.node_count(); ++node) {
+      is_leaf_.push_back(std::ranges::any_of(graph.arcs_of(node), [&](const TreeGraph::Arc& arc) {
+        return arc.target < graph.vertex_count;
+      }));
+    }
+  }
+
+  struct Found {
+    int32_t child = -1;       // way() leads there
+    bool may_return = false;  // the parent may find some in a later step
+  };
+  // `passes_leaves`: ways go on behind switches that have vertices.
+  Found find(const Tree& tree, int32_t parent, const Room& room, bool passes_leaves) {
+    if (room.sends[at(parent)] == 0) {
+      return {-1, true};
+    }
+    bool may_return = false;
+    between_.clear();
+    for (const TreeGraph::Arc& arc : graph_.arcs_of(parent)) {
+      if (arc.target >= graph_.vertex_count) {
+        may_return = true;
+        if (room.is_taken[at(arc.link)] == 0) {
+          between_.push_back({arc.target, arc.link, -1});
+        }
+      } else if (!tree.has(arc.target)) {
+        if (room.admits(arc)) {
+          way_.assign(1, arc.link);
+          return {arc.target, true};
+        }
+        may_return = true;
+      }
+    }
+    return between_.empty() ? Found{-1, may_return}
+                            : Found{search_between(tree, room, passes_leaves), true};
+  }
+  std::span<const int32_t> way() const { return way_; }
+
+ private:
+  // A node between that the search has come to: by which link, and from which one before it.
+  struct Passed {
+    int32_t node = 0;
+    int32_t link = 0;
+    int32_t before = -1;  // index in between_; -1: the parent
+  };
+
+  // The first vertex outside that is reached from the nodes between, breadth first; or -1.
+  int32_t search_between(const Tree& tree, const Room& room, bool passes_leaves) {
+    ++search_;
+    std::erase_if(between_, [&](const Passed& one) { return !is_new(one.node); });
+    for (int32_t next = 0; next < count_of(between_); ++next) {
+      const auto [node, link, before] = between_[at(next)];
+      const bool ends = before >= 0 && !passes_leaves && is_leaf_[at(node - graph_.vertex_count)];
+      for (const TreeGraph::Arc& arc : graph_.arcs_of(node)) {
+        if (arc.target < graph_.vertex_count) {
+          if (!tree.has(arc.target) && room.admits(arc)) {
+            trace(next, arc.link);
+            return arc.target;
+          }
+        } else if (!ends && room.is_taken[at(arc.link)] == 0 && is_new(arc.target)) {
+          between_.push_back({arc.target, arc.link, next});
+        }
+      }
+    }
+    return -1;
+  }
+  // Whether this search comes to the node for the first time.
+  bool is_new(int32_t node) {
+    return std::exchange(last_search_[at(node - graph_.vertex_count)], search_) != search_;
+  }
+  void trace(int32_t last, int32_t link) {
+    way_.assign(1, link);
+    for (int32_t back = last; back >= 0; back = between_[at(back)].before) {
+      way_.push_back(between_[at(back)].link);
+    }
+    std::ranges::reverse(way_);
+  }
+
+  const TreeGraph& graph_;
+  std::vector<bool> is_leaf_;  // by node between: it has arcs to vertices
+  std::vector<Passed> between_;
+  std::vector<int64_t> last_search_;  // by node between: the last one that came to it
+  int64_t search_ = 0;
+  std::vector<int32_t> way_;
+};
+
 class Grower {
  public:
-  Grower(const TreeGraph& graph, const TreeOptions& options) : graph_(graph), options_(options) {
-    const int32_t count = graph.vertex_count();
+  Grower(const TreeGraph& graph, const TreeOptions& options)
+      : graph_(graph), options_(options), search_(graph) {
+    const int32_t count = graph.vertex_count;
     trees_.resize(at(count));
     for (int32_t root = 0; root < count; ++root) {
       trees_[at(root)].members.resize(at(count + 63) / 64);
@@ -47,6 +167,11 @@ class Grower {
     while (missing_count_ > 0) {
       const int64_t before = missing_count_;
       run_step();
+      if (missing_count_ == before) {
+        passes_leaves_ = true;
+        run_step();
+        passes_leaves_ = false;
+      }
       PLEACH_CHECK(missing_count_ < before, "every vertex reaches every other");
       ++result_.step_count;
     }
@@ -55,17 +180,12 @@ class Grower {
 
  private:
   void run_step() {
-    const std::size_t count = trees_.size();
-    is_taken_.assign(at(graph_.link_count), 0);
-    free_link_count_ = graph_.link_count;
-    const int32_t limit = options_.interface_limit > 0 ? options_.interface_limit : INT32_MAX;
-    send_slots_.assign(count, limit);
-    receive_slots_.assign(count, limit);
+    room_.begin_step(graph_, options_.interface_limit);
     for (Tree& tree : trees_) {
       tree.begin_step();
     }
     bool goes_on = true;
-    while (goes_on && free_link_count_ > 0 && missing_count_ > 0) {
+    while (goes_on && room_.free_link_count > 0 && missing_count_ > 0) {
       const std::vector<int32_t>& order =
           is_first_round_ ? options_.first_order : options_.later_order;
       bool added_any = false, added_last = false;
@@ -86,9 +206,9 @@ class Grower {
     }
     for (; tree.scanned_count < tree.parent_count; ++tree.scanned_count) {
       const int32_t parent = tree.frontier[tree.scanned_count];
-      const Search found = find_child(tree, parent);
-      if (found.arc != nullptr) {
-        attach(root, parent, *found.arc);
+      const WaySearch::Found found = search_.find(tree, parent, room_, passes_leaves_);
+      if (found.child >= 0) {
+        attach(root, parent, found.child);
         return true;
       }
       if (found.may_return) {
@@ -98,47 +218,25 @@ class Grower {
     return false;
   }
 
-  struct Search {
-    const TreeGraph::Arc* arc = nullptr;
-    bool may_return = false;  // in a later step
-  };
-  Search find_child(const Tree& tree, int32_t parent) const {
-    if (send_slots_[at(parent)] == 0) {
-      return {nullptr, true};
-    }
-    bool may_return = false;
-    for (int32_t index = graph_.first[at(parent)]; index < graph_.first[at(parent + 1)]; ++index) {
-      const TreeGraph::Arc& arc = graph_.arcs[at(index)];
-      if (tree.has(arc.target)) {
-        continue;
-      }
-      if (is_taken_[at(arc.link)] == 0 && receive_slots_[at(arc.target)] > 0) {
-        return {&arc, true};
-      }
-      may_return = true;
-    }
-    return {nullptr, may_return};
-  }
-
-  void attach(int32_t root, int32_t parent, const TreeGraph::Arc& arc) {
+  void attach(int32_t root, int32_t parent, int32_t child) {
     Tree& tree = trees_[at(root)];
-    tree.join(arc.target);
+    tree.join(child);
     --tree.missing_count;
     --missing_count_;
-    is_taken_[at(arc.link)] = 1;
-    --free_link_count_;
-    --send_slots_[at(parent)];
-    --receive_slots_[at(arc.target)];
-    result_.edges.push_back({root, parent, arc.target, arc.link, result_.step_count});
+    const std::span<const int32_t> way = search_.way();
+    room_.take(way, parent, child);
+    result_.edges.push_back(
+        {root, parent, child, result_.step_count, count_of(result_.links), count_of(way)});
+    result_.links.insert(result_.links.end(), way.begin(), way.end());
   }
 
   const TreeGraph& graph_;
   const TreeOptions& options_;
   std::vector<Tree> trees_;  // by root
   int64_t missing_count_ = 0;
-  std::vector<uint8_t> is_taken_;  // by link, in this step
-  int32_t free_link_count_ = 0;
-  std::vector<int32_t> send_slots_, receive_slots_;  // left in this step, by vertex
+  Room room_;
+  WaySearch search_;
+  bool passes_leaves_ = false;
   bool is_first_round_ = true;
   Trees result_;
 };

@@ -224,7 +224,7 @@ class Writer {
   // A link that the algorithm of the level chose, among parallel ones; or what the topology says.
   int32_t route_of(const Transfer& transfer, std::span<const LinkId> links, int32_t stripe) {
     return is_chosen(router_, transfer, links)
-               ? builder_.route(links[0])
+               ? builder_.route(links)
                : builder_.route(transfer.source, transfer.target, stripe);
   }
 

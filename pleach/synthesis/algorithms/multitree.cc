@@ -18,7 +18,8 @@ namespace pleach {
 namespace {
 
 // The participants as vertices, in ascending node order: the trees do not depend on how ranks are
-// numbered. Vertex v is rank ranks[v], and arcs are the links between participants.
+// numbered. Vertex v is rank ranks[v]; between vertices is what passes traffic through and takes no
+// part. All ranks of a topology reach each other, so vertices do too.
 struct Network {
   const SynthesisRequest& request;
   std::vector<int32_t> ranks;
@@ -33,16 +34,28 @@ Network make_network(const SynthesisRequest& request) {
   std::iota(network.ranks.begin(), network.ranks.end(), 0);
   std::ranges::sort(network.ranks, {},
                     [&](int32_t rank) { return request.participants[at(rank)]; });
-  std::vector<int32_t> vertex_of(request.topology.nodes().size(), -1);
+  std::vector<int32_t> number_of(request.topology.nodes().size(), -1);
+  std::vector<NodeId> nodes;
+  const auto add = [&](NodeId node) {
+    number_of[node.index()] = count_of(nodes);
+    nodes.push_back(node);
+  };
   for (int32_t vertex = 0; vertex < network.vertex_count(); ++vertex) {
-    vertex_of[network.node(vertex).index()] = vertex;
+    add(network.node(vertex));
+  }
+  for (int32_t index = 0; index < count_of(request.topology.nodes()); ++index) {
+    const NodeId node{index};
+    if (number_of[node.index()] < 0 && passes_through(request.topology.node(node))) {
+      add(node);
+    }
   }
   TreeGraph& graph = network.graph;
+  graph.vertex_count = network.vertex_count();
   graph.link_count = count_of(request.topology.links());
   graph.first = {0};
-  for (int32_t vertex = 0; vertex < network.vertex_count(); ++vertex) {
-    for (const LinkId link : request.topology.links_out(network.node(vertex))) {
-      const int32_t target = vertex_of[request.topology.link(link).target.index()];
+  for (const NodeId node : nodes) {
+    for (const LinkId link : request.topology.links_out(node)) {
+      const int32_t target = number_of[request.topology.link(link).target.index()];
       if (target >= 0) {
         graph.arcs.push_back({target, link.value});
       }
@@ -52,9 +65,10 @@ Network make_network(const SynthesisRequest& request) {
   return network;
 }
 
-// The graph with all arcs turned round; arcs into a vertex stay in ascending order of their source.
+// The graph with all arcs turned round; arcs into a node stay in ascending order of their source.
 TreeGraph transposed(const TreeGraph& graph) {
   TreeGraph result;
+  result.vertex_count = graph.vertex_count;
   result.link_count = graph.link_count;
   result.first.assign(graph.first.size(), 0);
   for (const TreeGraph::Arc& arc : graph.arcs) {
@@ -63,62 +77,23 @@ TreeGraph transposed(const TreeGraph& graph) {
   std::partial_sum(result.first.begin(), result.first.end(), result.first.begin());
   std::vector<int32_t> next = result.first;
   result.arcs.resize(graph.arcs.size());
-  for (int32_t vertex = 0; vertex < graph.vertex_count(); ++vertex) {
-    for (int32_t index = graph.first[at(vertex)]; index < graph.first[at(vertex + 1)]; ++index) {
-      const TreeGraph::Arc& arc = graph.arcs[at(index)];
-      result.arcs[at(next[at(arc.target)]++)] = {vertex, arc.link};
+  for (int32_t node = 0; node < graph.node_count(); ++node) {
+    for (const TreeGraph::Arc& arc : graph.arcs_of(node)) {
+      result.arcs[at(next[at(arc.target)]++)] = {node, arc.link};
     }
   }
   return result;
 }
 
-// The first vertex that vertex 0 does not reach, or -1.
-int32_t first_unreached(const TreeGraph& graph) {
-  std::vector<bool> is_reached(at(graph.vertex_count()));
-  std::vector<int32_t> stack = {0};
-  is_reached[0] = true;
-  while (!stack.empty()) {
-    const int32_t vertex = stack.back();
-    stack.pop_back();
-    for (int32_t index = graph.first[at(vertex)]; index < graph.first[at(vertex + 1)]; ++index) {
-      const int32_t target = graph.arcs[at(index)].target;
-      if (!is_reached[at(target)]) {
-        is_reached[at(target)] = true;
-        stack.push_back(target);
-      }
-    }
-  }
-  const auto found = std::ranges::find(is_reached, false);
-  return found == is_reached.end() ? -1 : static_cast<int32_t>(found - is_reached.begin());
-}
-
-// Errors: kInfeasible naming two participants without a path of direct links.
-Status check_connected(const Network& network, const TreeGraph& reversed) {
-  const Topology& topology = network.request.topology;
-  const int32_t unreached = first_unreached(network.graph);
-  const int32_t stranded = unreached >= 0 ? unreached : first_unreached(reversed);
-  if (stranded < 0) {
-    return ok();
-  }
-  const int32_t source = unreached >= 0 ? 0 : stranded, target = unreached >= 0 ? stranded : 0;
-  return Error{
-      ErrorCode::kInfeasible,
-      fmt::format("participant {} ({}) cannot reach participant {} ({}) over direct links between "
-                  "participants",
-                  network.ranks[at(source)], topology.node(network.node(source)).name,
-                  network.ranks[at(target)], topology.node(network.node(target)).name)};
-}
-
 // By link the one in the opposite direction, the k-th of parallel links with the k-th; none when
-// some link between participants has no such partner.
+// some link has no such partner.
 std::optional<std::vector<int32_t>> opposite_links(const TreeGraph& graph) {
   struct Ends {
     int32_t low, high, is_down, link;
   };
   std::vector<Ends> all;
-  for (int32_t source = 0; source < graph.vertex_count(); ++source) {
-    for (int32_t index = graph.first[at(source)]; index < graph.first[at(source + 1)]; ++index) {
-      const TreeGraph::Arc& arc = graph.arcs[at(index)];
+  for (int32_t source = 0; source < graph.node_count(); ++source) {
+    for (const TreeGraph::Arc& arc : graph.arcs_of(source)) {
       all.push_back({std::min(source, arc.target), std::max(source, arc.target),
                      source > arc.target ? 1 : 0, arc.link});
     }
@@ -181,26 +156,35 @@ TreeOptions tree_options(const Network& network, const Options& options) {
 Result<Schedule> all_gather(const Network& network, const Trees& trees) {
   ScheduleBuilder builder(network.request, CollectiveKind::kAllGather, network.vertex_count());
   builder.reserve(static_cast<int64_t>(trees.edges.size()));
+  std::vector<LinkId> way;
   for (const TreeEdge& edge : trees.edges) {
+    way.clear();
+    for (const int32_t link : trees.way(edge)) {
+      way.push_back({link});
+    }
     builder.add({.first_chunk = network.ranks[at(edge.tree)], .step = edge.step},
-                network.node(edge.parent), network.node(edge.child),
-                builder.route(LinkId{edge.link}));
+                network.node(edge.parent), network.node(edge.child), builder.route(way));
   }
   return std::move(builder).finish({trees.step_count});
 }
 
 // Children send their partial sums to parents, in the opposite order of steps.
-//   link_of  by an edge's link, the one that its reversal takes
+//   link_of  by a way's link, the one that its reversal takes
 Result<Schedule> reduce_scatter(const Network& network, const Trees& trees,
                                 const std::vector<int32_t>& link_of) {
   ScheduleBuilder builder(network.request, CollectiveKind::kReduceScatter, network.vertex_count());
   builder.reserve(static_cast<int64_t>(trees.edges.size()));
+  std::vector<LinkId> way;
   for (auto edge = trees.edges.rbegin(); edge != trees.edges.rend(); ++edge) {
+    way.clear();
+    for (const int32_t link : trees.way(*edge)) {
+      way.push_back({link_of[at(link)]});
+    }
+    std::ranges::reverse(way);
     builder.add({.first_chunk = network.ranks[at(edge->tree)],
                  .step = trees.step_count - 1 - edge->step,
                  .op = TransferOp::kReduce},
-                network.node(edge->child), network.node(edge->parent),
-                builder.route(LinkId{link_of[at(edge->link)]}));
+                network.node(edge->child), network.node(edge->parent), builder.route(way));
   }
   return std::move(builder).finish({trees.step_count});
 }
@@ -209,8 +193,6 @@ Result<Schedule> multitree(const SynthesisRequest& request, const Options& optio
   const auto rank_count = static_cast<int64_t>(request.participants.size());
   PLEACH_TRY(check_size(2 * rank_count * (rank_count - 1), 0));
   const Network network = make_network(request);
-  const TreeGraph reversed = transposed(network.graph);
-  PLEACH_TRY(check_connected(network, reversed));
   const TreeOptions growth = tree_options(network, options);
   const Trees outward = grow_trees(network.graph, growth);
   if (request.collective == CollectiveKind::kAllGather) {
@@ -222,7 +204,7 @@ Result<Schedule> multitree(const SynthesisRequest& request, const Options& optio
   } else {  // some link has no opposite: trees of their own, grown against the links
     std::vector<int32_t> same(at(network.graph.link_count));
     std::iota(same.begin(), same.end(), 0);
-    first = reduce_scatter(network, grow_trees(reversed, growth), same);
+    first = reduce_scatter(network, grow_trees(transposed(network.graph), growth), same);
   }
   if (!first || request.collective == CollectiveKind::kReduceScatter) {
     return first;

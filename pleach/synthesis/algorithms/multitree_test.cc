@@ -81,6 +81,12 @@ TEST(Multitree, TakesThePublishedSteps) {
       {"torus:4x4", single + published + unsorted, 15},
       {"mesh:4x4", single + published, 21},
       {"mesh:4x4", single + published + unsorted, 22},
+      // Through switches: one step for each other rank.
+      {"switch:6", "", 5},
+      {"fat_tree:16,radix=4", "", 15},
+      {"fat_tree:64", "", 63},
+      {"bigraph:4x8", "", 31},
+      {"bigraph:4x16", "", 63},
   };
   for (const StepCase& expected : cases) {
     SCOPED_TRACE(expected.topology + expected.options);
@@ -223,6 +229,49 @@ TEST(Multitree, UsesEveryLinkOfAnyGraphForItself) {
     EXPECT_TRUE(verification.correct);
     EXPECT_TRUE(verification.contention_free);
     EXPECT_EQ(schedule->phase_steps, graph.phase_steps);
+  }
+}
+
+struct Group {
+  std::string topology;
+  std::vector<NodeId> participants;
+};
+
+// A step's ways have their links for themselves, also through switches and ranks that take no part.
+TEST(Multitree, GoesThroughWhatForwards) {
+  const Group groups[] = {
+      {"switch:5", {}},
+      {"fat_tree:16,radix=4", {}},
+      {"fat_tree:16,levels=3,radix=2", {}},
+      {"bigraph:3x4", {}},
+      {"leaf_spine:2x4,rails=2,spines=3", {}},
+      {"dragonfly:2x2x1", {}},
+      {"dgx_h100:2", {}},
+      {"bigraph:4x4", {{0}, {5}, {6}, {11}, {15}}},
+      {"ring:6", {{0}, {1}, {3}, {4}}},
+      {"torus:4x4", {{15}, {0}, {10}, {5}, {2}}},
+      {"mesh:3x3", {{0}, {8}}},
+  };
+  for (const Group& group : groups) {
+    SCOPED_TRACE(group.topology);
+    const Topology topology = *parse_topology(group.topology);
+    for (const CollectiveKind collective :
+         {CollectiveKind::kAllReduce, CollectiveKind::kAllGather}) {
+      const auto schedule = synthesize({topology, group.participants, collective}, "multitree");
+      ASSERT_TRUE(schedule) << schedule.error().message;
+      const Verification verification = verify(*schedule, &topology);
+      EXPECT_TRUE(verification.correct);
+      EXPECT_TRUE(verification.contention_free);
+    }
+  }
+}
+
+// Two ranks on each of two switches with one cable: in the first step everybody serves the one next
+// to it; then one of each pair has the cable at a time.
+TEST(Multitree, ServesItsOwnSwitchFirst) {
+  const Schedule gather = schedule_of("leaf_spine:2x2,spines=1", "");
+  for (const Transfer& transfer : gather.transfers) {
+    EXPECT_EQ(transfer.step == 0, transfer.source.value / 2 == transfer.target.value / 2);
   }
 }
 
