@@ -4,7 +4,7 @@
 namespace pleach {
 
 PLEACH_REGISTRY(algorithms, Algorithm, "algorithm", "algorithms", kRing, kBidirectionalRing,
-                kRing2d, kRecursiveDoubling, kHalvingDoubling, kDirect, kInSwitch, kMultitree,
-                kHierarchical, kMultiRing, kTree, kPairwise, kBruck)
+                kRing2d, kRecursiveDoubling, kHalvingDoubling, kHdrm, kDirect, kInSwitch,
+                kMultitree, kHierarchical, kMultiRing, kTree, kDoubleBinaryTree, kPairwise, kBruck)
 
 }  // namespace pleach

@@ -7,6 +7,7 @@
 #include "pleach/base/index.h"
 #include "pleach/collective/rank_of_node.h"
 #include "pleach/synthesis/hierarchy.h"
+#include "pleach/synthesis/leaves.h"
 
 namespace pleach {
 namespace {
@@ -323,6 +324,40 @@ std::vector<int32_t> ring_order(const Topology& topology, std::span<const NodeId
     order = grid_snake(levels);
     for (int32_t& place : order) {
       place = hierarchy->rank_at[at(place)];
+    }
+  }
+  return order;
+}
+
+std::vector<int32_t> published_ring_order(const Topology& topology,
+                                          std::span<const NodeId> participants) {
+  const std::optional<Leaves> leaves = find_leaves(topology, participants);
+  if (!leaves || leaves->switch_count() < 2) {
+    return ring_order(topology, participants);
+  }
+  std::vector<int32_t> order;
+  const int32_t each = leaves->ranks_per_switch(), half = leaves->switch_count() / 2;
+  if (!are_bigraph(topology, *leaves)) {
+    for (int32_t slot = 0; slot < each; ++slot) {
+      for (const std::vector<int32_t>& ranks : leaves->ranks) {
+        order.push_back(ranks[at(slot)]);
+      }
+    }
+    return order;
+  }
+  // A slot's walk goes 2·slot + 1 lower switches on at a time.
+  for (int32_t slot = 0; slot < each; ++slot) {
+    if (each > half || std::gcd(2 * slot + 1, half) != 1) {
+      return ring_order(topology, participants);
+    }
+  }
+  int32_t lower = 0;
+  for (int32_t slot = 0; slot < each; ++slot) {
+    for (int32_t pair = 0; pair < half; ++pair) {
+      const int32_t upper = (lower + slot) % half;
+      order.push_back(leaves->ranks[at(lower)][at(slot)]);
+      order.push_back(leaves->ranks[at(half + upper)][at(slot)]);
+      lower = (upper + slot + 1) % half;
     }
   }
   return order;

@@ -28,6 +28,15 @@ std::vector<int32_t> grid_snake(std::span<const GridDimension> grid);
 // member of the next one, on its rail; else rank order. Deterministic.
 std::vector<int32_t> ring_order(const Topology& topology, std::span<const NodeId> participants);
 
+// The order of MultiTree's baselines, where ranks hang on switches, as many on each: on a BiGraph
+// halves in turn, rank i of lower switch u and then rank i of upper switch (u + i) mod half, so
+// that no cable serves two; elsewhere rank 0 of every switch, then rank 1 of every switch, and so
+// on. ring_order() where it would not be that: other networks, and BiGraphs with more ranks on a
+// switch than switches in a half, or where the walk would not come to all.
+// Source: Huang et al., ISCA 2021; the authors' simulator.
+std::vector<int32_t> published_ring_order(const Topology& topology,
+                                          std::span<const NodeId> participants);
+
 // Whether the topology is one cycle of all its nodes in rank order and nothing else.
 bool is_natural_ring(const Topology& topology, std::span<const NodeId> participants);
 

@@ -188,5 +188,25 @@ TEST(RingOrder, GoesBoxByBoxAndKeepsToRails) {
   EXPECT_EQ(ring_order(hub, hub.rank_nodes()), (std::vector<int32_t>{0, 1, 2, 3, 4}));
 }
 
+TEST(RingOrder, GoesAroundSwitchesAsPublished) {
+  const auto order = [](const std::string& spec) {
+    const Topology topology = *parse_topology(spec);
+    return published_ring_order(topology, topology.rank_nodes());
+  };
+  const auto begins = [](std::vector<int32_t> all, const std::vector<int32_t>& first) {
+    all.resize(first.size());
+    return all == first;
+  };
+  EXPECT_TRUE(begins(order("fat_tree:64"), {0, 8, 16, 24, 32, 40, 48, 56, 1, 9}));
+  EXPECT_TRUE(begins(order("bigraph:4x8"), {0, 16, 4, 20, 8, 24, 12, 28, 1, 21, 13, 17, 9, 29}));
+  // Elsewhere, with more ranks on a switch than switches in a half, and where steps of 3 in a half
+  // of 3 come to one switch only: the usual order.
+  for (const std::string spec :
+       {"torus:4x4", "switch:5", "bigraph:4x4", "bigraph:3x6", "twin_switch:16", "dgx_h100:2"}) {
+    const Topology topology = *parse_topology(spec);
+    EXPECT_EQ(order(spec), ring_order(topology, topology.rank_nodes())) << spec;
+  }
+}
+
 }  // namespace
 }  // namespace pleach

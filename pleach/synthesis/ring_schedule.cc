@@ -165,12 +165,18 @@ Result<Schedule> around(const Rings& rings) {
 
 }  // namespace
 
-OptionDescriptor ring_form_option() {
-  return {.name = "form",
-          .kind = OptionDescriptor::Kind::kChoice,
-          .default_value = "auto",
-          .summary = "auto: one rank's chunks stand for all where the topology is a ring",
-          .allowed = {"auto", "explicit"}};
+std::vector<OptionDescriptor> ring_options() {
+  return {{.name = "form",
+           .kind = OptionDescriptor::Kind::kChoice,
+           .default_value = "auto",
+           .summary = "auto: one rank's chunks stand for all where the topology is a ring",
+           .allowed = {"auto", "explicit"}},
+          {.name = "order",
+           .kind = OptionDescriptor::Kind::kChoice,
+           .default_value = "auto",
+           .summary = "auto: along links, boxes and rails; published: on switches as MultiTree's "
+                      "baselines go around",
+           .allowed = {"auto", "published"}}};
 }
 
 Result<Schedule> ring_schedule(const SynthesisRequest& request, const Options& options,
@@ -181,7 +187,10 @@ Result<Schedule> ring_schedule(const SynthesisRequest& request, const Options& o
   const int32_t directions = rings.rank_count() == 2 ? 1 : direction_count;
   const int64_t owner_count = rings.is_symmetric ? 1 : rings.rank_count();
   PLEACH_TRY(check_ring_size(request, owner_count * directions));
-  const std::vector<int32_t> order = ring_order(request.topology, request.participants);
+  const std::vector<int32_t> order =
+      options.text("order") == "published"
+          ? published_ring_order(request.topology, request.participants)
+          : ring_order(request.topology, request.participants);
   for (int32_t way = 0; way < directions; ++way) {
     rings.directions.emplace_back(order, way == 1);
   }

@@ -12,8 +12,8 @@
 
 namespace pleach {
 
-// `form=auto|explicit`.
-OptionDescriptor ring_form_option();
+// `form=auto|explicit`, `order=auto|published`.
+std::vector<OptionDescriptor> ring_options();
 
 // Writes the ring schedule of the request's collective (all_to_all excepted).
 //   direction_count  1, or 2: half of every chunk travels the other way round

@@ -18,7 +18,7 @@ extern const Algorithm kBidirectionalRing = {
     .collectives = {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter,
                     CollectiveKind::kAllGather, CollectiveKind::kBroadcast,
                     CollectiveKind::kReduce},
-    .options = {ring_form_option()},
+    .options = ring_options(),
     .create = &bidirectional_ring,
 };
 
