@@ -3,11 +3,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
 #include "pleach/collective/formats.h"
+#include "pleach/collective/order.h"
+#include "pleach/collective/program.h"
 #include "pleach/collective/symmetry.h"
 #include "pleach/network/model.h"
 #include "pleach/policy/policy.h"
@@ -88,6 +91,23 @@ Result<ScheduleSummary> summarize(const Schedule& schedule, const Topology& topo
   summary.period = schedule.period;
   summary.symmetric = schedule.symmetry.has_value();
   return summary;
+}
+
+Result<InterfaceTables> tabulate(std::shared_ptr<const Schedule> schedule,
+                                 std::optional<int64_t> size_bytes) {
+  PLEACH_TRY(check_switchless(*schedule));
+  InterfaceTables tables;
+  tables.schedule = std::move(schedule);
+  if (tables.schedule->symmetry) {
+    PLEACH_ASSIGN(written_out, expand(*tables.schedule, nullptr));
+    tables.schedule = std::make_shared<const Schedule>(std::move(written_out));
+  }
+  if (size_bytes.has_value()) {
+    PLEACH_SET(tables.placement, Placement::create(*tables.schedule, *size_bytes));
+  }
+  tables.table = ScheduleTable::build(*tables.schedule, Order::build(*tables.schedule));
+  tables.widths = widths_of(tables.table, tables.placement ? &*tables.placement : nullptr);
+  return tables;
 }
 
 int64_t estimate_time_ps(const Certificate& certificate, int64_t size_bytes) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -9,6 +11,7 @@
 #include "pleach/base/result.h"
 #include "pleach/collective/schedule.h"
 #include "pleach/report/schedule.h"
+#include "pleach/report/schedule_table.h"
 #include "pleach/report/topology.h"
 #include "pleach/topology/topology.h"
 
@@ -19,6 +22,13 @@ Result<TopologySummary> summarize(const Topology& topology);
 
 // Summarises a well-formed schedule of `topology`. Cost: O(transfers log transfers).
 Result<ScheduleSummary> summarize(const Schedule& schedule, const Topology& topology);
+
+// The tables of the network interfaces that would run a well-formed schedule; no rank is listed.
+//   size_bytes  the whole buffer, which starts and sizes are bytes of; none: they are chunks
+//   errors      kUnsupported naming a switch that would have to reduce or multicast;
+//               kInvalidArgument: the size does not fit, or too much to write out
+Result<InterfaceTables> tabulate(std::shared_ptr<const Schedule> schedule,
+                                 std::optional<int64_t> size_bytes);
 
 // What the certificate says of a buffer of `size_bytes`, in one segment: alpha + beta · size [ps],
 // at most kLongestPs + 1.

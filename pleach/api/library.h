@@ -30,6 +30,7 @@
 #include "pleach/report/probe.h"              // IWYU pragma: export
 #include "pleach/report/registries.h"         // IWYU pragma: export
 #include "pleach/report/schedule.h"           // IWYU pragma: export
+#include "pleach/report/schedule_table.h"     // IWYU pragma: export
 #include "pleach/report/sweep.h"              // IWYU pragma: export
 #include "pleach/report/timing.h"             // IWYU pragma: export
 #include "pleach/report/topology.h"           // IWYU pragma: export

@@ -1,10 +1,7 @@
 #include "pleach/api/schedule_source.h"
 
-#include <fmt/core.h>
-
-#include <algorithm>
-
 #include "pleach/base/index.h"
+#include "pleach/base/ranges.h"
 #include "pleach/base/text.h"
 #include "pleach/collective/formats.h"
 #include "pleach/planning/file_planner.h"
@@ -30,22 +27,10 @@ Result<std::shared_ptr<const Schedule>> obtain_schedule_without_routes(
 
 Result<std::vector<NodeId>> parse_group(const Topology& topology, std::string_view text) {
   const auto ranks = topology.rank_nodes();
-  const int64_t last_rank = static_cast<int64_t>(ranks.size()) - 1;
+  PLEACH_ASSIGN(numbers, parse_ranges(text, "rank", count_of(ranks) - 1));
   std::vector<NodeId> nodes;
-  for (const std::string_view piece : split(text, ',')) {
-    const std::size_t dash = piece.find('-');
-    PLEACH_ASSIGN(first, parse_integer(piece.substr(0, dash), "rank", 0, last_rank));
-    int64_t last = first;
-    if (dash != std::string_view::npos) {
-      PLEACH_SET(last, parse_integer(piece.substr(dash + 1), "rank", first, last_rank));
-    }
-    for (int64_t rank = first; rank <= last; ++rank) {
-      const NodeId node = ranks[at(rank)];
-      if (std::find(nodes.begin(), nodes.end(), node) != nodes.end()) {
-        return invalid(fmt::format("rank {} is twice in {}", rank, pleach::quoted(text)));
-      }
-      nodes.push_back(node);
-    }
+  for (const int32_t rank : numbers) {
+    nodes.push_back(ranks[at(rank)]);
   }
   return nodes;
 }

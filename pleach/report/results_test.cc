@@ -17,6 +17,7 @@
 #include "pleach/report/training.h"
 #include "pleach/report/verification.h"
 #include "pleach/topology/shapes.h"
+#include "tests/support/small_schedules.h"
 
 namespace pleach {
 namespace {
@@ -208,6 +209,38 @@ TEST(Results, HaveTheirJson) {
   for (const auto& [json, expected] : cases) {
     EXPECT_EQ(json, expected);
   }
+}
+
+// The interfaces of ring_summary()'s two ranks, which hold an entry each.
+InterfaceTables ring_tables() {
+  Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 2);
+  ring.phase_steps = {1, 1};
+  InterfaceTables tables;
+  tables.schedule = std::make_shared<const Schedule>(std::move(ring));
+  tables.table = ScheduleTable::build(*tables.schedule, Order::build(*tables.schedule));
+  tables.placement = *Placement::create(*tables.schedule, 9);
+  tables.widths = widths_of(tables.table, &*tables.placement);
+  tables.room = 1;
+  tables.listed_ranks = {1};
+  return tables;
+}
+
+TEST(Results, ScheduleHasItsInterfacesTablesIfAsked) {
+  const std::string plain = to_json(ring_summary(), 0.5);
+  const InterfaceTables tables = ring_tables();
+  EXPECT_EQ(to_json(ring_summary(), 0.5, &tables),
+            plain.substr(0, plain.size() - 1) +
+                R"(,"tables":{"entry_bits":14,"field_bits":{"opcode":2,"flow":1,"parent":2,)"
+                R"("children":2,"step":1,"start":3,"size":3},"most_entries":2,"room":1,)"
+                R"("overfull_ranks":[0,1],"ranks":[)"
+                R"({"rank":0,"entry_count":2,"nop_count":0,"bits":28},)"
+                R"({"rank":1,"entry_count":2,"nop_count":0,"bits":28,"entries":[)"
+                R"({"opcode":"reduce","flow":0,"parents":[0],"children":[],"step":0,)"
+                R"("chunk_count":1,"start_bytes":0,"size_bytes":4},)"
+                R"({"opcode":"gather","flow":1,"parents":[],"children":[0],"step":1,)"
+                R"("chunk_count":1,"start_bytes":4,"size_bytes":5}],"phase_ends":[)"
+                R"({"opcode":"reduce","flow":1,"parents":[],"children":[0],"step":1,)"
+                R"("chunk_count":1,"start_bytes":4,"size_bytes":5}]}]}})");
 }
 
 TEST(Results, HaveTheirTables) {

@@ -7,6 +7,7 @@
 
 #include "pleach/base/collective_kind.h"
 #include "pleach/collective/schedule.h"
+#include "pleach/report/schedule_table.h"
 
 namespace pleach {
 
@@ -24,6 +25,8 @@ struct ScheduleSummary {
 };
 
 // One line: the JSON object of docs/cli.md, "synthesize". `wall_s`: how long the command took.
-std::string to_json(const ScheduleSummary& summary, double wall_s);
+//   tables  may be null
+std::string to_json(const ScheduleSummary& summary, double wall_s,
+                    const InterfaceTables* tables = nullptr);
 
 }  // namespace pleach

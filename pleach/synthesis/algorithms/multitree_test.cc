@@ -2,11 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
+#include <span>
 #include <tuple>
 
 #include "pleach/base/index.h"
+#include "pleach/collective/schedule_table.h"
 #include "pleach/collective/verify.h"
 #include "pleach/synthesis/algorithm.h"
 #include "pleach/topology/shapes.h"
@@ -128,44 +129,49 @@ TEST(Multitree, GrowsTheTreesOfTheReferenceOnFourNodes) {
   EXPECT_EQ(tree_of(gather, 3), (Tree{{0, 1, 1}, {1, 3, 0}, {2, 3, 0}}));
 }
 
-// What node 0 of a 2x2 mesh sends in an all_reduce: (step, flow, op, target).
-TEST(Multitree, GivesNodeZeroTheTableOfTheReference) {
-  using Entry = std::tuple<int32_t, int32_t, TransferOp, int32_t>;
-  std::vector<Entry> sent;
-  for (const Transfer& transfer :
-       schedule_of("mesh:2x2", "", CollectiveKind::kAllReduce).transfers) {
-    if (transfer.source == NodeId{0}) {
-      sent.emplace_back(transfer.step, transfer.first_chunk, transfer.op, transfer.target.value);
-    }
-  }
-  std::ranges::sort(sent);
-  const TransferOp reduce = TransferOp::kReduce, gather = TransferOp::kCopy;
-  EXPECT_EQ(sent, (std::vector<Entry>{{0, 3, reduce, 1},
-                                      {1, 1, reduce, 1},
-                                      {1, 2, reduce, 2},
-                                      {2, 0, gather, 1},
-                                      {2, 0, gather, 2},
-                                      {3, 2, gather, 1}}));
+ScheduleTable table_of(const std::string& topology_spec) {
+  const Schedule schedule = schedule_of(topology_spec, "", CollectiveKind::kAllReduce);
+  return ScheduleTable::build(schedule, Order::build(schedule));
 }
 
-// Entries of the fullest network interface: a reduce each, and a gather for all children of a flow
-// in a step.
+// Entries as (step, opcode, flow, parents, children).
+using Ranks = std::vector<int32_t>;
+using Entry = std::tuple<int32_t, TableOp, int32_t, Ranks, Ranks>;
+
+std::vector<Entry> written(const ScheduleTable& table, std::span<const TableEntry> entries) {
+  std::vector<Entry> all;
+  for (const TableEntry& entry : entries) {
+    const auto parents = table.parents(entry), children = table.children(entry);
+    all.emplace_back(entry.step, entry.op, entry.flow(), Ranks(parents.begin(), parents.end()),
+                     Ranks(children.begin(), children.end()));
+  }
+  return all;
+}
+
+TEST(Multitree, GivesNodeZeroTheTableOfTheReference) {
+  const ScheduleTable table = table_of("mesh:2x2");
+  const TableOp reduce = TableOp::kReduce, gather = TableOp::kGather;
+  EXPECT_EQ(written(table, table.entries(0)), (std::vector<Entry>{{0, reduce, 3, {1}, {}},
+                                                                  {1, reduce, 1, {1}, {}},
+                                                                  {1, reduce, 2, {2}, {1}},
+                                                                  {2, gather, 0, {}, {1, 2}},
+                                                                  {3, gather, 2, {2}, {1}}}));
+  // Its own tree's marker.
+  EXPECT_EQ(written(table, table.ends(0, 0)), (std::vector<Entry>{{2, reduce, 0, {}, {1, 2}}}));
+}
+
+// Of the fullest network interface.
 TEST(Multitree, NeedsThePublishedTableEntries) {
   for (const auto& [topology, expected] :
-       {std::pair("torus:4x4", 25), std::pair("torus:8x8", 120), std::pair("torus:10x10", 191)}) {
-    std::map<int32_t, int32_t> reduces;
-    std::map<int32_t, std::set<std::pair<int32_t, int32_t>>> gathers;
-    for (const Transfer& transfer :
-         schedule_of(topology, "", CollectiveKind::kAllReduce).transfers) {
-      if (transfer.op == TransferOp::kReduce) {
-        ++reduces[transfer.source.value];
-      } else {
-        gathers[transfer.source.value].emplace(transfer.first_chunk, transfer.step);
-      }
-    }
+       {std::pair("torus:4x4", 25), std::pair("torus:8x8", 120), std::pair("torus:10x10", 191),
+        std::pair("fat_tree:64", 126), std::pair("bigraph:4x16", 126)}) {
+    const ScheduleTable table = table_of(topology);
     int32_t most = 0;
-    for (const auto& [node, count] : reduces) {
-      most = std::max(most, count + count_of(gathers[node]));
+    for (int32_t rank = 0; rank < table.rank_count(); ++rank) {
+      most = std::max(most, count_of(table.entries(rank)));
+      // Each root's marker, of its own flow.
+      ASSERT_EQ(table.ends(rank, 0).size(), 1u);
+      EXPECT_EQ(table.ends(rank, 0).front().flow(), rank);
     }
     EXPECT_EQ(most, expected) << topology;
   }
