@@ -85,6 +85,7 @@ bench-check:  ## Each benchmark holds itself to its limits and checks what it co
 	@cmake --build --preset release
 	@build/release/registry_benchmark --benchmark_min_time=0.05
 	@build/release/progress_benchmark
+	@build/release/routers_benchmark --check
 	@build/release/kernels_benchmark --benchmark_filter=float32/sum --benchmark_min_time=0.05
 	@for script in bench/*.py; do \
 	  if [ -e "$$script" ]; then \

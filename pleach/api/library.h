@@ -15,6 +15,7 @@
 #include "pleach/api/probe.h"                 // IWYU pragma: export
 #include "pleach/api/schedule_source.h"       // IWYU pragma: export
 #include "pleach/api/timing.h"                // IWYU pragma: export
+#include "pleach/api/traffic.h"               // IWYU pragma: export
 #include "pleach/api/tune.h"                  // IWYU pragma: export
 #include "pleach/base/units.h"                // IWYU pragma: export
 #include "pleach/base/version.h"              // IWYU pragma: export
@@ -34,6 +35,7 @@
 #include "pleach/report/sweep.h"              // IWYU pragma: export
 #include "pleach/report/timing.h"             // IWYU pragma: export
 #include "pleach/report/topology.h"           // IWYU pragma: export
+#include "pleach/report/traffic.h"            // IWYU pragma: export
 #include "pleach/report/training.h"           // IWYU pragma: export
 #include "pleach/report/verification.h"       // IWYU pragma: export
 #include "pleach/runtime/communicator.h"      // IWYU pragma: export

@@ -4,8 +4,8 @@
 namespace pleach {
 
 PLEACH_REGISTRY(commands, Command, "command", "commands", kTopologyCommand, kSynthesizeCommand,
-                kVerifyCommand, kSimulateCommand, kCompareCommand, kPlanCommand, kProbeCommand,
-                kRunCommand, kLaunchCommand, kFlightCommand, kTrainCommand, kListCommand,
-                kDoctorCommand)
+                kVerifyCommand, kSimulateCommand, kCompareCommand, kPlanCommand, kTrafficCommand,
+                kProbeCommand, kRunCommand, kLaunchCommand, kFlightCommand, kTrainCommand,
+                kListCommand, kDoctorCommand)
 
 }  // namespace pleach
