@@ -160,9 +160,11 @@ class ScheduleTableBuilder {
         const int32_t phase = phase_of(stream_of(commits[place]).step);
         const bool is_last =
             place + 1 == commits.size() || phase_of(stream_of(commits[place + 1]).step) != phase;
-        const auto reads = std::ranges::equal_range(
-            order_.slot_reads(slot), static_cast<int32_t>(place) + 1, {}, &SlotRead::after_commits);
-        const bool is_sent_on = std::ranges::any_of(reads, [&](const SlotRead& read) {
+        const std::span<const SlotRead> reads = order_.slot_reads(slot);
+        const auto after = static_cast<int32_t>(place) + 1;
+        const auto first = std::ranges::lower_bound(reads, after, {}, &SlotRead::after_commits);
+        const auto end = std::ranges::upper_bound(reads, after, {}, &SlotRead::after_commits);
+        const bool is_sent_on = std::any_of(first, end, [&](const SlotRead& read) {
           return phase_of(order_.stream(read.stream).step) == phase;
         });
         if (is_last && !is_sent_on && phase + 1 < table_.phase_count_) {

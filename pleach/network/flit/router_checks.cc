@@ -38,9 +38,9 @@ uint32_t output_port_of(const RouterState& state, const OutputVc& out) {
 }
 
 bool is_asking(const RouterState& state, const InputVc& vc) {
-  return Bits<false>::has(
-      block_of(state, vc.router) + state.masks.asking + vc.group * state.layout.input_words,
-      vc.local);
+  return Bits<false>::has(block_of(state, vc.router) + state.masks.asking +
+                              std::size_t{vc.group} * state.layout.input_words,
+                          vc.local);
 }
 
 std::string check_credits(const RouterState& state) {
@@ -92,8 +92,8 @@ std::string check_input(const RouterState& state, const InputVc& vc) {
   if (out.owner != vc.local || out.router != vc.router) {
     return place() + ": its output VC belongs to another";
   }
-  const uint64_t* ready =
-      block_of(state, out.router) + state.masks.ready + out.output * layout.input_words;
+  const uint64_t* ready = block_of(state, out.router) + state.masks.ready +
+                          std::size_t{out.output} * layout.input_words;
   const bool could = vc.may_pass && vc.flits > 0 && out.credits > 0;
   if (Bits<false>::has(ready, vc.local) != could) {
     return place() + (could ? ": is not ready" : ": must not be ready");

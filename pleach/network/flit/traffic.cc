@@ -113,7 +113,7 @@ void TrafficRun::create(int32_t rank) {
   const PacketNumber packet = network_.routers->offer(
       rank, {.hops = hops, .length = options_.packet_flits, .supplied = options_.packet_flits});
   if (packet >= live_.size()) {
-    live_.resize(std::max<std::size_t>(64, 2 * packet));
+    live_.resize(std::max<std::size_t>(64, std::size_t{2} * packet));
   }
   int64_t& next = sources_.next[at(rank)];
   live_[packet] = {next, static_cast<int32_t>(hops.size()) - 1};
@@ -298,6 +298,7 @@ Status check_deadlock(const Topology& topology, const Fabric& fabric, const Rout
     return ok();
   }
   std::vector<std::string> texts;
+  texts.reserve(waits.size());
   for (const VcWait& wait : waits) {
     texts.push_back(wait_text(topology, fabric, wait));
   }

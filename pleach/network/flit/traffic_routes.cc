@@ -26,6 +26,7 @@ uint16_t port_to(const Topology& topology, const TopologyFabric& fabric, int32_t
 
 std::string cycle_text(const Topology& topology, const std::vector<LinkId>& cycle) {
   std::vector<std::string> links;
+  links.reserve(cycle.size());
   for (const LinkId link : cycle) {
     links.push_back(fmt::format("{}->{}", topology.node(topology.link(link).source).name,
                                 topology.node(topology.link(link).target).name));

@@ -70,6 +70,7 @@ class Layer {
     std::ranges::sort(after, by_order);
     before.insert(before.end(), after.begin(), after.end());
     std::vector<int32_t> places;
+    places.reserve(before.size());
     for (const int32_t link : before) {
       places.push_back(order_[at(link)]);
     }
