@@ -18,6 +18,7 @@
 #include "pleach/collective/program.h"
 #include "pleach/collective/schedule_table.h"
 #include "pleach/synthesis/algorithm.h"
+#include "tests/support/algorithms.h"
 #include "tests/support/random_schedules.h"
 #include "tests/support/topologies.h"
 
@@ -25,6 +26,7 @@ namespace pleach {
 namespace {
 
 using support::pick;
+using support::specs_of;
 
 // What a rank sends or receives, as the transfers say.
 struct Event {
@@ -330,19 +332,6 @@ void expect_table(const Schedule& schedule, Rng& rng) {
     Walk(subject, Walk::By::kCommits, rng).run();
     Walk(subject, Walk::By::kFields, rng).run();
   }
-}
-
-// The algorithm's specs: as it comes, and with each of its options' other values.
-std::vector<std::string> specs_of(const Algorithm& algorithm) {
-  std::vector<std::string> specs = {algorithm.name};
-  for (const OptionDescriptor& option : algorithm.options) {
-    for (const std::string& value : option.allowed) {
-      if (value != option.default_value) {
-        specs.push_back(algorithm.name + "," + option.name + "=" + value);
-      }
-    }
-  }
-  return specs;
 }
 
 TEST(ScheduleTables, SayWhatSchedulesOfAllAlgorithmsSay) {

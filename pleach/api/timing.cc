@@ -1,7 +1,5 @@
 #include "pleach/api/timing.h"
 
-#include <fmt/core.h>
-
 #include "pleach/base/index.h"
 #include "pleach/base/units.h"
 #include "pleach/planning/best_segments.h"
@@ -61,11 +59,6 @@ Timing finish(const Topology& topology, const Schedule& schedule, const TimingRe
 }
 
 }  // namespace
-
-std::string link_name(const Topology& topology, LinkId link) {
-  const Link& ends = topology.link(link);
-  return fmt::format("{}->{}", topology.node(ends.source).name, topology.node(ends.target).name);
-}
 
 PlannerOptions planner_options(const TimingRequest& request) {
   PlannerOptions options;

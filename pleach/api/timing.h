@@ -9,6 +9,7 @@
 #include "pleach/network/model.h"
 #include "pleach/planning/planner.h"
 #include "pleach/report/timing.h"
+#include "pleach/topology/link_name.h"
 #include "pleach/topology/topology.h"
 
 namespace pleach {
@@ -29,8 +30,5 @@ PlannerOptions planner_options(const TimingRequest& request);
 Result<Timing> time_schedule(const Topology& topology,
                              const std::shared_ptr<const Schedule>& schedule,
                              const TimingRequest& request);
-
-// "0->1", by the names of the link's ends.
-std::string link_name(const Topology& topology, LinkId link);
 
 }  // namespace pleach

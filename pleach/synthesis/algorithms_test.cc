@@ -1,5 +1,7 @@
 // What every algorithm must keep: correct schedules, the documented steps and messages, and one
 // clear line for what it cannot do.
+#include "tests/support/algorithms.h"
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -17,6 +19,7 @@
 namespace pleach {
 namespace {
 
+using support::specs_of;
 using support::topology_of;
 using Kind = CollectiveKind;
 
@@ -37,19 +40,6 @@ void expect_correct(const Schedule& schedule, const Topology& topology) {
   for (const Transfer& transfer : schedule.transfers) {
     ASSERT_NE(transfer.route, kNoRoute);
   }
-}
-
-// The algorithm as it comes, and with each of its options' other values.
-std::vector<std::string> specs_of(const Algorithm& algorithm) {
-  std::vector<std::string> specs = {algorithm.name};
-  for (const OptionDescriptor& option : algorithm.options) {
-    for (const std::string& value : option.allowed) {
-      if (value != option.default_value) {
-        specs.push_back(algorithm.name + "," + option.name + "=" + value);
-      }
-    }
-  }
-  return specs;
 }
 
 // Everything the algorithm does on the topology, with every root: correct, or infeasible.

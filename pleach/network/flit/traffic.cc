@@ -12,6 +12,7 @@
 #include "pleach/network/flit/fabric.h"
 #include "pleach/network/flit/patterns.h"
 #include "pleach/network/flit/traffic_routes.h"
+#include "pleach/topology/link_name.h"
 
 namespace pleach {
 namespace {
@@ -271,13 +272,11 @@ int64_t round_trip(const Fabric& fabric, const RouterOptions& options) {
          options.credit_delay;
 }
 
-// "0->1 VC 2 (for 1->2)": the channel in whose buffer a packet waits, and what for.
+// "0->1 VC 2": the channel in whose buffer a packet waits.
 std::string wait_text(const Topology& topology, const Fabric& fabric, const VcWait& wait) {
   const auto name = [&](const FabricChannel& channel, std::size_t index) {
     if (index < topology.links().size()) {
-      const Link& link = topology.links()[index];
-      return fmt::format("{}->{}", topology.node(link.source).name,
-                         topology.node(link.target).name);
+      return link_name(topology, LinkId{static_cast<int32_t>(index)});
     }
     return fmt::format("interface {}",
                        std::max(channel.source.router < 0 ? channel.source.port : -1,

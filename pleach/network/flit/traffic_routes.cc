@@ -7,6 +7,7 @@
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/network/flit/vc_layers.h"
+#include "pleach/topology/link_name.h"
 #include "pleach/topology/routes.h"
 
 namespace pleach {
@@ -28,8 +29,7 @@ std::string cycle_text(const Topology& topology, const std::vector<LinkId>& cycl
   std::vector<std::string> links;
   links.reserve(cycle.size());
   for (const LinkId link : cycle) {
-    links.push_back(fmt::format("{}->{}", topology.node(topology.link(link).source).name,
-                                topology.node(topology.link(link).target).name));
+    links.push_back(link_name(topology, link));
   }
   constexpr std::size_t kMost = 16;
   if (links.size() > kMost) {

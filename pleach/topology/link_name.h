@@ -1,0 +1,13 @@
+// What a link is called in texts that people read.
+#pragma once
+
+#include <string>
+
+#include "pleach/topology/topology.h"
+
+namespace pleach {
+
+// "0->1", by the names of the link's ends.
+std::string link_name(const Topology& topology, LinkId link);
+
+}  // namespace pleach
