@@ -71,7 +71,7 @@ std::string cache_name(const Plan& plan, uint64_t code) {
   key.add(plan.options.algorithm);
   key.add(plan.options.planner.model);
   key.add(plan.options.planner.least_segment_bytes);
-  key.add(plan.options.planner.simulation.reduce_bandwidth_bytes_per_s);
+  key.add(plan.options.planner.simulation.reduce_bandwidth_bytes_per_s.value_or(0));
   for (const int64_t size_bytes : plan.options.sizes_bytes) {
     key.add(size_bytes);
   }

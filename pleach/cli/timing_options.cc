@@ -10,16 +10,19 @@ void declare_timing(CommandLine& line, const std::string& segments) {
   std::vector<std::string> models = network_models().names();
   std::ranges::sort(models);
   line.option("--model", alternatives(models) + " (pleach list models)", kDefaultNetworkModel);
-  line.option("--gate",
-              "dataflow, or steps that open one after another: lockstep, by each rank's own time, "
-              "oracle, for all at once",
-              "dataflow");
+  line.option(
+      "--gate",
+      "dataflow, or steps one after another: in_order, begun by each rank, lockstep, by each "
+      "rank's own time, oracle, for all at once",
+      "dataflow");
   line.option("--flow-control", "headers per packet, or per message", "packet");
   line.option("--segments", "parts of each chunk that pipeline; auto tries 1, 2, 4, ... 64",
               segments);
   line.option("--landing-places", "of each connection; 0: as many as needed", "0");
-  line.option("--reduce-bandwidth",
-              "of a rank's reductions: 100GB/s; none given: they take no time");
+  line.option(
+      "--reduce-bandwidth",
+      "of a rank's reductions: 100GB/s, none: they take no time; not given: none, or as the "
+      "model has it");
   line.flag("--no-fold", "simulate every rank even where symmetry allows one");
 }
 
@@ -34,8 +37,11 @@ Result<TimingRequest> timing_request(const CommandLine& line) {
   PLEACH_SET(options.flow_control,
              parse_name(kFlowControls, "--flow-control", line.text("--flow-control")));
   if (line.given("--reduce-bandwidth")) {
-    PLEACH_SET(options.reduce_bandwidth_bytes_per_s,
-               line.value("--reduce-bandwidth", parse_bandwidth_bytes_per_s));
+    options.reduce_bandwidth_bytes_per_s = 0;
+    if (line.text("--reduce-bandwidth") != "none") {
+      PLEACH_SET(options.reduce_bandwidth_bytes_per_s,
+                 line.value("--reduce-bandwidth", parse_bandwidth_bytes_per_s));
+    }
   }
   options.fold = !line.given("--no-fold");
   return request;

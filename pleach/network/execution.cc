@@ -8,19 +8,22 @@
 
 namespace pleach {
 
-Execution::Execution(LoweredJob job, const SimulationOptions& options, const NopTimes& nops)
+Execution::Execution(LoweredJob job, const SimulationOptions& options, const InterfaceRules& rules)
     : job_(std::move(job)),
       cursor_(job_.order(), job_.schedule().segment_count(), job_.schedule().translate_count()),
+      leaves_at_begin_(options.gate == Gate::kInOrder),
       ready_(job_.schedule().connections().size()),
       landed_(job_.schedule()),
-      reducers_(job_.schedule().rank_count(), options.reduce_bandwidth_bytes_per_s),
+      reducers_(job_.schedule().rank_count(), rules.reductions),
       commits_left_(int64_t{job_.order().commit_count()} * job_.schedule().segment_count() *
                     job_.schedule().translate_count()) {
   if (options.landing_places > 0) {
     landing_.emplace(job_.schedule(), options.landing_places);
   }
   if (options.gate == Gate::kLockstep) {
-    gate_.emplace(job_.schedule(), nops, StepGate::Ranks::kApart);
+    gate_.emplace(job_.schedule(), rules.nops, StepGate::Ranks::kApart);
+  } else if (options.gate == Gate::kInOrder) {
+    gate_.emplace(job_.schedule(), NopTimes(), StepGate::Ranks::kApart);
   } else if (options.gate == Gate::kOracle) {
     gate_.emplace(job_.schedule(), NopTimes(), StepGate::Ranks::kTogether);
   }
@@ -68,7 +71,7 @@ const Send* Execution::next(int32_t connection) const {
   return !landing_.has_value() || landing_->admits(send) ? &send : nullptr;
 }
 
-Send Execution::begin(int32_t connection) {
+Send Execution::begin(int32_t connection, int64_t now_ps) {
   const Send send = ready_[at(connection)].pop();
   if (landing_.has_value()) {
     landing_->admit(send);
@@ -78,6 +81,9 @@ Send Execution::begin(int32_t connection) {
     for (int32_t read = first; read < first + count_of(job_.order().reads(send.stream)); ++read) {
       note(RecordEvent::Kind::kStartRead, read, send);
     }
+  }
+  if (leaves_at_begin_) {
+    leave_step(send, now_ps);
   }
   return send;
 }
@@ -165,7 +171,7 @@ void Execution::start_commit(const Arrival& arrival, int64_t now_ps) {
   }
   const int32_t rank = job_.schedule().rank_of(order.slot(commit.slot).rank, arrival.translate);
   const Send send = job_.schedule().send(commit.stream, arrival.segment, arrival.translate);
-  if (reducers_.push(rank, {send.key, send.segment}, arrival, job_.bytes(arrival))) {
+  if (reducers_.push(rank, send, arrival, job_.bytes(arrival), now_ps)) {
     answers_.alarms.push_back({Alarm::Kind::kReduce, rank, now_ps});
   }
 }

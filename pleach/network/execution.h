@@ -25,6 +25,12 @@
 
 namespace pleach {
 
+// What a model says of its interfaces.
+struct InterfaceRules {
+  NopTimes nops = {};  // with Gate::kLockstep
+  ReduceRules reductions = {};
+};
+
 // Connections are those of the lowered schedule, ranks those that have state of their own. What
 // happens at one time may be told in any order; what begins then, sends and reductions, comes after
 // all of it. Not thread safe.
@@ -43,9 +49,8 @@ class Execution {
     bool empty() const { return connections.empty() && alarms.empty(); }
   };
 
-  // Of `options`: gate, landing_places, reduce_bandwidth_bytes_per_s, keep_records.
-  //   nops  with Gate::kLockstep
-  Execution(LoweredJob job, const SimulationOptions& options, const NopTimes& nops);
+  // Of `options`: gate, landing_places, keep_records.
+  Execution(LoweredJob job, const SimulationOptions& options, const InterfaceRules& rules);
 
   const LoweredJob& job() const { return job_; }
 
@@ -56,12 +61,13 @@ class Execution {
   const Send* next(int32_t connection) const;
   bool has_ready(int32_t connection) const { return !ready_[at(connection)].empty(); }
   // The connection starts next(), which is not null. Returns it.
-  Send begin(int32_t connection);
+  Send begin(int32_t connection, int64_t now_ps);
   // Its sources may be overwritten.
   void sent(const Send& send, int64_t now_ps);
-  // It no longer holds up the steps of its sources. Without effect where steps have no gate.
+  // It no longer holds up the steps of its sources. Without effect where steps have no gate, or one
+  // that sends leave as they begin.
   void over(const Send& send, int64_t now_ps) {
-    if (gate_.has_value()) {
+    if (gate_.has_value() && !leaves_at_begin_) {
       leave_step(send, now_ps);
     }
   }
@@ -95,6 +101,7 @@ class Execution {
   Cursor cursor_;
   std::optional<LandingPlaces> landing_;  // none: as many places as needed
   std::optional<StepGate> gate_;
+  const bool leaves_at_begin_;
   std::vector<ReadySends> ready_;  // by connection
   LandedChunks landed_;
   Reducers reducers_;

@@ -25,6 +25,10 @@ using support::make_schedule;
 
 constexpr NopTimes kNops = {.first_ps = 70, .later_ps = 30};
 
+InterfaceRules rules_of(const SimulationOptions& options) {
+  return {kNops, {options.reduce_bandwidth_bytes_per_s.value_or(0)}};
+}
+
 Topology all_connected(int32_t nodes) {
   return support::topology_of("fully_connected:" + std::to_string(nodes));
 }
@@ -56,7 +60,7 @@ class Chain : public ::testing::Test {
  protected:
   Execution execution(SimulationOptions options = {}) {
     options.segment_count = 2;
-    return {lowered(topology_, schedule_, 2'000, options), options, kNops};
+    return {lowered(topology_, schedule_, 2'000, options), options, rules_of(options)};
   }
 
   const Topology topology_ = all_connected(3);
@@ -74,7 +78,7 @@ TEST_F(Chain, ASegmentGoesOnWhenItHasArrived) {
   chain.answers().connections.clear();
 
   ASSERT_NE(chain.next(first), nullptr);
-  const Send sent = chain.begin(first);
+  const Send sent = chain.begin(first, 0);
   EXPECT_EQ(sent.segment, 0);
   EXPECT_EQ(chain.next(first)->segment, 1) << "links are the model's: the next may follow";
   chain.sent(sent, 10);
@@ -90,7 +94,7 @@ TEST_F(Chain, OneLandingPlaceIsFreeWhenItsChunkIsInPlace) {
   Execution chain = execution({.landing_places = 1});
   const int32_t first = connection(chain, 0, 1);
   chain.start(0);
-  const Send sent = chain.begin(first);
+  const Send sent = chain.begin(first, 0);
   EXPECT_TRUE(chain.has_ready(first));
   EXPECT_EQ(chain.next(first), nullptr) << "the one place is taken";
   chain.sent(sent, 10);
@@ -113,7 +117,7 @@ TEST_F(Chain, LockstepHoldsSlotsWithoutASendOpenAndNamesTheirTime) {
   EXPECT_EQ(chain.answers().alarms[0].time_ps, 5 + kNops.first_ps);
   chain.answers().alarms.clear();
 
-  const Send sent = chain.begin(first);
+  const Send sent = chain.begin(first, 0);
   EXPECT_EQ(chain.next(first), nullptr) << "segment 1 is of slot 2";
   chain.sent(sent, 10);
   chain.arrived(sent, 20);
@@ -121,7 +125,7 @@ TEST_F(Chain, LockstepHoldsSlotsWithoutASendOpenAndNamesTheirTime) {
   EXPECT_EQ(chain.next(second), nullptr) << "slot 0 of rank 1 is still open";
   chain.nop_over(1, 75);
   ASSERT_NE(chain.next(second), nullptr);
-  const Send onward = chain.begin(second);
+  const Send onward = chain.begin(second, 0);
   chain.sent(onward, 80);
   chain.answers().alarms.clear();
   chain.over(onward, 80);
@@ -135,11 +139,11 @@ TEST(Execution, ServesReadySendsByStepThenChunk) {
       make_schedule({.collective = CollectiveKind::kBroadcast, .chunk_count = 3, .period = 1},
                     {{2, 1, 0, 1, kCopy, 0}, {0, 1, 0, 1, kCopy, 1}, {1, 1, 0, 1, kCopy, 0}});
   const SimulationOptions options{.segment_count = 2};
-  Execution execution(lowered(topology, schedule, 6'000, options), options, kNops);
+  Execution execution(lowered(topology, schedule, 6'000, options), options, rules_of(options));
   execution.start(0);
   std::vector<std::pair<int32_t, int32_t>> order;  // chunk, segment
   while (execution.next(0) != nullptr) {
-    const Send send = execution.begin(0);
+    const Send send = execution.begin(0, 0);
     order.emplace_back(execution.job().order().stream(send.stream).first_chunk, send.segment);
   }
   EXPECT_EQ(order, (std::vector<std::pair<int32_t, int32_t>>{
@@ -153,15 +157,15 @@ TEST(Execution, WhatLandsTooEarlyWaitsForItsTurn) {
       make_schedule({.collective = CollectiveKind::kReduce, .rank_count = 3, .root = 2},
                     {{0, 1, 0, 2, kReduce, 0}, {0, 1, 1, 2, kReduce, 1}});
   const SimulationOptions options{.keep_records = true};
-  Execution execution(lowered(topology, schedule, 1'000, options), options, kNops);
+  Execution execution(lowered(topology, schedule, 1'000, options), options, rules_of(options));
   execution.start(0);
-  const Send early = execution.begin(connection(execution, 1, 2));
+  const Send early = execution.begin(connection(execution, 1, 2), 0);
   execution.sent(early, 1);
   execution.arrived(early, 2);
   EXPECT_NE(execution.stuck().message.find("chunk 0 at rank 2 in step 0 (segment 0)"),
             std::string::npos)
       << execution.stuck().message;
-  const Send first = execution.begin(connection(execution, 0, 2));
+  const Send first = execution.begin(connection(execution, 0, 2), 0);
   execution.sent(first, 3);
   EXPECT_FALSE(execution.is_finished());
   execution.arrived(first, 4);
@@ -192,10 +196,10 @@ TEST(Execution, ARankReducesOneChunkAfterTheOther) {
       make_schedule({.collective = CollectiveKind::kReduce, .rank_count = 3, .root = 2},
                     {{0, 1, 0, 2, kReduce}, {0, 1, 1, 2, kReduce}});
   const SimulationOptions options{.reduce_bandwidth_bytes_per_s = 2'000'000'000};
-  Execution execution(lowered(topology, schedule, 1'000, options), options, kNops);
+  Execution execution(lowered(topology, schedule, 1'000, options), options, rules_of(options));
   execution.start(0);
   for (const int32_t source : {0, 1}) {
-    const Send send = execution.begin(connection(execution, source, 2));
+    const Send send = execution.begin(connection(execution, source, 2), 0);
     execution.sent(send, 10);
     execution.arrived(send, 10);
   }
@@ -224,11 +228,11 @@ TEST(Execution, WhatArrivesAtOneTimeIsReducedByPriority) {
   std::vector<int32_t> order = {0, 1, 2};
   int32_t orders = 0;
   do {
-    Execution execution(lowered(topology, schedule, 300, options), options, kNops);
+    Execution execution(lowered(topology, schedule, 300, options), options, rules_of(options));
     execution.start(0);
     std::vector<Send> sends;
     for (const int32_t source : {0, 1, 0}) {
-      sends.push_back(execution.begin(connection(execution, source, 2)));
+      sends.push_back(execution.begin(connection(execution, source, 2), 0));
       execution.sent(sends.back(), 5);
     }
     for (const int32_t index : order) {
@@ -290,7 +294,7 @@ class RandomModel {
       case Kind::kStart:
         if (!wire.is_busy && execution_.next(number) != nullptr) {
           wire.is_busy = true;
-          wire.active = execution_.begin(number);
+          wire.active = execution_.begin(number, 0);
           may_happen(Kind::kSent, number);
         }
         return;
@@ -354,7 +358,7 @@ TEST(Execution, FinishesInAnyOrderAndItsRecordReplays) {
     const SimulationOptions options = random_options(rng);
     SCOPED_TRACE("seed " + std::to_string(seed) + " round " + std::to_string(round));
     Execution execution(lowered(topology, schedule, 60 * schedule.rank_count(), options), options,
-                        kNops);
+                        rules_of(options));
     ASSERT_TRUE(RandomModel(execution, rng).run()) << execution.stuck().message;
     const Record record = execution.take_record();
     ASSERT_FALSE(record.empty());
@@ -371,7 +375,7 @@ TEST(Execution, RunsEveryTranslateOfASymmetricSchedule) {
   const Schedule ring = support::symmetric_ring_schedule(5);
   for (int32_t round = 0; round < 50; ++round) {
     const SimulationOptions options = random_options(rng);
-    Execution execution(lowered(topology, ring, 1'000, options), options, kNops);
+    Execution execution(lowered(topology, ring, 1'000, options), options, rules_of(options));
     ASSERT_EQ(execution.job().schedule().translate_count(), 5);
     ASSERT_TRUE(RandomModel(execution, rng).run()) << execution.stuck().message;
     const Record record = execution.take_record();

@@ -26,7 +26,7 @@ Status check_options(const SimulationOptions& options) {
     return invalid(
         fmt::format("segments {}: must be 1 to {}", options.segment_count, kMostSegments));
   }
-  if (options.landing_places < 0 || options.reduce_bandwidth_bytes_per_s < 0) {
+  if (options.landing_places < 0 || options.reduce_bandwidth_bytes_per_s.value_or(0) < 0) {
     return invalid("landing places and reduce bandwidth must not be negative");
   }
   return ok();

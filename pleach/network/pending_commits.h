@@ -31,26 +31,31 @@ class LandedChunks {
   int64_t count_ = 0;
 };
 
-// Every rank reduces at a bandwidth, and one priority after the other: of those that wait the
-// smallest, and all that have it as one. Nothing that translation and renaming of chunks leave
-// alone tells these apart, so that any order among them would make two forms of one schedule
-// differ.
+// How a rank reduces what arrives; the model's to say.
+struct ReduceRules {
+  // Of those that wait the smallest (segment · period + step, segment), all that have it as one;
+  // or message by message, in the order in which they came to wait, the smallest of one time first.
+  enum class Turn : uint8_t { kPriority, kArrival };
+
+  int64_t bandwidth_bytes_per_s = 0;  // 0: reductions take no time
+  Turn turn = Turn::kPriority;
+  int64_t block_bytes = 1;       // a part of a block takes as long as a block
+  int64_t extra_ps = 0;          // for each reduction, besides
+  bool last_block_only = false;  // what came before was reduced as it came
+};
+
+// What every rank has to reduce, one after the other. By priority, nothing that translation and
+// renaming of chunks leave alone tells those of one priority apart, so that any order among them
+// would make two forms of one schedule differ.
 class Reducers {
  public:
-  struct Priority {
-    int64_t key = 0;  // segment · period + step
-    int32_t segment = 0;
-    auto operator<=>(const Priority&) const = default;
-  };
-
-  // bandwidth_bytes_per_s 0: reductions take no time, and are not for this.
-  Reducers(int32_t rank_count, int64_t bandwidth_bytes_per_s)
-      : bandwidth_bytes_per_s_(bandwidth_bytes_per_s),
-        ranks_(at(bandwidth_bytes_per_s > 0 ? rank_count : 0)) {}
-  bool take_time() const { return bandwidth_bytes_per_s_ > 0; }
-  // A reduction waits for its turn. Returns whether it is the first at an idle rank, which begins
-  // when all that happens at this time is known.
-  bool push(int32_t rank, const Priority& priority, const Arrival& arrival, int64_t bytes);
+  Reducers(int32_t rank_count, const ReduceRules& rules)
+      : rules_(rules), ranks_(at(rules.bandwidth_bytes_per_s > 0 ? rank_count : 0)) {}
+  bool take_time() const { return rules_.bandwidth_bytes_per_s > 0; }
+  // A chunk of a message waits for its turn. Returns whether it is the first at an idle rank, which
+  // begins when all that happens at this time is known.
+  bool push(int32_t rank, const Send& message, const Arrival& arrival, int64_t bytes,
+            int64_t now_ps);
   // The rank, idle until now, begins; returns how long it takes.
   int64_t begin(int32_t rank);
   // It is done with these, and idle.
@@ -59,17 +64,20 @@ class Reducers {
 
  private:
   struct Waiting {
-    Priority priority;
+    Send message;
+    int64_t since_ps = 0;
     Arrival arrival;
     int64_t bytes = 0;
-    bool operator>(const Waiting& other) const { return priority > other.priority; }
   };
   struct Rank {
-    std::vector<Waiting> waiting;  // a heap, smallest on top
+    std::vector<Waiting> waiting;  // a heap, first on top
     std::vector<Arrival> under_way;
   };
+  // Heaps have what is less than all else on top.
+  bool is_later(const Waiting& left, const Waiting& right) const;
+  bool go_together(const Waiting& left, const Waiting& right) const;
 
-  int64_t bandwidth_bytes_per_s_;
+  ReduceRules rules_;
   std::vector<Rank> ranks_;
 };
 

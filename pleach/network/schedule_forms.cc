@@ -26,7 +26,7 @@ Result<std::shared_ptr<const Schedule>> with_routes(const Topology& topology,
 // exactly as long: chunks are cut into segments, reduced and recorded one by one.
 std::shared_ptr<const Schedule> with_few_chunks(std::shared_ptr<const Schedule> given,
                                                 const SimulationOptions& options) {
-  if (options.segment_count > 1 || options.reduce_bandwidth_bytes_per_s > 0 ||
+  if (options.segment_count > 1 || options.reduce_bandwidth_bytes_per_s.value_or(0) > 0 ||
       options.keep_records) {
     return given;
   }

@@ -14,11 +14,14 @@
 
 namespace pleach {
 
-// When a send may start: as soon as it is ready; in its rank's step, of which no other rank knows
-// (kLockstep); in a step that all ranks take together, at no cost (kOracle).
-enum class Gate : uint8_t { kDataflow, kLockstep, kOracle };
-inline constexpr std::array<Name<Gate>, 3> kGates = {
-    {{Gate::kDataflow, "dataflow"}, {Gate::kLockstep, "lockstep"}, {Gate::kOracle, "oracle"}}};
+// When a send may start: as soon as it is ready; when all that its rank sends in earlier steps has
+// started (kInOrder); in its rank's step, of which no other rank knows (kLockstep); in a step that
+// all ranks take together, at no cost (kOracle).
+enum class Gate : uint8_t { kDataflow, kInOrder, kLockstep, kOracle };
+inline constexpr std::array<Name<Gate>, 4> kGates = {{{Gate::kDataflow, "dataflow"},
+                                                      {Gate::kInOrder, "in_order"},
+                                                      {Gate::kLockstep, "lockstep"},
+                                                      {Gate::kOracle, "oracle"}}};
 // kPacket: a header per packet of at most Framing::packet_bytes; kMessage: one per segment.
 enum class FlowControl : uint8_t { kPacket, kMessage };
 inline constexpr std::array<Name<FlowControl>, 2> kFlowControls = {
@@ -29,10 +32,11 @@ struct SimulationOptions {
   int32_t segment_count = 1;
   Gate gate = Gate::kDataflow;
   FlowControl flow_control = FlowControl::kPacket;
-  int32_t landing_places = 0;                // per connection; 0: as many as needed
-  int64_t reduce_bandwidth_bytes_per_s = 0;  // of a rank, commits of reduces queue; 0: no time
-  bool fold = true;                          // simulate one rank where symmetry allows
-  bool keep_records = false;                 // of every job (prevents folding)
+  int32_t landing_places = 0;  // per connection; 0: as many as needed
+  // Of a rank, where commits of reduces queue; 0: they take no time; none: as the model has it.
+  std::optional<int64_t> reduce_bandwidth_bytes_per_s = {};
+  bool fold = true;           // simulate one rank where symmetry allows
+  bool keep_records = false;  // of every job (prevents folding)
 };
 
 struct Job {

@@ -53,14 +53,18 @@ std::optional<int64_t> StepGate::advance(int32_t line, bool after_nop) {
   if (state.open + 1 >= slot_count) {
     return std::nullopt;
   }
-  const bool follows_nop = state.is_nop;
-  ++state.open;
-  state.left = sends(line, state.open);
-  state.is_nop = state.left == 0;
-  if (!state.is_nop) {
-    return std::nullopt;
+  while (true) {
+    const int64_t nop_ps = state.is_nop ? nops_.later_ps : nops_.first_ps;
+    ++state.open;
+    state.left = sends(line, state.open);
+    state.is_nop = state.left == 0;
+    if (!state.is_nop) {
+      return std::nullopt;
+    }
+    if (nop_ps > 0 || state.open + 1 == slot_count) {
+      return nop_ps;
+    }
   }
-  return follows_nop ? nops_.later_ps : nops_.first_ps;
 }
 
 }  // namespace pleach

@@ -11,8 +11,8 @@
 
 namespace pleach {
 
-// How long a slot without a send (NOP) is held open: the first of a row of them, and the others.
-// The model's to say, as is when a send is over.
+// How long a slot without a send (NOP) is held open: the first of a row of them, and the others; 0:
+// not at all. The model's to say, as is when a send is over.
 struct NopTimes {
   int64_t first_ps = 0;
   int64_t later_ps = 0;

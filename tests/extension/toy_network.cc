@@ -27,7 +27,7 @@ class ToySession final : public NetworkSession {
     PLEACH_TRY(check_job(topology_, job, now_ps_));
     PLEACH_ASSIGN(forms, known_.find(job.schedule));
     PLEACH_ASSIGN(lowered, forms->whole(job.size_bytes));
-    jobs_.emplace_back(std::move(lowered), options_, NopTimes{message_ps_, message_ps_});
+    jobs_.emplace_back(std::move(lowered), options_, InterfaceRules{{message_ps_, message_ps_}});
     const int32_t number = count_of(jobs_) - 1;
     running_.insert(number);
     tell(number, job.start_ps, [](Execution& one, int64_t now_ps) { one.start(now_ps); });
@@ -73,7 +73,7 @@ class ToySession final : public NetworkSession {
       for (const int32_t connection : std::exchange(execution.answers().connections, {})) {
         while (execution.next(connection) != nullptr) {
           ++use_.event_count;
-          const Send send = execution.begin(connection);
+          const Send send = execution.begin(connection, now_ps_);
           tell(job, now_ps_ + message_ps_, [send](Execution& one, int64_t then_ps) {
             one.sent(send, then_ps);
             one.over(send, then_ps);

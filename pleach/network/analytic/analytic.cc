@@ -94,12 +94,12 @@ class StepTimes {
     }
     const int64_t start_ps = add_times_ps(connection.overhead_ps, connection.latency_ps);
     const int64_t arrival_ps = add_times_ps(start_ps, busiest_ps);
-    if (options_.reduce_bandwidth_bytes_per_s == 0 ||
+    if (options_.reduce_bandwidth_bytes_per_s.value_or(0) == 0 ||
         job_.order().stream(send.stream).op != TransferOp::kReduce) {
       return arrival_ps;
     }
     return add_times_ps(arrival_ps, transmit_time_ps(job_.payload_bytes(send),
-                                                     options_.reduce_bandwidth_bytes_per_s));
+                                                     *options_.reduce_bandwidth_bytes_per_s));
   }
 
   int64_t transmit_ps(int64_t bytes, LinkId link) const {

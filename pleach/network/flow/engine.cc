@@ -41,7 +41,9 @@ int32_t Engine::add(LoweredJob lowered, int64_t start_ps) {
   }
   // A send is over when its bytes have left, so that a NOP lasts one estimate, not two.
   const NopTimes nops{slowest_ps, slowest_ps};
-  job.execution = std::make_unique<Execution>(std::move(lowered), options_, nops);
+  const ReduceRules reductions{options_.reduce_bandwidth_bytes_per_s.value_or(0)};
+  job.execution =
+      std::make_unique<Execution>(std::move(lowered), options_, InterfaceRules{nops, reductions});
   events_.push(start_ps, Kind::kJobStart, job.number);
   return job.number;
 }
@@ -230,7 +232,7 @@ void Engine::try_start(int32_t number) {
   }
   Connection& connection = connections_[at(number)];
   const FlowJob& job = jobs_[connection.job];
-  connection.active = job.execution->begin(number - job.first_connection);
+  connection.active = job.execution->begin(number - job.first_connection, now_ps_);
   transmissions_.begin(number, job.execution->job().wire_bytes(connection.active), now_ps_);
 }
 
