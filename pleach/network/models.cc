@@ -3,6 +3,7 @@
 
 namespace pleach {
 
-PLEACH_REGISTRY(network_models, NetworkModel, "network model", "models", kFlowModel, kAnalyticModel)
+PLEACH_REGISTRY(network_models, NetworkModel, "network model", "models", kFlowModel, kAnalyticModel,
+                kFlitModel)
 
 }  // namespace pleach

@@ -9,6 +9,7 @@
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/base/text.h"
+#include "pleach/network/flit/deadlock.h"
 #include "pleach/network/flit/fabric.h"
 #include "pleach/network/flit/patterns.h"
 #include "pleach/network/flit/traffic_routes.h"
@@ -272,42 +273,6 @@ int64_t round_trip(const Fabric& fabric, const RouterOptions& options) {
          options.credit_delay;
 }
 
-// "0->1 VC 2": the channel in whose buffer a packet waits.
-std::string wait_text(const Topology& topology, const Fabric& fabric, const VcWait& wait) {
-  const auto name = [&](const FabricChannel& channel, std::size_t index) {
-    if (index < topology.links().size()) {
-      return link_name(topology, LinkId{static_cast<int32_t>(index)});
-    }
-    return fmt::format("interface {}",
-                       std::max(channel.source.router < 0 ? channel.source.port : -1,
-                                channel.target.router < 0 ? channel.target.port : -1));
-  };
-  for (std::size_t i = 0; i < fabric.channels.size(); ++i) {
-    const FabricChannel& channel = fabric.channels[i];
-    if (channel.target.router == wait.router && channel.target.port == wait.input) {
-      return fmt::format("{} VC {}", name(channel, i), wait.vc);
-    }
-  }
-  return "?";
-}
-
-Status check_deadlock(const Topology& topology, const Fabric& fabric, const Routers& routers) {
-  const std::vector<VcWait> waits = routers.deadlock();
-  if (waits.empty()) {
-    return ok();
-  }
-  std::vector<std::string> texts;
-  texts.reserve(waits.size());
-  for (const VcWait& wait : waits) {
-    texts.push_back(wait_text(topology, fabric, wait));
-  }
-  return Error{
-      ErrorCode::kInfeasible,
-      fmt::format("deadlock, found in cycle {}: packets wait in a circle in the buffers of "
-                  "{}",
-                  routers.now(), join(texts, ", "))};
-}
-
 }  // namespace
 
 Result<TrafficResult> run_traffic(const Topology& topology, const TrafficOptions& options,
@@ -336,7 +301,9 @@ Result<TrafficResult> run_traffic(const Topology& topology, const TrafficOptions
     done = std::min(end, done + stride);
     run.advance(done);
     if (may_deadlock) {
-      PLEACH_TRY(check_deadlock(topology, fabric.fabric, run.routers()));
+      if (auto error = deadlock_of(topology, fabric.fabric, run.routers())) {
+        return std::move(*error);
+      }
     }
     if (progress) {
       progress(done, end);

@@ -1,0 +1,164 @@
+// flit: routers, their virtual channels and the ranks' interfaces, cycle by cycle.
+//
+// All jobs of a run are known before it begins: what is started while jobs run is refused. Once all
+// have finished others may start.
+//   cost    about 0.1 us per flit and router; memory: the schedule's tables and the buffers' state
+//   source  docs/network.md
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "pleach/base/index.h"
+#include "pleach/collective/program.h"
+#include "pleach/collective/schedule.h"
+#include "pleach/network/flit/flit_engine.h"
+#include "pleach/network/flit/flit_options.h"
+#include "pleach/network/job_checks.h"
+#include "pleach/network/model.h"
+#include "pleach/network/schedule_forms.h"
+
+namespace pleach {
+namespace {
+
+class FlitSession final : public NetworkSession {
+ public:
+  FlitSession(const Topology& topology, const SimulationOptions& simulation,
+              const FlitOptions& options)
+      : topology_(topology),
+        simulation_(simulation),
+        options_(options),
+        known_(topology, simulation_) {
+    use_.links.resize(topology.links().size());
+  }
+
+  Result<int32_t> start(const Job& job) override;
+  std::optional<int64_t> next_ps() const override;
+  Result<std::vector<Finish>> advance(int64_t until_ps) override;
+  Result<NetworkUse> use() override { return use_; }
+
+ private:
+  Result<std::shared_ptr<const Schedule>> written_out(
+      const std::shared_ptr<const Schedule>& schedule);
+  std::optional<int64_t> first_start_ps() const;
+  void end_run();
+
+  const Topology& topology_;
+  const SimulationOptions simulation_;
+  const FlitOptions options_;
+  KnownSchedules known_;
+  // Of the symmetric schedules that were started.
+  std::unordered_map<std::shared_ptr<const Schedule>, std::shared_ptr<const Schedule>> written_out_;
+  std::vector<FlitEngine::Job> waiting_;  // of the next run
+  std::unique_ptr<FlitEngine> engine_;    // null: no run is under way
+  NetworkUse use_;
+  int64_t now_ps_ = 0;
+  int32_t job_count_ = 0;
+};
+
+Result<std::shared_ptr<const Schedule>> FlitSession::written_out(
+    const std::shared_ptr<const Schedule>& schedule) {
+  if (!schedule->symmetry.has_value()) {
+    return schedule;
+  }
+  std::shared_ptr<const Schedule>& known = written_out_[schedule];
+  if (known == nullptr) {
+    PLEACH_ASSIGN(expanded, expand(*schedule, &topology_));
+    known = std::make_shared<const Schedule>(std::move(expanded));
+  }
+  return known;
+}
+
+Result<int32_t> FlitSession::start(const pleach::Job& job) {
+  PLEACH_TRY(check_job(topology_, job, now_ps_));
+  if (engine_ != nullptr) {
+    return Error{ErrorCode::kUnsupported,
+                 "flit takes no job while others run: all must be known before the first begins"};
+  }
+  PLEACH_TRY(check_switchless(*job.schedule));
+  PLEACH_ASSIGN(schedule, written_out(job.schedule));
+  PLEACH_ASSIGN(forms, known_.find(schedule));
+  PLEACH_ASSIGN(lowered, forms->whole(job.size_bytes));
+  waiting_.push_back({std::move(lowered), job.start_ps});
+  return job_count_++;
+}
+
+std::optional<int64_t> FlitSession::next_ps() const {
+  if (engine_ != nullptr) {
+    return engine_->next_ps();
+  }
+  const auto first = first_start_ps();
+  return first ? std::optional(*first + 1) : std::nullopt;
+}
+
+std::optional<int64_t> FlitSession::first_start_ps() const {
+  const auto first = std::ranges::min_element(waiting_, {}, &FlitEngine::Job::start_ps);
+  return first == waiting_.end() ? std::nullopt : std::optional(first->start_ps);
+}
+
+Result<std::vector<NetworkSession::Finish>> FlitSession::advance(int64_t until_ps) {
+  if (engine_ == nullptr) {
+    const auto first = first_start_ps();
+    if (!first || until_ps <= *first) {  // others may still come
+      now_ps_ = first ? std::max(now_ps_, until_ps) : now_ps_;
+      return std::vector<Finish>();
+    }
+    PLEACH_SET(engine_,
+               FlitEngine::create(topology_, simulation_, options_, std::exchange(waiting_, {})));
+  }
+  PLEACH_TRY(engine_->advance(until_ps));
+  std::vector<Finish> finished = engine_->take_finished();
+  now_ps_ = std::max(now_ps_, finished.empty() ? until_ps : finished.front().time_ps);
+  const int32_t first = job_count_ - engine_->job_count();
+  for (Finish& one : finished) {
+    one.job += first;
+  }
+  std::ranges::sort(finished, {}, &Finish::job);
+  if (engine_->is_idle()) {
+    end_run();
+  }
+  return finished;
+}
+
+void FlitSession::end_run() {
+  const NetworkUse use = engine_->use();
+  for (std::size_t link = 0; link < use.links.size(); ++link) {
+    use_.links[link].add(use.links[link]);
+  }
+  use_.event_count += use.event_count;
+  use_.cycles = use_.cycles.value_or(0) + use.cycles.value_or(0);
+  for (int32_t job = 0; simulation_.keep_records && job < engine_->job_count(); ++job) {
+    use_.records.push_back(engine_->take_record(job));
+  }
+  engine_.reset();
+}
+
+Result<std::unique_ptr<NetworkSession>> open_flit(const Topology& topology,
+                                                  const SimulationOptions& simulation,
+                                                  const Options& own) {
+  if (simulation.landing_places > 0) {
+    return Error{ErrorCode::kUnsupported,
+                 fmt::format("landing places '{}': the flit model has credits of its own, "
+                             "flit,vcs=...,buffer=...",
+                             simulation.landing_places)};
+  }
+  PLEACH_ASSIGN(options, flit_options(topology, simulation.flow_control, own));
+  return std::unique_ptr<NetworkSession>(
+      std::make_unique<FlitSession>(topology, simulation, options));
+}
+
+}  // namespace
+
+extern const NetworkModel kFlitModel = {
+    .name = "flit",
+    .summary = "routers with virtual channels and MultiTree's interfaces, cycle by cycle",
+    .source = "Huang et al., MultiTree, ISCA 2021; Dally, Virtual-channel flow control, 1992",
+    .options = flit_model_options(),
+    .shares_links = false,
+    .open = open_flit,
+};
+
+}  // namespace pleach

@@ -1,0 +1,298 @@
+#include "pleach/network/flit/flit_engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "pleach/base/index.h"
+#include "pleach/base/units.h"
+#include "pleach/network/flit/deadlock.h"
+#include "pleach/network/job_checks.h"
+
+namespace pleach {
+namespace {
+
+// The unit of MultiTree's evaluation: 128 bytes in a cycle, in blocks of 2 KiB.
+constexpr int64_t kReducedBytesPerCycle = 128;
+constexpr int64_t kReducedBlock = 2048;
+
+ReduceRules reduce_rules(const SimulationOptions& simulation, const FlitOptions& options,
+                         const FlitClock& clock, int64_t bytes_per_s) {
+  const int64_t usual = bytes_per_s / options.shape.flit_bytes * kReducedBytesPerCycle;
+  ReduceRules rules;
+  rules.bandwidth_bytes_per_s = simulation.reduce_bandwidth_bytes_per_s.value_or(usual);
+  rules.turn = ReduceRules::Turn::kArrival;
+  rules.extra_ps = clock.ps_of(1);
+  rules.block_bytes = options.streams_reductions ? options.shape.packet_bytes : kReducedBlock;
+  rules.last_block_only = options.streams_reductions;
+  return rules;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<FlitEngine>> FlitEngine::create(const Topology& topology,
+                                                       const SimulationOptions& simulation,
+                                                       const FlitOptions& options,
+                                                       std::vector<Job> jobs) {
+  PLEACH_ASSIGN(fabric, fabric_of(topology, {.flit_bytes = options.shape.flit_bytes,
+                                             .interfaces = options.interfaces}));
+  const FlitClock clock(fabric.flit_bytes, fabric.cycle_bytes_per_s);
+  if (clock.ps_of(1) < FlitClock::kShortestCyclePs) {
+    return invalid(fmt::format(
+        "flit '{}': takes {} ps on the fastest link of {}, less than {}; "
+        "larger flits will do",
+        fabric.flit_bytes, clock.ps_of(1), topology.name(), FlitClock::kShortestCyclePs));
+  }
+  std::vector<LoweredJob> lowered;
+  for (const Job& job : jobs) {
+    lowered.push_back(job.lowered);
+  }
+  PLEACH_ASSIGN(ways, MessageWays::create(topology, fabric, options, lowered));
+  RouterOptions how = options.routers;
+  how.classes = ways.vc_classes();
+  how.shortest_packet = static_cast<int32_t>(std::min<int64_t>(ways.shortest_packet(), INT32_MAX));
+  PLEACH_ASSIGN(routers, Routers::create(fabric.fabric, how));
+  auto interfaces =
+      std::make_unique<Interfaces>(*routers, options.shape, fabric.fabric.interface_count);
+  std::unique_ptr<FlitEngine> engine(new FlitEngine(
+      topology, options,
+      {std::move(fabric), clock, std::move(ways), std::move(routers), std::move(interfaces)}));
+  for (Job& job : jobs) {
+    engine->add(std::move(job), simulation);
+  }
+  return engine;
+}
+
+// As long as MultiTree's interfaces estimate that a step's messages take to leave them: its buffers
+// take in so many sub-messages as fast as they come.
+NopTimes FlitEngine::nop_times(const LoweredJob& job) const {
+  const InterfaceShape& shape = options_.shape;
+  constexpr int64_t kQueued = 10;
+  const int64_t absorbed = shape.message_places + shape.send_places + kQueued;
+  int64_t largest = 0;
+  for (int32_t stream = 0; stream < job.order().stream_count(); ++stream) {
+    for (int32_t segment = 0; segment < job.schedule().segment_count(); ++segment) {
+      largest = std::max(largest, job.payload_bytes(job.schedule().send(stream, segment, 0)));
+    }
+  }
+  const int64_t count = shape.sub_messages(largest);
+  int64_t estimate = count;
+  if (count > absorbed) {
+    const int64_t flits = shape.packet_flits();
+    estimate = shape.flow_control == FlowControl::kMessage
+                   ? (count - absorbed) * flits
+                   : count * (flits + shape.header_flits) - absorbed * flits;
+  }
+  const int64_t later_ps = network_.clock.ps_of(estimate);
+  return {.first_ps = 2 * later_ps, .later_ps = later_ps};
+}
+
+void FlitEngine::add(Job job, const SimulationOptions& simulation) {
+  const LoweredSchedule& schedule = job.lowered.schedule();
+  const int32_t number = count_of(jobs_);
+  RunningJob& running = jobs_.emplace_back();
+  running.start_cycle = network_.clock.cycle_of(job.start_ps);
+  running.pool_of.assign(schedule.connections().size(), -1);
+  for (int32_t stream = 0; stream < schedule.order().stream_count(); ++stream) {
+    const int32_t connection = schedule.connection_class(stream);
+    if (running.pool_of[at(connection)] >= 0) {
+      continue;
+    }
+    const int32_t rank = schedule.order().sources(stream).front();
+    const NodeId source = schedule.schedule().participants[at(rank)];
+    int32_t first = network_.fabric.first_interface[source.index()];
+    int32_t count = options_.interfaces;
+    if (options_.binds_links) {
+      const auto links = topology_.links_out(source);
+      const LinkId link = schedule.connections()[at(connection)].links.front();
+      first += static_cast<int32_t>(std::ranges::find(links, link) - links.begin());
+      count = 1;
+    }
+    running.pool_of[at(connection)] = pools_.of(first, count);
+    SendPools::Pool& pool = pools_[running.pool_of[at(connection)]];
+    pool.sources.push_back({number, connection});
+    pool.overhead_cycles = network_.clock.cycle_of(topology_.node(source).overhead_ps);
+  }
+  const InterfaceRules rules{
+      nop_times(job.lowered),
+      reduce_rules(simulation, options_, network_.clock, network_.fabric.cycle_bytes_per_s)};
+  running.execution = std::make_unique<Execution>(std::move(job.lowered), simulation, rules);
+  ++unfinished_;
+}
+
+std::optional<int64_t> FlitEngine::next_cycle() const {
+  if (pools_.has_touched()) {
+    return now_ + 1;
+  }
+  int64_t next = network_.routers->next_cycle().value_or(INT64_MAX);
+  next = std::min(next, network_.interfaces->next(now_ + 1).value_or(INT64_MAX));
+  if (!alarms_.empty()) {
+    next = std::min(next, alarms_.top().cycle);
+  }
+  for (const RunningJob& job : jobs_) {
+    if (!job.has_started) {
+      next = std::min(next, job.start_cycle);
+    }
+  }
+  return next == INT64_MAX ? std::nullopt : std::optional(std::max(next, now_ + 1));
+}
+
+int64_t FlitEngine::next_ps() const {
+  return network_.clock.ps_of(next_cycle().value_or(now_ + 1));
+}
+
+Status FlitEngine::advance(int64_t until_ps) {
+  while (!is_idle() && finished_.empty()) {
+    const auto cycle = next_cycle();
+    if (!cycle.has_value()) {
+      return stuck();
+    }
+    const int64_t time_ps = network_.clock.ps_of(*cycle);
+    if (time_ps > until_ps) {
+      return ok();
+    }
+    if (time_ps > kLongestPs) {
+      return takes_too_long();
+    }
+    run_cycle(*cycle);
+  }
+  return ok();
+}
+
+void FlitEngine::run_cycle(int64_t cycle) {
+  now_ = cycle;
+  const int64_t now_ps = network_.clock.ps_of(cycle);
+  Routers& routers = *network_.routers;
+  routers.skip_to(cycle);
+  network_.interfaces->move(cycle);
+  for (const int32_t number : network_.interfaces->taken()) {
+    const SendPools::Flight flight = pools_.flight(number);
+    jobs_[at(flight.job)].execution->sent(flight.send, now_ps);
+    jobs_[at(flight.job)].execution->over(flight.send, now_ps);
+    follow(flight.job);
+    pools_.touch(flight.pool);
+  }
+  while (pools_.has_touched()) {
+    take_from(pools_.next_touched());
+  }
+  routers.begin_cycle();
+  for (const FlitDelivery& flit : routers.delivered()) {
+    if (const auto number = network_.interfaces->complete(flit)) {
+      const SendPools::Flight flight = pools_.remove(*number);
+      ++delivered_;
+      jobs_[at(flight.job)].execution->arrived(flight.send, now_ps);
+      follow(flight.job);
+    }
+  }
+  for (int32_t job = 0; job < count_of(jobs_); ++job) {
+    if (!jobs_[at(job)].has_started && jobs_[at(job)].start_cycle <= cycle) {
+      jobs_[at(job)].has_started = true;
+      jobs_[at(job)].execution->start(now_ps);
+      follow(job);
+    }
+  }
+  while (!alarms_.empty() && alarms_.top().cycle <= cycle) {
+    const Alarm alarm = alarms_.top();
+    alarms_.pop();
+    ring(alarm);
+  }
+  routers.end_cycle();
+}
+
+// Every free interface of the pool takes the smallest of what may be sent.
+void FlitEngine::take_from(int32_t number) {
+  SendPools::Pool& pool = pools_[number];
+  for (const int32_t interface : pool.interfaces) {
+    if (!network_.interfaces->is_free(interface)) {
+      continue;
+    }
+    const SendPools::Source* best = nullptr;
+    const Send* smallest = nullptr;
+    for (const SendPools::Source& source : pool.sources) {
+      const Send* send = jobs_[at(source.job)].execution->next(source.connection);
+      if (send != nullptr && (smallest == nullptr || *send < *smallest)) {
+        smallest = send;
+        best = &source;
+      }
+    }
+    if (best == nullptr) {
+      return;
+    }
+    Execution& execution = *jobs_[at(best->job)].execution;
+    const Send send = execution.begin(best->connection, network_.clock.ps_of(now_));
+    const int32_t flight = pools_.add({best->job, send, number});
+    network_.interfaces->take(
+        {.interface = interface,
+         .bytes = execution.job().payload_bytes(send),
+         .hops = network_.ways.hops(best->job, send.stream),
+         .priority = static_cast<int32_t>(std::min<int64_t>(send.key, INT32_MAX)),
+         .tag = flight,
+         .overhead_cycles = pool.overhead_cycles},
+        now_);
+    follow(best->job);
+  }
+}
+
+void FlitEngine::ring(const Alarm& alarm) {
+  Execution& execution = *jobs_[at(alarm.job)].execution;
+  const int64_t now_ps = network_.clock.ps_of(now_);
+  switch (alarm.kind) {
+    case Execution::Alarm::Kind::kReduced:
+      execution.reduced(alarm.rank, now_ps);
+      break;
+    case Execution::Alarm::Kind::kNopOver:
+      execution.nop_over(alarm.rank, now_ps);
+      break;
+    case Execution::Alarm::Kind::kReduce:
+      execution.reduce(alarm.rank, now_ps);
+      break;
+  }
+  follow(alarm.job);
+}
+
+// Does what follows from what the job's interfaces were told.
+void FlitEngine::follow(int32_t number) {
+  RunningJob& job = jobs_[at(number)];
+  auto& [connections, alarms] = job.execution->answers();
+  for (const int32_t connection : connections) {
+    pools_.touch(job.pool_of[at(connection)]);
+  }
+  connections.clear();
+  for (const auto& [kind, rank, time_ps] : alarms) {
+    alarms_.push({std::max(now_, network_.clock.cycle_of(time_ps)), kind, number, rank});
+  }
+  alarms.clear();
+  if (!job.has_finished && job.execution->is_finished()) {
+    job.has_finished = true;
+    --unfinished_;
+    finished_.push_back({number, network_.clock.ps_of(now_)});
+  }
+}
+
+Error FlitEngine::stuck() const {
+  if (auto error = deadlock_of(topology_, network_.fabric.fabric, *network_.routers)) {
+    return std::move(*error);
+  }
+  return std::ranges::find(jobs_, false, &RunningJob::has_finished)->execution->stuck();
+}
+
+NetworkUse FlitEngine::use() {
+  Routers& routers = *network_.routers;
+  while (const auto next = routers.next_cycle()) {
+    routers.skip_to(*next);
+    routers.begin_cycle();
+    routers.end_cycle();
+  }
+  NetworkUse use;
+  use.event_count = delivered_;
+  use.cycles = routers.now();
+  const std::vector<int64_t> flits = routers.channel_flits();
+  for (std::size_t i = 0; i < topology_.links().size(); ++i) {
+    const int64_t bytes = flits[i] * options_.shape.flit_bytes;
+    use.links.push_back(
+        {transmit_time_ps(bytes, topology_.links()[i].bandwidth_bytes_per_s), bytes});
+  }
+  return use;
+}
+
+}  // namespace pleach

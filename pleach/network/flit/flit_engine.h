@@ -1,0 +1,109 @@
+// FlitEngine: jobs on routers, cycle by cycle.
+//
+// Execution (one a job) says what a connection may send, Interfaces take it through their buffers
+// to the Routers, and what comes out of those arrives. In a cycle, in this order: sub-messages move
+// through the interfaces; free interfaces take what may be sent, as far as that was known when the
+// cycle began; flits arrive; what has reduced or waited long enough is told; routers move flits. So
+// what arrives in a cycle is sent on no earlier than four cycles later: an interface takes it in
+// the next one, and its first sub-message moves three times.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <utility>
+#include <vector>
+
+#include "pleach/base/index.h"
+#include "pleach/base/result.h"
+#include "pleach/network/execution.h"
+#include "pleach/network/flit/fabric.h"
+#include "pleach/network/flit/flit_clock.h"
+#include "pleach/network/flit/flit_options.h"
+#include "pleach/network/flit/interfaces.h"
+#include "pleach/network/flit/message_ways.h"
+#include "pleach/network/flit/routers.h"
+#include "pleach/network/flit/send_pools.h"
+#include "pleach/network/lowered_schedule.h"
+#include "pleach/network/session.h"
+#include "pleach/topology/topology.h"
+
+namespace pleach {
+
+// Runs a set of jobs that are known beforehand.
+class FlitEngine {
+ public:
+  struct Job {
+    LoweredJob lowered;
+    int64_t start_ps = 0;
+  };
+
+  // Borrows the topology.
+  // Errors: kInvalidArgument: VCs do not suffice for the routes; what Routers::create refuses; more
+  // than 2^44 flits times hops.
+  static Result<std::unique_ptr<FlitEngine>> create(const Topology& topology,
+                                                    const SimulationOptions& simulation,
+                                                    const FlitOptions& options,
+                                                    std::vector<Job> jobs);
+
+  int32_t job_count() const { return count_of(jobs_); }
+  bool is_idle() const { return unfinished_ == 0; }
+  // When something happens next; only while jobs are running.
+  int64_t next_ps() const;
+  // Advances to the first time at which jobs finish, at most to `until_ps`.
+  //   errors  kInvalidArgument: the arrival that never commits, where a schedule is wrong; time
+  //           passes kLongestPs. kInfeasible: packets wait for each other in a circle
+  Status advance(int64_t until_ps);
+  // Those that have finished since, by number, and when.
+  std::vector<NetworkSession::Finish> take_finished() { return std::exchange(finished_, {}); }
+  Record take_record(int32_t job) { return jobs_[at(job)].execution->take_record(); }
+  // When all jobs have finished: what has happened, until the last credit is home.
+  NetworkUse use();
+
+ private:
+  struct RunningJob {
+    std::unique_ptr<Execution> execution;
+    int64_t start_cycle = 0;
+    bool has_started = false;
+    bool has_finished = false;
+    std::vector<int32_t> pool_of;  // by connection
+  };
+  struct Alarm {
+    int64_t cycle = 0;
+    Execution::Alarm::Kind kind = {};
+    int32_t job = 0, rank = 0;
+    auto operator<=>(const Alarm&) const = default;
+  };
+  struct Network {
+    TopologyFabric fabric;
+    FlitClock clock;
+    MessageWays ways;
+    std::unique_ptr<Routers> routers;
+    std::unique_ptr<Interfaces> interfaces;
+  };
+
+  FlitEngine(const Topology& topology, const FlitOptions& options, Network network)
+      : topology_(topology), options_(options), network_(std::move(network)) {}
+  void add(Job job, const SimulationOptions& simulation);
+  NopTimes nop_times(const LoweredJob& job) const;
+  std::optional<int64_t> next_cycle() const;
+  void run_cycle(int64_t cycle);
+  void take_from(int32_t pool);
+  void ring(const Alarm& alarm);
+  void follow(int32_t job);
+  Error stuck() const;
+
+  const Topology& topology_;
+  const FlitOptions options_;
+  Network network_;
+  std::vector<RunningJob> jobs_;
+  SendPools pools_;
+  std::priority_queue<Alarm, std::vector<Alarm>, std::greater<>> alarms_;
+  std::vector<NetworkSession::Finish> finished_;
+  int64_t now_ = -1;  // the cycle that is or was under way
+  int32_t unfinished_ = 0;
+  int64_t delivered_ = 0;
+};
+
+}  // namespace pleach

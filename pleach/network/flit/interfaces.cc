@@ -1,0 +1,143 @@
+#include "pleach/network/flit/interfaces.h"
+
+#include <algorithm>
+
+#include "pleach/base/check.h"
+
+namespace pleach {
+
+int64_t InterfaceShape::flits(int64_t bytes) const {
+  const int64_t last = bytes - (sub_messages(bytes) - 1) * packet_bytes;
+  const int64_t payload =
+      (sub_messages(bytes) - 1) * packet_flits() + (last + flit_bytes - 1) / flit_bytes;
+  const int64_t headers = flow_control == FlowControl::kMessage ? 1 : sub_messages(bytes);
+  return std::max<int64_t>(1, payload + headers * header_flits);
+}
+
+int64_t InterfaceShape::shortest_packet(int64_t bytes) const {
+  if (flow_control == FlowControl::kMessage) {
+    return flits(bytes);
+  }
+  return flits(bytes - (sub_messages(bytes) - 1) * packet_bytes);
+}
+
+Interfaces::Interfaces(Routers& routers, const InterfaceShape& shape, int32_t interface_count)
+    : routers_(routers),
+      shape_(shape),
+      lines_(at(interface_count)),
+      wakes_(shape.queue_flits + shape.packet_flits() + shape.header_flits + 2) {}
+
+void Interfaces::wake(int32_t interface, int64_t cycle) {
+  Line& line = lines_[at(interface)];
+  if (cycle < line.wakes) {
+    line.wakes = cycle;
+    wakes_.add(cycle, interface);
+  }
+}
+
+void Interfaces::take(const Message& message, int64_t now) {
+  if (unused_.empty()) {
+    unused_.push_back(count_of(live_));
+    live_.emplace_back();
+  }
+  const int32_t number = unused_.back();
+  unused_.pop_back();
+  const int64_t count = shape_.sub_messages(message.bytes);
+  const bool is_one = shape_.flow_control == FlowControl::kMessage;
+  live_[at(number)] = {
+      .message = message, .sub_messages = count, .packets_left = is_one ? 1 : count};
+  Line& line = lines_[at(message.interface)];
+  line.left = count;
+  line.last = number;
+  line.starts = now + 1 + message.overhead_cycles;
+  wake(message.interface, now + 1);
+}
+
+std::optional<int64_t> Interfaces::next(int64_t now) const {
+  const int64_t next = wakes_.next(now, INT64_MAX);
+  return next == INT64_MAX ? std::nullopt : std::optional(next);
+}
+
+void Interfaces::move(int64_t now) {
+  taken_.clear();
+  wakes_.take(now, [&](int32_t interface) {
+    if (lines_[at(interface)].wakes == now) {
+      lines_[at(interface)].wakes = INT64_MAX;
+      move_line(interface, now);
+    }
+  });
+}
+
+void Interfaces::move_line(int32_t interface, int64_t now) {
+  Line& line = lines_[at(interface)];
+  if (!line.send.empty() && routers_.queued_flits(interface) < shape_.queue_flits) {
+    enqueue(line.send.front());
+    line.send.pop_front();
+  }
+  if (!line.buffer.empty() && count_of(line.send) < shape_.send_places) {
+    line.send.push_back(line.buffer.front());
+    line.buffer.pop_front();
+  }
+  if (line.left > 0 && line.starts <= now && count_of(line.buffer) < shape_.message_places) {
+    line.buffer.push_back(line.last);
+    if (--line.left == 0) {
+      taken_.push_back(live_[at(line.last)].message.tag);
+    }
+  }
+  const bool takes = line.left > 0 && count_of(line.buffer) < shape_.message_places;
+  if ((takes && line.starts <= now + 1) ||
+      (!line.buffer.empty() && count_of(line.send) < shape_.send_places)) {
+    wake(interface, now + 1);
+    return;
+  }
+  if (takes) {
+    wake(interface, line.starts);
+  }
+  if (!line.send.empty()) {  // one flit leaves the queue in a cycle, at most
+    const int64_t over = routers_.queued_flits(interface) - shape_.queue_flits;
+    wake(interface, now + std::max<int64_t>(0, over) + 1);
+  }
+}
+
+// Of one sub-message, without header.
+int32_t Interfaces::flits_of(const Live& live, int64_t sub_message) const {
+  const int64_t before = sub_message * shape_.packet_bytes;
+  const int64_t bytes = std::min(shape_.packet_bytes, live.message.bytes - before);
+  return static_cast<int32_t>((bytes + shape_.flit_bytes - 1) / shape_.flit_bytes);
+}
+
+void Interfaces::enqueue(int32_t number) {
+  Live& live = live_[at(number)];
+  const Message& message = live.message;
+  const bool is_one = shape_.flow_control == FlowControl::kMessage;
+  const bool has_header = !is_one || live.queued == 0;
+  const int32_t flits =
+      std::max(1, flits_of(live, live.queued) + (has_header ? shape_.header_flits : 0));
+  if (is_one && live.queued > 0) {
+    routers_.supply(message.interface, live.packet, flits);
+  } else {
+    const int64_t length = is_one ? shape_.flits(message.bytes) : flits;
+    live.packet = routers_.offer(message.interface, {.hops = message.hops,
+                                                     .length = static_cast<int32_t>(length),
+                                                     .supplied = flits,
+                                                     .priority = message.priority});
+    message_of_.resize(std::max(message_of_.size(), std::size_t{live.packet} + 1));
+    message_of_[live.packet] = number;
+  }
+  ++live.queued;
+}
+
+std::optional<int32_t> Interfaces::complete(const FlitDelivery& flit) {
+  if (!flit.tail) {
+    return std::nullopt;
+  }
+  const int32_t number = message_of_[flit.packet];
+  Live& live = live_[at(number)];
+  if (--live.packets_left > 0) {
+    return std::nullopt;
+  }
+  unused_.push_back(number);
+  return live.message.tag;
+}
+
+}  // namespace pleach
