@@ -15,6 +15,8 @@ namespace {
 // The unit of MultiTree's evaluation: 128 bytes in a cycle, in blocks of 2 KiB.
 constexpr int64_t kReducedBytesPerCycle = 128;
 constexpr int64_t kReducedBlock = 2048;
+// How often a run that may get stuck is looked at: interfaces with something to send never rest.
+constexpr int64_t kDeadlockCycles = 4096;
 
 ReduceRules reduce_rules(const SimulationOptions& simulation, const FlitOptions& options,
                          const FlitClock& clock, int64_t bytes_per_s) {
@@ -155,6 +157,11 @@ Status FlitEngine::advance(int64_t until_ps) {
       return takes_too_long();
     }
     run_cycle(*cycle);
+    if (options_.allow_deadlock && ++cycles_run_ % kDeadlockCycles == 0) {
+      if (auto error = deadlock_of(topology_, network_.fabric.fabric, *network_.routers)) {
+        return std::move(*error);
+      }
+    }
   }
   return ok();
 }

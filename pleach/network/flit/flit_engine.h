@@ -104,6 +104,7 @@ class FlitEngine {
   int64_t now_ = -1;  // the cycle that is or was under way
   int32_t unfinished_ = 0;
   int64_t delivered_ = 0;
+  int64_t cycles_run_ = 0;
 };
 
 }  // namespace pleach

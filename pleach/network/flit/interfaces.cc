@@ -50,16 +50,24 @@ void Interfaces::take(const Message& message, int64_t now) {
   line.left = count;
   line.last = number;
   line.starts = now + 1 + message.overhead_cycles;
-  wake(message.interface, now + 1);
+  if (message.overhead_cycles == 0) {
+    wake(message.interface, now + 1);
+  } else {  // longer than the wheel reaches
+    starts_.emplace(line.starts, message.interface);
+  }
 }
 
 std::optional<int64_t> Interfaces::next(int64_t now) const {
-  const int64_t next = wakes_.next(now, INT64_MAX);
+  const int64_t next = wakes_.next(now, starts_.empty() ? INT64_MAX : starts_.begin()->first);
   return next == INT64_MAX ? std::nullopt : std::optional(next);
 }
 
 void Interfaces::move(int64_t now) {
   taken_.clear();
+  while (!starts_.empty() && starts_.begin()->first <= now) {
+    wake(starts_.begin()->second, now);
+    starts_.erase(starts_.begin());
+  }
   wakes_.take(now, [&](int32_t interface) {
     if (lines_[at(interface)].wakes == now) {
       lines_[at(interface)].wakes = INT64_MAX;
@@ -85,13 +93,10 @@ void Interfaces::move_line(int32_t interface, int64_t now) {
     }
   }
   const bool takes = line.left > 0 && count_of(line.buffer) < shape_.message_places;
-  if ((takes && line.starts <= now + 1) ||
+  if ((takes && line.starts <= now) ||
       (!line.buffer.empty() && count_of(line.send) < shape_.send_places)) {
     wake(interface, now + 1);
     return;
-  }
-  if (takes) {
-    wake(interface, line.starts);
   }
   if (!line.send.empty()) {  // one flit leaves the queue in a cycle, at most
     const int64_t over = routers_.queued_flits(interface) - shape_.queue_flits;

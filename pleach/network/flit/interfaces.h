@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "pleach/base/index.h"
@@ -95,6 +97,7 @@ class Interfaces {
   const InterfaceShape shape_;
   std::vector<Line> lines_;
   TimeWheel<int32_t> wakes_;
+  std::set<std::pair<int64_t, int32_t>> starts_;  // cycle and interface, after an overhead
   std::vector<Live> live_;
   std::vector<int32_t> unused_;
   std::vector<int32_t> message_of_;  // by packet
