@@ -4,9 +4,12 @@
 
 namespace pleach {
 
+std::string link_name(const Topology& topology, const Link& link) {
+  return fmt::format("{}->{}", topology.node(link.source).name, topology.node(link.target).name);
+}
+
 std::string link_name(const Topology& topology, LinkId link) {
-  const Link& ends = topology.link(link);
-  return fmt::format("{}->{}", topology.node(ends.source).name, topology.node(ends.target).name);
+  return link_name(topology, topology.link(link));
 }
 
 }  // namespace pleach

@@ -7,7 +7,8 @@
 
 namespace pleach {
 
-// "0->1", by the names of the link's ends.
+// "0->1", by the names of the link's ends, which are nodes of the topology.
+std::string link_name(const Topology& topology, const Link& link);
 std::string link_name(const Topology& topology, LinkId link);
 
 }  // namespace pleach

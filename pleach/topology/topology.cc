@@ -12,6 +12,7 @@
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
 #include "pleach/topology/link_classes.h"
+#include "pleach/topology/link_name.h"
 #include "pleach/topology/switch_model.h"
 
 namespace pleach {
@@ -247,8 +248,7 @@ Result<LinkId> TopologyBuilder::add_link(Link link, const std::string& where) {
     }
   }
   const auto error = [&](const std::string& what) {
-    return invalid(where, fmt::format("link {}->{} {}", topology_.node(link.source).name,
-                                      topology_.node(link.target).name, what));
+    return invalid(where, fmt::format("link {} {}", link_name(topology_, link), what));
   };
   if (topology_.links_.size() >= kLinkLimit) {
     return invalid(where, fmt::format("more than {} links", kLinkLimit));

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "pleach/base/index.h"
+#include "pleach/topology/link_name.h"
 
 namespace pleach {
 namespace {
@@ -88,9 +89,9 @@ Status FabricBuilder::add_links() {
     const int64_t latency =
         latency_cycles(link.latency_ps, options_.flit_bytes, result_.cycle_bytes_per_s);
     if (latency > kMostLatency) {
-      return invalid(fmt::format("{}: link {}->{} takes {} cycles; the flit model has at most {}",
-                                 topology_.name(), topology_.node(link.source).name,
-                                 topology_.node(link.target).name, latency, kMostLatency));
+      return invalid(fmt::format("{}: link {} takes {} cycles; the flit model has at most {}",
+                                 topology_.name(), link_name(topology_, link), latency,
+                                 kMostLatency));
     }
     const FabricEnd source = end_of(link.source, outputs_);
     const FabricEnd target = end_of(link.target, inputs_);
