@@ -46,11 +46,11 @@ struct Room {
     receives.assign(at(graph.vertex_count), limit);
   }
   bool admits(const TreeGraph::Arc& arc) const {
-    return is_taken[at(arc.link)] == 0 && receives[at(arc.target)] > 0;
+    return is_taken[arc.link.index()] == 0 && receives[at(arc.target)] > 0;
   }
-  void take(std::span<const int32_t> way, int32_t parent, int32_t child) {
-    for (const int32_t link : way) {
-      is_taken[at(link)] = 1;
+  void take(std::span<const LinkId> way, int32_t parent, int32_t child) {
+    for (const LinkId link : way) {
+      is_taken[link.index()] = 1;
     }
     free_link_count -= count_of(way);
     --sends[at(parent)];
@@ -84,7 +84,7 @@ class WaySearch {
     for (const TreeGraph::Arc& arc : graph_.arcs_of(parent)) {
       if (arc.target >= graph_.vertex_count) {
         may_return = true;
-        if (room.is_taken[at(arc.link)] == 0) {
+        if (room.is_taken[arc.link.index()] == 0) {
           between_.push_back({arc.target, arc.link, -1});
         }
       } else if (!tree.has(arc.target)) {
@@ -98,13 +98,13 @@ class WaySearch {
     return between_.empty() ? Found{-1, may_return}
                             : Found{search_between(tree, room, passes_leaves), true};
   }
-  std::span<const int32_t> way() const { return way_; }
+  std::span<const LinkId> way() const { return way_; }
 
  private:
   // A node between that the search has come to: by which link, and from which one before it.
   struct Passed {
     int32_t node = 0;
-    int32_t link = 0;
+    LinkId link;
     int32_t before = -1;  // index in between_; -1: the parent
   };
 
@@ -121,7 +121,7 @@ class WaySearch {
             trace(next, arc.link);
             return arc.target;
           }
-        } else if (!ends && room.is_taken[at(arc.link)] == 0 && is_new(arc.target)) {
+        } else if (!ends && room.is_taken[arc.link.index()] == 0 && is_new(arc.target)) {
           between_.push_back({arc.target, arc.link, next});
         }
       }
@@ -132,7 +132,7 @@ class WaySearch {
   bool is_new(int32_t node) {
     return std::exchange(last_search_[at(node - graph_.vertex_count)], search_) != search_;
   }
-  void trace(int32_t last, int32_t link) {
+  void trace(int32_t last, LinkId link) {
     way_.assign(1, link);
     for (int32_t back = last; back >= 0; back = between_[at(back)].before) {
       way_.push_back(between_[at(back)].link);
@@ -145,7 +145,7 @@ class WaySearch {
   std::vector<Passed> between_;
   std::vector<int64_t> last_search_;  // by node between: the last one that came to it
   int64_t search_ = 0;
-  std::vector<int32_t> way_;
+  std::vector<LinkId> way_;
 };
 
 class Grower {
@@ -223,7 +223,7 @@ class Grower {
     tree.join(child);
     --tree.missing_count;
     --missing_count_;
-    const std::span<const int32_t> way = search_.way();
+    const std::span<const LinkId> way = search_.way();
     room_.take(way, parent, child);
     result_.edges.push_back(
         {root, parent, child, result_.step_count, count_of(result_.links), count_of(way)});

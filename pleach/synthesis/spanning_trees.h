@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "pleach/base/id.h"
 #include "pleach/base/index.h"
 
 namespace pleach {
@@ -15,7 +16,7 @@ namespace pleach {
 struct TreeGraph {
   struct Arc {
     int32_t target = 0;
-    int32_t link = 0;  // < link_count; what the arc occupies for one step
+    LinkId link;  // below link_count; what the arc occupies for one step
   };
   int32_t vertex_count = 0;
   std::vector<int32_t> first;
@@ -48,10 +49,10 @@ struct TreeEdge {
 
 struct Trees {
   std::vector<TreeEdge> edges;  // by step, in the order of their addition
-  std::vector<int32_t> links;   // of all edges' ways, from parent to child
+  std::vector<LinkId> links;    // of all edges' ways, from parent to child
   int32_t step_count = 0;
 
-  std::span<const int32_t> way(const TreeEdge& edge) const {
+  std::span<const LinkId> way(const TreeEdge& edge) const {
     return std::span(links).subspan(at(edge.first_link), at(edge.link_count));
   }
 };

@@ -57,7 +57,7 @@ Network make_network(const SynthesisRequest& request) {
     for (const LinkId link : request.topology.links_out(node)) {
       const int32_t target = number_of[request.topology.link(link).target.index()];
       if (target >= 0) {
-        graph.arcs.push_back({target, link.value});
+        graph.arcs.push_back({target, link});
       }
     }
     graph.first.push_back(count_of(graph.arcs));
@@ -87,9 +87,10 @@ TreeGraph transposed(const TreeGraph& graph) {
 
 // By link the one in the opposite direction, the k-th of parallel links with the k-th; none when
 // some link has no such partner.
-std::optional<std::vector<int32_t>> opposite_links(const TreeGraph& graph) {
+std::optional<std::vector<LinkId>> opposite_links(const TreeGraph& graph) {
   struct Ends {
-    int32_t low, high, is_down, link;
+    int32_t low, high, is_down;
+    LinkId link;
   };
   std::vector<Ends> all;
   for (int32_t source = 0; source < graph.node_count(); ++source) {
@@ -101,7 +102,7 @@ std::optional<std::vector<int32_t>> opposite_links(const TreeGraph& graph) {
   std::ranges::sort(all, {}, [](const Ends& ends) {
     return std::tuple(ends.low, ends.high, ends.is_down, ends.link);
   });
-  std::vector<int32_t> opposite(at(graph.link_count), -1);
+  std::vector<LinkId> opposite(at(graph.link_count));
   for (std::size_t begin = 0, end = 0; begin < all.size(); begin = end) {
     std::size_t up_count = 0;
     for (end = begin;
@@ -113,8 +114,8 @@ std::optional<std::vector<int32_t>> opposite_links(const TreeGraph& graph) {
       return std::nullopt;
     }
     for (std::size_t k = begin; k < begin + up_count; ++k) {
-      opposite[at(all[k].link)] = all[k + up_count].link;
-      opposite[at(all[k + up_count].link)] = all[k].link;
+      opposite[all[k].link.index()] = all[k + up_count].link;
+      opposite[all[k + up_count].link.index()] = all[k].link;
     }
   }
   return opposite;
@@ -156,14 +157,10 @@ TreeOptions tree_options(const Network& network, const Options& options) {
 Result<Schedule> all_gather(const Network& network, const Trees& trees) {
   ScheduleBuilder builder(network.request, CollectiveKind::kAllGather, network.vertex_count());
   builder.reserve(static_cast<int64_t>(trees.edges.size()));
-  std::vector<LinkId> way;
   for (const TreeEdge& edge : trees.edges) {
-    way.clear();
-    for (const int32_t link : trees.way(edge)) {
-      way.push_back({link});
-    }
     builder.add({.first_chunk = network.ranks[at(edge.tree)], .step = edge.step},
-                network.node(edge.parent), network.node(edge.child), builder.route(way));
+                network.node(edge.parent), network.node(edge.child),
+                builder.route(trees.way(edge)));
   }
   return std::move(builder).finish({trees.step_count});
 }
@@ -171,14 +168,14 @@ Result<Schedule> all_gather(const Network& network, const Trees& trees) {
 // Children send their partial sums to parents, in the opposite order of steps.
 //   link_of  by a way's link, the one that its reversal takes
 Result<Schedule> reduce_scatter(const Network& network, const Trees& trees,
-                                const std::vector<int32_t>& link_of) {
+                                const std::vector<LinkId>& link_of) {
   ScheduleBuilder builder(network.request, CollectiveKind::kReduceScatter, network.vertex_count());
   builder.reserve(static_cast<int64_t>(trees.edges.size()));
   std::vector<LinkId> way;
   for (auto edge = trees.edges.rbegin(); edge != trees.edges.rend(); ++edge) {
     way.clear();
-    for (const int32_t link : trees.way(*edge)) {
-      way.push_back({link_of[at(link)]});
+    for (const LinkId link : trees.way(*edge)) {
+      way.push_back(link_of[link.index()]);
     }
     std::ranges::reverse(way);
     builder.add({.first_chunk = network.ranks[at(edge->tree)],
@@ -202,8 +199,10 @@ Result<Schedule> multitree(const SynthesisRequest& request, const Options& optio
   if (const auto opposite = opposite_links(network.graph)) {
     first = reduce_scatter(network, outward, *opposite);
   } else {  // some link has no opposite: trees of their own, grown against the links
-    std::vector<int32_t> same(at(network.graph.link_count));
-    std::iota(same.begin(), same.end(), 0);
+    std::vector<LinkId> same;
+    for (int32_t link = 0; link < network.graph.link_count; ++link) {
+      same.push_back({link});
+    }
     first = reduce_scatter(network, grow_trees(transposed(network.graph), growth), same);
   }
   if (!first || request.collective == CollectiveKind::kReduceScatter) {
