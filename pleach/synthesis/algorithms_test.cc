@@ -9,6 +9,7 @@
 #include <bit>
 #include <functional>
 #include <map>
+#include <optional>
 
 #include "pleach/base/rng.h"
 #include "pleach/collective/verify.h"
@@ -411,13 +412,13 @@ TEST(Algorithms, BruckMovesTheDigitsOfDistances) {
   }
 }
 
-// Chunks over each link of a class that carries any.
+// Chunks over each link, or of a class, that carries any.
 std::map<LinkId, int64_t> chunks_over(const Schedule& schedule, const Topology& topology,
-                                      const std::string& link_class) {
+                                      const std::optional<std::string>& link_class = {}) {
   std::map<LinkId, int64_t> chunks;
   for (const Transfer& transfer : schedule.transfers) {
     for (const LinkId link : schedule.routes[transfer.route]) {
-      if (topology.given_class(link) == link_class) {
+      if (!link_class || topology.given_class(link) == *link_class) {
         chunks[link] += transfer.chunk_count;
       }
     }
@@ -537,6 +538,23 @@ TEST(Algorithms, HierarchicalTakesAnyAlgorithmOnALevel) {
       }
       ASSERT_TRUE(schedule) << schedule.error().message;
       expect_correct(*schedule, topology);
+    }
+  }
+}
+
+// A level alone is what its algorithm writes, through the same switches.
+TEST(Algorithms, HierarchicalKeepsTheWaysThatALevelChose) {
+  for (const std::string name : {"leaf_spine:2x4", "fat_tree:16,radix=4", "torus:2x3"}) {
+    const Topology topology = topology_of(name);
+    const auto spec = fmt::format("hierarchical,algorithms=multitree,orders=one,levels={}",
+                                  topology.rank_nodes().size());
+    for (const Kind collective : {Kind::kAllReduce, Kind::kReduceScatter, Kind::kAllGather}) {
+      SCOPED_TRACE(spec + " on " + name + " " + std::string(to_text(collective)));
+      const auto level = synthesize({topology, {}, collective}, "multitree");
+      const auto schedule = synthesize({topology, {}, collective}, spec);
+      ASSERT_TRUE(level && schedule);
+      expect_correct(*schedule, topology);
+      EXPECT_EQ(chunks_over(*schedule, topology), chunks_over(*level, topology));
     }
   }
 }

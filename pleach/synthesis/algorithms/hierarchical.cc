@@ -101,10 +101,11 @@ Result<Phase> make_phase(const Plan& plan, const Level& level, CollectiveKind co
   return phase;
 }
 
-// Whether the algorithm of a level chose a link, among parallel ones.
+// Whether the algorithm of a level chose a way of its own: one of parallel links, or through
+// switches.
 bool is_chosen(Router& router, const Transfer& transfer, std::span<const LinkId> links) {
   const auto usual = router.route(transfer.source, transfer.target);
-  return links.size() == 1 && usual && usual->front() != links[0];
+  return usual && !std::ranges::equal(*usual, links);
 }
 
 // The fewest ways side by side that any transfer of a phase has; 1 where the algorithm chose some.
@@ -221,7 +222,7 @@ class Writer {
     }
   }
 
-  // A link that the algorithm of the level chose, among parallel ones; or what the topology says.
+  // The way that the algorithm of the level chose; or what the topology says.
   int32_t route_of(const Transfer& transfer, std::span<const LinkId> links, int32_t stripe) {
     return is_chosen(router_, transfer, links)
                ? builder_.route(links)
