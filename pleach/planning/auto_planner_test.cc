@@ -151,6 +151,62 @@ TEST(AutoPlanner, TakesFewConnectionsAndManySegmentsOfWhatIsAsGood) {
             time_of(topology, best.schedule, 8 << 20, best.segment_count) * 51);
 }
 
+// What counts on a network: one alone, and two, of which the second begins halfway.
+int64_t time_of_two(const Topology& topology, const std::shared_ptr<const Schedule>& schedule,
+                    int64_t size_bytes, int64_t least_segment_bytes) {
+  const Job job = {schedule, size_bytes, 0};
+  const auto alone = find_best_segments(topology, {&job, 1}, {.least_bytes = least_segment_bytes});
+  EXPECT_TRUE(alone) << alone.error().message;
+  const int64_t alone_ps = alone->simulation.finish_ps;
+  const Job jobs[] = {job, {schedule, size_bytes, alone_ps / 2}};
+  const auto both =
+      simulate(kDefaultNetworkModel, topology, jobs, {.segment_count = alone->segment_count});
+  EXPECT_TRUE(both) << both.error().message;
+  return alone_ps + both->finish_ps;
+}
+
+// What it doesn't simulate it would not have taken.
+TEST(AutoPlanner, TakesTheFastestOfTwoUnderWay) {
+  const PlannerOptions options =
+      on_network({.segment_count = std::nullopt, .wants_certificate = false});
+  for (const std::string spec : {"switch:6", "leaf_spine:2x2", "mesh:2x3", "fully_connected:4"}) {
+    const Topology topology = topology_of(spec + ",latency=2us,overhead=3us,bandwidth=1GB/s");
+    const auto planner = make_planner(topology, "auto", options);
+    for (const Kind collective : {Kind::kAllReduce, Kind::kBroadcast, Kind::kAllToAll}) {
+      const auto candidates = candidate_schedules(topology, {.collective = collective}, options);
+      ASSERT_TRUE(candidates) << candidates.error().message;
+      for (const int64_t size_bytes : {int64_t{240}, int64_t{24} << 10, int64_t{24} << 20}) {
+        const auto choice =
+            (*planner)->choose({.collective = collective, .size_bytes = size_bytes});
+        ASSERT_TRUE(choice) << choice.error().message;
+        const auto time_ps = [&](const std::shared_ptr<const Schedule>& schedule) {
+          return time_of_two(topology, schedule, size_bytes, options.least_segment_bytes);
+        };
+        const int64_t taken_ps = time_ps(choice->schedule);
+        for (const auto& candidate : *candidates) {
+          EXPECT_LE(taken_ps * 100, time_ps(candidate) * 101)
+              << spec << " " << to_text(collective) << " " << size_bytes << ": "
+              << choice->schedule->provenance.algorithm << ", not "
+              << candidate->provenance.algorithm;
+        }
+      }
+    }
+  }
+}
+
+// On a star a group of one level, where all send straight to all, is what direct writes.
+TEST(AutoPlanner, TriesAScheduleOnce) {
+  const Topology topology = topology_of("switch:6");
+  const auto candidates = candidate_schedules(topology, {}, {});
+  ASSERT_TRUE(candidates) << candidates.error().message;
+  std::map<std::string, int> count;
+  for (const auto& candidate : *candidates) {
+    ++count[candidate->provenance.algorithm];
+  }
+  EXPECT_EQ(count["direct"], 2) << "in one step and in two";
+  EXPECT_EQ(count["hierarchical"], 0);
+}
+
 // Ranks that halve and double exchange with others in every step: two such collectives meet where
 // one alone never does. In rings everybody receives from one rank only.
 TEST(AutoPlanner, CountsOnAnotherUnderWay) {

@@ -25,18 +25,29 @@ Result<int64_t> largest_message_bytes(const Job& job) {
 
 }  // namespace
 
+Result<int32_t> most_segments(std::span<const Job> jobs, const SegmentSearch& search) {
+  int64_t largest_bytes = 0;
+  for (const Job& job : jobs) {
+    PLEACH_ASSIGN(bytes, largest_message_bytes(job));
+    largest_bytes = std::max(largest_bytes, bytes);
+  }
+  int32_t most = 1;
+  while (most < kMostSegmentsTried && 2 * most <= largest_bytes / search.least_bytes) {
+    most *= 2;
+  }
+  return most;
+}
+
 Result<BestSegments> find_best_segments(const Topology& topology, std::span<const Job> jobs,
                                         const SegmentSearch& search) {
-  constexpr int32_t kMostTried = 64;
   constexpr int32_t kMostWorse = 2;
   SimulationOptions options = search.simulation;
   options.segment_count = 1;
   PLEACH_ASSIGN(first, simulate(search.model, topology, jobs, options));
-  int64_t transfer_count = 0, largest_bytes = 0;
+  PLEACH_ASSIGN(most, most_segments(jobs, search));
+  int64_t transfer_count = 0;
   for (const Job& job : jobs) {
     transfer_count += job.schedule->transfer_count();
-    PLEACH_ASSIGN(bytes, largest_message_bytes(job));
-    largest_bytes = std::max(largest_bytes, bytes);
   }
   int64_t least_ps = first.finish_ps;
   const auto is_good = [&](int64_t time_ps) {
@@ -46,10 +57,10 @@ Result<BestSegments> find_best_segments(const Topology& topology, std::span<cons
   good.push_back({1, std::move(first)});
   int64_t budget = kAutoSegmentLimit;
   int32_t worse_in_a_row = 0;
-  while (options.segment_count < kMostTried && worse_in_a_row < kMostWorse) {
+  while (options.segment_count < most && worse_in_a_row < kMostWorse) {
     options.segment_count *= 2;
     budget -= transfer_count * options.segment_count;
-    if (budget < 0 || options.segment_count > largest_bytes / search.least_bytes) {
+    if (budget < 0) {
       break;
     }
     PLEACH_ASSIGN(other, simulate(search.model, topology, jobs, options));
@@ -62,10 +73,10 @@ Result<BestSegments> find_best_segments(const Topology& topology, std::span<cons
       ++worse_in_a_row;
     }
   }
-  const auto most = std::find_if(good.rbegin(), good.rend(), [&](const BestSegments& one) {
+  const auto taken = std::find_if(good.rbegin(), good.rend(), [&](const BestSegments& one) {
     return is_good(one.simulation.finish_ps);
   });
-  return std::move(*most);
+  return std::move(*taken);
 }
 
 }  // namespace pleach

@@ -18,6 +18,9 @@ struct BestSegments {
   Simulation simulation;
 };
 
+// Segments that a choice tries at the most.
+inline constexpr int32_t kMostSegmentsTried = 64;
+
 struct SegmentSearch {
   std::string_view model = kDefaultNetworkModel;
   SimulationOptions simulation = {};  // its segment_count is ignored
@@ -25,9 +28,12 @@ struct SegmentSearch {
   double as_good = 1;                 // PlannerOptions'
 };
 
-// Tries 1, 2, 4, ... 64 segments, none smaller than that, and keeps the fastest (the fewest on a
-// tie); or the most that are as good, where others are than the fastest. Until two in a row are no
-// better, and while the jobs have at most kAutoSegmentLimit transfers × segments in all.
+// The most segments of 1, 2, 4, ... kMostSegmentsTried of which none is smaller than that.
+Result<int32_t> most_segments(std::span<const Job> jobs, const SegmentSearch& search);
+
+// Tries 1, 2, 4, ... most_segments(), and keeps the fastest (the fewest on a tie); or the most that
+// are as good, where others are than the fastest. Until two in a row are no better, and while the
+// jobs have at most kAutoSegmentLimit transfers × segments in all.
 //   errors  those of the model
 Result<BestSegments> find_best_segments(const Topology& topology, std::span<const Job> jobs,
                                         const SegmentSearch& search = {});

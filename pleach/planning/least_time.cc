@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -37,15 +38,16 @@ bool is_fuller(const Chain& one, const Chain& other) {
 // One schedule with all its transfers and routes.
 class Messages {
  public:
-  Messages(const Schedule& schedule, const Topology& topology, int32_t segment_count)
+  Messages(const Schedule& schedule, const Topology& topology, int32_t segment_count,
+           bool is_padded)
       : schedule_(schedule), topology_(topology), segment_count_(segment_count) {
     // The chunks of an all_to_all cover the buffers of all ranks.
     const bool exchanges = schedule.collective == CollectiveKind::kAllToAll;
     const double buffers = exchanges ? schedule.rank_count() : 1;
     buffers_per_weight_ = buffers / static_cast<double>(schedule.chunks.total());
     const int64_t pieces = schedule.chunks.total() * segment_count;
-    cuts_evenly_ =
-        padding_unit_bytes(schedule, segment_count) * static_cast<int64_t>(buffers) % pieces == 0;
+    const int64_t unit_bytes = is_padded ? padding_unit_bytes(schedule, segment_count) : 1;
+    cuts_evenly_ = unit_bytes * static_cast<int64_t>(buffers) % pieces == 0;
   }
 
   bool cuts_evenly() const { return cuts_evenly_; }
@@ -64,13 +66,15 @@ class Messages {
   template <typename More>
   Chain last(More is_more) const {
     const RankOfNode rank_of(schedule_.participants);
-    const auto chunks = at(schedule_.chunks.count());
-    std::vector<Chain> there(at(schedule_.rank_count()) * chunks);  // by rank, chunk
-    std::vector<std::pair<std::size_t, Chain>> arrivals;            // of the step
+    const int64_t chunks = schedule_.chunks.count();
+    // By rank and chunk; of an all_to_all's few are somewhere.
+    std::unordered_map<int64_t, Chain> there;
+    std::vector<std::pair<int64_t, Chain>> arrivals;  // of the step
     Chain last;
     const auto end_step = [&] {
       for (const auto& [slot, chain] : std::exchange(arrivals, {})) {
-        there[slot] = is_more(chain, there[slot]) ? chain : there[slot];
+        Chain& before = there[slot];
+        before = is_more(chain, before) ? chain : before;
         last = is_more(chain, last) ? chain : last;
       }
     };
@@ -86,9 +90,10 @@ class Messages {
       for (int32_t chunk = transfer.first_chunk;
            chunk < transfer.first_chunk + transfer.chunk_count; ++chunk) {
         // A switch holds nothing: what leaves it starts anew, which is no later than it does.
-        const Chain before = source < 0 ? Chain{} : there[at(source) * chunks + at(chunk)];
+        const auto known = source < 0 ? there.end() : there.find(source * chunks + chunk);
+        const Chain before = known == there.end() ? Chain{} : known->second;
         if (target >= 0) {
-          arrivals.emplace_back(at(target) * chunks + at(chunk), before.then(own));
+          arrivals.emplace_back(target * chunks + chunk, before.then(own));
         }
       }
     }
@@ -134,13 +139,13 @@ class Messages {
 
 Result<LeastTime> LeastTime::of(const Topology& topology,
                                 std::span<const std::shared_ptr<const Schedule>> schedules,
-                                int32_t segment_count) {
+                                int32_t segment_count, bool is_padded) {
   LeastTime least;
   std::vector<Chain> loads(topology.links().size());
   for (const auto& schedule : schedules) {
     PLEACH_ASSIGN(whole, expand(*schedule, &topology));
     PLEACH_TRY(fill_routes(whole, topology));
-    const Messages messages(whole, topology, segment_count);
+    const Messages messages(whole, topology, segment_count, is_padded);
     messages.add_loads(loads);
     for (const Chain& chain : {messages.last(is_longer), messages.last(is_fuller)}) {
       least.lines_.push_back({chain.first_ps, chain.ps_per_byte});

@@ -19,12 +19,13 @@ namespace pleach {
 // longest latencies and that with the most bytes. Immutable; thread safe.
 class LeastTime {
  public:
-  // Of correct schedules on buffers padded as in planning/padding.h, in `segment_count` segments.
+  // Of correct schedules, in `segment_count` segments; buffers are of any size, or are padded as in
+  // planning/padding.h, of which more is known.
   //   errors  those of fill_routes and expand
   //   cost    O(transfers · (links of a route + chunks)), translates written out
   static Result<LeastTime> of(const Topology& topology,
                               std::span<const std::shared_ptr<const Schedule>> schedules,
-                              int32_t segment_count);
+                              int32_t segment_count, bool is_padded = true);
 
   // `size_bytes` of a rank's buffer; 0 takes no time.
   int64_t time_ps(int64_t size_bytes) const;

@@ -11,12 +11,11 @@
 
 namespace pleach {
 
-Result<BestSegments> Planner::best_segments(std::span<const Job> jobs, double as_good) const {
-  return find_best_segments(topology_, jobs,
-                            {.model = options_.model,
-                             .simulation = options_.simulation,
-                             .least_bytes = options_.least_segment_bytes,
-                             .as_good = as_good});
+SegmentSearch Planner::segment_search(double as_good) const {
+  return {.model = options_.model,
+          .simulation = options_.simulation,
+          .least_bytes = options_.least_segment_bytes,
+          .as_good = as_good};
 }
 
 Result<CommonChoice> Planner::with_segments(CommonChoice choice, int64_t size_bytes) const {
@@ -28,7 +27,7 @@ Result<CommonChoice> Planner::with_segments(CommonChoice choice, int64_t size_by
   for (const auto& schedule : choice.schedules) {
     jobs.push_back({schedule, size_bytes, 0});
   }
-  PLEACH_ASSIGN(best, best_segments(jobs, options_.as_good));
+  PLEACH_ASSIGN(best, find_best_segments(topology_, jobs, segment_search(options_.as_good)));
   choice.segment_count = best.segment_count;
   choice.time_ps = best.simulation.finish_ps;
   return choice;

@@ -97,7 +97,7 @@ class Planner {
   const Topology& topology() const { return topology_; }
   const PlannerOptions& options() const { return options_; }
   // As the options have it, whose number of segments is not given; as_good of its own.
-  Result<BestSegments> best_segments(std::span<const Job> jobs, double as_good) const;
+  SegmentSearch segment_search(double as_good) const;
 
  private:
   virtual Result<std::shared_ptr<const Schedule>> schedule(const ScheduleRequest& request) = 0;
