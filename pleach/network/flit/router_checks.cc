@@ -8,7 +8,8 @@
 namespace pleach {
 namespace {
 
-// What is on the way to each input VC, and to each output VC and interface's VC in credits.
+// What is on the way to each input VC, and to each output VC and interface's VC in credits;
+// interfaces' VCs as in events.
 struct OnTheWay {
   std::vector<uint32_t> flits;
   std::vector<uint32_t> credits;
@@ -20,16 +21,16 @@ OnTheWay on_the_way(const RouterState& state) {
   OnTheWay result;
   result.flits.resize(state.inputs.size());
   result.credits.resize(state.outputs.size());
-  result.source_credits.resize(state.source_credits.size());
-  result.sink_flits.resize(state.source_credits.size());
-  state.events.flits.for_each([&](const FlitArrival& flit) {
-    ++((flit.target & kAtInterface) != 0 ? result.sink_flits[flit.target & ~kAtInterface]
-                                         : result.flits[flit.target]);
+  result.source_credits.resize(at(state.layout.interfaces) * kMostVcs);
+  result.sink_flits.resize(result.source_credits.size());
+  state.events.flits.for_each(kRouters,
+                              [&](const FlitArrival& flit) { ++result.flits[flit.target]; });
+  state.events.flits.for_each(kInterfaces, [&](const FlitArrival& flit) {
+    ++result.sink_flits[flit.target & ~kAtInterface];
   });
-  state.events.credits.for_each([&](uint32_t target) {
-    ++((target & kAtInterface) != 0 ? result.source_credits[target & ~kAtInterface]
-                                    : result.credits[target]);
-  });
+  state.events.credits.for_each(kRouters, [&](uint32_t target) { ++result.credits[target]; });
+  state.events.credits.for_each(
+      kInterfaces, [&](uint32_t target) { ++result.source_credits[target & ~kAtInterface]; });
   return result;
 }
 
@@ -37,10 +38,12 @@ uint32_t output_port_of(const RouterState& state, const OutputVc& out) {
   return out.router * state.layout.outputs + out.output;
 }
 
+uint32_t output_of(const RouterState& state, const InputVc& vc) {
+  return vc.router * state.layout.output_vcs() + vc.out;
+}
+
 bool is_asking(const RouterState& state, const InputVc& vc) {
-  return Bits<false>::has(block_of(state, vc.router) + state.masks.asking +
-                              std::size_t{vc.group} * state.layout.input_words,
-                          vc.local);
+  return Bits<false>::has(&free_vcs_of(state, vc.router, vc.group) + 1, vc.local);
 }
 
 std::string check_credits(const RouterState& state) {
@@ -48,7 +51,7 @@ std::string check_credits(const RouterState& state) {
   const auto buffer = static_cast<uint32_t>(state.options.buffer);
   for (std::size_t i = 0; i < state.outputs.size(); ++i) {
     const OutputVc& out = state.outputs[i];
-    const ChannelStart& channel = state.output_ports[output_port_of(state, out)];
+    const ChannelStart& channel = state.output_ports[output_port_of(state, out)].channel;
     if (channel.channel == kNone) {
       continue;
     }
@@ -64,13 +67,13 @@ std::string check_credits(const RouterState& state) {
     }
   }
   for (std::size_t i = 0; i < state.source_credits.size(); ++i) {
-    const ChannelStart& channel = state.sources[i / state.layout.vcs].channel;
-    const auto target = channel.target + static_cast<uint32_t>(i % state.layout.vcs);
+    const std::size_t interface = i / state.layout.vcs, vc = i % state.layout.vcs;
+    const auto target = state.sources[interface].channel.target + static_cast<uint32_t>(vc);
     const uint32_t there = way.flits[target] + state.inputs[target].flits;
-    if (state.source_credits[i] + way.source_credits[i] + there != buffer) {
+    const uint32_t returning = way.source_credits[interface * kMostVcs + vc];
+    if (state.source_credits[i] + returning + there != buffer) {
       return fmt::format("interface {}, VC {}: {} credits, {} on the way, and {} flits are not {}",
-                         i / state.layout.vcs, i % state.layout.vcs, state.source_credits[i],
-                         way.source_credits[i], there, buffer);
+                         interface, vc, state.source_credits[i], returning, there, buffer);
     }
   }
   return "";
@@ -85,11 +88,11 @@ std::string check_input(const RouterState& state, const InputVc& vc) {
   if (vc.packets == 0 && vc.flits > 0) {
     return place() + ": flits of no packet";
   }
-  if (vc.out == kNone) {
+  if (vc.out == kNoVc) {
     return vc.may_pass ? place() + ": may pass to nowhere" : "";
   }
-  const OutputVc& out = state.outputs[vc.out];
-  if (out.owner != vc.local || out.router != vc.router) {
+  const OutputVc& out = state.outputs[output_of(state, vc)];
+  if (out.owner != vc.local) {
     return place() + ": its output VC belongs to another";
   }
   const uint64_t* ready = block_of(state, out.router) + state.masks.ready +
@@ -102,11 +105,11 @@ std::string check_input(const RouterState& state, const InputVc& vc) {
 }
 
 std::string check_output(const RouterState& state, const OutputVc& out) {
-  if (state.output_ports[output_port_of(state, out)].channel == kNone) {
+  if (state.output_ports[output_port_of(state, out)].channel.channel == kNone) {
     return "";
   }
-  const bool could = out.owner == kFree && out.credits >= least_room(state.options);
-  const uint64_t free = block_of(state, out.router)[state.masks.free + out.group];
+  const bool could = out.owner == kNoVc && out.credits >= least_room(state.options);
+  const uint64_t free = free_vcs_of(state, out.router, out.group);
   const bool is_free = (free >> out.vc & 1U) != 0;
   if (could != is_free) {
     return fmt::format("router {}, output {}, VC {}: free is {}", out.router, out.output, out.vc,
@@ -146,27 +149,27 @@ class Progress {
     if (out.credits > 0 || way_.credits[output] > 0) {
       return true;
     }
-    const ChannelStart& channel = state_.output_ports[output_port_of(state_, out)];
+    const ChannelStart& channel = state_.output_ports[output_port_of(state_, out)].channel;
     return (channel.target & kAtInterface) != 0 || moves_[channel.target + out.vc];
   }
   // Whether a head may get an output VC one day: its packet goes on, and makes room behind it.
   bool may_get(const InputVc& vc, uint32_t output) const {
     const OutputVc& out = state_.outputs[output];
-    if (out.owner != kFree) {
+    if (out.owner != kNoVc) {
       return moves_[at(vc.router) * state_.layout.input_vcs() + out.owner];
     }
     const auto room = std::min(static_cast<uint32_t>(state_.options.room), vc.remaining);
     if (out.credits + way_.credits[output] >= room) {
       return true;
     }
-    const ChannelStart& channel = state_.output_ports[output_port_of(state_, out)];
+    const ChannelStart& channel = state_.output_ports[output_port_of(state_, out)].channel;
     return (channel.target & kAtInterface) != 0 || moves_[channel.target + out.vc];
   }
   // The output VCs that it has or asks for.
   template <typename Visit>
   void for_each_wait(const InputVc& vc, Visit visit) const {
-    if (vc.out != kNone) {
-      visit(vc.out);
+    if (vc.out != kNoVc) {
+      visit(output_of(state_, vc));
       return;
     }
     const RouterLayout& layout = state_.layout;
@@ -182,9 +185,9 @@ class Progress {
     if (vc.packets == 0 || way_.flits[input] > 0) {
       return true;
     }
-    if (vc.out != kNone) {
+    if (vc.out != kNoVc) {
       // Without flits here it waits for those behind, which are where somebody else is looked at.
-      return vc.flits == 0 ? upstream_moves(input) : has_way(vc.out);
+      return vc.flits == 0 ? upstream_moves(input) : has_way(output_of(state_, vc));
     }
     if (!is_asking(state_, vc)) {
       return true;  // it will ask
@@ -200,12 +203,12 @@ class Progress {
       return true;  // what interfaces wait for, others give
     }
     const OutputVc& out = state_.outputs[source + input % vcs];
-    return out.owner == kFree || moves_[at(out.router) * state_.layout.input_vcs() + out.owner];
+    return out.owner == kNoVc || moves_[at(out.router) * state_.layout.input_vcs() + out.owner];
   }
   // One that it waits for and that cannot move.
   uint32_t next_of(uint32_t input) const {
     const InputVc& vc = state_.inputs[input];
-    if (vc.out != kNone && vc.flits == 0) {
+    if (vc.out != kNoVc && vc.flits == 0) {
       const uint32_t vcs = state_.layout.vcs;
       const OutputVc& source =
           state_.outputs[state_.input_ports[input / vcs].credits.target + input % vcs];
@@ -214,10 +217,10 @@ class Progress {
     uint32_t next = kNone;
     for_each_wait(vc, [&](uint32_t output) {
       const OutputVc& out = state_.outputs[output];
-      const ChannelStart& channel = state_.output_ports[output_port_of(state_, out)];
+      const ChannelStart& channel = state_.output_ports[output_port_of(state_, out)].channel;
       const uint32_t owner = vc.router * state_.layout.input_vcs() + out.owner;
       const uint32_t other =
-          out.owner != kFree && vc.out == kNone ? owner : channel.target + out.vc;
+          out.owner != kNoVc && vc.out == kNoVc ? owner : channel.target + out.vc;
       if (next == kNone && other < moves_.size() && !moves_[other]) {
         next = other;
       }

@@ -17,7 +17,7 @@ Status check_range(const char* name, int64_t value, int64_t least, int64_t most)
 
 Status check_options(const RouterOptions& options) {
   constexpr int32_t kMostDelay = 1024;
-  PLEACH_TRY(check_range("vcs", options.vcs, 1, 64));
+  PLEACH_TRY(check_range("vcs", options.vcs, 1, kMostVcs));
   PLEACH_TRY(check_range("buffer", options.buffer, 1, INT16_MAX));
   PLEACH_TRY(check_range("classes", options.classes, 1, options.vcs));
   PLEACH_TRY(check_range("routing_delay", options.routing_delay, 0, kMostDelay));
@@ -50,7 +50,7 @@ Result<RouterLayout> layout_of(const Fabric& fabric, const RouterOptions& option
   }
   const uint64_t all = uint64_t{layout.routers} * std::max(layout.inputs, layout.outputs);
   if (layout.input_vcs() >= kMost || layout.output_vcs() >= kMost || layout.groups() > kMost ||
-      all * layout.vcs >= kAtInterface) {
+      all * layout.vcs >= kAtInterface || uint64_t{layout.interfaces} * kMostVcs >= kAtInterface) {
     return invalid(fmt::format("{} ports of a router with {} VCs each are too many",
                                std::max(layout.inputs, layout.outputs), layout.vcs));
   }
@@ -93,14 +93,12 @@ void make_vcs(RouterState& state) {
     const uint32_t local = i % layout.output_vcs();
     state.outputs[i].router = i / layout.output_vcs();
     state.outputs[i].credits = static_cast<uint16_t>(state.options.buffer);
-    state.outputs[i].owner = kFree;
     state.outputs[i].output = static_cast<uint16_t>(local / layout.vcs);
     state.outputs[i].vc = static_cast<uint16_t>(local % layout.vcs);
   }
-  state.rings.resize(state.inputs.size() * layout.ring);
+  state.rings.resize(layout.ring > kNearRing ? state.inputs.size() * layout.ring : 0);
   state.input_ports.resize(at(layout.routers) * layout.inputs);
   state.output_ports.resize(at(layout.routers) * layout.outputs);
-  state.output_grants.resize(state.output_ports.size());
   state.sources.resize(layout.interfaces);
   for (FlitSource& source : state.sources) {
     source.last_vc = layout.vcs - 1;
@@ -113,12 +111,13 @@ void make_vcs(RouterState& state) {
 void make_masks(RouterState& state) {
   const RouterLayout& layout = state.layout;
   RouterMasks& masks = state.masks;
-  masks.groups = masks.outputs + layout.output_words;
-  masks.closed = masks.groups + layout.group_words;
-  masks.free = masks.closed + layout.output_words;
-  masks.asking = masks.free + layout.groups();
-  masks.ready = masks.asking + layout.groups() * layout.input_words;
-  masks.block = masks.ready + layout.outputs * layout.input_words;
+  masks.open = masks.outputs + layout.output_words;
+  masks.asked = masks.open + layout.output_words;
+  masks.free = masks.asked + layout.group_words;
+  masks.ready = masks.free + layout.group_words;
+  masks.groups = masks.ready + layout.outputs * layout.input_words;
+  masks.group = 1 + layout.input_words;
+  masks.block = masks.groups + layout.groups() * masks.group;
   masks.words.resize(at(layout.routers) * masks.block);
   masks.active.resize(words_for(layout.routers));
   masks.sending.resize(words_for(layout.interfaces));
@@ -130,15 +129,16 @@ void add_output(RouterState& state, const FabricChannel& channel, const ChannelS
   const auto router = static_cast<uint32_t>(channel.source.router);
   const auto port = static_cast<uint32_t>(channel.source.port);
   const std::size_t output = at(router) * layout.outputs + port;
-  state.output_ports[output] = start;
-  state.output_ports[output].delay += static_cast<uint32_t>(state.options.switch_delay);
-  uint64_t* free = &state.masks.words[at(router) * state.masks.block + state.masks.free];
+  state.output_ports[output].channel = start;
+  uint64_t* block = &state.masks.words[at(router) * state.masks.block];
+  Bits<false>::set(block + state.masks.open, port);
   for (uint32_t vc = 0; vc < layout.vcs; ++vc) {
     const bool is_ejection = channel.target.router < 0;
     const uint32_t vc_class = is_ejection ? 0 : vc * layout.classes / layout.vcs;
     const uint32_t group = port * layout.classes + vc_class;
     state.outputs[output * layout.vcs + vc].group = static_cast<uint16_t>(group);
-    free[group] |= uint64_t{1} << vc;
+    Bits<false>::set(block + state.masks.free, group);
+    block[state.masks.groups + group * state.masks.group] |= bit_of(vc);
   }
 }
 
@@ -153,12 +153,16 @@ void connect(RouterState& state, const Fabric& fabric) {
     const uint32_t target =
         to >= 0
             ? (static_cast<uint32_t>(to) * layout.inputs + static_cast<uint32_t>(in)) * layout.vcs
-            : kAtInterface | (static_cast<uint32_t>(in) * layout.vcs);
+            : kAtInterface | (static_cast<uint32_t>(in) * kMostVcs);
     const uint32_t source =
         from >= 0 ? (static_cast<uint32_t>(from) * layout.outputs + static_cast<uint32_t>(out)) *
                         layout.vcs
-                  : kAtInterface | (static_cast<uint32_t>(out) * layout.vcs);
-    ChannelStart start{.target = target, .delay = latency, .channel = static_cast<uint32_t>(i)};
+                  : kAtInterface | (static_cast<uint32_t>(out) * kMostVcs);
+    const uint32_t passing = from >= 0 ? static_cast<uint32_t>(state.options.switch_delay) : 0;
+    ChannelStart start{
+        .target = target,
+        .lane = state.events.flits.lane(side_of(target), static_cast<int32_t>(latency + passing)),
+        .channel = static_cast<uint32_t>(i)};
     if (channel.rate.flits < channel.rate.cycles) {
       start.pace = static_cast<uint32_t>(state.paces.size());
       state.paces.push_back({.rate = channel.rate});
@@ -169,7 +173,9 @@ void connect(RouterState& state, const Fabric& fabric) {
       state.sources[at(out)].channel = start;
     }
     const uint32_t counting = from >= 0 ? static_cast<uint32_t>(state.options.credit_delay) : 0;
-    const CreditPath credits{source, latency + counting};
+    const CreditPath credits{
+        source,
+        state.events.credits.lane(side_of(source), static_cast<int32_t>(latency + counting))};
     if (to >= 0) {
       state.input_ports[at(to) * layout.inputs + at(in)].credits = credits;
     } else {
@@ -188,10 +194,13 @@ Result<RouterState> make_router_state(const Fabric& fabric, const RouterOptions&
   RouterState state;
   state.options = options;
   state.layout = layout;
-  state.events.flits = TimeWheel<FlitArrival>(delay);
-  state.events.credits = TimeWheel<uint32_t>(delay);
-  state.events.asks = TimeWheel<uint32_t>(ask);
-  state.events.passes = TimeWheel<uint32_t>(options.vc_delay);
+  state.events.flits = LaneWheel<FlitArrival>(delay, 2);
+  state.events.credits = LaneWheel<uint32_t>(delay, 2);
+  state.events.asks = LaneWheel<uint32_t>(ask);
+  state.events.arrival_ask = state.events.asks.lane(0, std::max(1, options.routing_delay));
+  state.events.next_ask = state.events.asks.lane(0, options.routing_delay + 1);
+  state.events.passes = LaneWheel<uint32_t>(options.vc_delay);
+  state.events.passes.lane(0, options.vc_delay);
   state.events.openings = TimeWheel<uint32_t>(longest_opening(fabric));
   make_vcs(state);
   make_masks(state);

@@ -13,15 +13,16 @@
 #include "pleach/base/index.h"
 #include "pleach/network/flit/bits.h"
 #include "pleach/network/flit/fabric.h"
-#include "pleach/network/flit/packets.h"
+#include "pleach/network/flit/lane_wheel.h"
 #include "pleach/network/flit/routers.h"
 #include "pleach/network/flit/time_wheel.h"
 
 namespace pleach {
 
 inline constexpr uint32_t kNone = UINT32_MAX;
-// In the number of a VC: it is an interface's, interface · vcs + vc.
+// In the number of a VC: it is an interface's, interface · 64 + vc.
 inline constexpr uint32_t kAtInterface = uint32_t{1} << 31;
+inline constexpr uint32_t kMostVcs = 64;
 
 struct RouterLayout {
   uint32_t routers = 0, interfaces = 0;
@@ -29,44 +30,51 @@ struct RouterLayout {
   uint32_t vcs = 0, classes = 0;
   uint32_t input_words = 1;   // of a mask of input VCs
   uint32_t output_words = 1;  // of output ports
-  uint32_t group_words = 1;   // of groups: output · classes + class
+  uint32_t group_words = 1;   // of groups
   uint32_t ring = 1;          // places for packets of one VC, a power of two
 
   uint32_t input_vcs() const { return inputs * vcs; }
   uint32_t output_vcs() const { return outputs * vcs; }
   uint32_t groups() const { return outputs * classes; }
   // Whether all masks are single words.
-  bool is_narrow() const { return input_words == 1 && output_words == 1 && group_words == 1; }
+  bool is_narrow() const {
+    return input_words == 1 && output_words == 1 && group_words == 1 && output_vcs() <= 64;
+  }
 };
 
+inline constexpr uint16_t kNoVc = UINT16_MAX;
+// A ring of packets of so many places is in the cache line of its VC.
+inline constexpr uint32_t kNearRing = 8;
+
 // A VC at a router's input: its buffer, and what the packet in front has got so far.
-struct alignas(32) InputVc {
+struct alignas(64) InputVc {
   uint32_t router = 0;
-  uint32_t remaining = 0;  // of the packet in front: flits that have not passed the switch
-  uint32_t out = kNone;    // the output VC that it has, in the fabric
+  uint32_t front = 0;      // the packet in front, if there is one
+  uint32_t remaining = 0;  // of it: flits that have not passed the switch
+  uint16_t out = kNoVc;    // the output VC that it has, at the router
   uint16_t flits = 0;      // in the buffer
+  uint16_t packets = 0;    // that have begun to arrive, up to the one whose tail has not left
+  uint16_t first = 0;      // of them, in the ring
+  uint16_t group = 0;      // that it asks, or has asked, for
+  uint16_t accept = 0;     // where the search for an output VC begins
   uint16_t local = 0;
   uint16_t port = 0;
-  uint16_t group = 0;      // that it asks, or has asked, for
-  uint16_t first = 0;      // of the ring of packets
-  uint16_t packets = 0;    // in it
-  uint16_t accept = 0;     // where the search for an output VC begins
-  uint8_t vc = 0;          // of the port
-  bool may_pass = false;   // it has a VC, and had it long enough to try the switch
-  bool has_begun = false;  // its head has passed
+  uint8_t vc = 0;         // of the port
+  uint8_t head = 0;       // kHeadFlit: that of the packet in front has not passed
+  bool may_pass = false;  // it has a VC, and had it long enough to try the switch
+  uint32_t near_ring[kNearRing] = {};
 };
 
 // A VC at a router's output: what is known there of the buffer behind the channel.
 struct OutputVc {
   uint32_t router = 0;
   uint16_t credits = 0;
-  uint16_t owner = 0;  // the input VC that has it, at the router; kFree
-  uint16_t grant = 0;  // where the search for an input VC begins
+  uint16_t owner = kNoVc;  // the input VC that has it, at the router
+  uint16_t grant = 0;      // where the search for an input VC begins
   uint16_t output = 0;
   uint16_t group = 0;  // that it is a member of
   uint16_t vc = 0;
 };
-inline constexpr uint16_t kFree = UINT16_MAX;
 
 // When a channel may pass its next flit.
 struct ChannelPace {
@@ -86,22 +94,27 @@ struct ChannelPace {
 // What is behind an output port, or in front of an interface.
 struct ChannelStart {
   uint32_t target = 0;       // VC 0 of the input there
-  uint32_t delay = 0;        // from the switch until a flit is there
+  uint32_t lane = 0;         // of flits: from the switch until one is there
   uint32_t channel = kNone;  // of the fabric; kNone: the port has none
   uint32_t pace = kNone;     // kNone: it passes a flit in every cycle
   int64_t flits = 0;         // that it has passed
 };
 
+struct OutputPort {
+  ChannelStart channel;
+  uint32_t grant = 0;  // where the search for an input VC begins
+};
+
 // Where the credits of an input's VCs go.
 struct CreditPath {
   uint32_t target = 0;  // VC 0 of the output there
-  uint32_t delay = 0;
+  uint32_t lane = 0;    // of credits
 };
 
 struct InputPort {
   CreditPath credits;
-  uint16_t accept = 0;   // where the search for an output begins
-  uint16_t next_vc = 0;  // where the search for one of its VCs begins
+  uint32_t accept = 0;   // where the search for an output begins
+  uint32_t next_vc = 0;  // where the search for one of its VCs begins
 };
 
 // An interface's side of its channel into the network.
@@ -114,32 +127,46 @@ struct FlitSource {
   int64_t queued = 0;  // flits supplied, of all packets
 };
 
+// Of a flit: number of the packet · 4 + these.
+inline constexpr uint32_t kHeadFlit = 2, kTailFlit = 1;
+
 struct FlitArrival {
-  uint32_t target = 0;  // input VC
-  uint32_t packet = 0;  // number · 4 + head · 2 + tail
+  uint32_t target = 0;  // VC
+  uint32_t packet = 0;
 };
 
 // Sets of a router's VCs, ports and groups, all those of a router in one block of words.
 struct RouterMasks {
   // Where each begins in a block.
-  uint32_t outputs = 0;  // that are open, and to which something is ready
-  uint32_t groups = 0;   // in which somebody asks and something is free
-  uint32_t closed = 0;   // outputs whose channel must not pass a flit yet
-  uint32_t free = 0;     // by group, one word: its VCs, by number at the port, that heads could get
-  uint32_t asking = 0;   // by group: input VCs whose heads ask for one of them
+  uint32_t outputs = 0;  // to which something is ready
+  uint32_t open = 0;     // outputs whose channel may pass a flit
+  uint32_t asked = 0;    // groups in which heads ask
+  uint32_t free = 0;     // groups in which heads could get a VC
   uint32_t ready = 0;    // by output: input VCs that may pass to it now
-  uint32_t block = 0;    // words of all
+  // By group: a word for its VCs, by number at the port, that heads could get; then input VCs
+  // whose heads ask for one.
+  uint32_t groups = 0;
+  uint32_t group = 0;  // words of one
+  uint32_t block = 0;  // and of all
   std::vector<uint64_t> words;
-  std::vector<uint64_t> active;   // routers with outputs or groups such as these
+  std::vector<uint64_t> active;   // routers in which something may pass, or get a VC
   std::vector<uint64_t> sending;  // interfaces that may have a flit to send
 };
 
+// The kind of an event: whether an interface's VC has to do with it.
+inline uint32_t side_of(uint32_t vc) {
+  return vc >> 31U;
+}
+inline constexpr std::size_t kRouters = 0, kInterfaces = 1;
+
 struct RouterEvents {
-  TimeWheel<FlitArrival> flits;
-  TimeWheel<uint32_t> credits;   // output VC
-  TimeWheel<uint32_t> asks;      // input VC whose head asks from then on
-  TimeWheel<uint32_t> passes;    // input VC that tries the switch from then on
+  LaneWheel<FlitArrival> flits;  // by side
+  LaneWheel<uint32_t> credits;   // output VC, by side
+  LaneWheel<uint32_t> asks;      // input VC whose head asks from then on
+  LaneWheel<uint32_t> passes;    // input VC that tries the switch from then on
   TimeWheel<uint32_t> openings;  // output port, or interface, whose channel may pass a flit again
+  uint32_t arrival_ask = 0;      // lanes of asks: after a head's arrival,
+  uint32_t next_ask = 0;         // and after the tail before it has passed
 };
 
 struct RouterState {
@@ -147,31 +174,27 @@ struct RouterState {
   RouterLayout layout;
   std::vector<InputVc> inputs;
   std::vector<OutputVc> outputs;
-  std::vector<uint32_t> rings;  // by input VC, packets in the order of arrival
+  std::vector<uint32_t> rings;  // by input VC, packets in the order of arrival, where not near
   std::vector<InputPort> input_ports;
-  std::vector<ChannelStart> output_ports;
-  std::vector<uint16_t> output_grants;  // by output port: where the search for an input VC begins
+  std::vector<OutputPort> output_ports;
   std::vector<FlitSource> sources;
   std::vector<uint32_t> source_credits;  // by interface and VC
   std::vector<CreditPath> sinks;         // by interface
   std::vector<ChannelPace> paces;
   RouterMasks masks;
   RouterEvents events;
-  Packets packets;
 };
 
 inline const uint64_t* block_of(const RouterState& state, uint32_t router) {
   return &state.masks.words[at(router) * state.masks.block];
 }
+inline const uint64_t& free_vcs_of(const RouterState& state, uint32_t router, uint32_t group) {
+  return block_of(state, router)[state.masks.groups + group * state.masks.group];
+}
 // What a VC must have for any head to get it [flits].
 inline uint32_t least_room(const RouterOptions& options) {
   return static_cast<uint32_t>(std::min(options.room, options.shortest_packet));
 }
-// The packet that an input VC, which has one, has in front.
-inline uint32_t front_packet(const RouterState& state, uint32_t input) {
-  return state.rings[at(input) * state.layout.ring + state.inputs[input].first];
-}
-
 // Errors: those of Routers::create.
 Result<RouterState> make_router_state(const Fabric& fabric, const RouterOptions& options);
 

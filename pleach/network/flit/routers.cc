@@ -1,38 +1,41 @@
 #include "pleach/network/flit/routers.h"
 
 #include <algorithm>
-#include <bit>
+#include <array>
+#include <type_traits>
 #include <utility>
 
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
 #include "pleach/network/flit/bits.h"
+#include "pleach/network/flit/packets.h"
 #include "pleach/network/flit/router_state.h"
 
 namespace pleach {
 namespace {
 
-// What the switch has given: the input VC, and the port that it goes to.
-struct SwitchGrant {
-  uint32_t input = 0;  // in the fabric
-  uint32_t output = 0;
-};
-
-// kNarrow: the layout is, so that every mask is a word.
+// Branches that depend on what is in buffers are costly: where it can, this writes a bit or counts
+// an event that may be none instead.
+//   kNarrow  the layout is, so that every mask is a word
 template <bool kNarrow>
 class Core final : public Routers {
  public:
-  explicit Core(RouterState state) : s_(std::move(state)), least_room_(least_room(s_.options)) {
-    scratch_.inputs_granted.resize(s_.layout.input_words);
-    scratch_.port_grants.resize(at(s_.layout.inputs) * s_.layout.output_words);
+  explicit Core(RouterState state)
+      : s_(std::move(state)),
+        least_room_(least_room(s_.options)),
+        fits_all_(least_room_ == static_cast<uint32_t>(s_.options.room)) {
     scratch_.vc_offers.resize(s_.layout.input_vcs());
-    scratch_.candidates.resize(s_.layout.input_words);
-    scratch_.switch_grants.resize(s_.layout.inputs);
+    for (auto* mask : {&scratch_.chosen, &scratch_.candidates, &scratch_.vcs_taken,
+                       &scratch_.granted, &scratch_.fresh, &scratch_.tries}) {
+      mask->resize(s_.layout.input_words);
+    }
+    scratch_.outputs_left.resize(s_.layout.output_words);
+    scratch_.accepted.resize(s_.layout.inputs);
     for (uint32_t vc = 0; vc < s_.layout.input_vcs(); ++vc) {
       numbers_.port_of_vc.push_back(static_cast<uint16_t>(vc / s_.layout.vcs));
     }
     for (uint32_t group = 0; group < s_.layout.groups(); ++group) {
-      numbers_.output_of_group.push_back(static_cast<uint16_t>(group / s_.layout.classes));
+      numbers_.first_vc_of_group.push_back(group / s_.layout.classes * s_.layout.vcs);
     }
   }
 
@@ -48,7 +51,7 @@ class Core final : public Routers {
   int64_t queued_flits(int32_t interface) const override {
     return s_.sources[at(interface)].queued;
   }
-  int64_t live_packets() const override { return s_.packets.count(); }
+  int64_t live_packets() const override { return packets_.count(); }
   const RouterCounts& counts() const override { return reports_.counts; }
   std::vector<int64_t> channel_flits() const override;
   std::vector<VcWait> deadlock() const override { return find_deadlock(s_); }
@@ -57,50 +60,107 @@ class Core final : public Routers {
  private:
   using Mask = Bits<kNarrow>;
 
-  // Of a router's block of masks.
+  // A router's block of masks, and what is in it. Of a narrow one the first are where they are.
   uint64_t* block(uint32_t router) { return &s_.masks.words[at(router) * s_.masks.block]; }
-  uint64_t* asking(uint64_t* block, uint32_t group) {
-    return block + s_.masks.asking + group * input_words();
+  uint64_t* outputs(uint64_t* block) const { return block; }
+  uint64_t* open(uint64_t* block) const { return block + (kNarrow ? 1 : s_.masks.open); }
+  uint64_t* asked(uint64_t* block) const { return block + (kNarrow ? 2 : s_.masks.asked); }
+  uint64_t* free(uint64_t* block) const { return block + (kNarrow ? 3 : s_.masks.free); }
+  uint64_t* ready(uint64_t* block, uint32_t output) const {
+    return block + (kNarrow ? 4 : s_.masks.ready) + output * input_words();
   }
-  uint64_t* ready(uint64_t* block, uint32_t output) {
-    return block + s_.masks.ready + output * input_words();
+  uint64_t& free_vcs(uint64_t* block, uint32_t group) const {
+    return block[s_.masks.groups + group * (1 + input_words())];
   }
-  uint64_t& free_vcs(uint64_t* block, uint32_t group) { return block[s_.masks.free + group]; }
-  uint64_t* groups(uint64_t* block) { return block + s_.masks.groups; }
-  uint64_t* outputs(uint64_t* block) { return block + s_.masks.outputs; }
-  uint64_t* closed(uint64_t* block) { return block + s_.masks.closed; }
+  uint64_t* asking(uint64_t* block, uint32_t group) const { return &free_vcs(block, group) + 1; }
   uint32_t input_words() const { return kNarrow ? 1 : s_.layout.input_words; }
   uint32_t output_words() const { return kNarrow ? 1 : s_.layout.output_words; }
   uint32_t group_words() const { return kNarrow ? 1 : s_.layout.group_words; }
-  void activate(uint32_t router) { s_.masks.active[router / 64] |= bit_of(router); }
+  bool may_pass_any(uint64_t* block) const {
+    return Mask::meet(outputs(block), open(block), output_words());
+  }
+  bool may_give_any(uint64_t* block) const {
+    return Mask::meet(asked(block), free(block), group_words());
+  }
+  void activate_if(uint32_t router, bool value) {
+    Bits<false>::set_if(s_.masks.active.data(), router, value);
+  }
+  void wake_if(uint32_t interface, bool value) {
+    Bits<false>::set_if(s_.masks.sending.data(), interface, value);
+  }
+
+  // What it has.
+  OutputVc& output_of(const InputVc& vc) {
+    return s_.outputs[at(vc.router) * s_.layout.output_vcs() + vc.out];
+  }
+
+  uint32_t* ring_of(uint32_t input) {
+    return s_.layout.ring <= kNearRing ? s_.inputs[input].near_ring
+                                       : &s_.rings[at(input) * s_.layout.ring];
+  }
 
   // What comes in.
   void arrive(const FlitArrival& flit);
   void deliver(const FlitArrival& flit);
   void take_credit(uint32_t target);
+  void take_source_credit(uint32_t target);
   void ask(uint32_t input);
-  void may_pass(uint32_t input);
-  void open(uint32_t channel);
-  void mark_ready(const InputVc& vc, uint32_t output);
-  void mark_free(const OutputVc& out);
+  void let_pass(InputVc& vc, const OutputVc& out, uint64_t* masks);
+  void open_channel(uint32_t channel);
+  void mark_ready_if(const InputVc& vc, uint64_t* masks, uint32_t output, bool value);
+  void mark_free_if(const OutputVc& out, uint64_t* masks, bool value);
+
+  // What a router has, in the order of its ports and VCs.
+  struct View {
+    uint32_t router = 0;
+    uint64_t* masks = nullptr;
+    InputVc* inputs = nullptr;
+    OutputVc* outputs = nullptr;
+    InputPort* input_ports = nullptr;
+    OutputPort* output_ports = nullptr;
+  };
+  View view_of(uint32_t router) {
+    return {router,
+            block(router),
+            &s_.inputs[at(router) * s_.layout.input_vcs()],
+            &s_.outputs[at(router) * s_.layout.output_vcs()],
+            &s_.input_ports[at(router) * s_.layout.inputs],
+            &s_.output_ports[at(router) * s_.layout.outputs]};
+  }
 
   // What a router does.
   void visit(uint32_t router);
-  void match_switch(uint32_t router);
-  bool match_again(uint32_t router);
-  void accept_ports(uint32_t router, bool is_first);
-  uint32_t choose_vc(uint32_t router, uint32_t input, uint32_t output);
-  void allocate_vcs(uint32_t router);
-  void allocate_group(uint32_t router, uint32_t group, bool is_first);
-  const uint64_t* candidates_for(const uint64_t* all, const OutputVc& out);
-  void give_vc(uint32_t router, uint32_t input, uint32_t output, bool is_first);
-  void pass(const SwitchGrant& grant);
-  void release(InputVc& vc, uint32_t input, OutputVc& out);
+  // What it is about to do in this cycle.
+  struct Matching {
+    uint64_t* granted = nullptr;   // input ports that have accepted an output
+    uint64_t* fresh = nullptr;     // input VCs that have got a VC
+    uint64_t* tries = nullptr;     // room for a mask of input VCs
+    uint32_t* accepted = nullptr;  // by input port: the output
+  };
+  void match_switch(const View& view, Matching& matching, const uint64_t* outputs);
+  void match_again(const View& view, Matching& matching);
+  void move_pointers(const View& view, const Matching& matching, uint32_t input);
+  void choose(const View& view, Matching& matching, const uint64_t* vcs, uint32_t output);
+  void pass_accepted(const View& view, const Matching& matching, uint32_t input);
+  uint64_t most_urgent(uint64_t vcs, const InputVc* inputs);
+  void allocate_vcs(const View& view, Matching& matching);
+  void share_group(const View& view, Matching& matching, uint32_t group, bool is_first);
+  // The search goes round all VCs of all outputs; `vcs` are of one, whose first is 0.
+  uint32_t first_vc_from(uint64_t vcs, uint32_t from) const {
+    return first_from(vcs, from < s_.layout.vcs ? from : 0);
+  }
+  const uint64_t* candidates_for(const View& view, const uint64_t* all, const OutputVc& out);
+  void give_vc(const View& view, Matching& matching, uint32_t local, uint32_t out_local,
+               bool is_first);
+  void pass(const View& view, uint32_t local);
+  void release(const View& view, InputVc& vc, OutputVc& out);
+  void hold(ChannelStart& channel, const View& view, uint32_t output);
 
   // What an interface does.
   void start_front(FlitSource& source, uint32_t interface);
   bool choose_source_vc(FlitSource& source, uint32_t interface);
   void send(uint32_t interface);
+  void finish_front(FlitSource& source, uint32_t interface);
 
   struct Reports {
     std::vector<FlitDelivery> delivered;
@@ -108,21 +168,30 @@ class Core final : public Routers {
     RouterCounts counts;
   };
 
-  // Of the allocators, empty between calls.
+  // Room of the allocators.
   struct Scratch {
-    std::vector<uint64_t> inputs_granted;  // ports, or VCs, that some output has chosen
-    std::vector<uint64_t> port_grants;     // by input port: outputs that have chosen it
-    std::vector<uint64_t> vc_offers;       // by input VC: VCs of its output that have chosen it
-    std::vector<uint64_t> candidates;
-    std::vector<SwitchGrant> switch_grants;
-    uint32_t switch_grant_count = 0;
+    std::vector<uint64_t> vc_offers;   // by input VC: VCs of its output that have chosen it; or 0
+    std::vector<uint64_t> chosen;      // input VCs with such; empty between calls
+    std::vector<uint64_t> candidates;  // input VCs
+    std::vector<uint64_t> vcs_taken, outputs_left;
+    std::vector<uint64_t> granted, fresh, tries;  // Matching
+    std::vector<uint32_t> accepted;
+
+    Matching wide() {
+      std::ranges::fill(granted, 0);
+      std::ranges::fill(fresh, 0);
+      return {granted.data(), fresh.data(), tries.data(), accepted.data()};
+    }
   };
-  struct Numbers {
-    std::vector<uint16_t> port_of_vc, output_of_group;  // as at every router
+  struct Numbers {  // as at every router
+    std::vector<uint16_t> port_of_vc;
+    std::vector<uint32_t> first_vc_of_group;  // of its output
   };
 
   RouterState s_;
+  Packets<std::conditional_t<kNarrow, uint8_t, uint16_t>> packets_;
   const uint32_t least_room_;
+  const bool fits_all_;  // what has the least room has it for all packets
   int64_t now_ = 0;
   Reports reports_;
   Scratch scratch_;
@@ -130,248 +199,243 @@ class Core final : public Routers {
 };
 
 template <bool kNarrow>
-void Core<kNarrow>::mark_ready(const InputVc& vc, uint32_t output) {
-  uint64_t* masks = block(vc.router);
-  Mask::set(ready(masks, output), vc.local);
-  if (!Mask::has(closed(masks), output)) {
-    Mask::set(outputs(masks), output);
-    activate(vc.router);
-  }
+void Core<kNarrow>::mark_ready_if(const InputVc& vc, uint64_t* masks, uint32_t output, bool value) {
+  Mask::set_if(ready(masks, output), vc.local, value);
+  Mask::set_if(outputs(masks), output, value);
 }
 
-// After a change of its owner or credits: whether a head could get it.
+// After a change of its owner or credits: a head could get it.
 template <bool kNarrow>
-void Core<kNarrow>::mark_free(const OutputVc& out) {
-  if (out.owner != kFree || out.credits < least_room_) {
-    return;
-  }
-  uint64_t* masks = block(out.router);
-  free_vcs(masks, out.group) |= uint64_t{1} << out.vc;
-  if (Mask::any(asking(masks, out.group), input_words())) {
-    Mask::set(groups(masks), out.group);
-    activate(out.router);
-  }
+void Core<kNarrow>::mark_free_if(const OutputVc& out, uint64_t* masks, bool value) {
+  free_vcs(masks, out.group) |= uint64_t{value} << out.vc;
+  Mask::set_if(free(masks), out.group, value);
 }
 
 template <bool kNarrow>
 void Core<kNarrow>::ask(uint32_t input) {
   InputVc& vc = s_.inputs[input];
-  const uint32_t packet = front_packet(s_, input);
-  vc.group = s_.packets.take_hop(packet);
-  vc.remaining = s_.packets.length(packet);
-  vc.has_begun = false;
+  vc.front = ring_of(input)[vc.first];
+  const auto [hop, length] = packets_.take_hop(vc.front);
+  vc.group = hop;
+  vc.remaining = length;
+  vc.head = kHeadFlit;
   uint64_t* masks = block(vc.router);
   Mask::set(asking(masks, vc.group), vc.local);
-  if (free_vcs(masks, vc.group) != 0) {
-    Mask::set(groups(masks), vc.group);
-    activate(vc.router);
-  }
+  Mask::set(asked(masks), vc.group);
+  activate_if(vc.router, Mask::has(free(masks), vc.group));
 }
 
 template <bool kNarrow>
-void Core<kNarrow>::may_pass(uint32_t input) {
-  InputVc& vc = s_.inputs[input];
+void Core<kNarrow>::let_pass(InputVc& vc, const OutputVc& out, uint64_t* masks) {
   vc.may_pass = true;
-  const OutputVc& out = s_.outputs[vc.out];
-  if (vc.flits > 0 && out.credits > 0) {
-    mark_ready(vc, out.output);
-  }
+  mark_ready_if(vc, masks, out.output, (vc.flits > 0) & (out.credits > 0));
 }
 
 template <bool kNarrow>
 void Core<kNarrow>::deliver(const FlitArrival& flit) {
   const uint32_t place = flit.target & ~kAtInterface;
-  const uint32_t interface = place / s_.layout.vcs;
+  const uint32_t interface = place / kMostVcs;
   const CreditPath& credits = s_.sinks[interface];
-  s_.events.credits.add(now_ + credits.delay, credits.target + place % s_.layout.vcs);
-  const uint32_t packet = flit.packet >> 2U;
-  reports_.delivered.push_back(
-      {static_cast<int32_t>(interface), packet, (flit.packet & 2U) != 0, (flit.packet & 1U) != 0});
-  ++reports_.counts.flits_delivered;
+  s_.events.credits.add(credits.lane, credits.target + place % kMostVcs);
+  reports_.delivered.push_back({static_cast<int32_t>(interface), flit.packet >> 2U,
+                                (flit.packet & kHeadFlit) != 0, (flit.packet & kTailFlit) != 0});
 }
 
 template <bool kNarrow>
 void Core<kNarrow>::arrive(const FlitArrival& flit) {
-  if ((flit.target & kAtInterface) != 0) {
-    deliver(flit);
-    return;
-  }
   InputVc& vc = s_.inputs[flit.target];
   ++vc.flits;
-  if ((flit.packet & 2U) != 0) {  // a head
-    s_.rings[at(flit.target) * s_.layout.ring +
-             ((vc.first + uint32_t{vc.packets}) & (s_.layout.ring - 1))] = flit.packet >> 2U;
-    if (++vc.packets > 1) {
-      return;
-    }
-    if (s_.options.routing_delay == 0) {
+  if ((flit.packet & kHeadFlit) != 0) {
+    const uint32_t packet = flit.packet >> 2U;
+    ring_of(flit.target)[(vc.first + uint32_t{vc.packets}) & (s_.layout.ring - 1)] = packet;
+    const bool is_front = ++vc.packets == 1;
+    if (s_.options.routing_delay > 0) {
+      packets_.prefetch(packet & (0U - uint32_t{is_front}));
+      s_.events.asks.add_if(s_.events.arrival_ask, flit.target, is_front);
+    } else if (is_front) {
       ask(flit.target);
-    } else {
-      s_.packets.prefetch(flit.packet >> 2U);
-      s_.events.asks.add(now_ + s_.options.routing_delay, flit.target);
     }
   } else if (vc.may_pass && vc.flits == 1) {
-    const OutputVc& out = s_.outputs[vc.out];
-    if (out.credits > 0) {
-      mark_ready(vc, out.output);
-    }
+    const OutputVc& out = output_of(vc);
+    mark_ready_if(vc, block(vc.router), out.output, out.credits > 0);
+    activate_if(vc.router, out.credits > 0);
   }
 }
 
 template <bool kNarrow>
 void Core<kNarrow>::take_credit(uint32_t target) {
-  if ((target & kAtInterface) != 0) {
-    const uint32_t place = target & ~kAtInterface;
-    ++s_.source_credits[place];
-    const uint32_t interface = place / s_.layout.vcs;
-    if (s_.sources[interface].front != kNone) {
-      s_.masks.sending[interface / 64] |= bit_of(interface);
-    }
-    return;
-  }
   OutputVc& out = s_.outputs[target];
   ++out.credits;
-  if (out.owner == kFree) {
-    mark_free(out);
-    return;
-  }
-  const InputVc& vc = s_.inputs[at(out.router) * s_.layout.input_vcs() + out.owner];
-  if (vc.may_pass && vc.flits > 0) {
-    mark_ready(vc, out.output);
+  uint64_t* masks = block(out.router);
+  const bool can_be_had = (out.owner == kNoVc) & (out.credits >= least_room_);
+  mark_free_if(out, masks, can_be_had);
+  activate_if(out.router, can_be_had & Mask::has(asked(masks), out.group));
+  if (out.credits == 1 && out.owner != kNoVc) {
+    const InputVc& vc = s_.inputs[at(out.router) * s_.layout.input_vcs() + out.owner];
+    const bool can = vc.may_pass && vc.flits > 0;
+    mark_ready_if(vc, masks, out.output, can);
+    activate_if(out.router, can);
   }
 }
 
 template <bool kNarrow>
-void Core<kNarrow>::open(uint32_t channel) {
+void Core<kNarrow>::take_source_credit(uint32_t target) {
+  const uint32_t place = target & ~kAtInterface;
+  const uint32_t interface = place / kMostVcs;
+  ++s_.source_credits[interface * s_.layout.vcs + place % kMostVcs];
+  wake_if(interface, s_.sources[interface].front != kNone);
+}
+
+template <bool kNarrow>
+void Core<kNarrow>::open_channel(uint32_t channel) {
   if ((channel & kAtInterface) != 0) {
     const uint32_t interface = channel & ~kAtInterface;
-    if (s_.sources[interface].front != kNone) {
-      s_.masks.sending[interface / 64] |= bit_of(interface);
-    }
+    wake_if(interface, s_.sources[interface].front != kNone);
     return;
   }
   const uint32_t router = channel / s_.layout.outputs;
   const uint32_t output = channel % s_.layout.outputs;
   uint64_t* masks = block(router);
-  Mask::clear(closed(masks), output);
-  if (Mask::any(ready(masks, output), input_words())) {
-    Mask::set(outputs(masks), output);
-    activate(router);
-  }
+  Mask::set(open(masks), output);
+  activate_if(router, Mask::has(outputs(masks), output));
 }
 
 template <bool kNarrow>
 void Core<kNarrow>::begin_cycle() {
   for (const FlitDelivery& delivery : reports_.delivered) {
     if (delivery.tail) {
-      s_.packets.remove(delivery.packet);
+      packets_.remove(delivery.packet);
     }
   }
   reports_.delivered.clear();
-  s_.events.flits.take(now_, [this](const FlitArrival& flit) { arrive(flit); });
-  s_.events.credits.take(now_, [this](uint32_t target) { take_credit(target); });
-  s_.events.asks.take(now_, [this](uint32_t input) { ask(input); });
-  s_.events.passes.take(now_, [this](uint32_t input) { may_pass(input); });
-  s_.events.openings.take(now_, [this](uint32_t channel) { open(channel); });
-}
-
-// Outputs choose input ports, which accept one each.
-template <bool kNarrow>
-void Core<kNarrow>::match_switch(uint32_t router) {
-  uint64_t* masks = block(router);
-  const uint16_t* grants = &s_.output_grants[at(router) * s_.layout.outputs];
-  Mask::for_each(outputs(masks), output_words(), [&](uint32_t output) {
-    const uint32_t vc = Mask::first_from(ready(masks, output), input_words(), grants[output]);
-    const uint32_t input = numbers_.port_of_vc[vc];
-    Mask::set(&scratch_.port_grants[at(input) * output_words()], output);
-    Mask::set(scratch_.inputs_granted.data(), input);
+  RouterEvents& events = s_.events;
+  events.flits.open(now_);
+  events.credits.open(now_);
+  events.asks.open(now_);
+  events.passes.open(now_);
+  const auto prefetch_input = [this](uint32_t input) { __builtin_prefetch(&s_.inputs[input], 1); };
+  events.flits.take(
+      kRouters, now_, [this](const FlitArrival& flit) { arrive(flit); },
+      [&](const FlitArrival& flit) { prefetch_input(flit.target); });
+  reports_.counts.flits_delivered +=
+      events.flits.take(kInterfaces, now_, [this](const FlitArrival& flit) { deliver(flit); });
+  events.credits.take(
+      kRouters, now_, [this](uint32_t target) { take_credit(target); },
+      [this](uint32_t target) { __builtin_prefetch(&s_.outputs[target], 1); });
+  events.credits.take(kInterfaces, now_, [this](uint32_t target) { take_source_credit(target); });
+  events.asks.take(
+      0, now_, [this](uint32_t input) { ask(input); }, prefetch_input);
+  events.passes.take(0, now_, [this](uint32_t input) {
+    InputVc& vc = s_.inputs[input];
+    let_pass(vc, output_of(vc), block(vc.router));
+    activate_if(vc.router, true);
   });
-  accept_ports(router, true);
+  events.openings.take(now_, [this](uint32_t channel) { open_channel(channel); });
 }
 
-// One more iteration, for what has nothing yet: whether there was any of it.
+// The output chooses one of `vcs`. Its port accepts the first output from
+// `accept` on of those that have chosen it; they come in ascending order.
 template <bool kNarrow>
-bool Core<kNarrow>::match_again(uint32_t router) {
-  const RouterLayout& layout = s_.layout;
-  bool any = false;
-  uint64_t* masks = block(router);
-  Mask::for_each(outputs(masks), output_words(), [&](uint32_t output) {
-    uint64_t* open = scratch_.candidates.data();
-    std::copy_n(ready(masks, output), input_words(), open);
-    for (uint32_t i = 0; i < scratch_.switch_grant_count; ++i) {
-      if (scratch_.switch_grants[i].output == output) {
-        return;
+[[gnu::always_inline]] inline void Core<kNarrow>::choose(const View& view, Matching& matching,
+                                                         const uint64_t* vcs, uint32_t output) {
+  const uint32_t vc = Mask::first_from(vcs, input_words(), view.output_ports[output].grant);
+  const uint32_t input = numbers_.port_of_vc[vc];
+  const uint32_t accept = view.input_ports[input].accept;
+  const uint32_t accepted = matching.accepted[input];
+  const bool is_better =
+      (!Mask::has(matching.granted, input)) | ((accepted < accept) & (accept <= output));
+  matching.accepted[input] = is_better ? output : accepted;
+  Mask::set(matching.granted, input);
+}
+
+// The outputs choose input ports, which accept one each.
+template <bool kNarrow>
+[[gnu::always_inline]] inline void Core<kNarrow>::match_switch(const View& view, Matching& matching,
+                                                               const uint64_t* outputs) {
+  Mask::for_each_shared(outputs, open(view.masks), output_words(), [&](uint32_t output) {
+    choose(view, matching, ready(view.masks, output), output);
+  });
+}
+
+// Further iterations, among outputs and input ports that have nothing yet.
+template <bool kNarrow>
+void Core<kNarrow>::match_again(const View& view, Matching& matching) {
+  uint64_t* taken = scratch_.vcs_taken.data();
+  uint64_t* left = scratch_.outputs_left.data();
+  Mask::for_each(matching.granted, input_words(),
+                 [&](uint32_t input) { move_pointers(view, matching, input); });
+  for (int32_t i = 1; i < s_.options.iterations; ++i) {
+    std::fill_n(taken, input_words(), 0);
+    std::copy_n(outputs(view.masks), output_words(), left);
+    Mask::for_each(matching.granted, input_words(), [&](uint32_t input) {
+      Mask::clear(left, matching.accepted[input]);
+      for (uint32_t vc = 0; vc < s_.layout.vcs; ++vc) {
+        Mask::set(taken, input * s_.layout.vcs + vc);
       }
-      const uint32_t first = s_.inputs[scratch_.switch_grants[i].input].port * layout.vcs;
-      for (uint32_t vc = first; vc < first + layout.vcs; ++vc) {
-        Mask::clear(open, vc);
+    });
+    Mask::for_each_shared(left, open(view.masks), output_words(), [&](uint32_t output) {
+      const uint64_t* vcs =
+          Mask::minus(ready(view.masks, output), taken, input_words(), matching.tries);
+      if (Mask::any(vcs, input_words())) {
+        choose(view, matching, vcs, output);
       }
-    }
-    if (Mask::any(open, input_words())) {
-      const uint32_t vc = Mask::first_from(open, input_words(),
-                                           s_.output_grants[at(router) * layout.outputs + output]);
-      Mask::set(&scratch_.port_grants[at(numbers_.port_of_vc[vc]) * output_words()], output);
-      Mask::set(scratch_.inputs_granted.data(), numbers_.port_of_vc[vc]);
-      any = true;
-    }
-  });
-  accept_ports(router, false);
-  return any;
+    });
+  }
 }
 
 template <bool kNarrow>
-void Core<kNarrow>::accept_ports(uint32_t router, bool is_first) {
-  const RouterLayout& layout = s_.layout;
-  Mask::for_each(scratch_.inputs_granted.data(), input_words(), [&](uint32_t input) {
-    InputPort& port = s_.input_ports[at(router) * layout.inputs + input];
-    uint64_t* grants = &scratch_.port_grants[at(input) * output_words()];
-    const uint32_t output = Mask::first_from(grants, output_words(), port.accept);
-    std::fill_n(grants, output_words(), 0);
-    if (is_first) {
-      const uint32_t next = (input + 1) * layout.vcs;
-      s_.output_grants[at(router) * layout.outputs + output] =
-          static_cast<uint16_t>(next == layout.input_vcs() ? 0 : next);
-      port.accept = static_cast<uint16_t>(output + 1 == layout.outputs ? 0 : output + 1);
-    }
-    scratch_.switch_grants[scratch_.switch_grant_count++] = {choose_vc(router, input, output),
-                                                             output};
-  });
-  std::fill_n(scratch_.inputs_granted.data(), input_words(), 0);
+[[gnu::always_inline]] inline void Core<kNarrow>::move_pointers(const View& view,
+                                                                const Matching& matching,
+                                                                uint32_t input) {
+  const uint32_t output = matching.accepted[input];
+  view.output_ports[output].grant = (input + 1) * s_.layout.vcs;
+  view.input_ports[input].accept = output + 1;
 }
 
-// Which VC of the input passes to the output.
+// What an input port lets pass to the output that it has accepted.
 template <bool kNarrow>
-uint32_t Core<kNarrow>::choose_vc(uint32_t router, uint32_t input, uint32_t output) {
-  const RouterLayout& layout = s_.layout;
-  InputPort& port = s_.input_ports[at(router) * layout.inputs + input];
-  const uint32_t first = router * layout.input_vcs() + input * layout.vcs;
-  uint64_t vcs = Mask::slice(ready(block(router), output), input * layout.vcs, layout.vcs);
-  if (s_.options.by_priority && (vcs & (vcs - 1)) != 0) {
-    int32_t least = INT32_MAX;
-    uint64_t best = 0;
-    for (uint64_t rest = vcs; rest != 0; rest &= rest - 1) {
-      const auto vc = static_cast<uint32_t>(std::countr_zero(rest));
-      const int32_t priority = s_.packets.queued(front_packet(s_, first + vc)).priority;
-      best = priority < least ? bit_of(vc) : priority == least ? best | bit_of(vc) : best;
-      least = std::min(least, priority);
-    }
-    vcs = best;
+[[gnu::always_inline]] inline void Core<kNarrow>::pass_accepted(const View& view,
+                                                                const Matching& matching,
+                                                                uint32_t input) {
+  const uint32_t first = input * s_.layout.vcs;
+  InputPort& port = view.input_ports[input];
+  const uint32_t output = matching.accepted[input];
+  const uint64_t* tries =
+      Mask::minus(ready(view.masks, output), matching.fresh, input_words(), matching.tries);
+  uint64_t vcs = Mask::slice(tries, first, s_.layout.vcs);
+  if (s_.options.by_priority) {
+    vcs = most_urgent(vcs, view.inputs + first);
   }
   const uint32_t vc = first_from(vcs, port.next_vc);
-  port.next_vc = static_cast<uint16_t>(vc + 1 == layout.vcs ? 0 : vc + 1);
-  return first + vc;
+  port.next_vc = vc + 1;
+  pass(view, first + vc);
+}
+
+// Of an input's VCs those of the smallest priority.
+template <bool kNarrow>
+uint64_t Core<kNarrow>::most_urgent(uint64_t vcs, const InputVc* inputs) {
+  int32_t least = INT32_MAX;
+  uint64_t best = 0;
+  for (uint64_t rest = vcs; rest != 0; rest &= rest - 1) {
+    const uint32_t vc = first_of(rest);
+    const int32_t priority = packets_.header(inputs[vc].front).priority;
+    best = priority < least ? bit_of(vc) : priority == least ? best | bit_of(vc) : best;
+    least = std::min(least, priority);
+  }
+  return best;
 }
 
 // The input VCs that may get `out`.
 template <bool kNarrow>
-const uint64_t* Core<kNarrow>::candidates_for(const uint64_t* all, const OutputVc& out) {
-  if (out.credits >= s_.options.room) {
+const uint64_t* Core<kNarrow>::candidates_for(const View& view, const uint64_t* all,
+                                              const OutputVc& out) {
+  if (fits_all_ || out.credits >= s_.options.room) {
     return all;
   }
   std::copy_n(all, input_words(), scratch_.candidates.data());
   Mask::for_each(all, input_words(), [&](uint32_t local) {
     // A longer packet needs options.room, which is more than there is.
-    if (s_.inputs[at(out.router) * s_.layout.input_vcs() + local].remaining > out.credits) {
+    if (view.inputs[local].remaining > out.credits) {
       Mask::clear(scratch_.candidates.data(), local);
     }
   });
@@ -380,160 +444,170 @@ const uint64_t* Core<kNarrow>::candidates_for(const uint64_t* all, const OutputV
 
 // Free VCs of a group choose heads that ask for one, which accept one each.
 template <bool kNarrow>
-void Core<kNarrow>::allocate_group(uint32_t router, uint32_t group, bool is_first) {
-  const RouterLayout& layout = s_.layout;
-  uint64_t* masks = block(router);
-  const uint32_t first_input = router * layout.input_vcs();
-  const uint32_t port = numbers_.output_of_group[group] * layout.vcs;
-  const uint32_t first = router * layout.output_vcs() + port;
-  const uint64_t free = free_vcs(masks, group);
-  if (kNarrow && (free & (free - 1)) == 0) {  // one: what it chooses is accepted
-    const auto vc = static_cast<uint32_t>(std::countr_zero(free));
-    const uint64_t heads = *candidates_for(asking(masks, group), s_.outputs[first + vc]);
+void Core<kNarrow>::share_group(const View& view, Matching& matching, uint32_t group,
+                                bool is_first) {
+  const uint32_t first = numbers_.first_vc_of_group[group];
+  const uint64_t free = free_vcs(view.masks, group);
+  if (kNarrow && has_one(free)) {  // whom it chooses, accepts it
+    const OutputVc& out = view.outputs[first + first_of(free)];
+    const uint64_t heads = *candidates_for(view, asking(view.masks, group), out);
     if (heads != 0) {
-      give_vc(router, first_input + first_from(heads, s_.outputs[first + vc].grant), first + vc,
-              is_first);
+      give_vc(view, matching, first_from(heads, out.grant), first + first_of(free), is_first);
     }
     return;
   }
+  uint64_t* chosen = scratch_.chosen.data();
   for (uint64_t rest = free; rest != 0; rest &= rest - 1) {
-    const auto vc = static_cast<uint32_t>(std::countr_zero(rest));
-    const OutputVc& out = s_.outputs[first + vc];
-    const uint64_t* heads = candidates_for(asking(masks, group), out);
+    const uint32_t vc = first_of(rest);
+    const OutputVc& out = view.outputs[first + vc];
+    const uint64_t* heads = candidates_for(view, asking(view.masks, group), out);
     if (Mask::any(heads, input_words())) {
       const uint32_t local = Mask::first_from(heads, input_words(), out.grant);
       scratch_.vc_offers[local] |= bit_of(vc);
-      Mask::set(scratch_.inputs_granted.data(), local);
+      Mask::set(chosen, local);
     }
   }
-  Mask::for_each(scratch_.inputs_granted.data(), input_words(), [&](uint32_t local) {
-    // The search goes round all VCs of all outputs; these are those of one.
-    const uint32_t from = s_.inputs[first_input + local].accept - port;
-    const uint32_t vc = first_from(scratch_.vc_offers[local], from < layout.vcs ? from : 0);
+  Mask::for_each(chosen, input_words(), [&](uint32_t local) {
+    const uint32_t vc = first_vc_from(scratch_.vc_offers[local], view.inputs[local].accept - first);
     scratch_.vc_offers[local] = 0;
-    give_vc(router, first_input + local, first + vc, is_first);
+    give_vc(view, matching, local, first + vc, is_first);
   });
-  std::fill_n(scratch_.inputs_granted.data(), input_words(), 0);
+  std::fill_n(chosen, input_words(), 0);
 }
 
 template <bool kNarrow>
-void Core<kNarrow>::give_vc(uint32_t router, uint32_t input, uint32_t output, bool is_first) {
-  const RouterLayout& layout = s_.layout;
-  InputVc& vc = s_.inputs[input];
-  OutputVc& out = s_.outputs[output];
+[[gnu::always_inline]] inline void Core<kNarrow>::give_vc(const View& view, Matching& matching,
+                                                          uint32_t local, uint32_t out_local,
+                                                          bool is_first) {
+  InputVc& vc = view.inputs[local];
+  OutputVc& out = view.outputs[out_local];
   if (is_first) {
-    const uint32_t next_input = vc.local + 1U;
-    out.grant = static_cast<uint16_t>(next_input == layout.input_vcs() ? 0 : next_input);
-    const uint32_t next_output = output + 1 - router * layout.output_vcs();
-    vc.accept = static_cast<uint16_t>(next_output == layout.output_vcs() ? 0 : next_output);
+    out.grant = static_cast<uint16_t>(local + 1);
+    vc.accept = static_cast<uint16_t>(out_local + 1);
   }
-  out.owner = vc.local;
-  vc.out = output;
-  uint64_t* masks = block(router);
-  free_vcs(masks, vc.group) &= ~bit_of(out.vc);
-  Mask::clear(asking(masks, vc.group), vc.local);
+  out.owner = static_cast<uint16_t>(local);
+  vc.out = static_cast<uint16_t>(out_local);
+  uint64_t& left = free_vcs(view.masks, vc.group);
+  left &= ~bit_of(out.vc);
+  Mask::clear_if(free(view.masks), vc.group, left == 0);
+  uint64_t* others = asking(view.masks, vc.group);
+  Mask::clear(others, local);
+  Mask::clear_if(asked(view.masks), vc.group, !Mask::any(others, input_words()));
   ++reports_.counts.vc_grants;
   if (s_.options.vc_delay == 1) {
-    may_pass(input);  // the switch has been given away for this cycle
+    let_pass(vc, out, view.masks);
+    Mask::set(matching.fresh, local);
   } else {
-    s_.events.passes.add(now_ + s_.options.vc_delay, input);
+    s_.events.passes.add(0, view.router * s_.layout.input_vcs() + local);
   }
 }
 
 template <bool kNarrow>
-void Core<kNarrow>::allocate_vcs(uint32_t router) {
-  uint64_t* masks = block(router);
-  Mask::for_each(groups(masks), group_words(), [&](uint32_t group) {
-    // In a group that is visited somebody asks and something is free.
-    bool is_possible = true;
-    for (int32_t i = 0; i < s_.options.iterations && is_possible; ++i) {
-      allocate_group(router, group, i == 0);
-      is_possible = free_vcs(masks, group) != 0 && Mask::any(asking(masks, group), input_words());
+[[gnu::always_inline]] inline void Core<kNarrow>::allocate_vcs(const View& view,
+                                                               Matching& matching) {
+  Mask::for_each_shared(asked(view.masks), free(view.masks), group_words(), [&](uint32_t group) {
+    const uint64_t* heads = asking(view.masks, group);
+    if (kNarrow && has_one(*heads) && fits_all_) {  // all VCs choose it
+      const uint32_t local = first_of(*heads);
+      const uint32_t first = numbers_.first_vc_of_group[group];
+      give_vc(view, matching, local,
+              pleach::first_from(free_vcs(view.masks, group) << first, view.inputs[local].accept),
+              true);
+      return;
     }
-    if (!is_possible) {
-      Mask::clear(groups(masks), group);
+    share_group(view, matching, group, true);
+    for (int32_t i = 1; i < s_.options.iterations && Mask::has(asked(view.masks), group) &&
+                        Mask::has(free(view.masks), group);
+         ++i) {
+      share_group(view, matching, group, false);
     }
   });
 }
 
 // The VCs of a packet whose tail has passed are free from the next cycle on.
 template <bool kNarrow>
-void Core<kNarrow>::release(InputVc& vc, uint32_t input, OutputVc& out) {
-  vc.out = kNone;
+[[gnu::always_inline]] inline void Core<kNarrow>::release(const View& view, InputVc& vc,
+                                                          OutputVc& out) {
+  const uint32_t input = view.router * s_.layout.input_vcs() + vc.local;
+  vc.out = kNoVc;
   vc.may_pass = false;
   vc.first = static_cast<uint16_t>((vc.first + 1U) & (s_.layout.ring - 1));
-  if (--vc.packets > 0) {
-    s_.packets.prefetch(front_packet(s_, input));
-    s_.events.asks.add(now_ + 1 + s_.options.routing_delay, input);
+  const bool has_next = --vc.packets > 0;
+  packets_.prefetch(ring_of(input)[vc.first] & (0U - uint32_t{has_next}));
+  s_.events.asks.add_if(s_.events.next_ask, input, has_next);
+  out.owner = kNoVc;
+  mark_free_if(out, view.masks, out.credits >= least_room_);
+}
+
+// After a flit: the channel may not pass one in every cycle.
+template <bool kNarrow>
+void Core<kNarrow>::hold(ChannelStart& channel, const View& view, uint32_t output) {
+  ChannelPace& pace = s_.paces[channel.pace];
+  pace.pass(now_);
+  if (pace.next > now_ + 1) {
+    Mask::clear(open(view.masks), output);
+    s_.events.openings.add(pace.next, view.router * s_.layout.outputs + output);
   }
-  out.owner = kFree;
-  mark_free(out);
 }
 
 template <bool kNarrow>
-void Core<kNarrow>::pass(const SwitchGrant& grant) {
-  const RouterLayout& layout = s_.layout;
-  InputVc& vc = s_.inputs[grant.input];
-  OutputVc& out = s_.outputs[vc.out];
-  const uint32_t router = vc.router;
-  ChannelStart& channel = s_.output_ports[at(router) * layout.outputs + grant.output];
-  const CreditPath& credits = s_.input_ports[at(router) * layout.inputs + vc.port].credits;
-  const uint32_t head = vc.has_begun ? 0 : 2;
-  const uint32_t tail = --vc.remaining == 0 ? 1 : 0;
-  vc.has_begun = true;
+[[gnu::always_inline]] inline void Core<kNarrow>::pass(const View& view, uint32_t local) {
+  InputVc& vc = view.inputs[local];
+  OutputVc& out = view.outputs[vc.out];
+  ChannelStart& channel = view.output_ports[out.output].channel;
+  const CreditPath& credits = view.input_ports[vc.port].credits;
+  const bool is_tail = --vc.remaining == 0;
   --vc.flits;
   --out.credits;
   ++channel.flits;
   ++reports_.counts.switch_grants;
-  s_.events.flits.add(now_ + channel.delay,
-                      {channel.target + out.vc, front_packet(s_, grant.input) << 2U | head | tail});
-  s_.events.credits.add(now_ + credits.delay, credits.target + vc.vc);
-  uint64_t* masks = block(router);
-  if (tail != 0 || vc.flits == 0 || out.credits == 0) {
-    uint64_t* waiting = ready(masks, grant.output);
-    Mask::clear(waiting, vc.local);
-    if (!Mask::any(waiting, input_words())) {
-      Mask::clear(outputs(masks), grant.output);
-    }
+  s_.events.flits.add(channel.lane, {channel.target + out.vc,
+                                     vc.front << 2U | vc.head | (is_tail ? kTailFlit : 0)});
+  s_.events.credits.add(credits.lane, credits.target + vc.vc);
+  vc.head = 0;
+  if (is_tail || vc.flits == 0 || out.credits == 0) {
+    uint64_t* waiting = ready(view.masks, out.output);
+    Mask::clear(waiting, local);
+    Mask::clear_if(outputs(view.masks), out.output, !Mask::any(waiting, input_words()));
   }
-  if (tail != 0) {
-    release(vc, grant.input, out);
+  if (is_tail) {
+    release(view, vc, out);
   }
   if (channel.pace != kNone) {
-    ChannelPace& pace = s_.paces[channel.pace];
-    pace.pass(now_);
-    if (pace.next > now_ + 1) {
-      Mask::set(closed(masks), grant.output);
-      Mask::clear(outputs(masks), grant.output);
-      s_.events.openings.add(pace.next, router * layout.outputs + grant.output);
-    }
+    hold(channel, view, out.output);
   }
 }
 
+// VCs are given away before those are free whose packets pass, and the switch before that.
 template <bool kNarrow>
 void Core<kNarrow>::visit(uint32_t router) {
-  uint64_t* masks = block(router);
-  scratch_.switch_grant_count = 0;
-  if (Mask::any(outputs(masks), output_words())) {
-    match_switch(router);
-    for (int32_t i = 1; i < s_.options.iterations && match_again(router); ++i) {
+  const View view = view_of(router);
+  std::array<uint64_t, 3> words = {};
+  std::array<uint32_t, kNarrow ? 64 : 1> accepted;
+  Matching matching{words.data(), words.data() + 1, words.data() + 2, accepted.data()};
+  if constexpr (!kNarrow) {
+    matching = scratch_.wide();
+  }
+  match_switch(view, matching, outputs(view.masks));
+  const bool moves_pointers = s_.options.iterations == 1;
+  if (!moves_pointers) {
+    match_again(view, matching);
+  }
+  allocate_vcs(view, matching);
+  Mask::for_each(matching.granted, input_words(), [&](uint32_t input) {
+    if (moves_pointers) {
+      move_pointers(view, matching, input);
     }
-  }
-  if (Mask::any(groups(masks), group_words())) {
-    allocate_vcs(router);
-  }
-  for (uint32_t i = 0; i < scratch_.switch_grant_count; ++i) {
-    pass(scratch_.switch_grants[i]);
-  }
-  if (!Mask::any(outputs(masks), output_words()) && !Mask::any(groups(masks), group_words())) {
-    s_.masks.active[router / 64] &= ~bit_of(router);
-  }
+    pass_accepted(view, matching, input);
+  });
+  Bits<false>::clear_if(s_.masks.active.data(), router,
+                        !may_pass_any(view.masks) && !may_give_any(view.masks));
 }
 
 template <bool kNarrow>
 void Core<kNarrow>::start_front(FlitSource& source, uint32_t interface) {
-  source.remaining = s_.packets.length(source.front);
-  s_.masks.sending[interface / 64] |= bit_of(interface);
+  source.remaining = packets_.header(source.front).length;
+  wake_if(interface, true);
 }
 
 template <bool kNarrow>
@@ -541,9 +615,10 @@ bool Core<kNarrow>::choose_source_vc(FlitSource& source, uint32_t interface) {
   const uint32_t vcs = s_.layout.vcs;
   const uint32_t room =
       std::max(1U, std::min(static_cast<uint32_t>(s_.options.room), source.remaining));
+  const uint32_t* credits = &s_.source_credits[interface * vcs];
   for (uint32_t i = 0, vc = source.last_vc; i < vcs; ++i) {
     vc = vc + 1 == vcs ? 0 : vc + 1;
-    if (s_.source_credits[interface * vcs + vc] >= room) {
+    if (credits[vc] >= room) {
       source.vc = source.last_vc = vc;
       return true;
     }
@@ -554,45 +629,46 @@ bool Core<kNarrow>::choose_source_vc(FlitSource& source, uint32_t interface) {
 template <bool kNarrow>
 void Core<kNarrow>::send(uint32_t interface) {
   FlitSource& source = s_.sources[interface];
-  const auto rest = [&] { s_.masks.sending[interface / 64] &= ~bit_of(interface); };
-  Packets::Queued& queued = s_.packets.queued(source.front);
-  const bool is_open = source.channel.pace == kNone || s_.paces[source.channel.pace].next <= now_;
-  if (!is_open || queued.supplied == 0 ||
-      (source.vc == kNone && !choose_source_vc(source, interface))) {
-    rest();
+  ChannelStart& channel = source.channel;
+  auto& packet = packets_.header(source.front);
+  const bool is_open = channel.pace == kNone || s_.paces[channel.pace].next <= now_;
+  const bool may_send = is_open && packet.supplied > 0 &&
+                        (source.vc != kNone || choose_source_vc(source, interface)) &&
+                        s_.source_credits[interface * s_.layout.vcs + source.vc] > 0;
+  if (!may_send) {
+    Bits<false>::clear(s_.masks.sending.data(), interface);
     return;
   }
-  uint32_t& credits = s_.source_credits[interface * s_.layout.vcs + source.vc];
-  if (credits == 0) {
-    rest();
-    return;
-  }
-  const uint32_t head = source.remaining == s_.packets.length(source.front) ? 2 : 0;
-  const uint32_t tail = --source.remaining == 0 ? 1 : 0;
-  --credits;
-  --queued.supplied;
+  const uint32_t head = source.remaining == packet.length ? kHeadFlit : 0;
+  const uint32_t tail = --source.remaining == 0 ? kTailFlit : 0;
+  --s_.source_credits[interface * s_.layout.vcs + source.vc];
+  --packet.supplied;
   --source.queued;
-  ++source.channel.flits;
+  ++channel.flits;
   ++reports_.counts.flits_sent;
-  s_.events.flits.add(now_ + source.channel.delay,
-                      {source.channel.target + source.vc, source.front << 2U | head | tail});
-  if (source.channel.pace != kNone) {
-    ChannelPace& pace = s_.paces[source.channel.pace];
+  s_.events.flits.add(channel.lane, {channel.target + source.vc, source.front << 2U | head | tail});
+  if (channel.pace != kNone) {
+    ChannelPace& pace = s_.paces[channel.pace];
     pace.pass(now_);
     if (pace.next > now_ + 1) {
       s_.events.openings.add(pace.next, kAtInterface | interface);
     }
   }
   if (tail != 0) {
-    source.vc = kNone;
-    source.front = queued.next;
-    if (source.front != kNone) {
-      start_front(source, interface);
-    } else {
-      source.back = kNone;
-      reports_.drained.push_back(static_cast<int32_t>(interface));
-      rest();
-    }
+    finish_front(source, interface);
+  }
+}
+
+template <bool kNarrow>
+void Core<kNarrow>::finish_front(FlitSource& source, uint32_t interface) {
+  source.vc = kNone;
+  source.front = packets_.header(source.front).next;
+  if (source.front != kNone) {
+    start_front(source, interface);
+  } else {
+    source.back = kNone;
+    reports_.drained.push_back(static_cast<int32_t>(interface));
+    Bits<false>::clear(s_.masks.sending.data(), interface);
   }
 }
 
@@ -601,14 +677,18 @@ void Core<kNarrow>::end_cycle() {
   reports_.drained.clear();
   for (std::size_t word = 0; word < s_.masks.active.size(); ++word) {
     for (uint64_t bits = s_.masks.active[word]; bits != 0; bits &= bits - 1) {
-      visit(static_cast<uint32_t>(word * 64 + at(std::countr_zero(bits))));
+      visit(static_cast<uint32_t>(word * 64) + first_of(bits));
     }
   }
   for (std::size_t word = 0; word < s_.masks.sending.size(); ++word) {
     for (uint64_t bits = s_.masks.sending[word]; bits != 0; bits &= bits - 1) {
-      send(static_cast<uint32_t>(word * 64 + at(std::countr_zero(bits))));
+      send(static_cast<uint32_t>(word * 64) + first_of(bits));
     }
   }
+  s_.events.flits.close();
+  s_.events.credits.close();
+  s_.events.asks.close();
+  s_.events.passes.close();
   ++now_;
 }
 
@@ -633,15 +713,17 @@ std::optional<int64_t> Core<kNarrow>::next_cycle() const {
 template <bool kNarrow>
 PacketNumber Core<kNarrow>::offer(int32_t interface, const Packet& packet) {
   PLEACH_CHECK(packet.length >= s_.options.shortest_packet, "a packet is too short");
-  const uint32_t number = s_.packets.add(packet.hops, static_cast<uint32_t>(packet.length),
-                                         packet.priority, static_cast<uint32_t>(packet.supplied));
+  const uint32_t number =
+      packets_.add(packet.hops, {.length = static_cast<uint32_t>(packet.length),
+                                 .supplied = static_cast<uint32_t>(packet.supplied),
+                                 .priority = packet.priority});
   FlitSource& source = s_.sources[at(interface)];
   source.queued += packet.supplied;
   if (source.front == kNone) {
     source.front = source.back = number;
     start_front(source, static_cast<uint32_t>(interface));
   } else {
-    s_.packets.queued(source.back).next = number;
+    packets_.header(source.back).next = number;
     source.back = number;
   }
   return number;
@@ -649,11 +731,11 @@ PacketNumber Core<kNarrow>::offer(int32_t interface, const Packet& packet) {
 
 template <bool kNarrow>
 void Core<kNarrow>::supply(int32_t interface, PacketNumber packet, int32_t flits) {
-  s_.packets.queued(packet).supplied += static_cast<uint32_t>(flits);
+  packets_.header(packet).supplied += static_cast<uint32_t>(flits);
   FlitSource& source = s_.sources[at(interface)];
   source.queued += flits;
   if (source.front == packet) {
-    s_.masks.sending[at(interface) / 64] |= bit_of(static_cast<uint32_t>(interface));
+    wake_if(static_cast<uint32_t>(interface), true);
   }
 }
 
@@ -666,8 +748,8 @@ std::vector<int64_t> Core<kNarrow>::channel_flits() const {
       flits[channel.channel] = channel.flits;
     }
   };
-  for (const ChannelStart& channel : s_.output_ports) {
-    add(channel);
+  for (const OutputPort& port : s_.output_ports) {
+    add(port.channel);
   }
   for (const FlitSource& source : s_.sources) {
     add(source.channel);

@@ -15,6 +15,8 @@ namespace {
 
 constexpr int32_t kMostTableRanks = 2048;
 constexpr uint16_t kNoPort = UINT16_MAX;
+constexpr std::size_t kAtOnce =
+    8;  // hops are copied, where that is too many, the rest is not looked at
 
 uint16_t port_to(const Topology& topology, const TopologyFabric& fabric, int32_t from, int32_t to) {
   for (const LinkId link : topology.links_out(NodeId{from})) {
@@ -46,7 +48,8 @@ Result<TrafficRoutes> TrafficRoutes::create(const Topology& topology, const Topo
   TrafficRoutes routes;
   routes.ranks_ = count_of(topology.rank_nodes());
   routes.draw_ties_ = options.draw_ties;
-  if (!routes.set_grid(topology, fabric)) {
+  std::vector<uint16_t> ports;  // by rank, dimension and direction (minus, plus)
+  if (!routes.set_grid(topology, fabric, ports)) {
     PLEACH_TRY(routes.set_table(topology, fabric, options));
     return routes;
   }
@@ -58,10 +61,12 @@ Result<TrafficRoutes> TrafficRoutes::create(const Topology& topology, const Topo
     }
     routes.classes_ = 2;
   }
+  routes.set_runs(ports);
   return routes;
 }
 
-bool TrafficRoutes::set_grid(const Topology& topology, const TopologyFabric& fabric) {
+bool TrafficRoutes::set_grid(const Topology& topology, const TopologyFabric& fabric,
+                             std::vector<uint16_t>& ports) {
   int32_t stride = ranks_;
   for (const GridDimension& dimension : topology.grid()) {
     stride /= dimension.size;
@@ -82,7 +87,7 @@ bool TrafficRoutes::set_grid(const Topology& topology, const TopologyFabric& fab
           grid_.clear();  // links go one way only
           return false;
         }
-        ports_.push_back(port);
+        ports.push_back(port);
       }
     }
   }
@@ -133,40 +138,77 @@ std::span<const uint16_t> TrafficRoutes::from_table(int32_t source, int32_t targ
       .subspan(table_.first[pair], table_.first[pair + 1] - table_.first[pair]);
 }
 
-std::span<const uint16_t> TrafficRoutes::along_grid(int32_t source, int32_t target, Rng& rng) {
-  hops_.clear();
-  int32_t here = source;
-  for (std::size_t i = 0; i < grid_.size(); ++i) {
-    const auto [size, stride, is_ring] = grid_[i];
-    int32_t place = here / stride % size;
-    const int32_t goal = target / stride % size;
-    if (place == goal) {
-      continue;
-    }
-    bool is_plus = goal > place;
-    int32_t left = std::abs(goal - place);
-    bool passes_dateline = false;
-    if (is_ring) {
-      const bool is_tie = 2 * left == size;
-      const bool goes_round =
-          is_tie ? (draw_ties_ ? (rng.next() & 1U) != 0 : is_plus) : 2 * left > size;
-      passes_dateline = goes_round;
-      is_plus = is_plus != goes_round;
-      left = goes_round ? size - left : left;
-    }
-    const int32_t vc_class = classes_ > 1 && passes_dateline ? 1 : 0;
-    const int32_t direction = is_plus ? 1 : 0;
-    for (; left > 0; --left) {
-      const uint16_t port = ports_[(at(here) * grid_.size() + i) * 2 + at(direction)];
-      hops_.push_back(static_cast<uint16_t>(port * classes_ + vc_class));
-      const int32_t next =
-          is_plus ? (place + 1 == size ? 0 : place + 1) : (place == 0 ? size - 1 : place - 1);
-      here += (next - place) * stride;
-      place = next;
+void TrafficRoutes::set_runs(const std::vector<uint16_t>& ports) {
+  const std::size_t dimensions = grid_.size();
+  runs_.first.resize(ports.size());
+  std::size_t longest = 1;
+  for (std::size_t i = 0; i < dimensions; ++i) {
+    longest += at(grid_[i].size);
+    for (int32_t rank = 0; rank < ranks_; ++rank) {
+      runs_.places.resize(at(ranks_) * dimensions);
+      runs_.places[at(rank) * dimensions + i] = rank / grid_[i].stride % grid_[i].size;
     }
   }
-  hops_.push_back(static_cast<uint16_t>(ejection_[at(target)] * classes_));
-  return hops_;
+  hops_.resize(longest + kAtOnce);
+  for (int32_t vc_class = 0; vc_class < classes_; ++vc_class) {
+    for (std::size_t i = 0; i < dimensions; ++i) {
+      for (int32_t rank = 0; rank < ranks_; ++rank) {
+        if (runs_.places[at(rank) * dimensions + i] == 0) {
+          add_runs(ports, rank, i, vc_class);
+        }
+      }
+    }
+    runs_.of_class = vc_class == 0 ? runs_.hops.size() : runs_.of_class;
+  }
+}
+
+// Both ways along the line through `rank`, which is at its beginning.
+void TrafficRoutes::add_runs(const std::vector<uint16_t>& ports, int32_t rank, std::size_t i,
+                             int32_t vc_class) {
+  const auto [size, stride, is_ring] = grid_[i];
+  for (const std::size_t direction : {0, 1}) {
+    for (int32_t step = 0; step < 2 * size; ++step) {
+      const int32_t place = direction == 1 ? step % size : size - 1 - step % size;
+      const std::size_t here = (at(rank + place * stride) * grid_.size() + i) * 2 + direction;
+      if (step < size && vc_class == 0) {
+        runs_.first[here] = static_cast<uint32_t>(runs_.hops.size());
+      }
+      runs_.hops.push_back(static_cast<uint16_t>(ports[here] * classes_ + vc_class));
+    }
+    runs_.hops.resize(runs_.hops.size() + kAtOnce);
+  }
+}
+
+std::span<const uint16_t> TrafficRoutes::along_grid(int32_t source, int32_t target, Rng& rng) {
+  const std::size_t dimensions = grid_.size();
+  const int32_t* goals = &runs_.places[at(target) * dimensions];
+  uint16_t* end = hops_.data();
+  int32_t here = source;
+  for (std::size_t i = 0; i < dimensions; ++i) {
+    const auto [size, stride, is_ring] = grid_[i];
+    const std::size_t run = at(here) * dimensions + i;
+    const int32_t way = goals[i] - runs_.places[run];
+    int32_t left = std::abs(way);
+    bool goes_round = false;
+    if (is_ring) {
+      goes_round = 2 * left > size;
+      if (2 * left == size) {
+        goes_round = draw_ties_ ? (rng.next() & 1U) != 0 : way > 0;
+      }
+      left = goes_round ? size - left : left;
+    }
+    const bool is_plus = (way > 0) != goes_round;
+    const bool passes_dateline = classes_ > 1 && goes_round;
+    const uint16_t* hops = &runs_.hops[runs_.first[run * 2 + (is_plus ? 1 : 0)] +
+                                       (passes_dateline ? runs_.of_class : 0)];
+    for (std::size_t done = 0; done < at(left); done += kAtOnce) {
+      std::copy_n(hops + done, kAtOnce, end + done);
+    }
+    end += left;
+    here += way * stride;
+  }
+  *end++ = static_cast<uint16_t>(ejection_[at(target)] * classes_);
+  return {hops_.data(), end};
 }
 
 }  // namespace pleach

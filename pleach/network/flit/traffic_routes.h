@@ -52,9 +52,22 @@ class TrafficRoutes {
     std::vector<uint16_t> hops;
   };
 
-  bool set_grid(const Topology& topology, const TopologyFabric& fabric);
+  // Of every line of the grid in a dimension: what packets do at its routers one after the other,
+  // twice round, so that a way along it is in one piece.
+  struct Runs {
+    std::vector<uint16_t> hops;
+    std::size_t of_class = 0;     // how many there are of one class of VCs
+    std::vector<uint32_t> first;  // by rank, dimension and direction (minus, plus): here it begins
+    std::vector<int32_t> places;  // by rank and dimension
+  };
+
+  // Whether it is one; the ports by rank, dimension and direction (minus, plus).
+  bool set_grid(const Topology& topology, const TopologyFabric& fabric,
+                std::vector<uint16_t>& ports);
   Status set_table(const Topology& topology, const TopologyFabric& fabric,
                    const TrafficRouteOptions& options);
+  void set_runs(const std::vector<uint16_t>& ports);
+  void add_runs(const std::vector<uint16_t>& ports, int32_t rank, std::size_t i, int32_t vc_class);
   std::span<const uint16_t> along_grid(int32_t source, int32_t target, Rng& rng);
   std::span<const uint16_t> from_table(int32_t source, int32_t target) const;
 
@@ -62,7 +75,7 @@ class TrafficRoutes {
   int32_t classes_ = 1;
   bool draw_ties_ = true;
   std::vector<Dimension> grid_;
-  std::vector<uint16_t> ports_;     // by rank, dimension and direction (minus, plus)
+  Runs runs_;
   std::vector<uint16_t> ejection_;  // by rank
   Table table_;
   std::vector<uint16_t> hops_;  // of the last call
