@@ -51,6 +51,7 @@ Result<std::unique_ptr<FlitEngine>> FlitEngine::create(const Topology& topology,
   }
   PLEACH_ASSIGN(ways, MessageWays::create(topology, fabric, options, lowered));
   RouterOptions how = options.routers;
+  how.takes_steady_cycles_together = true;
   how.classes = ways.vc_classes();
   how.shortest_packet = static_cast<int32_t>(std::min<int64_t>(ways.shortest_packet(), INT32_MAX));
   PLEACH_ASSIGN(routers, Routers::create(fabric.fabric, how));
@@ -158,6 +159,7 @@ Status FlitEngine::advance(int64_t until_ps) {
     }
     run_cycle(*cycle);
     if (options_.allow_deadlock && ++cycles_run_ % kDeadlockCycles == 0) {
+      network_.routers->settle();
       if (auto error = deadlock_of(topology_, network_.fabric.fabric, *network_.routers)) {
         return std::move(*error);
       }
@@ -290,6 +292,7 @@ NetworkUse FlitEngine::use() {
     routers.begin_cycle();
     routers.end_cycle();
   }
+  routers.settle();
   NetworkUse use;
   use.event_count = delivered_;
   use.cycles = routers.now();

@@ -89,6 +89,27 @@ class LaneWheel {
     return take(kind, cycle, visit, [](const Event&) {});
   }
 
+  // Between cycles: one more that is due in `cycle`, which the longest delay reaches.
+  void put(std::size_t kind, int64_t cycle, const Event& event) {
+    Bucket& bucket = buckets_[kind][at(cycle) & last_];
+    if (bucket.count == bucket.capacity) {
+      bucket.grow(bucket.count);
+    }
+    bucket.events[bucket.count++] = event;
+  }
+  // Between cycles.   cost  O(events of the kind)
+  template <typename Goes>
+  void remove_if(std::size_t kind, Goes goes) {
+    for (Bucket& bucket : buckets_[kind]) {
+      Event* const begin = bucket.events.get();
+      bucket.count =
+          static_cast<uint32_t>(std::remove_if(begin, begin + bucket.count, goes) - begin);
+    }
+  }
+  int32_t delay_of(uint32_t lane) const { return lanes_[lane].delay; }
+  // Of these cycles events are kept: at least the longest delay, and one.
+  int64_t size() const { return static_cast<int64_t>(last_ + 1); }
+
   // The first cycle from `cycle` on in which something is due, or `none`, when that is sooner or
   // nothing is. Between cycles.   cost  O(longest delay)
   int64_t next(int64_t cycle, int64_t none) const {
@@ -116,6 +137,13 @@ class LaneWheel {
   struct Bucket {
     std::unique_ptr<Event[]> events;
     uint32_t count = 0, capacity = 0;
+
+    [[gnu::noinline]] void grow(std::ptrdiff_t used) {
+      capacity = std::max(16U, 2 * capacity);
+      auto more = std::make_unique<Event[]>(capacity);
+      std::copy_n(events.get(), used, more.get());
+      events = std::move(more);
+    }
   };
   struct Lane {
     Event* end = nullptr;  // of what has been added
@@ -128,12 +156,9 @@ class LaneWheel {
       end = bucket->events.get() + count;
       limit = bucket->events.get() + bucket->capacity;
     }
-    [[gnu::noinline]] void grow() {
+    void grow() {
       const std::ptrdiff_t count = end - bucket->events.get();
-      bucket->capacity = std::max(16U, 2 * bucket->capacity);
-      auto more = std::make_unique<Event[]>(bucket->capacity);
-      std::copy_n(bucket->events.get(), count, more.get());
-      bucket->events = std::move(more);
+      bucket->grow(count);
       set_ends(count);
     }
   };

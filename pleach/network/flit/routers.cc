@@ -10,6 +10,7 @@
 #include "pleach/network/flit/bits.h"
 #include "pleach/network/flit/packets.h"
 #include "pleach/network/flit/router_state.h"
+#include "pleach/network/flit/steady_streams.h"
 
 namespace pleach {
 namespace {
@@ -49,8 +50,9 @@ class Core final : public Routers {
   PacketNumber offer(int32_t interface, const Packet& packet) override;
   void supply(int32_t interface, PacketNumber packet, int32_t flits) override;
   int64_t queued_flits(int32_t interface) const override {
-    return s_.sources[at(interface)].queued;
+    return s_.sources[at(interface)].queued - streams_.uncounted(interface, now_);
   }
+  void settle() override { streams_.release_all(now_); }
   int64_t live_packets() const override { return packets_.count(); }
   const RouterCounts& counts() const override { return reports_.counts; }
   std::vector<int64_t> channel_flits() const override;
@@ -189,7 +191,9 @@ class Core final : public Routers {
   };
 
   RouterState s_;
-  Packets<std::conditional_t<kNarrow, uint8_t, uint16_t>> packets_;
+  using PacketSet = Packets<std::conditional_t<kNarrow, uint8_t, uint16_t>>;
+  PacketSet packets_;
+  SteadyStreams<PacketSet> streams_{s_, packets_, reports_.counts};
   const uint32_t least_room_;
   const bool fits_all_;  // what has the least room has it for all packets
   int64_t now_ = 0;
@@ -223,6 +227,7 @@ void Core<kNarrow>::ask(uint32_t input) {
   Mask::set(asking(masks, vc.group), vc.local);
   Mask::set(asked(masks), vc.group);
   activate_if(vc.router, Mask::has(free(masks), vc.group));
+  streams_.meet(at(vc.router) * s_.layout.outputs + vc.group / s_.layout.classes);
 }
 
 template <bool kNarrow>
@@ -308,6 +313,7 @@ void Core<kNarrow>::begin_cycle() {
     }
   }
   reports_.delivered.clear();
+  streams_.update(now_);
   RouterEvents& events = s_.events;
   events.flits.open(now_);
   events.credits.open(now_);
@@ -701,7 +707,7 @@ std::optional<int64_t> Core<kNarrow>::next_cycle() const {
       }
     }
   }
-  int64_t next = INT64_MAX;
+  int64_t next = std::max(now_, streams_.due());
   next = s_.events.flits.next(now_, next);
   next = s_.events.credits.next(now_, next);
   next = s_.events.asks.next(now_, next);
@@ -734,7 +740,9 @@ void Core<kNarrow>::supply(int32_t interface, PacketNumber packet, int32_t flits
   packets_.header(packet).supplied += static_cast<uint32_t>(flits);
   FlitSource& source = s_.sources[at(interface)];
   source.queued += flits;
-  if (source.front == packet) {
+  if (streams_.holds(interface)) {
+    streams_.extend(interface);
+  } else if (source.front == packet) {
     wake_if(static_cast<uint32_t>(interface), true);
   }
 }

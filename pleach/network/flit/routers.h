@@ -29,6 +29,10 @@ struct RouterOptions {
   // behind it; 0: it need not have any.
   int32_t room = 1;
   int32_t shortest_packet = 1;  // of those offered [flits]
+  // Where a long packet's flits pass one in every cycle and nothing meets them, takes many cycles
+  // at once: all is as it would be, but that these body flits are not reported, and that counts lag
+  // behind until settle().
+  bool takes_steady_cycles_together = false;
 };
 
 // Of a packet while it is in the network; then numbers are used again.
@@ -112,6 +116,9 @@ class Routers {
   // Flits supplied and not yet sent.
   virtual int64_t queued_flits(int32_t interface) const = 0;
 
+  // Between cycles: writes out what has been taken together, so that all that follows is up to
+  // date.
+  virtual void settle() = 0;
   virtual int64_t live_packets() const = 0;
   virtual const RouterCounts& counts() const = 0;
   // Flits that passed each channel of the fabric.
