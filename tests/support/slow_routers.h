@@ -80,6 +80,7 @@ class SlowRouters {
     for (Router& router : routers_) {
       const auto vc_grants = allocate_vcs(router);
       const auto switch_grants = allocate_switch(router);
+      count(router, count_of(vc_grants), count_of(switch_grants));
       for (const auto& [input, vc, output, out_vc] : vc_grants) {
         Vc& waiting = router.inputs[at(input)].vcs[at(vc)];
         waiting.state = Vc::kActive;
@@ -96,9 +97,11 @@ class SlowRouters {
       send(source);
     }
     ++now_;
+    counts_.flits_delivered += count_of(delivered);
     std::ranges::sort(delivered);
     return delivered;
   }
+  const RouterCounts& counts() const { return counts_; }
 
  private:
   struct Flit {
@@ -166,6 +169,8 @@ class SlowRouters {
       }
       Vc& there = routers_[at(channel.target.router)].inputs[at(channel.target.port)].vcs[at(vc)];
       there.flits.push_back(flit);
+      ++counts_.buffer_writes;
+      counts_.deepest_buffer = std::max<int64_t>(counts_.deepest_buffer, count_of(there.flits));
       if (there.state == Vc::kIdle) {
         there.state = Vc::kWaiting;
         there.ask_from = now_ + options_.routing_delay;
@@ -245,6 +250,24 @@ class SlowRouters {
       }
     }
     return grants;
+  }
+
+  // Who asks, or tries, and gets nothing.
+  void count(const Router& router, int32_t vc_grants, int32_t switch_grants) {
+    counts_.vc_grants += vc_grants;
+    counts_.vc_stalls -= vc_grants;
+    counts_.switch_grants += switch_grants;
+    counts_.switch_stalls -= switch_grants;
+    for (const Input& input : router.inputs) {
+      for (const Vc& vc : input.vcs) {
+        if (vc.state == Vc::kWaiting && now_ >= vc.ask_from) {
+          ++counts_.vc_stalls;
+        } else if (vc.state == Vc::kActive && now_ >= vc.pass_from && !vc.flits.empty()) {
+          const bool can = router.outputs[at(vc.output)].vcs[at(vc.out_vc)].credits > 0;
+          ++(can ? counts_.switch_stalls : counts_.credit_stalls);
+        }
+      }
+    }
   }
 
   bool can_pass(const Router& router, const Vc& vc, int32_t output) const {
@@ -358,6 +381,7 @@ class SlowRouters {
     --source.credits[at(source.vc)];
     const Flit flit{number, source.sent == 0, source.sent + 1 == packet.length};
     ++source.sent;
+    ++counts_.flits_sent;
     flits_.push_back({now_ + 1 + fabric_.channels[at(source.channel)].latency_cycles,
                       source.channel, source.vc, flit});
     note_passed(source.channel);
@@ -386,6 +410,7 @@ class SlowRouters {
   std::vector<Packet> packets_;
   std::vector<FlitOnTheWay> flits_;
   std::vector<CreditOnTheWay> credits_;
+  RouterCounts counts_;
   int64_t now_ = 0;
 };
 

@@ -130,6 +130,34 @@ struct FlitSource {
 // Of a flit: number of the packet · 4 + these.
 inline constexpr uint32_t kHeadFlit = 2, kTailFlit = 1;
 
+// How many cycles VCs have been in some state, in all: summed up when they enter and leave it.
+class StateTime {
+ public:
+  // One is in it from `cycle` on, if `is_entered`.
+  void enter_if(int64_t cycle, bool is_entered) {
+    sum_ -= is_entered ? cycle : 0;
+    count_ += is_entered ? 1 : 0;
+  }
+  // One has been in it up to, and without, `cycle`.
+  void leave_if(int64_t cycle, bool is_left) {
+    sum_ += is_left ? cycle : 0;
+    count_ -= is_left ? 1 : 0;
+  }
+  void add(int64_t cycles) { sum_ += cycles; }
+  // Before `cycle`.
+  int64_t until(int64_t cycle) const { return sum_ + count_ * cycle; }
+
+ private:
+  int64_t sum_ = 0;
+  int64_t count_ = 0;  // of those in it
+};
+
+struct VcTimes {
+  StateTime asking;   // heads
+  StateTime starved;  // what has a VC and a flit, but no credit
+  StateTime ready;    // and what has one
+};
+
 struct FlitArrival {
   uint32_t target = 0;  // VC
   uint32_t packet = 0;
@@ -183,6 +211,7 @@ struct RouterState {
   std::vector<ChannelPace> paces;
   RouterMasks masks;
   RouterEvents events;
+  VcTimes times;
 };
 
 inline const uint64_t* block_of(const RouterState& state, uint32_t router) {

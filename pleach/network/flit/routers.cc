@@ -54,7 +54,7 @@ class Core final : public Routers {
   }
   void settle() override { streams_.release_all(now_); }
   int64_t live_packets() const override { return packets_.count(); }
-  const RouterCounts& counts() const override { return reports_.counts; }
+  RouterCounts counts() const override;
   std::vector<int64_t> channel_flits() const override;
   std::vector<VcWait> deadlock() const override { return find_deadlock(s_); }
   std::string inconsistency() const override { return find_inconsistency(s_); }
@@ -91,11 +91,9 @@ class Core final : public Routers {
     Bits<false>::set_if(s_.masks.sending.data(), interface, value);
   }
 
-  // What it has.
   OutputVc& output_of(const InputVc& vc) {
     return s_.outputs[at(vc.router) * s_.layout.output_vcs() + vc.out];
   }
-
   uint32_t* ring_of(uint32_t input) {
     return s_.layout.ring <= kNearRing ? s_.inputs[input].near_ring
                                        : &s_.rings[at(input) * s_.layout.ring];
@@ -107,9 +105,9 @@ class Core final : public Routers {
   void take_credit(uint32_t target);
   void take_source_credit(uint32_t target);
   void ask(uint32_t input);
-  void let_pass(InputVc& vc, const OutputVc& out, uint64_t* masks);
   void open_channel(uint32_t channel);
   void mark_ready_if(const InputVc& vc, uint64_t* masks, uint32_t output, bool value);
+  void begin_tries(const InputVc& vc, const OutputVc& out, uint64_t* masks, int64_t cycle);
   void mark_free_if(const OutputVc& out, uint64_t* masks, bool value);
 
   // What a router has, in the order of its ports and VCs.
@@ -208,6 +206,16 @@ void Core<kNarrow>::mark_ready_if(const InputVc& vc, uint64_t* masks, uint32_t o
   Mask::set_if(outputs(masks), output, value);
 }
 
+// It may pass, and has a flit: from `cycle` on it tries to, or waits for a credit.
+template <bool kNarrow>
+void Core<kNarrow>::begin_tries(const InputVc& vc, const OutputVc& out, uint64_t* masks,
+                                int64_t cycle) {
+  const bool can = out.credits > 0;
+  s_.times.ready.enter_if(cycle, can);
+  s_.times.starved.enter_if(cycle, !can);
+  mark_ready_if(vc, masks, out.output, can);
+}
+
 // After a change of its owner or credits: a head could get it.
 template <bool kNarrow>
 void Core<kNarrow>::mark_free_if(const OutputVc& out, uint64_t* masks, bool value) {
@@ -223,17 +231,12 @@ void Core<kNarrow>::ask(uint32_t input) {
   vc.group = hop;
   vc.remaining = length;
   vc.head = kHeadFlit;
+  s_.times.asking.enter_if(now_, true);
   uint64_t* masks = block(vc.router);
   Mask::set(asking(masks, vc.group), vc.local);
   Mask::set(asked(masks), vc.group);
   activate_if(vc.router, Mask::has(free(masks), vc.group));
   streams_.meet(at(vc.router) * s_.layout.outputs + vc.group / s_.layout.classes);
-}
-
-template <bool kNarrow>
-void Core<kNarrow>::let_pass(InputVc& vc, const OutputVc& out, uint64_t* masks) {
-  vc.may_pass = true;
-  mark_ready_if(vc, masks, out.output, (vc.flits > 0) & (out.credits > 0));
 }
 
 template <bool kNarrow>
@@ -250,6 +253,8 @@ template <bool kNarrow>
 void Core<kNarrow>::arrive(const FlitArrival& flit) {
   InputVc& vc = s_.inputs[flit.target];
   ++vc.flits;
+  int64_t& deepest = reports_.counts.deepest_buffer;
+  deepest = std::max<int64_t>(deepest, vc.flits);
   if ((flit.packet & kHeadFlit) != 0) {
     const uint32_t packet = flit.packet >> 2U;
     ring_of(flit.target)[(vc.first + uint32_t{vc.packets}) & (s_.layout.ring - 1)] = packet;
@@ -262,7 +267,7 @@ void Core<kNarrow>::arrive(const FlitArrival& flit) {
     }
   } else if (vc.may_pass && vc.flits == 1) {
     const OutputVc& out = output_of(vc);
-    mark_ready_if(vc, block(vc.router), out.output, out.credits > 0);
+    begin_tries(vc, out, block(vc.router), now_);
     activate_if(vc.router, out.credits > 0);
   }
 }
@@ -278,6 +283,8 @@ void Core<kNarrow>::take_credit(uint32_t target) {
   if (out.credits == 1 && out.owner != kNoVc) {
     const InputVc& vc = s_.inputs[at(out.router) * s_.layout.input_vcs() + out.owner];
     const bool can = vc.may_pass && vc.flits > 0;
+    s_.times.starved.leave_if(now_, can);
+    s_.times.ready.enter_if(now_, can);
     mark_ready_if(vc, masks, out.output, can);
     activate_if(out.router, can);
   }
@@ -320,7 +327,7 @@ void Core<kNarrow>::begin_cycle() {
   events.asks.open(now_);
   events.passes.open(now_);
   const auto prefetch_input = [this](uint32_t input) { __builtin_prefetch(&s_.inputs[input], 1); };
-  events.flits.take(
+  reports_.counts.buffer_writes += events.flits.take(
       kRouters, now_, [this](const FlitArrival& flit) { arrive(flit); },
       [&](const FlitArrival& flit) { prefetch_input(flit.target); });
   reports_.counts.flits_delivered +=
@@ -333,7 +340,8 @@ void Core<kNarrow>::begin_cycle() {
       0, now_, [this](uint32_t input) { ask(input); }, prefetch_input);
   events.passes.take(0, now_, [this](uint32_t input) {
     InputVc& vc = s_.inputs[input];
-    let_pass(vc, output_of(vc), block(vc.router));
+    vc.may_pass = true;
+    begin_tries(vc, output_of(vc), block(vc.router), now_);
     activate_if(vc.router, true);
   });
   events.openings.take(now_, [this](uint32_t channel) { open_channel(channel); });
@@ -500,8 +508,10 @@ template <bool kNarrow>
   Mask::clear(others, local);
   Mask::clear_if(asked(view.masks), vc.group, !Mask::any(others, input_words()));
   ++reports_.counts.vc_grants;
+  s_.times.asking.leave_if(now_, true);
   if (s_.options.vc_delay == 1) {
-    let_pass(vc, out, view.masks);
+    vc.may_pass = true;
+    begin_tries(vc, out, view.masks, now_ + 1);
     Mask::set(matching.fresh, local);
   } else {
     s_.events.passes.add(0, view.router * s_.layout.input_vcs() + local);
@@ -572,6 +582,8 @@ template <bool kNarrow>
   s_.events.credits.add(credits.lane, credits.target + vc.vc);
   vc.head = 0;
   if (is_tail || vc.flits == 0 || out.credits == 0) {
+    s_.times.ready.leave_if(now_ + 1, true);
+    s_.times.starved.enter_if(now_ + 1, !is_tail && vc.flits > 0);
     uint64_t* waiting = ready(view.masks, out.output);
     Mask::clear(waiting, local);
     Mask::clear_if(outputs(view.masks), out.output, !Mask::any(waiting, input_words()));
@@ -745,6 +757,15 @@ void Core<kNarrow>::supply(int32_t interface, PacketNumber packet, int32_t flits
   } else if (source.front == packet) {
     wake_if(static_cast<uint32_t>(interface), true);
   }
+}
+
+template <bool kNarrow>
+RouterCounts Core<kNarrow>::counts() const {
+  RouterCounts counts = reports_.counts;
+  counts.vc_stalls = s_.times.asking.until(now_);
+  counts.credit_stalls = s_.times.starved.until(now_);
+  counts.switch_stalls = s_.times.ready.until(now_) - counts.switch_grants;
+  return counts;
 }
 
 template <bool kNarrow>

@@ -48,9 +48,17 @@ struct FlitDelivery {
 
 struct RouterCounts {
   int64_t vc_grants = 0;
-  int64_t switch_grants = 0;  // flits that left a buffer and passed a crossbar
+  int64_t buffer_writes = 0;  // flits that came to a router
+  int64_t switch_grants = 0;  // flits that were read from a buffer there and passed the crossbar
   int64_t flits_sent = 0;     // by interfaces
   int64_t flits_delivered = 0;
+  int64_t deepest_buffer = 0;  // the most flits that a VC of a router has held
+  // Cycles, of all VCs together, in which what is in front of one asks for a VC and gets none; has
+  // a VC and a flit, but no credit; has all three, but another passes, or the channel is closed.
+  int64_t vc_stalls = 0;
+  int64_t credit_stalls = 0;
+  int64_t switch_stalls = 0;
+  bool operator==(const RouterCounts&) const = default;
 };
 
 // What a packet at the front of its VC waits for.
@@ -120,7 +128,8 @@ class Routers {
   // date.
   virtual void settle() = 0;
   virtual int64_t live_packets() const = 0;
-  virtual const RouterCounts& counts() const = 0;
+  // Between cycles.
+  virtual RouterCounts counts() const = 0;
   // Flits that passed each channel of the fabric.
   virtual std::vector<int64_t> channel_flits() const = 0;
 

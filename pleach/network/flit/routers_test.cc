@@ -105,6 +105,7 @@ class Duel {
         fast_(std::move(Routers::create(network_.fabric, options_)).value()),
         slow_(network_.fabric, options_) {}
 
+  const RouterCounts& counts() const { return slow_.counts(); }
   // Flits delivered: where routes are random, there may be none.
   int64_t run(int64_t cycles) {
     const auto busy = rng_.below(3);
@@ -133,6 +134,7 @@ class Duel {
     EXPECT_EQ(fast, slow_.cycle([&] { offer(offers); })) << "in cycle " << cycle;
     fast_->end_cycle();
     EXPECT_EQ(fast_->inconsistency(), "") << "after cycle " << cycle;
+    EXPECT_EQ(fast_->counts(), slow_.counts()) << "after cycle " << cycle;
   }
 
   void offer(bool offers) {
@@ -183,11 +185,17 @@ TEST(Routers, DoWhatTheSlowOnesDo) {
       {3, 5, 3, 4}, {6, 14, 7, 6}, {2, 6, 3, 40}, {3, 40, 20, 7}, {2, 20, 130, 2}};
   for (const Scene& scene : kScenes) {
     int64_t delivered = 0;
+    RouterCounts most;
     for (uint64_t seed = 1; seed <= 30 && !HasFailure(); ++seed) {
       SCOPED_TRACE(testing::Message() << "seed " << seed << ", routers " << scene.routers
                                       << ", channels " << scene.channels);
-      delivered += Duel(seed, scene).run(scene.interfaces > 7 ? 50 : 200);
+      Duel duel(seed, scene);
+      delivered += duel.run(scene.interfaces > 7 ? 50 : 200);
+      most.vc_stalls = std::max(most.vc_stalls, duel.counts().vc_stalls);
+      most.credit_stalls = std::max(most.credit_stalls, duel.counts().credit_stalls);
+      most.switch_stalls = std::max(most.switch_stalls, duel.counts().switch_stalls);
     }
+    EXPECT_GT(std::min({most.vc_stalls, most.credit_stalls, most.switch_stalls}), 0);
     EXPECT_GT(delivered, 500) << scene.routers << " routers";
   }
 }

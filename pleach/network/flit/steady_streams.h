@@ -289,6 +289,11 @@ class SteadyStreams {
       vc.remaining -= static_cast<uint32_t>(cycles);
       channel.flits += cycles;
       counts_.switch_grants += cycles;
+      counts_.buffer_writes += cycles;
+      if (!stage.is_ready) {  // but is in each of these cycles, from their beginning
+        s_.times.ready.add(cycles);
+        s_.times.starved.add(vc.flits > 0 ? -cycles : 0);
+      }
       put_flits(channel, out.vc, source.front, now);
       credits = s_.input_ports[at(vc.router) * s_.layout.inputs + vc.port].credits;
       put_credits(credits, vc.vc, now);
