@@ -146,5 +146,33 @@ TEST(FlitSession, ADeadlockEndsWithItsCircle) {
   }
 }
 
+// A link that is slower than the fastest keeps a flit until its last byte has left: never faster
+// than its bandwidth, without headers and latencies that hide it.
+TEST(FlitSession, SlowLinksAreNotFasterThanTheyAre) {
+  const Schedule broadcast =
+      make_schedule({.collective = CollectiveKind::kBroadcast}, {{0, 1, 0, 1, kCopy}});
+  for (const char* slow : {"50MB/s", "999999937B/s", "7GB/s", "15999999999B/s"}) {
+    const auto topology = parse_topology_toml(
+        fmt::format("[defaults]\nlatency = \"0\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n"
+                    "[[node]]\nname = \"c\"\n[[cable]]\nsource = \"a\"\ntarget = \"b\"\n"
+                    "bandwidth = \"{}\"\n[[cable]]\nsource = \"b\"\ntarget = \"c\"\nbandwidth = "
+                    "\"16GB/s\"\n[[cable]]\nsource = \"a\"\ntarget = \"c\"\n",
+                    slow),
+        "slow.toml");
+    ASSERT_TRUE(topology) << topology.error().message;
+    for (const int64_t size_bytes : {1, 16, 17, 1'000, 20'003}) {
+      const auto flit =
+          run(*topology, broadcast, size_bytes, {.model = "flit,header=0", .options = {}});
+      const auto flow = run(*topology, broadcast, size_bytes, {.model = "flow", .options = {}});
+      ASSERT_TRUE(flit) << flit.error().message;
+      ASSERT_TRUE(flow);
+      EXPECT_GE(flit->finish_ps, flow->finish_ps) << slow << ' ' << size_bytes;
+      for (const LinkUse& use : flit->use.links) {
+        EXPECT_LE(use.busy_ps, flit->finish_ps) << slow << ' ' << size_bytes;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace pleach

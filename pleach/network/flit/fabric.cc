@@ -86,8 +86,10 @@ FabricEnd FabricBuilder::end_of(NodeId node, std::vector<int32_t>& ports) {
 
 Status FabricBuilder::add_links() {
   for (const Link& link : topology_.links()) {
+    const FlitRate rate = rate_of(link.bandwidth_bytes_per_s, result_.cycle_bytes_per_s);
     const int64_t latency =
-        latency_cycles(link.latency_ps, options_.flit_bytes, result_.cycle_bytes_per_s);
+        latency_cycles(link.latency_ps, options_.flit_bytes, result_.cycle_bytes_per_s) +
+        (rate.cycles - 1) / rate.flits;
     if (latency > kMostLatency) {
       return invalid(fmt::format("{}: link {} takes {} cycles; the flit model has at most {}",
                                  topology_.name(), link_name(topology_, link), latency,
@@ -98,9 +100,7 @@ Status FabricBuilder::add_links() {
     if (target.router < 0) {
       result_.ejection_port[at(target.port)] = source.port;
     }
-    result_.fabric.channels.push_back(
-        {source, target, static_cast<int32_t>(latency),
-         rate_of(link.bandwidth_bytes_per_s, result_.cycle_bytes_per_s)});
+    result_.fabric.channels.push_back({source, target, static_cast<int32_t>(latency), rate});
   }
   return ok();
 }

@@ -51,7 +51,7 @@ struct RouterFabricOptions {
 // with their latency and bandwidth. Channel number i is link i for all links; those of interfaces
 // follow, for each interface the one out of it, then the one into it, unless links are them.
 // The clock is flit bytes over the fastest link's bandwidth; latencies are whole cycles, rounded
-// up.
+// up, and on slower links as much longer as a flit takes more than a cycle there.
 struct TopologyFabric {
   Fabric fabric;
   std::vector<int32_t> router_of;        // by node, or -1
@@ -61,8 +61,8 @@ struct TopologyFabric {
   int64_t flit_bytes = 0;
 };
 
-// Errors: kInvalidArgument: a flit outside 1 byte to 1 MiB, interfaces outside 1 to 64, a latency
-// of more than 2^20 cycles.
+// Errors: kInvalidArgument: a flit outside 1 byte to 1 MiB, interfaces outside 1 to 64, a link that
+// a flit takes more than 2^20 cycles to pass.
 Result<TopologyFabric> fabric_of(const Topology& topology, const RouterFabricOptions& options);
 
 // What a packet does at each router on its way: `output` · classes + class of VCs, one number per

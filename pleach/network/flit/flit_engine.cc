@@ -20,9 +20,10 @@ constexpr int64_t kDeadlockCycles = 4096;
 
 ReduceRules reduce_rules(const SimulationOptions& simulation, const FlitOptions& options,
                          const FlitClock& clock, int64_t bytes_per_s) {
-  const int64_t usual = bytes_per_s / options.shape.flit_bytes * kReducedBytesPerCycle;
+  const __int128 usual = __int128{bytes_per_s} * kReducedBytesPerCycle / options.shape.flit_bytes;
   ReduceRules rules;
-  rules.bandwidth_bytes_per_s = simulation.reduce_bandwidth_bytes_per_s.value_or(usual);
+  rules.bandwidth_bytes_per_s = simulation.reduce_bandwidth_bytes_per_s.value_or(
+      static_cast<int64_t>(std::max<__int128>(1, usual)));
   rules.turn = ReduceRules::Turn::kArrival;
   rules.extra_ps = clock.ps_of(1);
   rules.block_bytes = options.streams_reductions ? options.shape.packet_bytes : kReducedBlock;
@@ -87,7 +88,7 @@ NopTimes FlitEngine::nop_times(const LoweredJob& job) const {
                    : count * (flits + shape.header_flits) - absorbed * flits;
   }
   const int64_t later_ps = network_.clock.ps_of(estimate);
-  return {.first_ps = 2 * later_ps, .later_ps = later_ps};
+  return {.first_ps = add_times_ps(later_ps, later_ps), .later_ps = later_ps};
 }
 
 void FlitEngine::add(Job job, const SimulationOptions& simulation) {

@@ -25,7 +25,7 @@ Interfaces::Interfaces(Routers& routers, const InterfaceShape& shape, int32_t in
     : routers_(routers),
       shape_(shape),
       lines_(at(interface_count)),
-      wakes_(shape.queue_flits + shape.packet_flits() + shape.header_flits + 2) {}
+      wakes_(shape.packet_flits() + shape.header_flits + 2) {}
 
 void Interfaces::wake(int32_t interface, int64_t cycle) {
   Line& line = lines_[at(interface)];

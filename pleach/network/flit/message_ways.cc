@@ -124,6 +124,13 @@ Status MessageWays::measure(const FlitOptions& options, std::span<const LoweredJ
       const auto routers = static_cast<double>(hops(static_cast<int32_t>(i), stream).size());
       for (int32_t segment = 0; segment < job.schedule().segment_count(); ++segment) {
         const int64_t bytes = job.payload_bytes(job.schedule().send(stream, segment, 0));
+        if (options.shape.flow_control == FlowControl::kMessage &&
+            options.shape.flits(bytes) > INT32_MAX) {
+          return invalid(
+              fmt::format("a message of {} bytes is {} flits, at most {}: cut it into "
+                          "segments, or take larger flits",
+                          bytes, options.shape.flits(bytes), INT32_MAX));
+        }
         shortest_packet_ = std::min(shortest_packet_, options.shape.shortest_packet(bytes));
         flit_hops += static_cast<double>(options.shape.flits(bytes)) * routers;
       }
