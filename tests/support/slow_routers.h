@@ -70,6 +70,15 @@ class SlowRouters {
     return count_of(packets_) - 1;
   }
   void supply(int32_t packet, int32_t flits) { packets_[at(packet)].supplied += flits; }
+  // Flits supplied and not yet sent.
+  int64_t queued_flits(int32_t interface) const {
+    const Source& source = sources_[at(interface)];
+    int64_t flits = -source.sent;
+    for (const int32_t packet : source.queue) {
+      flits += packets_[at(packet)].supplied;
+    }
+    return flits;
+  }
 
   // One cycle; what interfaces took in it, sorted. `offers` is called after they have.
   template <typename Offers>
