@@ -56,13 +56,21 @@ struct LinkUse {
   }
 };
 
+// What a model counts besides: the name is a literal.
+struct Counter {
+  const char* name = "";
+  int64_t count = 0;
+};
+
 // What has happened on a network.
 struct NetworkUse {
-  std::vector<LinkUse> links;          // by LinkId
-  int64_t event_count = 0;             // segments delivered (stream × segment)
-  bool folded = false;                 // one rank stood for all in some job
-  std::optional<int64_t> cycles = {};  // simulated, where the model has a clock
-  std::vector<Record> records = {};    // by job, where they are kept
+  std::vector<LinkUse> links;           // by LinkId
+  int64_t event_count = 0;              // segments delivered (stream × segment)
+  bool folded = false;                  // one rank stood for all in some job
+  std::optional<int64_t> cycles = {};   // simulated, where the model has a clock
+  std::vector<Record> records = {};     // by job, where they are kept
+  std::vector<Counter> counters = {};   // those of the model
+  std::optional<double> energy_j = {};  // where it was told what events cost
 };
 
 class NetworkSession {

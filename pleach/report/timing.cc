@@ -17,26 +17,33 @@ double utilization(const LinkUse& use, const Link& link, int64_t time_ps) {
 }
 
 std::string to_json(const ScheduleSummary& schedule, const Timing& timing, double wall_s) {
-  return line_of({{"algorithm", schedule.provenance.algorithm},
-                  {"collective", to_text(schedule.collective)},
-                  {"model", timing.model},
-                  {"size_bytes", timing.size_bytes},
-                  {"segments", timing.segment_count},
-                  {"time_ps", timing.time_ps},
-                  {"cycles", timing.cycles},
-                  {"algbw_bytes_per_s", timing.algbw_bytes_per_s},
-                  {"busbw_bytes_per_s", timing.busbw_bytes_per_s},
-                  {"bytes_on_wire", timing.links.bytes},
-                  {"link_utilization_mean", timing.links.utilization_mean},
-                  {"link_busy_mean", timing.links.busy_mean},
-                  {"bottleneck_link", timing.links.bottleneck},
-                  {"bottleneck_utilization", timing.links.bottleneck_utilization},
-                  {"bottleneck_busy", timing.links.bottleneck_busy},
-                  {"messages_are_free", timing.messages_are_free},
-                  {"events", timing.simulation.use.event_count},
-                  {"folded", timing.simulation.use.folded},
-                  {"certificate", certificate_json(schedule.provenance.certificate)},
-                  {"wall_s", wall_s}});
+  Json json = {{"algorithm", schedule.provenance.algorithm},
+               {"collective", to_text(schedule.collective)},
+               {"model", timing.model},
+               {"size_bytes", timing.size_bytes},
+               {"segments", timing.segment_count},
+               {"time_ps", timing.time_ps},
+               {"cycles", timing.cycles},
+               {"algbw_bytes_per_s", timing.algbw_bytes_per_s},
+               {"busbw_bytes_per_s", timing.busbw_bytes_per_s},
+               {"bytes_on_wire", timing.links.bytes},
+               {"link_utilization_mean", timing.links.utilization_mean},
+               {"link_busy_mean", timing.links.busy_mean},
+               {"bottleneck_link", timing.links.bottleneck},
+               {"bottleneck_utilization", timing.links.bottleneck_utilization},
+               {"bottleneck_busy", timing.links.bottleneck_busy},
+               {"messages_are_free", timing.messages_are_free},
+               {"events", timing.simulation.use.event_count},
+               {"folded", timing.simulation.use.folded},
+               {"certificate", certificate_json(schedule.provenance.certificate)},
+               {"wall_s", wall_s}};
+  for (const Counter& counter : timing.simulation.use.counters) {
+    json["counters"][counter.name] = counter.count;
+  }
+  if (timing.simulation.use.energy_j.has_value()) {
+    json["energy_j"] = *timing.simulation.use.energy_j;
+  }
+  return line_of(json);
 }
 
 std::string links_csv(const Topology& topology, const Timing& timing) {

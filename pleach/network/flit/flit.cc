@@ -130,6 +130,13 @@ void FlitSession::end_run() {
   }
   use_.event_count += use.event_count;
   use_.cycles = use_.cycles.value_or(0) + use.cycles.value_or(0);
+  use_.counters.resize(use.counters.size());
+  for (std::size_t i = 0; i < use.counters.size(); ++i) {
+    use_.counters[i] = {use.counters[i].name, use_.counters[i].count + use.counters[i].count};
+  }
+  if (!options_.energies.empty()) {
+    use_.energy_j = energy_of(options_.energies, use_.counters);
+  }
   for (int32_t job = 0; simulation_.keep_records && job < engine_->job_count(); ++job) {
     use_.records.push_back(engine_->take_record(job));
   }

@@ -159,7 +159,7 @@ Status FlitEngine::advance(int64_t until_ps) {
       return takes_too_long();
     }
     run_cycle(*cycle);
-    if (options_.allow_deadlock && ++cycles_run_ % kDeadlockCycles == 0) {
+    if (options_.allow_deadlock && ++counted_.cycles % kDeadlockCycles == 0) {
       network_.routers->settle();
       if (auto error = deadlock_of(topology_, network_.fabric.fabric, *network_.routers)) {
         return std::move(*error);
@@ -189,7 +189,7 @@ void FlitEngine::run_cycle(int64_t cycle) {
   for (const FlitDelivery& flit : routers.delivered()) {
     if (const auto number = network_.interfaces->complete(flit)) {
       const SendPools::Flight flight = pools_.remove(*number);
-      ++delivered_;
+      ++counted_.messages;
       jobs_[at(flight.job)].execution->arrived(flight.send, now_ps);
       follow(flight.job);
     }
@@ -231,9 +231,11 @@ void FlitEngine::take_from(int32_t number) {
     Execution& execution = *jobs_[at(best->job)].execution;
     const Send send = execution.begin(best->connection, network_.clock.ps_of(now_));
     const int32_t flight = pools_.add({best->job, send, number});
+    const int64_t bytes = execution.job().payload_bytes(send);
+    counted_.header_flits += options_.shape.header_flits_of(bytes);
     network_.interfaces->take(
         {.interface = interface,
-         .bytes = execution.job().payload_bytes(send),
+         .bytes = bytes,
          .hops = network_.ways.hops(best->job, send.stream),
          .priority = static_cast<int32_t>(std::min<int64_t>(send.key, INT32_MAX)),
          .tag = flight,
@@ -295,14 +297,23 @@ NetworkUse FlitEngine::use() {
   }
   routers.settle();
   NetworkUse use;
-  use.event_count = delivered_;
+  use.event_count = counted_.messages;
   use.cycles = routers.now();
   const std::vector<int64_t> flits = routers.channel_flits();
+  int64_t link_flits = 0;
   for (std::size_t i = 0; i < topology_.links().size(); ++i) {
     const int64_t bytes = flits[i] * options_.shape.flit_bytes;
     use.links.push_back(
         {transmit_time_ps(bytes, topology_.links()[i].bandwidth_bytes_per_s), bytes});
+    link_flits += flits[i];
   }
+  const RouterCounts& counts = routers.counts();
+  // What has been written into buffers has been read by now, and passed a crossbar.
+  use.counters = {
+      {"buffer_writes", counts.switch_grants},  {"buffer_reads", counts.switch_grants},
+      {"vc_grants", counts.vc_grants},          {"switch_grants", counts.switch_grants},
+      {"crossbar_flits", counts.switch_grants}, {"link_flits", link_flits},
+      {"interface_flits", counts.flits_sent},   {"header_flits", counted_.header_flits}};
   return use;
 }
 

@@ -103,8 +103,11 @@ class FlitEngine {
   std::vector<NetworkSession::Finish> finished_;
   int64_t now_ = -1;  // the cycle that is or was under way
   int32_t unfinished_ = 0;
-  int64_t delivered_ = 0;
-  int64_t cycles_run_ = 0;
+  struct {
+    int64_t cycles = 0;        // run, not skipped
+    int64_t messages = 0;      // delivered
+    int64_t header_flits = 0;  // of all that were sent
+  } counted_;
 };
 
 }  // namespace pleach

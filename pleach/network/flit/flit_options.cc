@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "pleach/base/index.h"
 
@@ -79,6 +81,7 @@ std::vector<OptionDescriptor> flit_model_options() {
        {},
        1,
        1 << 20},
+      {"energy", Kind::kText, "", "TOML file of picojoules per event: adds energy_j"},
       {"reduction",
        Kind::kChoice,
        "whole",
@@ -145,6 +148,12 @@ Result<FlitOptions> flit_options(const Topology& topology, FlowControl flow_cont
   }
   options.streams_reductions = own.text("reduction") == "streamed";
   options.allow_deadlock = own.text("deadlock") == "allow";
+  if (!own.text("energy").empty()) {
+    constexpr std::array<std::string_view, 8> kEvents = {
+        "buffer_writes",  "buffer_reads", "vc_grants",       "switch_grants",
+        "crossbar_flits", "link_flits",   "interface_flits", "header_flits"};
+    PLEACH_SET(options.energies, read_event_energies(own.text("energy"), kEvents));
+  }
   return options;
 }
 

@@ -6,6 +6,7 @@
 
 #include "pleach/base/options.h"
 #include "pleach/base/result.h"
+#include "pleach/network/flit/flit_energy.h"
 #include "pleach/network/flit/interfaces.h"
 #include "pleach/network/flit/routers.h"
 #include "pleach/network/session.h"
@@ -20,6 +21,7 @@ struct FlitOptions {
   bool binds_links = false;         // each interface sends over one link of its rank
   bool streams_reductions = false;  // what has come of a message is reduced while the rest comes
   bool allow_deadlock = false;
+  EventEnergies energies;  // none: nobody asked
 };
 
 std::vector<OptionDescriptor> flit_model_options();

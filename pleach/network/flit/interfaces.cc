@@ -10,8 +10,7 @@ int64_t InterfaceShape::flits(int64_t bytes) const {
   const int64_t last = bytes - (sub_messages(bytes) - 1) * packet_bytes;
   const int64_t payload =
       (sub_messages(bytes) - 1) * packet_flits() + (last + flit_bytes - 1) / flit_bytes;
-  const int64_t headers = flow_control == FlowControl::kMessage ? 1 : sub_messages(bytes);
-  return std::max<int64_t>(1, payload + headers * header_flits);
+  return std::max<int64_t>(1, payload + header_flits_of(bytes));
 }
 
 int64_t InterfaceShape::shortest_packet(int64_t bytes) const {

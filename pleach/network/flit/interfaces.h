@@ -32,6 +32,9 @@ struct InterfaceShape {
   }
   // Flits of the payload of all but the last one.
   int64_t packet_flits() const { return (packet_bytes + flit_bytes - 1) / flit_bytes; }
+  int64_t header_flits_of(int64_t bytes) const {
+    return header_flits * (flow_control == FlowControl::kMessage ? 1 : sub_messages(bytes));
+  }
   // Of all sub-messages of a message, headers included. A message has at least one.
   int64_t flits(int64_t bytes) const;
   // Of a packet's last flits and header: the shortest packet of a message.

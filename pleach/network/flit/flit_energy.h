@@ -1,0 +1,25 @@
+// Energies of what routers do, from a file of the user's.
+#pragma once
+
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pleach/base/result.h"
+#include "pleach/network/session.h"
+
+namespace pleach {
+
+// By name of a counter, picojoules for each.
+using EventEnergies = std::vector<std::pair<std::string, double>>;
+
+// A TOML file of lines such as `buffer_writes = 1.5`. There are no default values.
+// Errors: kNotFound, kIo; kInvalidArgument: no TOML, a name that is none of `events`, a value that
+// is no number ≥ 0: with the file and the line.
+Result<EventEnergies> read_event_energies(const std::string& path,
+                                          std::span<const std::string_view> events);
+// Joules.
+double energy_of(const EventEnergies& energies, std::span<const Counter> counters);
+
+}  // namespace pleach
