@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -132,7 +133,10 @@ void FlitSession::end_run() {
   use_.cycles = use_.cycles.value_or(0) + use.cycles.value_or(0);
   use_.counters.resize(use.counters.size());
   for (std::size_t i = 0; i < use.counters.size(); ++i) {
-    use_.counters[i] = {use.counters[i].name, use_.counters[i].count + use.counters[i].count};
+    const auto& [name, count] = use.counters[i];
+    const bool is_most = std::string_view(name) == "deepest_buffer";
+    const int64_t before = use_.counters[i].count;
+    use_.counters[i] = {name, is_most ? std::max(before, count) : before + count};
   }
   if (!options_.energies.empty()) {
     use_.energy_j = energy_of(options_.energies, use_.counters);

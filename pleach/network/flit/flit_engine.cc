@@ -308,12 +308,13 @@ NetworkUse FlitEngine::use() {
     link_flits += flits[i];
   }
   const RouterCounts& counts = routers.counts();
-  // What has been written into buffers has been read by now, and passed a crossbar.
   use.counters = {
-      {"buffer_writes", counts.switch_grants},  {"buffer_reads", counts.switch_grants},
+      {"buffer_writes", counts.buffer_writes},  {"buffer_reads", counts.switch_grants},
       {"vc_grants", counts.vc_grants},          {"switch_grants", counts.switch_grants},
       {"crossbar_flits", counts.switch_grants}, {"link_flits", link_flits},
-      {"interface_flits", counts.flits_sent},   {"header_flits", counted_.header_flits}};
+      {"interface_flits", counts.flits_sent},   {"header_flits", counted_.header_flits},
+      {"vc_stalls", counts.vc_stalls},          {"credit_stalls", counts.credit_stalls},
+      {"switch_stalls", counts.switch_stalls},  {"deepest_buffer", counts.deepest_buffer}};
   return use;
 }
 
