@@ -11,7 +11,6 @@ namespace pleach {
 Execution::Execution(LoweredJob job, const SimulationOptions& options, const InterfaceRules& rules)
     : job_(std::move(job)),
       cursor_(job_.order(), job_.schedule().segment_count(), job_.schedule().translate_count()),
-      leaves_at_begin_(options.gate == Gate::kInOrder),
       ready_(job_.schedule().connections().size()),
       landed_(job_.schedule()),
       reducers_(job_.schedule().rank_count(), rules.reductions),
@@ -21,11 +20,12 @@ Execution::Execution(LoweredJob job, const SimulationOptions& options, const Int
     landing_.emplace(job_.schedule(), options.landing_places);
   }
   if (options.gate == Gate::kLockstep) {
-    gate_.emplace(job_.schedule(), rules.nops, StepGate::Ranks::kApart);
+    gate_.steps.emplace(job_.schedule(), rules.nops, StepGate::Ranks::kApart);
   } else if (options.gate == Gate::kInOrder) {
-    gate_.emplace(job_.schedule(), NopTimes(), StepGate::Ranks::kApart);
+    gate_.steps.emplace(job_.schedule(), NopTimes(), StepGate::Ranks::kApart);
+    gate_.leaves_at_begin = true;
   } else if (options.gate == Gate::kOracle) {
-    gate_.emplace(job_.schedule(), NopTimes(), StepGate::Ranks::kTogether);
+    gate_.steps.emplace(job_.schedule(), NopTimes(), StepGate::Ranks::kTogether);
   }
   if (options.keep_records) {
     record_.emplace();
@@ -45,7 +45,7 @@ void Execution::start(int64_t now_ps) {
       }
     }
   }
-  for (int32_t line = 0; gate_.has_value() && line < gate_->line_count(); ++line) {
+  for (int32_t line = 0; gate_.steps.has_value() && line < gate_.steps->line_count(); ++line) {
     open_steps(line, false, now_ps);
   }
 }
@@ -62,9 +62,9 @@ const Send* Execution::next(int32_t connection) const {
     return nullptr;
   }
   const Send& send = ready.top();
-  if (gate_.has_value() &&
+  if (gate_.steps.has_value() &&
       !std::ranges::all_of(job_.order().sources(send.stream), [&](int32_t source) {
-        return gate_->is_open(job_.schedule().rank_of(source, send.translate), send.key);
+        return gate_.steps->is_open(job_.schedule().rank_of(source, send.translate), send.key);
       })) {
     return nullptr;
   }
@@ -82,7 +82,7 @@ Send Execution::begin(int32_t connection, int64_t now_ps) {
       note(RecordEvent::Kind::kStartRead, read, send);
     }
   }
-  if (leaves_at_begin_) {
+  if (gate_.leaves_at_begin) {
     leave_step(send, now_ps);
   }
   return send;
@@ -108,20 +108,20 @@ void Execution::sent(const Send& send, int64_t now_ps) {
 void Execution::leave_step(const Send& send, int64_t now_ps) {
   for (const int32_t source : job_.order().sources(send.stream)) {
     const int32_t rank = job_.schedule().rank_of(source, send.translate);
-    gate_->over(rank);
-    open_steps(gate_->line_of(rank), false, now_ps);
+    gate_.steps->over(rank);
+    open_steps(gate_.steps->line_of(rank), false, now_ps);
   }
 }
 
 void Execution::nop_over(int32_t rank, int64_t now_ps) {
-  open_steps(gate_->line_of(rank), true, now_ps);
+  open_steps(gate_.steps->line_of(rank), true, now_ps);
 }
 
 void Execution::open_steps(int32_t line, bool after_nop, int64_t now_ps) {
-  if (const auto nop_ps = gate_->advance(line, after_nop)) {
+  if (const auto nop_ps = gate_.steps->advance(line, after_nop)) {
     answers_.alarms.push_back({Alarm::Kind::kNopOver, line, add_times_ps(now_ps, *nop_ps)});
   }
-  const auto connections = gate_->connections(line);
+  const auto connections = gate_.steps->connections(line);
   answers_.connections.insert(answers_.connections.end(), connections.begin(), connections.end());
 }
 

@@ -67,7 +67,7 @@ class Execution {
   // It no longer holds up the steps of its sources. Without effect where steps have no gate, or one
   // that sends leave as they begin.
   void over(const Send& send, int64_t now_ps) {
-    if (gate_.has_value() && !leaves_at_begin_) {
+    if (gate_.steps.has_value() && !gate_.leaves_at_begin) {
       leave_step(send, now_ps);
     }
   }
@@ -100,8 +100,10 @@ class Execution {
   const LoweredJob job_;
   Cursor cursor_;
   std::optional<LandingPlaces> landing_;  // none: as many places as needed
-  std::optional<StepGate> gate_;
-  const bool leaves_at_begin_;
+  struct {
+    std::optional<StepGate> steps;
+    bool leaves_at_begin = false;  // a send leaves its step as it begins
+  } gate_;
   std::vector<ReadySends> ready_;  // by connection
   LandedChunks landed_;
   Reducers reducers_;

@@ -130,7 +130,11 @@ class SlowFlit {
     std::optional<Waiting> under_way;
     int64_t reduced_at = 0;
   };
-  struct Running {
+  struct Progress {
+    int64_t start_cycle = 0, finish = -1, commits_left = 0, slots = 0, estimate = 0;
+    bool has_started = false;
+  };
+  struct Running : Progress {
     Running(const Schedule& schedule, int64_t size_bytes, int32_t segments)
         : order(Order::build(schedule)),
           cursor(order, segments),
@@ -141,8 +145,6 @@ class SlowFlit {
     std::vector<Message> messages;
     std::vector<Rank> ranks;
     std::set<std::pair<int32_t, int32_t>> landed;  // commit, segment: not committed yet
-    int64_t start_cycle = 0, finish = -1, commits_left = 0, slots = 0, estimate = 0;
-    bool has_started = false;
   };
   struct Line {
     int32_t job = 0, message = -1;  // that it takes
