@@ -161,6 +161,27 @@ TEST(TimeSchedule, CountsCyclesBandwidthAndBytes) {
   EXPECT_EQ(split(links_csv(topology, *result), '\n').size(), 10U);
 }
 
+// A cycle is the model's own where it has a clock.
+TEST(TimeSchedule, TakesACycleOfModelsWithoutAClock) {
+  const Topology topology = shape("ring:4,bandwidth=32GB/s,latency=10ns");
+  const auto schedule = obtain_schedule(topology, "ring");
+  ASSERT_TRUE(schedule.has_value());
+  TimingRequest timing = {.model = "flit", .size_bytes = 4000, .options = {}};
+  const auto result = time_schedule(topology, *schedule, timing);
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_GE(result->cycles, result->time_ps / 500);
+  timing.cycle_ps = 500;
+  const auto refused = time_schedule(topology, *schedule, timing);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message,
+            "cycle: 500 ps: the clock of flit is the bytes of a flit over the fastest link's "
+            "bandwidth");
+  timing.model = "flow";
+  timing.cycle_ps = 0;
+  EXPECT_EQ(time_schedule(topology, *schedule, timing).error().message,
+            "cycle: a cycle takes time");
+}
+
 // What does not hold says whether the schedule was planned for this topology.
 TEST(ScheduleSource, TellsASchedulePlannedForAnotherTopology) {
   const Topology ring = parse_topology("ring:4").value(), mesh = parse_topology("mesh:2x2").value();

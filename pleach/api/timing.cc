@@ -1,5 +1,7 @@
 #include "pleach/api/timing.h"
 
+#include <fmt/format.h>
+
 #include "pleach/base/index.h"
 #include "pleach/base/units.h"
 #include "pleach/planning/best_segments.h"
@@ -44,8 +46,9 @@ Timing finish(const Topology& topology, const Schedule& schedule, const TimingRe
   timing.size_bytes = request.size_bytes;
   timing.simulation = std::move(simulation);
   timing.time_ps = timing.simulation.finish_ps;
-  timing.cycles = timing.simulation.use.cycles.value_or(timing.time_ps / request.cycle_ps +
-                                                        (timing.time_ps % request.cycle_ps > 0));
+  const int64_t cycle_ps = request.cycle_ps.value_or(1000);
+  timing.cycles = timing.simulation.use.cycles.value_or(timing.time_ps / cycle_ps +
+                                                        (timing.time_ps % cycle_ps > 0));
   if (timing.time_ps > 0) {
     timing.algbw_bytes_per_s = static_cast<double>(request.size_bytes) /
                                static_cast<double>(timing.time_ps) *
@@ -59,6 +62,22 @@ Timing finish(const Topology& topology, const Schedule& schedule, const TimingRe
 }
 
 }  // namespace
+
+Status check_cycle(const TimingRequest& request) {
+  if (!request.cycle_ps) {
+    return ok();
+  }
+  if (*request.cycle_ps < 1) {
+    return invalid("a cycle takes time");
+  }
+  PLEACH_ASSIGN(model, network_models().entry_of(request.model));
+  if (model->has_clock) {
+    return invalid(
+        fmt::format("{}: the clock of {} is the bytes of a flit over the fastest link's bandwidth",
+                    format_time(*request.cycle_ps), model->name));
+  }
+  return ok();
+}
 
 PlannerOptions planner_options(const TimingRequest& request) {
   PlannerOptions options;
@@ -74,6 +93,9 @@ PlannerOptions planner_options(const TimingRequest& request) {
 Result<Timing> time_schedule(const Topology& topology,
                              const std::shared_ptr<const Schedule>& schedule,
                              const TimingRequest& request) {
+  if (const Status status = check_cycle(request); !status) {
+    return prefixed("cycle", status.error());
+  }
   const Job job = {schedule, request.size_bytes, 0};
   if (request.choose_segments) {
     PLEACH_ASSIGN(best,

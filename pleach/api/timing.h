@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "pleach/base/result.h"
@@ -20,13 +21,19 @@ struct TimingRequest {
   SimulationOptions options;
   // find_best_segments() chooses, options.segment_count is ignored.
   bool choose_segments = false;
-  int64_t cycle_ps = 1000;  // length of a clock cycle
+  // Length of a clock cycle, > 0. None: that of the model, or 1 ns where it has none.
+  std::optional<int64_t> cycle_ps = {};
 };
 
 // How a planner chooses for what is then timed so.
 PlannerOptions planner_options(const TimingRequest& request);
 
+// Whether the request may have its cycle: kInvalidArgument, one that takes no time, or for a model
+// that has a clock.
+Status check_cycle(const TimingRequest& request);
+
 // Simulates `schedule` (correct, of this topology) once, or once per segment count tried.
+//   errors  those of check_cycle() and simulate()
 Result<Timing> time_schedule(const Topology& topology,
                              const std::shared_ptr<const Schedule>& schedule,
                              const TimingRequest& request);

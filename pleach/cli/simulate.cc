@@ -15,7 +15,8 @@ void declare(CommandLine& line) {
   line.option("--sizes", "several, as a table: 1KiB:256MiB:4 (from, to, factor) or a list");
   declare_schedule(line);
   declare_timing(line, "1");
-  line.option("--cycle", "length of a clock cycle", "1ns");
+  line.option("--cycle",
+              "length of a clock cycle; not given: the model's, or 1ns where it has no clock");
   line.option("--csv", "folder for links.csv and collectives.csv; of a table, comparison.csv");
   line.json_flag();
 }
@@ -24,9 +25,9 @@ Result<TimingRequest> single_request(const CommandLine& line, const std::string&
   PLEACH_ASSIGN(request, timing_request(line));
   request.model = model;
   PLEACH_SET(request.size_bytes, line.value("--size", parse_size_bytes));
-  PLEACH_SET(request.cycle_ps, line.value("--cycle", parse_time_ps));
-  if (request.cycle_ps < 1) {
-    return invalid("--cycle", "a cycle takes time");
+  if (line.given("--cycle")) {
+    PLEACH_SET(request.cycle_ps, line.value("--cycle", parse_time_ps));
+    PLEACH_TRY(from_option("--cycle", check_cycle(request)));
   }
   return request;
 }

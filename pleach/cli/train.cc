@@ -72,6 +72,16 @@ std::string times(std::optional<double> ratio) {
   return ratio.has_value() ? fmt::format("{:.3f}x", *ratio) : "";
 }
 
+// What is said where curves do not reach as far as they are asked.
+std::string curve_end_text(const TrainingRow& row) {
+  return row.curve_end_bytes > 0
+             ? fmt::format(
+                   "\nCurves are simulated up to {}; what is larger follows their last "
+                   "slope.\n",
+                   format_size(row.curve_end_bytes))
+             : "";
+}
+
 using Align = Table::Align;
 
 // What computation waited for: "gradients 1.20 ms, stages 300 us".
@@ -335,9 +345,9 @@ Result<ExitCode> print_training(const TrainSettings& settings, const CommandLine
     fmt::print(out, "{}\n", to_json(report_of(settings, line, std::move(rows)), watch.elapsed_s()));
     return ExitCode::kDone;
   }
-  fmt::print(out, "{}{}{}", header_text(settings, line),
+  fmt::print(out, "{}{}{}{}", header_text(settings, line),
              rows_text(rows, settings.workload ? settings.workload->capacity_bytes : 0),
-             free_collectives_text(settings, rows));
+             curve_end_text(rows.front()), free_collectives_text(settings, rows));
   for (std::size_t index = 0; line.given("--explain") && index < rows.size(); ++index) {
     fmt::print(out, "{}", buckets_text(rows[index]));
   }
@@ -350,7 +360,8 @@ Result<ExitCode> print_sweep(const TrainSettings& settings, const CommandLine& l
   if (line.json()) {
     fmt::print(out, "{}\n", to_json(sweep, watch.elapsed_s()));
   } else {
-    fmt::print(out, "{}{}", header_text(settings, line), sweep_text(sweep));
+    fmt::print(out, "{}{}{}", header_text(settings, line), sweep_text(sweep),
+               curve_end_text(sweep.points.front().rows.front()));
   }
   return ExitCode::kDone;
 }

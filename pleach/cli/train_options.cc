@@ -13,6 +13,7 @@
 #include "pleach/base/names.h"
 #include "pleach/base/text.h"
 #include "pleach/base/value_range.h"
+#include "pleach/cli/timing_options.h"
 #include "pleach/cli/train.h"
 #include "pleach/synthesis/algorithm.h"
 
@@ -33,12 +34,14 @@ void declare_train(CommandLine& line) {
   line.option("--exchange-algorithm", "of all_to_all", "direct");
   line.option("--family-algorithms",
               "of all of a family's: 'tensor=halving_doubling;data=multitree'");
-  line.option("--model", "network model (pleach list models)", kDefaultNetworkModel);
-  line.option("--segments", "parts of each chunk that pipeline; auto (curves only)", "1");
+  declare_timing(line, "1");
   line.option("--costs",
               "curves: simulated once per size; full: all transfers share the links as they come; "
               "alpha_beta: rings of a few numbers; measured:FILE: as measured on a group of ranks",
               "curves");
+  line.option("--curve-end",
+              "where curves end, 16MiB: larger sizes follow the last slope; not given: at the "
+              "largest size, or where the model has it");
   line.option("--alpha", "latency per hop, with alpha_beta: 15us, or '15us;tensor=1us'");
   line.option("--overhead", "of every collective, before its first byte: 0.2ms");
   line.option("--bandwidth",
@@ -223,6 +226,17 @@ Result<std::map<std::string, std::string>> family_algorithms(const std::string& 
   return values.by_family;
 }
 
+// Options of simulations, where there are none.
+Status check_nothing_simulated(const CommandLine& line) {
+  for (const char* name : {"--gate", "--flow-control", "--landing-places", "--reduce-bandwidth",
+                           "--no-fold", "--curve-end"}) {
+    if (line.given(name)) {
+      return invalid(name, "goes with --costs curves and full, which simulate collectives");
+    }
+  }
+  return ok();
+}
+
 // What was measured says all there is to say of the network.
 Status understand_measured(const CommandLine& line, TrainSettings& settings) {
   for (const char* name :
@@ -232,6 +246,7 @@ Status understand_measured(const CommandLine& line, TrainSettings& settings) {
       return invalid(name, "not with --costs measured, which has ranks and times of its own");
     }
   }
+  PLEACH_TRY(check_nothing_simulated(line));
   const std::string& text = line.text("--costs");
   if (text.find(':') == std::string::npos) {
     return invalid("--costs", "measured needs a file: measured:costs.json");
@@ -264,15 +279,25 @@ Status understand_costs(const CommandLine& line, TrainSettings& settings) {
   if (!two_numbers && (line.given("--alpha") || line.given("--bandwidth"))) {
     return invalid("--alpha and --bandwidth are for --costs alpha_beta; a topology has its own");
   }
+  if (two_numbers) {
+    PLEACH_TRY(check_nothing_simulated(line));
+  }
   PLEACH_TRY(from_option("--model", network_models().select(line.text("--model"))));
-  PLEACH_ASSIGN(segments, segments_option(line));
-  if (!segments && network.source == CostSource::kFull) {
+  PLEACH_ASSIGN(how, timing_request(line));
+  if (how.choose_segments && network.source == CostSource::kFull) {
     return invalid("--segments", "auto is for --costs curves");
   }
   network.fabric = {.algorithm = line.text("--algorithm"),
                     .exchange_algorithm = line.text("--exchange-algorithm"),
                     .model = line.text("--model"),
-                    .segment_count = segments};
+                    .segment_count = planner_options(how).segment_count,
+                    .simulation = how.options};
+  if (line.given("--curve-end")) {
+    PLEACH_SET(network.fabric.curve_end_bytes, line.value("--curve-end", parse_size_bytes));
+    if (network.fabric.curve_end_bytes < 1) {
+      return invalid("--curve-end", "a curve has sizes from 1 byte");
+    }
+  }
   if (line.given("--family-algorithms")) {
     if (two_numbers) {
       return invalid("--family-algorithms", "alpha_beta costs are of rings");

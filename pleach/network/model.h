@@ -27,6 +27,9 @@ struct NetworkModel {
   bool shares_links = true;
   // No link carries more than its bandwidth, and nothing arrives before its links' latencies.
   bool obeys_links = true;
+  bool has_clock = false;  // of its own: it counts NetworkUse::cycles
+  // Where curves of a slow model end if nobody says otherwise: larger sizes follow the last slope.
+  int64_t curve_end_bytes = INT64_MAX;
   // `options` are valid for every model. `topology` outlives the session. Deterministic; a session
   // is not thread safe, several are independent.
   //   errors  kUnsupported: the model cannot do what the options ask for

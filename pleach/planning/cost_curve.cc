@@ -30,8 +30,11 @@ class Timer {
   using Choose = std::function<Result<CommonChoice>(int64_t size_bytes)>;
 
   // Borrows `topology`.
-  Timer(const Topology& topology, std::string model, Choose choose)
-      : topology_(topology), model_(std::move(model)), choose_(std::move(choose)) {}
+  Timer(const Topology& topology, std::string model, SimulationOptions simulation, Choose choose)
+      : topology_(topology),
+        model_(std::move(model)),
+        simulation_(simulation),
+        choose_(std::move(choose)) {}
 
   // Until the last of them ends.
   Result<int64_t> time_ps(int64_t size_bytes) {
@@ -41,20 +44,23 @@ class Timer {
     }
     Network& network = networks_[choice.segment_count];
     if (network.session == nullptr) {
-      PLEACH_SET(network.session,
-                 open_network(model_, topology_, {.segment_count = choice.segment_count}));
+      SimulationOptions options = simulation_;
+      options.segment_count = choice.segment_count;
+      PLEACH_SET(network.session, open_network(model_, topology_, options));
     }
     const int64_t start_ps = network.now_ps;
     for (const auto& schedule : choice.schedules) {
       PLEACH_TRY(network.session->start({schedule, size_bytes, start_ps}));
     }
-    while (network.session->next_ps().has_value()) {
-      PLEACH_ASSIGN(finished, network.session->advance(*network.session->next_ps()));
+    int64_t finish_ps = start_ps;
+    while (const auto next_ps = network.session->next_ps()) {
+      PLEACH_ASSIGN(finished, network.session->advance(*next_ps));
+      network.now_ps = std::max(network.now_ps, *next_ps);
       for (const NetworkSession::Finish& one : finished) {
-        network.now_ps = one.time_ps;
+        finish_ps = one.time_ps;
       }
     }
-    return network.now_ps - start_ps;
+    return finish_ps - start_ps;
   }
 
  private:
@@ -65,6 +71,7 @@ class Timer {
 
   const Topology& topology_;
   const std::string model_;
+  const SimulationOptions simulation_;
   const Choose choose_;
   std::map<int32_t, Network> networks_;  // by number of segments
 };
@@ -163,7 +170,7 @@ Result<CostCurve> measure_curve(Timer timer, Sampling sampling) {
   if (!(sampling.tolerance > 0)) {
     return invalid(fmt::format("tolerance {}: must be positive", sampling.tolerance));
   }
-  sampling.largest_bytes = std::max<int64_t>(1, sampling.largest_bytes);
+  sampling.largest_bytes = std::max(2 * sampling.unit_bytes, sampling.largest_bytes);
   PLEACH_ASSIGN(samples, Sampler(timer, sampling).run());
   return CostCurve::from_samples(std::move(samples));
 }
@@ -211,7 +218,8 @@ Result<CostCurve> CostCurve::measure(const CurveRequest& request) {
   const auto choose = [&](int64_t size_bytes) {
     return request.planner.choose_together(request.collective, groups, size_bytes);
   };
-  return measure_curve(Timer(request.topology, request.model, choose), sampling);
+  return measure_curve(Timer(request.topology, request.model, request.simulation, choose),
+                       sampling);
 }
 
 CostCurve CostCurve::from_samples(std::vector<Sample> samples) {
@@ -262,7 +270,7 @@ Result<CostCurve> measure_send(const SendRequest& request) {
     return no_time();
   }
   const auto choose = [&](int64_t) -> Result<CommonChoice> { return messages; };
-  return measure_curve(Timer(request.topology, request.model, choose),
+  return measure_curve(Timer(request.topology, request.model, request.simulation, choose),
                        {.largest_bytes = request.largest_bytes, .tolerance = kSendTolerance});
 }
 

@@ -21,6 +21,7 @@ struct CurveRequest {
   std::vector<std::vector<NodeId>> groups;
   CollectiveKind collective = CollectiveKind::kAllReduce;
   std::string model = kDefaultNetworkModel;  // network model
+  SimulationOptions simulation = {};         // in it; its segment_count is ignored
   int64_t largest_bytes = int64_t{1} << 30;
   double tolerance = 0.005;  // of the piecewise linear curve, against the simulation
 };
@@ -34,7 +35,8 @@ class CostCurve {
     int64_t time_ps = 0;
   };
   // Simulates all groups at once at 1 byte, the powers of 8 (of 512 where a simulation has more
-  // than 100,000 segments of messages) from 1 KiB, largest_bytes, and the geometric middle of every
+  // than 100,000 segments of messages) from 1 KiB, largest_bytes (two sizes at least, for a slope),
+  // and the geometric middle of every
   // piece; a piece that is off by more than the tolerance there is split further, up to 40
   // simulations in all. The time is that of the slowest group. A group of one rank takes none.
   // Sizes are padded (planning/padding.h).
@@ -59,6 +61,7 @@ struct SendRequest {
   const Topology& topology;
   std::vector<std::pair<NodeId, NodeId>> pairs;
   std::string model = kDefaultNetworkModel;
+  SimulationOptions simulation = {};  // its segment_count is ignored
   int64_t largest_bytes = int64_t{1} << 30;
 };
 Result<CostCurve> measure_send(const SendRequest& request);

@@ -42,6 +42,7 @@ struct Planned {
   Kind collective = Kind::kAllReduce;
   std::string algorithm = "ring";
   std::string model = "flow";
+  SimulationOptions simulation = {};
   std::optional<int32_t> segment_count = 1;
   int64_t largest_bytes = int64_t{1} << 30;
   double tolerance = 0.005;
@@ -56,6 +57,7 @@ Result<CostCurve> measure(const Planned& planned) {
                              .groups = planned.groups,
                              .collective = planned.collective,
                              .model = planned.model,
+                             .simulation = planned.simulation,
                              .largest_bytes = planned.largest_bytes,
                              .tolerance = planned.tolerance});
 }
@@ -172,6 +174,47 @@ TEST(CostCurve, GroupsThatShareLinksTakeLonger) {
               3 * (200'000 + (1 << 19) * 1'000.0), 10);
   // Groups of neighbours have links of their own but for the way back, which goes the other way.
   EXPECT_EQ(time_ps({groups_of({1, 2}).front(), {NodeId{5}}}), 100'000 + (1 << 19) * 1'000);
+}
+
+// Jobs that begin together, at each size as if nothing had been before, with the model's options.
+TEST(CostCurve, IsOfAnyModelAndItsOptions) {
+  const Topology topology = topology_of("ring:8,bandwidth=16GB/s,latency=100ns");
+  const Groups groups = groups_of({2, 4, 1, 2});
+  for (const std::string model : {"flow", "flit", "flit,vcs=8"}) {
+    for (const Gate gate : {Gate::kDataflow, Gate::kLockstep}) {
+      const SimulationOptions options = {.gate = gate};
+      const CostCurve curve = curve_of({.topology = topology,
+                                        .groups = groups,
+                                        .model = model,
+                                        .simulation = options,
+                                        .largest_bytes = 32 << 10,
+                                        .tolerance = 0.1});
+      const auto planner = make_planner(topology, "ring");
+      ASSERT_TRUE(planner);
+      const auto schedules = (*planner)->schedules(Kind::kAllReduce, groups, 1);
+      ASSERT_TRUE(schedules);
+      for (const auto& [size_bytes, time_ps] : curve.samples()) {
+        std::vector<Job> jobs;
+        for (const auto& schedule : *schedules) {
+          jobs.push_back({schedule, size_bytes, 0});
+        }
+        const auto alone = simulate(model, topology, jobs, options);
+        ASSERT_TRUE(alone) << alone.error().message;
+        EXPECT_EQ(time_ps, alone->finish_ps) << model << " " << size_bytes;
+      }
+    }
+  }
+}
+
+TEST(CostCurve, GoesOnWithItsLastSlope) {
+  const Topology topology = topology_of("ring:4,bandwidth=1GB/s,latency=100ns");
+  const CostCurve whole = curve_of({.topology = topology, .groups = groups_of({1, 4})});
+  for (const int64_t largest_bytes : {1, 4, 1 << 16}) {
+    const CostCurve curve = curve_of(
+        {.topology = topology, .groups = groups_of({1, 4}), .largest_bytes = largest_bytes});
+    EXPECT_EQ(curve.samples().back().size_bytes, std::max<int64_t>(8, largest_bytes));
+    EXPECT_EQ(curve.time_ps(1 << 30), whole.time_ps(1 << 30)) << largest_bytes;
+  }
 }
 
 TEST(CostCurve, OneRankTakesNoTime) {

@@ -35,7 +35,7 @@ struct HowSimulated {
   std::string gate;
   std::string flow_control;
   int32_t landing_places;
-  Bandwidth reduce_bandwidth;
+  std::optional<Bandwidth> reduce_bandwidth;  // none: as the model has it
   bool fold;
 };
 
@@ -48,7 +48,9 @@ TimingRequest timing_of(const HowSimulated& how) {
   options.gate = take(parse_name(kGates, "gate", how.gate));
   options.flow_control = take(parse_name(kFlowControls, "flow_control", how.flow_control));
   options.landing_places = how.landing_places;
-  options.reduce_bandwidth_bytes_per_s = bandwidth_bytes_per_s(how.reduce_bandwidth);
+  if (how.reduce_bandwidth.has_value()) {
+    options.reduce_bandwidth_bytes_per_s = bandwidth_bytes_per_s(*how.reduce_bandwidth);
+  }
   options.fold = how.fold;
   return request;
 }
@@ -56,12 +58,12 @@ TimingRequest timing_of(const HowSimulated& how) {
 using SimulationResult = std::tuple<std::string, std::vector<int64_t>, std::vector<int64_t>>;
 
 SimulationResult simulate(const SharedSchedule& schedule, const Topology& topology,
-                          const Size& size, const HowSimulated& how, const Time& cycle) {
+                          const Size& size, const HowSimulated& how,
+                          const std::optional<Time>& cycle) {
   TimingRequest request = timing_of(how);
   request.size_bytes = size_bytes(size);
-  request.cycle_ps = time_ps(cycle);
-  if (request.cycle_ps < 1) {
-    raise(invalid("cycle", "a cycle takes time"));
+  if (cycle.has_value()) {
+    request.cycle_ps = time_ps(*cycle);
   }
   require_fit(schedule, topology);
   ScheduleSummary summary;
@@ -159,12 +161,12 @@ void bind_books(nb::module_& module) {
 void bind_timing(nb::module_& module) {
   nb::class_<HowSimulated>(module, "HowSimulated")
       .def(nb::init<std::string, std::optional<int32_t>, std::string, std::string, int32_t,
-                    Bandwidth, bool>(),
+                    std::optional<Bandwidth>, bool>(),
            nb::kw_only(), nb::arg("model"), nb::arg("segments"), nb::arg("gate"),
-           nb::arg("flow_control"), nb::arg("landing_places"), nb::arg("reduce_bandwidth"),
+           nb::arg("flow_control"), nb::arg("landing_places"), nb::arg("reduce_bandwidth").none(),
            nb::arg("fold"));
   module.def("simulate", simulate, nb::arg("schedule"), nb::arg("topology"), nb::arg("size"),
-             nb::arg("how"), nb::arg("cycle"));
+             nb::arg("how"), nb::arg("cycle").none());
   const auto of = [](const Compared& what, const HowSimulated& how, const Progress& progress) {
     return comparison_of(what, how, progress);
   };

@@ -88,7 +88,8 @@ const std::string kFirstRow =
     R"({"policy":"ddp,bucket=1MB","iteration_s":0.004,"compute_s":0.002,)"
     R"("exposed_communication_s":0.002,"speedup":1.0,"bound_s":0.002,"over_bound":2.0,)"
     R"("gradient_wait_s":0.0,"collective_wait_s":0.0,"receive_wait_s":0.0,"load_wait_s":0.003,)"
-    R"("planned_on_curves":true,"samples_per_s":8.0,"tokens_per_s":16.0,"mfu":0.5,)"
+    R"("planned_on_curves":true,"curve_end_bytes":1024,"samples_per_s":8.0,"tokens_per_s":16.0,)"
+    R"("mfu":0.5,)"
     R"("memory_bytes":7,"activation_bytes":8,"bucket_bytes":9,"steady":true,)"
     R"("iterations":3,"period":1,"deviation_s":0.0,"workers":2,)"
     R"("events":0,"wall_s":0.0)";
@@ -96,13 +97,15 @@ const std::string kSecondRow =
     R"({"policy":"dear","iteration_s":0.002,"compute_s":0.002,"exposed_communication_s":0.0,)"
     R"("speedup":2.0,"bound_s":0.0,"over_bound":null,"gradient_wait_s":0.0,)"
     R"("collective_wait_s":0.0,"receive_wait_s":0.0,"load_wait_s":0.003,)"
-    R"("planned_on_curves":false,"samples_per_s":null,"tokens_per_s":null,"mfu":null,)"
+    R"("planned_on_curves":false,"curve_end_bytes":null,"samples_per_s":null,)"
+    R"("tokens_per_s":null,"mfu":null,)"
     R"("memory_bytes":0,"activation_bytes":0,"bucket_bytes":0,"steady":true,)"
     R"("iterations":3,"period":1,"deviation_s":0.0,"workers":2,"events":0,"wall_s":0.0)";
 
 std::vector<TrainingRow> two_rows() {
   TrainingRow first = row_of("ddp,bucket=1MB", 4 * kMs, 2 * kMs);
   first.planned_on_curves = true;
+  first.curve_end_bytes = 1024;
   first.samples_per_s = 8;
   first.tokens_per_s = 16;
   first.peak_share = 0.5;

@@ -49,6 +49,8 @@ Json row_json(const TrainingRow& row, const TrainingRow& first) {
           {"receive_wait_s", seconds(busiest.receive_wait_ps)},
           {"load_wait_s", seconds(busiest.load_wait_ps)},
           {"planned_on_curves", row.planned_on_curves},
+          {"curve_end_bytes",
+           or_null(row.curve_end_bytes > 0 ? std::optional(row.curve_end_bytes) : std::nullopt)},
           {"samples_per_s", or_null(known(row.samples_per_s))},
           {"tokens_per_s", or_null(known(row.tokens_per_s))},
           {"mfu", or_null(known(row.peak_share))},

@@ -20,6 +20,7 @@ class FabricCosts : public TraceCosts {
       : topology_(topology),
         trace_(trace),
         model_(options.model),
+        simulation_(options.simulation),
         overhead_ps_(overhead_ps),
         planners_(topology, trace, std::move(options)),
         largest_bytes_(largest_bytes),
@@ -37,8 +38,11 @@ class FabricCosts : public TraceCosts {
     const auto [known, is_new] =
         sends_.try_emplace({*what.sources, *what.targets}, CostCurve::from_samples({{1, 0}}));
     if (is_new) {
-      SendRequest request{
-          .topology = topology_, .pairs = {}, .model = model_, .largest_bytes = largest_bytes_};
+      SendRequest request{.topology = topology_,
+                          .pairs = {},
+                          .model = model_,
+                          .simulation = simulation_,
+                          .largest_bytes = largest_bytes_};
       for (std::size_t i = 0; i < what.sources->size(); ++i) {
         request.pairs.emplace_back(node_of(topology_, (*what.sources)[i]),
                                    node_of(topology_, (*what.targets)[i]));
@@ -68,6 +72,7 @@ class FabricCosts : public TraceCosts {
                          .groups = {},
                          .collective = kind,
                          .model = model_,
+                         .simulation = simulation_,
                          .largest_bytes = largest_bytes_};
     for (const auto& group : trace_.families[at(family)].groups) {
       request.groups.push_back(nodes_of(topology_, group));
@@ -92,6 +97,7 @@ class FabricCosts : public TraceCosts {
   const Topology& topology_;
   const Trace& trace_;
   const std::string model_;
+  const SimulationOptions simulation_;
   const int64_t overhead_ps_;
   FabricPlanners planners_;
   const int64_t largest_bytes_;
@@ -100,6 +106,11 @@ class FabricCosts : public TraceCosts {
 };
 
 }  // namespace
+
+Result<int64_t> curve_end_bytes(const FabricOptions& options, int64_t largest_bytes) {
+  PLEACH_ASSIGN(model, network_models().entry_of(options.model));
+  return std::min(options.curve_end_bytes.value_or(model->curve_end_bytes), largest_bytes);
+}
 
 std::unique_ptr<TraceCosts> fabric_costs(const Topology& topology, const Trace& trace,
                                          const FabricOptions& options, int64_t largest_bytes,

@@ -43,6 +43,7 @@ Result<Planner*> FabricPlanners::planner(int32_t family, CollectiveKind kind) {
     PLEACH_SET(planner, make_list_planner(topology_, sources,
                                           {.segment_count = options_.segment_count,
                                            .model = options_.model,
+                                           .simulation = options_.simulation,
                                            .wants_certificate = false}));
   }
   return planner.get();

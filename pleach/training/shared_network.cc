@@ -122,9 +122,7 @@ class SharedNetwork : public TraceNetwork {
 
 }  // namespace
 
-Result<std::unique_ptr<TraceNetwork>> shared_network(const Topology& topology, const Trace& trace,
-                                                     const FabricOptions& options,
-                                                     int64_t overhead_ps) {
+Status check_shared(const FabricOptions& options) {
   PLEACH_ASSIGN(model, network_models().entry_of(options.model));
   if (!model->shares_links) {
     return invalid(
@@ -135,8 +133,16 @@ Result<std::unique_ptr<TraceNetwork>> shared_network(const Topology& topology, c
   if (!options.segment_count) {
     return invalid("full costs ask for one number of segments");
   }
-  PLEACH_ASSIGN(session,
-                open_network(options.model, topology, {.segment_count = *options.segment_count}));
+  return ok();
+}
+
+Result<std::unique_ptr<TraceNetwork>> shared_network(const Topology& topology, const Trace& trace,
+                                                     const FabricOptions& options,
+                                                     int64_t overhead_ps) {
+  PLEACH_TRY(check_shared(options));
+  SimulationOptions simulation = options.simulation;
+  simulation.segment_count = *options.segment_count;
+  PLEACH_ASSIGN(session, open_network(options.model, topology, simulation));
   return std::unique_ptr<TraceNetwork>(
       std::make_unique<SharedNetwork>(std::move(session), topology, trace, options, overhead_ps));
 }

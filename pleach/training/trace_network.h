@@ -78,11 +78,19 @@ struct FabricOptions {
   std::map<std::string, std::string> family_algorithms = {};  // by family, in place of both
   std::string model = kDefaultNetworkModel;
   std::optional<int32_t> segment_count = 1;  // none: the best at each size (curves only)
+  SimulationOptions simulation = {};         // its segment_count is ignored
+  // Where curves end, > 0: larger sizes follow the last slope. None: where the model has it.
+  std::optional<int64_t> curve_end_bytes = {};
 };
+
+// Up to which size curves are simulated, of which sizes up to `largest_bytes` are asked: no
+// further. Errors: those of the registry of network models.
+Result<int64_t> curve_end_bytes(const FabricOptions& options, int64_t largest_bytes);
 
 // Costs by curves on a topology: rank r of the trace is the topology's rank r. All groups of a
 // family communicate at the same time, sharing the network. Measured when first asked for.
 //   `topology` and `trace` outlive the costs
+//   largest_bytes  as far as curves are simulated
 //   overhead_ps  of every collective, before its first byte
 std::unique_ptr<TraceCosts> fabric_costs(const Topology& topology, const Trace& trace,
                                          const FabricOptions& options, int64_t largest_bytes,
@@ -110,9 +118,11 @@ std::unique_ptr<TraceCosts> alpha_beta_costs(const Trace& trace, const RingOptio
 // Operations take what the costs say, whatever else is under way. `costs` outlives the network.
 std::unique_ptr<TraceNetwork> independent_network(OperationCosts& costs);
 
+// Whether a model and a number of segments are such that shared_network() takes them.
+Status check_shared(const FabricOptions& options);
+
 // All operations share the links of the topology as they come, in options.model. `topology` and
-// `trace` outlive the network. Errors: those of open_network; kInvalidArgument: a model whose
-// jobs share no links, no one number of segments.
+// `trace` outlive the network. Errors: those of open_network and check_shared().
 Result<std::unique_ptr<TraceNetwork>> shared_network(const Topology& topology, const Trace& trace,
                                                      const FabricOptions& options,
                                                      int64_t overhead_ps = 0);

@@ -113,17 +113,26 @@ int64_t largest_message(const Trace& trace) {
   return largest;
 }
 
-std::unique_ptr<TraceCosts> make_costs(const Trace& trace, const NetworkChoice& network) {
+struct Costs {
+  std::unique_ptr<TraceCosts> costs;
+  int64_t curve_end_bytes = 0;  // TrainingRow's
+};
+
+Result<Costs> make_costs(const Trace& trace, const NetworkChoice& network) {
   if (network.source == CostSource::kMeasured) {
-    return measured_costs(trace, *network.measured);
+    return Costs{measured_costs(trace, *network.measured)};
   }
-  return network.source == CostSource::kAlphaBeta
-             ? alpha_beta_costs(trace, {.alpha_ps = network.alpha_ps,
-                                        .bandwidth_bytes_per_s = network.bandwidth_bytes_per_s,
-                                        .overhead_ps = network.overhead_ps,
-                                        .families = network.family_links})
-             : fabric_costs(*network.topology, trace, network.fabric, largest_message(trace),
-                            network.overhead_ps);
+  if (network.source == CostSource::kAlphaBeta) {
+    return Costs{alpha_beta_costs(trace, {.alpha_ps = network.alpha_ps,
+                                          .bandwidth_bytes_per_s = network.bandwidth_bytes_per_s,
+                                          .overhead_ps = network.overhead_ps,
+                                          .families = network.family_links})};
+  }
+  const int64_t largest_bytes = largest_message(trace);
+  PLEACH_ASSIGN(end_bytes, curve_end_bytes(network.fabric, largest_bytes));
+  return Costs{
+      fabric_costs(*network.topology, trace, network.fabric, end_bytes, network.overhead_ps),
+      end_bytes < largest_bytes ? end_bytes : 0};
 }
 
 Status check_network(const NetworkChoice& network, int32_t rank_count) {
@@ -156,7 +165,7 @@ Status check_network(const NetworkChoice& network, int32_t rank_count) {
     return invalid(fmt::format("topology {} has {} ranks, and {} are needed",
                                network.topology->name(), ranks, rank_count));
   }
-  return ok();
+  return network.source == CostSource::kFull ? check_shared(network.fabric) : ok();
 }
 
 // That families with algorithms or links of their own are there, and that files are of some group.
@@ -222,11 +231,15 @@ class Trainer {
     PLEACH_TRY(check_slowness());
     PLEACH_ASSIGN(plain, build_trace(trace_request({}, true)));
     base_ = std::make_shared<const Trace>(std::move(plain));
-    costs_ = make_costs(*base_, request_.network);
     exchange_family_ = find_family(*base_, FamilyRole::kExpert);
     PLEACH_TRY(check_families(*base_, request_.network));
+    PLEACH_SET(costs_, make_costs(*base_, request_.network));
+    if (const int64_t end_bytes = costs_.curve_end_bytes; end_bytes > 0) {
+      report(fmt::format("curves are simulated up to {}; what is larger follows their last slope",
+                         format_size(end_bytes)));
+    }
     report("the iteration without gradient communication");
-    PLEACH_ASSIGN(free, run_without_gradients(*base_, *costs_, request_.iteration, false));
+    PLEACH_ASSIGN(free, run_without_gradients(*base_, *costs_.costs, request_.iteration, false));
     free_ps_ = free.iteration_ps;
     std::vector<TrainingRow> rows;
     for (const std::string& spec : request_.policies) {
@@ -276,11 +289,11 @@ class Trainer {
     std::vector<CollectiveKind> own;
     std::copy_if(kinds.begin(), kinds.end(), std::back_inserter(own),
                  [](CollectiveKind kind) { return kind != CollectiveKind::kAllToAll; });
-    PLEACH_ASSIGN(gradients, costs_->family_costs(base_->gradient_groups[group].family, own));
+    PLEACH_ASSIGN(gradients, costs_.costs->family_costs(base_->gradient_groups[group].family, own));
     const CostModel* exchanges = nullptr;
     if (has_exchanges()) {
       constexpr std::array kKinds = {CollectiveKind::kAllToAll};
-      PLEACH_SET(exchanges, costs_->family_costs(exchange_family_, kKinds));
+      PLEACH_SET(exchanges, costs_.costs->family_costs(exchange_family_, kKinds));
     }
     return GroupCosts(*gradients, exchanges);
   }
@@ -311,7 +324,8 @@ class Trainer {
     TrainingRow row{.policy = spec, .trace = std::make_shared<const Trace>(std::move(trace))};
     row.needs = needs;
     row.planned_on_curves = setup.plans_by_costs() && request_.network.source == CostSource::kFull;
-    PLEACH_TRY(run_row(row, borrowed, request_.network, *costs_, request_.iteration));
+    row.curve_end_bytes = costs_.curve_end_bytes;
+    PLEACH_TRY(run_row(row, borrowed, request_.network, *costs_.costs, request_.iteration));
     PLEACH_SET(row.bound_ps, bound());
     rate(row, setup.zero_stage());
     return row;
@@ -359,7 +373,7 @@ class Trainer {
         request.merge_alike = true;
       }
       PLEACH_ASSIGN(trace, build_trace(request));
-      PLEACH_ASSIGN(free, run_without_gradients(trace, *costs_, request_.iteration, false));
+      PLEACH_ASSIGN(free, run_without_gradients(trace, *costs_.costs, request_.iteration, false));
       told = std::move(free.told);
     }
     return &*told;
@@ -392,7 +406,7 @@ class Trainer {
       PLEACH_SET(bound_ps_, training_bound({.trace = *base_,
                                             .strategy = request_.strategy,
                                             .network = request_.network,
-                                            .costs = *costs_,
+                                            .costs = *costs_.costs,
                                             .free_ps = free_ps_,
                                             .iteration = request_.iteration}));
     }
@@ -402,7 +416,7 @@ class Trainer {
   const TrainingRequest& request_;
   Strategy sharded_;  // in which ranks share the optimizer's step, as any policy may have them do
   std::shared_ptr<const Trace> base_;
-  std::unique_ptr<TraceCosts> costs_;
+  Costs costs_;
   int32_t exchange_family_ = -1;  // of experts; −1: there is none
   int64_t free_ps_ = 0;           // the iteration in which gradients travel in no time
   // What policies are told of times: where each rank makes the whole step, and where ranks share
@@ -446,9 +460,10 @@ Result<TrainingRow> replay(const Trace& trace, const NetworkChoice& network,
   }
   PLEACH_TRY(check_network(network, trace.rank_count));
   PLEACH_TRY(check_families(trace, network));
-  const auto costs = make_costs(trace, network);
+  PLEACH_ASSIGN(made, make_costs(trace, network));
   TrainingRow row{.policy = "as_traced", .trace = std::make_shared<const Trace>(trace)};
-  PLEACH_TRY(run_row(row, {}, network, *costs, options));
+  row.curve_end_bytes = made.curve_end_bytes;
+  PLEACH_TRY(run_row(row, {}, network, *made.costs, options));
   row.bound_ps = row.compute_ps;
   return row;
 }

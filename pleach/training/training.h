@@ -57,6 +57,8 @@ struct TrainingRow {
   // It planned by curves, in which families do not see each other, and full costs were run: what
   // is never slower by its plan may be in the run.
   bool planned_on_curves = false;
+  // Curves were simulated up to there; what is larger follows their last slope. 0: nothing is.
+  int64_t curve_end_bytes = 0;
   TrainingRun run = {};
   int64_t compute_ps = 0;    // of the worker that computes most, in one iteration
   int64_t exposed_ps = 0;    // iteration − compute: communication and pipeline bubbles not hidden

@@ -272,6 +272,7 @@ class TrainingRow:
     wall_s: float
     speedup: float | None = None
     over_bound: float | None = None
+    curve_end_bytes: int | None = None
     samples_per_s: float | None = None
     tokens_per_s: float | None = None
     mfu: float | None = None

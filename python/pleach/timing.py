@@ -43,7 +43,7 @@ def _how(
     gate: str,
     flow_control: str,
     landing_places: int,
-    reduce_bandwidth: int | str,
+    reduce_bandwidth: int | str | None,
     fold: bool,
     model: str = "flow",
 ) -> _core.HowSimulated:
@@ -72,9 +72,9 @@ def simulate(
     gate: str = "dataflow",
     flow_control: str = "packet",
     landing_places: int = 0,
-    reduce_bandwidth: int | str = 0,
+    reduce_bandwidth: int | str | None = None,
     fold: bool = True,
-    cycle: int | str = "1ns",
+    cycle: int | str | None = None,
 ) -> Timing:
     """Simulates a schedule.
 
@@ -85,15 +85,17 @@ def simulate(
         collective: As `synthesize` has it, where no schedule is given.
         group: The same.
         root: The same.
-        model: A network model, `flow` or `analytic`.
+        model: A network model: `flow`, `analytic` or `flit,vcs=4,...`.
         segments: Of each chunk, which pipeline; None: the best of 1, 2, 4, ... 64.
-        gate: `dataflow`, or steps that open one after another: `lockstep`, by each rank's own
-            time, `oracle`, for all ranks at once.
+        gate: `dataflow`, or steps that open one after another: `in_order`, begun by each rank,
+            `lockstep`, by each rank's own time, `oracle`, for all ranks at once.
         flow_control: A header per `packet`, or per `message`.
         landing_places: Of each connection; 0: as many as needed.
-        reduce_bandwidth: Of a rank's reductions, `100GB/s` or bytes per second; 0: no time.
+        reduce_bandwidth: Of a rank's reductions, `100GB/s` or bytes per second; 0: they take no
+            time; None: as the model has it.
         fold: Whether one rank may stand for all where symmetry allows.
-        cycle: Length of a clock cycle, `1ns` or picoseconds.
+        cycle: Length of a clock cycle, `1ns` or picoseconds; None: that of the model, or 1 ns
+            where it has no clock.
 
     Returns:
         The time, and the use of every link.
@@ -137,7 +139,7 @@ def compare(
     gate: str = "dataflow",
     flow_control: str = "packet",
     landing_places: int = 0,
-    reduce_bandwidth: int | str = 0,
+    reduce_bandwidth: int | str | None = None,
     fold: bool = True,
     progress: Progress | None = None,
 ) -> Comparison:
@@ -193,7 +195,7 @@ def plan(
     gate: str = "dataflow",
     flow_control: str = "packet",
     landing_places: int = 0,
-    reduce_bandwidth: int | str = 0,
+    reduce_bandwidth: int | str | None = None,
     fold: bool = True,
     progress: Progress | None = None,
 ) -> list[Choice]:
@@ -243,7 +245,7 @@ def plan_book(
     algorithm: str = "auto",
     sizes: Sequence[Size] | None = None,
     model: str = "flow",
-    reduce_bandwidth: int | str = 0,
+    reduce_bandwidth: int | str | None = None,
 ) -> Book:
     """Plans what ranks run for every collective, at every size.
 
@@ -252,7 +254,7 @@ def plan_book(
         algorithm: `auto`, or one.
         sizes: That are planned, ascending; None: the powers of two from 256 B to 256 MiB.
         model: A network model.
-        reduce_bandwidth: Of a rank's reductions; 0: they take no time.
+        reduce_bandwidth: As in `simulate`.
 
     Returns:
         The book; `save` writes a file for PLEACH_BOOK.

@@ -254,6 +254,24 @@ def test_timing_has_every_link() -> None:
         pleach.simulate("ring", torus, "many")
 
 
+def test_reductions_and_cycles_are_the_models_unless_they_are_given() -> None:
+    ring = pleach.topology("ring:4,bandwidth=16GB/s")
+    for gate in ("dataflow", "in_order"):
+        times = {
+            (model, bandwidth): pleach.simulate(
+                "ring", ring, "64KiB", model=model, gate=gate, reduce_bandwidth=bandwidth
+            ).time_ps
+            for model in ("flow", "flit")
+            for bandwidth in (None, 0, "1GB/s")
+        }
+        assert times["flow", None] == times["flow", 0] < times["flow", "1GB/s"]
+        assert times["flit", 0] < times["flit", None] < times["flit", "1GB/s"]
+    rows = pleach.compare(ring, "ring", ["64KiB"], models=["flit"], segments=1).rows
+    assert rows[0].time_ps == pleach.simulate("ring", ring, "64KiB", model="flit").time_ps
+    with pytest.raises(pleach.InvalidArgumentError, match="the clock of flit is"):
+        pleach.simulate("ring", ring, "64KiB", model="flit", cycle="1ns")
+
+
 def test_plans_and_books_agree_with_the_command_line(tmp_path: Path) -> None:
     topology = pleach.topology("torus:2x2,overhead=1us")
     told: list[str] = []

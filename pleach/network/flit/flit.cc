@@ -169,6 +169,8 @@ extern const NetworkModel kFlitModel = {
     .source = "Huang et al., MultiTree, ISCA 2021; Dally, Virtual-channel flow control, 1992",
     .options = flit_model_options(),
     .shares_links = false,
+    .has_clock = true,
+    .curve_end_bytes = int64_t{16} << 20,
     .open = open_flit,
 };
 
