@@ -116,7 +116,7 @@ class SlowFlit {
     int64_t queued = 0, packets_left = 0;
     int32_t packet = -1;  // by messages
   };
-  struct Waiting {  // for the rank's unit: all chunks of one message that came to wait together
+  struct Waiting {  // for the rank's unit: chunks of one message that came to wait together
     int64_t since = 0;
     int32_t message = 0;
     std::vector<int32_t> commits;
@@ -423,12 +423,21 @@ class SlowFlit {
       if (rank.under_way || rank.waiting.empty()) {
         continue;
       }
-      const auto first = std::ranges::min_element(rank.waiting, {}, [&](const Waiting& one) {
+      // The first in turn, and what comes next of the same message.
+      std::ranges::sort(rank.waiting, {}, [&](const Waiting& one) {
         const Message& message = job.messages[at(one.message)];
         return std::tuple(one.since, message.key, message.segment, message.stream);
       });
-      rank.under_way = *first;
-      rank.waiting.erase(first);
+      rank.under_way.emplace();
+      const int32_t message = rank.waiting.front().message;
+      while (!rank.waiting.empty() && rank.waiting.front().message == message) {
+        const Waiting& next = rank.waiting.front();
+        rank.under_way->message = message;
+        rank.under_way->bytes += next.bytes;
+        rank.under_way->commits.insert(rank.under_way->commits.end(), next.commits.begin(),
+                                       next.commits.end());
+        rank.waiting.erase(rank.waiting.begin());
+      }
       const int64_t bytes = rank.under_way->bytes;
       int64_t cycles = (bytes + 2047) / 2048 * 16;
       if (options_.streams_reductions) {
