@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "pleach/base/index.h"
-#include "pleach/collective/program.h"
 #include "pleach/collective/schedule.h"
 #include "pleach/network/flit/flit_engine.h"
 #include "pleach/network/flit/flit_options.h"
@@ -45,6 +44,8 @@ class FlitSession final : public NetworkSession {
   Result<std::shared_ptr<const Schedule>> written_out(
       const std::shared_ptr<const Schedule>& schedule);
   std::optional<int64_t> first_start_ps() const;
+  // Errors: kUnsupported: a stream that a switch reduces or multicasts.
+  Status check_switches(const Schedule& schedule) const;
   void end_run();
 
   const Topology& topology_;
@@ -73,13 +74,28 @@ Result<std::shared_ptr<const Schedule>> FlitSession::written_out(
   return known;
 }
 
+Status FlitSession::check_switches(const Schedule& schedule) const {
+  for (const Transfer& transfer : schedule.transfers) {
+    for (const NodeId node : {transfer.source, transfer.target}) {
+      if (topology_.node(node).kind == NodeKind::kSwitch) {
+        return Error{
+            ErrorCode::kUnsupported,
+            fmt::format("flit has no streams that switches reduce or multicast; the schedule "
+                        "has one through '{}' in step {}",
+                        topology_.node(node).name, transfer.step)};
+      }
+    }
+  }
+  return ok();
+}
+
 Result<int32_t> FlitSession::start(const pleach::Job& job) {
   PLEACH_TRY(check_job(topology_, job, now_ps_));
   if (engine_ != nullptr) {
     return Error{ErrorCode::kUnsupported,
                  "flit takes no job while others run: all must be known before the first begins"};
   }
-  PLEACH_TRY(check_switchless(*job.schedule));
+  PLEACH_TRY(check_switches(*job.schedule));
   PLEACH_ASSIGN(schedule, written_out(job.schedule));
   PLEACH_ASSIGN(forms, known_.find(schedule));
   PLEACH_ASSIGN(lowered, forms->whole(job.size_bytes));

@@ -21,7 +21,7 @@ struct FlitOptions {
   bool binds_links = false;         // each interface sends over one link of its rank
   bool streams_reductions = false;  // what has come of a message is reduced while the rest comes
   bool allow_deadlock = false;
-  EventEnergies energies;  // none: nobody asked
+  EventEnergies energies = {};  // none: nobody asked
 };
 
 std::vector<OptionDescriptor> flit_model_options();
