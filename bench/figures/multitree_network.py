@@ -269,6 +269,8 @@ def add_options(parser):
     parser.add_argument("--quick", action="store_true", help="up to 1 MiB")
     parser.add_argument("--most-flits", type=int, default=1 << 27,
                         help="of a run, 2 · ranks · size / 16 B (2^29: 64 MiB on 64 ranks)")
+    parser.add_argument("--only-scaling", action="store_true",
+                        help="the tables and the plot of weak and strong scaling, nothing else")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="runs at a time")
 
 
@@ -279,6 +281,10 @@ def main():
         options.most_flits = min(options.most_flits, 1 << 23)
     with tempfile.TemporaryDirectory() as folder:
         simulator = Simulator(options, folder)
+        if options.only_scaling:
+            common.emit(options, NAME, "scaling", scaling_table(simulator))
+            plot_scaling(options.output / f"{NAME}_scaling.svg", simulator)
+            return 0
         multitree_cycles.emit(options, NAME, simulator)
         start_all(simulator)
         common.emit(options, NAME, "claims", claims_table(simulator))
