@@ -13,6 +13,7 @@ import tempfile
 
 import common
 import multitree_cycles
+from multitree_cycles import options_of
 from multitree_simulator import (COMPARED, DOUBLE_TREE, HDRM, KIB, LABELS, MESSAGES, MIB, NETWORKS,
                                  PACKETS, RING, RING_2D, TABLED, TORI, Simulator, algbw, ratio,
                                  settings_of, size_name)
@@ -83,27 +84,23 @@ def fluid(setting, framed=False, reduces=False):
                                reduce_bandwidth="128GB/s" if reduces else "")
 
 
-def at_interface(setting, options="", gate=None):
-    return dataclasses.replace(setting, model="flit" + options, gate=gate or setting.gate)
-
-
 # What is said, and what it makes of ring, ring_2d and multitree.
 ABLATION = [
     ("`flow`", fluid),
     ("... with headers", lambda setting: fluid(setting, True)),
     ("... with reductions at 128 B/ns and 162.5 ns a hop",
      lambda setting: fluid(setting, True, True)),
-    ("`flit`, dataflow, `binding=link`", lambda setting: at_interface(setting, LINK, "dataflow")),
+    ("`flit`, dataflow, `binding=link`", lambda setting: options_of(setting, LINK, "dataflow")),
     ("**the published interface**: `binding=any`, multitree in lockstep, rings in order",
-     at_interface),
-    ("... `oracle` for multitree", lambda setting: at_interface(
+     lambda setting: setting),
+    ("... `oracle` for multitree", lambda setting: options_of(
         setting, "", "oracle" if setting.algorithm == "multitree" else None)),
-    ("... dataflow for multitree", lambda setting: at_interface(
+    ("... dataflow for multitree", lambda setting: options_of(
         setting, "", "dataflow" if setting.algorithm == "multitree" else None)),
-    ("... `binding=link` for all", lambda setting: at_interface(setting, LINK)),
-    ("... `reduction=streamed` for all", lambda setting: at_interface(setting, STREAMED)),
-    ("... both for all", lambda setting: at_interface(setting, LINK + STREAMED)),
-    ("... both, dataflow for multitree", lambda setting: at_interface(
+    ("... `binding=link` for all", lambda setting: options_of(setting, LINK)),
+    ("... `reduction=streamed` for all", lambda setting: options_of(setting, STREAMED)),
+    ("... both for all", lambda setting: options_of(setting, LINK + STREAMED)),
+    ("... both, dataflow for multitree", lambda setting: options_of(
         setting, LINK + STREAMED, "dataflow" if setting.algorithm == "multitree" else None)),
 ]
 

@@ -239,13 +239,13 @@ int64_t LoweredJob::bytes(const Arrival& arrival) const {
   return sizes_->bytes(schedule_->chunk_of(chunk, arrival.translate), arrival.segment);
 }
 
-int64_t LoweredJob::largest_wire_bytes() const {
+int64_t LoweredJob::largest_payload_bytes() const {
   int64_t largest = 0;
   const int32_t segment = schedule_->segment_count() - 1;
   const int32_t translates = sizes_->chunks_are_alike() ? 1 : schedule_->translate_count();
   for (int32_t stream = 0; stream < order().stream_count(); ++stream) {
     for (int32_t translate = 0; translate < translates; ++translate) {
-      largest = std::max(largest, wire_bytes(schedule_->send(stream, segment, translate)));
+      largest = std::max(largest, payload_bytes(schedule_->send(stream, segment, translate)));
     }
   }
   return largest;

@@ -165,8 +165,9 @@ class LoweredJob {
   int64_t payload_bytes(const Send& send) const;
   int64_t wire_bytes(const Send& send) const { return schedule_->wire_bytes(payload_bytes(send)); }
   int64_t bytes(const Arrival& arrival) const;
-  // On the wire, of the largest segment of any stream.
-  int64_t largest_wire_bytes() const;
+  // Of the largest segment of any stream, without framing, and on the wire.
+  int64_t largest_payload_bytes() const;
+  int64_t largest_wire_bytes() const { return schedule_->wire_bytes(largest_payload_bytes()); }
 
  private:
   std::shared_ptr<const LoweredSchedule> schedule_;

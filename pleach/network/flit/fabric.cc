@@ -145,6 +145,12 @@ Result<TopologyFabric> fabric_of(const Topology& topology, const RouterFabricOpt
   return FabricBuilder(topology, options).build();
 }
 
+int32_t interface_of_link(const TopologyFabric& fabric, NodeId node, std::span<const LinkId> links,
+                          LinkId link) {
+  const auto number = std::ranges::find(links, link) - links.begin();
+  return fabric.first_interface[node.index()] + static_cast<int32_t>(number);
+}
+
 std::vector<uint16_t> hops_of(const TopologyFabric& fabric, const std::vector<LinkId>& route,
                               int32_t interface, int32_t classes,
                               const std::vector<int32_t>& class_of) {

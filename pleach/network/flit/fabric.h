@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,11 @@ struct TopologyFabric {
 // Errors: kInvalidArgument: a flit outside 1 byte to 1 MiB, interfaces outside 1 to 64, a link that
 // a flit takes more than 2^20 cycles to pass.
 Result<TopologyFabric> fabric_of(const Topology& topology, const RouterFabricOptions& options);
+
+// Where a node has an interface for each of its links: that of one of `links`, all those out of it,
+// or into it.
+int32_t interface_of_link(const TopologyFabric& fabric, NodeId node, std::span<const LinkId> links,
+                          LinkId link);
 
 // What a packet does at each router on its way: `output` · classes + class of VCs, one number per
 // router; the last is the target interface's port, whose VCs are all one class, 0.

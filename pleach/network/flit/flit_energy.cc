@@ -15,8 +15,7 @@
 
 namespace pleach {
 
-Result<EventEnergies> read_event_energies(const std::string& path,
-                                          std::span<const std::string_view> events) {
+Result<EventEnergies> read_event_energies(const std::string& path) {
   PLEACH_ASSIGN(text, read_file(path, int64_t{1} << 20));
   const toml::parse_result parsed = toml::parse(text, path);
   if (!parsed) {
@@ -27,8 +26,8 @@ Result<EventEnergies> read_event_energies(const std::string& path,
   for (const auto& [key, value] : parsed.table()) {
     const std::string where = fmt::format("{}:{}", path, value.source().begin.line);
     const std::string name(key.str());
-    if (std::ranges::find(events, name) == events.end()) {
-      const std::vector<std::string> known(events.begin(), events.end());
+    const std::vector<std::string> known(kFlitEvents.begin(), kFlitEvents.end());
+    if (std::ranges::find(known, name) == known.end()) {
       return invalid(fmt::format("{}: {}", where, unknown_name("event", name, known).message));
     }
     const auto energy_pj = value.value<double>();

@@ -1,6 +1,7 @@
 // Energies of what routers do, from a file of the user's.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string>
 #include <utility>
@@ -11,14 +12,18 @@
 
 namespace pleach {
 
+// What has an energy: counters of the model flit, in their order there.
+inline constexpr std::array<const char*, 8> kFlitEvents = {
+    "buffer_writes",  "buffer_reads", "vc_grants",       "switch_grants",
+    "crossbar_flits", "link_flits",   "interface_flits", "header_flits"};
+
 // By name of a counter, picojoules for each.
 using EventEnergies = std::vector<std::pair<std::string, double>>;
 
 // A TOML file of lines such as `buffer_writes = 1.5`. There are no default values.
-// Errors: kNotFound, kIo; kInvalidArgument: no TOML, a name that is none of `events`, a value that
-// is no number ≥ 0: with the file and the line.
-Result<EventEnergies> read_event_energies(const std::string& path,
-                                          std::span<const std::string_view> events);
+// Errors: kNotFound, kIo; kInvalidArgument: no TOML, a name that is none of kFlitEvents, a value
+// that is no number ≥ 0: with the file and the line.
+Result<EventEnergies> read_event_energies(const std::string& path);
 // Joules.
 double energy_of(const EventEnergies& energies, std::span<const Counter> counters);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "pleach/base/index.h"
 #include "pleach/base/units.h"
@@ -73,13 +74,7 @@ NopTimes FlitEngine::nop_times(const LoweredJob& job) const {
   const InterfaceShape& shape = options_.shape;
   constexpr int64_t kQueued = 10;
   const int64_t absorbed = shape.message_places + shape.send_places + kQueued;
-  int64_t largest = 0;
-  for (int32_t stream = 0; stream < job.order().stream_count(); ++stream) {
-    for (int32_t segment = 0; segment < job.schedule().segment_count(); ++segment) {
-      largest = std::max(largest, job.payload_bytes(job.schedule().send(stream, segment, 0)));
-    }
-  }
-  const int64_t count = shape.sub_messages(largest);
+  const int64_t count = shape.sub_messages(job.largest_payload_bytes());
   int64_t estimate = count;
   if (count > absorbed) {
     const int64_t flits = shape.packet_flits();
@@ -107,9 +102,8 @@ void FlitEngine::add(Job job, const SimulationOptions& simulation) {
     int32_t first = network_.fabric.first_interface[source.index()];
     int32_t count = options_.interfaces;
     if (options_.binds_links) {
-      const auto links = topology_.links_out(source);
-      const LinkId link = schedule.connections()[at(connection)].links.front();
-      first += static_cast<int32_t>(std::ranges::find(links, link) - links.begin());
+      first = interface_of_link(network_.fabric, source, topology_.links_out(source),
+                                schedule.connections()[at(connection)].links.front());
       count = 1;
     }
     running.pool_of[at(connection)] = pools_.of(first, count);
@@ -308,13 +302,18 @@ NetworkUse FlitEngine::use() {
     link_flits += flits[i];
   }
   const RouterCounts& counts = routers.counts();
-  use.counters = {
-      {"buffer_writes", counts.buffer_writes},  {"buffer_reads", counts.switch_grants},
-      {"vc_grants", counts.vc_grants},          {"switch_grants", counts.switch_grants},
-      {"crossbar_flits", counts.switch_grants}, {"link_flits", link_flits},
-      {"interface_flits", counts.flits_sent},   {"header_flits", counted_.header_flits},
-      {"vc_stalls", counts.vc_stalls},          {"credit_stalls", counts.credit_stalls},
-      {"switch_stalls", counts.switch_stalls},  {"deepest_buffer", counts.deepest_buffer}};
+  const std::array<int64_t, kFlitEvents.size()> events = {
+      counts.buffer_writes, counts.switch_grants, counts.vc_grants,  counts.switch_grants,
+      counts.switch_grants, link_flits,           counts.flits_sent, counted_.header_flits};
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    use.counters.push_back({kFlitEvents[i], events[i]});
+  }
+  for (const Counter& counter :
+       {Counter{"vc_stalls", counts.vc_stalls}, Counter{"credit_stalls", counts.credit_stalls},
+        Counter{"switch_stalls", counts.switch_stalls},
+        Counter{"deepest_buffer", counts.deepest_buffer}}) {
+    use.counters.push_back(counter);
+  }
   return use;
 }
 

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <string_view>
 
 #include "pleach/base/index.h"
 
@@ -149,10 +147,7 @@ Result<FlitOptions> flit_options(const Topology& topology, FlowControl flow_cont
   options.streams_reductions = own.text("reduction") == "streamed";
   options.allow_deadlock = own.text("deadlock") == "allow";
   if (!own.text("energy").empty()) {
-    constexpr std::array<std::string_view, 8> kEvents = {
-        "buffer_writes",  "buffer_reads", "vc_grants",       "switch_grants",
-        "crossbar_flits", "link_flits",   "interface_flits", "header_flits"};
-    PLEACH_SET(options.energies, read_event_energies(own.text("energy"), kEvents));
+    PLEACH_SET(options.energies, read_event_energies(own.text("energy")));
   }
   return options;
 }

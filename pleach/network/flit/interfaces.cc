@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "pleach/base/check.h"
-
 namespace pleach {
 
 int64_t InterfaceShape::flits(int64_t bytes) const {

@@ -55,16 +55,14 @@ class Receivers {
 
   // Streams come in the order of turns_of().
   int32_t choose(NodeId target, int32_t step, LinkId last) {
-    const int32_t first = fabric_.first_interface[target.index()];
     if (options_.binds_links) {
-      const auto links = topology_.links_in(target);
-      return first + static_cast<int32_t>(std::ranges::find(links, last) - links.begin());
+      return interface_of_link(fabric_, target, topology_.links_in(target), last);
     }
     Turn& turn = turns_[target.index()];
     if (turn.step != step) {
       turn = {step, 0};
     }
-    return first + turn.next++ % options_.interfaces;
+    return fabric_.first_interface[target.index()] + turn.next++ % options_.interfaces;
   }
 
  private:

@@ -5,9 +5,8 @@
 #include <algorithm>
 
 #include "pleach/base/index.h"
-#include "pleach/base/text.h"
+#include "pleach/network/flit/vc_classes.h"
 #include "pleach/network/flit/vc_layers.h"
-#include "pleach/topology/link_name.h"
 #include "pleach/topology/routes.h"
 
 namespace pleach {
@@ -15,8 +14,8 @@ namespace {
 
 constexpr int32_t kMostTableRanks = 2048;
 constexpr uint16_t kNoPort = UINT16_MAX;
-constexpr std::size_t kAtOnce =
-    8;  // hops are copied, where that is too many, the rest is not looked at
+// So many hops are copied at once; where that is too many, the rest is not looked at.
+constexpr std::size_t kAtOnce = 8;
 
 uint16_t port_to(const Topology& topology, const TopologyFabric& fabric, int32_t from, int32_t to) {
   for (const LinkId link : topology.links_out(NodeId{from})) {
@@ -25,20 +24,6 @@ uint16_t port_to(const Topology& topology, const TopologyFabric& fabric, int32_t
     }
   }
   return kNoPort;
-}
-
-std::string cycle_text(const Topology& topology, const std::vector<LinkId>& cycle) {
-  std::vector<std::string> links;
-  links.reserve(cycle.size());
-  for (const LinkId link : cycle) {
-    links.push_back(link_name(topology, link));
-  }
-  constexpr std::size_t kMost = 16;
-  if (links.size() > kMost) {
-    links.resize(kMost);
-    links.emplace_back("...");
-  }
-  return join(links, ", ");
 }
 
 }  // namespace
@@ -113,10 +98,7 @@ Status TrafficRoutes::set_table(const Topology& topology, const TopologyFabric& 
   }
   const VcLayers layers = assign_vc_layers(count_of(topology.links()), routes, options.vcs);
   if (!layers.cycle.empty() && !options.allow_deadlock) {
-    return invalid(
-        fmt::format("vcs '{}' are too few for the routes of {}: packets could wait in "
-                    "the circle of links {} (deadlock=allow runs them)",
-                    options.vcs, topology.name(), cycle_text(topology, layers.cycle)));
+    return too_few_vcs(topology, options.vcs, layers.cycle);
   }
   classes_ = layers.count;
   std::vector<int32_t> class_of;

@@ -111,6 +111,13 @@ std::string names_of(const Topology& topology, const std::vector<LinkId>& links)
 
 }  // namespace
 
+Error too_few_vcs(const Topology& topology, int32_t vcs, const std::vector<LinkId>& cycle) {
+  return invalid(
+      fmt::format("vcs '{}' are too few for the routes on {}: packets could wait in the circle "
+                  "of links {} (deadlock=allow runs them)",
+                  vcs, topology.name(), names_of(topology, cycle)));
+}
+
 Result<VcClasses> assign_vc_classes(const Topology& topology,
                                     std::span<const std::vector<LinkId>> routes, int32_t vcs,
                                     bool allow_deadlock) {
@@ -125,10 +132,7 @@ Result<VcClasses> assign_vc_classes(const Topology& topology,
   }
   const VcLayers layers = assign_vc_layers(count_of(topology.links()), routes, vcs);
   if (!layers.cycle.empty() && !allow_deadlock) {
-    return invalid(
-        fmt::format("vcs '{}' are too few for the routes on {}: packets could wait in the circle "
-                    "of links {} (deadlock=allow runs them)",
-                    vcs, topology.name(), names_of(topology, layers.cycle)));
+    return too_few_vcs(topology, vcs, layers.cycle);
   }
   VcClasses classes{layers.count, {}};
   for (std::size_t i = 0; i < routes.size(); ++i) {

@@ -26,4 +26,7 @@ Result<VcClasses> assign_vc_classes(const Topology& topology,
                                     std::span<const std::vector<LinkId>> routes, int32_t vcs,
                                     bool allow_deadlock);
 
+// The refusal of `vcs`, with a cycle of links (VcLayers::cycle).
+Error too_few_vcs(const Topology& topology, int32_t vcs, const std::vector<LinkId>& cycle);
+
 }  // namespace pleach
