@@ -128,6 +128,12 @@ double sum_ps(int64_t alone_ps, int64_t both_ps) {
   return alone + std::max(1.5 * alone, static_cast<double>(both_ps));
 }
 
+// Of a schedule that the model cannot run, where it may run another: with a stream through a
+// switch, say, or routes for which it has too few VCs.
+bool is_refusal(const Error& error) {
+  return error.code == ErrorCode::kUnsupported || error.code == ErrorCode::kInfeasible;
+}
+
 class AutoPlanner final : public Planner {
  public:
   AutoPlanner(const Topology& topology, PlannerOptions options)
@@ -171,8 +177,9 @@ class AutoPlanner final : public Planner {
     double time_ps = 0;
   };
 
-  // Those that may be taken, the fastest alone first. They are simulated in the order of what they
-  // take at the least, for as long as that is no more than enough.
+  // Those that may be taken, the fastest alone first; at least one. They are simulated in the order
+  // of what they take at the least, for as long as that is no more than enough.
+  //   errors  the model refuses all: the last refusal
   Result<std::vector<Timed>> time(std::vector<Candidate>& all, int64_t size_bytes) const {
     std::vector<std::pair<double, std::size_t>> least;
     for (std::size_t place = 0; place < all.size(); ++place) {
@@ -182,14 +189,24 @@ class AutoPlanner final : public Planner {
     std::ranges::sort(least);
     double enough_ps = std::numeric_limits<double>::infinity();
     std::vector<Timed> timed;
+    Status refused = ok();
     for (const auto& [least_ps, place] : least) {
       if (least_ps > enough_ps) {
         break;
       }
       Timed one{.place = place};
-      PLEACH_TRY(simulate_one(all[place], size_bytes, enough_ps, one));
+      if (Status status = simulate_one(all[place], size_bytes, enough_ps, one); !status) {
+        if (!is_refusal(status.error())) {
+          return status.error();
+        }
+        refused = std::move(status);
+        continue;
+      }
       enough_ps = std::min(enough_ps, options().as_good * one.time_ps);
       timed.push_back(one);
+    }
+    if (timed.empty()) {
+      return refused.error();
     }
     std::ranges::sort(timed, {},
                       [](const Timed& one) { return std::pair(one.alone_ps, one.place); });

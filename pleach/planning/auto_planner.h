@@ -10,11 +10,12 @@ namespace pleach {
 
 // Simulates what every registered algorithm writes, with the options that it says are worth trying,
 // at the size that is asked for, and takes the fastest; the one registered first on a tie. Those
-// that the topology does not allow do not count, nor all_reduces after which replicas may differ in
-// their last bits (Verification::bitwise_replicated). What takes longer at the least (least_time.h)
-// than another does is not simulated. Groups are each planned as if alone.
+// that the topology does not allow do not count, nor those that the model refuses, nor all_reduces
+// after which replicas may differ in their last bits (Verification::bitwise_replicated). What takes
+// longer at the least (least_time.h) than another does is not simulated. Groups are each planned as
+// if alone.
 //   choose errors  kInvalidArgument: no size is given; kInfeasible: no algorithm does it here, with
-//                  why not
+//                  why not; where the model refuses all, its last refusal
 //   cost           of the first choice of a collective, participants and root: all syntheses; of
 //                  each: the simulations
 std::unique_ptr<Planner> make_auto_planner(const Topology& topology, PlannerOptions options);

@@ -226,6 +226,25 @@ TEST(AutoPlanner, CountsOnAnotherUnderWay) {
   EXPECT_EQ(algorithm(true, 1 << 10), algorithm(false, 1 << 10)) << "messages are short";
 }
 
+// A model that has no streams through switches, or too few VCs for some routes, may run others.
+TEST(AutoPlanner, LeavesOutWhatTheModelRefuses) {
+  const auto choose = [](const char* spec, const char* model, int32_t landing_places) {
+    const Topology topology = topology_of(spec);
+    const auto planner = make_planner(
+        topology, "auto", {.model = model, .simulation = {.landing_places = landing_places}});
+    const auto choice = (*planner)->choose({.size_bytes = 8 << 10});
+    return choice ? choice->schedule->provenance.algorithm : choice.error().message;
+  };
+  EXPECT_EQ(choose("switch:4,reduce,multicast", "flow", 0), "in_switch");
+  EXPECT_EQ(choose("switch:4,reduce,multicast", "flit", 0), "multitree");
+  EXPECT_EQ(choose("dragonfly:2x2x2", "flit", 0), "direct");
+  EXPECT_EQ(choose("dragonfly:2x2x2", "flit,vcs=1", 0), "multitree");
+  EXPECT_EQ(choose("ring:8", "flit", 2),
+            "landing places '2': the flit model has credits of its own, flit,vcs=...,buffer=...");
+  EXPECT_EQ(choose("ring:8", "flit,vcs=65", 0),
+            "network model flit: option 'vcs': value '65' is outside 1 to 64");
+}
+
 TEST(AutoPlanner, SaysWhyNot) {
   const Topology topology = topology_of("ring:4");
   const auto planner = make_planner(topology, "auto");

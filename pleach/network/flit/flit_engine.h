@@ -40,8 +40,8 @@ class FlitEngine {
   };
 
   // Borrows the topology.
-  // Errors: kInvalidArgument: VCs do not suffice for the routes; what Routers::create refuses; more
-  // than 2^44 flits times hops.
+  // Errors: kInfeasible: VCs do not suffice for the routes; kInvalidArgument: what Routers::create
+  // refuses; more than 2^44 flits times hops.
   static Result<std::unique_ptr<FlitEngine>> create(const Topology& topology,
                                                     const SimulationOptions& simulation,
                                                     const FlitOptions& options,

@@ -20,8 +20,8 @@ namespace pleach {
 class MessageWays {
  public:
   // Jobs have no symmetry, and no streams through switches.
-  // Errors: kInvalidArgument: VCs do not suffice for all routes together, a message of 2^31 flits
-  // or more, or more than 2^44 flits times hops.
+  // Errors: kInfeasible: VCs do not suffice for all routes together; kInvalidArgument: a message of
+  // 2^31 flits or more, or more than 2^44 flits times hops.
   static Result<MessageWays> create(const Topology& topology, const TopologyFabric& fabric,
                                     const FlitOptions& options, std::span<const LoweredJob> jobs);
 

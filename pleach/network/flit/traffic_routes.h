@@ -30,8 +30,8 @@ struct TrafficRouteOptions {
 class TrafficRoutes {
  public:
   // Borrows both.
-  // Errors: kInvalidArgument: too few VCs, with the cycle of links that would wait for each other;
-  // off grids, more than 2048 ranks.
+  // Errors: kInvalidArgument: one VC on a grid with rings; off grids, more than 2048 ranks.
+  // kInfeasible: too few VCs there, with the cycle of links that would wait for each other.
   static Result<TrafficRoutes> create(const Topology& topology, const TopologyFabric& fabric,
                                       const TrafficRouteOptions& options);
 

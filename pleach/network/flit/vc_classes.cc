@@ -112,10 +112,10 @@ std::string names_of(const Topology& topology, const std::vector<LinkId>& links)
 }  // namespace
 
 Error too_few_vcs(const Topology& topology, int32_t vcs, const std::vector<LinkId>& cycle) {
-  return invalid(
-      fmt::format("vcs '{}' are too few for the routes on {}: packets could wait in the circle "
-                  "of links {} (deadlock=allow runs them)",
-                  vcs, topology.name(), names_of(topology, cycle)));
+  return Error{ErrorCode::kInfeasible,
+               fmt::format("vcs '{}' are too few for the routes on {}: packets could wait in the "
+                           "circle of links {} (deadlock=allow runs them)",
+                           vcs, topology.name(), names_of(topology, cycle))};
 }
 
 Result<VcClasses> assign_vc_classes(const Topology& topology,

@@ -20,7 +20,7 @@ struct VcClasses {
 // second where it passes between the last place and the first. Where that leaves a circle, or there
 // is one VC, and off such grids, layers (vc_layers.h).
 //   routes  links in order
-//   errors  kInvalidArgument: `vcs` are too few, with the links that would wait for each other;
+//   errors  kInfeasible: `vcs` are too few, with the links that would wait for each other;
 //           with allow_deadlock those routes share the first layer
 Result<VcClasses> assign_vc_classes(const Topology& topology,
                                     std::span<const std::vector<LinkId>> routes, int32_t vcs,
