@@ -25,8 +25,8 @@ std::string option_details(std::span<const OptionDescriptor> options) {
 Result<Options> options_of(const Spec& spec, std::string_view what,
                            std::span<const OptionDescriptor> descriptors) {
   if (!spec.argument.empty()) {
-    return invalid(
-        fmt::format("{} takes options after a comma, not {}", what, quoted(":" + spec.argument)));
+    return invalid(fmt::format("{} takes options after a comma, not {}", what,
+                               pleach::quoted(":" + spec.argument)));
   }
   return Options::create(descriptors, spec.options, what);
 }

@@ -147,8 +147,9 @@ ChannelCommunicator::~ChannelCommunicator() {
     return;
   }
   if (is_well_) {
-    store().fail(epoch(), {job_rank(), fmt::format("rank {} left without closing communicator {}",
-                                                   job_rank().value, quoted(options_.name))});
+    store().fail(epoch(),
+                 {job_rank(), fmt::format("rank {} left without closing communicator {}",
+                                          job_rank().value, pleach::quoted(options_.name))});
   }
   if (is_open_) {
     const std::optional<Failure> failure = epoch().failure();
@@ -166,7 +167,7 @@ void ChannelCommunicator::close_channels(std::string_view why) {
 Status ChannelCommunicator::check_alive() {
   if (!wiring_->process.is_here()) {
     return invalid(fmt::format("communicator {} is of another process, which forked this one",
-                               quoted(options_.name)));
+                               pleach::quoted(options_.name)));
   }
   if (is_well_.load(std::memory_order_acquire) && !epoch().failure()) {
     return ok();
@@ -303,8 +304,8 @@ Status ChannelCommunicator::close() {
   for (const auto& [what, channel] :
        {std::pair("operations", self_.channel), std::pair("messages", messages_.channel())}) {
     if (const int64_t count = progress().in_flight(channel); count > 0) {
-      return invalid(
-          fmt::format("communicator {} has {} {} in flight", quoted(options_.name), count, what));
+      return invalid(fmt::format("communicator {} has {} {} in flight",
+                                 pleach::quoted(options_.name), count, what));
     }
   }
   // Of two ranks that only sent, and ran something else, the later one to come here hears of it.
@@ -318,14 +319,16 @@ Status ChannelCommunicator::close() {
   }
   if (!*agreed) {
     const std::string& differs = agreed->error().message;
-    return end_epoch(failure_of({agreed->error().code, fmt::format("close of communicator {}: {}",
-                                                                   quoted(options_.name), differs)},
-                                job_rank()));
+    return end_epoch(failure_of(
+        {agreed->error().code,
+         fmt::format("close of communicator {}: {}", pleach::quoted(options_.name), differs)},
+        job_rank()));
   }
   close_channels("its communicator was closed");
   endpoint_->openings().note_closed();
   const std::scoped_lock lock(mutex_);
-  guarded_.poison = invalid(fmt::format("communicator {} is closed", quoted(options_.name)));
+  guarded_.poison =
+      invalid(fmt::format("communicator {} is closed", pleach::quoted(options_.name)));
   is_well_ = false;
   return ok();
 }
@@ -334,7 +337,7 @@ void ChannelCommunicator::abort(std::string_view reason) {
   if (check_alive()) {
     store().fail(epoch(),
                  {job_rank(), fmt::format("rank {} aborted communicator {}: {}", job_rank().value,
-                                          quoted(options_.name), reason)});
+                                          pleach::quoted(options_.name), reason)});
   }
 }
 
@@ -454,7 +457,7 @@ Result<std::unique_ptr<Communicator>> ChannelCommunicator::shrink() {
   if (alive) {
     return invalid(
         fmt::format("communicator {}: nothing has failed, there is nobody to go on without",
-                    quoted(options_.name)));
+                    pleach::quoted(options_.name)));
   }
   if (!wiring_->process.is_here() || !epoch().failure()) {
     return alive.error();
@@ -474,18 +477,19 @@ Result<Rank> find_rank(const CommunicatorOptions& options, const Endpoint& endpo
     const Rank member = options.ranks[rank];
     if (member.value < 0 || member.value >= endpoint.rank_count()) {
       return invalid(fmt::format("communicator {}: rank {} is none of the job's {}",
-                                 quoted(options.name), member.value, endpoint.rank_count()));
+                                 pleach::quoted(options.name), member.value,
+                                 endpoint.rank_count()));
     }
     if (is_member[member.index()]) {
-      return invalid(
-          fmt::format("communicator {} has rank {} twice", quoted(options.name), member.value));
+      return invalid(fmt::format("communicator {} has rank {} twice", pleach::quoted(options.name),
+                                 member.value));
     }
     is_member[member.index()] = true;
     own = member == endpoint.rank() ? Rank{static_cast<int32_t>(rank)} : own;
   }
   if (own.value < 0) {
     return invalid(fmt::format("rank {} is no member of communicator {}", endpoint.rank().value,
-                               quoted(options.name)));
+                               pleach::quoted(options.name)));
   }
   return own;
 }

@@ -63,13 +63,13 @@ Result<AddressList> look_up(const Address& address) {
     if (answer.wait_for(kLookUpTime) != std::future_status::ready) {
       return Error{ErrorCode::kTimeout,
                    fmt::format("host {}: nobody says what its address is within {} s",
-                               quoted(address.host), kLookUpTime.count())};
+                               pleach::quoted(address.host), kLookUpTime.count())};
     }
     found = answer.get();
   }
   if (found.first != 0) {
-    return Error{ErrorCode::kIo,
-                 fmt::format("host {}: {}", quoted(address.host), gai_strerror(found.first))};
+    return Error{ErrorCode::kIo, fmt::format("host {}: {}", pleach::quoted(address.host),
+                                             gai_strerror(found.first))};
   }
   return std::move(found.second);
 }
@@ -132,7 +132,8 @@ Result<Address> parse_address(std::string_view text, std::string_view what) {
     host = host.substr(1, host.size() - 2);
   }
   if (colon == std::string_view::npos || !is_clear || host.empty()) {
-    return invalid(fmt::format("{} {} is not host:port or [IPv6]:port", what, quoted(text)));
+    return invalid(
+        fmt::format("{} {} is not host:port or [IPv6]:port", what, pleach::quoted(text)));
   }
   PLEACH_ASSIGN(port, parse_integer(text.substr(colon + 1), what, 1, 65535));
   return Address{std::string(host), static_cast<int>(port)};
@@ -348,8 +349,8 @@ Result<std::string> given_host_name() {
   std::string name = given == nullptr ? "" : given;
   if (name.size() > kMostLetters || name.find_first_not_of(kLetters) != std::string::npos) {
     return invalid("PLEACH_HOST",
-                   fmt::format("{} is not up to {} letters, digits, '.', '-' and '_'", quoted(name),
-                               kMostLetters));
+                   fmt::format("{} is not up to {} letters, digits, '.', '-' and '_'",
+                               pleach::quoted(name), kMostLetters));
   }
   return name;
 }

@@ -52,7 +52,7 @@ Status check_transport(const std::string& wanted) {
     return unknown_name("transport", name, known);
   }
   if (name == kAutoTransport && wanted != name) {
-    return invalid(fmt::format("{} takes no options, as {} has", name, quoted(wanted)));
+    return invalid(fmt::format("{} takes no options, as {} has", name, pleach::quoted(wanted)));
   }
   if (wanted != kAutoTransport) {
     PLEACH_TRY(transports().select(wanted));

@@ -12,7 +12,7 @@ namespace pleach {
 
 Error no_address(Rank peer, std::string_view address) {
   return {ErrorCode::kIo,
-          fmt::format("rank {} told {}, which is no address", peer.value, quoted(address))};
+          fmt::format("rank {} told {}, which is no address", peer.value, pleach::quoted(address))};
 }
 
 uint64_t make_nonce() {

@@ -14,7 +14,7 @@ constexpr int64_t kSumLimit = std::numeric_limits<int64_t>::max() / 16;
 
 Error in_layer(const Model& model, std::size_t layer, std::string_view what) {
   return invalid(fmt::format("{}: layers[{}] {}: {}", one_line(model.name), layer,
-                             quoted(model.layers[layer].name), what));
+                             pleach::quoted(model.layers[layer].name), what));
 }
 
 // The product of four counts, each ≥ 0, capped at a value above kSumLimit.

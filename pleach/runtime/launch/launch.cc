@@ -184,7 +184,7 @@ Result<JobSecret> read_secret_file(const std::string& path) {
     return invalid(
         fmt::format("PLEACH_SECRET_FILE: others than its owner may use {} (mode {:o}); "
                     "chmod 600 it",
-                    quoted(path), status.st_mode & 0777U));
+                    pleach::quoted(path), status.st_mode & 0777U));
   }
   constexpr int64_t kMostBytes = 4096;
   Result<std::string> text = read_file(path, kMostBytes);
@@ -215,7 +215,7 @@ Result<LaunchEnvironment> own_environment(const EnvironmentLookup& lookup) {
 Result<bool> is_switched_on(const EnvironmentLookup& lookup, const std::string& name) {
   const std::string value = lookup(name).value_or("0");
   if (value != "1" && value != "0" && !value.empty()) {
-    return invalid(fmt::format("{} is {}, not 1 or 0", name, quoted(value)));
+    return invalid(fmt::format("{} is {}, not 1 or 0", name, pleach::quoted(value)));
   }
   return value == "1";
 }

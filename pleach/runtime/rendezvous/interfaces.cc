@@ -106,7 +106,7 @@ Result<std::vector<std::string>> choose_addresses(std::span<const Interface> int
     known.push_back(fmt::format("{} ({})", one.name, one.address));
   }
   return invalid(fmt::format("PLEACH_SOCKET_IFNAME {} admits no interface; there are: {}",
-                             quoted(choice), known.empty() ? "none" : join(known, ", ")));
+                             pleach::quoted(choice), known.empty() ? "none" : join(known, ", ")));
 }
 
 }  // namespace pleach

@@ -26,7 +26,7 @@ Result<std::string> LocalStore::get(const std::string& key, Duration deadline) {
     PLEACH_TRY(epoch->check());
     if (changed_.wait_until(lock, until) == std::cv_status::timeout &&
         content_.find(key) == nullptr && !epoch->failure()) {
-      return Error{ErrorCode::kTimeout, fmt::format("nobody has set {}", quoted(key))};
+      return Error{ErrorCode::kTimeout, fmt::format("nobody has set {}", pleach::quoted(key))};
     }
   }
 }

@@ -501,7 +501,7 @@ bool StoreServer::Loop::obey(Client& client, StoreMessage message) {
 void StoreServer::Loop::refuse(Client& client, const StoreMessage& request, const char* why) {
   send(client, {.verb = StoreVerb::kRefused,
                 .id = request.id,
-                .value = fmt::format("store, {}: {}", quoted(request.key), why)});
+                .value = fmt::format("store, {}: {}", pleach::quoted(request.key), why)});
 }
 
 void StoreServer::Loop::answer_set(Client& client, StoreMessage message) {
@@ -557,7 +557,7 @@ void StoreServer::Loop::answer_recover(Client& client, const StoreMessage& messa
   if (!epoch || !membership_.ask(Rank{client.rank}, *epoch)) {
     send(client, {.verb = StoreVerb::kRefused,
                   .id = message.id,
-                  .value = fmt::format("epoch {} has not failed", quoted(message.value))});
+                  .value = fmt::format("epoch {} has not failed", pleach::quoted(message.value))});
     return;
   }
   if (client.waits == kMostWaits) {

@@ -131,7 +131,7 @@ Result<StoreMessage> Answers::wait_for(const StoreMessage& request, bool is_sent
   if (epoch == nullptr && !over_.empty()) {
     return Error{ErrorCode::kPeerLost, over_};
   }
-  const std::string what = epoch == nullptr ? "the next epoch" : quoted(request.key);
+  const std::string what = epoch == nullptr ? "the next epoch" : pleach::quoted(request.key);
   if (!over_.empty() || !is_sent) {
     return Error{ErrorCode::kIo, fmt::format("the store has closed, {} is lost", what)};
   }
@@ -286,7 +286,8 @@ bool TcpStore::send(const StoreMessage& message) {
 Result<StoreMessage> TcpStore::request(StoreMessage message, Duration wait) {
   if (message.key.size() > kMaxStoreKeyBytes || message.value.size() > kMaxStoreValueBytes) {
     return invalid(fmt::format("store: key {} of {} bytes with a value of {} bytes is too large",
-                               quoted(message.key), message.key.size(), message.value.size()));
+                               pleach::quoted(message.key), message.key.size(),
+                               message.value.size()));
   }
   message.id = answers_->expect();
   const std::shared_ptr<const Epoch> now = epoch();
@@ -562,7 +563,7 @@ void await_welcome(const TcpStoreOptions& options, Attempt& attempt, const TimeT
       attempt.problem = one_line((*answer)->value);
       attempt.is_final = true;
     } else if (answer && (*answer)->verb == StoreVerb::kOtherJob) {
-      attempt.problem = fmt::format("it serves another job than {}", quoted(options.job));
+      attempt.problem = fmt::format("it serves another job than {}", pleach::quoted(options.job));
     }
     return;
   }
