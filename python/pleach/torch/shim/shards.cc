@@ -237,11 +237,11 @@ WorkPointer Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& 
                                                      const c10d::ReduceScatterOptions& options) {
   constexpr const char* kName = "reduce_scatter_tensor_coalesced";
   check_pairs(kName, outputs, inputs);
-  return for_each_type(
-      rank_, outputs, inputs, [&](const Tensors& some_outputs, const Tensors& some_inputs) {
-        return reduce_scatter_pieces({c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED, kName, kName},
-                                     some_outputs, some_inputs, options);
-      });
+  return for_each_type(rank_, outputs, inputs,
+                       [&](const Tensors& some_outputs, const Tensors& some_inputs) {
+                         return reduce_scatter_pieces({c10d::OpType::COALESCED, kName, kName},
+                                                      some_outputs, some_inputs, options);
+                       });
 }
 
 WorkPointer Backend::reduce_scatter_pieces(const Form& form, const Tensors& outputs,

@@ -89,11 +89,20 @@ bool is_in_place(const Request& request, const Tensors& from, const Tensors& to)
   return before >= 0 && apart == before * static_cast<int64_t>(from[0].element_size());
 }
 
+// Whether it is being captured into a graph. PyTorch 2.11 does not tell that of any device.
+template <typename Guard>
+bool is_captured(const Guard& device, c10::Stream stream) {
+  if constexpr (requires { device.isStreamCapturing(stream); }) {
+    return device.isStreamCapturing(stream);
+  }
+  return false;
+}
+
 DeviceSide::DeviceSide(Request& request) : written(request.device().type()) {
   const at::AutoDispatchBelowADInplaceOrView guard;
   const VirtualGuardImpl device(request.device().type());
   const c10::Stream stream = device.getStream(request.device());
-  TORCH_CHECK_NOT_IMPLEMENTED(!device.isStreamCapturing(stream), "pleach: ", request.task.name,
+  TORCH_CHECK_NOT_IMPLEMENTED(!is_captured(device, stream), "pleach: ", request.task.name,
                               ": a stream that is being captured is not supported");
   for (const at::Tensor& tensor : request.from) {
     from.push_back(tensor.contiguous().view({-1}));
