@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -142,6 +144,48 @@ TEST(FlitSession, ADeadlockEndsWithItsCircle) {
       EXPECT_EQ(result.error().message.substr(0, 25), "deadlock, found in cycle ");
       EXPECT_NE(result.error().message.find("0->7 VC 0"), std::string::npos)
           << result.error().message;
+    }
+  }
+}
+
+// What is counted of runs one after the other: sums, and the deepest buffer of either. Each link's
+// flits are the counters' parts.
+TEST(FlitSession, CountersAddUpOverRuns) {
+  const Topology topology = topology_of("torus:4x4");
+  const auto schedule = synthesize(
+      {.topology = topology, .participants = {}, .collective = CollectiveKind::kAllReduce},
+      "direct");
+  ASSERT_TRUE(schedule);
+  const auto use_of = [&](const std::vector<int64_t>& sizes_bytes) {
+    auto session = open_network("flit", topology, {});
+    int64_t now_ps = 0;
+    for (const int64_t size_bytes : sizes_bytes) {
+      EXPECT_TRUE((*session)->start({borrowed(*schedule), size_bytes, now_ps}));
+      while ((*session)->next_ps().has_value()) {
+        const auto finished = (*session)->advance(INT64_MAX);
+        EXPECT_TRUE(finished) << finished.error().message;
+        now_ps = finished->empty() ? now_ps : finished->back().time_ps;
+      }
+    }
+    return std::move((*session)->use()).value();
+  };
+  const NetworkUse large = use_of({64 << 10}), small = use_of({4 << 10});
+  const NetworkUse both = use_of({64 << 10, 4 << 10});
+  ASSERT_EQ(both.counters.size(), 12U);
+  for (std::size_t i = 0; i < both.counters.size(); ++i) {
+    const int64_t one = large.counters[i].count, other = small.counters[i].count;
+    const bool is_deepest = std::string(both.counters[i].name) == "deepest_buffer";
+    EXPECT_EQ(both.counters[i].count, is_deepest ? std::max(one, other) : one + other)
+        << both.counters[i].name;
+    EXPECT_GE(one, other) << both.counters[i].name;
+  }
+  for (const auto& [name, counts] : both.link_counters) {
+    ASSERT_EQ(counts.size(), topology.links().size());
+    const int64_t sum = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+    if (std::string(name) == "flits") {
+      EXPECT_EQ(sum, both.counters[5].count) << "link_flits";
+    } else {
+      EXPECT_EQ(sum, both.counters[5].count / 17) << "of 16 flits and a header";
     }
   }
 }

@@ -16,7 +16,7 @@ Result<TrafficOptions> traffic_options(const std::string& model, TrafficOptions 
                                pleach::quoted(spec.name)));
   }
   PLEACH_ASSIGN(own, options_of(spec, "flit", traffic_model_options()));
-  set_traffic_options(own, options);
+  PLEACH_TRY(set_traffic_options(own, options));
   return options;
 }
 

@@ -1,6 +1,7 @@
 // NetworkSession: a network on which jobs run; what all network models have in common.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -60,16 +61,27 @@ struct LinkUse {
 struct Counter {
   const char* name = "";
   int64_t count = 0;
+  bool is_most = false;  // of several runs the greatest counts, else their sum
+
+  void add(const Counter& other) {
+    count = is_most ? std::max(count, other.count) : count + other.count;
+  }
+};
+// What it counts of each link: sums.
+struct LinkCounter {
+  const char* name = "";
+  std::vector<int64_t> counts;  // by LinkId
 };
 
 // What has happened on a network.
 struct NetworkUse {
-  std::vector<LinkUse> links;           // by LinkId
-  int64_t event_count = 0;              // segments delivered (stream × segment)
-  bool folded = false;                  // one rank stood for all in some job
-  std::optional<int64_t> cycles = {};   // simulated, where the model has a clock
-  std::vector<Record> records = {};     // by job, where they are kept
-  std::vector<Counter> counters = {};   // those of the model
+  std::vector<LinkUse> links;          // by LinkId
+  int64_t event_count = 0;             // segments delivered (stream × segment)
+  bool folded = false;                 // one rank stood for all in some job
+  std::optional<int64_t> cycles = {};  // simulated, where the model has a clock
+  std::vector<Record> records = {};    // by job, where they are kept
+  std::vector<Counter> counters = {};  // those of the model
+  std::vector<LinkCounter> link_counters = {};
   std::optional<double> energy_j = {};  // where it was told what events cost
 };
 

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "pleach/base/units.h"
 #include "pleach/collective/schedule.h"
+#include "pleach/network/session.h"
 
 namespace pleach {
 
@@ -23,6 +25,17 @@ inline std::string line_of(const Json& json) {
 template <typename Value>
 Json or_null(const std::optional<Value>& value) {
   return value.has_value() ? Json(*value) : Json(nullptr);
+}
+
+// Adds what a model has counted, if it has.
+inline void add_counters(Json& json, std::span<const Counter> counters,
+                         const std::optional<double>& energy_j) {
+  for (const Counter& counter : counters) {
+    json["counters"][counter.name] = counter.count;
+  }
+  if (energy_j.has_value()) {
+    json["energy_j"] = *energy_j;
+  }
 }
 
 inline double seconds(int64_t time_ps) {

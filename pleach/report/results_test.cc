@@ -14,6 +14,7 @@
 #include "pleach/report/sweep.h"
 #include "pleach/report/timing.h"
 #include "pleach/report/topology.h"
+#include "pleach/report/traffic.h"
 #include "pleach/report/training.h"
 #include "pleach/report/verification.h"
 #include "pleach/topology/shapes.h"
@@ -67,6 +68,17 @@ Timing half_busy() {
   timing.simulation.use.links = {{.busy_ps = 1000, .wire_bytes = 2}, {}};
   timing.simulation.use.event_count = 7;
   return timing;
+}
+
+RouterTraffic some_traffic() {
+  RouterTraffic traffic{.topology = "ring:2", .model = "flit,vcs=4", .cpu_s = 2};
+  traffic.options.rate = 0.5;
+  traffic.result.cycles = 40000;
+  traffic.result.flits = 3;
+  traffic.result.packets = 2;
+  traffic.result.counters = {{"link_flits", 3}, {"deepest_buffer", 2, true}};
+  traffic.result.energy_j = 0.5;
+  return traffic;
 }
 
 TrainingRow row_of(const std::string& policy, int64_t iteration_ps, int64_t bound_ps) {
@@ -182,6 +194,13 @@ TEST(Results, HaveTheirJson) {
        R"("link_busy_mean":0.5,"bottleneck_link":"0->1","bottleneck_utilization":0.5,)"
        R"("bottleneck_busy":1.0,"messages_are_free":true,"events":7,"folded":false,)" +
            kCertificate + R"(,"wall_s":0.0})"},
+      {to_json(some_traffic()),
+       R"({"topology":"ring:2","model":"flit,vcs=4","pattern":"uniform",)"
+       R"("rate_flits_per_node_cycle":0.5,"packet_flits":1,"accepted_flits_per_node_cycle":0.0,)"
+       R"("mean_latency_cycles":0.0,"p99_latency_cycles":0,"mean_hops":0.0,"packets":2,)"
+       R"("cycles":40000,"flits":3,"credit_round_trip_cycles":0,"seed":1,"cpu_s":2.0,)"
+       R"("cycles_per_cpu_s":20000.0,)"
+       R"("counters":{"link_flits":3,"deepest_buffer":2},"energy_j":0.5})"},
       {to_json(unchecked_in_place()),
        R"({"collective":"all_reduce","algorithm":"ring","transport":"tcp",)"
        R"("wire":"float32","rank_count":2,)"
@@ -255,6 +274,14 @@ TEST(Results, HaveTheirTables) {
             "link,source,target,bandwidth_bytes_per_s,busy_ps,wire_bytes,utilization\n"
             "0,0,1,3000000000,1000,2,0.666667\n"
             "1,1,0,3000000000,0,0,0.000000\n");
+  Timing counted = half_busy();
+  counted.simulation.use.cycles = 7;
+  counted.simulation.use.link_counters = {{"flits", {5, 0}}, {"header_flits", {1, 0}}};
+  EXPECT_EQ(links_csv(topology, counted),
+            "link,source,target,bandwidth_bytes_per_s,busy_ps,wire_bytes,utilization,cycles,flits,"
+            "header_flits\n"
+            "0,0,1,3000000000,1000,2,0.666667,7,5,1\n"
+            "1,1,0,3000000000,0,0,0.000000,7,0,0\n");
   EXPECT_EQ(collectives_csv(schedule, half_busy()),
             "collective,algorithm,size_bytes,segments,start_ps,finish_ps,algbw_bytes_per_s,"
             "busbw_bytes_per_s\nreduce,ring,8,1,0,1000,2,3\n");

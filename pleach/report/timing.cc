@@ -37,24 +37,32 @@ std::string to_json(const ScheduleSummary& schedule, const Timing& timing, doubl
                {"folded", timing.simulation.use.folded},
                {"certificate", certificate_json(schedule.provenance.certificate)},
                {"wall_s", wall_s}};
-  for (const Counter& counter : timing.simulation.use.counters) {
-    json["counters"][counter.name] = counter.count;
-  }
-  if (timing.simulation.use.energy_j.has_value()) {
-    json["energy_j"] = *timing.simulation.use.energy_j;
-  }
+  add_counters(json, timing.simulation.use.counters, timing.simulation.use.energy_j);
   return line_of(json);
 }
 
 std::string links_csv(const Topology& topology, const Timing& timing) {
-  std::string text = "link,source,target,bandwidth_bytes_per_s,busy_ps,wire_bytes,utilization\n";
-  for (std::size_t index = 0; index < timing.simulation.use.links.size(); ++index) {
+  const NetworkUse& use = timing.simulation.use;
+  std::string text = "link,source,target,bandwidth_bytes_per_s,busy_ps,wire_bytes,utilization";
+  text += use.cycles.has_value() ? ",cycles" : "";
+  for (const LinkCounter& counter : use.link_counters) {
+    text += fmt::format(",{}", counter.name);
+  }
+  text += '\n';
+  const auto end = std::back_inserter(text);
+  for (std::size_t index = 0; index < use.links.size(); ++index) {
     const Link& link = topology.links()[index];
-    const LinkUse& use = timing.simulation.use.links[index];
-    fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{:.6f}\n", index,
-                   topology.node(link.source).name, topology.node(link.target).name,
-                   link.bandwidth_bytes_per_s, use.busy_ps, use.wire_bytes,
-                   utilization(use, link, timing.time_ps));
+    const LinkUse& one = use.links[index];
+    fmt::format_to(end, "{},{},{},{},{},{},{:.6f}", index, topology.node(link.source).name,
+                   topology.node(link.target).name, link.bandwidth_bytes_per_s, one.busy_ps,
+                   one.wire_bytes, utilization(one, link, timing.time_ps));
+    if (use.cycles.has_value()) {
+      fmt::format_to(end, ",{}", *use.cycles);
+    }
+    for (const LinkCounter& counter : use.link_counters) {
+      fmt::format_to(end, ",{}", counter.counts[index]);
+    }
+    text += '\n';
   }
   return text;
 }

@@ -41,7 +41,8 @@ double utilization(const LinkUse& use, const Link& link, int64_t time_ps);
 // One line: the JSON object of docs/cli.md, "simulate". `wall_s`: how long the command took.
 std::string to_json(const ScheduleSummary& schedule, const Timing& timing, double wall_s);
 
-// One line per link of `topology`, on which the timing was made, after a line of titles.
+// One line per link of `topology`, on which the timing was made, after a line of titles; with the
+// cycles that were simulated, where the model has a clock, and what it has counted of each link.
 std::string links_csv(const Topology& topology, const Timing& timing);
 // The one collective, after a line of titles.
 std::string collectives_csv(const Schedule& schedule, const Timing& timing);

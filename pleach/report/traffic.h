@@ -11,8 +11,8 @@ namespace pleach {
 struct RouterTraffic {
   std::string topology;
   std::string model;  // "flit,vcs=4"
-  TrafficOptions options;
-  TrafficResult result;
+  TrafficOptions options = {};
+  TrafficResult result = {};
   double cpu_s = 0;  // of this process, for the run
 
   double cycles_per_cpu_s() const {

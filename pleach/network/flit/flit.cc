@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -46,6 +46,7 @@ class FlitSession final : public NetworkSession {
   std::optional<int64_t> first_start_ps() const;
   // Errors: kUnsupported: a stream that a switch reduces or multicasts.
   Status check_switches(const Schedule& schedule) const;
+  void add_counters(const NetworkUse& use);
   void end_run();
 
   const Topology& topology_;
@@ -140,6 +141,21 @@ Result<std::vector<NetworkSession::Finish>> FlitSession::advance(int64_t until_p
   return finished;
 }
 
+void FlitSession::add_counters(const NetworkUse& use) {
+  if (use_.counters.empty()) {
+    use_.counters = use.counters;
+    use_.link_counters = use.link_counters;
+    return;
+  }
+  for (std::size_t i = 0; i < use.counters.size(); ++i) {
+    use_.counters[i].add(use.counters[i]);
+  }
+  for (std::size_t i = 0; i < use.link_counters.size(); ++i) {
+    std::ranges::transform(use_.link_counters[i].counts, use.link_counters[i].counts,
+                           use_.link_counters[i].counts.begin(), std::plus());
+  }
+}
+
 void FlitSession::end_run() {
   const NetworkUse use = engine_->use();
   for (std::size_t link = 0; link < use.links.size(); ++link) {
@@ -147,13 +163,7 @@ void FlitSession::end_run() {
   }
   use_.event_count += use.event_count;
   use_.cycles = use_.cycles.value_or(0) + use.cycles.value_or(0);
-  use_.counters.resize(use.counters.size());
-  for (std::size_t i = 0; i < use.counters.size(); ++i) {
-    const auto& [name, count] = use.counters[i];
-    const bool is_most = std::string_view(name) == "deepest_buffer";
-    const int64_t before = use_.counters[i].count;
-    use_.counters[i] = {name, is_most ? std::max(before, count) : before + count};
-  }
+  add_counters(use);
   if (!options_.energies.empty()) {
     use_.energy_j = energy_of(options_.energies, use_.counters);
   }

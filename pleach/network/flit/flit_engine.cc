@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "pleach/base/index.h"
 #include "pleach/base/units.h"
@@ -203,6 +202,15 @@ void FlitEngine::run_cycle(int64_t cycle) {
   routers.end_cycle();
 }
 
+// Of a message of so many bytes over these links.
+void FlitEngine::count_headers(const std::vector<LinkId>& links, int64_t bytes) {
+  const int64_t flits = options_.shape.header_flits_of(bytes);
+  counted_.header_flits += flits;
+  for (const LinkId link : links) {
+    counted_.link_header_flits[link.index()] += flits;
+  }
+}
+
 // Every free interface of the pool takes the smallest of what may be sent.
 void FlitEngine::take_from(int32_t number) {
   SendPools::Pool& pool = pools_[number];
@@ -226,7 +234,7 @@ void FlitEngine::take_from(int32_t number) {
     const Send send = execution.begin(best->connection, network_.clock.ps_of(now_));
     const int32_t flight = pools_.add({best->job, send, number});
     const int64_t bytes = execution.job().payload_bytes(send);
-    counted_.header_flits += options_.shape.header_flits_of(bytes);
+    count_headers(execution.job().schedule().connections()[at(best->connection)].links, bytes);
     network_.interfaces->take(
         {.interface = interface,
          .bytes = bytes,
@@ -293,27 +301,17 @@ NetworkUse FlitEngine::use() {
   NetworkUse use;
   use.event_count = counted_.messages;
   use.cycles = routers.now();
-  const std::vector<int64_t> flits = routers.channel_flits();
+  std::vector<int64_t> flits = routers.channel_flits();
+  flits.resize(topology_.links().size());  // what follows is of the interfaces' channels
   int64_t link_flits = 0;
-  for (std::size_t i = 0; i < topology_.links().size(); ++i) {
+  for (std::size_t i = 0; i < flits.size(); ++i) {
     const int64_t bytes = flits[i] * options_.shape.flit_bytes;
     use.links.push_back(
         {transmit_time_ps(bytes, topology_.links()[i].bandwidth_bytes_per_s), bytes});
     link_flits += flits[i];
   }
-  const RouterCounts& counts = routers.counts();
-  const std::array<int64_t, kFlitEvents.size()> events = {
-      counts.buffer_writes, counts.switch_grants, counts.vc_grants,  counts.switch_grants,
-      counts.switch_grants, link_flits,           counts.flits_sent, counted_.header_flits};
-  for (std::size_t i = 0; i < events.size(); ++i) {
-    use.counters.push_back({kFlitEvents[i], events[i]});
-  }
-  for (const Counter& counter :
-       {Counter{"vc_stalls", counts.vc_stalls}, Counter{"credit_stalls", counts.credit_stalls},
-        Counter{"switch_stalls", counts.switch_stalls},
-        Counter{"deepest_buffer", counts.deepest_buffer}}) {
-    use.counters.push_back(counter);
-  }
+  use.counters = flit_counters(routers.counts(), link_flits, counted_.header_flits);
+  use.link_counters = {{"flits", std::move(flits)}, {"header_flits", counted_.link_header_flits}};
   return use;
 }
 

@@ -84,12 +84,15 @@ class FlitEngine {
   };
 
   FlitEngine(const Topology& topology, const FlitOptions& options, Network network)
-      : topology_(topology), options_(options), network_(std::move(network)) {}
+      : topology_(topology), options_(options), network_(std::move(network)) {
+    counted_.link_header_flits.resize(topology.links().size());
+  }
   void add(Job job, const SimulationOptions& simulation);
   NopTimes nop_times(const LoweredJob& job) const;
   std::optional<int64_t> next_cycle() const;
   void run_cycle(int64_t cycle);
   void take_from(int32_t pool);
+  void count_headers(const std::vector<LinkId>& links, int64_t bytes);
   void ring(const Alarm& alarm);
   void follow(int32_t job);
   Error stuck() const;
@@ -107,6 +110,7 @@ class FlitEngine {
     int64_t cycles = 0;        // run, not skipped
     int64_t messages = 0;      // delivered
     int64_t header_flits = 0;  // of all that were sent
+    std::vector<int64_t> link_header_flits;
   } counted_;
 };
 

@@ -6,7 +6,7 @@
 
 #include "pleach/base/options.h"
 #include "pleach/base/result.h"
-#include "pleach/network/flit/flit_energy.h"
+#include "pleach/network/flit/flit_counters.h"
 #include "pleach/network/flit/interfaces.h"
 #include "pleach/network/flit/routers.h"
 #include "pleach/network/session.h"

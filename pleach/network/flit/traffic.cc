@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <queue>
 #include <utility>
 
@@ -69,7 +70,8 @@ class TrafficRun {
 
   // Simulates until `cycle`.
   void advance(int64_t cycle);
-  TrafficResult result() const;
+  // On `link_count` links.
+  TrafficResult result(std::size_t link_count) const;
   const Routers& routers() const { return *network_.routers; }
 
  private:
@@ -189,12 +191,19 @@ void TrafficRun::advance(int64_t cycle) {
   }
 }
 
-TrafficResult TrafficRun::result() const {
+TrafficResult TrafficRun::result(std::size_t link_count) const {
   TrafficResult result;
   const auto ranks = static_cast<double>(network_.ranks);
   result.cycles = network_.routers->now();
-  result.counts = network_.routers->counts();
-  result.flits = result.counts.flits_delivered;
+  const RouterCounts counts = network_.routers->counts();
+  result.flits = counts.flits_delivered;
+  const std::vector<int64_t> flits = network_.routers->channel_flits();
+  const int64_t link_flits = std::accumulate(
+      flits.begin(), flits.begin() + static_cast<std::ptrdiff_t>(link_count), int64_t{0});
+  result.counters = flit_counters(counts, link_flits, 0);
+  if (!options_.energies.empty()) {
+    result.energy_j = energy_of(options_.energies, result.counters);
+  }
   result.accepted =
       static_cast<double>(measured_.flits) / (ranks * static_cast<double>(options_.cycles));
   result.packets = measured_.packets;
@@ -309,7 +318,7 @@ Result<TrafficResult> run_traffic(const Topology& topology, const TrafficOptions
       progress(done, end);
     }
   }
-  TrafficResult result = run.result();
+  TrafficResult result = run.result(topology.links().size());
   result.credit_round_trip_cycles = round_trip(fabric.fabric, how);
   return result;
 }
@@ -329,10 +338,11 @@ std::vector<OptionDescriptor> traffic_model_options() {
       {"ties", Kind::kChoice, "draw", "which way half round an even ring", {"draw", "fixed"}},
       {"datelines", Kind::kChoice, "on", "classes of VCs on rings", {"on", "off"}},
       {"deadlock", Kind::kChoice, "refuse", "where VCs do not suffice", {"refuse", "allow"}},
+      {"energy", Kind::kText, "", "TOML file of picojoules per event: adds energy_j"},
   };
 }
 
-void set_traffic_options(const Options& model, TrafficOptions& options) {
+Status set_traffic_options(const Options& model, TrafficOptions& options) {
   const auto integer = [&](const char* name) { return static_cast<int32_t>(model.integer(name)); };
   RouterOptions& routers = options.routers;
   routers.vcs = integer("vcs");
@@ -347,6 +357,10 @@ void set_traffic_options(const Options& model, TrafficOptions& options) {
   options.draw_ties = model.text("ties") == "draw";
   options.datelines = model.text("datelines") == "on";
   options.allow_deadlock = model.text("deadlock") == "allow";
+  if (!model.text("energy").empty()) {
+    PLEACH_SET(options.energies, read_event_energies(model.text("energy")));
+  }
+  return ok();
 }
 
 }  // namespace pleach

@@ -4,12 +4,15 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "pleach/base/options.h"
 #include "pleach/base/result.h"
+#include "pleach/network/flit/flit_counters.h"
 #include "pleach/network/flit/routers.h"
+#include "pleach/network/session.h"
 #include "pleach/topology/topology.h"
 
 namespace pleach {
@@ -27,6 +30,7 @@ struct TrafficOptions {
   int64_t cycles = 30000;         // measured
   int64_t warmup_cycles = 10000;  // before
   uint64_t seed = 1;
+  EventEnergies energies = {};  // none: nobody asked
 };
 
 struct TrafficResult {
@@ -42,13 +46,15 @@ struct TrafficResult {
   // What a VC's buffer lasts for: flits that leave in one are followed no earlier than so many
   // cycles after, where a channel has the longest latency.
   int64_t credit_round_trip_cycles = 0;
-  RouterCounts counts;
+  std::vector<Counter> counters;  // of the whole run
+  std::optional<double> energy_j = {};
 };
 
 // The options of `--model flit,...` that traffic has.
 std::vector<OptionDescriptor> traffic_model_options();
 // Sets what they say.
-void set_traffic_options(const Options& model, TrafficOptions& options);
+// Errors: those of read_event_energies().
+Status set_traffic_options(const Options& model, TrafficOptions& options);
 
 // How far a run is, of so many cycles.
 using TrafficProgress = std::function<void(int64_t done, int64_t all)>;

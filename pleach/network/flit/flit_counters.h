@@ -1,13 +1,15 @@
-// Energies of what routers do, from a file of the user's.
+// What routers and interfaces have done, and the energy of it, from a file of the user's.
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "pleach/base/result.h"
+#include "pleach/network/flit/routers.h"
 #include "pleach/network/session.h"
 
 namespace pleach {
@@ -16,6 +18,12 @@ namespace pleach {
 inline constexpr std::array<const char*, 8> kFlitEvents = {
     "buffer_writes",  "buffer_reads", "vc_grants",       "switch_grants",
     "crossbar_flits", "link_flits",   "interface_flits", "header_flits"};
+
+// kFlitEvents, then stalls by cause and the deepest buffer.
+//   link_flits    of all links
+//   header_flits  of the flits that interfaces have sent
+std::vector<Counter> flit_counters(const RouterCounts& counts, int64_t link_flits,
+                                   int64_t header_flits);
 
 // By name of a counter, picojoules for each.
 using EventEnergies = std::vector<std::pair<std::string, double>>;

@@ -1,4 +1,4 @@
-#include "pleach/network/flit/flit_energy.h"
+#include "pleach/network/flit/flit_counters.h"
 
 #include <fmt/format.h>
 
@@ -14,6 +14,22 @@
 #include "pleach/base/text.h"
 
 namespace pleach {
+
+std::vector<Counter> flit_counters(const RouterCounts& counts, int64_t link_flits,
+                                   int64_t header_flits) {
+  const std::array<int64_t, kFlitEvents.size()> events = {
+      counts.buffer_writes, counts.switch_grants, counts.vc_grants,  counts.switch_grants,
+      counts.switch_grants, link_flits,           counts.flits_sent, header_flits};
+  std::vector<Counter> counters;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    counters.push_back({kFlitEvents[i], events[i]});
+  }
+  counters.push_back({"vc_stalls", counts.vc_stalls});
+  counters.push_back({"credit_stalls", counts.credit_stalls});
+  counters.push_back({"switch_stalls", counts.switch_stalls});
+  counters.push_back({"deepest_buffer", counts.deepest_buffer, true});
+  return counters;
+}
 
 Result<EventEnergies> read_event_energies(const std::string& path) {
   PLEACH_ASSIGN(text, read_file(path, int64_t{1} << 20));
