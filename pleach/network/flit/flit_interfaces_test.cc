@@ -116,6 +116,11 @@ TEST(InterfaceShape, CutsMessagesIntoSubMessagesAndFlits) {
     EXPECT_EQ(shape.sub_messages(bytes), sub_messages) << bytes;
     EXPECT_EQ(shape.flits(bytes), flits) << bytes;
     EXPECT_EQ(shape.shortest_packet(bytes), shortest) << bytes;
+    int64_t sum = 0;
+    for (int64_t i = 0; i < sub_messages; ++i) {
+      sum += shape.flits_of(bytes, i);
+    }
+    EXPECT_EQ(sum, flits) << bytes;
   }
 }
 

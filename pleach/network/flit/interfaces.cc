@@ -4,18 +4,24 @@
 
 namespace pleach {
 
+int64_t InterfaceShape::flits_of(int64_t bytes, int64_t sub_message) const {
+  const int64_t payload = std::min(packet_bytes, bytes - sub_message * packet_bytes);
+  const bool has_header = flow_control == FlowControl::kPacket || sub_message == 0;
+  return std::max<int64_t>(
+      1, (payload + flit_bytes - 1) / flit_bytes + (has_header ? header_flits : 0));
+}
+
+// All but the first and the last are alike.
 int64_t InterfaceShape::flits(int64_t bytes) const {
-  const int64_t last = bytes - (sub_messages(bytes) - 1) * packet_bytes;
-  const int64_t payload =
-      (sub_messages(bytes) - 1) * packet_flits() + (last + flit_bytes - 1) / flit_bytes;
-  return std::max<int64_t>(1, payload + header_flits_of(bytes));
+  const int64_t last = sub_messages(bytes) - 1;
+  const int64_t first_flits = flits_of(bytes, 0);
+  return last == 0 ? first_flits
+                   : first_flits + (last - 1) * flits_of(bytes, 1) + flits_of(bytes, last);
 }
 
 int64_t InterfaceShape::shortest_packet(int64_t bytes) const {
-  if (flow_control == FlowControl::kMessage) {
-    return flits(bytes);
-  }
-  return flits(bytes - (sub_messages(bytes) - 1) * packet_bytes);
+  return flow_control == FlowControl::kMessage ? flits(bytes)
+                                               : flits_of(bytes, sub_messages(bytes) - 1);
 }
 
 Interfaces::Interfaces(Routers& routers, const InterfaceShape& shape, int32_t interface_count)
@@ -101,20 +107,11 @@ void Interfaces::move_line(int32_t interface, int64_t now) {
   }
 }
 
-// Of one sub-message, without header.
-int32_t Interfaces::flits_of(const Live& live, int64_t sub_message) const {
-  const int64_t before = sub_message * shape_.packet_bytes;
-  const int64_t bytes = std::min(shape_.packet_bytes, live.message.bytes - before);
-  return static_cast<int32_t>((bytes + shape_.flit_bytes - 1) / shape_.flit_bytes);
-}
-
 void Interfaces::enqueue(int32_t number) {
   Live& live = live_[at(number)];
   const Message& message = live.message;
   const bool is_one = shape_.flow_control == FlowControl::kMessage;
-  const bool has_header = !is_one || live.queued == 0;
-  const int32_t flits =
-      std::max(1, flits_of(live, live.queued) + (has_header ? shape_.header_flits : 0));
+  const auto flits = static_cast<int32_t>(shape_.flits_of(message.bytes, live.queued));
   if (is_one && live.queued > 0) {
     routers_.supply(message.interface, live.packet, flits);
   } else {

@@ -35,7 +35,9 @@ struct InterfaceShape {
   int64_t header_flits_of(int64_t bytes) const {
     return header_flits * (flow_control == FlowControl::kMessage ? 1 : sub_messages(bytes));
   }
-  // Of all sub-messages of a message, headers included. A message has at least one.
+  // Of a message's sub-message, from 0, with its header where it has one. At least one.
+  int64_t flits_of(int64_t bytes, int64_t sub_message) const;
+  // Of all of them.
   int64_t flits(int64_t bytes) const;
   // Of a packet's last flits and header: the shortest packet of a message.
   int64_t shortest_packet(int64_t bytes) const;
@@ -94,7 +96,6 @@ class Interfaces {
   void wake(int32_t interface, int64_t cycle);
   void move_line(int32_t interface, int64_t now);
   void enqueue(int32_t number);
-  int32_t flits_of(const Live& live, int64_t sub_message) const;
 
   Routers& routers_;
   const InterfaceShape shape_;
