@@ -13,7 +13,8 @@ namespace pleach {
 
 // All of a packet is together, in as few cache lines as its hops fit. Numbers of removed packets
 // are used again, the last one first.
-//   Hop  as wide as a hop's number needs
+//   Hop  an enumeration, as wide as a hop's number needs: not a character, which could be anything
+//        else, too
 template <typename Hop>
 class Packets {
  public:
@@ -35,7 +36,7 @@ class Packets {
     unused_.pop_back();
     this->header(packet) = header;
     Hop* record = hops_of(packet);
-    *record = 0;
+    *record = Hop{};
     for (const uint16_t hop : hops) {
       *++record = static_cast<Hop>(hop);
     }
@@ -49,12 +50,15 @@ class Packets {
   struct Step {
     uint16_t hop = 0;
     uint32_t length = 0;
+    int32_t priority = 0;
   };
-  // The next hop, which is passed with this, and the packet's length.
+  // The next hop, which is passed with this, and what else is known of the packet.
   Step take_hop(uint32_t packet) {
     Unit* record = &records_[packet * units_];
-    Hop* passed = record[1].hops;
-    return {passed[++*passed], record->header.length};
+    Hop* hops = record[1].hops;
+    const auto passed = static_cast<uint16_t>(static_cast<uint16_t>(hops[0]) + 1U);
+    hops[0] = static_cast<Hop>(passed);
+    return {static_cast<uint16_t>(hops[passed]), record->header.length, record->header.priority};
   }
   void prefetch(uint32_t packet) const { __builtin_prefetch(&records_[packet * units_], 1); }
 

@@ -1,4 +1,5 @@
-// Whether a fabric's state makes sense, and whether something in it waits for ever.
+// What can be seen in a fabric's state: what has passed its channels, whether it makes sense, and
+// whether something in it waits for ever.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -251,6 +252,23 @@ class Progress {
 };
 
 }  // namespace
+
+std::vector<int64_t> channel_flits(const RouterState& state) {
+  std::vector<int64_t> flits;
+  const auto add = [&](const ChannelStart& channel) {
+    if (channel.channel != kNone) {
+      flits.resize(std::max(flits.size(), at(channel.channel) + 1));
+      flits[channel.channel] = channel.flits;
+    }
+  };
+  for (const OutputPort& port : state.output_ports) {
+    add(port.channel);
+  }
+  for (const FlitSource& source : state.sources) {
+    add(source.channel);
+  }
+  return flits;
+}
 
 std::string find_inconsistency(const RouterState& state) {
   std::string found = check_credits(state);

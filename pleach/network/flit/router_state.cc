@@ -83,10 +83,7 @@ void make_vcs(RouterState& state) {
   state.inputs.resize(at(layout.routers) * layout.input_vcs());
   for (uint32_t i = 0; i < state.inputs.size(); ++i) {
     state.inputs[i].router = i / layout.input_vcs();
-    const uint32_t local = i % layout.input_vcs();
-    state.inputs[i].local = static_cast<uint16_t>(local);
-    state.inputs[i].port = static_cast<uint16_t>(local / layout.vcs);
-    state.inputs[i].vc = static_cast<uint8_t>(local % layout.vcs);
+    state.inputs[i].local = static_cast<uint16_t>(i % layout.input_vcs());
   }
   state.outputs.resize(at(layout.routers) * layout.output_vcs());
   for (uint32_t i = 0; i < state.outputs.size(); ++i) {
@@ -96,7 +93,7 @@ void make_vcs(RouterState& state) {
     state.outputs[i].output = static_cast<uint16_t>(local / layout.vcs);
     state.outputs[i].vc = static_cast<uint16_t>(local % layout.vcs);
   }
-  state.rings.resize(layout.ring > kNearRing ? state.inputs.size() * layout.ring : 0);
+  state.rings.resize(state.inputs.size() * layout.ring);
   state.input_ports.resize(at(layout.routers) * layout.inputs);
   state.output_ports.resize(at(layout.routers) * layout.outputs);
   state.sources.resize(layout.interfaces);
@@ -196,7 +193,7 @@ Result<RouterState> make_router_state(const Fabric& fabric, const RouterOptions&
   state.layout = layout;
   state.events.flits = LaneWheel<FlitArrival>(delay, 2);
   state.events.credits = LaneWheel<uint32_t>(delay, 2);
-  state.events.asks = LaneWheel<uint32_t>(ask);
+  state.events.asks = LaneWheel<HeadAsk>(ask);
   state.events.arrival_ask = state.events.asks.lane(0, std::max(1, options.routing_delay));
   state.events.next_ask = state.events.asks.lane(0, options.routing_delay + 1);
   state.events.passes = LaneWheel<uint32_t>(options.vc_delay);

@@ -43,14 +43,13 @@ struct RouterLayout {
 };
 
 inline constexpr uint16_t kNoVc = UINT16_MAX;
-// A ring of packets of so many places is in the cache line of its VC.
-inline constexpr uint32_t kNearRing = 8;
 
 // A VC at a router's input: its buffer, and what the packet in front has got so far.
-struct alignas(64) InputVc {
+struct alignas(32) InputVc {
   uint32_t router = 0;
   uint32_t front = 0;      // the packet in front, if there is one
   uint32_t remaining = 0;  // of it: flits that have not passed the switch
+  int32_t priority = 0;    // of it
   uint16_t out = kNoVc;    // the output VC that it has, at the router
   uint16_t flits = 0;      // in the buffer
   uint16_t packets = 0;    // that have begun to arrive, up to the one whose tail has not left
@@ -58,11 +57,8 @@ struct alignas(64) InputVc {
   uint16_t group = 0;      // that it asks, or has asked, for
   uint16_t accept = 0;     // where the search for an output VC begins
   uint16_t local = 0;
-  uint16_t port = 0;
-  uint8_t vc = 0;         // of the port
-  uint8_t head = 0;       // kHeadFlit: that of the packet in front has not passed
+  bool has_head = false;  // that of the packet in front has not passed
   bool may_pass = false;  // it has a VC, and had it long enough to try the switch
-  uint32_t near_ring[kNearRing] = {};
 };
 
 // A VC at a router's output: what is known there of the buffer behind the channel.
@@ -187,10 +183,16 @@ inline uint32_t side_of(uint32_t vc) {
 }
 inline constexpr std::size_t kRouters = 0, kInterfaces = 1;
 
+// A head that asks for a VC.
+struct HeadAsk {
+  uint32_t input = 0;  // VC
+  uint32_t packet = 0;
+};
+
 struct RouterEvents {
   LaneWheel<FlitArrival> flits;  // by side
   LaneWheel<uint32_t> credits;   // output VC, by side
-  LaneWheel<uint32_t> asks;      // input VC whose head asks from then on
+  LaneWheel<HeadAsk> asks;       // who asks from then on
   LaneWheel<uint32_t> passes;    // input VC that tries the switch from then on
   TimeWheel<uint32_t> openings;  // output port, or interface, whose channel may pass a flit again
   uint32_t arrival_ask = 0;      // lanes of asks: after a head's arrival,
@@ -202,7 +204,7 @@ struct RouterState {
   RouterLayout layout;
   std::vector<InputVc> inputs;
   std::vector<OutputVc> outputs;
-  std::vector<uint32_t> rings;  // by input VC, packets in the order of arrival, where not near
+  std::vector<uint32_t> rings;  // by input VC, packets in the order of arrival, but the front
   std::vector<InputPort> input_ports;
   std::vector<OutputPort> output_ports;
   std::vector<FlitSource> sources;
@@ -227,6 +229,7 @@ inline uint32_t least_room(const RouterOptions& options) {
 // Errors: those of Routers::create.
 Result<RouterState> make_router_state(const Fabric& fabric, const RouterOptions& options);
 
+std::vector<int64_t> channel_flits(const RouterState& state);
 std::vector<VcWait> find_deadlock(const RouterState& state);
 std::string find_inconsistency(const RouterState& state);
 

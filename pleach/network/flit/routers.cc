@@ -15,6 +15,9 @@
 namespace pleach {
 namespace {
 
+enum class NearHop : uint8_t {};
+enum class FarHop : uint16_t {};
+
 // Branches that depend on what is in buffers are costly: where it can, this writes a bit or counts
 // an event that may be none instead.
 //   kNarrow  the layout is, so that every mask is a word
@@ -26,12 +29,18 @@ class Core final : public Routers {
         least_room_(least_room(s_.options)),
         fits_all_(least_room_ == static_cast<uint32_t>(s_.options.room)) {
     scratch_.vc_offers.resize(s_.layout.input_vcs());
-    for (auto* mask : {&scratch_.chosen, &scratch_.candidates, &scratch_.vcs_taken,
-                       &scratch_.granted, &scratch_.fresh, &scratch_.tries}) {
+    for (auto* mask :
+         {&scratch_.chosen, &scratch_.candidates, &scratch_.vcs_taken, &scratch_.tries}) {
       mask->resize(s_.layout.input_words);
     }
     scratch_.outputs_left.resize(s_.layout.output_words);
-    scratch_.accepted.resize(s_.layout.inputs);
+    if constexpr (!kNarrow) {
+      for (Matching& matching : matchings_) {
+        matching.granted.resize(s_.layout.input_words);
+        matching.accepted.resize(s_.layout.inputs);
+        matching.passing.resize(s_.layout.inputs);
+      }
+    }
     for (uint32_t vc = 0; vc < s_.layout.input_vcs(); ++vc) {
       numbers_.port_of_vc.push_back(static_cast<uint16_t>(vc / s_.layout.vcs));
     }
@@ -55,7 +64,7 @@ class Core final : public Routers {
   void settle() override { streams_.release_all(now_); }
   int64_t live_packets() const override { return packets_.count(); }
   RouterCounts counts() const override;
-  std::vector<int64_t> channel_flits() const override;
+  std::vector<int64_t> channel_flits() const override { return pleach::channel_flits(s_); }
   std::vector<VcWait> deadlock() const override { return find_deadlock(s_); }
   std::string inconsistency() const override { return find_inconsistency(s_); }
 
@@ -94,21 +103,22 @@ class Core final : public Routers {
   OutputVc& output_of(const InputVc& vc) {
     return s_.outputs[at(vc.router) * s_.layout.output_vcs() + vc.out];
   }
-  uint32_t* ring_of(uint32_t input) {
-    return s_.layout.ring <= kNearRing ? s_.inputs[input].near_ring
-                                       : &s_.rings[at(input) * s_.layout.ring];
-  }
+  uint32_t* ring_of(uint32_t input) { return &s_.rings[at(input) * s_.layout.ring]; }
 
   // What comes in.
   void arrive(const FlitArrival& flit);
   void deliver(const FlitArrival& flit);
   void take_credit(uint32_t target);
   void take_source_credit(uint32_t target);
-  void ask(uint32_t input);
+  void ask(const HeadAsk& head);
   void open_channel(uint32_t channel);
   void mark_ready_if(const InputVc& vc, uint64_t* masks, uint32_t output, bool value);
   void begin_tries(const InputVc& vc, const OutputVc& out, uint64_t* masks, int64_t cycle);
   void mark_free_if(const OutputVc& out, uint64_t* masks, bool value);
+
+  // At least so many as a narrow layout needs.
+  template <typename Value, std::size_t kMost>
+  using Few = std::conditional_t<kNarrow, std::array<Value, kMost>, std::vector<Value>>;
 
   // What a router has, in the order of its ports and VCs.
   struct View {
@@ -128,31 +138,31 @@ class Core final : public Routers {
             &s_.output_ports[at(router) * s_.layout.outputs]};
   }
 
-  // What a router does.
-  void visit(uint32_t router);
-  // What it is about to do in this cycle.
+  // What a router is about to do in this cycle.
   struct Matching {
-    uint64_t* granted = nullptr;   // input ports that have accepted an output
-    uint64_t* fresh = nullptr;     // input VCs that have got a VC
-    uint64_t* tries = nullptr;     // room for a mask of input VCs
-    uint32_t* accepted = nullptr;  // by input port: the output
+    View view;
+    Few<uint64_t, 1> granted;    // input ports that have accepted an output
+    Few<uint32_t, 64> accepted;  // by input port: the output
+    Few<uint32_t, 64> passing;   // by input port: its VC that passes, numbered at the port
   };
-  void match_switch(const View& view, Matching& matching, const uint64_t* outputs);
-  void match_again(const View& view, Matching& matching);
-  void move_pointers(const View& view, const Matching& matching, uint32_t input);
-  void choose(const View& view, Matching& matching, const uint64_t* vcs, uint32_t output);
-  void pass_accepted(const View& view, const Matching& matching, uint32_t input);
-  uint64_t most_urgent(uint64_t vcs, const InputVc* inputs);
-  void allocate_vcs(const View& view, Matching& matching);
-  void share_group(const View& view, Matching& matching, uint32_t group, bool is_first);
+  // What a router does, in two parts.
+  void visit_routers();
+  void match(uint32_t router, Matching& matching);
+  void move(const Matching& matching);
+  void match_again(Matching& matching);
+  void move_pointers(const Matching& matching, uint32_t input);
+  void choose(Matching& matching, const uint64_t* vcs, uint32_t output);
+  void choose_vc(Matching& matching, uint32_t input);
+  static uint64_t most_urgent(uint64_t vcs, const InputVc* inputs);
+  void allocate_vcs(const View& view);
+  void share_group(const View& view, uint32_t group, bool is_first);
   // The search goes round all VCs of all outputs; `vcs` are of one, whose first is 0.
   uint32_t first_vc_from(uint64_t vcs, uint32_t from) const {
     return first_from(vcs, from < s_.layout.vcs ? from : 0);
   }
   const uint64_t* candidates_for(const View& view, const uint64_t* all, const OutputVc& out);
-  void give_vc(const View& view, Matching& matching, uint32_t local, uint32_t out_local,
-               bool is_first);
-  void pass(const View& view, uint32_t local);
+  void give_vc(const View& view, uint32_t local, uint32_t out_local, bool is_first);
+  void pass(const View& view, const CreditPath& credits, uint32_t first, uint32_t number);
   void release(const View& view, InputVc& vc, OutputVc& out);
   void hold(ChannelStart& channel, const View& view, uint32_t output);
 
@@ -174,14 +184,7 @@ class Core final : public Routers {
     std::vector<uint64_t> chosen;      // input VCs with such; empty between calls
     std::vector<uint64_t> candidates;  // input VCs
     std::vector<uint64_t> vcs_taken, outputs_left;
-    std::vector<uint64_t> granted, fresh, tries;  // Matching
-    std::vector<uint32_t> accepted;
-
-    Matching wide() {
-      std::ranges::fill(granted, 0);
-      std::ranges::fill(fresh, 0);
-      return {granted.data(), fresh.data(), tries.data(), accepted.data()};
-    }
+    std::vector<uint64_t> tries;
   };
   struct Numbers {  // as at every router
     std::vector<uint16_t> port_of_vc;
@@ -189,7 +192,7 @@ class Core final : public Routers {
   };
 
   RouterState s_;
-  using PacketSet = Packets<std::conditional_t<kNarrow, uint8_t, uint16_t>>;
+  using PacketSet = Packets<std::conditional_t<kNarrow, NearHop, FarHop>>;
   PacketSet packets_;
   SteadyStreams<PacketSet> streams_{s_, packets_, reports_.counts};
   const uint32_t least_room_;
@@ -197,6 +200,7 @@ class Core final : public Routers {
   int64_t now_ = 0;
   Reports reports_;
   Scratch scratch_;
+  std::array<Matching, 2> matchings_;
   Numbers numbers_;
 };
 
@@ -224,13 +228,14 @@ void Core<kNarrow>::mark_free_if(const OutputVc& out, uint64_t* masks, bool valu
 }
 
 template <bool kNarrow>
-void Core<kNarrow>::ask(uint32_t input) {
-  InputVc& vc = s_.inputs[input];
-  vc.front = ring_of(input)[vc.first];
-  const auto [hop, length] = packets_.take_hop(vc.front);
+void Core<kNarrow>::ask(const HeadAsk& head) {
+  InputVc& vc = s_.inputs[head.input];
+  vc.front = head.packet;
+  const auto [hop, length, priority] = packets_.take_hop(vc.front);
   vc.group = hop;
   vc.remaining = length;
-  vc.head = kHeadFlit;
+  vc.priority = priority;
+  vc.has_head = true;
   s_.times.asking.enter_if(now_, true);
   uint64_t* masks = block(vc.router);
   Mask::set(asking(masks, vc.group), vc.local);
@@ -260,10 +265,9 @@ void Core<kNarrow>::arrive(const FlitArrival& flit) {
     ring_of(flit.target)[(vc.first + uint32_t{vc.packets}) & (s_.layout.ring - 1)] = packet;
     const bool is_front = ++vc.packets == 1;
     if (s_.options.routing_delay > 0) {
-      packets_.prefetch(packet & (0U - uint32_t{is_front}));
-      s_.events.asks.add_if(s_.events.arrival_ask, flit.target, is_front);
+      s_.events.asks.add_if(s_.events.arrival_ask, {flit.target, packet}, is_front);
     } else if (is_front) {
-      ask(flit.target);
+      ask({flit.target, packet});
     }
   } else if (vc.may_pass && vc.flits == 1) {
     const OutputVc& out = output_of(vc);
@@ -337,7 +341,11 @@ void Core<kNarrow>::begin_cycle() {
       [this](uint32_t target) { __builtin_prefetch(&s_.outputs[target], 1); });
   events.credits.take(kInterfaces, now_, [this](uint32_t target) { take_source_credit(target); });
   events.asks.take(
-      0, now_, [this](uint32_t input) { ask(input); }, prefetch_input);
+      0, now_, [this](const HeadAsk& head) { ask(head); },
+      [&](const HeadAsk& head) {
+        prefetch_input(head.input);
+        packets_.prefetch(head.packet);
+      });
   events.passes.take(0, now_, [this](uint32_t input) {
     InputVc& vc = s_.inputs[input];
     vc.may_pass = true;
@@ -350,38 +358,29 @@ void Core<kNarrow>::begin_cycle() {
 // The output chooses one of `vcs`. Its port accepts the first output from
 // `accept` on of those that have chosen it; they come in ascending order.
 template <bool kNarrow>
-[[gnu::always_inline]] inline void Core<kNarrow>::choose(const View& view, Matching& matching,
-                                                         const uint64_t* vcs, uint32_t output) {
+[[gnu::always_inline]] inline void Core<kNarrow>::choose(Matching& matching, const uint64_t* vcs,
+                                                         uint32_t output) {
+  const View& view = matching.view;
   const uint32_t vc = Mask::first_from(vcs, input_words(), view.output_ports[output].grant);
   const uint32_t input = numbers_.port_of_vc[vc];
   const uint32_t accept = view.input_ports[input].accept;
   const uint32_t accepted = matching.accepted[input];
   const bool is_better =
-      (!Mask::has(matching.granted, input)) | ((accepted < accept) & (accept <= output));
+      (!Mask::has(matching.granted.data(), input)) | ((accepted < accept) & (accept <= output));
   matching.accepted[input] = is_better ? output : accepted;
-  Mask::set(matching.granted, input);
-}
-
-// The outputs choose input ports, which accept one each.
-template <bool kNarrow>
-[[gnu::always_inline]] inline void Core<kNarrow>::match_switch(const View& view, Matching& matching,
-                                                               const uint64_t* outputs) {
-  Mask::for_each_shared(outputs, open(view.masks), output_words(), [&](uint32_t output) {
-    choose(view, matching, ready(view.masks, output), output);
-  });
+  Mask::set(matching.granted.data(), input);
 }
 
 // Further iterations, among outputs and input ports that have nothing yet.
 template <bool kNarrow>
-void Core<kNarrow>::match_again(const View& view, Matching& matching) {
+void Core<kNarrow>::match_again(Matching& matching) {
+  const View& view = matching.view;
   uint64_t* taken = scratch_.vcs_taken.data();
   uint64_t* left = scratch_.outputs_left.data();
-  Mask::for_each(matching.granted, input_words(),
-                 [&](uint32_t input) { move_pointers(view, matching, input); });
   for (int32_t i = 1; i < s_.options.iterations; ++i) {
     std::fill_n(taken, input_words(), 0);
     std::copy_n(outputs(view.masks), output_words(), left);
-    Mask::for_each(matching.granted, input_words(), [&](uint32_t input) {
+    Mask::for_each(matching.granted.data(), input_words(), [&](uint32_t input) {
       Mask::clear(left, matching.accepted[input]);
       for (uint32_t vc = 0; vc < s_.layout.vcs; ++vc) {
         Mask::set(taken, input * s_.layout.vcs + vc);
@@ -389,40 +388,53 @@ void Core<kNarrow>::match_again(const View& view, Matching& matching) {
     });
     Mask::for_each_shared(left, open(view.masks), output_words(), [&](uint32_t output) {
       const uint64_t* vcs =
-          Mask::minus(ready(view.masks, output), taken, input_words(), matching.tries);
+          Mask::minus(ready(view.masks, output), taken, input_words(), scratch_.tries.data());
       if (Mask::any(vcs, input_words())) {
-        choose(view, matching, vcs, output);
+        choose(matching, vcs, output);
       }
     });
   }
 }
 
 template <bool kNarrow>
-[[gnu::always_inline]] inline void Core<kNarrow>::move_pointers(const View& view,
-                                                                const Matching& matching,
+[[gnu::always_inline]] inline void Core<kNarrow>::move_pointers(const Matching& matching,
                                                                 uint32_t input) {
   const uint32_t output = matching.accepted[input];
-  view.output_ports[output].grant = (input + 1) * s_.layout.vcs;
-  view.input_ports[input].accept = output + 1;
+  matching.view.output_ports[output].grant = (input + 1) * s_.layout.vcs;
+  matching.view.input_ports[input].accept = output + 1;
 }
 
 // What an input port lets pass to the output that it has accepted.
 template <bool kNarrow>
-[[gnu::always_inline]] inline void Core<kNarrow>::pass_accepted(const View& view,
-                                                                const Matching& matching,
-                                                                uint32_t input) {
+[[gnu::always_inline]] inline void Core<kNarrow>::choose_vc(Matching& matching, uint32_t input) {
+  const View& view = matching.view;
   const uint32_t first = input * s_.layout.vcs;
   InputPort& port = view.input_ports[input];
-  const uint32_t output = matching.accepted[input];
-  const uint64_t* tries =
-      Mask::minus(ready(view.masks, output), matching.fresh, input_words(), matching.tries);
-  uint64_t vcs = Mask::slice(tries, first, s_.layout.vcs);
-  if (s_.options.by_priority) {
+  uint64_t vcs = Mask::slice(ready(view.masks, matching.accepted[input]), first, s_.layout.vcs);
+  if (s_.options.by_priority && !has_one(vcs)) {
     vcs = most_urgent(vcs, view.inputs + first);
   }
   const uint32_t vc = first_from(vcs, port.next_vc);
   port.next_vc = vc + 1;
-  pass(view, first + vc);
+  matching.passing[input] = vc;
+  __builtin_prefetch(&view.inputs[first + vc], 1);
+}
+
+// Outputs choose input ports, which accept one each and choose a VC. Nothing moves.
+template <bool kNarrow>
+[[gnu::always_inline]] inline void Core<kNarrow>::match(uint32_t router, Matching& matching) {
+  matching.view = view_of(router);
+  std::fill_n(matching.granted.data(), input_words(), 0);
+  uint64_t* masks = matching.view.masks;
+  Mask::for_each_shared(outputs(masks), open(masks), output_words(),
+                        [&](uint32_t output) { choose(matching, ready(masks, output), output); });
+  Mask::for_each(matching.granted.data(), input_words(),
+                 [&](uint32_t input) { move_pointers(matching, input); });
+  if (s_.options.iterations > 1) {
+    match_again(matching);
+  }
+  Mask::for_each(matching.granted.data(), input_words(),
+                 [&](uint32_t input) { choose_vc(matching, input); });
 }
 
 // Of an input's VCs those of the smallest priority.
@@ -432,7 +444,7 @@ uint64_t Core<kNarrow>::most_urgent(uint64_t vcs, const InputVc* inputs) {
   uint64_t best = 0;
   for (uint64_t rest = vcs; rest != 0; rest &= rest - 1) {
     const uint32_t vc = first_of(rest);
-    const int32_t priority = packets_.header(inputs[vc].front).priority;
+    const int32_t priority = inputs[vc].priority;
     best = priority < least ? bit_of(vc) : priority == least ? best | bit_of(vc) : best;
     least = std::min(least, priority);
   }
@@ -458,15 +470,14 @@ const uint64_t* Core<kNarrow>::candidates_for(const View& view, const uint64_t* 
 
 // Free VCs of a group choose heads that ask for one, which accept one each.
 template <bool kNarrow>
-void Core<kNarrow>::share_group(const View& view, Matching& matching, uint32_t group,
-                                bool is_first) {
+void Core<kNarrow>::share_group(const View& view, uint32_t group, bool is_first) {
   const uint32_t first = numbers_.first_vc_of_group[group];
   const uint64_t free = free_vcs(view.masks, group);
   if (kNarrow && has_one(free)) {  // whom it chooses, accepts it
     const OutputVc& out = view.outputs[first + first_of(free)];
     const uint64_t heads = *candidates_for(view, asking(view.masks, group), out);
     if (heads != 0) {
-      give_vc(view, matching, first_from(heads, out.grant), first + first_of(free), is_first);
+      give_vc(view, first_from(heads, out.grant), first + first_of(free), is_first);
     }
     return;
   }
@@ -484,15 +495,14 @@ void Core<kNarrow>::share_group(const View& view, Matching& matching, uint32_t g
   Mask::for_each(chosen, input_words(), [&](uint32_t local) {
     const uint32_t vc = first_vc_from(scratch_.vc_offers[local], view.inputs[local].accept - first);
     scratch_.vc_offers[local] = 0;
-    give_vc(view, matching, local, first + vc, is_first);
+    give_vc(view, local, first + vc, is_first);
   });
   std::fill_n(chosen, input_words(), 0);
 }
 
 template <bool kNarrow>
-[[gnu::always_inline]] inline void Core<kNarrow>::give_vc(const View& view, Matching& matching,
-                                                          uint32_t local, uint32_t out_local,
-                                                          bool is_first) {
+[[gnu::always_inline]] inline void Core<kNarrow>::give_vc(const View& view, uint32_t local,
+                                                          uint32_t out_local, bool is_first) {
   InputVc& vc = view.inputs[local];
   OutputVc& out = view.outputs[out_local];
   if (is_first) {
@@ -512,30 +522,28 @@ template <bool kNarrow>
   if (s_.options.vc_delay == 1) {
     vc.may_pass = true;
     begin_tries(vc, out, view.masks, now_ + 1);
-    Mask::set(matching.fresh, local);
   } else {
     s_.events.passes.add(0, view.router * s_.layout.input_vcs() + local);
   }
 }
 
 template <bool kNarrow>
-[[gnu::always_inline]] inline void Core<kNarrow>::allocate_vcs(const View& view,
-                                                               Matching& matching) {
+[[gnu::always_inline]] inline void Core<kNarrow>::allocate_vcs(const View& view) {
   Mask::for_each_shared(asked(view.masks), free(view.masks), group_words(), [&](uint32_t group) {
     const uint64_t* heads = asking(view.masks, group);
     if (kNarrow && has_one(*heads) && fits_all_) {  // all VCs choose it
       const uint32_t local = first_of(*heads);
       const uint32_t first = numbers_.first_vc_of_group[group];
-      give_vc(view, matching, local,
+      give_vc(view, local,
               pleach::first_from(free_vcs(view.masks, group) << first, view.inputs[local].accept),
               true);
       return;
     }
-    share_group(view, matching, group, true);
+    share_group(view, group, true);
     for (int32_t i = 1; i < s_.options.iterations && Mask::has(asked(view.masks), group) &&
                         Mask::has(free(view.masks), group);
          ++i) {
-      share_group(view, matching, group, false);
+      share_group(view, group, false);
     }
   });
 }
@@ -549,8 +557,7 @@ template <bool kNarrow>
   vc.may_pass = false;
   vc.first = static_cast<uint16_t>((vc.first + 1U) & (s_.layout.ring - 1));
   const bool has_next = --vc.packets > 0;
-  packets_.prefetch(ring_of(input)[vc.first] & (0U - uint32_t{has_next}));
-  s_.events.asks.add_if(s_.events.next_ask, input, has_next);
+  s_.events.asks.add_if(s_.events.next_ask, {input, ring_of(input)[vc.first]}, has_next);
   out.owner = kNoVc;
   mark_free_if(out, view.masks, out.credits >= least_room_);
 }
@@ -567,20 +574,21 @@ void Core<kNarrow>::hold(ChannelStart& channel, const View& view, uint32_t outpu
 }
 
 template <bool kNarrow>
-[[gnu::always_inline]] inline void Core<kNarrow>::pass(const View& view, uint32_t local) {
+[[gnu::always_inline]] inline void Core<kNarrow>::pass(const View& view, const CreditPath& credits,
+                                                       uint32_t first, uint32_t number) {
+  const uint32_t local = first + number;
   InputVc& vc = view.inputs[local];
   OutputVc& out = view.outputs[vc.out];
   ChannelStart& channel = view.output_ports[out.output].channel;
-  const CreditPath& credits = view.input_ports[vc.port].credits;
   const bool is_tail = --vc.remaining == 0;
   --vc.flits;
   --out.credits;
   ++channel.flits;
   ++reports_.counts.switch_grants;
-  s_.events.flits.add(channel.lane, {channel.target + out.vc,
-                                     vc.front << 2U | vc.head | (is_tail ? kTailFlit : 0)});
-  s_.events.credits.add(credits.lane, credits.target + vc.vc);
-  vc.head = 0;
+  const uint32_t ends = (vc.has_head ? kHeadFlit : 0) | (is_tail ? kTailFlit : 0);
+  s_.events.flits.add(channel.lane, {channel.target + out.vc, vc.front << 2U | ends});
+  s_.events.credits.add(credits.lane, credits.target + number);
+  vc.has_head = false;
   if (is_tail || vc.flits == 0 || out.credits == 0) {
     s_.times.ready.leave_if(now_ + 1, true);
     s_.times.starved.enter_if(now_ + 1, !is_tail && vc.flits > 0);
@@ -596,29 +604,15 @@ template <bool kNarrow>
   }
 }
 
-// VCs are given away before those are free whose packets pass, and the switch before that.
+// VCs are given away before those are free whose packets pass, and after the switch is.
 template <bool kNarrow>
-void Core<kNarrow>::visit(uint32_t router) {
-  const View view = view_of(router);
-  std::array<uint64_t, 3> words = {};
-  std::array<uint32_t, kNarrow ? 64 : 1> accepted;
-  Matching matching{words.data(), words.data() + 1, words.data() + 2, accepted.data()};
-  if constexpr (!kNarrow) {
-    matching = scratch_.wide();
-  }
-  match_switch(view, matching, outputs(view.masks));
-  const bool moves_pointers = s_.options.iterations == 1;
-  if (!moves_pointers) {
-    match_again(view, matching);
-  }
-  allocate_vcs(view, matching);
-  Mask::for_each(matching.granted, input_words(), [&](uint32_t input) {
-    if (moves_pointers) {
-      move_pointers(view, matching, input);
-    }
-    pass_accepted(view, matching, input);
+[[gnu::always_inline]] inline void Core<kNarrow>::move(const Matching& matching) {
+  const View& view = matching.view;
+  allocate_vcs(view);
+  Mask::for_each(matching.granted.data(), input_words(), [&](uint32_t input) {
+    pass(view, view.input_ports[input].credits, input * s_.layout.vcs, matching.passing[input]);
   });
-  Bits<false>::clear_if(s_.masks.active.data(), router,
+  Bits<false>::clear_if(s_.masks.active.data(), view.router,
                         !may_pass_any(view.masks) && !may_give_any(view.masks));
 }
 
@@ -690,14 +684,31 @@ void Core<kNarrow>::finish_front(FlitSource& source, uint32_t interface) {
   }
 }
 
+// While one router's VCs come from memory, the one before moves.
+template <bool kNarrow>
+void Core<kNarrow>::visit_routers() {
+  const Matching* before = nullptr;
+  std::size_t turn = 0;
+  for (std::size_t word = 0; word < s_.masks.active.size(); ++word) {
+    for (uint64_t bits = s_.masks.active[word]; bits != 0; bits &= bits - 1) {
+      Matching& matching = matchings_[turn];
+      match(static_cast<uint32_t>(word * 64) + first_of(bits), matching);
+      if (before != nullptr) {
+        move(*before);
+      }
+      before = &matching;
+      turn ^= 1U;
+    }
+  }
+  if (before != nullptr) {
+    move(*before);
+  }
+}
+
 template <bool kNarrow>
 void Core<kNarrow>::end_cycle() {
   reports_.drained.clear();
-  for (std::size_t word = 0; word < s_.masks.active.size(); ++word) {
-    for (uint64_t bits = s_.masks.active[word]; bits != 0; bits &= bits - 1) {
-      visit(static_cast<uint32_t>(word * 64) + first_of(bits));
-    }
-  }
+  visit_routers();
   for (std::size_t word = 0; word < s_.masks.sending.size(); ++word) {
     for (uint64_t bits = s_.masks.sending[word]; bits != 0; bits &= bits - 1) {
       send(static_cast<uint32_t>(word * 64) + first_of(bits));
@@ -766,24 +777,6 @@ RouterCounts Core<kNarrow>::counts() const {
   counts.credit_stalls = s_.times.starved.until(now_);
   counts.switch_stalls = s_.times.ready.until(now_) - counts.switch_grants;
   return counts;
-}
-
-template <bool kNarrow>
-std::vector<int64_t> Core<kNarrow>::channel_flits() const {
-  std::vector<int64_t> flits;
-  const auto add = [&](const ChannelStart& channel) {
-    if (channel.channel != kNone) {
-      flits.resize(std::max(flits.size(), at(channel.channel) + 1));
-      flits[channel.channel] = channel.flits;
-    }
-  };
-  for (const OutputPort& port : s_.output_ports) {
-    add(port.channel);
-  }
-  for (const FlitSource& source : s_.sources) {
-    add(source.channel);
-  }
-  return flits;
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ class SteadySearch {
     uint32_t next = source.channel.target + source.vc;
     while (side_of(next) == kRouters) {
       const InputVc& vc = s_.inputs[next];
-      if (vc.front != source.front || vc.packets != 1 || !vc.may_pass || vc.head != 0 ||
+      if (vc.front != source.front || vc.packets != 1 || !vc.may_pass || vc.has_head ||
           !has_passed_always(last_.inputs[next], vc.remaining) || !is_alone_at_input(vc, next)) {
         return false;
       }
@@ -109,7 +109,7 @@ class SteadySearch {
   }
 
   bool is_alone_at_input(const InputVc& vc, uint32_t input) const {
-    const uint32_t first = input - vc.vc;
+    const uint32_t first = input - vc.local % s_.layout.vcs;
     for (uint32_t other = first; other < first + s_.layout.vcs; ++other) {
       if (other != input && (s_.inputs[other].packets > 0 || s_.inputs[other].flits > 0)) {
         return false;

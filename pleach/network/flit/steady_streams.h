@@ -199,8 +199,9 @@ class SteadyStreams {
         s_.times.starved.add(vc.flits > 0 ? -cycles : 0);
       }
       put_flits(channel, out.vc, source.front, now);
-      credits = s_.input_ports[at(vc.router) * s_.layout.inputs + vc.port].credits;
-      put_credits(credits, vc.vc, now);
+      const uint32_t vcs = s_.layout.vcs;
+      credits = s_.input_ports[at(vc.router) * s_.layout.inputs + vc.local / vcs].credits;
+      put_credits(credits, vc.local % vcs, now);
       if (stage.is_ready) {
         set_ready(stage, true);
       }
