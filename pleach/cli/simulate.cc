@@ -73,8 +73,10 @@ std::string text_of(const ScheduleSummary& schedule, const Timing& timing) {
   facts.add("simulated",
             fmt::format("by {}: {} events{}", timing.model, timing.simulation.use.event_count,
                         timing.simulation.use.folded ? ", folded by symmetry" : ""));
-  if (const std::string note = note_of(schedule, timing); !note.empty()) {
-    facts.add("note", note);
+  for (const std::string& note : {timing.simulation.use.note, note_of(schedule, timing)}) {
+    if (!note.empty()) {
+      facts.add("note", note);
+    }
   }
   return facts.text();
 }

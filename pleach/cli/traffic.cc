@@ -9,6 +9,7 @@
 #include "pleach/cli/common.h"
 #include "pleach/cli/log.h"
 #include "pleach/cli/table.h"
+#include "pleach/network/flit/credit_loop.h"
 #include "pleach/network/flit/patterns.h"
 
 namespace pleach {
@@ -64,16 +65,13 @@ std::string text_of(const RouterTraffic& traffic) {
   facts.add("latency", fmt::format("{:.1f} cycles on average, 99 % within {}",
                                    result.mean_latency_cycles, result.p99_latency_cycles));
   facts.add("hops", fmt::format("{:.2f} on average", result.mean_hops));
-  const RouterOptions& routers = traffic.options.routers;
-  if (routers.buffer < result.credit_round_trip_cycles) {
-    facts.add("buffers", fmt::format("of {} flits wait for credits, which come back after {} "
-                                     "cycles: a VC alone passes {:.2f} flits per cycle",
-                                     routers.buffer, result.credit_round_trip_cycles,
-                                     static_cast<double>(routers.buffer) /
-                                         static_cast<double>(result.credit_round_trip_cycles)));
-  }
   facts.add("simulated", fmt::format("{} cycles, {} flits; {:.0f} cycles per second of processor",
                                      result.cycles, result.flits, traffic.cycles_per_cpu_s()));
+  const std::string note =
+      credit_note(traffic.options.routers.buffer, result.credit_round_trip_cycles);
+  if (!note.empty()) {
+    facts.add("note", note);
+  }
   return facts.text();
 }
 

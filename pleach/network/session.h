@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "pleach/base/names.h"
@@ -83,6 +84,7 @@ struct NetworkUse {
   std::vector<Counter> counters = {};  // those of the model
   std::vector<LinkCounter> link_counters = {};
   std::optional<double> energy_j = {};  // where it was told what events cost
+  std::string note = {};                // what its options cost, for people; empty: nothing to say
 };
 
 class NetworkSession {

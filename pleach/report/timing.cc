@@ -38,6 +38,9 @@ std::string to_json(const ScheduleSummary& schedule, const Timing& timing, doubl
                {"certificate", certificate_json(schedule.provenance.certificate)},
                {"wall_s", wall_s}};
   add_counters(json, timing.simulation.use.counters, timing.simulation.use.energy_j);
+  if (!timing.simulation.use.note.empty()) {
+    json["note"] = timing.simulation.use.note;
+  }
   return line_of(json);
 }
 

@@ -164,6 +164,7 @@ void FlitSession::end_run() {
   use_.event_count += use.event_count;
   use_.cycles = use_.cycles.value_or(0) + use.cycles.value_or(0);
   add_counters(use);
+  use_.note = use.note;
   if (!options_.energies.empty()) {
     use_.energy_j = energy_of(options_.energies, use_.counters);
   }

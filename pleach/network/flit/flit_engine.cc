@@ -6,6 +6,7 @@
 
 #include "pleach/base/index.h"
 #include "pleach/base/units.h"
+#include "pleach/network/flit/credit_loop.h"
 #include "pleach/network/flit/deadlock.h"
 #include "pleach/network/job_checks.h"
 
@@ -311,6 +312,8 @@ NetworkUse FlitEngine::use() {
     link_flits += flits[i];
   }
   use.counters = flit_counters(routers.counts(), link_flits, counted_.header_flits);
+  use.note = credit_note(options_.routers.buffer,
+                         credit_round_trip_cycles(network_.fabric.fabric, options_.routers, false));
   use.link_counters = {{"flits", std::move(flits)}, {"header_flits", counted_.link_header_flits}};
   return use;
 }

@@ -10,6 +10,7 @@
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/base/text.h"
+#include "pleach/network/flit/credit_loop.h"
 #include "pleach/network/flit/deadlock.h"
 #include "pleach/network/flit/fabric.h"
 #include "pleach/network/flit/patterns.h"
@@ -271,17 +272,6 @@ Status check_length(const TrafficOptions& options, double mean_hops, int32_t ran
   return ok();
 }
 
-int64_t round_trip(const Fabric& fabric, const RouterOptions& options) {
-  int64_t latency = 0;
-  for (const FabricChannel& channel : fabric.channels) {
-    if (channel.source.router >= 0 && channel.target.router >= 0) {
-      latency = std::max<int64_t>(latency, channel.latency_cycles);
-    }
-  }
-  return 2 * (1 + latency) + options.switch_delay + options.routing_delay + options.vc_delay +
-         options.credit_delay;
-}
-
 }  // namespace
 
 Result<TrafficResult> run_traffic(const Topology& topology, const TrafficOptions& options,
@@ -319,7 +309,8 @@ Result<TrafficResult> run_traffic(const Topology& topology, const TrafficOptions
     }
   }
   TrafficResult result = run.result(topology.links().size());
-  result.credit_round_trip_cycles = round_trip(fabric.fabric, how);
+  result.credit_round_trip_cycles =
+      credit_round_trip_cycles(fabric.fabric, how, options.packet_flits == 1);
   return result;
 }
 

@@ -43,8 +43,7 @@ struct TrafficResult {
   double mean_hops = 0;            // channels between routers
   int64_t packets = 0;             // delivered
   std::vector<int64_t> latencies;  // how many packets took so many cycles
-  // What a VC's buffer lasts for: flits that leave in one are followed no earlier than so many
-  // cycles after, where a channel has the longest latency.
+  // What a VC's buffer has to last for (credit_loop.h).
   int64_t credit_round_trip_cycles = 0;
   std::vector<Counter> counters;  // of the whole run
   std::optional<double> energy_j = {};
