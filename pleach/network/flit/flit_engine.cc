@@ -181,7 +181,10 @@ void FlitEngine::run_cycle(int64_t cycle) {
   }
   routers.begin_cycle();
   for (const FlitDelivery& flit : routers.delivered()) {
-    if (const auto number = network_.interfaces->complete(flit)) {
+    if (!flit.tail) {
+      continue;
+    }
+    if (const auto number = network_.interfaces->complete(flit.packet)) {
       const SendPools::Flight flight = pools_.remove(*number);
       ++counted_.messages;
       jobs_[at(flight.job)].execution->arrived(flight.send, now_ps);

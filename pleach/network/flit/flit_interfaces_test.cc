@@ -74,7 +74,10 @@ class Bench {
     }
     routers_->begin_cycle();
     for (const FlitDelivery& flit : routers_->delivered()) {
-      if (const auto tag = interfaces_.complete(flit)) {
+      if (!flit.tail) {
+        continue;
+      }
+      if (const auto tag = interfaces_.complete(flit.packet)) {
         EXPECT_EQ(times_[*tag].complete, -1) << "twice";
         times_[*tag].complete = cycle;
       }

@@ -126,11 +126,8 @@ void Interfaces::enqueue(int32_t number) {
   ++live.queued;
 }
 
-std::optional<int32_t> Interfaces::complete(const FlitDelivery& flit) {
-  if (!flit.tail) {
-    return std::nullopt;
-  }
-  const int32_t number = message_of_[flit.packet];
+std::optional<int32_t> Interfaces::complete(PacketNumber packet) {
+  const int32_t number = message_of_[packet];
   Live& live = live_[at(number)];
   if (--live.packets_left > 0) {
     return std::nullopt;

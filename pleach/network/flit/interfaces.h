@@ -74,8 +74,8 @@ class Interfaces {
   void move(int64_t now);
   // Of the last move(): the tags of messages that have been taken.
   std::span<const int32_t> taken() const { return taken_; }
-  // A flit was delivered: the tag of its message, if that is complete with it.
-  std::optional<int32_t> complete(const FlitDelivery& flit);
+  // A packet's last flit was delivered: the tag of its message, if that is complete with it.
+  std::optional<int32_t> complete(PacketNumber packet);
 
  private:
   struct Live {

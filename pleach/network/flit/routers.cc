@@ -241,7 +241,7 @@ void Core<kNarrow>::ask(const HeadAsk& head) {
   Mask::set(asking(masks, vc.group), vc.local);
   Mask::set(asked(masks), vc.group);
   activate_if(vc.router, Mask::has(free(masks), vc.group));
-  streams_.meet(at(vc.router) * s_.layout.outputs + vc.group / s_.layout.classes);
+  streams_.meet(vc.router, vc.group);
 }
 
 template <bool kNarrow>

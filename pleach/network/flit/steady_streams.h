@@ -55,11 +55,15 @@ class SteadyStreams {
   // The cycle before whose events update() must be called; INT64_MAX: none.
   int64_t due() const { return due_; }
 
-  // In cycle `now` a head asks for a VC of a router's port: from the next cycle on the port's
-  // stream is no longer steady.
-  void meet(std::size_t port) {
-    if (search_.has_value() && held_.ports[port] != kNone) {
-      streams_[held_.ports[port]].is_met = true;
+  // In cycle `now` a head asks for a VC of a router's group: from the next cycle on the stream of
+  // its port is no longer steady.
+  void meet(uint32_t router, uint32_t group) {
+    if (!search_.has_value()) {
+      return;
+    }
+    const uint32_t stream = held_.ports[at(router) * s_.layout.outputs + group / s_.layout.classes];
+    if (stream != kNone) {
+      streams_[stream].is_met = true;
       due_ = 0;
     }
   }
