@@ -39,8 +39,11 @@ def calls_of(torch, distributed, collective, size_bytes, group, ranks):
         def call():
             distributed.all_reduce(whole, group=group)
     else:
+        scatter = getattr(distributed, "reduce_scatter_single", None)  # since PyTorch 2.13
+        scatter = scatter or distributed.reduce_scatter_tensor
+
         def call():
-            distributed.reduce_scatter_single(part, whole, group=group)
+            scatter(part, whole, group=group)
 
     def check():
         whole.copy_(torch.arange(count) % 17)
@@ -56,12 +59,13 @@ def calls_of(torch, distributed, collective, size_bytes, group, ranks):
     return call, check
 
 
-def measure(rank, ranks, folder, rounds, sizes, pipe):
+def measure(rank, ranks, folder, rounds, sizes, device, pipe):
     """One rank: sends the seconds of a call, by collective, size, backend and round."""
     import torch
     import torch.distributed as distributed
 
     torch.set_num_threads(1)
+    torch.set_default_device(device)
     store = distributed.FileStore(f"{folder}/store", ranks)
     distributed.init_process_group("pleach", store=store, rank=rank, world_size=ranks)
     groups = {"gloo": distributed.new_group(backend="gloo"), "pleach": distributed.group.WORLD}
@@ -86,13 +90,15 @@ def measure(rank, ranks, folder, rounds, sizes, pipe):
                     begun = time.perf_counter()
                     for _ in range(count):
                         calls[name]()
+                    if device != "cpu":
+                        torch.get_device_module(device).synchronize()
                     seconds[name].append((time.perf_counter() - begun) / count)
             results.append((collective, size, seconds))
     pipe.send(results)
     distributed.destroy_process_group()
 
 
-def run(ranks, rounds, sizes):
+def run(ranks, rounds, sizes, device):
     """Returns rows of figures for a number of ranks."""
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:
@@ -100,7 +106,7 @@ def run(ranks, rounds, sizes):
         for rank in range(ranks):
             ours, theirs = context.Pipe()
             process = context.Process(
-                target=measure, args=(rank, ranks, folder, rounds, sizes, theirs))
+                target=measure, args=(rank, ranks, folder, rounds, sizes, device, theirs))
             process.start()
             theirs.close()
             pipes.append(ours)
@@ -166,6 +172,7 @@ def main():
     parser.add_argument("--check", action="store_true", help="hold it to its limits")
     parser.add_argument("--ranks", default="2,4")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--device", default="cpu", help="of the tensors: cuda, shared by the ranks")
     parser.add_argument("--sizes", help="bytes, comma separated")
     parser.add_argument("--json", help="a file for the figures")
     options = parser.parse_args()
@@ -174,8 +181,8 @@ def main():
     rows, missed = [], []
     print(f"{'collective':22} {'ranks':>5} {'bytes':>9} {'gloo us':>10} {'pleach us':>10} times")
     for ranks in map(int, options.ranks.split(",")):
-        for row in run(ranks, options.rounds, sizes):
-            limit = limit_of(row)
+        for row in run(ranks, options.rounds, sizes, options.device):
+            limit = limit_of(row) if options.device == "cpu" else None
             is_missed = limit is not None and row["gloo_over_pleach"] < limit
             print(f"{row['collective']:22} {ranks:5} {row['size_bytes']:9} {row['gloo_us']:10} "
                   f"{row['pleach_us']:10} {row['gloo_over_pleach']:6}"

@@ -1,4 +1,7 @@
-"""What the ranks of the backend's tests run: the same on Pleach and on Gloo, compared."""
+"""What the ranks of the backend's tests run: the same on Pleach and on Gloo, compared.
+
+Tensors are made on PyTorch's default device, which may be a GPU; what Gloo is given is the host's.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,8 @@ def gloo() -> dist.ProcessGroup:
 def filled(shape: tuple[int, ...], dtype: torch.dtype, rank: int, seed: int) -> torch.Tensor:
     """Returns small whole numbers, of which every type holds all sums and products exactly."""
     generator = torch.Generator().manual_seed(seed * 1000 + rank)
-    numbers = torch.randint(-3, 4, shape, generator=generator)
+    numbers = torch.randint(-3, 4, shape, generator=generator, device="cpu")
+    numbers = numbers.to(torch.get_default_device())
     if dtype == torch.bool:
         return numbers > 0
     if dtype == torch.uint8:
@@ -59,6 +63,7 @@ def assert_same(ours: Any, theirs: Any, what: str) -> None:
         for one, other in zip(ours, theirs, strict=True):
             assert_same(one, other, what)
         return
+    ours, theirs = ours.cpu(), theirs.cpu()
     if ours.dtype == torch.bool:  # Gloo adds the bytes: 1 + 1 is 2
         ours, theirs = ours.view(torch.uint8) != 0, theirs.view(torch.uint8) != 0
     tolerance = 1e-2 if "AVG" in what else 0.0
@@ -69,7 +74,8 @@ def assert_same(ours: Any, theirs: Any, what: str) -> None:
 
 def on_both(what: str, call: Callable[..., Any], *arguments: Any) -> None:
     """Calls with either group; what comes of it has to be the same."""
-    theirs = call(gloo(), *arguments)
+    with torch.device("cpu"):
+        theirs = call(gloo(), *arguments)
     ours = call(dist.group.WORLD, *arguments)
     assert_same(ours, theirs, what)
 

@@ -135,7 +135,7 @@ OPTIMIZERS: dict[str, Callable[[Groups], torch.optim.Optimizer]] = {
 
 
 def make_model(kind: str, dtype: torch.dtype = torch.float64, seed: int = 0) -> nn.Module:
-    """A model with seeded values."""
+    """A model with seeded values, on PyTorch's default device, as batches are."""
     torch.manual_seed(seed)
     model: nn.Module = MODELS[kind]().to(dtype)
     return model.to(memory_format=torch.channels_last) if kind == "cnn" else model
@@ -157,10 +157,13 @@ def make_batches(
 ) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """Inputs and classes of all ranks' samples, a pair a step."""
     draw = torch.Generator().manual_seed(1)
-    return [
-        (MODELS[kind].batch(draw, dtype), torch.randint(0, 3, (SAMPLES,), generator=draw))
-        for _ in range(steps)
-    ]
+    made = []
+    for _ in range(steps):
+        with torch.device("cpu"):
+            batch = MODELS[kind].batch(draw, dtype), torch.randint(0, 3, (SAMPLES,), generator=draw)
+        inputs, classes = (each.to(torch.get_default_device()) for each in batch)
+        made.append((inputs, classes))
+    return made
 
 
 def share(batch: Sequence[torch.Tensor], rank: int, count: int) -> list[torch.Tensor]:
@@ -229,7 +232,9 @@ def digest(tensors: Sequence[torch.Tensor]) -> str:
     """Of the bits of some tensors."""
     made = hashlib.blake2b(digest_size=8)
     for tensor in tensors:
-        made.update(tensor.detach().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+        made.update(
+            tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
+        )
     return made.hexdigest()
 
 

@@ -150,7 +150,9 @@ def clip_value(run: Run, batches: Sequence[Batch]) -> None:
 
 
 def scaler(run: Run, batches: Sequence[Batch]) -> None:
-    made = torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=3)
+    made = torch.amp.GradScaler(
+        torch.get_default_device().type, init_scale=2.0**10, growth_interval=3
+    )
     for index, batch in enumerate(batches[:FEW_STEPS]):
         run.optimizer.zero_grad()
         loss = loss_of(run.model, run.part(batch))
@@ -166,7 +168,9 @@ def scaler(run: Run, batches: Sequence[Batch]) -> None:
 
 
 def scaler_alone(run: Run, batches: Sequence[Batch]) -> None:
-    made = torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=4)
+    made = torch.amp.GradScaler(
+        torch.get_default_device().type, init_scale=2.0**10, growth_interval=4
+    )
     for index, batch in enumerate(batches[:12]):
         run.optimizer.zero_grad()
         loss = loss_of(run.model, run.part(batch))

@@ -348,6 +348,27 @@ TEST_F(Staging, LetsTheStreamWaitForWhatIsOnItsWayBack) {
            }));
 }
 
+TEST_F(Staging, TellsOfResultsThatAreOnTheirWayBack) {
+  std::promise<void> is_held;
+  run_well(options("results", 2), on_own_stream([&](const BackendPointer& backend) {
+             if (backend->getRank() == 1) {
+               Tensors host = {at::full({7}, 3.0F)};
+               is_held.get_future().wait();
+               backend->send(host, 0, 0)->wait(milliseconds(0));
+               return;
+             }
+             Tensors tensors = {fake_device::empty({7})};
+             fake_device::hold_all();
+             is_held.set_value();
+             const auto work = backend->recv(tensors, 1, 0);
+             work->wait(milliseconds(0));
+             EXPECT_FALSE(work->isCompleted());
+             EXPECT_TRUE(work->result()[0].is_same(tensors[0]));
+             fake_device::release_all();
+             expect(read_after(work, tensors[0]), std::vector<float>(7, 3));
+           }));
+}
+
 TEST_F(Staging, KeepsFewChunksInTheHostsMemory) {
   run_well(options("window", 2), on_own_stream([](const BackendPointer& backend) {
              if (backend->getRank() == 0) {
