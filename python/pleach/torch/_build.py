@@ -30,7 +30,7 @@ _SOURCES = Path(__file__).parent / "shim"
 _MODULE = "pleach.torch._shim"
 _DEADLINE_S = 900.0
 _VERSION_DEADLINE_S = 20.0
-# What every compiler of PyTorch 2.13's headers understands; debug information would be most of it.
+# What every compiler of PyTorch's headers understands; debug information would be most of it.
 _FLAGS = ("-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w")
 
 
@@ -207,7 +207,7 @@ def _compile(compiler: list[str], target: Path) -> None:
             f"{log} has the command"
         )
     raise ImportError(
-        f"pleach.torch: the backend, made for PyTorch 2.13, does not compile against "
+        f"pleach.torch: the backend, made for PyTorch 2.13 and 2.11, does not compile against "
         f"{torch.__version__}: {log} says why"
     )
 
