@@ -4,7 +4,8 @@
     python3 bench/figures/multitree_network.py --pleach build/release/pleach [--quick]
 
 Links of 16 GB/s and 150 ns; the interfaces, routers and gates of the published simulator unless a
-table says otherwise. Runs of more flits than --most-flits are left out.
+table says otherwise. Runs of more flits than --most-flits are left out, in weak and strong scaling
+those of more than --scaling-flits.
 """
 import dataclasses
 import os
@@ -60,9 +61,10 @@ def scaling_table(simulator):
     for figure in ("weak", "strong"):
         for network in TORI:
             size = scaling_size(figure, network)
-            if not simulator.runs_at(network, size):
+            if not simulator.scales_to(network, size):
                 continue
-            cells = {setting: simulator.cycles(network, setting, size) for setting in SCALED}
+            cells = {setting: simulator.start(network, setting, size).result()["cycles"]
+                     for setting in SCALED}
             best = cells[MESSAGES]
             rows.append([f"{figure}, {network}", size_name(size),
                          *(f"{cell:,}" for cell in cells.values()),
@@ -143,8 +145,8 @@ def claims_table(simulator):
     torus = last["8x8 torus"]
 
     def gain(network, base, setting, size):
-        return ratio(simulator.cycles(network, base, size),
-                     simulator.cycles(network, setting, size))
+        return ratio(*(simulator.start(network, which, size).result()["cycles"]
+                       for which in (base, setting)))
 
     def both(network, base):
         size = last[network]
@@ -152,7 +154,7 @@ def claims_table(simulator):
                 f"{gain(network, base, MESSAGES, size)} at {size_name(size)}")
 
     weak = [network for network in TORI
-            if simulator.runs_at(network, scaling_size("weak", network))]
+            if simulator.scales_to(network, scaling_size("weak", network))]
     weak = weak[-1] if weak else None
     size = scaling_size("weak", weak) if weak else 0
     used = simulator.start("4x4 torus", RING, last["4x4 torus"]).result()["link_busy_mean"]
@@ -221,11 +223,11 @@ def plot_scaling(path, simulator):
     figure, axes = common.new_plot(1, 2, width=9, height=3.6)
     for axis, figure_name in zip(axes[0], ("weak", "strong")):
         tori = [network for network in TORI
-                if simulator.runs_at(network, scaling_size(figure_name, network))]
+                if simulator.scales_to(network, scaling_size(figure_name, network))]
         for setting in SCALED:
             axis.plot([NETWORKS[network][0] for network in tori],
-                      [simulator.cycles(network, setting, scaling_size(figure_name, network)) / 1e6
-                       for network in tori], marker=".", label=LABELS[setting],
+                      [simulator.start(network, setting, scaling_size(figure_name, network))
+                       .result()["cycles"] / 1e6 for network in tori], marker=".", label=LABELS[setting],
                       color=common.COLOURS[list(LABELS).index(setting)])
         axis.set_title({"weak": "384 KiB a rank", "strong": "32 MiB"}[figure_name], loc="left")
         axis.set_xlabel("ranks of the torus")
@@ -249,7 +251,7 @@ def start_all(simulator):
     for network in TORI:
         for figure in ("weak", "strong"):
             size = scaling_size(figure, network)
-            for setting in SCALED if simulator.runs_at(network, size) else []:
+            for setting in SCALED if simulator.scales_to(network, size) else []:
                 simulator.start(network, setting, size)
 
 
@@ -266,8 +268,8 @@ def add_options(parser):
     parser.add_argument("--quick", action="store_true", help="up to 1 MiB")
     parser.add_argument("--most-flits", type=int, default=1 << 27,
                         help="of a run, 2 · ranks · size / 16 B (2^29: 64 MiB on 64 ranks)")
-    parser.add_argument("--only-scaling", action="store_true",
-                        help="the tables and the plot of weak and strong scaling, nothing else")
+    parser.add_argument("--scaling-flits", type=int, default=1 << 29,
+                        help="of a run of weak or strong scaling (2^32: up to 256 ranks)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="runs at a time")
 
 
@@ -276,12 +278,9 @@ def main():
     options.largest = MIB if options.quick else 64 * MIB
     if options.quick:
         options.most_flits = min(options.most_flits, 1 << 23)
+        options.scaling_flits = min(options.scaling_flits, 1 << 23)
     with tempfile.TemporaryDirectory() as folder:
         simulator = Simulator(options, folder)
-        if options.only_scaling:
-            common.emit(options, NAME, "scaling", scaling_table(simulator))
-            plot_scaling(options.output / f"{NAME}_scaling.svg", simulator)
-            return 0
         multitree_cycles.emit(options, NAME, simulator)
         start_all(simulator)
         common.emit(options, NAME, "claims", claims_table(simulator))

@@ -92,6 +92,7 @@ class Simulator:
     def __init__(self, options, folder):
         self.binary = options.pleach
         self.most_flits = options.most_flits
+        self.scaling_flits = options.scaling_flits
         self.largest = options.largest
         self.folder = pathlib.Path(folder)
         self.pool = concurrent.futures.ThreadPoolExecutor(options.jobs)
@@ -107,7 +108,11 @@ class Simulator:
 
     def runs_at(self, network, size):
         """Whether a run takes no more than the most flits."""
-        return 2 * NETWORKS[network][0] * size // FLIT_BYTES <= self.most_flits
+        return flits_of(network, size) <= self.most_flits
+
+    def scales_to(self, network, size):
+        """The same for runs of weak and strong scaling."""
+        return flits_of(network, size) <= self.scaling_flits
 
     def cycles(self, network, setting, size):
         """None where a run takes more than the most flits."""
@@ -162,6 +167,10 @@ class Simulator:
         path.write_text(json.dumps(reduces_first(schedule, NETWORKS[network][0])),
                         encoding="utf-8")
         return str(path)
+
+
+def flits_of(network, size):
+    return 2 * NETWORKS[network][0] * size // FLIT_BYTES
 
 
 def topology(network, links):
