@@ -14,7 +14,10 @@
 #include "pleach/base/rng.h"
 #include "pleach/collective/record.h"
 #include "pleach/collective/schedule.h"
+#include "pleach/network/flit/flit_engine.h"
+#include "pleach/network/flit/flit_options.h"
 #include "pleach/network/model.h"
+#include "pleach/network/schedule_forms.h"
 #include "pleach/synthesis/algorithm.h"
 #include "tests/support/algorithms.h"
 #include "tests/support/random_schedules.h"
@@ -187,6 +190,65 @@ TEST(FlitSession, CountersAddUpOverRuns) {
     } else {
       EXPECT_EQ(sum, both.counters[5].count / 17) << "of 16 flits and a header";
     }
+  }
+}
+
+// In every cycle flits, credits and places in buffers are as many as there were. Of every fourth
+// algorithm; PLEACH_LONG: of all.
+TEST(FlitSession, FlitsAndCreditsAreConservedInEveryCycle) {
+  int32_t number = 0;
+  for (const char* spec : {"torus:3x3", "mesh:2x3", "bigraph:4x2"}) {
+    const Topology topology = topology_of(spec);
+    for (const Algorithm* algorithm : algorithms()) {
+      if (++number % 4 != 0 && !support::is_long()) {
+        continue;
+      }
+      const auto schedule = synthesize(
+          {.topology = topology, .participants = {}, .collective = CollectiveKind::kAllReduce},
+          algorithm->name);
+      if (!schedule) {
+        continue;
+      }
+      const Way way = way_of(7 * number);
+      SCOPED_TRACE(fmt::format("{} {} {}", spec, algorithm->name, way.text()));
+      const auto model = network_models().select(way.model);
+      ASSERT_TRUE(model);
+      const auto options = flit_options(topology, way.options.flow_control, model->options);
+      ASSERT_TRUE(options) << options.error().message;
+      const Schedule plain =
+          schedule->symmetry ? std::move(expand(*schedule, &topology)).value() : *schedule;
+      KnownSchedules known(topology, way.options);
+      auto lowered = (*known.find(borrowed(plain)))->whole(1'000);
+      ASSERT_TRUE(lowered) << lowered.error().message;
+      std::vector<FlitEngine::Job> jobs;
+      jobs.push_back({std::move(*lowered), 0});
+      auto engine = FlitEngine::create(topology, way.options, *options, std::move(jobs));
+      ASSERT_TRUE(engine) << engine.error().message;
+      int32_t cycles = 0;
+      while (!(*engine)->is_idle()) {
+        ASSERT_TRUE((*engine)->advance((*engine)->next_ps()));
+        ASSERT_EQ((*engine)->inconsistency(), "") << "in the cycle " << cycles << " that is run";
+        ++cycles;
+      }
+      EXPECT_GT(cycles, 20);
+    }
+  }
+}
+
+TEST(FlitSession, TellsHowFarItIs) {
+  const Topology topology = topology_of("torus:4x4");
+  const auto schedule = synthesize(
+      {.topology = topology, .participants = {}, .collective = CollectiveKind::kAllReduce}, "ring");
+  ASSERT_TRUE(schedule);
+  std::vector<std::pair<int64_t, int64_t>> told;
+  SimulationOptions options{.segment_count = 2};
+  options.progress = [&](int64_t done, int64_t all) { told.emplace_back(done, all); };
+  ASSERT_TRUE(run(topology, *schedule, 64 << 10, {.model = "flit", .options = options}));
+  ASSERT_GE(told.size(), 2U);
+  EXPECT_TRUE(std::ranges::is_sorted(told));
+  for (const auto& [done, all] : told) {
+    EXPECT_EQ(all, 30 * 16 * 2) << "steps, ranks, segments";
+    EXPECT_LE(done, all);
   }
 }
 

@@ -21,8 +21,7 @@ Result<TrafficOptions> traffic_options(const std::string& model, TrafficOptions 
 }
 
 Result<RouterTraffic> simulate_traffic(const Topology& topology, const std::string& model,
-                                       const TrafficOptions& options,
-                                       const TrafficProgress& progress) {
+                                       const TrafficOptions& options, const RunProgress& progress) {
   const std::clock_t start = std::clock();
   PLEACH_ASSIGN(result, run_traffic(topology, options, progress));
   const double cpu_s = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;

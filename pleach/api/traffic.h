@@ -16,6 +16,6 @@ Result<TrafficOptions> traffic_options(const std::string& model, TrafficOptions 
 // Runs it, as run_traffic() says, with its errors.
 Result<RouterTraffic> simulate_traffic(const Topology& topology, const std::string& model,
                                        const TrafficOptions& options,
-                                       const TrafficProgress& progress = {});
+                                       const RunProgress& progress = {});
 
 }  // namespace pleach

@@ -16,6 +16,8 @@
 namespace pleach {
 namespace {
 
+constexpr Duration kInterval = std::chrono::seconds(5);
+
 using Listening = const std::function<void(const std::string&)>*;
 
 // Of the thread's StepListener; null: it has none.
@@ -69,8 +71,25 @@ void log_step(const std::string& what) {
   if (std::getenv("PLEACH_LOG") == nullptr && isatty(STDERR_FILENO) == 0) {
     return;
   }
-  static ProgressLog log(write_line, std::chrono::seconds(5));
+  static ProgressLog log(write_line, kInterval);
   log.step(what);
+}
+
+std::function<void(int64_t, int64_t)> log_runs(const std::string& things) {
+  struct Told {
+    TimePoint time = SteadyClock().now();
+    int64_t done = 0;
+  };
+  return [things, told = std::make_shared<Told>()](int64_t done, int64_t all) {
+    const TimePoint now = SteadyClock().now();
+    if (done < std::exchange(told->done, done)) {  // another run
+      told->time = now;
+    }
+    if (now - told->time >= kInterval) {
+      told->time = now;
+      log_step(fmt::format("simulated {} of {} {}", done, all, things));
+    }
+  };
 }
 
 StepListener::StepListener(std::function<void(const std::string&)> listen)

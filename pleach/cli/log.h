@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <stop_token>
@@ -36,6 +37,10 @@ class ProgressLog {
 // One line on the standard error, with the time, when that is a terminal or PLEACH_LOG is set; and
 // another one every five seconds until the next step, or the end of the program.
 void log_step(const std::string& what);
+
+// For runs, one after the other, that tell how far they are: every five seconds of one a step,
+// "simulated 12 of 40 messages". Copies are one.
+std::function<void(int64_t done, int64_t all)> log_runs(const std::string& things);
 
 // While it lives, log_step() in the thread that made it tells `listen` instead: of a program that
 // runs commands without being one. One at a time per thread.

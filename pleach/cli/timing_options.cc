@@ -4,6 +4,7 @@
 
 #include "pleach/base/names.h"
 #include "pleach/base/text.h"
+#include "pleach/cli/log.h"
 
 namespace pleach {
 void declare_timing(CommandLine& line, const std::string& segments) {
@@ -44,6 +45,7 @@ Result<TimingRequest> timing_request(const CommandLine& line) {
     }
   }
   options.fold = !line.given("--no-fold");
+  options.progress = log_runs("messages");
   return request;
 }
 

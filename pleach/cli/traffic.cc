@@ -85,16 +85,7 @@ Result<ExitCode> run_traffic_command(const Command& command, const Invocation& i
   PLEACH_ASSIGN(topology, line.value("--topology", parse_topology));
   const std::string& model = line.text("--model");
   log_step(fmt::format("simulating {} cycles of traffic", options.warmup_cycles + options.cycles));
-  const Stopwatch watch;
-  double said_s = 0;
-  const auto progress = [&](int64_t done, int64_t all) {
-    constexpr double kInterval = 5;
-    if (watch.elapsed_s() - said_s > kInterval) {
-      said_s = watch.elapsed_s();
-      log_step(fmt::format("simulated {} of {} cycles", done, all));
-    }
-  };
-  PLEACH_ASSIGN(traffic, simulate_traffic(topology, model, options, progress));
+  PLEACH_ASSIGN(traffic, simulate_traffic(topology, model, options, log_runs("cycles")));
   if (line.given("--csv")) {
     PLEACH_TRY(write_csv(line, {{"latencies.csv", latencies_csv(traffic)}}));
   }

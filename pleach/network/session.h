@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +30,9 @@ enum class FlowControl : uint8_t { kPacket, kMessage };
 inline constexpr std::array<Name<FlowControl>, 2> kFlowControls = {
     {{FlowControl::kPacket, "packet"}, {FlowControl::kMessage, "message"}}};
 
+// How far a run is that takes long.
+using RunProgress = std::function<void(int64_t done, int64_t all)>;
+
 // What every model is asked; what only one model knows is in that model's own options.
 struct SimulationOptions {
   int32_t segment_count = 1;
@@ -39,6 +43,7 @@ struct SimulationOptions {
   std::optional<int64_t> reduce_bandwidth_bytes_per_s = {};
   bool fold = true;           // simulate one rank where symmetry allows
   bool keep_records = false;  // of every job (prevents folding)
+  RunProgress progress = {};  // in messages delivered, now and then; may be empty
 };
 
 struct Job {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "pleach/base/check.h"
 #include "pleach/base/index.h"
 #include "pleach/base/units.h"
 #include "pleach/network/flit/credit_loop.h"
@@ -16,8 +17,8 @@ namespace {
 // The unit of MultiTree's evaluation: 128 bytes in a cycle, in blocks of 2 KiB.
 constexpr int64_t kReducedBytesPerCycle = 128;
 constexpr int64_t kReducedBlock = 2048;
-// How often a run that may get stuck is looked at: interfaces with something to send never rest.
-constexpr int64_t kDeadlockCycles = 4096;
+// How often a run is looked at.
+constexpr int64_t kLookCycles = 4096;
 
 ReduceRules reduce_rules(const SimulationOptions& simulation, const FlitOptions& options,
                          const FlitClock& clock, int64_t bytes_per_s) {
@@ -62,6 +63,7 @@ Result<std::unique_ptr<FlitEngine>> FlitEngine::create(const Topology& topology,
   std::unique_ptr<FlitEngine> engine(new FlitEngine(
       topology, options,
       {std::move(fabric), clock, std::move(ways), std::move(routers), std::move(interfaces)}));
+  engine->counted_.progress = simulation.progress;
   for (Job& job : jobs) {
     engine->add(std::move(job), simulation);
   }
@@ -89,6 +91,7 @@ NopTimes FlitEngine::nop_times(const LoweredJob& job) const {
 void FlitEngine::add(Job job, const SimulationOptions& simulation) {
   const LoweredSchedule& schedule = job.lowered.schedule();
   const int32_t number = count_of(jobs_);
+  counted_.all_messages += int64_t{schedule.order().stream_count()} * schedule.segment_count();
   RunningJob& running = jobs_.emplace_back();
   running.start_cycle = network_.clock.cycle_of(job.start_ps);
   running.pool_of.assign(schedule.connections().size(), -1);
@@ -153,14 +156,31 @@ Status FlitEngine::advance(int64_t until_ps) {
       return takes_too_long();
     }
     run_cycle(*cycle);
-    if (options_.allow_deadlock && ++counted_.cycles % kDeadlockCycles == 0) {
-      network_.routers->settle();
-      if (auto error = deadlock_of(topology_, network_.fabric.fabric, *network_.routers)) {
-        return std::move(*error);
-      }
+    if (++counted_.cycles % kLookCycles == 0) {
+      PLEACH_TRY(look());
     }
   }
   return ok();
+}
+
+// Tells how far the run is, and finds out whether it has got stuck: interfaces with something to
+// send never rest.
+Status FlitEngine::look() {
+  if (counted_.progress) {
+    counted_.progress(counted_.messages, counted_.all_messages);
+  }
+  if (options_.allow_deadlock) {
+    network_.routers->settle();
+    if (auto error = deadlock_of(topology_, network_.fabric.fabric, *network_.routers)) {
+      return std::move(*error);
+    }
+  }
+  return ok();
+}
+
+std::string FlitEngine::inconsistency() {
+  network_.routers->settle();
+  return network_.routers->inconsistency();
 }
 
 void FlitEngine::run_cycle(int64_t cycle) {
@@ -301,7 +321,7 @@ NetworkUse FlitEngine::use() {
     routers.begin_cycle();
     routers.end_cycle();
   }
-  routers.settle();
+  PLEACH_CHECK(inconsistency().empty(), "flits, credits and places are as many as there were");
   NetworkUse use;
   use.event_count = counted_.messages;
   use.cycles = routers.now();

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <queue>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -60,6 +61,8 @@ class FlitEngine {
   Record take_record(int32_t job) { return jobs_[at(job)].execution->take_record(); }
   // When all jobs have finished: what has happened, until the last credit is home.
   NetworkUse use();
+  // What of flits, credits and places in buffers does not add up, in words; empty: all of it does.
+  std::string inconsistency();
 
  private:
   struct RunningJob {
@@ -91,6 +94,7 @@ class FlitEngine {
   NopTimes nop_times(const LoweredJob& job) const;
   std::optional<int64_t> next_cycle() const;
   void run_cycle(int64_t cycle);
+  Status look();
   void take_from(int32_t pool);
   void count_headers(const std::vector<LinkId>& links, int64_t bytes);
   void ring(const Alarm& alarm);
@@ -109,8 +113,10 @@ class FlitEngine {
   struct {
     int64_t cycles = 0;        // run, not skipped
     int64_t messages = 0;      // delivered
+    int64_t all_messages = 0;  // of all jobs
     int64_t header_flits = 0;  // of all that were sent
     std::vector<int64_t> link_header_flits;
+    RunProgress progress;
   } counted_;
 };
 

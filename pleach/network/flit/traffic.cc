@@ -7,6 +7,7 @@
 #include <queue>
 #include <utility>
 
+#include "pleach/base/check.h"
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/base/text.h"
@@ -275,7 +276,7 @@ Status check_length(const TrafficOptions& options, double mean_hops, int32_t ran
 }  // namespace
 
 Result<TrafficResult> run_traffic(const Topology& topology, const TrafficOptions& options,
-                                  const TrafficProgress& progress) {
+                                  const RunProgress& progress) {
   PLEACH_TRY(check_traffic(options));
   PLEACH_ASSIGN(pattern, traffic_patterns().find(options.pattern));
   PLEACH_ASSIGN(targets, pattern->targets(topology));
@@ -308,6 +309,8 @@ Result<TrafficResult> run_traffic(const Topology& topology, const TrafficOptions
       progress(done, end);
     }
   }
+  PLEACH_CHECK(run.routers().inconsistency().empty(),
+               "flits, credits and places are as many as there were");
   TrafficResult result = run.result(topology.links().size());
   result.credit_round_trip_cycles =
       credit_round_trip_cycles(fabric.fabric, how, options.packet_flits == 1);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -55,17 +54,14 @@ std::vector<OptionDescriptor> traffic_model_options();
 // Errors: those of read_event_energies().
 Status set_traffic_options(const Options& model, TrafficOptions& options);
 
-// How far a run is, of so many cycles.
-using TrafficProgress = std::function<void(int64_t done, int64_t all)>;
-
 // Draws, for each rank and cycle, whether it creates a packet (the pattern says for whom), queues
 // it there without bound, and sends it. Deterministic.
-//   progress  is called now and then; may be empty
+//   progress  in cycles, now and then; may be empty
 //   errors    kInvalidArgument: an option out of range, a pattern that the topology cannot have, a
 //             buffer smaller than a packet, too few VCs, more than 2^44 flits times hops to come;
 //             kInfeasible: packets wait for each other in a circle (only where that is allowed)
 //   cost      about 0.1 µs per flit and hop; idle cycles and routers cost nothing
 Result<TrafficResult> run_traffic(const Topology& topology, const TrafficOptions& options,
-                                  const TrafficProgress& progress);
+                                  const RunProgress& progress);
 
 }  // namespace pleach
