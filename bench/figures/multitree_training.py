@@ -179,7 +179,8 @@ def plot(path, answers):
 
 def main():
     options = common.parse_options(__doc__, more=lambda parser: parser.add_argument(
-        "--curve-end", default="16MiB", help="of the model flit: the largest size that is simulated"))
+        "--curve-end", default="16MiB",
+        help="of the model flit: the largest size that is simulated"))
     name = "multitree_training"
     answers = measure(options.pleach)
     curves, flit_answers = measure_flit(options.pleach, options.curve_end)
