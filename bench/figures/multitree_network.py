@@ -228,7 +228,8 @@ def plot_scaling(path, simulator):
             axis.plot([NETWORKS[network][0] for network in tori],
                       [simulator.start(network, setting, scaling_size(figure_name, network))
                        .result()["cycles"] / 1e6 for network in tori],
-                      marker=".", label=LABELS[setting], color=common.COLOURS[list(LABELS).index(setting)])
+                      marker=".", label=LABELS[setting],
+                      color=common.COLOURS[list(LABELS).index(setting)])
         axis.set_title({"weak": "384 KiB a rank", "strong": "32 MiB"}[figure_name], loc="left")
         axis.set_xlabel("ranks of the torus")
         axis.set_ylim(bottom=0)
