@@ -10,9 +10,10 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from gpus import gpu_count  # noqa: E402
 
-if gpu_count() == 0:
-    pytest.skip("there is no GPU", allow_module_level=True)
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(gpu_count() == 0, reason="there is no GPU"),
+]
 
 import backend_training  # noqa: E402
 import cuda_ranks  # noqa: E402
