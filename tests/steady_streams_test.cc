@@ -183,5 +183,33 @@ TEST(SteadyStreams, OneLongPacketTakesFewCycles) {
   EXPECT_EQ(routers.counts().switch_grants, 3 * int64_t{kFlits});
 }
 
+// A flit and its credit together are on their way for longer than either: where the way to the
+// interface is long, too, a packet is steady no earlier than when all of that is its own.
+TEST(SteadyStreams, CreditsAreAsManyAfterLongWaysToInterfaces) {
+  const Topology topology = support::topology_of("switch:2,latency=150ns,header=0,overhead=0s");
+  const auto fabric = fabric_of(topology, {.flit_bytes = 16});
+  auto routes = TrafficRoutes::create(topology, *fabric, {.vcs = 4});
+  Rng rng(1);
+  const auto hops = routes->between(0, 1, rng);
+  for (int64_t begin = 0; begin < 600; begin += 20) {
+    auto made =
+        Routers::create(fabric->fabric, {.buffer = 400, .takes_steady_cycles_together = true});
+    Routers& routers = **made;
+    routers.skip_to(begin);
+    constexpr int32_t kFlits = 4'000;
+    routers.offer(0, {.hops = hops, .length = kFlits, .supplied = kFlits});
+    int64_t cycles = 0;
+    while (const auto next = routers.next_cycle()) {
+      routers.skip_to(*next);
+      routers.begin_cycle();
+      routers.end_cycle();
+      ++cycles;
+    }
+    EXPECT_LT(cycles, kFlits) << "none was taken together";
+    routers.settle();
+    EXPECT_EQ(routers.inconsistency(), "") << "from cycle " << begin;
+  }
+}
+
 }  // namespace
 }  // namespace pleach

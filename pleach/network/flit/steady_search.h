@@ -27,19 +27,18 @@ struct SteadyStream {
   std::vector<SteadyStage> stages;
 };
 
-// A packet is steady when in each of the last `window` cycles, as many as anything is on its way at
-// most, one of its body flits has passed every channel from its interface to its target's, and no
-// other packet has or asks for a VC of these channels. Then the next cycle is like the last one, as
-// is every cycle until its interface has no more than its tail to send or a head asks for one of
-// the channels.
+// A packet is steady when in each of the last `window` cycles, as many as a flit and its credit are
+// on their way at most, one of its body flits has passed every channel from its interface to its
+// target's, and no other packet has or asks for a VC of these channels. Then the next cycle is like
+// the last one, as is every cycle until its interface has no more than its tail to send or a head
+// asks for one of the channels.
 //   PacketSet  Packets
 template <typename PacketSet>
 class SteadySearch {
  public:
   // Borrows both.
   SteadySearch(const RouterState& state, const PacketSet& packets) : s_(state), packets_(packets) {
-    window_ = std::max<int64_t>(64, s_.events.flits.size());
-    window_ = std::max<int64_t>(window_, s_.events.credits.size());
+    window_ = std::max<int64_t>(64, s_.events.flits.size() + s_.events.credits.size());
     last_.inputs.resize(s_.inputs.size());
     last_.sources.resize(s_.sources.size());
     due_ = window_;
