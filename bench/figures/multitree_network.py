@@ -267,7 +267,7 @@ def write_runs(path, simulator):
 
 def add_options(parser):
     parser.add_argument("--quick", action="store_true", help="up to 1 MiB")
-    parser.add_argument("--most-flits", type=int, default=1 << 27,
+    parser.add_argument("--most-flits", type=int, default=1 << 28,
                         help="of a run, 2 · ranks · size / 16 B (2^29: 64 MiB on 64 ranks)")
     parser.add_argument("--scaling-flits", type=int, default=1 << 29,
                         help="of a run of weak or strong scaling (2^32: up to 256 ranks)")
