@@ -63,8 +63,7 @@ def scaling_table(simulator):
             size = scaling_size(figure, network)
             if not simulator.scales_to(network, size):
                 continue
-            cells = {setting: simulator.start(network, setting, size).result()["cycles"]
-                     for setting in SCALED}
+            cells = {setting: simulator.cycles_at(network, setting, size) for setting in SCALED}
             best = cells[MESSAGES]
             rows.append([f"{figure}, {network}", size_name(size),
                          *(f"{cell:,}" for cell in cells.values()),
@@ -116,7 +115,7 @@ def ablation_sizes(simulator):
 def ablation_table(simulator, size):
     rows = []
     for text, make in ABLATION:
-        cells = {setting: simulator.start("8x8 torus", make(setting), size).result()["cycles"]
+        cells = {setting: simulator.cycles_at("8x8 torus", make(setting), size)
                  for setting in (RING, RING_2D, PACKETS, MESSAGES)}
         rows.append([text, *(f"{cell:,}" for cell in cells.values()),
                      ratio(cells[RING], cells[PACKETS]), ratio(cells[RING], cells[MESSAGES]),
@@ -145,8 +144,7 @@ def claims_table(simulator):
     torus = last["8x8 torus"]
 
     def gain(network, base, setting, size):
-        return ratio(*(simulator.start(network, which, size).result()["cycles"]
-                       for which in (base, setting)))
+        return ratio(*(simulator.cycles_at(network, which, size) for which in (base, setting)))
 
     def both(network, base):
         size = last[network]
@@ -226,8 +224,9 @@ def plot_scaling(path, simulator):
                 if simulator.scales_to(network, scaling_size(figure_name, network))]
         for setting in SCALED:
             axis.plot([NETWORKS[network][0] for network in tori],
-                      [simulator.start(network, setting, scaling_size(figure_name, network))
-                       .result()["cycles"] / 1e6 for network in tori],
+                      [simulator.cycles_at(network, setting,
+                                           scaling_size(figure_name, network)) / 1e6
+                       for network in tori],
                       marker=".", label=LABELS[setting],
                       color=common.COLOURS[list(LABELS).index(setting)])
         axis.set_title({"weak": "384 KiB a rank", "strong": "32 MiB"}[figure_name], loc="left")

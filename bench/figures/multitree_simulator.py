@@ -116,8 +116,10 @@ class Simulator:
 
     def cycles(self, network, setting, size):
         """None where a run takes more than the most flits."""
-        if not self.runs_at(network, size):
-            return None
+        return self.cycles_at(network, setting, size) if self.runs_at(network, size) else None
+
+    def cycles_at(self, network, setting, size):
+        """However many flits that takes."""
         return self.start(network, setting, size).result()["cycles"]
 
     def sizes(self, network, smallest=32 * KIB):

@@ -234,3 +234,15 @@ def debugged(rank: int, folder: str, count: int) -> str:
     except RuntimeError as error:
         return str(error)
     return ""
+
+
+# What every rank holds to Gloo by itself.
+AS_ON_GLOO = (
+    data_parallel,
+    hooks,
+    sharded_optimizer,
+    functional_collectives,
+    sharded_tensors,
+    coalesced,
+    mesh,
+)

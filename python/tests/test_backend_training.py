@@ -16,17 +16,7 @@ def pool(request: pytest.FixtureRequest) -> RankPool:
 
 
 @pytest.mark.parametrize(
-    "what",
-    [
-        backend_training.data_parallel,
-        backend_training.hooks,
-        backend_training.sharded_optimizer,
-        backend_training.functional_collectives,
-        backend_training.sharded_tensors,
-        backend_training.coalesced,
-        backend_training.mesh,
-    ],
-    ids=lambda function: function.__name__,
+    "what", backend_training.AS_ON_GLOO, ids=lambda function: function.__name__
 )
 def test_as_on_gloo(pool: RankPool, what: object) -> None:
     pool.run(what)

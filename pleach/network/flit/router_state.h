@@ -204,7 +204,7 @@ struct RouterState {
   RouterLayout layout;
   std::vector<InputVc> inputs;
   std::vector<OutputVc> outputs;
-  std::vector<uint32_t> rings;  // by input VC, packets in the order of arrival, but the front
+  std::vector<uint32_t> rings;  // by input VC, packets in the order of arrival
   std::vector<InputPort> input_ports;
   std::vector<OutputPort> output_ports;
   std::vector<FlitSource> sources;
