@@ -321,7 +321,8 @@ NetworkUse FlitEngine::use() {
     routers.begin_cycle();
     routers.end_cycle();
   }
-  PLEACH_CHECK(inconsistency().empty(), "flits, credits and places are as many as there were");
+  const std::string wrong = inconsistency();
+  PLEACH_CHECK(wrong.empty(), wrong.c_str());
   NetworkUse use;
   use.event_count = counted_.messages;
   use.cycles = routers.now();

@@ -309,8 +309,8 @@ Result<TrafficResult> run_traffic(const Topology& topology, const TrafficOptions
       progress(done, end);
     }
   }
-  PLEACH_CHECK(run.routers().inconsistency().empty(),
-               "flits, credits and places are as many as there were");
+  const std::string wrong = run.routers().inconsistency();
+  PLEACH_CHECK(wrong.empty(), wrong.c_str());
   TrafficResult result = run.result(topology.links().size());
   result.credit_round_trip_cycles =
       credit_round_trip_cycles(fabric.fabric, how, options.packet_flits == 1);
