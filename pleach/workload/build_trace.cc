@@ -78,11 +78,11 @@ class TraceBuilder {
     const std::vector<ReplicaClass> classes = replica_classes();
     PLEACH_TRY(check_sizes(classes));
     add_workers(classes);
-    for (int32_t stage = 0; stage < shares_.stage_count(); ++stage) {
+    for (int32_t stage = 0; stage < shares_.stage_count; ++stage) {
       add_gradient_groups(stage, classes);
     }
     for (std::size_t one = 0; one < classes.size(); ++one) {
-      for (int32_t stage = 0; stage < shares_.stage_count(); ++stage) {
+      for (int32_t stage = 0; stage < shares_.stage_count; ++stage) {
         const PassPlace place = {.worker = worker_of(one, stage),
                                  .stage = stage,
                                  .slowness = classes[one].slowness[at(stage)],
@@ -125,7 +125,7 @@ class TraceBuilder {
   }
 
   int32_t worker_of(std::size_t replica_class, int32_t stage) const {
-    return static_cast<int32_t>(replica_class) * shares_.stage_count() + stage;
+    return static_cast<int32_t>(replica_class) * shares_.stage_count + stage;
   }
 
   int32_t add_family(FamilyRole role, std::vector<std::vector<int32_t>> groups) {
@@ -170,7 +170,7 @@ class TraceBuilder {
       }));
     }
     all.embedding_family = add_embedding_family();
-    references_.assign(at(shares_.stage_count()), all);
+    references_.assign(at(shares_.stage_count), all);
   }
 
   // Ranks of the stages that hold the first layer's tensors; −1 when one stage does.
@@ -186,10 +186,9 @@ class TraceBuilder {
     for (std::vector<int32_t>& group : groups) {
       std::erase_if(group, [&](int32_t rank) {
         const int32_t stage = grid_.coordinates(rank)[kStage];
-        const auto begin = shares_.layers.begin();
-        return std::none_of(begin + shares_.first_layer[at(stage)],
-                            begin + shares_.first_layer[at(stage) + 1],
-                            [](const LayerShare& layer) { return layer.is_shared; });
+        return std::ranges::none_of(shares_.layers_of(stage), [&](int32_t layer) {
+          return shares_.layers[at(layer)].is_shared;
+        });
       });
     }
     return add_family(FamilyRole::kEmbedding, std::move(groups));
@@ -197,7 +196,7 @@ class TraceBuilder {
 
   std::vector<ReplicaClass> replica_classes() const {
     std::vector<std::vector<double>> slowness(at(strategy_.data),
-                                              std::vector<double>(at(shares_.stage_count()), 0.0));
+                                              std::vector<double>(at(shares_.stage_count), 0.0));
     for (int32_t rank = 0; rank < grid_.rank_count(); ++rank) {
       const Coordinates place = grid_.coordinates(rank);
       double& slowest = slowness[at(digit(place, ParallelDimension::kData))]
@@ -220,7 +219,7 @@ class TraceBuilder {
   // Ranks ascend in every worker, and the digit of the stage is the only one in which the workers
   // of a class differ: the i-th rank of one stage and of the next belong to one pipeline.
   void add_workers(const std::vector<ReplicaClass>& classes) {
-    trace_.workers.resize(classes.size() * at(shares_.stage_count()));
+    trace_.workers.resize(classes.size() * at(shares_.stage_count));
     std::vector<std::size_t> class_of(at(strategy_.data), 0);
     for (std::size_t one = 0; one < classes.size(); ++one) {
       for (std::size_t replica = 0; replica < class_of.size(); ++replica) {
@@ -257,8 +256,7 @@ class TraceBuilder {
     tied.name = fmt::format("tied, stage {}", stage);
     bool has_experts = false;
     bool has_copy = false;
-    for (int32_t index = shares_.first_layer[at(stage)]; index < shares_.first_layer[at(stage) + 1];
-         ++index) {
+    for (const int32_t index : shares_.layers_of(stage)) {
       GradientLayer layer = gradient_layer(index, slowest);
       const std::vector<int64_t>& bytes = shares_.layers[at(index)].tensor_bytes;
       const bool is_expert = shares_.layers[at(index)].is_expert;

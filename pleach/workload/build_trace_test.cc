@@ -364,6 +364,21 @@ TEST(BuildTrace, StreamsWeightsOneLayerAhead) {
   }
 }
 
+// Two stages, three layers: the second window has one layer. Worker 0 computes layers 0 and 2.
+TEST(BuildTrace, StreamedWindowsAreVisitedByAllMicroBatches) {
+  const Workload workload = chain(3, 2);
+  const Trace trace =
+      build(workload, {.pipeline = 2, .micro_batches = 2, .stream_bytes_per_s = 400'000'000'000});
+  EXPECT_EQ(describe(trace, 0),
+            "L1000 C10(0) S20(1) C10(1) S20(3) "
+            "R20 L1000 C10(3,5,6) R20 C10(7,8) "
+            "L1000(3) C20(9,10) S20(11) C20(11) T1000(13) S20(13) "
+            "R20 L1000(9) C20(13,16,17) R20 C20(18,19) T1000(20)");
+  EXPECT_EQ(describe(trace, 1),
+            "R20 L1000 C10(0,1) S20(2) R20 C10(2,4) S20(5) "
+            "R20 L1000 C20(5,7,8) S20(9) R20 C20(9,11) T1000(12) S20(12)");
+}
+
 TEST(BuildTrace, TiedTensorsAreSummedAcrossStages) {
   Workload workload = chain(3);
   workload.model.layers[2].tensors.clear();
@@ -554,6 +569,7 @@ TEST(BuildTrace, IsSoundForRandomStrategies) {
                          .micro_batches = divisors[at(draw(6))],
                          .schedule = static_cast<PipelineSchedule>(draw(2)),
                          .tensor_sequence = draw(2) == 0,
+                         .recompute = draw(2) == 0,
                          .stream_bytes_per_s = draw(4) == 0 ? 1'000'000'000 : 0};
     strategy.data = strategy.expert * (1 + draw(3));
     std::swap(strategy.placement[0], strategy.placement[at(draw(4))]);

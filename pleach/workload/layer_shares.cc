@@ -221,13 +221,26 @@ std::vector<int32_t> cut_stages(const Model& model, const std::vector<LayerShare
   return result;
 }
 
+// Runs of streamed weights: as little as a stage can compute by itself. Recomputation needs all
+// weights of a block, twice.
+std::vector<int32_t> cut_windows(const Model& model, const Strategy& strategy) {
+  const bool by_layer = strategy.pipeline == 1 && !strategy.recompute;
+  std::vector<int32_t> first_layer;
+  for (std::size_t layer = 0; layer < model.layers.size(); ++layer) {
+    if (by_layer || layer == 0 || model.layers[layer].block != model.layers[layer - 1].block) {
+      first_layer.push_back(static_cast<int32_t>(layer));
+    }
+  }
+  first_layer.push_back(count_of(model.layers));
+  return first_layer;
+}
+
 // Layers tied to the first compute with its tensors. A stage that does not hold the first has a
 // copy, which belongs to the earliest such layer: its gradient is complete last.
 void place_tied(const Model& model, bool streams, LayerShares& shares) {
-  for (int32_t stage = 0; stage < shares.stage_count(); ++stage) {
+  for (int32_t stage = 0; stage < shares.stage_count; ++stage) {
     bool has_copy = stage == 0;
-    for (int32_t index = shares.first_layer[at(stage)]; index < shares.first_layer[at(stage) + 1];
-         ++index) {
+    for (const int32_t index : shares.layers_of(stage)) {
       LayerShare& layer = shares.layers[at(index)];
       LayerShare& first = shares.layers.front();
       if (!model.layers[at(index)].is_tied_to_first || index == 0) {
@@ -266,11 +279,11 @@ void time_updates(const Workload& workload, const Strategy& strategy, LayerShare
   }
 }
 
-// Weights come in for forward and for backward, gradients go.
+// Weights come in once for forward and once for backward, and gradients go once.
 Status check_streams(const Model& model, const Strategy& strategy, const LayerShares& shares) {
   double bytes = 0;
   for (const LayerShare& layer : shares.layers) {
-    bytes += 3.0 * static_cast<double>(layer.parameter_bytes) * strategy.micro_batches;
+    bytes += 3.0 * static_cast<double>(layer.parameter_bytes);
   }
   const auto bandwidth = static_cast<double>(strategy.stream_bytes_per_s);
   if (bandwidth > 0 && bytes / bandwidth * static_cast<double>(kPicosecondsPerSecond) > kMostPs) {
@@ -284,6 +297,16 @@ Status check_streams(const Model& model, const Strategy& strategy, const LayerSh
 
 int32_t replicas_of(const LayerShare& layer, const Strategy& strategy) {
   return strategy.data * strategy.sequence / (layer.is_expert ? strategy.expert : 1);
+}
+
+std::vector<int32_t> LayerShares::layers_of(int32_t stage) const {
+  std::vector<int32_t> result;
+  for (int32_t run = stage; run < run_count(); run += stage_count) {
+    for (int32_t layer = first_layer[at(run)]; layer < first_layer[at(run) + 1]; ++layer) {
+      result.push_back(layer);
+    }
+  }
+  return result;
 }
 
 Result<LayerShares> share_layers(const Workload& workload, const Strategy& strategy) {
@@ -304,8 +327,11 @@ Result<LayerShares> share_layers(const Workload& workload, const Strategy& strat
     }
     result.layers.push_back(share);
   }
-  result.first_layer = cut_stages(model, result.layers, strategy.pipeline);
-  place_tied(model, strategy.stream_bytes_per_s > 0, result);
+  const bool streams = strategy.stream_bytes_per_s > 0;
+  result.stage_count = strategy.pipeline;
+  result.first_layer =
+      streams ? cut_windows(model, strategy) : cut_stages(model, result.layers, strategy.pipeline);
+  place_tied(model, streams, result);
   time_updates(workload, strategy, result);
   PLEACH_TRY(check_streams(model, strategy, result));
   return result;

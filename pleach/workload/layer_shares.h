@@ -28,14 +28,19 @@ struct LayerShare {
 // Ranks that hold the layer's tensors, and may share what belongs to them.
 int32_t replicas_of(const LayerShare& layer, const Strategy& strategy);
 
+// Layers are computed in runs: run k by stage k mod stage_count. A stage has one run; where weights
+// stream, one of each window, which is `stage_count` runs in a row.
 struct LayerShares {
   std::vector<LayerShare> layers;
-  std::vector<int32_t> first_layer;  // by stage; then the layer count
+  std::vector<int32_t> first_layer;  // of each run; then the layer count
+  int32_t stage_count = 1;
 
-  int32_t stage_count() const { return count_of(first_layer) - 1; }
+  int32_t run_count() const { return count_of(first_layer) - 1; }
+  std::vector<int32_t> layers_of(int32_t stage) const;  // ascending
 };
 
-// Splits the model and cuts its stages between blocks so that the slowest computes least.
+// Splits the model and cuts its stages between blocks so that the slowest computes least. Where
+// weights stream a run is a block; a layer, where there is one stage and nothing is recomputed.
 //   errors  as build_trace
 //   cost    O(layers)
 Result<LayerShares> share_layers(const Workload& workload, const Strategy& strategy);

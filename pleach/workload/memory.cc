@@ -26,13 +26,12 @@ class StageMemory {
         strategy_(strategy),
         shares_(shares),
         stage_(stage),
-        first_(shares.first_layer[at(stage)]),
-        end_(shares.first_layer[at(stage) + 1]) {}
+        layers_(shares.layers_of(stage)) {}
 
   double states() const {
     const double optimizer_bytes = strategy_.optimizer ? kAdamBytes : 0;
     double held = 0;
-    for (int32_t index = first_; index < end_; ++index) {
+    for (const int32_t index : layers_) {
       const LayerShare& layer = shares_.layers[at(index)];
       const auto bytes = static_cast<double>(
           std::reduce(layer.tensor_bytes.begin(), layer.tensor_bytes.end(), int64_t{0}));
@@ -44,16 +43,32 @@ class StageMemory {
     return held;
   }
 
-  // The next layer's weights come in while one computes and its gradients go.
+  // While a run computes, the next one's weights come in. In backward its gradients gather, and
+  // those of the run before leave.
   double streamed_states() const {
-    double held = 0;
-    double before = 0;  // parameters of the layer before
-    for (int32_t index = first_; index < end_; ++index) {
-      const auto own = static_cast<double>(shares_.layers[at(index)].parameter_bytes);
-      held = std::max(held, before + own + std::max(before, own));
-      before = own;
+    std::vector<double> runs;  // parameters of those that have any, forward and then backward
+    for (int32_t run = stage_; run < shares_.run_count(); run += shares_.stage_count) {
+      double bytes = 0;
+      for (int32_t layer = shares_.first_layer[at(run)]; layer < shares_.first_layer[at(run) + 1];
+           ++layer) {
+        bytes += static_cast<double>(shares_.layers[at(layer)].parameter_bytes);
+      }
+      if (bytes > 0) {
+        runs.push_back(bytes);
+      }
     }
-    return held;
+    const std::size_t forwards = runs.size();
+    for (std::size_t run = forwards; run-- > 0;) {
+      runs.push_back(runs[run]);
+    }
+    double most = 0;
+    for (std::size_t run = 0; run < runs.size(); ++run) {
+      double held = runs[run] + (run + 1 < runs.size() ? runs[run + 1] : 0);
+      held += run >= forwards ? runs[run] : 0;
+      held += run > forwards ? runs[run - 1] : 0;
+      most = std::max(most, held);
+    }
+    return most;
   }
 
   double activations() const {
@@ -61,8 +76,9 @@ class StageMemory {
     double entered = 0;  // blocks, by one micro-batch
     double block = 0;
     double largest_block = 0;
-    for (int32_t index = first_; index < end_; ++index) {
-      if (index == first_ || model_.layers[at(index)].block != model_.layers[at(index - 1)].block) {
+    for (const int32_t index : layers_) {
+      if (index == layers_.front() ||
+          model_.layers[at(index)].block != model_.layers[at(index - 1)].block) {
         entered += index == 0 ? 0.0 : entering_bytes(index);
         block = 0;
       }
@@ -82,8 +98,12 @@ class StageMemory {
     return static_cast<double>(std::min(before.output_bytes, before.kept_bytes));
   }
 
-  // Micro-batches whose forward is done and whose backward is not, at most.
+  // Micro-batches whose forward is done and whose backward is not, at most. All of them pass a
+  // window of streamed weights before the next.
   int32_t most_in_flight() const {
+    if (strategy_.stream_bytes_per_s > 0) {
+      return strategy_.micro_batches;
+    }
     int32_t most = 0, now = 0;
     for (const Pass& pass : stage_passes(strategy_, stage_)) {
       now += pass.is_forward ? 1 : -1;
@@ -96,8 +116,7 @@ class StageMemory {
   const Strategy& strategy_;
   const LayerShares& shares_;
   const int32_t stage_;
-  const int32_t first_;  // layer
-  const int32_t end_;
+  const std::vector<int32_t> layers_;
 };
 
 }  // namespace
@@ -113,8 +132,8 @@ std::vector<MemoryUse> memory_by_stage(const Workload& workload, const Strategy&
     return {{.state_bytes = INT64_MAX}};
   }
   std::vector<MemoryUse> stages;
-  stages.reserve(at(shares->stage_count()));
-  for (int32_t stage = 0; stage < shares->stage_count(); ++stage) {
+  stages.reserve(at(shares->stage_count));
+  for (int32_t stage = 0; stage < shares->stage_count; ++stage) {
     const StageMemory memory(workload.model, strategy, *shares, stage);
     const double states =
         strategy.stream_bytes_per_s > 0 ? memory.streamed_states() : memory.states();

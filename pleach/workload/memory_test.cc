@@ -32,12 +32,42 @@ TEST(MemoryUse, SharesStatesByZeroStage) {
     EXPECT_EQ(memory_use(workload, {.data = 4, .zero = stage}).state_bytes, expected[stage]);
   }
   EXPECT_EQ(memory_use(workload, {.pipeline = 2}).state_bytes, 200 * 20);
-  EXPECT_EQ(memory_use(workload, {.stream_bytes_per_s = 1'000'000}).state_bytes, 3 * 400);
   EXPECT_EQ(memory_use(workload, {.optimizer = false}).state_bytes, 300 * 8);
   Workload experts = chain(3);
   experts.model.layers[1].expert_count = 4;
   EXPECT_EQ(memory_use(experts, {.data = 2, .expert = 2, .zero = 1}).state_bytes,
             200 * (4 + 4 + 6) + 50 * (4 + 4 + 12));
+}
+
+// Two runs' weights and two runs' gradients: the run that computes, the next one's weights, and the
+// gradients of the one before.
+TEST(MemoryUse, HoldsTwoRunsOfStreamedWeights) {
+  const auto held = [](int32_t layers, Strategy strategy) {
+    strategy.stream_bytes_per_s = 1'000'000;
+    return memory_use(chain(layers, 8), strategy);
+  };
+  EXPECT_EQ(held(1, {}).state_bytes, 2 * 400);
+  EXPECT_EQ(held(2, {}).state_bytes, 3 * 400);
+  EXPECT_EQ(held(3, {}).state_bytes, 4 * 400);
+  EXPECT_EQ(held(3, {.zero = 3}).state_bytes, 4 * 400);
+  EXPECT_EQ(held(7, {.pipeline = 3}).state_bytes, 4 * 400);  // layers 0, 3 and 6
+  EXPECT_EQ(held(6, {.pipeline = 3}).state_bytes, 3 * 400);
+  // All micro-batches pass a window before the next.
+  EXPECT_EQ(held(7, {.pipeline = 3, .micro_batches = 4}).activation_bytes, 8 * 3 * 40);
+  Workload blocks = chain(4);
+  for (std::size_t layer = 0; layer < 4; ++layer) {
+    blocks.model.layers[layer].block = static_cast<int32_t>(layer / 2);
+  }
+  blocks.model.layers[3].tensors = {{"weight", 200}};
+  const auto of_blocks = [&](const Strategy& strategy) {
+    return memory_use(blocks, strategy).state_bytes;
+  };
+  // By layers: 400 of the second and 800 of the last, whose gradients are whole as the second's
+  // weights come.
+  EXPECT_EQ(of_blocks({.stream_bytes_per_s = 1}), 2 * 400 + 400 + 800);
+  // By blocks of 800 and 1200 bytes: in backward of the second the first one's weights come.
+  EXPECT_EQ(of_blocks({.recompute = true, .stream_bytes_per_s = 1}), 2 * 1200 + 800);
+  EXPECT_EQ(of_blocks({.pipeline = 2, .stream_bytes_per_s = 1}), 2 * 1200);
 }
 
 TEST(MemoryUse, KeepsTheActivationsOfMicroBatchesInFlight) {

@@ -31,9 +31,28 @@ class PassWriter {
  public:
   PassWriter(const LayerShares& shares, const TraceRequest& request, const PassPlace& place,
              WorkerTrace& trace)
-      : shares_(shares), request_(request), place_(place), trace_(trace) {}
+      : shares_(shares), request_(request), place_(place), trace_(trace) {
+    visit_.run = place.stage;
+  }
 
-  void run() {
+  void write() { streams() ? write_windows() : write_schedule(); }
+
+ private:
+  using Nodes = std::vector<int32_t>;
+  // The passes of all micro-batches over a run of layers.
+  struct Visit {
+    int32_t run = 0;
+    bool is_first = false;          // of the micro-batches
+    bool is_last_backward = false;  // the last of the micro-batches, in backward
+    int32_t end = -1;  // what uses the run's parameters last, so far; −1: it has none
+  };
+  // A layer whose weight gradients are yet to be computed.
+  struct Waiting {
+    int32_t layer = 0;
+    bool is_last = false;  // of the micro-batches
+  };
+
+  void write_schedule() {
     const std::vector<Pass> passes = stage_passes(request_.strategy, place_.stage);
     const int32_t count = request_.strategy.micro_batches;
     int32_t forwards = 0;
@@ -42,23 +61,55 @@ class PassWriter {
       if (pass.is_forward) {
         run_forward(pass.micro_batch, forwards++ == 0);
       } else {
-        is_last_backward_ = backwards == count - 1;
+        visit_.is_last_backward = backwards == count - 1;
         run_backward(pass.micro_batch, backwards++ == 0);
       }
     }
   }
 
- private:
-  using Nodes = std::vector<int32_t>;
+  // All micro-batches pass a window before the next one, first in forward and then, windows and
+  // runs the other way round, in backward. No worker waits for ever: ordered by (window,
+  // micro-batch, run), every message goes to a later computation, every worker computes in that
+  // order, and weights wait for computations of earlier windows only.
+  void write_windows() {
+    int32_t last = place_.stage;
+    for (int32_t run = place_.stage; run < shares_.run_count(); run += shares_.stage_count) {
+      visit(run, true);
+      last = run;
+    }
+    for (int32_t run = last; run >= 0; run -= shares_.stage_count) {
+      visit(run, false);
+    }
+  }
+
+  // All micro-batches pass a run of layers, whose weights come in with the first one; gradients
+  // leave with the last one.
+  void visit(int32_t run, bool is_forward) {
+    const int32_t count = request_.strategy.micro_batches;
+    visit_ = {.run = run};
+    for (int32_t micro_batch = 0; micro_batch < count; ++micro_batch) {
+      visit_.is_first = micro_batch == 0;
+      visit_.is_last_backward = !is_forward && micro_batch == count - 1;
+      is_forward ? run_forward(micro_batch, visit_.is_first)
+                 : run_backward(micro_batch, visit_.is_first);
+    }
+    if (visit_.end >= 0) {
+      visit_ends_.push_back(visit_.end);
+    }
+  }
 
   const LayerShare& share(int32_t layer) const { return shares_.layers[at(layer)]; }
-  int32_t first_layer() const { return shares_.first_layer[at(place_.stage)]; }
-  int32_t end_layer() const { return shares_.first_layer[at(place_.stage) + 1]; }
-  bool is_last_stage() const { return place_.stage == shares_.stage_count() - 1; }
+  int32_t first_layer() const { return shares_.first_layer[at(visit_.run)]; }
+  int32_t end_layer() const { return shares_.first_layer[at(visit_.run) + 1]; }
+  // Whether another stage computes the run before or behind.
+  bool has_run_before() const { return shares_.stage_count > 1 && visit_.run > 0; }
+  bool has_run_behind() const {
+    return shares_.stage_count > 1 && visit_.run + 1 < shares_.run_count();
+  }
   bool streams() const { return request_.strategy.stream_bytes_per_s > 0; }
 
   void run_forward(int32_t micro_batch, bool is_first) {
-    if (place_.stage > 0) {
+    if (has_run_before()) {
       receive(-1, micro_batch, share(first_layer() - 1).output_bytes);
     }
     for (int32_t layer = first_layer(); layer < end_layer(); ++layer) {
@@ -67,13 +118,13 @@ class PassWriter {
       }
       forward_layer(layer, is_first ? share(layer).update_ps : 0);
     }
-    if (!is_last_stage()) {
+    if (has_run_behind()) {
       send(1, micro_batch, share(end_layer() - 1).output_bytes);
     }
   }
 
   void run_backward(int32_t micro_batch, bool is_first) {
-    if (!is_last_stage()) {
+    if (has_run_behind()) {
       receive(1, micro_batch, share(end_layer() - 1).output_bytes);
     }
     const bool has_gates = is_first && request_.backward_gates;
@@ -86,7 +137,7 @@ class PassWriter {
       }
       backward_layer(layer);
     }
-    if (place_.stage > 0) {
+    if (has_run_before()) {
       send(-1, micro_batch, share(first_layer() - 1).output_bytes);
     }
   }
@@ -122,16 +173,13 @@ class PassWriter {
       load(layer);
       gather(layer, own.backward_sum_bytes);
       compute(name_of(layer, NameOf::kForward), slowed(own.times.forward_ps));
-      if (layer < last && own.parameter_bytes > 0) {  // the last one's weights stay for backward
-        visit_ends_.push_back(last_compute_);
-      }
       sum(layer, own.forward_sum_bytes);
     }
   }
 
   void backward_layer(int32_t layer) {
     const LayerShare& own = share(layer);
-    if (!request_.strategy.recompute || !ends_block(layer)) {
+    if (!request_.strategy.recompute) {
       load(layer);
     }
     gather(layer, own.forward_sum_bytes);
@@ -150,9 +198,12 @@ class PassWriter {
     if (!request_.defer_weight_gradients || share(layer).times.weight_gradient_ps == 0) {
       return false;
     }
-    for (int32_t at = layer; at >= first_layer(); --at) {
-      if (exchanges_experts(at)) {
-        return true;
+    for (int32_t run = visit_.run; run >= 0; run -= shares_.stage_count) {
+      for (int32_t one = shares_.first_layer[at(run)];
+           one < std::min(shares_.first_layer[at(run) + 1], layer + 1); ++one) {
+        if (exchanges_experts(one)) {
+          return true;
+        }
       }
     }
     return false;
@@ -188,16 +239,16 @@ class PassWriter {
       }
     }
     if (share(layer).parameter_bytes > 0) {
-      visit_ends_.push_back(last_compute_);
+      visit_.end = last_compute_;
     }
     if (is_backward && !defers) {
-      report(layer);
+      report(layer, visit_.is_last_backward);
     }
     if (exchanges) {
       after_ = after;
     }
     if (defers) {
-      waiting_.push_back(layer);
+      waiting_.push_back({layer, visit_.is_last_backward});
       if (exchanges) {
         compute_weight_gradients();
       }
@@ -216,11 +267,11 @@ class PassWriter {
   // Those that wait, next in the order of computation.
   void compute_weight_gradients() {
     const Nodes gates = std::exchange(gates_, {});  // of the computation after these
-    for (const int32_t layer : std::exchange(waiting_, {})) {
+    for (const auto& [layer, is_last] : std::exchange(waiting_, {})) {
       const Nodes rest = std::exchange(after_, {last_compute_});
       compute(name_of(layer, NameOf::kWeightGradient),
               slowed(share(layer).times.weight_gradient_ps));
-      report(layer);
+      report(layer, is_last);
       after_.insert(after_.end(), rest.begin(), rest.end());
     }
     gates_ = gates;
@@ -269,14 +320,16 @@ class PassWriter {
                share(layer).sequence_exchange_bytes / 4 * quarters);
   }
 
-  // From or to the stage `step` further. Directions are told apart by the pair of workers.
+  // From or to the run `step` further. What passes between two runs is told apart by their pair of
+  // workers, which has other messages where weights stream: those between other runs.
   TraceNode message(TraceNodeKind kind, bool is_forward, int32_t step, int32_t micro_batch) const {
     const auto last = count_of(shares_.layers) * kNamesPerLayer;
     const LastName name = is_forward ? LastName::kActivations : LastName::kGradients;
+    const int32_t later = streams() ? std::max(visit_.run, visit_.run + step) : 0;
     return {.kind = kind,
             .name = last + static_cast<int32_t>(name),
-            .peer = place_.worker + step,
-            .tag = micro_batch};
+            .peer = place_.worker - place_.stage + (visit_.run + step) % shares_.stage_count,
+            .tag = later * request_.strategy.micro_batches + micro_batch};
   }
   void receive(int32_t step, int32_t micro_batch, int64_t size_bytes) {
     TraceNode node = message(TraceNodeKind::kReceive, step < 0, step, micro_batch);
@@ -316,12 +369,16 @@ class PassWriter {
     }
   }
 
-  // The layer's gradients of this pass are complete with the last computation.
-  void report(int32_t layer) {
+  // The layer's gradients of a micro-batch, the last one or not, are complete with the last
+  // computation.
+  void report(int32_t layer, bool is_last) {
+    if (!is_last) {
+      return;
+    }
     if (streams() && share(layer).parameter_bytes > 0) {
       trace_.add(transfer(TraceNodeKind::kStore, layer), {last_compute_});
     }
-    if (!is_last_backward_ || !is_scheduled(layer)) {
+    if (!is_scheduled(layer)) {
       return;
     }
     int32_t complete = last_compute_;
@@ -344,9 +401,9 @@ class PassWriter {
             .size_bytes = bytes};
   }
 
-  // Weights of one layer ahead of the computation at most: two layers' are held.
+  // Weights of one run ahead of the computation at most: two runs' are held.
   void load(int32_t layer) {
-    if (streams() && share(layer).parameter_bytes > 0) {
+    if (streams() && visit_.is_first && share(layer).parameter_bytes > 0) {
       const std::size_t visits = visit_ends_.size();
       gates_.push_back(trace_.add(transfer(TraceNodeKind::kLoad, layer),
                                   visits >= 2 ? Nodes{visit_ends_[visits - 2]} : Nodes{}));
@@ -357,12 +414,12 @@ class PassWriter {
   const TraceRequest& request_;
   const PassPlace& place_;
   WorkerTrace& trace_;
-  Nodes after_;                // what the next node of the chain waits for
-  Nodes gates_;                // and what the next computation waits for besides
-  Nodes waiting_;              // layers whose weight gradients are yet to be computed
-  Nodes visit_ends_;           // last computation of each pass over a layer with parameters
+  Nodes after_;  // what the next node of the chain waits for
+  Nodes gates_;  // and what the next computation waits for besides
+  std::vector<Waiting> waiting_;
+  Visit visit_;                // the present one
+  Nodes visit_ends_;           // by visit to a run with parameters: what uses them last
   int32_t last_compute_ = -1;  // the last node in the order of computation
-  bool is_last_backward_ = false;
 };
 
 }  // namespace
@@ -398,7 +455,7 @@ std::vector<Pass> stage_passes(const Strategy& strategy, int32_t stage) {
 
 void append_passes(const LayerShares& shares, const TraceRequest& request, const PassPlace& place,
                    WorkerTrace& trace) {
-  PassWriter(shares, request, place, trace).run();
+  PassWriter(shares, request, place, trace).write();
 }
 
 }  // namespace pleach
