@@ -10,6 +10,7 @@
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/topology/shapes.h"
+#include "tests/support/two_levels.h"
 
 namespace pleach {
 namespace {
@@ -437,6 +438,18 @@ TEST(Certify, FollowsStreamsThroughSwitches) {
   EXPECT_NEAR(certificate.algbw_bytes_per_s, kLink, 1);
   EXPECT_NEAR(certificate.fraction, 1, 1e-12);
   EXPECT_NEAR(certificate.alpha_s, 205e-9, 1e-15);
+}
+
+// Two switches of two ranks each below one: four links up and down, and the overhead once.
+TEST(Certify, FollowsStreamsThatPassASwitchTwice) {
+  const support::TwoLevels levels;
+  const Topology topology = levels.topology();
+  Schedule schedule = levels.all_reduce();
+  EXPECT_EQ(check_form(schedule, &topology), std::vector<std::string>());
+  ASSERT_TRUE(certify(schedule, topology));
+  const Certificate& certificate = schedule.provenance.certificate;
+  EXPECT_NEAR(certificate.algbw_bytes_per_s, 1e9, 1);
+  EXPECT_NEAR(certificate.alpha_s, 405e-9, 1e-15);
 }
 
 TEST(Certify, CountsTheBuffersOfAllRanksInAnAllToAll) {

@@ -2,12 +2,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "pleach/base/index.h"
 #include "pleach/base/units.h"
 #include "pleach/collective/bounds.h"
+#include "pleach/collective/rank_of_node.h"
+#include "pleach/collective/switch_streams.h"
 #include "pleach/collective/symmetry.h"
 
 namespace pleach {
@@ -21,79 +24,64 @@ struct Place {
   double step_load = 0;    // the same, of the current step
 };
 
-// How long the messages of a step take without their bytes. Transfers come in the schedule's order.
-class StepLatency {
+// How long the messages of each step take without their bytes.
+class StepLatencies {
  public:
-  StepLatency(const Schedule& schedule, const Topology& topology)
-      : schedule_(schedule), topology_(topology), arrival_ps_(topology.nodes().size(), kUnseen) {
+  StepLatencies(const Schedule& schedule, const Topology& topology)
+      : schedule_(schedule), topology_(topology), rank_of_(schedule.participants) {
     for (const NodeId node : schedule.participants) {
       overhead_ps_ = std::max(overhead_ps_, topology.node(node).overhead_ps);
     }
   }
 
-  // A transfer of the step, over a route of this latency.
+  // A transfer, in the schedule's order, over a route of this latency.
   void add(const Transfer& transfer, int64_t latency_ps) {
-    if (!is_switch(transfer.source) && !is_switch(transfer.target)) {
-      longest_ps_ = std::max(longest_ps_, latency_ps + overhead_of(transfer.source));
-      return;
+    if (transfer.step != step_) {
+      step_ = transfer.step;
+      longest_ps_.push_back(0);
     }
-    if (!hops_.empty() && hops_.front().first->first_chunk != transfer.first_chunk) {
-      finish_stream();
+    const bool starts = rank_of_(transfer.source) != kNoRank;
+    const int64_t time_ps = latency_ps + (starts ? overhead_of(transfer.source) : 0);
+    if (starts && rank_of_(transfer.target) != kNoRank) {
+      longest_ps_.back() = std::max(longest_ps_.back(), time_ps);
+    } else {
+      hop_ps_.push_back(time_ps);
+      place_of_hop_.push_back(longest_ps_.size() - 1);
     }
-    hops_.emplace_back(&transfer, latency_ps);
   }
 
-  // Ends the step; returns the longest of its messages.
-  int64_t finish() {
-    finish_stream();
-    return std::exchange(longest_ps_, 0);
+  // Of all steps, each of which takes as long as the longest of its messages.
+  int64_t sum_ps() {
+    if (!hop_ps_.empty()) {
+      const SwitchStreams streams(schedule_, rank_of_);
+      const std::vector<int64_t> ways_ps = longest_ways_ps(streams, hop_ps_);
+      for (std::size_t hop = 0; hop < hop_ps_.size(); ++hop) {
+        int64_t& longest_ps = longest_ps_[place_of_hop_[hop]];
+        longest_ps = std::max(longest_ps, ways_ps[at(streams.stream_of(streams.hops()[hop]))]);
+      }
+    }
+    return std::accumulate(longest_ps_.begin(), longest_ps_.end(), int64_t{0});
   }
 
  private:
-  static constexpr int64_t kUnseen = -1;
-
-  bool is_switch(NodeId node) const { return topology_.node(node).kind == NodeKind::kSwitch; }
-
   int64_t overhead_of(NodeId source) const {
     return schedule_.symmetry ? overhead_ps_ : topology_.node(source).overhead_ps;
   }
 
-  // The longest way through the switches that the collected hops join.
-  void finish_stream() {
-    bool changed = true;
-    for (std::size_t round = 0; changed && round <= hops_.size(); ++round) {
-      changed = false;
-      for (const auto& [hop, latency_ps] : hops_) {
-        const int64_t begin_ps =
-            is_switch(hop->source) ? arrival_ps_[hop->source.index()] : overhead_of(hop->source);
-        int64_t& end_ps = arrival_ps_[hop->target.index()];
-        if (begin_ps != kUnseen && begin_ps + latency_ps > end_ps) {
-          end_ps = begin_ps + latency_ps;
-          changed = true;
-        }
-      }
-    }
-    for (const auto& [hop, latency_ps] : hops_) {
-      longest_ps_ = std::max(longest_ps_, arrival_ps_[hop->target.index()]);
-    }
-    for (const auto& [hop, latency_ps] : hops_) {
-      arrival_ps_[hop->target.index()] = kUnseen;
-    }
-    hops_.clear();
-  }
-
   const Schedule& schedule_;
   const Topology& topology_;
-  std::vector<std::pair<const Transfer*, int64_t>> hops_;  // of one stream, with their latency
-  std::vector<int64_t> arrival_ps_;                        // by node, of that stream
-  int64_t overhead_ps_ = 0;                                // the largest of all ranks
-  int64_t longest_ps_ = 0;
+  const RankOfNode rank_of_;
+  int32_t step_ = -1;
+  std::vector<int64_t> longest_ps_;        // by step that has transfers
+  std::vector<int64_t> hop_ps_;            // of those that begin or end at a switch
+  std::vector<std::size_t> place_of_hop_;  // in longest_ps_
+  int64_t overhead_ps_ = 0;                // the largest of all ranks
 };
 
 class LoadCounter {
  public:
   LoadCounter(const Schedule& schedule, const Topology& topology)
-      : schedule_(schedule), topology_(topology), latency_(schedule, topology) {}
+      : schedule_(schedule), topology_(topology), latencies_(schedule, topology) {}
 
   Status run() {
     PLEACH_TRY(make_places());
@@ -120,8 +108,8 @@ class LoadCounter {
     return ok();
   }
 
-  double alpha_s() const {
-    return static_cast<double>(alpha_ps_) / static_cast<double>(kPicosecondsPerSecond);
+  double alpha_s() {
+    return static_cast<double>(latencies_.sum_ps()) / static_cast<double>(kPicosecondsPerSecond);
   }
   double beta_s_per_byte() const { return beta_; }
   // Seconds per byte of the buffer on the link that is busy the longest.
@@ -183,7 +171,7 @@ class LoadCounter {
       }
       place.step_load += load;
     }
-    latency_.add(transfer, latency_ps);
+    latencies_.add(transfer, latency_ps);
   }
 
   void finish_step() {
@@ -195,7 +183,6 @@ class LoadCounter {
     }
     touched_.clear();
     beta_ += busiest;
-    alpha_ps_ += latency_.finish();
   }
 
   const Schedule& schedule_;
@@ -203,8 +190,7 @@ class LoadCounter {
   std::vector<int32_t> place_of_;  // by link
   std::vector<Place> places_;
   std::vector<int32_t> touched_;  // places of the current step
-  StepLatency latency_;
-  int64_t alpha_ps_ = 0;
+  StepLatencies latencies_;
   double beta_ = 0;
   int32_t step_ = 0;
 };

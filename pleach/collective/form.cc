@@ -40,6 +40,7 @@ class FormCheck {
   void check_sorted();
   void check_grid();
   void check_symmetric_transfers();
+  void check_passes();
   void check_nodes();
   void check_routes();
   std::string route_fault(std::span<const LinkId> route, std::vector<int32_t>& seen,
@@ -107,6 +108,18 @@ void FormCheck::check_symmetric_transfers() {
       fault(i, fmt::format("the chunks leave their block of {}", block));
     } else if (rank_of_(t.source) == kNoRank || rank_of_(t.target) == kNoRank) {
       fault(i, "the symmetric form has no nodes but participants");
+    }
+  }
+}
+
+void FormCheck::check_passes() {
+  for (int32_t i = 0; at(i) < schedule_.transfers.size() && !violations_.full(); ++i) {
+    const Transfer& t = transfer(i);
+    for (const auto& [node, pass] :
+         {std::pair(t.source, t.source_pass), std::pair(t.target, t.target_pass)}) {
+      if (pass != 0 && rank_of_(node) != kNoRank) {
+        fault(i, fmt::format("node {} is a participant, which has no passes", node.value));
+      }
     }
   }
 }
@@ -219,13 +232,16 @@ void FormCheck::check_crossings(const SwitchStreams& streams) {
   for (int32_t number = 0; number < count_of(streams.crossings()) && !violations_.full();
        ++number) {
     const int32_t index = streams.hops()[at(streams.hops_at(number).front())].transfer;
-    const int32_t node = streams.crossings()[at(number)].node;
+    const auto place = [&](int32_t crossing) {
+      return std::pair(streams.crossings()[at(crossing)].node,
+                       streams.crossings()[at(crossing)].pass);
+    };
     const Transfer& t = transfer(index);
-    if (number > 0 && node == streams.crossings()[at(number - 1)].node && t.step == last->step &&
+    if (number > 0 && place(number) == place(number - 1) && t.step == last->step &&
         t.first_chunk < last->first_chunk + last->chunk_count) {
       fault(index,
             fmt::format("at switch {} its chunks overlap others of the step, but are not the same",
-                        node));
+                        place(number).first));
       return;
     }
     last = &t;
@@ -262,49 +278,38 @@ void FormCheck::check_crossing(const SwitchStreams& streams, int32_t number) {
   }
 }
 
-// A stream is an in-tree of switches and then an out-tree: no loop, and no switch that joins what
+// A stream is an in-tree of crossings and then an out-tree: no loop, and no switch that joins what
 // one before it has multiplied, so that every source reaches every target exactly once.
 void FormCheck::check_trees(const SwitchStreams& streams) {
   const std::span<const Hop> hops = streams.hops();
   const std::span<const Crossing> crossings = streams.crossings();
-  const std::size_t count = crossings.size();
-  std::vector<int32_t> waiting(count, 0);
-  std::vector<std::vector<int32_t>> next(count);
-  for (int32_t hop = 0; hop < count_of(hops); ++hop) {
-    if (hops[at(hop)].from != kNoCrossing && hops[at(hop)].to != kNoCrossing) {
-      ++waiting[at(hops[at(hop)].to)];
-      next[at(hops[at(hop)].from)].push_back(hop);
-    }
-  }
-  std::vector<bool> multiplied(count, false);
-  std::vector<int32_t> ready;
-  for (int32_t crossing = 0; at(crossing) < count; ++crossing) {
-    if (waiting[at(crossing)] == 0) {
-      ready.push_back(crossing);
-    }
-  }
-  for (std::size_t i = 0; i < ready.size() && !violations_.full(); ++i) {
-    const auto from = at(ready[i]);
-    const bool multiplies = multiplied[from] || crossings[from].departure_count > 1;
-    for (const int32_t hop : next[from]) {
-      const int32_t to = hops[at(hop)].to;
-      if (multiplies && crossings[at(to)].arrival_count > 1) {
-        fault(hops[at(hop)].transfer,
-              fmt::format("switch {} joins what a switch before it has multiplied",
-                          crossings[at(to)].node));
+  const std::vector<int32_t> onward = streams.onward();
+  std::vector<bool> multiplied(crossings.size(), false);
+  for (std::size_t i = 0; i < onward.size() && !violations_.full(); ++i) {
+    const int32_t from = onward[i];
+    const bool multiplies = multiplied[at(from)] || crossings[at(from)].departure_count > 1;
+    for (const int32_t index : streams.hops_at(from)) {
+      const Hop& hop = hops[at(index)];
+      if (hop.from != from || hop.to == kNoCrossing) {
+        continue;
       }
-      multiplied[at(to)] = multiplied[at(to)] || multiplies;
-      if (--waiting[at(to)] == 0) {
-        ready.push_back(to);
+      if (multiplies && crossings[at(hop.to)].arrival_count > 1) {
+        fault(hop.transfer, fmt::format("switch {} joins what a switch before it has multiplied",
+                                        crossings[at(hop.to)].node));
       }
+      multiplied[at(hop.to)] = multiplied[at(hop.to)] || multiplies;
     }
   }
-  for (const Hop& hop : hops) {
-    if (ready.size() < count && hop.to != kNoCrossing && waiting[at(hop.to)] > 0) {
-      fault(hop.transfer, "the switches of its stream form a loop");
-      return;
-    }
+  if (onward.size() == crossings.size() || violations_.full()) {
+    return;
   }
+  std::vector<bool> is_onward(crossings.size(), false);
+  for (const int32_t crossing : onward) {
+    is_onward[at(crossing)] = true;
+  }
+  const auto loops = std::ranges::find_if(
+      hops, [&](const Hop& hop) { return hop.to != kNoCrossing && !is_onward[at(hop.to)]; });
+  fault(loops->transfer, "the switches of its stream form a loop");
 }
 
 // The ends of the streams: distinct ranks, one op at all targets.
@@ -459,6 +464,7 @@ std::vector<std::string> FormCheck::run() && {
   rank_of_ = RankOfNode(schedule_.participants);
   check_sorted();
   check_grid();
+  check_passes();
   if (schedule_.symmetry) {
     if (std::string fault = symmetric_grid_fault(schedule_); !fault.empty()) {
       violations_.add(std::move(fault));

@@ -135,6 +135,10 @@ Schedule random_schedule() {
                                   NodeId{source + in(1, 9)}, in(0, schedule.step_count() - 1),
                                   in(-1, schedule.routes.size() - 1),
                                   *rc::gen::arbitrary<bool>() ? kReduce : kCopy});
+    if (*rc::gen::arbitrary<bool>()) {
+      schedule.transfers.back().source_pass = *rc::gen::arbitrary<uint16_t>();
+      schedule.transfers.back().target_pass = *rc::gen::arbitrary<uint16_t>();
+    }
   }
   sort_transfers(schedule);
   schedule.provenance.algorithm = *rc::gen::string<std::string>();
@@ -181,6 +185,21 @@ TEST(Formats, ReadTheWorkedExample) {
   EXPECT_NE(manual->find(*example), std::string::npos) << "docs/formats.md shows the example";
 }
 
+// What names no pass is a file of the first version.
+TEST(Formats, WriteTheLeastVersion) {
+  Schedule schedule;
+  schedule.participants = {NodeId{0}, NodeId{1}};
+  schedule.phase_steps = {1};
+  schedule.transfers = {{0, 1, NodeId{0}, NodeId{2}, 0}, {0, 1, NodeId{2}, NodeId{1}, 0}};
+  EXPECT_NE(format("json").write(schedule)->find("\"version\": 1"), std::string::npos);
+  const std::string plain = *format("binary").write(schedule);
+  schedule.transfers[0].target_pass = schedule.transfers[1].source_pass = 7;
+  const std::string text = *format("json").write(schedule);
+  EXPECT_NE(text.find("\"version\": 2"), std::string::npos);
+  EXPECT_NE(text.find("\"target\": 2, \"op\": \"copy\", \"target_pass\": 7}"), std::string::npos);
+  EXPECT_LT(plain.size(), format("binary").write(schedule)->size());
+}
+
 TEST(Json, TakesFilesWrittenByHand) {
   const auto schedule = format("json").read(
       "\n {\"transfers\": [{\"op\": \"copy\", \"target\": 7, \"source\": 8, \"first_chunk\": 1,\n"
@@ -213,9 +232,16 @@ TEST(Json, NamesWhatIsWrong) {
   const ScheduleFormat& json = format("json");
   ASSERT_TRUE(json.read(good, "file"));
   const std::vector<Case> cases = {
-      {"\"version\": 1", "\"version\": 2", "file: version: 2; this program reads version 1"},
-      {"\"version\": 1", "\"later\": 3, \"version\": 2",
-       "file: version: 2; this program reads version 1"},
+      {"\"version\": 1", "\"version\": 3", "file: version: 3; this program reads versions up to 2"},
+      {"\"version\": 1", "\"version\": 0", "file: version: 0; this program reads versions up to 2"},
+      {"\"version\": 1", "\"later\": 3, \"version\": 3",
+       "file: version: 3; this program reads versions up to 2"},
+      {"\"copy\"", "\"copy\", \"source_pass\": 1",
+       "file: version: 1 knows no passes of switches, 2 does"},
+      {"\"copy\"", "\"copy\", \"target_pass\": 65536",
+       "file: transfers[1]: target_pass: 65536 is not in 0..65535"},
+      {"\"copy\"", "\"copy\", \"source_pass\": -1",
+       "file: transfers[1]: source_pass: -1 is not in 0..65535"},
       {"\"version\": 1,", "", "file: 'version' is missing"},
       {"pleach_schedule", "plan", "file: format: expected 'pleach_schedule', got 'plan'"},
       {"all_reduce", "all_reduc", "did you mean 'all_reduce'?"},

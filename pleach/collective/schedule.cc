@@ -9,8 +9,11 @@ namespace pleach {
 namespace {
 
 bool before(const Transfer& a, const Transfer& b) {
-  return std::tie(a.step, a.first_chunk, a.source, a.target, a.chunk_count, a.op, a.route) <
-         std::tie(b.step, b.first_chunk, b.source, b.target, b.chunk_count, b.op, b.route);
+  const auto key = [](const Transfer& t) {
+    return std::tie(t.step, t.first_chunk, t.source, t.target, t.chunk_count, t.op, t.route,
+                    t.source_pass, t.target_pass);
+  };
+  return key(a) < key(b);
 }
 
 // Two 32-bit fields in one word: half the hashing of large schedules.
@@ -45,6 +48,12 @@ void sort_transfers(Schedule& schedule) {
   }
 }
 
+bool names_passes(const Schedule& schedule) {
+  return std::ranges::any_of(schedule.transfers, [](const Transfer& transfer) {
+    return transfer.source_pass != 0 || transfer.target_pass != 0;
+  });
+}
+
 uint64_t schedule_hash(const Schedule& schedule) {
   Fingerprint hash;
   hash.add(static_cast<int32_t>(schedule.collective));
@@ -72,6 +81,9 @@ uint64_t schedule_hash(const Schedule& schedule) {
     hash.add(packed(transfer.source.value, transfer.target.value));
     hash.add(packed(transfer.step, transfer.route));
     hash.add(static_cast<int32_t>(transfer.op));
+    if (transfer.source_pass != 0 || transfer.target_pass != 0) {
+      hash.add(packed(transfer.source_pass, transfer.target_pass));
+    }
   }
   hash.add(schedule.routes.size());
   for (int32_t route = 0; route < schedule.routes.size(); ++route) {

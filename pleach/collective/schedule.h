@@ -35,6 +35,7 @@ inline constexpr int32_t kMaxScheduleChunks = 1 << 24;          // chunks of the
 inline constexpr int64_t kMaxScheduleMoves = int64_t{1} << 25;  // chunks of all transfers together
 inline constexpr int32_t kMaxScheduleSteps = 1 << 24;           // steps, and the period
 inline constexpr int32_t kMaxSlotEvents = (1 << 16) - 1;        // sends of a slot, and arrivals
+inline constexpr int32_t kMaxSwitchPasses = 1 << 16;            // of a switch, for the same chunks
 
 // One message: chunks [first_chunk, first_chunk + chunk_count) from one node to another.
 struct Transfer {
@@ -45,6 +46,10 @@ struct Transfer {
   int32_t step = 0;
   int32_t route = kNoRoute;  // index into Schedule::routes, or kNoRoute: the executor's choice
   TransferOp op = TransferOp::kCopy;
+  // Which pass of a switch it leaves, and which it enters; 0 at participants. What a step moves of
+  // the same chunks through one switch meets there if it is of one pass, and only then.
+  uint16_t source_pass = 0;
+  uint16_t target_pass = 0;
   bool operator==(const Transfer&) const = default;
 };
 
@@ -120,7 +125,7 @@ inline std::shared_ptr<const Schedule> borrowed(const Schedule& schedule) {
   return {std::shared_ptr<const Schedule>(), &schedule};
 }
 
-// Sorts transfers into the canonical order (ties: chunk_count, op, route).
+// Sorts transfers into the canonical order (ties: chunk_count, op, route, passes).
 void sort_transfers(Schedule& schedule);
 
 // The form rules that need no symbolic pass: limits and ranges, distinct participants, transfers in
@@ -135,6 +140,9 @@ void sort_transfers(Schedule& schedule);
 //   cost     O(transfers log transfers)
 std::vector<std::string> check_form(const Schedule& schedule, const Topology* topology,
                                     std::size_t limit = 20);
+
+// Whether a transfer names a pass other than 0.
+bool names_passes(const Schedule& schedule);
 
 // Hash of everything but the provenance; equal on all ranks of a job.
 uint64_t schedule_hash(const Schedule& schedule);

@@ -4,6 +4,8 @@
 #include <numeric>
 #include <tuple>
 
+#include "pleach/base/units.h"
+
 namespace pleach {
 namespace {
 
@@ -11,11 +13,12 @@ namespace {
 struct SwitchEnd {
   int32_t step = 0;
   int32_t node = 0;
+  int32_t pass = 0;
   int32_t first_chunk = 0;
   int32_t chunk_count = 0;
   int32_t hop = 0;
   bool arrives = false;
-  auto crossing() const { return std::tie(step, node, first_chunk, chunk_count); }
+  auto crossing() const { return std::tie(step, node, pass, first_chunk, chunk_count); }
 };
 
 }  // namespace
@@ -33,7 +36,9 @@ SwitchStreams::SwitchStreams(const Schedule& schedule, const RankOfNode& rank_of
     for (const bool arrives : {false, true}) {
       if ((arrives ? target : source) == kNoRank) {
         const NodeId node = arrives ? what.target : what.source;
-        ends.push_back({what.step, node.value, what.first_chunk, what.chunk_count, hop, arrives});
+        const int32_t pass = arrives ? what.target_pass : what.source_pass;
+        ends.push_back(
+            {what.step, node.value, pass, what.first_chunk, what.chunk_count, hop, arrives});
       }
     }
   }
@@ -45,7 +50,7 @@ SwitchStreams::SwitchStreams(const Schedule& schedule, const RankOfNode& rank_of
     const SwitchEnd& end = ends[i];
     if (i == 0 || end.crossing() != ends[i - 1].crossing()) {
       first_hop_.push_back(i);
-      crossings_.push_back({.node = end.node});
+      crossings_.push_back({.node = end.node, .pass = end.pass});
     }
     meeting_.push_back(end.hop);
     Hop& hop = hops_[at(end.hop)];
@@ -55,6 +60,31 @@ SwitchStreams::SwitchStreams(const Schedule& schedule, const RankOfNode& rank_of
   }
   first_hop_.push_back(ends.size());
   join();
+}
+
+std::vector<int32_t> SwitchStreams::onward() const {
+  std::vector<int32_t> waiting(crossings_.size(), 0);  // hops from crossings that are not placed
+  std::vector<int32_t> placed;
+  for (const Hop& hop : hops_) {
+    if (hop.from != kNoCrossing && hop.to != kNoCrossing) {
+      ++waiting[at(hop.to)];
+    }
+  }
+  for (int32_t crossing = 0; crossing < count_of(crossings_); ++crossing) {
+    if (waiting[at(crossing)] == 0) {
+      placed.push_back(crossing);
+    }
+  }
+  for (std::size_t i = 0; i < placed.size(); ++i) {
+    const int32_t crossing = placed[i];
+    for (const int32_t index : hops_at(crossing)) {
+      const Hop& hop = hops_[at(index)];
+      if (hop.from == crossing && hop.to != kNoCrossing && --waiting[at(hop.to)] == 0) {
+        placed.push_back(hop.to);
+      }
+    }
+  }
+  return placed;
 }
 
 // Numbers the streams: what hops between crossings connect.
@@ -80,6 +110,31 @@ void SwitchStreams::join() {
   for (int32_t crossing = 0; crossing < count_of(crossings_); ++crossing) {
     crossings_[at(crossing)].stream = crossings_[at(find(crossing))].stream;
   }
+}
+
+std::vector<int64_t> longest_ways_ps(const SwitchStreams& streams,
+                                     std::span<const int64_t> hop_ps) {
+  std::vector<int64_t> longest_ps(at(streams.stream_count()), 0);
+  std::vector<int64_t> reached_ps(streams.crossings().size(), 0);
+  const auto take = [&](int32_t index, int64_t begin_ps) {
+    const Hop& hop = streams.hops()[at(index)];
+    int64_t& end_ps =
+        hop.to == kNoCrossing ? longest_ps[at(streams.stream_of(hop))] : reached_ps[at(hop.to)];
+    end_ps = std::max(end_ps, add_times_ps(begin_ps, hop_ps[at(index)]));
+  };
+  for (int32_t index = 0; index < count_of(streams.hops()); ++index) {
+    if (streams.hops()[at(index)].from == kNoCrossing) {
+      take(index, 0);
+    }
+  }
+  for (const int32_t crossing : streams.onward()) {
+    for (const int32_t index : streams.hops_at(crossing)) {
+      if (streams.hops()[at(index)].from == crossing) {
+        take(index, reached_ps[at(crossing)]);
+      }
+    }
+  }
+  return longest_ps;
 }
 
 }  // namespace pleach

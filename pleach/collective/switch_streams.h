@@ -1,8 +1,8 @@
 // SwitchStreams: the transfers of a schedule that switches join into streams.
 //
 // A hop is a transfer that begins or ends at a switch, a node that is no participant. The hops of
-// one step and one interval of chunks that meet at a switch cross it together, and what crossings
-// and hops connect is one stream.
+// one step and one interval of chunks that meet at a switch in one pass cross it together, and what
+// crossings and hops connect is one stream. It may so cross a switch more than once.
 #pragma once
 
 #include <cstddef>
@@ -30,6 +30,7 @@ struct Hop {
 
 struct Crossing {
   int32_t node = 0;  // the switch
+  int32_t pass = 0;
   int32_t stream = 0;
   int32_t arrival_count = 0;    // of hops that end here
   int32_t departure_count = 0;  // of hops that begin here
@@ -39,8 +40,8 @@ struct Crossing {
 class SwitchStreams {
  public:
   // Precondition: check_ranges found nothing. Hops are numbered as their transfers, crossings by
-  // (step, switch, first chunk, chunk count), streams by one of their crossings. Cost: O(transfers
-  // + hops log hops).
+  // (step, switch, pass, first chunk, chunk count), streams by one of their crossings. Cost:
+  // O(transfers + hops log hops).
   SwitchStreams(const Schedule& schedule, const RankOfNode& rank_of);
 
   std::span<const Hop> hops() const { return hops_; }
@@ -51,6 +52,8 @@ class SwitchStreams {
     return std::span(meeting_).subspan(begin, first_hop_[at(crossing) + 1] - begin);
   }
   int32_t stream_count() const { return stream_count_; }
+  // Crossings such that every hop leads on; those that lie on loops or behind them are left out.
+  std::vector<int32_t> onward() const;
   int32_t stream_of(const Hop& hop) const {
     return crossings_[at(hop.from == kNoCrossing ? hop.to : hop.from)].stream;
   }
@@ -64,5 +67,9 @@ class SwitchStreams {
   std::vector<int32_t> meeting_;        // hops, grouped by crossing
   int32_t stream_count_ = 0;
 };
+
+// The longest way through each stream from a source to a target, where a hop takes `hop_ps` [ps],
+// which may count what comes before it at a source. Precondition: the streams are trees.
+std::vector<int64_t> longest_ways_ps(const SwitchStreams& streams, std::span<const int64_t> hop_ps);
 
 }  // namespace pleach

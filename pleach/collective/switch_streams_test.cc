@@ -19,6 +19,12 @@ Transfer hop(int32_t source, int32_t target, int32_t chunk = 0, int32_t step = 0
   return {.first_chunk = chunk, .source = NodeId{source}, .target = NodeId{target}, .step = step};
 }
 
+Transfer in_pass(Transfer hop, uint16_t source_pass, uint16_t target_pass) {
+  hop.source_pass = source_pass;
+  hop.target_pass = target_pass;
+  return hop;
+}
+
 Schedule schedule_of(std::vector<Transfer> transfers) {
   Schedule schedule = support::make_schedule({.rank_count = kRanks, .chunk_count = 2}, {});
   schedule.phase_steps = {2};
@@ -89,6 +95,13 @@ TEST(SwitchStreams, JoinsWhatMeetsAtASwitch) {
        "{10: 10>1}{10: 0>10}"},
       {"loop", {hop(10, 11), hop(11, 10)}, "{10: 10>11 11>10 | 11: 10>11 11>10}"},
       {"ends", {hop(0, 10)}, "{10: 0>10}"},
+      {"passes",
+       {hop(0, 10), in_pass(hop(10, 11), 0, 2), in_pass(hop(11, 10), 2, 1),
+        in_pass(hop(10, 1), 1, 0)},
+       "{10: 0>10 10>11 | 10: 10>1 11>10 | 11: 10>11 11>10}"},
+      {"passes apart",
+       {hop(0, 10), hop(10, 1), in_pass(hop(2, 10), 0, 1), in_pass(hop(10, 3), 1, 0)},
+       "{10: 0>10 10>1}{10: 2>10 10>3}"},
   };
   for (const Case& row : cases) {
     SCOPED_TRACE(row.name);
@@ -96,6 +109,24 @@ TEST(SwitchStreams, JoinsWhatMeetsAtASwitch) {
     const RankOfNode rank_of(schedule.participants);
     EXPECT_EQ(text_of(schedule, SwitchStreams(schedule, rank_of)), row.streams);
   }
+}
+
+TEST(SwitchStreams, KnowsTheirLongestWays) {
+  // 10 joins 0 and 1, 11 turns what comes, 10 hands it out; 12 is another stream.
+  const Schedule schedule =
+      schedule_of({hop(0, 10), hop(1, 10), hop(10, 11), in_pass(hop(11, 10), 0, 1),
+                   in_pass(hop(10, 0), 1, 0), in_pass(hop(10, 1), 1, 0), hop(2, 12), hop(12, 3)});
+  const RankOfNode rank_of(schedule.participants);
+  const SwitchStreams streams(schedule, rank_of);
+  std::vector<int64_t> hop_ps;
+  for (const Hop& one : streams.hops()) {
+    const Transfer& transfer = schedule.transfers[at(one.transfer)];
+    hop_ps.push_back(transfer.source == NodeId{1} ? 1000 : transfer.target == NodeId{1} ? 100 : 10);
+  }
+  const std::vector<int64_t> longest_ps = longest_ways_ps(streams, hop_ps);
+  ASSERT_EQ(longest_ps.size(), 2U);
+  EXPECT_EQ(std::ranges::max(longest_ps), 1000 + 10 + 10 + 100);
+  EXPECT_EQ(std::ranges::min(longest_ps), 20);
 }
 
 // What stands for them in the Order.

@@ -181,9 +181,13 @@ void Violations::add(const Schedule& schedule, std::size_t transfer, const std::
     return;
   }
   const Transfer& t = schedule.transfers[transfer];
-  add(fmt::format("transfers[{}] (chunks [{}, {}), node {} -> node {}, {}, step {}): {}", transfer,
-                  t.first_chunk, int64_t{t.first_chunk} + t.chunk_count, t.source.value,
-                  t.target.value, t.op == TransferOp::kReduce ? "reduce" : "copy", t.step, why));
+  const auto node = [](NodeId id, uint16_t pass) {
+    return fmt::format("node {}{}", id.value, pass == 0 ? "" : fmt::format(" (pass {})", pass));
+  };
+  add(fmt::format("transfers[{}] (chunks [{}, {}), {} -> {}, {}, step {}): {}", transfer,
+                  t.first_chunk, int64_t{t.first_chunk} + t.chunk_count,
+                  node(t.source, t.source_pass), node(t.target, t.target_pass),
+                  t.op == TransferOp::kReduce ? "reduce" : "copy", t.step, why));
 }
 
 void check_ranges(const Schedule& schedule, Violations& violations) {

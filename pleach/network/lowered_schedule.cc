@@ -8,6 +8,7 @@
 
 #include "pleach/base/index.h"
 #include "pleach/base/units.h"
+#include "pleach/collective/switch_streams.h"
 
 namespace pleach {
 namespace {
@@ -18,6 +19,24 @@ class LatencyOf {
   LatencyOf(const Schedule& schedule, const Topology& topology)
       : schedule_(schedule), topology_(topology) {}
 
+  int64_t stream(std::span<const int32_t> transfers) {
+    if (transfers.size() == 1) {
+      return route(transfers.front());
+    }
+    if (!trees_.has_value()) {
+      trees_.emplace(schedule_, RankOfNode(schedule_.participants));
+      std::vector<int64_t> hop_ps;
+      for (const Hop& hop : trees_->hops()) {
+        hop_ps.push_back(route(hop.transfer));
+      }
+      tree_ps_ = longest_ways_ps(*trees_, hop_ps);
+    }
+    const auto hop =
+        std::ranges::lower_bound(trees_->hops(), transfers.front(), {}, &Hop::transfer);
+    return tree_ps_[at(trees_->stream_of(*hop))];
+  }
+
+ private:
   int64_t route(int32_t transfer) const {
     int64_t sum_ps = 0;
     for (const LinkId link : schedule_.routes[schedule_.transfers[at(transfer)].route]) {
@@ -26,34 +45,10 @@ class LatencyOf {
     return sum_ps;
   }
 
-  int64_t stream(std::span<const int32_t> transfers) const {
-    if (transfers.size() == 1) {
-      return route(transfers.front());
-    }
-    std::unordered_map<int32_t, int64_t> reached_ps;  // by node; a tree settles within its depth
-    int64_t longest_ps = 0;
-    for (std::size_t round = 0; round < transfers.size(); ++round) {
-      bool settled = true;
-      for (const int32_t index : transfers) {
-        const Transfer& hop = schedule_.transfers[at(index)];
-        const bool starts_here = topology_.node(hop.source).kind != NodeKind::kSwitch;
-        const int64_t there_ps =
-            add_times_ps(starts_here ? 0 : reached_ps[hop.source.value], route(index));
-        int64_t& known_ps = reached_ps[hop.target.value];
-        settled = settled && there_ps <= known_ps;
-        known_ps = std::max(known_ps, there_ps);
-        longest_ps = std::max(longest_ps, known_ps);
-      }
-      if (settled) {
-        break;
-      }
-    }
-    return longest_ps;
-  }
-
- private:
   const Schedule& schedule_;
   const Topology& topology_;
+  std::optional<SwitchStreams> trees_;
+  std::vector<int64_t> tree_ps_;  // by stream of those
 };
 
 // Numbers distinct link sets; a plain route is looked up by its number first.
@@ -116,7 +111,7 @@ Result<std::shared_ptr<const LoweredSchedule>> LoweredSchedule::create(
 // symmetric form routes are moved to rank 0 first, so that a set stands for a class of connections.
 void LoweredSchedule::find_connections(const Topology& topology, const LinkTranslation* links) {
   const Schedule& schedule = *schedule_;
-  const LatencyOf latency(schedule, topology);
+  LatencyOf latency(schedule, topology);
   LinkSets sets;
   std::unordered_map<int64_t, int32_t> by_route;
   class_of_.resize(at(order_.stream_count()));

@@ -90,6 +90,12 @@ void bind_transfer(nb::module_& module) {
       .def_prop_ro("target", [](const TransferView& self) { return self.transfer.target.value; })
       .def_prop_ro("step", [](const TransferView& self) { return self.transfer.step; })
       .def_prop_ro(
+          "source_pass", [](const TransferView& self) { return self.transfer.source_pass; },
+          "Which pass of a switch it leaves; 0 at a rank.")
+      .def_prop_ro(
+          "target_pass", [](const TransferView& self) { return self.transfer.target_pass; },
+          "Which pass of a switch it enters; 0 at a rank.")
+      .def_prop_ro(
           "op",
           [](const TransferView& self) {
             return std::string(self.transfer.op == TransferOp::kCopy ? "copy" : "reduce");

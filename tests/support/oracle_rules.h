@@ -76,9 +76,13 @@ inline void OracleEvents::join_messages(const Schedule& schedule,
     return found == node_of_rank_.end() ? -1 : static_cast<int32_t>(found - node_of_rank_.begin());
   };
   const auto share_switch = [&](const Transfer& left, const Transfer& right) {
-    for (const NodeId node : {left.source, left.target}) {
-      if (rank_of(node) < 0 && (node == right.source || node == right.target)) {
-        return left.step == right.step && left.first_chunk == right.first_chunk;
+    const std::pair from(left.source, left.source_pass), to(left.target, left.target_pass);
+    for (const auto& [node, pass] : {from, to}) {
+      const bool meets = (node == right.source && pass == right.source_pass) ||
+                         (node == right.target && pass == right.target_pass);
+      if (rank_of(node) < 0 && meets && left.step == right.step &&
+          left.first_chunk == right.first_chunk) {
+        return true;
       }
     }
     return false;

@@ -12,7 +12,7 @@
 namespace pleach {
 namespace {
 
-constexpr int32_t kVersion = 1;
+constexpr int32_t kVersion = 2;  // passes of switches; what has none is written as 1
 constexpr std::size_t kIdentifierOffset = 4;
 constexpr std::size_t kAlignment = 8;
 constexpr std::size_t kMaxBytes = (std::size_t{1} << 31) - 1;  // of FlatBuffers
@@ -32,8 +32,9 @@ std::size_t estimated_bytes(const Schedule& schedule) {
     links += schedule.routes[route].size() + 1;
   }
   const std::size_t weights = schedule.chunks.is_uniform() ? 0 : at(schedule.chunks.count());
-  return schedule.transfers.size() * sizeof(file::Transfer) + links * sizeof(int32_t) +
-         weights * sizeof(int64_t) + schedule.participants.size() * sizeof(int32_t) +
+  return schedule.transfers.size() * (sizeof(file::Transfer) + sizeof(uint32_t)) +
+         links * sizeof(int32_t) + weights * sizeof(int64_t) +
+         schedule.participants.size() * sizeof(int32_t) +
          schedule.phase_steps.size() * sizeof(int32_t) + provenance.algorithm.size() +
          provenance.options.size() + provenance.certificate.witness.size() + 1024;
 }
@@ -68,6 +69,17 @@ PackedRoutes pack(const RouteTable& routes) {
   return packed;
 }
 
+// Of each transfer the two passes, in one number.
+constexpr uint32_t kPassBits = 16;
+
+std::vector<uint32_t> pack_passes(const Schedule& schedule) {
+  std::vector<uint32_t> packed;
+  for (const Transfer& transfer : schedule.transfers) {
+    packed.push_back(uint32_t{transfer.target_pass} << kPassBits | transfer.source_pass);
+  }
+  return packed;
+}
+
 Result<std::string> write(const Schedule& schedule) {
   PLEACH_TRY(refuse_bad_ranges(schedule));
   const std::size_t estimate = estimated_bytes(schedule);
@@ -84,6 +96,8 @@ Result<std::string> write(const Schedule& schedule) {
         *packed = file::Transfer(t.first_chunk, t.chunk_count, t.source.value, t.target.value,
                                  t.step, t.route, static_cast<int32_t>(t.op));
       });
+  const bool has_passes = names_passes(schedule);
+  const auto passes = has_passes ? builder.CreateVector(pack_passes(schedule)) : 0;
   const PackedRoutes routes = pack(schedule.routes);
   const auto route_links = builder.CreateVector(routes.links);
   const auto route_ends = builder.CreateVector(routes.ends);
@@ -102,11 +116,11 @@ Result<std::string> write(const Schedule& schedule) {
   const auto collective = builder.CreateString(std::string(to_text(schedule.collective)));
   const auto provenance = pack(builder, schedule.provenance);
   file::FinishScheduleBuffer(
-      builder,
-      file::CreateSchedule(builder, kVersion, collective, schedule.root.value, participants,
-                           schedule.chunks.count(), chunk_weights, schedule.period, phase_steps,
-                           transfers, route_ends, route_links, symmetry, provenance,
-                           static_cast<int32_t>(schedule.fold_order)));
+      builder, file::CreateSchedule(builder, has_passes ? kVersion : kVersion - 1, collective,
+                                    schedule.root.value, participants, schedule.chunks.count(),
+                                    chunk_weights, schedule.period, phase_steps, transfers,
+                                    route_ends, route_links, symmetry, provenance,
+                                    static_cast<int32_t>(schedule.fold_order), passes));
   return std::string(reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize());
 }
 
@@ -181,6 +195,23 @@ Result<ChunkGrid> unpack_chunks(const file::Schedule& packed, const std::string&
   return ChunkGrid::weighted(std::move(weights));
 }
 
+Status unpack_passes(const file::Schedule& packed, const std::string& path,
+                     std::vector<Transfer>& transfers) {
+  if (packed.transfer_passes() == nullptr) {
+    return ok();
+  }
+  const std::vector<uint32_t> passes = unpack(packed.transfer_passes());
+  if (packed.version() < kVersion || passes.size() != transfers.size()) {
+    return invalid(path, fmt::format("transfer_passes: {} of them for {} transfers, in version {}",
+                                     passes.size(), transfers.size(), packed.version()));
+  }
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    transfers[i].source_pass = static_cast<uint16_t>(passes[i]);
+    transfers[i].target_pass = static_cast<uint16_t>(passes[i] >> kPassBits);
+  }
+  return ok();
+}
+
 Result<std::vector<Transfer>> unpack_transfers(const file::Schedule& packed,
                                                const std::string& path) {
   std::vector<Transfer> transfers;
@@ -194,6 +225,7 @@ Result<std::vector<Transfer>> unpack_transfers(const file::Schedule& packed,
                          NodeId{t->target()}, t->step(), t->route(),
                          t->op() == 1 ? TransferOp::kReduce : TransferOp::kCopy});
   }
+  PLEACH_TRY(unpack_passes(packed, path, transfers));
   return transfers;
 }
 
@@ -242,9 +274,10 @@ Result<Schedule> read(std::string_view content, const std::string& path) {
     return invalid(path, fmt::format("is damaged or cut short ({} bytes)", content.size()));
   }
   const file::Schedule& packed = *file::GetSchedule(content.data());
-  if (packed.version() != kVersion) {
-    return invalid(path, fmt::format("binary format version {}; this program reads version {}",
-                                     packed.version(), kVersion));
+  if (packed.version() < 1 || packed.version() > kVersion) {
+    return invalid(path,
+                   fmt::format("binary format version {}; this program reads versions up to {}",
+                               packed.version(), kVersion));
   }
   return unpack_schedule(packed, path);
 }

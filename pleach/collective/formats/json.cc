@@ -22,7 +22,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::string_view kFormatName = "pleach_schedule";
-constexpr int64_t kFormatVersion = 1;
+constexpr int64_t kFormatVersion = 2;        // passes of switches; what has none is written as 1
 constexpr std::size_t kTransferBytes = 100;  // of text, roughly
 
 constexpr std::string_view kOwnFirst = "own_first";
@@ -119,6 +119,12 @@ void write_transfers(std::string& text, const std::vector<Transfer>& transfers) 
     if (t.route != kNoRoute) {
       fmt::format_to(out, ", \"route\": {}", t.route);
     }
+    if (t.source_pass != 0) {
+      fmt::format_to(out, ", \"source_pass\": {}", t.source_pass);
+    }
+    if (t.target_pass != 0) {
+      fmt::format_to(out, ", \"target_pass\": {}", t.target_pass);
+    }
     text += '}';
   }
   text += transfers.empty() ? "]\n" : "\n  ]\n";
@@ -130,7 +136,8 @@ Result<std::string> write(const Schedule& schedule) {
   text.reserve(schedule.transfers.size() * kTransferBytes + 4096);
   auto out = std::back_inserter(text);
   fmt::format_to(out, "{{\n  \"format\": \"{}\",\n  \"version\": {},\n  \"collective\": \"{}\",\n",
-                 kFormatName, kFormatVersion, to_text(schedule.collective));
+                 kFormatName, names_passes(schedule) ? kFormatVersion : kFormatVersion - 1,
+                 to_text(schedule.collective));
   if (has_root(schedule.collective)) {
     fmt::format_to(out, "  \"root\": {},\n", schedule.root.value);
   }
@@ -195,6 +202,8 @@ enum class Key : uint8_t {
   kTarget,
   kOp,
   kRoute,
+  kSourcePass,
+  kTargetPass,
   kAlgorithm,
   kOptions,
   kTopologyFingerprint,
@@ -240,6 +249,8 @@ constexpr std::array kFields = {
     Field{Place::kTransfer, Key::kTarget, "target", Kind::kInteger, true},
     Field{Place::kTransfer, Key::kOp, "op", Kind::kText, true},
     Field{Place::kTransfer, Key::kRoute, "route", Kind::kInteger},
+    Field{Place::kTransfer, Key::kSourcePass, "source_pass", Kind::kInteger},
+    Field{Place::kTransfer, Key::kTargetPass, "target_pass", Kind::kInteger},
     Field{Place::kProvenance, Key::kAlgorithm, "algorithm", Kind::kText},
     Field{Place::kProvenance, Key::kOptions, "options", Kind::kText},
     Field{Place::kProvenance, Key::kTopologyFingerprint, "topology_fingerprint", Kind::kText},
@@ -253,6 +264,10 @@ constexpr std::array kFields = {
     Field{Place::kCertificate, Key::kAlpha, "alpha_s", Kind::kNumber},
     Field{Place::kCertificate, Key::kBeta, "beta_s_per_byte", Kind::kNumber},
 };
+
+std::string other_version(int64_t version) {
+  return fmt::format("{}; this program reads versions up to {}", version, kFormatVersion);
+}
 
 constexpr uint64_t bit(Key key) {
   return uint64_t{1} << static_cast<int>(key);
@@ -306,9 +321,11 @@ class Reader final : public nlohmann::json_sax<Json> {
 
   struct Pending {  // read, and no part of the schedule yet
     Transfer transfer;
+    int32_t source_pass = 0, target_pass = 0;
     std::vector<LinkId> route;
     std::vector<int64_t> weights;
     int32_t chunk_count = 1;
+    int64_t version = kFormatVersion;
   };
 
   std::string_view content_;
@@ -430,6 +447,10 @@ bool Reader::integer(int64_t value) {
   }
   const auto narrow = static_cast<int32_t>(is_narrow ? value : 0);
   if (place_ == Place::kTransfer) {
+    const bool is_pass = field_->key == Key::kSourcePass || field_->key == Key::kTargetPass;
+    if (is_pass && (value < 0 || value >= kMaxSwitchPasses)) {
+      return fail(fmt::format("{} is not in 0..{}", value, kMaxSwitchPasses - 1));
+    }
     *transfer_integer() = narrow;
     return true;
   }
@@ -460,8 +481,8 @@ bool Reader::list_entry(int64_t value, int32_t narrow) {
 bool Reader::top_integer(int64_t value, int32_t narrow) {
   switch (field_->key) {
     case Key::kVersion:
-      return value == kFormatVersion ||
-             fail(fmt::format("{}; this program reads version {}", value, kFormatVersion));
+      pending_.version = value;
+      return (value >= 1 && value <= kFormatVersion) || fail(other_version(value));
     case Key::kRoot:
       schedule_.root = Rank{narrow};
       break;
@@ -490,6 +511,10 @@ int32_t* Reader::transfer_integer() {
       return &pending_.transfer.source.value;
     case Key::kTarget:
       return &pending_.transfer.target.value;
+    case Key::kSourcePass:
+      return &pending_.source_pass;
+    case Key::kTargetPass:
+      return &pending_.target_pass;
     default:
       return &pending_.transfer.route;
   }
@@ -578,6 +603,7 @@ bool Reader::start_object(std::size_t /*size*/) {
     case Place::kTransfers:
       place_ = Place::kTransfer;
       pending_.transfer = Transfer{};
+      pending_.source_pass = pending_.target_pass = 0;
       break;
     default:
       place_ = field_->inside;
@@ -630,6 +656,8 @@ bool Reader::end_object() {
   }
   switch (place_) {
     case Place::kTransfer:
+      pending_.transfer.source_pass = static_cast<uint16_t>(pending_.source_pass);
+      pending_.transfer.target_pass = static_cast<uint16_t>(pending_.target_pass);
       schedule_.transfers.push_back(pending_.transfer);
       place_ = Place::kTransfers;
       break;
@@ -704,6 +732,9 @@ Result<Schedule> Reader::finish() && {
   if (!take_weights()) {
     return *error_;
   }
+  if (pending_.version == 1 && names_passes(schedule_)) {
+    return invalid(fmt::format("{}: version: 1 knows no passes of switches, 2 does", path_));
+  }
   if (!has(Key::kPhaseSteps) && !schedule_.transfers.empty()) {
     int32_t last = 0;
     for (const Transfer& transfer : schedule_.transfers) {
@@ -739,9 +770,8 @@ Result<Schedule> read(std::string_view content, const std::string& path) {
   if (!Json::sax_parse(content.begin(), content.end(), &reader)) {
     // What a later version means by its keys is not for this reader to judge.
     const auto version = version_of(content);
-    if (version && *version != kFormatVersion) {
-      return invalid(fmt::format("{}: version: {}; this program reads version {}", path, *version,
-                                 kFormatVersion));
+    if (version && (*version < 1 || *version > kFormatVersion)) {
+      return invalid(fmt::format("{}: version: {}", path, other_version(*version)));
     }
     return *reader.error();
   }

@@ -8,6 +8,7 @@
 #include "tests/support/counterexamples.h"
 #include "tests/support/random_schedules.h"
 #include "tests/support/topologies.h"
+#include "tests/support/two_levels.h"
 
 namespace pleach {
 namespace {
@@ -190,6 +191,19 @@ TEST(Flow, AStreamThroughASwitchFlowsAtOneRate) {
 
 // Lockstep: the ring's steps open one after the other, so that segment k+1 of a step cannot start
 // before all of segment k is sent (period = step count), and times add up.
+// Up to a switch above and down again, by the switches that it came by: once its bytes, and the
+// latencies of four cables.
+TEST(Flow, AStreamMayPassASwitchTwice) {
+  const support::TwoLevels levels{.ranks = 6, .leaves = 3};
+  const Topology topology = levels.topology();
+  const Schedule schedule = levels.all_reduce();
+  const Simulation simulation = run(topology, {{borrowed(schedule), 1'000, 0}});
+  EXPECT_EQ(simulation.finish_ps, 5'000 + 1'000'000 + 4 * kLatencyPs);
+  for (const LinkUse& link : simulation.use.links) {
+    EXPECT_EQ(link.wire_bytes, 1'000);
+  }
+}
+
 TEST(Flow, LockstepOpensSlotsInOrder) {
   const Topology topology = topology_of(std::string("ring:4") + kPlain);
   const Schedule ring = symmetric_ring(topology);
