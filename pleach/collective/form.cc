@@ -50,6 +50,7 @@ class FormCheck {
   void check_crossing(const SwitchStreams& streams, int32_t number);
   void check_trees(const SwitchStreams& streams);
   void check_leaves(const SwitchStreams& streams);
+  void check_shared_links(const SwitchStreams& streams);
   void check_slots();
   void check_arrivals();
   void check_group(std::span<Arrival> group);
@@ -225,6 +226,9 @@ void FormCheck::sort_out_transfers() {
   if (violations_.empty()) {
     check_leaves(streams);
   }
+  if (topology_ != nullptr && violations_.empty()) {
+    check_shared_links(streams);
+  }
 }
 
 void FormCheck::check_crossings(const SwitchStreams& streams) {
@@ -352,6 +356,37 @@ void FormCheck::check_leaves(const SwitchStreams& streams) {
     }
     arrivals_.push_back({leaf.rank, t.step, t.first_chunk, t.first_chunk + t.chunk_count,
                          smallest_source, leaf.transfer});
+  }
+}
+
+// A stream occupies a link once: what leaves a crossing by several hops may share links on its way,
+// as it is the same; what leaves different ranks or crossings is not.
+void FormCheck::check_shared_links(const SwitchStreams& streams) {
+  struct Use {
+    int32_t stream = 0;
+    LinkId link;
+    int32_t rank = kNoRank;  // that it comes from, or
+    int32_t crossing = kNoCrossing;
+    int32_t transfer = 0;
+    auto place() const { return std::tie(stream, link); }
+    auto origin() const { return std::tie(rank, crossing); }
+  };
+  std::vector<Use> uses;
+  for (const Hop& hop : streams.hops()) {
+    if (const int32_t route = transfer(hop.transfer).route; route != kNoRoute) {
+      for (const LinkId link : schedule_.routes[route]) {
+        uses.push_back({streams.stream_of(hop), link, hop.source_rank, hop.from, hop.transfer});
+      }
+    }
+  }
+  std::sort(uses.begin(), uses.end(), [](const Use& a, const Use& b) {
+    return std::tie(a.stream, a.link, a.transfer) < std::tie(b.stream, b.link, b.transfer);
+  });
+  for (std::size_t i = 1; i < uses.size() && !violations_.full(); ++i) {
+    if (uses[i].place() == uses[i - 1].place() && uses[i].origin() != uses[i - 1].origin()) {
+      fault(uses[i].transfer, fmt::format("its stream occupies link {} twice, by transfers[{}] too",
+                                          uses[i].link.value, uses[i - 1].transfer));
+    }
   }
 }
 

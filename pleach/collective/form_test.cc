@@ -216,6 +216,57 @@ Topology switches() {
   return *topology;
 }
 
+// Of one stream's links none carries two things: what two ranks send is not the same, and what
+// comes back to a switch in a later pass is another sum; what a switch hands out may share a way.
+TEST(Form, ChecksThatAStreamOccupiesALinkOnce) {
+  const Topology topology = switches();
+  const auto link = [&](int32_t source, int32_t target) {
+    for (const LinkId out : topology.links_out(NodeId{source})) {
+      if (topology.link(out).target == NodeId{target}) {
+        return out;
+      }
+    }
+    return LinkId{};
+  };
+  struct Way {
+    Transfer hop;
+    std::vector<LinkId> route;
+  };
+  const struct {
+    std::string name;
+    std::vector<Way> ways;
+    std::string error;
+  } cases[] = {
+      {"two ranks by one cable to where they meet",
+       {{pass(0, 0, 10, 0), {link(0, 12), link(12, 10)}},
+        {pass(1, 0, 10, 0), {link(1, 12), link(12, 10)}},
+        {pass(10, 0, 2, 0), {link(10, 2)}}},
+       "its stream occupies link"},
+      {"handed out over one cable",
+       {{pass(0, 0, 10, 0), {link(0, 10)}},
+        {pass(10, 0, 1, 0), {link(10, 11), link(11, 1)}},
+        {pass(10, 0, 2, 0), {link(10, 11), link(11, 2)}}},
+       ""},
+      {"round and round",
+       {{pass(0, 0, 10, 0), {link(0, 10)}},
+        {pass(10, 0, 11, 0), {link(10, 11)}},
+        {pass(11, 0, 10, 1), {link(11, 10)}},
+        {pass(10, 1, 11, 1), {link(10, 11)}},
+        {pass(11, 1, 1, 0), {link(11, 1)}}},
+       "its stream occupies link"},
+  };
+  for (const auto& [name, ways, error] : cases) {
+    Schedule schedule = make_schedule({.rank_count = 4, .chunk_count = 2}, {});
+    schedule.phase_steps = {2};
+    for (const auto& [hop, route] : ways) {
+      schedule.transfers.push_back(hop);
+      schedule.transfers.back().route = schedule.routes.add(route);
+    }
+    sort_transfers(schedule);
+    expect_form(name, schedule, &topology, error);
+  }
+}
+
 TEST(Form, ChecksStreamsThroughSwitches) {
   struct Case {
     std::string name;

@@ -135,7 +135,7 @@ void sort_transfers(Schedule& schedule);
 // interval and step through switches that are trees from all sources to all targets and end in one
 // op, symmetric-form rules; with a topology also: nodes exist and are of the right kind, switches
 // can do what is asked, routes are connected paths from source to target through nodes that pass
-// traffic, the topology has the automorphisms.
+// traffic, the parts of a stream occupy links of their own, the topology has the automorphisms.
 //   returns  one line per violation, at most `limit` (> 0); empty: well-formed
 //   cost     O(transfers log transfers)
 std::vector<std::string> check_form(const Schedule& schedule, const Topology* topology,
