@@ -494,7 +494,7 @@ Result<TrainSettings> understand_train(const CommandLine& line) {
     PLEACH_SET(own.strategy, strategy_option(line, settings.rank_count));
     PLEACH_SET(own.policies, policies_option(line, settings.network.source));
     own.settled = line.given("--settled");
-    PLEACH_SET(own.slowness, slowness_option(line, own.strategy.rank_count()));
+    PLEACH_SET(own.slowness, slowness_option(line, own.strategy.rank_end()));
   }
   if (line.given("--bandwidths")) {
     PLEACH_SET(settings.sweep, understand_sweep(line, settings));

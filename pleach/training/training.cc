@@ -227,7 +227,7 @@ class Trainer {
   }
 
   Result<std::vector<TrainingRow>> run() {
-    PLEACH_TRY(check_network(request_.network, request_.strategy.rank_count()));
+    PLEACH_TRY(check_network(request_.network, request_.strategy.rank_end()));
     PLEACH_TRY(check_slowness());
     PLEACH_ASSIGN(plain, build_trace(trace_request({}, true)));
     base_ = std::make_shared<const Trace>(std::move(plain));
@@ -264,7 +264,7 @@ class Trainer {
   bool has_exchanges() const { return exchange_family_ >= 0; }
 
   Status check_slowness() const {
-    const auto ranks = at(request_.strategy.rank_count());
+    const auto ranks = at(request_.strategy.rank_end());
     if (!request_.slowness.empty() && request_.slowness.size() != ranks) {
       return invalid(
           fmt::format("slowness is given for {} ranks of {}", request_.slowness.size(), ranks));

@@ -39,7 +39,7 @@ struct ReplicaClass {
 };
 
 Status check_request(const TraceRequest& request) {
-  const std::size_t ranks = at(request.strategy.rank_count());
+  const std::size_t ranks = at(request.strategy.rank_end());
   if (!request.slowness.empty() && request.slowness.size() != ranks) {
     return invalid(
         fmt::format("slowness of {} ranks for {} ranks", request.slowness.size(), ranks));
@@ -72,7 +72,7 @@ class TraceBuilder {
 
   Result<Trace> build() {
     trace_.name = request_.workload.model.name;
-    trace_.rank_count = grid_.rank_count();
+    trace_.rank_count = strategy_.rank_end();
     trace_.names = pass_names(request_.workload.model);
     add_families();
     const std::vector<ReplicaClass> classes = replica_classes();
@@ -197,7 +197,7 @@ class TraceBuilder {
   std::vector<ReplicaClass> replica_classes() const {
     std::vector<std::vector<double>> slowness(at(strategy_.data),
                                               std::vector<double>(at(shares_.stage_count), 0.0));
-    for (int32_t rank = 0; rank < grid_.rank_count(); ++rank) {
+    for (const int32_t rank : grid_.ranks()) {
       const Coordinates place = grid_.coordinates(rank);
       double& slowest = slowness[at(digit(place, ParallelDimension::kData))]
                                 [at(digit(place, ParallelDimension::kPipeline))];
@@ -216,8 +216,8 @@ class TraceBuilder {
     return classes;
   }
 
-  // Ranks ascend in every worker, and the digit of the stage is the only one in which the workers
-  // of a class differ: the i-th rank of one stage and of the next belong to one pipeline.
+  // The digit of the stage is the only one in which the workers of a class differ: the i-th rank of
+  // one stage and of the next belong to one pipeline.
   void add_workers(const std::vector<ReplicaClass>& classes) {
     trace_.workers.resize(classes.size() * at(shares_.stage_count));
     std::vector<std::size_t> class_of(at(strategy_.data), 0);
@@ -226,7 +226,7 @@ class TraceBuilder {
         class_of[replica] = classes[one].has_replica[replica] ? one : class_of[replica];
       }
     }
-    for (int32_t rank = 0; rank < grid_.rank_count(); ++rank) {
+    for (const int32_t rank : grid_.ranks()) {
       const Coordinates place = grid_.coordinates(rank);
       const int32_t worker = worker_of(class_of[at(digit(place, ParallelDimension::kData))],
                                        digit(place, ParallelDimension::kPipeline));

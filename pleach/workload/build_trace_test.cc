@@ -436,6 +436,70 @@ TEST(BuildTrace, NumbersRanksByPlacement) {
   EXPECT_EQ(trace.workers[1].ranks, (std::vector<int32_t>{2, 3, 8, 9}));
 }
 
+// Stages of two ranks: 5 and 0, 2 and 6, then 1 and 4 of the other replica, 3 and 7; no 8, but 9.
+TEST(BuildTrace, PutsRanksWhereAListSays) {
+  const Workload workload = megatron();
+  Strategy strategy = {.data = 2, .tensor = 2, .pipeline = 2};
+  strategy.rank_of_place = {5, 0, 2, 6, 1, 4, 3, 9};
+  const Trace trace = build(workload, strategy);
+  EXPECT_EQ(trace.rank_count, 10);
+  EXPECT_EQ(trace.families[0].groups,
+            (std::vector<std::vector<int32_t>>{{0, 4}, {1, 5}, {2, 3}, {6, 9}}));
+  EXPECT_EQ(trace.families[1].groups,
+            (std::vector<std::vector<int32_t>>{{0, 5}, {1, 4}, {2, 6}, {3, 9}}));
+  // What one stage sends goes to the rank of the same place in the next.
+  EXPECT_EQ(trace.workers[0].ranks, (std::vector<int32_t>{5, 0, 1, 4}));
+  EXPECT_EQ(trace.workers[1].ranks, (std::vector<int32_t>{2, 6, 3, 9}));
+  TraceRequest request = {.workload = workload, .strategy = strategy};
+  request.slowness.assign(10, 1);
+  request.slowness[4] = 2;
+  request.slowness[7] = 3;  // does nothing
+  const Result<Trace> slowed = build_trace(request);
+  ASSERT_TRUE(slowed && check_trace(*slowed));
+  ASSERT_EQ(slowed->workers.size(), 4U);
+  EXPECT_EQ(slowed->workers[2].ranks, (std::vector<int32_t>{1, 4}));
+  EXPECT_EQ(slowed->workers[0].nodes[1].duration_ps * 2, slowed->workers[2].nodes[1].duration_ps);
+  strategy.rank_of_place[0] = 9;
+  EXPECT_EQ(build_trace({.workload = workload, .strategy = strategy}).error().message,
+            "strategy: placement: rank 9 is there twice");
+}
+
+// A list of what an order says is that order.
+TEST(BuildTrace, AListOfAnOrderIsTheOrder) {
+  const Workload workload = megatron();
+  Strategy ordered = {.data = 3, .tensor = 2, .pipeline = 3};
+  std::ranges::sort(ordered.placement);
+  do {
+    Strategy listed = ordered;
+    listed.placement = Strategy().placement;
+    for (int32_t place = 0; place < ordered.rank_count(); ++place) {
+      const std::map<ParallelDimension, std::pair<int32_t, int32_t>> digits = {
+          {ParallelDimension::kTensor, {place % 2, 2}},
+          {ParallelDimension::kSequence, {0, 1}},
+          {ParallelDimension::kPipeline, {place / 2 % 3, 3}},
+          {ParallelDimension::kData, {place / 6, 3}}};
+      int32_t rank = 0;
+      for (std::size_t digit = 4; digit-- > 0;) {
+        const auto [value, size] = digits.at(ordered.placement[digit]);
+        rank = rank * size + value;
+      }
+      listed.rank_of_place.push_back(rank);
+    }
+    const Trace one = build(workload, ordered), other = build(workload, listed);
+    ASSERT_EQ(one.families.size(), other.families.size());
+    for (std::size_t family = 0; family < one.families.size(); ++family) {
+      EXPECT_EQ(one.families[family].groups, other.families[family].groups) << to_text(ordered);
+    }
+    for (std::size_t worker = 0; worker < one.workers.size(); ++worker) {
+      EXPECT_EQ(describe(one, worker), describe(other, worker));
+      EXPECT_EQ(
+          std::set<int32_t>(one.workers[worker].ranks.begin(), one.workers[worker].ranks.end()),
+          std::set<int32_t>(other.workers[worker].ranks.begin(),
+                            other.workers[worker].ranks.end()));
+    }
+  } while (std::ranges::next_permutation(ordered.placement).found);
+}
+
 TEST(BuildTrace, NamesWhatTheModelLacks) {
   const struct {
     Strategy strategy;

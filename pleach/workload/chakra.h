@@ -32,7 +32,7 @@ Result<Trace> read_chakra(const std::string& prefix, const ChakraOptions& option
 // microseconds, which is all the format holds; the remainder is carried into the next node, so that
 // sums stay right within 1 us.
 //   errors  kIo, also where a file of an earlier trace would be read as one rank more; those of
-//           check_trace
+//           check_trace; kInvalidArgument: a rank in no worker
 Status write_chakra(const Trace& trace, const std::string& prefix);
 
 }  // namespace pleach

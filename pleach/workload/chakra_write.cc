@@ -161,9 +161,6 @@ Status write_chakra(const Trace& trace, const std::string& prefix) {
                  fmt::format("{} would be taken for a part of the trace of {} ranks; remove it",
                              pleach::quoted(beyond), trace.rank_count)};
   }
-  const NumberedGroups groups(trace);
-  FileSet files;
-  PLEACH_TRY(files.add(prefix + ".groups.json", groups.json()));
   // Rank 0 last: without it there is no trace to read.
   std::map<int32_t, std::pair<std::size_t, std::size_t>, std::greater<>> places;
   for (std::size_t worker = 0; worker < trace.workers.size(); ++worker) {
@@ -171,6 +168,14 @@ Status write_chakra(const Trace& trace, const std::string& prefix) {
       places[trace.workers[worker].ranks[member]] = {worker, member};
     }
   }
+  for (int32_t rank = 0; rank < trace.rank_count; ++rank) {
+    if (!places.contains(rank)) {
+      return invalid(fmt::format("rank {} is in no worker", rank));
+    }
+  }
+  const NumberedGroups groups(trace);
+  FileSet files;
+  PLEACH_TRY(files.add(prefix + ".groups.json", groups.json()));
   for (const auto& [rank, place] : places) {
     RankWriter writer(trace, groups, place.first, place.second);
     PLEACH_TRY(files.add(fmt::format("{}.{}.et", prefix, rank), chakra_bytes(writer.nodes())));

@@ -43,6 +43,7 @@ Status check_numbers(const Workload& workload, const Strategy& strategy) {
   if (!std::ranges::is_permutation(strategy.placement, Strategy().placement)) {
     return invalid("strategy: the placement does not name each dimension once");
   }
+  PLEACH_TRY(check_placement(strategy));
   if (workload.batch < 1 || workload.batch % strategy.micro_batches != 0) {
     return invalid(fmt::format("{}: a batch of {} does not divide into {} micro-batches",
                                model.name, workload.batch, strategy.micro_batches));

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 
+#include "pleach/base/files.h"
+#include "pleach/base/index.h"
 #include "pleach/base/names.h"
 #include "pleach/base/options.h"
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
+#include "pleach/workload/json_text.h"
 
 namespace pleach {
 namespace {
@@ -64,11 +67,11 @@ std::vector<OptionDescriptor> descriptors() {
           {.name = "placement",
            .kind = Kind::kText,
            .default_value = "tp-sp-pp-dp",
-           .summary = "how ranks are numbered, the fastest first"},
-          count("idle", "ranks at the end that do nothing", 0)};
+           .summary = "how ranks are numbered, the fastest first; or the rank of each place"},
+          count("idle", "ranks that do nothing", 0)};
 }
 
-Result<std::array<ParallelDimension, 4>> parse_placement(const std::string& text) {
+Result<std::array<ParallelDimension, 4>> parse_order(const std::string& text) {
   std::array<ParallelDimension, 4> placement = {};
   const std::vector<std::string_view> names = split(text, '-');
   if (!std::ranges::is_permutation(names, kDimensionNames, {}, {},
@@ -82,6 +85,51 @@ Result<std::array<ParallelDimension, 4>> parse_placement(const std::string& text
     PLEACH_SET(placement[at], parse_name(kDimensionNames, "dimension", names[at]));
   }
   return placement;
+}
+
+bool names_file(const std::string& text) {
+  return text.find('/') != std::string::npos || text.ends_with(".json");
+}
+
+Result<std::vector<int32_t>> read_places(const std::string& path, int32_t rank_count) {
+  PLEACH_ASSIGN(text, read_file(path));
+  PLEACH_ASSIGN(root, parse_json(text, path));
+  const auto error = [&](const nlohmann::json::json_pointer& pointer, const std::string& what) {
+    return invalid(json_place(text, path, pointer), what);
+  };
+  if (!root.is_array()) {
+    return error(nlohmann::json::json_pointer(), "not a JSON list of ranks, as [0, 4, 1, 5]");
+  }
+  std::vector<int32_t> ranks;
+  for (const nlohmann::json& value : root) {
+    if (!value.is_number_unsigned() || value.get<uint64_t>() >= static_cast<uint64_t>(rank_count)) {
+      return error(nlohmann::json::json_pointer() / ranks.size(),
+                   fmt::format("{} is no rank from 0 to {}", shown(value), rank_count - 1));
+    }
+    ranks.push_back(value.get<int32_t>());
+  }
+  if (ranks.empty()) {  // which is not said of a strategy
+    return invalid("strategy: placement: no ranks");
+  }
+  return ranks;
+}
+
+// Into the strategy's `placement` or `rank_of_place`, which is yet to be checked.
+Status parse_placement(const std::string& text, int32_t rank_count, Strategy& strategy) {
+  if (names_file(text)) {
+    PLEACH_SET(strategy.rank_of_place, read_places(text, rank_count));
+    return ok();
+  }
+  if (text.empty() || text.find_first_not_of("0123456789-") != std::string::npos) {
+    PLEACH_SET(strategy.placement, parse_order(text));
+    return ok();
+  }
+  for (const std::string_view word : split(text, '-')) {
+    strategy.rank_of_place.emplace_back();
+    PLEACH_SET(strategy.rank_of_place.back(),
+               parse_count(word, "strategy: placement: rank", 0, rank_count - 1));
+  }
+  return ok();
 }
 
 // Sets `data` where it is not given, and holds the product against the ranks.
@@ -117,6 +165,37 @@ Status fit_ranks(Strategy& strategy, bool has_data, int32_t rank_count, int32_t 
 
 }  // namespace
 
+int32_t Strategy::rank_end() const {
+  return rank_of_place.empty() ? rank_count() : *std::ranges::max_element(rank_of_place) + 1;
+}
+
+Status check_placement(const Strategy& strategy) {
+  std::vector<int32_t> ranks = strategy.rank_of_place;
+  if (ranks.empty()) {
+    return ok();
+  }
+  std::ranges::sort(ranks);
+  if (ranks.front() < 0) {
+    return invalid(fmt::format("strategy: placement: there is no rank {}", ranks.front()));
+  }
+  if (const auto twice = std::ranges::adjacent_find(ranks); twice != ranks.end()) {
+    return invalid(fmt::format("strategy: placement: rank {} is there twice", *twice));
+  }
+  if (count_of(ranks) != strategy.rank_count()) {
+    int32_t missing = 0;
+    while (at(missing) < ranks.size() && ranks[at(missing)] == missing) {
+      ++missing;
+    }
+    return invalid(fmt::format(
+        "strategy: placement: {} ranks for the {} places of dp={} x tp={} x pp={} x sp={}{}",
+        ranks.size(), strategy.rank_count(), strategy.data, strategy.tensor, strategy.pipeline,
+        strategy.sequence,
+        count_of(ranks) < strategy.rank_count() ? fmt::format("; rank {} is missing", missing)
+                                                : ""));
+  }
+  return ok();
+}
+
 Result<Strategy> parse_strategy(std::string_view text, int32_t rank_count) {
   // The grammar of specs, without a name.
   std::string named = "strategy";
@@ -128,7 +207,6 @@ Result<Strategy> parse_strategy(std::string_view text, int32_t rank_count) {
   const auto count = [&](const std::string& name) {
     return static_cast<int32_t>(options.integer(name));
   };
-  PLEACH_ASSIGN(placement, parse_placement(options.text("placement")));
   PLEACH_ASSIGN(schedule, parse_name(kScheduleNames, "schedule", options.text("schedule")));
   int64_t stream_bytes_per_s = 0;
   if (!options.text("stream").empty()) {
@@ -145,11 +223,12 @@ Result<Strategy> parse_strategy(std::string_view text, int32_t rank_count) {
                        .tensor_sequence = options.text("tensor_sequence") == "on",
                        .recompute = options.text("recompute") == "on",
                        .optimizer = options.text("optimizer") == "adam",
-                       .stream_bytes_per_s = stream_bytes_per_s,
-                       .placement = placement};
+                       .stream_bytes_per_s = stream_bytes_per_s};
   const bool has_data =
       std::ranges::any_of(spec.options, [](const auto& option) { return option.first == "dp"; });
   PLEACH_TRY(fit_ranks(strategy, has_data, rank_count, count("idle")));
+  PLEACH_TRY(parse_placement(options.text("placement"), rank_count, strategy));
+  PLEACH_TRY(check_placement(strategy));
   return strategy;
 }
 
@@ -178,7 +257,9 @@ std::string to_text(const Strategy& strategy) {
   if (strategy.stream_bytes_per_s > 0) {
     text += fmt::format(",stream={}B/s", strategy.stream_bytes_per_s);
   }
-  if (strategy.placement != plain.placement) {
+  if (!strategy.rank_of_place.empty()) {
+    text += fmt::format(",placement={}", fmt::join(strategy.rank_of_place, "-"));
+  } else if (strategy.placement != plain.placement) {
     std::vector<std::string> names;
     for (const ParallelDimension dimension : strategy.placement) {
       names.emplace_back(name_of(kDimensionNames, dimension));

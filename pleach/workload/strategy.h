@@ -38,15 +38,29 @@ struct Strategy {
   std::array<ParallelDimension, 4> placement = {
       ParallelDimension::kTensor, ParallelDimension::kSequence, ParallelDimension::kPipeline,
       ParallelDimension::kData};
+  // In place of that: the rank of each place, tensor + T·(sequence + S·(pipeline + P·data)). Ranks
+  // that are not among them do nothing. Empty: as `placement` has it.
+  std::vector<int32_t> rank_of_place = {};
 
+  // That do something.
   int32_t rank_count() const { return data * tensor * pipeline * sequence; }
+  // All of them are below.
+  int32_t rank_end() const;
 };
+
+// Errors: kInvalidArgument: a rank that is negative or there twice, or another number of them than
+// of places (names the first one that is missing).
+Status check_placement(const Strategy& strategy);
 
 // "dp=4,tp=2,pp=2,sp=1,ep=1,micro_batches=8,schedule=1f1b|gpipe,zero=1,tensor_sequence=on,
 //  recompute=on,optimizer=adam|none,stream=100GB/s,placement=tp-sp-pp-dp,idle=2". dp may be left
 //  out: what remains of `rank_count`.
-//   idle    ranks at the end that do nothing
-//   errors  kInvalidArgument: unknown keys, values < 1, products that are not rank_count − idle
+//   placement  or the rank of each place (Strategy): "0-4-1-5", or a file with [0, 4, 1, 5], whose
+//              name has a / or ends in .json
+//   idle       ranks that do nothing: at the end, or not in the list
+//   errors     kInvalidArgument: unknown keys, values < 1, products that are not rank_count − idle,
+//              ranks of a placement that are not below rank_count, and those of check_placement;
+//              kIo: a file that cannot be read
 Result<Strategy> parse_strategy(std::string_view text, int32_t rank_count);
 std::string to_text(const Strategy& strategy);
 

@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <string>
 #include <tuple>
+#include <vector>
 
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
@@ -25,6 +30,9 @@ TEST(ParseStrategy, FillsDataParallelismFromTheRanks) {
       {"sp=2,ep=4,stream=100GB/s,tensor_sequence=on", 8,
        "dp=4,sp=2,ep=4,tensor_sequence=on,stream=100000000000B/s"},
       {"placement=dp-pp-sp-tp", 2, "dp=2,placement=dp-pp-sp-tp"},
+      {"tp=2,placement=0-2-1-3", 4, "dp=2,tp=2,placement=0-2-1-3"},
+      {"tp=2,idle=1,placement=4-2-1-3", 5, "dp=2,tp=2,placement=4-2-1-3"},
+      {"placement=0", 1, "dp=1,placement=0"},
   };
   for (const auto& one : cases) {
     const Result<Strategy> strategy = parse_strategy(one.text, one.rank_count);
@@ -54,6 +62,14 @@ TEST(ParseStrategy, NamesWhatIsWrong) {
       {"placement=tp-tp-pp-dp", 8,
        "strategy: placement 'tp-tp-pp-dp' does not name each of tp, sp, pp, dp once, as "
        "tp-sp-pp-dp does"},
+      {"tp=2,placement=0-2-1-2", 4, "strategy: placement: rank 2 is there twice"},
+      {"tp=2,placement=0-2-3", 4,
+       "strategy: placement: 3 ranks for the 4 places of dp=2 x tp=2 x pp=1 x sp=1; rank 1 is "
+       "missing"},
+      {"tp=2,placement=0-2-1-4", 4, "strategy: placement: rank '4' is outside 0 to 3"},
+      {"tp=2,placement=0-2--1-3", 4, "strategy: placement: rank '' is not a whole number"},
+      {"tp=2,idle=4,placement=0-2-1-4-5", 8,
+       "strategy: placement: 5 ranks for the 4 places of dp=2 x tp=2 x pp=1 x sp=1"},
       {"dp=2,dp=2", 2, "strategy: option 'dp' is given twice"},
   };
   for (const auto& one : cases) {
@@ -71,10 +87,41 @@ TEST(ParseStrategy, NamesWhatIsWrong) {
   }
 }
 
+TEST(ParseStrategy, ReadsThePlacesOfRanksFromAFile) {
+  const std::string path = testing::TempDir() + "/strategy_test_places.json";
+  const auto parse = [&](const std::string& content) {
+    std::ofstream(path) << content;
+    return parse_strategy("tp=2,idle=1,placement=" + path, 5);
+  };
+  const Result<Strategy> strategy = parse("[3, 0,\n 4, 2]");
+  ASSERT_TRUE(strategy) << strategy.error().message;
+  EXPECT_EQ(strategy->rank_of_place, (std::vector<int32_t>{3, 0, 4, 2}));
+  EXPECT_EQ(strategy->rank_end(), 5);
+  const struct {
+    std::string content;
+    std::string message;
+  } cases[] = {
+      {"[3, 0,\n 5, 2]", path + ":2:2: '5' is no rank from 0 to 4"},
+      {"[3, 0, -1, 2]", path + ":1:8: '-1' is no rank from 0 to 4"},
+      {"[3, 0, 1.0, 2]", path + ":1:8: '1.0' is no rank from 0 to 4"},
+      {"{}", path + ":1:1: not a JSON list of ranks, as [0, 4, 1, 5]"},
+      {"[3, 0, 3, 2]", "strategy: placement: rank 3 is there twice"},
+      {"[]", "strategy: placement: no ranks"},
+  };
+  for (const auto& one : cases) {
+    const Result<Strategy> refused = parse(one.content);
+    ASSERT_FALSE(refused) << one.content;
+    EXPECT_EQ(refused.error().message, one.message);
+  }
+  std::filesystem::remove(path);
+  EXPECT_EQ(parse_strategy("placement=" + path, 5).error().code, ErrorCode::kIo);
+}
+
 auto fields_of(const Strategy& strategy) {
   return std::tie(strategy.data, strategy.tensor, strategy.pipeline, strategy.sequence,
                   strategy.expert, strategy.micro_batches, strategy.schedule, strategy.zero,
-                  strategy.tensor_sequence, strategy.stream_bytes_per_s, strategy.placement);
+                  strategy.tensor_sequence, strategy.stream_bytes_per_s, strategy.placement,
+                  strategy.rank_of_place);
 }
 
 TEST(ParseStrategy, ReadsWhatToTextPrints) {
@@ -92,6 +139,11 @@ TEST(ParseStrategy, ReadsWhatToTextPrints) {
                          .stream_bytes_per_s = draw(2) * (1 + draw(1 << 30))};
     strategy.data = strategy.expert * (1 + draw(4));
     std::swap(strategy.placement[0], strategy.placement[at(draw(4))]);
+    if (draw(4) == 0) {
+      strategy.placement = Strategy().placement;
+      strategy.rank_of_place.resize(at(strategy.rank_count()));
+      std::iota(strategy.rank_of_place.rbegin(), strategy.rank_of_place.rend(), 0);
+    }
     const Result<Strategy> again = parse_strategy(to_text(strategy), strategy.rank_count());
     ASSERT_TRUE(again) << to_text(strategy) << ": " << again.error().message;
     EXPECT_EQ(fields_of(*again), fields_of(strategy)) << to_text(strategy);

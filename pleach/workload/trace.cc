@@ -95,10 +95,6 @@ class Checker {
         owner = static_cast<int32_t>(worker);
       }
     }
-    const auto idle = std::ranges::find(worker_of_, -1);
-    if (idle != worker_of_.end()) {
-      return invalid(fmt::format("rank {} is in no worker", idle - worker_of_.begin()));
-    }
     return ok();
   }
 
@@ -114,6 +110,10 @@ class Checker {
         if (!is_index(rank, group_of.size())) {
           return invalid(fmt::format("family {}, group {}: rank {} is not in [0, {})",
                                      pleach::quoted(family.name), group, rank, trace_.rank_count));
+        }
+        if (worker_of_[at(rank)] < 0) {
+          return invalid(fmt::format("family {}, group {}: rank {} is in no worker",
+                                     pleach::quoted(family.name), group, rank));
         }
         if (group_of[at(rank)] >= 0) {
           return invalid(fmt::format("family {}: rank {} is in group {} and again in group {}",
@@ -362,7 +362,7 @@ class Checker {
   }
 
   const Trace& trace_;
-  std::vector<int32_t> worker_of_;  // by rank
+  std::vector<int32_t> worker_of_;  // by rank; −1: it does nothing
   std::size_t worker_ = 0;          // at hand
   std::size_t node_ = 0;
   int64_t total_ps_ = 0;                                              // of the worker so far

@@ -1,7 +1,7 @@
 // Trace: what every rank computes and communicates in one iteration, as a graph of dependencies.
 //
-// Ranks that always do the same at the same time are one *worker*. Groups of ranks that communicate
-// alike are one *family* ("tensor": all tensor-parallel groups).
+// Ranks that always do the same at the same time are one *worker*; those of none do nothing. Groups
+// of ranks that communicate alike are one *family* ("tensor": all tensor-parallel groups).
 #pragma once
 
 #include <cstdint>
@@ -97,10 +97,10 @@ struct Trace {
 // The first family of a role; −1: there is none.
 int32_t find_family(const Trace& trace, FamilyRole role);
 
-// Errors: kInvalidArgument in one line: a dependency that is not before its node, a rank in no or
-// in two workers, a family or peer that is not there, a send without its receive, a collective that
-// not all members of a group issue alike (names the group and both sides), negative sizes or times,
-// sizes over 1 PiB, a worker without nodes.
+// Errors: kInvalidArgument in one line: a dependency that is not before its node, a rank in
+// two workers, one of a family in none, a family or peer that is not there, a send without its
+// receive, a collective that not all members of a group issue alike (names the group and both
+// sides), negative sizes or times, sizes over 1 PiB, a worker without nodes.
 Status check_trace(const Trace& trace);
 
 }  // namespace pleach

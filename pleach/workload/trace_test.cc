@@ -56,7 +56,6 @@ struct Case {
 
 const Case kCases[] = {
     {"NoRanks", [](Trace& t) { t.rank_count = 0; }, "a trace of 0 ranks"},
-    {"IdleRank", [](Trace& t) { t.rank_count = 5; }, "rank 4 is in no worker"},
     {"EmptyWorker", [](Trace& t) { t.workers[1].ranks.clear(); }, "worker 1 has no ranks"},
     {"RankTwice", [](Trace& t) { t.workers[1].ranks[0] = 1; },
      "rank 1 is in worker 0 and in worker 1"},
@@ -66,6 +65,12 @@ const Case kCases[] = {
      "family 'data': rank 2 is in group 0 and again in group 1"},
     {"FamilyRankBeyond", [](Trace& t) { t.families[0].groups[1][0] = -1; },
      "family 'data', group 1: rank -1 is not in [0, 4)"},
+    {"FamilyIdleRank",
+     [](Trace& t) {
+       t.rank_count = 5;
+       t.families[0].groups[1].push_back(4);
+     },
+     "family 'data', group 1: rank 4 is in no worker"},
     {"EmptyGroup", [](Trace& t) { t.families[0].groups[1].clear(); },
      "family 'data': group 1 is empty"},
     {"GroupFamily", [](Trace& t) { t.gradient_groups[0].family = 1; },
@@ -140,7 +145,10 @@ const Case kCases[] = {
 };
 
 TEST(CheckTrace, AcceptsWhatFits) {
-  EXPECT_TRUE(check_trace(small_trace()));
+  Trace trace = small_trace();
+  EXPECT_TRUE(check_trace(trace));
+  trace.rank_count = 5;  // one of which does nothing
+  EXPECT_TRUE(check_trace(trace));
 }
 
 TEST(CheckTrace, NamesWhatDoesNotFit) {
