@@ -1,4 +1,4 @@
-# A pleach with a network model, a kind of switch, a policy and an algorithm more than ours: for each
+# A pleach with a network model, a switch model, a policy and an algorithm more than ours: for each
 # a file, and a row in its table. The tables are the real ones with the row added, and are linked in
 # the place of the real ones.
 set(toys ${PROJECT_SOURCE_DIR}/tests/extension)
@@ -19,7 +19,7 @@ function(pleach_table_with row table)
 endfunction()
 
 pleach_table_with(kToyNetwork pleach/network/models.cc)
-pleach_table_with(kToySwitch pleach/topology/switch_kinds.cc)
+pleach_table_with(kToySwitch pleach/fabric/switch_models.cc)
 pleach_table_with(kToyPolicy pleach/policy/policies.cc)
 pleach_table_with(kToyAlgorithm pleach/synthesis/algorithms.cc)
 add_executable(pleach_with_toys pleach/cli/main.cc ${toy_sources})

@@ -12,13 +12,13 @@
 #include "pleach/collective/order.h"
 #include "pleach/collective/program.h"
 #include "pleach/collective/symmetry.h"
+#include "pleach/fabric/switch_model.h"
 #include "pleach/network/model.h"
 #include "pleach/policy/policy.h"
 #include "pleach/runtime/transport.h"
 #include "pleach/synthesis/algorithm.h"
 #include "pleach/topology/link_preset.h"
 #include "pleach/topology/shapes.h"
-#include "pleach/topology/switch_model.h"
 #include "pleach/workload/workload.h"
 
 namespace pleach {
@@ -122,7 +122,7 @@ std::vector<RegistryListing> list_registries() {
                                            policies().list(),       workload_models().list(),
                                            accelerators().list(),   transports().list(),
                                            network_models().list(), schedule_formats().list(),
-                                           switch_kinds().list(),   link_presets().list()};
+                                           switch_models().list(),  link_presets().list()};
   std::erase_if(listings, [](const RegistryListing& one) { return one.entries.size() < 2; });
   return listings;
 }

@@ -14,9 +14,9 @@
 #include "pleach/base/index.h"
 #include "pleach/base/version.h"
 #include "pleach/collective/rerooted.h"
+#include "pleach/fabric/switch_model.h"
 #include "pleach/runtime/prepared_schedule.h"
 #include "pleach/synthesis/algorithm.h"
-#include "pleach/topology/shapes.h"
 
 namespace pleach {
 namespace {
@@ -32,7 +32,7 @@ Result<Plan> plan_for(const BookRequest& request, int32_t rank_count) {
   options.planner.only_what_ranks_run = true;
   if (!request.topology.empty()) {
     options.planner = on_network(options.planner);
-    PLEACH_ASSIGN(topology, parse_topology(request.topology));
+    PLEACH_ASSIGN(topology, load_topology(request.topology));
     return Plan{std::move(topology), std::move(options)};
   }
   const std::vector<int32_t> hosts =

@@ -98,7 +98,7 @@ Result<ExitCode> print_comparison(const CommandLine& line, const Invocation& inv
   }
   std::deque<Topology> topologies;
   for (const std::string& text : line.texts("--topology")) {
-    PLEACH_ASSIGN(topology, from_option("--topology", parse_topology(text)));
+    PLEACH_ASSIGN(topology, from_option("--topology", load_topology(text)));
     const Topology& kept = topologies.emplace_back(std::move(topology));
     for (const std::string& source : sources) {
       PLEACH_ASSIGN(schedule, from_option(one_line(text), schedule_request(line, kept, source)));

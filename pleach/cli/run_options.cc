@@ -192,7 +192,7 @@ namespace {
 Result<std::shared_ptr<const Schedule>> schedule_for(const CommandLine& line, int32_t rank_count) {
   const std::string spec = line.given("--topology") ? line.text("--topology")
                                                     : fmt::format("fully_connected:{}", rank_count);
-  PLEACH_ASSIGN(topology, from_option("--topology", parse_topology(spec)));
+  PLEACH_ASSIGN(topology, from_option("--topology", load_topology(spec)));
   const std::string source = schedule_source(line);
   PLEACH_ASSIGN(request, schedule_request(line, topology, source));
   const bool has_routes = line.given("--topology") || !names_schedule_file(source);

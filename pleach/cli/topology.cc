@@ -37,7 +37,7 @@ Result<ExitCode> run_topology(const Command& command, const Invocation& invocati
   if (const auto stop = line.parse()) {
     return *stop;
   }
-  PLEACH_ASSIGN(topology, parse_topology(line.text("SPEC")));
+  PLEACH_ASSIGN(topology, load_topology(line.text("SPEC")));
   log_step(fmt::format("looking for bounds of {}", pleach::quoted(topology.name())));
   PLEACH_ASSIGN(summary, summarize(topology));
   if (line.json()) {

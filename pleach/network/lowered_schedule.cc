@@ -13,54 +13,75 @@
 namespace pleach {
 namespace {
 
-// Latency of a route, and of a switch tree the longest from a source to a target.
-class LatencyOf {
+// Streams through switches: the longest latency from a source to a target, and what they ask of
+// switches. Nothing is looked at before it is asked for.
+class SwitchTrees {
  public:
-  LatencyOf(const Schedule& schedule, const Topology& topology)
+  SwitchTrees(const Schedule& schedule, const Topology& topology)
       : schedule_(schedule), topology_(topology) {}
 
-  int64_t stream(std::span<const int32_t> transfers) {
-    if (transfers.size() == 1) {
-      return route(transfers.front());
-    }
-    if (!trees_.has_value()) {
-      trees_.emplace(schedule_, RankOfNode(schedule_.participants));
-      std::vector<int64_t> hop_ps;
-      for (const Hop& hop : trees_->hops()) {
-        hop_ps.push_back(route(hop.transfer));
-      }
-      tree_ps_ = longest_ways_ps(*trees_, hop_ps);
-    }
-    const auto hop =
-        std::ranges::lower_bound(trees_->hops(), transfers.front(), {}, &Hop::transfer);
-    return tree_ps_[at(trees_->stream_of(*hop))];
-  }
-
- private:
-  int64_t route(int32_t transfer) const {
+  int64_t route_latency_ps(int32_t transfer) const {
     int64_t sum_ps = 0;
     for (const LinkId link : schedule_.routes[schedule_.transfers[at(transfer)].route]) {
       sum_ps = add_times_ps(sum_ps, topology_.link(link).latency_ps);
     }
     return sum_ps;
   }
+  // Of the stream that the transfer is part of.
+  int64_t latency_ps(int32_t transfer) { return latencies_ps_[tree_of(transfer)]; }
+  const std::vector<SwitchPass>& passes(int32_t transfer) { return passes_[tree_of(transfer)]; }
+
+ private:
+  std::size_t tree_of(int32_t transfer) {
+    if (!streams_.has_value()) {
+      streams_.emplace(schedule_, RankOfNode(schedule_.participants));
+      std::vector<int64_t> hop_ps;
+      for (const Hop& hop : streams_->hops()) {
+        hop_ps.push_back(route_latency_ps(hop.transfer));
+      }
+      latencies_ps_ = longest_ways_ps(*streams_, hop_ps);
+      passes_ = switch_passes(topology_, schedule_, *streams_);
+    }
+    const auto hop = std::ranges::lower_bound(streams_->hops(), transfer, {}, &Hop::transfer);
+    return at(streams_->stream_of(*hop));
+  }
 
   const Schedule& schedule_;
   const Topology& topology_;
-  std::optional<SwitchStreams> trees_;
-  std::vector<int64_t> tree_ps_;  // by stream of those
+  std::optional<SwitchStreams> streams_;
+  std::vector<int64_t> latencies_ps_;  // by stream of those
+  std::vector<std::vector<SwitchPass>> passes_;
 };
 
-// Numbers distinct link sets; a plain route is looked up by its number first.
-class LinkSets {
+// Numbers distinct ways: the links of a route in order, or those of a tree and its passes.
+class Ways {
  public:
-  int32_t number(std::vector<LinkId> links) {
+  int32_t number(const LoweredConnection& connection) {
+    std::vector<int32_t> key = numbers_of(connection.links);
+    for (const SwitchPass& pass : connection.passes) {
+      for (const auto& links : {std::span(pass.inputs), std::span(pass.outputs)}) {
+        key.push_back(kSeparator);
+        const std::vector<int32_t> numbers = numbers_of(links);
+        key.insert(key.end(), numbers.begin(), numbers.end());
+      }
+    }
     const auto next = count_of(numbers_);
-    return numbers_.try_emplace(std::move(links), next).first->second;
+    return numbers_.try_emplace(std::move(key), next).first->second;
   }
 
  private:
-  std::map<std::vector<LinkId>, int32_t> numbers_;
+  static constexpr int32_t kSeparator = -1;
+
+  static std::vector<int32_t> numbers_of(std::span<const LinkId> links) {
+    std::vector<int32_t> numbers;
+    numbers.reserve(links.size());
+    for (const LinkId link : links) {
+      numbers.push_back(link.value);
+    }
+    return numbers;
+  }
+
+  std::map<std::vector<int32_t>, int32_t> numbers_;
 };
 
 // Fine segments are for large chunks, not for many; beyond this it is a matter of minutes.
@@ -111,8 +132,8 @@ Result<std::shared_ptr<const LoweredSchedule>> LoweredSchedule::create(
 // symmetric form routes are moved to rank 0 first, so that a set stands for a class of connections.
 void LoweredSchedule::find_connections(const Topology& topology, const LinkTranslation* links) {
   const Schedule& schedule = *schedule_;
-  LatencyOf latency(schedule, topology);
-  LinkSets sets;
+  SwitchTrees trees(schedule, topology);
+  Ways ways;
   std::unordered_map<int64_t, int32_t> by_route;
   class_of_.resize(at(order_.stream_count()));
   for (int32_t stream = 0; stream < order_.stream_count(); ++stream) {
@@ -127,7 +148,8 @@ void LoweredSchedule::find_connections(const Topology& topology, const LinkTrans
         continue;
       }
     }
-    std::vector<LinkId> all;
+    LoweredConnection connection;
+    std::vector<LinkId>& all = connection.links;
     for (const int32_t transfer : transfers) {
       for (const LinkId link : schedule.routes[schedule.transfers[at(transfer)].route]) {
         all.push_back(links == nullptr ? link
@@ -137,19 +159,21 @@ void LoweredSchedule::find_connections(const Topology& topology, const LinkTrans
     if (transfers.size() > 1) {
       std::sort(all.begin(), all.end());
       all.erase(std::unique(all.begin(), all.end()), all.end());
+      connection.passes = trees.passes(transfers.front());
     }
-    const int32_t number = sets.number(all);
+    const int32_t number = ways.number(connection);
     class_of_[at(stream)] = number;
     if (transfers.size() == 1) {
       by_route.emplace(route_key, number);
     }
     if (number == count_of(connections_)) {
-      int64_t overhead_ps = 0;
       for (const int32_t rank : order_.sources(stream)) {
-        overhead_ps =
-            std::max(overhead_ps, topology.node(schedule.participants[at(rank)]).overhead_ps);
+        const NodeId node = schedule.participants[at(rank)];
+        connection.overhead_ps = std::max(connection.overhead_ps, topology.node(node).overhead_ps);
       }
-      connections_.push_back({std::move(all), latency.stream(transfers), overhead_ps});
+      connection.latency_ps = transfers.size() == 1 ? trees.route_latency_ps(transfers.front())
+                                                    : trees.latency_ps(transfers.front());
+      connections_.push_back(std::move(connection));
     }
   }
 }

@@ -16,6 +16,7 @@
 #include "pleach/base/result.h"
 #include "pleach/collective/order.h"
 #include "pleach/collective/placement.h"
+#include "pleach/collective/switch_passes.h"
 #include "pleach/collective/symmetry.h"
 #include "pleach/network/session.h"
 #include "pleach/topology/topology.h"
@@ -40,7 +41,8 @@ struct Arrival {
 
 // What carries sends one at a time: the set of links that a stream occupies.
 struct LoweredConnection {
-  std::vector<LinkId> links;
+  std::vector<LinkId> links;  // of a plain transfer in the order of its route, else ascending
+  std::vector<SwitchPass> passes = {};  // of a switch tree; else those of the route
   int64_t latency_ps = 0;   // of the route; of a switch tree the longest from a source to a target
   int64_t overhead_ps = 0;  // of the source, before the first byte
 };

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "pleach/base/index.h"
+#include "pleach/fabric/switch_model.h"
 #include "pleach/network/job_checks.h"
 #include "pleach/network/model.h"
 
@@ -12,6 +13,7 @@ Result<std::unique_ptr<NetworkSession>> open_network(std::string_view model,
                                                      const SimulationOptions& options) {
   PLEACH_ASSIGN(selected, network_models().select(model));
   PLEACH_TRY(check_options(options));
+  PLEACH_TRY(check_switches(topology));
   return selected.entry->open(topology, options, selected.options);
 }
 

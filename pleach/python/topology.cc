@@ -119,7 +119,7 @@ void bind_topology_class(nb::module_& module) {
       });
   module.def(
       "parse_topology",
-      [](const std::string& spec) { return take(unlocked([&] { return parse_topology(spec); })); },
+      [](const std::string& spec) { return take(unlocked([&] { return load_topology(spec); })); },
       nb::arg("spec"));
 }
 

@@ -90,7 +90,7 @@ Result<Topology> hosts_topology(const HostModel& model, const HostNetwork& netwo
   }
   PLEACH_ASSIGN(middle, builder.add_node({.name = "network",
                                           .kind = NodeKind::kSwitch,
-                                          .switch_kind = network.switch_kind}));
+                                          .switch_model = network.switch_model}));
   const int64_t half_ps = network.latency_ps / 2;
   const int32_t host_count = 1 + *std::ranges::max_element(hosts);
   for (int32_t host = 0; host < host_count; ++host) {

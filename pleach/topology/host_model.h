@@ -37,7 +37,7 @@ Result<Topology> host_topology(const HostModel& model, int32_t rank_count, const
 struct HostNetwork {
   int64_t bandwidth_bytes_per_s = 1;  // of a host, each way
   int64_t latency_ps = 0;             // from a host to another
-  std::string switch_kind = {};       // Node's
+  std::string switch_model = {};      // Node's
 };
 
 // Several hosts of one model. What goes to another host leaves it beside the link on which the

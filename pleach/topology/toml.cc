@@ -459,7 +459,7 @@ class Reader {
     node.forwards = forwards;
     node.reduces = reduces;
     node.multicasts = multicasts;
-    PLEACH_SET(node.switch_kind, table.text("switch"));
+    PLEACH_SET(node.switch_model, table.text("switch"));
     const int64_t usual = node.kind == NodeKind::kSwitch ? 0 : defaults_.overhead_ps;
     node.overhead_ps = overhead.value_or(usual);
     grid_.clear();

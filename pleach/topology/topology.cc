@@ -13,7 +13,6 @@
 #include "pleach/base/units.h"
 #include "pleach/topology/link_classes.h"
 #include "pleach/topology/link_name.h"
-#include "pleach/topology/switch_model.h"
 
 namespace pleach {
 namespace {
@@ -178,8 +177,8 @@ uint64_t Topology::fingerprint() const {
     hash.add(static_cast<int32_t>((node.forwards ? 1 : 0) | (node.reduces ? 2 : 0) |
                                   (node.multicasts ? 4 : 0)));
     hash.add(node.overhead_ps);
-    if (!node.switch_kind.empty()) {
-      hash.add(std::string_view(node.switch_kind));
+    if (!node.switch_model.empty()) {
+      hash.add(std::string_view(node.switch_model));
     }
   }
   for (const Link& link : links_) {
@@ -218,14 +217,9 @@ Result<NodeId> TopologyBuilder::add_node(Node node, const std::string& where) {
     return invalid(where, fmt::format("node {}: only a switch reduces or multicasts",
                                       pleach::quoted(node.name)));
   }
-  if (!node.switch_kind.empty()) {
-    if (node.kind != NodeKind::kSwitch) {
-      return invalid(where, fmt::format("node {}: only a switch has a kind of switch",
-                                        pleach::quoted(node.name)));
-    }
-    if (const auto known = switch_kinds().find(node.switch_kind); !known) {
-      return prefixed(where, known.error());
-    }
+  if (node.kind != NodeKind::kSwitch && !node.switch_model.empty()) {
+    return invalid(
+        where, fmt::format("node {}: only a switch has a switch model", pleach::quoted(node.name)));
   }
   if (!by_name_.emplace(node.name, id).second) {
     return invalid(where, fmt::format("duplicate node name {}", pleach::quoted(node.name)));

@@ -27,8 +27,8 @@ struct Node {
   bool forwards = false;    // a rank or io node that passes traffic through; a switch always does
   bool reduces = false;     // a switch that combines streams
   bool multicasts = false;  // a switch that replicates streams
-  std::string switch_kind = {};  // of a switch, in switch_kinds(); empty: the first of them
-  int64_t overhead_ps = 0;       // time a message occupies its connection at this source [ps]
+  std::string switch_model = {};  // of a switch: NAME[,key=value...] (fabric/switch_model.h)
+  int64_t overhead_ps = 0;        // time a message occupies its connection at this source [ps]
 };
 
 // Which of the shortest routes traffic takes (topology/routes.h).

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "pleach/topology/shapes.h"
-#include "pleach/topology/switch_model.h"
 
 namespace pleach {
 namespace {
@@ -176,13 +175,13 @@ TEST(Topology, FingerprintsTellWhatMatters) {
   EXPECT_NE(fingerprint("switch:4,multicast"), fingerprint("switch:4,reduce"));
 }
 
-// A kind of switch has to be known, and is part of what a topology is.
-TEST(SwitchModel, IsChosenByTheNode) {
-  const auto fingerprint = [](const std::string& kind) {
+// What model a switch is, is part of what a topology is.
+TEST(Topology, HasModelsOfSwitches) {
+  const auto fingerprint = [](const std::string& model) {
     TopologyBuilder builder("one");
     const auto left = builder.add_node(rank("left"));
     const auto hub =
-        builder.add_node({.name = "hub", .kind = NodeKind::kSwitch, .switch_kind = kind});
+        builder.add_node({.name = "hub", .kind = NodeKind::kSwitch, .switch_model = model});
     EXPECT_TRUE(left && hub);
     EXPECT_TRUE(builder.add_cable({.source = *left, .target = *hub, .bandwidth_bytes_per_s = 1}));
     const auto built = std::move(builder).build();
@@ -190,31 +189,10 @@ TEST(SwitchModel, IsChosenByTheNode) {
     return built->fingerprint();
   };
   EXPECT_NE(fingerprint(""), fingerprint("unlimited"));
-  const struct {
-    Node node;
-    std::string message;
-  } cases[] = {
-      {{.name = "s", .kind = NodeKind::kSwitch, .switch_kind = "unlimted"},
-       "x.toml:3: unknown kind of switch 'unlimted'"},
-      {{.name = "r", .switch_kind = "unlimited"},
-       "x.toml:3: node 'r': only a switch has a kind of switch"},
-  };
-  for (const auto& [node, message] : cases) {
-    TopologyBuilder builder("one");
-    const auto added = builder.add_node(node, "x.toml:3");
-    ASSERT_FALSE(added) << message;
-    EXPECT_EQ(added.error().message.substr(0, message.size()), message);
-  }
-}
-
-TEST(SwitchModel, PlainSwitchesAdmitEverything) {
-  const Result<Topology> topology = parse_topology("switch:4");
-  ASSERT_TRUE(topology);
-  const auto model = make_switch_model(*topology, NodeId{4});
-  const std::vector<LinkId> links(topology->links_in(NodeId{4}).begin(),
-                                  topology->links_in(NodeId{4}).end());
-  const std::vector<SwitchStream> streams(3, SwitchStream{links, links});
-  EXPECT_TRUE(model->admits(streams));
+  TopologyBuilder builder("one");
+  const auto added = builder.add_node({.name = "r", .switch_model = "unlimited"}, "x.toml:3");
+  ASSERT_FALSE(added);
+  EXPECT_EQ(added.error().message, "x.toml:3: node 'r': only a switch has a switch model");
 }
 
 }  // namespace

@@ -1,24 +1,27 @@
 // A switch that carries one stream at a time.
-#include "pleach/topology/switch_model.h"
+#include "pleach/fabric/switch_model.h"
 
 namespace pleach {
 namespace {
 
-class ToySwitch final : public SwitchModel {
+class ToySwitch final : public SwitchCore {
  public:
-  bool admits(std::span<const SwitchStream> streams) const override { return streams.size() < 2; }
+  std::vector<int32_t> conflict(std::span<const PortFlow> flows) const override {
+    return flows.size() < 2 ? std::vector<int32_t>() : std::vector<int32_t>{0, 1};
+  }
 };
 
-std::unique_ptr<SwitchModel> create(const Topology& /*topology*/, NodeId /*node*/) {
-  return std::make_unique<ToySwitch>();
+Result<std::unique_ptr<SwitchCore>> create(int32_t /*ports*/, const Options& /*options*/) {
+  return std::unique_ptr<SwitchCore>(std::make_unique<ToySwitch>());
 }
 
 }  // namespace
 
-extern const SwitchKind kToySwitch = {
+extern const SwitchModel kToySwitch = {
     .name = "toy",
     .summary = "carries one stream at a time",
     .source = {},
+    .options = {},
     .create = create,
 };
 

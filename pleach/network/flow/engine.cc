@@ -1,7 +1,7 @@
 #include "pleach/network/flow/engine.h"
 
 #include <algorithm>
-#include <tuple>
+#include <utility>
 
 #include "pleach/base/units.h"
 #include "pleach/network/job_checks.h"
@@ -27,15 +27,17 @@ Kind event_of(Execution::Alarm::Kind kind) {
 }  // namespace
 
 Engine::Engine(const Topology& topology, const SimulationOptions& options)
-    : options_(options), transmissions_(topology, events_), switches_(topology) {}
+    : options_(options), transmissions_(topology, events_), admission_(topology) {}
 
-int32_t Engine::add(LoweredJob lowered, int64_t start_ps) {
+Result<int32_t> Engine::add(LoweredJob lowered, int64_t start_ps) {
+  PLEACH_TRY(admission_.check(lowered.schedule()));
   if (is_idle()) {
     events_.clear();  // ends of transmissions that came earlier after all, steps of finished jobs
   }
   const int64_t slowest_ps = transmissions_.slowest_ps(lowered);
   events_.join(lowered.schedule().connections().size(), slowest_ps, now_ps_);
   FlowJob& job = jobs_.take(lowered.shared_schedule(), count_of(connections_));
+  job.start_ps = start_ps;
   if (job.first_connection == count_of(connections_)) {
     connect(job);
   }
@@ -52,7 +54,7 @@ void Engine::connect(const FlowJob& job) {
   for (const LoweredConnection& one : job.schedule->connections()) {
     connections_.emplace_back().job = job.number;
     transmissions_.add(one);
-    switches_.add(one.links);
+    admission_.add(one);
   }
 }
 
@@ -142,9 +144,9 @@ void Engine::sent(int32_t number) {
   if (!job.execution->answers().empty()) {
     follow(job);
   }
-  if (!switches_.empty()) {
+  if (has_admission()) {
     std::vector<int32_t> woken;
-    switches_.leave(number, woken);
+    admission_.leave(number, woken);
     for (const int32_t other : woken) {
       touch(other);
     }
@@ -208,15 +210,22 @@ const Send* Engine::next(int32_t number) {
   return job.is_running ? job.execution->next(number - job.first_connection) : nullptr;
 }
 
+Admission::Turn Engine::turn_of(int32_t number, const Send& send) const {
+  const Connection& connection = connections_[at(number)];
+  const FlowJob& job = jobs_[connection.job];
+  return {connection.asked_ps.value_or(now_ps_), job.start_ps, job.number, send};
+}
+
 void Engine::start_touched() {
-  if (!switches_.empty()) {  // switches admit in key order
+  if (has_admission()) {  // each in its turn
     std::erase_if(touched_, [this](int32_t number) {
       const bool has_none = next(number) == nullptr;
       connections_[at(number)].is_touched = !has_none;
       return has_none;
     });
     std::ranges::sort(touched_, [this](int32_t left, int32_t right) {
-      return std::tie(*next(left), left) < std::tie(*next(right), right);
+      return std::pair(turn_of(left, *next(left)), left) <
+             std::pair(turn_of(right, *next(right)), right);
     });
   }
   for (const int32_t number : touched_) {
@@ -227,10 +236,19 @@ void Engine::start_touched() {
 }
 
 void Engine::try_start(int32_t number) {
-  if (next(number) == nullptr || !switches_.enter(number)) {
+  const Send* send = next(number);
+  if (send == nullptr) {
     return;
   }
   Connection& connection = connections_[at(number)];
+  if (has_admission()) {
+    const Admission::Turn turn = turn_of(number, *send);
+    connection.asked_ps = turn.asked_ps;
+    if (admission_.enter(number, turn).has_value()) {
+      return;
+    }
+    connection.asked_ps.reset();
+  }
   const FlowJob& job = jobs_[connection.job];
   connection.active = job.execution->begin(number - job.first_connection, now_ps_);
   transmissions_.begin(number, job.execution->job().wire_bytes(connection.active), now_ps_);

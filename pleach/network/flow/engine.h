@@ -7,13 +7,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "pleach/base/result.h"
+#include "pleach/network/admission.h"
 #include "pleach/network/execution.h"
 #include "pleach/network/flow/flow_events.h"
 #include "pleach/network/flow/flow_jobs.h"
-#include "pleach/network/flow/switch_traffic.h"
 #include "pleach/network/flow/transmissions.h"
 #include "pleach/network/lowered_schedule.h"
 #include "pleach/network/session.h"
@@ -27,7 +28,10 @@ class Engine {
 
   // Adds a job that starts at `start_ps`, no earlier than what advance() has reached. Returns its
   // number; numbers of released jobs are used again for jobs of the same LoweredSchedule.
-  int32_t add(LoweredJob job, int64_t start_ps);
+  //   errors  kInvalidArgument: a switch that cannot carry one of its streams
+  Result<int32_t> add(LoweredJob job, int64_t start_ps);
+  // Whether some switch may refuse a stream what it lets others do.
+  bool has_admission() const { return !admission_.admits_all(); }
   bool is_idle() const { return jobs_.running() == 0; }
   // When something happens next; only while jobs are running.
   int64_t next_ps() { return events_.empty() ? now_ps_ : events_.next_ps(); }
@@ -72,6 +76,7 @@ class Engine {
     Fifo flying;  // transmitted, not arrived
     int32_t job = 0;
     bool is_touched = false;
+    std::optional<int64_t> asked_ps = {};  // while it waits for admission: since when
   };
 
   void connect(const FlowJob& job);
@@ -88,11 +93,12 @@ class Engine {
   void try_start(int32_t connection);
   // What the connection's interface would start, or null.
   const Send* next(int32_t connection);
+  Admission::Turn turn_of(int32_t connection, const Send& send) const;
 
   const SimulationOptions& options_;
   FlowEvents events_;
   Transmissions transmissions_;
-  SwitchTraffic switches_;
+  Admission admission_;
   FlowJobs jobs_;
   std::vector<Connection> connections_;
   std::vector<int32_t> touched_;  // connections that may be able to start

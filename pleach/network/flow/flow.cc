@@ -84,15 +84,16 @@ class FlowSession final : public NetworkSession {
 
 Result<NetworkUse> FlowSession::run_alone(LoweredJob job, int64_t& time_ps) const {
   Engine engine(topology_, options_);
-  const int32_t number = engine.add(std::move(job), 0);
+  PLEACH_ASSIGN(number, engine.add(std::move(job), 0));
   PLEACH_TRY(engine.advance(INT64_MAX));
   time_ps = engine.finish_ps(number);
   return engine.use();
 }
 
-// Null where it is not known, and one rank cannot stand for all.
+// Null where it is not known, and one rank cannot stand for all: where switches choose between
+// streams, ranks are not alike.
 Result<Alone*> FlowSession::time_alone(ScheduleForms& forms, int64_t size_bytes) {
-  if (options_.keep_records) {
+  if (options_.keep_records || engine_.has_admission()) {
     return nullptr;
   }
   auto& alone = alone_[&forms];
@@ -112,9 +113,9 @@ Result<Alone*> FlowSession::time_alone(ScheduleForms& forms, int64_t size_bytes)
 
 Status FlowSession::enter(const FlowSessionJob& job) {
   PLEACH_ASSIGN(lowered, job.forms->whole(job.size_bytes));
-  const auto number = at(engine_.add(std::move(lowered), job.start_ps));
-  job_of_.resize(std::max(job_of_.size(), number + 1));
-  job_of_[number] = job.number;
+  PLEACH_ASSIGN(number, engine_.add(std::move(lowered), job.start_ps));
+  job_of_.resize(std::max(job_of_.size(), at(number) + 1));
+  job_of_[at(number)] = job.number;
   return ok();
 }
 

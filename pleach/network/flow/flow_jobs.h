@@ -23,6 +23,7 @@ struct FlowJob {
   int32_t first_rank = 0;
   uint32_t generation = 0;  // of its alarms: how often its number was given away
   bool is_running = false;
+  int64_t start_ps = 0;
   int64_t finish_ps = 0;
 
   int32_t connection_count() const { return count_of(schedule->connections()); }

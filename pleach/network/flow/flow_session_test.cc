@@ -288,7 +288,7 @@ TEST(FlowSession, UsesConnectionsOfFinishedJobsAgain) {
     auto job = (*forms)->whole(5 * (1 + count % 7));
     ASSERT_TRUE(job);
     of_one = job->schedule().connections().size();
-    engine.add(std::move(*job), now_ps);
+    ASSERT_TRUE(engine.add(std::move(*job), now_ps));
     ++running;
     while (running == 3) {
       ASSERT_TRUE(engine.advance(INT64_MAX));

@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "pleach/base/units.h"
+#include "pleach/fabric/switch_model.h"
 #include "pleach/network/job_checks.h"
-#include "pleach/topology/switch_model.h"
 
 namespace pleach {
 namespace {
@@ -22,7 +22,7 @@ std::vector<FairShares::Capacity> capacities_of(const Topology& topology) {
   }
   for (int32_t node = 0; node < count_of(topology.nodes()); ++node) {
     if (topology.node(NodeId{node}).kind == NodeKind::kSwitch) {
-      const double crowding = make_switch_model(topology, NodeId{node})->crowding();
+      const double crowding = crowding_of(topology, NodeId{node});
       for (const LinkId link : topology.links_out(NodeId{node})) {
         capacities[link.index()].crowding = crowding;
       }

@@ -1,0 +1,99 @@
+// Admission: which streams are inside which switch, and who waits to enter.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pleach/base/id.h"
+#include "pleach/base/result.h"
+#include "pleach/fabric/switch_model.h"
+#include "pleach/network/lowered_schedule.h"
+#include "pleach/topology/topology.h"
+
+namespace pleach {
+
+// Streams enter all switches on their way at once, or none and wait. In what order they may:
+//   * who is in the way of nobody inside enters, but
+//   * a stream that waits at a switch as the first in turn is not overtaken there by later ones
+//     that would keep it out: together with those that came after it and are inside, and with it,
+//     they must be such as the switch carries.
+// So whoever waits enters once all those before it in turn, and those who were inside when it
+// became the first, have left (docs/architecture.md). Where all switches carry whatever enters this
+// costs nothing. Not thread safe.
+class Admission {
+ public:
+  // The order of those that ask, smallest first: who has waited longest, then by job and key.
+  struct Turn {
+    int64_t asked_ps = 0;  // when the connection asked for the first time, for this entry
+    int64_t start_ps = 0;  // of its job
+    int32_t job = 0;
+    Send send;
+    auto operator<=>(const Turn&) const = default;
+  };
+  struct Refusal {
+    NodeId node;                      // a switch
+    std::vector<int32_t> in_the_way;  // inside it, or the first that waits there
+  };
+
+  using MakeSwitch = std::unique_ptr<SwitchCore> (*)(const Topology& topology, NodeId node);
+
+  // Precondition: check_switches(topology). Borrows it.
+  explicit Admission(const Topology& topology, MakeSwitch make = make_switch);
+
+  // Whether it has nothing to say.
+  bool admits_all() const { return switches_.empty(); }
+  // Errors: kInvalidArgument: a connection that could not enter if nobody else were there.
+  Status check(const LoweredSchedule& schedule) const;
+  // The next connection, numbered from 0, has this way.
+  void add(const LoweredConnection& connection);
+  // A connection that is in no switch asks again or for the first time; it enters, or waits.
+  std::optional<Refusal> enter(int32_t connection, const Turn& turn);
+  // Leaves; appends to `woken` the connections that wait at any of its switches.
+  void leave(int32_t connection, std::vector<int32_t>& woken);
+
+ private:
+  using FlowIds = std::vector<int32_t>;  // of one switch, by number; ascending
+  struct Inside {
+    int32_t connection = 0;
+    FlowIds flows;
+    int32_t guest_of = -1;  // the connection that was the first to wait, and before it in turn
+  };
+  struct Switch {
+    NodeId node;
+    std::unique_ptr<SwitchCore> core;
+    std::vector<PortFlow> flows;  // all that were ever asked, by number
+    std::map<std::pair<std::vector<int32_t>, std::vector<int32_t>>, int32_t> numbers;
+    std::map<FlowIds, FlowIds> answers;  // what is in the way of each other; empty: nothing
+    std::vector<Inside> inside;
+    std::set<std::pair<Turn, int32_t>> waiting;  // connections
+  };
+  struct Stop {  // of a connection at a switch
+    std::size_t at_switch = 0;
+    FlowIds flows;
+  };
+  struct Way {
+    std::vector<Stop> stops;
+    std::optional<Turn> waits;
+  };
+
+  std::vector<std::pair<std::size_t, PortFlow>> flows_of(const LoweredConnection& connection) const;
+  const FlowIds& conflict(Switch& at, FlowIds flows);
+  std::optional<Refusal> refusal(const Stop& stop, int32_t connection, const Turn& turn);
+  // The first to wait at a switch, if it is before `turn`; -1: nobody is.
+  int32_t first_before(const Switch& at, int32_t connection, const Turn& turn) const;
+
+  const Topology& topology_;
+  std::vector<Switch> switches_;        // that do not carry whatever enters
+  std::vector<std::size_t> switch_of_;  // by node, where it is one of those
+  std::vector<Way> ways_;               // by connection
+};
+
+}  // namespace pleach
