@@ -28,7 +28,7 @@ using Configuration = std::vector<CellMode>;  // of each of FredSwitch::cells()
 // The moves of a cell, "0>2 1>0", "0+1>2", "1>0,1": inputs added, outputs copied to; "idle".
 std::string mode_text(CellKind kind, const CellMode& mode);
 
-// The configuration that takes each flow by its choices, as Routing has them; they are of flows
+// The configuration that takes each flow by its choices, as FlowRouting has them; they are of flows
 // that route so.
 Configuration configure(const FredSwitch& fred, std::span<const PortFlow> flows,
                         std::span<const int32_t> choices);

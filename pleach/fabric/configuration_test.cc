@@ -10,7 +10,7 @@ namespace pleach {
 namespace {
 
 Configuration routed(const FredSwitch& fred, const std::vector<PortFlow>& flows) {
-  const Routing routing = route_flows(fred.size(), flows);
+  const FlowRouting routing = route_flows(fred.size(), flows);
   EXPECT_TRUE(routing.routed) << flows_text(flows);
   return configure(fred, flows, routing.choices);
 }
@@ -38,7 +38,7 @@ TEST(Configuration, ReducesAndDistributesPayloads) {
     const FredSize size = {2 + static_cast<int32_t>(rng.below(20)),
                            2 + static_cast<int32_t>(rng.below(3))};
     const std::vector<PortFlow> flows = support::random_flows(size.ports, rng);
-    const Routing routing = route_flows(size, flows);
+    const FlowRouting routing = route_flows(size, flows);
     if (!routing.routed) {
       continue;
     }
@@ -91,7 +91,7 @@ TEST(Configuration, IsRefusedExactlyWhereSomethingElseComesOut) {
     const FredSize size = {3 + static_cast<int32_t>(rng.below(6)),
                            2 + static_cast<int32_t>(rng.below(2))};
     const std::vector<PortFlow> flows = support::random_flows(size.ports, rng);
-    const Routing routing = route_flows(size, flows);
+    const FlowRouting routing = route_flows(size, flows);
     if (!routing.routed) {
       continue;
     }

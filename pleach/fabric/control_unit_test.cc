@@ -38,7 +38,7 @@ TEST(ControlUnit, GivesBackConfigurationsThatDoTheSame) {
     const FredSize size = {2 + static_cast<int32_t>(rng.below(12)),
                            2 + static_cast<int32_t>(rng.below(4))};
     const std::vector<PortFlow> flows = support::random_flows(size.ports, rng);
-    const Routing routing = route_flows(size, flows);
+    const FlowRouting routing = route_flows(size, flows);
     if (!routing.routed) {
       continue;
     }

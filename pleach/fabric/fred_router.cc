@@ -26,15 +26,15 @@ int32_t refusing_level(const FredSize& size, std::span<const PortFlow> flows,
 
 }  // namespace
 
-Routing route_flows(const FredSize& size, std::span<const PortFlow> flows,
-                    const RouteOptions& options) {
+FlowRouting route_flows(const FredSize& size, std::span<const PortFlow> flows,
+                        const RouteOptions& options) {
   const int64_t pass = 64 * count_of(flows) * static_cast<int64_t>(size.levels() + 1);
   SearchBudget budget = {options.budget + pass};
   RouteSearch search(size, flows, {size.levels(), options.goes_back}, budget);
   std::vector<int32_t> all(flows.size());
   std::iota(all.begin(), all.end(), 0);
   RouteSearch::Answer answer = search.find(all);
-  Routing routing;
+  FlowRouting routing;
   if (answer.outcome == Outcome::kRefused) {
     if (!answer.is_least) {
       budget.left = options.budget;

@@ -28,7 +28,7 @@ struct FlowConflict {
   bool is_least = false;       // without any one of them the others route
 };
 
-struct Routing {
+struct FlowRouting {
   bool routed = false;
   // Certain: there is a configuration, or no choice is left untried. false: the search gave up.
   bool proved = false;
@@ -45,7 +45,7 @@ struct Routing {
 //   threads  safe: no shared state
 //   source   FRED, sec. 5.2 (recursive conflict graphs); which colouring, and going back across
 //            levels, are ours: docs/fred.md
-Routing route_flows(const FredSize& size, std::span<const PortFlow> flows,
-                    const RouteOptions& options = {});
+FlowRouting route_flows(const FredSize& size, std::span<const PortFlow> flows,
+                        const RouteOptions& options = {});
 
 }  // namespace pleach

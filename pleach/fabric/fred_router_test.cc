@@ -17,8 +17,8 @@ using support::ModeTrial;
 using support::random_flows;
 
 // Routes, and holds what comes out to the checkers.
-Routing checked(const FredSize& size, const std::vector<PortFlow>& flows) {
-  Routing routing = route_flows(size, flows);
+FlowRouting checked(const FredSize& size, const std::vector<PortFlow>& flows) {
+  FlowRouting routing = route_flows(size, flows);
   if (routing.routed) {
     const FredSwitch fred = FredSwitch::create(size).value();
     const Configuration modes = configure(fred, flows, routing.choices);
@@ -38,13 +38,13 @@ Routing checked(const FredSize& size, const std::vector<PortFlow>& flows) {
   return routing;
 }
 
-Routing route(const FredSize& size, std::string_view text) {
+FlowRouting route(const FredSize& size, std::string_view text) {
   return checked(size, parse_flows(text, size.ports).value());
 }
 
 TEST(FredRouter, NamesTheSmallestConflictOfAllReduces) {
   const std::string flows = "0,2->0,2; 1,4->1,4; 3,5->3,5";
-  const Routing refused = route({6, 2}, flows);
+  const FlowRouting refused = route({6, 2}, flows);
   ASSERT_FALSE(refused.routed);
   EXPECT_EQ(refused.conflicts[0].flows, (std::vector<int32_t>{0, 1, 2}));
   EXPECT_EQ(refused.conflicts[0].level, 0);
@@ -70,7 +70,7 @@ TEST(FredRouter, RoutesEveryPermutationWithTwoInTheMiddle) {
       for (int32_t port = 0; port < ports; ++port) {
         flows.push_back({{port}, {outputs[at(port)]}});
       }
-      const Routing routing = route_flows(fred.size(), flows);
+      const FlowRouting routing = route_flows(fred.size(), flows);
       ASSERT_TRUE(routing.routed) << flows_text(flows);
       ASSERT_TRUE(check_configuration(fred, flows, configure(fred, flows, routing.choices)));
     } while (std::ranges::next_permutation(outputs).found);
@@ -116,7 +116,7 @@ TEST(FredRouter, AgreesWithASearchWireByWire) {
     const std::vector<PortFlow> flows = random_flows(ports, rng);
     const FredSize size = {ports, middle};
     const auto routes = route_by_trial(size, flows, size.levels(), 1'000'000);
-    const Routing routing = checked(size, flows);
+    const FlowRouting routing = checked(size, flows);
     if (routes.has_value()) {
       EXPECT_EQ(routing.routed, *routes) << size.text() << " " << flows_text(flows);
     }
@@ -133,14 +133,14 @@ TEST(FredRouter, GivesUpWhereTheBudgetEndsAndSaysSo) {
   int32_t gave_up = 0;
   for (int32_t round = 0; round < 200; ++round) {
     const std::vector<PortFlow> flows = random_flows(16, rng);
-    const Routing full = route_flows({16, 3}, flows);
-    const Routing little = route_flows({16, 3}, flows, {.budget = -6000});
+    const FlowRouting full = route_flows({16, 3}, flows);
+    const FlowRouting little = route_flows({16, 3}, flows, {.budget = -6000});
     EXPECT_EQ(little.proved, little.routed || !little.conflicts.empty());
     if (little.proved && full.proved) {
       EXPECT_EQ(little.routed, full.routed);
     }
     gave_up += little.proved ? 0 : 1;
-    const Routing first = route_flows({16, 3}, flows, {.goes_back = false});
+    const FlowRouting first = route_flows({16, 3}, flows, {.goes_back = false});
     EXPECT_LE(first.routed, full.routed);
   }
   EXPECT_GT(gave_up, 0);

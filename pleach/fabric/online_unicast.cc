@@ -75,7 +75,7 @@ std::optional<int32_t> OnlineUnicast::rearrange(int32_t input, int32_t output) {
       flows.push_back({{other}, {end}});
     }
   }
-  const Routing routing = route_flows(size_, flows);
+  const FlowRouting routing = route_flows(size_, flows);
   if (!routing.routed) {
     return std::nullopt;
   }

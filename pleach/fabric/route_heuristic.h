@@ -12,7 +12,7 @@
 
 namespace pleach {
 
-// Looks for choices (see Routing) by moving one flow at a time to where it meets fewer others;
+// Looks for choices (see FlowRouting) by moving one flow at a time to where it meets fewer others;
 // none where the budget is used up, or there are over a few thousand flows.
 //   source  Hertz & de Werra 1987 (tabu search for colouring), over all levels at once
 std::optional<std::vector<int32_t>> look_for_choices(const FredSize& size,
