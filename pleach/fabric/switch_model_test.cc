@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace pleach {
 namespace {
@@ -45,6 +47,32 @@ TEST(SwitchModel, HasToBeKnown) {
     ASSERT_FALSE(status) << model;
     EXPECT_EQ(status.error().message.substr(0, std::string(error).size()), error);
   }
+}
+
+TEST(SwitchModel, FredCarriesWhatRoutesOnPortsOfItsOwn) {
+  TopologyBuilder builder("hub");
+  for (int32_t node = 0; node < 7; ++node) {
+    ASSERT_TRUE(builder.add_node({.name = std::to_string(node),
+                                  .kind = node < 6 ? NodeKind::kRank : NodeKind::kSwitch,
+                                  .switch_model = node < 6 ? "" : "fred,middle=2"}));
+  }
+  for (int32_t rank = 0; rank < 6; ++rank) {
+    ASSERT_TRUE(builder.add_cable({NodeId{rank}, NodeId{6}, 1, 0}));
+  }
+  const auto topology = std::move(builder).build();
+  ASSERT_TRUE(topology);
+  const std::unique_ptr<SwitchCore> fred = make_switch(*topology, NodeId{6});
+  ASSERT_NE(fred, nullptr);
+  const std::vector<PortFlow> three = {{{0, 2}, {0, 2}}, {{1, 4}, {1, 4}}, {{3, 5}, {3, 5}}};
+  EXPECT_EQ(fred->conflict(three), (std::vector{0, 1, 2}));
+  EXPECT_EQ(fred->conflict(std::span(three).first(2)), std::vector<int32_t>());
+  EXPECT_EQ(fred->conflict(std::vector<PortFlow>{{{0}, {1}}, {{2}, {3}}, {{4}, {1, 5}}}),
+            (std::vector{0, 2}));
+  EXPECT_EQ(fred->conflict({}), std::vector<int32_t>());
+  const Status status = check_switches(with_hub("fred,middle=1"));
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().message,
+            "node 'hub': switch model fred: option 'middle': value '1' is outside 2 to 2147483647");
 }
 
 }  // namespace

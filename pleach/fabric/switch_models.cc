@@ -4,6 +4,6 @@
 namespace pleach {
 
 PLEACH_REGISTRY(switch_models, SwitchModel, "switch model", "switches", kUnlimitedSwitch,
-                kTailDropSwitch)
+                kTailDropSwitch, kFredSwitch)
 
 }  // namespace pleach

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@ namespace pleach::support {
 struct TwoLevels {
   int32_t ranks = 4;
   int32_t leaves = 2;
+  std::string switch_model = {};
 
   int32_t root() const { return ranks + leaves; }
   int32_t above(int32_t node) const {
@@ -30,6 +32,7 @@ struct TwoLevels {
                                            .kind = is_switch ? NodeKind::kSwitch : NodeKind::kRank,
                                            .reduces = is_switch,
                                            .multicasts = is_switch,
+                                           .switch_model = is_switch ? switch_model : "",
                                            .overhead_ps = is_switch ? 0 : 5'000});
       PLEACH_CHECK(added, "a node of two levels");
     }
@@ -43,14 +46,26 @@ struct TwoLevels {
     return std::move(built).value();
   }
 
-  // One stream: up to the root, where all leaves meet, and down again.
   Schedule all_reduce() const {
-    Schedule schedule;
+    std::vector<int32_t> all;
     for (int32_t rank = 0; rank < ranks; ++rank) {
+      all.push_back(rank);
+    }
+    return all_reduce(all);
+  }
+  // One stream of all of `group`, ascending: up to the root, where their leaves meet, and down
+  // again.
+  Schedule all_reduce(const std::vector<int32_t>& group) const {
+    Schedule schedule;
+    std::vector<int32_t> nodes = group;
+    for (const int32_t rank : group) {
       schedule.participants.push_back(NodeId{rank});
+      if (nodes.back() != above(rank)) {
+        nodes.push_back(above(rank));
+      }
     }
     schedule.phase_steps = {1};
-    for (int32_t node = 0; node < root(); ++node) {
+    for (const int32_t node : nodes) {
       const NodeId here{node}, up{above(node)};
       // A leaf is passed a second time on the way down.
       const auto second_here = static_cast<uint16_t>(node >= ranks ? 1 : 0);

@@ -1,0 +1,81 @@
+// FRED's switch of tiny cells: it carries what routes together through FRED_m(P), P its ports. A
+// port belongs to one flow at a time, at either side.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "pleach/base/index.h"
+#include "pleach/fabric/fred_router.h"
+#include "pleach/fabric/fred_switch.h"
+#include "pleach/fabric/switch_model.h"
+
+namespace pleach {
+namespace {
+
+class FredCore final : public SwitchCore {
+ public:
+  explicit FredCore(const FredSize& size) : size_(size) {}
+
+  // Where the search gives up, all are in each other's way.
+  std::vector<int32_t> conflict(std::span<const PortFlow> flows) const override {
+    std::vector<int32_t> sharing = shared_port(flows);
+    if (!sharing.empty()) {
+      return sharing;
+    }
+    FlowRouting routing = route_flows(size_, flows);
+    if (routing.routed) {
+      return {};
+    }
+    if (!routing.conflicts.empty()) {
+      return std::move(routing.conflicts.front().flows);
+    }
+    std::vector<int32_t> all;
+    for (int32_t flow = 0; flow < count_of(flows); ++flow) {
+      all.push_back(flow);
+    }
+    return all;
+  }
+
+ private:
+  // Two flows that enter by one port or leave by one; none: there are none.
+  std::vector<int32_t> shared_port(std::span<const PortFlow> flows) const {
+    for (const auto side : {&PortFlow::inputs, &PortFlow::outputs}) {
+      std::vector<int32_t> owner(at(size_.ports), -1);
+      for (int32_t flow = 0; flow < count_of(flows); ++flow) {
+        for (const int32_t port : flows[at(flow)].*side) {
+          if (owner[at(port)] >= 0) {
+            return {owner[at(port)], flow};
+          }
+          owner[at(port)] = flow;
+        }
+      }
+    }
+    return {};
+  }
+
+  const FredSize size_;
+};
+
+Result<std::unique_ptr<SwitchCore>> create(int32_t ports, const Options& options) {
+  const FredSize size{std::max(ports, 2), static_cast<int32_t>(options.integer("middle"))};
+  PLEACH_TRY(count_cells(size));
+  return std::unique_ptr<SwitchCore>(std::make_unique<FredCore>(size));
+}
+
+}  // namespace
+
+extern const SwitchModel kFredSwitch = {
+    .name = "fred",
+    .summary =
+        "FRED_m(P) of P ports: carries flows that route together, each with ports of its own",
+    .source = "FRED, ISCA 2025, sec. 5",
+    .options = {{.name = "middle",
+                 .default_value = "3",
+                 .summary = "subnetworks in the middle of every level, m",
+                 .least = 2}},
+    .create = create,
+};
+
+}  // namespace pleach

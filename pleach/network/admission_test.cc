@@ -1,0 +1,237 @@
+// Switches that do not carry whatever enters, in a network.
+#include "pleach/network/admission.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pleach/collective/order.h"
+#include "pleach/collective/record.h"
+#include "pleach/network/model.h"
+#include "pleach/network/schedule_forms.h"
+#include "tests/support/random_schedules.h"
+#include "tests/support/two_levels.h"
+
+namespace pleach {
+namespace {
+
+// 1 GB/s = 1,000 ps a byte, over 100 ns a cable, after 5 ns at the source.
+constexpr int64_t kBytes = 100'000;
+constexpr int64_t kBytesPs = kBytes * 1'000;
+constexpr int64_t kOneLevelPs = 5'000 + 2 * 100'000;
+constexpr int64_t kTwoLevelsPs = 5'000 + 4 * 100'000;
+
+// All ranks on one switch.
+Topology hub_of(int32_t ranks, const std::string& model) {
+  TopologyBuilder builder("hub");
+  for (int32_t node = 0; node <= ranks; ++node) {
+    const bool is_hub = node == ranks;
+    EXPECT_TRUE(builder.add_node({.name = std::to_string(node),
+                                  .kind = is_hub ? NodeKind::kSwitch : NodeKind::kRank,
+                                  .reduces = is_hub,
+                                  .multicasts = is_hub,
+                                  .switch_model = is_hub ? model : "",
+                                  .overhead_ps = is_hub ? 0 : 5'000}));
+  }
+  for (int32_t rank = 0; rank < ranks; ++rank) {
+    EXPECT_TRUE(builder.add_cable({NodeId{rank}, NodeId{ranks}, 1'000'000'000, 100'000}));
+  }
+  auto built = std::move(builder).build();
+  EXPECT_TRUE(built);
+  return std::move(built).value();
+}
+
+std::shared_ptr<const Schedule> shared(Schedule schedule) {
+  return std::make_shared<const Schedule>(std::move(schedule));
+}
+
+// An all_reduce inside the switch.
+std::shared_ptr<const Schedule> in_hub(const std::vector<int32_t>& group, int32_t hub) {
+  Schedule schedule;
+  schedule.phase_steps = {1};
+  for (const int32_t rank : group) {
+    schedule.participants.push_back(NodeId{rank});
+    schedule.transfers.push_back(
+        {0, 1, NodeId{rank}, NodeId{hub}, 0, kNoRoute, TransferOp::kReduce});
+    schedule.transfers.push_back({0, 1, NodeId{hub}, NodeId{rank}, 0, kNoRoute, TransferOp::kCopy});
+  }
+  sort_transfers(schedule);
+  return shared(std::move(schedule));
+}
+
+Simulation run(const Topology& topology, const std::vector<Job>& jobs,
+               const SimulationOptions& options = {}) {
+  auto result = simulate("flow", topology, jobs, options);
+  EXPECT_TRUE(result) << (result ? "" : result.error().message);
+  return std::move(*result);
+}
+
+// The three that FRED_2(6) does not route: two of them flow, and the third after them.
+TEST(Admission, HoldsBackWhatDoesNotRoute) {
+  const std::vector<std::vector<int32_t>> groups = {{0, 2}, {1, 4}, {3, 5}};
+  for (const auto& [model, last_ps] :
+       {std::pair("fred,middle=2", 2 * kBytesPs), std::pair("fred", kBytesPs),
+        std::pair("unlimited", kBytesPs)}) {
+    std::vector<Job> jobs;
+    for (const std::vector<int32_t>& group : groups) {
+      jobs.push_back({in_hub(group, 6), kBytes, 0});
+    }
+    const Simulation simulation = run(hub_of(6, model), jobs);
+    EXPECT_EQ(simulation.job_finish_ps[0], kBytesPs + kOneLevelPs) << model;
+    EXPECT_EQ(simulation.job_finish_ps[1], kBytesPs + kOneLevelPs) << model;
+    EXPECT_NEAR(static_cast<double>(simulation.job_finish_ps[2]),
+                static_cast<double>(last_ps + kOneLevelPs), 5'000)
+        << model;
+  }
+}
+
+// Each segment asks again. Those that were held back go first; of those that ask at one time, the
+// first job. So two are always under way, the first of three all the time.
+TEST(Admission, TakesTurns) {
+  SimulationOptions options;
+  options.segment_count = 4;
+  std::vector<Job> jobs;
+  for (const std::vector<int32_t>& group : {std::vector{0, 2}, {1, 4}, {3, 5}}) {
+    jobs.push_back({in_hub(group, 6), kBytes, 0});
+  }
+  const Simulation simulation = run(hub_of(6, "fred,middle=2"), jobs, options);
+  const int64_t quarters_ps = kOneLevelPs + 6 * 5'000;  // and overheads that are not hidden
+  EXPECT_LE(simulation.job_finish_ps[0], kBytesPs + quarters_ps);
+  for (const std::size_t job : {1U, 2U}) {
+    EXPECT_GT(simulation.job_finish_ps[job], kBytesPs * 3 / 2);
+    EXPECT_LE(simulation.job_finish_ps[job], kBytesPs * 3 / 2 + quarters_ps);
+  }
+}
+
+// What everybody takes part in starts after one segment of each that was there before, though those
+// begin anew whenever they have ended, and never all at once.
+TEST(Admission, LetsNobodyWaitForThoseThatComeLater) {
+  constexpr int32_t kRanks = 20;
+  constexpr int64_t kStartPs = 33'333'333;
+  const Topology topology = hub_of(kRanks, "fred");
+  const auto session = open_network("flow", topology, {});
+  ASSERT_TRUE(session);
+  const auto start_pair = [&](int32_t rank, int64_t start_ps) {
+    const int64_t size_bytes = kBytes - 3'000 * rank;
+    const auto job = (*session)->start({in_hub({rank, rank + 1}, kRanks), size_bytes, start_ps});
+    EXPECT_TRUE(job);
+    return *job;
+  };
+  std::vector<int32_t> pair_of, all;  // by job
+  for (int32_t rank = 0; rank < kRanks; ++rank) {
+    all.push_back(rank);
+    if (rank % 2 == 0) {
+      start_pair(rank, 1'000'000 * rank);
+      pair_of.push_back(rank);
+    }
+  }
+  const auto whole = (*session)->start({in_hub(all, kRanks), kBytes, kStartPs});
+  ASSERT_TRUE(whole);
+  pair_of.push_back(-1);
+  std::optional<int64_t> finish_ps;
+  for (int32_t round = 0; round < 200 && !finish_ps; ++round) {
+    const auto finished = (*session)->advance(INT64_MAX);
+    ASSERT_TRUE(finished);
+    for (const auto& [job, time_ps] : *finished) {
+      if (job == *whole) {
+        finish_ps = time_ps;
+      } else {
+        const int32_t rank = pair_of[at(job)];
+        start_pair(rank, time_ps);
+        pair_of.push_back(rank);
+      }
+    }
+  }
+  ASSERT_TRUE(finish_ps.has_value());
+  EXPECT_LE(*finish_ps, kStartPs + kBytesPs + 5'000 + kBytesPs + kOneLevelPs);
+}
+
+// A stream of two levels passes its leaves twice: both flows enter, or neither.
+TEST(Admission, SeesEveryPassOfAStream) {
+  for (const char* model : {"", "fred", "fred,middle=2"}) {
+    const support::TwoLevels levels{.ranks = 6, .leaves = 3, .switch_model = model};
+    const Topology topology = levels.topology();
+    const auto all = shared(levels.all_reduce());
+    EXPECT_EQ(run(topology, {{all, kBytes, 0}}).finish_ps, kBytesPs + kTwoLevelsPs) << model;
+  }
+  // Two groups under the same leaves share the cables up: a port of FRED has one owner.
+  const support::TwoLevels levels{.ranks = 6, .leaves = 3, .switch_model = "fred"};
+  const Topology topology = levels.topology();
+  const auto even = shared(levels.all_reduce({0, 2, 4})),
+             odd = shared(levels.all_reduce({1, 3, 5}));
+  const Simulation shared_cables = run(topology, {{even, kBytes, 0}, {odd, kBytes, 0}});
+  EXPECT_EQ(shared_cables.job_finish_ps[0], kBytesPs + kTwoLevelsPs);
+  EXPECT_EQ(shared_cables.job_finish_ps[1], 2 * kBytesPs + 5'000 + kTwoLevelsPs);
+}
+
+TEST(Admission, RefusesWhatCouldNeverEnter) {
+  // Two reductions to two ranks in one stream's passes share the port of rank 0.
+  const Topology topology = hub_of(4, "fred");
+  Schedule schedule = *in_hub({0, 1, 2, 3}, 4);
+  schedule.phase_steps = {1};
+  ASSERT_TRUE(fill_routes(schedule, topology));
+  const auto lowered = LoweredSchedule::create(topology, shared(schedule), {}, false);
+  ASSERT_TRUE(lowered);
+  EXPECT_TRUE(Admission(topology).check(**lowered));
+  class Closed final : public SwitchCore {
+   public:
+    std::vector<int32_t> conflict(std::span<const PortFlow> /*flows*/) const override {
+      return {0};
+    }
+  };
+  const Admission closed(topology, [](const Topology&, NodeId) -> std::unique_ptr<SwitchCore> {
+    return std::make_unique<Closed>();
+  });
+  const Status status = closed.check(**lowered);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().message,
+            "switch 4 cannot carry a stream of the schedule by itself: 0,1,2,3->0,1,2,3");
+}
+
+// Random groups on two levels, in random models: all finish, and what happened replays.
+TEST(Admission, LetsRandomStreamsFinish) {
+  const int32_t rounds = support::repeated(40);
+  for (int32_t seed = 0; seed < rounds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Rng rng(static_cast<uint64_t>(seed));
+    const int32_t leaves = 2 + support::pick(rng, 3);
+    const support::TwoLevels levels{.ranks = leaves * (2 + support::pick(rng, 3)),
+                                    .leaves = leaves,
+                                    .switch_model = rng.below(2) == 0 ? "fred" : "fred,middle=2"};
+    const Topology topology = levels.topology();
+    SimulationOptions options;
+    options.segment_count = 1 + support::pick(rng, 8);
+    options.landing_places = support::pick(rng, 3);
+    options.keep_records = true;
+    std::vector<Job> jobs;
+    for (int32_t count = 2 + support::pick(rng, 20); count > 0; --count) {
+      std::vector<int32_t> group;
+      while (group.size() < 2) {
+        group.clear();
+        for (int32_t rank = 0; rank < levels.ranks; ++rank) {
+          if (rng.below(3) == 0) {
+            group.push_back(rank);
+          }
+        }
+      }
+      jobs.push_back({shared(levels.all_reduce(group)), static_cast<int64_t>(rng.below(5'000)),
+                      static_cast<int64_t>(rng.below(1'000'000))});
+    }
+    const Simulation simulation = run(topology, jobs, options);
+    ASSERT_EQ(simulation.use.records.size(), jobs.size());
+    for (std::size_t job = 0; job < jobs.size(); ++job) {
+      const Status replayed =
+          replay(Order::build(*jobs[job].schedule), std::span(&simulation.use.records[job], 1),
+                 options.segment_count);
+      EXPECT_TRUE(replayed) << replayed.error().message;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace pleach
