@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "pleach/base/text.h"
 
@@ -24,6 +25,7 @@ struct CommandLine::Library {
 
   CLI::App app;
   std::map<const CLI::Option*, std::unique_ptr<std::string>> texts;
+  std::set<const CLI::Option*> lists;  // whose value may be empty
 };
 
 CommandLine::CommandLine(const Command& command, const Invocation& invocation)
@@ -67,6 +69,10 @@ void CommandLine::repeated_option(const std::string& names, const std::string& h
   library_->add(names, help)->required()->take_all();
 }
 
+void CommandLine::list_option(const std::string& names, const std::string& help) {
+  library_->lists.insert(library_->add(names, help));
+}
+
 void CommandLine::flag(const std::string& name, const std::string& help) {
   library_->app.add_flag(name, help);
 }
@@ -88,10 +94,10 @@ std::string unexpected(const CLI::App& app, const std::string& word) {
 }
 
 // What is wrong with an option that was given an empty value, as an unset variable gives.
-std::string without_value(const CLI::App& app) {
+std::string without_value(const CLI::App& app, const std::set<const CLI::Option*>& lists) {
   for (const CLI::Option* option : app.get_options()) {
     const auto& values = option->results();
-    if (option->get_expected_max() > 0 &&
+    if (option->get_expected_max() > 0 && !lists.contains(option) &&
         std::find(values.begin(), values.end(), "") != values.end()) {
       return option->get_name() + " needs one value";
     }
@@ -107,8 +113,8 @@ std::optional<ExitCode> CommandLine::parse() {
   try {
     std::vector<std::string> reversed(invocation_.arguments.rbegin(), invocation_.arguments.rend());
     app.parse(reversed);
-    message =
-        app.remaining_size() > 0 ? unexpected(app, app.remaining().front()) : without_value(app);
+    message = app.remaining_size() > 0 ? unexpected(app, app.remaining().front())
+                                       : without_value(app, library_->lists);
   } catch (const CLI::CallForHelp&) {
     fmt::print(invocation_.out, "{}", app.help());
     return ExitCode::kDone;

@@ -37,6 +37,8 @@ class CommandLine {
   void required_option(const std::string& names, const std::string& help);
   // One that may be given again for one more value, and must be given once.
   void repeated_option(const std::string& names, const std::string& help);
+  // One whose value may be empty, as a list of nothing is.
+  void list_option(const std::string& names, const std::string& help);
   void flag(const std::string& name, const std::string& help);
   // --json, which every subcommand has.
   void json_flag() { flag("--json", "print one JSON object"); }

@@ -6,6 +6,6 @@ namespace pleach {
 PLEACH_REGISTRY(commands, Command, "command", "commands", kTopologyCommand, kSynthesizeCommand,
                 kVerifyCommand, kSimulateCommand, kCompareCommand, kPlanCommand, kTrafficCommand,
                 kProbeCommand, kRunCommand, kLaunchCommand, kFlightCommand, kTrainCommand,
-                kListCommand, kDoctorCommand)
+                kFredCommand, kListCommand, kDoctorCommand)
 
 }  // namespace pleach

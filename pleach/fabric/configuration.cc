@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <functional>
 
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
@@ -11,60 +11,6 @@
 
 namespace pleach {
 namespace {
-
-// One output of a cell, and the inputs that are added there.
-struct Move {
-  int32_t output = 0;
-  std::array<int32_t, 2> inputs = {-1, -1};
-  int32_t input_count = 0;
-};
-struct Moves {
-  std::array<Move, 2> all;
-  int32_t count = 0;
-
-  void add(int32_t output, int32_t input) {
-    Move* found = std::find_if(all.begin(), all.begin() + count,
-                               [output](const Move& move) { return move.output == output; });
-    if (found == all.begin() + count) {
-      all[at(count++)] = {output};
-    }
-    found->inputs[at(found->input_count++)] = input;
-  }
-  std::span<const Move> list() const { return std::span(all).first(at(count)); }
-};
-
-Moves moves_of(CellKind kind, const CellMode& mode) {
-  Moves moves;
-  switch (kind) {
-    case CellKind::kReduce:
-    case CellKind::kDemux:
-      for (int32_t input = 0; input < 2; ++input) {
-        if (const int32_t output = input == 0 ? mode.first : mode.second; output >= 0) {
-          moves.add(output, input);
-        }
-      }
-      return moves;
-    case CellKind::kDistribute:
-    case CellKind::kMux:
-      for (int32_t output = 0; output < 2; ++output) {
-        if (const int32_t input = output == 0 ? mode.first : mode.second; input >= 0) {
-          moves.add(output, input);
-        }
-      }
-      return moves;
-    case CellKind::kBoth:
-      for (int32_t output = 0; output < 2; ++output) {
-        const int32_t bits = std::max(0, output == 0 ? mode.first : mode.second);
-        for (int32_t input = 0; input < 2; ++input) {
-          if ((bits >> input & 1) == 1) {
-            moves.add(output, input);
-          }
-        }
-      }
-      return moves;
-  }
-  PLEACH_CHECK(false, "no such kind of cell");
-}
 
 bool has_mode(CellKind kind, const CellMode& mode, int32_t middle) {
   const bool is_single = kind == CellKind::kDemux || kind == CellKind::kMux;
@@ -95,19 +41,17 @@ class Follower {
   Status pass(int32_t cell, const CellMode& mode) {
     const std::span<const int32_t> inputs = fred_.inputs_of(cell);
     std::vector<bool> is_taken(inputs.size(), false);
-    for (const Move& move : moves_of(fred_.cells()[at(cell)].kind, mode).list()) {
-      Carried& out = carried_[at(fred_.first_output_of(cell) + move.output)];
-      for (const int32_t input : std::span(move.inputs).first(at(move.input_count))) {
-        const Carried& in = carried_[at(inputs[at(input)])];
-        is_taken[at(input)] = true;
-        if (in.flow < 0) {
-          continue;
-        }
-        if (out.flow >= 0 && out.flow != in.flow) {
-          return invalid(name(cell), fmt::format("adds flows {} and {}", out.flow, in.flow));
-        }
-        out = {in.flow, out.inputs + in.inputs};
+    for (const auto& [input, output] : moves_of(fred_.cells()[at(cell)].kind, mode)) {
+      Carried& out = carried_[at(fred_.first_output_of(cell) + output)];
+      const Carried& in = carried_[at(inputs[at(input)])];
+      is_taken[at(input)] = true;
+      if (in.flow < 0) {
+        continue;
       }
+      if (out.flow >= 0 && out.flow != in.flow) {
+        return invalid(name(cell), fmt::format("adds flows {} and {}", out.flow, in.flow));
+      }
+      out = {in.flow, out.inputs + in.inputs};
     }
     for (std::size_t input = 0; input < inputs.size(); ++input) {
       const Carried& in = carried_[at(inputs[input])];
@@ -148,25 +92,54 @@ std::vector<int32_t> places_of(std::span<const int32_t> ports, int32_t level) {
 
 }  // namespace
 
+std::vector<CellMove> moves_of(CellKind kind, const CellMode& mode) {
+  std::vector<CellMove> moves;
+  for (int32_t side = 0; side < 2; ++side) {
+    const int32_t way = side == 0 ? mode.first : mode.second;
+    if (way < 0) {
+      continue;
+    }
+    switch (kind) {
+      case CellKind::kReduce:
+      case CellKind::kDemux:
+        moves.push_back({side, way});
+        break;
+      case CellKind::kDistribute:
+      case CellKind::kMux:
+        moves.push_back({way, side});
+        break;
+      case CellKind::kBoth:
+        for (int32_t input = 0; input < 2; ++input) {
+          if ((way >> input & 1) == 1) {
+            moves.push_back({input, side});
+          }
+        }
+        break;
+    }
+  }
+  return moves;
+}
+
 std::string mode_text(CellKind kind, const CellMode& mode) {
-  const Moves moves = moves_of(kind, mode);
-  if (moves.count == 0) {
+  // What is added for one output; what is copied to several.
+  std::vector<std::pair<std::string, int32_t>> sums;
+  for (const auto& [input, output] : moves_of(kind, mode)) {
+    const auto same = std::ranges::find(sums, output, &std::pair<std::string, int32_t>::second);
+    if (same == sums.end()) {
+      sums.emplace_back(std::to_string(input), output);
+    } else {
+      same->first += fmt::format("+{}", input);
+    }
+  }
+  if (sums.empty()) {
     return "idle";
   }
-  const auto inputs_text = [](const Move& move) {
-    return move.input_count == 2 ? fmt::format("{}+{}", move.inputs[0], move.inputs[1])
-                                 : std::to_string(move.inputs[0]);
-  };
-  const Move& first = moves.all[0];
-  if (moves.count == 1) {
-    return fmt::format("{}>{}", inputs_text(first), first.output);
+  std::string text = fmt::format("{}>{}", sums[0].first, sums[0].second);
+  if (sums.size() == 2) {
+    text += sums[0].first == sums[1].first ? fmt::format(",{}", sums[1].second)
+                                           : fmt::format(" {}>{}", sums[1].first, sums[1].second);
   }
-  const Move& second = moves.all[1];
-  if (inputs_text(first) == inputs_text(second)) {
-    return fmt::format("{}>{},{}", inputs_text(first), first.output, second.output);
-  }
-  return fmt::format("{}>{} {}>{}", inputs_text(first), first.output, inputs_text(second),
-                     second.output);
+  return text;
 }
 
 Configuration configure(const FredSwitch& fred, std::span<const PortFlow> flows,
@@ -266,17 +239,12 @@ std::vector<std::optional<Payload>> execute(const FredSwitch& fred, std::span<co
   std::vector<std::optional<Payload>> wires(at(fred.wire_count()));
   std::ranges::copy(payloads, wires.begin());
   for (int32_t cell = 0; cell < count_of(modes); ++cell) {
-    for (const Move& move : moves_of(fred.cells()[at(cell)].kind, modes[at(cell)]).list()) {
-      std::optional<Payload>& out = wires[at(fred.first_output_of(cell) + move.output)];
-      for (const int32_t input : std::span(move.inputs).first(at(move.input_count))) {
-        const std::optional<Payload>& in = wires[at(fred.inputs_of(cell)[at(input)])];
-        if (!in.has_value()) {
-          continue;
-        }
-        if (!out.has_value()) {
-          out = in;
-          continue;
-        }
+    for (const auto& [input, output] : moves_of(fred.cells()[at(cell)].kind, modes[at(cell)])) {
+      std::optional<Payload>& out = wires[at(fred.first_output_of(cell) + output)];
+      const std::optional<Payload>& in = wires[at(fred.inputs_of(cell)[at(input)])];
+      if (!out.has_value()) {
+        out = in;
+      } else if (in.has_value()) {
         std::ranges::transform(*in, *out, out->begin(), std::plus<>());
       }
     }

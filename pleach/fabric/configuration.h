@@ -28,6 +28,14 @@ using Configuration = std::vector<CellMode>;  // of each of FredSwitch::cells()
 // The moves of a cell, "0>2 1>0", "0+1>2", "1>0,1": inputs added, outputs copied to; "idle".
 std::string mode_text(CellKind kind, const CellMode& mode);
 
+// What goes from an input of a cell to one of its outputs; several inputs are added there.
+struct CellMove {
+  int32_t input = 0;
+  int32_t output = 0;
+};
+// Of a mode that the cell has, side by side.
+std::vector<CellMove> moves_of(CellKind kind, const CellMode& mode);
+
 // The configuration that takes each flow by its choices, as FlowRouting has them; they are of flows
 // that route so.
 Configuration configure(const FredSwitch& fred, std::span<const PortFlow> flows,

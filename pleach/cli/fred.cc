@@ -1,0 +1,128 @@
+// pleach fred: the actions there are, and what they share.
+#include "pleach/cli/fred.h"
+
+#include <fmt/core.h>
+
+#include <array>
+
+#include "pleach/base/text.h"
+
+namespace pleach {
+namespace {
+
+std::array<Command, 4> actions() {
+  return {fred_route_command(), fred_show_command(), fred_flows_command(), fred_study_command()};
+}
+
+void print_help(const Command& command, std::FILE* out) {
+  fmt::print(out, "{}\nUsage: pleach {} ACTION [options]\n\nActions:\n", command.summary,
+             command.name);
+  for (const Command& action : actions()) {
+    fmt::print(out, "  {:<12} {}\n", action.name.substr(command.name.size() + 1), action.summary);
+  }
+  fmt::print(out, "\nEvery action takes --help and --json.\nExamples:\n{}", command.examples);
+}
+
+Result<ExitCode> run_fred(const Command& command, const Invocation& invocation) {
+  const std::string name = invocation.arguments.empty() ? "" : invocation.arguments.front();
+  if (name == "--help" || name == "-h") {
+    print_help(command, invocation.out);
+    return ExitCode::kDone;
+  }
+  std::vector<std::string> known;
+  for (const Command& action : actions()) {
+    known.push_back(action.name.substr(command.name.size() + 1));
+    if (known.back() != name) {
+      continue;
+    }
+    const Invocation own = {invocation.program,
+                            {invocation.arguments.begin() + 1, invocation.arguments.end()},
+                            invocation.out,
+                            invocation.error};
+    Result<ExitCode> result = action.run(action, own);
+    if (!result) {
+      fmt::print(invocation.error, "pleach {}: {}\n", action.name, result.error().message);
+      return ExitCode::kFailed;
+    }
+    return result;
+  }
+  const std::string why = name.empty() ? "ACTION is required: " + alternatives(known)
+                                       : unknown_name("action", name, known).message;
+  fmt::print(invocation.error, "pleach {}: {} (see pleach {} --help)\n", command.name, why,
+             command.name);
+  return ExitCode::kUsage;
+}
+
+}  // namespace
+
+void declare_fred(CommandLine& line) {
+  line.required_option("-p,--ports", "of the switch, in and out, 2 or more");
+  line.option("-m,--middle", "subnetworks in the middle of each level, 2 or more", "3");
+}
+
+Result<FredSize> fred_size(const CommandLine& line) {
+  FredSize size;
+  PLEACH_SET(size.ports, line.count("--ports", 2, INT32_MAX));
+  PLEACH_SET(size.middle, line.count("--middle", 2, INT32_MAX));
+  const auto count = count_cells(size);
+  if (!count) {
+    return count.error();
+  }
+  return size;
+}
+
+void declare_search(CommandLine& line) {
+  line.option("--budget", "choices that the exact search may try",
+              std::to_string(RouteOptions().budget));
+  line.option("--search", "full; first: the first colouring of each level alone", "full");
+}
+
+Result<RouteOptions> route_options(const CommandLine& line) {
+  RouteOptions options;
+  PLEACH_SET(options.budget, parse_integer(line.text("--budget"), "--budget", 0, INT64_MAX / 1024));
+  const std::string& search = line.text("--search");
+  if (search != "full" && search != "first") {
+    const std::array<std::string, 2> known = {"full", "first"};
+    return prefixed("--search", unknown_name("search", search, known));
+  }
+  options.goes_back = search == "full";
+  return options;
+}
+
+FredRouting routed(const FredSwitch& fred, std::vector<PortFlow> flows,
+                   const RouteOptions& options) {
+  FredRouting result = {&fred, std::move(flows), {}, {}};
+  result.routing = route_flows(fred.size(), result.flows, options);
+  if (result.routing.routed) {
+    result.modes = configure(fred, result.flows, result.routing.choices);
+    const Status status = check_configuration(fred, result.flows, result.modes);
+    PLEACH_CHECK(status.has_value(), "a routing does what its flows ask");
+  }
+  return result;
+}
+
+std::string routed_text(const FlowRouting& routing) {
+  if (routing.routed) {
+    return "yes";
+  }
+  if (!routing.proved) {
+    return "not found; whether there is a way is open";
+  }
+  const FlowConflict& conflict = routing.conflicts.front();
+  std::vector<std::string> words;
+  for (const int32_t flow : conflict.flows) {
+    words.push_back(std::to_string(flow));
+  }
+  return fmt::format("no: flows {} are in each other's way at level {}{}", join(words, ", "),
+                     conflict.level, conflict.is_least ? "; none of them can be left out" : "");
+}
+
+extern const Command kFredCommand = {
+    "fred", "looks into a switch that reduces and distributes while it routes",
+    "  pleach fred route --ports 6 --middle 2 --flows \"0,2->0,2; 1,4->1,4; 3,5->3,5\"\n"
+    "  pleach fred show --ports 8 --middle 2 --flows \"0-3->0-3\" -o switch.svg\n"
+    "  pleach fred flows --pattern reduce_scatter --of 0,2,5\n"
+    "  pleach fred study --placements --ports 20\n",
+    run_fred};
+
+}  // namespace pleach

@@ -1,0 +1,217 @@
+#include "pleach/fabric/fred_study.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include "pleach/base/index.h"
+#include "pleach/base/text.h"
+
+namespace pleach {
+namespace {
+
+constexpr std::array<std::string_view, 4> kSampleNames = {"all_reduce", "multicast", "reduce",
+                                                          "mixed"};
+constexpr std::array<std::string_view, 4> kPhaseNames = {"MP", "DP", "PP forward", "PP backward"};
+
+void sort_sides(std::vector<PortFlow>& flows) {
+  for (PortFlow& flow : flows) {
+    std::ranges::sort(flow.inputs);
+    std::ranges::sort(flow.outputs);
+  }
+}
+
+std::vector<int32_t> shuffled_ports(int32_t ports, Rng& rng) {
+  std::vector<int32_t> order(at(ports));
+  std::iota(order.begin(), order.end(), 0);
+  for (std::size_t last = order.size(); last > 1; --last) {
+    std::swap(order[last - 1], order[rng.below(last)]);
+  }
+  return order;
+}
+
+// Every partition of ports 0 to `ports` − 1, as the block of each port: a block's number is at most
+// one more than those before it.
+template <typename Visit>
+void visit_partitions(std::vector<int32_t>& block_of, int32_t ports, int32_t blocks,
+                      const Visit& visit) {
+  if (count_of(block_of) == ports) {
+    visit(block_of, blocks);
+    return;
+  }
+  for (int32_t block = 0; block <= blocks; ++block) {
+    block_of.push_back(block);
+    visit_partitions(block_of, ports, std::max(blocks, block + 1), visit);
+    block_of.pop_back();
+  }
+}
+
+}  // namespace
+
+void RouteCount::add(const FredSize& size, const std::vector<PortFlow>& flows,
+                     const RouteOptions& options) {
+  ++sets;
+  RouteOptions first = options;
+  first.goes_back = false;
+  // What the first colouring routes is routed: the search would begin with it.
+  const FlowRouting quick = route_flows(size, flows, first);
+  const FlowRouting full = quick.proved ? quick : route_flows(size, flows, options);
+  first_routed += quick.routed ? 1 : 0;
+  routed += full.routed ? 1 : 0;
+  if (!full.routed && full.proved) {
+    if (refused++ == 0) {
+      refused_example = flows;
+    }
+  }
+  most_steps = std::max(most_steps, full.steps);
+}
+
+Result<RouteCount> count_partitions(const FredSize& size, const RouteOptions& options) {
+  if (size.ports > kMostPartitionPorts) {
+    return invalid(fmt::format("partitions of {} ports: at most {} are enumerated", size.ports,
+                               kMostPartitionPorts));
+  }
+  RouteCount count;
+  std::vector<int32_t> block_of;
+  visit_partitions(block_of, size.ports, 0, [&](std::span<const int32_t> of, int32_t blocks) {
+    std::vector<PortFlow> flows(at(blocks));
+    for (int32_t port = 0; port < size.ports; ++port) {
+      flows[at(of[at(port)])].inputs.push_back(port);
+      flows[at(of[at(port)])].outputs.push_back(port);
+    }
+    count.add(size, flows, options);
+  });
+  return count;
+}
+
+std::string_view to_text(StrategyPhase phase) {
+  return kPhaseNames[at(phase)];
+}
+
+std::vector<PortFlow> strategy_flows(const SwitchStrategy& strategy, StrategyPhase phase) {
+  const auto& [model, data, pipeline] = strategy;
+  const auto port = [&](int32_t mp, int32_t dp, int32_t pp) {
+    return mp + strategy.model * (pp + strategy.pipeline * dp);
+  };
+  std::vector<PortFlow> flows;
+  if (phase == StrategyPhase::kData) {
+    for (int32_t other = 0; data > 1 && other < model * pipeline; ++other) {
+      PortFlow& flow = flows.emplace_back();
+      for (int32_t dp = 0; dp < data; ++dp) {
+        flow.inputs.push_back(other + model * pipeline * dp);
+      }
+      flow.outputs = flow.inputs;
+    }
+    return flows;
+  }
+  for (int32_t dp = 0; dp < data; ++dp) {
+    for (int32_t pp = 0; pp < pipeline; ++pp) {
+      const int32_t to = phase == StrategyPhase::kForward    ? pp + 1
+                         : phase == StrategyPhase::kBackward ? pp - 1
+                                                             : pp;
+      if (to < 0 || to >= pipeline || (to == pp && model == 1)) {
+        continue;
+      }
+      PortFlow& flow = flows.emplace_back();
+      for (int32_t mp = 0; mp < model; ++mp) {
+        flow.outputs.push_back(port(mp, dp, to));
+      }
+      flow.inputs = to == pp ? flow.outputs : std::vector<int32_t>{port(0, dp, pp)};
+    }
+  }
+  return flows;
+}
+
+PlacementCount count_placements(const FredSize& size, const RouteOptions& options) {
+  constexpr std::array kPhases = {StrategyPhase::kModel, StrategyPhase::kData,
+                                  StrategyPhase::kForward, StrategyPhase::kBackward};
+  PlacementCount count;
+  for (int32_t workers = 2; workers <= size.ports; ++workers) {
+    for (int32_t model = 1; model <= workers; ++model) {
+      for (int32_t data = 1; workers % model == 0 && data <= workers / model; ++data) {
+        if (workers / model % data != 0) {
+          continue;
+        }
+        const SwitchStrategy strategy = {model, data, workers / model / data};
+        ++count.strategies;
+        for (const StrategyPhase phase : kPhases) {
+          const std::vector<PortFlow> flows = strategy_flows(strategy, phase);
+          if (flows.empty()) {
+            continue;
+          }
+          const int64_t before = count.all.routed;
+          count.all.add(size, flows, options);
+          if (count.all.routed == before) {
+            count.refused.push_back({strategy, phase});
+          }
+        }
+      }
+    }
+  }
+  return count;
+}
+
+std::vector<std::string> flow_sample_names() {
+  return {kSampleNames.begin(), kSampleNames.end()};
+}
+
+Result<FlowSample::Kind> parse_flow_sample(std::string_view text) {
+  const auto found = std::ranges::find(kSampleNames, text);
+  if (found == kSampleNames.end()) {
+    return unknown_name("kind of flows", text, flow_sample_names(),
+                        text == "broadcast" ? "multicast" : "");
+  }
+  return static_cast<FlowSample::Kind>(found - kSampleNames.begin());
+}
+
+Status check_sample(const FlowSample& sample, int32_t ports) {
+  if (int64_t{sample.flows} * sample.ports_each > ports) {
+    return invalid(fmt::format("{} flows of {} ports take {}: the switch has {}", sample.flows,
+                               sample.ports_each, int64_t{sample.flows} * sample.ports_each,
+                               ports));
+  }
+  return ok();
+}
+
+std::vector<PortFlow> draw_flows(const FlowSample& sample, int32_t ports, Rng& rng) {
+  using enum FlowSample::Kind;
+  const std::vector<int32_t> inputs = shuffled_ports(ports, rng);
+  const std::vector<int32_t> outputs =
+      sample.kind == kAllReduce ? inputs : shuffled_ports(ports, rng);
+  const auto size_of = [&](bool has_one) {
+    if (sample.kind == kMixed) {
+      return 1 + static_cast<int32_t>(rng.below(static_cast<uint64_t>(sample.ports_each)));
+    }
+    return has_one ? 1 : sample.ports_each;
+  };
+  std::vector<PortFlow> flows(at(sample.flows));
+  for (int32_t flow = 0; flow < sample.flows; ++flow) {
+    const auto fill = [&](const std::vector<int32_t>& from, bool has_one) {
+      const auto first = from.begin() + static_cast<std::ptrdiff_t>(flow) * sample.ports_each;
+      return std::vector<int32_t>(first, first + size_of(has_one));
+    };
+    flows[at(flow)].inputs = fill(inputs, sample.kind == kMulticast);
+    flows[at(flow)].outputs = fill(outputs, sample.kind == kReduce);
+  }
+  sort_sides(flows);
+  return flows;
+}
+
+Share share_of(int64_t hits, int64_t trials) {
+  constexpr double kNormal = 1.959963984540054;  // 95 % lie within this many deviations
+  if (trials == 0) {
+    return {0, 0, 1};
+  }
+  const auto count = static_cast<double>(trials);
+  const double value = static_cast<double>(hits) / count;
+  const double square = kNormal * kNormal / count;
+  const double middle = (value + square / 2) / (1 + square);
+  const double reach =
+      kNormal / (1 + square) * std::sqrt(value * (1 - value) / count + square / (4 * count));
+  return {value, std::max(0.0, middle - reach), std::min(1.0, middle + reach)};
+}
+
+}  // namespace pleach

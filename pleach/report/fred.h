@@ -1,0 +1,56 @@
+// What is known of a FRED switch and of flows through it: structure, routing, studies.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pleach/fabric/configuration.h"
+#include "pleach/fabric/fred_router.h"
+#include "pleach/fabric/fred_study.h"
+#include "pleach/fabric/fred_switch.h"
+
+namespace pleach {
+
+struct FredRouting {
+  const FredSwitch* fred = nullptr;  // outlives it
+  std::vector<PortFlow> flows;
+  FlowRouting routing;
+  Configuration modes;  // of each cell; of flows that do not route, empty
+};
+
+struct FredMemory {
+  int64_t bytes = 0;
+  int64_t published_bits = 0;  // of a configuration; see BitCount
+  int64_t exact_bits = 0;
+
+  int64_t published_phases() const { return 8 * bytes / published_bits; }
+  int64_t exact_phases() const { return 8 * bytes / exact_bits; }
+};
+FredMemory memory_of(const FredSize& size, int64_t bytes);
+
+struct FredStudyRow {
+  FredSize size;
+  RouteCount count;
+  std::vector<std::string> refused;  // of placements: "DP of MP5-DP4-PP1"
+  double wall_s = 0;
+  double most_wall_s = 0;  // of one set, where each is timed
+};
+
+// One line each: the JSON objects of docs/cli.md, "fred".
+std::string to_json(const FredRouting& routing);
+// `routing` null: the structure alone.
+std::string to_json(const FredSwitch& fred, const FredMemory& memory, const FredRouting* routing);
+std::string flows_json(const std::string& pattern, std::span<const std::vector<PortFlow>> phases);
+std::string study_json(const std::string& study, std::span<const FredStudyRow> rows);
+
+// The switch as a picture: stages from left to right, wires in the colour of the flow on them.
+//   errors  kInvalidArgument: too many cells for a picture
+Result<std::string> fred_svg(const FredSwitch& fred, const FredRouting* routing);
+// The same for Graphviz.
+Result<std::string> fred_dot(const FredSwitch& fred, const FredRouting* routing);
+
+// The flow on each wire, −1: none.
+std::vector<int32_t> flows_on_wires(const FredSwitch& fred, const FredRouting* routing);
+
+}  // namespace pleach
