@@ -25,6 +25,7 @@ endforeach()
 # The semantics again, by other means: what is simulated and what is promised must agree with it.
 set(independent ${PROJECT_SOURCE_DIR}/tests/independent)
 pleach_script_test(independent.flow ${independent}/flow_agreement_test.py)
+pleach_script_test(independent.fred ${independent}/fred_agreement_test.py)
 # Debian's python3: it has scipy.
 add_test(NAME independent.bounds COMMAND /usr/bin/python3 ${independent}/bounds_lp_test.py)
 set_tests_properties(independent.bounds PROPERTIES ENVIRONMENT "PLEACH=$<TARGET_FILE:pleach>")

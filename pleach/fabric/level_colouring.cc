@@ -38,6 +38,7 @@ LevelColouring::LevelColouring(const ColouringProblem& problem, SearchBudget& bu
   waiting_.rank_of.resize(nodes);
   waiting_.ranks.assign(colours + 1, std::vector<uint64_t>((nodes + kWordBits - 1) / kWordBits));
   waiting_.count.assign(colours + 1, 0);
+  waiting_.first.assign(colours + 1, 0);
   std::iota(waiting_.node_of.begin(), waiting_.node_of.end(), 0);
   std::ranges::stable_sort(waiting_.node_of, std::ranges::greater(),
                            [&](int32_t node) { return problem.neighbours[node].size(); });
@@ -53,6 +54,10 @@ void LevelColouring::change_waiting(int32_t node, bool waits) {
   const std::size_t blocked = at(blocks_.colours[at(node)]);
   const std::size_t rank = at(waiting_.rank_of[at(node)]);
   waiting_.ranks[blocked][rank / kWordBits] ^= uint64_t{1} << (rank % kWordBits);
+  if (waits) {
+    std::size_t& first = waiting_.first[blocked];
+    first = waiting_.count[blocked] == 0 ? rank / kWordBits : std::min(first, rank / kWordBits);
+  }
   waiting_.count[blocked] += waits ? 1 : -1;
 }
 
@@ -143,7 +148,7 @@ void LevelColouring::unassign(int32_t node) {
 
 // The next node: most blocked colours, then rank. Its colours: those used before, and one that is
 // not, as those are alike.
-LevelColouring::Choice LevelColouring::choose() const {
+LevelColouring::Choice LevelColouring::choose() {
   Choice choice;
   choice.used = choices_.empty() ? 0 : choices_.back().used;
   if (!choices_.empty()) {
@@ -153,10 +158,12 @@ LevelColouring::Choice LevelColouring::choose() const {
   while (waiting_.count[blocked] == 0) {
     --blocked;
   }
-  const std::vector<uint64_t>& ranks = waiting_.ranks[blocked];
-  const auto word = std::ranges::find_if(ranks, [](uint64_t bits) { return bits != 0; });
-  const auto rank = static_cast<std::size_t>(word - ranks.begin()) * kWordBits +
-                    static_cast<std::size_t>(std::countr_zero(*word));
+  std::size_t& word = waiting_.first[blocked];
+  while (waiting_.ranks[blocked][word] == 0) {
+    ++word;
+  }
+  const std::size_t rank =
+      word * kWordBits + static_cast<std::size_t>(std::countr_zero(waiting_.ranks[blocked][word]));
   choice.node = waiting_.node_of[rank];
   std::vector<std::pair<int64_t, int32_t>> order;
   for (int32_t colour = 0; colour < std::min(choice.used + 1, problem_.colours); ++colour) {
@@ -256,7 +263,6 @@ LevelColouring::Found LevelColouring::next() {
   if (nodes == 0) {
     return Found::kColouring;
   }
-  const auto scan = static_cast<int64_t>(nodes / 1024);
   // After forbid() the last choice has no colour.
   bool is_open = !choices_.empty() && colour_[at(choices_.back().node)] < 0;
   while (is_open || choices_.size() < nodes) {
@@ -264,7 +270,6 @@ LevelColouring::Found LevelColouring::next() {
       choices_.push_back(choose());
     }
     is_open = false;
-    budget_.spend(scan);
     if (budget_.left <= 0) {
       return Found::kGaveUp;
     }

@@ -83,6 +83,7 @@ class LevelColouring {
     std::vector<int32_t> node_of;
     std::vector<std::vector<uint64_t>> ranks;  // by blocked colours: a bit per rank
     std::vector<int32_t> count;                // of those bits
+    std::vector<std::size_t> first;            // no word before it has one
   };
   struct Blocks {
     std::vector<int32_t> by;       // node × colour: by how many
@@ -97,7 +98,7 @@ class LevelColouring {
   void unassign(int32_t node);
   // The last uncoloured node of a group whose others are all of one colour, and that colour.
   std::pair<int32_t, int32_t> last_of(const Group& group) const;
-  Choice choose() const;
+  Choice choose();
   std::vector<int32_t> blame_of(const Choice& choice) const;
   int32_t latest_of(std::span<const int32_t> nodes) const;
   // Takes back all after the choice of `node`, and that too; it is to try its next colour.
