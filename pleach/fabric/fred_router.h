@@ -15,7 +15,7 @@ struct RouteOptions {
   // Choices that the exact search may try; as many again for leaving out what a conflict does not
   // need, and as many for the heuristic where the search gave up. Large switches get more: a few
   // per flow and level.
-  int64_t budget = 4'000'000;
+  int64_t budget = 2'000'000;
   // Where a level below refuses a colouring, another one is tried; false: the first colouring of
   // each level is all that is tried, as the paper has it.
   bool goes_back = true;

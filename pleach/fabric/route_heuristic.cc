@@ -21,7 +21,11 @@ struct Meeting {
 class TabuSearch {
  public:
   TabuSearch(const FredSize& size, std::span<const PortFlow> flows)
-      : middle_(size.middle), levels_(size.levels()), meetings_(flows.size()), rng_(1) {
+      : middle_(size.middle),
+        levels_(size.levels()),
+        meetings_(flows.size()),
+        met_(flows.size(), 0),
+        rng_(1) {
     for (int32_t flow = 0; flow < count_of(flows); ++flow) {
       for (int32_t other = 0; other < flow; ++other) {
         if (const int32_t levels = meet_after(flows[at(flow)], flows[at(other)]); levels > 0) {
@@ -37,18 +41,24 @@ class TabuSearch {
   }
 
   std::optional<std::vector<int32_t>> run(SearchBudget& budget) {
+    for (int32_t flow = 0; flow < count_of(meetings_); ++flow) {
+      for (const Meeting& meeting : meetings_[at(flow)]) {
+        met_[at(flow)] += meets(flow, meeting) ? 1 : 0;
+      }
+    }
     for (int64_t move = 1; budget.left > 0; ++move) {
       std::vector<int32_t> met;
-      for (int32_t flow = 0; flow < count_of(meetings_); ++flow) {
-        if (meets(flow)) {
+      for (int32_t flow = 0; flow < count_of(met_); ++flow) {
+        if (met_[at(flow)] > 0) {
           met.push_back(flow);
         }
       }
       if (met.empty()) {
         return choices_;
       }
-      budget.spend(count_of(meetings_));
-      move_one(met[rng_.below(met.size())], move, budget);
+      const int32_t flow = met[rng_.below(met.size())];
+      budget.spend(1 + (count_of(met_) + count_of(meetings_[at(flow)]) * levels_) / 8);
+      move_one(flow, move);
     }
     return std::nullopt;
   }
@@ -78,15 +88,23 @@ class TabuSearch {
 
   int32_t choice(int32_t flow, int32_t level) const { return choices_[at(flow * levels_ + level)]; }
 
-  bool meets(int32_t flow) const {
-    return std::ranges::any_of(meetings_[at(flow)], [&](const Meeting& meeting) {
-      for (int32_t level = 0; level < meeting.levels; ++level) {
-        if (choice(flow, level) != choice(meeting.other, level)) {
-          return false;
-        }
+  bool meets(int32_t flow, const Meeting& meeting) const {
+    for (int32_t level = 0; level < meeting.levels; ++level) {
+      if (choice(flow, level) != choice(meeting.other, level)) {
+        return false;
       }
-      return true;
-    });
+    }
+    return true;
+  }
+
+  // Adds `by` to what the flow and those that it meets meet.
+  void count_meetings(int32_t flow, int32_t by) {
+    for (const Meeting& meeting : meetings_[at(flow)]) {
+      if (meets(flow, meeting)) {
+        met_[at(flow)] += by;
+        met_[at(meeting.other)] += by;
+      }
+    }
   }
 
   // cost[level × middle + choice]: others that the flow would meet after that one change.
@@ -115,9 +133,8 @@ class TabuSearch {
     return cost;
   }
 
-  void move_one(int32_t flow, int64_t move, SearchBudget& budget) {
+  void move_one(int32_t flow, int64_t move) {
     const std::vector<int64_t> cost = costs(flow);
-    budget.spend(1 + count_of(meetings_[at(flow)]) * levels_ / 8);
     int64_t least = std::numeric_limits<int64_t>::max();
     std::vector<std::size_t> best;
     for (std::size_t change = 0; change < cost.size(); ++change) {
@@ -140,12 +157,15 @@ class TabuSearch {
     const int32_t level = static_cast<int32_t>(change) / middle_;
     const auto old = at((flow * levels_ + level) * middle_ + choice(flow, level));
     tabu_until_[old] = move + kLeastTenure + static_cast<int64_t>(rng_.below(kLeastTenure));
+    count_meetings(flow, -1);
     choices_[at(flow * levels_ + level)] = static_cast<int32_t>(change) % middle_;
+    count_meetings(flow, 1);
   }
 
   const int32_t middle_;
   const int32_t levels_;
   std::vector<std::vector<Meeting>> meetings_;
+  std::vector<int32_t> met_;  // how many each flow meets
   std::vector<int32_t> choices_;
   std::vector<int64_t> tabu_until_;  // flow × level × choice: not before this move
   Rng rng_;
