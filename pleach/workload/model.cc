@@ -91,6 +91,12 @@ Status check_work(const Model& model, std::size_t index, int64_t& sum) {
 
 }  // namespace
 
+std::vector<OptionDescriptor> WorkloadDescriptor::all_options() const {
+  std::vector<OptionDescriptor> all = options;
+  all.push_back(kElementBytesOption);
+  return all;
+}
+
 int64_t parameter_count(const ModelLayer& layer) {
   int64_t sum = 0;
   for (const ModelTensor& tensor : layer.tensors) {

@@ -74,12 +74,23 @@ double product_operations(const Model& model);
 // order, sums that overflow.
 Status check_model(const Model& model);
 
+// Of every model, in place of its own element_bytes.
+inline const OptionDescriptor kElementBytesOption = {
+    .name = "element_bytes",
+    .default_value = "0",
+    .summary = "of parameters, gradients and activations; 0: the model's own",
+    .least = 1,
+    .most = 8};
+
 struct WorkloadDescriptor {
   std::string name;
   std::string summary;
   std::string source;
-  std::vector<OptionDescriptor> options;
+  std::vector<OptionDescriptor> options;  // its own
   Result<Model> (*create)(const Options& options);
+
+  std::vector<OptionDescriptor> all_options() const;
+  std::string details() const { return option_details(all_options()); }
 };
 
 Registry<WorkloadDescriptor> workload_models();

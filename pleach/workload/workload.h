@@ -81,7 +81,7 @@ LayerTimes layer_times(const Workload& workload, int32_t layer, double samples, 
 double kept_elements(const Model& model, int32_t layer, int32_t split);
 
 // "resnet50", "bert_large,sequence=128", or a JSON file (docs/workloads.md), which may carry
-// measured times; `batch` 0: the model's own.
+// measured times; any of them with element_bytes=2; `batch` 0: the model's own.
 //   errors  kInvalidArgument naming the value and its place: unknown names, missing layers,
 //           negative times, tensors that do not match; kIo
 Result<Workload> load_workload(std::string_view spec, const Accelerator& accelerator,

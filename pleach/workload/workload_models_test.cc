@@ -311,6 +311,40 @@ INSTANTIATE_TEST_SUITE_P(Registry, EveryModel,
                            return model.param->name;
                          });
 
+// Any of them, of a file too.
+TEST(WorkloadModels, TakeAnElementsBytes) {
+  const Workload half = load("resnet152,element_bytes=2");
+  EXPECT_EQ(half.model.name, "resnet152,element_bytes=2");
+  EXPECT_EQ(parameter_count(half.model) * half.model.element_bytes, 120'385'616);
+  for (const WorkloadDescriptor* workload : workload_models()) {
+    Model model = load(workload->name).model;
+    const Model wide = load(workload->name + ",element_bytes=8").model;
+    model.name += ",element_bytes=8";
+    model.element_bytes = 8;
+    EXPECT_EQ(wide, model);
+  }
+  const std::string path = testing::TempDir() + "/workload_models_test,x.json";
+  ASSERT_TRUE(write_file(path, workload_json(half)));
+  EXPECT_EQ(load(path).model.element_bytes, 2);
+  const Model four = load(path + ",element_bytes=4").model;
+  EXPECT_EQ(four.element_bytes, 4);
+  EXPECT_EQ(four.name, "resnet152,element_bytes=2,element_bytes=4");
+  const std::pair<std::string, std::string> cases[] = {
+      {"resnet152,element_bytes=0", "workload resnet152: option 'element_bytes': value '0'"},
+      {"resnet152,element_bytes=9", "workload resnet152: option 'element_bytes': value '9'"},
+      {"resnet152,element_bytes=2,element_bytes=2",
+       "workload resnet152: option 'element_bytes' is"},
+      {path + ",element_bytes=x", "workload " + path + ": option 'element_bytes': value 'x'"},
+      {path + ",layers=2", "workload " + path + ": unknown option 'layers'"},
+  };
+  for (const auto& [spec, message] : cases) {
+    const auto refused = load_workload(spec, *parse_accelerator("a100"), 0);
+    ASSERT_FALSE(refused) << spec;
+    EXPECT_TRUE(refused.error().message.starts_with(message)) << refused.error().message;
+  }
+  std::filesystem::remove(path);
+}
+
 TEST(WorkloadModels, RefuseWhatTheyCannotBe) {
   const Accelerator accelerator = *parse_accelerator("a100");
   const std::vector<std::pair<std::string, std::string>> cases = {
