@@ -1,11 +1,19 @@
 #include "pleach/planning/list_planner.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 namespace pleach {
 namespace {
+
+// Of a group that the topology or the algorithm does not allow.
+bool is_refusal(const Error& error) {
+  return error.code == ErrorCode::kInfeasible || error.code == ErrorCode::kUnsupported;
+}
 
 class ListPlanner final : public Planner {
  public:
@@ -23,15 +31,34 @@ class ListPlanner final : public Planner {
   }
 
  private:
+  // Of the same group, whatever the size.
+  using Key = std::tuple<std::optional<CollectiveKind>, std::optional<Rank>, std::vector<NodeId>>;
+
   Result<std::shared_ptr<const Schedule>> schedule(const ScheduleRequest& request) override {
-    const auto first = std::ranges::find_if(
-        planners_, [&](const auto& planner) { return planner->takes(request); });
-    Planner& planner = first == planners_.end() ? *planners_.back() : **first;
-    PLEACH_ASSIGN(choice, planner.choose(request));
+    std::size_t& first = first_[{request.collective, request.root, request.participants}];
+    std::optional<Error> refusal;
+    for (; first < planners_.size(); ++first) {
+      if (!planners_[first]->takes(request)) {
+        continue;
+      }
+      Result<Choice> choice = planners_[first]->choose(request);
+      if (choice) {
+        return std::move(choice->schedule);
+      }
+      if (!is_refusal(choice.error())) {
+        return choice.error();
+      }
+      refusal = choice.error();
+    }
+    if (refusal) {
+      return *refusal;
+    }
+    PLEACH_ASSIGN(choice, planners_.back()->choose(request));
     return std::move(choice.schedule);
   }
 
   const std::vector<std::unique_ptr<Planner>> planners_;
+  std::map<Key, std::size_t> first_;  // of the planners that have not refused
 };
 
 }  // namespace

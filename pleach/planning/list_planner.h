@@ -1,4 +1,4 @@
-// The planner of several sources: the first that takes a request plans it.
+// The planner of several sources: the first that can plan a request does.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,11 @@
 
 namespace pleach {
 
-// So that files may give the schedules of some groups and collectives, and an algorithm the others.
-// {"dp.json", "tp.json", "ring"}, at least one source. Where none takes a request, the last says
-// why. Errors: those of make_planner() of each source.
+// So that files may give the schedules of some groups and collectives, and an algorithm the others,
+// {"dp.json", "tp.json", "ring"}, at least one source; and that a group has the next algorithm
+// where the topology does not allow the one before: {"in_switch", "ring_2d", "ring"}. What has
+// planned a group does so at every size. Where none does, the last that tried says why. Errors:
+// those of make_planner() of each source.
 Result<std::unique_ptr<Planner>> make_list_planner(const Topology& topology,
                                                    std::span<const std::string> sources,
                                                    PlannerOptions options);

@@ -172,5 +172,53 @@ TEST(Planner, TakesTheFirstOfAListThatDoes) {
   std::filesystem::remove(path);
 }
 
+// Where the topology does not allow the first for a group.
+TEST(Planner, GoesOnWhereAnAlgorithmOfAListCannot) {
+  const Topology topology = topology_of("mesh:4x2");
+  const std::vector<std::string> sources = {"in_switch", "ring_2d", "halving_doubling", "ring"};
+  const auto made = make_list_planner(topology, sources, {});
+  ASSERT_TRUE(made) << made.error().message;
+  std::vector<NodeId> all(topology.rank_nodes().begin(), topology.rank_nodes().end());
+  const std::vector<NodeId> four(all.begin(), all.begin() + 4);
+  const std::vector<NodeId> three(all.begin(), all.begin() + 3);
+  const std::tuple<std::vector<NodeId>, Kind, std::string> cases[] = {
+      {all, Kind::kAllReduce, "ring_2d"},
+      {four, Kind::kAllReduce, "halving_doubling"},
+      {three, Kind::kReduceScatter, "ring"},
+      {three, Kind::kBroadcast, "ring"},
+  };
+  for (int32_t round = 0; round < 2; ++round) {
+    for (const auto& [group, kind, algorithm] : cases) {
+      const auto choice = (*made)->choose({.collective = kind, .participants = group});
+      ASSERT_TRUE(choice) << choice.error().message;
+      EXPECT_EQ(choice->schedule->provenance.algorithm, algorithm);
+    }
+    const auto together = (*made)->choose_together(
+        Kind::kAllReduce, std::vector<std::vector<NodeId>>{all, four}, 1000);
+    ASSERT_TRUE(together) << together.error().message;
+    EXPECT_EQ(together->schedules[0]->provenance.algorithm, "ring_2d");
+    EXPECT_EQ(together->schedules[1]->provenance.algorithm, "halving_doubling");
+  }
+  // None can: the last that tried says why, however often it is asked.
+  const auto none =
+      make_list_planner(topology, std::vector<std::string>{"in_switch", "halving_doubling"}, {});
+  ASSERT_TRUE(none);
+  for (int32_t round = 0; round < 2; ++round) {
+    const auto choice =
+        (*none)->choose({.collective = Kind::kReduceScatter, .participants = three});
+    ASSERT_FALSE(choice);
+    EXPECT_EQ(choice.error().message,
+              "halving_doubling: reduce_scatter takes a power of two of ranks, not 3");
+  }
+  // A mistake is none that another one makes good.
+  const auto wrong =
+      make_list_planner(topology, std::vector<std::string>{"in_switch,speed=1", "ring"}, {});
+  ASSERT_TRUE(wrong);
+  EXPECT_TRUE((*wrong)
+                  ->choose({.participants = three})
+                  .error()
+                  .message.starts_with("algorithm in_switch: unknown option 'speed'"));
+}
+
 }  // namespace
 }  // namespace pleach
