@@ -299,10 +299,20 @@ Status Simulator::start_sends(bool& moved) {
   for (const WorkerNode one : messages_.take_sends()) {
     const TraceNode& send = index_.node(one);
     const auto& workers = index_.trace().workers;
-    PLEACH_TRY(carrier_.start(WorkerSend{.sources = &workers[at(one.worker)].ranks,
-                                         .targets = &workers[at(send.peer)].ranks,
-                                         .size_bytes = send.size_bytes},
-                              Sent{one, progress_.iteration(one.worker)}, now_ps_));
+    const Sent sent = {one, progress_.iteration(one.worker)};
+    if (send.family >= 0) {
+      const int32_t channel = index_.channel_of(one.worker, send.family);
+      PLEACH_TRY(carrier_.start(GroupCollective{.family = send.family,
+                                                .groups = &index_.channels()[at(channel)].groups,
+                                                .kind = CollectiveKind::kBroadcast,
+                                                .size_bytes = send.size_bytes},
+                                sent, now_ps_));
+    } else {
+      PLEACH_TRY(carrier_.start(WorkerSend{.sources = &workers[at(one.worker)].ranks,
+                                           .targets = &workers[at(send.peer)].ranks,
+                                           .size_bytes = send.size_bytes},
+                                sent, now_ps_));
+    }
     moved = true;
   }
   return ok();

@@ -175,8 +175,10 @@ TEST(StreamedWindows, NeverStop) {
                          .micro_batches = micro_batches,
                          .tensor_sequence = draw(2) == 0,
                          .recompute = draw(2) == 0,
+                         .multicast_outputs = draw(2) == 0,
                          .stream_bytes_per_s = kRate};
     strategy.data = strategy.expert * (1 + draw(2));
+    strategy.multicast_outputs &= !strategy.tensor_sequence;
     TraceRequest request = {.workload = workload,
                             .strategy = strategy,
                             .merge_alike = draw(2) == 0,

@@ -172,7 +172,9 @@ Status check_network(const NetworkChoice& network, int32_t rank_count) {
 Status check_families(const Trace& trace, const NetworkChoice& network) {
   std::vector<std::string> known;
   for (const Family& family : trace.families) {
-    known.push_back(family.name);
+    if (std::ranges::count(known, family.name) == 0) {  // those of outputs share one
+      known.push_back(family.name);
+    }
   }
   for (const auto& [name, algorithm] : network.fabric.family_algorithms) {
     if (std::ranges::count(known, name) == 0) {
@@ -182,7 +184,7 @@ Status check_families(const Trace& trace, const NetworkChoice& network) {
   const bool has_messages = std::ranges::any_of(trace.workers, [](const WorkerTrace& worker) {
     return std::ranges::count(worker.nodes, TraceNodeKind::kSend, &TraceNode::kind) > 0;
   });
-  if (has_messages) {
+  if (has_messages && std::ranges::count(known, kPipelineFamily) == 0) {
     known.emplace_back(kPipelineFamily);
   }
   for (const auto& [name, link] : network.family_links) {

@@ -30,6 +30,7 @@ constexpr std::array kFamilyNames = {
     Name<FamilyRole>{FamilyRole::kSequence, "sequence"},
     Name<FamilyRole>{FamilyRole::kExpert, "expert"},
     Name<FamilyRole>{FamilyRole::kEmbedding, "embedding"},
+    Name<FamilyRole>{FamilyRole::kPipeline, "pipeline"},
 };
 
 // Replicas that always do the same, and how slow each of their stages is.
@@ -170,6 +171,9 @@ class TraceBuilder {
       }));
     }
     all.embedding_family = add_embedding_family();
+    if (strategy_.multicast_outputs && strategy_.tensor > 1) {
+      all.output_families = add_output_families();
+    }
     references_.assign(at(shares_.stage_count), all);
   }
 
@@ -192,6 +196,47 @@ class TraceBuilder {
       });
     }
     return add_family(FamilyRole::kEmbedding, std::move(groups));
+  }
+
+  // From a stage to its neighbours, in both directions; where weights stream the last one's is the
+  // first.
+  std::map<std::pair<int32_t, int32_t>, int32_t> add_output_families() {
+    std::map<std::pair<int32_t, int32_t>, int32_t> families;
+    const int32_t stages = shares_.stage_count;
+    for (int32_t run = 0; run + 1 < std::min(shares_.run_count(), stages + 1); ++run) {
+      const int32_t one = run % stages, other = (run + 1) % stages;
+      for (const auto& [source, target] : {std::pair(one, other), std::pair(other, one)}) {
+        if (source != target && !families.contains({source, target})) {
+          families[{source, target}] =
+              add_family(FamilyRole::kPipeline, output_groups(source, target));
+        }
+      }
+    }
+    return families;
+  }
+
+  // Of each replica and part of its sequences: the first rank of the source's tensor group, and all
+  // of the target's.
+  std::vector<std::vector<int32_t>> output_groups(int32_t source, int32_t target) const {
+    constexpr std::size_t kStage = RankGrid::index(ParallelDimension::kPipeline);
+    constexpr std::size_t kTensor = RankGrid::index(ParallelDimension::kTensor);
+    std::vector<std::vector<int32_t>> groups = grid_.groups([&](Coordinates key) {
+      key[kStage] = 0;
+      key[kTensor] = 0;
+      return key;
+    });
+    for (std::vector<int32_t>& group : groups) {
+      const auto coordinate = [&](int32_t rank, std::size_t dimension) {
+        return grid_.coordinates(rank)[dimension];
+      };
+      std::erase_if(group, [&](int32_t rank) {
+        return coordinate(rank, kStage) != target &&
+               (coordinate(rank, kStage) != source || coordinate(rank, kTensor) != 0);
+      });
+      std::ranges::stable_partition(
+          group, [&](int32_t rank) { return coordinate(rank, kStage) == source; });
+    }
+    return groups;
   }
 
   std::vector<ReplicaClass> replica_classes() const {

@@ -45,7 +45,7 @@ std::string describe(const Trace& trace, const TraceNode& node) {
     case Kind::kStore:
       return "T" + number(node.duration_ps);
     case Kind::kSend:
-      return "S" + number(node.size_bytes);
+      return (node.family < 0 ? "S" : "M") + number(node.size_bytes);
     case Kind::kReceive:
       return "R" + number(node.size_bytes);
     case Kind::kGradient:
@@ -257,6 +257,39 @@ TEST(BuildTrace, TensorParallelismSumsActivations) {
   EXPECT_EQ(trace.gradient_groups[0].rank_count, 2);
   EXPECT_EQ(trace.gradient_groups[0].layers[0].tensor_bytes, std::vector<int64_t>{200});
   EXPECT_EQ(trace.gradient_groups[0].layers[2].tensor_bytes, std::vector<int64_t>{400});
+}
+
+// One rank of a tensor group sends to all of the next stage's, and back.
+TEST(BuildTrace, OutputsAreBroadcastFromOneRank) {
+  const Workload workload = megatron();
+  const Strategy pairs = {.data = 2, .tensor = 2, .pipeline = 3};
+  Strategy strategy = pairs;
+  strategy.multicast_outputs = true;
+  const Trace plain = build(workload, pairs);
+  const Trace trace = build(workload, strategy);
+  ASSERT_EQ(trace.families.size(), plain.families.size() + 4);
+  const std::vector<std::vector<int32_t>> expected[] = {{{0, 2, 3}, {6, 8, 9}},
+                                                        {{2, 0, 1}, {8, 6, 7}},
+                                                        {{2, 4, 5}, {8, 10, 11}},
+                                                        {{4, 2, 3}, {10, 8, 9}}};
+  for (std::size_t index = 0; index < 4; ++index) {
+    const Family& family = trace.families[plain.families.size() + index];
+    EXPECT_EQ(family.name, "pipeline");
+    EXPECT_EQ(family.groups, expected[index]);
+  }
+  // In the same places, of the same size.
+  for (std::size_t worker = 0; worker < 3; ++worker) {
+    std::string text = describe(trace, worker);
+    EXPECT_NE(text.find('M'), std::string::npos);
+    std::ranges::replace(text, 'M', 'S');
+    EXPECT_EQ(text, describe(plain, worker));
+  }
+  const Strategy one = {.data = 2, .pipeline = 3, .multicast_outputs = true};
+  EXPECT_EQ(build(workload, one).families.size(), 1U);
+  strategy.tensor_sequence = true;
+  EXPECT_EQ(build_trace({.workload = workload, .strategy = strategy}).error().message,
+            "strategy: outputs=multicast sends the whole of an output, of which each rank has a "
+            "part with tensor_sequence=on");
 }
 
 TEST(BuildTrace, TensorSequenceScattersAndGathers) {
@@ -634,8 +667,10 @@ TEST(BuildTrace, IsSoundForRandomStrategies) {
                          .schedule = static_cast<PipelineSchedule>(draw(2)),
                          .tensor_sequence = draw(2) == 0,
                          .recompute = draw(2) == 0,
+                         .multicast_outputs = draw(2) == 0,
                          .stream_bytes_per_s = draw(4) == 0 ? 1'000'000'000 : 0};
     strategy.data = strategy.expert * (1 + draw(3));
+    strategy.multicast_outputs &= !strategy.tensor_sequence;
     std::swap(strategy.placement[0], strategy.placement[at(draw(4))]);
     std::swap(strategy.placement[1], strategy.placement[at(draw(4))]);
     TraceRequest request = {.workload = workload,
@@ -670,7 +705,7 @@ TEST(BuildTrace, IsSoundForRandomStrategies) {
       for (const std::vector<int32_t>& group : family.groups) {
         ranks += group.size();
       }
-      if (family.name != "embedding") {
+      if (family.name != "embedding" && family.name != "pipeline") {
         EXPECT_EQ(ranks, at(trace->rank_count)) << where << family.name;
       }
     }

@@ -28,9 +28,9 @@ Result<int32_t> count_chakra_ranks(const std::string& prefix);
 Result<Trace> read_chakra(const std::string& prefix, const ChakraOptions& options);
 
 // Writes one file per rank, and the groups as PREFIX.groups.json, each beside its target and
-// renamed. Gradients and gates are left out. Computation is rounded to whole
-// microseconds, which is all the format holds; the remainder is carried into the next node, so that
-// sums stay right within 1 us.
+// renamed. Gradients and gates are left out; a send to several ranks is a broadcast that all of
+// them come to. Computation is rounded to whole microseconds, which is all the format holds; the
+// remainder is carried into the next node, so that sums stay right within 1 us.
 //   errors  kIo, also where a file of an earlier trace would be read as one rank more; those of
 //           check_trace; kInvalidArgument: a rank in no worker
 Status write_chakra(const Trace& trace, const std::string& prefix);

@@ -70,7 +70,7 @@ class RankWriter {
               .subspan(at(worker_.first_dependency[index]))
               .first(at(worker_.first_dependency[index + 1] - worker_.first_dependency[index]));
       if (node.kind == TraceNodeKind::kGradient || node.kind == TraceNodeKind::kForwardGate ||
-          node.kind == TraceNodeKind::kBackwardGate) {
+          node.kind == TraceNodeKind::kBackwardGate || is_others_broadcast(node)) {
         kept.leave_out(before);
         continue;
       }
@@ -92,7 +92,20 @@ class RankWriter {
   }
 
  private:
-  void fill(const TraceNode& node, ChakraNode& written) {
+  static bool is_broadcast(const TraceNode& node) {
+    return node.family >= 0 &&
+           (node.kind == TraceNodeKind::kSend || node.kind == TraceNodeKind::kReceive);
+  }
+  // One rank of a worker's tensor group sends for all.
+  bool is_others_broadcast(const TraceNode& node) const {
+    return is_broadcast(node) && groups_.number[at(node.family)][at(rank_)] < 0;
+  }
+
+  void fill(TraceNode node, ChakraNode& written) {
+    if (is_broadcast(node)) {
+      node.kind = TraceNodeKind::kCollective;
+      node.collective = CollectiveKind::kBroadcast;
+    }
     auto& attributes = written.attributes;
     switch (node.kind) {
       case TraceNodeKind::kLoad:

@@ -44,6 +44,11 @@ Status check_numbers(const Workload& workload, const Strategy& strategy) {
     return invalid("strategy: the placement does not name each dimension once");
   }
   PLEACH_TRY(check_placement(strategy));
+  if (strategy.multicast_outputs && strategy.tensor_sequence) {
+    return invalid(
+        "strategy: outputs=multicast sends the whole of an output, of which each rank has a part "
+        "with tensor_sequence=on");
+  }
   if (workload.batch < 1 || workload.batch % strategy.micro_batches != 0) {
     return invalid(fmt::format("{}: a batch of {} does not divide into {} micro-batches",
                                model.name, workload.batch, strategy.micro_batches));

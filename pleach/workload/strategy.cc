@@ -60,6 +60,11 @@ std::vector<OptionDescriptor> descriptors() {
            .default_value = "adam",
            .summary = "whose step takes time, where an accelerator says how long",
            .allowed = {"adam", "none"}},
+          {.name = "outputs",
+           .kind = Kind::kChoice,
+           .default_value = "pairs",
+           .summary = "a stage's output: a message of each rank, or one rank's to all of the next",
+           .allowed = {"pairs", "multicast"}},
           {.name = "stream",
            .kind = Kind::kText,
            .default_value = "",
@@ -223,6 +228,7 @@ Result<Strategy> parse_strategy(std::string_view text, int32_t rank_count) {
                        .tensor_sequence = options.text("tensor_sequence") == "on",
                        .recompute = options.text("recompute") == "on",
                        .optimizer = options.text("optimizer") == "adam",
+                       .multicast_outputs = options.text("outputs") == "multicast",
                        .stream_bytes_per_s = stream_bytes_per_s};
   const bool has_data =
       std::ranges::any_of(spec.options, [](const auto& option) { return option.first == "dp"; });
@@ -254,6 +260,7 @@ std::string to_text(const Strategy& strategy) {
   }
   text += strategy.recompute ? ",recompute=on" : "";
   text += strategy.optimizer ? "" : ",optimizer=none";
+  text += strategy.multicast_outputs ? ",outputs=multicast" : "";
   if (strategy.stream_bytes_per_s > 0) {
     text += fmt::format(",stream={}B/s", strategy.stream_bytes_per_s);
   }

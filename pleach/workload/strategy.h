@@ -33,6 +33,9 @@ struct Strategy {
   // Adam's step takes the time that its bytes need in the accelerator's memory: before the first
   // forward of each layer, of the shard from ZeRO stage 1 on. Measured times have their own.
   bool optimizer = true;
+  // A stage's output goes from one rank of its tensor group to all of the next stage's, as one
+  // broadcast, in place of a message from each rank to its counterpart.
+  bool multicast_outputs = false;
   int64_t stream_bytes_per_s = 0;  // weight streaming: each rank's share of the I/O; 0: stationary
   // Ranks are numbered with the first of these fastest.
   std::array<ParallelDimension, 4> placement = {
@@ -53,8 +56,8 @@ struct Strategy {
 Status check_placement(const Strategy& strategy);
 
 // "dp=4,tp=2,pp=2,sp=1,ep=1,micro_batches=8,schedule=1f1b|gpipe,zero=1,tensor_sequence=on,
-//  recompute=on,optimizer=adam|none,stream=100GB/s,placement=tp-sp-pp-dp,idle=2". dp may be left
-//  out: what remains of `rank_count`.
+//  recompute=on,optimizer=adam|none,outputs=pairs|multicast,stream=100GB/s,
+//  placement=tp-sp-pp-dp,idle=2". dp may be left out: what remains of `rank_count`.
 //   placement  or the rank of each place (Strategy): "0-4-1-5", or a file with [0, 4, 1, 5], whose
 //              name has a / or ends in .json
 //   idle       ranks that do nothing: at the end, or not in the list

@@ -29,6 +29,7 @@ TEST(ParseStrategy, FillsDataParallelismFromTheRanks) {
       {"tp=3,pp=2,schedule=gpipe,idle=2", 20, "dp=3,tp=3,pp=2,schedule=gpipe"},
       {"sp=2,ep=4,stream=100GB/s,tensor_sequence=on", 8,
        "dp=4,sp=2,ep=4,tensor_sequence=on,stream=100000000000B/s"},
+      {"tp=2,pp=2,outputs=multicast", 4, "dp=1,tp=2,pp=2,outputs=multicast"},
       {"placement=dp-pp-sp-tp", 2, "dp=2,placement=dp-pp-sp-tp"},
       {"tp=2,placement=0-2-1-3", 4, "dp=2,tp=2,placement=0-2-1-3"},
       {"tp=2,idle=1,placement=4-2-1-3", 5, "dp=2,tp=2,placement=4-2-1-3"},
@@ -120,8 +121,8 @@ TEST(ParseStrategy, ReadsThePlacesOfRanksFromAFile) {
 auto fields_of(const Strategy& strategy) {
   return std::tie(strategy.data, strategy.tensor, strategy.pipeline, strategy.sequence,
                   strategy.expert, strategy.micro_batches, strategy.schedule, strategy.zero,
-                  strategy.tensor_sequence, strategy.stream_bytes_per_s, strategy.placement,
-                  strategy.rank_of_place);
+                  strategy.tensor_sequence, strategy.multicast_outputs, strategy.stream_bytes_per_s,
+                  strategy.placement, strategy.rank_of_place);
 }
 
 TEST(ParseStrategy, ReadsWhatToTextPrints) {
@@ -136,6 +137,7 @@ TEST(ParseStrategy, ReadsWhatToTextPrints) {
                          .schedule = static_cast<PipelineSchedule>(draw(2)),
                          .zero = draw(4),
                          .tensor_sequence = draw(2) == 1,
+                         .multicast_outputs = draw(2) == 1,
                          .stream_bytes_per_s = draw(2) * (1 + draw(1 << 30))};
     strategy.data = strategy.expert * (1 + draw(4));
     std::swap(strategy.placement[0], strategy.placement[at(draw(4))]);

@@ -230,7 +230,9 @@ class Checker {
     if (!is_index(node.peer, trace_.workers.size()) || node.peer == worker()) {
       return at_node(fmt::format("worker {} is no peer", node.peer));
     }
-    if (trace_.workers[at(node.peer)].ranks.size() != trace_.workers[worker_].ranks.size()) {
+    if (node.family >= 0) {
+      PLEACH_TRY(check_broadcast(node));
+    } else if (trace_.workers[at(node.peer)].ranks.size() != trace_.workers[worker_].ranks.size()) {
       return at_node(fmt::format("worker {} stands for {} ranks and its peer {} for {}", worker_,
                                  trace_.workers[worker_].ranks.size(), node.peer,
                                  trace_.workers[at(node.peer)].ranks.size()));
@@ -239,6 +241,35 @@ class Checker {
     const Channel channel = {sends ? worker() : node.peer, sends ? node.peer : worker(), node.tag};
     (sends ? sent_ : received_)[channel].push_back(node.size_bytes);
     return ok();
+  }
+
+  // The family has groups from the sender to the receiver, and none from or to one of them and
+  // elsewhere.
+  Status check_broadcast(const TraceNode& node) const {
+    if (!is_index(node.family, trace_.families.size())) {
+      return at_node(fmt::format("there is no family {}", node.family));
+    }
+    const bool sends = node.kind == TraceNodeKind::kSend;
+    const int32_t source = sends ? worker() : node.peer;
+    const int32_t target = sends ? node.peer : worker();
+    bool has_group = false;
+    for (const std::vector<int32_t>& group : trace_.families[at(node.family)].groups) {
+      const bool is_source = worker_of_[at(group.front())] == source;
+      for (std::size_t member = 1; member < group.size(); ++member) {
+        if ((worker_of_[at(group[member])] == target) != is_source) {
+          return at_node(
+              fmt::format("family {}: rank {} and rank {} are not one of worker {} and "
+                          "one of worker {}, or neither",
+                          pleach::quoted(trace_.families[at(node.family)].name), group.front(),
+                          group[member], source, target));
+        }
+      }
+      has_group = has_group || (is_source && group.size() > 1);
+    }
+    return has_group ? ok()
+                     : Status(at_node(fmt::format(
+                           "family {} has no group from worker {} to {}",
+                           pleach::quoted(trace_.families[at(node.family)].name), source, target)));
   }
 
   Status check_report(const TraceNode& node) {

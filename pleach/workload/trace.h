@@ -18,7 +18,9 @@ enum class TraceNodeKind : uint8_t {
   kLoad,          // from memory or storage outside, on the worker's load stream
   kStore,         // to it, on the worker's store stream
   kCollective,    // of the rank's group in `family`; all its workers must come to it
-  kSend,          // rank i of the worker to rank i of worker `peer`; completes when it has left
+  kSend,          // rank i of the worker to rank i of worker `peer`; completes when it has left.
+                  // With a `family`: the first rank of each of its groups to the others, which are
+                  // the peer's, as one broadcast
   kReceive,       // completes when the message of (peer, tag) has come
   kGradient,      // tells the gradient group's policy that the layer's gradients are complete
   kForwardGate,   // waits until the policy lets the layer's forward start
@@ -29,7 +31,7 @@ struct TraceNode {
   TraceNodeKind kind = TraceNodeKind::kCompute;
   CollectiveKind collective = CollectiveKind::kAllReduce;
   int32_t name = 0;             // into Trace::names
-  int32_t family = -1;          // kCollective
+  int32_t family = -1;          // kCollective; kSend and kReceive of a broadcast
   int32_t gradient_group = -1;  // kGradient and gates: into Trace::gradient_groups
   int32_t layer = -1;           // kGradient and gates: of the gradient group
   int32_t peer = -1;            // kSend, kReceive: a worker
@@ -57,6 +59,7 @@ enum class FamilyRole : uint8_t {
   kSequence,    // sequences that are cut
   kExpert,      // tokens on their way to experts and back: what policies may overlap
   kEmbedding,   // gradients of tied tensors
+  kPipeline,    // outputs of stages, one stage's to another one's: the source first
   kOther,       // what a file says
 };
 

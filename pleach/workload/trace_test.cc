@@ -113,6 +113,21 @@ const Case kCases[] = {
        t.workers[1].ranks.push_back(4);
      },
      "worker 0, node 1 ('layer'): worker 0 stands for 2 ranks and its peer 1 for 3"},
+    {"BroadcastFamily", [](Trace& t) { t.workers[0].nodes[1].family = 1; },
+     "worker 0, node 1 ('layer'): there is no family 1"},
+    {"BroadcastFromOthers",
+     [](Trace& t) {
+       t.families.push_back({"pipeline", {{0, 1, 3}}});
+       t.workers[0].nodes[1].family = 1;
+     },
+     "worker 0, node 1 ('layer'): family 'pipeline': rank 0 and rank 1 are not one of worker 0 and "
+     "one of worker 1, or neither"},
+    {"BroadcastOfNobody",
+     [](Trace& t) {
+       t.families.push_back({"pipeline", {{2, 0, 1}}});
+       t.workers[0].nodes[1].family = 1;
+     },
+     "worker 0, node 1 ('layer'): family 'pipeline' has no group from worker 0 to 1"},
     {"NoReceive", [](Trace& t) { t.workers[1].nodes[1] = {}; },
      "messages from worker 0 to worker 1 with tag 0: 1 sends and 0 receives"},
     {"NoSend", [](Trace& t) { t.workers[0].nodes[1].tag = 1; },

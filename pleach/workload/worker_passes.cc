@@ -326,9 +326,15 @@ class PassWriter {
     const auto last = count_of(shares_.layers) * kNamesPerLayer;
     const LastName name = is_forward ? LastName::kActivations : LastName::kGradients;
     const int32_t later = streams() ? std::max(visit_.run, visit_.run + step) : 0;
+    const int32_t other = (visit_.run + step) % shares_.stage_count;
+    const auto& families = place_.references.output_families;
+    const auto family =
+        families.find(kind == TraceNodeKind::kSend ? std::pair(place_.stage, other)
+                                                   : std::pair(other, place_.stage));
     return {.kind = kind,
             .name = last + static_cast<int32_t>(name),
-            .peer = place_.worker - place_.stage + (visit_.run + step) % shares_.stage_count,
+            .family = family == families.end() ? -1 : family->second,
+            .peer = place_.worker - place_.stage + other,
             .tag = later * request_.strategy.micro_batches + micro_batch};
   }
   void receive(int32_t step, int32_t micro_batch, int64_t size_bytes) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "pleach/workload/layer_shares.h"
@@ -19,6 +21,8 @@ struct PassReferences {
   int32_t gradient_group = -1;  // of the stage
   int32_t expert_gradient_group = -1;
   int32_t tied_gradient_group = -1;  // of a copy of the first layer's tensors
+  // By source and target stage: the family of outputs that are broadcast; others are messages.
+  std::map<std::pair<int32_t, int32_t>, int32_t> output_families = {};
 };
 
 // Which worker of the pipeline it is. Stages of one pipeline are workers in a row.
