@@ -21,6 +21,7 @@
 #include "pleach/base/version.h"              // IWYU pragma: export
 #include "pleach/collective/formats.h"        // IWYU pragma: export
 #include "pleach/collective/verify.h"         // IWYU pragma: export
+#include "pleach/fabric/switch_cores.h"       // IWYU pragma: export
 #include "pleach/fabric/switch_model.h"       // IWYU pragma: export
 #include "pleach/network/model.h"             // IWYU pragma: export
 #include "pleach/policy/policy.h"             // IWYU pragma: export

@@ -1,5 +1,10 @@
 #include "pleach/api/schedule_source.h"
 
+#include <fmt/format.h>
+
+#include <map>
+#include <utility>
+
 #include "pleach/base/index.h"
 #include "pleach/base/ranges.h"
 #include "pleach/base/text.h"
@@ -33,6 +38,24 @@ Result<std::vector<NodeId>> parse_group(const Topology& topology, std::string_vi
     nodes.push_back(ranks[at(rank)]);
   }
   return nodes;
+}
+
+Result<std::vector<std::vector<NodeId>>> parse_groups(const Topology& topology,
+                                                      std::string_view text) {
+  std::vector<std::vector<NodeId>> groups;
+  std::map<NodeId, std::size_t> group_of;
+  for (const std::string_view part : split(text, ';')) {
+    PLEACH_ASSIGN(group, parse_group(topology, trim(part)));
+    for (const NodeId node : group) {
+      const auto [other, is_new] = group_of.try_emplace(node, groups.size());
+      if (!is_new) {
+        return invalid(fmt::format("node {} is in group {} and in group {}",
+                                   topology.node(node).name, other->second, groups.size()));
+      }
+    }
+    groups.push_back(std::move(group));
+  }
+  return groups;
 }
 
 }  // namespace pleach

@@ -32,5 +32,8 @@ Result<std::shared_ptr<const Schedule>> obtain_schedule_without_routes(
 
 // "0,1,4-7": the nodes of a group of ranks, by rank of the topology, in this order.
 Result<std::vector<NodeId>> parse_group(const Topology& topology, std::string_view text);
+// "0,4,8;1,5,9": several, of which no two have a rank.
+Result<std::vector<std::vector<NodeId>>> parse_groups(const Topology& topology,
+                                                      std::string_view text);
 
 }  // namespace pleach

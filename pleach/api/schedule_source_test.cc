@@ -28,6 +28,18 @@ TEST(ParseGroup, ReadsRanksAndIntervalsInOrder) {
   }
 }
 
+TEST(ParseGroups, TakesGroupsThatShareNoRank) {
+  const Topology topology = shape("mesh:2x3");
+  const auto groups = parse_groups(topology, "0,4 ;1-2;5");
+  ASSERT_TRUE(groups.has_value());
+  EXPECT_EQ(*groups, (std::vector<std::vector<NodeId>>{{{0}, {4}}, {{1}, {2}}, {{5}}}));
+  for (const char* text : {"", ";", "0,1;", "0;1;0", "0,1;2,x", "0:1"}) {
+    EXPECT_FALSE(parse_groups(topology, text).has_value()) << text;
+  }
+  EXPECT_EQ(parse_groups(topology, "0,1;2;3,1").error().message,
+            "node 1 is in group 0 and in group 2");
+}
+
 TEST(ObtainSchedule, ReadsWhatItWroteAndRefusesTheRest) {
   const Topology topology = shape("mesh:2x3");
   ScheduleRequest request{.collective = CollectiveKind::kAllGather};

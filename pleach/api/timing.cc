@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+#include <vector>
+
 #include "pleach/base/index.h"
 #include "pleach/base/units.h"
 #include "pleach/planning/best_segments.h"
@@ -49,11 +52,7 @@ Timing finish(const Topology& topology, const Schedule& schedule, const TimingRe
   const int64_t cycle_ps = request.cycle_ps.value_or(1000);
   timing.cycles = timing.simulation.use.cycles.value_or(timing.time_ps / cycle_ps +
                                                         (timing.time_ps % cycle_ps > 0));
-  if (timing.time_ps > 0) {
-    timing.algbw_bytes_per_s = static_cast<double>(request.size_bytes) /
-                               static_cast<double>(timing.time_ps) *
-                               static_cast<double>(kPicosecondsPerSecond);
-  }
+  timing.algbw_bytes_per_s = algbw_bytes_per_s(request.size_bytes, timing.time_ps);
   timing.busbw_bytes_per_s =
       timing.algbw_bytes_per_s * bus_bandwidth_factor(schedule.collective, schedule.rank_count());
   timing.messages_are_free = messages_are_free(topology);
@@ -90,25 +89,35 @@ PlannerOptions planner_options(const TimingRequest& request) {
   return options;
 }
 
-Result<Timing> time_schedule(const Topology& topology,
-                             const std::shared_ptr<const Schedule>& schedule,
+Result<Timing> time_together(const Topology& topology,
+                             std::span<const std::shared_ptr<const Schedule>> schedules,
                              const TimingRequest& request) {
   if (const Status status = check_cycle(request); !status) {
     return prefixed("cycle", status.error());
   }
-  const Job job = {schedule, request.size_bytes, 0};
+  std::vector<Job> jobs;
+  for (const std::shared_ptr<const Schedule>& schedule : schedules) {
+    jobs.push_back({schedule, request.size_bytes, 0});
+  }
+  const Schedule& first = *schedules.front();
   if (request.choose_segments) {
     PLEACH_ASSIGN(best,
-                  find_best_segments(topology, {&job, 1},
+                  find_best_segments(topology, jobs,
                                      {.model = request.model, .simulation = request.options}));
-    Timing timing = finish(topology, *schedule, request, std::move(best.simulation));
+    Timing timing = finish(topology, first, request, std::move(best.simulation));
     timing.segment_count = best.segment_count;
     return timing;
   }
-  PLEACH_ASSIGN(simulation, simulate(request.model, topology, std::span(&job, 1), request.options));
-  Timing timing = finish(topology, *schedule, request, std::move(simulation));
+  PLEACH_ASSIGN(simulation, simulate(request.model, topology, jobs, request.options));
+  Timing timing = finish(topology, first, request, std::move(simulation));
   timing.segment_count = request.options.segment_count;
   return timing;
+}
+
+Result<Timing> time_schedule(const Topology& topology,
+                             const std::shared_ptr<const Schedule>& schedule,
+                             const TimingRequest& request) {
+  return time_together(topology, std::span(&schedule, 1), request);
 }
 
 }  // namespace pleach

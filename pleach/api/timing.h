@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "pleach/base/result.h"
@@ -31,6 +33,13 @@ PlannerOptions planner_options(const TimingRequest& request);
 // Whether the request may have its cycle: kInvalidArgument, one that takes no time, or for a model
 // that has a clock.
 Status check_cycle(const TimingRequest& request);
+
+// Simulates schedules (correct, of this topology; at least one) that start together, each on a
+// buffer of the size, once or once per segment count tried. The time is that of the last.
+//   errors  those of check_cycle() and simulate()
+Result<Timing> time_together(const Topology& topology,
+                             std::span<const std::shared_ptr<const Schedule>> schedules,
+                             const TimingRequest& request);
 
 // Simulates `schedule` (correct, of this topology) once, or once per segment count tried.
 //   errors  those of check_cycle() and simulate()

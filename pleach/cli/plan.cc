@@ -45,7 +45,7 @@ std::string text_of(const Comparison& choices) {
 // Where to plan; adds to `how` what is known of ranks on this host.
 Result<Topology> topology_option(const CommandLine& line, TimingRequest& how) {
   if (line.given("--topology")) {
-    return line.value("--topology", parse_topology);
+    return line.value("--topology", load_topology);
   }
   constexpr int32_t kMostRanks = 4096;
   PLEACH_ASSIGN(ranks, line.count("--ranks", 2, kMostRanks));

@@ -1,5 +1,11 @@
 // pleach simulate: times a schedule on a topology.
 #include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "pleach/cli/comparison.h"
 #include "pleach/cli/log.h"
@@ -13,6 +19,7 @@ void declare(CommandLine& line) {
   declare_topology(line);
   line.option("--size", "whole buffer of one rank: 64MiB");
   line.option("--sizes", "several, as a table: 1KiB:256MiB:4 (from, to, factor) or a list");
+  line.option("--groups", "ranks of groups that each do it, all at once: 0,4,8;1,5,9");
   declare_schedule(line);
   declare_timing(line, "1");
   line.option("--cycle",
@@ -32,6 +39,62 @@ Result<TimingRequest> single_request(const CommandLine& line, const std::string&
   return request;
 }
 
+// The groups that are timed together: one, or those of --groups.
+struct Timed {
+  std::vector<std::shared_ptr<const Schedule>> schedules;
+  Timing timing;
+
+  std::vector<GroupTiming> groups(const Topology& topology) const {
+    std::vector<GroupTiming> groups;
+    for (std::size_t index = 0; schedules.size() > 1 && index < schedules.size(); ++index) {
+      GroupTiming& group = groups.emplace_back();
+      for (const NodeId node : schedules[index]->participants) {
+        group.nodes.push_back(topology.node(node).name);
+      }
+      group.time_ps = timing.simulation.job_finish_ps[index];
+    }
+    return groups;
+  }
+};
+
+Result<Timed> time_groups(const CommandLine& line, const Topology& topology,
+                          const std::string& source, TimingRequest how) {
+  PLEACH_ASSIGN(groups, from_option("--groups", parse_groups(topology, line.text("--groups"))));
+  PLEACH_ASSIGN(collective, line.value("--collective", parse_collective));
+  PLEACH_ASSIGN(planner, make_planner(topology, source, planner_options(how)));
+  PLEACH_ASSIGN(choice, planner->choose_together(collective, groups, how.size_bytes));
+  how.options.segment_count = choice.segment_count;
+  how.choose_segments = false;
+  Timed timed;
+  PLEACH_SET(timed.timing, time_together(topology, choice.schedules, how));
+  timed.schedules = std::move(choice.schedules);
+  return timed;
+}
+
+Result<Timed> time_one(const CommandLine& line, const Topology& topology, const std::string& source,
+                       const TimingRequest& how) {
+  PLEACH_ASSIGN(request, schedule_request(line, topology, source));
+  log_step(fmt::format("obtaining a schedule: {}", pleach::quoted(source)));
+  request.size_bytes = how.size_bytes;
+  PLEACH_ASSIGN(schedule, obtain_schedule(topology, source, request, planner_options(how)));
+  log_step(fmt::format("simulating {} transfers by {}", schedule->transfer_count(), how.model));
+  Timed timed;
+  PLEACH_SET(timed.timing, time_schedule(topology, schedule, how));
+  timed.schedules.push_back(std::move(schedule));
+  return timed;
+}
+
+std::string groups_text(const Timing& timing, std::span<const GroupTiming> groups) {
+  Table table({{"  group", Table::Align::kLeft},
+               {"time", Table::Align::kRight},
+               {"algbw", Table::Align::kRight}});
+  for (const GroupTiming& group : groups) {
+    table.add({"  " + fmt::format("{}", fmt::join(group.nodes, ",")), format_time(group.time_ps),
+               format_bandwidth(algbw_bytes_per_s(timing.size_bytes, group.time_ps))});
+  }
+  return groups.empty() ? "" : "\n" + table.text();
+}
+
 // What would change the time much; empty: nothing that shows.
 std::string note_of(const ScheduleSummary& schedule, const Timing& timing) {
   constexpr double kNear = 0.98;
@@ -49,9 +112,12 @@ std::string note_of(const ScheduleSummary& schedule, const Timing& timing) {
 std::string text_of(const ScheduleSummary& schedule, const Timing& timing) {
   const double bound = schedule.provenance.certificate.bound_algbw_bytes_per_s;
   Facts facts;
-  facts.add("schedule", fmt::format("{} {} of {} on {} ranks", schedule.provenance.algorithm,
-                                    to_text(schedule.collective), format_size(timing.size_bytes),
-                                    schedule.rank_count));
+  const std::size_t groups = timing.simulation.job_finish_ps.size();
+  facts.add(
+      "schedule",
+      fmt::format("{} {} of {} on {} ranks{}", schedule.provenance.algorithm,
+                  to_text(schedule.collective), format_size(timing.size_bytes), schedule.rank_count,
+                  groups > 1 ? fmt::format(", the first of {} groups", groups) : ""));
   facts.add("time",
             fmt::format("{} ({} cycles), {} segment{}", format_time(timing.time_ps), timing.cycles,
                         timing.segment_count, timing.segment_count == 1 ? "" : "s"));
@@ -61,6 +127,11 @@ std::string text_of(const ScheduleSummary& schedule, const Timing& timing) {
                                                   format_bandwidth(bound))
                                     : ""));
   facts.add("busbw", format_bandwidth(timing.busbw_bytes_per_s));
+  if (const auto& admission = timing.simulation.use.admission) {
+    facts.add("switches", fmt::format("{} configurations, {} conflicts, streams waited {} in all",
+                                      admission->configurations, admission->conflicts.size(),
+                                      format_time(admission->waited_ps)));
+  }
   if (const LinksInUse& links = timing.links; !links.bottleneck.empty()) {
     facts.add("on the wire", format_size(links.bytes));
     facts.add("links", fmt::format("carry {:.1f} % of their bandwidth on average, {} {:.1f} %",
@@ -85,22 +156,22 @@ Result<ExitCode> simulate_one(const CommandLine& line, const Invocation& invocat
                               const std::string& source, const std::string& model) {
   const Stopwatch watch;
   PLEACH_ASSIGN(how, single_request(line, model));
-  PLEACH_ASSIGN(topology, line.value("--topology", parse_topology));
-  PLEACH_ASSIGN(request, schedule_request(line, topology, source));
-  log_step(fmt::format("obtaining a schedule: {}", pleach::quoted(source)));
-  request.size_bytes = how.size_bytes;
-  PLEACH_ASSIGN(schedule, obtain_schedule(topology, source, request, planner_options(how)));
-  log_step(fmt::format("simulating {} transfers by {}", schedule->transfer_count(), how.model));
-  PLEACH_ASSIGN(timing, time_schedule(topology, schedule, how));
+  PLEACH_ASSIGN(topology, line.value("--topology", load_topology));
+  PLEACH_ASSIGN(timed, line.given("--groups") ? time_groups(line, topology, source, how)
+                                              : time_one(line, topology, source, how));
+  const auto& [schedules, timing] = timed;
+  const Schedule& first = *schedules.front();
   if (line.given("--csv")) {
     PLEACH_TRY(write_csv(line, {{"links.csv", links_csv(topology, timing)},
-                                {"collectives.csv", collectives_csv(*schedule, timing)}}));
+                                {"collectives.csv", collectives_csv(first, timing)}}));
   }
-  PLEACH_ASSIGN(summary, summarize(*schedule, topology));
+  PLEACH_ASSIGN(summary, summarize(first, topology));
+  const std::vector<GroupTiming> groups = timed.groups(topology);
   if (line.json()) {
-    fmt::print(invocation.out, "{}\n", to_json(summary, timing, watch.elapsed_s()));
+    fmt::print(invocation.out, "{}\n",
+               to_json(summary, timing, watch.elapsed_s(), topology, groups));
   } else {
-    fmt::print(invocation.out, "{}", text_of(summary, timing));
+    fmt::print(invocation.out, "{}{}", text_of(summary, timing), groups_text(timing, groups));
   }
   return ExitCode::kDone;
 }
@@ -119,6 +190,19 @@ Result<ExitCode> run_simulate(const Command& command, const Invocation& invocati
   }
   PLEACH_ASSIGN(sources, schedule_sources(line));
   PLEACH_ASSIGN(models, models_option(line));
+  if (line.given("--groups")) {
+    if (!line.given("--size") || sources.size() > 1 || models.size() > 1) {
+      return line.refuse("--groups is for one --size, algorithm and model");
+    }
+    for (const char* option : {"--group", "--root"}) {
+      if (line.given(option)) {
+        return line.refuse(fmt::format("give either --groups or {}", option));
+      }
+    }
+    if (names_schedule_file(sources.front())) {
+      return line.refuse("--groups is for an algorithm: a file says itself which ranks take part");
+    }
+  }
   if (line.given("--size") && sources.size() == 1 && models.size() == 1) {
     return simulate_one(line, invocation, sources.front(), models.front());
   }
@@ -136,6 +220,7 @@ extern const Command kSimulateCommand = {
     "  pleach simulate ring.json --topology mesh:4x4 --size 1GB --segments auto\n"
     "  pleach simulate --topology torus:4x4 --algorithm multitree --size 1MiB --gate lockstep\n"
     "  pleach simulate --topology ring:8 --algorithm ring --size 1MiB --csv tables\n"
+    "  pleach simulate --topology switch:6 --algorithm ring --size 1MiB --groups \"0-2;3-5\"\n"
     "  pleach simulate --topology ring:8 --algorithm ring,direct --sizes 1KiB:1GiB:32\n",
     run_simulate};
 

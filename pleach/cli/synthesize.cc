@@ -166,7 +166,7 @@ Result<ExitCode> run_synthesize(const Command& command, const Invocation& invoca
   if (line.given("--size")) {
     PLEACH_SET(size_bytes, line.value("--size", parse_size_bytes));
   }
-  PLEACH_ASSIGN(topology, line.value("--topology", parse_topology));
+  PLEACH_ASSIGN(topology, line.value("--topology", load_topology));
   const std::string& source = line.text("--algorithm");
   PLEACH_ASSIGN(request, schedule_request(line, topology, source));
   request.size_bytes = size_bytes.value_or(0);

@@ -82,7 +82,7 @@ Result<ExitCode> run_traffic_command(const Command& command, const Invocation& i
     return *stop;
   }
   PLEACH_ASSIGN(options, options_of(line));
-  PLEACH_ASSIGN(topology, line.value("--topology", parse_topology));
+  PLEACH_ASSIGN(topology, line.value("--topology", load_topology));
   const std::string& model = line.text("--model");
   log_step(fmt::format("simulating {} cycles of traffic", options.warmup_cycles + options.cycles));
   PLEACH_ASSIGN(traffic, simulate_traffic(topology, model, options, log_runs("cycles")));

@@ -330,7 +330,7 @@ Status understand_ranks(const CommandLine& line, TrainSettings& settings) {
   if (line.given("--ranks")) {
     return invalid("--ranks", "the topology has its own");
   }
-  PLEACH_SET(settings.topology, line.value("--topology", parse_topology));
+  PLEACH_SET(settings.topology, line.value("--topology", load_topology));
   settings.rank_count = count_of(settings.topology->rank_nodes());
   return ok();
 }

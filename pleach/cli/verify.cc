@@ -22,6 +22,9 @@ std::string text_of(const Schedule& schedule, const Verification& verification, 
                                    schedule.chunks.count(), schedule.transfer_count()));
   facts.add("contention free",
             on_topology ? yes_no(verification.contention_free) : "not checked (give --topology)");
+  for (const std::string& conflict : verification.switch_conflicts) {
+    facts.add("", conflict);
+  }
   facts.add("same bits on all ranks", yes_no(verification.bitwise_replicated));
   if (is_planned_here == false) {
     facts.add("note",
@@ -43,11 +46,12 @@ Result<ExitCode> run_verify(const Command& command, const Invocation& invocation
   PLEACH_ASSIGN(schedule, read_schedule(path));
   std::optional<Topology> topology;
   if (line.given("--topology")) {
-    PLEACH_SET(topology, line.value("--topology", parse_topology));
+    PLEACH_SET(topology, line.value("--topology", load_topology));
   }
   log_step(fmt::format("proving {} transfers", schedule.transfer_count()));
   const Topology* const where = topology ? &*topology : nullptr;
-  const Verification verification = verify(schedule, where);
+  const Verification verification =
+      verify(schedule, where, where == nullptr ? SwitchJudge() : switch_judge(*where));
   const std::optional<bool> is_planned_here =
       topology ? is_planned_for(schedule, *topology) : std::nullopt;
   if (line.json()) {

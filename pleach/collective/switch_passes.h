@@ -1,4 +1,4 @@
-// SwitchPass: what a stream asks of a switch in one pass.
+// What the streams of a schedule ask of switches, pass by pass.
 #pragma once
 
 #include <span>
@@ -7,17 +7,10 @@
 #include "pleach/base/id.h"
 #include "pleach/collective/schedule.h"
 #include "pleach/collective/switch_streams.h"
+#include "pleach/topology/switch_pass.h"
 #include "pleach/topology/topology.h"
 
 namespace pleach {
-
-// What enters by `inputs` is added, and leaves by each of `outputs`.
-struct SwitchPass {
-  NodeId node;
-  std::vector<LinkId> inputs;   // ascending, not empty
-  std::vector<LinkId> outputs;  // likewise
-  bool operator==(const SwitchPass&) const = default;
-};
 
 // Of a plain transfer: its route's switches, in order.
 std::vector<SwitchPass> switch_passes(const Topology& topology, std::span<const LinkId> route);

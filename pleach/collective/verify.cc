@@ -1,15 +1,22 @@
 #include "pleach/collective/verify.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <span>
+#include <tuple>
+#include <utility>
 
 #include "pleach/base/index.h"
 #include "pleach/collective/merge_chunks.h"
 #include "pleach/collective/order.h"
+#include "pleach/collective/rank_of_node.h"
+#include "pleach/collective/switch_passes.h"
+#include "pleach/collective/switch_streams.h"
 #include "pleach/collective/symmetry.h"
 #include "pleach/collective/verify_chunk.h"
 
@@ -147,9 +154,69 @@ bool contention_free(const Schedule& schedule, const Topology* topology, const O
          slots_distinct(schedule, order, link_count, [](LinkId link) { return link.index(); });
 }
 
+// What a transfer, and the stream that it is part of, asks of a switch in a slot.
+struct SwitchUse {
+  int32_t slot = 0;
+  int32_t transfer = 0;
+  SwitchPass pass;
+  auto place() const { return std::tie(slot, pass.node); }
+};
+
+std::vector<SwitchUse> switch_uses(const Schedule& schedule, const Topology& topology) {
+  std::vector<SwitchUse> uses;
+  const RankOfNode rank_of(schedule.participants);
+  for (int32_t index = 0; index < count_of(schedule.transfers); ++index) {
+    const Transfer& transfer = schedule.transfers[at(index)];
+    if (rank_of(transfer.source) == kNoRank || rank_of(transfer.target) == kNoRank) {
+      continue;
+    }
+    for (SwitchPass& pass : switch_passes(topology, schedule.routes[transfer.route])) {
+      uses.push_back({transfer.step % schedule.period, index, std::move(pass)});
+    }
+  }
+  const SwitchStreams streams(schedule, rank_of);
+  auto passes = switch_passes(topology, schedule, streams);
+  for (const Hop& hop : streams.hops()) {
+    for (SwitchPass& pass : std::exchange(passes[at(streams.stream_of(hop))], {})) {
+      const int32_t step = schedule.transfers[at(hop.transfer)].step;
+      uses.push_back({step % schedule.period, hop.transfer, std::move(pass)});
+    }
+  }
+  std::ranges::stable_sort(uses, {}, [](const SwitchUse& use) { return use.place(); });
+  return uses;
+}
+
+std::vector<std::string> switch_conflicts(const Schedule& schedule, const Topology& topology,
+                                          const SwitchJudge& judge) {
+  if (schedule.symmetry) {  // all translates
+    const auto whole = expand(schedule, &topology);
+    return whole ? switch_conflicts(*whole, topology, judge)
+                 : std::vector<std::string>{whole.error().message};
+  }
+  std::vector<std::string> lines;
+  const std::vector<SwitchUse> uses = switch_uses(schedule, topology);
+  for (std::size_t begin = 0, end = 0; begin < uses.size() && lines.size() < kViolationLimit;
+       begin = end) {
+    std::vector<const SwitchPass*> passes;
+    for (; end < uses.size() && uses[end].place() == uses[begin].place(); ++end) {
+      passes.push_back(&uses[end].pass);
+    }
+    std::set<int32_t> transfers;
+    for (const int32_t pass : judge(uses[begin].pass.node, passes)) {
+      transfers.insert(uses[begin + at(pass)].transfer);
+    }
+    if (!transfers.empty()) {
+      lines.push_back(fmt::format(
+          "step {}: switch {} cannot carry the streams of transfers[{}] at once", uses[begin].slot,
+          topology.node(uses[begin].pass.node).name, fmt::join(transfers, "], transfers[")));
+    }
+  }
+  return lines;
+}
+
 }  // namespace
 
-Verification verify(const Schedule& schedule, const Topology* topology) {
+Verification verify(const Schedule& schedule, const Topology* topology, const SwitchJudge& judge) {
   Verification verification;
   verification.violations = check_form(schedule, topology, kViolationLimit);
   if (!verification.violations.empty()) {
@@ -163,13 +230,17 @@ Verification verify(const Schedule& schedule, const Topology* topology) {
       verification.violations.push_back(status.error().message);
       return verification;
     }
-    return verify(routed, topology);
+    return verify(routed, topology, judge);
   }
   const std::optional<MergedChunks> merged = merge_alike_chunks(schedule);
   const Schedule& judged = merged ? merged->schedule : schedule;
   const Order order = Order::build(judged);
   verify_values(judged, order, merged, verification);
   verification.contention_free = contention_free(judged, topology, order);
+  if (judge != nullptr && topology != nullptr) {
+    verification.switch_conflicts = switch_conflicts(schedule, *topology, judge);
+    verification.contention_free &= verification.switch_conflicts.empty();
+  }
   return verification;
 }
 

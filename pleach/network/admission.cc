@@ -15,24 +15,14 @@ void append(std::vector<int32_t>& to, const std::vector<int32_t>& from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
-int32_t port_of(std::span<const LinkId> links, LinkId link) {
-  return static_cast<int32_t>(std::ranges::find(links, link) - links.begin());
-}
-
 }  // namespace
 
-Admission::Admission(const Topology& topology, MakeSwitch make)
-    : topology_(topology), switch_of_(topology.nodes().size(), SIZE_MAX) {
-  for (int32_t node = 0; node < count_of(topology.nodes()); ++node) {
-    if (topology.node(NodeId{node}).kind != NodeKind::kSwitch) {
-      continue;
-    }
-    if (std::unique_ptr<SwitchCore> core = make(topology, NodeId{node})) {
-      switch_of_[at(node)] = switches_.size();
-      Switch& one = switches_.emplace_back();
-      one.node = NodeId{node};
-      one.core = std::move(core);
-    }
+Admission::Admission(const Topology& topology, SwitchCores::MakeSwitch make)
+    : topology_(topology), cores_(topology, make) {
+  for (const NodeId node : cores_.nodes()) {
+    Switch& one = switches_.emplace_back();
+    one.node = node;
+    one.core = cores_.of(node);
   }
 }
 
@@ -43,20 +33,10 @@ std::vector<std::pair<std::size_t, PortFlow>> Admission::flows_of(
                                             : std::vector<SwitchPass>();
   std::vector<std::pair<std::size_t, PortFlow>> flows;
   for (const SwitchPass& pass : connection.passes.empty() ? plain : connection.passes) {
-    const std::size_t index = switch_of_[pass.node.index()];
-    if (index == SIZE_MAX) {
-      continue;
+    if (cores_.of(pass.node) != nullptr) {
+      const auto place = std::ranges::lower_bound(cores_.nodes(), pass.node);
+      flows.emplace_back(place - cores_.nodes().begin(), cores_.flow_of(pass));
     }
-    PortFlow flow;
-    for (const LinkId link : pass.inputs) {
-      flow.inputs.push_back(port_of(topology_.links_in(pass.node), link));
-    }
-    for (const LinkId link : pass.outputs) {
-      flow.outputs.push_back(port_of(topology_.links_out(pass.node), link));
-    }
-    std::ranges::sort(flow.inputs);
-    std::ranges::sort(flow.outputs);
-    flows.emplace_back(index, std::move(flow));
   }
   std::ranges::stable_sort(flows, {}, [](const auto& flow) { return flow.first; });
   return flows;
@@ -187,6 +167,14 @@ std::optional<Admission::Refusal> Admission::enter(int32_t connection, const Tur
   for (const Stop& stop : way.stops) {
     Switch& one = switches_[stop.at_switch];
     one.inside.push_back({connection, stop.flows, first_before(one, connection, turn)});
+    FlowIds flows;
+    for (const Inside& other : one.inside) {
+      append(flows, other.flows);
+    }
+    std::ranges::sort(flows);
+    if (one.configurations.size() < kMostAnswers && one.configurations.insert(flows).second) {
+      ++configurations_;
+    }
   }
   return std::nullopt;
 }

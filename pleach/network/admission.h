@@ -4,7 +4,6 @@
 #include <compare>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -14,7 +13,7 @@
 
 #include "pleach/base/id.h"
 #include "pleach/base/result.h"
-#include "pleach/fabric/switch_model.h"
+#include "pleach/fabric/switch_cores.h"
 #include "pleach/network/lowered_schedule.h"
 #include "pleach/topology/topology.h"
 
@@ -43,10 +42,8 @@ class Admission {
     std::vector<int32_t> in_the_way;  // inside it, or the first that waits there
   };
 
-  using MakeSwitch = std::unique_ptr<SwitchCore> (*)(const Topology& topology, NodeId node);
-
   // Precondition: check_switches(topology). Borrows it.
-  explicit Admission(const Topology& topology, MakeSwitch make = make_switch);
+  explicit Admission(const Topology& topology, SwitchCores::MakeSwitch make = make_switch);
 
   // Whether it has nothing to say.
   bool admits_all() const { return switches_.empty(); }
@@ -58,6 +55,8 @@ class Admission {
   std::optional<Refusal> enter(int32_t connection, const Turn& turn);
   // Leaves; appends to `woken` the connections that wait at any of its switches.
   void leave(int32_t connection, std::vector<int32_t>& woken);
+  // Different sets of flows that were inside, of all switches.
+  int64_t configurations() const { return configurations_; }
 
  private:
   using FlowIds = std::vector<int32_t>;  // of one switch, by number; ascending
@@ -68,10 +67,11 @@ class Admission {
   };
   struct Switch {
     NodeId node;
-    std::unique_ptr<SwitchCore> core;
+    const SwitchCore* core = nullptr;
     std::vector<PortFlow> flows;  // all that were ever asked, by number
     std::map<std::pair<std::vector<int32_t>, std::vector<int32_t>>, int32_t> numbers;
     std::map<FlowIds, FlowIds> answers;  // what is in the way of each other; empty: nothing
+    std::set<FlowIds> configurations;    // that it has had, the first kMostAnswers
     std::vector<Inside> inside;
     std::set<std::pair<Turn, int32_t>> waiting;  // connections
   };
@@ -91,9 +91,10 @@ class Admission {
   int32_t first_before(const Switch& at, int32_t connection, const Turn& turn) const;
 
   const Topology& topology_;
-  std::vector<Switch> switches_;        // that do not carry whatever enters
-  std::vector<std::size_t> switch_of_;  // by node, where it is one of those
-  std::vector<Way> ways_;               // by connection
+  const SwitchCores cores_;
+  std::vector<Switch> switches_;  // in the order of cores_.nodes()
+  std::vector<Way> ways_;         // by connection
+  int64_t configurations_ = 0;
 };
 
 }  // namespace pleach

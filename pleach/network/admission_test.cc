@@ -12,6 +12,7 @@
 
 #include "pleach/collective/order.h"
 #include "pleach/collective/record.h"
+#include "pleach/collective/verify.h"
 #include "pleach/network/model.h"
 #include "pleach/network/schedule_forms.h"
 #include "tests/support/random_schedules.h"
@@ -167,6 +168,39 @@ TEST(Admission, SeesEveryPassOfAStream) {
   const Simulation shared_cables = run(topology, {{even, kBytes, 0}, {odd, kBytes, 0}});
   EXPECT_EQ(shared_cables.job_finish_ps[0], kBytesPs + kTwoLevelsPs);
   EXPECT_EQ(shared_cables.job_finish_ps[1], 2 * kBytesPs + 5'000 + kTwoLevelsPs);
+}
+
+// What a proof says of switches is what they do.
+TEST(Admission, IsForeseenByTheVerifier) {
+  for (const auto& [model, is_free] :
+       {std::pair("fred,middle=2", false), std::pair("fred", true), std::pair("unlimited", true)}) {
+    const Topology topology = hub_of(6, model);
+    Schedule schedule;
+    for (int32_t rank = 0; rank < 6; ++rank) {
+      schedule.participants.push_back(NodeId{rank});
+    }
+    schedule.phase_steps = {2};
+    schedule.period = 2;
+    uint16_t pass = 0;
+    for (const auto& [left, right] : {std::pair(0, 2), std::pair(1, 4), std::pair(3, 5)}) {
+      for (const int32_t rank : {left, right}) {
+        schedule.transfers.push_back(
+            {0, 1, NodeId{rank}, NodeId{6}, 1, kNoRoute, TransferOp::kReduce, 0, pass});
+        schedule.transfers.push_back(
+            {0, 1, NodeId{6}, NodeId{rank}, 1, kNoRoute, TransferOp::kCopy, pass, 0});
+      }
+      ++pass;
+    }
+    sort_transfers(schedule);
+    const Verification verification = verify(schedule, &topology, switch_judge(topology));
+    EXPECT_EQ(verification.contention_free, is_free) << model;
+    EXPECT_EQ(verification.switch_conflicts.empty(), is_free) << model;
+    if (!is_free) {
+      EXPECT_EQ(verification.switch_conflicts.front().substr(0, 40),
+                "step 1: switch 6 cannot carry the stream");
+    }
+    EXPECT_TRUE(verify(schedule, &topology).contention_free) << "nobody to ask";
+  }
 }
 
 TEST(Admission, RefusesWhatCouldNeverEnter) {

@@ -79,6 +79,20 @@ struct LinkCounter {
   std::vector<int64_t> counts;  // by LinkId
 };
 
+// What switches did that do not carry whatever enters.
+struct SwitchConflict {
+  NodeId node;                // the switch
+  std::vector<int32_t> jobs;  // of the stream that had to wait, and of those in its way; ascending
+  int64_t count = 0;          // how often
+  bool operator==(const SwitchConflict&) const = default;
+};
+struct AdmissionUse {
+  int64_t configurations = 0;  // different sets of flows that were inside, of all switches
+  int64_t waited_ps = 0;       // of all streams, from when they could have entered
+  std::vector<SwitchConflict> conflicts;  // by switch and jobs, the first kMostConflicts
+  static constexpr std::size_t kMostConflicts = 1000;
+};
+
 // What has happened on a network.
 struct NetworkUse {
   std::vector<LinkUse> links;          // by LinkId
@@ -88,8 +102,9 @@ struct NetworkUse {
   std::vector<Record> records = {};    // by job, where they are kept
   std::vector<Counter> counters = {};  // those of the model
   std::vector<LinkCounter> link_counters = {};
-  std::optional<double> energy_j = {};  // where it was told what events cost
-  std::string note = {};                // what its options cost, for people; empty: nothing to say
+  std::optional<AdmissionUse> admission = {};  // where some switch may refuse a stream
+  std::optional<double> energy_j = {};         // where it was told what events cost
+  std::string note = {};  // what its options cost, for people; empty: nothing to say
 };
 
 class NetworkSession {

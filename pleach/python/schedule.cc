@@ -75,7 +75,10 @@ std::vector<TransferView> transfers_of(const Schedule& schedule) {
 }
 
 std::string verification_json(const Schedule& schedule, const Topology* topology) {
-  const Verification verification = unlocked([&] { return verify(schedule, topology); });
+  const Verification verification = unlocked([&] {
+    return verify(schedule, topology,
+                  topology == nullptr ? SwitchJudge() : switch_judge(*topology));
+  });
   return to_json(verification, topology != nullptr,
                  topology == nullptr ? std::nullopt : is_planned_for(schedule, *topology), 0);
 }

@@ -77,7 +77,7 @@ SimulationResult simulate(const SharedSchedule& schedule, const Topology& topolo
     busy_ps.push_back(use.busy_ps);
     wire_bytes.push_back(use.wire_bytes);
   }
-  return {to_json(summary, timing, 0), std::move(busy_ps), std::move(wire_bytes)};
+  return {to_json(summary, timing, 0, topology), std::move(busy_ps), std::move(wire_bytes)};
 }
 
 struct Compared {

@@ -182,12 +182,12 @@ TEST(Results, HaveTheirJson) {
       {to_json(wrong, false, std::nullopt, 1),
        R"({"correct":false,"contention_free":null,"planned_for_topology":null,)"
        R"("bitwise_replicated":false,)"
-       R"("violations":["chunk 0"],"wall_s":1.0})"},
+       R"("violations":["chunk 0"],"switch_conflicts":[],"wall_s":1.0})"},
       {to_json(wrong, true, false, 1),
        R"({"correct":false,"contention_free":false,"planned_for_topology":false,)"
        R"("bitwise_replicated":false,)"
-       R"("violations":["chunk 0"],"wall_s":1.0})"},
-      {to_json(ring_summary(), half_busy(), 0),
+       R"("violations":["chunk 0"],"switch_conflicts":[],"wall_s":1.0})"},
+      {to_json(ring_summary(), half_busy(), 0, *parse_topology("ring:2")),
        R"({"algorithm":"ring","collective":"all_reduce","model":"flow","size_bytes":8,)"
        R"("segments":1,"time_ps":1000,"cycles":1,"algbw_bytes_per_s":2.0,)"
        R"("busbw_bytes_per_s":3.0,"bytes_on_wire":2,"link_utilization_mean":0.25,)"

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <iterator>
+#include <utility>
 
 #include "pleach/base/units.h"
 #include "pleach/report/json.h"
@@ -16,7 +17,40 @@ double utilization(const LinkUse& use, const Link& link, int64_t time_ps) {
   return time_ps > 0 ? static_cast<double>(use.wire_bytes) / capacity_bytes : 0;
 }
 
-std::string to_json(const ScheduleSummary& schedule, const Timing& timing, double wall_s) {
+namespace {
+
+Json admission_json(const AdmissionUse& admission, const Topology& topology) {
+  Json conflicts = Json::array();
+  for (const SwitchConflict& conflict : admission.conflicts) {
+    conflicts.push_back({{"switch", topology.node(conflict.node).name},
+                         {"groups", conflict.jobs},
+                         {"count", conflict.count}});
+  }
+  return {{"configurations", admission.configurations},
+          {"waited_ps", admission.waited_ps},
+          {"conflicts", std::move(conflicts)}};
+}
+
+Json groups_json(const Timing& timing, std::span<const GroupTiming> groups) {
+  Json json = Json::array();
+  for (const GroupTiming& group : groups) {
+    json.push_back({{"nodes", group.nodes},
+                    {"time_ps", group.time_ps},
+                    {"algbw_bytes_per_s", algbw_bytes_per_s(timing.size_bytes, group.time_ps)}});
+  }
+  return json;
+}
+
+}  // namespace
+
+double algbw_bytes_per_s(int64_t size_bytes, int64_t time_ps) {
+  return time_ps > 0 ? static_cast<double>(size_bytes) / static_cast<double>(time_ps) *
+                           static_cast<double>(kPicosecondsPerSecond)
+                     : 0;
+}
+
+std::string to_json(const ScheduleSummary& schedule, const Timing& timing, double wall_s,
+                    const Topology& topology, std::span<const GroupTiming> groups) {
   Json json = {{"algorithm", schedule.provenance.algorithm},
                {"collective", to_text(schedule.collective)},
                {"model", timing.model},
@@ -38,6 +72,12 @@ std::string to_json(const ScheduleSummary& schedule, const Timing& timing, doubl
                {"certificate", certificate_json(schedule.provenance.certificate)},
                {"wall_s", wall_s}};
   add_counters(json, timing.simulation.use.counters, timing.simulation.use.energy_j);
+  if (!groups.empty()) {
+    json["groups"] = groups_json(timing, groups);
+  }
+  if (const auto& admission = timing.simulation.use.admission) {
+    json["admission"] = admission_json(*admission, topology);
+  }
   if (!timing.simulation.use.note.empty()) {
     json["note"] = timing.simulation.use.note;
   }

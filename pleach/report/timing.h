@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "pleach/collective/schedule.h"
 #include "pleach/network/model.h"
@@ -35,11 +37,22 @@ struct Timing {
   Simulation simulation;
 };
 
+// 0 without time.
+double algbw_bytes_per_s(int64_t size_bytes, int64_t time_ps);
+
 // Bytes that a link carried over those that its bandwidth had carried in `time_ps`; 0 without time.
 double utilization(const LinkUse& use, const Link& link, int64_t time_ps);
 
+// A group of those that were timed together.
+struct GroupTiming {
+  std::vector<std::string> nodes;  // names, by rank
+  int64_t time_ps = 0;
+};
+
 // One line: the JSON object of docs/cli.md, "simulate". `wall_s`: how long the command took.
-std::string to_json(const ScheduleSummary& schedule, const Timing& timing, double wall_s);
+//   groups  where several were timed, else empty
+std::string to_json(const ScheduleSummary& schedule, const Timing& timing, double wall_s,
+                    const Topology& topology, std::span<const GroupTiming> groups = {});
 
 // One line per link of `topology`, on which the timing was made, after a line of titles; with the
 // cycles that were simulated, where the model has a clock, and what it has counted of each link.

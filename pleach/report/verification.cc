@@ -12,6 +12,7 @@ std::string to_json(const Verification& verification, bool on_topology,
        {"planned_for_topology", or_null(is_planned_for)},
        {"bitwise_replicated", verification.bitwise_replicated},
        {"violations", verification.violations},
+       {"switch_conflicts", verification.switch_conflicts},
        {"wall_s", wall_s}});
 }
 

@@ -29,7 +29,7 @@ Kind event_of(Execution::Alarm::Kind kind) {
 Engine::Engine(const Topology& topology, const SimulationOptions& options)
     : options_(options), transmissions_(topology, events_), admission_(topology) {}
 
-Result<int32_t> Engine::add(LoweredJob lowered, int64_t start_ps) {
+Result<int32_t> Engine::add(LoweredJob lowered, int64_t start_ps, int32_t name) {
   PLEACH_TRY(admission_.check(lowered.schedule()));
   if (is_idle()) {
     events_.clear();  // ends of transmissions that came earlier after all, steps of finished jobs
@@ -38,6 +38,7 @@ Result<int32_t> Engine::add(LoweredJob lowered, int64_t start_ps) {
   events_.join(lowered.schedule().connections().size(), slowest_ps, now_ps_);
   FlowJob& job = jobs_.take(lowered.shared_schedule(), count_of(connections_));
   job.start_ps = start_ps;
+  job.name = name;
   if (job.first_connection == count_of(connections_)) {
     connect(job);
   }
@@ -235,27 +236,63 @@ void Engine::start_touched() {
   touched_.clear();
 }
 
+bool Engine::enter(int32_t number, const Send& send) {
+  Connection& connection = connections_[at(number)];
+  const Admission::Turn turn = turn_of(number, send);
+  if (const auto refusal = admission_.enter(number, turn)) {
+    if (!connection.asked_ps.has_value()) {
+      note(number, *refusal);
+    }
+    connection.asked_ps = turn.asked_ps;
+    return false;
+  }
+  refusals_.waited_ps += now_ps_ - turn.asked_ps;
+  connection.asked_ps.reset();
+  return true;
+}
+
+void Engine::note(int32_t number, const Admission::Refusal& refusal) {
+  const auto job_of = [this](int32_t connection) {
+    return jobs_[connections_[at(connection)].job].name;
+  };
+  std::vector<int32_t> jobs = {job_of(number)};
+  for (const int32_t other : refusal.in_the_way) {
+    jobs.push_back(job_of(other));
+  }
+  std::ranges::sort(jobs);
+  jobs.erase(std::unique(jobs.begin(), jobs.end()), jobs.end());
+  auto& conflicts = refusals_.conflicts;
+  const std::pair key(refusal.node, std::move(jobs));
+  if (conflicts.size() < AdmissionUse::kMostConflicts || conflicts.contains(key)) {
+    ++conflicts[key];
+  }
+}
+
 void Engine::try_start(int32_t number) {
   const Send* send = next(number);
   if (send == nullptr) {
     return;
   }
-  Connection& connection = connections_[at(number)];
-  if (has_admission()) {
-    const Admission::Turn turn = turn_of(number, *send);
-    connection.asked_ps = turn.asked_ps;
-    if (admission_.enter(number, turn).has_value()) {
-      return;
-    }
-    connection.asked_ps.reset();
+  if (has_admission() && !enter(number, *send)) {
+    return;
   }
+  Connection& connection = connections_[at(number)];
   const FlowJob& job = jobs_[connection.job];
   connection.active = job.execution->begin(number - job.first_connection, now_ps_);
   transmissions_.begin(number, job.execution->job().wire_bytes(connection.active), now_ps_);
 }
 
 NetworkUse Engine::use() const {
-  return {.links = transmissions_.use(), .event_count = delivered_};
+  NetworkUse use{.links = transmissions_.use(), .event_count = delivered_};
+  if (has_admission()) {
+    AdmissionUse& admission = use.admission.emplace();
+    admission.configurations = admission_.configurations();
+    admission.waited_ps = refusals_.waited_ps;
+    for (const auto& [key, count] : refusals_.conflicts) {
+      admission.conflicts.push_back({key.first, key.second, count});
+    }
+  }
+  return use;
 }
 
 }  // namespace pleach

@@ -7,7 +7,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "pleach/base/result.h"
@@ -28,8 +30,9 @@ class Engine {
 
   // Adds a job that starts at `start_ps`, no earlier than what advance() has reached. Returns its
   // number; numbers of released jobs are used again for jobs of the same LoweredSchedule.
+  //   name    what the session calls it
   //   errors  kInvalidArgument: a switch that cannot carry one of its streams
-  Result<int32_t> add(LoweredJob job, int64_t start_ps);
+  Result<int32_t> add(LoweredJob job, int64_t start_ps, int32_t name = 0);
   // Whether some switch may refuse a stream what it lets others do.
   bool has_admission() const { return !admission_.admits_all(); }
   bool is_idle() const { return jobs_.running() == 0; }
@@ -94,11 +97,17 @@ class Engine {
   // What the connection's interface would start, or null.
   const Send* next(int32_t connection);
   Admission::Turn turn_of(int32_t connection, const Send& send) const;
+  bool enter(int32_t connection, const Send& send);
+  void note(int32_t connection, const Admission::Refusal& refusal);
 
   const SimulationOptions& options_;
   FlowEvents events_;
   Transmissions transmissions_;
   Admission admission_;
+  struct {
+    int64_t waited_ps = 0;
+    std::map<std::pair<NodeId, std::vector<int32_t>>, int64_t> conflicts;  // how often
+  } refusals_;
   FlowJobs jobs_;
   std::vector<Connection> connections_;
   std::vector<int32_t> touched_;  // connections that may be able to start

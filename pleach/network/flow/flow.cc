@@ -113,7 +113,7 @@ Result<Alone*> FlowSession::time_alone(ScheduleForms& forms, int64_t size_bytes)
 
 Status FlowSession::enter(const FlowSessionJob& job) {
   PLEACH_ASSIGN(lowered, job.forms->whole(job.size_bytes));
-  PLEACH_ASSIGN(number, engine_.add(std::move(lowered), job.start_ps));
+  PLEACH_ASSIGN(number, engine_.add(std::move(lowered), job.start_ps, job.number));
   job_of_.resize(std::max(job_of_.size(), at(number) + 1));
   job_of_[at(number)] = job.number;
   return ok();

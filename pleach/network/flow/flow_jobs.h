@@ -19,6 +19,7 @@ struct FlowJob {
   std::shared_ptr<const LoweredSchedule> schedule;  // its links are those of the connections
   std::unique_ptr<Execution> execution = {};        // null: released
   int32_t number = 0;
+  int32_t name = 0;  // the session's
   int32_t first_connection = 0;
   int32_t first_rank = 0;
   uint32_t generation = 0;  // of its alarms: how often its number was given away

@@ -1,0 +1,61 @@
+#include "pleach/fabric/switch_cores.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "pleach/base/index.h"
+
+namespace pleach {
+namespace {
+
+int32_t port_of(std::span<const LinkId> links, LinkId link) {
+  return static_cast<int32_t>(std::ranges::find(links, link) - links.begin());
+}
+
+}  // namespace
+
+SwitchCores::SwitchCores(const Topology& topology, MakeSwitch make)
+    : topology_(topology), cores_(topology.nodes().size()) {
+  for (int32_t index = 0; index < count_of(topology.nodes()); ++index) {
+    const NodeId node{index};
+    if (topology.node(node).kind == NodeKind::kSwitch) {
+      cores_[node.index()] = make(topology, node);
+      if (cores_[node.index()] != nullptr) {
+        nodes_.push_back(node);
+      }
+    }
+  }
+}
+
+PortFlow SwitchCores::flow_of(const SwitchPass& pass) const {
+  PortFlow flow;
+  for (const LinkId link : pass.inputs) {
+    flow.inputs.push_back(port_of(topology_.links_in(pass.node), link));
+  }
+  for (const LinkId link : pass.outputs) {
+    flow.outputs.push_back(port_of(topology_.links_out(pass.node), link));
+  }
+  std::ranges::sort(flow.inputs);
+  std::ranges::sort(flow.outputs);
+  return flow;
+}
+
+SwitchJudge switch_judge(const Topology& topology) {
+  const auto cores = std::make_shared<const SwitchCores>(topology);
+  if (cores->empty()) {
+    return {};
+  }
+  return [cores](NodeId node, std::span<const SwitchPass* const> passes) {
+    const SwitchCore* core = cores->of(node);
+    if (core == nullptr) {
+      return std::vector<int32_t>();
+    }
+    std::vector<PortFlow> flows;
+    for (const SwitchPass* pass : passes) {
+      flows.push_back(cores->flow_of(*pass));
+    }
+    return core->conflict(flows);
+  };
+}
+
+}  // namespace pleach

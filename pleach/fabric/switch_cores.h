@@ -1,0 +1,42 @@
+// SwitchCores: the switches of a topology that do not carry whatever enters.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "pleach/base/id.h"
+#include "pleach/fabric/port_flow.h"
+#include "pleach/fabric/switch_model.h"
+#include "pleach/topology/switch_pass.h"
+#include "pleach/topology/topology.h"
+
+namespace pleach {
+
+class SwitchCores {
+ public:
+  using MakeSwitch = std::unique_ptr<SwitchCore> (*)(const Topology& topology, NodeId node);
+
+  // Precondition: check_switches(topology). Borrows it.
+  explicit SwitchCores(const Topology& topology, MakeSwitch make = make_switch);
+
+  bool empty() const { return nodes_.empty(); }
+  // Their nodes, ascending.
+  std::span<const NodeId> nodes() const { return nodes_; }
+  // Null: it carries whatever enters, or is no switch.
+  const SwitchCore* of(NodeId node) const { return cores_[node.index()].get(); }
+  // A pass of one of them, by its ports.
+  PortFlow flow_of(const SwitchPass& pass) const;
+
+ private:
+  const Topology& topology_;
+  std::vector<NodeId> nodes_;
+  std::vector<std::unique_ptr<SwitchCore>> cores_;  // by node
+};
+
+// By the models that the topology names. Empty where all its switches carry whatever enters.
+// Precondition: check_switches(topology). Borrows it.
+SwitchJudge switch_judge(const Topology& topology);
+
+}  // namespace pleach
