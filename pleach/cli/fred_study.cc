@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 
 #include "pleach/base/text.h"
 #include "pleach/cli/common.h"
@@ -41,9 +42,15 @@ Result<FredStudyRow> partitions_row(const FredSize& size, const RouteOptions& op
   return row;
 }
 
-Result<FredStudyRow> placements_row(const FredSize& size, const RouteOptions& options) {
+Result<FredStudyRow> placements_row(const FredSize& size, const std::string& view,
+                                    const RouteOptions& options) {
   FredStudyRow row = {size, {}, {}};
-  const PlacementCount count = count_placements(size, options);
+  if (view != "logical" && view != "plane") {
+    const std::array<std::string, 2> known = {"logical", "plane"};
+    return prefixed("--view", unknown_name("view", view, known));
+  }
+  const PlacementCount count =
+      view == "plane" ? count_plane_placements(size, options) : count_placements(size, options);
   row.count = count.all;
   for (const PlacementCount::Refused& refused : count.refused) {
     row.refused.push_back(phase_text(refused));
@@ -116,6 +123,8 @@ void declare(CommandLine& line) {
   line.option("-m,--middle", "subnetworks in the middle of each level", "2,3");
   line.flag("--partitions", "every partition of the ports into all-reduces");
   line.flag("--placements", "every phase of every strategy of 2 workers to as many as ports");
+  line.option("--view", "of placements: logical, one switch; plane, switches of four NPUs as built",
+              "logical");
   line.flag("--random", "random disjoint flows");
   line.option("--kind", "of random flows: " + join(flow_sample_names(), ", "), "all_reduce");
   line.option("--flows", "of a random set", "2");
@@ -132,7 +141,7 @@ Result<FredStudyRow> row_of(const CommandLine& line, const FredSize& size,
     return partitions_row(size, options);
   }
   if (line.given("--placements")) {
-    return placements_row(size, options);
+    return placements_row(size, line.text("--view"), options);
   }
   PLEACH_ASSIGN(study, random_study(line));
   return random_row(size, study, options);

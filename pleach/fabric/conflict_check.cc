@@ -45,7 +45,7 @@ class WireTrial {
       }
     }
     std::ranges::sort(wires);
-    wires.erase(std::ranges::unique(wires).begin(), wires.end());
+    wires.erase(std::unique(wires.begin(), wires.end()), wires.end());
     return wires;
   }
 

@@ -28,7 +28,7 @@ int32_t refusing_level(const FredSize& size, std::span<const PortFlow> flows,
 
 FlowRouting route_flows(const FredSize& size, std::span<const PortFlow> flows,
                         const RouteOptions& options) {
-  const int64_t pass = 64 * count_of(flows) * static_cast<int64_t>(size.levels() + 1);
+  const int64_t pass = int64_t{64} * count_of(flows) * (size.levels() + 1);
   SearchBudget budget = {options.budget + pass};
   RouteSearch search(size, flows, {size.levels(), options.goes_back}, budget);
   std::vector<int32_t> all(flows.size());

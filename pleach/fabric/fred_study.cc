@@ -9,6 +9,7 @@
 
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
+#include "pleach/fabric/plane.h"
 
 namespace pleach {
 namespace {
@@ -125,32 +126,62 @@ std::vector<PortFlow> strategy_flows(const SwitchStrategy& strategy, StrategyPha
   return flows;
 }
 
-PlacementCount count_placements(const FredSize& size, const RouteOptions& options) {
+namespace {
+
+// Every phase with flows of every strategy of 2 to `most` workers.
+template <typename Visit>
+int64_t visit_placements(int32_t most, const Visit& visit) {
   constexpr std::array kPhases = {StrategyPhase::kModel, StrategyPhase::kData,
                                   StrategyPhase::kForward, StrategyPhase::kBackward};
-  PlacementCount count;
-  for (int32_t workers = 2; workers <= size.ports; ++workers) {
+  int64_t strategies = 0;
+  for (int32_t workers = 2; workers <= most; ++workers) {
     for (int32_t model = 1; model <= workers; ++model) {
       for (int32_t data = 1; workers % model == 0 && data <= workers / model; ++data) {
         if (workers / model % data != 0) {
           continue;
         }
         const SwitchStrategy strategy = {model, data, workers / model / data};
-        ++count.strategies;
+        ++strategies;
         for (const StrategyPhase phase : kPhases) {
-          const std::vector<PortFlow> flows = strategy_flows(strategy, phase);
-          if (flows.empty()) {
-            continue;
-          }
-          const int64_t before = count.all.routed;
-          count.all.add(size, flows, options);
-          if (count.all.routed == before) {
-            count.refused.push_back({strategy, phase});
+          if (const std::vector<PortFlow> flows = strategy_flows(strategy, phase); !flows.empty()) {
+            visit(strategy, phase, flows);
           }
         }
       }
     }
   }
+  return strategies;
+}
+
+}  // namespace
+
+PlacementCount count_placements(const FredSize& size, const RouteOptions& options) {
+  PlacementCount count;
+  count.strategies = visit_placements(
+      size.ports,
+      [&](const SwitchStrategy& strategy, StrategyPhase phase, const std::vector<PortFlow>& flows) {
+        const int64_t before = count.all.routed;
+        count.all.add(size, flows, options);
+        if (count.all.routed == before) {
+          count.refused.push_back({strategy, phase});
+        }
+      });
+  return count;
+}
+
+PlacementCount count_plane_placements(const FredSize& size, const RouteOptions& options) {
+  PlacementCount count;
+  count.strategies = visit_placements(
+      size.ports,
+      [&](const SwitchStrategy& strategy, StrategyPhase phase, const std::vector<PortFlow>& flows) {
+        const PlaneRouting routing = route_plane(size.ports, size.middle, flows, options);
+        count.all.sets += 1;
+        count.all.routed += routing.routed ? 1 : 0;
+        count.all.refused += !routing.routed && routing.proved ? 1 : 0;
+        if (!routing.routed) {
+          count.refused.push_back({strategy, phase});
+        }
+      });
   return count;
 }
 

@@ -56,6 +56,8 @@ struct PlacementCount {
   std::vector<Refused> refused;  // or given up
 };
 PlacementCount count_placements(const FredSize& size, const RouteOptions& options);
+// The same through a plane of as many NPUs (plane.h); it counts no first colouring and no steps.
+PlacementCount count_plane_placements(const FredSize& size, const RouteOptions& options);
 
 // Disjoint flows of random ports.
 struct FlowSample {

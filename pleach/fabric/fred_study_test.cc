@@ -1,5 +1,6 @@
 #include "pleach/fabric/fred_study.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "pleach/base/index.h"
@@ -41,6 +42,21 @@ TEST(FredStudy, RoutesEveryPhaseOfEveryStrategyWithThreeInTheMiddle) {
   EXPECT_GT(two.all.refused, 0);
   EXPECT_EQ(two.all.given_up(), 0);
   EXPECT_EQ(two.refused.size(), static_cast<std::size_t>(two.all.refused));
+}
+
+// A plane as built has bandwidth enough, but its two halves cannot share these.
+TEST(FredStudy, NamesWhatAPlaneAsBuiltDoesNotRoute) {
+  const PlacementCount count = count_plane_placements({20, 3}, {});
+  EXPECT_EQ(count.all.sets, 344);
+  EXPECT_EQ(count.all.routed, 340);
+  EXPECT_EQ(count.all.refused, 4);
+  std::vector<std::string> refused;
+  for (const auto& [strategy, phase] : count.refused) {
+    refused.push_back(fmt::format("{} of {},{},{}", to_text(phase), strategy.model, strategy.data,
+                                  strategy.pipeline));
+  }
+  EXPECT_EQ(refused,
+            (std::vector<std::string>{"DP of 1,3,5", "DP of 5,3,1", "DP of 1,4,5", "DP of 5,4,1"}));
 }
 
 TEST(FredStudy, MakesTheFlowsOfAStrategy) {

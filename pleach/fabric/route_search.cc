@@ -41,7 +41,7 @@ bool RouteSearch::knows(int32_t level, const Set& flows, Answer& answer) {
       auto from = routed->second.begin();
       for (const int32_t flow : flows) {
         const auto count = level_count_ - level;
-        std::copy_n(from, count, choices_.begin() + flow * level_count_ + level);
+        std::copy_n(from, count, choices_of(flow) + level);
         from += count;
       }
       answer = {Outcome::kRouted};
@@ -72,7 +72,7 @@ void RouteSearch::remember_routed(int32_t level, const Set& flows) {
   }
   std::vector<int32_t> chosen;
   for (const int32_t flow : flows) {
-    const auto from = choices_.begin() + flow * level_count_;
+    const auto from = choices_of(flow);
     chosen.insert(chosen.end(), from + level, from + level_count_);
   }
   levels_[at(level)].routed.emplace(flows, std::move(chosen));
@@ -82,7 +82,7 @@ RouteSearch::Answer RouteSearch::find_at(int32_t level, const Set& flows) {
   if (level >= limits_.levels || count_of(flows) <= size_.middle) {
     // Alone in a subnetwork, a flow has its way.
     for (int32_t position = 0; position < count_of(flows); ++position) {
-      const auto from = choices_.begin() + flows[at(position)] * level_count_;
+      const auto from = choices_of(flows[at(position)]);
       std::fill(from + level, from + level_count_, 0);
       if (level < limits_.levels) {
         from[level] = position;
@@ -156,8 +156,7 @@ RouteSearch::Answer RouteSearch::search_at(int32_t level, const Set& flows) {
     Answer answer = route_colours(level, flows, colouring.colours());
     if (answer.outcome == Outcome::kRouted) {
       for (int32_t position = 0; position < count_of(flows); ++position) {
-        choices_[at(flows[at(position)] * level_count_ + level)] =
-            colouring.colours()[at(position)];
+        choices_of(flows[at(position)])[level] = colouring.colours()[at(position)];
       }
       return answer;
     }
@@ -215,7 +214,7 @@ ColouringProblem RouteSearch::problem_at(int32_t level, const Set& flows) const 
   add_edges(&PortFlow::inputs);
   add_edges(&PortFlow::outputs);
   std::ranges::sort(edges);
-  edges.erase(std::ranges::unique(edges).begin(), edges.end());
+  edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
   auto edge = edges.begin();
   for (int32_t position = 0; position < count_of(flows); ++position) {
     for (; edge != edges.end() && edge->first == position; ++edge) {

@@ -1,6 +1,7 @@
 // RouteSearch: whether flows route, by recursive conflict graphs and colouring.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -54,6 +55,9 @@ class RouteSearch {
     std::vector<std::vector<int32_t>> refused_of;  // their numbers, by the first flow
   };
 
+  std::vector<int32_t>::iterator choices_of(int32_t flow) {
+    return choices_.begin() + std::ptrdiff_t{flow} * level_count_;
+  }
   Answer find_at(int32_t level, const Set& flows);
   Answer search_at(int32_t level, const Set& flows);
   Answer least_at(int32_t level, Set core);
