@@ -3,26 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "pleach/base/index.h"
 
 namespace pleach {
-namespace {
 
-constexpr std::size_t kMostAnswers = 1 << 20;  // that a switch remembers
-
-void append(std::vector<int32_t>& to, const std::vector<int32_t>& from) {
-  to.insert(to.end(), from.begin(), from.end());
-}
-
-}  // namespace
-
-Admission::Admission(const Topology& topology, SwitchCores::MakeSwitch make)
-    : topology_(topology), cores_(topology, make) {
+Admission::Admission(const Topology& topology, SwitchCores::MakeSwitch make, int64_t most_known)
+    : topology_(topology), cores_(topology, make), most_known_(most_known) {
   for (const NodeId node : cores_.nodes()) {
     Switch& one = switches_.emplace_back();
     one.node = node;
     one.core = cores_.of(node);
+    one.most_known = most_known;
   }
 }
 
@@ -70,38 +63,27 @@ void Admission::add(const LoweredConnection& connection) {
     return;
   }
   std::vector<Stop>& stops = ways_.emplace_back().stops;
-  for (auto& [index, flow] : flows_of(connection)) {
-    Switch& one = switches_[index];
-    const auto [known, is_new] =
-        one.numbers.try_emplace({flow.inputs, flow.outputs}, count_of(one.flows));
-    if (is_new) {
-      one.flows.push_back(std::move(flow));
+  const auto flows = flows_of(connection);
+  std::vector<PortFlow> together;
+  for (std::size_t i = 0; i < flows.size(); ++i) {
+    together.push_back(flows[i].second);
+    if (i + 1 == flows.size() || flows[i + 1].first != flows[i].first) {
+      stops.push_back({flows[i].first, switches_[flows[i].first].sets.number_of(together)});
+      together.clear();
     }
-    if (stops.empty() || stops.back().at_switch != index) {
-      stops.push_back({index, {}});
-    }
-    stops.back().flows.push_back(known->second);
   }
 }
 
-// Of flows by their numbers.
-const Admission::FlowIds& Admission::conflict(Switch& one, FlowIds flows) {
-  std::ranges::sort(flows);
-  if (const auto known = one.answers.find(flows); known != one.answers.end()) {
-    return known->second;
+bool Admission::carries(Switch& one, int32_t set) {
+  FlowSets::Note& note = one.sets.note(set);
+  if (!note.conflict.has_value()) {
+    note.conflict.emplace();
+    const std::vector<int32_t>& members = one.sets.members(set);
+    for (const int32_t index : one.core->conflict(one.sets.flows(set))) {
+      note.conflict->push_back(members[at(index)]);
+    }
   }
-  std::vector<PortFlow> asked;
-  for (const int32_t flow : flows) {
-    asked.push_back(one.flows[at(flow)]);
-  }
-  FlowIds in_the_way;
-  for (const int32_t index : one.core->conflict(asked)) {
-    in_the_way.push_back(flows[at(index)]);
-  }
-  if (one.answers.size() >= kMostAnswers) {
-    one.answers.clear();
-  }
-  return one.answers.emplace(std::move(flows), std::move(in_the_way)).first->second;
+  return note.conflict->empty();
 }
 
 int32_t Admission::first_before(const Switch& one, int32_t connection, const Turn& turn) const {
@@ -113,70 +95,106 @@ int32_t Admission::first_before(const Switch& one, int32_t connection, const Tur
   return -1;
 }
 
-std::optional<Admission::Refusal> Admission::refusal(const Stop& stop, int32_t connection,
-                                                     const Turn& turn) {
+bool Admission::fits(const Stop& stop, int32_t connection, const Turn& turn) {
   Switch& one = switches_[stop.at_switch];
-  FlowIds flows = stop.flows;
+  refused_ = {stop.at_switch, one.sets.sum(one.now, stop.flows), -1};
+  if (!carries(one, refused_.set)) {
+    return false;
+  }
+  refused_.first = first_before(one, connection, turn);
+  if (refused_.first < 0) {
+    return true;
+  }
+  const auto place =
+      std::ranges::find(ways_[at(refused_.first)].stops, stop.at_switch, &Stop::at_switch);
+  int32_t expected = one.sets.sum(place->flows, stop.flows);
   for (const Inside& other : one.inside) {
-    append(flows, other.flows);
-  }
-  if (const FlowIds& found = conflict(one, std::move(flows)); !found.empty()) {
-    Refusal refusal{one.node, {}};
-    for (const Inside& other : one.inside) {
-      if (std::ranges::find_first_of(other.flows, found) != other.flows.end()) {
-        refusal.in_the_way.push_back(other.connection);
-      }
-    }
-    return refusal;
-  }
-  const int32_t first = first_before(one, connection, turn);
-  if (first < 0) {
-    return std::nullopt;
-  }
-  flows = stop.flows;
-  append(flows, std::ranges::find(ways_[at(first)].stops, stop.at_switch, &Stop::at_switch)->flows);
-  for (const Inside& other : one.inside) {
-    if (other.guest_of == first) {
-      append(flows, other.flows);
+    if (other.guest_of == refused_.first) {
+      expected = one.sets.sum(expected, other.flows);
     }
   }
-  return conflict(one, std::move(flows)).empty() ? std::nullopt
-                                                 : std::optional(Refusal{one.node, {first}});
+  return carries(one, expected);
 }
 
-std::optional<Admission::Refusal> Admission::enter(int32_t connection, const Turn& turn) {
-  if (admits_all()) {
-    return std::nullopt;
-  }
+void Admission::stop_waiting(int32_t connection) {
   Way& way = ways_[at(connection)];
   if (way.waits.has_value()) {
     for (const Stop& stop : way.stops) {
-      switches_[stop.at_switch].waiting.erase({*way.waits, connection});
+      std::erase(switches_[stop.at_switch].waiting, std::pair(*way.waits, connection));
     }
     way.waits.reset();
   }
-  for (const Stop& stop : way.stops) {
-    if (auto refused = refusal(stop, connection, turn)) {
-      for (const Stop& waits_at : way.stops) {
-        switches_[waits_at.at_switch].waiting.emplace(turn, connection);
+}
+
+// Of the switch's sets all but those that something is made of.
+void Admission::forget(std::size_t at_switch) {
+  Switch& one = switches_[at_switch];
+  FlowSets kept;
+  for (Way& way : ways_) {
+    for (Stop& stop : way.stops) {
+      if (stop.at_switch == at_switch) {
+        stop.flows = kept.number_of(one.sets.flows(stop.flows));
       }
-      way.waits = turn;
-      return refused;
     }
   }
+  for (Inside& inside : one.inside) {
+    inside.flows = kept.number_of(one.sets.flows(inside.flows));
+  }
+  one.now = kept.number_of(one.sets.flows(one.now));
+  one.sets = std::move(kept);
+  one.most_known = most_known_ + one.sets.known();
+}
+
+bool Admission::enter(int32_t connection, const Turn& turn) {
+  if (admits_all()) {
+    return true;
+  }
+  Way& way = ways_[at(connection)];
+  for (const Stop& stop : way.stops) {
+    if (const Switch& one = switches_[stop.at_switch]; one.sets.known() > one.most_known) {
+      forget(stop.at_switch);
+    }
+  }
+  const auto is_refused = [&](const Stop& stop) { return !fits(stop, connection, turn); };
+  if (std::ranges::any_of(way.stops, is_refused)) {
+    if (way.waits != turn) {
+      stop_waiting(connection);
+      for (const Stop& stop : way.stops) {
+        auto& waiting = switches_[stop.at_switch].waiting;
+        const std::pair self(turn, connection);
+        waiting.insert(std::ranges::upper_bound(waiting, self), self);
+      }
+      way.waits = turn;
+    }
+    return false;
+  }
+  stop_waiting(connection);
   for (const Stop& stop : way.stops) {
     Switch& one = switches_[stop.at_switch];
     one.inside.push_back({connection, stop.flows, first_before(one, connection, turn)});
-    FlowIds flows;
-    for (const Inside& other : one.inside) {
-      append(flows, other.flows);
-    }
-    std::ranges::sort(flows);
-    if (one.configurations.size() < kMostAnswers && one.configurations.insert(flows).second) {
-      ++configurations_;
+    one.now = one.sets.sum(one.now, stop.flows);
+    bool& was_inside = one.sets.note(one.now).was_inside;
+    configurations_ += was_inside ? 0 : 1;
+    was_inside = true;
+  }
+  return true;
+}
+
+Admission::Refusal Admission::last_refusal() const {
+  const Switch& one = switches_[refused_.at_switch];
+  Refusal refusal{one.node, {}};
+  if (refused_.first >= 0) {
+    refusal.in_the_way.push_back(refused_.first);
+    return refusal;
+  }
+  const std::vector<int32_t>& conflict = *one.sets.note(refused_.set).conflict;
+  for (const Inside& other : one.inside) {
+    const std::vector<int32_t>& flows = one.sets.members(other.flows);
+    if (std::ranges::find_first_of(flows, conflict) != flows.end()) {
+      refusal.in_the_way.push_back(other.connection);
     }
   }
-  return std::nullopt;
+  return refusal;
 }
 
 void Admission::leave(int32_t connection, std::vector<int32_t>& woken) {
@@ -185,7 +203,8 @@ void Admission::leave(int32_t connection, std::vector<int32_t>& woken) {
   }
   for (const Stop& stop : ways_[at(connection)].stops) {
     Switch& one = switches_[stop.at_switch];
-    std::erase_if(one.inside, [&](const Inside& other) { return other.connection == connection; });
+    one.now = one.sets.rest(one.now, stop.flows);
+    one.inside.erase(std::ranges::find(one.inside, connection, &Inside::connection));
     for (const auto& [turn, other] : one.waiting) {
       woken.push_back(other);
     }

@@ -3,9 +3,7 @@
 
 #include <compare>
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -14,6 +12,7 @@
 #include "pleach/base/id.h"
 #include "pleach/base/result.h"
 #include "pleach/fabric/switch_cores.h"
+#include "pleach/network/flow_sets.h"
 #include "pleach/network/lowered_schedule.h"
 #include "pleach/topology/topology.h"
 
@@ -43,7 +42,9 @@ class Admission {
   };
 
   // Precondition: check_switches(topology). Borrows it.
-  explicit Admission(const Topology& topology, SwitchCores::MakeSwitch make = make_switch);
+  //   most_known  flows in the sets that a switch remembers, beyond those of its connections
+  explicit Admission(const Topology& topology, SwitchCores::MakeSwitch make = make_switch,
+                     int64_t most_known = int64_t{1} << 23);
 
   // Whether it has nothing to say.
   bool admits_all() const { return switches_.empty(); }
@@ -52,48 +53,57 @@ class Admission {
   // The next connection, numbered from 0, has this way.
   void add(const LoweredConnection& connection);
   // A connection that is in no switch asks again or for the first time; it enters, or waits.
-  std::optional<Refusal> enter(int32_t connection, const Turn& turn);
+  bool enter(int32_t connection, const Turn& turn);
+  // Why the last one that did not enter did not.
+  Refusal last_refusal() const;
   // Leaves; appends to `woken` the connections that wait at any of its switches.
   void leave(int32_t connection, std::vector<int32_t>& woken);
-  // Different sets of flows that were inside, of all switches.
+  // Different sets of flows that were inside, of all switches; one that was forgotten counts anew.
   int64_t configurations() const { return configurations_; }
 
  private:
-  using FlowIds = std::vector<int32_t>;  // of one switch, by number; ascending
   struct Inside {
     int32_t connection = 0;
-    FlowIds flows;
+    int32_t flows = 0;      // a set
     int32_t guest_of = -1;  // the connection that was the first to wait, and before it in turn
   };
   struct Switch {
     NodeId node;
     const SwitchCore* core = nullptr;
-    std::vector<PortFlow> flows;  // all that were ever asked, by number
-    std::map<std::pair<std::vector<int32_t>, std::vector<int32_t>>, int32_t> numbers;
-    std::map<FlowIds, FlowIds> answers;  // what is in the way of each other; empty: nothing
-    std::set<FlowIds> configurations;    // that it has had, the first kMostAnswers
+    FlowSets sets;
+    int32_t now = 0;  // the set of all that is inside
+    int64_t most_known = 0;
     std::vector<Inside> inside;
-    std::set<std::pair<Turn, int32_t>> waiting;  // connections
+    std::vector<std::pair<Turn, int32_t>> waiting;  // connections, in turn
   };
   struct Stop {  // of a connection at a switch
     std::size_t at_switch = 0;
-    FlowIds flows;
+    int32_t flows = 0;  // a set
   };
   struct Way {
     std::vector<Stop> stops;
     std::optional<Turn> waits;
   };
+  struct Refused {
+    std::size_t at_switch = 0;
+    int32_t set = 0;     // that is not carried
+    int32_t first = -1;  // who waits, if it is for it
+  };
 
   std::vector<std::pair<std::size_t, PortFlow>> flows_of(const LoweredConnection& connection) const;
-  const FlowIds& conflict(Switch& at, FlowIds flows);
-  std::optional<Refusal> refusal(const Stop& stop, int32_t connection, const Turn& turn);
+  bool carries(Switch& at, int32_t set);
+  bool fits(const Stop& stop, int32_t connection, const Turn& turn);
+  void stop_waiting(int32_t connection);
+  void forget(std::size_t at_switch);
   // The first to wait at a switch, if it is before `turn`; -1: nobody is.
   int32_t first_before(const Switch& at, int32_t connection, const Turn& turn) const;
 
   const Topology& topology_;
   const SwitchCores cores_;
+  const int64_t most_known_;
   std::vector<Switch> switches_;  // in the order of cores_.nodes()
   std::vector<Way> ways_;         // by connection
+  Refused refused_;
   int64_t configurations_ = 0;
 };
 

@@ -343,7 +343,7 @@ TEST(AdmissionModel, IsWhatTheClassDoes) {
       visits = 1 + static_cast<Set>(rng.below(3));
     }
     drawn = &switches;
-    Admission admission(*topology, make_drawn);
+    Admission admission(*topology, make_drawn, seed % 2 == 0 ? 3 : 1'000);
     for (int32_t stream = 0; stream < kStreams; ++stream) {
       LoweredConnection connection;
       for (int32_t hub = 0; hub < 2; ++hub) {
@@ -363,7 +363,7 @@ TEST(AdmissionModel, IsWhatTheClassDoes) {
     int64_t now = 0;
     const auto ask = [&](int32_t stream) {
       outside.insert(stream);
-      if (!admission.enter(stream, turns[at(stream)])) {
+      if (admission.enter(stream, turns[at(stream)])) {
         outside.erase(stream);
       }
     };

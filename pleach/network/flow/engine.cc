@@ -217,17 +217,26 @@ Admission::Turn Engine::turn_of(int32_t number, const Send& send) const {
   return {connection.asked_ps.value_or(now_ps_), job.start_ps, job.number, send};
 }
 
+// Those that may start, in their turn.
+void Engine::sort_by_turn() {
+  turns_.clear();
+  for (const int32_t number : touched_) {
+    if (const Send* send = next(number)) {
+      turns_.emplace_back(turn_of(number, *send), number);
+    } else {
+      connections_[at(number)].is_touched = false;
+    }
+  }
+  std::ranges::sort(turns_);
+  touched_.clear();
+  for (const auto& [turn, number] : turns_) {
+    touched_.push_back(number);
+  }
+}
+
 void Engine::start_touched() {
-  if (has_admission()) {  // each in its turn
-    std::erase_if(touched_, [this](int32_t number) {
-      const bool has_none = next(number) == nullptr;
-      connections_[at(number)].is_touched = !has_none;
-      return has_none;
-    });
-    std::ranges::sort(touched_, [this](int32_t left, int32_t right) {
-      return std::pair(turn_of(left, *next(left)), left) <
-             std::pair(turn_of(right, *next(right)), right);
-    });
+  if (has_admission()) {
+    sort_by_turn();
   }
   for (const int32_t number : touched_) {
     connections_[at(number)].is_touched = false;
@@ -239,9 +248,9 @@ void Engine::start_touched() {
 bool Engine::enter(int32_t number, const Send& send) {
   Connection& connection = connections_[at(number)];
   const Admission::Turn turn = turn_of(number, send);
-  if (const auto refusal = admission_.enter(number, turn)) {
+  if (!admission_.enter(number, turn)) {
     if (!connection.asked_ps.has_value()) {
-      note(number, *refusal);
+      note(number, admission_.last_refusal());
     }
     connection.asked_ps = turn.asked_ps;
     return false;

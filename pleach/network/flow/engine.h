@@ -93,6 +93,7 @@ class Engine {
   void follow(FlowJob& job);
   void touch(int32_t connection);
   void start_touched();
+  void sort_by_turn();
   void try_start(int32_t connection);
   // What the connection's interface would start, or null.
   const Send* next(int32_t connection);
@@ -110,7 +111,8 @@ class Engine {
   } refusals_;
   FlowJobs jobs_;
   std::vector<Connection> connections_;
-  std::vector<int32_t> touched_;  // connections that may be able to start
+  std::vector<int32_t> touched_;                            // connections that may be able to start
+  std::vector<std::pair<Admission::Turn, int32_t>> turns_;  // room to sort them
   int64_t now_ps_ = 0;
   int64_t delivered_ = 0;
 };
