@@ -219,17 +219,17 @@ Admission::Turn Engine::turn_of(int32_t number, const Send& send) const {
 
 // Those that may start, in their turn.
 void Engine::sort_by_turn() {
-  turns_.clear();
+  entries_.turns.clear();
   for (const int32_t number : touched_) {
     if (const Send* send = next(number)) {
-      turns_.emplace_back(turn_of(number, *send), number);
+      entries_.turns.emplace_back(turn_of(number, *send), number);
     } else {
       connections_[at(number)].is_touched = false;
     }
   }
-  std::ranges::sort(turns_);
+  std::ranges::sort(entries_.turns);
   touched_.clear();
-  for (const auto& [turn, number] : turns_) {
+  for (const auto& [turn, number] : entries_.turns) {
     touched_.push_back(number);
   }
 }
@@ -255,7 +255,7 @@ bool Engine::enter(int32_t number, const Send& send) {
     connection.asked_ps = turn.asked_ps;
     return false;
   }
-  refusals_.waited_ps += now_ps_ - turn.asked_ps;
+  entries_.waited_ps += now_ps_ - turn.asked_ps;
   connection.asked_ps.reset();
   return true;
 }
@@ -270,7 +270,7 @@ void Engine::note(int32_t number, const Admission::Refusal& refusal) {
   }
   std::ranges::sort(jobs);
   jobs.erase(std::unique(jobs.begin(), jobs.end()), jobs.end());
-  auto& conflicts = refusals_.conflicts;
+  auto& conflicts = entries_.conflicts;
   const std::pair key(refusal.node, std::move(jobs));
   if (conflicts.size() < AdmissionUse::kMostConflicts || conflicts.contains(key)) {
     ++conflicts[key];
@@ -296,8 +296,8 @@ NetworkUse Engine::use() const {
   if (has_admission()) {
     AdmissionUse& admission = use.admission.emplace();
     admission.configurations = admission_.configurations();
-    admission.waited_ps = refusals_.waited_ps;
-    for (const auto& [key, count] : refusals_.conflicts) {
+    admission.waited_ps = entries_.waited_ps;
+    for (const auto& [key, count] : entries_.conflicts) {
       admission.conflicts.push_back({key.first, key.second, count});
     }
   }

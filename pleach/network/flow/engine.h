@@ -106,13 +106,13 @@ class Engine {
   Transmissions transmissions_;
   Admission admission_;
   struct {
+    std::vector<std::pair<Admission::Turn, int32_t>> turns;  // room to sort those that ask
     int64_t waited_ps = 0;
     std::map<std::pair<NodeId, std::vector<int32_t>>, int64_t> conflicts;  // how often
-  } refusals_;
+  } entries_;
   FlowJobs jobs_;
   std::vector<Connection> connections_;
-  std::vector<int32_t> touched_;                            // connections that may be able to start
-  std::vector<std::pair<Admission::Turn, int32_t>> turns_;  // room to sort them
+  std::vector<int32_t> touched_;  // connections that may be able to start
   int64_t now_ps_ = 0;
   int64_t delivered_ = 0;
 };
