@@ -23,12 +23,29 @@
 
 namespace pleach {
 
+namespace {
+
+void widen(std::optional<TopologySummary::Span>& span, int64_t value) {
+  span = span ? TopologySummary::Span{std::min(span->least, value), std::max(span->most, value)}
+              : TopologySummary::Span{value, value};
+}
+
+}  // namespace
+
 Result<TopologySummary> summarize(const Topology& topology) {
   TopologySummary summary;
   summary.name = topology.name();
   summary.rank_count = count_of(topology.rank_nodes());
   summary.node_count = count_of(topology.nodes());
   summary.link_count = count_of(topology.links());
+  for (const Node& node : topology.nodes()) {
+    if (node.kind == NodeKind::kSwitch) {
+      widen(summary.switch_latency_ps, node.latency_ps);
+    }
+  }
+  for (const Link& link : topology.links()) {
+    widen(summary.lanes, link.lanes);
+  }
   summary.bisection = bisection(topology);
   summary.diameter = diameter(topology);
   for (const CollectiveKind collective : kAllCollectives) {

@@ -9,12 +9,23 @@
 namespace pleach {
 namespace {
 
+std::string text_of(const TopologySummary::Span& span, std::string (*text)(int64_t)) {
+  return span.least == span.most ? text(span.least) : text(span.least) + " to " + text(span.most);
+}
+
 std::string text_of(const TopologySummary& summary) {
   Facts facts;
   facts.add("name", summary.name);
   facts.add("ranks", std::to_string(summary.rank_count));
   facts.add("nodes", std::to_string(summary.node_count));
   facts.add("links", std::to_string(summary.link_count));
+  if (const auto& latency_ps = summary.switch_latency_ps; latency_ps && latency_ps->most > 0) {
+    facts.add("switches take", text_of(*latency_ps, format_time));
+  }
+  if (const auto& lanes = summary.lanes; lanes && lanes->most > 1) {
+    facts.add("lanes",
+              text_of(*lanes, [](int64_t count) { return std::to_string(count); }) + " to a link");
+  }
   facts.add("bisection", format_bandwidth(static_cast<double>(summary.bisection.bytes_per_s)) +
                              (summary.bisection.exact ? "" : " or less"));
   facts.add("diameter", fmt::format("{}{} links", summary.diameter.exact ? "" : "at least ",

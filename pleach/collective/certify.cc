@@ -19,7 +19,7 @@ namespace {
 // A link, or a class of links that the symmetry of the schedule makes alike.
 struct Place {
   double seconds_per_byte = 0;
-  int64_t latency_ps = 0;  // the largest of the class
+  int64_t latency_ps = 0;  // of the hop, the largest of the class
   double load = 0;         // in whole buffers
   double step_load = 0;    // the same, of the current step
 };
@@ -141,7 +141,8 @@ class LoadCounter {
       const Link& link = topology_.links()[index];
       Place& place = places_[at(place_of_[index])];
       place.seconds_per_byte = 1 / static_cast<double>(link.bandwidth_bytes_per_s);
-      place.latency_ps = std::max(place.latency_ps, link.latency_ps);
+      place.latency_ps =
+          std::max(place.latency_ps, topology_.hop_latency_ps(LinkId{static_cast<int32_t>(index)}));
     }
     return ok();
   }

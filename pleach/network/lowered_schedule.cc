@@ -23,7 +23,7 @@ class SwitchTrees {
   int64_t route_latency_ps(int32_t transfer) const {
     int64_t sum_ps = 0;
     for (const LinkId link : schedule_.routes[schedule_.transfers[at(transfer)].route]) {
-      sum_ps = add_times_ps(sum_ps, topology_.link(link).latency_ps);
+      sum_ps = add_times_ps(sum_ps, topology_.hop_latency_ps(link));
     }
     return sum_ps;
   }
@@ -190,7 +190,7 @@ void LoweredSchedule::instantiate(const LinkTranslation& links, const Topology& 
       for (const LinkId link : one.links) {
         moved.links.push_back(links.translate(link, rank));
         moved.latency_ps =
-            add_times_ps(moved.latency_ps, topology.link(moved.links.back()).latency_ps);
+            add_times_ps(moved.latency_ps, topology.hop_latency_ps(moved.links.back()));
       }
       connections_.push_back(std::move(moved));
     }

@@ -120,7 +120,7 @@ class Messages {
     for (const LinkId link : schedule_.routes[transfer.route]) {
       const Chain bytes = bytes_on(transfer, link, segment_count_);
       slowest = is_fuller(bytes, slowest) ? bytes : slowest;
-      latency_ps += static_cast<double>(topology_.link(link).latency_ps);
+      latency_ps += static_cast<double>(topology_.hop_latency_ps(link));
     }
     if (topology_.node(transfer.source).kind == NodeKind::kRank) {
       latency_ps += static_cast<double>(topology_.node(transfer.source).overhead_ps);

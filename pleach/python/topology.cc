@@ -45,6 +45,7 @@ void bind_parts(nb::module_& module) {
       .def_ro("reduces", &Node::reduces, "Whether a switch combines streams.")
       .def_ro("multicasts", &Node::multicasts, "Whether a switch replicates streams.")
       .def_ro("overhead_ps", &Node::overhead_ps, "Of a message that it sends.")
+      .def_ro("latency_ps", &Node::latency_ps, "Of what passes a switch.")
       .def("__repr__", [](const Node& node) {
         return fmt::format("<pleach.Node {} ({})>", node.name, to_text(node.kind));
       });
@@ -53,6 +54,7 @@ void bind_parts(nb::module_& module) {
       .def_prop_ro("target", [](const Link& link) { return link.target.value; })
       .def_ro("bandwidth_bytes_per_s", &Link::bandwidth_bytes_per_s)
       .def_ro("latency_ps", &Link::latency_ps)
+      .def_ro("lanes", &Link::lanes, "Ports at each end, of switches that have ports.")
       .def("__repr__", [](const Link& link) {
         return fmt::format("<pleach.Link {}->{}, {}, {}>", link.source.value, link.target.value,
                            format_bandwidth(static_cast<double>(link.bandwidth_bytes_per_s)),
@@ -138,43 +140,49 @@ void bind_topology(nb::module_& module) {
       .def(
           "add_node",
           [](TopologyParts& self, const std::string& name, const std::string& kind, bool forwards,
-             bool reduces, bool multicasts, const Time& overhead) {
+             bool reduces, bool multicasts, const Time& overhead, const Time& latency) {
             const Node node = {.name = name,
                                .kind = take(parse_node_kind(kind)),
                                .forwards = forwards,
                                .reduces = reduces,
                                .multicasts = multicasts,
-                               .overhead_ps = time_ps(overhead)};
+                               .overhead_ps = time_ps(overhead),
+                               .latency_ps = time_ps(latency)};
             return take(self.open().add_node(node)).value;
           },
           nb::arg("name") = "", nb::kw_only(), nb::arg("kind") = "rank",
           nb::arg("forwards") = false, nb::arg("reduces") = false, nb::arg("multicasts") = false,
-          nb::arg("overhead") = 0,
+          nb::arg("overhead") = 0, nb::arg("latency") = 0,
           "Adds a `rank`, `switch` or `io` node and returns its number, which is its name too "
           "where\n"
-          "none is given. overhead: of each message that it sends, \"1us\" or picoseconds.")
+          "none is given. overhead: of each message that it sends, \"1us\" or picoseconds; "
+          "latency:\n"
+          "of what passes a switch.")
       .def(
           "add_link",
           [](TopologyParts& self, int32_t source, int32_t target, const Bandwidth& bandwidth,
-             const Time& latency) {
+             const Time& latency, int32_t lanes) {
             return take(self.open().add_link({NodeId{source}, NodeId{target},
-                                              bandwidth_bytes_per_s(bandwidth), time_ps(latency)}))
+                                              bandwidth_bytes_per_s(bandwidth), time_ps(latency),
+                                              lanes}))
                 .value;
           },
           nb::arg("source"), nb::arg("target"), nb::kw_only(), nb::arg("bandwidth"),
-          nb::arg("latency") = 0,
+          nb::arg("latency") = 0, nb::arg("lanes") = 1,
           "Adds a directed link and returns its number. bandwidth: \"16GB/s\" or bytes per "
           "second;\n"
-          "latency: \"150ns\" or picoseconds.")
+          "latency: \"150ns\" or picoseconds; lanes: ports at each end, of switches that have "
+          "ports.")
       .def(
           "add_cable",
           [](TopologyParts& self, int32_t source, int32_t target, const Bandwidth& bandwidth,
-             const Time& latency) {
-            check(self.open().add_cable({NodeId{source}, NodeId{target},
-                                         bandwidth_bytes_per_s(bandwidth), time_ps(latency)}));
+             const Time& latency, int32_t lanes) {
+            check(
+                self.open().add_cable({NodeId{source}, NodeId{target},
+                                       bandwidth_bytes_per_s(bandwidth), time_ps(latency), lanes}));
           },
           nb::arg("first"), nb::arg("second"), nb::kw_only(), nb::arg("bandwidth"),
-          nb::arg("latency") = 0, "Adds a link in each direction.")
+          nb::arg("latency") = 0, nb::arg("lanes") = 1, "Adds a link in each direction.")
       .def(
           "build",
           [](TopologyParts& self) {

@@ -145,6 +145,8 @@ TEST(Results, HaveTheirJson) {
       .rank_count = 2,
       .node_count = 3,
       .link_count = 4,
+      .switch_latency_ps = {{6, 7}},
+      .lanes = {},
       .bisection = {5, true},
       .diameter = {2, true},
       .bounds = {{CollectiveKind::kReduce, {.algbw_bytes_per_s = 6, .witness = "cut"}}}};
@@ -170,10 +172,10 @@ TEST(Results, HaveTheirJson) {
                        .target_ps = 3 * kMs,
                        .needed_bytes_per_s = {0, 1'000'000}};
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {to_json(topology),
-       R"({"name":"a\ufffd","rank_count":2,"node_count":3,"link_count":4,)"
-       R"("bisection_bytes_per_s":5,"bisection_exact":true,"diameter":2,"bounds":{"reduce":)"
-       R"({"algbw_bytes_per_s":6.0,"exact":false,"witness":"cut"}}})"},
+      {to_json(topology), R"({"name":"a\ufffd","rank_count":2,"node_count":3,"link_count":4,)"
+                          R"("switch_latency_ps":[6,7],"lanes":null,"bisection_bytes_per_s":5,)"
+                          R"("bisection_exact":true,"diameter":2,"bounds":{"reduce":)"
+                          R"({"algbw_bytes_per_s":6.0,"exact":false,"witness":"cut"}}})"},
       {to_json(ring_summary(), 0.5),
        R"({"algorithm":"ring","options":"","collective":"all_reduce","rank_count":2,)"
        R"("step_count":2,"phase_steps":[1,1],"chunk_count":2,"transfer_count":4,)"

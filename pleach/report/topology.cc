@@ -5,6 +5,9 @@
 namespace pleach {
 
 std::string to_json(const TopologySummary& summary) {
+  const auto span_of = [](const std::optional<TopologySummary::Span>& span) {
+    return span ? Json::array({span->least, span->most}) : Json();
+  };
   Json bounds = Json::object();
   for (const CollectiveBound& entry : summary.bounds) {
     bounds[std::string(to_text(entry.collective))] = {
@@ -16,6 +19,8 @@ std::string to_json(const TopologySummary& summary) {
                   {"rank_count", summary.rank_count},
                   {"node_count", summary.node_count},
                   {"link_count", summary.link_count},
+                  {"switch_latency_ps", span_of(summary.switch_latency_ps)},
+                  {"lanes", span_of(summary.lanes)},
                   {"bisection_bytes_per_s", summary.bisection.bytes_per_s},
                   {"bisection_exact", summary.bisection.exact},
                   {"diameter", summary.diameter.link_count},

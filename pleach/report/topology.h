@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,13 @@ struct TopologySummary {
   int32_t rank_count = 0;
   int32_t node_count = 0;
   int32_t link_count = 0;
+  // The least and the most of all switches, and of all links; none: there are none.
+  struct Span {
+    int64_t least = 0;
+    int64_t most = 0;
+  };
+  std::optional<Span> switch_latency_ps;
+  std::optional<Span> lanes;
   Bisection bisection;
   Diameter diameter;
   std::vector<CollectiveBound> bounds;

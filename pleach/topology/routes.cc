@@ -85,7 +85,8 @@ std::vector<LinkId>& Router::alike() {
   std::erase_if(choices_, [&](LinkId id) {
     const Link& link = topology_.link(id);
     return link.bandwidth_bytes_per_s != first.bandwidth_bytes_per_s ||
-           link.latency_ps != first.latency_ps;
+           link.latency_ps != first.latency_ps ||
+           topology_.node(link.target).latency_ps != topology_.node(first.target).latency_ps;
   });
   return choices_;
 }

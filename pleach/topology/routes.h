@@ -20,8 +20,8 @@ namespace pleach {
 //             picks
 //   spread    as shortest: what is spread over links is spread for many at once (spread_routes.h)
 // What is cut into stripes may take a route for each: where stripe 0 takes one of several links of
-// the same bandwidth and latency, stripe s takes the s-th after it (with dmodk, of all; with ecmp,
-// its own hash).
+// the same bandwidth and latency to switches of the same latency, stripe s takes the s-th after it
+// (with dmodk, of all; with ecmp, its own hash).
 // Borrows the topology. Keeps one distance field (4 bytes a node) per target asked for, at most
 // 256 MiB of them. Not thread safe.
 class Router {

@@ -68,6 +68,20 @@ TEST(Shapes, HaveTheirSizes) {
   }
 }
 
+// Every shape that has switches takes their latency, of all of them.
+TEST(Shapes, SwitchesTakeTheirLatency) {
+  for (const std::string spec :
+       {"switch:4", "fat_tree:16,radix=4", "leaf_spine:2x4", "bigraph:2x4", "twin_switch:4",
+        "dragonfly:1x2x1", "dgx_a100:2", "dgx_h100:2,fabric=rails", "dgx_b200:1"}) {
+    const Result<Topology> topology = parse_topology(spec + ",switch_latency=20ns");
+    ASSERT_TRUE(topology) << topology.error().message;
+    for (const Node& node : topology->nodes()) {
+      EXPECT_EQ(node.latency_ps, node.kind == NodeKind::kSwitch ? 20'000 : 0) << spec;
+    }
+  }
+  EXPECT_FALSE(parse_topology("torus:4x4,switch_latency=20ns"));
+}
+
 struct Form {
   std::string spec;
   int64_t ranks;
@@ -361,7 +375,8 @@ TEST(Shapes, RefuseBadSpecs) {
       {"dgx_a100:2,sharp",
        "dgx_a100: unknown option 'sharp'; known: bandwidth, latency, overhead, header, packet, "
        "link, "
-       "routing, latency_spread, seed, without_link, without_node, nic_link, nic_bandwidth, "
+       "routing, latency_spread, seed, without_link, without_node, switch_latency, nic_link, "
+       "nic_bandwidth, "
        "nic_latency, nics, fabric, spines"},
       {"dgx_a100:2,nic_link=ib",
        "dgx_a100: unknown kind of link 'ib'; known: nvlink3, nvlink4, nvlink5, ib_hdr, ib_ndr, "

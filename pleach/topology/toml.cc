@@ -224,6 +224,10 @@ class Repetition {
   std::vector<Counter> counters_;
 };
 
+Result<int64_t> parse_lanes(const std::string& text) {
+  return parse_integer(text, "value", 1, kMostLanes);
+}
+
 struct Defaults {
   int64_t bandwidth_bytes_per_s = 16'000'000'000;
   int64_t latency_ps = 150'000;
@@ -241,6 +245,7 @@ struct PlacedLink {
 struct LinkWords {
   std::optional<int64_t> bandwidth_bytes_per_s;
   std::optional<int64_t> latency_ps;
+  std::optional<int64_t> lanes;
   std::string class_name;
   std::string where;
 
@@ -248,6 +253,7 @@ struct LinkWords {
     Link& link = placed.link;
     link.bandwidth_bytes_per_s = bandwidth_bytes_per_s.value_or(link.bandwidth_bytes_per_s);
     link.latency_ps = latency_ps.value_or(link.latency_ps);
+    link.lanes = static_cast<int32_t>(lanes.value_or(link.lanes));
     placed.class_name = class_name.empty() ? placed.class_name : class_name;
     placed.where = where;
   }
@@ -440,8 +446,8 @@ class Reader {
   }
 
   Status add_node(const Table& table) {
-    PLEACH_TRY(table.check_keys(
-        {"name", "count", "kind", "forwards", "reduce", "multicast", "switch", "overhead"}));
+    PLEACH_TRY(table.check_keys({"name", "count", "kind", "forwards", "reduce", "multicast",
+                                 "switch", "overhead", "latency"}));
     if (!table.has("name")) {
       return table.error(table.where(), "has no name");
     }
@@ -460,6 +466,8 @@ class Reader {
     node.reduces = reduces;
     node.multicasts = multicasts;
     PLEACH_SET(node.switch_model, table.text("switch"));
+    PLEACH_ASSIGN(latency, table.number("latency", parse_time_ps));
+    node.latency_ps = latency.value_or(0);
     const int64_t usual = node.kind == NodeKind::kSwitch ? 0 : defaults_.overhead_ps;
     node.overhead_ps = overhead.value_or(usual);
     grid_.clear();
@@ -478,8 +486,8 @@ class Reader {
   Status add_links(const std::string& key, bool both_directions) {
     PLEACH_ASSIGN(tables, root_.tables(key));
     for (const Table& table : tables) {
-      PLEACH_TRY(
-          table.check_keys({"source", "target", "count", "link", "bandwidth", "latency", "class"}));
+      PLEACH_TRY(table.check_keys(
+          {"source", "target", "count", "link", "bandwidth", "latency", "lanes", "class"}));
       LinkWords words;
       words.where = table.where();
       PLEACH_ASSIGN(preset, link_preset(table));
@@ -487,6 +495,7 @@ class Reader {
       PLEACH_ASSIGN(latency, table.number("latency", parse_time_ps));
       words.bandwidth_bytes_per_s = bandwidth;
       words.latency_ps = latency;
+      PLEACH_SET(words.lanes, table.number("lanes", parse_lanes));
       if (preset != nullptr) {
         words.bandwidth_bytes_per_s = bandwidth.value_or(bandwidth_under(*preset, framing_));
         words.latency_ps = latency.value_or(preset->latency_ps);

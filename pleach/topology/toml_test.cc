@@ -34,10 +34,12 @@ forwards = true
 name = "s"
 kind = "switch"
 reduce = true
+latency = "30ns"
 
 [[cable]]
 source = "a"
 target = "s"
+lanes = 4
 
 [[cable]]
 source = "s"
@@ -63,8 +65,12 @@ TEST(TopologyFile, SaysEverything) {
   EXPECT_TRUE(topology->node(NodeId{2}).reduces);
   EXPECT_FALSE(topology->node(NodeId{2}).multicasts);
   EXPECT_EQ(topology->node(NodeId{2}).overhead_ps, 0);  // overhead is of ranks
+  EXPECT_EQ(topology->node(NodeId{2}).latency_ps, 30'000);
   ASSERT_EQ(topology->links().size(), 5U);
   EXPECT_EQ(topology->link(LinkId{1}).source, NodeId{2});  // the cable's way back
+  EXPECT_EQ(topology->link(LinkId{0}).lanes, 4);
+  EXPECT_EQ(topology->link(LinkId{1}).lanes, 4);
+  EXPECT_EQ(topology->link(LinkId{2}).lanes, 1);
   EXPECT_EQ(topology->link(LinkId{1}).bandwidth_bytes_per_s, 10'000'000'000);
   EXPECT_EQ(topology->link(LinkId{3}).bandwidth_bytes_per_s, 12'500'000'000);
   EXPECT_EQ(topology->link(LinkId{3}).latency_ps, 1'000'000);
@@ -211,7 +217,9 @@ TEST(TopologyFile, NamesWhatIsWrongAndWhere) {
        "x.toml:5: link a->b has latency 5000000000000000 ps: outside 0 to 1000 s"},
       {nodes + cable + "bandwith='1GB/s'\n",
        "x.toml:8: [[cable]] unknown key 'bandwith'; did you mean 'bandwidth'? known: source, "
-       "target, count, link, bandwidth, latency, class"},
+       "target, count, link, bandwidth, latency, lanes, class"},
+      {nodes + cable + "lanes=0\n", "x.toml:8: [[cable]] lanes: value '0' is outside 1 to 65536"},
+      {nodes + cable + "lanes='x'\n", "x.toml:8: [[cable]] lanes: value 'x' is not a whole number"},
       {nodes + cable + "class='all'\n",
        "x.toml:5: class 'all' of a link is not plain UTF-8 of 1 to 128 bytes without ',', '+' and "
        "'>', and other than 'all'"},
@@ -232,6 +240,8 @@ TEST(TopologyFile, NamesWhatIsWrongAndWhere) {
        "x.toml:7: [[node]] forwards must be true or false"},
       {nodes + "[[node]]\nname='c'\nreduce=true\n",
        "x.toml:5: node 'c': only a switch reduces or multicasts"},
+      {nodes + "[[node]]\nname='c'\nlatency='1ns'\n",
+       "x.toml:5: node 'c': only a switch has a latency"},
       {nodes + "[[link]]\nsource='a'\n", "x.toml:5: [[link]] has no target"},
       {nodes + "[link]\nsource='a'\n", "x.toml:5: link must be a list of tables, [[link]]"},
       {"node = ['a']", "x.toml:1: node must be a list of tables, [[node]]"},

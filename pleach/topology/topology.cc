@@ -180,12 +180,20 @@ uint64_t Topology::fingerprint() const {
     if (!node.switch_model.empty()) {
       hash.add(std::string_view(node.switch_model));
     }
+    if (node.latency_ps != 0) {
+      hash.add(std::string_view("latency"));
+      hash.add(node.latency_ps);
+    }
   }
   for (const Link& link : links_) {
     hash.add(link.source.value);
     hash.add(link.target.value);
     hash.add(link.bandwidth_bytes_per_s);
     hash.add(link.latency_ps);
+    if (link.lanes != 1) {
+      hash.add(std::string_view("lanes"));
+      hash.add(link.lanes);
+    }
   }
   hash.add(framing_.header_bytes);
   hash.add(framing_.packet_bytes);
@@ -212,6 +220,14 @@ Result<NodeId> TopologyBuilder::add_node(Node node, const std::string& where) {
   if (node.overhead_ps < 0 || node.overhead_ps > kTimeLimitPs) {
     return invalid(where, fmt::format("node {}: overhead {} ps is outside 0 to 1000 s",
                                       pleach::quoted(node.name), node.overhead_ps));
+  }
+  if (node.latency_ps < 0 || node.latency_ps > kTimeLimitPs) {
+    return invalid(where, fmt::format("node {}: latency {} ps is outside 0 to 1000 s",
+                                      pleach::quoted(node.name), node.latency_ps));
+  }
+  if (node.kind != NodeKind::kSwitch && node.latency_ps > 0) {
+    return invalid(where,
+                   fmt::format("node {}: only a switch has a latency", pleach::quoted(node.name)));
   }
   if (node.kind != NodeKind::kSwitch && (node.reduces || node.multicasts)) {
     return invalid(where, fmt::format("node {}: only a switch reduces or multicasts",
@@ -256,6 +272,13 @@ Result<LinkId> TopologyBuilder::add_link(Link link, const std::string& where) {
   }
   if (link.latency_ps < 0 || link.latency_ps > kTimeLimitPs) {
     return error(fmt::format("has latency {} ps: outside 0 to 1000 s", link.latency_ps));
+  }
+  if (link.lanes < 1 || link.lanes > kMostLanes) {
+    return error(fmt::format("has {} lanes: outside 1 to {}", link.lanes, kMostLanes));
+  }
+  lane_count_ += link.lanes;
+  if (lane_count_ > int64_t{kLinkLimit}) {
+    return invalid(where, fmt::format("more than {} lanes", kLinkLimit));
   }
   topology_.links_.push_back(link);
   if (!topology_.classes_.of_link.empty()) {

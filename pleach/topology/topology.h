@@ -29,6 +29,7 @@ struct Node {
   bool multicasts = false;  // a switch that replicates streams
   std::string switch_model = {};  // of a switch: NAME[,key=value...] (fabric/switch_model.h)
   int64_t overhead_ps = 0;        // time a message occupies its connection at this source [ps]
+  int64_t latency_ps = 0;         // of a switch: from a link in to a link out, pipelined [ps]
 };
 
 // Which of the shortest routes traffic takes (topology/routes.h).
@@ -49,7 +50,11 @@ struct Link {  // directed
   NodeId target;
   int64_t bandwidth_bytes_per_s = 0;  // > 0
   int64_t latency_ps = 0;             // propagation, pipelined [ps], ≥ 0
+  // Ports that it takes at each end, of switches that have ports (switch_ports.h); all share the
+  // bandwidth, and one may have all of it. 1 to kMostLanes.
+  int32_t lanes = 1;
 };
+inline constexpr int32_t kMostLanes = 65'536;
 
 // Header bytes that framing adds on the wire: one header per packet of at most packet_bytes.
 struct Framing {
@@ -58,7 +63,7 @@ struct Framing {
   bool operator==(const Framing&) const = default;
 };
 
-// Mixed-radix coordinates of the rank nodes, first dimension slowest; rank node i is the i-th.
+// Mixed-radix coordinates of the rank nodes, first dimension slowest; node i is the i-th.
 struct GridDimension {
   int32_t size = 1;
   bool wraps = false;
@@ -73,13 +78,19 @@ class Topology {
   std::span<const Link> links() const { return links_; }
   const Node& node(NodeId id) const { return nodes_[id.index()]; }
   const Link& link(LinkId id) const { return links_[id.index()]; }
+  // From the node that a link leaves to the other end: its latency and, if that node is a switch,
+  // that of the switch. A route takes the sum of it over its links.   [ps]
+  int64_t hop_latency_ps(LinkId id) const {
+    return link(id).latency_ps + node(link(id).source).latency_ps;  // only switches have one
+  }
   // Links out of / into a node, in the order they were added (grids: those out of a node go per
   // dimension minus, plus, which is N, S, W, E in two dimensions).
   std::span<const LinkId> links_out(NodeId id) const { return out_[id]; }
   std::span<const LinkId> links_in(NodeId id) const { return in_[id]; }
   // The rank nodes in ascending id: rank r of a schedule over all of them is rank_nodes()[r].
   std::span<const NodeId> rank_nodes() const { return rank_nodes_; }
-  // Set when the nodes are exactly a full grid of ranks (ring, mesh, torus), else empty.
+  // Set when the first nodes are exactly a full grid of ranks (ring, mesh, torus), and the others,
+  // if there are any, I/O nodes that pass no traffic through (grids.h); else empty.
   std::span<const GridDimension> grid() const { return grid_; }
   const Framing& framing() const { return framing_; }
   const Routing& routing() const { return routing_; }
@@ -126,16 +137,18 @@ class Topology {
 Status check_framing(const Framing& framing, const std::string& where);
 
 // Collects nodes and links; every error is one line that starts with `where` when it is given
-// ("cluster.toml:14"). Limits: 1,048,576 nodes, 16,777,216 links, 1000 s of latency or overhead.
+// ("cluster.toml:14"). Limits: 1,048,576 nodes, 16,777,216 links and as many lanes, 1000 s of
+// latency or overhead.
 class TopologyBuilder {
  public:
   explicit TopologyBuilder(std::string name) { topology_.name_ = std::move(name); }
 
   // A node without a name is called by its number. Names are UTF-8 without control letters and
   // without `,`, `+` and `>`, at most 128 bytes.
-  // Errors: duplicate or malformed name, negative overhead, a rank or io node that reduces.
+  // Errors: duplicate or malformed name, negative overhead or latency, a rank or io node that
+  // reduces or has a latency.
   Result<NodeId> add_node(Node node, const std::string& where = "");
-  // Errors: unknown endpoint, self-loop, bandwidth ≤ 0, negative latency.
+  // Errors: unknown endpoint, self-loop, bandwidth ≤ 0, negative latency, lanes out of range.
   Result<LinkId> add_link(Link link, const std::string& where = "");
   // Both directions.
   Status add_cable(Link link, const std::string& where = "");
@@ -157,6 +170,7 @@ class TopologyBuilder {
   std::unordered_map<std::string, NodeId> by_name_;
   std::vector<std::string> where_;  // of each node
   std::unordered_map<std::string, int32_t> class_by_name_;
+  int64_t lane_count_ = 0;
 };
 
 // Whether traffic may pass through `node` on its way to another.

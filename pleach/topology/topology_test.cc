@@ -21,9 +21,9 @@ Node hub(const std::string& name) {
   return node;
 }
 
-Link link(int32_t source, int32_t target, int64_t bandwidth_bytes_per_s = 1,
-          int64_t latency_ps = 0) {
-  return {NodeId{source}, NodeId{target}, bandwidth_bytes_per_s, latency_ps};
+Link link(int32_t source, int32_t target, int64_t bandwidth_bytes_per_s = 1, int64_t latency_ps = 0,
+          int32_t lanes = 1) {
+  return {NodeId{source}, NodeId{target}, bandwidth_bytes_per_s, latency_ps, lanes};
 }
 
 TEST(TopologyBuilder, RefusesBadNodes) {
@@ -33,6 +33,10 @@ TEST(TopologyBuilder, RefusesBadNodes) {
   };
   Node late = rank("late");
   late.overhead_ps = -1;
+  Node hasty = hub("hasty");
+  hasty.latency_ps = -2;
+  Node slow = rank("slow");
+  slow.latency_ps = 1;
   Node clever = rank("clever");
   clever.reduces = true;
   const std::string form = " is not plain UTF-8 of at most 128 bytes without ',', '+' and '>'";
@@ -44,6 +48,8 @@ TEST(TopologyBuilder, RefusesBadNodes) {
       {rank(" b"), "x.toml:3: node name ' b'" + form},
       {rank("\xff"), "x.toml:3: node name '\\xff'" + form},
       {late, "x.toml:3: node 'late': overhead -1 ps is outside 0 to 1000 s"},
+      {hasty, "x.toml:3: node 'hasty': latency -2 ps is outside 0 to 1000 s"},
+      {slow, "x.toml:3: node 'slow': only a switch has a latency"},
       {clever, "x.toml:3: node 'clever': only a switch reduces or multicasts"},
   };
   for (const auto& [node, error] : cases) {
@@ -66,6 +72,8 @@ TEST(TopologyBuilder, RefusesBadLinks) {
       {link(0, 1, 1, -1), "link a->b has latency -1 ps: outside 0 to 1000 s"},
       {link(0, 1, 1, INT64_MAX),
        "link a->b has latency 9223372036854775807 ps: outside 0 to 1000 s"},
+      {link(0, 1, 1, 0, 0), "link a->b has 0 lanes: outside 1 to 65536"},
+      {link(0, 1, 1, 0, 65'537), "link a->b has 65537 lanes: outside 1 to 65536"},
   };
   for (const auto& [bad, error] : cases) {
     TopologyBuilder builder("x");
@@ -171,8 +179,33 @@ TEST(Topology, FingerprintsTellWhatMatters) {
         "torus:4x4,latency_spread=10%"}) {
     EXPECT_NE(base, fingerprint(other)) << other;
   }
+  EXPECT_NE(fingerprint("switch:4"), fingerprint("switch:4,switch_latency=1ns"));
   EXPECT_NE(fingerprint("switch:4"), fingerprint("switch:4,reduce"));
   EXPECT_NE(fingerprint("switch:4,multicast"), fingerprint("switch:4,reduce"));
+}
+
+// Schedules in files name the fingerprint of the topology that they were made for.
+TEST(Topology, FingerprintsStayWhatTheyWere) {
+  const std::pair<const char*, uint64_t> cases[] = {
+      {"torus:4x4", 6947340480421002874U},
+      {"switch:8,reduce", 15938197297681245012U},
+      {"fat_tree:16,radix=4,levels=2", 7045854700496509175U},
+      {"dgx_h100:2", 6525739128957502348U},
+  };
+  for (const auto& [spec, fingerprint] : cases) {
+    EXPECT_EQ(parse_topology(spec)->fingerprint(), fingerprint) << spec;
+  }
+}
+
+TEST(Topology, LanesArePartOfTheFingerprint) {
+  const auto fingerprint = [](int32_t first, int32_t second) {
+    const Result<Topology> built =
+        three_ranks({link(0, 1, 1, 0, first), link(1, 2, 1, 0, second), link(2, 0)}, true);
+    EXPECT_TRUE(built);
+    return built->fingerprint();
+  };
+  EXPECT_NE(fingerprint(1, 1), fingerprint(1, 2));
+  EXPECT_NE(fingerprint(2, 1), fingerprint(1, 2));
 }
 
 // What model a switch is, is part of what a topology is.

@@ -355,7 +355,8 @@ class SlowRouters {
     const Flit flit = vc.flits.front();
     vc.flits.pop_front();
     --out.credits;
-    const int64_t latency = fabric_.channels[at(output.channel)].latency_cycles;
+    const FabricChannel& channel = fabric_.channels[at(output.channel)];
+    const int64_t latency = int64_t{channel.passing_cycles} + channel.latency_cycles;
     flits_.push_back({now_ + 1 + options_.switch_delay + latency, output.channel, vc.out_vc, flit});
     note_passed(output.channel);
     give_credit(router.inputs[at(in)].channel, number);

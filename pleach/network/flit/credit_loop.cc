@@ -8,13 +8,14 @@ namespace pleach {
 
 int64_t credit_round_trip_cycles(const Fabric& fabric, const RouterOptions& options,
                                  bool of_heads) {
-  int64_t latency = 0;
+  int64_t both_ways = 2;
   for (const FabricChannel& channel : fabric.channels) {
     if (channel.source.router >= 0 && channel.target.router >= 0) {
-      latency = std::max<int64_t>(latency, channel.latency_cycles);
+      both_ways =
+          std::max(both_ways, 2 * (1 + int64_t{channel.latency_cycles}) + channel.passing_cycles);
     }
   }
-  return 2 * (1 + latency) + options.switch_delay + options.credit_delay +
+  return both_ways + options.switch_delay + options.credit_delay +
          (of_heads ? options.routing_delay + options.vc_delay : 0);
 }
 

@@ -95,12 +95,20 @@ Status FabricBuilder::add_links() {
                                  topology_.name(), link_name(topology_, link), latency,
                                  kMostLatency));
     }
+    const Node& passed = topology_.node(link.source);
+    const int64_t passing =
+        latency_cycles(passed.latency_ps, options_.flit_bytes, result_.cycle_bytes_per_s);
+    if (passing > kMostLatency) {
+      return invalid(fmt::format("{}: switch {} takes {} cycles; the flit model has at most {}",
+                                 topology_.name(), passed.name, passing, kMostLatency));
+    }
     const FabricEnd source = end_of(link.source, outputs_);
     const FabricEnd target = end_of(link.target, inputs_);
     if (target.router < 0) {
       result_.ejection_port[at(target.port)] = source.port;
     }
-    result_.fabric.channels.push_back({source, target, static_cast<int32_t>(latency), rate});
+    result_.fabric.channels.push_back(
+        {source, target, static_cast<int32_t>(latency), rate, static_cast<int32_t>(passing)});
   }
   return ok();
 }

@@ -31,6 +31,9 @@ struct FabricChannel {
   FabricEnd target;
   int32_t latency_cycles = 1;  // ≥ 0
   FlitRate rate = {};
+  // Of a channel out of a router: that much more until a flit that has the switch is in the
+  // channel; ≥ 0. Credits know nothing of it.
+  int32_t passing_cycles = 0;
 };
 
 // Every port of a router has one channel. Channels leave routers or interfaces, never both ends at
@@ -52,7 +55,8 @@ struct RouterFabricOptions {
 // with their latency and bandwidth. Channel number i is link i for all links; those of interfaces
 // follow, for each interface the one out of it, then the one into it, unless links are them.
 // The clock is flit bytes over the fastest link's bandwidth; latencies are whole cycles, rounded
-// up, and on slower links as much longer as a flit takes more than a cycle there.
+// up, and on slower links as much longer as a flit takes more than a cycle there; those of switches
+// are rounded up likewise, and passed by flits on their way to the channels that leave them.
 struct TopologyFabric {
   Fabric fabric;
   std::vector<int32_t> router_of;        // by node, or -1
@@ -62,8 +66,8 @@ struct TopologyFabric {
   int64_t flit_bytes = 0;
 };
 
-// Errors: kInvalidArgument: a flit outside 1 byte to 1 MiB, interfaces outside 1 to 64, a link that
-// a flit takes more than 2^20 cycles to pass.
+// Errors: kInvalidArgument: a flit outside 1 byte to 1 MiB, interfaces outside 1 to 64, a link or a
+// switch that a flit takes more than 2^20 cycles to pass.
 Result<TopologyFabric> fabric_of(const Topology& topology, const RouterFabricOptions& options);
 
 // Where a node has an interface for each of its links: that of one of `links`, all those out of it,

@@ -65,7 +65,7 @@ Result<RouterLayout> layout_of(const Fabric& fabric, const RouterOptions& option
 int64_t longest_delay(const Fabric& fabric, const RouterOptions& options) {
   int64_t longest = 0;
   for (const FabricChannel& channel : fabric.channels) {
-    longest = std::max<int64_t>(longest, channel.latency_cycles);
+    longest = std::max(longest, int64_t{channel.latency_cycles} + channel.passing_cycles);
   }
   return longest + 2 + options.switch_delay + options.credit_delay;
 }
@@ -155,7 +155,8 @@ void connect(RouterState& state, const Fabric& fabric) {
         from >= 0 ? (static_cast<uint32_t>(from) * layout.outputs + static_cast<uint32_t>(out)) *
                         layout.vcs
                   : kAtInterface | (static_cast<uint32_t>(out) * kMostVcs);
-    const uint32_t passing = from >= 0 ? static_cast<uint32_t>(state.options.switch_delay) : 0;
+    const uint32_t passing =
+        from >= 0 ? static_cast<uint32_t>(state.options.switch_delay + channel.passing_cycles) : 0;
     ChannelStart start{
         .target = target,
         .lane = state.events.flits.lane(side_of(target), static_cast<int32_t>(latency + passing)),

@@ -76,13 +76,14 @@ struct VcWait {
 // A head that arrives at a in an idle VC asks for a VC from a + routing_delay on, as does one that
 // was behind another packet, whose tail passed the switch in a - 1. It gets a VC in some v, and its
 // flits try the switch from v + vc_delay on; a flit that passes it in t is at the other end of a
-// channel of latency L in t + 1 + switch_delay + L. Its credit is back upstream in t + 1 + L. A VC
-// may be given away again in the cycle after its tail passed the switch. What an interface sends in
-// t is at its router in t + 1 + L; its credits count at once.
-// Allocators are separable, with rotating priority: each output (VC or port) chooses a requester,
-// each requester accepts one of the outputs that chose it, and only what was accepted in the first
-// iteration moves pointers, past it. At the switch, ports compete; of an input's VCs for one output
-// the next one after the last that passed wins, or, by priority, the smallest.
+// channel of latency L in t + 1 + switch_delay + L, and as much later as that channel's router
+// takes for passing_cycles. Its credit is back upstream in t + 1 + L. A VC may be given away again
+// in the cycle after its tail passed the switch. What an interface sends in t is at its router in t
+// + 1 + L; its credits count at once. Allocators are separable, with rotating priority: each output
+// (VC or port) chooses a requester, each requester accepts one of the outputs that chose it, and
+// only what was accepted in the first iteration moves pointers, past it. At the switch, ports
+// compete; of an input's VCs for one output the next one after the last that passed wins, or, by
+// priority, the smallest.
 //   cost     per cycle O(what moves or may move): routers in which nothing can are not visited
 //   threads  not safe; several are independent
 //   source   Dally, Virtual-channel flow control, 1992; McKeown, iSLIP, 1999

@@ -54,7 +54,8 @@ struct RandomFabric {
       rate.cycles = draw(rng, 1, 9);
       rate.flits = draw(rng, 1, static_cast<int32_t>(rate.cycles));
     }
-    fabric.channels.push_back({source, target, draw(rng, 0, 4), rate});
+    const int32_t passing = source.router >= 0 && rng.below(3) == 0 ? draw(rng, 1, 5) : 0;
+    fabric.channels.push_back({source, target, draw(rng, 0, 4), rate, passing});
   }
 
   // A walk from one interface to another: anywhere first, then round the ring.

@@ -9,7 +9,7 @@ namespace {
 // The switches of the lower half come first, then those of the upper.
 Result<Topology> make_bigraph(const std::string& name, const std::string& argument,
                               const Options& options) {
-  PLEACH_ASSIGN(settings, shape_settings(options));
+  PLEACH_ASSIGN(settings, switched_settings(options));
   PLEACH_ASSIGN(sizes, parse_sizes("bigraph", argument, "MxN"));
   const int32_t ranks_per_switch = sizes[0], switch_count = sizes[1];
   if (switch_count % 2 != 0 || switch_count > 4096) {
@@ -23,7 +23,7 @@ Result<Topology> make_bigraph(const std::string& name, const std::string& argume
     PLEACH_TRY(builder.add_node(settings.rank(false)));
   }
   for (int32_t number = 0; number < switch_count; ++number) {
-    PLEACH_TRY(builder.add_node(plain_switch(fmt::format("switch{}", number))));
+    PLEACH_TRY(builder.add_node(settings.plain_switch(fmt::format("switch{}", number))));
   }
   for (int32_t rank = 0; rank < rank_count; ++rank) {
     PLEACH_TRY(builder.add_cable(
@@ -45,7 +45,7 @@ extern const Shape kBigraphShape = {
     "bigraph",
     "N switches with M ranks each, a cable between every two of different halves",
     "MxN",
-    {},
+    {switch_latency_option()},
     make_bigraph};
 
 }  // namespace pleach

@@ -16,6 +16,14 @@ Node ShapeSettings::rank(bool forwards) const {
   return node;
 }
 
+Node ShapeSettings::plain_switch(std::string name) const {
+  Node node;
+  node.kind = NodeKind::kSwitch;
+  node.name = std::move(name);
+  node.latency_ps = switch_latency_ps;
+  return node;
+}
+
 Link ShapeSettings::link(NodeId source, NodeId target) const {
   return Link{source, target, bandwidth_bytes_per_s, latency_ps};
 }
@@ -28,6 +36,16 @@ Result<ShapeSettings> shape_settings(const Options& options) {
   settings.framing = {options.number("header"), options.number("packet")};
   PLEACH_TRY(check_framing(settings.framing, ""));
   return settings;
+}
+
+Result<ShapeSettings> switched_settings(const Options& options) {
+  PLEACH_ASSIGN(settings, shape_settings(options));
+  settings.switch_latency_ps = options.number("switch_latency");
+  return settings;
+}
+
+OptionDescriptor switch_latency_option() {
+  return {"switch_latency", OptionDescriptor::Kind::kTime, "0", "of each switch"};
 }
 
 OptionDescriptor link_option(const std::string& kind, const std::string& summary) {
@@ -75,16 +93,10 @@ Result<std::vector<int32_t>> parse_sizes(const std::string& shape, const std::st
   return sizes;
 }
 
-Node plain_switch(std::string name) {
-  Node node;
-  node.kind = NodeKind::kSwitch;
-  node.name = std::move(name);
-  return node;
-}
-
 Status add_cables(TopologyBuilder& builder, const Link& link, int32_t count,
                   const std::string& class_name) {
-  const Link back = {link.target, link.source, link.bandwidth_bytes_per_s, link.latency_ps};
+  Link back = link;
+  std::swap(back.source, back.target);
   for (int32_t cable = 0; cable < count; ++cable) {
     for (const Link& direction : {link, back}) {
       PLEACH_ASSIGN(id, builder.add_link(direction));

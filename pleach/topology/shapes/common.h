@@ -21,15 +21,23 @@ struct ShapeSettings {
   int64_t bandwidth_bytes_per_s = 0;
   int64_t latency_ps = 0;
   int64_t overhead_ps = 0;
+  int64_t switch_latency_ps = 0;
   Framing framing;
 
   Node rank(bool forwards) const;
+  // One that neither reduces nor multicasts.
+  Node plain_switch(std::string name) const;
   Link link(NodeId source, NodeId target) const;
 };
 Result<ShapeSettings> shape_settings(const Options& options);
+// Those of a shape that has switches and takes switch_latency_option().
+Result<ShapeSettings> switched_settings(const Options& options);
 
 // `link` with a kind of its own, whose figures are then the defaults of the options around it.
 OptionDescriptor link_option(const std::string& kind, const std::string& summary);
+
+// `switch_latency`.
+OptionDescriptor switch_latency_option();
 
 // The number of ranks, in [2, limit]; the error starts with the shape's name.
 Result<int32_t> parse_rank_count(const std::string& shape, const std::string& argument,
@@ -42,9 +50,6 @@ Result<std::vector<int32_t>> parse_dimensions(const std::string& shape,
 // reads: "LxH".
 Result<std::vector<int32_t>> parse_sizes(const std::string& shape, const std::string& argument,
                                          const std::string& form);
-
-// A switch that neither reduces nor multicasts.
-Node plain_switch(std::string name);
 
 // `count` parallel cables of a class.
 Status add_cables(TopologyBuilder& builder, const Link& link, int32_t count,

@@ -22,7 +22,7 @@ Result<std::vector<NodeId>> add_boxes(int32_t box_count, const ShapeSettings& se
     }
   }
   for (int32_t box = 0; box < box_count; ++box) {
-    Node node = plain_switch(fmt::format("box{}.nvswitch", box));
+    Node node = settings.plain_switch(fmt::format("box{}.nvswitch", box));
     node.reduces = node.multicasts = in_network;
     PLEACH_ASSIGN(hub, builder.add_node(std::move(node)));
     for (int32_t gpu = 0; gpu < kGpuCount; ++gpu) {
@@ -34,8 +34,8 @@ Result<std::vector<NodeId>> add_boxes(int32_t box_count, const ShapeSettings& se
 }
 
 // Card i of every box on rail switch i, or all cards on one switch; rails meet at the spines.
-Status add_fabric(const std::vector<NodeId>& gpus, const Options& options,
-                  TopologyBuilder& builder) {
+Status add_fabric(const std::vector<NodeId>& gpus, const ShapeSettings& settings,
+                  const Options& options, TopologyBuilder& builder) {
   const bool has_rails = options.text("fabric") == "rails";
   const auto cards = static_cast<int32_t>(options.integer("nics"));
   const auto spine_count = static_cast<int32_t>(options.integer("spines"));
@@ -43,8 +43,8 @@ Status add_fabric(const std::vector<NodeId>& gpus, const Options& options,
   const int64_t latency_ps = options.number("nic_latency");
   std::vector<NodeId> switches;
   for (int32_t rail = 0; rail < (has_rails ? kGpuCount : 1); ++rail) {
-    PLEACH_ASSIGN(
-        id, builder.add_node(plain_switch(has_rails ? fmt::format("rail{}", rail) : "network")));
+    PLEACH_ASSIGN(id, builder.add_node(settings.plain_switch(has_rails ? fmt::format("rail{}", rail)
+                                                                       : "network")));
     switches.push_back(id);
   }
   for (std::size_t gpu = 0; gpu < gpus.size(); ++gpu) {
@@ -58,7 +58,7 @@ Status add_fabric(const std::vector<NodeId>& gpus, const Options& options,
                     static_cast<int64_t>(gpus.size() / switches.size());
   const auto up_bytes_per_s = static_cast<int64_t>(down / spine_count);
   for (int32_t spine = 0; spine < spine_count; ++spine) {
-    PLEACH_ASSIGN(id, builder.add_node(plain_switch(fmt::format("spine{}", spine))));
+    PLEACH_ASSIGN(id, builder.add_node(settings.plain_switch(fmt::format("spine{}", spine))));
     for (const NodeId rail : switches) {
       PLEACH_TRY(add_cables(builder, {rail, id, up_bytes_per_s, latency_ps}, 1, "spine"));
     }
@@ -68,14 +68,14 @@ Status add_fabric(const std::vector<NodeId>& gpus, const Options& options,
 
 Result<Topology> make_dgx(const std::string& model, bool in_network, const std::string& name,
                           const std::string& argument, const Options& options) {
-  PLEACH_ASSIGN(settings, shape_settings(options));
+  PLEACH_ASSIGN(settings, switched_settings(options));
   PLEACH_ASSIGN(count, parse_integer(argument, model + ": box count", 1, kBoxLimit));
   TopologyBuilder builder(name);
   builder.set_framing(settings.framing);
   const auto box_count = static_cast<int32_t>(count);
   PLEACH_ASSIGN(gpus, add_boxes(box_count, settings, in_network, builder));
   if (box_count > 1) {
-    PLEACH_TRY(add_fabric(gpus, options, builder));
+    PLEACH_TRY(add_fabric(gpus, settings, options, builder));
   }
   return std::move(builder).build();
 }
@@ -103,6 +103,7 @@ std::vector<OptionDescriptor> dgx_options(const std::string& nvlink, const std::
       link_option(nvlink, "the kind that a GPU's NVLinks are together"),
       {"bandwidth", Kind::kBandwidth, "", "of a GPU's NVLinks together"},
       {"latency", Kind::kTime, "", "of a cable between a GPU and its NVSwitch"},
+      switch_latency_option(),
       {"nic_link", Kind::kText, nic, "the kind of all links of the network"},
       {"nic_bandwidth", Kind::kBandwidth, "", "of a network card, under the framing above"},
       {"nic_latency", Kind::kTime, "", "of each cable of the network"},

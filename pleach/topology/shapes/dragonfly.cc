@@ -36,7 +36,7 @@ Result<Dragonfly> parse_dragonfly(const std::string& argument) {
 
 Result<Topology> make_dragonfly(const std::string& name, const std::string& argument,
                                 const Options& options) {
-  PLEACH_ASSIGN(settings, shape_settings(options));
+  PLEACH_ASSIGN(settings, switched_settings(options));
   PLEACH_ASSIGN(shape, parse_dragonfly(argument));
   TopologyBuilder builder(name);
   builder.set_framing(settings.framing);
@@ -45,8 +45,8 @@ Result<Topology> make_dragonfly(const std::string& name, const std::string& argu
     PLEACH_TRY(builder.add_node(settings.rank(false)));
   }
   for (int32_t router = 0; router < shape.router_count(); ++router) {
-    PLEACH_TRY(builder.add_node(
-        plain_switch(fmt::format("group{}.router{}", router / routers, router % routers))));
+    PLEACH_TRY(builder.add_node(settings.plain_switch(
+        fmt::format("group{}.router{}", router / routers, router % routers))));
   }
   const auto join = [&](int32_t first, int32_t second) {
     return builder.add_cable(
@@ -77,7 +77,7 @@ extern const Shape kDragonflyShape = {
     "A*H + 1 groups of A routers with P ranks and H global cables each; routers of a group and "
     "groups all joined",
     "PxAxH",
-    {},
+    {switch_latency_option()},
     make_dragonfly};
 
 }  // namespace pleach

@@ -48,7 +48,7 @@ Result<FatTree> parse_fat_tree(const std::string& argument, const Options& optio
 
 Result<Topology> make_fat_tree(const std::string& name, const std::string& argument,
                                const Options& options) {
-  PLEACH_ASSIGN(settings, shape_settings(options));
+  PLEACH_ASSIGN(settings, switched_settings(options));
   PLEACH_ASSIGN(tree, parse_fat_tree(argument, options));
   TopologyBuilder builder(name);
   builder.set_framing(settings.framing);
@@ -62,8 +62,8 @@ Result<Topology> make_fat_tree(const std::string& name, const std::string& argum
     const int32_t switch_count = tree.block_count(level) * tree.width(level);
     node_count += switch_count;
     for (int32_t number = 0; number < switch_count; ++number) {
-      PLEACH_TRY(
-          builder.add_node(plain_switch(fmt::format("{}{}", tree.switch_name(level), number))));
+      PLEACH_TRY(builder.add_node(
+          settings.plain_switch(fmt::format("{}{}", tree.switch_name(level), number))));
     }
   }
   for (int32_t rank = 0; rank < tree.rank_count; ++rank) {
@@ -93,6 +93,7 @@ extern const Shape kFatTreeShape = {
     "ranks on leaf switches, with as many cables up as down at every switch",
     "N",
     {link_option("ib_ndr", "the kind of all links"),
+     switch_latency_option(),
      {.name = "radix",
       .default_value = "8",
       .summary = "cables down, and up, of a switch",

@@ -40,11 +40,13 @@ Status add_rail(const LeafSpine& shape, const ShapeSettings& settings, const std
                 TopologyBuilder& builder) {
   std::vector<NodeId> leaves, spines;
   for (int32_t leaf = 0; leaf < shape.leaf_count; ++leaf) {
-    PLEACH_ASSIGN(id, builder.add_node(plain_switch(fmt::format("{}leaf{}", prefix, leaf))));
+    PLEACH_ASSIGN(id,
+                  builder.add_node(settings.plain_switch(fmt::format("{}leaf{}", prefix, leaf))));
     leaves.push_back(id);
   }
   for (int32_t spine = 0; spine < shape.spine_count; ++spine) {
-    PLEACH_ASSIGN(id, builder.add_node(plain_switch(fmt::format("{}spine{}", prefix, spine))));
+    PLEACH_ASSIGN(id,
+                  builder.add_node(settings.plain_switch(fmt::format("{}spine{}", prefix, spine))));
     spines.push_back(id);
   }
   for (int32_t rank = 0; rank < shape.rank_count(); ++rank) {
@@ -61,7 +63,7 @@ Status add_rail(const LeafSpine& shape, const ShapeSettings& settings, const std
 
 Result<Topology> make_leaf_spine(const std::string& name, const std::string& argument,
                                  const Options& options) {
-  PLEACH_ASSIGN(settings, shape_settings(options));
+  PLEACH_ASSIGN(settings, switched_settings(options));
   PLEACH_ASSIGN(shape, parse_leaf_spine(argument, settings, options));
   TopologyBuilder builder(name);
   builder.set_framing(settings.framing);
@@ -82,6 +84,7 @@ extern const Shape kLeafSpineShape = {
     "L leaf switches with H ranks each, every leaf with a cable to every spine",
     "LxH",
     {link_option("ib_ndr", "the kind of all links"),
+     switch_latency_option(),
      {.name = "spines", .default_value = "0", .summary = "of a rail; 0: H", .most = 65'536},
      {.name = "oversubscription",
       .default_value = "1",
