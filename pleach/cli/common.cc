@@ -7,6 +7,7 @@
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/cli/table.h"
+#include "pleach/collective/io_roots.h"
 
 namespace pleach {
 
@@ -22,8 +23,11 @@ void declare_collective(CommandLine& line) {
   }
   line.option("--collective", alternatives(kinds), "all_reduce");
   line.option("--group", "ranks that take part, in order: 0,1,4-7");
-  line.option("-r,--root",
-              "rank that alone gives (broadcast, scatter) or ends with all (reduce, gather)", "0");
+  line.option(
+      "-r,--root",
+      "rank that alone gives (broadcast, scatter) or ends with all (reduce, gather); or the "
+      "name of an I/O node (broadcast, reduce)",
+      "0");
 }
 
 void declare_schedule(CommandLine& line, const std::string& otherwise) {
@@ -61,6 +65,49 @@ Status check_root(const CommandLine& line, CollectiveKind collective) {
              : ok();
 }
 
+namespace {
+
+// A number is a rank, counted within the group; else it is the name of an I/O node, which takes
+// part behind the ranks.
+Status choose_root(const Topology& on, const std::string& text, CollectiveKind collective,
+                   ScheduleRequest& request) {
+  std::vector<NodeId>& participants = request.participants;
+  const auto rank_count = count_of(participants.empty() ? on.rank_nodes() : participants);
+  const Result<int32_t> rank = parse_count(text, "--root", 0, rank_count - 1);
+  if (rank) {
+    request.root = Rank{*rank};
+    return ok();
+  }
+  std::vector<std::string> known;
+  for (int32_t index = 0; index < count_of(on.nodes()); ++index) {
+    const Node& node = on.node(NodeId{index});
+    if (node.kind != NodeKind::kIo) {
+      continue;
+    }
+    known.push_back(node.name);
+    if (node.name != text) {
+      continue;
+    }
+    if (!allows_io_root(collective)) {
+      return invalid("--root", fmt::format("{} is an I/O node: the root of a broadcast or a "
+                                           "reduce, not of {}",
+                                           pleach::quoted(text), to_text(collective)));
+    }
+    if (participants.empty()) {
+      participants.assign(on.rank_nodes().begin(), on.rank_nodes().end());
+    }
+    participants.push_back(NodeId{index});
+    request.root = Rank{rank_count};
+    return ok();
+  }
+  const bool is_number = text.find_first_not_of("+-0123456789") == std::string::npos;
+  return known.empty() || is_number
+             ? rank.error()
+             : prefixed("--root", unknown_name("rank or I/O node", text, known));
+}
+
+}  // namespace
+
 Result<ScheduleRequest> schedule_request(const CommandLine& line, const Topology& on,
                                          const std::string& source) {
   PLEACH_ASSIGN(collective, line.value("--collective", parse_collective));
@@ -74,14 +121,11 @@ Result<ScheduleRequest> schedule_request(const CommandLine& line, const Topology
   if (line.given("--collective") || !names_schedule_file(source)) {
     request.collective = collective;
   }
-  int32_t rank_count = count_of(on.rank_nodes());
   if (line.given("--group")) {
     PLEACH_SET(request.participants, from_option("--group", parse_group(on, line.text("--group"))));
-    rank_count = count_of(request.participants);
   }
-  PLEACH_ASSIGN(root, line.count("--root", 0, rank_count - 1));
   if (line.given("--root")) {
-    request.root = Rank{root};
+    PLEACH_TRY(choose_root(on, line.text("--root"), collective, request));
   }
   return request;
 }

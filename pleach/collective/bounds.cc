@@ -15,6 +15,7 @@
 #include "pleach/base/units.h"
 #include "pleach/collective/placement.h"
 #include "pleach/collective/rank_of_node.h"
+#include "pleach/topology/grids.h"
 #include "pleach/topology/max_flow.h"
 
 namespace pleach {
@@ -135,7 +136,7 @@ Likeness find_likeness(const Network& network) {
     return {};
   }
   const bool everyone = network.participants.size() == topology.nodes().size();
-  const bool grid = everyone && !topology.grid().empty();
+  const bool grid = everyone && is_bare_grid(topology);
   const bool wraps = std::ranges::all_of(topology.grid(), [](const GridDimension& dimension) {
     return dimension.wraps || dimension.size <= 2;
   });
@@ -394,14 +395,22 @@ void consider_rank_order(const Network& network, Search& search) {
 // Two halves along each dimension, and the slabs of one coordinate.
 void consider_grid(const Network& network, Search& search) {
   const std::size_t node_count = network.topology.nodes().size();
-  std::size_t stride = node_count;
+  std::size_t stride = network.topology.rank_nodes().size();
+  // What hangs on a rank is on its side.
+  std::vector<std::size_t> place(node_count);
+  for (std::size_t node = 0; node < node_count; ++node) {
+    const NodeId id{static_cast<int32_t>(node)};
+    const auto out = network.topology.links_out(id);
+    const bool hangs = hangs_on(network.topology.node(id)) && !out.empty();
+    place[node] = hangs ? network.topology.link(out.front()).target.index() : node;
+  }
   for (const GridDimension& dimension : network.topology.grid()) {
     const auto size = at(dimension.size);
     stride /= size;
     std::vector<int32_t> slab(node_count);
     std::vector<int32_t> half(node_count);
     for (std::size_t node = 0; node < node_count; ++node) {
-      const std::size_t coordinate = node / stride % size;
+      const std::size_t coordinate = place[node] / stride % size;
       slab[node] = static_cast<int32_t>(coordinate);
       half[node] = coordinate < size / 2 ? 0 : 1;
     }

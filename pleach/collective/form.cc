@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "pleach/base/index.h"
+#include "pleach/collective/io_roots.h"
 #include "pleach/collective/placement.h"
 #include "pleach/collective/rank_of_node.h"
 #include "pleach/collective/schedule.h"
@@ -132,7 +133,8 @@ void FormCheck::check_nodes() {
     if (node.index() >= nodes.size()) {
       violations_.add(fmt::format("participants[{}]: the topology has {} nodes, not node {}", rank,
                                   nodes.size(), node.value));
-    } else if (topology_->node(node).kind != NodeKind::kRank) {
+    } else if (!may_take_part(topology_->node(node), Rank{rank}, schedule_.collective,
+                              schedule_.root)) {
       violations_.add(fmt::format("participants[{}]: node {} ({}) is no rank", rank, node.value,
                                   topology_->node(node).name));
     }

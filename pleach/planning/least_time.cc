@@ -122,7 +122,7 @@ class Messages {
       slowest = is_fuller(bytes, slowest) ? bytes : slowest;
       latency_ps += static_cast<double>(topology_.hop_latency_ps(link));
     }
-    if (topology_.node(transfer.source).kind == NodeKind::kRank) {
+    if (topology_.node(transfer.source).kind != NodeKind::kSwitch) {
       latency_ps += static_cast<double>(topology_.node(transfer.source).overhead_ps);
     }
     return slowest.then({latency_ps, 0});

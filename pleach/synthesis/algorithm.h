@@ -29,8 +29,9 @@ struct Algorithm {
   std::string source;  // paper and section
   std::vector<CollectiveKind> collectives;
   std::vector<OptionDescriptor> options;
-  // Participants are filled in, distinct rank nodes, at least 2; the collective is one of
-  // `collectives`; the root is in range. Sets everything but provenance, which synthesize() adds.
+  // Participants are filled in, distinct rank nodes, or an I/O node as root (io_roots.h), at least
+  // 2; the collective is one of `collectives`; the root is in range. Sets everything but
+  // provenance, which synthesize() adds.
   Result<Schedule> (*create)(const SynthesisRequest& request, const Options& options);
   // Options other than the defaults that are best for something: "mode=one_shot".
   std::vector<std::string> variants = {};

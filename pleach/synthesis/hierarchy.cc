@@ -12,6 +12,7 @@
 
 #include "pleach/base/text.h"
 #include "pleach/collective/rank_of_node.h"
+#include "pleach/topology/grids.h"
 #include "pleach/topology/routes.h"
 
 namespace pleach {
@@ -138,7 +139,7 @@ bool holds(const Partition& coarse, const Partition& fine) {
 // The dimensions of the grid that the participants are the whole of.
 std::optional<Hierarchy> grid_hierarchy(const Topology& topology,
                                         std::span<const NodeId> participants) {
-  if (topology.grid().empty() || participants.size() != topology.nodes().size()) {
+  if (!are_whole_grid(topology, participants)) {
     return std::nullopt;
   }
   Hierarchy hierarchy;

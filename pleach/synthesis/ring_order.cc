@@ -8,6 +8,7 @@
 #include "pleach/collective/rank_of_node.h"
 #include "pleach/synthesis/hierarchy.h"
 #include "pleach/synthesis/leaves.h"
+#include "pleach/topology/grids.h"
 
 namespace pleach {
 namespace {
@@ -294,7 +295,7 @@ std::optional<std::vector<int32_t>> grid_cycle(std::span<const GridDimension> gr
 }
 
 std::vector<int32_t> ring_order(const Topology& topology, std::span<const NodeId> participants) {
-  if (!topology.grid().empty() && participants.size() == topology.nodes().size()) {
+  if (are_whole_grid(topology, participants)) {
     const RankOfNode rank_of(participants);
     std::vector<int32_t> order = grid_cycle(topology.grid()).value_or(grid_snake(topology.grid()));
     for (int32_t& node : order) {

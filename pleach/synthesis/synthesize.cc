@@ -3,6 +3,7 @@
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/collective/bounds.h"
+#include "pleach/collective/io_roots.h"
 #include "pleach/synthesis/algorithm.h"
 
 namespace pleach {
@@ -34,7 +35,8 @@ Result<SynthesisRequest> completed(SynthesisRequest request) {
       return invalid(fmt::format("participant {} is node {}; {} has nodes 0 to {}", rank, id.value,
                                  request.topology.name(), nodes.size() - 1));
     }
-    if (nodes[id.index()].kind != NodeKind::kRank) {
+    if (!may_take_part(nodes[id.index()], Rank{static_cast<int32_t>(rank)}, request.collective,
+                       request.root)) {
       return invalid(fmt::format("participant {} is node {} ({}), which hosts no rank", rank,
                                  id.value, nodes[id.index()].name));
     }

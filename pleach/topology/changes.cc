@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "pleach/base/index.h"
+#include "pleach/topology/grids.h"
 
 namespace pleach {
 namespace {
@@ -62,6 +64,13 @@ Result<Topology> without(const Topology& topology, std::span<const NodeId> remov
   TopologyBuilder builder(topology.name());
   builder.set_framing(topology.framing());
   builder.set_routing(topology.routing());
+  const auto hangs = [&](NodeId node) { return hangs_on(topology.node(node)); };
+  if (std::ranges::all_of(removed_nodes, hangs) &&
+      std::ranges::all_of(removed_links, [&](LinkId link) {
+        return hangs(topology.link(link).source) || hangs(topology.link(link).target);
+      })) {
+    builder.set_grid({topology.grid().begin(), topology.grid().end()});
+  }
   std::vector<NodeId> new_id(topology.nodes().size());
   for (std::size_t node = 0; node < new_id.size(); ++node) {
     if (!no_node[node]) {

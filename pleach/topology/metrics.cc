@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "pleach/base/index.h"
+#include "pleach/topology/grids.h"
 #include "pleach/topology/max_flow.h"
 
 namespace pleach {
@@ -24,7 +25,11 @@ constexpr int64_t kWalkLimit = int64_t{1} << 26;              // links looked at
 class Halves {
  public:
   explicit Halves(const Topology& topology) : topology_(topology) {
-    const bool has_relays = topology.rank_nodes().size() < topology.nodes().size();
+    carries_.reserve(topology.nodes().size());
+    for (const Node& node : topology.nodes()) {
+      carries_.push_back(!hangs_on(node));
+    }
+    const bool has_relays = std::ssize(topology.rank_nodes()) < std::ranges::count(carries_, true);
     if (has_relays && topology.links().size() <= kFlowLinkLimit) {
       make_graph();
     }
@@ -54,6 +59,9 @@ class Halves {
     is_exact_ = are_multiples(bandwidths, unit_);
     std::vector<FlowArc> arcs;
     for (const Link& link : topology_.links()) {
+      if (!carries_[link.source.index()] || !carries_[link.target.index()]) {
+        continue;
+      }
       const int64_t units = (link.bandwidth_bytes_per_s - 1) / unit_ + 1;
       arcs.push_back({link.source.value, link.target.value, units});
       unlimited_ += units;
@@ -90,7 +98,8 @@ class Halves {
     __int128 out = 0;
     __int128 in = 0;
     for (const Link& link : topology_.links()) {
-      if (side[link.source.index()] != side[link.target.index()]) {
+      if (side[link.source.index()] != side[link.target.index()] && carries_[link.source.index()] &&
+          carries_[link.target.index()]) {
         (side[link.source.index()] ? out : in) += link.bandwidth_bytes_per_s;
       }
     }
@@ -99,6 +108,7 @@ class Halves {
   }
 
   const Topology& topology_;
+  std::vector<bool> carries_;  // by node: ranks' traffic may pass it, or begins or ends there
   std::optional<FlowGraph> graph_;
   int64_t unit_ = 1;
   bool is_exact_ = true;
@@ -182,6 +192,9 @@ std::vector<int64_t> least_bandwidths(const Topology& topology) {
   const std::vector<Axis> axes = axes_of(topology);
   std::vector<int64_t> least(axes.size(), INT64_MAX);
   for (const Link& link : topology.links()) {
+    if (hangs_on(topology.node(link.source)) || hangs_on(topology.node(link.target))) {
+      continue;
+    }
     for (std::size_t index = 0; index < axes.size(); ++index) {
       const auto [stride, size] = axes[index];
       if (link.source.index() / stride % size != link.target.index() / stride % size) {

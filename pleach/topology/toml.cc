@@ -17,6 +17,7 @@
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
+#include "pleach/topology/grids.h"
 #include "pleach/topology/link_preset.h"
 #include "pleach/topology/shapes.h"
 
@@ -470,7 +471,9 @@ class Reader {
     node.latency_ps = latency.value_or(0);
     const int64_t usual = node.kind == NodeKind::kSwitch ? 0 : defaults_.overhead_ps;
     node.overhead_ps = overhead.value_or(usual);
-    grid_.clear();
+    if (!hangs_on(node)) {
+      grid_.clear();
+    }
     PLEACH_ASSIGN(repetition, Repetition::create(table, {"name"}));
     return repetition.for_each([&](const std::vector<std::string>& texts) -> Status {
       node.name = texts[0];
@@ -478,7 +481,9 @@ class Reader {
         return table.error(table.where("name"), "has an empty name");
       }
       known_names_.push_back(node.name);
-      PLEACH_TRY(builder_.add_node(node, table.where()));
+      PLEACH_ASSIGN(added, builder_.add_node(node, table.where()));
+      hangs_.resize(added.index() + 1);
+      hangs_[added.index()] = hangs_on(node);
       return ok();
     });
   }
@@ -541,7 +546,12 @@ class Reader {
     placed.link = {source, target, defaults_.bandwidth_bytes_per_s, defaults_.latency_ps};
     words.apply_to(placed);
     links_.add(std::move(placed));
-    grid_.clear();
+    const auto hangs = [&](NodeId node) {
+      return node.index() < hangs_.size() && hangs_[node.index()];
+    };
+    if (!hangs(source) && !hangs(target)) {
+      grid_.clear();
+    }
   }
 
   const Table& root_;
@@ -550,7 +560,8 @@ class Reader {
   Defaults defaults_;
   Framing framing_;
   Routing routing_;
-  std::vector<GridDimension> grid_;  // of the shape, until something is added to it
+  std::vector<GridDimension> grid_;  // of the shape, until more is added to it than I/O nodes
+  std::vector<bool> hangs_;          // by node: an I/O node that passes nothing through
   TopologyBuilder builder_{""};
   std::vector<std::string> known_names_;
   PlacedLinks links_;

@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
+#include "pleach/base/check.h"
 #include "pleach/base/hash.h"
 #include "pleach/base/index.h"
 #include "pleach/base/names.h"
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
+#include "pleach/topology/grids.h"
 #include "pleach/topology/link_classes.h"
 #include "pleach/topology/link_name.h"
 
@@ -318,11 +321,29 @@ std::optional<NodeId> TopologyBuilder::find(const std::string& node_name) const 
   return found == by_name_.end() ? std::nullopt : std::optional(found->second);
 }
 
+namespace {
+
+// Whether the first nodes are the ranks of the grid, and the others only hang on them.
+bool is_grid(std::span<const GridDimension> grid, std::span<const Node> nodes,
+             std::span<const NodeId> ranks) {
+  int64_t size = 1;
+  for (const GridDimension& dimension : grid) {
+    size *= dimension.size;
+  }
+  return size == std::ssize(ranks) && ranks.back().value == size - 1 &&
+         std::ranges::all_of(nodes.subspan(ranks.size()), hangs_on);
+}
+
+}  // namespace
+
 Result<Topology> TopologyBuilder::build() && {
   if (topology_.rank_nodes_.empty()) {
     return invalid("",
                    fmt::format("topology {} has no rank node", pleach::quoted(topology_.name_)));
   }
+  PLEACH_CHECK(
+      topology_.grid_.empty() || is_grid(topology_.grid_, topology_.nodes_, topology_.rank_nodes_),
+      "a grid is of the first nodes, and I/O nodes hang on them");
   const std::size_t node_count = topology_.nodes_.size();
   group_links(
       topology_.links_, node_count, [](const Link& link) { return link.source; },

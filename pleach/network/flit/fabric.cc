@@ -59,7 +59,7 @@ void FabricBuilder::place_nodes() {
   // Two ranks joined by one cable have nothing but interfaces: one of them is a router then.
   for (std::size_t node = 0; node < nodes; ++node) {
     const NodeId id{static_cast<int32_t>(node)};
-    bool is_interface = topology_.node(id).kind == NodeKind::kRank &&
+    bool is_interface = topology_.node(id).kind != NodeKind::kSwitch &&
                         is_an_interface(topology_, id, options_.interfaces);
     if (is_interface) {
       const NodeId next = topology_.link(topology_.links_out(id).front()).target;
@@ -68,9 +68,13 @@ void FabricBuilder::place_nodes() {
     if (!is_interface) {
       result_.router_of[node] = result_.fabric.router_count++;
     }
-    if (topology_.node(id).kind == NodeKind::kRank) {
-      result_.first_interface[node] = result_.fabric.interface_count;
-      result_.fabric.interface_count += options_.interfaces;
+  }
+  for (const NodeKind kind : {NodeKind::kRank, NodeKind::kIo}) {
+    for (std::size_t node = 0; node < nodes; ++node) {
+      if (topology_.nodes()[node].kind == kind) {
+        result_.first_interface[node] = result_.fabric.interface_count;
+        result_.fabric.interface_count += options_.interfaces;
+      }
     }
   }
   inputs_.assign(at(result_.fabric.router_count), 0);
@@ -114,10 +118,13 @@ Status FabricBuilder::add_links() {
 }
 
 void FabricBuilder::add_interfaces() {
-  for (const NodeId node : topology_.rank_nodes()) {
-    const int32_t router = result_.router_of[node.index()];
+  for (std::size_t node = 0; node < topology_.nodes().size(); ++node) {
+    if (result_.first_interface[node] < 0) {
+      continue;
+    }
+    const int32_t router = result_.router_of[node];
     for (int32_t i = 0; router >= 0 && i < options_.interfaces; ++i) {
-      const FabricEnd interface { - 1, result_.first_interface[node.index()] + i };
+      const FabricEnd interface { - 1, result_.first_interface[node] + i };
       const FabricEnd in{router, inputs_[at(router)]++}, out{router, outputs_[at(router)]++};
       result_.fabric.channels.push_back({interface, in, options_.interface_latency, {}});
       result_.fabric.channels.push_back({out, interface, options_.interface_latency, {}});

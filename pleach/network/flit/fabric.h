@@ -50,7 +50,8 @@ struct RouterFabricOptions {
   int32_t interface_latency = 1;  // of channels between an interface and its own node's router
 };
 
-// A topology as a fabric. Every node is a router, but a rank node that passes nothing through, has
+// A topology as a fabric. Every node is a router, but a rank or I/O node that passes nothing
+// through, has
 // one link each way and gets one interface: that interface is at the other end of the node's links,
 // with their latency and bandwidth. Channel number i is link i for all links; those of interfaces
 // follow, for each interface the one out of it, then the one into it, unless links are them.
@@ -59,10 +60,11 @@ struct RouterFabricOptions {
 // are rounded up likewise, and passed by flits on their way to the channels that leave them.
 struct TopologyFabric {
   Fabric fabric;
-  std::vector<int32_t> router_of;        // by node, or -1
-  std::vector<int32_t> first_interface;  // by node: its first one, the others follow; -1: none
-  std::vector<int32_t> ejection_port;    // by interface: the port of the router that leads to it
-  int64_t cycle_bytes_per_s = 0;         // the fastest link's bandwidth
+  std::vector<int32_t> router_of;  // by node, or -1
+  std::vector<int32_t>
+      first_interface;  // by node, ranks' before I/O nodes'; the others follow; -1: none
+  std::vector<int32_t> ejection_port;  // by interface: the port of the router that leads to it
+  int64_t cycle_bytes_per_s = 0;       // the fastest link's bandwidth
   int64_t flit_bytes = 0;
 };
 

@@ -13,7 +13,7 @@ namespace {
 bool is_indirect(const Topology& topology) {
   return std::ranges::any_of(topology.links(), [&](const Link& link) {
     return topology.node(link.source).kind == NodeKind::kRank &&
-           topology.node(link.target).kind != NodeKind::kRank;
+           topology.node(link.target).kind == NodeKind::kSwitch;
   });
 }
 

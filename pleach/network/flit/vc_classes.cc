@@ -31,6 +31,12 @@ class GridLinks {
     }
   }
 
+  // Whether one of its ends is no place of the grid.
+  bool is_outside(LinkId link) const {
+    return std::min(place_[topology_.link(link).source.index()],
+                    place_[topology_.link(link).target.index()]) < 0;
+  }
+
   GridLink find(LinkId link) const {
     const int32_t source = place_[topology_.link(link).source.index()];
     const int32_t target = place_[topology_.link(link).target.index()];
@@ -66,6 +72,10 @@ std::optional<VcClasses> with_datelines(const Topology& topology,
   for (const std::vector<LinkId>& route : routes) {
     std::vector<int32_t>& of = classes.class_of.emplace_back(route.size());
     for (std::size_t first = 0, end = 0; first < route.size(); first = end) {
+      if (grid.is_outside(route[first])) {  // of an I/O node, from which no circle goes on
+        ++end;
+        continue;
+      }
       const GridLink direction = grid.find(route[first]);
       if (direction.dimension < 0) {
         return std::nullopt;

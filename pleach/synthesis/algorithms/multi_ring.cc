@@ -13,6 +13,7 @@
 #include "pleach/synthesis/ring_order.h"
 #include "pleach/synthesis/ring_schedule.h"
 #include "pleach/synthesis/route_finder.h"
+#include "pleach/topology/grids.h"
 
 namespace pleach {
 namespace {
@@ -109,7 +110,7 @@ Result<Schedule> around(const SynthesisRequest& request, std::span<const Cycle> 
 
 Result<Schedule> multi_ring(const SynthesisRequest& request, const Options& options) {
   const Topology& topology = request.topology;
-  if (!topology.grid().empty() && request.participants.size() == topology.nodes().size()) {
+  if (are_whole_grid(topology, request.participants)) {
     std::vector<Cycle> cycles = disjoint_cycles(topology.grid());
     const RankOfNode rank_of(request.participants);
     const std::size_t one_way = cycles.size();
