@@ -39,6 +39,11 @@ void declare_train(CommandLine& line) {
               "curves: simulated once per size; full: all transfers share the links as they come; "
               "alpha_beta: rings of a few numbers; measured:FILE: as measured on a group of ranks",
               "curves");
+  line.option("--classes",
+              "with --costs full, whose traffic links serve first: role (what computation waits "
+              "for, then messages of stages, then gradients), or families in order, "
+              "tensor,pipeline,data; one: all alike",
+              "one");
   line.option("--curve-end",
               "where curves end, 16MiB: larger sizes follow the last slope; not given: at the "
               "largest size, or where the model has it");
@@ -484,6 +489,7 @@ Result<TrainSettings> understand_train(const CommandLine& line) {
   }
   PLEACH_TRY(understand_ranks(line, settings));
   IterationOptions& iteration = settings.iteration;
+  PLEACH_SET(iteration.classes, line.value("--classes", TrafficClasses::parse));
   PLEACH_SET(iteration.most_iterations, line.count("--iterations", 2, 1'000'000));
   PLEACH_SET(iteration.seed, seed_option(line));
   PLEACH_SET(iteration.jitter, parse_fraction(line.text("--jitter"), "--jitter", 100));

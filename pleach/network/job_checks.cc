@@ -33,7 +33,7 @@ Status check_options(const SimulationOptions& options) {
 }
 
 Status check_job(const Topology& topology, const Job& job, int64_t now_ps) {
-  const auto& [schedule, size_bytes, start_ps] = job;
+  const auto& [schedule, size_bytes, start_ps, traffic_class] = job;
   if (size_bytes < 0 || start_ps < 0) {
     return invalid(
         fmt::format("job of {} bytes at {} ps: must not be negative", size_bytes, start_ps));
@@ -48,6 +48,10 @@ Status check_job(const Topology& topology, const Job& job, int64_t now_ps) {
     if (node.value < 0 || node.index() >= topology.nodes().size()) {
       return invalid(fmt::format("participant {} is no node of {}", node.value, topology.name()));
     }
+  }
+  if (traffic_class < 0 || traffic_class >= kTrafficClasses) {
+    return invalid(
+        fmt::format("job of class {}: classes are 0 to {}", traffic_class, kTrafficClasses - 1));
   }
   if (start_ps < now_ps) {
     return invalid(fmt::format("job at {} ps: the session is at {} ps already", start_ps, now_ps));

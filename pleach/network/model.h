@@ -27,6 +27,9 @@ struct NetworkModel {
   bool shares_links = true;
   // No link carries more than its bandwidth, and nothing arrives before its links' latencies.
   bool obeys_links = true;
+  // Jobs of several classes of traffic (Job::traffic_class) share links by them. false: it takes
+  // jobs of one class only, or of any where they do not meet.
+  bool has_classes = false;
   bool has_clock = false;  // of its own: it counts NetworkUse::cycles
   // Where curves of a slow model end if nobody says otherwise: larger sizes follow the last slope.
   int64_t curve_end_bytes = INT64_MAX;

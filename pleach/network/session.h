@@ -46,10 +46,15 @@ struct SimulationOptions {
   RunProgress progress = {};  // in messages delivered, now and then; may be empty
 };
 
+// Classes of traffic. Where a model tells them apart (NetworkModel::has_classes), a link serves
+// the lowest number first, and a higher one gets what the lower ones leave: nothing, if need be.
+inline constexpr int32_t kTrafficClasses = 16;
+
 struct Job {
   std::shared_ptr<const Schedule> schedule;  // correct; its participants are nodes of the topology
   int64_t size_bytes = 0;                    // whole buffer of one rank, ≥ 0; cut at bytes
   int64_t start_ps = 0;
+  int32_t traffic_class = 0;  // 0 to kTrafficClasses - 1
 };
 
 struct LinkUse {

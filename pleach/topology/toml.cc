@@ -319,7 +319,7 @@ class Reader {
     PLEACH_TRY(add_links("link", false));
     PLEACH_TRY(links_.build(builder_));
     builder_.set_framing(framing_);
-    builder_.set_grid(grid_);
+    builder_.set_grid(grid_.dimensions);
     builder_.set_routing(routing_);
     Result<Topology> built = std::move(builder_).build();
     if (!built && !built.error().message.starts_with(path_ + ":")) {
@@ -420,7 +420,7 @@ class Reader {
     name_ = shape->name();
     framing_ = shape->framing();
     routing_ = shape->routing();
-    grid_.assign(shape->grid().begin(), shape->grid().end());
+    grid_.dimensions.assign(shape->grid().begin(), shape->grid().end());
     for (const Node& node : shape->nodes()) {
       PLEACH_TRY(builder_.add_node(node, where));
       known_names_.push_back(node.name);
@@ -472,7 +472,7 @@ class Reader {
     const int64_t usual = node.kind == NodeKind::kSwitch ? 0 : defaults_.overhead_ps;
     node.overhead_ps = overhead.value_or(usual);
     if (!hangs_on(node)) {
-      grid_.clear();
+      grid_.dimensions.clear();
     }
     PLEACH_ASSIGN(repetition, Repetition::create(table, {"name"}));
     return repetition.for_each([&](const std::vector<std::string>& texts) -> Status {
@@ -482,8 +482,8 @@ class Reader {
       }
       known_names_.push_back(node.name);
       PLEACH_ASSIGN(added, builder_.add_node(node, table.where()));
-      hangs_.resize(added.index() + 1);
-      hangs_[added.index()] = hangs_on(node);
+      grid_.hangs.resize(added.index() + 1);
+      grid_.hangs[added.index()] = hangs_on(node);
       return ok();
     });
   }
@@ -547,10 +547,10 @@ class Reader {
     words.apply_to(placed);
     links_.add(std::move(placed));
     const auto hangs = [&](NodeId node) {
-      return node.index() < hangs_.size() && hangs_[node.index()];
+      return node.index() < grid_.hangs.size() && grid_.hangs[node.index()];
     };
     if (!hangs(source) && !hangs(target)) {
-      grid_.clear();
+      grid_.dimensions.clear();
     }
   }
 
@@ -560,8 +560,10 @@ class Reader {
   Defaults defaults_;
   Framing framing_;
   Routing routing_;
-  std::vector<GridDimension> grid_;  // of the shape, until more is added to it than I/O nodes
-  std::vector<bool> hangs_;          // by node: an I/O node that passes nothing through
+  struct {
+    std::vector<GridDimension> dimensions;  // of the shape, until more than I/O nodes is added
+    std::vector<bool> hangs;                // by node: an I/O node that passes nothing through
+  } grid_;
   TopologyBuilder builder_{""};
   std::vector<std::string> known_names_;
   PlacedLinks links_;

@@ -33,8 +33,10 @@ class SharedNetwork : public TraceNetwork {
     for (const int32_t group : *what.groups) {
       if (groups[at(group)].size() > 1 && what.size_bytes > 0) {
         PLEACH_ASSIGN(choice, choose(what, group));
-        PLEACH_TRY(
-            add(operation, choice.schedule, what.size_bytes, add_times_ps(now_ps, overhead_ps_)));
+        PLEACH_TRY(add(operation, {.schedule = choice.schedule,
+                                   .size_bytes = what.size_bytes,
+                                   .start_ps = add_times_ps(now_ps, overhead_ps_),
+                                   .traffic_class = what.traffic_class}));
       }
     }
     return end(operation, now_ps);
@@ -43,8 +45,10 @@ class SharedNetwork : public TraceNetwork {
   Result<int32_t> start(const WorkerSend& what, int64_t now_ps) override {
     const int32_t operation = begin();
     for (std::size_t i = 0; i < what.sources->size() && what.size_bytes > 0; ++i) {
-      PLEACH_TRY(
-          add(operation, message((*what.sources)[i], (*what.targets)[i]), what.size_bytes, now_ps));
+      PLEACH_TRY(add(operation, {.schedule = message((*what.sources)[i], (*what.targets)[i]),
+                                 .size_bytes = what.size_bytes,
+                                 .start_ps = now_ps,
+                                 .traffic_class = what.traffic_class}));
     }
     return end(operation, now_ps);
   }
@@ -91,10 +95,11 @@ class SharedNetwork : public TraceNetwork {
     return count_of(left_) - 1;
   }
 
-  Status add(int32_t operation, const std::shared_ptr<const Schedule>& schedule, int64_t size_bytes,
-             int64_t start_ps) {
-    const int64_t unit_bytes = padding_unit_bytes(*schedule, segment_count_);
-    PLEACH_ASSIGN(job, session_->start({schedule, padded_bytes(size_bytes, unit_bytes), start_ps}));
+  // A job of the operation, whose size may take padding.
+  Status add(int32_t operation, Job what) {
+    const int64_t unit_bytes = padding_unit_bytes(*what.schedule, segment_count_);
+    what.size_bytes = padded_bytes(what.size_bytes, unit_bytes);
+    PLEACH_ASSIGN(job, session_->start(what));
     operation_of_.resize(at(job) + 1);
     operation_of_[at(job)] = operation;
     ++left_[at(operation)];
@@ -122,13 +127,16 @@ class SharedNetwork : public TraceNetwork {
 
 }  // namespace
 
-Status check_shared(const FabricOptions& options) {
+Status check_shared(const FabricOptions& options, bool has_classes) {
   PLEACH_ASSIGN(model, network_models().entry_of(options.model));
   if (!model->shares_links) {
     return invalid(
         fmt::format("network model {}: its jobs do not share links as they come, as full "
                     "costs ask for",
                     model->name));
+  }
+  if (has_classes && !model->has_classes) {
+    return invalid(fmt::format("network model {}: it knows no classes of traffic", model->name));
   }
   if (!options.segment_count) {
     return invalid("full costs ask for one number of segments");

@@ -36,10 +36,12 @@ using Operation = std::variant<ChannelRun, GradientCollective, Sent>;
 // The network, and what its operations are.
 class Carrier {
  public:
-  explicit Carrier(TraceNetwork& network) : network_(network) {}
+  Carrier(TraceNetwork& network, const Trace& trace, const TrafficClasses& classes)
+      : network_(network), trace_(trace), classes_(classes) {}
 
   template <typename What>  // a GroupCollective or a WorkerSend
-  Status start(const What& what, const Operation& completes, int64_t now_ps) {
+  Status start(What what, const Operation& completes, int64_t now_ps) {
+    what.traffic_class = class_of(what);
     PLEACH_ASSIGN(number, network_.start(what, now_ps));
     operations_.resize(at(number) + 1);
     operations_[at(number)] = completes;
@@ -55,7 +57,14 @@ class Carrier {
   }
 
  private:
+  int32_t class_of(const GroupCollective& what) const {
+    return classes_.of(trace_.families[at(what.family)]);
+  }
+  int32_t class_of(const WorkerSend& /*what*/) const { return classes_.of_messages(); }
+
   TraceNetwork& network_;
+  const Trace& trace_;
+  const TrafficClasses& classes_;
   std::vector<Operation> operations_;  // by number
 };
 
@@ -67,7 +76,7 @@ class Simulator {
       : options_(options),
         index_(trace),
         recorder_(trace, options.keep_spans),
-        carrier_(network),
+        carrier_(network, trace, options.classes),
         progress_(index_),
         streams_(index_, options.jitter, options.seed),
         collectives_(index_),

@@ -8,6 +8,7 @@
 #include "pleach/base/result.h"
 #include "pleach/policy/wire.h"
 #include "pleach/training/trace_network.h"
+#include "pleach/training/traffic_classes.h"
 #include "pleach/workload/trace.h"
 
 namespace pleach {
@@ -21,6 +22,8 @@ struct IterationOptions {
   double jitter = 0;
   uint64_t seed = 0;
   bool keep_spans = false;  // of the iteration that TrainingRun::logs are of
+  // What operations are to the network: it tells them apart only where they share links.
+  TrafficClasses classes = {};
 };
 
 // Why a worker's computation stood still.

@@ -26,6 +26,7 @@ struct GroupCollective {
   const std::vector<int32_t>* groups = nullptr;  // of the family
   CollectiveKind kind = CollectiveKind::kAllReduce;
   int64_t size_bytes = 0;
+  int32_t traffic_class = 0;  // Job::traffic_class, where links are shared
 };
 
 // One message from each rank of a worker to its counterpart of another. Ranks say who they are in
@@ -34,6 +35,7 @@ struct WorkerSend {
   const std::vector<int32_t>* sources = nullptr;  // ranks
   const std::vector<int32_t>* targets = nullptr;  // as many
   int64_t size_bytes = 0;
+  int32_t traffic_class = 0;
 };
 
 class TraceNetwork {
@@ -118,8 +120,9 @@ std::unique_ptr<TraceCosts> alpha_beta_costs(const Trace& trace, const RingOptio
 // Operations take what the costs say, whatever else is under way. `costs` outlives the network.
 std::unique_ptr<TraceNetwork> independent_network(OperationCosts& costs);
 
-// Whether a model and a number of segments are such that shared_network() takes them.
-Status check_shared(const FabricOptions& options);
+// Whether a model and a number of segments are such that shared_network() takes them, and traffic
+// of several classes where `has_classes`.
+Status check_shared(const FabricOptions& options, bool has_classes = false);
 
 // All operations share the links of the topology as they come, in options.model. `topology` and
 // `trace` outlive the network. Errors: those of open_network and check_shared().

@@ -204,6 +204,30 @@ Status check_families(const Trace& trace, const NetworkChoice& network) {
   return check_schedule_files(*network.topology, trace, network.fabric);
 }
 
+// That classes of traffic are of something, and that a network tells them apart.
+Status check_classes(const Trace& trace, const NetworkChoice& network,
+                     const TrafficClasses& classes) {
+  if (classes.is_one()) {
+    return ok();
+  }
+  if (network.source != CostSource::kFull) {
+    return invalid("classes of traffic", "only full costs let it share links");
+  }
+  PLEACH_TRY(check_shared(network.fabric, true));
+  std::vector<std::string> known = {std::string(kPipelineFamily)};
+  for (const Family& family : trace.families) {
+    if (family.name != kPipelineFamily) {
+      known.push_back(family.name);
+    }
+  }
+  for (const std::string& name : classes.names()) {
+    if (std::ranges::count(known, name) == 0) {
+      return prefixed("classes of traffic", unknown_name("family", name, known));
+    }
+  }
+  return ok();
+}
+
 // Simulates the row's trace, and fills in what a row says of its run.
 Status run_row(TrainingRow& row, std::span<Policy* const> policies, const NetworkChoice& choice,
                TraceCosts& costs, const IterationOptions& options) {
@@ -235,6 +259,7 @@ class Trainer {
     base_ = std::make_shared<const Trace>(std::move(plain));
     exchange_family_ = find_family(*base_, FamilyRole::kExpert);
     PLEACH_TRY(check_families(*base_, request_.network));
+    PLEACH_TRY(check_classes(*base_, request_.network, request_.iteration.classes));
     PLEACH_SET(costs_, make_costs(*base_, request_.network));
     if (const int64_t end_bytes = costs_.curve_end_bytes; end_bytes > 0) {
       report(fmt::format("curves are simulated up to {}; what is larger follows their last slope",
@@ -462,6 +487,7 @@ Result<TrainingRow> replay(const Trace& trace, const NetworkChoice& network,
   }
   PLEACH_TRY(check_network(network, trace.rank_count));
   PLEACH_TRY(check_families(trace, network));
+  PLEACH_TRY(check_classes(trace, network, options.classes));
   PLEACH_ASSIGN(made, make_costs(trace, network));
   TrainingRow row{.policy = "as_traced", .trace = std::make_shared<const Trace>(trace)};
   row.curve_end_bytes = made.curve_end_bytes;

@@ -97,11 +97,17 @@ Result<int32_t> FlitSession::start(const pleach::Job& job) {
     return Error{ErrorCode::kUnsupported,
                  "flit takes no job while others run: all must be known before the first begins"};
   }
+  if (!waiting_.empty() && job.traffic_class != waiting_.front().traffic_class) {
+    return Error{ErrorCode::kUnsupported,
+                 fmt::format("flit serves one class of traffic at a time: a job of class {} comes "
+                             "to those of class {}",
+                             job.traffic_class, waiting_.front().traffic_class)};
+  }
   PLEACH_TRY(check_switches(*job.schedule));
   PLEACH_ASSIGN(schedule, written_out(job.schedule));
   PLEACH_ASSIGN(forms, known_.find(schedule));
   PLEACH_ASSIGN(lowered, forms->whole(job.size_bytes));
-  waiting_.push_back({std::move(lowered), job.start_ps});
+  waiting_.push_back({std::move(lowered), job.start_ps, job.traffic_class});
   return job_count_++;
 }
 

@@ -38,6 +38,7 @@ class FlitEngine {
   struct Job {
     LoweredJob lowered;
     int64_t start_ps = 0;
+    int32_t traffic_class = 0;  // of no matter: all have one
   };
 
   // Borrows the topology.

@@ -29,7 +29,8 @@ Kind event_of(Execution::Alarm::Kind kind) {
 Engine::Engine(const Topology& topology, const SimulationOptions& options)
     : options_(options), transmissions_(topology, events_), admission_(topology) {}
 
-Result<int32_t> Engine::add(LoweredJob lowered, int64_t start_ps, int32_t name) {
+Result<int32_t> Engine::add(LoweredJob lowered, int64_t start_ps, int32_t name,
+                            int32_t traffic_class) {
   PLEACH_TRY(admission_.check(lowered.schedule()));
   if (is_idle()) {
     events_.clear();  // ends of transmissions that came earlier after all, steps of finished jobs
@@ -37,8 +38,7 @@ Result<int32_t> Engine::add(LoweredJob lowered, int64_t start_ps, int32_t name) 
   const int64_t slowest_ps = transmissions_.slowest_ps(lowered);
   events_.join(lowered.schedule().connections().size(), slowest_ps, now_ps_);
   FlowJob& job = jobs_.take(lowered.shared_schedule(), count_of(connections_));
-  job.start_ps = start_ps;
-  job.name = name;
+  job.asked = {start_ps, name, traffic_class};
   if (job.first_connection == count_of(connections_)) {
     connect(job);
   }
@@ -129,7 +129,8 @@ void Engine::handle(const FlowEvent& event) {
 }
 
 void Engine::start_job(FlowJob& job) {
-  transmissions_.attach(job.first_connection, job.connection_count(), now_ps_);
+  transmissions_.attach(job.first_connection, job.connection_count(), now_ps_,
+                        job.asked.traffic_class);
   job.execution->start(now_ps_);
   follow(job);
 }
@@ -214,7 +215,7 @@ const Send* Engine::next(int32_t number) {
 Admission::Turn Engine::turn_of(int32_t number, const Send& send) const {
   const Connection& connection = connections_[at(number)];
   const FlowJob& job = jobs_[connection.job];
-  return {connection.asked_ps.value_or(now_ps_), job.start_ps, job.number, send};
+  return {connection.asked_ps.value_or(now_ps_), job.asked.start_ps, job.number, send};
 }
 
 // Those that may start, in their turn.
@@ -262,7 +263,7 @@ bool Engine::enter(int32_t number, const Send& send) {
 
 void Engine::note(int32_t number, const Admission::Refusal& refusal) {
   const auto job_of = [this](int32_t connection) {
-    return jobs_[connections_[at(connection)].job].name;
+    return jobs_[connections_[at(connection)].job].asked.name;
   };
   std::vector<int32_t> jobs = {job_of(number)};
   for (const int32_t other : refusal.in_the_way) {
@@ -300,6 +301,9 @@ NetworkUse Engine::use() const {
     for (const auto& [key, count] : entries_.conflicts) {
       admission.conflicts.push_back({key.first, key.second, count});
     }
+  }
+  if (transmissions_.starved_ps() > 0) {
+    use.counters.push_back({"starved_ps", transmissions_.starved_ps()});
   }
   return use;
 }

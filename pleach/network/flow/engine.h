@@ -32,7 +32,8 @@ class Engine {
   // number; numbers of released jobs are used again for jobs of the same LoweredSchedule.
   //   name    what the session calls it
   //   errors  kInvalidArgument: a switch that cannot carry one of its streams
-  Result<int32_t> add(LoweredJob job, int64_t start_ps, int32_t name = 0);
+  Result<int32_t> add(LoweredJob job, int64_t start_ps, int32_t name = 0,
+                      int32_t traffic_class = 0);
   // Whether some switch may refuse a stream what it lets others do.
   bool has_admission() const { return !admission_.admits_all(); }
   bool is_idle() const { return jobs_.running() == 0; }

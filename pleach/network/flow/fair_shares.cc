@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
@@ -10,6 +11,7 @@ namespace pleach {
 namespace {
 
 constexpr double kUnfixed = -1;
+constexpr double kNothing = 1e-9;  // of a link
 
 }  // namespace
 
@@ -24,11 +26,12 @@ FairShares::FairShares(std::vector<Capacity> capacities,
 
 void FairShares::add_flow(std::span<const LinkId> links) {
   flow_links_.push_back(links);
-  rates_.push_back(0);
+  rates_.emplace_back();
   fixed_.push_back(0);
 }
 
-void FairShares::start(int32_t flow) {
+void FairShares::start(int32_t flow, int32_t flow_class) {
+  rates_[at(flow)] = {kUnfixed, flow_class};
   for (const LinkId link : links_of(flow)) {
     active_[link.index()].push_back(flow);
     touched_.push_back(link);
@@ -44,7 +47,7 @@ void FairShares::stop(int32_t flow) {
     flows.pop_back();
     touched_.push_back(link);
   }
-  rates_[at(flow)] = 0;
+  rates_[at(flow)].bytes_per_s = 0;
 }
 
 std::span<const FairShares::Change> FairShares::solve() {
@@ -55,9 +58,10 @@ std::span<const FairShares::Change> FairShares::solve() {
   collect_part();
   fill_part();
   for (const int32_t flow : part_flows_) {
-    if (fixed_[at(flow)] != rates_[at(flow)]) {
-      rates_[at(flow)] = fixed_[at(flow)];
-      changes_.push_back({flow, rates_[at(flow)]});
+    double& bytes_per_s = rates_[at(flow)].bytes_per_s;
+    if (fixed_[at(flow)] != bytes_per_s) {
+      bytes_per_s = fixed_[at(flow)];
+      changes_.push_back({flow, bytes_per_s});
     }
     fixed_[at(flow)] = 0;
   }
@@ -111,29 +115,62 @@ double FairShares::capacity(LinkId link) const {
   return own.bytes_per_s / (1 + own.crowding * (1 - 1 / count));
 }
 
+void FairShares::fill_part() {
+  std::vector<double> left(part_links_.size());
+  for (std::size_t index = 0; index < part_links_.size(); ++index) {
+    left[index] = capacity(part_links_[index]);
+    place_[part_links_[index].index()] = static_cast<int32_t>(index);
+  }
+  // From class to class there is.
+  constexpr int32_t kNone = std::numeric_limits<int32_t>::max();
+  for (int32_t last = -1, next = 0; next != kNone; last = next) {
+    next = kNone;
+    bool is_only = true;
+    for (const int32_t flow : part_flows_) {
+      const int32_t own = class_of(flow);
+      is_only = is_only && own == class_of(part_flows_.front());
+      next = own > last ? std::min(next, own) : next;
+    }
+    if (next != kNone) {
+      fill_class(next, is_only, left);
+    }
+  }
+}
+
 // The fullest link is the one whose flows left get the least; of several the first. A heap holds
 // every link with its share; an entry that is no longer true is passed over.
-void FairShares::fill_part() {
+void FairShares::fill_class(int32_t flow_class, bool is_only, std::vector<double>& left) {
   struct Share {
     double rate;
     std::size_t index;
     auto operator<=>(const Share&) const = default;
   };
-  std::vector<double> left(part_links_.size());
   std::vector<int32_t> unfixed(part_links_.size());
   std::vector<Share> heap;
   std::vector<std::size_t> changed;
+  std::size_t remaining = is_only ? part_flows_.size() : 0;
+  for (std::size_t next = remaining; next < part_flows_.size(); ++next) {
+    const int32_t flow = part_flows_[next];
+    if (class_of(flow) == flow_class) {
+      ++remaining;
+      for (const LinkId link : links_of(flow)) {
+        ++unfixed[at(place_[link.index()])];
+      }
+    }
+  }
   for (std::size_t index = 0; index < part_links_.size(); ++index) {
-    const std::size_t link = part_links_[index].index();
-    unfixed[index] = count_of(active_[link]);
-    left[index] = capacity(part_links_[index]);
-    place_[link] = static_cast<int32_t>(index);
+    if (is_only) {
+      unfixed[index] = count_of(active_[part_links_[index].index()]);
+    }
+    if (left[index] < kNothing * capacities_[part_links_[index].index()].bytes_per_s) {
+      left[index] = 0;
+    }
     if (unfixed[index] > 0) {
       heap.push_back({left[index] / unfixed[index], index});
     }
   }
   std::make_heap(heap.begin(), heap.end(), std::greater<>());
-  for (std::size_t remaining = part_flows_.size(); remaining > 0;) {
+  while (remaining > 0) {
     std::pop_heap(heap.begin(), heap.end(), std::greater<>());
     const auto [least, fullest] = heap.back();
     heap.pop_back();
@@ -142,7 +179,7 @@ void FairShares::fill_part() {
     }
     changed.clear();
     for (const int32_t flow : active_[part_links_[fullest].index()]) {
-      if (fixed_[at(flow)] != kUnfixed) {
+      if (fixed_[at(flow)] != kUnfixed || class_of(flow) != flow_class) {
         continue;
       }
       fixed_[at(flow)] = least;

@@ -83,22 +83,33 @@ TEST(FairShares, WhatComesByManyLinksLosesCapacity) {
   expect({{0, 8.0 / 3}, {1, 8.0 / 3}, {3, 8.0 / 3}});
 }
 
-// Max-min: no link is overfull, and every flow has a full link on which nobody is faster.
+// What a flow has, and its class.
+struct Rate {
+  double bytes_per_s = 0;
+  int32_t flow_class = 0;
+};
+
+// Max-min, class after class: no link is overfull; every flow has a link that its class and those
+// before it fill, on which nobody of its class is faster. There is one such allocation only.
 void expect_max_min(const std::vector<double>& capacities, const Links& links,
-                    const std::map<int32_t, double>& rates) {
-  std::vector<double> load(capacities.size()), fastest(capacities.size());
+                    const std::map<int32_t, Rate>& rates) {
   for (const auto& [flow, rate] : rates) {
-    for (const LinkId link : links[at(flow)]) {
-      load[link.index()] += rate;
-      fastest[link.index()] = std::max(fastest[link.index()], rate);
+    std::vector<double> load(capacities.size()), fastest(capacities.size());
+    for (const auto& [other, other_rate] : rates) {
+      for (const LinkId link : links[at(other)]) {
+        if (other_rate.flow_class <= rate.flow_class) {
+          load[link.index()] += other_rate.bytes_per_s;
+        }
+        if (other_rate.flow_class == rate.flow_class) {
+          fastest[link.index()] = std::max(fastest[link.index()], other_rate.bytes_per_s);
+        }
+      }
     }
-  }
-  for (std::size_t link = 0; link < load.size(); ++link) {
-    ASSERT_LE(load[link], capacities[link] * (1 + 1e-9));
-  }
-  for (const auto& [flow, rate] : rates) {
+    for (std::size_t link = 0; link < load.size(); ++link) {
+      ASSERT_LE(load[link], capacities[link] * (1 + 1e-9));
+    }
     const auto& own = links[at(flow)];
-    const double speed = rate;
+    const double speed = rate.bytes_per_s;
     ASSERT_TRUE(std::any_of(own.begin(), own.end(),
                             [&](LinkId link) {
                               return load[link.index()] >= capacities[link.index()] * (1 - 1e-9) &&
@@ -108,44 +119,90 @@ void expect_max_min(const std::vector<double>& capacities, const Links& links,
   }
 }
 
+// Flows of so many classes start and stop.
+void expect_max_min_after_every_change(uint64_t seed, uint64_t class_count) {
+  Rng rng(seed);
+  std::vector<double> capacities;
+  for (int link = 0; link < 6; ++link) {
+    capacities.push_back(static_cast<double>(1 + rng.below(20)));
+  }
+  Links links(12);
+  for (auto& own : links) {
+    for (int32_t link = 0; link < 6; ++link) {
+      if (rng.below(3) == 0) {
+        own.push_back({link});
+      }
+    }
+    if (own.empty()) {
+      own.push_back({0});
+    }
+  }
+  std::vector<FairShares::Capacity> given;
+  for (const double capacity : capacities) {
+    given.push_back({capacity});
+  }
+  FairShares shares(given, spans(links));
+  std::map<int32_t, Rate> rates;
+  for (int change = 0; change < 40; ++change) {
+    const auto flow = static_cast<int32_t>(rng.below(links.size()));
+    if (rates.erase(flow) > 0) {
+      shares.stop(flow);
+    } else {
+      rates[flow].flow_class = static_cast<int32_t>(3 * rng.below(class_count));
+      rates[flow].bytes_per_s = -1;  // it has to be told
+      shares.start(flow, rates[flow].flow_class);
+    }
+    for (const auto& [changed, rate] : shares.solve()) {
+      rates[changed].bytes_per_s = rate;
+    }
+    ASSERT_TRUE(std::ranges::all_of(rates, [](auto& one) { return one.second.bytes_per_s >= 0; }));
+    expect_max_min(capacities, links, rates);
+  }
+}
+
 TEST(FairShares, IsMaxMinAfterEveryChange) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    Rng rng(seed);
-    std::vector<double> capacities;
-    for (int link = 0; link < 6; ++link) {
-      capacities.push_back(static_cast<double>(1 + rng.below(20)));
+    expect_max_min_after_every_change(seed, 1);
+  }
+}
+
+TEST(FairShares, IsMaxMinClassAfterClass) {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    expect_max_min_after_every_change(seed, 2 + seed % 3);
+  }
+}
+
+// Link 0 (10) carries a, b; link 1 (4) b, c. Class 0: b = 4. Class 1: a = 10 - 4, c has nothing.
+TEST(FairShares, LeaveLaterClassesWhatIsLeft) {
+  const Links links = {{{0}}, {{0}, {1}}, {{1}}};
+  FairShares shares({{10}, {4}}, spans(links));
+  shares.start(0, 1);
+  shares.start(1, 0);
+  shares.start(2, 1);
+  std::map<int32_t, double> rates;
+  for (const auto& [flow, rate] : shares.solve()) {
+    rates[flow] = rate;
+  }
+  EXPECT_EQ(rates, (std::map<int32_t, double>{{0, 6}, {1, 4}, {2, 0}}));
+  shares.stop(1);
+  rates.clear();
+  for (const auto& [flow, rate] : shares.solve()) {
+    rates[flow] = rate;
+  }
+  EXPECT_EQ(rates, (std::map<int32_t, double>{{0, 10}, {2, 4}}));
+}
+
+// 7 / 3 three times is not 7 to the last bit: what that leaves is nothing, and no rate.
+TEST(FairShares, TakeRoundingForNothing) {
+  for (int32_t count = 1; count < 40; ++count) {
+    const Links links(at(count) + 1, {{0}});
+    FairShares shares({{12e12 / 7}}, spans(links));
+    for (int32_t flow = 0; flow <= count; ++flow) {
+      shares.start(flow, flow < count ? 0 : 1);
     }
-    Links links(10);
-    for (auto& own : links) {
-      for (int32_t link = 0; link < 6; ++link) {
-        if (rng.below(3) == 0) {
-          own.push_back({link});
-        }
-      }
-      if (own.empty()) {
-        own.push_back({0});
-      }
-    }
-    std::vector<FairShares::Capacity> given;
-    for (const double capacity : capacities) {
-      given.push_back({capacity});
-    }
-    FairShares shares(given, spans(links));
-    std::map<int32_t, double> rates;
-    for (int change = 0; change < 30; ++change) {
-      const auto flow = static_cast<int32_t>(rng.below(links.size()));
-      if (rates.erase(flow) > 0) {
-        shares.stop(flow);
-      } else {
-        shares.start(flow);
-        rates[flow] = 0;
-      }
-      for (const auto& [changed, rate] : shares.solve()) {
-        rates[changed] = rate;
-      }
-      expect_max_min(capacities, links, rates);
-    }
+    EXPECT_EQ(shares.solve().back().rate_bytes_per_s, 0) << count;
   }
 }
 

@@ -40,6 +40,7 @@ struct FlowSessionJob {
   ScheduleForms* forms = nullptr;
   int64_t size_bytes = 0;
   int64_t start_ps = 0;
+  int32_t traffic_class = 0;
 };
 
 // The job that had no company so far.
@@ -113,7 +114,8 @@ Result<Alone*> FlowSession::time_alone(ScheduleForms& forms, int64_t size_bytes)
 
 Status FlowSession::enter(const FlowSessionJob& job) {
   PLEACH_ASSIGN(lowered, job.forms->whole(job.size_bytes));
-  PLEACH_ASSIGN(number, engine_.add(std::move(lowered), job.start_ps, job.number));
+  PLEACH_ASSIGN(number,
+                engine_.add(std::move(lowered), job.start_ps, job.number, job.traffic_class));
   job_of_.resize(std::max(job_of_.size(), at(number) + 1));
   job_of_[at(number)] = job.number;
   return ok();
@@ -122,7 +124,8 @@ Status FlowSession::enter(const FlowSessionJob& job) {
 Result<int32_t> FlowSession::start(const Job& asked) {
   PLEACH_TRY(check_job(topology_, asked, now_ps_));
   PLEACH_ASSIGN(forms, known_.find(asked.schedule));
-  const FlowSessionJob job{job_count_, forms, asked.size_bytes, asked.start_ps};
+  const FlowSessionJob job{job_count_, forms, asked.size_bytes, asked.start_ps,
+                           asked.traffic_class};
   const bool is_alone = engine_.is_idle() && !has_known_solo();
   if (is_alone) {
     PLEACH_ASSIGN(alone, time_alone(*forms, job.size_bytes));
@@ -229,6 +232,7 @@ extern const NetworkModel kFlowModel = {
     .summary = "fluid: one segment at a time per connection, max-min shares of links",
     .source = "Bertsekas & Gallager, Data Networks, sec. 6.5.2",
     .options = {},
+    .has_classes = true,
     .open = open_flow,
 };
 

@@ -19,12 +19,15 @@ struct FlowJob {
   std::shared_ptr<const LoweredSchedule> schedule;  // its links are those of the connections
   std::unique_ptr<Execution> execution = {};        // null: released
   int32_t number = 0;
-  int32_t name = 0;  // the session's
+  struct {
+    int64_t start_ps = 0;
+    int32_t name = 0;  // the session's
+    int32_t traffic_class = 0;
+  } asked = {};
   int32_t first_connection = 0;
   int32_t first_rank = 0;
   uint32_t generation = 0;  // of its alarms: how often its number was given away
   bool is_running = false;
-  int64_t start_ps = 0;
   int64_t finish_ps = 0;
 
   int32_t connection_count() const { return count_of(schedule->connections()); }

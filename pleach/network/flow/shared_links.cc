@@ -69,32 +69,38 @@ void SharedLinks::detach(int32_t connection) {
   }
 }
 
-void SharedLinks::join(int32_t connection, int64_t wire_bytes, int64_t now_ps) {
-  if (transmissions_.size() < links_.size()) {
-    transmissions_.resize(links_.size());
-  }
-  transmissions_[at(connection)] = {wire_bytes, {static_cast<double>(wire_bytes), 0, now_ps}, {}};
-  fair_.start(connection);
+void SharedLinks::use_links(int32_t connection, bool starts, int64_t now_ps) {
   for (const LinkId link : links_[at(connection)]) {
     Use& use = uses_[link.index()];
-    if (use.active++ == 0) {
+    if (starts && use.active++ == 0) {
       use.since_ps = now_ps;
+    } else if (!starts && --use.active == 0) {
+      use.busy_ps += now_ps - use.since_ps;
     }
   }
 }
 
-void SharedLinks::join_late(int32_t connection, int64_t wire_bytes, int64_t begin_ps) {
-  join(connection, wire_bytes, begin_ps);
+void SharedLinks::join(int32_t connection, int64_t wire_bytes, int64_t now_ps,
+                       int32_t traffic_class) {
+  if (transmissions_.size() < links_.size()) {
+    transmissions_.resize(links_.size());
+  }
+  transmissions_[at(connection)] = {
+      wire_bytes, {static_cast<double>(wire_bytes), kNoRate, now_ps}, {}};
+  fair_.start(connection, traffic_class);
+  use_links(connection, true, now_ps);
+}
+
+void SharedLinks::join_late(int32_t connection, int64_t wire_bytes, int64_t begin_ps,
+                            int32_t traffic_class) {
+  join(connection, wire_bytes, begin_ps, traffic_class);
   transmissions_[at(connection)].now.rate_bytes_per_s = full_rate(connection);
 }
 
 void SharedLinks::leave(int32_t connection, int64_t now_ps) {
   fair_.stop(connection);
-  for (const LinkId link : links_[at(connection)]) {
-    Use& use = uses_[link.index()];
-    if (--use.active == 0) {
-      use.busy_ps += now_ps - use.since_ps;
-    }
+  if (transmissions_[at(connection)].is_moving) {
+    use_links(connection, false, now_ps);
   }
 }
 
@@ -109,6 +115,9 @@ double SharedLinks::full_rate(int32_t connection) const {
 // A transmission that always had the full rate takes exactly what it takes on links of its own.
 int64_t SharedLinks::end_ps(int32_t connection) const {
   const Transmission& one = transmissions_[at(connection)];
+  if (one.now.rate_bytes_per_s == 0) {
+    return kNever;
+  }
   if (one.now.remaining_bytes == static_cast<double>(one.wire_bytes) &&
       one.now.rate_bytes_per_s == full_rate(connection)) {
     const auto rate_bytes_per_s = static_cast<int64_t>(one.now.rate_bytes_per_s);
@@ -124,7 +133,7 @@ int64_t SharedLinks::end_ps(int32_t connection) const {
 std::span<const SharedLinks::End> SharedLinks::update(int64_t now_ps) {
   ends_.clear();
   for (const auto& [flow, rate_bytes_per_s] : fair_.solve()) {
-    auto& [wire_bytes, now, before] = transmissions_[at(flow)];
+    auto& [wire_bytes, now, before, is_moving] = transmissions_[at(flow)];
     if (now.since_ps == now_ps && before.rate_bytes_per_s == rate_bytes_per_s) {
       now = before;
     } else if (now.since_ps < now_ps && now.rate_bytes_per_s != rate_bytes_per_s) {
@@ -134,6 +143,11 @@ std::span<const SharedLinks::End> SharedLinks::update(int64_t now_ps) {
       now.since_ps = now_ps;
     }
     now.rate_bytes_per_s = rate_bytes_per_s;
+    if (is_moving != (rate_bytes_per_s > 0)) {
+      is_moving = rate_bytes_per_s > 0;
+      use_links(flow, is_moving, now_ps);
+      starved_ps_ += is_moving ? now_ps : -now_ps;
+    }
     ends_.push_back({flow, end_ps(flow)});
   }
   return ends_;

@@ -32,9 +32,10 @@ void Transmissions::add(const LoweredConnection& lowered) {
   shared_.add(lowered.links);
 }
 
-void Transmissions::attach(int32_t first, int32_t count, int64_t now_ps) {
+void Transmissions::attach(int32_t first, int32_t count, int64_t now_ps, int32_t traffic_class) {
   std::vector<int32_t> found;
   for (int32_t number = first; number < first + count; ++number) {
+    connections_[at(number)].traffic_class = traffic_class;
     shared_.attach(number, found);
   }
   for (const int32_t number : found) {
@@ -55,9 +56,9 @@ void Transmissions::share(int32_t number, int64_t now_ps) {
   if (connection.begin_ps > now_ps) {
     events_.push(connection.begin_ps, Kind::kFlowBegin, number);
   } else if (connection.begin_ps == now_ps) {
-    shared_.join(number, bytes, now_ps);
+    shared_.join(number, bytes, now_ps, connection.traffic_class);
   } else {
-    shared_.join_late(number, bytes, connection.begin_ps);
+    shared_.join_late(number, bytes, connection.begin_ps, connection.traffic_class);
   }
 }
 
@@ -95,7 +96,8 @@ void Transmissions::begin(int32_t number, int64_t wire_bytes, int64_t now_ps) {
 }
 
 void Transmissions::flow(int32_t number, int64_t now_ps) {
-  shared_.join(number, connections_[at(number)].wire_bytes, now_ps);
+  const Connection& connection = connections_[at(number)];
+  shared_.join(number, connection.wire_bytes, now_ps, connection.traffic_class);
 }
 
 bool Transmissions::end(int32_t number, uint32_t generation, int64_t now_ps) {
@@ -113,7 +115,10 @@ bool Transmissions::end(int32_t number, uint32_t generation, int64_t now_ps) {
 
 void Transmissions::update(int64_t now_ps) {
   for (const auto& [number, end_ps] : shared_.update(now_ps)) {
-    events_.push(end_ps, Kind::kSent, number, ++connections_[at(number)].generation);
+    const uint32_t generation = ++connections_[at(number)].generation;
+    if (end_ps != SharedLinks::kNever) {
+      events_.push(end_ps, Kind::kSent, number, generation);
+    }
   }
 }
 

@@ -14,9 +14,10 @@
 namespace pleach {
 
 // A transmission occupies its connection for the source's overhead and then for its bytes at the
-// connection's rate: the bottleneck's bandwidth where its links are its own, else its max-min fair
-// share. Its end is pushed as a kSent event; where shares change, again, with another generation. A
-// connection is a number from 0. Times never go back.
+// connection's rate: the bottleneck's bandwidth where its links are its own, else its share among
+// those of its class of what lower ones leave, max-min fair. Its end is pushed as a kSent event;
+// where shares change, again, with another generation. A connection is a number from 0. Times never
+// go back.
 class Transmissions {
  public:
   // Borrows both.
@@ -25,9 +26,10 @@ class Transmissions {
   // The next connection number is this one, which must outlive this. Not attached yet.
   void add(const LoweredConnection& connection);
   std::size_t count() const { return connections_.size(); }
-  // From now on the connections [first, first + count) may transmit / do no more. A transmission of
-  // another that had its links for itself until now is from here on one of the shared ones.
-  void attach(int32_t first, int32_t count, int64_t now_ps);
+  // From now on the connections [first, first + count) may transmit, in a class of traffic / do no
+  // more. A transmission of another that had its links for itself until now is from here on one of
+  // the shared ones.
+  void attach(int32_t first, int32_t count, int64_t now_ps, int32_t traffic_class = 0);
   void detach(int32_t first, int32_t count);
 
   bool is_busy(int32_t connection) const { return connections_[at(connection)].is_busy; }
@@ -45,6 +47,7 @@ class Transmissions {
 
   // By LinkId, of everything since the start.
   std::vector<LinkUse> use() const;
+  int64_t starved_ps() const { return shared_.starved_ps(); }
   // How long one largest send takes on the job's slowest connection, with its overhead.
   int64_t slowest_ps(const LoweredJob& job) const;
 
@@ -60,6 +63,7 @@ class Transmissions {
     int64_t begin_ps = 0;  // when the first byte of the transmission leaves
     int64_t wire_bytes = 0;
     uint32_t generation = 0;  // of the pending end
+    int32_t traffic_class = 0;
     bool is_busy = false;
     bool is_shared = false;  // takes part in SharedLinks, or will once it begins
   };
