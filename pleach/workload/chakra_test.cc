@@ -440,7 +440,9 @@ TEST_F(Chakra, NamesTheLineThatIsWrongInAFileOfGroups) {
 }
 
 // A trace of two pipeline stages with tensor groups, and loads beside.
-Trace written_trace() {
+Trace written_trace(
+    const Strategy& strategy = {
+        .data = 2, .tensor = 2, .pipeline = 2, .micro_batches = 2, .tensor_sequence = true}) {
   Workload workload;
   workload.model.name = "chain";
   workload.batch = 2;
@@ -458,8 +460,6 @@ Trace written_trace() {
     times.layers.push_back({1'300'000 + layer, 2'600'000, 0});
   }
   workload.times = times;
-  const Strategy strategy = {
-      .data = 2, .tensor = 2, .pipeline = 2, .micro_batches = 2, .tensor_sequence = true};
   const Result<Trace> trace = build_trace({.workload = workload, .strategy = strategy});
   EXPECT_TRUE(trace) << trace.error().message;
   return *trace;
@@ -524,6 +524,27 @@ TEST_F(Chakra, ReadsWhatItWrites) {
     for (std::size_t index = 0; index < third->workers[worker].nodes.size(); ++index) {
       EXPECT_EQ(third->workers[worker].nodes[index].duration_ps,
                 again->workers[worker].nodes[index].duration_ps);
+    }
+  }
+}
+
+// A send to several ranks: a broadcast of its source and those, which no other rank takes part in.
+TEST_F(Chakra, WritesOutputsThatAreBroadcast) {
+  const Trace trace = written_trace(
+      {.data = 2, .tensor = 2, .pipeline = 2, .micro_batches = 2, .multicast_outputs = true});
+  ASSERT_TRUE(write_chakra(trace, prefix()));
+  const Result<Trace> again = read_written(prefix());
+  ASSERT_TRUE(again) << again.error().message;
+  // Ranks 0 and 1 are of the first stage, 2 and 3 of the second, and so are four others.
+  const int32_t expected[] = {4, 2, 4, 2, 4, 2, 4, 2};
+  for (const WorkerTrace& worker : again->workers) {
+    for (const int32_t rank : worker.ranks) {
+      const auto count = std::ranges::count_if(worker.nodes, [](const TraceNode& node) {
+        EXPECT_NE(node.kind, Kind::kSend);
+        EXPECT_NE(node.kind, Kind::kReceive);
+        return node.kind == Kind::kCollective && node.collective == CollectiveKind::kBroadcast;
+      });
+      EXPECT_EQ(count, expected[rank]) << rank;
     }
   }
 }

@@ -152,5 +152,29 @@ TEST(ParseStrategy, ReadsWhatToTextPrints) {
   }
 }
 
+// Whatever the text, there is a strategy that fits the ranks or an error of one line.
+TEST(ParseStrategy, SurvivesAnyText) {
+  Rng rng(17);
+  const std::vector<std::string> words = {"tp=2", "pp=2", "idle=1", "placement=", "0",    "1", "2",
+                                          "3",    "-",    "tp-dp",  "stream=",    "/",    ",", "=",
+                                          "99",   "\n",   "7",      ".json",      "1GB/s"};
+  int32_t parsed = 0;
+  for (int32_t round = 0; round < 20'000; ++round) {
+    std::string text;
+    for (uint64_t count = rng.below(12); count > 0; --count) {
+      text += words[rng.below(words.size())] + (rng.below(3) == 0 ? "," : "");
+    }
+    const Result<Strategy> strategy = parse_strategy(text, 8);
+    if (strategy) {
+      ++parsed;
+      EXPECT_LE(strategy->rank_end(), 8) << text;
+      EXPECT_TRUE(check_placement(*strategy)) << text;
+    } else {
+      EXPECT_EQ(strategy.error().message.find('\n'), std::string::npos) << text;
+    }
+  }
+  EXPECT_GT(parsed, 100);
+}
+
 }  // namespace
 }  // namespace pleach
