@@ -34,8 +34,9 @@ ScheduleBuilder::ScheduleBuilder(const SynthesisRequest& request, CollectiveKind
 
 void ScheduleBuilder::add(const Message& message, NodeId source, NodeId target, int32_t route) {
   move_count_ += message.chunk_count;
-  schedule_.transfers.push_back(
-      {message.first_chunk, message.chunk_count, source, target, message.step, route, message.op});
+  schedule_.transfers.push_back({message.first_chunk, message.chunk_count, source, target,
+                                 message.step, route, message.op, message.source_pass,
+                                 message.target_pass});
 }
 
 Result<Schedule> ScheduleBuilder::finish(std::vector<int32_t> phase_steps, int32_t period) && {

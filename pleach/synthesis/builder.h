@@ -19,6 +19,8 @@ struct Message {
   int32_t chunk_count = 1;
   int32_t step = 0;
   TransferOp op = TransferOp::kCopy;
+  uint16_t source_pass = 0;  // of switches, as in Transfer
+  uint16_t target_pass = 0;
 };
 
 // Errors: kInfeasible when a schedule of so many transfers, or of so many chunks moved by all of

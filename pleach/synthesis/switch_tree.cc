@@ -1,0 +1,168 @@
+#include "pleach/synthesis/switch_tree.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <queue>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "pleach/base/check.h"
+#include "pleach/base/index.h"
+
+namespace pleach {
+namespace {
+
+bool is_switch(const Topology& topology, NodeId node) {
+  return topology.node(node).kind == NodeKind::kSwitch;
+}
+
+// The first link; none: there is none.
+LinkId first_link(const Topology& topology, NodeId source, NodeId target) {
+  for (const LinkId link : topology.links_out(source)) {
+    if (topology.link(link).target == target) {
+      return link;
+    }
+  }
+  return {};
+}
+
+// Of each node that is reached: the one before it. Breadth first, through switches.
+std::map<NodeId, NodeId> reach(const Topology& topology, NodeId center) {
+  std::map<NodeId, NodeId> above = {{center, center}};
+  std::queue<NodeId> open;
+  open.push(center);
+  while (!open.empty()) {
+    const NodeId node = open.front();
+    open.pop();
+    for (const LinkId link : topology.links_out(node)) {
+      const NodeId next = topology.link(link).target;
+      if (!above.contains(next) && first_link(topology, next, node).value >= 0) {
+        above.emplace(next, node);
+        if (is_switch(topology, next)) {
+          open.push(next);
+        }
+      }
+    }
+  }
+  return above;
+}
+
+}  // namespace
+
+std::vector<SwitchTree> SwitchTree::find(const Topology& topology, std::span<const NodeId> ranks) {
+  std::vector<std::tuple<std::size_t, std::size_t, NodeId, SwitchTree>> found;
+  for (int32_t index = 0; index < count_of(topology.nodes()); ++index) {
+    const NodeId center{index};
+    if (!is_switch(topology, center)) {
+      continue;
+    }
+    const std::map<NodeId, NodeId> above = reach(topology, center);
+    SwitchTree tree(topology, center);
+    std::size_t longest = 0;
+    bool reaches_all = true;
+    for (const NodeId rank : ranks) {
+      reaches_all = reaches_all && above.contains(rank);
+      std::size_t length = 0;
+      for (NodeId node = rank; reaches_all && node != center; node = above.at(node)) {
+        tree.above_.emplace(node, above.at(node));
+        ++length;
+      }
+      longest = std::max(longest, length);
+    }
+    if (reaches_all) {
+      found.emplace_back(longest, tree.above_.size(), center, std::move(tree));
+    }
+  }
+  std::ranges::sort(found, {}, [](const auto& one) {
+    return std::tuple(std::get<0>(one), std::get<1>(one), std::get<2>(one));
+  });
+  std::vector<SwitchTree> trees;
+  for (auto& one : found) {
+    trees.push_back(std::move(std::get<3>(one)));
+  }
+  return trees;
+}
+
+std::vector<NodeId> SwitchTree::way_up(NodeId node) const {
+  std::vector<NodeId> way = {node};
+  while (way.back() != center_) {
+    way.push_back(above_.at(way.back()));
+  }
+  return way;
+}
+
+std::vector<NodeId> SwitchTree::way(NodeId source, NodeId target) const {
+  std::vector<NodeId> up = way_up(source), down = way_up(target);
+  while (up.size() > 1 && down.size() > 1 && up[up.size() - 2] == down[down.size() - 2]) {
+    up.pop_back();
+    down.pop_back();
+  }
+  up.insert(up.end(), down.rbegin() + 1, down.rend());
+  return up;
+}
+
+LinkId SwitchTree::link(NodeId source, NodeId target) const {
+  const LinkId link = first_link(*topology_, source, target);
+  PLEACH_CHECK(link.value >= 0, "the tree has links both ways");
+  return link;
+}
+
+std::vector<LinkId> SwitchTree::route(NodeId source, NodeId target) const {
+  const std::vector<NodeId> nodes = way(source, target);
+  std::vector<LinkId> links;
+  for (std::size_t i = 1; i < nodes.size(); ++i) {
+    links.push_back(link(nodes[i - 1], nodes[i]));
+  }
+  return links;
+}
+
+SwitchTree::Stream SwitchTree::stream(std::span<const NodeId> sources,
+                                      std::span<const NodeId> targets) const {
+  using Edge = std::pair<NodeId, NodeId>;
+  const NodeId turn = targets.size() == 1   ? above_.at(targets.front())
+                      : sources.size() == 1 ? above_.at(sources.front())
+                                            : center_;
+  std::set<Edge> up, down;
+  std::set<NodeId> passed = {turn};  // on the way up
+  const auto add_way = [](std::set<Edge>& edges, const std::vector<NodeId>& nodes) {
+    for (std::size_t i = 1; i < nodes.size(); ++i) {
+      edges.emplace(nodes[i - 1], nodes[i]);
+    }
+  };
+  for (const NodeId source : sources) {
+    const std::vector<NodeId> nodes = way(source, turn);
+    passed.insert(nodes.begin() + 1, nodes.end());
+    add_way(up, nodes);
+  }
+  for (const NodeId target : targets) {
+    add_way(down, way(turn, target));
+  }
+  Stream stream;
+  std::map<NodeId, int32_t> enter, leave;
+  for (const auto& [from, to] : up) {
+    stream.hops.push_back({link(from, to), TransferOp::kReduce, 0, 0});
+    ++enter[to];
+  }
+  const auto pass_down = [&](NodeId node) -> uint16_t {
+    return node != turn && is_switch(*topology_, node) && passed.contains(node) ? 1 : 0;
+  };
+  for (const auto& [from, to] : down) {
+    stream.hops.push_back({link(from, to), TransferOp::kCopy, pass_down(from), pass_down(to)});
+    ++leave[from];
+  }
+  for (const auto& [node, count] : enter) {
+    if (count > 1 && !topology_->node(node).reduces && stream.obstacle.empty()) {
+      stream.obstacle = fmt::format("switch {} does not reduce", topology_->node(node).name);
+    }
+  }
+  for (const auto& [node, count] : leave) {
+    if (count > 1 && !topology_->node(node).multicasts && stream.obstacle.empty()) {
+      stream.obstacle = fmt::format("switch {} does not multicast", topology_->node(node).name);
+    }
+  }
+  return stream;
+}
+
+}  // namespace pleach

@@ -1,0 +1,154 @@
+// Collectives inside trees of switches.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pleach/base/rng.h"
+#include "pleach/collective/bounds.h"
+#include "pleach/collective/verify.h"
+#include "pleach/network/model.h"
+#include "pleach/synthesis/algorithm.h"
+#include "tests/support/random_schedules.h"
+#include "tests/support/two_levels.h"
+
+namespace pleach {
+namespace {
+
+Result<Schedule> made(const Topology& topology, CollectiveKind collective,
+                      std::vector<NodeId> group, int32_t root = 0) {
+  return synthesize({.topology = topology,
+                     .participants = std::move(group),
+                     .collective = collective,
+                     .root = Rank{root}},
+                    "in_switch");
+}
+
+std::vector<NodeId> nodes_of(const std::vector<int32_t>& ranks) {
+  std::vector<NodeId> nodes;
+  for (const int32_t rank : ranks) {
+    nodes.push_back(NodeId{rank});
+  }
+  return nodes;
+}
+
+// Up to the lowest switch above all, one copy on each cable and way.
+TEST(InSwitch, TurnsAtTheLowestSwitchAboveAll) {
+  const support::TwoLevels levels{.ranks = 6, .leaves = 3};
+  const Topology topology = levels.topology();
+  const auto whole = made(topology, CollectiveKind::kAllReduce, nodes_of({0, 1, 2, 3, 4, 5}));
+  ASSERT_TRUE(whole) << whole.error().message;
+  EXPECT_EQ(whole->transfers.size(), 2 * topology.links().size() / 2);
+  EXPECT_NEAR(whole->provenance.certificate.fraction, 1, 1e-9);
+  EXPECT_NEAR(whole->provenance.certificate.alpha_s, 405e-9, 1e-15);
+  const auto one_leaf = made(topology, CollectiveKind::kAllReduce, nodes_of({2, 3}));
+  ASSERT_TRUE(one_leaf);
+  EXPECT_EQ(one_leaf->transfers.size(), 4U);
+  EXPECT_FALSE(names_passes(*one_leaf));
+  EXPECT_NEAR(one_leaf->provenance.certificate.alpha_s, 205e-9, 1e-15);
+  const auto two_leaves = made(topology, CollectiveKind::kAllReduce, nodes_of({4, 0, 1}));
+  ASSERT_TRUE(two_leaves);
+  EXPECT_EQ(two_leaves->transfers.size(), 2U * (3 + 2));
+}
+
+// A broadcast goes up and down at once, a reduction to one rank turns at its leaf.
+TEST(InSwitch, TurnsEarlyWhereOneEndIsNarrow) {
+  const support::TwoLevels levels{.ranks = 6, .leaves = 3};
+  const Topology topology = levels.topology();
+  for (const CollectiveKind collective : {CollectiveKind::kBroadcast, CollectiveKind::kReduce}) {
+    const auto schedule = made(topology, collective, nodes_of({0, 1, 2, 3}), 2);
+    ASSERT_TRUE(schedule) << schedule.error().message;
+    EXPECT_FALSE(names_passes(*schedule));
+    // 0, 1, 2, 3 and their two leaves, over the root; the reduction adds its root's own part there.
+    const bool reduces = collective == CollectiveKind::kReduce;
+    EXPECT_EQ(schedule->transfers.size(), reduces ? 7U : 6U);
+  }
+}
+
+TEST(InSwitch, NamesWhatCannot) {
+  const support::TwoLevels levels{.ranks = 4, .leaves = 2};
+  const Topology topology = levels.topology();
+  for (const auto& [reduces, multicasts, error] :
+       {std::tuple(false, true, "switch 6 does not reduce"),
+        std::tuple(true, false, "switch 6 does not multicast")}) {
+    TopologyBuilder builder("weak root");
+    for (int32_t node = 0; node < 7; ++node) {
+      Node copy = topology.node(NodeId{node});
+      copy.reduces = node == 6 ? reduces : copy.reduces;
+      copy.multicasts = node == 6 ? multicasts : copy.multicasts;
+      ASSERT_TRUE(builder.add_node(copy));
+    }
+    for (const Link& link : topology.links()) {
+      ASSERT_TRUE(builder.add_link(link));
+    }
+    const auto weak = std::move(builder).build();
+    ASSERT_TRUE(weak);
+    const auto schedule = made(*weak, CollectiveKind::kAllReduce, nodes_of({0, 1, 2, 3}));
+    // Leaves turn what comes from below and from the other leaf over a root that only passes on.
+    if (!schedule) {
+      EXPECT_EQ(schedule.error().message.substr(0, 8), "switch 6") << error;
+    } else {
+      EXPECT_TRUE(verify(*schedule, &*weak).correct);
+    }
+    EXPECT_TRUE(made(*weak, CollectiveKind::kAllReduce, nodes_of({0, 1})));
+  }
+}
+
+// Any group of a random tree, any collective: proved, and as fast as its certificate says.
+TEST(InSwitch, IsRightOnRandomTrees) {
+  for (int32_t seed = 0; seed < support::repeated(60); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Rng rng(static_cast<uint64_t>(seed));
+    TopologyBuilder builder("tree");
+    const int32_t switches = 1 + support::pick(rng, 5), ranks = 2 + support::pick(rng, 8);
+    const auto cable = [&](int32_t one, int32_t other) {
+      EXPECT_TRUE(builder.add_cable(
+          {NodeId{one}, NodeId{other}, 1'000'000'000, 100 * support::pick(rng, 9)}));
+    };
+    for (int32_t node = 0; node < switches + ranks; ++node) {
+      const bool is_switch = node < switches;
+      ASSERT_TRUE(builder.add_node({.name = std::to_string(node),
+                                    .kind = is_switch ? NodeKind::kSwitch : NodeKind::kRank,
+                                    .reduces = is_switch,
+                                    .multicasts = is_switch}));
+    }
+    for (int32_t node = 1; node < switches + ranks; ++node) {
+      cable(node, support::pick(rng, std::min(node, switches)));
+    }
+    const auto topology = std::move(builder).build();
+    ASSERT_TRUE(topology);
+    std::vector<NodeId> group(topology->rank_nodes().begin(), topology->rank_nodes().end());
+    for (std::size_t left = group.size(); left > 1; --left) {
+      std::swap(group[left - 1], group[rng.below(left)]);
+    }
+    group.resize(2 + rng.below(group.size() - 1));
+    for (const CollectiveKind collective :
+         {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kAllGather,
+          CollectiveKind::kBroadcast, CollectiveKind::kReduce, CollectiveKind::kAllToAll}) {
+      const int32_t root = has_root(collective) ? support::pick(rng, count_of(group)) : 0;
+      const auto schedule = made(*topology, collective, group, root);
+      ASSERT_TRUE(schedule) << schedule.error().message;
+      const Verification verification = verify(*schedule, &*topology);
+      EXPECT_EQ(verification.violations, std::vector<std::string>());
+      EXPECT_TRUE(verification.bitwise_replicated);
+      const int64_t bytes = 1'000'000 - 1'000'000 % count_of(group);
+      const Job job{borrowed(*schedule), bytes, 0};
+      const auto simulation = simulate("flow", *topology, std::span(&job, 1), {});
+      ASSERT_TRUE(simulation) << simulation.error().message;
+      const Certificate& certificate = schedule->provenance.certificate;
+      EXPECT_GE(static_cast<double>(simulation->finish_ps) * 1e-12 * (1 + 1e-9),
+                static_cast<double>(bytes) / certificate.bound_algbw_bytes_per_s);
+      if (collective == CollectiveKind::kAllReduce || has_root(collective)) {
+        EXPECT_NEAR(certificate.fraction, 1, 1e-9) << "one stream at the cables' rate";
+        EXPECT_NEAR(
+            static_cast<double>(simulation->finish_ps),
+            1e12 * (certificate.alpha_s + static_cast<double>(bytes) * certificate.beta_s_per_byte),
+            2);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace pleach
