@@ -4,36 +4,33 @@
 #include <utility>
 
 #include "pleach/base/index.h"
+#include "pleach/topology/switch_ports.h"
 
 namespace pleach {
-namespace {
-
-int32_t port_of(std::span<const LinkId> links, LinkId link) {
-  return static_cast<int32_t>(std::ranges::find(links, link) - links.begin());
-}
-
-}  // namespace
 
 SwitchCores::SwitchCores(const Topology& topology, MakeSwitch make)
-    : topology_(topology), cores_(topology.nodes().size()) {
+    : cores_(topology.nodes().size()) {
   for (int32_t index = 0; index < count_of(topology.nodes()); ++index) {
     const NodeId node{index};
     if (topology.node(node).kind == NodeKind::kSwitch) {
       cores_[node.index()] = make(topology, node);
       if (cores_[node.index()] != nullptr) {
         nodes_.push_back(node);
+        ports_.emplace_back(topology, node);
       }
     }
   }
 }
 
 PortFlow SwitchCores::flow_of(const SwitchPass& pass) const {
+  const SwitchPorts& ports =
+      ports_[at(std::ranges::lower_bound(nodes_, pass.node) - nodes_.begin())];
   PortFlow flow;
   for (const LinkId link : pass.inputs) {
-    flow.inputs.push_back(port_of(topology_.links_in(pass.node), link));
+    flow.inputs.push_back(ports.input({link}));
   }
   for (const LinkId link : pass.outputs) {
-    flow.outputs.push_back(port_of(topology_.links_out(pass.node), link));
+    flow.outputs.push_back(ports.output({link}));
   }
   std::ranges::sort(flow.inputs);
   std::ranges::sort(flow.outputs);

@@ -10,6 +10,7 @@
 #include "pleach/fabric/port_flow.h"
 #include "pleach/fabric/switch_model.h"
 #include "pleach/topology/switch_pass.h"
+#include "pleach/topology/switch_ports.h"
 #include "pleach/topology/topology.h"
 
 namespace pleach {
@@ -26,12 +27,12 @@ class SwitchCores {
   std::span<const NodeId> nodes() const { return nodes_; }
   // Null: it carries whatever enters, or is no switch.
   const SwitchCore* of(NodeId node) const { return cores_[node.index()].get(); }
-  // A pass of one of them, by its ports.
+  // A pass of one of them, by its ports (topology/switch_ports.h), on the first lane of each link.
   PortFlow flow_of(const SwitchPass& pass) const;
 
  private:
-  const Topology& topology_;
   std::vector<NodeId> nodes_;
+  std::vector<SwitchPorts> ports_;                  // of those
   std::vector<std::unique_ptr<SwitchCore>> cores_;  // by node
 };
 

@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
+#include "pleach/topology/link_name.h"
 #include "pleach/topology/shapes.h"
+#include "pleach/topology/switch_ports.h"
 
 namespace pleach {
 namespace {
@@ -24,19 +25,25 @@ Result<std::unique_ptr<SwitchCore>> create(const Topology& topology, NodeId node
   if (model.entry->create == nullptr) {
     return std::unique_ptr<SwitchCore>();
   }
-  const std::size_t ports =
-      std::max(topology.links_in(node).size(), topology.links_out(node).size());
-  return model.entry->create(static_cast<int32_t>(ports), model.options);
+  for (const auto& links : {topology.links_in(node), topology.links_out(node)}) {
+    for (const LinkId link : links) {
+      if (topology.link(link).lanes > 1) {
+        return invalid(fmt::format("switch model {} takes links of one lane, and {} has {}",
+                                   model.entry->name, link_name(topology, link),
+                                   topology.link(link).lanes));
+      }
+    }
+  }
+  const SwitchPorts ports(topology, node);
+  return model.entry->create(std::max(ports.input_count(), ports.output_count()), model.options);
 }
 
 }  // namespace
 
 Status check_switches(const Topology& topology) {
-  std::set<std::pair<std::string, std::size_t>> known;  // many switches are alike
   for (int32_t index = 0; index < count_of(topology.nodes()); ++index) {
     const Node& node = topology.node(NodeId{index});
-    if (node.switch_model.empty() ||
-        !known.emplace(node.switch_model, topology.links_in(NodeId{index}).size()).second) {
+    if (node.switch_model.empty()) {
       continue;
     }
     if (const auto made = create(topology, NodeId{index}); !made) {

@@ -75,5 +75,20 @@ TEST(SwitchModel, FredCarriesWhatRoutesOnPortsOfItsOwn) {
             "node 'hub': switch model fred: option 'middle': value '1' is outside 2 to 2147483647");
 }
 
+TEST(SwitchModel, FredTakesLinksOfOneLane) {
+  TopologyBuilder builder("one");
+  ASSERT_TRUE(builder.add_node({.name = "left"}));
+  ASSERT_TRUE(builder.add_node({.name = "hub", .kind = NodeKind::kSwitch, .switch_model = "fred"}));
+  Link link{NodeId{0}, NodeId{1}, 1, 0};
+  link.lanes = 4;
+  ASSERT_TRUE(builder.add_cable(link));
+  const auto topology = std::move(builder).build();
+  ASSERT_TRUE(topology);
+  const Status status = check_switches(*topology);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().message,
+            "node 'hub': switch model fred takes links of one lane, and left->hub has 4");
+}
+
 }  // namespace
 }  // namespace pleach

@@ -28,8 +28,10 @@ namespace pleach {
 // costs nothing. Not thread safe.
 class Admission {
  public:
-  // The order of those that ask, smallest first: who has waited longest, then by job and key.
+  // The order of those that ask, smallest first: by class of traffic, then who has waited longest,
+  // then by job and key.
   struct Turn {
+    int32_t traffic_class = 0;
     int64_t asked_ps = 0;  // when the connection asked for the first time, for this entry
     int64_t start_ps = 0;  // of its job
     int32_t job = 0;

@@ -152,6 +152,20 @@ TEST(Admission, LetsNobodyWaitForThoseThatComeLater) {
   EXPECT_LE(*finish_ps, kStartPs + kBytesPs + 5'000 + kBytesPs + kOneLevelPs);
 }
 
+// Of those that ask, the lower class goes first, whoever asked before.
+TEST(Admission, TakesClassesInTurn) {
+  const Topology topology = hub_of(4, "fred");
+  std::vector<Job> jobs;
+  for (const int32_t traffic_class : {1, 1, 0}) {
+    Job job{in_hub({0, 1}, 4), kBytes, static_cast<int64_t>(jobs.size())};
+    job.traffic_class = traffic_class;
+    jobs.push_back(job);
+  }
+  const Simulation simulation = run(topology, jobs);
+  EXPECT_LT(simulation.job_finish_ps[0], simulation.job_finish_ps[2]) << "it was inside";
+  EXPECT_LT(simulation.job_finish_ps[2], simulation.job_finish_ps[1]);
+}
+
 // A stream of two levels passes its leaves twice: both flows enter, or neither.
 TEST(Admission, SeesEveryPassOfAStream) {
   for (const char* model : {"", "fred", "fred,middle=2"}) {

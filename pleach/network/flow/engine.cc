@@ -215,7 +215,8 @@ const Send* Engine::next(int32_t number) {
 Admission::Turn Engine::turn_of(int32_t number, const Send& send) const {
   const Connection& connection = connections_[at(number)];
   const FlowJob& job = jobs_[connection.job];
-  return {connection.asked_ps.value_or(now_ps_), job.asked.start_ps, job.number, send};
+  return {job.asked.traffic_class, connection.asked_ps.value_or(now_ps_), job.asked.start_ps,
+          job.number, send};
 }
 
 // Those that may start, in their turn.
