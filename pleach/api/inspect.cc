@@ -19,6 +19,7 @@
 #include "pleach/synthesis/algorithm.h"
 #include "pleach/topology/link_preset.h"
 #include "pleach/topology/shapes.h"
+#include "pleach/topology/switch_ports.h"
 #include "pleach/workload/workload.h"
 
 namespace pleach {
@@ -28,6 +29,33 @@ namespace {
 void widen(std::optional<TopologySummary::Span>& span, int64_t value) {
   span = span ? TopologySummary::Span{std::min(span->least, value), std::max(span->most, value)}
               : TopologySummary::Span{value, value};
+}
+
+}  // namespace
+
+namespace {
+
+std::vector<TopologySummary::Switches> switches_of(const Topology& topology) {
+  std::vector<TopologySummary::Switches> all;
+  for (int32_t index = 0; index < count_of(topology.nodes()); ++index) {
+    const NodeId node{index};
+    if (topology.node(node).kind != NodeKind::kSwitch) {
+      continue;
+    }
+    const SwitchPorts ports(topology, node);
+    const std::string& named = topology.node(node).switch_model;
+    const TopologySummary::Switches one{named.empty() ? (*switch_models().begin())->name : named,
+                                        std::max(ports.input_count(), ports.output_count()), 1};
+    const auto alike = std::ranges::find_if(all, [&](const TopologySummary::Switches& other) {
+      return other.model == one.model && other.ports == one.ports;
+    });
+    if (alike == all.end()) {
+      all.push_back(one);
+    } else {
+      ++alike->count;
+    }
+  }
+  return all;
 }
 
 }  // namespace
@@ -46,6 +74,7 @@ Result<TopologySummary> summarize(const Topology& topology) {
   for (const Link& link : topology.links()) {
     widen(summary.lanes, link.lanes);
   }
+  summary.switches = switches_of(topology);
   summary.bisection = bisection(topology);
   summary.diameter = diameter(topology);
   for (const CollectiveKind collective : kAllCollectives) {

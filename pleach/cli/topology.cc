@@ -19,6 +19,10 @@ std::string text_of(const TopologySummary& summary) {
   facts.add("ranks", std::to_string(summary.rank_count));
   facts.add("nodes", std::to_string(summary.node_count));
   facts.add("links", std::to_string(summary.link_count));
+  for (const TopologySummary::Switches& alike : summary.switches) {
+    facts.add(&alike == summary.switches.data() ? "switches" : "",
+              fmt::format("{} {} of {} ports", alike.count, alike.model, alike.ports));
+  }
   if (const auto& latency_ps = summary.switch_latency_ps; latency_ps && latency_ps->most > 0) {
     facts.add("switches take", text_of(*latency_ps, format_time));
   }

@@ -173,7 +173,8 @@ TEST(Results, HaveTheirJson) {
                        .needed_bytes_per_s = {0, 1'000'000}};
   const std::vector<std::pair<std::string, std::string>> cases = {
       {to_json(topology), R"({"name":"a\ufffd","rank_count":2,"node_count":3,"link_count":4,)"
-                          R"("switch_latency_ps":[6,7],"lanes":null,"bisection_bytes_per_s":5,)"
+                          R"("switch_latency_ps":[6,7],"lanes":null,"switches":[],)"
+                          R"("bisection_bytes_per_s":5,)"
                           R"("bisection_exact":true,"diameter":2,"bounds":{"reduce":)"
                           R"({"algbw_bytes_per_s":6.0,"exact":false,"witness":"cut"}}})"},
       {to_json(ring_summary(), 0.5),

@@ -29,6 +29,13 @@ struct TopologySummary {
   };
   std::optional<Span> switch_latency_ps;
   std::optional<Span> lanes;
+  // Switches that are alike, in the order of the first of each.
+  struct Switches {
+    std::string model;  // NAME[,key=value...]
+    int32_t ports = 0;  // in or out, whichever are more
+    int32_t count = 0;
+  };
+  std::vector<Switches> switches;
   Bisection bisection;
   Diameter diameter;
   std::vector<CollectiveBound> bounds;

@@ -38,7 +38,7 @@ TEST(Bounds, HoldForEveryPolicyWithCurvesAndWithFullCosts) {
       {"", "torus:2x4,bandwidth=1GB/s", "multitree", 3},
       {"dp=2,tp=3,idle=2", "mesh:2x4,bandwidth=300MB/s", "ring", 2},
       {"dp=1,tp=2,pp=4,micro_batches=4", "mesh:2x4,bandwidth=1GB/s", "ring"},
-      {"dp=1,tp=4,pp=2,micro_batches=4,outputs=multicast", "mesh:2x4,bandwidth=1GB/s", "tree"},
+      {"dp=1,tp=4,pp=2,micro_batches=4,outputs=multicast", "mesh:2x4,bandwidth=1GB/s", "direct"},
   };
   int near = 0;
   for (const auto& [strategy, spec, algorithm, segments] : cases) {
