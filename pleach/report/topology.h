@@ -35,7 +35,7 @@ struct TopologySummary {
     int32_t ports = 0;  // in or out, whichever are more
     int32_t count = 0;
   };
-  std::vector<Switches> switches;
+  std::vector<Switches> switches = {};
   Bisection bisection;
   Diameter diameter;
   std::vector<CollectiveBound> bounds;
