@@ -128,9 +128,12 @@ std::string text_of(const ScheduleSummary& schedule, const Timing& timing) {
                                     : ""));
   facts.add("busbw", format_bandwidth(timing.busbw_bytes_per_s));
   if (const auto& admission = timing.simulation.use.admission) {
-    facts.add("switches", fmt::format("{} configurations, {} conflicts, streams waited {} in all",
-                                      admission->configurations, admission->conflicts.size(),
-                                      format_time(admission->waited_ps)));
+    const auto ending = [](auto count) { return count == 1 ? "" : "s"; };
+    facts.add("switches",
+              fmt::format("{} configuration{}, {} conflict{}, streams waited {} in all",
+                          admission->configurations, ending(admission->configurations),
+                          admission->conflicts.size(), ending(admission->conflicts.size()),
+                          format_time(admission->waited_ps)));
   }
   if (const LinksInUse& links = timing.links; !links.bottleneck.empty()) {
     facts.add("on the wire", format_size(links.bytes));

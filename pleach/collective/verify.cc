@@ -207,7 +207,7 @@ std::vector<std::string> switch_conflicts(const Schedule& schedule, const Topolo
     }
     if (!transfers.empty()) {
       lines.push_back(fmt::format(
-          "step {}: switch {} cannot carry the streams of transfers[{}] at once", uses[begin].slot,
+          "slot {}: switch {} cannot carry the streams of transfers[{}] at once", uses[begin].slot,
           topology.node(uses[begin].pass.node).name, fmt::join(transfers, "], transfers[")));
     }
   }

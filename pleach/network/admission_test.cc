@@ -211,7 +211,7 @@ TEST(Admission, IsForeseenByTheVerifier) {
     EXPECT_EQ(verification.switch_conflicts.empty(), is_free) << model;
     if (!is_free) {
       EXPECT_EQ(verification.switch_conflicts.front().substr(0, 40),
-                "step 1: switch 6 cannot carry the stream");
+                "slot 1: switch 6 cannot carry the stream");
     }
     EXPECT_TRUE(verify(schedule, &topology).contention_free) << "nobody to ask";
   }

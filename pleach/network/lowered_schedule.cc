@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <unordered_map>
 
 #include "pleach/base/index.h"
@@ -53,16 +54,24 @@ class SwitchTrees {
   std::vector<std::vector<SwitchPass>> passes_;
 };
 
-// Numbers distinct ways: the links of a route in order, or those of a tree and its passes.
+// Numbers distinct ways: a set of links, and where a switch is passed more than once, which of them
+// each pass joins. (Else the links say it.) It does not depend on where a way is cut into hops, nor
+// on the numbers of passes.
 class Ways {
  public:
   int32_t number(const LoweredConnection& connection) {
-    std::vector<int32_t> key = numbers_of(connection.links);
-    for (const SwitchPass& pass : connection.passes) {
+    std::vector<int32_t> key;
+    append(connection.links, key);
+    std::ranges::sort(key);
+    std::vector<SwitchPass> passes = connection.passes;
+    std::ranges::sort(passes, {}, [](const SwitchPass& pass) {
+      return std::tie(pass.node, pass.inputs, pass.outputs);
+    });
+    const auto again = std::ranges::adjacent_find(passes, {}, &SwitchPass::node);
+    for (const SwitchPass& pass : again == passes.end() ? std::vector<SwitchPass>() : passes) {
       for (const auto& links : {std::span(pass.inputs), std::span(pass.outputs)}) {
         key.push_back(kSeparator);
-        const std::vector<int32_t> numbers = numbers_of(links);
-        key.insert(key.end(), numbers.begin(), numbers.end());
+        append(links, key);
       }
     }
     const auto next = count_of(numbers_);
@@ -72,13 +81,10 @@ class Ways {
  private:
   static constexpr int32_t kSeparator = -1;
 
-  static std::vector<int32_t> numbers_of(std::span<const LinkId> links) {
-    std::vector<int32_t> numbers;
-    numbers.reserve(links.size());
+  static void append(std::span<const LinkId> links, std::vector<int32_t>& key) {
     for (const LinkId link : links) {
-      numbers.push_back(link.value);
+      key.push_back(link.value);
     }
-    return numbers;
   }
 
   std::map<std::vector<int32_t>, int32_t> numbers_;

@@ -191,6 +191,43 @@ TEST(Flow, AStreamThroughASwitchFlowsAtOneRate) {
 
 // Lockstep: the ring's steps open one after the other, so that segment k+1 of a step cannot start
 // before all of segment k is sent (period = step count), and times add up.
+// A connection is a set of links, wherever its transfers are cut into hops: one segment at a time.
+TEST(Flow, HopsOfOneWayShareAConnectionWithItsRoute) {
+  const Topology topology = topology_of(std::string("switch:2,overhead=1us") + kPlain);
+  const NodeId hub{2};
+  for (const bool is_cut : {false, true}) {
+    Schedule schedule = make_schedule({.collective = CollectiveKind::kBroadcast, .chunk_count = 2},
+                                      {{0, 1, 0, 1, kCopy}});
+    if (is_cut) {
+      schedule.transfers.push_back({.first_chunk = 1, .source = NodeId{0}, .target = hub});
+      schedule.transfers.push_back({.first_chunk = 1, .source = hub, .target = NodeId{1}});
+    } else {
+      schedule.transfers.push_back({.first_chunk = 1, .source = NodeId{0}, .target = NodeId{1}});
+    }
+    sort_transfers(schedule);
+    EXPECT_EQ(run(topology, {{borrowed(schedule), 2'000, 0}}).finish_ps,
+              2 * (1'000'000 + 1'000'000) + 2 * kLatencyPs);
+  }
+}
+
+// What ends at a whole picosecond does, though rates have changed on the way.
+TEST(Flow, SharedTransmissionsEndOnWholePicoseconds) {
+  TopologyBuilder builder("three");
+  for (int32_t node = 0; node < 3; ++node) {
+    ASSERT_TRUE(builder.add_node({.name = std::to_string(node),
+                                  .kind = NodeKind::kRank,
+                                  .forwards = node == 1,
+                                  .overhead_ps = node == 0 ? 500 : 0}));
+  }
+  ASSERT_TRUE(builder.add_cable({NodeId{0}, NodeId{1}, 1'000'000'000, 0}));
+  ASSERT_TRUE(builder.add_cable({NodeId{1}, NodeId{2}, 1'000'000'000, 0}));
+  const auto topology = std::move(builder).build();
+  ASSERT_TRUE(topology);
+  const Schedule schedule = make_schedule({.collective = CollectiveKind::kReduce, .rank_count = 3},
+                                          {{0, 1, 0, 2, kReduce}, {0, 1, 1, 2, kReduce}});
+  EXPECT_EQ(run(*topology, {{borrowed(schedule), 1'000, 0}}).finish_ps, 2'000'000);
+}
+
 // Up to a switch above and down again, by the switches that it came by: once its bytes, and the
 // latencies of four cables.
 TEST(Flow, AStreamMayPassASwitchTwice) {

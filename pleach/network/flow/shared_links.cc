@@ -124,8 +124,9 @@ int64_t SharedLinks::end_ps(int32_t connection) const {
     return add_times_ps(one.now.since_ps, transmit_time_ps(one.wire_bytes, rate_bytes_per_s));
   }
   // What floating point adds to a whole picosecond must not make the next one of it.
-  const double exact_ps = one.now.remaining_bytes / one.now.rate_bytes_per_s * kPerSecond;
-  const double left_ps = std::ceil(exact_ps * (1 - kRounding));
+  const double dust_bytes = kRounding * static_cast<double>(one.wire_bytes);
+  const double left_bytes = std::max(0.0, one.now.remaining_bytes - dust_bytes);
+  const double left_ps = std::ceil(left_bytes / one.now.rate_bytes_per_s * kPerSecond);
   const bool ends = left_ps < static_cast<double>(kLongestPs);
   return add_times_ps(one.now.since_ps, ends ? static_cast<int64_t>(left_ps) : kLongestPs);
 }
