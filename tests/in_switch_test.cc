@@ -66,32 +66,49 @@ TEST(InSwitch, TurnsEarlyWhereOneEndIsNarrow) {
   }
 }
 
+// Two levels of which one switch lacks an ability.
+Topology weakened(const Topology& topology, int32_t weak, bool reduces, bool multicasts) {
+  TopologyBuilder builder("weak");
+  for (int32_t node = 0; node < count_of(topology.nodes()); ++node) {
+    Node copy = topology.node(NodeId{node});
+    if (node == weak) {
+      copy.reduces = reduces;
+      copy.multicasts = multicasts;
+    }
+    EXPECT_TRUE(builder.add_node(copy));
+  }
+  for (const Link& link : topology.links()) {
+    EXPECT_TRUE(builder.add_link(link));
+  }
+  auto built = std::move(builder).build();
+  EXPECT_TRUE(built);
+  return std::move(built).value();
+}
+
 TEST(InSwitch, NamesWhatCannot) {
   const support::TwoLevels levels{.ranks = 4, .leaves = 2};
-  const Topology topology = levels.topology();
+  const auto all = nodes_of({0, 1, 2, 3});
   for (const auto& [reduces, multicasts, error] :
-       {std::tuple(false, true, "switch 6 does not reduce"),
-        std::tuple(true, false, "switch 6 does not multicast")}) {
-    TopologyBuilder builder("weak root");
-    for (int32_t node = 0; node < 7; ++node) {
-      Node copy = topology.node(NodeId{node});
-      copy.reduces = node == 6 ? reduces : copy.reduces;
-      copy.multicasts = node == 6 ? multicasts : copy.multicasts;
-      ASSERT_TRUE(builder.add_node(copy));
-    }
-    for (const Link& link : topology.links()) {
-      ASSERT_TRUE(builder.add_link(link));
-    }
-    const auto weak = std::move(builder).build();
-    ASSERT_TRUE(weak);
-    const auto schedule = made(*weak, CollectiveKind::kAllReduce, nodes_of({0, 1, 2, 3}));
-    // Leaves turn what comes from below and from the other leaf over a root that only passes on.
-    if (!schedule) {
-      EXPECT_EQ(schedule.error().message.substr(0, 8), "switch 6") << error;
-    } else {
-      EXPECT_TRUE(verify(*schedule, &*weak).correct);
-    }
-    EXPECT_TRUE(made(*weak, CollectiveKind::kAllReduce, nodes_of({0, 1})));
+       {std::tuple(false, true, "switch 4 does not reduce"),
+        std::tuple(true, false, "switch 4 does not multicast")}) {
+    const Topology weak = weakened(levels.topology(), 4, reduces, multicasts);
+    const auto refused = made(weak, CollectiveKind::kAllReduce, all);
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().message.find(error), std::string::npos) << refused.error().message;
+    EXPECT_TRUE(made(weak, CollectiveKind::kAllReduce, nodes_of({2, 3}))) << "another leaf";
+  }
+}
+
+// A root that only passes on is no center, but a leaf is: it turns what comes from the other one.
+TEST(InSwitch, TurnsElsewhereWhereTheLowestCannot) {
+  const support::TwoLevels levels{.ranks = 4, .leaves = 2};
+  for (const auto& [reduces, multicasts] : {std::pair(false, true), std::pair(true, false)}) {
+    const Topology weak = weakened(levels.topology(), 6, reduces, multicasts);
+    const auto schedule = made(weak, CollectiveKind::kAllReduce, nodes_of({0, 1, 2, 3}));
+    ASSERT_TRUE(schedule) << schedule.error().message;
+    EXPECT_TRUE(verify(*schedule, &weak).correct);
+    EXPECT_NEAR(schedule->provenance.certificate.alpha_s, 5e-9 + 6 * 100e-9, 1e-15);
+    EXPECT_TRUE(made(weak, CollectiveKind::kAllReduce, nodes_of({0, 1})));
   }
 }
 

@@ -31,10 +31,6 @@ void widen(std::optional<TopologySummary::Span>& span, int64_t value) {
               : TopologySummary::Span{value, value};
 }
 
-}  // namespace
-
-namespace {
-
 std::vector<TopologySummary::Switches> switches_of(const Topology& topology) {
   std::vector<TopologySummary::Switches> all;
   for (int32_t index = 0; index < count_of(topology.nodes()); ++index) {
@@ -43,8 +39,7 @@ std::vector<TopologySummary::Switches> switches_of(const Topology& topology) {
       continue;
     }
     const SwitchPorts ports(topology, node);
-    const std::string& named = topology.node(node).switch_model;
-    const TopologySummary::Switches one{named.empty() ? (*switch_models().begin())->name : named,
+    const TopologySummary::Switches one{switch_model_of(topology.node(node)),
                                         std::max(ports.input_count(), ports.output_count()), 1};
     const auto alike = std::ranges::find_if(all, [&](const TopologySummary::Switches& other) {
       return other.model == one.model && other.ports == one.ports;

@@ -16,8 +16,7 @@ namespace pleach {
 namespace {
 
 Result<Selection<SwitchModel>> model_of(const Node& node) {
-  const SwitchModel& first = **switch_models().begin();
-  return switch_models().select(node.switch_model.empty() ? first.name : node.switch_model);
+  return switch_models().select(switch_model_of(node));
 }
 
 Result<std::unique_ptr<SwitchCore>> create(const Topology& topology, NodeId node) {
@@ -39,6 +38,10 @@ Result<std::unique_ptr<SwitchCore>> create(const Topology& topology, NodeId node
 }
 
 }  // namespace
+
+const std::string& switch_model_of(const Node& node) {
+  return node.switch_model.empty() ? (*switch_models().begin())->name : node.switch_model;
+}
 
 Status check_switches(const Topology& topology) {
   for (int32_t index = 0; index < count_of(topology.nodes()); ++index) {

@@ -43,6 +43,9 @@ struct SwitchModel {
 // The first is that of nodes that name none.
 Registry<SwitchModel> switch_models();
 
+// What a switch node names, or the first of them.
+const std::string& switch_model_of(const Node& node);
+
 // Whether each switch names a model that there is, and can be one.
 //   errors  kInvalidArgument naming the node
 Status check_switches(const Topology& topology);

@@ -19,19 +19,17 @@ Admission::Admission(const Topology& topology, SwitchCores::MakeSwitch make, int
   }
 }
 
-std::vector<std::pair<std::size_t, PortFlow>> Admission::flows_of(
+std::map<std::size_t, std::vector<PortFlow>> Admission::flows_of(
     const LoweredConnection& connection) const {
-  const std::vector<SwitchPass> plain = connection.passes.empty()
-                                            ? switch_passes(topology_, connection.links)
-                                            : std::vector<SwitchPass>();
-  std::vector<std::pair<std::size_t, PortFlow>> flows;
-  for (const SwitchPass& pass : connection.passes.empty() ? plain : connection.passes) {
+  const std::vector<SwitchPass> passes =
+      connection.passes.empty() ? switch_passes(topology_, connection.links) : connection.passes;
+  std::map<std::size_t, std::vector<PortFlow>> flows;
+  for (const SwitchPass& pass : passes) {
     if (cores_.of(pass.node) != nullptr) {
       const auto place = std::ranges::lower_bound(cores_.nodes(), pass.node);
-      flows.emplace_back(place - cores_.nodes().begin(), cores_.flow_of(pass));
+      flows[at(place - cores_.nodes().begin())].push_back(cores_.flow_of(pass));
     }
   }
-  std::ranges::stable_sort(flows, {}, [](const auto& flow) { return flow.first; });
   return flows;
 }
 
@@ -40,19 +38,12 @@ Status Admission::check(const LoweredSchedule& schedule) const {
     return ok();
   }
   for (const LoweredConnection& connection : schedule.connections()) {
-    const auto flows = flows_of(connection);
-    std::vector<PortFlow> together;
-    for (std::size_t i = 0; i < flows.size(); ++i) {
-      together.push_back(flows[i].second);
-      if (i + 1 < flows.size() && flows[i + 1].first == flows[i].first) {
-        continue;
-      }
-      const Switch& one = switches_[flows[i].first];
-      if (!one.core->conflict(together).empty()) {
+    for (const auto& [at_switch, flows] : flows_of(connection)) {
+      const Switch& one = switches_[at_switch];
+      if (!one.core->conflict(flows).empty()) {
         return invalid(fmt::format("switch {} cannot carry a stream of the schedule by itself: {}",
-                                   topology_.node(one.node).name, flows_text(together)));
+                                   topology_.node(one.node).name, flows_text(flows)));
       }
-      together.clear();
     }
   }
   return ok();
@@ -63,14 +54,8 @@ void Admission::add(const LoweredConnection& connection) {
     return;
   }
   std::vector<Stop>& stops = ways_.emplace_back().stops;
-  const auto flows = flows_of(connection);
-  std::vector<PortFlow> together;
-  for (std::size_t i = 0; i < flows.size(); ++i) {
-    together.push_back(flows[i].second);
-    if (i + 1 == flows.size() || flows[i + 1].first != flows[i].first) {
-      stops.push_back({flows[i].first, switches_[flows[i].first].sets.number_of(together)});
-      together.clear();
-    }
+  for (const auto& [at_switch, flows] : flows_of(connection)) {
+    stops.push_back({at_switch, switches_[at_switch].sets.number_of(flows)});
   }
 }
 

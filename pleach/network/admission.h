@@ -3,6 +3,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -92,7 +93,8 @@ class Admission {
     int32_t first = -1;  // who waits, if it is for it
   };
 
-  std::vector<std::pair<std::size_t, PortFlow>> flows_of(const LoweredConnection& connection) const;
+  // By switch, ascending: what the connection asks of it in all its passes.
+  std::map<std::size_t, std::vector<PortFlow>> flows_of(const LoweredConnection& connection) const;
   bool carries(Switch& at, int32_t set);
   bool fits(const Stop& stop, int32_t connection, const Turn& turn);
   void stop_waiting(int32_t connection);

@@ -15,7 +15,7 @@
 
 #include "pleach/base/index.h"
 #include "pleach/collective/schedule.h"
-#include "pleach/fabric/switch_model.h"
+#include "pleach/fabric/switch_cores.h"
 #include "pleach/network/flit/flit_engine.h"
 #include "pleach/network/flit/flit_options.h"
 #include "pleach/network/job_checks.h"
@@ -190,13 +190,11 @@ Result<std::unique_ptr<NetworkSession>> open_flit(const Topology& topology,
                              "flit,vcs=...,buffer=...",
                              simulation.landing_places)};
   }
-  for (int32_t index = 0; index < count_of(topology.nodes()); ++index) {
-    const Node& node = topology.node(NodeId{index});
-    if (node.kind == NodeKind::kSwitch && make_switch(topology, NodeId{index}) != nullptr) {
-      return Error{ErrorCode::kUnsupported,
-                   fmt::format("switch {} ({}) does not carry whatever enters; flit's routers do",
-                               node.name, node.switch_model)};
-    }
+  if (const SwitchCores cores(topology); !cores.empty()) {
+    const Node& node = topology.node(cores.nodes().front());
+    return Error{ErrorCode::kUnsupported,
+                 fmt::format("switch {} ({}) does not carry whatever enters; flit's routers do",
+                             node.name, node.switch_model)};
   }
   PLEACH_ASSIGN(options, flit_options(topology, simulation.flow_control, own));
   return std::unique_ptr<NetworkSession>(
