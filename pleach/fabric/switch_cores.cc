@@ -1,6 +1,8 @@
 #include "pleach/fabric/switch_cores.h"
 
 #include <algorithm>
+#include <map>
+#include <memory>
 #include <utility>
 
 #include "pleach/base/index.h"
@@ -22,15 +24,15 @@ SwitchCores::SwitchCores(const Topology& topology, MakeSwitch make)
   }
 }
 
-PortFlow SwitchCores::flow_of(const SwitchPass& pass) const {
+PortFlow SwitchCores::flow_of(const SwitchPass& pass, const LaneOf& lane_of) const {
   const SwitchPorts& ports =
       ports_[at(std::ranges::lower_bound(nodes_, pass.node) - nodes_.begin())];
   PortFlow flow;
   for (const LinkId link : pass.inputs) {
-    flow.inputs.push_back(ports.input({link}));
+    flow.inputs.push_back(ports.input({link, lane_of(link)}));
   }
   for (const LinkId link : pass.outputs) {
-    flow.outputs.push_back(ports.output({link}));
+    flow.outputs.push_back(ports.output({link, lane_of(link)}));
   }
   std::ranges::sort(flow.inputs);
   std::ranges::sort(flow.outputs);
@@ -42,14 +44,16 @@ SwitchJudge switch_judge(const Topology& topology) {
   if (cores->empty()) {
     return {};
   }
-  return [cores](NodeId node, std::span<const SwitchPass* const> passes) {
+  return [cores, &topology](NodeId node, std::span<const SwitchPass* const> passes) {
     const SwitchCore* core = cores->of(node);
     if (core == nullptr) {
       return std::vector<int32_t>();
     }
     std::vector<PortFlow> flows;
+    std::map<LinkId, int32_t> uses;
     for (const SwitchPass* pass : passes) {
-      flows.push_back(cores->flow_of(*pass));
+      flows.push_back(cores->flow_of(
+          *pass, [&](LinkId link) { return uses[link]++ % topology.link(link).lanes; }));
     }
     return core->conflict(flows);
   };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -27,8 +28,9 @@ class SwitchCores {
   std::span<const NodeId> nodes() const { return nodes_; }
   // Null: it carries whatever enters, or is no switch.
   const SwitchCore* of(NodeId node) const { return cores_[node.index()].get(); }
-  // A pass of one of them, by its ports (topology/switch_ports.h), on the first lane of each link.
-  PortFlow flow_of(const SwitchPass& pass) const;
+  // A pass of one of them, by its ports (topology/switch_ports.h), on these lanes of its links.
+  using LaneOf = std::function<int32_t(LinkId link)>;
+  PortFlow flow_of(const SwitchPass& pass, const LaneOf& lane_of) const;
 
  private:
   std::vector<NodeId> nodes_;
@@ -36,7 +38,8 @@ class SwitchCores {
   std::vector<std::unique_ptr<SwitchCore>> cores_;  // by node
 };
 
-// By the models that the topology names. Empty where all its switches carry whatever enters.
+// By the models that the topology names. Passes that share a link are on its lanes one after the
+// other. Empty where all its switches carry whatever enters.
 // Precondition: check_switches(topology). Borrows it.
 SwitchJudge switch_judge(const Topology& topology);
 

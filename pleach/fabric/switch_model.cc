@@ -8,7 +8,6 @@
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
-#include "pleach/topology/link_name.h"
 #include "pleach/topology/shapes.h"
 #include "pleach/topology/switch_ports.h"
 
@@ -23,15 +22,6 @@ Result<std::unique_ptr<SwitchCore>> create(const Topology& topology, NodeId node
   PLEACH_ASSIGN(model, model_of(topology.node(node)));
   if (model.entry->create == nullptr) {
     return std::unique_ptr<SwitchCore>();
-  }
-  for (const auto& links : {topology.links_in(node), topology.links_out(node)}) {
-    for (const LinkId link : links) {
-      if (topology.link(link).lanes > 1) {
-        return invalid(fmt::format("switch model {} takes links of one lane, and {} has {}",
-                                   model.entry->name, link_name(topology, link),
-                                   topology.link(link).lanes));
-      }
-    }
   }
   const SwitchPorts ports(topology, node);
   return model.entry->create(std::max(ports.input_count(), ports.output_count()), model.options);

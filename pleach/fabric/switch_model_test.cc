@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "pleach/fabric/switch_cores.h"
+
 namespace pleach {
 namespace {
 
@@ -75,19 +77,25 @@ TEST(SwitchModel, FredCarriesWhatRoutesOnPortsOfItsOwn) {
             "node 'hub': switch model fred: option 'middle': value '1' is outside 2 to 2147483647");
 }
 
-TEST(SwitchModel, FredTakesLinksOfOneLane) {
-  TopologyBuilder builder("one");
+// The lanes of a link are ports, one behind the other.
+TEST(SwitchModel, FredHasAPortForEveryLane) {
+  TopologyBuilder builder("lanes");
   ASSERT_TRUE(builder.add_node({.name = "left"}));
+  ASSERT_TRUE(builder.add_node({.name = "right"}));
   ASSERT_TRUE(builder.add_node({.name = "hub", .kind = NodeKind::kSwitch, .switch_model = "fred"}));
-  Link link{NodeId{0}, NodeId{1}, 1, 0};
+  Link link{NodeId{0}, NodeId{2}, 1, 0};
   link.lanes = 4;
   ASSERT_TRUE(builder.add_cable(link));
+  ASSERT_TRUE(builder.add_cable({NodeId{1}, NodeId{2}, 1, 0}));
   const auto topology = std::move(builder).build();
   ASSERT_TRUE(topology);
-  const Status status = check_switches(*topology);
-  ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().message,
-            "node 'hub': switch model fred takes links of one lane, and left->hub has 4");
+  EXPECT_TRUE(check_switches(*topology));
+  const SwitchCores cores(*topology);
+  const SwitchPass pass{
+      NodeId{2}, {topology->links_in(NodeId{2})[1]}, {topology->links_out(NodeId{2})[0]}};
+  EXPECT_EQ(cores.flow_of(pass, [](LinkId) { return 0; }), (PortFlow{{4}, {0}}));
+  EXPECT_EQ(cores.flow_of(pass, [&](LinkId id) { return topology->link(id).lanes - 1; }),
+            (PortFlow{{4}, {3}}));
 }
 
 }  // namespace

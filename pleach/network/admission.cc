@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "pleach/base/check.h"
 #include "pleach/base/index.h"
 
 namespace pleach {
@@ -19,31 +20,24 @@ Admission::Admission(const Topology& topology, SwitchCores::MakeSwitch make, int
   }
 }
 
-std::map<std::size_t, std::vector<PortFlow>> Admission::flows_of(
-    const LoweredConnection& connection) const {
-  const std::vector<SwitchPass> passes =
-      connection.passes.empty() ? switch_passes(topology_, connection.links) : connection.passes;
-  std::map<std::size_t, std::vector<PortFlow>> flows;
-  for (const SwitchPass& pass : passes) {
-    if (cores_.of(pass.node) != nullptr) {
-      const auto place = std::ranges::lower_bound(cores_.nodes(), pass.node);
-      flows[at(place - cores_.nodes().begin())].push_back(cores_.flow_of(pass));
-    }
-  }
-  return flows;
-}
-
 Status Admission::check(const LoweredSchedule& schedule) const {
   if (admits_all()) {
     return ok();
   }
   for (const LoweredConnection& connection : schedule.connections()) {
-    for (const auto& [at_switch, flows] : flows_of(connection)) {
-      const Switch& one = switches_[at_switch];
-      if (!one.core->conflict(flows).empty()) {
-        return invalid(fmt::format("switch {} cannot carry a stream of the schedule by itself: {}",
-                                   topology_.node(one.node).name, flows_text(flows)));
-      }
+    const SwitchWay way(topology_, cores_, connection);
+    std::size_t refused = 0;
+    const auto fits = [&](std::size_t stop, const Lanes& lanes) {
+      refused = stop;
+      const SwitchCore* core = switches_[way.stops()[stop].at_switch].core;
+      return core->conflict(way.flows(cores_, stop, lanes)).empty();
+    };
+    const Lanes first(at(way.wide_count()), 0);
+    if (!way.find(first, {fits})) {
+      const NodeId node = switches_[way.stops()[refused].at_switch].node;
+      return invalid(fmt::format("switch {} cannot carry a stream of the schedule by itself: {}",
+                                 topology_.node(node).name,
+                                 flows_text(way.flows(cores_, refused, first))));
     }
   }
   return ok();
@@ -53,9 +47,36 @@ void Admission::add(const LoweredConnection& connection) {
   if (admits_all()) {
     return;
   }
-  std::vector<Stop>& stops = ways_.emplace_back().stops;
-  for (const auto& [at_switch, flows] : flows_of(connection)) {
-    stops.push_back({at_switch, switches_[at_switch].sets.number_of(flows)});
+  Way way{SwitchWay(topology_, cores_, connection), {}, {}, {}};
+  way.sets.resize(way.way.stops().size());
+  const Lanes first(at(way.way.wide_count()), 0);
+  const auto alone = way.way.find(first, {[&](std::size_t stop, const Lanes& lanes) {
+                                    return carries(switches_[way.way.stops()[stop].at_switch],
+                                                   set_of(way, stop, lanes));
+                                  }});
+  PLEACH_CHECK(alone, "check() found nothing");
+  way.promise = *alone;
+  ways_.push_back(std::move(way));
+}
+
+int32_t Admission::set_of(Way& way, std::size_t stop, const Lanes& lanes) {
+  const SwitchWay::Stop& place = way.way.stops()[stop];
+  Lanes here;
+  for (const int32_t link : place.wide) {
+    here.push_back(lanes[at(link)]);
+  }
+  const auto [known, is_new] = way.sets[stop].try_emplace(std::move(here));
+  if (is_new) {
+    known->second = switches_[place.at_switch].sets.number_of(way.way.flows(cores_, stop, lanes));
+  }
+  return known->second;
+}
+
+void Admission::add(Switch& one, Load& load, int32_t set, bool alternates) {
+  if (alternates) {
+    ++load.alternate[set];
+  } else {
+    load.held = one.sets.sum(load.held, set);
   }
 }
 
@@ -68,7 +89,20 @@ bool Admission::carries(Switch& one, int32_t set) {
       note.conflict->push_back(members[at(index)]);
     }
   }
+  if (!note.conflict->empty()) {
+    not_carried_ = set;
+  }
   return note.conflict->empty();
+}
+
+bool Admission::carries(Switch& one, const Load& load, int32_t set, bool alternates) {
+  if (alternates) {
+    return carries(one, one.sets.beside(load.held, set));
+  }
+  const int32_t held = one.sets.sum(load.held, set);
+  return carries(one, held) && std::ranges::all_of(load.alternate, [&](const auto& other) {
+           return carries(one, one.sets.beside(held, other.first));
+         });
 }
 
 int32_t Admission::first_before(const Switch& one, int32_t connection, const Turn& turn) const {
@@ -80,31 +114,123 @@ int32_t Admission::first_before(const Switch& one, int32_t connection, const Tur
   return -1;
 }
 
-bool Admission::fits(const Stop& stop, int32_t connection, const Turn& turn) {
-  Switch& one = switches_[stop.at_switch];
-  refused_ = {stop.at_switch, one.sets.sum(one.now, stop.flows), -1};
-  if (!carries(one, refused_.set)) {
-    return false;
-  }
-  refused_.first = first_before(one, connection, turn);
-  if (refused_.first < 0) {
+bool Admission::fits(Way& way, std::size_t stop, const Lanes& lanes) {
+  const std::size_t at_switch = way.way.stops()[stop].at_switch;
+  Switch& one = switches_[at_switch];
+  if (carries(one, one.now, set_of(way, stop, lanes), way.way.alternates())) {
     return true;
   }
-  const auto place =
-      std::ranges::find(ways_[at(refused_.first)].stops, stop.at_switch, &Stop::at_switch);
-  int32_t expected = one.sets.sum(place->flows, stop.flows);
+  if (refused_.at_switch != at_switch || refused_.first >= 0) {
+    refused_ = {at_switch, {}, -1};
+  }
+  refused_.sets.push_back(not_carried_);
+  return false;
+}
+
+// Of a stop of one that waits: its guests there, and whoever enters as one.
+bool Admission::fits_with_guests(int32_t first, std::size_t stop, const Lanes& promise,
+                                 const Guest& entering) {
+  Way& waiting = ways_[at(first)];
+  const std::size_t at_switch = waiting.way.stops()[stop].at_switch;
+  Switch& one = switches_[at_switch];
+  Load guests;
   for (const Inside& other : one.inside) {
-    if (other.guest_of == refused_.first) {
-      expected = one.sets.sum(expected, other.flows);
+    if (other.guest_of == first) {
+      add(one, guests, other.flows, ways_[at(other.connection)].way.alternates());
     }
   }
-  return carries(one, expected);
+  Way& way = ways_[at(entering.connection)];
+  for (const std::size_t its : entering.stops) {
+    if (way.way.stops()[its].at_switch == at_switch) {
+      add(one, guests, set_of(way, its, entering.lanes), way.way.alternates());
+    }
+  }
+  return carries(one, guests, set_of(waiting, stop, promise), waiting.way.alternates());
+}
+
+bool Admission::keeps_promise(int32_t first, const Guest& entering, Promises& moved) {
+  const Way& waiting = ways_[at(first)];
+  const auto is_met = [&](std::size_t stop) {
+    return std::ranges::any_of(entering.stops, [&](std::size_t its) {
+      return ways_[at(entering.connection)].way.stops()[its].at_switch ==
+             waiting.way.stops()[stop].at_switch;
+    });
+  };
+  // Where the two do not meet, the promise holds as before.
+  bool holds = true;
+  for (std::size_t stop = 0; stop < waiting.way.stops().size() && holds; ++stop) {
+    holds = !is_met(stop) || fits_with_guests(first, stop, waiting.promise, entering);
+  }
+  if (holds || waiting.way.wide_count() == 0) {
+    return holds;
+  }
+  auto found = waiting.way.find(waiting.promise, {[&](std::size_t stop, const Lanes& promise) {
+                                  return fits_with_guests(first, stop, promise, entering);
+                                }});
+  if (found) {
+    moved[first] = *std::move(found);
+  }
+  return found.has_value();
+}
+
+bool Admission::keeps_promises(int32_t connection, const Turn& turn, const Lanes& lanes,
+                               Promises& moved) {
+  moved.clear();
+  const auto stops = ways_[at(connection)].way.stops();
+  std::map<int32_t, std::vector<std::size_t>> stops_of;  // by who waits there first
+  for (std::size_t stop = 0; stop < stops.size(); ++stop) {
+    const int32_t first = first_before(switches_[stops[stop].at_switch], connection, turn);
+    if (first >= 0) {
+      stops_of[first].push_back(stop);
+    }
+  }
+  for (const auto& [first, its] : stops_of) {
+    if (!keeps_promise(first, {connection, lanes, its}, moved)) {
+      refused_ = {stops[its.front()].at_switch, {}, first};
+      return false;
+    }
+  }
+  return true;
+}
+
+std::optional<Lanes> Admission::choose(int32_t connection, const Turn& turn, Promises& moved) {
+  Way& way = ways_[at(connection)];
+  const SwitchWay::Question question{
+      [&](std::size_t stop, const Lanes& lanes) { return fits(way, stop, lanes); },
+      [&](const Lanes& lanes) { return keeps_promises(connection, turn, lanes, moved); }};
+  const auto fits_on = [&](const Lanes& lanes) {
+    for (std::size_t stop = 0; stop < way.way.stops().size(); ++stop) {
+      if (!question.fits(stop, lanes)) {
+        return false;
+      }
+    }
+    return question.whole(lanes);
+  };
+  refused_ = {};
+  if (fits_on(way.promise)) {
+    return way.promise;
+  }
+  return way.way.wide_count() == 0 ? std::nullopt : way.way.find(way.promise, question);
+}
+
+void Admission::wait(int32_t connection, const Turn& turn) {
+  Way& way = ways_[at(connection)];
+  if (way.waits == turn) {
+    return;
+  }
+  stop_waiting(connection);
+  for (const SwitchWay::Stop& stop : way.way.stops()) {
+    auto& waiting = switches_[stop.at_switch].waiting;
+    const std::pair self(turn, connection);
+    waiting.insert(std::ranges::upper_bound(waiting, self), self);
+  }
+  way.waits = turn;
 }
 
 void Admission::stop_waiting(int32_t connection) {
   Way& way = ways_[at(connection)];
   if (way.waits.has_value()) {
-    for (const Stop& stop : way.stops) {
+    for (const SwitchWay::Stop& stop : way.way.stops()) {
       std::erase(switches_[stop.at_switch].waiting, std::pair(*way.waits, connection));
     }
     way.waits.reset();
@@ -114,18 +240,23 @@ void Admission::stop_waiting(int32_t connection) {
 // Of the switch's sets all but those that something is made of.
 void Admission::forget(std::size_t at_switch) {
   Switch& one = switches_[at_switch];
-  FlowSets kept;
   for (Way& way : ways_) {
-    for (Stop& stop : way.stops) {
-      if (stop.at_switch == at_switch) {
-        stop.flows = kept.number_of(one.sets.flows(stop.flows));
+    for (std::size_t stop = 0; stop < way.sets.size(); ++stop) {
+      if (way.way.stops()[stop].at_switch == at_switch) {
+        way.sets[stop].clear();
       }
     }
   }
+  FlowSets kept;
+  const auto keep = [&](int32_t set) { return kept.number_of(one.sets.flows(set)); };
   for (Inside& inside : one.inside) {
-    inside.flows = kept.number_of(one.sets.flows(inside.flows));
+    inside.flows = keep(inside.flows);
   }
-  one.now = kept.number_of(one.sets.flows(one.now));
+  Load now{keep(one.now.held), {}};
+  for (const auto& [set, count] : one.now.alternate) {
+    now.alternate[keep(set)] = count;
+  }
+  one.now = std::move(now);
   one.sets = std::move(kept);
   one.most_known = most_known_ + one.sets.known();
 }
@@ -135,32 +266,32 @@ bool Admission::enter(int32_t connection, const Turn& turn) {
     return true;
   }
   Way& way = ways_[at(connection)];
-  for (const Stop& stop : way.stops) {
+  for (const SwitchWay::Stop& stop : way.way.stops()) {
     if (const Switch& one = switches_[stop.at_switch]; one.sets.known() > one.most_known) {
       forget(stop.at_switch);
     }
   }
-  const auto is_refused = [&](const Stop& stop) { return !fits(stop, connection, turn); };
-  if (std::ranges::any_of(way.stops, is_refused)) {
-    if (way.waits != turn) {
-      stop_waiting(connection);
-      for (const Stop& stop : way.stops) {
-        auto& waiting = switches_[stop.at_switch].waiting;
-        const std::pair self(turn, connection);
-        waiting.insert(std::ranges::upper_bound(waiting, self), self);
-      }
-      way.waits = turn;
-    }
+  Promises moved;
+  const auto lanes = choose(connection, turn, moved);
+  if (!lanes) {
+    wait(connection, turn);
     return false;
   }
   stop_waiting(connection);
-  for (const Stop& stop : way.stops) {
-    Switch& one = switches_[stop.at_switch];
-    one.inside.push_back({connection, stop.flows, first_before(one, connection, turn)});
-    one.now = one.sets.sum(one.now, stop.flows);
-    bool& was_inside = one.sets.note(one.now).was_inside;
-    configurations_ += was_inside ? 0 : 1;
-    was_inside = true;
+  for (auto& [first, promise] : moved) {
+    ways_[at(first)].promise = std::move(promise);
+  }
+  way.promise = *lanes;
+  for (std::size_t stop = 0; stop < way.way.stops().size(); ++stop) {
+    Switch& one = switches_[way.way.stops()[stop].at_switch];
+    const int32_t set = set_of(way, stop, *lanes);
+    one.inside.push_back({connection, set, first_before(one, connection, turn)});
+    add(one, one.now, set, way.way.alternates());
+    if (!way.way.alternates()) {
+      bool& was_inside = one.sets.note(one.now.held).was_inside;
+      configurations_ += was_inside ? 0 : 1;
+      was_inside = true;
+    }
   }
   return true;
 }
@@ -172,10 +303,13 @@ Admission::Refusal Admission::last_refusal() const {
     refusal.in_the_way.push_back(refused_.first);
     return refusal;
   }
-  const std::vector<int32_t>& conflict = *one.sets.note(refused_.set).conflict;
   for (const Inside& other : one.inside) {
     const std::vector<int32_t>& flows = one.sets.members(other.flows);
-    if (std::ranges::find_first_of(flows, conflict) != flows.end()) {
+    const auto is_in_the_way = [&](int32_t set) {
+      const std::vector<int32_t>& conflict = *one.sets.note(set).conflict;
+      return std::ranges::find_first_of(flows, conflict) != flows.end();
+    };
+    if (std::ranges::any_of(refused_.sets, is_in_the_way)) {
       refusal.in_the_way.push_back(other.connection);
     }
   }
@@ -186,10 +320,16 @@ void Admission::leave(int32_t connection, std::vector<int32_t>& woken) {
   if (admits_all()) {
     return;
   }
-  for (const Stop& stop : ways_[at(connection)].stops) {
+  const Way& way = ways_[at(connection)];
+  for (const SwitchWay::Stop& stop : way.way.stops()) {
     Switch& one = switches_[stop.at_switch];
-    one.now = one.sets.rest(one.now, stop.flows);
-    one.inside.erase(std::ranges::find(one.inside, connection, &Inside::connection));
+    const auto inside = std::ranges::find(one.inside, connection, &Inside::connection);
+    if (!way.way.alternates()) {
+      one.now.held = one.sets.rest(one.now.held, inside->flows);
+    } else if (--one.now.alternate[inside->flows] == 0) {
+      one.now.alternate.erase(inside->flows);
+    }
+    one.inside.erase(inside);
     for (const auto& [turn, other] : one.waiting) {
       woken.push_back(other);
     }

@@ -15,15 +15,19 @@
 #include "pleach/fabric/switch_cores.h"
 #include "pleach/network/flow_sets.h"
 #include "pleach/network/lowered_schedule.h"
+#include "pleach/network/switch_ways.h"
 #include "pleach/topology/topology.h"
 
 namespace pleach {
 
-// Streams enter all switches on their way at once, or none and wait. In what order they may:
+// Streams enter all switches on their way at once, or none and wait. Flows that are inside a switch
+// hold their ports; but a stream that alternates (SwitchWay) sends packets between those of others
+// with which it shares a port, and has to route beside the rest alone. In what order streams may
+// enter:
 //   * who is in the way of nobody inside enters, but
 //   * a stream that waits at a switch as the first in turn is not overtaken there by later ones
-//     that would keep it out: together with those that came after it and are inside, and with it,
-//     they must be such as the switch carries.
+//     that would keep it out: there are lanes, its *promise*, on which each of its switches carries
+//     it with all those together that came after it, while it was the first, and are inside.
 // So whoever waits enters once all those before it in turn, and those who were inside when it
 // became the first, have left (docs/architecture.md). Where all switches carry whatever enters this
 // costs nothing. Not thread safe.
@@ -61,7 +65,7 @@ class Admission {
   Refusal last_refusal() const;
   // Leaves; appends to `woken` the connections that wait at any of its switches.
   void leave(int32_t connection, std::vector<int32_t>& woken);
-  // Different sets of flows that were inside, of all switches; one that was forgotten counts anew.
+  // Different sets of flows that held ports, of all switches; one that was forgotten counts anew.
   int64_t configurations() const { return configurations_; }
 
  private:
@@ -70,33 +74,51 @@ class Admission {
     int32_t flows = 0;      // a set
     int32_t guest_of = -1;  // the connection that was the first to wait, and before it in turn
   };
+  // What is, or would be, inside a switch.
+  struct Load {
+    int32_t held = 0;                      // the set of all that hold their ports
+    std::map<int32_t, int32_t> alternate;  // sets of those that do not: how many streams each
+  };
   struct Switch {
     NodeId node;
     const SwitchCore* core = nullptr;
     FlowSets sets;
-    int32_t now = 0;  // the set of all that is inside
+    Load now;
     int64_t most_known = 0;
     std::vector<Inside> inside;
     std::vector<std::pair<Turn, int32_t>> waiting;  // connections, in turn
   };
-  struct Stop {  // of a connection at a switch
-    std::size_t at_switch = 0;
-    int32_t flows = 0;  // a set
-  };
   struct Way {
-    std::vector<Stop> stops;
+    SwitchWay way;
+    std::vector<std::map<Lanes, int32_t>> sets;  // by stop: what is known, by lanes of its links
+    Lanes promise;  // on these it fits with all its guests, or was inside last
     std::optional<Turn> waits;
   };
   struct Refused {
     std::size_t at_switch = 0;
-    int32_t set = 0;     // that is not carried
-    int32_t first = -1;  // who waits, if it is for it
+    std::vector<int32_t> sets;  // that are not carried there
+    int32_t first = -1;         // who waits, if it is for it
   };
+  struct Guest {  // of the first to wait at some stops
+    int32_t connection = 0;
+    const Lanes& lanes;
+    const std::vector<std::size_t>& stops;
+  };
+  using Promises = std::map<int32_t, Lanes>;  // by connection
 
-  // By switch, ascending: what the connection asks of it in all its passes.
-  std::map<std::size_t, std::vector<PortFlow>> flows_of(const LoweredConnection& connection) const;
-  bool carries(Switch& at, int32_t set);
-  bool fits(const Stop& stop, int32_t connection, const Turn& turn);
+  static void add(Switch& one, Load& load, int32_t set, bool alternates);
+  int32_t set_of(Way& way, std::size_t stop, const Lanes& lanes);
+  bool carries(Switch& one, int32_t set);
+  // Whether a switch carries, with what it does carry, one more.
+  bool carries(Switch& one, const Load& load, int32_t set, bool alternates);
+  bool fits(Way& way, std::size_t stop, const Lanes& lanes);
+  // Whether those who wait first, before `turn`, would still fit; how, where they have to move.
+  bool keeps_promises(int32_t connection, const Turn& turn, const Lanes& lanes, Promises& moved);
+  bool keeps_promise(int32_t first, const Guest& entering, Promises& moved);
+  bool fits_with_guests(int32_t first, std::size_t stop, const Lanes& promise,
+                        const Guest& entering);
+  std::optional<Lanes> choose(int32_t connection, const Turn& turn, Promises& moved);
+  void wait(int32_t connection, const Turn& turn);
   void stop_waiting(int32_t connection);
   void forget(std::size_t at_switch);
   // The first to wait at a switch, if it is before `turn`; -1: nobody is.
@@ -108,6 +130,7 @@ class Admission {
   std::vector<Switch> switches_;  // in the order of cores_.nodes()
   std::vector<Way> ways_;         // by connection
   Refused refused_;
+  int32_t not_carried_ = 0;  // the last set of which that was found
   int64_t configurations_ = 0;
 };
 

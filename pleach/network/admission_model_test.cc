@@ -297,8 +297,10 @@ TEST(AdmissionModel, NobodyWaitsForEverAtTwoSwitches) {
   }
 }
 
-// The switches of a walk, as the class sees them: stream i comes by port i and leaves by it.
+// The switches of a walk, as the class sees them: stream i comes by port i and leaves by it, and by
+// the last one.
 const Switches* drawn = nullptr;
+constexpr int32_t kHubs = kStreams + 1;  // ranks come before them
 
 class DrawnSwitch final : public SwitchCore {
  public:
@@ -318,17 +320,17 @@ class DrawnSwitch final : public SwitchCore {
 };
 
 std::unique_ptr<SwitchCore> make_drawn(const Topology& /*topology*/, NodeId node) {
-  return std::make_unique<DrawnSwitch>(drawn->carried[at(node.value - kStreams)]);
+  return std::make_unique<DrawnSwitch>(drawn->carried[at(node.value - kHubs)]);
 }
 
 TEST(AdmissionModel, IsWhatTheClassDoes) {
   TopologyBuilder builder("hubs");
-  for (int32_t node = 0; node < kStreams + 2; ++node) {
-    ASSERT_TRUE(builder.add_node(
-        {.name = {}, .kind = node < kStreams ? NodeKind::kRank : NodeKind::kSwitch}));
+  for (int32_t node = 0; node < kHubs + 2; ++node) {
+    ASSERT_TRUE(
+        builder.add_node({.name = {}, .kind = node < kHubs ? NodeKind::kRank : NodeKind::kSwitch}));
   }
-  for (int32_t hub = kStreams; hub < kStreams + 2; ++hub) {
-    for (int32_t rank = 0; rank < kStreams; ++rank) {
+  for (int32_t hub = kHubs; hub < kHubs + 2; ++hub) {
+    for (int32_t rank = 0; rank < kHubs; ++rank) {
       ASSERT_TRUE(builder.add_cable({NodeId{rank}, NodeId{hub}, 1, 0}));
     }
   }
@@ -348,10 +350,10 @@ TEST(AdmissionModel, IsWhatTheClassDoes) {
       LoweredConnection connection;
       for (int32_t hub = 0; hub < 2; ++hub) {
         if ((switches.visits[at(stream)] >> hub & 1) != 0) {
-          const NodeId node{kStreams + hub};
-          connection.passes.push_back({node,
-                                       {topology->links_in(node)[at(stream)]},
-                                       {topology->links_out(node)[at(stream)]}});
+          const NodeId node{kHubs + hub};
+          const auto out = topology->links_out(node);
+          connection.passes.push_back(
+              {node, {topology->links_in(node)[at(stream)]}, {out[at(stream)], out.back()}});
         }
       }
       admission.add(connection);

@@ -184,6 +184,71 @@ TEST(Admission, SeesEveryPassOfAStream) {
   EXPECT_EQ(shared_cables.job_finish_ps[1], 2 * kBytesPs + 5'000 + kTwoLevelsPs);
 }
 
+// Two lanes carry two streams side by side, at both ends and both ways; the third waits.
+TEST(Admission, GivesStreamsLanesOfTheirOwn) {
+  for (const int32_t lanes : {1, 2, 3}) {
+    const support::TwoLevels levels{
+        .ranks = 9, .leaves = 3, .switch_model = "fred", .trunk_lanes = lanes};
+    const Topology topology = levels.topology();
+    std::vector<Job> jobs;
+    for (const int32_t first : {0, 1, 2}) {
+      jobs.push_back({shared(levels.all_reduce({first, first + 3, first + 6})), kBytes, 0});
+    }
+    const Simulation simulation = run(topology, jobs);
+    for (int32_t job = 0; job < 3; ++job) {
+      const int32_t rounds = 1 + job / lanes;
+      EXPECT_NEAR(static_cast<double>(simulation.job_finish_ps[at(job)]),
+                  static_cast<double>(rounds * kBytesPs + kTwoLevelsPs), 2 * 5'000 + 1)
+          << lanes << " lanes, job " << job;
+    }
+    ASSERT_TRUE(simulation.use.admission.has_value());
+    EXPECT_EQ(simulation.use.admission->conflicts.empty(), lanes == 3);
+  }
+}
+
+// Streams of some leaves each, on as many lanes as they have streams in common: every one finds its
+// own, whatever the others have left, and takes as long as alone.
+TEST(Admission, FindsLanesThatFitAtEverySwitch) {
+  const support::TwoLevels levels{
+      .ranks = 16, .leaves = 4, .switch_model = "fred,middle=5", .trunk_lanes = 4};
+  const Topology topology = levels.topology();
+  const std::vector<std::vector<int32_t>> groups = {{0, 4},  {1, 8},   {2, 12}, {5, 9},
+                                                    {6, 13}, {10, 14}, {3, 7},  {11, 15}};
+  std::vector<Job> jobs;
+  for (const std::vector<int32_t>& group : groups) {
+    jobs.push_back({shared(levels.all_reduce(group)), kBytes, 0});
+  }
+  const Simulation simulation = run(topology, jobs);
+  for (const int64_t finish_ps : simulation.job_finish_ps) {
+    EXPECT_EQ(finish_ps, kBytesPs + kTwoLevelsPs);
+  }
+}
+
+// Packets of a unicast come between those of what is inside: both have half of the cable, and
+// neither waits. Where they share no cable, both have all of it.
+TEST(Admission, LetsUnicastsAlternate) {
+  const Topology topology = hub_of(4, "fred");
+  const auto send = [&](int32_t source, int32_t target) {
+    Schedule schedule;
+    schedule.collective = CollectiveKind::kBroadcast;
+    schedule.participants = {NodeId{source}, NodeId{target}};
+    schedule.phase_steps = {1};
+    schedule.transfers.push_back(
+        {0, 1, NodeId{source}, NodeId{target}, 0, kNoRoute, TransferOp::kCopy});
+    EXPECT_TRUE(fill_routes(schedule, topology));
+    return shared(std::move(schedule));
+  };
+  for (const auto& [unicast, rounds] : {std::pair(send(0, 3), 2), std::pair(send(3, 2), 1)}) {
+    const Simulation simulation =
+        run(topology, {{in_hub({0, 1}, 4), kBytes, 0}, {unicast, kBytes, 0}});
+    EXPECT_NEAR(static_cast<double>(simulation.job_finish_ps[1]),
+                static_cast<double>(rounds * kBytesPs + kOneLevelPs), 2);
+    EXPECT_NEAR(static_cast<double>(simulation.job_finish_ps[0]),
+                static_cast<double>(rounds * kBytesPs + kOneLevelPs), 2);
+    EXPECT_EQ(simulation.use.admission->waited_ps, 0);
+  }
+}
+
 // What a proof says of switches is what they do.
 TEST(Admission, IsForeseenByTheVerifier) {
   for (const auto& [model, is_free] :

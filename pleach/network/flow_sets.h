@@ -62,6 +62,21 @@ class FlowSets {
     return flows;
   }
 
+  // Of `whole` those flows that share no port, on either side, with any of `part`; and `part`.
+  int32_t beside(int32_t whole, int32_t part) {
+    return remembered(besides_, whole, part, [&] {
+      std::vector<int32_t> beside = sets_[at(part)];
+      std::ranges::copy_if(sets_[at(whole)], std::back_inserter(beside), [&](int32_t flow) {
+        return std::ranges::none_of(sets_[at(part)], [&](int32_t other) {
+          return have_common(flows_[at(flow)].inputs, flows_[at(other)].inputs) ||
+                 have_common(flows_[at(flow)].outputs, flows_[at(other)].outputs);
+        });
+      });
+      std::ranges::sort(beside);
+      return beside;
+    });
+  }
+
   // Flows in all sets that are known: what they take in memory.
   int64_t known() const { return known_; }
 
@@ -84,6 +99,10 @@ class FlowSets {
     }
     return table.emplace(key, number(make())).first->second;
   }
+  static bool have_common(const std::vector<int32_t>& left, const std::vector<int32_t>& right) {
+    return std::ranges::any_of(
+        left, [&](int32_t port) { return std::ranges::binary_search(right, port); });
+  }
   int32_t number(std::vector<int32_t> set) {
     const auto [known, is_new] = numbers_.try_emplace(set, count_of(sets_));
     if (is_new) {
@@ -99,7 +118,7 @@ class FlowSets {
   std::vector<std::vector<int32_t>> sets_;
   std::vector<Note> notes_;  // by set
   std::map<std::vector<int32_t>, int32_t> numbers_;
-  Table sums_, rests_;
+  Table sums_, rests_, besides_;
   int64_t known_ = 0;
 };
 

@@ -18,6 +18,7 @@ struct TwoLevels {
   int32_t ranks = 4;
   int32_t leaves = 2;
   std::string switch_model = {};
+  int32_t trunk_lanes = 1;  // of the cables of leaves to the root
 
   int32_t root() const { return ranks + leaves; }
   int32_t above(int32_t node) const {
@@ -37,8 +38,12 @@ struct TwoLevels {
       PLEACH_CHECK(added, "a node of two levels");
     }
     for (int32_t node = 0; node < root(); ++node) {
-      const Status added =
-          builder.add_cable({NodeId{node}, NodeId{above(node)}, 1'000'000'000, 100'000});
+      Link link{NodeId{node}, NodeId{above(node)}, 1'000'000'000, 100'000};
+      if (node >= ranks) {
+        link.lanes = trunk_lanes;
+        link.bandwidth_bytes_per_s *= trunk_lanes;
+      }
+      const Status added = builder.add_cable(link);
       PLEACH_CHECK(added, "a cable of two levels");
     }
     auto built = std::move(builder).build();

@@ -1,0 +1,157 @@
+#include "pleach/network/switch_ways.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "pleach/base/index.h"
+#include "pleach/collective/switch_passes.h"
+
+namespace pleach {
+namespace {
+
+bool touches_io(const Topology& topology, std::span<const LinkId> links) {
+  return std::ranges::any_of(links, [&](LinkId id) {
+    const Link& link = topology.link(id);
+    return topology.node(link.source).kind == NodeKind::kIo ||
+           topology.node(link.target).kind == NodeKind::kIo;
+  });
+}
+
+bool is_unicast(const SwitchPass& pass) {
+  return pass.inputs.size() == 1 && pass.outputs.size() == 1;
+}
+
+// Goes through the stops in order, and through the lanes of each one's wide links that no stop
+// before it has; what a stop refuses is not followed.
+class LaneSearch {
+ public:
+  LaneSearch(std::span<const SwitchWay::Stop> stops, std::span<const int32_t> lane_counts,
+             const Lanes& start, const SwitchWay::Question& question)
+      : stops_(stops), lane_counts_(lane_counts), question_(question), lanes_(start) {}
+
+  // Whether the stop would fit on some lanes, if there were no others; true where it is not known.
+  bool may_fit(std::size_t stop) {
+    int32_t choices = 1;
+    for (const int32_t link : stops_[stop].wide) {
+      choices = std::min(choices, kMostChoices) * lane_counts_[at(link)];
+    }
+    return choices > kMostChoices ||
+           choose(stop, 0, std::vector<bool>(lanes_.size(), false), [] { return true; });
+  }
+  bool find(std::size_t stop, std::vector<bool> is_set) {
+    if (stop == stops_.size()) {
+      return question_.whole == nullptr || (whole_left_-- > 0 && question_.whole(lanes_));
+    }
+    return choose(stop, 0, is_set, [&] {
+      std::vector<bool> then = is_set;
+      for (const int32_t link : stops_[stop].wide) {
+        then[at(link)] = true;
+      }
+      return find(stop + 1, std::move(then));
+    });
+  }
+  const Lanes& lanes() const { return lanes_; }
+
+ private:
+  template <typename Then>
+  bool choose(std::size_t stop, std::size_t link, const std::vector<bool>& is_set, Then then) {
+    const std::vector<int32_t>& wide = stops_[stop].wide;
+    if (link == wide.size()) {
+      return tries_left_-- > 0 && question_.fits(stop, lanes_) && then();
+    }
+    const std::size_t chosen = at(wide[link]);
+    if (is_set[chosen]) {
+      return choose(stop, link + 1, is_set, then);
+    }
+    for (int32_t tried = 0; tried < lane_counts_[chosen]; ++tried) {
+      if (choose(stop, link + 1, is_set, then)) {
+        return true;
+      }
+      if (tries_left_ <= 0 || whole_left_ <= 0) {
+        return false;
+      }
+      lanes_[chosen] = (lanes_[chosen] + 1) % lane_counts_[chosen];
+    }
+    return false;
+  }
+
+  const std::span<const SwitchWay::Stop> stops_;
+  const std::span<const int32_t> lane_counts_;
+  const SwitchWay::Question& question_;
+  Lanes lanes_;
+  static constexpr int32_t kMostChoices = 64;
+
+  int32_t tries_left_ = SwitchWay::kMostTries;
+  int32_t whole_left_ = SwitchWay::kMostWhole;
+};
+
+}  // namespace
+
+SwitchWay::SwitchWay(const Topology& topology, const SwitchCores& cores,
+                     const LoweredConnection& connection)
+    : alternates_(touches_io(topology, connection.links)) {
+  const std::vector<SwitchPass> passes =
+      connection.passes.empty() ? switch_passes(topology, connection.links) : connection.passes;
+  alternates_ = alternates_ || std::ranges::all_of(passes, is_unicast);
+  std::map<std::size_t, Stop> stops;
+  for (const SwitchPass& pass : passes) {
+    if (cores.of(pass.node) != nullptr) {
+      const auto place = std::ranges::lower_bound(cores.nodes(), pass.node);
+      Stop& stop = stops[at(place - cores.nodes().begin())];
+      stop.at_switch = at(place - cores.nodes().begin());
+      stop.passes.push_back(pass);
+      for (const auto& links : {pass.inputs, pass.outputs}) {
+        std::ranges::copy_if(links, std::back_inserter(wide_),
+                             [&](LinkId link) { return topology.link(link).lanes > 1; });
+      }
+    }
+  }
+  std::ranges::sort(wide_);
+  wide_.erase(std::unique(wide_.begin(), wide_.end()), wide_.end());
+  for (const LinkId link : wide_) {
+    lane_counts_.push_back(topology.link(link).lanes);
+  }
+  for (auto& [at_switch, stop] : stops) {
+    for (int32_t link = 0; link < count_of(wide_); ++link) {
+      const bool is_here = std::ranges::any_of(stop.passes, [&](const SwitchPass& pass) {
+        return std::ranges::binary_search(pass.inputs, wide_[at(link)]) ||
+               std::ranges::binary_search(pass.outputs, wide_[at(link)]);
+      });
+      if (is_here) {
+        stop.wide.push_back(link);
+      }
+    }
+    stops_.push_back(std::move(stop));
+  }
+  std::ranges::stable_sort(stops_, {}, [](const Stop& stop) { return stop.wide.size(); });
+}
+
+std::vector<PortFlow> SwitchWay::flows(const SwitchCores& cores, std::size_t stop,
+                                       const Lanes& lanes) const {
+  const auto lane_of = [&](LinkId link) {
+    const auto place = std::ranges::lower_bound(wide_, link);
+    return place == wide_.end() || *place != link ? 0 : lanes[at(place - wide_.begin())];
+  };
+  std::vector<PortFlow> flows;
+  for (const SwitchPass& pass : stops_[stop].passes) {
+    flows.push_back(cores.flow_of(pass, lane_of));
+  }
+  return flows;
+}
+
+std::optional<Lanes> SwitchWay::find(const Lanes& start, const Question& question) const {
+  // Else a stop that fits on no lanes at all would be asked again for all lanes of those before it.
+  for (std::size_t stop = 0; stop < stops_.size() && wide_count() > 0; ++stop) {
+    if (!LaneSearch(stops_, lane_counts_, start, question).may_fit(stop)) {
+      return std::nullopt;
+    }
+  }
+  LaneSearch search(stops_, lane_counts_, start, question);
+  if (!search.find(0, std::vector<bool>(wide_.size(), false))) {
+    return std::nullopt;
+  }
+  return search.lanes();
+}
+
+}  // namespace pleach

@@ -1,0 +1,62 @@
+// SwitchWay: what a stream asks of the switches on its way, and the lanes that it may take.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "pleach/base/id.h"
+#include "pleach/fabric/port_flow.h"
+#include "pleach/fabric/switch_cores.h"
+#include "pleach/network/lowered_schedule.h"
+#include "pleach/topology/topology.h"
+
+namespace pleach {
+
+// By wide link of a way, ascending: which of its lanes.
+using Lanes = std::vector<int32_t>;
+
+// A stream through switches that do not carry whatever enters. Of a link of several lanes, a *wide*
+// one, it is on one, the same at both ends.
+class SwitchWay {
+ public:
+  struct Stop {
+    std::size_t at_switch = 0;       // place in SwitchCores::nodes()
+    std::vector<SwitchPass> passes;  // of that switch
+    std::vector<int32_t> wide;       // wide links that it has a port of, ascending
+  };
+
+  SwitchWay(const Topology& topology, const SwitchCores& cores,
+            const LoweredConnection& connection);
+
+  // The fewest wide links first, of equals by switch.
+  std::span<const Stop> stops() const { return stops_; }
+  int32_t wide_count() const { return count_of(wide_); }
+  // Whether it is made of packets that find their way one by one: of a unicast, or from or to an
+  // I/O node.
+  bool alternates() const { return alternates_; }
+  // What it asks of a stop.
+  std::vector<PortFlow> flows(const SwitchCores& cores, std::size_t stop, const Lanes& lanes) const;
+
+  struct Question {
+    // Whether a stop fits, on these lanes of its own wide links.
+    std::function<bool(std::size_t stop, const Lanes& lanes)> fits;
+    // Whether all of it does, where every stop fits; empty: yes.
+    std::function<bool(const Lanes& lanes)> whole = {};
+  };
+  // Lanes that fit, stop by stop and then as a whole, each link's tried from its lane in `start`
+  // on. None: there are none, or more would have to be asked than kMostTries, kMostWhole times.
+  std::optional<Lanes> find(const Lanes& start, const Question& question) const;
+  static constexpr int32_t kMostTries = 256;
+  static constexpr int32_t kMostWhole = 16;
+
+ private:
+  std::vector<LinkId> wide_;          // ascending
+  std::vector<int32_t> lane_counts_;  // of those
+  std::vector<Stop> stops_;
+  bool alternates_ = false;
+};
+
+}  // namespace pleach
