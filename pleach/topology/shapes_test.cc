@@ -327,7 +327,7 @@ TEST(Shapes, RefuseBadSpecs) {
   const std::string shapes =
       "known: ring, fully_connected, switch, mesh, torus, hypercube, fat_tree, leaf_spine, "
       "bigraph, twin_switch, "
-      "dragonfly, dgx_a100, dgx_h100, dgx_b200";
+      "dragonfly, dgx_a100, dgx_h100, dgx_b200, wafer_mesh, fred, switch_tree";
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"", "'' has no name: expected NAME[:ARGUMENT][,key=value...]"},
       {"rnig:8", "unknown topology 'rnig'; did you mean 'ring'? " + shapes},

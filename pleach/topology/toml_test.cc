@@ -292,12 +292,12 @@ TEST(TopologyFile, RefusesBadShapes) {
       {"shape = 'rnig:8'",
        "x.toml:1: unknown topology 'rnig'; did you mean 'ring'? known: ring, fully_connected, "
        "switch, mesh, torus, hypercube, fat_tree, leaf_spine, bigraph, twin_switch, dragonfly, "
-       "dgx_a100, dgx_h100, dgx_b200"},
+       "dgx_a100, dgx_h100, dgx_b200, wafer_mesh, fred, switch_tree"},
       {"\nshape = 'torus:99999x99999'", "x.toml:2: torus: dimension '99999' is outside 1 to 65536"},
       {"shape = 'other.toml'",
        "x.toml:1: unknown topology 'other.toml'; known: ring, fully_connected, switch, mesh, "
        "torus, hypercube, fat_tree, leaf_spine, bigraph, twin_switch, dragonfly, dgx_a100, "
-       "dgx_h100, dgx_b200"},
+       "dgx_h100, dgx_b200, wafer_mesh, fred, switch_tree"},
       {"shape = ''", "x.toml:1: '' has no name: expected NAME[:ARGUMENT][,key=value...]"},
       {"shape = ['ring:4']", "x.toml:1: shape must be text, in quotes"},
       {"shape = 'ring:4'\n[[node]]\nname = '3'", "x.toml:2: duplicate node name '3'"},

@@ -2,16 +2,27 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
+#include "pleach/base/units.h"
 
 namespace pleach {
 
 Node ShapeSettings::rank(bool forwards) const {
   Node node;
   node.forwards = forwards;
+  node.overhead_ps = overhead_ps;
+  return node;
+}
+
+Node ShapeSettings::io(std::string name) const {
+  Node node;
+  node.kind = NodeKind::kIo;
+  node.name = std::move(name);
   node.overhead_ps = overhead_ps;
   return node;
 }
@@ -44,8 +55,41 @@ Result<ShapeSettings> switched_settings(const Options& options) {
   return settings;
 }
 
+Result<ShapeSettings> io_settings(const std::string& shape, const ShapeSettings& settings,
+                                  const Options& options) {
+  ShapeSettings io = settings;
+  io.bandwidth_bytes_per_s = options.number("io_bandwidth");
+  PLEACH_SET(io.latency_ps, time_or(shape, options, "io_latency", settings.latency_ps));
+  return io;
+}
+
+OptionDescriptor io_bandwidth_option(const std::string& bandwidth) {
+  return {"io_bandwidth", OptionDescriptor::Kind::kBandwidth, bandwidth, "of an I/O node's link"};
+}
+
+OptionDescriptor io_latency_option() {
+  return {"io_latency", OptionDescriptor::Kind::kText, "",
+          "of an I/O node's link; empty: as latency"};
+}
+
+Result<int64_t> time_or(const std::string& shape, const Options& options, const std::string& name,
+                        int64_t otherwise_ps) {
+  const std::string& text = options.text(name);
+  if (text.empty()) {
+    return otherwise_ps;
+  }
+  const Result<int64_t> time_ps = parse_time_ps(text);
+  return time_ps ? time_ps
+                 : invalid(fmt::format("{}: option {}: {}", shape, pleach::quoted(name),
+                                       time_ps.error().message));
+}
+
 OptionDescriptor switch_latency_option() {
   return {"switch_latency", OptionDescriptor::Kind::kTime, "0", "of each switch"};
+}
+
+OptionDescriptor flag_option(const std::string& name, const std::string& summary) {
+  return {name, OptionDescriptor::Kind::kChoice, "false", summary, {"true", "false"}};
 }
 
 OptionDescriptor link_option(const std::string& kind, const std::string& summary) {
@@ -106,22 +150,28 @@ Status add_cables(TopologyBuilder& builder, const Link& link, int32_t count,
   return ok();
 }
 
-Result<Topology> make_grid(const std::string& name, const std::vector<GridDimension>& dimensions,
-                           const ShapeSettings& settings) {
-  TopologyBuilder builder(name);
-  builder.set_framing(settings.framing);
-  builder.set_grid(dimensions);
+Status add_grid(TopologyBuilder& builder, const std::vector<GridDimension>& dimensions,
+                const ShapeSettings& settings, LinkOrder order) {
+  struct Axis {
+    GridDimension dimension;
+    int32_t stride = 1;
+  };
+  std::vector<Axis> axes;
   int32_t rank_count = 1;
-  for (const GridDimension& dimension : dimensions) {
+  for (const GridDimension& dimension : std::views::reverse(dimensions)) {
+    axes.push_back({dimension, rank_count});
     rank_count *= dimension.size;
   }
+  if (order == LinkOrder::kFirstDimensionFirst) {
+    std::ranges::reverse(axes);
+  }
+  builder.set_grid(dimensions);
   for (int32_t rank = 0; rank < rank_count; ++rank) {
     PLEACH_TRY(builder.add_node(settings.rank(true)));
   }
   for (int32_t rank = 0; rank < rank_count; ++rank) {
-    int32_t stride = rank_count;
-    for (const auto& [size, wraps] : dimensions) {
-      stride /= size;
+    for (const auto& [dimension, stride] : axes) {
+      const auto [size, wraps] = dimension;
       const int32_t at = rank / stride % size;
       const bool around = wraps && size > 2;
       if (at > 0 || around) {
@@ -134,6 +184,14 @@ Result<Topology> make_grid(const std::string& name, const std::vector<GridDimens
       }
     }
   }
+  return ok();
+}
+
+Result<Topology> make_grid(const std::string& name, const std::vector<GridDimension>& dimensions,
+                           const ShapeSettings& settings) {
+  TopologyBuilder builder(name);
+  builder.set_framing(settings.framing);
+  PLEACH_TRY(add_grid(builder, dimensions, settings, LinkOrder::kFirstDimensionFirst));
   return std::move(builder).build();
 }
 

@@ -22,18 +22,14 @@ Result<Topology> make_switch(const std::string& name, const std::string& argumen
   return std::move(builder).build();
 }
 
-OptionDescriptor flag(const std::string& name, const std::string& summary) {
-  return {name, OptionDescriptor::Kind::kChoice, "false", summary, {"true", "false"}};
-}
-
 }  // namespace
 
 extern const Shape kSwitchShape = {
     "switch",
     "ranks on one switch, a cable each",
     "N",
-    {switch_latency_option(), flag("reduce", "the switch combines what ranks send"),
-     flag("multicast", "the switch copies to several ranks at once")},
+    {switch_latency_option(), flag_option("reduce", "the switch combines what ranks send"),
+     flag_option("multicast", "the switch copies to several ranks at once")},
     make_switch};
 
 }  // namespace pleach
