@@ -130,10 +130,14 @@ std::string text_of(const ScheduleSummary& schedule, const Timing& timing) {
   if (const auto& admission = timing.simulation.use.admission) {
     const auto ending = [](auto count) { return count == 1 ? "" : "s"; };
     facts.add("switches",
-              fmt::format("{} configuration{}, {} conflict{}, streams waited {} in all",
+              fmt::format("{} configuration{}, {} conflict{}, streams waited {} in all{}",
                           admission->configurations, ending(admission->configurations),
                           admission->conflicts.size(), ending(admission->conflicts.size()),
-                          format_time(admission->waited_ps)));
+                          format_time(admission->waited_ps),
+                          admission->preemptions == 0
+                              ? ""
+                              : fmt::format(", {} preemption{}", admission->preemptions,
+                                            ending(admission->preemptions))));
   }
   if (const LinksInUse& links = timing.links; !links.bottleneck.empty()) {
     facts.add("on the wire", format_size(links.bytes));

@@ -24,6 +24,10 @@ void declare_timing(CommandLine& line, const std::string& segments) {
       "--reduce-bandwidth",
       "of a rank's reductions: 100GB/s, none: they take no time; not given: none, or as the "
       "model has it");
+  line.option("--admission",
+              "what a switch that does not carry whatever enters has inside: what it carries "
+              "together, one phase (class of traffic) at a time, or all, as if it were free",
+              "together");
   line.flag("--no-fold", "simulate every rank even where symmetry allows one");
 }
 
@@ -37,6 +41,8 @@ Result<TimingRequest> timing_request(const CommandLine& line) {
   PLEACH_SET(options.gate, parse_name(kGates, "--gate", line.text("--gate")));
   PLEACH_SET(options.flow_control,
              parse_name(kFlowControls, "--flow-control", line.text("--flow-control")));
+  PLEACH_SET(options.admission,
+             parse_name(kAdmissionRules, "--admission", line.text("--admission")));
   if (line.given("--reduce-bandwidth")) {
     options.reduce_bandwidth_bytes_per_s = 0;
     if (line.text("--reduce-bandwidth") != "none") {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,6 +24,10 @@ class SwitchCore {
   // Flows between its ports that it cannot carry at once, by their numbers; none: it carries all of
   // them. What carries some flows carries any part of them. Flows may name ports of others. Pure.
   virtual std::vector<int32_t> conflict(std::span<const PortFlow> flows) const = 0;
+  // Of flows that conflict: at which of its levels, from 0. None: at a port, or it has no levels.
+  virtual std::optional<int32_t> conflict_level(std::span<const PortFlow> /*flows*/) const {
+    return std::nullopt;
+  }
 };
 
 // A node says NAME[,key=value...] (Node::switch_model).

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "pleach/base/check.h"
@@ -10,8 +11,20 @@
 
 namespace pleach {
 
-Admission::Admission(const Topology& topology, SwitchCores::MakeSwitch make, int64_t most_known)
-    : topology_(topology), cores_(topology, make), most_known_(most_known) {
+namespace {
+
+std::unique_ptr<SwitchCore> carry_all(const Topology& /*topology*/, NodeId /*node*/) {
+  return nullptr;
+}
+
+}  // namespace
+
+Admission::Admission(const Topology& topology, AdmissionRule rule, SwitchCores::MakeSwitch make,
+                     int64_t most_known)
+    : topology_(topology),
+      cores_(topology, rule == AdmissionRule::kFree ? carry_all : make),
+      rule_(rule),
+      most_known_(most_known) {
   for (const NodeId node : cores_.nodes()) {
     Switch& one = switches_.emplace_back();
     one.node = node;
@@ -47,7 +60,7 @@ void Admission::add(const LoweredConnection& connection) {
   if (admits_all()) {
     return;
   }
-  Way way{SwitchWay(topology_, cores_, connection), {}, {}, {}};
+  Way way{SwitchWay(topology_, cores_, connection), {}, {}};
   way.sets.resize(way.way.stops().size());
   const Lanes first(at(way.way.wide_count()), 0);
   const auto alone = way.way.find(first, {[&](std::size_t stop, const Lanes& lanes) {
@@ -107,7 +120,7 @@ bool Admission::carries(Switch& one, const Load& load, int32_t set, bool alterna
 
 int32_t Admission::first_before(const Switch& one, int32_t connection, const Turn& turn) const {
   for (const auto& [other_turn, other] : one.waiting) {
-    if (other != connection) {
+    if (other != connection && phase_of(other_turn) == phase_of(turn)) {
       return other_turn < turn ? other : -1;
     }
   }
@@ -117,11 +130,18 @@ int32_t Admission::first_before(const Switch& one, int32_t connection, const Tur
 bool Admission::fits(Way& way, std::size_t stop, const Lanes& lanes) {
   const std::size_t at_switch = way.way.stops()[stop].at_switch;
   Switch& one = switches_[at_switch];
-  if (carries(one, one.now, set_of(way, stop, lanes), way.way.alternates())) {
+  if (!one.now.empty() && one.now.begin()->first < way.phase) {
+    refused_ = {at_switch, {}, -1, way.phase};
+    return false;
+  }
+  const auto now = one.now.find(way.phase);
+  static const Load kNone;
+  if (carries(one, now == one.now.end() ? kNone : now->second, set_of(way, stop, lanes),
+              way.way.alternates())) {
     return true;
   }
-  if (refused_.at_switch != at_switch || refused_.first >= 0) {
-    refused_ = {at_switch, {}, -1};
+  if (refused_.at_switch != at_switch || refused_.sets.empty()) {
+    refused_ = {at_switch, {}};
   }
   refused_.sets.push_back(not_carried_);
   return false;
@@ -186,7 +206,7 @@ bool Admission::keeps_promises(int32_t connection, const Turn& turn, const Lanes
   }
   for (const auto& [first, its] : stops_of) {
     if (!keeps_promise(first, {connection, lanes, its}, moved)) {
-      refused_ = {stops[its.front()].at_switch, {}, first};
+      refused_ = {stops[its.front()].at_switch, {}, first, 0};
       return false;
     }
   }
@@ -252,11 +272,13 @@ void Admission::forget(std::size_t at_switch) {
   for (Inside& inside : one.inside) {
     inside.flows = keep(inside.flows);
   }
-  Load now{keep(one.now.held), {}};
-  for (const auto& [set, count] : one.now.alternate) {
-    now.alternate[keep(set)] = count;
+  for (auto& [phase, load] : one.now) {
+    Load now{keep(load.held), {}};
+    for (const auto& [set, count] : load.alternate) {
+      now.alternate[keep(set)] = count;
+    }
+    load = std::move(now);
   }
-  one.now = std::move(now);
   one.sets = std::move(kept);
   one.most_known = most_known_ + one.sets.known();
 }
@@ -266,6 +288,7 @@ bool Admission::enter(int32_t connection, const Turn& turn) {
     return true;
   }
   Way& way = ways_[at(connection)];
+  way.phase = phase_of(turn);
   for (const SwitchWay::Stop& stop : way.way.stops()) {
     if (const Switch& one = switches_[stop.at_switch]; one.sets.known() > one.most_known) {
       forget(stop.at_switch);
@@ -278,6 +301,7 @@ bool Admission::enter(int32_t connection, const Turn& turn) {
     return false;
   }
   stop_waiting(connection);
+  way.is_suspended = false;
   for (auto& [first, promise] : moved) {
     ways_[at(first)].promise = std::move(promise);
   }
@@ -286,14 +310,35 @@ bool Admission::enter(int32_t connection, const Turn& turn) {
     Switch& one = switches_[way.way.stops()[stop].at_switch];
     const int32_t set = set_of(way, stop, *lanes);
     one.inside.push_back({connection, set, first_before(one, connection, turn)});
-    add(one, one.now, set, way.way.alternates());
+    Load& now = one.now[way.phase];
+    add(one, now, set, way.way.alternates());
     if (!way.way.alternates()) {
-      bool& was_inside = one.sets.note(one.now.held).was_inside;
+      bool& was_inside = one.sets.note(now.held).was_inside;
       configurations_ += was_inside ? 0 : 1;
       was_inside = true;
     }
   }
+  pace(way.way);
   return true;
+}
+
+// Of those inside the way's switches: who is there with one of a lower phase stands still.
+void Admission::pace(const SwitchWay& way) {
+  if (rule_ != AdmissionRule::kPhase) {
+    return;
+  }
+  for (const SwitchWay::Stop& stop : way.stops()) {
+    for (const Inside& inside : switches_[stop.at_switch].inside) {
+      Way& other = ways_[at(inside.connection)];
+      const bool stands = std::ranges::any_of(other.way.stops(), [&](const auto& its) {
+        return switches_[its.at_switch].now.begin()->first < other.phase;
+      });
+      if (stands != other.is_suspended) {
+        other.is_suspended = stands;
+        paced_.push_back(inside.connection);
+      }
+    }
+  }
 }
 
 Admission::Refusal Admission::last_refusal() const {
@@ -303,7 +348,11 @@ Admission::Refusal Admission::last_refusal() const {
     refusal.in_the_way.push_back(refused_.first);
     return refusal;
   }
+  refusal.set = refused_.sets.empty() ? 0 : refused_.sets.front();
   for (const Inside& other : one.inside) {
+    if (ways_[at(other.connection)].phase < refused_.phase) {
+      refusal.in_the_way.push_back(other.connection);
+    }
     const std::vector<int32_t>& flows = one.sets.members(other.flows);
     const auto is_in_the_way = [&](int32_t set) {
       const std::vector<int32_t>& conflict = *one.sets.note(set).conflict;
@@ -316,6 +365,12 @@ Admission::Refusal Admission::last_refusal() const {
   return refusal;
 }
 
+std::optional<int32_t> Admission::level_of(const Refusal& refusal) const {
+  const auto place = std::ranges::lower_bound(cores_.nodes(), refusal.node);
+  const Switch& one = switches_[at(place - cores_.nodes().begin())];
+  return refusal.set == 0 ? std::nullopt : one.core->conflict_level(one.sets.flows(refusal.set));
+}
+
 void Admission::leave(int32_t connection, std::vector<int32_t>& woken) {
   if (admits_all()) {
     return;
@@ -324,16 +379,21 @@ void Admission::leave(int32_t connection, std::vector<int32_t>& woken) {
   for (const SwitchWay::Stop& stop : way.way.stops()) {
     Switch& one = switches_[stop.at_switch];
     const auto inside = std::ranges::find(one.inside, connection, &Inside::connection);
+    Load& now = one.now[way.phase];
     if (!way.way.alternates()) {
-      one.now.held = one.sets.rest(one.now.held, inside->flows);
-    } else if (--one.now.alternate[inside->flows] == 0) {
-      one.now.alternate.erase(inside->flows);
+      now.held = one.sets.rest(now.held, inside->flows);
+    } else if (--now.alternate[inside->flows] == 0) {
+      now.alternate.erase(inside->flows);
+    }
+    if (now.held == 0 && now.alternate.empty()) {
+      one.now.erase(way.phase);
     }
     one.inside.erase(inside);
     for (const auto& [turn, other] : one.waiting) {
       woken.push_back(other);
     }
   }
+  pace(way.way);
 }
 
 }  // namespace pleach

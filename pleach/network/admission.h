@@ -15,6 +15,7 @@
 #include "pleach/fabric/switch_cores.h"
 #include "pleach/network/flow_sets.h"
 #include "pleach/network/lowered_schedule.h"
+#include "pleach/network/session.h"
 #include "pleach/network/switch_ways.h"
 #include "pleach/topology/topology.h"
 
@@ -28,9 +29,11 @@ namespace pleach {
 //   * a stream that waits at a switch as the first in turn is not overtaken there by later ones
 //     that would keep it out: there are lanes, its *promise*, on which each of its switches carries
 //     it with all those together that came after it, while it was the first, and are inside.
-// So whoever waits enters once all those before it in turn, and those who were inside when it
-// became the first, have left (docs/architecture.md). Where all switches carry whatever enters this
-// costs nothing. Not thread safe.
+// Where a switch has one phase inside at a time (AdmissionRule::kPhase), all of this holds among
+// the streams of a class. Those of a lower class enter beside them, and suspend them meanwhile;
+// those of a higher one wait. So whoever waits enters once all those before it in turn, and those
+// who were inside when it became the first, have left (docs/architecture.md). Where all switches
+// carry whatever enters this costs nothing. Not thread safe.
 class Admission {
  public:
   // The order of those that ask, smallest first: by class of traffic, then who has waited longest,
@@ -46,11 +49,13 @@ class Admission {
   struct Refusal {
     NodeId node;                      // a switch
     std::vector<int32_t> in_the_way;  // inside it, or the first that waits there
+    int32_t set = 0;                  // of flows, that it does not carry; 0: that is not why
   };
 
   // Precondition: check_switches(topology). Borrows it.
   //   most_known  flows in the sets that a switch remembers, beyond those of its connections
-  explicit Admission(const Topology& topology, SwitchCores::MakeSwitch make = make_switch,
+  explicit Admission(const Topology& topology, AdmissionRule rule = AdmissionRule::kTogether,
+                     SwitchCores::MakeSwitch make = make_switch,
                      int64_t most_known = int64_t{1} << 23);
 
   // Whether it has nothing to say.
@@ -63,8 +68,13 @@ class Admission {
   bool enter(int32_t connection, const Turn& turn);
   // Why the last one that did not enter did not.
   Refusal last_refusal() const;
+  // SwitchCore::conflict_level() of it.
+  std::optional<int32_t> level_of(const Refusal& refusal) const;
   // Leaves; appends to `woken` the connections that wait at any of its switches.
   void leave(int32_t connection, std::vector<int32_t>& woken);
+  // Those inside that have been suspended since this was last asked, or go on again; by number.
+  std::vector<int32_t> take_paced() { return std::exchange(paced_, {}); }
+  bool is_suspended(int32_t connection) const { return ways_[at(connection)].is_suspended; }
   // Different sets of flows that held ports, of all switches; one that was forgotten counts anew.
   int64_t configurations() const { return configurations_; }
 
@@ -83,7 +93,7 @@ class Admission {
     NodeId node;
     const SwitchCore* core = nullptr;
     FlowSets sets;
-    Load now;
+    std::map<int32_t, Load> now;  // by phase, those that are there
     int64_t most_known = 0;
     std::vector<Inside> inside;
     std::vector<std::pair<Turn, int32_t>> waiting;  // connections, in turn
@@ -92,12 +102,15 @@ class Admission {
     SwitchWay way;
     std::vector<std::map<Lanes, int32_t>> sets;  // by stop: what is known, by lanes of its links
     Lanes promise;  // on these it fits with all its guests, or was inside last
-    std::optional<Turn> waits;
+    std::optional<Turn> waits = {};
+    int32_t phase = 0;  // in which it asked last
+    bool is_suspended = false;
   };
   struct Refused {
     std::size_t at_switch = 0;
     std::vector<int32_t> sets;  // that are not carried there
     int32_t first = -1;         // who waits, if it is for it
+    int32_t phase = 0;          // those of lower phases, if it is for them
   };
   struct Guest {  // of the first to wait at some stops
     int32_t connection = 0;
@@ -121,16 +134,22 @@ class Admission {
   void wait(int32_t connection, const Turn& turn);
   void stop_waiting(int32_t connection);
   void forget(std::size_t at_switch);
-  // The first to wait at a switch, if it is before `turn`; -1: nobody is.
+  void pace(const SwitchWay& way);
+  int32_t phase_of(const Turn& turn) const {
+    return rule_ == AdmissionRule::kPhase ? turn.traffic_class : 0;
+  }
+  // The first of its phase to wait at a switch, if it is before `turn`; -1: nobody is.
   int32_t first_before(const Switch& at, int32_t connection, const Turn& turn) const;
 
   const Topology& topology_;
   const SwitchCores cores_;
+  const AdmissionRule rule_;
   const int64_t most_known_;
   std::vector<Switch> switches_;  // in the order of cores_.nodes()
   std::vector<Way> ways_;         // by connection
   Refused refused_;
   int32_t not_carried_ = 0;  // the last set of which that was found
+  std::vector<int32_t> paced_;
   int64_t configurations_ = 0;
 };
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -17,6 +16,7 @@
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/network/admission.h"
+#include "tests/support/departures.h"
 
 namespace pleach {
 namespace {
@@ -60,6 +60,8 @@ struct State {
 
 class Model {
  public:
+  static constexpr int32_t kStreams = pleach::kStreams;
+
   Model(const Switches& switches, Rule rule) : switches_(switches), rule_(rule) {}
 
   State start() const {
@@ -75,9 +77,10 @@ class Model {
     admit(state);
     return state;
   }
-  static bool is_inside(const State& state, int32_t stream) {
-    return std::ranges::find(state.waiting, stream) == state.waiting.end();
+  static bool waits(const State& state, int32_t stream) {
+    return std::ranges::find(state.waiting, stream) != state.waiting.end();
   }
+  static bool moves(const State& state, int32_t stream) { return !waits(state, stream); }
   State leave(State state, int32_t stream) const {
     for (std::size_t here = 0; here < state.inside.size(); ++here) {
       state.inside[here] &= ~(on(stream, 0) | on(stream, 1));
@@ -171,95 +174,17 @@ class Model {
   Rule rule_;
 };
 
-// All states that can be, and what follows from each when some stream leaves.
-struct Walk {
-  std::vector<State> states;
-  std::vector<std::vector<std::pair<int32_t, int32_t>>> next;  // who leaves, the state then
-};
-
-Walk walk(const Model& model) {
-  Walk found;
-  std::map<State, int32_t> numbers;
-  const auto number_of = [&](const State& state) {
-    const auto [known, is_new] = numbers.try_emplace(state, count_of(found.states));
-    if (is_new) {
-      found.states.push_back(state);
-    }
-    return known->second;
-  };
-  number_of(model.start());
-  for (std::size_t i = 0; i < found.states.size(); ++i) {
-    std::vector<std::pair<int32_t, int32_t>> next;
-    for (int32_t stream = 0; stream < kStreams; ++stream) {
-      if (Model::is_inside(found.states[i], stream)) {
-        const State then = model.leave(found.states[i], stream);
-        next.emplace_back(stream, number_of(then));
-      }
-    }
-    found.next.push_back(std::move(next));
-  }
-  return found;
-}
-
-// Whether the stream waits in states that come round again, in which all others leave or wait too.
-bool may_starve(const Walk& walk, int32_t stream) {
-  const std::size_t count = walk.states.size();
-  const auto counts = [&](std::size_t state) {
-    return !Model::is_inside(walk.states[state], stream);
-  };
-  std::vector<std::vector<bool>> reaches(count, std::vector<bool>(count, false));
-  for (std::size_t from = 0; from < count; ++from) {
-    std::vector<std::size_t> open;
-    if (counts(from)) {
-      open.push_back(from);
-    }
-    while (!open.empty()) {
-      const std::size_t state = open.back();
-      open.pop_back();
-      for (const auto& [left, to] : walk.next[state]) {
-        if (counts(at(to)) && !reaches[from][at(to)]) {
-          reaches[from][at(to)] = true;
-          open.push_back(at(to));
-        }
-      }
-    }
-  }
-  for (std::size_t from = 0; from < count; ++from) {
-    if (!reaches[from][from]) {
-      continue;
-    }
-    std::set<int32_t> moves;
-    for (std::size_t state = 0; state < count; ++state) {
-      if (!reaches[from][state] || !reaches[state][from]) {
-        continue;
-      }
-      for (const int8_t waits : walk.states[state].waiting) {
-        moves.insert(waits);
-      }
-      for (const auto& [left, to] : walk.next[state]) {
-        if (counts(at(to)) && reaches[from][at(to)] && reaches[at(to)][from]) {
-          moves.insert(left);
-        }
-      }
-    }
-    if (count_of(moves) == kStreams) {
-      return true;
-    }
-  }
-  return false;
-}
-
 bool anyone_starves(const Switches& switches, Rule rule) {
-  const Walk found = walk(Model(switches, rule));
-  for (const State& state : found.states) {
-    EXPECT_LT(state.waiting.size(), std::size_t{kStreams}) << "idle switches refuse";
+  const Model model(switches, rule);
+  const auto departures = support::all_departures(model);
+  bool starves = false;
+  for (std::size_t state = 0; state < departures.states.size(); ++state) {
+    EXPECT_FALSE(departures.next[state].empty()) << "an idle switch refuses";
   }
-  for (int32_t stream = 0; stream < kStreams; ++stream) {
-    if (may_starve(found, stream)) {
-      return true;
-    }
+  for (int32_t stream = 0; stream < kStreams && !starves; ++stream) {
+    starves = support::may_starve(model, departures, stream);
   }
-  return false;
+  return starves;
 }
 
 // Streams on lanes, of two or three streams.
@@ -398,7 +323,7 @@ TEST(AdmissionLanes, AreWhatTheClassChooses) {
     Rng rng(seed);
     const Switches switches = draw(rng);
     drawn = &switches;
-    Admission admission(topology, make_drawn, seed % 2 == 0 ? 3 : 1'000);
+    Admission admission(topology, AdmissionRule::kTogether, make_drawn, seed % 2 == 0 ? 3 : 1'000);
     for (int32_t stream = 0; stream < kStreams; ++stream) {
       LoweredConnection connection;
       const LinkId wide{stream};

@@ -15,11 +15,14 @@
 #include "pleach/collective/verify.h"
 #include "pleach/network/model.h"
 #include "pleach/network/schedule_forms.h"
+#include "tests/support/level_jobs.h"
 #include "tests/support/random_schedules.h"
 #include "tests/support/two_levels.h"
 
 namespace pleach {
 namespace {
+
+using support::shared;
 
 // 1 GB/s = 1,000 ps a byte, over 100 ns a cable, after 5 ns at the source.
 constexpr int64_t kBytes = 100'000;
@@ -45,10 +48,6 @@ Topology hub_of(int32_t ranks, const std::string& model) {
   auto built = std::move(builder).build();
   EXPECT_TRUE(built);
   return std::move(built).value();
-}
-
-std::shared_ptr<const Schedule> shared(Schedule schedule) {
-  return std::make_shared<const Schedule>(std::move(schedule));
 }
 
 // An all_reduce inside the switch.
@@ -297,9 +296,10 @@ TEST(Admission, RefusesWhatCouldNeverEnter) {
       return {0};
     }
   };
-  const Admission closed(topology, [](const Topology&, NodeId) -> std::unique_ptr<SwitchCore> {
+  const auto make = [](const Topology&, NodeId) -> std::unique_ptr<SwitchCore> {
     return std::make_unique<Closed>();
-  });
+  };
+  const Admission closed(topology, AdmissionRule::kTogether, make);
   const Status status = closed.check(**lowered);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().message,
@@ -312,30 +312,8 @@ TEST(Admission, LetsRandomStreamsFinish) {
   for (int32_t seed = 0; seed < rounds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Rng rng(static_cast<uint64_t>(seed));
-    const int32_t leaves = 2 + support::pick(rng, 3);
-    const support::TwoLevels levels{.ranks = leaves * (2 + support::pick(rng, 3)),
-                                    .leaves = leaves,
-                                    .switch_model = rng.below(2) == 0 ? "fred" : "fred,middle=2"};
-    const Topology topology = levels.topology();
-    SimulationOptions options;
-    options.segment_count = 1 + support::pick(rng, 8);
-    options.landing_places = support::pick(rng, 3);
-    options.keep_records = true;
-    std::vector<Job> jobs;
-    for (int32_t count = 2 + support::pick(rng, 20); count > 0; --count) {
-      std::vector<int32_t> group;
-      while (group.size() < 2) {
-        group.clear();
-        for (int32_t rank = 0; rank < levels.ranks; ++rank) {
-          if (rng.below(3) == 0) {
-            group.push_back(rank);
-          }
-        }
-      }
-      jobs.push_back({shared(levels.all_reduce(group)), static_cast<int64_t>(rng.below(5'000)),
-                      static_cast<int64_t>(rng.below(1'000'000))});
-    }
-    const Simulation simulation = run(topology, jobs, options);
+    const auto [levels, options, jobs] = support::random_level_jobs(rng, 1);
+    const Simulation simulation = run(levels.topology(), jobs, options);
     ASSERT_EQ(simulation.use.records.size(), jobs.size());
     for (std::size_t job = 0; job < jobs.size(); ++job) {
       const Status replayed =

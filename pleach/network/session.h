@@ -30,6 +30,15 @@ enum class FlowControl : uint8_t { kPacket, kMessage };
 inline constexpr std::array<Name<FlowControl>, 2> kFlowControls = {
     {{FlowControl::kPacket, "packet"}, {FlowControl::kMessage, "message"}}};
 
+// What a switch that does not carry whatever enters has inside at a time: whatever it carries
+// together; of that streams of one class of traffic alone, of which the lower one suspends the
+// others (kPhase; source: FRED, ISCA 2025, sec. 5.4); everything, as if it were a crossbar (kFree).
+enum class AdmissionRule : uint8_t { kTogether, kPhase, kFree };
+inline constexpr std::array<Name<AdmissionRule>, 3> kAdmissionRules = {
+    {{AdmissionRule::kTogether, "together"},
+     {AdmissionRule::kPhase, "phase"},
+     {AdmissionRule::kFree, "free"}}};
+
 // How far a run is that takes long.
 using RunProgress = std::function<void(int64_t done, int64_t all)>;
 
@@ -41,6 +50,7 @@ struct SimulationOptions {
   int32_t landing_places = 0;  // per connection; 0: as many as needed
   // Of a rank, where commits of reduces queue; 0: they take no time; none: as the model has it.
   std::optional<int64_t> reduce_bandwidth_bytes_per_s = {};
+  AdmissionRule admission = AdmissionRule::kTogether;
   bool fold = true;           // simulate one rank where symmetry allows
   bool keep_records = false;  // of every job (prevents folding)
   RunProgress progress = {};  // in messages delivered, now and then; may be empty
@@ -89,11 +99,13 @@ struct SwitchConflict {
   NodeId node;                // the switch
   std::vector<int32_t> jobs;  // of the stream that had to wait, and of those in its way; ascending
   int64_t count = 0;          // how often
+  std::optional<int32_t> level = {};  // of the switch, where that is what refused the first time
   bool operator==(const SwitchConflict&) const = default;
 };
 struct AdmissionUse {
   int64_t configurations = 0;  // different sets of flows that were inside, of all switches
   int64_t waited_ps = 0;       // of all streams, from when they could have entered
+  int64_t preemptions = 0;     // how often a stream was suspended for a lower class
   std::vector<SwitchConflict> conflicts;  // by switch and jobs, the first kMostConflicts
   static constexpr std::size_t kMostConflicts = 1000;
 };

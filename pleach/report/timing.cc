@@ -24,10 +24,12 @@ Json admission_json(const AdmissionUse& admission, const Topology& topology) {
   for (const SwitchConflict& conflict : admission.conflicts) {
     conflicts.push_back({{"switch", topology.node(conflict.node).name},
                          {"groups", conflict.jobs},
+                         {"level", conflict.level ? Json(*conflict.level) : Json()},
                          {"count", conflict.count}});
   }
   return {{"configurations", admission.configurations},
           {"waited_ps", admission.waited_ps},
+          {"preemptions", admission.preemptions},
           {"conflicts", std::move(conflicts)}};
 }
 

@@ -37,6 +37,14 @@ class FredCore final : public SwitchCore {
     }
     return all;
   }
+  std::optional<int32_t> conflict_level(std::span<const PortFlow> flows) const override {
+    if (!shared_port(flows).empty()) {
+      return std::nullopt;
+    }
+    const FlowRouting routing = route_flows(size_, flows);
+    return routing.conflicts.empty() ? std::nullopt
+                                     : std::optional(routing.conflicts.front().level);
+  }
 
  private:
   // Two flows that enter by one port or leave by one; none: there are none.

@@ -27,7 +27,9 @@ Kind event_of(Execution::Alarm::Kind kind) {
 }  // namespace
 
 Engine::Engine(const Topology& topology, const SimulationOptions& options)
-    : options_(options), transmissions_(topology, events_), admission_(topology) {}
+    : options_(options),
+      transmissions_(topology, events_),
+      admission_(topology, options.admission) {}
 
 Result<int32_t> Engine::add(LoweredJob lowered, int64_t start_ps, int32_t name,
                             int32_t traffic_class) {
@@ -245,6 +247,7 @@ void Engine::start_touched() {
     try_start(number);
   }
   touched_.clear();
+  pace();
 }
 
 bool Engine::enter(int32_t number, const Send& send) {
@@ -262,6 +265,17 @@ bool Engine::enter(int32_t number, const Send& send) {
   return true;
 }
 
+// When all has entered and left that does at one time.
+void Engine::pace() {
+  for (const int32_t number : admission_.take_paced()) {
+    const bool is_suspended = admission_.is_suspended(number);
+    if (transmissions_.is_busy(number) && is_suspended != transmissions_.is_suspended(number)) {
+      transmissions_.suspend(number, is_suspended, now_ps_);
+      entries_.preemptions += is_suspended ? 1 : 0;
+    }
+  }
+}
+
 void Engine::note(int32_t number, const Admission::Refusal& refusal) {
   const auto job_of = [this](int32_t connection) {
     return jobs_[connections_[at(connection)].job].asked.name;
@@ -273,9 +287,11 @@ void Engine::note(int32_t number, const Admission::Refusal& refusal) {
   std::ranges::sort(jobs);
   jobs.erase(std::unique(jobs.begin(), jobs.end()), jobs.end());
   auto& conflicts = entries_.conflicts;
-  const std::pair key(refusal.node, std::move(jobs));
-  if (conflicts.size() < AdmissionUse::kMostConflicts || conflicts.contains(key)) {
-    ++conflicts[key];
+  const std::pair key(refusal.node, jobs);
+  if (const auto known = conflicts.find(key); known != conflicts.end()) {
+    ++known->second.count;
+  } else if (conflicts.size() < AdmissionUse::kMostConflicts) {
+    conflicts[key] = {refusal.node, std::move(jobs), 1, admission_.level_of(refusal)};
   }
 }
 
@@ -299,8 +315,9 @@ NetworkUse Engine::use() const {
     AdmissionUse& admission = use.admission.emplace();
     admission.configurations = admission_.configurations();
     admission.waited_ps = entries_.waited_ps;
-    for (const auto& [key, count] : entries_.conflicts) {
-      admission.conflicts.push_back({key.first, key.second, count});
+    admission.preemptions = entries_.preemptions;
+    for (const auto& [key, conflict] : entries_.conflicts) {
+      admission.conflicts.push_back(conflict);
     }
   }
   if (transmissions_.starved_ps() > 0) {

@@ -101,6 +101,7 @@ class Engine {
   Admission::Turn turn_of(int32_t connection, const Send& send) const;
   bool enter(int32_t connection, const Send& send);
   void note(int32_t connection, const Admission::Refusal& refusal);
+  void pace();
 
   const SimulationOptions& options_;
   FlowEvents events_;
@@ -109,7 +110,8 @@ class Engine {
   struct {
     std::vector<std::pair<Admission::Turn, int32_t>> turns;  // room to sort those that ask
     int64_t waited_ps = 0;
-    std::map<std::pair<NodeId, std::vector<int32_t>>, int64_t> conflicts;  // how often
+    int64_t preemptions = 0;
+    std::map<std::pair<NodeId, std::vector<int32_t>>, SwitchConflict> conflicts;
   } entries_;
   FlowJobs jobs_;
   std::vector<Connection> connections_;

@@ -59,6 +59,9 @@ std::span<const FairShares::Change> FairShares::solve() {
   fill_part();
   for (const int32_t flow : part_flows_) {
     double& bytes_per_s = rates_[at(flow)].bytes_per_s;
+    if (class_of(flow) == kSuspended) {
+      fixed_[at(flow)] = 0;
+    }
     if (fixed_[at(flow)] != bytes_per_s) {
       bytes_per_s = fixed_[at(flow)];
       changes_.push_back({flow, bytes_per_s});
@@ -122,7 +125,7 @@ void FairShares::fill_part() {
     place_[part_links_[index].index()] = static_cast<int32_t>(index);
   }
   // From class to class there is.
-  constexpr int32_t kNone = std::numeric_limits<int32_t>::max();
+  constexpr int32_t kNone = kSuspended;
   for (int32_t last = -1, next = 0; next != kNone; last = next) {
     next = kNone;
     bool is_only = true;

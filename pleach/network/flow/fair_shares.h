@@ -46,6 +46,7 @@ class FairShares {
   // The next flow number gets these links, which must outlive this.
   void add_flow(std::span<const LinkId> links);
   void start(int32_t flow, int32_t flow_class = 0);  // not active yet
+  static constexpr int32_t kSuspended = INT32_MAX;   // a class that gets nothing
   void stop(int32_t flow);                           // active
   // Solves what start and stop touched; returns the active flows whose rate is new, by number;
   // those that have started since, whatever they have.

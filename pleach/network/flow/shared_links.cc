@@ -97,6 +97,11 @@ void SharedLinks::join_late(int32_t connection, int64_t wire_bytes, int64_t begi
   transmissions_[at(connection)].now.rate_bytes_per_s = full_rate(connection);
 }
 
+void SharedLinks::set_class(int32_t connection, int32_t traffic_class) {
+  fair_.stop(connection);
+  fair_.start(connection, traffic_class);
+}
+
 void SharedLinks::leave(int32_t connection, int64_t now_ps) {
   fair_.stop(connection);
   if (transmissions_[at(connection)].is_moving) {

@@ -36,6 +36,9 @@ class SharedLinks {
   // An attached connection starts / ends the transmission of so many bytes.
   void join(int32_t connection, int64_t wire_bytes, int64_t now_ps, int32_t traffic_class = 0);
   void leave(int32_t connection, int64_t now_ps);
+  // From now on it is of this class; in kSuspended it stands still.
+  void set_class(int32_t connection, int32_t traffic_class);
+  static constexpr int32_t kSuspended = FairShares::kSuspended;
   // Likewise join, for a transmission that began in the past and had its links for itself until
   // now.
   void join_late(int32_t connection, int64_t wire_bytes, int64_t begin_ps,

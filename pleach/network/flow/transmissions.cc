@@ -56,9 +56,10 @@ void Transmissions::share(int32_t number, int64_t now_ps) {
   if (connection.begin_ps > now_ps) {
     events_.push(connection.begin_ps, Kind::kFlowBegin, number);
   } else if (connection.begin_ps == now_ps) {
-    shared_.join(number, bytes, now_ps, connection.traffic_class);
+    flow(number, now_ps);
   } else {
-    shared_.join_late(number, bytes, connection.begin_ps, connection.traffic_class);
+    connection.is_flowing = true;
+    shared_.join_late(number, bytes, connection.begin_ps, class_of(connection));
   }
 }
 
@@ -79,6 +80,7 @@ int64_t Transmissions::full_rate_ps(const Connection& connection) const {
 void Transmissions::begin(int32_t number, int64_t wire_bytes, int64_t now_ps) {
   Connection& connection = connections_[at(number)];
   connection.is_busy = true;
+  connection.is_suspended = false;
   connection.wire_bytes = wire_bytes;
   connection.sent_bytes += wire_bytes;
   connection.begin_ps = add_times_ps(now_ps, connection.overhead_ps);
@@ -96,8 +98,18 @@ void Transmissions::begin(int32_t number, int64_t wire_bytes, int64_t now_ps) {
 }
 
 void Transmissions::flow(int32_t number, int64_t now_ps) {
-  const Connection& connection = connections_[at(number)];
-  shared_.join(number, connection.wire_bytes, now_ps, connection.traffic_class);
+  Connection& connection = connections_[at(number)];
+  connection.is_flowing = true;
+  shared_.join(number, connection.wire_bytes, now_ps, class_of(connection));
+}
+
+void Transmissions::suspend(int32_t number, bool stands_still, int64_t now_ps) {
+  share(number, now_ps);
+  Connection& connection = connections_[at(number)];
+  connection.is_suspended = stands_still;
+  if (connection.is_flowing) {
+    shared_.set_class(number, class_of(connection));
+  }
 }
 
 bool Transmissions::end(int32_t number, uint32_t generation, int64_t now_ps) {
@@ -110,6 +122,7 @@ bool Transmissions::end(int32_t number, uint32_t generation, int64_t now_ps) {
   if (connection.is_shared) {
     shared_.leave(number, now_ps);
   }
+  connection.is_flowing = false;
   return true;
 }
 

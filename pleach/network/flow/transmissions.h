@@ -40,6 +40,9 @@ class Transmissions {
   void begin(int32_t connection, int64_t wire_bytes, int64_t now_ps);
   // A kFlowBegin event: the first byte leaves.
   void flow(int32_t connection, int64_t now_ps);
+  // A busy one stands still from now on, or goes on.
+  void suspend(int32_t connection, bool stands_still, int64_t now_ps);
+  bool is_suspended(int32_t connection) const { return connections_[at(connection)].is_suspended; }
   // A kSent event: whether it is the end of what is going on, which is then over.
   bool end(int32_t connection, uint32_t generation, int64_t now_ps);
   // When everything of one time has been told: pushes the ends that are new.
@@ -65,11 +68,16 @@ class Transmissions {
     uint32_t generation = 0;  // of the pending end
     int32_t traffic_class = 0;
     bool is_busy = false;
-    bool is_shared = false;  // takes part in SharedLinks, or will once it begins
+    bool is_shared = false;   // takes part in SharedLinks, or will once it begins
+    bool is_flowing = false;  // takes part in them now
+    bool is_suspended = false;
   };
   int64_t full_rate_ps(const Connection& connection) const;
   int64_t bottleneck(std::span<const LinkId> links) const;
   void share(int32_t number, int64_t now_ps);
+  int32_t class_of(const Connection& connection) const {
+    return connection.is_suspended ? SharedLinks::kSuspended : connection.traffic_class;
+  }
 
   const Topology& topology_;
   FlowEvents& events_;
