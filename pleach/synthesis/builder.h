@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "pleach/base/index.h"
@@ -50,6 +51,10 @@ class ScheduleBuilder {
   // Between two ranks, by route().
   void send(const Message& message, int32_t source, int32_t target) {
     add(message, node(source), node(target), route(node(source), node(target)));
+  }
+  // One weight per chunk: ChunkGrid::valid().
+  void weigh(std::vector<int64_t> weights) {
+    schedule_.chunks = ChunkGrid::weighted(std::move(weights));
   }
   void fold_by_rank() { schedule_.fold_order = FoldOrder::kByRank; }
   void reserve(int64_t transfer_count) { schedule_.transfers.reserve(at(transfer_count)); }

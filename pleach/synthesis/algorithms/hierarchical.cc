@@ -2,15 +2,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <utility>
 
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
+#include "pleach/collective/rank_of_node.h"
 #include "pleach/synthesis/algorithm.h"
 #include "pleach/synthesis/builder.h"
 #include "pleach/synthesis/hierarchy.h"
+#include "pleach/synthesis/ring_order.h"
 #include "pleach/synthesis/route_finder.h"
+#include "pleach/synthesis/shares.h"
 #include "pleach/topology/changes.h"
 #include "pleach/topology/routes.h"
 
@@ -45,10 +49,30 @@ struct Plan {
   Hierarchy hierarchy;
   std::vector<Level> levels;
   std::vector<std::vector<int32_t>> orders;  // of each part of the buffer: levels, first to last
+  std::vector<int64_t> shares;               // of each part; empty: equal ones
 
   int32_t rank_count() const { return count_of(request.participants); }
   bool scatters() const { return request.collective != CollectiveKind::kAllGather; }
   bool gathers() const { return request.collective != CollectiveKind::kReduceScatter; }
+  // In an all_reduce a part is an interval; else the shard of every rank has some of each.
+  int32_t part_of(int32_t chunk, int32_t fineness) const {
+    return request.collective == CollectiveKind::kAllReduce ? chunk / (rank_count() * fineness)
+                                                            : chunk / fineness % count_of(orders);
+  }
+  // Parts of no share are none.
+  void share_out(const std::vector<int64_t>& wanted) {
+    std::vector<std::vector<int32_t>> kept;
+    for (std::size_t part = 0; part < wanted.size(); ++part) {
+      if (wanted[part] > 0) {
+        kept.push_back(orders[part]);
+        shares.push_back(wanted[part]);
+      }
+    }
+    orders = std::move(kept);
+    if (std::ranges::all_of(shares, [&](int64_t share) { return share == shares[0]; })) {
+      shares.clear();
+    }
+  }
 };
 
 std::vector<NodeId> members(const Plan& plan, const Level& level, int32_t group) {
@@ -140,6 +164,14 @@ class Writer {
           builder_.fold_by_rank();
         }
       }
+    }
+    if (!plan.shares.empty()) {
+      std::vector<int64_t> weights;
+      for (int32_t chunk = 0; chunk < plan.rank_count() * fineness * count_of(plan.orders);
+           ++chunk) {
+        weights.push_back(plan.shares[at(plan.part_of(chunk, fineness))]);
+      }
+      builder_.weigh(std::move(weights));
     }
   }
 
@@ -247,13 +279,40 @@ class Writer {
   ScheduleBuilder builder_;
 };
 
+// Ranks of one level in the order in which a ring goes around them: on a part of a grid row by row,
+// every other one backwards.
+Hierarchy one_level(const SynthesisRequest& request) {
+  const int32_t rank_count = count_of(request.participants);
+  Hierarchy hierarchy{.sizes = {rank_count}, .rank_at = {}};
+  if (request.topology.grid().empty()) {
+    hierarchy.rank_at.resize(at(rank_count));
+    std::iota(hierarchy.rank_at.begin(), hierarchy.rank_at.end(), 0);
+    return hierarchy;
+  }
+  const RankOfNode rank_of(request.participants);
+  for (const int32_t node : grid_snake(request.topology.grid())) {
+    if (rank_of(NodeId{node}) != kNoRank) {
+      hierarchy.rank_at.push_back(rank_of(NodeId{node}));
+    }
+  }
+  return hierarchy;
+}
+
+// Where groups are of different sizes, all ranks are one level.
+Result<Hierarchy> levels_of(const SynthesisRequest& request, const std::string& levels) {
+  if (levels != "auto") {
+    return parse_hierarchy(levels, count_of(request.participants));
+  }
+  Result<Hierarchy> found = find_hierarchy(request.topology, request.participants);
+  const bool is_uneven = !found && found.error().code == ErrorCode::kInfeasible;
+  const bool is_one = found && found->level_count() == 1 && !found->is_grid;
+  return is_uneven || is_one ? one_level(request) : std::move(found);
+}
+
 // Levels of one member are none.
 Result<Plan> make_plan(const SynthesisRequest& request, const Options& options) {
-  Plan plan{request, with_routing(request.topology, {}), {}, {}, {}};
-  const std::string& levels = options.text("levels");
-  PLEACH_SET(plan.hierarchy, levels == "auto"
-                                 ? find_hierarchy(request.topology, request.participants)
-                                 : parse_hierarchy(levels, count_of(request.participants)));
+  Plan plan{request, with_routing(request.topology, {}), {}, {}, {}, {}};
+  PLEACH_SET(plan.hierarchy, levels_of(request, options.text("levels")));
   const std::string& names = options.text("algorithms");
   const std::vector<std::string_view> algorithms = split(names, '+');
   const int32_t level_count = plan.hierarchy.level_count();
@@ -277,6 +336,10 @@ Result<Plan> make_plan(const SynthesisRequest& request, const Options& options) 
   for (std::size_t part = 0; part < (takes_all ? plan.levels.size() : 1); ++part) {
     plan.orders.push_back(order);
     std::rotate(order.begin(), order.begin() + 1, order.end());
+  }
+  if (const std::string& shares = options.text("shares"); shares != "equal" && shares != "best") {
+    PLEACH_ASSIGN(wanted, parse_shares(shares, count_of(plan.orders)));
+    plan.share_out(wanted);
   }
   return plan;
 }
@@ -330,10 +393,7 @@ int64_t fineness_of(const Plan& plan) {
   return fineness;
 }
 
-Result<Schedule> hierarchical(const SynthesisRequest& request, const Options& options) {
-  PLEACH_ASSIGN(plan, make_plan(request, options));
-  PLEACH_TRY(add_phases(plan));
-  set_stripes(plan, options.text("stripes"));
+Result<Schedule> written(const Plan& plan) {
   const int64_t fineness = fineness_of(plan);
   const int64_t chunk_count = fineness * plan.rank_count() * count_of(plan.orders);
   PLEACH_TRY(check_size(0, chunk_count));
@@ -347,6 +407,37 @@ Result<Schedule> hierarchical(const SynthesisRequest& request, const Options& op
     writer.write_part(part);
   }
   return std::move(writer).finish();
+}
+
+// The shares with which no link has more to do than it must, of a schedule with equal ones.
+std::vector<int64_t> best_shares_of(const Plan& plan, const Schedule& schedule) {
+  const int32_t fineness = schedule.chunks.count() / plan.rank_count() / count_of(plan.orders);
+  std::map<LinkId, std::vector<double>> loads;
+  for (const Transfer& transfer : schedule.transfers) {
+    for (const LinkId link : schedule.routes[transfer.route]) {
+      std::vector<double>& of_parts = loads[link];
+      of_parts.resize(plan.orders.size());
+      of_parts[at(plan.part_of(transfer.first_chunk, fineness))] +=
+          static_cast<double>(transfer.chunk_count) /
+          static_cast<double>(plan.request.topology.link(link).bandwidth_bytes_per_s);
+    }
+  }
+  std::vector<std::vector<double>> rows;
+  for (auto& [link, row] : loads) {
+    rows.push_back(std::move(row));
+  }
+  return best_shares(rows);
+}
+
+Result<Schedule> hierarchical(const SynthesisRequest& request, const Options& options) {
+  PLEACH_ASSIGN(plan, make_plan(request, options));
+  PLEACH_TRY(add_phases(plan));
+  set_stripes(plan, options.text("stripes"));
+  if (options.text("shares") == "best" && plan.orders.size() > 1) {
+    PLEACH_ASSIGN(equal, written(plan));
+    plan.share_out(best_shares_of(plan, equal));
+  }
+  return written(plan);
 }
 
 }  // namespace
@@ -373,6 +464,11 @@ extern const Algorithm kHierarchical = {
                  .summary = "one: innermost first; all: as many parts of the buffer as levels, "
                             "each begins with another; auto: all on grids",
                  .allowed = {"auto", "one", "all"}},
+                {.name = "shares",
+                 .kind = OptionDescriptor::Kind::kText,
+                 .default_value = "equal",
+                 .summary = "of the parts, in the order of the levels with which they begin, as "
+                            "11+13; best: those that load links the least"},
                 stripes_option()},
     .create = &hierarchical,
 };
