@@ -1,4 +1,5 @@
-// flit: routers, their virtual channels and the ranks' interfaces, cycle by cycle.
+// flit: routers, their virtual channels and the ranks' interfaces, cycle by cycle; or FRED's
+// switches, packet by packet.
 //
 // All jobs of a run are known before it begins: what is started while jobs run is refused. Once all
 // have finished others may start.
@@ -11,6 +12,7 @@
 #include <memory>
 #include <unordered_map>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "pleach/base/index.h"
@@ -18,6 +20,8 @@
 #include "pleach/fabric/switch_cores.h"
 #include "pleach/network/flit/flit_engine.h"
 #include "pleach/network/flit/flit_options.h"
+#include "pleach/network/flit/packet_engine.h"
+#include "pleach/network/flit/packet_options.h"
 #include "pleach/network/job_checks.h"
 #include "pleach/network/model.h"
 #include "pleach/network/schedule_forms.h"
@@ -25,13 +29,15 @@
 namespace pleach {
 namespace {
 
+// What switches are.
+using RouterKind = std::variant<FlitOptions, PacketShape>;
+
 class FlitSession final : public NetworkSession {
  public:
-  FlitSession(const Topology& topology, const SimulationOptions& simulation,
-              const FlitOptions& options)
+  FlitSession(const Topology& topology, const SimulationOptions& simulation, RouterKind kind)
       : topology_(topology),
         simulation_(simulation),
-        options_(options),
+        kind_(std::move(kind)),
         known_(topology, simulation_) {
     use_.links.resize(topology.links().size());
   }
@@ -47,17 +53,20 @@ class FlitSession final : public NetworkSession {
   std::optional<int64_t> first_start_ps() const;
   // Errors: kUnsupported: a stream that a switch reduces or multicasts.
   Status check_switches(const Schedule& schedule) const;
+  Status check_class(const Job& job) const;
+  Result<std::unique_ptr<FlitRun>> begin_run();
   void add_counters(const NetworkUse& use);
+  void add_admission(const AdmissionUse& admission);
   void end_run();
 
   const Topology& topology_;
   const SimulationOptions simulation_;
-  const FlitOptions options_;
+  const RouterKind kind_;
   KnownSchedules known_;
   // Of the symmetric schedules that were started.
   std::unordered_map<std::shared_ptr<const Schedule>, std::shared_ptr<const Schedule>> written_out_;
-  std::vector<FlitEngine::Job> waiting_;  // of the next run
-  std::unique_ptr<FlitEngine> engine_;    // null: no run is under way
+  std::vector<FlitJob> waiting_;     // of the next run
+  std::unique_ptr<FlitRun> engine_;  // null: no run is under way
   NetworkUse use_;
   int64_t now_ps_ = 0;
   int32_t job_count_ = 0;
@@ -77,16 +86,31 @@ Result<std::shared_ptr<const Schedule>> FlitSession::written_out(
 }
 
 Status FlitSession::check_switches(const Schedule& schedule) const {
+  if (!std::holds_alternative<FlitOptions>(kind_)) {
+    return ok();
+  }
   for (const Transfer& transfer : schedule.transfers) {
     for (const NodeId node : {transfer.source, transfer.target}) {
       if (topology_.node(node).kind == NodeKind::kSwitch) {
         return Error{
             ErrorCode::kUnsupported,
-            fmt::format("flit has no streams that switches reduce or multicast; the schedule "
-                        "has one through '{}' in step {}",
-                        topology_.node(node).name, transfer.step)};
+            fmt::format(
+                "flit has no streams that switches reduce or multicast, but with router=fred; "
+                "the schedule has one through '{}' in step {}",
+                topology_.node(node).name, transfer.step)};
       }
     }
+  }
+  return ok();
+}
+
+Status FlitSession::check_class(const Job& job) const {
+  if (std::holds_alternative<FlitOptions>(kind_) && !waiting_.empty() &&
+      job.traffic_class != waiting_.front().traffic_class) {
+    return Error{ErrorCode::kUnsupported,
+                 fmt::format("flit serves one class of traffic at a time, but with router=fred: a "
+                             "job of class {} comes to those of class {}",
+                             job.traffic_class, waiting_.front().traffic_class)};
   }
   return ok();
 }
@@ -97,12 +121,7 @@ Result<int32_t> FlitSession::start(const pleach::Job& job) {
     return Error{ErrorCode::kUnsupported,
                  "flit takes no job while others run: all must be known before the first begins"};
   }
-  if (!waiting_.empty() && job.traffic_class != waiting_.front().traffic_class) {
-    return Error{ErrorCode::kUnsupported,
-                 fmt::format("flit serves one class of traffic at a time: a job of class {} comes "
-                             "to those of class {}",
-                             job.traffic_class, waiting_.front().traffic_class)};
-  }
+  PLEACH_TRY(check_class(job));
   PLEACH_TRY(check_switches(*job.schedule));
   PLEACH_ASSIGN(schedule, written_out(job.schedule));
   PLEACH_ASSIGN(forms, known_.find(schedule));
@@ -120,8 +139,19 @@ std::optional<int64_t> FlitSession::next_ps() const {
 }
 
 std::optional<int64_t> FlitSession::first_start_ps() const {
-  const auto first = std::ranges::min_element(waiting_, {}, &FlitEngine::Job::start_ps);
+  const auto first = std::ranges::min_element(waiting_, {}, &FlitJob::start_ps);
   return first == waiting_.end() ? std::nullopt : std::optional(first->start_ps);
+}
+
+Result<std::unique_ptr<FlitRun>> FlitSession::begin_run() {
+  std::vector<FlitJob> jobs = std::exchange(waiting_, {});
+  if (const auto* options = std::get_if<FlitOptions>(&kind_)) {
+    PLEACH_ASSIGN(engine, FlitEngine::create(topology_, simulation_, *options, std::move(jobs)));
+    return std::unique_ptr<FlitRun>(std::move(engine));
+  }
+  PLEACH_ASSIGN(engine, PacketEngine::create(topology_, simulation_, std::get<PacketShape>(kind_),
+                                             std::move(jobs)));
+  return std::unique_ptr<FlitRun>(std::move(engine));
 }
 
 Result<std::vector<NetworkSession::Finish>> FlitSession::advance(int64_t until_ps) {
@@ -131,8 +161,7 @@ Result<std::vector<NetworkSession::Finish>> FlitSession::advance(int64_t until_p
       now_ps_ = first ? std::max(now_ps_, until_ps) : now_ps_;
       return std::vector<Finish>();
     }
-    PLEACH_SET(engine_,
-               FlitEngine::create(topology_, simulation_, options_, std::exchange(waiting_, {})));
+    PLEACH_SET(engine_, begin_run());
   }
   PLEACH_TRY(engine_->advance(until_ps));
   std::vector<Finish> finished = engine_->take_finished();
@@ -163,17 +192,39 @@ void FlitSession::add_counters(const NetworkUse& use) {
   }
 }
 
+// Jobs of earlier runs have smaller numbers.
+void FlitSession::add_admission(const AdmissionUse& admission) {
+  AdmissionUse& sum = use_.admission.has_value() ? *use_.admission : use_.admission.emplace();
+  sum.configurations += admission.configurations;
+  sum.waited_ps += admission.waited_ps;
+  sum.preemptions += admission.preemptions;
+  for (SwitchConflict conflict : admission.conflicts) {
+    for (int32_t& job : conflict.jobs) {
+      job += job_count_ - engine_->job_count();
+    }
+    if (sum.conflicts.size() < AdmissionUse::kMostConflicts) {
+      sum.conflicts.push_back(std::move(conflict));
+    }
+  }
+}
+
 void FlitSession::end_run() {
   const NetworkUse use = engine_->use();
   for (std::size_t link = 0; link < use.links.size(); ++link) {
     use_.links[link].add(use.links[link]);
   }
   use_.event_count += use.event_count;
-  use_.cycles = use_.cycles.value_or(0) + use.cycles.value_or(0);
+  if (use.cycles.has_value()) {
+    use_.cycles = use_.cycles.value_or(0) + *use.cycles;
+  }
   add_counters(use);
   use_.note = use.note;
-  if (!options_.energies.empty()) {
-    use_.energy_j = energy_of(options_.energies, use_.counters);
+  if (use.admission.has_value()) {
+    add_admission(*use.admission);
+  }
+  const auto* options = std::get_if<FlitOptions>(&kind_);
+  if (options != nullptr && !options->energies.empty()) {
+    use_.energy_j = energy_of(options->energies, use_.counters);
   }
   for (int32_t job = 0; simulation_.keep_records && job < engine_->job_count(); ++job) {
     use_.records.push_back(engine_->take_record(job));
@@ -190,22 +241,30 @@ Result<std::unique_ptr<NetworkSession>> open_flit(const Topology& topology,
                              "flit,vcs=...,buffer=...",
                              simulation.landing_places)};
   }
-  if (const SwitchCores cores(topology); !cores.empty()) {
+  PLEACH_TRY(check_router(own));
+  RouterKind kind;
+  if (has_packet_routers(own)) {
+    PLEACH_SET(kind, packet_shape(topology, simulation.flow_control, own));
+  } else if (const SwitchCores cores(topology); !cores.empty()) {
     const Node& node = topology.node(cores.nodes().front());
-    return Error{ErrorCode::kUnsupported,
-                 fmt::format("switch {} ({}) does not carry whatever enters; flit's routers do",
-                             node.name, node.switch_model)};
+    return Error{
+        ErrorCode::kUnsupported,
+        fmt::format("switch {} ({}) does not carry whatever enters; flit's routers do, but "
+                    "with router=fred",
+                    node.name, node.switch_model)};
+  } else {
+    PLEACH_SET(kind, flit_options(topology, simulation.flow_control, own));
   }
-  PLEACH_ASSIGN(options, flit_options(topology, simulation.flow_control, own));
   return std::unique_ptr<NetworkSession>(
-      std::make_unique<FlitSession>(topology, simulation, options));
+      std::make_unique<FlitSession>(topology, simulation, std::move(kind)));
 }
 
 }  // namespace
 
 extern const NetworkModel kFlitModel = {
     .name = "flit",
-    .summary = "routers with virtual channels and MultiTree's interfaces, cycle by cycle",
+    .summary =
+        "routers with virtual channels and MultiTree's interfaces, cycle by cycle; FRED's switches",
     .source = "Huang et al., MultiTree, ISCA 2021; Dally, Virtual-channel flow control, 1992",
     .options = flit_model_options(),
     .shares_links = false,

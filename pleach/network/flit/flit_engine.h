@@ -22,6 +22,7 @@
 #include "pleach/network/flit/fabric.h"
 #include "pleach/network/flit/flit_clock.h"
 #include "pleach/network/flit/flit_options.h"
+#include "pleach/network/flit/flit_run.h"
 #include "pleach/network/flit/interfaces.h"
 #include "pleach/network/flit/message_ways.h"
 #include "pleach/network/flit/routers.h"
@@ -32,14 +33,10 @@
 
 namespace pleach {
 
-// Runs a set of jobs that are known beforehand.
-class FlitEngine {
+// Input-queued routers. All jobs have one class of traffic.
+class FlitEngine final : public FlitRun {
  public:
-  struct Job {
-    LoweredJob lowered;
-    int64_t start_ps = 0;
-    int32_t traffic_class = 0;  // of no matter: all have one
-  };
+  using Job = FlitJob;
 
   // Borrows the topology.
   // Errors: kInfeasible: VCs do not suffice for the routes; kInvalidArgument: what Routers::create
@@ -49,19 +46,15 @@ class FlitEngine {
                                                     const FlitOptions& options,
                                                     std::vector<Job> jobs);
 
-  int32_t job_count() const { return count_of(jobs_); }
-  bool is_idle() const { return unfinished_ == 0; }
-  // When something happens next; only while jobs are running.
-  int64_t next_ps() const;
-  // Advances to the first time at which jobs finish, at most to `until_ps`.
-  //   errors  kInvalidArgument: the arrival that never commits, where a schedule is wrong; time
-  //           passes kLongestPs. kInfeasible: packets wait for each other in a circle
-  Status advance(int64_t until_ps);
-  // Those that have finished since, by number, and when.
-  std::vector<NetworkSession::Finish> take_finished() { return std::exchange(finished_, {}); }
-  Record take_record(int32_t job) { return jobs_[at(job)].execution->take_record(); }
-  // When all jobs have finished: what has happened, until the last credit is home.
-  NetworkUse use();
+  int32_t job_count() const override { return count_of(jobs_); }
+  bool is_idle() const override { return unfinished_ == 0; }
+  int64_t next_ps() const override;
+  Status advance(int64_t until_ps) override;
+  std::vector<NetworkSession::Finish> take_finished() override {
+    return std::exchange(finished_, {});
+  }
+  Record take_record(int32_t job) override { return jobs_[at(job)].execution->take_record(); }
+  NetworkUse use() override;
   // What of flits, credits and places in buffers does not add up, in words; empty: all of it does.
   std::string inconsistency();
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "pleach/base/index.h"
+#include "pleach/network/flit/packet_options.h"
 
 namespace pleach {
 namespace {
@@ -25,9 +26,7 @@ int32_t most_links(const Topology& topology) {
   return static_cast<int32_t>(most);
 }
 
-}  // namespace
-
-std::vector<OptionDescriptor> flit_model_options() {
+std::vector<OptionDescriptor> queued_options() {
   using Kind = OptionDescriptor::Kind;
   return {
       {"vcs", Kind::kInteger, "4", "virtual channels of a channel", {}, 1, 64},
@@ -86,6 +85,32 @@ std::vector<OptionDescriptor> flit_model_options() {
        "whole messages, or streamed as they come",
        {"whole", "streamed"}},
   };
+}
+
+}  // namespace
+
+std::vector<OptionDescriptor> flit_model_options() {
+  std::vector<OptionDescriptor> options = {
+      {"router",
+       OptionDescriptor::Kind::kChoice,
+       "queued",
+       "what switches are: input-queued routers, or FRED's, packet by packet",
+       {"queued", "fred"}}};
+  for (const auto& more : {queued_options(), packet_options()}) {
+    options.insert(options.end(), more.begin(), more.end());
+  }
+  return options;
+}
+
+Status check_router(const Options& own) {
+  const bool is_fred = has_packet_routers(own);
+  for (const OptionDescriptor& option : is_fred ? queued_options() : packet_options()) {
+    if (own.text(option.name) != option.default_value) {
+      return invalid(fmt::format("{} '{}': only with router={}", option.name, own.text(option.name),
+                                 is_fred ? "queued" : "fred"));
+    }
+  }
+  return ok();
 }
 
 Result<FlitOptions> flit_options(const Topology& topology, FlowControl flow_control,

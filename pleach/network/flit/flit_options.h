@@ -25,6 +25,8 @@ struct FlitOptions {
 };
 
 std::vector<OptionDescriptor> flit_model_options();
+// Errors: kInvalidArgument: an option of another kind of router than the one that is asked for.
+Status check_router(const Options& own);
 // Defaults are those of MultiTree's evaluation. Where an option says so they depend on whether the
 // network is indirect: some rank has no router of its own.
 // Errors: kInvalidArgument: a flit larger than a packet, a buffer that no packet fits in.

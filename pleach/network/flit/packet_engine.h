@@ -1,0 +1,135 @@
+// PacketEngine: jobs on FRED's switches, packet by packet.
+//
+// Execution (one a job) says what a connection may send, PacketNetwork takes its packets to the
+// targets, Admission says which streams are inside which switch. A stream enters all switches on
+// its way as its message begins, and leaves them when all of it has passed the last of them; a
+// message that follows before stays inside, where nobody of its class or a lower one waits. One of
+// a lower class makes those of higher ones that are in its way stop between two packets and leave:
+// what they have in buffers stays there, and they ask again.
+//   source   FRED (ISCA 2025), sections 5.3 and 5.4; docs/network.md
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <utility>
+#include <vector>
+
+#include "pleach/base/index.h"
+#include "pleach/base/result.h"
+#include "pleach/network/admission.h"
+#include "pleach/network/execution.h"
+#include "pleach/network/flit/flit_run.h"
+#include "pleach/network/flit/packet_network.h"
+#include "pleach/network/flit/packet_shape.h"
+#include "pleach/network/session.h"
+#include "pleach/topology/topology.h"
+
+namespace pleach {
+
+class PacketEngine final : public FlitRun {
+ public:
+  // Borrows the topology.
+  // Errors: kInvalidArgument: a switch that cannot carry a stream by itself, more than 2^32 packets
+  // times links; kUnsupported: more classes of traffic than virtual channels.
+  static Result<std::unique_ptr<PacketEngine>> create(const Topology& topology,
+                                                      const SimulationOptions& simulation,
+                                                      const PacketShape& shape,
+                                                      std::vector<FlitJob> jobs);
+
+  int32_t job_count() const override { return count_of(jobs_); }
+  bool is_idle() const override { return progress_.unfinished == 0; }
+  int64_t next_ps() const override { return next_event_ps().value_or(progress_.now_ps); }
+  Status advance(int64_t until_ps) override;
+  std::vector<NetworkSession::Finish> take_finished() override {
+    return std::exchange(finished_, {});
+  }
+  Record take_record(int32_t job) override { return jobs_[at(job)].execution->take_record(); }
+  NetworkUse use() override;
+  // What of places does not add up, in words; empty: all of it does.
+  std::string inconsistency() const { return network_.inconsistency(); }
+
+ private:
+  struct RunningJob {
+    std::unique_ptr<Execution> execution;
+    int64_t start_ps = 0;
+    int32_t traffic_class = 0;
+    int32_t first_stream = 0;
+    bool has_finished = false;
+  };
+  // A connection of a job; its number is that of its way.
+  struct Stream {
+    int32_t job = 0;
+    int64_t overhead_ps = 0;
+    bool has_gates = false;
+    bool is_touched = false;
+    std::optional<Send> sends = {};        // that has not left its sources
+    PacketFifo<Send> begun = {};           // that have not arrived
+    std::optional<int64_t> since_ps = {};  // it waits to begin, or to go on
+    bool is_inside = false;
+    bool is_refused = false;  // it waits for switches
+    bool is_stopped = false;  // by one of a lower class
+  };
+  struct Alarm {
+    enum class Kind : uint8_t { kStart, kSupply, kReduced, kNopOver, kReduce };
+    int64_t time_ps = 0;
+    Kind kind = Kind::kStart;
+    int32_t job = 0;
+    int32_t number = 0;  // rank, or stream
+    auto operator<=>(const Alarm&) const = default;
+  };
+  struct Entries {
+    std::array<int32_t, kTrafficClasses> waiting = {};  // by class
+    int64_t waited_ps = 0, preemptions = 0;
+    std::map<std::pair<NodeId, std::vector<int32_t>>, SwitchConflict> conflicts;
+  };
+
+  static Alarm::Kind alarm_of(Execution::Alarm::Kind kind);
+  PacketEngine(const Topology& topology, const PacketShape& shape, AdmissionRule rule)
+      : network_(topology, shape), admission_(topology, rule) {}
+  void add(const Topology& topology, const SwitchCores& cores, FlitJob job, int32_t vc,
+           const SimulationOptions& simulation);
+  std::optional<int64_t> next_event_ps() const;
+  void run_instant();
+  void ring(const Alarm& alarm);
+  void handle(const PacketNetwork::Report& report);
+  void arrived(int32_t stream);
+  void follow(int32_t job);
+  void touch(int32_t stream);
+  const Send* next(int32_t stream) const;
+  Admission::Turn turn_of(int32_t stream, const Send& send) const;
+  void begin_touched();
+  void attempt(int32_t stream, const Admission::Turn& turn, std::vector<std::size_t>& taken);
+  void starve(int32_t stream, const Admission::Turn& turn);
+  void begin(int32_t stream);
+  bool may_stay(int32_t stream) const;
+  bool enter(int32_t stream, const Admission::Turn& turn);
+  void refuse(int32_t stream, const Admission::Turn& turn);
+  void note(int32_t stream, const Admission::Refusal& refusal);
+  void leave(int32_t stream);
+  void pace();
+  int32_t class_of(int32_t stream) const {
+    return jobs_[at(streams_[at(stream)].job)].traffic_class;
+  }
+
+  mutable PacketNetwork network_;  // looking at the next event sorts a bucket
+  Admission admission_;
+  Entries entries_;
+  std::vector<RunningJob> jobs_;
+  std::vector<Stream> streams_;
+  std::vector<int32_t> touched_;  // streams that may begin
+  std::vector<int32_t> hungry_;   // of those, which wait for places
+  std::priority_queue<Alarm, std::vector<Alarm>, std::greater<>> alarms_;
+  std::vector<NetworkSession::Finish> finished_;
+  struct {
+    int64_t now_ps = 0;
+    int32_t unfinished = 0;          // jobs
+    int64_t delivered = 0, all = 0;  // messages
+    RunProgress tell = {};
+  } progress_;
+};
+
+}  // namespace pleach

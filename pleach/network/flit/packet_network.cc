@@ -1,0 +1,380 @@
+#include "pleach/network/flit/packet_network.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "pleach/base/check.h"
+
+namespace pleach {
+namespace {
+
+// Buckets of events about as long as a packet takes on a fast link.
+constexpr int kEventShift = 8;
+constexpr int kNumberBits = 56;
+
+}  // namespace
+
+PacketNetwork::PacketNetwork(const Topology& topology, const PacketShape& shape)
+    : shape_(shape), events_(kEventShift) {
+  for (const Link& link : topology.links()) {
+    PacketLine& line = lines_.emplace_back();
+    line.bytes_per_s = link.bandwidth_bytes_per_s;
+    line.hop_ps = topology.hop_latency_ps(LinkId{count_of(lines_) - 1});
+    line.back_ps = link.latency_ps;
+    line.queues.resize(at(shape.vcs));
+    places_.insert(places_.end(), at(shape.vcs), PacketPlaces(shape.places(link)));
+  }
+}
+
+int32_t PacketNetwork::add(const PacketWay& shape, int32_t vc) {
+  const auto number = count_of(ways_);
+  const int32_t first_leg = count_of(legs_), first_junction = count_of(junctions_);
+  const auto moved = [](int32_t index, int32_t by) {
+    return index == PacketWay::kEnd ? PacketWay::kEnd : index + by;
+  };
+  Way& way = ways_.emplace_back();
+  way.vc = vc;
+  for (const PacketWay::Leg& leg : shape.legs) {
+    way.legs.push_back(count_of(legs_));
+    if (leg.from == PacketWay::kEnd) {
+      way.sources.push_back(count_of(legs_));
+    }
+    if (leg.from != PacketWay::kEnd && shape.junctions[at(leg.from)].is_gated) {
+      way.gates.push_back(count_of(legs_));
+    }
+    way.target_count += leg.to == PacketWay::kEnd ? 1 : 0;
+    legs_.push_back({.way = number,
+                     .line = leg.link.value,
+                     .from = moved(leg.from, first_junction),
+                     .to = moved(leg.to, first_junction)});
+  }
+  for (const PacketWay::Junction& junction : shape.junctions) {
+    Junction& added = junctions_.emplace_back();
+    added.way = number;
+    added.is_gated = junction.is_gated;
+    for (const int32_t leg : junction.inputs) {
+      added.inputs.push_back(moved(leg, first_leg));
+    }
+    for (const int32_t leg : junction.outputs) {
+      added.outputs.push_back(moved(leg, first_leg));
+    }
+  }
+  return number;
+}
+
+bool PacketNetwork::may_join(int32_t number, std::vector<std::size_t>& taken) const {
+  const Way& way = ways_[at(number)];
+  const auto index_of = [&](int32_t leg) {
+    return at(legs_[at(leg)].line) * at(shape_.vcs) + at(way.vc);
+  };
+  const bool may = std::ranges::all_of(way.legs, [&](int32_t leg) {
+    const std::size_t index = index_of(leg);
+    return places_[index].may_join() && std::ranges::find(taken, index) == taken.end();
+  });
+  for (const int32_t leg : may ? std::vector<int32_t>() : way.legs) {
+    taken.push_back(index_of(leg));
+  }
+  return may;
+}
+
+void PacketNetwork::join(int32_t number) {
+  Way& way = ways_[at(number)];
+  for (const int32_t leg : way.legs) {
+    places_of(legs_[at(leg)]).join();
+  }
+  way.has_joined = true;
+}
+
+void PacketNetwork::quit(int32_t number) {
+  Way& way = ways_[at(number)];
+  PLEACH_CHECK(way.held == 0 && way.messages.empty(), "a stream quits that has packets");
+  for (const int32_t leg : way.legs) {
+    places_of(legs_[at(leg)]).quit();
+    touch(legs_[at(leg)].line);  // the place that it kept is free
+  }
+  way.has_joined = false;
+}
+
+void PacketNetwork::send(int32_t number, int64_t payload_bytes, int64_t now_ps) {
+  Way& way = ways_[at(number)];
+  const int64_t count =
+      std::max<int64_t>(1, (payload_bytes + shape_.payload_bytes - 1) / shape_.payload_bytes);
+  Message message;
+  message.begin = way.supplied;
+  message.end = way.supplied + count;
+  message.last_bytes = payload_bytes - (count - 1) * shape_.payload_bytes;
+  way.messages.push(message);
+  way.supplied = message.end;
+  way.through = 0;
+  for (const int32_t leg : way.sources) {
+    consider(leg, now_ps);
+  }
+}
+
+int64_t PacketNetwork::payload_bytes(const Way& way, int64_t packet) const {
+  for (std::size_t i = 0; i < way.messages.size(); ++i) {
+    if (packet < way.messages[i].end) {
+      return packet + 1 == way.messages[i].end ? way.messages[i].last_bytes : shape_.payload_bytes;
+    }
+  }
+  PLEACH_CHECK(false, "a packet of no message");
+  return 0;
+}
+
+void PacketNetwork::push(int64_t time_ps, Kind kind, int32_t number) {
+  events_.push(
+      {time_ps, static_cast<uint64_t>(kind) << kNumberBits | static_cast<uint64_t>(number)});
+}
+
+// Whether the leg's next packet is where it begins, and may pass there.
+bool PacketNetwork::has_packet(const Leg& leg) const {
+  const Way& way = ways_[at(leg.way)];
+  if (leg.from == PacketWay::kEnd) {
+    return leg.next < way.supplied;
+  }
+  const Junction& junction = junctions_[at(leg.from)];
+  if (junction.is_gated && way.is_closed) {
+    return false;
+  }
+  const auto place = static_cast<std::size_t>(leg.next - junction.first);
+  return place < junction.held.size() && junction.held[place].came == count_of(junction.inputs);
+}
+
+// Lets the leg wait for its link, from when its next packet may go on.
+void PacketNetwork::consider(int32_t number, int64_t now_ps) {
+  Leg& leg = legs_[at(number)];
+  if (leg.is_queued || !has_packet(leg)) {
+    return;
+  }
+  leg.is_queued = true;
+  if (leg.from != PacketWay::kEnd) {
+    const PacketLine& line = lines_[at(leg.line)];
+    const Junction& junction = junctions_[at(leg.from)];
+    const int64_t bytes = wire_bytes(leg, leg.next);
+    const int64_t rest_bytes = bytes - std::min(bytes, shape_.flit_bytes);
+    const int64_t ready_ps =
+        junction.held[static_cast<std::size_t>(leg.next - junction.first)].tail_ps -
+        line.time_ps(rest_bytes);
+    if (ready_ps > now_ps) {
+      return push(ready_ps, Kind::kReady, number);
+    }
+  }
+  enqueue(number);
+}
+
+void PacketNetwork::enqueue(int32_t number) {
+  const Leg& leg = legs_[at(number)];
+  lines_[at(leg.line)].queues[at(ways_[at(leg.way)].vc)].push_back(number);
+  touch(leg.line);
+}
+
+void PacketNetwork::touch(int32_t line) {
+  if (!lines_[at(line)].is_touched && lines_[at(line)].active.leg == PacketLine::kIdle) {
+    lines_[at(line)].is_touched = true;
+    touched_.push_back(line);
+  }
+}
+
+void PacketNetwork::run(int64_t now_ps) {
+  while (!events_.empty() && events_.top().time_ps == now_ps) {
+    const uint64_t tag = events_.top().tag;
+    events_.pop();
+    const auto number = static_cast<int32_t>(tag & ((uint64_t{1} << kNumberBits) - 1));
+    switch (static_cast<Kind>(tag >> kNumberBits)) {
+      case Kind::kCame:
+        came(number, now_ps);
+        break;
+      case Kind::kLeft:
+        left(number, now_ps);
+        break;
+      case Kind::kCredit:
+        credit(number);
+        break;
+      case Kind::kReady:
+        enqueue(number);
+        break;
+    }
+  }
+}
+
+// A packet is at the other end of a link: its first flit, and at a target all of it.
+void PacketNetwork::came(int32_t number, int64_t now_ps) {
+  Leg& leg = legs_[at(number)];
+  const Flight flight = leg.flying.pop();
+  if (leg.to == PacketWay::kEnd) {
+    push(now_ps + lines_[at(leg.line)].back_ps, Kind::kCredit, number);
+    return arrived(leg, flight.packet);
+  }
+  Junction& junction = junctions_[at(leg.to)];
+  const auto place = static_cast<std::size_t>(flight.packet - junction.first);
+  while (junction.held.size() <= place) {
+    junction.held.push({});
+  }
+  Held& held = junction.held[place];
+  held.tail_ps = std::max(held.tail_ps, flight.tail_ps);
+  if (++held.came < count_of(junction.inputs)) {
+    return;
+  }
+  for (const int32_t output : junction.outputs) {
+    consider(output, now_ps);
+  }
+}
+
+void PacketNetwork::arrived(Leg& leg, int64_t packet) {
+  Way& way = ways_[at(leg.way)];
+  for (std::size_t i = 0; i < way.messages.size(); ++i) {
+    if (packet + 1 == way.messages[i].end) {
+      ++way.messages[i].arrived;
+    }
+  }
+  while (!way.messages.empty() && way.messages.front().arrived == way.target_count) {
+    way.messages.pop();
+    report(Report::What::kArrived, leg.way);
+  }
+}
+
+// A packet has passed into a link.
+void PacketNetwork::left(int32_t line_number, int64_t now_ps) {
+  PacketLine& line = lines_[at(line_number)];
+  const int32_t number = std::exchange(line.active.leg, PacketLine::kIdle);
+  touch(line_number);
+  Leg& leg = legs_[at(number)];
+  Way& way = ways_[at(leg.way)];
+  if (leg.from == PacketWay::kEnd) {
+    Message& message = way.messages.back();
+    if (line.active.packet + 1 == message.end && ++message.left == count_of(way.sources)) {
+      report(Report::What::kLeft, leg.way);
+    }
+    return consider(number, now_ps);
+  }
+  Junction& junction = junctions_[at(leg.from)];
+  ++junction.held[static_cast<std::size_t>(line.active.packet - junction.first)].left;
+  while (!junction.held.empty() && junction.held.front().left == count_of(junction.outputs)) {
+    junction.held.pop();
+    ++junction.first;
+    for (const int32_t input : junction.inputs) {
+      push(now_ps + lines_[at(legs_[at(input)].line)].back_ps, Kind::kCredit, input);
+    }
+  }
+  if (junction.is_gated) {
+    passed_gate(way, leg.way, line.active.packet);
+  }
+  consider(number, now_ps);
+}
+
+void PacketNetwork::passed_gate(Way& way, int32_t number, int64_t packet) {
+  --way.passing;
+  if (packet + 1 == way.supplied && ++way.through == count_of(way.gates)) {
+    report(Report::What::kThrough, number);
+  } else if (way.passing == 0 && way.is_closed) {
+    report(Report::What::kStill, number);
+  }
+}
+
+void PacketNetwork::credit(int32_t number) {
+  Leg& leg = legs_[at(number)];
+  Way& way = ways_[at(leg.way)];
+  places_of(leg).give_back(leg.held--);
+  touch(leg.line);
+  if (--way.held == 0 && way.messages.empty()) {
+    report(Report::What::kDrained, leg.way);
+  }
+}
+
+void PacketNetwork::begin(int64_t now_ps) {
+  std::ranges::sort(touched_);
+  const std::vector<int32_t> lines = std::exchange(touched_, {});
+  for (const int32_t line : lines) {
+    lines_[at(line)].is_touched = false;
+    begin_on(line, now_ps);
+  }
+}
+
+// The first packet, by virtual channel and turn, that has a place behind the link.
+void PacketNetwork::begin_on(int32_t number, int64_t now_ps) {
+  PacketLine& line = lines_[at(number)];
+  for (std::vector<int32_t>& queue : line.queues) {
+    for (std::size_t i = 0; i < queue.size();) {
+      Leg& leg = legs_[at(queue[i])];
+      if (!has_packet(leg)) {  // its gates were closed
+        leg.is_queued = false;
+        queue.erase(queue.begin() + static_cast<std::ptrdiff_t>(i));
+        continue;
+      }
+      if (places_of(leg).may_take(leg.held)) {
+        const int32_t first = queue[i];
+        leg.is_queued = false;
+        queue.erase(queue.begin() + static_cast<std::ptrdiff_t>(i));
+        return transmit(first, now_ps);
+      }
+      ++i;
+      line.waits_ps = line.waits_ps < 0 ? now_ps : line.waits_ps;
+    }
+  }
+}
+
+void PacketNetwork::transmit(int32_t number, int64_t now_ps) {
+  Leg& leg = legs_[at(number)];
+  Way& way = ways_[at(leg.way)];
+  PacketLine& line = lines_[at(leg.line)];
+  PacketPlaces& places = places_of(leg);
+  line.active.leg = number;
+  if (line.waits_ps >= 0) {
+    counts_.place_waits_ps += now_ps - std::exchange(line.waits_ps, -1);
+  }
+  line.active.packet = leg.next++;
+  const int64_t bytes = wire_bytes(leg, line.active.packet);
+  const int64_t end_ps = line.begin(bytes, now_ps);
+  places.take(leg.held++);
+  ++way.held;
+  ++counts_.packets;
+  counts_.deepest_buffer = std::max<int64_t>(counts_.deepest_buffer, places.used());
+  leg.flying.push({line.active.packet, end_ps + line.hop_ps});
+  const int64_t head_ps = now_ps + line.time_ps(std::min(bytes, shape_.flit_bytes));
+  push((leg.to == PacketWay::kEnd ? end_ps : std::min(end_ps, head_ps)) + line.hop_ps, Kind::kCame,
+       number);
+  push(end_ps, Kind::kLeft, leg.line);
+  if (leg.from != PacketWay::kEnd && junctions_[at(leg.from)].is_gated) {
+    ++way.passing;
+  }
+}
+
+void PacketNetwork::close(int32_t number) {
+  Way& way = ways_[at(number)];
+  way.is_closed = true;
+  if (way.passing == 0) {
+    report(Report::What::kStill, number);
+  }
+}
+
+void PacketNetwork::reopen(int32_t number, int64_t now_ps) {
+  ways_[at(number)].is_closed = false;
+  for (const int32_t leg : ways_[at(number)].gates) {
+    consider(leg, now_ps);
+  }
+}
+
+std::vector<LinkUse> PacketNetwork::use() const {
+  std::vector<LinkUse> uses;
+  for (const PacketLine& line : lines_) {
+    uses.push_back(line.use);
+  }
+  return uses;
+}
+
+std::string PacketNetwork::inconsistency() const {
+  std::vector<int64_t> held(places_.size());
+  for (const Leg& leg : legs_) {
+    held[at(leg.line) * at(shape_.vcs) + at(ways_[at(leg.way)].vc)] += leg.held;
+  }
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    if (held[i] != places_[i].used() || held[i] > places_[i].places()) {
+      return fmt::format("link {}: {} of {} places are taken, streams hold {}", i / at(shape_.vcs),
+                         places_[i].used(), places_[i].places(), held[i]);
+    }
+  }
+  return {};
+}
+
+}  // namespace pleach

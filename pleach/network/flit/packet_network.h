@@ -1,0 +1,164 @@
+// PacketNetwork: packets of streams on links and in switches, packet by packet.
+//
+// A switch has a buffer for each virtual channel behind every link into it. A packet goes on when
+// its first flit is there and its rest will come in time (virtual cut-through), at a junction with
+// several inputs when that holds at all of them: they are added as they pass, and what was held of
+// each leaves its buffer together, when the last output of the junction has it. Each output takes
+// its copy when the link is free and a place behind it too. Of what waits for a link the smallest
+// virtual channel goes first, within one the packets of streams by turns. Ranks that are targets
+// take packets at once.
+//   cost     about four events for each packet and link
+//   threads  not safe
+//   source   FRED (ISCA 2025), section 5; docs/network.md
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pleach/base/index.h"
+#include "pleach/network/flit/packet_fifo.h"
+#include "pleach/network/flit/packet_line.h"
+#include "pleach/network/flit/packet_places.h"
+#include "pleach/network/flit/packet_shape.h"
+#include "pleach/network/flit/packet_way.h"
+#include "pleach/network/flow/event_queue.h"
+#include "pleach/network/session.h"
+#include "pleach/topology/topology.h"
+
+namespace pleach {
+
+class PacketNetwork {
+ public:
+  // Of a way, something that its owner waits for.
+  struct Report {
+    enum class What : uint8_t {
+      kLeft,     // the last packet of a message has left all sources
+      kArrived,  // the last packet of the earliest message is at all targets
+      kThrough,  // all that was sent has passed all gates
+      kStill,    // it is closed, and nothing of it is passing any more
+      kDrained,  // all messages have arrived, and all credits are home
+    };
+    What what = What::kLeft;
+    int32_t way = 0;
+  };
+  struct Counts {
+    int64_t packets = 0;         // that began to pass a link
+    int64_t place_waits_ps = 0;  // links stood still because no packet had a place, summed
+    int64_t deepest_buffer = 0;  // places taken at once
+  };
+
+  // Borrows the topology.
+  PacketNetwork(const Topology& topology, const PacketShape& shape);
+
+  // The next way is this one.
+  int32_t add(const PacketWay& way, int32_t vc);
+
+  // Whether there is a place of its own for it in all buffers on its way that are not in `taken`;
+  // if not, these are added to `taken`.
+  bool may_join(int32_t way, std::vector<std::size_t>& taken) const;
+  void join(int32_t way);  // may_join()
+  void quit(int32_t way);  // drained
+  bool has_joined(int32_t way) const { return ways_[at(way)].has_joined; }
+  // A message follows those before it; the last one has left its sources.
+  void send(int32_t way, int64_t payload_bytes, int64_t now_ps);
+  // Nothing passes the gates until reopened. Reports kStill, at once or later.
+  void close(int32_t way);
+  void reopen(int32_t way, int64_t now_ps);
+
+  std::optional<int64_t> next_ps() {
+    return events_.empty() ? std::nullopt : std::optional(events_.top().time_ps);
+  }
+  // All that happens at one time, but what begins then.
+  void run(int64_t now_ps);
+  // What begins at that time, when all of it has been told. Afterwards more may be due then.
+  void begin(int64_t now_ps);
+  // Since it was last asked.
+  bool has_reports() const { return !reports_.empty(); }
+  std::vector<Report> take_reports() { return std::exchange(reports_, {}); }
+
+  std::vector<LinkUse> use() const;
+  const Counts& counts() const { return counts_; }
+  // What of places does not add up, in words; empty: all of it does.
+  std::string inconsistency() const;
+
+ private:
+  // In the order in which those of one time are handled.
+  enum class Kind : uint8_t { kLeft, kCame, kCredit, kReady };
+  struct Flight {
+    int64_t packet = 0;
+    int64_t tail_ps = 0;  // when its last byte is there
+  };
+  struct Leg {
+    int32_t way = 0, line = 0;
+    int32_t from = PacketWay::kEnd, to = PacketWay::kEnd;  // junctions
+    int64_t next = 0;                                      // packet
+    int32_t held = 0;                                      // places behind the link
+    bool is_queued = false;  // waits for the link, or for its next packet's time
+    PacketFifo<Flight> flying = {};
+  };
+  struct Held {  // a packet at a junction
+    int32_t came = 0, left = 0;
+    int64_t tail_ps = 0;
+  };
+  struct Junction {
+    int32_t way = 0;
+    std::vector<int32_t> inputs = {}, outputs = {};  // legs
+    bool is_gated = false;
+    int64_t first = 0;  // packet that is held
+    PacketFifo<Held> held = {};
+  };
+  struct Message {
+    int64_t begin = 0, end = 0;     // packets
+    int64_t last_bytes = 0;         // payload of the last one
+    int32_t left = 0, arrived = 0;  // legs
+  };
+  struct Way {
+    int32_t vc = 0;
+    std::vector<int32_t> legs = {}, sources = {}, gates = {};  // all; from sources; out of gates
+    int32_t target_count = 0;
+    PacketFifo<Message> messages = {};  // that have not arrived
+    int64_t supplied = 0;               // packets
+    int32_t passing = 0;                // links out of gates that it is on
+    int32_t through = 0;                // of those, which all that was sent has passed
+    int32_t held = 0;                   // places
+    bool has_joined = false, is_closed = false;
+  };
+
+  PacketPlaces& places_of(const Leg& leg) {
+    return places_[at(leg.line) * at(shape_.vcs) + at(ways_[at(leg.way)].vc)];
+  }
+  int64_t payload_bytes(const Way& way, int64_t packet) const;
+  int64_t wire_bytes(const Leg& leg, int64_t packet) const {
+    return payload_bytes(ways_[at(leg.way)], packet) + shape_.header_bytes;
+  }
+  bool has_packet(const Leg& leg) const;
+  void push(int64_t time_ps, Kind kind, int32_t number);
+  void report(Report::What what, int32_t way) { reports_.push_back({what, way}); }
+  void consider(int32_t leg, int64_t now_ps);
+  void enqueue(int32_t leg);
+  void touch(int32_t line);
+  void came(int32_t leg, int64_t now_ps);
+  void arrived(Leg& leg, int64_t packet);
+  void left(int32_t line, int64_t now_ps);
+  void passed_gate(Way& way, int32_t number, int64_t packet);
+  void credit(int32_t leg);
+  void begin_on(int32_t line, int64_t now_ps);
+  void transmit(int32_t leg, int64_t now_ps);
+
+  const PacketShape shape_;
+  EventQueue events_;
+  std::vector<PacketLine> lines_;     // by link
+  std::vector<PacketPlaces> places_;  // by link and virtual channel
+  std::vector<Leg> legs_;
+  std::vector<Junction> junctions_;
+  std::vector<Way> ways_;
+  std::vector<int32_t> touched_;  // lines
+  std::vector<Report> reports_;
+  Counts counts_;
+};
+
+}  // namespace pleach

@@ -1,0 +1,29 @@
+// PacketShape: what packets and the buffers for them are like.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "pleach/topology/topology.h"
+
+namespace pleach {
+
+struct PacketShape {
+  int64_t payload_bytes = 4096;   // at most
+  int64_t header_bytes = 6;       // with the index of the configuration
+  int64_t flit_bytes = 512;       // that are there before a packet goes on
+  int64_t buffer_bytes = 24'576;  // of a virtual channel of a port of this rate
+  int64_t port_bytes_per_s = 600'000'000'000;
+  int32_t vcs = 3;
+
+  // Of a virtual channel behind a link, each for a packet. Every lane of a link is a port of its
+  // own, and one that is faster than a port stands for as many as make up its rate.
+  int32_t places(const Link& link) const {
+    const int64_t lane_bytes_per_s = (link.bandwidth_bytes_per_s + link.lanes - 1) / link.lanes;
+    const int64_t ports = (lane_bytes_per_s + port_bytes_per_s - 1) / port_bytes_per_s;
+    const __int128 places = __int128{ports} * link.lanes * (buffer_bytes / payload_bytes);
+    return static_cast<int32_t>(std::clamp<__int128>(places, 1, INT32_MAX));
+  }
+};
+
+}  // namespace pleach

@@ -1,0 +1,307 @@
+// FRED's switches packet by packet: closed forms, every algorithm and random streams to their end.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pleach/base/index.h"
+#include "pleach/base/rng.h"
+#include "pleach/collective/record.h"
+#include "pleach/collective/schedule.h"
+#include "pleach/network/flit/packet_engine.h"
+#include "pleach/network/model.h"
+#include "pleach/network/schedule_forms.h"
+#include "pleach/planning/message.h"
+#include "pleach/synthesis/algorithm.h"
+#include "tests/support/algorithms.h"
+#include "tests/support/random_schedules.h"
+#include "tests/support/random_streams.h"
+#include "tests/support/topologies.h"
+#include "tests/support/two_levels.h"
+
+namespace pleach {
+namespace {
+
+using support::topology_of;
+
+std::shared_ptr<const Schedule> shared(Schedule schedule) {
+  return std::make_shared<const Schedule>(std::move(schedule));
+}
+
+std::shared_ptr<const Schedule> made(const Topology& topology, const std::string& algorithm,
+                                     std::vector<NodeId> group = {},
+                                     CollectiveKind collective = CollectiveKind::kAllReduce) {
+  auto schedule =
+      synthesize({.topology = topology, .participants = std::move(group), .collective = collective},
+                 algorithm);
+  EXPECT_TRUE(schedule) << (schedule ? "" : schedule.error().message);
+  return schedule ? shared(std::move(schedule).value()) : nullptr;
+}
+
+Simulation run(const Topology& topology, const std::vector<Job>& jobs,
+               const std::string& model = "flit,router=fred",
+               const SimulationOptions& options = {}) {
+  const auto result = simulate(model, topology, jobs, options);
+  EXPECT_TRUE(result) << (result ? "" : result.error().message);
+  return result ? *result : Simulation();
+}
+
+int64_t count(const Simulation& simulation, const std::string& name) {
+  for (const Counter& counter : simulation.use.counters) {
+    if (counter.name == name) {
+      return counter.count;
+    }
+  }
+  return -1;
+}
+
+std::vector<NodeId> nodes_of(const std::vector<int32_t>& ranks) {
+  std::vector<NodeId> nodes;
+  for (const int32_t rank : ranks) {
+    nodes.push_back(NodeId{rank});
+  }
+  return nodes;
+}
+
+// Four links of 20 ns, and the buffer over the slowest: the NPU's 3 TB/s, the trunk's 1.5 TB/s.
+TEST(PacketSession, InSwitchTakesWhatTheSlowestLinkDoes) {
+  for (const auto& [spec, bytes_per_ps] : {std::pair("fred:D", 3.0), std::pair("fred:B", 1.5)}) {
+    const Topology topology = topology_of(spec);
+    const auto schedule = made(topology, "in_switch");
+    const auto one = run(topology, {{schedule, 1, 0}});
+    EXPECT_GE(one.finish_ps, 80'000) << spec;
+    EXPECT_LE(one.finish_ps, 80'100) << spec;
+    for (const int64_t size_bytes : {1'000'000, 4'000'000}) {
+      const double closed_ps = 80'000 + static_cast<double>(size_bytes) / bytes_per_ps;
+      const auto simulation = run(topology, {{schedule, size_bytes, 0}});
+      EXPECT_GE(static_cast<double>(simulation.finish_ps), closed_ps) << spec;
+      EXPECT_LE(static_cast<double>(simulation.finish_ps), 1.02 * closed_ps) << spec;
+    }
+  }
+}
+
+// Two levels are three passes of a switch, one is one.
+TEST(PacketSession, SwitchesHaveALatency) {
+  const Topology quick = topology_of("fred:D"), slow = topology_of("fred:D,switch_latency=35ns");
+  for (const auto& [group, passes] :
+       {std::pair(std::vector{0, 5, 19}, 3), std::pair(std::vector{0, 1}, 1)}) {
+    const auto time_ps = [&, &ranks = group](const Topology& topology) {
+      return run(topology, {{made(topology, "in_switch", nodes_of(ranks)), 1, 0}}).finish_ps;
+    };
+    EXPECT_EQ(time_ps(slow) - time_ps(quick), passes * 35'000);
+  }
+}
+
+// Every link carries its stream once, with a header before each packet.
+TEST(PacketSession, LinksCarryOneCopy) {
+  const Topology topology = topology_of("fred:D");
+  constexpr int64_t kBytes = 100'000;  // 24 packets of 4 KiB and a part of one
+  const auto schedule = made(topology, "in_switch");
+  const auto simulation = run(topology, {{schedule, kBytes, 0}});
+  int32_t used = 0;
+  for (const LinkUse& use : simulation.use.links) {
+    EXPECT_TRUE(use.wire_bytes == 0 || use.wire_bytes == kBytes + 25 * 6) << use.wire_bytes;
+    used += use.wire_bytes > 0 ? 1 : 0;
+  }
+  EXPECT_EQ(used, 2 * (20 + 5));
+  EXPECT_EQ(count(simulation, "packets"), used * 25);
+  EXPECT_LE(count(simulation, "deepest_buffer"), 120);
+}
+
+// What flow takes with exact shares, packets take up to their buffers and headers. Where several
+// streams share a full port, the buffers do not hold what their shares ask for, and more segments
+// may take longer.
+TEST(PacketSession, EndpointAlgorithmsTakeWhatFlowDoes) {
+  struct Case {
+    std::string spec, algorithm;
+    int32_t segments = 8;
+  };
+  const std::vector<Case> cases = {{"fred:C", "ring"},
+                                   {"fred:A", "ring"},
+                                   {"fred:C", "hierarchical", 1},
+                                   {"wafer_mesh:5x4", "ring"},
+                                   {"wafer_mesh:5x4", "hierarchical"},
+                                   {"wafer_mesh:5x4", "multitree"},
+                                   {"switch:8,bandwidth=3TB/s,latency=20ns", "halving_doubling"},
+                                   {"torus:4x4,bandwidth=750GB/s,latency=20ns", "multitree"}};
+  for (const auto& [spec, algorithm, segments] : cases) {
+    const Topology topology = topology_of(spec);
+    const Job job{made(topology, algorithm), 8'000'000, 0};
+    const SimulationOptions options{.segment_count = segments};
+    const auto flow = run(topology, {job}, "flow", options);
+    const auto packets = run(topology, {job}, "flit,router=fred", options);
+    EXPECT_NEAR(static_cast<double>(packets.finish_ps) / static_cast<double>(flow.finish_ps), 1,
+                0.1)
+        << spec << " " << algorithm;
+  }
+}
+
+// How a run is drawn: gates, segments, packets and buffers, down to one packet.
+struct Way {
+  std::string model;
+  SimulationOptions options;
+};
+Way way_of(int32_t number) {
+  constexpr std::array kModels = {
+      "flit,router=fred", "flit,router=fred,data_packet=64B,data_buffer=64B,port_rate=1000TB/s",
+      "flit,router=fred,data_packet=100B,data_buffer=250B,data_header=0,data_flit=1B",
+      "flit,router=fred,data_packet=1000B,data_flit=4KiB,data_buffer=64KiB"};
+  constexpr std::array kGates = {Gate::kDataflow, Gate::kInOrder, Gate::kLockstep, Gate::kOracle};
+  Way way{kModels[at(number) % kModels.size()], {}};
+  way.options.gate = kGates[at(number) / 4 % 4];
+  way.options.segment_count = number % 3 == 2 ? 3 : 1;
+  way.options.keep_records = true;
+  constexpr std::array kRules = {AdmissionRule::kTogether, AdmissionRule::kPhase,
+                                 AdmissionRule::kTogether, AdmissionRule::kFree};
+  way.options.admission = kRules[at(number) / 7 % 4];
+  if (number % 5 == 1) {
+    way.options.reduce_bandwidth_bytes_per_s = 10'000'000'000;
+  }
+  return way;
+}
+
+void expect_ends(const Topology& topology, const std::vector<Job>& jobs, const Way& way) {
+  const auto result = simulate(way.model, topology, jobs, way.options);
+  ASSERT_TRUE(result) << result.error().message;
+  ASSERT_EQ(result->use.records.size(), jobs.size());
+  for (std::size_t job = 0; job < jobs.size(); ++job) {
+    const Schedule& schedule = *jobs[job].schedule;
+    const Schedule plain =
+        schedule.symmetry ? std::move(expand(schedule, &topology)).value() : schedule;
+    const auto replayed =
+        replay(Order::build(plain), {&result->use.records[job], 1}, way.options.segment_count);
+    EXPECT_TRUE(replayed) << replayed.error().message;
+  }
+  const double bound = jobs.front().schedule->provenance.certificate.bound_algbw_bytes_per_s;
+  if (bound > 0) {
+    EXPECT_GE(static_cast<double>(result->finish_ps) * (1 + 1e-9),
+              static_cast<double>(jobs.front().size_bytes) * 1e12 / bound);
+  }
+}
+
+TEST(PacketSession, EveryAlgorithmEndsInEverySetting) {
+  constexpr std::array<int64_t, 8> kSizes = {0, 1, 63, 64, 65, 1'000, 4'097, 20'011};
+  int32_t number = 0, ended = 0;
+  for (const char* spec : {"torus:3x3", "mesh:2x4", "fat_tree:8,radix=4", "ring:5",
+                           "switch:5,reduce,multicast,latency=20ns", "fred:D,latency=1us", "fred:A",
+                           "switch_tree:3x2,latency=0"}) {
+    const Topology topology = topology_of(spec);
+    for (const Algorithm* algorithm : algorithms()) {
+      for (const CollectiveKind collective : algorithm->collectives) {
+        const auto schedule = synthesize(
+            {.topology = topology, .participants = {}, .collective = collective}, algorithm->name);
+        if (!schedule) {
+          continue;
+        }
+        const Way way = way_of(5 * number + number / 32);
+        int64_t size_bytes = kSizes[at(number++) % kSizes.size()];
+        if (part_count(collective, schedule->rank_count()) > 1) {  // blocks of equal length
+          size_bytes += (schedule->rank_count() - size_bytes % schedule->rank_count()) %
+                        schedule->rank_count();
+        }
+        SCOPED_TRACE(fmt::format("{} {} {} {} B {} gate {} segments {}", spec, algorithm->name,
+                                 to_text(collective), size_bytes, way.model,
+                                 static_cast<int32_t>(way.options.gate),
+                                 way.options.segment_count));
+        expect_ends(topology, {{shared(*schedule), size_bytes, 0}}, way);
+        ++ended;
+      }
+    }
+  }
+  EXPECT_GT(ended, 200);
+}
+
+// A message of class 0 that shares ports with one of class 2 goes first, but for packets under way,
+// one in each gap that its credits leave, and the other loses no byte: its links carry as much as
+// without company.
+TEST(PacketSession, ALowerClassInterrupts) {
+  const Topology topology = topology_of("fred:D");
+  const auto all = made(topology, "in_switch"), two = made(topology, "in_switch", nodes_of({3, 4}));
+  constexpr int64_t kBytes = 4'000'000, kStartPs = 300'000;
+  const Job low{two, kBytes, kStartPs, 0}, high{all, kBytes, 0, 2};
+  SimulationOptions options;
+  options.keep_records = true;
+  const auto low_alone = run(topology, {low}), high_alone = run(topology, {high});
+  const auto both = run(topology, {high, low}, "flit,router=fred", options);
+  EXPECT_EQ(both.use.admission->preemptions, 1);
+  EXPECT_LE(both.job_finish_ps[1], low_alone.finish_ps + 20'000);
+  EXPECT_GE(both.job_finish_ps[0],
+            high_alone.finish_ps + (low_alone.finish_ps - kStartPs) * 9 / 10);
+  EXPECT_LE(both.job_finish_ps[0], high_alone.finish_ps + low_alone.finish_ps - kStartPs + 100'000);
+  for (std::size_t link = 0; link < both.use.links.size(); ++link) {
+    EXPECT_EQ(both.use.links[link].wire_bytes,
+              low_alone.use.links[link].wire_bytes + high_alone.use.links[link].wire_bytes);
+  }
+  EXPECT_TRUE(replay(Order::build(*all), {&both.use.records[0], 1}, 1));
+  EXPECT_TRUE(replay(Order::build(*two), {&both.use.records[1], 1}, 1));
+  // Of one class they take turns.
+  const auto equal = run(topology, {{all, kBytes, 0, 1}, {two, kBytes, kStartPs, 1}});
+  EXPECT_EQ(equal.use.admission->preemptions, 0);
+  EXPECT_EQ(equal.job_finish_ps[0], high_alone.finish_ps);
+  EXPECT_GT(equal.job_finish_ps[1], equal.job_finish_ps[0]);
+}
+
+// Groups at once through two levels, of random classes and starts, in all models of a switch.
+TEST(PacketSession, RandomStreamsEnd) {
+  for (int32_t seed = 0; seed < support::repeated(60); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Rng rng(static_cast<uint64_t>(seed));
+    constexpr std::array kSwitches = {"fred", "fred,middle=2", ""};
+    const int32_t leaves = 2 + support::pick(rng, 3);
+    const support::TwoLevels levels{.ranks = leaves * (2 + support::pick(rng, 3)),
+                                    .leaves = leaves,
+                                    .switch_model = kSwitches[at(seed) % kSwitches.size()]};
+    const Topology topology = levels.topology();
+    std::vector<Job> jobs;
+    for (int32_t left = 2 + support::pick(rng, 20); left > 0; --left) {
+      std::vector<int32_t> group;
+      while (group.size() < 2) {
+        group.clear();
+        for (int32_t rank = 0; rank < levels.ranks; ++rank) {
+          if (rng.below(3) == 0) {
+            group.push_back(rank);
+          }
+        }
+      }
+      jobs.push_back({shared(levels.all_reduce(group)), static_cast<int64_t>(rng.below(5'000)),
+                      static_cast<int64_t>(rng.below(1'000'000)), support::pick(rng, 3)});
+    }
+    expect_ends(topology, jobs, way_of(seed));
+  }
+}
+
+TEST(PacketSession, RefusesInALine) {
+  const Topology topology = topology_of("fred:D");
+  const Job job{made(topology, "in_switch"), 1'000, 0};
+  for (const auto& [model, error] :
+       {std::pair("flit", "switch l1.0 (fred"),
+        std::pair("flit,router=other", "'router': unknown value 'other'"),
+        std::pair("flit,router=fred,vcs=2", "vcs '2': only with router=queued"),
+        std::pair("flit,data_buffer=1KiB", "data_buffer '1KiB': only with router=fred"),
+        std::pair("flit,router=fred,data_buffer=1KiB",
+                  "data_buffer '1KiB': must be 4096 to 1073741824 bytes"),
+        std::pair("flit,router=fred,data_packet=2MiB", "data_packet '2MiB': must be"),
+        std::pair("flit,router=fred,data_flit=0B", "data_flit '0B': must be 1 to"),
+        std::pair("flit,router=fred,data_vcs=0", "'data_vcs': value '0'"),
+        std::pair("flit,router=fred,port_rate=0B/s", "port_rate")}) {
+    const auto result = simulate(model, topology, {&job, 1}, {});
+    ASSERT_FALSE(result) << model;
+    EXPECT_NE(result.error().message.find(error), std::string::npos) << result.error().message;
+  }
+  std::vector<Job> jobs(4, job);
+  for (int32_t i = 0; i < 4; ++i) {
+    jobs[at(i)].traffic_class = 2 * i;
+  }
+  const auto classes = simulate("flit,router=fred", topology, jobs, {});
+  ASSERT_FALSE(classes);
+  EXPECT_EQ(classes.error().message,
+            "jobs of 4 classes of traffic: router=fred has 3 virtual channels for data, data_vcs");
+  EXPECT_TRUE(simulate("flit,router=fred,data_vcs=4", topology, jobs, {}));
+}
+
+}  // namespace
+}  // namespace pleach
