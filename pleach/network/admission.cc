@@ -60,8 +60,9 @@ void Admission::add(const LoweredConnection& connection) {
   if (admits_all()) {
     return;
   }
-  Way way{SwitchWay(topology_, cores_, connection), {}, {}};
+  Way way{SwitchWay(topology_, cores_, connection), {}, {}, {}};
   way.sets.resize(way.way.stops().size());
+  way.places.resize(way.way.stops().size());
   const Lanes first(at(way.way.wide_count()), 0);
   const auto alone = way.way.find(first, {[&](std::size_t stop, const Lanes& lanes) {
                                     return carries(switches_[way.way.stops()[stop].at_switch],
@@ -86,6 +87,7 @@ int32_t Admission::set_of(Way& way, std::size_t stop, const Lanes& lanes) {
 }
 
 void Admission::add(Switch& one, Load& load, int32_t set, bool alternates) {
+  ++load.streams;
   if (alternates) {
     ++load.alternate[set];
   } else {
@@ -110,11 +112,11 @@ bool Admission::carries(Switch& one, int32_t set) {
 
 bool Admission::carries(Switch& one, const Load& load, int32_t set, bool alternates) {
   if (alternates) {
-    return carries(one, one.sets.beside(load.held, set));
+    return load.held == 0 || carries(one, one.sets.beside(load.held, set));
   }
   const int32_t held = one.sets.sum(load.held, set);
   return carries(one, held) && std::ranges::all_of(load.alternate, [&](const auto& other) {
-           return carries(one, one.sets.beside(held, other.first));
+           return other.second == 0 || carries(one, one.sets.beside(held, other.first));
          });
 }
 
@@ -215,22 +217,21 @@ bool Admission::keeps_promises(int32_t connection, const Turn& turn, const Lanes
 
 std::optional<Lanes> Admission::choose(int32_t connection, const Turn& turn, Promises& moved) {
   Way& way = ways_[at(connection)];
-  const SwitchWay::Question question{
-      [&](std::size_t stop, const Lanes& lanes) { return fits(way, stop, lanes); },
-      [&](const Lanes& lanes) { return keeps_promises(connection, turn, lanes, moved); }};
-  const auto fits_on = [&](const Lanes& lanes) {
-    for (std::size_t stop = 0; stop < way.way.stops().size(); ++stop) {
-      if (!question.fits(stop, lanes)) {
-        return false;
-      }
-    }
-    return question.whole(lanes);
-  };
   refused_ = {};
-  if (fits_on(way.promise)) {
+  bool fits_as_promised = true;
+  for (std::size_t stop = 0; stop < way.way.stops().size() && fits_as_promised; ++stop) {
+    fits_as_promised = fits(way, stop, way.promise);
+  }
+  if (fits_as_promised && keeps_promises(connection, turn, way.promise, moved)) {
     return way.promise;
   }
-  return way.way.wide_count() == 0 ? std::nullopt : way.way.find(way.promise, question);
+  if (way.way.wide_count() == 0) {
+    return std::nullopt;
+  }
+  return way.way.find(
+      way.promise,
+      {[&](std::size_t stop, const Lanes& lanes) { return fits(way, stop, lanes); },
+       [&](const Lanes& lanes) { return keeps_promises(connection, turn, lanes, moved); }});
 }
 
 void Admission::wait(int32_t connection, const Turn& turn) {
@@ -273,9 +274,11 @@ void Admission::forget(std::size_t at_switch) {
     inside.flows = keep(inside.flows);
   }
   for (auto& [phase, load] : one.now) {
-    Load now{keep(load.held), {}};
+    Load now{keep(load.held), {}, load.streams};
     for (const auto& [set, count] : load.alternate) {
-      now.alternate[keep(set)] = count;
+      if (count > 0) {
+        now.alternate[keep(set)] = count;
+      }
     }
     load = std::move(now);
   }
@@ -309,7 +312,8 @@ bool Admission::enter(int32_t connection, const Turn& turn) {
   for (std::size_t stop = 0; stop < way.way.stops().size(); ++stop) {
     Switch& one = switches_[way.way.stops()[stop].at_switch];
     const int32_t set = set_of(way, stop, *lanes);
-    one.inside.push_back({connection, set, first_before(one, connection, turn)});
+    way.places[stop] = one.inside.size();
+    one.inside.push_back({connection, set, first_before(one, connection, turn), stop});
     Load& now = one.now[way.phase];
     add(one, now, set, way.way.alternates());
     if (!way.way.alternates()) {
@@ -324,7 +328,10 @@ bool Admission::enter(int32_t connection, const Turn& turn) {
 
 // Of those inside the way's switches: who is there with one of a lower phase stands still.
 void Admission::pace(const SwitchWay& way) {
-  if (rule_ != AdmissionRule::kPhase) {
+  const auto has_phases = [&](const SwitchWay::Stop& stop) {
+    return switches_[stop.at_switch].now.size() > 1;
+  };
+  if (suspended_ == 0 && std::ranges::none_of(way.stops(), has_phases)) {
     return;
   }
   for (const SwitchWay::Stop& stop : way.stops()) {
@@ -335,6 +342,7 @@ void Admission::pace(const SwitchWay& way) {
       });
       if (stands != other.is_suspended) {
         other.is_suspended = stands;
+        suspended_ += stands ? 1 : -1;
         paced_.push_back(inside.connection);
       }
     }
@@ -376,19 +384,21 @@ void Admission::leave(int32_t connection, std::vector<int32_t>& woken) {
     return;
   }
   const Way& way = ways_[at(connection)];
-  for (const SwitchWay::Stop& stop : way.way.stops()) {
-    Switch& one = switches_[stop.at_switch];
-    const auto inside = std::ranges::find(one.inside, connection, &Inside::connection);
+  for (std::size_t stop = 0; stop < way.way.stops().size(); ++stop) {
+    Switch& one = switches_[way.way.stops()[stop].at_switch];
+    Inside* inside = &one.inside[way.places[stop]];
     Load& now = one.now[way.phase];
-    if (!way.way.alternates()) {
+    if (way.way.alternates()) {
+      --now.alternate[inside->flows];
+    } else {
       now.held = one.sets.rest(now.held, inside->flows);
-    } else if (--now.alternate[inside->flows] == 0) {
-      now.alternate.erase(inside->flows);
     }
-    if (now.held == 0 && now.alternate.empty()) {
+    if (--now.streams == 0 && rule_ == AdmissionRule::kPhase) {
       one.now.erase(way.phase);
     }
-    one.inside.erase(inside);
+    *inside = one.inside.back();
+    ways_[at(inside->connection)].places[inside->stop] = way.places[stop];
+    one.inside.pop_back();
     for (const auto& [turn, other] : one.waiting) {
       woken.push_back(other);
     }

@@ -83,17 +83,19 @@ class Admission {
     int32_t connection = 0;
     int32_t flows = 0;      // a set
     int32_t guest_of = -1;  // the connection that was the first to wait, and before it in turn
+    std::size_t stop = 0;   // of the connection
   };
   // What is, or would be, inside a switch.
   struct Load {
     int32_t held = 0;                      // the set of all that hold their ports
-    std::map<int32_t, int32_t> alternate;  // sets of those that do not: how many streams each
+    std::map<int32_t, int32_t> alternate;  // sets of those that do not: how many streams, 0 too
+    int32_t streams = 0;                   // of both kinds
   };
   struct Switch {
     NodeId node;
     const SwitchCore* core = nullptr;
     FlowSets sets;
-    std::map<int32_t, Load> now;  // by phase, those that are there
+    std::map<int32_t, Load> now;  // by phase; of several those that are there
     int64_t most_known = 0;
     std::vector<Inside> inside;
     std::vector<std::pair<Turn, int32_t>> waiting;  // connections, in turn
@@ -101,6 +103,7 @@ class Admission {
   struct Way {
     SwitchWay way;
     std::vector<std::map<Lanes, int32_t>> sets;  // by stop: what is known, by lanes of its links
+    std::vector<std::size_t> places;             // by stop, while inside: in Switch::inside
     Lanes promise;  // on these it fits with all its guests, or was inside last
     std::optional<Turn> waits = {};
     int32_t phase = 0;  // in which it asked last
@@ -150,6 +153,7 @@ class Admission {
   Refused refused_;
   int32_t not_carried_ = 0;  // the last set of which that was found
   std::vector<int32_t> paced_;
+  int64_t suspended_ = 0;  // how many are
   int64_t configurations_ = 0;
 };
 
