@@ -331,7 +331,7 @@ void Admission::pace(const SwitchWay& way) {
   const auto has_phases = [&](const SwitchWay::Stop& stop) {
     return switches_[stop.at_switch].now.size() > 1;
   };
-  if (suspended_ == 0 && std::ranges::none_of(way.stops(), has_phases)) {
+  if (suspended_.count == 0 && std::ranges::none_of(way.stops(), has_phases)) {
     return;
   }
   for (const SwitchWay::Stop& stop : way.stops()) {
@@ -342,8 +342,8 @@ void Admission::pace(const SwitchWay& way) {
       });
       if (stands != other.is_suspended) {
         other.is_suspended = stands;
-        suspended_ += stands ? 1 : -1;
-        paced_.push_back(inside.connection);
+        suspended_.count += stands ? 1 : -1;
+        suspended_.changed.push_back(inside.connection);
       }
     }
   }

@@ -73,7 +73,7 @@ class Admission {
   // Leaves; appends to `woken` the connections that wait at any of its switches.
   void leave(int32_t connection, std::vector<int32_t>& woken);
   // Those inside that have been suspended since this was last asked, or go on again; by number.
-  std::vector<int32_t> take_paced() { return std::exchange(paced_, {}); }
+  std::vector<int32_t> take_paced() { return std::exchange(suspended_.changed, {}); }
   bool is_suspended(int32_t connection) const { return ways_[at(connection)].is_suspended; }
   // Different sets of flows that held ports, of all switches; one that was forgotten counts anew.
   int64_t configurations() const { return configurations_; }
@@ -152,8 +152,10 @@ class Admission {
   std::vector<Way> ways_;         // by connection
   Refused refused_;
   int32_t not_carried_ = 0;  // the last set of which that was found
-  std::vector<int32_t> paced_;
-  int64_t suspended_ = 0;  // how many are
+  struct {
+    int64_t count = 0;             // of those that are now
+    std::vector<int32_t> changed;  // what take_paced() returns
+  } suspended_;
   int64_t configurations_ = 0;
 };
 
