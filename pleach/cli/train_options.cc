@@ -41,7 +41,7 @@ void declare_train(CommandLine& line) {
               "curves");
   line.option("--classes",
               "with --costs full, whose traffic links serve first: role (what computation waits "
-              "for, then messages of stages, then gradients), or families in order, "
+              "for, then messages of stages, then gradients, then I/O), or families in order, "
               "tensor,pipeline,data; one: all alike",
               "one");
   line.option("--curve-end",

@@ -49,8 +49,9 @@ class Timer {
       PLEACH_SET(network.session, open_network(model_, topology_, options));
     }
     const int64_t start_ps = network.now_ps;
-    for (const auto& schedule : choice.schedules) {
-      PLEACH_TRY(network.session->start({schedule, size_bytes, start_ps}));
+    for (std::size_t index = 0; index < choice.schedules.size(); ++index) {
+      PLEACH_TRY(network.session->start(
+          {choice.schedules[index], choice.bytes_of(index, size_bytes), start_ps}));
     }
     int64_t finish_ps = start_ps;
     while (const auto next_ps = network.session->next_ps()) {
@@ -190,11 +191,44 @@ Result<std::vector<std::vector<NodeId>>> larger_groups(const CurveRequest& reque
     if (group.empty()) {
       return invalid(fmt::format("group {} has no ranks", &group - request.groups.data()));
     }
-    if (group.size() > 1) {
+    if (group.size() > 1 || request.by_io) {
       larger.push_back(group);
     }
   }
   return larger;
+}
+
+Sampling sampling_of(const CurveRequest& request,
+                     std::span<const std::shared_ptr<const Schedule>> schedules) {
+  Sampling sampling{
+      .largest_bytes = request.largest_bytes, .tolerance = request.tolerance, .segment_count = 0};
+  for (const auto& schedule : schedules) {
+    sampling.segment_count +=
+        schedule->transfer_count() * request.planner.segment_count().value_or(kSegmentsTried);
+  }
+  return sampling;
+}
+
+Result<Sampling> sampling_of(const CurveRequest& request,
+                             std::span<const std::vector<NodeId>> groups) {
+  PLEACH_ASSIGN(schedules, request.planner.schedules(request.collective, groups, 1));
+  Sampling sampling = sampling_of(request, schedules);
+  for (const auto& schedule : schedules) {
+    const int64_t own_bytes =
+        padding_unit_bytes(*schedule, request.planner.segment_count().value_or(1));
+    if (own_bytes <= (int64_t{1} << 40) / sampling.unit_bytes) {
+      sampling.unit_bytes = std::lcm(sampling.unit_bytes, own_bytes);
+    }
+  }
+  return sampling;
+}
+
+// Parts of the size are padded each by itself. All nodes have one of the largest.
+Result<Sampling> io_sampling(const CurveRequest& request,
+                             std::span<const std::vector<NodeId>> groups) {
+  PLEACH_ASSIGN(choice,
+                request.planner.choose_io(request.collective, groups, request.largest_bytes));
+  return sampling_of(request, choice.schedules);
 }
 
 }  // namespace
@@ -204,20 +238,12 @@ Result<CostCurve> CostCurve::measure(const CurveRequest& request) {
   if (groups.empty()) {
     return no_time();
   }
-  const std::optional<int32_t> segment_count = request.planner.segment_count();
-  PLEACH_ASSIGN(schedules, request.planner.schedules(request.collective, groups, 1));
-  Sampling sampling{
-      .largest_bytes = request.largest_bytes, .tolerance = request.tolerance, .segment_count = 0};
-  for (const auto& schedule : schedules) {
-    const int64_t own_bytes = padding_unit_bytes(*schedule, segment_count.value_or(1));
-    if (own_bytes <= (int64_t{1} << 40) / sampling.unit_bytes) {
-      sampling.unit_bytes = std::lcm(sampling.unit_bytes, own_bytes);
-    }
-    sampling.segment_count += schedule->transfer_count() * segment_count.value_or(kSegmentsTried);
-  }
   const auto choose = [&](int64_t size_bytes) {
-    return request.planner.choose_together(request.collective, groups, size_bytes);
+    return request.by_io ? request.planner.choose_io(request.collective, groups, size_bytes)
+                         : request.planner.choose_together(request.collective, groups, size_bytes);
   };
+  PLEACH_ASSIGN(sampling,
+                request.by_io ? io_sampling(request, groups) : sampling_of(request, groups));
   return measure_curve(Timer(request.topology, request.model, request.simulation, choose),
                        sampling);
 }

@@ -20,6 +20,7 @@ struct CurveRequest {
   // The groups that do the collective at the same time, sharing the network; by rank of a group.
   std::vector<std::vector<NodeId>> groups;
   CollectiveKind collective = CollectiveKind::kAllReduce;
+  bool by_io = false;                        // by the topology's I/O nodes (Planner::choose_io)
   std::string model = kDefaultNetworkModel;  // network model
   SimulationOptions simulation = {};         // in it; its segment_count is ignored
   int64_t largest_bytes = int64_t{1} << 30;
@@ -38,7 +39,8 @@ class CostCurve {
   // than 100,000 segments of messages) from 1 KiB, largest_bytes (two sizes at least, for a slope),
   // and the geometric middle of every
   // piece; a piece that is off by more than the tolerance there is split further, up to 40
-  // simulations in all. The time is that of the slowest group. A group of one rank takes none.
+  // simulations in all. The time is that of the slowest group. A group of one rank takes none,
+  // but by I/O nodes.
   // Sizes are padded (planning/padding.h).
   //   errors  kInvalidArgument: no groups, an empty one, a tolerance ≤ 0; those of the planner and
   //           of the network model

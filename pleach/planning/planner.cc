@@ -4,10 +4,13 @@
 
 #include <algorithm>
 
+#include "pleach/base/index.h"
 #include "pleach/collective/formats.h"
 #include "pleach/planning/auto_planner.h"
 #include "pleach/planning/file_planner.h"
 #include "pleach/planning/fixed_planner.h"
+#include "pleach/planning/io_shares.h"
+#include "pleach/planning/padding.h"
 
 namespace pleach {
 
@@ -24,8 +27,8 @@ Result<CommonChoice> Planner::with_segments(CommonChoice choice, int64_t size_by
     return choice;
   }
   std::vector<Job> jobs;
-  for (const auto& schedule : choice.schedules) {
-    jobs.push_back({schedule, size_bytes, 0});
+  for (std::size_t index = 0; index < choice.schedules.size(); ++index) {
+    jobs.push_back({choice.schedules[index], choice.bytes_of(index, size_bytes), 0});
   }
   PLEACH_ASSIGN(best, find_best_segments(topology_, jobs, segment_search(options_.as_good)));
   choice.segment_count = best.segment_count;
@@ -54,6 +57,27 @@ Result<CommonChoice> Planner::choose_together(CollectiveKind collective,
                                               int64_t size_bytes) {
   CommonChoice choice;
   PLEACH_SET(choice.schedules, schedules(collective, groups, size_bytes));
+  return with_segments(std::move(choice), size_bytes);
+}
+
+Result<CommonChoice> Planner::choose_io(CollectiveKind collective,
+                                        std::span<const std::vector<NodeId>> groups,
+                                        int64_t size_bytes) {
+  PLEACH_ASSIGN(shares, IoShares::of(topology_, collective));
+  CommonChoice choice;
+  for (const std::vector<NodeId>& group : groups) {
+    for (const auto& [node, part_bytes] : shares.parts(size_bytes)) {
+      std::vector<NodeId> participants = group;
+      participants.push_back(node);
+      const Rank root{count_of(group)};
+      choice.schedules.emplace_back();
+      PLEACH_SET(choice.schedules.back(),
+                 schedule({collective, std::move(participants), root, part_bytes}));
+      const int64_t unit_bytes =
+          padding_unit_bytes(*choice.schedules.back(), options_.segment_count.value_or(1));
+      choice.part_bytes.push_back(padded_bytes(part_bytes, unit_bytes));
+    }
+  }
   return with_segments(std::move(choice), size_bytes);
 }
 

@@ -36,8 +36,14 @@ struct Choice {
 // For groups that do a collective at the same time, sharing the network.
 struct CommonChoice {
   std::vector<std::shared_ptr<const Schedule>> schedules;  // by group
-  int32_t segment_count = 1;                               // of all
-  std::optional<int64_t> time_ps = {};                     // where simulations chose
+  // What each of them moves of the size, where they have parts of it; empty: the whole.
+  std::vector<int64_t> part_bytes = {};
+  int32_t segment_count = 1;            // of all
+  std::optional<int64_t> time_ps = {};  // where simulations chose
+
+  int64_t bytes_of(std::size_t schedule, int64_t size_bytes) const {
+    return part_bytes.empty() ? size_bytes : part_bytes[schedule];
+  }
 };
 
 struct PlannerOptions {
@@ -86,6 +92,12 @@ class Planner {
   Result<CommonChoice> choose_together(CollectiveKind collective,
                                        std::span<const std::vector<NodeId>> groups,
                                        int64_t size_bytes);
+  // Broadcasts from all of the topology's I/O nodes to each group, or reductions of each to all of
+  // them: schedules of the group and one I/O node, its root, each of that node's share (IoShares).
+  // Groups may be of one rank.
+  //   errors  those of choose() and IoShares::of()
+  Result<CommonChoice> choose_io(CollectiveKind collective,
+                                 std::span<const std::vector<NodeId>> groups, int64_t size_bytes);
   // The schedules of choose_together() alone.
   Result<std::vector<std::shared_ptr<const Schedule>>> schedules(
       CollectiveKind collective, std::span<const std::vector<NodeId>> groups, int64_t size_bytes);

@@ -29,12 +29,16 @@ class SharedNetwork : public TraceNetwork {
 
   Result<int32_t> start(const GroupCollective& what, int64_t now_ps) override {
     const int32_t operation = begin();
-    const auto& groups = trace_.families[at(what.family)].groups;
+    const Family& family = trace_.families[at(what.family)];
     for (const int32_t group : *what.groups) {
-      if (groups[at(group)].size() > 1 && what.size_bytes > 0) {
-        PLEACH_ASSIGN(choice, choose(what, group));
-        PLEACH_TRY(add(operation, {.schedule = choice.schedule,
-                                   .size_bytes = what.size_bytes,
+      const bool moves = family.groups[at(group)].size() > 1 || family.role == FamilyRole::kIo;
+      if (!moves || what.size_bytes == 0) {
+        continue;
+      }
+      PLEACH_ASSIGN(choice, choose(what, group));
+      for (std::size_t part = 0; part < choice.schedules.size(); ++part) {
+        PLEACH_TRY(add(operation, {.schedule = choice.schedules[part],
+                                   .size_bytes = choice.bytes_of(part, what.size_bytes),
                                    .start_ps = add_times_ps(now_ps, overhead_ps_),
                                    .traffic_class = what.traffic_class}));
       }
@@ -73,12 +77,13 @@ class SharedNetwork : public TraceNetwork {
   }
 
  private:
-  Result<Choice> choose(const GroupCollective& what, int32_t group) {
+  Result<CommonChoice> choose(const GroupCollective& what, int32_t group) {
+    const Family& family = trace_.families[at(what.family)];
+    const std::vector<NodeId> nodes = nodes_of(topology_, family.groups[at(group)]);
     PLEACH_ASSIGN(planner, planners_.planner(what.family, what.kind));
-    return planner->choose(
-        {.collective = what.kind,
-         .participants = nodes_of(topology_, trace_.families[at(what.family)].groups[at(group)]),
-         .size_bytes = what.size_bytes});
+    return family.role == FamilyRole::kIo
+               ? planner->choose_io(what.kind, {&nodes, 1}, what.size_bytes)
+               : planner->choose_together(what.kind, {&nodes, 1}, what.size_bytes);
   }
 
   // The same pointer for the same ranks, as the session wants it.

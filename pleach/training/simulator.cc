@@ -94,7 +94,15 @@ class Simulator {
       std::visit([&](const auto& what) { finish(what); }, carrier_.operation(one));
     }
   }
-  void finish(const ChannelRun& run) { finish_all(collectives_.finish(run.channel)); }
+  void finish(const ChannelRun& run) {
+    const std::vector<WorkerNode> nodes = collectives_.finish(run.channel);
+    for (const WorkerNode one : nodes) {
+      if (index_.node(one).kind != TraceNodeKind::kCollective) {
+        streams_.release(one);
+      }
+    }
+    finish_all(nodes);
+  }
   void finish(const GradientCollective& one) { gradients_.finish(one, now_ps_); }
   void finish(const Sent& sent);
   void drain();
@@ -269,11 +277,15 @@ void Simulator::node_ready(WorkerNode one) {
 void Simulator::start_streams(bool& moved) {
   for (const StreamRun& run : streams_.start(now_ps_)) {
     const auto [worker, node] = run.node;
+    moved = true;
+    if (run.has_family) {
+      collectives_.come(run.node);
+      continue;
+    }
     if (run.computes) {
       recorder_.waited(worker, progress_.woken_by(run.node), run.waited_ps, now_ps_);
     }
     recorder_.node_started(worker, node, now_ps_, run.duration_ps);
-    moved = true;
   }
 }
 
@@ -294,11 +306,13 @@ Status Simulator::start_collectives(bool& moved) {
       recorder_.node_started(worker, node, now_ps_, 0);
     }
     const TraceNode& first = index_.node(nodes.front());
-    PLEACH_TRY(carrier_.start(GroupCollective{.family = first.family,
-                                              .groups = &index_.channels()[at(number)].groups,
-                                              .kind = first.collective,
-                                              .size_bytes = first.size_bytes},
-                              ChannelRun{number}, now_ps_));
+    const bool is_io = first.kind != TraceNodeKind::kCollective;
+    PLEACH_TRY(
+        carrier_.start(GroupCollective{.family = first.family,
+                                       .groups = &index_.channels()[at(number)].groups,
+                                       .kind = is_io ? io_collective(first.kind) : first.collective,
+                                       .size_bytes = first.size_bytes},
+                       ChannelRun{number}, now_ps_));
     moved = true;
   }
   return ok();

@@ -55,10 +55,13 @@ Workload workload_of(const std::vector<Layer>& layers, int32_t micro_batches) {
 // When the last of an iteration ends, by the rules: layer l is on stage l mod `stages`; all
 // micro-batches pass a window, in forward and then back; a stage's stream of loads brings each
 // layer's weights once each way, and has no more than two layers' at a time; gradients leave once.
-int64_t expected_ps(const std::vector<Layer>& layers, int32_t stages, int32_t micro_batches) {
+// By I/O nodes a layer's gradients have room when those of the one two before have left.
+int64_t expected_ps(const std::vector<Layer>& layers, int32_t stages, int32_t micro_batches,
+                    bool by_io) {
   struct Stage {
     int64_t computes_ps = 0, loads_ps = 0, stores_ps = 0;  // until then
     std::vector<int64_t> visit_ends_ps;                    // with weights
+    std::vector<int64_t> store_ends_ps;
   };
   std::vector<Stage> state(at(stages));
   std::vector<int64_t> arrived_ps(at(micro_batches), 0);  // at the layer at hand
@@ -71,6 +74,9 @@ int64_t expected_ps(const std::vector<Layer>& layers, int32_t stages, int32_t mi
       const int64_t free_ps = visits >= 2 ? stage.visit_ends_ps[visits - 2] : 0;
       stage.loads_ps = std::max(stage.loads_ps, free_ps) + own.bytes;
       stage.computes_ps = std::max(stage.computes_ps, stage.loads_ps);
+      if (const std::size_t stores = stage.store_ends_ps.size(); by_io && stores >= 2) {
+        stage.computes_ps = std::max(stage.computes_ps, stage.store_ends_ps[stores - 2]);
+      }
     }
     for (int64_t& ready_ps : arrived_ps) {
       stage.computes_ps =
@@ -81,6 +87,7 @@ int64_t expected_ps(const std::vector<Layer>& layers, int32_t stages, int32_t mi
       stage.visit_ends_ps.push_back(stage.computes_ps);
       if (!is_forward) {
         stage.stores_ps = std::max(stage.stores_ps, stage.computes_ps) + own.bytes;
+        stage.store_ends_ps.push_back(stage.stores_ps);
       }
     }
     last_ps = std::max({last_ps, stage.computes_ps, stage.stores_ps});
@@ -127,11 +134,13 @@ TEST(StreamedWindows, TakeWhatTheRulesSay) {
       for (int32_t stages = 1; stages <= std::min(layer_count, 4); ++stages) {
         for (int32_t micro_batches = 1; micro_batches <= 5; ++micro_batches) {
           const Workload workload = workload_of(layers, micro_batches);
+          const bool by_io = draw(2) == 0;  // a byte takes 1 ps, too
           const Strategy strategy = {.data = 2,
                                      .pipeline = stages,
                                      .micro_batches = micro_batches,
                                      .schedule = static_cast<PipelineSchedule>(draw(2)),
-                                     .stream_bytes_per_s = kRate};
+                                     .stream_bytes_per_s = by_io ? 0 : kRate,
+                                     .streams_by_io = by_io};
           SCOPED_TRACE(std::to_string(layer_count) + " layers, round " + std::to_string(round) +
                        ", " + to_text(strategy));
           const Result<Trace> trace = build_trace({.workload = workload, .strategy = strategy});
@@ -139,7 +148,7 @@ TEST(StreamedWindows, TakeWhatTheRulesSay) {
           Costs costs;
           const Result<FreeIteration> run = run_without_gradients(*trace, costs, {}, false);
           ASSERT_TRUE(run) << run.error().message;
-          EXPECT_EQ(run->iteration_ps, expected_ps(layers, stages, micro_batches));
+          EXPECT_EQ(run->iteration_ps, expected_ps(layers, stages, micro_batches, by_io));
           const Moved now = moved_in(*trace);
           EXPECT_EQ(now, moved.value_or(now));
           moved = now;
@@ -176,7 +185,8 @@ TEST(StreamedWindows, NeverStop) {
                          .tensor_sequence = draw(2) == 0,
                          .recompute = draw(2) == 0,
                          .multicast_outputs = draw(2) == 0,
-                         .stream_bytes_per_s = kRate};
+                         .streams_by_io = draw(2) == 0};
+    strategy.stream_bytes_per_s = strategy.streams_by_io ? 0 : kRate;
     strategy.data = strategy.expert * (1 + draw(2));
     strategy.multicast_outputs &= !strategy.tensor_sequence;
     TraceRequest request = {.workload = workload,

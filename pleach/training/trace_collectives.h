@@ -1,4 +1,5 @@
-// TraceCollectives: the collectives of a trace, each of which waits for all of its workers.
+// TraceCollectives: the collectives of a trace, and loads and stores by I/O nodes, each of which
+// waits for all of its workers.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,9 @@
 
 namespace pleach {
 
-// One collective of some groups of a family, which do it alike at the same time.
+// One collective of some groups of a family, which do it alike at the same time. Of a family of I/O
+// nodes: a broadcast from all of the network's to each group, or a reduction of each to all of
+// them.
 struct GroupCollective {
   int32_t family = 0;
   const std::vector<int32_t>* groups = nullptr;  // of the family

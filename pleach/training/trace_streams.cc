@@ -25,9 +25,12 @@ std::span<const StreamRun> TraceStreams::start_touched(int64_t now_ps) {
       const bool computes = stream == 0;
       runs_.push_back({.node = node,
                        .duration_ps = duration_ps(node),
+                       .has_family = index_.node(node).family >= 0,
                        .computes = computes,
                        .waited_ps = computes ? now_ps - worker.idle_from_ps : 0});
-      ends_.push({now_ps + runs_.back().duration_ps, node});
+      if (!runs_.back().has_family) {
+        ends_.push({now_ps + runs_.back().duration_ps, node});
+      }
     }
   }
   touched_.clear();

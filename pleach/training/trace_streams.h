@@ -14,10 +14,11 @@
 
 namespace pleach {
 
-// A node that a stream starts.
+// A node that a stream starts. One of a family (TraceNode) ends when the caller says so: release().
 struct StreamRun {
   WorkerNode node;
   int64_t duration_ps = 0;
+  bool has_family = false;
   bool computes = false;
   int64_t waited_ps = 0;  // the stream stood still before
 };
@@ -39,7 +40,12 @@ class TraceStreams {
   std::span<const StreamRun> start(int64_t now_ps) {
     return touched_.empty() ? std::span<const StreamRun>() : start_touched(now_ps);
   }
-  // When the next node ends; INT64_MAX: none runs.
+  // A node of a family has ended.
+  void release(WorkerNode node) {
+    workers_[at(node.worker)].busy[stream_of(index_.node(node).kind)] = false;
+    touched_.push_back(node.worker);
+  }
+  // When the next node ends; INT64_MAX: none runs whose end is known.
   int64_t next_ps() const { return ends_.empty() ? INT64_MAX : ends_.top().time_ps; }
   // What ends now, by worker and node. Valid until the next call.
   std::span<const WorkerNode> finish(int64_t now_ps) {

@@ -61,9 +61,11 @@ int32_t TrafficClasses::of(const Family& family) const {
     case FamilyRole::kData:
     case FamilyRole::kExpertData:
     case FamilyRole::kEmbedding:
+      return 2;
+    case FamilyRole::kIo:
       break;
   }
-  return 2;
+  return 3;
 }
 
 int32_t TrafficClasses::of_messages() const {

@@ -17,8 +17,9 @@ namespace pleach {
 class TrafficClasses {
  public:
   // By what ranks communicate for: 0 what computation waits for (layers and sequences that are cut,
-  // tokens on their way to experts, and what nobody said), 1 messages between stages, 2 gradients.
-  // Source: FRED (ISCA 2025), section 5.4: MP before PP before DP.
+  // tokens on their way to experts, and what nobody said), 1 messages between stages, 2 gradients,
+  // 3 what I/O nodes bring and take, long before and after it is computed with.
+  // Source: FRED (ISCA 2025), section 5.4: MP before PP before DP; it does not say where I/O is.
   static TrafficClasses by_role();
   // Families by name, kPipelineFamily for messages, in the order in which they are served; what is
   // not named comes last.

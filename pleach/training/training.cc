@@ -12,6 +12,7 @@
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
+#include "pleach/planning/io_shares.h"
 #include "pleach/policy/setup.h"
 #include "pleach/training/fabric_planners.h"
 #include "pleach/training/free_iteration.h"
@@ -204,6 +205,23 @@ Status check_families(const Trace& trace, const NetworkChoice& network) {
   return check_schedule_files(*network.topology, trace, network.fabric);
 }
 
+// That there are I/O nodes, where something passes by them.
+Status check_io(const Trace& trace, const NetworkChoice& network) {
+  constexpr const char* kWhat = "weights by I/O nodes (stream=io)";
+  if (find_family(trace, FamilyRole::kIo) < 0) {
+    return ok();
+  }
+  if (network.topology == nullptr || network.source == CostSource::kAlphaBeta) {
+    return invalid(kWhat, "only costs of curves and full know of any");
+  }
+  for (const TraceNodeKind kind : {TraceNodeKind::kLoad, TraceNodeKind::kStore}) {
+    if (const auto shares = IoShares::of(*network.topology, io_collective(kind)); !shares) {
+      return prefixed(kWhat, shares.error());
+    }
+  }
+  return ok();
+}
+
 // That classes of traffic are of something, and that a network tells them apart.
 Status check_classes(const Trace& trace, const NetworkChoice& network,
                      const TrafficClasses& classes) {
@@ -258,6 +276,7 @@ class Trainer {
     PLEACH_ASSIGN(plain, build_trace(trace_request({}, true)));
     base_ = std::make_shared<const Trace>(std::move(plain));
     exchange_family_ = find_family(*base_, FamilyRole::kExpert);
+    PLEACH_TRY(check_io(*base_, request_.network));
     PLEACH_TRY(check_families(*base_, request_.network));
     PLEACH_TRY(check_classes(*base_, request_.network, request_.iteration.classes));
     PLEACH_SET(costs_, make_costs(*base_, request_.network));
@@ -486,6 +505,7 @@ Result<TrainingRow> replay(const Trace& trace, const NetworkChoice& network,
     return invalid("a trace with gradient groups needs policies");
   }
   PLEACH_TRY(check_network(network, trace.rank_count));
+  PLEACH_TRY(check_io(trace, network));
   PLEACH_TRY(check_families(trace, network));
   PLEACH_TRY(check_classes(trace, network, options.classes));
   PLEACH_ASSIGN(made, make_costs(trace, network));

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <optional>
 
 #include "pleach/base/index.h"
+#include "pleach/base/units.h"
+#include "pleach/planning/io_shares.h"
 #include "pleach/policy/bound.h"
 #include "pleach/policy/setup.h"
 #include "pleach/training/free_iteration.h"
@@ -14,6 +17,8 @@
 
 namespace pleach {
 namespace {
+
+constexpr double kSlack = 1e-12;  // of the sums of bytes
 
 // A price per byte for each kind.
 class ByteCosts : public CostModel {
@@ -38,6 +43,30 @@ int64_t busiest_stream_ps(const Trace& trace) {
     }
   }
   return most_ps;
+}
+
+// What I/O nodes take at the least for all that passes by them.
+Result<int64_t> io_ps(const Trace& trace, const Topology& topology) {
+  const TraceIndex index(trace);
+  std::map<TraceNodeKind, double> bytes;
+  for (const TraceChannel& channel : index.channels()) {
+    if (trace.families[at(channel.family)].role != FamilyRole::kIo) {
+      continue;
+    }
+    for (const TraceNode& node : trace.workers[at(channel.workers.front())].nodes) {
+      if (node.family == channel.family) {
+        bytes[node.kind] +=
+            static_cast<double>(node.size_bytes) * static_cast<double>(channel.groups.size());
+      }
+    }
+  }
+  double most_ps = 0;
+  for (const auto& [kind, sum] : bytes) {
+    PLEACH_ASSIGN(shares, IoShares::of(topology, io_collective(kind)));
+    most_ps = std::max(most_ps, sum / static_cast<double>(shares.bandwidth_bytes_per_s()) *
+                                    static_cast<double>(kPicosecondsPerSecond));
+  }
+  return static_cast<int64_t>(std::min(most_ps * (1 - kSlack), static_cast<double>(kLongestPs)));
 }
 
 // What a gradient group's collectives take at the least.
@@ -67,13 +96,17 @@ Result<int64_t> training_bound(const TrainingBoundRequest& request) {
     least.emplace(*request.network.topology, trace, request.network.fabric);
   }
   int64_t bound_ps = request.free_ps;
-  if (has_exchanges && request.strategy.stream_bytes_per_s > 0) {
+  if (has_exchanges && request.strategy.streams()) {
     bound_ps = busiest_stream_ps(trace);
   } else if (has_exchanges || least.has_value()) {  // policies may reorder what is beside exchanges
     OperationCosts& costs =
         least.has_value() ? static_cast<OperationCosts&>(*least) : request.costs;
     PLEACH_ASSIGN(free, run_without_gradients(trace, costs, request.iteration, has_exchanges));
     bound_ps = free.iteration_ps;
+  }
+  if (least.has_value() && least->obeys_links()) {
+    PLEACH_ASSIGN(all_ps, io_ps(trace, *request.network.topology));
+    bound_ps = std::max(bound_ps, all_ps);
   }
   for (const GradientGroup& group : trace.gradient_groups) {
     TrainingProfile profile = profile_of(group);

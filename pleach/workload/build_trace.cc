@@ -31,6 +31,7 @@ constexpr std::array kFamilyNames = {
     Name<FamilyRole>{FamilyRole::kExpert, "expert"},
     Name<FamilyRole>{FamilyRole::kEmbedding, "embedding"},
     Name<FamilyRole>{FamilyRole::kPipeline, "pipeline"},
+    Name<FamilyRole>{FamilyRole::kIo, "io"},
 };
 
 // Replicas that always do the same, and how slow each of their stages is.
@@ -174,7 +175,35 @@ class TraceBuilder {
     if (strategy_.multicast_outputs && strategy_.tensor > 1) {
       all.output_families = add_output_families();
     }
+    if (strategy_.streams_by_io) {
+      all.io = add_io_families();
+    }
     references_.assign(at(shares_.stage_count), all);
+  }
+
+  // Ranks that hold the same parameters, as those do whose gradients are reduced; and, of the first
+  // stage, those that compute the same samples.
+  IoReferences add_io_families() {
+    const auto copy_of = [&](int32_t family) {
+      auto groups = trace_.families[at(family)].groups;
+      return add_family(FamilyRole::kIo, std::move(groups));
+    };
+    IoReferences io = {.load_family = copy_of(data_family_), .store_family = copy_of(data_family_)};
+    if (strategy_.expert > 1) {
+      io.expert_load_family = copy_of(expert_data_family_);
+      io.expert_store_family = copy_of(expert_data_family_);
+    }
+    if (shares_.input_bytes > 0) {
+      auto groups = grid_.groups([&](Coordinates key) {
+        key[RankGrid::index(ParallelDimension::kTensor)] = 0;
+        return key;
+      });
+      std::erase_if(groups, [&](const std::vector<int32_t>& group) {
+        return digit(grid_.coordinates(group.front()), ParallelDimension::kPipeline) != 0;
+      });
+      io.input_family = add_family(FamilyRole::kIo, std::move(groups));
+    }
+    return io;
   }
 
   // Ranks of the stages that hold the first layer's tensors; −1 when one stage does.
@@ -311,7 +340,7 @@ class TraceBuilder {
       for (GradientGroup* group : {&dense, &expert, &tied}) {
         group->layers.push_back(layer);
       }
-      if (strategy_.stream_bytes_per_s == 0) {
+      if (!strategy_.streams()) {
         (is_expert ? expert : is_copy ? tied : dense).layers.back().tensor_bytes = bytes;
       }
     }

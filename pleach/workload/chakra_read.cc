@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <queue>
@@ -304,9 +306,9 @@ class TraceReader {
       case ChakraKind::kCompute:
         return timed(TraceNodeKind::kCompute, reader);
       case ChakraKind::kMemoryLoad:
-        return timed(TraceNodeKind::kLoad, reader);
+        return moved(TraceNodeKind::kLoad, reader, node);
       case ChakraKind::kMemoryStore:
-        return timed(TraceNodeKind::kStore, reader);
+        return moved(TraceNodeKind::kStore, reader, node);
       case ChakraKind::kSend:
         return message(TraceNodeKind::kSend, reader);
       case ChakraKind::kReceive:
@@ -328,6 +330,38 @@ class TraceReader {
     return TraceNode{.kind = kind,
                      .duration_ps = duration_ps,
                      .size_bytes = kind == TraceNodeKind::kCompute ? 0 : bytes.value_or(0)};
+  }
+
+  // A load or a store; without a duration and with a group, by the network's I/O nodes.
+  Result<TraceNode> moved(TraceNodeKind kind, const NodeReader& reader, const ChakraNode& node) {
+    if (node.duration_us > 0 || !reader.has("pg_name")) {
+      return timed(kind, reader);
+    }
+    PLEACH_ASSIGN(group, reader.group());
+    PLEACH_ASSIGN(ranks, ranks_of(reader, group));
+    PLEACH_ASSIGN(size_bytes, reader.needed("tensor_size", 1));
+    return TraceNode{.kind = kind, .family = io_family(kind, ranks), .size_bytes = size_bytes};
+  }
+
+  // The first of its kind that has the group, or where its ranks are in none: as in a training,
+  // groups that do not meet have what they load at the same time.
+  int32_t io_family(TraceNodeKind kind, const std::vector<int32_t>& ranks) {
+    std::vector<IoFamily>& families = io_families_[kind];
+    const auto fits = [&](const IoFamily& one) {
+      return one.groups.contains(ranks) ||
+             std::ranges::none_of(ranks, [&](int32_t rank) { return one.ranks.contains(rank); });
+    };
+    auto found = std::ranges::find_if(families, fits);
+    if (found == families.end()) {
+      families.push_back({.number = count_of(trace_.families), .groups = {}, .ranks = {}});
+      found = std::prev(families.end());
+      trace_.families.push_back({"io", {}, FamilyRole::kIo});
+    }
+    if (found->groups.insert(ranks).second) {
+      found->ranks.insert(ranks.begin(), ranks.end());
+      trace_.families[at(found->number)].groups.push_back(ranks);
+    }
+    return found->number;
   }
 
   Result<TraceNode> message(TraceNodeKind kind, const NodeReader& reader) const {
@@ -366,13 +400,9 @@ class TraceReader {
     int64_t size = 1;
   };
 
-  // The family in which the rank's group of this name is; nothing: all ranks.
-  Result<GroupUse> use_group(const NodeReader& reader, const std::optional<std::string>& name) {
-    const std::string key = name.value_or(std::string(kWorld));
-    const auto known = uses_.find(key);
-    if (known != uses_.end()) {
-      return known->second;
-    }
+  // Of the rank's group of this name; nothing: all ranks.
+  Result<std::vector<int32_t>> ranks_of(const NodeReader& reader,
+                                        const std::optional<std::string>& name) const {
     std::vector<int32_t> ranks;
     if (name.has_value()) {
       const auto found = groups_.find(*name);
@@ -386,9 +416,20 @@ class TraceReader {
       std::iota(ranks.begin(), ranks.end(), 0);
     }
     if (std::ranges::find(ranks, rank_) == ranks.end()) {
-      return reader.error(
-          fmt::format("group {} does not hold rank {}", pleach::quoted(key), rank_));
+      return reader.error(fmt::format("group {} does not hold rank {}",
+                                      pleach::quoted(name.value_or(std::string(kWorld))), rank_));
     }
+    return ranks;
+  }
+
+  // The family in which the rank's group of this name is; nothing: all ranks.
+  Result<GroupUse> use_group(const NodeReader& reader, const std::optional<std::string>& name) {
+    const std::string key = name.value_or(std::string(kWorld));
+    const auto known = uses_.find(key);
+    if (known != uses_.end()) {
+      return known->second;
+    }
+    PLEACH_ASSIGN(ranks, ranks_of(reader, name));
     const auto [entry, fresh] = family_of_.try_emplace(key, count_of(trace_.families));
     if (fresh) {
       trace_.families.push_back({key, {}});
@@ -409,6 +450,12 @@ class TraceReader {
   std::unordered_map<std::string, int32_t> family_of_;
   std::set<std::pair<int32_t, std::vector<int32_t>>> known_groups_;  // of families
   std::unordered_map<std::string, GroupUse> uses_;                   // by the rank at hand
+  struct IoFamily {
+    int32_t number = 0;
+    std::set<std::vector<int32_t>> groups;
+    std::set<int32_t> ranks;  // of all of them
+  };
+  std::map<TraceNodeKind, std::vector<IoFamily>> io_families_;
   int32_t rank_ = 0;
 };
 

@@ -600,6 +600,44 @@ TEST_F(Chakra, WritesTheTypesThatOthersRead) {
   EXPECT_TRUE(groups->starts_with("{\n  \"0\": [0, 4],\n  \"1\": [1, 5],")) << *groups;
 }
 
+// Loads and stores by I/O nodes: with their groups, and no duration.
+TEST_F(Chakra, KeepsWhatPassesByIoNodes) {
+  Trace trace{.name = "io", .rank_count = 4, .names = {"weights"}};
+  trace.families = {{.name = "io", .groups = {{0, 2}, {1, 3}}, .role = FamilyRole::kIo},
+                    {.name = "io", .groups = {{0, 1, 2, 3}}, .role = FamilyRole::kIo},
+                    {.name = "io", .groups = {{0, 2}, {1, 3}}, .role = FamilyRole::kIo}};
+  for (int32_t rank = 0; rank < 4; ++rank) {
+    WorkerTrace& worker = trace.workers.emplace_back();
+    worker.ranks = {rank};
+    worker.add({.kind = Kind::kLoad, .family = 0, .size_bytes = 70}, {});
+    worker.add({.kind = Kind::kLoad, .family = 1, .size_bytes = 80}, {});
+    worker.add({.kind = Kind::kStore, .family = 2, .size_bytes = 70}, {0, 1});
+  }
+  ASSERT_TRUE(write_chakra(trace, prefix()));
+  const Result<ChakraGroups> groups = read_chakra_groups(prefix() + ".groups.json", 4);
+  ASSERT_TRUE(groups) << groups.error().message;
+  const Result<Trace> again = read_chakra(prefix(), {.groups = *groups});
+  ASSERT_TRUE(again) << again.error().message;
+  ASSERT_EQ(again->families.size(), 3U);
+  for (std::size_t family = 0; family < 3; ++family) {
+    EXPECT_EQ(again->families[family].role, FamilyRole::kIo);
+    EXPECT_EQ(again->families[family].groups, trace.families[family].groups);
+  }
+  for (std::size_t worker = 0; worker < 4; ++worker) {
+    for (std::size_t node = 0; node < 3; ++node) {
+      const TraceNode& read = again->workers[worker].nodes[node];
+      EXPECT_EQ(read.kind, trace.workers[worker].nodes[node].kind);
+      EXPECT_EQ(read.family, trace.workers[worker].nodes[node].family);
+      EXPECT_EQ(read.size_bytes, trace.workers[worker].nodes[node].size_bytes);
+      EXPECT_EQ(read.duration_ps, 0);
+    }
+  }
+  trace.workers[3].nodes[0].size_bytes = 71;
+  EXPECT_EQ(write_chakra(trace, prefix()).error().message,
+            "family 'io', group 1, collective 0: worker 1 issues broadcast of 70 bytes and worker "
+            "3 broadcast of 71 bytes");
+}
+
 TEST_F(Chakra, RefusesToWriteWhatWouldBeMisread) {
   Trace trace = written_trace();
   ASSERT_TRUE(write_file(prefix() + ".8.et", "old"));

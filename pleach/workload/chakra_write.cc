@@ -112,6 +112,11 @@ class RankWriter {
       case TraceNodeKind::kStore:
         written.kind =
             node.kind == TraceNodeKind::kLoad ? ChakraKind::kMemoryLoad : ChakraKind::kMemoryStore;
+        if (node.family >= 0) {  // how long it takes is the network's to say
+          attributes["tensor_size"] = node.size_bytes;
+          attributes["pg_name"] = std::to_string(groups_.number[at(node.family)][at(rank_)]);
+          return;
+        }
         written.duration_us = rounded(node);
         if (written.duration_us > 0) {  // else readers would compute a duration from the size
           attributes["tensor_size"] = node.size_bytes;

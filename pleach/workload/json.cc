@@ -349,6 +349,8 @@ Status take_head(const ObjectReader& reader, Model& model) {
   PLEACH_TRY(reader.read_text("note", note));
   PLEACH_TRY(reader.read_integer("batch", 1, kMostBatch, model.batch));
   PLEACH_TRY(reader.read_integer("tokens_per_sample", 0, kMostBatch, model.tokens_per_sample));
+  model.input_bytes = model.tokens_per_sample * kInputElementBytes;
+  PLEACH_TRY(reader.read_integer("input_bytes", 0, kMostElements, model.input_bytes));
   return reader.read_integer("element_bytes", 1, 8, model.element_bytes);
 }
 
@@ -416,7 +418,7 @@ void write_layer(const ModelLayer& layer, const LayerTimes* times, std::string& 
 }  // namespace
 
 Result<WorkloadFile> parse_workload_json(std::string_view text, std::string_view where) {
-  static const std::array<std::string, 11> known_keys = {"format",
+  static const std::array<std::string, 12> known_keys = {"format",
                                                          "version",
                                                          "name",
                                                          "model",
@@ -426,7 +428,8 @@ Result<WorkloadFile> parse_workload_json(std::string_view text, std::string_view
                                                          "element_bytes",
                                                          "parameters",
                                                          "layers",
-                                                         "tokens_per_sample"};
+                                                         "tokens_per_sample",
+                                                         "input_bytes"};
   PLEACH_ASSIGN(json, parse_json(text, where));
   if (!json.is_object()) {
     return error_at(where, fmt::format("{} is no object", shown(json)));
@@ -460,6 +463,9 @@ std::string workload_json(const Workload& workload) {
   }
   if (model.tokens_per_sample > 0) {
     text += fmt::format("  \"tokens_per_sample\": {},\n", model.tokens_per_sample);
+  }
+  if (model.input_bytes != model.tokens_per_sample * kInputElementBytes) {
+    text += fmt::format("  \"input_bytes\": {},\n", model.input_bytes);
   }
   text += fmt::format("  \"element_bytes\": {},\n  \"parameters\": {},\n  \"layers\": [\n",
                       model.element_bytes, parameter_count(model));

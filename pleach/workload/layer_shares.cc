@@ -40,6 +40,9 @@ Status check_numbers(const Workload& workload, const Strategy& strategy) {
     return invalid(fmt::format("strategy: there is no ZeRO stage {} or no bandwidth of {} bytes/s",
                                strategy.zero, strategy.stream_bytes_per_s));
   }
+  if (strategy.stream_bytes_per_s > 0 && strategy.streams_by_io) {
+    return invalid("strategy: weights stream at a bandwidth or by I/O nodes, not both");
+  }
   if (!std::ranges::is_permutation(strategy.placement, Strategy().placement)) {
     return invalid("strategy: the placement does not name each dimension once");
   }
@@ -145,6 +148,12 @@ class Splitter {
                         model.element_bytes * (is_part ? 1.0 : scattered);
     share.kept_bytes = static_cast<int64_t>(std::min(std::ceil(kept), kMostBytes));
     return share;
+  }
+
+  int64_t input_bytes() {
+    const double bytes = static_cast<double>(workload_.model.input_bytes) * samples_;
+    note(bytes);
+    return overflows_ ? 0 : static_cast<int64_t>(std::ceil(bytes));
   }
 
   bool overflows() const { return overflows_; }
@@ -269,7 +278,7 @@ void place_tied(const Model& model, bool streams, LayerShares& shares) {
 void time_updates(const Workload& workload, const Strategy& strategy, LayerShares& shares) {
   const auto* accelerator = std::get_if<Accelerator>(&workload.times);
   const auto* roof = accelerator == nullptr ? nullptr : std::get_if<Roofline>(&accelerator->rule);
-  if (roof == nullptr || !strategy.optimizer || strategy.stream_bytes_per_s > 0) {
+  if (roof == nullptr || !strategy.optimizer || strategy.streams()) {
     return;
   }
   const double element_bytes = workload.model.element_bytes;
@@ -322,6 +331,7 @@ Result<LayerShares> share_layers(const Workload& workload, const Strategy& strat
   PLEACH_TRY(check_splits(model, strategy));
   Splitter splitter(workload, strategy);
   LayerShares result;
+  result.input_bytes = splitter.input_bytes();
   double total_ps = 0;
   for (std::size_t index = 0; index < model.layers.size(); ++index) {
     const LayerShare share = splitter.share(static_cast<int32_t>(index));
@@ -333,7 +343,7 @@ Result<LayerShares> share_layers(const Workload& workload, const Strategy& strat
     }
     result.layers.push_back(share);
   }
-  const bool streams = strategy.stream_bytes_per_s > 0;
+  const bool streams = strategy.streams();
   result.stage_count = strategy.pipeline;
   result.first_layer =
       streams ? cut_windows(model, strategy) : cut_stages(model, result.layers, strategy.pipeline);

@@ -34,6 +34,7 @@ struct LayerShares {
   std::vector<LayerShare> layers;
   std::vector<int32_t> first_layer;  // of each run; then the layer count
   int32_t stage_count = 1;
+  int64_t input_bytes = 0;  // of a rank's micro-batch, into the first layer
 
   int32_t run_count() const { return count_of(first_layer) - 1; }
   std::vector<int32_t> layers_of(int32_t stage) const;  // ascending

@@ -68,7 +68,7 @@ class StageMemory {
       held += run > forwards ? runs[run - 1] : 0;
       most = std::max(most, held);
     }
-    return most;
+    return most + inputs();
   }
 
   double activations() const {
@@ -92,6 +92,13 @@ class StageMemory {
   }
 
  private:
+  // Of all micro-batches, where they are loaded.
+  double inputs() const {
+    return strategy_.streams_by_io && stage_ == 0
+               ? static_cast<double>(shares_.input_bytes) * strategy_.micro_batches
+               : 0;
+  }
+
   // What the layer before leaves: no more than it keeps itself, of which its output is part.
   double entering_bytes(int32_t index) const {
     const LayerShare& before = shares_.layers[at(index - 1)];
@@ -101,7 +108,7 @@ class StageMemory {
   // Micro-batches whose forward is done and whose backward is not, at most. All of them pass a
   // window of streamed weights before the next.
   int32_t most_in_flight() const {
-    if (strategy_.stream_bytes_per_s > 0) {
+    if (strategy_.streams()) {
       return strategy_.micro_batches;
     }
     int32_t most = 0, now = 0;
@@ -135,8 +142,7 @@ std::vector<MemoryUse> memory_by_stage(const Workload& workload, const Strategy&
   stages.reserve(at(shares->stage_count));
   for (int32_t stage = 0; stage < shares->stage_count; ++stage) {
     const StageMemory memory(workload.model, strategy, *shares, stage);
-    const double states =
-        strategy.stream_bytes_per_s > 0 ? memory.streamed_states() : memory.states();
+    const double states = strategy.streams() ? memory.streamed_states() : memory.states();
     stages.push_back(
         {.state_bytes = saturated(states), .activation_bytes = saturated(memory.activations())});
   }

@@ -21,7 +21,7 @@ struct MemoryUse {
 // moments and weight of 4 bytes where the strategy has an optimizer; and the activations of the
 // micro-batches that its schedule keeps at a time (with recomputation only what enters each block,
 // and one block's). When weights stream, states are the weights and gradients of two windows
-// (docs/training.md), and all micro-batches are kept.
+// (docs/training.md), by I/O nodes the inputs too, and all micro-batches are kept.
 //   returns  one stage of INT64_MAX bytes of states where build_trace refuses
 //   cost     O(layers + stages · micro_batches)
 //   source   Rajbhandari et al., ZeRO, SC 2020, sec. 3; kept_elements

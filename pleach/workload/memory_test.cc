@@ -68,6 +68,17 @@ TEST(MemoryUse, HoldsTwoRunsOfStreamedWeights) {
   // By blocks of 800 and 1200 bytes: in backward of the second the first one's weights come.
   EXPECT_EQ(of_blocks({.recompute = true, .stream_bytes_per_s = 1}), 2 * 1200 + 800);
   EXPECT_EQ(of_blocks({.pipeline = 2, .stream_bytes_per_s = 1}), 2 * 1200);
+  // By I/O nodes the same, and on the first stage what all micro-batches are computed from.
+  EXPECT_EQ(of_blocks({.streams_by_io = true}), 2 * 400 + 400 + 800);
+  blocks.model.input_bytes = 9;
+  const int64_t input_bytes = 9 * blocks.batch;
+  for (const int32_t micro_batches : {1, static_cast<int32_t>(blocks.batch)}) {
+    const Strategy strategy = {
+        .pipeline = 2, .micro_batches = micro_batches, .streams_by_io = true};
+    const std::vector<MemoryUse> stages = memory_by_stage(blocks, strategy);
+    EXPECT_EQ(stages[0].state_bytes, 2 * 800 + input_bytes);
+    EXPECT_EQ(stages[1].state_bytes, 2 * 1200);
+  }
 }
 
 TEST(MemoryUse, KeepsTheActivationsOfMicroBatchesInFlight) {

@@ -146,6 +146,9 @@ Status check_model(const Model& model) {
   if (model.element_bytes < 1 || model.element_bytes > 8) {
     return refused(fmt::format("element_bytes is {}, outside 1 to 8", model.element_bytes));
   }
+  if (model.input_bytes < 0 || model.input_bytes > kSumLimit) {
+    return refused(fmt::format("input_bytes is {}, outside 0 to {}", model.input_bytes, kSumLimit));
+  }
   int64_t parameters = 0;
   int64_t work = 0;
   int32_t block = -1;

@@ -62,9 +62,13 @@ struct Model {
   int64_t batch = 1;               // samples per rank and iteration, unless the user says otherwise
   int32_t element_bytes = 4;       // of parameters, gradients and activations
   int64_t tokens_per_sample = 0;   // 0: samples are not made of tokens
+  int64_t input_bytes = 0;         // of one sample, as it comes in
 
   bool operator==(const Model&) const = default;
 };
+
+// Of a token, or of a value of an image: what samples are taken to be made of.
+inline constexpr int64_t kInputElementBytes = 4;
 
 int64_t parameter_count(const ModelLayer& layer);
 int64_t parameter_count(const Model& model);

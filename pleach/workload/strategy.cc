@@ -68,7 +68,7 @@ std::vector<OptionDescriptor> descriptors() {
           {.name = "stream",
            .kind = Kind::kText,
            .default_value = "",
-           .summary = "bandwidth at which each rank's weights stream in"},
+           .summary = "bandwidth at which each rank's weights stream in; io: by the I/O nodes"},
           {.name = "placement",
            .kind = Kind::kText,
            .default_value = "tp-sp-pp-dp",
@@ -214,8 +214,13 @@ Result<Strategy> parse_strategy(std::string_view text, int32_t rank_count) {
   };
   PLEACH_ASSIGN(schedule, parse_name(kScheduleNames, "schedule", options.text("schedule")));
   int64_t stream_bytes_per_s = 0;
-  if (!options.text("stream").empty()) {
-    PLEACH_SET(stream_bytes_per_s, parse_bandwidth_bytes_per_s(options.text("stream")));
+  const bool streams_by_io = options.text("stream") == "io";
+  if (!options.text("stream").empty() && !streams_by_io) {
+    const auto bandwidth = parse_bandwidth_bytes_per_s(options.text("stream"));
+    if (!bandwidth) {
+      return invalid(fmt::format("strategy: stream: {}; or io", bandwidth.error().message));
+    }
+    stream_bytes_per_s = *bandwidth;
   }
   Strategy strategy = {.data = count("dp"),
                        .tensor = count("tp"),
@@ -229,7 +234,8 @@ Result<Strategy> parse_strategy(std::string_view text, int32_t rank_count) {
                        .recompute = options.text("recompute") == "on",
                        .optimizer = options.text("optimizer") == "adam",
                        .multicast_outputs = options.text("outputs") == "multicast",
-                       .stream_bytes_per_s = stream_bytes_per_s};
+                       .stream_bytes_per_s = stream_bytes_per_s,
+                       .streams_by_io = streams_by_io};
   const bool has_data =
       std::ranges::any_of(spec.options, [](const auto& option) { return option.first == "dp"; });
   PLEACH_TRY(fit_ranks(strategy, has_data, rank_count, count("idle")));
@@ -264,6 +270,7 @@ std::string to_text(const Strategy& strategy) {
   if (strategy.stream_bytes_per_s > 0) {
     text += fmt::format(",stream={}B/s", strategy.stream_bytes_per_s);
   }
+  text += strategy.streams_by_io ? ",stream=io" : "";
   if (!strategy.rank_of_place.empty()) {
     text += fmt::format(",placement={}", fmt::join(strategy.rank_of_place, "-"));
   } else if (strategy.placement != plain.placement) {

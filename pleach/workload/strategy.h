@@ -36,7 +36,10 @@ struct Strategy {
   // A stage's output goes from one rank of its tensor group to all of the next stage's, as one
   // broadcast, in place of a message from each rank to its counterpart.
   bool multicast_outputs = false;
-  int64_t stream_bytes_per_s = 0;  // weight streaming: each rank's share of the I/O; 0: stationary
+  // Weight streaming: each rank's share of the I/O; or weights enter, and gradients leave, by the
+  // network's I/O nodes, sharing its links with all else. Neither: weights are stationary.
+  int64_t stream_bytes_per_s = 0;
+  bool streams_by_io = false;
   // Ranks are numbered with the first of these fastest.
   std::array<ParallelDimension, 4> placement = {
       ParallelDimension::kTensor, ParallelDimension::kSequence, ParallelDimension::kPipeline,
@@ -49,6 +52,7 @@ struct Strategy {
   int32_t rank_count() const { return data * tensor * pipeline * sequence; }
   // All of them are below.
   int32_t rank_end() const;
+  bool streams() const { return stream_bytes_per_s > 0 || streams_by_io; }
 };
 
 // Errors: kInvalidArgument: a rank that is negative or there twice, or another number of them than
@@ -56,7 +60,7 @@ struct Strategy {
 Status check_placement(const Strategy& strategy);
 
 // "dp=4,tp=2,pp=2,sp=1,ep=1,micro_batches=8,schedule=1f1b|gpipe,zero=1,tensor_sequence=on,
-//  recompute=on,optimizer=adam|none,outputs=pairs|multicast,stream=100GB/s,
+//  recompute=on,optimizer=adam|none,outputs=pairs|multicast,stream=100GB/s|io,
 //  placement=tp-sp-pp-dp,idle=2". dp may be left out: what remains of `rank_count`.
 //   placement  or the rank of each place (Strategy): "0-4-1-5", or a file with [0, 4, 1, 5], whose
 //              name has a / or ends in .json

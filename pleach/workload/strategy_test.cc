@@ -122,7 +122,7 @@ auto fields_of(const Strategy& strategy) {
   return std::tie(strategy.data, strategy.tensor, strategy.pipeline, strategy.sequence,
                   strategy.expert, strategy.micro_batches, strategy.schedule, strategy.zero,
                   strategy.tensor_sequence, strategy.multicast_outputs, strategy.stream_bytes_per_s,
-                  strategy.placement, strategy.rank_of_place);
+                  strategy.streams_by_io, strategy.placement, strategy.rank_of_place);
 }
 
 TEST(ParseStrategy, ReadsWhatToTextPrints) {
@@ -139,6 +139,7 @@ TEST(ParseStrategy, ReadsWhatToTextPrints) {
                          .tensor_sequence = draw(2) == 1,
                          .multicast_outputs = draw(2) == 1,
                          .stream_bytes_per_s = draw(2) * (1 + draw(1 << 30))};
+    strategy.streams_by_io = strategy.stream_bytes_per_s == 0 && draw(2) == 0;
     strategy.data = strategy.expert * (1 + draw(4));
     std::swap(strategy.placement[0], strategy.placement[at(draw(4))]);
     if (draw(4) == 0) {

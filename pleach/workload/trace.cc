@@ -206,15 +206,12 @@ class Checker {
     total_ps_ += node.duration_ps;
     switch (node.kind) {
       case TraceNodeKind::kCompute:
+        return ok();
       case TraceNodeKind::kLoad:
       case TraceNodeKind::kStore:
-        return ok();
+        return node.family < 0 ? ok() : check_issue(node, io_collective(node.kind));
       case TraceNodeKind::kCollective:
-        if (!is_index(node.family, trace_.families.size())) {
-          return at_node(fmt::format("there is no family {}", node.family));
-        }
-        issues_[{node.family, worker()}].push_back({node.collective, node.size_bytes});
-        return ok();
+        return check_issue(node, node.collective);
       case TraceNodeKind::kSend:
       case TraceNodeKind::kReceive:
         return check_message(node);
@@ -224,6 +221,25 @@ class Checker {
         return check_report(node);
     }
     return at_node("of an unknown kind");
+  }
+
+  // What all members of a group do alike.
+  Status check_issue(const TraceNode& node, CollectiveKind kind) {
+    if (!is_index(node.family, trace_.families.size())) {
+      return at_node(fmt::format("there is no family {}", node.family));
+    }
+    const Family& family = trace_.families[at(node.family)];
+    if ((node.kind != TraceNodeKind::kCollective) != (family.role == FamilyRole::kIo)) {
+      return at_node(fmt::format("family {} is {} I/O nodes", pleach::quoted(family.name),
+                                 family.role == FamilyRole::kIo ? "of" : "not of"));
+    }
+    std::vector<Issue>& issued = issues_[{node.family, worker()}];
+    if (family.role == FamilyRole::kIo && !issued.empty() && issued.front().kind != kind) {
+      return at_node(
+          fmt::format("family {} is of loads and of stores", pleach::quoted(family.name)));
+    }
+    issued.push_back({kind, node.size_bytes});
+    return ok();
   }
 
   Status check_message(const TraceNode& node) {

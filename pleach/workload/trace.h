@@ -14,9 +14,12 @@
 namespace pleach {
 
 enum class TraceNodeKind : uint8_t {
-  kCompute,       // on the worker's computation stream, one at a time
-  kLoad,          // from memory or storage outside, on the worker's load stream
-  kStore,         // to it, on the worker's store stream
+  kCompute,  // on the worker's computation stream, one at a time
+  // From memory or storage outside, on the worker's load stream, and to it, on its store stream.
+  // With a `family`: by the network's I/O nodes to or from each of its groups, whose workers must
+  // all come to it; a load is a broadcast of the bytes to the group, a store a reduction of them.
+  kLoad,
+  kStore,
   kCollective,    // of the rank's group in `family`; all its workers must come to it
   kSend,          // rank i of the worker to rank i of worker `peer`; completes when it has left.
                   // With a `family`: the first rank of each of its groups to the others, which are
@@ -31,12 +34,12 @@ struct TraceNode {
   TraceNodeKind kind = TraceNodeKind::kCompute;
   CollectiveKind collective = CollectiveKind::kAllReduce;
   int32_t name = 0;             // into Trace::names
-  int32_t family = -1;          // kCollective; kSend and kReceive of a broadcast
+  int32_t family = -1;          // kCollective; kSend, kReceive, kLoad, kStore: above
   int32_t gradient_group = -1;  // kGradient and gates: into Trace::gradient_groups
   int32_t layer = -1;           // kGradient and gates: of the gradient group
   int32_t peer = -1;            // kSend, kReceive: a worker
   int32_t tag = 0;              // kSend, kReceive: tells messages of one pair apart
-  int64_t duration_ps = 0;      // kCompute, kLoad, kStore
+  int64_t duration_ps = 0;      // kCompute; kLoad, kStore without a family
   int64_t size_bytes = 0;       // kCollective: whole buffer of one rank; kSend, kReceive: message
 };
 
@@ -60,6 +63,7 @@ enum class FamilyRole : uint8_t {
   kExpert,      // tokens on their way to experts and back: what policies may overlap
   kEmbedding,   // gradients of tied tensors
   kPipeline,    // outputs of stages, one stage's to another one's: the source first
+  kIo,          // what I/O nodes bring to groups, or take from them: of loads, or of stores
   kOther,       // what a file says
 };
 
@@ -97,13 +101,19 @@ struct Trace {
   std::vector<std::string> names = {};
 };
 
+// What I/O nodes do for a load or a store.
+inline CollectiveKind io_collective(TraceNodeKind kind) {
+  return kind == TraceNodeKind::kLoad ? CollectiveKind::kBroadcast : CollectiveKind::kReduce;
+}
+
 // The first family of a role; −1: there is none.
 int32_t find_family(const Trace& trace, FamilyRole role);
 
 // Errors: kInvalidArgument in one line: a dependency that is not before its node, a rank in
 // two workers, one of a family in none, a family or peer that is not there, a send without its
-// receive, a collective that not all members of a group issue alike (names the group and both
-// sides), negative sizes or times, sizes over 1 PiB, a worker without nodes.
+// receive, a collective, load or store that not all members of a group issue alike (names the group
+// and both sides), a family of I/O nodes that is not of loads alone or of stores alone, negative
+// sizes or times, sizes over 1 PiB, a worker without nodes.
 Status check_trace(const Trace& trace);
 
 }  // namespace pleach

@@ -14,7 +14,7 @@ namespace {
 enum class NameOf : uint8_t { kLayer, kForward, kBackward, kWeightGradient };
 constexpr int32_t kNamesPerLayer = 4;
 // Then these.
-enum class LastName : uint8_t { kActivations, kGradients };
+enum class LastName : uint8_t { kActivations, kGradients, kInput };
 
 int32_t name_of(int32_t layer, NameOf name) {
   return layer * kNamesPerLayer + static_cast<int32_t>(name);
@@ -70,7 +70,8 @@ class PassWriter {
   // All micro-batches pass a window before the next one, first in forward and then, windows and
   // runs the other way round, in backward. No worker waits for ever: ordered by (window,
   // micro-batch, run), every message goes to a later computation, every worker computes in that
-  // order, and weights wait for computations of earlier windows only.
+  // order, weights wait for computations of earlier windows only, and computations for stores of
+  // earlier ones.
   void write_windows() {
     int32_t last = place_.stage;
     for (int32_t run = place_.stage; run < shares_.run_count(); run += shares_.stage_count) {
@@ -87,6 +88,9 @@ class PassWriter {
   void visit(int32_t run, bool is_forward) {
     const int32_t count = request_.strategy.micro_batches;
     visit_ = {.run = run};
+    if (!is_forward && request_.strategy.streams_by_io && has_parameters()) {
+      wait_for_stores();
+    }
     for (int32_t micro_batch = 0; micro_batch < count; ++micro_batch) {
       visit_.is_first = micro_batch == 0;
       visit_.is_last_backward = !is_forward && micro_batch == count - 1;
@@ -94,23 +98,37 @@ class PassWriter {
                  : run_backward(micro_batch, visit_.is_first);
     }
     if (visit_.end >= 0) {
-      visit_ends_.push_back(visit_.end);
+      buffers_.visit_ends.push_back(visit_.end);
     }
+  }
+
+  // Gradients of one visit gather while those of the visit before leave: there is room when those
+  // of the visit before that have left. (At a bandwidth of their own they need not: as much as they
+  // are late, loads are behind.)
+  void wait_for_stores() {
+    gates_.insert(gates_.end(), buffers_.leaving.begin(), buffers_.leaving.end());
+    buffers_.leaving = std::exchange(buffers_.stores, {});
   }
 
   const LayerShare& share(int32_t layer) const { return shares_.layers[at(layer)]; }
   int32_t first_layer() const { return shares_.first_layer[at(visit_.run)]; }
   int32_t end_layer() const { return shares_.first_layer[at(visit_.run) + 1]; }
+  bool has_parameters() const {
+    return std::any_of(shares_.layers.begin() + first_layer(), shares_.layers.begin() + end_layer(),
+                       [](const LayerShare& layer) { return layer.parameter_bytes > 0; });
+  }
   // Whether another stage computes the run before or behind.
   bool has_run_before() const { return shares_.stage_count > 1 && visit_.run > 0; }
   bool has_run_behind() const {
     return shares_.stage_count > 1 && visit_.run + 1 < shares_.run_count();
   }
-  bool streams() const { return request_.strategy.stream_bytes_per_s > 0; }
+  bool streams() const { return request_.strategy.streams(); }
 
   void run_forward(int32_t micro_batch, bool is_first) {
     if (has_run_before()) {
       receive(-1, micro_batch, share(first_layer() - 1).output_bytes);
+    } else if (visit_.run == 0) {
+      load_input();
     }
     for (int32_t layer = first_layer(); layer < end_layer(); ++layer) {
       if (is_first) {
@@ -382,7 +400,8 @@ class PassWriter {
       return;
     }
     if (streams() && share(layer).parameter_bytes > 0) {
-      trace_.add(transfer(TraceNodeKind::kStore, layer), {last_compute_});
+      buffers_.stores.push_back(
+          trace_.add(transfer(TraceNodeKind::kStore, layer), {last_compute_}));
     }
     if (!is_scheduled(layer)) {
       return;
@@ -401,18 +420,42 @@ class PassWriter {
 
   TraceNode transfer(TraceNodeKind kind, int32_t layer) const {
     const int64_t bytes = share(layer).parameter_bytes;
-    return {.kind = kind,
-            .name = name_of(layer, NameOf::kLayer),
-            .duration_ps = transmit_time_ps(bytes, request_.strategy.stream_bytes_per_s),
-            .size_bytes = bytes};
+    TraceNode node = {.kind = kind, .name = name_of(layer, NameOf::kLayer), .size_bytes = bytes};
+    if (request_.strategy.streams_by_io) {
+      node.family = io_family(kind, share(layer).is_expert);
+    } else {
+      node.duration_ps = transmit_time_ps(bytes, request_.strategy.stream_bytes_per_s);
+    }
+    return node;
+  }
+
+  int32_t io_family(TraceNodeKind kind, bool is_expert) const {
+    const IoReferences& io = place_.references.io;
+    if (kind == TraceNodeKind::kLoad) {
+      return is_expert ? io.expert_load_family : io.load_family;
+    }
+    return is_expert ? io.expert_store_family : io.store_family;
+  }
+
+  // A micro-batch, which the first computation waits for. Where I/O nodes have nothing to do but
+  // that, it is there in time.
+  void load_input() {
+    if (request_.strategy.streams_by_io && shares_.input_bytes > 0) {
+      const auto last = count_of(shares_.layers) * kNamesPerLayer;
+      gates_.push_back(trace_.add({.kind = TraceNodeKind::kLoad,
+                                   .name = last + static_cast<int32_t>(LastName::kInput),
+                                   .family = place_.references.io.input_family,
+                                   .size_bytes = shares_.input_bytes},
+                                  {}));
+    }
   }
 
   // Weights of one run ahead of the computation at most: two runs' are held.
   void load(int32_t layer) {
     if (streams() && visit_.is_first && share(layer).parameter_bytes > 0) {
-      const std::size_t visits = visit_ends_.size();
+      const std::size_t visits = buffers_.visit_ends.size();
       gates_.push_back(trace_.add(transfer(TraceNodeKind::kLoad, layer),
-                                  visits >= 2 ? Nodes{visit_ends_[visits - 2]} : Nodes{}));
+                                  visits >= 2 ? Nodes{buffers_.visit_ends[visits - 2]} : Nodes{}));
     }
   }
 
@@ -423,8 +466,12 @@ class PassWriter {
   Nodes after_;  // what the next node of the chain waits for
   Nodes gates_;  // and what the next computation waits for besides
   std::vector<Waiting> waiting_;
-  Visit visit_;                // the present one
-  Nodes visit_ends_;           // by visit to a run with parameters: what uses them last
+  Visit visit_;  // the present one
+  struct Buffers {
+    Nodes visit_ends;  // by visit to a run with parameters: what uses them last
+    Nodes stores;      // of the last such visit
+    Nodes leaving;     // of the one before
+  } buffers_;
   int32_t last_compute_ = -1;  // the last node in the order of computation
 };
 
@@ -437,7 +484,7 @@ std::vector<std::string> pass_names(const Model& model) {
       names.push_back(layer.name + suffix);
     }
   }
-  names.insert(names.end(), {"activations", "gradients"});
+  names.insert(names.end(), {"activations", "gradients", "input"});
   return names;
 }
 

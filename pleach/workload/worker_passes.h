@@ -12,6 +12,15 @@
 
 namespace pleach {
 
+// Whom the network's I/O nodes serve: families of loads and of stores.
+struct IoReferences {
+  int32_t input_family = -1;  // of the first stage: ranks with the same samples
+  int32_t load_family = -1;   // ranks with the same weights
+  int32_t store_family = -1;
+  int32_t expert_load_family = -1;  // with the same experts
+  int32_t expert_store_family = -1;
+};
+
 // What nodes refer to; −1 where the trace has no such family or group.
 struct PassReferences {
   int32_t tensor_family = -1;
@@ -23,6 +32,7 @@ struct PassReferences {
   int32_t tied_gradient_group = -1;  // of a copy of the first layer's tensors
   // By source and target stage: the family of outputs that are broadcast; others are messages.
   std::map<std::pair<int32_t, int32_t>, int32_t> output_families = {};
+  IoReferences io = {};  // where weights stream by I/O nodes
 };
 
 // Which worker of the pipeline it is. Stages of one pipeline are workers in a row.

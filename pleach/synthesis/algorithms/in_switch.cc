@@ -36,6 +36,17 @@ std::vector<NodeId> all_but(std::span<const NodeId> nodes, NodeId node) {
   return others;
 }
 
+// What an I/O node holds does not travel, so that all of its links into the network are for what it
+// sends: it adds what the others send, added up on their way, to that.
+SwitchTree::Stream into_io(const SwitchTree& tree, const Topology& topology,
+                           std::span<const NodeId> ranks, NodeId root) {
+  SwitchTree::Stream stream = tree.stream(all_but(ranks, root), std::span(&root, 1));
+  for (SwitchTree::Hop& hop : stream.hops) {
+    hop.op = topology.link(hop.link).target == root ? TransferOp::kReduce : hop.op;
+  }
+  return stream;
+}
+
 // Between all ranks, n - 1 permutations, by the ways of the tree.
 Result<Schedule> exchange(const SynthesisRequest& request, const SwitchTree& tree) {
   const auto rank_count = count_of(request.participants);
@@ -69,7 +80,9 @@ Result<Schedule> through(const SynthesisRequest& request, const SwitchTree& tree
     switch (request.collective) {
       case CollectiveKind::kReduce:
       case CollectiveKind::kReduceScatter:
-        stream = tree.stream(ranks, std::span(&one, 1));
+        stream = request.topology.node(one).kind == NodeKind::kIo
+                     ? into_io(tree, request.topology, ranks, one)
+                     : tree.stream(ranks, std::span(&one, 1));
         break;
       case CollectiveKind::kBroadcast:
       case CollectiveKind::kAllGather:

@@ -17,6 +17,7 @@ NetworkBuilder::NetworkBuilder(std::string name, int64_t batch, const FeatureMap
     : shape_(input) {
   model_.name = std::move(name);
   model_.batch = batch;
+  model_.input_bytes = input.element_count() * kInputElementBytes;
 }
 
 ModelLayer& NetworkBuilder::append(const std::string& name) {

@@ -11,6 +11,7 @@ TransformerBuilder::TransformerBuilder(std::string name, int64_t batch, int32_t 
   model_.batch = batch;
   model_.element_bytes = element_bytes;
   model_.tokens_per_sample = shape.sequence;
+  model_.input_bytes = shape.sequence * kInputElementBytes;
 }
 
 ModelLayer& TransformerBuilder::append(const std::string& name) {
