@@ -60,7 +60,7 @@ void Admission::add(const LoweredConnection& connection) {
   if (admits_all()) {
     return;
   }
-  Way way{SwitchWay(topology_, cores_, connection), {}, {}, {}};
+  Way way{SwitchWay(topology_, cores_, connection), {}, {}, {}, {}};
   way.sets.resize(way.way.stops().size());
   way.places.resize(way.way.stops().size());
   const Lanes first(at(way.way.wide_count()), 0);
@@ -69,11 +69,15 @@ void Admission::add(const LoweredConnection& connection) {
                                                    set_of(way, stop, lanes));
                                   }});
   PLEACH_CHECK(alone, "check() found nothing");
-  way.promise = *alone;
+  promise(way, *alone);
   ways_.push_back(std::move(way));
 }
 
 int32_t Admission::set_of(Way& way, std::size_t stop, const Lanes& lanes) {
+  const bool is_promise = &lanes == &way.promise;
+  if (is_promise && way.promised[stop] >= 0) {
+    return way.promised[stop];
+  }
   const SwitchWay::Stop& place = way.way.stops()[stop];
   Lanes here;
   for (const int32_t link : place.wide) {
@@ -83,7 +87,17 @@ int32_t Admission::set_of(Way& way, std::size_t stop, const Lanes& lanes) {
   if (is_new) {
     known->second = switches_[place.at_switch].sets.number_of(way.way.flows(cores_, stop, lanes));
   }
+  if (is_promise) {
+    way.promised[stop] = known->second;
+  }
   return known->second;
+}
+
+void Admission::promise(Way& way, const Lanes& lanes) {
+  if (way.promise != lanes || way.promised.empty()) {
+    way.promise = lanes;
+    way.promised.assign(way.sets.size(), -1);
+  }
 }
 
 void Admission::add(Switch& one, Load& load, int32_t set, bool alternates) {
@@ -265,6 +279,7 @@ void Admission::forget(std::size_t at_switch) {
     for (std::size_t stop = 0; stop < way.sets.size(); ++stop) {
       if (way.way.stops()[stop].at_switch == at_switch) {
         way.sets[stop].clear();
+        way.promised[stop] = -1;
       }
     }
   }
@@ -305,13 +320,13 @@ bool Admission::enter(int32_t connection, const Turn& turn) {
   }
   stop_waiting(connection);
   way.is_suspended = false;
-  for (auto& [first, promise] : moved) {
-    ways_[at(first)].promise = std::move(promise);
+  for (const auto& [first, promised] : moved) {
+    promise(ways_[at(first)], promised);
   }
-  way.promise = *lanes;
+  promise(way, *lanes);
   for (std::size_t stop = 0; stop < way.way.stops().size(); ++stop) {
     Switch& one = switches_[way.way.stops()[stop].at_switch];
-    const int32_t set = set_of(way, stop, *lanes);
+    const int32_t set = set_of(way, stop, way.promise);
     way.places[stop] = one.inside.size();
     one.inside.push_back({connection, set, first_before(one, connection, turn), stop});
     Load& now = one.now[way.phase];

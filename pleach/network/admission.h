@@ -104,7 +104,8 @@ class Admission {
     SwitchWay way;
     std::vector<std::map<Lanes, int32_t>> sets;  // by stop: what is known, by lanes of its links
     std::vector<std::size_t> places;             // by stop, while inside: in Switch::inside
-    Lanes promise;  // on these it fits with all its guests, or was inside last
+    Lanes promise;                  // on these it fits with all its guests, or was inside last
+    std::vector<int32_t> promised;  // by stop: what is known of those; -1: nothing
     std::optional<Turn> waits = {};
     int32_t phase = 0;  // in which it asked last
     bool is_suspended = false;
@@ -123,6 +124,7 @@ class Admission {
   using Promises = std::map<int32_t, Lanes>;  // by connection
 
   static void add(Switch& one, Load& load, int32_t set, bool alternates);
+  static void promise(Way& way, const Lanes& lanes);
   int32_t set_of(Way& way, std::size_t stop, const Lanes& lanes);
   bool carries(Switch& one, int32_t set);
   // Whether a switch carries, with what it does carry, one more.
