@@ -101,7 +101,7 @@ TEST(PacketSession, LinksCarryOneCopy) {
   const Topology topology = topology_of("fred:D");
   constexpr int64_t kBytes = 100'000;  // 24 packets of 4 KiB and a part of one
   const auto schedule = made(topology, "in_switch");
-  const auto simulation = run(topology, {{schedule, kBytes, 0}});
+  const auto simulation = run(topology, {{schedule, kBytes, 0}}, "flit,router=fred,ack_every=0");
   int32_t used = 0;
   for (const LinkUse& use : simulation.use.links) {
     EXPECT_TRUE(use.wire_bytes == 0 || use.wire_bytes == kBytes + 25 * 6) << use.wire_bytes;
@@ -109,7 +109,64 @@ TEST(PacketSession, LinksCarryOneCopy) {
   }
   EXPECT_EQ(used, 2 * (20 + 5));
   EXPECT_EQ(count(simulation, "packets"), used * 25);
+  // One acknowledgement for 16 packets, back over the same cable.
+  const auto acknowledged = run(topology, {{schedule, kBytes, 0}});
+  EXPECT_EQ(count(acknowledged, "control_packets"), used);
+  for (std::size_t link = 0; link < simulation.use.links.size(); ++link) {
+    const int64_t more = simulation.use.links[link].wire_bytes > 0 ? 518 : 0;
+    EXPECT_EQ(acknowledged.use.links[link].wire_bytes,
+              simulation.use.links[link].wire_bytes + more);
+  }
   EXPECT_LE(count(simulation, "deepest_buffer"), 120);
+}
+
+// What is lost comes again, to every target once: what happened replays. The same seed loses the
+// same, and without a loss nothing is sent twice.
+TEST(PacketSession, WhatIsLostIsSentAgain) {
+  const Topology topology = topology_of("fred:D");
+  SimulationOptions options;
+  options.keep_records = true;
+  for (const char* algorithm : {"in_switch", "ring", "direct"}) {
+    const auto schedule = made(topology, algorithm);
+    const Job job{schedule, 400'000, 0};
+    const auto safe = run(topology, {job});
+    EXPECT_EQ(count(safe, "go_backs") + count(safe, "lost_packets") + count(safe, "timeouts"), 0);
+    std::vector<int64_t> times_ps;
+    for (const char* seed : {"1", "1", "2"}) {
+      const auto lossy =
+          run(topology, {job}, fmt::format("flit,router=fred,loss=1%,seed={}", seed), options);
+      EXPECT_GT(count(lossy, "lost_packets"), 10) << algorithm;
+      EXPECT_GT(count(lossy, "go_backs"), 1) << algorithm;
+      EXPECT_GT(lossy.finish_ps, safe.finish_ps) << algorithm;
+      for (std::size_t link = 0; link < lossy.use.links.size(); ++link) {
+        EXPECT_GE(lossy.use.links[link].wire_bytes, safe.use.links[link].wire_bytes / 2);
+      }
+      const Schedule plain =
+          schedule->symmetry ? std::move(expand(*schedule, &topology)).value() : *schedule;
+      EXPECT_TRUE(replay(Order::build(plain), {&lossy.use.records[0], 1}, 1)) << algorithm;
+      times_ps.push_back(lossy.finish_ps);
+    }
+    EXPECT_EQ(times_ps[0], times_ps[1]) << algorithm;
+    EXPECT_NE(times_ps[0], times_ps[2]) << algorithm;
+  }
+}
+
+// A message of one packet over one link: what gets lost is the tail, of which only the silence
+// tells. Sent every timeout, twice as long each time.
+TEST(PacketSession, SilenceEndsInATimeout) {
+  const Topology pair = topology_of("fully_connected:2,bandwidth=1GB/s,latency=100ns");
+  const auto schedule = message_schedule(NodeId{0}, NodeId{1});
+  int32_t repeated = 0;
+  for (int32_t seed = 0; seed < 40; ++seed) {
+    const auto simulation = run(pair, {{schedule, 994, 0}},
+                                fmt::format("flit,router=fred,loss=20%,timeout=5us,seed={}", seed));
+    const int64_t lost = count(simulation, "lost_packets");
+    EXPECT_EQ(count(simulation, "timeouts"), lost);
+    EXPECT_EQ(simulation.finish_ps, 1'100'000 + 5'000'000 * ((int64_t{1} << lost) - 1)) << seed;
+    repeated += lost > 0 ? 1 : 0;
+  }
+  EXPECT_GT(repeated, 3);
+  EXPECT_LT(repeated, 20);
 }
 
 // What flow takes with exact shares, packets take up to their buffers and headers. Where several
@@ -148,7 +205,7 @@ struct Way {
 Way way_of(int32_t number) {
   constexpr std::array kModels = {
       "flit,router=fred", "flit,router=fred,data_packet=64B,data_buffer=64B,port_rate=1000TB/s",
-      "flit,router=fred,data_packet=100B,data_buffer=250B,data_header=0,data_flit=1B",
+      "flit,router=fred,data_packet=100B,data_buffer=250B,data_header=0,data_flit=1B,loss=1%",
       "flit,router=fred,data_packet=1000B,data_flit=4KiB,data_buffer=64KiB"};
   constexpr std::array kGates = {Gate::kDataflow, Gate::kInOrder, Gate::kLockstep, Gate::kOracle};
   Way way{kModels[at(number) % kModels.size()], {}};
@@ -287,11 +344,26 @@ TEST(PacketSession, RefusesInALine) {
         std::pair("flit,router=fred,data_packet=2MiB", "data_packet '2MiB': must be"),
         std::pair("flit,router=fred,data_flit=0B", "data_flit '0B': must be 1 to"),
         std::pair("flit,router=fred,data_vcs=0", "'data_vcs': value '0'"),
+        std::pair("flit,router=fred,loss=20.1%", "loss '20.1%': must be 0% to 20%"),
+        std::pair("flit,router=fred,loss=1", "loss '1': must be 0% to 20%"),
+        std::pair("flit,router=fred,loss=%", "loss '%': must be"),
+        std::pair("flit,router=fred,loss=-1%", "loss '-1%': must be"),
+        std::pair("flit,router=fred,loss=0.00001%", "loss '0.00001%': must be"),
+        std::pair("flit,router=fred,loss=1.%", "loss '1.%': must be"),
+        std::pair("flit,router=fred,loss=1%,ack_every=0", "loss '1%': what is lost is sent again"),
+        std::pair("flit,router=fred,timeout=2s", "timeout '2s': must be at most"),
         std::pair("flit,router=fred,port_rate=0B/s", "port_rate")}) {
     const auto result = simulate(model, topology, {&job, 1}, {});
     ASSERT_FALSE(result) << model;
     EXPECT_NE(result.error().message.find(error), std::string::npos) << result.error().message;
   }
+  // Each of 64 links into a sum loses one packet in five: one sum in a million and a half is whole.
+  const Topology wide = topology_of("switch:64,reduce,multicast,latency=20ns");
+  const Job sum{made(wide, "in_switch"), 1'000, 0};
+  const auto hopeless = simulate("flit,router=fred,loss=20%", wide, {&sum, 1}, {});
+  ASSERT_FALSE(hopeless);
+  EXPECT_EQ(hopeless.error().code, ErrorCode::kInfeasible);
+  EXPECT_TRUE(simulate("flit,router=fred,loss=0.0001%", topology, {&job, 1}, {}));
   std::vector<Job> jobs(4, job);
   for (int32_t i = 0; i < 4; ++i) {
     jobs[at(i)].traffic_class = 2 * i;

@@ -150,6 +150,11 @@ Status PacketEngine::advance(int64_t until_ps) {
       return takes_too_long();
     }
     run_instant();
+    if (progress_.is_hopeless) {
+      return Error{ErrorCode::kInfeasible,
+                   "a stream gets no packet to all of its targets, so many of its links lose some: "
+                   "with less loss, or through fewer links, it would"};
+    }
   }
   return ok();
 }
@@ -223,6 +228,9 @@ void PacketEngine::handle(const PacketNetwork::Report& report) {
         leave(report.way);
         touch(report.way);
       }
+      return;
+    case What::kHopeless:
+      progress_.is_hopeless = true;
       return;
     case What::kDrained:
       if (stream.begun.empty()) {
@@ -444,6 +452,10 @@ NetworkUse PacketEngine::use() {
   const PacketNetwork::Counts& counts = network_.counts();
   use.counters.push_back({"packets", counts.packets});
   use.counters.push_back({"place_waits_ps", counts.place_waits_ps});
+  use.counters.push_back({"control_packets", counts.control_packets});
+  use.counters.push_back({"lost_packets", counts.lost});
+  use.counters.push_back({"go_backs", counts.go_backs});
+  use.counters.push_back({"timeouts", counts.timeouts});
   use.counters.push_back({"deepest_buffer", counts.deepest_buffer, true});
   if (!admission_.admits_all()) {
     AdmissionUse& admission = use.admission.emplace();

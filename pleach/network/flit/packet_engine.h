@@ -129,6 +129,7 @@ class PacketEngine final : public FlitRun {
     int32_t unfinished = 0;          // jobs
     int64_t delivered = 0, all = 0;  // messages
     RunProgress tell = {};
+    bool is_hopeless = false;
   } progress_;
 };
 

@@ -13,7 +13,8 @@ namespace pleach {
 
 // Times are whole picoseconds, but packets that follow one another keep the exact rate.
 struct PacketLine {
-  static constexpr int32_t kIdle = -1;
+  static constexpr int32_t kIdle = -1, kControl = -2;
+  static constexpr int32_t kNoLine = -1;
 
   int64_t bytes_per_s = 1;
   int64_t hop_ps = 0;   // to the other end, and through the switch that it leaves
@@ -23,7 +24,12 @@ struct PacketLine {
   struct {
     int32_t leg = kIdle;
     int64_t packet = 0;
+    int32_t round = 0;
   } active = {};
+  struct {
+    int64_t waiting = 0;     // packets, which go first
+    int32_t back = kNoLine;  // the line the other way
+  } control = {};
   struct {
     int64_t time_ps = 0;  // when the last packet has left, rounded up
     int64_t early = 0;    // by how much sooner that is exactly, in picoseconds / bytes_per_s

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "pleach/base/check.h"
 
@@ -12,11 +13,31 @@ namespace {
 // Buckets of events about as long as a packet takes on a fast link.
 constexpr int kEventShift = 8;
 constexpr int kNumberBits = 56;
+constexpr uint64_t kMillion = 1'000'000;
+// A timeout is at least so many round trips of the stream, and doubles so many times.
+constexpr int64_t kRoundTrips = 8;
+constexpr int32_t kMostDoublings = 10;
+constexpr int32_t kMostFruitless = 4096;
+
+// The n-th link from one node to another is paired with the n-th back.
+void pair_lines(const Topology& topology, std::vector<PacketLine>& lines) {
+  std::map<std::pair<NodeId, NodeId>, std::vector<int32_t>> between;
+  for (int32_t link = 0; link < count_of(lines); ++link) {
+    const Link& one = topology.link(LinkId{link});
+    between[{one.source, one.target}].push_back(link);
+  }
+  for (const auto& [ends, links] : between) {
+    const auto back = between.find({ends.second, ends.first});
+    for (std::size_t i = 0; back != between.end() && i < links.size(); ++i) {
+      lines[at(links[i])].control.back = back->second[i % back->second.size()];
+    }
+  }
+}
 
 }  // namespace
 
 PacketNetwork::PacketNetwork(const Topology& topology, const PacketShape& shape)
-    : shape_(shape), events_(kEventShift) {
+    : shape_(shape), events_(kEventShift), chance_{{}, Rng(shape.go_back_n.seed)} {
   for (const Link& link : topology.links()) {
     PacketLine& line = lines_.emplace_back();
     line.bytes_per_s = link.bandwidth_bytes_per_s;
@@ -25,6 +46,7 @@ PacketNetwork::PacketNetwork(const Topology& topology, const PacketShape& shape)
     line.queues.resize(at(shape.vcs));
     places_.insert(places_.end(), at(shape.vcs), PacketPlaces(shape.places(link)));
   }
+  pair_lines(topology, lines_);
 }
 
 int32_t PacketNetwork::add(const PacketWay& shape, int32_t vc) {
@@ -35,6 +57,7 @@ int32_t PacketNetwork::add(const PacketWay& shape, int32_t vc) {
   };
   Way& way = ways_.emplace_back();
   way.vc = vc;
+  way.recovery.latency_ps = shape.latency_ps;
   for (const PacketWay::Leg& leg : shape.legs) {
     way.legs.push_back(count_of(legs_));
     if (leg.from == PacketWay::kEnd) {
@@ -60,6 +83,18 @@ int32_t PacketNetwork::add(const PacketWay& shape, int32_t vc) {
       added.outputs.push_back(moved(leg, first_leg));
     }
   }
+  int64_t slowest_ps = 0;
+  for (const int32_t leg : way.legs) {
+    slowest_ps = std::max(slowest_ps, lines_[at(legs_[at(leg)].line)].time_ps(shape_.payload_bytes +
+                                                                              shape_.header_bytes));
+  }
+  // With as many packets as may lie between two acknowledgements.
+  const __int128 packets = shape_.go_back_n.ack_every + 2 * count_of(way.legs);
+  const __int128 round_trip_ps = 2 * __int128{shape.latency_ps} + packets * slowest_ps;
+  way.recovery.timeout_ps = shape_.go_back_n.timeout_ps > 0
+                                ? shape_.go_back_n.timeout_ps
+                                : static_cast<int64_t>(std::min<__int128>(
+                                      kLongestPs >> kMostDoublings, kRoundTrips * round_trip_ps));
   return number;
 }
 
@@ -88,7 +123,9 @@ void PacketNetwork::join(int32_t number) {
 
 void PacketNetwork::quit(int32_t number) {
   Way& way = ways_[at(number)];
-  PLEACH_CHECK(way.held == 0 && way.messages.empty(), "a stream quits that has packets");
+  PLEACH_CHECK(way.held == 0 && has_all_arrived(way), "a stream quits that has packets");
+  way.messages.clear();
+  way.arrived = 0;
   for (const int32_t leg : way.legs) {
     places_of(legs_[at(leg)]).quit();
     touch(legs_[at(leg)].line);  // the place that it kept is free
@@ -107,14 +144,18 @@ void PacketNetwork::send(int32_t number, int64_t payload_bytes, int64_t now_ps) 
   way.messages.push(message);
   way.supplied = message.end;
   way.through = 0;
+  if (shape_.go_back_n.lost_per_million > 0 && !way.recovery.is_watched) {
+    way.recovery.is_watched = true;
+    push(now_ps + way.recovery.timeout_ps, Kind::kWatch, number);
+  }
   for (const int32_t leg : way.sources) {
     consider(leg, now_ps);
   }
 }
 
 int64_t PacketNetwork::payload_bytes(const Way& way, int64_t packet) const {
-  for (std::size_t i = 0; i < way.messages.size(); ++i) {
-    if (packet < way.messages[i].end) {
+  for (std::size_t i = way.messages.size(); i-- > 0;) {  // most are of the last
+    if (packet >= way.messages[i].begin) {
       return packet + 1 == way.messages[i].end ? way.messages[i].last_bytes : shape_.payload_bytes;
     }
   }
@@ -194,6 +235,12 @@ void PacketNetwork::run(int64_t now_ps) {
       case Kind::kReady:
         enqueue(number);
         break;
+      case Kind::kNack:
+        nack(number, now_ps);
+        break;
+      case Kind::kWatch:
+        watch(number, now_ps);
+        break;
     }
   }
 }
@@ -202,9 +249,18 @@ void PacketNetwork::run(int64_t now_ps) {
 void PacketNetwork::came(int32_t number, int64_t now_ps) {
   Leg& leg = legs_[at(number)];
   const Flight flight = leg.flying.pop();
-  if (leg.to == PacketWay::kEnd) {
+  const bool is_taken = accept(number, flight, now_ps);
+  if (!is_taken || leg.to == PacketWay::kEnd) {
     push(now_ps + lines_[at(leg.line)].back_ps, Kind::kCredit, number);
-    return arrived(leg, flight.packet);
+  }
+  if (!is_taken) {
+    return;
+  }
+  if (shape_.go_back_n.ack_every > 0 && leg.expected % shape_.go_back_n.ack_every == 0) {
+    acknowledge(leg.line);
+  }
+  if (leg.to == PacketWay::kEnd) {
+    return arrived(leg, flight.packet, now_ps);
   }
   Junction& junction = junctions_[at(leg.to)];
   const auto place = static_cast<std::size_t>(flight.packet - junction.first);
@@ -221,16 +277,142 @@ void PacketNetwork::came(int32_t number, int64_t now_ps) {
   }
 }
 
-void PacketNetwork::arrived(Leg& leg, int64_t packet) {
+// Whether it is the next one, unharmed.
+bool PacketNetwork::accept(int32_t number, const Flight& flight, int64_t now_ps) {
+  Leg& leg = legs_[at(number)];
+  if (flight.is_lost) {
+    return false;
+  }
+  Recovery& recovery = ways_[at(leg.way)].recovery;
+  if (leg.to != PacketWay::kEnd && flight.round != junctions_[at(leg.to)].round) {
+    if (flight.round < junctions_[at(leg.to)].round) {
+      return false;
+    }
+    restart(leg.to, flight.round, recovery.starts[at(flight.round)], now_ps);
+  }
+  if (flight.packet == leg.expected) {
+    ++leg.expected;
+    return true;
+  }
+  if (flight.packet > leg.expected && leg.nacked < flight.round) {
+    leg.nacked = flight.round;
+    recovery.nacks.push({leg.expected, flight.round});
+    push(now_ps + recovery.latency_ps, Kind::kNack, leg.way);
+  }
+  return false;
+}
+
+void PacketNetwork::arrived(Leg& leg, int64_t packet, int64_t now_ps) {
   Way& way = ways_[at(leg.way)];
-  for (std::size_t i = 0; i < way.messages.size(); ++i) {
+  ++way.recovery.accepted;
+  for (std::size_t i = way.arrived; i < way.messages.size(); ++i) {
     if (packet + 1 == way.messages[i].end) {
       ++way.messages[i].arrived;
     }
   }
-  while (!way.messages.empty() && way.messages.front().arrived == way.target_count) {
-    way.messages.pop();
+  while (!has_all_arrived(way) && way.messages[way.arrived].arrived == way.target_count) {
+    ++way.arrived;
     report(Report::What::kArrived, leg.way);
+    if (has_all_arrived(way) && shape_.go_back_n.lost_per_million > 0) {
+      forget_rest(leg.way, now_ps);
+      report(Report::What::kThrough, leg.way);
+    }
+  }
+}
+
+// A control packet goes back to where the line begins, before all others.
+void PacketNetwork::acknowledge(int32_t line) {
+  if (const int32_t back = lines_[at(line)].control.back; back != PacketLine::kNoLine) {
+    ++lines_[at(back)].control.waiting;
+    touch(back);
+  }
+}
+
+// The junction begins a round, and lets go of what it holds.
+void PacketNetwork::restart(int32_t number, int32_t round, int64_t first, int64_t now_ps) {
+  Junction& junction = junctions_[at(number)];
+  for (const int32_t input : junction.inputs) {
+    Leg& leg = legs_[at(input)];
+    for (int64_t packet = junction.first; packet < leg.expected; ++packet) {
+      push(now_ps + lines_[at(leg.line)].back_ps, Kind::kCredit, input);
+    }
+    leg.expected = first;
+  }
+  for (const int32_t output : junction.outputs) {
+    legs_[at(output)].next = first;
+  }
+  junction.held.clear();
+  junction.first = first;
+  junction.round = round;
+}
+
+// All sources at once, as they hear of it.
+void PacketNetwork::go_back(int32_t number, int64_t packet, int64_t now_ps) {
+  Way& way = ways_[at(number)];
+  Recovery& recovery = way.recovery;
+  recovery.fruitless = packet > recovery.starts.back() ? 0 : recovery.fruitless + 1;
+  if (recovery.fruitless == kMostFruitless) {
+    report(Report::What::kHopeless, number);
+  }
+  recovery.starts.push_back(packet);
+  ++chance_.counts.go_backs;
+  for (const int32_t source : way.sources) {
+    legs_[at(source)].next = packet;
+    consider(source, now_ps);
+  }
+}
+
+// One that is missed in a round before the present one, and comes in this, has been sent again.
+void PacketNetwork::nack(int32_t number, int64_t now_ps) {
+  Way& way = ways_[at(number)];
+  const Nack nack = way.recovery.nacks.pop();
+  const std::vector<int64_t>& starts = way.recovery.starts;
+  const bool is_known = nack.round + 1 < count_of(starts) && starts.back() <= nack.packet;
+  if (!has_all_arrived(way) && !is_known) {
+    go_back(number, nack.packet, now_ps);
+  }
+}
+
+// Looks whether anything has come since it last looked; if not, for twice as long each time, goes
+// back to what all targets have acknowledged.
+void PacketNetwork::watch(int32_t number, int64_t now_ps) {
+  Way& way = ways_[at(number)];
+  Recovery& recovery = way.recovery;
+  if (has_all_arrived(way)) {
+    recovery.is_watched = false;
+    return;
+  }
+  if (recovery.accepted != recovery.seen || way.is_closed) {
+    recovery.seen = recovery.accepted;
+    recovery.silent = 0;
+  } else {
+    int64_t least = way.supplied;
+    for (const int32_t leg : way.legs) {
+      if (legs_[at(leg)].to == PacketWay::kEnd) {
+        least = std::min(least, legs_[at(leg)].expected);
+      }
+    }
+    const int64_t acknowledged = least - least % shape_.go_back_n.ack_every;
+    ++chance_.counts.timeouts;
+    recovery.silent = std::min(recovery.silent + 1, kMostDoublings);
+    go_back(number, std::max(acknowledged, way.messages[way.arrived].begin), now_ps);
+  }
+  push(now_ps + (recovery.timeout_ps << recovery.silent), Kind::kWatch, number);
+}
+
+// All has arrived: what is still held or would be sent again is of no use.
+void PacketNetwork::forget_rest(int32_t number, int64_t now_ps) {
+  Way& way = ways_[at(number)];
+  way.recovery.starts.push_back(way.supplied);
+  const int32_t round = count_of(way.recovery.starts) - 1;
+  for (const int32_t index : way.legs) {
+    Leg& leg = legs_[at(index)];
+    if (leg.to != PacketWay::kEnd && junctions_[at(leg.to)].round < round) {
+      restart(leg.to, round, way.supplied, now_ps);
+    }
+    if (leg.from == PacketWay::kEnd) {
+      leg.next = way.supplied;
+    }
   }
 }
 
@@ -239,17 +421,25 @@ void PacketNetwork::left(int32_t line_number, int64_t now_ps) {
   PacketLine& line = lines_[at(line_number)];
   const int32_t number = std::exchange(line.active.leg, PacketLine::kIdle);
   touch(line_number);
+  if (number == PacketLine::kControl) {
+    return;
+  }
   Leg& leg = legs_[at(number)];
   Way& way = ways_[at(leg.way)];
+  const int64_t packet = line.active.packet;
   if (leg.from == PacketWay::kEnd) {
     Message& message = way.messages.back();
-    if (line.active.packet + 1 == message.end && ++message.left == count_of(way.sources)) {
+    if (packet + 1 == message.end && leg.left < message.end &&
+        ++message.left == count_of(way.sources)) {
       report(Report::What::kLeft, leg.way);
     }
+    leg.left = std::max(leg.left, packet + 1);
     return consider(number, now_ps);
   }
   Junction& junction = junctions_[at(leg.from)];
-  ++junction.held[static_cast<std::size_t>(line.active.packet - junction.first)].left;
+  if (line.active.round == junction.round) {
+    ++junction.held[static_cast<std::size_t>(packet - junction.first)].left;
+  }
   while (!junction.held.empty() && junction.held.front().left == count_of(junction.outputs)) {
     junction.held.pop();
     ++junction.first;
@@ -258,14 +448,15 @@ void PacketNetwork::left(int32_t line_number, int64_t now_ps) {
     }
   }
   if (junction.is_gated) {
-    passed_gate(way, leg.way, line.active.packet);
+    passed_gate(way, leg.way, packet);
   }
   consider(number, now_ps);
 }
 
 void PacketNetwork::passed_gate(Way& way, int32_t number, int64_t packet) {
   --way.passing;
-  if (packet + 1 == way.supplied && ++way.through == count_of(way.gates)) {
+  if (shape_.go_back_n.lost_per_million == 0 && packet + 1 == way.supplied &&
+      ++way.through == count_of(way.gates)) {
     report(Report::What::kThrough, number);
   } else if (way.passing == 0 && way.is_closed) {
     report(Report::What::kStill, number);
@@ -277,7 +468,7 @@ void PacketNetwork::credit(int32_t number) {
   Way& way = ways_[at(leg.way)];
   places_of(leg).give_back(leg.held--);
   touch(leg.line);
-  if (--way.held == 0 && way.messages.empty()) {
+  if (--way.held == 0 && has_all_arrived(way)) {
     report(Report::What::kDrained, leg.way);
   }
 }
@@ -294,6 +485,12 @@ void PacketNetwork::begin(int64_t now_ps) {
 // The first packet, by virtual channel and turn, that has a place behind the link.
 void PacketNetwork::begin_on(int32_t number, int64_t now_ps) {
   PacketLine& line = lines_[at(number)];
+  if (line.control.waiting > 0) {
+    --line.control.waiting;
+    ++chance_.counts.control_packets;
+    line.active.leg = PacketLine::kControl;
+    return push(line.begin(shape_.go_back_n.ack_bytes, now_ps), Kind::kLeft, number);
+  }
   for (std::vector<int32_t>& queue : line.queues) {
     for (std::size_t i = 0; i < queue.size();) {
       Leg& leg = legs_[at(queue[i])];
@@ -321,16 +518,21 @@ void PacketNetwork::transmit(int32_t number, int64_t now_ps) {
   PacketPlaces& places = places_of(leg);
   line.active.leg = number;
   if (line.waits_ps >= 0) {
-    counts_.place_waits_ps += now_ps - std::exchange(line.waits_ps, -1);
+    chance_.counts.place_waits_ps += now_ps - std::exchange(line.waits_ps, -1);
   }
   line.active.packet = leg.next++;
+  line.active.round = leg.from == PacketWay::kEnd ? count_of(way.recovery.starts) - 1
+                                                  : junctions_[at(leg.from)].round;
   const int64_t bytes = wire_bytes(leg, line.active.packet);
   const int64_t end_ps = line.begin(bytes, now_ps);
   places.take(leg.held++);
   ++way.held;
-  ++counts_.packets;
-  counts_.deepest_buffer = std::max<int64_t>(counts_.deepest_buffer, places.used());
-  leg.flying.push({line.active.packet, end_ps + line.hop_ps});
+  ++chance_.counts.packets;
+  chance_.counts.deepest_buffer = std::max<int64_t>(chance_.counts.deepest_buffer, places.used());
+  const bool is_lost = shape_.go_back_n.lost_per_million > 0 &&
+                       chance_.losses.below(kMillion) < at(shape_.go_back_n.lost_per_million);
+  chance_.counts.lost += is_lost ? 1 : 0;
+  leg.flying.push({line.active.packet, line.active.round, is_lost, end_ps + line.hop_ps});
   const int64_t head_ps = now_ps + line.time_ps(std::min(bytes, shape_.flit_bytes));
   push((leg.to == PacketWay::kEnd ? end_ps : std::min(end_ps, head_ps)) + line.hop_ps, Kind::kCame,
        number);

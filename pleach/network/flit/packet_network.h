@@ -7,6 +7,12 @@
 // its copy when the link is free and a place behind it too. Of what waits for a link the smallest
 // virtual channel goes first, within one the packets of streams by turns. Ranks that are targets
 // take packets at once.
+//
+// Where packets get lost on links, Go-Back-N. A junction, at each of its inputs, and a target take
+// packets in order only. Who sees one out of order tells all sources of the stream which it lacks;
+// they go back to that one, and what they send from there on is the next *round*. A junction that
+// sees a packet of a later round lets go of what it holds and begins with that round's first.
+// Sources that hear of no progress for long go back to what was acknowledged.
 //   cost     about four events for each packet and link
 //   threads  not safe
 //   source   FRED (ISCA 2025), section 5; docs/network.md
@@ -20,6 +26,7 @@
 #include <vector>
 
 #include "pleach/base/index.h"
+#include "pleach/base/rng.h"
 #include "pleach/network/flit/packet_fifo.h"
 #include "pleach/network/flit/packet_line.h"
 #include "pleach/network/flit/packet_places.h"
@@ -36,11 +43,12 @@ class PacketNetwork {
   // Of a way, something that its owner waits for.
   struct Report {
     enum class What : uint8_t {
-      kLeft,     // the last packet of a message has left all sources
-      kArrived,  // the last packet of the earliest message is at all targets
-      kThrough,  // all that was sent has passed all gates
-      kStill,    // it is closed, and nothing of it is passing any more
-      kDrained,  // all messages have arrived, and all credits are home
+      kLeft,      // the last packet of a message has left all sources
+      kArrived,   // the last packet of the earliest message is at all targets
+      kThrough,   // all that was sent has passed all gates
+      kStill,     // it is closed, and nothing of it is passing any more
+      kHopeless,  // it has gone back to one packet a few thousand times
+      kDrained,   // all messages have arrived, and all credits are home
     };
     What what = What::kLeft;
     int32_t way = 0;
@@ -49,6 +57,10 @@ class PacketNetwork {
     int64_t packets = 0;         // that began to pass a link
     int64_t place_waits_ps = 0;  // links stood still because no packet had a place, summed
     int64_t deepest_buffer = 0;  // places taken at once
+    int64_t control_packets = 0;
+    int64_t lost = 0;      // packets
+    int64_t go_backs = 0;  // of streams
+    int64_t timeouts = 0;  // of these, because nothing came
   };
 
   // Borrows the topology.
@@ -81,22 +93,27 @@ class PacketNetwork {
   std::vector<Report> take_reports() { return std::exchange(reports_, {}); }
 
   std::vector<LinkUse> use() const;
-  const Counts& counts() const { return counts_; }
+  const Counts& counts() const { return chance_.counts; }
   // What of places does not add up, in words; empty: all of it does.
   std::string inconsistency() const;
 
  private:
   // In the order in which those of one time are handled.
-  enum class Kind : uint8_t { kLeft, kCame, kCredit, kReady };
+  enum class Kind : uint8_t { kLeft, kCame, kCredit, kReady, kNack, kWatch };
   struct Flight {
     int64_t packet = 0;
+    int32_t round = 0;
+    bool is_lost = false;
     int64_t tail_ps = 0;  // when its last byte is there
   };
   struct Leg {
     int32_t way = 0, line = 0;
     int32_t from = PacketWay::kEnd, to = PacketWay::kEnd;  // junctions
-    int64_t next = 0;                                      // packet
-    int32_t held = 0;                                      // places behind the link
+    int64_t next = 0;                                      // packet that it carries next
+    int64_t left = 0;        // of a source: the first one that has not left yet
+    int64_t expected = 0;    // and that comes to its end next
+    int32_t nacked = -1;     // the last round in which one did not
+    int32_t held = 0;        // places behind the link
     bool is_queued = false;  // waits for the link, or for its next packet's time
     PacketFifo<Flight> flying = {};
   };
@@ -109,6 +126,7 @@ class PacketNetwork {
     std::vector<int32_t> inputs = {}, outputs = {};  // legs
     bool is_gated = false;
     int64_t first = 0;  // packet that is held
+    int32_t round = 0;
     PacketFifo<Held> held = {};
   };
   struct Message {
@@ -116,15 +134,30 @@ class PacketNetwork {
     int64_t last_bytes = 0;         // payload of the last one
     int32_t left = 0, arrived = 0;  // legs
   };
+  struct Nack {
+    int64_t packet = 0;
+    int32_t round = 0;  // in which it was missed
+  };
+  struct Recovery {
+    std::vector<int64_t> starts = {0};  // by round: its first packet
+    PacketFifo<Nack> nacks = {};        // on their way to the sources
+    int64_t latency_ps = 0, timeout_ps = 0;
+    int64_t accepted = 0, seen = 0;  // packets by targets; when it was last looked
+    int32_t silent = 0;              // how often in a row there was no progress
+    int32_t fruitless = 0;           // how often in a row it went back to a packet, or before it
+    bool is_watched = false;
+  };
   struct Way {
     int32_t vc = 0;
     std::vector<int32_t> legs = {}, sources = {}, gates = {};  // all; from sources; out of gates
     int32_t target_count = 0;
-    PacketFifo<Message> messages = {};  // that have not arrived
-    int64_t supplied = 0;               // packets
-    int32_t passing = 0;                // links out of gates that it is on
-    int32_t through = 0;                // of those, which all that was sent has passed
-    int32_t held = 0;                   // places
+    PacketFifo<Message> messages = {};  // since it has joined
+    std::size_t arrived = 0;            // of these
+    Recovery recovery = {};
+    int64_t supplied = 0;  // packets
+    int32_t passing = 0;   // links out of gates that it is on
+    int32_t through = 0;   // of those, which all that was sent has passed
+    int32_t held = 0;      // places
     bool has_joined = false, is_closed = false;
   };
 
@@ -136,13 +169,21 @@ class PacketNetwork {
     return payload_bytes(ways_[at(leg.way)], packet) + shape_.header_bytes;
   }
   bool has_packet(const Leg& leg) const;
+  bool has_all_arrived(const Way& way) const { return way.arrived == way.messages.size(); }
   void push(int64_t time_ps, Kind kind, int32_t number);
   void report(Report::What what, int32_t way) { reports_.push_back({what, way}); }
   void consider(int32_t leg, int64_t now_ps);
   void enqueue(int32_t leg);
   void touch(int32_t line);
   void came(int32_t leg, int64_t now_ps);
-  void arrived(Leg& leg, int64_t packet);
+  bool accept(int32_t leg, const Flight& flight, int64_t now_ps);
+  void arrived(Leg& leg, int64_t packet, int64_t now_ps);
+  void acknowledge(int32_t line);
+  void restart(int32_t junction, int32_t round, int64_t first, int64_t now_ps);
+  void go_back(int32_t way, int64_t packet, int64_t now_ps);
+  void nack(int32_t way, int64_t now_ps);
+  void watch(int32_t way, int64_t now_ps);
+  void forget_rest(int32_t way, int64_t now_ps);
   void left(int32_t line, int64_t now_ps);
   void passed_gate(Way& way, int32_t number, int64_t packet);
   void credit(int32_t leg);
@@ -158,7 +199,10 @@ class PacketNetwork {
   std::vector<Way> ways_;
   std::vector<int32_t> touched_;  // lines
   std::vector<Report> reports_;
-  Counts counts_;
+  struct {
+    Counts counts;
+    Rng losses;
+  } chance_;
 };
 
 }  // namespace pleach

@@ -2,10 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string>
+
 namespace pleach {
 namespace {
 
 constexpr int64_t kMostPacketBytes = int64_t{1} << 20;
+constexpr int64_t kMostLost = 200'000;  // of a million
+constexpr int64_t kMostTimeoutPs = int64_t{1} << 40;
 constexpr int64_t kMostBufferBytes = int64_t{1} << 30;
 
 Result<int64_t> in_range(const Options& own, const char* name, int64_t least, int64_t most) {
@@ -15,6 +20,38 @@ Result<int64_t> in_range(const Options& own, const char* name, int64_t least, in
         fmt::format("{} '{}': must be {} to {} bytes", name, own.text(name), least, most));
   }
   return value;
+}
+
+// "1.25%": of a million. A ten thousandth of a percent is one.
+Result<int64_t> parse_loss(const std::string& text) {
+  constexpr std::size_t kDecimals = 4;
+  const auto refused = [&] {
+    return invalid(
+        fmt::format("loss '{}': must be 0% to 20%, with at most {} decimals", text, kDecimals));
+  };
+  if (!text.ends_with('%')) {
+    return refused();
+  }
+  const std::size_t point = std::min(text.find('.'), text.size() - 1);
+  std::string digits = text.substr(0, point);
+  std::string decimals = text.substr(point, text.size() - 1 - point);
+  decimals.erase(0, 1);
+  if (digits.empty() || digits.size() > 2 || decimals.size() > kDecimals ||
+      (point + 1 < text.size() && decimals.empty())) {
+    return refused();
+  }
+  decimals.resize(kDecimals, '0');
+  int64_t lost = 0;
+  for (const char digit : digits + decimals) {
+    if (digit < '0' || digit > '9') {
+      return refused();
+    }
+    lost = lost * 10 + (digit - '0');
+  }
+  if (lost > kMostLost) {
+    return refused();
+  }
+  return lost;
 }
 
 }  // namespace
@@ -37,6 +74,17 @@ std::vector<OptionDescriptor> packet_options() {
       {"data_flit", Kind::kSize, "512B", "fred: what of a packet is in before it goes on"},
       {"data_buffer", Kind::kSize, "24KiB", "fred: of a class of traffic at a port"},
       {"port_rate", Kind::kBandwidth, "600GB/s", "fred: a faster link ends in several ports"},
+      {"control_packet", Kind::kSize, "512B", "fred: payload of an acknowledgement"},
+      {"ack_every",
+       Kind::kInteger,
+       "16",
+       "fred: packets over a link for one acknowledgement; 0: none",
+       {},
+       0,
+       1 << 20},
+      {"loss", Kind::kText, "0%", "fred: of the packets on each link, 0.0001% to 20%"},
+      {"timeout", Kind::kTime, "0s", "fred: without progress; 0: by the stream's round trip"},
+      {"seed", Kind::kInteger, "1", "fred: of what is lost", {}, 0},
       {"data_vcs", Kind::kInteger, "3", "fred: classes of traffic at once", {}, 1, kTrafficClasses},
   };
 }
@@ -67,6 +115,19 @@ Result<PacketShape> packet_shape(const Topology& topology, FlowControl flow_cont
   if (shape.port_bytes_per_s < 1) {
     return invalid(fmt::format("port_rate '{}': must be more than 0", own.text("port_rate")));
   }
+  PLEACH_ASSIGN(control_bytes, in_range(own, "control_packet", 0, kMostPacketBytes));
+  shape.go_back_n.ack_bytes = control_bytes + shape.header_bytes;
+  shape.go_back_n.ack_every = own.integer("ack_every");
+  PLEACH_SET(shape.go_back_n.lost_per_million, parse_loss(own.text("loss")));
+  if (shape.go_back_n.lost_per_million > 0 && shape.go_back_n.ack_every == 0) {
+    return invalid(
+        fmt::format("loss '{}': what is lost is sent again only with ack_every", own.text("loss")));
+  }
+  shape.go_back_n.timeout_ps = own.number("timeout");
+  if (shape.go_back_n.timeout_ps > kMostTimeoutPs) {
+    return invalid(fmt::format("timeout '{}': must be at most 1.0995s", own.text("timeout")));
+  }
+  shape.go_back_n.seed = static_cast<uint64_t>(own.integer("seed"));
   shape.vcs = static_cast<int32_t>(own.integer("data_vcs"));
   return shape;
 }

@@ -15,6 +15,13 @@ struct PacketShape {
   int64_t buffer_bytes = 24'576;  // of a virtual channel of a port of this rate
   int64_t port_bytes_per_s = 600'000'000'000;
   int32_t vcs = 3;
+  struct {
+    int64_t ack_bytes = 518;       // of a control packet, with its header
+    int64_t ack_every = 16;        // packets that came over a link; 0: no acknowledgements
+    int64_t lost_per_million = 0;  // of the packets that pass a link
+    int64_t timeout_ps = 0;        // without progress; 0: by the stream's round trip
+    uint64_t seed = 1;             // of what is lost
+  } go_back_n = {};
 
   // Of a virtual channel behind a link, each for a packet. Every lane of a link is a port of its
   // own, and one that is faster than a port stands for as many as make up its rate.

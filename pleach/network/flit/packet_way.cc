@@ -13,6 +13,7 @@ namespace {
 class WayBuilder {
  public:
   WayBuilder(const SwitchCores& cores, const LoweredConnection& connection) : cores_(cores) {
+    way_.latency_ps = connection.latency_ps;
     for (const LinkId link : connection.links) {
       leg_of_.emplace(link.value, count_of(way_.legs));
       way_.legs.push_back({link});

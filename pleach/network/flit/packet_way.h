@@ -28,6 +28,7 @@ struct PacketWay {
   };
   std::vector<Leg> legs;
   std::vector<Junction> junctions;
+  int64_t latency_ps = 0;  // the longest from a source to a target
 
   bool is_gated() const {
     for (const Junction& junction : junctions) {
