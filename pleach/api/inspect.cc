@@ -55,7 +55,7 @@ std::vector<TopologySummary::Switches> switches_of(const Topology& topology) {
 
 }  // namespace
 
-Result<TopologySummary> summarize(const Topology& topology) {
+Result<TopologySummary> summarize(const Topology& topology, const PartsModel& parts) {
   TopologySummary summary;
   summary.name = topology.name();
   summary.rank_count = count_of(topology.rank_nodes());
@@ -70,7 +70,9 @@ Result<TopologySummary> summarize(const Topology& topology) {
     widen(summary.lanes, link.lanes);
   }
   summary.switches = switches_of(topology);
+  summary.parts = parts_of(topology, parts);
   summary.bisection = bisection(topology);
+  summary.proportional_bisection_bytes_per_s = proportional_bisection(topology, summary.bisection);
   summary.diameter = diameter(topology);
   for (const CollectiveKind collective : kAllCollectives) {
     BoundRequest request;

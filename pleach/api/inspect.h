@@ -18,7 +18,7 @@
 namespace pleach {
 
 // Summarises a topology; the bounds are over all of its ranks, with root 0.
-Result<TopologySummary> summarize(const Topology& topology);
+Result<TopologySummary> summarize(const Topology& topology, const PartsModel& parts = {});
 
 // Summarises a well-formed schedule of `topology`. Cost: O(transfers log transfers).
 Result<ScheduleSummary> summarize(const Schedule& schedule, const Topology& topology);

@@ -8,6 +8,7 @@
 
 #include "pleach/base/collective_kind.h"
 #include "pleach/collective/bounds.h"
+#include "pleach/fabric/switch_parts.h"
 #include "pleach/topology/metrics.h"
 
 namespace pleach {
@@ -36,7 +37,9 @@ struct TopologySummary {
     int32_t count = 0;
   };
   std::vector<Switches> switches = {};
+  std::optional<SwitchParts> parts = {};
   Bisection bisection;
+  int64_t proportional_bisection_bytes_per_s = 0;
   Diameter diameter;
   std::vector<CollectiveBound> bounds;
 };

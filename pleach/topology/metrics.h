@@ -24,6 +24,16 @@ struct Bisection {
 //   cost     a max-flow per candidate where there are switches, else O(links)
 Bisection bisection(const Topology& topology);
 
+// Of all cuts with s ranks on one side and no fewer on the other, the least capacity, one way, in
+// proportion: capacity · floor(n/2) / s. So it is what two halves can send each other where no rank
+// has more than its part of the narrowest cut, at most the bisection proper. The two differ where
+// what is cut off narrowly is no half: a leaf of four of twenty ranks.
+//   returns  the least of the bisection, both sides of all links between two nodes that hold it
+//            together, of the groups that links faster than some bandwidth connect, and of slabs of
+//            a grid; exact on trees
+//   cost     O(links · bandwidths that differ + links · lengths of a grid)
+int64_t proportional_bisection(const Topology& topology, const Bisection& bisection);
+
 // Whether a message costs nothing but its bytes and the way: no rank has an overhead, and packets
 // have no headers. What many small messages take is then flattered.
 bool messages_are_free(const Topology& topology);

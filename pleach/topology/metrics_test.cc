@@ -135,6 +135,79 @@ TEST(Metrics, SwitchesFallWhereTheCutIsNarrow) {
   EXPECT_EQ(diameter(*topology).link_count, 3);
 }
 
+// The least capacity of a cut per rank on its smaller side, times half of the ranks, over all sets.
+int64_t proportional_by_all_sets(const Topology& topology) {
+  const int32_t nodes = count_of(topology.nodes());
+  const auto ranks = static_cast<int64_t>(topology.rank_nodes().size());
+  int64_t least = INT64_MAX;
+  for (uint32_t set = 0; set < (uint32_t{1} << nodes); ++set) {
+    const auto holds = [set](NodeId node) { return (set >> node.value & 1) != 0; };
+    const int64_t inside = std::ranges::count_if(topology.rank_nodes(), holds);
+    int64_t out = 0, in = 0;
+    for (const Link& link : topology.links()) {
+      if (holds(link.source) != holds(link.target)) {
+        (holds(link.source) ? out : in) += link.bandwidth_bytes_per_s;
+      }
+    }
+    if (inside > 0 && inside < ranks) {
+      least = std::min(least, std::min(out, in) * (ranks / 2) / std::min(inside, ranks - inside));
+    }
+  }
+  return least;
+}
+
+int64_t proportional(const std::string& spec) {
+  const Result<Topology> topology = parse_topology(spec);
+  EXPECT_TRUE(topology) << spec;
+  return proportional_bisection(*topology, bisection(*topology));
+}
+
+// Random trees of switches, with ranks and links of any width, are known exactly.
+TEST(Metrics, ProportionalBisectionsOfTreesAreLeastOfAllSets) {
+  Rng rng(7);
+  for (int round = 0; round < 200; ++round) {
+    TopologyBuilder builder("tree");
+    const auto switches = static_cast<int32_t>(1 + rng.below(4));
+    const auto ranks = static_cast<int32_t>(2 + rng.below(6));
+    for (int32_t node = 0; node < switches + ranks; ++node) {
+      Node one;
+      one.kind = node < switches ? NodeKind::kSwitch : NodeKind::kRank;
+      ASSERT_TRUE(builder.add_node(one));
+    }
+    for (int32_t node = 1; node < switches + ranks; ++node) {
+      const auto above =
+          static_cast<int32_t>(rng.below(static_cast<uint64_t>(std::min(node, switches))));
+      for (uint64_t cable = 0; cable < 1 + rng.below(2); ++cable) {
+        for (const auto& [source, target] : {std::pair(node, above), std::pair(above, node)}) {
+          ASSERT_TRUE(builder.add_link(
+              {NodeId{source}, NodeId{target}, static_cast<int64_t>(1 + rng.below(9)) * 1'000}));
+        }
+      }
+    }
+    const Result<Topology> tree = std::move(builder).build();
+    ASSERT_TRUE(tree);
+    EXPECT_EQ(proportional_bisection(*tree, bisection(*tree)), proportional_by_all_sets(*tree))
+        << "round " << round;
+  }
+}
+
+TEST(Metrics, BisectionsInProportionToNarrowParts) {
+  constexpr int64_t kTerabyte = 1'000'000'000'000;
+  EXPECT_EQ(proportional("wafer_mesh:5x4"), 3 * kTerabyte + 3 * kTerabyte / 4);
+  EXPECT_EQ(proportional("fred:A"), 3 * kTerabyte + 3 * kTerabyte / 4);
+  EXPECT_EQ(proportional("fred:B"), 3 * kTerabyte + 3 * kTerabyte / 4);
+  EXPECT_EQ(proportional("fred:C"), 30 * kTerabyte);
+  EXPECT_EQ(proportional("fred:D"), 30 * kTerabyte);
+  EXPECT_EQ(proportional("fred:A,view=plane"), 3 * kTerabyte / 4);
+  // Where the narrowest part is a half, it is the bisection; I/O counts for nothing.
+  for (const std::string spec : {"ring:9", "torus:4x4", "mesh:4x4", "wafer_mesh:4x4", "fat_tree:64",
+                                 "leaf_spine:2x4", "switch:7", "fred:A,npus=16", "ring:65536"}) {
+    const Result<Topology> topology = parse_topology(spec);
+    ASSERT_TRUE(topology);
+    EXPECT_EQ(proportional(spec), bisection(*topology).bytes_per_s) << spec;
+  }
+}
+
 // Rounded to units that fit beside a link of 2^62, the cable to b would be 32 wide.
 TEST(Metrics, ClaimNothingThatRoundingDecides) {
   TopologyBuilder builder("wide");

@@ -1,0 +1,181 @@
+#include "pleach/fabric/switch_parts.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "pleach/base/check.h"
+#include "pleach/base/index.h"
+#include "pleach/fabric/control_unit.h"
+#include "pleach/fabric/fred_switch.h"
+#include "pleach/fabric/switch_model.h"
+#include "pleach/topology/switch_ports.h"
+
+namespace pleach {
+namespace {
+
+__extension__ using Wide = __int128;
+
+std::vector<NodeId> switches_of(const Topology& topology) {
+  std::vector<NodeId> switches;
+  for (int32_t node = 0; node < count_of(topology.nodes()); ++node) {
+    if (topology.node(NodeId{node}).kind == NodeKind::kSwitch) {
+      switches.push_back(NodeId{node});
+    }
+  }
+  return switches;
+}
+
+// As many as the fastest lane at a switch needs.
+int64_t planes_of(const Topology& topology, std::span<const NodeId> switches,
+                  const PartsModel& model) {
+  int64_t planes = 1;
+  for (const NodeId node : switches) {
+    for (const auto& links : {topology.links_in(node), topology.links_out(node)}) {
+      for (const LinkId link : links) {
+        const Link& of = topology.link(link);
+        const Wide all_lanes = Wide{of.lanes} * model.port_bytes_per_s;
+        planes = std::max(
+            planes, static_cast<int64_t>((of.bandwidth_bytes_per_s + all_lanes - 1) / all_lanes));
+      }
+    }
+  }
+  return planes;
+}
+
+Wide bytes_per_s_of(const Topology& topology, NodeId node) {
+  Wide sum = 0;
+  for (const auto& links : {topology.links_in(node), topology.links_out(node)}) {
+    for (const LinkId link : links) {
+      sum += topology.link(link).bandwidth_bytes_per_s;
+    }
+  }
+  return sum;
+}
+
+void add_cells(ChipletKind& kind) {
+  const Result<Selection<SwitchModel>> model = switch_models().select(kind.model);
+  PLEACH_CHECK(model, "a switch of no model has parts");
+  if (model->entry->name != "fred") {
+    return;
+  }
+  const FredSize size{std::max(kind.ports, 2),
+                      static_cast<int32_t>(model->options.integer("middle"))};
+  const Result<FredCount> count = count_cells(size);
+  PLEACH_CHECK(count, "a part of a switch has more cells than all of it");
+  kind.cells = count->cells;
+  kind.configuration_bits = configuration_bits(size, BitCount::kPublished);
+}
+
+class Builder {
+ public:
+  Builder(const Topology& topology, const PartsModel& model) : topology_(topology), model_(model) {}
+
+  // The chiplets of one switch in all planes.
+  void add(NodeId node, int64_t planes) {
+    const SwitchPorts numbers(topology_, node);
+    const int32_t ports = std::max(numbers.input_count(), numbers.output_count());
+    const int32_t parts = (ports + model_.chiplet_ports - 1) / model_.chiplet_ports;
+    const Wide bytes_per_s = bytes_per_s_of(topology_, node) / planes;
+    for (int32_t part = 0; part < parts; ++part) {
+      ChipletKind kind;
+      kind.model = switch_model_of(topology_.node(node));
+      kind.ports = ports / parts + (part < ports % parts ? 1 : 0);
+      kind.count = planes;
+      kind.bytes_per_s = static_cast<int64_t>(bytes_per_s * kind.ports / ports);
+      add(std::move(kind));
+    }
+  }
+
+  std::vector<ChipletKind> take() && {
+    for (ChipletKind& kind : kinds_) {
+      const double edge_mm = static_cast<double>(kind.bytes_per_s) /
+                             static_cast<double>(model_.io_bytes_per_s_per_mm) / 4;
+      kind.area_mm2 = edge_mm * edge_mm;
+      kind.memory_bytes = model_.memory_bytes;
+      add_cells(kind);
+    }
+    return std::move(kinds_);
+  }
+
+ private:
+  void add(ChipletKind kind) {
+    const auto alike = std::ranges::find_if(kinds_, [&](const ChipletKind& other) {
+      return other.model == kind.model && other.ports == kind.ports &&
+             other.bytes_per_s == kind.bytes_per_s;
+    });
+    if (alike == kinds_.end()) {
+      kinds_.push_back(std::move(kind));
+    } else {
+      alike->count += kind.count;
+    }
+  }
+
+  const Topology& topology_;
+  const PartsModel& model_;
+  std::vector<ChipletKind> kinds_;
+};
+
+}  // namespace
+
+int64_t SwitchParts::chiplet_count() const {
+  int64_t sum = 0;
+  for (const ChipletKind& kind : chiplets) {
+    sum += kind.count;
+  }
+  return sum;
+}
+
+int64_t SwitchParts::cell_count() const {
+  int64_t sum = 0;
+  for (const ChipletKind& kind : chiplets) {
+    sum += kind.count * kind.cells;
+  }
+  return sum;
+}
+
+double SwitchParts::area_mm2() const {
+  double sum = 0;
+  for (const ChipletKind& kind : chiplets) {
+    sum += static_cast<double>(kind.count) * kind.area_mm2;
+  }
+  return sum;
+}
+
+int64_t SwitchParts::memory_bytes() const {
+  int64_t sum = 0;
+  for (const ChipletKind& kind : chiplets) {
+    sum += kind.count * kind.memory_bytes;
+  }
+  return sum;
+}
+
+std::optional<SwitchParts> parts_of(const Topology& topology, const PartsModel& model) {
+  const std::vector<NodeId> switches = switches_of(topology);
+  if (std::ranges::all_of(switches,
+                          [&](NodeId node) { return topology.node(node).switch_model.empty(); })) {
+    return std::nullopt;
+  }
+  SwitchParts parts;
+  parts.planes = planes_of(topology, switches, model);
+  Builder builder(topology, model);
+  for (const NodeId node : switches) {
+    builder.add(node, parts.planes);
+  }
+  parts.chiplets = std::move(builder).take();
+  double bytes_per_s = 0;
+  for (const Link& link : topology.links()) {
+    bytes_per_s += static_cast<double>(link.bandwidth_bytes_per_s);
+  }
+  constexpr double kJoulesPerPicojoule = 1e-12;
+  parts.wire_w = bytes_per_s * 8 * kWirePicojoulesPerBit * kJoulesPerPicojoule;
+  const double density = static_cast<double>(PartsModel{}.io_bytes_per_s_per_mm) /
+                         static_cast<double>(model.io_bytes_per_s_per_mm);
+  parts.density_share = density * density;
+  const auto of_kind = [&](NodeKind kind) {
+    return static_cast<double>(std::ranges::count(topology.nodes(), kind, &Node::kind));
+  };
+  parts.ranks_and_io_mm2 = of_kind(NodeKind::kRank) * kRankMm2 + of_kind(NodeKind::kIo) * kIoMm2;
+  return parts;
+}
+
+}  // namespace pleach
