@@ -59,6 +59,17 @@ Result<std::vector<std::string>> schedule_sources(const CommandLine& line) {
   return std::vector<std::string>{schedule_source(line)};
 }
 
+Result<Strategy> strategy_option(const CommandLine& line, int32_t rank_count) {
+  constexpr std::string_view kName = "strategy: ";
+  auto strategy = parse_strategy(line.text("--strategy"), rank_count);
+  if (!strategy && strategy.error().message.starts_with(kName)) {
+    Error bare = strategy.error();
+    bare.message.erase(0, kName.size());
+    return prefixed("--strategy", bare);
+  }
+  return from_option("--strategy", std::move(strategy));
+}
+
 Status check_root(const CommandLine& line, CollectiveKind collective) {
   return line.given("--root") && !has_root(collective)
              ? invalid("--root", fmt::format("{} has no root", to_text(collective)))

@@ -35,6 +35,9 @@ Status check_root(const CommandLine& line, CollectiveKind collective);
 Result<ScheduleRequest> schedule_request(const CommandLine& line, const Topology& on,
                                          const std::string& source);
 
+// --strategy, of so many ranks. Its messages name the strategy, as the option does.
+Result<Strategy> strategy_option(const CommandLine& line, int32_t rank_count);
+
 // --segments: a number; none: auto.
 Result<std::optional<int32_t>> segments_option(const CommandLine& line);
 // --seed.

@@ -10,8 +10,9 @@
 namespace pleach {
 namespace {
 
-std::array<Command, 4> actions() {
-  return {fred_route_command(), fred_show_command(), fred_flows_command(), fred_study_command()};
+std::array<Command, 5> actions() {
+  return {fred_route_command(), fred_show_command(), fred_flows_command(), fred_study_command(),
+          fred_compile_command()};
 }
 
 void print_help(const Command& command, std::FILE* out) {
@@ -122,7 +123,8 @@ extern const Command kFredCommand = {
     "  pleach fred route --ports 6 --middle 2 --flows \"0,2->0,2; 1,4->1,4; 3,5->3,5\"\n"
     "  pleach fred show --ports 8 --middle 2 --flows \"0-3->0-3\" -o switch.svg\n"
     "  pleach fred flows --pattern reduce_scatter --of 0,2,5\n"
-    "  pleach fred study --placements --ports 20\n",
+    "  pleach fred study --placements --ports 20\n"
+    "  pleach fred compile --topology fred:D --strategy dp=5,tp=2,pp=2\n",
     run_fred};
 
 }  // namespace pleach

@@ -1,4 +1,4 @@
-// pleach fred ACTION: one FRED switch, looked into. One file per action.
+// pleach fred ACTION: FRED switches, looked into. One file per action.
 #pragma once
 
 #include <vector>
@@ -12,6 +12,7 @@ Command fred_route_command();
 Command fred_show_command();
 Command fred_flows_command();
 Command fred_study_command();
+Command fred_compile_command();
 
 // --ports, --middle.
 void declare_fred(CommandLine& line);

@@ -431,18 +431,6 @@ Result<std::vector<std::string>> policies_option(const CommandLine& line, CostSo
   return std::move(specs);
 }
 
-// Its messages name the strategy, as the option does.
-Result<Strategy> strategy_option(const CommandLine& line, int32_t rank_count) {
-  constexpr std::string_view kName = "strategy: ";
-  auto strategy = parse_strategy(line.text("--strategy"), rank_count);
-  if (!strategy && strategy.error().message.starts_with(kName)) {
-    Error bare = strategy.error();
-    bare.message.erase(0, kName.size());
-    return prefixed("--strategy", bare);
-  }
-  return from_option("--strategy", std::move(strategy));
-}
-
 Result<SweepSettings> understand_sweep(const CommandLine& line, const TrainSettings& settings) {
   if (settings.trace.has_value()) {
     return invalid("--bandwidths", "not for traces");

@@ -17,6 +17,8 @@
 
 namespace pleach {
 
+struct FredSize;
+
 // One switch that does not carry whatever enters.
 class SwitchCore {
  public:
@@ -28,6 +30,8 @@ class SwitchCore {
   virtual std::optional<int32_t> conflict_level(std::span<const PortFlow> /*flows*/) const {
     return std::nullopt;
   }
+  // The cells that are configured for flows; null: it has none.
+  virtual const FredSize* cells() const { return nullptr; }
 };
 
 // A node says NAME[,key=value...] (Node::switch_model).

@@ -11,6 +11,7 @@
 #include "pleach/workload/layer_shares.h"
 #include "pleach/workload/rank_grid.h"
 #include "pleach/workload/strategy.h"
+#include "pleach/workload/strategy_groups.h"
 #include "pleach/workload/worker_passes.h"
 
 namespace pleach {
@@ -137,39 +138,18 @@ class TraceBuilder {
     return count_of(trace_.families) - 1;
   }
 
-  // Groups of the ranks that differ only in `dimension`; −1 when there is one rank along it.
-  int32_t add_family_along(FamilyRole role, ParallelDimension dimension) {
-    if (grid_.size(dimension) == 1) {
-      return -1;
-    }
-    return add_family(role, grid_.groups([&](Coordinates key) {
-      key[RankGrid::index(dimension)] = 0;
-      return key;
-    }));
+  int32_t add_family(FamilyRole role) {
+    return add_family(role, strategy_groups(strategy_, grid_, role));
   }
 
   void add_families() {
-    constexpr std::size_t kData = RankGrid::index(ParallelDimension::kData);
-    constexpr std::size_t kSequence = RankGrid::index(ParallelDimension::kSequence);
-    // Ranks that share sequences hold the same parameters.
-    data_family_ = add_family(FamilyRole::kData, grid_.groups([&](Coordinates key) {
-      key[kData] = 0;
-      key[kSequence] = 0;
-      return key;
-    }));
+    data_family_ = add_family(FamilyRole::kData);
     PassReferences all;
-    all.tensor_family = add_family_along(FamilyRole::kTensor, ParallelDimension::kTensor);
-    all.sequence_family = add_family_along(FamilyRole::kSequence, ParallelDimension::kSequence);
+    all.tensor_family = strategy_.tensor > 1 ? add_family(FamilyRole::kTensor) : -1;
+    all.sequence_family = strategy_.sequence > 1 ? add_family(FamilyRole::kSequence) : -1;
     if (strategy_.expert > 1) {
-      all.expert_family = add_family(FamilyRole::kExpert, grid_.groups([&](Coordinates key) {
-        key[kData] /= strategy_.expert;
-        return key;
-      }));
-      expert_data_family_ = add_family(FamilyRole::kExpertData, grid_.groups([&](Coordinates key) {
-        key[kData] %= strategy_.expert;
-        key[kSequence] = 0;
-        return key;
-      }));
+      all.expert_family = add_family(FamilyRole::kExpert);
+      expert_data_family_ = add_family(FamilyRole::kExpertData);
     }
     all.embedding_family = add_embedding_family();
     if (strategy_.multicast_outputs && strategy_.tensor > 1) {
@@ -237,35 +217,11 @@ class TraceBuilder {
       for (const auto& [source, target] : {std::pair(one, other), std::pair(other, one)}) {
         if (source != target && !families.contains({source, target})) {
           families[{source, target}] =
-              add_family(FamilyRole::kPipeline, output_groups(source, target));
+              add_family(FamilyRole::kPipeline, output_groups(strategy_, grid_, source, target));
         }
       }
     }
     return families;
-  }
-
-  // Of each replica and part of its sequences: the first rank of the source's tensor group, and all
-  // of the target's.
-  std::vector<std::vector<int32_t>> output_groups(int32_t source, int32_t target) const {
-    constexpr std::size_t kStage = RankGrid::index(ParallelDimension::kPipeline);
-    constexpr std::size_t kTensor = RankGrid::index(ParallelDimension::kTensor);
-    std::vector<std::vector<int32_t>> groups = grid_.groups([&](Coordinates key) {
-      key[kStage] = 0;
-      key[kTensor] = 0;
-      return key;
-    });
-    for (std::vector<int32_t>& group : groups) {
-      const auto coordinate = [&](int32_t rank, std::size_t dimension) {
-        return grid_.coordinates(rank)[dimension];
-      };
-      std::erase_if(group, [&](int32_t rank) {
-        return coordinate(rank, kStage) != target &&
-               (coordinate(rank, kStage) != source || coordinate(rank, kTensor) != 0);
-      });
-      std::ranges::stable_partition(
-          group, [&](int32_t rank) { return coordinate(rank, kStage) == source; });
-    }
-    return groups;
   }
 
   std::vector<ReplicaClass> replica_classes() const {

@@ -45,6 +45,7 @@ class FredCore final : public SwitchCore {
     return routing.conflicts.empty() ? std::nullopt
                                      : std::optional(routing.conflicts.front().level);
   }
+  const FredSize* cells() const override { return &size_; }
 
  private:
   // Two flows that enter by one port or leave by one; none: there are none.

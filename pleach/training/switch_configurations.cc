@@ -1,0 +1,310 @@
+#include "pleach/training/switch_configurations.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "pleach/base/check.h"
+#include "pleach/base/index.h"
+#include "pleach/base/names.h"
+#include "pleach/base/rng.h"
+#include "pleach/base/text.h"
+#include "pleach/fabric/online_unicast.h"
+#include "pleach/planning/list_planner.h"
+#include "pleach/topology/link_name.h"
+#include "pleach/training/switch_turn.h"
+
+namespace pleach {
+namespace {
+
+constexpr std::array<Name<OnConflict>, 3> kOnConflictNames = {
+    {{OnConflict::kWait, "wait"},
+     {OnConflict::kDecompose, "decompose"},
+     {OnConflict::kFail, "fail"}}};
+
+constexpr int32_t kMostOrders = 8;
+
+void shuffle(std::vector<PhaseStream>& streams, Rng& rng) {
+  for (std::size_t last = streams.size(); last > 1; --last) {
+    std::swap(streams[last - 1], streams[rng.below(last)]);
+  }
+}
+
+struct FlowsBefore {
+  bool operator()(const std::vector<PortFlow>& one, const std::vector<PortFlow>& other) const {
+    return std::ranges::lexicographical_compare(
+        one, other, [](const PortFlow& left, const PortFlow& right) {
+          return std::tie(left.inputs, left.outputs) < std::tie(right.inputs, right.outputs);
+        });
+  }
+};
+
+// Whether each call finds a way when it comes, in this order.
+bool routes_online(const FredSize& size, std::span<const PortFlow> flows) {
+  OnlineUnicast online(size, OnlineUnicast::Policy::kFirstFit);
+  return std::ranges::all_of(flows, [&](const PortFlow& flow) {
+    return flow.inputs.size() == 1 && flow.outputs.size() == 1 &&
+           online.connect(flow.inputs.front(), flow.outputs.front()).has_value();
+  });
+}
+
+class Compiler {
+ public:
+  Compiler(const Topology& topology, const ConfigureOptions& options)
+      : topology_(topology), options_(options), switches_(topology) {
+    indices_.resize(at(switches_.count()));
+    for (int32_t number = 0; number < switches_.count(); ++number) {
+      const FredSize& size = switches_.size(number);
+      result_.switches.push_back({switches_.node(number),
+                                  size,
+                                  8 * options.memory_bytes / configuration_bits(size, options.bits),
+                                  {},
+                                  {}});
+      if (!cells_.contains(size)) {
+        auto cells = FredSwitch::create(size);
+        PLEACH_CHECK(cells, "check_switches() has made it before");
+        cells_.emplace(size, std::move(cells).value());
+      }
+    }
+  }
+
+  Result<SwitchConfigurations> compile(const Strategy& strategy) {
+    PLEACH_ASSIGN(phases, training_phases(topology_, strategy));
+    PLEACH_ASSIGN(planner, make_list_planner(topology_, options_.algorithms, planner_options()));
+    const std::array<std::string, 2> rings = {"ring", "direct"};
+    PLEACH_ASSIGN(endpoint, make_list_planner(topology_, rings, planner_options()));
+    for (TrainingPhase& phase : phases) {
+      const std::string name = phase.name;
+      PLEACH_ASSIGN(decomposed, add_phase(std::move(phase), *planner, ""));
+      if (!decomposed.rounds.empty()) {
+        PLEACH_TRY(add_phase(std::move(decomposed), *endpoint, name));
+      }
+    }
+    return std::move(result_);
+  }
+
+ private:
+  static PlannerOptions planner_options() { return {.wants_certificate = false}; }
+
+  // Adds a phase, without the groups that are decomposed, which it returns.
+  Result<TrainingPhase> add_phase(TrainingPhase phase, Planner& planner,
+                                  std::string decomposed_from) {
+    PLEACH_ASSIGN(steps, phase_steps(topology_, phase, planner));
+    ConfiguredPhase result = {.phase = std::move(phase),
+                              .algorithms = std::move(steps.algorithms),
+                              .step_count = count_of(steps.steps),
+                              .load = most_loaded_link(topology_, steps),
+                              .turns = {},
+                              .conflicts = {},
+                              .decomposed_from = std::move(decomposed_from)};
+    TrainingPhase rings = {result.phase.name + ", decomposed", result.phase.collective, {}};
+    const bool is_first = result.decomposed_from.empty();
+    if (is_first && options_.on_conflict == OnConflict::kDecompose) {
+      PLEACH_TRY(decompose(result, steps, rings));
+    }
+    PLEACH_TRY(add_turns(result, steps, options_.on_conflict == OnConflict::kFail));
+    result_.phases.push_back(std::move(result));
+    return rings;
+  }
+
+  // Takes groups out of the steps until what is left is in nobody's way.
+  Status decompose(ConfiguredPhase& result, PhaseSteps& steps, TrainingPhase& rings) {
+    for (std::size_t index = 0; index < steps.steps.size();) {
+      PLEACH_ASSIGN(turns, turns_of(steps.steps[index]));
+      if (!turns.conflict) {
+        ++index;
+        continue;
+      }
+      PhaseConflict& conflict = result.conflicts.emplace_back(std::move(*turns.conflict));
+      conflict.step = static_cast<int32_t>(index);
+      std::vector<NodeGroup>& groups = rings.rounds.emplace_back();
+      for (const int32_t group : conflict.groups) {
+        groups.push_back(result.phase.rounds[at(conflict.round)][at(group)]);
+      }
+      for (PhaseStep& step : steps.steps) {
+        if (step.round == conflict.round) {
+          std::erase_if(step.streams, [&](const PhaseStream& stream) {
+            return std::ranges::binary_search(conflict.groups, stream.group);
+          });
+        }
+      }
+      index = 0;
+    }
+    return ok();
+  }
+
+  // All of them at once. Where links have lanes to choose from, streams that come in another order
+  // may find some that do.
+  std::optional<SwitchTurn> one_turn(std::vector<PhaseStream> streams) const {
+    const SwitchTurn idle(switches_, options_.routing);
+    if (SwitchTurn whole = idle; whole.add_all(streams)) {
+      return whole;
+    }
+    const bool has_lanes =
+        std::ranges::any_of(topology_.links(), [](const Link& link) { return link.lanes > 1; });
+    Rng rng(0);
+    for (int32_t order = 0; order < (has_lanes ? kMostOrders : 0); ++order) {
+      SwitchTurn whole = idle;
+      if (std::ranges::none_of(
+              streams, [&](const PhaseStream& stream) { return whole.add(stream).has_value(); })) {
+        return whole;
+      }
+      shuffle(streams, rng);
+    }
+    return std::nullopt;
+  }
+
+  struct Turns {
+    std::vector<SwitchTurn> turns;
+    std::optional<PhaseConflict> conflict;  // of different groups
+  };
+
+  Result<Turns> turns_of(const PhaseStep& step) const {
+    Turns result;
+    const SwitchTurn idle(switches_, options_.routing);
+    if (step.streams.empty()) {
+      return result;
+    }
+    if (std::optional<SwitchTurn> whole = one_turn(step.streams)) {
+      result.turns.push_back(std::move(*whole));
+      return result;
+    }
+    for (const PhaseStream& stream : step.streams) {
+      std::optional<SwitchTurn::Clash> clash;
+      bool joined = false;
+      for (std::size_t turn = 0; turn < result.turns.size() && !joined; ++turn) {
+        clash = result.turns[turn].add(stream);
+        joined = !clash;
+        if (clash && clash->groups.size() > 1 && !result.conflict) {
+          result.conflict = {0, step.round, clash->node, clash->link, clash->level, clash->groups};
+        }
+      }
+      if (joined) {
+        continue;
+      }
+      if (clash = result.turns.emplace_back(idle).add(stream); clash) {
+        return Error{ErrorCode::kInfeasible,
+                     fmt::format("{} cannot carry a stream of group {} by itself", place_of(*clash),
+                                 stream.group)};
+      }
+    }
+    return result;
+  }
+
+  std::string place_of(const SwitchTurn::Clash& clash) const {
+    return clash.node.value < 0 ? "link " + link_name(topology_, clash.link)
+                                : "switch " + topology_.node(clash.node).name;
+  }
+
+  Status add_turns(ConfiguredPhase& result, const PhaseSteps& steps, bool fails) {
+    std::size_t first = 0;  // turn of the step before
+    for (std::size_t index = 0; index < steps.steps.size(); ++index) {
+      const PhaseStep& step = steps.steps[index];
+      const auto number = static_cast<int32_t>(index);
+      if (index > 0 && step.round == steps.steps[index - 1].round &&
+          step.streams == steps.steps[index - 1].streams) {
+        for (const std::size_t end = result.turns.size(); first < end; ++first) {
+          result.turns.push_back(result.turns[first]);
+          result.turns.back().step = number;
+        }
+        continue;
+      }
+      Result<Turns> turns = turns_of(step);
+      if (!turns) {
+        return prefixed(result.phase.name, turns.error());
+      }
+      if (turns->conflict) {
+        PhaseConflict& conflict = *turns->conflict;
+        conflict.step = number;
+        if (fails) {
+          return Error{ErrorCode::kInfeasible, conflict_text(topology_, result.phase, conflict)};
+        }
+        result.conflicts.push_back(std::move(conflict));
+      }
+      first = result.turns.size();
+      for (const SwitchTurn& turn : turns->turns) {
+        result.turns.push_back(
+            {number, step.round, {turn.groups().begin(), turn.groups().end()}, indices_of(turn)});
+      }
+    }
+    return ok();
+  }
+
+  std::vector<int32_t> indices_of(const SwitchTurn& turn) {
+    std::vector<int32_t> indices;
+    for (int32_t number = 0; number < switches_.count(); ++number) {
+      indices.push_back(index_of(number, turn.flows(number)));
+    }
+    return indices;
+  }
+
+  int32_t index_of(int32_t number, std::vector<PortFlow> flows) {
+    const FredSize& size = switches_.size(number);
+    if (flows.empty() || routes_online(size, flows)) {
+      return flows.empty() ? kIdle : kUnicast;
+    }
+    ConfiguredSwitch& own = result_.switches[at(number)];
+    const auto [known, fresh] = indices_[at(number)].try_emplace(flows, count_of(own.flows) + 1);
+    if (fresh) {
+      const FlowRouting routing = route_flows(size, flows, options_.routing);
+      PLEACH_CHECK(routing.routed, "what has joined a turn routes");
+      const FredSwitch& cells = cells_.at(size);
+      own.modes.push_back(configure(cells, flows, routing.choices));
+      const Status status = check_configuration(cells, flows, own.modes.back());
+      PLEACH_CHECK(status.has_value(), "a routing does what its flows ask");
+      own.flows.push_back(std::move(flows));
+    }
+    return known->second;
+  }
+
+  const Topology& topology_;
+  const ConfigureOptions& options_;
+  const CellSwitches switches_;
+  std::map<FredSize, FredSwitch> cells_;
+  std::vector<std::map<std::vector<PortFlow>, int32_t, FlowsBefore>> indices_;  // by switch
+  SwitchConfigurations result_;
+};
+
+}  // namespace
+
+std::vector<std::string> on_conflict_names() {
+  return texts_of(kOnConflictNames);
+}
+
+Result<OnConflict> parse_on_conflict(std::string_view text) {
+  return parse_name(kOnConflictNames, "answer to a conflict", text);
+}
+
+Result<SwitchConfigurations> configure_switches(const Topology& topology, const Strategy& strategy,
+                                                const ConfigureOptions& options) {
+  return Compiler(topology, options).compile(strategy);
+}
+
+std::string conflict_text(const Topology& topology, const TrainingPhase& phase,
+                          const PhaseConflict& conflict) {
+  std::vector<std::string> groups;
+  for (const int32_t group : conflict.groups) {
+    std::vector<std::string> names;
+    for (const NodeId node : phase.rounds[at(conflict.round)][at(group)]) {
+      names.push_back(topology.node(node).name);
+    }
+    groups.push_back(fmt::format("{} ({})", group, join(names, ",")));
+  }
+  const std::string what =
+      conflict.node.value < 0
+          ? fmt::format("link {} has {} lanes: not one each for",
+                        link_name(topology, conflict.link), topology.link(conflict.link).lanes)
+          : fmt::format("switch {} cannot carry at once, level {}:",
+                        topology.node(conflict.node).name, conflict.level);
+  return fmt::format("{}, step {}: {} groups {}", phase.name, conflict.step, what,
+                     fmt::join(groups, ", "));
+}
+
+}  // namespace pleach

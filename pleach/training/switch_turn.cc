@@ -1,0 +1,243 @@
+#include "pleach/training/switch_turn.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "pleach/base/index.h"
+
+namespace pleach {
+
+CellSwitches::CellSwitches(const Topology& topology) : topology_(topology), cores_(topology) {
+  for (const NodeId node : cores_.nodes()) {
+    if (cores_.of(node)->cells() != nullptr) {
+      nodes_.push_back(node);
+      ports_.emplace_back(topology, node);
+    }
+  }
+}
+
+int32_t CellSwitches::find(NodeId node) const {
+  const auto found = std::ranges::lower_bound(nodes_, node);
+  return found != nodes_.end() && *found == node ? static_cast<int32_t>(found - nodes_.begin())
+                                                 : -1;
+}
+
+bool CellSwitches::has_end_at(const Link& link) const {
+  return find(link.source) >= 0 || find(link.target) >= 0;
+}
+
+// Lanes of a stream's links, found switch by switch.
+class SwitchTurn::LaneSearch {
+ public:
+  LaneSearch(const SwitchTurn& turn, const PhaseStream& stream, Lanes lanes)
+      : turn_(turn), stream_(stream), lanes_(std::move(lanes)) {
+    const CellSwitches& switches = *turn.switches_;
+    std::set<LinkId> known;
+    for (const SwitchPass& pass : stream.passes) {
+      const int32_t number = switches.find(pass.node);
+      if (number < 0) {
+        continue;
+      }
+      const auto stop = std::ranges::find(stops_, number, &Stop::number);
+      Stop& own = stop == stops_.end() ? stops_.emplace_back(Stop{number, {}}) : *stop;
+      for (const auto* links : {&pass.inputs, &pass.outputs}) {
+        for (const LinkId link : *links) {
+          if (switches.topology().link(link).lanes > 1 && known.insert(link).second) {
+            own.wide.push_back(link);
+          }
+        }
+      }
+    }
+  }
+
+  std::optional<Lanes> run() { return fits_from(0) ? std::optional(lanes_) : std::nullopt; }
+  int32_t refusing() const { return refusing_; }  // the first switch that did
+  const std::vector<Flow>& refused() const { return refused_; }
+
+ private:
+  struct Stop {
+    int32_t number = 0;
+    std::vector<LinkId> wide;  // that no stop before has
+  };
+
+  bool fits_from(std::size_t stop) { return stop == stops_.size() || try_lanes(stop, 0); }
+
+  bool try_lanes(std::size_t stop, std::size_t wide) {
+    if (wide == stops_[stop].wide.size()) {
+      return stop_fits(stops_[stop].number) && fits_from(stop + 1);
+    }
+    const LinkId link = stops_[stop].wide[wide];
+    const auto taken = turn_.group_on_lanes_.find(link);
+    for (int32_t lane = 0; lane < turn_.switches_->topology().link(link).lanes; ++lane) {
+      if (taken != turn_.group_on_lanes_.end() && taken->second.contains(lane)) {
+        continue;
+      }
+      lanes_[link] = lane;
+      if (try_lanes(stop, wide + 1)) {
+        return true;
+      }
+      if (tries_ >= kMostTries) {
+        return false;
+      }
+    }
+    return false;
+  }
+
+  bool stop_fits(int32_t number) {
+    if (tries_++ >= kMostTries) {
+      return false;
+    }
+    std::vector<Flow> more = turn_.asked(stream_, lanes_)[number];
+    if (turn_.routes(number, more)) {
+      return true;
+    }
+    if (refusing_ < 0) {
+      refusing_ = number;
+      refused_ = std::move(more);
+    }
+    return false;
+  }
+
+  const SwitchTurn& turn_;
+  const PhaseStream& stream_;
+  Lanes lanes_;
+  std::vector<Stop> stops_;
+  int32_t tries_ = 0;
+  int32_t refusing_ = -1;
+  std::vector<Flow> refused_;
+};
+
+bool SwitchTurn::routes(int32_t number, std::span<const Flow> more, FlowRouting* routing) const {
+  std::vector<PortFlow> all;
+  for (const Flow& flow : flows_[at(number)]) {
+    all.push_back(flow.flow);
+  }
+  for (const Flow& flow : more) {
+    all.push_back(flow.flow);
+  }
+  FlowRouting found = route_flows(switches_->size(number), all, *options_);
+  const bool routed = found.routed;
+  if (routing != nullptr) {
+    *routing = std::move(found);
+  }
+  return routed;
+}
+
+std::map<int32_t, std::vector<SwitchTurn::Flow>> SwitchTurn::asked(const PhaseStream& stream,
+                                                                   const Lanes& lanes) const {
+  std::map<int32_t, std::vector<Flow>> asked;
+  for (const SwitchPass& pass : stream.passes) {
+    const int32_t number = switches_->find(pass.node);
+    if (number < 0) {
+      continue;
+    }
+    const SwitchPorts& ports = switches_->ports(number);
+    Flow& flow = asked[number].emplace_back(Flow{{}, stream.group});
+    for (const LinkId link : pass.inputs) {
+      flow.flow.inputs.push_back(ports.input({link, lanes.at(link)}));
+    }
+    for (const LinkId link : pass.outputs) {
+      flow.flow.outputs.push_back(ports.output({link, lanes.at(link)}));
+    }
+    std::ranges::sort(flow.flow.inputs);
+    std::ranges::sort(flow.flow.outputs);
+  }
+  return asked;
+}
+
+std::optional<SwitchTurn::Lanes> SwitchTurn::first_lanes(const PhaseStream& stream,
+                                                         LinkId* full) const {
+  Lanes lanes;
+  for (const LinkId id : stream.links) {
+    const Link& link = switches_->topology().link(id);
+    if (!switches_->has_end_at(link)) {
+      continue;
+    }
+    int32_t lane = 0;
+    const auto taken = group_on_lanes_.find(id);
+    while (taken != group_on_lanes_.end() && taken->second.contains(lane)) {
+      ++lane;
+    }
+    if (lane >= link.lanes) {
+      *full = id;
+      return std::nullopt;
+    }
+    lanes[id] = lane;
+  }
+  return lanes;
+}
+
+void SwitchTurn::take(const PhaseStream& stream, const Lanes& lanes) {
+  groups_.insert(stream.group);
+  for (const auto& [link, lane] : lanes) {
+    group_on_lanes_[link][lane] = stream.group;
+  }
+  for (auto& [number, flows] : asked(stream, lanes)) {
+    std::ranges::move(flows, std::back_inserter(flows_[at(number)]));
+  }
+}
+
+std::optional<SwitchTurn::Clash> SwitchTurn::add(const PhaseStream& stream) {
+  LinkId full;
+  std::optional<Lanes> lanes = first_lanes(stream, &full);
+  std::set<int32_t> groups = {stream.group};
+  if (!lanes) {
+    for (const auto& [lane, group] : group_on_lanes_.at(full)) {
+      groups.insert(group);
+    }
+    return Clash{{}, full, 0, {groups.begin(), groups.end()}};
+  }
+  LaneSearch search(*this, stream, std::move(*lanes));
+  if (const std::optional<Lanes> found = search.run()) {
+    take(stream, *found);
+    return std::nullopt;
+  }
+  FlowRouting routing;
+  const int32_t number = search.refusing();
+  const std::vector<Flow>& here = flows_[at(number)];
+  routes(number, search.refused(), &routing);
+  Clash clash = {switches_->node(number), {}, 0, {}};
+  if (routing.conflicts.empty()) {  // the search gave up
+    for (const Flow& flow : here) {
+      groups.insert(flow.group);
+    }
+  } else {
+    clash.level = routing.conflicts.front().level;
+    for (const int32_t flow : routing.conflicts.front().flows) {
+      groups.insert(flow < count_of(here) ? here[at(flow)].group : stream.group);
+    }
+  }
+  clash.groups.assign(groups.begin(), groups.end());
+  return clash;
+}
+
+bool SwitchTurn::add_all(std::span<const PhaseStream> streams) {
+  SwitchTurn whole = *this;
+  LinkId full;
+  for (const PhaseStream& stream : streams) {
+    const std::optional<Lanes> lanes = whole.first_lanes(stream, &full);
+    if (!lanes) {
+      return false;
+    }
+    whole.take(stream, *lanes);
+  }
+  for (int32_t number = 0; number < switches_->count(); ++number) {
+    if (!whole.flows_[at(number)].empty() && !whole.routes(number, {})) {
+      return false;
+    }
+  }
+  *this = std::move(whole);
+  return true;
+}
+
+std::vector<PortFlow> SwitchTurn::flows(int32_t number) const {
+  std::vector<PortFlow> flows;
+  for (const Flow& flow : flows_[at(number)]) {
+    flows.push_back(flow.flow);
+  }
+  std::ranges::sort(flows, {}, [](const PortFlow& flow) { return flow.inputs; });
+  return flows;
+}
+
+}  // namespace pleach

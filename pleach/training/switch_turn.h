@@ -1,0 +1,88 @@
+// SwitchTurn: streams that flow at once through switches of FRED's cells, each on lanes of its own.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "pleach/base/id.h"
+#include "pleach/fabric/fred_router.h"
+#include "pleach/fabric/fred_switch.h"
+#include "pleach/fabric/switch_cores.h"
+#include "pleach/topology/switch_ports.h"
+#include "pleach/topology/topology.h"
+#include "pleach/training/phase_streams.h"
+
+namespace pleach {
+
+// The switches of a topology that have cells.
+class CellSwitches {
+ public:
+  // Precondition: check_switches(topology). Borrows it, which outlives this.
+  explicit CellSwitches(const Topology& topology);
+
+  int32_t count() const { return count_of(nodes_); }
+  NodeId node(int32_t number) const { return nodes_[at(number)]; }
+  const FredSize& size(int32_t number) const { return *cores_.of(node(number))->cells(); }
+  const SwitchPorts& ports(int32_t number) const { return ports_[at(number)]; }
+  int32_t find(NodeId node) const;          // −1: it has no cells
+  bool has_end_at(const Link& link) const;  // at either
+  const Topology& topology() const { return topology_; }
+
+ private:
+  const Topology& topology_;
+  const SwitchCores cores_;
+  std::vector<NodeId> nodes_;  // ascending
+  std::vector<SwitchPorts> ports_;
+};
+
+class SwitchTurn {
+ public:
+  // Why a stream does not join.
+  struct Clash {
+    NodeId node;  // the switch; none where a link is full
+    LinkId link;  // all of whose lanes are taken
+    int32_t level = 0;
+    std::vector<int32_t> groups;  // ascending, with that of the stream
+  };
+
+  // Borrows both.
+  SwitchTurn(const CellSwitches& switches, const RouteOptions& options)
+      : switches_(&switches), options_(&options), flows_(at(switches.count())) {}
+
+  // A stream joins those that are here, which stay on their lanes; or does not, and says why. Lanes
+  // are tried from the lowest on, switch by switch, kMostTries routings at the most.
+  static constexpr int32_t kMostTries = 256;
+  std::optional<Clash> add(const PhaseStream& stream);
+  // Whether all may flow, each on the first lanes that are left: then they have joined.
+  bool add_all(std::span<const PhaseStream> streams);
+
+  // By switch: what is asked of it, in order.
+  std::vector<PortFlow> flows(int32_t number) const;
+  const std::set<int32_t>& groups() const { return groups_; }
+
+ private:
+  struct Flow {
+    PortFlow flow;
+    int32_t group = 0;
+  };
+  using Lanes = std::map<LinkId, int32_t>;
+
+  bool routes(int32_t number, std::span<const Flow> more, FlowRouting* routing = nullptr) const;
+  // What a stream on these lanes asks of each switch.
+  std::map<int32_t, std::vector<Flow>> asked(const PhaseStream& stream, const Lanes& lanes) const;
+  std::optional<Lanes> first_lanes(const PhaseStream& stream, LinkId* full) const;
+  void take(const PhaseStream& stream, const Lanes& lanes);
+  class LaneSearch;
+
+  const CellSwitches* switches_;
+  const RouteOptions* options_;
+  std::vector<std::vector<Flow>> flows_;                         // by switch
+  std::map<LinkId, std::map<int32_t, int32_t>> group_on_lanes_;  // of links that have been taken
+  std::set<int32_t> groups_;
+};
+
+}  // namespace pleach
