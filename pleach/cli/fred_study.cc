@@ -37,14 +37,14 @@ std::string phase_text(const PlacementCount::Refused& refused) {
 }
 
 Result<FredStudyRow> partitions_row(const FredSize& size, const RouteOptions& options) {
-  FredStudyRow row = {size, {}, {}};
+  FredStudyRow row = {size, {}, "partitions", {}};
   PLEACH_SET(row.count, count_partitions(size, options));
   return row;
 }
 
 Result<FredStudyRow> placements_row(const FredSize& size, const std::string& view,
                                     const RouteOptions& options) {
-  FredStudyRow row = {size, {}, {}};
+  FredStudyRow row = {size, {}, "phases", {}};
   if (view != "logical" && view != "plane") {
     const std::array<std::string, 2> known = {"logical", "plane"};
     return prefixed("--view", unknown_name("view", view, known));
@@ -58,30 +58,42 @@ Result<FredStudyRow> placements_row(const FredSize& size, const std::string& vie
   return row;
 }
 
-struct RandomStudy {
+// Flows of a random set of a switch, or several, of which the share of ports that is in use is
+// given.
+Result<std::vector<FlowSample>> samples_of(const CommandLine& line, int32_t ports) {
   FlowSample sample;
-  int32_t sets = 0;
-  uint64_t seed = 0;
-};
-
-Result<RandomStudy> random_study(const CommandLine& line) {
-  RandomStudy study;
-  PLEACH_SET(study.sample.kind,
+  PLEACH_SET(sample.kind,
              line.value("--kind", [](const std::string& text) { return parse_flow_sample(text); }));
-  PLEACH_SET(study.sample.flows, line.count("--flows", 1, INT32_MAX));
-  PLEACH_SET(study.sample.ports_each, line.count("--of", 1, INT32_MAX));
-  PLEACH_SET(study.sets, line.count("--sets", 1, kMostSets));
-  PLEACH_SET(study.seed, seed_option(line));
-  return study;
+  PLEACH_SET(sample.ports_each, line.count("--of", 1, INT32_MAX));
+  std::vector<FlowSample> samples;
+  if (line.given("--load")) {
+    for (const std::string_view word : split(line.text("--load"), ',')) {
+      PLEACH_ASSIGN(percent, parse_count(word, "--load", 1, 100));
+      const int64_t used = int64_t{ports} * percent / 100;
+      sample.flows = static_cast<int32_t>(std::max<int64_t>(1, used / sample.ports_each));
+      if (samples.empty() || samples.back().flows != sample.flows) {
+        samples.push_back(sample);
+      }
+    }
+  } else {
+    PLEACH_SET(sample.flows, line.count("--flows", 1, INT32_MAX));
+    samples.push_back(sample);
+  }
+  for (const FlowSample& one : samples) {
+    PLEACH_TRY(check_sample(one, ports));
+  }
+  return samples;
 }
 
-Result<FredStudyRow> random_row(const FredSize& size, const RandomStudy& study,
-                                const RouteOptions& options) {
-  PLEACH_TRY(check_sample(study.sample, size.ports));
-  FredStudyRow row = {size, {}, {}};
-  Rng rng(study.seed);
-  for (int32_t set = 0; set < study.sets; ++set) {
-    const std::vector<PortFlow> flows = draw_flows(study.sample, size.ports, rng);
+Result<FredStudyRow> random_row(const CommandLine& line, const FredSize& size,
+                                const FlowSample& sample, const RouteOptions& options) {
+  PLEACH_ASSIGN(sets, line.count("--sets", 1, kMostSets));
+  PLEACH_ASSIGN(seed, seed_option(line));
+  FredStudyRow row = {size, {}, fmt::format("{} flows of {}", sample.flows, sample.ports_each), {}};
+  row.is_sample = true;
+  Rng rng(seed);
+  for (int32_t set = 0; set < sets; ++set) {
+    const std::vector<PortFlow> flows = draw_flows(sample, size.ports, rng);
     const Stopwatch watch;
     row.count.add(size, flows, options);
     row.most_wall_s = std::max(row.most_wall_s, watch.elapsed_s());
@@ -89,9 +101,41 @@ Result<FredStudyRow> random_row(const FredSize& size, const RandomStudy& study,
   return row;
 }
 
+// A row per strategy where strategies are named; else all of as many workers as ports in one.
+Result<std::vector<FredStudyRow>> shuffled_rows(const CommandLine& line, const FredSize& size,
+                                                const RouteOptions& options) {
+  int32_t sets = 0;
+  if (!line.given("--all")) {
+    PLEACH_SET(sets, line.count("--sets", 1, kMostSets));
+  }
+  PLEACH_ASSIGN(seed, seed_option(line));
+  std::vector<std::vector<SwitchStrategy>> rows;
+  if (line.given("--strategies")) {
+    for (const std::string_view word : split(line.text("--strategies"), ';')) {
+      PLEACH_ASSIGN(strategy, from_option("--strategies", parse_switch_strategy(trim(word))));
+      rows.push_back({strategy});
+    }
+  } else {
+    rows.push_back(strategies_of(size.ports));
+  }
+  std::vector<FredStudyRow> result;
+  for (const std::vector<SwitchStrategy>& strategies : rows) {
+    const Stopwatch watch;
+    FredStudyRow row = {size, {}, {}, {}};
+    row.of = strategies.size() == 1 ? to_text(strategies.front())
+                                    : fmt::format("{} strategies", strategies.size());
+    row.is_sample = sets > 0;
+    PLEACH_SET(row.count, count_random_placements(size, strategies, sets, seed, options));
+    row.wall_s = watch.elapsed_s();
+    result.push_back(std::move(row));
+  }
+  return result;
+}
+
 std::string text_of(const std::vector<FredStudyRow>& rows) {
   using enum Table::Align;
   Table table({{"switch", kLeft},
+               {"of", kLeft},
                {"sets", kRight},
                {"routed", kRight},
                {"refused", kRight},
@@ -102,12 +146,13 @@ std::string text_of(const std::vector<FredStudyRow>& rows) {
                {"seconds", kRight}});
   std::string notes;
   for (const FredStudyRow& row : rows) {
-    const Share share = share_of(row.count.routed, row.count.sets);
-    table.add({row.size.text(), std::to_string(row.count.sets), std::to_string(row.count.routed),
-               std::to_string(row.count.refused), std::to_string(row.count.given_up()),
-               fmt::format("{:.4f}", share.value),
-               fmt::format("{:.4f} to {:.4f}", share.low, share.high),
-               std::to_string(row.count.first_routed), fmt::format("{:.3f}", row.wall_s)});
+    const Share share = row.share();
+    table.add(
+        {row.size.text(), row.of, std::to_string(row.count.sets), std::to_string(row.count.routed),
+         std::to_string(row.count.refused), std::to_string(row.count.given_up()),
+         fmt::format("{:.4f}", share.value),
+         row.is_sample ? fmt::format("{:.4f} to {:.4f}", share.low, share.high) : "these are all",
+         std::to_string(row.count.first_routed), fmt::format("{:.3f}", row.wall_s)});
     if (!row.refused.empty()) {
       notes += fmt::format("{} does not route {}\n", row.size.text(), join(row.refused, ", "));
     } else if (!row.count.refused_example.empty()) {
@@ -128,23 +173,78 @@ void declare(CommandLine& line) {
   line.flag("--random", "random disjoint flows");
   line.option("--kind", "of random flows: " + join(flow_sample_names(), ", "), "all_reduce");
   line.option("--flows", "of a random set", "2");
+  line.option("--load", "in place of it, the percentage of ports in use: 25,50,100");
   line.option("--of", "ports of a random flow; mixed: at most, each side by itself", "2");
-  line.option("--sets", "that are drawn", "1000");
+  line.flag("--shuffled", "strategies with their workers at random ports");
+  line.option("--strategies",
+              "of shuffled workers, a row each: '5,4,1;2,5,2' (MP,DP,PP); not "
+              "given: all of as many workers as ports");
+  line.flag("--all", "with --shuffled, every placement in place of random ones");
+  line.flag("--workloads", "the least m for the strategies of FRED's workloads");
+  line.option("--sets", "that are drawn, with --shuffled of each strategy", "1000");
   line.option("--seed", "of what is drawn", "1");
   declare_search(line);
   line.json_flag();
 }
 
-Result<FredStudyRow> row_of(const CommandLine& line, const FredSize& size,
-                            const RouteOptions& options) {
-  if (line.given("--partitions")) {
-    return partitions_row(size, options);
+Result<std::vector<FredStudyRow>> rows_of(const CommandLine& line, const FredSize& size,
+                                          const RouteOptions& options) {
+  if (line.given("--shuffled")) {
+    return shuffled_rows(line, size, options);
   }
-  if (line.given("--placements")) {
-    return placements_row(size, line.text("--view"), options);
+  std::vector<FredStudyRow> rows;
+  if (line.given("--random")) {
+    PLEACH_ASSIGN(samples, samples_of(line, size.ports));
+    for (const FlowSample& sample : samples) {
+      const Stopwatch watch;
+      PLEACH_ASSIGN(row, random_row(line, size, sample, options));
+      row.wall_s = watch.elapsed_s();
+      rows.push_back(std::move(row));
+    }
+    return rows;
   }
-  PLEACH_ASSIGN(study, random_study(line));
-  return random_row(size, study, options);
+  const Stopwatch watch;
+  PLEACH_ASSIGN(row, line.given("--partitions")
+                         ? partitions_row(size, options)
+                         : placements_row(size, line.text("--view"), options));
+  row.wall_s = watch.elapsed_s();
+  rows.push_back(std::move(row));
+  return rows;
+}
+
+std::string least_text(std::span<const LeastMiddleRow> rows) {
+  using enum Table::Align;
+  const auto name_of = [](int32_t middle) {
+    return middle == 0 ? fmt::format("over {}", kMostMiddle) : std::to_string(middle);
+  };
+  Table table({{"workload", kLeft},
+               {"strategy", kLeft},
+               {"in order", kRight},
+               {"random placements by least m", kLeft}});
+  for (const auto& [workload, least] : rows) {
+    std::vector<std::string> words;
+    for (const auto& [middle, sets] : least.random) {
+      words.push_back(fmt::format("{}: {}", name_of(middle), sets));
+    }
+    table.add({workload.workload, to_text(workload.strategy), name_of(least.in_order),
+               join(words, ", ")});
+  }
+  return table.text();
+}
+
+Result<ExitCode> study_workloads(const CommandLine& line, const Invocation& invocation) {
+  PLEACH_ASSIGN(options, route_options(line));
+  PLEACH_ASSIGN(ports, line.count("--ports", 2, INT32_MAX));
+  PLEACH_ASSIGN(sets, line.count("--sets", 1, kMostSets));
+  PLEACH_ASSIGN(seed, seed_option(line));
+  std::vector<LeastMiddleRow> rows;
+  for (StrategyOfWorkload& workload : strategies_of_workloads()) {
+    PLEACH_ASSIGN(least, least_middle(ports, workload.strategy, sets, seed, options));
+    rows.push_back({std::move(workload), std::move(least)});
+  }
+  fmt::print(invocation.out, "{}",
+             line.json() ? least_middle_json(ports, rows) + "\n" : least_text(rows));
+  return ExitCode::kDone;
 }
 
 Result<ExitCode> run(const Command& command, const Invocation& invocation) {
@@ -154,22 +254,32 @@ Result<ExitCode> run(const Command& command, const Invocation& invocation) {
     return *stop;
   }
   std::vector<std::string> studies;
-  for (const std::string name : {"partitions", "placements", "random"}) {
+  for (const std::string name : {"partitions", "placements", "random", "shuffled", "workloads"}) {
     if (line.given("--" + name)) {
       studies.push_back(name);
     }
   }
   if (studies.size() != 1) {
-    return line.refuse("give one of --partitions, --placements and --random");
+    return line.refuse(
+        "give one of --partitions, --placements, --random, --shuffled and --workloads");
+  }
+  for (const std::string option : {"--strategies", "--all"}) {
+    if (line.given(option) && studies.front() != "shuffled") {
+      return line.refuse(option + " goes with --shuffled");
+    }
+  }
+  if (line.given("--load") && (studies.front() != "random" || line.given("--flows"))) {
+    return line.refuse("--load goes with --random, in place of --flows");
+  }
+  if (studies.front() == "workloads") {
+    return study_workloads(line, invocation);
   }
   PLEACH_ASSIGN(options, route_options(line));
   PLEACH_ASSIGN(sizes, sizes_of(line));
   std::vector<FredStudyRow> rows;
   for (const FredSize& size : sizes) {
-    const Stopwatch watch;
-    PLEACH_ASSIGN(row, row_of(line, size, options));
-    row.wall_s = watch.elapsed_s();
-    rows.push_back(std::move(row));
+    PLEACH_ASSIGN(more, rows_of(line, size, options));
+    std::ranges::move(more, std::back_inserter(rows));
   }
   fmt::print(invocation.out, "{}",
              line.json() ? study_json(studies.front(), rows) + "\n" : text_of(rows));
@@ -182,7 +292,10 @@ Command fred_study_command() {
   return {"fred study", "counts which sets of flows route, all of a kind or random ones",
           "  pleach fred study --placements --ports 20\n"
           "  pleach fred study --partitions --ports 4,5,6,7,8\n"
-          "  pleach fred study --random --ports 256 --middle 3 --flows 64 --of 4 --sets 10\n",
+          "  pleach fred study --random --ports 256 --middle 3 --flows 64 --of 4 --sets 10\n"
+          "  pleach fred study --random --ports 8,16,32 --load 25,50,100 --of 3\n"
+          "  pleach fred study --shuffled --ports 20 --strategies \"2,5,2;3,3,2\"\n"
+          "  pleach fred study --workloads --ports 20\n",
           run};
 }
 

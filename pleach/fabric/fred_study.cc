@@ -54,20 +54,30 @@ void visit_partitions(std::vector<int32_t>& block_of, int32_t ports, int32_t blo
 
 void RouteCount::add(const FredSize& size, const std::vector<PortFlow>& flows,
                      const RouteOptions& options) {
+  add_all(size, std::span(&flows, 1), options);
+}
+
+void RouteCount::add_all(const FredSize& size, std::span<const std::vector<PortFlow>> together,
+                         const RouteOptions& options) {
   ++sets;
   RouteOptions first = options;
   first.goes_back = false;
-  // What the first colouring routes is routed: the search would begin with it.
-  const FlowRouting quick = route_flows(size, flows, first);
-  const FlowRouting full = quick.proved ? quick : route_flows(size, flows, options);
-  first_routed += quick.routed ? 1 : 0;
-  routed += full.routed ? 1 : 0;
-  if (!full.routed && full.proved) {
-    if (refused++ == 0) {
-      refused_example = flows;
-    }
+  bool first_routes = true, all_route = true;
+  const std::vector<PortFlow>* stopped = nullptr;  // a set that is proved not to route
+  for (const std::vector<PortFlow>& flows : together) {
+    // What the first colouring routes is routed: the search would begin with it.
+    const FlowRouting quick = route_flows(size, flows, first);
+    const FlowRouting full = quick.proved ? quick : route_flows(size, flows, options);
+    first_routes = first_routes && quick.routed;
+    all_route = all_route && full.routed;
+    stopped = stopped == nullptr && !full.routed && full.proved ? &flows : stopped;
+    most_steps = std::max(most_steps, full.steps);
   }
-  most_steps = std::max(most_steps, full.steps);
+  first_routed += first_routes ? 1 : 0;
+  routed += all_route ? 1 : 0;
+  if (stopped != nullptr && refused++ == 0) {
+    refused_example = *stopped;
+  }
 }
 
 Result<RouteCount> count_partitions(const FredSize& size, const RouteOptions& options) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct RouteCount {
   int64_t given_up() const { return sets - routed - refused; }
   // Routes one more set, and counts it.
   void add(const FredSize& size, const std::vector<PortFlow>& flows, const RouteOptions& options);
+  // The same of several that are asked for one after the other, as one: they route if all do.
+  void add_all(const FredSize& size, std::span<const std::vector<PortFlow>> sets,
+               const RouteOptions& options);
 };
 
 // Every partition of the ports into all-reduces, those of one port among them.

@@ -134,13 +134,22 @@ std::string flows_json(const std::string& pattern, std::span<const std::vector<P
   return line_of(json);
 }
 
+Share FredStudyRow::share() const {
+  Share share = share_of(count.routed, count.sets);
+  if (!is_sample) {
+    share.low = share.high = share.value;
+  }
+  return share;
+}
+
 std::string study_json(const std::string& study, std::span<const FredStudyRow> rows) {
   Json json = {{"study", study}, {"rows", Json::array()}};
   for (const FredStudyRow& row : rows) {
     const RouteCount& count = row.count;
-    const Share share = share_of(count.routed, count.sets);
+    const Share share = row.share();
     json["rows"].push_back({{"ports", row.size.ports},
                             {"middle", row.size.middle},
+                            {"of", row.of},
                             {"sets", count.sets},
                             {"routed", count.routed},
                             {"refused", count.refused},
@@ -154,6 +163,21 @@ std::string study_json(const std::string& study, std::span<const FredStudyRow> r
                             {"refused_phases", row.refused},
                             {"wall_s", row.wall_s},
                             {"most_wall_s", row.most_wall_s}});
+  }
+  return line_of(json);
+}
+
+std::string least_middle_json(int32_t ports, std::span<const LeastMiddleRow> rows) {
+  Json json = {{"study", "workloads"}, {"ports", ports}, {"rows", Json::array()}};
+  for (const auto& [workload, least] : rows) {
+    Json random = Json::array();
+    for (const auto& [middle, sets] : least.random) {
+      random.push_back({{"middle", middle}, {"sets", sets}});
+    }
+    json["rows"].push_back({{"workload", workload.workload},
+                            {"strategy", to_text(workload.strategy)},
+                            {"in_order", least.in_order},
+                            {"random", std::move(random)}});
   }
   return line_of(json);
 }

@@ -9,6 +9,7 @@
 #include "pleach/fabric/fred_router.h"
 #include "pleach/fabric/fred_study.h"
 #include "pleach/fabric/fred_switch.h"
+#include "pleach/fabric/placement_study.h"
 
 namespace pleach {
 
@@ -32,9 +33,20 @@ FredMemory memory_of(const FredSize& size, int64_t bytes);
 struct FredStudyRow {
   FredSize size;
   RouteCount count;
+  std::string of = {};  // what sets are made of, where rows differ in it: "8 flows of 4"
   std::vector<std::string> refused;  // of placements: "DP of MP5-DP4-PP1"
   double wall_s = 0;
   double most_wall_s = 0;  // of one set, where each is timed
+  bool is_sample = false;  // of random sets; false: these are all of them
+
+  // That route; of all of them there is nothing to be unsure of.
+  Share share() const;
+};
+
+// A workload's strategy, and the least m with which it routes.
+struct LeastMiddleRow {
+  StrategyOfWorkload workload;
+  LeastMiddle least;
 };
 
 // One line each: the JSON objects of docs/cli.md, "fred".
@@ -43,6 +55,7 @@ std::string to_json(const FredRouting& routing);
 std::string to_json(const FredSwitch& fred, const FredMemory& memory, const FredRouting* routing);
 std::string flows_json(const std::string& pattern, std::span<const std::vector<PortFlow>> phases);
 std::string study_json(const std::string& study, std::span<const FredStudyRow> rows);
+std::string least_middle_json(int32_t ports, std::span<const LeastMiddleRow> rows);
 
 // The switch as a picture: stages from left to right, wires in the colour of the flow on them.
 //   errors  kInvalidArgument: too many cells for a picture
