@@ -8,6 +8,7 @@
 #include "pleach/base/text.h"
 #include "pleach/cli/table.h"
 #include "pleach/collective/io_roots.h"
+#include "pleach/training/placements.h"
 
 namespace pleach {
 
@@ -59,9 +60,15 @@ Result<std::vector<std::string>> schedule_sources(const CommandLine& line) {
   return std::vector<std::string>{schedule_source(line)};
 }
 
-Result<Strategy> strategy_option(const CommandLine& line, int32_t rank_count) {
+Result<Strategy> strategy_option(const CommandLine& line, int32_t rank_count,
+                                 const Topology* topology) {
   constexpr std::string_view kName = "strategy: ";
   auto strategy = parse_strategy(line.text("--strategy"), rank_count);
+  if (strategy && strategy->placement_rule != PlacementRule::kGiven) {
+    strategy = topology == nullptr
+                   ? invalid("a placement that looks at the network needs a --topology")
+                   : placed(*topology, std::move(*strategy));
+  }
   if (!strategy && strategy.error().message.starts_with(kName)) {
     Error bare = strategy.error();
     bare.message.erase(0, kName.size());

@@ -35,8 +35,10 @@ Status check_root(const CommandLine& line, CollectiveKind collective);
 Result<ScheduleRequest> schedule_request(const CommandLine& line, const Topology& on,
                                          const std::string& source);
 
-// --strategy, of so many ranks. Its messages name the strategy, as the option does.
-Result<Strategy> strategy_option(const CommandLine& line, int32_t rank_count);
+// --strategy, of so many ranks, placed where it says so, on the topology if there is one. Its
+// messages name the strategy, as the option does.
+Result<Strategy> strategy_option(const CommandLine& line, int32_t rank_count,
+                                 const Topology* topology);
 
 // --segments: a number; none: auto.
 Result<std::optional<int32_t>> segments_option(const CommandLine& line);

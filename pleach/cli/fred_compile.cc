@@ -151,7 +151,7 @@ Result<ExitCode> run(const Command& command, const Invocation& invocation) {
   }
   PLEACH_ASSIGN(options, configure_options(line));
   PLEACH_ASSIGN(topology, line.value("--topology", load_topology));
-  PLEACH_ASSIGN(strategy, strategy_option(line, count_of(topology.rank_nodes())));
+  PLEACH_ASSIGN(strategy, strategy_option(line, count_of(topology.rank_nodes()), &topology));
   PLEACH_ASSIGN(reconfiguration_ps, line.value("--reconfiguration", parse_time_ps));
   PLEACH_ASSIGN(configured, configure_switches(topology, strategy, options));
   const ConfigurationsReport report = {topology, strategy, options, configured, reconfiguration_ps};

@@ -485,7 +485,8 @@ Result<TrainSettings> understand_train(const CommandLine& line) {
     WorkloadSettings& own = *settings.workload;
     const bool computes = std::holds_alternative<Accelerator>(own.workload.times);
     own.capacity_bytes = computes || line.given("--accelerator") ? accelerator.capacity_bytes : 0;
-    PLEACH_SET(own.strategy, strategy_option(line, settings.rank_count));
+    PLEACH_SET(own.strategy, strategy_option(line, settings.rank_count,
+                                             settings.topology ? &*settings.topology : nullptr));
     PLEACH_SET(own.policies, policies_option(line, settings.network.source));
     own.settled = line.given("--settled");
     PLEACH_SET(own.slowness, slowness_option(line, own.strategy.rank_end()));

@@ -1,9 +1,8 @@
 #include "pleach/training/phase_streams.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
-#include <map>
-#include <memory>
 #include <span>
 #include <utility>
 
@@ -11,7 +10,6 @@
 #include "pleach/collective/rank_of_node.h"
 #include "pleach/collective/switch_passes.h"
 #include "pleach/collective/switch_streams.h"
-#include "pleach/topology/routes.h"
 
 namespace pleach {
 namespace {
@@ -20,15 +18,15 @@ namespace {
 constexpr int64_t kSizeBytes = int64_t{1} << 26;
 
 // The streams of a schedule without symmetry, by step.
-std::vector<std::vector<PhaseStream>> streams_of(const Topology& topology, const Schedule& schedule,
-                                                 int32_t group) {
+std::vector<std::vector<PhaseStream>> streams_of(const Topology& topology,
+                                                 const Schedule& schedule) {
   std::vector<std::vector<PhaseStream>> steps(at(schedule.step_count()));
   const RankOfNode rank_of(schedule.participants);
   for (const Transfer& transfer : schedule.transfers) {
     if (rank_of(transfer.source) != kNoRank && rank_of(transfer.target) != kNoRank) {
       const std::span<const LinkId> route = schedule.routes[transfer.route];
       steps[at(transfer.step)].push_back(
-          {group, {route.begin(), route.end()}, switch_passes(topology, route)});
+          {0, {route.begin(), route.end()}, switch_passes(topology, route)});
     }
   }
   const SwitchStreams streams(schedule, rank_of);
@@ -42,7 +40,7 @@ std::vector<std::vector<PhaseStream>> streams_of(const Topology& topology, const
       is_known[stream] = true;
       std::vector<PhaseStream>& step = steps[at(transfer.step)];
       place[stream] = {at(transfer.step), step.size()};
-      step.push_back({group, {}, std::move(passes[stream])});
+      step.push_back({0, {}, std::move(passes[stream])});
     }
     std::ranges::copy(schedule.routes[transfer.route],
                       std::back_inserter(steps[place[stream].first][place[stream].second].links));
@@ -57,73 +55,74 @@ std::vector<std::vector<PhaseStream>> streams_of(const Topology& topology, const
   return steps;
 }
 
-class StepBuilder {
- public:
-  StepBuilder(const Topology& topology, const TrainingPhase& phase, Planner& planner)
-      : topology_(topology), phase_(phase), planner_(planner), router_(topology) {}
+}  // namespace
 
-  Result<PhaseSteps> build() {
-    for (int32_t round = 0; round < count_of(phase_.rounds); ++round) {
-      const std::vector<NodeGroup>& groups = phase_.rounds[at(round)];
-      const std::size_t first = result_.steps.size();
-      for (int32_t group = 0; group < count_of(groups); ++group) {
-        PLEACH_ASSIGN(streams, of_group(groups[at(group)], group));
-        for (std::size_t step = 0; step < streams.size(); ++step) {
-          if (result_.steps.size() == first + step) {
-            result_.steps.push_back({round, {}});
-          }
-          std::ranges::move(streams[step], std::back_inserter(result_.steps[first + step].streams));
+Result<PhaseSteps> PhasePlanner::steps(const TrainingPhase& phase) {
+  PhaseSteps result;
+  for (int32_t round = 0; round < count_of(phase.rounds); ++round) {
+    const std::vector<NodeGroup>& groups = phase.rounds[at(round)];
+    const std::size_t first = result.steps.size();
+    for (int32_t group = 0; group < count_of(groups); ++group) {
+      PLEACH_ASSIGN(own, of_group(phase.collective, groups[at(group)]));
+      if (!own->algorithm.empty() &&
+          std::ranges::find(result.algorithms, own->algorithm) == result.algorithms.end()) {
+        result.algorithms.push_back(own->algorithm);
+      }
+      for (std::size_t step = 0; step < own->steps.size(); ++step) {
+        if (result.steps.size() == first + step) {
+          result.steps.push_back({round, {}});
+        }
+        for (const PhaseStream& stream : own->steps[step]) {
+          result.steps[first + step].streams.push_back(stream);
+          result.steps[first + step].streams.back().group = group;
         }
       }
     }
-    return std::move(result_);
   }
+  return result;
+}
 
- private:
-  Result<std::vector<std::vector<PhaseStream>>> of_group(const NodeGroup& nodes, int32_t group) {
-    if (nodes.size() == 2 && phase_.collective == CollectiveKind::kBroadcast) {
-      return message(nodes[0], nodes[1], group);
+Result<const PhasePlanner::GroupSteps*> PhasePlanner::of_group(CollectiveKind collective,
+                                                               const NodeGroup& nodes) {
+  const std::pair key(collective, nodes);
+  auto known = known_.find(key);
+  if (known == known_.end()) {
+    const bool is_message = nodes.size() == 2;
+    if (is_message && collective == CollectiveKind::kBroadcast) {
+      PLEACH_ASSIGN(own, message(nodes[0], nodes[1]));
+      known = known_.emplace(key, std::move(own)).first;
+    } else if (is_message && collective == CollectiveKind::kReduce) {
+      PLEACH_ASSIGN(own, message(nodes[1], nodes[0]));
+      known = known_.emplace(key, std::move(own)).first;
+    } else {
+      PLEACH_ASSIGN(own, plan(collective, nodes));
+      known = known_.emplace(key, std::move(own)).first;
     }
-    if (nodes.size() == 2 && phase_.collective == CollectiveKind::kReduce) {
-      return message(nodes[1], nodes[0], group);
-    }
-    PLEACH_ASSIGN(choice, planner_.choose({.collective = phase_.collective,
-                                           .participants = nodes,
-                                           .root = {},
-                                           .size_bytes = kSizeBytes}));
-    const std::string& algorithm = choice.schedule->provenance.algorithm;
-    if (std::ranges::find(result_.algorithms, algorithm) == result_.algorithms.end()) {
-      result_.algorithms.push_back(algorithm);
-    }
-    if (choice.schedule->symmetry) {
-      PLEACH_ASSIGN(whole, expand(*choice.schedule, &topology_));
-      return streams_of(topology_, whole, group);
-    }
-    return streams_of(topology_, *choice.schedule, group);
   }
+  return &known->second;
+}
 
-  Result<std::vector<std::vector<PhaseStream>>> message(NodeId source, NodeId target,
-                                                        int32_t group) {
-    PLEACH_ASSIGN(route, router_.route(source, target));
-    PhaseStream stream = {group, route, switch_passes(topology_, route)};
-    std::ranges::sort(stream.links);
-    std::vector<std::vector<PhaseStream>> steps(1);
-    steps[0].push_back(std::move(stream));
-    return steps;
+Result<PhasePlanner::GroupSteps> PhasePlanner::plan(CollectiveKind collective,
+                                                    const NodeGroup& nodes) {
+  PLEACH_ASSIGN(
+      choice,
+      planner_.choose(
+          {.collective = collective, .participants = nodes, .root = {}, .size_bytes = kSizeBytes}));
+  GroupSteps own = {choice.schedule->provenance.algorithm, {}};
+  if (choice.schedule->symmetry) {
+    PLEACH_ASSIGN(whole, expand(*choice.schedule, &topology_));
+    own.steps = streams_of(topology_, whole);
+  } else {
+    own.steps = streams_of(topology_, *choice.schedule);
   }
+  return own;
+}
 
-  const Topology& topology_;
-  const TrainingPhase& phase_;
-  Planner& planner_;
-  Router router_;
-  PhaseSteps result_;
-};
-
-}  // namespace
-
-Result<PhaseSteps> phase_steps(const Topology& topology, const TrainingPhase& phase,
-                               Planner& planner) {
-  return StepBuilder(topology, phase, planner).build();
+Result<PhasePlanner::GroupSteps> PhasePlanner::message(NodeId source, NodeId target) {
+  PLEACH_ASSIGN(route, router_.route(source, target));
+  PhaseStream stream = {0, route, switch_passes(topology_, route)};
+  std::ranges::sort(stream.links);
+  return GroupSteps{"", {{std::move(stream)}}};
 }
 
 LinkLoad most_loaded_link(const Topology& topology, const PhaseSteps& steps) {
@@ -140,11 +139,17 @@ LinkLoad most_loaded_link(const Topology& topology, const PhaseSteps& steps) {
     }
     std::ranges::transform(all, most, all.begin(), std::plus());
   }
-  const auto found = std::ranges::max_element(all);
-  if (found == all.end() || *found == 0) {
-    return {};
+  LinkLoad worst;
+  double worst_share = 0;
+  for (std::size_t link = 0; link < all.size(); ++link) {
+    const double share =
+        static_cast<double>(topology.links()[link].bandwidth_bytes_per_s) / std::max(1, all[link]);
+    if (all[link] > 0 && (worst.streams == 0 || share < worst_share)) {
+      worst = {all[link], LinkId{static_cast<int32_t>(link)}};
+      worst_share = share;
+    }
   }
-  return {*found, LinkId{static_cast<int32_t>(found - all.begin())}};
+  return worst;
 }
 
 }  // namespace pleach

@@ -66,7 +66,7 @@ class PhaseBuilder {
     std::vector<NodeGroup> groups;
     for (int32_t source = 0; source < stages; ++source) {
       int32_t target = source + by;
-      if (strategy_.stream_bytes_per_s > 0) {
+      if (strategy_.streams()) {
         target = (target + stages) % stages;
       }
       if (target < 0 || target >= stages || target == source) {
@@ -127,6 +127,10 @@ Result<std::vector<TrainingPhase>> training_phases(const Topology& topology,
                                topology.name(), strategy.rank_end() - 1, to_text(strategy), ranks));
   }
   return PhaseBuilder(topology, strategy).build();
+}
+
+bool is_io_phase(const Topology& topology, const TrainingPhase& phase) {
+  return topology.node(phase.rounds.front().front().front()).kind == NodeKind::kIo;
 }
 
 }  // namespace pleach

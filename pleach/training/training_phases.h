@@ -35,5 +35,7 @@ struct TrainingPhase {
 //   errors  kInvalidArgument: ranks of the strategy that the topology lacks
 Result<std::vector<TrainingPhase>> training_phases(const Topology& topology,
                                                    const Strategy& strategy);
+// Whether it is one of those of I/O nodes.
+bool is_io_phase(const Topology& topology, const TrainingPhase& phase);
 
 }  // namespace pleach

@@ -46,6 +46,9 @@ Status check_numbers(const Workload& workload, const Strategy& strategy) {
   if (!std::ranges::is_permutation(strategy.placement, Strategy().placement)) {
     return invalid("strategy: the placement does not name each dimension once");
   }
+  if (strategy.placement_rule != PlacementRule::kGiven) {
+    return invalid("strategy: a placement that is a rule, and no rank of each place yet");
+  }
   PLEACH_TRY(check_placement(strategy));
   if (strategy.multicast_outputs && strategy.tensor_sequence) {
     return invalid(

@@ -23,6 +23,10 @@ constexpr std::array<Name<ParallelDimension>, 4> kDimensionNames = {{
     {ParallelDimension::kPipeline, "pp"},
     {ParallelDimension::kData, "dp"},
 }};
+constexpr std::array<Name<PlacementRule>, 2> kRuleNames = {{
+    {PlacementRule::kMesh, "mesh"},
+    {PlacementRule::kSearch, "search"},
+}};
 constexpr std::array<Name<PipelineSchedule>, 2> kScheduleNames = {{
     {PipelineSchedule::kOneForwardOneBackward, "1f1b"},
     {PipelineSchedule::kGpipe, "gpipe"},
@@ -72,7 +76,9 @@ std::vector<OptionDescriptor> descriptors() {
           {.name = "placement",
            .kind = Kind::kText,
            .default_value = "tp-sp-pp-dp",
-           .summary = "how ranks are numbered, the fastest first; or the rank of each place"},
+           .summary = "how ranks are numbered, the fastest first (fred: as it is); or the rank of "
+                      "each place; or a rule that looks at the network: mesh, search"},
+          count("placement_seed", "of placement=search"),
           count("idle", "ranks that do nothing", 0)};
 }
 
@@ -83,7 +89,7 @@ Result<std::array<ParallelDimension, 4>> parse_order(const std::string& text) {
                                    &Name<ParallelDimension>::text)) {
     return invalid(
         fmt::format("strategy: placement {} does not name each of tp, sp, pp, dp once, "
-                    "as tp-sp-pp-dp does",
+                    "as tp-sp-pp-dp does, and is none of fred, mesh and search",
                     pleach::quoted(text)));
   }
   for (std::size_t at = 0; at < names.size(); ++at) {
@@ -121,6 +127,13 @@ Result<std::vector<int32_t>> read_places(const std::string& path, int32_t rank_c
 
 // Into the strategy's `placement` or `rank_of_place`, which is yet to be checked.
 Status parse_placement(const std::string& text, int32_t rank_count, Strategy& strategy) {
+  if (const auto rule = value_of(kRuleNames, text)) {
+    strategy.placement_rule = *rule;
+    return ok();
+  }
+  if (text == "fred") {
+    return ok();  // as it is
+  }
   if (names_file(text)) {
     PLEACH_SET(strategy.rank_of_place, read_places(text, rank_count));
     return ok();
@@ -235,7 +248,8 @@ Result<Strategy> parse_strategy(std::string_view text, int32_t rank_count) {
                        .optimizer = options.text("optimizer") == "adam",
                        .multicast_outputs = options.text("outputs") == "multicast",
                        .stream_bytes_per_s = stream_bytes_per_s,
-                       .streams_by_io = streams_by_io};
+                       .streams_by_io = streams_by_io,
+                       .placement_seed = count("placement_seed")};
   const bool has_data =
       std::ranges::any_of(spec.options, [](const auto& option) { return option.first == "dp"; });
   PLEACH_TRY(fit_ranks(strategy, has_data, rank_count, count("idle")));
@@ -271,7 +285,10 @@ std::string to_text(const Strategy& strategy) {
     text += fmt::format(",stream={}B/s", strategy.stream_bytes_per_s);
   }
   text += strategy.streams_by_io ? ",stream=io" : "";
-  if (!strategy.rank_of_place.empty()) {
+  if (strategy.placement_rule != plain.placement_rule) {
+    text += fmt::format(",placement={}", name_of(kRuleNames, strategy.placement_rule));
+    add("placement_seed", strategy.placement_seed, plain.placement_seed);
+  } else if (!strategy.rank_of_place.empty()) {
     text += fmt::format(",placement={}", fmt::join(strategy.rank_of_place, "-"));
   } else if (strategy.placement != plain.placement) {
     std::vector<std::string> names;

@@ -14,6 +14,9 @@
 namespace pleach {
 
 enum class ParallelDimension : uint8_t { kTensor, kSequence, kPipeline, kData };
+// Where the rank of each place comes from: what the strategy has; or a rule that looks at the
+// network (training/placements.h).
+enum class PlacementRule : uint8_t { kGiven, kMesh, kSearch };
 enum class PipelineSchedule : uint8_t { kGpipe, kOneForwardOneBackward };
 
 struct Strategy {
@@ -47,6 +50,8 @@ struct Strategy {
   // In place of that: the rank of each place, tensor + T·(sequence + S·(pipeline + P·data)). Ranks
   // that are not among them do nothing. Empty: as `placement` has it.
   std::vector<int32_t> rank_of_place = {};
+  PlacementRule placement_rule = PlacementRule::kGiven;
+  int32_t placement_seed = 1;  // of kSearch
 
   // That do something.
   int32_t rank_count() const { return data * tensor * pipeline * sequence; }
@@ -63,7 +68,8 @@ Status check_placement(const Strategy& strategy);
 //  recompute=on,optimizer=adam|none,outputs=pairs|multicast,stream=100GB/s|io,
 //  placement=tp-sp-pp-dp,idle=2". dp may be left out: what remains of `rank_count`.
 //   placement  or the rank of each place (Strategy): "0-4-1-5", or a file with [0, 4, 1, 5], whose
-//              name has a / or ends in .json
+//              name has a / or ends in .json; fred: another word for tp-sp-pp-dp; mesh, search:
+//              rules, which placed() follows
 //   idle       ranks that do nothing: at the end, or not in the list
 //   errors     kInvalidArgument: unknown keys, values < 1, products that are not rank_count − idle,
 //              ranks of a placement that are not below rank_count, and those of check_placement;

@@ -34,6 +34,9 @@ TEST(ParseStrategy, FillsDataParallelismFromTheRanks) {
       {"tp=2,placement=0-2-1-3", 4, "dp=2,tp=2,placement=0-2-1-3"},
       {"tp=2,idle=1,placement=4-2-1-3", 5, "dp=2,tp=2,placement=4-2-1-3"},
       {"placement=0", 1, "dp=1,placement=0"},
+      {"tp=2,placement=fred", 4, "dp=2,tp=2"},
+      {"tp=2,placement=mesh,placement_seed=7", 4, "dp=2,tp=2,placement=mesh,placement_seed=7"},
+      {"placement=search", 4, "dp=4,placement=search"},
   };
   for (const auto& one : cases) {
     const Result<Strategy> strategy = parse_strategy(one.text, one.rank_count);
@@ -59,10 +62,10 @@ TEST(ParseStrategy, NamesWhatIsWrong) {
       {"idle=8", 8, "strategy: 8 of 8 ranks are idle"},
       {"placement=tp-dp", 8,
        "strategy: placement 'tp-dp' does not name each of tp, sp, pp, dp once, as tp-sp-pp-dp "
-       "does"},
+       "does, and is none of fred, mesh and search"},
       {"placement=tp-tp-pp-dp", 8,
        "strategy: placement 'tp-tp-pp-dp' does not name each of tp, sp, pp, dp once, as "
-       "tp-sp-pp-dp does"},
+       "tp-sp-pp-dp does, and is none of fred, mesh and search"},
       {"tp=2,placement=0-2-1-2", 4, "strategy: placement: rank 2 is there twice"},
       {"tp=2,placement=0-2-3", 4,
        "strategy: placement: 3 ranks for the 4 places of dp=2 x tp=2 x pp=1 x sp=1; rank 1 is "
@@ -156,9 +159,10 @@ TEST(ParseStrategy, ReadsWhatToTextPrints) {
 // Whatever the text, there is a strategy that fits the ranks or an error of one line.
 TEST(ParseStrategy, SurvivesAnyText) {
   Rng rng(17);
-  const std::vector<std::string> words = {"tp=2", "pp=2", "idle=1", "placement=", "0",    "1", "2",
-                                          "3",    "-",    "tp-dp",  "stream=",    "/",    ",", "=",
-                                          "99",   "\n",   "7",      ".json",      "1GB/s"};
+  const std::vector<std::string> words = {
+      "tp=2", "pp=2",  "idle=1",  "placement=", "0",      "1",   "2",  "3",
+      "-",    "tp-dp", "stream=", "/",          ",",      "=",   "99", "\n",
+      "7",    ".json", "1GB/s",   "mesh",       "search", "fred"};
   int32_t parsed = 0;
   for (int32_t round = 0; round < 20'000; ++round) {
     std::string text;
