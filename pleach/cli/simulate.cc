@@ -11,6 +11,7 @@
 #include "pleach/cli/log.h"
 #include "pleach/cli/table.h"
 #include "pleach/cli/timing_options.h"
+#include "pleach/training/switch_configurations.h"
 
 namespace pleach {
 namespace {
@@ -20,6 +21,11 @@ void declare(CommandLine& line) {
   line.option("--size", "whole buffer of one rank: 64MiB");
   line.option("--sizes", "several, as a table: 1KiB:256MiB:4 (from, to, factor) or a list");
   line.option("--groups", "ranks of groups that each do it, all at once: 0,4,8;1,5,9");
+  line.option(
+      "--on-conflict",
+      "of --groups that switches cannot carry at once: wait; decompose, into rings of their "
+      "ranks; fail",
+      "wait");
   declare_schedule(line);
   declare_timing(line, "1");
   line.option("--cycle",
@@ -57,12 +63,45 @@ struct Timed {
   }
 };
 
+// With --on-conflict fail an error names groups that switches cannot carry at once, with decompose
+// they get rings.
+Status settle_conflicts(const CommandLine& line, const Topology& topology,
+                        const TrainingPhase& phase, const TimingRequest& how, Planner& planner,
+                        CommonChoice& choice) {
+  PLEACH_ASSIGN(answer, line.value("--on-conflict", [](const std::string& text) {
+    return parse_on_conflict(text);
+  }));
+  if (answer == OnConflict::kWait) {
+    return ok();
+  }
+  PLEACH_ASSIGN(found, groups_in_conflict(topology, phase, planner));
+  if (found.groups.empty()) {
+    return ok();
+  }
+  if (answer == OnConflict::kFail) {
+    return Error{ErrorCode::kInfeasible, conflict_text(topology, phase, found.conflicts.front())};
+  }
+  std::vector<NodeGroup> groups;
+  for (const int32_t group : found.groups) {
+    groups.push_back(phase.rounds.front()[at(group)]);
+  }
+  PLEACH_ASSIGN(rings, make_planner(topology, "ring", planner_options(how)));
+  PLEACH_ASSIGN(schedules, rings->schedules(phase.collective, groups, how.size_bytes));
+  for (std::size_t ring = 0; ring < schedules.size(); ++ring) {
+    choice.schedules[at(found.groups[ring])] = std::move(schedules[ring]);
+  }
+  return ok();
+}
+
 Result<Timed> time_groups(const CommandLine& line, const Topology& topology,
                           const std::string& source, TimingRequest how) {
   PLEACH_ASSIGN(groups, from_option("--groups", parse_groups(topology, line.text("--groups"))));
   PLEACH_ASSIGN(collective, line.value("--collective", parse_collective));
   PLEACH_ASSIGN(planner, make_planner(topology, source, planner_options(how)));
   PLEACH_ASSIGN(choice, planner->choose_together(collective, groups, how.size_bytes));
+  PLEACH_TRY(settle_conflicts(line, topology,
+                              {std::string(to_text(collective)), collective, {groups}}, how,
+                              *planner, choice));
   how.options.segment_count = choice.segment_count;
   how.choose_segments = false;
   Timed timed;
@@ -209,6 +248,9 @@ Result<ExitCode> run_simulate(const Command& command, const Invocation& invocati
     if (names_schedule_file(sources.front())) {
       return line.refuse("--groups is for an algorithm: a file says itself which ranks take part");
     }
+  }
+  if (line.given("--on-conflict") && !line.given("--groups")) {
+    return line.refuse("--on-conflict goes with --groups");
   }
   if (line.given("--size") && sources.size() == 1 && models.size() == 1) {
     return simulate_one(line, invocation, sources.front(), models.front());

@@ -80,29 +80,41 @@ class Compiler {
     PLEACH_ASSIGN(planner, make_list_planner(topology_, options_.algorithms, planner_options()));
     const std::array<std::string, 2> rings = {"ring", "direct"};
     PLEACH_ASSIGN(endpoint, make_list_planner(topology_, rings, planner_options()));
+    PhasePlanner chosen(topology_, *planner), ringed(topology_, *endpoint);
     for (TrainingPhase& phase : phases) {
       const std::string name = phase.name;
-      PLEACH_ASSIGN(decomposed, add_phase(std::move(phase), *planner, ""));
+      PLEACH_ASSIGN(decomposed, add_phase(std::move(phase), chosen, ""));
       if (!decomposed.rounds.empty()) {
-        PLEACH_TRY(add_phase(std::move(decomposed), *endpoint, name));
+        PLEACH_TRY(add_phase(std::move(decomposed), ringed, name));
       }
     }
     return std::move(result_);
+  }
+
+  Result<GroupsInConflict> in_conflict(const TrainingPhase& phase, Planner& planner) {
+    PhasePlanner planned(topology_, planner);
+    PLEACH_ASSIGN(steps, planned.steps(phase));
+    ConfiguredPhase result = {.phase = phase};
+    TrainingPhase rings;
+    PLEACH_TRY(decompose(result, steps, rings));
+    std::set<int32_t> groups;
+    for (const PhaseConflict& conflict : result.conflicts) {
+      groups.insert(conflict.groups.begin(), conflict.groups.end());
+    }
+    return GroupsInConflict{{groups.begin(), groups.end()}, std::move(result.conflicts)};
   }
 
  private:
   static PlannerOptions planner_options() { return {.wants_certificate = false}; }
 
   // Adds a phase, without the groups that are decomposed, which it returns.
-  Result<TrainingPhase> add_phase(TrainingPhase phase, Planner& planner,
+  Result<TrainingPhase> add_phase(TrainingPhase phase, PhasePlanner& planner,
                                   std::string decomposed_from) {
-    PLEACH_ASSIGN(steps, phase_steps(topology_, phase, planner));
+    PLEACH_ASSIGN(steps, planner.steps(phase));
     ConfiguredPhase result = {.phase = std::move(phase),
                               .algorithms = std::move(steps.algorithms),
                               .step_count = count_of(steps.steps),
                               .load = most_loaded_link(topology_, steps),
-                              .turns = {},
-                              .conflicts = {},
                               .decomposed_from = std::move(decomposed_from)};
     TrainingPhase rings = {result.phase.name + ", decomposed", result.phase.collective, {}};
     const bool is_first = result.decomposed_from.empty();
@@ -285,6 +297,12 @@ Result<OnConflict> parse_on_conflict(std::string_view text) {
 Result<SwitchConfigurations> configure_switches(const Topology& topology, const Strategy& strategy,
                                                 const ConfigureOptions& options) {
   return Compiler(topology, options).compile(strategy);
+}
+
+Result<GroupsInConflict> groups_in_conflict(const Topology& topology, const TrainingPhase& phase,
+                                            Planner& planner, const RouteOptions& routing) {
+  const ConfigureOptions options = {.routing = routing};
+  return Compiler(topology, options).in_conflict(phase, planner);
 }
 
 std::string conflict_text(const Topology& topology, const TrainingPhase& phase,

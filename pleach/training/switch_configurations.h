@@ -70,12 +70,12 @@ struct PhaseConflict {
 
 struct ConfiguredPhase {
   TrainingPhase phase;
-  std::vector<std::string> algorithms;
+  std::vector<std::string> algorithms = {};
   int32_t step_count = 0;
-  LinkLoad load;
-  std::vector<ConfiguredTurn> turns;
-  std::vector<PhaseConflict> conflicts;  // one per step at most
-  std::string decomposed_from;           // rings in place of a phase's groups; else empty
+  LinkLoad load = {};
+  std::vector<ConfiguredTurn> turns = {};
+  std::vector<PhaseConflict> conflicts = {};  // one per step at most
+  std::string decomposed_from = {};           // rings in place of a phase's groups; else empty
 };
 
 struct SwitchConfigurations {
@@ -87,14 +87,23 @@ struct SwitchConfigurations {
 // groups at once. A switch through which unicasts pass alone is told nothing, where its online
 // routing finds a way for each. A stream holds one lane of each link.
 //   returns  configured that may not fit() the memory; the same for the same input
-//   errors   those of training_phases() and phase_steps(); kInfeasible: with kFail what is in each
+//   errors   those of training_phases() and PhasePlanner; kInfeasible: with kFail what is in each
 //            other's way (names phase, switch and ranks), and a stream that no idle switch carries
 //   source   FRED, ISCA 2025, sec. 5.2 (configurations per phase, four ways out of a conflict)
 Result<SwitchConfigurations> configure_switches(const Topology& topology, const Strategy& strategy,
                                                 const ConfigureOptions& options = {});
 
-// "tensor, round 2, step 1: switch a cannot carry groups 0 (ranks 0,2) and 1 (ranks 1,4) at once
-// (level 0)".
+// The groups of a phase of one round that kDecompose would take out, and why: of each conflict that
+// is left when those before it are out.
+//   errors  those of PhasePlanner
+struct GroupsInConflict {
+  std::vector<int32_t> groups;  // ascending; none: all flow at once, step by step
+  std::vector<PhaseConflict> conflicts;
+};
+Result<GroupsInConflict> groups_in_conflict(const Topology& topology, const TrainingPhase& phase,
+                                            Planner& planner, const RouteOptions& options = {});
+
+// "tensor, step 1: switch a cannot carry at once, level 0: groups 0 (0,2), 1 (1,4)".
 std::string conflict_text(const Topology& topology, const TrainingPhase& phase,
                           const PhaseConflict& conflict);
 
