@@ -4,9 +4,9 @@
     python3 bench/fred.py --pleach build/release/pleach [--check]
 
 Every phase of every strategy of 2 to 20 workers on FRED_3(20); 64 disjoint all-reduces of 4 random
-ports each on FRED_3(256), ten seeds; a run of a million segments with admission over one without, the
-median of interleaved rounds; and the memory of an all_reduce over 1,024 NPUs. With --check the exit
-status is 1 where something does not route, or takes more than its limit.
+ports each on FRED_3(256), ten seeds; a run of a million segments with admission over one without,
+the median of interleaved rounds; and the memory of an all_reduce over 1,024 NPUs. With --check the
+exit status is 1 where something does not route, or takes more than its limit.
 """
 import argparse
 import json
