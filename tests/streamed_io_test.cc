@@ -155,6 +155,32 @@ TEST(StreamedIo, HidesBehindComputation) {
     ASSERT_TRUE(row) << row.error().message;
     EXPECT_NEAR(seconds_of(row->run.iteration_ps), 30e-3 + 2 * load_s, load_s * 0.01);
     EXPECT_EQ(row->run.workers[0].load_wait_ps, row->exposed_ps);
+    EXPECT_EQ(row->run.workers[0].input_wait_ps, 0);
+  }
+}
+
+// The samples come first, to each tensor group its own.
+TEST(StreamedIo, ShowsTheFirstInput) {
+  const Topology topology = topology_of("fred:D");
+  const int32_t layers = 10;
+  Workload workload = workload_of(1e9, layers, 1'000'000'000, 4);
+  workload.model.input_bytes = 23'040'000;
+  const double load_s = 1e9 / layers * 2 / kLine;
+  for (const int32_t tensor : {1, 4}) {
+    for (const int32_t micro_batches : {1, 4}) {
+      const Strategy strategy = {.data = 20 / tensor,
+                                 .tensor = tensor,
+                                 .micro_batches = micro_batches,
+                                 .streams_by_io = true};
+      SCOPED_TRACE(to_text(strategy));
+      const auto row = train_on(topology, workload, strategy, {.source = CostSource::kFull});
+      ASSERT_TRUE(row) << row.error().message;
+      const double input_s = 23.04e6 * 4 / micro_batches * strategy.data / kLine;
+      const WorkerTimes& waits = row->run.workers[0];
+      EXPECT_NEAR(seconds_of(waits.input_wait_ps), input_s, input_s * 0.01);
+      EXPECT_NEAR(seconds_of(waits.load_wait_ps), input_s + 2 * load_s, input_s * 0.01);
+      EXPECT_EQ(waits.load_wait_ps, row->exposed_ps);
+    }
   }
 }
 

@@ -84,14 +84,16 @@ std::string curve_end_text(const TrainingRow& row) {
 
 using Align = Table::Align;
 
-// What computation waited for: "gradients 1.20 ms, stages 300 us".
+// What computation waited for: "gradients 1.20 ms, messages 300 us".
 std::string waits_text(const TrainingRow& row) {
   const WorkerTimes& times = busiest_worker(row);
   std::string text;
   for (const auto& [name, time_ps] : {std::pair{"gradients", times.gradient_wait_ps},
                                       {"collectives", times.collective_wait_ps},
-                                      {"stages", times.receive_wait_ps},
-                                      {"loads", times.load_wait_ps}}) {
+                                      {"bubbles", times.bubble_wait_ps},
+                                      {"messages", times.receive_wait_ps - times.bubble_wait_ps},
+                                      {"inputs", times.input_wait_ps},
+                                      {"loads", times.load_wait_ps - times.input_wait_ps}}) {
     if (time_ps > 0) {
       text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, format_time(time_ps));
     }

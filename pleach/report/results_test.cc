@@ -89,7 +89,7 @@ TrainingRow row_of(const std::string& policy, int64_t iteration_ps, int64_t boun
   row.run.steady = true;
   row.run.iterations = 3;
   row.run.workers = {{.compute_ps = 1 * kMs, .gradient_wait_ps = 5 * kMs},
-                     {.compute_ps = 2 * kMs, .load_wait_ps = 3 * kMs}};
+                     {.compute_ps = 2 * kMs, .load_wait_ps = 3 * kMs, .input_wait_ps = 1 * kMs}};
   row.compute_ps = 2 * kMs;
   row.exposed_ps = iteration_ps - row.compute_ps;
   row.bound_ps = bound_ps;
@@ -100,6 +100,7 @@ const std::string kFirstRow =
     R"({"policy":"ddp,bucket=1MB","iteration_s":0.004,"compute_s":0.002,)"
     R"("exposed_communication_s":0.002,"speedup":1.0,"bound_s":0.002,"over_bound":2.0,)"
     R"("gradient_wait_s":0.0,"collective_wait_s":0.0,"receive_wait_s":0.0,"load_wait_s":0.003,)"
+    R"("bubble_wait_s":0.0,"input_wait_s":0.001,)"
     R"("planned_on_curves":true,"curve_end_bytes":1024,"samples_per_s":8.0,"tokens_per_s":16.0,)"
     R"("mfu":0.5,)"
     R"("memory_bytes":7,"activation_bytes":8,"bucket_bytes":9,"steady":true,)"
@@ -109,6 +110,7 @@ const std::string kSecondRow =
     R"({"policy":"dear","iteration_s":0.002,"compute_s":0.002,"exposed_communication_s":0.0,)"
     R"("speedup":2.0,"bound_s":0.0,"over_bound":null,"gradient_wait_s":0.0,)"
     R"("collective_wait_s":0.0,"receive_wait_s":0.0,"load_wait_s":0.003,)"
+    R"("bubble_wait_s":0.0,"input_wait_s":0.001,)"
     R"("planned_on_curves":false,"curve_end_bytes":null,"samples_per_s":null,)"
     R"("tokens_per_s":null,"mfu":null,)"
     R"("memory_bytes":0,"activation_bytes":0,"bucket_bytes":0,"steady":true,)"

@@ -48,6 +48,8 @@ Json row_json(const TrainingRow& row, const TrainingRow& first) {
           {"collective_wait_s", seconds(busiest.collective_wait_ps)},
           {"receive_wait_s", seconds(busiest.receive_wait_ps)},
           {"load_wait_s", seconds(busiest.load_wait_ps)},
+          {"bubble_wait_s", seconds(busiest.bubble_wait_ps)},
+          {"input_wait_s", seconds(busiest.input_wait_ps)},
           {"planned_on_curves", row.planned_on_curves},
           {"curve_end_bytes",
            or_null(row.curve_end_bytes > 0 ? std::optional(row.curve_end_bytes) : std::nullopt)},

@@ -71,7 +71,7 @@ class FabricCosts : public TraceCosts {
                          .planner = *planner,
                          .groups = {},
                          .collective = kind,
-                         .by_io = trace_.families[at(family)].role == FamilyRole::kIo,
+                         .by_io = is_of_io(trace_.families[at(family)].role),
                          .model = model_,
                          .simulation = simulation_,
                          .largest_bytes = largest_bytes_};

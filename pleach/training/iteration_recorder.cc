@@ -15,7 +15,9 @@ WorkerTimes mean(const WorkerTimes& last, const WorkerTimes& first, int32_t coun
           .gradient_wait_ps = (last.gradient_wait_ps - first.gradient_wait_ps) / count,
           .collective_wait_ps = (last.collective_wait_ps - first.collective_wait_ps) / count,
           .receive_wait_ps = (last.receive_wait_ps - first.receive_wait_ps) / count,
-          .load_wait_ps = (last.load_wait_ps - first.load_wait_ps) / count};
+          .load_wait_ps = (last.load_wait_ps - first.load_wait_ps) / count,
+          .bubble_wait_ps = (last.bubble_wait_ps - first.bubble_wait_ps) / count,
+          .input_wait_ps = (last.input_wait_ps - first.input_wait_ps) / count};
 }
 
 }  // namespace
@@ -23,7 +25,7 @@ WorkerTimes mean(const WorkerTimes& last, const WorkerTimes& first, int32_t coun
 IterationRecorder::IterationRecorder(const Trace& trace, bool keep_spans)
     : trace_(trace),
       keep_spans_(keep_spans),
-      ends_(trace.workers.size()),
+      last_(trace.workers.size()),
       sums_(trace.workers.size()) {
   if (keep_spans) {
     for (const WorkerTrace& worker : trace.workers) {
@@ -32,17 +34,23 @@ IterationRecorder::IterationRecorder(const Trace& trace, bool keep_spans)
   }
 }
 
-void IterationRecorder::waited(int32_t worker, TraceNodeKind woken_by, int64_t wait_ps,
-                               int64_t now_ps) {
-  const End& last = ends_[at(worker)];
-  const int64_t until_ps = std::clamp(last.time_ps, now_ps - wait_ps, now_ps);
-  add_wait(worker, last.kind, wait_ps - (now_ps - until_ps));
-  add_wait(worker, woken_by, now_ps - until_ps);
+void IterationRecorder::waited(int32_t worker, int32_t woken_by, int64_t wait_ps, int64_t now_ps) {
+  const Last& last = last_[at(worker)];
+  const int64_t until_ps = std::clamp(last.end_ps, now_ps - wait_ps, now_ps);
+  add_wait({worker, last.node}, now_ps - wait_ps, until_ps);
+  add_wait({worker, woken_by}, until_ps, now_ps);
 }
 
-void IterationRecorder::add_wait(int32_t worker, TraceNodeKind woken_by, int64_t wait_ps) {
-  WorkerTimes& times = sums_[at(worker)];
-  switch (woken_by) {
+void IterationRecorder::add_wait(WorkerNode woken_by, int64_t from_ps, int64_t until_ps) {
+  WorkerTimes& times = sums_[at(woken_by.worker)];
+  const int64_t wait_ps = until_ps - from_ps;
+  if (woken_by.node < 0) {
+    times.receive_wait_ps += wait_ps;
+    times.bubble_wait_ps += wait_ps;
+    return;
+  }
+  const TraceNode& node = trace_.workers[at(woken_by.worker)].nodes[at(woken_by.node)];
+  switch (node.kind) {
     case TraceNodeKind::kForwardGate:
     case TraceNodeKind::kBackwardGate:
       times.gradient_wait_ps += wait_ps;
@@ -51,13 +59,25 @@ void IterationRecorder::add_wait(int32_t worker, TraceNodeKind woken_by, int64_t
       times.collective_wait_ps += wait_ps;
       return;
     case TraceNodeKind::kLoad:
-    case TraceNodeKind::kStore:
+    case TraceNodeKind::kStore: {
+      const Last& last = last_[at(woken_by.worker)];  // what came behind samples waited for them
       times.load_wait_ps += wait_ps;
+      times.input_wait_ps += std::max(int64_t{0}, std::min(until_ps, last.input_until_ps) -
+                                                      std::max(from_ps, last.input_from_ps));
       return;
+    }
     default:
       times.receive_wait_ps += wait_ps;
-      return;
   }
+  if (const auto sent = sent_ps_.find(woken_by); sent != sent_ps_.end()) {
+    times.bubble_wait_ps += std::clamp(sent->second - from_ps, int64_t{0}, wait_ps);
+  }
+}
+
+bool IterationRecorder::is_input(int32_t worker, int32_t node) const {
+  const TraceNode& one = trace_.workers[at(worker)].nodes[at(node)];
+  return one.kind == TraceNodeKind::kLoad && one.family >= 0 &&
+         trace_.families[at(one.family)].role == FamilyRole::kInput;
 }
 
 void IterationRecorder::node_started(int32_t worker, int32_t node, int64_t now_ps,
@@ -67,12 +87,18 @@ void IterationRecorder::node_started(int32_t worker, int32_t node, int64_t now_p
   if (trace_.workers[at(worker)].nodes[at(node)].kind == TraceNodeKind::kCompute) {
     sums_[at(worker)].compute_ps += duration_ps;
   }
+  if (is_input(worker, node)) {
+    last_[at(worker)].input_from_ps = now_ps;
+  }
   if (keep_spans_) {
     begin_ps_[at(worker)][at(node)] = now_ps;
   }
 }
 
 void IterationRecorder::node_finished(int32_t worker, int32_t node, int64_t now_ps) {
+  if (is_input(worker, node)) {
+    last_[at(worker)].input_until_ps = now_ps;
+  }
   if (!keep_spans_ || begin_ps_[at(worker)][at(node)] < 0) {
     return;
   }

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
 #include "pleach/policy/steady_state.h"
 #include "pleach/policy/wire.h"
 #include "pleach/training/simulator.h"
+#include "pleach/training/trace_index.h"
 #include "pleach/workload/trace.h"
 
 namespace pleach {
@@ -16,13 +18,16 @@ class IterationRecorder {
  public:
   IterationRecorder(const Trace& trace, bool keep_spans);
 
-  // Computation of the worker stood still until now, when a node of this kind let it go on. Until
-  // the end of its last iteration, if that falls into it, it was what ended that.
-  void waited(int32_t worker, TraceNodeKind woken_by, int64_t wait_ps, int64_t now_ps);
-  // The worker's iteration has ended with a node of this kind.
-  void worker_finished(int32_t worker, TraceNodeKind kind, int64_t now_ps) {
-    ends_[at(worker)] = {kind, now_ps};
+  // Computation of the worker stood still until now, when one of its nodes let it go on; −1: none
+  // did. Until the end of its last iteration, if that falls into it, it was what ended that.
+  void waited(int32_t worker, int32_t woken_by, int64_t wait_ps, int64_t now_ps);
+  // The worker's iteration has ended with a node.
+  void worker_finished(int32_t worker, int32_t node, int64_t now_ps) {
+    last_[at(worker)].node = node;
+    last_[at(worker)].end_ps = now_ps;
   }
+  // When what a receive waits for started.
+  void message_arrived(WorkerNode receive, int64_t sent_ps) { sent_ps_[receive] = sent_ps; }
   void node_started(int32_t worker, int32_t node, int64_t now_ps, int64_t duration_ps);
   void node_finished(int32_t worker, int32_t node, int64_t now_ps);
   void collective_started(int32_t group, const HostedCollective& what, int64_t now_ps);
@@ -36,16 +41,20 @@ class IterationRecorder {
   TrainingRun collect(std::span<const std::span<const HostedCollective>> logs) const;
 
  private:
-  struct End {
-    TraceNodeKind kind = TraceNodeKind::kSend;
-    int64_t time_ps = 0;
+  struct Last {
+    int32_t node = -1;  // with which the last iteration ended, and when
+    int64_t end_ps = 0;
+    int64_t input_from_ps = 0;  // of the last load of samples
+    int64_t input_until_ps = 0;
   };
-  void add_wait(int32_t worker, TraceNodeKind woken_by, int64_t wait_ps);
+  bool is_input(int32_t worker, int32_t node) const;
+  void add_wait(WorkerNode woken_by, int64_t from_ps, int64_t until_ps);
 
   const Trace& trace_;
   bool keep_spans_;
   SteadyState steady_;
-  std::vector<End> ends_;                          // by worker, of its last iteration
+  std::vector<Last> last_;                         // by worker
+  std::map<WorkerNode, int64_t> sent_ps_;          // by receive, of the last message
   std::vector<WorkerTimes> sums_;                  // by worker, of everything so far
   std::vector<std::vector<WorkerTimes>> history_;  // sums_ at the end of each iteration
   std::vector<std::vector<int64_t>> begin_ps_;     // by worker, node: of those under way

@@ -25,7 +25,7 @@ Result<const std::vector<LeastCosts::Part>*> LeastCosts::least(const GroupCollec
   }
   PLEACH_ASSIGN(planner, planners_.planner(what.family, what.kind));
   const Family& family = trace_.families[at(what.family)];
-  const bool by_io = family.role == FamilyRole::kIo;
+  const bool by_io = is_of_io(family.role);
   std::vector<std::vector<NodeId>> groups;  // that have anything to do
   for (const int32_t group : *what.groups) {
     const std::vector<int32_t>& ranks = family.groups[at(group)];

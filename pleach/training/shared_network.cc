@@ -31,7 +31,7 @@ class SharedNetwork : public TraceNetwork {
     const int32_t operation = begin();
     const Family& family = trace_.families[at(what.family)];
     for (const int32_t group : *what.groups) {
-      const bool moves = family.groups[at(group)].size() > 1 || family.role == FamilyRole::kIo;
+      const bool moves = family.groups[at(group)].size() > 1 || is_of_io(family.role);
       if (!moves || what.size_bytes == 0) {
         continue;
       }
@@ -81,7 +81,7 @@ class SharedNetwork : public TraceNetwork {
     const Family& family = trace_.families[at(what.family)];
     const std::vector<NodeId> nodes = nodes_of(topology_, family.groups[at(group)]);
     PLEACH_ASSIGN(planner, planners_.planner(what.family, what.kind));
-    return family.role == FamilyRole::kIo
+    return is_of_io(family.role)
                ? planner->choose_io(what.kind, {&nodes, 1}, what.size_bytes)
                : planner->choose_together(what.kind, {&nodes, 1}, what.size_bytes);
   }

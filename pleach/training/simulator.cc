@@ -30,6 +30,7 @@ struct ChannelRun {
 struct Sent {
   WorkerNode node;
   int32_t iteration = 0;  // of its worker
+  int64_t sent_ps = 0;
 };
 using Operation = std::variant<ChannelRun, GradientCollective, Sent>;
 
@@ -219,6 +220,7 @@ void Simulator::finish(const Sent& sent) {
                                                               .tag = send.tag,
                                                               .iteration = sent.iteration});
   if (receive.has_value()) {
+    recorder_.message_arrived(*receive, sent.sent_ps);
     progress_.finish(*receive);
   }
 }
@@ -234,9 +236,8 @@ void Simulator::drain() {
     }
     if (follows.ends_worker) {
       // A gradient takes no time: what it waited for does.
-      const TraceNodeKind kind = index_.node(*done).kind;
-      recorder_.worker_finished(done->worker,
-                                kind == TraceNodeKind::kGradient ? progress_.woken_by(*done) : kind,
+      const bool is_gradient = index_.node(*done).kind == TraceNodeKind::kGradient;
+      recorder_.worker_finished(done->worker, is_gradient ? progress_.woken_by(*done) : done->node,
                                 now_ps_);
     }
     if (follows.ends_iteration) {
@@ -322,7 +323,7 @@ Status Simulator::start_sends(bool& moved) {
   for (const WorkerNode one : messages_.take_sends()) {
     const TraceNode& send = index_.node(one);
     const auto& workers = index_.trace().workers;
-    const Sent sent = {one, progress_.iteration(one.worker)};
+    const Sent sent = {one, progress_.iteration(one.worker), now_ps_};
     if (send.family >= 0) {
       const int32_t channel = index_.channel_of(one.worker, send.family);
       PLEACH_TRY(carrier_.start(GroupCollective{.family = send.family,

@@ -33,6 +33,8 @@ struct WorkerTimes {
   int64_t collective_wait_ps = 0;  // for collectives of the trace (tensor, sequence, expert)
   int64_t receive_wait_ps = 0;     // for other stages: pipeline bubbles and messages
   int64_t load_wait_ps = 0;        // for weights or data from outside
+  int64_t bubble_wait_ps = 0;      // of receive_wait_ps, while nothing was on its way
+  int64_t input_wait_ps = 0;       // of load_wait_ps, for samples
 };
 
 // A node of a worker, while it ran: computation, loads, stores, collectives of the trace.

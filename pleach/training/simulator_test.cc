@@ -147,6 +147,9 @@ TEST(Graph, ReceiveWaitsForTheMessage) {
   EXPECT_EQ(run->iteration_ps, 5 + 7 + 4 + 1 + 1);
   EXPECT_EQ(run->workers[0].compute_ps, 6);
   EXPECT_EQ(run->workers[0].receive_wait_ps, 12);
+  EXPECT_EQ(run->workers[0].bubble_wait_ps, 7 + 4);
+  EXPECT_EQ(run->workers[1].receive_wait_ps, 2 + 7 + 1 + 1);  // and for worker 0 at the end
+  EXPECT_EQ(run->workers[1].bubble_wait_ps, 2 + 1);
 }
 
 // A collective starts when the last rank has come to it: max(5, 9) + 10 (half of 20 each way).

@@ -34,7 +34,7 @@ std::span<const int32_t> TraceProgress::begin(int32_t worker) {
   Worker& one = workers_[at(worker)];
   one.left = count_of(index_.trace().workers[at(worker)].nodes);
   one.missing.resize(at(one.left));
-  one.woken_by.assign(at(one.left), TraceNodeKind::kSend);
+  one.woken_by.assign(at(one.left), -1);
   ready_.clear();
   for (int32_t node = 0; node < one.left; ++node) {
     one.missing[at(node)] = count_of(index_.dependencies({worker, node}));
@@ -47,11 +47,10 @@ std::span<const int32_t> TraceProgress::begin(int32_t worker) {
 
 TraceProgress::Completion TraceProgress::complete(WorkerNode node) {
   Worker& worker = workers_[at(node.worker)];
-  const TraceNodeKind kind = index_.node(node).kind;
   ready_.clear();
   for (const int32_t next : index_.successors(node)) {
     if (--worker.missing[at(next)] == 0) {
-      worker.woken_by[at(next)] = kind;
+      worker.woken_by[at(next)] = node.node;
       ready_.push_back(next);
     }
   }

@@ -46,10 +46,8 @@ class TraceProgress {
 
   // Iterations that the worker has finished.
   int32_t iteration(int32_t worker) const { return workers_[at(worker)].iteration; }
-  // The kind of the node that a ready one waited for last; kSend: it waited for none.
-  TraceNodeKind woken_by(WorkerNode one) const {
-    return workers_[at(one.worker)].woken_by[at(one.node)];
-  }
+  // The worker's node that a ready one waited for last; −1: it waited for none.
+  int32_t woken_by(WorkerNode one) const { return workers_[at(one.worker)].woken_by[at(one.node)]; }
   // Whether all that the node waits for in this iteration has finished.
   bool is_ready(WorkerNode one) const {
     return workers_[at(one.worker)].missing[at(one.node)] == 0;
@@ -57,9 +55,9 @@ class TraceProgress {
 
  private:
   struct Worker {
-    std::vector<int32_t> missing;         // by node: dependencies not finished
-    std::vector<TraceNodeKind> woken_by;  // by node
-    int32_t left = 0;                     // nodes not finished
+    std::vector<int32_t> missing;   // by node: dependencies not finished
+    std::vector<int32_t> woken_by;  // by node
+    int32_t left = 0;               // nodes not finished
     int32_t iteration = 0;
   };
   bool end_iteration(int32_t worker);

@@ -63,6 +63,7 @@ int32_t TrafficClasses::of(const Family& family) const {
     case FamilyRole::kEmbedding:
       return 2;
     case FamilyRole::kIo:
+    case FamilyRole::kInput:
       break;
   }
   return 3;

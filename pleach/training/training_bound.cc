@@ -50,7 +50,7 @@ Result<int64_t> io_ps(const Trace& trace, const Topology& topology) {
   const TraceIndex index(trace);
   std::map<TraceNodeKind, double> bytes;
   for (const TraceChannel& channel : index.channels()) {
-    if (trace.families[at(channel.family)].role != FamilyRole::kIo) {
+    if (!is_of_io(trace.families[at(channel.family)].role)) {
       continue;
     }
     for (const TraceNode& node : trace.workers[at(channel.workers.front())].nodes) {

@@ -33,6 +33,7 @@ constexpr std::array kFamilyNames = {
     Name<FamilyRole>{FamilyRole::kEmbedding, "embedding"},
     Name<FamilyRole>{FamilyRole::kPipeline, "pipeline"},
     Name<FamilyRole>{FamilyRole::kIo, "io"},
+    Name<FamilyRole>{FamilyRole::kInput, "io"},
 };
 
 // Replicas that always do the same, and how slow each of their stages is.
@@ -181,7 +182,7 @@ class TraceBuilder {
       std::erase_if(groups, [&](const std::vector<int32_t>& group) {
         return digit(grid_.coordinates(group.front()), ParallelDimension::kPipeline) != 0;
       });
-      io.input_family = add_family(FamilyRole::kIo, std::move(groups));
+      io.input_family = add_family(FamilyRole::kInput, std::move(groups));
     }
     return io;
   }

@@ -229,12 +229,12 @@ class Checker {
       return at_node(fmt::format("there is no family {}", node.family));
     }
     const Family& family = trace_.families[at(node.family)];
-    if ((node.kind != TraceNodeKind::kCollective) != (family.role == FamilyRole::kIo)) {
+    if ((node.kind != TraceNodeKind::kCollective) != is_of_io(family.role)) {
       return at_node(fmt::format("family {} is {} I/O nodes", pleach::quoted(family.name),
-                                 family.role == FamilyRole::kIo ? "of" : "not of"));
+                                 is_of_io(family.role) ? "of" : "not of"));
     }
     std::vector<Issue>& issued = issues_[{node.family, worker()}];
-    if (family.role == FamilyRole::kIo && !issued.empty() && issued.front().kind != kind) {
+    if (is_of_io(family.role) && !issued.empty() && issued.front().kind != kind) {
       return at_node(
           fmt::format("family {} is of loads and of stores", pleach::quoted(family.name)));
     }

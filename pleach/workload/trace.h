@@ -64,6 +64,7 @@ enum class FamilyRole : uint8_t {
   kEmbedding,   // gradients of tied tensors
   kPipeline,    // outputs of stages, one stage's to another one's: the source first
   kIo,          // what I/O nodes bring to groups, or take from them: of loads, or of stores
+  kInput,       // the same, of samples
   kOther,       // what a file says
 };
 
@@ -101,6 +102,10 @@ struct Trace {
   std::vector<std::string> names = {};
 };
 
+// Whether a family's loads or stores are by the network's I/O nodes.
+inline bool is_of_io(FamilyRole role) {
+  return role == FamilyRole::kIo || role == FamilyRole::kInput;
+}
 // What I/O nodes do for a load or a store.
 inline CollectiveKind io_collective(TraceNodeKind kind) {
   return kind == TraceNodeKind::kLoad ? CollectiveKind::kBroadcast : CollectiveKind::kReduce;

@@ -259,6 +259,8 @@ class TrainingRow:
     collective_wait_s: float
     receive_wait_s: float
     load_wait_s: float
+    bubble_wait_s: float
+    input_wait_s: float
     planned_on_curves: bool
     memory_bytes: int
     activation_bytes: int
