@@ -169,6 +169,31 @@ TEST(PacketSession, SilenceEndsInATimeout) {
   EXPECT_LT(repeated, 20);
 }
 
+// A buffer passes what it holds in the time from a packet's first byte on the link until its place
+// is known to be free: at a target, when all of it is there, the packet, the link and the switch
+// before it, and the link back. So a full link asks for bandwidth · round trip, and a packet more.
+TEST(PacketSession, BuffersHoldARoundTrip) {
+  constexpr int64_t kPacket = 4096, kBytes = 2'000'000;
+  for (const int64_t switch_ns : {0, 5, 20, 40, 100, 400}) {
+    const Topology topology = topology_of(fmt::format("fred:D,switch_latency={}ns", switch_ns));
+    const auto schedule = made(topology, "in_switch", nodes_of({0, 1}));
+    for (const int64_t places : {1, 3, 6, 9, 12, 24}) {  // of each of the five ports of 3 TB/s
+      const auto model =
+          fmt::format("flit,router=fred,ack_every=0,data_buffer={}B", places * kPacket);
+      const double packet_ps = (kPacket + 6) / 3.0;
+      const double loop_ps = packet_ps + 40'000 + 1e3 * static_cast<double>(switch_ns);
+      const int64_t before_last = (kBytes + kPacket - 1) / kPacket - 1, held = 5 * places;
+      const double held_ps = std::max(loop_ps, static_cast<double>(held) * packet_ps);
+      const double closed_ps = 40'000 + 1e3 * static_cast<double>(switch_ns) +
+                               static_cast<double>(before_last / held) * held_ps +
+                               static_cast<double>(before_last % held + 1) * packet_ps;
+      const auto simulation = run(topology, {{schedule, kBytes, 0}}, model);
+      EXPECT_NEAR(static_cast<double>(simulation.finish_ps) / closed_ps, 1, 0.01)
+          << switch_ns << " ns, " << places << " packets";
+    }
+  }
+}
+
 // What flow takes with exact shares, packets take up to their buffers and headers. Where several
 // streams share a full port, the buffers do not hold what their shares ask for, and more segments
 // may take longer.

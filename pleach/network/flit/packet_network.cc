@@ -17,6 +17,7 @@ constexpr uint64_t kMillion = 1'000'000;
 // A timeout is at least so many round trips of the stream, and doubles so many times.
 constexpr int64_t kRoundTrips = 8;
 constexpr int32_t kMostDoublings = 10;
+constexpr int32_t kMostLate = 2;
 constexpr int32_t kMostFruitless = 4096;
 
 // The n-th link from one node to another is paired with the n-th back.
@@ -467,6 +468,7 @@ void PacketNetwork::credit(int32_t number) {
   Leg& leg = legs_[at(number)];
   Way& way = ways_[at(leg.way)];
   places_of(leg).give_back(leg.held--);
+  leg.taken_ps.pop();
   touch(leg.line);
   if (--way.held == 0 && has_all_arrived(way)) {
     report(Report::What::kDrained, leg.way);
@@ -480,6 +482,21 @@ void PacketNetwork::begin(int64_t now_ps) {
     lines_[at(line)].is_touched = false;
     begin_on(line, now_ps);
   }
+}
+
+// A stream that shares the buffer with others, and of whose packets some have not got on for longer
+// than their credits take, does not send more.
+bool PacketNetwork::has_place(const Leg& leg, int64_t now_ps) {
+  const PacketPlaces& places = places_of(leg);
+  const PacketLine& line = lines_[at(leg.line)];
+  if (places.is_shared() && leg.held > kMostLate) {
+    const int64_t round_trip_ps =
+        line.hop_ps + line.back_ps + 2 * line.time_ps(shape_.payload_bytes + shape_.header_bytes);
+    if (leg.taken_ps[kMostLate] + round_trip_ps < now_ps) {
+      return false;
+    }
+  }
+  return places.may_take(leg.held);
 }
 
 // The first packet, by virtual channel and turn, that has a place behind the link.
@@ -499,7 +516,7 @@ void PacketNetwork::begin_on(int32_t number, int64_t now_ps) {
         queue.erase(queue.begin() + static_cast<std::ptrdiff_t>(i));
         continue;
       }
-      if (places_of(leg).may_take(leg.held)) {
+      if (has_place(leg, now_ps)) {
         const int32_t first = queue[i];
         leg.is_queued = false;
         queue.erase(queue.begin() + static_cast<std::ptrdiff_t>(i));
@@ -526,6 +543,7 @@ void PacketNetwork::transmit(int32_t number, int64_t now_ps) {
   const int64_t bytes = wire_bytes(leg, line.active.packet);
   const int64_t end_ps = line.begin(bytes, now_ps);
   places.take(leg.held++);
+  leg.taken_ps.push(now_ps);
   ++way.held;
   ++chance_.counts.packets;
   chance_.counts.deepest_buffer = std::max<int64_t>(chance_.counts.deepest_buffer, places.used());

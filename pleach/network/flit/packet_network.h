@@ -110,11 +110,12 @@ class PacketNetwork {
     int32_t way = 0, line = 0;
     int32_t from = PacketWay::kEnd, to = PacketWay::kEnd;  // junctions
     int64_t next = 0;                                      // packet that it carries next
-    int64_t left = 0;        // of a source: the first one that has not left yet
-    int64_t expected = 0;    // and that comes to its end next
-    int32_t nacked = -1;     // the last round in which one did not
-    int32_t held = 0;        // places behind the link
-    bool is_queued = false;  // waits for the link, or for its next packet's time
+    int64_t left = 0;                   // of a source: the first one that has not left yet
+    int64_t expected = 0;               // and that comes to its end next
+    int32_t nacked = -1;                // the last round in which one did not
+    int32_t held = 0;                   // places behind the link
+    PacketFifo<int64_t> taken_ps = {};  // when, by place
+    bool is_queued = false;             // waits for the link, or for its next packet's time
     PacketFifo<Flight> flying = {};
   };
   struct Held {  // a packet at a junction
@@ -169,6 +170,7 @@ class PacketNetwork {
     return payload_bytes(ways_[at(leg.way)], packet) + shape_.header_bytes;
   }
   bool has_packet(const Leg& leg) const;
+  bool has_place(const Leg& leg, int64_t now_ps);
   bool has_all_arrived(const Way& way) const { return way.arrived == way.messages.size(); }
   void push(int64_t time_ps, Kind kind, int32_t number);
   void report(Report::What what, int32_t way) { reports_.push_back({what, way}); }

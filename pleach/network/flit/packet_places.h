@@ -42,6 +42,7 @@ class PacketPlaces {
     --used_;
     empty_handed_ += held == 1 ? 1 : 0;
   }
+  bool is_shared() const { return streams_ > 1; }
   int32_t used() const { return used_; }
   int32_t places() const { return places_; }
 
