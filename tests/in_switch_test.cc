@@ -1,6 +1,8 @@
 // Collectives inside trees of switches.
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "pleach/collective/verify.h"
 #include "pleach/network/model.h"
 #include "pleach/synthesis/algorithm.h"
+#include "pleach/topology/shapes.h"
 #include "tests/support/random_schedules.h"
 #include "tests/support/two_levels.h"
 
@@ -165,6 +168,25 @@ TEST(InSwitch, IsRightOnRandomTrees) {
       }
     }
   }
+}
+
+// Groups of NPUs far apart, on three levels with trunks of many lanes: each finds lanes of its own
+// at once, and takes what it takes alone.
+TEST(InSwitch, GroupsFindLanesOnDeepTrees) {
+  const auto topology = parse_topology("fred:D,npus=64,levels=3");
+  ASSERT_TRUE(topology) << topology.error().message;
+  std::vector<Job> jobs;
+  for (int32_t first = 0; first < 16; ++first) {
+    auto schedule = made(*topology, CollectiveKind::kAllReduce,
+                         nodes_of({first, first + 16, first + 32, first + 48}));
+    ASSERT_TRUE(schedule) << schedule.error().message;
+    jobs.push_back({std::make_shared<const Schedule>(std::move(*schedule)), 1'000'000, 0});
+  }
+  const auto alone = simulate("flow", *topology, std::span(jobs).first(1), {});
+  const auto together = simulate("flow", *topology, jobs, {});
+  ASSERT_TRUE(alone && together);
+  EXPECT_EQ(together->job_finish_ps,
+            std::vector<int64_t>(jobs.size(), alone->job_finish_ps.front()));
 }
 
 }  // namespace

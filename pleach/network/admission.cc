@@ -119,7 +119,7 @@ bool Admission::carries(Switch& one, int32_t set) {
     }
   }
   if (!note.conflict->empty()) {
-    not_carried_ = set;
+    refused_.last_set = set;
   }
   return note.conflict->empty();
 }
@@ -147,7 +147,7 @@ bool Admission::fits(Way& way, std::size_t stop, const Lanes& lanes) {
   const std::size_t at_switch = way.way.stops()[stop].at_switch;
   Switch& one = switches_[at_switch];
   if (!one.now.empty() && one.now.begin()->first < way.phase) {
-    refused_ = {at_switch, {}, -1, way.phase};
+    refused_ = {at_switch, {}, -1, way.phase, 0};
     return false;
   }
   const auto now = one.now.find(way.phase);
@@ -156,10 +156,12 @@ bool Admission::fits(Way& way, std::size_t stop, const Lanes& lanes) {
               way.way.alternates())) {
     return true;
   }
+  const int32_t last_set = refused_.last_set;
   if (refused_.at_switch != at_switch || refused_.sets.empty()) {
-    refused_ = {at_switch, {}};
+    refused_ = {};
+    refused_.at_switch = at_switch;
   }
-  refused_.sets.push_back(not_carried_);
+  refused_.sets.push_back(last_set);
   return false;
 }
 
@@ -222,7 +224,7 @@ bool Admission::keeps_promises(int32_t connection, const Turn& turn, const Lanes
   }
   for (const auto& [first, its] : stops_of) {
     if (!keeps_promise(first, {connection, lanes, its}, moved)) {
-      refused_ = {stops[its.front()].at_switch, {}, first, 0};
+      refused_ = {stops[its.front()].at_switch, {}, first, 0, 0};
       return false;
     }
   }
@@ -231,21 +233,55 @@ bool Admission::keeps_promises(int32_t connection, const Turn& turn, const Lanes
 
 std::optional<Lanes> Admission::choose(int32_t connection, const Turn& turn, Promises& moved) {
   Way& way = ways_[at(connection)];
+  const auto fits_on = [&](const Lanes& lanes) {
+    bool fits_all = true;
+    for (std::size_t stop = 0; stop < way.way.stops().size() && fits_all; ++stop) {
+      fits_all = fits(way, stop, lanes);
+    }
+    return fits_all && keeps_promises(connection, turn, lanes, moved);
+  };
   refused_ = {};
-  bool fits_as_promised = true;
-  for (std::size_t stop = 0; stop < way.way.stops().size() && fits_as_promised; ++stop) {
-    fits_as_promised = fits(way, stop, way.promise);
-  }
-  if (fits_as_promised && keeps_promises(connection, turn, way.promise, moved)) {
+  if (fits_on(way.promise)) {
     return way.promise;
   }
   if (way.way.wide_count() == 0) {
     return std::nullopt;
   }
+  // Streams that have the same lane everywhere seldom meet inside a switch.
+  for (int32_t lane = 0; lane < way.way.most_lanes(); ++lane) {
+    const Lanes lanes = way.way.aligned(lane);
+    if (!is_taken(way, lanes) && fits_on(lanes)) {
+      return lanes;
+    }
+  }
   return way.way.find(
       way.promise,
       {[&](std::size_t stop, const Lanes& lanes) { return fits(way, stop, lanes); },
-       [&](const Lanes& lanes) { return keeps_promises(connection, turn, lanes, moved); }});
+       [&](const Lanes& lanes) { return keeps_promises(connection, turn, lanes, moved); },
+       [&](int32_t wide, int32_t lane) { return users(way, wide, lane) > 0; }});
+}
+
+int32_t& Admission::users(const Way& way, int32_t wide, int32_t lane) {
+  const LinkId link = way.way.wide_links()[at(wide)];
+  std::vector<int32_t>& users = lane_users_[link];
+  users.resize(at(topology_.link(link).lanes), 0);
+  return users[at(lane)];
+}
+
+bool Admission::is_taken(const Way& way, const Lanes& lanes) {
+  for (int32_t wide = 0; wide < way.way.wide_count(); ++wide) {
+    if (users(way, wide, lanes[at(wide)]) > 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// It holds its lanes, or does no more.
+void Admission::hold(const Way& way, int32_t change) {
+  for (int32_t wide = 0; wide < way.way.wide_count() && !way.way.alternates(); ++wide) {
+    users(way, wide, way.promise[at(wide)]) += change;
+  }
 }
 
 void Admission::wait(int32_t connection, const Turn& turn) {
@@ -337,6 +373,7 @@ bool Admission::enter(int32_t connection, const Turn& turn) {
       was_inside = true;
     }
   }
+  hold(way, 1);
   pace(way.way);
   return true;
 }
@@ -399,6 +436,7 @@ void Admission::leave(int32_t connection, std::vector<int32_t>& woken) {
     return;
   }
   const Way& way = ways_[at(connection)];
+  hold(way, -1);
   for (std::size_t stop = 0; stop < way.way.stops().size(); ++stop) {
     Switch& one = switches_[way.way.stops()[stop].at_switch];
     Inside* inside = &one.inside[way.places[stop]];

@@ -115,6 +115,7 @@ class Admission {
     std::vector<int32_t> sets;  // that are not carried there
     int32_t first = -1;         // who waits, if it is for it
     int32_t phase = 0;          // those of lower phases, if it is for them
+    int32_t last_set = 0;       // the last that was found not to be carried, anywhere
   };
   struct Guest {  // of the first to wait at some stops
     int32_t connection = 0;
@@ -136,6 +137,9 @@ class Admission {
   bool fits_with_guests(int32_t first, std::size_t stop, const Lanes& promise,
                         const Guest& entering);
   std::optional<Lanes> choose(int32_t connection, const Turn& turn, Promises& moved);
+  int32_t& users(const Way& way, int32_t wide, int32_t lane);
+  bool is_taken(const Way& way, const Lanes& lanes);
+  void hold(const Way& way, int32_t change);
   void wait(int32_t connection, const Turn& turn);
   void stop_waiting(int32_t connection);
   void forget(std::size_t at_switch);
@@ -150,10 +154,10 @@ class Admission {
   const SwitchCores cores_;
   const AdmissionRule rule_;
   const int64_t most_known_;
-  std::vector<Switch> switches_;  // in the order of cores_.nodes()
-  std::vector<Way> ways_;         // by connection
+  std::vector<Switch> switches_;                       // in the order of cores_.nodes()
+  std::vector<Way> ways_;                              // by connection
+  std::map<LinkId, std::vector<int32_t>> lane_users_;  // streams that hold it, by lane
   Refused refused_;
-  int32_t not_carried_ = 0;  // the last set of which that was found
   struct {
     int64_t count = 0;             // of those that are now
     std::vector<int32_t> changed;  // what take_paced() returns

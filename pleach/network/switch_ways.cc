@@ -54,6 +54,9 @@ class LaneSearch {
   const Lanes& lanes() const { return lanes_; }
 
  private:
+  bool is_taken(int32_t wide, int32_t lane) const {
+    return question_.is_taken != nullptr && question_.is_taken(wide, lane);
+  }
   template <typename Then>
   bool choose(std::size_t stop, std::size_t link, const std::vector<bool>& is_set, Then then) {
     const std::vector<int32_t>& wide = stops_[stop].wide;
@@ -64,15 +67,22 @@ class LaneSearch {
     if (is_set[chosen]) {
       return choose(stop, link + 1, is_set, then);
     }
-    for (int32_t tried = 0; tried < lane_counts_[chosen]; ++tried) {
-      if (choose(stop, link + 1, is_set, then)) {
-        return true;
+    const int32_t start = lanes_[chosen];
+    for (const bool taken : {false, true}) {
+      for (int32_t tried = 0; tried < lane_counts_[chosen]; ++tried) {
+        lanes_[chosen] = (start + tried) % lane_counts_[chosen];
+        if (is_taken(wide[link], lanes_[chosen]) != taken) {
+          continue;
+        }
+        if (choose(stop, link + 1, is_set, then)) {
+          return true;
+        }
+        if (tries_left_ <= 0 || whole_left_ <= 0) {
+          return false;
+        }
       }
-      if (tries_left_ <= 0 || whole_left_ <= 0) {
-        return false;
-      }
-      lanes_[chosen] = (lanes_[chosen] + 1) % lane_counts_[chosen];
     }
+    lanes_[chosen] = start;
     return false;
   }
 
@@ -125,6 +135,18 @@ SwitchWay::SwitchWay(const Topology& topology, const SwitchCores& cores,
     stops_.push_back(std::move(stop));
   }
   std::ranges::stable_sort(stops_, {}, [](const Stop& stop) { return stop.wide.size(); });
+}
+
+Lanes SwitchWay::aligned(int32_t lane) const {
+  Lanes lanes;
+  for (const int32_t count : lane_counts_) {
+    lanes.push_back(lane % count);
+  }
+  return lanes;
+}
+
+int32_t SwitchWay::most_lanes() const {
+  return lane_counts_.empty() ? 1 : *std::ranges::max_element(lane_counts_);
 }
 
 std::vector<PortFlow> SwitchWay::flows(const SwitchCores& cores, std::size_t stop,

@@ -34,6 +34,10 @@ class SwitchWay {
   // The fewest wide links first, of equals by switch.
   std::span<const Stop> stops() const { return stops_; }
   int32_t wide_count() const { return count_of(wide_); }
+  std::span<const LinkId> wide_links() const { return wide_; }
+  // The same lane of all of them; of a link that has no such lane, that many further on, and round.
+  Lanes aligned(int32_t lane) const;
+  int32_t most_lanes() const;
   // Whether it is made of packets that find their way one by one: of a unicast, or from or to an
   // I/O node.
   bool alternates() const { return alternates_; }
@@ -45,6 +49,8 @@ class SwitchWay {
     std::function<bool(std::size_t stop, const Lanes& lanes)> fits;
     // Whether all of it does, where every stop fits; empty: yes.
     std::function<bool(const Lanes& lanes)> whole = {};
+    // Whether some lane of a wide link looks taken: it is tried after the others. Empty: none does.
+    std::function<bool(int32_t wide, int32_t lane)> is_taken = {};
   };
   // Lanes that fit, stop by stop and then as a whole, each link's tried from its lane in `start`
   // on. None: there are none, or more would have to be asked than kMostTries, kMostWhole times.
