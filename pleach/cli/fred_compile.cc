@@ -132,9 +132,12 @@ std::string text_of(const ConfigurationsReport& report) {
   std::string text = facts.text() + "\n" + phases_text(report);
   std::string conflicts;
   for (const ConfiguredPhase& phase : report.configured.phases) {
-    for (const PhaseConflict& conflict : phase.conflicts) {
-      conflicts += "  " + conflict_text(report.topology, phase.phase, conflict) + "\n";
+    if (phase.conflicts.empty()) {
+      continue;
     }
+    conflicts += "  " + conflict_text(report.topology, phase.phase, phase.conflicts.front());
+    const std::size_t more = phase.conflicts.size() - 1;
+    conflicts += more == 0 ? "\n" : fmt::format("; and {} more\n", more);
   }
   text += conflicts.empty() ? "" : "\n" + conflicts;
   if (report.configured.switches.empty()) {

@@ -55,6 +55,12 @@ bool routes_online(const FredSize& size, std::span<const PortFlow> flows) {
   });
 }
 
+bool is_unicast(const PhaseStream& stream) {
+  return std::ranges::all_of(stream.passes, [](const SwitchPass& pass) {
+    return pass.inputs.size() == 1 && pass.outputs.size() == 1;
+  });
+}
+
 class Compiler {
  public:
   Compiler(const Topology& topology, const ConfigureOptions& options)
@@ -176,6 +182,7 @@ class Compiler {
   struct Turns {
     std::vector<SwitchTurn> turns;
     std::optional<PhaseConflict> conflict;  // of different groups
+    bool alternates = false;                // no turns: packets find their way one by one
   };
 
   Result<Turns> turns_of(const PhaseStep& step) const {
@@ -186,6 +193,10 @@ class Compiler {
     }
     if (std::optional<SwitchTurn> whole = one_turn(step.streams)) {
       result.turns.push_back(std::move(*whole));
+      return result;
+    }
+    if (std::ranges::all_of(step.streams, is_unicast)) {
+      result.alternates = true;
       return result;
     }
     for (const PhaseStream& stream : step.streams) {
@@ -241,12 +252,31 @@ class Compiler {
         result.conflicts.push_back(std::move(conflict));
       }
       first = result.turns.size();
+      if (turns->alternates) {
+        result.turns.push_back(alternating(step, number));
+      }
       for (const SwitchTurn& turn : turns->turns) {
         result.turns.push_back(
             {number, step.round, {turn.groups().begin(), turn.groups().end()}, indices_of(turn)});
       }
     }
     return ok();
+  }
+
+  // All unicasts of a step, which share ports packet by packet.
+  ConfiguredTurn alternating(const PhaseStep& step, int32_t number) const {
+    std::set<int32_t> groups;
+    ConfiguredTurn turn = {number, step.round, {}, std::vector(at(switches_.count()), kIdle)};
+    for (const PhaseStream& stream : step.streams) {
+      groups.insert(stream.group);
+      for (const SwitchPass& pass : stream.passes) {
+        if (const int32_t at_switch = switches_.find(pass.node); at_switch >= 0) {
+          turn.index[at(at_switch)] = kUnicast;
+        }
+      }
+    }
+    turn.groups.assign(groups.begin(), groups.end());
+    return turn;
   }
 
   std::vector<int32_t> indices_of(const SwitchTurn& turn) {

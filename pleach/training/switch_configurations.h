@@ -85,7 +85,8 @@ struct SwitchConfigurations {
 
 // Configures each switch of FRED's cells for each phase of a training: the flows of each step, all
 // groups at once. A switch through which unicasts pass alone is told nothing, where its online
-// routing finds a way for each. A stream holds one lane of each link.
+// routing finds a way for each, or where a step is of unicasts alone and some share a port: then
+// they alternate packet by packet. Else a stream holds one lane of each link.
 //   returns  configured that may not fit() the memory; the same for the same input
 //   errors   those of training_phases() and PhasePlanner; kInfeasible: with kFail what is in each
 //            other's way (names phase, switch and ranks), and a stream that no idle switch carries

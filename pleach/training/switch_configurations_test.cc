@@ -237,6 +237,22 @@ TEST(SwitchConfigurations, NamesATrunkWithoutALaneForEach) {
             "data, step 0: link l1.0->l2.0 has 1 lanes: not one each for groups 0 (0,2), 1 (1,3)");
 }
 
+// Unicasts that share a port alternate: nothing waits, and nothing is configured.
+TEST(SwitchConfigurations, UnicastsAlternate) {
+  const auto own =
+      configured(topology_of("fred:C,io=0"), "dp=5,tp=4,ep=5", {.algorithms = {"direct"}});
+  for (const ConfiguredPhase& phase : own.phases) {
+    EXPECT_TRUE(phase.conflicts.empty()) << phase.phase.name;
+    EXPECT_EQ(count_of(phase.turns), phase.step_count) << phase.phase.name;
+    for (const ConfiguredTurn& turn : phase.turns) {
+      EXPECT_EQ(turn.groups.size(), phase.phase.rounds.front().size());
+      EXPECT_LE(*std::ranges::max_element(turn.index), kUnicast);
+    }
+  }
+  EXPECT_EQ(phase_of(own, "tensor").turns.front().index.back(), kIdle);  // within leaves
+  EXPECT_EQ(phase_of(own, "expert").turns.front().index.back(), kUnicast);
+}
+
 TEST(SwitchConfigurations, RefusesWhatTheTopologyLacks) {
   const Topology topology = topology_of("switch_tree:4,switch=fred,reduce,multicast");
   const auto result = configure_switches(topology, {.data = 5});
