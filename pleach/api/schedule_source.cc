@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "pleach/base/ranges.h"
 #include "pleach/base/text.h"
 #include "pleach/collective/formats.h"
+#include "pleach/collective/io_roots.h"
 #include "pleach/planning/file_planner.h"
 
 namespace pleach {
@@ -40,20 +42,104 @@ Result<std::vector<NodeId>> parse_group(const Topology& topology, std::string_vi
   return nodes;
 }
 
-Result<std::vector<std::vector<NodeId>>> parse_groups(const Topology& topology,
-                                                      std::string_view text) {
-  std::vector<std::vector<NodeId>> groups;
+namespace {
+
+std::vector<NodeId> io_nodes(const Topology& topology) {
+  std::vector<NodeId> nodes;
+  for (int32_t index = 0; index < count_of(topology.nodes()); ++index) {
+    if (topology.node(NodeId{index}).kind == NodeKind::kIo) {
+      nodes.push_back(NodeId{index});
+    }
+  }
+  return nodes;
+}
+
+bool has_io_root(const Topology& topology, const ScheduleRequest& request) {
+  return request.root &&
+         topology.node(request.participants[request.root->index()]).kind == NodeKind::kIo;
+}
+
+// The groups of one part of the text: of several I/O nodes as many, else one.
+Result<std::vector<ScheduleRequest>> parse_part(const Topology& topology, std::string_view text,
+                                                CollectiveKind collective) {
+  const std::size_t colon = text.rfind(':');
+  const bool names_root = colon != std::string_view::npos;
+  PLEACH_ASSIGN(ranks, parse_group(topology, trim(names_root ? text.substr(colon + 1) : text)));
+  const ScheduleRequest plain{.collective = collective, .participants = std::move(ranks)};
+  if (!names_root) {
+    return std::vector{plain};
+  }
+  if (!has_root(collective)) {
+    return invalid(fmt::format("{}: {} has no root", quoted(trim(text)), to_text(collective)));
+  }
+  std::vector<std::string> roots = {std::string(trim(text.substr(0, colon)))};
+  const std::vector<NodeId> all = io_nodes(topology);
+  const bool is_name =
+      std::ranges::any_of(all, [&](NodeId node) { return topology.node(node).name == roots[0]; });
+  if (roots[0] == "io" && !is_name && !all.empty()) {
+    roots.clear();
+    for (const NodeId node : all) {
+      roots.push_back(topology.node(node).name);
+    }
+  }
+  std::vector<ScheduleRequest> groups;
+  for (const std::string& root : roots) {
+    groups.push_back(plain);
+    PLEACH_TRY(choose_root(topology, root, groups.back()));
+  }
+  return groups;
+}
+
+}  // namespace
+
+Status choose_root(const Topology& topology, std::string_view text, ScheduleRequest& request) {
+  const CollectiveKind collective = request.collective.value_or(CollectiveKind::kAllReduce);
+  std::vector<NodeId>& participants = request.participants;
+  const auto rank_count = count_of(participants.empty() ? topology.rank_nodes() : participants);
+  const Result<int32_t> rank = parse_count(text, "root", 0, rank_count - 1);
+  if (rank) {
+    request.root = Rank{*rank};
+    return ok();
+  }
+  std::vector<std::string> known;
+  for (const NodeId node : io_nodes(topology)) {
+    known.push_back(topology.node(node).name);
+    if (known.back() != text) {
+      continue;
+    }
+    if (!allows_io_root(collective)) {
+      return invalid(
+          fmt::format("{} is an I/O node: the root of a broadcast or a reduce, not of {}",
+                      quoted(text), to_text(collective)));
+    }
+    if (participants.empty()) {
+      participants.assign(topology.rank_nodes().begin(), topology.rank_nodes().end());
+    }
+    participants.push_back(node);
+    request.root = Rank{rank_count};
+    return ok();
+  }
+  const bool is_number = text.find_first_not_of("+-0123456789") == std::string_view::npos;
+  return known.empty() || is_number ? rank.error() : unknown_name("rank or I/O node", text, known);
+}
+
+Result<std::vector<ScheduleRequest>> parse_groups(const Topology& topology, std::string_view text,
+                                                  CollectiveKind collective) {
+  std::vector<ScheduleRequest> groups;
   std::map<NodeId, std::size_t> group_of;
   for (const std::string_view part : split(text, ';')) {
-    PLEACH_ASSIGN(group, parse_group(topology, trim(part)));
-    for (const NodeId node : group) {
-      const auto [other, is_new] = group_of.try_emplace(node, groups.size());
-      if (!is_new) {
-        return invalid(fmt::format("node {} is in group {} and in group {}",
-                                   topology.node(node).name, other->second, groups.size()));
+    PLEACH_ASSIGN(more, parse_part(topology, part, collective));
+    for (ScheduleRequest& group : more) {
+      for (const NodeId node : group.participants) {
+        const auto [other, is_new] = group_of.try_emplace(node, groups.size());
+        if (!is_new &&
+            !(has_io_root(topology, group) && has_io_root(topology, groups[other->second]))) {
+          return invalid(fmt::format("node {} is in group {} and in group {}",
+                                     topology.node(node).name, other->second, groups.size()));
+        }
       }
+      groups.push_back(std::move(group));
     }
-    groups.push_back(std::move(group));
   }
   return groups;
 }

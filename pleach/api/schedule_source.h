@@ -32,8 +32,17 @@ Result<std::shared_ptr<const Schedule>> obtain_schedule_without_routes(
 
 // "0,1,4-7": the nodes of a group of ranks, by rank of the topology, in this order.
 Result<std::vector<NodeId>> parse_group(const Topology& topology, std::string_view text);
-// "0,4,8;1,5,9": several, of which no two have a rank.
-Result<std::vector<std::vector<NodeId>>> parse_groups(const Topology& topology,
-                                                      std::string_view text);
+// Sets the root of a request for a collective that has one: a number is a rank, counted within the
+// participants (all ranks where none are given); else the name of an I/O node, which takes part
+// behind the ranks.
+//   errors  kInvalidArgument: neither, or an I/O node where the collective allows none
+Status choose_root(const Topology& topology, std::string_view text, ScheduleRequest& request);
+
+// "0,4,8;1,5,9": several groups that do the collective at once. Before its ranks a group may have a
+// root, "3:0-7;left2:8-15", as choose_root() takes it; "io:0-7" is as many groups as there are I/O
+// nodes, each with one as its root. A rank may be in several groups only where all of those have
+// I/O nodes as roots.
+Result<std::vector<ScheduleRequest>> parse_groups(const Topology& topology, std::string_view text,
+                                                  CollectiveKind collective);
 
 }  // namespace pleach

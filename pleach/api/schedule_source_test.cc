@@ -28,16 +28,70 @@ TEST(ParseGroup, ReadsRanksAndIntervalsInOrder) {
   }
 }
 
+std::vector<std::vector<NodeId>> members_of(const std::vector<ScheduleRequest>& groups) {
+  std::vector<std::vector<NodeId>> members;
+  for (const ScheduleRequest& group : groups) {
+    members.push_back(group.participants);
+  }
+  return members;
+}
+
 TEST(ParseGroups, TakesGroupsThatShareNoRank) {
   const Topology topology = shape("mesh:2x3");
-  const auto groups = parse_groups(topology, "0,4 ;1-2;5");
+  const auto groups = parse_groups(topology, "0,4 ;1-2;5", CollectiveKind::kAllReduce);
   ASSERT_TRUE(groups.has_value());
-  EXPECT_EQ(*groups, (std::vector<std::vector<NodeId>>{{{0}, {4}}, {{1}, {2}}, {{5}}}));
-  for (const char* text : {"", ";", "0,1;", "0;1;0", "0,1;2,x", "0:1"}) {
-    EXPECT_FALSE(parse_groups(topology, text).has_value()) << text;
+  EXPECT_EQ(members_of(*groups), (std::vector<std::vector<NodeId>>{{{0}, {4}}, {{1}, {2}}, {{5}}}));
+  for (const ScheduleRequest& group : *groups) {
+    EXPECT_EQ(group.collective, CollectiveKind::kAllReduce);
+    EXPECT_FALSE(group.root.has_value());
   }
-  EXPECT_EQ(parse_groups(topology, "0,1;2;3,1").error().message,
+  for (const char* text : {"", ";", "0,1;", "0;1;0", "0,1;2,x", "0:1", "io:0,1"}) {
+    EXPECT_FALSE(parse_groups(topology, text, CollectiveKind::kAllReduce).has_value()) << text;
+  }
+  EXPECT_EQ(parse_groups(topology, "0,1;2;3,1", CollectiveKind::kAllReduce).error().message,
             "node 1 is in group 0 and in group 2");
+}
+
+TEST(ParseGroups, TakesRoots) {
+  const Topology topology = shape("wafer_mesh:2x2");
+  const CollectiveKind broadcast = CollectiveKind::kBroadcast;
+  const auto groups = parse_groups(topology, "1:3,0; left1:1,2", broadcast);
+  ASSERT_TRUE(groups.has_value()) << groups.error().message;
+  ASSERT_EQ(groups->size(), 2U);
+  EXPECT_EQ((*groups)[0].root, Rank{1});  // counted within the group
+  EXPECT_EQ((*groups)[0].participants, (std::vector<NodeId>{{3}, {0}}));
+  EXPECT_EQ((*groups)[1].root, Rank{2});
+  EXPECT_EQ(topology.node((*groups)[1].participants[2]).name, "left1");
+  const auto all = parse_groups(topology, "io:0-3", broadcast);
+  ASSERT_TRUE(all.has_value()) << all.error().message;
+  ASSERT_EQ(all->size(), 8U);
+  for (std::size_t io = 0; io < all->size(); ++io) {
+    EXPECT_EQ((*all)[io].participants,
+              (std::vector<NodeId>{{0}, {1}, {2}, {3}, {4 + static_cast<int32_t>(io)}}));
+    EXPECT_EQ((*all)[io].root, Rank{4});
+  }
+  EXPECT_TRUE(parse_groups(topology, "top0:0-1;bottom1:1-3", CollectiveKind::kReduce).has_value());
+  const struct {
+    std::string text;
+    CollectiveKind collective;
+    std::string message;
+  } refused[] = {
+      {"2:0,1", broadcast, "root '2' is outside 0 to 1"},
+      {"topp0:0,1", broadcast, "unknown rank or I/O node 'topp0'; did you mean 'top0'?"},
+      {"0:0,1;1:1,2", broadcast, "node 1 is in group 0 and in group 1"},
+      {"top0:0,1;0:1,2", broadcast, "node 1 is in group 0 and in group 1"},
+      {"top0:0,1;1,2", broadcast, "node 1 is in group 0 and in group 1"},
+      {"top0:0,1", CollectiveKind::kGather, "'top0' is an I/O node: the root of a broadcast"},
+      {"top0:0,1", CollectiveKind::kAllReduce, "'top0:0,1': all_reduce has no root"},
+      {":0,1", broadcast, "root '' is not a whole number"},
+      {"top0:", broadcast, "''"},
+      {"top0:0,9", broadcast, "'9'"},
+  };
+  for (const auto& [text, collective, message] : refused) {
+    const auto result = parse_groups(topology, text, collective);
+    ASSERT_FALSE(result.has_value()) << text;
+    EXPECT_NE(result.error().message.find(message), std::string::npos) << result.error().message;
+  }
 }
 
 TEST(ObtainSchedule, ReadsWhatItWroteAndRefusesTheRest) {

@@ -7,7 +7,6 @@
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/cli/table.h"
-#include "pleach/collective/io_roots.h"
 #include "pleach/training/placements.h"
 
 namespace pleach {
@@ -83,49 +82,6 @@ Status check_root(const CommandLine& line, CollectiveKind collective) {
              : ok();
 }
 
-namespace {
-
-// A number is a rank, counted within the group; else it is the name of an I/O node, which takes
-// part behind the ranks.
-Status choose_root(const Topology& on, const std::string& text, CollectiveKind collective,
-                   ScheduleRequest& request) {
-  std::vector<NodeId>& participants = request.participants;
-  const auto rank_count = count_of(participants.empty() ? on.rank_nodes() : participants);
-  const Result<int32_t> rank = parse_count(text, "--root", 0, rank_count - 1);
-  if (rank) {
-    request.root = Rank{*rank};
-    return ok();
-  }
-  std::vector<std::string> known;
-  for (int32_t index = 0; index < count_of(on.nodes()); ++index) {
-    const Node& node = on.node(NodeId{index});
-    if (node.kind != NodeKind::kIo) {
-      continue;
-    }
-    known.push_back(node.name);
-    if (node.name != text) {
-      continue;
-    }
-    if (!allows_io_root(collective)) {
-      return invalid("--root", fmt::format("{} is an I/O node: the root of a broadcast or a "
-                                           "reduce, not of {}",
-                                           pleach::quoted(text), to_text(collective)));
-    }
-    if (participants.empty()) {
-      participants.assign(on.rank_nodes().begin(), on.rank_nodes().end());
-    }
-    participants.push_back(NodeId{index});
-    request.root = Rank{rank_count};
-    return ok();
-  }
-  const bool is_number = text.find_first_not_of("+-0123456789") == std::string::npos;
-  return known.empty() || is_number
-             ? rank.error()
-             : prefixed("--root", unknown_name("rank or I/O node", text, known));
-}
-
-}  // namespace
-
 Result<ScheduleRequest> schedule_request(const CommandLine& line, const Topology& on,
                                          const std::string& source) {
   PLEACH_ASSIGN(collective, line.value("--collective", parse_collective));
@@ -143,7 +99,7 @@ Result<ScheduleRequest> schedule_request(const CommandLine& line, const Topology
     PLEACH_SET(request.participants, from_option("--group", parse_group(on, line.text("--group"))));
   }
   if (line.given("--root")) {
-    PLEACH_TRY(choose_root(on, line.text("--root"), collective, request));
+    PLEACH_TRY(from_option("--root", choose_root(on, line.text("--root"), request)));
   }
   return request;
 }

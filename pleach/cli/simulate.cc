@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <utility>
@@ -20,7 +21,9 @@ void declare(CommandLine& line) {
   declare_topology(line);
   line.option("--size", "whole buffer of one rank: 64MiB");
   line.option("--sizes", "several, as a table: 1KiB:256MiB:4 (from, to, factor) or a list");
-  line.option("--groups", "ranks of groups that each do it, all at once: 0,4,8;1,5,9");
+  line.option("--groups",
+              "ranks of groups that each do it, all at once: 0,4,8;1,5,9; with roots: 4:0-7; "
+              "io:0-19 is one for each I/O node");
   line.option(
       "--on-conflict",
       "of --groups that switches cannot carry at once: wait; decompose, into rings of their "
@@ -54,26 +57,40 @@ struct Timed {
     std::vector<GroupTiming> groups;
     for (std::size_t index = 0; schedules.size() > 1 && index < schedules.size(); ++index) {
       GroupTiming& group = groups.emplace_back();
-      for (const NodeId node : schedules[index]->participants) {
+      const Schedule& schedule = *schedules[index];
+      for (const NodeId node : schedule.participants) {
         group.nodes.push_back(topology.node(node).name);
       }
+      group.root = has_root(schedule.collective) ? group.nodes[schedule.root.index()] : "";
       group.time_ps = timing.simulation.job_finish_ps[index];
     }
     return groups;
   }
 };
 
+// What the groups do at once; of a collective with a root, the root is the first of its group.
+TrainingPhase phase_of(CollectiveKind collective, std::span<const ScheduleRequest> requests) {
+  TrainingPhase phase{std::string(to_text(collective)), collective, {{}}};
+  for (const ScheduleRequest& request : requests) {
+    NodeGroup& group = phase.rounds.front().emplace_back(request.participants);
+    const auto root = group.begin() + request.root.value_or(Rank{0}).value;
+    std::rotate(group.begin(), root, root + 1);
+  }
+  return phase;
+}
+
 // With --on-conflict fail an error names groups that switches cannot carry at once, with decompose
 // they get rings.
 Status settle_conflicts(const CommandLine& line, const Topology& topology,
-                        const TrainingPhase& phase, const TimingRequest& how, Planner& planner,
-                        CommonChoice& choice) {
+                        std::span<const ScheduleRequest> requests, const TimingRequest& how,
+                        Planner& planner, CommonChoice& choice) {
   PLEACH_ASSIGN(answer, line.value("--on-conflict", [](const std::string& text) {
     return parse_on_conflict(text);
   }));
   if (answer == OnConflict::kWait) {
     return ok();
   }
+  const TrainingPhase phase = phase_of(choice.schedules.front()->collective, requests);
   PLEACH_ASSIGN(found, groups_in_conflict(topology, phase, planner));
   if (found.groups.empty()) {
     return ok();
@@ -81,27 +98,26 @@ Status settle_conflicts(const CommandLine& line, const Topology& topology,
   if (answer == OnConflict::kFail) {
     return Error{ErrorCode::kInfeasible, conflict_text(topology, phase, found.conflicts.front())};
   }
-  std::vector<NodeGroup> groups;
+  std::vector<ScheduleRequest> in_conflict;
   for (const int32_t group : found.groups) {
-    groups.push_back(phase.rounds.front()[at(group)]);
+    in_conflict.push_back(requests[at(group)]);
   }
   PLEACH_ASSIGN(rings, make_planner(topology, "ring", planner_options(how)));
-  PLEACH_ASSIGN(schedules, rings->schedules(phase.collective, groups, how.size_bytes));
-  for (std::size_t ring = 0; ring < schedules.size(); ++ring) {
-    choice.schedules[at(found.groups[ring])] = std::move(schedules[ring]);
+  PLEACH_ASSIGN(decomposed, rings->choose_together(in_conflict, how.size_bytes));
+  for (std::size_t ring = 0; ring < in_conflict.size(); ++ring) {
+    choice.schedules[at(found.groups[ring])] = std::move(decomposed.schedules[ring]);
   }
   return ok();
 }
 
 Result<Timed> time_groups(const CommandLine& line, const Topology& topology,
                           const std::string& source, TimingRequest how) {
-  PLEACH_ASSIGN(groups, from_option("--groups", parse_groups(topology, line.text("--groups"))));
   PLEACH_ASSIGN(collective, line.value("--collective", parse_collective));
+  PLEACH_ASSIGN(groups,
+                from_option("--groups", parse_groups(topology, line.text("--groups"), collective)));
   PLEACH_ASSIGN(planner, make_planner(topology, source, planner_options(how)));
-  PLEACH_ASSIGN(choice, planner->choose_together(collective, groups, how.size_bytes));
-  PLEACH_TRY(settle_conflicts(line, topology,
-                              {std::string(to_text(collective)), collective, {groups}}, how,
-                              *planner, choice));
+  PLEACH_ASSIGN(choice, planner->choose_together(groups, how.size_bytes));
+  PLEACH_TRY(settle_conflicts(line, topology, groups, how, *planner, choice));
   how.options.segment_count = choice.segment_count;
   how.choose_segments = false;
   Timed timed;
@@ -270,6 +286,9 @@ extern const Command kSimulateCommand = {
     "  pleach simulate --topology torus:4x4 --algorithm multitree --size 1MiB --gate lockstep\n"
     "  pleach simulate --topology ring:8 --algorithm ring --size 1MiB --csv tables\n"
     "  pleach simulate --topology switch:6 --algorithm ring --size 1MiB --groups \"0-2;3-5\"\n"
+    "  pleach simulate --topology wafer_mesh:5x4 --algorithm io_tree --collective broadcast "
+    "--size 1GB\n"
+    "    --segments auto --groups io:0-19       every I/O node to all ranks, at once\n"
     "  pleach simulate --topology ring:8 --algorithm ring,direct --sizes 1KiB:1GiB:32\n",
     run_simulate};
 

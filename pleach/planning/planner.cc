@@ -60,6 +60,17 @@ Result<CommonChoice> Planner::choose_together(CollectiveKind collective,
   return with_segments(std::move(choice), size_bytes);
 }
 
+Result<CommonChoice> Planner::choose_together(std::span<const ScheduleRequest> requests,
+                                              int64_t size_bytes) {
+  CommonChoice choice;
+  for (ScheduleRequest request : requests) {
+    request.size_bytes = size_bytes;
+    choice.schedules.emplace_back();
+    PLEACH_SET(choice.schedules.back(), schedule(request));
+  }
+  return with_segments(std::move(choice), size_bytes);
+}
+
 Result<CommonChoice> Planner::choose_io(CollectiveKind collective,
                                         std::span<const std::vector<NodeId>> groups,
                                         int64_t size_bytes) {

@@ -92,6 +92,9 @@ class Planner {
   Result<CommonChoice> choose_together(CollectiveKind collective,
                                        std::span<const std::vector<NodeId>> groups,
                                        int64_t size_bytes);
+  // Of each request, whose own size is ignored.
+  Result<CommonChoice> choose_together(std::span<const ScheduleRequest> requests,
+                                       int64_t size_bytes);
   // Broadcasts from all of the topology's I/O nodes to each group, or reductions of each to all of
   // them: schedules of the group and one I/O node, its root, each of that node's share (IoShares).
   // Groups may be of one rank.

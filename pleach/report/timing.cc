@@ -39,6 +39,9 @@ Json groups_json(const Timing& timing, std::span<const GroupTiming> groups) {
     json.push_back({{"nodes", group.nodes},
                     {"time_ps", group.time_ps},
                     {"algbw_bytes_per_s", algbw_bytes_per_s(timing.size_bytes, group.time_ps)}});
+    if (!group.root.empty()) {
+      json.back()["root"] = group.root;
+    }
   }
   return json;
 }

@@ -46,6 +46,7 @@ double utilization(const LinkUse& use, const Link& link, int64_t time_ps);
 // A group of those that were timed together.
 struct GroupTiming {
   std::vector<std::string> nodes;  // names, by rank
+  std::string root = {};           // its name, where the collective has one
   int64_t time_ps = 0;
 };
 

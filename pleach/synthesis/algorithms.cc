@@ -5,6 +5,7 @@ namespace pleach {
 
 PLEACH_REGISTRY(algorithms, Algorithm, "algorithm", "algorithms", kRing, kBidirectionalRing,
                 kRing2d, kRecursiveDoubling, kHalvingDoubling, kHdrm, kDirect, kInSwitch,
-                kMultitree, kHierarchical, kMultiRing, kTree, kDoubleBinaryTree, kPairwise, kBruck)
+                kMultitree, kHierarchical, kMultiRing, kTree, kIoTree, kDoubleBinaryTree, kPairwise,
+                kBruck)
 
 }  // namespace pleach
