@@ -329,7 +329,7 @@ TEST(PacketSession, ALowerClassInterrupts) {
 
 // Groups at once through two levels, of random classes and starts, in all models of a switch.
 TEST(PacketSession, RandomStreamsEnd) {
-  for (int32_t seed = 0; seed < support::repeated(60); ++seed) {
+  for (int32_t seed = 0; seed < support::repeated(600); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Rng rng(static_cast<uint64_t>(seed));
     constexpr std::array kSwitches = {"fred", "fred,middle=2", ""};

@@ -367,10 +367,15 @@ void PacketNetwork::go_back(int32_t number, int64_t packet, int64_t now_ps) {
 void PacketNetwork::nack(int32_t number, int64_t now_ps) {
   Way& way = ways_[at(number)];
   const Nack nack = way.recovery.nacks.pop();
+  if (has_all_arrived(way)) {
+    return;
+  }
+  // What came before is at all targets: it may be missed only where it was sent again.
+  const int64_t packet = std::max(nack.packet, way.messages[way.arrived].begin);
   const std::vector<int64_t>& starts = way.recovery.starts;
-  const bool is_known = nack.round + 1 < count_of(starts) && starts.back() <= nack.packet;
-  if (!has_all_arrived(way) && !is_known) {
-    go_back(number, nack.packet, now_ps);
+  const bool is_known = nack.round + 1 < count_of(starts) && starts.back() <= packet;
+  if (!is_known) {
+    go_back(number, packet, now_ps);
   }
 }
 
