@@ -15,6 +15,7 @@
 #include "pleach/base/units.h"
 #include "pleach/collective/placement.h"
 #include "pleach/collective/rank_of_node.h"
+#include "pleach/collective/stream_tree.h"
 #include "pleach/topology/grids.h"
 #include "pleach/topology/max_flow.h"
 
@@ -704,17 +705,25 @@ bool is_exact(const Network& network, bool covered) {
   const bool direct = network.relay_count == 0;
   const auto is_long = [](const GridDimension& dimension) { return dimension.size > 1; };
   const auto long_dimensions = std::ranges::count_if(network.topology.grid(), is_long);
+  const auto streams = [&network](SwitchAbilities asked) {
+    return network.in_network &&
+           is_stream_tree(network.topology, network.links, network.participants, asked);
+  };
   switch (network.collective) {
     case CollectiveKind::kAllReduce:
       if (network.in_network) {
         const auto can_both = [](const Node& node) { return node.reduces && node.multicasts; };
-        return network.likeness.star && std::ranges::any_of(network.topology.nodes(), can_both);
+        return (network.likeness.star && std::ranges::any_of(network.topology.nodes(), can_both)) ||
+               (covered && streams({.reduces = true, .multicasts = true}));
       }
       return network.likeness.transitive() || (network.likeness.grid && long_dimensions <= 2) ||
              (direct && rank_count == 2);
     case CollectiveKind::kBroadcast:
+      return covered &&
+             (direct || network.likeness.star || rank_count == 2 || streams({.multicasts = true}));
     case CollectiveKind::kReduce:
-      return covered && (direct || network.likeness.star || rank_count == 2);
+      return covered &&
+             (direct || network.likeness.star || rank_count == 2 || streams({.reduces = true}));
     case CollectiveKind::kAllGather:
     case CollectiveKind::kReduceScatter:
       return covered && (direct || is_balanced(network));

@@ -194,6 +194,45 @@ TEST(Bounds, PassThroughRelays) {
   EXPECT_DOUBLE_EQ(bound_of(*tree, CollectiveKind::kAllReduce)->algbw_bytes_per_s, kLink);
 }
 
+// One stream inside passes every cut once; a leaf's other way up, or a switch that cannot, may
+// spoil it.
+TEST(Bounds, AreExactOnTreesOfSwitchesThatCan) {
+  struct Case {
+    std::string spec;
+    bool all_reduce, broadcast, reduce;
+  };
+  const std::vector<Case> cases = {
+      {"fred:B", true, true, true},
+      {"fred:D", true, true, true},
+      {"fred:D,levels=3,npus=40,taper=3", true, true, true},
+      {"fred:A", false, false, false},
+      {"fred:D,view=plane", false, false, false},
+      {"switch_tree:3x2x2,multicast", false, true, false},
+      {"switch_tree:3x2x2,reduce", false, false, true},
+  };
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.spec);
+    const Result<Topology> topology = parse_topology(one.spec);
+    ASSERT_TRUE(topology);
+    for (const auto& [collective, exact] : {std::pair(CollectiveKind::kAllReduce, one.all_reduce),
+                                            std::pair(CollectiveKind::kBroadcast, one.broadcast),
+                                            std::pair(CollectiveKind::kReduce, one.reduce)}) {
+      BoundRequest request;
+      request.collective = collective;
+      request.participants = topology->rank_nodes();
+      const Result<Bound> bound = algbw_bound(*topology, request);
+      ASSERT_TRUE(bound);
+      EXPECT_EQ(bound->exact, exact) << to_text(collective);
+    }
+    // Any group too.
+    BoundRequest some;
+    some.collective = CollectiveKind::kAllReduce;
+    const std::vector<NodeId> group = {NodeId{9}, NodeId{1}, NodeId{2}};
+    some.participants = group;
+    EXPECT_EQ(algbw_bound(*topology, some)->exact, one.all_reduce);
+  }
+}
+
 TEST(Bounds, TakeSomeOfTheNodes) {
   const Result<Topology> torus = parse_topology("torus:4x4");
   ASSERT_TRUE(torus);

@@ -9,6 +9,7 @@
 
 #include "pleach/base/index.h"
 #include "pleach/topology/grids.h"
+#include "pleach/topology/link_name.h"
 
 namespace pleach {
 namespace {
@@ -96,6 +97,25 @@ Result<Topology> with_bandwidth(const Topology& topology, std::span<const LinkId
     if (is_changed[id.index()]) {
       link.bandwidth_bytes_per_s = bandwidth_bytes_per_s;
     }
+  });
+}
+
+Result<Topology> without_lanes(const Topology& topology, std::span<const LinkId> links) {
+  PLEACH_TRY(flags_of(links, topology.links().size(), "link"));
+  std::vector<int32_t> lost(topology.links().size(), 0);
+  for (const LinkId id : links) {
+    if (++lost[id.index()] >= topology.link(id).lanes) {
+      return invalid(fmt::format("link {} has {} lane{}: to take the last one is to take the link",
+                                 link_name(topology, id), topology.link(id).lanes,
+                                 topology.link(id).lanes == 1 ? "" : "s"));
+    }
+  }
+  return with_links(topology, [&](LinkId id, Link& link) {
+    const int32_t lanes = link.lanes - lost[id.index()];
+    const __int128 bytes_per_s = link.bandwidth_bytes_per_s;
+    link.bandwidth_bytes_per_s =
+        std::max<int64_t>(static_cast<int64_t>(bytes_per_s * lanes / link.lanes), 1);
+    link.lanes = lanes;
   });
 }
 

@@ -24,6 +24,11 @@ Result<Topology> without(const Topology& topology, std::span<const NodeId> remov
 Result<Topology> with_bandwidth(const Topology& topology, std::span<const LinkId> links,
                                 int64_t bandwidth_bytes_per_s);
 
+// With one lane less of a link for each time that it is named, and without that part of its
+// bandwidth. What is left are its first lanes.
+// Errors: kInvalidArgument: unknown link, one that has no lane left.
+Result<Topology> without_lanes(const Topology& topology, std::span<const LinkId> links);
+
 // With other latencies [ps], one for each link.
 // Errors: kInvalidArgument: fewer or more latencies than links, one outside 0 to 1000 s.
 Result<Topology> with_latencies(const Topology& topology, std::span<const int64_t> latency_ps);

@@ -39,6 +39,7 @@ std::vector<OptionDescriptor> change_options() {
       {"latency_spread", Kind::kText, "0%", "each link's latency varies by up to this, uniformly"},
       {"seed", Kind::kInteger, "0", "of the latency spread and of ecmp", {}, 0, INT64_MAX},
       {"without_link", Kind::kText, "", "removes 5-6 (both directions), 5>6 (one); more by +"},
+      {"without_lane", Kind::kText, "", "takes one lane of a link away, named likewise"},
       {"without_node", Kind::kText, "", "removes nodes and their links: 3 or 3+7"},
   };
 }
@@ -199,6 +200,10 @@ Result<Routing> chosen_routing(const Topology& topology, const Options& options)
 Result<Topology> apply_changes(Topology topology, const Options& options) {
   PLEACH_ASSIGN(routing, chosen_routing(topology, options));
   PLEACH_ASSIGN(spread, spread_latencies(with_routing(std::move(topology), routing), options));
+  if (const std::string& text = options.text("without_lane"); !text.empty()) {
+    PLEACH_ASSIGN(links, parse_links(text, spread, NodeFinder(spread)));
+    PLEACH_SET(spread, without_lanes(spread, links));
+  }
   const std::string& link_text = options.text("without_link");
   const std::string& node_text = options.text("without_node");
   if (link_text.empty() && node_text.empty()) {

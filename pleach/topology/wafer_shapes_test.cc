@@ -159,6 +159,19 @@ TEST(Fred, GrowsByLevels) {
   }
 }
 
+// What is left of a trunk has its part of the bandwidth, and the switches as many ports fewer.
+TEST(Fred, LosesLanesAndLinks) {
+  const Topology fred = made("fred:D,without_lane=l1.0-l2.0+l1.0-l2.0+l1.4>l2.0");
+  const NodeId top = named(fred, "l2.0");
+  EXPECT_EQ(between(fred, named(fred, "l1.0"), top), (Links{{6000, 2}}));
+  EXPECT_EQ(between(fred, top, named(fred, "l1.0")), (Links{{6000, 2}}));
+  EXPECT_EQ(between(fred, named(fred, "l1.4"), top), (Links{{9000, 3}}));
+  EXPECT_EQ(between(fred, top, named(fred, "l1.4")), (Links{{12000, 4}}));
+  EXPECT_EQ(SwitchPorts(fred, top).input_count(), 17);
+  EXPECT_EQ(SwitchPorts(fred, top).output_count(), 18);
+  EXPECT_EQ(count_of(made("fred:D,without_link=0-l1.0,without_node=0").rank_nodes()), 19);
+}
+
 // Fifteen leaf chiplets of 12 ports, ten of 11, ten of 10: three and two leaves and two halves in
 // each of five planes, of a fifth of every rate.
 TEST(Fred, HasPlanesAsBuilt) {
@@ -302,6 +315,11 @@ TEST(WaferShapes, RefuseWhatTheyCannotBe) {
       {"fred:D,view=plane,lanes=1", "fred: l1.0 has 1 lane up, for 2 topmost switches"},
       {"fred:D,trunk_latency=1",
        "fred: option 'trunk_latency': '1' is not a time: it has no unit, as 150ns or 10us"},
+      {"fred:D,without_lane=0-l1.0",
+       "fred:D: link 0->l1.0 has 1 lane: to take the last one is to take the link"},
+      {"fred:D,without_lane=l1.0-l2.0+l1.0-l2.0+l1.0-l2.0+l1.0-l2.0",
+       "fred:D: link l1.0->l2.0 has 4 lanes: to take the last one is to take the link"},
+      {"fred:D,without_lane=l1.0-l1.1", "fred:D: there is no link 'l1.0-l1.1'"},
       {"wafer_mesh:5", "wafer_mesh: '5' is not of the form COLUMNSxROWS"},
       {"wafer_mesh:5x4x2", "wafer_mesh: '5x4x2' is not of the form COLUMNSxROWS"},
       {"wafer_mesh:1x1", "wafer_mesh: '1x1' has fewer than 2 ranks"},
