@@ -34,6 +34,7 @@ struct HowSimulated {
   std::optional<int32_t> segments;
   std::string gate;
   std::string flow_control;
+  std::string admission;
   int32_t landing_places;
   std::optional<Bandwidth> reduce_bandwidth;  // none: as the model has it
   bool fold;
@@ -47,6 +48,7 @@ TimingRequest timing_of(const HowSimulated& how) {
   options.segment_count = how.segments.value_or(1);
   options.gate = take(parse_name(kGates, "gate", how.gate));
   options.flow_control = take(parse_name(kFlowControls, "flow_control", how.flow_control));
+  options.admission = take(parse_name(kAdmissionRules, "admission", how.admission));
   options.landing_places = how.landing_places;
   if (how.reduce_bandwidth.has_value()) {
     options.reduce_bandwidth_bytes_per_s = bandwidth_bytes_per_s(*how.reduce_bandwidth);
@@ -160,11 +162,11 @@ void bind_books(nb::module_& module) {
 
 void bind_timing(nb::module_& module) {
   nb::class_<HowSimulated>(module, "HowSimulated")
-      .def(nb::init<std::string, std::optional<int32_t>, std::string, std::string, int32_t,
-                    std::optional<Bandwidth>, bool>(),
+      .def(nb::init<std::string, std::optional<int32_t>, std::string, std::string,
+                    std::string, int32_t, std::optional<Bandwidth>, bool>(),
            nb::kw_only(), nb::arg("model"), nb::arg("segments"), nb::arg("gate"),
-           nb::arg("flow_control"), nb::arg("landing_places"), nb::arg("reduce_bandwidth").none(),
-           nb::arg("fold"));
+           nb::arg("flow_control"), nb::arg("admission"), nb::arg("landing_places"),
+           nb::arg("reduce_bandwidth").none(), nb::arg("fold"));
   module.def("simulate", simulate, nb::arg("schedule"), nb::arg("topology"), nb::arg("size"),
              nb::arg("how"), nb::arg("cycle").none());
   const auto of = [](const Compared& what, const HowSimulated& how, const Progress& progress) {

@@ -46,12 +46,14 @@ def _how(
     reduce_bandwidth: int | str | None,
     fold: bool,
     model: str = "flow",
+    admission: str = "together",
 ) -> _core.HowSimulated:
     return _core.HowSimulated(
         model=model,
         segments=segments,
         gate=gate,
         flow_control=flow_control,
+        admission=admission,
         landing_places=landing_places,
         reduce_bandwidth=reduce_bandwidth,
         fold=fold,
@@ -75,6 +77,7 @@ def simulate(
     reduce_bandwidth: int | str | None = None,
     fold: bool = True,
     cycle: int | str | None = None,
+    admission: str = "together",
 ) -> Timing:
     """Simulates a schedule.
 
@@ -96,6 +99,8 @@ def simulate(
         fold: Whether one rank may stand for all where symmetry allows.
         cycle: Length of a clock cycle, `1ns` or picoseconds; None: that of the model, or 1 ns
             where it has no clock.
+        admission: What switches that do not carry whatever enters have inside: what they carry
+            `together`, one `phase` at a time, or all, as if they were `free`.
 
     Returns:
         The time, and the use of every link.
@@ -104,7 +109,9 @@ def simulate(
         InvalidArgumentError: It does not fit the topology, or an option is none.
         UnsupportedError: The model cannot do what the options ask for.
     """
-    how = _how(segments, gate, flow_control, landing_places, reduce_bandwidth, fold, model)
+    how = _how(
+        segments, gate, flow_control, landing_places, reduce_bandwidth, fold, model, admission
+    )
     if not isinstance(schedule, Schedule):
         schedule = synthesize(
             topology, schedule, collective=collective, group=group, root=root, size=size

@@ -263,11 +263,26 @@ def test_timing_has_every_link() -> None:
     assert int(timing.link_wire_bytes.sum()) == timing.bytes_on_wire
     assert int(timing.link_busy_ps.max()) <= timing.time_ps
     assert timing.time_s == timing.time_ps / 1e12
-    for words in ({"gate": "open"}, {"flow_control": "none"}, {"model": "guess"}, {"cycle": 0}):
+    for words in (
+        {"gate": "open"},
+        {"flow_control": "none"},
+        {"admission": "some"},
+        {"model": "guess"},
+        {"cycle": 0},
+    ):
         with pytest.raises(pleach.InvalidArgumentError):
             pleach.simulate("ring", torus, 1, **words)
     with pytest.raises(pleach.InvalidArgumentError, match="many"):
         pleach.simulate("ring", torus, "many")
+
+
+def test_switches_admit_as_they_are_told() -> None:
+    wafer = pleach.topology("fred:D")
+    times = {
+        rule: pleach.simulate("in_switch", wafer, "1MiB", admission=rule).time_ps
+        for rule in ("together", "phase", "free")
+    }
+    assert len(set(times.values())) == 1  # one stream is in nobody's way
 
 
 def test_reductions_and_cycles_are_the_models_unless_they_are_given() -> None:
