@@ -79,6 +79,7 @@ double seconds_of(int64_t time_ps) {
 // All weights of 175 and of 1,000 billion parameters, to all ranks of a wafer: as long as the I/O
 // nodes take for them, and where a trunk carries less, by that much longer: of the 18, 15 are
 // behind the other switches of one that has 3, and 15 times 128 GB/s come down 1.5 TB/s. In
+// The hottest link of the mesh carries what 9 nodes send, 1152 GB/s, at 750 GB/s. In
 // backward 14 sums for the nodes of other switches go up a trunk with what 4 of its own send, where
 // full costs say so: 18 share it.
 TEST(StreamedIo, APassTakesWhatIoNodesDo) {
@@ -93,6 +94,7 @@ TEST(StreamedIo, APassTakesWhatIoNodesDo) {
       {"fred:D", {}, 1},
       {"fred:D", {.source = CostSource::kFull}, 1},
       {"fred:C", {.algorithm = "in_switch,ring", .segments = 16}, 1, {1e12}},
+      {"wafer_mesh:5x4", {.algorithm = "io_tree", .segments = 64}, 750.0 / (9 * 128)},
       {"fred:B", {}, of_15},
       {"fred:B", {.source = CostSource::kFull}, 2 / (1 / of_15 + 1 / of_18), {1e12}}};
   for (const auto& [wafer, io, attained, sizes] : cases) {

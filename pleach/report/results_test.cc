@@ -175,9 +175,10 @@ TEST(Results, HaveTheirJson) {
                        .needed_bytes_per_s = {0, 1'000'000}};
   const std::vector<std::pair<std::string, std::string>> cases = {
       {to_json(topology), R"({"name":"a\ufffd","rank_count":2,"node_count":3,"link_count":4,)"
-                          R"("switch_latency_ps":[6,7],"lanes":null,"switches":[],)"
+                          R"("switch_latency_ps":[6,7],"lanes":null,"switches":[],"parts":null,)"
                           R"("bisection_bytes_per_s":5,)"
-                          R"("bisection_exact":true,"diameter":2,"bounds":{"reduce":)"
+                          R"("bisection_exact":true,"proportional_bisection_bytes_per_s":0,)"
+                          R"("diameter":2,"bounds":{"reduce":)"
                           R"({"algbw_bytes_per_s":6.0,"exact":false,"witness":"cut"}}})"},
       {to_json(ring_summary(), 0.5),
        R"({"algorithm":"ring","options":"","collective":"all_reduce","rank_count":2,)"
