@@ -5,7 +5,8 @@ SHELL := /bin/bash
 
 .PHONY: build demo figures test torch-suite check-all format format-check tidy lint bench-check clean
 
-FIGURES = dear_evaluation multitree_training multitree_network policy_algorithm_fabric network_needed
+FIGURES = dear_evaluation multitree_training multitree_network policy_algorithm_fabric network_needed \
+  fred_evaluation
 SOURCE_FILES = find pleach python tests bench examples -name '*.h' -o -name '*.cc' -o -name '*.c'
 
 build:  ## The release binary, build/release/pleach.
