@@ -162,8 +162,8 @@ void bind_books(nb::module_& module) {
 
 void bind_timing(nb::module_& module) {
   nb::class_<HowSimulated>(module, "HowSimulated")
-      .def(nb::init<std::string, std::optional<int32_t>, std::string, std::string,
-                    std::string, int32_t, std::optional<Bandwidth>, bool>(),
+      .def(nb::init<std::string, std::optional<int32_t>, std::string, std::string, std::string,
+                    int32_t, std::optional<Bandwidth>, bool>(),
            nb::kw_only(), nb::arg("model"), nb::arg("segments"), nb::arg("gate"),
            nb::arg("flow_control"), nb::arg("admission"), nb::arg("landing_places"),
            nb::arg("reduce_bandwidth").none(), nb::arg("fold"));
