@@ -356,7 +356,7 @@ TEST(AdmissionPhase, IsTogetherOfOneClassAndFreeWhereAllRoutes) {
 
 // Random groups, classes and starts: all finish, every byte is carried, and what happened replays.
 TEST(AdmissionPhase, LetsRandomStreamsFinish) {
-  const int32_t rounds = support::repeated(30);
+  const int32_t rounds = support::repeated(100);
   for (int32_t seed = 0; seed < rounds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Rng rng(static_cast<uint64_t>(seed));

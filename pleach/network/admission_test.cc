@@ -308,7 +308,7 @@ TEST(Admission, RefusesWhatCouldNeverEnter) {
 
 // Random groups on two levels, in random models: all finish, and what happened replays.
 TEST(Admission, LetsRandomStreamsFinish) {
-  const int32_t rounds = support::repeated(40);
+  const int32_t rounds = support::repeated(200);  // of some 50 streams each
   for (int32_t seed = 0; seed < rounds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Rng rng(static_cast<uint64_t>(seed));
