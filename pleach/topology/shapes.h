@@ -13,8 +13,8 @@
 namespace pleach {
 
 // One shape. `options` are those it has beyond the ones every shape takes (bandwidth, latency,
-// overhead, header, packet, link, routing, latency_spread, seed, without_link, without_node), or
-// has with another default or meaning.
+// overhead, header, packet, link, routing, latency_spread, seed, without_link, without_lane,
+// without_node), or has with another default or meaning.
 struct Shape {
   std::string name;
   std::string summary;
