@@ -290,7 +290,8 @@ TEST(TrafficClasses, OtherModelsSayWhatTheyDo) {
   const auto refused = simulate("flit", pair, jobs, {});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().message,
-            "flit serves one class of traffic at a time: a job of class 0 comes to those of class "
+            "flit serves one class of traffic at a time, but with router=fred: a job of class 0 "
+            "comes to those of class "
             "1");
   EXPECT_TRUE(simulate("flit", pair, {&jobs[0], 1}, {}));
   for (const int32_t bad : {-1, kTrafficClasses}) {
