@@ -329,7 +329,8 @@ TEST(PacketSession, ALowerClassInterrupts) {
 
 // Groups at once through two levels, of random classes and starts, in all models of a switch.
 TEST(PacketSession, RandomStreamsEnd) {
-  for (int32_t seed = 0; seed < support::repeated(600); ++seed) {
+  for (int32_t round = 0; round < support::repeated(600); ++round) {
+    const int32_t seed = round == 0 ? 5070 : round;  // what was stopped arrives while it waits
     SCOPED_TRACE("seed " + std::to_string(seed));
     Rng rng(static_cast<uint64_t>(seed));
     constexpr std::array kSwitches = {"fred", "fred,middle=2", ""};

@@ -306,6 +306,8 @@ void PacketEngine::begin_touched() {
         turns.emplace_back(turn_of(number, stream.begun.front()), number);
       } else if (const Send* send = next(number)) {
         turns.emplace_back(turn_of(number, *send), number);
+      } else if (stream.is_refused) {
+        turns.emplace_back(turn_of(number, Send()), number);
       }
     }
     std::ranges::sort(turns);
@@ -323,6 +325,12 @@ void PacketEngine::attempt(int32_t number, const Admission::Turn& turn,
     if (!stream.is_inside && enter(number, turn)) {
       stream.is_stopped = false;
       network_.reopen(number, progress_.now_ps);
+    }
+    return;
+  }
+  if (next(number) == nullptr) {  // what it was stopped with has arrived while it waited
+    if (enter(number, turn)) {
+      leave(number);
     }
     return;
   }
