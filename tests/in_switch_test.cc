@@ -189,26 +189,5 @@ TEST(InSwitch, GroupsFindLanesOnDeepTrees) {
             std::vector<int64_t>(jobs.size(), alone->job_finish_ps.front()));
 }
 
-// Groups that come at one time find lanes together: the first one's own choice would leave the
-// third none that route.
-TEST(InSwitch, GroupsOfOneInstantFindLanesTogether) {
-  const auto topology =
-      parse_topology("switch_tree:2x5,switch=fred,middle=2,reduce,multicast,lanes=3");
-  ASSERT_TRUE(topology) << topology.error().message;
-  std::vector<Job> jobs;
-  for (const std::vector<int32_t>& group : {std::vector{5, 1, 6}, {0, 4, 9}, {8, 2, 7}}) {
-    auto schedule = made(*topology, CollectiveKind::kAllReduce, nodes_of(group));
-    ASSERT_TRUE(schedule) << schedule.error().message;
-    jobs.push_back({std::make_shared<const Schedule>(std::move(*schedule)), 1'000'000, 0});
-  }
-  SimulationOptions options;
-  const auto together = simulate("flow", *topology, jobs, options);
-  options.admission = AdmissionRule::kFree;
-  const auto free = simulate("flow", *topology, jobs, options);
-  ASSERT_TRUE(together && free);
-  EXPECT_EQ(together->job_finish_ps, free->job_finish_ps);
-  EXPECT_TRUE(together->use.admission->conflicts.empty());
-}
-
 }  // namespace
 }  // namespace pleach

@@ -263,7 +263,7 @@ std::optional<Lanes> Admission::choose(int32_t connection, const Turn& turn, Pro
 
 int32_t& Admission::users(const Way& way, int32_t wide, int32_t lane) {
   const LinkId link = way.way.wide_links()[at(wide)];
-  std::vector<int32_t>& users = lanes_.users[link];
+  std::vector<int32_t>& users = lane_users_[link];
   users.resize(at(topology_.link(link).lanes), 0);
   return users[at(lane)];
 }
@@ -351,147 +351,31 @@ bool Admission::enter(int32_t connection, const Turn& turn) {
   Promises moved;
   const auto lanes = choose(connection, turn, moved);
   if (!lanes) {
-    if (rearrange(connection, turn)) {
-      return true;
-    }
     wait(connection, turn);
     return false;
   }
+  stop_waiting(connection);
+  way.is_suspended = false;
   for (const auto& [first, promised] : moved) {
     promise(ways_[at(first)], promised);
   }
-  stop_waiting(connection);
-  way.is_suspended = false;
-  commit(connection, *lanes, turn);
-  count_configurations(way);
-  pace(way.way);
-  return true;
-}
-
-void Admission::begin_instant() {
-  lanes_.may_change = true;
-  lanes_.entered.clear();
-}
-
-void Admission::commit(int32_t connection, const Lanes& lanes, const Turn& turn) {
-  Way& way = ways_[at(connection)];
-  promise(way, lanes);
-  way.entered = turn;
+  promise(way, *lanes);
   for (std::size_t stop = 0; stop < way.way.stops().size(); ++stop) {
     Switch& one = switches_[way.way.stops()[stop].at_switch];
     const int32_t set = set_of(way, stop, way.promise);
     way.places[stop] = one.inside.size();
     one.inside.push_back({connection, set, first_before(one, connection, turn), stop});
-    add(one, one.now[way.phase], set, way.way.alternates());
-  }
-  hold(way, 1);
-  if (lanes_.may_change && way.way.wide_count() > 0 && !way.way.alternates()) {
-    lanes_.entered.push_back(connection);
-  }
-}
-
-void Admission::withdraw(int32_t connection) {
-  const Way& way = ways_[at(connection)];
-  hold(way, -1);
-  for (std::size_t stop = 0; stop < way.way.stops().size(); ++stop) {
-    Switch& one = switches_[way.way.stops()[stop].at_switch];
-    Inside* inside = &one.inside[way.places[stop]];
     Load& now = one.now[way.phase];
-    if (way.way.alternates()) {
-      --now.alternate[inside->flows];
-    } else {
-      now.held = one.sets.rest(now.held, inside->flows);
-    }
-    if (--now.streams == 0 && rule_ == AdmissionRule::kPhase) {
-      one.now.erase(way.phase);
-    }
-    *inside = one.inside.back();
-    ways_[at(inside->connection)].places[inside->stop] = way.places[stop];
-    one.inside.pop_back();
-  }
-  std::erase(lanes_.entered, connection);
-}
-
-void Admission::count_configurations(const Way& way) {
-  for (const SwitchWay::Stop& stop : way.way.stops()) {
-    Switch& one = switches_[stop.at_switch];
+    add(one, now, set, way.way.alternates());
     if (!way.way.alternates()) {
-      bool& was_inside = one.sets.note(one.now[way.phase].held).was_inside;
+      bool& was_inside = one.sets.note(now.held).was_inside;
       configurations_ += was_inside ? 0 : 1;
       was_inside = true;
     }
   }
-}
-
-// Enters all of them, the first first, each on lanes that leave the others some; or none.
-bool Admission::place(std::span<const int32_t> order, int32_t& tries_left) {
-  if (order.empty()) {
-    return true;
-  }
-  const int32_t connection = order.front();
-  Way& way = ways_[at(connection)];
-  const Lanes start = way.promise;
-  const Turn turn = way.entered;
-  const auto enters = [&](const Lanes& lanes) {
-    Promises moved;
-    if (tries_left-- <= 0 || !keeps_promises(connection, turn, lanes, moved) || !moved.empty()) {
-      return false;
-    }
-    commit(connection, lanes, turn);
-    if (place(order.subspan(1), tries_left)) {
-      return true;
-    }
-    withdraw(connection);
-    return false;
-  };
-  return way.way
-      .find(start, {[&](std::size_t stop, const Lanes& lanes) { return fits(way, stop, lanes); },
-                    enters, [&](int32_t wide, int32_t lane) { return users(way, wide, lane) > 0; }})
-      .has_value();
-}
-
-// Those that have entered at this instant have moved nothing yet: whether they and one more find
-// lanes together.
-bool Admission::rearrange(int32_t connection, const Turn& turn) {
-  Way& way = ways_[at(connection)];
-  if (lanes_.entered.empty() || way.way.wide_count() == 0 || way.way.alternates()) {
-    return false;
-  }
-  const Refused refused = refused_;
-  std::vector<int32_t> before;
-  std::ranges::copy_if(lanes_.entered, std::back_inserter(before),
-                       [&](int32_t other) { return ways_[at(other)].phase == way.phase; });
-  std::vector<Lanes> lanes;
-  for (const int32_t other : before) {
-    lanes.push_back(ways_[at(other)].promise);
-  }
-  for (const int32_t other : before) {
-    withdraw(other);
-  }
-  const std::optional<Turn> waits = way.waits;
-  const Turn entered = way.entered;
-  stop_waiting(connection);
-  way.entered = turn;
-  std::vector<int32_t> order = before;
-  order.push_back(connection);
-  int32_t tries_left = kMostRearrangements;
-  if (place(order, tries_left)) {
-    way.is_suspended = false;
-    for (const int32_t other : order) {
-      count_configurations(ways_[at(other)]);
-    }
-    pace(way.way);
-    return true;
-  }
-  way.entered = entered;
-  if (waits.has_value()) {
-    wait(connection, *waits);
-  }
-  for (std::size_t i = 0; i < before.size(); ++i) {
-    commit(before[i], lanes[i], ways_[at(before[i])].entered);
-  }
-  refused_ = refused;
-  return false;
+  hold(way, 1);
+  pace(way.way);
+  return true;
 }
 
 // Of those inside the way's switches: who is there with one of a lower phase stands still.
@@ -551,10 +435,24 @@ void Admission::leave(int32_t connection, std::vector<int32_t>& woken) {
   if (admits_all()) {
     return;
   }
-  withdraw(connection);
   const Way& way = ways_[at(connection)];
-  for (const SwitchWay::Stop& stop : way.way.stops()) {
-    for (const auto& [turn, other] : switches_[stop.at_switch].waiting) {
+  hold(way, -1);
+  for (std::size_t stop = 0; stop < way.way.stops().size(); ++stop) {
+    Switch& one = switches_[way.way.stops()[stop].at_switch];
+    Inside* inside = &one.inside[way.places[stop]];
+    Load& now = one.now[way.phase];
+    if (way.way.alternates()) {
+      --now.alternate[inside->flows];
+    } else {
+      now.held = one.sets.rest(now.held, inside->flows);
+    }
+    if (--now.streams == 0 && rule_ == AdmissionRule::kPhase) {
+      one.now.erase(way.phase);
+    }
+    *inside = one.inside.back();
+    ways_[at(inside->connection)].places[inside->stop] = way.places[stop];
+    one.inside.pop_back();
+    for (const auto& [turn, other] : one.waiting) {
       woken.push_back(other);
     }
   }

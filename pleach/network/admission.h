@@ -66,9 +66,6 @@ class Admission {
   void add(const LoweredConnection& connection);
   // A connection that is in no switch asks again or for the first time; it enters, or waits.
   bool enter(int32_t connection, const Turn& turn);
-  // From now on streams ask at another time than those before. Where this is told, lanes of streams
-  // that have entered at one time may still change for others that ask then.
-  void begin_instant();
   // Why the last one that did not enter did not.
   Refusal last_refusal() const;
   // SwitchCore::conflict_level() of it.
@@ -110,7 +107,6 @@ class Admission {
     Lanes promise;                  // on these it fits with all its guests, or was inside last
     std::vector<int32_t> promised;  // by stop: what is known of those; -1: nothing
     std::optional<Turn> waits = {};
-    Turn entered = {};  // the turn in which it did last
     int32_t phase = 0;  // in which it asked last
     bool is_suspended = false;
   };
@@ -128,8 +124,6 @@ class Admission {
   };
   using Promises = std::map<int32_t, Lanes>;  // by connection
 
-  static constexpr int32_t kMostRearrangements = 256;
-
   static void add(Switch& one, Load& load, int32_t set, bool alternates);
   static void promise(Way& way, const Lanes& lanes);
   int32_t set_of(Way& way, std::size_t stop, const Lanes& lanes);
@@ -143,11 +137,6 @@ class Admission {
   bool fits_with_guests(int32_t first, std::size_t stop, const Lanes& promise,
                         const Guest& entering);
   std::optional<Lanes> choose(int32_t connection, const Turn& turn, Promises& moved);
-  void commit(int32_t connection, const Lanes& lanes, const Turn& turn);
-  void withdraw(int32_t connection);
-  void count_configurations(const Way& way);
-  bool place(std::span<const int32_t> order, int32_t& tries_left);
-  bool rearrange(int32_t connection, const Turn& turn);
   int32_t& users(const Way& way, int32_t wide, int32_t lane);
   bool is_taken(const Way& way, const Lanes& lanes);
   void hold(const Way& way, int32_t change);
@@ -165,13 +154,9 @@ class Admission {
   const SwitchCores cores_;
   const AdmissionRule rule_;
   const int64_t most_known_;
-  std::vector<Switch> switches_;  // in the order of cores_.nodes()
-  std::vector<Way> ways_;         // by connection
-  struct {
-    std::map<LinkId, std::vector<int32_t>> users;  // by lane, streams that hold it
-    bool may_change = false;
-    std::vector<int32_t> entered;  // at this instant, that hold some
-  } lanes_;
+  std::vector<Switch> switches_;                       // in the order of cores_.nodes()
+  std::vector<Way> ways_;                              // by connection
+  std::map<LinkId, std::vector<int32_t>> lane_users_;  // streams that hold it, by lane
   Refused refused_;
   struct {
     int64_t count = 0;             // of those that are now

@@ -241,7 +241,6 @@ void Engine::sort_by_turn() {
 void Engine::start_touched() {
   if (has_admission()) {
     sort_by_turn();
-    admission_.begin_instant();
   }
   for (const int32_t number : touched_) {
     connections_[at(number)].is_touched = false;
