@@ -403,7 +403,8 @@ void PacketEngine::refuse(int32_t number, const Admission::Turn& turn) {
   if (!stream.is_refused) {
     stream.is_refused = true;
     ++entries_.waiting[at(class_of(number))];
-    note(number, refusal);
+    entries_.conflicts.note(admission_, number, refusal,
+                            [&](int32_t one) { return streams_[at(one)].job; });
   }
   for (const int32_t other : refusal.in_the_way) {
     Stream& inside = streams_[at(other)];
@@ -412,22 +413,6 @@ void PacketEngine::refuse(int32_t number, const Admission::Turn& turn) {
       ++entries_.preemptions;
       network_.close(other);
     }
-  }
-}
-
-void PacketEngine::note(int32_t number, const Admission::Refusal& refusal) {
-  std::vector<int32_t> jobs = {streams_[at(number)].job};
-  for (const int32_t other : refusal.in_the_way) {
-    jobs.push_back(streams_[at(other)].job);
-  }
-  std::ranges::sort(jobs);
-  jobs.erase(std::unique(jobs.begin(), jobs.end()), jobs.end());
-  auto& conflicts = entries_.conflicts;
-  const std::pair key(refusal.node, jobs);
-  if (const auto known = conflicts.find(key); known != conflicts.end()) {
-    ++known->second.count;
-  } else if (conflicts.size() < AdmissionUse::kMostConflicts) {
-    conflicts[key] = {refusal.node, std::move(jobs), 1, admission_.level_of(refusal)};
   }
 }
 
@@ -470,9 +455,7 @@ NetworkUse PacketEngine::use() {
     admission.configurations = admission_.configurations();
     admission.waited_ps = entries_.waited_ps;
     admission.preemptions = entries_.preemptions;
-    for (const auto& [key, conflict] : entries_.conflicts) {
-      admission.conflicts.push_back(conflict);
-    }
+    admission.conflicts = entries_.conflicts.list();
   }
   return use;
 }

@@ -11,7 +11,6 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <queue>
@@ -21,6 +20,7 @@
 #include "pleach/base/index.h"
 #include "pleach/base/result.h"
 #include "pleach/network/admission.h"
+#include "pleach/network/conflict_notes.h"
 #include "pleach/network/execution.h"
 #include "pleach/network/flit/flit_run.h"
 #include "pleach/network/flit/packet_network.h"
@@ -84,7 +84,7 @@ class PacketEngine final : public FlitRun {
   struct Entries {
     std::array<int32_t, kTrafficClasses> waiting = {};  // by class
     int64_t waited_ps = 0, preemptions = 0;
-    std::map<std::pair<NodeId, std::vector<int32_t>>, SwitchConflict> conflicts;
+    ConflictNotes conflicts;
   };
 
   static Alarm::Kind alarm_of(Execution::Alarm::Kind kind);
@@ -108,7 +108,6 @@ class PacketEngine final : public FlitRun {
   bool may_stay(int32_t stream) const;
   bool enter(int32_t stream, const Admission::Turn& turn);
   void refuse(int32_t stream, const Admission::Turn& turn);
-  void note(int32_t stream, const Admission::Refusal& refusal);
   void leave(int32_t stream);
   void pace();
   int32_t class_of(int32_t stream) const {

@@ -255,7 +255,9 @@ bool Engine::enter(int32_t number, const Send& send) {
   const Admission::Turn turn = turn_of(number, send);
   if (!admission_.enter(number, turn)) {
     if (!connection.asked_ps.has_value()) {
-      note(number, admission_.last_refusal());
+      entries_.conflicts.note(admission_, number, admission_.last_refusal(), [&](int32_t one) {
+        return jobs_[connections_[at(one)].job].asked.name;
+      });
     }
     connection.asked_ps = turn.asked_ps;
     return false;
@@ -273,25 +275,6 @@ void Engine::pace() {
       transmissions_.suspend(number, is_suspended, now_ps_);
       entries_.preemptions += is_suspended ? 1 : 0;
     }
-  }
-}
-
-void Engine::note(int32_t number, const Admission::Refusal& refusal) {
-  const auto job_of = [this](int32_t connection) {
-    return jobs_[connections_[at(connection)].job].asked.name;
-  };
-  std::vector<int32_t> jobs = {job_of(number)};
-  for (const int32_t other : refusal.in_the_way) {
-    jobs.push_back(job_of(other));
-  }
-  std::ranges::sort(jobs);
-  jobs.erase(std::unique(jobs.begin(), jobs.end()), jobs.end());
-  auto& conflicts = entries_.conflicts;
-  const std::pair key(refusal.node, jobs);
-  if (const auto known = conflicts.find(key); known != conflicts.end()) {
-    ++known->second.count;
-  } else if (conflicts.size() < AdmissionUse::kMostConflicts) {
-    conflicts[key] = {refusal.node, std::move(jobs), 1, admission_.level_of(refusal)};
   }
 }
 
@@ -316,9 +299,7 @@ NetworkUse Engine::use() const {
     admission.configurations = admission_.configurations();
     admission.waited_ps = entries_.waited_ps;
     admission.preemptions = entries_.preemptions;
-    for (const auto& [key, conflict] : entries_.conflicts) {
-      admission.conflicts.push_back(conflict);
-    }
+    admission.conflicts = entries_.conflicts.list();
   }
   if (transmissions_.starved_ps() > 0) {
     use.counters.push_back({"starved_ps", transmissions_.starved_ps()});

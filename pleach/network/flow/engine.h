@@ -7,13 +7,13 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "pleach/base/result.h"
 #include "pleach/network/admission.h"
+#include "pleach/network/conflict_notes.h"
 #include "pleach/network/execution.h"
 #include "pleach/network/flow/flow_events.h"
 #include "pleach/network/flow/flow_jobs.h"
@@ -100,7 +100,6 @@ class Engine {
   const Send* next(int32_t connection);
   Admission::Turn turn_of(int32_t connection, const Send& send) const;
   bool enter(int32_t connection, const Send& send);
-  void note(int32_t connection, const Admission::Refusal& refusal);
   void pace();
 
   const SimulationOptions& options_;
@@ -111,7 +110,7 @@ class Engine {
     std::vector<std::pair<Admission::Turn, int32_t>> turns;  // room to sort those that ask
     int64_t waited_ps = 0;
     int64_t preemptions = 0;
-    std::map<std::pair<NodeId, std::vector<int32_t>>, SwitchConflict> conflicts;
+    ConflictNotes conflicts;
   } entries_;
   FlowJobs jobs_;
   std::vector<Connection> connections_;
