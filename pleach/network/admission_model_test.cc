@@ -16,6 +16,7 @@
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/network/admission.h"
+#include "tests/support/asking_streams.h"
 #include "tests/support/departures.h"
 
 namespace pleach {
@@ -283,36 +284,16 @@ TEST(AdmissionModel, IsWhatTheClassDoes) {
     }
     const Model model(switches, Rule::kGuests);
     State state = model.start();
-    std::vector<Admission::Turn> turns(kStreams);
-    std::set<int32_t> outside;
-    int64_t now = 0;
-    const auto ask = [&](int32_t stream) {
-      outside.insert(stream);
-      if (admission.enter(stream, turns[at(stream)])) {
-        outside.erase(stream);
-      }
-    };
-    for (int32_t stream = 0; stream < kStreams; ++stream) {
-      turns[at(stream)].asked_ps = now++;
-      ask(stream);
-    }
+    support::AskingStreams streams(admission, std::vector<int32_t>(kStreams, 0));
     for (int32_t step = 0; step < 100; ++step) {
       const std::set<int32_t> expected(state.waiting.begin(), state.waiting.end());
-      ASSERT_EQ(outside, expected) << "step " << step;
+      ASSERT_EQ(streams.outside(), expected) << "step " << step;
       int32_t leaves = 0;
       do {
         leaves = static_cast<int32_t>(rng.below(kStreams));
-      } while (outside.contains(leaves));
+      } while (streams.outside().contains(leaves));
       state = model.leave(state, leaves);
-      std::vector<int32_t> woken;
-      admission.leave(leaves, woken);
-      std::ranges::sort(woken, {}, [&](int32_t stream) { return turns[at(stream)]; });
-      woken.erase(std::unique(woken.begin(), woken.end()), woken.end());
-      for (const int32_t stream : woken) {
-        ask(stream);
-      }
-      turns[at(leaves)].asked_ps = now++;
-      ask(leaves);
+      streams.leave(leaves);
     }
   }
 }

@@ -20,6 +20,7 @@
 #include "pleach/collective/record.h"
 #include "pleach/network/admission.h"
 #include "pleach/network/model.h"
+#include "tests/support/asking_streams.h"
 #include "tests/support/departures.h"
 #include "tests/support/level_jobs.h"
 #include "tests/support/random_schedules.h"
@@ -238,7 +239,6 @@ TEST(AdmissionPhase, IsWhatTheClassDoes) {
     const Switches switches = draw(rng);
     drawn = &switches;
     Admission admission(topology, AdmissionRule::kPhase, make_drawn, seed % 2 == 0 ? 3 : 1'000);
-    std::vector<Admission::Turn> turns(kStreams);
     for (int32_t stream = 0; stream < kStreams; ++stream) {
       LoweredConnection connection;
       for (int32_t hub = 0; hub < kSwitches; ++hub) {
@@ -250,22 +250,10 @@ TEST(AdmissionPhase, IsWhatTheClassDoes) {
         }
       }
       admission.add(connection);
-      turns[at(stream)].traffic_class = switches.phase[at(stream)];
     }
     const Model model(switches);
     State state = model.start();
-    std::set<int32_t> outside;
-    int64_t now = 0;
-    const auto ask = [&](int32_t stream) {
-      outside.insert(stream);
-      if (admission.enter(stream, turns[at(stream)])) {
-        outside.erase(stream);
-      }
-    };
-    for (int32_t stream = 0; stream < kStreams; ++stream) {
-      turns[at(stream)].asked_ps = now++;
-      ask(stream);
-    }
+    support::AskingStreams streams(admission, {switches.phase.begin(), switches.phase.end()});
     std::set<int32_t> suspended;
     for (int32_t step = 0; step < 100; ++step) {
       for (const int32_t paced : admission.take_paced()) {
@@ -277,8 +265,9 @@ TEST(AdmissionPhase, IsWhatTheClassDoes) {
       }
       std::vector<int32_t> moving;
       for (int32_t stream = 0; stream < kStreams; ++stream) {
-        ASSERT_EQ(outside.contains(stream), Model::waits(state, stream)) << "step " << step;
-        if (!outside.contains(stream)) {
+        ASSERT_EQ(streams.outside().contains(stream), Model::waits(state, stream))
+            << "step " << step;
+        if (!streams.outside().contains(stream)) {
           ASSERT_EQ(!suspended.contains(stream), model.moves(state, stream)) << "step " << step;
         }
         if (model.moves(state, stream)) {
@@ -287,15 +276,7 @@ TEST(AdmissionPhase, IsWhatTheClassDoes) {
       }
       const int32_t leaves = moving[rng.below(moving.size())];
       state = model.leave(state, leaves);
-      std::vector<int32_t> woken;
-      admission.leave(leaves, woken);
-      std::ranges::sort(woken, {}, [&](int32_t stream) { return turns[at(stream)]; });
-      woken.erase(std::unique(woken.begin(), woken.end()), woken.end());
-      for (const int32_t stream : woken) {
-        ask(stream);
-      }
-      turns[at(leaves)].asked_ps = now++;
-      ask(leaves);
+      streams.leave(leaves);
     }
   }
 }
