@@ -21,7 +21,7 @@ FairShares::FairShares(std::vector<Capacity> capacities,
       flow_links_(std::move(flow_links)),
       active_(capacities_.size()),
       rates_(flow_links_.size()),
-      place_(capacities_.size(), -1),
+      filling_(capacities_.size()),
       fixed_(flow_links_.size()) {}
 
 void FairShares::add_flow(std::span<const LinkId> links) {
@@ -57,7 +57,7 @@ std::span<const FairShares::Change> FairShares::solve() {
   }
   collect_part();
   fill_part();
-  for (const int32_t flow : part_flows_) {
+  for (const int32_t flow : part_.flows) {
     double& bytes_per_s = rates_[at(flow)].bytes_per_s;
     if (class_of(flow) == kSuspended) {
       fixed_[at(flow)] = 0;
@@ -68,36 +68,35 @@ std::span<const FairShares::Change> FairShares::solve() {
     }
     fixed_[at(flow)] = 0;
   }
-  for (const LinkId link : part_links_) {
-    place_[link.index()] = -1;
+  for (const LinkId link : part_.links) {
+    filling_[link.index()].is_in_part = false;
   }
+  std::ranges::sort(changes_, {}, &Change::flow);
   return changes_;
 }
 
-// All flows and links that the touched links reach.
+// All flows and links that the touched links reach, in no order.
 void FairShares::collect_part() {
-  part_links_.clear();
-  part_flows_.clear();
+  part_.links.clear();
+  part_.flows.clear();
   const auto add = [this](LinkId link) {
-    if (place_[link.index()] < 0) {
-      place_[link.index()] = 0;
-      part_links_.push_back(link);
+    Filling& filling = filling_[link.index()];
+    if (!filling.is_in_part) {
+      filling.is_in_part = true;
+      part_.links.push_back(link);
     }
   };
   std::for_each(touched_.begin(), touched_.end(), add);
   touched_.clear();
-  for (std::size_t next = 0; next < part_links_.size(); ++next) {
-    for (const int32_t flow : active_[part_links_[next].index()]) {
+  for (std::size_t next = 0; next < part_.links.size(); ++next) {
+    for (const int32_t flow : active_[part_.links[next].index()]) {
       if (fixed_[at(flow)] != kUnfixed) {
         fixed_[at(flow)] = kUnfixed;
-        part_flows_.push_back(flow);
+        part_.flows.push_back(flow);
         std::for_each(links_of(flow).begin(), links_of(flow).end(), add);
       }
     }
   }
-  // The order of arithmetic must not depend on the order of discovery.
-  std::sort(part_flows_.begin(), part_flows_.end());
-  std::sort(part_links_.begin(), part_links_.end());
 }
 
 double FairShares::capacity(LinkId link) const {
@@ -119,87 +118,90 @@ double FairShares::capacity(LinkId link) const {
 }
 
 void FairShares::fill_part() {
-  std::vector<double> left(part_links_.size());
-  for (std::size_t index = 0; index < part_links_.size(); ++index) {
-    left[index] = capacity(part_links_[index]);
-    place_[part_links_[index].index()] = static_cast<int32_t>(index);
+  for (const LinkId link : part_.links) {
+    filling_[link.index()].left = capacity(link);
   }
   // From class to class there is.
   constexpr int32_t kNone = kSuspended;
   for (int32_t last = -1, next = 0; next != kNone; last = next) {
     next = kNone;
     bool is_only = true;
-    for (const int32_t flow : part_flows_) {
+    for (const int32_t flow : part_.flows) {
       const int32_t own = class_of(flow);
-      is_only = is_only && own == class_of(part_flows_.front());
+      is_only = is_only && own == class_of(part_.flows.front());
       next = own > last ? std::min(next, own) : next;
     }
     if (next != kNone) {
-      fill_class(next, is_only, left);
+      fill_class(next, is_only);
     }
   }
 }
 
-// The fullest link is the one whose flows left get the least; of several the first. A heap holds
-// every link with its share; an entry that is no longer true is passed over.
-void FairShares::fill_class(int32_t flow_class, bool is_only, std::vector<double>& left) {
-  struct Share {
-    double rate;
-    std::size_t index;
-    auto operator<=>(const Share&) const = default;
-  };
-  std::vector<int32_t> unfixed(part_links_.size());
-  std::vector<Share> heap;
-  std::vector<std::size_t> changed;
-  std::size_t remaining = is_only ? part_flows_.size() : 0;
-  for (std::size_t next = remaining; next < part_flows_.size(); ++next) {
-    const int32_t flow = part_flows_[next];
+// How many of the class each link of the part has, and the share of each; returns their sum.
+std::size_t FairShares::prepare_class(int32_t flow_class, bool is_only) {
+  std::size_t remaining = is_only ? part_.flows.size() : 0;
+  for (const LinkId link : part_.links) {
+    filling_[link.index()].unfixed = is_only ? count_of(active_[link.index()]) : 0;
+  }
+  for (std::size_t next = remaining; next < part_.flows.size(); ++next) {
+    const int32_t flow = part_.flows[next];
     if (class_of(flow) == flow_class) {
       ++remaining;
       for (const LinkId link : links_of(flow)) {
-        ++unfixed[at(place_[link.index()])];
+        ++filling_[link.index()].unfixed;
       }
     }
   }
-  for (std::size_t index = 0; index < part_links_.size(); ++index) {
-    if (is_only) {
-      unfixed[index] = count_of(active_[part_links_[index].index()]);
+  part_.heap.clear();
+  for (const LinkId link : part_.links) {
+    Filling& filling = filling_[link.index()];
+    if (filling.left < kNothing * capacities_[link.index()].bytes_per_s) {
+      filling.left = 0;
     }
-    if (left[index] < kNothing * capacities_[part_links_[index].index()].bytes_per_s) {
-      left[index] = 0;
-    }
-    if (unfixed[index] > 0) {
-      heap.push_back({left[index] / unfixed[index], index});
+    if (filling.unfixed > 0) {
+      part_.heap.push_back({filling.left / filling.unfixed, link});
     }
   }
-  std::make_heap(heap.begin(), heap.end(), std::greater<>());
+  std::make_heap(part_.heap.begin(), part_.heap.end(), std::greater<>());
+  return remaining;
+}
+
+// The fullest link is the one whose flows left get the least; of several the first, so that the
+// order of arithmetic does not depend on the order of discovery. A heap holds every link with its
+// share; an entry that is no longer true is passed over.
+void FairShares::fill_class(int32_t flow_class, bool is_only) {
+  std::size_t remaining = prepare_class(flow_class, is_only);
   while (remaining > 0) {
-    std::pop_heap(heap.begin(), heap.end(), std::greater<>());
-    const auto [least, fullest] = heap.back();
-    heap.pop_back();
-    if (unfixed[fullest] == 0 || left[fullest] / unfixed[fullest] != least) {
+    std::pop_heap(part_.heap.begin(), part_.heap.end(), std::greater<>());
+    const auto [least, fullest] = part_.heap.back();
+    part_.heap.pop_back();
+    const Filling& top = filling_[fullest.index()];
+    if (top.unfixed == 0 || top.left / top.unfixed != least) {
       continue;
     }
-    changed.clear();
-    for (const int32_t flow : active_[part_links_[fullest].index()]) {
+    part_.changed.clear();
+    for (const int32_t flow : active_[fullest.index()]) {
       if (fixed_[at(flow)] != kUnfixed || class_of(flow) != flow_class) {
         continue;
       }
       fixed_[at(flow)] = least;
       --remaining;
       for (const LinkId link : links_of(flow)) {
-        const std::size_t index = at(place_[link.index()]);
-        left[index] = std::max(0.0, left[index] - least);
-        --unfixed[index];
-        changed.push_back(index);
+        Filling& filling = filling_[link.index()];
+        filling.left = std::max(0.0, filling.left - least);
+        --filling.unfixed;
+        if (!filling.is_changed) {
+          filling.is_changed = true;
+          part_.changed.push_back(link);
+        }
       }
     }
-    std::sort(changed.begin(), changed.end());
-    changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
-    for (const std::size_t index : changed) {
-      if (unfixed[index] > 0) {
-        heap.push_back({left[index] / unfixed[index], index});
-        std::push_heap(heap.begin(), heap.end(), std::greater<>());
+    for (const LinkId link : part_.changed) {
+      Filling& filling = filling_[link.index()];
+      filling.is_changed = false;
+      if (filling.unfixed > 0) {
+        part_.heap.push_back({filling.left / filling.unfixed, link});
+        std::push_heap(part_.heap.begin(), part_.heap.end(), std::greater<>());
       }
     }
   }

@@ -58,10 +58,22 @@ class FairShares {
     double bytes_per_s = 0;  // 0: nothing, or not active; -1: has just started
     int32_t flow_class = 0;  // since it started
   };
+  struct Filling {        // of a link
+    double left = 0;      // [bytes/s]
+    int32_t unfixed = 0;  // flows
+    bool is_in_part = false;
+    bool is_changed = false;
+  };
+  struct Share {
+    double rate;
+    LinkId link;
+    auto operator<=>(const Share&) const = default;
+  };
   void collect_part();
   void fill_part();
-  // Of the part; it has no other where it is the only one. left: by link of the part [bytes/s].
-  void fill_class(int32_t flow_class, bool is_only, std::vector<double>& left);
+  // Of the part; it has no other where it is the only one.
+  void fill_class(int32_t flow_class, bool is_only);
+  std::size_t prepare_class(int32_t flow_class, bool is_only);
   double capacity(LinkId link) const;
   int32_t class_of(int32_t flow) const { return rates_[at(flow)].flow_class; }
   std::span<const LinkId> links_of(int32_t flow) const { return flow_links_[at(flow)]; }
@@ -71,11 +83,14 @@ class FairShares {
   std::vector<std::vector<int32_t>> active_;  // by link: its active flows
   std::vector<Rate> rates_;                   // by flow
   std::vector<LinkId> touched_;
-  // The part being solved.
-  std::vector<LinkId> part_links_;
-  std::vector<int32_t> part_flows_;
-  std::vector<int32_t> place_;  // by link: its index in part_links_, or -1
-  std::vector<double> fixed_;   // by flow: 0 until fixed in this part; -1 while in the part
+  std::vector<Filling> filling_;  // by link
+  std::vector<double> fixed_;     // by flow: 0 until fixed in this part; -1 while in the part
+  struct {                        // being solved
+    std::vector<LinkId> links;
+    std::vector<int32_t> flows;
+    std::vector<Share> heap;
+    std::vector<LinkId> changed;  // by the last link that was filled
+  } part_;
   std::vector<Change> changes_;
 };
 
