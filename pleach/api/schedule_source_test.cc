@@ -242,6 +242,11 @@ TEST(TimeSchedule, TakesACycleOfModelsWithoutAClock) {
   EXPECT_EQ(refused.error().message,
             "cycle: 500 ps: the clock of flit is the bytes of a flit over the fastest link's "
             "bandwidth");
+  timing.model = "flit,router=fred";
+  timing.cycle_ps = 500;
+  const auto by_packets = time_schedule(topology, *schedule, timing);
+  ASSERT_TRUE(by_packets) << by_packets.error().message;
+  EXPECT_EQ(by_packets->cycles, (by_packets->time_ps + 499) / 500);
   timing.model = "flow";
   timing.cycle_ps = 0;
   EXPECT_EQ(time_schedule(topology, *schedule, timing).error().message,

@@ -7,6 +7,7 @@
 
 #include "pleach/base/index.h"
 #include "pleach/base/units.h"
+#include "pleach/network/flit/packet_options.h"
 #include "pleach/planning/best_segments.h"
 #include "pleach/topology/metrics.h"
 
@@ -60,6 +61,12 @@ Timing finish(const Topology& topology, const Schedule& schedule, const TimingRe
   return timing;
 }
 
+// FRED's switches are a kind of flit's routers without one.
+bool has_clock(const Selection<NetworkModel>& model) {
+  return model.entry->has_clock &&
+         !(model.entry->name == "flit" && has_packet_routers(model.options));
+}
+
 }  // namespace
 
 Status check_cycle(const TimingRequest& request) {
@@ -69,11 +76,11 @@ Status check_cycle(const TimingRequest& request) {
   if (*request.cycle_ps < 1) {
     return invalid("a cycle takes time");
   }
-  PLEACH_ASSIGN(model, network_models().entry_of(request.model));
-  if (model->has_clock) {
+  const auto model = network_models().select(request.model);
+  if (model && has_clock(*model)) {
     return invalid(
         fmt::format("{}: the clock of {} is the bytes of a flit over the fastest link's bandwidth",
-                    format_time(*request.cycle_ps), model->name));
+                    format_time(*request.cycle_ps), model->entry->name));
   }
   return ok();
 }
