@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
+#include <utility>
 
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
@@ -11,7 +11,8 @@ namespace pleach {
 namespace {
 
 constexpr double kUnfixed = -1;
-constexpr double kNothing = 1e-9;  // of a link
+constexpr double kNothing = 1e-9;   // of a link
+constexpr int32_t kMostRounds = 4;  // of a part that grows
 
 }  // namespace
 
@@ -19,35 +20,34 @@ FairShares::FairShares(std::vector<Capacity> capacities,
                        std::vector<std::span<const LinkId>> flow_links)
     : capacities_(std::move(capacities)),
       flow_links_(std::move(flow_links)),
-      active_(capacities_.size()),
-      rates_(flow_links_.size()),
-      filling_(capacities_.size()),
-      fixed_(flow_links_.size()) {}
+      links_(capacities_.size()),
+      flows_(flow_links_.size()) {}
 
 void FairShares::add_flow(std::span<const LinkId> links) {
   flow_links_.push_back(links);
-  rates_.emplace_back();
-  fixed_.push_back(0);
+  flows_.emplace_back();
 }
 
 void FairShares::start(int32_t flow, int32_t flow_class) {
-  rates_[at(flow)] = {kUnfixed, flow_class};
+  flows_[at(flow)] = {.bytes_per_s = kUnfixed, .flow_class = flow_class};
   for (const LinkId link : links_of(flow)) {
-    active_[link.index()].push_back(flow);
+    links_[link.index()].flows.push_back(flow);
     touched_.push_back(link);
   }
+  ++classes_[flow_class];
 }
 
 void FairShares::stop(int32_t flow) {
   for (const LinkId link : links_of(flow)) {
-    auto& flows = active_[link.index()];
+    auto& flows = links_[link.index()].flows;
     const auto found = std::find(flows.begin(), flows.end(), flow);
     PLEACH_CHECK(found != flows.end(), "a flow stops that never started");
     *found = flows.back();
     flows.pop_back();
     touched_.push_back(link);
   }
-  rates_[at(flow)].bytes_per_s = 0;
+  --classes_[class_of(flow)];
+  flows_[at(flow)].bytes_per_s = 0;
 }
 
 std::span<const FairShares::Change> FairShares::solve() {
@@ -55,53 +55,89 @@ std::span<const FairShares::Change> FairShares::solve() {
   if (touched_.empty()) {
     return changes_;
   }
-  collect_part();
+  const auto classes =
+      std::ranges::count_if(classes_, [](const auto& one) { return one.second > 0; });
+  collect_part(classes > 1);
   fill_part();
-  for (const int32_t flow : part_.flows) {
-    double& bytes_per_s = rates_[at(flow)].bytes_per_s;
-    if (class_of(flow) == kSuspended) {
-      fixed_[at(flow)] = 0;
+  for (int32_t round = 1; !part_.overtaken.empty(); ++round) {
+    extend_part(round >= kMostRounds);
+    fill_part();
+  }
+  for (const int32_t number : part_.flows) {
+    Flow& flow = flows_[at(number)];
+    if (flow.flow_class == kSuspended) {
+      flow.fixed = 0;
     }
-    if (fixed_[at(flow)] != bytes_per_s) {
-      bytes_per_s = fixed_[at(flow)];
-      changes_.push_back({flow, bytes_per_s});
+    if (flow.fixed != flow.bytes_per_s) {
+      flow.bytes_per_s = flow.fixed;
+      changes_.push_back({number, flow.bytes_per_s});
     }
-    fixed_[at(flow)] = 0;
+    flow.fixed = 0;
+    flow.is_in_part = false;
   }
   for (const LinkId link : part_.links) {
-    filling_[link.index()].is_in_part = false;
+    links_[link.index()].is_in_part = false;
   }
   std::ranges::sort(changes_, {}, &Change::flow);
   return changes_;
 }
 
-// All flows and links that the touched links reach, in no order.
-void FairShares::collect_part() {
+void FairShares::collect_part(bool is_whole) {
   part_.links.clear();
   part_.flows.clear();
-  const auto add = [this](LinkId link) {
-    Filling& filling = filling_[link.index()];
-    if (!filling.is_in_part) {
-      filling.is_in_part = true;
-      part_.links.push_back(link);
-    }
-  };
-  std::for_each(touched_.begin(), touched_.end(), add);
+  for (const LinkId link : touched_) {
+    add_to_part(link);
+  }
   touched_.clear();
-  for (std::size_t next = 0; next < part_.links.size(); ++next) {
-    for (const int32_t flow : active_[part_.links[next].index()]) {
-      if (fixed_[at(flow)] != kUnfixed) {
-        fixed_[at(flow)] = kUnfixed;
-        part_.flows.push_back(flow);
-        std::for_each(links_of(flow).begin(), links_of(flow).end(), add);
+  spread_part(0, is_whole);
+}
+
+void FairShares::add_to_part(LinkId link) {
+  if (!std::exchange(links_[link.index()].is_in_part, true)) {
+    part_.links.push_back(link);
+  }
+}
+
+void FairShares::add_to_part(int32_t number) {
+  Flow& flow = flows_[at(number)];
+  flow.fixed = kUnfixed;
+  if (!std::exchange(flow.is_in_part, true)) {
+    part_.flows.push_back(number);
+    for (const LinkId link : links_of(number)) {
+      add_to_part(link);
+    }
+  }
+}
+
+// From these links on; all flows that links reach, or those that have come or that a link limits.
+void FairShares::spread_part(std::size_t first_link, bool is_whole) {
+  for (std::size_t next = first_link; next < part_.links.size(); ++next) {
+    const LinkId link = part_.links[next];
+    for (const int32_t number : links_[link.index()].flows) {
+      const Flow& flow = flows_[at(number)];
+      if (!flow.is_in_part && (is_whole || flow.bytes_per_s == kUnfixed || flow.limit == link)) {
+        add_to_part(number);
       }
     }
   }
 }
 
+// By those who have more than the part leaves them, or by all that it reaches.
+void FairShares::extend_part(bool is_whole) {
+  for (const int32_t number : part_.flows) {
+    flows_[at(number)].fixed = kUnfixed;
+  }
+  const std::size_t known = part_.links.size();
+  for (const int32_t number : part_.overtaken) {
+    add_to_part(number);
+  }
+  part_.overtaken.clear();
+  spread_part(is_whole ? 0 : known, is_whole);
+}
+
 double FairShares::capacity(LinkId link) const {
   const Capacity& own = capacities_[link.index()];
-  const std::vector<int32_t>& flows = active_[link.index()];
+  const std::vector<int32_t>& flows = links_[link.index()].flows;
   if (own.crowding == 0 || flows.size() < 2) {
     return own.bytes_per_s;
   }
@@ -118,48 +154,54 @@ double FairShares::capacity(LinkId link) const {
 }
 
 void FairShares::fill_part() {
-  for (const LinkId link : part_.links) {
-    filling_[link.index()].left = capacity(link);
+  for (const LinkId number : part_.links) {
+    Link& link = links_[number.index()];
+    link.left = capacity(number);
+    link.has_others = false;
+    for (const int32_t flow : link.flows) {
+      if (!flows_[at(flow)].is_in_part) {
+        link.left = std::max(0.0, link.left - flows_[at(flow)].bytes_per_s);
+        link.has_others = true;
+      }
+    }
   }
   // From class to class there is.
   constexpr int32_t kNone = kSuspended;
   for (int32_t last = -1, next = 0; next != kNone; last = next) {
     next = kNone;
-    bool is_only = true;
     for (const int32_t flow : part_.flows) {
       const int32_t own = class_of(flow);
-      is_only = is_only && own == class_of(part_.flows.front());
       next = own > last ? std::min(next, own) : next;
     }
     if (next != kNone) {
-      fill_class(next, is_only);
+      fill_class(next);
     }
   }
 }
 
-// How many of the class each link of the part has, and the share of each; returns their sum.
-std::size_t FairShares::prepare_class(int32_t flow_class, bool is_only) {
-  std::size_t remaining = is_only ? part_.flows.size() : 0;
+// How many of the class each link of the part has, and the share of each; returns how many there
+// are.
+std::size_t FairShares::prepare_class(int32_t flow_class) {
   for (const LinkId link : part_.links) {
-    filling_[link.index()].unfixed = is_only ? count_of(active_[link.index()]) : 0;
+    links_[link.index()].unfixed = 0;
   }
-  for (std::size_t next = remaining; next < part_.flows.size(); ++next) {
-    const int32_t flow = part_.flows[next];
+  std::size_t remaining = 0;
+  for (const int32_t flow : part_.flows) {
     if (class_of(flow) == flow_class) {
       ++remaining;
       for (const LinkId link : links_of(flow)) {
-        ++filling_[link.index()].unfixed;
+        ++links_[link.index()].unfixed;
       }
     }
   }
   part_.heap.clear();
-  for (const LinkId link : part_.links) {
-    Filling& filling = filling_[link.index()];
-    if (filling.left < kNothing * capacities_[link.index()].bytes_per_s) {
-      filling.left = 0;
+  for (const LinkId number : part_.links) {
+    Link& link = links_[number.index()];
+    if (link.left < kNothing * capacities_[number.index()].bytes_per_s) {
+      link.left = 0;
     }
-    if (filling.unfixed > 0) {
-      part_.heap.push_back({filling.left / filling.unfixed, link});
+    if (link.unfixed > 0) {
+      part_.heap.push_back({link.left / link.unfixed, number});
     }
   }
   std::make_heap(part_.heap.begin(), part_.heap.end(), std::greater<>());
@@ -169,42 +211,72 @@ std::size_t FairShares::prepare_class(int32_t flow_class, bool is_only) {
 // The fullest link is the one whose flows left get the least; of several the first, so that the
 // order of arithmetic does not depend on the order of discovery. A heap holds every link with its
 // share; an entry that is no longer true is passed over.
-void FairShares::fill_class(int32_t flow_class, bool is_only) {
-  std::size_t remaining = prepare_class(flow_class, is_only);
+void FairShares::fill_class(int32_t flow_class) {
+  std::size_t remaining = prepare_class(flow_class);
   while (remaining > 0) {
     std::pop_heap(part_.heap.begin(), part_.heap.end(), std::greater<>());
-    const auto [least, fullest] = part_.heap.back();
+    const auto [share, fullest] = part_.heap.back();
     part_.heap.pop_back();
-    const Filling& top = filling_[fullest.index()];
-    if (top.unfixed == 0 || top.left / top.unfixed != least) {
+    const Link& top = links_[fullest.index()];
+    if (top.unfixed == 0 || top.left / top.unfixed != share) {
       continue;
     }
-    part_.changed.clear();
-    for (const int32_t flow : active_[fullest.index()]) {
-      if (fixed_[at(flow)] != kUnfixed || class_of(flow) != flow_class) {
-        continue;
-      }
-      fixed_[at(flow)] = least;
-      --remaining;
-      for (const LinkId link : links_of(flow)) {
-        Filling& filling = filling_[link.index()];
-        filling.left = std::max(0.0, filling.left - least);
-        --filling.unfixed;
-        if (!filling.is_changed) {
-          filling.is_changed = true;
-          part_.changed.push_back(link);
-        }
-      }
-    }
-    for (const LinkId link : part_.changed) {
-      Filling& filling = filling_[link.index()];
-      filling.is_changed = false;
-      if (filling.unfixed > 0) {
-        part_.heap.push_back({filling.left / filling.unfixed, link});
+    remaining -= at(top.unfixed);
+    fill_link(fullest, flow_class, top.has_others ? share_beside_others(fullest) : share);
+    for (const LinkId number : part_.changed) {
+      Link& link = links_[number.index()];
+      link.is_changed = false;
+      if (link.unfixed > 0) {
+        part_.heap.push_back({link.left / link.unfixed, number});
         std::push_heap(part_.heap.begin(), part_.heap.end(), std::greater<>());
       }
     }
   }
+}
+
+// The flows of the class that are left on the link get the share. Notes the others that have more.
+void FairShares::fill_link(LinkId fullest, int32_t flow_class, double share) {
+  part_.changed.clear();
+  for (const int32_t number : links_[fullest.index()].flows) {
+    Flow& flow = flows_[at(number)];
+    if (!flow.is_in_part && flow.bytes_per_s > share) {
+      part_.overtaken.push_back(number);
+    }
+    if (flow.fixed != kUnfixed || flow.flow_class != flow_class) {
+      continue;
+    }
+    flow.fixed = share;
+    flow.limit = fullest;
+    for (const LinkId other : links_of(number)) {
+      Link& link = links_[other.index()];
+      link.left = std::max(0.0, link.left - share);
+      --link.unfixed;
+      if (!std::exchange(link.is_changed, true)) {
+        part_.changed.push_back(other);
+      }
+    }
+  }
+}
+
+// What it is where nothing is left out: the same differences in the same order.
+double FairShares::share_beside_others(LinkId number) {
+  const Link& link = links_[number.index()];
+  if (link.left == 0) {
+    return 0;
+  }
+  part_.fixed.clear();
+  for (const int32_t one : link.flows) {
+    const Flow& flow = flows_[at(one)];
+    if (flow.fixed != kUnfixed) {
+      part_.fixed.push_back(flow.is_in_part ? flow.fixed : flow.bytes_per_s);
+    }
+  }
+  std::ranges::sort(part_.fixed);
+  double left = capacity(number);
+  for (const double rate : part_.fixed) {
+    left = std::max(0.0, left - rate);
+  }
+  return left / link.unfixed;
 }
 
 }  // namespace pleach

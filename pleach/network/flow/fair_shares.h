@@ -11,10 +11,16 @@
 // has rate 0. Less than 1e-9 of a link is nothing, as that is what rounding leaves.
 // The capacity of a link may depend on the links by which its active flows come, of any class.
 // A change reaches only flows that share links with it, directly or through others: those alone are
-// solved again. Source: Bertsekas & Gallager, Data Networks, sec. 6.5.2.
+// solved again. Of one class of flows fewer: an allocation is max-min fair when every flow has a
+// link that is full, on which nobody is faster. So first only flows are looked at that a changed
+// link limits, then those that links of theirs limit, and so on; all others keep what they have,
+// and have a link as before. If one of them is then faster than some link of the part gives, it
+// takes part too, and the part is solved anew. Source: Bertsekas & Gallager, Data Networks,
+// sec. 6.5.2.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -50,46 +56,59 @@ class FairShares {
   void stop(int32_t flow);                           // active
   // Solves what start and stop touched; returns the active flows whose rate is new, by number;
   // those that have started since, whatever they have.
-  // Cost: O((links + Σ route lengths) · log) of the connected part, the links for each class there.
+  // Cost: O((links + Σ route lengths) · log) of the connected part, the links for each class there;
+  // of one class usually of a small part of it.
   std::span<const Change> solve();
 
  private:
-  struct Rate {
-    double bytes_per_s = 0;  // 0: nothing, or not active; -1: has just started
-    int32_t flow_class = 0;  // since it started
-  };
-  struct Filling {        // of a link
+  struct Link {
+    std::vector<int32_t> flows;  // active
+    // While it is in the part:
     double left = 0;      // [bytes/s]
     int32_t unfixed = 0;  // flows
     bool is_in_part = false;
-    bool is_changed = false;
+    bool has_others = false;  // flows that are not
+    bool is_changed = false;  // by the last link that was filled
+  };
+  struct Flow {
+    double bytes_per_s = 0;  // 0: nothing, or not active; -1: has just started
+    double fixed = 0;        // 0 until fixed in this part; -1 while in the part
+    int32_t flow_class = 0;  // since it started
+    LinkId limit = {};       // that gives it no more
+    bool is_in_part = false;
   };
   struct Share {
     double rate;
     LinkId link;
     auto operator<=>(const Share&) const = default;
   };
-  void collect_part();
+  void collect_part(bool is_whole);
+  void add_to_part(LinkId link);
+  void add_to_part(int32_t flow);
+  void spread_part(std::size_t first_link, bool is_whole);
+  void extend_part(bool is_whole);
   void fill_part();
-  // Of the part; it has no other where it is the only one.
-  void fill_class(int32_t flow_class, bool is_only);
-  std::size_t prepare_class(int32_t flow_class, bool is_only);
+  std::size_t prepare_class(int32_t flow_class);
+  void fill_class(int32_t flow_class);
+  void fill_link(LinkId fullest, int32_t flow_class, double share);
+  double share_beside_others(LinkId link);
   double capacity(LinkId link) const;
-  int32_t class_of(int32_t flow) const { return rates_[at(flow)].flow_class; }
+  int32_t class_of(int32_t flow) const { return flows_[at(flow)].flow_class; }
   std::span<const LinkId> links_of(int32_t flow) const { return flow_links_[at(flow)]; }
 
   std::vector<Capacity> capacities_;
   std::vector<std::span<const LinkId>> flow_links_;
-  std::vector<std::vector<int32_t>> active_;  // by link: its active flows
-  std::vector<Rate> rates_;                   // by flow
+  std::vector<Link> links_;
+  std::vector<Flow> flows_;
+  std::map<int32_t, int32_t> classes_;  // how many active flows each has
   std::vector<LinkId> touched_;
-  std::vector<Filling> filling_;  // by link
-  std::vector<double> fixed_;     // by flow: 0 until fixed in this part; -1 while in the part
-  struct {                        // being solved
+  struct {  // being solved
     std::vector<LinkId> links;
     std::vector<int32_t> flows;
+    std::vector<int32_t> overtaken;  // others, that have more than a filled link of theirs gives
     std::vector<Share> heap;
     std::vector<LinkId> changed;  // by the last link that was filled
+    std::vector<double> fixed;    // room to sort
   } part_;
   std::vector<Change> changes_;
 };

@@ -174,6 +174,58 @@ TEST(FairShares, IsMaxMinClassAfterClass) {
   }
 }
 
+// What has been solved change by change is what is solved at once, whichever flows were left alone;
+// but for rounding, where two links are full at rates that hardly differ.
+TEST(FairShares, DoNotDependOnWhatWasBefore) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Rng rng(seed);
+    const uint64_t link_count = 4 + rng.below(20);
+    std::vector<FairShares::Capacity> capacities;
+    for (uint64_t link = 0; link < link_count; ++link) {
+      capacities.push_back({1e9 * static_cast<double>(1 + rng.below(7))});
+    }
+    Links links(60);
+    for (auto& own : links) {
+      const auto length = 1 + rng.below(4);
+      for (uint64_t hop = 0; hop < length; ++hop) {
+        const LinkId link{static_cast<int32_t>(rng.below(link_count))};
+        if (std::ranges::find(own, link) == own.end()) {
+          own.push_back(link);
+        }
+      }
+    }
+    FairShares shares(capacities, spans(links));
+    std::map<int32_t, double> rates;
+    for (int change = 0; change < 200; ++change) {
+      for (uint64_t several = rng.below(3); several-- > 0;) {
+        const auto flow = static_cast<int32_t>(rng.below(links.size()));
+        if (rates.erase(flow) > 0) {
+          shares.stop(flow);
+        } else {
+          rates[flow] = -1;
+          shares.start(flow);
+        }
+      }
+      for (const auto& [flow, rate] : shares.solve()) {
+        rates[flow] = rate;
+      }
+      FairShares at_once(capacities, spans(links));
+      for (const auto& [flow, rate] : rates) {
+        at_once.start(flow);
+      }
+      std::map<int32_t, double> expected;
+      for (const auto& [flow, rate] : at_once.solve()) {
+        expected[flow] = rate;
+      }
+      ASSERT_EQ(rates.size(), expected.size());
+      for (const auto& [flow, rate] : rates) {
+        ASSERT_NEAR(rate, expected[flow], 1e-12 * rate) << "change " << change << " flow " << flow;
+      }
+    }
+  }
+}
+
 // Link 0 (10) carries a, b; link 1 (4) b, c. Class 0: b = 4. Class 1: a = 10 - 4, c has nothing.
 TEST(FairShares, LeaveLaterClassesWhatIsLeft) {
   const Links links = {{{0}}, {{0}, {1}}, {{1}}};
