@@ -222,6 +222,41 @@ TEST(PacketSession, EndpointAlgorithmsTakeWhatFlowDoes) {
   }
 }
 
+// Serial streams follow one another without a gap, but where the way of one is shorter than that of
+// the one before: what goes to another leaf or comes from one waits two links for what went.
+TEST(PacketSession, StreamsFollowOneAnother) {
+  struct Case {
+    std::string spec;
+    CollectiveKind collective = CollectiveKind::kReduceScatter;
+    std::vector<int32_t> ranks = {};  // none: all
+    int32_t segments = 1, gaps = 0;
+    std::string buffer = "24KiB";
+  };
+  using Kind = CollectiveKind;
+  const std::vector<Case> cases = {
+      {"fred:D", Kind::kReduceScatter, {0, 1, 2, 3}, 4},
+      {"fred:D", Kind::kAllGather, {0, 1, 2, 3}, 4},
+      {"fred:D", Kind::kAllGather, {18, 2, 5, 14}, 5},
+      {"fred:D", Kind::kAllGather, {}, 1, 4},
+      {"fred:D", Kind::kReduceScatter, {}, 1, 4, "48KiB"},
+      {"fred:D", Kind::kReduceScatter, {18, 2, 5, 14}, 5, 19, "72KiB"},
+      {"fred:B", Kind::kReduceScatter, {}, 1},
+      {"fred:B", Kind::kAllGather, {18, 2, 5, 14}, 5},
+  };
+  for (const Case& what : cases) {
+    const Topology topology = topology_of(what.spec);
+    const auto schedule = made(topology, "in_switch", nodes_of(what.ranks), what.collective);
+    const SimulationOptions options{.segment_count = what.segments};
+    const Job job{schedule, 10'000'000, 0};
+    const auto flow = run(topology, {job}, "flow", options);
+    const auto packets =
+        run(topology, {job}, "flit,router=fred,data_buffer=" + what.buffer, options);
+    const auto expected_ps = static_cast<double>(flow.finish_ps + 40'000 * what.gaps);
+    EXPECT_NEAR(static_cast<double>(packets.finish_ps) / expected_ps, 1.015, 0.02)
+        << what.spec << " " << to_text(what.collective) << " " << what.segments;
+  }
+}
+
 // How a run is drawn: gates, segments, packets and buffers, down to one packet.
 struct Way {
   std::string model;
@@ -323,21 +358,24 @@ TEST(PacketSession, ALowerClassInterrupts) {
   // Of one class they take turns.
   const auto equal = run(topology, {{all, kBytes, 0, 1}, {two, kBytes, kStartPs, 1}});
   EXPECT_EQ(equal.use.admission->preemptions, 0);
-  EXPECT_EQ(equal.job_finish_ps[0], high_alone.finish_ps);
+  EXPECT_LE(equal.job_finish_ps[0], high_alone.finish_ps + 10'000);  // but for two packets' places
   EXPECT_GT(equal.job_finish_ps[1], equal.job_finish_ps[0]);
 }
 
 // Groups at once through two levels, of random classes and starts, in all models of a switch.
 TEST(PacketSession, RandomStreamsEnd) {
+  // What was stopped arrives while it waits; had passed all gates.
+  constexpr std::array kSeeds = {5070, 3324};
   for (int32_t round = 0; round < support::repeated(600); ++round) {
-    const int32_t seed = round == 0 ? 5070 : round;  // what was stopped arrives while it waits
+    const int32_t seed = round < count_of(kSeeds) ? kSeeds[at(round)] : round;
     SCOPED_TRACE("seed " + std::to_string(seed));
     Rng rng(static_cast<uint64_t>(seed));
     constexpr std::array kSwitches = {"fred", "fred,middle=2", ""};
     const int32_t leaves = 2 + support::pick(rng, 3);
     const support::TwoLevels levels{.ranks = leaves * (2 + support::pick(rng, 3)),
                                     .leaves = leaves,
-                                    .switch_model = kSwitches[at(seed) % kSwitches.size()]};
+                                    .switch_model = kSwitches[at(seed) % kSwitches.size()],
+                                    .trunk_lanes = seed % 5 == 4 ? 3 : 1};
     const Topology topology = levels.topology();
     std::vector<Job> jobs;
     for (int32_t left = 2 + support::pick(rng, 20); left > 0; --left) {

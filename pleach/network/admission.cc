@@ -425,6 +425,13 @@ Admission::Refusal Admission::last_refusal() const {
   return refusal;
 }
 
+int32_t Admission::lane_of(int32_t connection, LinkId link) const {
+  const Way& way = ways_[at(connection)];
+  const std::span<const LinkId> wide = way.way.wide_links();
+  const auto place = std::ranges::lower_bound(wide, link);
+  return place == wide.end() || *place != link ? 0 : way.promise[at(place - wide.begin())];
+}
+
 std::optional<int32_t> Admission::level_of(const Refusal& refusal) const {
   const auto place = std::ranges::lower_bound(cores_.nodes(), refusal.node);
   const Switch& one = switches_[at(place - cores_.nodes().begin())];

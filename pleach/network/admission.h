@@ -75,6 +75,10 @@ class Admission {
   // Those inside that have been suspended since this was last asked, or go on again; by number.
   std::vector<int32_t> take_paced() { return std::exchange(suspended_.changed, {}); }
   bool is_suspended(int32_t connection) const { return ways_[at(connection)].is_suspended; }
+  // The lane of a link that the connection is on inside, or was on last. Precondition: it has
+  // entered, and not all is admitted; so for alternates().
+  int32_t lane_of(int32_t connection, LinkId link) const;
+  bool alternates(int32_t connection) const { return ways_[at(connection)].way.alternates(); }
   // Different sets of flows that held ports, of all switches; one that was forgotten counts anew.
   int64_t configurations() const { return configurations_; }
 

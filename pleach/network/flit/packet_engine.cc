@@ -18,6 +18,10 @@ using What = PacketNetwork::Report::What;
 // How often progress is told, in messages.
 constexpr int64_t kTellEvery = 4096;
 
+std::unique_ptr<SwitchCore> carry_all(const Topology& /*topology*/, NodeId /*node*/) {
+  return nullptr;
+}
+
 // Of all that is sent in a run, over all links.
 Status check_amount(const std::vector<FlitJob>& jobs, const PacketShape& shape) {
   constexpr double kMost = 0x1p32;
@@ -57,6 +61,14 @@ int64_t slowest_ps(const Topology& topology, const LoweredJob& job) {
 
 }  // namespace
 
+PacketEngine::PacketEngine(const Topology& topology, const PacketShape& shape, AdmissionRule rule)
+    : network_(topology, shape),
+      switches_{Admission(topology, rule),
+                SwitchCores(topology, rule == AdmissionRule::kFree ? carry_all : make_switch),
+                PacketGates(rule == AdmissionRule::kPhase)} {
+  progress_.is_lossless = shape.go_back_n.lost_per_million == 0;
+}
+
 PacketEngine::Alarm::Kind PacketEngine::alarm_of(Execution::Alarm::Kind kind) {
   switch (kind) {
     case Execution::Alarm::Kind::kReduced:
@@ -87,16 +99,15 @@ Result<std::unique_ptr<PacketEngine>> PacketEngine::create(const Topology& topol
   // Not make_unique: the constructor is private.
   std::unique_ptr<PacketEngine> engine(new PacketEngine(topology, shape, simulation.admission));
   engine->progress_.tell = simulation.progress;
-  const SwitchCores cores(topology);
   for (FlitJob& job : jobs) {
-    PLEACH_TRY(engine->admission_.check(job.lowered.schedule()));
+    PLEACH_TRY(engine->switches_.admission.check(job.lowered.schedule()));
     const auto vc = std::distance(classes.begin(), classes.find(job.traffic_class));
-    engine->add(topology, cores, std::move(job), static_cast<int32_t>(vc), simulation);
+    engine->add(topology, std::move(job), static_cast<int32_t>(vc), simulation);
   }
   return engine;
 }
 
-void PacketEngine::add(const Topology& topology, const SwitchCores& cores, FlitJob job, int32_t vc,
+void PacketEngine::add(const Topology& topology, FlitJob job, int32_t vc,
                        const SimulationOptions& simulation) {
   const auto number = count_of(jobs_);
   const LoweredSchedule& schedule = job.lowered.schedule();
@@ -109,13 +120,12 @@ void PacketEngine::add(const Topology& topology, const SwitchCores& cores, FlitJ
     example[at(schedule.connection_class(stream))] = stream;
   }
   for (std::size_t i = 0; i < example.size(); ++i) {
-    const PacketWay way = packet_way(topology, cores, schedule, example[i]);
+    const PacketWay way = packet_way(topology, switches_.cores, schedule, example[i]);
     Stream& stream = streams_.emplace_back();
     stream.job = number;
     stream.overhead_ps = schedule.connections()[i].overhead_ps;
-    stream.has_gates = way.is_gated();
-    network_.add(way, vc);
-    admission_.add(schedule.connections()[i]);
+    switches_.admission.add(schedule.connections()[i]);
+    add_gates(count_of(streams_) - 1, way, network_.add(way, vc));
   }
   const int32_t count = job.lowered.order().stream_count();
   const int32_t segments = schedule.segment_count();
@@ -126,6 +136,27 @@ void PacketEngine::add(const Topology& topology, const SwitchCores& cores, FlitJ
   progress_.all += int64_t{count} * segments;
   alarms_.push({running.start_ps, Alarm::Kind::kStart, number, 0});
   ++progress_.unfinished;
+}
+
+void PacketEngine::add_gates(int32_t number, const PacketWay& way, std::vector<int32_t> gates) {
+  Stream& stream = streams_[at(number)];
+  stream.gates = std::move(gates);
+  const auto links_of = [&](const std::vector<int32_t>& legs) {
+    std::vector<LinkId> links;
+    for (const int32_t leg : legs) {
+      links.push_back(way.legs[at(leg)].link);
+    }
+    return links;
+  };
+  for (const PacketWay::Junction& junction : way.junctions) {
+    if (junction.is_gated) {
+      const int32_t gate = stream.gates[stream.passes.size()];
+      switches_.gates.add(gate, number, *switches_.cores.of(junction.node),
+                          switches_.admission.alternates(number));
+      stream.passes.push_back(
+          {junction.node, links_of(junction.inputs), links_of(junction.outputs)});
+    }
+  }
 }
 
 std::optional<int64_t> PacketEngine::next_event_ps() const {
@@ -174,7 +205,8 @@ void PacketEngine::run_instant() {
     begin_touched();
     pace();
     network_.begin(progress_.now_ps);
-  } while (network_.has_reports() || next_event_ps() == progress_.now_ps);
+  } while (network_.has_reports() || !asking_.touched.empty() ||
+           next_event_ps() == progress_.now_ps);
 }
 
 void PacketEngine::ring(const Alarm& alarm) {
@@ -216,16 +248,26 @@ void PacketEngine::handle(const PacketNetwork::Report& report) {
     }
     case What::kArrived:
       return arrived(report.way);
-    case What::kThrough:
+    case What::kPassed:
+      if (network_.has_passed(report.gate)) {
+        switches_.gates.passed(report.gate);
+        follow_gates();
+      }
+      return;
+    case What::kSettled:
       if (stream.is_inside && !stream.sends.has_value()) {
-        leave(report.way);
-        network_.reopen(report.way, progress_.now_ps);  // nothing waits at its gates
+        hand_over(report.way);
       }
       stream.is_stopped = false;
+      network_.reopen(report.way, progress_.now_ps);  // nothing waits at its gates
       return touch(report.way);
     case What::kStill:
-      if (stream.is_stopped && stream.is_inside) {
-        leave(report.way);
+      if (network_.is_still(report.way)) {
+        switches_.gates.withdraw(stream.gates);
+        follow_gates();
+        if (stream.is_stopped && stream.is_inside) {
+          leave(report.way);
+        }
         touch(report.way);
       }
       return;
@@ -235,7 +277,7 @@ void PacketEngine::handle(const PacketNetwork::Report& report) {
     case What::kDrained:
       if (stream.begun.empty()) {
         network_.quit(report.way);
-        for (const int32_t other : std::exchange(hungry_, {})) {
+        for (const int32_t other : std::exchange(asking_.hungry, {})) {
           touch(other);
         }
       }
@@ -277,7 +319,7 @@ void PacketEngine::touch(int32_t number) {
   Stream& stream = streams_[at(number)];
   if (!stream.is_touched && (!stream.sends.has_value() || stream.is_stopped)) {
     stream.is_touched = true;
-    touched_.push_back(number);
+    asking_.touched.push_back(number);
   }
 }
 
@@ -294,20 +336,26 @@ Admission::Turn PacketEngine::turn_of(int32_t number, const Send& send) const {
 
 // Those that may begin or go on, in their turn; those that have waited for places are among them.
 void PacketEngine::begin_touched() {
-  while (!touched_.empty()) {
-    for (const int32_t number : std::exchange(hungry_, {})) {
+  while (!asking_.touched.empty()) {
+    for (const int32_t number : std::exchange(asking_.hungry, {})) {
       touch(number);
     }
     std::vector<std::pair<Admission::Turn, int32_t>> turns;
-    for (const int32_t number : std::exchange(touched_, {})) {
+    for (const int32_t number : std::exchange(asking_.touched, {})) {
       Stream& stream = streams_[at(number)];
       stream.is_touched = false;
+      if (stream.is_stopped && stream.begun.empty()) {  // it had passed all gates as it was stopped
+        stream.is_stopped = false;
+        network_.reopen(number, progress_.now_ps);
+      }
       if (stream.is_stopped) {
         turns.emplace_back(turn_of(number, stream.begun.front()), number);
       } else if (const Send* send = next(number)) {
         turns.emplace_back(turn_of(number, *send), number);
       } else if (stream.is_refused) {
         turns.emplace_back(turn_of(number, Send()), number);
+      } else if (may_hand_over(number)) {
+        hand_over(number);
       }
     }
     std::ranges::sort(turns);
@@ -322,9 +370,9 @@ void PacketEngine::attempt(int32_t number, const Admission::Turn& turn,
                            std::vector<std::size_t>& taken) {
   Stream& stream = streams_[at(number)];
   if (stream.is_stopped) {
-    if (!stream.is_inside && enter(number, turn)) {
+    if (!stream.is_inside && network_.is_still(number) && enter(number, turn)) {
       stream.is_stopped = false;
-      network_.reopen(number, progress_.now_ps);
+      resume(number);
     }
     return;
   }
@@ -335,10 +383,10 @@ void PacketEngine::attempt(int32_t number, const Admission::Turn& turn,
     return;
   }
   const bool has_joined = network_.has_joined(number);
-  if (has_joined ? !hungry_.empty() : !network_.may_join(number, taken)) {
+  if (has_joined ? !asking_.hungry.empty() : !network_.may_join(number, taken)) {
     return starve(number, turn);
   }
-  if (stream.has_gates && !(stream.is_inside ? may_stay(number) : enter(number, turn))) {
+  if (!stream.gates.empty() && !may_begin(number, turn)) {
     return;  // it is touched when it has left, or somebody who was in the way
   }
   if (!has_joined) {
@@ -351,11 +399,13 @@ void PacketEngine::attempt(int32_t number, const Admission::Turn& turn,
 // is touched when somebody quits, which it does itself when it has drained.
 void PacketEngine::starve(int32_t number, const Admission::Turn& turn) {
   Stream& stream = streams_[at(number)];
-  if (stream.is_refused && enter(number, turn)) {
+  if (may_hand_over(number)) {
+    hand_over(number);
+  } else if (stream.is_refused && enter(number, turn)) {
     leave(number);
   }
   stream.since_ps = turn.asked_ps;
-  hungry_.push_back(number);
+  asking_.hungry.push_back(number);
 }
 
 void PacketEngine::begin(int32_t number) {
@@ -379,9 +429,24 @@ bool PacketEngine::may_stay(int32_t number) const {
   return std::all_of(entries_.waiting.begin(), end, [](int32_t count) { return count == 0; });
 }
 
+bool PacketEngine::may_begin(int32_t number, const Admission::Turn& turn) {
+  Stream& stream = streams_[at(number)];
+  if (stream.is_inside && may_hand_over(number) && !may_stay(number)) {
+    hand_over(number);
+  }
+  if (stream.is_inside) {
+    return may_stay(number);
+  }
+  if (!enter(number, turn)) {
+    return false;
+  }
+  enter_gates(number);
+  return true;
+}
+
 bool PacketEngine::enter(int32_t number, const Admission::Turn& turn) {
   Stream& stream = streams_[at(number)];
-  if (!admission_.enter(number, turn)) {
+  if (!switches_.admission.enter(number, turn)) {
     refuse(number, turn);
     return false;
   }
@@ -398,43 +463,99 @@ bool PacketEngine::enter(int32_t number, const Admission::Turn& turn) {
 // Waits. Those of higher classes that are in the way stop, and leave when nothing of them passes.
 void PacketEngine::refuse(int32_t number, const Admission::Turn& turn) {
   Stream& stream = streams_[at(number)];
-  const Admission::Refusal refusal = admission_.last_refusal();
+  const Admission::Refusal refusal = switches_.admission.last_refusal();
   stream.since_ps = turn.asked_ps;
   if (!stream.is_refused) {
     stream.is_refused = true;
     ++entries_.waiting[at(class_of(number))];
-    entries_.conflicts.note(admission_, number, refusal,
+    entries_.conflicts.note(switches_.admission, number, refusal,
                             [&](int32_t one) { return streams_[at(one)].job; });
   }
   for (const int32_t other : refusal.in_the_way) {
-    Stream& inside = streams_[at(other)];
-    if (inside.is_inside && !inside.is_stopped && class_of(other) > class_of(number)) {
-      inside.is_stopped = true;
-      ++entries_.preemptions;
-      network_.close(other);
+    if (streams_[at(other)].is_inside && class_of(other) > class_of(number)) {
+      stop(other);
     }
+  }
+}
+
+// It asks again when nothing of it passes any more.
+void PacketEngine::stop(int32_t number) {
+  Stream& stream = streams_[at(number)];
+  if (!stream.is_stopped) {
+    stream.is_stopped = true;
+    ++entries_.preemptions;
+    network_.close(number);
+  }
+}
+
+// What has been stopped or suspended, and is inside, goes on.
+void PacketEngine::resume(int32_t number) {
+  const Stream& stream = streams_[at(number)];
+  if (!switches_.gates.has_entered(stream.gates.front())) {
+    enter_gates(number);
+  }
+  network_.reopen(number, progress_.now_ps);
+  touch(number);  // it may have sent all meanwhile
+}
+
+void PacketEngine::enter_gates(int32_t number) {
+  const Stream& stream = streams_[at(number)];
+  std::vector<PortFlow> flows;
+  for (const SwitchPass& pass : stream.passes) {
+    flows.push_back(switches_.cores.flow_of(
+        pass, [&](LinkId link) { return switches_.admission.lane_of(number, link); }));
+  }
+  switches_.gates.enter(stream.gates, flows, class_of(number));
+  follow_gates();
+}
+
+void PacketEngine::follow_gates() {
+  for (const int32_t gate : switches_.gates.take_changed()) {
+    network_.set_limit(gate, switches_.gates.limit(gate), progress_.now_ps);
+  }
+  for (const int32_t number : switches_.gates.take_in_the_way()) {
+    stop(number);
   }
 }
 
 // Where a switch has one phase inside at a time: when all has entered and left.
 void PacketEngine::pace() {
-  for (const int32_t number : admission_.take_paced()) {
+  for (const int32_t number : switches_.admission.take_paced()) {
     if (!streams_[at(number)].is_inside || streams_[at(number)].is_stopped) {
       continue;
     }
-    if (admission_.is_suspended(number)) {
+    if (switches_.admission.is_suspended(number)) {
       ++entries_.preemptions;
       network_.close(number);
     } else {
-      network_.reopen(number, progress_.now_ps);
+      resume(number);
     }
   }
+}
+
+// Whether it is inside with nothing more to send. Where packets get lost, its sources may have to
+// send them again.
+bool PacketEngine::may_hand_over(int32_t number) const {
+  const Stream& stream = streams_[at(number)];
+  return progress_.is_lossless && stream.is_inside && !stream.sends.has_value() &&
+         !stream.is_stopped && !switches_.admission.is_suspended(number);
+}
+
+// Leaves; what it has sent passes the gates before those who enter then.
+void PacketEngine::hand_over(int32_t number) {
+  for (const int32_t gate : streams_[at(number)].gates) {
+    if (switches_.gates.has_entered(gate)) {
+      switches_.gates.end(gate, network_.supplied(number));
+    }
+  }
+  follow_gates();
+  leave(number);
 }
 
 void PacketEngine::leave(int32_t number) {
   streams_[at(number)].is_inside = false;
   std::vector<int32_t> woken;
-  admission_.leave(number, woken);
+  switches_.admission.leave(number, woken);
   for (const int32_t other : woken) {
     touch(other);
   }
@@ -450,9 +571,9 @@ NetworkUse PacketEngine::use() {
   use.counters.push_back({"go_backs", counts.go_backs});
   use.counters.push_back({"timeouts", counts.timeouts});
   use.counters.push_back({"deepest_buffer", counts.deepest_buffer, true});
-  if (!admission_.admits_all()) {
+  if (!switches_.admission.admits_all()) {
     AdmissionUse& admission = use.admission.emplace();
-    admission.configurations = admission_.configurations();
+    admission.configurations = switches_.admission.configurations();
     admission.waited_ps = entries_.waited_ps;
     admission.preemptions = entries_.preemptions;
     admission.conflicts = entries_.conflicts.list();

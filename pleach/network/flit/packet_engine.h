@@ -2,10 +2,12 @@
 //
 // Execution (one a job) says what a connection may send, PacketNetwork takes its packets to the
 // targets, Admission says which streams are inside which switch. A stream enters all switches on
-// its way as its message begins, and leaves them when all of it has passed the last of them; a
-// message that follows before stays inside, where nobody of its class or a lower one waits. One of
-// a lower class makes those of higher ones that are in its way stop between two packets and leave:
-// what they have in buffers stays there, and they ask again.
+// its way as its message begins, and leaves them when the last packet has left its sources, so that
+// the next one's packets follow; in which order their packets pass each switch is what PacketGates
+// say. A message that follows at once stays inside, where nobody of its class or a lower one waits.
+// Where packets may get lost a stream is inside until its message has arrived. One of a lower class
+// makes those of higher ones that are in its way stop between two packets and leave: what they have
+// in buffers stays there, and they ask again.
 //   source   FRED (ISCA 2025), sections 5.3 and 5.4; docs/network.md
 #pragma once
 
@@ -19,10 +21,12 @@
 
 #include "pleach/base/index.h"
 #include "pleach/base/result.h"
+#include "pleach/fabric/switch_cores.h"
 #include "pleach/network/admission.h"
 #include "pleach/network/conflict_notes.h"
 #include "pleach/network/execution.h"
 #include "pleach/network/flit/flit_run.h"
+#include "pleach/network/flit/packet_gates.h"
 #include "pleach/network/flit/packet_network.h"
 #include "pleach/network/flit/packet_shape.h"
 #include "pleach/network/session.h"
@@ -64,7 +68,8 @@ class PacketEngine final : public FlitRun {
   struct Stream {
     int32_t job = 0;
     int64_t overhead_ps = 0;
-    bool has_gates = false;
+    std::vector<int32_t> gates = {};
+    std::vector<SwitchPass> passes = {};  // by gate
     bool is_touched = false;
     std::optional<Send> sends = {};        // that has not left its sources
     PacketFifo<Send> begun = {};           // that have not arrived
@@ -86,12 +91,16 @@ class PacketEngine final : public FlitRun {
     int64_t waited_ps = 0, preemptions = 0;
     ConflictNotes conflicts;
   };
+  struct Switches {
+    Admission admission;
+    SwitchCores cores;  // that admit all: none
+    PacketGates gates;
+  };
 
   static Alarm::Kind alarm_of(Execution::Alarm::Kind kind);
-  PacketEngine(const Topology& topology, const PacketShape& shape, AdmissionRule rule)
-      : network_(topology, shape), admission_(topology, rule) {}
-  void add(const Topology& topology, const SwitchCores& cores, FlitJob job, int32_t vc,
-           const SimulationOptions& simulation);
+  PacketEngine(const Topology& topology, const PacketShape& shape, AdmissionRule rule);
+  void add(const Topology& topology, FlitJob job, int32_t vc, const SimulationOptions& simulation);
+  void add_gates(int32_t stream, const PacketWay& way, std::vector<int32_t> gates);
   std::optional<int64_t> next_event_ps() const;
   void run_instant();
   void ring(const Alarm& alarm);
@@ -106,21 +115,30 @@ class PacketEngine final : public FlitRun {
   void starve(int32_t stream, const Admission::Turn& turn);
   void begin(int32_t stream);
   bool may_stay(int32_t stream) const;
+  bool may_begin(int32_t stream, const Admission::Turn& turn);
   bool enter(int32_t stream, const Admission::Turn& turn);
   void refuse(int32_t stream, const Admission::Turn& turn);
   void leave(int32_t stream);
+  bool may_hand_over(int32_t stream) const;
+  void hand_over(int32_t stream);
+  void stop(int32_t stream);
+  void resume(int32_t stream);
+  void enter_gates(int32_t stream);
+  void follow_gates();
   void pace();
   int32_t class_of(int32_t stream) const {
     return jobs_[at(streams_[at(stream)].job)].traffic_class;
   }
 
   mutable PacketNetwork network_;  // looking at the next event sorts a bucket
-  Admission admission_;
+  Switches switches_;
   Entries entries_;
   std::vector<RunningJob> jobs_;
   std::vector<Stream> streams_;
-  std::vector<int32_t> touched_;  // streams that may begin
-  std::vector<int32_t> hungry_;   // of those, which wait for places
+  struct {
+    std::vector<int32_t> touched;  // streams that may begin
+    std::vector<int32_t> hungry;   // of those, which wait for places
+  } asking_;
   std::priority_queue<Alarm, std::vector<Alarm>, std::greater<>> alarms_;
   std::vector<NetworkSession::Finish> finished_;
   struct {
@@ -129,6 +147,7 @@ class PacketEngine final : public FlitRun {
     int64_t delivered = 0, all = 0;  // messages
     RunProgress tell = {};
     bool is_hopeless = false;
+    bool is_lossless = true;
   } progress_;
 };
 

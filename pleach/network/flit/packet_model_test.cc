@@ -107,7 +107,8 @@ class Model {
       for (std::size_t leg = 0; leg < what_.streams[stream].size(); ++leg) {
         if (what_.streams[stream][leg].buffer == buffer &&
             (rule_ == Rule::kNoneOwn || static_cast<int32_t>(leg) < state[stream][0])) {
-          places.join();
+          places.join(0);
+          places.start_sending();
           for (int32_t taken = 0; taken < held(state, stream, leg); ++taken) {
             places.take(taken);
           }

@@ -50,7 +50,7 @@ PacketNetwork::PacketNetwork(const Topology& topology, const PacketShape& shape)
   pair_lines(topology, lines_);
 }
 
-int32_t PacketNetwork::add(const PacketWay& shape, int32_t vc) {
+std::vector<int32_t> PacketNetwork::add(const PacketWay& shape, int32_t vc) {
   const auto number = count_of(ways_);
   const int32_t first_leg = count_of(legs_), first_junction = count_of(junctions_);
   const auto moved = [](int32_t index, int32_t by) {
@@ -64,9 +64,6 @@ int32_t PacketNetwork::add(const PacketWay& shape, int32_t vc) {
     if (leg.from == PacketWay::kEnd) {
       way.sources.push_back(count_of(legs_));
     }
-    if (leg.from != PacketWay::kEnd && shape.junctions[at(leg.from)].is_gated) {
-      way.gates.push_back(count_of(legs_));
-    }
     way.target_count += leg.to == PacketWay::kEnd ? 1 : 0;
     legs_.push_back({.way = number,
                      .line = leg.link.value,
@@ -77,6 +74,10 @@ int32_t PacketNetwork::add(const PacketWay& shape, int32_t vc) {
     Junction& added = junctions_.emplace_back();
     added.way = number;
     added.is_gated = junction.is_gated;
+    if (junction.is_gated) {
+      added.limit = 0;
+      way.gates.push_back(count_of(junctions_) - 1);
+    }
     for (const int32_t leg : junction.inputs) {
       added.inputs.push_back(moved(leg, first_leg));
     }
@@ -96,7 +97,7 @@ int32_t PacketNetwork::add(const PacketWay& shape, int32_t vc) {
                                 ? shape_.go_back_n.timeout_ps
                                 : static_cast<int64_t>(std::min<__int128>(
                                       kLongestPs >> kMostDoublings, kRoundTrips * round_trip_ps));
-  return number;
+  return way.gates;
 }
 
 bool PacketNetwork::may_join(int32_t number, std::vector<std::size_t>& taken) const {
@@ -106,7 +107,8 @@ bool PacketNetwork::may_join(int32_t number, std::vector<std::size_t>& taken) co
   };
   const bool may = std::ranges::all_of(way.legs, [&](int32_t leg) {
     const std::size_t index = index_of(leg);
-    return places_[index].may_join() && std::ranges::find(taken, index) == taken.end();
+    return (way.vc == 0 ? places_[index].may_owe() : places_[index].may_join()) &&
+           std::ranges::find(taken, index) == taken.end();
   });
   for (const int32_t leg : may ? std::vector<int32_t>() : way.legs) {
     taken.push_back(index_of(leg));
@@ -117,7 +119,7 @@ bool PacketNetwork::may_join(int32_t number, std::vector<std::size_t>& taken) co
 void PacketNetwork::join(int32_t number) {
   Way& way = ways_[at(number)];
   for (const int32_t leg : way.legs) {
-    places_of(legs_[at(leg)]).join();
+    legs_[at(leg)].is_owed = places_of(legs_[at(leg)]).join(leg);
   }
   way.has_joined = true;
 }
@@ -128,7 +130,7 @@ void PacketNetwork::quit(int32_t number) {
   way.messages.clear();
   way.arrived = 0;
   for (const int32_t leg : way.legs) {
-    places_of(legs_[at(leg)]).quit();
+    settle(places_of(legs_[at(leg)]).quit());
     touch(legs_[at(leg)].line);  // the place that it kept is free
   }
   way.has_joined = false;
@@ -144,7 +146,6 @@ void PacketNetwork::send(int32_t number, int64_t payload_bytes, int64_t now_ps) 
   message.last_bytes = payload_bytes - (count - 1) * shape_.payload_bytes;
   way.messages.push(message);
   way.supplied = message.end;
-  way.through = 0;
   if (shape_.go_back_n.lost_per_million > 0 && !way.recovery.is_watched) {
     way.recovery.is_watched = true;
     push(now_ps + way.recovery.timeout_ps, Kind::kWatch, number);
@@ -176,7 +177,7 @@ bool PacketNetwork::has_packet(const Leg& leg) const {
     return leg.next < way.supplied;
   }
   const Junction& junction = junctions_[at(leg.from)];
-  if (junction.is_gated && way.is_closed) {
+  if (leg.next >= junction.limit || (junction.is_gated && way.is_closed)) {
     return false;
   }
   const auto place = static_cast<std::size_t>(leg.next - junction.first);
@@ -190,6 +191,10 @@ void PacketNetwork::consider(int32_t number, int64_t now_ps) {
     return;
   }
   leg.is_queued = true;
+  if (!leg.is_sending) {
+    leg.is_sending = true;
+    places_of(leg).start_sending();
+  }
   if (leg.from != PacketWay::kEnd) {
     const PacketLine& line = lines_[at(leg.line)];
     const Junction& junction = junctions_[at(leg.from)];
@@ -316,7 +321,7 @@ void PacketNetwork::arrived(Leg& leg, int64_t packet, int64_t now_ps) {
     report(Report::What::kArrived, leg.way);
     if (has_all_arrived(way) && shape_.go_back_n.lost_per_million > 0) {
       forget_rest(leg.way, now_ps);
-      report(Report::What::kThrough, leg.way);
+      report(Report::What::kSettled, leg.way);
     }
   }
 }
@@ -326,6 +331,14 @@ void PacketNetwork::acknowledge(int32_t line) {
   if (const int32_t back = lines_[at(line)].control.back; back != PacketLine::kNoLine) {
     ++lines_[at(back)].control.waiting;
     touch(back);
+  }
+}
+
+void PacketNetwork::continue_at(Leg& leg, int64_t packet) {
+  leg.next = packet;
+  if (leg.is_sending && packet == ways_[at(leg.way)].supplied) {
+    leg.is_sending = false;
+    places_of(leg).stop_sending();
   }
 }
 
@@ -340,7 +353,7 @@ void PacketNetwork::restart(int32_t number, int32_t round, int64_t first, int64_
     leg.expected = first;
   }
   for (const int32_t output : junction.outputs) {
-    legs_[at(output)].next = first;
+    continue_at(legs_[at(output)], first);
   }
   junction.held.clear();
   junction.first = first;
@@ -358,7 +371,7 @@ void PacketNetwork::go_back(int32_t number, int64_t packet, int64_t now_ps) {
   recovery.starts.push_back(packet);
   ++chance_.counts.go_backs;
   for (const int32_t source : way.sources) {
-    legs_[at(source)].next = packet;
+    continue_at(legs_[at(source)], packet);
     consider(source, now_ps);
   }
 }
@@ -417,7 +430,7 @@ void PacketNetwork::forget_rest(int32_t number, int64_t now_ps) {
       restart(leg.to, round, way.supplied, now_ps);
     }
     if (leg.from == PacketWay::kEnd) {
-      leg.next = way.supplied;
+      continue_at(leg, way.supplied);
     }
   }
 }
@@ -448,31 +461,30 @@ void PacketNetwork::left(int32_t line_number, int64_t now_ps) {
   }
   while (!junction.held.empty() && junction.held.front().left == count_of(junction.outputs)) {
     junction.held.pop();
-    ++junction.first;
+    if (++junction.first == junction.limit) {
+      report(Report::What::kPassed, leg.way, leg.from);
+    }
     for (const int32_t input : junction.inputs) {
       push(now_ps + lines_[at(legs_[at(input)].line)].back_ps, Kind::kCredit, input);
     }
   }
-  if (junction.is_gated) {
-    passed_gate(way, leg.way, packet);
+  if (junction.is_gated && --way.passing == 0 && way.is_closed) {
+    report(Report::What::kStill, leg.way);
   }
   consider(number, now_ps);
 }
 
-void PacketNetwork::passed_gate(Way& way, int32_t number, int64_t packet) {
-  --way.passing;
-  if (shape_.go_back_n.lost_per_million == 0 && packet + 1 == way.supplied &&
-      ++way.through == count_of(way.gates)) {
-    report(Report::What::kThrough, number);
-  } else if (way.passing == 0 && way.is_closed) {
-    report(Report::What::kStill, number);
+// Its link is looked at anyway, as a place behind it is free.
+void PacketNetwork::settle(int32_t leg) {
+  if (leg != PacketPlaces::kNobody) {
+    legs_[at(leg)].is_owed = false;
   }
 }
 
 void PacketNetwork::credit(int32_t number) {
   Leg& leg = legs_[at(number)];
   Way& way = ways_[at(leg.way)];
-  places_of(leg).give_back(leg.held--);
+  settle(places_of(leg).give_back(leg.held--));
   leg.taken_ps.pop();
   touch(leg.line);
   if (--way.held == 0 && has_all_arrived(way)) {
@@ -489,19 +501,19 @@ void PacketNetwork::begin(int64_t now_ps) {
   }
 }
 
-// A stream that shares the buffer with others, and of whose packets some have not got on for longer
-// than their credits take, does not send more.
+// A stream that shares the buffer with others, has its share of it, and of whose packets some have
+// not got on for longer than their credits take, does not send more.
 bool PacketNetwork::has_place(const Leg& leg, int64_t now_ps) {
   const PacketPlaces& places = places_of(leg);
   const PacketLine& line = lines_[at(leg.line)];
-  if (places.is_shared() && leg.held > kMostLate) {
+  if (places.is_shared() && leg.held > std::max(kMostLate, places.share())) {
     const int64_t round_trip_ps =
         line.hop_ps + line.back_ps + 2 * line.time_ps(shape_.payload_bytes + shape_.header_bytes);
     if (leg.taken_ps[kMostLate] + round_trip_ps < now_ps) {
       return false;
     }
   }
-  return places.may_take(leg.held);
+  return !leg.is_owed && places.may_take(leg.held);
 }
 
 // The first packet, by virtual channel and turn, that has a place behind the link.
@@ -542,7 +554,8 @@ void PacketNetwork::transmit(int32_t number, int64_t now_ps) {
   if (line.waits_ps >= 0) {
     chance_.counts.place_waits_ps += now_ps - std::exchange(line.waits_ps, -1);
   }
-  line.active.packet = leg.next++;
+  line.active.packet = leg.next;
+  continue_at(leg, leg.next + 1);
   line.active.round = leg.from == PacketWay::kEnd ? count_of(way.recovery.starts) - 1
                                                   : junctions_[at(leg.from)].round;
   const int64_t bytes = wire_bytes(leg, line.active.packet);
@@ -565,6 +578,17 @@ void PacketNetwork::transmit(int32_t number, int64_t now_ps) {
   }
 }
 
+void PacketNetwork::set_limit(int32_t gate, int64_t limit, int64_t now_ps) {
+  Junction& junction = junctions_[at(gate)];
+  junction.limit = limit;
+  if (limit > 0 && junction.first == limit) {
+    report(Report::What::kPassed, junction.way, gate);
+  }
+  for (const int32_t leg : junction.outputs) {
+    consider(leg, now_ps);
+  }
+}
+
 void PacketNetwork::close(int32_t number) {
   Way& way = ways_[at(number)];
   way.is_closed = true;
@@ -575,8 +599,10 @@ void PacketNetwork::close(int32_t number) {
 
 void PacketNetwork::reopen(int32_t number, int64_t now_ps) {
   ways_[at(number)].is_closed = false;
-  for (const int32_t leg : ways_[at(number)].gates) {
-    consider(leg, now_ps);
+  for (const int32_t gate : ways_[at(number)].gates) {
+    for (const int32_t leg : junctions_[at(gate)].outputs) {
+      consider(leg, now_ps);
+    }
   }
 }
 

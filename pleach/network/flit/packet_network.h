@@ -4,7 +4,8 @@
 // its first flit is there and its rest will come in time (virtual cut-through), at a junction with
 // several inputs when that holds at all of them: they are added as they pass, and what was held of
 // each leaves its buffer together, when the last output of the junction has it. Each output takes
-// its copy when the link is free and a place behind it too. Of what waits for a link the smallest
+// its copy when the link is free and a place behind it too. A *gate* is a junction that lets
+// packets pass up to a limit only, which its owner sets. Of what waits for a link the smallest
 // virtual channel goes first, within one the packets of streams by turns. Ranks that are targets
 // take packets at once.
 //
@@ -45,13 +46,15 @@ class PacketNetwork {
     enum class What : uint8_t {
       kLeft,      // the last packet of a message has left all sources
       kArrived,   // the last packet of the earliest message is at all targets
-      kThrough,   // all that was sent has passed all gates
+      kPassed,    // all packets before the limit have passed a gate
+      kSettled,   // where packets get lost: all that was sent has arrived, and none comes again
       kStill,     // it is closed, and nothing of it is passing any more
       kHopeless,  // it has gone back to one packet a few thousand times
       kDrained,   // all messages have arrived, and all credits are home
     };
     What what = What::kLeft;
     int32_t way = 0;
+    int32_t gate = 0;  // of kPassed
   };
   struct Counts {
     int64_t packets = 0;         // that began to pass a link
@@ -66,8 +69,8 @@ class PacketNetwork {
   // Borrows the topology.
   PacketNetwork(const Topology& topology, const PacketShape& shape);
 
-  // The next way is this one.
-  int32_t add(const PacketWay& way, int32_t vc);
+  // The next way is this one. Returns its gates: its junctions that are gated, in their order.
+  std::vector<int32_t> add(const PacketWay& way, int32_t vc);
 
   // Whether there is a place of its own for it in all buffers on its way that are not in `taken`;
   // if not, these are added to `taken`.
@@ -77,9 +80,19 @@ class PacketNetwork {
   bool has_joined(int32_t way) const { return ways_[at(way)].has_joined; }
   // A message follows those before it; the last one has left its sources.
   void send(int32_t way, int64_t payload_bytes, int64_t now_ps);
+  int64_t supplied(int32_t way) const { return ways_[at(way)].supplied; }  // packets
+  // Packets from the limit on do not pass the gate; at first none does. Reports kPassed, at once or
+  // later, where a limit above 0 is reached.
+  void set_limit(int32_t gate, int64_t limit, int64_t now_ps);
+  bool has_passed(int32_t gate) const {
+    return junctions_[at(gate)].first == junctions_[at(gate)].limit;
+  }
   // Nothing passes the gates until reopened. Reports kStill, at once or later.
   void close(int32_t way);
   void reopen(int32_t way, int64_t now_ps);
+  bool is_still(int32_t way) const {
+    return ways_[at(way)].is_closed && ways_[at(way)].passing == 0;
+  }
 
   std::optional<int64_t> next_ps() {
     return events_.empty() ? std::nullopt : std::optional(events_.top().time_ps);
@@ -114,6 +127,8 @@ class PacketNetwork {
     int64_t expected = 0;               // and that comes to its end next
     int32_t nacked = -1;                // the last round in which one did not
     int32_t held = 0;                   // places behind the link
+    bool is_owed = false;               // the first of them
+    bool is_sending = false;            // from its first packet on until there are no more
     PacketFifo<int64_t> taken_ps = {};  // when, by place
     bool is_queued = false;             // waits for the link, or for its next packet's time
     PacketFifo<Flight> flying = {};
@@ -126,7 +141,8 @@ class PacketNetwork {
     int32_t way = 0;
     std::vector<int32_t> inputs = {}, outputs = {};  // legs
     bool is_gated = false;
-    int64_t first = 0;  // packet that is held
+    int64_t limit = INT64_MAX;  // the first packet that may not pass
+    int64_t first = 0;          // packet that is held
     int32_t round = 0;
     PacketFifo<Held> held = {};
   };
@@ -150,14 +166,13 @@ class PacketNetwork {
   };
   struct Way {
     int32_t vc = 0;
-    std::vector<int32_t> legs = {}, sources = {}, gates = {};  // all; from sources; out of gates
+    std::vector<int32_t> legs = {}, sources = {}, gates = {};  // all; from sources; junctions
     int32_t target_count = 0;
     PacketFifo<Message> messages = {};  // since it has joined
     std::size_t arrived = 0;            // of these
     Recovery recovery = {};
     int64_t supplied = 0;  // packets
     int32_t passing = 0;   // links out of gates that it is on
-    int32_t through = 0;   // of those, which all that was sent has passed
     int32_t held = 0;      // places
     bool has_joined = false, is_closed = false;
   };
@@ -173,7 +188,9 @@ class PacketNetwork {
   bool has_place(const Leg& leg, int64_t now_ps);
   bool has_all_arrived(const Way& way) const { return way.arrived == way.messages.size(); }
   void push(int64_t time_ps, Kind kind, int32_t number);
-  void report(Report::What what, int32_t way) { reports_.push_back({what, way}); }
+  void report(Report::What what, int32_t way, int32_t gate = 0) {
+    reports_.push_back({what, way, gate});
+  }
   void consider(int32_t leg, int64_t now_ps);
   void enqueue(int32_t leg);
   void touch(int32_t line);
@@ -181,13 +198,14 @@ class PacketNetwork {
   bool accept(int32_t leg, const Flight& flight, int64_t now_ps);
   void arrived(Leg& leg, int64_t packet, int64_t now_ps);
   void acknowledge(int32_t line);
+  void continue_at(Leg& leg, int64_t packet);
   void restart(int32_t junction, int32_t round, int64_t first, int64_t now_ps);
   void go_back(int32_t way, int64_t packet, int64_t now_ps);
   void nack(int32_t way, int64_t now_ps);
   void watch(int32_t way, int64_t now_ps);
   void forget_rest(int32_t way, int64_t now_ps);
   void left(int32_t line, int64_t now_ps);
-  void passed_gate(Way& way, int32_t number, int64_t packet);
+  void settle(int32_t leg);
   void credit(int32_t leg);
   void begin_on(int32_t line, int64_t now_ps);
   void transmit(int32_t leg, int64_t now_ps);

@@ -29,15 +29,6 @@ struct PacketWay {
   std::vector<Leg> legs;
   std::vector<Junction> junctions;
   int64_t latency_ps = 0;  // the longest from a source to a target
-
-  bool is_gated() const {
-    for (const Junction& junction : junctions) {
-      if (junction.is_gated) {
-        return true;
-      }
-    }
-    return false;
-  }
 };
 
 // Of a connection of the schedule, by one of the streams that it carries.

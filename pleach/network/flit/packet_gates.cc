@@ -1,0 +1,254 @@
+#include "pleach/network/flit/packet_gates.h"
+
+#include <algorithm>
+
+#include "pleach/base/check.h"
+
+namespace pleach {
+
+void PacketGates::add(int32_t gate, int32_t stream, const SwitchCore& core, bool alternates) {
+  const auto [known, is_new] = numbers_.try_emplace(&core, switches_.size());
+  if (is_new) {
+    switches_.emplace_back().core = &core;
+    switches_.back().most_known = most_known_;
+  }
+  gates_.resize(std::max(gates_.size(), at(gate) + 1));
+  gates_[at(gate)] = {.stream = stream, .at_switch = known->second, .alternates = alternates};
+}
+
+void PacketGates::enter(std::span<const int32_t> gates, std::span<const PortFlow> flows,
+                        int32_t traffic_class) {
+  const Turn turn{traffic_class, entries_++};
+  for (std::size_t i = 0; i < gates.size(); ++i) {
+    Gate& gate = gates_[at(gates[i])];
+    Switch& one = switches_[gate.at_switch];
+    if (one.sets.known() > one.most_known) {
+      forget(gate.at_switch);
+    }
+    gate.waits.push_back({turn, one.sets.number_of({flows[i]})});
+    Load& after = one.waiting[{turn, gates[i]}];
+    if (!one.classes.empty() && one.classes.rbegin()->first > traffic_class) {
+      for (const int32_t other : one.passing) {
+        if (gates_[at(other)].moves->turn > turn) {
+          change(one, after, gates_[at(other)], 1);
+        }
+      }
+    }
+  }
+  for (const int32_t gate : gates) {
+    open(gates_[at(gate)].at_switch);
+  }
+}
+
+void PacketGates::end(int32_t number, int64_t packet) {
+  Gate& gate = gates_[at(number)];
+  Entry& last = gate.waits.empty() ? *gate.moves : gate.waits.back();
+  PLEACH_CHECK(last.end == kNoEnd, "an entry ends twice");
+  last.end = packet;
+  if (gate.waits.empty()) {
+    switches_[gate.at_switch].ended.push_back(number);
+    changed_.push_back(number);
+  }
+}
+
+void PacketGates::passed(int32_t number) {
+  const std::size_t at_switch = gates_[at(number)].at_switch;
+  stop(switches_[at_switch], number);
+  open(at_switch);
+}
+
+void PacketGates::withdraw(std::span<const int32_t> gates) {
+  for (const int32_t number : gates) {
+    Gate& gate = gates_[at(number)];
+    Switch& one = switches_[gate.at_switch];
+    for (const Entry& entry : gate.waits) {
+      one.waiting.erase({entry.turn, number});
+    }
+    gate.waits.clear();
+    if (gate.moves.has_value()) {
+      stop(one, number);
+    }
+  }
+  for (const int32_t number : gates) {
+    open(gates_[at(number)].at_switch);
+  }
+}
+
+void PacketGates::count(std::map<int32_t, int32_t>& counts, int32_t key, int32_t change) {
+  if ((counts[key] += change) == 0) {
+    counts.erase(key);
+  }
+}
+
+bool PacketGates::carries(Switch& one, int32_t set, int32_t& refused) {
+  FlowSets::Note& note = one.sets.note(set);
+  if (!note.conflict.has_value()) {
+    note.conflict.emplace();
+    for (const int32_t index : one.core->conflict(one.sets.flows(set))) {
+      note.conflict->push_back(one.sets.members(set)[at(index)]);
+    }
+  }
+  refused = note.conflict->empty() ? refused : set;
+  return note.conflict->empty();
+}
+
+bool PacketGates::carries(Switch& one, const Load& load, const Entry& entry, bool alternates,
+                          int32_t& refused) {
+  if (alternates) {
+    return load.held == 0 || carries(one, one.sets.beside(load.held, entry.set), refused);
+  }
+  const int32_t held = one.sets.sum(load.held, entry.set);
+  return carries(one, held, refused) && std::ranges::all_of(load.alternate, [&](const auto& other) {
+           return carries(one, one.sets.beside(held, other.first), refused);
+         });
+}
+
+// Beside what is passing. Who is inside all its switches is carried beside the others there, and
+// needs no question.
+bool PacketGates::is_carried(Switch& one, const Gate& gate, int32_t& refused) {
+  const Entry& entry = gate.waits.front();
+  if (gate.moves.has_value()) {
+    return gate.moves->set == entry.set;  // else it is still passing on other lanes
+  }
+  if (one_class_ && !one.classes.empty() &&
+      (one.classes.size() > 1 || one.classes.begin()->first != entry.turn.traffic_class)) {
+    refused = kOtherClasses;
+    return false;
+  }
+  return (one.ended.empty() && entry.end == kNoEnd) ||
+         carries(one, one.now, entry, gate.alternates, refused);
+}
+
+// To those that wait before it.
+bool PacketGates::leaves_room(Switch& one, Waiting::const_iterator waiting) {
+  const auto& [turn, number] = waiting->first;
+  const Gate& gate = gates_[at(number)];
+  for (auto other = one.waiting.begin(); other->first.first < turn; ++other) {
+    const Gate& before = gates_[at(other->first.second)];
+    if (one_class_ && other->first.first.traffic_class != turn.traffic_class) {
+      return false;
+    }
+    Load after = other->second;
+    const bool is_after = gate.moves.has_value() && gate.moves->turn > other->first.first;
+    if (!is_after && gate.alternates) {
+      count(after.alternate, gate.waits.front().set, 1);
+    } else if (!is_after) {
+      after.held = one.sets.sum(after.held, gate.waits.front().set);
+    }
+    int32_t refused = kNobody;
+    const auto entry = std::ranges::find(before.waits, other->first.first, &Entry::turn);
+    if (!carries(one, after, *entry, before.alternates, refused)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void PacketGates::note_in_the_way(const Switch& one, const Turn& turn, int32_t refused) {
+  if (refused == kNobody) {
+    return;
+  }
+  for (const int32_t number : one.ended) {
+    const Gate& gate = gates_[at(number)];
+    const std::vector<int32_t>& flow = one.sets.members(gate.moves->set);
+    const bool is_refused =
+        refused == kOtherClasses ||
+        std::ranges::find_first_of(flow, *one.sets.note(refused).conflict) != flow.end();
+    if (is_refused && gate.moves->turn.traffic_class > turn.traffic_class) {
+      in_the_way_.push_back(gate.stream);
+    }
+  }
+}
+
+// Those of one entry do not wait for each other.
+void PacketGates::open(std::size_t at_switch) {
+  Switch& one = switches_[at_switch];
+  for (auto next = one.waiting.begin(); next != one.waiting.end();) {
+    const auto [turn, number] = next->first;
+    const Gate& gate = gates_[at(number)];
+    int32_t refused = kNobody;
+    const bool is_first = gate.waits.front().turn == turn;
+    if (is_first && is_carried(one, gate, refused) && leaves_room(one, next)) {
+      next = one.waiting.erase(next);
+      begin(one, number);
+    } else {
+      note_in_the_way(one, turn, refused);
+      ++next;
+    }
+  }
+}
+
+void PacketGates::pass(Switch& one, const Gate& gate, int32_t by) {
+  count(one.classes, gate.moves->turn.traffic_class, by);
+  change(one, one.now, gate, by);
+  for (auto& [waiting, after] : one.waiting) {
+    if (gate.moves->turn <= waiting.first) {
+      return;
+    }
+    change(one, after, gate, by);
+  }
+}
+
+void PacketGates::change(Switch& one, Load& load, const Gate& gate, int32_t by) {
+  const int32_t set = gate.moves->set;
+  if (gate.alternates) {
+    count(load.alternate, set, by);
+  } else {
+    load.held = by > 0 ? one.sets.sum(load.held, set) : one.sets.rest(load.held, set);
+  }
+}
+
+void PacketGates::begin(Switch& one, int32_t number) {
+  Gate& gate = gates_[at(number)];
+  const Entry entry = gate.waits.front();
+  gate.waits.erase(gate.waits.begin());
+  if (gate.moves.has_value()) {
+    stop(one, number);
+  }
+  gate.moves = entry;
+  one.passing.insert(number);
+  pass(one, gate, 1);
+  if (entry.end != kNoEnd) {
+    one.ended.push_back(number);
+  }
+  changed_.push_back(number);
+}
+
+void PacketGates::stop(Switch& one, int32_t number) {
+  Gate& gate = gates_[at(number)];
+  one.passing.erase(number);
+  pass(one, gate, -1);
+  std::erase(one.ended, number);
+  gate.moves.reset();
+  changed_.push_back(number);
+}
+
+// Of the switch's sets all but those that something is made of.
+void PacketGates::forget(std::size_t at_switch) {
+  Switch& one = switches_[at_switch];
+  FlowSets kept;
+  const auto keep = [&](int32_t set) { return kept.number_of(one.sets.flows(set)); };
+  for (Gate& gate : gates_) {
+    if (gate.at_switch == at_switch && gate.moves.has_value()) {
+      gate.moves->set = keep(gate.moves->set);
+    }
+    for (Entry& entry : gate.waits) {
+      entry.set = gate.at_switch == at_switch ? keep(entry.set) : entry.set;
+    }
+  }
+  const auto keep_load = [&](Load& load) {
+    Load kept_load{keep(load.held), {}};
+    for (const auto& [set, streams] : load.alternate) {
+      kept_load.alternate[keep(set)] = streams;
+    }
+    load = std::move(kept_load);
+  };
+  keep_load(one.now);
+  for (auto& [waiting, after] : one.waiting) {
+    keep_load(after);
+  }
+  one.sets = std::move(kept);
+  one.most_known = most_known_ + one.sets.known();
+}
+
+}  // namespace pleach
