@@ -151,11 +151,11 @@ Status parse_placement(const std::string& text, int32_t rank_count, Strategy& st
 }
 
 // Sets `data` where it is not given, and holds the product against the ranks.
-Status fit_ranks(Strategy& strategy, bool has_data, int32_t rank_count, int32_t idle) {
+Status fit_ranks(Strategy& strategy, bool has_data, int32_t rank_count) {
   const auto wrong = [&](const std::string& what) { return invalid("strategy: " + what); };
-  const int32_t used = rank_count - idle;
+  const int32_t used = rank_count - strategy.idle;
   if (used < 1) {
-    return wrong(fmt::format("{} of {} ranks are idle", idle, rank_count));
+    return wrong(fmt::format("{} of {} ranks are idle", strategy.idle, rank_count));
   }
   // Each product is held against `used` before the next factor: no overflow.
   int64_t product = 1;
@@ -165,8 +165,9 @@ Status fit_ranks(Strategy& strategy, bool has_data, int32_t rank_count, int32_t 
   }
   const std::string factors =
       fmt::format("tp={} x pp={} x sp={}", strategy.tensor, strategy.pipeline, strategy.sequence);
-  const std::string ranks = idle > 0 ? fmt::format("{} ranks less {} idle", rank_count, idle)
-                                     : fmt::format("{} ranks", rank_count);
+  const std::string ranks = strategy.idle > 0
+                                ? fmt::format("{} ranks less {} idle", rank_count, strategy.idle)
+                                : fmt::format("{} ranks", rank_count);
   if (!has_data) {
     if (used % product != 0) {
       return wrong(fmt::format("{} does not divide {}", factors, ranks));
@@ -249,10 +250,11 @@ Result<Strategy> parse_strategy(std::string_view text, int32_t rank_count) {
                        .multicast_outputs = options.text("outputs") == "multicast",
                        .stream_bytes_per_s = stream_bytes_per_s,
                        .streams_by_io = streams_by_io,
+                       .idle = count("idle"),
                        .placement_seed = count("placement_seed")};
   const bool has_data =
       std::ranges::any_of(spec.options, [](const auto& option) { return option.first == "dp"; });
-  PLEACH_TRY(fit_ranks(strategy, has_data, rank_count, count("idle")));
+  PLEACH_TRY(fit_ranks(strategy, has_data, rank_count));
   PLEACH_TRY(parse_placement(options.text("placement"), rank_count, strategy));
   PLEACH_TRY(check_placement(strategy));
   return strategy;
@@ -297,6 +299,7 @@ std::string to_text(const Strategy& strategy) {
     }
     text += ",placement=" + join(names, "-");
   }
+  add("idle", strategy.idle, plain.idle);
   return text;
 }
 

@@ -50,6 +50,7 @@ struct Strategy {
   // In place of that: the rank of each place, tensor + T·(sequence + S·(pipeline + P·data)). Ranks
   // that are not among them do nothing. Empty: as `placement` has it.
   std::vector<int32_t> rank_of_place = {};
+  int32_t idle = 0;  // ranks that do nothing
   PlacementRule placement_rule = PlacementRule::kGiven;
   int32_t placement_seed = 1;  // of kSearch
 

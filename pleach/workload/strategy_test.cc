@@ -26,13 +26,13 @@ TEST(ParseStrategy, FillsDataParallelismFromTheRanks) {
       {"tp=2", 8, "dp=4,tp=2"},
       {"dp=4,tp=2,pp=2,sp=1,ep=1,micro_batches=8,schedule=1f1b,zero=1", 16,
        "dp=4,tp=2,pp=2,micro_batches=8,zero=1"},
-      {"tp=3,pp=2,schedule=gpipe,idle=2", 20, "dp=3,tp=3,pp=2,schedule=gpipe"},
+      {"tp=3,pp=2,schedule=gpipe,idle=2", 20, "dp=3,tp=3,pp=2,schedule=gpipe,idle=2"},
       {"sp=2,ep=4,stream=100GB/s,tensor_sequence=on", 8,
        "dp=4,sp=2,ep=4,tensor_sequence=on,stream=100000000000B/s"},
       {"tp=2,pp=2,outputs=multicast", 4, "dp=1,tp=2,pp=2,outputs=multicast"},
       {"placement=dp-pp-sp-tp", 2, "dp=2,placement=dp-pp-sp-tp"},
       {"tp=2,placement=0-2-1-3", 4, "dp=2,tp=2,placement=0-2-1-3"},
-      {"tp=2,idle=1,placement=4-2-1-3", 5, "dp=2,tp=2,placement=4-2-1-3"},
+      {"tp=2,idle=1,placement=4-2-1-3", 5, "dp=2,tp=2,placement=4-2-1-3,idle=1"},
       {"placement=0", 1, "dp=1,placement=0"},
       {"tp=2,placement=fred", 4, "dp=2,tp=2"},
       {"tp=2,placement=mesh,placement_seed=7", 4, "dp=2,tp=2,placement=mesh,placement_seed=7"},
@@ -125,7 +125,8 @@ auto fields_of(const Strategy& strategy) {
   return std::tie(strategy.data, strategy.tensor, strategy.pipeline, strategy.sequence,
                   strategy.expert, strategy.micro_batches, strategy.schedule, strategy.zero,
                   strategy.tensor_sequence, strategy.multicast_outputs, strategy.stream_bytes_per_s,
-                  strategy.streams_by_io, strategy.placement, strategy.rank_of_place);
+                  strategy.streams_by_io, strategy.placement, strategy.rank_of_place,
+                  strategy.idle);
 }
 
 TEST(ParseStrategy, ReadsWhatToTextPrints) {
@@ -141,7 +142,8 @@ TEST(ParseStrategy, ReadsWhatToTextPrints) {
                          .zero = draw(4),
                          .tensor_sequence = draw(2) == 1,
                          .multicast_outputs = draw(2) == 1,
-                         .stream_bytes_per_s = draw(2) * (1 + draw(1 << 30))};
+                         .stream_bytes_per_s = draw(2) * (1 + draw(1 << 30)),
+                         .idle = draw(3)};
     strategy.streams_by_io = strategy.stream_bytes_per_s == 0 && draw(2) == 0;
     strategy.data = strategy.expert * (1 + draw(4));
     std::swap(strategy.placement[0], strategy.placement[at(draw(4))]);
@@ -150,7 +152,8 @@ TEST(ParseStrategy, ReadsWhatToTextPrints) {
       strategy.rank_of_place.resize(at(strategy.rank_count()));
       std::iota(strategy.rank_of_place.rbegin(), strategy.rank_of_place.rend(), 0);
     }
-    const Result<Strategy> again = parse_strategy(to_text(strategy), strategy.rank_count());
+    const Result<Strategy> again =
+        parse_strategy(to_text(strategy), strategy.rank_count() + strategy.idle);
     ASSERT_TRUE(again) << to_text(strategy) << ": " << again.error().message;
     EXPECT_EQ(fields_of(*again), fields_of(strategy)) << to_text(strategy);
   }
