@@ -67,8 +67,22 @@ Record Engine::release(int32_t number) {
   return record;
 }
 
+int64_t Engine::next_ps() {
+  if (entries_.are_open && !has_due()) {
+    return now_ps_ + 1;
+  }
+  return events_.empty() ? now_ps_ : events_.next_ps();
+}
+
 Status Engine::advance(int64_t until_ps) {
   while (!is_idle() && !jobs_.has_finished()) {
+    if (entries_.are_open && !has_due()) {
+      if (until_ps <= now_ps_) {
+        return ok();
+      }
+      close_instant();
+      continue;
+    }
     if (events_.empty()) {
       return std::ranges::find_if(jobs_, &FlowJob::is_running)->execution->stuck();
     }
@@ -79,23 +93,30 @@ Status Engine::advance(int64_t until_ps) {
     if (now_ps_ > kLongestPs) {
       return takes_too_long();
     }
-    run_instant();
+    run_due();
   }
   return ok();
 }
 
 // Everything of one time, in rounds: what starts may end at once.
-void Engine::run_instant() {
-  const auto is_due = [this] { return !events_.empty() && events_.next_ps() == now_ps_; };
+void Engine::run_due() {
   do {
     do {
       const FlowEvent event = events_.pop();
       prefetch_next();
       handle(event);
-    } while (is_due());
-    start_touched();
-    transmissions_.update(now_ps_);
-  } while (is_due());
+    } while (has_due());
+    entries_.are_open = has_admission();
+    if (!entries_.are_open) {
+      close_instant();
+    }
+  } while (has_due());
+}
+
+void Engine::close_instant() {
+  entries_.are_open = false;
+  start_touched();
+  transmissions_.update(now_ps_);
 }
 
 // What the next event is about comes from memory while this one is handled.
@@ -218,7 +239,7 @@ Admission::Turn Engine::turn_of(int32_t number, const Send& send) const {
   const Connection& connection = connections_[at(number)];
   const FlowJob& job = jobs_[connection.job];
   return {job.asked.traffic_class, connection.asked_ps.value_or(now_ps_), job.asked.start_ps,
-          job.number, send};
+          job.asked.name, send};
 }
 
 // Those that may start, in their turn.

@@ -3,7 +3,9 @@
 // Interfaces (Execution, one a job) say what a connection may send; Transmissions say when it has
 // left; it arrives the route's latency later. All that happens at one time takes effect before
 // anything starts at that time, so that results do not depend on the order of equal events, nor on
-// whether a job is added before the first event or just in time.
+// whether a job is added before the first event or just in time. Where switches may refuse
+// streams, those that ask at one time enter once advance() is asked for a later one: until then a
+// job may join them.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +39,9 @@ class Engine {
   // Whether some switch may refuse a stream what it lets others do.
   bool has_admission() const { return !admission_.admits_all(); }
   bool is_idle() const { return jobs_.running() == 0; }
-  // When something happens next; only while jobs are running.
-  int64_t next_ps() { return events_.empty() ? now_ps_ : events_.next_ps(); }
+  // When something happens next; only while jobs are running. While streams of the present have
+  // yet to enter, a picosecond from now.
+  int64_t next_ps();
   // Advances to the first time at which jobs finish, at most to `until_ps`.
   //   errors  kInvalidArgument: the arrival that never commits, where a schedule is wrong; or time
   //           passes kLongestPs
@@ -84,7 +87,9 @@ class Engine {
   };
 
   void connect(const FlowJob& job);
-  void run_instant();
+  bool has_due() { return !events_.empty() && events_.next_ps() == now_ps_; }
+  void run_due();
+  void close_instant();
   void prefetch_next();
   void handle(const FlowEvent& event);
   void start_job(FlowJob& job);
@@ -107,6 +112,7 @@ class Engine {
   Transmissions transmissions_;
   Admission admission_;
   struct {
+    bool are_open = false;  // those of the present: jobs may still join it
     std::vector<std::pair<Admission::Turn, int32_t>> turns;  // room to sort those that ask
     int64_t waited_ps = 0;
     int64_t preemptions = 0;

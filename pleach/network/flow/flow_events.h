@@ -9,8 +9,9 @@
 namespace pleach {
 
 struct FlowEvent {
-  // Events of one time come in this order, then by number.
-  enum class Kind : uint8_t { kJobStart, kFlowBegin, kSent, kArrived, kReduced, kNopOver, kReduce };
+  // Events of one time come in this order, then by number. What has left by then needs no rate any
+  // more, whatever class of traffic comes.
+  enum class Kind : uint8_t { kSent, kJobStart, kFlowBegin, kArrived, kReduced, kNopOver, kReduce };
   int64_t time_ps = 0;
   Kind kind = Kind::kJobStart;
   int32_t number = 0;       // of the job, connection or rank

@@ -10,6 +10,7 @@
 #include "pleach/network/flow/engine.h"
 #include "pleach/network/model.h"
 #include "pleach/network/schedule_forms.h"
+#include "tests/support/level_jobs.h"
 #include "tests/support/random_schedules.h"
 #include "tests/support/topologies.h"
 
@@ -129,7 +130,8 @@ std::vector<Job> random_jobs(const Topology& topology, const std::vector<Schedul
       const auto batch = simulate("flow", topology, jobs, options);
       start_ps = batch->job_finish_ps[rng.below(jobs.size())];
     }
-    jobs.push_back({borrowed(schedule), kSizes[rng.below(std::size(kSizes))], start_ps});
+    jobs.push_back({borrowed(schedule), kSizes[rng.below(std::size(kSizes))], start_ps,
+                    static_cast<int32_t>(rng.below(3))});
   }
   std::stable_sort(jobs.begin(), jobs.end(), [](const Job& left, const Job& right) {
     return left.start_ps < right.start_ps;
@@ -176,6 +178,31 @@ TEST(FlowSession, EqualsTheBatchSimulationToThePicosecond) {
         expect_like_batch(topology, random_jobs(topology, schedules, options, rng), options);
       }
     }
+  }
+}
+
+// Whoever asks to enter a switch at one time is seen together, whichever job came first: others may
+// have started, and time been told to pass until then, when the most urgent one comes.
+TEST(FlowSession, EqualsTheBatchWhereSwitchesRefuse) {
+  const uint64_t seed = 20250104;
+  Rng rng(seed);
+  for (int32_t round = 0; round < support::repeated(60); ++round) {
+    support::LevelJobs drawn = support::random_level_jobs(rng, 3);
+    SCOPED_TRACE("seed " + std::to_string(seed) + " round " + std::to_string(round));
+    const Topology topology = drawn.levels.topology();
+    drawn.options.admission = round % 2 == 0 ? AdmissionRule::kTogether : AdmissionRule::kPhase;
+    std::vector<Job> jobs;
+    for (Job& job : drawn.jobs) {
+      if (!jobs.empty() && rng.below(3) > 0) {
+        const auto batch = simulate("flow", topology, jobs, drawn.options);
+        ASSERT_TRUE(batch) << batch.error().message;
+        const std::size_t other = rng.below(jobs.size());
+        job.start_ps = rng.below(2) == 0 ? jobs[other].start_ps : batch->job_finish_ps[other];
+      }
+      jobs.push_back(job);
+    }
+    std::ranges::stable_sort(jobs, {}, &Job::start_ps);
+    expect_like_batch(topology, jobs, drawn.options);
   }
 }
 
