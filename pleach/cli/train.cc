@@ -112,6 +112,10 @@ std::string remarks(const TrainingRow& row, int64_t capacity_bytes) {
   if (row.planned_on_curves) {
     add("planned on curves");
   }
+  if (row.admission.has_value() && row.admission->waited_ps > 0) {
+    add(fmt::format("streams waited {} at switches",
+                    format_time(row.admission->waited_ps / row.run.iterations)));
+  }
   if (capacity_bytes > 0 && row.memory.total_bytes() > capacity_bytes) {
     const bool is_certain = row.memory.state_bytes > capacity_bytes;
     add(fmt::format("{} not fit into {}", is_certain ? "does" : "may",

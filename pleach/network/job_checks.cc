@@ -33,7 +33,7 @@ Status check_options(const SimulationOptions& options) {
 }
 
 Status check_job(const Topology& topology, const Job& job, int64_t now_ps) {
-  const auto& [schedule, size_bytes, start_ps, traffic_class] = job;
+  const auto& [schedule, size_bytes, start_ps, traffic_class, label] = job;
   if (size_bytes < 0 || start_ps < 0) {
     return invalid(
         fmt::format("job of {} bytes at {} ps: must not be negative", size_bytes, start_ps));

@@ -65,6 +65,7 @@ struct Job {
   int64_t size_bytes = 0;                    // whole buffer of one rank, ≥ 0; cut at bytes
   int64_t start_ps = 0;
   int32_t traffic_class = 0;  // 0 to kTrafficClasses - 1
+  int32_t label = -1;         // from 0 on: SwitchConflict::jobs has it in place of its number
 };
 
 struct LinkUse {
@@ -96,9 +97,10 @@ struct LinkCounter {
 
 // What switches did that do not carry whatever enters.
 struct SwitchConflict {
-  NodeId node;                // the switch
-  std::vector<int32_t> jobs;  // of the stream that had to wait, and of those in its way; ascending
-  int64_t count = 0;          // how often
+  NodeId node;  // the switch
+  // Labels or numbers, of the stream that had to wait and of those in its way; ascending.
+  std::vector<int32_t> jobs;
+  int64_t count = 0;                  // how often
   std::optional<int32_t> level = {};  // of the switch, where that is what refused the first time
   bool operator==(const SwitchConflict&) const = default;
 };
@@ -148,7 +150,8 @@ class NetworkSession {
   //   errors  kInvalidArgument: a schedule that cannot finish, with what is stuck; time passes
   //           kLongestPs
   virtual Result<std::vector<Finish>> advance(int64_t until_ps) = 0;
-  // The sum over all jobs, once none is under way.   cost  O(links + connections)
+  // The sum over all jobs, once none is under way; before, what switches did so far (`admission`),
+  // where jobs share links as they come.   cost  O(links + connections)
   virtual Result<NetworkUse> use() = 0;
 };
 

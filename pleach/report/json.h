@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "pleach/base/units.h"
 #include "pleach/collective/schedule.h"
@@ -36,6 +37,15 @@ inline void add_counters(Json& json, std::span<const Counter> counters,
   if (energy_j.has_value()) {
     json["energy_j"] = *energy_j;
   }
+}
+
+// An AdmissionUse, or what has the same counts.
+template <typename Use>
+Json admission_json(const Use& use, Json conflicts) {
+  return {{"configurations", use.configurations},
+          {"waited_ps", use.waited_ps},
+          {"preemptions", use.preemptions},
+          {"conflicts", std::move(conflicts)}};
 }
 
 inline double seconds(int64_t time_ps) {

@@ -27,10 +27,7 @@ Json admission_json(const AdmissionUse& admission, const Topology& topology) {
                          {"level", conflict.level ? Json(*conflict.level) : Json()},
                          {"count", conflict.count}});
   }
-  return {{"configurations", admission.configurations},
-          {"waited_ps", admission.waited_ps},
-          {"preemptions", admission.preemptions},
-          {"conflicts", std::move(conflicts)}};
+  return admission_json(admission, std::move(conflicts));
 }
 
 Json groups_json(const Timing& timing, std::span<const GroupTiming> groups) {

@@ -35,37 +35,57 @@ Json bucket_json(const BucketReport& bucket) {
           {"waited_for", bucket.waited_for}};
 }
 
+Json conflicts_json(const TraceAdmission& admission) {
+  Json conflicts = Json::array();
+  for (const TraceConflict& conflict : admission.conflicts) {
+    Json groups = Json::array();
+    for (const TraceGroup& group : conflict.groups) {
+      groups.push_back({{"family", group.family}, {"ranks", group.ranks}});
+    }
+    conflicts.push_back({{"switch", conflict.node},
+                         {"groups", std::move(groups)},
+                         {"level", or_null(conflict.level)},
+                         {"count", conflict.count}});
+  }
+  return conflicts;
+}
+
 Json row_json(const TrainingRow& row, const TrainingRow& first) {
   const WorkerTimes& busiest = busiest_worker(row);
-  return {{"policy", row.policy},
-          {"iteration_s", seconds(row.run.iteration_ps)},
-          {"compute_s", seconds(row.compute_ps)},
-          {"exposed_communication_s", seconds(row.exposed_ps)},
-          {"speedup", or_null(speedup(row, first))},
-          {"bound_s", seconds(row.bound_ps)},
-          {"over_bound", or_null(over_bound(row))},
-          {"gradient_wait_s", seconds(busiest.gradient_wait_ps)},
-          {"collective_wait_s", seconds(busiest.collective_wait_ps)},
-          {"receive_wait_s", seconds(busiest.receive_wait_ps)},
-          {"load_wait_s", seconds(busiest.load_wait_ps)},
-          {"bubble_wait_s", seconds(busiest.bubble_wait_ps)},
-          {"input_wait_s", seconds(busiest.input_wait_ps)},
-          {"planned_on_curves", row.planned_on_curves},
-          {"curve_end_bytes",
-           or_null(row.curve_end_bytes > 0 ? std::optional(row.curve_end_bytes) : std::nullopt)},
-          {"samples_per_s", or_null(known(row.samples_per_s))},
-          {"tokens_per_s", or_null(known(row.tokens_per_s))},
-          {"mfu", or_null(known(row.peak_share))},
-          {"memory_bytes", row.memory.state_bytes},
-          {"activation_bytes", row.memory.activation_bytes},
-          {"bucket_bytes", row.memory.bucket_bytes},
-          {"steady", row.run.steady},
-          {"iterations", row.run.iterations},
-          {"period", row.run.period},
-          {"deviation_s", seconds(row.run.deviation_ps)},
-          {"workers", row.run.workers.size()},
-          {"events", row.run.event_count},
-          {"wall_s", row.wall_s}};
+  Json json = {
+      {"policy", row.policy},
+      {"iteration_s", seconds(row.run.iteration_ps)},
+      {"compute_s", seconds(row.compute_ps)},
+      {"exposed_communication_s", seconds(row.exposed_ps)},
+      {"speedup", or_null(speedup(row, first))},
+      {"bound_s", seconds(row.bound_ps)},
+      {"over_bound", or_null(over_bound(row))},
+      {"gradient_wait_s", seconds(busiest.gradient_wait_ps)},
+      {"collective_wait_s", seconds(busiest.collective_wait_ps)},
+      {"receive_wait_s", seconds(busiest.receive_wait_ps)},
+      {"load_wait_s", seconds(busiest.load_wait_ps)},
+      {"bubble_wait_s", seconds(busiest.bubble_wait_ps)},
+      {"input_wait_s", seconds(busiest.input_wait_ps)},
+      {"planned_on_curves", row.planned_on_curves},
+      {"curve_end_bytes",
+       or_null(row.curve_end_bytes > 0 ? std::optional(row.curve_end_bytes) : std::nullopt)},
+      {"samples_per_s", or_null(known(row.samples_per_s))},
+      {"tokens_per_s", or_null(known(row.tokens_per_s))},
+      {"mfu", or_null(known(row.peak_share))},
+      {"memory_bytes", row.memory.state_bytes},
+      {"activation_bytes", row.memory.activation_bytes},
+      {"bucket_bytes", row.memory.bucket_bytes},
+      {"steady", row.run.steady},
+      {"iterations", row.run.iterations},
+      {"period", row.run.period},
+      {"deviation_s", seconds(row.run.deviation_ps)},
+      {"workers", row.run.workers.size()},
+      {"events", row.run.event_count},
+      {"wall_s", row.wall_s}};
+  if (row.admission.has_value()) {
+    json["admission"] = admission_json(*row.admission, conflicts_json(*row.admission));
+  }
+  return json;
 }
 
 }  // namespace

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <map>
 #include <utility>
+#include <variant>
 
 #include "pleach/base/index.h"
 #include "pleach/base/units.h"
+#include "pleach/fabric/switch_cores.h"
 #include "pleach/network/model.h"
 #include "pleach/planning/message.h"
 #include "pleach/planning/padding.h"
@@ -40,7 +42,8 @@ class SharedNetwork : public TraceNetwork {
         PLEACH_TRY(add(operation, {.schedule = choice.schedules[part],
                                    .size_bytes = choice.bytes_of(part, what.size_bytes),
                                    .start_ps = add_times_ps(now_ps, overhead_ps_),
-                                   .traffic_class = what.traffic_class}));
+                                   .traffic_class = what.traffic_class,
+                                   .label = label(OwnGroup{what.family, group})}));
       }
     }
     return end(operation, now_ps);
@@ -52,7 +55,8 @@ class SharedNetwork : public TraceNetwork {
       PLEACH_TRY(add(operation, {.schedule = message((*what.sources)[i], (*what.targets)[i]),
                                  .size_bytes = what.size_bytes,
                                  .start_ps = now_ps,
-                                 .traffic_class = what.traffic_class}));
+                                 .traffic_class = what.traffic_class,
+                                 .label = label(Message((*what.sources)[i], (*what.targets)[i]))}));
     }
     return end(operation, now_ps);
   }
@@ -68,15 +72,63 @@ class SharedNetwork : public TraceNetwork {
     std::vector<Finish> finishes;
     PLEACH_ASSIGN(jobs, session_->advance(until_ps));
     for (const NetworkSession::Finish& job : jobs) {
-      const int32_t operation = operation_of_[at(job.job)];
-      if (--left_[at(operation)] == 0) {
+      const int32_t operation = operations_.of_job[at(job.job)];
+      if (--operations_.left[at(operation)] == 0) {
         finishes.push_back({operation, job.time_ps});
       }
     }
     return finishes;
   }
 
+  Result<std::optional<TraceAdmission>> admission() override {
+    if (SwitchCores(topology_).empty()) {  // what a session used may take time to add up
+      return std::optional<TraceAdmission>();
+    }
+    PLEACH_ASSIGN(use, session_->use());
+    if (!use.admission.has_value()) {
+      return std::optional<TraceAdmission>();
+    }
+    TraceAdmission admission{use.admission->configurations, use.admission->waited_ps,
+                             use.admission->preemptions};
+    for (const SwitchConflict& one : use.admission->conflicts) {
+      TraceConflict& conflict = admission.conflicts.emplace_back();
+      conflict.node = topology_.node(one.node).name;
+      conflict.level = one.level;
+      conflict.count = one.count;
+      for (const int32_t label : one.jobs) {
+        conflict.groups.push_back(group_of(labels_.whose[at(label)]));
+      }
+    }
+    return std::optional(std::move(admission));
+  }
+
  private:
+  using Message = std::pair<int32_t, int32_t>;  // ranks, source and target
+  struct OwnGroup {
+    int32_t family = 0;
+    int32_t group = 0;
+    auto operator<=>(const OwnGroup&) const = default;
+  };
+  using Labelled = std::variant<OwnGroup, Message>;
+
+  // The same for all jobs of a group, or of a pair of ranks.
+  int32_t label(const Labelled& whose) {
+    const auto [known, is_new] = labels_.numbers.try_emplace(whose, count_of(labels_.whose));
+    if (is_new) {
+      labels_.whose.push_back(whose);
+    }
+    return known->second;
+  }
+
+  TraceGroup group_of(const Labelled& whose) const {
+    if (const auto* message = std::get_if<Message>(&whose)) {
+      return {std::string(kPipelineFamily), {message->first, message->second}};
+    }
+    const auto& [number, group] = std::get<OwnGroup>(whose);
+    const Family& family = trace_.families[at(number)];
+    return {family.name, family.groups[at(group)]};
+  }
+
   Result<CommonChoice> choose(const GroupCollective& what, int32_t group) {
     const Family& family = trace_.families[at(what.family)];
     const std::vector<NodeId> nodes = nodes_of(topology_, family.groups[at(group)]);
@@ -88,7 +140,7 @@ class SharedNetwork : public TraceNetwork {
 
   // The same pointer for the same ranks, as the session wants it.
   const std::shared_ptr<const Schedule>& message(int32_t source_rank, int32_t target_rank) {
-    auto& known = messages_[{source_rank, target_rank}];
+    auto& known = messages_[Message(source_rank, target_rank)];
     if (known == nullptr) {
       known = message_schedule(node_of(topology_, source_rank), node_of(topology_, target_rank));
     }
@@ -96,8 +148,8 @@ class SharedNetwork : public TraceNetwork {
   }
 
   int32_t begin() {
-    left_.push_back(0);
-    return count_of(left_) - 1;
+    operations_.left.push_back(0);
+    return count_of(operations_.left) - 1;
   }
 
   // A job of the operation, whose size may take padding.
@@ -105,14 +157,14 @@ class SharedNetwork : public TraceNetwork {
     const int64_t unit_bytes = padding_unit_bytes(*what.schedule, segment_count_);
     what.size_bytes = padded_bytes(what.size_bytes, unit_bytes);
     PLEACH_ASSIGN(job, session_->start(what));
-    operation_of_.resize(at(job) + 1);
-    operation_of_[at(job)] = operation;
-    ++left_[at(operation)];
+    operations_.of_job.resize(at(job) + 1);
+    operations_.of_job[at(job)] = operation;
+    ++operations_.left[at(operation)];
     return ok();
   }
 
   Result<int32_t> end(int32_t operation, int64_t now_ps) {
-    if (left_[at(operation)] == 0) {
+    if (operations_.left[at(operation)] == 0) {
       finished_.push_back({operation, now_ps});
     }
     return operation;
@@ -124,10 +176,16 @@ class SharedNetwork : public TraceNetwork {
   const int32_t segment_count_;
   const int64_t overhead_ps_;
   FabricPlanners planners_;
-  std::map<std::pair<int32_t, int32_t>, std::shared_ptr<const Schedule>> messages_;  // by ranks
-  std::vector<int32_t> left_;          // by operation: jobs under way
-  std::vector<int32_t> operation_of_;  // by job
-  std::vector<Finish> finished_;       // without any job, at the time they started
+  std::map<Message, std::shared_ptr<const Schedule>> messages_;
+  struct {
+    std::map<Labelled, int32_t> numbers;
+    std::vector<Labelled> whose;  // by number
+  } labels_;
+  struct {
+    std::vector<int32_t> left;    // by operation: jobs under way
+    std::vector<int32_t> of_job;  // by job
+  } operations_;
+  std::vector<Finish> finished_;  // without any job, at the time they started
 };
 
 }  // namespace

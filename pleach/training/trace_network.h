@@ -40,6 +40,25 @@ struct WorkerSend {
   int32_t traffic_class = 0;
 };
 
+// Of a family, one group, or the two ranks of a message.
+struct TraceGroup {
+  std::string family;
+  std::vector<int32_t> ranks;
+};
+// AdmissionUse of the operations of a trace.
+struct TraceConflict {
+  std::string node;                // the switch
+  std::vector<TraceGroup> groups;  // whose streams had to wait, or were in the way
+  std::optional<int32_t> level = {};
+  int64_t count = 0;
+};
+struct TraceAdmission {
+  int64_t configurations = 0;
+  int64_t waited_ps = 0;
+  int64_t preemptions = 0;
+  std::vector<TraceConflict> conflicts = {};
+};
+
 class TraceNetwork {
  public:
   struct Finish {
@@ -54,6 +73,10 @@ class TraceNetwork {
   virtual std::optional<int64_t> next_ps() const = 0;
   // Advances to the first time at which operations finish, at most to `until_ps`.
   virtual Result<std::vector<Finish>> advance(int64_t until_ps) = 0;
+  // What switches did so far; none where no switch may refuse a stream, or no links are shared.
+  virtual Result<std::optional<TraceAdmission>> admission() {
+    return std::optional<TraceAdmission>();
+  }
 };
 
 // What operations take when their times are known beforehand.

@@ -256,6 +256,7 @@ Status run_row(TrainingRow& row, std::span<Policy* const> policies, const Networ
                shared_network(*choice.topology, *row.trace, choice.fabric, choice.overhead_ps));
   }
   PLEACH_SET(row.run, simulate_training(*row.trace, policies, *network, options));
+  PLEACH_SET(row.admission, network->admission());
   row.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   for (const WorkerTimes& worker : row.run.workers) {
     row.compute_ps = std::max(row.compute_ps, worker.compute_ps);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,8 @@ struct TrainingRow {
   // decided and not finished at one time of the last iteration, and where parameters are freed the
   // largest bucket of them once more, which is computed with. 0 states: not known.
   MemoryUse memory = {};
+  // Over all iterations: what switches did that do not carry whatever enters; with full costs.
+  std::optional<TraceAdmission> admission = {};
 };
 
 // One row per policy.

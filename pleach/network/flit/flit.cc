@@ -58,6 +58,7 @@ class FlitSession final : public NetworkSession {
   void add_counters(const NetworkUse& use);
   void add_admission(const AdmissionUse& admission);
   void end_run();
+  int32_t job_count() const { return count_of(names_); }
 
   const Topology& topology_;
   const SimulationOptions simulation_;
@@ -68,8 +69,8 @@ class FlitSession final : public NetworkSession {
   std::vector<FlitJob> waiting_;     // of the next run
   std::unique_ptr<FlitRun> engine_;  // null: no run is under way
   NetworkUse use_;
+  std::vector<int32_t> names_;  // by job: what conflicts call it
   int64_t now_ps_ = 0;
-  int32_t job_count_ = 0;
 };
 
 Result<std::shared_ptr<const Schedule>> FlitSession::written_out(
@@ -127,7 +128,8 @@ Result<int32_t> FlitSession::start(const pleach::Job& job) {
   PLEACH_ASSIGN(forms, known_.find(schedule));
   PLEACH_ASSIGN(lowered, forms->whole(job.size_bytes));
   waiting_.push_back({std::move(lowered), job.start_ps, job.traffic_class});
-  return job_count_++;
+  names_.push_back(job.label < 0 ? job_count() : job.label);
+  return job_count() - 1;
 }
 
 std::optional<int64_t> FlitSession::next_ps() const {
@@ -166,7 +168,7 @@ Result<std::vector<NetworkSession::Finish>> FlitSession::advance(int64_t until_p
   PLEACH_TRY(engine_->advance(until_ps));
   std::vector<Finish> finished = engine_->take_finished();
   now_ps_ = std::max(now_ps_, finished.empty() ? until_ps : finished.front().time_ps);
-  const int32_t first = job_count_ - engine_->job_count();
+  const int32_t first = job_count() - engine_->job_count();
   for (Finish& one : finished) {
     one.job += first;
   }
@@ -192,7 +194,6 @@ void FlitSession::add_counters(const NetworkUse& use) {
   }
 }
 
-// Jobs of earlier runs have smaller numbers.
 void FlitSession::add_admission(const AdmissionUse& admission) {
   AdmissionUse& sum = use_.admission.has_value() ? *use_.admission : use_.admission.emplace();
   sum.configurations += admission.configurations;
@@ -200,9 +201,17 @@ void FlitSession::add_admission(const AdmissionUse& admission) {
   sum.preemptions += admission.preemptions;
   for (SwitchConflict conflict : admission.conflicts) {
     for (int32_t& job : conflict.jobs) {
-      job += job_count_ - engine_->job_count();
+      job = names_[at(job_count() - engine_->job_count() + job)];
     }
-    if (sum.conflicts.size() < AdmissionUse::kMostConflicts) {
+    std::ranges::sort(conflict.jobs);
+    conflict.jobs.erase(std::unique(conflict.jobs.begin(), conflict.jobs.end()),
+                        conflict.jobs.end());
+    const auto known = std::ranges::find_if(sum.conflicts, [&](const SwitchConflict& one) {
+      return one.node == conflict.node && one.jobs == conflict.jobs;
+    });
+    if (known != sum.conflicts.end()) {
+      known->count += conflict.count;
+    } else if (sum.conflicts.size() < AdmissionUse::kMostConflicts) {
       sum.conflicts.push_back(std::move(conflict));
     }
   }

@@ -32,7 +32,7 @@ class Engine {
 
   // Adds a job that starts at `start_ps`, no earlier than what advance() has reached. Returns its
   // number; numbers of released jobs are used again for jobs of the same LoweredSchedule.
-  //   name    what the session calls it
+  //   name    what conflicts call it
   //   errors  kInvalidArgument: a switch that cannot carry one of its streams
   Result<int32_t> add(LoweredJob job, int64_t start_ps, int32_t name = 0,
                       int32_t traffic_class = 0);

@@ -41,6 +41,7 @@ struct FlowSessionJob {
   int64_t size_bytes = 0;
   int64_t start_ps = 0;
   int32_t traffic_class = 0;
+  int32_t name = 0;  // what conflicts call it
 };
 
 // The job that had no company so far.
@@ -114,8 +115,7 @@ Result<Alone*> FlowSession::time_alone(ScheduleForms& forms, int64_t size_bytes)
 
 Status FlowSession::enter(const FlowSessionJob& job) {
   PLEACH_ASSIGN(lowered, job.forms->whole(job.size_bytes));
-  PLEACH_ASSIGN(number,
-                engine_.add(std::move(lowered), job.start_ps, job.number, job.traffic_class));
+  PLEACH_ASSIGN(number, engine_.add(std::move(lowered), job.start_ps, job.name, job.traffic_class));
   job_of_.resize(std::max(job_of_.size(), at(number) + 1));
   job_of_[at(number)] = job.number;
   return ok();
@@ -124,8 +124,9 @@ Status FlowSession::enter(const FlowSessionJob& job) {
 Result<int32_t> FlowSession::start(const Job& asked) {
   PLEACH_TRY(check_job(topology_, asked, now_ps_));
   PLEACH_ASSIGN(forms, known_.find(asked.schedule));
-  const FlowSessionJob job{job_count_, forms, asked.size_bytes, asked.start_ps,
-                           asked.traffic_class};
+  const FlowSessionJob job{job_count_,          forms,
+                           asked.size_bytes,    asked.start_ps,
+                           asked.traffic_class, asked.label < 0 ? job_count_ : asked.label};
   const bool is_alone = engine_.is_idle() && !has_known_solo();
   if (is_alone) {
     PLEACH_ASSIGN(alone, time_alone(*forms, job.size_bytes));
