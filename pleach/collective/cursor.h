@@ -3,7 +3,9 @@
 // and no I/O.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <ranges>
 #include <vector>
 
 #include "pleach/base/check.h"
@@ -35,14 +37,12 @@ class Cursor {
   bool may_read(const Read& read, int32_t segment, int32_t translate = 0) const {
     return count(read.slot, segment, translate).commits == read.after_commits;
   }
-  // Whether it permits the whole stream to start: all chunks at all sources.
+  // Whether it permits the whole stream to start: all chunks at all sources. Chunks commit in their
+  // order mostly, so that the last one is what a stream lacks until the end: it is looked at first.
   bool may_start(int32_t stream, int32_t segment, int32_t translate = 0) const {
-    for (const Read& read : order_.reads(stream)) {
-      if (!may_read(read, segment, translate)) {
-        return false;
-      }
-    }
-    return true;
+    return std::ranges::all_of(order_.reads(stream) | std::views::reverse, [&](const Read& read) {
+      return may_read(read, segment, translate);
+    });
   }
   void finish_read(const Read& read, int32_t segment, int32_t translate = 0) {
     ++count(read.slot, segment, translate).reads;

@@ -29,32 +29,63 @@ void FairShares::add_flow(std::span<const LinkId> links) {
 }
 
 void FairShares::start(int32_t flow, int32_t flow_class) {
-  flows_[at(flow)] = {.bytes_per_s = kUnfixed, .flow_class = flow_class};
+  Flow& own = flows_[at(flow)];
+  if (std::exchange(own.is_stopping, false)) {
+    if (own.flow_class == flow_class) {
+      own.is_restarted = true;
+      return since_.restarted.push_back(flow);
+    }
+    leave_links(flow);
+  }
+  own = {.bytes_per_s = kUnfixed, .flow_class = flow_class, .is_active = true};
   for (const LinkId link : links_of(flow)) {
     links_[link.index()].flows.push_back(flow);
-    touched_.push_back(link);
+    since_.touched.push_back(link);
   }
   ++classes_[flow_class];
 }
 
 void FairShares::stop(int32_t flow) {
+  Flow& own = flows_[at(flow)];
+  PLEACH_CHECK(own.is_active && !own.is_stopping, "a flow stops that never started");
+  own.is_stopping = true;
+  since_.stopping.push_back(flow);
+}
+
+void FairShares::leave_links(int32_t flow) {
   for (const LinkId link : links_of(flow)) {
     auto& flows = links_[link.index()].flows;
     const auto found = std::find(flows.begin(), flows.end(), flow);
-    PLEACH_CHECK(found != flows.end(), "a flow stops that never started");
     *found = flows.back();
     flows.pop_back();
-    touched_.push_back(link);
+    since_.touched.push_back(link);
   }
   --classes_[class_of(flow)];
-  flows_[at(flow)].bytes_per_s = 0;
+  flows_[at(flow)] = {};
 }
 
 std::span<const FairShares::Change> FairShares::solve() {
   changes_.clear();
-  if (touched_.empty()) {
-    return changes_;
+  for (const int32_t flow : since_.stopping) {
+    if (flows_[at(flow)].is_stopping) {
+      leave_links(flow);
+    }
   }
+  since_.stopping.clear();
+  if (!since_.touched.empty()) {
+    solve_part();
+  }
+  for (const int32_t number : since_.restarted) {  // they are told what they had
+    if (std::exchange(flows_[at(number)].is_restarted, false)) {
+      changes_.push_back({number, flows_[at(number)].bytes_per_s});
+    }
+  }
+  since_.restarted.clear();
+  std::ranges::sort(changes_, {}, &Change::flow);
+  return changes_;
+}
+
+void FairShares::solve_part() {
   const auto classes =
       std::ranges::count_if(classes_, [](const auto& one) { return one.second > 0; });
   collect_part(classes > 1);
@@ -68,27 +99,26 @@ std::span<const FairShares::Change> FairShares::solve() {
     if (flow.flow_class == kSuspended) {
       flow.fixed = 0;
     }
-    if (flow.fixed != flow.bytes_per_s) {
+    if (flow.fixed != flow.bytes_per_s || flow.is_restarted) {
       flow.bytes_per_s = flow.fixed;
       changes_.push_back({number, flow.bytes_per_s});
     }
     flow.fixed = 0;
     flow.is_in_part = false;
+    flow.is_restarted = false;
   }
   for (const LinkId link : part_.links) {
     links_[link.index()].is_in_part = false;
   }
-  std::ranges::sort(changes_, {}, &Change::flow);
-  return changes_;
 }
 
 void FairShares::collect_part(bool is_whole) {
   part_.links.clear();
   part_.flows.clear();
-  for (const LinkId link : touched_) {
+  for (const LinkId link : since_.touched) {
     add_to_part(link);
   }
-  touched_.clear();
+  since_.touched.clear();
   spread_part(0, is_whole);
 }
 

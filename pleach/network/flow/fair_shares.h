@@ -15,8 +15,8 @@
 // link that is full, on which nobody is faster. So first only flows are looked at that a changed
 // link limits, then those that links of theirs limit, and so on; all others keep what they have,
 // and have a link as before. If one of them is then faster than some link of the part gives, it
-// takes part too, and the part is solved anew. Source: Bertsekas & Gallager, Data Networks,
-// sec. 6.5.2.
+// takes part too, and the part is solved anew. A flow that stops and starts again between two
+// solutions is no change. Source: Bertsekas & Gallager, Data Networks, sec. 6.5.2.
 #pragma once
 
 #include <cstdint>
@@ -76,12 +76,17 @@ class FairShares {
     int32_t flow_class = 0;  // since it started
     LinkId limit = {};       // that gives it no more
     bool is_in_part = false;
+    bool is_active = false;
+    bool is_stopping = false;   // unless it starts again, in its class, before the next solve()
+    bool is_restarted = false;  // it did
   };
   struct Share {
     double rate;
     LinkId link;
     auto operator<=>(const Share&) const = default;
   };
+  void leave_links(int32_t flow);
+  void solve_part();
   void collect_part(bool is_whole);
   void add_to_part(LinkId link);
   void add_to_part(int32_t flow);
@@ -101,8 +106,12 @@ class FairShares {
   std::vector<Link> links_;
   std::vector<Flow> flows_;
   std::map<int32_t, int32_t> classes_;  // how many active flows each has
-  std::vector<LinkId> touched_;
-  struct {  // being solved
+  struct {
+    std::vector<LinkId> touched;
+    std::vector<int32_t> stopping;   // flows; they may repeat
+    std::vector<int32_t> restarted;  // flows; they may repeat
+  } since_;                          // the last solve()
+  struct {                           // being solved
     std::vector<LinkId> links;
     std::vector<int32_t> flows;
     std::vector<int32_t> overtaken;  // others, that have more than a filled link of theirs gives

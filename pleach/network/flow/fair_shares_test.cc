@@ -119,7 +119,7 @@ void expect_max_min(const std::vector<double>& capacities, const Links& links,
   }
 }
 
-// Flows of so many classes start and stop.
+// Flows of so many classes start and stop, one or several at a time, some of them to start again.
 void expect_max_min_after_every_change(uint64_t seed, uint64_t class_count) {
   Rng rng(seed);
   std::vector<double> capacities;
@@ -143,14 +143,21 @@ void expect_max_min_after_every_change(uint64_t seed, uint64_t class_count) {
   }
   FairShares shares(given, spans(links));
   std::map<int32_t, Rate> rates;
-  for (int change = 0; change < 40; ++change) {
-    const auto flow = static_cast<int32_t>(rng.below(links.size()));
+  const auto change = [&](int32_t flow) {
     if (rates.erase(flow) > 0) {
       shares.stop(flow);
     } else {
       rates[flow].flow_class = static_cast<int32_t>(3 * rng.below(class_count));
       rates[flow].bytes_per_s = -1;  // it has to be told
       shares.start(flow, rates[flow].flow_class);
+    }
+  };
+  for (int instant = 0; instant < 40; ++instant) {
+    for (uint64_t left = 1 + rng.below(1 + seed % 4); left > 0; --left) {
+      const auto flow = static_cast<int32_t>(rng.below(links.size()));
+      for (uint64_t times = 1 + rng.below(1 + seed % 3); times > 0; --times) {
+        change(flow);
+      }
     }
     for (const auto& [changed, rate] : shares.solve()) {
       rates[changed].bytes_per_s = rate;
