@@ -151,6 +151,17 @@ TEST(PacketSession, WhatIsLostIsSentAgain) {
   }
 }
 
+// On slow links timeouts come before packets do, and a source may still send one again when all
+// targets have all of the message.
+TEST(PacketSession, SlowLinksSendAgainWhatHasArrived) {
+  const Topology topology = topology_of("switch:4,bandwidth=1B/s");
+  const Job job{made(topology, "ring"), 100'000, 0};
+  for (int32_t seed = 0; seed < 8; ++seed) {
+    const auto lossy = run(topology, {job}, fmt::format("flit,router=fred,loss=1%,seed={}", seed));
+    EXPECT_GT(count(lossy, "timeouts"), 0) << seed;
+  }
+}
+
 // A message of one packet over one link: what gets lost is the tail, of which only the silence
 // tells. Sent every timeout, twice as long each time.
 TEST(PacketSession, SilenceEndsInATimeout) {

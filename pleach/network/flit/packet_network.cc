@@ -447,12 +447,13 @@ void PacketNetwork::left(int32_t line_number, int64_t now_ps) {
   Way& way = ways_[at(leg.way)];
   const int64_t packet = line.active.packet;
   if (leg.from == PacketWay::kEnd) {
-    Message& message = way.messages.back();
-    if (packet + 1 == message.end && leg.left < message.end &&
-        ++message.left == count_of(way.sources)) {
-      report(Report::What::kLeft, leg.way);
+    if (packet >= leg.left) {  // what is sent again may be of a message that has arrived since
+      leg.left = packet + 1;
+      Message& message = way.messages.back();
+      if (leg.left == message.end && ++message.left == count_of(way.sources)) {
+        report(Report::What::kLeft, leg.way);
+      }
     }
-    leg.left = std::max(leg.left, packet + 1);
     return consider(number, now_ps);
   }
   Junction& junction = junctions_[at(leg.from)];
