@@ -104,9 +104,10 @@ TEST(DamagedText, OfTopologyFiles) {
 defaults = { bandwidth = "1GB/s", latency = "100ns" }
 node = [
   { name = "r{i}", count = { i = 3 } }, { name = "io", kind = "io" },
-  { name = "hub", kind = "switch", reduce = true, multicast = true, switch = "fred,middle=2", latency = "5ns" },
+  { name = "hub", kind = "switch", reduce = true, multicast = true, switch = "fred,middle=2" },
 ]
-cable = [{ source = "r{i}", target = "hub", count = { i = 3 }, lanes = 2 }, { source = "io", target = "hub" }]
+cable = [{ source = "r{i}", target = "hub", count = { i = 3 }, lanes = 2 },
+         { source = "io", target = "hub" }]
 )";
   survive({text}, reading([](const std::string& damaged) -> Result<Topology> {
             PLEACH_ASSIGN(topology, parse_topology_toml(damaged, "t.toml"));

@@ -70,7 +70,7 @@ Result<TopologySummary> summarize(const Topology& topology, const PartsModel& pa
     widen(summary.lanes, link.lanes);
   }
   summary.switches = switches_of(topology);
-  summary.parts = parts_of(topology, parts);
+  PLEACH_SET(summary.parts, parts_of(topology, parts));
   summary.bisection = bisection(topology);
   summary.proportional_bisection_bytes_per_s = proportional_bisection(topology, summary.bisection);
   summary.diameter = diameter(topology);

@@ -117,6 +117,16 @@ Result<uint64_t> seed_option(const CommandLine& line) {
   return static_cast<uint64_t>(seed);
 }
 
+Result<int64_t> configuration_memory(const CommandLine& line) {
+  constexpr int64_t kMostBytes = int64_t{1} << 40;
+  PLEACH_ASSIGN(bytes, line.value("--memory", parse_size_bytes));
+  if (bytes > kMostBytes) {
+    return invalid(fmt::format("--memory {} is over {}", pleach::quoted(line.text("--memory")),
+                               format_size(kMostBytes)));
+  }
+  return bytes;
+}
+
 std::string schedule_extensions() {
   std::vector<std::string> extensions;
   for (const ScheduleFormat* format : schedule_formats()) {

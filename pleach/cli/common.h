@@ -44,6 +44,8 @@ Result<Strategy> strategy_option(const CommandLine& line, int32_t rank_count,
 Result<std::optional<int32_t>> segments_option(const CommandLine& line);
 // --seed.
 Result<uint64_t> seed_option(const CommandLine& line);
+// --memory of a switch's configurations, at most a tebibyte.
+Result<int64_t> configuration_memory(const CommandLine& line);
 
 // ".json or .pleach".
 std::string schedule_extensions();

@@ -15,6 +15,8 @@
 namespace pleach {
 namespace {
 
+constexpr int64_t kMostReconfigurationPs = 1'000'000'000'000;
+
 void declare(CommandLine& line) {
   declare_topology(line);
   line.option("--strategy", "dp=5,tp=2,pp=2,outputs=multicast; all ranks dp if not given");
@@ -39,7 +41,7 @@ Result<ConfigureOptions> configure_options(const CommandLine& line) {
   PLEACH_SET(options.on_conflict, line.value("--on-conflict", [](const std::string& text) {
     return parse_on_conflict(text);
   }));
-  PLEACH_SET(options.memory_bytes, line.value("--memory", parse_size_bytes));
+  PLEACH_SET(options.memory_bytes, configuration_memory(line));
   const std::array<std::string, 2> known = {"exact", "published"};
   const std::string& bits = line.text("--bits");
   if (bits != known[0] && bits != known[1]) {
@@ -156,6 +158,11 @@ Result<ExitCode> run(const Command& command, const Invocation& invocation) {
   PLEACH_ASSIGN(topology, line.value("--topology", load_topology));
   PLEACH_ASSIGN(strategy, strategy_option(line, count_of(topology.rank_nodes()), &topology));
   PLEACH_ASSIGN(reconfiguration_ps, line.value("--reconfiguration", parse_time_ps));
+  if (reconfiguration_ps > kMostReconfigurationPs) {
+    return invalid(fmt::format("--reconfiguration {} is over {}",
+                               pleach::quoted(line.text("--reconfiguration")),
+                               format_time(kMostReconfigurationPs)));
+  }
   PLEACH_ASSIGN(configured, configure_switches(topology, strategy, options));
   const ConfigurationsReport report = {topology, strategy, options, configured, reconfiguration_ps};
   fmt::print(invocation.out, "{}", line.json() ? to_json(report) + "\n" : text_of(report));

@@ -7,6 +7,7 @@
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
+#include "pleach/cli/common.h"
 #include "pleach/cli/fred.h"
 #include "pleach/cli/table.h"
 #include "pleach/fabric/control_unit.h"
@@ -104,7 +105,7 @@ Result<ExitCode> run(const Command& command, const Invocation& invocation) {
   }
   PLEACH_ASSIGN(size, fred_size(line));
   PLEACH_ASSIGN(options, route_options(line));
-  PLEACH_ASSIGN(memory_bytes, line.value("--memory", parse_size_bytes));
+  PLEACH_ASSIGN(memory_bytes, configuration_memory(line));
   PLEACH_ASSIGN(flows, line.value("--flows", [&size](const std::string& text) {
     return parse_flows(text, size.ports);
   }));

@@ -7,6 +7,7 @@
 #include "pleach/base/text.h"
 #include "pleach/cli/common.h"
 #include "pleach/cli/fred.h"
+#include "pleach/cli/log.h"
 #include "pleach/cli/table.h"
 
 namespace pleach {
@@ -239,6 +240,7 @@ Result<ExitCode> study_workloads(const CommandLine& line, const Invocation& invo
   PLEACH_ASSIGN(seed, seed_option(line));
   std::vector<LeastMiddleRow> rows;
   for (StrategyOfWorkload& workload : strategies_of_workloads()) {
+    log_step("placing the workers of " + workload.workload);
     PLEACH_ASSIGN(least, least_middle(ports, workload.strategy, sets, seed, options));
     rows.push_back({std::move(workload), std::move(least)});
   }
@@ -278,6 +280,7 @@ Result<ExitCode> run(const Command& command, const Invocation& invocation) {
   PLEACH_ASSIGN(sizes, sizes_of(line));
   std::vector<FredStudyRow> rows;
   for (const FredSize& size : sizes) {
+    log_step(fmt::format("routing through {}", size.text()));
     PLEACH_ASSIGN(more, rows_of(line, size, options));
     std::ranges::move(more, std::back_inserter(rows));
   }

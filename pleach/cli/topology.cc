@@ -108,7 +108,7 @@ Result<PartsModel> parts_model(const CommandLine& line) {
   PLEACH_SET(model.port_bytes_per_s, line.value("--port-bandwidth", parse_bandwidth_bytes_per_s));
   PLEACH_SET(model.chiplet_ports, line.count("--chiplet-ports", 2, 65'536));
   PLEACH_SET(model.io_bytes_per_s_per_mm, line.value("--io-density", parse_bandwidth_bytes_per_s));
-  PLEACH_SET(model.memory_bytes, line.value("--memory", parse_size_bytes));
+  PLEACH_SET(model.memory_bytes, configuration_memory(line));
   return model;
 }
 

@@ -86,6 +86,24 @@ Result<PatternPorts> sides_of(FlowPattern pattern, PatternPorts ports) {
   return ports;
 }
 
+// That all flows of all phases name.
+int64_t port_count(FlowPattern pattern, const PatternPorts& sides) {
+  const auto inputs = static_cast<int64_t>(sides.inputs.size());
+  const auto outputs = static_cast<int64_t>(sides.outputs.size());
+  switch (pattern) {
+    case FlowPattern::kReduceScatter:
+    case FlowPattern::kScatter:
+      return outputs * (inputs + 1);
+    case FlowPattern::kAllGather:
+    case FlowPattern::kGather:
+      return inputs * (outputs + 1);
+    case FlowPattern::kAllToAll:
+      return inputs * outputs * 2;
+    default:
+      return inputs + outputs;
+  }
+}
+
 Phases all_to_all(const Ports& inputs, const Ports& outputs) {
   Phases phases(inputs.size());
   for (std::size_t shift = 0; shift < inputs.size(); ++shift) {
@@ -146,6 +164,11 @@ Result<Phases> pattern_phases(FlowPattern pattern, const PatternPorts& ports) {
   PLEACH_TRY(check_side(ports.inputs, "input"));
   PLEACH_TRY(check_side(ports.outputs, "output"));
   PLEACH_ASSIGN(sides, sides_of(pattern, ports));
+  if (const int64_t count = port_count(pattern, sides); count > kMostPatternPorts) {
+    return invalid(fmt::format("{} of {} ports to {} takes flows of {} ports in all: at most {}",
+                               to_text(pattern), sides.inputs.size(), sides.outputs.size(), count,
+                               kMostPatternPorts));
+  }
   Phases phases = phases_between(pattern, sides.inputs, sides.outputs);
   if (ports.without_own) {
     for (std::vector<PortFlow>& flows : phases) {

@@ -46,8 +46,9 @@ struct PatternPorts {
 //   scatter         phase j: inputs[0] -> outputs[j]; of inputs alone: from the first
 //   all_to_all      phase k: inputs[s] -> outputs[(s + k) mod n] of all s; phase 0 stays at home
 //   errors  kInvalidArgument: a port below 0 or twice on a side; sides that the pattern does not
-//           take
+//           take; more than kMostPatternPorts ports in all flows
 //   source  FRED, table 2
+constexpr int64_t kMostPatternPorts = 10'000'000;
 Result<std::vector<std::vector<PortFlow>>> pattern_phases(FlowPattern pattern,
                                                           const PatternPorts& ports);
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "pleach/base/text.h"
 
 namespace pleach {
@@ -44,6 +46,18 @@ TEST(FlowPatterns, LeaveOutWhatPortsSendToThemselves) {
   EXPECT_EQ(phases("all_to_all", {{0, 2}, {}, true}), "0->2; 2->0");
   EXPECT_EQ(phases("gather", {{5, 0, 2}, {}, true}), "0->5\n2->5");
   EXPECT_EQ(phases("all_reduce", {{5, 0}, {}, true}), "0,5->0,5");
+}
+
+TEST(FlowPatterns, RefuseMoreFlowsThanCanBeWritten) {
+  std::vector<int32_t> ports(4000);
+  std::iota(ports.begin(), ports.end(), 0);
+  EXPECT_EQ(phases("reduce_scatter", {ports}),
+            "reduce_scatter of 4000 ports to 4000 takes flows of 16004000 ports in all: at most "
+            "10000000");
+  EXPECT_EQ(phases("all_gather", {ports}).substr(0, 22), "all_gather of 4000 por");
+  EXPECT_EQ(phases("all_to_all", {ports}).substr(0, 22), "all_to_all of 4000 por");
+  EXPECT_EQ(phases("gather", {ports}).substr(0, 5), "0->0\n");
+  EXPECT_EQ(phases("all_reduce", {ports}).substr(0, 4), "0,1,");
 }
 
 TEST(FlowPatterns, RefuseSidesThatTheyDoNotTake) {

@@ -40,13 +40,13 @@ void shuffle(std::vector<int32_t>& place, Rng& rng) {
   }
 }
 
-// The least m from `least` on with which all phases route; 0: none up to kMostMiddle.
-int32_t least_of(int32_t ports, std::span<const std::vector<PortFlow>> phases,
-                 const RouteOptions& options) {
+// The least m with which all phases route; 0: none up to kMostMiddle.
+Result<int32_t> least_of(int32_t ports, std::span<const std::vector<PortFlow>> phases,
+                         const RouteOptions& options) {
   for (int32_t middle = 2; middle <= kMostMiddle; ++middle) {
     const FredSize size = {ports, middle};
-    if (!count_cells(size)) {
-      return 0;
+    if (const auto count = count_cells(size); !count) {
+      return count.error();
     }
     if (std::ranges::all_of(phases, [&](const std::vector<PortFlow>& flows) {
           return route_flows(size, flows, options).routed;
@@ -140,13 +140,17 @@ Result<RouteCount> count_random_placements(const FredSize& size,
 Result<LeastMiddle> least_middle(int32_t ports, const SwitchStrategy& strategy, int32_t sets,
                                  uint64_t seed, const RouteOptions& options) {
   PLEACH_TRY(check_workers(strategy, ports));
+  if (const auto count = count_cells({ports, 2}); !count) {
+    return count.error();
+  }
   std::vector<int32_t> place = in_order(ports);
   LeastMiddle least;
-  least.in_order = least_of(ports, placed_phases(strategy, place), options);
+  PLEACH_SET(least.in_order, least_of(ports, placed_phases(strategy, place), options));
   Rng rng(seed);
   for (int32_t set = 0; set < sets; ++set) {
     shuffle(place, rng);
-    ++least.random[least_of(ports, placed_phases(strategy, place), options)];
+    PLEACH_ASSIGN(middle, least_of(ports, placed_phases(strategy, place), options));
+    ++least.random[middle];
   }
   return least;
 }

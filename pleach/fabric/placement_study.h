@@ -42,6 +42,8 @@ struct LeastMiddle {
   std::map<int32_t, int64_t> random;  // how many random placements have which
 };
 constexpr int32_t kMostMiddle = 12;
+// Errors: kInvalidArgument: a strategy of more workers than ports; an m that must be tried and has
+// too many cells.
 Result<LeastMiddle> least_middle(int32_t ports, const SwitchStrategy& strategy, int32_t sets,
                                  uint64_t seed, const RouteOptions& options);
 

@@ -66,6 +66,12 @@ TEST(PlacementStudy, FindsTheLeastMiddle) {
   }
   // One group of all: a single flow is in nobody's way.
   EXPECT_EQ(least_middle(20, {1, 20, 1}, 5, 1, {})->random, (std::map<int32_t, int64_t>{{2, 5}}));
+  // Of a switch that is too large nothing is said.
+  EXPECT_EQ(least_middle(10'000'000, {1, 20, 1}, 5, 1, {}).error().message,
+            "FRED_2(10000000) has over 10000000 cells");
+  const auto wider = least_middle(100'000, {3, 3, 2}, 5, 1, {});  // in order it takes m = 3
+  ASSERT_FALSE(wider);
+  EXPECT_EQ(wider.error().message, "FRED_3(100000) has over 10000000 cells");
 }
 
 TEST(PlacementStudy, NamesWhatIsWrong) {

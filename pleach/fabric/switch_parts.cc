@@ -1,7 +1,10 @@
 #include "pleach/fabric/switch_parts.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
@@ -70,7 +73,7 @@ class Builder {
  public:
   Builder(const Topology& topology, const PartsModel& model) : topology_(topology), model_(model) {}
 
-  // The chiplets of one switch in all planes.
+  // The chiplets of one switch in one of the planes.
   void add(NodeId node, int64_t planes) {
     const SwitchPorts numbers(topology_, node);
     const int32_t ports = std::max(numbers.input_count(), numbers.output_count());
@@ -80,13 +83,15 @@ class Builder {
       ChipletKind kind;
       kind.model = switch_model_of(topology_.node(node));
       kind.ports = ports / parts + (part < ports % parts ? 1 : 0);
-      kind.count = planes;
-      kind.bytes_per_s = static_cast<int64_t>(bytes_per_s * kind.ports / ports);
+      kind.count = 1;
+      kind.bytes_per_s = static_cast<int64_t>(
+          std::min<Wide>(bytes_per_s * kind.ports / ports, std::numeric_limits<int64_t>::max()));
       add(std::move(kind));
     }
   }
 
-  std::vector<ChipletKind> take() && {
+  // In all planes.
+  Result<std::vector<ChipletKind>> take(int64_t planes) && {
     for (ChipletKind& kind : kinds_) {
       const double edge_mm = static_cast<double>(kind.bytes_per_s) /
                              static_cast<double>(model_.io_bytes_per_s_per_mm) / 4;
@@ -94,10 +99,31 @@ class Builder {
       kind.memory_bytes = model_.memory_bytes;
       add_cells(kind);
     }
+    PLEACH_TRY(check_countable(planes));
+    for (ChipletKind& kind : kinds_) {
+      kind.count *= planes;
+    }
     return std::move(kinds_);
   }
 
  private:
+  Status check_countable(int64_t planes) const {
+    double chiplets = 0;
+    double cells = 0;
+    for (const ChipletKind& kind : kinds_) {
+      chiplets += static_cast<double>(kind.count);
+      cells += static_cast<double>(kind.count) * static_cast<double>(kind.cells);
+    }
+    const double bits = chiplets * 8 * static_cast<double>(model_.memory_bytes);
+    if (std::max({chiplets, cells, bits}) * static_cast<double>(planes) < 0x1p63) {
+      return ok();
+    }
+    return invalid(fmt::format(
+        "the parts of {} cannot be counted: {} planes with ports of {} B/s, and {} "
+        "bytes of configurations in each of {:.0f} chiplets of a plane",
+        topology_.name(), planes, model_.port_bytes_per_s, model_.memory_bytes, chiplets));
+  }
+
   void add(ChipletKind kind) {
     const auto alike = std::ranges::find_if(kinds_, [&](const ChipletKind& other) {
       return other.model == kind.model && other.ports == kind.ports &&
@@ -149,11 +175,11 @@ int64_t SwitchParts::memory_bytes() const {
   return sum;
 }
 
-std::optional<SwitchParts> parts_of(const Topology& topology, const PartsModel& model) {
+Result<std::optional<SwitchParts>> parts_of(const Topology& topology, const PartsModel& model) {
   const std::vector<NodeId> switches = switches_of(topology);
   if (std::ranges::all_of(switches,
                           [&](NodeId node) { return topology.node(node).switch_model.empty(); })) {
-    return std::nullopt;
+    return std::optional<SwitchParts>();
   }
   SwitchParts parts;
   parts.planes = planes_of(topology, switches, model);
@@ -161,7 +187,7 @@ std::optional<SwitchParts> parts_of(const Topology& topology, const PartsModel& 
   for (const NodeId node : switches) {
     builder.add(node, parts.planes);
   }
-  parts.chiplets = std::move(builder).take();
+  PLEACH_SET(parts.chiplets, std::move(builder).take(parts.planes));
   double bytes_per_s = 0;
   for (const Link& link : topology.links()) {
     bytes_per_s += static_cast<double>(link.bandwidth_bytes_per_s);
@@ -175,7 +201,7 @@ std::optional<SwitchParts> parts_of(const Topology& topology, const PartsModel& 
     return static_cast<double>(std::ranges::count(topology.nodes(), kind, &Node::kind));
   };
   parts.ranks_and_io_mm2 = of_kind(NodeKind::kRank) * kRankMm2 + of_kind(NodeKind::kIo) * kIoMm2;
-  return parts;
+  return std::optional(std::move(parts));
 }
 
 }  // namespace pleach

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "pleach/base/result.h"
 #include "pleach/topology/topology.h"
 
 namespace pleach {
@@ -60,7 +61,8 @@ struct SwitchParts {
 };
 
 // None: no switch names a model, so nothing is known of how it is built.
+//   errors  kInvalidArgument: more chiplets, cells or bytes of configurations than can be counted
 // Precondition: check_switches(topology).
-std::optional<SwitchParts> parts_of(const Topology& topology, const PartsModel& model);
+Result<std::optional<SwitchParts>> parts_of(const Topology& topology, const PartsModel& model);
 
 }  // namespace pleach

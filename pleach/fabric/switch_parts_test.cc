@@ -13,9 +13,9 @@ namespace {
 SwitchParts parts(const std::string& spec, const PartsModel& model = {}) {
   const Result<Topology> topology = load_topology(spec);
   EXPECT_TRUE(topology) << spec;
-  const std::optional<SwitchParts> found = parts_of(*topology, model);
-  EXPECT_TRUE(found) << spec;
-  return found.value_or(SwitchParts{});
+  const Result<std::optional<SwitchParts>> found = parts_of(*topology, model);
+  EXPECT_TRUE(found && *found) << spec;
+  return found ? found->value_or(SwitchParts{}) : SwitchParts{};
 }
 
 std::map<int32_t, int64_t> count_by_ports(const SwitchParts& parts) {
@@ -80,8 +80,30 @@ TEST(SwitchParts, OfPlanesAndOtherFabrics) {
   small.port_bytes_per_s = 15'999'999'999;
   EXPECT_EQ(parts("switch_tree:20,switch=unlimited", small).planes, 2);
   // What says nothing of its switches has no parts.
-  EXPECT_FALSE(parts_of(*load_topology("wafer_mesh:5x4"), {}));
-  EXPECT_FALSE(parts_of(*load_topology("fat_tree:64"), {}));
+  EXPECT_FALSE(*parts_of(*load_topology("wafer_mesh:5x4"), {}));
+  EXPECT_FALSE(*parts_of(*load_topology("fat_tree:64"), {}));
+}
+
+TEST(SwitchParts, AreRefusedWhereTheyCannotBeCounted) {
+  PartsModel model;
+  model.port_bytes_per_s = 1;
+  const Topology fast = *load_topology("fred:D,bandwidth=9000000TB/s");
+  const auto many = parts_of(fast, model);
+  ASSERT_FALSE(many);
+  EXPECT_EQ(many.error().message,
+            "the parts of fred:D,bandwidth=9000000TB/s cannot be counted: 9000000000000000000 "
+            "planes with ports of 1 B/s, and 1536 bytes of configurations in each of 7 chiplets "
+            "of a plane");
+  model = {};
+  model.memory_bytes = INT64_MAX;
+  EXPECT_FALSE(parts_of(*load_topology("fred:D"), model));
+  model.memory_bytes = INT64_MAX / 8 / (kPublishedChiplets + 1);
+  EXPECT_GT(parts("fred:D", model).memory_bytes(), INT64_MAX / 9);
+  model = {};
+  model.port_bytes_per_s = INT64_MAX;
+  const auto one_plane = parts_of(fast, model);
+  ASSERT_TRUE(one_plane && *one_plane);
+  EXPECT_GT((*one_plane)->area_mm2(), 0);
 }
 
 }  // namespace
