@@ -156,16 +156,37 @@ std::optional<Hierarchy> grid_hierarchy(const Topology& topology,
   return hierarchy;
 }
 
+// Those of most groups first.
+std::vector<Partition> partitions_of(const Topology& topology,
+                                     std::span<const NodeId> participants) {
+  std::vector<Partition> partitions;
+  add_by_bandwidth(topology, participants, partitions);
+  add_by_distance(topology, participants, partitions);
+  std::ranges::stable_sort(partitions, std::greater<>(), group_count);
+  return partitions;
+}
+
+// The ranks; those of one group of a level stand together, the last level decides.
+std::vector<int32_t> sorted_by(std::span<const Partition> levels, std::size_t rank_count) {
+  std::vector<int32_t> ranks(rank_count);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  for (const Partition& level : levels) {
+    std::ranges::stable_sort(ranks, {}, [&](int32_t rank) { return level[at(rank)]; });
+  }
+  return ranks;
+}
+
 }  // namespace
+
+std::vector<int32_t> nested_order(const Topology& topology, std::span<const NodeId> participants) {
+  return sorted_by(partitions_of(topology, participants), participants.size());
+}
 
 Result<Hierarchy> find_hierarchy(const Topology& topology, std::span<const NodeId> participants) {
   if (std::optional<Hierarchy> grid = grid_hierarchy(topology, participants)) {
     return *std::move(grid);
   }
-  std::vector<Partition> partitions;
-  add_by_bandwidth(topology, participants, partitions);
-  add_by_distance(topology, participants, partitions);
-  std::ranges::stable_sort(partitions, std::greater<>(), group_count);
+  std::vector<Partition> partitions = partitions_of(topology, participants);
   const int32_t rank_count = count_of(participants);
   std::vector<Partition> levels;  // from the innermost on
   std::optional<std::pair<int32_t, int32_t>> uneven;
@@ -196,11 +217,8 @@ Result<Hierarchy> find_hierarchy(const Topology& topology, std::span<const NodeI
     inside = rank_count / group_count(level);
   }
   hierarchy.sizes.push_back(rank_count / inside);
-  hierarchy.rank_at.resize(at(rank_count));
-  std::iota(hierarchy.rank_at.begin(), hierarchy.rank_at.end(), 0);
-  for (const Partition& level : levels) {  // the outermost last, which so decides
-    std::ranges::stable_sort(hierarchy.rank_at, {}, [&](int32_t rank) { return level[at(rank)]; });
-  }
+  hierarchy.rank_at = sorted_by(levels, participants.size());
+  hierarchy.has_uneven = uneven.has_value();
   return hierarchy;
 }
 

@@ -20,6 +20,7 @@ struct Hierarchy {
   std::vector<int32_t> sizes;    // members of a group, by level
   std::vector<int32_t> rank_at;  // by place
   bool is_grid = false;          // levels are the dimensions of the whole topology
+  bool has_uneven = false;       // there are groups besides that are not of one size
 
   int32_t level_count() const { return count_of(sizes); }
   // Places of neighbours on a level are so far apart.
@@ -40,6 +41,11 @@ struct Hierarchy {
 //   errors  kInfeasible: there are groups, but none of one size (names two sizes)
 //   cost    O(ranks · links)
 Result<Hierarchy> find_hierarchy(const Topology& topology, std::span<const NodeId> participants);
+
+// The ranks so that those of each such group stand together, whatever sizes groups have; in the
+// order of ranks otherwise. Where groups are not within each other, those of fewer count.
+//   cost    O(ranks · links)
+std::vector<int32_t> nested_order(const Topology& topology, std::span<const NodeId> participants);
 
 // "8x2": consecutive ranks in groups of these sizes, innermost first.
 //   errors  kInvalidArgument: no such list of sizes ≥ 1; kInfeasible: another number of ranks

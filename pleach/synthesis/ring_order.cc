@@ -317,7 +317,10 @@ std::vector<int32_t> ring_order(const Topology& topology, std::span<const NodeId
     return order;
   }
   const Result<Hierarchy> hierarchy = find_hierarchy(topology, participants);
-  if (hierarchy && hierarchy->level_count() > 1) {
+  if (!hierarchy || hierarchy->has_uneven) {
+    return nested_order(topology, participants);
+  }
+  if (hierarchy->level_count() > 1) {
     std::vector<GridDimension> levels;
     for (const int32_t size : hierarchy->sizes) {
       levels.insert(levels.begin(), {size, false});

@@ -25,7 +25,9 @@ std::vector<int32_t> grid_snake(std::span<const GridDimension> grid);
 // cycle or snake; else rank order if consecutive ranks have links; else the first cycle over links
 // between participants that a bounded search finds; else box by box or leaf by leaf, as
 // find_hierarchy has them, every other one backwards, so that the ring leaves a group for the same
-// member of the next one, on its rail; else rank order. Deterministic.
+// member of the next one, on its rail; where groups are of different sizes one group after the
+// other (nested_order), so that on a tree each trunk carries the ring once a way; else rank order.
+// Deterministic.
 std::vector<int32_t> ring_order(const Topology& topology, std::span<const NodeId> participants);
 
 // The order of MultiTree's baselines, where ranks hang on switches, as many on each: on a BiGraph

@@ -4,9 +4,13 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <numeric>
+#include <utility>
 
 #include "pleach/base/index.h"
+#include "pleach/base/rng.h"
+#include "pleach/topology/routes.h"
 #include "pleach/topology/shapes.h"
 
 namespace pleach {
@@ -186,6 +190,45 @@ TEST(RingOrder, GoesBoxByBoxAndKeepsToRails) {
   // Nothing to tell ranks apart: their own order.
   const Topology hub = *parse_topology("switch:5");
   EXPECT_EQ(ring_order(hub, hub.rank_nodes()), (std::vector<int32_t>{0, 1, 2, 3, 4}));
+}
+
+// By link, how often the ring of these participants passes it.
+std::map<LinkId, int32_t> passes_of_ring(const Topology& topology,
+                                         const std::vector<NodeId>& participants) {
+  const std::vector<int32_t> order = ring_order(topology, participants);
+  expect_visits_all(order, count_of(participants));
+  std::map<LinkId, int32_t> passes;
+  Router router(topology);
+  for (std::size_t place = 0; place < order.size(); ++place) {
+    const int32_t next = order[(place + 1) % order.size()];
+    const auto route = router.route(participants[at(order[place])], participants[at(next)]);
+    EXPECT_TRUE(route);
+    for (const LinkId link : *route) {
+      ++passes[link];
+    }
+  }
+  return passes;
+}
+
+// Whoever takes part, in whatever order: no link of a tree carries the ring twice.
+TEST(RingOrder, PassesEachTrunkOfATreeOnceAWay) {
+  for (const char* spec : {"fred:A", "fred:C", "fred:C,npus=27,radix=3,levels=3",
+                           "switch_tree:4x3x2,taper=2", "fat_tree:64"}) {
+    const Topology tree = *parse_topology(spec);
+    for (uint64_t seed = 0; seed < 60; ++seed) {
+      SCOPED_TRACE(testing::Message() << spec << ", seed " << seed);
+      Rng rng(seed);
+      std::vector<NodeId> participants(tree.rank_nodes().begin(), tree.rank_nodes().end());
+      for (std::size_t place = participants.size(); place-- > 1;) {
+        std::swap(participants[place], participants[rng.below(place + 1)]);
+      }
+      participants.resize(2 + rng.below(participants.size() - 1));
+      for (const auto& [link, count] : passes_of_ring(tree, participants)) {
+        EXPECT_EQ(count, 1) << tree.node(tree.link(link).source).name << " to "
+                            << tree.node(tree.link(link).target).name;
+      }
+    }
+  }
 }
 
 TEST(RingOrder, GoesAroundSwitchesAsPublished) {
