@@ -451,6 +451,7 @@ bool PacketEngine::enter(int32_t number, const Admission::Turn& turn) {
     return false;
   }
   stream.is_inside = true;
+  stream.entry = ++entries_.count;
   if (stream.is_refused) {
     entries_.waited_ps += progress_.now_ps - turn.asked_ps;
     --entries_.waiting[at(class_of(number))];
@@ -460,19 +461,23 @@ bool PacketEngine::enter(int32_t number, const Admission::Turn& turn) {
   return true;
 }
 
-// Waits. Those of higher classes that are in the way stop, and leave when nothing of them passes.
+// Waits. Those of higher classes that are in the way stop, and leave when nothing of them passes;
+// but not those that have come in since it began to wait, so that nobody is stopped again and
+// again.
 void PacketEngine::refuse(int32_t number, const Admission::Turn& turn) {
   Stream& stream = streams_[at(number)];
   const Admission::Refusal refusal = switches_.admission.last_refusal();
   stream.since_ps = turn.asked_ps;
   if (!stream.is_refused) {
     stream.is_refused = true;
+    stream.entry = entries_.count;
     ++entries_.waiting[at(class_of(number))];
     entries_.conflicts.note(switches_.admission, number, refusal,
                             [&](int32_t one) { return streams_[at(one)].job; });
   }
   for (const int32_t other : refusal.in_the_way) {
-    if (streams_[at(other)].is_inside && class_of(other) > class_of(number)) {
+    if (streams_[at(other)].is_inside && class_of(other) > class_of(number) &&
+        streams_[at(other)].entry <= stream.entry) {
       stop(other);
     }
   }
@@ -567,10 +572,12 @@ NetworkUse PacketEngine::use() {
   use.counters.push_back({"packets", counts.packets});
   use.counters.push_back({"place_waits_ps", counts.place_waits_ps});
   use.counters.push_back({"control_packets", counts.control_packets});
+  use.counters.push_back({"control_waits_ps", counts.control_waits_ps});
   use.counters.push_back({"lost_packets", counts.lost});
   use.counters.push_back({"go_backs", counts.go_backs});
   use.counters.push_back({"timeouts", counts.timeouts});
   use.counters.push_back({"deepest_buffer", counts.deepest_buffer, true});
+  use.counters.push_back({"deepest_control_buffer", counts.deepest_control_buffer, true});
   if (!switches_.admission.admits_all()) {
     AdmissionUse& admission = use.admission.emplace();
     admission.configurations = switches_.admission.configurations();

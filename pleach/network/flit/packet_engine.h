@@ -76,6 +76,7 @@ class PacketEngine final : public FlitRun {
     std::optional<int64_t> since_ps = {};  // it waits to begin, or to go on
     bool is_inside = false;
     bool is_refused = false;  // it waits for switches
+    int64_t entry = 0;        // when it entered last, or began to wait: how many had entered
     bool is_stopped = false;  // by one of a lower class
   };
   struct Alarm {
@@ -88,6 +89,7 @@ class PacketEngine final : public FlitRun {
   };
   struct Entries {
     std::array<int32_t, kTrafficClasses> waiting = {};  // by class
+    int64_t count = 0;
     int64_t waited_ps = 0, preemptions = 0;
     ConflictNotes conflicts;
   };

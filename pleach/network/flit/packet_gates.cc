@@ -154,7 +154,8 @@ void PacketGates::note_in_the_way(const Switch& one, const Turn& turn, int32_t r
     const bool is_refused =
         refused == kOtherClasses ||
         std::ranges::find_first_of(flow, *one.sets.note(refused).conflict) != flow.end();
-    if (is_refused && gate.moves->turn.traffic_class > turn.traffic_class) {
+    const Turn& other = gate.moves->turn;
+    if (is_refused && other.traffic_class > turn.traffic_class && other.entry < turn.entry) {
       in_the_way_.push_back(gate.stream);
     }
   }

@@ -8,8 +8,8 @@
 //     that waits before it in turn beside it and the others after that one that are passing; until
 //     then what comes waits in the buffers before it,
 //   * it closes behind the last packet of the entry,
-//   * what has left its sources and keeps out one of a lower class is *in the way*: its owner stops
-//     it, withdraws it, and lets it enter anew.
+//   * what has left its sources and keeps out one of a lower class that has entered after it is *in
+//     the way*: its owner stops it, withdraws it, and lets it enter anew.
 // All switches see the same order, so that nobody waits in a circle (docs/network.md).
 //   threads  not safe
 #pragma once

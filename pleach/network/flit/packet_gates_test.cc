@@ -279,7 +279,7 @@ class Model {
           return true;
         }
         if (!is_carried && rule_ == Rule::kInTurn &&
-            stop_in_the_way(state, stream, at_switch, told)) {
+            stop_in_the_way(state, order[turn], at_switch, told)) {
           return true;
         }
       }
@@ -342,15 +342,20 @@ class Model {
     }
     return what_.carried[at_switch][after | std::size_t{1} << at(order[before].first)];
   }
-  bool stop_in_the_way(State& state, std::size_t stream, std::size_t at_switch,
+  bool stop_in_the_way(State& state, const std::pair<int8_t, int8_t>& entry, std::size_t at_switch,
                        std::vector<Event>& told) const {
+    const auto place_of = [&](std::size_t stream, int8_t moves) {
+      return std::ranges::find(state.order, std::pair(static_cast<int8_t>(stream), moves));
+    };
+    const std::size_t stream = at(entry.first);
     for (std::size_t other = 0; other < state.streams.size(); ++other) {
       for (std::size_t place = 0; place < state.streams[other].gates.size(); ++place) {
         const Gate& gate = state.streams[other].gates[place];
         const bool has_ended = gate.moves + 1 < state.streams[other].begun ||
                                state.streams[other].phase == Phase::kOutside;
         if (what_.streams[other].visits[place] == at_switch && gate.moves >= 0 && has_ended &&
-            what_.streams[other].traffic_class > what_.streams[stream].traffic_class) {
+            what_.streams[other].traffic_class > what_.streams[stream].traffic_class &&
+            place_of(other, gate.moves) < place_of(stream, entry.second)) {
           stop(state, other, told);
           return true;
         }

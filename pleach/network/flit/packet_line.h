@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "pleach/base/units.h"
+#include "pleach/network/flit/packet_fifo.h"
 #include "pleach/network/session.h"
 #include "pleach/topology/topology.h"
 
@@ -27,8 +28,10 @@ struct PacketLine {
     int32_t round = 0;
   } active = {};
   struct {
-    int64_t waiting = 0;     // packets, which go first
-    int32_t back = kNoLine;  // the line the other way
+    PacketFifo<int32_t> queue = {};  // control packets, which go first
+    int32_t back = kNoLine;          // the line the other way
+    int32_t places = 1, used = 0;    // behind it
+    int64_t waits_ps = -1;           // since when they wait for one
   } control = {};
   struct {
     int64_t time_ps = 0;  // when the last packet has left, rounded up

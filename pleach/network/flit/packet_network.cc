@@ -38,13 +38,14 @@ void pair_lines(const Topology& topology, std::vector<PacketLine>& lines) {
 }  // namespace
 
 PacketNetwork::PacketNetwork(const Topology& topology, const PacketShape& shape)
-    : shape_(shape), events_(kEventShift), chance_{{}, Rng(shape.go_back_n.seed)} {
+    : shape_(shape), events_(kEventShift), control_{{}, Rng(shape.go_back_n.seed)} {
   for (const Link& link : topology.links()) {
     PacketLine& line = lines_.emplace_back();
     line.bytes_per_s = link.bandwidth_bytes_per_s;
     line.hop_ps = topology.hop_latency_ps(LinkId{count_of(lines_) - 1});
     line.back_ps = link.latency_ps;
     line.queues.resize(at(shape.vcs));
+    line.control.places = shape.control_places(link);
     places_.insert(places_.end(), at(shape.vcs), PacketPlaces(shape.places(link)));
   }
   pair_lines(topology, lines_);
@@ -58,7 +59,6 @@ std::vector<int32_t> PacketNetwork::add(const PacketWay& shape, int32_t vc) {
   };
   Way& way = ways_.emplace_back();
   way.vc = vc;
-  way.recovery.latency_ps = shape.latency_ps;
   for (const PacketWay::Leg& leg : shape.legs) {
     way.legs.push_back(count_of(legs_));
     if (leg.from == PacketWay::kEnd) {
@@ -85,6 +85,7 @@ std::vector<int32_t> PacketNetwork::add(const PacketWay& shape, int32_t vc) {
       added.outputs.push_back(moved(leg, first_leg));
     }
   }
+  mark_legs(way);
   int64_t slowest_ps = 0;
   for (const int32_t leg : way.legs) {
     slowest_ps = std::max(slowest_ps, lines_[at(legs_[at(leg)].line)].time_ps(shape_.payload_bytes +
@@ -241,8 +242,12 @@ void PacketNetwork::run(int64_t now_ps) {
       case Kind::kReady:
         enqueue(number);
         break;
-      case Kind::kNack:
-        nack(number, now_ps);
+      case Kind::kControl:
+        told(number, now_ps);
+        break;
+      case Kind::kControlCredit:
+        --lines_[at(number)].control.used;
+        touch(number);
         break;
       case Kind::kWatch:
         watch(number, now_ps);
@@ -263,7 +268,7 @@ void PacketNetwork::came(int32_t number, int64_t now_ps) {
     return;
   }
   if (shape_.go_back_n.ack_every > 0 && leg.expected % shape_.go_back_n.ack_every == 0) {
-    acknowledge(leg.line);
+    acknowledge(number, now_ps);
   }
   if (leg.to == PacketWay::kEnd) {
     return arrived(leg, flight.packet, now_ps);
@@ -302,8 +307,7 @@ bool PacketNetwork::accept(int32_t number, const Flight& flight, int64_t now_ps)
   }
   if (flight.packet > leg.expected && leg.nacked < flight.round) {
     leg.nacked = flight.round;
-    recovery.nacks.push({leg.expected, flight.round});
-    push(now_ps + recovery.latency_ps, Kind::kNack, leg.way);
+    miss(number, flight.round, now_ps);
   }
   return false;
 }
@@ -323,14 +327,6 @@ void PacketNetwork::arrived(Leg& leg, int64_t packet, int64_t now_ps) {
       forget_rest(leg.way, now_ps);
       report(Report::What::kSettled, leg.way);
     }
-  }
-}
-
-// A control packet goes back to where the line begins, before all others.
-void PacketNetwork::acknowledge(int32_t line) {
-  if (const int32_t back = lines_[at(line)].control.back; back != PacketLine::kNoLine) {
-    ++lines_[at(back)].control.waiting;
-    touch(back);
   }
 }
 
@@ -369,7 +365,7 @@ void PacketNetwork::go_back(int32_t number, int64_t packet, int64_t now_ps) {
     report(Report::What::kHopeless, number);
   }
   recovery.starts.push_back(packet);
-  ++chance_.counts.go_backs;
+  ++control_.counts.go_backs;
   for (const int32_t source : way.sources) {
     continue_at(legs_[at(source)], packet);
     consider(source, now_ps);
@@ -377,9 +373,8 @@ void PacketNetwork::go_back(int32_t number, int64_t packet, int64_t now_ps) {
 }
 
 // One that is missed in a round before the present one, and comes in this, has been sent again.
-void PacketNetwork::nack(int32_t number, int64_t now_ps) {
-  Way& way = ways_[at(number)];
-  const Nack nack = way.recovery.nacks.pop();
+void PacketNetwork::go_back_for(const Nack& nack, int64_t now_ps) {
+  const Way& way = ways_[at(nack.way)];
   if (has_all_arrived(way)) {
     return;
   }
@@ -388,7 +383,7 @@ void PacketNetwork::nack(int32_t number, int64_t now_ps) {
   const std::vector<int64_t>& starts = way.recovery.starts;
   const bool is_known = nack.round + 1 < count_of(starts) && starts.back() <= packet;
   if (!is_known) {
-    go_back(number, packet, now_ps);
+    go_back(nack.way, packet, now_ps);
   }
 }
 
@@ -412,7 +407,7 @@ void PacketNetwork::watch(int32_t number, int64_t now_ps) {
       }
     }
     const int64_t acknowledged = least - least % shape_.go_back_n.ack_every;
-    ++chance_.counts.timeouts;
+    ++control_.counts.timeouts;
     recovery.silent = std::min(recovery.silent + 1, kMostDoublings);
     go_back(number, std::max(acknowledged, way.messages[way.arrived].begin), now_ps);
   }
@@ -520,11 +515,8 @@ bool PacketNetwork::has_place(const Leg& leg, int64_t now_ps) {
 // The first packet, by virtual channel and turn, that has a place behind the link.
 void PacketNetwork::begin_on(int32_t number, int64_t now_ps) {
   PacketLine& line = lines_[at(number)];
-  if (line.control.waiting > 0) {
-    --line.control.waiting;
-    ++chance_.counts.control_packets;
-    line.active.leg = PacketLine::kControl;
-    return push(line.begin(shape_.go_back_n.ack_bytes, now_ps), Kind::kLeft, number);
+  if (begin_control(number, now_ps)) {
+    return;
   }
   for (std::vector<int32_t>& queue : line.queues) {
     for (std::size_t i = 0; i < queue.size();) {
@@ -553,7 +545,7 @@ void PacketNetwork::transmit(int32_t number, int64_t now_ps) {
   PacketPlaces& places = places_of(leg);
   line.active.leg = number;
   if (line.waits_ps >= 0) {
-    chance_.counts.place_waits_ps += now_ps - std::exchange(line.waits_ps, -1);
+    control_.counts.place_waits_ps += now_ps - std::exchange(line.waits_ps, -1);
   }
   line.active.packet = leg.next;
   continue_at(leg, leg.next + 1);
@@ -564,11 +556,11 @@ void PacketNetwork::transmit(int32_t number, int64_t now_ps) {
   places.take(leg.held++);
   leg.taken_ps.push(now_ps);
   ++way.held;
-  ++chance_.counts.packets;
-  chance_.counts.deepest_buffer = std::max<int64_t>(chance_.counts.deepest_buffer, places.used());
+  ++control_.counts.packets;
+  control_.counts.deepest_buffer = std::max<int64_t>(control_.counts.deepest_buffer, places.used());
   const bool is_lost = shape_.go_back_n.lost_per_million > 0 &&
-                       chance_.losses.below(kMillion) < at(shape_.go_back_n.lost_per_million);
-  chance_.counts.lost += is_lost ? 1 : 0;
+                       control_.losses.below(kMillion) < at(shape_.go_back_n.lost_per_million);
+  control_.counts.lost += is_lost ? 1 : 0;
   leg.flying.push({line.active.packet, line.active.round, is_lost, end_ps + line.hop_ps});
   const int64_t head_ps = now_ps + line.time_ps(std::min(bytes, shape_.flit_bytes));
   push((leg.to == PacketWay::kEnd ? end_ps : std::min(end_ps, head_ps)) + line.hop_ps, Kind::kCame,

@@ -14,6 +14,10 @@
 // they go back to that one, and what they send from there on is the next *round*. A junction that
 // sees a packet of a later round lets go of what it holds and begins with that round's first.
 // Sources that hear of no progress for long go back to what was acknowledged.
+//
+// Control packets have a virtual channel of their own, and go before all others. They say of a link
+// what has come over it (of a stream one at a time, cumulatively), or pass on what is missed, link
+// by link, to all sources; whoever gets one takes it at once.
 //   cost     about four events for each packet and link
 //   threads  not safe
 //   source   FRED (ISCA 2025), section 5; docs/network.md
@@ -31,6 +35,7 @@
 #include "pleach/network/flit/packet_fifo.h"
 #include "pleach/network/flit/packet_line.h"
 #include "pleach/network/flit/packet_places.h"
+#include "pleach/network/flit/packet_pool.h"
 #include "pleach/network/flit/packet_shape.h"
 #include "pleach/network/flit/packet_way.h"
 #include "pleach/network/flow/event_queue.h"
@@ -61,6 +66,8 @@ class PacketNetwork {
     int64_t place_waits_ps = 0;  // links stood still because no packet had a place, summed
     int64_t deepest_buffer = 0;  // places taken at once
     int64_t control_packets = 0;
+    int64_t control_waits_ps = 0;  // these waited because none of them had a place, summed
+    int64_t deepest_control_buffer = 0;
     int64_t lost = 0;      // packets
     int64_t go_backs = 0;  // of streams
     int64_t timeouts = 0;  // of these, because nothing came
@@ -106,13 +113,13 @@ class PacketNetwork {
   std::vector<Report> take_reports() { return std::exchange(reports_, {}); }
 
   std::vector<LinkUse> use() const;
-  const Counts& counts() const { return chance_.counts; }
+  const Counts& counts() const { return control_.counts; }
   // What of places does not add up, in words; empty: all of it does.
   std::string inconsistency() const;
 
  private:
   // In the order in which those of one time are handled.
-  enum class Kind : uint8_t { kLeft, kCame, kCredit, kReady, kNack, kWatch };
+  enum class Kind : uint8_t { kLeft, kCame, kCredit, kReady, kControl, kControlCredit, kWatch };
   struct Flight {
     int64_t packet = 0;
     int32_t round = 0;
@@ -127,7 +134,9 @@ class PacketNetwork {
     int64_t expected = 0;               // and that comes to its end next
     int32_t nacked = -1;                // the last round in which one did not
     int32_t held = 0;                   // places behind the link
-    bool is_owed = false;               // the first of them
+    bool has_ack = false;               // that waits to go back
+    bool tells_all = false;             // packets of all sources pass it
+    bool is_owed = false;               // the first of the places
     bool is_sending = false;            // from its first packet on until there are no more
     PacketFifo<int64_t> taken_ps = {};  // when, by place
     bool is_queued = false;             // waits for the link, or for its next packet's time
@@ -152,13 +161,20 @@ class PacketNetwork {
     int32_t left = 0, arrived = 0;  // legs
   };
   struct Nack {
+    int32_t way = 0;
     int64_t packet = 0;
-    int32_t round = 0;  // in which it was missed
+    int32_t round = 0;    // in which it was missed
+    int32_t sources = 0;  // that have not heard of it
+  };
+  struct Control {
+    static constexpr int32_t kAck = -1;
+    int32_t leg = 0;
+    bool is_forward = false;  // or the way back
+    int32_t nack = kAck;
   };
   struct Recovery {
     std::vector<int64_t> starts = {0};  // by round: its first packet
-    PacketFifo<Nack> nacks = {};        // on their way to the sources
-    int64_t latency_ps = 0, timeout_ps = 0;
+    int64_t timeout_ps = 0;
     int64_t accepted = 0, seen = 0;  // packets by targets; when it was last looked
     int32_t silent = 0;              // how often in a row there was no progress
     int32_t fruitless = 0;           // how often in a row it went back to a packet, or before it
@@ -197,11 +213,18 @@ class PacketNetwork {
   void came(int32_t leg, int64_t now_ps);
   bool accept(int32_t leg, const Flight& flight, int64_t now_ps);
   void arrived(Leg& leg, int64_t packet, int64_t now_ps);
-  void acknowledge(int32_t line);
+  void mark_legs(const Way& way);
+  void acknowledge(int32_t leg, int64_t now_ps);
+  void miss(int32_t leg, int32_t round, int64_t now_ps);
+  void tell(const Control& control, int64_t now_ps);
+  void spread(int32_t nack, int32_t junction, int32_t from, int64_t now_ps);
+  int32_t line_of(const Control& control) const;
+  bool begin_control(int32_t line, int64_t now_ps);
+  void told(int32_t control, int64_t now_ps);
   void continue_at(Leg& leg, int64_t packet);
   void restart(int32_t junction, int32_t round, int64_t first, int64_t now_ps);
   void go_back(int32_t way, int64_t packet, int64_t now_ps);
-  void nack(int32_t way, int64_t now_ps);
+  void go_back_for(const Nack& nack, int64_t now_ps);
   void watch(int32_t way, int64_t now_ps);
   void forget_rest(int32_t way, int64_t now_ps);
   void left(int32_t line, int64_t now_ps);
@@ -222,7 +245,9 @@ class PacketNetwork {
   struct {
     Counts counts;
     Rng losses;
-  } chance_;
+    PacketPool<Control> packets = {};  // under way
+    PacketPool<Nack> nacks = {};
+  } control_;
 };
 
 }  // namespace pleach

@@ -75,6 +75,7 @@ std::vector<OptionDescriptor> packet_options() {
       {"data_buffer", Kind::kSize, "24KiB", "fred: of a class of traffic at a port"},
       {"port_rate", Kind::kBandwidth, "600GB/s", "fred: a faster link ends in several ports"},
       {"control_packet", Kind::kSize, "512B", "fred: payload of an acknowledgement"},
+      {"control_buffer", Kind::kSize, "2KiB", "fred: of acknowledgements at a port"},
       {"ack_every",
        Kind::kInteger,
        "16",
@@ -115,8 +116,10 @@ Result<PacketShape> packet_shape(const Topology& topology, FlowControl flow_cont
   if (shape.port_bytes_per_s < 1) {
     return invalid(fmt::format("port_rate '{}': must be more than 0", own.text("port_rate")));
   }
-  PLEACH_ASSIGN(control_bytes, in_range(own, "control_packet", 0, kMostPacketBytes));
-  shape.go_back_n.ack_bytes = control_bytes + shape.header_bytes;
+  PLEACH_SET(shape.control.payload_bytes, in_range(own, "control_packet", 0, kMostPacketBytes));
+  PLEACH_SET(shape.control.buffer_bytes,
+             in_range(own, "control_buffer", std::max<int64_t>(1, shape.control.payload_bytes),
+                      kMostBufferBytes));
   shape.go_back_n.ack_every = own.integer("ack_every");
   PLEACH_SET(shape.go_back_n.lost_per_million, parse_loss(own.text("loss")));
   if (shape.go_back_n.lost_per_million > 0 && shape.go_back_n.ack_every == 0) {
