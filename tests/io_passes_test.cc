@@ -62,6 +62,21 @@ TEST(IoPasses, TakeWhatTheHottestLinkAllows) {
   }
 }
 
+// Chains on switches with room for all: the last segment comes as it does from an I/O node, and
+// then takes 19 hops, each at what the NPU's link has beside its own I/O node. No two chains are at
+// one NPU at a time.
+TEST(IoPasses, FillChainsInAsManyHopsAsThereAre) {
+  constexpr int64_t kShare = 1'000'000'000;
+  for (const int32_t segment_count : {1, 4, 16, 64}) {
+    const double line = static_cast<double>(kShare) / 128e9;
+    const double hops = 19 * 128e9 / (3e12 - 128e9) / segment_count;
+    const double time =
+        time_s("fred:C", "io_tree", Kind::kBroadcast, "io:0-19", kShare, segment_count);
+    EXPECT_GE(time, line * (1 + 19 * 128.0 / 3000 / segment_count));
+    EXPECT_LE(time, 1.001 * line * (1 + hops)) << segment_count;
+  }
+}
+
 // Any group of a wafer whose switches reduce and multicast, from any I/O node or rank: one copy on
 // each link of a stream, and no more in a step than the switches carry at once.
 TEST(Wafers, ServeAnyGroupInSwitch) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,7 +21,7 @@
 namespace pleach {
 namespace {
 
-constexpr int32_t kChainLimit = 1024;  // ranks; of more, distances are not compared
+constexpr int32_t kChainLimit = 1024;  // leaves; of more, distances are not compared
 
 // One message of a broadcast; a reduce sends it the other way.
 struct Edge {
@@ -155,12 +156,55 @@ std::vector<Edge> grid_tree(const Topology& topology, const std::vector<NodeId>&
   return edges;
 }
 
-// To the nearest that is not there yet, of several the next in node order, all the way around: leaf
-// by leaf, so that what joins leaves is crossed once.
-std::vector<Edge> chain(const Topology& topology, std::vector<NodeId> members, NodeId root) {
+// The switch that a node hangs on by its first link; none: it hangs on something else.
+std::optional<NodeId> switch_of(const Topology& topology, NodeId node) {
+  const auto links = topology.links_out(node);
+  const NodeId beside = links.empty() ? node : topology.link(links.front()).target;
+  return topology.node(beside).kind == NodeKind::kSwitch ? std::optional(beside) : std::nullopt;
+}
+
+// Members that hang on one switch are a leaf, one that hangs on none is its own. By first member.
+std::vector<std::vector<NodeId>> leaves_of(const Topology& topology, std::vector<NodeId> members) {
   std::ranges::sort(members);
-  const auto count = count_of(members);
-  std::vector<bool> is_done(members.size());
+  std::vector<std::vector<NodeId>> leaves;
+  std::map<NodeId, std::size_t> leaf_of;  // by switch
+  for (const NodeId member : members) {
+    const NodeId name = switch_of(topology, member).value_or(member);
+    const auto [leaf, is_new] = leaf_of.try_emplace(name, leaves.size());
+    if (is_new) {
+      leaves.emplace_back();
+    }
+    leaves[leaf->second].push_back(member);
+  }
+  return leaves;
+}
+
+// What tells chains that begin in one leaf apart: an I/O node's number among those of its switch, a
+// rank's place in its leaf.
+std::size_t turn_of(const Topology& topology, std::span<const std::vector<NodeId>> leaves,
+                    NodeId root) {
+  for (const std::vector<NodeId>& leaf : leaves) {
+    if (const auto found = std::ranges::find(leaf, root); found != leaf.end()) {
+      return static_cast<std::size_t>(found - leaf.begin());
+    }
+  }
+  std::size_t turn = 0;
+  const std::optional<NodeId> own = switch_of(topology, root);
+  for (NodeId node{0}; own && node < root; ++node.value) {
+    turn += topology.node(node).kind == NodeKind::kIo && switch_of(topology, node) == own ? 1 : 0;
+  }
+  return turn;
+}
+
+// Leaf by leaf, to the nearest that is not there yet, of several the next in order, all the way
+// around: what joins leaves is crossed once. In a leaf all the way around from another rank for
+// each turn: chains that go at one pace are at different ranks at any time.
+std::vector<Edge> chain(const Topology& topology, std::vector<NodeId> members, NodeId root) {
+  const std::vector<std::vector<NodeId>> leaves = leaves_of(topology, std::move(members));
+  const std::size_t turn = turn_of(topology, leaves, root);
+  const auto count = count_of(leaves);
+  const auto entry = [&](int32_t leaf) { return leaves[at(leaf)][turn % leaves[at(leaf)].size()]; };
+  std::vector<bool> is_done(leaves.size());
   std::vector<Edge> edges;
   Router router(topology);
   int32_t place = -1;
@@ -168,11 +212,11 @@ std::vector<Edge> chain(const Topology& topology, std::vector<NodeId> members, N
   for (int32_t number = 0; number < count; ++number) {
     int32_t best = -1, nearest = 0;
     for (int32_t further = 1; further <= count; ++further) {
-      const int32_t other = (place + further) % count;
+      const int32_t other = (place + further + count) % count;
       if (is_done[at(other)]) {
         continue;
       }
-      const int32_t distance = count > kChainLimit ? 0 : router.distance(last, members[at(other)]);
+      const int32_t distance = count > kChainLimit ? 0 : router.distance(last, entry(other));
       if (best < 0 || distance < nearest) {
         best = other;
         nearest = distance;
@@ -183,10 +227,14 @@ std::vector<Edge> chain(const Topology& topology, std::vector<NodeId> members, N
     }
     place = best;
     is_done[at(place)] = true;
-    if (members[at(place)] != root) {
-      edges.push_back({last, members[at(place)], {}, count_of(edges)});
+    const std::vector<NodeId>& leaf = leaves[at(place)];
+    for (std::size_t k = 0; k < leaf.size(); ++k) {
+      const NodeId member = leaf[(turn + k) % leaf.size()];
+      if (member != root) {
+        edges.push_back({last, member, {}, count_of(edges)});
+      }
+      last = member;
     }
-    last = members[at(place)];
   }
   return edges;
 }

@@ -145,6 +145,21 @@ TEST(IoTree, CrossesEveryTrunkOnce) {
   }
 }
 
+// Chains from all I/O nodes are at different NPUs in every step.
+TEST(IoTree, SpreadsChainsOverTheRanksOfALeaf) {
+  for (const std::string shape : {"fred:A", "fred:C", "fred:C,npus=24,radix=6,io=24"}) {
+    const Topology topology = topology_of(shape);
+    std::set<std::pair<int32_t, NodeId>> taken;
+    for (const NodeId io : io_nodes(topology)) {
+      const Schedule schedule = made(topology, Kind::kBroadcast, all(topology), io);
+      for (const Transfer& transfer : schedule.transfers) {
+        EXPECT_TRUE(taken.insert({transfer.step, transfer.target}).second)
+            << shape << " step " << transfer.step;
+      }
+    }
+  }
+}
+
 // From any root, of any ranks, wherever they are.
 TEST(IoTree, ServesAnyGroup) {
   Rng rng(17);
