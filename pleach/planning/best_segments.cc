@@ -1,6 +1,7 @@
 #include "pleach/planning/best_segments.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -38,45 +39,52 @@ Result<int32_t> most_segments(std::span<const Job> jobs, const SegmentSearch& se
   return most;
 }
 
-Result<BestSegments> find_best_segments(const Topology& topology, std::span<const Job> jobs,
-                                        const SegmentSearch& search) {
+Result<int32_t> find_best_segments(std::span<const Job> jobs, const SegmentSearch& search,
+                                   const TimeSegments& time_ps) {
   constexpr int32_t kMostWorse = 2;
-  SimulationOptions options = search.simulation;
-  options.segment_count = 1;
-  PLEACH_ASSIGN(first, simulate(search.model, topology, jobs, options));
+  PLEACH_ASSIGN(least_ps, time_ps(1));
   PLEACH_ASSIGN(most, most_segments(jobs, search));
   int64_t transfer_count = 0;
   for (const Job& job : jobs) {
     transfer_count += job.schedule->transfer_count();
   }
-  int64_t least_ps = first.finish_ps;
-  const auto is_good = [&](int64_t time_ps) {
-    return static_cast<double>(time_ps) <= search.as_good * static_cast<double>(least_ps);
+  const auto is_good = [&](int64_t one_ps) {
+    return static_cast<double>(one_ps) <= search.as_good * static_cast<double>(least_ps);
   };
-  std::vector<BestSegments> good;  // when they were tried
-  good.push_back({1, std::move(first)});
+  std::vector<std::pair<int32_t, int64_t>> good = {{1, least_ps}};  // when they were tried
   int64_t budget = kAutoSegmentLimit;
   int32_t worse_in_a_row = 0;
-  while (options.segment_count < most && worse_in_a_row < kMostWorse) {
-    options.segment_count *= 2;
-    budget -= transfer_count * options.segment_count;
+  for (int32_t count = 2; count <= most && worse_in_a_row < kMostWorse; count *= 2) {
+    budget -= transfer_count * count;
     if (budget < 0) {
       break;
     }
-    PLEACH_ASSIGN(other, simulate(search.model, topology, jobs, options));
-    const bool is_faster = other.finish_ps < least_ps;
-    least_ps = std::min(least_ps, other.finish_ps);
-    if (is_faster || (search.as_good > 1 && is_good(other.finish_ps))) {
-      good.push_back({options.segment_count, std::move(other)});
+    PLEACH_ASSIGN(other_ps, time_ps(count));
+    const bool is_faster = other_ps < least_ps;
+    least_ps = std::min(least_ps, other_ps);
+    if (is_faster || (search.as_good > 1 && is_good(other_ps))) {
+      good.emplace_back(count, other_ps);
       worse_in_a_row = 0;
     } else {
       ++worse_in_a_row;
     }
   }
-  const auto taken = std::find_if(good.rbegin(), good.rend(), [&](const BestSegments& one) {
-    return is_good(one.simulation.finish_ps);
-  });
-  return std::move(*taken);
+  return std::find_if(good.rbegin(), good.rend(),
+                      [&](const auto& one) { return is_good(one.second); })
+      ->first;
+}
+
+Result<BestSegments> find_best_segments(const Topology& topology, std::span<const Job> jobs,
+                                        const SegmentSearch& search) {
+  std::map<int32_t, Simulation> simulations;
+  const auto time_ps = [&](int32_t count) -> Result<int64_t> {
+    SimulationOptions options = search.simulation;
+    options.segment_count = count;
+    PLEACH_ASSIGN(simulation, simulate(search.model, topology, jobs, options));
+    return simulations.emplace(count, std::move(simulation)).first->second.finish_ps;
+  };
+  PLEACH_ASSIGN(count, find_best_segments(jobs, search, time_ps));
+  return BestSegments{count, std::move(simulations.at(count))};
 }
 
 }  // namespace pleach

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 
@@ -31,10 +32,16 @@ struct SegmentSearch {
 // The most segments of 1, 2, 4, ... kMostSegmentsTried of which none is smaller than that.
 Result<int32_t> most_segments(std::span<const Job> jobs, const SegmentSearch& search);
 
+// How long the jobs take in so many segments.
+using TimeSegments = std::function<Result<int64_t>(int32_t segment_count)>;
+
 // Tries 1, 2, 4, ... most_segments(), and keeps the fastest (the fewest on a tie); or the most that
 // are as good, where others are than the fastest. Until two in a row are no better, and while the
 // jobs have at most kAutoSegmentLimit transfers × segments in all.
-//   errors  those of the model
+//   errors  those of `time_ps`
+Result<int32_t> find_best_segments(std::span<const Job> jobs, const SegmentSearch& search,
+                                   const TimeSegments& time_ps);
+// By simulations in `search.model`.   errors  those of the model
 Result<BestSegments> find_best_segments(const Topology& topology, std::span<const Job> jobs,
                                         const SegmentSearch& search = {});
 

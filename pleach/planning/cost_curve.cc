@@ -7,12 +7,13 @@
 #include <deque>
 #include <functional>
 #include <map>
-#include <memory>
 #include <numeric>
+#include <optional>
 
 #include "pleach/base/units.h"
 #include "pleach/network/model.h"
 #include "pleach/planning/message.h"
+#include "pleach/planning/network_timer.h"
 #include "pleach/planning/padding.h"
 
 namespace pleach {
@@ -27,54 +28,35 @@ constexpr double kSendTolerance = 0.005;
 // Schedules that start together, timed at one size after the other.
 class Timer {
  public:
-  using Choose = std::function<Result<CommonChoice>(int64_t size_bytes)>;
+  struct Timed {
+    int64_t time_ps = 0;
+    int32_t segment_count = 1;
+  };
+  // segment_count: none: as the planner has it.
+  using Choose =
+      std::function<Result<CommonChoice>(int64_t size_bytes, std::optional<int32_t> segment_count)>;
 
   // Borrows `topology`.
   Timer(const Topology& topology, std::string model, SimulationOptions simulation, Choose choose)
-      : topology_(topology),
-        model_(std::move(model)),
-        simulation_(simulation),
-        choose_(std::move(choose)) {}
+      : network_(topology, std::move(model), std::move(simulation)), choose_(std::move(choose)) {}
 
   // Until the last of them ends.
-  Result<int64_t> time_ps(int64_t size_bytes) {
-    PLEACH_ASSIGN(choice, choose_(size_bytes));
+  Result<Timed> time(int64_t size_bytes, std::optional<int32_t> segment_count) {
+    PLEACH_ASSIGN(choice, choose_(size_bytes, segment_count));
     if (choice.time_ps) {
-      return *choice.time_ps;
+      return Timed{*choice.time_ps, choice.segment_count};
     }
-    Network& network = networks_[choice.segment_count];
-    if (network.session == nullptr) {
-      SimulationOptions options = simulation_;
-      options.segment_count = choice.segment_count;
-      PLEACH_SET(network.session, open_network(model_, topology_, options));
-    }
-    const int64_t start_ps = network.now_ps;
+    std::vector<Job> jobs;
     for (std::size_t index = 0; index < choice.schedules.size(); ++index) {
-      PLEACH_TRY(network.session->start(
-          {choice.schedules[index], choice.bytes_of(index, size_bytes), start_ps}));
+      jobs.push_back({choice.schedules[index], choice.bytes_of(index, size_bytes)});
     }
-    int64_t finish_ps = start_ps;
-    while (const auto next_ps = network.session->next_ps()) {
-      PLEACH_ASSIGN(finished, network.session->advance(*next_ps));
-      network.now_ps = std::max(network.now_ps, *next_ps);
-      for (const NetworkSession::Finish& one : finished) {
-        finish_ps = one.time_ps;
-      }
-    }
-    return finish_ps - start_ps;
+    PLEACH_ASSIGN(time_ps, network_.time_ps(jobs, choice.segment_count));
+    return Timed{time_ps, choice.segment_count};
   }
 
  private:
-  struct Network {  // which derives what it needs of a schedule once
-    std::unique_ptr<NetworkSession> session;
-    int64_t now_ps = 0;
-  };
-
-  const Topology& topology_;
-  const std::string model_;
-  const SimulationOptions simulation_;
+  NetworkTimer network_;
   const Choose choose_;
-  std::map<int32_t, Network> networks_;  // by number of segments
 };
 
 struct Sampling {
@@ -119,8 +101,8 @@ class Sampler {
       PLEACH_TRY(split(piece));
     }
     std::vector<CostCurve::Sample> samples;
-    for (const auto& [size_bytes, time_ps] : times_) {
-      samples.push_back({size_bytes, time_ps});
+    for (const auto& [size_bytes, timed] : times_) {
+      samples.push_back({size_bytes, timed.time_ps});
     }
     return samples;
   }
@@ -134,11 +116,10 @@ class Sampler {
   int64_t rounded(int64_t size_bytes) const {
     return padded_bytes(size_bytes, sampling_.unit_bytes);
   }
-  Status add(int64_t size_bytes) {
+  Status add(int64_t size_bytes, std::optional<int32_t> segment_count = {}) {
     size_bytes = rounded(size_bytes);
     if (times_.count(size_bytes) == 0) {
-      PLEACH_ASSIGN(time_ps, timer_.time_ps(size_bytes));
-      times_[size_bytes] = time_ps;
+      PLEACH_SET(times_[size_bytes], timer_.time(size_bytes, segment_count));
     }
     return ok();
   }
@@ -150,10 +131,13 @@ class Sampler {
     if (size_bytes <= low_bytes || size_bytes >= high_bytes) {
       return ok();
     }
+    const Timer::Timed low = times_[low_bytes], high = times_[high_bytes];
     const int64_t guess_ps =
-        on_line({low_bytes, times_[low_bytes]}, {high_bytes, times_[high_bytes]}, size_bytes);
-    PLEACH_TRY(add(size_bytes));
-    const auto time_ps = static_cast<double>(times_[size_bytes]);
+        on_line({low_bytes, low.time_ps}, {high_bytes, high.time_ps}, size_bytes);
+    PLEACH_TRY(add(size_bytes, low.segment_count == high.segment_count
+                                   ? std::optional(low.segment_count)
+                                   : std::nullopt));
+    const auto time_ps = static_cast<double>(times_[size_bytes].time_ps);
     if (std::abs(time_ps - static_cast<double>(guess_ps)) > sampling_.tolerance * time_ps) {
       pieces_.push_back({low_bytes, size_bytes});
       pieces_.push_back({size_bytes, high_bytes});
@@ -163,7 +147,7 @@ class Sampler {
 
   Timer& timer_;
   Sampling sampling_;
-  std::map<int64_t, int64_t> times_;  // by size
+  std::map<int64_t, Timer::Timed> times_;  // by size
   std::deque<Piece> pieces_;
 };
 
@@ -227,7 +211,7 @@ Result<Sampling> sampling_of(const CurveRequest& request,
 Result<Sampling> io_sampling(const CurveRequest& request,
                              std::span<const std::vector<NodeId>> groups) {
   PLEACH_ASSIGN(choice,
-                request.planner.choose_io(request.collective, groups, request.largest_bytes));
+                request.planner.choose_io(request.collective, groups, request.largest_bytes, 1));
   return sampling_of(request, choice.schedules);
 }
 
@@ -238,9 +222,11 @@ Result<CostCurve> CostCurve::measure(const CurveRequest& request) {
   if (groups.empty()) {
     return no_time();
   }
-  const auto choose = [&](int64_t size_bytes) {
-    return request.by_io ? request.planner.choose_io(request.collective, groups, size_bytes)
-                         : request.planner.choose_together(request.collective, groups, size_bytes);
+  const auto choose = [&](int64_t size_bytes, std::optional<int32_t> segment_count) {
+    return request.by_io
+               ? request.planner.choose_io(request.collective, groups, size_bytes, segment_count)
+               : request.planner.choose_together(request.collective, groups, size_bytes,
+                                                 segment_count);
   };
   PLEACH_ASSIGN(sampling,
                 request.by_io ? io_sampling(request, groups) : sampling_of(request, groups));
@@ -295,7 +281,9 @@ Result<CostCurve> measure_send(const SendRequest& request) {
   if (messages.schedules.empty()) {
     return no_time();
   }
-  const auto choose = [&](int64_t) -> Result<CommonChoice> { return messages; };
+  const auto choose = [&](int64_t, std::optional<int32_t>) -> Result<CommonChoice> {
+    return messages;
+  };
   return measure_curve(Timer(request.topology, request.model, request.simulation, choose),
                        {.largest_bytes = request.largest_bytes, .tolerance = kSendTolerance});
 }

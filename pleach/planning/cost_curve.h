@@ -39,9 +39,9 @@ class CostCurve {
   // than 100,000 segments of messages) from 1 KiB, largest_bytes (two sizes at least, for a slope),
   // and the geometric middle of every
   // piece; a piece that is off by more than the tolerance there is split further, up to 40
-  // simulations in all. The time is that of the slowest group. A group of one rank takes none,
-  // but by I/O nodes.
-  // Sizes are padded (planning/padding.h).
+  // sizes in all. Where the number of segments is looked for, the middle of a piece whose ends are
+  // fastest in the same number is simulated in that alone. The time is that of the slowest group. A
+  // group of one rank takes none, but by I/O nodes. Sizes are padded (planning/padding.h).
   //   errors  kInvalidArgument: no groups, an empty one, a tolerance ≤ 0; those of the planner and
   //           of the network model
   static Result<CostCurve> measure(const CurveRequest& request);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "pleach/base/index.h"
 #include "pleach/collective/formats.h"
@@ -21,24 +22,32 @@ SegmentSearch Planner::segment_search(double as_good) const {
           .as_good = as_good};
 }
 
-Result<CommonChoice> Planner::with_segments(CommonChoice choice, int64_t size_bytes) const {
-  if (options_.segment_count) {
-    choice.segment_count = *options_.segment_count;
+Result<CommonChoice> Planner::with_segments(CommonChoice choice, int64_t size_bytes,
+                                            std::optional<int32_t> segment_count) {
+  if (segment_count) {
+    choice.segment_count = *segment_count;
     return choice;
   }
   std::vector<Job> jobs;
   for (std::size_t index = 0; index < choice.schedules.size(); ++index) {
     jobs.push_back({choice.schedules[index], choice.bytes_of(index, size_bytes), 0});
   }
-  PLEACH_ASSIGN(best, find_best_segments(topology_, jobs, segment_search(options_.as_good)));
-  choice.segment_count = best.segment_count;
-  choice.time_ps = best.simulation.finish_ps;
+  std::map<int32_t, int64_t> times_ps;
+  const auto time_ps = [&](int32_t count) -> Result<int64_t> {
+    PLEACH_ASSIGN(one_ps, timer_.time_ps(jobs, count));
+    times_ps[count] = one_ps;
+    return one_ps;
+  };
+  PLEACH_SET(choice.segment_count,
+             find_best_segments(jobs, segment_search(options_.as_good), time_ps));
+  choice.time_ps = times_ps.at(choice.segment_count);
   return choice;
 }
 
 Result<Choice> Planner::choose(const ScheduleRequest& request) {
   PLEACH_ASSIGN(found, schedule(request));
-  PLEACH_ASSIGN(choice, with_segments({.schedules = {found}}, request.size_bytes));
+  PLEACH_ASSIGN(choice,
+                with_segments({.schedules = {found}}, request.size_bytes, options_.segment_count));
   return Choice{std::move(found), choice.segment_count};
 }
 
@@ -54,10 +63,12 @@ Result<std::vector<std::shared_ptr<const Schedule>>> Planner::schedules(
 
 Result<CommonChoice> Planner::choose_together(CollectiveKind collective,
                                               std::span<const std::vector<NodeId>> groups,
-                                              int64_t size_bytes) {
+                                              int64_t size_bytes,
+                                              std::optional<int32_t> segment_count) {
   CommonChoice choice;
   PLEACH_SET(choice.schedules, schedules(collective, groups, size_bytes));
-  return with_segments(std::move(choice), size_bytes);
+  return with_segments(std::move(choice), size_bytes,
+                       segment_count ? segment_count : options_.segment_count);
 }
 
 Result<CommonChoice> Planner::choose_together(std::span<const ScheduleRequest> requests,
@@ -68,12 +79,12 @@ Result<CommonChoice> Planner::choose_together(std::span<const ScheduleRequest> r
     choice.schedules.emplace_back();
     PLEACH_SET(choice.schedules.back(), schedule(request));
   }
-  return with_segments(std::move(choice), size_bytes);
+  return with_segments(std::move(choice), size_bytes, options_.segment_count);
 }
 
 Result<CommonChoice> Planner::choose_io(CollectiveKind collective,
                                         std::span<const std::vector<NodeId>> groups,
-                                        int64_t size_bytes) {
+                                        int64_t size_bytes, std::optional<int32_t> segment_count) {
   PLEACH_ASSIGN(shares, IoShares::of(topology_, collective));
   CommonChoice choice;
   for (const std::vector<NodeId>& group : groups) {
@@ -89,7 +100,8 @@ Result<CommonChoice> Planner::choose_io(CollectiveKind collective,
       choice.part_bytes.push_back(padded_bytes(part_bytes, unit_bytes));
     }
   }
-  return with_segments(std::move(choice), size_bytes);
+  return with_segments(std::move(choice), size_bytes,
+                       segment_count ? segment_count : options_.segment_count);
 }
 
 bool names_schedule_file(std::string_view source) {

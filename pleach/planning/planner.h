@@ -15,6 +15,7 @@
 #include "pleach/collective/schedule.h"
 #include "pleach/network/model.h"
 #include "pleach/planning/best_segments.h"
+#include "pleach/planning/network_timer.h"
 #include "pleach/topology/topology.h"
 
 namespace pleach {
@@ -89,9 +90,11 @@ class Planner {
   //   errors  those of schedule(), and of the network model that finds the number of segments
   Result<Choice> choose(const ScheduleRequest& request);
   // Of the participants of each group.
+  //   segment_count  of the choice, where the caller knows it; else the planner's
   Result<CommonChoice> choose_together(CollectiveKind collective,
                                        std::span<const std::vector<NodeId>> groups,
-                                       int64_t size_bytes);
+                                       int64_t size_bytes,
+                                       std::optional<int32_t> segment_count = {});
   // Of each request, whose own size is ignored.
   Result<CommonChoice> choose_together(std::span<const ScheduleRequest> requests,
                                        int64_t size_bytes);
@@ -100,7 +103,8 @@ class Planner {
   // Groups may be of one rank.
   //   errors  those of choose() and IoShares::of()
   Result<CommonChoice> choose_io(CollectiveKind collective,
-                                 std::span<const std::vector<NodeId>> groups, int64_t size_bytes);
+                                 std::span<const std::vector<NodeId>> groups, int64_t size_bytes,
+                                 std::optional<int32_t> segment_count = {});
   // The schedules of choose_together() alone.
   Result<std::vector<std::shared_ptr<const Schedule>>> schedules(
       CollectiveKind collective, std::span<const std::vector<NodeId>> groups, int64_t size_bytes);
@@ -108,7 +112,9 @@ class Planner {
  protected:
   // Borrows `topology`.
   Planner(const Topology& topology, PlannerOptions options)
-      : topology_(topology), options_(std::move(options)) {}
+      : topology_(topology),
+        options_(std::move(options)),
+        timer_(topology_, options_.model, options_.simulation) {}
   const Topology& topology() const { return topology_; }
   const PlannerOptions& options() const { return options_; }
   // As the options have it, whose number of segments is not given; as_good of its own.
@@ -116,10 +122,13 @@ class Planner {
 
  private:
   virtual Result<std::shared_ptr<const Schedule>> schedule(const ScheduleRequest& request) = 0;
-  Result<CommonChoice> with_segments(CommonChoice choice, int64_t size_bytes) const;
+  // None: the best number.
+  Result<CommonChoice> with_segments(CommonChoice choice, int64_t size_bytes,
+                                     std::optional<int32_t> segment_count);
 
   const Topology& topology_;
   const PlannerOptions options_;
+  NetworkTimer timer_;
 };
 
 // Whether the text names a file: it has a directory or a schedule format's extension.
