@@ -9,13 +9,17 @@ algorithms that a fabric has for it, at its best number of segments. With --chec
 """
 import dataclasses
 import functools
+import pathlib
 import sys
 
 import common
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from fred_strategies import (FABRICS, IN_SWITCH, IO_ALGORITHMS, STRATEGIES, SWEPT,  # noqa: E402
+                             SWEPT_BATCH, roofline, swept_strategy, train_options)
+
 NAME = "fred_evaluation"
-FABRICS = {"mesh": "wafer_mesh:5x4", "A": "fred:A", "B": "fred:B", "C": "fred:C", "D": "fred:D"}
-IN_SWITCH = {"B", "D"}
 SIZE_BYTES = 100_000_000
 TOLERANCE = 0.03
 
@@ -145,8 +149,6 @@ def shares_table(binary, streams):
     return common.markdown_table(header, rows)
 
 
-# How weights come in and gradients leave: by trees that load no link twice where they can.
-IO_ALGORITHMS = {fabric: "in_switch" if fabric in IN_SWITCH else "io_tree" for fabric in FABRICS}
 IO_COUNT, IO_BYTES_PER_S = 18, 128e9
 # Name, bytes of all weights, and what a pass of them takes on C and D, and on the mesh.
 PASSES = [("GPT-3", 2 * 175 * 10**9, 0.152, 0.233), ("Transformer-1T", 2 * 10**12, 0.868, 1.333)]
@@ -193,31 +195,11 @@ TRAININGS = [
 ]
 
 
-def roofline(faster):
-    """An H100 whose every part is so much faster."""
-    return (f"h100,operations={989e12 * faster:.6g},memory={3.35e12 * faster:.0f}B/s,"
-            f"overhead={5e6 / faster:.0f}ps")
-
-
 @functools.lru_cache(maxsize=None)
 def train(binary, fabric, workload, strategy, batch, faster):
-    """The row of `pleach train`. Gradients travel after backward, as the paper exposes them."""
-    ends = "in_switch," if fabric in IN_SWITCH else ""
-    rings = "hierarchical,shares=best,ring" if fabric == "mesh" else "hierarchical,ring"
-    families = {"io": IO_ALGORITHMS[fabric]} if "stream=io" in strategy else {}
-    multicasts = "pp=" in strategy and "tp=1," not in strategy and "pp=1," not in strategy
-    if multicasts:
-        families["pipeline"] = f"{ends}ring"
-    spread = [strategy, "optimizer=none", "placement=" + ("mesh" if fabric == "mesh" else "fred")]
-    if multicasts:
-        spread.append("outputs=multicast")
-    arguments = {"workload": workload, "topology": FABRICS[fabric], "strategy": ",".join(spread),
-                 "batch": batch, "accelerator": roofline(faster), "segments": "auto",
-                 "algorithm": ends + rings}
-    if families:
-        arguments["family_algorithms"] = ";".join(f"{family}={algorithm}"
-                                                  for family, algorithm in families.items())
-    return common.train(binary, ["sequential"], **arguments)["sequential"]
+    """The row of `pleach train`."""
+    options = train_options(fabric, workload, strategy, batch, faster)
+    return common.train(binary, ["sequential"], **options)["sequential"]
 
 
 def calibrated(binary, training):
@@ -284,12 +266,6 @@ def waits_table(found):
     return common.markdown_table(header, rows)
 
 
-# Of figures 2 and 11: MP, DP, PP of 20 NPUs, and one of 18.
-STRATEGIES = [(mp, 20 // mp // pp, pp) for mp in (1, 2, 4, 5, 10, 20) for pp in (1, 2, 4, 5, 10, 20)
-              if 20 % (mp * pp) == 0] + [(3, 3, 2)]
-SWEPT = {"Transformer-17B": ("transformer_17b", {1: 1, 2: 10, 4: 20, 5: 20, 10: 20, 20: 40}),
-         "Transformer-1T": ("transformer_1t", None)}
-SWEPT_BATCH = 40
 PUBLISHED_SWEEPS = {"Transformer-17B": (4.22, 1.63), "Transformer-1T": (3.92, 1.44)}
 
 
@@ -298,10 +274,7 @@ def sweep(binary, found):
     rows = {}
     for name, (workload, micro_batches) in SWEPT.items():
         for mp, dp, pp in STRATEGIES:
-            micro = pp if micro_batches is None else micro_batches[pp]
-            strategy = f"dp={dp},tp={mp},pp={pp},micro_batches={micro}"
-            strategy += ",stream=io" if micro_batches is None else ""
-            strategy += f",idle={20 - mp * dp * pp}" if mp * dp * pp < 20 else ""
+            strategy = swept_strategy(micro_batches, mp, dp, pp)
             rows[name, mp, dp, pp] = [train(binary, fabric, workload, strategy, SWEPT_BATCH,
                                             found[name][0]) for fabric in ("mesh", "D")]
     return rows
