@@ -334,6 +334,11 @@ void expect_ends(const Topology& topology, const std::vector<Job>& jobs, const W
         replay(Order::build(plain), {&result->use.records[job], 1}, way.options.segment_count);
     EXPECT_TRUE(replayed) << replayed.error().message;
   }
+  for (std::size_t link = 0; link < result->use.links.size(); ++link) {
+    const LinkUse& use = result->use.links[link];
+    const int64_t bandwidth = topology.links()[link].bandwidth_bytes_per_s;
+    EXPECT_LE(transmit_time_ps(use.wire_bytes, bandwidth), use.busy_ps + 1) << link;
+  }
   const double bound = jobs.front().schedule->provenance.certificate.bound_algbw_bytes_per_s;
   if (bound > 0) {
     EXPECT_GE(static_cast<double>(result->finish_ps) * (1 + 1e-9),

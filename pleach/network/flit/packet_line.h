@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "pleach/base/check.h"
 #include "pleach/base/units.h"
 #include "pleach/network/flit/packet_fifo.h"
 #include "pleach/network/session.h"
@@ -46,6 +47,7 @@ struct PacketLine {
   }
   // A packet begins, no earlier than free.time_ps. Returns when its last byte has left.
   int64_t begin(int64_t bytes, int64_t now_ps) {
+    PLEACH_CHECK(now_ps >= free.time_ps, "a packet begins before the last one has left");
     const int64_t work = bytes * kPicosecondsPerSecond - (now_ps == free.time_ps ? free.early : 0);
     const int64_t lasts_ps = (work + bytes_per_s - 1) / bytes_per_s;
     free = {now_ps + lasts_ps, lasts_ps * bytes_per_s - work};
