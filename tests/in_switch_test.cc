@@ -189,5 +189,34 @@ TEST(InSwitch, GroupsFindLanesOnDeepTrees) {
             std::vector<int64_t>(jobs.size(), alone->job_finish_ps.front()));
 }
 
+// Groups that route on some lanes flow together, where the first one's own choice would leave the
+// others none.
+TEST(InSwitch, GroupsFindLanesTogether) {
+  struct Case {
+    std::string tree;
+    std::vector<std::vector<int32_t>> groups;
+  };
+  for (const auto& [tree, groups] :
+       {Case{"2x5,middle=2,lanes=3", {{5, 1, 6}, {0, 4, 9}, {8, 2, 7}}},
+        Case{"4x3,middle=2,lanes=3,io=4", {{5, 9, 8}, {3, 6, 10, 2}, {7, 11}, {0, 1}}}}) {
+    SCOPED_TRACE(tree);
+    const auto topology = parse_topology("switch_tree:" + tree + ",switch=fred,reduce,multicast");
+    ASSERT_TRUE(topology) << topology.error().message;
+    std::vector<Job> jobs;
+    for (const std::vector<int32_t>& group : groups) {
+      auto schedule = made(*topology, CollectiveKind::kAllReduce, nodes_of(group));
+      ASSERT_TRUE(schedule) << schedule.error().message;
+      jobs.push_back({std::make_shared<const Schedule>(std::move(*schedule)), 1'000'000, 0});
+    }
+    SimulationOptions options;
+    const auto together = simulate("flow", *topology, jobs, options);
+    options.admission = AdmissionRule::kFree;
+    const auto free = simulate("flow", *topology, jobs, options);
+    ASSERT_TRUE(together && free);
+    EXPECT_EQ(together->job_finish_ps, free->job_finish_ps);
+    EXPECT_TRUE(together->use.admission->conflicts.empty());
+  }
+}
+
 }  // namespace
 }  // namespace pleach

@@ -184,15 +184,16 @@ std::string text_of(const ScheduleSummary& schedule, const Timing& timing) {
   facts.add("busbw", format_bandwidth(timing.busbw_bytes_per_s));
   if (const auto& admission = timing.simulation.use.admission) {
     const auto ending = [](auto count) { return count == 1 ? "" : "s"; };
-    facts.add("switches",
-              fmt::format("{} configuration{}, {} conflict{}, streams waited {} in all{}",
-                          admission->configurations, ending(admission->configurations),
-                          admission->conflicts.size(), ending(admission->conflicts.size()),
-                          format_time(admission->waited_ps),
-                          admission->preemptions == 0
-                              ? ""
-                              : fmt::format(", {} preemption{}", admission->preemptions,
-                                            ending(admission->preemptions))));
+    const auto some = [&](int64_t count, const char* what, const char* more = "") {
+      return count == 0 ? "" : fmt::format(", {} {}{}{}", count, what, ending(count), more);
+    };
+    facts.add(
+        "switches",
+        fmt::format("{} configuration{}, {} conflict{}, streams waited {} in all{}{}",
+                    admission->configurations, ending(admission->configurations),
+                    admission->conflicts.size(), ending(admission->conflicts.size()),
+                    format_time(admission->waited_ps), some(admission->preemptions, "preemption"),
+                    some(admission->undecided, "time", " without all lanes tried")));
   }
   if (const LinksInUse& links = timing.links; !links.bottleneck.empty()) {
     facts.add("on the wire", format_size(links.bytes));

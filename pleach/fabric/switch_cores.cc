@@ -11,7 +11,7 @@
 namespace pleach {
 
 SwitchCores::SwitchCores(const Topology& topology, MakeSwitch make)
-    : cores_(topology.nodes().size()) {
+    : topology_(topology), cores_(topology.nodes().size()) {
   for (int32_t index = 0; index < count_of(topology.nodes()); ++index) {
     const NodeId node{index};
     if (topology.node(node).kind == NodeKind::kSwitch) {
@@ -24,9 +24,28 @@ SwitchCores::SwitchCores(const Topology& topology, MakeSwitch make)
   }
 }
 
+const SwitchPorts& SwitchCores::ports_of(NodeId node) const {
+  return ports_[at(std::ranges::lower_bound(nodes_, node) - nodes_.begin())];
+}
+
+std::pair<int32_t, int32_t> SwitchCores::port_groups(LinkLane lane) const {
+  const Link& link = topology_.link(lane.link);
+  const SwitchCore* source = of(link.source);
+  const SwitchCore* target = of(link.target);
+  return {source == nullptr ? 0 : source->port_group(ports_of(link.source).output(lane)),
+          target == nullptr ? 0 : target->port_group(ports_of(link.target).input(lane))};
+}
+
+int32_t SwitchCores::lane_group(LinkLane lane) const {
+  LinkLane first{lane.link, 0};
+  while (port_groups(first) != port_groups(lane)) {
+    ++first.lane;
+  }
+  return first.lane;
+}
+
 PortFlow SwitchCores::flow_of(const SwitchPass& pass, const LaneOf& lane_of) const {
-  const SwitchPorts& ports =
-      ports_[at(std::ranges::lower_bound(nodes_, pass.node) - nodes_.begin())];
+  const SwitchPorts& ports = ports_of(pass.node);
   PortFlow flow;
   for (const LinkId link : pass.inputs) {
     flow.inputs.push_back(ports.input({link, lane_of(link)}));

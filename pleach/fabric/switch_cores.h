@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "pleach/base/id.h"
@@ -30,9 +31,16 @@ class SwitchCores {
   const SwitchCore* of(NodeId node) const { return cores_[node.index()].get(); }
   // A pass of one of them, by its ports (topology/switch_ports.h), on these lanes of its links.
   using LaneOf = std::function<int32_t(LinkId link)>;
+  // The first lane of a link that is as good as this one at both of its ends
+  // (SwitchCore::port_group).
+  int32_t lane_group(LinkLane lane) const;
   PortFlow flow_of(const SwitchPass& pass, const LaneOf& lane_of) const;
 
  private:
+  const SwitchPorts& ports_of(NodeId node) const;
+  std::pair<int32_t, int32_t> port_groups(LinkLane lane) const;
+
+  const Topology& topology_;
   std::vector<NodeId> nodes_;
   std::vector<SwitchPorts> ports_;                  // of those
   std::vector<std::unique_ptr<SwitchCore>> cores_;  // by node

@@ -30,6 +30,9 @@ class SwitchCore {
   virtual std::optional<int32_t> conflict_level(std::span<const PortFlow> /*flows*/) const {
     return std::nullopt;
   }
+  // Ports of one group may change places with one another, at either side: what is carried stays
+  // the same.
+  virtual int32_t port_group(int32_t port) const { return port; }
   // The cells that are configured for flows; null: it has none.
   virtual const FredSize* cells() const { return nullptr; }
 };

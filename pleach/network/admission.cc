@@ -70,6 +70,8 @@ void Admission::add(const LoweredConnection& connection) {
                                   }});
   PLEACH_CHECK(alone, "check() found nothing");
   promise(way, *alone);
+  lanes_.are_some = lanes_.are_some || way.way.wide_count() > 0;
+  way.kind = lanes_.kinds.try_emplace(way.way.signature(), count_of(lanes_.kinds)).first->second;
   ways_.push_back(std::move(way));
 }
 
@@ -100,12 +102,21 @@ void Admission::promise(Way& way, const Lanes& lanes) {
   }
 }
 
-void Admission::add(Switch& one, Load& load, int32_t set, bool alternates) {
+void Admission::add_flows(Switch& one, Load& load, int32_t set, bool alternates) {
   ++load.streams;
   if (alternates) {
     ++load.alternate[set];
   } else {
     load.held = one.sets.sum(load.held, set);
+  }
+}
+
+void Admission::remove_flows(Switch& one, Load& load, int32_t set, bool alternates) {
+  --load.streams;
+  if (alternates) {
+    --load.alternate[set];
+  } else {
+    load.held = one.sets.rest(load.held, set);
   }
 }
 
@@ -174,13 +185,13 @@ bool Admission::fits_with_guests(int32_t first, std::size_t stop, const Lanes& p
   Load guests;
   for (const Inside& other : one.inside) {
     if (other.guest_of == first) {
-      add(one, guests, other.flows, ways_[at(other.connection)].way.alternates());
+      add_flows(one, guests, other.flows, ways_[at(other.connection)].way.alternates());
     }
   }
   Way& way = ways_[at(entering.connection)];
   for (const std::size_t its : entering.stops) {
     if (way.way.stops()[its].at_switch == at_switch) {
-      add(one, guests, set_of(way, its, entering.lanes), way.way.alternates());
+      add_flows(one, guests, set_of(way, its, entering.lanes), way.way.alternates());
     }
   }
   return carries(one, guests, set_of(waiting, stop, promise), waiting.way.alternates());
@@ -233,12 +244,13 @@ bool Admission::keeps_promises(int32_t connection, const Turn& turn, const Lanes
 
 std::optional<Lanes> Admission::choose(int32_t connection, const Turn& turn, Promises& moved) {
   Way& way = ways_[at(connection)];
+  std::size_t refused_at = 0;
   const auto fits_on = [&](const Lanes& lanes) {
-    bool fits_all = true;
-    for (std::size_t stop = 0; stop < way.way.stops().size() && fits_all; ++stop) {
-      fits_all = fits(way, stop, lanes);
+    refused_at = 0;
+    while (refused_at < way.way.stops().size() && fits(way, refused_at, lanes)) {
+      ++refused_at;
     }
-    return fits_all && keeps_promises(connection, turn, lanes, moved);
+    return refused_at == way.way.stops().size() && keeps_promises(connection, turn, lanes, moved);
   };
   refused_ = {};
   if (fits_on(way.promise)) {
@@ -247,6 +259,8 @@ std::optional<Lanes> Admission::choose(int32_t connection, const Turn& turn, Pro
   if (way.way.wide_count() == 0) {
     return std::nullopt;
   }
+  SwitchWay::Question question;
+  question.start_refused_at = refused_at;
   // Streams that have the same lane everywhere seldom meet inside a switch.
   for (int32_t lane = 0; lane < way.way.most_lanes(); ++lane) {
     const Lanes lanes = way.way.aligned(lane);
@@ -254,16 +268,161 @@ std::optional<Lanes> Admission::choose(int32_t connection, const Turn& turn, Pro
       return lanes;
     }
   }
-  return way.way.find(
-      way.promise,
-      {[&](std::size_t stop, const Lanes& lanes) { return fits(way, stop, lanes); },
-       [&](const Lanes& lanes) { return keeps_promises(connection, turn, lanes, moved); },
-       [&](int32_t wide, int32_t lane) { return users(way, wide, lane) > 0; }});
+  question.fits = [&](std::size_t stop, const Lanes& lanes) { return fits(way, stop, lanes); };
+  question.whole = [&](const Lanes& lanes) {
+    return keeps_promises(connection, turn, lanes, moved);
+  };
+  question.is_taken = [&](int32_t wide, int32_t lane) { return users(way, wide, lane) > 0; };
+  return way.way.find(way.promise, question);
+}
+
+// Whether two hold a link of one lane, so that no lanes of others help.
+bool Admission::share_narrow_link(int32_t connection, int32_t other) {
+  const Way& one = ways_[at(connection)];
+  const Way& two = ways_[at(other)];
+  if (one.way.alternates() || two.way.alternates()) {
+    return false;
+  }
+  const auto [known, is_new] =
+      lanes_.share_narrow_link.try_emplace(std::minmax(one.kind, two.kind), false);
+  if (is_new) {
+    const std::vector<LinkId> left = one.way.narrow_links(), right = two.way.narrow_links();
+    known->second = std::ranges::any_of(
+        left, [&](LinkId link) { return std::ranges::binary_search(right, link); });
+  }
+  return known->second;
+}
+
+// One that is inside a switch of the company's; false: nothing may change for who asks.
+bool Admission::join(Company& company, int32_t asking, const Inside& inside, Load& load) {
+  const Way& other = ways_[at(inside.connection)];
+  if (share_narrow_link(asking, inside.connection)) {
+    return false;
+  }
+  if (other.way.wide_count() == 0) {
+    company.others.push_back(other.kind);
+    return true;
+  }
+  // A guest stays where whoever waits, or may ask again, has been promised to fit beside it.
+  if (inside.guest_of >= 0 && inside.guest_of != asking && !ways_[at(inside.guest_of)].is_inside) {
+    return false;
+  }
+  company.streams.emplace_back(other.kind, inside.connection);
+  Switch& one = switches_[other.way.stops()[inside.stop].at_switch];
+  remove_flows(one, load, inside.flows, other.way.alternates());
+  return true;
+}
+
+// Of one that nobody before it in turn keeps outside: all at its switches, and at switches of those
+// that have lanes there, and so on. None: no lanes of theirs let it enter.
+std::optional<Admission::Company> Admission::company_of(int32_t connection, const Turn& turn) {
+  const Way& asking = ways_[at(connection)];
+  for (const SwitchWay::Stop& stop : asking.way.stops()) {
+    const Switch& one = switches_[stop.at_switch];
+    if (first_before(one, connection, turn) >= 0 ||
+        (!one.now.empty() && one.now.begin()->first < asking.phase)) {
+      return std::nullopt;
+    }
+  }
+  Company company{{{asking.kind, connection}}, {}, {}};
+  for (std::size_t next = 0; next < company.streams.size(); ++next) {
+    for (const SwitchWay::Stop& stop : ways_[at(company.streams[next].second)].way.stops()) {
+      const auto [load, is_new] = company.loads.try_emplace(stop.at_switch);
+      Switch& one = switches_[stop.at_switch];
+      const auto now = one.now.find(asking.phase);
+      if (!is_new || now == one.now.end()) {
+        continue;
+      }
+      load->second = now->second;
+      for (const Inside& inside : one.inside) {
+        if (ways_[at(inside.connection)].phase == asking.phase &&
+            !join(company, connection, inside, load->second)) {
+          return std::nullopt;
+        }
+      }
+    }
+  }
+  std::ranges::sort(company.streams);
+  company.streams.erase(std::unique(company.streams.begin(), company.streams.end()),
+                        company.streams.end());
+  std::ranges::sort(company.others);
+  const bool has_lanes = asking.way.wide_count() > 0 || company.streams.size() > 1;
+  return has_lanes ? std::optional(std::move(company)) : std::nullopt;
+}
+
+// Lanes for it beside those inside, which may have to change theirs; then they have.
+std::optional<Lanes> Admission::choose_together(int32_t connection, const Turn& turn) {
+  auto company = lanes_.may_move && lanes_.are_some ? company_of(connection, turn) : std::nullopt;
+  if (!company) {
+    return std::nullopt;
+  }
+  std::vector<int32_t> key = company->others;
+  key.push_back(-1);
+  std::vector<JointLanes::Stream> streams;
+  for (const auto& [kind, stream] : company->streams) {
+    key.push_back(kind);
+    streams.push_back({&ways_[at(stream)].way, &ways_[at(stream)].promise});
+  }
+  const Refused refused = refused_;
+  const auto at_stop = [&](std::size_t stream, std::size_t stop, const Lanes& lanes, auto how) {
+    Way& way = ways_[at(company->streams[stream].second)];
+    const std::size_t at_switch = way.way.stops()[stop].at_switch;
+    return how(switches_[at_switch], company->loads.at(at_switch), set_of(way, stop, lanes),
+               way.way.alternates());
+  };
+  const JointLanes::Answer& answer = lanes_.joint.find(
+      key, streams,
+      {[&](std::size_t stream, std::size_t stop, const Lanes& lanes) {
+         return at_stop(stream, stop, lanes, [&](Switch& one, Load& load, int32_t set, bool other) {
+           return carries(one, load, set, other);
+         });
+       },
+       [&](std::size_t stream, std::size_t stop, const Lanes& lanes) {
+         at_stop(stream, stop, lanes, add_flows);
+       },
+       [&](std::size_t stream, std::size_t stop, const Lanes& lanes) {
+         at_stop(stream, stop, lanes, remove_flows);
+       },
+       [&](LinkId link, int32_t lane) {
+         return cores_.lane_group({link, lane});
+       }});
+  refused_ = refused;
+  if (answer.lanes.empty()) {
+    lanes_.undecided += answer.is_certain ? 0 : 1;
+    return std::nullopt;
+  }
+  std::optional<Lanes> its;
+  for (std::size_t stream = 0; stream < streams.size(); ++stream) {
+    const int32_t one = company->streams[stream].second;
+    if (one == connection) {
+      its = answer.lanes[stream];
+    } else if (answer.lanes[stream] != ways_[at(one)].promise) {
+      move(one, answer.lanes[stream]);
+      lanes_.moved.push_back(one);
+    }
+  }
+  return its;
+}
+
+// One that is inside, to other lanes.
+void Admission::move(int32_t connection, const Lanes& lanes) {
+  Way& way = ways_[at(connection)];
+  hold(way, -1);
+  promise(way, lanes);
+  for (std::size_t stop = 0; stop < way.way.stops().size(); ++stop) {
+    Switch& one = switches_[way.way.stops()[stop].at_switch];
+    Inside& inside = one.inside[way.places[stop]];
+    Load& now = one.now[way.phase];
+    remove_flows(one, now, inside.flows, way.way.alternates());
+    inside.flows = set_of(way, stop, way.promise);
+    add_flows(one, now, inside.flows, way.way.alternates());
+  }
+  hold(way, 1);
 }
 
 int32_t& Admission::users(const Way& way, int32_t wide, int32_t lane) {
   const LinkId link = way.way.wide_links()[at(wide)];
-  std::vector<int32_t>& users = lane_users_[link];
+  std::vector<int32_t>& users = lanes_.users[link];
   users.resize(at(topology_.link(link).lanes), 0);
   return users[at(lane)];
 }
@@ -348,15 +507,21 @@ bool Admission::enter(int32_t connection, const Turn& turn) {
       forget(stop.at_switch);
     }
   }
-  Promises moved;
-  const auto lanes = choose(connection, turn, moved);
+  Promises promises;
+  lanes_.moved.clear();
+  auto lanes = choose(connection, turn, promises);
+  if (!lanes) {
+    promises.clear();
+    lanes = choose_together(connection, turn);
+  }
   if (!lanes) {
     wait(connection, turn);
     return false;
   }
   stop_waiting(connection);
+  way.is_inside = true;
   way.is_suspended = false;
-  for (const auto& [first, promised] : moved) {
+  for (const auto& [first, promised] : promises) {
     promise(ways_[at(first)], promised);
   }
   promise(way, *lanes);
@@ -366,16 +531,26 @@ bool Admission::enter(int32_t connection, const Turn& turn) {
     way.places[stop] = one.inside.size();
     one.inside.push_back({connection, set, first_before(one, connection, turn), stop});
     Load& now = one.now[way.phase];
-    add(one, now, set, way.way.alternates());
-    if (!way.way.alternates()) {
-      bool& was_inside = one.sets.note(now.held).was_inside;
-      configurations_ += was_inside ? 0 : 1;
-      was_inside = true;
+    add_flows(one, now, set, way.way.alternates());
+    count_configuration(one, now);
+  }
+  for (const int32_t other : lanes_.moved) {
+    for (const SwitchWay::Stop& stop : ways_[at(other)].way.stops()) {
+      Switch& one = switches_[stop.at_switch];
+      count_configuration(one, one.now[way.phase]);
     }
   }
   hold(way, 1);
   pace(way.way);
   return true;
+}
+
+void Admission::count_configuration(Switch& one, const Load& now) {
+  if (now.held != 0) {
+    bool& was_inside = one.sets.note(now.held).was_inside;
+    configurations_ += was_inside ? 0 : 1;
+    was_inside = true;
+  }
 }
 
 // Of those inside the way's switches: who is there with one of a lower phase stands still.
@@ -442,18 +617,15 @@ void Admission::leave(int32_t connection, std::vector<int32_t>& woken) {
   if (admits_all()) {
     return;
   }
-  const Way& way = ways_[at(connection)];
+  Way& way = ways_[at(connection)];
+  way.is_inside = false;
   hold(way, -1);
   for (std::size_t stop = 0; stop < way.way.stops().size(); ++stop) {
     Switch& one = switches_[way.way.stops()[stop].at_switch];
     Inside* inside = &one.inside[way.places[stop]];
     Load& now = one.now[way.phase];
-    if (way.way.alternates()) {
-      --now.alternate[inside->flows];
-    } else {
-      now.held = one.sets.rest(now.held, inside->flows);
-    }
-    if (--now.streams == 0 && rule_ == AdmissionRule::kPhase) {
+    remove_flows(one, now, inside->flows, way.way.alternates());
+    if (now.streams == 0 && rule_ == AdmissionRule::kPhase) {
       one.now.erase(way.phase);
     }
     *inside = one.inside.back();

@@ -14,6 +14,7 @@
 #include "pleach/base/result.h"
 #include "pleach/fabric/switch_cores.h"
 #include "pleach/network/flow_sets.h"
+#include "pleach/network/joint_lanes.h"
 #include "pleach/network/lowered_schedule.h"
 #include "pleach/network/session.h"
 #include "pleach/network/switch_ways.h"
@@ -58,6 +59,8 @@ class Admission {
                      SwitchCores::MakeSwitch make = make_switch,
                      int64_t most_known = int64_t{1} << 23);
 
+  // From now on streams that are inside may move to other lanes, where that lets another one in.
+  void let_move() { lanes_.may_move = true; }
   // Whether it has nothing to say.
   bool admits_all() const { return switches_.empty(); }
   // Errors: kInvalidArgument: a connection that could not enter if nobody else were there.
@@ -81,6 +84,8 @@ class Admission {
   bool alternates(int32_t connection) const { return ways_[at(connection)].way.alternates(); }
   // Different sets of flows that held ports, of all switches; one that was forgotten counts anew.
   int64_t configurations() const { return configurations_; }
+  // How often one did not enter though not all lanes of all that it would be with were tried.
+  int64_t undecided() const { return lanes_.undecided; }
 
  private:
   struct Inside {
@@ -111,7 +116,9 @@ class Admission {
     Lanes promise;                  // on these it fits with all its guests, or was inside last
     std::vector<int32_t> promised;  // by stop: what is known of those; -1: nothing
     std::optional<Turn> waits = {};
+    int32_t kind = 0;   // all that ask the same of switches have one
     int32_t phase = 0;  // in which it asked last
+    bool is_inside = false;
     bool is_suspended = false;
   };
   struct Refused {
@@ -127,8 +134,15 @@ class Admission {
     const std::vector<std::size_t>& stops;
   };
   using Promises = std::map<int32_t, Lanes>;  // by connection
+  // One that asks, and those inside whose lanes may change for it.
+  struct Company {
+    std::vector<std::pair<int32_t, int32_t>> streams;  // kind, connection; ascending
+    std::vector<int32_t> others;                       // kinds of who has no lanes; ascending
+    std::map<std::size_t, Load> loads;                 // by switch: of those
+  };
 
-  static void add(Switch& one, Load& load, int32_t set, bool alternates);
+  static void add_flows(Switch& one, Load& load, int32_t set, bool alternates);
+  static void remove_flows(Switch& one, Load& load, int32_t set, bool alternates);
   static void promise(Way& way, const Lanes& lanes);
   int32_t set_of(Way& way, std::size_t stop, const Lanes& lanes);
   bool carries(Switch& one, int32_t set);
@@ -141,6 +155,12 @@ class Admission {
   bool fits_with_guests(int32_t first, std::size_t stop, const Lanes& promise,
                         const Guest& entering);
   std::optional<Lanes> choose(int32_t connection, const Turn& turn, Promises& moved);
+  std::optional<Company> company_of(int32_t connection, const Turn& turn);
+  bool join(Company& company, int32_t asking, const Inside& inside, Load& load);
+  bool share_narrow_link(int32_t connection, int32_t other);
+  std::optional<Lanes> choose_together(int32_t connection, const Turn& turn);
+  void move(int32_t connection, const Lanes& lanes);
+  void count_configuration(Switch& one, const Load& now);
   int32_t& users(const Way& way, int32_t wide, int32_t lane);
   bool is_taken(const Way& way, const Lanes& lanes);
   void hold(const Way& way, int32_t change);
@@ -158,9 +178,18 @@ class Admission {
   const SwitchCores cores_;
   const AdmissionRule rule_;
   const int64_t most_known_;
-  std::vector<Switch> switches_;                       // in the order of cores_.nodes()
-  std::vector<Way> ways_;                              // by connection
-  std::map<LinkId, std::vector<int32_t>> lane_users_;  // streams that hold it, by lane
+  std::vector<Switch> switches_;  // in the order of cores_.nodes()
+  std::vector<Way> ways_;         // by connection
+  struct {
+    std::map<LinkId, std::vector<int32_t>> users;  // streams that hold it, by lane
+    JointLanes joint;
+    bool may_move = false;
+    bool are_some = false;  // some link has several
+    std::map<std::vector<int32_t>, int32_t> kinds;
+    std::map<std::pair<int32_t, int32_t>, bool> share_narrow_link;  // by kinds
+    std::vector<int32_t> moved;                                     // for the last that entered
+    int64_t undecided = 0;
+  } lanes_;
   Refused refused_;
   struct {
     int64_t count = 0;             // of those that are now

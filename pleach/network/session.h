@@ -108,6 +108,8 @@ struct AdmissionUse {
   int64_t configurations = 0;  // different sets of flows that were inside, of all switches
   int64_t waited_ps = 0;       // of all streams, from when they could have entered
   int64_t preemptions = 0;     // how often a stream was suspended for a lower class
+  // How often a stream waited though not all lanes of all that it would have been with were tried.
+  int64_t undecided = 0;
   std::vector<SwitchConflict> conflicts;  // by switch and jobs, the first kMostConflicts
   static constexpr std::size_t kMostConflicts = 1000;
 };

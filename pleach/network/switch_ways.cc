@@ -28,7 +28,13 @@ class LaneSearch {
  public:
   LaneSearch(std::span<const SwitchWay::Stop> stops, std::span<const int32_t> lane_counts,
              const Lanes& start, const SwitchWay::Question& question)
-      : stops_(stops), lane_counts_(lane_counts), question_(question), lanes_(start) {}
+      : stops_(stops),
+        lane_counts_(lane_counts),
+        start_(start),
+        question_(question),
+        lanes_(start),
+        tries_left_(question.most_tries),
+        whole_left_(question.most_whole) {}
 
   // Whether the stop would fit on some lanes, if there were no others; true where it is not known.
   bool may_fit(std::size_t stop) {
@@ -41,7 +47,7 @@ class LaneSearch {
   }
   bool find(std::size_t stop, std::vector<bool> is_set) {
     if (stop == stops_.size()) {
-      return question_.whole == nullptr || (whole_left_-- > 0 && question_.whole(lanes_));
+      return question_.whole == nullptr || (whole_left_-- > 0 && is_whole());
     }
     return choose(stop, 0, is_set, [&] {
       std::vector<bool> then = is_set;
@@ -57,11 +63,26 @@ class LaneSearch {
   bool is_taken(int32_t wide, int32_t lane) const {
     return question_.is_taken != nullptr && question_.is_taken(wide, lane);
   }
+  // What is known of the lanes to start with is not asked again.
+  bool fits(std::size_t stop) const {
+    const std::optional<std::size_t>& refused = question_.start_refused_at;
+    if (refused.has_value() && stop <= *refused && is_start(stop)) {
+      return stop < *refused;
+    }
+    return question_.fits(stop, lanes_);
+  }
+  bool is_start(std::size_t stop) const {
+    return std::ranges::all_of(stops_[stop].wide,
+                               [&](int32_t link) { return lanes_[at(link)] == start_[at(link)]; });
+  }
+  bool is_whole() const {
+    return (!question_.start_refused_at.has_value() || lanes_ != start_) && question_.whole(lanes_);
+  }
   template <typename Then>
   bool choose(std::size_t stop, std::size_t link, const std::vector<bool>& is_set, Then then) {
     const std::vector<int32_t>& wide = stops_[stop].wide;
     if (link == wide.size()) {
-      return tries_left_-- > 0 && question_.fits(stop, lanes_) && then();
+      return tries_left_-- > 0 && fits(stop) && then();
     }
     const std::size_t chosen = at(wide[link]);
     if (is_set[chosen]) {
@@ -69,6 +90,9 @@ class LaneSearch {
     }
     const int32_t start = lanes_[chosen];
     for (const bool taken : {false, true}) {
+      if (taken && !question_.may_share) {
+        break;
+      }
       for (int32_t tried = 0; tried < lane_counts_[chosen]; ++tried) {
         lanes_[chosen] = (start + tried) % lane_counts_[chosen];
         if (is_taken(wide[link], lanes_[chosen]) != taken) {
@@ -88,12 +112,12 @@ class LaneSearch {
 
   const std::span<const SwitchWay::Stop> stops_;
   const std::span<const int32_t> lane_counts_;
+  const Lanes& start_;
   const SwitchWay::Question& question_;
   Lanes lanes_;
+  int32_t tries_left_;
+  int32_t whole_left_;
   static constexpr int32_t kMostChoices = 64;
-
-  int32_t tries_left_ = SwitchWay::kMostTries;
-  int32_t whole_left_ = SwitchWay::kMostWhole;
 };
 
 }  // namespace
@@ -135,6 +159,37 @@ SwitchWay::SwitchWay(const Topology& topology, const SwitchCores& cores,
     stops_.push_back(std::move(stop));
   }
   std::ranges::stable_sort(stops_, {}, [](const Stop& stop) { return stop.wide.size(); });
+}
+
+std::vector<LinkId> SwitchWay::narrow_links() const {
+  std::vector<LinkId> narrow;
+  for (const Stop& stop : stops_) {
+    for (const SwitchPass& pass : stop.passes) {
+      for (const auto& links : {pass.inputs, pass.outputs}) {
+        std::ranges::copy_if(links, std::back_inserter(narrow),
+                             [&](LinkId link) { return !std::ranges::binary_search(wide_, link); });
+      }
+    }
+  }
+  std::ranges::sort(narrow);
+  narrow.erase(std::unique(narrow.begin(), narrow.end()), narrow.end());
+  return narrow;
+}
+
+std::vector<int32_t> SwitchWay::signature() const {
+  std::vector<int32_t> signature = {alternates_ ? 1 : 0};
+  for (const Stop& stop : stops_) {
+    for (const SwitchPass& pass : stop.passes) {
+      signature.push_back(pass.node.value);
+      for (const auto& links : {pass.inputs, pass.outputs}) {
+        signature.push_back(count_of(links));
+        for (const LinkId link : links) {
+          signature.push_back(link.value);
+        }
+      }
+    }
+  }
+  return signature;
 }
 
 Lanes SwitchWay::aligned(int32_t lane) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "pleach/base/id.h"
+#include "pleach/base/index.h"
 #include "pleach/fabric/port_flow.h"
 #include "pleach/fabric/switch_cores.h"
 #include "pleach/network/lowered_schedule.h"
@@ -35,6 +36,10 @@ class SwitchWay {
   std::span<const Stop> stops() const { return stops_; }
   int32_t wide_count() const { return count_of(wide_); }
   std::span<const LinkId> wide_links() const { return wide_; }
+  int32_t lane_count(int32_t wide) const { return lane_counts_[at(wide)]; }
+  std::vector<LinkId> narrow_links() const;  // the others, ascending
+  // Equal for ways that ask the same of switches, on the same lanes.
+  std::vector<int32_t> signature() const;
   // The same lane of all of them; of a link that has no such lane, that many further on, and round.
   Lanes aligned(int32_t lane) const;
   int32_t most_lanes() const;
@@ -49,14 +54,19 @@ class SwitchWay {
     std::function<bool(std::size_t stop, const Lanes& lanes)> fits;
     // Whether all of it does, where every stop fits; empty: yes.
     std::function<bool(const Lanes& lanes)> whole = {};
-    // Whether some lane of a wide link looks taken: it is tried after the others. Empty: none does.
+    // Whether some lane of a wide link looks taken: it is tried after the others, or not at all.
+    // Empty: none does.
     std::function<bool(int32_t wide, int32_t lane)> is_taken = {};
+    bool may_share = true;
+    // Where it is known that the lanes to start with do not do: the first stop that does not fit;
+    // stops().size(): all do, but not the whole.
+    std::optional<std::size_t> start_refused_at = {};
+    int32_t most_tries = 256;  // stops asked
+    int32_t most_whole = 16;
   };
   // Lanes that fit, stop by stop and then as a whole, each link's tried from its lane in `start`
-  // on. None: there are none, or more would have to be asked than kMostTries, kMostWhole times.
+  // on. None: there are none, or more would have to be asked than the question allows.
   std::optional<Lanes> find(const Lanes& start, const Question& question) const;
-  static constexpr int32_t kMostTries = 256;
-  static constexpr int32_t kMostWhole = 16;
 
  private:
   std::vector<LinkId> wide_;          // ascending

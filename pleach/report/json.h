@@ -45,6 +45,7 @@ Json admission_json(const Use& use, Json conflicts) {
   return {{"configurations", use.configurations},
           {"waited_ps", use.waited_ps},
           {"preemptions", use.preemptions},
+          {"undecided", use.undecided},
           {"conflicts", std::move(conflicts)}};
 }
 

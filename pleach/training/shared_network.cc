@@ -89,7 +89,7 @@ class SharedNetwork : public TraceNetwork {
       return std::optional<TraceAdmission>();
     }
     TraceAdmission admission{use.admission->configurations, use.admission->waited_ps,
-                             use.admission->preemptions};
+                             use.admission->preemptions, use.admission->undecided};
     for (const SwitchConflict& one : use.admission->conflicts) {
       TraceConflict& conflict = admission.conflicts.emplace_back();
       conflict.node = topology_.node(one.node).name;

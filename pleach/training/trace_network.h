@@ -56,6 +56,7 @@ struct TraceAdmission {
   int64_t configurations = 0;
   int64_t waited_ps = 0;
   int64_t preemptions = 0;
+  int64_t undecided = 0;
   std::vector<TraceConflict> conflicts = {};
 };
 

@@ -15,6 +15,7 @@ namespace pleach::support {
 // A Model has kStreams streams, which ask again as soon as they have left, and
 //   State start() const              when all have asked for the first time
 //   State leave(State, stream) const
+// or vectors of states, where any of them may come next, and
 //   bool moves(State, stream) const  it is inside, and comes to its end sometime
 //   bool waits(State, stream) const
 template <typename State>
@@ -23,9 +24,18 @@ struct Departures {
   std::vector<std::vector<std::pair<int32_t, int32_t>>> next;  // who leaves, the state then
 };
 
+template <typename State>
+std::vector<State> outcomes(State state) {
+  return {std::move(state)};
+}
+template <typename State>
+std::vector<State> outcomes(std::vector<State> states) {
+  return states;
+}
+
 template <typename Model>
 auto all_departures(const Model& model) {
-  using State = decltype(model.start());
+  using State = typename decltype(outcomes(model.start()))::value_type;
   Departures<State> found;
   std::map<State, int32_t> numbers;
   const auto number_of = [&](const State& state) {
@@ -35,13 +45,16 @@ auto all_departures(const Model& model) {
     }
     return known->second;
   };
-  number_of(model.start());
+  for (const State& state : outcomes(model.start())) {
+    number_of(state);
+  }
   for (std::size_t i = 0; i < found.states.size(); ++i) {
     std::vector<std::pair<int32_t, int32_t>> next;
     for (int32_t stream = 0; stream < Model::kStreams; ++stream) {
       if (model.moves(found.states[i], stream)) {
-        const State then = model.leave(found.states[i], stream);
-        next.emplace_back(stream, number_of(then));
+        for (const State& then : outcomes(model.leave(found.states[i], stream))) {
+          next.emplace_back(stream, number_of(then));
+        }
       }
     }
     found.next.push_back(std::move(next));

@@ -45,6 +45,7 @@ class FredCore final : public SwitchCore {
     return routing.conflicts.empty() ? std::nullopt
                                      : std::optional(routing.conflicts.front().level);
   }
+  int32_t port_group(int32_t port) const override { return port / 2; }  // of one outermost cell
   const FredSize* cells() const override { return &size_; }
 
  private:

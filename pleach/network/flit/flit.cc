@@ -199,6 +199,7 @@ void FlitSession::add_admission(const AdmissionUse& admission) {
   sum.configurations += admission.configurations;
   sum.waited_ps += admission.waited_ps;
   sum.preemptions += admission.preemptions;
+  sum.undecided += admission.undecided;
   for (SwitchConflict conflict : admission.conflicts) {
     for (int32_t& job : conflict.jobs) {
       job = names_[at(job_count() - engine_->job_count() + job)];

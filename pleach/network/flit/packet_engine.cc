@@ -583,6 +583,7 @@ NetworkUse PacketEngine::use() {
     admission.configurations = switches_.admission.configurations();
     admission.waited_ps = entries_.waited_ps;
     admission.preemptions = entries_.preemptions;
+    admission.undecided = switches_.admission.undecided();
     admission.conflicts = entries_.conflicts.list();
   }
   return use;

@@ -29,7 +29,9 @@ Kind event_of(Execution::Alarm::Kind kind) {
 Engine::Engine(const Topology& topology, const SimulationOptions& options)
     : options_(options),
       transmissions_(topology, events_),
-      admission_(topology, options.admission) {}
+      admission_(topology, options.admission) {
+  admission_.let_move();
+}
 
 Result<int32_t> Engine::add(LoweredJob lowered, int64_t start_ps, int32_t name,
                             int32_t traffic_class) {
@@ -320,6 +322,7 @@ NetworkUse Engine::use() const {
     admission.configurations = admission_.configurations();
     admission.waited_ps = entries_.waited_ps;
     admission.preemptions = entries_.preemptions;
+    admission.undecided = admission_.undecided();
     admission.conflicts = entries_.conflicts.list();
   }
   if (transmissions_.starved_ps() > 0) {
