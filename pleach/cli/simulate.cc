@@ -189,11 +189,12 @@ std::string text_of(const ScheduleSummary& schedule, const Timing& timing) {
     };
     facts.add(
         "switches",
-        fmt::format("{} configuration{}, {} conflict{}, streams waited {} in all{}{}",
+        fmt::format("{} configuration{}, {} conflict{}, streams waited {} in all{}{}{}",
                     admission->configurations, ending(admission->configurations),
                     admission->conflicts.size(), ending(admission->conflicts.size()),
                     format_time(admission->waited_ps), some(admission->preemptions, "preemption"),
-                    some(admission->undecided, "time", " without all lanes tried")));
+                    some(admission->undecided, "time", " without all lanes tried"),
+                    some(admission->reconfigurations, "reconfiguration", " waited for")));
   }
   if (const LinksInUse& links = timing.links; !links.bottleneck.empty()) {
     facts.add("on the wire", format_size(links.bytes));

@@ -28,6 +28,10 @@ void declare_timing(CommandLine& line, const std::string& segments) {
               "what a switch that does not carry whatever enters has inside: what it carries "
               "together, one phase (class of traffic) at a time, or all, as if it were free",
               "together");
+  line.option("--reconfiguration",
+              "time in which such a switch changes its configuration, by which a stream starts "
+              "later that it was not configured for, in flow",
+              "0s");
   line.flag("--no-fold", "simulate every rank even where symmetry allows one");
 }
 
@@ -43,6 +47,7 @@ Result<TimingRequest> timing_request(const CommandLine& line) {
              parse_name(kFlowControls, "--flow-control", line.text("--flow-control")));
   PLEACH_SET(options.admission,
              parse_name(kAdmissionRules, "--admission", line.text("--admission")));
+  PLEACH_SET(options.reconfiguration_ps, line.value("--reconfiguration", parse_time_ps));
   if (line.given("--reduce-bandwidth")) {
     options.reduce_bandwidth_bytes_per_s = 0;
     if (line.text("--reduce-bandwidth") != "none") {

@@ -234,7 +234,7 @@ Result<std::map<std::string, std::string>> family_algorithms(const std::string& 
 // Options of simulations, where there are none.
 Status check_nothing_simulated(const CommandLine& line) {
   for (const char* name : {"--gate", "--flow-control", "--landing-places", "--reduce-bandwidth",
-                           "--admission", "--no-fold", "--curve-end"}) {
+                           "--admission", "--reconfiguration", "--no-fold", "--curve-end"}) {
     if (line.given(name)) {
       return invalid(name, "goes with --costs curves and full, which simulate collectives");
     }

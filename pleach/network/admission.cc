@@ -492,6 +492,7 @@ void Admission::forget(std::size_t at_switch) {
     }
     load = std::move(now);
   }
+  one.configured = keep(one.configured);
   one.sets = std::move(kept);
   one.most_known = most_known_ + one.sets.known();
 }
@@ -551,6 +552,34 @@ void Admission::count_configuration(Switch& one, const Load& now) {
     configurations_ += was_inside ? 0 : 1;
     was_inside = true;
   }
+}
+
+bool Admission::configure(int32_t connection) {
+  if (admits_all()) {
+    return false;
+  }
+  bool changes = configure_alone(connection);
+  for (const int32_t other : std::exchange(lanes_.moved, {})) {
+    changes = configure_alone(other) || changes;
+  }
+  return changes;
+}
+
+bool Admission::configure_alone(int32_t connection) {
+  const Way& way = ways_[at(connection)];
+  bool changes = false;
+  for (std::size_t stop = 0; stop < way.way.stops().size() && !way.way.alternates(); ++stop) {
+    Switch& one = switches_[way.way.stops()[stop].at_switch];
+    const int32_t flows = one.inside[way.places[stop]].flows;
+    if (one.sets.contains(one.configured, flows)) {
+      continue;
+    }
+    changes = true;
+    const int32_t all = one.sets.either(one.configured, flows);
+    const int32_t inside = one.sets.common(one.configured, one.now.at(way.phase).held);
+    one.configured = carries(one, all) ? all : one.sets.either(inside, flows);
+  }
+  return changes;
 }
 
 // Of those inside the way's switches: who is there with one of a lower phase stands still.

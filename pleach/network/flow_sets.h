@@ -52,6 +52,20 @@ class FlowSets {
       return left;
     });
   }
+  // Flows of either, of both: each once.
+  int32_t either(int32_t left, int32_t right) {
+    std::vector<int32_t> either;
+    std::ranges::set_union(sets_[at(left)], sets_[at(right)], std::back_inserter(either));
+    return number(std::move(either));
+  }
+  int32_t common(int32_t left, int32_t right) {
+    std::vector<int32_t> common;
+    std::ranges::set_intersection(sets_[at(left)], sets_[at(right)], std::back_inserter(common));
+    return number(std::move(common));
+  }
+  bool contains(int32_t whole, int32_t part) const {
+    return std::ranges::includes(sets_[at(whole)], sets_[at(part)]);
+  }
   // Numbers of flows, ascending.
   const std::vector<int32_t>& members(int32_t set) const { return sets_[at(set)]; }
   std::vector<PortFlow> flows(int32_t set) const {

@@ -21,6 +21,16 @@ Error takes_too_long() {
       kLongestText));
 }
 
+Status check_no_reconfiguration(const SimulationOptions& options, const std::string& model) {
+  if (options.reconfiguration_ps > 0) {
+    return Error{ErrorCode::kUnsupported,
+                 fmt::format("reconfiguration of {} ps: switches change their configuration in no "
+                             "time in the {} model; use flow",
+                             options.reconfiguration_ps, model)};
+  }
+  return ok();
+}
+
 Status check_options(const SimulationOptions& options) {
   if (options.segment_count < 1 || options.segment_count > kMostSegments) {
     return invalid(
@@ -28,6 +38,10 @@ Status check_options(const SimulationOptions& options) {
   }
   if (options.landing_places < 0 || options.reduce_bandwidth_bytes_per_s.value_or(0) < 0) {
     return invalid("landing places and reduce bandwidth must not be negative");
+  }
+  if (options.reconfiguration_ps < 0) {
+    return invalid(
+        fmt::format("reconfiguration of {} ps: must not be negative", options.reconfiguration_ps));
   }
   return ok();
 }

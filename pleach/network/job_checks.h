@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "pleach/base/result.h"
 #include "pleach/base/units.h"
@@ -13,6 +14,8 @@ namespace pleach {
 // The error of a simulation that passes kLongestPs.
 Error takes_too_long();
 
+// Errors: kUnsupported: switches change their configuration in no time in this model.
+Status check_no_reconfiguration(const SimulationOptions& options, const std::string& model);
 // Errors: kInvalidArgument naming the value.
 Status check_options(const SimulationOptions& options);
 // A job for a session that has come to `now_ps`. Errors: kInvalidArgument naming the value, or the

@@ -51,6 +51,9 @@ struct SimulationOptions {
   // Of a rank, where commits of reduces queue; 0: they take no time; none: as the model has it.
   std::optional<int64_t> reduce_bandwidth_bytes_per_s = {};
   AdmissionRule admission = AdmissionRule::kTogether;
+  // Time in which a switch that does not carry whatever enters changes its configuration for a
+  // stream, ≥ 0; models that do not know it refuse it.
+  int64_t reconfiguration_ps = 0;
   bool fold = true;           // simulate one rank where symmetry allows
   bool keep_records = false;  // of every job (prevents folding)
   RunProgress progress = {};  // in messages delivered, now and then; may be empty
@@ -110,6 +113,7 @@ struct AdmissionUse {
   int64_t preemptions = 0;     // how often a stream was suspended for a lower class
   // How often a stream waited though not all lanes of all that it would have been with were tried.
   int64_t undecided = 0;
+  int64_t reconfigurations = 0;           // streams that had to wait for a switch to change
   std::vector<SwitchConflict> conflicts;  // by switch and jobs, the first kMostConflicts
   static constexpr std::size_t kMostConflicts = 1000;
 };

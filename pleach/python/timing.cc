@@ -38,6 +38,7 @@ struct HowSimulated {
   int32_t landing_places;
   std::optional<Bandwidth> reduce_bandwidth;  // none: as the model has it
   bool fold;
+  Time reconfiguration;
 };
 
 TimingRequest timing_of(const HowSimulated& how) {
@@ -54,6 +55,7 @@ TimingRequest timing_of(const HowSimulated& how) {
     options.reduce_bandwidth_bytes_per_s = bandwidth_bytes_per_s(*how.reduce_bandwidth);
   }
   options.fold = how.fold;
+  options.reconfiguration_ps = time_ps(how.reconfiguration);
   return request;
 }
 
@@ -163,10 +165,10 @@ void bind_books(nb::module_& module) {
 void bind_timing(nb::module_& module) {
   nb::class_<HowSimulated>(module, "HowSimulated")
       .def(nb::init<std::string, std::optional<int32_t>, std::string, std::string, std::string,
-                    int32_t, std::optional<Bandwidth>, bool>(),
+                    int32_t, std::optional<Bandwidth>, bool, Time>(),
            nb::kw_only(), nb::arg("model"), nb::arg("segments"), nb::arg("gate"),
            nb::arg("flow_control"), nb::arg("admission"), nb::arg("landing_places"),
-           nb::arg("reduce_bandwidth").none(), nb::arg("fold"));
+           nb::arg("reduce_bandwidth").none(), nb::arg("fold"), nb::arg("reconfiguration"));
   module.def("simulate", simulate, nb::arg("schedule"), nb::arg("topology"), nb::arg("size"),
              nb::arg("how"), nb::arg("cycle").none());
   const auto of = [](const Compared& what, const HowSimulated& how, const Progress& progress) {

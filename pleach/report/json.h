@@ -42,11 +42,9 @@ inline void add_counters(Json& json, std::span<const Counter> counters,
 // An AdmissionUse, or what has the same counts.
 template <typename Use>
 Json admission_json(const Use& use, Json conflicts) {
-  return {{"configurations", use.configurations},
-          {"waited_ps", use.waited_ps},
-          {"preemptions", use.preemptions},
-          {"undecided", use.undecided},
-          {"conflicts", std::move(conflicts)}};
+  return {{"configurations", use.configurations},     {"waited_ps", use.waited_ps},
+          {"preemptions", use.preemptions},           {"undecided", use.undecided},
+          {"reconfigurations", use.reconfigurations}, {"conflicts", std::move(conflicts)}};
 }
 
 inline double seconds(int64_t time_ps) {

@@ -89,7 +89,8 @@ class SharedNetwork : public TraceNetwork {
       return std::optional<TraceAdmission>();
     }
     TraceAdmission admission{use.admission->configurations, use.admission->waited_ps,
-                             use.admission->preemptions, use.admission->undecided};
+                             use.admission->preemptions, use.admission->undecided,
+                             use.admission->reconfigurations};
     for (const SwitchConflict& one : use.admission->conflicts) {
       TraceConflict& conflict = admission.conflicts.emplace_back();
       conflict.node = topology_.node(one.node).name;

@@ -57,6 +57,7 @@ struct TraceAdmission {
   int64_t waited_ps = 0;
   int64_t preemptions = 0;
   int64_t undecided = 0;
+  int64_t reconfigurations = 0;
   std::vector<TraceConflict> conflicts = {};
 };
 

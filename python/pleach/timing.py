@@ -47,6 +47,7 @@ def _how(
     fold: bool,
     model: str = "flow",
     admission: str = "together",
+    reconfiguration: int | str = 0,
 ) -> _core.HowSimulated:
     return _core.HowSimulated(
         model=model,
@@ -57,6 +58,7 @@ def _how(
         landing_places=landing_places,
         reduce_bandwidth=reduce_bandwidth,
         fold=fold,
+        reconfiguration=reconfiguration,
     )
 
 
@@ -78,6 +80,7 @@ def simulate(
     fold: bool = True,
     cycle: int | str | None = None,
     admission: str = "together",
+    reconfiguration: int | str = 0,
 ) -> Timing:
     """Simulates a schedule.
 
@@ -101,6 +104,8 @@ def simulate(
             where it has no clock.
         admission: What switches that do not carry whatever enters have inside: what they carry
             `together`, one `phase` at a time, or all, as if they were `free`.
+        reconfiguration: Time in which such a switch changes its configuration, `100ns` or
+            picoseconds; in `flow` alone.
 
     Returns:
         The time, and the use of every link.
@@ -110,7 +115,15 @@ def simulate(
         UnsupportedError: The model cannot do what the options ask for.
     """
     how = _how(
-        segments, gate, flow_control, landing_places, reduce_bandwidth, fold, model, admission
+        segments,
+        gate,
+        flow_control,
+        landing_places,
+        reduce_bandwidth,
+        fold,
+        model,
+        admission,
+        reconfiguration,
     )
     if not isinstance(schedule, Schedule):
         schedule = synthesize(

@@ -192,6 +192,7 @@ Result<std::unique_ptr<NetworkSession>> open_analytic(const Topology& topology,
     return Error{ErrorCode::kUnsupported,
                  "the analytic model knows no landing places and keeps no records; use flow"};
   }
+  PLEACH_TRY(check_no_reconfiguration(options, "analytic"));
   SimulationOptions folding = options;
   folding.fold = true;  // the closed form of one rank is that of all
   return std::unique_ptr<NetworkSession>(std::make_unique<AnalyticSession>(topology, folding));

@@ -251,6 +251,7 @@ Result<std::unique_ptr<NetworkSession>> open_flit(const Topology& topology,
                              "flit,vcs=...,buffer=...",
                              simulation.landing_places)};
   }
+  PLEACH_TRY(check_no_reconfiguration(simulation, "flit"));
   PLEACH_TRY(check_router(own));
   RouterKind kind;
   if (has_packet_routers(own)) {

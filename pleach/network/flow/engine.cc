@@ -150,6 +150,8 @@ void Engine::handle(const FlowEvent& event) {
     case Kind::kNopOver:
     case Kind::kReduce:
       return alarm(event);
+    case Kind::kResume:
+      return resume(event.number);
   }
 }
 
@@ -290,14 +292,41 @@ bool Engine::enter(int32_t number, const Send& send) {
   return true;
 }
 
+// How long switches take until they are configured for one that has entered, or goes on.
+int64_t Engine::reconfiguration_ps(int32_t number) {
+  if (options_.reconfiguration_ps == 0 || !admission_.configure(number)) {
+    return 0;
+  }
+  ++entries_.reconfigurations;
+  return options_.reconfiguration_ps;
+}
+
 // When all has entered and left that does at one time.
 void Engine::pace() {
   for (const int32_t number : admission_.take_paced()) {
     const bool is_suspended = admission_.is_suspended(number);
-    if (transmissions_.is_busy(number) && is_suspended != transmissions_.is_suspended(number)) {
-      transmissions_.suspend(number, is_suspended, now_ps_);
-      entries_.preemptions += is_suspended ? 1 : 0;
+    std::optional<int64_t>& resumes_ps = connections_[at(number)].resumes_ps;
+    resumes_ps.reset();
+    if (!transmissions_.is_busy(number) || is_suspended == transmissions_.is_suspended(number)) {
+      continue;
     }
+    if (is_suspended) {
+      transmissions_.suspend(number, true, now_ps_);
+      ++entries_.preemptions;
+    } else if (const int64_t later_ps = reconfiguration_ps(number); later_ps > 0) {
+      resumes_ps = add_times_ps(now_ps_, later_ps);
+      events_.push(*resumes_ps, Kind::kResume, number);
+    } else {
+      transmissions_.suspend(number, false, now_ps_);
+    }
+  }
+}
+
+void Engine::resume(int32_t number) {
+  std::optional<int64_t>& resumes_ps = connections_[at(number)].resumes_ps;
+  if (resumes_ps == now_ps_) {  // else it has been suspended again
+    resumes_ps.reset();
+    transmissions_.suspend(number, false, now_ps_);
   }
 }
 
@@ -312,7 +341,8 @@ void Engine::try_start(int32_t number) {
   Connection& connection = connections_[at(number)];
   const FlowJob& job = jobs_[connection.job];
   connection.active = job.execution->begin(number - job.first_connection, now_ps_);
-  transmissions_.begin(number, job.execution->job().wire_bytes(connection.active), now_ps_);
+  transmissions_.begin(number, job.execution->job().wire_bytes(connection.active), now_ps_,
+                       has_admission() ? reconfiguration_ps(number) : 0);
 }
 
 NetworkUse Engine::use() const {
@@ -323,6 +353,7 @@ NetworkUse Engine::use() const {
     admission.waited_ps = entries_.waited_ps;
     admission.preemptions = entries_.preemptions;
     admission.undecided = admission_.undecided();
+    admission.reconfigurations = entries_.reconfigurations;
     admission.conflicts = entries_.conflicts.list();
   }
   if (transmissions_.starved_ps() > 0) {

@@ -83,7 +83,8 @@ class Engine {
     Fifo flying;  // transmitted, not arrived
     int32_t job = 0;
     bool is_touched = false;
-    std::optional<int64_t> asked_ps = {};  // while it waits for admission: since when
+    std::optional<int64_t> asked_ps = {};    // while it waits for admission: since when
+    std::optional<int64_t> resumes_ps = {};  // suspended, while its switches change for it: when
   };
 
   void connect(const FlowJob& job);
@@ -105,7 +106,9 @@ class Engine {
   const Send* next(int32_t connection);
   Admission::Turn turn_of(int32_t connection, const Send& send) const;
   bool enter(int32_t connection, const Send& send);
+  int64_t reconfiguration_ps(int32_t connection);
   void pace();
+  void resume(int32_t connection);
 
   const SimulationOptions& options_;
   FlowEvents events_;
@@ -116,6 +119,7 @@ class Engine {
     std::vector<std::pair<Admission::Turn, int32_t>> turns;  // room to sort those that ask
     int64_t waited_ps = 0;
     int64_t preemptions = 0;
+    int64_t reconfigurations = 0;
     ConflictNotes conflicts;
   } entries_;
   FlowJobs jobs_;

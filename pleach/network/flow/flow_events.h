@@ -11,7 +11,16 @@ namespace pleach {
 struct FlowEvent {
   // Events of one time come in this order, then by number. What has left by then needs no rate any
   // more, whatever class of traffic comes.
-  enum class Kind : uint8_t { kSent, kJobStart, kFlowBegin, kArrived, kReduced, kNopOver, kReduce };
+  enum class Kind : uint8_t {
+    kSent,
+    kJobStart,
+    kFlowBegin,
+    kArrived,
+    kReduced,
+    kNopOver,
+    kReduce,
+    kResume
+  };
   int64_t time_ps = 0;
   Kind kind = Kind::kJobStart;
   int32_t number = 0;       // of the job, connection or rank

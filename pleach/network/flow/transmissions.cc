@@ -77,20 +77,20 @@ int64_t Transmissions::full_rate_ps(const Connection& connection) const {
               : transmit_time_ps(bytes, bottleneck(connection.lowered->links));
 }
 
-void Transmissions::begin(int32_t number, int64_t wire_bytes, int64_t now_ps) {
+void Transmissions::begin(int32_t number, int64_t wire_bytes, int64_t now_ps, int64_t delay_ps) {
   Connection& connection = connections_[at(number)];
   connection.is_busy = true;
   connection.is_suspended = false;
   connection.wire_bytes = wire_bytes;
   connection.sent_bytes += wire_bytes;
-  connection.begin_ps = add_times_ps(now_ps, connection.overhead_ps);
+  connection.begin_ps = add_times_ps(add_times_ps(now_ps, delay_ps), connection.overhead_ps);
   connection.is_shared = wire_bytes > 0 && shared_.shares(number);
   if (!connection.is_shared) {
     const int64_t transmission_ps = full_rate_ps(connection);
     connection.busy_ps = add_times_ps(connection.busy_ps, transmission_ps);
     events_.push(add_times_ps(connection.begin_ps, transmission_ps), Kind::kSent, number,
                  connection.generation);
-  } else if (connection.overhead_ps > 0) {
+  } else if (connection.begin_ps > now_ps) {
     events_.push(connection.begin_ps, Kind::kFlowBegin, number);
   } else {
     flow(number, now_ps);

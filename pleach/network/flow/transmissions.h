@@ -36,8 +36,8 @@ class Transmissions {
   int64_t latency_ps(int32_t connection) const { return connections_[at(connection)].latency_ps; }
   // The connection will soon be asked or told something.
   void prefetch(int32_t connection) const { __builtin_prefetch(&connections_[at(connection)], 1); }
-  // An attached, idle connection begins.
-  void begin(int32_t connection, int64_t wire_bytes, int64_t now_ps);
+  // An attached, idle connection begins, so much later.
+  void begin(int32_t connection, int64_t wire_bytes, int64_t now_ps, int64_t delay_ps = 0);
   // A kFlowBegin event: the first byte leaves.
   void flow(int32_t connection, int64_t now_ps);
   // A busy one stands still from now on, or goes on.
