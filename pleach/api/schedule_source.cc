@@ -76,7 +76,11 @@ Result<std::vector<ScheduleRequest>> parse_part(const Topology& topology, std::s
   const std::vector<NodeId> all = io_nodes(topology);
   const bool is_name =
       std::ranges::any_of(all, [&](NodeId node) { return topology.node(node).name == roots[0]; });
-  if (roots[0] == "io" && !is_name && !all.empty()) {
+  if (roots[0] == "io" && !is_name) {
+    if (all.empty()) {
+      return invalid(
+          fmt::format("{}: topology {} has no I/O nodes", quoted(trim(text)), topology.name()));
+    }
     roots.clear();
     for (const NodeId node : all) {
       roots.push_back(topology.node(node).name);

@@ -48,14 +48,14 @@ Result<TimingRequest> single_request(const CommandLine& line, const std::string&
   return request;
 }
 
-// The groups that are timed together: one, or those of --groups.
+// What is timed together: one schedule, or one for each group.
 struct Timed {
   std::vector<std::shared_ptr<const Schedule>> schedules;
   Timing timing;
 
   std::vector<GroupTiming> groups(const Topology& topology) const {
     std::vector<GroupTiming> groups;
-    for (std::size_t index = 0; schedules.size() > 1 && index < schedules.size(); ++index) {
+    for (std::size_t index = 0; index < schedules.size(); ++index) {
       GroupTiming& group = groups.emplace_back();
       const Schedule& schedule = *schedules[index];
       for (const NodeId node : schedule.participants) {
@@ -230,7 +230,7 @@ Result<ExitCode> simulate_one(const CommandLine& line, const Invocation& invocat
                                 {"collectives.csv", collectives_csv(first, timing)}}));
   }
   PLEACH_ASSIGN(summary, summarize(first, topology));
-  const std::vector<GroupTiming> groups = timed.groups(topology);
+  const auto groups = line.given("--groups") ? timed.groups(topology) : std::vector<GroupTiming>();
   if (line.json()) {
     fmt::print(invocation.out, "{}\n",
                to_json(summary, timing, watch.elapsed_s(), topology, groups));
