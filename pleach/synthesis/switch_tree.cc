@@ -78,6 +78,15 @@ std::vector<SwitchTree> SwitchTree::find(const Topology& topology, std::span<con
   std::ranges::sort(found, {}, [](const auto& one) {
     return std::tuple(std::get<0>(one), std::get<1>(one), std::get<2>(one));
   });
+  // Groups side by side that could all turn at the same switches are spread over them.
+  const auto best = std::ranges::find_if(found, [&](const auto& one) {
+    return std::get<0>(one) != std::get<0>(found.front()) ||
+           std::get<1>(one) != std::get<1>(found.front());
+  });
+  if (best != found.begin()) {
+    const auto first = ranks.front().value % (best - found.begin());
+    std::rotate(found.begin(), found.begin() + first, best);
+  }
   std::vector<SwitchTree> trees;
   for (auto& one : found) {
     trees.push_back(std::move(std::get<3>(one)));

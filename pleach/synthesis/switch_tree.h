@@ -31,7 +31,8 @@ class SwitchTree {
   };
 
   // The trees of shortest ways to each switch that there are, those with the shortest longest way
-  // first, then those of the fewest links. Borrows the topology. Empty: no switch reaches all
+  // first, then those of the fewest links; of k alike the one of number ranks.front() mod k.
+  // Borrows the topology. Empty: no switch reaches all
   // `ranks`.
   //   cost  O(switches · links)
   static std::vector<SwitchTree> find(const Topology& topology, std::span<const NodeId> ranks);
