@@ -196,9 +196,12 @@ TRAININGS = [
 
 
 @functools.lru_cache(maxsize=None)
-def train(binary, fabric, workload, strategy, batch, faster):
-    """The row of `pleach train`."""
+def train(binary, fabric, workload, strategy, batch, faster, admission=None):
+    """The row of `pleach train`; with full costs where it says what switches have inside."""
     options = train_options(fabric, workload, strategy, batch, faster)
+    if admission:
+        options |= {"costs": "full", "classes": "role", "admission": admission,
+                    "segments": FULL_SEGMENTS}
     return common.train(binary, ["sequential"], **options)["sequential"]
 
 
@@ -347,6 +350,29 @@ def worth_table(found):
                                   "reducing switches, A to B", "C to D"], rows)
 
 
+# With full costs, which take one number for all sizes.
+FULL_SEGMENTS = 8
+RULES = ("free", "together", "phase")
+
+
+def admission_table(binary, found):
+    """What an iteration takes where switches carry whatever enters, and what more where not.
+
+    On A and C all streams are unicasts, which hold no port.
+    """
+    rows = []
+    for training in TRAININGS:
+        for fabric in sorted(IN_SWITCH):
+            by_rule = [train(binary, fabric, training.workload, training.strategy, training.batch,
+                             found[training.name][0], rule) for rule in RULES]
+            free_s = by_rule[0]["iteration_s"]
+            rows.append([training.name, fabric, common.milliseconds(free_s, 3),
+                         *(common.percent(row["iteration_s"] / free_s - 1)
+                           for row in by_rule[1:])])
+    return common.markdown_table(["iteration, every stream as it comes", "fabric", "free [ms]",
+                                  "together", "phase"], rows)
+
+
 POLICIES = ["sequential", "wfbp", "ddp", "mg_wfbp", "dear", "zero1", "work_conserving"]
 
 
@@ -409,6 +435,7 @@ def main():
     common.emit(options, NAME, "trainings", trainings_table(found))
     common.emit(options, NAME, "waits", waits_table(found))
     common.emit(options, NAME, "worth", worth_table(found))
+    common.emit(options, NAME, "admission", admission_table(options.pleach, found))
     common.emit(options, NAME, "fabrics", fabrics_table(options.pleach))
     common.emit(options, NAME, "policies",
                 policies_table(options.pleach, found[TRAININGS[0].name][0]))
