@@ -8,7 +8,9 @@ namespace pleach {
 
 Result<int64_t> NetworkTimer::time_ps(std::span<const Job> jobs, int32_t segment_count) {
   Network& network = networks_[segment_count];
-  if (network.session == nullptr || network.now_ps > kLongestPs / 2) {
+  // Where configurations take time, switches have none at the start, whatever was timed before.
+  if (network.session == nullptr || network.now_ps > kLongestPs / 2 ||
+      simulation_.reconfiguration_ps > 0) {
     SimulationOptions options = simulation_;
     options.segment_count = segment_count;
     PLEACH_SET(network.session, open_network(model_, topology_, options));
