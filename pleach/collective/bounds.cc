@@ -13,6 +13,7 @@
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
+#include "pleach/collective/cut_bounds.h"
 #include "pleach/collective/placement.h"
 #include "pleach/collective/rank_of_node.h"
 #include "pleach/collective/stream_tree.h"
@@ -207,51 +208,6 @@ Status check_connected(const Network& network) {
     }
   }
   return ok();
-}
-
-// A set of nodes, by what crosses its edge [bytes/s].
-struct Edge {
-  double out = 0;
-  double in = 0;
-  double rank_count = 0;
-  bool has_root = false;
-};
-
-struct EdgeBound {
-  double algbw = 0;
-  bool by_out = true;  // which direction limits
-};
-
-// What the edge of one set allows. Each rank's part of the result must cross it once for all the
-// ranks beyond, however often it is copied or combined on the way.
-EdgeBound bound_of(CollectiveKind collective, const Edge& edge, double rank_count) {
-  const double inside = edge.rank_count;
-  const double outside = rank_count - inside;
-  const auto least = [](double out, double in) {
-    return out <= in ? EdgeBound{out, true} : EdgeBound{in, false};
-  };
-  switch (collective) {
-    case CollectiveKind::kAllReduce:
-      return least(edge.out, edge.in);
-    case CollectiveKind::kAllGather:
-      return least(edge.out * rank_count / inside, edge.in * rank_count / outside);
-    case CollectiveKind::kReduceScatter:
-      return least(edge.out * rank_count / outside, edge.in * rank_count / inside);
-    case CollectiveKind::kBroadcast:
-      return edge.has_root ? EdgeBound{edge.out, true} : EdgeBound{edge.in, false};
-    case CollectiveKind::kReduce:
-      return edge.has_root ? EdgeBound{edge.in, false} : EdgeBound{edge.out, true};
-    case CollectiveKind::kGather:
-      return edge.has_root ? EdgeBound{edge.in * rank_count / outside, false}
-                           : EdgeBound{edge.out * rank_count / inside, true};
-    case CollectiveKind::kScatter:
-      return edge.has_root ? EdgeBound{edge.out * rank_count / outside, true}
-                           : EdgeBound{edge.in * rank_count / inside, false};
-    case CollectiveKind::kAllToAll:
-      return least(edge.out * rank_count / (inside * outside),
-                   edge.in * rank_count / (inside * outside));
-  }
-  return {};
 }
 
 // Keeps the smallest bound over everything it is shown. A labelling gives each node a part; parts
@@ -453,6 +409,21 @@ void consider_connected_groups(const Network& network, Search& search) {
   }
 }
 
+// Where the network is a tree its narrowest edge says all: whether it is one.
+bool consider_tree(const Network& network, Search& search) {
+  const std::optional<LinkTree> tree = link_tree(network.topology, network.included);
+  if (!tree) {
+    return false;
+  }
+  const int32_t node = narrowest_edge(*tree, network.collective, network.participants,
+                                      network.participants[network.root.index()]);
+  if (node != kNone) {
+    const std::vector<bool> below = tree->below(node);
+    search.consider({below.begin(), below.end()}, 2);
+  }
+  return true;
+}
+
 // Minimum cuts, shown to a Search until none is smaller.
 class CutSearch {
  public:
@@ -533,6 +504,31 @@ class CutSearch {
       }
     }
     graph_.emplace(vertex_count + (demands ? 1 : 0), arcs_);
+    find_ends(vertex_count);
+  }
+
+  // Between what cuts are looked for: a rank with one neighbour is cut off alone, which has been
+  // considered, or with the neighbour, which so stands for all such ranks.
+  void find_ends(int32_t vertex_count) {
+    std::vector<int32_t> neighbour(at(vertex_count), kNone);
+    std::vector<bool> has_more(at(vertex_count), false);
+    for (std::size_t link = 0; link < network_.links.size(); ++link) {
+      for (const auto& [one, other] : {std::pair(arcs_[link].source, arcs_[link].target),
+                                       std::pair(arcs_[link].target, arcs_[link].source)}) {
+        has_more[at(one)] =
+            has_more[at(one)] || !(neighbour[at(one)] == kNone || neighbour[at(one)] == other);
+        neighbour[at(one)] = other;
+      }
+    }
+    std::vector<bool> is_end(at(vertex_count), false);
+    for (std::size_t rank = 0; rank < network_.participants.size(); ++rank) {
+      const int32_t own = vertex_of_rank(rank);
+      const int32_t end = has_more[at(own)] ? own : neighbour[at(own)];
+      if (!is_end[at(end)]) {
+        is_end[at(end)] = true;
+        ends_.push_back(end);
+      }
+    }
   }
 
   void show(const MinimumCut& cut) {
@@ -557,8 +553,7 @@ class CutSearch {
       show(into ? graph_->into(hub) : graph_->out_of(hub));
       return true;
     }
-    for (std::size_t other = 0; other < network_.participants.size(); ++other) {
-      const int32_t end = vertex_of_rank(other);
+    for (const int32_t end : ends_) {
       if (end == hub) {
         continue;
       }
@@ -582,12 +577,7 @@ class CutSearch {
     if (network_.relay_count == 0) {
       return search_ratio(kNone);
     }
-    for (std::size_t rank = 0; rank < network_.participants.size(); ++rank) {
-      if (!search_ratio(vertex_of_rank(rank))) {
-        return false;
-      }
-    }
-    return true;
+    return std::ranges::all_of(ends_, [&](int32_t end) { return search_ratio(end); });
   }
 
   // The best of the single ranks, and of all but one; without the root, if there is one.
@@ -649,6 +639,7 @@ class CutSearch {
   std::vector<int32_t> vertex_of_;  // by node
   int32_t source_ = 0;              // feeds every rank
   std::vector<FlowArc> arcs_;       // of the links, in units; and demands of ranks
+  std::vector<int32_t> ends_;       // vertices, in the order of ranks
   bool is_exact_ = true;            // no capacity was rounded
   Ratio least_;
   std::optional<FlowGraph> graph_;
@@ -761,7 +752,8 @@ Result<Bound> algbw_bound(const Topology& topology, const BoundRequest& request)
     consider_connected_groups(network, search);
   }
   if (!covered) {
-    covered = CutSearch(network, search, request.max_flow_limit).run();
+    covered =
+        consider_tree(network, search) || CutSearch(network, search, request.max_flow_limit).run();
   }
   if (network.collective == CollectiveKind::kAllToAll) {
     consider_volume(network, search);

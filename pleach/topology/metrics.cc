@@ -1,6 +1,7 @@
 #include "pleach/topology/metrics.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <functional>
 #include <limits>
@@ -12,6 +13,7 @@
 
 #include "pleach/base/index.h"
 #include "pleach/topology/grids.h"
+#include "pleach/topology/link_tree.h"
 #include "pleach/topology/max_flow.h"
 
 namespace pleach {
@@ -30,7 +32,10 @@ class Halves {
       carries_.push_back(!hangs_on(node));
     }
     const bool has_relays = std::ssize(topology.rank_nodes()) < std::ranges::count(carries_, true);
-    if (has_relays && topology.links().size() <= kFlowLinkLimit) {
+    if (has_relays) {
+      tree_ = link_tree(topology, carries_);
+    }
+    if (has_relays && !tree_ && topology.links().size() <= kFlowLinkLimit) {
       make_graph();
     }
   }
@@ -39,6 +44,10 @@ class Halves {
   bool are_exact() const { return is_exact_; }
   // in_first is by rank: the i-th rank node. The narrower of both ways [bytes/s].
   int64_t cut(const std::vector<bool>& in_first) {
+    if (tree_) {
+      return std::min(tree_cut(in_first, tree_->up, tree_->down),
+                      tree_cut(in_first, tree_->down, tree_->up));
+    }
     if (graph_) {
       std::vector<bool> in_second = in_first;
       in_second.flip();
@@ -84,6 +93,28 @@ class Halves {
     return width(graph_->between(node_count, node_count + 1).source_side).first;
   }
 
+  // The narrowest cut of a tree, from the first half to the second: of what is below each node,
+  // with it on either side. `up` is that way where the node is on the first side.
+  int64_t tree_cut(const std::vector<bool>& in_first, const std::vector<int64_t>& up,
+                   const std::vector<int64_t>& down) const {
+    using Sides = std::array<__int128, 2>;  // in the first half, in the second
+    constexpr __int128 kNever = __int128{1} << 100;
+    std::vector<Sides> least(topology_.nodes().size(), {0, 0});
+    for (std::size_t rank = 0; rank < in_first.size(); ++rank) {
+      least[topology_.rank_nodes()[rank].index()][in_first[rank] ? 1 : 0] = kNever;
+    }
+    for (std::size_t next = tree_->order.size(); next-- > 1;) {
+      const auto node = at(tree_->order[next]);
+      const auto& [first, second] = least[node];
+      Sides& above = least[at(tree_->above[node])];
+      above[0] += std::min(first, second + down[node]);
+      above[1] += std::min(second, first + up[node]);
+    }
+    const Sides& all = least[at(tree_->order.front())];
+    constexpr __int128 kMost = int64_t{1} << 62;
+    return static_cast<int64_t>(std::min({all[0], all[1], kMost}));
+  }
+
   int64_t plain_cut(const std::vector<bool>& in_first) const {
     std::vector<bool> side(topology_.nodes().size(), true);
     for (std::size_t rank = 0; rank < in_first.size(); ++rank) {
@@ -109,6 +140,7 @@ class Halves {
 
   const Topology& topology_;
   std::vector<bool> carries_;  // by node: ranks' traffic may pass it, or begins or ends there
+  std::optional<LinkTree> tree_;
   std::optional<FlowGraph> graph_;
   int64_t unit_ = 1;
   bool is_exact_ = true;
@@ -306,14 +338,19 @@ int64_t least_cut(const Topology& topology) {
   return topology.grid().empty() ? least_cut_of_neighbours(topology) : least_cut_of_grid(topology);
 }
 
+struct Farthest {
+  NodeId rank;
+  int32_t link_count = 0;
+};
+
 // The most links from `source` to any rank; adds the links looked at to `work`.
-int32_t eccentricity(const Topology& topology, NodeId source, std::vector<int32_t>& distance,
-                     int64_t& work) {
+Farthest eccentricity(const Topology& topology, NodeId source, std::vector<int32_t>& distance,
+                      int64_t& work) {
   constexpr int32_t kUnseen = -1;
   std::vector<NodeId> queue = {source};
   distance[source.index()] = 0;
   std::vector<NodeId> seen = {source};
-  int32_t farthest = 0;
+  Farthest farthest = {source, 0};
   for (std::size_t at = 0; at < queue.size(); ++at) {
     const std::span<const LinkId> links = topology.links_out(queue[at]);
     work += static_cast<int64_t>(links.size());
@@ -325,7 +362,7 @@ int32_t eccentricity(const Topology& topology, NodeId source, std::vector<int32_
       distance[next.index()] = distance[queue[at].index()] + 1;
       seen.push_back(next);
       if (topology.node(next).kind == NodeKind::kRank) {
-        farthest = distance[next.index()];
+        farthest = {next, distance[next.index()]};
       }
       if (passes_through(topology.node(next))) {
         queue.push_back(next);
@@ -336,6 +373,48 @@ int32_t eccentricity(const Topology& topology, NodeId source, std::vector<int32_
     distance[node.index()] = kUnseen;
   }
   return farthest;
+}
+
+// That all links of a node lead to and come from; −1: there is none, or several.
+NodeId one_neighbour(const Topology& topology, NodeId node) {
+  NodeId neighbour;
+  for (const LinkId id : topology.links_out(node)) {
+    const NodeId target = topology.link(id).target;
+    if (neighbour.value >= 0 && target != neighbour) {
+      return {};
+    }
+    neighbour = target;
+  }
+  const bool is_one = std::ranges::all_of(
+      topology.links_in(node), [&](LinkId id) { return topology.link(id).source == neighbour; });
+  return is_one ? neighbour : NodeId{};
+}
+
+// Ranks of which one is an end of a longest way. From those with one neighbour, the same, all
+// others are as far. On a tree, what is farthest from any rank is such an end.
+//   source  Handler, Minimax location of a facility in an undirected tree graph, 1973
+std::vector<NodeId> sources_of_walks(const Topology& topology) {
+  std::vector<bool> included;
+  for (const Node& node : topology.nodes()) {
+    included.push_back(!hangs_on(node));
+  }
+  if (link_tree(topology, included)) {
+    int64_t work = 0;
+    std::vector<int32_t> distance(topology.nodes().size(), -1);
+    return {eccentricity(topology, topology.rank_nodes().front(), distance, work).rank};
+  }
+  std::vector<NodeId> sources;
+  std::vector<bool> is_known(topology.nodes().size(), false);
+  for (const NodeId rank : topology.rank_nodes()) {
+    const NodeId neighbour = one_neighbour(topology, rank);
+    if (neighbour.value < 0 || !is_known[neighbour.index()]) {
+      sources.push_back(rank);
+    }
+    if (neighbour.value >= 0) {
+      is_known[neighbour.index()] = true;
+    }
+  }
+  return sources;
 }
 
 }  // namespace
@@ -377,12 +456,13 @@ Diameter diameter(const Topology& topology) {
   }
   int64_t work = 0;
   std::vector<int32_t> distance(topology.nodes().size(), -1);
-  for (const NodeId source : topology.rank_nodes()) {
+  for (const NodeId source : sources_of_walks(topology)) {
     if (work > kWalkLimit) {
       result.exact = false;
       break;
     }
-    result.link_count = std::max(result.link_count, eccentricity(topology, source, distance, work));
+    result.link_count =
+        std::max(result.link_count, eccentricity(topology, source, distance, work).link_count);
   }
   return result;
 }

@@ -19,9 +19,10 @@ struct Bisection {
 // exact where a bound from below meets it: on meshes, and on tori without dimensions of two, of
 // links that are equally fast; on grids where a straight cut through an even dimension is
 // narrowest; under one switch, and where all are connected. Switches go to whichever side makes the
-// cut smaller (to the first half where there are more than 65,536 links).
+// cut smaller (to the first half where there are more than 65,536 links, which are no tree).
 //   returns  0 when there is one rank
-//   cost     a max-flow per candidate where there are switches, else O(links)
+//   cost     a max-flow per candidate where there are switches and links close circles; else
+//   O(links)
 Bisection bisection(const Topology& topology);
 
 // Of all cuts with s ranks on one side and no fewer on the other, the least capacity, one way, in
@@ -43,7 +44,8 @@ struct Diameter {
   bool exact = true;       // false: the topology is so large that only some sources were walked
 };
 
-// Finds the diameter: by formula on grids, else by a walk from each rank.
+// Finds the diameter: by formula on grids, on trees by two walks, else by a walk from each rank, or
+// from one of those with the same one neighbour.
 Diameter diameter(const Topology& topology);
 
 }  // namespace pleach

@@ -42,7 +42,7 @@ TEST(Metrics, SayWhetherTheyAreExact) {
       {"torus:8x8x2", 16 * kLink * 2, true, 9, true},
       {"fully_connected:31", 15 * 16 * kLink, true, 1, true},
       {"switch:100", 50 * kLink, true, 2, true},
-      {"switch:40000", 20'000 * kLink, true, 2, false},
+      {"switch:40000", 20'000 * kLink, true, 2, true},
 
       {"ring:8,without_link=0>1", kLink, true, 7, true},  // one way is narrower
   };
@@ -211,13 +211,16 @@ TEST(Metrics, BisectionsInProportionToNarrowParts) {
 // Rounded to units that fit beside a link of 2^62, the cable to b would be 32 wide.
 TEST(Metrics, ClaimNothingThatRoundingDecides) {
   TopologyBuilder builder("wide");
-  for (const NodeKind kind : {NodeKind::kRank, NodeKind::kRank, NodeKind::kSwitch}) {
+  for (const NodeKind kind :
+       {NodeKind::kRank, NodeKind::kRank, NodeKind::kSwitch, NodeKind::kSwitch}) {
     Node node;
     node.kind = kind;
     ASSERT_TRUE(builder.add_node(node));
   }
   ASSERT_TRUE(builder.add_cable({NodeId{0}, NodeId{2}, int64_t{1} << 62, 0}));
-  ASSERT_TRUE(builder.add_cable({NodeId{1}, NodeId{2}, 31, 0}));
+  ASSERT_TRUE(builder.add_cable({NodeId{1}, NodeId{2}, 30, 0}));
+  ASSERT_TRUE(builder.add_cable({NodeId{0}, NodeId{3}, 1, 0}));
+  ASSERT_TRUE(builder.add_cable({NodeId{1}, NodeId{3}, 1, 0}));
   const Result<Topology> topology = std::move(builder).build();
   ASSERT_TRUE(topology);
   EXPECT_EQ(bisection(*topology).bytes_per_s, 31);
