@@ -6,6 +6,7 @@
 #include <array>
 
 #include "pleach/base/text.h"
+#include "pleach/fabric/fred_faults.h"
 
 namespace pleach {
 namespace {
@@ -59,6 +60,23 @@ Result<ExitCode> run_fred(const Command& command, const Invocation& invocation) 
 void declare_fred(CommandLine& line) {
   line.required_option("-p,--ports", "of the switch, in and out, 2 or more");
   line.option("-m,--middle", "subnetworks in the middle of each level, 2 or more", "3");
+  declare_dead(line);
+}
+
+void declare_dead(CommandLine& line) {
+  line.option("--without-cell", "cells that are dead, as `pleach fred show` names them: R3+2.0/D1");
+  line.option("--without-subnetwork", "subnetworks that are dead, with all in them: 1+2.0");
+}
+
+Result<FredFaults> dead_parts(const CommandLine& line, const FredSize& size) {
+  PLEACH_ASSIGN(dead, line.value("--without-cell", [&](const std::string& text) {
+    return parse_faults(size, text, "");
+  }));
+  PLEACH_ASSIGN(inside, line.value("--without-subnetwork", [&](const std::string& text) {
+    return parse_faults(size, "", text);
+  }));
+  dead.subnetworks = std::move(inside.subnetworks);
+  return std::move(dead);
 }
 
 Result<FredSize> fred_size(const CommandLine& line) {
@@ -69,7 +87,18 @@ Result<FredSize> fred_size(const CommandLine& line) {
   if (!count) {
     return count.error();
   }
+  PLEACH_SET(size.dead, dead_parts(line, size));
   return size;
+}
+
+void add_dead(Facts& facts, const FredSwitch& fred) {
+  if (fred.size().dead.empty()) {
+    return;
+  }
+  const FredCount dead = fred.dead_count();
+  facts.add("dead", fmt::format("{}: {} of {} cells, {} of {} multiplexers",
+                                faults_text(fred.size(), fred.size().dead), dead.cells,
+                                fred.count().cells, dead.multiplexers, fred.count().multiplexers));
 }
 
 void declare_search(CommandLine& line) {
@@ -92,17 +121,25 @@ Result<RouteOptions> route_options(const CommandLine& line) {
 
 FredRouting routed(const FredSwitch& fred, std::vector<PortFlow> flows,
                    const RouteOptions& options) {
-  FredRouting result = {&fred, std::move(flows), {}, {}};
+  FredRouting result = {&fred, std::move(flows)};
   result.routing = route_flows(fred.size(), result.flows, options);
   if (result.routing.routed) {
     result.modes = configure(fred, result.flows, result.routing.choices);
     const Status status = check_configuration(fred, result.flows, result.modes);
     PLEACH_CHECK(status.has_value(), "a routing does what its flows ask");
   }
+  for (const FlowConflict& conflict : result.routing.conflicts) {
+    std::vector<PortFlow> own;
+    for (const int32_t flow : conflict.flows) {
+      own.push_back(result.flows[static_cast<std::size_t>(flow)]);
+    }
+    result.in_the_way.push_back(faults_in_the_way(fred.size(), own, options));
+  }
   return result;
 }
 
-std::string routed_text(const FlowRouting& routing) {
+std::string routed_text(const FredRouting& result) {
+  const FlowRouting& routing = result.routing;
   if (routing.routed) {
     return "yes";
   }
@@ -114,8 +151,15 @@ std::string routed_text(const FlowRouting& routing) {
   for (const int32_t flow : conflict.flows) {
     words.push_back(std::to_string(flow));
   }
-  return fmt::format("no: flows {} are in each other's way at level {}{}", join(words, ", "),
-                     conflict.level, conflict.is_least ? "; none of them can be left out" : "");
+  const std::string dead = faults_text(result.fred->size(), result.in_the_way.front());
+  if (words.size() == 1) {
+    return fmt::format("no: flow {} ({}) has no way at level {} past {}, dead", words.front(),
+                       flow_text(result.flows[static_cast<std::size_t>(conflict.flows.front())]),
+                       conflict.level, dead);
+  }
+  return fmt::format("no: flows {} are in each other's way at level {}{}{}", join(words, ", "),
+                     conflict.level, dead.empty() ? "" : fmt::format(" where {} is dead", dead),
+                     conflict.is_least ? "; none of them can be left out" : "");
 }
 
 extern const Command kFredCommand = {

@@ -33,8 +33,9 @@ std::string text_of(const FredRouting& result) {
   facts.add("switch",
             fmt::format("{}: {} in {}", fred.size().text(), counted(fred.count().cells, "cell"),
                         counted(fred.size().stages(), "stage")));
+  add_dead(facts, fred);
   facts.add("flows", std::to_string(result.flows.size()));
-  facts.add("routed", routed_text(result.routing));
+  facts.add("routed", routed_text(result));
   facts.add("steps", std::to_string(result.routing.steps));
   const bool has_cells = result.routing.routed && !result.flows.empty();
   return facts.text() + (has_cells ? "\n" + cells_text(result) : "");
@@ -65,7 +66,8 @@ Result<ExitCode> run(const Command& command, const Invocation& invocation) {
 Command fred_route_command() {
   return {"fred route", "routes flows through one switch, or names those that are in the way",
           "  pleach fred route --ports 8 --middle 2 --flows \"0,2->0,2; 1->3\" --json\n"
-          "  pleach fred route --ports 6 --middle 2 --flows \"0,2->0,2; 1,4->1,4; 3,5->3,5\"\n",
+          "  pleach fred route --ports 6 --middle 2 --flows \"0,2->0,2; 1,4->1,4; 3,5->3,5\"\n"
+          "  pleach fred route --ports 8 --without-subnetwork 1 --flows \"0-3->0-3; 4->5\"\n",
           run};
 }
 

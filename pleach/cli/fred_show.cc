@@ -30,15 +30,12 @@ std::string stages_text(const FredSwitch& fred) {
   }
   for (int32_t stage = 0; stage < stages; ++stage) {
     const int32_t level = std::min(stage, stages - 1 - stage);
-    int64_t subnetworks = 1;
-    for (int32_t next = 0; next < level; ++next) {
-      subnetworks *= fred.size().middle;
-    }
     std::vector<std::string> words;
     for (const auto& [kind, count] : counts[at(stage)]) {
       words.push_back(fmt::format("{} {}", count, to_text(kind)));
     }
-    table.add({std::to_string(stage), std::to_string(level), std::to_string(subnetworks),
+    table.add({std::to_string(stage), std::to_string(level),
+               std::to_string(fred.size().subnetworks(level)),
                std::to_string(fred.size().ports_of(level)), join(words, ", ")});
   }
   return table.text();
@@ -64,6 +61,7 @@ std::string text_of(const FredSwitch& fred, const FredMemory& memory, const Fred
   facts.add("switch", fred.size().text());
   facts.add("cells",
             fmt::format("{}, and {} multiplexers", fred.count().cells, fred.count().multiplexers));
+  add_dead(facts, fred);
   facts.add("stages", std::to_string(fred.size().stages()));
   facts.add("wires", std::to_string(fred.wire_count()));
   facts.add("configuration",
@@ -72,7 +70,7 @@ std::string text_of(const FredSwitch& fred, const FredMemory& memory, const Fred
                         memory.published_bits, memory.published_phases(), memory.bytes,
                         memory.exact_bits, memory.exact_phases()));
   if (routing != nullptr) {
-    facts.add("routed", routed_text(routing->routing));
+    facts.add("routed", routed_text(*routing));
   }
   std::string text = facts.text() + "\n" + stages_text(fred);
   if (routing != nullptr && routing->routing.routed && !routing->flows.empty()) {
@@ -129,7 +127,8 @@ Result<ExitCode> run(const Command& command, const Invocation& invocation) {
 Command fred_show_command() {
   return {"fred show", "shows and draws the cells and wires of one switch, and the way of flows",
           "  pleach fred show --ports 12\n"
-          "  pleach fred show --ports 8 --middle 2 --flows \"0,2->0,2; 1->3\" -o switch.svg\n",
+          "  pleach fred show --ports 8 --middle 2 --flows \"0,2->0,2; 1->3\" -o switch.svg\n"
+          "  pleach fred show --ports 8 --without-cell R0+2/D1 -o switch.svg\n",
           run};
 }
 

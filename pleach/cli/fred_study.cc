@@ -9,6 +9,7 @@
 #include "pleach/cli/fred.h"
 #include "pleach/cli/log.h"
 #include "pleach/cli/table.h"
+#include "pleach/fabric/fred_faults.h"
 
 namespace pleach {
 namespace {
@@ -27,9 +28,25 @@ Result<std::vector<FredSize>> sizes_of(const CommandLine& line) {
       if (!count) {
         return count.error();
       }
+      PLEACH_SET(size.dead, dead_parts(line, size));
     }
   }
   return sizes;
+}
+
+// --dead-cells and --dead-subnetworks, each a list: a sample for each pair.
+Result<std::vector<FaultSample>> fault_samples(const CommandLine& line, const FredSize& size) {
+  std::vector<FaultSample> samples;
+  for (const std::string_view cells : split(line.text("--dead-cells"), ',')) {
+    for (const std::string_view subnetworks : split(line.text("--dead-subnetworks"), ',')) {
+      FaultSample& sample = samples.emplace_back();
+      PLEACH_SET(sample.cells, parse_count(cells, "--dead-cells", 0, INT32_MAX));
+      PLEACH_SET(sample.subnetworks, parse_count(subnetworks, "--dead-subnetworks", 0, INT32_MAX));
+      PLEACH_SET(sample.level, line.count("--dead-level", 1, INT32_MAX));
+      PLEACH_TRY(check_sample(sample, size));
+    }
+  }
+  return samples;
 }
 
 std::string phase_text(const PlacementCount::Refused& refused) {
@@ -87,16 +104,23 @@ Result<std::vector<FlowSample>> samples_of(const CommandLine& line, int32_t port
 }
 
 Result<FredStudyRow> random_row(const CommandLine& line, const FredSize& size,
-                                const FlowSample& sample, const RouteOptions& options) {
+                                const FlowSample& sample, const FaultSample& faults,
+                                const RouteOptions& options) {
   PLEACH_ASSIGN(sets, line.count("--sets", 1, kMostSets));
   PLEACH_ASSIGN(seed, seed_option(line));
   FredStudyRow row = {size, {}, fmt::format("{} flows of {}", sample.flows, sample.ports_each), {}};
   row.is_sample = true;
+  row.faults = faults;
   Rng rng(seed);
+  Rng fault_rng(~seed);  // the same flows, whatever is dead
   for (int32_t set = 0; set < sets; ++set) {
     const std::vector<PortFlow> flows = draw_flows(sample, size.ports, rng);
+    FredSize left = size;
+    if (!faults.empty()) {
+      left.dead = draw_faults(faults, size, fault_rng);
+    }
     const Stopwatch watch;
-    row.count.add(size, flows, options);
+    row.count.add(left, flows, options);
     row.most_wall_s = std::max(row.most_wall_s, watch.elapsed_s());
   }
   return row;
@@ -133,13 +157,27 @@ Result<std::vector<FredStudyRow>> shuffled_rows(const CommandLine& line, const F
   return result;
 }
 
+std::string dead_text(const FredStudyRow& row) {
+  std::vector<std::string> words;
+  const auto add = [&](int32_t count, const char* what) {
+    if (count > 0) {
+      words.push_back(fmt::format("{} {}{}", count, what, count == 1 ? "" : "s"));
+    }
+  };
+  add(row.faults.cells, "cell");
+  add(row.faults.subnetworks, "subnetwork");
+  return words.empty() ? "none dead" : "without " + join(words, ", ");
+}
+
 std::string text_of(const std::vector<FredStudyRow>& rows) {
   using enum Table::Align;
+  const bool has_faults =
+      std::ranges::any_of(rows, [](const FredStudyRow& row) { return !row.faults.empty(); });
   Table table({{"switch", kLeft},
                {"of", kLeft},
                {"sets", kRight},
                {"routed", kRight},
-               {"refused", kRight},
+               {has_faults ? "refused (cut off)" : "refused", kRight},
                {"given up", kRight},
                {"share", kRight},
                {"95 % within", kLeft},
@@ -149,17 +187,28 @@ std::string text_of(const std::vector<FredStudyRow>& rows) {
   for (const FredStudyRow& row : rows) {
     const Share share = row.share();
     table.add(
-        {row.size.text(), row.of, std::to_string(row.count.sets), std::to_string(row.count.routed),
-         std::to_string(row.count.refused), std::to_string(row.count.given_up()),
-         fmt::format("{:.4f}", share.value),
+        {row.size.text(), row.of + (has_faults ? ", " + dead_text(row) : ""),
+         std::to_string(row.count.sets), std::to_string(row.count.routed),
+         std::to_string(row.count.refused) +
+             (has_faults ? fmt::format(" ({})", row.count.cut_off) : ""),
+         std::to_string(row.count.given_up()), fmt::format("{:.4f}", share.value),
          row.is_sample ? fmt::format("{:.4f} to {:.4f}", share.low, share.high) : "these are all",
          std::to_string(row.count.first_routed), fmt::format("{:.3f}", row.wall_s)});
     if (!row.refused.empty()) {
       notes += fmt::format("{} does not route {}\n", row.size.text(), join(row.refused, ", "));
     } else if (!row.count.refused_example.empty()) {
-      notes += fmt::format("{} does not route \"{}\"\n", row.size.text(),
+      const FredFaults& dead = row.count.refused_dead;
+      notes += fmt::format("{}{} does not route \"{}\"\n", row.size.text(),
+                           dead.empty() ? "" : " without " + faults_text(row.size, dead),
                            flows_text(row.count.refused_example));
     }
+  }
+  for (const LeastAliveRow& least : least_alive(rows)) {
+    notes += fmt::format(
+        "{} ports, {}, {}: {}\n", least.row->size.ports, least.row->of, dead_text(*least.row),
+        least.middle == 0
+            ? std::string("none of these m routes all that have their ports")
+            : fmt::format("from m = {} on all route that have their ports", least.middle));
   }
   return table.text() + (notes.empty() ? "" : "\n" + notes);
 }
@@ -184,6 +233,11 @@ void declare(CommandLine& line) {
   line.flag("--workloads", "the least m for the strategies of FRED's workloads");
   line.option("--sets", "that are drawn, with --shuffled of each strategy", "1000");
   line.option("--seed", "of what is drawn", "1");
+  declare_dead(line);
+  line.option("--dead-cells", "in place of named ones, so many random ones a random set: 0,1,2",
+              "0");
+  line.option("--dead-subnetworks", "likewise, of --dead-level: 0,1", "0");
+  line.option("--dead-level", "of subnetworks, the outermost is 1", "1");
   declare_search(line);
   line.json_flag();
 }
@@ -196,11 +250,14 @@ Result<std::vector<FredStudyRow>> rows_of(const CommandLine& line, const FredSiz
   std::vector<FredStudyRow> rows;
   if (line.given("--random")) {
     PLEACH_ASSIGN(samples, samples_of(line, size.ports));
+    PLEACH_ASSIGN(faults, fault_samples(line, size));
     for (const FlowSample& sample : samples) {
-      const Stopwatch watch;
-      PLEACH_ASSIGN(row, random_row(line, size, sample, options));
-      row.wall_s = watch.elapsed_s();
-      rows.push_back(std::move(row));
+      for (const FaultSample& dead : faults) {
+        const Stopwatch watch;
+        PLEACH_ASSIGN(row, random_row(line, size, sample, dead, options));
+        row.wall_s = watch.elapsed_s();
+        rows.push_back(std::move(row));
+      }
     }
     return rows;
   }
@@ -273,6 +330,19 @@ Result<ExitCode> run(const Command& command, const Invocation& invocation) {
   if (line.given("--load") && (studies.front() != "random" || line.given("--flows"))) {
     return line.refuse("--load goes with --random, in place of --flows");
   }
+  for (const std::string option : {"--dead-cells", "--dead-subnetworks", "--dead-level"}) {
+    if (line.given(option) && studies.front() != "random") {
+      return line.refuse(option + " goes with --random");
+    }
+  }
+  for (const std::string option : {"--without-cell", "--without-subnetwork"}) {
+    if (line.given(option) && (studies.front() == "workloads" || line.text("--view") == "plane" ||
+                               line.given("--dead-cells") || line.given("--dead-subnetworks"))) {
+      return line.refuse(option +
+                         " goes with one switch, and not with --dead-cells, "
+                         "--dead-subnetworks, --workloads or --view plane");
+    }
+  }
   if (studies.front() == "workloads") {
     return study_workloads(line, invocation);
   }
@@ -298,7 +368,8 @@ Command fred_study_command() {
           "  pleach fred study --random --ports 256 --middle 3 --flows 64 --of 4 --sets 10\n"
           "  pleach fred study --random --ports 8,16,32 --load 25,50,100 --of 3\n"
           "  pleach fred study --shuffled --ports 20 --strategies \"2,5,2;3,3,2\"\n"
-          "  pleach fred study --workloads --ports 20\n",
+          "  pleach fred study --workloads --ports 20\n"
+          "  pleach fred study --random --ports 20 --middle 2,3,4,5 --load 50 --dead-cells 0,1,2\n",
           run};
 }
 

@@ -192,6 +192,10 @@ Status check_configuration(const FredSwitch& fred, std::span<const PortFlow> flo
       return invalid(follower.name(cell), fmt::format("has no mode {}, {}", modes[at(cell)].first,
                                                       modes[at(cell)].second));
     }
+    if (fred.is_dead(cell) && !moves_of(kind, modes[at(cell)]).empty()) {
+      return invalid(follower.name(cell),
+                     fmt::format("is dead, and is to do {}", mode_text(kind, modes[at(cell)])));
+    }
     PLEACH_TRY(follower.pass(cell, modes[at(cell)]));
   }
   std::vector<int32_t> owner(at(fred.size().ports), -1);
@@ -239,6 +243,9 @@ std::vector<std::optional<Payload>> execute(const FredSwitch& fred, std::span<co
   std::vector<std::optional<Payload>> wires(at(fred.wire_count()));
   std::ranges::copy(payloads, wires.begin());
   for (int32_t cell = 0; cell < count_of(modes); ++cell) {
+    if (fred.is_dead(cell)) {
+      continue;
+    }
     for (const auto& [input, output] : moves_of(fred.cells()[at(cell)].kind, modes[at(cell)])) {
       std::optional<Payload>& out = wires[at(fred.first_output_of(cell) + output)];
       const std::optional<Payload>& in = wires[at(fred.inputs_of(cell)[at(input)])];

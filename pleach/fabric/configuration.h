@@ -43,8 +43,9 @@ Configuration configure(const FredSwitch& fred, std::span<const PortFlow> flows,
 
 // Whether the cells, so configured, take the sum of every flow's inputs to each of its outputs, and
 // nothing anywhere else. Follows what enters cell by cell; knows of no router.
-//   errors  kInvalidArgument naming cell or port: a mode that the cell has not, two flows added or
-//           one that is lost, an output that gets less, or what is not its own
+//   errors  kInvalidArgument naming cell or port: a mode that the cell has not, a dead cell that is
+//           to do something, two flows added or one that is lost, an output that gets less, or what
+//           is not its own
 Status check_configuration(const FredSwitch& fred, std::span<const PortFlow> flows,
                            std::span<const CellMode> modes);
 
@@ -52,7 +53,7 @@ Status check_configuration(const FredSwitch& fred, std::span<const PortFlow> flo
 std::vector<std::vector<int32_t>> ways_of(const FredSwitch& fred, std::span<const PortFlow> flows,
                                           std::span<const CellMode> modes);
 
-// Executes a configuration.
+// Executes a configuration; nothing passes what is dead.
 //   payloads  of each input port, all of one length; none: nothing enters
 //   returns   of each output port; none: nothing comes out
 using Payload = std::vector<int64_t>;

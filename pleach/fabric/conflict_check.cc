@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "pleach/base/index.h"
+#include "pleach/fabric/fred_faults.h"
 
 namespace pleach {
 namespace {
@@ -18,7 +19,9 @@ class WireTrial {
       : size_(size), flows_(flows), levels_(levels), tries_left_(tries) {}
 
   std::optional<bool> run() {
-    const bool routed = place(0, 0, {});
+    const bool routed =
+        std::ranges::none_of(flows_, [&](const PortFlow& flow) { return is_stopped(flow, {}); }) &&
+        place(0, 0, {});
     if (!routed && tries_left_ <= 0) {
       return std::nullopt;
     }
@@ -49,6 +52,33 @@ class WireTrial {
     return wires;
   }
 
+  // Whether something dead is in the flow's way into the subnetwork at `way`: all of that, or a
+  // cell by which it would enter or leave it.
+  bool is_stopped(const PortFlow& flow, const std::vector<int32_t>& way) const {
+    for (const FredSubnetwork& dead : size_.dead.subnetworks) {
+      if (path_to(size_, dead) == way) {
+        return true;
+      }
+    }
+    for (const FredCell& dead : size_.dead.cells) {
+      if (path_to(size_, {dead.level, dead.subnetwork}) != way) {
+        continue;
+      }
+      for (const auto& [side, key] : wires_into(flow, way)) {
+        const int32_t port = key.back();
+        const bool is_last =
+            size_.ports_of(dead.level) % 2 == 1 && port == size_.ports_of(dead.level) - 1;
+        const CellKind enters = is_last ? CellKind::kDemux : CellKind::kReduce;
+        const CellKind leaves = is_last ? CellKind::kMux : CellKind::kDistribute;
+        if (dead.kind == CellKind::kBoth ||
+            (dead.kind == (side == 0 ? enters : leaves) && (is_last || dead.index == port / 2))) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
   // The flow's next choice, at `level` behind `way`.
   bool place(std::size_t flow, int32_t level, std::vector<int32_t> way) {
     if (flow == flows_.size()) {
@@ -57,8 +87,8 @@ class WireTrial {
     if (level == levels_) {
       return place(flow + 1, 0, {});
     }
-    // Subnetworks that no flow is in are alike: one of them is tried.
-    int32_t known = 0;
+    // Subnetworks that no flow is in are alike where none is dead: one of them is tried.
+    int32_t known = size_.dead.empty() ? 0 : size_.middle;
     for (; known < size_.middle; ++known) {
       way.push_back(known);
       const bool is_used = users_.contains(way);
@@ -74,7 +104,8 @@ class WireTrial {
       way.push_back(choice);
       const std::vector<Wire> wires = wires_into(flows_[flow], way);
       const bool are_free =
-          std::ranges::none_of(wires, [&](const Wire& wire) { return busy_.contains(wire); });
+          std::ranges::none_of(wires, [&](const Wire& wire) { return busy_.contains(wire); }) &&
+          !is_stopped(flows_[flow], way);
       if (are_free) {
         busy_.insert(wires.begin(), wires.end());
         users_.insert(way);
@@ -128,10 +159,12 @@ Status check_conflict(const FredSize& size, std::span<const PortFlow> flows,
     return invalid(fmt::format("there is no level {}", conflict.level));
   }
   PLEACH_TRY(expect(own, size.levels(), false, "the flows route"));
-  PLEACH_TRY(expect(own, conflict.level + 1, false,
+  PLEACH_TRY(expect(own, std::min(conflict.level + 1, size.levels()), false,
                     fmt::format("levels up to {} do not refuse them", conflict.level)));
-  PLEACH_TRY(expect(own, conflict.level, true,
-                    fmt::format("levels before {} refuse them", conflict.level)));
+  if (conflict.level > 0) {
+    PLEACH_TRY(expect(own, conflict.level, true,
+                      fmt::format("levels before {} refuse them", conflict.level)));
+  }
   for (std::size_t left_out = 0; left_out < own.size(); ++left_out) {
     std::vector<PortFlow> rest = own;
     rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(left_out));

@@ -11,8 +11,9 @@
 namespace pleach {
 
 // Whether flows route, by giving one after the other every way that there is (but for the names of
-// subnetworks nobody has used yet) and seeing that no wire carries two. Knows of no conflict graph
-// and no colouring. Of the levels before `levels` alone; none where `most_tries` do not suffice.
+// subnetworks nobody has used yet, where all are alike) and seeing that no wire carries two and
+// nothing dead is on the way. Knows of no conflict graph and no colouring. Of the levels before
+// `levels` alone; none where `most_tries` do not suffice.
 //   flows    pass check_flows()
 std::optional<bool> route_by_trial(const FredSize& size, std::span<const PortFlow> flows,
                                    int32_t levels, int64_t most_tries);

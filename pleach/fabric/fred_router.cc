@@ -1,6 +1,9 @@
 #include "pleach/fabric/fred_router.h"
 
+#include <algorithm>
+#include <bit>
 #include <numeric>
+#include <utility>
 
 #include "pleach/base/index.h"
 #include "pleach/fabric/route_heuristic.h"
@@ -21,7 +24,23 @@ int32_t refusing_level(const FredSize& size, std::span<const PortFlow> flows,
       return levels - 1;
     }
   }
-  return size.levels() - 1;
+  return std::max(size.levels() - 1, 0);
+}
+
+// `dead`, less the parts from `begin` to `end`, cells first.
+FredFaults without(const FredFaults& dead, std::size_t begin, std::size_t end) {
+  FredFaults left;
+  for (std::size_t part = 0; part < dead.cells.size() + dead.subnetworks.size(); ++part) {
+    if (part >= begin && part < end) {
+      continue;
+    }
+    if (part < dead.cells.size()) {
+      left.cells.push_back(dead.cells[part]);
+    } else {
+      left.subnetworks.push_back(dead.subnetworks[part - dead.cells.size()]);
+    }
+  }
+  return left;
 }
 
 }  // namespace
@@ -55,6 +74,33 @@ FlowRouting route_flows(const FredSize& size, std::span<const PortFlow> flows,
   }
   routing.steps = budget.used;
   return routing;
+}
+
+FredFaults faults_in_the_way(const FredSize& size, std::span<const PortFlow> flows,
+                             const RouteOptions& options) {
+  std::vector<int32_t> all(flows.size());
+  std::iota(all.begin(), all.end(), 0);
+  SearchBudget budget = {options.budget};
+  const auto refuses = [&](const FredFaults& dead) {
+    const FredSize other = {size.ports, size.middle, dead};
+    RouteSearch search(other, flows, {size.levels()}, budget);
+    return search.find(all).outcome == Outcome::kRefused;
+  };
+  FredFaults needed = size.dead;
+  const auto count = [&] { return needed.cells.size() + needed.subnetworks.size(); };
+  // Many at once first: most have nothing to do with these flows.
+  for (std::size_t chunk = std::bit_ceil(std::max<std::size_t>(count(), 1)); chunk > 0;
+       chunk /= 2) {
+    for (std::size_t begin = 0; begin < count();) {
+      FredFaults fewer = without(needed, begin, begin + chunk);
+      if (refuses(fewer)) {
+        needed = std::move(fewer);
+      } else {
+        begin += chunk;
+      }
+    }
+  }
+  return needed;
 }
 
 }  // namespace pleach

@@ -38,8 +38,8 @@ struct FlowRouting {
   int64_t steps = 0;
 };
 
-// Routes `flows` through FRED_m(P), all at once.
-//   flows    pass check_flows(); `size` passes count_cells()
+// Routes `flows` through FRED_m(P), all at once, past what of it is dead.
+//   flows    pass check_flows(); `size` passes count_cells() and check_faults()
 //   returns  the same for the same flows and options, whatever the machine
 //   cost     polynomial where the first colouring does; else within the budget
 //   threads  safe: no shared state
@@ -47,5 +47,11 @@ struct FlowRouting {
 //            levels, are ours: docs/fred.md
 FlowRouting route_flows(const FredSize& size, std::span<const PortFlow> flows,
                         const RouteOptions& options = {});
+
+// Of flows that do not route: what of `size.dead` has a part in that. Were one of these parts alive
+// beside all the others, they would route, but where the budget ended first. Empty: the flows do
+// not route in a sound switch either.
+FredFaults faults_in_the_way(const FredSize& size, std::span<const PortFlow> flows,
+                             const RouteOptions& options = {});
 
 }  // namespace pleach

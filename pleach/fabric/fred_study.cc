@@ -6,9 +6,11 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
+#include "pleach/fabric/fred_faults.h"
 #include "pleach/fabric/plane.h"
 
 namespace pleach {
@@ -50,6 +52,25 @@ void visit_partitions(std::vector<int32_t>& block_of, int32_t ports, int32_t blo
   }
 }
 
+// `count` of the numbers 0 to `end` − 1, ascending.
+//   source  Floyd, in Bentley, Programming Pearls, CACM 30(9), 1987
+std::vector<int64_t> drawn(int64_t count, int64_t end, Rng& rng) {
+  std::set<int64_t> numbers;
+  for (int64_t last = end - count; last < end; ++last) {
+    const auto one = static_cast<int64_t>(rng.below(static_cast<uint64_t>(last) + 1));
+    numbers.insert(numbers.contains(one) ? last : one);
+  }
+  return {numbers.begin(), numbers.end()};
+}
+
+bool is_cut_off(const FredSize& size, const PortFlow& flow) {
+  const auto share = [](const std::vector<int32_t>& ports, const std::vector<int32_t>& dead) {
+    return std::ranges::any_of(
+        ports, [&](int32_t port) { return std::ranges::binary_search(dead, port); });
+  };
+  return share(flow.inputs, dead_inputs(size)) || share(flow.outputs, dead_outputs(size));
+}
+
 }  // namespace
 
 void RouteCount::add(const FredSize& size, const std::vector<PortFlow>& flows,
@@ -75,8 +96,15 @@ void RouteCount::add_all(const FredSize& size, std::span<const std::vector<PortF
   }
   first_routed += first_routes ? 1 : 0;
   routed += all_route ? 1 : 0;
-  if (stopped != nullptr && refused++ == 0) {
-    refused_example = *stopped;
+  if (stopped != nullptr) {
+    if (refused++ == 0) {
+      refused_example = *stopped;
+      refused_dead = size.dead;
+    }
+    cut_off +=
+        std::ranges::any_of(*stopped, [&](const PortFlow& flow) { return is_cut_off(size, flow); })
+            ? 1
+            : 0;
   }
 }
 
@@ -239,6 +267,41 @@ std::vector<PortFlow> draw_flows(const FlowSample& sample, int32_t ports, Rng& r
   }
   sort_sides(flows);
   return flows;
+}
+
+Status check_sample(const FaultSample& sample, const FredSize& size) {
+  PLEACH_ASSIGN(count, count_cells(size));
+  if (sample.cells > count.cells) {
+    return invalid(fmt::format("{} dead cells: {} has {}", sample.cells, size.text(), count.cells));
+  }
+  if (sample.subnetworks == 0) {
+    return ok();
+  }
+  if (sample.level > size.levels()) {
+    return invalid(fmt::format("dead subnetworks of level {}: {} has {} level{} of them",
+                               sample.level, size.text(), size.levels(),
+                               size.levels() == 1 ? "" : "s"));
+  }
+  const int64_t there = size.subnetworks(sample.level);
+  if (sample.subnetworks > there) {
+    return invalid(fmt::format("{} dead subnetworks of level {}: {} has {}", sample.subnetworks,
+                               sample.level, size.text(), there));
+  }
+  return ok();
+}
+
+FredFaults draw_faults(const FaultSample& sample, const FredSize& size, Rng& rng) {
+  FredFaults dead;
+  const int64_t cells = count_cells(size)->cells;
+  for (const int64_t number : drawn(sample.cells, cells, rng)) {
+    dead.cells.push_back(cell_at(size, number));
+  }
+  std::ranges::sort(dead.cells);
+  const int64_t subnetworks = sample.subnetworks == 0 ? 0 : size.subnetworks(sample.level);
+  for (const int64_t number : drawn(sample.subnetworks, subnetworks, rng)) {
+    dead.subnetworks.push_back({sample.level, static_cast<int32_t>(number)});
+  }
+  return dead;
 }
 
 Share share_of(int64_t hits, int64_t trials) {

@@ -18,8 +18,10 @@ struct RouteCount {
   int64_t routed = 0;
   int64_t refused = 0;       // proved; what is left was given up
   int64_t first_routed = 0;  // by the first colouring of each level, without going back
+  int64_t cut_off = 0;       // of the refused: a flow has a port whose own cell is dead
   int64_t most_steps = 0;    // of one set
   std::vector<PortFlow> refused_example;  // the first
+  FredFaults refused_dead;                // what of its switch was dead
 
   int64_t given_up() const { return sets - routed - refused; }
   // Routes one more set, and counts it.
@@ -76,6 +78,19 @@ Result<FlowSample::Kind> parse_flow_sample(std::string_view text);
 // Errors: kInvalidArgument: more ports than the switch has.
 Status check_sample(const FlowSample& sample, int32_t ports);
 std::vector<PortFlow> draw_flows(const FlowSample& sample, int32_t ports, Rng& rng);
+
+// Dead parts of a switch, drawn anew for each set: cells of all levels, without multiplexers, and
+// subnetworks of one level.
+struct FaultSample {
+  int32_t cells = 0;
+  int32_t subnetworks = 0;
+  int32_t level = 1;  // of the subnetworks
+  bool empty() const { return cells == 0 && subnetworks == 0; }
+  bool operator==(const FaultSample&) const = default;
+};
+// Errors: kInvalidArgument: more than the switch has.
+Status check_sample(const FaultSample& sample, const FredSize& size);
+FredFaults draw_faults(const FaultSample& sample, const FredSize& size, Rng& rng);
 
 // A share of `trials`, with the ends of its 95 % confidence interval.
 //   source  Wilson 1927

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "pleach/base/index.h"
 #include "pleach/fabric/conflict_check.h"
+#include "pleach/fabric/fred_faults.h"
 
 namespace pleach {
 namespace {
@@ -94,6 +97,43 @@ TEST(FredStudy, KnowsHowSureAShareIs) {
   EXPECT_NEAR(share.low, 0.4902, 1e-4);
   EXPECT_NEAR(share.high, 0.9433, 1e-4);
   EXPECT_DOUBLE_EQ(share_of(0, 50).low, 0);
+}
+
+TEST(FredStudy, DrawsWhatIsDead) {
+  Rng rng(5);
+  const FredSize size = {11, 3};
+  std::set<FredCell> seen;
+  for (int32_t round = 0; round < 300; ++round) {
+    const FaultSample sample = {4, 2, 2};
+    FredSize left = size;
+    left.dead = draw_faults(sample, size, rng);
+    EXPECT_TRUE(check_faults(left));
+    EXPECT_EQ(left.dead.cells.size(), 4U);
+    EXPECT_EQ(left.dead.subnetworks.size(), 2U);
+    seen.insert(left.dead.cells.begin(), left.dead.cells.end());
+  }
+  EXPECT_EQ(static_cast<int64_t>(seen.size()), count_cells(size)->cells);
+  EXPECT_EQ(draw_faults({73, 9, 2}, size, rng).subnetworks.size(), 9U);
+  EXPECT_EQ(check_sample(FaultSample{74}, size).error().message,
+            "74 dead cells: FRED_3(11) has 73");
+  EXPECT_EQ(check_sample({0, 4, 1}, size).error().message,
+            "4 dead subnetworks of level 1: FRED_3(11) has 3");
+  EXPECT_EQ(check_sample({0, 1, 4}, size).error().message,
+            "dead subnetworks of level 4: FRED_3(11) has 3 levels of them");
+}
+
+// Sets that no other switch of the same ports would route are told apart.
+TEST(FredStudy, CountsSetsThatAreCutOff) {
+  RouteCount count;
+  const FredSize size = {8, 3, parse_faults({8, 3}, "R0", "1+2").value()};
+  count.add(size, parse_flows("0->1", 8).value(), {});
+  count.add(size, parse_flows("2->1; 3->0", 8).value(), {});
+  count.add(size, parse_flows("2->1", 8).value(), {});
+  EXPECT_EQ(count.sets, 3);
+  EXPECT_EQ(count.routed, 1);
+  EXPECT_EQ(count.refused, 2);
+  EXPECT_EQ(count.cut_off, 1);
+  EXPECT_EQ(count.refused_dead, size.dead);
 }
 
 }  // namespace

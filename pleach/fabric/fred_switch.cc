@@ -6,6 +6,7 @@
 
 #include "pleach/base/check.h"
 #include "pleach/base/text.h"
+#include "pleach/fabric/fred_faults.h"
 
 namespace pleach {
 
@@ -21,6 +22,14 @@ int32_t FredSize::levels() const {
   int32_t count = 0;
   for (int32_t left = ports; left > 2; left -= left / 2) {
     ++count;
+  }
+  return count;
+}
+
+int64_t FredSize::subnetworks(int32_t level) const {
+  int64_t count = 1;
+  for (int32_t next = 0; next < level; ++next) {
+    count *= middle;
   }
   return count;
 }
@@ -75,6 +84,7 @@ Result<FredSwitch> FredSwitch::create(const FredSize& size) {
   FredSwitch made;
   made.size_ = size;
   PLEACH_SET(made.count_, count_cells(size));
+  PLEACH_TRY(check_faults(size));
   made.cells_.reserve(static_cast<std::size_t>(made.count_.cells + made.count_.multiplexers));
   const int32_t levels = size.levels();
   for (int32_t level = 0; level < levels; ++level) {
@@ -85,15 +95,13 @@ Result<FredSwitch> FredSwitch::create(const FredSize& size) {
     made.add_stage(level, false);
   }
   made.connect();
+  made.find_dead();
   return made;
 }
 
 void FredSwitch::add_stage(int32_t level, bool is_input) {
   stage_begin_.push_back(static_cast<int32_t>(cells_.size()));
-  int32_t subnetworks = 1;
-  for (int32_t next = 0; next < level; ++next) {
-    subnetworks *= size_.middle;
-  }
+  const auto subnetworks = static_cast<int32_t>(size_.subnetworks(level));
   const int32_t ports = size_.ports_of(level);
   const bool is_last = ports == 2;
   const CellKind pair = is_last    ? CellKind::kBoth
@@ -201,25 +209,40 @@ int32_t FredSwitch::output_count_of(int32_t cell) const {
   return outputs_count(cells_[at(cell)].kind);
 }
 
-std::vector<int32_t> FredSwitch::path_of(const FredCell& cell) const {
-  std::vector<int32_t> path(at(cell.level));
-  int32_t left = cell.subnetwork;
-  for (int32_t level = cell.level - 1; level >= 0; --level) {
-    path[at(level)] = left % size_.middle;
-    left /= size_.middle;
+void FredSwitch::find_dead() {
+  if (size_.dead.empty()) {
+    return;
   }
-  return path;
+  is_dead_.assign(cells_.size(), false);
+  for (const FredCell& cell : size_.dead.cells) {
+    is_dead_[at(find(cell.kind, cell.level, cell.subnetwork, cell.index))] = true;
+  }
+  for (std::size_t index = 0; index < cells_.size(); ++index) {
+    FredSubnetwork own = {cells_[index].level, cells_[index].subnetwork};
+    for (; own.level > 0; --own.level, own.number /= size_.middle) {
+      if (std::ranges::binary_search(size_.dead.subnetworks, own)) {
+        is_dead_[index] = true;
+      }
+    }
+  }
+}
+
+FredCount FredSwitch::dead_count() const {
+  FredCount count;
+  for (std::size_t index = 0; index < is_dead_.size(); ++index) {
+    const CellKind kind = cells_[index].kind;
+    const bool is_multiplexer = kind == CellKind::kDemux || kind == CellKind::kMux;
+    (is_multiplexer ? count.multiplexers : count.cells) += is_dead_[index] ? 1 : 0;
+  }
+  return count;
+}
+
+std::vector<int32_t> FredSwitch::path_of(const FredCell& cell) const {
+  return path_to(size_, {cell.level, cell.subnetwork});
 }
 
 std::string FredSwitch::name_of(const FredCell& cell) const {
-  std::vector<std::string> words;
-  for (const int32_t choice : path_of(cell)) {
-    words.push_back(std::to_string(choice));
-  }
-  const std::string path = words.empty() ? "" : join(words, ".") + "/";
-  const bool is_numbered = cell.kind == CellKind::kReduce || cell.kind == CellKind::kDistribute;
-  return path + std::string(to_text(cell.kind)) +
-         (is_numbered ? std::to_string(cell.index) : std::string());
+  return pleach::name_of(size_, cell);
 }
 
 }  // namespace pleach

@@ -11,7 +11,34 @@
 
 namespace pleach {
 
-// FRED_m(P): P ports in and out, m subnetworks in the middle of every level.
+enum class CellKind : uint8_t { kReduce, kDemux, kBoth, kDistribute, kMux };
+std::string_view to_text(CellKind kind);  // "R", "demux", "RD", "D", "mux"
+
+struct FredCell {
+  CellKind kind = CellKind::kBoth;
+  int32_t level = 0;
+  int32_t subnetwork = 0;  // of its level; its parent is subnetwork / m, as the parent's % m-th
+  int32_t index = 0;       // among those of its kind in the subnetwork
+  auto operator<=>(const FredCell&) const = default;
+};
+
+// One of the m^level subnetworks of a level, numbered as FredCell has them.
+struct FredSubnetwork {
+  int32_t level = 1;
+  int32_t number = 0;
+  auto operator<=>(const FredSubnetwork&) const = default;
+};
+
+// What of a switch is dead, so that nothing passes it. Names: fred_faults.h.
+struct FredFaults {
+  std::vector<FredCell> cells = {};
+  std::vector<FredSubnetwork> subnetworks = {};  // with all that is in them
+  bool empty() const { return cells.empty() && subnetworks.empty(); }
+  auto operator<=>(const FredFaults&) const = default;
+};
+
+// FRED_m(P): P ports in and out, m subnetworks in the middle of every level; and what of it is
+// dead.
 //
 // Level k is m^k subnetworks of P_k ports, P_0 = P and P_{k+1} = ceil(P_k / 2), and the last has 2.
 // A subnetwork of P_k > 2 ports has a reducing cell for each pair of its inputs, a distributing one
@@ -22,10 +49,12 @@ namespace pleach {
 struct FredSize {
   int32_t ports = 2;
   int32_t middle = 2;
+  FredFaults dead = {};
 
   // Of level `level`, of which there are levels().
   int32_t ports_of(int32_t level) const;
   int32_t levels() const;  // that have subnetworks to choose from: 0 at 2 ports
+  int64_t subnetworks(int32_t level) const;
   int32_t stages() const { return 2 * levels() + 1; }
   std::string text() const;  // "FRED_3(12)"
   auto operator<=>(const FredSize&) const = default;
@@ -41,19 +70,9 @@ struct FredCount {
 constexpr int64_t kMostFredCells = 10'000'000;
 Result<FredCount> count_cells(const FredSize& size);
 
-enum class CellKind : uint8_t { kReduce, kDemux, kBoth, kDistribute, kMux };
-std::string_view to_text(CellKind kind);  // "R", "demux", "RD", "D", "mux"
-
-struct FredCell {
-  CellKind kind = CellKind::kBoth;
-  int32_t level = 0;
-  int32_t subnetwork = 0;  // of its level; its parent is subnetwork / m, as the parent's % m-th
-  int32_t index = 0;       // among those of its kind in the subnetwork
-};
-
 class FredSwitch {
  public:
-  // Errors: kInvalidArgument as count_cells().
+  // Errors: kInvalidArgument as count_cells() and check_faults() (fred_faults.h).
   static Result<FredSwitch> create(const FredSize& size);
 
   const FredSize& size() const { return size_; }
@@ -70,6 +89,9 @@ class FredSwitch {
   std::span<const int32_t> inputs_of(int32_t cell) const;
   int32_t first_output_of(int32_t cell) const { return first_output_[at(cell)]; }
   int32_t output_count_of(int32_t cell) const;
+  // Of what is dead, by itself or with a subnetwork that it is in.
+  FredCount dead_count() const;
+  bool is_dead(int32_t cell) const { return !is_dead_.empty() && is_dead_[at(cell)]; }
   // Wire by which each port leaves.
   std::span<const int32_t> output_wires() const { return output_wires_; }
 
@@ -84,6 +106,7 @@ class FredSwitch {
   int32_t outputs_count(CellKind kind) const;
   void add_stage(int32_t level, bool is_input);
   void connect();
+  void find_dead();
 
   FredSize size_;
   FredCount count_;
@@ -94,6 +117,7 @@ class FredSwitch {
   std::vector<int32_t> input_wires_;
   std::vector<int32_t> output_wires_;
   int32_t wire_count_ = 0;
+  std::vector<bool> is_dead_;  // each cell; none: all are alive
 };
 
 }  // namespace pleach

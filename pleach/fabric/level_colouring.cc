@@ -28,11 +28,12 @@ LevelColouring::LevelColouring(const ColouringProblem& problem, SearchBudget& bu
   const std::size_t nodes = problem.neighbours.begin.size() - 1;
   const std::size_t colours = at(problem.colours);
   colour_.assign(nodes, -1);
+  uses_.assign(colours, 0);
   blocks_.by.assign(nodes * colours, 0);
   blocks_.colours.assign(nodes, 0);
   presence_.assign(colours * problem.weights.size(), 0);
-  depth_of_.assign(nodes, -1);
-  is_involved_.assign(nodes, false);
+  past_.depth_of.assign(nodes, -1);
+  past_.is_involved.assign(nodes, false);
   groups_.of.resize(nodes);
   waiting_.node_of.resize(nodes);
   waiting_.rank_of.resize(nodes);
@@ -42,6 +43,12 @@ LevelColouring::LevelColouring(const ColouringProblem& problem, SearchBudget& bu
   std::iota(waiting_.node_of.begin(), waiting_.node_of.end(), 0);
   std::ranges::stable_sort(waiting_.node_of, std::ranges::greater(),
                            [&](int32_t node) { return problem.neighbours[node].size(); });
+  for (int32_t node = 0; node + 1 < count_of(problem.barred.begin); ++node) {
+    for (const int32_t colour : problem.barred[node]) {
+      blocks_.by[at(node) * colours + at(colour)] = 1;
+      ++blocks_.colours[at(node)];
+    }
+  }
   for (int32_t rank = 0; rank < count_of(waiting_.node_of); ++rank) {
     const int32_t node = waiting_.node_of[at(rank)];
     waiting_.rank_of[at(node)] = rank;
@@ -107,12 +114,16 @@ std::pair<int32_t, int32_t> LevelColouring::last_of(const Group& group) const {
       colour = own;
     }
   }
+  if (group.kind != kAnyKind && group.kind != problem_.kind_of(colour)) {
+    return {-1, -1};
+  }
   return {last, colour};
 }
 
 void LevelColouring::assign(int32_t node, int32_t colour) {
   change_waiting(node, false);
   colour_[at(node)] = colour;
+  ++uses_[at(colour)];
   for (const int32_t neighbour : problem_.neighbours[node]) {
     block(neighbour, colour, 1);
   }
@@ -142,18 +153,34 @@ void LevelColouring::unassign(int32_t node) {
     block(neighbour, colour, -1);
   }
   colour_[at(node)] = -1;
-  depth_of_[at(node)] = -1;
+  --uses_[at(colour)];
+  past_.depth_of[at(node)] = -1;
   change_waiting(node, true);
 }
 
-// The next node: most blocked colours, then rank. Its colours: those used before, and one that is
-// not, as those are alike.
+// Those that are used, and one of each kind that is not.
+std::vector<int32_t> LevelColouring::open_colours() const {
+  std::vector<int32_t> colours;
+  std::vector<int32_t> fresh;  // kinds
+  for (int32_t colour = 0; colour < problem_.colours; ++colour) {
+    if (uses_[at(colour)] == 0) {
+      const int32_t kind = problem_.kind_of(colour);
+      if (std::ranges::find(fresh, kind) != fresh.end()) {
+        continue;
+      }
+      fresh.push_back(kind);
+    }
+    colours.push_back(colour);
+    if (!fresh.empty() && problem_.kinds.empty()) {
+      break;  // colours are used in their order
+    }
+  }
+  return colours;
+}
+
+// The next node: most blocked colours, then rank.
 LevelColouring::Choice LevelColouring::choose() {
   Choice choice;
-  choice.used = choices_.empty() ? 0 : choices_.back().used;
-  if (!choices_.empty()) {
-    choice.used = std::max(choice.used, colour_[at(choices_.back().node)] + 1);
-  }
   std::size_t blocked = waiting_.ranks.size() - 1;
   while (waiting_.count[blocked] == 0) {
     --blocked;
@@ -166,7 +193,7 @@ LevelColouring::Choice LevelColouring::choose() {
       word * kWordBits + static_cast<std::size_t>(std::countr_zero(waiting_.ranks[blocked][word]));
   choice.node = waiting_.node_of[rank];
   std::vector<std::pair<int64_t, int32_t>> order;
-  for (int32_t colour = 0; colour < std::min(choice.used + 1, problem_.colours); ++colour) {
+  for (const int32_t colour : open_colours()) {
     if (blocks_.by[at(choice.node) * at(problem_.colours) + at(colour)] == 0) {
       order.emplace_back(pressure(choice.node, colour), colour);
     }
@@ -179,17 +206,25 @@ LevelColouring::Choice LevelColouring::choose() {
 }
 
 int32_t LevelColouring::latest_of(std::span<const int32_t> nodes) const {
-  return *std::ranges::max_element(nodes, {}, [&](int32_t node) { return depth_of_[at(node)]; });
+  return *std::ranges::max_element(nodes, {},
+                                   [&](int32_t node) { return past_.depth_of[at(node)]; });
 }
 
 // Why none of the node's colours will do: for each that is blocked, the earliest neighbour of it,
-// or else a group's others; and what was to blame for those that were tried.
+// or else a group's others, and nobody where it is barred; and what was to blame for those that
+// were tried.
 std::vector<int32_t> LevelColouring::blame_of(const Choice& choice) const {
   std::vector<int32_t> earliest(at(problem_.colours), -1);
+  std::vector<bool> is_barred(at(problem_.colours), false);
+  if (choice.node + 1 < count_of(problem_.barred.begin)) {
+    for (const int32_t colour : problem_.barred[choice.node]) {
+      is_barred[at(colour)] = true;
+    }
+  }
   for (const int32_t neighbour : problem_.neighbours[choice.node]) {
-    if (const int32_t colour = colour_[at(neighbour)]; colour >= 0) {
+    if (const int32_t colour = colour_[at(neighbour)]; colour >= 0 && !is_barred[at(colour)]) {
       int32_t& known = earliest[at(colour)];
-      if (known < 0 || depth_of_[at(neighbour)] < depth_of_[at(known)]) {
+      if (known < 0 || past_.depth_of[at(neighbour)] < past_.depth_of[at(known)]) {
         known = neighbour;
       }
     }
@@ -200,7 +235,7 @@ std::vector<int32_t> LevelColouring::blame_of(const Choice& choice) const {
     const auto [last, colour] = group.coloured + 1 == count_of(group.nodes)
                                     ? last_of(group)
                                     : std::pair<int32_t, int32_t>{-1, -1};
-    if (last == choice.node && earliest[at(colour)] < 0) {
+    if (last == choice.node && !is_barred[at(colour)] && earliest[at(colour)] < 0) {
       std::vector<int32_t> others = group.nodes;
       std::erase(others, choice.node);
       merge_into(blame, others);
@@ -240,16 +275,16 @@ bool LevelColouring::advance() {
       // What was learned since the choice was made may block it.
       if (blocks_.by[at(choice.node) * at(problem_.colours) + at(colour)] == 0) {
         assign(choice.node, colour);
-        depth_of_[at(choice.node)] = count_of(choices_) - 1;
+        past_.depth_of[at(choice.node)] = count_of(choices_) - 1;
         return true;
       }
       continue;
     }
     const std::vector<int32_t> blame = blame_of(choice);
     budget_.spend(1 + count_of(blame) / 8);
-    is_involved_[at(choice.node)] = true;
+    past_.is_involved[at(choice.node)] = true;
     for (const int32_t node : blame) {
-      is_involved_[at(node)] = true;
+      past_.is_involved[at(node)] = true;
     }
     if (blame.empty()) {
       return false;
@@ -280,7 +315,7 @@ LevelColouring::Found LevelColouring::next() {
   return Found::kColouring;
 }
 
-void LevelColouring::forbid(std::span<const int32_t> group) {
+void LevelColouring::forbid(std::span<const int32_t> group, Of of) {
   PLEACH_CHECK(group.size() > 1, "one flow by itself always has a way");
   const std::vector<int32_t> nodes(group.begin(), group.end());
   const int32_t latest = latest_of(nodes);
@@ -289,14 +324,15 @@ void LevelColouring::forbid(std::span<const int32_t> group) {
   for (const int32_t node : nodes) {
     groups_.of[at(node)].push_back(count_of(groups_.all));
   }
-  groups_.all.push_back({nodes, count_of(nodes) - 1});
+  groups_.all.push_back(
+      {nodes, count_of(nodes) - 1, of == Of::kAny ? kAnyKind : problem_.kind_of(colour)});
   block(latest, colour, 1);
 }
 
 std::vector<int32_t> LevelColouring::core() const {
   std::vector<int32_t> nodes;
   for (int32_t node = 0; node < count_of(colour_); ++node) {
-    if (is_involved_[at(node)]) {
+    if (past_.is_involved[at(node)]) {
       nodes.push_back(node);
     }
   }

@@ -38,12 +38,19 @@ struct ColouringProblem {
   // same places is tried first. Place p weighs weights[p].
   IndexLists places;
   std::vector<int64_t> weights;
+  // Of each colour what it is like: those of one kind are alike. Empty: all are.
+  std::vector<int32_t> kinds = {};
+  IndexLists barred = {};  // of each node the colours that it may not have; no list: none has any
+
+  int32_t kind_of(int32_t colour) const {
+    return kinds.empty() ? 0 : kinds[static_cast<std::size_t>(colour)];
+  }
 };
 
-// Enumerates colourings: neighbours differ, and no forbidden group is of one colour. Colours are
-// alike, so of colourings that differ in their names alone one is shown. A node of the most blocked
-// colours comes next, of these one of the most neighbours; where none of its colours is left, the
-// search goes back to the latest node that is to blame.
+// Enumerates colourings: neighbours differ, and no forbidden group is of one colour. Of colourings
+// that differ in the names of colours alone that are alike, one is shown. A node of the most
+// blocked colours comes next, of these one of the most neighbours; where none of its colours is
+// left, the search goes back to the latest node that is to blame.
 //   source  Brélaz 1979 (DSATUR); Prosser 1993 (conflict-directed backjumping)
 class LevelColouring {
  public:
@@ -55,15 +62,16 @@ class LevelColouring {
   Found next();
   // Of kColouring: of each node.
   std::span<const int32_t> colours() const { return colour_; }
-  // Never again all of one colour: these nodes, two or more, which now are.
-  void forbid(std::span<const int32_t> group);
+  // Never again all of one colour: these nodes, two or more, which now are; of any colour, or of
+  // those that are like it.
+  enum class Of : uint8_t { kAny, kLikeIt };
+  void forbid(std::span<const int32_t> group, Of of);
   // Of kNone: nodes that have no colouring by themselves, ascending.
   std::vector<int32_t> core() const;
 
  private:
   struct Choice {
     int32_t node = -1;
-    int32_t used = 0;  // colours before it
     std::vector<int32_t> candidates;
     std::size_t tried = 0;
     std::vector<int32_t> blame;  // earlier nodes, ascending
@@ -71,7 +79,9 @@ class LevelColouring {
   struct Group {
     std::vector<int32_t> nodes;
     int32_t coloured = 0;
+    int32_t kind = kAnyKind;  // of the colours that it may not have
   };
+  static constexpr int32_t kAnyKind = -1;
   struct Groups {
     std::vector<Group> all;
     std::vector<std::vector<int32_t>> of;  // a node: groups
@@ -90,6 +100,12 @@ class LevelColouring {
     std::vector<int32_t> colours;  // of a node: how many are blocked
   };
 
+  // Of each node.
+  struct Past {
+    std::vector<int32_t> depth_of;  // a coloured one's place in choices_
+    std::vector<bool> is_involved;  // was ever without a colour, or to blame for that
+  };
+
   void change_waiting(int32_t node, bool waits);
   void block(int32_t node, int32_t colour, int32_t by);
   void add_presence(int32_t node, int32_t colour, int32_t by);
@@ -97,7 +113,9 @@ class LevelColouring {
   void assign(int32_t node, int32_t colour);
   void unassign(int32_t node);
   // The last uncoloured node of a group whose others are all of one colour, and that colour.
+  // Where the group may not have it; else −1, −1.
   std::pair<int32_t, int32_t> last_of(const Group& group) const;
+  std::vector<int32_t> open_colours() const;
   Choice choose();
   std::vector<int32_t> blame_of(const Choice& choice) const;
   int32_t latest_of(std::span<const int32_t> nodes) const;
@@ -108,13 +126,13 @@ class LevelColouring {
   const ColouringProblem& problem_;
   SearchBudget& budget_;
   std::vector<int32_t> colour_;
+  std::vector<int32_t> uses_;  // of each colour: nodes
   Blocks blocks_;
   Waiting waiting_;
   Groups groups_;
   std::vector<int32_t> presence_;  // colour × place: nodes
   std::vector<Choice> choices_;
-  std::vector<int32_t> depth_of_;  // a coloured node's place in choices_
-  std::vector<bool> is_involved_;  // was ever without a colour, or to blame for that
+  Past past_;
 };
 
 }  // namespace pleach

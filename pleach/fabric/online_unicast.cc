@@ -4,6 +4,7 @@
 
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
+#include "pleach/fabric/fred_faults.h"
 #include "pleach/fabric/fred_router.h"
 
 namespace pleach {
@@ -23,6 +24,42 @@ OnlineUnicast::OnlineUnicast(const FredSize& size, Policy policy)
   }
   begins_.push_back(wires);
   is_busy_.assign(2 * wires, false);
+  mark_dead();
+}
+
+// Wires that lead to something dead, or come from it, are never free.
+void OnlineUnicast::mark_dead() {
+  const auto mark = [this](bool is_output, int32_t level, int32_t subnetwork, int32_t place) {
+    if (level > 0 && place < size_.ports_of(level)) {
+      is_busy_[wire(is_output, level - 1, subnetwork, place << level)] = true;
+    }
+  };
+  const auto mark_all = [&](int32_t level, int32_t subnetwork) {
+    for (int32_t place = 0; place < size_.ports_of(level); ++place) {
+      mark(false, level, subnetwork, place);
+      mark(true, level, subnetwork, place);
+    }
+  };
+  for (const auto& [level, number] : size_.dead.subnetworks) {
+    mark_all(level, number);
+  }
+  for (const FredCell& cell : size_.dead.cells) {
+    if (cell.kind == CellKind::kBoth) {
+      mark_all(cell.level, cell.subnetwork);
+      continue;
+    }
+    const bool is_output = cell.kind == CellKind::kDistribute || cell.kind == CellKind::kMux;
+    const bool is_pair = cell.kind == CellKind::kReduce || cell.kind == CellKind::kDistribute;
+    const int32_t first = is_pair ? 2 * cell.index : size_.ports_of(cell.level) - 1;
+    for (int32_t place = first; place < first + (is_pair ? 2 : 1); ++place) {
+      mark(is_output, cell.level, cell.subnetwork, place);
+    }
+  }
+}
+
+bool OnlineUnicast::has_dead_cell(int32_t input, int32_t output) const {
+  return std::ranges::binary_search(dead_inputs(size_), input) ||
+         std::ranges::binary_search(dead_outputs(size_), output);
 }
 
 bool OnlineUnicast::is_idle(int32_t input, int32_t output) const {
@@ -88,6 +125,7 @@ std::optional<int32_t> OnlineUnicast::rearrange(int32_t input, int32_t output) {
     std::ranges::copy(chosen, choices_.begin() + static_cast<std::ptrdiff_t>(at(other) * levels));
   }
   is_busy_.assign(is_busy_.size(), false);
+  mark_dead();
   for (const PortFlow& flow : flows) {
     if (flow.inputs.front() != input) {
       mark(flow.inputs.front(), true);
@@ -98,6 +136,9 @@ std::optional<int32_t> OnlineUnicast::rearrange(int32_t input, int32_t output) {
 
 std::optional<int32_t> OnlineUnicast::connect(int32_t input, int32_t output) {
   PLEACH_CHECK(is_idle(input, output), "a call is between idle ports");
+  if (has_dead_cell(input, output)) {
+    return std::nullopt;
+  }
   int32_t moved = 0;
   if (!find_way(input, output, 0, 0)) {
     const auto rearranged = policy_ == Policy::kRearrange ? rearrange(input, output) : std::nullopt;

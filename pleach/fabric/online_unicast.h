@@ -13,11 +13,12 @@ namespace pleach {
 // First fit takes the first way that is free, outermost level and lowest subnetwork first; it moves
 // nothing, and with m >= 3 there always is one (strict-sense nonblocking). Rearranging routes all
 // calls anew where none is free, and so always succeeds, with m = 2 too, but may move what runs.
+// Both keep away from what is dead, and so may block.
 //   source  Clos 1953 (m >= 2n − 1, n = 2); FRED, sec. 5.2
 class OnlineUnicast {
  public:
   enum class Policy : uint8_t { kFirstFit, kRearrange };
-  // `size` passes count_cells().
+  // `size` passes count_cells() and check_faults().
   OnlineUnicast(const FredSize& size, Policy policy);
 
   bool is_idle(int32_t input, int32_t output) const;
@@ -33,6 +34,8 @@ class OnlineUnicast {
   // A wire out of an input's cell, or into an output's, towards a subnetwork.
   std::size_t wire(bool is_output, int32_t level, int32_t subnetwork, int32_t port) const;
   void mark(int32_t input, bool is_busy);
+  bool has_dead_cell(int32_t input, int32_t output) const;
+  void mark_dead();
   bool find_way(int32_t input, int32_t output, int32_t level, int32_t subnetwork);
   std::optional<int32_t> rearrange(int32_t input, int32_t output);
 

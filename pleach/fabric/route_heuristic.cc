@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
+#include "pleach/fabric/subnetwork_kinds.h"
 
 namespace pleach {
 namespace {
@@ -24,6 +26,7 @@ class TabuSearch {
       : middle_(size.middle),
         levels_(size.levels()),
         meetings_(flows.size()),
+        kinds_(size, flows, levels_),
         met_(flows.size(), 0),
         rng_(1) {
     for (int32_t flow = 0; flow < count_of(flows); ++flow) {
@@ -42,6 +45,7 @@ class TabuSearch {
 
   std::optional<std::vector<int32_t>> run(SearchBudget& budget) {
     for (int32_t flow = 0; flow < count_of(meetings_); ++flow) {
+      met_[at(flow)] += is_barred(flow) ? 1 : 0;
       for (const Meeting& meeting : meetings_[at(flow)]) {
         met_[at(flow)] += meets(flow, meeting) ? 1 : 0;
       }
@@ -88,6 +92,11 @@ class TabuSearch {
 
   int32_t choice(int32_t flow, int32_t level) const { return choices_[at(flow * levels_ + level)]; }
 
+  // Whether it runs into what is dead.
+  bool is_barred(int32_t flow) const {
+    return !kinds_.carries_by(std::span(choices_).subspan(at(flow * levels_), at(levels_)), flow);
+  }
+
   bool meets(int32_t flow, const Meeting& meeting) const {
     for (int32_t level = 0; level < meeting.levels; ++level) {
       if (choice(flow, level) != choice(meeting.other, level)) {
@@ -99,6 +108,7 @@ class TabuSearch {
 
   // Adds `by` to what the flow and those that it meets meet.
   void count_meetings(int32_t flow, int32_t by) {
+    met_[at(flow)] += is_barred(flow) ? by : 0;
     for (const Meeting& meeting : meetings_[at(flow)]) {
       if (meets(flow, meeting)) {
         met_[at(flow)] += by;
@@ -107,8 +117,8 @@ class TabuSearch {
     }
   }
 
-  // cost[level × middle + choice]: others that the flow would meet after that one change.
-  std::vector<int64_t> costs(int32_t flow) const {
+  // cost[level × middle + choice]: what the flow would meet after that one change.
+  std::vector<int64_t> costs(int32_t flow) {
     std::vector<int64_t> cost(at(levels_ * middle_), 0);
     for (const auto& [other, levels] : meetings_[at(flow)]) {
       int32_t differ = -1;
@@ -129,6 +139,13 @@ class TabuSearch {
                           [](int64_t& value) { ++value; });
         }
       }
+    }
+    for (int32_t change = 0; !kinds_.is_sound(kinds_.outermost()) && change < count_of(cost);
+         ++change) {
+      int32_t& own = choices_[at(flow * levels_ + change / middle_)];
+      const int32_t before = std::exchange(own, change % middle_);
+      cost[at(change)] += is_barred(flow) ? 1 : 0;
+      own = before;
     }
     return cost;
   }
@@ -165,6 +182,7 @@ class TabuSearch {
   const int32_t middle_;
   const int32_t levels_;
   std::vector<std::vector<Meeting>> meetings_;
+  const SubnetworkKinds kinds_;
   std::vector<int32_t> met_;  // how many each flow meets
   std::vector<int32_t> choices_;
   std::vector<int64_t> tabu_until_;  // flow × level × choice: not before this move

@@ -26,18 +26,42 @@ RouteSearch::RouteSearch(const FredSize& size, std::span<const PortFlow> flows,
       limits_(limits),
       budget_(budget),
       level_count_(size.levels()),
+      kinds_(size_, flows, limits.levels),
       choices_(flows.size() * at(size.levels()), 0),
-      levels_(at(size.levels()) + 1) {
-  for (Level& level : levels_) {
-    level.refused_of.resize(flows.size());
+      known_(at(kinds_.count())) {
+  for (Known& known : known_) {
+    known.refused_of.resize(flows.size());
   }
 }
 
-bool RouteSearch::knows(int32_t level, const Set& flows, Answer& answer) {
-  Level& known = levels_[at(level)];
+RouteSearch::Answer RouteSearch::find(std::span<const int32_t> flows) {
+  for (const int32_t flow : flows) {
+    if (!kinds_.carries(kinds_.outermost(), flow)) {
+      return {Outcome::kRefused, {flow}, true};
+    }
+  }
+  return find_at(kinds_.outermost(), {flows.begin(), flows.end()});
+}
+
+const RouteSearch::Core* RouteSearch::known_refusal(int32_t kind, const Set& flows) const {
+  const Known& known = known_[at(kind)];
+  for (const int32_t first : flows) {
+    for (const int32_t number : known.refused_of[at(first)]) {
+      const Core& core = known.refused[at(number)];
+      if (is_subset(core.flows, flows)) {
+        return &core;
+      }
+    }
+  }
+  return nullptr;
+}
+
+bool RouteSearch::knows(int32_t kind, const Set& flows, Answer& answer) {
+  const int32_t level = kinds_.level_of(kind);
   if (flows.size() <= kMostRemembered) {
-    const auto routed = known.routed.find(flows);
-    if (routed != known.routed.end()) {
+    const auto& all_routed = known_[at(kind)].routed;
+    const auto routed = all_routed.find(flows);
+    if (routed != all_routed.end()) {
       auto from = routed->second.begin();
       for (const int32_t flow : flows) {
         const auto count = level_count_ - level;
@@ -48,63 +72,80 @@ bool RouteSearch::knows(int32_t level, const Set& flows, Answer& answer) {
       return true;
     }
   }
-  for (const int32_t first : flows) {
-    for (const int32_t number : known.refused_of[at(first)]) {
-      const Core& core = known.refused[at(number)];
-      if (is_subset(core.flows, flows)) {
-        answer = {Outcome::kRefused, core.flows, core.is_least};
-        return true;
-      }
-    }
+  const int32_t sound = kinds_.sound_of(level);
+  const Core* core = known_refusal(sound, flows);
+  const bool holds_at_all = core != nullptr;
+  if (core == nullptr && kind != sound) {
+    core = known_refusal(kind, flows);
   }
-  return false;
+  if (core == nullptr) {
+    return false;
+  }
+  answer = {Outcome::kRefused, core->flows, core->is_least, holds_at_all};
+  return true;
 }
 
-void RouteSearch::remember_refused(int32_t level, const Answer& answer) {
-  Level& known = levels_[at(level)];
+void RouteSearch::remember_refused(int32_t kind, const Answer& answer) {
+  Known& known = known_[at(kind)];
   known.refused_of[at(answer.core.front())].push_back(count_of(known.refused));
   known.refused.push_back({answer.core, answer.is_least});
 }
 
-void RouteSearch::remember_routed(int32_t level, const Set& flows) {
+void RouteSearch::remember_routed(int32_t kind, const Set& flows) {
   if (flows.size() > kMostRemembered) {
     return;
   }
   std::vector<int32_t> chosen;
   for (const int32_t flow : flows) {
     const auto from = choices_of(flow);
-    chosen.insert(chosen.end(), from + level, from + level_count_);
+    chosen.insert(chosen.end(), from + kinds_.level_of(kind), from + level_count_);
   }
-  levels_[at(level)].routed.emplace(flows, std::move(chosen));
+  known_[at(kind)].routed.emplace(flows, std::move(chosen));
 }
 
-RouteSearch::Answer RouteSearch::find_at(int32_t level, const Set& flows) {
-  if (level >= limits_.levels || count_of(flows) <= size_.middle) {
-    // Alone in a subnetwork, a flow has its way.
-    for (int32_t position = 0; position < count_of(flows); ++position) {
-      const auto from = choices_of(flows[at(position)]);
+std::optional<std::vector<int32_t>> RouteSearch::apart(int32_t kind, std::size_t flows) const {
+  std::vector<int32_t> choices;
+  if (flows > at(size_.middle)) {
+    return std::nullopt;
+  }
+  for (int32_t choice = 0; choice < size_.middle && choices.size() < flows; ++choice) {
+    if (kinds_.is_sound(kinds_.child(kind, choice))) {
+      choices.push_back(choice);
+    }
+  }
+  return choices.size() == flows ? std::optional(std::move(choices)) : std::nullopt;
+}
+
+RouteSearch::Answer RouteSearch::find_at(int32_t kind, const Set& flows) {
+  const int32_t level = kinds_.level_of(kind);
+  const bool is_last = level >= limits_.levels;
+  if (const auto alone = is_last ? std::nullopt : apart(kind, flows.size()); is_last || alone) {
+    // Alone in a sound subnetwork, a flow has its way.
+    for (std::size_t position = 0; position < flows.size(); ++position) {
+      const auto from = choices_of(flows[position]);
       std::fill(from + level, from + level_count_, 0);
-      if (level < limits_.levels) {
-        from[level] = position;
+      if (alone) {
+        from[level] = (*alone)[position];
       }
     }
     return {Outcome::kRouted};
   }
   Answer answer;
-  if (knows(level, flows, answer)) {
+  if (knows(kind, flows, answer)) {
     return answer;
   }
-  answer = search_at(level, flows);
+  answer = search_at(kind, flows);
   if (answer.outcome == Outcome::kRouted) {
-    remember_routed(level, flows);
+    remember_routed(kind, flows);
   } else if (answer.outcome == Outcome::kRefused) {
-    answer = least_at(level, std::move(answer.core));
-    remember_refused(level, answer);
+    answer = least_at(kind, std::move(answer.core));
+    remember_refused(kind, answer);
   }
   return answer;
 }
 
-RouteSearch::Answer RouteSearch::least_at(int32_t level, Set core) {
+RouteSearch::Answer RouteSearch::least_at(int32_t kind, Set core) {
+  const bool holds_at_all = kinds_.is_sound(kind);
   Set needed;
   for (std::size_t position = 0; position < core.size();) {
     const int32_t flow = core[position];
@@ -115,14 +156,14 @@ RouteSearch::Answer RouteSearch::least_at(int32_t level, Set core) {
       continue;
     }
     Answer answer = {Outcome::kRouted};
-    if (count_of(others) > size_.middle && !knows(level, others, answer)) {
-      answer = search_at(level, others);
+    if (!apart(kind, others.size()) && !knows(kind, others, answer)) {
+      answer = search_at(kind, others);
       if (answer.outcome == Outcome::kRouted) {
-        remember_routed(level, others);
+        remember_routed(kind, others);
       }
     }
     if (answer.outcome == Outcome::kGaveUp) {
-      return {Outcome::kRefused, std::move(core), false};
+      return {Outcome::kRefused, std::move(core), false, holds_at_all};
     }
     if (answer.outcome == Outcome::kRefused) {
       // What was needed still is: it is in every core of this one.
@@ -133,11 +174,11 @@ RouteSearch::Answer RouteSearch::least_at(int32_t level, Set core) {
       ++position;
     }
   }
-  return {Outcome::kRefused, std::move(core), true};
+  return {Outcome::kRefused, std::move(core), true, holds_at_all};
 }
 
-RouteSearch::Answer RouteSearch::search_at(int32_t level, const Set& flows) {
-  const ColouringProblem problem = problem_at(level, flows);
+RouteSearch::Answer RouteSearch::search_at(int32_t kind, const Set& flows) {
+  const ColouringProblem problem = problem_at(kind, flows);
   LevelColouring colouring(problem, budget_);
   while (true) {
     switch (colouring.next()) {
@@ -153,30 +194,39 @@ RouteSearch::Answer RouteSearch::search_at(int32_t level, const Set& flows) {
       case LevelColouring::Found::kColouring:
         break;
     }
-    Answer answer = route_colours(level, flows, colouring.colours());
+    Answer answer = route_colours(kind, flows, colouring.colours());
     if (answer.outcome == Outcome::kRouted) {
       for (int32_t position = 0; position < count_of(flows); ++position) {
-        choices_of(flows[at(position)])[level] = colouring.colours()[at(position)];
+        choices_of(flows[at(position)])[kinds_.level_of(kind)] = colouring.colours()[at(position)];
       }
       return answer;
     }
     if (answer.outcome == Outcome::kGaveUp || !limits_.goes_back) {
       return {Outcome::kGaveUp};
     }
-    colouring.forbid(answer.core);
+    colouring.forbid(answer.core,
+                     answer.holds_at_all ? LevelColouring::Of::kAny : LevelColouring::Of::kLikeIt);
   }
 }
 
-RouteSearch::Answer RouteSearch::route_colours(int32_t level, const Set& flows,
+RouteSearch::Answer RouteSearch::route_colours(int32_t kind, const Set& flows,
                                                std::span<const int32_t> colours) {
-  std::vector<Set> parts(at(size_.middle));
+  struct Part {
+    int32_t colour = 0;
+    Set flows = {};
+  };
+  std::vector<Part> parts(at(size_.middle));
+  for (int32_t colour = 0; colour < size_.middle; ++colour) {
+    parts[at(colour)].colour = colour;
+  }
   for (int32_t position = 0; position < count_of(flows); ++position) {
-    parts[at(colours[at(position)])].push_back(flows[at(position)]);
+    parts[at(colours[at(position)])].flows.push_back(flows[at(position)]);
   }
   // The fullest first: it is the likeliest to be refused.
-  std::ranges::stable_sort(parts, std::ranges::greater(), &Set::size);
-  for (const Set& part : parts) {
-    Answer answer = find_at(level + 1, part);
+  std::ranges::stable_sort(parts, std::ranges::greater(),
+                           [](const Part& part) { return part.flows.size(); });
+  for (const Part& part : parts) {
+    Answer answer = find_at(kinds_.child(kind, part.colour), part.flows);
     if (answer.outcome == Outcome::kRefused) {
       for (int32_t& flow : answer.core) {
         flow = static_cast<int32_t>(std::ranges::lower_bound(flows, flow) - flows.begin());
@@ -189,7 +239,8 @@ RouteSearch::Answer RouteSearch::route_colours(int32_t level, const Set& flows,
   return {Outcome::kRouted};
 }
 
-ColouringProblem RouteSearch::problem_at(int32_t level, const Set& flows) const {
+ColouringProblem RouteSearch::problem_at(int32_t kind, const Set& flows) const {
+  const int32_t level = kinds_.level_of(kind);
   ColouringProblem problem;
   problem.colours = size_.middle;
   std::vector<std::pair<int32_t, int32_t>> edges;
@@ -223,7 +274,26 @@ ColouringProblem RouteSearch::problem_at(int32_t level, const Set& flows) const 
     problem.neighbours.close();
   }
   add_places(level, flows, problem);
+  add_bars(kind, flows, problem);
   return problem;
+}
+
+// Subnetworks in which a flow has no way, where they are not all alike.
+void RouteSearch::add_bars(int32_t kind, const Set& flows, ColouringProblem& problem) const {
+  if (kinds_.is_sound(kind)) {
+    return;
+  }
+  for (int32_t colour = 0; colour < size_.middle; ++colour) {
+    problem.kinds.push_back(kinds_.child(kind, colour));
+  }
+  for (const int32_t flow : flows) {
+    for (int32_t colour = 0; colour < size_.middle; ++colour) {
+      if (!kinds_.carries(problem.kinds[at(colour)], flow)) {
+        problem.barred.values.push_back(colour);
+      }
+    }
+    problem.barred.close();
+  }
 }
 
 // Flows of one colour that share a cell of a deeper level must part before it: the deeper, the more

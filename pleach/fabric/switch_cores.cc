@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "pleach/base/index.h"
+#include "pleach/fabric/fred_faults.h"
 #include "pleach/topology/switch_ports.h"
 
 namespace pleach {
@@ -58,6 +59,46 @@ PortFlow SwitchCores::flow_of(const SwitchPass& pass, const LaneOf& lane_of) con
   return flow;
 }
 
+std::vector<int32_t> SwitchCores::live_lanes(NodeId node, LinkId link) const {
+  const SwitchPorts& ports = ports_of(node);
+  const Link& of = topology_.link(link);
+  const FredSize* cells = cores_[node.index()]->cells();
+  std::vector<int32_t> dead;
+  if (cells != nullptr) {
+    dead = of.target == node ? dead_inputs(*cells) : dead_outputs(*cells);
+  }
+  std::vector<int32_t> all, live;
+  for (int32_t lane = 0; lane < of.lanes; ++lane) {
+    const int32_t port = of.target == node ? ports.input({link, lane}) : ports.output({link, lane});
+    all.push_back(lane);
+    if (!std::ranges::binary_search(dead, port)) {
+      live.push_back(lane);
+    }
+  }
+  return live.empty() ? all : live;
+}
+
+namespace {
+
+std::vector<int32_t> conflict_from(const SwitchCores& cores, NodeId node,
+                                   std::span<const SwitchPass* const> passes, int32_t first) {
+  std::vector<PortFlow> flows;
+  std::map<LinkId, std::pair<int32_t, std::vector<int32_t>>> uses;
+  for (const SwitchPass* pass : passes) {
+    flows.push_back(cores.flow_of(*pass, [&](LinkId link) {
+      const auto [use, fresh] = uses.try_emplace(link, first, std::vector<int32_t>());
+      auto& [next, lanes] = use->second;
+      if (fresh) {
+        lanes = cores.live_lanes(node, link);
+      }
+      return lanes[at(next++) % lanes.size()];
+    }));
+  }
+  return cores.of(node)->conflict(flows);
+}
+
+}  // namespace
+
 SwitchJudge switch_judge(const Topology& topology) {
   const auto cores = std::make_shared<const SwitchCores>(topology);
   if (cores->empty()) {
@@ -68,13 +109,20 @@ SwitchJudge switch_judge(const Topology& topology) {
     if (core == nullptr) {
       return std::vector<int32_t>();
     }
-    std::vector<PortFlow> flows;
-    std::map<LinkId, int32_t> uses;
-    for (const SwitchPass* pass : passes) {
-      flows.push_back(cores->flow_of(
-          *pass, [&](LinkId link) { return uses[link]++ % topology.link(link).lanes; }));
+    std::vector<int32_t> conflict = conflict_from(*cores, node, passes, 0);
+    int32_t most_lanes = 1;
+    for (const auto& links : {topology.links_in(node), topology.links_out(node)}) {
+      for (const LinkId link : links) {
+        most_lanes = std::max(most_lanes, topology.link(link).lanes);
+      }
     }
-    return core->conflict(flows);
+    const bool has_dead = core->cells() != nullptr && !core->cells()->dead.empty();
+    for (int32_t first = 1; has_dead && !conflict.empty() && first < most_lanes; ++first) {
+      if (conflict_from(*cores, node, passes, first).empty()) {
+        conflict.clear();
+      }
+    }
+    return conflict;
   };
 }
 

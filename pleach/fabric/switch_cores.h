@@ -34,6 +34,8 @@ class SwitchCores {
   // The first lane of a link that is as good as this one at both of its ends
   // (SwitchCore::port_group).
   int32_t lane_group(LinkLane lane) const;
+  // The lanes of a link at one of them by which something passes; all, where none is.
+  std::vector<int32_t> live_lanes(NodeId node, LinkId link) const;
   PortFlow flow_of(const SwitchPass& pass, const LaneOf& lane_of) const;
 
  private:
@@ -47,8 +49,9 @@ class SwitchCores {
 };
 
 // By the models that the topology names. Passes that share a link are on its lanes one after the
-// other. Empty where all its switches carry whatever enters.
-// Precondition: check_switches(topology). Borrows it.
+// other, but for dead ones; from whichever lane on, where cells or subnetworks of the switch are
+// dead. Empty where all its switches carry whatever enters. Precondition: check_switches(topology).
+// Borrows it.
 SwitchJudge switch_judge(const Topology& topology);
 
 }  // namespace pleach

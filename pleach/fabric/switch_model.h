@@ -33,6 +33,8 @@ class SwitchCore {
   // Ports of one group may change places with one another, at either side: what is carried stays
   // the same.
   virtual int32_t port_group(int32_t port) const { return port; }
+  // What of it is dead and has a part in a conflict of `flows`, in words; empty: nothing has.
+  virtual std::string dead_in_the_way(std::span<const PortFlow> /*flows*/) const { return {}; }
   // The cells that are configured for flows; null: it has none.
   virtual const FredSize* cells() const { return nullptr; }
 };

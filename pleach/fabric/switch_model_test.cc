@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "pleach/fabric/fred_switch.h"
 #include "pleach/fabric/switch_cores.h"
+#include "pleach/topology/shapes.h"
 
 namespace pleach {
 namespace {
@@ -75,6 +77,41 @@ TEST(SwitchModel, FredCarriesWhatRoutesOnPortsOfItsOwn) {
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().message,
             "node 'hub': switch model fred: option 'middle': value '1' is outside 2 to 2147483647");
+}
+
+// A hub of four ranks in whose switch something is dead.
+TEST(SwitchModel, FredKeepsOutOfWhatIsDead) {
+  const auto hub_with = [](const std::string& dead) {
+    return parse_topology("switch_tree:4,switch=fred,middle=3" + dead).value();
+  };
+  const Topology topology = hub_with(",without_cell=l1.0:R0,without_subnetwork=l1.0:1+l1.0:2");
+  ASSERT_TRUE(check_switches(topology));
+  const std::unique_ptr<SwitchCore> fred = make_switch(topology, NodeId{4});
+  ASSERT_NE(fred, nullptr);
+  const std::vector<PortFlow> flows = {{{2}, {0}}, {{3}, {1}}, {{1}, {3}}};
+  EXPECT_EQ(fred->conflict(std::span(flows).first(1)), std::vector<int32_t>());
+  EXPECT_EQ(fred->conflict(std::span(flows).first(2)), (std::vector{0, 1}));
+  EXPECT_EQ(fred->dead_in_the_way(std::span(flows).first(2)), "subnetwork 1, subnetwork 2");
+  EXPECT_EQ(fred->conflict(std::span(flows).last(1)), std::vector{0});
+  EXPECT_EQ(fred->dead_in_the_way(std::span(flows).last(1)), "R0 (input ports 0, 1)");
+  EXPECT_EQ(fred->cells()->dead.cells.size(), 1U);
+  const struct {
+    const char* dead;
+    const char* error;
+  } cases[] = {
+      {",without_cell=l1.0:R2",
+       "node 'l1.0': there is no cell 'R2' in FRED_3(4): its outermost level has R0 to R1, D0 to "
+       "D1"},
+      {",without_subnetwork=l1.0:3",
+       "node 'l1.0': there is no subnetwork '3' in FRED_3(4): they are numbers from 0 to 2, "
+       "outermost first, of 1 level, as 1 or 1.0"},
+      {",without_cell=l1.0:R1+l1.0:R1", "node 'l1.0': cell 'R1' is named twice"},
+  };
+  for (const auto& [dead, error] : cases) {
+    const Status status = check_switches(hub_with(dead));
+    ASSERT_FALSE(status) << dead;
+    EXPECT_EQ(status.error().message, error);
+  }
 }
 
 // The lanes of a link are ports, one behind the other.

@@ -8,6 +8,7 @@
 
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
+#include "pleach/base/text.h"
 #include "pleach/fabric/control_unit.h"
 #include "pleach/fabric/fred_switch.h"
 #include "pleach/fabric/switch_model.h"
@@ -55,6 +56,17 @@ Wide bytes_per_s_of(const Topology& topology, NodeId node) {
   return sum;
 }
 
+// A switch's model as it is built, whatever of it is dead.
+std::string as_built(const std::string& model) {
+  std::string built;
+  for (const std::string_view piece : split(model, ',')) {
+    if (!piece.starts_with("without_")) {
+      built += (built.empty() ? "" : ",") + std::string(piece);
+    }
+  }
+  return built;
+}
+
 void add_cells(ChipletKind& kind) {
   const Result<Selection<SwitchModel>> model = switch_models().select(kind.model);
   PLEACH_CHECK(model, "a switch of no model has parts");
@@ -81,7 +93,7 @@ class Builder {
     const Wide bytes_per_s = bytes_per_s_of(topology_, node) / planes;
     for (int32_t part = 0; part < parts; ++part) {
       ChipletKind kind;
-      kind.model = switch_model_of(topology_.node(node));
+      kind.model = as_built(switch_model_of(topology_.node(node)));
       kind.ports = ports / parts + (part < ports % parts ? 1 : 0);
       kind.count = 1;
       kind.bytes_per_s = static_cast<int64_t>(

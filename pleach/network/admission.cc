@@ -47,10 +47,12 @@ Status Admission::check(const LoweredSchedule& schedule) const {
     };
     const Lanes first(at(way.wide_count()), 0);
     if (!way.find(first, {fits})) {
-      const NodeId node = switches_[way.stops()[refused].at_switch].node;
-      return invalid(fmt::format("switch {} cannot carry a stream of the schedule by itself: {}",
-                                 topology_.node(node).name,
-                                 flows_text(way.flows(cores_, refused, first))));
+      const Switch& one = switches_[way.stops()[refused].at_switch];
+      const std::vector<PortFlow> flows = way.flows(cores_, refused, first);
+      const std::string dead = one.core->dead_in_the_way(flows);
+      return invalid(fmt::format("switch {} cannot carry a stream of the schedule by itself: {}{}",
+                                 topology_.node(one.node).name, flows_text(flows),
+                                 dead.empty() ? "" : ": dead is " + dead));
     }
   }
   return ok();

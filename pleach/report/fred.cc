@@ -4,6 +4,7 @@
 
 #include "pleach/base/index.h"
 #include "pleach/fabric/control_unit.h"
+#include "pleach/fabric/fred_faults.h"
 #include "pleach/report/json.h"
 
 namespace pleach {
@@ -31,12 +32,24 @@ Json flows_json(std::span<const PortFlow> flows) {
   return json;
 }
 
+Json faults_json(const FredSize& size, const FredFaults& faults) {
+  Json json = {{"cells", Json::array()}, {"subnetworks", Json::array()}};
+  for (const FredCell& cell : faults.cells) {
+    json["cells"].push_back(name_of(size, cell));
+  }
+  for (const FredSubnetwork& subnetwork : faults.subnetworks) {
+    json["subnetworks"].push_back(name_of(size, subnetwork));
+  }
+  return json;
+}
+
 void add_size(Json& json, const FredSwitch& fred) {
   json["ports"] = fred.size().ports;
   json["middle"] = fred.size().middle;
   json["stages"] = fred.size().stages();
   json["microswitch_count"] = fred.count().cells;
   json["multiplexer_count"] = fred.count().multiplexers;
+  json["dead"] = faults_json(fred.size(), fred.size().dead);
 }
 
 // Cells, or multiplexers, each with its mode.
@@ -58,9 +71,13 @@ void add_routing(Json& json, const FredRouting& routing) {
   json["routed"] = found.routed;
   json["proved"] = found.proved;
   json["conflict"] = Json::array();
-  for (const FlowConflict& conflict : found.conflicts) {
+  for (std::size_t index = 0; index < found.conflicts.size(); ++index) {
+    const FlowConflict& conflict = found.conflicts[index];
     json["conflict"].push_back(
-        {{"level", conflict.level}, {"flows", conflict.flows}, {"minimal", conflict.is_least}});
+        {{"level", conflict.level},
+         {"flows", conflict.flows},
+         {"minimal", conflict.is_least},
+         {"dead", faults_json(routing.fred->size(), routing.in_the_way[index])}});
   }
   json["flows"] = flows_json(routing.flows);
   json["subnetworks"] = Json::array();
@@ -99,6 +116,7 @@ std::string to_json(const FredSwitch& fred, const FredMemory& memory, const Fred
   json["cells"] = Json::array();
   for (int32_t index = 0; index < count_of(fred.cells()); ++index) {
     Json entry = cell_json(fred, fred.cells()[at(index)]);
+    entry["dead"] = fred.is_dead(index);
     entry["inputs"] = fred.inputs_of(index);
     entry["outputs"] = Json::array();
     for (int32_t output = 0; output < fred.output_count_of(index); ++output) {
@@ -142,6 +160,35 @@ Share FredStudyRow::share() const {
   return share;
 }
 
+std::vector<LeastAliveRow> least_alive(std::span<const FredStudyRow> rows) {
+  // By what they have in common, in the order of the first of each.
+  std::vector<std::vector<const FredStudyRow*>> alike;
+  for (const FredStudyRow& row : rows) {
+    if (row.faults.empty()) {
+      continue;
+    }
+    const auto own = std::ranges::find_if(alike, [&](const auto& others) {
+      const FredStudyRow& other = *others.front();
+      return other.size.ports == row.size.ports && other.of == row.of && other.faults == row.faults;
+    });
+    (own == alike.end() ? alike.emplace_back() : *own).push_back(&row);
+  }
+  std::vector<LeastAliveRow> result;
+  for (std::vector<const FredStudyRow*>& same : alike) {
+    LeastAliveRow least = {same.front()};
+    std::ranges::sort(same, std::ranges::greater(),
+                      [](const FredStudyRow* row) { return row->size.middle; });
+    for (const FredStudyRow* row : same) {
+      if (row->count.routed + row->count.cut_off < row->count.sets) {
+        break;
+      }
+      least.middle = row->size.middle;
+    }
+    result.push_back(least);
+  }
+  return result;
+}
+
 std::string study_json(const std::string& study, std::span<const FredStudyRow> rows) {
   Json json = {{"study", study}, {"rows", Json::array()}};
   for (const FredStudyRow& row : rows) {
@@ -154,15 +201,27 @@ std::string study_json(const std::string& study, std::span<const FredStudyRow> r
                             {"routed", count.routed},
                             {"refused", count.refused},
                             {"given_up", count.given_up()},
+                            {"dead_cells", row.faults.cells},
+                            {"dead_subnetworks", row.faults.subnetworks},
+                            {"cut_off", count.cut_off},
                             {"first_routed", count.first_routed},
                             {"share", share.value},
                             {"share_low", share.low},
                             {"share_high", share.high},
                             {"most_steps", count.most_steps},
                             {"refused_example", flows_text(count.refused_example)},
+                            {"refused_dead", faults_json(row.size, count.refused_dead)},
                             {"refused_phases", row.refused},
                             {"wall_s", row.wall_s},
                             {"most_wall_s", row.most_wall_s}});
+  }
+  json["least_middle"] = Json::array();
+  for (const LeastAliveRow& least : least_alive(rows)) {
+    json["least_middle"].push_back({{"ports", least.row->size.ports},
+                                    {"of", least.row->of},
+                                    {"dead_cells", least.row->faults.cells},
+                                    {"dead_subnetworks", least.row->faults.subnetworks},
+                                    {"middle", least.middle}});
   }
   return line_of(json);
 }

@@ -113,23 +113,27 @@ class Drawing {
     return text;
   }
 
-  // Boxes say in a tooltip what the cell does.
+  // Boxes say in a tooltip what the cell does; those of dead cells are dark and dashed.
   std::string box(int32_t cell) const {
     const FredCell& own = fred_.cells()[at(cell)];
     const bool is_routed = routing_ != nullptr && routing_->routing.routed;
+    const bool is_dead = fred_.is_dead(cell);
     const std::string name = fred_.name_of(own);
-    std::string mode = is_routed ? mode_text(own.kind, routing_->modes[at(cell)]) : "";
+    std::string mode = is_dead     ? "dead"
+                       : is_routed ? mode_text(own.kind, routing_->modes[at(cell)])
+                                   : "";
     for (auto found = mode.find('>'); found != std::string::npos;
          found = mode.find('>', found + 4)) {
       mode.replace(found, 1, "&gt;");
     }
     return fmt::format(
         "<g><title>{}{}{}</title><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"{:.1f}\" "
-        "rx=\"3\" fill=\"#f4f4f4\" stroke=\"#444444\"/><text x=\"{:.1f}\" y=\"{:.1f}\" "
+        "rx=\"3\" fill=\"{}\" stroke=\"#444444\"{}/><text x=\"{:.1f}\" y=\"{:.1f}\" "
         "text-anchor=\"middle\">{}</text></g>\n",
         name, mode.empty() ? "" : ": ", mode, left_of(cell), top_[at(cell)], kCellWidth,
-        height_of(cell), left_of(cell) + kCellWidth / 2, top_[at(cell)] + height_of(cell) / 2 + 4,
-        name);
+        height_of(cell), is_dead ? "#bbbbbb" : "#f4f4f4",
+        is_dead ? " stroke-dasharray=\"4 3\"" : "", left_of(cell) + kCellWidth / 2,
+        top_[at(cell)] + height_of(cell) / 2 + 4, name);
   }
 
   const FredSwitch& fred_;
@@ -173,6 +177,9 @@ Result<std::string> fred_dot(const FredSwitch& fred, const FredRouting* routing)
   };
   for (int32_t cell = 0; cell < count_of(fred.cells()); ++cell) {
     const std::string name = fred.name_of(fred.cells()[at(cell)]);
+    if (fred.is_dead(cell)) {
+      fmt::format_to(out, "  \"{0}\" [label=\"{0} (dead)\", style=\"dashed,filled\"];\n", name);
+    }
     for (const int32_t wire : fred.inputs_of(cell)) {
       edge(wire, name);
     }

@@ -37,15 +37,17 @@ Status copy_link(const Topology& topology, LinkId old, const Link& link, Topolog
   return ok();
 }
 
-// The same nodes, and each link as `change(id, link)` leaves it.
-template <typename Change>
-Result<Topology> with_links(const Topology& topology, Change change) {
+// Each node as `change_node(id, node)` leaves it, and each link as `change(id, link)` does.
+template <typename ChangeNode, typename Change>
+Result<Topology> with_parts(const Topology& topology, ChangeNode change_node, Change change) {
   TopologyBuilder builder(topology.name());
   builder.set_framing(topology.framing());
   builder.set_routing(topology.routing());
   builder.set_grid({topology.grid().begin(), topology.grid().end()});
-  for (const Node& node : topology.nodes()) {
-    PLEACH_TRY(builder.add_node(node));
+  for (int32_t index = 0; index < count_of(topology.nodes()); ++index) {
+    Node node = topology.node(NodeId{index});
+    change_node(NodeId{index}, node);
+    PLEACH_TRY(builder.add_node(std::move(node)));
   }
   for (int32_t index = 0; index < count_of(topology.links()); ++index) {
     const LinkId id = {index};
@@ -54,6 +56,13 @@ Result<Topology> with_links(const Topology& topology, Change change) {
     PLEACH_TRY(copy_link(topology, id, link, builder));
   }
   return std::move(builder).build();
+}
+
+// The same nodes, and each link as `change(id, link)` leaves it.
+template <typename Change>
+Result<Topology> with_links(const Topology& topology, Change change) {
+  return with_parts(
+      topology, [](NodeId, const Node&) {}, std::move(change));
 }
 
 }  // namespace
@@ -126,6 +135,16 @@ Result<Topology> with_latencies(const Topology& topology, std::span<const int64_
   }
   return with_links(topology,
                     [&](LinkId id, Link& link) { link.latency_ps = latency_ps[id.index()]; });
+}
+
+Result<Topology> with_switch_models(const Topology& topology, std::span<const std::string> models) {
+  if (models.size() != topology.nodes().size()) {
+    return invalid(
+        fmt::format("{} models of switches for {} nodes", models.size(), topology.nodes().size()));
+  }
+  return with_parts(
+      topology, [&](NodeId id, Node& node) { node.switch_model = models[id.index()]; },
+      [](LinkId, const Link&) {});
 }
 
 Topology with_routing(Topology topology, Routing routing) {

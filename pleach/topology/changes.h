@@ -33,6 +33,10 @@ Result<Topology> without_lanes(const Topology& topology, std::span<const LinkId>
 // Errors: kInvalidArgument: fewer or more latencies than links, one outside 0 to 1000 s.
 Result<Topology> with_latencies(const Topology& topology, std::span<const int64_t> latency_ps);
 
+// With other models of switches (Node::switch_model), one for each node.
+// Errors: kInvalidArgument: fewer or more models than nodes, one of a node that is no switch.
+Result<Topology> with_switch_models(const Topology& topology, std::span<const std::string> models);
+
 // With traffic on other routes.
 Topology with_routing(Topology topology, Routing routing);
 

@@ -41,6 +41,9 @@ std::vector<OptionDescriptor> change_options() {
       {"without_link", Kind::kText, "", "removes 5-6 (both directions), 5>6 (one); more by +"},
       {"without_lane", Kind::kText, "", "takes one lane of a link away, named likewise"},
       {"without_node", Kind::kText, "", "removes nodes and their links: 3 or 3+7"},
+      {"without_cell", Kind::kText, "", "dead cells of switches that have some: l1.0:R3+l2.0:1/D2"},
+      {"without_subnetwork", Kind::kText, "",
+       "dead subnetworks of switches, named likewise: l2.0:1"},
   };
 }
 
@@ -184,6 +187,53 @@ Result<std::vector<NodeId>> parse_nodes(const std::string& text, const NodeFinde
   return nodes;
 }
 
+// Adds `name` to what option `key` of a switch's model has.
+std::string with_part(const std::string& model, std::string_view key, std::string_view name) {
+  const std::string own = fmt::format(",{}=", key);
+  const std::size_t found = (model + ",").find(own);
+  if (found == std::string::npos) {
+    return model + own + std::string(name);
+  }
+  const std::size_t end = std::min(model.find(',', found + 1), model.size());
+  return model.substr(0, end) + "+" + std::string(name) + model.substr(end);
+}
+
+// Tells the models of switches what of them is dead: NODE:NAME, more by +.
+Status add_dead_parts(const Topology& topology, const Options& options, std::string_view key,
+                      std::vector<std::string>& models) {
+  const std::string& text = options.text(std::string(key));
+  const NodeFinder finder(topology);
+  for (const std::string_view piece :
+       text.empty() ? std::vector<std::string_view>() : split(text, '+')) {
+    const std::size_t colon = piece.rfind(':');
+    if (colon == std::string_view::npos) {
+      return invalid(fmt::format("{}: {} does not say of which switch: expected SWITCH:NAME", key,
+                                 quoted(piece)));
+    }
+    const std::optional<NodeId> node = finder.find(piece.substr(0, colon));
+    if (!node) {
+      return finder.unknown(piece.substr(0, colon));
+    }
+    if (models[node->index()].empty()) {
+      return invalid(
+          fmt::format("{}: node {} is no switch of cells", key, quoted(topology.node(*node).name)));
+    }
+    models[node->index()] = with_part(models[node->index()], key, piece.substr(colon + 1));
+  }
+  return ok();
+}
+
+Result<Topology> without_dead_parts(Topology topology, const Options& options) {
+  std::vector<std::string> models;
+  for (const Node& node : topology.nodes()) {
+    models.push_back(node.switch_model);
+  }
+  const std::vector<std::string> before = models;
+  PLEACH_TRY(add_dead_parts(topology, options, "without_cell", models));
+  PLEACH_TRY(add_dead_parts(topology, options, "without_subnetwork", models));
+  return models == before ? std::move(topology) : with_switch_models(topology, models);
+}
+
 // The routing of the options where they say one; a seed of 0 leaves that of the topology.
 Result<Routing> chosen_routing(const Topology& topology, const Options& options) {
   Routing routing = topology.routing();
@@ -196,10 +246,12 @@ Result<Routing> chosen_routing(const Topology& topology, const Options& options)
   return routing;
 }
 
-// Routing and latencies first, then links and nodes, all named as in the whole topology.
+// Routing, latencies and dead parts first, then links and nodes, all named as in the whole
+// topology.
 Result<Topology> apply_changes(Topology topology, const Options& options) {
   PLEACH_ASSIGN(routing, chosen_routing(topology, options));
-  PLEACH_ASSIGN(spread, spread_latencies(with_routing(std::move(topology), routing), options));
+  PLEACH_ASSIGN(routed, spread_latencies(with_routing(std::move(topology), routing), options));
+  PLEACH_ASSIGN(spread, without_dead_parts(std::move(routed), options));
   if (const std::string& text = options.text("without_lane"); !text.empty()) {
     PLEACH_ASSIGN(links, parse_links(text, spread, NodeFinder(spread)));
     PLEACH_SET(spread, without_lanes(spread, links));

@@ -375,7 +375,8 @@ TEST(Shapes, RefuseBadSpecs) {
       {"dgx_a100:2,sharp",
        "dgx_a100: unknown option 'sharp'; known: bandwidth, latency, overhead, header, packet, "
        "link, "
-       "routing, latency_spread, seed, without_link, without_lane, without_node, switch_latency, "
+       "routing, latency_spread, seed, without_link, without_lane, without_node, without_cell, "
+       "without_subnetwork, switch_latency, "
        "nic_link, "
        "nic_bandwidth, "
        "nic_latency, nics, fabric, spines"},
@@ -392,7 +393,7 @@ TEST(Shapes, RefuseBadSpecs) {
       {"torus:4x4,bandwith=1GB/s",
        "torus: unknown option 'bandwith'; did you mean 'bandwidth'? known: bandwidth, latency, "
        "overhead, header, packet, link, routing, latency_spread, seed, without_link, without_lane, "
-       "without_node"},
+       "without_node, without_cell, without_subnetwork"},
       {"torus:4x4,routing=spraed",
        "torus: option 'routing': unknown value 'spraed'; did you mean 'spread'? known: shortest, "
        "spread, ecmp, dmodk"},
@@ -425,7 +426,7 @@ TEST(Shapes, RefuseBadSpecs) {
       {"/", "cannot read '/': it is a directory"},
       {"missing.toml,bandwidth=1GB/s",
        "missing.toml: unknown option 'bandwidth'; known: routing, latency_spread, seed, "
-       "without_link, without_lane, without_node"},
+       "without_link, without_lane, without_node, without_cell, without_subnetwork"},
   };
   for (const auto& [spec, error] : cases) {
     const Result<Topology> topology = parse_topology(spec);

@@ -172,6 +172,20 @@ TEST(Fred, LosesLanesAndLinks) {
   EXPECT_EQ(count_of(made("fred:D,without_link=0-l1.0,without_node=0").rank_nodes()), 19);
 }
 
+// What is dead in a switch is part of its model, and of the fingerprint; links stay.
+TEST(Fred, SaysWhatOfASwitchIsDead) {
+  const Topology fred =
+      made("fred:D,without_cell=l1.0:R0+l2.0:2.0/D1+l1.0:1/mux,without_subnetwork=l2.0:1");
+  EXPECT_EQ(fred.node(named(fred, "l1.0")).switch_model, "fred,middle=3,without_cell=R0+1/mux");
+  EXPECT_EQ(fred.node(named(fred, "l2.0")).switch_model,
+            "fred,middle=3,without_cell=2.0/D1,without_subnetwork=1");
+  EXPECT_EQ(fred.node(named(fred, "l1.1")).switch_model, "fred,middle=3");
+  EXPECT_EQ(fred.links().size(), made("fred:D").links().size());
+  EXPECT_NE(fred.fingerprint(), made("fred:D").fingerprint());
+  EXPECT_EQ(made("fred:D,without_cell=20:R0").node(named(fred, "l1.0")).switch_model,
+            "fred,middle=3,without_cell=R0");
+}
+
 // Fifteen leaf chiplets of 12 ports, ten of 11, ten of 10: three and two leaves and two halves in
 // each of five planes, of a fifth of every rate.
 TEST(Fred, HasPlanesAsBuilt) {
@@ -320,6 +334,16 @@ TEST(WaferShapes, RefuseWhatTheyCannotBe) {
       {"fred:D,without_lane=l1.0-l2.0+l1.0-l2.0+l1.0-l2.0+l1.0-l2.0",
        "fred:D: link l1.0->l2.0 has 4 lanes: to take the last one is to take the link"},
       {"fred:D,without_lane=l1.0-l1.1", "fred:D: there is no link 'l1.0-l1.1'"},
+      {"fred:D,without_cell=R0",
+       "fred:D: without_cell: 'R0' does not say of which switch: expected SWITCH:NAME"},
+      {"fred:D,without_cell=l1.0:R0+",
+       "fred:D: without_cell: '' does not say of which switch: expected SWITCH:NAME"},
+      {"fred:D,without_subnetwork=l3.0:1",
+       "fred:D: unknown node 'l3.0'; did you mean 'l1.0'? known: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, "
+       "11, 12, 13, 14, 15, 16, 17, 18, 19, l1.0, l1.1, l1.2, l1.3, l1.4, l2.0, io0, io1, io2, "
+       "io3, io4, io5, io6, io7, io8, io9, io10, io11, io12, io13, ... (44 in all)"},
+      {"fred:D,without_subnetwork=3:1",
+       "fred:D: without_subnetwork: node '3' is no switch of cells"},
       {"wafer_mesh:5", "wafer_mesh: '5' is not of the form COLUMNSxROWS"},
       {"wafer_mesh:5x4x2", "wafer_mesh: '5x4x2' is not of the form COLUMNSxROWS"},
       {"wafer_mesh:1x1", "wafer_mesh: '1x1' has fewer than 2 ranks"},

@@ -196,6 +196,9 @@ class Compiler {
       return result;
     }
     if (std::ranges::all_of(step.streams, is_unicast)) {
+      for (const PhaseStream& stream : step.streams) {
+        PLEACH_TRY(carried_alone(stream));
+      }
       result.alternates = true;
       return result;
     }
@@ -212,13 +215,21 @@ class Compiler {
       if (joined) {
         continue;
       }
-      if (clash = result.turns.emplace_back(idle).add(stream); clash) {
-        return Error{ErrorCode::kInfeasible,
-                     fmt::format("{} cannot carry a stream of group {} by itself", place_of(*clash),
-                                 stream.group)};
-      }
+      PLEACH_TRY(carried_alone(stream));
+      result.turns.emplace_back(idle).add(stream);
     }
     return result;
+  }
+
+  Status carried_alone(const PhaseStream& stream) const {
+    SwitchTurn idle(switches_, options_.routing);
+    const std::optional<SwitchTurn::Clash> clash = idle.add(stream);
+    if (!clash) {
+      return ok();
+    }
+    return Error{ErrorCode::kInfeasible,
+                 fmt::format("{} cannot carry a stream of group {} by itself{}", place_of(*clash),
+                             stream.group, clash->dead.empty() ? "" : ": dead is " + clash->dead)};
   }
 
   std::string place_of(const SwitchTurn::Clash& clash) const {

@@ -139,7 +139,9 @@ class Fabric {
 // All-reduces over two levels, executed: every rank ends with the sum of its group, so lanes are
 // the same at both of their ends.
 TEST(SwitchConfigurations, AddWhatTheyAreConfiguredForOverTwoLevels) {
-  for (const char* spec : {"fred:D", "fred:B"}) {
+  for (const char* spec :
+       {"fred:D", "fred:B",
+        "fred:D,without_subnetwork=l1.0:1+l2.0:0.1,without_cell=l1.3:R4+l1.2:2/D0+l2.0:D1"}) {
     const Topology topology = topology_of(spec);
     for (const char* strategy : {"dp=20", "tp=20", "tp=10", "tp=7,dp=2,idle=6"}) {
       const auto own = configured(topology, strategy);
@@ -164,6 +166,24 @@ TEST(SwitchConfigurations, AddWhatTheyAreConfiguredForOverTwoLevels) {
             << spec << ' ' << strategy << " rank " << node.value;
       }
     }
+  }
+}
+
+// A stream whose port is at a dead cell is refused, unicasts too, with the switch and the cell.
+TEST(SwitchConfigurations, NameWhatIsDeadInTheWayOfAStream) {
+  for (const auto& [spec, strategy] :
+       {std::pair("fred:D,without_cell=l1.0:R0", "dp=20"),
+        std::pair("fred:C,without_cell=l1.0:R0", "dp=20"),
+        std::pair("fred:D,without_cell=l1.0:D0", "dp=10,pp=2,outputs=pairs")}) {
+    const Topology topology = topology_of(spec);
+    const auto parsed = parse_strategy(strategy, 20);
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    const auto made = configure_switches(topology, *parsed);
+    ASSERT_FALSE(made) << spec;
+    EXPECT_NE(made.error().message.find("switch l1.0 cannot carry a stream of group 0 by itself: "
+                                        "dead is "),
+              std::string::npos)
+        << made.error().message;
   }
 }
 

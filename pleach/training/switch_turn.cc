@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "pleach/base/index.h"
+#include "pleach/fabric/fred_faults.h"
 
 namespace pleach {
 
@@ -204,8 +205,16 @@ std::optional<SwitchTurn::Clash> SwitchTurn::add(const PhaseStream& stream) {
     }
   } else {
     clash.level = routing.conflicts.front().level;
+    std::vector<PortFlow> own;
     for (const int32_t flow : routing.conflicts.front().flows) {
-      groups.insert(flow < count_of(here) ? here[at(flow)].group : stream.group);
+      const bool is_here = flow < count_of(here);
+      groups.insert(is_here ? here[at(flow)].group : stream.group);
+      own.push_back(is_here ? here[at(flow)].flow
+                            : search.refused()[at(flow - count_of(here))].flow);
+    }
+    const FredSize& size = switches_->size(number);
+    if (!size.dead.empty()) {
+      clash.dead = faults_text(size, faults_in_the_way(size, own, *options_));
     }
   }
   clash.groups.assign(groups.begin(), groups.end());

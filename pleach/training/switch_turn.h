@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "pleach/base/id.h"
@@ -47,6 +48,7 @@ class SwitchTurn {
     LinkId link;  // all of whose lanes are taken
     int32_t level = 0;
     std::vector<int32_t> groups;  // ascending, with that of the stream
+    std::string dead = {};        // what of the switch is dead and has a part in it, in words
   };
 
   // Borrows both.

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
+#include "pleach/fabric/fred_switch.h"
 #include "pleach/fabric/port_flow.h"
 
 namespace pleach::support {
@@ -54,7 +56,8 @@ inline std::vector<PortFlow> random_flows(int32_t ports, Rng& rng) {
 // then each subnetwork by itself. Slow; asks nothing but what each cell can do.
 class ModeTrial {
  public:
-  explicit ModeTrial(int32_t middle) : middle_(middle) {}
+  explicit ModeTrial(int32_t middle, FredFaults dead = {})
+      : middle_(middle), dead_(std::move(dead)) {}
 
   bool routes(int32_t ports, const std::vector<PortFlow>& flows) {
     std::vector<int32_t> entering(at(ports), -1);
@@ -67,7 +70,7 @@ class ModeTrial {
         leaving[at(port)] = flow;
       }
     }
-    return can(entering, leaving);
+    return can(entering, leaving, {0, 0});
   }
 
  private:
@@ -75,24 +78,36 @@ class ModeTrial {
 
   // Both sides of one subnetwork. A flow's inputs have to be all here or nowhere here: the caller
   // sees to it.
-  bool can(const Side& entering, const Side& leaving) {
+  bool can(const Side& entering, const Side& leaving, const FredSubnetwork& here) {
+    const bool is_idle = std::ranges::max(entering) < 0 && std::ranges::max(leaving) < 0;
+    if (is_idle || std::ranges::count(dead_.subnetworks, here) > 0) {
+      return is_idle;
+    }
     if (entering.size() == 2) {
+      if (is_dead(CellKind::kBoth, here, 0)) {
+        return false;
+      }
       // Add, copy, pass or cross: two flows in and out, in whatever order; never two added.
       const auto comes = [&](int32_t flow) { return std::ranges::count(entering, flow) > 0; };
       const auto goes = [&](int32_t flow) { return std::ranges::count(leaving, flow) > 0; };
       return std::ranges::all_of(leaving, [&](int32_t f) { return f < 0 || comes(f); }) &&
              std::ranges::all_of(entering, [&](int32_t f) { return f < 0 || goes(f); });
     }
-    return try_side(entering, 0, std::vector<Side>(at(middle_), empty(entering)),
+    return try_side({entering, here, false}, 0, std::vector<Side>(at(middle_), empty(entering)),
                     [&](const std::vector<Side>& in) {
-                      return try_side(leaving, 0, std::vector<Side>(at(middle_), empty(leaving)),
-                                      [&](const std::vector<Side>& out) { return all(in, out); });
+                      return try_side(
+                          {leaving, here, true}, 0, std::vector<Side>(at(middle_), empty(leaving)),
+                          [&](const std::vector<Side>& out) { return all(in, out, here); });
                     });
+  }
+
+  bool is_dead(CellKind kind, const FredSubnetwork& here, int32_t index) const {
+    return std::ranges::count(dead_.cells, FredCell{kind, here.level, here.number, index}) > 0;
   }
 
   static Side empty(const Side& side) { return Side((side.size() + 1) / 2, -1); }
 
-  bool all(const std::vector<Side>& in, const std::vector<Side>& out) {
+  bool all(const std::vector<Side>& in, const std::vector<Side>& out, const FredSubnetwork& here) {
     for (std::size_t choice = 0; choice < in.size(); ++choice) {
       for (const Side* side : {&in[choice], &out[choice]}) {
         for (const int32_t flow : *side) {
@@ -106,7 +121,8 @@ class ModeTrial {
       }
     }
     for (std::size_t choice = 0; choice < in.size(); ++choice) {
-      if (!can(in[choice], out[choice])) {
+      const auto number = here.number * middle_ + static_cast<int32_t>(choice);
+      if (!can(in[choice], out[choice], {here.level + 1, number})) {
         return false;
       }
     }
@@ -115,14 +131,27 @@ class ModeTrial {
 
   // Every mode of the cell of ports 2i and 2i + 1: each goes to a subnetwork, both to the same one
   // only where they are of one flow.
+  struct Edge {
+    const Side& side;
+    const FredSubnetwork& of;
+    bool is_output = false;
+  };
   template <typename Then>
-  bool try_side(const Side& side, std::size_t cell, const std::vector<Side>& parts,
+  bool try_side(const Edge& edge, std::size_t cell, const std::vector<Side>& parts,
                 const Then& then) {
+    const Side& side = edge.side;
     if (2 * cell >= side.size()) {
       return then(parts);
     }
     const int32_t first = side[2 * cell];
     const int32_t second = 2 * cell + 1 < side.size() ? side[2 * cell + 1] : -1;
+    const bool is_end = 2 * cell + 1 == side.size();
+    const CellKind input = is_end ? CellKind::kDemux : CellKind::kReduce;
+    const CellKind output = is_end ? CellKind::kMux : CellKind::kDistribute;
+    if ((first >= 0 || second >= 0) && is_dead(edge.is_output ? output : input, edge.of,
+                                               is_end ? 0 : static_cast<int32_t>(cell))) {
+      return false;
+    }
     for (int32_t one = 0; one < (first < 0 ? 1 : middle_); ++one) {
       for (int32_t other = 0; other < (second < 0 ? 1 : middle_); ++other) {
         if (first >= 0 && second >= 0 && one == other && first != second) {
@@ -135,7 +164,7 @@ class ModeTrial {
         if (second >= 0) {
           next[at(other)][cell] = second;
         }
-        if (try_side(side, cell + 1, next, then)) {
+        if (try_side(edge, cell + 1, next, then)) {
           return true;
         }
       }
@@ -144,6 +173,30 @@ class ModeTrial {
   }
 
   int32_t middle_;
+  FredFaults dead_;
 };
+
+// A few dead parts of a switch: cells and multiplexers, and every third a subnetwork.
+inline FredFaults random_faults(const FredSwitch& fred, int32_t parts, Rng& rng) {
+  FredFaults dead;
+  for (int32_t part = 0; part < parts; ++part) {
+    if (const int32_t levels = fred.size().levels(); levels > 0 && rng.below(3) == 0) {
+      FredSubnetwork one = {0, 0};
+      for (const auto end = 1 + static_cast<int32_t>(rng.below(at(levels))); one.level < end;) {
+        const auto choice = static_cast<int32_t>(rng.below(at(fred.size().middle)));
+        one = {one.level + 1, one.number * fred.size().middle + choice};
+      }
+      dead.subnetworks.push_back(one);
+    } else {
+      dead.cells.push_back(fred.cells()[rng.below(fred.cells().size())]);
+    }
+  }
+  std::ranges::sort(dead.cells);
+  std::ranges::sort(dead.subnetworks);
+  dead.cells.erase(std::unique(dead.cells.begin(), dead.cells.end()), dead.cells.end());
+  dead.subnetworks.erase(std::unique(dead.subnetworks.begin(), dead.subnetworks.end()),
+                         dead.subnetworks.end());
+  return dead;
+}
 
 }  // namespace pleach::support

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "pleach/base/index.h"
+#include "pleach/fabric/fred_faults.h"
 #include "pleach/fabric/fred_router.h"
 #include "pleach/fabric/fred_switch.h"
 #include "pleach/fabric/switch_model.h"
@@ -16,7 +17,7 @@ namespace {
 
 class FredCore final : public SwitchCore {
  public:
-  explicit FredCore(const FredSize& size) : size_(size) {}
+  explicit FredCore(FredSize size) : size_(std::move(size)) {}
 
   // Where the search gives up, all are in each other's way.
   std::vector<int32_t> conflict(std::span<const PortFlow> flows) const override {
@@ -45,7 +46,14 @@ class FredCore final : public SwitchCore {
     return routing.conflicts.empty() ? std::nullopt
                                      : std::optional(routing.conflicts.front().level);
   }
-  int32_t port_group(int32_t port) const override { return port / 2; }  // of one outermost cell
+  // Of one outermost cell: what is dead is so for both.
+  int32_t port_group(int32_t port) const override { return port / 2; }
+  std::string dead_in_the_way(std::span<const PortFlow> flows) const override {
+    if (size_.dead.empty() || !shared_port(flows).empty()) {
+      return {};
+    }
+    return faults_text(size_, faults_in_the_way(size_, flows));
+  }
   const FredSize* cells() const override { return &size_; }
 
  private:
@@ -69,9 +77,11 @@ class FredCore final : public SwitchCore {
 };
 
 Result<std::unique_ptr<SwitchCore>> create(int32_t ports, const Options& options) {
-  const FredSize size{std::max(ports, 2), static_cast<int32_t>(options.integer("middle"))};
+  FredSize size = {std::max(ports, 2), static_cast<int32_t>(options.integer("middle"))};
   PLEACH_TRY(count_cells(size));
-  return std::unique_ptr<SwitchCore>(std::make_unique<FredCore>(size));
+  PLEACH_SET(size.dead,
+             parse_faults(size, options.text("without_cell"), options.text("without_subnetwork")));
+  return std::unique_ptr<SwitchCore>(std::make_unique<FredCore>(std::move(size)));
 }
 
 }  // namespace
@@ -84,7 +94,15 @@ extern const SwitchModel kFredSwitch = {
     .options = {{.name = "middle",
                  .default_value = "3",
                  .summary = "subnetworks in the middle of every level, m",
-                 .least = 2}},
+                 .least = 2},
+                {.name = "without_cell",
+                 .kind = OptionDescriptor::Kind::kText,
+                 .default_value = "",
+                 .summary = "cells that are dead, as `pleach fred show` names them: R3+2.0/D1"},
+                {.name = "without_subnetwork",
+                 .kind = OptionDescriptor::Kind::kText,
+                 .default_value = "",
+                 .summary = "subnetworks that are dead: 1+2.0"}},
     .create = create,
 };
 

@@ -1,0 +1,134 @@
+// Networks whose switches have dead cells and subnetworks: streams go round them, wait, or are
+// refused.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pleach/base/index.h"
+#include "pleach/base/rng.h"
+#include "pleach/collective/verify.h"
+#include "pleach/fabric/switch_cores.h"
+#include "pleach/fabric/switch_model.h"
+#include "pleach/network/model.h"
+#include "pleach/synthesis/algorithm.h"
+#include "tests/support/random_flows.h"
+
+namespace pleach {
+namespace {
+
+using Group = std::vector<int32_t>;
+
+Topology network(const std::string& spec) {
+  Result<Topology> topology = load_topology(spec);
+  EXPECT_TRUE(topology) << spec << ": " << topology.error().message;
+  return std::move(topology).value();
+}
+
+Schedule all_reduce(const Topology& topology, const Group& group) {
+  std::vector<NodeId> nodes;
+  for (const int32_t rank : group) {
+    nodes.push_back(NodeId{rank});
+  }
+  Result<Schedule> schedule = synthesize(
+      {.topology = topology, .participants = nodes, .collective = CollectiveKind::kAllReduce},
+      "in_switch");
+  EXPECT_TRUE(schedule) << topology.name() << ": " << schedule.error().message;
+  return std::move(schedule).value();
+}
+
+Result<Simulation> run(const Topology& topology, const std::vector<Group>& groups) {
+  std::vector<Job> jobs;
+  for (const Group& group : groups) {
+    jobs.push_back({std::make_shared<const Schedule>(all_reduce(topology, group)), 1'000'000, 0});
+  }
+  return simulate("flow", topology, jobs, {.segment_count = 8});
+}
+
+std::vector<int64_t> finish_ps(const std::string& spec, const std::vector<Group>& groups) {
+  const Result<Simulation> simulation = run(network(spec), groups);
+  EXPECT_TRUE(simulation) << spec << ": " << simulation.error().message;
+  return {simulation->job_finish_ps.begin(), simulation->job_finish_ps.end()};
+}
+
+Group all_of(int32_t ranks) {
+  Group group;
+  for (int32_t rank = 0; rank < ranks; ++rank) {
+    group.push_back(rank);
+  }
+  return group;
+}
+
+// One stream has other subnetworks, and other lanes of a trunk.
+TEST(DeadCells, CostAStreamNothingThatHasAnotherWay) {
+  const std::vector<Group> all = {all_of(20)};
+  for (const std::string dead :
+       {",without_subnetwork=l2.0:0+l1.0:2.1", ",without_cell=l2.0:R0+l1.0:D4+l2.0:1/R1"}) {
+    EXPECT_EQ(finish_ps("fred:D" + dead, all), finish_ps("fred:D", all)) << dead;
+    const Topology topology = network("fred:D" + dead);
+    const Verification verification =
+        verify(all_reduce(topology, all.front()), &topology, switch_judge(topology));
+    EXPECT_TRUE(verification.contention_free) << dead;
+  }
+}
+
+// Three groups in a triangle want three subnetworks: without one they take turns, as with m = 2.
+TEST(DeadCells, LetGroupsWait) {
+  const std::vector<Group> triangle = {{0, 2}, {1, 5}, {3, 4}, {6, 7}};
+  const std::string hub = "switch_tree:8,switch=fred,reduce,multicast";
+  const std::vector<int64_t> sound = finish_ps(hub + ",middle=3", triangle);
+  const std::vector<int64_t> dead =
+      finish_ps(hub + ",middle=3,without_subnetwork=l1.0:1", triangle);
+  EXPECT_EQ(dead, finish_ps(hub + ",middle=2", triangle));
+  EXPECT_NE(dead, sound);
+  EXPECT_EQ(sound, std::vector<int64_t>(4, sound.front()));
+}
+
+TEST(DeadCells, AreNamedWhereAStreamHasNoWay) {
+  const Topology topology = network("fred:D,without_cell=l1.1:R1+l1.1:2/R0");
+  const Result<Simulation> refused = run(topology, {{0, 1, 2}, {3, 6}});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message,
+            "switch l1.1 cannot carry a stream of the schedule by itself: 2->8; 8->2: dead is R1 "
+            "(input ports 2, 3)");
+  EXPECT_TRUE(run(topology, {{0, 1, 2}, {3, 5}}));
+}
+
+// Whatever is dead, groups finish, or one stream has no way by itself.
+TEST(DeadCells, StopNoOtherStream) {
+  int32_t refused = 0, finished = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    Rng rng(seed);
+    const FredSwitch cells = FredSwitch::create({8, 3}).value();
+    const FredFaults dead = support::random_faults(cells, 3, rng);
+    std::string model = "switch_tree:8,switch=fred,middle=3,reduce,multicast";
+    std::string names;
+    for (const FredCell& cell : dead.cells) {
+      names += (names.empty() ? ",without_cell=l1.0:" : "+l1.0:") + cells.name_of(cell);
+    }
+    std::vector<Group> groups(4);
+    const std::vector<int32_t> ports = support::shuffled_ports(8, rng);
+    for (std::size_t next = 0; next < ports.size(); ++next) {
+      groups[next / 2].push_back(ports[next]);
+    }
+    const Result<Simulation> simulation = run(network(model + names), groups);
+    const FredSize size = {8, 3, {dead.cells, {}}};
+    bool has_way = true;
+    for (const Group& group : groups) {
+      PortFlow flow = {group, group};
+      std::ranges::sort(flow.inputs);
+      std::ranges::sort(flow.outputs);
+      has_way = has_way && support::ModeTrial(3, size.dead).routes(8, {flow});
+    }
+    EXPECT_EQ(simulation.has_value(), has_way) << names;
+    (simulation ? finished : refused) += 1;
+  }
+  EXPECT_GT(refused, 10);
+  EXPECT_GT(finished, 10);
+}
+
+}  // namespace
+}  // namespace pleach
