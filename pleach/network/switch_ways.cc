@@ -123,11 +123,11 @@ class LaneSearch {
 }  // namespace
 
 SwitchWay::SwitchWay(const Topology& topology, const SwitchCores& cores,
-                     const LoweredConnection& connection)
-    : alternates_(touches_io(topology, connection.links)) {
+                     const LoweredConnection& connection, bool may_alternate)
+    : alternates_(may_alternate && touches_io(topology, connection.links)) {
   const std::vector<SwitchPass> passes =
       connection.passes.empty() ? switch_passes(topology, connection.links) : connection.passes;
-  alternates_ = alternates_ || std::ranges::all_of(passes, is_unicast);
+  alternates_ = alternates_ || (may_alternate && std::ranges::all_of(passes, is_unicast));
   std::map<std::size_t, Stop> stops;
   for (const SwitchPass& pass : passes) {
     if (cores.of(pass.node) != nullptr) {

@@ -29,8 +29,9 @@ class SwitchWay {
     std::vector<int32_t> wide;       // wide links that it has a port of, ascending
   };
 
-  SwitchWay(const Topology& topology, const SwitchCores& cores,
-            const LoweredConnection& connection);
+  //   may_alternate  false: packets of its own stream hold their ports, whatever it is made of
+  SwitchWay(const Topology& topology, const SwitchCores& cores, const LoweredConnection& connection,
+            bool may_alternate = true);
 
   // The fewest wide links first, of equals by switch.
   std::span<const Stop> stops() const { return stops_; }

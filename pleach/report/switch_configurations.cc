@@ -40,6 +40,7 @@ Json conflict_json(const Topology& topology, const ConfiguredPhase& phase,
     json["link"] = link_name(topology, conflict.link);
   }
   json["level"] = conflict.level;
+  json["proved"] = conflict.proved;
   json["groups"] = Json::array();
   for (const int32_t group : conflict.groups) {
     json["groups"].push_back(names_of(topology, phase.phase.rounds[at(conflict.round)][at(group)]));

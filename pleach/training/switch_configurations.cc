@@ -14,7 +14,6 @@
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
 #include "pleach/base/names.h"
-#include "pleach/base/rng.h"
 #include "pleach/base/text.h"
 #include "pleach/fabric/online_unicast.h"
 #include "pleach/planning/list_planner.h"
@@ -28,14 +27,6 @@ constexpr std::array<Name<OnConflict>, 3> kOnConflictNames = {
     {{OnConflict::kWait, "wait"},
      {OnConflict::kDecompose, "decompose"},
      {OnConflict::kFail, "fail"}}};
-
-constexpr int32_t kMostOrders = 8;
-
-void shuffle(std::vector<PhaseStream>& streams, Rng& rng) {
-  for (std::size_t last = streams.size(); last > 1; --last) {
-    std::swap(streams[last - 1], streams[rng.below(last)]);
-  }
-}
 
 struct FlowsBefore {
   bool operator()(const std::vector<PortFlow>& one, const std::vector<PortFlow>& other) const {
@@ -158,25 +149,11 @@ class Compiler {
     return ok();
   }
 
-  // All of them at once. Where links have lanes to choose from, streams that come in another order
-  // may find some that do.
-  std::optional<SwitchTurn> one_turn(std::vector<PhaseStream> streams) const {
-    const SwitchTurn idle(switches_, options_.routing);
-    if (SwitchTurn whole = idle; whole.add_all(streams)) {
-      return whole;
-    }
-    const bool has_lanes =
-        std::ranges::any_of(topology_.links(), [](const Link& link) { return link.lanes > 1; });
-    Rng rng(0);
-    for (int32_t order = 0; order < (has_lanes ? kMostOrders : 0); ++order) {
-      SwitchTurn whole = idle;
-      if (std::ranges::none_of(
-              streams, [&](const PhaseStream& stream) { return whole.add(stream).has_value(); })) {
-        return whole;
-      }
-      shuffle(streams, rng);
-    }
-    return std::nullopt;
+  // All of them at once.
+  std::optional<SwitchTurn> one_turn(const std::vector<PhaseStream>& streams) {
+    SwitchTurn whole(switches_, options_.routing);
+    const bool flow = whole.add_all(streams) || whole.put_together(streams, joint_) == true;
+    return flow ? std::optional(std::move(whole)) : std::nullopt;
   }
 
   struct Turns {
@@ -185,7 +162,7 @@ class Compiler {
     bool alternates = false;                // no turns: packets find their way one by one
   };
 
-  Result<Turns> turns_of(const PhaseStep& step) const {
+  Result<Turns> turns_of(const PhaseStep& step) {
     Turns result;
     const SwitchTurn idle(switches_, options_.routing);
     if (step.streams.empty()) {
@@ -206,10 +183,11 @@ class Compiler {
       std::optional<SwitchTurn::Clash> clash;
       bool joined = false;
       for (std::size_t turn = 0; turn < result.turns.size() && !joined; ++turn) {
-        clash = result.turns[turn].add(stream);
+        clash = result.turns[turn].add_or_move(stream, joint_);
         joined = !clash;
         if (clash && clash->groups.size() > 1 && !result.conflict) {
-          result.conflict = {0, step.round, clash->node, clash->link, clash->level, clash->groups};
+          result.conflict = {
+              0, step.round, clash->node, clash->link, clash->level, clash->groups, clash->proved};
         }
       }
       if (joined) {
@@ -320,6 +298,7 @@ class Compiler {
   const Topology& topology_;
   const ConfigureOptions& options_;
   const CellSwitches switches_;
+  JointLanes joint_;
   std::map<FredSize, FredSwitch> cells_;
   std::vector<std::map<std::vector<PortFlow>, int32_t, FlowsBefore>> indices_;  // by switch
   SwitchConfigurations result_;

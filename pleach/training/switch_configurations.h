@@ -66,6 +66,7 @@ struct PhaseConflict {
   LinkId link;                  // the link
   int32_t level = 0;            // of the switch (FlowConflict)
   std::vector<int32_t> groups;  // of the round, ascending
+  bool proved = false;          // else their streams may flow at once on lanes that were not tried
 };
 
 struct ConfiguredPhase {

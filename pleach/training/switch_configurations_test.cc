@@ -56,6 +56,7 @@ TEST(SwitchConfigurations, StreamsInConflictTakeTurns) {
   ASSERT_EQ(tensor.conflicts.size(), 1U);
   EXPECT_EQ(tensor.conflicts[0].groups, (std::vector<int32_t>{0, 1, 2}));
   EXPECT_EQ(tensor.conflicts[0].level, 0);
+  EXPECT_TRUE(tensor.conflicts[0].proved);
 }
 
 TEST(SwitchConfigurations, StreamsInConflictBecomeRingsOrAnError) {
@@ -253,8 +254,26 @@ TEST(SwitchConfigurations, NamesATrunkWithoutALaneForEach) {
   EXPECT_EQ(data.turns.size(), 2U);
   ASSERT_EQ(data.conflicts.size(), 1U);
   EXPECT_EQ(data.conflicts[0].node.value, -1);
+  EXPECT_TRUE(data.conflicts[0].proved);
   EXPECT_EQ(conflict_text(topology, data.phase, data.conflicts[0]),
             "data, step 0: link l1.0->l2.0 has 1 lanes: not one each for groups 0 (0,2), 1 (1,3)");
+}
+
+// Streams that come one after the other take lanes on which the last one fits nowhere.
+TEST(SwitchConfigurations, FindsLanesForAllStreamsTogether) {
+  const struct {
+    std::string topology;
+    std::string strategy;
+  } cases[] = {
+      {"fred:D,npus=12,radix=3,middle=2,io=0", "tp=3,dp=4,placement=0-7-2-4-3-5-10-6-9-8-1-11"},
+      {"fred:D,npus=12,radix=3,middle=2,io=0", "tp=5,dp=2,idle=2,placement=10-0-1-6-9-8-11-7-4-2"},
+      {"fred:D,npus=15,radix=3,middle=2,io=0",
+       "tp=3,dp=5,placement=10-0-7-11-8-9-12-5-14-2-13-1-4-6-3"}};
+  for (const auto& one : cases) {
+    const auto own = configured(topology_of(one.topology), one.strategy);
+    EXPECT_TRUE(phase_of(own, "data").conflicts.empty()) << one.strategy;
+    EXPECT_EQ(phase_of(own, "data").turns.size(), 1U) << one.strategy;
+  }
 }
 
 // Unicasts that share a port alternate: nothing waits, and nothing is configured.

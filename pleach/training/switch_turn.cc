@@ -1,6 +1,8 @@
 #include "pleach/training/switch_turn.h"
 
 #include <algorithm>
+#include <deque>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -8,6 +10,85 @@
 #include "pleach/fabric/fred_faults.h"
 
 namespace pleach {
+namespace {
+
+bool is_overfull(const CellSwitches& switches, std::span<const PhaseStream> streams) {
+  std::map<LinkId, int32_t> users;
+  for (const PhaseStream& stream : streams) {
+    for (const LinkId id : stream.links) {
+      const Link& link = switches.topology().link(id);
+      if (switches.has_end_at(link) && ++users[id] > link.lanes) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+// Streams as JointLanes asks for them, which all hold their ports.
+class Together {
+ public:
+  Together(const CellSwitches& switches, const RouteOptions& options,
+           std::span<const PhaseStream> streams)
+      : switches_(switches), options_(options), flows_(at(switches.count())) {
+    for (const PhaseStream& stream : streams) {
+      const SwitchWay& way =
+          ways_.emplace_back(switches.topology(), switches.cores(),
+                             LoweredConnection{stream.links, stream.passes}, false);
+      std::ranges::copy(way.signature(), std::back_inserter(key_));
+      key_.push_back(-1);
+      streams_.push_back({&way, &starts_.emplace_back(way.aligned(0))});
+    }
+  }
+
+  const JointLanes::Answer& find(JointLanes& joint) {
+    return joint.find(key_, streams_,
+                      {[this](std::size_t stream, std::size_t stop, const auto& lanes) {
+                         return fits(stream, stop, lanes);
+                       },
+                       [this](std::size_t stream, std::size_t stop, const auto& lanes) {
+                         std::ranges::copy(asked(stream, stop, lanes),
+                                           std::back_inserter(here(stream, stop)));
+                       },
+                       [this](std::size_t stream, std::size_t stop, const auto& lanes) {
+                         std::vector<PortFlow>& flows = here(stream, stop);
+                         flows.resize(flows.size() - asked(stream, stop, lanes).size());
+                       },
+                       [this](LinkId link, int32_t lane) {
+                         return switches_.cores().lane_group({link, lane});
+                       }});
+  }
+  std::span<const LinkId> wide_links(std::size_t stream) const {
+    return ways_[stream].wide_links();
+  }
+
+ private:
+  int32_t number(std::size_t stream, std::size_t stop) const {
+    return switches_.find(switches_.cores().nodes()[ways_[stream].stops()[stop].at_switch]);
+  }
+  std::vector<PortFlow>& here(std::size_t stream, std::size_t stop) {
+    return flows_[at(number(stream, stop))];
+  }
+  std::vector<PortFlow> asked(std::size_t stream, std::size_t stop,
+                              const pleach::Lanes& lanes) const {
+    return ways_[stream].flows(switches_.cores(), stop, lanes);
+  }
+  bool fits(std::size_t stream, std::size_t stop, const pleach::Lanes& lanes) {
+    std::vector<PortFlow> flows = here(stream, stop);
+    std::ranges::copy(asked(stream, stop, lanes), std::back_inserter(flows));
+    return route_flows(switches_.size(number(stream, stop)), flows, options_).routed;
+  }
+
+  const CellSwitches& switches_;
+  const RouteOptions& options_;
+  std::deque<SwitchWay> ways_;
+  std::deque<pleach::Lanes> starts_;
+  std::vector<JointLanes::Stream> streams_;
+  std::vector<int32_t> key_;
+  std::vector<std::vector<PortFlow>> flows_;  // by switch: of those that are put
+};
+
+}  // namespace
 
 CellSwitches::CellSwitches(const Topology& topology) : topology_(topology), cores_(topology) {
   for (const NodeId node : cores_.nodes()) {
@@ -171,6 +252,7 @@ std::optional<SwitchTurn::Lanes> SwitchTurn::first_lanes(const PhaseStream& stre
 
 void SwitchTurn::take(const PhaseStream& stream, const Lanes& lanes) {
   groups_.insert(stream.group);
+  streams_.push_back(stream);
   for (const auto& [link, lane] : lanes) {
     group_on_lanes_[link][lane] = stream.group;
   }
@@ -187,7 +269,7 @@ std::optional<SwitchTurn::Clash> SwitchTurn::add(const PhaseStream& stream) {
     for (const auto& [lane, group] : group_on_lanes_.at(full)) {
       groups.insert(group);
     }
-    return Clash{{}, full, 0, {groups.begin(), groups.end()}};
+    return Clash{{}, full, 0, {groups.begin(), groups.end()}, true};
   }
   LaneSearch search(*this, stream, std::move(*lanes));
   if (const std::optional<Lanes> found = search.run()) {
@@ -198,13 +280,14 @@ std::optional<SwitchTurn::Clash> SwitchTurn::add(const PhaseStream& stream) {
   const int32_t number = search.refusing();
   const std::vector<Flow>& here = flows_[at(number)];
   routes(number, search.refused(), &routing);
-  Clash clash = {switches_->node(number), {}, 0, {}};
+  Clash clash = {.node = switches_->node(number), .link = {}};
   if (routing.conflicts.empty()) {  // the search gave up
     for (const Flow& flow : here) {
       groups.insert(flow.group);
     }
   } else {
     clash.level = routing.conflicts.front().level;
+    clash.proved = !has_lanes(streams_) && !has_lanes({&stream, 1});
     std::vector<PortFlow> own;
     for (const int32_t flow : routing.conflicts.front().flows) {
       const bool is_here = flow < count_of(here);
@@ -219,6 +302,58 @@ std::optional<SwitchTurn::Clash> SwitchTurn::add(const PhaseStream& stream) {
   }
   clash.groups.assign(groups.begin(), groups.end());
   return clash;
+}
+
+bool SwitchTurn::has_lanes(std::span<const PhaseStream> streams) const {
+  return std::ranges::any_of(streams, [&](const PhaseStream& stream) {
+    return std::ranges::any_of(stream.links, [&](LinkId id) {
+      const Link& link = switches_->topology().link(id);
+      return link.lanes > 1 && switches_->has_end_at(link);
+    });
+  });
+}
+
+std::optional<SwitchTurn::Clash> SwitchTurn::add_or_move(const PhaseStream& stream,
+                                                         JointLanes& joint) {
+  std::optional<Clash> clash = add(stream);
+  if (!clash || clash->proved) {
+    return clash;
+  }
+  std::vector<PhaseStream> all = streams_;
+  all.push_back(stream);
+  const std::optional<bool> joined = put_together(std::move(all), joint);
+  if (joined == true) {
+    return std::nullopt;
+  }
+  clash->proved = joined.has_value();
+  return clash;
+}
+
+std::optional<bool> SwitchTurn::put_together(std::vector<PhaseStream> streams, JointLanes& joint) {
+  if (is_overfull(*switches_, streams)) {
+    return false;
+  }
+  Together together(*switches_, *options_, streams);
+  const JointLanes::Answer& answer = together.find(joint);
+  if (answer.lanes.empty()) {
+    return answer.is_certain ? std::optional(false) : std::nullopt;
+  }
+  SwitchTurn put(*switches_, *options_);
+  for (std::size_t stream = 0; stream < streams.size(); ++stream) {
+    Lanes lanes;
+    for (const LinkId link : streams[stream].links) {
+      if (switches_->has_end_at(switches_->topology().link(link))) {
+        lanes[link] = 0;
+      }
+    }
+    const std::span<const LinkId> wide = together.wide_links(stream);
+    for (std::size_t link = 0; link < wide.size(); ++link) {
+      lanes[wide[link]] = answer.lanes[stream][link];
+    }
+    put.take(streams[stream], lanes);
+  }
+  *this = std::move(put);
+  return true;
 }
 
 bool SwitchTurn::add_all(std::span<const PhaseStream> streams) {

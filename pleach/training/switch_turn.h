@@ -13,6 +13,7 @@
 #include "pleach/fabric/fred_router.h"
 #include "pleach/fabric/fred_switch.h"
 #include "pleach/fabric/switch_cores.h"
+#include "pleach/network/joint_lanes.h"
 #include "pleach/topology/switch_ports.h"
 #include "pleach/topology/topology.h"
 #include "pleach/training/phase_streams.h"
@@ -32,6 +33,7 @@ class CellSwitches {
   int32_t find(NodeId node) const;          // −1: it has no cells
   bool has_end_at(const Link& link) const;  // at either
   const Topology& topology() const { return topology_; }
+  const SwitchCores& cores() const { return cores_; }
 
  private:
   const Topology& topology_;
@@ -47,8 +49,9 @@ class SwitchTurn {
     NodeId node;  // the switch; none where a link is full
     LinkId link;  // all of whose lanes are taken
     int32_t level = 0;
-    std::vector<int32_t> groups;  // ascending, with that of the stream
-    std::string dead = {};        // what of the switch is dead and has a part in it, in words
+    std::vector<int32_t> groups = {};  // ascending, with that of the stream
+    bool proved = false;               // that they do not flow at once, whatever their lanes
+    std::string dead = {};             // what of the switch is dead and has a part in it, in words
   };
 
   // Borrows both.
@@ -59,8 +62,12 @@ class SwitchTurn {
   // are tried from the lowest on, switch by switch, kMostTries routings at the most.
   static constexpr int32_t kMostTries = 256;
   std::optional<Clash> add(const PhaseStream& stream);
+  // The same, but where those that are here are in the way they may take other lanes.
+  std::optional<Clash> add_or_move(const PhaseStream& stream, JointLanes& joint);
   // Whether all may flow, each on the first lanes that are left: then they have joined.
   bool add_all(std::span<const PhaseStream> streams);
+  // Whether they do on some lanes: then these and no others are here. None: not all were tried.
+  std::optional<bool> put_together(std::vector<PhaseStream> streams, JointLanes& joint);
 
   // By switch: what is asked of it, in order.
   std::vector<PortFlow> flows(int32_t number) const;
@@ -74,6 +81,7 @@ class SwitchTurn {
   using Lanes = std::map<LinkId, int32_t>;
 
   bool routes(int32_t number, std::span<const Flow> more, FlowRouting* routing = nullptr) const;
+  bool has_lanes(std::span<const PhaseStream> streams) const;  // to choose from
   // What a stream on these lanes asks of each switch.
   std::map<int32_t, std::vector<Flow>> asked(const PhaseStream& stream, const Lanes& lanes) const;
   std::optional<Lanes> first_lanes(const PhaseStream& stream, LinkId* full) const;
@@ -85,6 +93,7 @@ class SwitchTurn {
   std::vector<std::vector<Flow>> flows_;                         // by switch
   std::map<LinkId, std::map<int32_t, int32_t>> group_on_lanes_;  // of links that have been taken
   std::set<int32_t> groups_;
+  std::vector<PhaseStream> streams_;
 };
 
 }  // namespace pleach
