@@ -26,7 +26,7 @@ namespace {
 constexpr int32_t kNone = -1;
 constexpr std::size_t kFlowLinkLimit = std::size_t{1} << 20;  // more: no flows at all
 constexpr std::size_t kFlowNodeLimit = 8192;                  // more: no cuts of the whole graph
-constexpr int64_t kFlowWorkLimit = int64_t{1} << 28;          // links × max-flows
+constexpr int64_t kFlowWorkLimit = int64_t{1} << 35;          // links² × max-flows
 constexpr int64_t kWalkLimit = int64_t{1} << 26;              // links looked at for distances
 constexpr std::size_t kThresholdLimit = 16;                   // bandwidths that split into groups
 constexpr std::size_t kNamedMembers = 8;                      // of a cut
@@ -339,6 +339,30 @@ void consider_single_nodes(const Network& network, Search& search) {
   search.consider(part_of, count_of(part_of));
 }
 
+// Each relay with the ranks that have no other neighbour, as the leaves of a fat tree.
+void consider_leaves(const Network& network, Search& search) {
+  std::vector<int32_t> part_of(network.topology.nodes().size());
+  std::iota(part_of.begin(), part_of.end(), 0);
+  std::vector<int32_t> neighbour(part_of.size(), kNone);
+  std::vector<bool> has_more(part_of.size(), false);
+  for (const LinkId id : network.links) {
+    const Link& link = network.topology.link(id);
+    for (const auto& [one, other] :
+         {std::pair(link.source, link.target), std::pair(link.target, link.source)}) {
+      int32_t& known = neighbour[one.index()];
+      has_more[one.index()] = has_more[one.index()] || (known != kNone && known != other.value);
+      known = other.value;
+    }
+  }
+  for (const NodeId rank : network.participants) {
+    const int32_t relay = neighbour[rank.index()];
+    if (!has_more[rank.index()] && relay != kNone && network.rank_of(NodeId{relay}) == kNoRank) {
+      part_of[rank.index()] = relay;
+    }
+  }
+  search.consider(part_of, count_of(part_of));
+}
+
 // Two halves in rank order; the relays are a third part.
 void consider_rank_order(const Network& network, Search& search) {
   std::vector<int32_t> part_of(network.topology.nodes().size(), 2);
@@ -439,7 +463,7 @@ class CutSearch {
       return false;
     }
     const auto flow_cost = static_cast<int64_t>(network_.links.size());
-    flows_left_ = std::min<int64_t>(flows_left_, kFlowWorkLimit / flow_cost);
+    flows_left_ = std::min<int64_t>(flows_left_, kFlowWorkLimit / (flow_cost * flow_cost));
     make_graph();
     const bool covered = search();
     return covered && is_exact_;
@@ -748,6 +772,7 @@ Result<Bound> algbw_bound(const Topology& topology, const BoundRequest& request)
   bool covered = is_flow ? network.likeness.transitive() : network.likeness.single_cuts_decide();
   if (!network.likeness.clique && !network.likeness.star) {
     consider_rank_order(network, search);
+    consider_leaves(network, search);
     consider_grid(network, search);
     consider_connected_groups(network, search);
   }
