@@ -13,7 +13,8 @@ Result<std::vector<int32_t>> parse_ranges(std::string_view text, std::string_vie
   std::vector<bool> is_there(at(last) + 1);
   for (const std::string_view piece : split(text, ',')) {
     const std::size_t dash = piece.find('-');
-    PLEACH_ASSIGN(begin, parse_count(piece.substr(0, dash), what, 0, last));
+    const std::string_view first = dash == 0 ? piece : piece.substr(0, dash);
+    PLEACH_ASSIGN(begin, parse_count(first, what, 0, last));
     int32_t end = begin;
     if (dash != std::string_view::npos) {
       PLEACH_SET(end, parse_count(piece.substr(dash + 1), what, begin, last));

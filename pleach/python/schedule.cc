@@ -5,6 +5,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <memory>
@@ -12,6 +13,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "pleach/api/library.h"
@@ -328,9 +330,14 @@ void bind_schedule(nb::module_& module) {
       "obtain_schedule",
       [](const Topology& topology, const std::string& source,
          const std::optional<std::string>& collective,
-         const std::optional<std::vector<int32_t>>& group, std::optional<int32_t> root,
-         const Size& size) {
-        const ScheduleRequest request = request_of(collective, group, root, size_bytes(size));
+         const std::optional<std::vector<int32_t>>& group,
+         const std::optional<std::variant<int32_t, std::string>>& root, const Size& size) {
+        ScheduleRequest request = request_of(collective, group, {}, size_bytes(size));
+        if (root.has_value() && std::holds_alternative<int32_t>(*root)) {
+          request.root = Rank{std::get<int32_t>(*root)};
+        } else if (root.has_value()) {
+          check(choose_root(topology, std::get<std::string>(*root), request));
+        }
         return SharedSchedule{
             take(unlocked([&] { return obtain_schedule(topology, source, request); })), true};
       },

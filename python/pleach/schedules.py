@@ -50,7 +50,7 @@ def synthesize(
     *,
     collective: str | None = None,
     group: Group | None = None,
-    root: int | None = None,
+    root: int | str | None = None,
     size: int | str = 0,
 ) -> Schedule:
     """Obtains a schedule, proved, with all its routes.
@@ -61,7 +61,8 @@ def synthesize(
             the size.
         collective: `all_reduce`, ...; None: an all_reduce, or what the file does.
         group: Ranks that take part, in this order, `0,1,4-7` or a list; None: all.
-        root: Of a collective that has one, counted within the group; None: 0, or the file's.
+        root: Of a collective that has one, counted within the group; of a broadcast or a reduce
+            also an I/O node, by name; None: 0, or the file's.
         size: Whole buffer of one rank, `64MiB` or bytes.
 
     Returns:

@@ -111,6 +111,20 @@ def test_types_that_do_not_fit_are_named_in_one_line() -> None:
         assert "\n" not in str(raised.value)
 
 
+def test_roots_are_ranks_or_io_nodes() -> None:
+    wafer = pleach.topology("wafer_mesh:2x2")
+    for group, ranks in ((None, 4), ([3, 0], 2)):
+        schedule = pleach.synthesize(
+            wafer, "io_tree", collective="broadcast", group=group, root="left0"
+        )
+        assert schedule.rank_count == ranks + 1
+        assert pleach.verify(schedule, wafer).correct
+    with pytest.raises(pleach.InvalidArgumentError, match="unknown rank or I/O node 'left9'"):
+        pleach.synthesize(wafer, "io_tree", collective="broadcast", root="left9")
+    with pytest.raises(pleach.InvalidArgumentError, match="rank '-1'"):
+        pleach.synthesize(wafer, "ring", group=[-1])
+
+
 def test_exceptions_are_of_pythons_kinds() -> None:
     with pytest.raises(ValueError, match="ring"):
         pleach.synthesize(pleach.topology("ring:4"), "rnig")
