@@ -373,6 +373,50 @@ def admission_table(binary, found):
                                   "together", "phase"], rows)
 
 
+# NPUs: the mesh, and wafers like D with as many I/O nodes as the mesh has boundary faces.
+SCALES = {
+    16: ("wafer_mesh:4x4", ["radix=4"]),
+    64: ("wafer_mesh:8x8", ["radix=8", "levels=3,radix=4", "levels=3,radix=4,taper=2"]),
+    256: ("wafer_mesh:16x16", ["levels=3,radix=8", "levels=3,radix=8,taper=2"]),
+    1024: (None, ["levels=3,radix=16", "levels=4,radix=8,taper=2"]),
+}
+# Of so many NPUs, with a batch for each replica: the gradients of replicas, or also all weights.
+SCALED = {
+    "Transformer-17B, MP2-PP2": lambda npus: ("transformer_17b",
+                                              f"dp={npus // 4},tp=2,pp=2,micro_batches=8"),
+    "Transformer-1T": lambda npus: ("transformer_1t", f"dp={npus},micro_batches=1,stream=io"),
+}
+SCALE_SEGMENTS = 32
+
+
+def scaled(binary, topology, workload, strategy, faster):
+    fabric = "mesh" if topology.startswith("wafer_mesh") else "D"
+    options = train_options(fabric, workload, strategy, TRAININGS[0].batch, faster)
+    return common.train(binary, ["sequential"], **options
+                        | {"topology": topology, "segments": SCALE_SEGMENTS})["sequential"]
+
+
+def scale_table(binary, found):
+    """Iterations as wafers grow, of replicas that stay as they are."""
+    rows = []
+    for npus, (mesh, wafers) in SCALES.items():
+        io = 4 * round(npus ** 0.5)
+        for wafer in wafers:
+            row = [f"{npus:,}", f"`{wafer}`"]
+            for name, strategy_of in SCALED.items():
+                faster = found[name.split(",")[0]][0]
+                ours_s, base_s = (
+                    topology and scaled(binary, topology, *strategy_of(npus), faster)["iteration_s"]
+                    for topology in (f"fred:D,npus={npus},io={io},{wafer}", mesh))
+                row += [common.milliseconds(base_s, 1) if base_s else "",
+                        common.milliseconds(ours_s, 1),
+                        f"{base_s / ours_s:.2f}x" if base_s else ""]
+            rows.append(row)
+    header = ["NPUs", "D", *(f"{name}: {what}" for name in SCALED
+                             for what in ("mesh [ms]", "D [ms]", "faster"))]
+    return common.markdown_table(header, rows)
+
+
 POLICIES = ["sequential", "wfbp", "ddp", "mg_wfbp", "dear", "zero1", "work_conserving"]
 
 
@@ -439,6 +483,7 @@ def main():
     common.emit(options, NAME, "fabrics", fabrics_table(options.pleach))
     common.emit(options, NAME, "policies",
                 policies_table(options.pleach, found[TRAININGS[0].name][0]))
+    common.emit(options, NAME, "scale", scale_table(options.pleach, found))
     rows = sweep(options.pleach, found)
     common.emit(options, NAME, "sweep", sweep_table(rows))
     common.emit(options, NAME, "strategies", strategies_table(rows))
