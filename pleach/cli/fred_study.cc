@@ -55,14 +55,18 @@ std::string phase_text(const PlacementCount::Refused& refused) {
 }
 
 Result<FredStudyRow> partitions_row(const FredSize& size, const RouteOptions& options) {
-  FredStudyRow row = {size, {}, "partitions", {}};
+  FredStudyRow row;
+  row.size = size;
+  row.of = "partitions";
   PLEACH_SET(row.count, count_partitions(size, options));
   return row;
 }
 
 Result<FredStudyRow> placements_row(const FredSize& size, const std::string& view,
                                     const RouteOptions& options) {
-  FredStudyRow row = {size, {}, "phases", {}};
+  FredStudyRow row;
+  row.size = size;
+  row.of = "phases";
   if (view != "logical" && view != "plane") {
     const std::array<std::string, 2> known = {"logical", "plane"};
     return prefixed("--view", unknown_name("view", view, known));
@@ -108,7 +112,9 @@ Result<FredStudyRow> random_row(const CommandLine& line, const FredSize& size,
                                 const RouteOptions& options) {
   PLEACH_ASSIGN(sets, line.count("--sets", 1, kMostSets));
   PLEACH_ASSIGN(seed, seed_option(line));
-  FredStudyRow row = {size, {}, fmt::format("{} flows of {}", sample.flows, sample.ports_each), {}};
+  FredStudyRow row;
+  row.size = size;
+  row.of = fmt::format("{} flows of {}", sample.flows, sample.ports_each);
   row.is_sample = true;
   row.faults = faults;
   Rng rng(seed);
@@ -146,7 +152,8 @@ Result<std::vector<FredStudyRow>> shuffled_rows(const CommandLine& line, const F
   std::vector<FredStudyRow> result;
   for (const std::vector<SwitchStrategy>& strategies : rows) {
     const Stopwatch watch;
-    FredStudyRow row = {size, {}, {}, {}};
+    FredStudyRow row;
+    row.size = size;
     row.of = strategies.size() == 1 ? to_text(strategies.front())
                                     : fmt::format("{} strategies", strategies.size());
     row.is_sample = sets > 0;
