@@ -245,8 +245,9 @@ class Compiler {
         result.turns.push_back(alternating(step, number));
       }
       for (const SwitchTurn& turn : turns->turns) {
+        const std::set<int32_t> groups = turn.groups();
         result.turns.push_back(
-            {number, step.round, {turn.groups().begin(), turn.groups().end()}, indices_of(turn)});
+            {number, step.round, {groups.begin(), groups.end()}, indices_of(turn)});
       }
     }
     return ok();

@@ -251,7 +251,6 @@ std::optional<SwitchTurn::Lanes> SwitchTurn::first_lanes(const PhaseStream& stre
 }
 
 void SwitchTurn::take(const PhaseStream& stream, const Lanes& lanes) {
-  groups_.insert(stream.group);
   streams_.push_back(stream);
   for (const auto& [link, lane] : lanes) {
     group_on_lanes_[link][lane] = stream.group;
@@ -373,6 +372,14 @@ bool SwitchTurn::add_all(std::span<const PhaseStream> streams) {
   }
   *this = std::move(whole);
   return true;
+}
+
+std::set<int32_t> SwitchTurn::groups() const {
+  std::set<int32_t> groups;
+  for (const PhaseStream& stream : streams_) {
+    groups.insert(stream.group);
+  }
+  return groups;
 }
 
 std::vector<PortFlow> SwitchTurn::flows(int32_t number) const {

@@ -71,7 +71,7 @@ class SwitchTurn {
 
   // By switch: what is asked of it, in order.
   std::vector<PortFlow> flows(int32_t number) const;
-  const std::set<int32_t>& groups() const { return groups_; }
+  std::set<int32_t> groups() const;
 
  private:
   struct Flow {
@@ -92,7 +92,6 @@ class SwitchTurn {
   const RouteOptions* options_;
   std::vector<std::vector<Flow>> flows_;                         // by switch
   std::map<LinkId, std::map<int32_t, int32_t>> group_on_lanes_;  // of links that have been taken
-  std::set<int32_t> groups_;
   std::vector<PhaseStream> streams_;
 };
 
