@@ -23,6 +23,20 @@ inline std::vector<int32_t> shuffled_ports(int32_t ports, Rng& rng) {
   return order;
 }
 
+// Calls `then` with the unicasts of every permutation of the ports.
+template <typename Then>
+void for_each_permutation(int32_t ports, Then then) {
+  std::vector<int32_t> outputs(at(ports));
+  std::iota(outputs.begin(), outputs.end(), 0);
+  do {
+    std::vector<PortFlow> flows;
+    for (int32_t port = 0; port < ports; ++port) {
+      flows.push_back({{port}, {outputs[at(port)]}});
+    }
+    then(flows);
+  } while (std::ranges::next_permutation(outputs).found);
+}
+
 // A few flows whose sides have nothing to do with each other: unicasts, multicasts, reductions and
 // what is both; or all-reduces. Ports may stay idle.
 inline std::vector<PortFlow> random_flows(int32_t ports, Rng& rng) {
