@@ -31,7 +31,7 @@ CORES = 2
 SWEEP_LIMIT_S = {"curves": 60, "full": 600}
 # How much faster than an H100's roofline each computes, as docs/validation has it.
 FASTER = {"Transformer-17B": 12.3, "Transformer-1T": 730.6}
-FULL_SEGMENTS = 4
+FULL_SEGMENTS = 4  # the page's trainings take 8; 190 of them would take twice their time
 # Algorithm, segments: a million each on fred:C; of streams that hold ports on fred:D.
 RUNS = [("fred:C", "ring", 1316), ("fred:C", "direct", 1316), ("fred:D", "in_switch", 20_000)]
 

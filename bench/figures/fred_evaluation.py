@@ -350,7 +350,7 @@ def worth_table(found):
                                   "reducing switches, A to B", "C to D"], rows)
 
 
-# With full costs, which take one number for all sizes.
+# With full costs, which take one number for all sizes; bench/fred.py, of many more, takes half.
 FULL_SEGMENTS = 8
 RULES = ("free", "together", "phase")
 
