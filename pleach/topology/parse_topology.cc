@@ -117,6 +117,12 @@ class NodeFinder {
   std::map<std::string_view, NodeId> by_name_;
 };
 
+// An error in what an option names begins with the option.
+template <typename T>
+Result<T> of_option(const std::string& option, Result<T> result) {
+  return result ? std::move(result) : Result<T>(invalid(option, result.error().message));
+}
+
 struct NodePair {
   NodeId source;
   NodeId target;
@@ -199,16 +205,15 @@ std::string with_part(const std::string& model, std::string_view key, std::strin
 }
 
 // Tells the models of switches what of them is dead: NODE:NAME, more by +.
-Status add_dead_parts(const Topology& topology, const Options& options, std::string_view key,
+Status add_dead_parts(const Topology& topology, const std::string& text, std::string_view key,
                       std::vector<std::string>& models) {
-  const std::string& text = options.text(std::string(key));
   const NodeFinder finder(topology);
   for (const std::string_view piece :
        text.empty() ? std::vector<std::string_view>() : split(text, '+')) {
     const std::size_t colon = piece.rfind(':');
     if (colon == std::string_view::npos) {
-      return invalid(fmt::format("{}: {} does not say of which switch: expected SWITCH:NAME", key,
-                                 quoted(piece)));
+      return invalid(
+          fmt::format("{} does not say of which switch: expected SWITCH:NAME", quoted(piece)));
     }
     const std::optional<NodeId> node = finder.find(piece.substr(0, colon));
     if (!node) {
@@ -216,7 +221,7 @@ Status add_dead_parts(const Topology& topology, const Options& options, std::str
     }
     if (models[node->index()].empty()) {
       return invalid(
-          fmt::format("{}: node {} is no switch of cells", key, quoted(topology.node(*node).name)));
+          fmt::format("node {} is no switch of cells", quoted(topology.node(*node).name)));
     }
     models[node->index()] = with_part(models[node->index()], key, piece.substr(colon + 1));
   }
@@ -229,8 +234,9 @@ Result<Topology> without_dead_parts(Topology topology, const Options& options) {
     models.push_back(node.switch_model);
   }
   const std::vector<std::string> before = models;
-  PLEACH_TRY(add_dead_parts(topology, options, "without_cell", models));
-  PLEACH_TRY(add_dead_parts(topology, options, "without_subnetwork", models));
+  for (const std::string key : {"without_cell", "without_subnetwork"}) {
+    PLEACH_TRY(of_option(key, add_dead_parts(topology, options.text(key), key, models)));
+  }
   return models == before ? std::move(topology) : with_switch_models(topology, models);
 }
 
@@ -253,8 +259,8 @@ Result<Topology> apply_changes(Topology topology, const Options& options) {
   PLEACH_ASSIGN(routed, spread_latencies(with_routing(std::move(topology), routing), options));
   PLEACH_ASSIGN(spread, without_dead_parts(std::move(routed), options));
   if (const std::string& text = options.text("without_lane"); !text.empty()) {
-    PLEACH_ASSIGN(links, parse_links(text, spread, NodeFinder(spread)));
-    PLEACH_SET(spread, without_lanes(spread, links));
+    PLEACH_ASSIGN(links, of_option("without_lane", parse_links(text, spread, NodeFinder(spread))));
+    PLEACH_SET(spread, of_option("without_lane", without_lanes(spread, links)));
   }
   const std::string& link_text = options.text("without_link");
   const std::string& node_text = options.text("without_node");
@@ -265,10 +271,10 @@ Result<Topology> apply_changes(Topology topology, const Options& options) {
   std::vector<LinkId> links;
   std::vector<NodeId> nodes;
   if (!link_text.empty()) {
-    PLEACH_SET(links, parse_links(link_text, spread, finder));
+    PLEACH_SET(links, of_option("without_link", parse_links(link_text, spread, finder)));
   }
   if (!node_text.empty()) {
-    PLEACH_SET(nodes, parse_nodes(node_text, finder));
+    PLEACH_SET(nodes, of_option("without_node", parse_nodes(node_text, finder)));
   }
   return without(spread, nodes, links);
 }

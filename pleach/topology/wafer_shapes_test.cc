@@ -330,18 +330,20 @@ TEST(WaferShapes, RefuseWhatTheyCannotBe) {
       {"fred:D,trunk_latency=1",
        "fred: option 'trunk_latency': '1' is not a time: it has no unit, as 150ns or 10us"},
       {"fred:D,without_lane=0-l1.0",
-       "fred:D: link 0->l1.0 has 1 lane: to take the last one is to take the link"},
+       "fred:D: without_lane: link 0->l1.0 has 1 lane: to take the last one is to take the link"},
       {"fred:D,without_lane=l1.0-l2.0+l1.0-l2.0+l1.0-l2.0+l1.0-l2.0",
-       "fred:D: link l1.0->l2.0 has 4 lanes: to take the last one is to take the link"},
-      {"fred:D,without_lane=l1.0-l1.1", "fred:D: there is no link 'l1.0-l1.1'"},
+       "fred:D: without_lane: link l1.0->l2.0 has 4 lanes: to take the last one is to take the "
+       "link"},
+      {"fred:D,without_lane=l1.0-l1.1", "fred:D: without_lane: there is no link 'l1.0-l1.1'"},
       {"fred:D,without_cell=R0",
        "fred:D: without_cell: 'R0' does not say of which switch: expected SWITCH:NAME"},
       {"fred:D,without_cell=l1.0:R0+",
        "fred:D: without_cell: '' does not say of which switch: expected SWITCH:NAME"},
       {"fred:D,without_subnetwork=l3.0:1",
-       "fred:D: unknown node 'l3.0'; did you mean 'l1.0'? known: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, "
-       "11, 12, 13, 14, 15, 16, 17, 18, 19, l1.0, l1.1, l1.2, l1.3, l1.4, l2.0, io0, io1, io2, "
-       "io3, io4, io5, io6, io7, io8, io9, io10, io11, io12, io13, ... (44 in all)"},
+       "fred:D: without_subnetwork: unknown node 'l3.0'; did you mean 'l1.0'? known: 0, 1, 2, "
+       "3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, l1.0, l1.1, l1.2, l1.3, "
+       "l1.4, l2.0, io0, io1, io2, io3, io4, io5, io6, io7, io8, io9, io10, io11, io12, io13, "
+       "... (44 in all)"},
       {"fred:D,without_subnetwork=3:1",
        "fred:D: without_subnetwork: node '3' is no switch of cells"},
       {"wafer_mesh:5", "wafer_mesh: '5' is not of the form COLUMNSxROWS"},
