@@ -102,6 +102,22 @@ TEST(InSwitch, NamesWhatCannot) {
   }
 }
 
+// Of I/O nodes, as ranks have ways to each other.
+TEST(InSwitch, NamesWhomNoSwitchReaches) {
+  constexpr int32_t kFirstIo = 26, kAtLeaf4 = 43;
+  for (const auto& [cut, root, error] :
+       {std::tuple("io0>l1.0", kFirstIo, "l1.0 does not reach io0"),
+        std::tuple("l1.4>io17", kAtLeaf4, "l1.0 does not reach io17")}) {
+    const auto topology = parse_topology(std::string("fred:D,without_link=") + cut);
+    ASSERT_TRUE(topology) << topology.error().message;
+    const auto refused =
+        made(*topology, CollectiveKind::kReduce, nodes_of({3, 4, 5, root}), /*root=*/3);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::kInfeasible);
+    EXPECT_NE(refused.error().message.find(error), std::string::npos) << refused.error().message;
+  }
+}
+
 // A root that only passes on is no center, but a leaf is: it turns what comes from the other one.
 TEST(InSwitch, TurnsElsewhereWhereTheLowestCannot) {
   const support::TwoLevels levels{.ranks = 4, .leaves = 2};

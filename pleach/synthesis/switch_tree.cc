@@ -49,31 +49,49 @@ std::map<NodeId, NodeId> reach(const Topology& topology, NodeId center) {
   return above;
 }
 
+Error unreached(const Topology& topology, NodeId center, std::span<const NodeId> missed) {
+  const std::string all = "no switch reaches all ranks through switches alone, by links both ways";
+  return {ErrorCode::kInfeasible,
+          fmt::format("{}: {} does not reach {}{}", all, topology.node(center).name,
+                      topology.node(missed.front()).name,
+                      missed.size() == 1 ? "" : fmt::format(" and {} more", missed.size() - 1))};
+}
+
 }  // namespace
 
-std::vector<SwitchTree> SwitchTree::find(const Topology& topology, std::span<const NodeId> ranks) {
+Result<std::vector<SwitchTree>> SwitchTree::find(const Topology& topology,
+                                                 std::span<const NodeId> ranks) {
   std::vector<std::tuple<std::size_t, std::size_t, NodeId, SwitchTree>> found;
+  Error error = {ErrorCode::kInfeasible, "the topology has no switch"};
+  std::size_t fewest_missed = ranks.size() + 1;
   for (int32_t index = 0; index < count_of(topology.nodes()); ++index) {
     const NodeId center{index};
     if (!is_switch(topology, center)) {
       continue;
     }
     const std::map<NodeId, NodeId> above = reach(topology, center);
+    std::vector<NodeId> missed;
+    std::ranges::copy_if(ranks, std::back_inserter(missed),
+                         [&](NodeId rank) { return !above.contains(rank); });
+    if (!missed.empty()) {
+      error = missed.size() < fewest_missed ? unreached(topology, center, missed) : error;
+      fewest_missed = std::min(fewest_missed, missed.size());
+      continue;
+    }
     SwitchTree tree(topology, center);
     std::size_t longest = 0;
-    bool reaches_all = true;
     for (const NodeId rank : ranks) {
-      reaches_all = reaches_all && above.contains(rank);
       std::size_t length = 0;
-      for (NodeId node = rank; reaches_all && node != center; node = above.at(node)) {
+      for (NodeId node = rank; node != center; node = above.at(node)) {
         tree.above_.emplace(node, above.at(node));
         ++length;
       }
       longest = std::max(longest, length);
     }
-    if (reaches_all) {
-      found.emplace_back(longest, tree.above_.size(), center, std::move(tree));
-    }
+    found.emplace_back(longest, tree.above_.size(), center, std::move(tree));
+  }
+  if (found.empty()) {
+    return error;
   }
   std::ranges::sort(found, {}, [](const auto& one) {
     return std::tuple(std::get<0>(one), std::get<1>(one), std::get<2>(one));

@@ -32,10 +32,12 @@ class SwitchTree {
 
   // The trees of shortest ways to each switch that there are, those with the shortest longest way
   // first, then those of the fewest links; of k alike the one of number ranks.front() mod k.
-  // Borrows the topology. Empty: no switch reaches all
-  // `ranks`.
-  //   cost  O(switches · links)
-  static std::vector<SwitchTree> find(const Topology& topology, std::span<const NodeId> ranks);
+  // At least one. Borrows the topology.
+  //   errors  kInfeasible: no switch reaches all `ranks`, naming one that reaches the most and whom
+  //           it does not; there is no switch
+  //   cost    O(switches · links)
+  static Result<std::vector<SwitchTree>> find(const Topology& topology,
+                                              std::span<const NodeId> ranks);
 
   // From some ranks to some, each once: added up where ways meet, copied where they part, once over
   // each link. One source or one target has the stream turn at its own switch, else it turns at

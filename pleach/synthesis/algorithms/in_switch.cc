@@ -100,14 +100,7 @@ Result<Schedule> through(const SynthesisRequest& request, const SwitchTree& tree
 }
 
 Result<Schedule> in_switch(const SynthesisRequest& request, const Options& /*options*/) {
-  const std::vector<SwitchTree> trees = SwitchTree::find(request.topology, request.participants);
-  if (trees.empty()) {
-    const bool has_switch = std::ranges::any_of(
-        request.topology.nodes(), [](const Node& node) { return node.kind == NodeKind::kSwitch; });
-    return Error{ErrorCode::kInfeasible, has_switch
-                                             ? "no switch reaches all ranks through switches alone"
-                                             : "the topology has no switch"};
-  }
+  PLEACH_ASSIGN(trees, SwitchTree::find(request.topology, request.participants));
   std::optional<Error> first;
   for (const SwitchTree& tree : trees) {
     Result<Schedule> schedule = through(request, tree);
