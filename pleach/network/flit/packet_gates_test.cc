@@ -17,6 +17,7 @@
 
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
+#include "tests/support/gets_stuck.h"
 
 namespace pleach {
 namespace {
@@ -85,7 +86,8 @@ class Model {
     });
   }
   // Those after one step; `events`, of each what the class is told.
-  std::vector<State> next(const State& state, std::vector<std::vector<Event>>* events) const {
+  std::vector<State> next(const State& state,
+                          std::vector<std::vector<Event>>* events = nullptr) const {
     std::vector<State> all;
     for (std::size_t stream = 0; stream < state.streams.size(); ++stream) {
       const auto add = [&](auto step) {
@@ -377,26 +379,10 @@ class Model {
   const Rule rule_;
 };
 
-// Whether some order of events ends where nothing can move and not all has arrived.
 bool gets_stuck(const Case& what, Rule rule) {
   const Model model(what, rule);
-  std::set<State> seen = {model.start()};
-  std::vector<State> open = {model.start()};
-  while (!open.empty()) {
-    const State state = std::move(open.back());
-    open.pop_back();
-    EXPECT_TRUE(model.is_carried(state));
-    std::vector<State> next = model.next(state, nullptr);
-    if (next.empty() && !model.is_over(state)) {
-      return true;
-    }
-    for (State& then : next) {
-      if (seen.insert(then).second) {
-        open.push_back(std::move(then));
-      }
-    }
-  }
-  return false;
+  return support::gets_stuck(model,
+                             [&](const State& state) { EXPECT_TRUE(model.is_carried(state)); });
 }
 
 Case random_case(Rng& rng) {

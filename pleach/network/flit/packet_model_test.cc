@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "pleach/base/index.h"
 #include "pleach/base/rng.h"
 #include "pleach/network/flit/packet_places.h"
+#include "tests/support/gets_stuck.h"
 
 namespace pleach {
 namespace {
@@ -154,25 +154,8 @@ class Model {
   const Rule rule_;
 };
 
-// Whether some order of events ends where nothing can move and not all has arrived.
 bool gets_stuck(const Case& what, Rule rule) {
-  const Model model(what, rule);
-  std::set<State> seen = {model.start()};
-  std::vector<State> open = {model.start()};
-  while (!open.empty()) {
-    const State state = std::move(open.back());
-    open.pop_back();
-    const std::vector<State> next = model.next(state);
-    if (next.empty() && !model.is_over(state)) {
-      return true;
-    }
-    for (const State& then : next) {
-      if (seen.insert(then).second) {
-        open.push_back(then);
-      }
-    }
-  }
-  return false;
+  return support::gets_stuck(Model(what, rule), [](const State&) {});
 }
 
 // From some buffers to one sum, perhaps over one more, and to some buffers again, no one twice.
