@@ -18,6 +18,7 @@
 #include "pleach/runtime/transport.h"
 #include "pleach/synthesis/algorithm.h"
 #include "pleach/topology/link_preset.h"
+#include "pleach/topology/nodes_of_kind.h"
 #include "pleach/topology/shapes.h"
 #include "pleach/topology/switch_ports.h"
 #include "pleach/workload/workload.h"
@@ -33,11 +34,7 @@ void widen(std::optional<TopologySummary::Span>& span, int64_t value) {
 
 std::vector<TopologySummary::Switches> switches_of(const Topology& topology) {
   std::vector<TopologySummary::Switches> all;
-  for (int32_t index = 0; index < count_of(topology.nodes()); ++index) {
-    const NodeId node{index};
-    if (topology.node(node).kind != NodeKind::kSwitch) {
-      continue;
-    }
+  for (const NodeId node : nodes_of_kind(topology, NodeKind::kSwitch)) {
     const SwitchPorts ports(topology, node);
     const TopologySummary::Switches one{switch_model_of(topology.node(node)),
                                         std::max(ports.input_count(), ports.output_count()), 1};

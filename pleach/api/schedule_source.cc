@@ -12,6 +12,7 @@
 #include "pleach/collective/formats.h"
 #include "pleach/collective/io_roots.h"
 #include "pleach/planning/file_planner.h"
+#include "pleach/topology/nodes_of_kind.h"
 
 namespace pleach {
 
@@ -44,16 +45,6 @@ Result<std::vector<NodeId>> parse_group(const Topology& topology, std::string_vi
 
 namespace {
 
-std::vector<NodeId> io_nodes(const Topology& topology) {
-  std::vector<NodeId> nodes;
-  for (int32_t index = 0; index < count_of(topology.nodes()); ++index) {
-    if (topology.node(NodeId{index}).kind == NodeKind::kIo) {
-      nodes.push_back(NodeId{index});
-    }
-  }
-  return nodes;
-}
-
 bool has_io_root(const Topology& topology, const ScheduleRequest& request) {
   return request.root &&
          topology.node(request.participants[request.root->index()]).kind == NodeKind::kIo;
@@ -73,7 +64,7 @@ Result<std::vector<ScheduleRequest>> parse_part(const Topology& topology, std::s
     return invalid(fmt::format("{}: {} has no root", quoted(trim(text)), to_text(collective)));
   }
   std::vector<std::string> roots = {std::string(trim(text.substr(0, colon)))};
-  const std::vector<NodeId> all = io_nodes(topology);
+  const std::vector<NodeId> all = nodes_of_kind(topology, NodeKind::kIo);
   const bool is_name =
       std::ranges::any_of(all, [&](NodeId node) { return topology.node(node).name == roots[0]; });
   if (roots[0] == "io" && !is_name) {
@@ -106,7 +97,7 @@ Status choose_root(const Topology& topology, std::string_view text, ScheduleRequ
     return ok();
   }
   std::vector<std::string> known;
-  for (const NodeId node : io_nodes(topology)) {
+  for (const NodeId node : nodes_of_kind(topology, NodeKind::kIo)) {
     known.push_back(topology.node(node).name);
     if (known.back() != text) {
       continue;

@@ -7,20 +7,18 @@
 
 #include "pleach/base/index.h"
 #include "pleach/fabric/fred_faults.h"
+#include "pleach/topology/nodes_of_kind.h"
 #include "pleach/topology/switch_ports.h"
 
 namespace pleach {
 
 SwitchCores::SwitchCores(const Topology& topology, MakeSwitch make)
     : topology_(topology), cores_(topology.nodes().size()) {
-  for (int32_t index = 0; index < count_of(topology.nodes()); ++index) {
-    const NodeId node{index};
-    if (topology.node(node).kind == NodeKind::kSwitch) {
-      cores_[node.index()] = make(topology, node);
-      if (cores_[node.index()] != nullptr) {
-        nodes_.push_back(node);
-        ports_.emplace_back(topology, node);
-      }
+  for (const NodeId node : nodes_of_kind(topology, NodeKind::kSwitch)) {
+    cores_[node.index()] = make(topology, node);
+    if (cores_[node.index()] != nullptr) {
+      nodes_.push_back(node);
+      ports_.emplace_back(topology, node);
     }
   }
 }

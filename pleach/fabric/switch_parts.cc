@@ -7,27 +7,17 @@
 #include <limits>
 
 #include "pleach/base/check.h"
-#include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/fabric/control_unit.h"
 #include "pleach/fabric/fred_switch.h"
 #include "pleach/fabric/switch_model.h"
+#include "pleach/topology/nodes_of_kind.h"
 #include "pleach/topology/switch_ports.h"
 
 namespace pleach {
 namespace {
 
 __extension__ using Wide = __int128;
-
-std::vector<NodeId> switches_of(const Topology& topology) {
-  std::vector<NodeId> switches;
-  for (int32_t node = 0; node < count_of(topology.nodes()); ++node) {
-    if (topology.node(NodeId{node}).kind == NodeKind::kSwitch) {
-      switches.push_back(NodeId{node});
-    }
-  }
-  return switches;
-}
 
 // As many as the fastest lane at a switch needs.
 int64_t planes_of(const Topology& topology, std::span<const NodeId> switches,
@@ -188,7 +178,7 @@ int64_t SwitchParts::memory_bytes() const {
 }
 
 Result<std::optional<SwitchParts>> parts_of(const Topology& topology, const PartsModel& model) {
-  const std::vector<NodeId> switches = switches_of(topology);
+  const std::vector<NodeId> switches = nodes_of_kind(topology, NodeKind::kSwitch);
   if (std::ranges::all_of(switches,
                           [&](NodeId node) { return topology.node(node).switch_model.empty(); })) {
     return std::optional<SwitchParts>();

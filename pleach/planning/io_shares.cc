@@ -5,7 +5,7 @@
 #include <span>
 
 #include "pleach/base/check.h"
-#include "pleach/base/index.h"
+#include "pleach/topology/nodes_of_kind.h"
 
 namespace pleach {
 
@@ -14,11 +14,7 @@ Result<IoShares> IoShares::of(const Topology& topology, CollectiveKind kind) {
                "I/O nodes are roots");
   IoShares shares;
   int64_t sum = 0;
-  for (int32_t index = 0; index < count_of(topology.nodes()); ++index) {
-    const NodeId node{index};
-    if (topology.node(node).kind != NodeKind::kIo) {
-      continue;
-    }
+  for (const NodeId node : nodes_of_kind(topology, NodeKind::kIo)) {
     const bool leaves = kind == CollectiveKind::kBroadcast;
     int64_t own = 0;
     for (const LinkId link : leaves ? topology.links_out(node) : topology.links_in(node)) {

@@ -10,6 +10,7 @@
 
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
+#include "pleach/topology/nodes_of_kind.h"
 
 namespace pleach {
 namespace {
@@ -64,11 +65,7 @@ Result<std::vector<SwitchTree>> SwitchTree::find(const Topology& topology,
   std::vector<std::tuple<std::size_t, std::size_t, NodeId, SwitchTree>> found;
   Error error = {ErrorCode::kInfeasible, "the topology has no switch"};
   std::size_t fewest_missed = ranks.size() + 1;
-  for (int32_t index = 0; index < count_of(topology.nodes()); ++index) {
-    const NodeId center{index};
-    if (!is_switch(topology, center)) {
-      continue;
-    }
+  for (const NodeId center : nodes_of_kind(topology, NodeKind::kSwitch)) {
     const std::map<NodeId, NodeId> above = reach(topology, center);
     std::vector<NodeId> missed;
     std::ranges::copy_if(ranks, std::back_inserter(missed),

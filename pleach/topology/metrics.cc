@@ -15,6 +15,7 @@
 #include "pleach/topology/grids.h"
 #include "pleach/topology/link_tree.h"
 #include "pleach/topology/max_flow.h"
+#include "pleach/topology/nodes_of_kind.h"
 
 namespace pleach {
 namespace {
@@ -323,10 +324,8 @@ int64_t least_cut_of_neighbours(const Topology& topology) {
     direct = direct == 0 ? 0 : std::min(direct, least_to_all_ranks(topology, rank));
   }
   Wide least = crossing_pairs(topology) * direct;
-  for (int32_t index = 0; index < count_of(topology.nodes()); ++index) {
-    const NodeId node{index};
-    if (topology.node(node).kind == NodeKind::kSwitch &&
-        topology.links_out(node).size() >= topology.rank_nodes().size()) {
+  for (const NodeId node : nodes_of_kind(topology, NodeKind::kSwitch)) {
+    if (topology.links_out(node).size() >= topology.rank_nodes().size()) {
       least += Wide{least_to_all_ranks(topology, node)} *
                static_cast<int64_t>(topology.rank_nodes().size() / 2);
     }

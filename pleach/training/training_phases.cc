@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "pleach/base/index.h"
+#include "pleach/topology/nodes_of_kind.h"
 #include "pleach/training/fabric_planners.h"
 #include "pleach/workload/rank_grid.h"
 #include "pleach/workload/strategy_groups.h"
@@ -82,12 +83,7 @@ class PhaseBuilder {
   }
 
   void add_streams() {
-    std::vector<NodeId> io;
-    for (int32_t node = 0; node < count_of(topology_.nodes()); ++node) {
-      if (topology_.node(NodeId{node}).kind == NodeKind::kIo) {
-        io.push_back(NodeId{node});
-      }
-    }
+    const std::vector<NodeId> io = nodes_of_kind(topology_, NodeKind::kIo);
     if (io.empty()) {
       return;
     }

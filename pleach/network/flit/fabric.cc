@@ -6,6 +6,7 @@
 
 #include "pleach/base/index.h"
 #include "pleach/topology/link_name.h"
+#include "pleach/topology/nodes_of_kind.h"
 
 namespace pleach {
 namespace {
@@ -70,11 +71,9 @@ void FabricBuilder::place_nodes() {
     }
   }
   for (const NodeKind kind : {NodeKind::kRank, NodeKind::kIo}) {
-    for (std::size_t node = 0; node < nodes; ++node) {
-      if (topology_.nodes()[node].kind == kind) {
-        result_.first_interface[node] = result_.fabric.interface_count;
-        result_.fabric.interface_count += options_.interfaces;
-      }
+    for (const NodeId node : nodes_of_kind(topology_, kind)) {
+      result_.first_interface[node.index()] = result_.fabric.interface_count;
+      result_.fabric.interface_count += options_.interfaces;
     }
   }
   inputs_.assign(at(result_.fabric.router_count), 0);

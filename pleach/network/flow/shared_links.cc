@@ -7,6 +7,7 @@
 #include "pleach/base/units.h"
 #include "pleach/fabric/switch_model.h"
 #include "pleach/network/job_checks.h"
+#include "pleach/topology/nodes_of_kind.h"
 
 namespace pleach {
 namespace {
@@ -20,12 +21,10 @@ std::vector<FairShares::Capacity> capacities_of(const Topology& topology) {
     const auto bytes_per_s = static_cast<double>(link.bandwidth_bytes_per_s);
     capacities.push_back({bytes_per_s, 0, link.source, link.target});
   }
-  for (int32_t node = 0; node < count_of(topology.nodes()); ++node) {
-    if (topology.node(NodeId{node}).kind == NodeKind::kSwitch) {
-      const double crowding = crowding_of(topology, NodeId{node});
-      for (const LinkId link : topology.links_out(NodeId{node})) {
-        capacities[link.index()].crowding = crowding;
-      }
+  for (const NodeId node : nodes_of_kind(topology, NodeKind::kSwitch)) {
+    const double crowding = crowding_of(topology, node);
+    for (const LinkId link : topology.links_out(node)) {
+      capacities[link.index()].crowding = crowding;
     }
   }
   return capacities;
