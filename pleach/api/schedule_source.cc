@@ -125,6 +125,10 @@ Result<std::vector<ScheduleRequest>> parse_groups(const Topology& topology, std:
   for (const std::string_view part : split(text, ';')) {
     PLEACH_ASSIGN(more, parse_part(topology, part, collective));
     for (ScheduleRequest& group : more) {
+      if (group.participants.size() < 2) {
+        return invalid(fmt::format("group {} ({}) is one rank: a collective takes at least 2",
+                                   groups.size(), quoted(trim(part))));
+      }
       for (const NodeId node : group.participants) {
         const auto [other, is_new] = group_of.try_emplace(node, groups.size());
         if (!is_new &&

@@ -41,7 +41,7 @@ Status choose_root(const Topology& topology, std::string_view text, ScheduleRequ
 // "0,4,8;1,5,9": several groups that do the collective at once. Before its ranks a group may have a
 // root, "3:0-7;left2:8-15", as choose_root() takes it; "io:0-7" is as many groups as there are I/O
 // nodes, each with one as its root. A rank may be in several groups only where all of those have
-// I/O nodes as roots.
+// I/O nodes as roots; a group has two participants at least.
 Result<std::vector<ScheduleRequest>> parse_groups(const Topology& topology, std::string_view text,
                                                   CollectiveKind collective);
 

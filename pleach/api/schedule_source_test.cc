@@ -38,9 +38,10 @@ std::vector<std::vector<NodeId>> members_of(const std::vector<ScheduleRequest>& 
 
 TEST(ParseGroups, TakesGroupsThatShareNoRank) {
   const Topology topology = shape("mesh:2x3");
-  const auto groups = parse_groups(topology, "0,4 ;1-2;5", CollectiveKind::kAllReduce);
+  const auto groups = parse_groups(topology, "0,4 ;1-2;5,3", CollectiveKind::kAllReduce);
   ASSERT_TRUE(groups.has_value());
-  EXPECT_EQ(members_of(*groups), (std::vector<std::vector<NodeId>>{{{0}, {4}}, {{1}, {2}}, {{5}}}));
+  EXPECT_EQ(members_of(*groups),
+            (std::vector<std::vector<NodeId>>{{{0}, {4}}, {{1}, {2}}, {{5}, {3}}}));
   for (const ScheduleRequest& group : *groups) {
     EXPECT_EQ(group.collective, CollectiveKind::kAllReduce);
     EXPECT_FALSE(group.root.has_value());
@@ -48,8 +49,10 @@ TEST(ParseGroups, TakesGroupsThatShareNoRank) {
   for (const char* text : {"", ";", "0,1;", "0;1;0", "0,1;2,x", "0:1", "io:0,1"}) {
     EXPECT_FALSE(parse_groups(topology, text, CollectiveKind::kAllReduce).has_value()) << text;
   }
-  EXPECT_EQ(parse_groups(topology, "0,1;2;3,1", CollectiveKind::kAllReduce).error().message,
+  EXPECT_EQ(parse_groups(topology, "0,1;2,4;3,1", CollectiveKind::kAllReduce).error().message,
             "node 1 is in group 0 and in group 2");
+  EXPECT_EQ(parse_groups(topology, "0,1; 2 ;3,4", CollectiveKind::kAllReduce).error().message,
+            "group 1 ('2') is one rank: a collective takes at least 2");
 }
 
 TEST(ParseGroups, TakesRoots) {
@@ -70,6 +73,7 @@ TEST(ParseGroups, TakesRoots) {
               (std::vector<NodeId>{{0}, {1}, {2}, {3}, {4 + static_cast<int32_t>(io)}}));
     EXPECT_EQ((*all)[io].root, Rank{4});
   }
+  EXPECT_TRUE(parse_groups(topology, "top0:0;left0:0", broadcast).has_value());  // two each
   EXPECT_TRUE(parse_groups(topology, "top0:0-1;bottom1:1-3", CollectiveKind::kReduce).has_value());
   const struct {
     std::string text;
@@ -83,6 +87,7 @@ TEST(ParseGroups, TakesRoots) {
       {"top0:0,1;1,2", broadcast, "node 1 is in group 0 and in group 1"},
       {"top0:0,1", CollectiveKind::kGather, "'top0' is an I/O node: the root of a broadcast"},
       {"top0:0,1", CollectiveKind::kAllReduce, "'top0:0,1': all_reduce has no root"},
+      {"0:0", broadcast, "group 0 ('0:0') is one rank: a collective takes at least 2"},
       {":0,1", broadcast, "root '' is not a whole number"},
       {"top0:", broadcast, "''"},
       {"top0:0,9", broadcast, "'9'"},

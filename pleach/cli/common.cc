@@ -101,6 +101,10 @@ Result<ScheduleRequest> schedule_request(const CommandLine& line, const Topology
   if (line.given("--root")) {
     PLEACH_TRY(from_option("--root", choose_root(on, line.text("--root"), request)));
   }
+  if (request.participants.size() == 1) {
+    return invalid("--group", fmt::format("{} is one rank: a collective takes at least 2",
+                                          pleach::quoted(line.text("--group"))));
+  }
   return request;
 }
 
