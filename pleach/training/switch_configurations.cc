@@ -336,10 +336,11 @@ std::string conflict_text(const Topology& topology, const TrainingPhase& phase,
     }
     groups.push_back(fmt::format("{} ({})", group, join(names, ",")));
   }
+  const int32_t lanes = conflict.node.value < 0 ? topology.link(conflict.link).lanes : 0;
   const std::string what =
       conflict.node.value < 0
-          ? fmt::format("link {} has {} lanes: not one each for",
-                        link_name(topology, conflict.link), topology.link(conflict.link).lanes)
+          ? fmt::format("link {} has {} lane{}: not one each for",
+                        link_name(topology, conflict.link), lanes, lanes == 1 ? "" : "s")
           : fmt::format("switch {} cannot carry at once, level {}:",
                         topology.node(conflict.node).name, conflict.level);
   return fmt::format("{}, step {}: {} groups {}", phase.name, conflict.step, what,

@@ -256,7 +256,7 @@ TEST(SwitchConfigurations, NamesATrunkWithoutALaneForEach) {
   EXPECT_EQ(data.conflicts[0].node.value, -1);
   EXPECT_TRUE(data.conflicts[0].proved);
   EXPECT_EQ(conflict_text(topology, data.phase, data.conflicts[0]),
-            "data, step 0: link l1.0->l2.0 has 1 lanes: not one each for groups 0 (0,2), 1 (1,3)");
+            "data, step 0: link l1.0->l2.0 has 1 lane: not one each for groups 0 (0,2), 1 (1,3)");
 }
 
 // Streams that come one after the other take lanes on which the last one fits nowhere.
