@@ -13,12 +13,19 @@ using Stream = JointLanes::Stream;
 
 // Whether some link has fewer lanes than streams that hold one.
 bool is_overfull(std::span<const Stream> streams) {
-  std::map<LinkId, int32_t> left;
+  std::map<LinkId, int32_t> users;
   for (const Stream& stream : streams) {
+    if (stream.way->alternates()) {
+      continue;
+    }
     const std::span<const LinkId> wide = stream.way->wide_links();
-    for (int32_t link = 0; link < count_of(wide) && !stream.way->alternates(); ++link) {
-      const int32_t lanes = stream.way->lane_count(link);
-      if (--left.try_emplace(wide[at(link)], lanes).first->second < 0) {
+    for (int32_t link = 0; link < count_of(wide); ++link) {
+      if (++users[wide[at(link)]] > stream.way->lane_count(link)) {
+        return true;
+      }
+    }
+    for (const LinkId link : stream.way->narrow_links()) {
+      if (++users[link] > 1) {
         return true;
       }
     }

@@ -12,19 +12,6 @@
 namespace pleach {
 namespace {
 
-bool is_overfull(const CellSwitches& switches, std::span<const PhaseStream> streams) {
-  std::map<LinkId, int32_t> users;
-  for (const PhaseStream& stream : streams) {
-    for (const LinkId id : stream.links) {
-      const Link& link = switches.topology().link(id);
-      if (switches.has_end_at(link) && ++users[id] > link.lanes) {
-        return true;
-      }
-    }
-  }
-  return false;
-}
-
 // Streams as JointLanes asks for them, which all hold their ports.
 class Together {
  public:
@@ -329,9 +316,6 @@ std::optional<SwitchTurn::Clash> SwitchTurn::add_or_move(const PhaseStream& stre
 }
 
 std::optional<bool> SwitchTurn::put_together(std::vector<PhaseStream> streams, JointLanes& joint) {
-  if (is_overfull(*switches_, streams)) {
-    return false;
-  }
   Together together(*switches_, *options_, streams);
   const JointLanes::Answer& answer = together.find(joint);
   if (answer.lanes.empty()) {
