@@ -205,6 +205,18 @@ TEST(InSwitch, GroupsFindLanesOnDeepTrees) {
             std::vector<int64_t>(jobs.size(), alone->job_finish_ps.front()));
 }
 
+// One stream through more switches than a search for lanes asks of most.
+TEST(InSwitch, PassesHundredsOfSwitches) {
+  const auto topology = parse_topology("switch_tree:300x2,lanes=2,switch=fred,reduce,multicast");
+  ASSERT_TRUE(topology) << topology.error().message;
+  const std::span<const NodeId> ranks = topology->rank_nodes();
+  auto schedule = made(*topology, CollectiveKind::kAllReduce, {ranks.begin(), ranks.end()});
+  ASSERT_TRUE(schedule) << schedule.error().message;
+  const Job job = {std::make_shared<const Schedule>(std::move(*schedule)), 1'000'000, 0};
+  const auto simulation = simulate("flow", *topology, std::span(&job, 1), {});
+  ASSERT_TRUE(simulation) << simulation.error().message;
+}
+
 // Groups that route on some lanes flow together, where the first one's own choice would leave the
 // others none.
 TEST(InSwitch, GroupsFindLanesTogether) {

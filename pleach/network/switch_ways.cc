@@ -33,7 +33,7 @@ class LaneSearch {
         start_(start),
         question_(question),
         lanes_(start),
-        tries_left_(question.most_tries),
+        tries_left_(std::max(question.most_tries, 2 * count_of(stops))),
         whole_left_(question.most_whole) {}
 
   // Whether the stop would fit on some lanes, if there were no others; true where it is not known.
