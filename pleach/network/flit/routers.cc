@@ -200,7 +200,7 @@ class Core final : public Routers {
   int64_t now_ = 0;
   Reports reports_;
   Scratch scratch_;
-  std::array<Matching, 2> matchings_;
+  std::array<Matching, 2> matchings_{};  // choose() reads what no output has written yet
   Numbers numbers_;
 };
 
