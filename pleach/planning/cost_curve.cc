@@ -62,8 +62,9 @@ class Timer {
 struct Sampling {
   int64_t largest_bytes = 0;
   double tolerance = 0;
-  int64_t unit_bytes = 1;     // sizes are multiples
-  int64_t segment_count = 1;  // of messages, in one simulation
+  int64_t unit_bytes = 1;                 // sizes are multiples
+  int64_t segment_count = 1;              // of messages, in one simulation
+  std::vector<int64_t> sizes_bytes = {};  // ascending, each once; empty: those that are chosen
 };
 
 // Time on the line from one sample to the next, or beyond.
@@ -79,19 +80,30 @@ class Sampler {
  public:
   Sampler(Timer& timer, const Sampling& sampling) : timer_(timer), sampling_(sampling) {}
 
+  Result<std::vector<CostCurve::Sample>> run() {
+    const std::vector<int64_t>& sizes_bytes = sampling_.sizes_bytes;
+    return sizes_bytes.empty() ? run_at_chosen() : run_at(sizes_bytes);
+  }
+
+ private:
+  struct Piece {
+    int64_t low_bytes = 0;
+    int64_t high_bytes = 0;
+  };
+
   // One byte, then powers of 8 from 1 KiB (of 512 where a simulation is long), and the largest.
   // Then, widest first, the geometric middle of every piece; where the line was off by more than
   // the tolerance, the two halves, until all pieces are good or kMostSimulations are spent.
-  Result<std::vector<CostCurve::Sample>> run() {
-    PLEACH_TRY(add(1));
+  Result<std::vector<CostCurve::Sample>> run_at_chosen() {
+    PLEACH_TRY(add(rounded(1)));
     const int64_t factor = sampling_.segment_count > kManySegments ? 512 : 8;
     for (int64_t size = kFirstSize; size < sampling_.largest_bytes; size *= factor) {
-      PLEACH_TRY(add(size));
+      PLEACH_TRY(add(rounded(size)));
       if (size > sampling_.largest_bytes / factor) {
         break;
       }
     }
-    PLEACH_TRY(add(sampling_.largest_bytes));
+    PLEACH_TRY(add(rounded(sampling_.largest_bytes)));
     for (auto low = times_.begin(); std::next(low) != times_.end(); ++low) {
       pieces_.push_back({low->first, std::next(low)->first});
     }
@@ -106,22 +118,42 @@ class Sampler {
     }
     return samples;
   }
-
- private:
-  struct Piece {
-    int64_t low_bytes = 0;
-    int64_t high_bytes = 0;
-  };
+  // The first and the last, then the middle one of those between two.
+  Result<std::vector<CostCurve::Sample>> run_at(std::span<const int64_t> sizes_bytes) {
+    PLEACH_TRY(add(rounded(sizes_bytes.front())));
+    PLEACH_TRY(add(rounded(sizes_bytes.back())));
+    std::deque<std::span<const int64_t>> runs = {sizes_bytes};
+    while (!runs.empty()) {
+      const std::span<const int64_t> run = runs.front();
+      runs.pop_front();
+      if (run.size() > 2) {
+        const std::size_t middle = run.size() / 2;
+        PLEACH_TRY(add_between({rounded(run.front()), rounded(run.back())}, rounded(run[middle])));
+        runs.push_back(run.first(middle + 1));
+        runs.push_back(run.subspan(middle));
+      }
+    }
+    std::vector<CostCurve::Sample> samples;
+    for (const int64_t size_bytes : sizes_bytes) {
+      samples.push_back({size_bytes, times_[rounded(size_bytes)].time_ps});
+    }
+    return samples;
+  }
 
   int64_t rounded(int64_t size_bytes) const {
     return padded_bytes(size_bytes, sampling_.unit_bytes);
   }
+  // Sizes are rounded.
   Status add(int64_t size_bytes, std::optional<int32_t> segment_count = {}) {
-    size_bytes = rounded(size_bytes);
     if (times_.count(size_bytes) == 0) {
       PLEACH_SET(times_[size_bytes], timer_.time(size_bytes, segment_count));
     }
     return ok();
+  }
+  Status add_between(const Piece& piece, int64_t size_bytes) {
+    const int32_t low = times_[piece.low_bytes].segment_count;
+    const int32_t high = times_[piece.high_bytes].segment_count;
+    return add(size_bytes, low == high ? std::optional(low) : std::nullopt);
   }
   Status split(const Piece& piece) {
     const auto [low_bytes, high_bytes] = piece;
@@ -131,12 +163,9 @@ class Sampler {
     if (size_bytes <= low_bytes || size_bytes >= high_bytes) {
       return ok();
     }
-    const Timer::Timed low = times_[low_bytes], high = times_[high_bytes];
-    const int64_t guess_ps =
-        on_line({low_bytes, low.time_ps}, {high_bytes, high.time_ps}, size_bytes);
-    PLEACH_TRY(add(size_bytes, low.segment_count == high.segment_count
-                                   ? std::optional(low.segment_count)
-                                   : std::nullopt));
+    const int64_t guess_ps = on_line({low_bytes, times_[low_bytes].time_ps},
+                                     {high_bytes, times_[high_bytes].time_ps}, size_bytes);
+    PLEACH_TRY(add_between(piece, size_bytes));
     const auto time_ps = static_cast<double>(times_[size_bytes].time_ps);
     if (std::abs(time_ps - static_cast<double>(guess_ps)) > sampling_.tolerance * time_ps) {
       pieces_.push_back({low_bytes, size_bytes});
@@ -156,6 +185,14 @@ Result<CostCurve> measure_curve(Timer timer, Sampling sampling) {
     return invalid(fmt::format("tolerance {}: must be positive", sampling.tolerance));
   }
   sampling.largest_bytes = std::max(2 * sampling.unit_bytes, sampling.largest_bytes);
+  for (const int64_t size_bytes : sampling.sizes_bytes) {
+    if (size_bytes < 1) {
+      return invalid(fmt::format("a curve at {} bytes", size_bytes));
+    }
+  }
+  std::ranges::sort(sampling.sizes_bytes);
+  const auto repeated = std::ranges::unique(sampling.sizes_bytes);
+  sampling.sizes_bytes.erase(repeated.begin(), repeated.end());
   PLEACH_ASSIGN(samples, Sampler(timer, sampling).run());
   return CostCurve::from_samples(std::move(samples));
 }
@@ -184,8 +221,10 @@ Result<std::vector<std::vector<NodeId>>> larger_groups(const CurveRequest& reque
 
 Sampling sampling_of(const CurveRequest& request,
                      std::span<const std::shared_ptr<const Schedule>> schedules) {
-  Sampling sampling{
-      .largest_bytes = request.largest_bytes, .tolerance = request.tolerance, .segment_count = 0};
+  Sampling sampling{.largest_bytes = request.largest_bytes,
+                    .tolerance = request.tolerance,
+                    .segment_count = 0,
+                    .sizes_bytes = request.sizes_bytes};
   for (const auto& schedule : schedules) {
     sampling.segment_count +=
         schedule->transfer_count() * request.planner.segment_count().value_or(kSegmentsTried);

@@ -25,6 +25,8 @@ struct CurveRequest {
   SimulationOptions simulation = {};         // in it; its segment_count is ignored
   int64_t largest_bytes = int64_t{1} << 30;
   double tolerance = 0.005;  // of the piecewise linear curve, against the simulation
+  // Where these are all that will be asked, ≥ 1 byte, in any order: simulated at them alone.
+  std::vector<int64_t> sizes_bytes = {};
 };
 
 // Piecewise linear between simulated sizes; beyond the last one, its last slope. Immutable; thread
@@ -39,11 +41,12 @@ class CostCurve {
   // than 100,000 segments of messages) from 1 KiB, largest_bytes (two sizes at least, for a slope),
   // and the geometric middle of every
   // piece; a piece that is off by more than the tolerance there is split further, up to 40
-  // sizes in all. Where the number of segments is looked for, the middle of a piece whose ends are
+  // sizes in all. Where the sizes are given, the first and the last of them, and the middle one of
+  // those between two. Where the number of segments is looked for, a size between two that are
   // fastest in the same number is simulated in that alone. The time is that of the slowest group. A
   // group of one rank takes none, but by I/O nodes. Sizes are padded (planning/padding.h).
-  //   errors  kInvalidArgument: no groups, an empty one, a tolerance ≤ 0; those of the planner and
-  //           of the network model
+  //   errors  kInvalidArgument: no groups, an empty one, a tolerance ≤ 0, a size < 1; those of the
+  //           planner and of the network model
   static Result<CostCurve> measure(const CurveRequest& request);
   // Samples: at least one, ascending in size, ≥ 1 byte. A time below an earlier one is raised to
   // it.

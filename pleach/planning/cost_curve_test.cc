@@ -7,6 +7,7 @@
 #include "pleach/base/rng.h"
 #include "pleach/network/model.h"
 #include "pleach/planning/best_segments.h"
+#include "pleach/planning/padding.h"
 #include "pleach/synthesis/algorithm.h"
 #include "tests/support/topologies.h"
 
@@ -46,6 +47,7 @@ struct Planned {
   std::optional<int32_t> segment_count = 1;
   int64_t largest_bytes = int64_t{1} << 30;
   double tolerance = 0.005;
+  std::vector<int64_t> sizes_bytes = {};
 };
 Result<CostCurve> measure(const Planned& planned) {
   PLEACH_ASSIGN(planner, make_planner(planned.topology, planned.algorithm,
@@ -59,7 +61,8 @@ Result<CostCurve> measure(const Planned& planned) {
                              .model = planned.model,
                              .simulation = planned.simulation,
                              .largest_bytes = planned.largest_bytes,
-                             .tolerance = planned.tolerance});
+                             .tolerance = planned.tolerance,
+                             .sizes_bytes = planned.sizes_bytes});
 }
 CostCurve curve_of(const Planned& planned) {
   const auto curve = measure(planned);
@@ -141,6 +144,34 @@ TEST(CostCurve, IsWithinItsToleranceOfTheSimulation) {
           << size_bytes;
     }
   }
+}
+
+// Packets of 256 bytes make the time jump with the size; a line between sizes that are chosen would
+// not say what these take.
+TEST(CostCurve, OfGivenSizesIsTheSimulationAtThese) {
+  const Topology topology = topology_of("torus:4x4,header=16,packet=256");
+  const Groups groups = groups_of({1, 16});
+  const Schedule ring = *synthesize({.topology = topology, .participants = groups.front()}, "ring");
+  for (const auto segment_count : {std::optional<int32_t>(1), std::optional<int32_t>()}) {
+    const CostCurve curve =
+        curve_of({.topology = topology,
+                  .groups = groups,
+                  .segment_count = segment_count,
+                  .sizes_bytes = {70'000, 16, 5'000'000, 70'000, 1'234, 4'096, 99'999}});
+    std::vector<int64_t> sizes;
+    for (const auto& [size_bytes, time_ps] : curve.samples()) {
+      sizes.push_back(size_bytes);
+      const std::vector<Job> jobs = {{borrowed(ring), padded_bytes(size_bytes, 16), 0}};
+      const int64_t simulated_ps = segment_count
+                                       ? simulate("flow", topology, jobs, {})->finish_ps
+                                       : find_best_segments(topology, jobs)->simulation.finish_ps;
+      EXPECT_EQ(time_ps, simulated_ps) << size_bytes;
+    }
+    EXPECT_EQ(sizes, (std::vector<int64_t>{16, 1'234, 4'096, 70'000, 99'999, 5'000'000}));
+  }
+  const CostCurve one =
+      curve_of({.topology = topology, .groups = groups, .sizes_bytes = {1'000'001}});
+  EXPECT_EQ(one.samples().size(), 1U);
 }
 
 TEST(CostCurve, NeverFalls) {
@@ -262,6 +293,7 @@ TEST(CostCurve, RefusesWhatCannotBeMeasured) {
       {{.topology = topology, .groups = all, .model = "fluid"}, "unknown network model 'fluid'"},
       {{.topology = topology, .groups = all, .segment_count = 0}, "segments 0: must be at least 1"},
       {{.topology = topology, .groups = all, .tolerance = 0}, "tolerance 0: must be positive"},
+      {{.topology = topology, .groups = all, .sizes_bytes = {8, 0}}, "a curve at 0 bytes"},
       {{.topology = topology, .groups = groups_of({1, 5})}, "participant 4 is node 4"},
   };
   for (const auto& [planned, message] : cases) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -13,6 +14,41 @@
 namespace pleach {
 namespace {
 
+// A curve has no fewer.
+constexpr std::size_t kMostSizes = 16;
+
+using FamilyKind = std::pair<int32_t, CollectiveKind>;
+using Sizes = std::map<FamilyKind, std::set<int64_t>>;
+
+void add_sizes(const WorkerTrace& worker, Sizes& sizes) {
+  for (const TraceNode& node : worker.nodes) {
+    const bool is_io = node.kind == TraceNodeKind::kLoad || node.kind == TraceNodeKind::kStore;
+    if (node.family >= 0 && node.size_bytes > 0 &&
+        (is_io || node.kind == TraceNodeKind::kCollective)) {
+      sizes[{node.family, is_io ? io_collective(node.kind) : node.collective}].insert(
+          node.size_bytes);
+    }
+  }
+}
+
+// Of the collectives that are asked for at a few sizes, none above largest_bytes, these. Not of
+// families with which policies plan: those ask for others.
+Sizes few_sizes(const Trace& trace, int64_t largest_bytes) {
+  Sizes sizes;
+  for (const WorkerTrace& worker : trace.workers) {
+    add_sizes(worker, sizes);
+  }
+  const auto is_planned = [&](int32_t family) {
+    return trace.families[at(family)].role == FamilyRole::kExpert ||
+           std::ranges::count(trace.gradient_groups, family, &GradientGroup::family) > 0;
+  };
+  std::erase_if(sizes, [&](const auto& one) {
+    const auto& [what, asked] = one;
+    return asked.size() > kMostSizes || *asked.rbegin() > largest_bytes || is_planned(what.first);
+  });
+  return sizes;
+}
+
 class FabricCosts : public TraceCosts {
  public:
   FabricCosts(const Topology& topology, const Trace& trace, FabricOptions options,
@@ -24,12 +60,18 @@ class FabricCosts : public TraceCosts {
         overhead_ps_(overhead_ps),
         planners_(topology, trace, std::move(options)),
         largest_bytes_(largest_bytes),
+        sizes_(few_sizes(trace, largest_bytes)),
         families_(trace.families.size()) {}
 
   Result<int64_t> collective_ps(const GroupCollective& what) override {
-    CurveCosts& costs = families_[at(what.family)];
+    const auto few = sizes_.find({what.family, what.kind});
+    const bool is_known = few != sizes_.end() && few->second.contains(what.size_bytes);
+    FamilyCosts& family = families_[at(what.family)];
+    CurveCosts& costs = is_known ? family.at_sizes : family.curves;
     if (!costs.has(what.kind)) {
-      PLEACH_TRY(measure(what.family, what.kind));
+      PLEACH_ASSIGN(curve,
+                    measure(what.family, what.kind, is_known ? few->second : std::set<int64_t>{}));
+      costs.set(what.kind, std::move(curve));
     }
     return what.size_bytes == 0 ? 0 : costs.time_ps(what.kind, what.size_bytes);
   }
@@ -54,18 +96,25 @@ class FabricCosts : public TraceCosts {
 
   Result<const CostModel*> family_costs(int32_t family,
                                         std::span<const CollectiveKind> kinds) override {
-    CurveCosts& costs = families_[at(family)];
+    CurveCosts& costs = families_[at(family)].curves;
     for (const CollectiveKind kind : kinds) {
       PLEACH_ASSIGN(planner, planners_.planner(family, kind));
       if (!costs.has(kind) && planner->does(kind)) {
-        PLEACH_TRY(measure(family, kind));
+        PLEACH_ASSIGN(curve, measure(family, kind, {}));
+        costs.set(kind, std::move(curve));
       }
     }
     return static_cast<const CostModel*>(&costs);
   }
 
  private:
-  Status measure(int32_t family, CollectiveKind kind) {
+  struct FamilyCosts {
+    CurveCosts curves;
+    CurveCosts at_sizes;  // at sizes_ alone
+  };
+
+  // At these sizes; none: at those that the curve chooses.
+  Result<CostCurve> measure(int32_t family, CollectiveKind kind, const std::set<int64_t>& sizes) {
     PLEACH_ASSIGN(planner, planners_.planner(family, kind));
     CurveRequest request{.topology = topology_,
                          .planner = *planner,
@@ -74,13 +123,13 @@ class FabricCosts : public TraceCosts {
                          .by_io = is_of_io(trace_.families[at(family)].role),
                          .model = model_,
                          .simulation = simulation_,
-                         .largest_bytes = largest_bytes_};
+                         .largest_bytes = largest_bytes_,
+                         .sizes_bytes = {sizes.begin(), sizes.end()}};
     for (const auto& group : trace_.families[at(family)].groups) {
       request.groups.push_back(nodes_of(topology_, group));
     }
     PLEACH_ASSIGN(curve, CostCurve::measure(request));
-    families_[at(family)].set(kind, with_overhead(std::move(curve)));
-    return ok();
+    return with_overhead(std::move(curve));
   }
 
   // A curve that is 0 is of groups that do not communicate.
@@ -102,7 +151,8 @@ class FabricCosts : public TraceCosts {
   const int64_t overhead_ps_;
   FabricPlanners planners_;
   const int64_t largest_bytes_;
-  std::vector<CurveCosts> families_;
+  const Sizes sizes_;
+  std::vector<FamilyCosts> families_;
   std::map<std::pair<std::vector<int32_t>, std::vector<int32_t>>, CostCurve> sends_;  // by ranks
 };
 
