@@ -81,7 +81,9 @@ Status number_participants(Network& network) {
     }
   }
   if (network.participants.size() < 2) {
-    return invalid("a bound needs at least two participants");
+    return invalid(fmt::format("{} participant of topology {}: a bound needs at least two",
+                               network.participants.size(),
+                               pleach::quoted(network.topology.name())));
   }
   if (network.root.value < 0 || network.root.index() >= network.participants.size()) {
     return invalid(fmt::format("root {} is outside 0 to {}", network.root.value,

@@ -274,7 +274,7 @@ TEST(Bounds, RefuseBadRequests) {
        {NodeId{0}},
        0,
        ErrorCode::kInvalidArgument,
-       "a bound needs at least two participants"},
+       "1 participant of topology 'torus:2x2': a bound needs at least two"},
       {*torus,
        {NodeId{0}, NodeId{4}},
        0,

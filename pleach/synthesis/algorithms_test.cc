@@ -659,7 +659,7 @@ TEST(Algorithms, RefuseWhatTheyCannotDoInOneLine) {
       {"ring", "ring:4", {0, -1}, Kind::kAllReduce, 0, invalid, "participant 1 is node -1"},
       {"ring", "ring:4", {0, 2, 0}, Kind::kAllReduce, 0, invalid, "participant 2 is node 0"},
       {"ring", "switch:4", {0, 4}, Kind::kAllReduce, 0, invalid, "hosts no rank"},
-      {"ring", "ring:4", {2}, Kind::kAllReduce, 0, invalid, "at least 2"},
+      {"ring", "ring:4", {2}, Kind::kAllReduce, 0, invalid, "1 participant of topology 'ring:4'"},
       {"ring", "ring:4", {}, Kind::kBroadcast, 4, invalid, "root 4"},
       {"ring", "ring:4", {}, Kind::kBroadcast, -1, invalid, "root -1"},
       {"direct,mode=one_shot",

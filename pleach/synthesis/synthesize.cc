@@ -48,7 +48,8 @@ Result<SynthesisRequest> completed(SynthesisRequest request) {
   }
   const auto rank_count = count_of(request.participants);
   if (rank_count < 2) {
-    return invalid(fmt::format("{} participant: a collective takes at least 2", rank_count));
+    return invalid(fmt::format("{} participant of topology {}: a collective takes at least two",
+                               rank_count, quoted(request.topology.name())));
   }
   if (request.root.value < 0 || request.root.value >= rank_count) {
     return invalid(fmt::format("root {}: ranks are 0 to {}", request.root.value, rank_count - 1));
