@@ -31,6 +31,9 @@ Admission::Admission(const Topology& topology, AdmissionRule rule, SwitchCores::
     one.core = cores_.of(node);
     one.most_known = most_known;
   }
+  for (const Link& link : topology.links()) {
+    lanes_.users.emplace_back(at(link.lanes), 0);
+  }
 }
 
 Status Admission::check(const LoweredSchedule& schedule) const {
@@ -258,7 +261,7 @@ std::optional<Lanes> Admission::choose(int32_t connection, const Turn& turn, Pro
   if (fits_on(way.promise)) {
     return way.promise;
   }
-  if (way.way.wide_count() == 0) {
+  if (way.way.wide_count() == 0 || is_barred(way)) {
     return std::nullopt;
   }
   SwitchWay::Question question;
@@ -278,29 +281,23 @@ std::optional<Lanes> Admission::choose(int32_t connection, const Turn& turn, Pro
   return way.way.find(way.promise, question);
 }
 
-// Whether two hold a link of one lane, so that no lanes of others help.
-bool Admission::share_narrow_link(int32_t connection, int32_t other) {
-  const Way& one = ways_[at(connection)];
-  const Way& two = ways_[at(other)];
-  if (one.way.alternates() || two.way.alternates()) {
+bool Admission::is_barred(Way& way) {
+  const auto users = lanes_.narrow_users.find(way.phase);
+  if (way.way.alternates() || users == lanes_.narrow_users.end()) {
     return false;
   }
-  const auto [known, is_new] =
-      lanes_.share_narrow_link.try_emplace(std::minmax(one.kind, two.kind), false);
-  if (is_new) {
-    const std::vector<LinkId> left = one.way.narrow_links(), right = two.way.narrow_links();
-    known->second = std::ranges::any_of(
-        left, [&](LinkId link) { return std::ranges::binary_search(right, link); });
+  const auto is_held = [&](LinkId link) { return users->second[link.index()] > 0; };
+  if (way.barred_by.value < 0 || !is_held(way.barred_by)) {
+    const auto narrow = way.way.narrow_links();
+    const auto held = std::ranges::find_if(narrow, is_held);
+    way.barred_by = held == narrow.end() ? LinkId{} : *held;
   }
-  return known->second;
+  return way.barred_by.value >= 0;
 }
 
 // One that is inside a switch of the company's; false: nothing may change for who asks.
 bool Admission::join(Company& company, int32_t asking, const Inside& inside, Load& load) {
   const Way& other = ways_[at(inside.connection)];
-  if (share_narrow_link(asking, inside.connection)) {
-    return false;
-  }
   if (other.way.wide_count() == 0) {
     company.others.push_back(other.kind);
     return true;
@@ -354,7 +351,10 @@ std::optional<Admission::Company> Admission::company_of(int32_t connection, cons
 
 // Lanes for it beside those inside, which may have to change theirs; then they have.
 std::optional<Lanes> Admission::choose_together(int32_t connection, const Turn& turn) {
-  auto company = lanes_.may_move && lanes_.are_some ? company_of(connection, turn) : std::nullopt;
+  if (!lanes_.may_move || !lanes_.are_some || is_barred(ways_[at(connection)])) {
+    return std::nullopt;
+  }
+  std::optional<Company> company = company_of(connection, turn);
   if (!company) {
     return std::nullopt;
   }
@@ -423,10 +423,7 @@ void Admission::move(int32_t connection, const Lanes& lanes) {
 }
 
 int32_t& Admission::users(const Way& way, int32_t wide, int32_t lane) {
-  const LinkId link = way.way.wide_links()[at(wide)];
-  std::vector<int32_t>& users = lanes_.users[link];
-  users.resize(at(topology_.link(link).lanes), 0);
-  return users[at(lane)];
+  return lanes_.users[way.way.wide_links()[at(wide)].index()][at(lane)];
 }
 
 bool Admission::is_taken(const Way& way, const Lanes& lanes) {
@@ -440,8 +437,16 @@ bool Admission::is_taken(const Way& way, const Lanes& lanes) {
 
 // It holds its lanes, or does no more.
 void Admission::hold(const Way& way, int32_t change) {
-  for (int32_t wide = 0; wide < way.way.wide_count() && !way.way.alternates(); ++wide) {
+  if (way.way.alternates()) {
+    return;
+  }
+  for (int32_t wide = 0; wide < way.way.wide_count(); ++wide) {
     users(way, wide, way.promise[at(wide)]) += change;
+  }
+  std::vector<int32_t>& narrow = lanes_.narrow_users[way.phase];
+  narrow.resize(topology_.links().size(), 0);
+  for (const LinkId link : way.way.narrow_links()) {
+    narrow[link.index()] += change;
   }
 }
 

@@ -121,8 +121,9 @@ class Admission {
     Lanes promise;                  // on these it fits with all its guests, or was inside last
     std::vector<int32_t> promised;  // by stop: what is known of those; -1: nothing
     std::optional<Turn> waits = {};
-    int32_t kind = 0;   // all that ask the same of switches have one
-    int32_t phase = 0;  // in which it asked last
+    int32_t kind = 0;       // all that ask the same of switches have one
+    int32_t phase = 0;      // in which it asked last
+    LinkId barred_by = {};  // what is_barred() found last
     bool is_inside = false;
     bool is_suspended = false;
   };
@@ -162,7 +163,8 @@ class Admission {
   std::optional<Lanes> choose(int32_t connection, const Turn& turn, Promises& moved);
   std::optional<Company> company_of(int32_t connection, const Turn& turn);
   bool join(Company& company, int32_t asking, const Inside& inside, Load& load);
-  bool share_narrow_link(int32_t connection, int32_t other);
+  // Whether somebody of its phase is inside on one of its links of one lane: no lanes help it then.
+  bool is_barred(Way& way);
   std::optional<Lanes> choose_together(int32_t connection, const Turn& turn);
   void move(int32_t connection, const Lanes& lanes);
   void count_configuration(Switch& one, const Load& now);
@@ -187,13 +189,13 @@ class Admission {
   std::vector<Switch> switches_;  // in the order of cores_.nodes()
   std::vector<Way> ways_;         // by connection
   struct {
-    std::map<LinkId, std::vector<int32_t>> users;  // streams that hold it, by lane
+    std::vector<std::vector<int32_t>> users;               // by link, by lane: streams that hold it
+    std::map<int32_t, std::vector<int32_t>> narrow_users;  // by phase, by link
     JointLanes joint;
     bool may_move = false;
     bool are_some = false;  // some link has several
     std::map<std::vector<int32_t>, int32_t> kinds;
-    std::map<std::pair<int32_t, int32_t>, bool> share_narrow_link;  // by kinds
-    std::vector<int32_t> moved;                                     // for the last that entered
+    std::vector<int32_t> moved;  // for the last that entered
     int64_t undecided = 0;
   } lanes_;
   Refused refused_;
