@@ -123,11 +123,16 @@ class LaneSearch {
 }  // namespace
 
 SwitchWay::SwitchWay(const Topology& topology, const SwitchCores& cores,
-                     const LoweredConnection& connection, bool may_alternate)
-    : alternates_(may_alternate && touches_io(topology, connection.links)) {
-  const std::vector<SwitchPass> passes =
-      connection.passes.empty() ? switch_passes(topology, connection.links) : connection.passes;
-  alternates_ = alternates_ || (may_alternate && std::ranges::all_of(passes, is_unicast));
+                     const LoweredConnection& connection)
+    : SwitchWay(topology, cores,
+                connection.passes.empty() ? switch_passes(topology, connection.links)
+                                          : connection.passes) {
+  alternates_ =
+      touches_io(topology, connection.links) || std::ranges::all_of(connection.passes, is_unicast);
+}
+
+SwitchWay::SwitchWay(const Topology& topology, const SwitchCores& cores,
+                     std::span<const SwitchPass> passes) {
   std::map<std::size_t, Stop> stops;
   for (const SwitchPass& pass : passes) {
     if (cores.of(pass.node) != nullptr) {
@@ -135,14 +140,17 @@ SwitchWay::SwitchWay(const Topology& topology, const SwitchCores& cores,
       Stop& stop = stops[at(place - cores.nodes().begin())];
       stop.at_switch = at(place - cores.nodes().begin());
       stop.passes.push_back(pass);
-      for (const auto& links : {pass.inputs, pass.outputs}) {
-        std::ranges::copy_if(links, std::back_inserter(wide_),
-                             [&](LinkId link) { return topology.link(link).lanes > 1; });
+      for (const std::vector<LinkId>* links : {&pass.inputs, &pass.outputs}) {
+        for (const LinkId link : *links) {
+          (topology.link(link).lanes > 1 ? wide_ : narrow_).push_back(link);
+        }
       }
     }
   }
-  std::ranges::sort(wide_);
-  wide_.erase(std::unique(wide_.begin(), wide_.end()), wide_.end());
+  for (std::vector<LinkId>* links : {&wide_, &narrow_}) {
+    std::ranges::sort(*links);
+    links->erase(std::unique(links->begin(), links->end()), links->end());
+  }
   for (const LinkId link : wide_) {
     lane_counts_.push_back(topology.link(link).lanes);
   }
@@ -159,21 +167,6 @@ SwitchWay::SwitchWay(const Topology& topology, const SwitchCores& cores,
     stops_.push_back(std::move(stop));
   }
   std::ranges::stable_sort(stops_, {}, [](const Stop& stop) { return stop.wide.size(); });
-}
-
-std::vector<LinkId> SwitchWay::narrow_links() const {
-  std::vector<LinkId> narrow;
-  for (const Stop& stop : stops_) {
-    for (const SwitchPass& pass : stop.passes) {
-      for (const auto& links : {pass.inputs, pass.outputs}) {
-        std::ranges::copy_if(links, std::back_inserter(narrow),
-                             [&](LinkId link) { return !std::ranges::binary_search(wide_, link); });
-      }
-    }
-  }
-  std::ranges::sort(narrow);
-  narrow.erase(std::unique(narrow.begin(), narrow.end()), narrow.end());
-  return narrow;
 }
 
 std::vector<int32_t> SwitchWay::signature() const {

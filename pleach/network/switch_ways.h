@@ -29,16 +29,17 @@ class SwitchWay {
     std::vector<int32_t> wide;       // wide links that it has a port of, ascending
   };
 
-  //   may_alternate  false: packets of its own stream hold their ports, whatever it is made of
-  SwitchWay(const Topology& topology, const SwitchCores& cores, const LoweredConnection& connection,
-            bool may_alternate = true);
+  SwitchWay(const Topology& topology, const SwitchCores& cores,
+            const LoweredConnection& connection);
+  // Of a stream that makes these passes: it holds its ports, whatever it is made of.
+  SwitchWay(const Topology& topology, const SwitchCores& cores, std::span<const SwitchPass> passes);
 
   // The fewest wide links first, of equals by switch.
   std::span<const Stop> stops() const { return stops_; }
   int32_t wide_count() const { return count_of(wide_); }
   std::span<const LinkId> wide_links() const { return wide_; }
   int32_t lane_count(int32_t wide) const { return lane_counts_[at(wide)]; }
-  std::vector<LinkId> narrow_links() const;  // the others, ascending
+  std::span<const LinkId> narrow_links() const { return narrow_; }  // the others, ascending
   // Equal for ways that ask the same of switches, on the same lanes.
   std::vector<int32_t> signature() const;
   // The same lane of all of them; of a link that has no such lane, that many further on, and round.
@@ -70,8 +71,8 @@ class SwitchWay {
   std::optional<Lanes> find(const Lanes& start, const Question& question) const;
 
  private:
-  std::vector<LinkId> wide_;          // ascending
-  std::vector<int32_t> lane_counts_;  // of those
+  std::vector<LinkId> wide_, narrow_;
+  std::vector<int32_t> lane_counts_;  // of wide links
   std::vector<Stop> stops_;
   bool alternates_ = false;
 };

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <deque>
-#include <map>
+#include <iterator>
+#include <memory>
 #include <set>
 #include <utility>
 
+#include "pleach/base/check.h"
 #include "pleach/base/index.h"
 #include "pleach/fabric/fred_faults.h"
 
@@ -19,9 +21,7 @@ class Together {
            std::span<const PhaseStream> streams)
       : switches_(switches), options_(options), flows_(at(switches.count())) {
     for (const PhaseStream& stream : streams) {
-      const SwitchWay& way =
-          ways_.emplace_back(switches.topology(), switches.cores(),
-                             LoweredConnection{stream.links, stream.passes}, false);
+      const SwitchWay& way = ways_.emplace_back(switches.way_of(stream));
       std::ranges::copy(way.signature(), std::back_inserter(key_));
       key_.push_back(-1);
       streams_.push_back({&way, &starts_.emplace_back(way.aligned(0))});
@@ -45,137 +45,53 @@ class Together {
                          return switches_.cores().lane_group({link, lane});
                        }});
   }
-  std::span<const LinkId> wide_links(std::size_t stream) const {
-    return ways_[stream].wide_links();
-  }
+  const SwitchWay& way(std::size_t stream) const { return ways_[stream]; }
 
  private:
-  int32_t number(std::size_t stream, std::size_t stop) const {
-    return switches_.find(switches_.cores().nodes()[ways_[stream].stops()[stop].at_switch]);
+  std::size_t at_switch(std::size_t stream, std::size_t stop) const {
+    return ways_[stream].stops()[stop].at_switch;
   }
   std::vector<PortFlow>& here(std::size_t stream, std::size_t stop) {
-    return flows_[at(number(stream, stop))];
+    return flows_[at_switch(stream, stop)];
   }
-  std::vector<PortFlow> asked(std::size_t stream, std::size_t stop,
-                              const pleach::Lanes& lanes) const {
+  std::vector<PortFlow> asked(std::size_t stream, std::size_t stop, const Lanes& lanes) const {
     return ways_[stream].flows(switches_.cores(), stop, lanes);
   }
-  bool fits(std::size_t stream, std::size_t stop, const pleach::Lanes& lanes) {
+  bool fits(std::size_t stream, std::size_t stop, const Lanes& lanes) {
     std::vector<PortFlow> flows = here(stream, stop);
     std::ranges::copy(asked(stream, stop, lanes), std::back_inserter(flows));
-    return route_flows(switches_.size(number(stream, stop)), flows, options_).routed;
+    const auto number = static_cast<int32_t>(at_switch(stream, stop));
+    return route_flows(switches_.size(number), flows, options_).routed;
   }
 
   const CellSwitches& switches_;
   const RouteOptions& options_;
   std::deque<SwitchWay> ways_;
-  std::deque<pleach::Lanes> starts_;
+  std::deque<Lanes> starts_;
   std::vector<JointLanes::Stream> streams_;
   std::vector<int32_t> key_;
   std::vector<std::vector<PortFlow>> flows_;  // by switch: of those that are put
 };
 
+std::unique_ptr<SwitchCore> make_of_cells(const Topology& topology, NodeId node) {
+  std::unique_ptr<SwitchCore> core = make_switch(topology, node);
+  return core != nullptr && core->cells() != nullptr ? std::move(core) : nullptr;
+}
+
 }  // namespace
 
-CellSwitches::CellSwitches(const Topology& topology) : topology_(topology), cores_(topology) {
-  for (const NodeId node : cores_.nodes()) {
-    if (cores_.of(node)->cells() != nullptr) {
-      nodes_.push_back(node);
-      ports_.emplace_back(topology, node);
-    }
-  }
-}
+CellSwitches::CellSwitches(const Topology& topology)
+    : topology_(topology), cores_(topology, make_of_cells) {}
 
 int32_t CellSwitches::find(NodeId node) const {
-  const auto found = std::ranges::lower_bound(nodes_, node);
-  return found != nodes_.end() && *found == node ? static_cast<int32_t>(found - nodes_.begin())
-                                                 : -1;
+  const std::span<const NodeId> nodes = cores_.nodes();
+  const auto found = std::ranges::lower_bound(nodes, node);
+  return found != nodes.end() && *found == node ? static_cast<int32_t>(found - nodes.begin()) : -1;
 }
 
-bool CellSwitches::has_end_at(const Link& link) const {
-  return find(link.source) >= 0 || find(link.target) >= 0;
+SwitchWay CellSwitches::way_of(const PhaseStream& stream) const {
+  return {topology_, cores_, stream.passes};
 }
-
-// Lanes of a stream's links, found switch by switch.
-class SwitchTurn::LaneSearch {
- public:
-  LaneSearch(const SwitchTurn& turn, const PhaseStream& stream, Lanes lanes)
-      : turn_(turn), stream_(stream), lanes_(std::move(lanes)) {
-    const CellSwitches& switches = *turn.switches_;
-    std::set<LinkId> known;
-    for (const SwitchPass& pass : stream.passes) {
-      const int32_t number = switches.find(pass.node);
-      if (number < 0) {
-        continue;
-      }
-      const auto stop = std::ranges::find(stops_, number, &Stop::number);
-      Stop& own = stop == stops_.end() ? stops_.emplace_back(Stop{number, {}}) : *stop;
-      for (const auto* links : {&pass.inputs, &pass.outputs}) {
-        for (const LinkId link : *links) {
-          if (switches.topology().link(link).lanes > 1 && known.insert(link).second) {
-            own.wide.push_back(link);
-          }
-        }
-      }
-    }
-  }
-
-  std::optional<Lanes> run() { return fits_from(0) ? std::optional(lanes_) : std::nullopt; }
-  int32_t refusing() const { return refusing_; }  // the first switch that did
-  const std::vector<Flow>& refused() const { return refused_; }
-
- private:
-  struct Stop {
-    int32_t number = 0;
-    std::vector<LinkId> wide;  // that no stop before has
-  };
-
-  bool fits_from(std::size_t stop) { return stop == stops_.size() || try_lanes(stop, 0); }
-
-  bool try_lanes(std::size_t stop, std::size_t wide) {
-    if (wide == stops_[stop].wide.size()) {
-      return stop_fits(stops_[stop].number) && fits_from(stop + 1);
-    }
-    const LinkId link = stops_[stop].wide[wide];
-    const auto taken = turn_.group_on_lanes_.find(link);
-    for (int32_t lane = 0; lane < turn_.switches_->topology().link(link).lanes; ++lane) {
-      if (taken != turn_.group_on_lanes_.end() && taken->second.contains(lane)) {
-        continue;
-      }
-      lanes_[link] = lane;
-      if (try_lanes(stop, wide + 1)) {
-        return true;
-      }
-      if (tries_ >= kMostTries) {
-        return false;
-      }
-    }
-    return false;
-  }
-
-  bool stop_fits(int32_t number) {
-    if (tries_++ >= kMostTries) {
-      return false;
-    }
-    std::vector<Flow> more = turn_.asked(stream_, lanes_)[number];
-    if (turn_.routes(number, more)) {
-      return true;
-    }
-    if (refusing_ < 0) {
-      refusing_ = number;
-      refused_ = std::move(more);
-    }
-    return false;
-  }
-
-  const SwitchTurn& turn_;
-  const PhaseStream& stream_;
-  Lanes lanes_;
-  std::vector<Stop> stops_;
-  int32_t tries_ = 0;
-  int32_t refusing_ = -1;
-  std::vector<Flow> refused_;
-};
 
 bool SwitchTurn::routes(int32_t number, std::span<const Flow> more, FlowRouting* routing) const {
   std::vector<PortFlow> all;
@@ -193,80 +109,106 @@ bool SwitchTurn::routes(int32_t number, std::span<const Flow> more, FlowRouting*
   return routed;
 }
 
-std::map<int32_t, std::vector<SwitchTurn::Flow>> SwitchTurn::asked(const PhaseStream& stream,
-                                                                   const Lanes& lanes) const {
-  std::map<int32_t, std::vector<Flow>> asked;
-  for (const SwitchPass& pass : stream.passes) {
-    const int32_t number = switches_->find(pass.node);
-    if (number < 0) {
-      continue;
+bool SwitchTurn::is_taken(LinkId link, int32_t lane) const {
+  const auto taken = group_on_lanes_.find(link);
+  return taken != group_on_lanes_.end() && taken->second.contains(lane);
+}
+
+std::optional<Lanes> SwitchTurn::first_lanes(const SwitchWay& way, LinkId* full) const {
+  Lanes lanes;
+  std::vector<LinkId> all_full;
+  for (int32_t wide = 0; wide < way.wide_count(); ++wide) {
+    const LinkId link = way.wide_links()[at(wide)];
+    int32_t lane = 0;
+    while (is_taken(link, lane)) {
+      ++lane;
     }
-    const SwitchPorts& ports = switches_->ports(number);
-    Flow& flow = asked[number].emplace_back(Flow{{}, stream.group});
-    for (const LinkId link : pass.inputs) {
-      flow.flow.inputs.push_back(ports.input({link, lanes.at(link)}));
+    lanes.push_back(lane);
+    if (lane == way.lane_count(wide)) {
+      all_full.push_back(link);
     }
-    for (const LinkId link : pass.outputs) {
-      flow.flow.outputs.push_back(ports.output({link, lanes.at(link)}));
-    }
-    std::ranges::sort(flow.flow.inputs);
-    std::ranges::sort(flow.flow.outputs);
+  }
+  std::ranges::copy_if(way.narrow_links(), std::back_inserter(all_full),
+                       [&](LinkId link) { return is_taken(link, 0); });
+  if (all_full.empty()) {
+    return lanes;
+  }
+  *full = *std::ranges::min_element(all_full);
+  return std::nullopt;
+}
+
+std::vector<SwitchTurn::Flow> SwitchTurn::asked(const SwitchWay& way, std::size_t stop,
+                                                const Lanes& lanes, int32_t group) const {
+  std::vector<Flow> asked;
+  for (PortFlow& flow : way.flows(switches_->cores(), stop, lanes)) {
+    asked.push_back({std::move(flow), group});
   }
   return asked;
 }
 
-std::optional<SwitchTurn::Lanes> SwitchTurn::first_lanes(const PhaseStream& stream,
-                                                         LinkId* full) const {
-  Lanes lanes;
-  for (const LinkId id : stream.links) {
-    const Link& link = switches_->topology().link(id);
-    if (!switches_->has_end_at(link)) {
-      continue;
-    }
-    int32_t lane = 0;
-    const auto taken = group_on_lanes_.find(id);
-    while (taken != group_on_lanes_.end() && taken->second.contains(lane)) {
-      ++lane;
-    }
-    if (lane >= link.lanes) {
-      *full = id;
-      return std::nullopt;
-    }
-    lanes[id] = lane;
-  }
-  return lanes;
-}
-
-void SwitchTurn::take(const PhaseStream& stream, const Lanes& lanes) {
+void SwitchTurn::take(const PhaseStream& stream, const SwitchWay& way, const Lanes& lanes) {
   streams_.push_back(stream);
-  for (const auto& [link, lane] : lanes) {
-    group_on_lanes_[link][lane] = stream.group;
+  for (const LinkId link : way.narrow_links()) {
+    group_on_lanes_[link][0] = stream.group;
   }
-  for (auto& [number, flows] : asked(stream, lanes)) {
-    std::ranges::move(flows, std::back_inserter(flows_[at(number)]));
+  for (int32_t wide = 0; wide < way.wide_count(); ++wide) {
+    group_on_lanes_[way.wide_links()[at(wide)]][lanes[at(wide)]] = stream.group;
+  }
+  for (std::size_t stop = 0; stop < way.stops().size(); ++stop) {
+    std::ranges::move(asked(way, stop, lanes, stream.group),
+                      std::back_inserter(flows_[way.stops()[stop].at_switch]));
   }
 }
 
 std::optional<SwitchTurn::Clash> SwitchTurn::add(const PhaseStream& stream) {
+  const SwitchWay way = switches_->way_of(stream);
   LinkId full;
-  std::optional<Lanes> lanes = first_lanes(stream, &full);
-  std::set<int32_t> groups = {stream.group};
-  if (!lanes) {
+  const std::optional<Lanes> first = first_lanes(way, &full);
+  if (!first) {
+    std::set<int32_t> groups = {stream.group};
     for (const auto& [lane, group] : group_on_lanes_.at(full)) {
       groups.insert(group);
     }
     return Clash{{}, full, 0, {groups.begin(), groups.end()}, true};
   }
-  LaneSearch search(*this, stream, std::move(*lanes));
-  if (const std::optional<Lanes> found = search.run()) {
-    take(stream, *found);
+  SwitchWay::Question question;
+  question.fits = [&](std::size_t stop, const Lanes& lanes) {
+    return routes(static_cast<int32_t>(way.stops()[stop].at_switch),
+                  asked(way, stop, lanes, stream.group));
+  };
+  question.is_taken = [&](int32_t wide, int32_t lane) {
+    return is_taken(way.wide_links()[at(wide)], lane);
+  };
+  question.may_share = false;
+  if (const std::optional<Lanes> found = way.find(*first, question)) {
+    take(stream, way, *found);
     return std::nullopt;
   }
+  return clash_of(stream, way, *first);
+}
+
+// At the first switch on its way that does not carry it on the first lanes. There is one: had there
+// been none, these lanes would have been found.
+SwitchTurn::Clash SwitchTurn::clash_of(const PhaseStream& stream, const SwitchWay& way,
+                                       const Lanes& first) const {
+  int32_t number = -1;
+  std::vector<Flow> refused;
   FlowRouting routing;
-  const int32_t number = search.refusing();
+  const auto refuses = [&](const SwitchPass& pass) {
+    number = switches_->find(pass.node);
+    const auto stop = std::ranges::find_if(way.stops(), [&](const SwitchWay::Stop& its) {
+      return static_cast<int32_t>(its.at_switch) == number;
+    });
+    if (stop == way.stops().end()) {
+      return false;
+    }
+    refused = asked(way, at(stop - way.stops().begin()), first, stream.group);
+    return !routes(number, refused, &routing);
+  };
+  PLEACH_CHECK(std::ranges::any_of(stream.passes, refuses), "no switch refuses");
   const std::vector<Flow>& here = flows_[at(number)];
-  routes(number, search.refused(), &routing);
   Clash clash = {.node = switches_->node(number), .link = {}};
+  std::set<int32_t> groups = {stream.group};
   if (routing.conflicts.empty()) {  // the search gave up
     for (const Flow& flow : here) {
       groups.insert(flow.group);
@@ -277,9 +219,9 @@ std::optional<SwitchTurn::Clash> SwitchTurn::add(const PhaseStream& stream) {
     std::vector<PortFlow> own;
     for (const int32_t flow : routing.conflicts.front().flows) {
       const bool is_here = flow < count_of(here);
-      groups.insert(is_here ? here[at(flow)].group : stream.group);
-      own.push_back(is_here ? here[at(flow)].flow
-                            : search.refused()[at(flow - count_of(here))].flow);
+      const Flow& one = is_here ? here[at(flow)] : refused[at(flow - count_of(here))];
+      groups.insert(one.group);
+      own.push_back(one.flow);
     }
     const FredSize& size = switches_->size(number);
     if (!size.dead.empty()) {
@@ -292,10 +234,7 @@ std::optional<SwitchTurn::Clash> SwitchTurn::add(const PhaseStream& stream) {
 
 bool SwitchTurn::has_lanes(std::span<const PhaseStream> streams) const {
   return std::ranges::any_of(streams, [&](const PhaseStream& stream) {
-    return std::ranges::any_of(stream.links, [&](LinkId id) {
-      const Link& link = switches_->topology().link(id);
-      return link.lanes > 1 && switches_->has_end_at(link);
-    });
+    return switches_->way_of(stream).wide_count() > 0;
   });
 }
 
@@ -323,17 +262,7 @@ std::optional<bool> SwitchTurn::put_together(std::vector<PhaseStream> streams, J
   }
   SwitchTurn put(*switches_, *options_);
   for (std::size_t stream = 0; stream < streams.size(); ++stream) {
-    Lanes lanes;
-    for (const LinkId link : streams[stream].links) {
-      if (switches_->has_end_at(switches_->topology().link(link))) {
-        lanes[link] = 0;
-      }
-    }
-    const std::span<const LinkId> wide = together.wide_links(stream);
-    for (std::size_t link = 0; link < wide.size(); ++link) {
-      lanes[wide[link]] = answer.lanes[stream][link];
-    }
-    put.take(streams[stream], lanes);
+    put.take(streams[stream], together.way(stream), answer.lanes[stream]);
   }
   *this = std::move(put);
   return true;
@@ -343,11 +272,12 @@ bool SwitchTurn::add_all(std::span<const PhaseStream> streams) {
   SwitchTurn whole = *this;
   LinkId full;
   for (const PhaseStream& stream : streams) {
-    const std::optional<Lanes> lanes = whole.first_lanes(stream, &full);
+    const SwitchWay way = switches_->way_of(stream);
+    const std::optional<Lanes> lanes = whole.first_lanes(way, &full);
     if (!lanes) {
       return false;
     }
-    whole.take(stream, *lanes);
+    whole.take(stream, way, *lanes);
   }
   for (int32_t number = 0; number < switches_->count(); ++number) {
     if (!whole.flows_[at(number)].empty() && !whole.routes(number, {})) {

@@ -14,32 +14,29 @@
 #include "pleach/fabric/fred_switch.h"
 #include "pleach/fabric/switch_cores.h"
 #include "pleach/network/joint_lanes.h"
-#include "pleach/topology/switch_ports.h"
+#include "pleach/network/switch_ways.h"
 #include "pleach/topology/topology.h"
 #include "pleach/training/phase_streams.h"
 
 namespace pleach {
 
-// The switches of a topology that have cells.
+// The switches of a topology that have cells, numbered in the order of their nodes.
 class CellSwitches {
  public:
   // Precondition: check_switches(topology). Borrows it, which outlives this.
   explicit CellSwitches(const Topology& topology);
 
-  int32_t count() const { return count_of(nodes_); }
-  NodeId node(int32_t number) const { return nodes_[at(number)]; }
+  int32_t count() const { return count_of(cores_.nodes()); }
+  NodeId node(int32_t number) const { return cores_.nodes()[at(number)]; }
   const FredSize& size(int32_t number) const { return *cores_.of(node(number))->cells(); }
-  const SwitchPorts& ports(int32_t number) const { return ports_[at(number)]; }
-  int32_t find(NodeId node) const;          // −1: it has no cells
-  bool has_end_at(const Link& link) const;  // at either
-  const Topology& topology() const { return topology_; }
+  int32_t find(NodeId node) const;  // −1: it has no cells
+  // What a stream asks of them: all of it holds its ports, unicasts too.
+  SwitchWay way_of(const PhaseStream& stream) const;
   const SwitchCores& cores() const { return cores_; }
 
  private:
   const Topology& topology_;
   const SwitchCores cores_;
-  std::vector<NodeId> nodes_;  // ascending
-  std::vector<SwitchPorts> ports_;
 };
 
 class SwitchTurn {
@@ -59,8 +56,7 @@ class SwitchTurn {
       : switches_(&switches), options_(&options), flows_(at(switches.count())) {}
 
   // A stream joins those that are here, which stay on their lanes; or does not, and says why. Lanes
-  // are tried from the lowest on, switch by switch, kMostTries routings at the most.
-  static constexpr int32_t kMostTries = 256;
+  // are tried from the lowest on (SwitchWay::find).
   std::optional<Clash> add(const PhaseStream& stream);
   // The same, but where those that are here are in the way they may take other lanes.
   std::optional<Clash> add_or_move(const PhaseStream& stream, JointLanes& joint);
@@ -78,15 +74,16 @@ class SwitchTurn {
     PortFlow flow;
     int32_t group = 0;
   };
-  using Lanes = std::map<LinkId, int32_t>;
 
   bool routes(int32_t number, std::span<const Flow> more, FlowRouting* routing = nullptr) const;
   bool has_lanes(std::span<const PhaseStream> streams) const;  // to choose from
-  // What a stream on these lanes asks of each switch.
-  std::map<int32_t, std::vector<Flow>> asked(const PhaseStream& stream, const Lanes& lanes) const;
-  std::optional<Lanes> first_lanes(const PhaseStream& stream, LinkId* full) const;
-  void take(const PhaseStream& stream, const Lanes& lanes);
-  class LaneSearch;
+  bool is_taken(LinkId link, int32_t lane) const;
+  // The lowest lanes that are left; none: a link is full.
+  std::optional<Lanes> first_lanes(const SwitchWay& way, LinkId* full) const;
+  std::vector<Flow> asked(const SwitchWay& way, std::size_t stop, const Lanes& lanes,
+                          int32_t group) const;
+  Clash clash_of(const PhaseStream& stream, const SwitchWay& way, const Lanes& first) const;
+  void take(const PhaseStream& stream, const SwitchWay& way, const Lanes& lanes);
 
   const CellSwitches* switches_;
   const RouteOptions* options_;
