@@ -51,7 +51,7 @@ class PlacementJudge {
 //   errors  kInvalidArgument: `mesh` on what is no grid, or too large; those of PlacementJudge
 //   source  FRED, ISCA 2025, sec. 8 (a mesh favours the tensor groups); threshold accepting: Dueck
 //           and Scheuer, J. Comput. Phys. 90, 1990
-inline constexpr int32_t kMostMeshRanks = 256;
+inline constexpr int32_t kMostMeshRanks = 1024;
 inline constexpr int32_t kSearchSteps = 2000;
 Result<Strategy> placed(const Topology& topology, Strategy strategy);
 

@@ -106,7 +106,7 @@ TEST(Placements, WhatIsNoGridHasNoMesh) {
   } cases[] = {
       {"switch:8", "placement=mesh: switch:8 is no grid of two dimensions or more"},
       {"ring:8", "placement=mesh: ring:8 is no grid of two dimensions or more"},
-      {"mesh:17x17", "placement=mesh: mesh:17x17 has 289 ranks: at most 256 are placed so"},
+      {"mesh:33x33", "placement=mesh: mesh:33x33 has 1089 ranks: at most 1024 are placed so"},
   };
   for (const auto& [spec, message] : cases) {
     const Topology topology = topology_of(spec);
