@@ -245,6 +245,27 @@ TEST(SwitchConfigurations, ShardsAreReducedOneAfterTheOther) {
   EXPECT_EQ(own.switches[0].flows.size(), 8U);
 }
 
+// What little a search may try depends on the order of flows: who has joined a turn in one order
+// has a configuration all the same.
+TEST(SwitchConfigurations, TakeWhatASearchFoundThatIsCutShort) {
+  const Topology topology = topology_of("fred:D,middle=2");
+  const std::string strategy =
+      "dp=2,pp=10,outputs=multicast,placement=17-0-5-12-6-8-7-3-11-2-9-19-4-13-18-10-14-16-15-1";
+  for (const int64_t budget : {0, 1, 2, 3, 5, 8}) {
+    for (const bool goes_back : {false, true}) {
+      SCOPED_TRACE(testing::Message() << "budget " << budget << ", goes back " << goes_back);
+      const auto own =
+          configured(topology, strategy, {.routing = {.budget = budget, .goes_back = goes_back}});
+      const ConfiguredPhase& data = phase_of(own, "data");
+      std::size_t groups = 0;
+      for (const ConfiguredTurn& turn : data.turns) {
+        groups += turn.groups.size();
+      }
+      EXPECT_EQ(groups, data.phase.rounds.front().size());
+    }
+  }
+}
+
 // A trunk of one lane carries one stream at a time.
 TEST(SwitchConfigurations, NamesATrunkWithoutALaneForEach) {
   const Topology topology = topology_of("switch_tree:2x2,switch=fred,reduce,multicast,lanes=1");

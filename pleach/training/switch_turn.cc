@@ -14,6 +14,12 @@
 namespace pleach {
 namespace {
 
+// A search that is cut short finds for a set of flows what their order lets it, so they are always
+// in the order of their inputs.
+void put_in_order(std::vector<PortFlow>& flows) {
+  std::ranges::sort(flows, {}, &PortFlow::inputs);
+}
+
 // Streams as JointLanes asks for them, which all hold their ports.
 class Together {
  public:
@@ -60,6 +66,7 @@ class Together {
   bool fits(std::size_t stream, std::size_t stop, const Lanes& lanes) {
     std::vector<PortFlow> flows = here(stream, stop);
     std::ranges::copy(asked(stream, stop, lanes), std::back_inserter(flows));
+    put_in_order(flows);
     const auto number = static_cast<int32_t>(at_switch(stream, stop));
     return route_flows(switches_.size(number), flows, options_).routed;
   }
@@ -93,20 +100,11 @@ SwitchWay CellSwitches::way_of(const PhaseStream& stream) const {
   return {topology_, cores_, stream.passes};
 }
 
-bool SwitchTurn::routes(int32_t number, std::span<const Flow> more, FlowRouting* routing) const {
-  std::vector<PortFlow> all;
-  for (const Flow& flow : flows_[at(number)]) {
-    all.push_back(flow.flow);
-  }
-  for (const Flow& flow : more) {
-    all.push_back(flow.flow);
-  }
-  FlowRouting found = route_flows(switches_->size(number), all, *options_);
-  const bool routed = found.routed;
-  if (routing != nullptr) {
-    *routing = std::move(found);
-  }
-  return routed;
+FlowRouting SwitchTurn::route(int32_t number, std::span<const Flow> more) const {
+  std::vector<PortFlow> all = flows(number);
+  std::ranges::transform(more, std::back_inserter(all), &Flow::flow);
+  put_in_order(all);
+  return route_flows(switches_->size(number), all, *options_);
 }
 
 bool SwitchTurn::is_taken(LinkId link, int32_t lane) const {
@@ -173,8 +171,9 @@ std::optional<SwitchTurn::Clash> SwitchTurn::add(const PhaseStream& stream) {
   }
   SwitchWay::Question question;
   question.fits = [&](std::size_t stop, const Lanes& lanes) {
-    return routes(static_cast<int32_t>(way.stops()[stop].at_switch),
-                  asked(way, stop, lanes, stream.group));
+    return route(static_cast<int32_t>(way.stops()[stop].at_switch),
+                 asked(way, stop, lanes, stream.group))
+        .routed;
   };
   question.is_taken = [&](int32_t wide, int32_t lane) {
     return is_taken(way.wide_links()[at(wide)], lane);
@@ -203,14 +202,17 @@ SwitchTurn::Clash SwitchTurn::clash_of(const PhaseStream& stream, const SwitchWa
       return false;
     }
     refused = asked(way, at(stop - way.stops().begin()), first, stream.group);
-    return !routes(number, refused, &routing);
+    routing = route(number, refused);
+    return !routing.routed;
   };
   PLEACH_CHECK(std::ranges::any_of(stream.passes, refuses), "no switch refuses");
-  const std::vector<Flow>& here = flows_[at(number)];
+  std::vector<Flow> all = flows_[at(number)];
+  std::ranges::move(refused, std::back_inserter(all));
+  std::ranges::sort(all, {}, [](const Flow& flow) { return flow.flow.inputs; });
   Clash clash = {.node = switches_->node(number), .link = {}};
   std::set<int32_t> groups = {stream.group};
   if (routing.conflicts.empty()) {  // the search gave up
-    for (const Flow& flow : here) {
+    for (const Flow& flow : all) {
       groups.insert(flow.group);
     }
   } else {
@@ -218,10 +220,8 @@ SwitchTurn::Clash SwitchTurn::clash_of(const PhaseStream& stream, const SwitchWa
     clash.proved = !has_lanes(streams_) && !has_lanes({&stream, 1});
     std::vector<PortFlow> own;
     for (const int32_t flow : routing.conflicts.front().flows) {
-      const bool is_here = flow < count_of(here);
-      const Flow& one = is_here ? here[at(flow)] : refused[at(flow - count_of(here))];
-      groups.insert(one.group);
-      own.push_back(one.flow);
+      groups.insert(all[at(flow)].group);
+      own.push_back(all[at(flow)].flow);
     }
     const FredSize& size = switches_->size(number);
     if (!size.dead.empty()) {
@@ -280,7 +280,7 @@ bool SwitchTurn::add_all(std::span<const PhaseStream> streams) {
     whole.take(stream, way, *lanes);
   }
   for (int32_t number = 0; number < switches_->count(); ++number) {
-    if (!whole.flows_[at(number)].empty() && !whole.routes(number, {})) {
+    if (!whole.flows_[at(number)].empty() && !whole.route(number, {}).routed) {
       return false;
     }
   }
@@ -301,7 +301,7 @@ std::vector<PortFlow> SwitchTurn::flows(int32_t number) const {
   for (const Flow& flow : flows_[at(number)]) {
     flows.push_back(flow.flow);
   }
-  std::ranges::sort(flows, {}, [](const PortFlow& flow) { return flow.inputs; });
+  put_in_order(flows);
   return flows;
 }
 

@@ -65,7 +65,7 @@ class SwitchTurn {
   // Whether they do on some lanes: then these and no others are here. None: not all were tried.
   std::optional<bool> put_together(std::vector<PhaseStream> streams, JointLanes& joint);
 
-  // By switch: what is asked of it, in order.
+  // What is asked of a switch, in the order of inputs: so it routes, by the same options.
   std::vector<PortFlow> flows(int32_t number) const;
   std::set<int32_t> groups() const;
 
@@ -75,7 +75,8 @@ class SwitchTurn {
     int32_t group = 0;
   };
 
-  bool routes(int32_t number, std::span<const Flow> more, FlowRouting* routing = nullptr) const;
+  // What is asked of a switch, and more: as flows() has it in order.
+  FlowRouting route(int32_t number, std::span<const Flow> more) const;
   bool has_lanes(std::span<const PhaseStream> streams) const;  // to choose from
   bool is_taken(LinkId link, int32_t lane) const;
   // The lowest lanes that are left; none: a link is full.
