@@ -23,13 +23,9 @@ Admission::Admission(const Topology& topology, AdmissionRule rule, SwitchCores::
                      int64_t most_known)
     : topology_(topology),
       cores_(topology, rule == AdmissionRule::kFree ? carry_all : make),
-      rule_(rule),
-      most_known_(most_known) {
+      rule_(rule) {
   for (const NodeId node : cores_.nodes()) {
-    Switch& one = switches_.emplace_back();
-    one.node = node;
-    one.core = cores_.of(node);
-    one.most_known = most_known;
+    switches_.push_back({.node = node, .sets = FlowSets(*cores_.of(node), most_known)});
   }
   for (const Link& link : topology.links()) {
     lanes_.users.emplace_back(at(link.lanes), 0);
@@ -45,14 +41,14 @@ Status Admission::check(const LoweredSchedule& schedule) const {
     std::size_t refused = 0;
     const auto fits = [&](std::size_t stop, const Lanes& lanes) {
       refused = stop;
-      const SwitchCore* core = switches_[way.stops()[stop].at_switch].core;
-      return core->conflict(way.flows(cores_, stop, lanes)).empty();
+      const SwitchCore& core = switches_[way.stops()[stop].at_switch].sets.core();
+      return core.conflict(way.flows(cores_, stop, lanes)).empty();
     };
     const Lanes first(at(way.wide_count()), 0);
     if (!way.find(first, {fits})) {
       const Switch& one = switches_[way.stops()[refused].at_switch];
       const std::vector<PortFlow> flows = way.flows(cores_, refused, first);
-      const std::string dead = one.core->dead_in_the_way(flows);
+      const std::string dead = one.sets.core().dead_in_the_way(flows);
       return invalid(fmt::format("switch {} cannot carry a stream of the schedule by itself: {}{}",
                                  topology_.node(one.node).name, flows_text(flows),
                                  dead.empty() ? "" : ": dead is " + dead));
@@ -69,10 +65,11 @@ void Admission::add(const LoweredConnection& connection) {
   way.sets.resize(way.way.stops().size());
   way.places.resize(way.way.stops().size());
   const Lanes first(at(way.way.wide_count()), 0);
-  const auto alone = way.way.find(first, {[&](std::size_t stop, const Lanes& lanes) {
-                                    return carries(switches_[way.way.stops()[stop].at_switch],
-                                                   set_of(way, stop, lanes));
-                                  }});
+  const auto alone =
+      way.way.find(first, {[&](std::size_t stop, const Lanes& lanes) {
+                     Switch& one = switches_[way.way.stops()[stop].at_switch];
+                     return one.sets.carries(set_of(way, stop, lanes), refused_.last_set);
+                   }});
   PLEACH_CHECK(alone, "check() found nothing");
   promise(way, *alone);
   lanes_.are_some = lanes_.are_some || way.way.wide_count() > 0;
@@ -105,49 +102,6 @@ void Admission::promise(Way& way, const Lanes& lanes) {
     way.promise = lanes;
     way.promised.assign(way.sets.size(), -1);
   }
-}
-
-void Admission::add_flows(Switch& one, Load& load, int32_t set, bool alternates) {
-  ++load.streams;
-  if (alternates) {
-    ++load.alternate[set];
-  } else {
-    load.held = one.sets.sum(load.held, set);
-  }
-}
-
-void Admission::remove_flows(Switch& one, Load& load, int32_t set, bool alternates) {
-  --load.streams;
-  if (alternates) {
-    --load.alternate[set];
-  } else {
-    load.held = one.sets.rest(load.held, set);
-  }
-}
-
-bool Admission::carries(Switch& one, int32_t set) {
-  FlowSets::Note& note = one.sets.note(set);
-  if (!note.conflict.has_value()) {
-    note.conflict.emplace();
-    const std::vector<int32_t>& members = one.sets.members(set);
-    for (const int32_t index : one.core->conflict(one.sets.flows(set))) {
-      note.conflict->push_back(members[at(index)]);
-    }
-  }
-  if (!note.conflict->empty()) {
-    refused_.last_set = set;
-  }
-  return note.conflict->empty();
-}
-
-bool Admission::carries(Switch& one, const Load& load, int32_t set, bool alternates) {
-  if (alternates) {
-    return load.held == 0 || carries(one, one.sets.beside(load.held, set));
-  }
-  const int32_t held = one.sets.sum(load.held, set);
-  return carries(one, held) && std::ranges::all_of(load.alternate, [&](const auto& other) {
-           return other.second == 0 || carries(one, one.sets.beside(held, other.first));
-         });
 }
 
 int32_t Admission::first_before(const Switch& one, int32_t connection, const Turn& turn) const {
@@ -190,13 +144,13 @@ bool Admission::fits_with_guests(int32_t first, std::size_t stop, const Lanes& p
   Load guests;
   for (const Inside& other : one.inside) {
     if (other.guest_of == first) {
-      add_flows(one, guests, other.flows, ways_[at(other.connection)].way.alternates());
+      one.sets.add(guests, other.flows, ways_[at(other.connection)].way.alternates());
     }
   }
   Way& way = ways_[at(entering.connection)];
   for (const std::size_t its : entering.stops) {
     if (way.way.stops()[its].at_switch == at_switch) {
-      add_flows(one, guests, set_of(way, its, entering.lanes), way.way.alternates());
+      one.sets.add(guests, set_of(way, its, entering.lanes), way.way.alternates());
     }
   }
   return carries(one, guests, set_of(waiting, stop, promise), waiting.way.alternates());
@@ -308,7 +262,7 @@ bool Admission::join(Company& company, int32_t asking, const Inside& inside, Loa
   }
   company.streams.emplace_back(other.kind, inside.connection);
   Switch& one = switches_[other.way.stops()[inside.stop].at_switch];
-  remove_flows(one, load, inside.flows, other.way.alternates());
+  one.sets.remove(load, inside.flows, other.way.alternates());
   return true;
 }
 
@@ -380,10 +334,14 @@ std::optional<Lanes> Admission::choose_together(int32_t connection, const Turn& 
          });
        },
        [&](std::size_t stream, std::size_t stop, const Lanes& lanes) {
-         at_stop(stream, stop, lanes, add_flows);
+         at_stop(stream, stop, lanes, [](Switch& one, Load& load, int32_t set, bool other) {
+           one.sets.add(load, set, other);
+         });
        },
        [&](std::size_t stream, std::size_t stop, const Lanes& lanes) {
-         at_stop(stream, stop, lanes, remove_flows);
+         at_stop(stream, stop, lanes, [](Switch& one, Load& load, int32_t set, bool other) {
+           one.sets.remove(load, set, other);
+         });
        },
        [&](LinkId link, int32_t lane) {
          return cores_.lane_group({link, lane});
@@ -415,9 +373,9 @@ void Admission::move(int32_t connection, const Lanes& lanes) {
     Switch& one = switches_[way.way.stops()[stop].at_switch];
     Inside& inside = one.inside[way.places[stop]];
     Load& now = one.now[way.phase];
-    remove_flows(one, now, inside.flows, way.way.alternates());
+    one.sets.remove(now, inside.flows, way.way.alternates());
     inside.flows = set_of(way, stop, way.promise);
-    add_flows(one, now, inside.flows, way.way.alternates());
+    one.sets.add(now, inside.flows, way.way.alternates());
   }
   hold(way, 1);
 }
@@ -485,23 +443,15 @@ void Admission::forget(std::size_t at_switch) {
       }
     }
   }
-  FlowSets kept;
-  const auto keep = [&](int32_t set) { return kept.number_of(one.sets.flows(set)); };
-  for (Inside& inside : one.inside) {
-    inside.flows = keep(inside.flows);
-  }
-  for (auto& [phase, load] : one.now) {
-    Load now{keep(load.held), {}, load.streams};
-    for (const auto& [set, count] : load.alternate) {
-      if (count > 0) {
-        now.alternate[keep(set)] = count;
-      }
+  one.sets.forget([&](const FlowSets::Keep& keep) {
+    for (Inside& inside : one.inside) {
+      keep(inside.flows);
     }
-    load = std::move(now);
-  }
-  one.configured = keep(one.configured);
-  one.sets = std::move(kept);
-  one.most_known = most_known_ + one.sets.known();
+    for (auto& [phase, load] : one.now) {
+      keep(load);
+    }
+    keep(one.configured);
+  });
 }
 
 bool Admission::enter(int32_t connection, const Turn& turn) {
@@ -511,7 +461,7 @@ bool Admission::enter(int32_t connection, const Turn& turn) {
   Way& way = ways_[at(connection)];
   way.phase = phase_of(turn);
   for (const SwitchWay::Stop& stop : way.way.stops()) {
-    if (const Switch& one = switches_[stop.at_switch]; one.sets.known() > one.most_known) {
+    if (switches_[stop.at_switch].sets.are_too_many()) {
       forget(stop.at_switch);
     }
   }
@@ -539,7 +489,7 @@ bool Admission::enter(int32_t connection, const Turn& turn) {
     way.places[stop] = one.inside.size();
     one.inside.push_back({connection, set, first_before(one, connection, turn), stop});
     Load& now = one.now[way.phase];
-    add_flows(one, now, set, way.way.alternates());
+    one.sets.add(now, set, way.way.alternates());
     count_configuration(one, now);
   }
   for (const int32_t other : lanes_.moved) {
@@ -554,11 +504,7 @@ bool Admission::enter(int32_t connection, const Turn& turn) {
 }
 
 void Admission::count_configuration(Switch& one, const Load& now) {
-  if (now.held != 0) {
-    bool& was_inside = one.sets.note(now.held).was_inside;
-    configurations_ += was_inside ? 0 : 1;
-    was_inside = true;
-  }
+  configurations_ += now.held != 0 && one.sets.note_inside(now.held) ? 1 : 0;
 }
 
 bool Admission::configure(int32_t connection) {
@@ -584,7 +530,8 @@ bool Admission::configure_alone(int32_t connection) {
     changes = true;
     const int32_t all = one.sets.either(one.configured, flows);
     const int32_t inside = one.sets.common(one.configured, one.now.at(way.phase).held);
-    one.configured = carries(one, all) ? all : one.sets.either(inside, flows);
+    one.configured =
+        one.sets.carries(all, refused_.last_set) ? all : one.sets.either(inside, flows);
   }
   return changes;
 }
@@ -626,7 +573,7 @@ Admission::Refusal Admission::last_refusal() const {
     }
     const std::vector<int32_t>& flows = one.sets.members(other.flows);
     const auto is_in_the_way = [&](int32_t set) {
-      const std::vector<int32_t>& conflict = *one.sets.note(set).conflict;
+      const std::vector<int32_t>& conflict = one.sets.conflict(set);
       return std::ranges::find_first_of(flows, conflict) != flows.end();
     };
     if (std::ranges::any_of(refused_.sets, is_in_the_way)) {
@@ -646,7 +593,8 @@ int32_t Admission::lane_of(int32_t connection, LinkId link) const {
 std::optional<int32_t> Admission::level_of(const Refusal& refusal) const {
   const auto place = std::ranges::lower_bound(cores_.nodes(), refusal.node);
   const Switch& one = switches_[at(place - cores_.nodes().begin())];
-  return refusal.set == 0 ? std::nullopt : one.core->conflict_level(one.sets.flows(refusal.set));
+  return refusal.set == 0 ? std::nullopt
+                          : one.sets.core().conflict_level(one.sets.flows(refusal.set));
 }
 
 void Admission::leave(int32_t connection, std::vector<int32_t>& woken) {
@@ -660,8 +608,8 @@ void Admission::leave(int32_t connection, std::vector<int32_t>& woken) {
     Switch& one = switches_[way.way.stops()[stop].at_switch];
     Inside* inside = &one.inside[way.places[stop]];
     Load& now = one.now[way.phase];
-    remove_flows(one, now, inside->flows, way.way.alternates());
-    if (now.streams == 0 && rule_ == AdmissionRule::kPhase) {
+    one.sets.remove(now, inside->flows, way.way.alternates());
+    if (rule_ == AdmissionRule::kPhase && now.is_empty()) {
       one.now.erase(way.phase);
     }
     *inside = one.inside.back();

@@ -98,21 +98,14 @@ class Admission {
     int32_t guest_of = -1;  // the connection that was the first to wait, and before it in turn
     std::size_t stop = 0;   // of the connection
   };
-  // What is, or would be, inside a switch.
-  struct Load {
-    int32_t held = 0;                      // the set of all that hold their ports
-    std::map<int32_t, int32_t> alternate;  // sets of those that do not: how many streams, 0 too
-    int32_t streams = 0;                   // of both kinds
-  };
+  using Load = FlowSets::Load;
   struct Switch {
     NodeId node;
-    const SwitchCore* core = nullptr;
     FlowSets sets;
-    std::map<int32_t, Load> now;  // by phase; of several those that are there
-    int64_t most_known = 0;
-    int32_t configured = 0;  // a set
-    std::vector<Inside> inside;
-    std::vector<std::pair<Turn, int32_t>> waiting;  // connections, in turn
+    std::map<int32_t, Load> now = {};  // by phase; of several those that are there
+    int32_t configured = 0;            // a set
+    std::vector<Inside> inside = {};
+    std::vector<std::pair<Turn, int32_t>> waiting = {};  // connections, in turn
   };
   struct Way {
     SwitchWay way;
@@ -147,13 +140,12 @@ class Admission {
     std::map<std::size_t, Load> loads;                 // by switch: of those
   };
 
-  static void add_flows(Switch& one, Load& load, int32_t set, bool alternates);
-  static void remove_flows(Switch& one, Load& load, int32_t set, bool alternates);
   static void promise(Way& way, const Lanes& lanes);
   int32_t set_of(Way& way, std::size_t stop, const Lanes& lanes);
-  bool carries(Switch& one, int32_t set);
-  // Whether a switch carries, with what it does carry, one more.
-  bool carries(Switch& one, const Load& load, int32_t set, bool alternates);
+  // Whether a switch carries one more; what it does not is noted.
+  bool carries(Switch& one, const Load& load, int32_t set, bool alternates) {
+    return one.sets.carries(load, set, alternates, refused_.last_set);
+  }
   bool fits(Way& way, std::size_t stop, const Lanes& lanes);
   // Whether those who wait first, before `turn`, would still fit; how, where they have to move.
   bool keeps_promises(int32_t connection, const Turn& turn, const Lanes& lanes, Promises& moved);
@@ -185,7 +177,6 @@ class Admission {
   const Topology& topology_;
   const SwitchCores cores_;
   const AdmissionRule rule_;
-  const int64_t most_known_;
   std::vector<Switch> switches_;  // in the order of cores_.nodes()
   std::vector<Way> ways_;         // by connection
   struct {

@@ -9,8 +9,7 @@ namespace pleach {
 void PacketGates::add(int32_t gate, int32_t stream, const SwitchCore& core, bool alternates) {
   const auto [known, is_new] = numbers_.try_emplace(&core, switches_.size());
   if (is_new) {
-    switches_.emplace_back().core = &core;
-    switches_.back().most_known = most_known_;
+    switches_.push_back({FlowSets(core, most_known_)});
   }
   gates_.resize(std::max(gates_.size(), at(gate) + 1));
   gates_[at(gate)] = {.stream = stream, .at_switch = known->second, .alternates = alternates};
@@ -22,7 +21,7 @@ void PacketGates::enter(std::span<const int32_t> gates, std::span<const PortFlow
   for (std::size_t i = 0; i < gates.size(); ++i) {
     Gate& gate = gates_[at(gates[i])];
     Switch& one = switches_[gate.at_switch];
-    if (one.sets.known() > one.most_known) {
+    if (one.sets.are_too_many()) {
       forget(gate.at_switch);
     }
     gate.waits.push_back({turn, one.sets.number_of({flows[i]})});
@@ -74,35 +73,6 @@ void PacketGates::withdraw(std::span<const int32_t> gates) {
   }
 }
 
-void PacketGates::count(std::map<int32_t, int32_t>& counts, int32_t key, int32_t change) {
-  if ((counts[key] += change) == 0) {
-    counts.erase(key);
-  }
-}
-
-bool PacketGates::carries(Switch& one, int32_t set, int32_t& refused) {
-  FlowSets::Note& note = one.sets.note(set);
-  if (!note.conflict.has_value()) {
-    note.conflict.emplace();
-    for (const int32_t index : one.core->conflict(one.sets.flows(set))) {
-      note.conflict->push_back(one.sets.members(set)[at(index)]);
-    }
-  }
-  refused = note.conflict->empty() ? refused : set;
-  return note.conflict->empty();
-}
-
-bool PacketGates::carries(Switch& one, const Load& load, const Entry& entry, bool alternates,
-                          int32_t& refused) {
-  if (alternates) {
-    return load.held == 0 || carries(one, one.sets.beside(load.held, entry.set), refused);
-  }
-  const int32_t held = one.sets.sum(load.held, entry.set);
-  return carries(one, held, refused) && std::ranges::all_of(load.alternate, [&](const auto& other) {
-           return carries(one, one.sets.beside(held, other.first), refused);
-         });
-}
-
 // Beside what is passing. Who is inside all its switches is carried beside the others there, and
 // needs no question.
 bool PacketGates::is_carried(Switch& one, const Gate& gate, int32_t& refused) {
@@ -116,7 +86,7 @@ bool PacketGates::is_carried(Switch& one, const Gate& gate, int32_t& refused) {
     return false;
   }
   return (one.ended.empty() && entry.end == kNoEnd) ||
-         carries(one, one.now, entry, gate.alternates, refused);
+         one.sets.carries(one.now, entry.set, gate.alternates, refused);
 }
 
 // To those that wait before it.
@@ -130,14 +100,12 @@ bool PacketGates::leaves_room(Switch& one, Waiting::const_iterator waiting) {
     }
     Load after = other->second;
     const bool is_after = gate.moves.has_value() && gate.moves->turn > other->first.first;
-    if (!is_after && gate.alternates) {
-      count(after.alternate, gate.waits.front().set, 1);
-    } else if (!is_after) {
-      after.held = one.sets.sum(after.held, gate.waits.front().set);
+    if (!is_after) {
+      one.sets.add(after, gate.waits.front().set, gate.alternates);
     }
     int32_t refused = kNobody;
     const auto entry = std::ranges::find(before.waits, other->first.first, &Entry::turn);
-    if (!carries(one, after, *entry, before.alternates, refused)) {
+    if (!one.sets.carries(after, entry->set, before.alternates, refused)) {
       return false;
     }
   }
@@ -153,7 +121,7 @@ void PacketGates::note_in_the_way(const Switch& one, const Turn& turn, int32_t r
     const std::vector<int32_t>& flow = one.sets.members(gate.moves->set);
     const bool is_refused =
         refused == kOtherClasses ||
-        std::ranges::find_first_of(flow, *one.sets.note(refused).conflict) != flow.end();
+        std::ranges::find_first_of(flow, one.sets.conflict(refused)) != flow.end();
     const Turn& other = gate.moves->turn;
     if (is_refused && other.traffic_class > turn.traffic_class && other.entry < turn.entry) {
       in_the_way_.push_back(gate.stream);
@@ -180,7 +148,10 @@ void PacketGates::open(std::size_t at_switch) {
 }
 
 void PacketGates::pass(Switch& one, const Gate& gate, int32_t by) {
-  count(one.classes, gate.moves->turn.traffic_class, by);
+  if (const auto [its, is_new] = one.classes.try_emplace(gate.moves->turn.traffic_class);
+      (its->second += by) == 0) {
+    one.classes.erase(its);
+  }
   change(one, one.now, gate, by);
   for (auto& [waiting, after] : one.waiting) {
     if (gate.moves->turn <= waiting.first) {
@@ -191,11 +162,10 @@ void PacketGates::pass(Switch& one, const Gate& gate, int32_t by) {
 }
 
 void PacketGates::change(Switch& one, Load& load, const Gate& gate, int32_t by) {
-  const int32_t set = gate.moves->set;
-  if (gate.alternates) {
-    count(load.alternate, set, by);
+  if (by > 0) {
+    one.sets.add(load, gate.moves->set, gate.alternates);
   } else {
-    load.held = by > 0 ? one.sets.sum(load.held, set) : one.sets.rest(load.held, set);
+    one.sets.remove(load, gate.moves->set, gate.alternates);
   }
 }
 
@@ -227,29 +197,22 @@ void PacketGates::stop(Switch& one, int32_t number) {
 // Of the switch's sets all but those that something is made of.
 void PacketGates::forget(std::size_t at_switch) {
   Switch& one = switches_[at_switch];
-  FlowSets kept;
-  const auto keep = [&](int32_t set) { return kept.number_of(one.sets.flows(set)); };
-  for (Gate& gate : gates_) {
-    if (gate.at_switch == at_switch && gate.moves.has_value()) {
-      gate.moves->set = keep(gate.moves->set);
+  one.sets.forget([&](const FlowSets::Keep& keep) {
+    for (Gate& gate : gates_) {
+      if (gate.at_switch == at_switch && gate.moves.has_value()) {
+        keep(gate.moves->set);
+      }
+      for (Entry& entry : gate.waits) {
+        if (gate.at_switch == at_switch) {
+          keep(entry.set);
+        }
+      }
     }
-    for (Entry& entry : gate.waits) {
-      entry.set = gate.at_switch == at_switch ? keep(entry.set) : entry.set;
+    keep(one.now);
+    for (auto& [waiting, after] : one.waiting) {
+      keep(after);
     }
-  }
-  const auto keep_load = [&](Load& load) {
-    Load kept_load{keep(load.held), {}};
-    for (const auto& [set, streams] : load.alternate) {
-      kept_load.alternate[keep(set)] = streams;
-    }
-    load = std::move(kept_load);
-  };
-  keep_load(one.now);
-  for (auto& [waiting, after] : one.waiting) {
-    keep_load(after);
-  }
-  one.sets = std::move(kept);
-  one.most_known = most_known_ + one.sets.known();
+  });
 }
 
 }  // namespace pleach

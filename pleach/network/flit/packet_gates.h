@@ -82,30 +82,21 @@ class PacketGates {
     std::optional<Entry> moves = {};
     std::vector<Entry> waits = {};  // in turn
   };
-  struct Load {
-    int32_t held = 0;                           // the set of flows that hold their ports
-    std::map<int32_t, int32_t> alternate = {};  // sets of the others: how many
-  };
+  using Load = FlowSets::Load;
   // Gates, and what would pass with them of those that are after them in turn.
   using Waiting = std::map<std::pair<Turn, int32_t>, Load>;
   struct Switch {
-    const SwitchCore* core = nullptr;
     FlowSets sets;
-    int64_t most_known = 0;
-    Load now;                            // those that are passing
-    std::map<int32_t, int32_t> classes;  // of these: how many
-    std::set<int32_t> passing;           // gates
-    std::vector<int32_t> ended;          // of these, which will close
-    Waiting waiting;
+    Load now = {};                            // those that are passing
+    std::map<int32_t, int32_t> classes = {};  // of these: how many
+    std::set<int32_t> passing = {};           // gates
+    std::vector<int32_t> ended = {};          // of these, which will close
+    Waiting waiting = {};
   };
 
   static constexpr int32_t kNobody = -1, kOtherClasses = 0;  // in place of a set that is refused
 
-  static void count(std::map<int32_t, int32_t>& counts, int32_t key, int32_t change);
   static void change(Switch& one, Load& load, const Gate& gate, int32_t by);
-  static bool carries(Switch& one, int32_t set, int32_t& refused);
-  static bool carries(Switch& one, const Load& load, const Entry& entry, bool alternates,
-                      int32_t& refused);
   bool is_carried(Switch& one, const Gate& gate, int32_t& refused);
   bool leaves_room(Switch& one, Waiting::const_iterator waiting);
   void note_in_the_way(const Switch& one, const Turn& turn, int32_t refused);
