@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -61,6 +62,10 @@ Group all_of(int32_t ranks) {
   return group;
 }
 
+std::string cell_below(int32_t leaf, const char* kind, int32_t pair) {
+  return "l1." + std::to_string(leaf) + ":" + kind + std::to_string(4 + pair);
+}
+
 // One stream has other subnetworks, and other lanes of a trunk.
 TEST(DeadCells, CostAStreamNothingThatHasAnotherWay) {
   const std::vector<Group> all = {all_of(20)};
@@ -91,9 +96,58 @@ TEST(DeadCells, AreNamedWhereAStreamHasNoWay) {
   const Result<Simulation> refused = run(topology, {{0, 1, 2}, {3, 6}});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().message,
-            "switch l1.1 cannot carry a stream of the schedule by itself: 2->8; 8->2: dead is R1 "
-            "(input ports 2, 3)");
+            "switch l1.1 cannot carry a stream of the schedule by itself: 2->8; 8->2, on "
+            "whichever lanes: dead is R1 (input ports 2, 3)");
   EXPECT_TRUE(run(topology, {{0, 1, 2}, {3, 5}}));
+  const std::vector<Group> all = {all_of(20)};
+  const Topology above = network("fred:D,without_cell=l1.0:R0+l2.0:R2+l2.0:R3");
+  EXPECT_EQ(run(above, {{2, 3, 5}}).error().message,
+            "switch l2.0 cannot carry a stream of the schedule by itself: 0,4->0,4, on whichever "
+            "lanes: dead is R2 (input ports 4, 5), R3 (input ports 6, 7)");
+  EXPECT_EQ(run(network("fred:D,without_cell=l1.1:D4+l2.0:R3"), all).error().message,
+            "no lanes carry a stream of the schedule through all its switches: dead is D4 (output "
+            "ports 8, 9) of l1.1; R3 (input ports 6, 7) of l2.0");
+}
+
+// Cells that trunks end at, dead at random: a stream over all leaves has a way, which costs it
+// nothing, where each trunk has a lane that lives at both of its ends, both ways.
+TEST(DeadCells, LeaveAStreamTheLanesThatLiveAtBothEnds) {
+  const std::string wafer = "fred:D,io=20";  // ports 8 to 11 of a leaf go up
+  const std::vector<int64_t> sound = finish_ps(wafer, {all_of(20)});
+  int32_t refused = 0;
+  for (uint64_t seed = 0; seed < 120; ++seed) {
+    SCOPED_TRACE(seed);
+    Rng rng(seed);
+    std::set<std::string> names;
+    for (int32_t cell = 0; cell < 1 + static_cast<int32_t>(seed % 8); ++cell) {
+      const char* kind = rng.below(2) == 0 ? "R" : "D";
+      names.insert(rng.below(2) == 0 ? "l2.0:" + (kind + std::to_string(rng.below(10)))
+                                     : cell_below(static_cast<int32_t>(rng.below(5)), kind,
+                                                  static_cast<int32_t>(rng.below(2))));
+    }
+    const auto lives = [&](int32_t leaf, int32_t pair, const char* below, const char* above) {
+      return !names.contains(cell_below(leaf, below, pair)) &&
+             !names.contains("l2.0:" + (above + std::to_string(2 * leaf + pair)));
+    };
+    bool has_way = true;
+    for (int32_t leaf = 0; leaf < 5; ++leaf) {
+      has_way = has_way && (lives(leaf, 0, "D", "R") || lives(leaf, 1, "D", "R")) &&
+                (lives(leaf, 0, "R", "D") || lives(leaf, 1, "R", "D"));
+    }
+    std::string dead = ",without_cell=";
+    for (const std::string& name : names) {
+      dead += (name == *names.begin() ? "" : "+") + name;
+    }
+    const Result<Simulation> simulation = run(network(wafer + dead), {all_of(20)});
+    ASSERT_EQ(simulation.has_value(), has_way) << dead;
+    if (simulation) {
+      EXPECT_EQ(simulation->job_finish_ps.front(), sound.front()) << dead;
+    } else {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 10);
+  EXPECT_LT(refused, 110);
 }
 
 // Whatever is dead, groups finish, or one stream has no way by itself.

@@ -58,22 +58,23 @@ PortFlow SwitchCores::flow_of(const SwitchPass& pass, const LaneOf& lane_of) con
 }
 
 std::vector<int32_t> SwitchCores::live_lanes(NodeId node, LinkId link) const {
-  const SwitchPorts& ports = ports_of(node);
   const Link& of = topology_.link(link);
-  const FredSize* cells = cores_[node.index()]->cells();
+  const FredSize* cells = cores_[node.index()] == nullptr ? nullptr : cores_[node.index()]->cells();
   std::vector<int32_t> dead;
   if (cells != nullptr) {
     dead = of.target == node ? dead_inputs(*cells) : dead_outputs(*cells);
   }
-  std::vector<int32_t> all, live;
+  std::vector<int32_t> live;
   for (int32_t lane = 0; lane < of.lanes; ++lane) {
-    const int32_t port = of.target == node ? ports.input({link, lane}) : ports.output({link, lane});
-    all.push_back(lane);
-    if (!std::ranges::binary_search(dead, port)) {
+    const auto port = [&] {
+      const SwitchPorts& ports = ports_of(node);
+      return of.target == node ? ports.input({link, lane}) : ports.output({link, lane});
+    };
+    if (dead.empty() || !std::ranges::binary_search(dead, port())) {
       live.push_back(lane);
     }
   }
-  return live.empty() ? all : live;
+  return live;
 }
 
 namespace {
@@ -88,6 +89,7 @@ std::vector<int32_t> conflict_from(const SwitchCores& cores, NodeId node,
       auto& [next, lanes] = use->second;
       if (fresh) {
         lanes = cores.live_lanes(node, link);
+        lanes.resize(std::max<std::size_t>(lanes.size(), 1));  // none lives: a dead one, then
       }
       return lanes[at(next++) % lanes.size()];
     }));

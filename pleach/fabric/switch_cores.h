@@ -34,7 +34,8 @@ class SwitchCores {
   // The first lane of a link that is as good as this one at both of its ends
   // (SwitchCore::port_group).
   int32_t lane_group(LinkLane lane) const;
-  // The lanes of a link at one of them by which something passes; all, where none is.
+  // The lanes of a link into a node or out of it by which something passes the node, ascending: all
+  // where it is none of these.
   std::vector<int32_t> live_lanes(NodeId node, LinkId link) const;
   PortFlow flow_of(const SwitchPass& pass, const LaneOf& lane_of) const;
 

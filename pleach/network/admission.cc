@@ -8,6 +8,7 @@
 
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
+#include "pleach/fabric/fred_faults.h"
 
 namespace pleach {
 
@@ -15,6 +16,62 @@ namespace {
 
 std::unique_ptr<SwitchCore> carry_all(const Topology& /*topology*/, NodeId /*node*/) {
   return nullptr;
+}
+
+// Stops that are asked for lanes of a stream by itself, at the most.
+constexpr int32_t kMostAlone = 1 << 16;
+
+// Lanes on which a stream is carried if nobody else is there, by all its stops or by one.
+std::optional<Lanes> find_alone(const SwitchCores& cores, const SwitchWay& way,
+                                std::optional<std::size_t> only = {}) {
+  SwitchWay::Question question;
+  question.fits = [&](std::size_t stop, const Lanes& lanes) {
+    const SwitchCore* core = cores.of(way.stops()[stop].passes.front().node);
+    return (only.has_value() && stop != *only) ||
+           core->conflict(way.flows(cores, stop, lanes)).empty();
+  };
+  question.most_tries = only.has_value() ? kMostAlone / 16 : kMostAlone;
+  question.may_be_dead = only.has_value();
+  return way.find(Lanes(at(way.wide_count()), 0), question);
+}
+
+std::string dead_parts(const SwitchCore& core) {
+  return core.cells() == nullptr ? "" : faults_text(*core.cells(), core.cells()->dead);
+}
+
+// Of a stream that find_alone() finds no lanes for: a switch that has none, or all with dead parts.
+std::string why_not_alone(const Topology& topology, const SwitchCores& cores,
+                          const SwitchWay& way) {
+  std::vector<std::string> dead;
+  std::optional<std::size_t> refusing;
+  for (std::size_t stop = 0; stop < way.stops().size(); ++stop) {
+    const NodeId node = way.stops()[stop].passes.front().node;
+    const std::string parts = dead_parts(*cores.of(node));
+    if (!refusing.has_value() && !find_alone(cores, way, stop)) {
+      refusing = stop;
+    }
+    if (!parts.empty()) {
+      dead.push_back(fmt::format("{} of {}", parts, topology.node(node).name));
+    }
+  }
+  if (!refusing.has_value()) {
+    return fmt::format("no lanes carry a stream of the schedule through all its switches{}{}",
+                       dead.empty() ? "" : ": dead is ", fmt::join(dead, "; "));
+  }
+  const NodeId node = way.stops()[*refusing].passes.front().node;
+  std::vector<std::string> parts;  // whose part it is on one lane, or another
+  for (int32_t lane = 0; lane < way.most_lanes(); ++lane) {
+    const auto flows = way.flows(cores, *refusing, way.aligned(lane));
+    const std::string part = cores.of(node)->dead_in_the_way(flows);
+    if (!part.empty() && std::ranges::find(parts, part) == parts.end()) {
+      parts.push_back(part);
+    }
+  }
+  return fmt::format("switch {} cannot carry a stream of the schedule by itself: {}{}{}{}",
+                     topology.node(node).name,
+                     flows_text(way.flows(cores, *refusing, way.aligned(0))),
+                     way.stops()[*refusing].wide.empty() ? "" : ", on whichever lanes",
+                     parts.empty() ? "" : ": dead is ", fmt::join(parts, ", "));
 }
 
 }  // namespace
@@ -37,21 +94,8 @@ Status Admission::check(const LoweredSchedule& schedule) const {
     return ok();
   }
   for (const LoweredConnection& connection : schedule.connections()) {
-    const SwitchWay way(topology_, cores_, connection);
-    std::size_t refused = 0;
-    const auto fits = [&](std::size_t stop, const Lanes& lanes) {
-      refused = stop;
-      const SwitchCore& core = switches_[way.stops()[stop].at_switch].sets.core();
-      return core.conflict(way.flows(cores_, stop, lanes)).empty();
-    };
-    const Lanes first(at(way.wide_count()), 0);
-    if (!way.find(first, {fits})) {
-      const Switch& one = switches_[way.stops()[refused].at_switch];
-      const std::vector<PortFlow> flows = way.flows(cores_, refused, first);
-      const std::string dead = one.sets.core().dead_in_the_way(flows);
-      return invalid(fmt::format("switch {} cannot carry a stream of the schedule by itself: {}{}",
-                                 topology_.node(one.node).name, flows_text(flows),
-                                 dead.empty() ? "" : ": dead is " + dead));
+    if (const SwitchWay way(topology_, cores_, connection); !find_alone(cores_, way)) {
+      return invalid(why_not_alone(topology_, cores_, way));
     }
   }
   return ok();
@@ -65,11 +109,13 @@ void Admission::add(const LoweredConnection& connection) {
   way.sets.resize(way.way.stops().size());
   way.places.resize(way.way.stops().size());
   const Lanes first(at(way.way.wide_count()), 0);
-  const auto alone =
-      way.way.find(first, {[&](std::size_t stop, const Lanes& lanes) {
-                     Switch& one = switches_[way.way.stops()[stop].at_switch];
-                     return one.sets.carries(set_of(way, stop, lanes), refused_.last_set);
-                   }});
+  SwitchWay::Question question;
+  question.fits = [&](std::size_t stop, const Lanes& lanes) {
+    Switch& one = switches_[way.way.stops()[stop].at_switch];
+    return one.sets.carries(set_of(way, stop, lanes), refused_.last_set);
+  };
+  question.most_tries = kMostAlone;
+  const auto alone = way.way.find(first, question);
   PLEACH_CHECK(alone, "check() found nothing");
   promise(way, *alone);
   lanes_.are_some = lanes_.are_some || way.way.wide_count() > 0;

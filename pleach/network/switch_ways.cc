@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "pleach/base/index.h"
 #include "pleach/collective/switch_passes.h"
+#include "pleach/fabric/fred_switch.h"
 
 namespace pleach {
 namespace {
@@ -120,6 +122,97 @@ class LaneSearch {
   static constexpr int32_t kMostChoices = 64;
 };
 
+// Goes through the wide links in order, each on its live lanes, and asks both ends of each with
+// the links before it alone. What a switch refuses of a part of a stream it refuses of all of it.
+class LinkSearch {
+ public:
+  LinkSearch(const SwitchWay& way, std::vector<Lanes> live_lanes,
+             const SwitchWay::Question& question)
+      : way_(way),
+        question_(question),
+        lanes_of_(std::move(live_lanes)),
+        stops_of_(lanes_of_.size()),
+        lanes_(lanes_of_.size(), SwitchWay::kNoLane),
+        tries_left_(question.most_tries),
+        whole_left_(question.most_whole) {
+    for (std::size_t link = 0; question.may_be_dead && link < lanes_of_.size(); ++link) {
+      lanes_of_[link].resize(at(way.lane_count(static_cast<int32_t>(link))));
+      std::iota(lanes_of_[link].begin(), lanes_of_[link].end(), 0);
+    }
+    for (std::size_t stop = 0; stop < way.stops().size(); ++stop) {
+      for (const int32_t link : way.stops()[stop].wide) {
+        stops_of_[at(link)].push_back(stop);
+      }
+    }
+  }
+
+  bool find(const Lanes& start) {
+    for (std::size_t stop = 0; stop < way_.stops().size(); ++stop) {
+      if (way_.stops()[stop].wide.empty() && !fits(stop)) {
+        return false;
+      }
+    }
+    return std::ranges::none_of(lanes_of_, [](const auto& lanes) { return lanes.empty(); }) &&
+           choose(0, start);
+  }
+  const Lanes& lanes() const { return lanes_; }
+
+ private:
+  bool fits(std::size_t stop) { return tries_left_-- > 0 && question_.fits(stop, lanes_); }
+  bool is_taken(std::size_t link, int32_t lane) const {
+    return question_.is_taken != nullptr && question_.is_taken(static_cast<int32_t>(link), lane);
+  }
+  bool choose(std::size_t link, const Lanes& start) {
+    if (link == lanes_.size()) {
+      return question_.whole == nullptr || (whole_left_-- > 0 && question_.whole(lanes_));
+    }
+    std::vector<int32_t> order = lanes_of_[link];
+    std::ranges::rotate(order, std::ranges::lower_bound(order, start[link]));
+    for (const bool taken : {false, true}) {
+      if (taken && !question_.may_share) {
+        break;
+      }
+      for (const int32_t lane : order) {
+        if (is_taken(link, lane) != taken) {
+          continue;
+        }
+        lanes_[link] = lane;
+        if (std::ranges::all_of(stops_of_[link], [&](std::size_t stop) { return fits(stop); }) &&
+            choose(link + 1, start)) {
+          return true;
+        }
+        if (tries_left_ <= 0 || whole_left_ <= 0) {
+          return false;
+        }
+      }
+    }
+    lanes_[link] = SwitchWay::kNoLane;
+    return false;
+  }
+
+  const SwitchWay& way_;
+  const SwitchWay::Question& question_;
+  std::vector<Lanes> lanes_of_;                     // by wide link
+  std::vector<std::vector<std::size_t>> stops_of_;  // by wide link
+  Lanes lanes_;
+  int32_t tries_left_;
+  int32_t whole_left_;
+};
+
+bool has_dead_parts(const SwitchCores& cores, NodeId node) {
+  const FredSize* cells = cores.of(node)->cells();
+  return cells != nullptr && !cells->dead.empty();
+}
+
+// The lanes of a link that are live at both of its ends.
+std::vector<int32_t> live_lanes(const Topology& topology, const SwitchCores& cores, LinkId id) {
+  const std::vector<int32_t> source = cores.live_lanes(topology.link(id).source, id);
+  const std::vector<int32_t> target = cores.live_lanes(topology.link(id).target, id);
+  std::vector<int32_t> both;
+  std::ranges::set_intersection(source, target, std::back_inserter(both));
+  return both;
+}
+
 }  // namespace
 
 SwitchWay::SwitchWay(const Topology& topology, const SwitchCores& cores,
@@ -167,6 +260,12 @@ SwitchWay::SwitchWay(const Topology& topology, const SwitchCores& cores,
     stops_.push_back(std::move(stop));
   }
   std::ranges::stable_sort(stops_, {}, [](const Stop& stop) { return stop.wide.size(); });
+  if (std::ranges::any_of(stops_, [&](const Stop& stop) {
+        return has_dead_parts(cores, stop.passes.front().node);
+      })) {
+    std::ranges::transform(wide_, std::back_inserter(live_lanes_),
+                           [&](LinkId link) { return live_lanes(topology, cores, link); });
+  }
 }
 
 std::vector<int32_t> SwitchWay::signature() const {
@@ -203,14 +302,23 @@ std::vector<PortFlow> SwitchWay::flows(const SwitchCores& cores, std::size_t sto
     const auto place = std::ranges::lower_bound(wide_, link);
     return place == wide_.end() || *place != link ? 0 : lanes[at(place - wide_.begin())];
   };
+  const auto is_left_out = [&](LinkId link) { return lane_of(link) == kNoLane; };
   std::vector<PortFlow> flows;
-  for (const SwitchPass& pass : stops_[stop].passes) {
-    flows.push_back(cores.flow_of(pass, lane_of));
+  for (SwitchPass pass : stops_[stop].passes) {
+    std::erase_if(pass.inputs, is_left_out);
+    std::erase_if(pass.outputs, is_left_out);
+    if (!pass.inputs.empty() && !pass.outputs.empty()) {
+      flows.push_back(cores.flow_of(pass, lane_of));
+    }
   }
   return flows;
 }
 
 std::optional<Lanes> SwitchWay::find(const Lanes& start, const Question& question) const {
+  if (!live_lanes_.empty()) {
+    LinkSearch search(*this, live_lanes_, question);
+    return search.find(start) ? std::optional(search.lanes()) : std::nullopt;
+  }
   // Else a stop that fits on no lanes at all would be asked again for all lanes of those before it.
   for (std::size_t stop = 0; stop < stops_.size() && wide_count() > 0; ++stop) {
     if (!LaneSearch(stops_, lane_counts_, start, question).may_fit(stop)) {

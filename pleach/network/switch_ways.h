@@ -48,11 +48,14 @@ class SwitchWay {
   // Whether it is made of packets that find their way one by one: of a unicast, or from or to an
   // I/O node.
   bool alternates() const { return alternates_; }
-  // What it asks of a stop.
+  // What it asks of a stop. Of a link whose lane is kNoLane, nothing: flows are without it, or left
+  // out where it is all that they come by, or leave by.
+  static constexpr int32_t kNoLane = -1;
   std::vector<PortFlow> flows(const SwitchCores& cores, std::size_t stop, const Lanes& lanes) const;
 
   struct Question {
-    // Whether a stop fits, on these lanes of its own wide links.
+    // Whether a stop fits, on these lanes of its own wide links. Of those some may be kNoLane where
+    // a switch has dead parts: lanes are then chosen link by link.
     std::function<bool(std::size_t stop, const Lanes& lanes)> fits;
     // Whether all of it does, where every stop fits; empty: yes.
     std::function<bool(const Lanes& lanes)> whole = {};
@@ -60,6 +63,7 @@ class SwitchWay {
     // Empty: none does.
     std::function<bool(int32_t wide, int32_t lane)> is_taken = {};
     bool may_share = true;
+    bool may_be_dead = false;  // lanes are tried that some end cuts off, which may not be asked
     // Where it is known that the lanes to start with do not do: the first stop that does not fit;
     // stops().size(): all do, but not the whole.
     std::optional<std::size_t> start_refused_at = {};
@@ -73,6 +77,8 @@ class SwitchWay {
  private:
   std::vector<LinkId> wide_, narrow_;
   std::vector<int32_t> lane_counts_;  // of wide links
+  // By wide link, where some switch has dead parts, else empty: lanes that neither end cuts off.
+  std::vector<Lanes> live_lanes_;
   std::vector<Stop> stops_;
   bool alternates_ = false;
 };

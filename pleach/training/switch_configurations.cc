@@ -194,14 +194,14 @@ class Compiler {
         continue;
       }
       PLEACH_TRY(carried_alone(stream));
-      result.turns.emplace_back(idle).add(stream);
+      result.turns.emplace_back(idle).add_or_move(stream, joint_);
     }
     return result;
   }
 
-  Status carried_alone(const PhaseStream& stream) const {
+  Status carried_alone(const PhaseStream& stream) {
     SwitchTurn idle(switches_, options_.routing);
-    const std::optional<SwitchTurn::Clash> clash = idle.add(stream);
+    const std::optional<SwitchTurn::Clash> clash = idle.add_or_move(stream, joint_);
     if (!clash) {
       return ok();
     }

@@ -142,7 +142,8 @@ class Fabric {
 TEST(SwitchConfigurations, AddWhatTheyAreConfiguredForOverTwoLevels) {
   for (const char* spec :
        {"fred:D", "fred:B",
-        "fred:D,without_subnetwork=l1.0:1+l2.0:0.1,without_cell=l1.3:R4+l1.2:2/D0+l2.0:D1"}) {
+        "fred:D,without_subnetwork=l1.0:1+l2.0:0.1,without_cell=l1.3:R4+l1.2:2/D0+l2.0:D1",
+        "fred:D,without_cell=l2.0:R0+l2.0:D8"}) {
     const Topology topology = topology_of(spec);
     for (const char* strategy : {"dp=20", "tp=20", "tp=10", "tp=7,dp=2,idle=6"}) {
       const auto own = configured(topology, strategy);
