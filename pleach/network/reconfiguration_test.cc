@@ -131,6 +131,30 @@ TEST(Reconfiguration, IsPaidByWhoPreemptsAndByWhoGoesOn) {
   EXPECT_EQ(twice.use.admission->preemptions, 1);
 }
 
+// One of the same ports comes and goes while switches change for another that goes on, which still
+// waits for the end of the change.
+TEST(Reconfiguration, IsNotCutShortByWhoComesMeanwhile) {
+  const support::TwoLevels levels = tree("fred");
+  const Topology topology = levels.topology();
+  SimulationOptions options;
+  options.admission = AdmissionRule::kPhase;
+  const auto job = [&](const std::vector<int32_t>& group, int64_t bytes, int64_t start_ps,
+                       int32_t traffic_class) {
+    return Job{.schedule = shared(levels.all_reduce(group)),
+               .size_bytes = bytes,
+               .start_ps = start_ps,
+               .traffic_class = traffic_class};
+  };
+  std::vector<Job> jobs = {job({0, 1, 4}, kBytes, 0, 1), job({0, 1}, kBytes / 10, 5'000'000, 0)};
+  const Simulation alone = run(topology, jobs, options, kChangePs);
+  const int64_t latency_ps = 400'000;
+  jobs.push_back(job({0, 1, 4}, 1, alone.job_finish_ps[1] - latency_ps + kChangePs / 4, 0));
+  const Simulation met = run(topology, jobs, options, kChangePs);
+  EXPECT_LT(met.job_finish_ps[2], alone.job_finish_ps[1] + kChangePs);
+  EXPECT_EQ(met.job_finish_ps[0], alone.job_finish_ps[0]);
+  EXPECT_EQ(met.use.admission->reconfigurations, alone.use.admission->reconfigurations);
+}
+
 TEST(Reconfiguration, IsRefusedWhereItCannotBe) {
   const support::TwoLevels levels = tree("");
   const Topology topology = levels.topology();

@@ -305,17 +305,23 @@ int64_t Engine::reconfiguration_ps(int32_t number) {
 void Engine::pace() {
   for (const int32_t number : admission_.take_paced()) {
     const bool is_suspended = admission_.is_suspended(number);
-    std::optional<int64_t>& resumes_ps = connections_[at(number)].resumes_ps;
-    resumes_ps.reset();
+    Connection& connection = connections_[at(number)];
+    connection.resumes_ps.reset();
     if (!transmissions_.is_busy(number) || is_suspended == transmissions_.is_suspended(number)) {
       continue;
     }
     if (is_suspended) {
       transmissions_.suspend(number, true, now_ps_);
       ++entries_.preemptions;
-    } else if (const int64_t later_ps = reconfiguration_ps(number); later_ps > 0) {
-      resumes_ps = add_times_ps(now_ps_, later_ps);
-      events_.push(*resumes_ps, Kind::kResume, number);
+      continue;
+    }
+    // A change for it may still be under way, which it was suspended in.
+    if (const int64_t later_ps = reconfiguration_ps(number); later_ps > 0) {
+      connection.changed_ps = add_times_ps(now_ps_, later_ps);
+    }
+    if (connection.changed_ps > now_ps_) {
+      connection.resumes_ps = connection.changed_ps;
+      events_.push(connection.changed_ps, Kind::kResume, number);
     } else {
       transmissions_.suspend(number, false, now_ps_);
     }
