@@ -223,7 +223,11 @@ Status add_dead_parts(const Topology& topology, const std::string& text, std::st
       return invalid(
           fmt::format("node {} is no switch of cells", quoted(topology.node(*node).name)));
     }
-    models[node->index()] = with_part(models[node->index()], key, piece.substr(colon + 1));
+    const std::string_view name = piece.substr(colon + 1);
+    if (name.empty()) {
+      return invalid(fmt::format("{} names nothing: expected SWITCH:NAME", quoted(piece)));
+    }
+    models[node->index()] = with_part(models[node->index()], key, name);
   }
   return ok();
 }

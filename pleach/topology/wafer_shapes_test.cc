@@ -339,6 +339,8 @@ TEST(WaferShapes, RefuseWhatTheyCannotBe) {
        "fred:D: without_cell: 'R0' does not say of which switch: expected SWITCH:NAME"},
       {"fred:D,without_cell=l1.0:R0+",
        "fred:D: without_cell: '' does not say of which switch: expected SWITCH:NAME"},
+      {"fred:D,without_cell=l1.0:",
+       "fred:D: without_cell: 'l1.0:' names nothing: expected SWITCH:NAME"},
       {"fred:D,without_subnetwork=l3.0:1",
        "fred:D: without_subnetwork: unknown node 'l3.0'; did you mean 'l1.0'? known: 0, 1, 2, "
        "3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, l1.0, l1.1, l1.2, l1.3, "
