@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "pleach/cli/command.h"
@@ -23,6 +24,16 @@ bool hold_standard_streams() {
   }
 }
 
+// Where not all of the standard output could be written: nothing is wrong where who reads has read
+// enough.
+int unwritten(pleach::ExitCode code, int error_number) {
+  if (error_number == EPIPE) {
+    return static_cast<int>(code);
+  }
+  std::fputs("pleach: cannot write to the standard output\n", stderr);
+  return static_cast<int>(pleach::ExitCode::kFailed);
+}
+
 }  // namespace
 
 int main(int argument_count, char** arguments) {
@@ -32,13 +43,14 @@ int main(int argument_count, char** arguments) {
   try {
     const std::vector<std::string> words(arguments, arguments + argument_count);
     const pleach::ExitCode code = pleach::run_command_line(words, stdout, stderr);
-    if (std::fflush(stdout) != 0 && errno != EPIPE) {  // who reads may have read enough
-      std::fputs("pleach: cannot write to the standard output\n", stderr);
-      return static_cast<int>(pleach::ExitCode::kFailed);
-    }
-    return static_cast<int>(code);
+    return std::fflush(stdout) == 0 ? static_cast<int>(code) : unwritten(code, errno);
   } catch (const std::bad_alloc&) {
     std::fputs("pleach: out of memory\n", stderr);
+  } catch (const std::system_error& error) {
+    if (std::ferror(stdout) != 0) {  // fmt gave up on more than the stream holds back
+      return unwritten(pleach::ExitCode::kDone, error.code().value());
+    }
+    std::fprintf(stderr, "pleach: %s\n", error.what());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "pleach: %s\n", error.what());
   }

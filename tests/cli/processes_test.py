@@ -169,6 +169,21 @@ class LostRanks(unittest.TestCase):
         self.assertEqual(done.stderr, "rank 0: cannot write to the standard output\n")
         self.assertEqual(done.returncode, 1)
 
+    def test_more_than_a_stream_holds_back_fails_as_little_does(self):
+        for ports in ("2", "64"):
+            shown = [PLEACH, "fred", "show", "--ports", ports, "--json"]
+            with open("/dev/full", "w") as full:
+                done = subprocess.run(shown, stdout=full, stderr=subprocess.PIPE, text=True,
+                                      env=clean_environment())
+            self.assertEqual(done.stderr, "pleach: cannot write to the standard output\n", ports)
+            self.assertEqual(done.returncode, 1, ports)
+            reader, writer = os.pipe()
+            os.close(reader)  # who read has read enough
+            with open(writer, "wb") as pipe:
+                done = subprocess.run(shown, stdout=pipe, stderr=subprocess.PIPE, text=True,
+                                      env=clean_environment(), restore_signals=False)
+            self.assertEqual((done.stderr, done.returncode), ("", 0), ports)
+
     def test_closed_streams_are_no_connections(self):
         for closed in ("<&- >&-", "<&- >&- 2>&-"):
             done = subprocess.run(
