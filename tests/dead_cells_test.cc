@@ -91,6 +91,17 @@ TEST(DeadCells, LetGroupsWait) {
   EXPECT_EQ(sound, std::vector<int64_t>(4, sound.front()));
 }
 
+// Two of a trunk's four lanes are cut off, so that two of four streams wait: nothing to look for.
+TEST(DeadCells, LeaveLanesForSoManyStreams) {
+  const std::vector<Group> groups = {{0, 4, 8}, {1, 5, 9}, {2, 6, 10}, {3, 7, 11}};
+  const Topology topology = network("fred:D,without_cell=l2.0:R0+l2.0:R3");
+  const Result<Simulation> all = run(topology, groups);
+  ASSERT_TRUE(all) << all.error().message;
+  EXPECT_EQ(all->use.admission->undecided, 0);
+  EXPECT_GT(all->use.admission->waited_ps, 0);
+  EXPECT_EQ(run(topology, {groups[0], groups[1]})->use.admission->waited_ps, 0);
+}
+
 TEST(DeadCells, AreNamedWhereAStreamHasNoWay) {
   const Topology topology = network("fred:D,without_cell=l1.1:R1+l1.1:2/R0");
   const Result<Simulation> refused = run(topology, {{0, 1, 2}, {3, 6}});

@@ -11,7 +11,7 @@ namespace {
 
 using Stream = JointLanes::Stream;
 
-// Whether some link has fewer lanes than streams that hold one.
+// Whether some link has fewer live lanes than streams that hold one.
 bool is_overfull(std::span<const Stream> streams) {
   std::map<LinkId, int32_t> users;
   for (const Stream& stream : streams) {
@@ -20,7 +20,7 @@ bool is_overfull(std::span<const Stream> streams) {
     }
     const std::span<const LinkId> wide = stream.way->wide_links();
     for (int32_t link = 0; link < count_of(wide); ++link) {
-      if (++users[wide[at(link)]] > stream.way->lane_count(link)) {
+      if (++users[wide[at(link)]] > stream.way->live_count(link)) {
         return true;
       }
     }

@@ -39,6 +39,10 @@ class SwitchWay {
   int32_t wide_count() const { return count_of(wide_); }
   std::span<const LinkId> wide_links() const { return wide_; }
   int32_t lane_count(int32_t wide) const { return lane_counts_[at(wide)]; }
+  // Of those, the lanes that no dead part of either end cuts off.
+  int32_t live_count(int32_t wide) const {
+    return live_lanes_.empty() ? lane_count(wide) : count_of(live_lanes_[at(wide)]);
+  }
   std::span<const LinkId> narrow_links() const { return narrow_; }  // the others, ascending
   // Equal for ways that ask the same of switches, on the same lanes.
   std::vector<int32_t> signature() const;
