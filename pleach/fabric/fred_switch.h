@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "pleach/base/index.h"
 #include "pleach/base/result.h"
 
 namespace pleach {
@@ -101,7 +102,6 @@ class FredSwitch {
   std::vector<int32_t> path_of(const FredCell& cell) const;
 
  private:
-  static std::size_t at(int32_t number) { return static_cast<std::size_t>(number); }
   int32_t inputs_count(CellKind kind) const;
   int32_t outputs_count(CellKind kind) const;
   void add_stage(int32_t level, bool is_input);

@@ -307,10 +307,6 @@ class Compiler {
 
 }  // namespace
 
-std::vector<std::string> on_conflict_names() {
-  return texts_of(kOnConflictNames);
-}
-
 Result<OnConflict> parse_on_conflict(std::string_view text) {
   return parse_name(kOnConflictNames, "answer to a conflict", text);
 }

@@ -23,7 +23,6 @@ namespace pleach {
 //   kDecompose  the groups that are named become rings of their ranks, after the others
 //   kFail       an error that names them
 enum class OnConflict : uint8_t { kWait, kDecompose, kFail };
-std::vector<std::string> on_conflict_names();
 Result<OnConflict> parse_on_conflict(std::string_view text);
 
 struct ConfigureOptions {
