@@ -268,16 +268,7 @@ class Model {
 };
 
 bool anyone_starves(const Switches& switches, Rule rule, Moves moves) {
-  const Model model(switches, rule, moves);
-  const auto departures = support::all_departures(model);
-  bool starves = false;
-  for (std::size_t state = 0; state < departures.states.size(); ++state) {
-    EXPECT_FALSE(departures.next[state].empty()) << "an idle switch refuses";
-  }
-  for (int32_t stream = 0; stream < kStreams && !starves; ++stream) {
-    starves = support::may_starve(model, departures, stream);
-  }
-  return starves;
+  return support::anyone_may_starve(Model(switches, rule, moves));
 }
 
 // Streams on lanes, of two or three streams.

@@ -170,16 +170,7 @@ Switches one_switch(const Carried& carried) {
 }
 
 bool anyone_starves(const Switches& switches, Rule rule) {
-  const Model model(switches, rule);
-  const auto departures = support::all_departures(model);
-  bool starves = false;
-  for (std::size_t state = 0; state < departures.states.size(); ++state) {
-    EXPECT_FALSE(departures.next[state].empty()) << "an idle switch refuses";
-  }
-  for (int32_t stream = 0; stream < kStreams && !starves; ++stream) {
-    starves = support::may_starve(model, departures, stream);
-  }
-  return starves;
+  return support::anyone_may_starve(Model(switches, rule));
 }
 
 TEST(AdmissionModel, NobodyWaitsForEverAtOneSwitch) {

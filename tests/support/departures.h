@@ -2,6 +2,8 @@
 // them could wait for ever.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
 #include <map>
 #include <set>
@@ -110,6 +112,20 @@ bool may_starve(const Model& model, const Departures<State>& departures, int32_t
     }
   }
   return false;
+}
+
+// Whether some stream can; someone moves in every state.
+template <typename Model>
+bool anyone_may_starve(const Model& model) {
+  const auto departures = all_departures(model);
+  for (const auto& next : departures.next) {
+    EXPECT_FALSE(next.empty()) << "an idle switch refuses";
+  }
+  bool starves = false;
+  for (int32_t stream = 0; stream < Model::kStreams && !starves; ++stream) {
+    starves = may_starve(model, departures, stream);
+  }
+  return starves;
 }
 
 }  // namespace pleach::support
