@@ -11,9 +11,8 @@
 namespace pleach {
 
 // How the bits of a configuration are counted.
-//   kPublished  3 of every cell, none of multiplexers, whatever m: of the figures of the paper.
-//   They
-//               are enough for the 8 modes of an RD and for what R and D do at m = 2.
+//   kPublished  3 of every cell, none of multiplexers, whatever m: of the figures of the paper. Is
+//               enough for the 8 modes of an RD and for what R and D do at m = 2
 //   kExact      what tells all modes apart: ceil(log2 m²) of an R or D (each side goes one of m
 //               ways; an idle side goes where nothing is), 3 of an RD, ceil(log2 m) of a
 //               multiplexer

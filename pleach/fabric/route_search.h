@@ -19,12 +19,11 @@ namespace pleach {
 // At level k a flow is in one subnetwork, at the ports p >> k of its ports p, whichever subnetwork
 // that is. So whether a set of flows routes inside a subnetwork of level k is a question of the set
 // and of the subnetwork's kind alone, of k where no part is dead: what is learned about it at one
-// place holds at all that are alike, and what a sound one refuses all of its level do. A set
-// routes where its
-// conflict graph (an edge: two flows share a cell) has a colouring with m colours, none of which
-// is barred to a flow that has no way in its subnetwork, of which each routes at level k + 1. A
-// colour that does not leaves behind a least set that does not, and such a set is never again of
-// one colour: that is how a level refutes the one above.
+// place holds at all that are alike, and what a sound one refuses all of its level do. A set routes
+// where its conflict graph (an edge: two flows share a cell) has a colouring with m colours, none
+// of which is barred to a flow that has no way in its subnetwork, of which each routes at level
+// k + 1. A colour that does not leaves behind a least set that does not, and such a set is never
+// again of one colour: that is how a level refutes the one above.
 class RouteSearch {
  public:
   struct Limits {

@@ -31,13 +31,13 @@ class SwitchCores {
   const SwitchCore* of(NodeId node) const { return cores_[node.index()].get(); }
   // A pass of one of them, by its ports (topology/switch_ports.h), on these lanes of its links.
   using LaneOf = std::function<int32_t(LinkId link)>;
+  PortFlow flow_of(const SwitchPass& pass, const LaneOf& lane_of) const;
   // The first lane of a link that is as good as this one at both of its ends
   // (SwitchCore::port_group).
   int32_t lane_group(LinkLane lane) const;
   // The lanes of a link into a node or out of it by which something passes the node, ascending: all
   // where it is none of these.
   std::vector<int32_t> live_lanes(NodeId node, LinkId link) const;
-  PortFlow flow_of(const SwitchPass& pass, const LaneOf& lane_of) const;
 
  private:
   const SwitchPorts& ports_of(NodeId node) const;

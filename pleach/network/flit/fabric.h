@@ -51,10 +51,10 @@ struct RouterFabricOptions {
 };
 
 // A topology as a fabric. Every node is a router, but a rank or I/O node that passes nothing
-// through, has
-// one link each way and gets one interface: that interface is at the other end of the node's links,
-// with their latency and bandwidth. Channel number i is link i for all links; those of interfaces
-// follow, for each interface the one out of it, then the one into it, unless links are them.
+// through, has one link each way and gets one interface: that interface is at the other end of the
+// node's links, with their latency and bandwidth. Channel number i is link i for all links; those
+// of interfaces follow, for each interface the one out of it, then the one into it, unless links
+// are them.
 // The clock is flit bytes over the fastest link's bandwidth; latencies are whole cycles, rounded
 // up, and on slower links as much longer as a flit takes more than a cycle there; those of switches
 // are rounded up likewise, and passed by flits on their way to the channels that leave them.
