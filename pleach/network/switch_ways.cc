@@ -133,7 +133,8 @@ class LinkSearch {
         lanes_of_(std::move(live_lanes)),
         stops_of_(lanes_of_.size()),
         lanes_(lanes_of_.size(), SwitchWay::kNoLane),
-        tries_left_(question.most_tries),
+        tries_left_(
+            std::max(question.most_tries, 2 * (count_of(way.stops()) + 2 * way.wide_count()))),
         whole_left_(question.most_whole) {
     for (std::size_t link = 0; question.may_be_dead && link < lanes_of_.size(); ++link) {
       lanes_of_[link].resize(at(way.lane_count(static_cast<int32_t>(link))));

@@ -71,7 +71,7 @@ class SwitchWay {
     // Where it is known that the lanes to start with do not do: the first stop that does not fit;
     // stops().size(): all do, but not the whole.
     std::optional<std::size_t> start_refused_at = {};
-    int32_t most_tries = 256;  // stops asked; at least twice as many as there are
+    int32_t most_tries = 256;  // stops asked; at least twice as many as lanes of a way want
     int32_t most_whole = 16;
   };
   // Lanes that fit, stop by stop and then as a whole, each link's tried from its lane in `start`

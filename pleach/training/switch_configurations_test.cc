@@ -299,6 +299,16 @@ TEST(SwitchConfigurations, FindsLanesForAllStreamsTogether) {
 }
 
 // Unicasts that share a port alternate: nothing waits, and nothing is configured.
+// Link by link, as something is dead: more often than a search for lanes asks of most.
+TEST(SwitchConfigurations, FindsLanesOfAStreamThroughManySwitches) {
+  const auto own = configured(topology_of("switch_tree:80x3,lanes=3,switch=fred,middle=2,reduce,"
+                                          "multicast,without_subnetwork=l1.0:0"),
+                              "dp=80,tp=3");
+  ASSERT_EQ(own.phases.size(), 2U);
+  EXPECT_EQ(own.phases.back().turns.size(), 3U);
+  EXPECT_EQ(own.phases.back().conflicts.size(), 1U);
+}
+
 TEST(SwitchConfigurations, UnicastsAlternate) {
   const auto own =
       configured(topology_of("fred:C,io=0"), "dp=5,tp=4,ep=5", {.algorithms = {"direct"}});

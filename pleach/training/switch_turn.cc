@@ -7,7 +7,6 @@
 #include <set>
 #include <utility>
 
-#include "pleach/base/check.h"
 #include "pleach/base/index.h"
 #include "pleach/fabric/fred_faults.h"
 
@@ -179,17 +178,19 @@ std::optional<SwitchTurn::Clash> SwitchTurn::add(const PhaseStream& stream) {
     return is_taken(way.wide_links()[at(wide)], lane);
   };
   question.may_share = false;
-  if (const std::optional<Lanes> found = way.find(*first, question)) {
-    take(stream, way, *found);
-    return std::nullopt;
+  const std::optional<Lanes> found = way.find(*first, question);
+  std::optional<Clash> clash = found ? std::nullopt : clash_of(stream, way, *first);
+  if (!clash) {
+    take(stream, way, found.value_or(*first));
   }
-  return clash_of(stream, way, *first);
+  return clash;
 }
 
-// At the first switch on its way that does not carry it on the first lanes. There is one: had there
-// been none, these lanes would have been found.
-SwitchTurn::Clash SwitchTurn::clash_of(const PhaseStream& stream, const SwitchWay& way,
-                                       const Lanes& first) const {
+// At the first switch on its way that does not carry it on the first lanes. None: all do, and a
+// search that is cut short refused a part of the stream.
+std::optional<SwitchTurn::Clash> SwitchTurn::clash_of(const PhaseStream& stream,
+                                                      const SwitchWay& way,
+                                                      const Lanes& first) const {
   int32_t number = -1;
   std::vector<Flow> refused;
   FlowRouting routing;
@@ -205,7 +206,9 @@ SwitchTurn::Clash SwitchTurn::clash_of(const PhaseStream& stream, const SwitchWa
     routing = route(number, refused);
     return !routing.routed;
   };
-  PLEACH_CHECK(std::ranges::any_of(stream.passes, refuses), "no switch refuses");
+  if (std::ranges::none_of(stream.passes, refuses)) {
+    return std::nullopt;
+  }
   std::vector<Flow> all = flows_[at(number)];
   std::ranges::move(refused, std::back_inserter(all));
   std::ranges::sort(all, {}, [](const Flow& flow) { return flow.flow.inputs; });

@@ -83,7 +83,8 @@ class SwitchTurn {
   std::optional<Lanes> first_lanes(const SwitchWay& way, LinkId* full) const;
   std::vector<Flow> asked(const SwitchWay& way, std::size_t stop, const Lanes& lanes,
                           int32_t group) const;
-  Clash clash_of(const PhaseStream& stream, const SwitchWay& way, const Lanes& first) const;
+  std::optional<Clash> clash_of(const PhaseStream& stream, const SwitchWay& way,
+                                const Lanes& first) const;
   void take(const PhaseStream& stream, const SwitchWay& way, const Lanes& lanes);
 
   const CellSwitches* switches_;
