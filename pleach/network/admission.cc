@@ -8,6 +8,7 @@
 
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
+#include "pleach/base/units.h"
 #include "pleach/fabric/fred_faults.h"
 
 namespace pleach {
@@ -497,6 +498,9 @@ void Admission::forget(std::size_t at_switch) {
       keep(load);
     }
     keep(one.configured);
+    for (auto& [changing, until_ps] : one.changes) {
+      keep(changing);
+    }
   });
 }
 
@@ -553,33 +557,42 @@ void Admission::count_configuration(Switch& one, const Load& now) {
   configurations_ += now.held != 0 && one.sets.note_inside(now.held) ? 1 : 0;
 }
 
-bool Admission::configure(int32_t connection) {
+Admission::Configured Admission::configure(int32_t connection, int64_t now_ps,
+                                           int64_t reconfiguration_ps) {
+  Configured answer{now_ps};
   if (admits_all()) {
-    return false;
+    return answer;
   }
-  bool changes = configure_alone(connection);
+  const int64_t changed_ps = add_times_ps(now_ps, reconfiguration_ps);
+  configure_alone(connection, now_ps, changed_ps, answer);
   for (const int32_t other : std::exchange(lanes_.moved, {})) {
-    changes = configure_alone(other) || changes;
+    configure_alone(other, now_ps, changed_ps, answer);
   }
-  return changes;
+  return answer;
 }
 
-bool Admission::configure_alone(int32_t connection) {
+void Admission::configure_alone(int32_t connection, int64_t now_ps, int64_t changed_ps,
+                                Configured& answer) {
   const Way& way = ways_[at(connection)];
-  bool changes = false;
   for (std::size_t stop = 0; stop < way.way.stops().size() && !way.way.alternates(); ++stop) {
     Switch& one = switches_[way.way.stops()[stop].at_switch];
     const int32_t flows = one.inside[way.places[stop]].flows;
+    std::erase_if(one.changes, [&](const auto& change) { return change.second <= now_ps; });
     if (one.sets.contains(one.configured, flows)) {
+      for (const auto& [changing, until_ps] : one.changes) {
+        if (one.sets.meet(changing, flows)) {
+          answer.time_ps = std::max(answer.time_ps, until_ps);
+        }
+      }
       continue;
     }
-    changes = true;
+    answer = {std::max(answer.time_ps, changed_ps), true};
+    one.changes.emplace_back(flows, changed_ps);
     const int32_t all = one.sets.either(one.configured, flows);
     const int32_t inside = one.sets.common(one.configured, one.now.at(way.phase).held);
     one.configured =
         one.sets.carries(all, refused_.last_set) ? all : one.sets.either(inside, flows);
   }
-  return changes;
 }
 
 // Of those inside the way's switches: who is there with one of a lower phase stands still.

@@ -75,10 +75,14 @@ class Admission {
   std::optional<int32_t> level_of(const Refusal& refusal) const;
   // Leaves; appends to `woken` the connections that wait at any of its switches.
   void leave(int32_t connection, std::vector<int32_t>& woken);
-  // For one that has just entered, or goes on: whether a switch on its way changes its
-  // configuration. A switch is configured for flows that held ports, as far as it carries them
-  // together; what holds none asks for nothing.
-  bool configure(int32_t connection);
+  // For one that has just entered, or goes on: when all switches on its way are configured for it,
+  // of which those that are not change from now on. A switch is configured for flows that held
+  // ports, as far as it carries them together; what holds none asks for nothing.
+  struct Configured {
+    int64_t time_ps = 0;
+    bool changes = false;  // some switch does, for it
+  };
+  Configured configure(int32_t connection, int64_t now_ps, int64_t reconfiguration_ps);
   // Those inside that have been suspended since this was last asked, or go on again; by number.
   std::vector<int32_t> take_paced() { return std::exchange(suspended_.changed, {}); }
   bool is_suspended(int32_t connection) const { return ways_[at(connection)].is_suspended; }
@@ -104,6 +108,7 @@ class Admission {
     FlowSets sets;
     std::map<int32_t, Load> now = {};  // by phase; of several those that are there
     int32_t configured = 0;            // a set
+    std::vector<std::pair<int32_t, int64_t>> changes = {};  // for sets, until when
     std::vector<Inside> inside = {};
     std::vector<std::pair<Turn, int32_t>> waiting = {};  // connections, in turn
   };
@@ -165,7 +170,7 @@ class Admission {
   void hold(const Way& way, int32_t change);
   void wait(int32_t connection, const Turn& turn);
   void stop_waiting(int32_t connection);
-  bool configure_alone(int32_t connection);
+  void configure_alone(int32_t connection, int64_t now_ps, int64_t changed_ps, Configured& answer);
   void forget(std::size_t at_switch);
   void pace(const SwitchWay& way);
   int32_t phase_of(const Turn& turn) const {

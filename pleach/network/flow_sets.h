@@ -94,6 +94,10 @@ class FlowSets {
   bool contains(int32_t whole, int32_t part) const {
     return std::ranges::includes(members(whole), members(part));
   }
+  // Whether some flow is in both.
+  bool meet(int32_t left, int32_t right) const {
+    return std::ranges::find_first_of(members(left), members(right)) != members(left).end();
+  }
   // Numbers of flows, ascending.
   const std::vector<int32_t>& members(int32_t set) const { return sets_[at(set)].members; }
   std::vector<PortFlow> flows(int32_t set) const {

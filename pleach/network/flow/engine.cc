@@ -294,11 +294,13 @@ bool Engine::enter(int32_t number, const Send& send) {
 
 // How long switches take until they are configured for one that has entered, or goes on.
 int64_t Engine::reconfiguration_ps(int32_t number) {
-  if (options_.reconfiguration_ps == 0 || !admission_.configure(number)) {
+  if (options_.reconfiguration_ps == 0) {
     return 0;
   }
-  ++entries_.reconfigurations;
-  return options_.reconfiguration_ps;
+  const auto [time_ps, changes] =
+      admission_.configure(number, now_ps_, options_.reconfiguration_ps);
+  entries_.reconfigurations += changes ? 1 : 0;
+  return time_ps - now_ps_;
 }
 
 // When all has entered and left that does at one time.
@@ -315,13 +317,9 @@ void Engine::pace() {
       ++entries_.preemptions;
       continue;
     }
-    // A change for it may still be under way, which it was suspended in.
     if (const int64_t later_ps = reconfiguration_ps(number); later_ps > 0) {
-      connection.changed_ps = add_times_ps(now_ps_, later_ps);
-    }
-    if (connection.changed_ps > now_ps_) {
-      connection.resumes_ps = connection.changed_ps;
-      events_.push(connection.changed_ps, Kind::kResume, number);
+      connection.resumes_ps = add_times_ps(now_ps_, later_ps);
+      events_.push(*connection.resumes_ps, Kind::kResume, number);
     } else {
       transmissions_.suspend(number, false, now_ps_);
     }

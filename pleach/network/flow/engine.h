@@ -85,7 +85,6 @@ class Engine {
     bool is_touched = false;
     std::optional<int64_t> asked_ps = {};    // while it waits for admission: since when
     std::optional<int64_t> resumes_ps = {};  // suspended, while its switches change for it: when
-    int64_t changed_ps = 0;                  // when they have, the last time that it went on
   };
 
   void connect(const FlowJob& job);
