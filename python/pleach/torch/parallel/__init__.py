@@ -17,7 +17,7 @@ from torch.distributed import distributed_c10d as c10d
 from .adoption import ParallelOptimizer, adopt_model, adopt_optimizer
 from .choosing import Choice, plan
 from .comm_hook import hook
-from .comparing import check_model, compare, describe, share_values
+from .comparing import check_model, check_wrapped, compare, describe, share_values
 from .costs import Costs, measure_costs, time_collectives
 from .explaining import Explanation
 from .first_use import is_compiled
@@ -60,35 +60,39 @@ def data_parallel(
     profile: Profile | None = None,
     costs: Costs | None = None,
     replan: bool = True,
+    lazy: bool = False,
 ) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
     """Trains the same model on all ranks of a group, each on its part of a batch.
 
     Collective: all ranks of the group call it, with models and optimizers that are alike. They get
     the first rank's parameters, buffers and optimizer state. A step is then what one process would
-    make of the whole batch, if the loss is a mean over it; it returns before communication has
-    ended, and the next forward waits, layer by layer, for what it needs. `state_dict()`, `eval()`
-    and what runs under `no_grad` see updated parameters.
+    make of the whole batch, if the loss is a mean over it. `step()` returns before communication
+    has ended, and the next forward waits, layer by layer, for the parameters that it needs. Other
+    code that uses a parameter, a buffer or the optimizer's state waits for its final value.
 
     Args:
         model: On one device. It stays the same object, its parameters too; they become views of
             flat buffers after the first backward pass.
-        optimizer: Of all of its parameters that take gradients. Its update is run on this rank's
-            shards where it is elementwise, or on tensors that this rank owns.
+        optimizer: Of all of its parameters that take gradients. torch's own are run on this
+            rank's shards, or on the tensors that this rank owns. Others run their step() once,
+            on whole averaged gradients, on every rank, before step() returns.
         policy: As `pleach train --policy`: `dear,bucket=25MiB`, `work_conserving`, `ddp`, ...; or
             `auto`: what `plan` chooses for the profile.
         process_group: The ranks; the default group's. Two groups of the same ranks are made.
         gather: `parameters` that were updated in shards, or `gradients`, which every rank updates
             everything with.
-        whole_tensor: Whether the optimizer's update of an element depends on others of its tensor;
-            known of torch's own.
-        broadcast_buffers: Whether the first rank's buffers are everybody's after a step.
+        whole_tensor: False declares that the update of an element depends on no other element:
+            an optimizer that is not torch's own then runs its step() once on this rank's shards.
+        broadcast_buffers: True if the first rank's buffers become every rank's after a step.
         channel_width: Collectives on the wire at once, >= 1.
-        check: Fills what has not been gathered with NaN, and compares the ranks' parameters at
-            every step.
+        check: Compares the ranks' parameters at every step, and fills what has not been gathered
+            with NaN. With `lazy`, use of a tensor that is not final is an error.
         profile: Of the model, for policies that plan with times; None: those of the first
             iterations, from which on there is a new plan. The first rank's counts.
         costs: Of the group's collectives, for the same; None: measured now where the policy asks.
-        replan: Whether there is another plan when iterations take 15 % more or less than they did.
+        replan: True for another plan when iterations take 15 % more or less than they did.
+        lazy: Nothing but the next forward waits. Values that are read after `step()` may be old,
+            and what is written to them may be lost; `optimizer.synchronize()` waits for all.
 
     Returns:
         The model and the optimizer.
@@ -103,7 +107,14 @@ def data_parallel(
     assert parent is not None
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     options = Options(
-        policy, gather == "gradients", whole_tensor, broadcast_buffers, channel_width, check, replan
+        policy,
+        gather == "gradients",
+        whole_tensor,
+        broadcast_buffers,
+        channel_width,
+        check,
+        replan,
+        lazy,
     )
     groups = make_groups(parent, device)
     try:
@@ -140,6 +151,7 @@ def _check(
             "the model is compiled as a whole, so its gradients come all at the end of backward: "
             "compile its blocks, one by one"
         )
+    check_wrapped(model)
     check_model(model, optimizer)
 
 

@@ -14,6 +14,7 @@ import torch
 
 from .explaining import Explanation, save_spans
 from .trainer import Trainer
+from .updates import unhooked_step
 
 
 def adopt_model(model: torch.nn.Module, trainer: Trainer) -> None:
@@ -125,32 +126,53 @@ def adopt_optimizer(optimizer: torch.optim.Optimizer, trainer: Trainer) -> None:
     class Parallel(ParallelOptimizer, base):  # type: ignore[misc, valid-type]
         _step_supports_amp_scaling = False
 
-        def step(self, closure: Callable[[], Any] | None = None) -> Any:
-            loss = None
+        @property  # type: ignore[misc]
+        def state(self) -> Any:
+            """The state after the last step. Entries of each element are StateShards."""
+            return trainer.optimizer_state()
+
+        @state.setter
+        def state(self, state: Any) -> None:
+            self.__dict__["state"] = state
+
+        def step(self, closure: Callable[[], Any] | None = None, **options: Any) -> Any:
             if closure is not None:
-                with torch.enable_grad():
-                    loss = closure()
-            trainer.step()
-            return loss
+                closure = _Evaluated(closure, base.__name__)
+                options["closure"] = closure
+            own = trainer.step(lambda: run(self, **options))
+            return closure.loss if closure is not None else own
 
         def state_dict(self) -> dict[str, Any]:
             """As the plain optimizer's, gathered from all ranks, which all call it."""
-            held: Any = self.state
+            with self._whole_state():
+                made: dict[str, Any] = super().state_dict()
+                return made
+
+        @contextlib.contextmanager
+        def _whole_state(self) -> Iterator[None]:
+            """In its `with` block `state` is as without data parallelism. Collective."""
             states = trainer.state()
-            self.state: Any = collections.defaultdict(dict)
+            held, whole = self.__dict__["state"], collections.defaultdict(dict)
             for group in self.param_groups:  # in the order in which it would have made them
                 for parameter in group["params"]:
                     if parameter in states:
-                        self.state[parameter] = states[parameter]
+                        whole[parameter] = states[parameter]
+            self.__dict__["state"] = whole
             try:
-                made: dict[str, Any] = super().state_dict()
-                return made
+                with trainer.inside():
+                    yield
             finally:
-                self.state = held
+                self.__dict__["state"] = held
+
+        def __reduce_ex__(self, protocol: Any) -> Any:
+            """A copy is a plain optimizer, of copies of the parameters. Collective."""
+            with self._whole_state():
+                return copyreg.__newobj__, (base,), self.__getstate__()  # type: ignore
 
         def load_state_dict(self, state_dict: dict[str, Any]) -> None:
             """Takes a plain optimizer's, the same on all ranks."""
-            super().load_state_dict(state_dict)
+            with trainer.inside():
+                super().load_state_dict(state_dict)
             trainer.load_state()
 
         def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -159,6 +181,7 @@ def adopt_optimizer(optimizer: torch.optim.Optimizer, trainer: Trainer) -> None:
                 "close() it, and begin anew with another optimizer"
             )
 
+    run = unhooked_step(base)
     Parallel.trainer = trainer
     Parallel.__name__, Parallel.__qualname__ = base.__name__, base.__qualname__
     Parallel.__module__ = base.__module__
@@ -168,6 +191,30 @@ def adopt_optimizer(optimizer: torch.optim.Optimizer, trainer: Trainer) -> None:
     # Fused optimizers say of themselves that they unscale gradients; shards are unscaled before.
     optimizer.__dict__.pop("_step_supports_amp_scaling", None)
     _take_over_step(optimizer)
+
+
+class _Evaluated:
+    """A closure that has been called: an optimizer's own step() gets its loss, once."""
+
+    def __init__(self, closure: Callable[[], Any], name: str):
+        with torch.enable_grad():
+            self.loss = closure()
+        self._name = name
+        self._calls = 0
+
+    def __call__(self) -> Any:
+        """Returns the loss.
+
+        Raises:
+            RuntimeError: The optimizer asks for another gradient in the same step.
+        """
+        self._calls += 1
+        if self._calls > 1:
+            raise RuntimeError(
+                f"optimizer {self._name} cannot be run by pleach.torch: it evaluates the model "
+                "several times a step"
+            )
+        return self.loss
 
 
 def _take_over_step(optimizer: torch.optim.Optimizer) -> None:

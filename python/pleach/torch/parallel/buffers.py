@@ -1,24 +1,46 @@
-"""The first rank's buffers (running means, counts) become everybody's after every step."""
+"""The first rank's buffers (running means, counts) become every rank's after a step."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors
 
+from .aliases import use_count
 from .exchange import Exchange
+from .guard import Guard
+
+# Uses of a storage that one tensor has: the tensor's, and that of the object that counts.
+SOLE_USES = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class _Sent:
+    """Buffers of one type on their way: this rank's, the flat copy that travels, its work."""
+
+    buffers: list[torch.Tensor]
+    copy: torch.Tensor
+    work: Any
 
 
 class SharedBuffers:
-    """Those of a model. Sent at a step, and taken when somebody may read them."""
+    """Those of a model. Sent at a step, and taken before they are read or written."""
 
-    def __init__(self, model: torch.nn.Module, exchange: Exchange):
-        """Of a model whose buffers are alike on all ranks."""
+    def __init__(self, model: torch.nn.Module, exchange: Exchange, guard: Guard | None):
+        """Shares the buffers of a model, which are alike on all ranks.
+
+        Args:
+            model: The model.
+            exchange: Among the ranks.
+            guard: Makes uses of a buffer wait; its settle() calls take(). None: nothing does, and
+                what is written between a step and the next forward is lost.
+        """
         self._model = model
         self._exchange = exchange
-        self._sent: list[tuple[list[torch.Tensor], torch.Tensor, Any]] = []
+        self._guard = guard
+        self._sent: list[_Sent] = []
 
     @torch.no_grad()
     def give(self) -> None:
@@ -29,18 +51,28 @@ class SharedBuffers:
             if buffer.numel() > 0 and buffer.layout is torch.strided:
                 by_type.setdefault(buffer.dtype, []).append(buffer)
         for buffers in by_type.values():
-            copy = _flatten_dense_tensors([buffer.contiguous() for buffer in buffers])
+            # A copy of one buffer too: this rank may write to it before it has left.
+            copy = torch.cat([buffer.reshape(-1) for buffer in buffers])
             work = dist.broadcast(copy, group=self._exchange.group, group_src=0, async_op=True)
-            self._sent.append((buffers, copy, work))
+            self._sent.append(_Sent(buffers, copy, work))
+        if self._guard is not None and self._exchange.rank != 0:  # the first rank's are final
+            buffers = [buffer for sent in self._sent for buffer in sent.buffers]
+            are_sole = all(
+                use_count(buffer.untyped_storage()) <= SOLE_USES for buffer in buffers
+            )
+            if not (self._guard.put(buffers) and are_sole):
+                self.take()
 
     @torch.no_grad()
     def take(self) -> None:
-        """Takes what has been sent."""
+        """Takes what has been sent, and lifts the guards."""
         sent, self._sent = self._sent, []
-        for buffers, copy, work in sent:
-            work.wait()
+        for one in sent:
+            one.work.wait()
+            if self._guard is not None:
+                self._guard.lift(one.buffers)
             if self._exchange.rank == 0:
                 continue
-            values = _unflatten_dense_tensors(copy, [buffer.contiguous() for buffer in buffers])
-            for buffer, value in zip(buffers, values, strict=True):
-                buffer.copy_(value)
+            values = one.copy.split([buffer.numel() for buffer in one.buffers])
+            for buffer, value in zip(one.buffers, values, strict=True):
+                buffer.copy_(value.view(buffer.shape))

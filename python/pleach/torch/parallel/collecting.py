@@ -29,10 +29,12 @@ class Rights:
         updates_early: Parameters may be updated in backward: one pass a step, and no gradient is
             there to be read.
         settings: The optimizer's, as they are now.
+        divide_before: Prepares a complete gradient of this rank to be summed.
     """
 
     updates_early: bool
     settings: Callable[[], Settings]
+    divide_before: Callable[[torch.Tensor], None] = lambda _gradient: None
 
 
 @dataclasses.dataclass(slots=True)
@@ -344,6 +346,8 @@ class Collector:
             early = self.rights.updates_early
             self._engine.begin(self._now.settings or self.rights.settings() if early else None)
         self._now.reported[layer] = True
+        for member in self._members_of[layer]:
+            self.rights.divide_before(self._views[member])
         self._complete(layer)
         self._engine.gradient_ready(layer, doubtful)
 
@@ -500,7 +504,7 @@ class Collector:
                         found.averages[index][begin : begin + part.length]
                     )
         for member, gradient in found.late.items():
-            self._views[member].copy_(gradient)
+            calls.divide_before(self._views[member].copy_(gradient))
         for index in atoms:
             shares = self.layout.atoms[index].shares
             stretch = Stretch(self._flat(index), (shares,))

@@ -6,7 +6,7 @@ DDP compares the annotations with types, so they are not kept as text here.
 import torch
 import torch.distributed as dist
 
-from .group_calls import AVERAGING
+from .group_calls import AVERAGING, DIVIDED_BEFORE
 
 
 def hook(
@@ -28,7 +28,9 @@ def hook(
     group = state if state is not None else dist.group.WORLD
     assert group is not None
     values = bucket.buffer()
-    averages = group._get_backend(values.device).name() in AVERAGING
+    averages = (
+        group._get_backend(values.device).name() in AVERAGING and values.dtype not in DIVIDED_BEFORE
+    )
     if not averages:
         values.div_(group.size())
     operation = dist.ReduceOp.AVG if averages else dist.ReduceOp.SUM

@@ -8,7 +8,12 @@ from typing import Any
 
 import torch
 
+from .aliases import find_aliases
 from .exchange import Exchange
+
+
+# Classes of torch that average a model's gradients themselves.
+WRAPPERS = frozenset({"DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "FSDPModule"})
 
 
 def describe(
@@ -92,6 +97,22 @@ def share_values(
                 loaded[key] = value.to(loaded[key].device)
 
 
+def check_wrapped(model: torch.nn.Module) -> None:
+    """Refuses models whose gradients something else averages.
+
+    Raises:
+        ValueError: A module is wrapped for data parallelism; names it.
+    """
+    for name, module in model.named_modules():
+        for kind in type(module).__mro__:
+            if kind.__module__.startswith("torch.") and kind.__name__ in WRAPPERS:
+                where = f"module {name}" if name else "the model"
+                raise ValueError(
+                    f"{where} is wrapped in {kind.__name__}, which averages gradients too: pass "
+                    "the bare module"
+                )
+
+
 def check_model(
     model: torch.nn.Module, optimizer: torch.optim.Optimizer
 ) -> dict[torch.nn.Parameter, str]:
@@ -134,6 +155,12 @@ def check_model(
             )
         if parameter.grad_fn is not None or not parameter.is_leaf:
             raise ValueError(f"parameter {name} is computed from others")
+    everything: dict[torch.nn.Parameter, str] = {
+        parameter: name for name, parameter in model.named_parameters()
+    }
+    for alias in find_aliases(everything):
+        if alias.parameter in trained:
+            raise ValueError(alias.refusal("before data_parallel"))
     kinds = {parameter.device.type for parameter in trained}
     if len(kinds) > 1 or len({parameter.device for parameter in trained}) > 1:
         raise ValueError(

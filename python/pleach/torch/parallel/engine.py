@@ -124,6 +124,8 @@ class _Iteration:
     has_stepped: bool = True  # it is over, but for what follows by itself
     reductions: int = 0  # that have ended
     is_final: bool = False  # late gradients are in, too
+    updated: int = 0  # collectives of which all is updated, or that nothing waits for
+    is_asked: bool = False  # its step has been asked for, so updates are to come
     doubtful: set[int] = dataclasses.field(default_factory=set)  # members unused on this rank
     ready: list[tuple[int, int]] = dataclasses.field(default_factory=list)  # first atom, index
     units: dict[int, list[int]] = dataclasses.field(default_factory=dict)  # by index: to update
@@ -278,7 +280,7 @@ class Engine:
 
     def step(self, settings: Settings) -> None:
         """Updates with this iteration's gradients, when they are there. Returns at once."""
-        self._iteration.has_stepped = True
+        self._iteration.has_stepped = self._iteration.is_asked = True
         if not self._following.updates_early:
             with self._changed:
                 self._check()
@@ -300,6 +302,17 @@ class Engine:
                     self._stalls.append((layer, begin_ps, end_ps))
         self._surroundings.streams.wait_for(self._marks.get(layer))
 
+    def await_updates(self) -> None:
+        """Returns when this rank has updated its share of the parameters, if a step is asked for.
+
+        The optimizer's state is then that of after the step.
+        """
+        total = self._following.program.final_count
+        self._wait(
+            lambda: not self._iteration.is_asked or self._iteration.updated == total,
+            "the updates of this rank's share",
+        )
+
     def flush(self) -> None:
         """Returns when all parameters are in place, and what was to be agreed on is known."""
         self._wait(lambda: not self._closed, "the parameters of all layers")
@@ -311,6 +324,13 @@ class Engine:
         """Follows another plan from the next iteration's gradients on."""
         with self._changed:
             self._next = following
+
+    @property
+    def used(self) -> Sequence[bool]:
+        """By member: some rank has a gradient of it in this iteration; known after finish()."""
+        agreement = self._iteration.agreement
+        assert agreement is not None
+        return agreement.used
 
     @property
     def following(self) -> Following:
@@ -599,6 +619,8 @@ class Engine:
         with self._changed:
             for index, units in taken:
                 self._note_updated(index, units, mark)
+            self._iteration.updated += len(taken)
+            self._wake()
         return True
 
     def _take_ready(self) -> list[tuple[int, list[int]]]:

@@ -158,7 +158,7 @@ def _vector_norm(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     dimensions = args[2] if len(args) > 2 else kwargs.get("dim")
     if dimensions or not (order > 0):
         raise RuntimeError(f"{_name(func)} of {gradient.source.why_unreadable(gradient.member)}")
-    dtype = kwargs.get("dtype") or gradient.dtype
+    dtype = (kwargs.get("dtype") or gradient.dtype).to_real()
     return PartialNorm.of(gradient.source, [_held(gradient)], order, dtype, gradient.device)
 
 
@@ -269,7 +269,8 @@ class PartialNorm(torch.Tensor):
         powers = torch.zeros(len(tensors), dtype=torch.float64, device=device)
         for index, parts in enumerate(tensors):
             for part in filter(torch.Tensor.numel, parts):
-                norm = torch.linalg.vector_norm(part, order, dtype=_wide(dtype)).double()
+                wide = _wide(dtype).to_complex() if part.is_complex() else _wide(dtype)
+                norm = torch.linalg.vector_norm(part, order, dtype=wide).double()
                 if math.isinf(order):
                     powers[index] = torch.maximum(powers[index], norm)
                 else:
@@ -316,4 +317,4 @@ class PartialNorm(torch.Tensor):
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype:
-    return torch.float64 if dtype in (torch.float64, torch.complex128) else torch.float32
+    return torch.float64 if dtype == torch.float64 else torch.float32

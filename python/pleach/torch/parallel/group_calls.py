@@ -15,6 +15,10 @@ from .layout import Layout
 # Backends that divide a sum by the number of ranks themselves.
 AVERAGING = frozenset({"pleach", "nccl", "gloo"})
 
+# Types whose largest number is so small that a sum of gradients may be beyond it, though their
+# average is not. Dividing others first would cost a pass over memory.
+DIVIDED_BEFORE = frozenset({torch.float16})
+
 Call = Callable[[], Any]  # starts a collective; gives its Work
 
 
@@ -40,6 +44,13 @@ class Stretch:
             atom.narrow(0, sum(shares[:rank]), shares[rank])
             for atom, shares in zip(self.atoms(), self.shares, strict=True)
         ]
+
+    def as_real(self) -> Stretch:
+        """The same memory in numbers that every backend adds: complex ones are pairs."""
+        if not self.whole.is_complex():
+            return self
+        shares = tuple(tuple(2 * share for share in atom) for atom in self.shares)
+        return Stretch(torch.view_as_real(self.whole).view(-1), shares)
 
     def are_equal(self) -> bool:
         """Whether all ranks have as much of each atom."""
@@ -67,18 +78,19 @@ class GroupCalls:
         self.rank = group.rank()
         self.size = group.size()
         self.averages = group._get_backend(device).name() in AVERAGING
-        self._operation = dist.ReduceOp.AVG if self.averages else dist.ReduceOp.SUM
 
     def reduce(self, stretch: Stretch) -> list[Call]:
         """Every rank's share becomes the average (or the sum), in place."""
+        stretch = stretch.as_real()
+        operation = self._operation(stretch)
         atoms, parts = stretch.atoms(), stretch.parts(self.rank)
         if not stretch.are_equal():
             return [
-                self._reduce_to(atom, owner_of(shares))
+                self._reduce_to(atom, owner_of(shares), operation)
                 for atom, shares in zip(atoms, stretch.shares, strict=True)
             ]
         options = c10d.ReduceScatterOptions()
-        options.reduceOp = self._operation  # type: ignore[assignment]
+        options.reduceOp = operation
         options.asyncOp = True
         if len(atoms) == 1:
             return [lambda: self.group._reduce_scatter_base(parts[0], atoms[0], options)]
@@ -86,6 +98,7 @@ class GroupCalls:
 
     def distribute(self, stretch: Stretch) -> list[Call]:
         """Every rank gets the others' shares, in place."""
+        stretch = stretch.as_real()
         atoms, parts = stretch.atoms(), stretch.parts(self.rank)
         if not stretch.are_equal():
             return [
@@ -100,20 +113,30 @@ class GroupCalls:
 
     def all_reduce(self, stretch: Stretch) -> list[Call]:
         """Everything becomes the average (or the sum), in place."""
+        stretch = stretch.as_real()
         options = c10d.AllreduceOptions()
-        options.reduceOp = self._operation  # type: ignore[assignment]
+        options.reduceOp = self._operation(stretch)
         options.asyncOp = True
         return [lambda: self.group.allreduce([stretch.whole], options)]
 
+    def divide_before(self, gradients: torch.Tensor) -> None:
+        """Divides this rank's gradients by the number of ranks, where their sum may overflow."""
+        if gradients.dtype in DIVIDED_BEFORE:
+            gradients.div_(self.size)
+
     def divide(self, stretch: Stretch, is_whole: bool) -> None:
         """Makes averages of this rank's sums, where the backend has not."""
-        if not self.averages:
+        if not self.averages and stretch.whole.dtype not in DIVIDED_BEFORE:
             for part in [stretch.whole] if is_whole else stretch.parts(self.rank):
                 part.div_(self.size)
 
-    def _reduce_to(self, atom: torch.Tensor, owner: int) -> Call:
+    def _operation(self, stretch: Stretch) -> Any:
+        is_sum = not self.averages or stretch.whole.dtype in DIVIDED_BEFORE
+        return dist.ReduceOp.SUM if is_sum else dist.ReduceOp.AVG
+
+    def _reduce_to(self, atom: torch.Tensor, owner: int, operation: Any) -> Call:
         options = c10d.ReduceOptions()
-        options.reduceOp = self._operation  # type: ignore[assignment]
+        options.reduceOp = operation
         options.rootRank = owner
         options.asyncOp = True
         return lambda: self.group.reduce([atom], options)

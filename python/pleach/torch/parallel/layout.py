@@ -8,6 +8,7 @@ Tensors of one type and device lie in one buffer, so an atom is a stretch of one
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -15,6 +16,8 @@ from collections.abc import Callable, Iterable, Sequence
 import torch
 
 from pleach.policy import cut_atoms, own_atoms
+
+from .aliases import find_aliases, use_count
 
 # Allocates a flat buffer: elements, type, device.
 Allocator = Callable[[int, torch.dtype, torch.device], torch.Tensor]
@@ -87,13 +90,38 @@ class Place:
 
 
 class Buffer:
-    """Flat memory of one type on one device: of the parameters, and as much of their gradients."""
+    """Flat memory of one type on one device: of the parameters, and as much of their gradients.
+
+    Attributes:
+        parameters: 1-D, for collectives and updates.
+        exposed: The same memory by a storage of its own, which the model's parameters are views
+            of. So the uses of that storage show who else has a view.
+        gradients: 1-D, as many elements.
+    """
 
     def __init__(self, size: int, dtype: torch.dtype, device: torch.device, allocate: Allocator):
         self.parameters = allocate(size, dtype, device)
         self.gradients = allocate(size, dtype, device)
         self.parameters.zero_()
         self.gradients.zero_()
+        self.exposed = self.parameters
+        with contextlib.suppress(RuntimeError, BufferError):  # a device that DLPack does not know
+            self.exposed = torch.from_dlpack(self.parameters.view(torch.uint8)).view(dtype)
+        self._storage: torch.UntypedStorage | None = self.exposed.untyped_storage()
+        self._uses = 0
+
+    def release(self) -> None:
+        """Leaves the exposed memory to the parameters: training has ended."""
+        self.exposed, self._storage = torch.empty(0), None
+
+    def note_uses(self) -> None:
+        """Remembers how many tensors share the exposed storage now."""
+        assert self._storage is not None
+        self._uses = use_count(self._storage)
+
+    def has_aliases(self) -> bool:
+        """True if more tensors share the exposed storage than note_uses found."""
+        return self._storage is not None and use_count(self._storage) > self._uses
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,7 +179,9 @@ class Layout:
         """
         self.members = tuple(members)
         self.rules = rules
-        self._adopted: list[tuple[int, torch.Tensor]] = []  # by member: addresses, views
+        self._addresses: list[int] = []  # by member: where its values lie
+        # By member, and its strides: a user may give it others.
+        self._shapes = [(one.parameter.shape, dense_strides(one.parameter)) for one in members]
         self._keys: list[tuple[torch.dtype, torch.device]] = []
         self._sizes: list[int] = []
         self.atoms = tuple(self._cut())
@@ -242,10 +272,8 @@ class Layout:
 
     def view(self, flat: torch.Tensor, member: int) -> torch.Tensor:
         """A member in its shape, of memory that is like its buffer."""
-        tensor = self.members[member].parameter
-        return flat.as_strided(
-            tensor.shape, dense_strides(tensor), flat.storage_offset() + self.place(member).begin
-        )
+        shape, strides = self._shapes[member]
+        return flat.as_strided(shape, strides, flat.storage_offset() + self.place(member).begin)
 
     def parameter(self, member: int) -> torch.Tensor:
         """A member's values in its buffer, in its shape."""
@@ -260,14 +288,43 @@ class Layout:
         view = self.view(flat, member)
         return view if view.numel() > 0 else view.to(self.members[member].parameter.dtype)
 
+    def _exposed(self, member: int) -> torch.Tensor:
+        """A member's values, for the model."""
+        return self._own(self.buffers[self.place(member).buffer].exposed, member)
+
     @torch.no_grad()
     def adopt(self) -> None:
-        """Makes every parameter a view of its buffer, with the values that it has."""
+        """Makes every parameter a view of its buffer, with the values that it has.
+
+        Views that autograd knows of follow.
+
+        Raises:
+            RuntimeError: Another tensor shares a parameter's memory, and cannot follow.
+        """
+        aliases = find_aliases({one.parameter: one.name for one in self.members})
+        for alias in aliases:
+            if alias.tensor.grad_fn is None:
+                raise RuntimeError(alias.refusal("before the first backward pass"))
         for index, member in enumerate(self.members):
-            view = self.parameter(index)
-            view.copy_(member.parameter)
+            before, view = member.parameter.data, self._exposed(index)
+            view.copy_(before)
             member.parameter.data = view
-            self._adopted.append((view.data_ptr(), view))
+            for alias in aliases:
+                if alias.parameter is member.parameter:
+                    alias.follow(before, view)
+            self._addresses.append(view.data_ptr())
+        del before, view, aliases
+        for buffer in self.buffers:
+            buffer.note_uses()
+
+    def release(self) -> None:
+        """Leaves their memory to the parameters: training has ended."""
+        for buffer in self.buffers:
+            buffer.release()
+
+    def has_aliases(self) -> bool:
+        """True if tensors other than the parameters share their memory: views, NumPy arrays."""
+        return any(buffer.has_aliases() for buffer in self.buffers)
 
     @torch.no_grad()
     def take_moved(self) -> None:
@@ -276,10 +333,13 @@ class Layout:
         Raises:
             RuntimeError: One has another shape or type, or is on another device.
         """
-        for member, (address, view) in zip(self.members, self._adopted, strict=False):
+        for index, (member, address) in enumerate(
+            zip(self.members, self._addresses, strict=False)
+        ):
             parameter = member.parameter
             if parameter.data_ptr() == address:
                 continue
+            view = self._exposed(index)
             for what, before, now in (
                 ("shape", tuple(view.shape), tuple(parameter.shape)),
                 ("type", view.dtype, parameter.dtype),

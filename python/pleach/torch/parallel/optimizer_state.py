@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from .exchange import Exchange
 from .group_calls import GroupCalls, Stretch
-from .layout import Layout
+from .layout import Layout, dense_strides
 from .updates import UnitOptimizer, flat, is_per_element
 
 # What an entry is, and its type or its value.
@@ -83,3 +84,36 @@ def _gather_entry(
         member: layout.view(buffers[layout.place(member).buffer], member).clone()
         for member in members
     }
+
+
+def gather_member(
+    layout: Layout,
+    calls: GroupCalls,
+    member: int,
+    dtype: torch.dtype,
+    parts: Sequence[tuple[int, torch.Tensor]],
+) -> torch.Tensor:
+    """One entry of one member. Collective.
+
+    Args:
+        layout: Where parameters lie.
+        calls: Of a group whose ranks all call it.
+        member: The member.
+        dtype: Of the entry.
+        parts: This rank's, each with the element of the member that it begins at.
+
+    Returns:
+        A new tensor in the member's shape.
+    """
+    place, parameter = layout.place(member), layout.members[member].parameter
+    atoms = [layout.atoms[index] for index in layout.atoms_by_member()[member]]
+    begin, end = atoms[0].place, atoms[-1].place + atoms[-1].size
+    whole = torch.zeros(end - begin, dtype=dtype, device=parameter.device)
+    for first, part in parts:
+        into = whole[place.begin + first - begin :][: part.numel()]
+        into.copy_(flat(part, part))
+    for call in calls.distribute(Stretch(whole, tuple(atom.shares for atom in atoms))):
+        call().wait()
+    return whole.as_strided(
+        parameter.shape, dense_strides(parameter), place.begin - begin
+    ).clone()

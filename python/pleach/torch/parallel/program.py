@@ -57,6 +57,10 @@ class Program:
             for one in self.plan
         ]
         self.finals = [one.reduces == (gathers is not Gathers.GRADIENTS) for one in self.plan]
+        # Each is taken up once an iteration by what updates.
+        self.final_count = sum(
+            one.reduces or is_final for one, is_final in zip(self.plan, self.finals, strict=True)
+        )
         final_of_atom = {
             atom: index
             for index, one in enumerate(self.plan)

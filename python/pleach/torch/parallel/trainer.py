@@ -16,6 +16,7 @@ import torch
 
 from pleach.policy import BucketTuner, SettledPlan, profile, settle_plan
 
+from .aliases import find_aliases
 from .buffers import SharedBuffers
 from .clocks import clock_of
 from .collecting import Collector, Rights
@@ -23,6 +24,7 @@ from .comparing import compare, compare_values
 from .costs import Costs
 from .engine import Agreement, Engine, Surroundings
 from .explaining import Explanation, Span, explain_log
+from .exposed_state import Division, ExposedState
 from .first_use import Watcher, find_gates, order_of
 from .following import (
     Plans,
@@ -37,6 +39,7 @@ from .following import (
 from .gradients import AveragedGradient
 from .group_calls import GroupCalls, stretches
 from .groups import Groups
+from .guard import Guard, guard_of
 from .health import Health
 from .hooks import Hook
 from .layer_times import LayerTimer
@@ -48,13 +51,16 @@ from .profiling import Profile
 from .program import Gathers
 from .streams import streams_of
 from .updates import (
+    DeclaredOptimizer,
     Kind,
+    NoOptimizer,
     Unit,
     UnitOptimizer,
     kind_of,
     settings_of,
     shard_units,
     whole_units,
+    with_empty_units,
 )
 
 # Of searches of bucket sizes.
@@ -65,7 +71,7 @@ MOST_PROPOSALS = 100
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What was asked of data_parallel."""
+    """What was asked of data_parallel; see there."""
 
     policy: str
     gathers_gradients: bool = False
@@ -74,6 +80,7 @@ class Options:
     channel_width: int = 2
     check: bool = False
     replan: bool = True
+    lazy: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,6 +111,7 @@ class _Built:
     members_of: list[list[int]]  # by layer
     index_of: dict[int, int]  # members, by the identity of their parameters
     shards: list[list[torch.Tensor]]  # by member: this rank's parts of its gradient, flat
+    state: ExposedState
 
     @property
     def gathers(self) -> Gathers:
@@ -155,6 +163,9 @@ class Trainer:
         self._empty = {one: names[one] for one in trained if one.numel() == 0}
         self._frozen = {one: name for one, name in names.items() if not one.requires_grad}
         self._tuner, self._kinds = self._check_policy()
+        self._guard = self._make_guard()
+        self._guarded: set[int] = set()  # layers whose parameters are
+        self._is_inside = False  # the optimizer's own step() runs, on its own state
         self._passes = Passes(self._begin_pass, self._end_pass)
         self._watcher: Watcher | None = Watcher(model, list(self._names), self._passes.join)
         self._built: _Built | None = None
@@ -164,7 +175,9 @@ class Trainer:
         self._forget.atexit = False
         self._handles: list[Any] = []  # of all hooks
         self._kept_nodes = [self._hook(parameter) for parameter in trained]
-        self._buffers = SharedBuffers(model, groups.exchange) if options.broadcast_buffers else None
+        self._buffers: SharedBuffers | None = None
+        if options.broadcast_buffers:
+            self._buffers = SharedBuffers(model, groups.exchange, self._guard)
         self._steps = 0
         self._stepped_s: float | None = None  # when the last step was asked for
         self._has_announced = False  # a proposal, that has not been told
@@ -173,6 +186,7 @@ class Trainer:
         self._handles += [
             model.register_forward_pre_hook(Hook(self._begin_forward), prepend=True),
             model.register_forward_hook(Hook(self._end_forward)),
+            model.register_forward_hook(Hook(self._leave_forward), always_call=True),
         ]
         for module in model.modules():
             before = Hook(self._before_state_dict)
@@ -197,6 +211,11 @@ class Trainer:
                 model_of(None, count),
             )
             check_kinds(self.policy, settled.collectives, is_early(self.policy))
+            if is_early(self.policy) and self._kind.is_own_step:
+                raise ValueError(
+                    f"policy {self.policy}: gathers=early updates in backward, and optimizer "
+                    f"{self._base.__name__} runs its step() as a whole; use gathers=after_step"
+                )
             return frozenset(one.kind for one in settled.collectives)
 
         found: frozenset[str] = self.groups.exchange.share(kinds)
@@ -244,8 +263,10 @@ class Trainer:
                 "averaged: call it before or after"
             )
         self._built.collector.begin_pass()
+        self._lift_all()
         if self._built.plans.wanted.updates_early:
             self._built.layout.take_moved()
+            self._built.state.take()
 
     def _end_pass(self) -> None:
         if self._built is None:
@@ -262,6 +283,8 @@ class Trainer:
             return
         self._passes.forget()
         self._take_buffers()
+        if self._guard is not None:
+            self._guard.is_forward = True
         if self._built is None:
             return
         if torch.is_grad_enabled():
@@ -276,6 +299,10 @@ class Trainer:
         self._watch(outputs)
         if self._built is not None and (timer := self._built.timer) is not None:
             timer.end_forward()
+
+    def _leave_forward(self, *_arguments: Any) -> None:
+        if self._guard is not None:
+            self._guard.is_forward = False
 
     def _watch(self, outputs: Any) -> None:
         """A pass from a model's outputs has not ended with a backward that is run in it.
@@ -307,6 +334,106 @@ class Trainer:
         self._take_buffers()
         if self._built is not None:
             self._built.engine.flush()
+            self._lift_all()
+
+    # --- Guards.
+
+    def _make_guard(self) -> Guard | None:
+        """What makes uses of a tensor wait that is not final, or, if asked to check, fail."""
+        held = weakref.ref(self)
+
+        def settle(tensor: torch.Tensor) -> None:
+            trainer = held()
+            if trainer is not None:
+                trainer._settle(tensor)
+
+        def settle_all() -> None:
+            trainer = held()
+            if trainer is not None:
+                trainer.synchronize()
+
+        def refuse(tensor: torch.Tensor) -> None:
+            trainer = held()
+            name = "" if trainer is None else trainer._name_of(tensor)
+            raise RuntimeError(
+                f"{name} is used before it is final, between step() and the next forward: with "
+                "lazy=True call optimizer.synchronize() first"
+            )
+
+        if not self.options.lazy:
+            return Guard(settle, settle_all)
+        if self.options.check:
+            return Guard(refuse, lambda: refuse(torch.empty(0)), waits=False)
+        return None
+
+    def _name_of(self, tensor: torch.Tensor) -> str:
+        names: list[tuple[str, Any]] = [(name, one) for one, name in self._names.items()]
+        for name, one in [*names, *self.model.named_buffers()]:
+            if one is tensor:
+                return name
+        return "a tensor of the training"
+
+    def _settle(self, tensor: torch.Tensor) -> None:
+        """Returns when a guarded tensor is final."""
+        built = self._built
+        index = None if built is None else built.index_of.get(id(tensor))
+        if built is None or index is None:  # a buffer, or a number of the optimizer's state
+            self._take_buffers()
+            if built is not None and guard_of(tensor) is not None:
+                built.engine.await_updates()
+                built.state.lift(self._need_guard())
+        else:
+            self._open(built.layout.members[index].layer)
+
+    def _need_guard(self) -> Guard:
+        assert self._guard is not None
+        return self._guard
+
+    def _open(self, layer: int) -> None:
+        """Returns when a layer's parameters are in place."""
+        built = self._built
+        assert built is not None
+        built.engine.wait_for(layer)
+        if layer in self._guarded:
+            self._guarded.discard(layer)
+            members = built.layout.members
+            self._need_guard().lift([members[one].parameter for one in built.members_of[layer]])
+
+    def _lift_all(self) -> None:
+        """Everything is final."""
+        built, layers = self._built, self._guarded
+        if built is None or self._guard is None:
+            return
+        self._guarded = set()
+        members = built.layout.members
+        self._guard.lift(
+            members[one].parameter for layer in layers for one in built.members_of[layer]
+        )
+        built.state.lift(self._guard)
+
+    def _put_guards(self) -> None:
+        """A step is under way: nothing is final, and its users wait."""
+        built = self._built
+        if built is None or self._guard is None or self._kind is Kind.UNKNOWN:
+            return
+        if built.layout.has_aliases():
+            if not self.options.lazy:
+                self.synchronize()  # whose values no guard can protect
+                return
+            self._refuse_aliases()
+        self._guarded = set(range(built.layout.layer_count))
+        self._guard.put(member.parameter for member in built.layout.members)
+        built.state.guard(self._guard)
+
+    def _refuse_aliases(self) -> None:
+        for alias in find_aliases(self._names):
+            if alias.tensor.grad_fn is None:
+                raise RuntimeError(
+                    f"parameter {alias.name} shares its memory with a tensor of shape "
+                    f"{tuple(alias.tensor.shape)} (a view, .data, detach() or a NumPy array): with "
+                    "lazy=True its values are not final between step() and the next forward; drop "
+                    "it, or leave lazy out"
+                )
 
     def set_synchronous(self, is_synchronous: bool) -> None:
         """Whether gradients are reduced, or only add up on this rank."""
@@ -327,14 +454,26 @@ class Trainer:
         if self._built is not None:
             self._built.layout.take_moved()
 
-    def step(self) -> None:
-        """Updates the parameters with the gradients that have come; collective."""
+    def step(self, run: Callable[[], Any]) -> Any:
+        """Updates the parameters with the gradients that have come; collective.
+
+        Args:
+            run: Runs the optimizer's own step(), if that is what updates.
+
+        Returns:
+            The value that `run` returns; None if it was not called.
+        """
+        if self._guarded:  # no backward pass has come since the last step
+            self.synchronize()
         self._check_parameters()
         self._passes.forget()
         if self._built is None:
             self._build()
         built = self._built
         assert built is not None
+        if not built.plans.wanted.updates_early:
+            built.engine.await_updates()
+            built.state.take()
         if self.options.check:
             self._compare_parameters()
         self._steps += 1
@@ -347,11 +486,57 @@ class Trainer:
         if built.collector.has_replaced():
             built.engine.finish()
             built.collector.take_replaced()
-        built.collector.step()
-        built.engine.step(settings_of(self.optimizer))
+        result = self._update(run)
         if self._buffers is not None:
             self._buffers.give()
+        self._put_guards()
         self._follow_proposal(before)
+        if self._steps == 1 and self._kind is Kind.WHOLE_TENSOR:
+            built.engine.await_updates()
+            built.state.learn_remote()
+        return result
+
+    def _update(self, run: Callable[[], Any]) -> Any:
+        """Lets updates begin; returns when the optimizer's own step() has ended, where it runs."""
+        built = self._built
+        assert built is not None
+        result = None
+        if isinstance(built.optimizer, DeclaredOptimizer):
+            built.engine.finish()
+            with self.inside():
+                result = built.optimizer.step_now(self.optimizer, built.engine.used, run)
+        built.collector.step()
+        built.engine.step(settings_of(self.optimizer))
+        if self._kind is Kind.UNKNOWN:
+            built.engine.flush()
+            built.collector.drop_unused()
+            built.collector.show(is_whole=True)
+            try:
+                with self.inside():
+                    result = run()
+            finally:
+                built.collector.take_replaced()
+                built.collector.show(is_whole=False)
+        return result
+
+    @contextlib.contextmanager
+    def inside(self) -> Iterator[None]:
+        """In its `with` block `optimizer.state` is what it holds, and waits for nothing."""
+        self._is_inside = True
+        try:
+            yield
+        finally:
+            self._is_inside = False
+
+    def optimizer_state(self) -> Any:
+        """The optimizer's `state` as its user sees it, when this rank's updates have ended."""
+        held = self.optimizer.__dict__["state"]
+        if self._built is None or self._is_inside or self._kind is Kind.UNKNOWN:
+            return held
+        state = self._built.state.read()
+        if self._guard is not None:
+            self._built.state.lift(self._guard)
+        return state
 
     def _observe(self) -> None:
         """Rank 0 measures its iterations, and may have something to propose."""
@@ -414,11 +599,14 @@ class Trainer:
     def state(self) -> dict[torch.nn.Parameter, dict[str, Any]]:
         """The optimizer's state as it would be without data parallelism. Collective."""
         built = self._built
-        held: dict[Any, dict[str, Any]] = dict(self.optimizer.state)  # of what is not trained
-        if built is None:
+        held: dict[Any, dict[str, Any]] = dict(self.optimizer.__dict__["state"])
+        if built is None or self._kind is Kind.UNKNOWN:
             return held
         self.synchronize()
+        built.state.take()
         members = built.layout.members
+        for member in members:  # others are not trained
+            held.pop(member.parameter, None)
         if built.gathers is not Gathers.PARAMETERS:
             return held | {
                 members[unit.member].parameter: built.optimizer.state(unit)
@@ -436,6 +624,7 @@ class Trainer:
         if self._built is not None:
             self.synchronize()
             self._built.optimizer.take_over(self.optimizer)
+            self._built.state.forget()
 
     def _device(self) -> torch.device:
         return next(iter(self._names)).device
@@ -452,6 +641,9 @@ class Trainer:
             if self._built is not None:
                 self._built.engine.stop()
         finally:
+            self._lift_all()
+            if self._built is not None:
+                self._built.layout.release()
             self._forget.detach()
             for handle in self._handles:
                 handle.remove()
@@ -591,7 +783,8 @@ class Trainer:
         scatters = "all_reduce" not in self._kinds
         gathers = Gathers.NOTHING
         if scatters:
-            gathers = Gathers.GRADIENTS if self.options.gathers_gradients else Gathers.PARAMETERS
+            takes_whole = self.options.gathers_gradients or self._kind is Kind.UNKNOWN
+            gathers = Gathers.GRADIENTS if takes_whole else Gathers.PARAMETERS
         keeps_tensors = scatters and (
             "reduce" in self._kinds
             or (self._kind is Kind.WHOLE_TENSOR and gathers is Gathers.PARAMETERS)
@@ -600,6 +793,8 @@ class Trainer:
         layout = Layout(members, rules, self._resources.allocate)
         layout.adopt()
         units = _units_for(layout, gathers, keeps_tensors, self.groups.calls.rank)
+        if self._kind is not Kind.WHOLE_TENSOR:
+            units = with_empty_units(layout, units)
         wanted = Wanted(self.policy, gathers, self.options.channel_width, self._resources.costs)
         self._follow(layout, Plans(layout, self.groups.calls, wanted, units), units)
         modules = dict(self.model.named_modules())
@@ -616,7 +811,7 @@ class Trainer:
         settled: SettledPlan = exchange.share(
             lambda: plans.settle(first_policy(self.policy, self._tuner), times)
         )
-        optimizer = UnitOptimizer(self.optimizer, self._base, layout, units)
+        optimizer = _OPTIMIZERS[self._kind](self.optimizer, self._base, layout, units)
         spoils = self.options.check and plans.wanted.gathers is Gathers.PARAMETERS
         engine = Engine(
             plans.follow(settled),
@@ -635,7 +830,11 @@ class Trainer:
             AveragedGradient(self, index, member.parameter)
             for index, member in enumerate(layout.members)
         ]
-        rights = Rights(plans.wanted.updates_early, lambda: settings_of(self.optimizer))
+        rights = Rights(
+            plans.wanted.updates_early,
+            lambda: settings_of(self.optimizer),
+            self.groups.calls.divide_before,
+        )
         collector = Collector(layout, engine, stand_ins, rights, self._complete)
         collector.is_synchronous = self._is_synchronous
         members_of: list[list[int]] = [[] for _ in range(layout.layer_count)]
@@ -646,8 +845,17 @@ class Trainer:
             shards[unit.member].append(unit.gradient)
         planner = self._planner(plans, settled, engine, times is not None)
         index_of = {id(member.parameter): index for index, member in enumerate(layout.members)}
+        division = Division(
+            self._kind,
+            plans.wanted.gathers is Gathers.PARAMETERS,
+            exchange,
+            GroupCalls(exchange.group, self._device()),
+            engine.await_updates,
+            lambda what: exchange.call_roll(what, self.groups.deadline_s),
+        )
+        state = ExposedState(self.optimizer, optimizer, layout, division)
         self._built = _Built(
-            layout, engine, collector, optimizer, plans, planner, members_of, index_of, shards
+            layout, engine, collector, optimizer, plans, planner, members_of, index_of, shards, state
         )
 
     def _planner(
@@ -693,7 +901,7 @@ class Trainer:
             elif timer is not None and opens is not None:
                 timer.enter(opens)
             for layer in layers:
-                self._built.engine.wait_for(layer)
+                self._open(layer)
             if timer is not None and opens is not None:
                 timer.begin(opens)
 
@@ -767,6 +975,14 @@ class Trainer:
 
 def _nothing(_atoms: range) -> None:
     pass
+
+
+_OPTIMIZERS: dict[Kind, type[UnitOptimizer]] = {
+    Kind.ELEMENTWISE: UnitOptimizer,
+    Kind.WHOLE_TENSOR: UnitOptimizer,
+    Kind.DECLARED: DeclaredOptimizer,
+    Kind.UNKNOWN: NoOptimizer,
+}
 
 
 def _units_for(layout: Layout, gathers: Gathers, keeps_tensors: bool, rank: int) -> list[Unit]:

@@ -11,7 +11,7 @@ import collections
 import copy
 import dataclasses
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -46,21 +46,28 @@ SCALARS = frozenset({"step", "mu_product", "eta", "mu"})
 
 
 class Kind(enum.Enum):
-    """What an optimizer's update of an element depends on."""
+    """How an optimizer's update can be divided among ranks."""
 
-    ELEMENTWISE = "elementwise"
-    WHOLE_TENSOR = "whole_tensor"
+    ELEMENTWISE = "elementwise"  # torch's own: each part of a tensor by itself, when it is there
+    WHOLE_TENSOR = "whole_tensor"  # torch's own: each tensor by itself, when it is there
+    DECLARED = "declared"  # its user says elementwise: all parts of this rank in one step()
+    UNKNOWN = "unknown"  # one step() on everything, on every rank
+
+    @property
+    def is_own_step(self) -> bool:
+        """True if the optimizer's step() runs once a step, in the thread that calls it."""
+        return self in (Kind.DECLARED, Kind.UNKNOWN)
 
 
 def kind_of(optimizer: torch.optim.Optimizer, whole_tensor: bool | None) -> Kind:
     """Which kind an optimizer is.
 
     Args:
-        optimizer: It. A class may say `whole_tensor = True` or `False` itself.
-        whole_tensor: What the caller says of it; None: nothing.
+        optimizer: The optimizer. A class may say `whole_tensor = True` or `False` itself.
+        whole_tensor: The caller's declaration; None: none.
 
     Raises:
-        ValueError: One that cannot be run in parts at all, or of which nobody has said.
+        ValueError: The optimizer cannot be run at all.
     """
     name = type(optimizer).__name__
     if name in REFUSED:
@@ -78,16 +85,11 @@ def kind_of(optimizer: torch.optim.Optimizer, whole_tensor: bool | None) -> Kind
     declared = (
         whole_tensor if whole_tensor is not None else getattr(optimizer, "whole_tensor", None)
     )
-    if declared is not None:
-        return Kind.WHOLE_TENSOR if declared else Kind.ELEMENTWISE
     if _is_torchs(type(optimizer), ELEMENTWISE):
-        return Kind.ELEMENTWISE
+        return Kind.WHOLE_TENSOR if declared else Kind.ELEMENTWISE
     if _is_torchs(type(optimizer), WHOLE_TENSOR):
-        return Kind.WHOLE_TENSOR
-    raise ValueError(
-        f"optimizer {name}: say whole_tensor=True if the update of an element depends on other "
-        "elements of its tensor, else whole_tensor=False"
-    )
+        return Kind.WHOLE_TENSOR if declared is not False else Kind.ELEMENTWISE
+    return Kind.DECLARED if declared is False else Kind.UNKNOWN
 
 
 def _is_torchs(kind: type[torch.optim.Optimizer], names: frozenset[str]) -> bool:
@@ -140,6 +142,24 @@ def shard_units(layout: Layout, rank: int) -> list[Unit]:
     return units
 
 
+def with_empty_units(layout: Layout, units: Sequence[Unit]) -> list[Unit]:
+    """Units with one without elements for each member that has none.
+
+    So every rank has every parameter's counters, such as Adam's `step`.
+    """
+    known = {unit.member for unit in units}
+    atoms_of = layout.atoms_by_member()
+    added = []
+    for member, atoms in enumerate(atoms_of):
+        if member not in known:
+            place = layout.place(member)
+            buffer = layout.buffers[place.buffer]
+            empty = slice(place.begin, place.begin)
+            values, gradient = buffer.parameters[empty], buffer.gradients[empty]
+            added.append(Unit(member, (atoms[0],), 0, values, gradient))
+    return [*units, *added]
+
+
 def whole_units(layout: Layout, owner: int | None) -> list[Unit]:
     """Whole parameters, in their shapes: those of one owner, or all of them."""
     atoms_of = layout.atoms_by_member()
@@ -180,8 +200,19 @@ def first_change(before: Settings, after: Settings) -> str:
     return ""
 
 
+def unhooked_step(base: type[torch.optim.Optimizer]) -> Callable[..., Any]:
+    """An optimizer's step() without hooks, which are of the user's step, not of its parts."""
+    step: Any = base.step
+    unhooked: Callable[..., Any] = step.__wrapped__ if getattr(step, "hooked", False) else step
+    return unhooked
+
+
 class UnitOptimizer:
-    """An optimizer over units. Used by one thread at a time."""
+    """An optimizer over units. Used by one thread at a time.
+
+    Attributes:
+        units: What this rank updates.
+    """
 
     def __init__(
         self,
@@ -199,6 +230,9 @@ class UnitOptimizer:
             units: What this rank updates; a parameter has several where it is cut.
         """
         self.units = tuple(units)
+        self.units_of: list[list[Unit]] = [[] for _ in layout.members]
+        for unit in self.units:
+            self.units_of[unit.member].append(unit)
         self._layout = layout
         self._has_same_bits = _is_torchs(base, SAME_TOGETHER)
         self._inner = object.__new__(base)
@@ -206,9 +240,7 @@ class UnitOptimizer:
         self._inner.__dict__.pop("step", None)  # a scheduler's
         self._inner.state = collections.defaultdict(dict)
         self._inner.param_groups = []
-        # Hooks are of the user's step, not of its parts.
-        step: Any = base.step
-        self._step: Any = step.__wrapped__ if getattr(step, "hooked", False) else step
+        self._step = unhooked_step(base)
         self.take_over(optimizer)
 
     def update(self, units: Iterable[Unit], settings: Settings) -> None:
@@ -219,9 +251,9 @@ class UnitOptimizer:
             unit.values.grad = unit.gradient
             groups[self._layout.members[unit.member].group].append(unit.values)
         self._inner.param_groups = [
-            {**(together(group) if self._has_same_bits else group), "params": values}
+            part
             for group, values in zip(settings, groups, strict=True)
-            if values
+            for part in self._parts_of(group, values)
         ]
         try:
             self._step(self._inner)
@@ -229,24 +261,85 @@ class UnitOptimizer:
             for unit in chosen:
                 unit.values.grad = None
 
+    def _parts_of(
+        self, group: dict[str, Any], values: Sequence[torch.Tensor]
+    ) -> list[dict[str, Any]]:
+        """A group with these parameters: one, or one more for those without elements.
+
+        They are updated together, as that takes time by the tensor, and has no bits to keep.
+        """
+        if self._has_same_bits:
+            return [{**together(group), "params": list(values)}] if values else []
+        full = [each for each in values if each.numel() > 0]
+        empty = [each for each in values if each.numel() == 0]
+        parts = [{**group, "params": full}] if full else []
+        return [*parts, {**together(group), "params": empty}] if empty else parts
+
     def take_over(self, optimizer: torch.optim.Optimizer) -> None:
         """Takes the state of the layout's parameters away from an optimizer, for the units."""
-        held, members = optimizer.state, self._layout.members
+        held = optimizer.__dict__["state"]
         self._inner.state.clear()
-        for unit in self.units:
-            parameter = members[unit.member].parameter
-            if parameter in held:
-                self._inner.state[unit.values] = {
-                    key: part_of(key, value, parameter, unit)
-                    for key, value in held[parameter].items()
-                }
-        for member in members:
-            held.pop(member.parameter, None)
+        for index, member in enumerate(self._layout.members):
+            self.take(index, held.pop(member.parameter, {}))
+
+    def take(self, member: int, state: dict[str, Any]) -> None:
+        """Takes a whole parameter's state, a copy, for the units that this rank has of it."""
+        parameter, units = self._layout.members[member].parameter, self.units_of[member]
+        taken = [
+            {key: part_of(key, value, parameter, unit) for key, value in state.items()}
+            for unit in units
+        ]
+        for unit, part in zip(units, taken, strict=True):
+            self._inner.state.pop(unit.values, None)
+            if part:
+                self._inner.state[unit.values] = part
 
     def state(self, unit: Unit) -> dict[str, Any]:
         """A unit's state; empty before its first update."""
         state: dict[str, Any] = self._inner.state.get(unit.values, {})
         return state
+
+
+class DeclaredOptimizer(UnitOptimizer):
+    """One whose step() runs once a step on all of this rank's parts, as its user declared.
+
+    Its object is the user's, so what it writes to its groups or to itself stays.
+    """
+
+    def update(self, units: Iterable[Unit], settings: Settings) -> None:
+        """Does nothing: step_now has updated everything."""
+
+    def step_now(
+        self, optimizer: torch.optim.Optimizer, used: Sequence[bool], step: Callable[[], Any]
+    ) -> Any:
+        """Runs step() with this rank's parts of the used members in place of the parameters."""
+        chosen = [unit for unit in self.units if used[unit.member]]
+        groups: list[list[torch.Tensor]] = [[] for _ in optimizer.param_groups]
+        for unit in chosen:
+            unit.values.grad = unit.gradient
+            groups[self._layout.members[unit.member].group].append(unit.values)
+        held = [group["params"] for group in optimizer.param_groups]
+        for group, values in zip(optimizer.param_groups, groups, strict=True):
+            group["params"] = values
+        state, optimizer.__dict__["state"] = optimizer.__dict__["state"], self._inner.state
+        try:
+            return step()
+        finally:
+            optimizer.__dict__["state"] = state
+            for group, parameters in zip(optimizer.param_groups, held, strict=True):
+                group["params"] = parameters
+            for unit in chosen:
+                unit.values.grad = None
+
+
+class NoOptimizer(UnitOptimizer):
+    """In the place of one that runs its own step() on everything: it has no part in units."""
+
+    def update(self, units: Iterable[Unit], settings: Settings) -> None:
+        """Does nothing."""
+
+    def take_over(self, optimizer: torch.optim.Optimizer) -> None:
+        """Does nothing: the user's optimizer keeps its state."""
 
 
 def together(group: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,208 @@
+"""Guards on tensors that are not final: every use by PyTorch waits for the value first.
+
+Between `step()` and the next forward a parameter, a buffer or an optimizer's state may have an old
+value. Its class is then one whose `__torch_function__` waits and gives the tensor its own class
+back. This catches references that the user holds, `_foreach` operations, copies and files.
+PyTorch does not ask the class in two places, which are wrapped here: transforms of `torch.func`,
+and entries of compiled functions, which would compile again for every mixture of classes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import os
+import sys
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+# Questions about a tensor that its values have no part in. zero_grad() asks for `grad`.
+_ATTRIBUTES = (
+    "device dtype grad grad_fn is_cpu is_cuda is_leaf is_meta is_mkldnn is_nested is_quantized "
+    "is_sparse itemsize layout name nbytes ndim output_nr requires_grad retains_grad shape"
+)
+_METHODS = (
+    "__hash__ __len__ dim element_size get_device is_complex is_contiguous "
+    "is_floating_point is_inference is_signed ndimension nelement numel register_hook "
+    "register_post_accumulate_grad_hook requires_grad_ retain_grad size storage_offset stride"
+)
+_Tensor: Any = torch.Tensor
+_VALUELESS = frozenset(
+    [getattr(_Tensor, name).__get__ for name in _ATTRIBUTES.split()]
+    + [getattr(_Tensor, name) for name in _METHODS.split()]
+    + [_Tensor.grad.__set__, _Tensor.grad.__delete__, _Tensor.requires_grad.__set__]
+    + [torch.is_complex, torch.is_floating_point, torch.numel]
+)
+# Functions of torch.func that take a tensor as it is: module, name.
+_TRANSFORMS = (
+    ("torch._functorch.eager_transforms", "_wrap_for_grad"),
+    ("torch._functorch.vmap", "_add_batch_dim"),
+    ("torch._functorch.predispatch", "_make_dual"),
+)
+
+_GUARDS: weakref.WeakSet[Guard] = weakref.WeakSet()
+
+
+class Guard:
+    """The guarded tensors of one training.
+
+    Attributes:
+        waits: False: use of a guarded tensor is an error.
+        is_forward: A forward pass waits layer by layer; compiled functions in it wait for nothing.
+    """
+
+    def __init__(
+        self,
+        settle: Callable[[torch.Tensor], None],
+        settle_all: Callable[[], None],
+        waits: bool = True,
+    ):
+        """Guards nothing yet.
+
+        Args:
+            settle: Called with a guarded tensor that is about to be used. Returns when its value
+                is final and its guard is lifted, or raises.
+            settle_all: The same for all guarded tensors.
+            waits: False: both raise.
+        """
+        self.waits = waits
+        self.is_forward = False
+        self.settle = torch.compiler.disable(settle)
+        self.settle_all = torch.compiler.disable(settle_all)
+        self._classes = {
+            kind: _guarded_class(kind, self) for kind in (torch.nn.Parameter, torch.Tensor)
+        }
+        _watch_compiled_calls()
+        _watch_transforms()
+        _GUARDS.add(self)
+
+    def put(self, tensors: Iterable[torch.Tensor]) -> bool:
+        """Guards tensors; False: some have a class of their own, and cannot be guarded."""
+        are_all = True
+        for tensor in tensors:
+            guarded = self._classes.get(type(tensor))
+            if guarded is not None:
+                tensor.__class__ = guarded  # type: ignore[assignment]
+            elif guard_of(tensor) is not self:
+                are_all = False
+        return are_all
+
+    def lift(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Gives tensors that are final their own class back."""
+        for tensor in tensors:
+            if guard_of(tensor) is self:
+                tensor.__class__ = type(tensor).__bases__[0]
+
+
+def guard_of(tensor: object) -> Guard | None:
+    """The guard that a tensor is under; None: it is final."""
+    return guard_of_class(type(tensor))
+
+
+def guard_of_class(kind: type) -> Guard | None:
+    """The guard whose tensors have this class."""
+    held: Callable[[], Guard | None] | None = getattr(kind, "pleach_guard", None)
+    return None if held is None else held()
+
+
+def settle(value: object) -> bool:
+    """Waits for a tensor, or for those in lists, tuples, sets and dictionaries.
+
+    Returns:
+        False if none of them was guarded.
+    """
+    if isinstance(value, torch.Tensor):
+        guard = guard_of(value)
+        if guard is not None:
+            guard.settle(value)
+        return guard is not None
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, (list, tuple, set, frozenset)):
+        return False
+    return any([settle(each) for each in value])
+
+
+def settle_everything(in_forward: bool = True) -> None:
+    """Waits for the guarded tensors of all trainings, or of those outside of their forward."""
+    for guard in list(_GUARDS):
+        if guard.waits and (in_forward or not guard.is_forward):
+            guard.settle_all()
+
+
+def _guarded_class(kind: type[torch.Tensor], guard: Guard) -> type[torch.Tensor]:
+    """The class of guarded tensors of a kind."""
+
+    class Guarded(kind):  # type: ignore[misc, valid-type]
+        pleach_guard = weakref.ref(guard)
+
+        @classmethod
+        def __torch_function__(
+            cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            if func in _VALUELESS:
+                with torch._C.DisableTorchFunctionSubclass():
+                    return func(*args, **(kwargs or {}))
+            found = [settle(args), settle(kwargs)]
+            if not any(found):  # it is inside of some other object
+                owner = guard_of_class(cls)
+                if owner is not None:
+                    owner.settle_all()
+            return func(*args, **(kwargs or {}))
+
+        # A parameter's own methods look at the class before they read the value.
+        def __deepcopy__(self, memo: Any) -> Any:
+            settle(self)
+            return kind.__deepcopy__(self, memo)
+
+        def __reduce_ex__(self, protocol: Any) -> Any:
+            settle(self)
+            return kind.__reduce_ex__(self, protocol)
+
+    Guarded.__name__, Guarded.__qualname__ = kind.__name__, kind.__qualname__
+    Guarded.__module__ = kind.__module__
+    return Guarded
+
+
+def _watch_compiled_calls() -> None:
+    """Lets compiled functions wait before their guards compare classes."""
+    module: Any = sys.modules.get("torch._dynamo.eval_frame")
+    enter = getattr(module, "install_generation_tagging_init", None)  # called at every entry
+    if enter is None or hasattr(enter, "pleach_waits"):
+        return
+
+    def settle_and_enter() -> None:
+        settle_everything(in_forward=False)
+        enter()
+
+    settle_and_enter.pleach_waits = True  # type: ignore[attr-defined]
+    module.install_generation_tagging_init = settle_and_enter
+
+
+def _watch_transforms() -> None:
+    """Lets transforms wait for tensors that they take below `__torch_function__`."""
+    for place, name in _TRANSFORMS:
+        module = None
+        with contextlib.suppress(ImportError):
+            module = importlib.import_module(place)
+        function = getattr(module, name, None)
+        if function is not None and not hasattr(function, "pleach_waits"):
+            setattr(module, name, _settled(function))
+
+
+def _settled(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(tensor: Any, *arguments: Any, **keywords: Any) -> Any:
+        settle(tensor)
+        return function(tensor, *arguments, **keywords)
+
+    call.pleach_waits = True  # type: ignore[attr-defined]
+    return call
+
+
+# A child process has no engine that could bring a value.
+os.register_at_fork(before=settle_everything)
