@@ -30,22 +30,11 @@ class Alias:
     parameter: torch.Tensor
     name: str
 
-    def refusal(self, when: str) -> str:
-        """Why training cannot go on, in one line."""
+    def __str__(self) -> str:
         return (
             f"parameter {self.name} shares its memory with a tensor of shape "
-            f"{tuple(self.tensor.shape)} (a view, .data, detach() or a NumPy array) that was taken "
-            f"{when}, and would keep old values: drop it, copy it (clone()), or take it after the "
-            "first backward pass"
+            f"{tuple(self.tensor.shape)} (a view, .data, detach() or a NumPy array)"
         )
-
-    def follow(self, before: torch.Tensor, now: torch.Tensor) -> None:
-        """Makes it the same view of new memory, if the parameter had these strides before."""
-        if before.stride() == now.stride():
-            offset = self.tensor.storage_offset() - before.storage_offset()
-            self.tensor.data = now.as_strided(
-                self.tensor.shape, self.tensor.stride(), now.storage_offset() + offset
-            )
 
 
 def find_aliases(parameters: Mapping[torch.nn.Parameter, str]) -> list[Alias]:

@@ -160,7 +160,10 @@ def check_model(
     }
     for alias in find_aliases(everything):
         if alias.parameter in trained:
-            raise ValueError(alias.refusal("before data_parallel"))
+            raise ValueError(
+                f"{alias}, which would keep old values: drop it, copy it (clone()), or take it "
+                "after data_parallel"
+            )
     kinds = {parameter.device.type for parameter in trained}
     if len(kinds) > 1 or len({parameter.device for parameter in trained}) > 1:
         raise ValueError(

@@ -251,26 +251,37 @@ class Wait:
     opens: int | None
 
 
+# Parameters by name with their layers, which ascend.
+Order = list[tuple[str, int]]
+
+
 def order_of(
     gates: Sequence[Gate],
     unread: Sequence[torch.nn.Parameter],
     names: dict[torch.nn.Parameter, str],
-    module_names: dict[torch.nn.Module, str],
-) -> tuple[list[tuple[str, int]], list[Wait]]:
-    """Parameters by name with their layers, in order; and the layers that modules wait for."""
-    order: list[tuple[str, int]] = []
-    layer_of: dict[torch.nn.Parameter, int] = {}
+) -> Order:
+    """Parameters in the order in which gates are first to need them; a gate's are a layer."""
     layers = [tuple(unread)] + [gate.first for gate in gates]
-    for layer, parameters in enumerate(one for one in layers if one):
-        for parameter in parameters:
-            layer_of[parameter] = layer
-            order.append((names[parameter], layer))
-    waits = [
+    return [
+        (names[parameter], layer)
+        for layer, parameters in enumerate(one for one in layers if one)
+        for parameter in parameters
+    ]
+
+
+def waits_of(
+    gates: Sequence[Gate],
+    order: Order,
+    names: dict[torch.nn.Parameter, str],
+    module_names: dict[torch.nn.Module, str],
+) -> list[Wait]:
+    """The layers that modules wait for, in any order of the parameters."""
+    layer_of = dict(order)
+    return [
         Wait(
             module_names[gate.module],
-            tuple(sorted({layer_of[parameter] for parameter in gate.needed})),
-            layer_of[gate.first[0]] if gate.first else None,
+            tuple(sorted({layer_of[names[parameter]] for parameter in gate.needed})),
+            layer_of[names[gate.first[0]]] if gate.first else None,
         )
         for gate in gates
     ]
-    return order, waits

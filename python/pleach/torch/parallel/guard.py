@@ -3,8 +3,9 @@
 Between `step()` and the next forward a parameter, a buffer or an optimizer's state may have an old
 value. Its class is then one whose `__torch_function__` waits and gives the tensor its own class
 back. This catches references that the user holds, `_foreach` operations, copies and files.
-PyTorch does not ask the class in two places, which are wrapped here: transforms of `torch.func`,
-and entries of compiled functions, which would compile again for every mixture of classes.
+PyTorch does not ask the class in some places, which are wrapped here: transforms of `torch.func`,
+collectives, and entries of compiled functions, which would compile again for every mixture of
+classes.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ import torch
 # Questions about a tensor that its values have no part in. zero_grad() asks for `grad`.
 _ATTRIBUTES = (
     "device dtype grad grad_fn is_cpu is_cuda is_leaf is_meta is_mkldnn is_nested is_quantized "
-    "is_sparse itemsize layout name nbytes ndim output_nr requires_grad retains_grad shape"
+    "is_sparse itemsize layout name ndim output_nr requires_grad retains_grad shape"
 )
 _METHODS = (
-    "__hash__ __len__ dim element_size get_device is_complex is_contiguous "
+    "__hash__ __len__ dim element_size get_device is_complex "
     "is_floating_point is_inference is_signed ndimension nelement numel register_hook "
-    "register_post_accumulate_grad_hook requires_grad_ retain_grad size storage_offset stride"
+    "register_post_accumulate_grad_hook requires_grad_ retain_grad size"
 )
 _Tensor: Any = torch.Tensor
 _VALUELESS = frozenset(
@@ -37,11 +38,13 @@ _VALUELESS = frozenset(
     + [_Tensor.grad.__set__, _Tensor.grad.__delete__, _Tensor.requires_grad.__set__]
     + [torch.is_complex, torch.is_floating_point, torch.numel]
 )
-# Functions of torch.func that take a tensor as it is: module, name.
-_TRANSFORMS = (
+# Functions that hand tensors to C++ as they are: module, name.
+_BELOW = (
     ("torch._functorch.eager_transforms", "_wrap_for_grad"),
     ("torch._functorch.vmap", "_add_batch_dim"),
     ("torch._functorch.predispatch", "_make_dual"),
+    ("torch.distributed.distributed_c10d", "_check_single_tensor"),
+    ("torch.distributed.distributed_c10d", "_check_tensor_list"),
 )
 
 _GUARDS: weakref.WeakSet[Guard] = weakref.WeakSet()
@@ -77,7 +80,7 @@ class Guard:
             kind: _guarded_class(kind, self) for kind in (torch.nn.Parameter, torch.Tensor)
         }
         _watch_compiled_calls()
-        _watch_transforms()
+        _watch_below()
         _GUARDS.add(self)
 
     def put(self, tensors: Iterable[torch.Tensor]) -> bool:
@@ -183,9 +186,9 @@ def _watch_compiled_calls() -> None:
     module.install_generation_tagging_init = settle_and_enter
 
 
-def _watch_transforms() -> None:
-    """Lets transforms wait for tensors that they take below `__torch_function__`."""
-    for place, name in _TRANSFORMS:
+def _watch_below() -> None:
+    """Lets transforms and collectives wait for tensors, which they take as they are."""
+    for place, name in _BELOW:
         module = None
         with contextlib.suppress(ImportError):
             module = importlib.import_module(place)

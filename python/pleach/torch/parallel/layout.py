@@ -17,7 +17,7 @@ import torch
 
 from pleach.policy import cut_atoms, own_atoms
 
-from .aliases import find_aliases, use_count
+from .aliases import use_count
 
 # Allocates a flat buffer: elements, type, device.
 Allocator = Callable[[int, torch.dtype, torch.device], torch.Tensor]
@@ -95,20 +95,27 @@ class Buffer:
     Attributes:
         parameters: 1-D, for collectives and updates.
         exposed: The same memory by a storage of its own, which the model's parameters are views
-            of. So the uses of that storage show who else has a view.
-        gradients: 1-D, as many elements.
+            of. So the uses of that storage show if others have views.
     """
 
     def __init__(self, size: int, dtype: torch.dtype, device: torch.device, allocate: Allocator):
         self.parameters = allocate(size, dtype, device)
-        self.gradients = allocate(size, dtype, device)
         self.parameters.zero_()
-        self.gradients.zero_()
+        self._allocate = allocate
+        self._gradients: torch.Tensor | None = None
         self.exposed = self.parameters
         with contextlib.suppress(RuntimeError, BufferError):  # a device that DLPack does not know
             self.exposed = torch.from_dlpack(self.parameters.view(torch.uint8)).view(dtype)
         self._storage: torch.UntypedStorage | None = self.exposed.untyped_storage()
         self._uses = 0
+
+    @property
+    def gradients(self) -> torch.Tensor:
+        """Memory for gradients, from when it is first asked for."""
+        if self._gradients is None:
+            like = self.parameters
+            self._gradients = self._allocate(like.numel(), like.dtype, like.device).zero_()
+        return self._gradients
 
     def release(self) -> None:
         """Leaves the exposed memory to the parameters: training has ended."""
@@ -169,26 +176,31 @@ class Layout:
     Creation copies nothing; `adopt` makes the parameters views of the buffers.
     """
 
-    def __init__(self, members: Sequence[Member], rules: Rules, allocate: Allocator):
+    def __init__(
+        self,
+        members: Sequence[Member],
+        rules: Rules,
+        allocate: Allocator,
+        before: Layout | None = None,
+    ):
         """Cuts the flat space.
 
         Args:
             members: In forward order, their layers ascending; those without elements come last.
             rules: How.
             allocate: Gives memory for the buffers.
+            before: A layout that the parameters are in. Where all of them have the same places it
+                shares its memory, and adopt() moves nothing.
         """
         self.members = tuple(members)
         self.rules = rules
-        self._addresses: list[int] = []  # by member: where its values lie
+        self._views: list[torch.Tensor] = []  # by member: its values, for the model
+        self._nans: dict[tuple[torch.dtype, torch.device], torch.Tensor] = {}
         # By member, and its strides: a user may give it others.
         self._shapes = [(one.parameter.shape, dense_strides(one.parameter)) for one in members]
         self._keys: list[tuple[torch.dtype, torch.device]] = []
         self._sizes: list[int] = []
         self.atoms = tuple(self._cut())
-        self.buffers = [
-            Buffer(size, dtype, device, allocate)
-            for size, (dtype, device) in zip(self._sizes, self._keys, strict=True)
-        ]
         # Who has no elements goes with the last atom, wherever that is.
         last = self.atoms[-1]
         self._places = dict.fromkeys(range(len(members)), Place(last.buffer, last.place))
@@ -196,6 +208,25 @@ class Layout:
             for part in atom.parts:
                 if part.begin == 0:
                     self._places[part.member] = Place(atom.buffer, part.place)
+        self.shares_memory = before is not None and before._is_like(self)
+        if before is not None and self.shares_memory:
+            self.buffers, self._views = before.buffers, before._views
+            return
+        self.buffers = [
+            Buffer(size, dtype, device, allocate)
+            for size, (dtype, device) in zip(self._sizes, self._keys, strict=True)
+        ]
+
+    def _is_like(self, other: Layout) -> bool:
+        """True if all parameters are where they would be in another layout."""
+        return (
+            (self._keys, self._sizes, self._shapes) == (other._keys, other._sizes, other._shapes)
+            and self._places == other._places
+            and all(
+                one.parameter is two.parameter and one.parameter.data_ptr() == view.data_ptr()
+                for one, two, view in zip(self.members, other.members, self._views, strict=True)
+            )
+        )
 
     def _cut(self) -> Iterable[Atom]:
         """Cuts at the ends of tensors, and in large ones where shares stay whole."""
@@ -288,37 +319,52 @@ class Layout:
         view = self.view(flat, member)
         return view if view.numel() > 0 else view.to(self.members[member].parameter.dtype)
 
-    def _exposed(self, member: int) -> torch.Tensor:
-        """A member's values, for the model."""
-        return self._own(self.buffers[self.place(member).buffer].exposed, member)
-
     @torch.no_grad()
     def adopt(self) -> None:
-        """Makes every parameter a view of its buffer, with the values that it has.
-
-        Views that autograd knows of follow.
-
-        Raises:
-            RuntimeError: Another tensor shares a parameter's memory, and cannot follow.
-        """
-        aliases = find_aliases({one.parameter: one.name for one in self.members})
-        for alias in aliases:
-            if alias.tensor.grad_fn is None:
-                raise RuntimeError(alias.refusal("before the first backward pass"))
-        for index, member in enumerate(self.members):
-            before, view = member.parameter.data, self._exposed(index)
-            view.copy_(before)
-            member.parameter.data = view
-            for alias in aliases:
-                if alias.parameter is member.parameter:
-                    alias.follow(before, view)
-            self._addresses.append(view.data_ptr())
-        del before, view, aliases
+        """Makes every parameter a view of its buffer, with the values that it has."""
+        if self.shares_memory:
+            return
+        self._views += [
+            self._own(self.buffers[self.place(index).buffer].exposed, index)
+            for index in range(len(self.members))
+        ]
+        for member, view in zip(self.members, self._views, strict=True):
+            member.parameter.data = view.copy_(member.parameter)
         for buffer in self.buffers:
             buffer.note_uses()
 
+    def hide(self) -> None:
+        """Puts NaN in the place of all parameters' values. Their memory is as it was."""
+        for index, member in enumerate(self.members):
+            member.parameter.data = self._nan(index)
+
+    def _nan(self, member: int) -> torch.Tensor:
+        key = self._key(member)
+        if key not in self._nans:
+            self._nans[key] = torch.full((), math.nan, dtype=key[0], device=key[1])
+        return self._nans[key].expand(self._shapes[member][0])
+
+    def show(self, members: Sequence[int]) -> None:
+        """Takes it away.
+
+        Raises:
+            RuntimeError: Something was written to it.
+        """
+        for member in members:
+            self.members[member].parameter.data = self._views[member]
+        for (_, device), nan in self._nans.items():
+            if device.type == "cpu" and not bool(nan.isnan()):
+                nan.fill_(math.nan)
+                names = ", ".join(self.members[member].name for member in members)
+                raise RuntimeError(
+                    "a parameter was written to between step() and the next forward, by code that "
+                    f"PyTorch does not see, and is not final there: one of {names}, or of those "
+                    "before; call optimizer.synchronize() first"
+                )
+
     def release(self) -> None:
         """Leaves their memory to the parameters: training has ended."""
+        self._views.clear()
         for buffer in self.buffers:
             buffer.release()
 
@@ -333,13 +379,10 @@ class Layout:
         Raises:
             RuntimeError: One has another shape or type, or is on another device.
         """
-        for index, (member, address) in enumerate(
-            zip(self.members, self._addresses, strict=False)
-        ):
+        for member, view in zip(self.members, self._views, strict=False):
             parameter = member.parameter
-            if parameter.data_ptr() == address:
+            if parameter.data_ptr() == view.data_ptr():
                 continue
-            view = self._exposed(index)
             for what, before, now in (
                 ("shape", tuple(view.shape), tuple(parameter.shape)),
                 ("type", view.dtype, parameter.dtype),

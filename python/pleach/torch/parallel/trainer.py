@@ -25,7 +25,8 @@ from .costs import Costs
 from .engine import Agreement, Engine, Surroundings
 from .explaining import Explanation, Span, explain_log
 from .exposed_state import Division, ExposedState
-from .first_use import Watcher, find_gates, order_of
+from .finality import Finality, Followed
+from .first_use import Order, Reading, Watcher, find_gates, order_of, waits_of
 from .following import (
     Plans,
     Wanted,
@@ -39,7 +40,6 @@ from .following import (
 from .gradients import AveragedGradient
 from .group_calls import GroupCalls, stretches
 from .groups import Groups
-from .guard import Guard, guard_of
 from .health import Health
 from .hooks import Hook
 from .layer_times import LayerTimer
@@ -163,8 +163,8 @@ class Trainer:
         self._empty = {one: names[one] for one in trained if one.numel() == 0}
         self._frozen = {one: name for one, name in names.items() if not one.requires_grad}
         self._tuner, self._kinds = self._check_policy()
-        self._guard = self._make_guard()
-        self._guarded: set[int] = set()  # layers whose parameters are
+        self._layout = self._lay_out()
+        self._finality = self._make_finality()
         self._is_inside = False  # the optimizer's own step() runs, on its own state
         self._passes = Passes(self._begin_pass, self._end_pass)
         self._watcher: Watcher | None = Watcher(model, list(self._names), self._passes.join)
@@ -177,7 +177,7 @@ class Trainer:
         self._kept_nodes = [self._hook(parameter) for parameter in trained]
         self._buffers: SharedBuffers | None = None
         if options.broadcast_buffers:
-            self._buffers = SharedBuffers(model, groups.exchange, self._guard)
+            self._buffers = SharedBuffers(model, groups.exchange, self._finality.guard)
         self._steps = 0
         self._stepped_s: float | None = None  # when the last step was asked for
         self._has_announced = False  # a proposal, that has not been told
@@ -223,6 +223,22 @@ class Trainer:
 
     # --- Hooks.
 
+    def _make_finality(self) -> Finality:
+        held = weakref.ref(self)
+
+        def synchronize() -> None:
+            trainer = held()
+            if trainer is not None:
+                trainer.synchronize()
+
+        def take_buffers() -> None:
+            trainer = held()
+            if trainer is not None:
+                trainer._take_buffers()
+
+        lazy, check = self.options.lazy, self.options.check
+        return Finality(self._names, synchronize, take_buffers, lazy, check)
+
     def _hook(self, parameter: torch.nn.Parameter) -> Any:
         """Hooks into the accumulation of a parameter's gradient, whose node lives as it is held."""
         function = parameter.expand_as(parameter).grad_fn
@@ -263,7 +279,7 @@ class Trainer:
                 "averaged: call it before or after"
             )
         self._built.collector.begin_pass()
-        self._lift_all()
+        self._finality.lift_all()
         if self._built.plans.wanted.updates_early:
             self._built.layout.take_moved()
             self._built.state.take()
@@ -283,8 +299,8 @@ class Trainer:
             return
         self._passes.forget()
         self._take_buffers()
-        if self._guard is not None:
-            self._guard.is_forward = True
+        if self._finality.guard is not None:
+            self._finality.guard.is_forward = True
         if self._built is None:
             return
         if torch.is_grad_enabled():
@@ -301,8 +317,8 @@ class Trainer:
             timer.end_forward()
 
     def _leave_forward(self, *_arguments: Any) -> None:
-        if self._guard is not None:
-            self._guard.is_forward = False
+        if self._finality.guard is not None:
+            self._finality.guard.is_forward = False
 
     def _watch(self, outputs: Any) -> None:
         """A pass from a model's outputs has not ended with a backward that is run in it.
@@ -334,106 +350,7 @@ class Trainer:
         self._take_buffers()
         if self._built is not None:
             self._built.engine.flush()
-            self._lift_all()
-
-    # --- Guards.
-
-    def _make_guard(self) -> Guard | None:
-        """What makes uses of a tensor wait that is not final, or, if asked to check, fail."""
-        held = weakref.ref(self)
-
-        def settle(tensor: torch.Tensor) -> None:
-            trainer = held()
-            if trainer is not None:
-                trainer._settle(tensor)
-
-        def settle_all() -> None:
-            trainer = held()
-            if trainer is not None:
-                trainer.synchronize()
-
-        def refuse(tensor: torch.Tensor) -> None:
-            trainer = held()
-            name = "" if trainer is None else trainer._name_of(tensor)
-            raise RuntimeError(
-                f"{name} is used before it is final, between step() and the next forward: with "
-                "lazy=True call optimizer.synchronize() first"
-            )
-
-        if not self.options.lazy:
-            return Guard(settle, settle_all)
-        if self.options.check:
-            return Guard(refuse, lambda: refuse(torch.empty(0)), waits=False)
-        return None
-
-    def _name_of(self, tensor: torch.Tensor) -> str:
-        names: list[tuple[str, Any]] = [(name, one) for one, name in self._names.items()]
-        for name, one in [*names, *self.model.named_buffers()]:
-            if one is tensor:
-                return name
-        return "a tensor of the training"
-
-    def _settle(self, tensor: torch.Tensor) -> None:
-        """Returns when a guarded tensor is final."""
-        built = self._built
-        index = None if built is None else built.index_of.get(id(tensor))
-        if built is None or index is None:  # a buffer, or a number of the optimizer's state
-            self._take_buffers()
-            if built is not None and guard_of(tensor) is not None:
-                built.engine.await_updates()
-                built.state.lift(self._need_guard())
-        else:
-            self._open(built.layout.members[index].layer)
-
-    def _need_guard(self) -> Guard:
-        assert self._guard is not None
-        return self._guard
-
-    def _open(self, layer: int) -> None:
-        """Returns when a layer's parameters are in place."""
-        built = self._built
-        assert built is not None
-        built.engine.wait_for(layer)
-        if layer in self._guarded:
-            self._guarded.discard(layer)
-            members = built.layout.members
-            self._need_guard().lift([members[one].parameter for one in built.members_of[layer]])
-
-    def _lift_all(self) -> None:
-        """Everything is final."""
-        built, layers = self._built, self._guarded
-        if built is None or self._guard is None:
-            return
-        self._guarded = set()
-        members = built.layout.members
-        self._guard.lift(
-            members[one].parameter for layer in layers for one in built.members_of[layer]
-        )
-        built.state.lift(self._guard)
-
-    def _put_guards(self) -> None:
-        """A step is under way: nothing is final, and its users wait."""
-        built = self._built
-        if built is None or self._guard is None or self._kind is Kind.UNKNOWN:
-            return
-        if built.layout.has_aliases():
-            if not self.options.lazy:
-                self.synchronize()  # whose values no guard can protect
-                return
-            self._refuse_aliases()
-        self._guarded = set(range(built.layout.layer_count))
-        self._guard.put(member.parameter for member in built.layout.members)
-        built.state.guard(self._guard)
-
-    def _refuse_aliases(self) -> None:
-        for alias in find_aliases(self._names):
-            if alias.tensor.grad_fn is None:
-                raise RuntimeError(
-                    f"parameter {alias.name} shares its memory with a tensor of shape "
-                    f"{tuple(alias.tensor.shape)} (a view, .data, detach() or a NumPy array): with "
-                    "lazy=True its values are not final between step() and the next forward; drop "
-                    "it, or leave lazy out"
-                )
+            self._finality.lift_all()
 
     def set_synchronous(self, is_synchronous: bool) -> None:
         """Whether gradients are reduced, or only add up on this rank."""
@@ -463,7 +380,7 @@ class Trainer:
         Returns:
             The value that `run` returns; None if it was not called.
         """
-        if self._guarded:  # no backward pass has come since the last step
+        if self._finality.is_on:  # no backward pass has come since the last step
             self.synchronize()
         self._check_parameters()
         self._passes.forget()
@@ -489,7 +406,8 @@ class Trainer:
         result = self._update(run)
         if self._buffers is not None:
             self._buffers.give()
-        self._put_guards()
+        if self._kind is not Kind.UNKNOWN:  # whose parameters are final
+            self._finality.put()
         self._follow_proposal(before)
         if self._steps == 1 and self._kind is Kind.WHOLE_TENSOR:
             built.engine.await_updates()
@@ -534,8 +452,7 @@ class Trainer:
         if self._built is None or self._is_inside or self._kind is Kind.UNKNOWN:
             return held
         state = self._built.state.read()
-        if self._guard is not None:
-            self._built.state.lift(self._guard)
+        self._finality.lift_state()
         return state
 
     def _observe(self) -> None:
@@ -641,9 +558,8 @@ class Trainer:
             if self._built is not None:
                 self._built.engine.stop()
         finally:
-            self._lift_all()
-            if self._built is not None:
-                self._built.layout.release()
+            self._finality.lift_all()
+            self._layout.release()
             self._forget.detach()
             for handle in self._handles:
                 handle.remove()
@@ -765,34 +681,22 @@ class Trainer:
         self._watcher.stop()
         gates, unread = find_gates(self.model, self._watcher.reading, list(self._names))
         self._watcher = None
+        exchange, names = self.groups.exchange, self._names
+        order = order_of(gates, unread, names)
+        has_aliases = torch.tensor([float(bool(find_aliases(names)))])
+        if bool(exchange.all_reduce(has_aliases, is_maximum=True)):  # on some rank: nothing moves
+            order = [(member.name, member.layer) for member in self._layout.members]
         module_names = {module: name for name, module in self.model.named_modules()}
-        order, waits = self.groups.exchange.broadcast_object(
-            order_of(gates, unread, self._names, module_names)
+        order, waits = exchange.broadcast_object(
+            (order, waits_of(gates, order, names, module_names))
         )
-        order += [(name, order[-1][1]) for name in self._empty.values()]
-        parameters = {name: one for one, name in (self._names | self._empty).items()}
-        group_of = {
-            parameter: index
-            for index, group in enumerate(self.optimizer.param_groups)
-            for parameter in group["params"]
-        }
-        members = [
-            Member(name, parameters[name], layer, group_of[parameters[name]])
-            for name, layer in order
-        ]
-        scatters = "all_reduce" not in self._kinds
-        gathers = Gathers.NOTHING
-        if scatters:
-            takes_whole = self.options.gathers_gradients or self._kind is Kind.UNKNOWN
-            gathers = Gathers.GRADIENTS if takes_whole else Gathers.PARAMETERS
-        keeps_tensors = scatters and (
-            "reduce" in self._kinds
-            or (self._kind is Kind.WHOLE_TENSOR and gathers is Gathers.PARAMETERS)
-        )
-        rules = Rules(self.groups.calls.size, keeps_tensors)
-        layout = Layout(members, rules, self._resources.allocate)
+        gathers, rules = self._rules()
+        layout = Layout(self._members(order), rules, self._resources.allocate, self._layout)
         layout.adopt()
-        units = _units_for(layout, gathers, keeps_tensors, self.groups.calls.rank)
+        if not layout.shares_memory:
+            self._layout.release()
+        self._layout = layout
+        units = _units_for(layout, gathers, rules.keeps_tensors, self.groups.calls.rank)
         if self._kind is not Kind.WHOLE_TENSOR:
             units = with_empty_units(layout, units)
         wanted = Wanted(self.policy, gathers, self.options.channel_width, self._resources.costs)
@@ -802,6 +706,44 @@ class Trainer:
             gate = Hook(self._gate_of(wait.layers, wait.opens))
             self._handles.append(modules[wait.module].register_forward_pre_hook(gate, prepend=True))
         self._take_over_first_pass()
+
+    def _lay_out(self) -> Layout:
+        """The parameters in flat buffers, in the order in which a forward pass may read them.
+
+        So tensors that share their memory may be taken from now on.
+        """
+        gates, unread = find_gates(self.model, Reading(), list(self._names))
+        order = order_of(gates, unread, self._names)
+        layout = Layout(self._members(order), self._rules()[1], self._resources.allocate)
+        layout.adopt()
+        return layout
+
+    def _members(self, order: Order) -> list[Member]:
+        """The parameters in that order, and then those without elements."""
+        order = order + [(name, order[-1][1]) for name in self._empty.values()]
+        parameters = {name: one for one, name in (self._names | self._empty).items()}
+        group_of = {
+            parameter: index
+            for index, group in enumerate(self.optimizer.param_groups)
+            for parameter in group["params"]
+        }
+        return [
+            Member(name, parameters[name], layer, group_of[parameters[name]])
+            for name, layer in dict(order).items()
+        ]
+
+    def _rules(self) -> tuple[Gathers, Rules]:
+        """What is gathered, and how the flat space is cut for it."""
+        scatters = "all_reduce" not in self._kinds
+        gathers = Gathers.NOTHING
+        if scatters:
+            takes_whole = self.options.gathers_gradients or self._kind is Kind.UNKNOWN
+            gathers = Gathers.GRADIENTS if takes_whole else Gathers.PARAMETERS
+        keeps_tensors = scatters and (
+            "reduce" in self._kinds
+            or (self._kind is Kind.WHOLE_TENSOR and gathers is Gathers.PARAMETERS)
+        )
+        return gathers, Rules(self.groups.calls.size, keeps_tensors)
 
     def _follow(self, layout: Layout, plans: Plans, units: Sequence[Unit]) -> None:
         """Makes the first plan, and what follows it."""
@@ -857,6 +799,7 @@ class Trainer:
         self._built = _Built(
             layout, engine, collector, optimizer, plans, planner, members_of, index_of, shards, state
         )
+        self._finality.follow(Followed(layout, engine, state, members_of))
 
     def _planner(
         self, plans: Plans, settled: SettledPlan, engine: Engine, knows_times: bool
@@ -901,7 +844,7 @@ class Trainer:
             elif timer is not None and opens is not None:
                 timer.enter(opens)
             for layer in layers:
-                self._open(layer)
+                self._finality.open(layer)
             if timer is not None and opens is not None:
                 timer.begin(opens)
 
