@@ -23,8 +23,9 @@ from .explaining import Explanation
 from .first_use import is_compiled
 from .group_calls import GroupCalls
 from .groups import Groups, make_groups
+from .options import Options, Resources
 from .profiling import Profile, profile
-from .trainer import Options, Resources, Trainer
+from .trainer import Trainer
 
 __all__ = [
     "Choice",

@@ -126,7 +126,7 @@ def adopt_optimizer(optimizer: torch.optim.Optimizer, trainer: Trainer) -> None:
     class Parallel(ParallelOptimizer, base):  # type: ignore[misc, valid-type]
         _step_supports_amp_scaling = False
 
-        @property  # type: ignore[misc]
+        @property
         def state(self) -> Any:
             """The state after the last step. Entries of each element are StateShards."""
             return trainer.optimizer_state()
@@ -144,29 +144,13 @@ def adopt_optimizer(optimizer: torch.optim.Optimizer, trainer: Trainer) -> None:
 
         def state_dict(self) -> dict[str, Any]:
             """As the plain optimizer's, gathered from all ranks, which all call it."""
-            with self._whole_state():
+            with _whole_state(self, trainer):
                 made: dict[str, Any] = super().state_dict()
                 return made
 
-        @contextlib.contextmanager
-        def _whole_state(self) -> Iterator[None]:
-            """In its `with` block `state` is as without data parallelism. Collective."""
-            states = trainer.state()
-            held, whole = self.__dict__["state"], collections.defaultdict(dict)
-            for group in self.param_groups:  # in the order in which it would have made them
-                for parameter in group["params"]:
-                    if parameter in states:
-                        whole[parameter] = states[parameter]
-            self.__dict__["state"] = whole
-            try:
-                with trainer.inside():
-                    yield
-            finally:
-                self.__dict__["state"] = held
-
         def __reduce_ex__(self, protocol: Any) -> Any:
             """A copy is a plain optimizer, of copies of the parameters. Collective."""
-            with self._whole_state():
+            with _whole_state(self, trainer):
                 return copyreg.__newobj__, (base,), self.__getstate__()  # type: ignore
 
         def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -191,6 +175,23 @@ def adopt_optimizer(optimizer: torch.optim.Optimizer, trainer: Trainer) -> None:
     # Fused optimizers say of themselves that they unscale gradients; shards are unscaled before.
     optimizer.__dict__.pop("_step_supports_amp_scaling", None)
     _take_over_step(optimizer)
+
+
+@contextlib.contextmanager
+def _whole_state(optimizer: torch.optim.Optimizer, trainer: Trainer) -> Iterator[None]:
+    """In its `with` block an optimizer's state is as without data parallelism. Collective."""
+    states = trainer.state()
+    whole: dict[Any, dict[str, Any]] = collections.defaultdict(dict)
+    for group in optimizer.param_groups:  # in the order in which it would have made them
+        for parameter in group["params"]:
+            if parameter in states:
+                whole[parameter] = states[parameter]
+    held, optimizer.__dict__["state"] = optimizer.__dict__["state"], whole
+    try:
+        with trainer.inside():
+            yield
+    finally:
+        optimizer.__dict__["state"] = held
 
 
 class _Evaluated:

@@ -80,10 +80,9 @@ def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 def _extent(tensor: torch.Tensor) -> tuple[int, int]:
     """Where a tensor begins and ends in its storage [bytes]."""
-    begin = tensor.storage_offset()
+    begin = int(tensor.storage_offset())
     if tensor.numel() == 0:
         return 0, 0
-    end = 1 + begin + sum(
-        (size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
-    )
+    strides = zip(tensor.shape, tensor.stride(), strict=True)
+    end = begin + 1 + sum((size - 1) * int(stride) for size, stride in strides)
     return begin * tensor.element_size(), end * tensor.element_size()

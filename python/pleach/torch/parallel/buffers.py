@@ -57,9 +57,7 @@ class SharedBuffers:
             self._sent.append(_Sent(buffers, copy, work))
         if self._guard is not None and self._exchange.rank != 0:  # the first rank's are final
             buffers = [buffer for sent in self._sent for buffer in sent.buffers]
-            are_sole = all(
-                use_count(buffer.untyped_storage()) <= SOLE_USES for buffer in buffers
-            )
+            are_sole = all(use_count(buffer.untyped_storage()) <= SOLE_USES for buffer in buffers)
             if not (self._guard.put(buffers) and are_sole):
                 self.take()
 

@@ -11,9 +11,10 @@ import torch
 from .aliases import find_aliases
 from .exchange import Exchange
 
-
 # Classes of torch that average a model's gradients themselves.
-WRAPPERS = frozenset({"DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "FSDPModule"})
+WRAPPERS = frozenset(
+    {"DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "FSDPModule"}
+)
 
 
 def describe(

@@ -21,10 +21,10 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from pleach.policy import LoggedCollective, PlanReplay
+from pleach.policy import PlanReplay
 
 from .endings import Endings
-from .explaining import Described
+from .explaining import Described, History
 from .health import PATIENCE_S, Health
 from .program import Gathers, Program
 from .streams import Streams
@@ -129,21 +129,6 @@ class _Iteration:
     doubtful: set[int] = dataclasses.field(default_factory=set)  # members unused on this rank
     ready: list[tuple[int, int]] = dataclasses.field(default_factory=list)  # first atom, index
     units: dict[int, list[int]] = dataclasses.field(default_factory=dict)  # by index: to update
-
-
-@dataclasses.dataclass(frozen=True)
-class History:
-    """What has happened. Times in ps, of the engine's clock.
-
-    Attributes:
-        log: The lives of collectives.
-        starts_ps: By iteration, when its forward began.
-        stalls: Layers that forward has waited for, from when to when.
-    """
-
-    log: list[LoggedCollective]
-    starts_ps: dict[int, int]
-    stalls: list[tuple[int, int, int]]
 
 
 class TrainingError(RuntimeError):

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import pathlib
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pleach.policy import LoggedCollective
@@ -220,3 +220,60 @@ def save_spans(
             }
         )
     pathlib.Path(path).write_text(json.dumps({**given, "traceEvents": events}))
+
+
+@dataclasses.dataclass(frozen=True)
+class History:
+    """What has happened. Times in ps, of the engine's clock.
+
+    Attributes:
+        log: The lives of collectives.
+        starts_ps: By iteration, when its forward began.
+        stalls: Layers that forward has waited for, from when to when.
+    """
+
+    log: list[LoggedCollective]
+    starts_ps: dict[int, int]
+    stalls: list[tuple[int, int, int]]
+
+
+def spans_of(
+    history: History,
+    described: Sequence[Described],
+    names: Sequence[Sequence[str]],
+    unix_ns: Callable[[int], int],
+) -> list[Span]:
+    """What happened in the last iterations, for a trace.
+
+    Args:
+        history: Of the present plan.
+        described: By index in the plan: collectives in words.
+        names: By layer: its parameters.
+        unix_ns: Turns a time of the history [ps] into one since 1970.
+    """
+    spans = [
+        Span(
+            "collectives" if described[one.index].reduces else "collectives, distributing",
+            str(described[one.index]),
+            unix_ns(one.started_ps),
+            unix_ns(one.finished_ps),
+            {
+                "iteration": one.iteration,
+                "bytes": described[one.index].size_bytes,
+                "waited_us": (one.started_ps - one.ready_ps) / 1e6,
+                "exposed_us": one.exposed_ps / 1e6,
+            },
+        )
+        for one in history.log
+        if one.finished_ps >= 0
+    ]
+    return spans + [
+        Span(
+            "forward waits",
+            f"for {names[layer][0]}",
+            unix_ns(begin_ps),
+            unix_ns(end_ps),
+            {"layer": layer, "parameters": list(names[layer])},
+        )
+        for layer, begin_ps, end_ps in history.stalls
+    ]

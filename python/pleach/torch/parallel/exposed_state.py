@@ -61,7 +61,7 @@ class StateShard(torch.Tensor):
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"StateShard({self._key}, shape={tuple(self.shape)}, dtype={self.dtype})"
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> torch.Tensor:  # type: ignore[override]
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         return memo.setdefault(id(self), self.whole())
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -265,7 +265,13 @@ class ExposedState:
             like = torch.empty_strided(
                 parameter.shape, parameter.stride(), dtype=value.dtype, device="meta"
             )
-            return StateShard(self, member, key, like, value.device if value.device.type != "meta" else parameter.device)
+            return StateShard(
+                self,
+                member,
+                key,
+                like,
+                value.device if value.device.type != "meta" else parameter.device,
+            )
         if self._division.kind is Kind.WHOLE_TENSOR:
             return StateShard(self, member, key, value, parameter.device)
         return value.detach()

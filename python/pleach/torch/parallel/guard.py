@@ -89,7 +89,7 @@ class Guard:
         for tensor in tensors:
             guarded = self._classes.get(type(tensor))
             if guarded is not None:
-                tensor.__class__ = guarded  # type: ignore[assignment]
+                tensor.__class__ = guarded
             elif guard_of(tensor) is not self:
                 are_all = False
         return are_all
@@ -127,7 +127,8 @@ def settle(value: object) -> bool:
         value = value.values()
     elif not isinstance(value, (list, tuple, set, frozenset)):
         return False
-    return any([settle(each) for each in value])
+    found = [settle(each) for each in value]  # all of them
+    return any(found)
 
 
 def settle_everything(in_forward: bool = True) -> None:

@@ -105,7 +105,9 @@ class Buffer:
         self._gradients: torch.Tensor | None = None
         self.exposed = self.parameters
         with contextlib.suppress(RuntimeError, BufferError):  # a device that DLPack does not know
-            self.exposed = torch.from_dlpack(self.parameters.view(torch.uint8)).view(dtype)
+            self.exposed = torch.utils.dlpack.from_dlpack(self.parameters.view(torch.uint8)).view(
+                dtype
+            )
         self._storage: torch.UntypedStorage | None = self.exposed.untyped_storage()
         self._uses = 0
 
@@ -210,12 +212,13 @@ class Layout:
                     self._places[part.member] = Place(atom.buffer, part.place)
         self.shares_memory = before is not None and before._is_like(self)
         if before is not None and self.shares_memory:
-            self.buffers, self._views = before.buffers, before._views
-            return
-        self.buffers = [
-            Buffer(size, dtype, device, allocate)
-            for size, (dtype, device) in zip(self._sizes, self._keys, strict=True)
-        ]
+            self.buffers: list[Buffer] = before.buffers
+            self._views = before._views
+        else:
+            self.buffers = [
+                Buffer(size, dtype, device, allocate)
+                for size, (dtype, device) in zip(self._sizes, self._keys, strict=True)
+            ]
 
     def _is_like(self, other: Layout) -> bool:
         """True if all parameters are where they would be in another layout."""
@@ -334,7 +337,18 @@ class Layout:
             buffer.note_uses()
 
     def hide(self) -> None:
-        """Puts NaN in the place of all parameters' values. Their memory is as it was."""
+        """Puts NaN in the place of all parameters' values. Their memory is as it was.
+
+        Raises:
+            RuntimeError: Something was written in that place the last time.
+        """
+        for (_, device), nan in self._nans.items():
+            if device.type == "cpu" and not bool(nan.isnan()):
+                raise RuntimeError(
+                    "a parameter was written to between step() and the next forward by code that "
+                    "PyTorch does not see, and its values were lost: call optimizer.synchronize() "
+                    "before it"
+                )
         for index, member in enumerate(self.members):
             member.parameter.data = self._nan(index)
 
@@ -345,22 +359,9 @@ class Layout:
         return self._nans[key].expand(self._shapes[member][0])
 
     def show(self, members: Sequence[int]) -> None:
-        """Takes it away.
-
-        Raises:
-            RuntimeError: Something was written to it.
-        """
+        """Takes it away."""
         for member in members:
             self.members[member].parameter.data = self._views[member]
-        for (_, device), nan in self._nans.items():
-            if device.type == "cpu" and not bool(nan.isnan()):
-                nan.fill_(math.nan)
-                names = ", ".join(self.members[member].name for member in members)
-                raise RuntimeError(
-                    "a parameter was written to between step() and the next forward, by code that "
-                    f"PyTorch does not see, and is not final there: one of {names}, or of those "
-                    "before; call optimizer.synchronize() first"
-                )
 
     def release(self) -> None:
         """Leaves their memory to the parameters: training has ended."""

@@ -114,6 +114,4 @@ def gather_member(
         into.copy_(flat(part, part))
     for call in calls.distribute(Stretch(whole, tuple(atom.shares for atom in atoms))):
         call().wait()
-    return whole.as_strided(
-        parameter.shape, dense_strides(parameter), place.begin - begin
-    ).clone()
+    return whole.as_strided(parameter.shape, dense_strides(parameter), place.begin - begin).clone()

@@ -14,27 +14,23 @@ from typing import Any
 
 import torch
 
-from pleach.policy import BucketTuner, SettledPlan, profile, settle_plan
+from pleach.policy import SettledPlan
 
-from .aliases import find_aliases
+from .arrangement import Arrangement, Wishes, members_by_layer
 from .buffers import SharedBuffers
 from .clocks import clock_of
 from .collecting import Collector, Rights
 from .comparing import compare, compare_values
-from .costs import Costs
 from .engine import Agreement, Engine, Surroundings
-from .explaining import Explanation, Span, explain_log
+from .explaining import Explanation, Span, explain_log, spans_of
 from .exposed_state import Division, ExposedState
 from .finality import Finality, Followed
-from .first_use import Order, Reading, Watcher, find_gates, order_of, waits_of
+from .first_use import Watcher
 from .following import (
     Plans,
     Wanted,
-    check_kinds,
     first_policy,
     for_training,
-    is_early,
-    model_of,
     times_of,
 )
 from .gradients import AveragedGradient
@@ -43,11 +39,11 @@ from .groups import Groups
 from .health import Health
 from .hooks import Hook
 from .layer_times import LayerTimer
-from .layout import Allocator, Layout, Member, Rules
+from .layout import Layout
 from .optimizer_state import gather_state
+from .options import Options, Resources
 from .passes import Passes, in_backward
 from .planning import BucketSearch, DriftWatch, Planner, Proposal, ratio_of_costs
-from .profiling import Profile
 from .program import Gathers
 from .streams import streams_of
 from .updates import (
@@ -58,44 +54,10 @@ from .updates import (
     UnitOptimizer,
     kind_of,
     settings_of,
-    shard_units,
-    whole_units,
-    with_empty_units,
 )
 
-# Of searches of bucket sizes.
-SEED = 0
 # That are remembered.
 MOST_PROPOSALS = 100
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """What was asked of data_parallel; see there."""
-
-    policy: str
-    gathers_gradients: bool = False
-    whole_tensor: bool | None = None
-    broadcast_buffers: bool = True
-    channel_width: int = 2
-    check: bool = False
-    replan: bool = True
-    lazy: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class Resources:
-    """What a rank brings along.
-
-    Attributes:
-        allocate: Memory for flat buffers.
-        times: A profile of the model; rank 0's counts.
-        costs: Of the group's collectives; rank 0's count.
-    """
-
-    allocate: Allocator
-    times: Profile | None = None
-    costs: Costs | None = None
 
 
 @dataclasses.dataclass
@@ -108,7 +70,7 @@ class _Built:
     optimizer: UnitOptimizer
     plans: Plans
     planner: Planner | None  # the first rank's
-    members_of: list[list[int]]  # by layer
+    members_of: Sequence[Sequence[int]]  # by layer
     index_of: dict[int, int]  # members, by the identity of their parameters
     shards: list[list[torch.Tensor]]  # by member: this rank's parts of its gradient, flat
     state: ExposedState
@@ -157,13 +119,10 @@ class Trainer:
         self._resources = resources
         self._base = type(optimizer)
         self._kind = kind_of(optimizer, options.whole_tensor)
-        names = {parameter: name for name, parameter in model.named_parameters()}
-        trained = [parameter for parameter in names if parameter.requires_grad]
-        self._names = {one: names[one] for one in trained if one.numel() > 0}
-        self._empty = {one: names[one] for one in trained if one.numel() == 0}
-        self._frozen = {one: name for one, name in names.items() if not one.requires_grad}
-        self._tuner, self._kinds = self._check_policy()
-        self._layout = self._lay_out()
+        wishes = Wishes(self.policy, self._kind, options.gathers_gradients)
+        self._arrangement = Arrangement(model, optimizer, groups, wishes, resources.allocate)
+        self._names = self._arrangement.names
+        trained = self._arrangement.trained
         self._finality = self._make_finality()
         self._is_inside = False  # the optimizer's own step() runs, on its own state
         self._passes = Passes(self._begin_pass, self._end_pass)
@@ -194,32 +153,6 @@ class Trainer:
                 module.register_state_dict_pre_hook(before),
                 module.register_load_state_dict_pre_hook(before),
             ]
-
-    def _check_policy(self) -> tuple[BucketTuner | None, frozenset[str]]:
-        """Rank 0's search of a bucket size, if there is one; and the kinds of collectives."""
-        tuners: list[BucketTuner] = []
-        sizes = [parameter.numel() * parameter.element_size() for parameter in self._names]
-
-        def kinds() -> frozenset[str]:
-            if self.policy.split(",")[0] == "dear_bo":
-                tuners.append(BucketTuner(self.policy, SEED))
-            count = self.groups.calls.size
-            times = [1e-3] * len(sizes)
-            settled = settle_plan(
-                first_policy(self.policy, *tuners),
-                profile([[size] for size in sizes], (), count, times, times),
-                model_of(None, count),
-            )
-            check_kinds(self.policy, settled.collectives, is_early(self.policy))
-            if is_early(self.policy) and self._kind.is_own_step:
-                raise ValueError(
-                    f"policy {self.policy}: gathers=early updates in backward, and optimizer "
-                    f"{self._base.__name__} runs its step() as a whole; use gathers=after_step"
-                )
-            return frozenset(one.kind for one in settled.collectives)
-
-        found: frozenset[str] = self.groups.exchange.share(kinds)
-        return next(iter(tuners), None), found
 
     # --- Hooks.
 
@@ -362,12 +295,7 @@ class Trainer:
         """What has been done to parameters since creation is what can be trained."""
         if not self._handles:
             raise RuntimeError("step: this training was closed")
-        for parameter, name in self._frozen.items():
-            if parameter.requires_grad:
-                raise RuntimeError(
-                    f"parameter {name} takes gradients, and did not when data_parallel was called: "
-                    "let it take them then, and freeze it afterwards, or close() and begin anew"
-                )
+        self._arrangement.check()
         if self._built is not None:
             self._built.layout.take_moved()
 
@@ -559,14 +487,14 @@ class Trainer:
                 self._built.engine.stop()
         finally:
             self._finality.lift_all()
-            self._layout.release()
+            self._arrangement.layout.release()
             self._forget.detach()
             for handle in self._handles:
                 handle.remove()
             self._handles.clear()
             if self._watcher is not None:
                 self._watcher.stop()
-            for parameter in self._names | self._empty:
+            for parameter in self._arrangement.trained:
                 if isinstance(parameter.grad, AveragedGradient):
                     parameter.grad = None
 
@@ -582,35 +510,10 @@ class Trainer:
         """What happened in the last iterations, for a trace."""
         built = self._need_built("trace")
         engine = built.engine
-        history, described = engine.history(), engine.following.described
-        spans = [
-            Span(
-                "collectives" if described[one.index].reduces else "collectives, distributing",
-                str(described[one.index]),
-                engine.unix_ns(one.started_ps),
-                engine.unix_ns(one.finished_ps),
-                {
-                    "iteration": one.iteration,
-                    "bytes": described[one.index].size_bytes,
-                    "waited_us": (one.started_ps - one.ready_ps) / 1e6,
-                    "exposed_us": one.exposed_ps / 1e6,
-                },
-            )
-            for one in history.log
-            if one.finished_ps >= 0
+        names = [
+            [built.layout.members[index].name for index in members] for members in built.members_of
         ]
-        for layer, begin_ps, end_ps in history.stalls:
-            names = [built.layout.members[index].name for index in built.members_of[layer]]
-            spans.append(
-                Span(
-                    "forward waits",
-                    f"for {names[0]}",
-                    engine.unix_ns(begin_ps),
-                    engine.unix_ns(end_ps),
-                    {"layer": layer, "parameters": names},
-                )
-            )
-        return spans
+        return spans_of(engine.history(), engine.following.described, names, engine.unix_ns)
 
     # --- Source, of the gradients' stand-ins.
 
@@ -679,26 +582,10 @@ class Trainer:
         """The first backward pass has ended: lays out the parameters, and begins to train."""
         assert self._watcher is not None
         self._watcher.stop()
-        gates, unread = find_gates(self.model, self._watcher.reading, list(self._names))
+        waits = self._arrangement.follow(self._watcher.reading)
         self._watcher = None
-        exchange, names = self.groups.exchange, self._names
-        order = order_of(gates, unread, names)
-        has_aliases = torch.tensor([float(bool(find_aliases(names)))])
-        if bool(exchange.all_reduce(has_aliases, is_maximum=True)):  # on some rank: nothing moves
-            order = [(member.name, member.layer) for member in self._layout.members]
-        module_names = {module: name for name, module in self.model.named_modules()}
-        order, waits = exchange.broadcast_object(
-            (order, waits_of(gates, order, names, module_names))
-        )
-        gathers, rules = self._rules()
-        layout = Layout(self._members(order), rules, self._resources.allocate, self._layout)
-        layout.adopt()
-        if not layout.shares_memory:
-            self._layout.release()
-        self._layout = layout
-        units = _units_for(layout, gathers, rules.keeps_tensors, self.groups.calls.rank)
-        if self._kind is not Kind.WHOLE_TENSOR:
-            units = with_empty_units(layout, units)
+        layout, gathers = self._arrangement.layout, self._arrangement.gathers
+        units = self._arrangement.units()
         wanted = Wanted(self.policy, gathers, self.options.channel_width, self._resources.costs)
         self._follow(layout, Plans(layout, self.groups.calls, wanted, units), units)
         modules = dict(self.model.named_modules())
@@ -707,51 +594,13 @@ class Trainer:
             self._handles.append(modules[wait.module].register_forward_pre_hook(gate, prepend=True))
         self._take_over_first_pass()
 
-    def _lay_out(self) -> Layout:
-        """The parameters in flat buffers, in the order in which a forward pass may read them.
-
-        So tensors that share their memory may be taken from now on.
-        """
-        gates, unread = find_gates(self.model, Reading(), list(self._names))
-        order = order_of(gates, unread, self._names)
-        layout = Layout(self._members(order), self._rules()[1], self._resources.allocate)
-        layout.adopt()
-        return layout
-
-    def _members(self, order: Order) -> list[Member]:
-        """The parameters in that order, and then those without elements."""
-        order = order + [(name, order[-1][1]) for name in self._empty.values()]
-        parameters = {name: one for one, name in (self._names | self._empty).items()}
-        group_of = {
-            parameter: index
-            for index, group in enumerate(self.optimizer.param_groups)
-            for parameter in group["params"]
-        }
-        return [
-            Member(name, parameters[name], layer, group_of[parameters[name]])
-            for name, layer in dict(order).items()
-        ]
-
-    def _rules(self) -> tuple[Gathers, Rules]:
-        """What is gathered, and how the flat space is cut for it."""
-        scatters = "all_reduce" not in self._kinds
-        gathers = Gathers.NOTHING
-        if scatters:
-            takes_whole = self.options.gathers_gradients or self._kind is Kind.UNKNOWN
-            gathers = Gathers.GRADIENTS if takes_whole else Gathers.PARAMETERS
-        keeps_tensors = scatters and (
-            "reduce" in self._kinds
-            or (self._kind is Kind.WHOLE_TENSOR and gathers is Gathers.PARAMETERS)
-        )
-        return gathers, Rules(self.groups.calls.size, keeps_tensors)
-
     def _follow(self, layout: Layout, plans: Plans, units: Sequence[Unit]) -> None:
         """Makes the first plan, and what follows it."""
         exchange = self.groups.exchange
         compare(exchange, layout.lines())
         times = times_of(layout, self._resources.times)
         settled: SettledPlan = exchange.share(
-            lambda: plans.settle(first_policy(self.policy, self._tuner), times)
+            lambda: plans.settle(first_policy(self.policy, self._arrangement.tuner), times)
         )
         optimizer = _OPTIMIZERS[self._kind](self.optimizer, self._base, layout, units)
         spoils = self.options.check and plans.wanted.gathers is Gathers.PARAMETERS
@@ -779,12 +628,8 @@ class Trainer:
         )
         collector = Collector(layout, engine, stand_ins, rights, self._complete)
         collector.is_synchronous = self._is_synchronous
-        members_of: list[list[int]] = [[] for _ in range(layout.layer_count)]
-        for index, member in enumerate(layout.members):
-            members_of[member.layer].append(index)
-        shards: list[list[torch.Tensor]] = [[] for _ in layout.members]
-        for unit in shard_units(layout, self.groups.calls.rank):
-            shards[unit.member].append(unit.gradient)
+        members_of = members_by_layer(layout)
+        shards = self._arrangement.shards()
         planner = self._planner(plans, settled, engine, times is not None)
         index_of = {id(member.parameter): index for index, member in enumerate(layout.members)}
         division = Division(
@@ -797,7 +642,16 @@ class Trainer:
         )
         state = ExposedState(self.optimizer, optimizer, layout, division)
         self._built = _Built(
-            layout, engine, collector, optimizer, plans, planner, members_of, index_of, shards, state
+            layout,
+            engine,
+            collector,
+            optimizer,
+            plans,
+            planner,
+            members_of,
+            index_of,
+            shards,
+            state,
         )
         self._finality.follow(Followed(layout, engine, state, members_of))
 
@@ -806,8 +660,8 @@ class Trainer:
     ) -> Planner | None:
         if self.groups.calls.rank != 0:
             return None
-        if self._tuner is not None:
-            return BucketSearch(self._tuner, plans.settle)
+        if self._arrangement.tuner is not None:
+            return BucketSearch(self._arrangement.tuner, plans.settle)
         if not self.options.replan:
             return None
         layers, device = plans.profile(None).layer_count, self._device()
@@ -926,9 +780,3 @@ _OPTIMIZERS: dict[Kind, type[UnitOptimizer]] = {
     Kind.DECLARED: DeclaredOptimizer,
     Kind.UNKNOWN: NoOptimizer,
 }
-
-
-def _units_for(layout: Layout, gathers: Gathers, keeps_tensors: bool, rank: int) -> list[Unit]:
-    if gathers is not Gathers.PARAMETERS:
-        return whole_units(layout, None)
-    return whole_units(layout, rank) if keeps_tensors else shard_units(layout, rank)
