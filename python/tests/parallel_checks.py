@@ -191,7 +191,11 @@ def refuses(rank: int) -> None:
     for optimizer, options, message in (
         (lambda m: torch.optim.LBFGS(m.parameters()), {}, "LBFGS .* several times"),
         (lambda m: torch.optim.SparseAdam(list(m.parameters())), {}, "SparseAdam .* sparse"),
-        (lambda m: Own(m.parameters(), 0.1), {}, "Own: say whole_tensor"),
+        (
+            lambda m: Own(m.parameters(), 0.1),
+            {"policy": EARLY},
+            "Own runs its step",
+        ),
         (sgd, {"gather": "all"}, "gather is 'all'"),
         (sgd, {"channel_width": 0}, "channel_width is 0"),
         (sgd, {"policy": "nonsense"}, "nonsense"),

@@ -132,10 +132,14 @@ def settle(value: object) -> bool:
 
 
 def settle_everything(in_forward: bool = True) -> None:
-    """Waits for the guarded tensors of all trainings, or of those outside of their forward."""
+    """Waits for the guarded tensors of all trainings, or of those outside of their forward.
+
+    A training that has failed keeps its guards, and does not fail others: use of its tensors does.
+    """
     for guard in list(_GUARDS):
         if guard.waits and (in_forward or not guard.is_forward):
-            guard.settle_all()
+            with contextlib.suppress(RuntimeError):
+                guard.settle_all()
 
 
 def _guarded_class(kind: type[torch.Tensor], guard: Guard) -> type[torch.Tensor]:

@@ -1,0 +1,518 @@
+"""What ranks run in tests of the contract: after step() everything has its final value."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import pickle
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from parallel_cases import digest, distance
+from rank_pool import GROUPS
+from torch import nn
+
+from pleach.torch import parallel
+
+SLOW_S = 0.03  # what an update waits: nothing is final when step() returns
+WIDE = 400
+
+
+class Reader(nn.Module):
+    """Two layers, a part, and a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = nn.Sequential(nn.Linear(8, WIDE), nn.Linear(WIDE, 8))
+        self.head = nn.Linear(8, 8)
+        self.register_buffer("scale", torch.ones(()))
+        self.double()
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        return self.head(self.part(values)) * self.scale
+
+
+class Twice(torch.autograd.Function):
+    """Of a user's own."""
+
+    @staticmethod
+    def forward(context: Any, weight: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return weight * 2
+
+    @staticmethod
+    def backward(context: Any, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return gradient * 2
+
+
+def _square(values: torch.Tensor) -> torch.Tensor:
+    return values.square().sum()
+
+
+def _in_file(module: nn.Module) -> torch.Tensor:
+    file = io.BytesIO()
+    torch.save(module, file)
+    file.seek(0)
+    loaded = torch.load(file, weights_only=False)
+    return _total(loaded.parameters())
+
+
+def _total(tensors: Any) -> torch.Tensor:
+    return sum(tensor.detach().abs().sum() for tensor in tensors)
+
+
+def _averaged(model: Reader) -> torch.Tensor:
+    average = torch.optim.swa_utils.AveragedModel(model.part)
+    average.update_parameters(model.part)
+    return _total(average.parameters())
+
+
+def _by_call(model: Reader) -> torch.Tensor:
+    ones = torch.ones(2, 8, dtype=torch.float64)
+    return torch.func.functional_call(model.head, dict(model.head.named_parameters()), ones).sum()
+
+
+def _shared(weight: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        dist.broadcast(weight, group=GROUPS[2], group_src=0)  # below PyTorch's functions
+    return weight.detach().sum()
+
+
+# By name: a use of the model, or of the weight that the caller has held since before training.
+READS: dict[str, Callable[[Reader, nn.Parameter], Any]] = {
+    "attribute": lambda m, _: m.head.weight.sum(),
+    "held": lambda _, w: w.sum(),
+    "data": lambda _, w: w.data.sum(),
+    "detach": lambda _, w: w.detach().clone().sum(),
+    "element": lambda _, w: float(w[0, 0]),
+    "item": lambda _, w: w[1, 2].item(),
+    "tolist": lambda _, w: w.tolist()[0][0],
+    "repr": lambda _, w: len(repr(w)),
+    "numpy": lambda _, w: float(w.detach().numpy().sum()),
+    "dlpack": lambda _, w: torch.from_dlpack(w.detach()).sum(),
+    "data_ptr": lambda _, w: w.data_ptr(),
+    "part.parameters": lambda m, _: _total(m.part.parameters()),
+    "get_parameter": lambda m, _: m.get_parameter("part.1.weight").sum(),
+    "foreach": lambda m, _: torch.stack(torch._foreach_norm(list(m.part.parameters()))).sum(),
+    "vector": lambda m, _: nn.utils.parameters_to_vector(m.part.parameters()).sum(),
+    "cat": lambda m, w: torch.cat([w.flatten(), m.head.bias]).sum(),
+    "deepcopy part": lambda m, _: _total(copy.deepcopy(m.part).parameters()),
+    "deepcopy parameter": lambda _, w: copy.deepcopy(w).detach().sum(),
+    "pickle part": lambda m, _: _total(pickle.loads(pickle.dumps(m.part)).parameters()),
+    "file of a part": lambda m, _: _in_file(m.part),
+    "file of a parameter": lambda _, w: len(pickle.dumps(w)) + w.sum(),
+    "state_dict": lambda m, _: _total(m.part.state_dict().values()),
+    "average": lambda m, _: _averaged(m),
+    "lerp": lambda _, w: torch.zeros_like(w.data).lerp_(w.data, 0.1).sum(),
+    "copy_": lambda _, w: torch.zeros(8, 8, dtype=torch.float64).copy_(w.detach()).sum(),
+    "forward of a part": lambda m, _: m.head(torch.ones(2, 8, dtype=torch.float64)).sum(),
+    "functional_call": lambda m, _: _by_call(m),
+    "func.grad": lambda _, w: torch.func.grad(_square)(w).sum(),
+    "func.vjp": lambda _, w: torch.func.vjp(_square, w)[0],
+    "func.jvp": lambda _, w: torch.func.jvp(_square, (w,), (torch.ones_like(w),))[1],
+    "func.jacrev": lambda _, w: torch.func.jacrev(_square)(w).sum(),
+    "func.hessian": lambda m, _: torch.func.hessian(_square)(m.head.bias).sum(),
+    "vmap over it": lambda _, w: torch.vmap(_square)(w).sum(),
+    "vmap with it": lambda _, w: torch.vmap(lambda x: w @ x)(torch.ones(3, 8).double()).sum(),
+    "function": lambda _, w: Twice.apply(w).sum(),
+    "compiled": lambda _, w: torch.compile(_square, backend="eager")(w),
+    "collective": lambda _, w: _shared(w),
+    "buffer": lambda m, _: float(m.scale),
+    "first use": lambda _, w: torch.autograd.grad((w * 3).sum(), w)[0].sum() + w.sum(),
+}
+
+
+@contextlib.contextmanager
+def training(
+    optimizer: str = "SGD", process_group: Any = None, **options: Any
+) -> Iterator[tuple[Reader, Any, Callable[[], None]]]:
+    """A training whose updates are late; gives model, optimizer, and what runs an iteration."""
+    torch.manual_seed(0)
+    model = Reader()
+    own = getattr(torch.optim, optimizer)(model.parameters(), 0.01)
+    group = process_group if process_group is not None else GROUPS[2]
+    parallel.data_parallel(model, own, process_group=group, **options)
+    count, rank = group.size(), group.rank()
+
+    def iterate() -> None:
+        values = torch.randn(
+            4 * count, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64
+        )
+        own.zero_grad()
+        model(values.chunk(count)[rank]).square().mean().backward()
+        own.step()
+
+    iterate()
+    own.synchronize()
+    units = own.trainer._built.optimizer
+    update = units.update
+
+    def late(*arguments: Any) -> None:
+        time.sleep(SLOW_S)
+        update(*arguments)
+
+    units.update = late
+    try:
+        yield model, own, iterate
+    finally:
+        own.synchronize()
+        own.close()
+
+
+def reads_are_final(rank: int, names: list[str], is_lazy: bool = False) -> list[str]:
+    """Reads right after step(); returns those that differ from reads after synchronize()."""
+    wrong = []
+    with training(lazy=is_lazy) as (model, optimizer, iterate):
+        held = model.head.weight
+        for name in names:
+            iterate()
+            found = READS[name](model, held)
+            optimizer.synchronize()
+            right = READS[name](model, held)
+            if not torch.allclose(
+                torch.as_tensor(found).double(), torch.as_tensor(right).double(), rtol=1e-14
+            ):
+                wrong.append(name)
+            del found, right
+    return wrong
+
+
+def reads_are_errors(rank: int, names: list[str]) -> list[str]:
+    """With lazy and check; returns the reads right after step() that raise nothing."""
+    silent = []
+    with training(lazy=True, check=True) as (model, optimizer, iterate):
+        held = model.head.weight
+        for name in names:
+            iterate()
+            try:
+                READS[name](model, held)
+                silent.append(name)
+            except RuntimeError as error:
+                if "is not final with lazy=True" not in str(error):
+                    raise
+            optimizer.synchronize()
+    return silent
+
+
+def aliases_are_right(rank: int) -> None:
+    """Views and NumPy arrays that are held across steps have the values of plain training."""
+    with training() as (model, optimizer, iterate):
+        weight = model.part[1].weight
+        view, data, array = weight.detach()[:2], weight.data, weight.detach().numpy()
+        for _ in range(3):
+            before = data.clone()
+            iterate()
+            found = float(view.sum()), float(data.sum()), float(array.sum())
+            optimizer.synchronize()
+            assert not torch.equal(before, data)
+            assert found == (float(view.sum()), float(data.sum()), float(array.sum()))
+            data.mul_(0.5)  # as does the parameter
+            assert torch.equal(weight.detach(), data)
+        del view, data, array
+        iterate()
+        assert optimizer.trainer._finality.is_on  # steps wait for nothing again
+
+
+def aliases_with_lazy_are_errors(rank: int) -> str:
+    """What step() says of them with lazy and check."""
+    with training(lazy=True, check=True) as (model, _optimizer, iterate):
+        alias = model.head.weight.data
+        try:
+            iterate()
+        except RuntimeError as error:
+            del alias
+            return str(error)
+    return ""
+
+
+def aliases_of_before(rank: int) -> str:
+    """What creation says of a tensor that shares a parameter's memory."""
+    model = Reader()
+    held = model.part[0].bias.detach().numpy()
+    try:
+        parallel.data_parallel(
+            model, torch.optim.SGD(model.parameters(), 0.1), process_group=GROUPS[2]
+        )
+    except ValueError as error:
+        del held
+        return str(error)
+    return ""
+
+
+def writes_count(rank: int, optimizer: str, write: str) -> tuple[float, str]:
+    """Writes right after step(), as plain training has them; how far off, and a digest."""
+
+    def change(model: Reader) -> None:
+        with torch.no_grad():
+            if write == "clamp":
+                for parameter in model.parameters():
+                    parameter.clamp_(-0.02, 0.02)
+            elif write == "data":
+                model.head.weight.data.mul_(0.9)
+            elif write == "foreach":
+                torch._foreach_mul_(list(model.part.parameters()), 0.9)
+            elif write == "set data":
+                model.head.weight.data = model.head.weight.data * 0.9
+            elif write == "vector":
+                halves = 0.5 * nn.utils.parameters_to_vector(model.part.parameters())
+                nn.utils.vector_to_parameters(halves, model.part.parameters())
+            elif write == "buffer":
+                model.scale.mul_(0.5)
+            elif write == "init":
+                nn.init.constant_(model.head.bias, 0.25)
+
+    torch.manual_seed(0)
+    plain = Reader()
+    reference = getattr(torch.optim, optimizer)(plain.parameters(), 0.01)
+    values = torch.randn(8, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    with training(optimizer) as (model, _own, iterate):
+        for turn in range(4):
+            reference.zero_grad()
+            plain(values).square().mean().backward()
+            reference.step()
+            if turn > 0:
+                change(plain)
+                iterate()
+                change(model)
+        found = [*model.parameters(), *model.buffers()]
+        off = distance(found, [*plain.parameters(), *plain.buffers()])
+        return off, digest([one.detach().clone() for one in found])
+
+
+def train_both(
+    models: tuple[nn.Module, nn.Module],
+    optimizers: tuple[Any, Any],
+    turn: int,
+    rank: int,
+    count: int,
+    between: Callable[[nn.Module], None] = lambda _model: None,
+) -> None:
+    """An iteration of a plain model, and of a parallel one on this rank's part of the batch."""
+    dtype = next(models[0].parameters()).dtype
+    values = torch.randn(6, 8, generator=torch.Generator().manual_seed(turn), dtype=dtype)
+    parts = values, values.chunk(count)[rank]
+    for model, optimizer, part in zip(models, optimizers, parts, strict=True):
+        optimizer.zero_grad()
+        model(part).abs().square().mean().backward()
+        between(model)
+        optimizer.step()
+
+
+class Counting(torch.optim.Optimizer):
+    """Writes to its groups and to itself, and uses the norm of all gradients."""
+
+    def __init__(self, parameters: Any):
+        super().__init__(parameters, {"lr": 0.1, "k": 0})
+        self.calls = 0
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        self.calls += 1
+        gradients = [p.grad for g in self.param_groups for p in g["params"] if p.grad is not None]
+        norm = torch.stack([gradient.norm() for gradient in gradients]).norm()
+        for group in self.param_groups:
+            group["k"] += 1
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    state = self.state[parameter]
+                    state["n"] = state.get("n", 0) + 1
+                    parameter.data.add_(parameter.grad / norm, alpha=-group["lr"] / group["k"])
+
+
+class Declared(torch.optim.Optimizer):
+    """Elementwise, which counts in its groups and in its states."""
+
+    whole_tensor = False
+
+    def __init__(self, parameters: Any):
+        super().__init__(parameters, {"lr": 0.1, "k": 0})
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            group["k"] += 1
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    state = self.state[parameter]
+                    state["n"] = state.get("n", 0) + 1
+                    mean = state.setdefault("mean", torch.zeros_like(parameter))
+                    mean.lerp_(parameter.grad, 0.5)
+                    parameter.data.add_(mean, alpha=-group["lr"] / group["k"])
+
+
+OWN = {"counting": Counting, "declared": Declared}
+
+
+def own_steps(rank: int, name: str, policy: str, count: int) -> tuple[float, Any]:
+    """An optimizer of the user's own against plain training; how far off, and its counters."""
+    torch.manual_seed(0)
+    plain = Reader()
+    model = copy.deepcopy(plain)
+    reference, own = OWN[name](plain.parameters()), OWN[name](model.parameters())
+    parallel.data_parallel(model, own, policy, process_group=GROUPS[count])
+    for turn in range(5):
+        train_both((plain, model), (reference, own), turn, rank, count)
+        assert own.param_groups[0]["k"] == reference.param_groups[0]["k"] == turn + 1
+    numbers = {state["n"] for state in own.state.values()}
+    counted = (own.param_groups[0]["k"], getattr(own, "calls", 5), numbers)
+    off = distance(list(model.parameters()), list(plain.parameters()))
+    own.close()
+    return off, counted
+
+
+def state_is_the_plain_ones(rank: int, name: str, policy: str, count: int) -> None:
+    """optimizer.state after steps: read, written to in place, replaced, cleared."""
+    torch.manual_seed(0)
+    plain = Reader()
+    model = copy.deepcopy(plain)
+    options = {"lr": 0.01} if name != "SGD" else {"lr": 0.01, "momentum": 0.9}
+    reference, own = (
+        getattr(torch.optim, name)(one.parameters(), **options) for one in (plain, model)
+    )
+    parallel.data_parallel(model, own, policy, process_group=GROUPS[count])
+    numbers = None
+    for turn in range(6):
+        train_both((plain, model), (reference, own), turn, rank, count)
+        if numbers is not None and turn != 4:  # held since the first step
+            assert all(float(number) == turn + 1 for number in numbers), (turn, numbers)
+        assert len(own.state) == len(reference.state) == 6
+        for two, optimizer in ((plain, reference), (model, own)):
+            _change_state(optimizer, list(two.parameters()), turn)
+        if "step" in own.state[model.head.bias]:
+            numbers = [own.state[one]["step"] for one in model.parameters()] if turn < 3 else None
+        for mine, theirs in zip(model.parameters(), plain.parameters(), strict=True):
+            expected, found = reference.state[theirs], own.state[mine]
+            assert list(found) == list(expected)
+            for key, value in expected.items():
+                assert found[key].shape == value.shape
+                assert float((found[key] - value).abs().max()) <= 1e-12, (turn, key)
+    assert distance(list(model.parameters()), list(plain.parameters())) <= 1e-12
+    copied = copy.deepcopy(own)
+    assert type(copied) is type(reference)
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    copied.step()
+    own.synchronize()
+    assert distance(before, list(model.parameters())) == 0
+    own.close()
+
+
+def _change_state(optimizer: Any, parameters: list[Any], turn: int) -> None:
+    state = optimizer.state[parameters[0]]
+    key = next(each for each, value in state.items() if value.shape == parameters[0].shape)
+    if turn == 1:
+        state[key].mul_(0.5)
+    elif turn == 2:
+        optimizer.state[parameters[1]][key] = torch.full_like(parameters[1], 0.01)
+    elif turn == 3:
+        optimizer.state[parameters[2]][key].copy_(torch.full_like(parameters[2], 0.02))
+    elif turn == 4 and "step" in state:
+        state["step"].zero_()
+
+
+def saved_by_checkpoints(rank: int) -> float:
+    """Adam's step after four steps, a cleared gradient, and two states for a checkpoint."""
+    from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
+
+    with training("AdamW") as (model, optimizer, iterate):
+        for _ in range(3):
+            iterate()
+        optimizer.zero_grad()
+        for _ in range(2):
+            get_optimizer_state_dict(model, optimizer)
+        return float(optimizer.state_dict()["state"][0]["step"])
+
+
+def half_sums(rank: int, policy: str, count: int) -> list[float]:
+    """A gradient whose sum over the ranks overflows, and whose average does not."""
+    model = nn.Linear(2, 1, bias=False).half()
+    model.weight.data.zero_()
+    optimizer = torch.optim.SGD(model.parameters(), 1e-4)
+    parallel.data_parallel(model, optimizer, policy, process_group=GROUPS[count])
+    for _ in range(2):  # the second one reduces in backward
+        optimizer.zero_grad()
+        model(torch.full((1, 2), 40000.0, dtype=torch.float16)).sum().backward()
+        optimizer.step()
+    found: list[float] = model.weight.detach()[0].tolist()
+    optimizer.close()
+    return found
+
+
+def complex_parameters(rank: int, policy: str, count: int) -> tuple[float, float]:
+    """Clipping and training of complex numbers; how far from one process."""
+    torch.manual_seed(0)
+    plain = nn.Linear(8, 4, dtype=torch.complex128)
+    model = copy.deepcopy(plain)
+    reference, own = (torch.optim.SGD(one.parameters(), 0.1) for one in (plain, model))
+    parallel.data_parallel(model, own, policy, process_group=GROUPS[count])
+    apart = 0.0
+    for turn in range(3):
+        norms: list[float] = []
+
+        def clip(one: nn.Module, norms: list[float] = norms) -> None:
+            norms.append(float(nn.utils.clip_grad_norm_(one.parameters(), 0.1)))
+
+        train_both((plain, model), (reference, own), turn, rank, count, clip)
+        apart = max(apart, abs(norms[0] - norms[1]))
+    off = max(
+        float((a.detach() - b.detach()).abs().max())
+        for a, b in zip(model.parameters(), plain.parameters(), strict=True)
+    )
+    own.close()
+    return apart, off
+
+
+def wrapped_models_are_named(rank: int) -> str:
+    """What creation says of a model in DistributedDataParallel."""
+    model = nn.parallel.DistributedDataParallel(Reader(), process_group=GROUPS[2])
+    try:
+        parallel.data_parallel(
+            model, torch.optim.SGD(model.parameters(), 0.1), process_group=GROUPS[2]
+        )
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def compiled_averages(rank: int) -> tuple[int, bool]:
+    """A compiled moving average in a loop: compilations, and whether it is right."""
+    compilations = 0
+
+    def count(graph: Any, _inputs: Any) -> Any:
+        nonlocal compilations
+        compilations += 1
+        return graph.forward
+
+    @torch.compile(backend=count)
+    def update(averages: list[torch.Tensor], parameters: list[torch.Tensor]) -> None:
+        for average, parameter in zip(averages, parameters, strict=True):
+            average.mul_(0.9).add_(parameter, alpha=0.1)
+
+    with training() as (model, optimizer, iterate):
+        averages = [parameter.detach().clone() for parameter in model.parameters()]
+        right = [average.clone() for average in averages]
+        for _ in range(12):
+            iterate()
+            with torch.no_grad():
+                update(averages, list(model.part.parameters()) + list(model.head.parameters()))
+            optimizer.synchronize()
+            for average, parameter in zip(right, model.parameters(), strict=True):
+                average.mul_(0.9).add_(parameter.detach(), alpha=0.1)
+        return compilations, distance(averages, right) <= 1e-14
+
+
+def late_readers(rank: int) -> None:
+    """A step's post hook, a child process and a closed training see final values."""
+    with training() as (model, optimizer, iterate):
+        seen: list[float] = []
+        handle = optimizer.register_step_post_hook(
+            lambda *_: seen.append(float(model.head.weight.detach().abs().sum()))
+        )
+        iterate()
+        optimizer.synchronize()
+        assert seen == [float(model.head.weight.detach().abs().sum())]
+        handle.remove()
+        iterate()
+        weight = model.head.weight
+    assert type(weight) is nn.Parameter
+    assert bool(weight.isfinite().all())
