@@ -18,40 +18,52 @@ DEAR = "dear,bucket=1KiB"
 DDP = "ddp,bucket=1KiB"
 
 
-def run(check: Any, *arguments: Any, count: int = 2) -> list[Any]:
-    return training_pool().run(check, *arguments, ranks=range(count), deadline_s=200)
+COUNT = 3
+BOTH = pytest.mark.parametrize("backend", ["gloo", "pleach"])
 
 
-def test_reads_right_after_a_step_are_final() -> None:
-    assert run(contract.reads_are_final, list(contract.READS)) == [[], []]
+def run(backend: str, check: Any, *arguments: Any, count: int = 2) -> list[Any]:
+    pool = training_pool(COUNT, backend)
+    return pool.run(check, *arguments, ranks=range(count), deadline_s=200)
 
 
-def test_reads_are_old_with_lazy() -> None:
-    old = run(contract.reads_are_final, list(contract.READS), True)
+@BOTH
+def test_reads_right_after_a_step_are_final(backend: str) -> None:
+    assert run(backend, contract.reads_are_final, list(contract.READS)) == [[], []]
+
+
+@BOTH
+def test_reads_are_old_with_lazy(backend: str) -> None:
+    old = run(backend, contract.reads_are_final, list(contract.READS), True)
     assert min(map(len, old)) >= 20  # so that the test above can fail
 
 
-def test_reads_are_errors_with_lazy_and_check() -> None:
+@BOTH
+def test_reads_are_errors_with_lazy_and_check(backend: str) -> None:
     # These wait at gates and hooks also with lazy; the first rank's buffers are final.
     waiting = {"state_dict", "forward of a part", "functional_call"}
-    for rank, silent in enumerate(run(contract.reads_are_errors, list(contract.READS))):
+    for rank, silent in enumerate(run(backend, contract.reads_are_errors, list(contract.READS))):
         assert set(silent) - waiting == ({"buffer"} if rank == 0 else set())
 
 
-def test_what_shares_memory_is_final() -> None:
-    run(contract.aliases_are_right)
+@BOTH
+def test_what_shares_memory_is_final(backend: str) -> None:
+    run(backend, contract.aliases_are_right)
 
 
-def test_what_shares_memory_is_named_with_lazy_and_check() -> None:
-    for message in run(contract.aliases_with_lazy_are_errors):
+@BOTH
+def test_what_shares_memory_is_named_with_lazy_and_check(backend: str) -> None:
+    for message in run(backend, contract.aliases_with_lazy_are_errors):
         assert "parameter head.weight shares its memory with a tensor of shape (8, 8)" in message
 
 
-def test_what_shared_memory_before_is_named() -> None:
-    for message in run(contract.aliases_of_before):
+@BOTH
+def test_what_shared_memory_before_is_named(backend: str) -> None:
+    for message in run(backend, contract.aliases_of_before):
         assert "parameter part.0.bias shares its memory with a tensor of shape (400,)" in message
 
 
+@BOTH
 @pytest.mark.parametrize(
     ("optimizer", "write"),
     [
@@ -64,57 +76,65 @@ def test_what_shared_memory_before_is_named() -> None:
         ("RMSprop", "init"),
     ],
 )
-def test_writes_right_after_a_step_count(optimizer: str, write: str) -> None:
-    found = run(contract.writes_count, optimizer, write)
+def test_writes_right_after_a_step_count(backend: str, optimizer: str, write: str) -> None:
+    found = run(backend, contract.writes_count, optimizer, write)
     assert max(off for off, _ in found) <= 1e-12
     assert len({digest for _, digest in found}) == 1
 
 
+@BOTH
 @pytest.mark.parametrize("policy", [DEAR, DDP, OWNERS])
 @pytest.mark.parametrize(("name", "count"), [("counting", 2), ("counting", 3), ("declared", 3)])
-def test_optimizers_of_ones_own(name: str, policy: str, count: int) -> None:
-    for off, counted in run(contract.own_steps, name, policy, count, count=count):
+def test_optimizers_of_ones_own(backend: str, name: str, policy: str, count: int) -> None:
+    for off, counted in run(backend, contract.own_steps, name, policy, count, count=count):
         assert off <= 1e-12
         assert counted == (5, 5, {5})
 
 
+@BOTH
 @pytest.mark.parametrize("policy", [DEAR, DDP, OWNERS])
 @pytest.mark.parametrize(("name", "count"), [("Adam", 3), ("SGD", 2), ("NAdam", 2)])
-def test_optimizer_state(name: str, policy: str, count: int) -> None:
-    run(contract.state_is_the_plain_ones, name, policy, count, count=count)
+def test_optimizer_state(backend: str, name: str, policy: str, count: int) -> None:
+    run(backend, contract.state_is_the_plain_ones, name, policy, count, count=count)
 
 
-def test_checkpoints_do_not_step() -> None:
-    assert run(contract.saved_by_checkpoints) == [4.0, 4.0]
+@BOTH
+def test_checkpoints_do_not_step(backend: str) -> None:
+    assert run(backend, contract.saved_by_checkpoints) == [4.0, 4.0]
 
 
+@BOTH
 @pytest.mark.parametrize("policy", [DEAR, DDP, OWNERS])
-def test_half_sums_do_not_overflow(policy: str) -> None:
+def test_half_sums_do_not_overflow(backend: str, policy: str) -> None:
     for count in (2, 3):
-        for found in run(contract.half_sums, policy, count, count=count):
+        for found in run(backend, contract.half_sums, policy, count, count=count):
             assert found == pytest.approx([-8.0, -8.0], rel=2e-3)
 
 
+@BOTH
 @pytest.mark.parametrize("policy", [DEAR, DDP])
-def test_complex_numbers(policy: str) -> None:
-    for apart, off in run(contract.complex_parameters, policy, 3, count=3):
+def test_complex_numbers(backend: str, policy: str) -> None:
+    for apart, off in run(backend, contract.complex_parameters, policy, 3, count=3):
         assert apart <= 1e-12
         assert off <= 1e-12
 
 
-def test_wrapped_models_are_named() -> None:
-    for message in run(contract.wrapped_models_are_named):
+@BOTH
+def test_wrapped_models_are_named(backend: str) -> None:
+    for message in run(backend, contract.wrapped_models_are_named):
         assert message == (
             "the model is wrapped in DistributedDataParallel, which averages gradients too: pass "
             "the bare module"
         )
 
 
-def test_compiled_averages_compile_once() -> None:
-    for compilations, is_right in run(contract.compiled_averages):
+@BOTH
+def test_compiled_averages_compile_once(backend: str) -> None:
+    for compilations, is_right in run(backend, contract.compiled_averages):
         assert compilations <= 2
         assert is_right
 
 
-def test_late_readers() -> None:
-    run(contract.late_readers)
+@BOTH
+def test_late_readers(backend: str) -> None:
+    run(backend, contract.late_readers)
