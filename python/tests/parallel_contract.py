@@ -48,6 +48,11 @@ class Twice(torch.autograd.Function):
         return gradient * 2
 
 
+@torch.jit.script  # type: ignore[untyped-decorator]
+def _scripted(values: torch.Tensor) -> torch.Tensor:
+    return values.square().sum()
+
+
 def _square(values: torch.Tensor) -> torch.Tensor:
     return values.square().sum()
 
@@ -117,6 +122,7 @@ READS: dict[str, Callable[[Reader, nn.Parameter], Any]] = {
     "func.hessian": lambda m, _: torch.func.hessian(_square)(m.head.bias).sum(),
     "vmap over it": lambda _, w: torch.vmap(_square)(w).sum(),
     "vmap with it": lambda _, w: torch.vmap(lambda x: w @ x)(torch.ones(3, 8).double()).sum(),
+    "script": lambda _, w: _scripted(w),
     "function": lambda _, w: Twice.apply(w).sum(),
     "compiled": lambda _, w: torch.compile(_square, backend="eager")(w),
     "collective": lambda _, w: _shared(w),
@@ -462,9 +468,13 @@ def complex_parameters(rank: int, policy: str, count: int) -> tuple[float, float
     return apart, off
 
 
-def wrapped_models_are_named(rank: int) -> str:
-    """What creation says of a model in DistributedDataParallel."""
-    model = nn.parallel.DistributedDataParallel(Reader(), process_group=GROUPS[2])
+def modules_are_named(rank: int, what: str) -> str:
+    """What creation says of a model that it cannot train."""
+    model: nn.Module
+    if what == "wrapped":
+        model = nn.parallel.DistributedDataParallel(Reader(), process_group=GROUPS[2])
+    else:
+        model = nn.Sequential(torch.jit.script(nn.Linear(2, 2)))
     try:
         parallel.data_parallel(
             model, torch.optim.SGD(model.parameters(), 0.1), process_group=GROUPS[2]

@@ -120,12 +120,16 @@ def test_complex_numbers(backend: str, policy: str) -> None:
 
 
 @BOTH
-def test_wrapped_models_are_named(backend: str) -> None:
-    for message in run(backend, contract.wrapped_models_are_named):
-        assert message == (
-            "the model is wrapped in DistributedDataParallel, which averages gradients too: pass "
-            "the bare module"
-        )
+@pytest.mark.parametrize(
+    ("what", "expected"),
+    [
+        ("wrapped", "the model is wrapped in DistributedDataParallel, which averages gradients"),
+        ("script", "module 0 is a script, which takes no hooks: pass the module that it was made"),
+    ],
+)
+def test_models_that_cannot_be_trained_are_named(backend: str, what: str, expected: str) -> None:
+    for message in run(backend, contract.modules_are_named, what):
+        assert message.startswith(expected)
 
 
 @BOTH

@@ -17,7 +17,7 @@ from torch.distributed import distributed_c10d as c10d
 from .adoption import ParallelOptimizer, adopt_model, adopt_optimizer
 from .choosing import Choice, plan
 from .comm_hook import hook
-from .comparing import check_model, check_wrapped, compare, describe, share_values
+from .comparing import check_model, check_modules, compare, describe, share_values
 from .costs import Costs, measure_costs, time_collectives
 from .explaining import Explanation
 from .first_use import is_compiled
@@ -152,7 +152,7 @@ def _check(
             "the model is compiled as a whole, so its gradients come all at the end of backward: "
             "compile its blocks, one by one"
         )
-    check_wrapped(model)
+    check_modules(model)
     check_model(model, optimizer)
 
 

@@ -98,20 +98,28 @@ def share_values(
                 loaded[key] = value.to(loaded[key].device)
 
 
-def check_wrapped(model: torch.nn.Module) -> None:
-    """Refuses models whose gradients something else averages.
+def check_modules(model: torch.nn.Module) -> None:
+    """Refuses modules that cannot be trained so.
 
     Raises:
-        ValueError: A module is wrapped for data parallelism; names it.
+        ValueError: A module averages gradients itself, or is a script; names it.
     """
     for name, module in model.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):
+            raise ValueError(
+                f"{_called(name)} is a script, which takes no hooks: pass the module that it was "
+                "made of"
+            )
         for kind in type(module).__mro__:
             if kind.__module__.startswith("torch.") and kind.__name__ in WRAPPERS:
-                where = f"module {name}" if name else "the model"
                 raise ValueError(
-                    f"{where} is wrapped in {kind.__name__}, which averages gradients too: pass "
-                    "the bare module"
+                    f"{_called(name)} is wrapped in {kind.__name__}, which averages gradients too: "
+                    "pass the bare module"
                 )
+
+
+def _called(name: str) -> str:
+    return f"module {name}" if name else "the model"
 
 
 def check_model(

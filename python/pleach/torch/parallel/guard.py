@@ -4,8 +4,8 @@ Between `step()` and the next forward a parameter, a buffer or an optimizer's st
 value. Its class is then one whose `__torch_function__` waits and gives the tensor its own class
 back. This catches references that the user holds, `_foreach` operations, copies and files.
 PyTorch does not ask the class in some places, which are wrapped here: transforms of `torch.func`,
-collectives, and entries of compiled functions, which would compile again for every mixture of
-classes.
+collectives, scripts of `torch.jit`, and entries of compiled functions, which would compile again
+for every mixture of classes.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def _watch_compiled_calls() -> None:
 
 
 def _watch_below() -> None:
-    """Lets transforms and collectives wait for tensors, which they take as they are."""
+    """Lets transforms, collectives and scripts wait for tensors, which they take as they are."""
     for place, name in _BELOW:
         module = None
         with contextlib.suppress(ImportError):
@@ -201,12 +201,22 @@ def _watch_below() -> None:
         if function is not None and not hasattr(function, "pleach_waits"):
             setattr(module, name, _settled(function))
 
+    scripts: tuple[Any, ...] = (torch._C.ScriptFunction, torch._C.ScriptMethod)
+    for kind in scripts:
+        if not hasattr(kind.__call__, "pleach_waits"):
+            kind.__call__ = _settled(kind.__call__, inside=kind is torch._C.ScriptMethod)
 
-def _settled(function: Callable[..., Any]) -> Callable[..., Any]:
+
+def _settled(function: Callable[..., Any], inside: bool = False) -> Callable[..., Any]:
+    """The function, which waits for its arguments, and for tensors inside of the first one."""
+
     @functools.wraps(function)
-    def call(tensor: Any, *arguments: Any, **keywords: Any) -> Any:
-        settle(tensor)
-        return function(tensor, *arguments, **keywords)
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        if inside:
+            settle_everything(in_forward=False)
+        settle(arguments)
+        settle(keywords)
+        return function(*arguments, **keywords)
 
     call.pleach_waits = True  # type: ignore[attr-defined]
     return call
