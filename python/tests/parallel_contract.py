@@ -168,10 +168,10 @@ def training(
         own.close()
 
 
-def reads_are_final(rank: int, names: list[str], is_lazy: bool = False) -> list[str]:
+def reads_are_final(rank: int, names: list[str], options: dict[str, Any]) -> list[str]:
     """Reads right after step(); returns those that differ from reads after synchronize()."""
     wrong = []
-    with training(lazy=is_lazy) as (model, optimizer, iterate):
+    with training(**options) as (model, optimizer, iterate):
         held = model.head.weight
         for name in names:
             iterate()
@@ -414,6 +414,50 @@ def _change_state(optimizer: Any, parameters: list[Any], turn: int) -> None:
         optimizer.state[parameters[2]][key].copy_(torch.full_like(parameters[2], 0.02))
     elif turn == 4 and "step" in state:
         state["step"].zero_()
+
+
+def owned_state_is_the_plain_ones(rank: int, count: int) -> None:
+    """Every rank reads all of Adafactor's state, of tensors that one rank owns."""
+    torch.manual_seed(0)
+    plain = Reader()
+    model = copy.deepcopy(plain)
+    reference, own = (torch.optim.Adafactor(one.parameters(), 0.01) for one in (plain, model))
+    parallel.data_parallel(model, own, process_group=GROUPS[count])
+    for turn in range(3):
+        train_both((plain, model), (reference, own), turn, rank, count)
+        assert len(own.state) == len(reference.state) == 6
+        for mine, theirs in zip(model.parameters(), plain.parameters(), strict=True):
+            expected, found = reference.state[theirs], own.state[mine]
+            assert list(found) == list(expected)
+            for key, value in expected.items():
+                assert found[key].shape == value.shape
+                assert float((found[key] - value).abs().max()) <= 1e-12, (turn, key)
+    own.close()
+
+
+def restored_by_checkpoints(rank: int, count: int) -> float:
+    """A checkpoint of a training goes into a new one, which goes on; how far from plain."""
+    from torch.distributed.checkpoint import state_dict as checkpoint
+
+    torch.manual_seed(0)
+    plain = Reader()
+    models = [copy.deepcopy(plain), Reader()]
+    reference = torch.optim.AdamW(plain.parameters(), 0.01)
+    owns = [torch.optim.AdamW(one.parameters(), 0.01) for one in models]
+    for model, own in zip(models, owns, strict=True):
+        parallel.data_parallel(model, own, process_group=GROUPS[count])
+    for turn in range(6):
+        if turn == 3:
+            saved = checkpoint.get_state_dict(models[0], owns[0])
+            checkpoint.set_state_dict(
+                models[1], owns[1], model_state_dict=saved[0], optim_state_dict=saved[1]
+            )
+        used = int(turn >= 3)
+        train_both((plain, models[used]), (reference, owns[used]), turn, rank, count)
+    off = distance(list(models[1].parameters()), list(plain.parameters()))
+    for own in owns:
+        own.close()
+    return off
 
 
 def saved_by_checkpoints(rank: int) -> float:

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.timeout(300)  # the first one starts the ranks
 
 import parallel_contract as contract  # noqa: E402
-from parallel_cases import OWNERS  # noqa: E402
+from parallel_cases import EARLY, OWNERS  # noqa: E402
 from rank_pool import training_pool  # noqa: E402
 
 DEAR = "dear,bucket=1KiB"
@@ -28,13 +28,18 @@ def run(backend: str, check: Any, *arguments: Any, count: int = 2) -> list[Any]:
 
 
 @BOTH
-def test_reads_right_after_a_step_are_final(backend: str) -> None:
-    assert run(backend, contract.reads_are_final, list(contract.READS)) == [[], []]
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"policy": DDP}, {"policy": OWNERS}, {"policy": EARLY}, {"gather": "gradients"}],
+    ids=str,
+)
+def test_reads_right_after_a_step_are_final(backend: str, options: dict[str, Any]) -> None:
+    assert run(backend, contract.reads_are_final, list(contract.READS), options) == [[], []]
 
 
 @BOTH
 def test_reads_are_old_with_lazy(backend: str) -> None:
-    old = run(backend, contract.reads_are_final, list(contract.READS), True)
+    old = run(backend, contract.reads_are_final, list(contract.READS), {"lazy": True})
     assert min(map(len, old)) >= 20  # so that the test above can fail
 
 
@@ -96,6 +101,16 @@ def test_optimizers_of_ones_own(backend: str, name: str, policy: str, count: int
 @pytest.mark.parametrize(("name", "count"), [("Adam", 3), ("SGD", 2), ("NAdam", 2)])
 def test_optimizer_state(backend: str, name: str, policy: str, count: int) -> None:
     run(backend, contract.state_is_the_plain_ones, name, policy, count, count=count)
+
+
+@BOTH
+def test_optimizer_state_that_one_rank_owns(backend: str) -> None:
+    run(backend, contract.owned_state_is_the_plain_ones, COUNT, count=COUNT)
+
+
+@BOTH
+def test_checkpoints_are_restored(backend: str) -> None:
+    assert max(run(backend, contract.restored_by_checkpoints, 2)) <= 1e-12
 
 
 @BOTH
