@@ -29,7 +29,7 @@ from rank_pool import GROUPS
 from torch import nn
 
 import pleach.torch.parallel as parallel
-from pleach.torch.parallel import collecting, engine, planning, streams, trainer
+from pleach.torch.parallel import arrangement, collecting, engine, planning, streams, trainer
 
 
 class Delays:
@@ -176,8 +176,8 @@ class Trials:
 
 def a_search_changes_plans(rank: int) -> list[tuple[str, int, int]]:
     """dear_bo: all ranks follow the same trials from the same iterations on."""
-    kept = trainer.BucketTuner
-    trainer.BucketTuner = lambda *_: Trials()  # type: ignore
+    kept = arrangement.BucketTuner
+    arrangement.BucketTuner = lambda *_: Trials()  # type: ignore
     try:
         batches = make_batches("transformer")
         plain = make_model("transformer")
@@ -185,12 +185,12 @@ def a_search_changes_plans(rank: int) -> list[tuple[str, int, int]]:
         model, optimizer = make_parallel("transformer", "nesterov", 3, "dear_bo")
         train(model, optimizer, [share(one, rank, 3) for one in batches])
     finally:
-        trainer.BucketTuner = kept
+        arrangement.BucketTuner = kept
     assert distance(values_of(model), values_of(plain)) <= 1e-12
     made = trainer_of(optimizer)
     found = [(one.spec, one.iteration, len(one.settled.collectives)) for one in made.proposals]
     if rank == 0:
-        seen = made._tuner.seen
+        seen = made._arrangement.tuner.seen
         assert [size for size, _ in seen] == sorted(
             (size for size, _ in seen), key=Trials.SIZES.index
         )
