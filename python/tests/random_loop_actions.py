@@ -117,9 +117,7 @@ def _enter_references() -> None:
         traits = frozenset({"aliases"} if is_alias else ())
         KINDS[f"read: {name}"] = Kind(read_now, None, wants, "read", CREATED, both)
         KINDS[f"write: {name}"] = Kind(write_now, None, wants, "write", CREATED, both)
-        KINDS[f"read held: {name}"] = Kind(
-            read_held, take, wants, "read", earliest, both, traits
-        )
+        KINDS[f"read held: {name}"] = Kind(read_held, take, wants, "read", earliest, both, traits)
         KINDS[f"write held: {name}"] = Kind(
             write_held, take, wants, "write", earliest, both, traits
         )
@@ -296,9 +294,7 @@ def save_state_dict_of_model(run: Any, action: Action) -> None:
 
 
 def _checkpoint(run: Any, action: Action) -> Any:
-    return _through_file(
-        {"model": run.model.state_dict(), "optimizer": run.optimizer.state_dict()}
-    )
+    return _through_file({"model": run.model.state_dict(), "optimizer": run.optimizer.state_dict()})
 
 
 @kind(begin=_checkpoint)
@@ -642,12 +638,8 @@ def _hook_model(run: Any, action: Action) -> Any:
 
 
 _HOOKS = frozenset({"hooks"})
-KINDS["layer hook reads"] = Kind(
-    _nothing, _hook_layer, "parameter", "read", BEFORE, traits=_HOOKS
-)
-KINDS["model hook reads"] = Kind(
-    _nothing, _hook_model, "parameter", "read", BEFORE, traits=_HOOKS
-)
+KINDS["layer hook reads"] = Kind(_nothing, _hook_layer, "parameter", "read", BEFORE, traits=_HOOKS)
+KINDS["model hook reads"] = Kind(_nothing, _hook_model, "parameter", "read", BEFORE, traits=_HOOKS)
 KINDS["model hook clamps"] = Kind(
     _nothing, _hook_model, "parameter", "", BEFORE, traits=_HOOKS | {"writes in forward"}
 )

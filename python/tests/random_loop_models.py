@@ -363,9 +363,7 @@ OPTIMIZERS: dict[str, Callable[[Groups], torch.optim.Optimizer]] = {
     "centred_adam": _from(__name__, "CentredAdam", lr=0.01),
     "warm_sgd": _from(__name__, "WarmSGD", lr=0.02, momentum=0.7),
     "sgd_schedule_free": _from("schedulefree", "SGDScheduleFree", lr=0.2, warmup_steps=2),
-    "adamw_schedule_free": _from(
-        "schedulefree", "AdamWScheduleFree", lr=0.02, weight_decay=0.01
-    ),
+    "adamw_schedule_free": _from("schedulefree", "AdamWScheduleFree", lr=0.02, weight_decay=0.01),
     "prodigy": _from("prodigyopt", "Prodigy", d0=1e-3),
     "lion": _from("lion_pytorch", "Lion", lr=0.003, weight_decay=0.1),
 }

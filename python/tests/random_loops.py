@@ -6,8 +6,9 @@ data parallelism has to make of a part of each batch per rank:
 
     python python/tests/random_loops.py --seeds 0:100 --ranks 2 --backend pleach
 
-A seed is a number, or `KIND/NUMBER` for a loop with one kind of action alone. `--show` prints the
-loops. This module imports nothing of Pleach; `random_loop_jobs.py` runs it on ranks.
+A seed is a number; `KIND/NUMBER` is a loop with one kind of action alone, and `bare/NUMBER` a loop
+without its actions. `--show` prints the loops. This module imports nothing of Pleach;
+`random_loop_jobs.py` runs it on ranks.
 """
 
 from __future__ import annotations
@@ -55,6 +56,10 @@ Wrap = Callable[[nn.Module, torch.optim.Optimizer], tuple[nn.Module, torch.optim
 SAMPLES = 12  # of a pass: 2, 3 and 4 ranks have equal parts
 ACTIONS = 7  # of a loop
 WITHIN = 1e-12
+# Of loops with one kind of action alone: what would be trained well without it.
+MODELS_ALONE = [name for name in MODELS if name != "Late"]
+OPTIMIZERS_ALONE = ["sgd", "momentum", "nesterov", "adam", "adamw", "rmsprop"]
+BARE = "bare"  # a loop without its actions
 # One seed after the other takes from these, so that each occurs equally often.
 CLEARS = ("to none", "to none", "to zeros", "by the model", "after step", "every second")
 CLIPS = ("", "", "norm", "value", "norm of a part")
@@ -162,9 +167,11 @@ def make_loop(seed: Seed) -> Loop:
     """Draws the loop of a seed."""
     alone, _, number = str(seed).rpartition("/")
     count = int(number)
+    if alone == BARE:
+        return make_loop(count)._replace(seed=seed, actions=())
     draw = random.Random(f"loop {seed}")
-    model = _dealt(list(MODELS), count, 1, "models")[0]
-    optimizer = _dealt(list(OPTIMIZERS), count, 1, "optimizers")[0]
+    model = _dealt(MODELS_ALONE if alone else list(MODELS), count, 1, "models")[0]
+    optimizer = _dealt(OPTIMIZERS_ALONE if alone else list(OPTIMIZERS), count, 1, "optimizers")[0]
     kinds = [alone] if alone else _dealt(list(KINDS), count * ACTIONS, ACTIONS, "kinds")
     turns = draw.randint(4, 7)
     targets = _Targets(make_model(model, 0), draw)
@@ -190,7 +197,9 @@ def make_loop(seed: Seed) -> Loop:
         actions=tuple(actions),
     )
     if alone:
-        return drawn._replace(penalty="", clear="to none", clip="", twice=(), closures=())
+        return drawn._replace(
+            penalty="", clear="to none", clip="", scheduler="", twice=(), closures=()
+        )
     if any("writes in forward" in KINDS[each.kind].traits for each in actions):
         return drawn._replace(penalty="")  # its backward wants what it has read
     return drawn
@@ -312,9 +321,7 @@ class Run:
         if all(label != where for label, _ in self._notes):
             self._notes.append((where, float(value)))
 
-    def evaluate(
-        self, module: nn.Module, mode: Callable[[], Any] = torch.no_grad
-    ) -> float:
+    def evaluate(self, module: nn.Module, mode: Callable[[], Any] = torch.no_grad) -> float:
         """The outputs for the probe, in evaluation mode."""
         module.eval()
         if hasattr(self.optimizer, "eval"):
@@ -336,9 +343,7 @@ class Run:
                 self.optimizer.train()
             self._begin(CREATED)
             scheduler = _make_scheduler(self.loop, self.optimizer)
-            self._penalised = list(
-                self.model.get_submodule(self.loop.penalised).parameters()
-            )
+            self._penalised = list(self.model.get_submodule(self.loop.penalised).parameters())
             for turn in range(self.loop.turns):
                 self.turn = self.model.turn = turn
                 self._iterate()
