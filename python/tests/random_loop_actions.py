@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
-from random_loop_values import REFERENCES, measure, read, write
+from random_loop_models import EARLY_STATE
+from random_loop_values import REFERENCES, measure, ramp, read, write
 from torch import nn
 from torch.nn import functional
 from torch.optim import swa_utils
@@ -227,6 +228,47 @@ def penalty_gradient(run: Any, action: Action) -> None:
     every = [p for p in run.model.parameters() if p.requires_grad]
     found = torch.autograd.grad(sum(p.square().sum() for p in every), every)
     run.note(sum(measure(each) * (i + 1) for i, each in enumerate(found)))
+
+
+@kind("part")
+def probe_gradient(run: Any, action: Action) -> None:
+    chosen = [p for p in _part(run, action).parameters() if p.requires_grad]
+    if chosen:
+        loss = run.model(run.probe).square().mean()
+        found = torch.autograd.grad(loss, chosen, allow_unused=True)
+        run.note(sum(measure(g) * (i + 1) for i, g in enumerate(found) if g is not None))
+
+
+@kind(begin=lambda run, action: dict(run.model.named_parameters()), earliest=BEFORE)
+def functional_call_with_held(run: Any, action: Action) -> None:
+    with torch.no_grad():
+        run.note(measure(torch.func.functional_call(run.model, run.kept[action], (run.probe,))))
+
+
+@kind("part")
+def stack_with_copy(run: Any, action: Action) -> None:
+    part = _part(run, action)
+    parameters, _ = torch.func.stack_module_state([part, copy.deepcopy(part)])
+    run.note(sum(measure(each) * (i + 1) for i, each in enumerate(parameters.values())))
+
+
+@kind("linear", begin=lambda run, action: nn.Sequential(_part(run, action)), earliest=BEFORE)
+def call_wrapper_of_layer(run: Any, action: Action) -> None:
+    wrapper = run.kept[action]
+    with torch.no_grad():
+        inputs = torch.full((2, wrapper[0].in_features), 0.3, dtype=torch.float64)
+        run.note(measure(wrapper(inputs)))
+
+
+@kind("part", begin=lambda run, action: nn.ModuleList([_part(run, action)]), earliest=BEFORE)
+def state_dict_of_wrapper(run: Any, action: Action) -> None:
+    found = run.kept[action].state_dict()
+    run.note(sum(measure(each) * (i + 1) for i, each in enumerate(found.values())))
+
+
+@kind("part", "read", begin=lambda run, action: copy.copy(_part(run, action)), earliest=BEFORE)
+def shallow_copy(run: Any, action: Action) -> None:
+    run.note(read(run.kept[action].parameters(), action.style))
 
 
 @kind()
@@ -594,6 +636,24 @@ def step_of_copy(run: Any, action: Action) -> None:
     run.note(_sum_of(run.model))
 
 
+@kind("parameter")
+def forget_state_of_parameter(run: Any, action: Action) -> None:
+    if run.loop.optimizer not in EARLY_STATE:
+        run.optimizer.state.pop(run.model.get_parameter(action.target), None)
+
+
+@kind("parameter", places=(BEFORE_STEP,))
+def own_gradient(run: Any, action: Action) -> None:
+    parameter = run.model.get_parameter(action.target)
+    if parameter.requires_grad:
+        parameter.grad = 0.05 * ramp(parameter.numel()).view_as(parameter)
+
+
+@kind("parameter", places=(BEFORE_STEP,))
+def drop_gradient(run: Any, action: Action) -> None:
+    run.model.get_parameter(action.target).grad = None
+
+
 @kind()
 def clear_gradients(run: Any, action: Action) -> None:
     run.model.zero_grad()
@@ -632,6 +692,20 @@ def _hook_layer(run: Any, action: Action) -> Any:
     return handle, run.model.get_parameter(action.target)
 
 
+def _hook_after_layer(run: Any, action: Action) -> Any:
+    layers = (nn.Linear, nn.Embedding, nn.Conv1d)
+    first = next(m for m in run.model.modules() if isinstance(m, layers))
+    return first.register_forward_hook(Hook(id(run), action)), run.model.get_parameter(
+        action.target
+    )
+
+
+def _hook_backward(run: Any, action: Action) -> Any:
+    layers = [m for m in run.model.modules() if isinstance(m, nn.Linear)]
+    handle = layers[-1].register_full_backward_hook(Hook(id(run), action))
+    return handle, run.model.get_parameter(action.target)
+
+
 def _hook_model(run: Any, action: Action) -> Any:
     handle = run.model.register_forward_pre_hook(Hook(id(run), action))
     return handle, run.model.get_parameter(action.target)
@@ -639,6 +713,12 @@ def _hook_model(run: Any, action: Action) -> Any:
 
 _HOOKS = frozenset({"hooks"})
 KINDS["layer hook reads"] = Kind(_nothing, _hook_layer, "parameter", "read", BEFORE, traits=_HOOKS)
+KINDS["layer hook reads after"] = Kind(
+    _nothing, _hook_after_layer, "parameter", "read", BEFORE, traits=_HOOKS
+)
+KINDS["backward hook reads"] = Kind(
+    _nothing, _hook_backward, "parameter", "read", BEFORE, traits=_HOOKS
+)
 KINDS["model hook reads"] = Kind(_nothing, _hook_model, "parameter", "read", BEFORE, traits=_HOOKS)
 KINDS["model hook clamps"] = Kind(
     _nothing, _hook_model, "parameter", "", BEFORE, traits=_HOOKS | {"writes in forward"}

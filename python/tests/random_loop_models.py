@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 INPUTS, OUTPUTS, TOKENS, LENGTH = 6, 5, 40, 4
 Closure = Callable[[], torch.Tensor] | None
@@ -195,9 +196,65 @@ class Filters(Model):
         return self.last(torch.tanh(self.narrow(values)).flatten(1))
 
 
+class Recurrent(Model):
+    """A recurrent layer, which refers to its weights in a list of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.into = nn.Linear(1, 12)
+        self.memory = nn.LSTM(12, 40, batch_first=True)
+        self.last = nn.Linear(40, OUTPUTS)
+
+    def body(self, values: torch.Tensor) -> torch.Tensor:
+        found, _ = self.memory(torch.tanh(self.into(values.unsqueeze(2))))
+        return self.last(found[:, -1])
+
+
+class Attention(Model):
+    """A block of a transformer; biases of keys would have no gradients but rounding."""
+
+    takes_tokens = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(TOKENS, 16)
+        self.block = nn.TransformerEncoderLayer(
+            16, 2, 400, dropout=0.0, batch_first=True, bias=False
+        )
+        self.last = nn.Linear(16, OUTPUTS)
+
+    def body(self, values: torch.Tensor) -> torch.Tensor:
+        return self.last(self.block(self.embedding(values)).mean(1))
+
+
+class Checkpointed(Model):
+    """Backward computes a part of forward again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trunk = nn.Sequential(nn.Linear(INPUTS, 900), nn.Softsign(), nn.Linear(900, 20))
+        self.last = nn.Linear(20, OUTPUTS)
+
+    def body(self, values: torch.Tensor) -> torch.Tensor:
+        return self.last(torch.tanh(checkpoint(self.trunk, values, use_reentrant=False)))
+
+
 MODELS: dict[str, type[Model]] = {
     each.__name__: each
-    for each in (Wide, Deep, FixedNorm, Tied, Parts, Late, Normalised, Raw, Filters)
+    for each in (
+        Wide,
+        Deep,
+        FixedNorm,
+        Tied,
+        Parts,
+        Late,
+        Normalised,
+        Raw,
+        Filters,
+        Recurrent,
+        Attention,
+        Checkpointed,
+    )
 }
 
 

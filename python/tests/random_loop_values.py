@@ -7,9 +7,11 @@ tensors of a state dict. Reads make one number of some tensors; writes change th
 from __future__ import annotations
 
 import copy
+import ctypes
 import io
 import math
 import pickle
+import re
 import threading
 from collections.abc import Callable, Iterable
 from functools import lru_cache
@@ -71,6 +73,18 @@ def _as_array(value: torch.Tensor) -> float:
     return float(np.dot(array, ramp(array.size).numpy())) / max(1, array.size)
 
 
+def _printed(value: torch.Tensor) -> float:
+    """The numbers that it shows, of which PyTorch prints the first and the last."""
+    return sum(map(float, re.findall(r"-?\d+\.\d+(?:e[+-]\d+)?", repr(value.detach()))))
+
+
+def _from_pointer(value: torch.Tensor) -> float:
+    value = value if value.is_contiguous() else value.contiguous()
+    found = (ctypes.c_double * value.numel()).from_address(value.data_ptr())
+    array = np.frombuffer(found, dtype=np.float64)
+    return float(np.dot(array, ramp(array.size).numpy())) / max(1, array.size)
+
+
 def _by_product(value: torch.Tensor) -> float:
     matrix = value.reshape(value.shape[0], -1) if value.dim() else value.reshape(1, 1)
     return float((ramp(matrix.shape[0]) @ matrix @ ramp(matrix.shape[1])).detach()) / value.numel()
@@ -84,6 +98,8 @@ READS: dict[str, Callable[[torch.Tensor], float]] = {
     "data": lambda v: measure(v.data),
     "array": _as_array,
     "list": _as_list,
+    "repr": _printed,
+    "pointer": _from_pointer,
     "product": _by_product,
     "cat": lambda v: measure(torch.cat([v.flatten(), v.flatten()])),
     "foreach": lambda v: sum(float(n.detach()) for n in torch._foreach_norm([v, v - 0.1])),
@@ -99,7 +115,7 @@ READS: dict[str, Callable[[torch.Tensor], float]] = {
     "vmap_captured": lambda v: measure(torch.func.vmap(lambda x: x * v)(ramp(3))),
     "float32": lambda v: measure(v.to(torch.float32).to(torch.float64)),
     "to": lambda v: measure(v.to("cpu", torch.float64)),
-    "thread": _in_thread,
+    "in thread": _in_thread,
     "comparison": lambda v: float(torch.allclose(v, v.detach().clone())) + measure(v.abs()),
     "where": lambda v: measure(torch.where(v > 10.0, torch.zeros_like(v), v)),
     "stack": lambda v: measure(torch.stack([v, v * 2]).mean(0)),
@@ -174,6 +190,21 @@ def _augmented(value: torch.Tensor, amount: float) -> None:
     value -= 0.001
 
 
+def _write_in_thread(value: torch.Tensor, amount: float) -> None:
+    def work() -> None:
+        with torch.no_grad():
+            value.mul_(amount)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def _write_in_inference(value: torch.Tensor, amount: float) -> None:
+    with torch.inference_mode():
+        value.mul_(amount)
+
+
 WRITES: dict[str, Callable[[torch.Tensor, float], Any]] = {
     "mul_": lambda v, a: v.mul_(a),
     "clamp_": _clamp,
@@ -196,6 +227,8 @@ WRITES: dict[str, Callable[[torch.Tensor, float], Any]] = {
     "augmented": _augmented,
     "addcmul_": lambda v, a: v.addcmul_(v, v, value=-0.01 * a),
     "masked_fill_": lambda v, a: v.masked_fill_(v > 0.5 * a, 0.5 * a),
+    "other thread": _write_in_thread,
+    "inference": _write_in_inference,
     "sub_self": lambda v, a: v.sub_((1 - a) * v),
 }
 

@@ -93,6 +93,7 @@ class Loop(NamedTuple):
         scheduler: Of the rate, or "".
         twice: The iterations with two backward passes.
         closures: The iterations whose step has a closure.
+        scaled: Whether a GradScaler scales the loss.
         actions: What happens between them.
     """
 
@@ -109,6 +110,7 @@ class Loop(NamedTuple):
     scheduler: str
     twice: tuple[int, ...]
     closures: tuple[int, ...]
+    scaled: bool
     actions: tuple[Action, ...]
 
     def __str__(self) -> str:
@@ -122,6 +124,8 @@ class Loop(NamedTuple):
             lines.append(f"  clips by {self.clip} ({self.penalised})")
         if self.scheduler:
             lines.append(f"  scheduler {self.scheduler}")
+        if self.scaled:
+            lines.append("  loss scaled by GradScaler")
         if self.twice or self.closures:
             lines.append(f"  two passes in {self.twice}, closures in {self.closures}")
         return "\n".join([*lines, *(f"  {action}" for action in self.actions)])
@@ -177,7 +181,7 @@ def make_loop(seed: Seed) -> Loop:
     targets = _Targets(make_model(model, 0), draw)
     actions: list[Action] = []
     for kind in kinds:
-        action = _make_action(kind, targets, turns, draw)
+        action = _make_action(kind, targets, turns, draw, bool(alone))
         if _fits(action, actions, model, optimizer):
             actions.append(action)
     drawn = Loop(
@@ -194,11 +198,20 @@ def make_loop(seed: Seed) -> Loop:
         scheduler="" if optimizer in UNSCHEDULED else draw.choice(SCHEDULERS),
         twice=_some(turns, draw) if draw.random() < 0.3 else (),
         closures=_some(turns, draw) if draw.random() < 0.3 else (),
+        scaled=draw.random() < 0.15,
         actions=tuple(actions),
     )
+    if drawn.closures:
+        drawn = drawn._replace(scaled=False)  # GradScaler takes none
     if alone:
         return drawn._replace(
-            penalty="", clear="to none", clip="", scheduler="", twice=(), closures=()
+            penalty="",
+            clear="to none",
+            clip="",
+            scheduler="",
+            twice=(),
+            closures=(),
+            scaled=False,
         )
     if any("writes in forward" in KINDS[each.kind].traits for each in actions):
         return drawn._replace(penalty="")  # its backward wants what it has read
@@ -240,7 +253,9 @@ def _is_changeable(name: str) -> bool:
     return not name.endswith(("running_var", "num_batches_tracked"))
 
 
-def _make_action(name: str, targets: _Targets, turns: int, draw: random.Random) -> Action:
+def _make_action(
+    name: str, targets: _Targets, turns: int, draw: random.Random, is_alone: bool
+) -> Action:
     kind = KINDS[name]
     styles = {"read": list(READS), "write": list(WRITES), "": ["as it is"]}[kind.styles]
     since = CREATED if kind.begin is None else draw.choice(range(kind.earliest, turns - 1))
@@ -248,6 +263,8 @@ def _make_action(name: str, targets: _Targets, turns: int, draw: random.Random) 
         since = kind.earliest
     place = draw.choice(kind.places)
     pattern = draw.choice(("each", "each", "third", "some", "once", "last"))
+    if is_alone:
+        place, pattern = kind.places[0], "each"
     moments = {
         "each": range(turns),
         "third": range(2, turns, 3),
@@ -292,6 +309,7 @@ class Run:
         turn: The iteration.
         kept: What actions hold.
         restore: Parameters that are to be put back before the step.
+        scaler: Of the loss.
         teacher: A copy whose outputs the loss wants, if there is one.
     """
 
@@ -304,6 +322,7 @@ class Run:
         self.kept: dict[Action, Any] = {}
         self.restore: list[nn.Parameter] = []
         self.teacher: nn.Module | None = None
+        self.scaler = torch.amp.GradScaler("cpu", init_scale=256.0, enabled=loop.scaled)
         self._wrap = wrap
         self._shares = shares
         self._draw = torch.Generator().manual_seed(11)
@@ -375,14 +394,15 @@ class Run:
         else:
             compute()
             self._act(BEFORE_STEP)
-            self.optimizer.step()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
 
     def _pass(self, inputs: torch.Tensor, classes: torch.Tensor, passes: int) -> torch.Tensor:
         """Forward and backward of this process's shares of a batch."""
         total = torch.zeros((), dtype=torch.float64)
         for rank, count in self._shares:
             loss = self._loss(inputs.chunk(count)[rank], classes.chunk(count)[rank])
-            (loss / passes / len(self._shares)).backward()
+            self.scaler.scale(loss / passes / len(self._shares)).backward()
             total += loss.detach() / len(self._shares)
         self._losses.append(float(total))
         return total
@@ -412,6 +432,8 @@ class Run:
             self.optimizer.zero_grad()
 
     def _clip(self) -> None:
+        if self.loop.scaled:
+            self.scaler.unscale_(self.optimizer)
         if self.loop.clip == "norm":
             self.note(nn.utils.clip_grad_norm_(self.model.parameters(), 0.3).item(), "norm")
         elif self.loop.clip == "norm of a part":
