@@ -60,7 +60,7 @@ class Kind(NamedTuple):
         earliest: The first `since`.
         places: Where it may be.
         traits: `swaps` gives parameters other memory; `aliases` holds some; `pickles` modules;
-            `resets` the optimizer's state; `hooks` modules.
+            `resets` the optimizer's state; `hooks` modules; `transforms` the model by functorch.
     """
 
     act: Callable[[Any, Action], None]
@@ -212,7 +212,7 @@ def functional_call(run: Any, action: Action) -> None:
         run.note(measure(torch.func.functional_call(run.model, values, (run.probe,))))
 
 
-@kind()
+@kind(traits="transforms")
 def function_gradient(run: Any, action: Action) -> None:
     values = {name: p.detach() for name, p in run.model.named_parameters()}
 
@@ -266,7 +266,13 @@ def state_dict_of_wrapper(run: Any, action: Action) -> None:
     run.note(sum(measure(each) * (i + 1) for i, each in enumerate(found.values())))
 
 
-@kind("part", "read", begin=lambda run, action: copy.copy(_part(run, action)), earliest=BEFORE)
+@kind(
+    "part",
+    "read",
+    begin=lambda run, action: copy.copy(_part(run, action)),
+    earliest=BEFORE,
+    traits="pickles",
+)
 def shallow_copy(run: Any, action: Action) -> None:
     run.note(read(run.kept[action].parameters(), action.style))
 

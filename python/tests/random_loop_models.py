@@ -27,6 +27,8 @@ class Model(nn.Module):
     takes_tokens = False
     # torch does not pickle parametrized modules.
     is_pickled = True
+    # functorch takes no checkpoints.
+    is_transformed = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -230,6 +232,8 @@ class Attention(Model):
 class Checkpointed(Model):
     """Backward computes a part of forward again."""
 
+    is_transformed = False
+
     def __init__(self) -> None:
         super().__init__()
         self.trunk = nn.Sequential(nn.Linear(INPUTS, 900), nn.Softsign(), nn.Linear(900, 20))
@@ -401,15 +405,15 @@ OPTIMIZERS: dict[str, Callable[[Groups], torch.optim.Optimizer]] = {
     "sgd": _torch("SGD", lr=0.1),
     "momentum": _torch("SGD", lr=0.05, momentum=0.9, dampening=0.1),
     "nesterov": _torch("SGD", lr=0.03, momentum=0.9, nesterov=True, weight_decay=0.01),
-    "adam": _torch("Adam", lr=0.01),
-    "amsgrad": _torch("Adam", lr=0.01, amsgrad=True, weight_decay=0.01),
-    "adamw": _torch("AdamW", lr=0.01, weight_decay=0.1),
-    "adamax": _torch("Adamax", lr=0.01),
-    "adagrad": _torch("Adagrad", lr=0.02, lr_decay=0.1),
+    "adam": _torch("Adam", lr=0.004),
+    "amsgrad": _torch("Adam", lr=0.004, amsgrad=True, weight_decay=0.01),
+    "adamw": _torch("AdamW", lr=0.004, weight_decay=0.1),
+    "adamax": _torch("Adamax", lr=0.004),
+    "adagrad": _torch("Adagrad", lr=0.005, lr_decay=0.1),
     "adadelta": _torch("Adadelta", lr=1.0),
-    "rmsprop": _torch("RMSprop", lr=0.003, momentum=0.5, centered=True),
-    "nadam": _torch("NAdam", lr=0.01),
-    "radam": _torch("RAdam", lr=0.01),
+    "rmsprop": _torch("RMSprop", lr=0.001, alpha=0.9, momentum=0.5, centered=True),
+    "nadam": _torch("NAdam", lr=0.004),
+    "radam": _torch("RAdam", lr=0.004),
     "asgd": _torch("ASGD", lr=0.05),
     "adafactor": _torch("Adafactor", lr=0.02),
     "muon": _torch("Muon", lr=0.02),
@@ -417,7 +421,7 @@ OPTIMIZERS: dict[str, Callable[[Groups], torch.optim.Optimizer]] = {
     "counts_itself": _from(__name__, "CountsItself", lr=0.05),
     "global_norm": _from(__name__, "GlobalNorm", lr=0.1),
     "lars": _from(__name__, "Lars", lr=0.01),
-    "centred_adam": _from(__name__, "CentredAdam", lr=0.01),
+    "centred_adam": _from(__name__, "CentredAdam", lr=0.004),
     "warm_sgd": _from(__name__, "WarmSGD", lr=0.02, momentum=0.7),
     "sgd_schedule_free": _from("schedulefree", "SGDScheduleFree", lr=0.2, warmup_steps=2),
     "adamw_schedule_free": _from("schedulefree", "AdamWScheduleFree", lr=0.02, weight_decay=0.01),

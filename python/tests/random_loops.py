@@ -292,8 +292,12 @@ def _fits(action: Action, others: list[Action], model: str, optimizer: str) -> b
         return False
     if "resets" in traits and optimizer in EARLY_STATE:
         return False
-    # An alias of memory that a parameter no longer has is no reference to it.
-    return not ({"swaps", "aliases"} <= (traits | theirs) and "swaps" in traits | theirs)
+    if "transforms" in traits and not MODELS[model].is_transformed:
+        return False
+    together = traits | theirs
+    # An alias of memory that a parameter no longer has is no reference to it; functorch takes
+    # no hooks that write, or that backward calls.
+    return not (together >= {"swaps", "aliases"} or together >= {"transforms", "hooks"})
 
 
 # ------------------------------------------------------------------------------ running
