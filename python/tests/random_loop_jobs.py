@@ -100,34 +100,36 @@ def report(
 ) -> int:
     """Runs loops on ranks, prints those that differ and a summary; returns how many differ."""
     begin = time.monotonic()
-    equal, differing, missing = 0, 0, 0
-    by_kind: collections.Counter[str] = collections.Counter()
+    states: collections.Counter[str] = collections.Counter()
+    alone: dict[str, list[bool]] = {}
     pool = None
     try:
         for seed in seeds:
             loop = make_loop(seed)
             if not is_available(loop):
-                missing += 1
+                states["missing"] += 1
                 print(f"seed {seed}: {loop.optimizer} is not installed", flush=True)
                 continue
             if pool is None or not pool.is_open:
                 pool = rank_pool.RankPool(count, backend, timeout_s=GROUP_TIMEOUT_S)
             found = compare(pool, seed, count, policy, options)
-            if not found:
-                equal += 1
-                continue
-            differing += 1
-            by_kind.update({action.kind for action in loop.actions})
-            shown = found if is_verbose else [found[0].splitlines()[0]]
-            print(f"seed {seed} ({loop.optimizer}): {len(found)} differences:", *shown, flush=True)
-            if is_verbose:
+            states["differ" if found else "equal"] += 1
+            alone.setdefault(str(seed).rpartition("/")[0], []).append(bool(found))
+            if found:
+                shown = found if is_verbose else [each.splitlines()[0] for each in found[:2]]
+                print(
+                    f"seed {seed} ({loop.optimizer}): {len(found)} differences:", *shown, sep="\n  "
+                )
+            if found and is_verbose:
                 print(loop, flush=True)
     finally:
         if pool is not None:
             pool.close()
-        rank_pool.close_all()
+    for kind, differ in alone.items():
+        if len(alone) > 1 and any(differ):
+            print(f"{kind}: {sum(differ)} of {len(differ)} differ")
     print(
-        f"{equal} equal, {differing} differ, {missing} without their optimizer,"
-        f" in {time.monotonic() - begin:.0f} s"
+        f"{states['equal']} equal, {states['differ']} differ,"
+        f" {states['missing']} without their optimizer, in {time.monotonic() - begin:.0f} s"
     )
-    return differing
+    return states["differ"]

@@ -505,6 +505,17 @@ def _as_they_are(
     return model, optimizer
 
 
+@contextlib.contextmanager
+def single_thread() -> Iterator[None]:
+    """PyTorch computes with one thread, as ranks do."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def run_plain(seed: Seed) -> Result:
     """Runs a loop in this process, over whole batches."""
     return Run(make_loop(seed), [(0, 1)], _as_they_are).train()
@@ -554,14 +565,17 @@ def _differences(one: Result, other: Result, within: float) -> Iterator[str]:
             yield f"loss {index}: {a!r} and {b!r}, off {abs(a - b):.1e}"
     if len(one.losses) != len(other.losses):
         yield f"losses: {len(one.losses)} and {len(other.losses)}"
-    if list(one.values) != list(other.values):
-        yield f"names: {list(one.values)} and {list(other.values)}"
-    for name in set(one.values) & set(other.values):
+    shapes = [{name: v.shape for name, v in each.values.items()} for each in (one, other)]
+    if shapes[0] != shapes[1]:
+        yield f"names and shapes: {shapes[0]} and {shapes[1]}"
+    for name in (name for name in one.values if shapes[0][name] == shapes[1].get(name)):
         a, b = one.values[name].double(), other.values[name].double()
         off = float((a - b).abs().max())
         if not off <= within * max(1.0, float(a.abs().max())):
             yield f"final {name}: off {off:.1e}"
-    for index, (mine, theirs) in enumerate(zip(one.settings, other.settings, strict=True)):
+    if len(one.settings) != len(other.settings):
+        yield f"groups: {len(one.settings)} and {len(other.settings)}"
+    for index, (mine, theirs) in enumerate(zip(one.settings, other.settings, strict=False)):
         for key in sorted(mine.keys() | theirs.keys()):
             a, b = mine.get(key, math.nan), theirs.get(key, math.nan)
             if not is_near(a, b):
@@ -598,14 +612,17 @@ def main() -> None:
         print(*map(make_loop, seeds), sep="\n")
         return
     import random_loop_jobs
+    import rank_pool
 
     options = {"lazy": True} if given.lazy else {}
     if given.whole_tensor:
         options["whole_tensor"] = True
-    with contextlib.suppress(KeyboardInterrupt):
+    try:
         random_loop_jobs.report(
             seeds, given.ranks, given.backend, given.policy, options, given.verbose
         )
+    finally:
+        rank_pool.close_all()
 
 
 if __name__ == "__main__":
