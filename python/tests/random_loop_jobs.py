@@ -117,9 +117,8 @@ def report(
             alone.setdefault(str(seed).rpartition("/")[0], []).append(bool(found))
             if found:
                 shown = found if is_verbose else [each.splitlines()[0] for each in found[:2]]
-                print(
-                    f"seed {seed} ({loop.optimizer}): {len(found)} differences:", *shown, sep="\n  "
-                )
+                title = f"seed {seed} ({loop.optimizer}): {len(found)} differences:"
+                print(title, *shown, sep="\n  ", flush=True)
             if found and is_verbose:
                 print(loop, flush=True)
     finally:
