@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import dataclasses
 import multiprocessing.util
+import os
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +20,7 @@ from .comm_hook import hook
 from .comparing import check_model, check_modules, compare, describe, share_values
 from .costs import Costs, measure_costs, time_collectives
 from .explaining import Explanation
+from .farewell import end_all, reason_of_end
 from .first_use import is_compiled
 from .group_calls import GroupCalls
 from .groups import Groups, make_groups
@@ -45,6 +46,7 @@ MOST_BYTES = 16 << 20
 PLAN_BY_COST = frozenset({"auto", "mg_wfbp", "prophet", "work_conserving"})
 
 _TRAINERS: weakref.WeakSet[Trainer] = weakref.WeakSet()
+_leaving: set[int] = set()  # processes that say farewell, and not those they were forked from
 
 
 def data_parallel(
@@ -125,8 +127,8 @@ def data_parallel(
         costs, options = _plan_ahead(groups, model, options, profile, costs)
         resources = Resources(_allocator(groups.calls, device), profile, costs)
         trainer = Trainer(model, optimizer, groups, options, resources)
-    except BaseException:
-        groups.destroy()
+    except BaseException as error:
+        groups.destroy(f"data_parallel() has failed: {type(error).__name__}: {error}")
         raise
     adopt_optimizer(optimizer, trainer)
     adopt_model(model, trainer)
@@ -183,9 +185,11 @@ def _plan_ahead(
 
 def _allocator(calls: GroupCalls, device: torch.device) -> Callable[..., torch.Tensor]:
     """Of memory that the group's backend prefers, where it has any on that device."""
-    backend = calls.group._get_backend(device)
-    if backend.supports_tensor_alloc(device):
-        return lambda size, dtype, on: backend.allocate_tensor(size, dtype=dtype, device=on)
+    if calls.group._get_backend(device).supports_tensor_alloc(device):
+        # It holds no backend, whose endpoint would outlive the group.
+        return lambda size, dtype, on: calls.group._get_backend(device).allocate_tensor(
+            size, dtype=dtype, device=on
+        )
     return lambda size, dtype, on: torch.empty(size, dtype=dtype, device=on)
 
 
@@ -193,17 +197,24 @@ class _Farewell:
     """Ends trainings before their process groups go: destroy_process_group finalizes it."""
 
     def finalize(self) -> None:
-        for trainer in list(_TRAINERS):
-            with contextlib.suppress(Exception):
-                trainer.close()
+        """Ends what is under way, and tells the ranks that still wait."""
+        end_all(list(_TRAINERS), "it destroyed its process groups")
 
 
 def _leave_in_order(trainer: Trainer) -> None:
     communicators: list[Any] = c10d._world.comms
     if not any(isinstance(one, _Farewell) for one in communicators):
         communicators.append(_Farewell())
+    if os.getpid() not in _leaving:
+        _leaving.add(os.getpid())
+        # Only now: a child of multiprocessing forgets what its parent has registered, and does not
+        # get to atexit. It ends trainings before the backend's groups.
+        multiprocessing.util.Finalize(None, _leave, exitpriority=1)
 
 
-atexit.register(_Farewell().finalize)
-# Processes of multiprocessing do not get there; theirs end before the backend's groups do.
-multiprocessing.util.Finalize(None, _Farewell().finalize, exitpriority=1)
+def _leave() -> None:
+    """Ends the trainings of a process that ends."""
+    end_all(list(_TRAINERS), reason_of_end())
+
+
+atexit.register(_leave)

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from .closed import forget
 from .explaining import Explanation, save_spans
 from .trainer import Trainer
 from .updates import unhooked_step
@@ -112,11 +113,14 @@ class ParallelOptimizer:
 
         The model is as it was before data_parallel, but trained; the optimizer is of no more use.
         """
+        if self.trainer.groups is None:
+            return
         try:
             self.trainer.close()
         finally:  # a training that has failed is left, too
             leave_model(self.trainer.model)
             self.trainer.groups.destroy()
+            forget(self.trainer)
 
 
 def adopt_optimizer(optimizer: torch.optim.Optimizer, trainer: Trainer) -> None:

@@ -6,7 +6,6 @@ import dataclasses
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
 from .aliases import use_count
 from .exchange import Exchange
@@ -53,7 +52,7 @@ class SharedBuffers:
         for buffers in by_type.values():
             # A copy of one buffer too: this rank may write to it before it has left.
             copy = torch.cat([buffer.reshape(-1) for buffer in buffers])
-            work = dist.broadcast(copy, group=self._exchange.group, group_src=0, async_op=True)
+            work = self._exchange.send_first(copy)
             self._sent.append(_Sent(buffers, copy, work))
         if self._guard is not None and self._exchange.rank != 0:  # the first rank's are final
             buffers = [buffer for sent in self._sent for buffer in sent.buffers]

@@ -17,6 +17,7 @@ from pleach.policy import MeasuredCosts
 
 from .exchange import Exchange
 from .group_calls import Call, GroupCalls, Stretch
+from .groups import watched_parent
 
 LEAST_BYTES = 1 << 12
 FACTOR = 4
@@ -120,7 +121,8 @@ def measure_costs(
     if group is None:
         raise ValueError("measure_costs: call torch.distributed.init_process_group first")
     place = torch.device(device)
-    return time_collectives(GroupCalls(group, place), Exchange(group, place), place, most_bytes)
+    with watched_parent(group, place) as exchange:
+        return time_collectives(GroupCalls(group, place), exchange, place, most_bytes)
 
 
 def time_collectives(

@@ -6,7 +6,10 @@ import contextlib
 import queue
 import threading
 from collections.abc import Callable
-from typing import Any
+
+from .waits import Awaited
+
+_Ending = tuple[Awaited, Callable[[], None]]  # a work, and what to call at its end
 
 
 class Endings:
@@ -17,10 +20,10 @@ class Endings:
     """
 
     def __init__(self) -> None:
-        self._waited: queue.SimpleQueue[tuple[Any, Callable[[], None]] | None] = queue.SimpleQueue()
+        self._waited: queue.SimpleQueue[_Ending | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    def tell(self, work: Any, ended: Callable[[], None]) -> None:
+    def tell(self, work: Awaited, ended: Callable[[], None]) -> None:
         """Calls `ended` once, when the work has ended, well or not; at once where it has."""
         try:
             future = work.get_future()
@@ -29,21 +32,28 @@ class Endings:
             return
         future.add_done_callback(lambda _: ended())
 
-    def stop(self) -> None:
-        """Ends its thread, after the works that it waits for."""
-        if self._thread is not None:
+    def stop(self, within_s: float = 0.0) -> None:
+        """Ends its thread, after the works that it waits for; returns when it has, or in time."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
             self._waited.put(None)
+            if thread is not threading.current_thread():
+                thread.join(within_s)
 
-    def _wait_for(self, work: Any, ended: Callable[[], None]) -> None:
+    def _wait_for(self, work: Awaited, ended: Callable[[], None]) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="pleach-endings", daemon=True)
+            self._thread = threading.Thread(
+                target=_run, args=(self._waited,), name="pleach-endings", daemon=True
+            )
             self._thread.start()
         self._waited.put((work, ended))
 
-    def _run(self) -> None:
-        while (one := self._waited.get()) is not None:
-            work, ended = one
-            with contextlib.suppress(Exception):
-                work.wait()
-            ended()
-            del one, work, ended  # which hold whoever is told
+
+def _run(waited: queue.SimpleQueue[_Ending | None]) -> None:
+    """What the thread does: it does not hold the endings, which may be forgotten meanwhile."""
+    while (one := waited.get()) is not None:
+        work, ended = one
+        with contextlib.suppress(Exception):
+            work.work.wait()
+        ended()
+        del one, work, ended  # they hold the engine

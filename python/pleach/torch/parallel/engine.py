@@ -25,16 +25,15 @@ from pleach.policy import PlanReplay
 
 from .endings import Endings
 from .explaining import Described, History
-from .health import PATIENCE_S, Health
+from .health import LEAVING_S, PATIENCE_S, Health
 from .program import Gathers, Program
 from .streams import Streams
 from .updates import Settings, UnitOptimizer
+from .waits import Awaited
 
 PICOSECONDS_PER_NANOSECOND = 1000
-# What its thread is given to end, when nothing is to come any more.
-LEAVING_S = 5.0
-# How long its thread waits for news before it looks after the other ranks.
-LISTENING_S = 1.0
+# How long a wait is, before it looks if it may go on.
+SLICE_S = 0.5
 # Elements that are updated together, if what several collectives have brought is so small: every
 # update has a part that is Python.
 JOINED_ELEMENTS = 1 << 17
@@ -111,7 +110,7 @@ class _Flight:
     """A collective on the wire."""
 
     index: int  # in the plan
-    works: list[Any]
+    works: list[Awaited]
     left: int  # works that have not ended
 
 
@@ -162,12 +161,13 @@ class Engine:
         self._changed = threading.Condition()
         self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._endings = Endings()
-        weakref.finalize(self, self._endings.stop)
+        weakref.finalize(self, _end_threads, self._inbox, self._endings)
         # The thread holds it only while there is something to do, so that it can be forgotten.
         self._thread = threading.Thread(
             target=_serve, args=(self._inbox, weakref.ref(self)), name="pleach-engine", daemon=True
         )
         self._thread.start()
+        surroundings.health.listen(self)
 
     # --- Gradients.
 
@@ -340,12 +340,24 @@ class Engine:
             if self._iteration.has_stepped:
                 self.flush()
         finally:
-            self._end()
+            self.end()
 
-    def _end(self) -> None:
-        self._endings.stop()
+    def end(self) -> None:
+        """Ends its threads, without regard to what is under way."""
         self._inbox.put(None)
         self._thread.join(LEAVING_S)
+        # It waits for works that may never end, if training has failed.
+        self._endings.stop(0.0 if self._flights else LEAVING_S)
+
+    # --- Of health.Listener; from the thread that watches.
+
+    def is_waiting(self) -> bool:
+        """True if a collective is under way, or a thread waits."""
+        return self._error is None and bool(self._flights or self._awaited or self._is_agreeing)
+
+    def hear(self) -> None:
+        """Another rank has failed or left: looks if this one needs it."""
+        self._inbox.put(self._listen)
 
     # --- What happens to it, with the lock held unless it says otherwise.
 
@@ -355,7 +367,7 @@ class Engine:
     def _check(self) -> None:
         if self._error is None:
             return
-        self._changed.wait_for(lambda: self._failure is not None, 2 * PATIENCE_S)
+        self._changed.wait_for(lambda: self._failure is not None, 3 * PATIENCE_S)
         failure = self._failure or self._error
         raise TrainingError(str(failure)) from failure
 
@@ -413,21 +425,34 @@ class Engine:
 
     def _wait(self, is_there: Callable[[], bool], what: str) -> None:
         """Takes the lock, and waits."""
-        deadline = time.monotonic() + self._surroundings.deadline_s
         with self._changed:
             self._awaited.append(is_there)
             try:
-                while not is_there():
-                    self._check()
-                    if not self._changed.wait(max(0.0, deadline - time.monotonic())):
-                        self._fail(
-                            TimeoutError(
-                                f"{what} did not come within {self._surroundings.deadline_s:g} s"
-                            )
-                        )
+                self._check()
+                if not self._comes(is_there, SLICE_S):
+                    with self._surroundings.health.waiting(what):
+                        self._wait_long(is_there, what)
                 self._check()
             finally:
                 self._awaited.remove(is_there)
+
+    def _wait_long(self, is_there: Callable[[], bool], what: str) -> None:
+        """With the lock held."""
+        deadline = time.monotonic() + self._surroundings.deadline_s
+        while not is_there():
+            self._check()
+            if time.monotonic() > deadline:
+                self._fail(
+                    TimeoutError(f"{what} did not come within {self._surroundings.deadline_s:g} s")
+                )
+            elif self._surroundings.health.is_in_vain():
+                self._fail(TimeoutError(f"{what} did not come, and this rank leaves"))
+            else:
+                self._comes(is_there, SLICE_S)
+
+    def _comes(self, is_there: Callable[[], bool], within_s: float) -> bool:
+        """With the lock held: waits until it is there, or something has failed."""
+        return self._changed.wait_for(lambda: is_there() or self._error is not None, within_s)
 
     def _wake(self) -> None:
         """With the lock held: what somebody waits for may be there."""
@@ -449,19 +474,23 @@ class Engine:
                 self._fail(error)
 
     def _listen(self) -> None:
-        """Nothing has happened for a while: whether another rank has failed."""
-        if self._error is not None or not (self._flights or self._awaited):
-            return
-        other = self._surroundings.health.others()
-        if other is not None:
-            raise RuntimeError(other)
+        """Ends training if what it waits for cannot come."""
+        if self.is_waiting():
+            health = self._surroundings.health
+            trouble = health.trouble()
+            if trouble:
+                raise RuntimeError(trouble)
 
     def _diagnose(self) -> None:
         error = self._error
         assert error is not None
         health = self._surroundings.health
-        health.report(str(error))
-        missing = health.missing()
+        missing = ""
+        if health.leaving_s is None:  # else it is this rank that leaves
+            health.report(str(error))
+            missing = health.missing()
+        if missing and missing in str(error):
+            missing = ""
         with self._changed:
             self._failure = TrainingError(f"{error}; {missing}" if missing else str(error))
             self._failure.__cause__ = error
@@ -476,7 +505,7 @@ class Engine:
         with streams.beside():
             try:
                 for work in flight.works:
-                    work.wait()
+                    work.work.wait()  # it has ended
                 self._following.program.divide(flight.index)
             except Exception as error:
                 with self._changed:
@@ -645,14 +674,15 @@ def _serve(
     inbox: queue.SimpleQueue[Callable[[], None] | None], reference: weakref.ref[Engine]
 ) -> None:
     """What an engine's thread does: until it is told to end, or the engine is forgotten."""
-    while True:
-        news: Callable[[], None] | None
-        try:
-            news, is_idle = inbox.get(timeout=LISTENING_S), False
-        except queue.Empty:
-            news, is_idle = None, True
+    while (news := inbox.get()) is not None:
         engine = reference()
-        if engine is None or (news is None and not is_idle):
+        if engine is None:
             return
-        engine._take(engine._listen if news is None else news)
+        engine._take(news)
         del engine, news
+
+
+def _end_threads(inbox: queue.SimpleQueue[Callable[[], None] | None], endings: Endings) -> None:
+    """Ends the threads of an engine that is forgotten."""
+    inbox.put(None)
+    endings.stop()

@@ -1,57 +1,97 @@
-"""What ranks tell each other beside the plan: small, in program order, in a group of its own."""
+"""What ranks tell each other beside the plan: small, in program order, in a group of its own.
+
+Every call but `agree` begins with a record of one size from every rank, which names the call. So
+ranks that make different calls learn which, and no backend gets two sizes of one collective: Gloo
+ends the process for that.
+"""
 
 from __future__ import annotations
 
-import collections
 import concurrent.futures
-import datetime
-from collections.abc import Callable
+import pickle
+import struct
+import sys
+import zlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed import distributed_c10d as c10d
+from torch._C import _distributed_c10d as c10d
+from torch._utils import _flatten_dense_tensors, _take_tensors, _unflatten_dense_tensors
 
+from .calling import call_of
 from .engine import Agreement
+from .health import Health
+from .waits import Awaited, watched
 
 # Tensors that are broadcast together, at most.
 COALESCED_BYTES = 32 << 20
+# A record: the call, how many bytes follow, and so many numbers.
+_NUMBERS = 14
+_RECORD = struct.Struct(f"<Qq{_NUMBERS}d")
 
 
 class Exchange:
     """The control group of a training. Its methods are collective, in one order on all ranks."""
 
     def __init__(self, group: dist.ProcessGroup, device: torch.device):
-        """Of a group that nobody else uses; tensors that travel in it lie on `device`."""
+        """Of a group that nothing else uses; tensors that travel in it lie on `device`."""
         self.group = group
         self.rank = group.rank()
         self.size = group.size()
         self._device = device
-        self._roll_calls = 0
-        self._roll_keys: collections.deque[str] = collections.deque()  # this rank's, in the store
+        self._watched = watched(group, device)
+
+    @property
+    def health(self) -> Health:
+        """Of the group's ranks."""
+        assert self._watched.health is not None
+        return self._watched.health
+
+    def let_go(self) -> dist.ProcessGroup | None:
+        """Gives the group away, once: no call holds it after that."""
+        group: dist.ProcessGroup | None = self.__dict__.pop("group", None)
+        return group
+
+    def _meet(
+        self, numbers: Sequence[float] = (), size_bytes: int = 0
+    ) -> list[tuple[int, list[float]]]:
+        """Returns every rank's size and numbers, when all have come to the same call.
+
+        Raises:
+            RuntimeError: Ranks make different calls, or one has failed or left; names them.
+        """
+        padded = [*numbers, *[0.0] * (_NUMBERS - len(numbers))]
+        packed = bytearray(_RECORD.pack(_signature(len(numbers)), size_bytes, *padded))
+        found = self._gather(torch.frombuffer(packed, dtype=torch.uint8).to(self._device))
+        records = [_RECORD.unpack(bytes(one.tolist())) for one in found.cpu()]
+        if any(record[0] != records[0][0] for record in records):
+            raise self.health.disagreement()
+        return [(record[1], list(record[2 : 2 + len(numbers)])) for record in records]
+
+    def _gather(self, own: torch.Tensor) -> torch.Tensor:
+        """Every rank's bytes, a row each."""
+        gathered = own.new_empty(self.size * own.numel())
+        options = c10d.AllgatherOptions()
+        options.asyncOp = True
+        self._watched.start(lambda: self.group._allgather_base(gathered, own, options)).wait()
+        return gathered.view(self.size, own.numel())
+
+    def send_first(self, tensor: torch.Tensor) -> Awaited:
+        """Begins to overwrite a tensor with that of the first rank."""
+        options = c10d.BroadcastOptions()
+        options.rootRank = 0
+        options.asyncOp = True
+        return self._watched.start(lambda: self.group.broadcast([tensor], options))
 
     def call_roll(self, what: str, deadline_s: float) -> None:
         """Returns when all ranks have come to this call.
 
         Raises:
-            RuntimeError: Some have not come within the deadline; names them.
+            RuntimeError: One has made another call, has failed or has left; names it.
         """
-        self._roll_calls += 1
-        _, store = c10d._world.pg_map[self.group]
-        keys = [f"pleach/{what}/{self._roll_calls}/{rank}" for rank in range(self.size)]
-        store.set(keys[self.rank], "1")
-        self._roll_keys.append(keys[self.rank])
-        if len(self._roll_keys) > 2:  # all have come to the last call, so nobody waits for this one
-            store.delete_key(self._roll_keys.popleft())
-        try:
-            store.wait(keys, datetime.timedelta(seconds=deadline_s))
-        except RuntimeError as error:  # stores have several kinds of them
-            missing = [rank for rank, key in enumerate(keys) if not store.check([key])]
-            if not missing:
-                raise
-            raise RuntimeError(
-                f"{what}: ranks {missing} did not call it within {deadline_s:g} s; all must"
-            ) from error
+        self._meet()
 
     def agree(
         self,
@@ -66,7 +106,7 @@ class Exchange:
         options = c10d.AllreduceOptions()
         options.reduceOp = dist.ReduceOp.MAX  # type: ignore[assignment]
         options.asyncOp = True
-        work = self.group.allreduce([flags], options)
+        work = self._watched.start(lambda: self.group.allreduce([flags], options))
         agreed: concurrent.futures.Future[Agreement] = concurrent.futures.Future()
 
         def tell(done: Any) -> None:
@@ -87,22 +127,43 @@ class Exchange:
 
     def all_reduce(self, values: torch.Tensor, is_maximum: bool) -> torch.Tensor:
         """The sum, or the maximum, over the ranks; a new tensor where the values were."""
-        joined = values.detach().to(self._device, copy=True)
-        operation = dist.ReduceOp.MAX if is_maximum else dist.ReduceOp.SUM
-        dist.all_reduce(joined, operation, group=self.group)
-        return joined.to(values.device)
+        own = values.detach()
+        is_small = own.is_floating_point() and own.numel() <= _NUMBERS
+        if is_small and self._device.type == "cpu":
+            rows = [row for _, row in self._meet(own.flatten().tolist())]
+            every = torch.tensor(rows, dtype=torch.float64)
+            found = every.amax(0) if is_maximum else every.sum(0)
+            return found.to(own.dtype).reshape(own.shape).to(own.device)
+        if self._device.type == "cpu":  # elsewhere the host would have to wait for the device
+            self._meet()
+        joined = own.to(self._device, copy=True)
+        options = c10d.AllreduceOptions()
+        options.reduceOp = dist.ReduceOp.MAX if is_maximum else dist.ReduceOp.SUM  # type: ignore
+        options.asyncOp = True
+        self._watched.start(lambda: self.group.allreduce([joined], options)).wait()
+        return joined.to(own.device)
 
     def gather_objects(self, own: object) -> list[Any]:
         """What every rank gives, by rank. Pickled: small things."""
-        gathered: list[Any] = [None] * self.size
-        dist.all_gather_object(gathered, own, group=self.group)
-        return gathered
+        packed = bytearray(pickle.dumps(own))
+        sizes = [size for size, _ in self._meet(size_bytes=len(packed))]
+        longest = torch.zeros(max(sizes), dtype=torch.uint8)
+        longest[: len(packed)] = torch.frombuffer(packed, dtype=torch.uint8)
+        found = self._gather(longest.to(self._device)).cpu().numpy()
+        return [pickle.loads(row[:size].tobytes()) for row, size in zip(found, sizes, strict=True)]
 
     def broadcast_object(self, own: object) -> Any:
         """What the first rank gives."""
-        held = [own]
-        dist.broadcast_object_list(held, group=self.group, group_src=0)
-        return held[0]
+        packed = bytearray(pickle.dumps(own)) if self.rank == 0 else bytearray()
+        size, _ = self._meet(size_bytes=len(packed))[0]
+        sent = (
+            torch.frombuffer(packed, dtype=torch.uint8)
+            if packed
+            else torch.empty(size, dtype=torch.uint8)
+        )
+        sent = sent.to(self._device)
+        self.send_first(sent).wait()
+        return pickle.loads(sent.cpu().numpy().tobytes())
 
     def share(self, make: Callable[[], Any]) -> Any:
         """What the first rank makes, of which it alone knows how.
@@ -141,5 +202,22 @@ class Exchange:
 
     def broadcast(self, tensors: list[torch.Tensor]) -> None:
         """Overwrites the tensors with those of the first rank."""
-        if tensors:
-            torch._C._distributed_c10d._broadcast_coalesced(self.group, tensors, COALESCED_BYTES, 0)
+        self._meet()
+        for some in _take_tensors(tensors, COALESCED_BYTES):
+            copy = _flatten_dense_tensors([tensor.contiguous() for tensor in some])
+            self.send_first(copy).wait()
+            if self.rank == 0:
+                continue
+            likes = [tensor.contiguous() for tensor in some]
+            for tensor, value in zip(some, _unflatten_dense_tensors(copy, likes), strict=True):
+                tensor.copy_(value)
+
+
+def _signature(number_count: int) -> int:
+    """Tells calls apart: by the function that asks, and for gradients by the user's call."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename == __file__ and frame.f_back is not None:
+        frame = frame.f_back
+    asking = frame.f_code.co_qualname
+    user = call_of().name if asking.endswith(".all_reduce") else ""
+    return zlib.crc32(f"{asking} {user} {number_count}".encode())

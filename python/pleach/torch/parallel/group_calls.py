@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
 from .layout import Layout
+from .waits import watched
 
 # Backends that divide a sum by the number of ranks themselves.
 AVERAGING = frozenset({"pleach", "nccl", "gloo"})
@@ -69,16 +71,35 @@ def stretches(layout: Layout, atoms: range, of_gradients: bool) -> list[Stretch]
     return found
 
 
+def _counted(
+    make: Callable[[GroupCalls, Stretch], list[Call]],
+) -> Callable[[GroupCalls, Stretch], list[Call]]:
+    """Collectives whose starts are counted, and whose works end when a rank has left."""
+
+    @functools.wraps(make)
+    def made(self: GroupCalls, stretch: Stretch) -> list[Call]:
+        return [functools.partial(self._watched.start, call) for call in make(self, stretch)]
+
+    return made
+
+
 class GroupCalls:
     """Makes collectives ready to be started many times. Starting them is for one thread a time."""
 
     def __init__(self, group: dist.ProcessGroup, device: torch.device):
         """Of a group that nobody else uses: all ranks start the same ones in one order."""
         self.group = group
+        self._watched = watched(group, device)
         self.rank = group.rank()
         self.size = group.size()
         self.averages = group._get_backend(device).name() in AVERAGING
 
+    def let_go(self) -> dist.ProcessGroup | None:
+        """Gives the group away, once: no call holds it after that."""
+        group: dist.ProcessGroup | None = self.__dict__.pop("group", None)
+        return group
+
+    @_counted
     def reduce(self, stretch: Stretch) -> list[Call]:
         """Every rank's share becomes the average (or the sum), in place."""
         stretch = stretch.as_real()
@@ -96,6 +117,7 @@ class GroupCalls:
             return [lambda: self.group._reduce_scatter_base(parts[0], atoms[0], options)]
         return [lambda: self.group.reduce_scatter_tensor_coalesced(parts, atoms, options)]
 
+    @_counted
     def distribute(self, stretch: Stretch) -> list[Call]:
         """Every rank gets the others' shares, in place."""
         stretch = stretch.as_real()
@@ -111,6 +133,7 @@ class GroupCalls:
             return [lambda: self.group._allgather_base(atoms[0], parts[0], options)]
         return [lambda: self.group.allgather_into_tensor_coalesced(atoms, parts, options)]
 
+    @_counted
     def all_reduce(self, stretch: Stretch) -> list[Call]:
         """Everything becomes the average (or the sum), in place."""
         stretch = stretch.as_real()

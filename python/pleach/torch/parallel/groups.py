@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import dataclasses
 import datetime
 import threading
@@ -17,8 +18,11 @@ from torch.distributed import distributed_c10d as c10d
 from .. import backend as ours
 from .exchange import Exchange
 from .group_calls import GroupCalls
+from .health import Health
+from .waits import leave_group, run_watched, watch_group
 
 _NAMING = threading.Lock()
+_made: dict[str, int] = {}  # by name of a parent: trainings that were begun
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,19 +32,27 @@ class Groups:
     Attributes:
         calls: Of the plan's collectives.
         exchange: Of what ranks tell each other beside them.
+        health: Of the ranks.
         deadline_s: Of every wait.
     """
 
     calls: GroupCalls
     exchange: Exchange
+    health: Health
     deadline_s: float
 
-    def destroy(self) -> None:
-        """Leaves both, where nobody has; each also where leaving the other one fails."""
+    def destroy(self, why: str = "it closed its training") -> None:
+        """Leaves both, once; each also where leaving the other one fails.
+
+        Args:
+            why: Told to the ranks that still wait.
+        """
+        self.health.leave(why)
         with contextlib.ExitStack() as leaving:
-            for group in (self.calls.group, self.exchange.group):
-                if group in c10d._world.pg_map:
-                    leaving.callback(dist.destroy_process_group, group)
+            for one in (self.calls, self.exchange):
+                group = one.let_go()
+                if group is not None:
+                    leaving.callback(_leave, group, self.health.has_failed)
 
     def destroy_later(self) -> None:
         """Leaves both some time from now, if nobody else has: for the garbage collector."""
@@ -52,6 +64,20 @@ class Groups:
         threading.Thread(target=leave, name="pleach-leaving", daemon=True).start()
 
 
+def _leave(group: dist.ProcessGroup, has_failed: bool) -> None:
+    """Destroys a group, if the user has not destroyed all of them."""
+    leave_group(group.group_name)
+    if group not in c10d._world.pg_map:
+        return
+    if has_failed:
+        # Gloo waits in its destructor for what is under way, as long as the group's timeout. Such a
+        # group is kept until the process ends.
+        with contextlib.suppress(RuntimeError):
+            group.abort()
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
+    dist.destroy_process_group(group)
+
+
 def make_groups(parent: dist.ProcessGroup, device: torch.device) -> Groups:
     """Makes them of a group's ranks, with its backend, its timeout and its Options. Collective.
 
@@ -61,6 +87,7 @@ def make_groups(parent: dist.ProcessGroup, device: torch.device) -> Groups:
 
     Raises:
         ValueError: The group has no backend for the device.
+        RuntimeError: A rank has not come in time, or has left.
     """
     ranks = dist.get_process_group_ranks(parent)
     # Of the device alone: "cpu:gloo,cuda:nccl" would be two backends.
@@ -71,22 +98,55 @@ def make_groups(parent: dist.ProcessGroup, device: torch.device) -> Groups:
     theirs = ours.unwrapped(parent._get_backend(device))
     timeout = timeout_of(theirs)
     options = ours.options_of(theirs) if backend == "pleach" else None
-    token = [uuid.uuid4().hex]
-    dist.broadcast_object_list(token, group=parent, group_src=0)
-    made = []
-    for what in ("plan", "control"):
-        with _named(f"{token[0]}/{what}"):
-            made.append(
-                dist.new_group(
-                    ranks,
-                    timeout,
-                    backend,
-                    pg_options=options,
-                    use_local_synchronization=True,
-                    group_desc=f"pleach:{what}",
+    made: list[dist.ProcessGroup] = []
+
+    def make() -> None:
+        if device.type != "cpu" and device.index is not None:  # each thread has a device of its own
+            torch.get_device_module(device).set_device(device)
+        for what in ("plan", "control"):
+            with _named(f"{token}/{what}"):
+                made.append(
+                    dist.new_group(
+                        ranks,
+                        timeout,
+                        backend,
+                        pg_options=options,
+                        use_local_synchronization=True,
+                        group_desc=f"pleach:{what}",
+                    )
                 )
-            )
-    return Groups(GroupCalls(made[0], device), Exchange(made[1], device), timeout.total_seconds())
+
+    with watched_parent(parent, device) as exchange:
+        token = exchange.gather_objects(uuid.uuid4().hex)[0]  # all ranks have come
+        run_watched(make, exchange.health, "the groups of the training")
+        health = Health(made[1])
+    for group in made:
+        watch_group(group, health, device)
+    return Groups(
+        GroupCalls(made[0], device), Exchange(made[1], device), health, timeout.total_seconds()
+    )
+
+
+@contextlib.contextmanager
+def watched_parent(parent: dist.ProcessGroup, device: torch.device) -> Iterator[Exchange]:
+    """In its `with` block, waits in a user's group end when a rank has left. Collective.
+
+    Args:
+        parent: The group.
+        device: Of the tensors that will travel.
+    """
+    name = parent.group_name
+    _made[name] = _made.get(name, 0) + 1
+    health = Health(parent, _made[name])
+    watch_group(parent, health, device)
+    try:
+        yield Exchange(parent, device)
+    except BaseException as error:
+        health.leave(f"{type(error).__name__}: {error}")
+        raise
+    finally:
+        leave_group(name)
+        health.leave("it has gone on")
 
 
 def timeout_of(backend: Any) -> datetime.timedelta:

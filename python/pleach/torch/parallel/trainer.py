@@ -36,7 +36,6 @@ from .following import (
 from .gradients import AveragedGradient
 from .group_calls import GroupCalls, stretches
 from .groups import Groups
-from .health import Health
 from .hooks import Hook
 from .layer_times import LayerTimer
 from .layout import Layout
@@ -613,7 +612,7 @@ class Trainer:
                 self._reduce_late,
                 self._spoil if spoils else _nothing,
                 self._arrived,
-                Health(exchange.group),
+                self.groups.health,
                 self.groups.deadline_s,
             ),
         )

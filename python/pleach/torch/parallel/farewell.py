@@ -1,0 +1,62 @@
+"""Leaves trainings that are not closed when their process ends, or destroys its groups."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import traceback
+from collections.abc import Iterable
+from typing import Protocol
+
+from .groups import Groups
+
+
+class Training(Protocol):
+    """A trainer."""
+
+    groups: Groups | None
+
+    def close(self) -> None:
+        """Ends it, when what is under way has ended."""
+
+
+def end_all(trainings: Iterable[Training], why: str) -> None:
+    """Ends trainings, each once, in little time if other ranks do not come to what is under way.
+
+    A process that ends by an exception tells the others at once. Otherwise the collectives that
+    others have come to are waited for, as they need this rank's part.
+
+    Args:
+        trainings: They.
+        why: The reason, for the ranks that still wait.
+    """
+    found = [(one, one.groups) for one in trainings if one.groups is not None]
+    for _, groups in found:
+        if failure_of_end():
+            groups.health.leave(why)
+        else:
+            groups.health.announce()
+    for one, groups in found:
+        with contextlib.suppress(Exception):
+            one.close()
+        with contextlib.suppress(Exception):
+            groups.destroy(why)
+
+
+def reason_of_end() -> str:
+    """Why this process ends."""
+    failure = failure_of_end()
+    return f"its process ends: {failure}" if failure else "its process ends"
+
+
+def failure_of_end() -> str:
+    """The exception that ends this process, with its line; "": none does."""
+    failure = getattr(sys, "last_value", None)
+    if failure is None:
+        return ""
+    told = "".join(traceback.format_exception_only(type(failure), failure)).strip()
+    frames = traceback.extract_tb(failure.__traceback__)
+    if not frames:
+        return told
+    return f"{told} ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})"
