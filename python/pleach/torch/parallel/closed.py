@@ -28,5 +28,5 @@ class ClosedTraining:
 
 def forget(trainer: object) -> None:
     """Lets go of everything that a closed trainer has."""
-    trainer.__class__ = ClosedTraining  # type: ignore[assignment]
+    trainer.__class__ = ClosedTraining
     trainer.__dict__.clear()

@@ -32,13 +32,11 @@ class Endings:
             return
         future.add_done_callback(lambda _: ended())
 
-    def stop(self, within_s: float = 0.0) -> None:
-        """Ends its thread, after the works that it waits for; returns when it has, or in time."""
+    def stop(self) -> None:
+        """Ends its thread, after the works that it waits for."""
         thread, self._thread = self._thread, None
         if thread is not None:
             self._waited.put(None)
-            if thread is not threading.current_thread():
-                thread.join(within_s)
 
     def _wait_for(self, work: Awaited, ended: Callable[[], None]) -> None:
         if self._thread is None:

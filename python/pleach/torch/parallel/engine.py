@@ -344,10 +344,11 @@ class Engine:
 
     def end(self) -> None:
         """Ends its threads, without regard to what is under way."""
+        if self._flights or self._is_agreeing:
+            self._surroundings.health.break_off()
         self._inbox.put(None)
         self._thread.join(LEAVING_S)
-        # It waits for works that may never end, if training has failed.
-        self._endings.stop(0.0 if self._flights else LEAVING_S)
+        self._endings.stop()
 
     # --- Of health.Listener; from the thread that watches.
 

@@ -15,7 +15,9 @@ from .groups import Groups
 class Training(Protocol):
     """A trainer."""
 
-    groups: Groups | None
+    @property
+    def groups(self) -> Groups | None:
+        """Its groups; None: it was closed."""
 
     def close(self) -> None:
         """Ends it, when what is under way has ended."""
@@ -34,12 +36,15 @@ def end_all(trainings: Iterable[Training], why: str) -> None:
     found = [(one, one.groups) for one in trainings if one.groups is not None]
     for _, groups in found:
         if failure_of_end():
+            groups.health.break_off()
             groups.health.leave(why)
         else:
             groups.health.announce()
     for one, groups in found:
-        with contextlib.suppress(Exception):
+        try:
             one.close()
+        except Exception:  # it has failed, or others do not come any more
+            groups.health.break_off()
         with contextlib.suppress(Exception):
             groups.destroy(why)
 

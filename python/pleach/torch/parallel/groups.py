@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import dataclasses
 import datetime
 import threading
@@ -16,6 +15,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from .. import backend as ours
+from .aborting import Sockets, abort
 from .exchange import Exchange
 from .group_calls import GroupCalls
 from .health import Health
@@ -52,7 +52,7 @@ class Groups:
             for one in (self.calls, self.exchange):
                 group = one.let_go()
                 if group is not None:
-                    leaving.callback(_leave, group, self.health.has_failed)
+                    leaving.callback(_leave, group, self.health.is_broken)
 
     def destroy_later(self) -> None:
         """Leaves both some time from now, if nobody else has: for the garbage collector."""
@@ -64,17 +64,13 @@ class Groups:
         threading.Thread(target=leave, name="pleach-leaving", daemon=True).start()
 
 
-def _leave(group: dist.ProcessGroup, has_failed: bool) -> None:
+def _leave(group: dist.ProcessGroup, aborts: bool) -> None:
     """Destroys a group, if the user has not destroyed all of them."""
-    leave_group(group.group_name)
+    sockets = leave_group(group.group_name)
     if group not in c10d._world.pg_map:
         return
-    if has_failed:
-        # Gloo waits in its destructor for what is under way, as long as the group's timeout. Such a
-        # group is kept until the process ends.
-        with contextlib.suppress(RuntimeError):
-            group.abort()
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
+    if aborts:
+        abort(group, sockets)
     dist.destroy_process_group(group)
 
 
@@ -99,12 +95,16 @@ def make_groups(parent: dist.ProcessGroup, device: torch.device) -> Groups:
     timeout = timeout_of(theirs)
     options = ours.options_of(theirs) if backend == "pleach" else None
     made: list[dist.ProcessGroup] = []
+    sockets = [Sockets(), Sockets()]
 
     def make() -> None:
         if device.type != "cpu" and device.index is not None:  # each thread has a device of its own
             torch.get_device_module(device).set_device(device)
-        for what in ("plan", "control"):
-            with _named(f"{token}/{what}"):
+        for what, own in zip(("plan", "control"), sockets, strict=True):
+            with (
+                _named(f"{token}/{what}"),
+                own.watch() if backend == "gloo" else contextlib.nullcontext(),
+            ):
                 made.append(
                     dist.new_group(
                         ranks,
@@ -120,8 +120,8 @@ def make_groups(parent: dist.ProcessGroup, device: torch.device) -> Groups:
         token = exchange.gather_objects(uuid.uuid4().hex)[0]  # all ranks have come
         run_watched(make, exchange.health, "the groups of the training")
         health = Health(made[1])
-    for group in made:
-        watch_group(group, health, device)
+    for group, own in zip(made, sockets, strict=True):
+        watch_group(group, health, device, own)
     return Groups(
         GroupCalls(made[0], device), Exchange(made[1], device), health, timeout.total_seconds()
     )

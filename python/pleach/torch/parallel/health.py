@@ -58,6 +58,7 @@ class State:
         place: The line of its code.
         text: The reason of a failure or a leave.
         started: By group: collectives that it has started.
+        has_failed: It has, and has perhaps left because of that.
         process: Its own.
     """
 
@@ -67,6 +68,7 @@ class State:
     place: str
     text: str
     started: list[int]
+    has_failed: bool
     process: Process
 
     def written(self) -> str:
@@ -118,12 +120,12 @@ class Health:
         self.states: dict[int, State] = {}  # of the other ranks
         self._board = _Board(group, number)
         self._lock = threading.RLock()
-        self._own = State(HERE, 0, "", "", "", [], here())
+        self._own = State(HERE, 0, "", "", "", [], False, here())
         self._dead: dict[int, float] = {}  # ranks of this host: since when they are known to be
         self._waits: list[Wait] = []
         self._answered: dict[int, int] = {}  # by rank: the state that this rank has answered
         self._listener: weakref.ref[Any] | None = None
-        self._has_failed = False
+        self._is_broken = False
         self.leaving_s: float | None = None  # since when this rank leaves
         self._post(HERE)
         watching.watch(self)
@@ -136,10 +138,17 @@ class Health:
             if self._own.status == LEFT:
                 return
             call = call or NO_CALL
-            self._has_failed = self._has_failed or status == FAILED
+            has_failed = self._own.has_failed or status == FAILED
             started = [group.started for group in self.groups]
             self._own = State(
-                status, self._own.number + 1, call.name, call.place, text, started, here()
+                status,
+                self._own.number + 1,
+                call.name,
+                call.place,
+                text,
+                started,
+                has_failed,
+                here(),
             )
             self._board.write(self.rank, self._own.written())
 
@@ -158,9 +167,13 @@ class Health:
         return self._own.status == LEFT
 
     @property
-    def has_failed(self) -> bool:
-        """True if this rank has failed, so that collectives may be under way that never end."""
-        return self._has_failed
+    def is_broken(self) -> bool:
+        """True if collectives may be under way that never end: this rank has failed, or said so."""
+        return self._is_broken or self._own.has_failed
+
+    def break_off(self) -> None:
+        """Notes that this rank leaves while collectives are under way."""
+        self._is_broken = True
 
     def announce(self) -> None:
         """Tells the others that this rank leaves when what is under way has ended."""
@@ -172,9 +185,10 @@ class Health:
     def leave(self, why: str) -> None:
         """Tells the others that this rank starts no more collectives, and ends."""
         with self._lock:
-            if self._own.status == FAILED:
-                why = f"{self._own.text}; then it left"
-            self._post(LEFT, None, why)
+            call = NO_CALL
+            if self._own.has_failed:  # others are told of that
+                call, why = Call(self._own.call, self._own.place), self._own.text
+            self._post(LEFT, call, why)
             self._board.close()
         watching.forget(self)
 
@@ -212,7 +226,7 @@ class Health:
         if gone:
             return gone
         for rank, state in sorted(self.states.items()):
-            if state.status == FAILED:
+            if state.has_failed:
                 return f"rank {rank} has failed: {state.text}"
         return self._board.lost() if self._board.is_lost(_STORE_S) else ""
 
@@ -221,6 +235,8 @@ class Health:
         started = [group.started for group in self.groups]
         found = []
         for rank, state in sorted(self.states.items()):
+            if state.has_failed:
+                continue
             if state.status == LEFT:
                 if any(ours > theirs for ours, theirs in zip(started, state.started, strict=False)):
                     found.append(f"rank {rank} has left: {state.text}")
@@ -279,16 +295,25 @@ class Health:
             time.sleep(0.02)
 
     def missing(self) -> str:
-        """Which ranks have not failed too, and where they are, in words; "": none.
+        """The ranks that are behind a failure of this one, and where they are; "": not known.
 
         Waits for their answers, PATIENCE_S at most, unless ranks are known to be gone.
         """
         self._read()
         self._look_for_dead()
-        if not self._dead and not any(state.status == LEFT for state in self.states.values()):
-            self._await(lambda state: state.number > 1 or state.process.is_stopped())
+        gone = [self._where(rank) for rank in self._others() if self._is_gone(rank)]
+        if gone:
+            return _listed(gone)
+        self._await(lambda state: state.number > 1 or state.process.is_stopped())
         found = [self._where(rank) for rank in self._others()]
         return _listed([one for one in found if one])
+
+    def _is_gone(self, rank: int) -> bool:
+        """True if a rank has died, or left without a failure: others left because of one."""
+        state = self.states.get(rank)
+        if state is None or state.has_failed:
+            return False
+        return state.status == LEFT or rank in self._dead
 
     def _others(self) -> Iterable[int]:
         return (rank for rank in range(self.size) if rank != self.rank)
@@ -302,14 +327,16 @@ class Health:
                 if self._own.status == FAILED
                 else (f"rank {rank} has not come")
             )
+        if state.has_failed:
+            call = Call(state.call, state.place)
+            is_same = call.name in ("", main_call().name)
+            return "" if is_same else f"rank {rank} has failed in {call}"
         if state.status == LEFT:
             return f"rank {rank} has left: {state.text}"
         if rank in self._dead:
             return f"rank {rank} has left: its process has ended"
         if state.process.is_stopped():
             return f"rank {rank} does not answer: its process is stopped"
-        if state.status == FAILED:
-            return ""
         if state.status == WAITS:
             call = Call(state.call, state.place)
             return f"rank {rank} waits in {call}"

@@ -428,6 +428,7 @@ class Trainer:
             raise RuntimeError(f"whole_gradients: {reason}")
         self.finish()
         if not self.is_whole():
+            self.groups.exchange.call_roll("optimizer.whole_gradients()")
             calls = GroupCalls(self.groups.exchange.group, self._device())
             atoms = range(len(built.layout.atoms))
             for stretch in stretches(built.layout, atoms, of_gradients=True):
@@ -458,7 +459,7 @@ class Trainer:
                 if built.optimizer.state(unit)
             }
         exchange = self.groups.exchange
-        exchange.call_roll("optimizer.state_dict()", self.groups.deadline_s)
+        exchange.call_roll("optimizer.state_dict()")
         calls = GroupCalls(exchange.group, self._device())
         states = gather_state(built.optimizer, built.layout, exchange, calls)
         return held | {members[member].parameter: state for member, state in states.items()}

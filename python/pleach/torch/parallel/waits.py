@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from .aborting import Sockets
 from .health import Health
 
 # A wait looks for trouble each time that so much has passed.
@@ -30,8 +31,9 @@ class WatchedGroup:
         health: Of its ranks; None: nothing is known of them.
     """
 
-    def __init__(self, health: Health | None, device: torch.device):
-        """Watches nothing where there is no `health`."""
+    def __init__(self, health: Health | None, device: torch.device, sockets: Sockets | None = None):
+        """Watches nothing where there is no `health`; `sockets` are to be shut down if it fails."""
+        self.sockets = sockets or Sockets()
         self.started = 0
         self.health = health
         self.is_on_host = device.type == "cpu"
@@ -44,14 +46,20 @@ class WatchedGroup:
         return Awaited(call(), self)
 
 
-def watch_group(group: dist.ProcessGroup, health: Health, device: torch.device) -> None:
+def watch_group(
+    group: dist.ProcessGroup,
+    health: Health,
+    device: torch.device,
+    sockets: Sockets | None = None,
+) -> None:
     """Lets `watched` find the health of a group's ranks, until `leave_group`."""
-    _groups[group.group_name] = WatchedGroup(health, device)
+    _groups[group.group_name] = WatchedGroup(health, device, sockets)
 
 
-def leave_group(name: str) -> None:
-    """Forgets a group."""
-    _groups.pop(name, None)
+def leave_group(name: str) -> Sockets:
+    """Forgets a group; gives its sockets."""
+    found = _groups.pop(name, None)
+    return Sockets() if found is None else found.sockets
 
 
 def watched(group: dist.ProcessGroup, device: torch.device) -> WatchedGroup:
