@@ -66,7 +66,7 @@ class Ours:
 # A call that some ranks make alone: the words that name it.
 CALLS: dict[str, tuple[Callable[[Ours], None], str]] = {
     "state_dict": (Ours.state_dict, "optimizer.state_dict()"),
-    "norm": (Ours.norm, "of a gradient"),
+    "norm": (Ours.norm, "norm()"),
     "clip": (Ours.clip, "clip_grad_norm_()"),
     "unscale": (Ours.unscale, "unscale_()"),
     "whole": (Ours.whole, "optimizer.whole_gradients()"),
@@ -143,9 +143,9 @@ def differ(rank: int) -> str:
     ours.backward()
     try:
         if rank == 0:
-            ours.state_dict()
+            ours.norm()
         else:
-            ours.clip()
+            ours.whole()
     except RuntimeError as error:
         return str(error)
     return "nothing happened"
@@ -180,7 +180,7 @@ def count_leftovers(rank: int) -> list[tuple[int, int]]:
     gc.collect()
     gc.disable()
     try:
-        for _ in range(4):
+        for _ in range(6):
             ours = Ours(rank, dist.get_world_size())
             ours.optimizer.state_dict()
             ours.optimizer.close()  # type: ignore[attr-defined]

@@ -61,8 +61,8 @@ def test_a_rank_that_does_not_come_to_creation_is_named(
 def test_ranks_that_make_different_calls_are_told(backend: str) -> None:
     with RankPool(3, backend, timeout_s=TIMEOUT_S) as pool:
         for message in pool.run(waits.differ, deadline_s=SOON_S * 3):
-            assert "rank 0 called optimizer.state_dict() (parallel_waits.py:" in message, message
-            assert "rank 1 called clip_grad_norm_() (parallel_waits.py:" in message, message
+            assert "rank 0 called the norm of a gradient (parallel_waits.py:" in message, message
+            assert "rank 1 called optimizer.whole_gradients() (parallel_waits" in message, message
 
 
 @pytest.mark.parametrize("how", ["die", "close"])
@@ -82,7 +82,9 @@ def test_a_call_ends_when_a_rank_has_left(backend: str, how: str, tmp_path: path
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_closed_training_leaves_nothing(backend: str) -> None:
-    """The first one leaves what a process has once."""
+    """The first one leaves what a process has once; a thread more may serve all groups later."""
     with RankPool(2, backend, timeout_s=TIMEOUT_S) as pool:
         for found in pool.run(waits.count_leftovers):
-            assert len(set(found[1:])) == 1, found
+            (descriptors, threads), *_, (descriptors_now, threads_now) = found
+            assert descriptors_now == descriptors, found
+            assert threads_now <= threads + 1, found

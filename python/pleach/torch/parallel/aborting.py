@@ -22,8 +22,11 @@ class Sockets:
         self._made: dict[int, str] = {}  # by descriptor: names of sockets
 
     @contextlib.contextmanager
-    def watch(self) -> Iterator[None]:
-        """Takes the sockets that come into being in the `with` block."""
+    def watch(self, is_wanted: bool) -> Iterator[None]:
+        """Takes the sockets that come into being in the `with` block, if they are wanted."""
+        if not is_wanted:
+            yield
+            return
         before = _open_sockets()
         try:
             yield

@@ -11,7 +11,7 @@ class ClosedTraining:
     An optimizer's class refers to its trainer, and only the garbage collector frees a class.
     """
 
-    groups = None
+    groups = model = optimizer = None
 
     def close(self) -> None:
         """Does nothing: it was closed."""

@@ -101,10 +101,7 @@ def make_groups(parent: dist.ProcessGroup, device: torch.device) -> Groups:
         if device.type != "cpu" and device.index is not None:  # each thread has a device of its own
             torch.get_device_module(device).set_device(device)
         for what, own in zip(("plan", "control"), sockets, strict=True):
-            with (
-                _named(f"{token}/{what}"),
-                own.watch() if backend == "gloo" else contextlib.nullcontext(),
-            ):
+            with _named(f"{token}/{what}"), own.watch(backend == "gloo"):
                 made.append(
                     dist.new_group(
                         ranks,

@@ -34,8 +34,10 @@ PATIENCE_S = 1.2
 GRACE_S = 0.6
 # How long a rank that leaves waits for what is under way, if others may not come to it any more.
 LEAVING_S = 1.0
+# How long an answer of the store may take: less than the thread that watches is given to end.
+_ANSWER_S = 0.5
 # A store that does not answer for so long has no server any more.
-_STORE_S = 2.0
+_LOST_S = 2.0
 _MOST_NAMED = 8
 
 HERE, WAITS, FAILED, LEAVING, LEFT = "here", "waits", "failed", "leaving", "left"
@@ -228,7 +230,7 @@ class Health:
         for rank, state in sorted(self.states.items()):
             if state.has_failed:
                 return f"rank {rank} has failed: {state.text}"
-        return self._board.lost() if self._board.is_lost(_STORE_S) else ""
+        return self._board.lost() if self._board.is_lost(_LOST_S) else ""
 
     def gone(self) -> str:
         """The ranks that left before they came to what this rank has started, or died; or ""."""
@@ -433,7 +435,7 @@ class _Board:
         store: Any = c10d._world.pg_map[group][1]
         with contextlib.suppress(Exception):
             store = store.clone()  # a connection of its own: no wait of others keeps it from asking
-            store.set_timeout(datetime.timedelta(seconds=_STORE_S))
+            store.set_timeout(datetime.timedelta(seconds=_ANSWER_S))
         self._store: Any = store
         self._prefix = f"pleach/health/{number}"
         self._seen = 0

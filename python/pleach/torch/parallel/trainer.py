@@ -638,7 +638,7 @@ class Trainer:
             exchange,
             GroupCalls(exchange.group, self._device()),
             engine.await_updates,
-            lambda what: exchange.call_roll(what, self.groups.deadline_s),
+            exchange.call_roll,
         )
         state = ExposedState(self.optimizer, optimizer, layout, division)
         self._built = _Built(

@@ -11,7 +11,7 @@ from typing import Protocol
 # How often it looks.
 INTERVAL_S = 0.3
 # What the thread is given to end.
-_ENDING_S = 1.0
+_ENDING_S = 1.2
 
 
 class Watched(Protocol):
