@@ -37,7 +37,6 @@ class Exchange:
 
     def __init__(self, group: dist.ProcessGroup, device: torch.device):
         """Of a group that nothing else uses; tensors that travel in it lie on `device`."""
-        self.group = group
         self.rank = group.rank()
         self.size = group.size()
         self._device = device
@@ -49,10 +48,14 @@ class Exchange:
         assert self._watched.health is not None
         return self._watched.health
 
+    @property
+    def group(self) -> dist.ProcessGroup:
+        """The group, until it is let go."""
+        return self._watched.group
+
     def let_go(self) -> dist.ProcessGroup | None:
-        """Gives the group away, once: no call holds it after that."""
-        group: dist.ProcessGroup | None = self.__dict__.pop("group", None)
-        return group
+        """Gives the group away, once."""
+        return self._watched.let_go()
 
     def _meet(
         self, numbers: Sequence[float] = (), size_bytes: int = 0, what: str = ""

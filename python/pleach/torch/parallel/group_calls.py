@@ -88,16 +88,19 @@ class GroupCalls:
 
     def __init__(self, group: dist.ProcessGroup, device: torch.device):
         """Of a group that nobody else uses: all ranks start the same ones in one order."""
-        self.group = group
         self._watched = watched(group, device)
         self.rank = group.rank()
         self.size = group.size()
         self.averages = group._get_backend(device).name() in AVERAGING
 
+    @property
+    def group(self) -> dist.ProcessGroup:
+        """The group, until it is let go."""
+        return self._watched.group
+
     def let_go(self) -> dist.ProcessGroup | None:
-        """Gives the group away, once: no call holds it after that."""
-        group: dist.ProcessGroup | None = self.__dict__.pop("group", None)
-        return group
+        """Gives the group away, once."""
+        return self._watched.let_go()
 
     @_counted
     def reduce(self, stretch: Stretch) -> list[Call]:

@@ -31,14 +31,33 @@ class WatchedGroup:
         health: Of its ranks; None: nothing is known of them.
     """
 
-    def __init__(self, health: Health | None, device: torch.device, sockets: Sockets | None = None):
+    def __init__(
+        self,
+        group: dist.ProcessGroup,
+        health: Health | None,
+        device: torch.device,
+        sockets: Sockets | None = None,
+    ):
         """Watches nothing where there is no `health`; `sockets` are to be shut down if it fails."""
+        self._group: dist.ProcessGroup | None = group
         self.sockets = sockets or Sockets()
         self.started = 0
         self.health = health
         self.is_on_host = device.type == "cpu"
         if health is not None:
             health.groups.append(self)
+
+    @property
+    def group(self) -> dist.ProcessGroup:
+        """The group itself, of which nothing else of a training keeps hold."""
+        if self._group is None:
+            raise RuntimeError("this training was closed")
+        return self._group
+
+    def let_go(self) -> dist.ProcessGroup | None:
+        """Gives the group away, once."""
+        group, self._group = self._group, None
+        return group
 
     def start(self, call: Callable[[], Any]) -> Awaited:
         """Starts a collective, which gives its work."""
@@ -53,7 +72,7 @@ def watch_group(
     sockets: Sockets | None = None,
 ) -> None:
     """Lets `watched` find the health of a group's ranks, until `leave_group`."""
-    _groups[group.group_name] = WatchedGroup(health, device, sockets)
+    _groups[group.group_name] = WatchedGroup(group, health, device, sockets)
 
 
 def leave_group(name: str) -> Sockets:
@@ -64,7 +83,7 @@ def leave_group(name: str) -> Sockets:
 
 def watched(group: dist.ProcessGroup, device: torch.device) -> WatchedGroup:
     """Returns what counts a group's collectives."""
-    return _groups.get(group.group_name) or WatchedGroup(None, device)
+    return _groups.get(group.group_name) or WatchedGroup(group, None, device)
 
 
 class Awaited:
