@@ -72,6 +72,16 @@ TEST(RouterTraffic, LatencyIsThatOfPacketsAloneAtLowRates) {
   EXPECT_EQ(result->latencies.front(), 0);
 }
 
+// Rates at which 1 minus the rate is 1, or takes 10^12 cycles to tell from it.
+TEST(RouterTraffic, RunsInWhichNoPacketIsCreatedEnd) {
+  for (const double rate : {5e-324, 1e-300, 1e-18, 1e-12}) {
+    const auto result = run({.rate = rate});
+    ASSERT_TRUE(result);
+    EXPECT_EQ(result->packets, 0) << rate;
+    EXPECT_EQ(result->cycles, 6000);
+  }
+}
+
 TEST(RouterTraffic, SameSeedSameResult) {
   const auto one = run({.seed = 3}), same = run({.seed = 3}), other = run({.seed = 4});
   ASSERT_TRUE(one && same && other);

@@ -25,11 +25,13 @@ constexpr int64_t kMostFlitHops = int64_t{1} << 44;
 constexpr int64_t kProgressCycles = 1 << 14;
 constexpr int64_t kDeadlockCycles = 1 << 12;
 
-// How many cycles until the next one in which something of probability p happens, ≥ 1: one draw,
-// and a search among the powers of 1 - p, so that it is the same on every machine.
+// Draws how many cycles pass until the next one in which something of probability p happens, ≥ 1:
+// one draw, and a search among the powers of 1 - p, so that it is the same on every machine.
 class GapDraw {
  public:
-  explicit GapDraw(double probability) {
+  //   horizon  a gap of that many cycles or more counts as no event: the search ends there, also
+  //            where p is so small that 1 - p is 1
+  GapDraw(double probability, int64_t horizon) : horizon_(horizon) {
     double none = 1.0;
     do {
       none *= 1.0 - probability;
@@ -39,7 +41,7 @@ class GapDraw {
 
   int64_t next(Rng& rng) const {
     int64_t before = 0;
-    while (true) {
+    while (before < horizon_) {
       const double draw = rng.unit();
       if (draw >= none_in_.back()) {
         const auto hit =
@@ -48,10 +50,12 @@ class GapDraw {
       }
       before += static_cast<int64_t>(none_in_.size());
     }
+    return before + 1;
   }
 
  private:
   static constexpr std::size_t kMost = 4096;
+  int64_t horizon_;
   std::vector<double> none_in_;  // the probability of nothing in the first i + 1 cycles
 };
 
@@ -67,7 +71,7 @@ class TrafficRun {
              std::vector<int32_t> targets, int32_t ranks)
       : options_(options),
         network_{std::move(routers), std::move(routes), std::move(targets), ranks},
-        gap_(options.rate / options.packet_flits),
+        gap_(options.rate / options.packet_flits, options.warmup_cycles + options.cycles),
         rng_(options.seed) {}
 
   // Simulates until `cycle`.
