@@ -128,6 +128,12 @@ int32_t pleach_communicator_rank_count(const pleach_communicator* communicator);
 // What is refused because no rank could mean it (a NULL handle, an unknown number, a root out of
 // range, a negative count) has not happened. Anything else that fails ends the job, on all ranks,
 // with one message that names rank, operation and cause: nobody waits for what will not come.
+//
+// A rank that only sends in a small collective (the root of a broadcast or scatter, the others of a
+// reduce or gather) does not wait for its peers: PLEACH_OK says that its buffer is free again, not
+// that the peers have asked for the same. Where they have not (another root, count, type, reduction
+// or collective) a later call returns the error: the next one that waits for them, or that finds
+// what they have sent; pleach_communicator_close() at the latest.
 
 // input, output: count elements.
 pleach_status pleach_all_reduce(pleach_communicator* communicator, const void* input, void* output,

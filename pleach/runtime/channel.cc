@@ -58,6 +58,8 @@ Status Channel::start(CollectiveRun& run, const RunSpec& spec, TimePoint now) {
   PLEACH_CHECK(spec.operation == last_.operation + 1, "operations begin in their order");
   last_.operation = spec.operation;
   last_.flight = spec.flight;
+  // FNV-1a, of words.
+  last_.history = (last_.history ^ shared_part(spec.fingerprint)) * 0x100000001b3;
   runs_.push_back(&run);
   const RunWorld world = {transport_, options_,        lanes_,
                           sending_,   memory_.scratch, memory_.outbox.get()};
@@ -83,7 +85,10 @@ Status Channel::start(CollectiveRun& run, const RunSpec& spec, TimePoint now) {
   }
   std::erase_if(early_,
                 [&](const TransportEvent& event) { return event.tag.operation == spec.operation; });
-  return proceed(now);
+  PLEACH_TRY(proceed(now));
+  last_.unheard_count =
+      run.is_done() && !run.peers().empty() ? std::min(last_.unheard_count + 1, 2) : 0;
+  return ok();
 }
 
 Status Channel::tell(CollectiveRun& run, const TransportEvent& event) {
@@ -98,6 +103,7 @@ std::span<std::byte> Channel::find_home(Rank peer, SegmentTag tag, uint64_t fing
 }
 
 Status Channel::handle(const TransportEvent& event) {
+  last_.unheard_count = 0;
   if (event.kind == Kind::kLost) {
     peers_[event.peer.index()].lost = event.reason;
     for (CollectiveRun* const run : runs_) {

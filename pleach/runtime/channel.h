@@ -36,6 +36,8 @@ class Channel final : public Traffic {
                                  std::size_t bytes) const override;
   Status handle(const TransportEvent& event) override;
   Status proceed(TimePoint now) override;
+  bool wants_news() const override { return last_.unheard_count > 1; }
+  uint64_t history() const override { return last_.history; }
   TimePoint expiry() const override;
   void abandon() override;
   uint64_t failed_operation() const override { return failed_.operation; }
@@ -69,7 +71,9 @@ class Channel final : public Traffic {
   struct Last {
     uint64_t operation = 0;
     FlightNote flight;
-  } last_;  // that has begun
+    uint64_t history = 0;       // of all requests up to it
+    int32_t unheard_count = 0;  // operations that ended as they began, since a peer was heard
+  } last_;                      // that has begun
   struct Failed {
     uint64_t operation = 0;
     Rank culprit = {};

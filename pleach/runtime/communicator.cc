@@ -209,8 +209,11 @@ Progress::Failed ChannelCommunicator::tell_failure(std::string_view kind) {
           failure_of({error.code, fmt::format("{} {}: {}", kind, culprit.operation, error.message)},
                      culprit.rank));
     }
-    return poison(error, fmt::format("{} {} ({})", kind, culprit.operation, culprit.what),
-                  culprit.rank.value < 0 ? job_rank() : culprit.rank);
+    const std::string where =
+        culprit.operation == 0
+            ? fmt::format("transport {}", transport_name(endpoint_->transport()))
+            : fmt::format("{} {} ({})", kind, culprit.operation, culprit.what);
+    return poison(error, where, culprit.rank.value < 0 ? job_rank() : culprit.rank);
   };
 }
 
@@ -299,6 +302,23 @@ Result<ChannelCommunicator::Planned> ChannelCommunicator::plan_barrier(
                                   .what = "barrier"});
 }
 
+// What rank 0 says of the ranks' numbers of operations, and of their histories.
+Result<std::string> compare_operations(const GroupOfRanks& group,
+                                       const std::vector<std::string>& all) {
+  const std::vector<std::string_view> first = pleach::split(all.front(), ' ');
+  for (int32_t rank = 0; rank < count_of(all); ++rank) {
+    const std::vector<std::string_view> theirs = pleach::split(all[at(rank)], ' ');
+    if (theirs.size() != first.size()) {
+      return invalid(fmt::format("rank {} closes something else", group.name_of(rank)));
+    }
+    PLEACH_TRY(compare(group, Rank{rank}, theirs.front(), first.front(),
+                       "rank {0} ran {1} operations, rank {3} ran {2}"));
+    PLEACH_TRY(compare(group, Rank{rank}, theirs.back(), first.back(),
+                       "rank {0} ran other operations than rank {3}"));
+  }
+  return std::string();
+}
+
 Status ChannelCommunicator::close() {
   PLEACH_TRY(check_alive());
   for (const auto& [what, channel] :
@@ -311,13 +331,16 @@ Status ChannelCommunicator::close() {
   // Of two ranks that only sent, and ran something else, the later one to come here hears of it.
   PLEACH_TRY(progress().look(self_.channel));
   // At the store: nothing travels on the channels any more. Who only sends hears of nobody.
-  const Result<Status> agreed =
-      agree(group(), key("close"), fmt::format("{}", progress().begun(self_.channel)),
-            "rank {0} ran {1} operations, rank {3} ran {2}");
+  const Result<Result<std::string>> agreed =
+      settle(group(), key("close"),
+             fmt::format("{} {:x}", progress().begun(self_.channel),
+                         progress().history(self_.channel)),
+             [&](const std::vector<std::string>& all) { return compare_operations(group(), all); });
   if (!agreed) {
     return poison(agreed.error(), "close", job_rank());
   }
   if (!*agreed) {
+    PLEACH_TRY(progress().look(self_.channel));  // by now it may say which operation it is
     const std::string& differs = agreed->error().message;
     return end_epoch(failure_of(
         {agreed->error().code,

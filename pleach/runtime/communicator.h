@@ -114,7 +114,9 @@ class Communicator {
   virtual Result<std::vector<std::shared_ptr<const PreparedSchedule>>> prepare_all(
       const Pack& pack, const Unpack& unpack) = 0;
   // Collective: all ranks call with the same schedule, type, op, counts and segments, in one order
-  // with their other runs and starts. Wakes no other thread.
+  // with their other runs and starts. Wakes no other thread. Of a small collective a rank that only
+  // sends does not wait for its peers: that they run something else a later call tells, the next
+  // one that waits for them or finds what they have sent, close() at the latest.
   virtual Status run(const PreparedSchedule& schedule, const RunRequest& request) = 0;
   // As run(), but returns at once. Several may be in flight; they may be waited for in any order,
   // also before those of other communicators. A wait may last until all ranks have started that
@@ -128,7 +130,8 @@ class Communicator {
   // Sends and receives, between its ranks.
   virtual Messages& messages() = 0;
   // Collective: leaves in order, so that no rank takes the others for lost.
-  //   errors  kInvalidArgument: something is in flight, and goes on; unlike numbers of operations
+  //   errors  kInvalidArgument: something is in flight, and goes on; the ranks have run unlike
+  //           operations
   virtual Status close() = 0;
   // Ends the epoch now, with all that is in flight or waited for, on every rank: "rank 2 aborted
   // communicator 'world': REASON". From any thread or callback. Nothing, where it is closed or the

@@ -15,6 +15,15 @@ constexpr int32_t kMostPatience = 4;
 
 constexpr const char* kForked = "the operation is of another process, which forked this one";
 
+// True if nothing has failed on the channel, in this poll either: after its first error it does
+// nothing any more, and what it says of the error stays.
+template <typename Open, typename Failures>
+bool is_well(const Open& open, const Failures& failures) {
+  return !open.error && std::ranges::none_of(failures, [&](const auto& failure) {
+    return failure.first == open.number;
+  });
+}
+
 }  // namespace
 
 Status CollectiveState::begin(Traffic& traffic, uint64_t operation, TimePoint now) {
@@ -149,15 +158,27 @@ uint64_t Progress::begun(uint64_t channel) {
   return find(channel)->last_operation;
 }
 
+uint64_t Progress::history(uint64_t channel) {
+  const Lock lock(mutex_);
+  return find(channel)->traffic->history();
+}
+
 int64_t Progress::in_flight(uint64_t channel) {
   const Lock lock(mutex_);
   return std::ssize(find(channel)->in_flight);
 }
 
+// Of no channel that another thread has closed meanwhile.
+Status Progress::look(Lock& lock, uint64_t channel) {
+  poll(lock, TimePoint::min());
+  const Open* const open = find(channel);
+  return open != nullptr && open->error ? Status(*open->error) : ok();
+}
+
 Status Progress::look(uint64_t channel) {
   Lock lock(mutex_);
   if (!poller_.is_there) {
-    poll(lock, TimePoint::min());
+    static_cast<void>(look(lock, channel));
     hand_over();
     call_back(lock);
   }
@@ -193,8 +214,12 @@ Status Progress::begin(Lock& lock, uint64_t channel, const std::shared_ptr<Opera
   if (open->in_flight.size() > 1 || state->is_over()) {
     settle();
   }
-  if (poller_.is_there && (transport_.has_events() || expiry() < poller_.until)) {
-    transport_.interrupt();
+  if (poller_.is_there) {
+    if (transport_.has_events() || expiry() < poller_.until) {
+      transport_.interrupt();
+    }
+  } else if (state->is_done && open->traffic->wants_news()) {
+    return look(lock, channel);
   }
   return ok();
 }
@@ -358,7 +383,7 @@ void Progress::tell(const TransportEvent& event) {
                   [&](const Homecoming& one) { return one.peer == event.peer; });
     peers_.lost[event.peer.index()] = event.reason;
     for (const auto& open : open_) {
-      if (!open->error) {
+      if (is_well(*open, poller_.failures)) {
         note(*open, open->traffic->handle(event));
       }
     }
@@ -367,7 +392,8 @@ void Progress::tell(const TransportEvent& event) {
   if (event.kind == TransportEvent::Kind::kSent) {
     peers_.sending[event.peer.index()] = false;
   }
-  if (const Open* const open = find(event.channel); open != nullptr && !open->error) {
+  if (const Open* const open = find(event.channel);
+      open != nullptr && is_well(*open, poller_.failures)) {
     note(*open, open->traffic->handle(event));
   }
 }
@@ -385,7 +411,7 @@ void Progress::act(Lock& lock, const Status& status) {
   std::size_t next = poller_.first_served = following(poller_.first_served);
   for (std::size_t i = 0; i < open_.size(); ++i, next = following(next)) {
     const Open& open = *open_[next];
-    if (!open.error) {
+    if (is_well(open, poller_.failures)) {
       note(open, status ? open.traffic->proceed(now) : status);
     }
   }

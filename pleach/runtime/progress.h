@@ -123,6 +123,9 @@ class Progress final : public Sink {
   uint64_t begun(uint64_t channel);
   int64_t in_flight(uint64_t channel);
 
+  // Traffic's, of the channel.
+  uint64_t history(uint64_t channel);
+
   // Hears what has come, without waiting for more. Errors: the channel's first error.
   Status look(uint64_t channel);
 
@@ -159,6 +162,7 @@ class Progress final : public Sink {
                                                std::vector<bool>& sending);
   Status begin(Lock& lock, uint64_t channel, const std::shared_ptr<OperationState>& state);
   Status wait_locked(Lock& lock, OperationState& state, TimePoint deadline);
+  [[gnu::noinline]] Status look(Lock& lock, uint64_t channel);
   void poll(Lock& lock, TimePoint deadline);
   void act(Lock& lock, const Status& status);
   void tell(const TransportEvent& event);

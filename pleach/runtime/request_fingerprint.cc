@@ -43,6 +43,13 @@ bool is_rooted(uint64_t fingerprint) {
   return collective && has_root(*collective);
 }
 
+// The bits that hold what each pair of ranks agrees on for itself.
+uint64_t in_pairs(uint64_t fingerprint) {
+  const bool has_pairs =
+      collective_of(fingerprint) == CollectiveKind::kAllToAll && kCount.of(fingerprint) == 0;
+  return has_pairs ? kCount.put(kCount.most()) | kMark.most() : 0;
+}
+
 const Field& count_field(uint64_t fingerprint) {
   return is_rooted(fingerprint) ? kShortCount : kCount;
 }
@@ -111,10 +118,12 @@ uint64_t with_count(uint64_t fingerprint, int64_t count) {
   return (fingerprint ^ (number >> field.bits & kMark.most())) | field.put(number);
 }
 
+uint64_t shared_part(uint64_t fingerprint) {
+  return fingerprint & ~in_pairs(fingerprint);
+}
+
 bool may_be_one(uint64_t own, uint64_t theirs) {
-  const bool is_in_pairs = collective_of(own) == CollectiveKind::kAllToAll && kCount.of(own) == 0;
-  const uint64_t unknown = is_in_pairs ? kCount.put(kCount.most()) | kMark.most() : 0;
-  return ((own ^ theirs) & ~unknown) == 0;
+  return ((own ^ theirs) & ~in_pairs(own)) == 0;
 }
 
 bool differ_in_count(uint64_t fingerprint, uint64_t other) {

@@ -32,6 +32,8 @@ uint64_t with_count(uint64_t fingerprint, int64_t count);
 // Whether a peer's may be of this rank's operation, so far as it is not known what the two
 // exchange.
 bool may_be_one(uint64_t own, uint64_t theirs);
+// The part of it that all ranks of the operation share: without what two ranks agree on in pairs.
+uint64_t shared_part(uint64_t fingerprint);
 // Whether it is the count below 2^32 alone in which they differ.
 bool differ_in_count(uint64_t fingerprint, uint64_t other);
 

@@ -25,6 +25,11 @@ class Traffic {
   virtual Status handle(const TransportEvent& event) = 0;
   // Does what follows; lets go of the operations that are over. To be called at expiry() too.
   virtual Status proceed(TimePoint now) = 0;
+  // True if operations end here before they hear from other ranks: the caller then looks for what
+  // has come, as else no rank would hear that the others run something else.
+  virtual bool wants_news() const { return false; }
+  // Differs between ranks that began different operations.
+  virtual uint64_t history() const { return 0; }
   // When it next has something to say, unless something happens before.
   virtual TimePoint expiry() const = 0;
   // Lets go of all operations where they stand: after an error, or to give up.
