@@ -164,6 +164,7 @@ class Group {
   struct Job {
     std::string name = fmt::format("local.{}", getpid());
     JobSecret secret = JobSecret::make();
+    JobSecret spoken = {};  // as PLEACH_TLS has it
     Address store = {};
   };
   Job job_;
@@ -180,9 +181,10 @@ class Group {
 };
 
 Status Group::start() {
+  PLEACH_SET(job_.spoken, with_tls(process_environment, job_.secret));
   signal_ = Descriptor(signalfd(-1, &signals_.blocked(), SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signal_.is_open()) {
-    return system_error("signalfd");
+    return system_error("wait for signals");
   }
   // Opened here and inherited by rank 0, so that nobody can take the port in between.
   PLEACH_ASSIGN(listener, listen_on({"127.0.0.1", 0}));
@@ -212,7 +214,7 @@ Status Group::start_rank(int32_t rank, const Descriptor& listener) {
   const Image image = make_image(arguments, variables);
   int ends[2] = {-1, -1};
   if (pipe2(ends, O_CLOEXEC) != 0) {
-    return system_error("pipe");
+    return system_error("make a pipe");
   }
   const Descriptor read_end(ends[0]);
   Descriptor write_end(ends[1]);
@@ -229,7 +231,10 @@ Status Group::start_rank(int32_t rank, const Descriptor& listener) {
     _exit(127);
   }
   if (process < 0) {
-    return system_error(fmt::format("start rank {}", rank));
+    const bool is_limited = errno == EAGAIN;
+    Error error = system_error(fmt::format("start rank {}", rank));
+    error.message += is_limited ? " (ulimit -u)" : "";
+    return error;
   }
   processes_.push_back(process);
   write_end.close();
@@ -299,18 +304,18 @@ void Group::tell_others() {
   const std::string what = end_.signal != 0 ? fmt::format("was ended by signal {}", end_.signal)
                                             : fmt::format("ended with code {}", end_.code);
   const Failure failure{end_.rank, fmt::format("rank {} {}", end_.rank.value, what)};
-  const JobSecret secret = with_tls(process_environment, job_.secret).value();
-  if (processes_.front() == 0 && serve_failure(failure, secret)) {
+  if (processes_.front() == 0 && serve_failure(failure, job_.spoken)) {
     return;
   }
-  herald_ = std::thread(
-      [failure, where = TcpStoreOptions{.host = job_.store.host,
-                                        .port = job_.store.port,
-                                        .rank = Rank{},
-                                        .rank_count = options_.rank_count,
-                                        .deadline = options_.deadline,
-                                        .job = job_.name,
-                                        .secret = secret}] { fail_from_outside(where, failure); });
+  herald_ = std::thread([failure, where = TcpStoreOptions{.host = job_.store.host,
+                                                          .port = job_.store.port,
+                                                          .rank = Rank{},
+                                                          .rank_count = options_.rank_count,
+                                                          .deadline = options_.deadline,
+                                                          .job = job_.name,
+                                                          .secret = job_.spoken}] {
+    fail_from_outside(where, failure);
+  });
 }
 
 // False: something else has its address.
