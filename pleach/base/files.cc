@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "pleach/base/file_size_limit.h"
 #include "pleach/base/text.h"
 
 namespace pleach {
@@ -34,6 +35,7 @@ using File = std::unique_ptr<std::FILE, CloseFile>;
 
 // Writes and closes; 0 or the errno of the step that failed.
 int write_and_close(std::FILE* file, std::string_view content) {
+  const FileSizeLimit is_told_as_an_error;
   int cause = 0;
   if (std::fwrite(content.data(), 1, content.size(), file) != content.size()) {
     cause = errno;
@@ -159,7 +161,7 @@ Status FileSet::add(const std::string& path, std::string_view content) {
   }
   pending_.push_back(file);
   const int cause = write_and_close(opened, content);
-  return cause == 0 ? ok() : Status(io_error("write", path, std::strerror(cause)));
+  return cause == 0 ? ok() : Status(io_error("write", path, write_cause(cause)));
 }
 
 Status FileSet::commit() {
@@ -172,7 +174,7 @@ Status FileSet::commit() {
       cause = errno;
     }
     if (cause != 0) {
-      return io_error("write", file.path, std::strerror(cause));
+      return io_error("write", file.path, write_cause(cause));
     }
     file.temporary.clear();
   }
@@ -234,7 +236,7 @@ Result<std::string> write_new_file(const std::string& path, std::string_view con
   }
   std::remove(temporary.c_str());
   if (cause != 0) {
-    return io_error("write", path, std::strerror(cause));
+    return io_error("write", path, write_cause(cause));
   }
   return name;
 }

@@ -24,9 +24,9 @@
 #include <fstream>
 #include <future>
 #include <memory>
-#include <system_error>
 #include <thread>
 
+#include "pleach/base/file_size_limit.h"
 #include "pleach/base/text.h"
 
 namespace pleach {
@@ -89,8 +89,13 @@ void Descriptor::close() {
 
 Error system_error(std::string_view what) {
   const int number = errno;
-  return Error{ErrorCode::kIo,
-               fmt::format("{}: {}", what, std::generic_category().message(number))};
+  rlimit addresses = {};
+  const bool is_limited = number == ENOMEM && getrlimit(RLIMIT_AS, &addresses) == 0 &&
+                          addresses.rlim_cur != RLIM_INFINITY;
+  return is_out_of_descriptors(number)
+             ? out_of_descriptors(what, number)
+             : Error{ErrorCode::kIo, fmt::format("{}: {}{}", what, write_cause(number),
+                                                 is_limited ? " (ulimit -v)" : "")};
 }
 
 bool is_out_of_descriptors(int error) {
@@ -173,9 +178,6 @@ Result<Descriptor> start_connect(const Address& address, const std::string& from
         (own == nullptr || bind(connection.get(), own->ai_addr, own->ai_addrlen) == 0) &&
         (connect(connection.get(), info->ai_addr, info->ai_addrlen) == 0 || errno == EINPROGRESS)) {
       return connection;
-    }
-    if (!connection.is_open() && is_out_of_descriptors(errno)) {
-      return out_of_descriptors(fmt::format("connect to {}", to_text(address)), errno);
     }
     error = system_error(fmt::format("connect to {}", to_text(address)));
   }
@@ -267,12 +269,9 @@ Result<Descriptor> listen_on_host(const std::string& name) {
 Result<Descriptor> connect_on_host(const std::string& name) {
   PLEACH_ASSIGN(address, host_address(name));
   Descriptor connection = open_on_host();
-  if (!connection.is_open() && is_out_of_descriptors(errno)) {
-    return out_of_descriptors(fmt::format("connect to {}", name), errno);
-  }
   if (!connection.is_open() ||
       connect(connection.get(), reinterpret_cast<sockaddr*>(&address.first), address.second) != 0) {
-    const bool is_full = errno == EAGAIN;
+    const bool is_full = connection.is_open() && errno == EAGAIN;
     const Error error = system_error(fmt::format("connect to {}", name));
     return is_full ? Error{ErrorCode::kTimeout, error.message} : error;
   }
@@ -327,6 +326,11 @@ ssize_t receive_with_descriptors(int socket, std::span<std::byte> bytes,
         descriptors.push_back(std::move(received));
       }
     }
+  }
+  // Descriptors that find no room in this process are lost on the way.
+  if (count >= 0 && (message.msg_flags & MSG_CTRUNC) != 0 &&
+      !Descriptor(fcntl(socket, F_DUPFD_CLOEXEC, 0)).is_open()) {
+    return -1;
   }
   return count;
 }

@@ -37,7 +37,8 @@ class Descriptor {
   int descriptor_ = -1;
 };
 
-// "connect to 127.0.0.1:5: Connection refused", from errno.
+// "connect to 127.0.0.1:5: Connection refused", from errno; out_of_descriptors() where that says
+// so.
 Error system_error(std::string_view what);
 // Whether an errno says that there are no descriptors for more files and sockets.
 bool is_out_of_descriptors(int error);
@@ -90,7 +91,8 @@ bool is_of_this_user(int socket);
 // Over such a connection descriptors travel too. False: not all was taken.
 bool send_with_descriptors(int socket, std::span<const std::byte> bytes,
                            std::span<const int> descriptors);
-// As recv(); appends what came along, up to eight.
+// As recv(); appends what came along, up to eight. -1 and EMFILE or ENFILE: what came along is
+// lost.
 ssize_t receive_with_descriptors(int socket, std::span<std::byte> bytes,
                                  std::vector<Descriptor>& descriptors);
 

@@ -6,10 +6,11 @@
 #include <array>
 #include <utility>
 
+#include "pleach/runtime/read_block.h"
+
 namespace pleach {
 namespace {
 
-constexpr std::size_t kBlock = 64 << 10;
 constexpr std::size_t kMostLine = 16 << 20;
 
 }  // namespace
@@ -19,7 +20,7 @@ Result<RankOutput::Ends> RankOutput::open(Rank rank) {
   for (const bool is_error : {false, true}) {
     std::array<int, 2> pipe = {-1, -1};
     if (pipe2(pipe.data(), O_CLOEXEC) != 0) {
-      return system_error("pipe");
+      return system_error("make a pipe");
     }
     (is_error ? ends.error : ends.output) = Descriptor(pipe[1]);
     pipes_.push_back({Descriptor(pipe[0]), rank, is_error});
@@ -43,12 +44,12 @@ void RankOutput::read() {
 
 // One read of each, so that none that prints without end keeps the others waiting.
 void RankOutput::read(Pipe& pipe) {
-  std::array<char, kBlock> buffer;
-  const ssize_t count = ::read(pipe.end.get(), buffer.data(), buffer.size());
+  const ReadBlock block;
+  const ssize_t count = ::read(pipe.end.get(), block.bytes().data(), block.bytes().size());
   if (count < 0) {
     return;  // nothing is here
   }
-  pipe.begun.append(buffer.data(), static_cast<std::size_t>(count));
+  pipe.begun.append(block.bytes().data(), static_cast<std::size_t>(count));
   tell_lines(pipe);
   if (count == 0) {
     if (!pipe.begun.empty()) {

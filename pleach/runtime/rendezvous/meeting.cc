@@ -10,7 +10,8 @@ namespace {
 
 constexpr uint64_t kFirstApproach = uint64_t{1} << 62;  // and the lane and the rank
 constexpr Duration kRetry = std::chrono::milliseconds(1);
-constexpr const char* kClosedDoor = "it does not accept connections";
+constexpr const char* kClosedDoor =
+    "it does not accept connections: it has left, or has no descriptors left (ulimit -n)";
 
 uint64_t tag_of(Rank peer, uint16_t lane) {
   return kFirstApproach + (uint64_t{lane} << 32) + static_cast<uint64_t>(peer.value);

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdio>
 
+#include "pleach/base/file_size_limit.h"
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 
@@ -22,6 +23,7 @@ Result<Descriptor> write_rendezvous(const std::string& path, int port) {
     return system_error(fmt::format("create {}", path));
   }
   const std::string text = fmt::format("{}\n", port);
+  const FileSizeLimit is_told_as_an_error;
   // The lock ends with this process, however that ends.
   if (flock(file.get(), LOCK_EX | LOCK_NB) != 0 ||
       write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||

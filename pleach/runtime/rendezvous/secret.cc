@@ -6,6 +6,8 @@
 #include <openssl/hmac.h>
 #include <unistd.h>
 
+#include <new>
+
 namespace pleach {
 namespace {
 
@@ -45,7 +47,9 @@ Digest JobSecret::sign(std::span<const std::byte> statement) const {
       HMAC(EVP_sha256(), text_.data(), static_cast<int>(text_.size()),
            reinterpret_cast<const unsigned char*>(statement.data()), statement.size(),
            reinterpret_cast<unsigned char*>(digest.data()), nullptr);
-  PLEACH_CHECK(made != nullptr, "OpenSSL has SHA-256");
+  if (made == nullptr) {  // OpenSSL has SHA-256: there is no memory for it
+    throw std::bad_alloc();
+  }
   return digest;
 }
 

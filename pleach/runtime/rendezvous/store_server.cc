@@ -16,6 +16,7 @@
 
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
+#include "pleach/runtime/read_block.h"
 #include "pleach/runtime/rendezvous/door.h"
 #include "pleach/runtime/rendezvous/job_clock.h"
 #include "pleach/runtime/rendezvous/membership.h"
@@ -412,10 +413,10 @@ void StoreServer::Loop::serve(int descriptor, uint32_t events) {
 
 // Reads and obeys what is there. Returns why the connection is over; null: it is not.
 const char* StoreServer::Loop::receive(Client& client) {
-  std::array<char, 65536> bytes;
+  const ReadBlock block;
   for (int reads = 0; (reads < kMostReads || client.wire.has_unread()) && !client.is_clogged();
        ++reads) {
-    const ssize_t count = client.wire.read(bytes);
+    const ssize_t count = client.wire.read(block.bytes());
     if (count < 0 && errno == EINTR) {
       continue;
     }
@@ -423,7 +424,7 @@ const char* StoreServer::Loop::receive(Client& client) {
       return count < 0 && errno == EAGAIN ? nullptr : kClosed;
     }
     client.silent = Duration::zero();
-    client.reader.append({bytes.data(), at(count)});
+    client.reader.append({block.bytes().data(), at(count)});
     if (!obey_all(client)) {
       return kBroken;
     }

@@ -19,6 +19,7 @@
 #include "pleach/base/text.h"
 #include "pleach/runtime/net.h"
 #include "pleach/runtime/process_mark.h"
+#include "pleach/runtime/read_block.h"
 #include "pleach/runtime/rendezvous/handshake.h"
 #include "pleach/runtime/rendezvous/interfaces.h"
 #include "pleach/runtime/rendezvous/job_clock.h"
@@ -392,13 +393,13 @@ void TcpStore::listen() {
 
 // False: the connection is over.
 bool TcpStore::receive() {
+  const ReadBlock block;
   do {
-    std::array<char, 65536> bytes;
-    const ssize_t count = wire_.read(bytes);
+    const ssize_t count = wire_.read(block.bytes());
     if (count <= 0) {
       return count < 0 && (errno == EAGAIN || errno == EINTR);
     }
-    reader_.append({bytes.data(), at(count)});
+    reader_.append({block.bytes().data(), at(count)});
     if (!digest()) {
       return false;
     }
@@ -536,14 +537,18 @@ void prove_membership(const TcpStoreOptions& options, Descriptor socket, Attempt
     case Introduction::State::kClosed:
       break;
   }
+  // Where rank 0 is this process, its server may lack what this connection has taken.
+  if (!attempt.problem.empty() && options.rank.value == 0 && !make_event().is_open()) {
+    attempt.problem = out_of_descriptors("serve the store", errno).message;
+  }
 }
 
 // Hears whether this rank may stay.
 void await_welcome(const TcpStoreOptions& options, Attempt& attempt, const TimeToJoin& time) {
   attempt.problem = kSilent;
+  const ReadBlock block;
   while (time.wait_ready(attempt.wire.socket(), POLLIN)) {
-    std::array<char, 65536> bytes;
-    const ssize_t count = attempt.wire.read(bytes);
+    const ssize_t count = attempt.wire.read(block.bytes());
     if (count < 0 && errno == EAGAIN) {
       continue;
     }
@@ -551,7 +556,7 @@ void await_welcome(const TcpStoreOptions& options, Attempt& attempt, const TimeT
       attempt.problem = kNoStore;
       return;
     }
-    attempt.reader.append({bytes.data(), at(count)});
+    attempt.reader.append({block.bytes().data(), at(count)});
     const Result<std::optional<StoreMessage>> answer = attempt.reader.next();
     if (answer && !*answer) {
       continue;

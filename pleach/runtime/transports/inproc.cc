@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -35,10 +36,7 @@ struct Letter {
 
 class Mailbox {
  public:
-  Mailbox() : arrived_(make_event()) {
-    PLEACH_CHECK(arrived_.is_open(), "threads of one process share its descriptors");
-  }
-
+  bool is_open() const { return arrived_.is_open(); }
   void put(Letter letter) {
     const std::scoped_lock lock(mutex_);
     letters_.push_back(std::move(letter));
@@ -55,7 +53,7 @@ class Mailbox {
  private:
   std::mutex mutex_;
   std::vector<Letter> letters_;
-  Descriptor arrived_;
+  const Descriptor arrived_ = make_event();
 };
 
 struct Hub {
@@ -245,6 +243,10 @@ Result<std::unique_ptr<Transport>> create_inproc(const TransportContext& context
   if (std::ssize(hub->mailboxes) != context.rank_count) {
     return invalid(fmt::format("transport inproc: rank {} counts {} ranks, others {}",
                                context.rank.value, context.rank_count, hub->mailboxes.size()));
+  }
+  if (!std::ranges::all_of(hub->mailboxes, &Mailbox::is_open)) {
+    return out_of_descriptors(fmt::format("have {} ranks in one process", context.rank_count),
+                              EMFILE);
   }
   return std::unique_ptr<Transport>(std::make_unique<InprocTransport>(context, std::move(hub)));
 }

@@ -12,6 +12,8 @@
 #include <tuple>
 #include <utility>
 
+#include "pleach/base/file_size_limit.h"
+
 namespace pleach {
 namespace {
 
@@ -71,6 +73,7 @@ class Mappings {
 }  // namespace
 
 Result<SharedMemory> SharedMemory::create(int64_t bytes) {
+  const FileSizeLimit is_told_as_an_error;
   SharedMemory made(Descriptor(memfd_create("pleach", MFD_CLOEXEC | MFD_ALLOW_SEALING)));
   if (made.descriptor() < 0 || ftruncate(made.descriptor(), to_pages(bytes)) != 0 ||
       fcntl(made.descriptor(), F_ADD_SEALS, kSeals) != 0) {
@@ -89,6 +92,7 @@ Result<SharedMemory> SharedMemory::adopt(Descriptor descriptor, int64_t bytes) {
 }
 
 Result<int64_t> SharedMemory::grow(int64_t bytes) {
+  const FileSizeLimit is_told_as_an_error;
   const std::optional<struct stat> status = status_of(descriptor());
   if (!status || ftruncate(descriptor(), to_pages(status->st_size) + to_pages(bytes)) != 0) {
     return system_error(fmt::format("make {} bytes of shared memory", bytes));

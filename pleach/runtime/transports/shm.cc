@@ -82,7 +82,8 @@ class ShmTransport final : public Transport {
   bool holds_back() const override { return some_.owed > 0; }
   Status flush() override;
   bool has_events() const override {
-    return !events_.empty() || (some_.is_clogged && some_.clogged_turns < kEagerTurns);
+    return !events_.empty() || some_.lack ||
+           (some_.is_clogged && some_.clogged_turns < kEagerTurns);
   }
   TimePoint expiry() const override {
     return some_.is_clogged ? std::min(meeting_.expiry(), context_.clock->now() + kRetry)
@@ -111,6 +112,8 @@ class ShmTransport final : public Transport {
     int32_t clogged_turns = 0;      // since they do
     int32_t owed = 0;               // that have not been told of free places, by channel
     uint64_t freed_regions = 0;     // that they have been told of
+    // Of this process, to share a peer's memory: descriptors or addresses. progress() tells.
+    std::optional<Error> lack = {};
   };
   // What wait() saw, and how it was called.
   struct Ready {
@@ -122,7 +125,6 @@ class ShmTransport final : public Transport {
   Peer& at_peer(Rank rank) { return peers_[rank.index()]; }
   shm::Control& control() const { return shm::control_in(own_.shared.get()); }
   void meet(Rank rank, Wire wire);
-  bool adopt(Rank rank, std::vector<Descriptor> brought);
   void probe(Peer& peer, const shm::Hello& words);
   void hear_hello(Rank rank);
   Status handle(const epoll_event& event);
@@ -252,7 +254,7 @@ PeerChannel* ShmTransport::find_channel(Peer& peer, uint64_t number) {
     return known;
   }
   const OwnChannel* const own = find_own(number);
-  return own == nullptr ? nullptr : peer.open_channel(own->options, context_);
+  return own == nullptr ? nullptr : peer.open_channel(own->options, context_, some_.lack);
 }
 
 // ---- Connections.
@@ -288,28 +290,6 @@ void ShmTransport::meet(Rank rank, Wire wire) {
 }
 
 // From here on messages flow.
-bool ShmTransport::adopt(Rank rank, std::vector<Descriptor> brought) {
-  if (brought.size() != 1) {
-    return false;
-  }
-  Peer& peer = at_peer(rank);
-  const int64_t bytes = shm::control_bytes(context_.rank_count);
-  Result<SharedMemory> memory = SharedMemory::adopt(std::move(brought[0]), bytes);
-  if (!memory) {
-    return false;
-  }
-  Result<std::shared_ptr<std::byte>> shared = memory->map(0, bytes);
-  if (!shared) {
-    return false;
-  }
-  peer.memory = std::move(memory).value();
-  peer.shared = std::move(shared).value();
-  peer.out = shm::Writer(shm::ring_in(peer.shared.get(), context_.rank));
-  some_.active.push_back(rank);
-  some_.is_clogged = true;  // what has waited for the memory may go now
-  return true;
-}
-
 void ShmTransport::hear_hello(Rank rank) {
   Peer& peer = at_peer(rank);
   shm::Hello words;
@@ -319,11 +299,17 @@ void ShmTransport::hear_hello(Rank rank) {
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
     return;
   }
+  if (count < 0 && is_out_of_descriptors(errno)) {
+    some_.lack = out_of_descriptors("share the memory of a peer", errno);
+    return;
+  }
   if (count != ssize_t{sizeof(words)} || words.magic != shm::Hello().magic ||
       words.rank != rank.value || words.rank_count != context_.rank_count ||
-      !adopt(rank, std::move(brought))) {
+      !peer.adopt(std::move(brought), context_, some_.lack)) {
     return lose(rank, count <= 0 ? "its connection closed" : "it broke the transport's protocol");
   }
+  some_.active.push_back(rank);
+  some_.is_clogged = true;  // what has waited for the memory may go now
   probe(peer, words);
 }
 
@@ -347,6 +333,7 @@ void ShmTransport::lose(Rank rank, const char* reason) {
     return;
   }
   peer.lost_reason = reason;
+  some_.lack = peer.reads.regions.lack() ? peer.reads.regions.lack() : some_.lack;
   peer.socket = Descriptor();
   peer.backlog.messages.clear();
   peer.backlog.segment.reset();
@@ -774,6 +761,9 @@ Status ShmTransport::progress(std::vector<TransportEvent>& events) {
   }
   for (std::size_t i = 0; i < some_.active.size(); ++i) {
     receive(some_.active[i]);  // may lose it: another stands there then, and has its turn next time
+  }
+  if (some_.lack) {
+    return *some_.lack;
   }
   forget_freed();
   if (some_.is_clogged) {

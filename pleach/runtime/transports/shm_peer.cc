@@ -107,7 +107,40 @@ std::optional<SegmentTag> PeerChannel::release(int32_t place) {
   return std::exchange(in_[at(place)], std::nullopt)->tag;
 }
 
-PeerChannel* Peer::open_channel(const ChannelOptions& options, const TransportContext& context) {
+namespace {
+
+// Where there is no room to map what the peer has; that it has no such memory is its mistake.
+void note_lack(const Error& error, std::optional<Error>& lack) {
+  if (error.code == ErrorCode::kIo) {
+    lack = error;
+  }
+}
+
+}  // namespace
+
+bool Peer::adopt(std::vector<Descriptor> brought, const TransportContext& context,
+                 std::optional<Error>& lack) {
+  if (brought.size() != 1) {
+    return false;
+  }
+  const int64_t bytes = control_bytes(context.rank_count);
+  Result<SharedMemory> adopted = SharedMemory::adopt(std::move(brought[0]), bytes);
+  if (!adopted) {
+    return false;
+  }
+  Result<std::shared_ptr<std::byte>> mapped = adopted->map(0, bytes);
+  if (!mapped) {
+    note_lack(mapped.error(), lack);
+    return false;
+  }
+  memory = std::move(adopted).value();
+  shared = std::move(mapped).value();
+  out = Writer(ring_in(shared.get(), context.rank));
+  return true;
+}
+
+PeerChannel* Peer::open_channel(const ChannelOptions& options, const TransportContext& context,
+                                std::optional<Error>& lack) {
   const int32_t ranks = std::max(2, context.ranks_on_host());
   for (const ChannelEntry& entry : control_in(shared.get()).channels) {
     const std::optional<int64_t> offset = entry.find(options.number);
@@ -117,8 +150,11 @@ PeerChannel* Peer::open_channel(const ChannelOptions& options, const TransportCo
     // The ranks agree on a channel's places: only where they are is news.
     Result<std::shared_ptr<std::byte>> mapped =
         memory.map(*offset, area_bytes(options) * context.rank_count);
-    return mapped ? &channels.emplace_back(options, entry, std::move(*mapped), context.rank, ranks)
-                  : nullptr;
+    if (!mapped) {
+      note_lack(mapped.error(), lack);
+      return nullptr;
+    }
+    return &channels.emplace_back(options, entry, std::move(*mapped), context.rank, ranks);
   }
   return nullptr;
 }

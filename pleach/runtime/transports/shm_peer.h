@@ -162,9 +162,14 @@ struct Peer {
     }
     return nullptr;
   }
-  // Null: it has not opened the channel, or no more.
+  // Takes the memory that the peer has sent. False: that is none, or this process has no room.
   //   context  this rank's
-  PeerChannel* open_channel(const ChannelOptions& options, const TransportContext& context);
+  //   lack     set where this process has no room
+  bool adopt(std::vector<Descriptor> brought, const TransportContext& context,
+             std::optional<Error>& lack);
+  // Null: it has not opened the channel, or no more, or this process has no room.
+  PeerChannel* open_channel(const ChannelOptions& options, const TransportContext& context,
+                            std::optional<Error>& lack);
   // Writes to its ring, which has room.
   void put(const Message& message, Distance& distance, const Clock& clock) {
     if (distance.is_due()) {

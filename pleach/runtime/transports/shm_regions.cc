@@ -70,7 +70,11 @@ bool RegionExchange::take_offers(int socket) {
     const ssize_t count =
         receive_with_descriptors(socket, std::as_writable_bytes(std::span(&offer, 1)), brought);
     if (count < 0) {
-      return errno == EAGAIN || errno == EINTR;
+      const bool is_over = errno != EAGAIN && errno != EINTR;
+      if (is_out_of_descriptors(errno)) {
+        lack_ = out_of_descriptors("share the memory of a peer", errno);
+      }
+      return !is_over;
     }
     if (count != ssize_t{sizeof(offer)} || offer.magic != Offer::kMagic) {
       return false;
@@ -86,6 +90,7 @@ bool RegionExchange::take_offers(int socket) {
     Result<std::shared_ptr<std::byte>> mapping =
         memory ? memory->map(0, offer.bytes) : memory.error();
     if (!mapping) {
+      lack_ = mapping.error().code == ErrorCode::kIo ? mapping.error() : lack_;
       return false;
     }
     if (offer.bytes <= kMostPopulated) {

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "pleach/base/result.h"
 #include "pleach/runtime/peer_memory.h"
 
 namespace pleach::shm {
@@ -26,6 +28,8 @@ class RegionExchange {
   // Takes what the socket has brought, or so much of it that the peer's turn is over; what rang
   // too. False: the peer has left, or broke the protocol.
   bool take_offers(int socket);
+  // Why an offer was lost: this process lacks a descriptor or an address for it. None: none was.
+  const std::optional<Error>& lack() const { return lack_; }
   // Bytes of the peer's region, mapped while somebody holds them. Null: it has told of none such.
   std::shared_ptr<std::byte> find(uint32_t number, int64_t offset, int64_t bytes) const;
   void forget(uint32_t number);
@@ -42,6 +46,7 @@ class RegionExchange {
   };
   std::vector<Told> told_;    // of this rank's
   std::vector<Known> known_;  // of the peer's
+  std::optional<Error> lack_;
 };
 
 }  // namespace pleach::shm
