@@ -86,7 +86,7 @@ CLEAN = {
     "examples/good.c": '#include <pleach/api/pleach.h>\nvoid f() { printf("x"); }\n',
     "python/pleach/torch/shim/good.cc": '#include <torch/torch.h>\n'
                                         '#include "pleach/api/pleach.h"\n',
-    "pleach/cli/show.cc": "void f() { std::fputs(text, out); fmt::print(out, text); }\n",
+    "pleach/cli/show.cc": "void f() { print_text(out, text); printer.print(text); }\n",
 }
 # path, content, line, part of the message
 PLANTED = [
@@ -110,6 +110,7 @@ PLANTED = [
     ("pleach/base/relative.cc", '#include "../base/good.h"\n', 1, "from the root"),
     ("pleach/base/eigen.cc", "#include <Eigen/Dense>\n", 1, "no library that"),
     ("pleach/base/loud4.cc", "void f() { fputs(text, stdout); }\n", 1, "does not print"),
+    ("pleach/cli/loud5.cc", "void f() { fmt::print(out, text); }\n", 1, "does not print"),
     ("pleach/base/loud.cc", "\nvoid f() { std::cout << 1; }\n", 2, "does not print"),
     ("pleach/base/loud2.cc", "void f() { printf(text); }\n", 1, "does not print"),
     ("pleach/base/loud3.cc", "void f() { fmt::print(text); }\n", 1, "does not print"),

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "pleach/base/index.h"
+#include "pleach/base/text.h"
 #include "pleach/base/version.h"
 
 namespace pleach::c_abi {
@@ -68,7 +69,7 @@ pleach_status report(const Status& status) noexcept {
     return PLEACH_OK;
   }
   try {
-    last_error() = status.error().message;
+    last_error() = one_line(status.error().message);
   } catch (...) {
     return report_thrown();
   }

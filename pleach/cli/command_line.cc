@@ -8,6 +8,7 @@
 #include <set>
 
 #include "pleach/base/text.h"
+#include "pleach/cli/print.h"
 
 namespace pleach {
 
@@ -116,7 +117,7 @@ std::optional<ExitCode> CommandLine::parse() {
     message = app.remaining_size() > 0 ? unexpected(app, app.remaining().front())
                                        : without_value(app, library_->lists);
   } catch (const CLI::CallForHelp&) {
-    fmt::print(invocation_.out, "{}", app.help());
+    print_text(invocation_.out, app.help());
     return ExitCode::kDone;
   } catch (const CLI::ArgumentMismatch& error) {
     const std::string text = error.what();
@@ -145,7 +146,7 @@ std::vector<std::string> CommandLine::texts(const std::string& name) const {
 }
 
 ExitCode CommandLine::refuse(const std::string& why) const {
-  fmt::print(invocation_.error, "{}: {}\n", command_name_, why);
+  print_error(invocation_.error, command_name_, why);
   return ExitCode::kUsage;
 }
 

@@ -6,6 +6,7 @@
 
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
+#include "pleach/cli/print.h"
 #include "pleach/cli/table.h"
 #include "pleach/training/placements.h"
 
@@ -186,8 +187,7 @@ std::string text_of(const Book& book) {
 }  // namespace
 
 void print_book(const CommandLine& line, const Invocation& invocation, const Book& book) {
-  fmt::print(invocation.out, "{}{}", line.json() ? plan_json(book) : text_of(book),
-             line.json() ? "\n" : "");
+  print_text(invocation.out, line.json() ? plan_json(book) + "\n" : text_of(book));
 }
 
 }  // namespace pleach

@@ -9,6 +9,7 @@
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/cli/log.h"
+#include "pleach/cli/print.h"
 #include "pleach/cli/table.h"
 #include "pleach/cli/timing_options.h"
 
@@ -115,9 +116,9 @@ Result<ExitCode> print_comparison(const CommandLine& line, const Invocation& inv
   }
   PLEACH_TRY(files.commit());
   if (line.json()) {
-    fmt::print(invocation.out, "{}\n", to_json(comparison, watch.elapsed_s()));
+    print_text(invocation.out, to_json(comparison, watch.elapsed_s()) + "\n");
   } else {
-    fmt::print(invocation.out, "{}", text_of(comparison));
+    print_text(invocation.out, text_of(comparison));
   }
   return ExitCode::kDone;
 }

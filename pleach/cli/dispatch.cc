@@ -3,19 +3,20 @@
 
 #include "pleach/base/version.h"
 #include "pleach/cli/command.h"
+#include "pleach/cli/print.h"
 
 namespace pleach {
 
 namespace {
 
 void print_help(std::FILE* out) {
-  fmt::print(out,
+  print_text(out,
              "Plans, proves, simulates and runs the collectives of distributed training.\n"
              "Usage: pleach COMMAND [options]\n\nCommands:\n");
   for (const Command* command : commands()) {
-    fmt::print(out, "  {:<12} {}\n", command->name, command->summary);
+    print_text(out, fmt::format("  {:<12} {}\n", command->name, command->summary));
   }
-  fmt::print(out,
+  print_text(out,
              "\nEvery command takes --help (with examples) and --json (one object on stdout);\n"
              "pleach --version says which one this is.\n"
              "Exit codes: 0 done, 1 bad input or failed run, 2 usage, 3 verification failed.\n"
@@ -39,18 +40,18 @@ ExitCode run_command_line(std::span<const std::string> arguments, std::FILE* out
     return ExitCode::kDone;
   }
   if (name == "--version") {
-    fmt::print(out, "pleach {}\n", version());
+    print_text(out, fmt::format("pleach {}\n", version()));
     return ExitCode::kDone;
   }
   const auto command = commands().find(name);
   if (!command) {
-    fmt::print(error, "pleach: {} (see pleach --help)\n", command.error().message);
+    print_error(error, "pleach", command.error().message + " (see pleach --help)");
     return ExitCode::kUsage;
   }
   Invocation invocation = {arguments[0], {arguments.begin() + 2, arguments.end()}, out, error};
   const Result<ExitCode> result = (*command)->run(**command, invocation);
   if (!result) {
-    fmt::print(error, "pleach {}: {}\n", name, result.error().message);
+    print_error(error, "pleach " + name, result.error().message);
     return ExitCode::kFailed;
   }
   return *result;

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include "pleach/cli/common.h"
+#include "pleach/cli/print.h"
 #include "pleach/cli/table.h"
 
 namespace pleach {
@@ -15,7 +16,7 @@ Result<ExitCode> run_doctor(const Command& command, const Invocation& invocation
   }
   const MachineReport report = inspect_machine();
   if (line.json()) {
-    fmt::print(invocation.out, "{}\n", to_json(report));
+    print_text(invocation.out, to_json(report) + "\n");
     return ExitCode::kDone;
   }
   Table table({{"", Table::Align::kLeft}, {"", Table::Align::kLeft}, {"", Table::Align::kLeft}});
@@ -26,7 +27,7 @@ Result<ExitCode> run_doctor(const Command& command, const Invocation& invocation
   for (const MachineCheck& check : report.checks) {
     table.add({check.name, check.available ? "yes" : "no", check.detail});
   }
-  fmt::print(invocation.out, "{}", table.text());
+  print_text(invocation.out, table.text());
   return ExitCode::kDone;
 }
 

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "pleach/cli/common.h"
+#include "pleach/cli/print.h"
 #include "pleach/cli/table.h"
 
 namespace pleach {
@@ -112,7 +113,7 @@ Result<ExitCode> run_flight(const Command& command, const Invocation& invocation
     return *stop;
   }
   PLEACH_ASSIGN(report, inspect_flight(line.text("FOLDER")));
-  fmt::print(invocation.out, "{}", line.json() ? to_json(report) + "\n" : text_of(report));
+  print_text(invocation.out, line.json() ? to_json(report) + "\n" : text_of(report));
   return ExitCode::kDone;
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "pleach/base/text.h"
+#include "pleach/cli/print.h"
 #include "pleach/fabric/fred_faults.h"
 
 namespace pleach {
@@ -17,12 +18,13 @@ std::array<Command, 5> actions() {
 }
 
 void print_help(const Command& command, std::FILE* out) {
-  fmt::print(out, "{}\nUsage: pleach {} ACTION [options]\n\nActions:\n", command.summary,
-             command.name);
+  std::string text = fmt::format("{}\nUsage: pleach {} ACTION [options]\n\nActions:\n",
+                                 command.summary, command.name);
   for (const Command& action : actions()) {
-    fmt::print(out, "  {:<12} {}\n", action.name.substr(command.name.size() + 1), action.summary);
+    text +=
+        fmt::format("  {:<12} {}\n", action.name.substr(command.name.size() + 1), action.summary);
   }
-  fmt::print(out, "\nEvery action takes --help and --json.\nExamples:\n{}", command.examples);
+  print_text(out, text + "\nEvery action takes --help and --json.\nExamples:\n" + command.examples);
 }
 
 Result<ExitCode> run_fred(const Command& command, const Invocation& invocation) {
@@ -43,15 +45,15 @@ Result<ExitCode> run_fred(const Command& command, const Invocation& invocation) 
                             invocation.error};
     Result<ExitCode> result = action.run(action, own);
     if (!result) {
-      fmt::print(invocation.error, "pleach {}: {}\n", action.name, result.error().message);
+      print_error(invocation.error, "pleach " + action.name, result.error().message);
       return ExitCode::kFailed;
     }
     return result;
   }
   const std::string why = name.empty() ? "ACTION is required: " + alternatives(known)
                                        : unknown_name("action", name, known).message;
-  fmt::print(invocation.error, "pleach {}: {} (see pleach {} --help)\n", command.name, why,
-             command.name);
+  print_error(invocation.error, "pleach " + command.name,
+              fmt::format("{} (see pleach {} --help)", why, command.name));
   return ExitCode::kUsage;
 }
 

@@ -8,6 +8,7 @@
 #include "pleach/base/units.h"
 #include "pleach/cli/common.h"
 #include "pleach/cli/fred.h"
+#include "pleach/cli/print.h"
 #include "pleach/cli/table.h"
 #include "pleach/report/switch_configurations.h"
 #include "pleach/topology/link_name.h"
@@ -165,7 +166,7 @@ Result<ExitCode> run(const Command& command, const Invocation& invocation) {
   }
   PLEACH_ASSIGN(configured, configure_switches(topology, strategy, options));
   const ConfigurationsReport report = {topology, strategy, options, configured, reconfiguration_ps};
-  fmt::print(invocation.out, "{}", line.json() ? to_json(report) + "\n" : text_of(report));
+  print_text(invocation.out, line.json() ? to_json(report) + "\n" : text_of(report));
   return ExitCode::kDone;
 }
 

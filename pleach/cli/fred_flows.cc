@@ -1,9 +1,9 @@
 // pleach fred flows: a pattern of communication as flows through one switch.
-#include <fmt/core.h>
 
 #include "pleach/base/ranges.h"
 #include "pleach/base/text.h"
 #include "pleach/cli/fred.h"
+#include "pleach/cli/print.h"
 #include "pleach/fabric/flow_patterns.h"
 
 namespace pleach {
@@ -37,11 +37,11 @@ Result<ExitCode> run(const Command& command, const Invocation& invocation) {
   ports.without_own = line.given("--without-own");
   PLEACH_ASSIGN(phases, pattern_phases(pattern, ports));
   if (line.json()) {
-    fmt::print(invocation.out, "{}\n", flows_json(line.text("--pattern"), phases));
+    print_text(invocation.out, flows_json(line.text("--pattern"), phases) + "\n");
     return ExitCode::kDone;
   }
   for (const std::vector<PortFlow>& flows : phases) {
-    fmt::print(invocation.out, "{}\n", flows_text(flows));
+    print_text(invocation.out, flows_text(flows) + "\n");
   }
   return ExitCode::kDone;
 }

@@ -4,6 +4,7 @@
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/cli/fred.h"
+#include "pleach/cli/print.h"
 #include "pleach/cli/table.h"
 
 namespace pleach {
@@ -57,7 +58,7 @@ Result<ExitCode> run(const Command& command, const Invocation& invocation) {
   }));
   PLEACH_ASSIGN(fred, FredSwitch::create(size));
   const FredRouting result = routed(fred, std::move(flows), options);
-  fmt::print(invocation.out, "{}", line.json() ? to_json(result) + "\n" : text_of(result));
+  print_text(invocation.out, line.json() ? to_json(result) + "\n" : text_of(result));
   return ExitCode::kDone;
 }
 

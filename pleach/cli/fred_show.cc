@@ -9,6 +9,7 @@
 #include "pleach/base/units.h"
 #include "pleach/cli/common.h"
 #include "pleach/cli/fred.h"
+#include "pleach/cli/print.h"
 #include "pleach/cli/table.h"
 #include "pleach/fabric/control_unit.h"
 
@@ -117,7 +118,7 @@ Result<ExitCode> run(const Command& command, const Invocation& invocation) {
     PLEACH_TRY(draw(line, fred, routing));
   }
   const FredMemory memory = memory_of(size, memory_bytes);
-  fmt::print(invocation.out, "{}",
+  print_text(invocation.out,
              line.json() ? to_json(fred, memory, routing) + "\n" : text_of(fred, memory, routing));
   return ExitCode::kDone;
 }

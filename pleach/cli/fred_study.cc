@@ -8,6 +8,7 @@
 #include "pleach/cli/common.h"
 #include "pleach/cli/fred.h"
 #include "pleach/cli/log.h"
+#include "pleach/cli/print.h"
 #include "pleach/cli/table.h"
 #include "pleach/fabric/fred_faults.h"
 
@@ -308,7 +309,7 @@ Result<ExitCode> study_workloads(const CommandLine& line, const Invocation& invo
     PLEACH_ASSIGN(least, least_middle(ports, workload.strategy, sets, seed, options));
     rows.push_back({std::move(workload), std::move(least)});
   }
-  fmt::print(invocation.out, "{}",
+  print_text(invocation.out,
              line.json() ? least_middle_json(ports, rows) + "\n" : least_text(rows));
   return ExitCode::kDone;
 }
@@ -361,7 +362,7 @@ Result<ExitCode> run(const Command& command, const Invocation& invocation) {
     PLEACH_ASSIGN(more, rows_of(line, size, options));
     std::ranges::move(more, std::back_inserter(rows));
   }
-  fmt::print(invocation.out, "{}",
+  print_text(invocation.out,
              line.json() ? study_json(studies.front(), rows) + "\n" : text_of(rows));
   return ExitCode::kDone;
 }

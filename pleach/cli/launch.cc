@@ -8,6 +8,7 @@
 
 #include "pleach/base/units.h"
 #include "pleach/cli/common.h"
+#include "pleach/cli/print.h"
 
 namespace pleach {
 namespace {
@@ -54,7 +55,7 @@ Result<ExitCode> run_launch(const Command& command, const Invocation& invocation
     options.on_line = [&, has_label = line.given("--label")](Rank rank, bool is_error,
                                                              std::string_view text) {
       std::FILE* const to = is_error ? invocation.error : out;
-      fmt::print(to, "{}{}\n", has_label ? fmt::format("{}: ", rank.value) : "", text);
+      print_raw(to, fmt::format("{}{}\n", has_label ? fmt::format("{}: ", rank.value) : "", text));
       const bool is_written = std::fflush(to) == 0 || errno == EPIPE;  // read as much as wanted
       is_lost = is_lost || (!is_written && to == invocation.out);
     };
@@ -62,15 +63,14 @@ Result<ExitCode> run_launch(const Command& command, const Invocation& invocation
   std::fflush(invocation.out);
   PLEACH_ASSIGN(end, start_ranks(options));
   if (line.json()) {
-    fmt::print(invocation.out,
-               R"({{"rank_count":{},"code":{},"rank":{},"signal":{}}})"
-               "\n",
-               options.rank_count, end.code,
-               end.code == 0 ? "null" : std::to_string(end.rank.value),
-               end.signal == 0 ? "null" : std::to_string(end.signal));
+    print_text(invocation.out, fmt::format(R"({{"rank_count":{},"code":{},"rank":{},"signal":{}}})"
+                                           "\n",
+                                           options.rank_count, end.code,
+                                           end.code == 0 ? "null" : std::to_string(end.rank.value),
+                                           end.signal == 0 ? "null" : std::to_string(end.signal)));
   }
   if (end.code != 0) {
-    fmt::print(invocation.error, "pleach launch: {}\n", text_of(end));
+    print_error(invocation.error, "pleach launch", text_of(end));
   } else if (is_lost) {
     return Error{ErrorCode::kIo, "cannot write to the standard output"};
   }

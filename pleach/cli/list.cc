@@ -1,8 +1,8 @@
 // pleach list: the registries.
-#include <fmt/core.h>
 
 #include "pleach/base/text.h"
 #include "pleach/cli/common.h"
+#include "pleach/cli/print.h"
 #include "pleach/cli/table.h"
 
 namespace pleach {
@@ -40,11 +40,11 @@ Result<ExitCode> run_list(const Command& command, const Invocation& invocation) 
     listings = {listing};
   }
   if (line.json()) {
-    fmt::print(invocation.out, "{}\n", to_json(listings));
+    print_text(invocation.out, to_json(listings) + "\n");
     return ExitCode::kDone;
   }
   for (std::size_t index = 0; index < listings.size(); ++index) {
-    fmt::print(invocation.out, "{}{}", index == 0 ? "" : "\n", text_of(listings[index]));
+    print_text(invocation.out, (index == 0 ? "" : "\n") + text_of(listings[index]));
   }
   return ExitCode::kDone;
 }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "pleach/base/signal_mask.h"
+#include "pleach/base/text.h"
 
 namespace pleach {
 namespace {
@@ -29,7 +30,7 @@ Listening& listening() {
 void write_line(const std::string& line) {
   spdlog::logger logger("pleach", std::make_shared<spdlog::sinks::ansicolor_stderr_sink_st>());
   logger.set_pattern("%H:%M:%S.%e %v");
-  logger.info(line);
+  logger.info(one_line(line));
 }
 
 }  // namespace

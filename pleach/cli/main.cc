@@ -1,8 +1,10 @@
 // The process: arguments in, exit code out.
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "pleach/cli/command.h"
+#include "pleach/cli/print.h"
 
 namespace {
 
@@ -24,20 +27,45 @@ bool hold_standard_streams() {
   }
 }
 
+// Below this a thread of this program, or of a library, may run out of its stack, which ends the
+// process by a signal.
+constexpr rlim_t kLeastStackBytes = rlim_t{256} * 1024;
+
+// What the process may not do fails where it is tried, and is told as an error. False: it has told
+// that nothing can be done.
+bool take_limits() {
+  // A write beyond `ulimit -f` then fails. A handler ends with exec: programs that are started have
+  // the usual one.
+  struct sigaction usual = {}, quiet = {};
+  quiet.sa_handler = [](int /*number*/) {};
+  quiet.sa_flags = SA_RESTART;
+  if (sigaction(SIGXFSZ, nullptr, &usual) == 0 && usual.sa_handler == SIG_DFL) {
+    sigaction(SIGXFSZ, &quiet, nullptr);
+  }
+  rlimit stack = {};
+  if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < kLeastStackBytes) {
+    std::fprintf(stderr, "pleach: a stack of %llu KiB is too small: it takes %llu (ulimit -s)\n",
+                 static_cast<unsigned long long>(stack.rlim_cur / 1024),
+                 static_cast<unsigned long long>(kLeastStackBytes / 1024));
+    return false;
+  }
+  return true;
+}
+
 // Where not all of the standard output could be written: nothing is wrong where who reads has read
 // enough.
 int unwritten(pleach::ExitCode code, int error_number) {
   if (error_number == EPIPE) {
     return static_cast<int>(code);
   }
-  std::fputs("pleach: cannot write to the standard output\n", stderr);
+  pleach::print_error(stderr, "pleach", pleach::unwritten_text(error_number));
   return static_cast<int>(pleach::ExitCode::kFailed);
 }
 
 }  // namespace
 
 int main(int argument_count, char** arguments) {
-  if (!hold_standard_streams()) {
+  if (!hold_standard_streams() || !take_limits()) {
     return static_cast<int>(pleach::ExitCode::kFailed);
   }
   try {
@@ -50,9 +78,9 @@ int main(int argument_count, char** arguments) {
     if (std::ferror(stdout) != 0) {  // fmt gave up on more than the stream holds back
       return unwritten(pleach::ExitCode::kDone, error.code().value());
     }
-    std::fprintf(stderr, "pleach: %s\n", error.what());
+    pleach::print_error(stderr, "pleach", error.what());
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "pleach: %s\n", error.what());
+    pleach::print_error(stderr, "pleach", error.what());
   }
   return static_cast<int>(pleach::ExitCode::kFailed);
 }

@@ -5,6 +5,7 @@
 #include "pleach/base/text.h"
 #include "pleach/cli/common.h"
 #include "pleach/cli/log.h"
+#include "pleach/cli/print.h"
 #include "pleach/cli/table.h"
 #include "pleach/cli/timing_options.h"
 
@@ -82,10 +83,10 @@ Result<ExitCode> plan_sizes(const CommandLine& line, const Invocation& invocatio
     return invalid(choices.refusals.front().why);
   }
   if (line.json()) {
-    fmt::print(invocation.out, "{}\n", plan_json(choices));
+    print_text(invocation.out, plan_json(choices) + "\n");
   } else {
-    fmt::print(invocation.out, "{} on {}\n{}", choices.collective, one_line(topology.name()),
-               text_of(choices));
+    print_text(invocation.out, fmt::format("{} on {}\n{}", choices.collective,
+                                           one_line(topology.name()), text_of(choices)));
   }
   return ExitCode::kDone;
 }

@@ -12,6 +12,7 @@
 #include "pleach/base/text.h"
 #include "pleach/cli/common.h"
 #include "pleach/cli/log.h"
+#include "pleach/cli/print.h"
 #include "pleach/cli/processes.h"
 #include "pleach/cli/table.h"
 
@@ -47,8 +48,7 @@ Status tell(const CommandLine& line, const Invocation& invocation, const ProbeRe
                            fmt::format("{} ranks over {}", report.rank_count, report.transport),
                            comment)));
   }
-  fmt::print(invocation.out, "{}{}", line.json() ? to_json(report) : text_of(report),
-             line.json() ? "\n" : "");
+  print_text(invocation.out, line.json() ? to_json(report) + "\n" : text_of(report));
   return ok();
 }
 
@@ -111,7 +111,7 @@ Result<ExitCode> probe_launched(const CommandLine& line, const Invocation& invoc
     }
   }
   if (!done) {
-    fmt::print(invocation.error, "{}\n", said_by(launch.rank, done.error().message));
+    print_rank_error(invocation, launch.rank, done.error());
   }
   return done ? ExitCode::kDone : ExitCode::kFailed;
 }

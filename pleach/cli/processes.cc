@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "pleach/cli/print.h"
+
 namespace pleach {
 
 Result<ExitCode> start_again(const Invocation& invocation, const std::string& command,
@@ -26,8 +28,9 @@ Result<ExitCode> start_again(const Invocation& invocation, const std::string& co
   std::fflush(invocation.out);
   options.failed = [&](const RanksEnd& first) {
     if (first.signal != 0) {
-      fmt::print(invocation.error, "pleach {}: rank {} was ended by signal {} ({})\n", command,
-                 first.rank.value, first.signal, strsignal(first.signal));
+      print_error(invocation.error, "pleach " + command,
+                  fmt::format("rank {} was ended by signal {} ({})", first.rank.value, first.signal,
+                              strsignal(first.signal)));
       std::fflush(invocation.error);
     }
   };
@@ -42,12 +45,16 @@ Status check_rank_count(int32_t rank_count, const LaunchEnvironment& launch) {
                                    launch.rank_count));
 }
 
+void print_rank_error(const Invocation& invocation, Rank rank, const Error& error) {
+  print_text(invocation.error, one_line(said_by(rank, error.message)) + "\n");
+}
+
 void warn_of_strangers(const Invocation& invocation, const LaunchEnvironment& launch) {
   if (launch.rank.value == 0 && launch.is_open_to_strangers()) {
-    fmt::print(invocation.error,
-               "rank 0: whoever reaches {} may take part in this job: it has no secret "
-               "(PLEACH_SECRET)\n",
-               launch.store_host);
+    print_error(invocation.error, "rank 0",
+                fmt::format("whoever reaches {} may take part in this job: it has no secret "
+                            "(PLEACH_SECRET)",
+                            launch.store_host));
   }
 }
 

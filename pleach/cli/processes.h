@@ -21,6 +21,8 @@ Result<ExitCode> start_again(const Invocation& invocation, const std::string& co
 
 // Whether a starter has made as many ranks as --ranks says; 0: it says nothing.
 Status check_rank_count(int32_t rank_count, const LaunchEnvironment& launch);
+// "rank 1: MESSAGE", as one line.
+void print_rank_error(const Invocation& invocation, Rank rank, const Error& error);
 // A line, of rank 0, where others may take part in the job.
 void warn_of_strangers(const Invocation& invocation, const LaunchEnvironment& launch);
 

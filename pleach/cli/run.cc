@@ -11,14 +11,19 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <future>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
+#include <vector>
 
 #include "pleach/base/files.h"
 #include "pleach/base/index.h"
 #include "pleach/base/text.h"
+#include "pleach/cli/print.h"
 #include "pleach/cli/processes.h"
+#include "pleach/runtime/net.h"
 
 namespace pleach {
 namespace {
@@ -30,30 +35,27 @@ struct RunContext {
   const RunSettings& settings;
 };
 
-void print_rank_error(const Invocation& invocation, Rank rank, const Error& error) {
-  fmt::print(invocation.error, "{}\n", said_by(rank, error.message));
-}
-
 // Prints while somebody reads. Who has read enough, as `head`, closes the pipe: that is no error,
 // and the ranks are told to stop.
 class Printer {
  public:
   explicit Printer(std::FILE* out) : out_(out) { std::signal(SIGPIPE, SIG_IGN); }
-  bool print(std::string_view text) {
-    if (is_read_ &&
-        (std::fwrite(text.data(), 1, text.size(), out_) < text.size() || std::fflush(out_) != 0)) {
+  bool write(std::string_view text) {
+    const std::string shown = printable(text);
+    if (is_read_ && (std::fwrite(shown.data(), 1, shown.size(), out_) < shown.size() ||
+                     std::fflush(out_) != 0)) {
       is_read_ = false;
-      has_failed_ = errno != EPIPE;
+      failure_ = errno == EPIPE ? 0 : errno;
     }
     return is_read_;
   }
-  // It could not be written, for another reason.
-  bool has_failed() const { return has_failed_; }
+  // The errno with which it could not be written, for another reason; 0: it could.
+  int failure() const { return failure_; }
 
  private:
   std::FILE* out_;
   bool is_read_ = true;
-  bool has_failed_ = false;
+  int failure_ = 0;
 };
 
 // One rank: measures, and on rank 0 prints. Errors are printed here, with the rank.
@@ -82,10 +84,10 @@ ExitCode run_rank(const RunContext& context, BenchmarkJob job) {
     job.started = [&](const BenchmarkReport& report) {
       const std::string file =
           output_file.empty() ? "" : fmt::format("# Writing JSON output to {}\n", output_file);
-      return printer.print(file + nccl_tests_header(report));
+      return printer.write(file + nccl_tests_header(report));
     };
     job.measured = [&](const BenchmarkReport& report) {
-      return printer.print(nccl_tests_choice(report) + nccl_tests_row(report, report.rows.back()));
+      return printer.write(nccl_tests_choice(report) + nccl_tests_row(report, report.rows.back()));
     };
   }
   const Result<BenchmarkReport> report = run_benchmark(job, settings.benchmark);
@@ -102,21 +104,21 @@ ExitCode run_rank(const RunContext& context, BenchmarkJob job) {
     return ExitCode::kFailed;
   }
   if (prints && *written != output_file) {  // somebody else took that name
-    printer.print(fmt::format("# Wrote JSON output to {}\n", *written));
+    printer.write(fmt::format("# Wrote JSON output to {}\n", *written));
   }
   if (prints) {
-    printer.print(nccl_tests_footer(*report));
+    printer.write(nccl_tests_footer(*report));
   } else if (job.rank.value == 0) {
-    printer.print(to_json(*report) + "\n");
+    printer.write(to_json(*report) + "\n");
   }
-  if (printer.has_failed()) {
+  if (printer.failure() != 0) {
     print_rank_error(context.invocation, job.rank,
-                     {ErrorCode::kIo, "cannot write to the standard output"});
+                     {ErrorCode::kIo, unwritten_text(printer.failure())});
     return ExitCode::kFailed;
   }
   if (job.rank.value == 0 && report->wrong_count() > 0) {
-    fmt::print(context.invocation.error, "rank 0: {} elements of results are wrong\n",
-               report->wrong_count());
+    print_error(context.invocation.error, "rank 0",
+                fmt::format("{} elements of results are wrong", report->wrong_count()));
     return ExitCode::kFailed;
   }
   return ExitCode::kDone;
@@ -160,25 +162,73 @@ Result<ExitCode> run_launched(const RunContext& context, const LaunchEnvironment
   return run_rank(context, std::move(job));
 }
 
+// What a thread throws would end the process: it ends the job.
+ExitCode run_rank_of_thread(const RunContext& context, BenchmarkJob job) {
+  const std::shared_ptr<Store> store = job.store;
+  const Rank rank = job.rank;
+  const auto fail = [&](const char* cause) {
+    const Error error{ErrorCode::kInfeasible, cause};
+    store->fail(failure_of(error, rank));
+    print_rank_error(context.invocation, rank, error);
+    return ExitCode::kFailed;
+  };
+  try {
+    return run_rank(context, std::move(job));
+  } catch (const std::bad_alloc&) {
+    return fail("out of memory");
+  } catch (const std::exception& error) {
+    return fail(error.what());
+  }
+}
+
+// Before anything is planned: threads share the descriptors of the process.
+Status check_descriptors(const RunSettings& settings) {
+  raise_descriptor_limit();
+  constexpr int64_t kOthers = 16;  // files, and what the ranks have in common
+  std::vector<Descriptor> tried;
+  for (int64_t left = settings.rank_count + kOthers; left > 0; --left) {
+    tried.push_back(make_event());
+    if (!tried.back().is_open()) {
+      return out_of_descriptors(
+          fmt::format("run {} ranks as threads of one process", settings.rank_count), errno);
+    }
+  }
+  return ok();
+}
+
 // All ranks are threads of this process.
-ExitCode run_threads(const RunContext& context) {
+Result<ExitCode> run_threads(const RunContext& context) {
   const std::shared_ptr<Store> store = make_local_store();
   std::atomic<bool> failed = false;
-  std::vector<std::thread> threads;
+  std::string no_thread;
+  std::promise<bool> all_are_here;
+  const std::shared_future<bool> begins = all_are_here.get_future().share();
+  std::vector<std::jthread> threads;
   threads.reserve(at(context.settings.rank_count));
-  for (int32_t rank = 0; rank < context.settings.rank_count; ++rank) {
-    threads.emplace_back([&, rank] {
+  for (int32_t rank = 0; rank < context.settings.rank_count && no_thread.empty(); ++rank) {
+    const auto work = [&, begins, rank] {
+      if (!begins.get()) {
+        return;
+      }
       BenchmarkJob job;
       job.rank = Rank{rank};
       job.rank_count = context.settings.rank_count;
       job.store = store;
-      if (run_rank(context, std::move(job)) != ExitCode::kDone) {
+      if (run_rank_of_thread(context, std::move(job)) != ExitCode::kDone) {
         failed = true;
       }
-    });
+    };
+    try {
+      threads.emplace_back(work);
+    } catch (const std::system_error& error) {
+      no_thread = fmt::format("cannot start the thread of rank {}: {} (ulimit -u, ulimit -v)", rank,
+                              error.what());
+    }
   }
-  for (std::thread& thread : threads) {
-    thread.join();
+  all_are_here.set_value(no_thread.empty());
+  threads.clear();  // waits for them
+  if (!no_thread.empty()) {
+    return Error{ErrorCode::kInfeasible, no_thread};
   }
   return failed ? ExitCode::kFailed : ExitCode::kDone;
 }
@@ -200,6 +250,9 @@ Result<ExitCode> run_run(const Command& command, const Invocation& invocation) {
   }
   if (settings.rank_count == 0) {
     return line.refuse("give --ranks, or start it under mpirun, torchrun or srun");
+  }
+  if (!settings.spans_processes) {
+    PLEACH_TRY(check_descriptors(settings));
   }
   // What would fail on rank 0 fails here already, as one line, before any rank exists.
   PLEACH_TRY(

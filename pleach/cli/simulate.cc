@@ -10,6 +10,7 @@
 
 #include "pleach/cli/comparison.h"
 #include "pleach/cli/log.h"
+#include "pleach/cli/print.h"
 #include "pleach/cli/table.h"
 #include "pleach/cli/timing_options.h"
 #include "pleach/training/switch_configurations.h"
@@ -232,10 +233,10 @@ Result<ExitCode> simulate_one(const CommandLine& line, const Invocation& invocat
   PLEACH_ASSIGN(summary, summarize(first, topology));
   const auto groups = line.given("--groups") ? timed.groups(topology) : std::vector<GroupTiming>();
   if (line.json()) {
-    fmt::print(invocation.out, "{}\n",
-               to_json(summary, timing, watch.elapsed_s(), topology, groups));
+    print_text(invocation.out,
+               to_json(summary, timing, watch.elapsed_s(), topology, groups) + "\n");
   } else {
-    fmt::print(invocation.out, "{}{}", text_of(summary, timing), groups_text(timing, groups));
+    print_text(invocation.out, text_of(summary, timing) + groups_text(timing, groups));
   }
   return ExitCode::kDone;
 }

@@ -13,6 +13,7 @@
 #include "pleach/base/text.h"
 #include "pleach/cli/common.h"
 #include "pleach/cli/log.h"
+#include "pleach/cli/print.h"
 #include "pleach/cli/table.h"
 
 namespace pleach {
@@ -182,14 +183,14 @@ Result<ExitCode> run_synthesize(const Command& command, const Invocation& invoca
   PLEACH_ASSIGN(summary, summarize(*schedule, topology));
   PLEACH_ASSIGN(tables, tables_option(line, schedule, size_bytes));
   if (line.json()) {
-    fmt::print(invocation.out, "{}\n",
-               to_json(summary, watch.elapsed_s(), tables ? &*tables : nullptr));
+    print_text(invocation.out,
+               to_json(summary, watch.elapsed_s(), tables ? &*tables : nullptr) + "\n");
   } else {
-    fmt::print(invocation.out, "{}", text_of(summary, size_bytes));
+    print_text(invocation.out, text_of(summary, size_bytes));
     if (tables.has_value()) {
-      fmt::print(invocation.out, "{}", text_of(*tables));
+      print_text(invocation.out, text_of(*tables));
       for (const int32_t rank : tables->listed_ranks) {
-        fmt::print(invocation.out, "{}", text_of(*tables, rank));
+        print_text(invocation.out, text_of(*tables, rank));
       }
     }
   }

@@ -4,6 +4,7 @@
 
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
+#include "pleach/base/text.h"
 
 namespace pleach {
 namespace {
@@ -19,6 +20,7 @@ std::size_t width_of(const std::string& text) {
 
 void Table::add(std::vector<std::string> cells) {
   PLEACH_CHECK(cells.size() <= columns_.size(), "a row has as many cells as there are columns");
+  std::ranges::transform(cells, cells.begin(), one_line);
   cells.resize(columns_.size());
   rows_.push_back(std::move(cells));
 }

@@ -22,5 +22,11 @@ TEST(Table, CountsCodePointsAndHidesEmptyTitles) {
   EXPECT_EQ(facts.text(), "µs   1\nabc  2\n");
 }
 
+TEST(Table, KeepsCellsOnTheirLines) {
+  Facts facts;
+  facts.add("a\nb", "\x1b[31mred");
+  EXPECT_EQ(facts.text(), "a\\x0ab  \\x1b[31mred\n");
+}
+
 }  // namespace
 }  // namespace pleach

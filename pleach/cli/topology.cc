@@ -5,6 +5,7 @@
 #include "pleach/base/units.h"
 #include "pleach/cli/common.h"
 #include "pleach/cli/log.h"
+#include "pleach/cli/print.h"
 #include "pleach/cli/table.h"
 
 namespace pleach {
@@ -129,9 +130,9 @@ Result<ExitCode> run_topology(const Command& command, const Invocation& invocati
   log_step(fmt::format("looking for bounds of {}", pleach::quoted(topology.name())));
   PLEACH_ASSIGN(summary, summarize(topology, model));
   if (line.json()) {
-    fmt::print(invocation.out, "{}\n", to_json(summary));
+    print_text(invocation.out, to_json(summary) + "\n");
   } else {
-    fmt::print(invocation.out, "{}", text_of(summary));
+    print_text(invocation.out, text_of(summary));
   }
   return ExitCode::kDone;
 }

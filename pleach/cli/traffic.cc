@@ -8,6 +8,7 @@
 #include "pleach/base/text.h"
 #include "pleach/cli/common.h"
 #include "pleach/cli/log.h"
+#include "pleach/cli/print.h"
 #include "pleach/cli/table.h"
 #include "pleach/network/flit/credit_loop.h"
 #include "pleach/network/flit/patterns.h"
@@ -62,9 +63,13 @@ std::string text_of(const RouterTraffic& traffic) {
                                    traffic.options.pattern, traffic.topology, traffic.options.rate,
                                    traffic.options.rate == 1 ? "" : "s"));
   facts.add("accepted", fmt::format("{:.4f} flits of each rank and cycle", result.accepted));
-  facts.add("latency", fmt::format("{:.1f} cycles on average, 99 % within {}",
-                                   result.mean_latency_cycles, result.p99_latency_cycles));
-  facts.add("hops", fmt::format("{:.2f} on average", result.mean_hops));
+  if (result.packets == 0) {
+    facts.add("latency", "no packet arrived in the measured cycles");
+  } else {
+    facts.add("latency", fmt::format("{:.1f} cycles on average, 99 % within {}",
+                                     result.mean_latency_cycles, result.p99_latency_cycles));
+    facts.add("hops", fmt::format("{:.2f} on average", result.mean_hops));
+  }
   facts.add("simulated", fmt::format("{} cycles, {} flits; {:.0f} cycles per second of processor",
                                      result.cycles, result.flits, traffic.cycles_per_cpu_s()));
   const std::string note =
@@ -89,7 +94,7 @@ Result<ExitCode> run_traffic_command(const Command& command, const Invocation& i
   if (line.given("--csv")) {
     PLEACH_TRY(write_csv(line, {{"latencies.csv", latencies_csv(traffic)}}));
   }
-  fmt::print(invocation.out, "{}", line.json() ? to_json(traffic) + "\n" : text_of(traffic));
+  print_text(invocation.out, line.json() ? to_json(traffic) + "\n" : text_of(traffic));
   return ExitCode::kDone;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "pleach/cli/log.h"
+#include "pleach/cli/print.h"
 #include "pleach/cli/table.h"
 
 namespace pleach {
@@ -348,14 +349,14 @@ Result<ExitCode> print_training(const TrainSettings& settings, const CommandLine
     PLEACH_TRY(from_option("--export-chakra", write_chakra(whole, line.text("--export-chakra"))));
   }
   if (line.json()) {
-    fmt::print(out, "{}\n", to_json(report_of(settings, line, std::move(rows)), watch.elapsed_s()));
+    print_text(out, to_json(report_of(settings, line, std::move(rows)), watch.elapsed_s()) + "\n");
     return ExitCode::kDone;
   }
-  fmt::print(out, "{}{}{}{}", header_text(settings, line),
-             rows_text(rows, settings.workload ? settings.workload->capacity_bytes : 0),
-             curve_end_text(rows.front()), free_collectives_text(settings, rows));
+  print_text(out, header_text(settings, line) +
+                      rows_text(rows, settings.workload ? settings.workload->capacity_bytes : 0) +
+                      curve_end_text(rows.front()) + free_collectives_text(settings, rows));
   for (std::size_t index = 0; line.given("--explain") && index < rows.size(); ++index) {
-    fmt::print(out, "{}", buckets_text(rows[index]));
+    print_text(out, buckets_text(rows[index]));
   }
   return ExitCode::kDone;
 }
@@ -364,10 +365,10 @@ Result<ExitCode> print_sweep(const TrainSettings& settings, const CommandLine& l
                              const Stopwatch& watch, std::FILE* out) {
   PLEACH_ASSIGN(sweep, run_sweep(settings));
   if (line.json()) {
-    fmt::print(out, "{}\n", to_json(sweep, watch.elapsed_s()));
+    print_text(out, to_json(sweep, watch.elapsed_s()) + "\n");
   } else {
-    fmt::print(out, "{}{}{}", header_text(settings, line), sweep_text(sweep),
-               curve_end_text(sweep.points.front().rows.front()));
+    print_text(out, header_text(settings, line) + sweep_text(sweep) +
+                        curve_end_text(sweep.points.front().rows.front()));
   }
   return ExitCode::kDone;
 }

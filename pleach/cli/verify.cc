@@ -5,6 +5,7 @@
 
 #include "pleach/cli/common.h"
 #include "pleach/cli/log.h"
+#include "pleach/cli/print.h"
 #include "pleach/cli/table.h"
 
 namespace pleach {
@@ -55,15 +56,16 @@ Result<ExitCode> run_verify(const Command& command, const Invocation& invocation
   const std::optional<bool> is_planned_here =
       topology ? is_planned_for(schedule, *topology) : std::nullopt;
   if (line.json()) {
-    fmt::print(invocation.out, "{}\n",
-               to_json(verification, topology.has_value(), is_planned_here, watch.elapsed_s()));
+    print_text(
+        invocation.out,
+        to_json(verification, topology.has_value(), is_planned_here, watch.elapsed_s()) + "\n");
   } else if (verification.correct) {
-    fmt::print(invocation.out, "{}",
+    print_text(invocation.out,
                text_of(schedule, verification, topology.has_value(), is_planned_here));
   }
   if (!verification.correct) {
-    fmt::print(invocation.error, "pleach verify: {}: {}\n", path,
-               first_violation(verification, schedule, where));
+    print_error(invocation.error, "pleach verify",
+                fmt::format("{}: {}", path, first_violation(verification, schedule, where)));
     return ExitCode::kIncorrect;
   }
   return ExitCode::kDone;

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "pleach/base/text.h"
+
 namespace pleach::python {
 namespace {
 
@@ -11,7 +13,7 @@ namespace nb = nanobind;
 
 [[noreturn]] void raise_as(const char* name, const std::string& message) {
   const nb::object type = nb::module_::import_("pleach.errors").attr(name);
-  PyErr_SetString(type.ptr(), message.c_str());
+  PyErr_SetString(type.ptr(), one_line(message).c_str());
   throw nb::python_error();
 }
 
