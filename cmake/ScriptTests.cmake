@@ -14,6 +14,7 @@ pleach_script_test(testbed ${PROJECT_SOURCE_DIR}/tests/testbed_test.py)
 
 set(cli_tests ${PROJECT_SOURCE_DIR}/tests/cli)
 pleach_script_test(cli.processes ${cli_tests}/processes_test.py)
+pleach_script_test(cli.limits ${cli_tests}/limits_test.py)
 pleach_script_test(cli.namespaces ${cli_tests}/namespaces_test.py)
 pleach_script_test(cli.strangers ${cli_tests}/strangers_test.py)
 file(GLOB transcripts CONFIGURE_DEPENDS ${cli_tests}/*.txt)
