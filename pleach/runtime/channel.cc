@@ -41,16 +41,22 @@ CollectiveRun* Channel::find(uint64_t operation) const {
   return nullptr;
 }
 
-// Remembers what an error is about.
+// Remembers what the first error is about: events of the same poll may bring others.
 Status Channel::note(const CollectiveRun& run, Status status) {
   if (!status) {
-    failed_ = {run.operation(), run.culprit()};
+    blame(run.operation(), run.culprit());
   }
   return status;
 }
 
+void Channel::blame(uint64_t operation, Rank culprit) {
+  if (failed_.operation == 0) {
+    failed_ = {operation, culprit};
+  }
+}
+
 Error Channel::broken(const TransportEvent& event, std::string what) {
-  failed_ = {event.tag.operation, event.peer};
+  blame(event.tag.operation, event.peer);
   return {ErrorCode::kIo, fmt::format("rank {} {}", event.peer.value, what)};
 }
 
@@ -153,7 +159,7 @@ Error Channel::refuse(const TransportEvent& event) {
         event, fmt::format("sent a segment of operation {}, which is over", event.tag.operation));
   }
   const Rank self = last_.flight.recorder->rank();
-  failed_ = {event.tag.operation, std::max(event.peer, self)};
+  blame(event.tag.operation, std::max(event.peer, self));
   const FlightEntry* const own = last_.flight.find(options_.number, event.tag.operation);
   return invalid(difference_text(event.peer, event.fingerprint, self, own->fingerprint));
 }

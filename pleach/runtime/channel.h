@@ -48,6 +48,7 @@ class Channel final : public Traffic {
   Status tell(CollectiveRun& run, const TransportEvent& event);
   Status note(const CollectiveRun& run, Status status);
   bool differs(const TransportEvent& event) const;
+  void blame(uint64_t operation, Rank culprit);
   Error refuse(const TransportEvent& event);
   Error broken(const TransportEvent& event, std::string what);
 

@@ -210,9 +210,8 @@ Progress::Failed ChannelCommunicator::tell_failure(std::string_view kind) {
                      culprit.rank));
     }
     const std::string where =
-        culprit.operation == 0
-            ? fmt::format("transport {}", transport_name(endpoint_->transport()))
-            : fmt::format("{} {} ({})", kind, culprit.operation, culprit.what);
+        culprit.operation == 0 ? fmt::format("transport {}", transport_name(endpoint_->transport()))
+                               : fmt::format("{} {} ({})", kind, culprit.operation, culprit.what);
     return poison(error, where, culprit.rank.value < 0 ? job_rank() : culprit.rank);
   };
 }
@@ -331,11 +330,10 @@ Status ChannelCommunicator::close() {
   // Of two ranks that only sent, and ran something else, the later one to come here hears of it.
   PLEACH_TRY(progress().look(self_.channel));
   // At the store: nothing travels on the channels any more. Who only sends hears of nobody.
-  const Result<Result<std::string>> agreed =
-      settle(group(), key("close"),
-             fmt::format("{} {:x}", progress().begun(self_.channel),
-                         progress().history(self_.channel)),
-             [&](const std::vector<std::string>& all) { return compare_operations(group(), all); });
+  const Result<Result<std::string>> agreed = settle(
+      group(), key("close"),
+      fmt::format("{} {:x}", progress().begun(self_.channel), progress().history(self_.channel)),
+      [&](const std::vector<std::string>& all) { return compare_operations(group(), all); });
   if (!agreed) {
     return poison(agreed.error(), "close", job_rank());
   }

@@ -15,15 +15,6 @@ constexpr int32_t kMostPatience = 4;
 
 constexpr const char* kForked = "the operation is of another process, which forked this one";
 
-// True if nothing has failed on the channel, in this poll either: after its first error it does
-// nothing any more, and what it says of the error stays.
-template <typename Open, typename Failures>
-bool is_well(const Open& open, const Failures& failures) {
-  return !open.error && std::ranges::none_of(failures, [&](const auto& failure) {
-    return failure.first == open.number;
-  });
-}
-
 }  // namespace
 
 Status CollectiveState::begin(Traffic& traffic, uint64_t operation, TimePoint now) {
@@ -168,9 +159,18 @@ int64_t Progress::in_flight(uint64_t channel) {
   return std::ssize(find(channel)->in_flight);
 }
 
-// Of no channel that another thread has closed meanwhile.
+// A poll that costs next to nothing where nothing has come.
 Status Progress::look(Lock& lock, uint64_t channel) {
-  poll(lock, TimePoint::min());
+  poller_.is_there = true;
+  poller_.events.clear();
+  Status status = transport_.wait(TimePoint::min(), false);
+  if (status) {
+    status = transport_.progress(poller_.events);
+  }
+  if (!status || !poller_.events.empty()) {
+    act(lock, status);
+  }
+  poller_.is_there = false;
   const Open* const open = find(channel);
   return open != nullptr && open->error ? Status(*open->error) : ok();
 }
@@ -178,7 +178,7 @@ Status Progress::look(Lock& lock, uint64_t channel) {
 Status Progress::look(uint64_t channel) {
   Lock lock(mutex_);
   if (!poller_.is_there) {
-    static_cast<void>(look(lock, channel));
+    poll(lock, TimePoint::min());
     hand_over();
     call_back(lock);
   }
@@ -383,7 +383,7 @@ void Progress::tell(const TransportEvent& event) {
                   [&](const Homecoming& one) { return one.peer == event.peer; });
     peers_.lost[event.peer.index()] = event.reason;
     for (const auto& open : open_) {
-      if (is_well(*open, poller_.failures)) {
+      if (!open->error) {
         note(*open, open->traffic->handle(event));
       }
     }
@@ -392,8 +392,7 @@ void Progress::tell(const TransportEvent& event) {
   if (event.kind == TransportEvent::Kind::kSent) {
     peers_.sending[event.peer.index()] = false;
   }
-  if (const Open* const open = find(event.channel);
-      open != nullptr && is_well(*open, poller_.failures)) {
+  if (const Open* const open = find(event.channel); open != nullptr && !open->error) {
     note(*open, open->traffic->handle(event));
   }
 }
@@ -411,7 +410,7 @@ void Progress::act(Lock& lock, const Status& status) {
   std::size_t next = poller_.first_served = following(poller_.first_served);
   for (std::size_t i = 0; i < open_.size(); ++i, next = following(next)) {
     const Open& open = *open_[next];
-    if (is_well(open, poller_.failures)) {
+    if (!open.error) {
       note(open, status ? open.traffic->proceed(now) : status);
     }
   }

@@ -26,7 +26,7 @@ def call(words, folder=None, limits=(), **variables):
 
     done = subprocess.run([PLEACH, *words], capture_output=True, cwd=folder, timeout=LIMIT_S,
                           env={**kept, **variables}, stdin=subprocess.DEVNULL, check=False,
-                          preexec_fn=set_limits)  # noqa: PLW1509
+                          preexec_fn=set_limits)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
@@ -83,7 +83,8 @@ class Limits(OneLine):
             # A memory that ranks share is a file to this limit.
             self.refused([*RUN, "--ranks", "2", "--transport", "shm"], r"\(ulimit -f\)",
                          folder=folder, limits=limits)
-            for words in (["list"], [*RUN[:2], "1KiB:1MiB:2", "--ranks", "2", "--transport", "inproc"]):
+            printing = ["run", "--sizes", "1KiB:1MiB:2", "--ranks", "2", "--transport", "inproc"]
+            for words in (["list"], printing):
                 script = 'ulimit -f 1; exec "$0" "$@" > list.txt'
                 done = subprocess.run(["bash", "-c", script, PLEACH, *words], cwd=folder,
                                       capture_output=True, text=True, timeout=LIMIT_S, check=False)

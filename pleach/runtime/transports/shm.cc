@@ -715,6 +715,9 @@ Status ShmTransport::wait(TimePoint deadline, bool is_eager) {
     ready_.is_interrupted.store(false);
     return status;
   }
+  if (!is_eager && deadline == TimePoint::min() && !has_events()) {
+    return status;  // it comes again soon, and the sockets have their turn once in so many waits
+  }
   control().is_asleep.store(1);
   if (!has_work()) {  // else a peer wrote before it could see the sleep
     status = look(milliseconds_until(deadline, context_.clock->now()));
