@@ -37,6 +37,13 @@ int32_t pleach_abi_version(void);
 // first. Valid until the thread's next call that fails.
 const char* pleach_last_error(void);
 
+// While it is set in a thread, calls of the thread that create, split, shrink, close or destroy ask
+// `is_interrupted` about 20 times a second as they wait or plan. Once it returns other than 0 they
+// end with PLEACH_INTERRUPTED, and what is collective ends the job, on all ranks. It calls nothing
+// of this library. Operations do not ask: they take a timeout. NULL: nothing is asked.
+typedef int32_t (*pleach_interrupt)(void* context);
+void pleach_set_interrupt(pleach_interrupt is_interrupted, void* context);
+
 // --- Endpoints. In a child of fork() they, and all that is made of them, refuse what is asked of
 // them, and may be destroyed.
 

@@ -13,7 +13,8 @@ enum {
   PLEACH_TIMEOUT = 4,
   PLEACH_PEER_LOST = 5,
   PLEACH_UNSUPPORTED = 6,
-  PLEACH_INTERNAL = 7  // no memory, or a mistake of the library
+  PLEACH_INTERNAL = 7,    // no memory, or a mistake of the library
+  PLEACH_INTERRUPTED = 8  // pleach_set_interrupt()'s function ended the call
 };
 
 typedef int32_t pleach_type;

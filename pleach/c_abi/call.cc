@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 #include "pleach/base/text.h"
 #include "pleach/base/version.h"
 
@@ -44,6 +45,17 @@ std::string& last_error() {
   return text;
 }
 
+struct Asked {
+  pleach_interrupt function = nullptr;  // null: nothing is asked
+  void* context = nullptr;
+};
+
+// The thread's.
+Asked& own_interrupt() {
+  thread_local Asked interrupt;
+  return interrupt;
+}
+
 }  // namespace
 
 pleach_status status_of(ErrorCode code) {
@@ -73,14 +85,18 @@ pleach_status report(const Status& status) noexcept {
   } catch (...) {
     return report_thrown();
   }
-  return status_of(status.error().code);
+  const Interruption* const own = Interruption::present();
+  return own != nullptr && own->has_ended() ? PLEACH_INTERRUPTED : status_of(status.error().code);
 }
 
 pleach_status report_thrown() noexcept {
   try {
     throw;
+  } catch (const Interrupted& thrown) {
+    last_error().assign(thrown.what());  // short enough to need no memory
+    return PLEACH_INTERRUPTED;
   } catch (const std::bad_alloc&) {
-    last_error().assign("no memory");  // short enough to need none
+    last_error().assign("no memory");
   } catch (const std::exception& thrown) {
     try {
       last_error() = fmt::format("a mistake of the library: {}", thrown.what());
@@ -91,6 +107,12 @@ pleach_status report_thrown() noexcept {
     last_error().assign("unknown error");
   }
   return PLEACH_INTERNAL;
+}
+
+Interruptions::Interruptions() {
+  if (const Asked own = own_interrupt(); own.function != nullptr) {
+    asked_.emplace([own] { return own.function(own.context) != 0; });
+  }
 }
 
 Status check_needed(const char* function, std::initializer_list<Needed> needed) {
@@ -174,4 +196,8 @@ int32_t pleach_abi_version() {
 
 const char* pleach_last_error() {
   return pleach::c_abi::last_error().c_str();
+}
+
+void pleach_set_interrupt(pleach_interrupt is_interrupted, void* context) {
+  pleach::c_abi::own_interrupt() = {is_interrupted, context};
 }

@@ -14,6 +14,7 @@
 #include "pleach/api/collectives.h"
 #include "pleach/api/pleach.h"
 #include "pleach/base/collective_kind.h"
+#include "pleach/base/interruption.h"
 #include "pleach/base/result.h"
 #include "pleach/runtime/clock.h"
 #include "pleach/runtime/endpoint.h"
@@ -37,6 +38,15 @@ pleach_status report(const Status& status) noexcept;
 // Of what was thrown.
 pleach_status report_thrown() noexcept;
 
+// While it lives, the thread's work asks the function of pleach_set_interrupt(), if there is one.
+class Interruptions {
+ public:
+  Interruptions();
+
+ private:
+  std::optional<Interruption> asked_;
+};
+
 // An argument that may not be NULL.
 struct Needed {
   const void* value = nullptr;
@@ -50,6 +60,7 @@ template <typename Body>
 pleach_status call(const char* function, std::initializer_list<Needed> needed,
                    const Body& body) noexcept {
   try {
+    const Interruptions asked;
     const Status arguments = check_needed(function, needed);
     return report(arguments ? body() : arguments);
   } catch (...) {

@@ -113,6 +113,7 @@ pleach_status pleach_communicator_close(pleach_communicator* communicator) {
 }
 
 void pleach_communicator_destroy(pleach_communicator* communicator) {
+  const pleach::c_abi::Interruptions asked;
   delete communicator;  // NOLINT(cppcoreguidelines-owning-memory)
 }
 

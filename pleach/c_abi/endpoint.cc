@@ -113,6 +113,7 @@ pleach_status pleach_endpoint_write_flight(const pleach_endpoint* endpoint, cons
 }
 
 void pleach_endpoint_destroy(pleach_endpoint* endpoint) {
+  const pleach::c_abi::Interruptions asked;
   delete endpoint;  // NOLINT(cppcoreguidelines-owning-memory)
 }
 

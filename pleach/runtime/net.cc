@@ -27,6 +27,7 @@
 #include <thread>
 
 #include "pleach/base/file_size_limit.h"
+#include "pleach/base/interruption.h"
 #include "pleach/base/text.h"
 
 namespace pleach {
@@ -60,7 +61,11 @@ Result<AddressList> look_up(const Address& address) {
     std::packaged_task<Found()> task([address] { return look_up_now(address, 0); });
     std::future<Found> answer = task.get_future();
     std::thread(std::move(task)).detach();
-    if (answer.wait_for(kLookUpTime) != std::future_status::ready) {
+    const TimePoint end = SteadyClock().now() + kLookUpTime;
+    while (answer.wait_for(kInterruptionInterval) != std::future_status::ready &&
+           SteadyClock().now() < end && !is_interrupted()) {
+    }
+    if (answer.wait_for(Duration::zero()) != std::future_status::ready) {
       return Error{ErrorCode::kTimeout,
                    fmt::format("host {}: nobody says what its address is within {} s",
                                pleach::quoted(address.host), kLookUpTime.count())};

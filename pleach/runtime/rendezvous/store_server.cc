@@ -1,6 +1,7 @@
 #include "pleach/runtime/rendezvous/store_server.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 #include "pleach/base/text.h"
 #include "pleach/runtime/read_block.h"
 #include "pleach/runtime/rendezvous/door.h"
@@ -130,6 +132,7 @@ class StoreServer::Loop {
     }
     PLEACH_SET(doors_.epoll, make_epoll());
     PLEACH_TRY(watch_input(doors_.stop.get()));
+    PLEACH_TRY(watch_input(doors_.stop_now.get()));
     PLEACH_TRY(doors_.door.open(
         {.listener = std::move(listener),
          .epoll = doors_.epoll.get(),
@@ -140,14 +143,25 @@ class StoreServer::Loop {
          .clock = &doors_.clock},
         [this](Guest guest) { enter(std::move(guest)); },
         [this](const Claim& claim, Examination::State why) { note_refusal(claim, why); }));
-    thread_ = std::thread([this] { run(); });
+    thread_ = std::thread([this] {
+      run();
+      signal_event(doors_.ended.get());
+    });
     return ok();
   }
   void stop() {
     signal_event(doors_.stop.get());
-    if (thread_.joinable()) {
-      thread_.join();
+    if (!thread_.joinable()) {
+      return;
     }
+    while (Interruption::present() != nullptr &&
+           !wait_ready(doors_.ended.get(), POLLIN, SteadyClock().now() + kInterruptionInterval)) {
+      if (is_interrupted()) {
+        signal_event(doors_.stop_now.get());
+        break;
+      }
+    }
+    thread_.join();
   }
 
  private:
@@ -186,6 +200,8 @@ class StoreServer::Loop {
     Descriptor epoll = {};
     Door door = {};
     Descriptor stop = make_event();
+    Descriptor stop_now = make_event();  // whatever others have heard
+    Descriptor ended = make_event();     // the thread has nothing left to do
   };
   bool is_here(int64_t rank) const {
     return std::ranges::any_of(clients_,
@@ -220,11 +236,14 @@ void StoreServer::Loop::run() {
       const int descriptor = static_cast<int>(event.data.u64);
       if (event.data.u64 >= Door::kFirstTag) {
         doors_.door.handle(event.data.u64);
+      } else if (descriptor == doors_.stop_now.get()) {
+        stopped_at_ = clock.now() - options_.deadline;
+        unwatch(doors_.epoll.get(), descriptor);
       } else if (descriptor != doors_.stop.get()) {
         serve(descriptor, event.events);
       } else {
         unwatch(doors_.epoll.get(), doors_.stop.get());
-        stopped_at_ = clock.now();
+        stopped_at_ = stopped_at_.value_or(clock.now());
       }
     }
     tick(clock.now());
@@ -687,6 +706,10 @@ Result<std::unique_ptr<StoreServer>> StoreServer::start(Descriptor listener,
 }
 
 StoreServer::~StoreServer() {
+  stop();
+}
+
+void StoreServer::stop() {
   if (loop_) {
     loop_->stop();
   }

@@ -43,6 +43,8 @@ class StoreServer {
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
   ~StoreServer();
+  // Waits as its end does, which it is then. A caller that is interrupted waits no longer.
+  void stop();
 
  private:
   class Loop;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 #include "pleach/base/text.h"
 #include "pleach/runtime/net.h"
 #include "pleach/runtime/process_mark.h"
@@ -50,6 +51,43 @@ bool send_all(Wire& wire, std::string_view bytes, TimePoint deadline) {
 
 // An answer that is on its way comes within this time.
 constexpr Duration kGlance = std::chrono::seconds(1);
+// A call that is interrupted waits so long for what others are to know of it.
+constexpr Duration kFarewell = std::chrono::milliseconds(100);
+
+Error interrupted() {
+  return {ErrorCode::kPeerLost, "its call was interrupted"};
+}
+
+// Asks without the lock: the answer may take long, and may call the store.
+bool is_told_to_end(std::unique_lock<std::mutex>& lock) {
+  if (Interruption::present() == nullptr) {
+    return false;
+  }
+  lock.unlock();
+  const bool is_over = is_interrupted();
+  lock.lock();
+  return is_over;
+}
+
+// Waits until `is_over`, `wait` has passed, or the caller is interrupted and the farewell over.
+// Returns is_over().
+template <typename IsOver>
+bool wait_interruptibly(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
+                        Duration wait, const IsOver& is_over) {
+  if (Interruption::present() == nullptr) {
+    return changed.wait_for(lock, wait, is_over);
+  }
+  const auto start = SteadyClock().now();
+  while (!is_over()) {
+    const Duration whole = is_told_to_end(lock) ? std::min(wait, kFarewell) : wait;
+    const Duration spent = SteadyClock().now() - start;
+    if (is_over() || spent >= whole) {
+      break;
+    }
+    changed.wait_for(lock, std::min<Duration>(whole - spent, kInterruptionInterval));
+  }
+  return is_over();
+}
 
 // What the server has said: replies to requests, epochs and their failures, goodbye. Thread safe.
 class Answers {
@@ -68,12 +106,12 @@ class Answers {
                                 const Epoch* epoch);
   void wait_for_end(Duration wait) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, wait, [this] { return !over_.empty(); });
+    wait_interruptibly(changed_, lock, wait, [this] { return !over_.empty(); });
   }
   // Until the server says which failure was first, or nothing more.
   void wait_for_failure(const Epoch& epoch, Duration wait) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, wait, [&] { return epoch.failure() || !over_.empty(); });
+    wait_interruptibly(changed_, lock, wait, [&] { return epoch.failure() || !over_.empty(); });
   }
   // False: the server may not say that.
   bool hear(StoreMessage message);
@@ -112,9 +150,14 @@ Result<StoreMessage> Answers::wait_for(const StoreMessage& request, bool is_sent
   const TimePoint start = clock_.now();
   bool in_time = is_sent && is_decided();
   // The time that passes here is the job's, so that it may take several waits.
+  const bool may_end = Interruption::present() != nullptr;
   for (Duration left = wait; is_sent && !in_time && left > Duration::zero();
        left = wait - (clock_.now() - start)) {
-    in_time = changed_.wait_for(lock, left, is_decided);
+    const Duration slice = may_end ? std::min<Duration>(left, kInterruptionInterval) : left;
+    in_time = changed_.wait_for(lock, slice, is_decided);
+    if (!in_time && is_told_to_end(lock)) {
+      break;
+    }
   }
   std::optional<StoreMessage> reply = std::move(replies_[request.id]);
   replies_.erase(request.id);
@@ -123,6 +166,9 @@ Result<StoreMessage> Answers::wait_for(const StoreMessage& request, bool is_sent
   }
   if (has_failed()) {
     return epoch->check().error();
+  }
+  if (is_sent && !in_time && may_end && Interruption::present()->has_ended()) {
+    return interrupted();
   }
   if (reply && !reply->value.empty()) {
     const bool is_late = reply->verb == StoreVerb::kTimedOut;
@@ -275,7 +321,10 @@ void TcpStore::leave() {
     // So that the server reads the goodbye before it sees the connection close.
     answers_->wait_for_end(std::min<Duration>(options_.deadline, std::chrono::seconds(1)));
   }
-  server_.reset();
+  if (server_ != nullptr) {
+    server_->stop();
+    server_.reset();
+  }
 }
 
 bool TcpStore::send(const StoreMessage& message) {
@@ -443,16 +492,19 @@ class TimeToJoin {
     end_ = after(clock_.now(), deadline);
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
   }
-  bool is_over() const { return clock_.now() >= end_; }
+  bool is_over() const { return clock_.now() >= end_ || is_interrupted(); }
   // False: it is over.
   bool wait_ready(int descriptor, short events) const {
     while (true) {
       pollfd waiting = {descriptor, events, 0};
       const TimePoint now = clock_.now();
-      if (poll(&waiting, 1, milliseconds_until(end_, now)) > 0) {
+      const int left_ms = milliseconds_until(end_, now);
+      const bool may_end = Interruption::present() != nullptr;
+      const int slice_ms = static_cast<int>(kInterruptionInterval.count());
+      if (poll(&waiting, 1, may_end ? std::min(left_ms, slice_ms) : left_ms) > 0) {
         return true;
       }
-      if (now >= end_) {
+      if (now >= end_ || is_interrupted()) {
         return false;
       }
     }
@@ -614,6 +666,9 @@ Result<Attempt> join_store(const TcpStoreOptions& options, int port) {
       }
     } else {
       problem = fmt::format("rank 0 has not published its store in {}", options.rendezvous_file);
+    }
+    if (is_interrupted()) {
+      return interrupted();
     }
     if (time.is_over()) {
       return Error{ErrorCode::kTimeout, problem};

@@ -1,0 +1,43 @@
+#include "pleach/base/interruption.h"
+
+#include <utility>
+
+namespace pleach {
+namespace {
+
+Interruption*& innermost() {
+  thread_local Interruption* own = nullptr;
+  return own;
+}
+
+}  // namespace
+
+Interruption::Interruption(std::function<bool()> ask)
+    : ask_(std::move(ask)),
+      outer_(std::exchange(innermost(), this)),
+      next_(std::chrono::steady_clock::now() + kInterruptionInterval) {}
+
+Interruption::~Interruption() {
+  innermost() = outer_;
+}
+
+Interruption* Interruption::present() {
+  return innermost();
+}
+
+bool Interruption::is_due() {
+  if (is_interrupted_) {
+    return true;
+  }
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_) {
+    return false;
+  }
+  Interruption* const own = std::exchange(innermost(), nullptr);  // `ask` may do work too
+  is_interrupted_ = ask_() || is_interrupted_;
+  innermost() = own;
+  next_ = std::chrono::steady_clock::now() + kInterruptionInterval;
+  return is_interrupted_;
+}
+
+}  // namespace pleach
