@@ -15,7 +15,9 @@ void bind_schedule(nanobind::module_& module);
 void bind_timing(nanobind::module_& module);
 // Commands of the command line.
 void bind_command(nanobind::module_& module);
-// Endpoints, communicators, operations.
+// Operations in flight.
+void bind_operation(nanobind::module_& module);
+// Endpoints and communicators.
 void bind_communicator(nanobind::module_& module);
 // Arrays that other ranks of the host may read.
 void bind_memory(nanobind::module_& module);

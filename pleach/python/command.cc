@@ -61,7 +61,7 @@ std::string run_command(const std::string& name, const std::vector<std::string>&
   const TextStream out;
   const TextStream error;
   ProgressCalls calls(progress);
-  Result<ExitCode> code = unlocked([&] {
+  Result<ExitCode> code = calls.unlocked([&] {
     const auto tell = calls.function();
     const StepListener listener([&tell](const std::string& what) {
       if (tell) {
@@ -70,7 +70,6 @@ std::string run_command(const std::string& name, const std::vector<std::string>&
     });
     return command->run(*command, {"pleach", arguments, out.file(), error.file()});
   });
-  calls.rethrow();
   if (take(std::move(code)) != ExitCode::kDone) {
     raise(refusal(name, error.text()));
   }

@@ -1,6 +1,6 @@
-// Endpoints, communicators and operations, over the C interface of libpleach.so: a process has one
-// runtime, whoever else of it is linked with that library. Buffers are addresses here; who calls
-// keeps them, and says how large they are.
+// Endpoints and communicators, over the C interface of libpleach.so: a process has one runtime,
+// whoever else of it is linked with that library. Buffers are addresses here, beside the arrays
+// that they are of; who calls says how large they are.
 #include <fmt/format.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
@@ -8,6 +8,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -19,93 +20,83 @@
 #include "pleach/api/pleach.h"
 #include "pleach/base/collective_kind.h"
 #include "pleach/python/bindings.h"
+#include "pleach/python/c_calls.h"
+#include "pleach/python/calls.h"
 #include "pleach/python/errors.h"
+#include "pleach/python/operation.h"
 
 namespace pleach::python {
 namespace {
 
 namespace nb = nanobind;
 
-// Of one call, so that signals reach Python meanwhile.
-constexpr int64_t kWaitSliceMs = 200;
-
-void check(pleach_status status) {
-  if (status != PLEACH_OK) {
-    raise(status, pleach_last_error());
-  }
-}
-
-// Calls a function of the C interface without the interpreter's lock.
-template <typename Function>
-void call(Function function) {
-  check(unlocked(function));
-}
+// When the interpreter ends, operations that all ranks have started may still come to their end
+// for so long, and threads in calls have as long to leave them.
+constexpr std::chrono::milliseconds kGrace{300};
+// What has been aborted ends as soon as the news of it has come.
+constexpr std::chrono::milliseconds kLongestEnd{2000};
 
 const char* text_or_null(const std::optional<std::string>& text) {
   return text.has_value() ? text->c_str() : nullptr;
 }
 
-template <typename Handle, void (*destroy)(Handle*)>
-struct Destroy {
-  void operator()(Handle* handle) const {
-    const nb::gil_scoped_release released;
-    destroy(handle);
-  }
-};
-template <typename Handle, void (*destroy)(Handle*)>
-using Owned = std::unique_ptr<Handle, Destroy<Handle, destroy>>;
-using OwnedEndpoint = Owned<pleach_endpoint, pleach_endpoint_destroy>;
-using OwnedCommunicator = Owned<pleach_communicator, pleach_communicator_destroy>;
-using OwnedOperation = Owned<pleach_operation, pleach_operation_destroy>;
-
-class Operation {
+// All there are in the process; the interpreter's lock guards it.
+template <typename Held>
+class Living {
  public:
-  explicit Operation(pleach_operation* handle) : handle_(handle) {}
-
-  bool test() const {
-    int32_t is_done = 0;
-    call([&] { return pleach_operation_test(handle_.get(), &is_done); });
-    return is_done != 0;
+  static Living& present() {
+    static Living* const process = new Living;  // NOLINT(cppcoreguidelines-owning-memory)
+    return *process;
   }
-
-  // False: it goes on after that long; negative: as long as it takes.
-  bool wait(int64_t timeout_ms) const {
-    for (int64_t left_ms = timeout_ms;; left_ms -= kWaitSliceMs) {
-      const bool is_last = timeout_ms >= 0 && left_ms <= kWaitSliceMs;
-      const pleach_status status = unlocked(
-          [&] { return pleach_operation_wait(handle_.get(), is_last ? left_ms : kWaitSliceMs); });
-      if (status == PLEACH_OK) {
-        return true;
-      }
-      if (status != PLEACH_TIMEOUT || test()) {
-        // Between the two calls it may have ended, one way or the other.
-        check(unlocked([&] { return pleach_operation_wait(handle_.get(), 0); }));
-        return true;
-      }
-      if (is_last) {
-        return false;
-      }
-      if (PyErr_CheckSignals() != 0) {
-        throw nb::python_error();
+  void add(const std::shared_ptr<Held>& one) {
+    std::erase_if(all_, [](const auto& other) { return other.expired(); });
+    all_.push_back(one);
+  }
+  std::vector<std::shared_ptr<Held>> all() const {
+    std::vector<std::shared_ptr<Held>> living;
+    for (const auto& one : all_) {
+      if (auto held = one.lock()) {
+        living.push_back(std::move(held));
       }
     }
-  }
-
-  std::tuple<int64_t, int64_t> times_ns() const {
-    int64_t started_ns = 0;
-    int64_t finished_ns = 0;
-    check(pleach_operation_times(handle_.get(), &started_ns, &finished_ns));
-    return {started_ns, finished_ns};
-  }
-
-  std::tuple<int64_t, int32_t> received() const {
-    pleach_received received = {};
-    check(pleach_operation_received(handle_.get(), &received));
-    return {received.bytes, received.source};
+    return living;
   }
 
  private:
-  OwnedOperation handle_;
+  std::vector<std::weak_ptr<Held>> all_;
+};
+
+// A communicator of libpleach.so, and what is in flight over it.
+struct CommunicatorState {
+  CommunicatorState() = default;
+  CommunicatorState(const CommunicatorState&) = delete;
+  CommunicatorState& operator=(const CommunicatorState&) = delete;
+  ~CommunicatorState() {
+    flights.sweep();
+    if (!flights.is_empty()) {
+      abort("let go of a communicator in use");
+    }
+    end();
+  }
+
+  // All ranks are told that this one did that. Raises nothing.
+  void abort(const std::string& what) {
+    if (handle.is_open()) {
+      const SharedCommunicator::Use used(handle);
+      const std::string reason = fmt::format("rank {} {}", pleach_communicator_rank(used), what);
+      const Unlocked unlocked;
+      pleach_communicator_abort(used, reason.c_str());
+    }
+  }
+  // Ends what is in flight, and only then lets go of the arrays.
+  void end() {
+    OwnedCommunicator(handle.end()).reset();
+    flights.drain(kLongestEnd);
+    flights.land_all();
+  }
+
+  SharedCommunicator handle;
+  Flights flights;
 };
 
 // What a collective is asked to do; addresses 0 are none.
@@ -129,12 +120,27 @@ void* pointer(uintptr_t address) {
 
 class PythonCommunicator {
  public:
-  explicit PythonCommunicator(pleach_communicator* handle) : handle_(handle) {}
+  // Makes the handle by `make`, which waits for other ranks.
+  template <typename Make>
+  static std::optional<PythonCommunicator> made(const Make& make) {
+    auto state = std::make_shared<CommunicatorState>();
+    call_and_wait([&] {
+      pleach_communicator* handle = nullptr;
+      const pleach_status status = make(&handle);
+      state->handle.set(handle);
+      return status;
+    });
+    if (!state->handle.is_open()) {
+      return std::nullopt;
+    }
+    Living<CommunicatorState>::present().add(state);
+    return PythonCommunicator(std::move(state));
+  }
 
-  int32_t rank() const { return pleach_communicator_rank(handle_.get()); }
-  int32_t rank_count() const { return pleach_communicator_rank_count(handle_.get()); }
+  int32_t rank() const { return pleach_communicator_rank(use()); }
+  int32_t rank_count() const { return pleach_communicator_rank_count(use()); }
 
-  Operation start(const CollectiveArguments& asked) const {
+  Operation start(const CollectiveArguments& asked, nb::object input, nb::object output) const {
     pleach_request request = {};
     request.size = sizeof request;
     request.collective = static_cast<int32_t>(take(parse_collective(asked.collective)));
@@ -149,61 +155,96 @@ class PythonCommunicator {
     request.counts = asked.counts.has_value() ? asked.counts->data() : nullptr;
     request.receive_counts =
         asked.receive_counts.has_value() ? asked.receive_counts->data() : nullptr;
-    return started([&](pleach_operation** operation) {
-      return pleach_perform(handle_.get(), &request, operation);
-    });
+    return started(std::move(input), std::move(output),
+                   [&](pleach_communicator* communicator, pleach_operation** operation) {
+                     return pleach_perform(communicator, &request, operation);
+                   });
   }
-  Operation barrier() const {
-    return started(
-        [&](pleach_operation** operation) { return pleach_barrier(handle_.get(), operation); });
-  }
-  Operation send(uintptr_t message, int64_t bytes, int32_t target, int32_t tag,
-                 int64_t deadline_ms) const {
+  Operation barrier() const { return started(nb::none(), nb::none(), pleach_barrier); }
+  Operation send(uintptr_t message, int64_t bytes, int32_t target, int32_t tag, int64_t deadline_ms,
+                 nb::object kept) const {
     const pleach_message_options options = {sizeof options, deadline_ms};
-    return started([&](pleach_operation** operation) {
-      return pleach_send_with(handle_.get(), pointer(message), bytes, target, tag, &options,
-                              operation);
-    });
+    return started(std::move(kept), nb::none(),
+                   [&](pleach_communicator* communicator, pleach_operation** operation) {
+                     return pleach_send_with(communicator, pointer(message), bytes, target, tag,
+                                             &options, operation);
+                   });
   }
   Operation receive(uintptr_t buffer, int64_t bytes, int32_t source, int32_t tag,
-                    int64_t deadline_ms) const {
+                    int64_t deadline_ms, nb::object kept) const {
     const pleach_message_options options = {sizeof options, deadline_ms};
-    return started([&](pleach_operation** operation) {
-      return pleach_receive_with(handle_.get(), pointer(buffer), bytes, source, tag, &options,
-                                 nullptr, operation);
-    });
+    return started(nb::none(), std::move(kept),
+                   [&](pleach_communicator* communicator, pleach_operation** operation) {
+                     return pleach_receive_with(communicator, pointer(buffer), bytes, source, tag,
+                                                &options, nullptr, operation);
+                   });
   }
 
   // None: this rank gave a negative colour.
   std::optional<PythonCommunicator> split(int32_t color, int32_t key) const {
-    pleach_communicator* part = nullptr;
-    call([&] { return pleach_communicator_split(handle_.get(), color, key, &part); });
-    if (part == nullptr) {
-      return std::nullopt;
-    }
-    return PythonCommunicator(part);
+    const Use whole = use();
+    return made([&](pleach_communicator** part) {
+      return pleach_communicator_split(whole, color, key, part);
+    });
   }
   PythonCommunicator shrink() const {
-    pleach_communicator* survivors = nullptr;
-    call([&] { return pleach_communicator_shrink(handle_.get(), &survivors); });
-    return PythonCommunicator(survivors);
-  }
-  void abort(const std::string& reason) const {
-    call([&] { return pleach_communicator_abort(handle_.get(), reason.c_str()); });
+    const Use whole = use();
+    return *made([&](pleach_communicator** survivors) {
+      return pleach_communicator_shrink(whole, survivors);
+    });
   }
   void close() const {
-    call([&] { return pleach_communicator_close(handle_.get()); });
+    const Use whole = use();
+    call_and_wait([&] { return pleach_communicator_close(whole); });
+  }
+  nb::list in_flight() const {
+    state_->flights.sweep();
+    return state_->flights.arrays();
+  }
+  // Gives what is in flight a little time to end. Then it ends, on all ranks, which are told what
+  // this one did.
+  void abandon(const std::string& what, bool may_end) const {
+    if (may_end) {
+      state_->flights.drain(kGrace);
+    }
+    state_->abort(what);
+    state_->end();
+  }
+  // Ends what is in flight or waited for, on all ranks.
+  void abort(const std::string& reason) const {
+    const Use whole = use();
+    call_briefly([&] { return pleach_communicator_abort(whole, reason.c_str()); });
   }
 
  private:
+  explicit PythonCommunicator(std::shared_ptr<CommunicatorState> state)
+      : state_(std::move(state)) {}
+
+  using Use = SharedCommunicator::Use;
+
+  Use use() const {
+    if (!state_->handle.is_open()) {
+      raise(invalid("the communicator is closed: this rank has left it"));
+    }
+    return Use(state_->handle);
+  }
+  // The arrays are kept before anything starts: nothing that is raised in between lets go of them.
   template <typename Start>
-  static Operation started(Start start) {
-    pleach_operation* operation = nullptr;
-    call([&] { return start(&operation); });
-    return Operation(operation);
+  Operation started(nb::object input, nb::object output, const Start& start) const {
+    const Use communicator = use();
+    const std::shared_ptr<Flight> flight = state_->flights.add(std::move(input), std::move(output));
+    const auto begin = [&] {
+      pleach_operation* operation = nullptr;
+      const pleach_status status = start(communicator, &operation);
+      flight->handle = OwnedOperation(operation);
+      flight->has_landed = operation == nullptr;
+      return status;
+    };
+    call_briefly(begin);
+    return Operation(flight);
   }
 
-  OwnedCommunicator handle_;
+  std::shared_ptr<CommunicatorState> state_;
 };
 
 struct EndpointArguments {
@@ -232,16 +273,29 @@ class PythonEndpoint {
     options.secret = text_or_null(given.secret);
     options.transport = text_or_null(given.transport);
     options.deadline_ms = given.deadline_ms;
-    pleach_endpoint* endpoint = nullptr;
-    call([&] { return pleach_endpoint_create(&options, &endpoint); });
-    handle_.reset(endpoint);
+    call_and_wait([&] {
+      pleach_endpoint* endpoint = nullptr;
+      const pleach_status status = pleach_endpoint_create(&options, &endpoint);
+      handle_->set(endpoint);
+      return status;
+    });
+    Living<SharedEndpoint>::present().add(handle_);
   }
 
-  int32_t rank() const { return pleach_endpoint_rank(handle_.get()); }
-  int32_t rank_count() const { return pleach_endpoint_rank_count(handle_.get()); }
-  std::string transport() const { return pleach_endpoint_transport(handle_.get()); }
+  int32_t rank() const { return pleach_endpoint_rank(use()); }
+  int32_t rank_count() const { return pleach_endpoint_rank_count(use()); }
+  std::string transport() const { return pleach_endpoint_transport(use()); }
   void write_flight(const std::string& path) const {
-    call([&] { return pleach_endpoint_write_flight(handle_.get(), path.c_str()); });
+    const SharedEndpoint::Use endpoint = use();
+    call_briefly([&] { return pleach_endpoint_write_flight(endpoint, path.c_str()); });
+  }
+  // Leaves the job, where nothing else of the process is of it.
+  void close() const {
+    pleach_endpoint* const endpoint = handle_->end();
+    call_and_wait([&] {
+      pleach_endpoint_destroy(endpoint);
+      return PLEACH_OK;
+    });
   }
 
   PythonCommunicator communicator(const std::optional<std::string>& name,
@@ -258,21 +312,51 @@ class PythonEndpoint {
     options.landing_places = landing_places;
     options.place_bytes = place_bytes;
     options.book = text_or_null(book);
-    pleach_communicator* communicator = nullptr;
-    call([&] { return pleach_communicator_create(handle_.get(), &options, &communicator); });
-    return PythonCommunicator(communicator);
+    const SharedEndpoint::Use endpoint = use();
+    return *PythonCommunicator::made([&](pleach_communicator** communicator) {
+      return pleach_communicator_create(endpoint, &options, communicator);
+    });
   }
 
  private:
-  OwnedEndpoint handle_;
+  SharedEndpoint::Use use() const {
+    if (!handle_->is_open()) {
+      raise(invalid("the endpoint is closed"));
+    }
+    return SharedEndpoint::Use(*handle_);
+  }
+
+  std::shared_ptr<SharedEndpoint> handle_ = std::make_shared<SharedEndpoint>();
 };
 
-void bind_operation(nb::module_& module) {
-  nb::class_<Operation>(module, "Operation")
-      .def("test", &Operation::test)
-      .def("wait", &Operation::wait, nb::arg("timeout_ms"))
-      .def("times_ns", &Operation::times_ns)
-      .def("received", &Operation::received);
+// Before the interpreter ends: what is in flight may come to its end, then this rank leaves its
+// jobs, whatever others of its threads do, and nothing of the library calls Python any more.
+void end_process() {
+  Ending& ending = Ending::present();
+  ending.begin();
+  const auto communicators = Living<CommunicatorState>::present().all();
+  const auto until = std::chrono::steady_clock::now() + kGrace;
+  for (const auto& state : communicators) {
+    const auto left = until - std::chrono::steady_clock::now();
+    state->flights.drain(std::chrono::ceil<std::chrono::milliseconds>(left));
+    if (!state->flights.is_empty()) {
+      state->abort("ended with work in flight");
+    }
+  }
+  bool has_left = false;
+  {
+    const Unlocked unlocked;
+    has_left = ending.wait_until_left(kGrace);
+  }
+  if (!has_left) {
+    return;  // their handles are in use until the process is gone
+  }
+  for (const auto& state : communicators) {
+    state->end();
+  }
+  for (const auto& endpoint : Living<SharedEndpoint>::present().all()) {
+    OwnedEndpoint(endpoint->end()).reset();
+  }
 }
 
 void bind_communicator_class(nb::module_& module) {
@@ -286,14 +370,17 @@ void bind_communicator_class(nb::module_& module) {
   nb::class_<PythonCommunicator>(module, "Communicator")
       .def_prop_ro("rank", &PythonCommunicator::rank)
       .def_prop_ro("rank_count", &PythonCommunicator::rank_count)
-      .def("start", &PythonCommunicator::start, nb::arg("asked"))
+      .def("start", &PythonCommunicator::start, nb::arg("asked"), nb::arg("input").none(),
+           nb::arg("output").none())
       .def("barrier", &PythonCommunicator::barrier)
       .def("send", &PythonCommunicator::send, nb::arg("message"), nb::arg("size_bytes"),
-           nb::arg("target"), nb::arg("tag"), nb::arg("deadline_ms"))
+           nb::arg("target"), nb::arg("tag"), nb::arg("deadline_ms"), nb::arg("kept"))
       .def("receive", &PythonCommunicator::receive, nb::arg("buffer"), nb::arg("size_bytes"),
-           nb::arg("source"), nb::arg("tag"), nb::arg("deadline_ms"))
+           nb::arg("source"), nb::arg("tag"), nb::arg("deadline_ms"), nb::arg("kept"))
       .def("split", &PythonCommunicator::split, nb::arg("color"), nb::arg("key"))
       .def("shrink", &PythonCommunicator::shrink)
+      .def("in_flight", &PythonCommunicator::in_flight)
+      .def("abandon", &PythonCommunicator::abandon, nb::arg("what"), nb::arg("may_end"))
       .def("abort", &PythonCommunicator::abort, nb::arg("reason"))
       .def("close", &PythonCommunicator::close);
 }
@@ -312,22 +399,24 @@ void bind_endpoint(nb::module_& module) {
       .def_prop_ro("rank_count", &PythonEndpoint::rank_count)
       .def_prop_ro("transport", &PythonEndpoint::transport)
       .def("write_flight", &PythonEndpoint::write_flight, nb::arg("path"))
+      .def("close", &PythonEndpoint::close)
       .def("communicator", &PythonEndpoint::communicator, nb::kw_only(), nb::arg("name"),
            nb::arg("ranks"), nb::arg("landing_places"), nb::arg("place_bytes"), nb::arg("book"));
   module.def(
       "listen",
       [](const std::string& host, int32_t port) {
         int32_t descriptor = -1;
-        check(pleach_listen(host.c_str(), &port, &descriptor));
+        call_and_wait([&] { return pleach_listen(host.c_str(), &port, &descriptor); });
         return std::tuple<int32_t, int32_t>(port, descriptor);
       },
       nb::arg("host"), nb::arg("port"));
+  module.def("end_process", end_process);
+  module.def("forget_calls", [] { Ending::present().forget(); });
 }
 
 }  // namespace
 
 void bind_communicator(nb::module_& module) {
-  bind_operation(module);
   bind_communicator_class(module);
   bind_endpoint(module);
 }

@@ -11,13 +11,26 @@ namespace {
 
 namespace nb = nanobind;
 
+// The module pleach.errors, once it is known. Never let go of: the interpreter may have forgotten
+// its modules when the last errors are raised.
+nb::handle& known_errors() {
+  static nb::handle module;
+  return module;
+}
+
 [[noreturn]] void raise_as(const char* name, const std::string& message) {
-  const nb::object type = nb::module_::import_("pleach.errors").attr(name);
-  PyErr_SetString(type.ptr(), one_line(message).c_str());
+  if (!known_errors().is_valid()) {
+    know_errors(nb::module_::import_("pleach.errors"));
+  }
+  PyErr_SetString(known_errors().attr(name).ptr(), one_line(message).c_str());
   throw nb::python_error();
 }
 
 }  // namespace
+
+void know_errors(nb::module_ errors) {
+  known_errors() = errors.release();
+}
 
 void raise(const Error& error) {
   switch (error.code) {

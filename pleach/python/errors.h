@@ -11,6 +11,8 @@
 
 namespace pleach::python {
 
+// Takes the module pleach.errors, whose exceptions the others throw.
+void know_errors(nanobind::module_ errors);
 // Throws the exception of pleach.errors that stands for the code. The interpreter's lock is held.
 [[noreturn]] void raise(const Error& error);
 // The same for a status of the C interface that is not PLEACH_OK.
@@ -29,13 +31,6 @@ inline void check(const Status& status) {
   if (!status) {
     raise(status.error());
   }
-}
-
-// What `function` returns, called without the interpreter's lock.
-template <typename Function>
-auto unlocked(Function function) {
-  const nanobind::gil_scoped_release released;
-  return function();
 }
 
 }  // namespace pleach::python

@@ -34,6 +34,8 @@ void bind_library(nb::module_& module) {
   module.def(
       "version", [] { return std::string(version()); }, "The library's, as \"0.1.0\".");
   module.def("abi_version", &pleach_abi_version, "PLEACH_ABI_VERSION of libpleach.so.");
+  module.def("know_errors", know_errors, nb::arg("errors"),
+             "Takes pleach.errors: what there is to be raised.");
   module.def("registry", registry, nb::arg("name"),
              "Name, summary, source and details of each entry.");
 }

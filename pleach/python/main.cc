@@ -11,6 +11,7 @@ NB_MODULE(_core, module) {
   pleach::python::bind_schedule(module);
   pleach::python::bind_timing(module);
   pleach::python::bind_command(module);
+  pleach::python::bind_operation(module);
   pleach::python::bind_communicator(module);
   pleach::python::bind_memory(module);
   pleach::python::bind_policy(module);

@@ -23,6 +23,7 @@
 #include "pleach/policy/search/bucket_tuner.h"
 #include "pleach/policy/settle.h"
 #include "pleach/python/bindings.h"
+#include "pleach/python/calls.h"
 #include "pleach/python/errors.h"
 #include "pleach/python/values.h"
 #include "pleach/training/measured_costs.h"

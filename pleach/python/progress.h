@@ -11,13 +11,16 @@
 #include <optional>
 #include <string>
 
+#include "pleach/base/interruption.h"
+#include "pleach/python/calls.h"
+
 namespace pleach::python {
 
 // A Python function that is told what is being done, or none.
 using Progress = std::optional<std::function<void(const std::string&)>>;
 
-// Hands steps to Python from threads that do not hold the interpreter's lock, and keeps what the
-// function raises: the library is not to be left through an exception.
+// Hands steps to Python from a call that does not hold the interpreter's lock. What the function
+// raises ends the call.
 class ProgressCalls {
  public:
   explicit ProgressCalls(const Progress& progress) : progress_(progress) {}
@@ -29,23 +32,39 @@ class ProgressCalls {
     }
     return [this](const std::string& what) { call(what); };
   }
-  // The first exception that the function has raised. The lock is held.
+  // Returns what `work` returns, called without the lock. Raises what the function has raised.
+  template <typename Work>
+  auto unlocked(const Work& work) {
+    try {
+      auto result = python::unlocked(work);
+      rethrow();
+      return result;
+    } catch (const Interrupted&) {
+      rethrow();
+      throw;
+    }
+  }
+
+ private:
   void rethrow() const {
     if (raised_ != nullptr) {
       std::rethrow_exception(raised_);
     }
   }
-
- private:
   void call(const std::string& what) {
-    if (raised_ != nullptr) {
+    Call* const call = Call::present();
+    if (raised_ != nullptr || call->is_interrupted()) {
       return;
     }
-    const nanobind::gil_scoped_acquire held;
-    try {
-      (*progress_)(what);
-    } catch (...) {
-      raised_ = std::current_exception();
+    call->locked([&] {
+      try {
+        (*progress_)(what);
+      } catch (...) {
+        raised_ = std::current_exception();
+      }
+    });
+    if (raised_ != nullptr && Interruption::present() != nullptr) {
+      Interruption::present()->interrupt();
     }
   }
 

@@ -18,6 +18,7 @@
 
 #include "pleach/api/library.h"
 #include "pleach/python/bindings.h"
+#include "pleach/python/calls.h"
 #include "pleach/python/errors.h"
 #include "pleach/python/values.h"
 

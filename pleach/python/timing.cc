@@ -18,6 +18,7 @@
 #include "pleach/api/library.h"
 #include "pleach/base/names.h"
 #include "pleach/python/bindings.h"
+#include "pleach/python/calls.h"
 #include "pleach/python/errors.h"
 #include "pleach/python/progress.h"
 #include "pleach/python/schedule.h"
@@ -115,9 +116,7 @@ Comparison comparison_of(const Compared& what, const HowSimulated& how, const Pr
   }
   ProgressCalls calls(progress);
   request.progress = calls.function();
-  Result<Comparison> comparison = unlocked([&] { return compare(request); });
-  calls.rethrow();
-  return take(std::move(comparison));
+  return take(calls.unlocked([&] { return compare(request); }));
 }
 
 void bind_books(nb::module_& module) {

@@ -9,6 +9,7 @@ Sizes, bandwidths and times are numbers (bytes, bytes per second, picoseconds) o
 `64MiB`, `16GB/s`, `150ns`. docs/python.md is a tour.
 """
 
+from pleach import _core, errors
 from pleach._core import (
     Book,
     Link,
@@ -71,6 +72,8 @@ from pleach.schedules import (
 )
 from pleach.timing import compare, entries_of, load_book, plan, plan_book, simulate
 from pleach.training import train
+
+_core.know_errors(errors)
 
 __version__ = version()
 

@@ -8,6 +8,7 @@ Under `pleach launch`, torchrun, mpirun or srun, which tell who is which rank.
 
 from __future__ import annotations
 
+import atexit
 import math
 import operator
 import os
@@ -23,6 +24,11 @@ from pleach import _core
 from pleach._arguments import in_one_line
 from pleach._requests import Array, Ask, array_of, prepared, writable
 from pleach.errors import DeadlineError, Error, InvalidArgumentError
+
+# Before the interpreter ends this rank leaves its jobs: what others of its threads are in then
+# would be ended with them, and what ends later would find no interpreter.
+atexit.register(_core.end_process)
+os.register_at_fork(after_in_child=_core.forget_calls)
 
 ANY_RANK = -1
 _FOREVER = -1
@@ -85,9 +91,8 @@ class _Handle:
 class Operation(_Handle):
     """Something that has been started. Its arrays are its own until it is done."""
 
-    def __init__(self, core: _core.Operation, kept: tuple[Array | None, ...], result: Any) -> None:
+    def __init__(self, core: _core.Operation, result: Any) -> None:
         self._core = core
-        self._kept = kept
         self._result = result
 
     @property
@@ -126,7 +131,6 @@ class Communicator(_Handle):
 
     def __init__(self, core: _core.Communicator) -> None:
         self._core: _core.Communicator | None = core
-        self._in_flight: list[Operation] = []
         self.rank: int = core.rank
         self.rank_count: int = core.rank_count
 
@@ -165,8 +169,8 @@ class Communicator(_Handle):
         """
         ask = Ask(collective, input, output, op, root, counts, receive_counts, wire)
         request = prepared(ask, self.rank, self.rank_count)
-        started = self._open().start(request.arguments)
-        return self._keep(Operation(started, (request.input, request.output), request.output))
+        started = self._open().start(request.arguments, request.input, request.output)
+        return Operation(started, request.output)
 
     def all_reduce(
         self,
@@ -262,7 +266,7 @@ class Communicator(_Handle):
 
     def barrier(self) -> None:
         """Waits until all ranks have come."""
-        self._keep(Operation(self._open().barrier(), (), None)).wait()
+        Operation(self._open().barrier(), None).wait()
 
     @in_one_line
     def start_send(
@@ -286,9 +290,9 @@ class Communicator(_Handle):
         """
         sent = np.ascontiguousarray(array_of(message, "message"))
         started = self._open().send(
-            sent.ctypes.data, sent.nbytes, target, tag, _milliseconds(deadline_s, 0)
+            sent.ctypes.data, sent.nbytes, target, tag, _milliseconds(deadline_s, 0), sent
         )
-        return self._keep(Operation(started, (sent,), None))
+        return Operation(started, None)
 
     @in_one_line
     def start_receive(
@@ -312,9 +316,9 @@ class Communicator(_Handle):
         """
         writable(buffer, "buffer")
         started = self._open().receive(
-            buffer.ctypes.data, buffer.nbytes, source, tag, _milliseconds(deadline_s, 0)
+            buffer.ctypes.data, buffer.nbytes, source, tag, _milliseconds(deadline_s, 0), buffer
         )
-        return self._keep(Operation(started, (buffer,), Received))
+        return Operation(started, Received)
 
     def send(
         self,
@@ -370,7 +374,7 @@ class Communicator(_Handle):
         try:
             self._core.close()
         except Error:
-            if all(operation.is_done for operation in self._in_flight):
+            if not self._core.in_flight():
                 self._core = None
             raise
         self._core = None
@@ -387,35 +391,20 @@ class Communicator(_Handle):
         if error is None:
             self.close()
             return
-        if self._core is not None:
-            self._abandon(f"rank {self.rank} raised {type(error).__name__}: {error}")
-
-    def __del__(self) -> None:
-        if getattr(self, "_core", None) is not None and self._in_flight:
-            self._abandon(f"rank {self.rank} let go of a communicator in use")
-
-    def _abandon(self, reason: str) -> None:
-        """Ends what is in flight before the arrays of it go."""
         core, self._core = self._core, None
-        if core is None:
-            return
-        try:
-            core.abort(reason)
-            for operation in self._in_flight:
-                operation._core.wait(_FOREVER)
-        except Error:
-            return
+        if core is not None:
+            ends_well = isinstance(error, SystemExit) and not error.code
+            core.abandon(f"raised {type(error).__name__}: {error}", may_end=ends_well)
 
     def _open(self) -> _core.Communicator:
         if self._core is None:
             raise InvalidArgumentError("the communicator is closed")
         return self._core
 
-    def _keep(self, operation: Operation) -> Operation:
-        """Keeps the arrays of what is in flight, whatever the caller does with them."""
-        self._in_flight = [one for one in self._in_flight if not one.is_done]
-        self._in_flight.append(operation)
-        return operation
+    @property
+    def _in_flight(self) -> list[tuple[Array | None, Array | None]]:
+        """Input and output of each operation in flight, which the library keeps."""
+        return [] if self._core is None else self._core.in_flight()
 
     def _array(self, operation: Operation) -> NDArray[Any]:
         result = operation.wait()
@@ -514,7 +503,9 @@ class Endpoint(_Handle):
 
     def close(self) -> None:
         """Leaves the job, once the last communicator and operation over it has gone too."""
-        self._core = None
+        core, self._core = self._core, None
+        if core is not None:
+            core.close()
 
     def _open(self) -> _core.Endpoint:
         if self._core is None:
