@@ -71,5 +71,11 @@ inline bool is_interrupted() {
   Interruption* const present = Interruption::present();
   return present != nullptr && present->is_due();
 }
+// As check_interruption(), for loops whose steps take longer: every call looks at the clock.
+inline void check_interruption_now() {
+  if (is_interrupted()) {
+    throw Interrupted();
+  }
+}
 
 }  // namespace pleach

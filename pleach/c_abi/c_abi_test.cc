@@ -114,6 +114,62 @@ TEST(CAbiTest, WhatNoRankCouldMeanIsRefusedAndHarmsNothing) {
   });
 }
 
+// Of a rank that waits for others in vain.
+struct Impatience {
+  std::chrono::steady_clock::time_point end =
+      std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+  static int32_t ask(void* context) {
+    return std::chrono::steady_clock::now() >= static_cast<Impatience*>(context)->end ? 1 : 0;
+  }
+};
+
+TEST(CAbiTest, AWaitThatIsInterruptedEndsOnAllRanks) {
+  with_endpoints({2, "tcp"}, [](const Endpoint& endpoint, int32_t rank) {
+    const Communicator world = create(endpoint);
+    if (rank == 1) {
+      pleach_received received;
+      float data = 0;
+      EXPECT_EQ(pleach_receive(world.get(), &data, sizeof data, 0, 1, &received, nullptr),
+                PLEACH_PEER_LOST);
+      EXPECT_EQ(said(PLEACH_PEER_LOST), "rank 0, split: its call was interrupted");
+      return;
+    }
+    Impatience impatience;
+    const auto start = std::chrono::steady_clock::now();
+    pleach_communicator* part = nullptr;
+    pleach_set_interrupt(Impatience::ask, &impatience);
+    EXPECT_EQ(pleach_communicator_split(world.get(), 0, 0, &part), PLEACH_INTERRUPTED);
+    EXPECT_EQ(said(PLEACH_INTERRUPTED), "rank 0, split: its call was interrupted");
+    EXPECT_EQ(part, nullptr);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+    pleach_set_interrupt(nullptr, nullptr);
+    EXPECT_EQ(pleach_communicator_close(world.get()), PLEACH_PEER_LOST);
+  });
+}
+
+TEST(CAbiTest, AnEndpointThatIsInterruptedIsNotMade) {
+  for (const int32_t rank : {0, 1}) {
+    pleach_endpoint_options options = {};
+    options.size = sizeof options;
+    options.rank_count = 2;
+    options.rank = rank;
+    int32_t port = 0;
+    ASSERT_EQ(pleach_listen(nullptr, &port, &options.listen_descriptor), PLEACH_OK);
+    options.store_port = port;
+    if (rank == 1) {
+      options.listen_descriptor = 0;  // rank 0 does not come
+    }
+    Impatience impatience;
+    const auto start = std::chrono::steady_clock::now();
+    pleach_endpoint* endpoint = nullptr;
+    pleach_set_interrupt(Impatience::ask, &impatience);
+    EXPECT_EQ(pleach_endpoint_create(&options, &endpoint), PLEACH_INTERRUPTED) << rank;
+    pleach_set_interrupt(nullptr, nullptr);
+    EXPECT_EQ(endpoint, nullptr);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2)) << rank;
+  }
+}
+
 TEST(CAbiTest, OptionsThatAreWrongAreRefused) {
   struct Row {
     std::function<void(pleach_endpoint_options&)> spoil;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
 #include "pleach/collective/cut_bounds.h"
@@ -312,6 +313,7 @@ class Search {
     double out = 0;
     double in = 0;
     for (const Edge& edge : edges) {
+      check_interruption();
       if (edge.rank_count > 0) {
         groups += 1;
         out += edge.out;
@@ -644,6 +646,7 @@ class CutSearch {
   bool search_ratio(int32_t target) {
     const auto rank_count = static_cast<int64_t>(network_.participants.size());
     while (flows_left_-- > 0) {
+      check_interruption();
       for (std::size_t arc = 0; arc < arcs_.size(); ++arc) {
         const bool is_link = arc < network_.links.size();
         graph_->set_capacity(arc, is_link ? arcs_[arc].capacity * least_.ranks : least_.capacity);
@@ -681,6 +684,7 @@ void consider_volume(const Network& network, Search& search) {
   double total = 0;
   int64_t work = 0;
   for (const NodeId source : network.participants) {
+    check_interruption();
     if (work > kWalkLimit) {
       break;  // the distances from the other sources count nothing: looser, not wrong
     }

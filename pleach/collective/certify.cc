@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 #include "pleach/base/units.h"
 #include "pleach/collective/bounds.h"
 #include "pleach/collective/rank_of_node.h"
@@ -90,6 +91,7 @@ class LoadCounter {
     const double buffers = exchanges ? schedule_.rank_count() : 1;
     const double buffers_per_weight = buffers / static_cast<double>(schedule_.chunks.total());
     for (const Transfer& transfer : schedule_.transfers) {
+      check_interruption();
       if (!is_well_formed(transfer)) {
         return invalid(fmt::format("transfer {}->{} of step {} does not fit topology {}",
                                    transfer.source.value, transfer.target.value, transfer.step,
@@ -116,6 +118,7 @@ class LoadCounter {
   double busiest_s_per_byte() const {
     double busiest = 0;
     for (const Place& place : places_) {
+      check_interruption();
       busiest = std::max(busiest, place.load * place.seconds_per_byte);
     }
     return busiest;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 #include "pleach/collective/rank_of_node.h"
 #include "pleach/collective/route_index.h"
 #include "pleach/collective/schedule.h"
@@ -50,6 +51,7 @@ class Expansion {
     std::vector<int32_t> moved_route(used_.routes.size(), kNoRoute);
     std::vector<LinkId> moved;
     for (std::size_t i = 0; links_ && i < used_.routes.size(); ++i) {
+      check_interruption();
       moved.clear();
       for (const LinkId link : schedule_.routes[used_.routes[i]]) {
         moved.push_back(links_->translate(link, g));
@@ -57,6 +59,7 @@ class Expansion {
       moved_route[i] = routes_.find_or_add(moved);
     }
     for (Transfer transfer : schedule_.transfers) {
+      check_interruption();
       transfer.first_chunk = translate_chunk(schedule_, translation_, transfer.first_chunk, g);
       transfer.source = moved_node(transfer.source, g);
       transfer.target = moved_node(transfer.target, g);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 #include "pleach/collective/route_index.h"
 #include "pleach/collective/schedule.h"
 #include "pleach/collective/symmetry.h"
@@ -27,6 +28,7 @@ uint64_t pair_of(const Transfer& transfer) {
 Status check_nodes(const Schedule& schedule, const Topology& topology) {
   const auto node_count = static_cast<int64_t>(topology.nodes().size());
   for (std::size_t i = 0; i < schedule.transfers.size(); ++i) {
+    check_interruption();
     const Transfer& transfer = schedule.transfers[i];
     for (const NodeId node : {transfer.source, transfer.target}) {
       if (transfer.route == kNoRoute && (node.value < 0 || node.value >= node_count)) {
@@ -44,6 +46,7 @@ Status fill_pair_by_pair(Schedule& schedule, const Topology& topology) {
   RouteIndex routes(schedule.routes);
   std::unordered_map<uint64_t, int32_t> route_of;  // by the pair of nodes
   for (Transfer& transfer : schedule.transfers) {
+    check_interruption();
     if (transfer.route != kNoRoute) {
       continue;
     }

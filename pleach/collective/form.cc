@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "pleach/base/index.h"
+#include "pleach/base/interruptible_sort.h"
+#include "pleach/base/interruption.h"
 #include "pleach/collective/io_roots.h"
 #include "pleach/collective/placement.h"
 #include "pleach/collective/rank_of_node.h"
@@ -68,6 +70,7 @@ void FormCheck::check_sorted() {
     return std::tie(t.step, t.first_chunk, t.source, t.target);
   };
   for (std::size_t i = 1; i < schedule_.transfers.size(); ++i) {
+    check_interruption();
     if (key(schedule_.transfers[i]) < key(schedule_.transfers[i - 1])) {
       violations_.add(schedule_, i, "out of order: sorted by step, first chunk, source, target");
       return;
@@ -102,6 +105,7 @@ void FormCheck::check_symmetric_transfers() {
   const int32_t representatives = representative_chunk_count(schedule_);
   const int32_t block = block_chunk_count(schedule_);
   for (int32_t i = 0; at(i) < schedule_.transfers.size() && !violations_.full(); ++i) {
+    check_interruption();
     const Transfer& t = transfer(i);
     const int32_t last = t.first_chunk + t.chunk_count - 1;
     if (last >= representatives) {
@@ -116,6 +120,7 @@ void FormCheck::check_symmetric_transfers() {
 
 void FormCheck::check_passes() {
   for (int32_t i = 0; at(i) < schedule_.transfers.size() && !violations_.full(); ++i) {
+    check_interruption();
     const Transfer& t = transfer(i);
     for (const auto& [node, pass] :
          {std::pair(t.source, t.source_pass), std::pair(t.target, t.target_pass)}) {
@@ -140,6 +145,7 @@ void FormCheck::check_nodes() {
     }
   }
   for (int32_t i = 0; at(i) < schedule_.transfers.size() && !violations_.full(); ++i) {
+    check_interruption();
     for (const NodeId node : {transfer(i).source, transfer(i).target}) {
       if (rank_of_(node) != kNoRank) {
         continue;
@@ -185,6 +191,7 @@ std::string FormCheck::route_fault(std::span<const LinkId> route, std::vector<in
 void FormCheck::check_routes() {
   std::vector<int32_t> seen(topology_->nodes().size(), -1);
   for (int32_t route = 0; route < schedule_.routes.size() && !violations_.full(); ++route) {
+    check_interruption();
     if (const std::string why = route_fault(schedule_.routes[route], seen, route); !why.empty()) {
       violations_.add(fmt::format("routes[{}]: {}", route, why));
     }
@@ -193,6 +200,7 @@ void FormCheck::check_routes() {
     return;
   }
   for (int32_t i = 0; at(i) < schedule_.transfers.size() && !violations_.full(); ++i) {
+    check_interruption();
     if (transfer(i).route == kNoRoute) {
       continue;
     }
@@ -210,6 +218,7 @@ void FormCheck::check_routes() {
 void FormCheck::sort_out_transfers() {
   arrivals_.reserve(schedule_.transfers.size());
   for (int32_t i = 0; at(i) < schedule_.transfers.size(); ++i) {
+    check_interruption();
     const Transfer& t = transfer(i);
     const int32_t source = rank_of_(t.source), target = rank_of_(t.target);
     if (source != kNoRank && target != kNoRank) {
@@ -329,6 +338,7 @@ void FormCheck::check_leaves(const SwitchStreams& streams) {
   };
   std::vector<Leaf> leaves;
   for (const Hop& hop : streams.hops()) {
+    check_interruption();
     if (hop.source_rank != kNoRank) {
       leaves.push_back({streams.stream_of(hop), false, hop.source_rank, hop.transfer});
     }
@@ -375,6 +385,7 @@ void FormCheck::check_shared_links(const SwitchStreams& streams) {
   };
   std::vector<Use> uses;
   for (const Hop& hop : streams.hops()) {
+    check_interruption();
     if (const int32_t route = transfer(hop.transfer).route; route != kNoRoute) {
       for (const LinkId link : schedule_.routes[route]) {
         uses.push_back({streams.stream_of(hop), link, hop.source_rank, hop.from, hop.transfer});
@@ -417,7 +428,7 @@ void FormCheck::check_slots() {
         ends.push_back({rank, t.first_chunk + t.chunk_count, -1, i});
       }
     }
-    std::sort(ends.begin(), ends.end());
+    sort_interruptibly(ends);
     int32_t events = 0;
     for (const End& end : ends) {
       events += end.change;
@@ -432,7 +443,7 @@ void FormCheck::check_slots() {
 }
 
 void FormCheck::check_arrivals() {
-  std::sort(arrivals_.begin(), arrivals_.end(), [](const Arrival& a, const Arrival& b) {
+  sort_interruptibly(arrivals_, [](const Arrival& a, const Arrival& b) {
     return std::tie(a.target, a.step, a.first_chunk, a.transfer) <
            std::tie(b.target, b.step, b.first_chunk, b.transfer);
   });

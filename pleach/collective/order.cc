@@ -4,6 +4,8 @@
 #include <compare>
 
 #include "pleach/base/index.h"
+#include "pleach/base/interruptible_sort.h"
+#include "pleach/base/interruption.h"
 #include "pleach/collective/rank_of_node.h"
 #include "pleach/collective/switch_streams.h"
 
@@ -30,6 +32,7 @@ struct StreamKey {
 std::vector<Joined> join_hops(const Schedule& schedule, const SwitchStreams& streams) {
   std::vector<Joined> joined(at(streams.stream_count()));
   for (const Hop& hop : streams.hops()) {
+    check_interruption();
     const Transfer& transfer = schedule.transfers[at(hop.transfer)];
     Joined& draft = joined[at(streams.stream_of(hop))];
     draft.stream.first_chunk = transfer.first_chunk;
@@ -91,12 +94,13 @@ Order Order::build(const Schedule& schedule) {
     keys.push_back({draft.stream.step, draft.stream.first_chunk, draft.sources.front(),
                     draft.targets.front(), -1 - static_cast<int32_t>(index)});
   }
-  std::sort(keys.begin(), keys.end());
+  sort_interruptibly(keys);
   Order order;
   order.streams_.reserve(keys.size());
   order.first_.reserve(keys.size() + 1);
   order.first_.emplace_back();
   for (const StreamKey& key : keys) {
+    check_interruption();
     if (key.index < 0) {
       const Joined& draft = joined[at(-1 - key.index)];
       order.add_stream(draft.stream, draft.sources, draft.targets, draft.transfers);
@@ -132,6 +136,7 @@ void Order::order_slots() {
   std::vector<SlotEvent> events;
   events.reserve(reads_.size() + commits_.size());
   for (int32_t stream = 0; stream < stream_count(); ++stream) {
+    check_interruption();
     const Stream& what = streams_[at(stream)];
     int32_t read = first_[at(stream)].read, commit = first_[at(stream)].commit;
     const int32_t last_chunk = what.first_chunk + what.chunk_count;
@@ -149,11 +154,12 @@ void Order::order_slots() {
       }
     }
   }
-  std::sort(events.begin(), events.end());
+  sort_interruptibly(events);
   std::vector<Slot>& slots = slots_.all;
   slots_.reads.reserve(reads_.size());
   slots_.commits.reserve(commits_.size());
   for (const SlotEvent& event : events) {
+    check_interruption();
     if (slots.empty() || slots.back().chunk != event.chunk() || slots.back().rank != event.rank()) {
       slots.push_back({event.rank(), event.chunk()});
       slots_.first.push_back({count_of(slots_.reads), count_of(slots_.commits)});

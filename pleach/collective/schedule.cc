@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "pleach/base/hash.h"
+#include "pleach/base/interruptible_sort.h"
 
 namespace pleach {
 namespace {
@@ -44,7 +45,7 @@ int64_t Schedule::transfer_count() const {
 
 void sort_transfers(Schedule& schedule) {
   if (!std::is_sorted(schedule.transfers.begin(), schedule.transfers.end(), before)) {
-    std::sort(schedule.transfers.begin(), schedule.transfers.end(), before);
+    sort_interruptibly(schedule.transfers, before);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 #include "pleach/collective/route_index.h"
 #include "pleach/collective/schedule.h"
 #include "pleach/collective/symmetry.h"
@@ -108,6 +109,7 @@ void append(Schedule& result, RouteIndex& routes, const Schedule& part,
     route_of[at(route)] = routes.find_or_add(part.routes[route]);
   }
   for (Transfer transfer : part.transfers) {
+    check_interruption();
     const auto begin = at(transfer.first_chunk);
     const auto end = begin + at(transfer.chunk_count);
     transfer.first_chunk = chunk_map[begin];

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "pleach/base/interruption.h"
 #include "pleach/base/units.h"
 
 namespace pleach {
@@ -26,6 +27,7 @@ struct SwitchEnd {
 SwitchStreams::SwitchStreams(const Schedule& schedule, const RankOfNode& rank_of) {
   std::vector<SwitchEnd> ends;
   for (int32_t transfer = 0; transfer < count_of(schedule.transfers); ++transfer) {
+    check_interruption();
     const Transfer& what = schedule.transfers[at(transfer)];
     const int32_t source = rank_of(what.source), target = rank_of(what.target);
     if (source != kNoRank && target != kNoRank) {
@@ -66,6 +68,7 @@ std::vector<int32_t> SwitchStreams::onward() const {
   std::vector<int32_t> waiting(crossings_.size(), 0);  // hops from crossings that are not placed
   std::vector<int32_t> placed;
   for (const Hop& hop : hops_) {
+    check_interruption();
     if (hop.from != kNoCrossing && hop.to != kNoCrossing) {
       ++waiting[at(hop.to)];
     }
@@ -98,6 +101,7 @@ void SwitchStreams::join() {
     return crossing;
   };
   for (const Hop& hop : hops_) {
+    check_interruption();
     if (hop.from != kNoCrossing && hop.to != kNoCrossing) {
       joined_to[at(find(hop.to))] = find(hop.from);
     }

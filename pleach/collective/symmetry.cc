@@ -6,6 +6,7 @@
 
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 #include "pleach/collective/rank_of_node.h"
 
 namespace pleach {
@@ -173,6 +174,7 @@ Result<LinkTranslation> LinkTranslation::create(const Schedule& schedule, const 
     std::vector<LinkShape> shapes;
     const NodeId node = schedule.participants[at(rank)];
     for (const LinkId link : topology.links_out(node)) {
+      check_interruption();
       const int32_t target = rank_of(topology.link(link).target);
       shapes.push_back({translation.subtract(target, rank), link});
     }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 #include "pleach/collective/merge_chunks.h"
 #include "pleach/collective/order.h"
 #include "pleach/collective/rank_of_node.h"
@@ -72,6 +73,7 @@ void verify_values(const Schedule& schedule, const Order& order,
   std::vector<std::string>& violations = verification.violations;
   verification.bitwise_replicated = true;
   for (int32_t chunk = 0; chunk < chunk_count; ++chunk) {
+    check_interruption();
     const std::size_t named = violations.size();
     const bool equal = pass.run(chunk, streams[chunk], kViolationLimit, violations);
     verification.bitwise_replicated = verification.bitwise_replicated && equal;
@@ -110,6 +112,7 @@ bool slots_distinct(const Schedule& schedule, const Order& order, std::size_t la
   };
   std::vector<Use> last(lane_count);
   for (const int32_t stream : by_slot(schedule, order)) {
+    check_interruption();
     const int32_t slot = order.stream(stream).step % schedule.period;
     for (const int32_t transfer : order.transfers(stream)) {
       const int32_t route = schedule.transfers[at(transfer)].route;
@@ -166,6 +169,7 @@ std::vector<SwitchUse> switch_uses(const Schedule& schedule, const Topology& top
   std::vector<SwitchUse> uses;
   const RankOfNode rank_of(schedule.participants);
   for (int32_t index = 0; index < count_of(schedule.transfers); ++index) {
+    check_interruption();
     const Transfer& transfer = schedule.transfers[at(index)];
     if (rank_of(transfer.source) == kNoRank || rank_of(transfer.target) == kNoRank) {
       continue;
@@ -197,6 +201,7 @@ std::vector<std::string> switch_conflicts(const Schedule& schedule, const Topolo
   const std::vector<SwitchUse> uses = switch_uses(schedule, topology);
   for (std::size_t begin = 0, end = 0; begin < uses.size() && lines.size() < kViolationLimit;
        begin = end) {
+    check_interruption();
     std::vector<const SwitchPass*> passes;
     for (; end < uses.size() && uses[end].place() == uses[begin].place(); ++end) {
       passes.push_back(&uses[end].pass);

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 #include "pleach/collective/placement.h"
 
 namespace pleach {
@@ -75,6 +76,7 @@ void ChunkPass::start(int32_t chunk) {
 std::string ChunkPass::read_all(std::span<const int32_t> streams) {
   arrivals_.clear();
   for (const int32_t stream : streams) {
+    check_interruption();
     Expression value = kEmpty;
     for (const int32_t source : order_.sources(stream)) {
       const Expression part = slots_[at(source)];
@@ -107,6 +109,7 @@ std::string ChunkPass::commit_all() {
     }
   };
   for (const Arrival& arrival : arrivals_) {
+    check_interruption();
     const Stream& stream = order_.stream(arrival.stream);
     const int32_t source = order_.sources(arrival.stream).front();
     for (const int32_t target : order_.targets(arrival.stream)) {

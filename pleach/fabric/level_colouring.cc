@@ -7,6 +7,7 @@
 
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 
 namespace pleach {
 namespace {
@@ -250,6 +251,7 @@ std::vector<int32_t> LevelColouring::blame_of(const Choice& choice) const {
 
 void LevelColouring::back_to(int32_t node, std::span<const int32_t> blame) {
   while (true) {
+    check_interruption();
     const int32_t top = choices_.back().node;
     if (colour_[at(top)] >= 0) {
       unassign(top);
@@ -268,6 +270,7 @@ void LevelColouring::back_to(int32_t node, std::span<const int32_t> blame) {
 // none has.
 bool LevelColouring::advance() {
   while (true) {
+    check_interruption();
     Choice& choice = choices_.back();
     if (choice.tried < choice.candidates.size()) {
       const int32_t colour = choice.candidates[choice.tried++];
@@ -301,6 +304,7 @@ LevelColouring::Found LevelColouring::next() {
   // After forbid() the last choice has no colour.
   bool is_open = !choices_.empty() && colour_[at(choices_.back().node)] < 0;
   while (is_open || choices_.size() < nodes) {
+    check_interruption();
     if (!is_open) {
       choices_.push_back(choose());
     }

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 
 namespace pleach {
 namespace {
@@ -181,6 +182,7 @@ RouteSearch::Answer RouteSearch::search_at(int32_t kind, const Set& flows) {
   const ColouringProblem problem = problem_at(kind, flows);
   LevelColouring colouring(problem, budget_);
   while (true) {
+    check_interruption();
     switch (colouring.next()) {
       case LevelColouring::Found::kGaveUp:
         return {Outcome::kGaveUp};

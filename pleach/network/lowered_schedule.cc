@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 #include "pleach/base/units.h"
 #include "pleach/collective/switch_streams.h"
 
@@ -143,6 +144,7 @@ void LoweredSchedule::find_connections(const Topology& topology, const LinkTrans
   std::unordered_map<int64_t, int32_t> by_route;
   class_of_.resize(at(order_.stream_count()));
   for (int32_t stream = 0; stream < order_.stream_count(); ++stream) {
+    check_interruption();
     const auto transfers = order_.transfers(stream);
     const int32_t source = order_.sources(stream).front();
     const int32_t origin = links == nullptr ? 0 : source;
@@ -192,6 +194,7 @@ void LoweredSchedule::instantiate(const LinkTranslation& links, const Topology& 
   for (const LoweredConnection& one : classes) {
     for (int32_t rank = 0; rank < translate_count_; ++rank) {
       LoweredConnection moved;
+      check_interruption();
       moved.overhead_ps = topology.node(schedule_->participants[at(rank)]).overhead_ps;
       for (const LinkId link : one.links) {
         moved.links.push_back(links.translate(link, rank));
@@ -269,6 +272,7 @@ int64_t LoweredJob::largest_payload_bytes() const {
   const int32_t segment = schedule_->segment_count() - 1;
   const int32_t translates = sizes_->chunks_are_alike() ? 1 : schedule_->translate_count();
   for (int32_t stream = 0; stream < order().stream_count(); ++stream) {
+    check_interruption();
     for (int32_t translate = 0; translate < translates; ++translate) {
       largest = std::max(largest, payload_bytes(schedule_->send(stream, segment, translate)));
     }

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "pleach/base/interruption.h"
 #include "pleach/collective/placement.h"
 
 namespace pleach {
@@ -15,6 +16,7 @@ Result<int64_t> largest_message_bytes(const Job& job) {
   PLEACH_ASSIGN(placement, Placement::create(*job.schedule, job.size_bytes));
   int64_t largest_bytes = 0;
   for (const Transfer& transfer : job.schedule->transfers) {
+    check_interruption();
     int64_t bytes = 0;
     for (int32_t index = 0; index < transfer.chunk_count; ++index) {
       bytes += placement.length(transfer.first_chunk + index);

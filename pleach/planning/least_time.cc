@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 #include "pleach/base/units.h"
 #include "pleach/collective/rank_of_node.h"
 #include "pleach/planning/padding.h"
@@ -55,6 +56,7 @@ class Messages {
   // Adds the bytes of all messages to the links that carry them, as first_ps and ps_per_byte.
   void add_loads(std::vector<Chain>& loads) const {
     for (const Transfer& transfer : schedule_.transfers) {
+      check_interruption();
       for (const LinkId link : schedule_.routes[transfer.route]) {
         Chain& load = loads[link.index()];
         load = load.then(bytes_on(transfer, link, 1));
@@ -80,6 +82,7 @@ class Messages {
     };
     int32_t step = 0;
     for (const Transfer& transfer : schedule_.transfers) {
+      check_interruption();
       if (transfer.step != step) {
         end_step();
         step = transfer.step;

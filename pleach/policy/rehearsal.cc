@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 #include "pleach/base/units.h"
 #include "pleach/policy/group_driver.h"
 #include "pleach/policy/steady_state.h"
@@ -57,6 +58,7 @@ class Rehearser {
   // what starts.
   Status run_instant() {
     for (bool moved = true; moved;) {
+      check_interruption();
       while (finish_due() || begin_computing()) {
       }
       moved = false;

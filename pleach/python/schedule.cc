@@ -65,13 +65,20 @@ struct TransferView {
   std::vector<int32_t> route;  // links; empty: the executor's choice
 };
 
-std::vector<TransferView> transfers_of(const Schedule& schedule) {
-  std::vector<TransferView> views;
-  views.reserve(schedule.transfers.size());
+// Signals reach Python meanwhile: there may be millions.
+nb::typed<nb::list, TransferView> transfers_of(const SharedSchedule& shared) {
+  constexpr int64_t kBetweenSignals = 1024;
+  const Schedule& schedule = *shared.value;
+  nb::typed<nb::list, TransferView> views;
+  int64_t count = 0;
   for (const Transfer& transfer : schedule.transfers) {
-    TransferView& view = views.emplace_back(TransferView{transfer, {}});
+    TransferView view{transfer, {}};
     if (transfer.route != kNoRoute) {
       view.route = numbers_of(schedule.routes[transfer.route]);
+    }
+    views.append(nb::cast(std::move(view)));
+    if (++count % kBetweenSignals == 0 && PyErr_CheckSignals() != 0) {
+      throw nb::python_error();
     }
   }
   return views;
@@ -117,6 +124,10 @@ void bind_transfer(nb::module_& module) {
       });
 }
 
+uint64_t hash_of(const SharedSchedule& self) {
+  return unlocked([&] { return schedule_hash(*self.value); });
+}
+
 void bind_properties(nb::class_<SharedSchedule>& type) {
   const auto property = [&type](const char* name, auto get, const char* text) {
     type.def_prop_ro(
@@ -151,10 +162,11 @@ void bind_properties(nb::class_<SharedSchedule>& type) {
       "algorithm", [](const Schedule& self) { return self.provenance.algorithm; }, "Who wrote it.");
   property(
       "options", [](const Schedule& self) { return self.provenance.options; }, "");
-  property("transfers", transfers_of,
-           "All of them, by step, chunk, source and target; of a symmetric schedule those of the\n"
-           "representative chunks.");
-  property("hash", schedule_hash, "Of everything but who wrote it; equal on all ranks of a job.");
+  type.def_prop_ro(
+      "transfers", transfers_of,
+      "All of them, by step, chunk, source and target; of a symmetric schedule those of the\n"
+      "representative chunks.");
+  type.def_prop_ro("hash", hash_of, "Of everything but who wrote it; equal on all ranks of a job.");
 }
 
 void bind_schedule_class(nb::module_& module) {
@@ -178,10 +190,10 @@ void bind_schedule_class(nb::module_& module) {
       .def(
           "__eq__",
           [](const SharedSchedule& self, const SharedSchedule& other) {
-            return *self.value == *other.value;
+            return unlocked([&] { return *self.value == *other.value; });
           },
           nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"))
-      .def("__hash__", [](const SharedSchedule& self) { return schedule_hash(*self.value); })
+      .def("__hash__", hash_of)
       .def("__repr__", [](const SharedSchedule& self) {
         return fmt::format("<pleach.Schedule {} {} of {} ranks, {} steps, {} transfers>",
                            self.value->provenance.algorithm, to_text(self.value->collective),
@@ -255,7 +267,7 @@ class TransferList {
     schedule.fold_order = fold_by_rank ? FoldOrder::kByRank : FoldOrder::kOwnFirst;
     schedule.provenance.algorithm = name;
     schedule.provenance.topology_fingerprint = topology_->fingerprint();
-    sort_transfers(schedule);
+    unlocked([&] { sort_transfers(schedule); });
     if (prove) {
       const Verification verification = unlocked([&] { return verify(schedule, topology_); });
       if (!verification.correct) {

@@ -187,7 +187,8 @@ void bind_topology(nb::module_& module) {
       .def(
           "build",
           [](TopologyParts& self) {
-            Topology topology = take(std::move(self.open()).build());
+            TopologyBuilder& builder = self.open();
+            Topology topology = take(unlocked([&] { return std::move(builder).build(); }));
             self.builder.reset();
             return topology;
           },

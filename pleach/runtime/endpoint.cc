@@ -74,8 +74,12 @@ std::shared_ptr<Wiring> Endpoint::wiring() const {
 }
 
 Status Endpoint::write_flight(const std::string& path) const {
-  return write_file(path,
-                    flight_text(wiring()->progress->flight_log(), options_.name, {"request", ""}));
+  const std::shared_ptr<Wiring> now = wiring();
+  if (!now->process.is_here()) {
+    return invalid(fmt::format("rank {}: the endpoint is of another process, which forked this one",
+                               rank().value));
+  }
+  return write_file(path, flight_text(now->progress->flight_log(), options_.name, {"request", ""}));
 }
 
 int64_t Openings::count(uint64_t kind) {

@@ -122,6 +122,11 @@ void Progress::fail_all(const Error& error) {
   call_back(lock);
 }
 
+// In a child of fork() another thread, which is not there, may hold it for ever.
+Progress::Lock Progress::own_lock() const {
+  return background_.process.is_here() ? Lock(mutex_) : Lock();
+}
+
 FlightLog Progress::flight_log() const {
   const Lock lock(mutex_);
   FlightLog log = flight_.log();
@@ -305,12 +310,12 @@ void Progress::on_done(OperationState& state, std::function<void(const Status&)>
 }
 
 TimePoint Progress::started(const OperationState& state) const {
-  const Lock lock(mutex_);
+  const Lock lock = own_lock();
   return state.started;
 }
 
 TimePoint Progress::finished(const OperationState& state) const {
-  const Lock lock(mutex_);
+  const Lock lock = own_lock();
   return state.finished;
 }
 
@@ -323,7 +328,7 @@ TimePoint Progress::expiry() const {
 }
 
 Received Progress::received(const OperationState& state) const {
-  const Lock lock(mutex_);
+  const Lock lock = own_lock();
   return state.received;
 }
 

@@ -157,6 +157,7 @@ class Progress final : public Sink {
   };
   using Lock = std::unique_lock<std::mutex>;
 
+  Lock own_lock() const;
   Open* find(uint64_t channel);
   static std::unique_ptr<Traffic> make_channel(const ChannelOptions& options, Transport& transport,
                                                std::vector<bool>& sending);

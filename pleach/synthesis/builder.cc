@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "pleach/base/interruption.h"
+
 namespace pleach {
 namespace {
 
@@ -33,6 +35,7 @@ ScheduleBuilder::ScheduleBuilder(const SynthesisRequest& request, CollectiveKind
 }
 
 void ScheduleBuilder::add(const Message& message, NodeId source, NodeId target, int32_t route) {
+  check_interruption();
   move_count_ += message.chunk_count;
   schedule_.transfers.push_back({message.first_chunk, message.chunk_count, source, target,
                                  message.step, route, message.op, message.source_pass,

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "pleach/base/interruption.h"
 #include "pleach/base/text.h"
 #include "pleach/collective/rank_of_node.h"
 #include "pleach/topology/grids.h"
@@ -80,6 +81,7 @@ void add_by_bandwidth(const Topology& topology, std::span<const NodeId> particip
     }
     Sets sets(topology.nodes().size());
     for (const Link& link : topology.links()) {
+      check_interruption();
       if (link.bandwidth_bytes_per_s >= least && takes_part(link.source) &&
           takes_part(link.target)) {
         sets.join(link.source.index(), link.target.index());

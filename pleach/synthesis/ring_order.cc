@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 #include "pleach/collective/rank_of_node.h"
 #include "pleach/synthesis/hierarchy.h"
 #include "pleach/synthesis/leaves.h"
@@ -159,6 +160,7 @@ class CycleSearch {
   std::optional<std::vector<int32_t>> search() {
     enter(start_);
     while (!path_.empty() && budget_ > 0) {
+      check_interruption();
       if (path_.size() == ranks_.size() && closes()) {
         return ranks_of_path();
       }

@@ -5,6 +5,7 @@
 
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 
 namespace pleach {
 namespace {
@@ -190,6 +191,7 @@ class Grower {
           is_first_round_ ? options_.first_order : options_.later_order;
       bool added_any = false, added_last = false;
       for (const int32_t root : order) {
+        check_interruption();
         added_last = add_edge(root);
         added_any = added_any || added_last;
       }
@@ -205,6 +207,7 @@ class Grower {
       return false;
     }
     for (; tree.scanned_count < tree.parent_count; ++tree.scanned_count) {
+      check_interruption();
       const int32_t parent = tree.frontier[tree.scanned_count];
       const WaySearch::Found found = search_.find(tree, parent, room_, passes_leaves_);
       if (found.child >= 0) {

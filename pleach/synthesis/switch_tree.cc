@@ -10,6 +10,7 @@
 
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 #include "pleach/topology/nodes_of_kind.h"
 
 namespace pleach {
@@ -78,6 +79,7 @@ Result<std::vector<SwitchTree>> SwitchTree::find(const Topology& topology,
     SwitchTree tree(topology, center);
     std::size_t longest = 0;
     for (const NodeId rank : ranks) {
+      check_interruption();
       std::size_t length = 0;
       for (NodeId node = rank; node != center; node = above.at(node)) {
         tree.above_.emplace(node, above.at(node));

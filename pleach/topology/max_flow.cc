@@ -11,13 +11,31 @@
 #include <numeric>
 
 #include "pleach/base/check.h"
+#include "pleach/base/interruption.h"
 
 namespace pleach {
 
 namespace {
 
 using Graph = lemon::SmartDigraph;
-using Capacities = Graph::ArcMap<int64_t>;
+// LEMON reads them in its innermost loops: there a long search is interrupted.
+class Capacities : public Graph::ArcMap<int64_t> {
+ public:
+  using Map = Graph::ArcMap<int64_t>;
+  using Map::Map;
+  Reference operator[](const Key& arc) { return Map::operator[](arc); }
+  ConstReference operator[](const Key& arc) const {
+    if (--countdown_ == 0) {
+      countdown_ = kReads;
+      check_interruption_now();
+    }
+    return Map::operator[](arc);
+  }
+
+ private:
+  static constexpr int kReads = 4096;
+  mutable int countdown_ = kReads;
+};
 using Side = Graph::NodeMap<bool>;
 using Search = lemon::HaoOrlin<Graph, Capacities>;
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 #include "pleach/topology/grids.h"
 #include "pleach/topology/link_tree.h"
 #include "pleach/topology/max_flow.h"
@@ -153,6 +154,7 @@ int64_t enumerate_halves(Halves& halves, std::size_t rank_count) {
   int64_t narrowest = std::numeric_limits<int64_t>::max();
   std::vector<bool> in_first(rank_count);
   for (uint32_t set = 0; set < (uint32_t{1} << (rank_count - 1)); ++set) {
+    check_interruption();
     // The last rank stays out; of an odd number, the halves have both sizes.
     const auto size = at(std::popcount(set));
     if (size != rank_count / 2 && size != (rank_count + 1) / 2) {
@@ -310,6 +312,7 @@ int64_t least_to_all_ranks(const Topology& topology, NodeId node) {
       bandwidth[(outward ? link.target : link.source).index()] += link.bandwidth_bytes_per_s;
     }
     for (const NodeId rank : topology.rank_nodes()) {
+      check_interruption();
       least = rank == node ? least : std::min(least, bandwidth[rank.index()]);
     }
   }
@@ -351,6 +354,7 @@ Farthest eccentricity(const Topology& topology, NodeId source, std::vector<int32
   std::vector<NodeId> seen = {source};
   Farthest farthest = {source, 0};
   for (std::size_t at = 0; at < queue.size(); ++at) {
+    check_interruption();
     const std::span<const LinkId> links = topology.links_out(queue[at]);
     work += static_cast<int64_t>(links.size());
     for (const LinkId link : links) {

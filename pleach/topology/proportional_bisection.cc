@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 #include "pleach/topology/grids.h"
 #include "pleach/topology/metrics.h"
 
@@ -145,6 +146,7 @@ class Bridges {
     // All ranks reach each other.
     std::vector<Visit> visits = {enter(topology_.rank_nodes().front().value, -1)};
     while (!visits.empty()) {
+      check_interruption();
       Visit& visit = visits.back();
       if (visit.next < count_of(neighbours_[at(visit.node)])) {
         const int32_t neighbour = neighbours_[at(visit.node)][at(visit.next++)];

@@ -4,6 +4,7 @@
 
 #include "pleach/base/hash.h"
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 #include "pleach/base/text.h"
 
 namespace pleach {
@@ -58,6 +59,7 @@ Result<std::vector<LinkId>> Router::route(NodeId source, NodeId target, int32_t 
   }
   std::vector<LinkId> route;
   for (NodeId node = source; node != target;) {
+    check_interruption();
     const std::vector<int32_t>& distances = distances_to(target);
     choices_.clear();
     for_each_nearer(topology_, distances, node, target,
@@ -141,6 +143,7 @@ const std::vector<int32_t>& Router::distances_to(NodeId target) {
   distances[target.index()] = 0;
   std::vector<NodeId> queue = {target};
   for (std::size_t at = 0; at < queue.size(); ++at) {
+    check_interruption();
     const NodeId node = queue[at];
     for (const LinkId link : topology_.links_in(node)) {
       const NodeId previous = topology_.link(link).source;

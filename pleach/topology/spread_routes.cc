@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 
 namespace pleach {
 namespace {
@@ -85,6 +86,7 @@ Result<bool> RouteSpreader::place_all(std::span<const Demand> demands, double un
                            [&](std::size_t index) { return demands[index].load; });
   bool has_choice = false;
   for (const std::size_t index : order) {
+    check_interruption();
     const Demand& demand = demands[index];
     const double load = static_cast<double>(demand.load) / unit;
     PLEACH_TRY(look(demand));
@@ -110,6 +112,7 @@ Status RouteSpreader::improve(std::span<const Demand> demands, double unit,
     }
     const std::size_t block = 1 + at(idle) % kMostAtOnce;
     for (std::size_t first = 0; first < order.size(); first += block) {
+      check_interruption();
       const auto some = std::span(order).subspan(first, std::min(block, order.size() - first));
       PLEACH_TRY(place_anew(some, demands, unit, rng, current));
     }
@@ -245,6 +248,7 @@ Status RouteSpreader::look(const Demand& demand) {
     return no_route(topology_, demand.source, demand.target);
   }
   for (std::size_t place = 0; place < found.nodes.size(); ++place) {
+    check_interruption();
     found.first_arc.push_back(found.arcs.size());
     const NodeId node = found.nodes[place];
     if (node == demand.target) {

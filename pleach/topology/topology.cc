@@ -10,6 +10,7 @@
 #include "pleach/base/check.h"
 #include "pleach/base/hash.h"
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 #include "pleach/base/names.h"
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
@@ -60,6 +61,7 @@ class Reachability {
       return std::nullopt;
     }
     for (const NodeId source : topology_.rank_nodes()) {
+      check_interruption();
       if (!is_universal(source)) {
         walk(source);
         for (const NodeId target : topology_.rank_nodes()) {
@@ -104,6 +106,7 @@ class Reachability {
     stamp_[source.index()] = epoch_;
     queue_.assign(1, source);
     for (std::size_t at = 0; at < queue_.size(); ++at) {
+      check_interruption();
       for (const LinkId link : topology_.links_out(queue_[at])) {
         const NodeId next = topology_.link(link).target;
         if (std::exchange(stamp_[next.index()], epoch_) != epoch_ &&
@@ -118,6 +121,7 @@ class Reachability {
     state_[node.index()] = State::kUniversal;
     queue_.assign(1, node);
     for (std::size_t at = 0; at < queue_.size(); ++at) {
+      check_interruption();
       for (const LinkId link : topology_.links_in(queue_[at])) {
         const NodeId previous = topology_.link(link).source;
         if (passes_through(topology_.node(previous)) &&
@@ -189,6 +193,7 @@ uint64_t Topology::fingerprint() const {
     }
   }
   for (const Link& link : links_) {
+    check_interruption();
     hash.add(link.source.value);
     hash.add(link.target.value);
     hash.add(link.bandwidth_bytes_per_s);
@@ -208,6 +213,7 @@ uint64_t Topology::fingerprint() const {
 }
 
 Result<NodeId> TopologyBuilder::add_node(Node node, const std::string& where) {
+  check_interruption();
   if (topology_.nodes_.size() >= kNodeLimit) {
     return invalid(where, fmt::format("more than {} nodes", kNodeLimit));
   }
@@ -252,6 +258,7 @@ Result<NodeId> TopologyBuilder::add_node(Node node, const std::string& where) {
 }
 
 Result<LinkId> TopologyBuilder::add_link(Link link, const std::string& where) {
+  check_interruption();
   const auto node_count = count_of(topology_.nodes_);
   for (const NodeId end : {link.source, link.target}) {
     if (end.value < 0 || end.value >= node_count) {

@@ -10,6 +10,7 @@
 
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 #include "pleach/base/units.h"
 #include "pleach/training/iteration_recorder.h"
 #include "pleach/training/trace_collectives.h"
@@ -156,6 +157,7 @@ Result<TrainingRun> Simulator::run() {
 // Everything that happens now. The policies decide when all else of this instant is known.
 Status Simulator::run_instant() {
   for (bool moved = true; moved;) {
+    check_interruption();
     PLEACH_TRY(settle());
     moved = false;
     if (!is_over() && gradients_.has_next(now_ps_)) {

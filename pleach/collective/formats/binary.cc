@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 #include "pleach/collective/formats.h"
 #include "pleach/collective/violations.h"
 #include "pleach_generated/schedule_generated.h"
@@ -75,6 +76,7 @@ constexpr uint32_t kPassBits = 16;
 std::vector<uint32_t> pack_passes(const Schedule& schedule) {
   std::vector<uint32_t> packed;
   for (const Transfer& transfer : schedule.transfers) {
+    check_interruption();
     packed.push_back(uint32_t{transfer.target_pass} << kPassBits | transfer.source_pass);
   }
   return packed;
@@ -217,6 +219,7 @@ Result<std::vector<Transfer>> unpack_transfers(const file::Schedule& packed,
   std::vector<Transfer> transfers;
   transfers.reserve(packed.transfers()->size());
   for (const file::Transfer* t : *packed.transfers()) {
+    check_interruption();
     if (t->op() != 0 && t->op() != 1) {
       return invalid(path, fmt::format("transfers[{}]: op {} is neither 0 (copy) nor 1 (reduce)",
                                        transfers.size(), t->op()));

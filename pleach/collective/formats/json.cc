@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 #include "pleach/base/names.h"
 #include "pleach/base/text.h"
 #include "pleach/collective/formats.h"
@@ -98,6 +99,7 @@ void write_routes(std::string& text, const RouteTable& routes) {
   }
   text += "  \"routes\": [";
   for (int32_t route = 0; route < routes.size(); ++route) {
+    check_interruption();
     text += route > 0 ? ",\n    " : "\n    ";
     text += list(routes[route], [](LinkId link) { return link.value; });
   }
@@ -108,6 +110,7 @@ void write_transfers(std::string& text, const std::vector<Transfer>& transfers) 
   auto out = std::back_inserter(text);
   text += "  \"transfers\": [";
   for (std::size_t i = 0; i < transfers.size(); ++i) {
+    check_interruption();
     const Transfer& t = transfers[i];
     fmt::format_to(out, "{}\n    {{\"step\": {}, \"first_chunk\": {}", i > 0 ? "," : "", t.step,
                    t.first_chunk);
@@ -413,6 +416,7 @@ bool Reader::boolean(bool value) {
 }
 
 bool Reader::number_unsigned(uint64_t value) {
+  check_interruption();
   if (value <= static_cast<uint64_t>(INT64_MAX)) {
     return integer(static_cast<int64_t>(value));
   }
@@ -615,6 +619,7 @@ bool Reader::start_object(std::size_t /*size*/) {
 }
 
 bool Reader::key(std::string& name) {
+  check_interruption();
   field_ = nullptr;
   for (const Field& field : kFields) {
     if (field.place == place_ && field.name == name) {
@@ -675,6 +680,7 @@ bool Reader::end_object() {
 }
 
 bool Reader::start_array(std::size_t /*size*/) {
+  check_interruption();
   if (!expect(Kind::kArray)) {
     return false;
   }
@@ -753,6 +759,7 @@ std::optional<int64_t> version_of(std::string_view content) {
   bool is_version = false;
   std::optional<int64_t> version;
   const auto keep = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    check_interruption();
     if (depth == 1 && event == Json::parse_event_t::key) {
       is_version = parsed == "version";
     } else if (depth == 1 && event == Json::parse_event_t::value && is_version &&

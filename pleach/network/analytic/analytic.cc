@@ -11,6 +11,8 @@
 #include <queue>
 #include <utility>
 
+#include "pleach/base/interruptible_sort.h"
+#include "pleach/base/interruption.h"
 #include "pleach/base/units.h"
 #include "pleach/network/job_checks.h"
 #include "pleach/network/model.h"
@@ -32,11 +34,12 @@ class StepTimes {
     const LoweredSchedule& schedule = job_.schedule();
     std::vector<Send> all;
     for (int32_t stream = 0; stream < job_.order().stream_count(); ++stream) {
+      check_interruption();
       for (int32_t segment = 0; segment < schedule.segment_count(); ++segment) {
         all.push_back(schedule.send(stream, segment, 0));
       }
     }
-    std::ranges::sort(all);
+    sort_interruptibly(all);
     int64_t sum_ps = 0;
     for (std::size_t begin = 0, end = 0; begin < all.size(); begin = end) {
       while (end < all.size() && all[end].key == all[begin].key) {
@@ -61,6 +64,7 @@ class StepTimes {
 
   int64_t slot_ps(std::span<const Send> sends) {
     for (const Send& send : sends) {
+      check_interruption();
       for_each_translate(send, [&](const Send& moved, const LoweredConnection& connection) {
         const int64_t bytes = job_.wire_bytes(moved);
         for (const LinkId link : connection.links) {
@@ -70,11 +74,13 @@ class StepTimes {
     }
     int64_t slowest_ps = 0;
     for (const Send& send : sends) {
+      check_interruption();
       for_each_translate(send, [&](const Send& moved, const LoweredConnection& connection) {
         slowest_ps = std::max(slowest_ps, send_ps(moved, connection));
       });
     }
     for (const Send& send : sends) {
+      check_interruption();
       for_each_translate(send, [&](const Send&, const LoweredConnection& connection) {
         for (const LinkId link : connection.links) {
           const int64_t bytes = std::exchange(load_bytes_[link.index()], 0);

@@ -6,6 +6,7 @@
 
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 #include "pleach/base/units.h"
 #include "pleach/network/flit/credit_loop.h"
 #include "pleach/network/flit/deadlock.h"
@@ -144,6 +145,7 @@ int64_t FlitEngine::next_ps() const {
 
 Status FlitEngine::advance(int64_t until_ps) {
   while (!is_idle() && finished_.empty()) {
+    check_interruption();
     const auto cycle = next_cycle();
     if (!cycle.has_value()) {
       return stuck();
@@ -197,6 +199,7 @@ void FlitEngine::run_cycle(int64_t cycle) {
     pools_.touch(flight.pool);
   }
   while (pools_.has_touched()) {
+    check_interruption();
     take_from(pools_.next_touched());
   }
   routers.begin_cycle();
@@ -317,6 +320,7 @@ Error FlitEngine::stuck() const {
 NetworkUse FlitEngine::use() {
   Routers& routers = *network_.routers;
   while (const auto next = routers.next_cycle()) {
+    check_interruption();
     routers.skip_to(*next);
     routers.begin_cycle();
     routers.end_cycle();

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "pleach/base/check.h"
+#include "pleach/base/interruption.h"
 #include "pleach/base/units.h"
 #include "pleach/network/flit/packet_way.h"
 #include "pleach/network/job_checks.h"
@@ -193,6 +194,7 @@ Status PacketEngine::advance(int64_t until_ps) {
 // Everything of one time, in rounds: what begins may have something follow at once.
 void PacketEngine::run_instant() {
   do {
+    check_interruption();
     network_.run(progress_.now_ps);
     for (const PacketNetwork::Report& report : network_.take_reports()) {
       handle(report);

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "pleach/base/check.h"
+#include "pleach/base/interruption.h"
 
 namespace pleach {
 namespace {
@@ -226,6 +227,7 @@ void PacketNetwork::touch(int32_t line) {
 
 void PacketNetwork::run(int64_t now_ps) {
   while (!events_.empty() && events_.top().time_ps == now_ps) {
+    check_interruption();
     const uint64_t tag = events_.top().tag;
     events_.pop();
     const auto number = static_cast<int32_t>(tag & ((uint64_t{1} << kNumberBits) - 1));

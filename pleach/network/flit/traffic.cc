@@ -9,6 +9,7 @@
 
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 #include "pleach/base/rng.h"
 #include "pleach/base/text.h"
 #include "pleach/network/flit/credit_loop.h"
@@ -173,6 +174,7 @@ void TrafficRun::advance(int64_t cycle) {
   }
   Routers& routers = *network_.routers;
   while (true) {
+    check_interruption();
     int64_t next = routers.drained().empty() ? routers.next_cycle().value_or(cycle) : routers.now();
     if (!sources_.idle.empty()) {
       next = std::min(next, sources_.idle.top().first);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "pleach/base/interruption.h"
 #include "pleach/base/units.h"
 #include "pleach/network/job_checks.h"
 
@@ -105,6 +106,7 @@ void Engine::run_due() {
   do {
     do {
       const FlowEvent event = events_.pop();
+      check_interruption();
       prefetch_next();
       handle(event);
     } while (has_due());

@@ -6,6 +6,7 @@
 
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 
 namespace pleach {
 namespace {
@@ -244,6 +245,7 @@ std::size_t FairShares::prepare_class(int32_t flow_class) {
 void FairShares::fill_class(int32_t flow_class) {
   std::size_t remaining = prepare_class(flow_class);
   while (remaining > 0) {
+    check_interruption();
     std::pop_heap(part_.heap.begin(), part_.heap.end(), std::greater<>());
     const auto [share, fullest] = part_.heap.back();
     part_.heap.pop_back();

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 #include "pleach/base/text.h"
 #include "pleach/collective/rank_of_node.h"
 #include "pleach/synthesis/algorithm.h"
@@ -138,6 +139,7 @@ int32_t narrowest_way(const Plan& plan, const Phase& phase) {
   int32_t least = kStripeLimit;
   for (const Schedule& schedule : phase.groups) {
     for (const Transfer& transfer : schedule.transfers) {
+      check_interruption();
       const bool has_chosen = is_chosen(router, transfer, schedule.routes[transfer.route]);
       const int32_t ways = has_chosen ? 1 : router.ways_out(transfer.source, transfer.target);
       least = std::min(least, std::max(ways, 1));
@@ -218,6 +220,7 @@ class Writer {
       }
       const Schedule& schedule = phase.groups[at(group)];
       for (const Transfer& transfer : schedule.transfers) {
+        check_interruption();
         const int32_t unit = count / phase.chunk_count;
         Transfer placed = transfer;
         placed.first_chunk = first + transfer.first_chunk * unit;
