@@ -1,6 +1,5 @@
 #include "pleach/python/calls.h"
 
-#include <cxxabi.h>
 #include <unistd.h>
 
 #include <utility>
@@ -56,18 +55,17 @@ bool Ending::wait_until_left(std::chrono::milliseconds wait) {
 
 Unlocked::Unlocked() : state_(PyEval_SaveThread()) {}
 
-void Unlocked::lock() noexcept {
-  if (state_ == nullptr) {
-    return;
+Stay::~Stay() {
+  while (!has_returned_) {
+    pause();
   }
-  try {
+}
+
+void Unlocked::lock() {
+  if (state_ != nullptr) {
+    Stay stay;
     PyEval_RestoreThread(std::exchange(state_, nullptr));
-  } catch (const abi::__forced_unwind&) {
-    // The interpreter has ended, and Python ends the thread (before version 3.14). To unwind the
-    // stack of others, which do not expect it, would end the process.
-    while (true) {
-      pause();
-    }
+    stay.has_returned();
   }
 }
 

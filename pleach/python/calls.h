@@ -42,6 +42,21 @@ class Ending {
   std::condition_variable left_;
 };
 
+// Python ends threads that come back when the interpreter has ended (before version 3.14), by
+// unwinding their stack. Functions of others on it do not expect that, and would end the process:
+// such a thread stays here instead, as its end is that of this.
+class Stay {
+ public:
+  Stay() = default;
+  Stay(const Stay&) = delete;
+  Stay& operator=(const Stay&) = delete;
+  ~Stay();
+  void has_returned() { has_returned_ = true; }
+
+ private:
+  bool has_returned_ = false;
+};
+
 // While it lives, this thread does not hold the interpreter's lock. Where the interpreter ends
 // meanwhile, a thread that is not the one that ends it never returns from here.
 class Unlocked {
@@ -50,8 +65,8 @@ class Unlocked {
   Unlocked(const Unlocked&) = delete;
   Unlocked& operator=(const Unlocked&) = delete;
   ~Unlocked() { lock(); }
-  // Takes the lock back.
-  void lock() noexcept;
+  // Takes the lock back. Raises nothing.
+  [[gnu::noinline]] void lock();
   // Lets go of it again.
   void unlock();
 
@@ -77,7 +92,9 @@ class Call {
   template <typename Function>
   void locked(const Function& function) {
     unlocked_.lock();
+    Stay stay;
     function();
+    stay.has_returned();
     unlocked_.unlock();
   }
   // Takes the lock back. Raises what a handler has raised, and SystemExit as the constructor does.
@@ -102,15 +119,16 @@ auto unlocked(const Function& function) {
     if constexpr (std::is_void_v<decltype(function())>) {
       function();
       call.end();
+      return;
     } else {
       auto result = function();
       call.end();
       return result;
     }
   } catch (const Interrupted&) {
-    call.end();
-    throw;
   }
+  call.end();
+  throw Interrupted();  // it was no signal
 }
 
 // The same of a function of the C interface that does not wait.

@@ -33,6 +33,8 @@ namespace nb = nanobind;
 // When the interpreter ends, operations that all ranks have started may still come to their end
 // for so long, and threads in calls have as long to leave them.
 constexpr std::chrono::milliseconds kGrace{300};
+// The whole of it, where the rank leaves with open communicators.
+constexpr std::chrono::milliseconds kLongestFarewell{900};
 // What has been aborted ends as soon as the news of it has come.
 constexpr std::chrono::milliseconds kLongestEnd{2000};
 
@@ -74,13 +76,13 @@ struct CommunicatorState {
   ~CommunicatorState() {
     flights.sweep();
     if (!flights.is_empty()) {
-      abort("let go of a communicator in use");
+      end_job("let go of a communicator in use");
     }
     end();
   }
 
-  // All ranks are told that this one did that. Raises nothing.
-  void abort(const std::string& what) {
+  // Ends it on all ranks, which are told that this one did that. Raises nothing.
+  void end_job(const std::string& what) {
     if (handle.is_open()) {
       const SharedCommunicator::Use used(handle);
       const std::string reason = fmt::format("rank {} {}", pleach_communicator_rank(used), what);
@@ -197,7 +199,7 @@ class PythonCommunicator {
     const Use whole = use();
     call_and_wait([&] { return pleach_communicator_close(whole); });
   }
-  nb::list in_flight() const {
+  Flights::Arrays in_flight() const {
     state_->flights.sweep();
     return state_->flights.arrays();
   }
@@ -207,7 +209,7 @@ class PythonCommunicator {
     if (may_end) {
       state_->flights.drain(kGrace);
     }
-    state_->abort(what);
+    state_->end_job(what);
     state_->end();
   }
   // Ends what is in flight or waited for, on all ranks.
@@ -329,18 +331,40 @@ class PythonEndpoint {
   std::shared_ptr<SharedEndpoint> handle_ = std::make_shared<SharedEndpoint>();
 };
 
+// While it lives, what waits for other ranks waits no longer than until then.
+class Farewell {
+ public:
+  explicit Farewell(std::chrono::milliseconds wait)
+      : end_(std::chrono::steady_clock::now() + wait) {
+    pleach_set_interrupt(is_over, this);
+  }
+  Farewell(const Farewell&) = delete;
+  Farewell& operator=(const Farewell&) = delete;
+  ~Farewell() { pleach_set_interrupt(nullptr, nullptr); }
+
+ private:
+  static int32_t is_over(void* context) {
+    return std::chrono::steady_clock::now() >= static_cast<Farewell*>(context)->end_ ? 1 : 0;
+  }
+
+  const std::chrono::steady_clock::time_point end_;
+};
+
 // Before the interpreter ends: what is in flight may come to its end, then this rank leaves its
 // jobs, whatever others of its threads do, and nothing of the library calls Python any more.
 void end_process() {
   Ending& ending = Ending::present();
   ending.begin();
   const auto communicators = Living<CommunicatorState>::present().all();
+  // A rank that has closed all of them serves others until they have left, too.
+  const auto farewell =
+      communicators.empty() ? nullptr : std::make_unique<Farewell>(kLongestFarewell);
   const auto until = std::chrono::steady_clock::now() + kGrace;
   for (const auto& state : communicators) {
     const auto left = until - std::chrono::steady_clock::now();
     state->flights.drain(std::chrono::ceil<std::chrono::milliseconds>(left));
     if (!state->flights.is_empty()) {
-      state->abort("ended with work in flight");
+      state->end_job("ended with work in flight");
     }
   }
   bool has_left = false;

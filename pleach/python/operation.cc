@@ -54,8 +54,8 @@ void Flights::sweep() {
   std::erase_if(flights_, [](const auto& flight) { return flight->has_landed; });
 }
 
-nb::list Flights::arrays() const {
-  nb::list arrays;
+Flights::Arrays Flights::arrays() const {
+  Arrays arrays;
   for (const auto& flight : flights_) {
     arrays.append(nb::make_tuple(flight->input, flight->output));
   }

@@ -34,7 +34,10 @@ class Flights {
   void sweep();
   bool is_empty() const { return flights_.empty(); }
   // Input and output of each.
-  nanobind::list arrays() const;
+  using Arrays =
+      nanobind::typed<nanobind::list,
+                      nanobind::typed<nanobind::tuple, nanobind::object, nanobind::object>>;
+  Arrays arrays() const;
   // Waits until all are done, at most so long.
   void drain(std::chrono::milliseconds wait);
   // The communicator is gone, and all that was in flight with it.

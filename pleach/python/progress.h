@@ -1,6 +1,7 @@
 // Progress of long calls, told to Python.
 #pragma once
 
+#include <cxxabi.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/optional.h>
@@ -59,6 +60,8 @@ class ProgressCalls {
     call->locked([&] {
       try {
         (*progress_)(what);
+      } catch (const abi::__forced_unwind&) {
+        throw;
       } catch (...) {
         raised_ = std::current_exception();
       }

@@ -22,7 +22,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from pleach import _core
 from pleach._arguments import in_one_line
-from pleach._requests import Array, Ask, array_of, prepared, writable
+from pleach._requests import Ask, array_of, prepared, writable
 from pleach.errors import DeadlineError, Error, InvalidArgumentError
 
 # Before the interpreter ends this rank leaves its jobs: what others of its threads are in then
@@ -402,7 +402,7 @@ class Communicator(_Handle):
         return self._core
 
     @property
-    def _in_flight(self) -> list[tuple[Array | None, Array | None]]:
+    def _in_flight(self) -> list[tuple[object, object]]:
         """Input and output of each operation in flight, which the library keeps."""
         return [] if self._core is None else self._core.in_flight()
 

@@ -95,8 +95,11 @@ def daemon_splits(ranks: pleach.Communicator, draw: random.Random) -> None:
 
 def daemon_joins(ranks: pleach.Communicator, draw: random.Random) -> None:
     port, descriptor = pleach.listen()
-    joined = dict(rank_count=2, rank=0, store_port=port, listen_descriptor=descriptor)
-    daemon(lambda: pleach.Endpoint(**joined, deadline_s=DEADLINE_S))  # type: ignore[arg-type]
+    daemon(
+        lambda: pleach.Endpoint(
+            0, 2, store_port=port, listen_descriptor=descriptor, deadline_s=DEADLINE_S
+        )
+    )
 
 
 def daemon_simulates(ranks: pleach.Communicator, draw: random.Random) -> None:
@@ -183,7 +186,7 @@ def be_rank(rank: int, job: dict[str, Any], state: State, seed: int, wanted: int
 
 
 def start_rank(rank: int, job: dict[str, Any], state: State, seed: int) -> dict[str, Any] | None:
-    """Forks a rank. Returns what is known of it; in the rank, which is to go on to its end, None."""
+    """Forks a rank. Returns what is known of it; None in the rank, which goes on to its end."""
     wanted = 0 if state is exit_within else random.Random(seed).choice([0, 0, 3])
     here, there = os.pipe()
     child = os.fork()

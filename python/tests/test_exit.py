@@ -57,9 +57,12 @@ def script(rank: int, job: dict[str, Any], text: str) -> subprocess.Popen[str]:
     arguments = dict(job, rank=rank, rank_count=2, deadline_s=20)
     if rank != 0:
         arguments.pop("listen_descriptor")
-    head = f"import numpy as np, pleach, sys, threading, time\nendpoint = pleach.Endpoint(**{arguments})\n"
+    head = (
+        "import numpy as np, pleach, time\n"
+        f"endpoint = pleach.Endpoint(**{arguments})\nranks = endpoint.communicator()\n"
+    )
     return subprocess.Popen(
-        [sys.executable, "-c", head + "ranks = endpoint.communicator()\n" + text],
+        [sys.executable, "-c", head + text],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         pass_fds=[job["listen_descriptor"]] if rank == 0 else [],

@@ -99,7 +99,6 @@ void write_routes(std::string& text, const RouteTable& routes) {
   }
   text += "  \"routes\": [";
   for (int32_t route = 0; route < routes.size(); ++route) {
-    check_interruption();
     text += route > 0 ? ",\n    " : "\n    ";
     text += list(routes[route], [](LinkId link) { return link.value; });
   }
@@ -416,7 +415,6 @@ bool Reader::boolean(bool value) {
 }
 
 bool Reader::number_unsigned(uint64_t value) {
-  check_interruption();
   if (value <= static_cast<uint64_t>(INT64_MAX)) {
     return integer(static_cast<int64_t>(value));
   }
@@ -680,7 +678,6 @@ bool Reader::end_object() {
 }
 
 bool Reader::start_array(std::size_t /*size*/) {
-  check_interruption();
   if (!expect(Kind::kArray)) {
     return false;
   }
@@ -759,7 +756,6 @@ std::optional<int64_t> version_of(std::string_view content) {
   bool is_version = false;
   std::optional<int64_t> version;
   const auto keep = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    check_interruption();
     if (depth == 1 && event == Json::parse_event_t::key) {
       is_version = parsed == "version";
     } else if (depth == 1 && event == Json::parse_event_t::value && is_version &&
