@@ -367,18 +367,22 @@ void end_process() {
       state->end_job("ended with work in flight");
     }
   }
+  const auto endpoints = Living<SharedEndpoint>::present().all();
   bool has_left = false;
   {
     const Unlocked unlocked;
     has_left = ending.wait_until_left(kGrace);
   }
   if (!has_left) {
-    return;  // their handles are in use until the process is gone
+    // What is in use until the process is gone is never let go of.
+    static_cast<void>(new auto(communicators));  // NOLINT(cppcoreguidelines-owning-memory)
+    static_cast<void>(new auto(endpoints));      // NOLINT(cppcoreguidelines-owning-memory)
+    return;
   }
   for (const auto& state : communicators) {
     state->end();
   }
-  for (const auto& endpoint : Living<SharedEndpoint>::present().all()) {
+  for (const auto& endpoint : endpoints) {
     OwnedEndpoint(endpoint->end()).reset();
   }
 }
