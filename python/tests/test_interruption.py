@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+import random
 import signal
 import threading
 import time
@@ -203,6 +204,39 @@ def interrupt_leaving(endpoint: pleach.Endpoint) -> dict[str, float]:
     return {"endpoint.close": interrupted_after(endpoint.close, 0.2)}
 
 
+def interrupt_starts(endpoint: pleach.Endpoint) -> int:
+    """At any moment, the one after the library's start too: what has begun keeps its array."""
+    size = 1 << 20  # the allocator gives so much back to the kernel
+    with endpoint.communicator() as ranks:
+        begun = np.zeros(1, np.int64)
+        if ranks.rank == 1:
+            ranks.receive(begun, 0)
+            for _ in range(int(begun[0])):
+                ranks.broadcast(np.full(size, 7, np.float32), root=1)
+            return 0
+        draw = random.Random(1)
+        interrupted = 0
+        try:
+            signal.signal(signal.SIGALRM, signal.default_int_handler)
+            for _ in range(60):
+                array = np.zeros(size, np.float32)
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-6, 2e-4))
+                    ranks.start("broadcast", None, array, root=1)
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                except KeyboardInterrupt:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                    interrupted += 1
+                del array
+        finally:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        begun[0] = len(ranks._in_flight)
+        ranks.send(begun, 1)
+        while ranks._in_flight:
+            time.sleep(0.01)
+        return interrupted
+
+
 def join_alone(rank: int) -> None:
     port, descriptor = pleach.listen()
     if rank != 0:
@@ -227,6 +261,11 @@ def test_operations_are_interrupted_and_go_on(transport: str) -> None:
 @pytest.mark.parametrize("what", ["split", "close", "communicator", "shrink"])
 def test_what_ranks_set_up_together_is_interrupted_on_all(what: str) -> None:
     judge(jobs.run(2, interrupt_setup, what)[0])
+
+
+@pytest.mark.parametrize("transport", ["shm", "tcp"])
+def test_starts_that_are_interrupted_keep_their_arrays(transport: str) -> None:
+    assert jobs.run(2, interrupt_starts, transport=transport)[0] > 0
 
 
 def test_leaving_is_interrupted() -> None:
