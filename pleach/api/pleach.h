@@ -37,10 +37,9 @@ int32_t pleach_abi_version(void);
 // first. Valid until the thread's next call that fails.
 const char* pleach_last_error(void);
 
-// While it is set in a thread, calls of the thread that create, split, shrink, close or destroy ask
-// `is_interrupted` about 20 times a second as they wait or plan. Once it returns other than 0 they
-// end with PLEACH_INTERRUPTED, and what is collective ends the job, on all ranks. It calls nothing
-// of this library. Operations do not ask: they take a timeout. NULL: nothing is asked.
+// Sets a function that this thread's calls ask, some 20 times a second, while they create, split,
+// shrink, close or destroy. If it returns other than 0 they end with PLEACH_INTERRUPTED, and the
+// job with them. It must not call this library. Operations have timeouts instead. NULL: none.
 typedef int32_t (*pleach_interrupt)(void* context);
 void pleach_set_interrupt(pleach_interrupt is_interrupted, void* context);
 
@@ -137,10 +136,8 @@ int32_t pleach_communicator_rank_count(const pleach_communicator* communicator);
 // with one message that names rank, operation and cause: nobody waits for what will not come.
 //
 // A rank that only sends in a small collective (the root of a broadcast or scatter, the others of a
-// reduce or gather) does not wait for its peers: PLEACH_OK says that its buffer is free again, not
-// that the peers have asked for the same. Where they have not (another root, count, type, reduction
-// or collective) a later call returns the error: the next one that waits for them, or that finds
-// what they have sent; pleach_communicator_close() at the latest.
+// reduce or gather) gets PLEACH_OK when its buffer is free. If its peers called something else, its
+// next call that waits for them returns the error, or pleach_communicator_close().
 
 // input, output: count elements.
 pleach_status pleach_all_reduce(pleach_communicator* communicator, const void* input, void* output,
