@@ -17,7 +17,8 @@ from .health import Health
 # A wait looks for trouble each time that so much has passed.
 SLICE_S = 0.2
 _SLICE = datetime.timedelta(seconds=SLICE_S)
-# A work whose wait was cut short raises, as one that has failed does; the time tells them apart.
+# A wait that was cut short raises, as that of a work that has failed; only the time tells them
+# apart, as a work may end in between.
 _ALMOST_S = 0.9 * SLICE_S
 
 _groups: dict[str, WatchedGroup] = {}  # by name
@@ -136,9 +137,8 @@ class Awaited:
             else:
                 return False
         except RuntimeError as error:
-            waited_s = time.monotonic() - begin_s
-            if self._group.is_on_host and waited_s > _ALMOST_S and not self.work.is_completed():
-                return False
+            if self._group.is_on_host and time.monotonic() - begin_s > _ALMOST_S:
+                return False  # one that has failed raises at once the next time
             raise health.explained(error) from error
         return True
 
