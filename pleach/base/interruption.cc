@@ -3,26 +3,13 @@
 #include <utility>
 
 namespace pleach {
-namespace {
-
-Interruption*& innermost() {
-  thread_local Interruption* own = nullptr;
-  return own;
-}
-
-}  // namespace
-
 Interruption::Interruption(std::function<bool()> ask)
     : ask_(std::move(ask)),
-      outer_(std::exchange(innermost(), this)),
+      outer_(std::exchange(innermost_, this)),
       next_(std::chrono::steady_clock::now() + kInterruptionInterval) {}
 
 Interruption::~Interruption() {
-  innermost() = outer_;
-}
-
-Interruption* Interruption::present() {
-  return innermost();
+  innermost_ = outer_;
 }
 
 bool Interruption::is_due() {
@@ -33,9 +20,9 @@ bool Interruption::is_due() {
   if (now < next_) {
     return false;
   }
-  Interruption* const own = std::exchange(innermost(), nullptr);  // `ask` may do work too
+  Interruption* const own = std::exchange(innermost_, nullptr);  // `ask` may do work too
   is_interrupted_ = ask_() || is_interrupted_;
-  innermost() = own;
+  innermost_ = own;
   next_ = std::chrono::steady_clock::now() + kInterruptionInterval;
   return is_interrupted_;
 }

@@ -28,7 +28,7 @@ class Interruption {
   ~Interruption();
 
   // The thread's; null: it has none.
-  static Interruption* present();
+  static Interruption* present() { return innermost_; }
   // The work is to end, whatever `ask` says.
   void interrupt() { is_interrupted_ = true; }
   // The work has been told to end.
@@ -48,6 +48,8 @@ class Interruption {
   // Of work between two looks at the clock: a call costs a thousandth of a look, and steps of a
   // millisecond are still interrupted in time.
   static constexpr int kCalls = 64;
+
+  static inline thread_local Interruption* innermost_ = nullptr;  // inline: loops read it
 
   const std::function<bool()> ask_;
   Interruption* const outer_;
