@@ -29,7 +29,8 @@ void print_raw(std::FILE* to, std::string_view text) {
 }
 
 void print_error(std::FILE* to, std::string_view speaker, std::string_view message) {
-  fmt::print(to, "{}: {}\n", one_line(speaker), one_line(message));
+  const std::string line = fmt::format("{}: {}\n", one_line(speaker), one_line(message));
+  static_cast<void>(std::fwrite(line.data(), 1, line.size(), to));
 }
 
 std::string unwritten_text(int error_number) {

@@ -46,7 +46,9 @@ Status check_rank_count(int32_t rank_count, const LaunchEnvironment& launch) {
 }
 
 void print_rank_error(const Invocation& invocation, Rank rank, const Error& error) {
-  print_text(invocation.error, one_line(said_by(rank, error.message)) + "\n");
+  const std::string line = said_by(rank, error.message);
+  const std::size_t colon = line.find(": ");
+  print_error(invocation.error, line.substr(0, colon), line.substr(colon + 2));
 }
 
 void warn_of_strangers(const Invocation& invocation, const LaunchEnvironment& launch) {
