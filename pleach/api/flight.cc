@@ -20,6 +20,7 @@ namespace pleach {
 namespace {
 
 constexpr int64_t kMostBytes = 64 << 20;
+constexpr std::string_view kGroup = "group-";
 constexpr std::size_t kMostMismatches = 20;
 constexpr std::size_t kMostFiles = 1 << 20;
 
@@ -39,10 +40,13 @@ std::optional<int32_t> rank_of(const std::string& name) {
 class Inspection {
  public:
   explicit Inspection(std::string folder) { report_.folder = std::move(folder); }
+  // With the groups, or without: those of groups have none.
+  Result<FlightReport> run_with_groups();
   Result<FlightReport> run();
 
  private:
   Status read_folder();
+  Result<FlightReport> compare_all();
   Result<FlightFile> read(const std::string& name) const;
   void keep_one_job();
   void collect_failures();
@@ -54,6 +58,7 @@ class Inspection {
   void note_lateness(const Telling& telling);
 
   FlightReport report_;
+  std::vector<std::string> groups_;                      // their folders
   std::map<int32_t, FlightFile> files_;                  // by rank
   std::map<std::string, FlightFile::Channel> channels_;  // by number
   std::map<int32_t, FlightReport::Lateness> lateness_;   // by rank
@@ -71,6 +76,11 @@ Status Inspection::read_folder() {
                                              error.message())};
   }
   for (const std::string& name : names) {
+    if (name.starts_with(kGroup) &&
+        std::filesystem::is_directory(report_.folder + "/" + name, error)) {
+      groups_.push_back(report_.folder + "/" + name);
+      continue;
+    }
     Result<FlightFile> file = read(name);
     if (file) {
       files_.emplace(file->rank, std::move(*file));
@@ -246,6 +256,10 @@ void Inspection::note_lateness(const Telling& telling) {
 
 Result<FlightReport> Inspection::run() {
   PLEACH_TRY(read_folder());
+  return compare_all();
+}
+
+Result<FlightReport> Inspection::compare_all() {
   if (files_.empty()) {
     return invalid(fmt::format(
         "{} has no flight file of a rank{}", pleach::quoted(report_.folder),
@@ -261,10 +275,26 @@ Result<FlightReport> Inspection::run() {
   return std::move(report_);
 }
 
+Result<FlightReport> Inspection::run_with_groups() {
+  PLEACH_TRY(read_folder());
+  for (const std::string& group : groups_) {
+    if (Result<FlightReport> of_group = Inspection(group).run()) {
+      report_.groups.push_back(std::move(of_group).value());
+    } else {
+      report_.problems.push_back(
+          {one_line(std::filesystem::path(group).filename().string()), of_group.error().message});
+    }
+  }
+  if (files_.empty() && !report_.groups.empty()) {
+    return std::move(report_);
+  }
+  return compare_all();
+}
+
 }  // namespace
 
 Result<FlightReport> inspect_flight(const std::string& folder) {
-  return Inspection(folder).run();
+  return Inspection(folder).run_with_groups();
 }
 
 }  // namespace pleach

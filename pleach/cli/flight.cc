@@ -75,6 +75,9 @@ std::string message_text(const FlightReport::Message& message) {
 }
 
 std::string text_of(const FlightReport& report) {
+  if (report.rank_count == 0) {
+    return "";  // what there is is of groups
+  }
   std::string text =
       fmt::format("job {}, {} ranks\n", pleach::quoted(report.job), report.rank_count);
   if (!report.missing.empty()) {
@@ -113,7 +116,11 @@ Result<ExitCode> run_flight(const Command& command, const Invocation& invocation
     return *stop;
   }
   PLEACH_ASSIGN(report, inspect_flight(line.text("FOLDER")));
-  print_text(invocation.out, line.json() ? to_json(report) + "\n" : text_of(report));
+  std::string text = line.json() ? to_json(report) + "\n" : text_of(report);
+  for (const FlightReport& group : report.groups) {
+    text += line.json() ? "" : (text.empty() ? "" : "\n") + text_of(group);
+  }
+  print_text(invocation.out, text);
   return ExitCode::kDone;
 }
 

@@ -186,7 +186,9 @@ Result<FlightFile> read_flight_file(std::string_view text, std::string_view wher
   return read_object(top, where);
 }
 
-std::string to_json(const FlightReport& report) {
+namespace {
+
+Json json_of(const FlightReport& report) {
   Json problems = Json::array(), failures = Json::array(), places = Json::array(),
        messages = Json::array(), lateness = Json::array();
   for (const FlightReport::Problem& problem : report.problems) {
@@ -226,8 +228,7 @@ std::string to_json(const FlightReport& report) {
                         {"mean_s", late.mean_s},
                         {"most_s", late.most_s}});
   }
-  // ASCII alone: others wrote what the files hold, and a terminal may obey it.
-  const Json report_json = {
+  Json report_json = {
       {"folder", report.folder},
       {"job", report.job},
       {"rank_count", report.rank_count},
@@ -239,7 +240,17 @@ std::string to_json(const FlightReport& report) {
       {"messages", messages},
       {"lateness", lateness},
       {"slowest", report.lateness.empty() ? Json(nullptr) : Json(report.lateness.front().rank)}};
-  return report_json.dump(-1, ' ', true, Json::error_handler_t::replace);
+  for (const FlightReport& group : report.groups) {
+    report_json["groups"].push_back(json_of(group));
+  }
+  return report_json;
+}
+
+}  // namespace
+
+std::string to_json(const FlightReport& report) {
+  // ASCII alone: others wrote what the files hold, and a terminal may obey it.
+  return json_of(report).dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
 }  // namespace pleach

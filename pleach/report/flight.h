@@ -101,6 +101,8 @@ struct FlightReport {
   std::vector<Place> places;       // by communicator and rank
   std::vector<Message> messages;   // what nobody matches first, then the oldest
   std::vector<Lateness> lateness;  // the slowest first
+  // Of the folders `group-NAME` in it, by name: each is of endpoints of its own.
+  std::vector<FlightReport> groups = {};
 };
 
 // One line: the JSON object of docs/cli.md, "flight".
