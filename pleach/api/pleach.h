@@ -58,12 +58,12 @@ typedef struct pleach_endpoint_options {
   // Rank 0: serve on this socket of pleach_listen(), which is taken over.
   int32_t listen_descriptor;
   const char* job;     // ranks of different jobs do not hear each other
-  const char* secret;  // of the job's ranks alone. NULL: what PLEACH_SECRET or
-                       // PLEACH_SECRET_FILE says, if anything
+  const char* secret;  // NULL: what PLEACH_SECRET or PLEACH_SECRET_FILE says, if anything
   // "tcp", "tcp,sockets=2", "shm", "host" (memory within a host, TCP between), "auto". NULL: auto,
   // the one that joins all ranks by memory where they share it
   const char* transport;
-  int64_t deadline_ms;  // of every wait. 0: 30 s
+  int64_t deadline_ms;        // of every wait. 0: 30 s
+  const char* flight_folder;  // NULL: PLEACH_FLIGHT_FOLDER
 } pleach_endpoint_options;
 
 // A socket for rank 0 to serve the store on, where its port has to be known to the others before.
@@ -73,9 +73,10 @@ pleach_status pleach_listen(const char* host, int32_t* port, int32_t* descriptor
 // Joins the job. options: NULL is all defaults.
 pleach_status pleach_endpoint_create(const pleach_endpoint_options* options,
                                      pleach_endpoint** endpoint);
-// Writes what this rank's last operations were, as `pleach flight` reads it: `path` is
-// FOLDER/rank-R.json. A file that is there is replaced as a whole.
+// Writes this rank's last operations to a whole new file: FOLDER/rank-R.json for `pleach flight`.
 pleach_status pleach_endpoint_write_flight(const pleach_endpoint* endpoint, const char* path);
+// Leaves at once, to end the process; rank 0 serves the others so long first (docs/runtime.md).
+pleach_status pleach_endpoint_leave(pleach_endpoint* endpoint, int64_t patience_ms);
 // Leaves it, when the last communicator and operation over it has been destroyed too. NULL: nothing
 // happens, as in all of the destroy functions.
 void pleach_endpoint_destroy(pleach_endpoint* endpoint);
@@ -89,16 +90,15 @@ const char* pleach_endpoint_transport(const pleach_endpoint* endpoint);  // as l
 typedef struct pleach_communicator_options {
   size_t size;
   const char* name;        // distinct groups of the same ranks differ in it. NULL: "world"
-  const int32_t* ranks;    // of the job, in the order of their ranks here: another order is another
-                           // group. NULL: all
+  const int32_t* ranks;    // of the job, by rank here: another order is another group. NULL: all
   int32_t rank_count;      // of `ranks`
   int32_t landing_places;  // per connection. 0: 4
   int64_t place_bytes;     // 0: 256 KiB
-  // A file of rank 0, a book of `pleach plan` or a schedule: what is run. NULL: that of
-  // PLEACH_BOOK, where all of the job's ranks take part, or what rank 0 plans, once for this
-  // transport, number of ranks and the hosts that they are on. Parts of other sizes are planned
-  // for.
+  // A file of rank 0, a book of `pleach plan` or a schedule: what is run. NULL: PLEACH_BOOK's,
+  // where all of the job's ranks take part, or what rank 0 plans, once for this transport, number
+  // of ranks and their hosts. Parts of other sizes are planned for.
   const char* book;
+  int32_t fails_alone;  // not 0: a failure of it ends no other; it cannot be shrunk
 } pleach_communicator_options;
 
 pleach_status pleach_communicator_create(pleach_endpoint* endpoint,

@@ -50,6 +50,7 @@ Status create(pleach_endpoint* endpoint, const pleach_communicator_options* give
   if (options.place_bytes != 0) {
     wanted.place_bytes = options.place_bytes;
   }
+  wanted.fails_alone = options.fails_alone != 0;
   PLEACH_ASSIGN(opened, Communicator::create(endpoint->endpoint, std::move(wanted)));
   BookRequest request = book_request(process_environment, endpoint->endpoint->transport());
   request.hosts = endpoint->endpoint->hosts();

@@ -71,6 +71,10 @@ Status create(const pleach_endpoint_options* given, pleach_endpoint** endpoint) 
   opened.store = std::move(store);
   opened.name = place.key_prefix.empty() ? opened.name : place.key_prefix;
   opened.deadline = deadline;
+  if (options.flight_folder != nullptr) {
+    PLEACH_SET(opened.flight, flight_options_from_environment());
+    opened.flight->folder = options.flight_folder;
+  }
   PLEACH_ASSIGN(created, Endpoint::create(std::move(opened)));
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory)
   *endpoint = new pleach_endpoint{std::move(created)};
@@ -110,6 +114,14 @@ pleach_status pleach_endpoint_create(const pleach_endpoint_options* options,
 pleach_status pleach_endpoint_write_flight(const pleach_endpoint* endpoint, const char* path) {
   return call("pleach_endpoint_write_flight", {{endpoint, "endpoint"}, {path, "path"}},
               [&] { return endpoint->endpoint->write_flight(path); });
+}
+
+pleach_status pleach_endpoint_leave(pleach_endpoint* endpoint, int64_t patience_ms) {
+  return call("pleach_endpoint_leave", {{endpoint, "endpoint"}}, [&]() -> Status {
+    PLEACH_ASSIGN(patience, pleach::c_abi::timeout("pleach_endpoint_leave", patience_ms));
+    endpoint->endpoint->leave(patience);
+    return pleach::ok();
+  });
 }
 
 void pleach_endpoint_destroy(pleach_endpoint* endpoint) {

@@ -70,11 +70,9 @@ Status Channel::start(CollectiveRun& run, const RunSpec& spec, TimePoint now) {
   const RunWorld world = {transport_, options_,        lanes_,
                           sending_,   memory_.scratch, memory_.outbox.get()};
   PLEACH_TRY(note(run, run.start(spec, world, now)));
+  PLEACH_TRY(check_departed(run));
   for (const Rank peer : run.peers()) {
     const Peer& state = peers_[peer.index()];
-    if (state.lost != nullptr) {
-      PLEACH_TRY(tell(run, {.kind = Kind::kLost, .peer = peer, .reason = state.lost}));
-    }
     if (state.begun >= spec.operation) {
       const bool is_it = state.begun == spec.operation;
       PLEACH_TRY(tell(run, {.kind = Kind::kBegun,
@@ -91,9 +89,33 @@ Status Channel::start(CollectiveRun& run, const RunSpec& spec, TimePoint now) {
   }
   std::erase_if(early_,
                 [&](const TransportEvent& event) { return event.tag.operation == spec.operation; });
+  for (const Rank peer : run.peers()) {  // after what they have sent before
+    if (const char* const lost = peers_[peer.index()].lost) {
+      PLEACH_TRY(tell(run, {.kind = Kind::kLost, .peer = peer, .reason = lost}));
+    }
+  }
   PLEACH_TRY(proceed(now));
   last_.unheard_count =
       run.is_done() && !run.peers().empty() ? std::min(last_.unheard_count + 1, 2) : 0;
+  return ok();
+}
+
+Status Channel::handle_departure(Rank peer, uint64_t ended) {
+  peers_[peer.index()].ended = ended;
+  for (const CollectiveRun* const run : runs_) {
+    PLEACH_TRY(check_departed(*run));
+  }
+  return ok();
+}
+
+// All ranks take part in a collective, so it cannot end once one has left that had not ended it.
+Status Channel::check_departed(const CollectiveRun& run) {
+  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+    if (const auto ended = peers_[rank].ended; ended && *ended < run.operation()) {
+      failed_ = {run.operation(), Rank{static_cast<int32_t>(rank)}};
+      return Error{ErrorCode::kPeerLost, fmt::format("rank {} has left the job", rank)};
+    }
+  }
   return ok();
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,6 +36,7 @@ class Channel final : public Traffic {
   std::span<std::byte> find_home(Rank peer, SegmentTag tag, uint64_t fingerprint,
                                  std::size_t bytes) const override;
   Status handle(const TransportEvent& event) override;
+  Status handle_departure(Rank peer, uint64_t ended) override;
   Status proceed(TimePoint now) override;
   bool wants_news() const override { return last_.unheard_count > 1; }
   uint64_t history() const override { return last_.history; }
@@ -62,8 +64,11 @@ class Channel final : public Traffic {
   } memory_;                           // that runs share
   std::vector<CollectiveRun*> runs_;   // in flight, the earliest operation first
   std::vector<TransportEvent> early_;  // segments of operations to come
+  Status check_departed(const CollectiveRun& run);
+
   struct Peer {
-    const char* lost = nullptr;  // why; null: it is not
+    const char* lost = nullptr;     // why; null: it is not
+    std::optional<uint64_t> ended;  // it has left, and its operations up to this one were over
     // The last operation, of those to come, that it said it has begun: and so all before.
     uint64_t begun = 0;
     uint64_t fingerprint = 0;

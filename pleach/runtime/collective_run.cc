@@ -354,7 +354,7 @@ Status CollectiveRun::check_request(const TransportEvent& event) {
 Status CollectiveRun::handle(const TransportEvent& event) {
   const int32_t peer = index_.peer_index(event.peer);
   if (event.kind == TransportEvent::Kind::kLost) {
-    return peer < 0
+    return peer < 0 || !needs(event.peer)
                ? ok()
                : Status(fail(ErrorCode::kPeerLost, event.peer,
                              fmt::format("rank {} was lost: {}", event.peer.value, event.reason)));

@@ -172,6 +172,7 @@ class CollectiveRun {
 
   Status check_expiry(TimePoint now);
   Status ask_who_has_begun();
+  bool needs(Rank peer) const;
   std::vector<bool> needed_peers() const;
   [[gnu::cold, gnu::noinline]] Error fail(ErrorCode code, Rank culprit, std::string cause);
   Error not_begun(const std::vector<bool>& needed);

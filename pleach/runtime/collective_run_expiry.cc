@@ -61,27 +61,32 @@ Status CollectiveRun::ask_who_has_begun() {
   return ok();
 }
 
-// By peer: it has not begun, as far as this rank knows, and something must still go there or come
-// from there.
-std::vector<bool> CollectiveRun::needed_peers() const {
-  std::vector<bool> needed(has_begun_.size());
-  const auto consider = [&](Rank rank, bool is_needed) {
-    const std::size_t peer = at(index_.peer_index(rank));
-    needed[peer] = needed[peer] || (is_needed && !has_begun_[peer]);
-  };
+// Something must still go to the peer or come from there.
+bool CollectiveRun::needs(Rank peer) const {
   for (int32_t receive = 0; receive < count_of(program_.receives); ++receive) {
-    for (int32_t segment = 0; segment < program_.receives[at(receive)].segment_count; ++segment) {
-      consider(program_.receives[at(receive)].peer,
-               !arrivals_[index(receive, segment)].has_arrived);
+    const ProgramMessage& message = program_.receives[at(receive)];
+    for (int32_t segment = 0; message.peer == peer && segment < message.segment_count; ++segment) {
+      if (!arrivals_[index(receive, segment)].has_arrived) {
+        return true;
+      }
     }
   }
   for (std::size_t target = 0; target < outgoing_.size(); ++target) {
-    const Outgoing& outgoing = outgoing_[target];
-    bool is_needed = false;
-    for (const Outgoing::Segment& segment : outgoing.segments) {
-      is_needed = is_needed || !segment.is_admitted || (segment.is_lent && !segment.is_released);
+    if (index_.targets()[target] == peer) {
+      return (*sending_)[peer.index()] ||
+             std::ranges::any_of(outgoing_[target].segments, [](const Outgoing::Segment& segment) {
+               return !segment.is_admitted || (segment.is_lent && !segment.is_released);
+             });
     }
-    consider(index_.targets()[target], is_needed);
+  }
+  return false;
+}
+
+// By peer: it has not begun, as far as this rank knows, and is needed.
+std::vector<bool> CollectiveRun::needed_peers() const {
+  std::vector<bool> needed(has_begun_.size());
+  for (std::size_t peer = 0; peer < needed.size(); ++peer) {
+    needed[peer] = !has_begun_[peer] && needs(index_.peers()[peer]);
   }
   return needed;
 }

@@ -52,7 +52,9 @@ class ChannelCommunicator final : public Communicator {
                    .channel = number_for_messages(self_.channel),
                    .rank = rank,
                    .job_ranks = options_.ranks,
-                   .check_alive = [this] { return check_alive(); }}) {}
+                   .check_alive = [this] { return check_alive(); }}),
+        realm_(options_.fails_alone ? realm_of_scope()
+                                    : Realm{endpoint_->shared_store(), wiring_->epoch}) {}
   ChannelCommunicator(const ChannelCommunicator&) = delete;
   ChannelCommunicator& operator=(const ChannelCommunicator&) = delete;
   ~ChannelCommunicator() override;
@@ -76,14 +78,23 @@ class ChannelCommunicator final : public Communicator {
  private:
   using Planned = std::shared_ptr<CollectiveState>;
 
+  // The endpoint's, or a scope and its view of the store.
+  struct Realm {
+    std::shared_ptr<Store> store;
+    std::shared_ptr<const Epoch> epoch;
+  };
+  Realm realm_of_scope() const;
   static uint64_t number(Endpoint& endpoint, const Epoch& epoch,
                          const CommunicatorOptions& options);
   Progress::Failed tell_failure(std::string_view kind);
   Status open_channels();
   void close_channels(std::string_view why);
   Status meet();
-  Store& store() const { return endpoint_->store(); }
-  const Epoch& epoch() const { return *wiring_->epoch; }
+  Store& store() const { return *realm_.store; }
+  const Epoch& epoch() const { return *realm_.epoch; }
+  std::shared_ptr<const Epoch> scope() const {
+    return options_.fails_alone ? realm_.epoch : nullptr;
+  }
   Progress& progress() const { return *wiring_->progress; }
   GroupOfRanks group() const {
     return {store(), rank(), rank_count(), endpoint_->deadline(), self_.job_ranks};
@@ -104,6 +115,7 @@ class ChannelCommunicator final : public Communicator {
   const CommunicatorOptions options_;
   const Preparer self_;
   Messages messages_;
+  const Realm realm_;
   bool is_open_ = false;              // the channels
   std::atomic<bool> is_well_ = true;  // neither closed nor poisoned
   mutable std::mutex mutex_;
@@ -130,6 +142,12 @@ uint64_t ChannelCommunicator::number(Endpoint& endpoint, const Epoch& epoch,
   }
   number.add(endpoint.openings().count(number.value()));
   return number.value();
+}
+
+ChannelCommunicator::Realm ChannelCommunicator::realm_of_scope() const {
+  const std::shared_ptr<Store> store =
+      make_scoped_store(endpoint_->shared_store(), fmt::format("{:x}", self_.channel));
+  return {store, store->epoch()};
 }
 
 // Groups of one name meet under keys of their own.
@@ -220,7 +238,7 @@ Status ChannelCommunicator::open_channels() {
   PLEACH_TRY(progress().open({.number = self_.channel,
                               .places = options_.landing_places,
                               .place_bytes = options_.place_bytes},
-                             tell_failure(kOperation)));
+                             tell_failure(kOperation), Progress::make_channel, scope()));
   const auto make = [&](const ChannelOptions& channel, Transport& transport,
                         std::vector<bool>& sending) {
     const MessageGroup group{job_rank(), self_.job_ranks, endpoint_->deadline()};
@@ -229,7 +247,7 @@ Status ChannelCommunicator::open_channels() {
   Status opened = progress().open({.number = messages_.channel(),
                                    .places = options_.message_places,
                                    .place_bytes = options_.message_place_bytes},
-                                  tell_failure("message"), make);
+                                  tell_failure("message"), make, scope());
   if (!opened) {
     progress().close(self_.channel, opened.error());
   }
@@ -482,6 +500,11 @@ Result<std::unique_ptr<Communicator>> ChannelCommunicator::shrink() {
   }
   if (!wiring_->process.is_here() || !epoch().failure()) {
     return alive.error();
+  }
+  if (options_.fails_alone && !wiring_->epoch->failure()) {
+    return Error{ErrorCode::kUnsupported,
+                 fmt::format("communicator {} fails alone: it cannot be shrunk",
+                             pleach::quoted(options_.name))};
   }
   PLEACH_TRY(endpoint_->renew());
   const std::vector<Rank>& left = endpoint_->wiring()->epoch->members();

@@ -28,6 +28,9 @@ struct CommunicatorOptions {
   // The job's ranks that it is of, in the order of their ranks in it; empty: all of the epoch. The
   // others have no part in it.
   std::vector<Rank> ranks = {};
+  // A failure of it, an abort or a timeout too, ends no other communicator; it cannot be shrunk.
+  // Where the store has no scopes it fails as all others.
+  bool fails_alone = false;
   int32_t landing_places = 4;                 // per connection, [1, kMostPlaces]
   int64_t place_bytes = int64_t{256} * 1024;  // room of each; see RunRequest::segment_count
   // The same of what messages() moves. All four are the same on all ranks.

@@ -12,6 +12,9 @@
 namespace pleach {
 namespace {
 
+// Time in which the others hear of a departure and send nothing any more.
+constexpr Duration kLastWords = std::chrono::milliseconds(20);
+
 // The last reference may go with a callback, in the thread that the end of the wiring waits for:
 // then it ends in another.
 void destroy(Wiring* wiring) {
@@ -68,6 +71,14 @@ Endpoint::~Endpoint() {
   }
 }
 
+void Endpoint::leave(Duration patience) {
+  const std::shared_ptr<Wiring> present = wiring();
+  if (present != nullptr && present->process.is_here()) {
+    store().leave({.rank = rank(), .ended = present->progress->ended()}, patience);
+    present->progress->drain(kLastWords);
+  }
+}
+
 std::shared_ptr<Wiring> Endpoint::wiring() const {
   const std::scoped_lock lock(mutex_);
   return wiring_;
@@ -101,7 +112,7 @@ void Openings::note_closed() {
       const bool is_in_order = open_ == 0;
       open.unlock();
       if (is_in_order) {
-        store_->leave();
+        store_->leave({}, Duration::max());
       }
     });
   }
@@ -133,6 +144,9 @@ Result<std::shared_ptr<Wiring>> Endpoint::wire() {
   }
   wiring->progress =
       std::make_unique<Progress>(*wiring->transport, clock, options_.rank_count, rank());
+  wiring->progress->follow(wiring->epoch);
+  wiring->watch = Epoch::Watch(wiring->epoch,
+                               [transport = wiring->transport.get()] { transport->interrupt(); });
   FlightOptions flight = *options_.flight;
   flight.keeps = wiring->epoch->number() > 0;
   const auto text = [progress = wiring->progress.get(),

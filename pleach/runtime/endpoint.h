@@ -70,6 +70,7 @@ struct Wiring {
   std::unique_ptr<Transport> transport = nullptr;
   std::unique_ptr<Progress> progress = nullptr;
   std::unique_ptr<FlightWriter> flight = nullptr;
+  Epoch::Watch watch = {};  // wakes the transport; ends first
 };
 
 // What all communicators of a rank share: its transport, its store, and what moves them. A
@@ -87,6 +88,7 @@ class Endpoint {
   Rank rank() const { return options_.rank; }
   int32_t rank_count() const { return options_.rank_count; }
   Store& store() const { return *options_.store; }
+  const std::shared_ptr<Store>& shared_store() const { return options_.store; }
   Duration deadline() const { return options_.deadline; }
   // As it was asked for, or the best.
   const std::string& transport() const { return options_.transport; }
@@ -101,6 +103,11 @@ class Endpoint {
   // Writes the last operations of this rank, as JSON (docs/cli.md, "flight"). Errors: kIo.
   Status write_flight(const std::string& path) const;
   Openings& openings() { return *openings_; }
+  // Leaves the job at once, whatever is open or in flight: no rank waits for this one any more, and
+  // what it has handed to the transport is still delivered. Operations of others fail that need
+  // more from it. Nothing may be asked of the endpoint then but to end.
+  //   patience  rank 0: how long it serves the others, which may leave meanwhile
+  void leave(Duration patience);
 
  private:
   explicit Endpoint(EndpointOptions options)

@@ -199,7 +199,9 @@ class FolderWriter final : public FlightWriter {
 
   Status begin();
   void fail(std::string_view failure) override {
-    if (!has_failed_.exchange(true)) {
+    const std::scoped_lock lock(failing_);
+    if (failure_ != failure) {
+      failure_ = failure;
       write({"failure", failure});
     }
   }
@@ -211,7 +213,8 @@ class FolderWriter final : public FlightWriter {
   const FlightOptions options_;
   const std::string path_;
   const Text text_;
-  std::atomic<bool> has_failed_ = false;
+  std::mutex failing_;
+  std::string failure_;  // the last that was written
   std::atomic<bool> is_ending_ = false;
   SignalHandler handler_;
   std::thread thread_;

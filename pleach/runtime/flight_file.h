@@ -41,7 +41,8 @@ class FlightWriter {
   static Result<std::unique_ptr<FlightWriter>> create(const FlightOptions& options, Rank rank,
                                                       Text text);
   virtual ~FlightWriter() = default;
-  // The job has failed; all calls but the first are ignored. Errors in writing are, too.
+  // The job, or a communicator that fails alone, has failed; a failure that is told again is
+  // ignored. Errors in writing are, too.
   virtual void fail(std::string_view failure) = 0;
 };
 

@@ -128,10 +128,10 @@ Status MessageChannel::start_receive(MessageState& message) {
   }
   for (const Rank rank : is_any ? std::span<const Rank>(group_.job_ranks)
                                 : std::span<const Rank>(&message.request.peer, 1)) {
-    if (at_peer(rank).lost != nullptr) {
+    if (at_peer(rank).lost != nullptr && (!is_any || has_lost_all())) {
       return lost(message, rank);
     }
-    if (rank != group_.rank) {
+    if (rank != group_.rank && at_peer(rank).lost == nullptr) {
       PLEACH_TRY(transport_.connect(rank));
     }
   }
@@ -178,6 +178,9 @@ Status MessageChannel::match(MessageState& receive, const MessageLetter& letter)
     course.is_over = true;
     return transport_.release(letter.source, options_.number, {letter.sequence, letter.tag, kWhole},
                               letter.place);
+  }
+  if (peer.lost != nullptr) {
+    return lost(receive, letter.source);
   }
   course.left = segment_count(letter.bytes);
   course.is_granting = true;
@@ -473,14 +476,22 @@ MessageState* MessageChannel::find_in_flight(const Suits& suits) {
   return found;
 }
 
+// A receive from any rank may still be answered while one other is there.
+bool MessageChannel::has_lost_all() const {
+  return std::ranges::all_of(group_.job_ranks, [this](Rank rank) {
+    return rank == group_.rank || peers_[rank.index()].lost != nullptr;
+  });
+}
+
 Status MessageChannel::handle_loss(Rank rank, const char* reason) {
   Peer& peer = at_peer(rank);
   peer.lost = reason;
   if (peer.group_rank < 0) {
     return ok();
   }
+  const bool is_alone = has_lost_all();
   const MessageState* const message = find_in_flight([&](const MessageState& other) {
-    return other.course.peer == rank || other.course.peer.value < 0;
+    return other.course.peer == rank || (is_alone && other.course.peer.value < 0);
   });
   return message == nullptr ? ok() : Status(lost(*message, rank));
 }

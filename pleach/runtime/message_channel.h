@@ -99,6 +99,7 @@ class MessageChannel final : public Traffic {
   Status handle_grant(const TransportEvent& event);
   Status handle_segment(const TransportEvent& event);
   Status handle_release(const TransportEvent& event);
+  bool has_lost_all() const;
   Status handle_loss(Rank rank, const char* reason);
 
   template <typename Suits>

@@ -73,7 +73,13 @@ std::unique_ptr<Traffic> Progress::make_channel(const ChannelOptions& options, T
   return std::make_unique<Channel>(options, transport, sending);
 }
 
-Status Progress::open(const ChannelOptions& options, Failed failed, const MakeTraffic& make) {
+void Progress::follow(std::shared_ptr<const Epoch> epoch) {
+  const Lock lock(mutex_);
+  peers_.epoch = std::move(epoch);
+}
+
+Status Progress::open(const ChannelOptions& options, Failed failed, const MakeTraffic& make,
+                      std::shared_ptr<const Epoch> scope) {
   const Lock lock(mutex_);
   if (find(options.number) != nullptr) {
     return invalid("a channel of that number is open on this rank");
@@ -83,6 +89,7 @@ Status Progress::open(const ChannelOptions& options, Failed failed, const MakeTr
   open_.back()->number = options.number;
   open_.back()->traffic = make(options, transport_, peers_.sending);
   open_.back()->failed = std::move(failed);
+  open_.back()->scope = std::move(scope);
   for (std::size_t rank = 0; rank < peers_.lost.size(); ++rank) {
     if (peers_.lost[rank] != nullptr) {
       static_cast<void>(open_.back()->traffic->handle({.kind = TransportEvent::Kind::kLost,
@@ -90,7 +97,35 @@ Status Progress::open(const ChannelOptions& options, Failed failed, const MakeTr
                                                        .reason = peers_.lost[rank]}));
     }
   }
+  for (const Departure& left : peers_.departures) {
+    if (const auto ended = left.ended.find(options.number); ended != left.ended.end()) {
+      static_cast<void>(open_.back()->traffic->handle_departure(left.rank, ended->second));
+    }
+  }
   return ok();
+}
+
+std::map<uint64_t, uint64_t> Progress::ended() const {
+  const Lock lock(mutex_);
+  std::map<uint64_t, uint64_t> ended;
+  for (const auto& open : open_) {
+    uint64_t first = open->last_operation + 1;
+    for (const std::shared_ptr<OperationState>& state : open->in_flight) {
+      first = std::min(first, state->number);
+    }
+    ended[open->number] = first - 1;
+  }
+  return ended;
+}
+
+void Progress::drain(Duration time) {
+  Lock lock(mutex_);
+  const TimePoint end = after(clock_.now(), time);
+  while (clock_.now() < end && !poller_.is_there) {
+    poll(lock, end);
+    hand_over();
+    call_back(lock);
+  }
 }
 
 Status Progress::introduce(Rank peer, std::string_view address) {
@@ -197,6 +232,13 @@ Status Progress::begin(Lock& lock, uint64_t channel, const std::shared_ptr<Opera
   Open* const open = find(channel);
   PLEACH_CHECK(open != nullptr, "operations begin on channels that are open");
   turn_.wait(lock, [&] { return !open->is_failing; });
+  if (has_news()) {
+    Failures failures;
+    hear_news(failures);
+    for (const auto& [number, error] : failures) {
+      fail(lock, number, error);
+    }
+  }
   if (open->error) {
     return *open->error;
   }
@@ -410,6 +452,9 @@ void Progress::act(Lock& lock, const Status& status) {
   for (const TransportEvent& event : poller_.events) {
     tell(event);
   }
+  if (has_news()) {
+    hear_news(poller_.failures);
+  }
   // Each has its turn to be the first to send.
   const auto following = [&](std::size_t one) { return one + 1 < open_.size() ? one + 1 : 0; };
   std::size_t next = poller_.first_served = following(poller_.first_served);
@@ -422,6 +467,34 @@ void Progress::act(Lock& lock, const Status& status) {
   settle();
   for (std::size_t i = 0; i < poller_.failures.size(); ++i) {
     fail(lock, poller_.failures[i].first, poller_.failures[i].second);
+  }
+}
+
+// Tells the channels who has left since, and ends those whose scope has failed.
+void Progress::hear_news(Failures& failures) {
+  peers_.known_news = peers_.epoch->news();
+  const std::vector<Departure> departures = peers_.epoch->departures(peers_.departures.size());
+  peers_.departures.insert(peers_.departures.end(), departures.begin(), departures.end());
+  for (const Departure& left : departures) {
+    transport_.note_departure(left.rank);
+  }
+  for (const auto& open : open_) {
+    for (const Departure& left : departures) {
+      const auto ended = left.ended.find(open->number);
+      if (ended == left.ended.end() || open->error) {
+        continue;
+      }
+      if (const Status status = open->traffic->handle_departure(left.rank, ended->second);
+          !status) {
+        failures.emplace_back(open->number, status.error());
+        break;
+      }
+    }
+    if (open->scope != nullptr && !open->error) {
+      if (const Status status = open->scope->check(); !status) {
+        failures.emplace_back(open->number, status.error());
+      }
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -103,9 +104,21 @@ class Progress final : public Sink {
   //   sending  of all channels, by rank: a segment is on its way there
   using MakeTraffic = std::function<std::unique_ptr<Traffic>(
       const ChannelOptions& options, Transport& transport, std::vector<bool>& sending)>;
+  // That of collectives.
+  static std::unique_ptr<Traffic> make_channel(const ChannelOptions& options, Transport& transport,
+                                               std::vector<bool>& sending);
   // Opens a channel, of collectives unless told otherwise.
   //   errors  kInvalidArgument: one of that number is open
-  Status open(const ChannelOptions& options, Failed failed, const MakeTraffic& make = make_channel);
+  //   scope  whose failure is the channel's; null: none
+  Status open(const ChannelOptions& options, Failed failed, const MakeTraffic& make = make_channel,
+              std::shared_ptr<const Epoch> scope = nullptr);
+  // Whose news it acts on: departures, and failures of scopes. Before any channel is open.
+  void follow(std::shared_ptr<const Epoch> epoch);
+  // By channel, the operation up to which all are over.
+  std::map<uint64_t, uint64_t> ended() const;
+  // Hears what comes within that time, for an endpoint that leaves: unread bytes in a socket that
+  // is closed would destroy what it has still to deliver.
+  void drain(Duration time);
   // Tells the transport where a peer is: before anything is started with it. Errors: its own.
   Status introduce(Rank peer, std::string_view address);
   // Ends what is in flight there with `error`, and closes the channel. Callbacks of its operations
@@ -150,6 +163,7 @@ class Progress final : public Sink {
     uint64_t number = 0;
     std::unique_ptr<Traffic> traffic;
     Failed failed;
+    std::shared_ptr<const Epoch> scope;
     uint64_t last_operation = 0;
     std::vector<std::shared_ptr<OperationState>> in_flight;
     std::optional<Error> error;
@@ -159,13 +173,16 @@ class Progress final : public Sink {
 
   Lock own_lock() const;
   Open* find(uint64_t channel);
-  static std::unique_ptr<Traffic> make_channel(const ChannelOptions& options, Transport& transport,
-                                               std::vector<bool>& sending);
   Status begin(Lock& lock, uint64_t channel, const std::shared_ptr<OperationState>& state);
   Status wait_locked(Lock& lock, OperationState& state, TimePoint deadline);
   [[gnu::noinline]] Status look(Lock& lock, uint64_t channel);
   void poll(Lock& lock, TimePoint deadline);
   void act(Lock& lock, const Status& status);
+  using Failures = std::vector<std::pair<uint64_t, Error>>;  // by channel
+  [[gnu::cold, gnu::noinline]] void hear_news(Failures& failures);
+  bool has_news() const {
+    return peers_.epoch != nullptr && peers_.epoch->news() != peers_.known_news;
+  }
   void tell(const TransportEvent& event);
   void note(const Open& open, const Status& outcome) {
     if (!outcome) {
@@ -229,10 +246,13 @@ class Progress final : public Sink {
   Background background_;
   FlightRecorder flight_;
   std::vector<std::unique_ptr<Open>> open_;
-  // By rank: why it is lost, or null; whether a segment is on its way there.
   struct Peers {
+    // By rank: why it is lost, or null; whether a segment is on its way there.
     std::vector<const char*> lost;
     std::vector<bool> sending;
+    std::shared_ptr<const Epoch> epoch = nullptr;  // whose news are acted on
+    uint64_t known_news = 0;
+    std::vector<Departure> departures = {};
   };
   Peers peers_;
   // Callbacks that are due, the first first, and those that are under way.

@@ -23,6 +23,8 @@ class Traffic {
                                          std::size_t bytes) const = 0;
   // Takes note of an event of this channel, or of a lost peer.
   virtual Status handle(const TransportEvent& event) = 0;
+  // A peer has left. The operations after `ended` were not over there, so they cannot end here.
+  virtual Status handle_departure(Rank /*peer*/, uint64_t /*ended*/) { return ok(); }
   // Does what follows; lets go of the operations that are over. To be called at expiry() too.
   virtual Status proceed(TimePoint now) = 0;
   // True if operations end here before they hear from other ranks: the caller then looks for what

@@ -74,6 +74,9 @@ class Sink {
                                     uint64_t fingerprint, std::size_t bytes) = 0;
 };
 
+// Why a peer without a connection is lost when it has left.
+inline constexpr const char* kHasLeft = "it has left the job";
+
 // One rank's end. A channel is open on all ranks before anything travels on it; no more segments
 // are on their way to a peer, or in its places, than the channel has places. What arrives stays in
 // its place until it is released, whether or not this rank has begun its operation.
@@ -100,6 +103,9 @@ class Transport {
   // Starts to connect to a peer that it was introduced to, where that is needed; send() then waits
   // for it.
   virtual Status connect(Rank peer) = 0;
+  // A peer has left the job. One that has not connected by then never will: it is lost. The end of
+  // a connection tells of the others, after all that they have sent.
+  virtual void note_departure(Rank /*peer*/) {}
   // Tells a peer that this rank has begun an operation.
   virtual Status tell_begun(Rank peer, uint64_t channel, uint64_t operation,
                             uint64_t fingerprint) = 0;

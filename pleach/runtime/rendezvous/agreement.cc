@@ -61,14 +61,44 @@ struct Awaited {
   TimePoint until;          // they may come
 };
 
+// Who has left the job and did not come before: nothing is waited for any more.
+Status check_departed(const GroupOfRanks& group, const Awaited& what) {
+  const std::vector<Departure> departures = group.store.epoch()->departures(0);
+  if (departures.empty()) {
+    return ok();
+  }
+  PLEACH_ASSIGN(missing, absent(group, what.name, what.count));
+  for (const Departure& left : departures) {
+    if (std::ranges::find(missing, left.rank.value) != missing.end()) {
+      return Error{ErrorCode::kPeerLost, fmt::format("rank {} has left the job", left.rank.value)};
+    }
+  }
+  return ok();
+}
+
+// The value; kTimeout: not within that time, and all ranks that have not come are there.
+Result<std::string> get_while_all_are_there(const GroupOfRanks& group, const Awaited& what,
+                                            TimePoint until) {
+  const Clock& clock = group.store.clock();
+  while (true) {
+    const std::size_t departures = group.store.epoch()->departure_count();
+    PLEACH_TRY(check_departed(group, what));
+    const Duration left = std::max<Duration>(until - clock.now(), Duration::zero());
+    Result<std::string> value = group.store.get_until_departure(what.key, left, departures);
+    if (value || value.error().code != ErrorCode::kTimeout || clock.now() >= until ||
+        group.store.epoch()->departure_count() == departures) {
+      return value;
+    }
+  }
+}
+
 // Waits for it: for those ranks first, and then for who goes on.
 Result<std::string> wait_for(const GroupOfRanks& group, const Awaited& what) {
   const Clock& clock = group.store.clock();
   const double seconds = seconds_of(group.deadline);
   TimePoint until = what.until;
   for (bool all_came = false;; all_came = true) {
-    const Duration left = std::max<Duration>(until - clock.now(), Duration::zero());
-    Result<std::string> value = group.store.get(what.key, left);
+    Result<std::string> value = get_while_all_are_there(group, what, until);
     if (value || value.error().code != ErrorCode::kTimeout) {
       return value;
     }

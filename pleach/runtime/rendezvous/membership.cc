@@ -5,6 +5,12 @@
 #include "pleach/base/text.h"
 
 namespace pleach {
+namespace {
+
+// That fail in one epoch: no more are told.
+constexpr std::size_t kMostScopes = 65536;
+
+}  // namespace
 
 bool Membership::has(Rank rank) const {
   const auto found = ranks_.find(rank);
@@ -43,6 +49,11 @@ bool Membership::fail(int64_t epoch, const Failure& failure) {
   return true;
 }
 
+bool Membership::fail_scope(int64_t epoch, const std::string& scope) {
+  return epoch == epoch_ && !failure_ && failed_scopes_.size() < kMostScopes &&
+         failed_scopes_.insert(scope).second;
+}
+
 bool Membership::ask(Rank rank, int64_t epoch) {
   if (!has(rank) || epoch != epoch_ || !failure_) {
     return false;
@@ -57,6 +68,7 @@ bool Membership::advance() {
   }
   ++epoch_;
   failure_.reset();
+  failed_scopes_.clear();
   std::erase_if(ranks_, [](const auto& entry) { return entry.second != State::kHasAsked; });
   give_up();
   return true;

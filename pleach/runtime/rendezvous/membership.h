@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,8 @@ class Membership {
   void lose(Rank rank);
   // False: it is no news: that epoch has failed already, or is over.
   bool fail(int64_t epoch, const Failure& failure);
+  // The same of a scope of that epoch, whose first failure it then is.
+  bool fail_scope(int64_t epoch, const std::string& scope);
   // A rank wants to go on after the failure of that epoch. False: it has no say, or nothing failed.
   bool ask(Rank rank, int64_t epoch);
   // Begins the next epoch if all want it. False: they do not, or nobody does.
@@ -46,6 +49,7 @@ class Membership {
   int64_t epoch_ = 0;
   std::optional<Failure> failure_;
   std::map<Rank, State> ranks_;
+  std::set<std::string> failed_scopes_;
 };
 
 // "ranks 2 and 5 live and did not come to the recovery".

@@ -41,8 +41,24 @@ class Store {
   // An endpoint of the rank begins and ends, for stores that do not see their ranks come and go.
   virtual Status attach(Rank /*self*/) { return ok(); }
   virtual void detach(Rank /*self*/) {}
-  // Leaves in order, as its end does: nothing may be asked of it after that.
-  virtual void leave() {}
+  // Leaves in order, as its end does: nothing may be asked of it after that. The others hear of the
+  // departure at once.
+  //   patience  rank 0: how long it serves those who have not left; they may go on without it then
+  virtual void leave(const Departure& /*departure*/, Duration /*patience*/) {}
+  // A scope of the present epoch, the same object for the same name while one is held. Null: this
+  // store has none.
+  virtual std::shared_ptr<const Epoch> scope(const std::string& /*name*/) { return nullptr; }
+  // As get(), but it also ends, with kTimeout, when more than `known` ranks have left the epoch.
+  virtual Result<std::string> get_until_departure(const std::string& key, Duration deadline,
+                                                  std::size_t /*known*/) {
+    return get(key, deadline);
+  }
+  // The same within a scope, whose failure ends the wait too.
+  virtual Result<std::string> get_within(const std::shared_ptr<const Epoch>& /*scope*/,
+                                         const std::string& key, Duration deadline,
+                                         std::optional<std::size_t> /*known*/) {
+    return get(key, deadline);
+  }
   // The addresses under which the other ranks reach this process: the first serves for all.
   virtual std::vector<std::string> local_addresses() const = 0;
   // What the job's waits are measured with: it stands still while this process is stopped, where
@@ -73,6 +89,10 @@ std::string said_by(Rank rank, std::string_view message);
 // Under this key a store says why it did not let in who claimed to be that rank, if it has not
 // come.
 std::string refusal_key(Rank rank);
+
+// A view of a store for what a scope's ranks settle there: its epoch is the scope, whose failure
+// ends its waits. A store without scopes is returned as it is.
+std::shared_ptr<Store> make_scoped_store(std::shared_ptr<Store> whole, const std::string& name);
 
 // A store for the threads of one process (runtime/rendezvous/local_store.h).
 std::shared_ptr<Store> make_local_store(JobSecret secret = JobSecret::make());

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <charconv>
 #include <cstring>
 #include <span>
+#include <utility>
 
 #include "pleach/base/text.h"
 #include "pleach/runtime/rendezvous/store.h"
@@ -52,16 +54,54 @@ std::string write_store_message(const StoreMessage& message) {
   return bytes + message.key + message.value;
 }
 
-StoreMessage write_failure(StoreVerb verb, int64_t epoch, const Failure& failure) {
+StoreMessage write_failure(StoreVerb verb, int64_t epoch, const Failure& failure,
+                           std::string_view scope) {
+  std::string key = write_code(failure.code);
+  if (!scope.empty()) {
+    key.append(" ").append(scope);
+  }
   return {.verb = verb,
           .id = static_cast<uint64_t>(epoch),
           .number = failure.rank.value,
-          .key = write_code(failure.code),
+          .key = std::move(key),
           .value = failure.message};
 }
 
+std::string_view scope_of_failure(const StoreMessage& message) {
+  const std::size_t space = message.key.find(' ');
+  return space == std::string::npos ? std::string_view()
+                                    : std::string_view(message.key).substr(space + 1);
+}
+
+std::string write_departure(const Departure& departure) {
+  std::vector<std::string> words;
+  words.reserve(departure.ended.size());
+  for (const auto& [channel, operation] : departure.ended) {
+    words.push_back(fmt::format("{:x}:{}", channel, operation));
+  }
+  return join(words, " ");
+}
+
+Result<Departure> read_departure(Rank rank, std::string_view text) {
+  Departure departure{.rank = rank};
+  for (const std::string_view word :
+       text.empty() ? std::vector<std::string_view>() : split(text, ' ')) {
+    const char* const end = word.data() + word.size();
+    uint64_t channel = 0;
+    uint64_t operation = 0;
+    const auto [colon, problem] = std::from_chars(word.data(), end, channel, 16);
+    if (problem != std::errc() || colon == end || *colon != ':' ||
+        std::from_chars(colon + 1, end, operation).ptr != end) {
+      return Error{ErrorCode::kIo, "a departure of no channels"};
+    }
+    departure.ended[channel] = operation;
+  }
+  return departure;
+}
+
 Failure read_failure(const StoreMessage& message) {
-  const Result<ErrorCode> code = read_code(message.key);
+  const Result<ErrorCode> code =
+      read_code(std::string_view(message.key).substr(0, message.key.find(' ')));
   return failure_of({code ? *code : ErrorCode::kPeerLost, message.value},
                     Rank{static_cast<int32_t>(message.number)});
 }
@@ -102,7 +142,7 @@ Result<std::optional<StoreMessage>> StoreMessageReader::next() {
   message.id = take<uint64_t>(rest);
   message.number = take<int64_t>(rest);
   const auto key_size = take<uint32_t>(rest);
-  if (verb > static_cast<uint8_t>(StoreVerb::kGoodbye) || key_size > rest.size()) {
+  if (verb > static_cast<uint8_t>(StoreVerb::kLeft) || key_size > rest.size()) {
     return Error{ErrorCode::kIo,
                  fmt::format("a message with verb {} and a key of {} bytes", verb, key_size)};
   }

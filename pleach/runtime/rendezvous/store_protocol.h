@@ -27,13 +27,14 @@ enum class StoreVerb : uint8_t {
   kTimedOut,     // server, to kGet and kRecover: value = why
   kRefused,      // server, to one of the five: value = why
   kEpoch,        // server: number = the next epoch, value = its ranks; it has begun
-  kFail,         // client: id = epoch, number = rank, key = code, value = message
+  kFail,         // client: id = epoch, number = rank, key = code [scope], value = message
   kFailure,      // server: the same, to all
   kOut,          // server: value = why the rank is out of the job
   kAcknowledge,  // client, to kFailure
   kPing,         // server
   kPong,         // client
-  kGoodbye,      // client, answered by the server with the same
+  kGoodbye,      // client: value = its departure; answered by the server with the same
+  kLeft,         // server: number = a rank that has left, value = its departure
 };
 
 struct StoreMessage {
@@ -59,8 +60,16 @@ uint64_t store_meeting(const JobSecret& secret, std::string_view job);
 std::string write_store_message(const StoreMessage& message);
 
 // kFail and kFailure. Of a code that this process does not know kPeerLost is read.
-StoreMessage write_failure(StoreVerb verb, int64_t epoch, const Failure& failure);
+//   scope  of the epoch; empty: all of it
+StoreMessage write_failure(StoreVerb verb, int64_t epoch, const Failure& failure,
+                           std::string_view scope = {});
 Failure read_failure(const StoreMessage& message);
+std::string_view scope_of_failure(const StoreMessage& message);
+
+// The channels of a departure: "1f:3 2a:0", with hexadecimal channels.
+std::string write_departure(const Departure& departure);
+// Errors: kIo: that is none.
+Result<Departure> read_departure(Rank rank, std::string_view text);
 
 // The ranks of kEpoch: "0 2 3".
 std::string write_ranks(const std::vector<Rank>& ranks);

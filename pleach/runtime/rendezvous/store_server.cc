@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <list>
 #include <map>
@@ -149,7 +150,9 @@ class StoreServer::Loop {
     });
     return ok();
   }
-  void stop() {
+  Duration patience() const { return std::min<Duration>(stop_.patience.load(), options_.deadline); }
+  void stop(Duration patience) {
+    stop_.patience = patience;  // seen by who reads the event
     signal_event(doors_.stop.get());
     if (!thread_.joinable()) {
       return;
@@ -194,6 +197,8 @@ class StoreServer::Loop {
   void drop(int descriptor, const char* why);
   void fail(int64_t epoch, const Failure& failure);
   void lose(Rank rank, const std::string& why);
+  void fail_scope(const std::string& scope, const StoreMessage& message);
+  void tell_left(Rank rank, const std::string& departure);
 
   struct Doors {
     JobClock clock = {};
@@ -216,7 +221,11 @@ class StoreServer::Loop {
   StoreContent content_;
   std::list<Waiter> waiters_;
   Membership membership_;
-  std::optional<TimePoint> stopped_at_;  // when it was asked to stop
+  struct Stop {
+    std::optional<TimePoint> at = {};  // when it was asked to
+    std::atomic<Duration> patience = Duration::max();
+  };
+  Stop stop_;
   int32_t entered_ = 0;
 };
 
@@ -237,13 +246,13 @@ void StoreServer::Loop::run() {
       if (event.data.u64 >= Door::kFirstTag) {
         doors_.door.handle(event.data.u64);
       } else if (descriptor == doors_.stop_now.get()) {
-        stopped_at_ = clock.now() - options_.deadline;
+        stop_.at = clock.now() - options_.deadline;
         unwatch(doors_.epoll.get(), descriptor);
       } else if (descriptor != doors_.stop.get()) {
         serve(descriptor, event.events);
       } else {
         unwatch(doors_.epoll.get(), doors_.stop.get());
-        stopped_at_ = stopped_at_.value_or(clock.now());
+        stop_.at = stop_.at.value_or(clock.now());
       }
     }
     tick(clock.now());
@@ -251,10 +260,15 @@ void StoreServer::Loop::run() {
   if (entered_ < options_.rank_count && options_.on_complete) {
     options_.on_complete();
   }
+  if (!membership_.failure() && patience() < options_.deadline) {
+    for (auto& [descriptor, client] : clients_) {
+      send(client, {.verb = StoreVerb::kGoodbye});
+    }
+  }
 }
 
 bool StoreServer::Loop::is_finished(TimePoint now) const {
-  if (!stopped_at_) {
+  if (!stop_.at) {
     return false;
   }
   if (options_.failure) {
@@ -268,14 +282,17 @@ bool StoreServer::Loop::is_finished(TimePoint now) const {
     return is_served && client.out.bytes.empty();
   });
   const Duration limit =
-      failure ? std::min<Duration>(options_.deadline, std::chrono::seconds(1)) : options_.deadline;
+      failure ? std::min<Duration>(patience(), std::chrono::seconds(1)) : patience();
   // Who is on its way still shall hear of a failure.
   const bool all_came = !failure || entered_ >= options_.rank_count;
-  return (all_gone && all_came) || now >= *stopped_at_ + limit;
+  return (all_gone && all_came) || now >= *stop_.at + limit;
 }
 
 TimePoint StoreServer::Loop::next_deadline() const {
   TimePoint next = std::min(heartbeat_.next(), doors_.door.expiry());
+  if (stop_.at) {
+    next = std::min(next, *stop_.at + patience());
+  }
   for (const Waiter& waiter : waiters_) {
     next = std::min(next, waiter.deadline);
   }
@@ -500,10 +517,15 @@ bool StoreServer::Loop::obey(Client& client, StoreMessage message) {
       if (message.number < -1 || message.number >= options_.rank_count) {
         return false;
       }
-      fail(static_cast<int64_t>(message.id), read_failure(message));
+      if (const std::string scope(scope_of_failure(message)); !scope.empty()) {
+        fail_scope(scope, message);
+      } else {
+        fail(static_cast<int64_t>(message.id), read_failure(message));
+      }
       return true;
     case StoreVerb::kGoodbye:
       client.said_goodbye = true;
+      tell_left(Rank{client.rank}, message.value);
       send(client, {.verb = StoreVerb::kGoodbye});
       membership_.leave(Rank{client.rank});
       go_on();
@@ -695,6 +717,30 @@ void StoreServer::Loop::fail(int64_t epoch, const Failure& failure) {
   }
 }
 
+// The first failure of a scope stands, as an epoch's does.
+void StoreServer::Loop::fail_scope(const std::string& scope, const StoreMessage& message) {
+  const auto epoch = static_cast<int64_t>(message.id);
+  if (!membership_.fail_scope(epoch, scope)) {
+    return;
+  }
+  Failure told = read_failure(message);
+  told.message = one_line(told.message.substr(0, kMostFailureBytes));
+  for (auto& [descriptor, client] : clients_) {
+    if (membership_.has(Rank{client.rank})) {
+      send(client, write_failure(StoreVerb::kFailure, epoch, told, scope));
+    }
+  }
+}
+
+// Before the rank hears its goodbye: its connections close after that.
+void StoreServer::Loop::tell_left(Rank rank, const std::string& departure) {
+  for (auto& [descriptor, client] : clients_) {
+    if (client.rank != rank.value && membership_.has(rank) && membership_.has(Rank{client.rank})) {
+      send(client, {.verb = StoreVerb::kLeft, .number = rank.value, .value = departure});
+    }
+  }
+}
+
 StoreServer::StoreServer() = default;
 
 Result<std::unique_ptr<StoreServer>> StoreServer::start(Descriptor listener,
@@ -706,12 +752,12 @@ Result<std::unique_ptr<StoreServer>> StoreServer::start(Descriptor listener,
 }
 
 StoreServer::~StoreServer() {
-  stop();
+  stop(Duration::max());
 }
 
-void StoreServer::stop() {
+void StoreServer::stop(Duration patience) {
   if (loop_) {
-    loop_->stop();
+    loop_->stop(patience);
   }
 }
 

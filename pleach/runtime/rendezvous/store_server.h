@@ -32,8 +32,9 @@ Duration ping_interval(Duration deadline);
 Duration clock_reach(Duration deadline);
 Duration silence_limit(Duration deadline);
 
-// Serves on its own thread until destroyed; then until every rank has said goodbye or has heard of
-// the job's failure, at most for the deadline. Bytes that are no protocol cost their sender the
+// Serves on its own thread until it is stopped; then until every rank has said goodbye or has heard
+// of the job's failure, at most for the patience. Where that is less than the deadline the ranks
+// that are left then hear a goodbye. Bytes that are no protocol cost their sender the
 // connection and nothing else.
 class StoreServer {
  public:
@@ -42,9 +43,11 @@ class StoreServer {
                                                     StoreServerOptions options);
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
+  // Stops it, with the deadline as patience unless stop() was called.
   ~StoreServer();
-  // Waits as its end does, which it is then. A caller that is interrupted waits no longer.
-  void stop();
+  // Ends within about the patience, at most the deadline. A caller that is interrupted waits no
+  // longer.
+  void stop(Duration patience);
 
  private:
   class Loop;

@@ -26,6 +26,7 @@
 #include "pleach/runtime/rendezvous/job_clock.h"
 #include "pleach/runtime/rendezvous/rendezvous_file.h"
 #include "pleach/runtime/rendezvous/store.h"
+#include "pleach/runtime/rendezvous/store_answers.h"
 #include "pleach/runtime/rendezvous/store_protocol.h"
 #include "pleach/runtime/rendezvous/store_server.h"
 
@@ -49,190 +50,10 @@ bool send_all(Wire& wire, std::string_view bytes, TimePoint deadline) {
   }
 }
 
+// A goodbye is answered at once.
+constexpr Duration kLeastGoodbye = std::chrono::milliseconds(10);
 // An answer that is on its way comes within this time.
 constexpr Duration kGlance = std::chrono::seconds(1);
-// A call that is interrupted waits so long for what others are to know of it.
-constexpr Duration kFarewell = std::chrono::milliseconds(100);
-
-Error interrupted() {
-  return {ErrorCode::kPeerLost, "its call was interrupted"};
-}
-
-// Asks without the lock: the answer may take long, and may call the store.
-bool is_told_to_end(std::unique_lock<std::mutex>& lock) {
-  if (Interruption::present() == nullptr) {
-    return false;
-  }
-  lock.unlock();
-  const bool is_over = is_interrupted();
-  lock.lock();
-  return is_over;
-}
-
-// Waits until `is_over`, `wait` has passed, or the caller is interrupted and the farewell over.
-// Returns is_over().
-template <typename IsOver>
-bool wait_interruptibly(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
-                        Duration wait, const IsOver& is_over) {
-  if (Interruption::present() == nullptr) {
-    return changed.wait_for(lock, wait, is_over);
-  }
-  const auto start = SteadyClock().now();
-  while (!is_over()) {
-    const Duration whole = is_told_to_end(lock) ? std::min(wait, kFarewell) : wait;
-    const Duration spent = SteadyClock().now() - start;
-    if (is_over() || spent >= whole) {
-      break;
-    }
-    changed.wait_for(lock, std::min<Duration>(whole - spent, kInterruptionInterval));
-  }
-  return is_over();
-}
-
-// What the server has said: replies to requests, epochs and their failures, goodbye. Thread safe.
-class Answers {
- public:
-  explicit Answers(const Clock& clock) : clock_(clock) {}
-
-  // Announces a request; returns its number.
-  uint64_t expect() {
-    const std::scoped_lock lock(mutex_);
-    replies_[++last_id_] = std::nullopt;
-    return last_id_;
-  }
-  // The reply to a request, or why there is none: nothing more will be said, or that epoch has
-  // failed; null: the request is for the next one.
-  Result<StoreMessage> wait_for(const StoreMessage& request, bool is_sent, Duration wait,
-                                const Epoch* epoch);
-  void wait_for_end(Duration wait) {
-    std::unique_lock lock(mutex_);
-    wait_interruptibly(changed_, lock, wait, [this] { return !over_.empty(); });
-  }
-  // Until the server says which failure was first, or nothing more.
-  void wait_for_failure(const Epoch& epoch, Duration wait) {
-    std::unique_lock lock(mutex_);
-    wait_interruptibly(changed_, lock, wait, [&] { return epoch.failure() || !over_.empty(); });
-  }
-  // False: the server may not say that.
-  bool hear(StoreMessage message);
-  // Nothing more will be said, or can be asked: a failure, unless it was announced.
-  void end(const Failure& failure);
-  // The first one stays.
-  void fail(const Epoch& epoch, const Failure& failure) {
-    const std::scoped_lock lock(mutex_);
-    if (epoch_.get() == &epoch) {
-      epoch_->fail(failure);
-    }
-    changed_.notify_all();
-  }
-  std::shared_ptr<const Epoch> epoch() const {
-    const std::scoped_lock lock(mutex_);
-    return epoch_;
-  }
-
- private:
-  const Clock& clock_;
-  mutable std::mutex mutex_;  // of what follows
-  std::condition_variable changed_;
-  std::map<uint64_t, std::optional<StoreMessage>> replies_;  // by request; empty: not yet
-  uint64_t last_id_ = 0;
-  std::shared_ptr<Epoch> epoch_ = std::make_shared<Epoch>(0);
-  std::string over_;  // why nothing more will be said; empty: it may be
-};
-
-Result<StoreMessage> Answers::wait_for(const StoreMessage& request, bool is_sent, Duration wait,
-                                       const Epoch* epoch) {
-  std::unique_lock lock(mutex_);
-  const auto has_failed = [&] { return epoch != nullptr && epoch->failure(); };
-  const auto is_decided = [&] {
-    return replies_[request.id].has_value() || has_failed() || !over_.empty();
-  };
-  const TimePoint start = clock_.now();
-  bool in_time = is_sent && is_decided();
-  // The time that passes here is the job's, so that it may take several waits.
-  const bool may_end = Interruption::present() != nullptr;
-  for (Duration left = wait; is_sent && !in_time && left > Duration::zero();
-       left = wait - (clock_.now() - start)) {
-    const Duration slice = may_end ? std::min<Duration>(left, kInterruptionInterval) : left;
-    in_time = changed_.wait_for(lock, slice, is_decided);
-    if (!in_time && is_told_to_end(lock)) {
-      break;
-    }
-  }
-  std::optional<StoreMessage> reply = std::move(replies_[request.id]);
-  replies_.erase(request.id);
-  if (reply && reply->verb == StoreVerb::kDone) {
-    return *std::move(reply);
-  }
-  if (has_failed()) {
-    return epoch->check().error();
-  }
-  if (is_sent && !in_time && may_end && Interruption::present()->has_ended()) {
-    return interrupted();
-  }
-  if (reply && !reply->value.empty()) {
-    const bool is_late = reply->verb == StoreVerb::kTimedOut;
-    return Error{is_late ? ErrorCode::kTimeout : ErrorCode::kInvalidArgument,
-                 one_line(reply->value)};
-  }
-  if (epoch == nullptr && !over_.empty()) {
-    return Error{ErrorCode::kPeerLost, over_};
-  }
-  const std::string what = epoch == nullptr ? "the next epoch" : pleach::quoted(request.key);
-  if (!over_.empty() || !is_sent) {
-    return Error{ErrorCode::kIo, fmt::format("the store has closed, {} is lost", what)};
-  }
-  return Error{ErrorCode::kTimeout, in_time
-                                        ? fmt::format("nobody has set {}", what)
-                                        : fmt::format("the store does not answer for {}", what)};
-}
-
-bool Answers::hear(StoreMessage message) {
-  const std::scoped_lock lock(mutex_);
-  switch (message.verb) {
-    case StoreVerb::kDone:
-    case StoreVerb::kTimedOut:
-    case StoreVerb::kRefused:
-      if (const auto reply = replies_.find(message.id); reply != replies_.end()) {
-        reply->second = std::move(message);
-      }
-      break;
-    case StoreVerb::kEpoch: {
-      Result<std::vector<Rank>> members = read_ranks(message.value);
-      if (!members) {
-        return false;
-      }
-      epoch_ = std::make_shared<Epoch>(message.number, std::move(members).value());
-      break;
-    }
-    case StoreVerb::kFailure:
-      if (static_cast<int64_t>(message.id) == epoch_->number()) {
-        epoch_->fail(read_failure(message));
-      }
-      break;
-    case StoreVerb::kOut:
-      epoch_->fail({Rank{static_cast<int32_t>(message.number)}, message.value});
-      over_ = std::move(message.value);
-      break;
-    case StoreVerb::kGoodbye:
-      over_ = "the store has said goodbye";
-      break;
-    default:
-      return false;
-  }
-  changed_.notify_all();
-  return true;
-}
-
-void Answers::end(const Failure& failure) {
-  const std::scoped_lock lock(mutex_);
-  if (over_.empty()) {
-    epoch_->fail(failure);
-    over_ = failure.message + ", and the store with it";
-  }
-  changed_.notify_all();
-}
-
 class TcpStore final : public Store {
  public:
   TcpStore(const TcpStoreOptions& options, Wire wire, StoreMessageReader reader,
@@ -258,13 +79,22 @@ class TcpStore final : public Store {
   using Store::fail;
   void fail(const Epoch& epoch, const Failure& failure) override;
   Status recover(Rank self, Duration deadline) override;
-  void leave() override;
+  void leave(const Departure& departure, Duration patience) override;
+  std::shared_ptr<const Epoch> scope(const std::string& name) override {
+    return answers_->scope(name);
+  }
+  Result<std::string> get_until_departure(const std::string& key, Duration deadline,
+                                          std::size_t known) override {
+    return get_within(nullptr, key, deadline, known);
+  }
+  Result<std::string> get_within(const std::shared_ptr<const Epoch>& scope, const std::string& key,
+                                 Duration deadline, std::optional<std::size_t> known) override;
   std::vector<std::string> local_addresses() const override { return local_hosts_; }
   const Clock& clock() const override { return watch_.clock; }
   const JobSecret& secret() const override { return options_.secret; }
 
  private:
-  Result<StoreMessage> request(StoreMessage message, Duration wait);
+  Result<StoreMessage> request(StoreMessage message, Duration wait, Until until = {});
   bool send(const StoreMessage& message);
   bool tell_failure(const Epoch& epoch, const Failure& failure);
   void work() {
@@ -307,22 +137,23 @@ TcpStore::~TcpStore() {
     static_cast<void>(answers_.release());
     return;
   }
-  leave();
+  leave({.rank = options_.rank}, options_.deadline);
   signal_event(watch_.stop.get());
   thread_.join();
   wire_.close();
 }
 
-void TcpStore::leave() {
+void TcpStore::leave(const Departure& departure, Duration patience) {
   if (!presence_.process.is_here() || presence_.has_left.exchange(true)) {
     return;
   }
-  if (send({.verb = StoreVerb::kGoodbye})) {
+  if (send({.verb = StoreVerb::kGoodbye, .value = write_departure(departure)})) {
     // So that the server reads the goodbye before it sees the connection close.
-    answers_->wait_for_end(std::min<Duration>(options_.deadline, std::chrono::seconds(1)));
+    answers_->wait_for_end(std::min<Duration>(
+        {options_.deadline, std::chrono::seconds(1), std::max(patience, kLeastGoodbye)}));
   }
   if (server_ != nullptr) {
-    server_->stop();
+    server_->stop(patience);
     server_.reset();
   }
 }
@@ -333,19 +164,22 @@ bool TcpStore::send(const StoreMessage& message) {
   return send_all(wire_, bytes, SteadyClock().now() + options_.deadline);
 }
 
-Result<StoreMessage> TcpStore::request(StoreMessage message, Duration wait) {
+Result<StoreMessage> TcpStore::request(StoreMessage message, Duration wait, Until until) {
   if (message.key.size() > kMaxStoreKeyBytes || message.value.size() > kMaxStoreValueBytes) {
     return invalid(fmt::format("store: key {} of {} bytes with a value of {} bytes is too large",
                                pleach::quoted(message.key), message.key.size(),
                                message.value.size()));
   }
   message.id = answers_->expect();
-  const std::shared_ptr<const Epoch> now = epoch();
+  if (until.epoch == nullptr) {
+    until.epoch = epoch();
+  }
+  const std::shared_ptr<const Epoch> now = until.epoch;
   if (now->failure() && message.verb == StoreVerb::kGet && message.number == 0) {
-    return answers_->wait_for(message, send(message), std::min<Duration>(wait, kGlance), nullptr);
+    return answers_->wait_for(message, send(message), std::min<Duration>(wait, kGlance), {});
   }
   const bool is_sent = !now->failure() && send(message);
-  return answers_->wait_for(message, is_sent, wait, now.get());
+  return answers_->wait_for(message, is_sent, wait, until);
 }
 
 Status TcpStore::set(const std::string& key, std::string value) {
@@ -355,9 +189,15 @@ Status TcpStore::set(const std::string& key, std::string value) {
 }
 
 Result<std::string> TcpStore::get(const std::string& key, Duration deadline) {
+  return get_within(nullptr, key, deadline, std::nullopt);
+}
+
+Result<std::string> TcpStore::get_within(const std::shared_ptr<const Epoch>& scope,
+                                         const std::string& key, Duration deadline,
+                                         std::optional<std::size_t> known) {
   // The server keeps the time; its answer may take a little longer.
   PLEACH_ASSIGN(reply, request({.verb = StoreVerb::kGet, .number = deadline.count(), .key = key},
-                               deadline + options_.deadline));
+                               deadline + options_.deadline, {scope, known}));
   return std::move(reply.value);
 }
 
@@ -372,7 +212,7 @@ Status TcpStore::erase(const std::string& prefix) {
 }
 
 bool TcpStore::tell_failure(const Epoch& epoch, const Failure& failure) {
-  return send(write_failure(StoreVerb::kFail, epoch.number(), failure));
+  return send(write_failure(StoreVerb::kFail, epoch.number(), failure, epoch.scope()));
 }
 
 void TcpStore::fail(const Epoch& epoch, const Failure& failure) {
@@ -395,7 +235,7 @@ Status TcpStore::recover(Rank /*self*/, Duration deadline) {
                        .value = std::to_string(now->number())};
   const bool is_sent = send(message);
   // The server keeps the time; its answer may take a little longer.
-  PLEACH_TRY(answers_->wait_for(message, is_sent, deadline + options_.deadline, nullptr));
+  PLEACH_TRY(answers_->wait_for(message, is_sent, deadline + options_.deadline, {}));
   return ok();
 }
 
@@ -477,7 +317,7 @@ bool TcpStore::obey(StoreMessage message) {
   if (message.verb == StoreVerb::kPing) {
     return send({.verb = StoreVerb::kPong});
   }
-  if (message.verb == StoreVerb::kFailure) {
+  if (message.verb == StoreVerb::kFailure && scope_of_failure(message).empty()) {
     static_cast<void>(send({.verb = StoreVerb::kAcknowledge}));
   }
   return answers_->hear(std::move(message));

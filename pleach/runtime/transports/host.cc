@@ -64,6 +64,11 @@ class HostTransport final : public Transport {
     return is_near ? near_->introduce(peer, parts[1]) : far_->introduce(peer, parts[2]);
   }
   Status connect(Rank peer) override { return way_to(peer).connect(peer); }
+  void note_departure(Rank peer) override {
+    if (Transport* const way = ways_[peer.index()]) {
+      way->note_departure(peer);
+    }
+  }
   Status tell_begun(Rank peer, uint64_t channel, uint64_t operation,
                     uint64_t fingerprint) override {
     return way_to(peer).tell_begun(peer, channel, operation, fingerprint);

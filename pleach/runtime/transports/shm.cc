@@ -70,6 +70,11 @@ class ShmTransport final : public Transport {
     return ok();
   }
   Status connect(Rank peer) override;
+  void note_departure(Rank peer) override {
+    if (!at_peer(peer).socket.is_open()) {
+      lose(peer, kHasLeft);
+    }
+  }
   Status tell_begun(Rank peer, uint64_t channel, uint64_t operation, uint64_t fingerprint) override;
   Result<bool> send(Rank peer, uint64_t channel, SegmentTag tag, uint64_t fingerprint,
                     std::span<const std::span<const std::byte>> pieces) override;
@@ -186,12 +191,9 @@ Status ShmTransport::listen() {
 // ---- Channels.
 
 OwnChannel* ShmTransport::find_own(uint64_t number) {
-  for (OwnChannel& own : own_.channels) {
-    if (own.options.number == number) {
-      return &own;
-    }
-  }
-  return nullptr;
+  const auto found = std::ranges::find(own_.channels, number,
+                                       [](const OwnChannel& own) { return own.options.number; });
+  return found == own_.channels.end() ? nullptr : &*found;
 }
 
 Status ShmTransport::open(const ChannelOptions& channel) {
@@ -691,12 +693,8 @@ bool ShmTransport::has_work() const {
   if (ready_.is_interrupted.load(std::memory_order_relaxed)) {
     return true;
   }
-  for (const Rank rank : some_.active) {
-    if (peers_[rank.index()].in.has_message()) {
-      return true;
-    }
-  }
-  return false;
+  return std::ranges::any_of(some_.active,
+                             [this](Rank rank) { return peers_[rank.index()].in.has_message(); });
 }
 
 Status ShmTransport::wait(TimePoint deadline, bool is_eager) {

@@ -104,6 +104,12 @@ class TcpTransport final : public Transport {
   std::string address() const override { return reach_.address; }
   Status introduce(Rank peer, std::string_view address) override;
   Status connect(Rank peer) override;
+  void note_departure(Rank peer) override {
+    peers_[peer.index()].has_left = true;
+    if (!connection(peer).is_open() || !watch_first(peer)) {
+      lose(peer, kHasLeft);
+    }
+  }
   Status tell_begun(Rank peer, uint64_t channel, uint64_t operation, uint64_t fingerprint) override;
   Result<bool> send(Rank peer, uint64_t channel, SegmentTag tag, uint64_t fingerprint,
                     std::span<const std::span<const std::byte>> pieces) override;
@@ -123,6 +129,7 @@ class TcpTransport final : public Transport {
     tcp::Connection connection;
     Entry entry = {};      // where it listens
     int32_t releases = 0;  // held back
+    bool has_left = false;
   };
   // Where segments go.
   struct Landing {
@@ -274,7 +281,8 @@ void TcpTransport::meet(Rank peer, uint16_t lane, Wire wire) {
 Status TcpTransport::watch_first(Rank peer) {
   tcp::Connection& of = connection(peer);
   const Wire& first = of.lanes()[0];
-  const bool wants_out = of.out().is_blocked() && !first.waits_to_read();
+  const bool wants_out =
+      of.out().is_blocked() && !first.waits_to_read() && !peers_[peer.index()].has_left;
   const uint32_t events = (of.in().has_room() ? EPOLLIN : 0U) | (wants_out ? EPOLLOUT : 0U);
   return of.set_watched(events)
              ? watch(epoll_.get(), first.socket(), events, static_cast<uint64_t>(peer.value))
@@ -292,8 +300,9 @@ void TcpTransport::lose(Rank peer, const char* reason) {
 Result<std::optional<tcp::Sending>> TcpTransport::write(Rank peer) {
   std::optional<tcp::Sending> sent;
   tcp::Connection& to = connection(peer);
-  if (!to.is_open()) {
-    return sent;  // until it has connected
+  // Until it has connected. Bytes that it does not read would break what is still to come from it.
+  if (!to.is_open() || peers_[peer.index()].has_left) {
+    return sent;
   }
   if (std::exchange(peers_[peer.index()].releases, 0) > 0) {
     std::erase(due_.held_back, peer);
