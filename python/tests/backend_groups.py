@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import signal
 import time
@@ -299,6 +300,79 @@ def lose(rank: int, victim: int, how: int) -> tuple[str, float]:
         if said:
             return said, time.monotonic() - begun
     return "", time.monotonic() - begun
+
+
+def held_by_process() -> tuple[int, int]:
+    """Returns how many descriptors and threads this process has."""
+    return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+
+
+def many_groups(rank: int, count: int) -> tuple[int, int]:
+    """Returns how many descriptors and threads groups take that have all been used.
+
+    Half of the groups that fail or are left in between end none of the others.
+    """
+    dist.all_reduce(torch.ones(3))
+    before = held_by_process()
+    groups = [dist.new_group(timeout=timedelta(seconds=300)) for _ in range(count)]
+    for group in groups:
+        dist.all_reduce(torch.ones(3), group=group)
+    after = held_by_process()
+    for number, group in enumerate(groups):
+        if number % 4 == 1:
+            dist.destroy_process_group(group)
+        elif number % 4 == 3 and rank == 0:
+            assert group is not None
+            group._get_backend(torch.device("cpu")).abort()
+    for number, group in enumerate(groups):
+        if number % 4 == 3:
+            assert "rank 0 aborted" in said_by(
+                functools.partial(dist.all_reduce, torch.ones(3), group=group)
+            )
+        elif number % 2 == 0:
+            total = torch.ones(50_000)
+            dist.all_reduce(total, group=group)
+            assert total[-1].item() == dist.get_world_size()
+    another = dist.new_group(timeout=timedelta(seconds=300))
+    dist.all_reduce(torch.ones(3), group=another)
+    return after[0] - before[0], after[1]
+
+
+def made_without_collection(rank: int, rounds: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Returns descriptors and threads before and after groups that nothing collects."""
+    kept: list[Any] = []
+
+    def make_one() -> None:
+        group = dist.new_group(timeout=timedelta(seconds=77))
+        assert group is not None
+        work = dist.all_reduce(torch.ones(300_000), group=group, async_op=True)
+        assert work is not None
+        work.wait()
+        kept.append([group, group._get_backend(torch.device("cpu")), work, kept])
+        dist.destroy_process_group(group)
+
+    gc.disable()
+    try:
+        make_one()  # what is made once stays
+        before = settled()
+        for _ in range(rounds):
+            make_one()
+        return before, settled(before)
+    finally:
+        gc.enable()
+
+
+def settled(wanted: tuple[int, int] = (0, 0)) -> tuple[int, int]:
+    """Returns what the process holds when it holds no more than that, or after some seconds."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        held = held_by_process()
+        if all(one <= other for one, other in zip(held, wanted, strict=True)):
+            break
+        if wanted == (0, 0) and time.monotonic() > deadline - 7:
+            break
+        time.sleep(0.05)
+    return held
 
 
 def join_again(rank: int, folder: str, count: int) -> None:

@@ -1,7 +1,11 @@
 # timeout_s: 400
 from __future__ import annotations
 
+import json
+import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,3 +50,57 @@ def test_who_has_not_come_is_read(tmp_path: Path) -> None:
         pool.run(backend_flight.miss, str(tmp_path))
     text = read(tmp_path)
     assert "{2}" in text or "[2]" in text, text
+
+
+GROUPS = """
+import datetime, torch, torch.distributed as dist
+
+dist.init_process_group("pleach", timeout=datetime.timedelta(seconds=60))
+rank = dist.get_rank()
+timeout = datetime.timedelta(seconds=2)
+groups = [dist.new_group(ranks, timeout=timeout) for ranks in ([0, 1], [1, 2], [0, 1])]
+works = []
+for group, ranks, late in zip(groups, ([0, 1], [1, 2], [0, 1]), (1, 2, 1)):
+    if rank in ranks:
+        dist.all_reduce(torch.ones(4), group=group)
+        if rank != late:
+            works.append(dist.all_reduce(torch.ones(4), group=group, async_op=True))
+for work in works:
+    try:
+        work.wait()
+    except dist.DistBackendError:
+        pass
+dist.barrier()
+"""
+
+
+def test_groups_of_a_process_leave_files_of_their_own(tmp_path: Path) -> None:
+    """`pleach flight` reads them one by one; the default group is well, and has none."""
+    from pleach.torch._build import build_shim
+
+    build_shim()
+    (tmp_path / "train.py").write_text(GROUPS)
+    folder = tmp_path / "flight"
+    command = [sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--standalone"]
+    subprocess.run(
+        [*command, "--nproc-per-node", "3", str(tmp_path / "train.py")],
+        env={**os.environ, "PLEACH_FLIGHT_FOLDER": str(folder)},
+        timeout=120,
+        check=True,
+    )
+    told = json.loads(
+        subprocess.run(
+            [os.environ["PLEACH"], "flight", str(folder), "--json"],
+            stdout=subprocess.PIPE,
+            check=True,
+        ).stdout
+    )
+    assert len(told["groups"]) == 2, "two of the three groups share their ranks and an endpoint"
+    for group, late in zip(told["groups"], (1, 1), strict=True):
+        assert group["missing"] == []
+        assert group["problems"] == []
+        assert all(f"rank {late} did not begin" in one["message"] for one in group["failures"])
+        begun = {(place["channel"], place["rank"]): place["begun"] for place in group["places"]}
+        for (channel, rank), count in begun.items():
+            assert count == (1 if rank == late else 2), (channel, begun)
+    assert sum(len(group["places"]) for group in told["groups"]) == 6

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import signal
+from typing import Any
 
 import pytest
 
@@ -115,19 +116,74 @@ def test_who_never_comes_is_named() -> None:
             assert after_s < 10.0
 
 
-def test_ranks_that_were_given_different_options_are_told() -> None:
+def member(store: Any, rank: int, count: int, **alike: object) -> Any:
+    """Returns a rank of a group that is made over `store`."""
     from datetime import timedelta
+
+    from pleach.torch.rendezvous import Member
+
+    return Member(store, rank, count, timedelta(seconds=5), alike)
+
+
+def test_ranks_that_were_given_different_options_are_told() -> None:
     from types import SimpleNamespace
 
     from torch.distributed import HashStore
 
-    from pleach.torch.rendezvous import meet
+    from pleach.torch.rendezvous import agree_on_carrier, meet
 
     store = HashStore()
     shim = SimpleNamespace(listen=lambda host, port: (1234, 5))
-    timeout = timedelta(seconds=5)
     given = {"transport": "shm", "place_bytes": 0}
-    assert meet(store, 0, timeout, shim, given).port == 1234
-    assert meet(store, 1, timeout, shim, dict(given)).port == 1234
+    assert meet(member(store, 0, 3, **given), shim).port == 1234
+    assert meet(member(store, 1, 3, **given), shim).port == 1234
+    differs = member(store, 2, 3, transport="tcp", place_bytes=0)
     with pytest.raises(ValueError, match=r"rank 2 .* transport='tcp', rank 0 has 'shm'"):
-        meet(store, 2, timeout, shim, {"transport": "tcp", "place_bytes": 0})
+        meet(differs, shim)
+    assert agree_on_carrier(member(store, 0, 3, **given), []) == ""
+    with pytest.raises(ValueError, match=r"rank 2 .* transport='tcp', rank 0 has 'shm'"):
+        agree_on_carrier(differs, [])
+
+
+@pytest.mark.parametrize("least", [1, 2])
+def test_all_ranks_share_what_all_of_them_hold_whoever_comes_first(
+    least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every choice of what three ranks hold of two endpoints, and of who comes late."""
+    import itertools
+    from concurrent.futures import ThreadPoolExecutor
+
+    from torch.distributed import HashStore
+
+    from pleach.torch import rendezvous
+    from pleach.torch.rendezvous import agree_on_carrier
+
+    monkeypatch.setattr(rendezvous, "_ENDPOINTS", least)
+    store = HashStore()
+    some = [[], ["a"], ["b"], ["a", "b"], ["b", "a"]]
+    with ThreadPoolExecutor(3) as pool:
+        for held in itertools.product(some, repeat=3):
+            for late in range(3):
+                order = [*(rank for rank in range(3) if rank != late), late]
+                ranks = {
+                    rank: pool.submit(agree_on_carrier, member(store, rank, 3), held[rank])
+                    for rank in order
+                }
+                chosen = {one.result() for one in ranks.values()}
+                common = [name for name in held[0] if name in held[1] and name in held[2]]
+                common = common if len(held[0]) >= least else []
+                assert chosen == {common[0] if common else ""}, (held, late)
+
+
+def test_groups_share_threads_and_descriptors() -> None:
+    """Of the same ranks; and those of one that fails end no other."""
+    with RankPool(2, "pleach") as pool:
+        for descriptors, threads in pool.run(backend_groups.many_groups, 100):
+            assert descriptors <= 200
+            assert threads <= 20
+
+
+def test_nothing_is_left_of_groups_that_were_destroyed() -> None:
+    with RankPool(2, "pleach") as pool:
+        for before, after in pool.run(backend_groups.made_without_collection, 12):
+            assert after == before, "descriptors and threads"

@@ -5,18 +5,19 @@ from __future__ import annotations
 import atexit
 import multiprocessing.util
 import os
+import re
+import threading
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
 
 from ._build import load_shim, loaded_shim
-from .rendezvous import meet
+from .rendezvous import Member, agree_on_carrier, meet
 
 _MOST_TIMEOUT = timedelta(days=300)
-# How long a process that ends waits for those who are in groups with it.
-_FAREWELL_MS = 5000
 
 _processes: set[int] = set()  # that have made groups: a child of fork() leaves none of its parent's
 
@@ -65,27 +66,55 @@ def create_backend(distributed_options: Any, backend_options: Any = None) -> Any
         )
     shim = load_shim()
     timeout = min(distributed_options.timeout, _MOST_TIMEOUT)
-    rank = distributed_options.group_rank
-    shared: dict[str, object] = {
-        "transport": options.transport or os.environ.get("PLEACH_TRANSPORT", ""),
+    timeout_ms = max(1, int(timeout.total_seconds() * 1000))
+    transport = options.transport or os.environ.get("PLEACH_TRANSPORT", "")
+    global_ranks = list(distributed_options.global_ranks_in_group)
+    wanted = shim.JoinOptions()
+    wanted.name = distributed_options.group_id
+    wanted.rank = distributed_options.group_rank
+    wanted.book = options.book
+    wanted.landing_places = options.landing_places
+    wanted.place_bytes = options.place_bytes
+    wanted.chunk_bytes = options.chunk_bytes
+    wanted.carrier = shim.CarrierKey(
+        global_ranks or list(range(distributed_options.group_size)), timeout_ms, transport
+    )
+    alike: dict[str, object] = {
+        "transport": transport,
         "landing_places": options.landing_places,
         "place_bytes": options.place_bytes,
         "chunk_bytes": options.chunk_bytes,
     }
-    place = meet(distributed_options.store, rank, timeout, shim, shared)
-    _processes.add(os.getpid())
-    return shim.create(
-        name=distributed_options.group_id,
-        rank=rank,
-        rank_count=distributed_options.group_size,
-        store_host=place.host,
-        store_port=place.port,
-        listen_descriptor=place.descriptor,
-        timeout_ms=max(1, int(timeout.total_seconds() * 1000)),
-        book=options.book,
-        **shared,
-        global_ranks=list(distributed_options.global_ranks_in_group),
+    member = Member(
+        distributed_options.store, wanted.rank, distributed_options.group_size, timeout, alike
     )
+    held = shim.hold_carriers(wanted.carrier)
+    wanted.shared = agree_on_carrier(member, held.names)
+    if not wanted.shared:
+        place = meet(member, shim)
+        wanted.place = shim.CarrierPlace(
+            f"{wanted.name}:{place.token}",
+            wanted.name,
+            wanted.rank,
+            place.host,
+            place.port,
+            place.descriptor,
+            _flight_folder(wanted.name if global_ranks else ""),
+        )
+    _processes.add(os.getpid())
+    return shim.create(options=wanted, held=held, global_ranks=global_ranks)
+
+
+def _flight_folder(group: str) -> str:
+    """Returns where the endpoint that a group is made with leaves its flight file.
+
+    Args:
+        group: Its name; "" is the default group, whose files are where those of a job are.
+    """
+    folder = os.environ.get("PLEACH_FLIGHT_FOLDER", "")
+    if not folder or not group:
+        return folder
+    return str(Path(folder) / ("group-" + re.sub(r"[^A-Za-z0-9_.-]", "_", group)))
 
 
 def unwrapped(backend: Any) -> Any:
@@ -137,13 +166,24 @@ def transport_of(group: dist.ProcessGroup | None = None) -> str:
     )
 
 
-def _leave_all() -> None:
-    """Leaves the groups that nobody destroyed, in order: who exits first ends no other's work."""
+def _end_process() -> None:
+    """Leaves the groups, so that a process that exits first ends no other's work.
+
+    Threads of Python that are in a call then stay there until the process is gone: all of them are
+    daemons.
+    """
     shim = loaded_shim()
     if shim is not None and os.getpid() in _processes:
-        shim.leave_all(_FAREWELL_MS)
+        shim.end_process()
 
 
-atexit.register(_leave_all)
+def _end_child() -> None:
+    """The same in a process of multiprocessing, which waits for its threads later than this."""
+    if os.getpid() in _processes and multiprocessing.parent_process() is not None:
+        threading._shutdown()  # type: ignore[attr-defined]
+        _end_process()
+
+
+atexit.register(_end_process)
 # Processes of multiprocessing that were forked do not get to the other.
-multiprocessing.util.Finalize(None, _leave_all, exitpriority=0)
+multiprocessing.util.Finalize(None, _end_child, exitpriority=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import socket
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,6 +13,9 @@ from types import ModuleType
 from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 
 _LOOPBACK = "127.0.0.1"
+# Groups of the same ranks share endpoints when they have so many: threads that wait in a few groups
+# at once then wake each other less.
+_ENDPOINTS = 3
 
 
 @dataclass(frozen=True)
@@ -21,28 +25,121 @@ class Meeting:
     Attributes:
         host: Of the store that the group's first rank serves.
         port: Its port.
+        token: Random; tells this meeting from others that had the address before.
         descriptor: The first rank's socket, which listens there; 0 on the others.
     """
 
     host: str
     port: int
+    token: str
     descriptor: int = 0
 
 
-def meet(
-    store: Store, rank: int, timeout: timedelta, shim: ModuleType, options: dict[str, object]
-) -> Meeting:
-    """Agrees on where the group meets; every rank of it calls this.
+@dataclass(frozen=True)
+class Member:
+    """A rank of a process group that is made.
 
-    The first rank listens and publishes its address and options, the only things that the store
-    is told.
-
-    Args:
+    Attributes:
         store: The group's, of any kind.
         rank: This one's, in the group.
-        timeout: How long the first rank is waited for.
+        count: The group's ranks.
+        timeout: How long others are waited for.
+        alike: What all ranks have to be given alike, by name.
+    """
+
+    store: Store
+    rank: int
+    count: int
+    timeout: timedelta
+    alike: dict[str, object]
+
+    def wait(self, key: str, what: str) -> str:
+        """Returns a value of the store.
+
+        Raises:
+            RuntimeError: It has not come in time; `what` says who has not done what.
+        """
+        try:
+            self.store.wait([key], self.timeout)
+        except RuntimeError as error:
+            raise RuntimeError(
+                f"pleach: rank {self.rank}: {what} within {self.timeout.total_seconds():g} s"
+            ) from error
+        return str(self.store.get(key).decode())
+
+    def turn(self, what: str) -> int:
+        """Returns how often this rank has come to that in this store: the n-th keys are apart."""
+        # A store may have served an earlier group of this name.
+        return int(self.store.add(f"pleach/turn/{what}/{self.rank}", 1))
+
+    def check_alike(self, first: dict[str, object]) -> None:
+        """Compares what this rank was given with what the first rank was given.
+
+        Raises:
+            ValueError: Something differs; names the first.
+        """
+        for name, ours in self.alike.items():
+            if first.get(name) != ours:
+                raise ValueError(
+                    f"pleach: rank {self.rank} of the group has {name}={ours!r}, rank 0 has "
+                    f"{first.get(name)!r}: give all ranks the same"
+                )
+
+
+def agree_on_carrier(member: Member, held: list[str]) -> str:
+    """Agrees on an endpoint that the group shares with others; every rank of it calls this.
+
+    The first rank offers those that it holds, the others answer with those of them that they hold
+    too, and the first rank takes the first that all hold, or none. It alone decides, once all have
+    answered, and each rank keeps what it has answered until the decision: so all take the same, and
+    it is there. Where the first rank holds few nobody answers.
+
+    Args:
+        member: This rank.
+        held: Names of the carriers that this rank keeps alive for it.
+
+    Returns:
+        The name of the carrier; "": a new one is made.
+
+    Raises:
+        RuntimeError: A rank has not come in time.
+        ValueError: The first rank was given other options; names the first that differs.
+    """
+    if member.rank == 0 and len(held) < _ENDPOINTS:
+        held = []
+    if member.count == 1:
+        return held[0] if held else ""
+    turn = member.turn("carrier")
+    offer, answer, choice = (f"pleach/{key}/{turn}" for key in ("offer", "answer", "choice"))
+    if member.rank > 0:
+        offered = json.loads(
+            member.wait(offer, "rank 0 of the group did not say which endpoint it may share")
+        )
+        member.check_alike(offered["alike"])
+        if not offered["names"]:
+            return ""
+        common = [name for name in offered["names"] if name in held]
+        member.store.set(f"{answer}/{member.rank}", json.dumps(common))
+        return member.wait(choice, "rank 0 of the group did not choose an endpoint")
+    member.store.set(offer, json.dumps({"names": held, "alike": member.alike}))
+    for rank in range(1, member.count) if held else ():
+        told = member.wait(
+            f"{answer}/{rank}", f"rank {rank} of the group did not say which endpoint it may share"
+        )
+        held = [name for name in held if name in json.loads(told)]
+    chosen = held[0] if held else ""
+    member.store.set(choice, chosen)
+    return chosen
+
+
+def meet(member: Member, shim: ModuleType) -> Meeting:
+    """Agrees on where the group meets; every rank of it calls this.
+
+    The first rank listens and publishes its address and options.
+
+    Args:
+        member: This rank.
         shim: The compiled module.
-        options: What all ranks have to be given alike, by name.
 
     Returns:
         The place.
@@ -52,43 +149,31 @@ def meet(
             be reached by its loopback only.
         ValueError: The first rank was given other options; names the first that differs.
     """
-    # A store may have served an earlier group of this name: the n-th time is not the one before.
-    turn = store.add(f"pleach/turn/{rank}", 1)
-    key = f"pleach/address/{turn}"
-    if rank == 0:
-        host = _own_address(store)
+    key = f"pleach/address/{member.turn('address')}"
+    if member.rank == 0:
+        host = _own_address(member.store)
         port, descriptor = shim.listen(host, 0)
-        store.set(key, f"{host}\n{port}\n{socket.gethostname()}\n{json.dumps(options)}")
-        return Meeting(host, port, descriptor)
+        token = secrets.token_hex(8)
+        own = json.dumps(member.alike)
+        member.store.set(key, f"{host}\n{port}\n{token}\n{socket.gethostname()}\n{own}")
+        return Meeting(host, port, token, descriptor)
+    told = member.wait(key, "rank 0 of the group did not say where to meet")
     try:
-        store.wait([key], timeout)
-    except RuntimeError as error:
-        raise RuntimeError(
-            f"pleach: rank {rank}: rank 0 of the group did not say where to meet within "
-            f"{timeout.total_seconds():g} s"
-        ) from error
-    told = store.get(key)
-    try:
-        host, port_text, its_host, its_options = told.decode().split("\n")
+        host, port_text, token, its_host, its_options = told.split("\n")
         port = int(port_text)
         theirs = dict(json.loads(its_options))
     except ValueError:
         raise RuntimeError(
-            f"pleach: rank {rank}: the group's store has {told[:60]!r} under {key}, which is no "
-            "address"
+            f"pleach: rank {member.rank}: the group's store has {told[:60]!r} under {key}, which "
+            "is no address"
         ) from None
-    for name, ours in options.items():
-        if theirs.get(name) != ours:
-            raise ValueError(
-                f"pleach: rank {rank} of the group has {name}={ours!r}, rank 0 has "
-                f"{theirs.get(name)!r}: give all ranks the same"
-            )
+    member.check_alike(theirs)
     if _is_loopback(host) and its_host != socket.gethostname():
         raise RuntimeError(
-            f"pleach: rank {rank} on {socket.gethostname()}: rank 0 of the group is at {host} of "
-            f"{its_host}: set PLEACH_STORE_HOST there to an address that others can reach"
+            f"pleach: rank {member.rank} on {socket.gethostname()}: rank 0 of the group is at "
+            f"{host} of {its_host}: set PLEACH_STORE_HOST there to an address that others can reach"
         )
-    return Meeting(host, port)
+    return Meeting(host, port, token)
 
 
 def _own_address(store: Store) -> str:

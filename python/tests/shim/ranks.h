@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backend.h"
+#include "background.h"
 
 namespace pleach_torch {
 
@@ -21,25 +22,29 @@ using BackendPointer = c10::intrusive_ptr<Backend>;
 inline JoinOptions options_of(const std::string& name, int rank_count) {
   JoinOptions options;
   options.name = name;
-  options.rank_count = rank_count;
-  options.store_host = "127.0.0.1";
-  options.timeout_ms = 30'000;
-  options.transport = "tcp";
+  for (int rank = 0; rank < rank_count; ++rank) {
+    options.carrier.ranks.push_back(static_cast<uint64_t>(rank));
+  }
+  options.carrier.timeout_ms = 30'000;
+  options.carrier.transport = "tcp";
+  options.place.job = name;
+  options.place.store_host = "127.0.0.1";
   return options;
 }
 
 // Runs `body` on every rank, and tells what it threw ("" if it did not).
 inline std::vector<std::string> run_ranks(JoinOptions options,
                                           const std::function<void(const BackendPointer&)>& body) {
-  pleach_listen("127.0.0.1", &options.store_port, &options.listen_descriptor);
-  std::vector<std::string> errors(options.rank_count);
+  CarrierPlace& place = options.place;
+  pleach_listen("127.0.0.1", &place.store_port, &place.listen_descriptor);
+  std::vector<std::string> errors(options.carrier.ranks.size());
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < options.rank_count; ++rank) {
+  for (int rank = 0; rank < static_cast<int>(errors.size()); ++rank) {
     threads.emplace_back([&errors, &body, rank, own = options]() mutable {
-      own.rank = rank;
-      own.listen_descriptor = rank == 0 ? own.listen_descriptor : 0;
+      own.rank = own.place.rank = rank;
+      own.place.listen_descriptor = rank == 0 ? own.place.listen_descriptor : 0;
       try {
-        body(c10::make_intrusive<Backend>(Group::join(own)));
+        body(c10::make_intrusive<Backend>(Group::join(own, {})));
       } catch (const std::exception& error) {
         errors[rank] = error.what();
       }
@@ -48,7 +53,7 @@ inline std::vector<std::string> run_ranks(JoinOptions options,
   for (std::thread& thread : threads) {
     thread.join();
   }
-  EXPECT_TRUE(Group::await_left(std::chrono::seconds(30)));
+  EXPECT_TRUE(await_background(std::chrono::steady_clock::now() + std::chrono::seconds(30)));
   return errors;
 }
 

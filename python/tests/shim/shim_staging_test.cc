@@ -450,7 +450,7 @@ TEST_F(Staging, IsAbortedWhileItTravels) {
 
 TEST_F(Staging, TellsThatTheDeviceDidNotWrite) {
   JoinOptions wanted = options("late", 2);
-  wanted.timeout_ms = 400;
+  wanted.carrier.timeout_ms = 400;
   const auto errors = run_ranks(
       wanted, on_own_stream([](const BackendPointer& backend) {
         if (backend->getRank() == 0) {

@@ -124,7 +124,7 @@ TEST(Works, WaitNoLongerThanTheyAreTold) {
 
 TEST(Works, TellWhoDidNotCome) {
   JoinOptions options = options_of("absent", 2);
-  options.timeout_ms = 500;
+  options.carrier.timeout_ms = 500;
   std::promise<void> is_over;
   const std::shared_future<void> over = is_over.get_future().share();
   const auto errors = run_ranks(options, [&](const BackendPointer& backend) {

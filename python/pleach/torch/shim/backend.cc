@@ -11,8 +11,9 @@ using std::chrono::milliseconds;
 Backend::Backend(std::shared_ptr<Group> group, std::vector<uint64_t> global_ranks)
     : c10d::Backend(group->rank(), group->rank_count()),
       group_(std::move(group)),
-      options_(c10::make_intrusive<Options>("pleach", milliseconds(group_->options().timeout_ms))),
-      timeout_ms_(group_->options().timeout_ms) {
+      options_(c10::make_intrusive<Options>("pleach",
+                                            milliseconds(group_->options().carrier.timeout_ms))),
+      timeout_ms_(group_->options().carrier.timeout_ms) {
   options_->group_name = group_->name();
   options_->global_ranks_in_group = std::move(global_ranks);
   init();

@@ -6,6 +6,8 @@
 #include <thread>
 #include <utility>
 
+#include "ending.h"
+
 namespace pleach_torch {
 namespace {
 
@@ -30,11 +32,20 @@ class Completions {
       tasks_.pop_front();
       --idle_;
       lock.unlock();
-      task();
-      task = nullptr;
+      run(std::move(task));
       lock.lock();
       ++idle_;
     }
+  }
+
+  static void run(std::function<void()> task) {
+    if (const Callback callback; callback) {
+      task();
+      task = nullptr;
+      return;
+    }
+    // It may hold what only Python can release.
+    static_cast<void>(new std::function<void()>(std::move(task)));
   }
 
   std::mutex mutex_;

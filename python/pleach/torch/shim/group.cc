@@ -1,12 +1,12 @@
 #include "group.h"
 
 #include <condition_variable>
-#include <functional>
 #include <mutex>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "background.h"
+#include "ending.h"
 #include "errors.h"
 #include "memory.h"
 #include "staging.h"
@@ -15,41 +15,31 @@ namespace pleach_torch {
 
 namespace {
 
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
 // How long what is in flight has to end, when its group is left.
 constexpr auto kPatience = std::chrono::seconds(5);
+// The same when the process ends, with what is being left; then callbacks; and in all, until the
+// first rank stops serving the others.
+constexpr milliseconds kLastMoment(500);
+constexpr milliseconds kLastCallbacks(250);
+constexpr milliseconds kFarewell(1000);
 
-// The groups of the process, and those that are being left. Never destroyed: threads use it until
-// the process ends.
-struct Leaving {
+// The groups of the process. Never destroyed: threads use it until the process ends.
+struct Groups {
   std::mutex mutex;
-  std::condition_variable changed;
-  int count = 0;  // that are being left
-  std::vector<std::weak_ptr<Group>> groups;
+  std::vector<std::weak_ptr<Group>> all;
 
-  static Leaving& of_process() {
-    static auto* const leaving = new Leaving;
-    return *leaving;
+  static Groups& of_process() {
+    static auto* const groups = new Groups;
+    return *groups;
   }
 
   void add(const std::shared_ptr<Group>& group) {
     const std::scoped_lock lock(mutex);
-    std::erase_if(groups, [](const auto& one) { return one.expired(); });
-    groups.push_back(group);
-  }
-
-  // Does it in a thread of its own.
-  void run(std::function<void()> task) {
-    {
-      const std::scoped_lock lock(mutex);
-      ++count;
-    }
-    std::thread([this, task = std::move(task)]() mutable {
-      task();
-      task = nullptr;
-      const std::scoped_lock lock(mutex);
-      --count;
-      changed.notify_all();
-    }).detach();
+    std::erase_if(all, [](const auto& one) { return one.expired(); });
+    all.push_back(group);
   }
 };
 
@@ -61,58 +51,94 @@ struct Group::Handles {
   static inline std::atomic<int> count = 0;
 
   Handles() { ++count; }
-  pleach_endpoint* endpoint = nullptr;
-  pleach_communicator* communicator = nullptr;
   std::mutex mutex;
   std::condition_variable changed;
+  std::shared_ptr<Carrier> carrier;                   // guarded by the mutex, as these
+  std::shared_ptr<pleach_communicator> communicator;  // null: it has been closed
   int64_t in_flight = 0;
   std::atomic<bool> has_failed = false;
   const std::shared_ptr<Lane> collectives = std::make_shared<Lane>(kMostChunks);
   const std::shared_ptr<Lane> messages = std::make_shared<Lane>(kNoBound);
 
+  std::shared_ptr<pleach_communicator> opened() {
+    const std::scoped_lock lock(mutex);
+    return communicator;
+  }
+
   void abort(const std::string& whose, const std::string& reason) {
-    has_failed = true;
-    pleach_communicator_abort(communicator, reason.c_str());
+    note_failed();
+    if (const auto held = opened()) {
+      pleach_communicator_abort(held.get(), reason.c_str());
+    }
     for (const auto& lane : {collectives, messages}) {
       lane->fail(failure(whose + ": " + reason));
     }
   }
 
-  ~Handles() {
-    pleach_communicator_destroy(communicator);
-    pleach_endpoint_destroy(endpoint);
-    if (--count == 0) {
-      let_go_of_idle_memory();
+  void note_failed() {
+    if (!has_failed.exchange(true)) {
+      const std::scoped_lock lock(mutex);
+      if (carrier != nullptr) {
+        carrier->note_failed();
+      }
     }
   }
+
+  // Lets go of what it holds: descriptors and threads, which no Backend or Work keeps.
+  void release() {
+    std::unique_lock lock(mutex);
+    const auto old_communicator = std::move(communicator);
+    const auto old_carrier = std::move(carrier);
+    lock.unlock();
+    if (old_carrier != nullptr) {
+      old_carrier->note_ended();
+      if (--count == 0) {
+        let_go_of_idle_memory();
+      }
+    }
+  }
+
+  ~Handles() { release(); }
 };
 
-std::shared_ptr<Group> Group::join(const JoinOptions& options) {
+std::shared_ptr<Group> Group::join(const JoinOptions& options,
+                                   const std::vector<std::shared_ptr<Carrier>>& held) {
+  const Call call;
   const std::shared_ptr<Group> group(new Group(options));
-  // An endpoint waits for others when it is destroyed: whoever lets go of it last must not.
-  group->handles_ = std::shared_ptr<Handles>(new Handles, [](Handles* handles) {
-    Leaving::of_process().run([handles] { delete handles; });
-  });
-  pleach_endpoint_options endpoint = {};
-  endpoint.size = sizeof endpoint;
-  endpoint.rank_count = options.rank_count;
-  endpoint.rank = options.rank;
-  endpoint.store_host = options.store_host.c_str();
-  endpoint.store_port = options.store_port;
-  endpoint.listen_descriptor = options.listen_descriptor;
-  endpoint.job = options.name.c_str();
-  endpoint.transport = options.transport.empty() ? nullptr : options.transport.c_str();
-  endpoint.deadline_ms = options.timeout_ms;
-  check(pleach_endpoint_create(&endpoint, &group->handles_->endpoint));
+  std::shared_ptr<Carrier> carrier;
+  for (const std::shared_ptr<Carrier>& one : held) {
+    carrier = one->name() == options.shared ? one : carrier;
+  }
+  TORCH_CHECK(carrier != nullptr || options.shared.empty(), "pleach: process group ", options.name,
+              ": the endpoint ", options.shared, " is not there");
+  if (carrier == nullptr) {
+    carrier = Carrier::open(options.carrier, options.place);
+  }
+  group->transport_ = pleach_endpoint_transport(carrier->endpoint());
+  // To end may take time: whoever lets go of it last must not wait.
+  group->handles_ = std::shared_ptr<Handles>(
+      new Handles, [](Handles* handles) { run_in_background([handles] { delete handles; }); });
+  group->handles_->carrier = carrier;
+  carrier->note_begun();
   pleach_communicator_options communicator = {};
   communicator.size = sizeof communicator;
   communicator.name = options.name.c_str();
   communicator.landing_places = options.landing_places;
   communicator.place_bytes = options.place_bytes;
   communicator.book = options.book.empty() ? nullptr : options.book.c_str();
-  check(pleach_communicator_create(group->handles_->endpoint, &communicator,
-                                   &group->handles_->communicator));
-  Leaving::of_process().add(group);
+  communicator.fails_alone = carrier->is_shared() ? 1 : 0;
+  pleach_communicator* created = nullptr;
+  const pleach_status status =
+      pleach_communicator_create(carrier->endpoint(), &communicator, &created);
+  if (status != PLEACH_OK) {
+    carrier->note_failed();
+    check(status);
+  }
+  group->handles_->communicator =
+      std::shared_ptr<pleach_communicator>(created, [](pleach_communicator* closed) {
+        run_in_background([closed] { pleach_communicator_destroy(closed); });
+      });
+  Groups::of_process().add(group);
   return group;
 }
 
@@ -120,14 +146,17 @@ Group::~Group() {
   leave();
 }
 
-pleach_communicator* Group::communicator() const {
+std::shared_ptr<pleach_communicator> Group::communicator() const {
   TORCH_CHECK_WITH(DistBackendError, !is_left_, "pleach: process group ", name(),
                    " has been shut down");
-  return handles_->communicator;
+  return handle();
 }
 
-pleach_communicator* Group::handle() const {
-  return handles_->communicator;
+std::shared_ptr<pleach_communicator> Group::handle() const {
+  auto opened = handles_->opened();
+  TORCH_CHECK_WITH(DistBackendError, opened != nullptr, "pleach: process group ", name(),
+                   " has been shut down");
+  return opened;
 }
 
 const std::shared_ptr<Lane>& Group::lane(bool is_message) const {
@@ -136,10 +165,6 @@ const std::shared_ptr<Lane>& Group::lane(bool is_message) const {
 
 int64_t Group::chunk_bytes() const {
   return options_.chunk_bytes > 0 ? options_.chunk_bytes : kChunkBytes;
-}
-
-std::string Group::transport() const {
-  return pleach_endpoint_transport(handles_->endpoint);
 }
 
 void Group::note_begun() {
@@ -163,14 +188,14 @@ bool Group::has_failed() const {
 }
 
 void Group::note_failed() {
-  handles_->has_failed = true;
+  handles_->note_failed();
 }
 
 void Group::leave() {
-  if (is_left_.exchange(true) || handles_ == nullptr || handles_->communicator == nullptr) {
+  if (is_ending() || is_left_.exchange(true) || handles_ == nullptr) {
     return;
   }
-  Leaving::of_process().run([handles = handles_] { close(handles); });
+  run_in_background([handles = handles_] { close(handles); });
 }
 
 void Group::close(const std::shared_ptr<Handles>& handles) {
@@ -181,27 +206,40 @@ void Group::close(const std::shared_ptr<Handles>& handles) {
   if (!is_quiet) {
     handles->abort("process group", "it was shut down with operations in flight");
   }
-  pleach_communicator_close(handles->communicator);  // whatever comes of it, it is left
+  if (const auto opened = handles->opened()) {
+    pleach_communicator_close(opened.get());  // whatever comes of it, it is left
+  }
+  handles->release();
 }
 
-void Group::leave_all() {
-  Leaving& leaving = Leaving::of_process();
-  std::vector<std::weak_ptr<Group>> groups;
-  {
-    const std::scoped_lock lock(leaving.mutex);
-    groups = leaving.groups;
+void Group::end_process() {
+  if (is_ending()) {
+    return;
   }
-  for (const auto& one : groups) {
-    if (const std::shared_ptr<Group> group = one.lock()) {
-      group->leave();
+  const Clock::time_point start = Clock::now();
+  std::vector<std::shared_ptr<Group>> groups;
+  {
+    const std::scoped_lock lock(Groups::of_process().mutex);
+    for (const auto& one : Groups::of_process().all) {
+      if (std::shared_ptr<Group> group = one.lock()) {
+        groups.push_back(std::move(group));
+      }
     }
   }
-}
-
-bool Group::await_left(std::chrono::milliseconds longest) {
-  Leaving& leaving = Leaving::of_process();
-  std::unique_lock lock(leaving.mutex);
-  return leaving.changed.wait_for(lock, longest, [&] { return leaving.count == 0; });
+  for (const auto& group : groups) {
+    const std::shared_ptr<Handles> handles = group->handles_;
+    std::unique_lock lock(handles->mutex);
+    handles->changed.wait_until(lock, start + kLastMoment, [&] { return handles->in_flight == 0; });
+  }
+  await_background(start + kLastMoment);
+  begin_ending(kLastCallbacks);
+  for (const auto& group : groups) {
+    group->is_left_ = true;
+  }
+  // What is in flight still is left to the end of the process, with all that it holds.
+  static auto* const kept = new std::vector<std::shared_ptr<Group>>;
+  *kept = std::move(groups);
+  Carrier::leave_all(start + kFarewell);
 }
 
 }  // namespace pleach_torch

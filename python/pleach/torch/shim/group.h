@@ -7,7 +7,9 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "carrier.h"
 #include "lane.h"
 #include "pleach/api/pleach.h"
 
@@ -16,38 +18,36 @@ namespace pleach_torch {
 struct JoinOptions {
   std::string name;  // of the group; ranks of others do not hear it
   int32_t rank = 0;
-  int32_t rank_count = 1;
-  std::string store_host;
-  int32_t store_port = 0;
-  int32_t listen_descriptor = 0;  // rank 0's
-  int64_t timeout_ms = 0;         // of joining, and of operations that have none of their own
-  std::string transport;          // "": auto
-  std::string book;               // "": PLEACH_BOOK's, or what rank 0 plans
-  int32_t landing_places = 0;     // 0: the default
+  CarrierKey carrier;
+  CarrierPlace place;          // where no carrier is shared
+  std::string shared;          // the name of the carrier that all ranks share; "": a new one
+  std::string book;            // "": PLEACH_BOOK's, or what rank 0 plans
+  int32_t landing_places = 0;  // 0: the default
   int64_t place_bytes = 0;
   int64_t chunk_bytes = 0;  // of a device's tensors in host memory. 0: the default
 };
 
-// Each process group has an endpoint of its own: one that fails, or is aborted, ends no other.
-// Thread safe.
+// One that fails, or is aborted, ends no other. Thread safe.
 class Group {
  public:
   // Blocks until all ranks have come. Throws what went wrong.
-  static std::shared_ptr<Group> join(const JoinOptions& options);
+  //   held  carriers of this process that may be shared
+  static std::shared_ptr<Group> join(const JoinOptions& options,
+                                     const std::vector<std::shared_ptr<Carrier>>& held);
   // Leaves, if nobody has.
   ~Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
   // Throws where the group has been left.
-  pleach_communicator* communicator() const;
+  std::shared_ptr<pleach_communicator> communicator() const;
   // The same for what has been called before.
-  pleach_communicator* handle() const;
+  std::shared_ptr<pleach_communicator> handle() const;
   const std::string& name() const { return options_.name; }
   int32_t rank() const { return options_.rank; }
-  int32_t rank_count() const { return options_.rank_count; }
+  int32_t rank_count() const { return static_cast<int32_t>(options_.carrier.ranks.size()); }
   const JoinOptions& options() const { return options_; }
-  std::string transport() const;
+  const std::string& transport() const { return transport_; }
 
   // Where collectives, or messages, wait that do not start when they are called.
   const std::shared_ptr<Lane>& lane(bool is_message) const;
@@ -65,10 +65,9 @@ class Group {
   // Leaves in order, in the background: when what is in flight is done and the others leave too,
   // who may be long in coming. What is in flight for longer than some seconds is aborted.
   void leave();
-  // Leaves all groups of the process that nobody has left.
-  static void leave_all();
-  // Waits for all that are being left; false where one still is after that.
-  static bool await_left(std::chrono::milliseconds longest);
+  // Leaves all groups, as the interpreter ends: what is in flight gets a moment to end, and the
+  // others hear of it. No callback runs after that. Calls but the first do nothing.
+  static void end_process();
 
  private:
   explicit Group(JoinOptions options) : options_(std::move(options)) {}
@@ -77,6 +76,7 @@ class Group {
   static void close(const std::shared_ptr<Handles>& handles);
 
   const JoinOptions options_;
+  std::string transport_;
   std::shared_ptr<Handles> handles_;
   std::atomic<bool> is_left_ = false;
 };

@@ -7,6 +7,8 @@
 #include <thread>
 #include <utility>
 
+#include "ending.h"
+
 namespace pleach_torch {
 namespace {
 
@@ -48,8 +50,14 @@ class Keeper {
       const std::vector<std::shared_ptr<Lane>> lanes(lanes_.begin(), lanes_.end());
       lock.unlock();
       TimePoint next = TimePoint::max();
-      for (const auto& lane : lanes) {
-        next = std::min(next, lane->advance());
+      {
+        const Callback callback;  // it releases tensors
+        if (!callback) {
+          return keep(lanes);
+        }
+        for (const auto& lane : lanes) {
+          next = std::min(next, lane->advance());
+        }
       }
       lock.lock();
       std::erase_if(lanes_, [](const auto& lane) { return lane->is_empty(); });
@@ -60,6 +68,11 @@ class Keeper {
         woken_.wait_until(lock, next, is_woken);
       }
     }
+  }
+
+  // Ends, with what the lanes hold left to the end of the process.
+  static void keep(const std::vector<std::shared_ptr<Lane>>& lanes) {
+    static_cast<void>(new std::vector<std::shared_ptr<Lane>>(lanes));
   }
 
   std::mutex mutex_;

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "backend.h"
+#include "ending.h"
 #include "errors.h"
 
 namespace pleach_torch {
@@ -63,6 +64,7 @@ WorkPointer Backend::receive(Request wanted, const Tensors& tensors, int source,
 }
 
 void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
+  const Call call;
   const milliseconds timeout =
       options.timeout == c10d::kUnsetTimeout ? milliseconds(timeout_ms_.load()) : options.timeout;
   TORCH_CHECK_WITH(DistBackendError, timeout.count() > 0, "pleach: Rank ", rank_,
@@ -83,7 +85,7 @@ void Backend::monitor_as_first(milliseconds timeout, bool wait_all_ranks) {
   const auto deadline = steady_clock::now() + timeout;
   std::vector<Sent> arrivals(size_);
   for (int rank = 1; rank < size_; ++rank) {
-    check(pleach_receive(group_->communicator(), nullptr, 0, rank, kArrivalTag, nullptr,
+    check(pleach_receive(group_->communicator().get(), nullptr, 0, rank, kArrivalTag, nullptr,
                          &arrivals[rank].operation));
   }
   std::vector<int> missing;
@@ -101,7 +103,8 @@ void Backend::monitor_as_first(milliseconds timeout, bool wait_all_ranks) {
   }
   for (int rank = 1; rank < size_; ++rank) {
     Sent release;
-    check(pleach_send(group_->communicator(), nullptr, 0, rank, kReleaseTag, &release.operation));
+    check(pleach_send(group_->communicator().get(), nullptr, 0, rank, kReleaseTag,
+                      &release.operation));
     TORCH_CHECK_WITH(DistBackendError, await_message(release.operation, deadline + timeout),
                      "pleach: monitoredBarrier: rank ", rank, " came, and was lost");
   }
@@ -111,9 +114,9 @@ void Backend::monitor_as_other(milliseconds timeout) {
   const auto deadline = steady_clock::now() + timeout;
   Sent arrival;
   Sent release;
-  check(pleach_receive(group_->communicator(), nullptr, 0, 0, kReleaseTag, nullptr,
+  check(pleach_receive(group_->communicator().get(), nullptr, 0, 0, kReleaseTag, nullptr,
                        &release.operation));
-  check(pleach_send(group_->communicator(), nullptr, 0, 0, kArrivalTag, &arrival.operation));
+  check(pleach_send(group_->communicator().get(), nullptr, 0, 0, kArrivalTag, &arrival.operation));
   // Rank 0 may find out at the last moment that somebody is missing, and then tells.
   const bool is_well = await_message(arrival.operation, deadline) &&
                        await_message(release.operation, deadline + milliseconds(1000));

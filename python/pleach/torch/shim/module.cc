@@ -4,6 +4,8 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "backend.h"
+#include "carrier.h"
+#include "ending.h"
 #include "errors.h"
 
 namespace py = pybind11;
@@ -17,27 +19,12 @@ std::pair<int32_t, int32_t> listen_on(const std::string& host, int32_t port) {
   return {port, descriptor};
 }
 
-c10::intrusive_ptr<c10d::Backend> create(const std::string& name, int32_t rank, int32_t rank_count,
-                                         const std::string& store_host, int32_t store_port,
-                                         int32_t listen_descriptor, int64_t timeout_ms,
-                                         const std::string& transport, const std::string& book,
-                                         int32_t landing_places, int64_t place_bytes,
-                                         int64_t chunk_bytes,
-                                         const std::vector<uint64_t>& global_ranks) {
-  JoinOptions options;
-  options.name = name;
-  options.rank = rank;
-  options.rank_count = rank_count;
-  options.store_host = store_host;
-  options.store_port = store_port;
-  options.listen_descriptor = listen_descriptor;
-  options.timeout_ms = timeout_ms;
-  options.transport = transport;
-  options.book = book;
-  options.landing_places = landing_places;
-  options.place_bytes = place_bytes;
-  options.chunk_bytes = chunk_bytes;
-  return c10::make_intrusive<Backend>(Group::join(options), global_ranks);
+// What a process group may share, kept alive while its ranks agree on it.
+using Held = std::vector<std::shared_ptr<Carrier>>;
+
+c10::intrusive_ptr<c10d::Backend> create(const JoinOptions& options, const Held& held,
+                                         std::vector<uint64_t> global_ranks) {
+  return c10::make_intrusive<Backend>(Group::join(options, held), std::move(global_ranks));
 }
 
 const std::shared_ptr<Group>& group_of(const c10::intrusive_ptr<c10d::Backend>& backend) {
@@ -100,18 +87,56 @@ py::list flight_entries() {
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   using namespace pleach_torch;
   using BackendPointer = c10::intrusive_ptr<c10d::Backend>;
+  set_lock_check([] { return PyGILState_Check() != 0; });
+  py::class_<CarrierKey>(module, "CarrierKey")
+      .def(py::init([](std::vector<uint64_t> ranks, int64_t timeout_ms, std::string transport) {
+        return CarrierKey{std::move(ranks), timeout_ms, std::move(transport)};
+      }));
+  py::class_<CarrierPlace>(module, "CarrierPlace")
+      .def(py::init([](std::string name, std::string job, int32_t rank, std::string store_host,
+                       int32_t store_port, int32_t listen_descriptor, std::string flight_folder) {
+        return CarrierPlace{std::move(name),         std::move(job), rank,
+                            std::move(store_host),   store_port,     listen_descriptor,
+                            std::move(flight_folder)};
+      }));
+  py::class_<JoinOptions>(module, "JoinOptions")
+      .def(py::init<>())
+      .def_readwrite("name", &JoinOptions::name)
+      .def_readwrite("rank", &JoinOptions::rank)
+      .def_readwrite("carrier", &JoinOptions::carrier)
+      .def_readwrite("place", &JoinOptions::place)
+      .def_readwrite("shared", &JoinOptions::shared)
+      .def_readwrite("book", &JoinOptions::book)
+      .def_readwrite("landing_places", &JoinOptions::landing_places)
+      .def_readwrite("place_bytes", &JoinOptions::place_bytes)
+      .def_readwrite("chunk_bytes", &JoinOptions::chunk_bytes);
+  struct HeldCarriers {
+    Held carriers;
+  };
+  py::class_<HeldCarriers>(module, "HeldCarriers")
+      .def_property_readonly("names", [](const HeldCarriers& held) {
+        std::vector<std::string> names;
+        for (const auto& carrier : held.carriers) {
+          names.push_back(carrier->name());
+        }
+        return names;
+      });
+  module.def("hold_carriers",
+             [](const CarrierKey& key) { return HeldCarriers{Carrier::find(key)}; });
   module.def("listen", &listen_on, py::call_guard<py::gil_scoped_release>());
-  module.def("create", &create, py::arg("name"), py::arg("rank"), py::arg("rank_count"),
-             py::arg("store_host"), py::arg("store_port"), py::arg("listen_descriptor"),
-             py::arg("timeout_ms"), py::arg("transport"), py::arg("book"),
-             py::arg("landing_places"), py::arg("place_bytes"), py::arg("chunk_bytes"),
-             py::arg("global_ranks"), py::call_guard<py::gil_scoped_release>());
+  module.def(
+      "create",
+      [](const JoinOptions& options, const HeldCarriers& held, std::vector<uint64_t> ranks) {
+        return create(options, held.carriers, std::move(ranks));
+      },
+      py::arg("options"), py::arg("held"), py::arg("global_ranks"),
+      py::call_guard<py::gil_scoped_release>());
   module.def("transport",
              [](const BackendPointer& backend) { return group_of(backend)->transport(); });
   module.def("options", [](const BackendPointer& backend) {
     const JoinOptions& options = group_of(backend)->options();
     py::dict given;
-    given["transport"] = options.transport;
+    given["transport"] = options.carrier.transport;
     given["book"] = options.book;
     given["landing_places"] = options.landing_places;
     given["place_bytes"] = options.place_bytes;
@@ -121,12 +146,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("timeout_ms", [](const BackendPointer& backend) {
     return backend->getBackendOptions()->timeout.count();
   });
-  module.def(
-      "leave_all",
-      [](int64_t longest_ms) {
-        Group::leave_all();
-        return Group::await_left(std::chrono::milliseconds(longest_ms));
-      },
-      py::call_guard<py::gil_scoped_release>());
+  module.def("end_process", &Group::end_process, py::call_guard<py::gil_scoped_release>());
   module.def("flight_entries", &flight_entries);
 }

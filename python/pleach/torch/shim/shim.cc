@@ -1,10 +1,13 @@
 // All of the shim as one translation unit: PyTorch's headers take most of the time to compile.
 #include "backend.cc"
+#include "background.cc"
 #include "buffers.cc"
+#include "carrier.cc"
 #include "collectives.cc"
 #include "completions.cc"
 #include "cuts.cc"
 #include "elements.cc"
+#include "ending.cc"
 #include "flight.cc"
 #include "group.cc"
 #include "lane.cc"

@@ -248,7 +248,7 @@ void StagedJob::send_off(const std::shared_ptr<Chunk>& chunk) {
   chunk->part.place();
   chunk->part.scale();
   Group& group = work_->group();
-  const pleach_status status = chunk->part.perform(group.handle(), &chunk->operation);
+  const pleach_status status = chunk->part.perform(group.handle().get(), &chunk->operation);
   if (status != PLEACH_OK) {
     break_off(pleach_last_error());
     return;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "completions.h"
+#include "ending.h"
 #include "errors.h"
 
 namespace pleach_torch {
@@ -91,12 +92,11 @@ Work::Work(std::shared_ptr<Group> group, Task task, uint64_t sequence)
       sequence_(sequence),
       flight_(FlightRing::of_process().begin(record_of(task_, *group_, sequence))) {}
 
-Work::~Work() {
-  pleach_operation_destroy(operation_);
-}
+Work::~Work() = default;
 
 c10::intrusive_ptr<Work> Work::begin(std::shared_ptr<Group> group, Task task, uint64_t sequence,
                                      const Ask& ask) {
+  const Call call;
   group->communicator();  // refused where it has been left
   const std::shared_ptr<Lane> lane = group->lane(task.is_message);
   const bool runs = !task.is_async && !task.is_message;
@@ -121,6 +121,7 @@ c10::intrusive_ptr<Work> Work::begin(std::shared_ptr<Group> group, Task task, ui
 c10::intrusive_ptr<Work> Work::begin_staged(std::shared_ptr<Group> group, Task task,
                                             uint64_t sequence,
                                             const std::shared_ptr<Request>& request) {
+  const Call call;
   group->communicator();  // refused where it has been left
   const std::shared_ptr<Lane> lane = group->lane(task.is_message);
   auto work = c10::make_intrusive<Work>(std::move(group), std::move(task), sequence);
@@ -136,7 +137,7 @@ c10::intrusive_ptr<Work> Work::begin_staged(std::shared_ptr<Group> group, Task t
 
 // As the caller waits anyway nothing else has to hear of it, and nobody has to be woken.
 void Work::run(const Ask& ask) {
-  const pleach_status status = ask(group_->communicator(), nullptr);
+  const pleach_status status = ask(group_->communicator().get(), nullptr);
   finish(status, status == PLEACH_OK ? "" : pleach_last_error());
   if (exception_) {
     std::rethrow_exception(exception_);
@@ -144,33 +145,56 @@ void Work::run(const Ask& ask) {
 }
 
 void Work::start(const Ask& ask) {
-  const pleach_status status = ask(group_->handle(), &operation_);
+  pleach_operation* started = nullptr;
+  const pleach_status status = ask(group_->handle().get(), &started);
   if (status != PLEACH_OK) {
     finish(status, pleach_last_error());
     std::rethrow_exception(exception_);
   }
+  const Operation operation(started, &pleach_operation_destroy);
+  {
+    const std::scoped_lock lock(mutex_);
+    run_.operation = operation;
+  }
   group_->note_begun();
   // It keeps itself until it is done, whether somebody else does or not.
   c10::raw::intrusive_ptr::incref(this);
-  check(pleach_operation_on_done(operation_, &Work::called_back, this));
+  check(pleach_operation_on_done(started, &Work::called_back, this));
 }
 
 void Work::called_back(void* work, pleach_status status, const char* error) {
-  const auto self = c10::intrusive_ptr<Work>::reclaim(static_cast<Work*>(work));
+  const Callback callback;
+  if (!callback) {
+    return;  // it keeps itself, and its tensors, to the end of the process
+  }
+  auto self = c10::intrusive_ptr<Work>::reclaim(static_cast<Work*>(work));
   const std::shared_ptr<Group> group = self->group_;
   self->finish(status, error);
+  self.reset();
   group->note_done();
+}
+
+Work::Operation Work::operation() const {
+  const std::scoped_lock lock(mutex_);
+  return run_.operation;
 }
 
 void Work::finish(pleach_status status, const char* error) {
   std::exception_ptr exception;
+  const Operation operation = this->operation();
+  int64_t started_ns = 0;
+  int64_t finished_ns = 0;
+  if (operation != nullptr &&
+      pleach_operation_times(operation.get(), &started_ns, &finished_ns) == PLEACH_OK) {
+    run_.duration_ns = finished_ns - started_ns;
+  }
   if (status != PLEACH_OK) {
     exception = failure(text() + ": " + error);
     group_->note_failed();
   } else {
     pleach_received received = {};
-    if (operation_ != nullptr && task_.is_message &&
-        pleach_operation_received(operation_, &received) == PLEACH_OK) {
+    if (operation != nullptr && task_.is_message &&
+        pleach_operation_received(operation.get(), &received) == PLEACH_OK) {
       source_ = received.source;
     }
     try {
@@ -194,6 +218,7 @@ void Work::end(std::exception_ptr exception, std::shared_ptr<Arrival> arrival) {
     exception_ = std::move(exception);
     arrival_ = std::move(arrival);
     is_done_ = true;
+    run_.operation = nullptr;
     future = future_;
   }
   cv_.notify_all();
@@ -221,9 +246,10 @@ void Work::complete(const c10::intrusive_ptr<Future>& future) const {
 }
 
 bool Work::isCompleted() {
-  if (!is_done_ && !is_queued_) {
+  const Call call;
+  if (const Operation operation = this->operation(); operation != nullptr && !is_done_) {
     int32_t is_done = 0;
-    pleach_operation_test(operation_, &is_done);
+    pleach_operation_test(operation.get(), &is_done);
   }
   return is_done_ && (!arrival_ || arrival_->written.query());
 }
@@ -251,6 +277,7 @@ Tensors Work::result() {
 }
 
 bool Work::wait(milliseconds timeout) {
+  const Call call;
   const TimePoint deadline = std::chrono::steady_clock::now() + timeout;
   if (!is_done_) {
     await_end(timeout);
@@ -284,9 +311,9 @@ void Work::await_end(milliseconds timeout) {
   if (is_queued_) {  // Whoever starts it ends it in time.
     std::unique_lock lock(mutex_);
     is_late = is_given && !cv_.wait_for(lock, timeout, [&] { return is_done_.load(); });
-  } else {
+  } else if (const Operation operation = this->operation()) {
     const int64_t longest_ms = is_given ? timeout.count() : PLEACH_FOREVER;
-    is_late = pleach_operation_wait(operation_, longest_ms) == PLEACH_TIMEOUT && !is_done_;
+    is_late = pleach_operation_wait(operation.get(), longest_ms) == PLEACH_TIMEOUT && !is_done_;
   }
   TORCH_CHECK_WITH(DistBackendError, !is_late, "pleach: ", text(), ", was not done within ",
                    timeout.count(), " ms: it goes on");
@@ -327,12 +354,9 @@ c10::IValue Work::value() const {
 }
 
 float Work::getDuration() const {
-  int64_t started_ns = 0;
-  int64_t finished_ns = 0;
-  TORCH_CHECK(is_done_ && operation_ != nullptr, "pleach: ", task_.name,
+  TORCH_CHECK(is_done_ && run_.duration_ns >= 0, "pleach: ", task_.name,
               " has no duration: it is not done, or its caller waited at once");
-  check(pleach_operation_times(operation_, &started_ns, &finished_ns));
-  return static_cast<float>(finished_ns - started_ns) / 1e6F;
+  return static_cast<float>(run_.duration_ns) / 1e6F;
 }
 
 // Those of the outputs that have streams.

@@ -69,6 +69,8 @@ class Work final : public c10d::Work {
   void end(std::exception_ptr exception, std::shared_ptr<Arrival> arrival);
 
  private:
+  using Operation = std::shared_ptr<pleach_operation>;
+  Operation operation() const;
   void run(const Ask& ask);
   static void called_back(void* work, pleach_status status, const char* error);
   void finish(pleach_status status, const char* error);
@@ -80,7 +82,10 @@ class Work final : public c10d::Work {
   const std::shared_ptr<Group> group_;
   Task task_;
   const uint64_t sequence_;
-  pleach_operation* operation_ = nullptr;
+  struct Run {
+    Operation operation = nullptr;  // null: not started, or done: it would keep its endpoint
+    int64_t duration_ns = -1;       // unknown
+  } run_;
   bool is_queued_ = false;  // another thread starts it
   std::atomic<bool> is_done_ = false;
   std::shared_ptr<Arrival> arrival_;
