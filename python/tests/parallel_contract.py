@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import copy
 import io
+import os
 import pickle
+import struct
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,14 +23,15 @@ from pleach.torch import parallel
 
 SLOW_S = 0.03  # what an update waits: nothing is final when step() returns
 WIDE = 400
+CUT = 3001  # of a parameter that is cut: several atoms, of which ranks have unequal parts
 
 
 class Reader(nn.Module):
     """Two layers, a part, and a buffer."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int = WIDE) -> None:
         super().__init__()
-        self.part = nn.Sequential(nn.Linear(8, WIDE), nn.Linear(WIDE, 8))
+        self.part = nn.Sequential(nn.Linear(8, width), nn.Linear(width, 8))
         self.head = nn.Linear(8, 8)
         self.register_buffer("scale", torch.ones(()))
         self.double()
@@ -370,7 +374,7 @@ def own_steps(rank: int, name: str, policy: str, count: int) -> tuple[float, Any
 def state_is_the_plain_ones(rank: int, name: str, policy: str, count: int) -> None:
     """optimizer.state after steps: read, written to in place, replaced, cleared."""
     torch.manual_seed(0)
-    plain = Reader()
+    plain = Reader(CUT)
     model = copy.deepcopy(plain)
     options = {"lr": 0.01} if name != "SGD" else {"lr": 0.01, "momentum": 0.9}
     reference, own = (
@@ -403,6 +407,25 @@ def state_is_the_plain_ones(rank: int, name: str, policy: str, count: int) -> No
     own.close()
 
 
+def views_of_shards_are_refused(rank: int) -> list[str]:
+    """Views of an entry that is divided among the ranks: what is written there would be lost."""
+    found = []
+    with training("Adam") as (model, optimizer, iterate):
+        iterate()
+        entry = optimizer.state[model.head.weight]["exp_avg"]
+        for use in (
+            lambda: entry.__setitem__(0, 0.0),
+            lambda: entry[1].zero_(),
+            lambda: entry.view(-1).mul_(0),
+        ):
+            try:
+                use()
+            except RuntimeError as error:
+                found.append(str(error))
+        assert entry.whole().shape == (8, 8)
+    return found
+
+
 def _change_state(optimizer: Any, parameters: list[Any], turn: int) -> None:
     state = optimizer.state[parameters[0]]
     key = next(each for each, value in state.items() if value.shape == parameters[0].shape)
@@ -423,8 +446,12 @@ def owned_state_is_the_plain_ones(rank: int, count: int) -> None:
     model = copy.deepcopy(plain)
     reference, own = (torch.optim.Adafactor(one.parameters(), 0.01) for one in (plain, model))
     parallel.data_parallel(model, own, process_group=GROUPS[count])
-    for turn in range(3):
+    for turn in range(4):
         train_both((plain, model), (reference, own), turn, rank, count)
+        if turn == 1:  # one entry of several is replaced
+            for one, optimizer in ((plain, reference), (model, own)):
+                state = optimizer.state[one.part[0].weight]
+                state["row_var"] = torch.full_like(state["row_var"], 0.01)
         assert len(own.state) == len(reference.state) == 6
         for mine, theirs in zip(model.parameters(), plain.parameters(), strict=True):
             expected, found = reference.state[theirs], own.state[mine]
@@ -556,7 +583,7 @@ def compiled_averages(rank: int) -> tuple[int, bool]:
 
 
 def late_readers(rank: int) -> None:
-    """A step's post hook, a child process and a closed training see final values."""
+    """A step's post hook, a forked child and a closed training see final values."""
     with training() as (model, optimizer, iterate):
         seen: list[float] = []
         handle = optimizer.register_step_post_hook(
@@ -568,5 +595,16 @@ def late_readers(rank: int) -> None:
         handle.remove()
         iterate()
         weight = model.head.weight
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.write(writer, struct.pack("d", float(weight.detach().abs().sum())))
+            atexit._run_exitfuncs()  # which say nothing to the other ranks
+            os._exit(0)
+        found = struct.unpack("d", os.read(reader, 8))[0]
+        os.waitpid(child, 0)
+        optimizer.synchronize()
+        assert found == float(weight.detach().abs().sum())
+        iterate()  # the other ranks go on
     assert type(weight) is nn.Parameter
     assert bool(weight.isfinite().all())

@@ -104,6 +104,13 @@ def test_optimizer_state(backend: str, name: str, policy: str, count: int) -> No
 
 
 @BOTH
+def test_views_of_divided_states_are_refused(backend: str) -> None:
+    for messages in run(backend, contract.views_of_shards_are_refused):
+        assert len(messages) == 3
+        assert all("what is written to it would be lost" in message for message in messages)
+
+
+@BOTH
 def test_optimizer_state_that_one_rank_owns(backend: str) -> None:
     run(backend, contract.owned_state_is_the_plain_ones, COUNT, count=COUNT)
 

@@ -214,6 +214,8 @@ def _leave_in_order(trainer: Trainer) -> None:
 
 def _leave() -> None:
     """Ends the trainings of a process that ends."""
+    if os.getpid() not in _leaving:  # a forked child: the trainings are its parent's
+        return
     end_all(list(_TRAINERS), reason_of_end())
 
 

@@ -1,15 +1,13 @@
-"""Which parameters are trained, how they are divided among ranks, and where they lie."""
+"""Arranges the trained parameters: their order, their division among ranks, their memory."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 import torch
 
 from pleach.policy import BucketTuner, profile, settle_plan
 
-from .aliases import find_aliases
 from .first_use import Order, Reading, Wait, find_gates, order_of, waits_of
 from .following import check_kinds, first_policy, is_early, model_of
 from .groups import Groups
@@ -17,13 +15,13 @@ from .layout import Allocator, Layout, Member, Rules
 from .program import Gathers
 from .updates import Kind, Unit, shard_units, whole_units, with_empty_units
 
-# Of searches of bucket sizes.
+# Of the random choices in searches of bucket sizes.
 SEED = 0
 
 
 @dataclasses.dataclass(frozen=True)
-class Wishes:
-    """What an arrangement follows from.
+class Requirements:
+    """The inputs that determine an arrangement.
 
     Attributes:
         policy: With its options.
@@ -51,7 +49,7 @@ class Arrangement:
         model: torch.nn.Module,
         optimizer: torch.optim.Optimizer,
         groups: Groups,
-        wishes: Wishes,
+        requirements: Requirements,
         allocate: Allocator,
     ):
         """Moves the parameters into flat buffers, in the modules' order. Collective.
@@ -62,7 +60,7 @@ class Arrangement:
         self._model = model
         self._optimizer = optimizer
         self._groups = groups
-        self._wishes = wishes
+        self._requirements = requirements
         names = {parameter: name for name, parameter in model.named_parameters()}
         trained = {one: name for one, name in names.items() if one.requires_grad}
         self.names = {one: name for one, name in trained.items() if one.numel() > 0}
@@ -85,7 +83,7 @@ class Arrangement:
         """Rank 0's search of a bucket size, if there is one; and the kinds of collectives."""
         tuners: list[BucketTuner] = []
         sizes = [parameter.numel() * parameter.element_size() for parameter in self.names]
-        policy, kind = self._wishes.policy, self._wishes.kind
+        policy, kind = self._requirements.policy, self._requirements.kind
 
         def kinds() -> frozenset[str]:
             if policy.split(",")[0] == "dear_bo":
@@ -111,10 +109,10 @@ class Arrangement:
 
     def _divide(self, kinds: frozenset[str]) -> tuple[Gathers, Rules]:
         """What is gathered, and how the flat space is cut for it."""
-        scatters, kind = "all_reduce" not in kinds, self._wishes.kind
+        scatters, kind = "all_reduce" not in kinds, self._requirements.kind
         gathers = Gathers.NOTHING
         if scatters:
-            takes_whole = self._wishes.gathers_gradients or kind is Kind.UNKNOWN
+            takes_whole = self._requirements.gathers_gradients or kind is Kind.UNKNOWN
             gathers = Gathers.GRADIENTS if takes_whole else Gathers.PARAMETERS
         keeps_tensors = scatters and (
             "reduce" in kinds or (kind is Kind.WHOLE_TENSOR and gathers is Gathers.PARAMETERS)
@@ -146,7 +144,7 @@ class Arrangement:
         exchange, names = self._groups.exchange, self.names
         gates, unread = find_gates(self._model, reading, list(names))
         order = order_of(gates, unread, names)
-        has_aliases = torch.tensor([float(bool(find_aliases(names)))])
+        has_aliases = torch.tensor([float(self.layout.has_aliases())])
         if bool(exchange.all_reduce(has_aliases, is_maximum=True)):
             order = [(member.name, member.layer) for member in self.layout.members]
         modules = {module: name for name, module in self._model.named_modules()}
@@ -167,7 +165,7 @@ class Arrangement:
         units = (
             whole_units(layout, rank) if self._rules.keeps_tensors else shard_units(layout, rank)
         )
-        is_divisible = self._wishes.kind is not Kind.WHOLE_TENSOR
+        is_divisible = self._requirements.kind is not Kind.WHOLE_TENSOR
         return with_empty_units(layout, units) if is_divisible else units
 
     def check(self) -> None:
@@ -189,11 +187,3 @@ class Arrangement:
         for unit in shard_units(self.layout, self._groups.calls.rank):
             shards[unit.member].append(unit.gradient)
         return shards
-
-
-def members_by_layer(layout: Layout) -> Sequence[Sequence[int]]:
-    """By layer: its members."""
-    members: list[list[int]] = [[] for _ in range(layout.layer_count)]
-    for index, member in enumerate(layout.members):
-        members[member.layer].append(index)
-    return members

@@ -33,8 +33,8 @@ class SharedBuffers:
         Args:
             model: The model.
             exchange: Among the ranks.
-            guard: Makes uses of a buffer wait; its settle() calls take(). None: nothing does, and
-                what is written between a step and the next forward is lost.
+            guard: Makes uses of a buffer wait; its await_value() calls take(). None: nothing does,
+                and what is written between a step and the next forward is lost.
         """
         self._model = model
         self._exchange = exchange
@@ -64,10 +64,13 @@ class SharedBuffers:
     def take(self) -> None:
         """Takes what has been sent, and lifts the guards."""
         sent, self._sent = self._sent, []
-        for one in sent:
-            one.work.wait()
+        try:
+            for one in sent:
+                one.work.wait()
+        finally:  # where one has failed, their users get that error no more than once
             if self._guard is not None:
-                self._guard.lift(one.buffers)
+                self._guard.lift([buffer for one in sent for buffer in one.buffers])
+        for one in sent:
             if self._exchange.rank == 0:
                 continue
             values = one.copy.split([buffer.numel() for buffer in one.buffers])

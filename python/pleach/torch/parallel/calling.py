@@ -97,7 +97,7 @@ def _name(frames: list[FrameType]) -> str:
         if code.co_filename.startswith(_STANDARD) and "site-packages" not in code.co_filename:
             continue
         is_ours = code.co_filename.startswith(_LIBRARIES[:2])
-        if is_ours and code.co_qualname == "PartialNorm.__torch_dispatch__":
+        if is_ours and getattr(frame.f_locals.get("cls"), "__name__", "") == "PartialNorm":
             return "the norm of a gradient"
         if is_ours and code.co_name == "__torch_dispatch__":
             return f"{_operation(frame.f_locals.get('func'))} of a gradient"

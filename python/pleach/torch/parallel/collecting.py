@@ -105,9 +105,7 @@ class Collector:
         self._parameters = [member.parameter for member in layout.members]
         self._views = [layout.gradient(member) for member in range(len(layout.members))]
         self._gradients = [_Gradient() for _ in layout.members]
-        self._members_of: list[list[int]] = [[] for _ in range(layout.layer_count)]
-        for index, member in enumerate(layout.members):
-            self._members_of[member.layer].append(index)
+        self._members_of = layout.members_by_layer()
         self._layer_of = [member.layer for member in layout.members]
         self._expected = 1  # passes before a step
         self._fired_now: set[int] = set()  # members, in the present pass

@@ -25,15 +25,17 @@ from pleach.policy import PlanReplay
 
 from .endings import Endings
 from .explaining import Described, History
-from .health import LEAVING_S, PATIENCE_S, Health
+from .health import PATIENCE_S, Health
 from .program import Gathers, Program
 from .streams import Streams
 from .updates import Settings, UnitOptimizer
 from .waits import Awaited
 
 PICOSECONDS_PER_NANOSECOND = 1000
-# How long a wait is, before it looks if it may go on.
-SLICE_S = 0.5
+# A wait looks for trouble each time that so much has passed.
+LOOK_S = 0.5
+# How long its thread has to end; after that it goes on by itself.
+JOIN_S = 1.0
 # Elements that are updated together, if what several collectives have brought is so small: every
 # update has a part that is Python.
 JOINED_ELEMENTS = 1 << 17
@@ -123,8 +125,8 @@ class _Iteration:
     has_stepped: bool = True  # it is over, but for what follows by itself
     reductions: int = 0  # that have ended
     is_final: bool = False  # late gradients are in, too
-    updated: int = 0  # collectives of which all is updated, or that nothing waits for
-    is_asked: bool = False  # its step has been asked for, so updates are to come
+    updated: int = 0  # collectives whose units are all updated
+    is_asked: bool = False  # step() was called for it
     doubtful: set[int] = dataclasses.field(default_factory=set)  # members unused on this rank
     ready: list[tuple[int, int]] = dataclasses.field(default_factory=list)  # first atom, index
     units: dict[int, list[int]] = dataclasses.field(default_factory=dict)  # by index: to update
@@ -146,6 +148,8 @@ class Engine:
         self._numbers: dict[int, int] = {}  # by index in the plan: of this iteration
         self._closed: dict[int, int] = {}  # layers that wait, and the units each waits for
         self._marks: dict[int, Any] = {}  # by layer: what wrote its gradients, then its parameters
+        self._last_mark: Any = None  # of what communication and updates were given last
+        self._stepping: Any = None  # the stream that step() was called on
         self._next: Following | None = None
         self._error: TrainingError | None = None  # what has failed
         self._failure: TrainingError | None = None  # it, with who does not answer
@@ -250,6 +254,7 @@ class Engine:
     def finish(self) -> None:
         """Returns when this rank's share of all averaged gradients is in place."""
         self._wait(lambda: self._iteration.is_final, "the averaged gradients")
+        self._surroundings.streams.wait_for(self._last_mark)
 
     def repeat(self) -> None:
         """This iteration's gradients, reduced or not, are dropped, and come again."""
@@ -270,7 +275,9 @@ class Engine:
             with self._changed:
                 self._check()
                 self._close(range(1 + max(self._surroundings.layer_of, default=-1)))
-            self._inbox.put(functools.partial(self._note_step, settings))
+            streams = self._surroundings.streams
+            self._stepping = streams.present()
+            self._inbox.put(functools.partial(self._note_step, settings, streams.mark()))
 
     def wait_for(self, layer: int) -> None:
         """The gate of a layer: returns when its parameters are in place."""
@@ -285,7 +292,9 @@ class Engine:
                     end_ps = self._now_ps()
                     self._following.replay.go_on(end_ps)
                     self._stalls.append((layer, begin_ps, end_ps))
-        self._surroundings.streams.wait_for(self._marks.get(layer))
+        # Also the stream of step(): what it is given later may use the parameters unguarded.
+        for stream in (None, self._stepping):
+            self._surroundings.streams.wait_for(self._marks.get(layer), stream)
 
     def await_updates(self) -> None:
         """Returns when this rank has updated its share of the parameters, if a step is asked for.
@@ -297,13 +306,15 @@ class Engine:
             lambda: not self._iteration.is_asked or self._iteration.updated == total,
             "the updates of this rank's share",
         )
+        self._surroundings.streams.wait_for(self._last_mark)
 
     def flush(self) -> None:
         """Returns when all parameters are in place, and what was to be agreed on is known."""
         self._wait(lambda: not self._closed, "the parameters of all layers")
         self._wait(lambda: not self._is_agreeing, "what the ranks have found of their gradients")
         for mark in self._marks.values():
-            self._surroundings.streams.wait_for(mark)
+            for stream in (None, self._stepping):
+                self._surroundings.streams.wait_for(mark, stream)
 
     def follow(self, following: Following) -> None:
         """Follows another plan from the next iteration's gradients on."""
@@ -347,7 +358,7 @@ class Engine:
         if self._flights or self._is_agreeing:
             self._surroundings.health.break_off()
         self._inbox.put(None)
-        self._thread.join(LEAVING_S)
+        self._thread.join(JOIN_S)
         self._endings.stop()
 
     # --- Of health.Listener; from the thread that watches.
@@ -430,7 +441,7 @@ class Engine:
             self._awaited.append(is_there)
             try:
                 self._check()
-                if not self._comes(is_there, SLICE_S):
+                if not self._comes(is_there, LOOK_S):
                     with self._surroundings.health.waiting(what):
                         self._wait_long(is_there, what)
                 self._check()
@@ -449,7 +460,7 @@ class Engine:
             elif self._surroundings.health.is_in_vain():
                 self._fail(TimeoutError(f"{what} did not come, and this rank leaves"))
             else:
-                self._comes(is_there, SLICE_S)
+                self._comes(is_there, LOOK_S)
 
     def _comes(self, is_there: Callable[[], bool], within_s: float) -> bool:
         """With the lock held: waits until it is there, or something has failed."""
@@ -512,7 +523,7 @@ class Engine:
                 with self._changed:
                     self._fail(error, flight.index)
                 return
-            mark = streams.mark()
+            mark = self._last_mark = streams.mark()
         with self._changed:
             del self._flights[number]
             self._land(number, flight.index, mark)
@@ -562,7 +573,10 @@ class Engine:
             self._find_final()
             self._wake()
 
-    def _note_step(self, settings: Settings) -> None:
+    def _note_step(self, settings: Settings, mark: Any) -> None:
+        """Updates may begin, after what the training thread's stream was given before."""
+        with self._surroundings.streams.beside():
+            self._surroundings.streams.wait_for(mark)
         with self._changed:
             self._iteration.settings = settings
 
@@ -581,6 +595,7 @@ class Engine:
     def _reduce_late(self, agreement: Agreement) -> None:
         with self._surroundings.streams.beside():
             self._surroundings.reduce_late(agreement)
+            self._last_mark = self._surroundings.streams.mark()
         with self._changed:
             self._iteration.is_final = True
             self._wake()
@@ -630,7 +645,7 @@ class Engine:
             for index, _ in taken:
                 planned = program.plan[index]
                 self._surroundings.updated(range(planned.first, planned.end))
-            mark = self._surroundings.streams.mark()
+            mark = self._last_mark = self._surroundings.streams.mark()
         with self._changed:
             for index, units in taken:
                 self._note_updated(index, units, mark)

@@ -223,6 +223,6 @@ def _signature(what: str, number_count: int) -> int:
     frame = sys._getframe(1)
     while frame.f_code.co_filename == __file__ and frame.f_back is not None:
         frame = frame.f_back
-    asking = frame.f_code.co_qualname
-    user = call_of().name if asking.endswith(".all_reduce") else ""
+    asking = frame.f_code.co_name
+    user = call_of().name if asking == "all_reduce" else ""
     return zlib.crc32(f"{asking} {user} {number_count}".encode())

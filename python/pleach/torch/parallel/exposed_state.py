@@ -73,16 +73,24 @@ class StateShard(torch.Tensor):
     ) -> Any:
         if func in (aten.detach.default, aten.alias.default):
             return args[0]
-        made: dict[int, torch.Tensor] = {}
+        made: dict[int, torch.Tensor] = {}  # by identity: whole entries, gathered once
 
         def gathered(one: StateShard) -> torch.Tensor:
             return made.setdefault(id(one), one.whole())
 
+        written = _written(func, args, kwargs or {})
+        if any(
+            each.alias_info is not None and not each.alias_info.is_write
+            for each in func._schema.arguments
+        ):
+            raise RuntimeError(
+                f"a view or an index of the optimizer's state {args[0]!r}: what is written to it "
+                "would be lost; read whole(), or write to all of the entry"
+            )
         arguments, keywords = torch.utils._pytree.tree_map_only(
             StateShard, gathered, (tuple(args), dict(kwargs or {}))
         )
         result = func(*arguments, **keywords)
-        written = _written(func, args, kwargs or {})
         for one in written:
             _store(one, made[id(one)])
         return written[0] if written and isinstance(result, torch.Tensor) else result
@@ -130,7 +138,7 @@ class Division:
         is_divided: False: every rank has all of it.
         exchange: Tells ranks of each other's entries.
         calls: Gathers parts, in the exchange's group.
-        settle: Returns when this rank's updates have ended.
+        await_updates: Returns when this rank's updates have ended.
         announce: Returns when all ranks have come to a call, given its name.
     """
 
@@ -138,7 +146,7 @@ class Division:
     is_divided: bool
     exchange: Exchange
     calls: GroupCalls
-    settle: Callable[[], None]
+    await_updates: Callable[[], None]
     announce: Callable[[str], None]
 
 
@@ -165,39 +173,61 @@ class ExposedState:
         self._layout = layout
         self._division = division
         self._shown: dict[int, _Shown] = {}
+        self._is_current = False  # it shows what is there, unless its user has changed it
+        self._last: Any = None  # what was shown
         # By member that other ranks own: tensors without values, of the shapes of its entries.
         self._remote: dict[int, dict[str, torch.Tensor]] = {}
+        self._learnt: set[int] = set()  # members whose entries were
 
     def read(self) -> Any:
         """`optimizer.state`, when this rank's updates have ended."""
-        self._division.settle()
-        self.take()
-        for member in range(len(self._layout.members)):
-            self._show(member)
+        self._division.await_updates()
+        if not (self._is_current and self._held["state"] is self._last):
+            self.take()
+            for member in range(len(self._layout.members)):
+                self._show(member)
+            self._is_current, self._last = True, self._held["state"]
         return self._held["state"]
 
     def take(self) -> None:
         """Takes what the user has written since it was last shown. With nothing under way."""
+        self._is_current = False
         given: dict[Any, dict[str, Any]] = self._held["state"]
         if not self._shown and not given:
             return
         for index, member in enumerate(self._layout.members):
-            shown, now = self._shown.get(index), given.get(member.parameter)
-            if shown is None:
-                if now:
-                    self._units.take(index, now)
-            elif now is not shown.state or not _are_same(now, shown.entries):
-                self._units.take(index, now or {})
-                del self._shown[index]
-            elif len(self._units.units_of[index]) > 1:
-                self._share_numbers(index, shown)
+            shown, now = self._shown.get(index), given.get(member.parameter, {})
+            before = {} if shown is None else shown.entries
+            if now is (None if shown is None else shown.state) and _are_same(now, before):
+                self._share_numbers(index)
+            elif shown is not None or now:
+                kept = [key for key, value in before.items() if now.get(key) is value]
+                self._share_numbers(index)
+                self._units.take(index, now, kept)
+                self._shown[index] = _Shown(now, {}, {})
+                self._show(index)  # so that it is taken once
 
     def forget(self) -> None:
         """All of it has been replaced, and taken."""
+        self._is_current = False
         self._shown.clear()
 
-    def learn_remote(self) -> None:
-        """Learns which entries other ranks own. Collective, with nothing under way."""
+    def is_new(self, used: Sequence[Sequence[bool]]) -> bool:
+        """True if members have states now whose entries were not learnt: what steps have used."""
+        return not self._members(used) <= self._learnt
+
+    def _members(self, used: Sequence[Sequence[bool]]) -> set[int]:
+        count = len(self._layout.members)
+        return {member for flags in used for member in range(count) if flags[member]}
+
+    def learn_remote(self, used: Sequence[Sequence[bool]]) -> None:
+        """Learns which entries other ranks own. Collective, with nothing under way.
+
+        Args:
+            used: By step and member: its gradient was used.
+        """
+        self._is_current = False
+        self._learnt |= self._members(used)
         own: dict[int, dict[str, torch.Tensor]] = {}
         for index, units in enumerate(self._units.units_of):
             for unit in units:
@@ -281,8 +311,10 @@ class ExposedState:
         of: torch.Tensor = units[0].values if units else self._layout.members[member].parameter
         return is_per_element(key, value, of)
 
-    def _share_numbers(self, member: int, shown: _Shown) -> None:
+    def _share_numbers(self, member: int) -> None:
         """Gives all units of a member what the user may have written to the first one's numbers."""
+        if len(self._units.units_of[member]) < 2:
+            return
         first, *others = self._units.units_of[member]
         for key, value in self._units.state(first).items():
             if isinstance(value, torch.Tensor) and not is_per_element(key, value, first.values):
@@ -293,7 +325,7 @@ class ExposedState:
 
     def parts(self, member: int, key: str) -> list[tuple[int, torch.Tensor]]:
         """See StateShard.parts."""
-        self._division.settle()
+        self._division.await_updates()
         return [
             (unit.begin, self._units.state(unit)[key])
             for unit in self._units.units_of[member]
@@ -308,9 +340,10 @@ class ExposedState:
         shown = self._shown[member].entries[key]
         if shown.shape == self._layout.members[member].parameter.shape:
             return gather_member(self._layout, self._division.calls, member, shown.dtype, parts)
-        for value in self._division.exchange.gather_objects([part for _, part in parts]):
+        device = self._layout.members[member].parameter.device
+        for value in self._division.exchange.gather_objects([part.cpu() for _, part in parts]):
             if value:
-                found: torch.Tensor = value[0]
+                found: torch.Tensor = value[0].to(device)
                 return found
         raise RuntimeError(f"no rank has the optimizer's state of {name}, {key}")
 

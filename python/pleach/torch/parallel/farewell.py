@@ -57,7 +57,10 @@ def reason_of_end() -> str:
 
 def failure_of_end() -> str:
     """The exception that ends this process, with its line; "": none does."""
-    failure = getattr(sys, "last_value", None)
+    # multiprocessing ends a child inside of the exception's handler.
+    failure = sys.exc_info()[1] or getattr(sys, "last_value", None)
+    if isinstance(failure, SystemExit):
+        failure = failure.__context__
     if failure is None:
         return ""
     told = "".join(traceback.format_exception_only(type(failure), failure)).strip()

@@ -1,4 +1,4 @@
-"""Which parameters, buffers and states are final, and what makes their users wait.
+"""Tracks which parameters, buffers and states are final, and makes code that uses others wait.
 
 From `step()` until its gate opens a parameter is under a guard, and has NaN in place of its values:
 code that PyTorch does not see, such as a C++ extension, cannot read old values unnoticed.
@@ -7,6 +7,7 @@ code that PyTorch does not see, such as a C++ extension, cannot read old values 
 from __future__ import annotations
 
 import dataclasses
+import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 
@@ -21,12 +22,12 @@ from .layout import Layout
 
 @dataclasses.dataclass(frozen=True)
 class Followed:
-    """What is guarded, once training has begun.
+    """The tensors that are guarded, once training has begun.
 
     Attributes:
-        layout: Where parameters lie.
-        engine: Brings them.
-        state: The optimizer's.
+        layout: The places of the parameters.
+        engine: Brings the parameters.
+        state: The optimizer's state.
         members_of: By layer, the members behind its gate.
     """
 
@@ -37,10 +38,12 @@ class Followed:
 
 
 class Finality:
-    """Guards a training's tensors between `step()` and the next forward. Of the training thread.
+    """Guards a training's tensors between `step()` and the next forward.
+
+    The training thread puts guards. Any thread that uses a tensor lifts them.
 
     Attributes:
-        guard: Of all of them; None: users do not wait.
+        guard: Guards all of these tensors. None: code that uses them does not wait.
     """
 
     def __init__(
@@ -54,17 +57,18 @@ class Finality:
         """Guards nothing yet.
 
         Args:
-            names: Of the parameters.
+            names: Names of the parameters.
             synchronize: Returns when everything is final.
-            take_buffers: Returns when buffers are.
-            is_lazy: Users do not wait.
-            is_checked: Then their use is an error.
+            take_buffers: Returns when buffers are final.
+            is_lazy: True: code that uses tensors does not wait.
+            is_checked: With is_lazy, their use is an error.
         """
         self._names = names
         self._synchronize = synchronize
         self._take_buffers = take_buffers
         self._is_lazy = is_lazy
         self._followed: Followed | None = None
+        self._lock = threading.RLock()  # any thread may use a guarded tensor
         self._guarded: set[int] = set()  # layers
         self._layer_of: dict[int, int] = {}  # by the identity of parameters
         self.guard = self._make_guard(is_checked)
@@ -72,12 +76,12 @@ class Finality:
     def _make_guard(self, is_checked: bool) -> Guard | None:
         held = weakref.ref(self)
 
-        def settle(tensor: torch.Tensor) -> None:
+        def await_value(tensor: torch.Tensor) -> None:
             finality = held()
             if finality is not None:
-                finality.settle(tensor)
+                finality.await_value(tensor)
 
-        def settle_all() -> None:
+        def await_all() -> None:
             finality = held()
             if finality is not None:
                 finality._synchronize()
@@ -91,7 +95,7 @@ class Finality:
             )
 
         if not self._is_lazy:
-            return Guard(settle, settle_all)
+            return Guard(await_value, await_all)
         return Guard(refuse, refuse, waits=False) if is_checked else None
 
     def _name_of(self, tensor: torch.Tensor | None) -> str:
@@ -112,29 +116,36 @@ class Finality:
         return bool(self._guarded)
 
     def put(self) -> None:
-        """A step is under way: no parameter and no state is final.
-
-        Raises:
-            RuntimeError: A tensor shares a parameter's memory, where users are not to wait.
-        """
+        """A step is under way: no parameter and no state is final."""
         followed = self._followed
         if followed is None or self.guard is None:
             return
         layout = followed.layout
-        if layout.has_aliases():
-            if not self._is_lazy:
-                self._synchronize()  # no guard protects the values of an alias
-                return
-            self._refuse_aliases()
+        if layout.has_aliases() and not self._is_lazy:
+            self._synchronize()  # no guard protects the values of an alias
+            return
         parameters = [member.parameter for member in layout.members]
         # A graph that has saved them is out of date, as after any step.
         torch.autograd.graph.increment_version(parameters)
-        self._guarded = set(range(layout.layer_count))
-        layout.hide()
-        self.guard.put(parameters)
-        followed.state.guard(self.guard)
+        with self._lock:
+            self._guarded = set(range(layout.layer_count))
+            self.guard.put(parameters)
+            layout.hide()
+            followed.state.guard(self.guard)
 
-    def _refuse_aliases(self) -> None:
+    def check(self) -> None:
+        """The parameters can be guarded after a step that is about to begin.
+
+        Raises:
+            RuntimeError: An extension has written where no value was, or a tensor shares a
+                parameter's memory and its users are not to wait.
+        """
+        followed = self._followed
+        if followed is None or self.guard is None:
+            return
+        followed.layout.check_hidden()
+        if not self._is_lazy or not followed.layout.has_aliases():
+            return
         for alias in find_aliases(self._names):
             if alias.tensor.grad_fn is None:
                 raise RuntimeError(
@@ -142,7 +153,7 @@ class Finality:
                     "lazy=True; drop it, or leave lazy out"
                 )
 
-    def settle(self, tensor: torch.Tensor) -> None:
+    def await_value(self, tensor: torch.Tensor) -> None:
         """Returns when a guarded tensor is final."""
         layer = self._layer_of.get(id(tensor))
         if layer is not None:
@@ -159,24 +170,30 @@ class Finality:
         assert followed is not None
         followed.engine.wait_for(layer)
         if layer in self._guarded:
-            self._guarded.discard(layer)
-            self._lift(followed, followed.members_of[layer])
+            with self._lock:
+                if layer in self._guarded:
+                    self._guarded.discard(layer)
+                    self._lift(followed, followed.members_of[layer])
 
     def lift_all(self) -> None:
         """Everything is final."""
-        followed, layers = self._followed, self._guarded
-        if followed is None or not layers:
+        followed = self._followed
+        if followed is None:
             return
-        self._guarded = set()
-        self._lift(followed, [one for layer in layers for one in followed.members_of[layer]])
-        self.lift_state()
+        with self._lock:
+            layers, self._guarded = self._guarded, set()
+            if layers:
+                members = [one for layer in layers for one in followed.members_of[layer]]
+                self._lift(followed, members)
+            self.lift_state()
 
     def lift_state(self) -> None:
         """The optimizer's state is final."""
         if self._followed is not None and self.guard is not None:
-            self._followed.state.lift(self.guard)
+            with self._lock:
+                self._followed.state.lift(self.guard)
 
     def _lift(self, followed: Followed, members: Sequence[int]) -> None:
         assert self.guard is not None
+        followed.layout.show(members)  # before another thread finds no guard
         self.guard.lift([followed.layout.members[one].parameter for one in members])
-        followed.layout.show(members)

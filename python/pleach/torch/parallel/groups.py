@@ -22,6 +22,8 @@ from .health import Health
 from .waits import leave_group, run_watched, watch_group
 
 _NAMING = threading.Lock()
+# How long a thread waits for another one's group. One that a left rank holds up may keep it.
+NAMING_S = 300.0
 _made: dict[str, int] = {}  # by name of a parent: trainings that were begun
 
 
@@ -162,7 +164,9 @@ def _named(name: str) -> Iterator[None]:
     torch derives the name of a group that its members alone make from how many groups a process
     has, so ranks that are in different numbers of groups would wait for each other for ever.
     """
-    with _NAMING:
+    if not _NAMING.acquire(timeout=NAMING_S):
+        raise TimeoutError(f"another thread has been making a group for {NAMING_S:g} s")
+    try:
         held = c10d._hash_ranks_to_str
         thread = threading.get_ident()
         c10d._hash_ranks_to_str = lambda ranks: (
@@ -172,3 +176,5 @@ def _named(name: str) -> Iterator[None]:
             yield
         finally:
             c10d._hash_ranks_to_str = held
+    finally:
+        _NAMING.release()

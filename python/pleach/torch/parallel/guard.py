@@ -60,22 +60,22 @@ class Guard:
 
     def __init__(
         self,
-        settle: Callable[[torch.Tensor], None],
-        settle_all: Callable[[], None],
+        await_value: Callable[[torch.Tensor], None],
+        await_all: Callable[[], None],
         waits: bool = True,
     ):
         """Guards nothing yet.
 
         Args:
-            settle: Called with a guarded tensor that is about to be used. Returns when its value
-                is final and its guard is lifted, or raises.
-            settle_all: The same for all guarded tensors.
+            await_value: Called with a guarded tensor that is about to be used. Returns when its
+                value is final and its guard is lifted, or raises.
+            await_all: The same for all guarded tensors.
             waits: False: both raise.
         """
         self.waits = waits
         self.is_forward = False
-        self.settle = torch.compiler.disable(settle)
-        self.settle_all = torch.compiler.disable(settle_all)
+        self.await_value = torch.compiler.disable(await_value)
+        self.await_all = torch.compiler.disable(await_all)
         self._classes = {
             kind: _guarded_class(kind, self) for kind in (torch.nn.Parameter, torch.Tensor)
         }
@@ -112,26 +112,33 @@ def guard_of_class(kind: type) -> Guard | None:
     return None if held is None else held()
 
 
-def settle(value: object) -> bool:
+def await_value(value: object) -> bool:
     """Waits for a tensor, or for those in lists, tuples, sets and dictionaries.
 
     Returns:
         False if none of them was guarded.
     """
     if isinstance(value, torch.Tensor):
+        if not hasattr(type(value), "pleach_guard"):
+            return False
         guard = guard_of(value)
         if guard is not None:
-            guard.settle(value)
-        return guard is not None
+            guard.await_value(value)
+        if hasattr(type(value), "pleach_guard"):
+            raise RuntimeError(
+                "a tensor is used before it is final, and its training has failed or is gone: "
+                "optimizer.close() ends a training in order"
+            )
+        return True
     if isinstance(value, dict):
         value = value.values()
     elif not isinstance(value, (list, tuple, set, frozenset)):
         return False
-    found = [settle(each) for each in value]  # all of them
+    found = [await_value(each) for each in value]  # all of them
     return any(found)
 
 
-def settle_everything(in_forward: bool = True) -> None:
+def await_all_values(in_forward: bool = True) -> None:
     """Waits for the guarded tensors of all trainings, or of those outside of their forward.
 
     A training that has failed keeps its guards, and does not fail others: use of its tensors does.
@@ -139,7 +146,7 @@ def settle_everything(in_forward: bool = True) -> None:
     for guard in list(_GUARDS):
         if guard.waits and (in_forward or not guard.is_forward):
             with contextlib.suppress(RuntimeError):
-                guard.settle_all()
+                guard.await_all()
 
 
 def _guarded_class(kind: type[torch.Tensor], guard: Guard) -> type[torch.Tensor]:
@@ -155,20 +162,20 @@ def _guarded_class(kind: type[torch.Tensor], guard: Guard) -> type[torch.Tensor]
             if func in _VALUELESS:
                 with torch._C.DisableTorchFunctionSubclass():
                     return func(*args, **(kwargs or {}))
-            found = [settle(args), settle(kwargs)]
+            found = [await_value(args), await_value(kwargs)]
             if not any(found):  # it is inside of some other object
                 owner = guard_of_class(cls)
                 if owner is not None:
-                    owner.settle_all()
+                    owner.await_all()
             return func(*args, **(kwargs or {}))
 
         # A parameter's own methods look at the class before they read the value.
         def __deepcopy__(self, memo: Any) -> Any:
-            settle(self)
+            await_value(self)
             return kind.__deepcopy__(self, memo)
 
         def __reduce_ex__(self, protocol: Any) -> Any:
-            settle(self)
+            await_value(self)
             return kind.__reduce_ex__(self, protocol)
 
     Guarded.__name__, Guarded.__qualname__ = kind.__name__, kind.__qualname__
@@ -183,12 +190,12 @@ def _watch_compiled_calls() -> None:
     if enter is None or hasattr(enter, "pleach_waits"):
         return
 
-    def settle_and_enter() -> None:
-        settle_everything(in_forward=False)
+    def await_and_enter() -> None:
+        await_all_values(in_forward=False)
         enter()
 
-    settle_and_enter.pleach_waits = True  # type: ignore[attr-defined]
-    module.install_generation_tagging_init = settle_and_enter
+    await_and_enter.pleach_waits = True  # type: ignore[attr-defined]
+    module.install_generation_tagging_init = await_and_enter
 
 
 def _watch_below() -> None:
@@ -199,23 +206,23 @@ def _watch_below() -> None:
             module = importlib.import_module(place)
         function = getattr(module, name, None)
         if function is not None and not hasattr(function, "pleach_waits"):
-            setattr(module, name, _settled(function))
+            setattr(module, name, _waiting(function))
 
     scripts: tuple[Any, ...] = (torch._C.ScriptFunction, torch._C.ScriptMethod)
     for kind in scripts:
         if not hasattr(kind.__call__, "pleach_waits"):
-            kind.__call__ = _settled(kind.__call__, inside=kind is torch._C.ScriptMethod)
+            kind.__call__ = _waiting(kind.__call__, inside=kind is torch._C.ScriptMethod)
 
 
-def _settled(function: Callable[..., Any], inside: bool = False) -> Callable[..., Any]:
+def _waiting(function: Callable[..., Any], inside: bool = False) -> Callable[..., Any]:
     """The function, which waits for its arguments, and for tensors inside of the first one."""
 
     @functools.wraps(function)
     def call(*arguments: Any, **keywords: Any) -> Any:
         if inside:
-            settle_everything(in_forward=False)
-        settle(arguments)
-        settle(keywords)
+            await_all_values(in_forward=False)
+        await_value(arguments)
+        await_value(keywords)
         return function(*arguments, **keywords)
 
     call.pleach_waits = True  # type: ignore[attr-defined]
@@ -223,4 +230,4 @@ def _settled(function: Callable[..., Any], inside: bool = False) -> Callable[...
 
 
 # A child process has no engine that could bring a value.
-os.register_at_fork(before=settle_everything)
+os.register_at_fork(before=await_all_values)

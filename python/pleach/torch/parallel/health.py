@@ -28,7 +28,7 @@ from .processes import Process, here
 # A wait that is longer is reported on stderr, and again each time that so much has passed.
 REPORT_AFTER_S = 10.0
 REPORT_AGAIN_S = 60.0
-# What ranks that live are given to say where they are. They look every watching.INTERVAL_S.
+# Time in which live ranks must say where they are [s]. They look every watching.INTERVAL_S.
 PATIENCE_S = 1.2
 # A wait still ends well for so long after a process has died, whose last bytes may be on their way.
 GRACE_S = 0.6
@@ -51,7 +51,7 @@ class Counting(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """What a rank says of itself.
+    """The state that a rank reports.
 
     Attributes:
         status: One of `here`, `waits`, `failed`, `leaving`, `left`.
@@ -162,11 +162,6 @@ class Health:
         with self._lock:
             if self._own.status not in (FAILED, LEFT):
                 self._post(FAILED, call, what)
-
-    @property
-    def has_left(self) -> bool:
-        """True after `leave`."""
-        return self._own.status == LEFT
 
     @property
     def is_broken(self) -> bool:
@@ -321,13 +316,13 @@ class Health:
         return (rank for rank in range(self.size) if rank != self.rank)
 
     def _where(self, rank: int) -> str:
-        """Where a rank is that has not failed, and does not wait for what this rank waits for."""
+        """The position of a rank, in words; "": it has failed in the same call."""
         state = self.states.get(rank)
         if state is None:
             return (
                 f"rank {rank} does not answer"
                 if self._own.status == FAILED
-                else (f"rank {rank} has not come")
+                else f"rank {rank} has not come"
             )
         if state.has_failed:
             call = Call(state.call, state.place)
@@ -361,14 +356,17 @@ class Health:
             self._report_waits()
         elif self._own.status == WAITS:
             self._post(HERE, main_call())
-        if engine is not None and engine.is_waiting() and (self.trouble() or self.is_in_vain()):
+        if engine is not None and engine.is_waiting() and self.trouble():
             engine.hear()
 
     def _read(self) -> None:
+        """Reads the others' states; into a new dictionary, as any thread may walk through it."""
+        found = dict(self.states)
         for rank in self._others():
             text = self._board.read(rank)
             if text:
-                self.states[rank] = State.read(text)
+                found[rank] = State.read(text)
+        self.states = found
 
     def _look_for_dead(self) -> None:
         """Ranks of this host whose processes have ended."""
@@ -440,7 +438,6 @@ class _Board:
         self._prefix = f"pleach/health/{number}"
         self._seen = 0
         self._lost_s: float | None = None
-        self._lock = threading.Lock()
         with contextlib.suppress(RuntimeError):
             store.add(f"{self._prefix}/changes", 0)  # it exists, so that no reader waits for it
 
@@ -453,9 +450,11 @@ class _Board:
     def read(self, rank: int) -> str:
         """A rank's state; "": it has written none, or the store does not answer."""
         key = f"{self._prefix}/{rank}"
-        with contextlib.suppress(Exception):
+        try:
             if self._store.check([key]):
                 return str(self._store.get(key).decode())
+        except Exception:
+            self._seen = -1  # so that it is read again
         return ""
 
     def has_changed(self) -> bool:

@@ -337,20 +337,25 @@ class Layout:
             buffer.note_uses()
 
     def hide(self) -> None:
-        """Puts NaN in the place of all parameters' values. Their memory is as it was.
+        """Puts NaN in the place of all parameters' values. Their memory is as it was."""
+        with torch._C.DisableTorchFunctionSubclass():
+            for index, member in enumerate(self.members):
+                member.parameter.data = self._nan(index)
+
+    def check_hidden(self) -> None:
+        """Nothing was written in the place of values that were hidden.
 
         Raises:
-            RuntimeError: Something was written in that place the last time.
+            RuntimeError: Something was, on a CPU.
         """
         for (_, device), nan in self._nans.items():
             if device.type == "cpu" and not bool(nan.isnan()):
+                nan.fill_(math.nan)
                 raise RuntimeError(
                     "a parameter was written to between step() and the next forward by code that "
                     "PyTorch does not see, and its values were lost: call optimizer.synchronize() "
                     "before it"
                 )
-        for index, member in enumerate(self.members):
-            member.parameter.data = self._nan(index)
 
     def _nan(self, member: int) -> torch.Tensor:
         key = self._key(member)
@@ -359,9 +364,10 @@ class Layout:
         return self._nans[key].expand(self._shapes[member][0])
 
     def show(self, members: Sequence[int]) -> None:
-        """Takes it away."""
-        for member in members:
-            self.members[member].parameter.data = self._views[member]
+        """Gives parameters their values back, in place of NaN."""
+        with torch._C.DisableTorchFunctionSubclass():
+            for member in members:
+                self.members[member].parameter.data = self._views[member]
 
     def release(self) -> None:
         """Leaves their memory to the parameters: training has ended."""
@@ -411,6 +417,13 @@ class Layout:
             if size > 0:
                 layers[member.layer].append(size)
         return layers
+
+    def members_by_layer(self) -> list[list[int]]:
+        """By layer: its members."""
+        members: list[list[int]] = [[] for _ in range(self.layer_count)]
+        for index, member in enumerate(self.members):
+            members[member.layer].append(index)
+        return members
 
     def lines(self) -> list[str]:
         """Everything that ranks compare, a line each."""

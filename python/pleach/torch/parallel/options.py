@@ -1,4 +1,4 @@
-"""What data_parallel is asked for, and what a rank brings along."""
+"""Options of data_parallel, and the resources of a rank."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Options:
 
 @dataclasses.dataclass(frozen=True)
 class Resources:
-    """What a rank brings along.
+    """The resources of one rank.
 
     Attributes:
         allocate: Memory for flat buffers.

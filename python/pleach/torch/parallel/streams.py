@@ -24,8 +24,12 @@ class Streams:
         """What the caller's present stream has been given so far."""
         return None
 
-    def wait_for(self, mark: Any) -> None:
-        """Lets what the caller's present stream is given from now on wait for that."""
+    def present(self) -> Any:
+        """The caller's present stream."""
+        return None
+
+    def wait_for(self, mark: Any, stream: Any = None) -> None:
+        """Lets what a stream, the caller's present one, is given from now on wait for that."""
 
     def beside(self) -> contextlib.AbstractContextManager[None]:
         """Makes the stream of communication the present one in a `with` block."""
@@ -45,13 +49,17 @@ class AcceleratorStreams(Streams):
     def mark(self) -> Any:
         """As Streams': an event."""
         event = self._module.Event()
-        event.record(self._module.current_stream(self._device))
+        event.record(self.present())
         return event
 
-    def wait_for(self, mark: Any) -> None:
+    def present(self) -> Any:
+        """As Streams'."""
+        return self._module.current_stream(self._device)
+
+    def wait_for(self, mark: Any, stream: Any = None) -> None:
         """As Streams'."""
         if mark is not None:
-            self._module.current_stream(self._device).wait_event(mark)
+            (self.present() if stream is None else stream).wait_event(mark)
 
     @contextlib.contextmanager
     def beside(self) -> Iterator[None]:

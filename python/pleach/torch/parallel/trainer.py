@@ -16,7 +16,7 @@ import torch
 
 from pleach.policy import SettledPlan
 
-from .arrangement import Arrangement, Wishes, members_by_layer
+from .arrangement import Arrangement, Requirements
 from .buffers import SharedBuffers
 from .clocks import clock_of
 from .collecting import Collector, Rights
@@ -118,8 +118,8 @@ class Trainer:
         self._resources = resources
         self._base = type(optimizer)
         self._kind = kind_of(optimizer, options.whole_tensor)
-        wishes = Wishes(self.policy, self._kind, options.gathers_gradients)
-        self._arrangement = Arrangement(model, optimizer, groups, wishes, resources.allocate)
+        requirements = Requirements(self.policy, self._kind, options.gathers_gradients)
+        self._arrangement = Arrangement(model, optimizer, groups, requirements, resources.allocate)
         self._names = self._arrangement.names
         trained = self._arrangement.trained
         self._finality = self._make_finality()
@@ -310,6 +310,7 @@ class Trainer:
         if self._finality.is_on:  # no backward pass has come since the last step
             self.synchronize()
         self._check_parameters()
+        self._finality.check()
         self._passes.forget()
         if self._built is None:
             self._build()
@@ -336,10 +337,21 @@ class Trainer:
         if self._kind is not Kind.UNKNOWN:  # whose parameters are final
             self._finality.put()
         self._follow_proposal(before)
-        if self._steps == 1 and self._kind is Kind.WHOLE_TENSOR:
-            built.engine.await_updates()
-            built.state.learn_remote()
+        if self._kind is Kind.WHOLE_TENSOR:
+            self._learn_remote(before)
         return result
+
+    def _learn_remote(self, agreements: Sequence[concurrent.futures.Future[Agreement]]) -> None:
+        """Tells ranks of states that others own, once parameters are used that were not before."""
+        built = self._built
+        assert built is not None
+        if self._steps == 1:
+            built.engine.await_updates()
+            agreements = [*agreements, *self._agreements]
+        used = [one.result().used for one in agreements]
+        if built.state.is_new(used):
+            built.engine.await_updates()
+            built.state.learn_remote(used)
 
     def _update(self, run: Callable[[], Any]) -> Any:
         """Lets updates begin; returns when the optimizer's own step() has ended, where it runs."""
@@ -378,6 +390,10 @@ class Trainer:
         held = self.optimizer.__dict__["state"]
         if self._built is None or self._is_inside or self._kind is Kind.UNKNOWN:
             return held
+        if self._built.plans.wanted.updates_early and not self._built.collector.has_stepped:
+            raise RuntimeError(
+                "optimizer.state between backward() and step(): gathers=early is updating it"
+            )
         state = self._built.state.read()
         self._finality.lift_state()
         return state
@@ -470,6 +486,8 @@ class Trainer:
             self.synchronize()
             self._built.optimizer.take_over(self.optimizer)
             self._built.state.forget()
+            if self._kind is Kind.WHOLE_TENSOR:
+                self._built.state.learn_remote(())
 
     def _device(self) -> torch.device:
         return next(iter(self._names)).device
@@ -628,7 +646,7 @@ class Trainer:
         )
         collector = Collector(layout, engine, stand_ins, rights, self._complete)
         collector.is_synchronous = self._is_synchronous
-        members_of = members_by_layer(layout)
+        members_of = layout.members_by_layer()
         shards = self._arrangement.shards()
         planner = self._planner(plans, settled, engine, times is not None)
         index_of = {id(member.parameter): index for index, member in enumerate(layout.members)}

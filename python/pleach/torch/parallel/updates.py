@@ -11,7 +11,7 @@ import collections
 import copy
 import dataclasses
 import enum
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -282,15 +282,21 @@ class UnitOptimizer:
         for index, member in enumerate(self._layout.members):
             self.take(index, held.pop(member.parameter, {}))
 
-    def take(self, member: int, state: dict[str, Any]) -> None:
-        """Takes a whole parameter's state, a copy, for the units that this rank has of it."""
-        parameter, units = self._layout.members[member].parameter, self.units_of[member]
-        taken = [
-            {key: part_of(key, value, parameter, unit) for key, value in state.items()}
-            for unit in units
-        ]
-        for unit, part in zip(units, taken, strict=True):
-            self._inner.state.pop(unit.values, None)
+    def take(self, member: int, state: dict[str, Any], kept: Collection[str] = ()) -> None:
+        """Takes a whole parameter's state, for the units that this rank has of it.
+
+        Args:
+            member: The parameter.
+            state: Copied; but not its entries `kept`, which units keep as they have them.
+            kept: Keys.
+        """
+        parameter = self._layout.members[member].parameter
+        for unit in self.units_of[member]:
+            before = self._inner.state.pop(unit.values, {})
+            part = {
+                key: before[key] if key in kept else part_of(key, value, parameter, unit)
+                for key, value in state.items()
+            }
             if part:
                 self._inner.state[unit.values] = part
 
@@ -334,6 +340,9 @@ class DeclaredOptimizer(UnitOptimizer):
 
 class NoOptimizer(UnitOptimizer):
     """In the place of one that runs its own step() on everything: it has no part in units."""
+
+    def take(self, member: int, state: dict[str, Any], kept: Collection[str] = ()) -> None:
+        """Does nothing: the user's optimizer keeps its state."""
 
     def update(self, units: Iterable[Unit], settings: Settings) -> None:
         """Does nothing."""
