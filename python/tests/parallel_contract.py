@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import collections
+import concurrent.futures
 import contextlib
 import copy
 import io
@@ -405,6 +407,80 @@ def state_is_the_plain_ones(rank: int, name: str, policy: str, count: int) -> No
     own.synchronize()
     assert distance(before, list(model.parameters())) == 0
     own.close()
+
+
+def states_that_are_reset(rank: int, way: str) -> float:
+    """The optimizer's state is cleared, replaced or deleted midway; how far from plain."""
+    torch.manual_seed(0)
+    plain = Reader()
+    model = copy.deepcopy(plain)
+    reference, own = (torch.optim.Adam(one.parameters(), 0.01) for one in (plain, model))
+    parallel.data_parallel(model, own, process_group=GROUPS[2])
+    held = [optimizer.state for optimizer in (reference, own)]  # since before there is any
+    for turn in range(6):
+        train_both((plain, model), (reference, own), turn, rank, 2)
+        for one, optimizer, state in ((plain, reference, held[0]), (model, own, held[1])):
+            if turn == 2 and way == "clear":
+                optimizer.state.clear()
+            elif turn == 2 and way == "delete":
+                del optimizer.state[one.head.weight]
+            elif turn == 2 and way == "replace":
+                optimizer.state = collections.defaultdict(dict)
+            elif turn == 4 or way == "held":
+                assert float(optimizer.state[one.head.bias]["step"]) > 0
+            if way == "held":
+                assert float(state[one.head.bias]["step"]) == turn + 1
+        assert len(own.state) == len(reference.state)
+    off = distance(list(model.parameters()), list(plain.parameters()))
+    own.close()
+    return off
+
+
+def what_is_refused(rank: int) -> list[str]:
+    """Errors of what cannot be made right."""
+    found = []
+    with training("SGD") as (model, optimizer, iterate):
+        for use in (model.part.share_memory, lambda: _regroup(optimizer, iterate)):
+            try:
+                use()
+            except RuntimeError as error:
+                found.append(str(error))
+            model.zero_grad()
+    return found
+
+
+def _regroup(optimizer: Any, iterate: Callable[[], None]) -> None:
+    held = optimizer.param_groups[0]["params"]
+    optimizer.param_groups[0]["params"] = held[1:]
+    try:
+        iterate()
+    finally:
+        optimizer.param_groups[0]["params"] = held
+
+
+def copies_of_optimizers(rank: int) -> bool:
+    """A pickled optimizer is a plain one with all of the state, and a parameter can be wrapped."""
+    with training("Adam") as (model, optimizer, iterate):
+        iterate()
+        wrapped = nn.Parameter(model.head.weight)
+        assert type(wrapped) is nn.Parameter
+        loaded = pickle.loads(pickle.dumps(optimizer))
+        assert type(loaded) is torch.optim.Adam
+        iterate()
+        return len(loaded.state) == 6 and len(optimizer.state_dict()["state"]) == 6
+
+
+def read_by_threads(rank: int) -> int:
+    """Threads that read one parameter after a step, while it is brought: values that are wrong."""
+    wrong = 0
+    with training() as (model, optimizer, iterate):
+        for _ in range(5):
+            iterate()
+            with concurrent.futures.ThreadPoolExecutor(6) as threads:
+                jobs = [threads.submit(READS["held"], model, model.head.weight) for _ in range(12)]
+            optimizer.synchronize()
+            wrong += sum(float(job.result()) != float(model.head.weight.sum()) for job in jobs)
+    return wrong
 
 
 def views_of_shards_are_refused(rank: int) -> list[str]:

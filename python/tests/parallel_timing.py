@@ -279,9 +279,15 @@ class OrderedStreams(streams.Streams):
         self.marks += 1
         return self.marks
 
-    def wait_for(self, mark: Any) -> None:
-        """Notes it, where the caller is."""
-        if mark is not None:
+    def present(self) -> str:
+        """The stream of computation: of callers of step()."""
+        return "computation"
+
+    def wait_for(self, mark: Any, stream: Any = None) -> None:
+        """Notes it, for that stream, or where the caller is."""
+        if mark is not None and stream is not None:
+            self.read.add(mark)
+        elif mark is not None:
             (self.waited if getattr(self._inside, "is_it", False) else self.read).add(mark)
 
     @contextlib.contextmanager

@@ -104,6 +104,29 @@ def test_optimizer_state(backend: str, name: str, policy: str, count: int) -> No
 
 
 @BOTH
+@pytest.mark.parametrize("way", ["clear", "delete", "replace", "held"])
+def test_states_that_are_reset(backend: str, way: str) -> None:
+    assert max(run(backend, contract.states_that_are_reset, way)) <= 1e-12
+
+
+@BOTH
+def test_what_cannot_be_made_right_is_refused(backend: str) -> None:
+    for messages in run(backend, contract.what_is_refused):
+        assert "cannot be moved to shared memory" in messages[0]
+        assert "optimizer.param_groups has other parameters" in messages[1]
+
+
+@BOTH
+def test_copies_of_optimizers(backend: str) -> None:
+    assert run(backend, contract.copies_of_optimizers) == [True, True]
+
+
+@BOTH
+def test_threads_that_read(backend: str) -> None:
+    assert run(backend, contract.read_by_threads) == [0, 0]
+
+
+@BOTH
 def test_views_of_divided_states_are_refused(backend: str) -> None:
     for messages in run(backend, contract.views_of_shards_are_refused):
         assert len(messages) == 3

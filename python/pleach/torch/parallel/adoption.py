@@ -155,7 +155,7 @@ def adopt_optimizer(optimizer: torch.optim.Optimizer, trainer: Trainer) -> None:
         def __reduce_ex__(self, protocol: Any) -> Any:
             """A copy is a plain optimizer, of copies of the parameters. Collective."""
             with _whole_state(self, trainer):
-                return copyreg.__newobj__, (base,), self.__getstate__()  # type: ignore
+                return _new, (base,), self.__getstate__()
 
         def load_state_dict(self, state_dict: dict[str, Any]) -> None:
             """Takes a plain optimizer's, the same on all ranks."""
@@ -179,6 +179,11 @@ def adopt_optimizer(optimizer: torch.optim.Optimizer, trainer: Trainer) -> None:
     # Fused optimizers say of themselves that they unscale gradients; shards are unscaled before.
     optimizer.__dict__.pop("_step_supports_amp_scaling", None)
     _take_over_step(optimizer)
+
+
+def _new(kind: type[torch.optim.Optimizer]) -> torch.optim.Optimizer:
+    """An optimizer whose attributes are yet to be set: of a copy, or of a file."""
+    return kind.__new__(kind)
 
 
 @contextlib.contextmanager

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gc
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -14,6 +15,39 @@ def use_count(storage: torch.UntypedStorage) -> int:
     """How many tensors, and others, hold a storage; `storage` itself counts."""
     count: int = torch._C._storage_Use_Count(storage._cdata)
     return count
+
+
+# Storages that must stay where they are, by their address, while a training lasts.
+_PINNED: set[int] = set()
+
+
+def pin(storage: torch.UntypedStorage) -> None:
+    """Refuses to move a storage to shared memory, until unpin: others use its memory too."""
+    _PINNED.add(storage._cdata)
+    for name in ("_share_fd_cpu_", "_share_filename_cpu_"):
+        share = getattr(torch.UntypedStorage, name)
+        if not hasattr(share, "pleach_refuses"):
+            setattr(torch.UntypedStorage, name, _refusing(share))
+
+
+def unpin(address: int) -> None:
+    """Lets the storage at an address be moved again."""
+    _PINNED.discard(address)
+
+
+def _refusing(share: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(share)
+    def call(storage: torch.UntypedStorage, *arguments: Any, **keywords: Any) -> Any:
+        if storage._cdata in _PINNED:
+            raise RuntimeError(
+                "a parameter of a data-parallel training cannot be moved to shared memory "
+                "(share_memory_(), a queue of multiprocessing): share or send a copy, such as "
+                "parameter.detach().clone()"
+            )
+        return share(storage, *arguments, **keywords)
+
+    call.pleach_refuses = True  # type: ignore[attr-defined]
+    return call
 
 
 @dataclasses.dataclass(frozen=True)

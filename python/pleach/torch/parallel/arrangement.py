@@ -66,6 +66,9 @@ class Arrangement:
         self.names = {one: name for one, name in trained.items() if one.numel() > 0}
         self._empty = {one: name for one, name in trained.items() if one.numel() == 0}
         self._frozen = {one: name for one, name in names.items() if not one.requires_grad}
+        self._groups_at_creation = [
+            [id(one) for one in group["params"]] for group in optimizer.param_groups
+        ]
         self.tuner, kinds = self._check_policy()
         self.gathers, self._rules = self._divide(kinds)
         self._allocate = allocate
@@ -172,8 +175,15 @@ class Arrangement:
         """Parameters can still be trained, after what has been done to them since creation.
 
         Raises:
-            RuntimeError: One has another shape or type, or takes gradients now.
+            RuntimeError: One takes gradients now, or is in another group.
         """
+        if [[id(one) for one in group["params"]] for group in self._optimizer.param_groups] != (
+            self._groups_at_creation
+        ):
+            raise RuntimeError(
+                "optimizer.param_groups has other parameters, or another order, than when "
+                "data_parallel was called: close() it, and begin anew with another optimizer"
+            )
         for parameter, name in self._frozen.items():
             if parameter.requires_grad:
                 raise RuntimeError(

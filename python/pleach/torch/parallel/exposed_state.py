@@ -173,6 +173,7 @@ class ExposedState:
         self._layout = layout
         self._division = division
         self._shown: dict[int, _Shown] = {}
+        self._given: Any = self._held["state"]  # the dictionary that is kept like the units' states
         self._is_current = False  # it shows what is there, unless its user has changed it
         self._last: Any = None  # what was shown
         # By member that other ranks own: tensors without values, of the shapes of its entries.
@@ -192,23 +193,32 @@ class ExposedState:
     def take(self) -> None:
         """Takes what the user has written since it was last shown. With nothing under way."""
         self._is_current = False
+        if self._division.kind is Kind.UNKNOWN:  # whose state is the user's own
+            return
         given: dict[Any, dict[str, Any]] = self._held["state"]
+        if given is not self._given:  # replaced as a whole
+            self._given = given
+            for index, member in enumerate(self._layout.members):
+                self._units.take(index, given.get(member.parameter, {}))
+            self._shown.clear()
+            return
         if not self._shown and not given:
             return
         for index, member in enumerate(self._layout.members):
             shown, now = self._shown.get(index), given.get(member.parameter, {})
             before = {} if shown is None else shown.entries
-            if now is (None if shown is None else shown.state) and _are_same(now, before):
+            if shown is not None and now is shown.state and _are_same(now, before):
                 self._share_numbers(index)
             elif shown is not None or now:
                 kept = [key for key, value in before.items() if now.get(key) is value]
                 self._share_numbers(index)
                 self._units.take(index, now, kept)
-                self._shown[index] = _Shown(now, {}, {})
+                self._shown.pop(index, None)
                 self._show(index)  # so that it is taken once
 
     def forget(self) -> None:
         """All of it has been replaced, and taken."""
+        self._given = self._held["state"]
         self._is_current = False
         self._shown.clear()
 
@@ -271,7 +281,7 @@ class ExposedState:
             self._shown.pop(member, None)
             self._held["state"].pop(parameter, None)
             return
-        state = {} if shown is None else shown.state
+        state = self._held["state"].get(parameter, {})  # which the user may hold
         entries = {key: self._entry(member, key, value) for key, value in inner.items()}
         state.clear()
         state.update(entries)

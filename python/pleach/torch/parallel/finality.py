@@ -169,11 +169,10 @@ class Finality:
         followed = self._followed
         assert followed is not None
         followed.engine.wait_for(layer)
-        if layer in self._guarded:
-            with self._lock:
-                if layer in self._guarded:
-                    self._guarded.discard(layer)
-                    self._lift(followed, followed.members_of[layer])
+        with self._lock:  # another thread may be lifting these guards
+            if layer in self._guarded:
+                self._guarded.discard(layer)
+                self._lift(followed, followed.members_of[layer])
 
     def lift_all(self) -> None:
         """Everything is final."""

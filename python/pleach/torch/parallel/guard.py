@@ -208,6 +208,9 @@ def _watch_below() -> None:
         if function is not None and not hasattr(function, "pleach_waits"):
             setattr(module, name, _waiting(function))
 
+    if not hasattr(torch.nn.Parameter.__new__, "pleach_waits"):
+        new: Any = _waiting(torch.nn.Parameter.__new__)
+        torch.nn.Parameter.__new__ = staticmethod(new)  # type: ignore[method-assign]
     scripts: tuple[Any, ...] = (torch._C.ScriptFunction, torch._C.ScriptMethod)
     for kind in scripts:
         if not hasattr(kind.__call__, "pleach_waits"):

@@ -11,13 +11,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 
 import torch
 
 from pleach.policy import cut_atoms, own_atoms
 
-from .aliases import use_count
+from .aliases import pin, unpin, use_count
 
 # Allocates a flat buffer: elements, type, device.
 Allocator = Callable[[int, torch.dtype, torch.device], torch.Tensor]
@@ -110,6 +111,8 @@ class Buffer:
             )
         self._storage: torch.UntypedStorage | None = self.exposed.untyped_storage()
         self._uses = 0
+        pin(self._storage)
+        self._unpin = weakref.finalize(self, unpin, self._storage._cdata)
 
     @property
     def gradients(self) -> torch.Tensor:
@@ -121,6 +124,7 @@ class Buffer:
 
     def release(self) -> None:
         """Leaves the exposed memory to the parameters: training has ended."""
+        self._unpin()
         self.exposed, self._storage = torch.empty(0), None
 
     def note_uses(self) -> None:

@@ -123,6 +123,7 @@ class Trainer:
         self._names = self._arrangement.names
         trained = self._arrangement.trained
         self._finality = self._make_finality()
+        self._is_state_held = False  # its user may hold the optimizer's state since before step 1
         self._is_inside = False  # the optimizer's own step() runs, on its own state
         self._passes = Passes(self._begin_pass, self._end_pass)
         self._watcher: Watcher | None = Watcher(model, list(self._names), self._passes.join)
@@ -339,25 +340,23 @@ class Trainer:
         self._follow_proposal(before)
         if self._kind is Kind.WHOLE_TENSOR:
             self._learn_remote(before)
+        if self._steps == 1 and self._is_state_held:
+            self.optimizer_state()
         return result
 
     def _learn_remote(self, agreements: Sequence[concurrent.futures.Future[Agreement]]) -> None:
         """Tells ranks of states that others own, once parameters are used that were not before."""
-        built = self._built
-        assert built is not None
+        built = self._need_built("step")
         if self._steps == 1:
             built.engine.await_updates()
             agreements = [*agreements, *self._agreements]
-        used = [one.result().used for one in agreements]
-        if built.state.is_new(used):
+        if built.state.is_new(used := [one.result().used for one in agreements]):
             built.engine.await_updates()
             built.state.learn_remote(used)
 
     def _update(self, run: Callable[[], Any]) -> Any:
         """Lets updates begin; returns when the optimizer's own step() has ended, where it runs."""
-        built = self._built
-        assert built is not None
-        result = None
+        built, result = self._need_built("step"), None
         if isinstance(built.optimizer, DeclaredOptimizer):
             built.engine.finish()
             with self.inside():
@@ -389,6 +388,7 @@ class Trainer:
         """The optimizer's `state` as its user sees it, when this rank's updates have ended."""
         held = self.optimizer.__dict__["state"]
         if self._built is None or self._is_inside or self._kind is Kind.UNKNOWN:
+            self._is_state_held |= self._built is None
             return held
         if self._built.plans.wanted.updates_early and not self._built.collector.has_stepped:
             raise RuntimeError(
