@@ -35,7 +35,7 @@ class Interruption {
   bool has_ended() const { return is_interrupted_; }
   // Asks, unless that was less than the interval ago.
   bool is_due();
-  // As is_due(), but most calls only count.
+  // Like is_due(), but most calls only count.
   bool is_due_after_many() {
     if (--countdown_ > 0) {
       return false;
@@ -45,7 +45,7 @@ class Interruption {
   }
 
  private:
-  // Of work between two looks at the clock: a call costs a thousandth of a look, and steps of a
+  // Calls between two looks at the clock. A call costs a thousandth of a look, and steps of a
   // millisecond are still interrupted in time.
   static constexpr int kCalls = 64;
 
@@ -73,7 +73,7 @@ inline bool is_interrupted() {
   Interruption* const present = Interruption::present();
   return present != nullptr && present->is_due();
 }
-// As check_interruption(), for loops whose steps take longer: every call looks at the clock.
+// Like check_interruption(), for loops whose steps take longer: every call looks at the clock.
 inline void check_interruption_now() {
   if (is_interrupted()) {
     throw Interrupted();

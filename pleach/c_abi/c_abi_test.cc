@@ -114,7 +114,7 @@ TEST(CAbiTest, WhatNoRankCouldMeanIsRefusedAndHarmsNothing) {
   });
 }
 
-// Of a rank that waits for others in vain.
+// Interrupts a rank that waits for others.
 struct Impatience {
   std::chrono::steady_clock::time_point end =
       std::chrono::steady_clock::now() + std::chrono::milliseconds(100);

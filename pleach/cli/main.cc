@@ -31,8 +31,8 @@ bool hold_standard_streams() {
 // process by a signal.
 constexpr rlim_t kLeastStackBytes = rlim_t{256} * 1024;
 
-// What the process may not do fails where it is tried, and is told as an error. False: it has told
-// that nothing can be done.
+// Takes the limits of the process, so that exceeding one is an error where it happens. False: the
+// limits leave no room to run; it has said so.
 bool take_limits() {
   // A write beyond `ulimit -f` then fails. A handler ends with exec: programs that are started have
   // the usual one.

@@ -1,4 +1,4 @@
-// What the command line prints: the only functions of it that write to a stream.
+// Prints for the command line: the only functions of it that write to a stream.
 #pragma once
 
 #include <cstdio>
@@ -18,7 +18,7 @@ void print_text(std::FILE* to, std::string_view text);
 void print_raw(std::FILE* to, std::string_view text);
 
 // Prints "SPEAKER: MESSAGE" as one line: a line end of the message is a control character too.
-// Where the stream cannot be written to, there is nothing left to tell it with.
+// Prints an error. If the stream cannot be written to, nothing else is done.
 void print_error(std::FILE* to, std::string_view speaker, std::string_view message);
 
 // "cannot write to the standard output", from the errno of the write; it names the limit where one

@@ -162,7 +162,7 @@ Result<ExitCode> run_launched(const RunContext& context, const LaunchEnvironment
   return run_rank(context, std::move(job));
 }
 
-// What a thread throws would end the process: it ends the job.
+// Runs a rank in a thread. An exception ends the job, and not the process.
 ExitCode run_rank_of_thread(const RunContext& context, BenchmarkJob job) {
   const std::shared_ptr<Store> store = job.store;
   const Rank rank = job.rank;

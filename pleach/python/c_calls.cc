@@ -3,7 +3,7 @@
 namespace pleach::python {
 namespace {
 
-// That libpleach.so asks in this thread; null: none.
+// The call that libpleach.so asks in this thread; null: none.
 Call*& asked() {
   thread_local Call* own = nullptr;
   return own;

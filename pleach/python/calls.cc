@@ -14,7 +14,7 @@ Call*& innermost() {
   return own;
 }
 
-// Where another thread ends the interpreter: a thread ends by SystemExit, without a trace of it.
+// Ends the calling thread by SystemExit, without a trace, if another one ends the interpreter.
 void check_ending() {
   if (Ending::present().is_elsewhere()) {
     PyErr_SetNone(PyExc_SystemExit);

@@ -35,7 +35,7 @@ namespace nb = nanobind;
 constexpr std::chrono::milliseconds kGrace{300};
 // The whole of it, where the rank leaves with open communicators.
 constexpr std::chrono::milliseconds kLongestFarewell{900};
-// What has been aborted ends as soon as the news of it has come.
+// Time in which an aborted operation must end: as soon as the news of it has come.
 constexpr std::chrono::milliseconds kLongestEnd{2000};
 
 const char* text_or_null(const std::optional<std::string>& text) {
@@ -374,7 +374,7 @@ void end_process() {
     has_left = ending.wait_until_left(kGrace);
   }
   if (!has_left) {
-    // What is in use until the process is gone is never let go of.
+    // Handles that are in use until the process is gone are never destroyed.
     static_cast<void>(new auto(communicators));  // NOLINT(cppcoreguidelines-owning-memory)
     static_cast<void>(new auto(endpoints));      // NOLINT(cppcoreguidelines-owning-memory)
     return;

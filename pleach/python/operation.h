@@ -47,7 +47,7 @@ class Flights {
   std::vector<std::shared_ptr<Flight>> flights_;
 };
 
-// What has been started, as Python holds it.
+// A started operation, as Python holds it.
 class Operation {
  public:
   explicit Operation(std::shared_ptr<Flight> flight) : flight_(std::move(flight)) {}

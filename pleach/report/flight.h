@@ -101,7 +101,7 @@ struct FlightReport {
   std::vector<Place> places;       // by communicator and rank
   std::vector<Message> messages;   // what nobody matches first, then the oldest
   std::vector<Lateness> lateness;  // the slowest first
-  // Of the folders `group-NAME` in it, by name: each is of endpoints of its own.
+  // Reports of the folders `group-NAME` in it, by name. Each belongs to endpoints of its own.
   std::vector<FlightReport> groups = {};
 };
 

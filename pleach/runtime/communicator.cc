@@ -319,7 +319,7 @@ Result<ChannelCommunicator::Planned> ChannelCommunicator::plan_barrier(
                                   .what = "barrier"});
 }
 
-// What rank 0 says of the ranks' numbers of operations, and of their histories.
+// Compares the ranks' numbers of operations and their histories, on rank 0.
 Result<std::string> compare_operations(const GroupOfRanks& group,
                                        const std::vector<std::string>& all) {
   const std::vector<std::string_view> first = pleach::split(all.front(), ' ');

@@ -29,7 +29,7 @@ struct CommunicatorOptions {
   // others have no part in it.
   std::vector<Rank> ranks = {};
   // A failure of it, an abort or a timeout too, ends no other communicator; it cannot be shrunk.
-  // Where the store has no scopes it fails as all others.
+  // Without effect if the store has no scopes.
   bool fails_alone = false;
   int32_t landing_places = 4;                 // per connection, [1, kMostPlaces]
   int64_t place_bytes = int64_t{256} * 1024;  // room of each; see RunRequest::segment_count

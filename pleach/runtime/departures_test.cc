@@ -64,8 +64,8 @@ bool is_soon(TimePoint start) {
   return SteadyClock().now() - start < seconds(10);  // the deadline is a minute
 }
 
-// What a rank has handed over arrives after it has left; what needs more of it fails at once, and
-// names it.
+// Data that a rank has handed over arrives after it has left. Operations that need more of it fail
+// at once, and name it.
 std::string stay(Member& member, Group& group, Rank left) {
   std::this_thread::sleep_for(milliseconds(300));  // it has gone
   for (const int32_t tag : {1, 0}) {

@@ -91,8 +91,8 @@ bool is_of_this_user(int socket);
 // Over such a connection descriptors travel too. False: not all was taken.
 bool send_with_descriptors(int socket, std::span<const std::byte> bytes,
                            std::span<const int> descriptors);
-// As recv(); appends what came along, up to eight. -1 and EMFILE or ENFILE: what came along is
-// lost.
+// Like recv(); appends the descriptors that came along, up to eight. -1 and EMFILE or ENFILE: they
+// are lost.
 ssize_t receive_with_descriptors(int socket, std::span<std::byte> bytes,
                                  std::vector<Descriptor>& descriptors);
 

@@ -104,7 +104,7 @@ class Progress final : public Sink {
   //   sending  of all channels, by rank: a segment is on its way there
   using MakeTraffic = std::function<std::unique_ptr<Traffic>(
       const ChannelOptions& options, Transport& transport, std::vector<bool>& sending)>;
-  // That of collectives.
+  // Makes the traffic of collectives.
   static std::unique_ptr<Traffic> make_channel(const ChannelOptions& options, Transport& transport,
                                                std::vector<bool>& sending);
   // Opens a channel, of collectives unless told otherwise.
@@ -112,7 +112,7 @@ class Progress final : public Sink {
   //   scope  whose failure is the channel's; null: none
   Status open(const ChannelOptions& options, Failed failed, const MakeTraffic& make = make_channel,
               std::shared_ptr<const Epoch> scope = nullptr);
-  // Whose news it acts on: departures, and failures of scopes. Before any channel is open.
+  // Sets the epoch whose news it acts on: departures, failures of scopes. Before a channel is open.
   void follow(std::shared_ptr<const Epoch> epoch);
   // By channel, the operation up to which all are over.
   std::map<uint64_t, uint64_t> ended() const;

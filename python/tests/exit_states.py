@@ -31,7 +31,7 @@ LONGEST_S = 1.5
 ATTEMPTS = 4
 TRANSPORTS = ("shm", "tcp", "tcp,sockets=2", "host")
 State = Callable[[pleach.Communicator, random.Random], Any]
-# What lives until the interpreter ends.
+# Objects that live until the interpreter ends.
 KEPT: list[Any] = []
 # The process's own descriptors of standard streams, for what is told while it ends.
 NULL = os.open(os.devnull, os.O_WRONLY)

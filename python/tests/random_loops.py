@@ -56,7 +56,7 @@ Wrap = Callable[[nn.Module, torch.optim.Optimizer], tuple[nn.Module, torch.optim
 SAMPLES = 12  # of a pass: 2, 3 and 4 ranks have equal parts
 ACTIONS = 7  # of a loop
 WITHIN = 1e-12
-# Of loops with one kind of action alone: what would be trained well without it.
+# Models and optimizers of loops with one kind of action alone: they train well without it.
 MODELS_ALONE = [name for name in MODELS if name != "Late"]
 OPTIMIZERS_ALONE = ["sgd", "momentum", "nesterov", "adam", "adamw", "rmsprop"]
 BARE = "bare"  # a loop without its actions

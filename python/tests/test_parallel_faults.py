@@ -23,7 +23,7 @@ OTHERS = [
     ("kill", "pleach"),
     ("leave", "pleach"),
 ]
-# What the others say of the rank: it has died, or lives and does something else.
+# Errors of the other ranks: the rank has died, or lives and does something else.
 SAID = {
     "kill": "has left: its process has ended",
     "stop": "does not answer: its process is stopped",

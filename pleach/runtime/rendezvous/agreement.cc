@@ -61,7 +61,7 @@ struct Awaited {
   TimePoint until;          // they may come
 };
 
-// Who has left the job and did not come before: nothing is waited for any more.
+// Fails if a rank has left the job that did not come before: nothing is waited for any more.
 Status check_departed(const GroupOfRanks& group, const Awaited& what) {
   const std::vector<Departure> departures = group.store.epoch()->departures(0);
   if (departures.empty()) {

@@ -7,7 +7,7 @@
 namespace pleach {
 namespace {
 
-// That fail in one epoch: no more are told.
+// Scopes whose failure is told in one epoch, at most.
 constexpr std::size_t kMostScopes = 65536;
 
 }  // namespace

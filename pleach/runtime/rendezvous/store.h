@@ -48,7 +48,7 @@ class Store {
   // A scope of the present epoch, the same object for the same name while one is held. Null: this
   // store has none.
   virtual std::shared_ptr<const Epoch> scope(const std::string& /*name*/) { return nullptr; }
-  // As get(), but it also ends, with kTimeout, when more than `known` ranks have left the epoch.
+  // Like get(), but it also ends, with kTimeout, when more than `known` ranks have left the epoch.
   virtual Result<std::string> get_until_departure(const std::string& key, Duration deadline,
                                                   std::size_t /*known*/) {
     return get(key, deadline);

@@ -429,7 +429,7 @@ void prove_membership(const TcpStoreOptions& options, Descriptor socket, Attempt
     case Introduction::State::kClosed:
       break;
   }
-  // Where rank 0 is this process, its server may lack what this connection has taken.
+  // If this process is rank 0, its server may lack the descriptor that this connection has taken.
   if (!attempt.problem.empty() && options.rank.value == 0 && !make_event().is_open()) {
     attempt.problem = out_of_descriptors("serve the store", errno).message;
   }

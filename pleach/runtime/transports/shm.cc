@@ -117,7 +117,7 @@ class ShmTransport final : public Transport {
     int32_t clogged_turns = 0;      // since they do
     int32_t owed = 0;               // that have not been told of free places, by channel
     uint64_t freed_regions = 0;     // that they have been told of
-    // Of this process, to share a peer's memory: descriptors or addresses. progress() tells.
+    // This process lacks descriptors or addresses to share a peer's memory. progress() tells.
     std::optional<Error> lack = {};
   };
   // What wait() saw, and how it was called.

@@ -109,7 +109,7 @@ std::optional<SegmentTag> PeerChannel::release(int32_t place) {
 
 namespace {
 
-// Where there is no room to map what the peer has; that it has no such memory is its mistake.
+// Notes that there is no room to map a peer's memory. Memory that it has not is its mistake.
 void note_lack(const Error& error, std::optional<Error>& lack) {
   if (error.code == ErrorCode::kIo) {
     lack = error;

@@ -15,7 +15,7 @@ from .layout import Allocator, Layout, Member, Rules
 from .program import Gathers
 from .updates import Kind, Unit, shard_units, whole_units, with_empty_units
 
-# Of the random choices in searches of bucket sizes.
+# Seeds the searches of bucket sizes.
 SEED = 0
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 # How often it looks.
 INTERVAL_S = 0.3
-# What the thread is given to end.
+# Time in which the thread must end [s].
 _ENDING_S = 1.2
 
 

@@ -31,7 +31,7 @@ Carrier::Carrier(CarrierKey key, CarrierPlace place)
     : key_(std::move(key)), place_(std::move(place)) {}
 
 std::shared_ptr<Carrier> Carrier::open(const CarrierKey& key, const CarrierPlace& place) {
-  // An endpoint waits for others when it is destroyed: whoever lets go of it last must not.
+  // An endpoint waits for others when it is destroyed. The thread that drops it last must not.
   const std::shared_ptr<Carrier> carrier(
       new Carrier(key, place), [](Carrier* last) { run_in_background([last] { delete last; }); });
   pleach_endpoint_options options = {};

@@ -11,7 +11,7 @@
 
 namespace pleach_torch {
 
-// What groups have alike that share one.
+// The properties that groups have in common if they share a carrier.
 struct CarrierKey {
   std::vector<uint64_t> ranks;  // of the job, in the order of the group's
   int64_t timeout_ms = 0;       // of the endpoint: within it a stopped rank is found

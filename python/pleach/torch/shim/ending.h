@@ -15,7 +15,7 @@ bool is_ending();
 // Says so, in the thread that ends it, and waits until no callback runs any more, at most so long.
 void begin_ending(std::chrono::milliseconds longest);
 
-// What a thread of the library or of this module does that may touch Python or release tensors.
+// Work of a library's thread, or of this module's, that may touch Python or release tensors.
 class Callback {
  public:
   Callback();

@@ -115,7 +115,7 @@ std::shared_ptr<Group> Group::join(const JoinOptions& options,
     carrier = Carrier::open(options.carrier, options.place);
   }
   group->transport_ = pleach_endpoint_transport(carrier->endpoint());
-  // To end may take time: whoever lets go of it last must not wait.
+  // To end may take time. The thread that drops it last must not wait.
   group->handles_ = std::shared_ptr<Handles>(
       new Handles, [](Handles* handles) { run_in_background([handles] { delete handles; }); });
   group->handles_->carrier = carrier;
@@ -236,7 +236,7 @@ void Group::end_process() {
   for (const auto& group : groups) {
     group->is_left_ = true;
   }
-  // What is in flight still is left to the end of the process, with all that it holds.
+  // Operations in flight are left to the end of the process, with all that they hold.
   static auto* const kept = new std::vector<std::shared_ptr<Group>>;
   *kept = std::move(groups);
   Carrier::leave_all(start + kFarewell);

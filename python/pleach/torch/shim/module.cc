@@ -19,7 +19,7 @@ std::pair<int32_t, int32_t> listen_on(const std::string& host, int32_t port) {
   return {port, descriptor};
 }
 
-// What a process group may share, kept alive while its ranks agree on it.
+// Carriers that a process group may share, kept alive while its ranks agree.
 using Held = std::vector<std::shared_ptr<Carrier>>;
 
 c10::intrusive_ptr<c10d::Backend> create(const JoinOptions& options, const Held& held,
