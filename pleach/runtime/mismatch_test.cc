@@ -182,7 +182,7 @@ TEST(MismatchTest, RanksThatOnlySendHearOfEachOtherAtTheNextCall) {
               std::this_thread::sleep_for(std::chrono::milliseconds(1));
             }
           }
-          EXPECT_EQ(said, "operation 2: " + row.says);
+          EXPECT_EQ(said, "operation 2: " + row.says) << transport << ", waits: " << waits;
         });
       }
     }

@@ -468,6 +468,7 @@ void Progress::act(Lock& lock, const Status& status) {
   for (std::size_t i = 0; i < poller_.failures.size(); ++i) {
     fail(lock, poller_.failures[i].first, poller_.failures[i].second);
   }
+  poller_.failures.clear();
 }
 
 // Tells the channels who has left since, and ends those whose scope has failed.
@@ -501,6 +502,11 @@ void Progress::hear_news(Failures& failures) {
 // Ends what is done.
 void Progress::settle() {
   for (const auto& open : open_) {
+    // A later operation that the same poll has ended fails with an earlier one.
+    const auto is_its = [&](const auto& failure) { return failure.first == open->number; };
+    if (std::ranges::any_of(poller_.failures, is_its)) {
+      continue;
+    }
     auto& states = open->in_flight;
     for (std::size_t i = 0; i < states.size();) {
       if (!states[i]->is_over()) {

@@ -67,6 +67,8 @@ Status check_departed(const GroupOfRanks& group, const Awaited& what) {
   if (departures.empty()) {
     return ok();
   }
+  PLEACH_TRY(
+      group.store.epoch()->check());  // a rank that leaves because of a failure tells it first
   PLEACH_ASSIGN(missing, absent(group, what.name, what.count));
   for (const Departure& left : departures) {
     if (std::ranges::find(missing, left.rank.value) != missing.end()) {
