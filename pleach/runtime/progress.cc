@@ -452,8 +452,9 @@ void Progress::act(Lock& lock, const Status& status) {
   for (const TransportEvent& event : poller_.events) {
     tell(event);
   }
+  Failures news;  // which end nothing that is done
   if (has_news()) {
-    hear_news(poller_.failures);
+    hear_news(news);
   }
   // Each has its turn to be the first to send.
   const auto following = [&](std::size_t one) { return one + 1 < open_.size() ? one + 1 : 0; };
@@ -469,6 +470,9 @@ void Progress::act(Lock& lock, const Status& status) {
     fail(lock, poller_.failures[i].first, poller_.failures[i].second);
   }
   poller_.failures.clear();
+  for (const auto& [number, error] : news) {
+    fail(lock, number, error);
+  }
 }
 
 // Tells the channels who has left since, and ends those whose scope has failed.
