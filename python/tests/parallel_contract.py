@@ -445,7 +445,7 @@ def what_is_refused(rank: int) -> list[str]:
                 use()
             except RuntimeError as error:
                 found.append(str(error))
-            model.zero_grad()
+        iterate()  # training goes on
     return found
 
 

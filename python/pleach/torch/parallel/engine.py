@@ -355,10 +355,11 @@ class Engine:
 
     def end(self) -> None:
         """Ends its threads, without regard to what is under way."""
-        if self._flights or self._is_agreeing:
-            self._surroundings.health.break_off()
         self._inbox.put(None)
         self._thread.join(JOIN_S)
+        # Not before: the thread may have started what follows from its last news.
+        if self._flights or self._is_agreeing or self._thread.is_alive():
+            self._surroundings.health.break_off()
         self._endings.stop()
 
     # --- Of health.Listener; from the thread that watches.
