@@ -7,7 +7,6 @@ import collections
 import concurrent.futures
 import contextlib
 import copy
-import io
 import os
 import pickle
 import struct
@@ -16,125 +15,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from parallel_cases import digest, distance
+from parallel_reads import READS, Kept, Reader
 from rank_pool import GROUPS
 from torch import nn
 
 from pleach.torch import parallel
 
 SLOW_S = 0.03  # what an update waits: nothing is final when step() returns
-WIDE = 400
 CUT = 3001  # of a parameter that is cut: several atoms, of which ranks have unequal parts
-
-
-class Reader(nn.Module):
-    """Two layers, a part, and a buffer."""
-
-    def __init__(self, width: int = WIDE) -> None:
-        super().__init__()
-        self.part = nn.Sequential(nn.Linear(8, width), nn.Linear(width, 8))
-        self.head = nn.Linear(8, 8)
-        self.register_buffer("scale", torch.ones(()))
-        self.double()
-
-    def forward(self, values: torch.Tensor) -> torch.Tensor:
-        return self.head(self.part(values)) * self.scale
-
-
-class Twice(torch.autograd.Function):
-    """Of a user's own."""
-
-    @staticmethod
-    def forward(context: Any, weight: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
-        return weight * 2
-
-    @staticmethod
-    def backward(context: Any, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
-        return gradient * 2
-
-
-@torch.jit.script  # type: ignore[untyped-decorator]
-def _scripted(values: torch.Tensor) -> torch.Tensor:
-    return values.square().sum()
-
-
-def _square(values: torch.Tensor) -> torch.Tensor:
-    return values.square().sum()
-
-
-def _in_file(module: nn.Module) -> torch.Tensor:
-    file = io.BytesIO()
-    torch.save(module, file)
-    file.seek(0)
-    loaded = torch.load(file, weights_only=False)
-    return _total(loaded.parameters())
-
-
-def _total(tensors: Any) -> torch.Tensor:
-    return sum(tensor.detach().abs().sum() for tensor in tensors)
-
-
-def _averaged(model: Reader) -> torch.Tensor:
-    average = torch.optim.swa_utils.AveragedModel(model.part)
-    average.update_parameters(model.part)
-    return _total(average.parameters())
-
-
-def _by_call(model: Reader) -> torch.Tensor:
-    ones = torch.ones(2, 8, dtype=torch.float64)
-    return torch.func.functional_call(model.head, dict(model.head.named_parameters()), ones).sum()
-
-
-def _shared(weight: torch.Tensor) -> torch.Tensor:
-    with torch.no_grad():
-        dist.broadcast(weight, group=GROUPS[2], group_src=0)  # below PyTorch's functions
-    return weight.detach().sum()
-
-
-# By name: a use of the model, or of the weight that the caller has held since before training.
-READS: dict[str, Callable[[Reader, nn.Parameter], Any]] = {
-    "attribute": lambda m, _: m.head.weight.sum(),
-    "held": lambda _, w: w.sum(),
-    "data": lambda _, w: w.data.sum(),
-    "detach": lambda _, w: w.detach().clone().sum(),
-    "element": lambda _, w: float(w[0, 0]),
-    "item": lambda _, w: w[1, 2].item(),
-    "tolist": lambda _, w: w.tolist()[0][0],
-    "repr": lambda _, w: len(repr(w)),
-    "numpy": lambda _, w: float(w.detach().numpy().sum()),
-    "dlpack": lambda _, w: torch.from_dlpack(w.detach()).sum(),
-    "data_ptr": lambda _, w: w.data_ptr(),
-    "part.parameters": lambda m, _: _total(m.part.parameters()),
-    "get_parameter": lambda m, _: m.get_parameter("part.1.weight").sum(),
-    "foreach": lambda m, _: torch.stack(torch._foreach_norm(list(m.part.parameters()))).sum(),
-    "vector": lambda m, _: nn.utils.parameters_to_vector(m.part.parameters()).sum(),
-    "cat": lambda m, w: torch.cat([w.flatten(), m.head.bias]).sum(),
-    "deepcopy part": lambda m, _: _total(copy.deepcopy(m.part).parameters()),
-    "deepcopy parameter": lambda _, w: copy.deepcopy(w).detach().sum(),
-    "pickle part": lambda m, _: _total(pickle.loads(pickle.dumps(m.part)).parameters()),
-    "file of a part": lambda m, _: _in_file(m.part),
-    "file of a parameter": lambda _, w: len(pickle.dumps(w)) + w.sum(),
-    "state_dict": lambda m, _: _total(m.part.state_dict().values()),
-    "average": lambda m, _: _averaged(m),
-    "lerp": lambda _, w: torch.zeros_like(w.data).lerp_(w.data, 0.1).sum(),
-    "copy_": lambda _, w: torch.zeros(8, 8, dtype=torch.float64).copy_(w.detach()).sum(),
-    "forward of a part": lambda m, _: m.head(torch.ones(2, 8, dtype=torch.float64)).sum(),
-    "functional_call": lambda m, _: _by_call(m),
-    "func.grad": lambda _, w: torch.func.grad(_square)(w).sum(),
-    "func.vjp": lambda _, w: torch.func.vjp(_square, w)[0],
-    "func.jvp": lambda _, w: torch.func.jvp(_square, (w,), (torch.ones_like(w),))[1],
-    "func.jacrev": lambda _, w: torch.func.jacrev(_square)(w).sum(),
-    "func.hessian": lambda m, _: torch.func.hessian(_square)(m.head.bias).sum(),
-    "vmap over it": lambda _, w: torch.vmap(_square)(w).sum(),
-    "vmap with it": lambda _, w: torch.vmap(lambda x: w @ x)(torch.ones(3, 8).double()).sum(),
-    "script": lambda _, w: _scripted(w),
-    "function": lambda _, w: Twice.apply(w).sum(),
-    "compiled": lambda _, w: torch.compile(_square, backend="eager")(w),
-    "collective": lambda _, w: _shared(w),
-    "buffer": lambda m, _: float(m.scale),
-    "first use": lambda _, w: torch.autograd.grad((w * 3).sum(), w)[0].sum() + w.sum(),
-}
 
 
 @contextlib.contextmanager
@@ -175,13 +64,17 @@ def training(
 
 
 def reads_are_final(rank: int, names: list[str], options: dict[str, Any]) -> list[str]:
-    """Reads right after step(); returns those that differ from reads after synchronize()."""
+    """Reads right after step(); returns those that fail, or differ from those of later."""
     wrong = []
     with training(**options) as (model, optimizer, iterate):
         held = model.head.weight
         for name in names:
             iterate()
-            found = READS[name](model, held)
+            try:
+                found = READS[name](model, held)
+            except RuntimeError as error:
+                wrong.append(f"{name}: {error}")
+                continue
             optimizer.synchronize()
             right = READS[name](model, held)
             if not torch.allclose(
@@ -384,21 +277,15 @@ def state_is_the_plain_ones(rank: int, name: str, policy: str, count: int) -> No
     )
     parallel.data_parallel(model, own, policy, process_group=GROUPS[count])
     numbers = None
-    for turn in range(6):
+    for turn in range(7):
         train_both((plain, model), (reference, own), turn, rank, count)
         if numbers is not None and turn != 4:  # held since the first step
             assert all(float(number) == turn + 1 for number in numbers), (turn, numbers)
-        assert len(own.state) == len(reference.state) == 6
         for two, optimizer in ((plain, reference), (model, own)):
             _change_state(optimizer, list(two.parameters()), turn)
         if "step" in own.state[model.head.bias]:
             numbers = [own.state[one]["step"] for one in model.parameters()] if turn < 3 else None
-        for mine, theirs in zip(model.parameters(), plain.parameters(), strict=True):
-            expected, found = reference.state[theirs], own.state[mine]
-            assert list(found) == list(expected)
-            for key, value in expected.items():
-                assert found[key].shape == value.shape
-                assert float((found[key] - value).abs().max()) <= 1e-12, (turn, key)
+        _assert_same_states((model, own), (plain, reference), turn)
     assert distance(list(model.parameters()), list(plain.parameters())) <= 1e-12
     copied = copy.deepcopy(own)
     assert type(copied) is type(reference)
@@ -407,6 +294,17 @@ def state_is_the_plain_ones(rank: int, name: str, policy: str, count: int) -> No
     own.synchronize()
     assert distance(before, list(model.parameters())) == 0
     own.close()
+
+
+def _assert_same_states(own: tuple[Any, Any], plain: tuple[Any, Any], turn: int) -> None:
+    """A model and its optimizer have the states of plain ones."""
+    assert len(own[1].state) == len(plain[1].state)
+    for mine, theirs in zip(own[0].parameters(), plain[0].parameters(), strict=True):
+        expected, found = plain[1].state[theirs], own[1].state[mine]
+        assert list(found) == list(expected)
+        for key, value in expected.items():
+            assert found[key].shape == value.shape
+            assert float((found[key] - value).abs().max()) <= 1e-12, (turn, key)
 
 
 def states_that_are_reset(rank: int, way: str) -> float:
@@ -447,6 +345,84 @@ def what_is_refused(rank: int) -> list[str]:
                 found.append(str(error))
         iterate()  # training goes on
     return found
+
+
+def what_takes_no_part(rank: int) -> list[str]:
+    """A script of a part is refused; a compiled step, and a parameter without gradient, are not."""
+    with training("SGD") as (model, optimizer, _iterate):
+        weight, before = model.head.weight, model.head.weight.detach().clone()
+        try:
+            torch.jit.script(model.head)
+        except AttributeError as error:
+            message = str(error)
+        optimizer.zero_grad()
+        ones = torch.ones(8, 8, dtype=torch.float64, requires_grad=True)
+        Kept.apply(ones, weight).sum().backward()
+        torch.compile(optimizer.step, backend="eager")()
+        assert torch.equal(weight.detach(), before)
+    return [message]
+
+
+def _buffers(kind: str, rank: int) -> torch.Tensor:
+    """A buffer that is not a plain one of floats."""
+    values = torch.eye(3) * (1 + rank * (kind == "different"))
+    made: dict[str, Callable[[], torch.Tensor]] = {
+        "sparse": lambda: values.to_sparse(),
+        "different": lambda: values.to_sparse(),
+        "changed": lambda: values.to_sparse(),
+        "csr": lambda: values.to_sparse_csr(),
+        "quantized": lambda: torch.quantize_per_tensor(values, 0.1, 0, torch.qint8),
+        "nested": lambda: torch.nested.nested_tensor([values[0], values[1, :2]]),
+        "float8": lambda: values.to(torch.float8_e4m3fn),
+        "uint16": lambda: values.to(torch.uint16),
+        "conjugate": lambda: values.to(torch.complex64).conj(),
+        "expanded": lambda: torch.ones(1).expand(3),
+    }
+    if kind == "inference":
+        with torch.inference_mode():
+            return torch.ones(3)
+    return made[kind]()
+
+
+def buffers_of_kinds(rank: int, kinds: list[str]) -> dict[str, str]:
+    """Trains models with such buffers; what is said of each."""
+    said = {}
+    for kind in kinds:
+        torch.manual_seed(0)
+        model = Reader()
+        model.register_buffer("more", _buffers(kind, rank))
+        own = torch.optim.SGD(model.parameters(), 0.01)
+        try:
+            parallel.data_parallel(model, own, process_group=GROUPS[2])
+            for _ in range(3):
+                own.zero_grad()
+                model(torch.ones(2, 8, dtype=torch.float64)).sum().backward()
+                own.step()
+                if kind == "changed":
+                    model.more.mul_(2)  # type: ignore[operator]
+            own.close()
+            said[kind] = ""
+        except (ValueError, RuntimeError) as error:
+            said[kind] = str(error)
+    return said
+
+
+def closed_after_backward(rank: int) -> None:
+    """A rank closes its training at once, and another one has yet to come to the same backward."""
+    torch.manual_seed(0)
+    model = Reader()
+    own = torch.optim.SGD(model.parameters(), 0.01)
+    parallel.data_parallel(model, own, process_group=GROUPS[2])
+    ones = torch.ones(2, 8, dtype=torch.float64)
+    for turn in range(2):
+        own.zero_grad()
+        time.sleep(0.3 * turn * rank)
+        model(ones).sum().backward()
+        if turn == 0:
+            own.step()
+    if rank == 1:
+        own.synchronize()
+    own.close()
 
 
 def _regroup(optimizer: Any, iterate: Callable[[], None]) -> None:
@@ -513,6 +489,10 @@ def _change_state(optimizer: Any, parameters: list[Any], turn: int) -> None:
         optimizer.state[parameters[2]][key].copy_(torch.full_like(parameters[2], 0.02))
     elif turn == 4 and "step" in state:
         state["step"].zero_()
+    elif turn == 5:
+        state[key].data = torch.full_like(parameters[0], 0.03)
+        if "step" in state:
+            state["step"].data = torch.tensor(2.0)
 
 
 def owned_state_is_the_plain_ones(rank: int, count: int) -> None:
@@ -528,13 +508,7 @@ def owned_state_is_the_plain_ones(rank: int, count: int) -> None:
             for one, optimizer in ((plain, reference), (model, own)):
                 state = optimizer.state[one.part[0].weight]
                 state["row_var"] = torch.full_like(state["row_var"], 0.01)
-        assert len(own.state) == len(reference.state) == 6
-        for mine, theirs in zip(model.parameters(), plain.parameters(), strict=True):
-            expected, found = reference.state[theirs], own.state[mine]
-            assert list(found) == list(expected)
-            for key, value in expected.items():
-                assert found[key].shape == value.shape
-                assert float((found[key] - value).abs().max()) <= 1e-12, (turn, key)
+        _assert_same_states((model, own), (plain, reference), turn)
     own.close()
 
 

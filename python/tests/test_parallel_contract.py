@@ -12,6 +12,7 @@ pytestmark = pytest.mark.timeout(300)  # the first one starts the ranks
 
 import parallel_contract as contract  # noqa: E402
 from parallel_cases import EARLY, OWNERS  # noqa: E402
+from parallel_reads import BUFFERS, PASSES, READS  # noqa: E402
 from rank_pool import training_pool  # noqa: E402
 
 DEAR = "dear,bucket=1KiB"
@@ -34,21 +35,23 @@ def run(backend: str, check: Any, *arguments: Any, count: int = 2) -> list[Any]:
     ids=str,
 )
 def test_reads_right_after_a_step_are_final(backend: str, options: dict[str, Any]) -> None:
-    assert run(backend, contract.reads_are_final, list(contract.READS), options) == [[], []]
+    # gathers=early refuses a second backward pass before step().
+    names = set(READS) - (PASSES if options.get("policy") == EARLY else set())
+    assert run(backend, contract.reads_are_final, sorted(names), options) == [[], []]
 
 
 @BOTH
 def test_reads_are_old_with_lazy(backend: str) -> None:
-    old = run(backend, contract.reads_are_final, list(contract.READS), {"lazy": True})
+    old = run(backend, contract.reads_are_final, list(READS), {"lazy": True})
     assert min(map(len, old)) >= 20  # so that the test above can fail
 
 
 @BOTH
 def test_reads_are_errors_with_lazy_and_check(backend: str) -> None:
-    # These wait at gates and hooks also with lazy; the first rank's buffers are final.
+    # These wait at gates and hooks also with lazy.
     waiting = {"state_dict", "forward of a part", "functional_call"}
-    for rank, silent in enumerate(run(backend, contract.reads_are_errors, list(contract.READS))):
-        assert set(silent) - waiting == ({"buffer"} if rank == 0 else set())
+    for rank, silent in enumerate(run(backend, contract.reads_are_errors, list(READS))):
+        assert set(silent) - waiting == (BUFFERS if rank == 0 else set())
 
 
 @BOTH
@@ -117,6 +120,27 @@ def test_what_cannot_be_made_right_is_refused(backend: str) -> None:
 
 
 @BOTH
+def test_scripts_and_parameters_without_gradients(backend: str) -> None:
+    for (message,) in run(backend, contract.what_takes_no_part):
+        assert "has no script: call torch.jit.script before data_parallel" in message
+
+
+@BOTH
+def test_buffers_of_all_kinds(backend: str) -> None:
+    trained = ["sparse", "csr", "quantized", "nested", "float8", "uint16", "conjugate"]
+    refused = {
+        "different": "rank 1 has more of layout torch.sparse_coo",
+        "changed": "buffer more has changed, and is not dense",
+        "expanded": "buffer more has elements that share memory (expand())",
+        "inference": "buffer more was made in inference mode",
+    }
+    for said in run(backend, contract.buffers_of_kinds, [*trained, *refused]):
+        assert [said[kind] for kind in trained] == [""] * len(trained)
+        for kind, expected in refused.items():
+            assert expected in said[kind]
+
+
+@BOTH
 def test_copies_of_optimizers(backend: str) -> None:
     assert run(backend, contract.copies_of_optimizers) == [True, True]
 
@@ -182,6 +206,11 @@ def test_compiled_averages_compile_once(backend: str) -> None:
     for compilations, is_right in run(backend, contract.compiled_averages):
         assert compilations <= 2
         assert is_right
+
+
+@BOTH
+def test_closed_after_a_backward_pass(backend: str) -> None:
+    run(backend, contract.closed_after_backward)
 
 
 @BOTH

@@ -173,7 +173,10 @@ def adopt_optimizer(optimizer: torch.optim.Optimizer, trainer: Trainer) -> None:
     Parallel.trainer = trainer
     Parallel.__name__, Parallel.__qualname__ = base.__name__, base.__qualname__
     Parallel.__module__ = base.__module__
-    Parallel.step = torch.optim.Optimizer.profile_hook_step(Parallel.step)  # type: ignore
+    uncompiled = torch.compiler.disable(
+        Parallel.step, reason="step() of a data-parallel training communicates"
+    )
+    Parallel.step = torch.optim.Optimizer.profile_hook_step(uncompiled)  # type: ignore
     Parallel.step.hooked = True  # type: ignore
     optimizer.__class__ = Parallel
     # Fused optimizers say of themselves that they unscale gradients; shards are unscaled before.

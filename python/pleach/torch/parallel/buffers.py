@@ -8,8 +8,14 @@ from typing import Any
 import torch
 
 from .aliases import use_count
-from .exchange import Exchange
-from .guard import Guard
+from .exchange import Exchange, as_bytes
+from .guard import Guard, Guarded
+
+
+def is_plain(tensor: torch.Tensor) -> bool:
+    """True for a dense tensor, whose elements lie in memory one by one."""
+    return tensor.layout is torch.strided and not tensor.is_quantized and not tensor.is_nested
+
 
 # Uses of a storage that one tensor has: the tensor's, and that of the object that counts.
 SOLE_USES = 2
@@ -40,25 +46,52 @@ class SharedBuffers:
         self._exchange = exchange
         self._guard = guard
         self._sent: list[_Sent] = []
+        self._guarded = Guarded([])
+        # Of the buffers that are not sent, which are alike: they are to stay as they are.
+        self._fixed = self._fixed_now()
 
     @torch.no_grad()
     def give(self) -> None:
-        """Begins to send them, those of one type together; collective."""
+        """Begins to send them, those of one type together; collective.
+
+        Raises:
+            RuntimeError: A buffer that is not sent has been changed.
+        """
         self.take()
+        for name, now in self._fixed_now().items():
+            if now != self._fixed.get(name):
+                raise RuntimeError(
+                    f"buffer {name} has changed, and is not dense: ranks share dense buffers "
+                    "alone; pass broadcast_buffers=False, or keep it as it was at data_parallel"
+                )
         by_type: dict[torch.dtype, list[torch.Tensor]] = {}
         for buffer in self._model.buffers():
-            if buffer.numel() > 0 and buffer.layout is torch.strided:
+            if is_plain(buffer) and buffer.numel() > 0:
                 by_type.setdefault(buffer.dtype, []).append(buffer)
         for buffers in by_type.values():
             # A copy of one buffer too: this rank may write to it before it has left.
             copy = torch.cat([buffer.reshape(-1) for buffer in buffers])
-            work = self._exchange.send_first(copy)
+            work = self._exchange.send_first(as_bytes(copy))
             self._sent.append(_Sent(buffers, copy, work))
         if self._guard is not None and self._exchange.rank != 0:  # the first rank's are final
             buffers = [buffer for sent in self._sent for buffer in sent.buffers]
-            are_sole = all(use_count(buffer.untyped_storage()) <= SOLE_USES for buffer in buffers)
-            if not (self._guard.put(buffers) and are_sole):
+            if not self._guarded.is_of(buffers):
+                self._guarded = Guarded(buffers)
+            # No guard protects the values of another tensor with the same memory.
+            are_sole = all(
+                use_count(buffer.untyped_storage()) <= SOLE_USES + Guarded.USES
+                for buffer in buffers
+            )
+            if not (are_sole and self._guard.put(buffers, self._guarded.hidden)):
                 self.take()
+
+    def _fixed_now(self) -> dict[str, tuple[int, int]]:
+        """Identities and versions of the buffers that are not sent."""
+        return {
+            name: (id(buffer), buffer._version)
+            for name, buffer in self._model.named_buffers()
+            if not is_plain(buffer)
+        }
 
     @torch.no_grad()
     def take(self) -> None:
@@ -69,7 +102,7 @@ class SharedBuffers:
                 one.work.wait()
         finally:  # where one has failed, their users get that error no more than once
             if self._guard is not None:
-                self._guard.lift([buffer for one in sent for buffer in one.buffers])
+                self._guard.lift(self._guarded.tensors, self._guarded.values)
         for one in sent:
             if self._exchange.rank == 0:
                 continue

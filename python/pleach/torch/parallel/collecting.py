@@ -131,11 +131,14 @@ class Collector:
 
     def has_accumulated(self, member: int) -> None:
         """After that: takes the gradient, and leaves its stand-in."""
-        gradient = self._parameters[member].grad
-        if not self._parameters[member].requires_grad:  # since forward: autograd has added nothing
+        parameter = self._parameters[member]
+        if not parameter.requires_grad:  # since forward: autograd has added nothing
             return
-        assert gradient is not None
-        self._take(member, gradient)
+        if parameter.grad is None:  # a function of the user's has given None
+            if self._gradients[member].is_there:
+                parameter.grad = self._stand_ins[member]
+            return
+        self._take(member, parameter.grad)
         self._count(member)
 
     def _take(self, member: int, gradient: torch.Tensor) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 
 from .aliases import find_aliases
+from .buffers import is_plain
 from .exchange import Exchange
 
 # Classes of torch that average a model's gradients themselves.
@@ -29,7 +31,8 @@ def describe(
     ):
         for name, tensor in tensors:
             frozen = "" if tensor.requires_grad or kind == "buffer" else ", frozen"
-            lines.append(f"{kind} {name}: {tuple(tensor.shape)} {tensor.dtype}{frozen}")
+            shape = "nested" if tensor.is_nested else tuple(tensor.shape)
+            lines.append(f"{kind} {name}: {shape} {tensor.dtype}{frozen}")
     lines.append(f"optimizer {type(optimizer).__name__}")
     for index, group in enumerate(optimizer.param_groups):
         own = {key: value for key, value in sorted(group.items()) if key != "params"}
@@ -83,8 +86,10 @@ def share_values(
     exchange: Exchange, model: torch.nn.Module, optimizer: torch.optim.Optimizer
 ) -> None:
     """Gives every rank the first one's parameters, buffers and optimizer state. Collective."""
-    tensors = [*model.parameters(), *model.buffers()]
-    exchange.broadcast([tensor.detach() for tensor in tensors if tensor.numel() > 0])
+    named = [*model.named_parameters(), *model.named_buffers()]
+    tensors = [tensor.detach() for _, tensor in named if is_plain(tensor)]
+    exchange.broadcast([tensor for tensor in tensors if tensor.numel() > 0])
+    _compare_others(exchange, {name: one for name, one in named if not is_plain(one)})
     own = optimizer.state_dict() if optimizer.state and exchange.rank == 0 else None
     given = exchange.broadcast_object(own)
     if given is None or exchange.rank == 0:
@@ -96,6 +101,22 @@ def share_values(
         for key, value in state.items():  # which loading has given their parameter's type
             if isinstance(value, torch.Tensor):
                 loaded[key] = value.to(loaded[key].device)
+
+
+def _compare_others(exchange: Exchange, tensors: dict[str, torch.Tensor]) -> None:
+    """Compares tensors that are not plain, which are not shared. Collective.
+
+    Raises:
+        ValueError: One differs; on all ranks.
+    """
+    lines = []
+    for name, tensor in tensors.items():
+        file = io.BytesIO()
+        torch.save(tensor.to_dense() if tensor.is_mkldnn else tensor.detach(), file)
+        digest = hashlib.blake2b(file.getvalue(), digest_size=8).hexdigest()
+        lines.append(f"{name} of layout {tensor.layout}, with values of digest {digest}")
+    if tensors:
+        compare(exchange, lines)
 
 
 def check_modules(model: torch.nn.Module) -> None:
@@ -179,12 +200,32 @@ def check_model(
             f"parameters are on several devices: {sorted(map(str, devices_of(trained)))}"
         )
     device = next(iter(trained)).device
+    for kind, tensors in (
+        ("parameter", model.named_parameters()),
+        ("buffer", model.named_buffers()),
+    ):
+        for name, tensor in tensors:
+            _check_writable(f"{kind} {name}", tensor)
     for name, buffer in model.named_buffers():
         if buffer.device != device:
             raise ValueError(
                 f"buffer {name} is on {buffer.device}, and the parameters are on {device}"
             )
     return trained
+
+
+def _check_writable(name: str, tensor: torch.Tensor) -> None:
+    """The first rank's values can be written to a tensor."""
+    if tensor.is_inference():
+        raise ValueError(
+            f"{name} was made in inference mode, and cannot be written to outside of it: make it "
+            "anew (clone()) outside"
+        )
+    if is_plain(tensor) and torch._debug_has_internal_overlap(tensor) == 1:
+        raise ValueError(
+            f"{name} has elements that share memory (expand()), and cannot be written to: make it "
+            "anew (clone())"
+        )
 
 
 def devices_of(parameters: Iterable[torch.Tensor]) -> set[torch.device]:

@@ -346,19 +346,34 @@ class Engine:
         return since + self._start_ns + time_ps // PICOSECONDS_PER_NANOSECOND
 
     def stop(self) -> None:
-        """Ends its thread: after the present iteration, if its step has been asked for."""
+        """Ends its thread: after the present iteration, if its step has been asked for.
+
+        Otherwise what is under way may end, as other ranks may still need it, but not for long.
+        """
         try:
             if self._iteration.has_stepped:
                 self.flush()
+            elif not self._surroundings.health.is_broken:
+                self._let_end(JOIN_S)
         finally:
             self.end()
+
+    def _let_end(self, seconds: float) -> None:
+        """Returns when nothing is under way, or after a time, or when it has failed."""
+        deadline = time.monotonic() + seconds
+        with self._changed:
+            while self._is_busy() and self._error is None and time.monotonic() < deadline:
+                self._changed.wait(seconds / 50)
+
+    def _is_busy(self) -> bool:
+        return bool(self._flights) or self._is_agreeing
 
     def end(self) -> None:
         """Ends its threads, without regard to what is under way."""
         self._inbox.put(None)
         self._thread.join(JOIN_S)
         # Not before: the thread may have started what follows from its last news.
-        if self._flights or self._is_agreeing or self._thread.is_alive():
+        if self._is_busy() or self._thread.is_alive():
             self._surroundings.health.break_off()
         self._endings.stop()
 
@@ -366,7 +381,7 @@ class Engine:
 
     def is_waiting(self) -> bool:
         """True if a collective is under way, or a thread waits."""
-        return self._error is None and bool(self._flights or self._awaited or self._is_agreeing)
+        return self._error is None and (self._is_busy() or bool(self._awaited))
 
     def hear(self) -> None:
         """Another rank has failed or left: looks if this one needs it."""

@@ -208,12 +208,17 @@ class Exchange:
         self._meet()
         for some in _take_tensors(tensors, COALESCED_BYTES):
             copy = _flatten_dense_tensors([tensor.contiguous() for tensor in some])
-            self.send_first(copy).wait()
+            self.send_first(as_bytes(copy)).wait()
             if self.rank == 0:
                 continue
             likes = [tensor.contiguous() for tensor in some]
             for tensor, value in zip(some, _unflatten_dense_tensors(copy, likes), strict=True):
                 tensor.copy_(value)
+
+
+def as_bytes(flat: torch.Tensor) -> torch.Tensor:
+    """The memory of a tensor as bytes, which backends send whatever its type is."""
+    return flat.resolve_conj().resolve_neg().view(torch.uint8)
 
 
 def _signature(what: str, number_count: int) -> int:

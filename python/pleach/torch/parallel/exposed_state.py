@@ -11,7 +11,7 @@ import torch
 
 from .exchange import Exchange
 from .group_calls import GroupCalls
-from .guard import Guard
+from .guard import Guard, Guarded
 from .layout import Layout
 from .optimizer_state import gather_member
 from .updates import Kind, UnitOptimizer, flat, is_per_element
@@ -43,6 +43,15 @@ class StateShard(torch.Tensor):
 
     def __init__(self, *_arguments: Any) -> None:
         """See `__new__`."""
+
+    @property
+    def data(self) -> StateShard:
+        """The entry itself. What is assigned is written to it."""
+        return self
+
+    @data.setter
+    def data(self, values: torch.Tensor) -> None:
+        _store(self, values)
 
     def parts(self) -> list[tuple[int, torch.Tensor]]:
         """This rank's parts, flat, each with the element of the parameter that it begins at."""
@@ -174,6 +183,7 @@ class ExposedState:
         self._division = division
         self._shown: dict[int, _Shown] = {}
         self._given: Any = self._held["state"]  # the dictionary that is kept like the units' states
+        self._guarded = Guarded([])  # numbers
         self._is_current = False  # it shows what is there, unless its user has changed it
         self._last: Any = None  # what was shown
         # By member that other ranks own: tensors without values, of the shapes of its entries.
@@ -205,6 +215,7 @@ class ExposedState:
         if not self._shown and not given:
             return
         for index, member in enumerate(self._layout.members):
+            self._take_moved(index)
             shown, now = self._shown.get(index), given.get(member.parameter, {})
             before = {} if shown is None else shown.entries
             if shown is not None and now is shown.state and _are_same(now, before):
@@ -215,6 +226,18 @@ class ExposedState:
                 self._units.take(index, now, kept)
                 self._shown.pop(index, None)
                 self._show(index)  # so that it is taken once
+
+    def _take_moved(self, member: int) -> None:
+        """Takes what the user has assigned to the `data` of an entry, and shares it again."""
+        shown = self._shown.get(member)
+        if shown is None:
+            return
+        for key, entry in shown.entries.items():
+            value = shown.inner.get(key)
+            if isinstance(entry, StateShard) or not isinstance(value, torch.Tensor):
+                continue
+            if entry.data_ptr() != value.data_ptr():
+                entry.data = value.copy_(entry)
 
     def forget(self) -> None:
         """All of it has been replaced, and taken."""
@@ -254,12 +277,14 @@ class ExposedState:
     def guard(self, guard: Guard) -> None:
         """Guards what the user may hold: an update is under way."""
         if self._shown:
-            guard.put(self._numbers())
+            numbers = self._numbers()
+            if not self._guarded.is_of(numbers):
+                self._guarded = Guarded(numbers)
+            guard.put(numbers, self._guarded.hidden)
 
     def lift(self, guard: Guard) -> None:
         """Lifts these guards: the updates have ended."""
-        if self._shown:
-            guard.lift(self._numbers())
+        guard.lift(self._guarded.tensors, self._guarded.values)
 
     def _numbers(self) -> list[torch.Tensor]:
         return [

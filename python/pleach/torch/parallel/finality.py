@@ -115,6 +115,23 @@ class Finality:
         """True if parameters are guarded."""
         return bool(self._guarded)
 
+    def note_arrival(self, layers: Sequence[int]) -> None:
+        """Layers are in place anew: a reader of older values finds out in backward.
+
+        Nothing has read those that are guarded since put().
+        """
+        followed = self._followed
+        assert followed is not None
+        members = [
+            member
+            for layer in layers
+            if layer not in self._guarded
+            for member in followed.members_of[layer]
+        ]
+        torch.autograd.graph.increment_version(
+            [followed.layout.members[member].parameter for member in members]
+        )
+
     def put(self) -> None:
         """A step is under way: no parameter and no state is final."""
         followed = self._followed
@@ -129,8 +146,7 @@ class Finality:
         torch.autograd.graph.increment_version(parameters)
         with self._lock:
             self._guarded = set(range(layout.layer_count))
-            self.guard.put(parameters)
-            layout.hide()
+            self.guard.put(parameters, layout.hidden())
             followed.state.guard(self.guard)
 
     def check(self) -> None:
@@ -194,5 +210,6 @@ class Finality:
 
     def _lift(self, followed: Followed, members: Sequence[int]) -> None:
         assert self.guard is not None
-        followed.layout.show(members)  # before another thread finds no guard
-        self.guard.lift([followed.layout.members[one].parameter for one in members])
+        layout = followed.layout
+        parameters = [layout.members[one].parameter for one in members]
+        self.guard.lift(parameters, [layout.value(one) for one in members])

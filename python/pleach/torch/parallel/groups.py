@@ -24,6 +24,8 @@ from .waits import leave_group, run_watched, watch_group
 _NAMING = threading.Lock()
 # How long a thread waits for another one's group. One that a left rank holds up may keep it.
 NAMING_S = 300.0
+# How long a group that was aborted may take to end its threads, before it is left to them.
+DROP_S = 0.5
 _made: dict[str, int] = {}  # by name of a parent: trainings that were begun
 
 
@@ -50,11 +52,10 @@ class Groups:
             why: Told to the ranks that still wait.
         """
         self.health.leave(why)
+        held = [one.let_go() for one in (self.calls, self.exchange)]
         with contextlib.ExitStack() as leaving:
-            for one in (self.calls, self.exchange):
-                group = one.let_go()
-                if group is not None:
-                    leaving.callback(_leave, group, self.health.is_broken)
+            for _ in held:
+                leaving.callback(_leave_last, held, self.health.is_broken)
 
     def destroy_later(self) -> None:
         """Leaves both some time from now, if nobody else has: for the garbage collector."""
@@ -64,6 +65,22 @@ class Groups:
                 self.destroy()
 
         threading.Thread(target=leave, name="pleach-leaving", daemon=True).start()
+
+
+def _leave_last(held: list[dist.ProcessGroup | None], aborts: bool) -> None:
+    """Takes the last of some groups out of a list, and destroys it.
+
+    Nothing else holds it. Gloo's destructor waits for what is under way, which may miss that its
+    connection has ended: another thread runs it, for as long as the group's timeout then.
+    """
+    last = [held.pop()]
+    if last[0] is None:
+        return
+    _leave(last[0], aborts)
+    if aborts:
+        thread = threading.Thread(target=last.clear, name="pleach-dropping", daemon=True)
+        thread.start()
+        thread.join(DROP_S)
 
 
 def _leave(group: dist.ProcessGroup, aborts: bool) -> None:

@@ -3,9 +3,9 @@
 Between `step()` and the next forward a parameter, a buffer or an optimizer's state may have an old
 value. Its class is then one whose `__torch_function__` waits and gives the tensor its own class
 back. This catches references that the user holds, `_foreach` operations, copies and files.
-PyTorch does not ask the class in some places, which are wrapped here: transforms of `torch.func`,
-collectives, scripts of `torch.jit`, and entries of compiled functions, which would compile again
-for every mixture of classes.
+Functions that do not ask the class, such as `torch.tensor(parameter)`, find a dispatch key that
+waits. Neither sees memory that is read without an operation: collectives, scripts of `torch.jit`
+and compiled functions are wrapped here.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ import importlib
 import os
 import sys
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+
+from . import dispatch_key
 
 # Questions about a tensor that its values have no part in. zero_grad() asks for `grad`.
 _ATTRIBUTES = (
@@ -38,13 +40,20 @@ _VALUELESS = frozenset(
     + [_Tensor.grad.__set__, _Tensor.grad.__delete__, _Tensor.requires_grad.__set__]
     + [torch.is_complex, torch.is_floating_point, torch.numel]
 )
-# Functions that hand tensors to C++ as they are: module, name.
+# Functions that hand tensors to C++ as they are: module, name there.
 _BELOW = (
     ("torch._functorch.eager_transforms", "_wrap_for_grad"),
     ("torch._functorch.vmap", "_add_batch_dim"),
     ("torch._functorch.predispatch", "_make_dual"),
+    ("torch._functorch.utils", "unwrap_dead_wrappers"),  # of a user's autograd.Function
     ("torch.distributed.distributed_c10d", "_check_single_tensor"),
     ("torch.distributed.distributed_c10d", "_check_tensor_list"),
+    ("torch._C", "ScriptFunction.__call__"),
+    ("torch._C", "ScriptMethod.__call__"),
+    ("torch._C", "ScriptModule.save"),
+    ("torch._C", "ScriptModule.save_to_buffer"),
+    ("torch._C", "ScriptModule._save_for_mobile"),
+    ("torch._C", "ScriptModule._save_to_buffer_for_mobile"),
 )
 
 _GUARDS: weakref.WeakSet[Guard] = weakref.WeakSet()
@@ -73,32 +82,92 @@ class Guard:
             waits: False: both raise.
         """
         self.waits = waits
+        self._count = 0  # of guarded tensors
         self.is_forward = False
         self.await_value = torch.compiler.disable(await_value)
         self.await_all = torch.compiler.disable(await_all)
         self._classes = {
             kind: _guarded_class(kind, self) for kind in (torch.nn.Parameter, torch.Tensor)
         }
-        _watch_compiled_calls()
-        _watch_below()
+        _watch()
         _GUARDS.add(self)
 
-    def put(self, tensors: Iterable[torch.Tensor]) -> bool:
-        """Guards tensors; False: some have a class of their own, and cannot be guarded."""
+    def put(self, tensors: Sequence[torch.Tensor], hidden: Sequence[torch.Tensor]) -> bool:
+        """Guards tensors.
+
+        Args:
+            tensors: To guard.
+            hidden: Marked tensors that they have as `data` until their guards are lifted.
+
+        Returns:
+            False if some have a class of their own, and cannot be guarded.
+        """
         are_all = True
-        for tensor in tensors:
-            guarded = self._classes.get(type(tensor))
-            if guarded is not None:
-                tensor.__class__ = guarded
-            elif guard_of(tensor) is not self:
-                are_all = False
+        with dispatch_key.below(), torch._C.DisableTorchFunctionSubclass():
+            for tensor, data in zip(tensors, hidden, strict=True):
+                guarded = self._classes.get(type(tensor))
+                if guarded is not None:
+                    tensor.__class__ = guarded
+                    tensor.data = data
+                    self._count += 1
+                elif guard_of(tensor) is not self:
+                    are_all = False
         return are_all
 
-    def lift(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Gives tensors that are final their own class back."""
-        for tensor in tensors:
-            if guard_of(tensor) is self:
-                tensor.__class__ = type(tensor).__bases__[0]
+    def lift(self, tensors: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) -> None:
+        """Gives tensors that are final their memory and their own class back.
+
+        Args:
+            tensors: To use again.
+            values: What they have as `data` then.
+        """
+        with dispatch_key.below(), torch._C.DisableTorchFunctionSubclass():
+            for tensor, data in zip(tensors, values, strict=True):
+                if guard_of(tensor) is self:
+                    tensor.data = data  # before another thread finds no guard
+                    tensor.__class__ = type(tensor).__bases__[0]
+                    self._count -= 1
+
+    @property
+    def is_on(self) -> bool:
+        """True if there are guarded tensors."""
+        return self._count > 0
+
+
+class Guarded:
+    """Tensors that are guarded together, and keep their own memory meanwhile, marked.
+
+    Attributes:
+        tensors: They.
+        values: They, as tensors of their own on the same memory.
+        hidden: The same, marked.
+    """
+
+    # How many more tensors share the memory of each.
+    USES = 2
+
+    def __init__(self, tensors: Sequence[torch.Tensor]):
+        """Guards nothing yet. The tensors are final."""
+        self.tensors = list(tensors)
+        self.values = [tensor.detach() for tensor in tensors]
+        self.hidden = [dispatch_key.marked(values) for values in self.values]
+
+    def is_of(self, tensors: Sequence[torch.Tensor]) -> bool:
+        """True for the same tensors, where they were."""
+        return len(tensors) == len(self.tensors) and all(
+            one is held and _are_alike(one, values)
+            for one, held, values in zip(tensors, self.tensors, self.values, strict=True)
+        )
+
+
+def _are_alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """True if two tensors are the same stretch of memory."""
+    return (
+        one.data_ptr() == other.data_ptr()
+        and one.dtype == other.dtype
+        and one.shape == other.shape
+        and one.stride() == other.stride()
+    )
 
 
 def guard_of(tensor: object) -> Guard | None:
@@ -152,7 +221,7 @@ def await_all_values(in_forward: bool = True) -> None:
 def _guarded_class(kind: type[torch.Tensor], guard: Guard) -> type[torch.Tensor]:
     """The class of guarded tensors of a kind."""
 
-    class Guarded(kind):  # type: ignore[misc, valid-type]
+    class Waiting(kind):  # type: ignore[misc, valid-type]
         pleach_guard = weakref.ref(guard)
 
         @classmethod
@@ -169,7 +238,7 @@ def _guarded_class(kind: type[torch.Tensor], guard: Guard) -> type[torch.Tensor]
                     owner.await_all()
             return func(*args, **(kwargs or {}))
 
-        # A parameter's own methods look at the class before they read the value.
+        # Methods that do not ask the class, or not before they read the value.
         def __deepcopy__(self, memo: Any) -> Any:
             await_value(self)
             return kind.__deepcopy__(self, memo)
@@ -178,9 +247,20 @@ def _guarded_class(kind: type[torch.Tensor], guard: Guard) -> type[torch.Tensor]
             await_value(self)
             return kind.__reduce_ex__(self, protocol)
 
-    Guarded.__name__, Guarded.__qualname__ = kind.__name__, kind.__qualname__
-    Guarded.__module__ = kind.__module__
-    return Guarded
+        def as_subclass(self, cls: Any) -> Any:
+            await_value(self)
+            return kind.as_subclass(self, cls)
+
+    Waiting.__name__, Waiting.__qualname__ = kind.__name__, kind.__qualname__
+    Waiting.__module__ = kind.__module__
+    return Waiting
+
+
+def _watch() -> None:
+    """Lets everything that uses a tensor wait for it, from now on."""
+    dispatch_key.watch(await_value)
+    _watch_compiled_calls()
+    _watch_below()
 
 
 def _watch_compiled_calls() -> None:
@@ -200,36 +280,46 @@ def _watch_compiled_calls() -> None:
 
 def _watch_below() -> None:
     """Lets transforms, collectives and scripts wait for tensors, which they take as they are."""
-    for place, name in _BELOW:
-        module = None
-        with contextlib.suppress(ImportError):
-            module = importlib.import_module(place)
-        function = getattr(module, name, None)
-        if function is not None and not hasattr(function, "pleach_waits"):
-            setattr(module, name, _waiting(function))
+    for module, path in _BELOW:
+        *places, name = path.split(".")
+        with contextlib.suppress(ImportError, AttributeError):
+            place = functools.reduce(getattr, places, importlib.import_module(module))
+            function = getattr(place, name)
+            if not hasattr(function, "pleach_waits"):
+                setattr(place, name, _waiting(function))
 
     if not hasattr(torch.nn.Parameter.__new__, "pleach_waits"):
         new: Any = _waiting(torch.nn.Parameter.__new__)
         torch.nn.Parameter.__new__ = staticmethod(new)  # type: ignore[method-assign]
-    scripts: tuple[Any, ...] = (torch._C.ScriptFunction, torch._C.ScriptMethod)
-    for kind in scripts:
-        if not hasattr(kind.__call__, "pleach_waits"):
-            kind.__call__ = _waiting(kind.__call__, inside=kind is torch._C.ScriptMethod)
 
 
-def _waiting(function: Callable[..., Any], inside: bool = False) -> Callable[..., Any]:
-    """The function, which waits for its arguments, and for tensors inside of the first one."""
+def _waiting(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which waits for its arguments, and for a script's tensors."""
 
     @functools.wraps(function)
     def call(*arguments: Any, **keywords: Any) -> Any:
-        if inside:
-            await_all_values(in_forward=False)
+        if not any(guard.is_on for guard in list(_GUARDS)):
+            return function(*arguments, **keywords)
+        if arguments and isinstance(arguments[0], (torch._C.ScriptMethod, torch._C.ScriptModule)):
+            await_value(_tensors_of(arguments[0]))
         await_value(arguments)
         await_value(keywords)
         return function(*arguments, **keywords)
 
     call.pleach_waits = True  # type: ignore[attr-defined]
     return call
+
+
+def _tensors_of(script: Any) -> list[torch.Tensor]:
+    """The parameters and buffers of a script's module."""
+    module = script.owner if isinstance(script, torch._C.ScriptMethod) else script
+    found: list[torch.Tensor] = []
+    kinds: tuple[Any, ...] = (torch._C.ParameterDict, torch._C.BufferDict)
+    for kind in kinds:
+        found += [tensor for _, tensor in kind(module).items()]
+    for _, part in torch._C.ModuleDict(module).items():
+        found += _tensors_of(part)
+    return found
 
 
 # A child process has no engine that could bring a value.

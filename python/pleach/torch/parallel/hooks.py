@@ -22,6 +22,14 @@ class Hook:
         """Calls the function."""
         self._function(*arguments)
 
+    def __getattr__(self, name: str) -> Any:
+        if name == "__name__":  # torch.jit.script compiles a module's hooks, by their names
+            raise AttributeError(
+                "a module of a data-parallel training has no script: call torch.jit.script before "
+                "data_parallel, or after optimizer.close()"
+            )
+        raise AttributeError(name)
+
     def __deepcopy__(self, _memo: Any) -> Callable[..., None]:
         return _do_nothing
 

@@ -19,6 +19,7 @@ import torch
 from pleach.policy import cut_atoms, own_atoms
 
 from .aliases import pin, unpin, use_count
+from .dispatch_key import marked
 
 # Allocates a flat buffer: elements, type, device.
 Allocator = Callable[[int, torch.dtype, torch.device], torch.Tensor]
@@ -201,6 +202,7 @@ class Layout:
         self.members = tuple(members)
         self.rules = rules
         self._views: list[torch.Tensor] = []  # by member: its values, for the model
+        self._hidden: list[torch.Tensor] = []  # by member: in its place
         self._nans: dict[tuple[torch.dtype, torch.device], torch.Tensor] = {}
         # By member, and its strides: a user may give it others.
         self._shapes = [(one.parameter.shape, dense_strides(one.parameter)) for one in members]
@@ -340,11 +342,15 @@ class Layout:
         for buffer in self.buffers:
             buffer.note_uses()
 
-    def hide(self) -> None:
-        """Puts NaN in the place of all parameters' values. Their memory is as it was."""
-        with torch._C.DisableTorchFunctionSubclass():
-            for index, member in enumerate(self.members):
-                member.parameter.data = self._nan(index)
+    def hidden(self) -> Sequence[torch.Tensor]:
+        """By member: NaN in its shape, marked, to have in the place of its values."""
+        if not self._hidden:
+            self._hidden = [marked(self._nan(index)) for index in range(len(self.members))]
+        return self._hidden
+
+    def value(self, member: int) -> torch.Tensor:
+        """What a member has as `data` where its values are not hidden."""
+        return self._views[member]
 
     def check_hidden(self) -> None:
         """Nothing was written in the place of values that were hidden.
@@ -366,12 +372,6 @@ class Layout:
         if key not in self._nans:
             self._nans[key] = torch.full((), math.nan, dtype=key[0], device=key[1])
         return self._nans[key].expand(self._shapes[member][0])
-
-    def show(self, members: Sequence[int]) -> None:
-        """Gives parameters their values back, in place of NaN."""
-        with torch._C.DisableTorchFunctionSubclass():
-            for member in members:
-                self.members[member].parameter.data = self._views[member]
 
     def release(self) -> None:
         """Leaves their memory to the parameters: training has ended."""

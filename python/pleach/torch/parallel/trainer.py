@@ -630,7 +630,7 @@ class Trainer:
                 streams_of(layout.members[0].parameter.device),
                 self._reduce_late,
                 self._spoil if spoils else _nothing,
-                self._arrived,
+                lambda layers: self._finality.note_arrival(layers),  # the trainer forgets it
                 self.groups.health,
                 self.groups.deadline_s,
             ),
@@ -756,15 +756,6 @@ class Trainer:
         built = self._built
         assert built is not None
         built.collector.reduce_late(agreement, self.groups.calls, self.is_whole())
-
-    def _arrived(self, layers: Sequence[int]) -> None:
-        """A reader of older values finds out in backward, as after any step."""
-        built = self._built
-        assert built is not None
-        members = built.layout.members
-        torch.autograd.graph.increment_version(
-            [members[index].parameter for layer in layers for index in built.members_of[layer]]
-        )
 
     @torch.no_grad()
     def _spoil(self, atoms: range) -> None:
