@@ -17,6 +17,11 @@ def is_plain(tensor: torch.Tensor) -> bool:
     return tensor.layout is torch.strided and not tensor.is_quantized and not tensor.is_nested
 
 
+def _version(tensor: torch.Tensor) -> tuple[int, int]:
+    """Changes with the tensor's values: its identity, and its version."""
+    return id(tensor), tensor._version
+
+
 # Uses of a storage that one tensor has: the tensor's, and that of the object that counts.
 SOLE_USES = 2
 
@@ -48,7 +53,9 @@ class SharedBuffers:
         self._sent: list[_Sent] = []
         self._guarded = Guarded([])
         # Of the buffers that are not sent, which are alike: they are to stay as they are.
-        self._fixed = self._fixed_now()
+        self._fixed = {
+            name: _version(buffer) for name, buffer in model.named_buffers() if not is_plain(buffer)
+        }
 
     @torch.no_grad()
     def give(self) -> None:
@@ -58,15 +65,15 @@ class SharedBuffers:
             RuntimeError: A buffer that is not sent has been changed.
         """
         self.take()
-        for name, now in self._fixed_now().items():
-            if now != self._fixed.get(name):
-                raise RuntimeError(
-                    f"buffer {name} has changed, and is not dense: ranks share dense buffers "
-                    "alone; pass broadcast_buffers=False, or keep it as it was at data_parallel"
-                )
         by_type: dict[torch.dtype, list[torch.Tensor]] = {}
-        for buffer in self._model.buffers():
-            if is_plain(buffer) and buffer.numel() > 0:
+        for name, buffer in self._model.named_buffers():
+            if not is_plain(buffer):
+                if _version(buffer) != self._fixed.get(name):
+                    raise RuntimeError(
+                        f"buffer {name} has changed, and is not dense: ranks share dense buffers "
+                        "alone; pass broadcast_buffers=False, or keep it as it was at data_parallel"
+                    )
+            elif buffer.numel() > 0:
                 by_type.setdefault(buffer.dtype, []).append(buffer)
         for buffers in by_type.values():
             # A copy of one buffer too: this rank may write to it before it has left.
@@ -84,14 +91,6 @@ class SharedBuffers:
             )
             if not (are_sole and self._guard.put(buffers, self._guarded.hidden)):
                 self.take()
-
-    def _fixed_now(self) -> dict[str, tuple[int, int]]:
-        """Identities and versions of the buffers that are not sent."""
-        return {
-            name: (id(buffer), buffer._version)
-            for name, buffer in self._model.named_buffers()
-            if not is_plain(buffer)
-        }
 
     @torch.no_grad()
     def take(self) -> None:

@@ -22,7 +22,9 @@ _STANDARD = tuple(
     os.path.join(sysconfig.get_paths()[kind], "") for kind in ("stdlib", "platstdlib")
 )
 # Functions of PyTorch and of the standard library that only pass a call on.
-_PASSES_ON = frozenset({"__enter__", "__exit__", "decorate_context", "inner", "fun", "__call__", "_fn"})
+_PASSES_ON = frozenset(
+    {"__enter__", "__exit__", "decorate_context", "inner", "fun", "__call__", "_fn"}
+)
 _FORWARD = frozenset({"_call_impl", "_wrapped_call_impl"})
 _OF_OPTIMIZER = frozenset(
     {

@@ -89,6 +89,7 @@ class Guard:
         self._classes = {
             kind: _guarded_class(kind, self) for kind in (torch.nn.Parameter, torch.Tensor)
         }
+        self._kinds = {guarded: kind for kind, guarded in self._classes.items()}
         _watch()
         _GUARDS.add(self)
 
@@ -110,7 +111,7 @@ class Guard:
                     tensor.__class__ = guarded
                     tensor.data = data
                     self._count += 1
-                elif guard_of(tensor) is not self:
+                elif type(tensor) not in self._kinds:
                     are_all = False
         return are_all
 
@@ -123,9 +124,10 @@ class Guard:
         """
         with dispatch_key.below(), torch._C.DisableTorchFunctionSubclass():
             for tensor, data in zip(tensors, values, strict=True):
-                if guard_of(tensor) is self:
+                kind = self._kinds.get(type(tensor))
+                if kind is not None:
                     tensor.data = data  # before another thread finds no guard
-                    tensor.__class__ = type(tensor).__bases__[0]
+                    tensor.__class__ = kind
                     self._count -= 1
 
     @property

@@ -359,7 +359,7 @@ class Layout:
             RuntimeError: Something was, on a CPU.
         """
         for (_, device), nan in self._nans.items():
-            if device.type == "cpu" and not bool(nan.isnan()):
+            if device.type == "cpu" and (value := nan.item()) == value:  # which NaN is not
                 nan.fill_(math.nan)
                 raise RuntimeError(
                     "a parameter was written to between step() and the next forward by code that "
