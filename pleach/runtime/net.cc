@@ -340,9 +340,13 @@ ssize_t receive_with_descriptors(int socket, std::span<std::byte> bytes,
   return count;
 }
 
-std::string host_identity(std::string_view name) {
+Result<std::string> host_identity(std::string_view name) {
   std::string boot;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  if (const int error = errno; !file && is_out_of_descriptors(error)) {
+    return out_of_descriptors("tell this host from others", error);
+  }
+  std::getline(file, boot);
   struct stat network = {}, users = {};
   stat("/proc/self/ns/net", &network);
   stat("/proc/self/ns/user", &users);

@@ -82,7 +82,8 @@ Result<Descriptor> listen_on_host(const std::string& name);
 Result<Descriptor> connect_on_host(const std::string& name);
 // Differs where processes share no memory: on another host, in another container (its network or
 // users are others), for another user, and by the name that the host is given.
-std::string host_identity(std::string_view name);
+//   errors  kInfeasible: this process has no descriptors left
+Result<std::string> host_identity(std::string_view name);
 // PLEACH_HOST: a name that tells apart what is one machine. Empty: it is not set.
 //   errors  kInvalidArgument: not letters, digits, '.', '-' and '_', at most 64
 Result<std::string> given_host_name();

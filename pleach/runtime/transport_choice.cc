@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "pleach/base/index.h"
 #include "pleach/base/text.h"
 #include "pleach/runtime/net.h"
 #include "pleach/runtime/transport.h"
@@ -78,10 +79,19 @@ Result<TransportChoice> choose_transport(const GroupOfRanks& group, const std::s
   if (!host_name) {
     PLEACH_SET(host_name, given_host_name());
   }
-  const auto judge = [](const std::vector<std::string>& places) -> Result<std::string> {
+  // "=HOST", or "!" and why this rank cannot tell.
+  const Result<std::string> place = host_identity(*host_name);
+  const std::string word = place ? "=" + *place : "!" + place.error().message;
+  const auto judge = [&](const std::vector<std::string>& places) -> Result<std::string> {
+    for (int32_t rank = 0; rank < group.rank_count; ++rank) {
+      if (places[at(rank)].starts_with('!')) {
+        return Error{ErrorCode::kInfeasible,
+                     fmt::format("rank {}: {}", group.name_of(rank), places[at(rank)].substr(1))};
+      }
+    }
     return fmt::format("{}", fmt::join(number(places), " "));
   };
-  PLEACH_ASSIGN(said, settle(group, name, host_identity(*host_name), judge));
+  PLEACH_ASSIGN(said, settle(group, name, word, judge));
   PLEACH_ASSIGN(numbers, std::move(said));
   TransportChoice choice;
   for (const std::string_view number : split(numbers, ' ')) {

@@ -151,11 +151,12 @@ void Door::tick(TimePoint now) {
     for (const Descriptor& listener : listeners_) {
       static_cast<void>(watch(options_.epoll, listener.get(), EPOLLIN, kFirstTag));
     }
+    handle(kFirstTag);  // status() is to know if one still waits
   }
 }
 
 Status Door::status(TimePoint now) const {
-  if (rest_.until == TimePoint::max() || now - rest_.since < kLongestRest) {
+  if (rest_.since == TimePoint::max() || now - rest_.since < kLongestRest) {
     return ok();
   }
   return out_of_descriptors("let other ranks in", rest_.error);

@@ -23,11 +23,11 @@ class HostTransport final : public Transport {
  public:
   explicit HostTransport(const TransportContext& context)
       : context_(context),
-        home_(host_identity(context.host.name)),
         ways_(at(context.rank_count)),
         is_lost_(at(context.rank_count)) {}
 
   Status meet() {
+    PLEACH_SET(home_, host_identity(context_.host.name));
     PLEACH_SET(far_, make("tcp"));
     context_.beside = far_->descriptor();
     PLEACH_SET(near_, make("shm"));

@@ -184,7 +184,8 @@ Status ShmTransport::listen() {
   if (context_.beside >= 0) {
     PLEACH_TRY(watch(ready_.epoll.get(), context_.beside, EPOLLIN, kBeside));
   }
-  own_.address = fmt::format("{} {}", own_.word, host_identity(context_.host.name));
+  PLEACH_ASSIGN(host, host_identity(context_.host.name));
+  own_.address = fmt::format("{} {}", own_.word, host);
   return ok();
 }
 
