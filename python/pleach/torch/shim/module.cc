@@ -87,7 +87,8 @@ py::list flight_entries() {
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   using namespace pleach_torch;
   using BackendPointer = c10::intrusive_ptr<c10d::Backend>;
-  set_lock_check([] { return PyGILState_Check() != 0; });
+  // After its end Python says of every thread that it holds the lock.
+  set_lock_check([] { return Py_IsInitialized() != 0 && PyGILState_Check() != 0; });
   py::class_<CarrierKey>(module, "CarrierKey")
       .def(py::init([](std::vector<uint64_t> ranks, int64_t timeout_ms, std::string transport) {
         return CarrierKey{std::move(ranks), timeout_ms, std::move(transport)};
