@@ -19,6 +19,9 @@
 extern "C" const char* __asan_default_options() {  // NOLINT(bugprone-reserved-identifier)
   return "detect_leaks=0";
 }
+extern "C" const char* __tsan_default_options() {  // NOLINT(bugprone-reserved-identifier)
+  return "report_thread_leaks=0";
+}
 
 namespace pleach {
 namespace {
