@@ -407,6 +407,35 @@ def buffers_of_kinds(rank: int, kinds: list[str]) -> dict[str, str]:
     return said
 
 
+def aliases_of_states(rank: int, policy: str) -> None:
+    """Views and arrays of the state's entries, held across steps, and a parameter's new class."""
+    with training("Adam", policy=policy) as (model, optimizer, iterate):
+        weight = model.head.weight
+        step = optimizer.state[weight]["step"].numpy()
+        iterate()
+        assert float(step) == 2
+        step[...] = 7
+        iterate()
+        assert float(step) == float(optimizer.state[weight]["step"]) == 8
+        del step
+        if policy.startswith("ddp"):
+            moments = optimizer.state[weight]["exp_avg"].view(-1)
+            iterate()
+            found = moments.clone()
+            optimizer.synchronize()
+            assert torch.equal(found, optimizer.state[weight]["exp_avg"].flatten())
+        weight.__class__ = Kind
+        iterate()
+        found = weight.detach().clone()
+        optimizer.synchronize()
+        assert torch.equal(found, weight.detach())
+        weight.__class__ = nn.Parameter
+
+
+class Kind(nn.Parameter):
+    """A user's own."""
+
+
 def closed_after_backward(rank: int) -> None:
     """A rank closes its training at once, and another one has yet to come to the same backward."""
     torch.manual_seed(0)
@@ -450,12 +479,16 @@ def read_by_threads(rank: int) -> int:
     """Threads that read one parameter after a step, while it is brought: values that are wrong."""
     wrong = 0
     with training() as (model, optimizer, iterate):
-        for _ in range(5):
+        for turn in range(6):
+            model.scale.fill_(turn + rank)  # the first rank's counts
             iterate()
+            read = READS["held" if turn < 3 else "buffer"]
             with concurrent.futures.ThreadPoolExecutor(6) as threads:
-                jobs = [threads.submit(READS["held"], model, model.head.weight) for _ in range(12)]
+                jobs = [threads.submit(read, model, model.head.weight) for _ in range(12)]
             optimizer.synchronize()
-            wrong += sum(float(job.result()) != float(model.head.weight.sum()) for job in jobs)
+            right = float(read(model, model.head.weight))
+            wrong += sum(float(job.result()) != right for job in jobs)
+            wrong += float(model.scale) != turn
     return wrong
 
 

@@ -13,6 +13,7 @@ import torch.distributed as dist
 import torch.utils.checkpoint
 from rank_pool import GROUPS
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 WIDE = 400
 
@@ -129,6 +130,22 @@ def _saved_script(weight: torch.Tensor) -> torch.Tensor:
     return torch.jit.load(file).weight.detach().sum()  # type: ignore[no-any-return]
 
 
+def _traced(model: Reader) -> torch.Tensor:
+    ones = torch.ones(2, 8, dtype=torch.float64)
+    return torch.jit.trace(model.head, (ones,))(ones).sum()  # type: ignore[no-any-return]
+
+
+def _beside_fakes(model: Reader) -> torch.Tensor:
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        assert (model.scale + 1).shape == ()
+    return model.scale.clone()
+
+
+def _with_own_class(weight: torch.Tensor) -> torch.Tensor:
+    weight.__class__ = nn.Parameter  # in place of the guard's
+    return weight.sum()
+
+
 def _dual(weight: torch.Tensor) -> torch.Tensor:
     with torch.autograd.forward_ad.dual_level():
         made = torch.autograd.forward_ad.make_dual(_ONES, weight)
@@ -174,6 +191,12 @@ BELOW: dict[str, Callable[[Reader, nn.Parameter], Any]] = {
     "reentrant checkpoint": lambda _, w: _gradient(
         lambda x: torch.utils.checkpoint.checkpoint(torch.mul, x, w, use_reentrant=True)
     ),
+    "trace of a part": lambda m, _: _traced(m),
+    "buffer beside fakes": lambda m, _: _beside_fakes(m),
+    "buffer in a transform": lambda m, _: torch.func.grad(lambda x: (x * m.scale).sum())(
+        _ONES
+    ).sum(),
+    "with its own class": lambda _, w: _with_own_class(w),
     "trace": lambda _, w: torch.jit.trace(_square, (_ONES,))(w),
     "file of a script": lambda _, w: _saved_script(w),
     "a new parameter": lambda _, w: nn.Parameter(w).detach().sum(),
@@ -189,7 +212,7 @@ PASSES = {"kept for backward", "checkpoint", "reentrant checkpoint"}
 
 # These read a buffer, which is final on the first rank.
 BUFFERS = {"buffer", "tensor of a buffer", "tensor of elements", "new_tensor of a buffer"}
-BUFFERS |= {"a new buffer"}
+BUFFERS |= {"a new buffer", "buffer beside fakes", "buffer in a transform"}
 
 # By name: a use of the model, or of the weight that the caller has held since before training.
 READS: dict[str, Callable[[Reader, nn.Parameter], Any]] = {

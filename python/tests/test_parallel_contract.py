@@ -49,7 +49,7 @@ def test_reads_are_old_with_lazy(backend: str) -> None:
 @BOTH
 def test_reads_are_errors_with_lazy_and_check(backend: str) -> None:
     # These wait at gates and hooks also with lazy.
-    waiting = {"state_dict", "forward of a part", "functional_call"}
+    waiting = {"state_dict", "forward of a part", "functional_call", "trace of a part"}
     for rank, silent in enumerate(run(backend, contract.reads_are_errors, list(READS))):
         assert set(silent) - waiting == (BUFFERS if rank == 0 else set())
 
@@ -206,6 +206,12 @@ def test_compiled_averages_compile_once(backend: str) -> None:
     for compilations, is_right in run(backend, contract.compiled_averages):
         assert compilations <= 2
         assert is_right
+
+
+@BOTH
+@pytest.mark.parametrize("policy", [DEAR, DDP])
+def test_what_shares_memory_with_states(backend: str, policy: str) -> None:
+    run(backend, contract.aliases_of_states, policy)
 
 
 @BOTH

@@ -19,7 +19,10 @@ from .updates import unhooked_step
 
 
 def adopt_model(model: torch.nn.Module, trainer: Trainer) -> None:
-    """Changes a model's class to one derived from it, whose readers find updated parameters."""
+    """Changes a model's class to one derived from it, whose readers find updated parameters.
+
+    Its methods call those of the class before by name: close() may change the class meanwhile.
+    """
     base = type(model)
 
     class Parallel(base):  # type: ignore[misc, valid-type]
@@ -27,20 +30,20 @@ def adopt_model(model: torch.nn.Module, trainer: Trainer) -> None:
 
         def named_parameters(self, *arguments: Any, **keywords: Any) -> Any:
             trainer.synchronize()
-            return super().named_parameters(*arguments, **keywords)
+            return base.named_parameters(self, *arguments, **keywords)
 
         def train(self, mode: bool = True) -> Any:
             if not mode:
                 trainer.synchronize()
-            return super().train(mode)
+            return base.train(self, mode)
 
         def apply(self, function: Callable[[torch.nn.Module], None]) -> Any:
             trainer.synchronize()
-            return super().apply(function)
+            return base.apply(self, function)
 
         def _apply(self, *arguments: Any, **keywords: Any) -> Any:
             trainer.synchronize()
-            return super()._apply(*arguments, **keywords)
+            return base._apply(self, *arguments, **keywords)
 
         def zero_grad(self, set_to_none: bool = True) -> None:
             trainer.optimizer.zero_grad(set_to_none)
@@ -52,7 +55,8 @@ def adopt_model(model: torch.nn.Module, trainer: Trainer) -> None:
 
         def __reduce_ex__(self, protocol: Any) -> Any:
             trainer.synchronize()
-            _, _, *rest = super().__reduce_ex__(protocol)
+            reduced: Any = base.__reduce_ex__(self, protocol)
+            _, _, *rest = reduced
             return (copyreg._reconstructor, (base, object, None), *rest)  # type: ignore
 
     Parallel.__name__, Parallel.__qualname__ = base.__name__, base.__qualname__

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from . import dispatch_key
 from .aliases import use_count
 from .exchange import Exchange, as_bytes
 from .guard import Guard, Guarded
+from .plainly import run_plainly
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
@@ -52,6 +56,7 @@ class SharedBuffers:
         self._guard = guard
         self._sent: list[_Sent] = []
         self._guarded = Guarded([])
+        self._lock = threading.RLock()
         # Of the buffers that are not sent, which are alike: they are to stay as they are.
         self._fixed = {
             name: _version(buffer) for name, buffer in model.named_buffers() if not is_plain(buffer)
@@ -92,19 +97,24 @@ class SharedBuffers:
             if not (are_sole and self._guard.put(buffers, self._guarded.hidden)):
                 self.take()
 
-    @torch.no_grad()
     def take(self) -> None:
-        """Takes what has been sent, and lifts the guards."""
-        sent, self._sent = self._sent, []
-        try:
-            for one in sent:
-                one.work.wait()
-        finally:  # where one has failed, their users get that error no more than once
-            if self._guard is not None:
-                self._guard.lift(self._guarded.tensors, self._guarded.values)
+        """Takes what has been sent, and lifts the guards. From any thread."""
+        with self._lock:  # another thread may be taking them
+            sent, self._sent = self._sent, []
+            try:
+                run_plainly(lambda: self._copy(sent))
+            finally:  # where one has failed, their users get that error no more than once
+                if self._guard is not None:
+                    self._guard.lift(self._guarded.tensors, self._guarded.values)
+
+    @torch.no_grad()
+    def _copy(self, sent: Sequence[_Sent]) -> None:
+        for one in sent:
+            one.work.wait()
         for one in sent:
             if self._exchange.rank == 0:
                 continue
             values = one.copy.split([buffer.numel() for buffer in one.buffers])
-            for buffer, value in zip(one.buffers, values, strict=True):
-                buffer.copy_(value.view(buffer.shape))
+            with dispatch_key.below(), torch._C.DisableTorchFunctionSubclass():  # guarded still
+                for buffer, value in zip(one.buffers, values, strict=True):
+                    buffer.copy_(value.view(buffer.shape))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -42,12 +42,13 @@ def is_marked(tensor: torch.Tensor) -> bool:
 
 
 @functools.cache
-def watch(await_tensors: Callable[[Any], object]) -> bool:
+def watch(await_tensors: Callable[[Any], object], await_all: Callable[[], None]) -> bool:
     """Operations on marked tensors wait, from now on.
 
     Args:
         await_tensors: Called with an operation's arguments. Returns when those that are marked no
             longer are, or raises.
+        await_all: Called where some still are. Returns when no tensor is marked.
 
     Returns:
         False if another extension has this key: then `marked` gives tensors without a mark.
@@ -55,12 +56,14 @@ def watch(await_tensors: Callable[[Any], object]) -> bool:
 
     def wait_and_run(operation: Any, *arguments: Any, **keywords: Any) -> Any:
         await_tensors((arguments, keywords))
-        for leaf in torch.utils._pytree.tree_leaves((arguments, keywords)):
-            if isinstance(leaf, torch.Tensor) and is_marked(leaf):
-                raise RuntimeError(
-                    "a tensor shares its data with a parameter or a buffer from before that was "
-                    "final: call optimizer.synchronize() before it is made"
-                )
+        leaves = torch.utils._pytree.tree_leaves((arguments, keywords))
+        if _are_marked(leaves):
+            await_all()
+        if _are_marked(leaves):
+            raise RuntimeError(
+                "a tensor is used whose data is not final with lazy=True, or was not when the "
+                "tensor was made: call optimizer.synchronize() before"
+            )
         return operation(*arguments, **keywords)
 
     library = torch.library.Library("_", "IMPL")
@@ -70,6 +73,10 @@ def watch(await_tensors: Callable[[Any], object]) -> bool:
         return False
     _LIBRARIES.append(library)
     return True
+
+
+def _are_marked(leaves: Sequence[Any]) -> bool:
+    return any(isinstance(leaf, torch.Tensor) and is_marked(leaf) for leaf in leaves)
 
 
 _LIBRARIES: list[torch.library.Library] = []  # which hold the fallback: one, or none

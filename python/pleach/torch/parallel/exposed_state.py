@@ -9,14 +9,18 @@ from typing import Any
 
 import torch
 
+from .aliases import use_count
 from .exchange import Exchange
 from .group_calls import GroupCalls
 from .guard import Guard, Guarded
 from .layout import Layout
 from .optimizer_state import gather_member
+from .plainly import run_plainly
 from .updates import Kind, UnitOptimizer, flat, is_per_element
 
 aten = torch.ops.aten
+# Uses of the storage of an entry: by itself, by the optimizer's own, and by the object that counts.
+OWN_USES = 3
 
 
 class StateShard(torch.Tensor):
@@ -195,10 +199,13 @@ class ExposedState:
         self._division.await_updates()
         if not (self._is_current and self._held["state"] is self._last):
             self.take()
-            for member in range(len(self._layout.members)):
-                self._show(member)
+            run_plainly(self._show_all)
             self._is_current, self._last = True, self._held["state"]
         return self._held["state"]
+
+    def _show_all(self) -> None:
+        for member in range(len(self._layout.members)):
+            self._show(member)
 
     def take(self) -> None:
         """Takes what the user has written since it was last shown. With nothing under way."""
@@ -273,6 +280,12 @@ class ExposedState:
                 }
         for theirs in self._division.exchange.gather_objects(own):
             self._remote.update(theirs)
+
+    def has_aliases(self) -> bool:
+        """True if other tensors share the memory of entries that the user may hold."""
+        numbers = self._numbers()
+        own = OWN_USES + (Guarded.USES if self._guarded.is_of(numbers) else 0)
+        return any(use_count(number.untyped_storage()) > own for number in numbers)
 
     def guard(self, guard: Guard) -> None:
         """Guards what the user may hold: an update is under way."""

@@ -29,12 +29,14 @@ class Followed:
         engine: Brings the parameters.
         state: The optimizer's state.
         members_of: By layer, the members behind its gate.
+        index_of: Members, by the identity of their parameters.
     """
 
     layout: Layout
     engine: Engine
     state: ExposedState
     members_of: Sequence[Sequence[int]]
+    index_of: Mapping[int, int]
 
 
 class Finality:
@@ -70,7 +72,6 @@ class Finality:
         self._followed: Followed | None = None
         self._lock = threading.RLock()  # any thread may use a guarded tensor
         self._guarded: set[int] = set()  # layers
-        self._layer_of: dict[int, int] = {}  # by the identity of parameters
         self.guard = self._make_guard(is_checked)
 
     def _make_guard(self, is_checked: bool) -> Guard | None:
@@ -107,8 +108,6 @@ class Finality:
     def follow(self, followed: Followed) -> None:
         """Training begins."""
         self._followed = followed
-        members = followed.layout.members
-        self._layer_of = {id(member.parameter): member.layer for member in members}
 
     @property
     def is_on(self) -> bool:
@@ -144,10 +143,16 @@ class Finality:
         parameters = [member.parameter for member in layout.members]
         # A graph that has saved them is out of date, as after any step.
         torch.autograd.graph.increment_version(parameters)
+        are_held = not self._is_lazy and followed.state.has_aliases()
+        if are_held:
+            followed.engine.await_updates()  # as for the parameters
         with self._lock:
             self._guarded = set(range(layout.layer_count))
-            self.guard.put(parameters, layout.hidden())
-            followed.state.guard(self.guard)
+            are_all = self.guard.put(parameters, layout.hidden())
+            if not are_held:
+                followed.state.guard(self.guard)
+        if not are_all and not self._is_lazy:  # the user has changed the class of one
+            self._synchronize()
 
     def check(self) -> None:
         """The parameters can be guarded after a step that is about to begin.
@@ -171,13 +176,14 @@ class Finality:
 
     def await_value(self, tensor: torch.Tensor) -> None:
         """Returns when a guarded tensor is final."""
-        layer = self._layer_of.get(id(tensor))
-        if layer is not None:
-            self.open(layer)
+        followed = self._followed
+        member = None if followed is None else followed.index_of.get(id(tensor))
+        if followed is not None and member is not None:
+            self.open(followed.layout.members[member].layer)
             return
         self._take_buffers()
-        if guard_of(tensor) is not None and self._followed is not None:  # of the optimizer's state
-            self._followed.engine.await_updates()
+        if guard_of(tensor) is not None and followed is not None:  # of the optimizer's state
+            followed.engine.await_updates()
             self.lift_state()
 
     def open(self, layer: int) -> None:

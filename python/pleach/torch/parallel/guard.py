@@ -48,12 +48,22 @@ _BELOW = (
     ("torch._functorch.utils", "unwrap_dead_wrappers"),  # of a user's autograd.Function
     ("torch.distributed.distributed_c10d", "_check_single_tensor"),
     ("torch.distributed.distributed_c10d", "_check_tensor_list"),
+    ("torch.utils", "swap_tensors"),
     ("torch._C", "ScriptFunction.__call__"),
     ("torch._C", "ScriptMethod.__call__"),
     ("torch._C", "ScriptModule.save"),
     ("torch._C", "ScriptModule.save_to_buffer"),
     ("torch._C", "ScriptModule._save_for_mobile"),
     ("torch._C", "ScriptModule._save_to_buffer_for_mobile"),
+)
+
+# Functions that record or compile what is run in them, or change what optimizers compute meanwhile.
+_BEFORE = (
+    ("torch.compiler", "_compile_session_context"),
+    ("torch.export", "export"),
+    ("torch._dynamo", "export"),
+    ("torch.jit", "trace"),
+    ("torch.jit", "trace_module"),
 )
 
 _GUARDS: weakref.WeakSet[Guard] = weakref.WeakSet()
@@ -128,6 +138,9 @@ class Guard:
                 if kind is not None:
                     tensor.data = data  # before another thread finds no guard
                     tensor.__class__ = kind
+                    self._count -= 1
+                elif dispatch_key.is_marked(tensor):  # the user has given it a class meanwhile
+                    tensor.data = data
                     self._count -= 1
 
     @property
@@ -260,7 +273,7 @@ def _guarded_class(kind: type[torch.Tensor], guard: Guard) -> type[torch.Tensor]
 
 def _watch() -> None:
     """Lets everything that uses a tensor wait for it, from now on."""
-    dispatch_key.watch(await_value)
+    dispatch_key.watch(await_value, await_all_values)
     _watch_compiled_calls()
     _watch_below()
 
@@ -282,13 +295,14 @@ def _watch_compiled_calls() -> None:
 
 def _watch_below() -> None:
     """Lets transforms, collectives and scripts wait for tensors, which they take as they are."""
-    for module, path in _BELOW:
-        *places, name = path.split(".")
-        with contextlib.suppress(ImportError, AttributeError):
-            place = functools.reduce(getattr, places, importlib.import_module(module))
-            function = getattr(place, name)
-            if not hasattr(function, "pleach_waits"):
-                setattr(place, name, _waiting(function))
+    for kinds, wrap in ((_BELOW, _waiting), (_BEFORE, _after_all)):
+        for module, path in kinds:
+            *places, name = path.split(".")
+            with contextlib.suppress(ImportError, AttributeError):
+                place = functools.reduce(getattr, places, importlib.import_module(module))
+                function = getattr(place, name)
+                if not hasattr(function, "pleach_waits"):
+                    setattr(place, name, wrap(function))
 
     if not hasattr(torch.nn.Parameter.__new__, "pleach_waits"):
         new: Any = _waiting(torch.nn.Parameter.__new__)
@@ -306,6 +320,18 @@ def _waiting(function: Callable[..., Any]) -> Callable[..., Any]:
             await_value(_tensors_of(arguments[0]))
         await_value(arguments)
         await_value(keywords)
+        return function(*arguments, **keywords)
+
+    call.pleach_waits = True  # type: ignore[attr-defined]
+    return call
+
+
+def _after_all(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which waits for everything."""
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        await_all_values()
         return function(*arguments, **keywords)
 
     call.pleach_waits = True  # type: ignore[attr-defined]

@@ -262,7 +262,7 @@ class Trainer:
 
         def enclose(_gradient: torch.Tensor) -> None:
             trainer = held()
-            if trainer is not None:
+            if isinstance(trainer, Trainer):  # else it was closed
                 trainer._passes.enclose()
 
         for output in torch.utils._pytree.tree_leaves(outputs):
@@ -671,7 +671,7 @@ class Trainer:
             shards,
             state,
         )
-        self._finality.follow(Followed(layout, engine, state, members_of))
+        self._finality.follow(Followed(layout, engine, state, members_of, index_of))
 
     def _planner(
         self, plans: Plans, settled: SettledPlan, engine: Engine, knows_times: bool
