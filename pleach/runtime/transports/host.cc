@@ -22,9 +22,7 @@ namespace {
 class HostTransport final : public Transport {
  public:
   explicit HostTransport(const TransportContext& context)
-      : context_(context),
-        ways_(at(context.rank_count)),
-        is_lost_(at(context.rank_count)) {}
+      : context_(context), ways_(at(context.rank_count)), is_lost_(at(context.rank_count)) {}
 
   Status meet() {
     PLEACH_SET(home_, host_identity(context_.host.name));
