@@ -19,6 +19,7 @@ from parallel_cases import digest, distance
 from parallel_reads import READS, Kept, Reader
 from rank_pool import GROUPS
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from pleach.torch import parallel
 
@@ -430,6 +431,23 @@ def aliases_of_states(rank: int, policy: str) -> None:
         optimizer.synchronize()
         assert torch.equal(found, weight.detach())
         weight.__class__ = nn.Parameter
+
+
+def states_that_grow(rank: int) -> None:
+    """A parameter that gets a state later, and modes in which the state is first read."""
+    with training("Adam") as (model, optimizer, iterate):
+        with torch.inference_mode():
+            held = [optimizer.state[one]["step"] for one in model.part.parameters()]
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            assert len(optimizer.state) == 6
+        optimizer.state[model.head.weight]["exp_avg"].mul_(0.5)
+        del optimizer.state[model.head.weight]
+        for _ in range(3):
+            iterate()
+            assert optimizer.trainer._built.state._guarded.tensors  # which wait for nothing yet
+            assert not optimizer.trainer._built.state.has_aliases()
+        assert [float(one) for one in held] == [4.0] * 4
+        assert float(optimizer.state[model.head.weight]["step"]) == 3
 
 
 class Kind(nn.Parameter):

@@ -3,6 +3,8 @@
 # timeout_s: 400
 from __future__ import annotations
 
+import functools
+import importlib
 from typing import Any
 
 import pytest
@@ -215,8 +217,21 @@ def test_what_shares_memory_with_states(backend: str, policy: str) -> None:
 
 
 @BOTH
+def test_states_that_grow(backend: str) -> None:
+    run(backend, contract.states_that_grow)
+
+
+@BOTH
 def test_closed_after_a_backward_pass(backend: str) -> None:
     run(backend, contract.closed_after_backward)
+
+
+def test_functions_that_wait_are_there() -> None:
+    from pleach.torch.parallel import guard
+
+    for module, path in (*guard._WAIT_FOR_ARGUMENTS, *guard._WAIT_FOR_ALL):
+        place = importlib.import_module(module)
+        assert callable(functools.reduce(getattr, path.split("."), place)), (module, path)
 
 
 @BOTH

@@ -1,5 +1,6 @@
 #include "pleach/runtime/rendezvous/door.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
@@ -21,6 +22,11 @@ constexpr int kMostAccepts = 64;
 constexpr Duration kRest = std::chrono::milliseconds(50);
 constexpr Duration kLongestRest = std::chrono::seconds(2);
 
+bool is_readable(int socket) {
+  pollfd one = {.fd = socket, .events = POLLIN, .revents = 0};
+  return poll(&one, 1, 0) == 1;
+}
+
 }  // namespace
 
 Status Door::open(Options options, Enter enter, Refuse refuse) {
@@ -40,21 +46,28 @@ void Door::handle(uint64_t tag) {
     return hear(tag);
   }
   for (const Descriptor& listener : listeners_) {
-    accept_some(listener.get());
+    if (!accept_some(listener.get())) {
+      return;  // none of them is watched until it tries again
+    }
   }
+  rest_ = {};
 }
 
-void Door::accept_some(int listener) {
+bool Door::accept_some(int listener) {
   const std::size_t most = at(options_.rank_count) + kMostStrangers;
   for (int accepts = 0; accepts < kMostAccepts; ++accepts) {
+    // Without descriptors accept() fails also where no connection waits.
+    if (rest_.since != TimePoint::max() && !is_readable(listener)) {
+      return true;
+    }
     Descriptor socket = accept_one(listener);
     if (!socket.is_open()) {
       const int error = errno;
       if (error == EAGAIN) {
-        rest_ = {};
+        return true;
       }
-      if (error == EAGAIN || (is_out_of_descriptors(error) && !makes_room(error))) {
-        return;
+      if (is_out_of_descriptors(error) && !makes_room(error)) {
+        return false;
       }
       continue;  // else it has gone already
     }
@@ -65,6 +78,7 @@ void Door::accept_some(int listener) {
       show_out_oldest();
     }
   }
+  return true;
 }
 
 // False: there is none to be made, and who comes has to wait.
@@ -151,7 +165,7 @@ void Door::tick(TimePoint now) {
     for (const Descriptor& listener : listeners_) {
       static_cast<void>(watch(options_.epoll, listener.get(), EPOLLIN, kFirstTag));
     }
-    handle(kFirstTag);  // status() is to know if one still waits
+    handle(kFirstTag);  // ends the rest if no connection waits: status() depends on it
   }
 }
 

@@ -69,7 +69,7 @@ class Door {
     TimePoint until = TimePoint::max();  // the listeners are not watched
     int error = 0;
   };
-  void accept_some(int listener);
+  bool accept_some(int listener);  // false: it rests, and no listener is watched
   bool makes_room(int error);
   void hear(uint64_t tag);
   void queue(Stranger stranger);

@@ -10,9 +10,8 @@ from typing import Any
 import torch
 
 from . import dispatch_key
-from .aliases import use_count
 from .exchange import Exchange, as_bytes
-from .guard import Guard, Guarded
+from .guard import Guard, GuardedSet
 from .plainly import run_plainly
 
 
@@ -27,7 +26,7 @@ def _version(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 # Uses of a storage that one tensor has: the tensor's, and that of the object that counts.
-SOLE_USES = 2
+UNSHARED_USES = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +54,8 @@ class SharedBuffers:
         self._exchange = exchange
         self._guard = guard
         self._sent: list[_Sent] = []
-        self._guarded = Guarded([])
+        self._guarded = GuardedSet([])
+        self._failure: Exception | None = None
         self._lock = threading.RLock()
         # Of the buffers that are not sent, which are alike: they are to stay as they are.
         self._fixed = {
@@ -64,21 +64,28 @@ class SharedBuffers:
 
     @torch.no_grad()
     def give(self) -> None:
-        """Begins to send them, those of one type together; collective.
+        """Begins to send them, those of one type together; collective."""
+        with self._lock:
+            self._give()
+
+    def check(self) -> None:
+        """The buffers that are not sent are as they were.
 
         Raises:
-            RuntimeError: A buffer that is not sent has been changed.
+            RuntimeError: One has been changed.
         """
+        for name, buffer in self._model.named_buffers():
+            if not is_plain(buffer) and _version(buffer) != self._fixed.get(name):
+                raise RuntimeError(
+                    f"buffer {name} has changed, and is not dense: ranks share dense buffers "
+                    "alone; pass broadcast_buffers=False, or keep it as it was at data_parallel"
+                )
+
+    def _give(self) -> None:
         self.take()
         by_type: dict[torch.dtype, list[torch.Tensor]] = {}
-        for name, buffer in self._model.named_buffers():
-            if not is_plain(buffer):
-                if _version(buffer) != self._fixed.get(name):
-                    raise RuntimeError(
-                        f"buffer {name} has changed, and is not dense: ranks share dense buffers "
-                        "alone; pass broadcast_buffers=False, or keep it as it was at data_parallel"
-                    )
-            elif buffer.numel() > 0:
+        for buffer in self._model.buffers():
+            if is_plain(buffer) and buffer.numel() > 0:
                 by_type.setdefault(buffer.dtype, []).append(buffer)
         for buffers in by_type.values():
             # A copy of one buffer too: this rank may write to it before it has left.
@@ -87,25 +94,41 @@ class SharedBuffers:
             self._sent.append(_Sent(buffers, copy, work))
         if self._guard is not None and self._exchange.rank != 0:  # the first rank's are final
             buffers = [buffer for sent in self._sent for buffer in sent.buffers]
-            if not self._guarded.is_of(buffers):
-                self._guarded = Guarded(buffers)
+            self._guarded = self._guarded.renewed(buffers)
             # No guard protects the values of another tensor with the same memory.
-            are_sole = all(
-                use_count(buffer.untyped_storage()) <= SOLE_USES + Guarded.USES
-                for buffer in buffers
-            )
-            if not (are_sole and self._guard.put(buffers, self._guarded.hidden)):
+            is_shared = self._guarded.is_shared(UNSHARED_USES)
+            if is_shared or not self._guard.put(buffers, self._guarded.placeholders):
                 self.take()
 
     def take(self) -> None:
-        """Takes what has been sent, and lifts the guards. From any thread."""
+        """Takes what has been sent, and lifts the guards. From any thread.
+
+        Raises:
+            Exception: It has failed, now or before. The guards stay.
+        """
         with self._lock:  # another thread may be taking them
+            if self._failure is not None:
+                raise self._failure
             sent, self._sent = self._sent, []
             try:
                 run_plainly(lambda: self._copy(sent))
-            finally:  # where one has failed, their users get that error no more than once
-                if self._guard is not None:
-                    self._guard.lift(self._guarded.tensors, self._guarded.values)
+            except Exception as error:
+                self._failure = error
+                raise
+            self._lift()
+
+    def close(self) -> None:
+        """Takes what has been sent. Lifts the guards if that fails, too."""
+        with self._lock:
+            try:
+                if self._failure is None:
+                    self.take()
+            finally:
+                self._lift()
+
+    def _lift(self) -> None:
+        if self._guard is not None:
+            self._guard.lift(self._guarded.tensors, self._guarded.values)
 
     @torch.no_grad()
     def _copy(self, sent: Sequence[_Sent]) -> None:

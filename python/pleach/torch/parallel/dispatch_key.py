@@ -61,8 +61,8 @@ def watch(await_tensors: Callable[[Any], object], await_all: Callable[[], None])
             await_all()
         if _are_marked(leaves):
             raise RuntimeError(
-                "a tensor is used whose data is not final with lazy=True, or was not when the "
-                "tensor was made: call optimizer.synchronize() before"
+                "a tensor is used whose data is not final with lazy=True, whose training has "
+                "failed, or that was made of such data: call optimizer.synchronize() before"
             )
         return operation(*arguments, **keywords)
 
@@ -83,9 +83,9 @@ _LIBRARIES: list[torch.library.Library] = []  # which hold the fallback: one, or
 
 
 def marked(values: torch.Tensor) -> torch.Tensor:
-    """A marked tensor with the memory of another; or that one, where none can be marked."""
+    """A tensor on the memory of another, marked if possible."""
     if not _LIBRARIES or values.layout is not torch.strided:
-        return values
+        return values.detach()
     with torch.no_grad(), below():
         return (
             _template(values.dtype, values.device)
@@ -100,7 +100,8 @@ def _template(dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     seed = torch.Tensor._make_wrapper_subclass(
         _Seed, (0,), dtype=dtype, device=device, _extra_dispatch_keys=_KEYS
     )
-    made = torch.empty(0, dtype=dtype, device=device)
+    with torch.inference_mode(False):
+        made = torch.empty(0, dtype=dtype, device=device)
     with torch._C._ExcludeDispatchKeyGuard(_KEYS | _PYTHON), contextlib.suppress(RuntimeError):
         made.data = seed
     return made

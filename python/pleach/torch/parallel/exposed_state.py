@@ -9,10 +9,9 @@ from typing import Any
 
 import torch
 
-from .aliases import use_count
 from .exchange import Exchange
 from .group_calls import GroupCalls
-from .guard import Guard, Guarded
+from .guard import Guard, GuardedSet
 from .layout import Layout
 from .optimizer_state import gather_member
 from .plainly import run_plainly
@@ -20,7 +19,7 @@ from .updates import Kind, UnitOptimizer, flat, is_per_element
 
 aten = torch.ops.aten
 # Uses of the storage of an entry: by itself, by the optimizer's own, and by the object that counts.
-OWN_USES = 3
+UNSHARED_USES = 3
 
 
 class StateShard(torch.Tensor):
@@ -187,7 +186,7 @@ class ExposedState:
         self._division = division
         self._shown: dict[int, _Shown] = {}
         self._given: Any = self._held["state"]  # the dictionary that is kept like the units' states
-        self._guarded = Guarded([])  # numbers
+        self._guarded = GuardedSet([])  # numbers
         self._is_current = False  # it shows what is there, unless its user has changed it
         self._last: Any = None  # what was shown
         # By member that other ranks own: tensors without values, of the shapes of its entries.
@@ -198,12 +197,12 @@ class ExposedState:
         """`optimizer.state`, when this rank's updates have ended."""
         self._division.await_updates()
         if not (self._is_current and self._held["state"] is self._last):
-            self.take()
-            run_plainly(self._show_all)
+            run_plainly(self._take_and_show)
             self._is_current, self._last = True, self._held["state"]
         return self._held["state"]
 
-    def _show_all(self) -> None:
+    def _take_and_show(self) -> None:
+        self.take()
         for member in range(len(self._layout.members)):
             self._show(member)
 
@@ -283,17 +282,13 @@ class ExposedState:
 
     def has_aliases(self) -> bool:
         """True if other tensors share the memory of entries that the user may hold."""
-        numbers = self._numbers()
-        own = OWN_USES + (Guarded.USES if self._guarded.is_of(numbers) else 0)
-        return any(use_count(number.untyped_storage()) > own for number in numbers)
+        self._guarded = self._guarded.renewed(self._numbers())
+        return self._guarded.is_shared(UNSHARED_USES)
 
     def guard(self, guard: Guard) -> None:
         """Guards what the user may hold: an update is under way."""
-        if self._shown:
-            numbers = self._numbers()
-            if not self._guarded.is_of(numbers):
-                self._guarded = Guarded(numbers)
-            guard.put(numbers, self._guarded.hidden)
+        self._guarded = self._guarded.renewed(self._numbers())
+        guard.put(self._guarded.tensors, self._guarded.placeholders)
 
     def lift(self, guard: Guard) -> None:
         """Lifts these guards: the updates have ended."""

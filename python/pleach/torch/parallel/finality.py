@@ -117,7 +117,8 @@ class Finality:
     def note_arrival(self, layers: Sequence[int]) -> None:
         """Layers are in place anew: a reader of older values finds out in backward.
 
-        Nothing has read those that are guarded since put().
+        Nothing has read those that are guarded since put(). The engine's thread calls this with the
+        engine's lock held: it takes no other.
         """
         followed = self._followed
         assert followed is not None

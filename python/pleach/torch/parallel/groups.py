@@ -70,8 +70,9 @@ class Groups:
 def _leave_last(held: list[dist.ProcessGroup | None], aborts: bool) -> None:
     """Takes the last of some groups out of a list, and destroys it.
 
-    Nothing else holds it. Gloo's destructor waits for what is under way, which may miss that its
-    connection has ended: another thread runs it, for as long as the group's timeout then.
+    The caller holds no other reference to it. Gloo's destructor waits for what is under way, which
+    may miss that its connection has ended: another thread runs it, for as long as the group's
+    timeout then.
     """
     last = [held.pop()]
     if last[0] is None:

@@ -15,6 +15,7 @@ import functools
 import importlib
 import os
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,6 +23,7 @@ from typing import Any
 import torch
 
 from . import dispatch_key
+from .aliases import use_count
 
 # Questions about a tensor that its values have no part in. zero_grad() asks for `grad`.
 _ATTRIBUTES = (
@@ -41,7 +43,7 @@ _VALUELESS = frozenset(
     + [torch.is_complex, torch.is_floating_point, torch.numel]
 )
 # Functions that hand tensors to C++ as they are: module, name there.
-_BELOW = (
+_WAIT_FOR_ARGUMENTS = (
     ("torch._functorch.eager_transforms", "_wrap_for_grad"),
     ("torch._functorch.vmap", "_add_batch_dim"),
     ("torch._functorch.predispatch", "_make_dual"),
@@ -58,7 +60,7 @@ _BELOW = (
 )
 
 # Functions that record or compile what is run in them, or change what optimizers compute meanwhile.
-_BEFORE = (
+_WAIT_FOR_ALL = (
     ("torch.compiler", "_compile_session_context"),
     ("torch.export", "export"),
     ("torch._dynamo", "export"),
@@ -92,6 +94,7 @@ class Guard:
             waits: False: both raise.
         """
         self.waits = waits
+        self._lock = threading.Lock()  # parameters and buffers are guarded by different threads
         self._count = 0  # of guarded tensors
         self.is_forward = False
         self.await_value = torch.compiler.disable(await_value)
@@ -103,19 +106,19 @@ class Guard:
         _watch()
         _GUARDS.add(self)
 
-    def put(self, tensors: Sequence[torch.Tensor], hidden: Sequence[torch.Tensor]) -> bool:
+    def put(self, tensors: Sequence[torch.Tensor], placeholders: Sequence[torch.Tensor]) -> bool:
         """Guards tensors.
 
         Args:
             tensors: To guard.
-            hidden: Marked tensors that they have as `data` until their guards are lifted.
+            placeholders: Marked tensors that they have as `data` until their guards are lifted.
 
         Returns:
             False if some have a class of their own, and cannot be guarded.
         """
         are_all = True
-        with dispatch_key.below(), torch._C.DisableTorchFunctionSubclass():
-            for tensor, data in zip(tensors, hidden, strict=True):
+        with self._lock, dispatch_key.below(), torch._C.DisableTorchFunctionSubclass():
+            for tensor, data in zip(tensors, placeholders, strict=True):
                 guarded = self._classes.get(type(tensor))
                 if guarded is not None:
                     tensor.__class__ = guarded
@@ -132,7 +135,7 @@ class Guard:
             tensors: To use again.
             values: What they have as `data` then.
         """
-        with dispatch_key.below(), torch._C.DisableTorchFunctionSubclass():
+        with self._lock, dispatch_key.below(), torch._C.DisableTorchFunctionSubclass():
             for tensor, data in zip(tensors, values, strict=True):
                 kind = self._kinds.get(type(tensor))
                 if kind is not None:
@@ -149,26 +152,30 @@ class Guard:
         return self._count > 0
 
 
-class Guarded:
-    """Tensors that are guarded together, and keep their own memory meanwhile, marked.
+class GuardedSet:
+    """Tensors that are guarded together, and keep their own memory meanwhile.
 
     Attributes:
-        tensors: They.
-        values: They, as tensors of their own on the same memory.
-        hidden: The same, marked.
+        tensors: The guarded tensors.
+        values: Unmarked tensors on their memory.
+        placeholders: Marked tensors on their memory, which they have as `data` while guarded.
     """
-
-    # How many more tensors share the memory of each.
-    USES = 2
 
     def __init__(self, tensors: Sequence[torch.Tensor]):
         """Guards nothing yet. The tensors are final."""
         self.tensors = list(tensors)
         self.values = [tensor.detach() for tensor in tensors]
-        self.hidden = [dispatch_key.marked(values) for values in self.values]
+        self.placeholders = [dispatch_key.marked(values) for values in self.values]
 
-    def is_of(self, tensors: Sequence[torch.Tensor]) -> bool:
-        """True for the same tensors, where they were."""
+    def renewed(self, tensors: Sequence[torch.Tensor]) -> GuardedSet:
+        """The set of these tensors: this one, if they are where they were."""
+        return self if self._is_of(tensors) else GuardedSet(tensors)
+
+    def is_shared(self, uses: int) -> bool:
+        """True if the memory of one has more uses than so many, besides those of this set."""
+        return any(use_count(one.untyped_storage()) > uses + 2 for one in self.tensors)
+
+    def _is_of(self, tensors: Sequence[torch.Tensor]) -> bool:
         return len(tensors) == len(self.tensors) and all(
             one is held and _are_alike(one, values)
             for one, held, values in zip(tensors, self.tensors, self.values, strict=True)
@@ -225,7 +232,7 @@ def await_value(value: object) -> bool:
 def await_all_values(in_forward: bool = True) -> None:
     """Waits for the guarded tensors of all trainings, or of those outside of their forward.
 
-    A training that has failed keeps its guards, and does not fail others: use of its tensors does.
+    A training that has failed keeps its guards, and does not fail others. Use of its tensors fails.
     """
     for guard in list(_GUARDS):
         if guard.waits and (in_forward or not guard.is_forward):
@@ -275,7 +282,7 @@ def _watch() -> None:
     """Lets everything that uses a tensor wait for it, from now on."""
     dispatch_key.watch(await_value, await_all_values)
     _watch_compiled_calls()
-    _watch_below()
+    _patch_functions()
 
 
 def _watch_compiled_calls() -> None:
@@ -293,9 +300,9 @@ def _watch_compiled_calls() -> None:
     module.install_generation_tagging_init = await_and_enter
 
 
-def _watch_below() -> None:
-    """Lets transforms, collectives and scripts wait for tensors, which they take as they are."""
-    for kinds, wrap in ((_BELOW, _waiting), (_BEFORE, _after_all)):
+def _patch_functions() -> None:
+    """Lets functions wait: for their arguments, or for everything."""
+    for kinds, wrap in ((_WAIT_FOR_ARGUMENTS, _waiting), (_WAIT_FOR_ALL, _after_all)):
         for module, path in kinds:
             *places, name = path.split(".")
             with contextlib.suppress(ImportError, AttributeError):

@@ -296,6 +296,8 @@ class Trainer:
         if not self._handles:
             raise RuntimeError("step: this training was closed")
         self._arrangement.check()
+        if self._buffers is not None:
+            self._buffers.check()
         if self._built is not None:
             self._built.layout.take_moved()
 
@@ -500,7 +502,8 @@ class Trainer:
     def close(self) -> None:
         """Ends its thread, when what is under way has ended, and takes its hooks away."""
         try:
-            self._take_buffers()
+            if self._buffers is not None:
+                self._buffers.close()
             if self._built is not None:
                 self._built.engine.stop()
         finally:
@@ -630,7 +633,7 @@ class Trainer:
                 streams_of(layout.members[0].parameter.device),
                 self._reduce_late,
                 self._spoil if spoils else _nothing,
-                lambda layers: self._finality.note_arrival(layers),  # the trainer forgets it
+                lambda layers: self._finality.note_arrival(layers),  # which close() drops
                 self.groups.health,
                 self.groups.deadline_s,
             ),
