@@ -57,7 +57,7 @@ class SharedBuffers:
         self._guarded = GuardedSet([])
         self._failure: Exception | None = None
         self._lock = threading.RLock()
-        # Of the buffers that are not sent, which are alike: they are to stay as they are.
+        # Versions of the buffers that are not sent. They are alike, and have to stay as they are.
         self._fixed = {
             name: _version(buffer) for name, buffer in model.named_buffers() if not is_plain(buffer)
         }

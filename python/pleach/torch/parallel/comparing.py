@@ -25,14 +25,10 @@ def describe(
     """Everything that ranks compare, a line each."""
     names = {parameter: name for name, parameter in model.named_parameters()}
     lines = [f"option {key} {value!r}" for key, value in settings.items()]
-    for kind, tensors in (
-        ("parameter", model.named_parameters()),
-        ("buffer", model.named_buffers()),
-    ):
-        for name, tensor in tensors:
-            frozen = "" if tensor.requires_grad or kind == "buffer" else ", frozen"
-            shape = "nested" if tensor.is_nested else tuple(tensor.shape)
-            lines.append(f"{kind} {name}: {shape} {tensor.dtype}{frozen}")
+    for kind, name, tensor in _tensors_of(model):
+        frozen = "" if tensor.requires_grad or kind == "buffer" else ", frozen"
+        shape = "nested" if tensor.is_nested else tuple(tensor.shape)
+        lines.append(f"{kind} {name}: {shape} {tensor.dtype}{frozen}")
     lines.append(f"optimizer {type(optimizer).__name__}")
     for index, group in enumerate(optimizer.param_groups):
         own = {key: value for key, value in sorted(group.items()) if key != "params"}
@@ -42,6 +38,13 @@ def describe(
             for parameter in group["params"]
         ]
     return lines
+
+
+def _tensors_of(model: torch.nn.Module) -> list[tuple[str, str, torch.Tensor]]:
+    """A model's parameters and buffers: which of the two, name, tensor."""
+    return [("parameter", name, one) for name, one in model.named_parameters()] + [
+        ("buffer", name, one) for name, one in model.named_buffers()
+    ]
 
 
 def compare(exchange: Exchange, own: Sequence[str]) -> None:
@@ -86,10 +89,10 @@ def share_values(
     exchange: Exchange, model: torch.nn.Module, optimizer: torch.optim.Optimizer
 ) -> None:
     """Gives every rank the first one's parameters, buffers and optimizer state. Collective."""
-    named = [*model.named_parameters(), *model.named_buffers()]
-    tensors = [tensor.detach() for _, tensor in named if is_plain(tensor)]
+    named = _tensors_of(model)
+    tensors = [tensor.detach() for _, _, tensor in named if is_plain(tensor)]
     exchange.broadcast([tensor for tensor in tensors if tensor.numel() > 0])
-    _compare_others(exchange, {name: one for name, one in named if not is_plain(one)})
+    _compare_others(exchange, {name: one for _, name, one in named if not is_plain(one)})
     own = optimizer.state_dict() if optimizer.state and exchange.rank == 0 else None
     given = exchange.broadcast_object(own)
     if given is None or exchange.rank == 0:
@@ -200,12 +203,8 @@ def check_model(
             f"parameters are on several devices: {sorted(map(str, devices_of(trained)))}"
         )
     device = next(iter(trained)).device
-    for kind, tensors in (
-        ("parameter", model.named_parameters()),
-        ("buffer", model.named_buffers()),
-    ):
-        for name, tensor in tensors:
-            _check_writable(f"{kind} {name}", tensor)
+    for kind, name, tensor in _tensors_of(model):
+        _check_writable(f"{kind} {name}", tensor)
     for name, buffer in model.named_buffers():
         if buffer.device != device:
             raise ValueError(

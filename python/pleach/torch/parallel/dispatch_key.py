@@ -42,16 +42,15 @@ def is_marked(tensor: torch.Tensor) -> bool:
 
 
 @functools.cache
-def watch(await_tensors: Callable[[Any], object], await_all: Callable[[], None]) -> bool:
+def watch(await_tensors: Callable[[Any], object], await_all: Callable[[], None]) -> None:
     """Operations on marked tensors wait, from now on.
+
+    If another extension has this key, `marked` gives tensors without a mark.
 
     Args:
         await_tensors: Called with an operation's arguments. Returns when those that are marked no
             longer are, or raises.
         await_all: Called where some still are. Returns when no tensor is marked.
-
-    Returns:
-        False if another extension has this key: then `marked` gives tensors without a mark.
     """
 
     def wait_and_run(operation: Any, *arguments: Any, **keywords: Any) -> Any:
@@ -67,12 +66,9 @@ def watch(await_tensors: Callable[[Any], object], await_all: Callable[[], None])
         return operation(*arguments, **keywords)
 
     library = torch.library.Library("_", "IMPL")
-    try:
+    with contextlib.suppress(RuntimeError):
         library.fallback(wait_and_run, _NAME)
-    except RuntimeError:
-        return False
-    _LIBRARIES.append(library)
-    return True
+        _LIBRARIES.append(library)
 
 
 def _are_marked(leaves: Sequence[Any]) -> bool:

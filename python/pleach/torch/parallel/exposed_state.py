@@ -281,14 +281,20 @@ class ExposedState:
             self._remote.update(theirs)
 
     def has_aliases(self) -> bool:
-        """True if other tensors share the memory of entries that the user may hold."""
-        self._guarded = self._guarded.renewed(self._numbers())
+        """True if other tensors share the memory of entries that were guarded last."""
         return self._guarded.is_shared(UNSHARED_USES)
 
-    def guard(self, guard: Guard) -> None:
-        """Guards what the user may hold: an update is under way."""
+    def guard(self, guard: Guard) -> bool:
+        """Guards what the user may hold: an update is under way.
+
+        Returns:
+            False if nothing is guarded, as other tensors share its memory.
+        """
         self._guarded = self._guarded.renewed(self._numbers())
+        if guard.waits and self.has_aliases():
+            return False
         guard.put(self._guarded.tensors, self._guarded.placeholders)
+        return True
 
     def lift(self, guard: Guard) -> None:
         """Lifts these guards: the updates have ended."""

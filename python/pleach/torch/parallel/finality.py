@@ -144,14 +144,12 @@ class Finality:
         parameters = [member.parameter for member in layout.members]
         # A graph that has saved them is out of date, as after any step.
         torch.autograd.graph.increment_version(parameters)
-        are_held = not self._is_lazy and followed.state.has_aliases()
-        if are_held:
-            followed.engine.await_updates()  # as for the parameters
         with self._lock:
             self._guarded = set(range(layout.layer_count))
             are_all = self.guard.put(parameters, layout.hidden())
-            if not are_held:
-                followed.state.guard(self.guard)
+            is_state_guarded = followed.state.guard(self.guard)
+        if not is_state_guarded:
+            followed.engine.await_updates()
         if not are_all and not self._is_lazy:  # the user has changed the class of one
             self._synchronize()
 
@@ -178,9 +176,8 @@ class Finality:
     def await_value(self, tensor: torch.Tensor) -> None:
         """Returns when a guarded tensor is final."""
         followed = self._followed
-        member = None if followed is None else followed.index_of.get(id(tensor))
-        if followed is not None and member is not None:
-            self.open(followed.layout.members[member].layer)
+        if followed is not None and id(tensor) in followed.index_of:
+            self.open(followed.layout.members[followed.index_of[id(tensor)]].layer)
             return
         self._take_buffers()
         if guard_of(tensor) is not None and followed is not None:  # of the optimizer's state
