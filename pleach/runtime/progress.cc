@@ -139,7 +139,7 @@ void Progress::close(uint64_t channel, const Error& error) {
   PLEACH_CHECK(open != nullptr, "a channel that is open is closed");
   turn_.wait(lock, [&] { return !open->is_failing; });
   open->error = open->error ? open->error : error;
-  open->traffic->abandon();
+  abandon(*open);
   end_all(*open);
   std::erase_if(open_, [&](const auto& other) { return other.get() == open; });
   call_back(lock);
@@ -536,6 +536,12 @@ void Progress::end(const std::shared_ptr<OperationState>& state, const Status& r
   turn_.notify_all();
 }
 
+void Progress::abandon(Open& open) {
+  open.traffic->abandon();
+  std::erase_if(poller_.homecomings,
+                [&](const Homecoming& one) { return one.channel == open.number; });
+}
+
 void Progress::end_all(Open& open) {
   for (const std::shared_ptr<OperationState>& state : open.in_flight) {
     end(state, *open.error);
@@ -562,7 +568,7 @@ void Progress::fail(Lock& lock, uint64_t channel, const Error& error) {
   }
   open->error = error;
   open->is_failing = true;
-  open->traffic->abandon();
+  abandon(*open);
   lock.unlock();
   Error told = open->failed(error, culprit);
   lock.lock();

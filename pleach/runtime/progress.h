@@ -191,6 +191,7 @@ class Progress final : public Sink {
   }
   void settle();
   void end(const std::shared_ptr<OperationState>& state, const Status& result);
+  void abandon(Open& open);
   void end_all(Open& open);
   [[gnu::cold, gnu::noinline]] void fail(Lock& lock, uint64_t channel, const Error& error);
   void call_back(Lock& lock) {

@@ -89,8 +89,8 @@ class Transport {
   virtual void set_sink(Sink& sink) = 0;
   // Errors: kInvalidArgument: too many are open; kIo: there is no memory.
   virtual Status open(const ChannelOptions& channel) = 0;
-  // Writes nothing any more to where its segments belong: a peer that is in the midst of one is
-  // lost.
+  // Neither writes nor reads the memory of its segments any more: those that are on their way
+  // arrive nowhere. No other channel is disturbed.
   virtual void abandon(uint64_t channel) = 0;
   // abandon(), and the places are gone.
   virtual void close(uint64_t channel) = 0;

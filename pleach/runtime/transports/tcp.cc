@@ -207,20 +207,17 @@ Status TcpTransport::listen() {
   return watch(epoll_.get(), context_.epoch->descriptor(), EPOLLIN, kFailure);
 }
 
-// A peer that leaves a part of a message has broken off: what is to come of it has no place. And so
-// has this rank, if it has begun a message whose memory is gone now.
+// Other channels go on over the same connections: a message that has begun to leave does so to its
+// end, and the rest of one that has begun to come goes nowhere.
 void TcpTransport::abandon(uint64_t channel) {
   for (int32_t rank = 0; rank < context_.rank_count; ++rank) {
-    const tcp::Inbox& in = connection(Rank{rank}).in();
+    tcp::Inbox& in = connection(Rank{rank}).in();
     if (in.has_payload() && in.arriving().frame.channel == channel) {
-      lose(Rank{rank}, "it left a part of a message when its communicator was closed");
+      in.drop_payload();
     }
     tcp::Outbox& out = connection(Rank{rank}).out();
     const std::optional<tcp::Sending> sending = out.sending();
-    if (sending && sending->channel == channel) {
-      if (!out.drop_segment()) {
-        lose(Rank{rank}, "it did not take a message before its communicator was closed");
-      }
+    if (sending && sending->channel == channel && out.release_memory()) {
       events_.push_back(
           {.kind = Kind::kSent, .peer = Rank{rank}, .channel = channel, .tag = sending->tag});
     }

@@ -78,6 +78,7 @@ void Pieces::add(std::span<const std::byte> bytes) {
 }
 
 void Pieces::clear() {
+  copy_.clear();
   pieces_.clear();
   next_ = 0;
   has_begun_ = false;
@@ -102,17 +103,36 @@ void Pieces::advance(std::size_t count) {
   }
 }
 
+void Pieces::own() {
+  std::vector<std::byte> rest;
+  for (const iovec& piece : std::span(pieces_).subspan(next_)) {
+    const auto* const begin = static_cast<const std::byte*>(piece.iov_base);
+    rest.insert(rest.end(), begin, begin + piece.iov_len);
+  }
+  copy_ = std::move(rest);
+  pieces_.clear();
+  next_ = 0;
+  add(copy_);
+}
+
 void Outbox::clear() {
   queued_.clear();
   queued_sent_ = 0;
   drop_segment();
 }
 
-bool Outbox::drop_segment() {
-  const bool has_begun = std::ranges::any_of(parts_, &Pieces::has_begun);
+void Outbox::drop_segment() {
   std::ranges::for_each(parts_, &Pieces::clear);
   sending_.reset();
-  return !has_begun;
+}
+
+bool Outbox::release_memory() {
+  if (std::ranges::any_of(parts_, &Pieces::has_begun)) {
+    std::ranges::for_each(parts_, &Pieces::own);
+    return false;
+  }
+  drop_segment();
+  return true;
 }
 
 void Outbox::start(Frame frame, std::span<const std::span<const std::byte>> pieces,
@@ -299,6 +319,17 @@ void Inbox::skip(std::size_t bytes, std::size_t lane_count) {
     const Stripe part = stripe(bytes, other + 1, lane_count);
     parts_[other] = {nullptr, part.end - part.begin};
   }
+}
+
+void Inbox::drop_payload() {
+  skipped_ = own_.size() - received_;
+  for (Part& part : parts_) {
+    part.to = nullptr;
+  }
+  has_payload_ = false;
+  received_ = 0;
+  own_ = {};
+  arriving_ = {};
 }
 
 // Moves what of the payload came with its header.

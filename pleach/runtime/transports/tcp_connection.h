@@ -76,8 +76,11 @@ class Pieces {
   // Appends what is to be written to those of `batch` that are used; returns how many are.
   std::size_t gather(std::span<iovec> batch, std::size_t used) const;
   void advance(std::size_t count);
+  // What has not left is copied: the memory may change then.
+  void own();
 
  private:
+  std::vector<std::byte> copy_;
   std::vector<iovec> pieces_;
   std::size_t next_ = 0;  // the first that has not left completely
   bool has_begun_ = false;
@@ -98,10 +101,12 @@ class Outbox {
   bool is_blocked() const { return is_blocked_; }
   // The segment that has not left completely, if there is one.
   const std::optional<Sending>& sending() const { return sending_; }
-  // Sends nothing more of it. False: a part of it has left.
-  bool drop_segment();
+  // Its memory may change then: what is still to leave is copied. True: nothing had left of it, and
+  // nothing will.
+  bool release_memory();
 
  private:
+  void drop_segment();
   std::size_t gather(std::span<iovec> batch, std::size_t lane) const;
   void advance(std::size_t count, std::size_t lane);
   Flow write_lane(Wire& wire, std::size_t lane, uint64_t& moved_bytes);
@@ -134,6 +139,8 @@ class Inbox {
   // What the payload of the header just taken is, and where it goes; or that it goes nowhere.
   void expect(const Arriving& arriving, std::size_t lane_count);
   void skip(std::size_t bytes, std::size_t lane_count);
+  // What is still to come of the payload goes nowhere.
+  void drop_payload();
   // The payload, once it is here.
   std::optional<Arriving> take_payload();
 

@@ -225,30 +225,6 @@ TEST(TcpTransportTest, WhateverAMemberSaysItIsNamed) {
   }
 }
 
-// Rank 2 leaves a part of a message in a channel that is closed: what is still to come has no
-// place.
-TEST(TcpTransportTest, RankThatLeavesAPartOfAMessageIsLost) {
-  support::RankGroup group(3, "tcp");
-  Transport& transport = group.transport(Rank{0});
-  ASSERT_TRUE(transport.open({.number = 5, .places = 1, .place_bytes = 1'000'000}));
-  const std::string words(text(tcp::write_frame(
-      {.kind = tcp::FrameKind::kData, .length = 1'000'000, .channel = 5, .operation = 1})));
-  const Descriptor liar = pose_as_rank_2(group);
-  say(liar, words + std::string(10, 'x'));
-  while (transport.moved_bytes() < words.size() + 10) {
-    ASSERT_TRUE(poll(transport, SteadyClock().now() + milliseconds(10)).empty());
-  }
-  transport.close(5);
-  ASSERT_TRUE(transport.open({.number = 6, .places = 1, .place_bytes = 10'000'000}));
-  const std::string rest(100'000, 'y');
-  static_cast<void>(send(liar.get(), rest.data(), rest.size(), MSG_NOSIGNAL));
-  const std::vector<TransportEvent> events = poll(transport, SteadyClock().now());
-  ASSERT_EQ(events.size(), 1U);
-  EXPECT_EQ(events[0].kind, TransportEvent::Kind::kLost);
-  EXPECT_EQ(events[0].peer, Rank{2});
-  EXPECT_STREQ(events[0].reason, "it left a part of a message when its communicator was closed");
-}
-
 // What a peer writes on each of its sockets to send those segments, which are of channel 5.
 std::vector<std::string> lanes_of(const std::vector<uint32_t>& lengths, std::size_t lane_count) {
   std::vector<std::string> lanes(lane_count);
@@ -350,6 +326,49 @@ TEST(TcpTransportTest, PartsForAClosedChannelAreDropped) {
   }
   ASSERT_EQ(events.size(), 1U);
   EXPECT_EQ(events[0].kind, TransportEvent::Kind::kBegun);
+}
+
+// So is the rest of a segment that has begun to come when its channel is closed, however much of it
+// is here on each socket.
+TEST(TcpTransportTest, RestOfASegmentForAClosedChannelIsDropped) {
+  Rng rng(5);
+  for (int round = 0; round < 20; ++round) {
+    const std::size_t lane_count = 1 + static_cast<std::size_t>(round) % 3;
+    SCOPED_TRACE(round);
+    support::RankGroup group(3, "tcp,sockets=" + std::to_string(lane_count));
+    Transport& transport = group.transport(Rank{0});
+    ASSERT_TRUE(transport.open({.number = 5, .places = 4, .place_bytes = 400'000}));
+    ASSERT_TRUE(transport.open({.number = 6, .places = 4, .place_bytes = 400'000}));
+    std::vector<Descriptor> lanes;
+    for (std::size_t lane = 0; lane < lane_count; ++lane) {
+      lanes.push_back(pose_as_rank_2(group, static_cast<uint16_t>(lane)));
+    }
+    std::vector<std::string> words = lanes_of({400'000}, lane_count);
+    uint64_t sent = 0;
+    for (std::size_t lane = 0; lane < lane_count; ++lane) {
+      const uint64_t least = lane == 0 ? sizeof(tcp::FrameBytes) : 0;
+      // All of it on some, but never on all.
+      const uint64_t most = words[lane].size() - (lane == 0 ? 1 : 0);
+      const uint64_t count = rng.below(3) == 0 ? most : least + rng.below(most - least);
+      say(lanes[lane], words[lane].substr(0, count));
+      words[lane].erase(0, count);
+      sent += count;
+    }
+    while (transport.moved_bytes() < sent) {
+      ASSERT_TRUE(poll(transport, SteadyClock().now() + milliseconds(10)).empty());
+    }
+    transport.close(5);
+    words[0] += text(tcp::write_frame({.kind = tcp::FrameKind::kBegin, .channel = 6}));
+    for (std::size_t lane = 0; lane < lane_count; ++lane) {
+      say(lanes[lane], words[lane]);
+    }
+    std::vector<TransportEvent> events;
+    for (int look = 0; look < 100 && events.empty(); ++look) {
+      events = poll(transport, SteadyClock().now() + milliseconds(100));
+    }
+    ASSERT_EQ(events.size(), 1U);
+    EXPECT_EQ(events[0].kind, TransportEvent::Kind::kBegun);
+  }
 }
 
 // Any of its sockets loses the peer, when it is needed next.

@@ -284,6 +284,63 @@ TEST_P(TransportConformanceTest, WhatAClosedChannelIsToldIsNoMatter) {
   EXPECT_EQ(text_of(anew[0].payload), text);
 }
 
+// Wherever a large segment of it stands: its memory may be anything then, and another channel's
+// segments arrive.
+TEST_P(TransportConformanceTest, ChannelThatIsAbandonedDisturbsNoOther) {
+  for (const uint32_t who : {1U, 2U, 3U}) {  // bits: the sender, the receiver
+    for (int steps = 0; steps < 6; ++steps) {
+      SCOPED_TRACE("abandoned by " + std::to_string(who) + " after " + std::to_string(steps));
+      BareTransports ranks(name(), 2);
+      ranks.open({.number = 5, .places = 1, .place_bytes = 8'000'000});
+      ranks.open({.number = 6, .places = 2, .place_bytes = 300'000});
+      ASSERT_TRUE(ranks[1].connect(Rank{0}));
+      send_text(ranks[0], 1, 6, {.operation = 1}, "they have met");
+      const TransportEvent met = ranks.see(1, 1).at(0);
+      ASSERT_TRUE(ranks[1].release(Rank{0}, 6, met.tag, met.place));
+      std::string large(8'000'000, 'a');
+      const std::array pieces = {bytes_of(large)};
+      bool is_sent = ranks[0].send(Rank{1}, 5, {.operation = 1}, 9, pieces).value();
+      std::vector<TransportEvent> events;
+      for (int step = 0; step < steps; ++step) {
+        ASSERT_TRUE(ranks[1 - step % 2].wait(TimePoint::min(), false));
+        ASSERT_TRUE(ranks[1 - step % 2].progress(events));
+      }
+      for (int32_t rank = 0; rank < 2; ++rank) {
+        if ((who >> rank & 1) != 0) {
+          ranks[rank].abandon(5);
+          if (rank == 0) {
+            large.assign(large.size(), 'z');
+          }
+        }
+      }
+      const std::string text(300'000, 'b');
+      bool has_begun = false, has_arrived = false;
+      for (int round = 0; round < 2000 && !has_arrived; ++round) {
+        for (const TransportEvent& event : events) {
+          ASSERT_NE(event.kind, Kind::kLost) << event.reason;
+          is_sent = is_sent || (event.kind == Kind::kSent && event.channel == 5);
+          if (event.kind == Kind::kArrived && event.channel == 5) {
+            EXPECT_EQ(text_of(event.payload), std::string(8'000'000, 'a'));
+          }
+          if (event.kind == Kind::kArrived && event.channel == 6) {
+            EXPECT_EQ(text_of(event.payload), text);
+            has_arrived = true;
+          }
+        }
+        if (is_sent && !has_begun) {
+          has_begun = true;
+          send_text(ranks[0], 1, 6, {.operation = 2}, text);
+        }
+        events.clear();
+        ASSERT_TRUE(ranks[round % 2].flush());
+        ASSERT_TRUE(ranks[round % 2].wait(SteadyClock().now() + milliseconds(1), false));
+        ASSERT_TRUE(ranks[round % 2].progress(events));
+      }
+      EXPECT_TRUE(has_arrived);
+    }
+  }
+}
+
 // Who is in wait(), asleep even, returns when something comes, and when it is told to.
 TEST_P(TransportConformanceTest, WhoWaitsIsWoken) {
   BareTransports ranks(name(), 2);
