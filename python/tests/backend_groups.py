@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import os
+import random
 import signal
 import time
 from datetime import timedelta
@@ -12,6 +14,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+
+import pleach.torch
 
 
 def said_by(call: Any) -> str:
@@ -307,6 +311,11 @@ def held_by_process() -> tuple[int, int]:
     return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
 
 
+def transport_used(_rank: int) -> str:
+    """Returns the transport of the default group."""
+    return pleach.torch.transport_of()
+
+
 def many_groups(rank: int, count: int) -> tuple[int, int]:
     """Returns how many descriptors and threads groups take that have all been used.
 
@@ -336,6 +345,28 @@ def many_groups(rank: int, count: int) -> tuple[int, int]:
     another = dist.new_group(timeout=timedelta(seconds=300))
     dist.all_reduce(torch.ones(3), group=another)
     return after[0] - before[0], after[1]
+
+
+def abort_within_messages(rank: int, rounds: int) -> None:
+    """Groups that share endpoints go on while others of them are aborted in large operations."""
+    groups = [dist.new_group(timeout=timedelta(seconds=300)) for _ in range(rounds + 6)]
+    for group in groups:
+        dist.all_reduce(torch.ones(3), group=group)
+    chooser = random.Random(rank)
+    for number in range(rounds):
+        group = groups.pop()
+        assert group is not None
+        with contextlib.suppress(RuntimeError):  # it was aborted
+            work = dist.all_reduce(torch.ones(4_000_000), group=group, async_op=True)
+            assert work is not None
+            if rank == number % 2:
+                time.sleep(chooser.random() * 0.01)
+                group._get_backend(torch.device("cpu")).abort()
+            work.wait()
+        for other in groups[:6]:
+            total = torch.arange(200_003, dtype=torch.float64) + rank
+            dist.all_reduce(total, group=other)
+            assert torch.equal(total, 2 * torch.arange(200_003, dtype=torch.float64) + 1)
 
 
 def made_without_collection(rank: int, rounds: int) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -175,12 +175,22 @@ def test_all_ranks_share_what_all_of_them_hold_whoever_comes_first(
                 assert chosen == {common[0] if common else ""}, (held, late)
 
 
-def test_groups_share_threads_and_descriptors() -> None:
+@pytest.mark.parametrize("transport", ["shm", "tcp", "tcp,sockets=2"])
+def test_groups_share_threads_and_descriptors(transport: str) -> None:
     """Of the same ranks; and those of one that fails end no other."""
-    with RankPool(2, "pleach") as pool:
+    with RankPool(2, "pleach", {"PLEACH_TRANSPORT": transport}) as pool:
+        assert pool.run(backend_groups.transport_used) == [transport] * 2
         for descriptors, threads in pool.run(backend_groups.many_groups, 100):
             assert descriptors <= 200
             assert threads <= 20
+
+
+@pytest.mark.parametrize("transport", ["shm", "tcp", "tcp,sockets=3"])
+def test_groups_go_on_while_others_are_aborted(transport: str) -> None:
+    """Wherever a message of an aborted one stands on the connection that they share."""
+    with RankPool(2, "pleach", {"PLEACH_TRANSPORT": transport}) as pool:
+        assert pool.run(backend_groups.transport_used) == [transport] * 2
+        pool.run(backend_groups.abort_within_messages, 30)
 
 
 def test_nothing_is_left_of_groups_that_were_destroyed() -> None:

@@ -46,7 +46,6 @@ std::shared_ptr<Carrier> Carrier::open(const CarrierKey& key, const CarrierPlace
   options.deadline_ms = key.timeout_ms;
   options.flight_folder = place.flight_folder.empty() ? nullptr : place.flight_folder.c_str();
   check(pleach_endpoint_create(&options, &carrier->endpoint_));
-  carrier->is_shared_ = std::string(pleach_endpoint_transport(carrier->endpoint_)) == "shm";
   Carriers& carriers = Carriers::of_process();
   const std::scoped_lock lock(carriers.mutex);
   std::erase_if(carriers.all, [](const auto& one) { return one.expired(); });
@@ -71,7 +70,7 @@ std::vector<std::shared_ptr<Carrier>> Carrier::find(const CarrierKey& key) {
   const std::scoped_lock lock(Carriers::of_process().mutex);
   std::vector<std::shared_ptr<Carrier>> suitable;
   for (const std::shared_ptr<Carrier>& one : found) {
-    if (one->is_shared_ && one->key_ == key && !one->has_failed_ && one->groups_ < kMostGroups) {
+    if (one->key_ == key && !one->has_failed_ && one->groups_ < kMostGroups) {
       suitable.push_back(one);
     }
   }

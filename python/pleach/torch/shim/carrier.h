@@ -30,9 +30,7 @@ struct CarrierPlace {
   std::string flight_folder;      // "": none
 };
 
-// A group that fails ends no other on its carrier: its communicator fails alone. That holds for
-// memory of one host, where a connection outlives a broken operation; over TCP each group has a
-// carrier of its own. Thread safe.
+// A group that fails ends no other on its carrier: its communicator fails alone. Thread safe.
 class Carrier {
  public:
   // Blocks until all ranks have come. Throws what went wrong.
@@ -47,7 +45,6 @@ class Carrier {
 
   const std::string& name() const { return place_.name; }
   pleach_endpoint* endpoint() const { return endpoint_; }
-  bool is_shared() const { return is_shared_; }
   // A group begins and ends on it. One that failed leaves it to those that are on it.
   void note_begun();
   void note_ended();
@@ -60,7 +57,6 @@ class Carrier {
   const CarrierKey key_;
   const CarrierPlace place_;
   pleach_endpoint* endpoint_ = nullptr;
-  bool is_shared_ = false;
   int groups_ = 0;           // guarded by the mutex of all, as what follows
   bool has_failed_ = false;  // a group
 };

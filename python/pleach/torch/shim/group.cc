@@ -126,7 +126,7 @@ std::shared_ptr<Group> Group::join(const JoinOptions& options,
   communicator.landing_places = options.landing_places;
   communicator.place_bytes = options.place_bytes;
   communicator.book = options.book.empty() ? nullptr : options.book.c_str();
-  communicator.fails_alone = carrier->is_shared() ? 1 : 0;
+  communicator.fails_alone = 1;
   pleach_communicator* created = nullptr;
   const pleach_status status =
       pleach_communicator_create(carrier->endpoint(), &communicator, &created);
