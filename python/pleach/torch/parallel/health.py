@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import datetime
 import json
+import re
 import threading
 import time
 import weakref
@@ -39,6 +40,8 @@ _ANSWER_S = 0.5
 # A store that does not answer for so long has no server any more.
 _LOST_S = 2.0
 _MOST_NAMED = 8
+# What the pleach backend says of ranks that run different collectives.
+_DIFFER = re.compile(r": rank \d+ runs .*, rank \d+ ")
 
 HERE, WAITS, FAILED, LEAVING, LEFT = "here", "waits", "failed", "leaving", "left"
 
@@ -263,14 +266,16 @@ class Health:
 
     def explained(self, error: BaseException) -> RuntimeError:
         """A failure of this rank with the ranks that are behind it; tells the others of it."""
+        if _DIFFER.search(str(error)):
+            return self.disagreement(str(error))
         if self.leaving_s is None:
             self.report(str(error))
         found = self.missing()
         call = call_of()
         return RuntimeError(f"{call}: {error}; {found}" if found else f"{call}: {error}")
 
-    def disagreement(self) -> RuntimeError:
-        """Ranks have come to different calls: an error that names each rank's."""
+    def disagreement(self, details: str = "") -> RuntimeError:
+        """Ranks have come to different calls: an error that names each rank's, and details."""
         call = call_of()
         self._report(f"it called {call}, and others another collective", call)
         self._await(lambda state: state.status in (FAILED, LEFT))
@@ -278,7 +283,8 @@ class Health:
             rank: str(Call(state.call, state.place)) for rank, state in self.states.items()
         }
         told = [f"rank {rank} called {calls[rank]}" for rank in sorted(calls)]
-        return RuntimeError(f"all ranks must make the same collective calls: {_listed(told)}")
+        text = f"all ranks must make the same collective calls: {_listed(told)}"
+        return RuntimeError(f"{text} ({details})" if details else text)
 
     def _await(self, is_enough: Callable[[State], bool]) -> None:
         """Waits for states of the other ranks, PATIENCE_S at most."""

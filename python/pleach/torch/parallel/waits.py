@@ -61,9 +61,18 @@ class WatchedGroup:
         return group
 
     def start(self, call: Callable[[], Any]) -> Awaited:
-        """Starts a collective, which gives its work."""
+        """Starts a collective, which gives its work.
+
+        Raises:
+            RuntimeError: The group has failed; names the rank behind it.
+        """
         self.started += 1
-        return Awaited(call(), self)
+        try:
+            return Awaited(call(), self)
+        except RuntimeError as error:
+            if self.health is None:
+                raise
+            raise self.health.explained(error) from error
 
 
 def watch_group(
