@@ -250,13 +250,15 @@ class Declared(torch.optim.Optimizer):
 OWN = {"counting": Counting, "declared": Declared}
 
 
-def own_steps(rank: int, name: str, policy: str, count: int) -> tuple[float, Any]:
+def own_steps(
+    rank: int, name: str, policy: str, count: int, gather: str = "parameters"
+) -> tuple[float, Any]:
     """An optimizer of the user's own against plain training; how far off, and its counters."""
     torch.manual_seed(0)
     plain = Reader()
     model = copy.deepcopy(plain)
     reference, own = OWN[name](plain.parameters()), OWN[name](model.parameters())
-    parallel.data_parallel(model, own, policy, process_group=GROUPS[count])
+    parallel.data_parallel(model, own, policy, gather=gather, process_group=GROUPS[count])
     for turn in range(5):
         train_both((plain, model), (reference, own), turn, rank, count)
         assert own.param_groups[0]["k"] == reference.param_groups[0]["k"] == turn + 1

@@ -602,8 +602,11 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--backend", default="pleach")
     parser.add_argument("--policy", default="dear")
+    parser.add_argument("--gather", default="parameters")
     parser.add_argument("--lazy", action="store_true", help="without the guard")
-    parser.add_argument("--whole-tensor", action="store_true", help="of optimizers not torch's")
+    parser.add_argument(
+        "--whole-tensor", action=argparse.BooleanOptionalAction, help="of optimizers not torch's"
+    )
     parser.add_argument("--show", action="store_true", help="prints the loops, runs none")
     parser.add_argument("--verbose", action="store_true", help="prints all differences")
     given = parser.parse_args()
@@ -614,9 +617,11 @@ def main() -> None:
     import random_loop_jobs
     import rank_pool
 
-    options = {"lazy": True} if given.lazy else {}
-    if given.whole_tensor:
-        options["whole_tensor"] = True
+    options: dict[str, Any] = {"gather": given.gather}
+    if given.lazy:
+        options["lazy"] = True
+    if given.whole_tensor is not None:
+        options["whole_tensor"] = given.whole_tensor
     try:
         random_loop_jobs.report(
             seeds, given.ranks, given.backend, given.policy, options, given.verbose

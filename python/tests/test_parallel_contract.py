@@ -102,6 +102,15 @@ def test_optimizers_of_ones_own(backend: str, name: str, policy: str, count: int
 
 
 @BOTH
+@pytest.mark.parametrize("policy", [DEAR, DDP])
+def test_declared_optimizers_where_gradients_are_gathered(backend: str, policy: str) -> None:
+    given = (contract.own_steps, "declared", policy, 2, "gradients")
+    for off, counted in run(backend, *given, count=2):
+        assert off <= 1e-12
+        assert counted == (5, 5, {5})
+
+
+@BOTH
 @pytest.mark.parametrize("policy", [DEAR, DDP, OWNERS])
 @pytest.mark.parametrize(("name", "count"), [("Adam", 3), ("SGD", 2), ("NAdam", 2)])
 def test_optimizer_state(backend: str, name: str, policy: str, count: int) -> None:

@@ -102,7 +102,9 @@ def _name(frames: list[FrameType]) -> str:
         if is_ours and getattr(frame.f_locals.get("cls"), "__name__", "") == "PartialNorm":
             return "the norm of a gradient"
         if is_ours and code.co_name == "__torch_dispatch__":
-            return f"{_operation(frame.f_locals.get('func'))} of a gradient"
+            is_state = getattr(frame.f_locals.get("cls"), "__name__", "") == "StateShard"
+            kind = "an entry of optimizer.state" if is_state else "a gradient"
+            return f"{_operation(frame.f_locals.get('func'))} of {kind}"
         if is_ours and code.co_name in _OF_OPTIMIZER:
             return f"optimizer.{code.co_name}()"
         return f"{code.co_name}()"

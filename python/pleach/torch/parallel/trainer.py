@@ -117,7 +117,7 @@ class Trainer:
         self.proposals: collections.deque[Proposal] = collections.deque(maxlen=MOST_PROPOSALS)
         self._resources = resources
         self._base = type(optimizer)
-        self._kind = kind_of(optimizer, options.whole_tensor)
+        self._kind = kind_of(optimizer, options.whole_tensor, options.gathers_gradients)
         requirements = Requirements(self.policy, self._kind, options.gathers_gradients)
         self._arrangement = Arrangement(model, optimizer, groups, requirements, resources.allocate)
         self._names = self._arrangement.names

@@ -59,12 +59,15 @@ class Kind(enum.Enum):
         return self in (Kind.DECLARED, Kind.UNKNOWN)
 
 
-def kind_of(optimizer: torch.optim.Optimizer, whole_tensor: bool | None) -> Kind:
+def kind_of(
+    optimizer: torch.optim.Optimizer, whole_tensor: bool | None, gathers_gradients: bool
+) -> Kind:
     """Which kind an optimizer is.
 
     Args:
         optimizer: The optimizer. A class may say `whole_tensor = True` or `False` itself.
         whole_tensor: The caller's declaration; None: none.
+        gathers_gradients: Every rank gets whole gradients, so that nothing has to be divided.
 
     Raises:
         ValueError: The optimizer cannot be run at all.
@@ -89,7 +92,7 @@ def kind_of(optimizer: torch.optim.Optimizer, whole_tensor: bool | None) -> Kind
         return Kind.WHOLE_TENSOR if declared else Kind.ELEMENTWISE
     if _is_torchs(type(optimizer), WHOLE_TENSOR):
         return Kind.WHOLE_TENSOR if declared is not False else Kind.ELEMENTWISE
-    return Kind.DECLARED if declared is False else Kind.UNKNOWN
+    return Kind.DECLARED if declared is False and not gathers_gradients else Kind.UNKNOWN
 
 
 def _is_torchs(kind: type[torch.optim.Optimizer], names: frozenset[str]) -> bool:
